@@ -1,0 +1,1 @@
+"""Minimax risk classifiers (Bondugula, Mazuelas, Pérez): one file per method, one per purpose."""

@@ -1,0 +1,100 @@
+"""Linear programs in HiGHS: the one file that speaks its language."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import highspy
+import numpy as np
+import scipy.sparse as sp
+
+
+@dataclass
+class Solution:
+    """What HiGHS found: values, row duals (of a minimisation), basis and objective.
+
+    ``optimal`` is False when a time limit ended the run; the basis is empty without a simplex
+    or crossover.
+    """
+
+    x: np.ndarray
+    dual: np.ndarray
+    column_basis: np.ndarray
+    row_basis: np.ndarray
+    objective: float
+    optimal: bool
+
+
+def minimise(
+    cost: np.ndarray,
+    A: sp.csr_matrix,
+    upper: np.ndarray,
+    *,
+    lower: np.ndarray | None = None,
+    free: np.ndarray | slice = slice(0, 0),
+    basis: tuple[np.ndarray, np.ndarray] | None = None,
+    method: str = "simplex",
+    seconds: float = math.inf,
+) -> Solution:
+    """Minimise ``cost'x`` subject to ``lower <= A x <= upper``, ``x >= 0`` except where free.
+
+    Parameters
+    ----------
+    cost : (q,)
+    A : (r, q) CSR
+    upper, lower : (r,) row bounds; no lower bound by default
+    free : indices of the variables without a bound
+    basis : HiGHS status of columns and rows to start from, as :class:`Solution` holds it
+    method : an option value of HiGHS's ``solver``
+    seconds : time limit
+
+    Raises
+    ------
+    RuntimeError
+        If HiGHS finds the program infeasible or unbounded, or gives up.
+    """
+    rows, columns = A.shape
+    inf = highspy.kHighsInf
+    lp = highspy.HighsLp()
+    lp.num_col_, lp.num_row_ = columns, rows
+    lp.col_cost_ = cost
+    column_lower = np.zeros(columns)
+    column_lower[free] = -inf
+    lp.col_lower_ = column_lower
+    lp.col_upper_ = np.full(columns, inf)
+    lp.row_lower_ = np.full(rows, -inf) if lower is None else lower
+    lp.row_upper_ = upper
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+    lp.a_matrix_.start_ = A.indptr
+    lp.a_matrix_.index_ = A.indices
+    lp.a_matrix_.value_ = A.data
+    highs = highspy.Highs()
+    highs.setOptionValue("output_flag", False)
+    highs.setOptionValue("threads", 1)
+    highs.setOptionValue("solver", method)
+    highs.setOptionValue("primal_feasibility_tolerance", 1e-9)
+    highs.setOptionValue("dual_feasibility_tolerance", 1e-9)
+    if math.isfinite(seconds):
+        highs.setOptionValue("time_limit", float(seconds))
+    highs.passModel(lp)
+    if basis is not None:
+        start = highspy.HighsBasis()
+        start.col_status = [highspy.HighsBasisStatus(int(s)) for s in basis[0]]
+        start.row_status = [highspy.HighsBasisStatus(int(s)) for s in basis[1]]
+        start.valid = True
+        start.alien = True
+        highs.setBasis(start)
+    highs.run()
+    status = highs.getModelStatus()
+    if status not in (highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kTimeLimit):
+        raise RuntimeError(f"HiGHS ended with '{highs.modelStatusToString(status)}'")
+    found, end = highs.getSolution(), highs.getBasis()
+    return Solution(
+        np.array(found.col_value),
+        np.array(found.row_dual),
+        np.array([int(s) for s in end.col_status], dtype=np.int8),
+        np.array([int(s) for s in end.row_status], dtype=np.int8),
+        highs.getInfo().objective_function_value,
+        status == highspy.HighsModelStatus.kOptimal,
+    )

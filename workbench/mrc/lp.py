@@ -1,0 +1,161 @@
+"""MRC-LP: the whole linear program at once, with every label subset or in n (k + 1) rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from workbench.measures import bounds
+from workbench.mrc.highs import minimise
+from workbench.mrc.risk import MinimaxRisk, linear_scores, minimax_risk
+from workbench.problem import Problem
+from workbench.stream import Row
+
+NONZEROS = 200_000_000  # about 5 GB inside HiGHS
+
+
+@dataclass
+class LinearProgramState:
+    """Coefficients M (k, d') and the certificate; round 1 holds the solution."""
+
+    round: int
+    M: np.ndarray
+    lower: float
+    upper: float
+    R: float
+
+    def scores(self, X) -> np.ndarray:
+        return linear_scores(self.M, X)
+
+    def info(self) -> Row:
+        return bounds(self.lower, self.upper) | {"R": self.R}
+
+
+def mrc_lp(
+    problem: Problem, *, lambda0: float = 0.01, state: LinearProgramState | None = None
+) -> Iterator[LinearProgramState]:
+    """Solve the LP (6) with all n (2^k - 1) constraints (MRC-LP of the paper).
+
+    For small k: lessons, tests and reference values. One round.
+
+    Raises
+    ------
+    ValueError
+        If the LP has more than :data:`NONZEROS` non-zeros.
+    """
+    risk = minimax_risk(problem, lambda0)
+    subsets = all_subsets(risk.k) if risk.k < 16 else None
+    count = 2.0**risk.k - 1
+    _refuse_large("mrc_lp", count * risk.n, count * risk.n * (risk.X.shape[1] * risk.k))
+    s = state or start(risk)
+    yield s
+    if s.round:
+        return
+    J = np.flatnonzero(risk.active)
+    rows = np.repeat(np.arange(risk.n), len(subsets))
+    masks = np.tile(subsets, (risk.n, 1))
+    A, b = constraints(risk.X[rows], masks, J)
+    tau, lam = risk.tau.ravel()[J], risk.lam.ravel()[J]
+    found = minimise(np.r_[lam - tau, lam + tau, 1.0], A, b, free=[-1])
+    alpha = np.maximum(-found.dual, 0.0)
+    p = np.zeros((risk.n, risk.k))
+    np.add.at(p, rows, alpha[:, None] * masks / masks.sum(1, keepdims=True))
+    yield finish(s, risk, J, found.x[: len(J)] - found.x[len(J) : -1], p, found.objective)
+
+
+def mrc_lp_compact(
+    problem: Problem,
+    *,
+    lambda0: float = 0.01,
+    max_seconds: float = np.inf,
+    state: LinearProgramState | None = None,
+) -> Iterator[LinearProgramState]:
+    """Solve the equivalent LP with n (k + 1) rows and no subset, by HiGHS's interior point.
+
+    psi(v) is the root t of ``sum_y (v_y - t)_+ = 1``, so (3) is the minimum of
+    ``1 - tau'mu + lam'|mu| + phi`` over h >= 0 with ``h_iy >= v_iy - phi``, ``sum_y h_iy <= 1``.
+    At `max_seconds` the round ends without a solution.
+
+    Raises
+    ------
+    ValueError
+        If the LP has more than :data:`NONZEROS` non-zeros.
+    """
+    risk = minimax_risk(problem, lambda0)
+    n, k = risk.n, risk.k
+    filled = risk.X.nnz if sp.issparse(risk.X) else risk.X.size
+    _refuse_large("mrc_lp_compact", n * (k + 1.0), 2.0 * k * filled + 3 * n * k)
+    s = state or start(risk)
+    yield s
+    if s.round:
+        return
+    J = np.flatnonzero(risk.active)
+    tau, lam = risk.tau.ravel()[J], risk.lam.ravel()[J]
+    V = sp.kron(sp.csr_matrix(risk.X), sp.identity(k), format="csc")
+    at = np.arange(k * risk.X.shape[1]).reshape(-1, k).T.ravel()
+    V = V[:, at[J]]
+    phi = sp.csr_matrix(np.ones((n * k, 1)))
+    h = sp.identity(n * k)
+    total = sp.kron(sp.identity(n), np.ones((1, k)))
+    A = sp.bmat([[V, -V, -phi, -h], [None, None, None, total]], format="csr")
+    b = np.r_[np.zeros(n * k), np.ones(n)]
+    cost = np.r_[lam - tau, lam + tau, 1.0, np.zeros(n * k)]
+    found = minimise(cost, A, b, free=[2 * len(J)], method="ipm", seconds=max_seconds)
+    if found.optimal:
+        p = np.maximum(-found.dual[: n * k].reshape(n, k), 0.0)
+        mu = found.x[: len(J)] - found.x[len(J) : 2 * len(J)]
+        yield finish(s, risk, J, mu, p, 1.0 + found.objective)
+
+
+def start(risk: MinimaxRisk) -> LinearProgramState:
+    """Return round 0: mu = 0, whose bound is 1 - 1/k."""
+    zero = np.zeros_like(risk.tau)
+    return LinearProgramState(0, zero, 0.0, risk.upper(zero), float("inf"))
+
+
+def finish(
+    s: LinearProgramState, risk: MinimaxRisk, J: np.ndarray, mu: np.ndarray, p: np.ndarray, R: float
+) -> LinearProgramState:
+    """Put the LP's solution into the state and certify it."""
+    s.M = np.zeros_like(risk.tau)
+    s.M.ravel()[J] = mu
+    s.lower, s.upper, s.R = risk.lower(p / p.sum()), risk.upper(s.M), R
+    s.round = 1
+    return s
+
+
+def all_subsets(k: int) -> np.ndarray:
+    """Return the (2^k - 1, k) bool array of all non-empty label subsets."""
+    return (np.arange(1, 2**k)[:, None] >> np.arange(k) & 1).astype(bool)
+
+
+def constraints(X, masks: np.ndarray, J: np.ndarray) -> tuple[sp.csr_matrix, np.ndarray]:
+    """Return the rows (F_J, -F_J, -1) and right-hand sides b of the LP (14).
+
+    Parameters
+    ----------
+    X : (r, d') the sample of each constraint
+    masks : (r, k) bool, its label subset
+    J : components of Phi, as positions y d' + j
+    """
+    labels, features = np.divmod(J, X.shape[1])
+    size = masks.sum(axis=1)
+    weights = (masks / size[:, None])[:, labels]
+    if sp.issparse(X):
+        F = X[:, features].multiply(weights).tocsr()
+    else:
+        F = sp.csr_matrix(X[:, features] * weights)
+    nu = sp.csr_matrix(np.full((len(masks), 1), -1.0))
+    return sp.hstack([F, -F, nu], format="csr"), 1.0 / size - 1.0
+
+
+def _refuse_large(solver: str, rows: float, nonzeros: float) -> None:
+    if nonzeros > NONZEROS:
+        raise ValueError(
+            f"problem: too large for {solver}, its LP would have {rows:.2g} rows and up to "
+            f"{nonzeros:.2g} non-zeros (at most {NONZEROS:.0e}); use mrc_ccg, "
+            "mrc_interior_point or mrc_pdhg"
+        )

@@ -1,0 +1,174 @@
+"""The minimax risk problem, formula (3) of the paper: objective, subsets and certificates.
+
+Notation: ``Psi(x) = (x, 1)`` has d' = d + 1 features, ``Phi(x, y)`` puts it into block y of k,
+so a coefficient vector mu is a (k, d') matrix M and the scores of row x are ``v = M Psi(x)``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from numba import njit
+
+from workbench.problem import Matrix, Problem
+
+
+@dataclass(frozen=True, eq=False)
+class MinimaxRisk:
+    """min over M of ``U(M) = 1 - <tau, M> + <lam, |M|> + max_i psi(M Psi(x_i))``.
+
+    Attributes
+    ----------
+    X : (n, d') float64 array or CSR matrix, the rows Psi(x_i) with a last column of ones
+    y : (n,) int32 labels
+    tau : (k, d') empirical mean of Phi
+    lam : (k, d') lambda0 times the population standard deviation of Phi
+    active : (k, d') bool. A component that is zero in every row of its class has lam = 0 and
+        says nothing but "never seen"; taken literally it would forbid its class wherever it
+        occurs. It is left out of Phi: its coefficient stays 0 and no bound counts it.
+    """
+
+    X: Matrix
+    y: np.ndarray
+    tau: np.ndarray
+    lam: np.ndarray
+    active: np.ndarray
+
+    @property
+    def n(self) -> int:
+        return self.X.shape[0]
+
+    @property
+    def k(self) -> int:
+        return self.tau.shape[0]
+
+    @property
+    def is_sparse(self) -> bool:
+        return sp.issparse(self.X)
+
+    def upper(self, M: np.ndarray) -> float:
+        """Return U(M), an upper bound of R* for every (k, d') M (equation 3)."""
+        return self.linear(M) + float(psi(self.X @ M.T).max())
+
+    def linear(self, M: np.ndarray) -> float:
+        """Return ``1 - <tau, M> + <lam, |M|>``, the part of U(M) without the maximum."""
+        return 1.0 - float(np.vdot(self.tau, M)) + float(np.vdot(self.lam, np.abs(M)))
+
+    def lower(self, p: np.ndarray, mean: np.ndarray | None = None) -> float:
+        """Return BR(p) / rho, a lower bound of R* for every joint distribution p.
+
+        BR(p) = 1 - sum_i max_y p_iy is the error of the best rule under p, and rho >= 1 is by
+        how much p leaves the uncertainty set U, over *all* components. Mixed with the empirical
+        distribution p_0 (which is in U and has BR >= 0), p / rho + (1 - 1/rho) p_0 lies in U,
+        and BR is concave.
+
+        Parameters
+        ----------
+        p : (n, k) non-negative weights that sum to 1; rows without mass may be left out where
+            `mean` is given
+        mean : (k, d') mean of Phi under p, computed where it is not at hand
+        """
+        if mean is None:
+            mean = (self.X.T @ p).T
+        bayes = 1.0 - float(p.max(axis=1).sum())
+        return max(0.0, bayes) / self.rho(mean)
+
+    def rho(self, mean: np.ndarray) -> float:
+        """Return ``max(1, max_j |mean_j - tau_j| / lam_j)`` for a (k, d') mean of Phi."""
+        return max(1.0, float(self.ratios(mean).max()))
+
+    def ratios(self, mean: np.ndarray) -> np.ndarray:
+        """Return the (k, d') array ``|mean_j - tau_j| / lam_j``, 0 where a component is inactive."""
+        distance = np.abs(mean - self.tau)
+        return np.divide(distance, self.lam, out=np.zeros_like(distance), where=self.active)
+
+
+def minimax_risk(problem: Problem, lambda0: float = 0.01) -> MinimaxRisk:
+    """Return the minimax risk problem of the training rows with confidence ``lambda0 * std``.
+
+    Raises
+    ------
+    ValueError
+        If `lambda0` is not a positive number.
+    """
+    if not (np.isfinite(lambda0) and lambda0 > 0):
+        raise ValueError(f"lambda0: must be a positive number, got {lambda0!r}")
+    X = with_intercept(problem.X)
+    one_hot = sp.csr_matrix(
+        (np.ones(problem.n), (problem.y, np.arange(problem.n))), shape=(problem.k, problem.n)
+    )
+    tau = _dense(one_hot @ X) / problem.n
+    squares = X.multiply(X) if sp.issparse(X) else X * X
+    second = _dense(one_hot @ squares) / problem.n
+    active = second > 0
+    lam = lambda0 * np.sqrt(np.maximum(second - tau**2, 0.0))
+    active &= lam > 0
+    return MinimaxRisk(X, problem.y, np.where(active, tau, 0.0), np.where(active, lam, 0.0), active)
+
+
+def with_intercept(X: Matrix) -> Matrix:
+    """Return the float64 rows Psi(x) = (x, 1)."""
+    ones = np.ones((X.shape[0], 1))
+    if sp.issparse(X):
+        return sp.hstack([X.astype(np.float64), ones], format="csr")
+    return np.hstack([X, ones])
+
+
+def linear_scores(M: np.ndarray, X: Matrix) -> np.ndarray:
+    """Return the (n, k) scores M Psi(x) of raw rows `X` without building Psi."""
+    return np.asarray(X @ M[:, :-1].T) + M[:, -1]
+
+
+@njit(cache=True)
+def psi(V):
+    """Return psi(v) = max over non-empty C of (sum_C v_y - 1) / |C| for every row v of (n, k) V.
+
+    psi is the unique root t of ``sum_y (v_y - t)_+ = 1``; Newton from ``max v - 1`` climbs to it
+    monotonically while ``{y : v_y > t}`` shrinks, and ends exactly, when it no longer does.
+    """
+    n, k = V.shape
+    out = np.empty(n, dtype=V.dtype)
+    for i in range(n):
+        top = V[i, 0]
+        for y in range(1, k):
+            top = max(top, V[i, y])
+        t = top - 1.0
+        count = k + 1
+        while True:
+            total, above = 0.0, 0
+            for y in range(k):
+                if V[i, y] > t:
+                    total += V[i, y] - top
+                    above += 1
+            if above == 0 or above >= count:
+                break
+            count = above
+            t = top + (total - 1.0) / count
+        out[i] = t
+    return out
+
+
+@njit(cache=True)
+def greedy_subset(v):
+    """Algorithm 2: return psi(v) and the (k,) bool mask of a maximising subset.
+
+    The sort is descending; the printed ascending ARGSORT finds wrong subsets.
+    """
+    k = len(v)
+    order = np.argsort(-v)
+    c = np.zeros(k, dtype=np.bool_)
+    value = v[order[0]] - 1.0
+    c[order[0]] = True
+    for j in range(1, k):
+        candidate = (j * value + v[order[j]]) / (j + 1)
+        if candidate < value:
+            break
+        value = candidate
+        c[order[j]] = True
+    return value, c
+
+
+def _dense(A):
+    return A.toarray() if sp.issparse(A) else np.asarray(A)

@@ -1,0 +1,264 @@
+"""The classification problem that every solver receives: rows, labels, names, and nothing else."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse as sp
+
+Matrix = np.ndarray | sp.csr_matrix | sp.csr_array
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Training rows and, where there are any, test rows of one multiclass data set.
+
+    Build one with :func:`as_problem` or :func:`workbench.data.load`; both check their input.
+
+    Attributes
+    ----------
+    X : (n, d) float32 or float64, C-ordered array or CSR matrix
+    y : (n,) int32, codes 0..k-1, every one of which occurs
+    classes : (k,) array of the labels as they were given, sorted; ``classes[y]`` are the labels
+    name : str
+    X_test, y_test : rows that no solver sees, coded as the training rows; None without a split
+    features : tuple of d names, or None
+    synthetic : bool, True for generated data; every figure of such data says so
+    about : str, where the data come from
+    """
+
+    X: Matrix
+    y: np.ndarray
+    classes: np.ndarray
+    name: str = "unnamed"
+    X_test: Matrix | None = None
+    y_test: np.ndarray | None = None
+    features: tuple[str, ...] | None = None
+    synthetic: bool = False
+    about: str = ""
+
+    @property
+    def n(self) -> int:
+        """Number of training rows."""
+        return self.X.shape[0]
+
+    @property
+    def d(self) -> int:
+        """Number of features."""
+        return self.X.shape[1]
+
+    @property
+    def k(self) -> int:
+        """Number of classes."""
+        return len(self.classes)
+
+    @property
+    def is_sparse(self) -> bool:
+        return sp.issparse(self.X)
+
+    @cached_property
+    def checksum(self) -> str:
+        """Sixteen hex digits of the SHA-256 of the training and test rows and labels."""
+        digest = hashlib.sha256()
+        for part in (self.X, self.y, self.X_test, self.y_test):
+            for array in _buffers(part):
+                digest.update(f"{array.dtype.str}{array.shape}".encode())
+                digest.update(memoryview(np.ascontiguousarray(array)).cast("B"))
+        return digest.hexdigest()[:16]
+
+    def tiny(self, rows_per_class: int = 2, d: int = 8) -> Problem:
+        """A few rows and features of every class: compiles the same kernels as the whole.
+
+        It keeps k, dtype, sparsity and memory order.
+        """
+        order = np.argsort(self.y, kind="stable")
+        first = np.searchsorted(self.y[order], np.arange(self.k))
+        sizes = np.bincount(self.y, minlength=self.k)
+        rows = np.concatenate(
+            [order[f : f + min(s, rows_per_class)] for f, s in zip(first, sizes, strict=True)]
+        )
+        X = self.X[np.sort(rows)][:, :d]
+        return replace(
+            self,
+            X=X if self.is_sparse else np.ascontiguousarray(X),
+            y=self.y[np.sort(rows)],
+            X_test=None,
+            y_test=None,
+            features=None,
+            name=f"{self.name} (tiny)",
+        )
+
+    def split(self, test: float = 0.2, seed: int = 0) -> Problem:
+        """Hold out a stratified random share of all rows as the test rows.
+
+        Every class keeps at least one training row.
+
+        Raises
+        ------
+        ValueError
+            If `test` is not inside (0, 1).
+        """
+        if not 0 < test < 1:
+            raise ValueError(f"test: must lie strictly between 0 and 1, got {test!r}")
+        X, y = self._all_rows()
+        rng = np.random.default_rng(seed)
+        held = np.zeros(len(y), dtype=bool)
+        for c in range(self.k):
+            rows = rng.permutation(np.flatnonzero(y == c))
+            held[rows[: min(round(test * len(rows)), len(rows) - 1)]] = True
+        return replace(self, X=X[~held], y=y[~held], X_test=X[held], y_test=y[held])
+
+    def subset(self, fraction: float, seed: int = 0) -> Problem:
+        """A stratified random fraction, in (0, 1], of the training rows; the test rows stay."""
+        if not 0 < fraction <= 1:
+            raise ValueError(f"fraction: must lie in (0, 1], got {fraction!r}")
+        rng = np.random.default_rng(seed)
+        kept = np.zeros(self.n, dtype=bool)
+        for c in range(self.k):
+            rows = rng.permutation(np.flatnonzero(self.y == c))
+            kept[rows[: max(1, round(fraction * len(rows)))]] = True
+        return replace(self, X=self.X[kept], y=self.y[kept])
+
+    def _all_rows(self) -> tuple[Matrix, np.ndarray]:
+        if self.X_test is None:
+            return self.X, self.y
+        stack = sp.vstack if self.is_sparse else np.vstack
+        X = stack([self.X, self.X_test])
+        return (X.tocsr() if self.is_sparse else X), np.concatenate([self.y, self.y_test])
+
+
+def as_problem(
+    X,
+    y,
+    *,
+    X_test=None,
+    y_test=None,
+    classes=None,
+    name: str = "unnamed",
+    features=None,
+    synthetic: bool = False,
+    about: str = "",
+) -> Problem:
+    """Check rows and labels of any type and wrap them as a :class:`Problem`.
+
+    Parameters
+    ----------
+    X : (n, d) array, DataFrame or SciPy sparse matrix of finite real numbers
+        float32 and float64 are kept, small integers become float32, all else float64.
+    y : (n,) labels of any sortable type
+    X_test, y_test : test rows and labels, each label one of the training labels
+    classes : the labels to expect; by default those that occur in `y`
+
+    Raises
+    ------
+    ValueError
+        Naming the argument: not two-dimensional, no rows or features, NaN or infinite values,
+        lengths that differ, missing labels, fewer than two classes, a class without rows.
+    """
+    if features is None and hasattr(X, "columns"):
+        features = X.columns
+    X = check_matrix(X, "X")
+    y = check_labels(y, "y", X.shape[0])
+    given = np.unique(y) if classes is None else np.asarray(classes)
+    if len(given) < 2:
+        raise ValueError(f"y: needs at least two classes, got only {given.tolist()!r}")
+    y = encode(y, given, "y")
+    empty = np.flatnonzero(np.bincount(y, minlength=len(given)) == 0)
+    if len(empty):
+        raise ValueError(
+            f"classes: {given[empty].tolist()!r} have no training row; "
+            "every class must occur in y at least once"
+        )
+    if (X_test is None) != (y_test is None):
+        raise ValueError("X_test, y_test: give both or neither")
+    if X_test is not None:
+        X_test = check_matrix(X_test, "X_test").astype(X.dtype, copy=False)
+        if X_test.shape[1] != X.shape[1]:
+            raise ValueError(f"X_test: has {X_test.shape[1]} features, X has {X.shape[1]}")
+        if sp.issparse(X_test) != sp.issparse(X):
+            raise ValueError("X_test: must be sparse exactly when X is sparse")
+        y_test = encode(check_labels(y_test, "y_test", X_test.shape[0]), given, "y_test")
+    if features is not None:
+        features = tuple(str(f) for f in features)
+        if len(features) != X.shape[1]:
+            raise ValueError(f"features: {len(features)} names for {X.shape[1]} columns of X")
+    return Problem(X, y, given, name, X_test, y_test, features, synthetic, about)
+
+
+def check_matrix(X, argument: str) -> Matrix:
+    """Return `X` as a finite, C-ordered float array or a canonical CSR matrix.
+
+    Raises
+    ------
+    ValueError
+        Naming `argument`, what is wrong with it and what is accepted.
+    """
+    if sp.issparse(X):
+        X = sp.csr_matrix(X)
+        if not (X.has_sorted_indices and X.has_canonical_format):
+            X = X.copy()
+            X.sum_duplicates()
+        values = X.data
+    else:
+        X = np.asarray(X)
+        values = X
+    if X.ndim != 2:
+        raise ValueError(f"{argument}: must have two dimensions (rows, features), got {X.ndim}")
+    if 0 in X.shape:
+        raise ValueError(f"{argument}: is empty, its shape is {X.shape}")
+    if values.dtype == object:
+        try:
+            X = values = X.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{argument}: must be numeric; {error}") from None
+    if values.dtype.kind not in "biuf":
+        raise ValueError(f"{argument}: must hold real numbers, got dtype {values.dtype}")
+    if not np.isfinite(values).all():
+        raise ValueError(f"{argument}: holds NaN or infinite values; clean or impute them first")
+    dtype = np.result_type(values.dtype, np.float32)
+    if dtype not in (np.float32, np.float64):
+        dtype = np.float64
+    if sp.issparse(X):
+        return X.astype(dtype, copy=False)
+    return np.ascontiguousarray(X, dtype=dtype)
+
+
+def check_labels(y, argument: str, n: int) -> np.ndarray:
+    """Return `y` as a one-dimensional array of `n` labels, none of them missing."""
+    y = np.asarray(y)
+    if y.ndim == 2 and y.shape[1] == 1:
+        y = y[:, 0]
+    if y.ndim != 1:
+        raise ValueError(f"{argument}: must be one-dimensional, got shape {y.shape}")
+    if len(y) != n:
+        raise ValueError(f"{argument}: has {len(y)} labels for {n} rows")
+    missing = np.isnan(y) if y.dtype.kind == "f" else np.zeros(0, bool)
+    if y.dtype == object:
+        missing = np.array([label is None or label != label for label in y])
+        if not missing.any() and len({type(label) for label in y}) > 1:
+            kinds = sorted({type(label).__name__ for label in y})
+            raise ValueError(f"{argument}: mixes labels of types {', '.join(kinds)}; use one type")
+    if missing.any():
+        raise ValueError(f"{argument}: {int(missing.sum())} labels are missing")
+    return y
+
+
+def encode(labels: np.ndarray, classes: np.ndarray, argument: str) -> np.ndarray:
+    """Return the int32 code of each label, its position in `classes`."""
+    order = np.argsort(classes, kind="stable")
+    at = np.searchsorted(classes[order], labels)
+    codes = order[np.minimum(at, len(classes) - 1)]
+    strange = classes[codes] != labels
+    if np.any(strange):
+        unknown = np.unique(labels[strange])[:5].tolist()
+        raise ValueError(f"{argument}: labels {unknown!r} are not among the classes")
+    return codes.astype(np.int32)
+
+
+def _buffers(part) -> tuple[np.ndarray, ...]:
+    if part is None:
+        return ()
+    return (part.data, part.indices, part.indptr) if sp.issparse(part) else (part,)

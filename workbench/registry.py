@@ -1,0 +1,26 @@
+"""Every solver by name: one line makes it known to runs, figures, the command line and the tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from workbench.mrc.ccg import mrc_ccg
+from workbench.mrc.lp import mrc_lp, mrc_lp_compact
+from workbench.mrc.subgradient import mrc_subgradient
+
+
+class Solver(NamedTuple):
+    """A solver's generator function, its label in legends and its colour in every figure."""
+
+    steps: Callable
+    label: str
+    colour: str
+
+
+SOLVERS = {
+    "mrc_lp": Solver(mrc_lp, "MRC-LP", "#7A7A7A"),
+    "mrc_lp_compact": Solver(mrc_lp_compact, "MRC-LP compact", "#000000"),
+    "mrc_ccg": Solver(mrc_ccg, "MRC-CCG", "#0072B2"),
+    "mrc_subgradient": Solver(mrc_subgradient, "MRC-SUB", "#E69F00"),
+}

@@ -1,0 +1,142 @@
+"""A solver is a generator of iterates; this file is all that reads one.
+
+Sampling (`when`), judging (`measure`) and stopping (`until`) are three arguments, never one:
+
+>>> steps = mrc_ccg(problem)                                    # doctest: +SKIP
+>>> for row, state in until(watch(steps), below("gap", 1e-3)):  # doctest: +SKIP
+...     print(row)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from time import perf_counter, process_time
+from typing import Any, Protocol
+
+
+class State(Protocol):
+    """What the workbench may ask of a state: a plain dataclass with these and nothing more.
+
+    A yielded state is a loan until the next ``next()``, and all that it holds belongs to one
+    iterate.
+    """
+
+    round: int
+
+    def scores(self, X) -> Any:
+        """Return the (n, k) class scores of rows `X`; the prediction is their argmax."""
+
+    def info(self) -> dict[str, float]:
+        """Return what the solver knows of this iterate at no extra cost."""
+
+
+Row = dict[str, Any]
+Rule = Callable[[Row], str | None]
+
+
+def always(row: Row) -> bool:
+    """Sample every row."""
+    return True
+
+
+def every(rounds: int) -> Callable[[Row], bool]:
+    """Sample rows whose round is a multiple of `rounds`."""
+    return lambda row: row["round"] % rounds == 0
+
+
+def geometric(ratio: float = 1.2) -> Callable[[Row], bool]:
+    """Sample rounds 0, 1, and then about every `ratio`-th multiple: dense early, sparse late."""
+    if ratio <= 1:
+        raise ValueError(f"ratio: must exceed 1, got {ratio!r}")
+
+    def when(row: Row) -> bool:
+        r = row["round"]
+        return r < 2 or math.floor(math.log(r, ratio)) > math.floor(math.log(r - 1, ratio))
+
+    return when
+
+
+def nothing(state: State) -> Row:
+    """Measure nothing."""
+    return {}
+
+
+def watch(
+    steps: Iterable[State],
+    measure: Callable[[State], Row] = nothing,
+    when: Callable[[Row], bool] = always,
+    seconds: float = 0.0,
+    cpu: float = 0.0,
+) -> Iterator[tuple[Row, State]]:
+    """Yield ``(row, state)`` for every iterate; the clock runs inside ``next()`` and nowhere else.
+
+    Parameters
+    ----------
+    steps : the solver's generator
+    measure : the judge, ``measure(state) -> dict``, off the clock
+    when : ``when(row) -> bool``, which rows are judged
+    seconds, cpu : wall and process seconds already spent, for a resumed run
+
+    Yields
+    ------
+    row : dict with ``round``, ``seconds``, ``cpu`` (cumulative), the state's ``info()`` and,
+        on sampled rows, what `measure` returned
+    state : the iterate, on loan until the next one is asked for
+    """
+    steps = iter(steps)
+    while True:
+        wall, process = perf_counter(), process_time()
+        state = next(steps, None)
+        seconds += perf_counter() - wall
+        cpu += process_time() - process
+        if state is None:
+            return
+        row = {"round": state.round, "seconds": seconds, "cpu": cpu, **state.info()}
+        yield (row | measure(state) if when(row) else row), state
+
+
+def until(stream: Iterable[tuple[Row, State]], *rules: Rule) -> Iterator[tuple[Row, State]]:
+    """Pass the stream on until a rule speaks; that row is the last and says ``stopped_by``.
+
+    A row that holds a NaN ends the stream too, as ``diverged``. A stream that ends by itself
+    passes unmarked: the solver had nothing left to do.
+    """
+    for row, state in stream:
+        reason = next(filter(None, (rule(row) for rule in (diverged, *rules))), None)
+        if reason:
+            yield row | {"stopped_by": reason}, state
+            return
+        yield row, state
+
+
+def diverged(row: Row) -> str | None:
+    """Stop when any number of the row is NaN."""
+    nan = any(isinstance(value, float) and math.isnan(value) for value in row.values())
+    return "diverged" if nan else None
+
+
+def below(key: str, threshold: float) -> Rule:
+    """Stop when ``row[key] <= threshold``; rows without `key` pass."""
+    return _named(
+        lambda row: key in row and row[key] <= threshold,
+        f"{key} <= {threshold:g}",
+    )
+
+
+def rounds(limit: int) -> Rule:
+    """Stop at round `limit`."""
+    return _named(lambda row: row["round"] >= limit, f"{limit} rounds")
+
+
+def seconds(limit: float) -> Rule:
+    """Stop at the first row after `limit` wall seconds of solver time."""
+    return _named(lambda row: row["seconds"] >= limit, f"{limit:g} seconds")
+
+
+def _named(test: Callable[[Row], bool], reason: str) -> Rule:
+    def rule(row: Row) -> str | None:
+        return reason if test(row) else None
+
+    rule.__name__ = reason
+    return rule
