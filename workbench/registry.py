@@ -1,4 +1,4 @@
-"""Every solver by name: one line makes it known to runs, figures, the command line and the tests."""
+"""Every solver by name: one line makes it known to runs, figures, command line and tests."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from workbench.mrc.ccg import mrc_ccg
+from workbench.mrc.interior_point import mrc_interior_point
 from workbench.mrc.lp import mrc_lp, mrc_lp_compact
+from workbench.mrc.splitting import mrc_splitting
 from workbench.mrc.subgradient import mrc_subgradient
 
 
@@ -23,4 +25,6 @@ SOLVERS = {
     "mrc_lp_compact": Solver(mrc_lp_compact, "MRC-LP compact", "#000000"),
     "mrc_ccg": Solver(mrc_ccg, "MRC-CCG", "#0072B2"),
     "mrc_subgradient": Solver(mrc_subgradient, "MRC-SUB", "#E69F00"),
+    "mrc_splitting": Solver(mrc_splitting, "MRC splitting", "#009E73"),
+    "mrc_interior_point": Solver(mrc_interior_point, "MRC interior point", "#D55E00"),
 }

@@ -67,8 +67,8 @@ def run(
     state = None
     stream = until(watch(steps(problem, **parameters), measure, when), *rules)
     try:
-        for _, state in record(stream, trace, path):
-            pass
+        for _, latest in record(stream, trace, path):
+            state = latest
     except KeyboardInterrupt:
         pass
     return trace, state

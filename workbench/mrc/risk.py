@@ -80,7 +80,7 @@ class MinimaxRisk:
         return max(1.0, float(self.ratios(mean).max()))
 
     def ratios(self, mean: np.ndarray) -> np.ndarray:
-        """Return the (k, d') array ``|mean_j - tau_j| / lam_j``, 0 where a component is inactive."""
+        """Return the (k, d') array ``|mean_j - tau_j| / lam_j``, 0 where inactive."""
         distance = np.abs(mean - self.tau)
         return np.divide(distance, self.lam, out=np.zeros_like(distance), where=self.active)
 

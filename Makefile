@@ -1,0 +1,65 @@
+# Every target works on a bare machine: the first one to run builds .venv from requirements.lock.
+#   make figures ARGS="mrc_epsilon --profile smoke"
+#   make test ARGS="-k stream"
+
+PYTHON := .venv/bin/python
+ARGS   :=
+
+# The Python that .venv is made with; `make PYTHON3=python3.14` takes another.
+PYTHON3 = $(shell for python in python3.13 python3.12 python3.11 python3; do \
+  $$python -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+  && echo $$python && break; done)
+
+.DEFAULT_GOAL := help
+.PHONY: help figures lab test lint data lock peers clean
+
+help: ## say what there is
+	@echo 'usage: make TARGET [ARGS="..."]'
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' Makefile
+
+figures: .venv/.ok ## regenerate the figures, quick profile (ARGS="NAME... --profile smoke|quick|paper -j N")
+	.venv/bin/workbench figures $(ARGS)
+
+lab: .venv/.ok ## open JupyterLab on the start page
+	.venv/bin/jupyter lab notebooks/00_start_here.ipynb $(ARGS)
+
+test: .venv/.ok ## run the tests (ARGS="-k stream")
+	$(PYTHON) -m pytest $(ARGS)
+
+lint: .venv/.ok ## check style and format of all .py and .ipynb
+	.venv/bin/ruff check $(ARGS)
+	.venv/bin/ruff format --check
+
+data: .venv/.ok ## list, fetch and check the data sets (ARGS="...")
+	.venv/bin/workbench data $(ARGS)
+
+lock: .venv/.ok ## export requirements.lock and the other pins from pyproject.toml (ARGS=--upgrade for newer ones)
+	@echo '==> resolving pyproject.toml for Python 3.11 and later, all platforms'
+	.venv/bin/uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 \
+	  --fork-strategy fewest --generate-hashes --no-annotate \
+	  --custom-compile-command 'make lock' --output-file requirements.lock --quiet $(ARGS)
+	sed -n 's/ \\$$//; /^#/p; /==/p' requirements.lock > constraints.txt
+	awk -F '[ =]+' 'NR == FNR { pin[$$1] = $$2; next } { name = $$3; gsub("_", "-", name) } \
+	  name in pin { sub(/==.*/, "==" pin[name]) } 1' constraints.txt environment.yml > environment.yml.new
+	mv environment.yml.new environment.yml
+
+peers: .venv/.ok ## measure the peers that ours is compared with, each in an environment of its own
+	$(PYTHON) benchmarks/peers.py $(ARGS)
+
+clean: ## remove the environment and the caches (not the downloaded data)
+	rm -rf .venv .pytest_cache .ruff_cache build dist runs traces
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The mark is the last thing written: a set-up that was interrupted is taken up again.
+.venv/.ok: pyproject.toml requirements.lock
+	@rm -f $@
+	@test -n '$(PYTHON3)' || { echo 'No Python 3.11 or later with the venv module was found.' \
+	  'On Debian or Ubuntu: apt-get install python3 python3-venv' >&2; exit 1; }
+	@$(PYTHON) -m pip --version >/dev/null 2>&1 || { \
+	  echo "==> making .venv with $$($(PYTHON3) --version)"; $(PYTHON3) -m venv --clear .venv; }
+	@echo '==> installing the packages of requirements.lock (a minute or two the first time)'
+	$(PYTHON) -m pip install --disable-pip-version-check --require-hashes -r requirements.lock
+	@echo '==> installing workbench itself, editable'
+	$(PYTHON) -m pip install --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+	@echo '==> .venv is ready'

@@ -1,0 +1,326 @@
+"""A primal-dual interior point method on the compact LP, started by a short splitting run.
+
+Over a working set of rows I and components J, with p the joint distribution, q_i >= p_iy the
+mass that row i's best label saves, and alpha the mass on the empirical distribution p_0,
+
+    R* = 1 - min sum_i q_i + alpha   over  p, g = q - p, alpha >= 0,  sum p + alpha = 1,
+         a = lam - (E_p Phi - tau) >= 0,  b = lam + (E_p Phi - tau) >= 0.
+
+The multipliers s of p, h of g, s0 of alpha, m+ of a, m- of b give ``mu = m- - m+`` and phi with
+``h - s = x_i mu_y - phi`` and ``sum_y h_iy = 1``: mu is a classifier, h the water-filling of psi.
+The normal matrix of a Newton step has closed-form k x k blocks: no label subset is ever formed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from workbench.measures import bounds
+from workbench.mrc.newton import Direction, NewtonSystem
+from workbench.mrc.risk import MinimaxRisk, linear_scores, minimax_risk, psi
+from workbench.mrc.splitting import SplittingState, mrc_splitting
+from workbench.problem import Problem
+from workbench.stream import Row
+
+LARGEST = 8000  # components in the working set; a normal matrix of 256 MB in float32
+TO_BOUNDARY = 0.95  # share of the way to the boundary that a step may go
+LEAD = 0.1  # complementarity may run ahead of the certified gap by this factor at most
+
+
+@dataclass
+class InteriorPointState:
+    """One primal-dual iterate on rows I and components J (positions y d' + j).
+
+    Primal: ``p``, ``g`` (|I|, k), ``q`` (|I|,), ``alpha``, ``a``, ``b`` (|J|,). Dual: ``s``,
+    ``h`` (|I|, k), ``s0``, ``m_plus``, ``m_minus``, ``mu`` (|J|,), ``phi``. ``mu`` is kept apart
+    from m- - m+: an error of the linear solver would else be multiplied by m / a. ``step`` is the
+    shorter of the last two step lengths, ``stalls`` how many in a row were short.
+    """
+
+    round: int
+    I: np.ndarray  # noqa: E741
+    J: np.ndarray
+    p: np.ndarray
+    g: np.ndarray
+    q: np.ndarray
+    alpha: float
+    a: np.ndarray
+    b: np.ndarray
+    s: np.ndarray
+    h: np.ndarray
+    s0: float
+    m_plus: np.ndarray
+    m_minus: np.ndarray
+    mu: np.ndarray
+    phi: float
+    step: float
+    stalls: int
+    double: bool
+    M_best: np.ndarray
+    lower: float
+    upper: float
+
+    def scores(self, X) -> np.ndarray:
+        return linear_scores(self.M_best, X)
+
+    def info(self) -> Row:
+        return bounds(self.lower, self.upper) | {
+            "complementarity": self.complementarity(),
+            "rows": len(self.I),
+            "components": len(self.J),
+            "step": self.step,
+        }
+
+    def complementarity(self) -> float:
+        """The sum of all products of a variable and its multiplier."""
+        return float(
+            np.vdot(self.p, self.s)
+            + np.vdot(self.g, self.h)
+            + self.alpha * self.s0
+            + self.a @ self.m_plus
+            + self.b @ self.m_minus
+        )
+
+    @property
+    def pairs(self) -> int:
+        return 2 * self.p.size + 1 + 2 * len(self.J)
+
+
+def mrc_interior_point(
+    problem: Problem,
+    *,
+    lambda0: float = 0.01,
+    splitting_rounds: int = 12,
+    slack: float = 0.8,
+    mu0: float = 3e-7,
+    state: SplittingState | InteriorPointState | None = None,
+) -> Iterator[SplittingState | InteriorPointState]:
+    """Minimise U by splitting, then by an interior point method on the rows and features found.
+
+    A round is 25 splitting iterations, later one interior point iteration. Rows and features
+    that turn out to be violated join in place. Ends by itself when it can improve no more.
+
+    Parameters
+    ----------
+    problem : Problem with dense rows
+    lambda0 : > 0, confidence of the uncertainty set in standard deviations
+    splitting_rounds : >= 1, rounds of :func:`mrc_splitting` at the start
+    slack : in (0, 1); J takes components whose mean leaves the middle of its interval by more
+        than this share
+    mu0 : > 0, product of each variable and its multiplier at the start
+
+    Raises
+    ------
+    ValueError
+        For sparse rows (use :func:`mrc_pdhg`) or a parameter outside its range.
+    """
+    if problem.is_sparse:
+        raise ValueError("problem: mrc_interior_point takes dense rows; use mrc_pdhg for sparse")
+    if splitting_rounds < 1 or not 0 < slack < 1 or not mu0 > 0:
+        raise ValueError(
+            "splitting_rounds, slack, mu0: must be at least 1, inside (0, 1) and positive, got "
+            f"{splitting_rounds!r}, {slack!r}, {mu0!r}"
+        )
+    risk = minimax_risk(problem, lambda0)
+    s = state
+    if not isinstance(s, InteriorPointState):
+        for s in mrc_splitting(problem, lambda0=lambda0, state=s):
+            yield s
+            if s.round >= splitting_rounds:
+                break
+        s = start(risk, s, slack, mu0)
+    yield s
+    while iterate(risk, s, mu0):
+        yield s
+
+
+def iterate(risk: MinimaxRisk, s: InteriorPointState, mu0: float) -> bool:
+    """Take one predictor-corrector step, certify it, and let violated rows and features join."""
+    gap = s.upper - s.lower
+    if s.complementarity() < 1e-12 or s.stalls > 20:
+        return False
+    system = NewtonSystem(risk, s)
+    mu = s.complementarity() / s.pairs
+    affine = system.direction(0.0)
+    if affine is None:
+        return False
+    primal, dual = step_lengths(s, affine, 1.0)
+    ahead = complementarity_ahead(s, affine, primal, dual) / s.pairs
+    sigma = min(1.0, max(ahead, 0.0) / mu) ** 3
+    target = max(sigma * mu, LEAD * gap / s.pairs)
+    full = system.direction(target, affine)
+    if full is None:
+        return False
+    primal, dual = step_lengths(s, full, TO_BOUNDARY)
+    move(s, full, primal, dual)
+    s.double = s.double or system.iterations > 25 or s.complementarity() < 1e-5
+    s.step = min(primal, dual)
+    s.stalls = s.stalls + 1 if s.step < 0.05 else 0
+    scores, ratios = certify(risk, s)
+    if s.stalls >= 5 and len(s.J) < risk.active.sum() <= LARGEST:
+        join_features(risk, s, np.setdiff1d(np.flatnonzero(risk.active), s.J), mu0)
+    elif s.complementarity() < 2e-2 and s.step > 0.25 or s.stalls >= 5:
+        join_rows(s, violated_rows(s, scores, gap), scores)
+        join_features(risk, s, violated_features(s, ratios), s.complementarity() / s.pairs)
+    s.round += 1
+    return True
+
+
+def start(risk: MinimaxRisk, found: SplittingState, slack: float, mu0: float) -> InteriorPointState:
+    """Return the working set and the smoothed point that the splitting iterate suggests.
+
+    J holds the components with a non-zero coefficient or a mean near the end of its interval, I
+    the rows with mass and the next by psi: half as many again, and at least |J|.
+    """
+    mass = found.p.max(axis=1)
+    scores = risk.X @ found.M.T
+    margin = psi(scores)
+    support = int(np.count_nonzero(mass))
+    mean = (risk.X.T @ found.p).T
+    near = (found.M != 0) | (risk.ratios(mean) > slack)
+    J = np.flatnonzero(near & risk.active)
+    if len(J) > LARGEST:
+        J = np.sort(J[np.argsort(-risk.ratios(mean).ravel()[J])[:LARGEST]])
+    rank = np.lexsort((-margin, -(mass > 0).astype(int)))
+    I = np.sort(rank[: max(support + support // 2, len(J))])  # noqa: E741
+    p, mu = found.p[I], found.M.ravel()[J]
+    phi = float(margin.max())
+    h = np.maximum(scores[I] - margin[I, None], 0.0)
+    q = p.max(axis=1)
+    tau, lam, away = risk.tau.ravel()[J], risk.lam.ravel()[J], (mean - risk.tau).ravel()[J]
+    p, s = smooth(p, np.maximum(h - scores[I] + phi, 0.0), mu0)
+    g, h = smooth(q[:, None] - found.p[I], h, mu0)
+    a, m_plus = smooth(lam - away, np.maximum(-mu, 0.0), mu0)
+    b, m_minus = smooth(lam + away, np.maximum(mu, 0.0), mu0)
+    s0 = max(1.0 + phi - float(tau @ mu), 1e-3)
+    return InteriorPointState(
+        round=found.round + 1,
+        I=I,
+        J=J,
+        p=p,
+        g=g,
+        q=q,
+        alpha=mu0 / s0,
+        a=a,
+        b=b,
+        s=s,
+        h=h,
+        s0=s0,
+        m_plus=m_plus,
+        m_minus=m_minus,
+        mu=mu,
+        phi=phi,
+        step=1.0,
+        stalls=0,
+        double=len(J) < 1000,
+        M_best=found.M_best,
+        lower=found.lower,
+        upper=found.upper,
+    )
+
+
+def smooth(x: np.ndarray, z: np.ndarray, mu: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return the nearby positive pair with ``x z = mu``: x - theta z stays as it is."""
+    theta = max(float(np.abs(x).mean()), 1e-12) / max(float(z.mean()), 1e-12)
+    v = x - theta * z
+    root = np.sqrt(v * v + 4.0 * theta * mu)
+    x = np.where(v > 0, (v + root) / 2.0, 2.0 * theta * mu / (root - np.minimum(v, 0.0)))
+    return x, mu / x
+
+
+def step_lengths(s: InteriorPointState, d: Direction, fraction: float) -> tuple[float, float]:
+    """Return the primal and dual steps in (0, 1], `fraction` of the way to the boundary."""
+    primal = [(s.p, d.p), (s.g, d.g), (s.a, d.a), (s.b, d.b), (s.alpha, d.alpha)]
+    dual = [(s.s, d.s), (s.h, d.h), (s.m_plus, d.m_plus), (s.m_minus, d.m_minus), (s.s0, d.s0)]
+    return tuple(
+        min(1.0, fraction / max(1e-30, *(float(np.max(-dx / x)) for x, dx in pairs)))
+        for pairs in (primal, dual)
+    )
+
+
+def complementarity_ahead(s: InteriorPointState, d: Direction, primal: float, dual: float) -> float:
+    """Return the complementarity after steps of these lengths."""
+    return sum(
+        float(np.sum((x + primal * dx) * (z + dual * dz)))
+        for x, dx, z, dz in (
+            (s.p, d.p, s.s, d.s),
+            (s.g, d.g, s.h, d.h),
+            (s.alpha, d.alpha, s.s0, d.s0),
+            (s.a, d.a, s.m_plus, d.m_plus),
+            (s.b, d.b, s.m_minus, d.m_minus),
+        )
+    )
+
+
+def move(s: InteriorPointState, d: Direction, primal: float, dual: float) -> None:
+    """Take the step."""
+    for name in ("p", "g", "q", "alpha", "a", "b"):
+        setattr(s, name, getattr(s, name) + primal * getattr(d, name))
+    for name in ("s", "h", "s0", "m_plus", "m_minus", "mu", "phi"):
+        setattr(s, name, getattr(s, name) + dual * getattr(d, name))
+
+
+def coefficients(risk: MinimaxRisk, s: InteriorPointState) -> np.ndarray:
+    """Return the classifier mu as a (k, d') matrix."""
+    M = np.zeros_like(risk.tau)
+    M.ravel()[s.J] = s.mu
+    return M
+
+
+def certify(risk: MinimaxRisk, s: InteriorPointState) -> tuple[np.ndarray, np.ndarray]:
+    """Renew the bounds over all rows and components; return the (n, k) scores and the ratios."""
+    M = coefficients(risk, s)
+    scores = risk.X @ M.T
+    upper = risk.linear(M) + float(psi(scores).max())
+    if upper < s.upper:
+        s.upper, s.M_best = upper, M
+    mass = s.p.sum() + s.alpha
+    mean = ((risk.X[s.I].T @ s.p).T + s.alpha * risk.tau) / mass
+    bayes = 1.0 - (s.p.max(axis=1).sum() + s.alpha) / mass
+    s.lower = max(s.lower, max(0.0, float(bayes)) / risk.rho(mean))
+    return scores, risk.ratios(mean)
+
+
+def violated_rows(s: InteriorPointState, scores: np.ndarray, gap: float) -> np.ndarray:
+    """Return the rows outside I whose psi most exceeds phi, 2 % of |I| at most."""
+    excess = psi(scores) - s.phi
+    excess[s.I] = -np.inf
+    worst = np.argsort(-excess)[: max(20, len(s.I) // 50)]
+    return worst[excess[worst] > 0.3 * gap]
+
+
+def violated_features(s: InteriorPointState, ratios: np.ndarray) -> np.ndarray:
+    """Return the components outside J whose mean most leaves its interval, 3 % of |J| at most."""
+    ratios = ratios.ravel().copy()
+    ratios[s.J] = 0.0
+    worst = np.argsort(-ratios)[: max(40, 3 * len(s.J) // 100)]
+    return worst[ratios[worst] > 1.0][: max(0, LARGEST - len(s.J))]
+
+
+def join_rows(s: InteriorPointState, rows: np.ndarray, scores: np.ndarray) -> None:
+    """Let rows join I with little mass: their p is at most a fiftieth of 1 / |I|."""
+    mu = s.complementarity() / s.pairs
+    floor = 50.0 * mu * len(s.I)
+    v = scores[rows]
+    h = np.maximum(v - psi(v)[:, None], 0.0)
+    slack = np.maximum(h - v + s.phi, floor)
+    h = np.maximum(h, floor)
+    s.I = np.concatenate([s.I, rows])
+    s.s, s.h = np.vstack([s.s, slack]), np.vstack([s.h, h])
+    s.p, s.g = np.vstack([s.p, mu / slack]), np.vstack([s.g, mu / h])
+    s.q = np.concatenate([s.q, (mu / slack + mu / h).max(axis=1)])
+
+
+def join_features(risk: MinimaxRisk, s: InteriorPointState, J: np.ndarray, mu: float) -> None:
+    """Let components join J with coefficient 0 and their mean's distance to its interval's ends."""
+    mean = (risk.X[s.I].T @ s.p).T.ravel()[J] + s.alpha * risk.tau.ravel()[J]
+    lam, away = risk.lam.ravel()[J], mean - risk.tau.ravel()[J]
+    a, b = np.maximum(lam - away, 0.1 * lam), np.maximum(lam + away, 0.1 * lam)
+    s.J = np.concatenate([s.J, J])
+    s.a, s.b = np.concatenate([s.a, a]), np.concatenate([s.b, b])
+    s.m_plus = np.concatenate([s.m_plus, mu / a])
+    s.m_minus = np.concatenate([s.m_minus, mu / b])
+    s.mu = np.concatenate([s.mu, np.zeros(len(J))])

@@ -1,0 +1,187 @@
+"""The Newton system of the interior point method: closed-form blocks, one Cholesky factor.
+
+Eliminating everything but (mu_J, phi) from the linearised optimality conditions leaves
+
+    A' H^-1 A + diag(1/D, 0) + (alpha / s0) t t',    t = (tau, -1),
+
+where A maps (mu, phi) to the (|I|, k) scores minus phi, D = m+/a + m-/b, and H^-1 is block
+diagonal: with W1 = s/p, W2 = h/g, e = 1/(W1 + W2), each row has ``e + (e W2)(e W2)' / den``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg as la
+
+
+@dataclass
+class Direction:
+    """A Newton direction, a change for each variable of the iterate."""
+
+    p: np.ndarray
+    g: np.ndarray
+    q: np.ndarray
+    alpha: float
+    a: np.ndarray
+    b: np.ndarray
+    s: np.ndarray
+    h: np.ndarray
+    s0: float
+    m_plus: np.ndarray
+    m_minus: np.ndarray
+    mu: np.ndarray
+    phi: float
+
+
+class NewtonSystem:
+    """Factor of the normal matrix at one iterate, for predictor and corrector.
+
+    The factor is single precision (double once ``s.double``) and preconditions conjugate
+    gradients on the exact operator in double; ``iterations`` is the most that a solve took.
+    """
+
+    def __init__(self, risk, s):
+        self.s = s
+        self.X = risk.X[s.I]
+        self.shape = risk.tau.shape
+        self.label, self.feature = np.divmod(s.J, self.shape[1])
+        self.tau, self.lam = risk.tau.ravel()[s.J], risk.lam.ravel()[s.J]
+        self.W1, self.W2 = s.s / s.p, s.h / s.g
+        self.e = 1.0 / (self.W1 + self.W2)
+        self.ew = self.e * self.W2
+        self.den = (self.ew * self.W1).sum(axis=1)
+        self.D = s.m_plus / s.a + s.m_minus / s.b
+        self.iterations = 0
+        self.tolerance = 1e-9 if s.double else 1e-6
+        self.factor, self.scale = self._factor(np.float64 if s.double else np.float32)
+
+    def direction(self, target: float, affine: Direction | None = None) -> Direction | None:
+        """Return the step towards products of `target`; with `affine`, Mehrotra's corrector.
+
+        None where the linear algebra broke down.
+        """
+        s, W1, W2, D = self.s, self.W1, self.W2, self.D
+        c_p, c_g = target - s.p * s.s, target - s.g * s.h
+        c_a, c_b = target - s.a * s.m_plus, target - s.b * s.m_minus
+        c_0 = target - s.alpha * s.s0
+        if affine is not None:
+            c_p, c_g = c_p - affine.p * affine.s, c_g - affine.g * affine.h
+            c_a, c_b = c_a - affine.a * affine.m_plus, c_b - affine.b * affine.m_minus
+            c_0 -= affine.alpha * affine.s0
+        mean = self._pull(s.p) + s.alpha * self.tau
+        r_q = s.q[:, None] - s.g - s.p
+        r_a = self.lam + self.tau - s.a - mean
+        r_b = self.lam - self.tau - s.b + mean
+        r_mass = 1.0 - s.p.sum() - s.alpha
+        r_h = 1.0 - s.h.sum(axis=1)
+        r_s = -(s.h - s.s - self._push(s.mu) + s.phi)
+        r_0 = 1.0 + s.phi - self.tau @ s.mu - s.s0
+        r_mu = s.m_minus - s.m_plus - s.mu
+
+        t = r_s - c_g / s.g + c_p / s.p + W2 * r_q
+        rest = (c_g / s.g - W2 * r_q).sum(axis=1) - r_h
+        c_mu = c_b / s.b - c_a / s.a - s.m_minus / s.b * r_b + s.m_plus / s.a * r_a + r_mu
+        c_alpha = (c_0 - s.alpha * r_0) / s.s0
+        p = self._inverse_H(t) + self.ew * (rest / self.den)[:, None]
+        rhs = np.append(c_mu / D - self._pull(p) - self.tau * c_alpha, -r_mass + p.sum() + c_alpha)
+        u = self._solve(rhs)
+        if u is None:
+            return None
+        mu, phi = u[:-1], u[-1]
+
+        v = self._push(mu) - phi + t
+        q = ((self.ew * v).sum(axis=1) + rest) / self.den
+        p = self.e * (v + W2 * q[:, None])
+        g = q[:, None] - p + r_q
+        s0 = phi - self.tau @ mu + r_0
+        w = (c_mu - mu) / D
+        a, b = r_a - w, r_b + w
+        return Direction(
+            p=p,
+            g=g,
+            q=q,
+            alpha=(c_0 - s.alpha * s0) / s.s0,
+            a=a,
+            b=b,
+            s=c_p / s.p - W1 * p,
+            h=c_g / s.g - W2 * g,
+            s0=s0,
+            m_plus=(c_a - s.m_plus * a) / s.a,
+            m_minus=(c_b - s.m_minus * b) / s.b,
+            mu=mu,
+            phi=phi,
+        )
+
+    def _push(self, mu: np.ndarray) -> np.ndarray:
+        """Return the (|I|, k) scores of a (|J|,) coefficient vector."""
+        M = np.zeros(self.shape)
+        M[self.label, self.feature] = mu
+        return self.X @ M.T
+
+    def _pull(self, p: np.ndarray) -> np.ndarray:
+        """Return the (|J|,) means of Phi under (|I|, k) weights p."""
+        return (p.T @ self.X)[self.label, self.feature]
+
+    def _inverse_H(self, v: np.ndarray) -> np.ndarray:
+        return self.e * v + self.ew * ((self.ew * v).sum(axis=1) / self.den)[:, None]
+
+    def _apply(self, u: np.ndarray) -> np.ndarray:
+        """Return the exact normal matrix times u = (mu, phi)."""
+        w = self._inverse_H(self._push(u[:-1]) - u[-1])
+        along = self.s.alpha / self.s.s0 * (self.tau @ u[:-1] - u[-1])
+        return np.append(self._pull(w) + u[:-1] / self.D + along * self.tau, -w.sum() - along)
+
+    def _factor(self, dtype):
+        """Return the Cholesky factor of the Jacobi-scaled normal matrix, and the scale."""
+        X, J = self.X, len(self.label)
+        B = np.empty((len(X), J + 1), dtype=dtype)
+        root = 1.0 / np.sqrt(self.den)
+        np.multiply(X[:, self.feature], (self.ew * root[:, None])[:, self.label], out=B[:, :-1])
+        B[:, -1] = -self.ew.sum(axis=1) * root
+        S = B.T @ B
+        for y in range(self.shape[0]):
+            at = np.flatnonzero(self.label == y)
+            weighted = np.hstack([X[:, self.feature[at]], -np.ones((len(X), 1))])
+            weighted = (weighted * np.sqrt(self.e[:, y])[:, None]).astype(dtype)
+            at = np.append(at, J)
+            S[np.ix_(at, at)] += weighted.T @ weighted
+        t = np.append(self.tau, -1.0)
+        S += np.outer(self.s.alpha / self.s.s0 * t, t)
+        S[np.arange(J), np.arange(J)] += 1.0 / self.D
+        scale = 1.0 / np.sqrt(np.diag(S).astype(np.float64))
+        S *= np.outer(scale, scale)
+        shift = 3e-7 if dtype == np.float32 else 1e-13
+        for _ in range(4):
+            S[np.diag_indices(J + 1)] += shift
+            try:
+                return la.cho_factor(S, lower=True, check_finite=False), scale
+            except la.LinAlgError:
+                shift *= 100.0
+        return None, scale
+
+    def _solve(self, rhs: np.ndarray) -> np.ndarray | None:
+        """Solve the normal equations by preconditioned conjugate gradients."""
+        if self.factor is None or not np.isfinite(rhs).all():
+            return None
+        x, r = np.zeros_like(rhs), rhs
+        z = self._precondition(r)
+        d, rz = z, r @ z
+        enough = self.tolerance**2 * rz
+        for iteration in range(1, 81):
+            Ad = self._apply(d)
+            curvature = d @ Ad
+            if not curvature > 0:
+                break
+            x, r = x + rz / curvature * d, r - rz / curvature * Ad
+            z = self._precondition(r)
+            previous, rz = rz, r @ z
+            if not rz > enough:
+                break
+            d = z + rz / previous * d
+        self.iterations = max(self.iterations, iteration)
+        return x if np.isfinite(x).all() else None
+
+    def _precondition(self, r: np.ndarray) -> np.ndarray:
+        return self.scale * la.cho_solve(self.factor, self.scale * r, check_finite=False)
