@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+import pandas as pd
 import scipy.sparse as sp
 
 Matrix = np.ndarray | sp.csr_matrix | sp.csr_array
@@ -64,6 +65,7 @@ class Problem:
         """Sixteen hex digits of the SHA-256 of the training and test rows and labels."""
         digest = hashlib.sha256()
         for part in (self.X, self.y, self.X_test, self.y_test):
+            digest.update(f"{getattr(part, 'shape', None)}".encode())
             for array in _buffers(part):
                 digest.update(f"{array.dtype.str}{array.shape}".encode())
                 digest.update(memoryview(np.ascontiguousarray(array)).cast("B"))
@@ -99,7 +101,7 @@ class Problem:
         Raises
         ------
         ValueError
-            If `test` is not inside (0, 1).
+            If `test` is not inside (0, 1), or too small to hold out a row.
         """
         if not 0 < test < 1:
             raise ValueError(f"test: must lie strictly between 0 and 1, got {test!r}")
@@ -109,6 +111,8 @@ class Problem:
         for c in range(self.k):
             rows = rng.permutation(np.flatnonzero(y == c))
             held[rows[: min(round(test * len(rows)), len(rows) - 1)]] = True
+        if not held.any():
+            raise ValueError(f"test: a share of {test!r} of {len(y)} rows holds out no row")
         return replace(self, X=X[~held], y=y[~held], X_test=X[held], y_test=y[held])
 
     def subset(self, fraction: float, seed: int = 0) -> Problem:
@@ -201,6 +205,9 @@ def check_matrix(X, argument: str) -> Matrix:
         if not (X.has_sorted_indices and X.has_canonical_format):
             X = X.copy()
             X.sum_duplicates()
+        if X.indices.dtype != np.int32 and max(X.nnz, *X.shape) < 2**31:
+            parts = (X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32))
+            X = sp.csr_matrix(parts, shape=X.shape)
         values = X.data
     else:
         X = np.asarray(X)
@@ -235,21 +242,25 @@ def check_labels(y, argument: str, n: int) -> np.ndarray:
         raise ValueError(f"{argument}: must be one-dimensional, got shape {y.shape}")
     if len(y) != n:
         raise ValueError(f"{argument}: has {len(y)} labels for {n} rows")
-    missing = np.isnan(y) if y.dtype.kind == "f" else np.zeros(0, bool)
-    if y.dtype == object:
-        missing = np.array([label is None or label != label for label in y])
-        if not missing.any() and len({type(label) for label in y}) > 1:
-            kinds = sorted({type(label).__name__ for label in y})
-            raise ValueError(f"{argument}: mixes labels of types {', '.join(kinds)}; use one type")
+    missing = np.asarray(pd.isna(y))
     if missing.any():
         raise ValueError(f"{argument}: {int(missing.sum())} labels are missing")
+    if y.dtype == object and len({type(label) for label in y}) > 1:
+        kinds = sorted({type(label).__name__ for label in y})
+        raise ValueError(f"{argument}: mixes labels of types {', '.join(kinds)}; use one type")
     return y
 
 
 def encode(labels: np.ndarray, classes: np.ndarray, argument: str) -> np.ndarray:
     """Return the int32 code of each label, its position in `classes`."""
     order = np.argsort(classes, kind="stable")
-    at = np.searchsorted(classes[order], labels)
+    try:
+        at = np.searchsorted(classes[order], labels)
+    except TypeError:
+        raise ValueError(
+            f"{argument}: labels of type {type(labels[0]).__name__} among classes of type "
+            f"{type(classes[0]).__name__}"
+        ) from None
     codes = order[np.minimum(at, len(classes) - 1)]
     strange = classes[codes] != labels
     if np.any(strange):

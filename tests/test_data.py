@@ -1,0 +1,182 @@
+"""Loading by name: embedded and generated sets, splits, the local mirror, the list of sets."""
+
+import os
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+
+from workbench import data
+from workbench.data.formats import Rows, write_npz
+from workbench.data.sources import SOURCES
+
+MIRROR = os.environ.get("WORKBENCH_DATA")
+X = np.array([[0.5, 0, 2], [0, 1, 0], [3, 0, 0], [0, 4, 0.25], [1, 1, 1], [2, 0, 5]])
+Y = np.array([0, 1, 0, 1, 1, 0])
+
+
+@pytest.fixture(autouse=True)
+def no_other_data(monkeypatch, tmp_path):
+    monkeypatch.delenv("WORKBENCH_DATA", raising=False)
+    monkeypatch.setenv("WORKBENCH_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def mirror(monkeypatch, tmp_path):
+    folder = tmp_path / "mirror"
+    folder.mkdir()
+    monkeypatch.setenv("WORKBENCH_DATA", str(folder))
+    return folder
+
+
+# embedded and generated sets
+
+
+@pytest.mark.parametrize("name, shape", data.EMBEDDED.items())
+def test_embedded_sets_need_no_network(name, shape):
+    problem = data.load(name)
+    assert (problem.n, problem.d, problem.k) == shape
+    assert not problem.synthetic
+    assert problem.X_test is None
+    assert problem.classes.tolist() == sorted(problem.classes)
+    assert len(problem.features) == problem.d
+
+
+@pytest.mark.parametrize("name", data.GENERATED)
+def test_generated_sets_say_so_and_are_the_same_each_time(name):
+    problem = data.load(name)
+    shape = data.GENERATED[name][1]
+    assert (problem.n, problem.d, problem.k) == shape
+    assert problem.synthetic
+    assert problem.name == name
+    assert "synthetic" in problem.about
+    assert data.load(name).checksum == problem.checksum
+
+
+def test_synthetic_classes_overlap_as_asked():
+    from sklearn.linear_model import LogisticRegression
+
+    errors = []
+    for separation in (1, 3, 8):
+        problem = data.synthetic(2000, 10, 4, seed=1, separation=separation).split(0.5)
+        model = LogisticRegression().fit(problem.X, problem.y)
+        errors.append(1 - model.score(problem.X_test, problem.y_test))
+    assert errors[0] > 0.4 > errors[1] > 0.05 > errors[2]
+    assert data.synthetic(seed=1).checksum != data.synthetic(seed=2).checksum
+
+
+def test_synthetic_text_follows_a_power_law():
+    problem = data.synthetic_text(2000, 5000, 10, words=50)
+    assert problem.is_sparse
+    counts = np.sort(np.asarray(problem.X.sum(axis=0)).ravel())[::-1]
+    assert 45 < counts.sum() / problem.n < 55
+    slope = np.polyfit(np.log(np.arange(1, 301)), np.log(counts[:300]), 1)[0]
+    assert -1.3 < slope < -0.7
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"n": 3, "k": 5}, "n: must be at least k = 5"),
+        ({"k": 1}, "k: must be at least 2"),
+        ({"d": 0}, "d: must be at least 1"),
+        ({"separation": 0}, "separation: must be positive"),
+    ],
+)
+def test_synthetic_checks_its_arguments(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        data.synthetic(**arguments)
+
+
+# pairs and arguments
+
+
+def test_a_pair_of_rows_and_labels():
+    problem = data.load((X, list("abaabb")), test=0.34, seed=2)
+    assert problem.n + len(problem.y_test) == 6
+    assert data.load((X, list("abaabb")), test=0.34, seed=2).checksum == problem.checksum
+    assert data.load((sp.csr_matrix(X), Y)).is_sparse
+    frame = pd.DataFrame(X, columns=["u", "v", "w"])
+    assert data.load((frame, pd.Series(Y))).features == ("u", "v", "w")
+    with pytest.raises(ValueError, match="source: a pair"):
+        data.load((X, Y, X))
+
+
+def test_scale_is_fitted_on_the_training_rows():
+    problem = data.load("iris", test=0.5, scale="standard")
+    np.testing.assert_allclose(problem.X.mean(axis=0), 0, atol=1e-12)
+    assert abs(problem.X_test.mean(axis=0)).max() > 1e-3
+    unit = data.load("iris", scale="unit")
+    np.testing.assert_allclose(np.linalg.norm(unit.X, axis=1), 1)
+
+
+@pytest.mark.parametrize(
+    "arguments, error, message",
+    [
+        ({"source": "iriss"}, ValueError, "no data set or file is called 'iriss'; .* iris"),
+        ({"source": "qqqq"}, ValueError, "known are digits, wine"),
+        ({"source": "rows.csv"}, FileNotFoundError, "there is no file rows.csv"),
+        ({"source": "no/such"}, FileNotFoundError, "there is no file"),
+        ({"source": 3}, ValueError, "source: must be a name, a path or a pair"),
+        ({"source": "iris", "scale": "max"}, ValueError, "scale: must be None, 'standard'"),
+        ({"source": "iris", "test": 1.5}, ValueError, "test: must be None or lie strictly"),
+    ],
+)
+def test_bad_arguments_are_named(arguments, error, message):
+    with pytest.raises(error, match=message):
+        data.load(**arguments)
+
+
+# the local mirror
+
+
+def test_the_mirror_goes_first_and_any_name_in_it_is_known(mirror):
+    write_npz(mirror / "mine.npz", Rows(X.astype(np.uint8), Y, 4))
+    problem = data.load("mine")
+    assert problem.name == "mine"
+    assert problem.X.dtype == np.float32
+    assert (problem.n, len(problem.y_test)) == (4, 2)
+    again = data.load("mine", test=0.5)
+    assert again.n + len(again.y_test) == 6
+    entry = data.available()[-1]
+    assert entry[:5] == ("mine", 6, 3, 2, "local mirror")
+    assert data.check("mine").ok
+
+
+def test_classes_have_the_names_of_the_registry(mirror):
+    write_npz(mirror / "pulsar.npz", Rows(X, np.array(["1", "2"])[Y]))
+    assert data.load("pulsar").classes.tolist() == ["noise", "pulsar"]
+
+
+def test_check_compares_with_the_registry(mirror):
+    write_npz(mirror / "letter.npz", Rows(X, Y))
+    found = data.check("letter")
+    assert not found.ok
+    assert "rows: 6, published 20000" in found.faults
+    assert "training rows: None, published 15000" in found.faults
+    (mirror / "letter.npz").write_bytes(b"PK")
+    assert "not an .npz archive" in str(data.check("letter"))
+    assert data.check("pulsar").faults == ("fetch it first",)
+    assert data.check("iris").ok and data.check("synthetic_1k").ok
+    with pytest.raises(ValueError, match="did you mean letter"):
+        data.check("leter")
+
+
+def test_available_lists_every_source(mirror):
+    entries = {entry.name: entry for entry in data.available()}
+    assert len(entries) == len(data.available())
+    assert {*data.EMBEDDED, *data.GENERATED, *SOURCES} == entries.keys()
+    assert entries["letter"].where == "download"
+    assert entries["omniglot"].where == "not at hand"
+    assert "20,000" in str(entries["letter"]) and "download" in str(entries["letter"])
+
+
+@pytest.mark.skipif(not MIRROR, reason="WORKBENCH_DATA is not set: no local mirror")
+@pytest.mark.parametrize("name", SOURCES)
+def test_the_real_mirror_is_sound(name, monkeypatch):
+    monkeypatch.setenv("WORKBENCH_DATA", MIRROR or "")
+    found = data.check(name)
+    if found.where != "local mirror":
+        pytest.skip(f"{name} is not in the local mirror")
+    assert found.ok, str(found)

@@ -1,0 +1,190 @@
+"""Files: tables, LIBSVM's format and the workbench's own, whole, damaged and malicious."""
+
+import bz2
+import gzip
+import io
+import lzma
+import pickle
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+
+from workbench import data
+from workbench.data.formats import Rows, npz_shape, read_npz, write_npz
+
+X = np.array([[0.5, 0, 2], [0, 1, 0], [3, 0, 0], [0, 4, 0.25], [1, 1, 1], [2, 0, 5]])
+Y = np.array([0, 1, 0, 1, 1, 0])
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".csv.gz", ".csv.bz2", ".csv.xz", ".parquet"])
+def test_tables_round_trip(tmp_path, suffix):
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(d=np.arange(6), Class=list("xyxyyx"))
+    frame = frame[["a", "Class", "b", "c", "d"]]
+    path = tmp_path / f"rows{suffix}"
+    if suffix == ".parquet":
+        frame.to_parquet(path)
+    else:
+        frame.to_csv(path, index=False, sep="\t" if suffix == ".tsv" else ",")
+    problem = data.load(path)
+    assert problem.features == ("a", "b", "c", "d")
+    assert problem.classes.tolist() == ["x", "y"]
+    assert (problem.X == np.column_stack([X, np.arange(6)])).all()
+    assert data.load(str(path)).checksum == problem.checksum
+
+
+def table(tmp_path, text):
+    path = tmp_path / "rows.csv"
+    path.write_text(text)
+    return path
+
+
+def test_the_label_column_of_a_table(tmp_path):
+    path = table(tmp_path, "a,b,c\n1,2,3\n4,5,6\n1,0,3\n")
+    assert data.load(path).classes.tolist() == [3, 6]
+    assert data.load(path, target="b").classes.tolist() == [0, 2, 5]
+    with pytest.raises(ValueError, match=r"target: .* no column 'z'; it has \['a', 'b', 'c'\]"):
+        data.load(path, target="z")
+    with pytest.raises(ValueError, match=r"target: .* columns \['y', 'label'\]; say which"):
+        data.load(table(tmp_path, "y,label\n1,2\n2,3\n"))
+    with pytest.raises(ValueError, match="target: only tables"):
+        data.load("iris", target="a")
+
+
+def test_a_table_without_a_header(tmp_path):
+    problem = data.load(table(tmp_path, "1.5,2,0\n4,5,1\n1,0,1\n"))
+    assert problem.n == 3
+    assert problem.features == ("0", "1")
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("a,b,y\n1,red,0\n2,blue,1\n", "features must be numbers; b are not"),
+        ("a,y\n1,0\n,1\n3,1\n", "X: holds NaN"),
+        ("a,y\n1,u\n2,\n3,v\n", "y: 1 labels are missing"),
+        ("a,y\n1,1\n2,1\n", "y: needs at least two classes"),
+        ("y\n1\n2\n", "needs a label column and a feature"),
+        ("", "cannot be read as a table"),
+    ],
+)
+def test_tables_that_are_refused(tmp_path, text, message):
+    with pytest.raises(ValueError, match=message):
+        data.load(table(tmp_path, text))
+
+
+LINES = "+1 1:0.5 3:2 \n-1 2:1\n+1 1:3\n-1 2:4 3:0.25 # remark\n"
+
+
+@pytest.mark.parametrize(
+    "name, pack",
+    [
+        ("rows.svm", bytes),
+        ("rows.libsvm", bytes),
+        ("rows.scale", bytes),
+        ("rows", bytes),
+        ("rows.txt.bz2", bz2.compress),
+        ("rows.svm.gz", gzip.compress),
+        ("rows.svm.xz", lzma.compress),
+    ],
+)
+def test_libsvm_files(tmp_path, name, pack):
+    (tmp_path / name).write_bytes(pack(LINES.encode()))
+    problem = data.load(tmp_path / name)
+    assert problem.is_sparse
+    assert (problem.X.toarray() == X[:4]).all()
+    assert problem.classes.tolist() == [-1, 1]
+    assert problem.y.tolist() == [1, 0, 1, 0]
+
+
+def test_libsvm_files_that_are_mostly_full_become_dense(tmp_path):
+    (tmp_path / "rows.svm").write_text("1 1:2 2:3\n0.5 1:4\n")
+    problem = data.load(tmp_path / "rows.svm")
+    assert not problem.is_sparse
+    assert problem.classes.tolist() == [0.5, 1]
+
+
+@pytest.mark.parametrize("content", [b"a,b\n1,2\n", bz2.compress(b"1 1:2\n" * 99)[:-9], b"\x80\3"])
+def test_other_files_are_not_taken_for_libsvm(tmp_path, content):
+    path = tmp_path / ("rows.bz2" if content.startswith(b"BZ") else "rows.svm")
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=f"{path.name}: cannot be read as LIBSVM"):
+        data.load(path)
+
+
+# the workbench's own format
+
+
+@pytest.mark.parametrize("matrix", [X.astype(np.uint8), X, sp.csr_matrix(X.astype(np.int16))])
+def test_npz_round_trip(tmp_path, matrix):
+    labels = np.array(["no", "yes"])[Y]
+    path = tmp_path / "deep" / "rows.npz"
+    write_npz(path, Rows(matrix, labels, 4, ("a", "b", "c"), "where from"))
+    rows = read_npz(path)
+    assert rows.X.dtype == matrix.dtype
+    assert (rows.X != matrix).sum() == 0
+    assert rows.y.tolist() == labels.tolist()
+    assert rows[2:] == (4, ("a", "b", "c"), "where from")
+    assert npz_shape(path) == (6, 3, 2)
+    problem = data.load(path)
+    assert (problem.n, problem.k, problem.about) == (4, 2, "where from")
+    assert problem.X_test.shape == (2, 3)
+    assert [file.name for file in path.parent.iterdir()] == ["rows.npz"]
+
+
+def test_labels_that_spell_integers_become_integers(tmp_path):
+    write_npz(tmp_path / "rows.npz", Rows(X, np.array(["10", "-1"])[Y]))
+    assert data.load(tmp_path / "rows.npz").classes.tolist() == [-1, 10]
+
+
+class Bomb:
+    def __reduce__(self):
+        return (pytest.fail, ("a pickle was run",))
+
+
+def test_pickles_are_refused(tmp_path):
+    path = tmp_path / "rows.npz"
+    np.savez(path, X=X, y=np.array([Bomb()] * 6, object))
+    with pytest.raises(ValueError, match=r"rows\.npz: refused, Object arrays cannot be loaded"):
+        data.load(path)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("X.npy", pickle.dumps(Bomb()))
+    with pytest.raises(ValueError, match=r"rows\.npz"):
+        data.load(path)
+    path.write_bytes(pickle.dumps(Bomb()))
+    with pytest.raises(ValueError, match=r"not an \.npz archive"):
+        data.load(path)
+
+
+CSR = {"data": np.ones(2), "indptr": np.array([0, 1, 2]), "shape": np.array([2, 3])}
+
+
+@pytest.mark.parametrize(
+    "parts, message",
+    [
+        ({"y": Y}, "lacks 'data'"),
+        ({"X": X}, "lacks 'y'"),
+        ({"X": X, "y": Y[:3]}, "shapes .* do not match"),
+        ({"X": X, "y": Y, "labels": np.array(["one"])}, r"y must hold codes 0\.\.0"),
+        ({"X": X, "y": Y, "n_train": np.array(6)}, "n_train is 6, there are 6 rows"),
+        ({"y": Y[:2], "indices": np.array([0, 3]), **CSR}, "refused, .*indices"),
+        ({"y": Y[:2], "indices": np.array([0, -1]), **CSR}, "refused, .*indices"),
+    ],
+)
+def test_archives_at_odds_with_themselves(tmp_path, parts, message):
+    np.savez(tmp_path / "rows.npz", **parts)
+    with pytest.raises(ValueError, match=message):
+        data.load(tmp_path / "rows.npz")
+
+
+@pytest.mark.parametrize("keep", [0.2, 0.6, 0.99])
+def test_an_archive_cut_short(tmp_path, keep):
+    whole = io.BytesIO()
+    np.savez(whole, X=X, y=Y)
+    path = tmp_path / "rows.npz"
+    path.write_bytes(whole.getvalue()[: int(keep * len(whole.getvalue()))])
+    with pytest.raises(ValueError, match=r"not an \.npz archive, or cut short"):
+        data.load(path)
+    assert npz_shape(path) == (None, None, None)

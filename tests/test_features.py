@@ -1,0 +1,216 @@
+"""Feature maps: fitted on the training rows alone, seeded, and what they promise."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.metrics.pairwise import rbf_kernel
+
+from workbench import features
+from workbench.problem import as_problem
+
+MAPS = {
+    "standardise": features.standardise,
+    "unit_rows": features.unit_rows,
+    "pca": lambda problem, **seed: features.pca(problem, 3, **seed),
+    "fourier": lambda problem, **seed: features.fourier(problem, 20, **seed),
+    "relu": lambda problem, **seed: features.relu(problem, 16, **seed),
+}
+each_map = pytest.mark.parametrize("map_", MAPS.values(), ids=MAPS.keys())
+
+
+@pytest.fixture(params=["dense", "sparse"])
+def problem(request):
+    return make(request.param == "sparse")
+
+
+def make(sparse=False, n=60, d=8, dtype=np.float32, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d)) * rng.uniform(0.5, 9, d) + 3
+    X[rng.random((n, d)) < 0.4] = 0
+    X = X.astype(dtype)
+    problem = as_problem(
+        sp.csr_matrix(X) if sparse else X,
+        np.arange(n) % 3,
+        name="rows",
+        features=[f"f{j}" for j in range(d)],
+    )
+    return problem.split(0.25)
+
+
+def dense(X):
+    return X.toarray() if sp.issparse(X) else X
+
+
+@each_map
+def test_fitted_on_the_training_rows_only(problem, map_):
+    shifted = replace(problem, X_test=problem.X_test * 100)
+    mapped, other = map_(problem), map_(shifted)
+    assert (dense(mapped.X) == dense(other.X)).all()
+    assert not np.allclose(dense(mapped.X_test), 0)
+
+
+@each_map
+def test_train_and_test_rows_are_mapped_alike(problem, map_):
+    twin = replace(problem, X_test=problem.X, y_test=problem.y)
+    mapped = map_(twin)
+    np.testing.assert_allclose(dense(mapped.X_test), dense(mapped.X), rtol=1e-5, atol=1e-5)
+
+
+@each_map
+def test_labels_type_and_split_stay_and_the_name_tells(problem, map_):
+    mapped = map_(problem)
+    assert mapped.y is problem.y
+    assert mapped.y_test is problem.y_test
+    assert mapped.X.dtype == mapped.X_test.dtype == np.float32
+    assert mapped.name.startswith("rows") and mapped.name != "rows"
+    assert len(mapped.features) == mapped.d
+    assert map_(replace(problem, X_test=None, y_test=None)).X_test is None
+
+
+@each_map
+def test_the_given_problem_is_left_alone(problem, map_):
+    before = problem.checksum
+    map_(problem)
+    assert replace(problem).checksum == before
+
+
+@pytest.mark.parametrize("name", ["pca", "fourier", "relu"])
+def test_the_seed_decides(problem, name):
+    map_ = MAPS[name]
+    assert map_(problem, seed=1).checksum == map_(problem, seed=1).checksum
+    if name != "pca":
+        assert map_(problem, seed=1).checksum != map_(problem, seed=2).checksum
+
+
+def test_standardise_dense():
+    problem = make(dtype=np.float64)
+    X = features.standardise(problem).X
+    np.testing.assert_allclose(X.mean(axis=0), 0, atol=1e-12)
+    np.testing.assert_allclose(X.var(axis=0), 1)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_standardise_makes_constant_columns_zero_in_all_rows(dtype):
+    X = np.random.default_rng(0).standard_normal((20, 3)).astype(dtype)
+    X[:, 1] = 0.1
+    X_test = X.copy()
+    X_test[:, 1] = 7
+    y = np.arange(20) % 2
+    mapped = features.standardise(as_problem(X, y, X_test=X_test, y_test=y))
+    assert (mapped.X[:, 1] == 0).all()
+    assert (mapped.X_test[:, 1] == 0).all()
+
+
+def test_standardise_sparse_scales_and_keeps_zeros():
+    problem = make(sparse=True, dtype=np.float64)
+    scaled = features.standardise(problem).X
+    assert (scaled.indices == problem.X.indices).all()
+    np.testing.assert_allclose(scaled.toarray().std(axis=0), 1)
+
+
+def test_standardise_sparse_keeps_constant_columns():
+    X = sp.csr_matrix(np.array([[1.0, 0, 2], [1, 0, 3], [1, 0, 0], [1, 0, 1]]))
+    scaled = features.standardise(as_problem(X, [0, 1, 0, 1])).X.toarray()
+    assert (scaled[:, 0] == 1).all()
+    assert (scaled[:, 1] == 0).all()
+
+
+def test_unit_rows_and_rows_of_zeros(problem):
+    X = problem.X.tolil() if problem.is_sparse else problem.X.copy()
+    X[4] = 0
+    mapped = features.unit_rows(as_problem(X, problem.y))
+    norms = np.linalg.norm(dense(mapped.X), axis=1)
+    assert norms[4] == 0
+    np.testing.assert_allclose(np.delete(norms, 4), 1, rtol=1e-6)
+
+
+def test_pca_is_centred_uncorrelated_and_ordered(problem):
+    mapped = features.pca(problem, 4)
+    assert not mapped.is_sparse
+    covariance = np.cov(mapped.X.T.astype(float))
+    np.testing.assert_allclose(mapped.X.mean(axis=0), 0, atol=1e-4)
+    off_diagonal = covariance - np.diag(np.diag(covariance))
+    np.testing.assert_allclose(off_diagonal, 0, atol=1e-3 * covariance[0, 0])
+    assert (np.diff(np.diag(covariance)) < 0).all()
+    full = features.pca(make(), 8)
+    centred = make().X - make().X.mean(axis=0)
+    np.testing.assert_allclose(full.X @ full.X.T, centred @ centred.T, rtol=1e-3, atol=1e-2)
+
+
+def test_the_median_heuristic_is_the_squared_distance():
+    line = as_problem(np.array([[0.0], [3.0], [9.0]]), [0, 1, 1])
+    assert features.median_distance(line) == 6  # of 3, 6 and 9
+    problem = make(dtype=np.float64)
+    s = features.median_distance(problem) ** 2
+    far = replace(problem, X=problem.X * 10)
+    np.testing.assert_allclose(features.median_distance(far) ** 2, 100 * s)
+    Z = features.fourier(problem, 20_000, append=False).X
+    exact = rbf_kernel(problem.X, gamma=1 / s)
+    np.testing.assert_allclose(Z @ Z.T, exact, atol=0.05)
+
+
+def test_fourier_error_shrinks_with_the_number_of_features(problem):
+    s = features.median_distance(problem) ** 2
+    exact = rbf_kernel(problem.X, gamma=1 / s)
+
+    def error(n_features):
+        Z = features.fourier(problem, n_features, append=False).X
+        return np.sqrt(np.mean((Z @ Z.T - exact) ** 2))
+
+    few, many = error(100), error(6400)  # 64 times the features: an eighth of the error
+    assert many < few / 4
+
+
+def test_fourier_appends_pairs_of_norm_one(problem):
+    mapped = features.fourier(problem, 10)
+    assert mapped.d == problem.d + 10
+    assert mapped.is_sparse == problem.is_sparse
+    assert (dense(mapped.X)[:, : problem.d] == dense(problem.X)).all()
+    Z = features.fourier(problem, 10, append=False)
+    assert (dense(mapped.X)[:, problem.d :] == Z.X).all()
+    assert not Z.is_sparse
+    np.testing.assert_allclose(np.linalg.norm(Z.X, axis=1), 1, rtol=1e-5)
+    np.testing.assert_allclose(Z.X[:, :5] ** 2 + Z.X[:, 5:] ** 2, 1 / 5, rtol=1e-5)
+    assert mapped.features[-1] == "sin5"
+
+
+def test_relu_has_the_arc_cosine_kernel_in_the_mean():
+    problem = make(dtype=np.float64)
+    mapped = features.relu(problem, 20_000)
+    assert (mapped.X >= 0).all()
+    norms = np.linalg.norm(problem.X, axis=1)
+    norms = np.outer(norms, norms)
+    cosine = np.clip(problem.X @ problem.X.T / norms, -1, 1)
+    angle = np.arccos(cosine)
+    exact = norms / np.pi * (np.sin(angle) + (np.pi - angle) * cosine)
+    np.testing.assert_allclose(mapped.X @ mapped.X.T, exact, rtol=0.1, atol=0.02 * exact.max())
+
+
+@pytest.mark.parametrize("name", ["fourier", "relu"])
+def test_blocks_of_rows_make_no_difference(problem, name, monkeypatch):
+    whole = MAPS[name](problem)
+    monkeypatch.setattr(features, "BLOCK", 7)
+    np.testing.assert_allclose(dense(MAPS[name](problem).X), dense(whole.X), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("bad", [0, -2, 2.5, "4", True, None])
+def test_counts_are_checked(bad):
+    for map_ in (features.pca, features.fourier, features.relu):
+        with pytest.raises(ValueError, match="must be a whole number, at least 1"):
+            map_(make(), bad)
+
+
+def test_other_bad_arguments():
+    with pytest.raises(ValueError, match="n_features: must be even"):
+        features.fourier(make(), 5)
+    with pytest.raises(ValueError, match="d: must be a whole number, at least 1, at most 8"):
+        features.pca(make(), 9)
+    with pytest.raises(ValueError, match="at most 7"):
+        features.pca(make(sparse=True), 8)
+
+
+def test_equal_rows_have_no_median_distance():
+    with pytest.raises(ValueError, match="median distance between its training rows is zero"):
+        features.fourier(as_problem(np.ones((6, 2)), [0, 1] * 3))

@@ -1,0 +1,192 @@
+"""The problem: what is accepted as rows and labels, what is refused, and its subsets."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+
+from workbench.problem import as_problem
+
+X = np.arange(24.0).reshape(8, 3)
+Y = [0, 1, 2, 0, 1, 2, 0, 1]
+
+
+def sparse(n=30, d=12, k=3, seed=0, dtype=np.float32):
+    rng = np.random.default_rng(seed)
+    X = sp.random(n, d, density=0.3, format="csr", random_state=rng, dtype=dtype)
+    return as_problem(X, np.arange(n) % k, name="sparse")
+
+
+@pytest.mark.parametrize(
+    "given, classes",
+    [
+        (["b", "a", "c"], ["a", "b", "c"]),
+        ([30, -10, 20], [-10, 20, 30]),
+        ([True, False], [False, True]),
+        ([1.5, -0.5], [-0.5, 1.5]),
+        (np.array(["x", "yy"], object), ["x", "yy"]),
+        (pd.Categorical(["u", "t"]), ["t", "u"]),
+        (pd.Series(["left", "right"]), ["left", "right"]),
+    ],
+    ids=["text", "gaps", "bool", "float", "object", "categorical", "series"],
+)
+def test_labels_of_any_type_are_kept_and_coded_in_order(given, classes):
+    labels = np.asarray(given)[np.arange(8) % len(given)]
+    problem = as_problem(X, labels)
+    assert problem.classes.tolist() == classes
+    assert problem.y.dtype == np.int32
+    assert problem.k == len(classes)
+    assert (problem.classes[problem.y] == labels).all()
+
+
+def test_test_labels_use_the_training_codes():
+    problem = as_problem(X, [str(c) for c in Y], X_test=X[:2], y_test=["2", "0"])
+    assert problem.y_test.tolist() == [2, 0]
+
+
+@pytest.mark.parametrize(
+    "dtype, expected",
+    [
+        (np.float32, np.float32),
+        (np.float64, np.float64),
+        (np.uint8, np.float32),
+        (np.int16, np.float32),
+        (np.int64, np.float64),
+        (bool, np.float32),
+        (object, np.float64),
+    ],
+)
+def test_numbers_of_any_type_become_floats_exactly(dtype, expected):
+    rows = X.astype(dtype)
+    problem = as_problem(rows, Y)
+    assert problem.X.dtype == expected
+    assert (problem.X == rows.astype(float)).all()
+
+
+def test_rows_are_in_c_order_and_sparse_rows_canonical():
+    assert as_problem(np.asfortranarray(X), Y).X.flags.c_contiguous
+    twice = sp.coo_matrix((np.ones(9), ([0, *range(8)], [0] * 9)), shape=(8, 3))
+    problem = as_problem(twice, Y)
+    assert problem.is_sparse
+    assert problem.X.has_canonical_format
+    assert problem.X[0, 0] == 2
+
+
+def test_a_frame_gives_its_column_names():
+    assert as_problem(pd.DataFrame(X, columns=list("abc")), Y).features == ("a", "b", "c")
+
+
+def test_zero_rows_constant_columns_and_duplicates_are_data_too():
+    rows = np.zeros((8, 3))
+    rows[:, 1] = 5
+    assert as_problem(rows, Y).n == 8
+    assert as_problem(sp.csr_matrix(np.zeros((8, 3))), Y).X.nnz == 0
+
+
+def with_value(value):
+    rows = X.copy()
+    rows[3, 1] = value
+    return rows
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
+def test_values_that_are_not_finite_are_refused(value, kind):
+    with pytest.raises(ValueError, match="X: holds NaN or infinite"):
+        as_problem(kind(with_value(value)), Y)
+    with pytest.raises(ValueError, match="X_test: holds NaN or infinite"):
+        as_problem(kind(X), Y, X_test=kind(with_value(value)), y_test=Y)
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"X": X[:, 0]}, "X: must have two dimensions"),
+        ({"X": X[:0], "y": []}, "X: is empty"),
+        ({"X": X.astype(str)}, "X: must hold real numbers"),
+        ({"X": X.astype(complex)}, "X: must hold real numbers"),
+        ({"X": np.array([["a", 1]] * 8, object)}, "X: must be numeric"),
+        ({"y": Y[:-1]}, "y: has 7 labels for 8 rows"),
+        ({"y": np.ones((8, 2))}, "y: must be one-dimensional"),
+        ({"y": [1] * 8}, r"y: needs at least two classes, got only \[1\]"),
+        ({"y": [0.5, np.nan] * 4}, "y: 4 labels are missing"),
+        ({"y": np.array(["a", None] * 4, object)}, "y: 4 labels are missing"),
+        ({"y": np.array(["a", 1] * 4, object)}, "y: mixes labels of types int, str"),
+        ({"classes": [0, 1, 2, 3]}, r"classes: \[3\] have no training row"),
+        ({"classes": [0, 1]}, r"y: labels \[2\] are not among the classes"),
+        ({"X_test": X}, "give both or neither"),
+        ({"X_test": X, "y_test": [7] * 8}, r"y_test: labels \[7\] are not among"),
+        ({"X_test": X[:, :2], "y_test": Y}, "X_test: has 2 features, X has 3"),
+        ({"X_test": sp.csr_matrix(X), "y_test": Y}, "X_test: must be sparse exactly when"),
+        ({"features": ["a"]}, "features: 1 names for 3 columns"),
+    ],
+)
+def test_what_is_wrong_is_named(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        as_problem(**{"X": X, "y": Y} | arguments)
+
+
+def test_split_is_stratified_seeded_and_keeps_every_row_once():
+    rows = np.arange(200.0).reshape(100, 2)
+    problem = as_problem(rows, np.repeat(["a", "b"], [80, 20]))
+    split = problem.split(0.25, seed=3)
+    assert np.bincount(split.y_test).tolist() == [20, 5]
+    both = np.vstack([split.X, split.X_test])
+    assert sorted(map(tuple, both)) == sorted(map(tuple, rows))
+    assert split.checksum == problem.split(0.25, seed=3).checksum
+    assert split.checksum != problem.split(0.25, seed=4).checksum
+    again = split.split(0.25, seed=3)
+    assert again.n + len(again.y_test) == 100
+
+
+def test_split_leaves_every_class_a_training_row():
+    problem = as_problem(X, [0, 1, 2, 2, 2, 2, 2, 2])
+    assert np.bincount(problem.split(0.9).y).tolist() == [1, 1, 1]
+
+
+def test_subset_is_stratified_and_keeps_the_test_rows():
+    problem = sparse(n=90).split(0.2)
+    small = problem.subset(0.1, seed=1)
+    assert np.bincount(small.y).tolist() == [2, 2, 2]
+    assert small.X_test is problem.X_test
+    assert problem.subset(1.0).checksum == problem.checksum
+
+
+@pytest.mark.parametrize("share", [0, 1, -0.1, 1.5])
+def test_shares_out_of_range_are_refused(share):
+    with pytest.raises(ValueError, match="test: must lie strictly between 0 and 1"):
+        sparse().split(share)
+    if share != 1:
+        with pytest.raises(ValueError, match="fraction: must lie in"):
+            sparse().subset(share)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
+def test_tiny_compiles_the_same_kernels(kind, dtype):
+    rng = np.random.default_rng(0)
+    y = [*range(4), *rng.integers(4, size=56)]
+    problem = as_problem(kind(rng.standard_normal((60, 20)).astype(dtype)), y)
+    tiny = problem.tiny()
+    assert (tiny.n, tiny.d, tiny.k) == (8, 8, 4)
+    assert tiny.X.dtype == dtype
+    assert tiny.is_sparse == problem.is_sparse
+    assert sorted(set(tiny.y)) == list(range(4))
+    if problem.is_sparse:
+        assert tiny.X.indices.dtype == problem.X.indices.dtype
+    else:
+        assert tiny.X.flags.c_contiguous
+
+
+def test_checksum_tells_rows_labels_and_split_apart():
+    problem = as_problem(X, Y)
+    assert len(problem.checksum) == 16
+    assert as_problem(X.copy(), Y).checksum == problem.checksum
+    others = [as_problem(X + 1, Y), as_problem(X, Y[::-1]), as_problem(X.astype(np.float32), Y)]
+    others += [problem.split(0.5), as_problem(sp.csr_matrix(X), Y)]
+    assert len({problem.checksum, *(other.checksum for other in others)}) == 6
+
+
+def test_a_problem_is_frozen():
+    with pytest.raises(AttributeError):
+        as_problem(X, Y).name = "other"

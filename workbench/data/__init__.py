@@ -1,0 +1,271 @@
+"""Data sets by name or from a file: look-up on this machine, download, check.
+
+>>> load("digits", test=0.2)                                    # doctest: +SKIP
+>>> load("letter", scale="standard")                            # doctest: +SKIP
+>>> load("rows.csv", target="species")                          # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from workbench import features
+from workbench.data.cache import differences, fetch_into_cache, held, read
+from workbench.data.formats import Rows, npz_shape, read_libsvm, read_npz, read_table, table_suffix
+from workbench.data.sources import SOURCES
+from workbench.data.synthetic import synthetic, synthetic_text
+from workbench.problem import Problem, as_problem
+
+EMBEDDED = {
+    "digits": (1_797, 64, 10),
+    "wine": (178, 13, 3),
+    "breast_cancer": (569, 30, 2),
+    "iris": (150, 4, 3),
+}
+GENERATED = {
+    "synthetic_1k": (synthetic, (1_000, 20, 5)),
+    "synthetic_10k": (synthetic, (10_000, 50, 10)),
+    "synthetic_100k": (partial(synthetic, dtype=np.float32), (100_000, 100, 20)),
+    "synthetic_text": (synthetic_text, (10_000, 20_000, 50)),
+}
+SCALES = {"standard": features.standardise, "unit": features.unit_rows}
+TABLES = (".csv", ".tsv", ".parquet")
+
+
+class Entry(NamedTuple):
+    """One line of the list of data sets; `n` counts all rows, `d` is None where it varies."""
+
+    name: str
+    n: int | None
+    d: int | None
+    k: int | None
+    where: str
+    licence: str
+
+    def __str__(self) -> str:
+        n, d, k = ("?" if size is None else f"{size:,}" for size in self[1:4])
+        return f"{self.name:16} {n:>9} x {d:>9}  {k:>5} classes  {self.where:13} {self.licence}"
+
+
+class Check(NamedTuple):
+    """What a look at one data set found; it is sound when there are no faults."""
+
+    name: str
+    where: str
+    path: Path | None
+    n: int | None = None
+    n_test: int | None = None
+    d: int | None = None
+    k: int | None = None
+    checksum: str | None = None
+    faults: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        return not self.faults
+
+    def __str__(self) -> str:
+        size = f"{self.n} rows and {self.n_test} test rows, d = {self.d}, k = {self.k}; "
+        told = "; ".join(self.faults) or f"sound, checksum {self.checksum}"
+        return f"{self.where}, {size if self.n else ''}{told}"
+
+
+def load(
+    source,
+    *,
+    target: str | None = None,
+    test: float | None = None,
+    seed: int = 0,
+    scale: str | None = None,
+) -> Problem:
+    """Load a data set as a :class:`Problem`.
+
+    Parameters
+    ----------
+    source : str, path or pair
+        A name of :func:`available`; it is looked up in scikit-learn, among the generators, in the
+        local mirror (the folder WORKBENCH_DATA), in the cache, and is then downloaded. Or a file:
+        .csv, .tsv, .parquet, the workbench's .npz; any other suffix is read as LIBSVM's format,
+        kept sparse unless more than half of it is non-zero. Or a pair ``(X, y)``.
+    target : the label column of a table; by default the one called target, label, class or y,
+        else the last
+    test : None for the published split where there is one, else no test rows; a share in (0, 1)
+        for a stratified random split of all rows
+    seed : of the random split
+    scale : None, "standard" (columns to mean 0 and variance 1; sparse ones to variance 1) or
+        "unit" (rows to Euclidean norm 1); fitted on the training rows
+
+    Raises
+    ------
+    ValueError
+        For an unknown name, a file that cannot be read, a bad argument, or rows and labels that
+        :func:`workbench.problem.as_problem` refuses.
+    FileNotFoundError
+        For a file that does not exist, and for a name that cannot be had here: the message lists
+        what was tried and how to get it. Nothing else is ever put in its place.
+    """
+    if scale is not None and scale not in SCALES:
+        raise ValueError(f"scale: must be None, 'standard' or 'unit', got {scale!r}")
+    if test is not None and not 0 < test < 1:
+        raise ValueError(f"test: must be None or lie strictly between 0 and 1, got {test!r}")
+    if target is not None and not (_is_path(source) and table_suffix(source) in TABLES):
+        raise ValueError(f"target: only tables ({', '.join(TABLES)}) have a label column to name")
+    if isinstance(source, tuple):
+        if len(source) != 2:
+            raise ValueError(f"source: a pair (X, y) is accepted, got {len(source)} parts")
+        problem = as_problem(*source)
+    elif isinstance(source, str) and source in names():
+        problem = _named(source, published=test is None)
+    elif _is_path(source):
+        path = _file(source)
+        problem = _problem(_read(path, target), path.name, published=test is None)
+    else:
+        raise ValueError(f"source: must be a name, a path or a pair (X, y), got {type(source)}")
+    if test is not None:
+        problem = problem.split(test, seed)
+    return problem if scale is None else SCALES[scale](problem)
+
+
+def names() -> list[str]:
+    """Return every name that :func:`load` knows, sets found in the local mirror and cache too."""
+    return list(dict.fromkeys([*EMBEDDED, *GENERATED, *SOURCES, *held()]))
+
+
+def available() -> list[Entry]:
+    """List the data sets by name, with their sizes and where each would come from now."""
+    here = held()
+    entries = []
+    for name in names():
+        where = here[name][0] if name in here else None
+        if name in EMBEDDED:
+            entry = Entry(name, *EMBEDDED[name], "scikit-learn", "BSD-3-Clause")
+        elif name in GENERATED:
+            entry = Entry(name, *GENERATED[name][1], "generated", "synthetic")
+        elif name in SOURCES:
+            source = SOURCES[name]
+            away = "download" if source.routes else "not at hand"
+            entry = Entry(name, *source.shape, where or away, source.licence)
+        else:
+            entry = Entry(name, *npz_shape(here[name][1]), where, "see its file")
+        entries.append(entry)
+    return entries
+
+
+def fetch(name: str, *, progress: bool = False) -> Check:
+    """Make a data set at hand, downloading it into the cache where it is not, and check it.
+
+    Raises
+    ------
+    ValueError
+        For an unknown name.
+    FileNotFoundError
+        When it cannot be had, saying what was tried.
+    """
+    _check_name(name)
+    if name in SOURCES and name not in held():
+        fetch_into_cache(name, SOURCES[name], progress)
+    return check(name)
+
+
+def check(name: str) -> Check:
+    """Read a data set that is at hand and compare it with the registry; nothing is downloaded.
+
+    Raises
+    ------
+    ValueError
+        For an unknown name.
+    """
+    _check_name(name)
+    if name in EMBEDDED or name in GENERATED:
+        where, path = "scikit-learn" if name in EMBEDDED else "generated", None
+    elif name in held():
+        where, path = held()[name]
+    else:
+        return Check(name, "not at hand", None, faults=("fetch it first",))
+    try:
+        problem = _named(name)
+    except ValueError as error:
+        return Check(name, where, path, faults=(str(error),))
+    n_test = 0 if problem.y_test is None else len(problem.y_test)
+    size = (problem.n, n_test, problem.d, problem.k)
+    faults = ()
+    if name in SOURCES:
+        shape = (problem.n + n_test, problem.d, problem.k)
+        faults = differences(shape, problem.n if n_test else None, SOURCES[name])
+    return Check(name, where, path, *size, problem.checksum, faults)
+
+
+def _named(name: str, published: bool = True) -> Problem:
+    if name in GENERATED:
+        make, shape = GENERATED[name]
+        return replace(make(*shape), name=name)
+    if name in EMBEDDED:
+        return _embedded(name)
+    if name not in held():
+        fetch_into_cache(name, SOURCES[name])
+    rows = read(held()[name][1])
+    labels = SOURCES[name].labels if name in SOURCES else None
+    if labels is not None:
+        present, codes = np.unique(rows.y, return_inverse=True)
+        if len(present) == len(labels):
+            rows = rows._replace(y=np.array(labels)[codes])
+    return _problem(rows, name, published)
+
+
+def _embedded(name: str) -> Problem:
+    from sklearn import datasets
+
+    bunch = getattr(datasets, f"load_{name}")()
+    return as_problem(
+        bunch.data,
+        bunch.target_names[bunch.target],
+        name=name,
+        features=bunch.feature_names,
+        about=f"{name}, as scikit-learn ships it",
+    )
+
+
+def _problem(rows: Rows, name: str, published: bool) -> Problem:
+    X, y, m, columns, about = rows
+    if m is None or not published:
+        return as_problem(X, y, name=name, features=columns, about=about)
+    return as_problem(
+        X[:m], y[:m], X_test=X[m:], y_test=y[m:], name=name, features=columns, about=about
+    )
+
+
+def _is_path(source) -> bool:
+    return isinstance(source, str | os.PathLike)
+
+
+def _file(source: str | os.PathLike) -> Path:
+    path = Path(source).expanduser()
+    if path.is_file():
+        return path
+    if isinstance(source, str) and path.name == source and not path.suffix:
+        _check_name(source)
+    raise FileNotFoundError(f"source: there is no file {path}")
+
+
+def _read(path: Path, target: str | None) -> Rows:
+    suffix = table_suffix(path)
+    if suffix in TABLES:
+        return read_table(path, target)
+    if suffix == ".npz":
+        return read_npz(path)
+    X, y = read_libsvm(path)
+    return Rows(X.toarray() if 2 * X.nnz > X.shape[0] * X.shape[1] else X, y)
+
+
+def _check_name(name: str) -> None:
+    if name not in names():
+        close = difflib.get_close_matches(name, names(), n=3)
+        hint = f"did you mean {' or '.join(close)}?" if close else f"known are {', '.join(names())}"
+        raise ValueError(f"source: no data set or file is called {name!r}; {hint}")

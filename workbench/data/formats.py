@@ -1,0 +1,273 @@
+"""The file formats of data sets: each reader returns all rows of one set, as the file has them."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import math
+import os
+import struct
+import zipfile
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+from uuid import uuid4
+
+import numpy as np
+import scipy.sparse as sp
+
+from workbench.problem import Matrix
+
+TARGETS = ("target", "label", "class", "y")
+OPENERS = {".bz2": bz2.open, ".gz": gzip.open, ".xz": lzma.open}
+CSR = ("data", "indices", "indptr", "shape")
+BROKEN = (ValueError, OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile)
+
+
+class Rows(NamedTuple):
+    """All rows of a data set; where there is a split, the first `n_train` are the training rows."""
+
+    X: Matrix
+    y: np.ndarray
+    n_train: int | None = None
+    features: tuple[str, ...] | None = None
+    about: str = ""
+
+
+def read_npz(path: str | os.PathLike) -> Rows:
+    """Read the workbench's own format, without pickle.
+
+    A compressed archive of ``X`` (n, d), or ``data``, ``indices``, ``indptr``, ``shape`` of a CSR
+    matrix; ``y`` (n,) labels, or codes 0..k-1 where ``labels`` (k,) are given; and, optionally,
+    ``n_train``, ``features``, ``about``. Labels spelt as integers become integers.
+
+    Raises
+    ------
+    ValueError
+        Naming the file: no archive, damaged, pickled objects in it, parts missing or at odds.
+    """
+    path = Path(path)
+    if not zipfile.is_zipfile(path):
+        raise ValueError(f"{path}: not an .npz archive, or cut short")
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            parts = {key: archive[key] for key in archive.files}
+        X = parts["X"] if "X" in parts else _csr(**{key: parts[key] for key in CSR})
+        y = parts["y"]
+    except KeyError as error:
+        raise ValueError(f"{path}: lacks {error}; see data/README.md for the format") from None
+    except BROKEN as error:
+        raise ValueError(f"{path}: refused, {error}") from error
+    if X.ndim != 2 or y.shape != X.shape[:1]:
+        raise ValueError(f"{path}: shapes {X.shape} of the rows and {y.shape} of y do not match")
+    if "labels" in parts:
+        labels = as_integers(parts["labels"])
+        if y.dtype.kind not in "iu" or y.min(initial=0) < 0 or y.max(initial=0) >= len(labels):
+            raise ValueError(f"{path}: y must hold codes 0..{len(labels) - 1}, as labels has them")
+        y = labels[y]
+    n_train = int(parts["n_train"]) if "n_train" in parts else None
+    if n_train is not None and not 0 < n_train < len(y):
+        raise ValueError(f"{path}: n_train is {n_train}, there are {len(y)} rows")
+    features = tuple(map(str, parts["features"])) if "features" in parts else None
+    return Rows(X, y, n_train, features, str(parts.get("about", "")))
+
+
+def npz_shape(path: str | os.PathLike) -> tuple[int | None, int | None, int | None]:
+    """Return rows, features and classes of a file of :func:`read_npz`, None where it is damaged."""
+    if not zipfile.is_zipfile(path):
+        return None, None, None
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            y = archive["y"]
+            k = len(archive["labels"]) if "labels" in archive.files else len(np.unique(y))
+            if "shape" in archive.files:
+                return len(y), int(archive["shape"][1]), k
+            with archive.zip.open("X.npy") as array:  # its header alone: the rows may be large
+                np.lib.format.read_magic(array)
+                shape, _, _ = np.lib.format.read_array_header_1_0(array)
+            return len(y), shape[1], k
+    except (*BROKEN, KeyError, IndexError):
+        return None, None, None
+
+
+def write_npz(path: str | os.PathLike, rows: Rows) -> None:
+    """Write the workbench's own format; the file appears whole or not at all."""
+    path = Path(path)
+    labels, codes = np.unique(rows.y, return_inverse=True)
+    if labels.dtype == object:
+        labels = labels.astype(str)
+    X = sp.csr_matrix(rows.X) if sp.issparse(rows.X) else rows.X
+    parts = {"y": codes.astype(np.int32), "labels": labels, "about": np.array(rows.about)}
+    if sp.issparse(X):
+        shape = np.array(X.shape)
+        parts |= {"data": X.data, "indices": X.indices, "indptr": X.indptr, "shape": shape}
+    else:
+        parts["X"] = X
+    if rows.n_train is not None:
+        parts["n_train"] = np.array(rows.n_train)
+    if rows.features is not None:
+        parts["features"] = np.array(rows.features)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}.{uuid4().hex}.part")
+    try:
+        with part.open("wb") as file:
+            np.savez_compressed(file, **parts)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def read_table(path: str | os.PathLike, target: str | None = None) -> Rows:
+    """Read a CSV, TSV or Parquet table, one row a sample.
+
+    Parameters
+    ----------
+    path : a .csv, .tsv or .parquet file; the first two may be compressed (.gz, .bz2, .xz, .zip)
+    target : the column of the labels; by default the one column that is called target, label,
+        class or y, in any case, else the last. A CSV whose first line is all numbers has no
+        header; its columns are called 0, 1, ...
+
+    Raises
+    ------
+    ValueError
+        Naming the file: no such column, several candidates, columns that are not numbers.
+    """
+    import pandas as pd  # half a second that other formats need not wait for
+
+    path = Path(path)
+    try:
+        if table_suffix(path) == ".parquet":
+            frame = pd.read_parquet(path)
+        else:
+            separator = "\t" if table_suffix(path) == ".tsv" else ","
+            frame = pd.read_csv(path, sep=separator, skipinitialspace=True)
+            if all(map(_is_number, frame.columns)):
+                frame = pd.read_csv(path, sep=separator, header=None, skipinitialspace=True)
+    except (*BROKEN, ImportError) as error:
+        raise ValueError(f"{path}: cannot be read as a table: {error}") from error
+    frame.columns = frame.columns.map(str)
+    if len(frame.columns) < 2:
+        raise ValueError(f"{path}: needs a label column and a feature, has {list(frame.columns)}")
+    y = frame.pop(_target(frame.columns, target, path)).to_numpy()
+    numeric = [pd.api.types.is_numeric_dtype(frame[column]) for column in frame]
+    if not all(numeric):
+        strange = [column for column, good in zip(frame, numeric) if not good]
+        raise ValueError(
+            f"{path}: features must be numbers; {', '.join(strange[:5])} are not: "
+            "encode or drop them, or name the label column with target="
+        )
+    X = frame.to_numpy()
+    if X.dtype == object:
+        X = frame.to_numpy(dtype=np.float64, na_value=np.nan)
+    return Rows(X, y, features=tuple(frame.columns))
+
+
+def read_libsvm(
+    path: str | os.PathLike, d: int | None = None, dtype: type = np.float64
+) -> tuple[sp.csr_matrix, np.ndarray]:
+    """Read one file of LIBSVM's format, plain or compressed (.bz2, .gz, .xz).
+
+    `d` features with indices from 1; without it as many as occur, indices from 0 or 1. Labels that
+    are whole numbers become integers.
+
+    Raises
+    ------
+    ValueError
+        Naming the file, when it is not of this format.
+    """
+    from sklearn.datasets import load_svmlight_file
+
+    path = Path(path)
+    zero_based = "auto" if d is None else False
+    try:
+        with OPENERS.get(path.suffix, open)(path, "rb") as file:
+            X, y = load_svmlight_file(file, n_features=d, dtype=dtype, zero_based=zero_based)
+    except BROKEN as error:
+        raise ValueError(f"{path}: cannot be read as LIBSVM's format: {error}") from error
+    return X, as_integers(y)
+
+
+def read_delimited(texts: Sequence[str], separator: str | None = ",", label: int = -1) -> Rows:
+    """Read headerless tables, one below the other; `label` is the column of the labels.
+
+    A `separator` of None is any run of blanks. Lines that begin with ``@``, ``%`` or ``|`` (ARFF
+    headers, remarks) are skipped. A column of words becomes the codes 1, 2, ... of its sorted
+    words, a missing one (``?``) among them.
+    """
+    lines = [line for text in texts for line in text.splitlines() if line.strip()]
+    rows = [line.split(separator) for line in lines if line[0] not in "@%|"]
+    table = np.char.strip(rows)
+    # The test half of UCI's Adult ends its labels with a full stop.
+    y = as_integers(np.char.rstrip(table[:, label], "."))
+    columns = np.delete(table, label, axis=1).T
+    X = np.column_stack([_numbers(column) for column in columns])
+    with np.errstate(over="ignore"):
+        exact = X.astype(np.float32)
+    return Rows(exact if np.array_equal(exact, X) else X, y)
+
+
+def read_idx(path: str | os.PathLike) -> np.ndarray:
+    """Read an array of bytes from MNIST's idx format, compressed with gzip."""
+    with gzip.open(path) as file:
+        content = file.read()
+    if content[:3] != b"\0\0\x08":
+        raise ValueError(f"{path}: not an idx file of bytes")
+    start = 4 + 4 * content[3]
+    shape = struct.unpack(f">{content[3]}I", content[4:start])
+    if math.prod(shape) != len(content) - start:
+        raise ValueError(f"{path}: is cut short, its header says {shape}")
+    return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
+
+
+def as_integers(labels: np.ndarray) -> np.ndarray:
+    """Return labels that are whole numbers, as floats or as text, as integers, others unchanged."""
+    if labels.dtype.kind not in "fU":
+        return labels
+    try:
+        with np.errstate(invalid="ignore"):
+            whole = labels.astype(np.int64)
+    except ValueError:
+        return labels
+    return whole if np.array_equal(whole.astype(labels.dtype), labels) else labels
+
+
+def table_suffix(path: str | os.PathLike) -> str:
+    """The suffix that tells the format, in lower case: that of ``rows.csv.gz`` is ``.csv``."""
+    path = Path(path)
+    packed = path.suffix.lower() in (*OPENERS, ".zip")
+    return (path.with_suffix("") if packed else path).suffix.lower()
+
+
+def _csr(data, indices, indptr, shape) -> sp.csr_matrix:
+    X = sp.csr_matrix((data, indices, indptr), shape=tuple(shape))
+    # A bad index would make compiled code read foreign memory.
+    X.check_format(full_check=True)
+    return X
+
+
+def _numbers(column: np.ndarray) -> np.ndarray:
+    try:
+        return column.astype(np.float64)
+    except ValueError:
+        return np.unique(column, return_inverse=True)[1] + 1.0
+
+
+def _is_number(name) -> bool:
+    try:
+        float(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _target(columns, target: str | None, path: Path) -> str:
+    if target is not None:
+        if str(target) not in columns:
+            raise ValueError(f"target: {path} has no column {target!r}; it has {list(columns)}")
+        return str(target)
+    named = [column for column in columns if column.lower() in TARGETS]
+    if len(named) > 1:
+        raise ValueError(f"target: {path} has the columns {named}; say which holds the labels")
+    return named[0] if named else columns[-1]
