@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from numbers import Real
 from time import perf_counter, process_time
 from typing import Any, Protocol
 
@@ -112,7 +113,7 @@ def until(stream: Iterable[tuple[Row, State]], *rules: Rule) -> Iterator[tuple[R
 
 def diverged(row: Row) -> str | None:
     """Stop when any number of the row is NaN."""
-    nan = any(isinstance(value, float) and math.isnan(value) for value in row.values())
+    nan = any(isinstance(value, Real) and math.isnan(value) for value in row.values())
     return "diverged" if nan else None
 
 

@@ -64,7 +64,7 @@ def record(
             sink.flush()
 
     def close(reason: str) -> None:
-        if trace.rows:
+        if trace.rows and trace.stopped_by is None:
             trace.rows[-1]["stopped_by"] = reason
             write({"stopped_by": reason})
 
@@ -74,9 +74,8 @@ def record(
             trace.rows.append(row)
             write(row)
             yield row, state
-        if trace.stopped_by is None:
-            close("finished")
-    except KeyboardInterrupt:
+        close("finished")
+    except (KeyboardInterrupt, GeneratorExit):  # here, or in the reader's own code
         close("interrupted")
         raise
     finally:
@@ -108,7 +107,7 @@ def read_trace(path: str | os.PathLike) -> Trace:
         except json.JSONDecodeError:
             if number < len(lines):
                 raise ValueError(f"{path}: line {number} is damaged") from None
-    if not entries or "schema" not in entries[0]:
+    if not entries or not isinstance(entries[0], dict) or "schema" not in entries[0]:
         raise ValueError(f"{path}: not a trace, its first line is no header")
     header, *rows = entries
     schema = header.pop("schema")
@@ -134,9 +133,9 @@ def save_state(path: str | os.PathLike, state: State) -> None:
     arrays, plain = {}, {}
     for f in fields(state):
         value = getattr(state, f.name)
-        if isinstance(value, np.ndarray) and value.dtype != object:
+        if isinstance(value, np.ndarray) and not value.dtype.hasobject:
             arrays[f.name] = value
-        elif isinstance(value, np.random.Generator):
+        elif _is_pcg64(value):
             plain[f.name] = {"generator": value.bit_generator.state}
         elif value is None or isinstance(value, (bool, int, float, str)):
             plain[f.name] = value
@@ -160,6 +159,8 @@ def load_state(path: str | os.PathLike, kind: type) -> Any:
         If the file holds a state of another kind or other fields.
     """
     with np.load(path, allow_pickle=False) as archive:
+        if "" not in archive.files:
+            raise ValueError(f"{path}: holds no state")
         values = {name: archive[name] for name in archive.files if name}
         text = json.loads(str(archive[""]))
     if text["state"] != kind.__name__:
@@ -176,6 +177,11 @@ def load_state(path: str | os.PathLike, kind: type) -> Any:
     return kind(**values)
 
 
+def _is_pcg64(value) -> bool:
+    bits = getattr(value, "bit_generator", None)
+    return isinstance(value, np.random.Generator) and isinstance(bits, np.random.PCG64)
+
+
 def _encode(value):
     """Return `value` as strict JSON: NaN and infinities as strings, NumPy scalars as numbers."""
     if isinstance(value, dict):
@@ -189,5 +195,9 @@ def _encode(value):
     return value
 
 
-def _decode(entry):
-    return {k: _NON_FINITE.get(v, v) if isinstance(v, str) else v for k, v in entry.items()}
+def _decode(value):
+    if isinstance(value, dict):
+        return {key: _decode(v) for key, v in value.items()}
+    if isinstance(value, list):
+        return [_decode(v) for v in value]
+    return _NON_FINITE.get(value, value) if isinstance(value, str) else value

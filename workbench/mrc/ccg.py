@@ -136,7 +136,9 @@ def constr(
     if remove:
         A, b = master(risk, s, centroids)
         F, J = A[:, : len(s.features)], s.features
-        kept = F @ s.M.ravel()[J] - s.nu - b >= -TIGHT
+        # To the simplex a constraint may be tight to its own tolerance, which is TIGHT as well:
+        # one with a multiplier goes only with the bound that it holds up.
+        kept = (s.alpha > 0) | (F @ s.M.ravel()[J] - s.nu - b >= -TIGHT)
     return samples, masks, kept
 
 

@@ -19,13 +19,25 @@ from dataclasses import dataclass
 import numpy as np
 
 from workbench.measures import bounds
-from workbench.mrc.newton import Direction, NewtonSystem
+from workbench.mrc.newton import (
+    Direction,
+    NewtonSystem,
+    complementarity_ahead,
+    move,
+    step_lengths,
+)
 from workbench.mrc.risk import MinimaxRisk, linear_scores, minimax_risk, psi
 from workbench.mrc.splitting import SplittingState, mrc_splitting
+from workbench.mrc.working_set import (
+    LARGEST,
+    join_features,
+    join_rows,
+    violated_features,
+    violated_rows,
+)
 from workbench.problem import Problem
 from workbench.stream import Row
 
-LARGEST = 8000  # components in the working set; a normal matrix of 256 MB in float32
 TO_BOUNDARY = 0.95  # share of the way to the boundary that a step may go
 LEAD = 0.1  # complementarity may run ahead of the certified gap by this factor at most
 
@@ -41,7 +53,7 @@ class InteriorPointState:
     """
 
     round: int
-    I: np.ndarray  # noqa: E741
+    I: np.ndarray
     J: np.ndarray
     p: np.ndarray
     g: np.ndarray
@@ -110,7 +122,8 @@ def mrc_interior_point(
     splitting_rounds : >= 1, rounds of :func:`mrc_splitting` at the start
     slack : in (0, 1); J takes components whose mean leaves the middle of its interval by more
         than this share
-    mu0 : > 0, product of each variable and its multiplier at the start
+    mu0 : > 0, least product of each variable and its multiplier at the start; it follows the gap
+        that splitting leaves
 
     Raises
     ------
@@ -127,46 +140,66 @@ def mrc_interior_point(
     risk = minimax_risk(problem, lambda0)
     s = state
     if not isinstance(s, InteriorPointState):
-        for s in mrc_splitting(problem, lambda0=lambda0, state=s):
-            yield s
-            if s.round >= splitting_rounds:
+        for found in mrc_splitting(problem, lambda0=lambda0, state=state):
+            yield found
+            if found.round >= splitting_rounds:
                 break
-        s = start(risk, s, slack, mu0)
+        s = start(risk, found, slack, mu0)
     yield s
     while iterate(risk, s, mu0):
         yield s
 
 
 def iterate(risk: MinimaxRisk, s: InteriorPointState, mu0: float) -> bool:
-    """Take one predictor-corrector step, certify it, and let violated rows and features join."""
+    """Take one predictor-corrector step, certify it, and let violated rows and features join.
+
+    Returns False, and leaves `s` as it is, when no further step is possible or worth while.
+    """
     gap = s.upper - s.lower
     if s.complementarity() < 1e-12 or s.stalls > 20:
         return False
-    system = NewtonSystem(risk, s)
-    mu = s.complementarity() / s.pairs
-    affine = system.direction(0.0)
-    if affine is None:
+    found = newton_step(risk, s, gap)
+    if found is None and not s.double:
+        s.double = True
+        found = newton_step(risk, s, gap)
+    if found is None:
         return False
-    primal, dual = step_lengths(s, affine, 1.0)
-    ahead = complementarity_ahead(s, affine, primal, dual) / s.pairs
-    sigma = min(1.0, max(ahead, 0.0) / mu) ** 3
-    target = max(sigma * mu, LEAD * gap / s.pairs)
-    full = system.direction(target, affine)
-    if full is None:
-        return False
-    primal, dual = step_lengths(s, full, TO_BOUNDARY)
-    move(s, full, primal, dual)
-    s.double = s.double or system.iterations > 25 or s.complementarity() < 1e-5
-    s.step = min(primal, dual)
+    move(s, *found)
+    s.step = min(found[1:])
     s.stalls = s.stalls + 1 if s.step < 0.05 else 0
     scores, ratios = certify(risk, s)
-    if s.stalls >= 5 and len(s.J) < risk.active.sum() <= LARGEST:
-        join_features(risk, s, np.setdiff1d(np.flatnonzero(risk.active), s.J), mu0)
-    elif s.complementarity() < 2e-2 and s.step > 0.25 or s.stalls >= 5:
+    if s.stalls and s.stalls % 5 == 0:
+        if len(s.J) < risk.active.sum() <= LARGEST:
+            join_features(risk, s, np.setdiff1d(np.flatnonzero(risk.active), s.J), mu0)
+        join_rows(s, violated_rows(s, scores, gap), scores)
+        recentre(s, max(gap, s.complementarity()) / s.pairs)
+    elif s.complementarity() < max(2e-2, 2.0 * LEAD * gap) and s.step > 0.25:
         join_rows(s, violated_rows(s, scores, gap), scores)
         join_features(risk, s, violated_features(s, ratios), s.complementarity() / s.pairs)
     s.round += 1
     return True
+
+
+def newton_step(
+    risk: MinimaxRisk, s: InteriorPointState, gap: float
+) -> tuple[Direction, float, float] | None:
+    """Return Mehrotra's corrected direction with its primal and dual step, None on breakdown.
+
+    The centring target follows the certified gap: a complementarity far below it would only say
+    that the working set, not the problem, is nearly solved, and steps would jam.
+    """
+    system = NewtonSystem(risk, s)
+    mu = s.complementarity() / s.pairs
+    affine = system.direction(0.0)
+    if affine is None:
+        return None
+    ahead = complementarity_ahead(s, affine, *step_lengths(s, affine, 1.0)) / s.pairs
+    sigma = min(1.0, max(ahead, 0.0) / mu) ** 3
+    full = system.direction(max(sigma * mu, LEAD * gap / s.pairs), affine)
+    if full is None:
+        return None
+    s.double = s.double or system.iterations > 40 or mu * s.pairs < 1e-5
+    return full, *step_lengths(s, full, TO_BOUNDARY)
 
 
 def start(risk: MinimaxRisk, found: SplittingState, slack: float, mu0: float) -> InteriorPointState:
@@ -185,14 +218,15 @@ def start(risk: MinimaxRisk, found: SplittingState, slack: float, mu0: float) ->
     if len(J) > LARGEST:
         J = np.sort(J[np.argsort(-risk.ratios(mean).ravel()[J])[:LARGEST]])
     rank = np.lexsort((-margin, -(mass > 0).astype(int)))
-    I = np.sort(rank[: max(support + support // 2, len(J))])  # noqa: E741
+    I = np.sort(rank[: max(support + support // 2, len(J))])
     p, mu = found.p[I], found.M.ravel()[J]
+    mu0 = max(mu0, LEAD * (found.upper - found.lower) / (2 * (p.size + len(J)) + 1))
     phi = float(margin.max())
     h = np.maximum(scores[I] - margin[I, None], 0.0)
     q = p.max(axis=1)
     tau, lam, away = risk.tau.ravel()[J], risk.lam.ravel()[J], (mean - risk.tau).ravel()[J]
     p, s = smooth(p, np.maximum(h - scores[I] + phi, 0.0), mu0)
-    g, h = smooth(q[:, None] - found.p[I], h, mu0)
+    h, g = smooth(h, q[:, None] - found.p[I], mu0)
     a, m_plus = smooth(lam - away, np.maximum(-mu, 0.0), mu0)
     b, m_minus = smooth(lam + away, np.maximum(mu, 0.0), mu0)
     s0 = max(1.0 + phi - float(tau @ mu), 1e-3)
@@ -223,44 +257,26 @@ def start(risk: MinimaxRisk, found: SplittingState, slack: float, mu0: float) ->
 
 
 def smooth(x: np.ndarray, z: np.ndarray, mu: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return the nearby positive pair with ``x z = mu``: x - theta z stays as it is."""
-    theta = max(float(np.abs(x).mean()), 1e-12) / max(float(z.mean()), 1e-12)
+    """Return the nearby positive pair with ``x z = mu``: x - theta z stays as it is.
+
+    theta is the mean x over the mean z, but no larger than leaves x typical: x is the one of the
+    two whose mean is known to be of the right size (p and h sum to one, a + b is 2 lam).
+    """
+    typical = max(float(np.abs(x).mean()), 1e-12)
+    theta = min(typical / max(float(z.mean()), 1e-12), typical**2 / mu)
     v = x - theta * z
     root = np.sqrt(v * v + 4.0 * theta * mu)
     x = np.where(v > 0, (v + root) / 2.0, 2.0 * theta * mu / (root - np.minimum(v, 0.0)))
     return x, mu / x
 
 
-def step_lengths(s: InteriorPointState, d: Direction, fraction: float) -> tuple[float, float]:
-    """Return the primal and dual steps in (0, 1], `fraction` of the way to the boundary."""
-    primal = [(s.p, d.p), (s.g, d.g), (s.a, d.a), (s.b, d.b), (s.alpha, d.alpha)]
-    dual = [(s.s, d.s), (s.h, d.h), (s.m_plus, d.m_plus), (s.m_minus, d.m_minus), (s.s0, d.s0)]
-    return tuple(
-        min(1.0, fraction / max(1e-30, *(float(np.max(-dx / x)) for x, dx in pairs)))
-        for pairs in (primal, dual)
-    )
-
-
-def complementarity_ahead(s: InteriorPointState, d: Direction, primal: float, dual: float) -> float:
-    """Return the complementarity after steps of these lengths."""
-    return sum(
-        float(np.sum((x + primal * dx) * (z + dual * dz)))
-        for x, dx, z, dz in (
-            (s.p, d.p, s.s, d.s),
-            (s.g, d.g, s.h, d.h),
-            (s.alpha, d.alpha, s.s0, d.s0),
-            (s.a, d.a, s.m_plus, d.m_plus),
-            (s.b, d.b, s.m_minus, d.m_minus),
-        )
-    )
-
-
-def move(s: InteriorPointState, d: Direction, primal: float, dual: float) -> None:
-    """Take the step."""
-    for name in ("p", "g", "q", "alpha", "a", "b"):
-        setattr(s, name, getattr(s, name) + primal * getattr(d, name))
-    for name in ("s", "h", "s0", "m_plus", "m_minus", "mu", "phi"):
-        setattr(s, name, getattr(s, name) + dual * getattr(d, name))
+def recentre(s: InteriorPointState, mu: float) -> None:
+    """Smooth every pair anew: the way out when steps have jammed at the boundary."""
+    s.p, s.s = smooth(s.p, s.s, mu)
+    s.h, s.g = smooth(s.h, s.g, mu)
+    s.a, s.m_plus = smooth(s.a, s.m_plus, mu)
+    s.b, s.m_minus = smooth(s.b, s.m_minus, mu)
+    s.alpha = mu / s.s0
 
 
 def coefficients(risk: MinimaxRisk, s: InteriorPointState) -> np.ndarray:
@@ -282,45 +298,3 @@ def certify(risk: MinimaxRisk, s: InteriorPointState) -> tuple[np.ndarray, np.nd
     bayes = 1.0 - (s.p.max(axis=1).sum() + s.alpha) / mass
     s.lower = max(s.lower, max(0.0, float(bayes)) / risk.rho(mean))
     return scores, risk.ratios(mean)
-
-
-def violated_rows(s: InteriorPointState, scores: np.ndarray, gap: float) -> np.ndarray:
-    """Return the rows outside I whose psi most exceeds phi, 2 % of |I| at most."""
-    excess = psi(scores) - s.phi
-    excess[s.I] = -np.inf
-    worst = np.argsort(-excess)[: max(20, len(s.I) // 50)]
-    return worst[excess[worst] > 0.3 * gap]
-
-
-def violated_features(s: InteriorPointState, ratios: np.ndarray) -> np.ndarray:
-    """Return the components outside J whose mean most leaves its interval, 3 % of |J| at most."""
-    ratios = ratios.ravel().copy()
-    ratios[s.J] = 0.0
-    worst = np.argsort(-ratios)[: max(40, 3 * len(s.J) // 100)]
-    return worst[ratios[worst] > 1.0][: max(0, LARGEST - len(s.J))]
-
-
-def join_rows(s: InteriorPointState, rows: np.ndarray, scores: np.ndarray) -> None:
-    """Let rows join I with little mass: their p is at most a fiftieth of 1 / |I|."""
-    mu = s.complementarity() / s.pairs
-    floor = 50.0 * mu * len(s.I)
-    v = scores[rows]
-    h = np.maximum(v - psi(v)[:, None], 0.0)
-    slack = np.maximum(h - v + s.phi, floor)
-    h = np.maximum(h, floor)
-    s.I = np.concatenate([s.I, rows])
-    s.s, s.h = np.vstack([s.s, slack]), np.vstack([s.h, h])
-    s.p, s.g = np.vstack([s.p, mu / slack]), np.vstack([s.g, mu / h])
-    s.q = np.concatenate([s.q, (mu / slack + mu / h).max(axis=1)])
-
-
-def join_features(risk: MinimaxRisk, s: InteriorPointState, J: np.ndarray, mu: float) -> None:
-    """Let components join J with coefficient 0 and their mean's distance to its interval's ends."""
-    mean = (risk.X[s.I].T @ s.p).T.ravel()[J] + s.alpha * risk.tau.ravel()[J]
-    lam, away = risk.lam.ravel()[J], mean - risk.tau.ravel()[J]
-    a, b = np.maximum(lam - away, 0.1 * lam), np.maximum(lam + away, 0.1 * lam)
-    s.J = np.concatenate([s.J, J])
-    s.a, s.b = np.concatenate([s.a, a]), np.concatenate([s.b, b])
-    s.m_plus = np.concatenate([s.m_plus, mu / a])
-    s.m_minus = np.concatenate([s.m_minus, mu / b])
-    s.mu = np.concatenate([s.mu, np.zeros(len(J))])

@@ -39,7 +39,7 @@ class NewtonSystem:
     """Factor of the normal matrix at one iterate, for predictor and corrector.
 
     The factor is single precision (double once ``s.double``) and preconditions conjugate
-    gradients on the exact operator in double; ``iterations`` is the most that a solve took.
+    gradients on the exact operator in double; ``iterations`` counts those of all solves.
     """
 
     def __init__(self, risk, s):
@@ -169,7 +169,8 @@ class NewtonSystem:
         z = self._precondition(r)
         d, rz = z, r @ z
         enough = self.tolerance**2 * rz
-        for iteration in range(1, 81):
+        for _ in range(80):
+            self.iterations += 1
             Ad = self._apply(d)
             curvature = d @ Ad
             if not curvature > 0:
@@ -180,8 +181,39 @@ class NewtonSystem:
             if not rz > enough:
                 break
             d = z + rz / previous * d
-        self.iterations = max(self.iterations, iteration)
         return x if np.isfinite(x).all() else None
 
     def _precondition(self, r: np.ndarray) -> np.ndarray:
         return self.scale * la.cho_solve(self.factor, self.scale * r, check_finite=False)
+
+
+def step_lengths(s, d: Direction, fraction: float) -> tuple[float, float]:
+    """Return the primal and dual steps in (0, 1], `fraction` of the way to the boundary."""
+    primal = [(s.p, d.p), (s.g, d.g), (s.a, d.a), (s.b, d.b), (s.alpha, d.alpha)]
+    dual = [(s.s, d.s), (s.h, d.h), (s.m_plus, d.m_plus), (s.m_minus, d.m_minus), (s.s0, d.s0)]
+    return tuple(
+        min(1.0, fraction / max(1e-30, *(float(np.max(-dx / x)) for x, dx in pairs)))
+        for pairs in (primal, dual)
+    )
+
+
+def complementarity_ahead(s, d: Direction, primal: float, dual: float) -> float:
+    """Return the complementarity after steps of these lengths."""
+    return sum(
+        float(np.sum((x + primal * dx) * (z + dual * dz)))
+        for x, dx, z, dz in (
+            (s.p, d.p, s.s, d.s),
+            (s.g, d.g, s.h, d.h),
+            (s.alpha, d.alpha, s.s0, d.s0),
+            (s.a, d.a, s.m_plus, d.m_plus),
+            (s.b, d.b, s.m_minus, d.m_minus),
+        )
+    )
+
+
+def move(s, d: Direction, primal: float, dual: float) -> None:
+    """Take the step."""
+    for name in ("p", "g", "q", "alpha", "a", "b"):
+        setattr(s, name, getattr(s, name) + primal * getattr(d, name))
+    for name in ("s", "h", "s0", "m_plus", "m_minus", "mu", "phi"):
+        setattr(s, name, getattr(s, name) + dual * getattr(d, name))
