@@ -1,0 +1,60 @@
+"""What both arms of a benchmark share: one clock, one limit, one memory gauge, one file format.
+
+Only NumPy, SciPy and the standard library: the peers' environment has no workbench.
+"""
+
+from __future__ import annotations
+
+import resource
+from pathlib import Path
+from time import perf_counter, process_time
+
+import numpy as np
+import scipy.sparse as sp
+
+
+class Clock:
+    """Wall and CPU seconds (of all threads) spent inside the ``with`` block."""
+
+    def __enter__(self) -> Clock:
+        self.seconds, self.cpu = perf_counter(), process_time()
+        return self
+
+    def __exit__(self, *error) -> None:
+        self.seconds, self.cpu = perf_counter() - self.seconds, process_time() - self.cpu
+
+
+def limit_cpu(seconds: float) -> None:
+    """Let the system end this process after so many more CPU seconds, also inside C code."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    resource.setrlimit(resource.RLIMIT_CPU, (int(process_time() + seconds) + 1, hard))
+
+
+def peak_memory() -> float:
+    """Return the largest resident size of this process so far in MB (10^6 bytes).
+
+    Linux hands ``ru_maxrss`` of the parent down to its children; VmHWM is this process alone.
+    """
+    try:
+        status = Path("/proc/self/status").read_text(encoding="ascii")
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6  # bytes on macOS
+    kib = next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1]
+    return int(kib) * 1024 / 1e6
+
+
+def save_rows(path: Path, X, y: np.ndarray) -> None:
+    """Save the rows and labels that every arm of a case starts from."""
+    if sp.issparse(X):
+        np.savez(path, y=y, data=X.data, indices=X.indices, indptr=X.indptr, shape=X.shape)
+    else:
+        np.savez(path, y=y, X=X)
+
+
+def load_rows(path: Path) -> tuple[np.ndarray | sp.csr_matrix, np.ndarray]:
+    """Return what :func:`save_rows` saved."""
+    with np.load(path, allow_pickle=False) as a:
+        if "X" in a:
+            return a["X"], a["y"]
+        return sp.csr_matrix((a["data"], a["indices"], a["indptr"]), a["shape"]), a["y"]

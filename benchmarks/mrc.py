@@ -1,0 +1,229 @@
+"""Minimax risk classifiers against the published code and against our own baselines.
+
+``python benchmarks/mrc.py [CASE ...] [--runs 3] [--out results.json]`` measures every arm of a
+case in a fresh process with one thread, the arms in turn (A B A B ...), and prints medians.
+What is on the clock, and what the peer is given, is in README.md beside this file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+import peers
+import psutil
+import scipy.sparse as sp
+from measuring import limit_cpu, load_rows, peak_memory, save_rows
+from mrc_cases import CASES, Arm, Case
+
+from workbench.measures import error
+from workbench.mrc.risk import linear_scores, minimax_risk
+from workbench.problem import Problem, as_problem
+from workbench.run import machine, run, versions
+from workbench.stream import State, below, rounds
+from workbench.trace import read_trace
+
+HERE = Path(__file__).parent
+ONE_THREAD = dict.fromkeys(
+    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"
+)
+BUSY = 0.2  # cores that others may use before a table is warned of
+MARKS = (1e-1, 5e-2, 2e-2, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
+
+
+def main() -> None:
+    """Measure the cases named on the command line, all by default."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(CASES))
+    parser.add_argument("--runs", type=int, default=3, help="runs of every arm (default 3)")
+    parser.add_argument("--out", type=Path, help="where all runs are written as JSON")
+    parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.child:
+        return child(given.child)
+    if given.runs < 1:
+        parser.error("--runs must be at least 1")
+    unknown = set(given.cases) - set(CASES)
+    if unknown:
+        parser.error(f"unknown case {', '.join(sorted(unknown))}; known are {', '.join(CASES)}")
+    records = []
+    for name in given.cases or CASES:
+        records += measure_case(name, CASES[name], given.runs)
+        if given.out:
+            results = {"machine": machine(), "versions": versions(), "runs": records}
+            given.out.write_text(json.dumps(results, indent=1), encoding="utf-8")
+
+
+def measure_case(name: str, case: Case, runs: int) -> list[dict]:
+    """Run all arms of a case in turn, `runs` times, print its table and return the runs."""
+    try:
+        problem = case.problem()
+        if any(arm.solver == "MRCpy" for arm in case.arms):
+            peers.python()
+    except OSError as missing:
+        print(f"\n{name}: skipped, {missing}")
+        return []
+    print(f"\n{name}: n = {problem.n}, d = {problem.d}, k = {problem.k}", flush=True)
+    records = []
+    with tempfile.TemporaryDirectory() as folder:
+        rows = Path(folder, "rows.npz")
+        save_rows(rows, problem.X, problem.y)
+        for turn in range(runs):
+            for index, arm in enumerate(case.arms):
+                place = Path(folder, f"{turn}-{index}")
+                record = {"case": name, "arm": arm.label, "turn": turn}
+                records.append(record | measure(arm, rows, place) | judge(problem, place))
+    print_case(case, records)
+    return records
+
+
+def measure(arm: Arm, rows: Path, folder: Path) -> dict:
+    """Run one arm in a fresh process with one thread; return what it cost and why it ended."""
+    folder.mkdir()
+    (folder / "arm.json").write_text(json.dumps(asdict(arm) | {"rows": str(rows)}))
+    if arm.solver == "MRCpy":
+        script = [peers.python(), HERE / "mrcpy_fit.py"]
+    else:
+        script = [sys.executable, HERE / "mrc.py", "--child"]
+    # This process sleeps meanwhile: whatever is busy now will compete with the measurement.
+    others = psutil.cpu_percent(interval=1.0) / 100 * os.cpu_count()
+    record = {"load": round(os.getloadavg()[0], 2), "others": round(others, 2)}
+    command = [str(part) for part in (*script, folder)]
+    done = subprocess.run(
+        command, cwd=folder, env=os.environ | ONE_THREAD, capture_output=True, text=True
+    )
+    if done.returncode not in (0, -signal.SIGXCPU):
+        reason = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        return record | {"stopped_by": f"failed: {reason}"}
+    if (folder / "trace.jsonl").exists():
+        record |= read_certificates(folder / "trace.jsonl")
+    if done.returncode == 0:
+        return record | json.loads((folder / "result.json").read_text(encoding="utf-8"))
+    return record | {"cpu": arm.limit, "stopped_by": f"killed after {arm.limit:g} CPU s"}
+
+
+def child(folder: Path) -> None:
+    """Run one arm of ours in this process; what :func:`measure` starts."""
+    arm = json.loads((folder / "arm.json").read_text(encoding="utf-8"))
+    problem = as_problem(*load_rows(Path(arm["rows"])), name=folder.name)
+    settings = {"parameters": arm["parameters"], "warm_up": False}
+    run(arm["solver"], problem.tiny(), rounds(20), **settings)
+    limit_cpu(arm["limit"])
+    path = folder / "trace.jsonl"
+    _, state = run(arm["solver"], problem, below("gap", arm["gap"]), path=path, **settings)
+    result = {"peak_mb": peak_memory()}
+    np.save(folder / "M.npy", coefficients(state, problem.d))
+    (folder / "result.json").write_text(json.dumps(result), encoding="utf-8")
+
+
+def coefficients(state: State, d: int) -> np.ndarray:
+    """Return the (k, d + 1) coefficients of linear scores, the intercept last."""
+    intercept = state.scores(sp.csr_matrix((1, d)))
+    return np.vstack([state.scores(sp.identity(d, format="csr")) - intercept, intercept]).T
+
+
+def read_certificates(path: Path) -> dict:
+    """Return costs and bounds of a trace, and the CPU second at which each gap was certified."""
+    trace = read_trace(path)
+    gaps, cpu = trace.column("gap"), trace.column("cpu")
+    marks = {f"{g:g}": float(cpu[gaps <= g][0]) for g in MARKS if (gaps <= g).any()}
+    kept = ("cpu", "seconds", "lower", "upper", "gap", "stopped_by")
+    last = {key: trace.last[key] for key in kept if key in trace.last}
+    return last | {
+        "rounds": len(trace.rows) - 1,
+        "threads": trace.header["threads"],
+        "marks": marks,
+    }
+
+
+def judge(problem: Problem, folder: Path) -> dict:
+    """Return U(mu) and the test error of the coefficients that an arm left: one judge for all."""
+    if not (folder / "M.npy").exists():
+        return {}
+    M = np.load(folder / "M.npy")
+    row = {"judged_upper": minimax_risk(problem).upper(M)}
+    if problem.X_test is not None:
+        row["test_error"] = error(linear_scores(M, problem.X_test), problem.y_test)
+    return row
+
+
+def summarise(case: Case, records: list[dict]) -> list[dict]:
+    """Return one row an arm: medians, and the ratio of its CPU time to that of the first."""
+    # Every certified lower bound holds for the problem, whichever arm found it.
+    lower = max((r["lower"] for r in records if "lower" in r), default=0.0)
+    rows = []
+    for arm in case.arms:
+        mine = [r for r in records if r["arm"] == arm.label]
+        cpu = [r["cpu"] for r in mine if "cpu" in r]
+        upper = middle(mine, "judged_upper")
+        rows.append(
+            {
+                "arm": arm.label,
+                "excess": None if upper is None else upper - lower,
+                "cpu": middle(mine, "cpu"),
+                "range": (min(cpu), max(cpu)) if cpu else None,
+                "seconds": middle(mine, "seconds"),
+                "peak_mb": middle(mine, "peak_mb"),
+                "ended": mine[-1]["stopped_by"],
+            }
+        )
+        if rows[0]["cpu"] and rows[-1]["cpu"]:
+            rows[-1]["ratio"] = rows[-1]["cpu"] / rows[0]["cpu"]
+    return rows
+
+
+def middle(records: list[dict], key: str) -> float | None:
+    """Return the median of what the records hold under `key`, None where none does."""
+    values = [r[key] for r in records if key in r]
+    return median(values) if values else None
+
+
+def print_case(case: Case, records: list[dict]) -> None:
+    """Print the table of a case and, where it has targets, how they were met."""
+    rows = summarise(case, records)
+    print("| arm | U(mu) - R* at most | CPU s (range) | wall s | peak MB | CPU ratio | ended |")
+    print("|---|---|---|---|---|---|---|")
+    for row in rows:
+        more = "> " if row["ended"].startswith("killed") else ""
+        spread = "" if row["range"] is None else " ({:.2f}-{:.2f})".format(*row["range"])
+        cells = (
+            row["arm"],
+            number(row["excess"], ".1e"),
+            more + number(row["cpu"], ".2f") + spread,
+            number(row["seconds"], ".2f"),
+            number(row["peak_mb"], ".0f"),
+            more + number(row.get("ratio"), ".1f"),
+            row["ended"],
+        )
+        print("|", " | ".join(cells), "|")
+    ours, *rivals = rows
+    marks = [r.get("marks", {}) for r in records if r["arm"] == ours["arm"]]
+    for gap, target in case.targets.items():
+        reached = middle(marks, f"{gap:g}")
+        print(f"gap {gap:g}: {number(reached, '.1f')} CPU s, target at most {target:g}")
+    if case.ratio:
+        least = min((row["ratio"] for row in rivals if "ratio" in row), default=None)
+        print(f"CPU ratio: {number(least, '.1f')}, target at least {case.ratio:g}")
+    if case.memory:
+        print(f"peak: {number(ours['peak_mb'], '.0f')} MB, target at most {case.memory:g}")
+    others = max(r["others"] for r in records)
+    if others > BUSY:
+        print(f"warning: other work kept up to {others:.1f} cores busy; repeat on an idle machine")
+
+
+def number(value: float | None, how: str) -> str:
+    """Return a number as text, a dash for none."""
+    return "-" if value is None else format(value, how)
+
+
+if __name__ == "__main__":
+    main()

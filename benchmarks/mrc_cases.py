@@ -1,0 +1,114 @@
+"""What `mrc.py` measures: data, arms and targets of every case.
+
+The paper's ResNet18 feature files are not public, so its image sets are stood in for by pixels
+through random ReLU features, of the paper's n, d and k.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from sklearn.cluster import MiniBatchKMeans
+
+from workbench import data, features
+from workbench.problem import Problem, as_problem
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One solver with its parameters, run until it certifies `gap` or `limit` CPU seconds pass.
+
+    `solver` is a name of our registry, or MRCpy, which stops by a rule of its own.
+    """
+
+    solver: str
+    parameters: dict = field(default_factory=dict)
+    gap: float = 1e-6
+    limit: float = 300.0
+
+    @property
+    def label(self) -> str:
+        return " ".join([self.solver, *(f"{k}={v:g}" for k, v in self.parameters.items())])
+
+
+@dataclass(frozen=True)
+class Case:
+    """The first arm is ours, the others are its rivals; `targets` are CPU seconds to a gap.
+
+    `ratio` is the target for the median CPU time of the best rival over ours, `memory` the
+    target for the peak of our process in MB.
+    """
+
+    problem: Callable[[], Problem]
+    arms: tuple[Arm, ...]
+    targets: dict[float, float] = field(default_factory=dict)
+    ratio: float | None = None
+    memory: float | None = None
+
+
+def tabular(name: str, fourier: int = 0) -> Problem:
+    """Return 80 % of the rows, columns standardised, followed by random Fourier features."""
+    problem = data.load(name, test=0.2, scale="standard")
+    return features.fourier(problem, fourier) if fourier else problem
+
+
+def mnist_sized() -> Problem:
+    """MNIST pixels in [0, 1] through 512 random ReLU features: 56000 x 512 x 10."""
+    problem = data.load("mnist", test=0.2)
+    unit = replace(problem, X=problem.X / 255, X_test=problem.X_test / 255)
+    return features.relu(unit, 512)
+
+
+def hundred_classes() -> Problem:
+    """MNIST and Fashion-MNIST, each split by k-means into 50 classes: 48000 x 512 x 100.
+
+    As many rows, features and classes as the paper's CIFAR-100, of which it uses 80 %.
+    """
+    pixels, labels = [], []
+    for first, name in ((0, "mnist"), (50, "fashion_mnist")):
+        X = data.load(name).subset(0.5).X / 255
+        pixels.append(X)
+        labels.append(first + MiniBatchKMeans(50, random_state=0, n_init=3).fit_predict(X))
+    problem = as_problem(np.vstack(pixels), np.concatenate(labels), name="c100")
+    return features.relu(problem.split(0.2), 512)
+
+
+OURS = "mrc_interior_point"
+
+CASES = {
+    "satellite_peer": Case(
+        lambda: tabular("satellite"),
+        # MRCpy at its default tolerance, and as near to our accuracy as it comes.
+        (Arm(OURS), Arm("MRCpy"), Arm("MRCpy", {"eps1": 1e-6, "max_iters": 5000})),
+        ratio=10,
+    ),
+    "optdigits_peer": Case(
+        lambda: tabular("optdigits"),
+        # At its default of 150 rounds MRCpy ends far from any solution here.
+        (Arm(OURS), Arm("MRCpy", {"max_iters": 5000}, limit=200)),
+        targets={1e-6: 5},
+        ratio=40,
+    ),
+    "satellite_ccg": Case(
+        lambda: tabular("satellite"),
+        (Arm(OURS), *(Arm("mrc_ccg", {"n_max": n, "eps1": 0.0}) for n in (50, 100, 200, 400))),
+        ratio=2,
+    ),
+    "satellite_compact": Case(
+        lambda: tabular("satellite"),
+        (Arm(OURS), Arm("mrc_lp_compact", limit=100)),
+        ratio=30,
+    ),
+    "satellite_rff": Case(
+        lambda: tabular("satellite", fourier=400), (Arm(OURS, gap=1e-5),), {1e-5: 5}
+    ),
+    "optdigits_rff": Case(lambda: tabular("optdigits", fourier=400), (Arm(OURS),), {1e-6: 15}),
+    "mnist_sized": Case(mnist_sized, (Arm(OURS, gap=1e-5),), {1e-3: 75, 1e-5: 90}),
+    "rcv1": Case(
+        lambda: data.load("rcv1_ce_g"), (Arm("mrc_pdhg", gap=1e-3),), {1e-3: 75}, memory=1000
+    ),
+    "letter": Case(lambda: tabular("letter"), (Arm(OURS, gap=1e-5),), {1e-5: 6}),
+    "c100": Case(hundred_classes, (Arm("mrc_splitting", gap=2e-2),), {2e-2: 120}),
+}
