@@ -8,6 +8,7 @@ from typing import NamedTuple
 from workbench.mrc.ccg import mrc_ccg
 from workbench.mrc.interior_point import mrc_interior_point
 from workbench.mrc.lp import mrc_lp, mrc_lp_compact
+from workbench.mrc.pdhg import mrc_pdhg
 from workbench.mrc.splitting import mrc_splitting
 from workbench.mrc.subgradient import mrc_subgradient
 
@@ -25,6 +26,7 @@ SOLVERS = {
     "mrc_lp_compact": Solver(mrc_lp_compact, "MRC-LP compact", "#000000"),
     "mrc_ccg": Solver(mrc_ccg, "MRC-CCG", "#0072B2"),
     "mrc_subgradient": Solver(mrc_subgradient, "MRC-SUB", "#E69F00"),
+    "mrc_pdhg": Solver(mrc_pdhg, "MRC-PDHG", "#CC79A7"),
     "mrc_splitting": Solver(mrc_splitting, "MRC splitting", "#009E73"),
     "mrc_interior_point": Solver(mrc_interior_point, "MRC interior point", "#D55E00"),
 }

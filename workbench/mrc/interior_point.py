@@ -105,7 +105,7 @@ def mrc_interior_point(
     problem: Problem,
     *,
     lambda0: float = 0.01,
-    splitting_rounds: int = 12,
+    splitting_rounds: int | None = None,
     slack: float = 0.8,
     mu0: float = 3e-7,
     state: SplittingState | InteriorPointState | None = None,
@@ -119,7 +119,8 @@ def mrc_interior_point(
     ----------
     problem : Problem with dense rows
     lambda0 : > 0, confidence of the uncertainty set in standard deviations
-    splitting_rounds : >= 1, rounds of :func:`mrc_splitting` at the start
+    splitting_rounds : >= 1, rounds of :func:`mrc_splitting` at the start; by default 12 and more
+        where an iteration of the interior point method costs as much as several of them
     slack : in (0, 1); J takes components whose mean leaves the middle of its interval by more
         than this share
     mu0 : > 0, least product of each variable and its multiplier at the start; it follows the gap
@@ -132,7 +133,7 @@ def mrc_interior_point(
     """
     if problem.is_sparse:
         raise ValueError("problem: mrc_interior_point takes dense rows; use mrc_pdhg for sparse")
-    if splitting_rounds < 1 or not 0 < slack < 1 or not mu0 > 0:
+    if (splitting_rounds is not None and splitting_rounds < 1) or not 0 < slack < 1 or not mu0 > 0:
         raise ValueError(
             "splitting_rounds, slack, mu0: must be at least 1, inside (0, 1) and positive, got "
             f"{splitting_rounds!r}, {slack!r}, {mu0!r}"
@@ -142,7 +143,7 @@ def mrc_interior_point(
     if not isinstance(s, InteriorPointState):
         for found in mrc_splitting(problem, lambda0=lambda0, state=state):
             yield found
-            if found.round >= splitting_rounds:
+            if found.round >= (splitting_rounds or rounds_worth_while(risk, found)):
                 break
         s = start(risk, found, slack, mu0)
     yield s
@@ -200,6 +201,16 @@ def newton_step(
         return None
     s.double = s.double or system.iterations > 40 or mu * s.pairs < 1e-5
     return full, *step_lengths(s, full, TO_BOUNDARY)
+
+
+def rounds_worth_while(risk: MinimaxRisk, s: SplittingState) -> float:
+    """Return 12 and three times the cost of an interior point iteration in rounds, 40 at most."""
+    size = risk.tau.size
+    rows = 1.5 * np.count_nonzero(s.p.max(axis=1))
+    components = np.count_nonzero(s.M)
+    newton = rows * components**2 + components**3 / 3
+    sweep = 100 * rows * size + 10 * risk.n * size
+    return 12 + min(28, 3 * newton / sweep)
 
 
 def start(risk: MinimaxRisk, found: SplittingState, slack: float, mu0: float) -> InteriorPointState:

@@ -135,18 +135,21 @@ class NewtonSystem:
 
     def _factor(self, dtype):
         """Return the Cholesky factor of the Jacobi-scaled normal matrix, and the scale."""
-        X, J = self.X, len(self.label)
+        X, J, k = self.X.astype(dtype), len(self.label), self.shape[0]
         B = np.empty((len(X), J + 1), dtype=dtype)
         root = 1.0 / np.sqrt(self.den)
-        np.multiply(X[:, self.feature], (self.ew * root[:, None])[:, self.label], out=B[:, :-1])
         B[:, -1] = -self.ew.sum(axis=1) * root
-        S = B.T @ B
-        for y in range(self.shape[0]):
+        blocks = []
+        for y in range(k):
             at = np.flatnonzero(self.label == y)
-            weighted = np.hstack([X[:, self.feature[at]], -np.ones((len(X), 1))])
-            weighted = (weighted * np.sqrt(self.e[:, y])[:, None]).astype(dtype)
-            at = np.append(at, J)
-            S[np.ix_(at, at)] += weighted.T @ weighted
+            F = X[:, self.feature[at]]
+            B[:, at] = F * (self.ew[:, y] * root).astype(dtype)[:, None]
+            weighted = np.append(F, np.full((len(X), 1), -1, dtype), axis=1)
+            weighted *= np.sqrt(self.e[:, y]).astype(dtype)[:, None]
+            blocks.append((np.append(at, J), weighted.T @ weighted))
+        S = B.T @ B
+        for at, block in blocks:
+            S[np.ix_(at, at)] += block
         t = np.append(self.tau, -1.0)
         S += np.outer(self.s.alpha / self.s.s0 * t, t)
         S[np.arange(J), np.arange(J)] += 1.0 / self.D
