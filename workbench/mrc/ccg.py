@@ -136,8 +136,7 @@ def constr(
     if remove:
         A, b = master(risk, s, centroids)
         F, J = A[:, : len(s.features)], s.features
-        # To the simplex a constraint may be tight to its own tolerance, which is TIGHT as well:
-        # one with a multiplier goes only with the bound that it holds up.
+        # What has a multiplier is tight, though its slack may exceed the simplex's tolerance.
         kept = (s.alpha > 0) | (F @ s.M.ravel()[J] - s.nu - b >= -TIGHT)
     return samples, masks, kept
 

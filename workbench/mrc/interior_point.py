@@ -141,7 +141,10 @@ def mrc_interior_point(
     risk = minimax_risk(problem, lambda0)
     s = state
     if not isinstance(s, InteriorPointState):
-        for found in mrc_splitting(problem, lambda0=lambda0, state=state):
+        splitting = mrc_splitting(
+            problem, lambda0=lambda0, steps=25, weight=5.0, adapt=False, repairs=0, state=state
+        )
+        for found in splitting:
             yield found
             if found.round >= (splitting_rounds or rounds_worth_while(risk, found)):
                 break

@@ -15,6 +15,7 @@ import scipy.linalg as la
 from numba import njit
 
 from workbench.measures import bounds
+from workbench.mrc.repair import sharpest_lower, sharpest_upper
 from workbench.mrc.risk import MinimaxRisk, linear_scores, minimax_risk, psi
 from workbench.problem import Problem
 from workbench.stream import Row
@@ -35,6 +36,7 @@ class SplittingState:
     Z_M: np.ndarray
     Z_S: np.ndarray
     phi: float
+    weight: float
     M: np.ndarray
     p: np.ndarray
     M_best: np.ndarray
@@ -52,53 +54,61 @@ def mrc_splitting(
     problem: Problem,
     *,
     lambda0: float = 0.01,
-    steps: int = 25,
-    weight: float = 5.0,
+    steps: int = 50,
+    weight: float = 1.0,
     ratio: float = 500.0,
     relaxation: float = 1.8,
+    adapt: bool = True,
+    repairs: int = 8,
     state: SplittingState | None = None,
 ) -> Iterator[SplittingState]:
     """Minimise U by over-relaxed Douglas-Rachford splitting; a round is `steps` iterations.
 
     Parameters
     ----------
-    problem : Problem of at most :data:`WIDEST` features
+    problem : Problem with dense rows and at most :data:`WIDEST` features
     lambda0 : > 0, confidence of the uncertainty set in standard deviations
     steps : >= 1, iterations between two certificates
-    weight : > 0, penalty of the scores times n
+    weight : > 0, penalty of the scores times n, at the start
     ratio : > 0, penalty of the coefficients over that of the scores
     relaxation : in (0, 2)
+    adapt : let `weight` follow the two halves of the gap, see :func:`rebalance`
+    repairs : >= 0, sweeps of :mod:`workbench.mrc.repair` at every certificate
 
     Raises
     ------
     ValueError
-        For a parameter outside its range, or too many features.
+        For sparse rows (use :func:`mrc_pdhg`), too many features, or a parameter outside its range.
     """
+    if problem.is_sparse:
+        raise ValueError("problem: the splitting takes dense rows; use mrc_pdhg for sparse ones")
     check_positive(steps=steps, weight=weight, ratio=ratio, relaxation=relaxation)
     if relaxation >= 2:
         raise ValueError(f"relaxation: must be less than 2, got {relaxation!r}")
+    if repairs < 0:
+        raise ValueError(f"repairs: must be at least 0, got {repairs!r}")
     if problem.d > WIDEST:
-        raise ValueError(f"problem: {problem.d} features, mrc_splitting takes up to {WIDEST}")
+        raise ValueError(f"problem: {problem.d} features, the splitting takes up to {WIDEST}")
     risk = minimax_risk(problem, lambda0)
-    s = state or start(risk)
+    s = state or start(risk, weight)
     yield s
     scale = column_scale(risk.X)
-    X = (risk.X.multiply(1 / scale).tocsr() if risk.is_sparse else risk.X / scale).astype("f4")
-    gram = np.asarray((X.T @ X).todense() if risk.is_sparse else X.T @ X)
-    r_S, r_M = weight / risk.n, ratio * weight / risk.n
-    factor = la.cho_factor(r_S * gram.astype("f8") + r_M * np.eye(len(gram)))
+    X = (risk.X / scale).astype("f4")
+    gram = X.T @ X
+    factor = la.cho_factor(gram.astype("f8") + ratio * np.eye(len(gram)))
     project = la.cho_solve(factor, np.eye(len(gram))).astype("f4")
     tau, lam = (risk.tau / scale).astype("f4"), (risk.lam / scale).astype("f4")
     while True:
         rows = working_rows(s)
         X_rows, Z = (X, s.Z_S) if len(rows) == risk.n else (X[rows], s.Z_S[rows])
         XZ, C = X.T @ s.Z_S, np.zeros_like(s.Z_M)
+        r_S, r_M = s.weight / risk.n, ratio * s.weight / risk.n
         for _ in range(steps):
             half = soft_threshold(s.Z_M + tau / r_M, lam / r_M) * risk.active
             P, s.phi = prox_of_max(Z, 1.0 / r_S, s.phi)
             support = np.flatnonzero(P.any(axis=1))
             XP = X_rows[support].T @ P[support]
-            M = ((r_M * (2 * half - s.Z_M).T + r_S * (XZ - 2 * XP)).T @ project).astype("f4")
+            M = ((ratio * (2 * half - s.Z_M).T + XZ - 2 * XP).T @ project).astype("f4")
             s.Z_M = s.Z_M + relaxation * (M - half)
             relax(Z, X_rows @ M.T, P, relaxation)
             XZ += relaxation * (gram @ M.T - XZ + XP)
@@ -108,8 +118,10 @@ def mrc_splitting(
         s.M = half / scale
         s.p = np.zeros((risk.n, risk.k))
         s.p[rows] = P / P.sum(dtype="f8")
-        certify(risk, s, M * risk.active / scale)
+        upper, lower = certify(risk, s, repairs)
         s.round += 1
+        if adapt:
+            rebalance(s, upper, lower, half, P, rows)
         yield s
 
 
@@ -126,27 +138,40 @@ def working_rows(s: SplittingState) -> np.ndarray:
     return np.sort(np.argpartition(-margin, count)[:count])
 
 
-def start(risk: MinimaxRisk) -> SplittingState:
+def start(risk: MinimaxRisk, weight: float) -> SplittingState:
     """Return round 0: M = 0, whose bound is 1 - 1/k."""
     zero = np.zeros_like(risk.tau)
     Z_M, Z_S = zero.astype("f4"), np.zeros((risk.n, risk.k), dtype="f4")
     p = np.full((risk.n, risk.k), 1.0 / (risk.n * risk.k))
-    return SplittingState(0, Z_M, Z_S, -1.0, zero, p, zero, 0.0, risk.upper(zero))
+    return SplittingState(0, Z_M, Z_S, -1.0, weight, zero, p, zero, 0.0, risk.upper(zero))
 
 
-def certify(risk: MinimaxRisk, s: SplittingState, M: np.ndarray) -> None:
-    """Renew the bounds at the two classifiers and the distribution of this iterate."""
-    for candidate in (s.M, M):
-        upper = risk.upper(candidate)
-        if upper < s.upper:
-            s.upper, s.M_best = upper, candidate
-    s.lower = max(s.lower, risk.lower(s.p))
+def certify(risk: MinimaxRisk, s: SplittingState, repairs: int) -> tuple[float, float]:
+    """Renew the best bounds; return those of this iterate, repaired."""
+    upper, M = sharpest_upper(risk, s.M, s.phi, repairs)
+    lower = sharpest_lower(risk, s.p, repairs)
+    if upper < s.upper:
+        s.upper, s.M_best = upper, M
+    s.lower = max(s.lower, lower)
+    return upper, lower
+
+
+def rebalance(s: SplittingState, upper: float, lower: float, half, P, rows) -> None:
+    """Weigh the scores more when the upper bound is the farther from p's Bayes error.
+
+    The iterate and its multipliers stay: of Z = prox + multiplier / weight the last part scales.
+    """
+    bayes = 1.0 - float(s.p.max(axis=1).sum())
+    above, below = max(upper - bayes, 1e-12), max(bayes - lower, 1e-12)
+    factor = min(max(above / below, 0.25), 4.0) ** (1.0 / s.round)
+    s.weight *= factor
+    s.Z_M = half + (s.Z_M - half) / np.float32(factor)
+    s.Z_S[rows] += P * np.float32(1.0 / factor - 1.0)
 
 
 def column_scale(X) -> np.ndarray:
     """Return the root mean square of each column, 1 for a zero column."""
-    square = X.multiply(X).mean(axis=0) if hasattr(X, "multiply") else np.mean(X * X, axis=0)
-    scale = np.sqrt(np.asarray(square).ravel())
+    scale = np.sqrt(np.mean(X * X, axis=0))
     return np.where(scale > 0, scale, 1.0)
 
 
