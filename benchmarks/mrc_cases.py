@@ -55,10 +55,10 @@ def tabular(name: str, fourier: int = 0) -> Problem:
 
 
 def mnist_sized() -> Problem:
-    """MNIST pixels in [0, 1] through 512 random ReLU features: 56000 x 512 x 10."""
+    """MNIST pixels in [0, 1] through 512 random ReLU features, standardised: 56000 x 512 x 10."""
     problem = data.load("mnist", test=0.2)
     unit = replace(problem, X=problem.X / 255, X_test=problem.X_test / 255)
-    return features.relu(unit, 512)
+    return features.standardise(features.relu(unit, 512))
 
 
 def hundred_classes() -> Problem:
@@ -72,7 +72,7 @@ def hundred_classes() -> Problem:
         pixels.append(X)
         labels.append(first + MiniBatchKMeans(50, random_state=0, n_init=3).fit_predict(X))
     problem = as_problem(np.vstack(pixels), np.concatenate(labels), name="c100")
-    return features.relu(problem.split(0.2), 512)
+    return features.standardise(features.relu(problem.split(0.2), 512))
 
 
 OURS = "mrc_interior_point"

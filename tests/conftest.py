@@ -1,0 +1,50 @@
+"""What several test files share: small problems, and the folder of real data."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from workbench.problem import as_problem
+
+
+@pytest.fixture(scope="session")
+def blobs():
+    """Return a maker of problems with one overlapping cloud of rows for each class.
+
+    All values are multiples of 1/8: float32 holds them exactly.
+    """
+
+    def make(n=60, d=4, k=3, *, seed=0, dtype=np.float64, sparse=False, name="blobs"):
+        rng = np.random.default_rng(seed)
+        y = np.arange(n) % k
+        X = rng.normal(size=(n, d)) + 1.5 * rng.normal(size=(k, d))[y]
+        X = (np.round(8 * X) / 8).astype(dtype)
+        if sparse:
+            X[np.abs(X) < 0.5] = 0
+            X = sp.csr_matrix(X)
+        return as_problem(X, y, name=name, synthetic=True)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def real():
+    """Return a loader of real sets, standardised by the training rows of an 80 % split."""
+    folder = os.environ.get("WORKBENCH_DATA")
+
+    def load(name, seed=0):
+        path = Path(folder or "") / f"{name}.npz"
+        if not folder or not path.exists():
+            pytest.skip(f"needs {name}.npz in the folder that WORKBENCH_DATA names")
+        with np.load(path, allow_pickle=False) as archive:
+            problem = as_problem(archive["X"], archive["y"], name=name).split(0.2, seed)
+        mean, spread = problem.X.mean(axis=0), problem.X.std(axis=0)
+        X, X_test = (
+            (rows - mean) / (spread + (spread == 0)) for rows in (problem.X, problem.X_test)
+        )
+        return as_problem(X, problem.y, X_test=X_test, y_test=problem.y_test, name=name)
+
+    return load

@@ -1,0 +1,147 @@
+"""The benchmarks' machinery on data that take no time: what is measured, judged and reported."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from workbench import data
+from workbench.mrc.risk import minimax_risk
+from workbench.run import resolve
+
+pytest.importorskip("resource", reason="the benchmarks limit CPU time as POSIX systems do")
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+import measuring
+import mrc
+import peers
+from mrc_cases import CASES, Arm, Case
+
+
+@pytest.fixture(scope="module")
+def iris():
+    return data.load("iris", scale="standard")
+
+
+@pytest.fixture
+def measured(iris, tmp_path):
+    """Return what one arm measured and judged on iris yields."""
+    measuring.save_rows(tmp_path / "rows.npz", iris.X, iris.y)
+
+    def measure(arm):
+        folder = tmp_path / "arm"
+        return mrc.measure(arm, tmp_path / "rows.npz", folder) | mrc.judge(iris, folder)
+
+    return measure
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_arm_names_a_solver_and_its_parameters(name):
+    for arm in CASES[name].arms:
+        if arm.solver == "MRCpy":
+            assert set(arm.parameters) <= {"eps1", "eps2", "n_max", "max_iters"}
+        else:
+            resolve(arm.solver, arm.parameters)
+
+
+def test_every_target_is_a_mark_that_the_arm_runs_to():
+    for case in CASES.values():
+        assert set(case.targets) <= set(mrc.MARKS)
+        assert all(gap >= case.arms[0].gap for gap in case.targets)
+
+
+def test_an_arm_is_certified_and_judged_the_same(measured):
+    record = measured(Arm("mrc_ccg", {"eps1": 0.0}))
+    assert record["stopped_by"] == "gap <= 1e-06"
+    assert record["judged_upper"] == pytest.approx(record["upper"], abs=1e-9)
+    assert set(record["threads"].values()) == {1}
+    assert 0 < record["cpu"] < 60
+    assert 20 < record["peak_mb"] < 2000
+    marks = list(record["marks"].values())
+    assert len(marks) == len(mrc.MARKS)
+    assert marks == sorted(marks)
+
+
+def test_an_arm_that_takes_too_long_is_killed_and_says_so(measured):
+    record = measured(Arm("mrc_subgradient", gap=0.0, limit=1.0))
+    assert record["stopped_by"] == "killed after 1 CPU s"
+    assert record["cpu"] == 1.0
+
+
+def test_an_arm_that_fails_costs_nothing_and_says_why(measured):
+    record = measured(Arm("mrc_ccg", {"nonsense": 1}))
+    assert record["stopped_by"].startswith("failed: ValueError")
+    assert "nonsense" in record["stopped_by"]
+    assert "cpu" not in record
+
+
+@pytest.mark.skipif(not peers.ready(), reason="needs benchmarks/.peers: run `make peers`")
+def test_the_peer_solves_the_same_problem(measured):
+    """Its own value is U of its coefficients as we read them: same tau, lambda and intercept."""
+    record = measured(Arm("MRCpy", {"eps1": 1e-6, "max_iters": 1000}))
+    assert record["stopped_by"] == "finished"
+    assert record["judged_upper"] == pytest.approx(record["R"], abs=1e-5)
+
+
+def test_coefficients_are_read_back_from_scores(iris):
+    class Linear:
+        M = np.arange(15.0).reshape(3, 5)
+
+        def scores(self, X):
+            return np.asarray(X @ self.M[:, :-1].T) + self.M[:, -1]
+
+    np.testing.assert_allclose(mrc.coefficients(Linear(), iris.d), Linear.M)
+
+
+def test_judging_counts_every_row(iris, tmp_path):
+    M = np.zeros((3, 5))
+    np.save(tmp_path / "M.npy", M)
+    assert mrc.judge(iris, tmp_path)["judged_upper"] == pytest.approx(2 / 3)
+    assert minimax_risk(iris).upper(M) == pytest.approx(2 / 3)
+    assert mrc.judge(iris, tmp_path / "elsewhere") == {}
+
+
+def test_a_summary_holds_medians_and_ratios():
+    case = Case(None, (Arm("ours"), Arm("rival")))
+    records = [
+        {"arm": "ours", "cpu": cpu, "judged_upper": 0.5, "lower": low, "stopped_by": "gap"}
+        for cpu, low in ((1.0, 0.3), (3.0, 0.4), (2.0, 0.2))
+    ]
+    records += [{"arm": "rival", "cpu": 8.0, "judged_upper": 0.7, "stopped_by": "finished"}]
+    ours, rival = mrc.summarise(case, records)
+    assert ours["cpu"] == 2.0
+    assert ours["range"] == (1.0, 3.0)
+    assert ours["excess"] == pytest.approx(0.1)
+    assert rival["ratio"] == 4.0
+    assert rival["excess"] == pytest.approx(0.3)
+
+
+def test_a_case_without_data_is_skipped_with_its_reason(capsys):
+    def missing():
+        raise FileNotFoundError("no such data here")
+
+    assert mrc.measure_case("absent", Case(missing, (Arm("mrc_ccg"),)), 1) == []
+    assert "absent: skipped, no such data here" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_rows_survive_the_way_to_the_child(tmp_path, sparse):
+    X = np.array([[0.0, 1.5], [2.0, 0.0], [0.0, 0.0]], dtype=np.float32)
+    y = np.array([0, 1, 0], dtype=np.int32)
+    measuring.save_rows(tmp_path / "rows.npz", sp.csr_matrix(X) if sparse else X, y)
+    X_back, y_back = measuring.load_rows(tmp_path / "rows.npz")
+    assert sp.issparse(X_back) == sparse
+    assert X_back.dtype == np.float32
+    np.testing.assert_array_equal(X_back.toarray() if sparse else X_back, X)
+    np.testing.assert_array_equal(y_back, y)
+
+
+def test_peers_with_other_pins_are_not_used(tmp_path, monkeypatch):
+    monkeypatch.setattr(peers, "DONE", tmp_path / ".ok")
+    with pytest.raises(FileNotFoundError, match="make peers"):
+        peers.python()
+    peers.DONE.write_text("numpy==1.0\n")
+    assert not peers.ready()
+    peers.DONE.write_text(peers.pins())
+    assert peers.ready()

@@ -1,0 +1,267 @@
+"""run(): parameters, header, warm-up, and what an interrupt leaves."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import workbench
+from workbench.measures import error, errors
+from workbench.problem import as_problem
+from workbench.registry import SOLVERS
+from workbench.run import LIBRARIES, header, resolve, run
+from workbench.stream import below, every, rounds, seconds
+from workbench.trace import read_trace
+
+ROOT = Path(workbench.__file__).parent.parent
+
+
+@dataclass
+class Halving:
+    """A state whose gap halves each round, and whose scores are the first k features."""
+
+    round: int
+    gap: float
+    k: int
+
+    def scores(self, X):
+        return X[:, : self.k]
+
+    def info(self):
+        return {"gap": self.gap}
+
+
+def halving(problem, *, gap=1.0, pause=0.0, limit=10**9, state=None):
+    s = state or Halving(0, gap, problem.k)
+    yield s
+    while s.round < limit:
+        time.sleep(pause)
+        s.gap /= 2
+        s.round += 1
+        yield s
+
+
+def test_a_run_is_a_trace_and_the_last_state(blobs):
+    trace, state = run(halving, blobs(), below("gap", 0.1), rounds(99))
+    assert [row["round"] for row in trace.rows] == [0, 1, 2, 3, 4]
+    assert trace.stopped_by == "gap <= 0.1"
+    assert isinstance(state, Halving) and state.round == 4
+
+
+def test_a_solver_that_ends_by_itself_is_finished(blobs):
+    trace, _ = run(halving, blobs(), rounds(99), parameters={"limit": 3})
+    assert trace.stopped_by == "finished" and trace.last["round"] == 3
+
+
+def test_only_sampled_rows_are_judged(blobs):
+    problem = blobs(80).split(0.25)
+    trace, _ = run(halving, problem, rounds(4), measure=errors(problem), when=every(2))
+    expected = error(problem.X[:, :3], problem.y)
+    train, test = trace.column("train_error"), trace.column("test_error")
+    assert train[::2].tolist() == [expected] * 3 and np.isnan(train[1::2]).all()
+    assert test[0] == error(problem.X_test[:, :3], problem.y_test)
+
+
+def test_the_judge_leaves_out_the_test_error_where_there_are_no_test_rows(blobs):
+    trace, _ = run(halving, blobs(), rounds(0), measure=errors(blobs()))
+    assert "train_error" in trace.last and "test_error" not in trace.last
+
+
+def test_the_header_says_all_that_a_repetition_needs(blobs, tmp_path):
+    problem = blobs()
+    rules = (below("gap", 0.5), rounds(3), seconds(60))
+    trace, _ = run("mrc_ccg", problem, *rules, parameters={"n_max": 7}, path=tmp_path / "t.jsonl")
+    head = trace.header
+    assert head["solver"] == "mrc_ccg"
+    assert head["rules"] == ["gap <= 0.5", "3 rounds", "60 seconds"]
+    # Complete: the defaults are part of the configuration.
+    assert head["parameters"] == resolve("mrc_ccg", {"n_max": 7})[1]
+    assert head["parameters"]["n_max"] == 7 and head["parameters"]["lambda0"] == 0.01
+    assert head["problem"] == {
+        "name": "blobs",
+        "n": 60,
+        "d": 4,
+        "k": 3,
+        "synthetic": True,
+        "checksum": problem.checksum,
+    }
+    assert {"cpu", "cores", "memory_gb", "system"} <= set(head["machine"])
+    assert {"python", "workbench", "commit", *LIBRARIES} <= set(head["versions"])
+    assert head["threads"] and all(count >= 1 for count in head["threads"].values())
+    assert head["started"].endswith("+00:00") and "load" in head
+    assert read_trace(tmp_path / "t.jsonl").header == head
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_the_header_of_every_solver_is_plain_data(solver, blobs):
+    head = header(solver, blobs(), resolve(solver, {})[1])
+    # Strict JSON but for infinities, which the trace spells out.
+    assert json.loads(json.dumps(head)) == head
+    assert "state" not in head["parameters"]
+
+
+def test_unknown_names_are_errors_that_say_what_is_known(blobs):
+    with pytest.raises(ValueError, match=r"unknown name 'mrc_cgg'; known are .*mrc_ccg"):
+        run("mrc_cgg", blobs())
+    with pytest.raises(ValueError, match=r"mrc_ccg has no 'nmax'; it takes .*n_max"):
+        run("mrc_ccg", blobs(), parameters={"nmax": 3})
+    with pytest.raises(ValueError, match="has no 'state'"):
+        run(halving, blobs(), parameters={"state": None})
+
+
+def test_the_warm_up_is_tiny_and_off_the_clock(blobs):
+    seen = []
+
+    def slow_first(problem, *, pause=0.1):
+        seen.append((problem.name, problem.n, problem.d))
+        time.sleep(pause if len(seen) == 1 else 0)
+        yield Halving(0, 1.0, problem.k)
+
+    trace, _ = run(slow_first, blobs(60, 20))
+    assert seen == [("blobs (tiny)", 6, 8), ("blobs", 60, 20)]
+    assert trace.last["seconds"] < 0.1
+    seen.clear()
+    run(slow_first, blobs(60, 20), warm_up=False)
+    assert [name for name, _, _ in seen] == ["blobs"]
+
+
+def test_the_warm_up_does_not_exhaust_an_endless_solver(blobs):
+    warmed = []
+
+    def endless(problem):
+        for r in range(10**9):
+            if problem.name.endswith("(tiny)"):
+                warmed.append(r)
+            yield Halving(r, 1.0, problem.k)
+
+    run(endless, blobs(), rounds(2))
+    assert len(warmed) <= 3
+
+
+def interrupting(problem, *, at=3, state=None):
+    """Press Ctrl-C inside the solver's round `at`, but not in the warm-up."""
+    for s in halving(problem):
+        if s.round == at and not problem.name.endswith("(tiny)"):
+            signal.raise_signal(signal.SIGINT)
+        yield s
+
+
+def test_an_interrupt_keeps_all_rows_and_the_last_state(blobs, tmp_path):
+    trace, state = run(interrupting, blobs(), path=tmp_path / "t.jsonl")
+    assert [row["round"] for row in trace.rows] == [0, 1, 2]
+    assert trace.stopped_by == "interrupted" and state is not None
+    on_disk = read_trace(tmp_path / "t.jsonl")
+    assert on_disk.rows == trace.rows
+
+
+def test_an_interrupt_before_the_first_round_leaves_an_empty_trace(blobs):
+    trace, state = run(interrupting, blobs(), parameters={"at": 0})
+    assert trace.rows == [] and trace.stopped_by is None and state is None
+
+
+def test_an_interrupt_of_the_judge_keeps_the_rows_before(blobs):
+    def judge(state):
+        if state.round == 2:
+            raise KeyboardInterrupt
+        return {}
+
+    trace, _ = run(halving, blobs(), measure=judge)
+    assert len(trace.rows) == 2 and trace.stopped_by == "interrupted"
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs POSIX interval timers")
+def test_an_interrupt_at_any_moment_is_recorded(blobs):
+    def soon(problem, *, delay=1.0):
+        signal.setitimer(signal.ITIMER_REAL, delay)
+        yield from halving(problem)
+
+    problem = blobs()
+    ends = []
+    previous = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        for delay in np.linspace(1e-3, 2e-3, 200).tolist():
+            parameters = {"delay": delay}
+            ends.append(run(soon, problem, parameters=parameters, warm_up=False)[0].stopped_by)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+    assert set(ends) == {"interrupted"}
+
+
+def test_an_error_of_the_solver_is_not_swallowed(blobs, tmp_path):
+    def broken(problem):
+        yield Halving(0, 1.0, problem.k)
+        raise RuntimeError("no basis")
+
+    with pytest.raises(RuntimeError, match="no basis"):
+        run(broken, blobs(), path=tmp_path / "t.jsonl", warm_up=False)
+    assert [row["round"] for row in read_trace(tmp_path / "t.jsonl").rows] == [0]
+
+
+PROGRAM = """
+    import sys, time
+    sys.path.insert(0, {tests!r})
+    from test_run import halving
+    from workbench.problem import as_problem
+    from workbench.run import run
+
+    problem = as_problem([[0.0], [1.0]], [0, 1])
+    trace, state = run(halving, problem, parameters={{"pause": 0.01}}, path=sys.argv[1])
+    print(len(trace.rows), trace.stopped_by, state.round)
+"""
+
+
+def start_and_wait(path, lines=5):
+    """Start a slow run in another process; return it once `lines` of its trace are on disk."""
+    program = textwrap.dedent(PROGRAM.format(tests=str(Path(__file__).parent)))
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, str(path)],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )
+    deadline = time.monotonic() + 60
+    while not path.exists() or path.read_bytes().count(b"\n") < lines:
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.02)
+    return process
+
+
+@pytest.mark.skipif(os.name == "nt", reason="SIGINT cannot be sent to one process on Windows")
+def test_ctrl_c_keeps_everything_and_says_so(tmp_path):
+    path = tmp_path / "t.jsonl"
+    process = start_and_wait(path)
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    count, reason, last = out.split()
+    trace = read_trace(path)
+    assert reason == trace.stopped_by == "interrupted"
+    assert len(trace.rows) == int(count)
+    assert trace.last["round"] == int(count) - 1 <= int(last)
+
+
+def test_a_killed_run_leaves_a_readable_trace(tmp_path):
+    path = tmp_path / "t.jsonl"
+    process = start_and_wait(path)
+    process.kill()
+    process.communicate(timeout=60)
+    trace = read_trace(path)
+    assert trace.header["solver"] == "halving" and trace.stopped_by is None
+    assert [row["round"] for row in trace.rows] == list(range(len(trace.rows)))
+    assert len(trace.rows) >= 4 and trace.last["gap"] == 0.5 ** trace.last["round"]
+
+
+def test_problem_names_and_labels_survive(tmp_path):
+    problem = as_problem([[0.0], [1.0], [2.0]], ["b", "a", "b"], name="naïve")
+    run(halving, problem, rounds(1), path=tmp_path / "t.jsonl")
+    assert read_trace(tmp_path / "t.jsonl").header["problem"]["name"] == "naïve"

@@ -1,0 +1,290 @@
+"""What every solver of the registry promises, whatever its method."""
+
+import inspect
+import os
+import subprocess
+import sys
+import textwrap
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import workbench
+from workbench.mrc.risk import minimax_risk
+from workbench.problem import as_problem
+from workbench.registry import SOLVERS
+from workbench.run import run
+from workbench.stream import below, rounds, until, watch
+from workbench.trace import load_state, save_state
+
+CLOCK = {"seconds", "cpu"}
+DENSE_ONLY = {"mrc_splitting", "mrc_interior_point"}
+FIRST_ORDER = {"mrc_subgradient", "mrc_splitting", "mrc_pdhg"}  # exact only in the limit
+REFUSES_MANY_CLASSES = {"mrc_lp"}
+# Settings with which a small problem takes more than ten rounds, of every kind the method has.
+SHORT = {
+    "mrc_ccg": {"n_max": 4, "m_max": 4, "eps1": 0.0, "eps2": 0.0},
+    "mrc_subgradient": {"steps": 20},
+    "mrc_interior_point": {"splitting_rounds": 3},
+    "mrc_pdhg": {"steps": 20},
+}
+CASES = [pytest.param(name, SHORT.get(name, {}), id=name) for name in SOLVERS]
+CASES += [
+    pytest.param("mrc_ccg", SHORT["mrc_ccg"] | {"columns": flag}, id=f"mrc_ccg columns={flag}")
+    for flag in (True, False)
+]
+each_case = pytest.mark.parametrize(("name", "parameters"), CASES)
+each_solver = pytest.mark.parametrize("name", SOLVERS)
+
+
+def observe(name, problem, parameters, state=None):
+    """Yield each round's row without the clock, and its scores."""
+    steps = SOLVERS[name].steps(problem, **parameters, state=state)
+    for row, s in watch(steps):
+        yield {key: row[key] for key in row.keys() - CLOCK}, s.scores(problem.X).tobytes(), s
+
+
+def variants(problem):
+    """The same rows in double and single precision, dense and CSR."""
+    for dtype in (np.float64, np.float32):
+        for kind in (np.asarray, sp.csr_matrix):
+            yield as_problem(kind(problem.X.astype(dtype)), problem.y)
+
+
+def accepted(name, problem):
+    return not (problem.is_sparse and name in DENSE_ONLY)
+
+
+@each_case
+def test_the_same_run_gives_the_same_trace(name, parameters, blobs):
+    first, second = (
+        [seen[:2] for seen in islice(observe(name, blobs(), parameters), 11)] for _ in range(2)
+    )
+    assert first == second
+    assert len(first) == 11 or name.startswith("mrc_lp")
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("cut", [0, 2, 5])
+@each_case
+def test_ten_rounds_are_five_saved_loaded_and_five(name, parameters, cut, sparse, blobs, tmp_path):
+    problem = blobs(sparse=sparse)
+    if not accepted(name, problem):
+        pytest.skip(f"{name} takes dense rows")
+    whole = [seen[:2] for seen in islice(observe(name, problem, parameters), 11)]
+    *_, (_, _, s) = islice(observe(name, problem, parameters), cut + 1)
+    save_state(tmp_path / "s.npz", s)
+    loaded = load_state(tmp_path / "s.npz", type(s))
+    resumed = [seen[:2] for seen in islice(observe(name, problem, parameters, loaded), 11 - cut)]
+    # The loaded state comes first, as the last one before the cut did.
+    assert resumed == whole[min(cut, len(whole) - 1) :]
+
+
+@each_case
+def test_bounds_are_certified_and_only_improve(name, parameters, blobs):
+    problem = blobs()
+    risk = minimax_risk(problem)
+    seen = list(islice(observe(name, problem, parameters), 15))
+    lower, upper, gap = (
+        np.array([row[key] for row, *_ in seen]) for key in ("lower", "upper", "gap")
+    )
+    assert np.all(lower <= upper + 1e-9) and np.array_equal(gap, upper - lower)
+    assert np.all(np.diff(lower) >= 0) and np.all(np.diff(upper) <= 0)
+    assert np.all(lower >= 0)
+    # The classifier at hand is the one whose bound is claimed.
+    M = affine(seen[-1][2], problem.d)
+    assert risk.upper(M) == pytest.approx(upper[-1], abs=1e-9)
+
+
+def affine(state, d):
+    """Return the (k, d + 1) matrix behind linear scores."""
+    b = state.scores(np.zeros((1, d)))
+    return np.vstack([state.scores(np.eye(d)) - b, b]).T
+
+
+@each_case
+def test_a_state_scores_rows_of_any_kind(name, parameters, blobs):
+    problem = blobs(n=30, d=5, k=4)
+    *_, state = islice(SOLVERS[name].steps(problem, **parameters), 4)
+    scores = state.scores(problem.X)
+    assert scores.shape == (30, 4) and np.isfinite(scores).all()
+    for X in (problem.X.astype(np.float32), sp.csr_matrix(problem.X), sp.csr_array(problem.X)):
+        assert isinstance(state.scores(X), np.ndarray)
+        np.testing.assert_allclose(state.scores(X), scores, atol=1e-12)
+    np.testing.assert_allclose(state.scores(problem.X[7:8]), scores[7:8], atol=1e-12)
+
+
+@each_solver
+def test_parameters_are_keywords_with_defaults(name):
+    problem, *rest = inspect.signature(SOLVERS[name].steps).parameters.values()
+    assert problem.name == "problem" and rest[-1].name == "state"
+    for parameter in rest:
+        assert parameter.kind is parameter.KEYWORD_ONLY and parameter.default is not parameter.empty
+
+
+@each_solver
+def test_unknown_parameters_are_refused(name, blobs):
+    with pytest.raises(ValueError, match=rf"{name} has no 'lambda_0'; it takes lambda0"):
+        run(name, blobs(), parameters={"lambda_0": 0.1})
+
+
+@each_solver
+@pytest.mark.parametrize("lambda0", [0.0, -1.0, np.nan, np.inf])
+def test_lambda0_is_positive(name, lambda0, blobs):
+    with pytest.raises(ValueError, match="lambda0: must be a positive number"):
+        next(SOLVERS[name].steps(blobs(), lambda0=lambda0))
+
+
+@each_solver
+def test_precision_and_storage_do_not_matter(name, blobs):
+    # Zeros among the entries, and single precision holds all of them exactly.
+    problem = blobs(n=40, d=6, sparse=True)
+    problem = as_problem(problem.X.toarray(), problem.y)
+    ends = []
+    for variant in variants(problem):
+        if accepted(name, variant):
+            trace, _ = run(name, variant, rounds(12), parameters=SHORT.get(name))
+            ends.append([trace.last["lower"], trace.last["upper"]])
+    assert np.ptp(ends, axis=0).max() < 1e-5
+
+
+@each_solver
+def test_a_dense_only_solver_says_so(name, blobs):
+    sparse = blobs(sparse=True)
+    if accepted(name, sparse):
+        next(SOLVERS[name].steps(sparse))
+    else:
+        with pytest.raises(ValueError, match="takes dense rows; use "):
+            next(SOLVERS[name].steps(sparse))
+
+
+@each_case
+def test_the_warm_up_problem_works(name, parameters, blobs):
+    problem = blobs(60, 20, 4, dtype=np.float32)
+    for variant in variants(problem):
+        if accepted(name, variant):
+            tiny = variant.tiny()
+            assert tiny.k == 4 and tiny.X.dtype == variant.X.dtype
+            assert len(list(islice(SOLVERS[name].steps(tiny, **parameters), 3))) >= 2
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks one process for each solver")
+def test_the_warm_up_compiles_all_that_the_run_needs():
+    program = textwrap.dedent("""
+        import os, sys
+        from itertools import islice
+        import numpy as np, scipy.sparse as sp
+        from numba.core.dispatcher import Dispatcher
+        from workbench.problem import as_problem
+        from workbench.registry import SOLVERS
+
+        def kernels():
+            modules = [m for name, m in list(sys.modules.items()) if name.startswith("workbench")]
+            found = {id(v): v for m in modules for v in vars(m).values()}
+            return {v for v in found.values() if isinstance(v, Dispatcher)}
+
+        def check(name, X):
+            problem = as_problem(X, np.arange(80) % 4)
+            for _ in islice(SOLVERS[name].steps(problem.tiny()), 3):
+                pass
+            idle = {kernel for kernel in kernels() if not kernel.signatures}
+            for kernel in kernels() - idle:
+                kernel.disable_compile()
+            for _ in islice(SOLVERS[name].steps(problem), 15):
+                pass
+            late = [kernel.__name__ for kernel in idle if kernel.signatures]
+            assert not late, f"compiled after the warm-up: {late}"
+
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(80, 20)) * (rng.random((80, 20)) < 0.5)
+        failed = []
+        for name in SOLVERS:
+            for dtype in (np.float64, np.float32):
+                for kind in (np.asarray, sp.csr_matrix):
+                    if kind is sp.csr_matrix and name in DENSE_ONLY:
+                        continue
+                    child = os.fork()
+                    if not child:
+                        try:
+                            check(name, kind(X.astype(dtype)))
+                        except BaseException as error:
+                            print(name, kind.__name__, dtype.__name__, error, flush=True)
+                            os._exit(1)
+                        os._exit(0)
+                    if os.waitpid(child, 0)[1]:
+                        failed.append(name)
+        sys.exit(bool(failed))
+    """).replace("DENSE_ONLY", repr(DENSE_ONLY))
+    root = str(Path(workbench.__file__).parent.parent)
+    environment = os.environ | {"PYTHONPATH": root, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=environment
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@each_case
+def test_two_hundred_classes(name, parameters, blobs):
+    problem = blobs(n=400, d=4, k=200)
+    steps = SOLVERS[name].steps
+    if name in REFUSES_MANY_CLASSES:
+        with pytest.raises(ValueError, match=f"too large for {name}"):
+            next(steps(problem))
+        return
+    parameters = {k: v for k, v in parameters.items() if k not in ("n_max", "m_max")}
+    if "max_seconds" in inspect.signature(steps).parameters:
+        parameters["max_seconds"] = 2.0
+    *_, (row, state) = until(watch(steps(problem, **parameters)), rounds(4))
+    assert "stopped_by" in row or name.startswith("mrc_lp")
+    assert 0 <= row["lower"] <= row["upper"] < np.inf and row["lower"] <= 1 - 1 / 200
+    assert state.scores(problem.X).shape == (400, 200)
+
+
+def awkward(kind, blobs):
+    """Rows and columns that break careless code, and the least gap to reach on them."""
+    problem = blobs(n=30, d=3, k=3)
+    X, y = problem.X.copy(), problem.y.copy()
+    if kind == "duplicate rows":
+        X[10:] = X[:20]  # some with other labels
+    elif kind == "zero rows":
+        X[::4] = 0
+    elif kind == "constant columns":
+        X = np.column_stack([np.full(30, 2.5), X, np.zeros(30), np.full(30, -1.0)])
+    elif kind == "all columns constant":
+        X = np.ones((30, 2))
+    elif kind == "absent from a class":
+        X[y == 1, 0] = 0
+    elif kind == "one row a class":
+        X, y = X[:3], y[:3]
+    elif kind == "wide":
+        X = np.hstack([X] + [np.roll(X, i, axis=0) for i in range(1, 15)])
+    elif kind == "offset":
+        X += 1e4
+    return as_problem(X, y, name=kind)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "duplicate rows",
+        "zero rows",
+        "constant columns",
+        "all columns constant",
+        "absent from a class",
+        "one row a class",
+        "wide",
+        "offset",
+    ],
+)
+@each_solver
+def test_awkward_data_give_bounds_around_the_right_answer(name, kind, blobs):
+    problem = awkward(kind, blobs)
+    exact = run("mrc_lp_compact", problem)[0].last["R"]
+    parameters = {"eps1": 0.0, "eps2": 0.0} if name == "mrc_ccg" else {}
+    trace, _ = run(name, problem, below("gap", 1e-6), rounds(50), parameters=parameters)
+    assert trace.last["lower"] - 1e-7 <= exact <= trace.last["upper"] + 1e-7
+    if name not in FIRST_ORDER:
+        assert trace.last["gap"] <= 1e-6

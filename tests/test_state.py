@@ -1,0 +1,160 @@
+"""Saved states: plain data, bit for bit, that loads without running anything."""
+
+import json
+import math
+import os
+import pickle
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from workbench.trace import load_state, save_state
+
+
+def same(a, b):
+    """Equality in which NaN equals NaN."""
+    return json.dumps(a) == json.dumps(b)
+
+
+@dataclass
+class Everything:
+    """One field of every kind that a state may hold."""
+
+    round: int
+    doubles: np.ndarray
+    singles: np.ndarray
+    codes: np.ndarray
+    flags: np.ndarray
+    empty: np.ndarray
+    scalar: np.ndarray
+    fortran: np.ndarray
+    number: float
+    infinite: float
+    undefined: float
+    numpy_number: float
+    yes: bool
+    text: str
+    nothing: None
+    rng: np.random.Generator
+    second_rng: np.random.Generator
+
+
+def everything():
+    draw = np.random.default_rng(5)
+    draw.normal(size=7)
+    draw.integers(10, dtype=np.int32)  # leaves half a word in the generator's buffer
+    return Everything(
+        round=2**70,
+        doubles=np.array([[0.1, -0.0], [math.nan, math.inf]]),
+        singles=np.arange(3, dtype=np.float32) / 3,
+        codes=np.array([-1, 2], dtype=np.int8),
+        flags=np.array([[True], [False]]),
+        empty=np.zeros((0, 4)),
+        scalar=np.array(3.5),
+        fortran=np.asfortranarray(np.arange(6.0).reshape(2, 3)),
+        number=0.1 + 0.2,
+        infinite=-math.inf,
+        undefined=math.nan,
+        numpy_number=np.float64(1 / 3),
+        yes=True,
+        text="naïve ∂",
+        nothing=None,
+        rng=draw,
+        second_rng=np.random.default_rng(6),
+    )
+
+
+def test_a_state_survives_the_disk_bit_for_bit(tmp_path):
+    path, saved = tmp_path / "s.npz", everything()
+    save_state(path, saved)
+    loaded = load_state(path, Everything)
+    for name, value in vars(saved).items():
+        other = getattr(loaded, name)
+        if isinstance(value, np.ndarray):
+            assert other.dtype == value.dtype and other.shape == value.shape
+            assert other.tobytes() == value.tobytes(), name
+            assert other.flags.f_contiguous == value.flags.f_contiguous, name
+        elif isinstance(value, np.random.Generator):
+            draws = value.integers(10, size=9, dtype=np.int32), value.normal(size=9)
+            again = other.integers(10, size=9, dtype=np.int32), other.normal(size=9)
+            assert all(np.array_equal(a, b) for a, b in zip(draws, again))
+        else:
+            assert same(other, value) and type(other) is not np.ndarray, name
+    assert os.listdir(tmp_path) == ["s.npz"]
+
+
+def test_saving_draws_nothing(tmp_path):
+    s = everything()
+    before = s.rng.bit_generator.state
+    save_state(tmp_path / "s.npz", s)
+    assert s.rng.bit_generator.state == before
+
+
+@dataclass
+class Single:
+    field: object
+
+
+@dataclass
+class Other:
+    field: object
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [1, 2],
+        {"a": 1},
+        object(),
+        np.array([None]),
+        np.array([(1, None)], dtype=[("a", int), ("b", object)]),
+        np.random.Generator(np.random.MT19937()),
+    ],
+    ids=["list", "dict", "object", "object array", "object field", "MT19937"],
+)
+def test_a_field_that_is_not_plain_data_is_refused_by_name(tmp_path, value):
+    with pytest.raises(TypeError, match=r"Single\.field"):
+        save_state(tmp_path / "s.npz", Single(value))
+    assert not (tmp_path / "s.npz").exists()
+
+
+class Bomb:
+    """An object that makes a folder when it is unpickled."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def __reduce__(self):
+        return os.mkdir, (self.folder,)
+
+
+def test_no_pickle_is_ever_opened(tmp_path):
+    inside, plain = tmp_path / "inside.npz", tmp_path / "plain.npz"
+    mark = str(tmp_path / "exploded")
+    text = json.dumps({"state": "Single", "plain": {}})
+    np.savez(inside, **{"field": np.array([Bomb(mark)], dtype=object), "": np.array(text)})
+    plain.write_bytes(pickle.dumps(Bomb(mark)))
+    for path in (inside, plain):
+        with pytest.raises(ValueError, match=r"[Pp]ickle"):
+            load_state(path, Single)
+    assert not os.path.exists(mark)
+
+
+def test_a_state_of_another_kind_is_refused(tmp_path):
+    save_state(tmp_path / "s.npz", Single(1.0))
+    with pytest.raises(ValueError, match="holds a Single, not a Other"):
+        load_state(tmp_path / "s.npz", Other)
+
+
+def test_a_state_with_other_fields_is_refused(tmp_path):
+    save_state(tmp_path / "s.npz", Single(1.0))
+    older = dataclass(type("Single", (), {"__annotations__": {"field": float, "added": int}}))
+    with pytest.raises(ValueError, match=r"\['added'\] do not match"):
+        load_state(tmp_path / "s.npz", older)
+
+
+def test_an_npz_that_is_no_state_is_refused(tmp_path):
+    np.savez(tmp_path / "s.npz", field=np.zeros(3))
+    with pytest.raises(ValueError, match=r"s\.npz"):
+        load_state(tmp_path / "s.npz", Single)

@@ -1,0 +1,192 @@
+"""The stream: what is on the clock, what is judged, what stops it."""
+
+import inspect
+import math
+import time
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from workbench import stream
+from workbench.stream import below, every, geometric, rounds, seconds, until, watch
+
+
+@dataclass
+class Count:
+    """A state that counts; `values` is what ``info`` says at each round."""
+
+    round: int = 0
+    values: tuple = field(default=())
+
+    def info(self):
+        return {"value": self.values[self.round]} if self.values else {}
+
+
+def count(limit=10**9, values=(), pause=0.0):
+    """Yield rounds 0 to `limit`, each after `pause` seconds of work."""
+    s = Count(values=tuple(values))
+    for s.round in range(min(limit, len(values) - 1 if values else limit) + 1):
+        time.sleep(pause)
+        yield s
+
+
+def test_the_solver_is_on_the_clock():
+    rows = [row for row, _ in watch(count(3, pause=0.02))]
+    assert [row["round"] for row in rows] == [0, 1, 2, 3]
+    # Round 0 counts too: its set-up is the solver's work.
+    assert all(row["seconds"] >= 0.02 * (row["round"] + 1) for row in rows)
+
+
+def test_neither_a_slow_judge_nor_a_slow_reader_is_on_the_clock():
+    def judge(state):
+        time.sleep(0.05)
+        return {}
+
+    rows = []
+    for row, _ in watch(count(3), judge):
+        rows.append(row)
+        time.sleep(0.05)
+    assert row["round"] == 3 and len(rows) == 4
+    assert 0 <= row["seconds"] < 0.05
+
+
+def test_cpu_seconds_are_the_process_s_own():
+    *_, (asleep, _) = watch(count(3, pause=0.05))
+    assert asleep["seconds"] > 0.2 and asleep["cpu"] < 0.1
+
+    def busy():
+        end = time.process_time() + 0.05
+        while time.process_time() < end:
+            pass
+        yield Count()
+
+    [(row, _)] = watch(busy())
+    assert row["cpu"] >= 0.05
+
+
+def test_a_resumed_run_goes_on_from_the_seconds_already_spent():
+    row, _ = next(watch(count(), seconds=100.0, cpu=50.0))
+    assert 100 <= row["seconds"] < 101 and 50 <= row["cpu"] < 51
+
+
+def test_only_sampled_rows_are_judged_and_all_rows_pass():
+    judged = []
+
+    def judge(state):
+        judged.append(state.round)
+        return {"error": 0.5}
+
+    rows = [row for row, _ in watch(count(7), judge, when=every(3))]
+    assert judged == [0, 3, 6]
+    assert len(rows) == 8 and [row["round"] for row in rows if "error" in row] == judged
+
+
+def test_sampling_judging_and_stopping_are_separate():
+    # A rule that reads what the judge says waits for the next sampled row, and
+    # a rule on the solver's own numbers does not wait for one.
+    judge = lambda state: {"error": 0.0}  # noqa: E731
+    *_, (row, _) = until(watch(count(), judge, lambda row: row["round"] == 5), below("error", 0))
+    assert row["round"] == 5
+    *_, (row, _) = until(watch(count(), judge, every(100)), rounds(7))
+    assert row["round"] == 7 and "error" not in row
+    for function, others in ((watch, {"rules"}), (until, {"measure", "when"})):
+        assert not others & set(inspect.signature(function).parameters)
+
+
+def test_the_judge_adds_to_what_the_solver_says():
+    row, _ = next(watch(count(values=[1.0]), lambda state: {"error": 0.25}))
+    assert row["value"] == 1.0 and row["error"] == 0.25
+
+
+def test_geometric_samples_are_dense_early_and_sparse_late():
+    when = geometric(1.2)
+    sampled = [r for r in range(20_000) if when({"round": r})]
+    assert sampled[:6] == [0, 1, 2, 3, 4, 5]
+    late = np.array([r for r in sampled if r > 100])
+    assert np.allclose(late[1:] / late[:-1], 1.2, atol=0.01)
+    with pytest.raises(ValueError, match="ratio"):
+        geometric(1.0)
+
+
+def test_a_sample_does_not_depend_on_the_rounds_seen_before():
+    when = geometric(1.5)
+    forwards = [when({"round": r}) for r in range(100)]
+    assert [when({"round": r}) for r in reversed(range(100))] == forwards[::-1]
+
+
+@pytest.mark.parametrize(
+    ("rule", "last", "reason"),
+    [
+        (below("value", 0.25), 2, "value <= 0.25"),
+        (rounds(3), 3, "3 rounds"),
+        (rounds(0), 0, "0 rounds"),
+        (seconds(0), 0, "0 seconds"),
+    ],
+)
+def test_the_last_row_says_what_stopped_it(rule, last, reason):
+    values = [1.0, 0.5, 0.25, 0.1, 0.0]
+    # Twice with the same rule: rules keep no state.
+    for _ in range(2):
+        rows = [row for row, _ in until(watch(count(values=values)), rule)]
+        assert rows[-1]["round"] == last and rows[-1]["stopped_by"] == reason
+        assert all("stopped_by" not in row for row in rows[:-1])
+        assert rule.__name__ == reason
+
+
+def test_the_first_of_several_rules_that_speaks_is_named():
+    *_, (row, _) = until(watch(count()), rounds(9), rounds(4), below("nowhere", 1))
+    assert row["stopped_by"] == "4 rounds"
+
+
+def test_seconds_count_the_solver_only():
+    def judge(state):
+        time.sleep(0.03)
+        return {}
+
+    *_, (row, _) = until(watch(count(20, pause=0.01), judge), seconds(0.06))
+    assert row["stopped_by"] == "0.06 seconds" and 3 <= row["round"] <= 5
+
+
+def test_nothing_is_asked_of_the_solver_after_the_stop():
+    asked = []
+
+    def steps():
+        for s in count():
+            asked.append(s.round)
+            yield s
+
+    for _ in until(watch(steps()), rounds(2)):
+        pass
+    assert asked == [0, 1, 2]
+
+
+@pytest.mark.parametrize("nan", [math.nan, np.float64("nan"), np.float32("nan")])
+def test_a_nan_ends_the_stream_as_diverged(nan):
+    rows = [row for row, _ in until(watch(count(values=[1.0, nan, 1.0])), rounds(2))]
+    assert [row.get("stopped_by") for row in rows] == [None, "diverged"]
+    judged = until(watch(count(), lambda state: {"error": nan}, every(3)), rounds(9))
+    assert [row for row, _ in judged][-1]["stopped_by"] == "diverged"
+
+
+def test_an_infinite_bound_is_not_divergence():
+    rows = [row for row, _ in until(watch(count(values=[math.inf, math.inf])))]
+    assert len(rows) == 2 and stream.diverged(rows[-1]) is None
+
+
+def test_an_exhausted_solver_ends_unmarked():
+    rows = [row for row, _ in until(watch(count(3)), rounds(100))]
+    assert len(rows) == 4 and "stopped_by" not in rows[-1]
+
+
+def test_a_solver_that_yields_nothing_gives_no_row():
+    assert list(until(watch(iter(())), rounds(3))) == []
+
+
+def test_an_error_of_the_solver_reaches_the_reader():
+    def broken():
+        yield Count()
+        raise RuntimeError("no basis")
+
+    with pytest.raises(RuntimeError, match="no basis"):
+        list(until(watch(broken()), rounds(3)))

@@ -1,0 +1,174 @@
+"""Traces on disk: JSON Lines that survive a kill, and refuse what they cannot read."""
+
+import json
+import math
+import os
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from workbench.stream import rounds, until, watch
+from workbench.trace import (
+    SCHEMA,
+    Trace,
+    read_trace,
+    record,
+    write_trace,
+)
+
+HEADER = {
+    "solver": "toy",
+    "parameters": {"C": 1.0, "max_seconds": math.inf, "columns": None, "name": "naïve"},
+    "rules": ["3 rounds"],
+}
+ROWS = [
+    {"round": 0, "seconds": 0.1, "gap": math.inf, "lower": -math.inf, "error": math.nan},
+    {"round": 1, "seconds": 0.1 + 0.2, "gap": 1e-300, "done": True, "note": None},
+    {"round": 2, "seconds": 1.0, "gap": 0.0, "stopped_by": "3 rounds"},
+]
+
+
+def same(a, b):
+    """Equality in which NaN equals NaN."""
+    return json.dumps(a) == json.dumps(b)
+
+
+@dataclass
+class Toy:
+    round: int = 0
+
+    def info(self):
+        return {"value": float(self.round)}
+
+
+def toys(limit=3):
+    return (Toy(r) for r in range(limit + 1))
+
+
+def exhaust(stream):
+    for _ in stream:
+        pass
+
+
+def test_a_trace_survives_the_disk_exactly(tmp_path):
+    path = tmp_path / "t.jsonl"
+    write_trace(path, Trace(HEADER, ROWS))
+    trace = read_trace(path)
+    assert same(trace.header, HEADER) and same(trace.rows, ROWS)
+    assert trace.rows[1]["seconds"] == 0.1 + 0.2  # to the last bit
+    assert os.listdir(tmp_path) == ["t.jsonl"]
+
+
+def test_every_line_is_strict_json(tmp_path):
+    path = tmp_path / "t.jsonl"
+    write_trace(path, Trace(HEADER, ROWS))
+
+    def refuse(constant):
+        raise AssertionError(f"{constant} is not JSON")
+
+    lines = path.read_text().splitlines()
+    assert len(lines) == 1 + len(ROWS)
+    first, *_ = [json.loads(line, parse_constant=refuse) for line in lines]
+    assert first["schema"] == SCHEMA
+
+
+def test_numpy_scalars_are_written_as_numbers(tmp_path):
+    row = {"round": np.int32(3), "gap": np.float32(0.5), "bad": np.float64("nan"), "ok": np.True_}
+    write_trace(tmp_path / "t.jsonl", Trace({}, [row]))
+    [read] = read_trace(tmp_path / "t.jsonl").rows
+    assert same(read, {"round": 3, "gap": 0.5, "bad": math.nan, "ok": True})
+
+
+def test_a_column_is_nan_where_a_row_lacks_it():
+    column = Trace({}, ROWS).column("lower")
+    assert column[0] == -math.inf and np.isnan(column[1:]).all()
+    assert Trace().column("gap").shape == (0,) and Trace().last == {}
+
+
+def test_rows_are_on_disk_as_soon_as_they_are_seen(tmp_path):
+    path = tmp_path / "t.jsonl"
+    for seen, _ in enumerate(record(watch(toys()), Trace(HEADER), path), 1):
+        assert [row["round"] for row in read_trace(path).rows] == list(range(seen))
+
+
+@pytest.mark.parametrize("limit", [0, 3])
+def test_a_stream_that_ends_by_itself_is_finished(tmp_path, limit):
+    path, trace = tmp_path / "t.jsonl", Trace(HEADER)
+    exhaust(record(watch(toys(limit)), trace, path))
+    assert trace.stopped_by == "finished" and len(trace.rows) == limit + 1
+    assert same(read_trace(path).rows, trace.rows)
+
+
+def test_a_rule_s_reason_is_not_overwritten(tmp_path):
+    path, trace = tmp_path / "t.jsonl", Trace(HEADER)
+    exhaust(record(until(watch(toys()), rounds(2)), trace, path))
+    assert trace.stopped_by == "2 rounds"
+    assert same(read_trace(path).rows, trace.rows)
+
+
+def test_a_reader_s_own_interrupt_is_recorded(tmp_path):
+    path, trace = tmp_path / "t.jsonl", Trace(HEADER)
+    with pytest.raises(KeyboardInterrupt):
+        for row, _ in record(watch(toys()), trace, path):
+            if row["round"] == 1:
+                raise KeyboardInterrupt
+    assert trace.stopped_by == read_trace(path).stopped_by == "interrupted"
+    assert len(trace.rows) == 2
+
+
+def test_an_empty_stream_leaves_a_header(tmp_path):
+    path, trace = tmp_path / "t.jsonl", Trace(HEADER)
+    exhaust(record(iter(()), trace, path))
+    assert trace.rows == [] and trace.stopped_by is None
+    assert same(read_trace(path).header, HEADER) and read_trace(path).rows == []
+
+
+def test_a_trace_cut_at_any_byte_is_readable_to_its_last_whole_line(tmp_path):
+    path = tmp_path / "t.jsonl"
+    exhaust(record(watch(toys(2)), Trace(HEADER), path))
+    whole = path.read_bytes()
+    header = whole.index(b"\n")
+    for size in range(header, len(whole) + 1):
+        path.write_bytes(whole[:size])
+        # A line counts when it is whole, with or without its end.
+        complete = whole[:size].count(b"\n") + (whole[size : size + 1] == b"\n")
+        trace = read_trace(path)
+        assert len(trace.rows) == min(complete - 1, 3)
+        assert [row["round"] for row in trace.rows] == list(range(len(trace.rows)))
+        assert (trace.stopped_by == "finished") == (complete == 5)
+
+
+@pytest.mark.parametrize(
+    "content", ["", "\n", '{"schema', '{"a": 1}\n', "5\n6\n", '"text"\n', "[]"]
+)
+def test_what_is_no_trace_is_refused(tmp_path, content):
+    path = tmp_path / "t.jsonl"
+    path.write_text(content)
+    with pytest.raises(ValueError, match=r"t\.jsonl: (not a trace|line 1 is damaged)"):
+        read_trace(path)
+
+
+def test_damage_before_the_end_is_refused(tmp_path):
+    path = tmp_path / "t.jsonl"
+    write_trace(path, Trace(HEADER, ROWS))
+    lines = path.read_text().split("\n")
+    lines[2] = lines[2][:-5]
+    path.write_text("\n".join(lines))
+    with pytest.raises(ValueError, match="line 3 is damaged"):
+        read_trace(path)
+
+
+def test_a_newer_schema_is_refused(tmp_path):
+    path = tmp_path / "t.jsonl"
+    path.write_text(json.dumps({"schema": SCHEMA + 1, "solver": "toy"}) + "\n")
+    with pytest.raises(ValueError, match="newer"):
+        read_trace(path)
+
+
+def test_a_failed_write_leaves_the_old_trace(tmp_path):
+    path = tmp_path / "t.jsonl"
+    write_trace(path, Trace(HEADER, ROWS))
+    with pytest.raises(TypeError):
+        write_trace(path, Trace(HEADER, [{"round": 0, "state": object()}]))
+    assert same(read_trace(path).rows, ROWS)

@@ -1,0 +1,258 @@
+"""Minimax risk classification for scikit-learn: any of the MRC solvers, run to a certified gap."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from numbers import Integral, Real
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from workbench.mrc.risk import psi
+from workbench.mrc.splitting import WIDEST
+from workbench.problem import Problem, as_problem
+from workbench.run import run
+from workbench.stream import State, below, rounds, seconds
+
+SOLVER_OF = {
+    "interior_point": "mrc_interior_point",
+    "splitting": "mrc_splitting",
+    "pdhg": "mrc_pdhg",
+    "ccg": "mrc_ccg",
+    "lp": "mrc_lp_compact",
+    "subgradient": "mrc_subgradient",
+}
+# Components k (d + 1) beyond which the interior point method's working set gets too large.
+WIDE = 16_000
+
+
+class MinimaxRiskClassifier(ClassifierMixin, BaseEstimator):
+    """0-1 minimax risk classifier with a certificate: ``lower_ <= R* <= upper_``.
+
+    R* is the smallest worst-case error over all distributions whose mean of the features, class
+    by class, is within `lambda0` standard deviations of the training mean. Where the data's
+    distribution is among them, ``upper_`` bounds the error of the *randomised* rule that
+    :meth:`predict_proba` returns; the error of its mode, which :meth:`predict` returns, is
+    bounded by twice that (and is usually the smaller one). :meth:`errors` reports both.
+
+    Features are used as they are given, with one intercept a class; standardise dense ones
+    first. A feature that is zero in every training row of a class has no spread there: it is
+    left out for that class, its coefficient is 0 and no bound counts it (see
+    :attr:`workbench.mrc.risk.MinimaxRisk.active`).
+
+    All solvers are deterministic, so there is no ``random_state``.
+
+    Parameters
+    ----------
+    lambda0 : float > 0, the width of the uncertainty set in standard deviations
+    solver : {"auto", "interior_point", "splitting", "pdhg", "ccg", "lp", "subgradient"}
+        "auto" takes "pdhg" for sparse rows or very many features, "splitting" for many features
+        times classes, else "interior_point"; the last two are for dense rows. "ccg" is the paper's constraint and column generation; "lp" hands the
+        whole linear program to HiGHS and is for small data.
+    gap : float >= 0, stop when ``upper_ - lower_`` is at most this
+    eps1, eps2 : float >= 0, of "ccg" only: violations of the primal and dual constraints that
+        count. It also stops when there are none, whatever the gap: for a gap below `eps1`
+        lower both
+    n_max, m_max : int >= 1, of "ccg" only: constraints and features added a round
+    max_iter : int >= 1, rounds of the solver
+    max_seconds : float > 0 or None, wall seconds of the solver; checked between rounds
+
+    Attributes
+    ----------
+    classes_ : (k,) labels
+    coef_ : (k, d), ``intercept_`` : (k,), also for two classes
+    phi_ : float, the largest psi of a training row, threshold of the randomised rule
+    lower_, upper_ : float, certified bounds of R*
+    n_iter_ : int, rounds of the solver
+    trace_ : :class:`workbench.trace.Trace` of the fit, whose last row says ``stopped_by``
+    n_features_in_ : int, ``feature_names_in_`` : (d,) where X has names
+
+    References
+    ----------
+    Bondugula, Mazuelas, Pérez: Efficient Large-Scale Learning of Minimax Risk Classifiers.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> mrc = MinimaxRiskClassifier().fit(X, y)
+    >>> mrc.upper_ - mrc.lower_ <= 1e-3
+    True
+    """
+
+    def __init__(
+        self,
+        lambda0=0.01,
+        *,
+        solver="auto",
+        gap=1e-3,
+        eps1=1e-2,
+        eps2=1e-5,
+        n_max=400,
+        m_max=400,
+        max_iter=1000,
+        max_seconds=None,
+    ):
+        self.lambda0 = lambda0
+        self.solver = solver
+        self.gap = gap
+        self.eps1 = eps1
+        self.eps2 = eps2
+        self.n_max = n_max
+        self.m_max = m_max
+        self.max_iter = max_iter
+        self.max_seconds = max_seconds
+
+    def fit(self, X, y):
+        """Learn from rows `X` (n, d), dense or sparse, and labels `y` (n,).
+
+        Ctrl-C ends the fit early and keeps the last iterate with its bounds.
+
+        Raises
+        ------
+        ValueError
+            For a parameter outside its range, NaN or infinite features, or a single class.
+
+        Warns
+        -----
+        ConvergenceWarning
+            When the bounds are further apart than `gap`.
+        """
+        self._check_parameters()
+        X, y = validate_data(
+            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=2
+        )
+        check_classification_targets(y)
+        problem = as_problem(X, y, name=type(self).__name__)
+        name = self._solver_for(problem)
+        rules = [below("gap", self.gap), rounds(self.max_iter)]
+        if self.max_seconds is not None:
+            rules.append(seconds(self.max_seconds))
+        trace, state = run(name, problem, *rules, parameters=self._parameters(name))
+        if state is None:
+            raise KeyboardInterrupt
+        self.classes_ = problem.classes
+        self.coef_, self.intercept_ = affine(state, problem)
+        self.phi_ = float(psi(self._scores(problem.X)).max())
+        self.lower_, self.upper_ = trace.last["lower"], trace.last["upper"]
+        self.n_iter_ = trace.last["round"]
+        self.trace_ = trace
+        if not self.upper_ - self.lower_ <= self.gap:
+            self._warn(name)
+        return self
+
+    def decision_function(self, X):
+        """Return the (n, k) class scores; for two classes (n,), positive for ``classes_[1]``."""
+        scores = self._scores(self._validated(X))
+        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def predict(self, X):
+        """Return the (n,) labels of highest score, the mode of the randomised rule.
+
+        Its error is bounded by ``2 * upper_``: where the mode is wrong, the randomised rule is
+        with probability at least 1/2.
+        """
+        scores = self._scores(self._validated(X))
+        return self.classes_[scores.argmax(axis=1)]
+
+    def predict_proba(self, X):
+        """Return the (n, k) label probabilities of the minimax rule, whose error ``upper_`` bounds.
+
+        They are proportional to ``(v_y - phi_)_+``, and uniform where no score exceeds `phi_`.
+        They say how to randomise, not how likely a label is.
+        """
+        excess = np.maximum(self._scores(self._validated(X)) - self.phi_, 0.0)
+        total = excess.sum(axis=1, keepdims=True)
+        uniform = np.full_like(excess, 1.0 / len(self.classes_))
+        return np.divide(excess, total, out=uniform, where=total > 0)
+
+    def errors(self, X, y):
+        """Return the errors of both rules on labelled rows, ``{"deterministic", "randomised"}``.
+
+        "deterministic" is ``1 - score(X, y)``; "randomised" is the expected error of a label
+        drawn from :meth:`predict_proba`, the one that ``upper_`` bounds. On the training rows
+        it does so always, since their distribution is in the uncertainty set.
+        """
+        y = np.asarray(y)
+        right = self.predict_proba(X)[y[:, None] == self.classes_].sum()
+        return {
+            "deterministic": float(np.mean(self.predict(X) != y)),
+            "randomised": float(1.0 - right / len(y)),
+        }
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self.solver not in ("interior_point", "splitting")
+        return tags
+
+    def _solver_for(self, problem: Problem) -> str:
+        if self.solver != "auto":
+            return SOLVER_OF[self.solver]
+        if problem.is_sparse or problem.d > WIDEST:
+            return SOLVER_OF["pdhg"]
+        wide = problem.k * (problem.d + 1) > WIDE
+        return SOLVER_OF["splitting" if wide else "interior_point"]
+
+    def _parameters(self, name: str) -> dict:
+        parameters = {"lambda0": float(self.lambda0)}
+        if name == "mrc_ccg":
+            parameters |= {key: getattr(self, key) for key in ("eps1", "eps2", "n_max", "m_max")}
+        if name == "mrc_lp_compact" and self.max_seconds is not None:
+            parameters["max_seconds"] = self.max_seconds
+        return parameters
+
+    def _scores(self, X) -> np.ndarray:
+        return np.asarray(X @ self.coef_.T) + self.intercept_
+
+    def _validated(self, X):
+        check_is_fitted(self)
+        return validate_data(
+            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False
+        )
+
+    def _check_parameters(self) -> None:
+        if self.solver != "auto" and self.solver not in SOLVER_OF:
+            known = ", ".join(["auto", *SOLVER_OF])
+            raise ValueError(f"solver: unknown name {self.solver!r}; known are {known}")
+        for name in ("n_max", "m_max", "max_iter"):
+            value = getattr(self, name)
+            if not isinstance(value, Integral) or value < 1:
+                raise ValueError(f"{name}: must be an integer of at least 1, got {value!r}")
+        for name in ("gap", "eps1", "eps2"):
+            value = getattr(self, name)
+            if not isinstance(value, Real) or not value >= 0:
+                raise ValueError(f"{name}: must be a number of at least 0, got {value!r}")
+        for name in ("lambda0", "max_seconds"):
+            value = getattr(self, name)
+            if name == "max_seconds" and value is None:
+                continue
+            if not isinstance(value, Real) or not 0 < value < math.inf:
+                raise ValueError(f"{name}: must be a positive number, got {value!r}")
+
+    def _warn(self, name: str) -> None:
+        if self.trace_.stopped_by != "finished":
+            advice = "raise max_iter or max_seconds"
+        else:
+            advice = "lower eps1 and eps2" if name == "mrc_ccg" else "take another solver"
+        warnings.warn(
+            f"{name} stopped ({self.trace_.stopped_by}) after {self.n_iter_} rounds with a gap "
+            f"of {self.upper_ - self.lower_:.2g}, above {self.gap:.2g}: {advice}, or raise gap",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+
+
+def affine(state: State, problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+    """Return the (k, d) coefficients and (k,) intercepts behind a state's linear scores.
+
+    Scores are all that may be asked of a state, and those of the origin and of the unit vectors
+    say everything.
+    """
+    intercept = state.scores(np.zeros((1, problem.d)))[0]
+    units = sp.identity(problem.d, format="csr")
+    return np.ascontiguousarray((state.scores(units) - intercept).T), intercept
