@@ -1,0 +1,300 @@
+"""The checks of the lessons mrc_1, mrc_2 and mrc_3; they print, see :mod:`workbench.teach`."""
+
+from __future__ import annotations
+
+import cvxpy as cp
+import numpy as np
+
+from workbench.mrc.ccg import mrc_ccg
+from workbench.mrc.highs import minimise
+from workbench.mrc.lp import all_subsets, constraints, mrc_lp
+from workbench.mrc.risk import MinimaxRisk, minimax_risk
+from workbench.problem import Problem, as_problem
+from workbench.teach import CLOSE, Hint, Unfinished, array, ask, exercise, need, number, same
+from workbench.trace import Trace
+
+# Lesson 1: the minimax risk
+
+
+@exercise
+def check_moments(moments):
+    """``moments(X, y, k, lambda0) -> tau, lam``, both (k, d')."""
+    risk = minimax_risk(_toy(), 0.3)
+    found = ask(moments, risk.X, risk.y, 3, 0.3)
+    need(isinstance(found, tuple) and len(found) == 2, "return two arrays, tau and lam")
+    tau, lam = (array(a, risk.tau.shape, name) for a, name in zip(found, ("tau", "lam")))
+    share = np.bincount(risk.y)[:, None] / risk.n
+    need(not same(tau, risk.tau / share), "these are class means; tau divides by n, by all rows")
+    need(same(tau, risk.tau), "tau is off: row y is the sum of X over class y, divided by n")
+    inside = np.array([risk.X[risk.y == c].std(axis=0) for c in range(3)])
+    hint = "this is the spread inside each class; block y of Phi is 0 on all other rows: they count"
+    need(not same(lam, 0.3 * inside), hint)
+    need(same(lam, risk.lam), "lam is off: lambda0 times sqrt(mean of Phi^2 - tau^2)")
+    return "the same tau and lambda as workbench.mrc.risk"
+
+
+@exercise
+def check_members(answers, candidates: dict, risk: MinimaxRisk):
+    """``answers[name]`` says whether the distribution ``candidates[name]`` lies in U."""
+    for name, p in candidates.items():
+        if answers.get(name, ...) is ...:
+            raise Unfinished
+        ratio = risk.ratios((risk.X.T @ p).T).max()
+        hint = f"{name}: its worst average is {ratio:.2g} tolerances away from tau"
+        need(bool(answers[name]) == (ratio <= 1 + CLOSE), hint)
+    return "U looks at averages only, not at what a distribution looks like"
+
+
+@exercise
+def check_two_labels(level):
+    """``level(a, b)`` is the smallest t with (a - t)_+ + (b - t)_+ <= 1."""
+    for a, b in np.random.default_rng(0).normal(0, 2, (200, 2)):
+        t, apart = number(ask(level, a, b)), "more" if abs(a - b) > 1 else "less"
+        used = max(a - t, 0) + max(b - t, 0)
+        case = f"for a = {a:.3f}, b = {b:.3f}, {apart} than 1 apart, "
+        need(used <= 1 + CLOSE, f"{case}the two probabilities would sum to {used:.3f} > 1")
+        need(used >= 1 - CLOSE, f"{case}t can be lower: only {used:.3f} of 1 is used")
+    return "each case is one subset of the labels: the larger alone, or both"
+
+
+@exercise
+def check_subset_constraints(subset_constraints):
+    """``subset_constraints(V, phi)`` is a list of cvxpy constraints for (n, k) scores V."""
+    problem = _toy()
+    risk, R = minimax_risk(problem, 0.3), _solve(problem, 0.3).R
+    M, phi = cp.Variable(risk.tau.shape), cp.Variable()
+    rows = ask(subset_constraints, risk.X @ M.T, phi)
+    cost = 1 - cp.sum(cp.multiply(risk.tau, M)) + cp.sum(cp.multiply(risk.lam, cp.abs(M))) + phi
+    value = cp.Problem(cp.Minimize(cost), list(rows)).solve()
+    need(np.isfinite(value), "the LP is unbounded: what holds phi up?")
+    case = f"on a small problem your LP has the value {value:.4f}, not {R:.4f}: "
+    need(value >= R - 1e-5, case + "some constraints are missing or too weak")
+    need(value <= R + 1e-5, case + "too much is asked; is it (sum - 1) / |C|?")
+    return f"your LP has the value of the package's, {R:.4f} on a small problem"
+
+
+@exercise
+def check_large_lambda(answer, problem: Problem):
+    """`answer` is R* where lambda0 is so large that U holds every distribution."""
+    R = _solve(problem, 10.0).R
+    hint = "nature may now throw a die for every label: how often does the best guess fail?"
+    need(abs(number(answer) - R) < 1e-3, hint)
+    return f"R* = 1 - 1/{problem.k} = {R:.4f}: nothing is known, and the rule guesses"
+
+
+@exercise
+def check_argmax_broken(p, M: np.ndarray, risk: MinimaxRisk):
+    """`p` in U gives the argmax rule of M an error above U(M)."""
+    p = _distribution(p, risk)
+    ratio = risk.ratios((risk.X.T @ p).T).max()
+    need(ratio <= 1 + 1e-4, f"p is outside U: an average is {ratio:.3f} tolerances off")
+    wrong = 1 - p[np.arange(risk.n), np.argmax(risk.X @ M.T, axis=1)].sum()
+    bound = risk.upper(M)
+    need(wrong > bound + 1e-4, f"here argmax errs {wrong:.4f}, not more than R* = {bound:.4f}")
+    return f"argmax errs {wrong:.4f} although R* = {bound:.4f}"
+
+
+# Lesson 2: cutting planes
+
+
+@exercise
+def check_greedy(greedy):
+    """``greedy(v) -> psi(v), mask`` for a vector v of k scores."""
+    for v in _score_vectors():
+        best, labels = _brute(v)
+        found = ask(greedy, v.copy())
+        need(isinstance(found, tuple) and len(found) == 2, "return two things: value and mask")
+        value, mask = number(found[0]), array(found[1], v.shape, "the mask").astype(bool)
+        case = f"for v = {np.round(v, 2).tolist()} "
+        need(same(value, best), f"{case}you find {value:.4f}, the subset {labels} has {best:.4f}")
+        attained = (v[mask].sum() - 1) / max(mask.sum(), 1)
+        need(same(attained, best), case + "the value is right, but the mask does not attain it")
+    return "the best of all subsets every time, ties included"
+
+
+@exercise
+def check_counterexample(v, algorithm):
+    """`v` makes ``algorithm(v) -> value, mask`` miss the best subset."""
+    v = np.asarray(v, dtype=float)
+    need(v.ndim == 1 and 2 <= len(v) <= 12, "give a vector of 2 to 12 scores")
+    value, best = algorithm(v)[0], _brute(v)[0]
+    hint = f"it finds {value:.4g}, the best there is. Which label does it take first?"
+    need(value < best - CLOSE, hint)
+    return f"the printed order says {value:.4g}, the best subset has {best:.4g}"
+
+
+@exercise
+def check_root(value, labels, v):
+    """`value` is psi(v) and `labels` the maximising subset."""
+    v = np.asarray(v, dtype=float)
+    best, value = _brute(v)[0], number(value)
+    total = np.maximum(v - value, 0).sum()
+    move = "raise" if total > 1 else "lower"
+    hint = f"at your t the positive parts sum to {total:.3f}: {move} t"
+    need(abs(value - best) < 1e-3, hint)
+    need(set(labels) == set(np.flatnonzero(v > best)), "C holds exactly the labels with v_y > t")
+    return "psi, and the subset with it, without a search over subsets"
+
+
+@exercise
+def check_cut(cut, u):
+    """``cut(t) -> a, b``: the line a + b t touches the convex u at t and lies below it."""
+    ts = np.linspace(0, 2.5, 41)
+    heights = np.array([u(t) for t in ts])
+    for t, height in zip(ts[1:], heights[1:]):
+        a, b = ask(cut, t)
+        miss = a + b * t - height
+        need(same(miss, 0), f"at t = {t:.2f} the line misses u by {miss:.4f}; is the 1/|C| there?")
+        crosses = (a + b * ts > heights + CLOSE).any()
+        need(not crosses, f"the line for t = {t:.2f} crosses u: look at its slope")
+    return "every line touches u and none crosses it"
+
+
+@exercise
+def check_most_violated(most_violated):
+    """``most_violated(V, nu, eps1, n_max)``: rows by violation, largest first, above eps1."""
+    V, nu, eps1 = np.random.default_rng(0).normal(0, 1, (30, 3)), 1.4, 0.2
+    violation = np.array([_brute(v)[0] for v in V]) + 1 - nu
+    order = np.argsort(-violation)
+    for n_max in (3, 50):
+        best = order[violation[order] > eps1][:n_max]
+        rows = np.asarray(ask(most_violated, V.copy(), nu, eps1, n_max), dtype=int)
+        need(len(rows) <= n_max, f"{len(rows)} rows, but n_max = {n_max}")
+        need((violation[rows] > eps1).all(), "the violation psi + 1 - nu must exceed eps1")
+        need(set(rows) == set(best), f"these are not the {len(best)} most violated rows")
+        need(list(rows) == list(best), "the right rows; give the most violated first")
+    return "this is CONSTR; Algorithm 2 fills in the subset of each row"
+
+
+@exercise
+def check_unbounded(samples, masks, risk: MinimaxRisk):
+    """The LP with only the constraints (samples, masks) has no lower bound."""
+    samples, masks = np.atleast_1d(samples).astype(int), np.atleast_2d(masks).astype(bool)
+    need(masks.shape == (len(samples), risk.k), f"masks: {risk.k} truth values for each sample")
+    need(len(samples) > 0 and masks.any(axis=1).all(), "at least one row, and no empty subset")
+    J = np.flatnonzero(risk.active)
+    A, b = constraints(risk.X[samples], masks, J)
+    tau, lam = risk.tau.ravel()[J], risk.lam.ravel()[J]
+    try:
+        R = minimise(np.r_[lam - tau, lam + tau, 1.0], A, b, free=[-1]).objective
+    except RuntimeError as error:
+        return f"{error}: in some direction no row stops mu"
+    raise Hint(f"this LP is bounded, R = {R:.4f}; try fewer rows, or fewer labels")
+
+
+@exercise
+def check_path(answer, trace: Trace):
+    """`answer`: does R^k only rise, only fall, or both ("rises", "falls", "both")?"""
+    steps = np.diff(trace.column("R"))
+    up, down = (steps > 1e-9).any(), (steps < -1e-9).any()
+    need(answer in ("rises", "falls", "both"), 'answer "rises", "falls" or "both"')
+    hint = "a new row shrinks the feasible set; what does a new feature do to it?"
+    need(answer == ("both" if up and down else "rises" if up else "falls"), hint)
+    return "rows push R^k up, features let it down"
+
+
+# Lesson 3: certificates
+
+
+@exercise
+def check_upper(upper, problem: Problem):
+    """``upper(R, eps1) -> U(mu^k)`` where all features are in the LP."""
+    risk = minimax_risk(problem, 0.01)
+    for s in mrc_ccg(problem, columns=False):
+        found, truth = number(ask(upper, s.R, s.eps1)), risk.upper(s.M)
+        hint = f"R^k = {s.R:.4f}, eps1_hat = {s.eps1:.4f}: expected {truth:.4f}, got {found:.4f}. "
+        need(same(found, truth), hint + "How far must nu rise until mu^k violates no row?")
+    return "one scan gives the violation and the upper bound together"
+
+
+@exercise
+def check_lower(lower, risk: MinimaxRisk):
+    """``lower(p, X, tau, lam)`` is BR(p) / rho, a lower bound of R*."""
+    empirical = np.eye(risk.k)[risk.y] / risk.n
+    noise = np.random.default_rng(0).dirichlet(np.ones(empirical.size)).reshape(empirical.shape)
+    for share in (0.0, 0.001, 0.5, 1.0):
+        p = (1 - share) * empirical + share * noise
+        found = number(ask(lower, p.copy(), risk.X, risk.tau, risk.lam))
+        bayes, truth = 1 - p.max(axis=1).sum(), risk.lower(p)
+        ratio = risk.ratios((risk.X.T @ p).T).max()
+        hint = f"expected {truth:.5f}, got {found:.5f}"
+        if same(found, bayes):
+            hint = f"that is BR(p), but p is {ratio:.2f} tolerances off: divide by rho"
+        elif same(found * ratio, bayes):
+            hint = "rho is at least 1: a p deep inside U is worth its BR(p), not more"
+        need(same(found, truth), hint)
+    return "a lower bound of R* from any p, good or bad"
+
+
+@exercise
+def check_not_a_bound(p, risk: MinimaxRisk, R: float):
+    """BR(p) exceeds R*, so that BR(p) alone is no lower bound."""
+    p = _distribution(p, risk)
+    bayes = 1 - p.max(axis=1).sum()
+    need(bayes > R + CLOSE, f"BR(p) = {bayes:.4f}, R* = {R:.4f}: spread the labels more evenly")
+    return f"BR(p) = {bayes:.4f} exceeds R* = {R:.4f}; divided by rho it is {risk.lower(p):.4f}"
+
+
+@exercise
+def check_ending(answer, trace: Trace):
+    """`answer` is what the last row's ``stopped_by`` says."""
+    last, ends = trace.last, ("finished", "gap <= 0.001", "60 seconds")
+    need(answer in ends, f"answer one of {ends}")
+    need(answer == last["stopped_by"], f"no, '{last['stopped_by']}': compare eps1 with the gap")
+    return f"no row is violated by more than eps1, and the gap is still {last['gap']:.4f}"
+
+
+@exercise
+def check_false_certificate(answer, trace: Trace, R: float):
+    """Round `answer` violates no row and still has R^k above R*."""
+    rows = {row["round"]: row for row in trace.rows}
+    need(answer in rows, f"give a round from 0 to {max(rows)}")
+    row = rows[answer]
+    case = f"round {answer} has R^k = {row['R']:.4f}, eps1_hat = {row['eps1_hat']:.0e}"
+    need(row["eps1_hat"] < CLOSE, case + ": rows are still violated, and we can see it")
+    need(row["R"] > R + 1e-4, case + f", and R* = {R:.4f}: this round tells the truth")
+    return f"{case}, but R* = {R:.4f}; the features know, eps2_hat = {row['eps2_hat']:.3f}"
+
+
+@exercise
+def check_converged(answer, trace: Trace):
+    """`answer`: the largest U(mu^k) where R^k is within 0.01 of its end: "a", "b" or "c"."""
+    R = trace.column("R")
+    worst = (R + trace.column("eps1_hat"))[R > R[-1] - 0.01].max()
+    need(answer in ("a", "b", "c"), 'answer "a", "b" or "c"')
+    hint = "R^k knows the rows inside the LP; who watches the others?"
+    need(answer == ("a" if worst < R[-1] + 0.01 else "b" if worst < 1 else "c"), hint)
+    return f"U(mu^k) was up to {worst:.3g} while R^k stood within 0.01 of its end"
+
+
+def _distribution(p, risk: MinimaxRisk) -> np.ndarray:
+    p = array(p, (risk.n, risk.k), "p").astype(float)
+    need(p.min() >= -CLOSE, f"p has a negative entry, {p.min():.2g}")
+    need(abs(p.sum() - 1) < 1e-5, f"p sums to {p.sum():.4f}, not to 1")
+    return np.maximum(p, 0) / np.maximum(p, 0).sum()
+
+
+def _solve(problem: Problem, lambda0: float):
+    *_, state = mrc_lp(problem, lambda0=lambda0)
+    return state
+
+
+def _toy() -> Problem:
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1, 2], [12, 8, 5])
+    return as_problem(rng.normal(size=(25, 2)) + y[:, None], y)
+
+
+def _score_vectors():
+    rng = np.random.default_rng(0)
+    for k in (1, 2, 3, 5, 8):
+        yield from rng.normal(0, 1, (40, k))
+        yield from rng.integers(-2, 3, (10, k)) / 2  # with ties
+
+
+def _brute(v: np.ndarray) -> tuple[float, list[int]]:
+    """Return psi(v) and the labels of a maximising subset, by trying every one."""
+    subsets = all_subsets(len(v))
+    values = (subsets @ v - 1) / subsets.sum(axis=1)
+    best = int(np.argmax(values))
+    return float(values[best]), np.flatnonzero(subsets[best]).tolist()

@@ -1,0 +1,92 @@
+"""How a lesson checks an answer: it prints ``right``, a hint, or ``not yet``, and never raises.
+
+The checks themselves are in the room of each paper, as ``workbench/mrc/teach.py``:
+
+>>> @exercise
+... def check_coin(answer):
+...     need(number(answer) == 0.5, "heads and tails are equally likely")
+...     return "a fair coin"
+>>> check_coin(...)
+not yet: put your answer where the ... is, then run the cell again
+>>> check_coin(0.4)
+try again: heads and tails are equally likely
+>>> check_coin(0.5)
+right: a fair coin
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+
+import numpy as np
+
+CLOSE = 1e-6
+
+
+class Hint(Exception):
+    """What is wrong with an answer, in words for the student."""
+
+
+class Unfinished(Exception):
+    """An answer still holds its ``...``."""
+
+
+def exercise(check: Callable[..., str]) -> Callable[..., None]:
+    """Turn ``check(answer, ...) -> praise``, which raises a Hint, into one that prints."""
+
+    @wraps(check)
+    def printed(*given) -> None:
+        try:
+            finished(*given)
+            print("right:", check(*given))
+        except Unfinished:
+            print("not yet: put your answer where the ... is, then run the cell again")
+        except Hint as hint:
+            print("try again:", hint)
+        except Exception as error:  # the student's code may raise anything
+            print(f"try again: your answer raised {type(error).__name__}: {error}")
+
+    return printed
+
+
+def finished(*values) -> None:
+    """Raise Unfinished where a value is, or a list or tuple holds, ``...`` or None."""
+    for value in values:
+        if value is ... or value is None:
+            raise Unfinished
+        if isinstance(value, (list, tuple)):
+            finished(*value)
+
+
+def ask(function: Callable, *arguments):
+    """Return what the student's function returns; ``...`` and None are no answer."""
+    found = function(*arguments)
+    finished(found)
+    return found
+
+
+def need(condition, hint: str) -> None:
+    """Raise a Hint unless the condition holds."""
+    if not condition:
+        raise Hint(hint)
+
+
+def same(a, b) -> bool:
+    """Say whether two numbers or arrays agree to 1e-6."""
+    return np.allclose(a, b, rtol=0, atol=CLOSE)
+
+
+def number(value) -> float:
+    """Return `value` as a float, a Hint where it is none."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise Hint(f"a number is asked for, got {value!r}") from None
+
+
+def array(value, shape: tuple[int, ...], name: str) -> np.ndarray:
+    """Return `value` as an array of the shape, a Hint where it has another."""
+    value = np.asarray(value)
+    need(value.shape == shape, f"{name} should have the shape {shape}, has {value.shape}")
+    return value
