@@ -19,6 +19,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from workbench.estimators import MinimaxRiskClassifier
 from workbench.estimators.minimax_risk import SOLVER_OF, WIDE
+from workbench.mrc.splitting import WIDEST
 from workbench.mrc.risk import minimax_risk
 from workbench.problem import as_problem
 from workbench.registry import SOLVERS
@@ -138,11 +139,12 @@ def test_a_feature_absent_from_a_class_has_no_coefficient_there(blobs):
     assert mrc.errors(X, problem.y)["randomised"] <= mrc.upper_ + 1e-9
 
 
-def test_auto_takes_pdhg_for_sparse_and_wide_rows_and_the_interior_point_else(blobs):
+def test_auto_chooses_by_sparsity_and_size(blobs):
     choose = MinimaxRiskClassifier()._solver_for
     assert choose(blobs()) == "mrc_interior_point"
     assert choose(blobs(sparse=True)) == "mrc_pdhg"
-    assert choose(blobs(n=4, k=2, d=WIDE // 2)) == "mrc_pdhg"
+    assert choose(blobs(n=4, k=2, d=WIDEST + 1)) == "mrc_pdhg"
+    assert choose(blobs(n=8, k=4, d=WIDE // 4)) == "mrc_splitting"
 
 
 def test_no_convergence_is_warned_of_and_says_what_to_do():

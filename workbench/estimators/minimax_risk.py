@@ -52,8 +52,9 @@ class MinimaxRiskClassifier(ClassifierMixin, BaseEstimator):
     lambda0 : float > 0, the width of the uncertainty set in standard deviations
     solver : {"auto", "interior_point", "splitting", "pdhg", "ccg", "lp", "subgradient"}
         "auto" takes "pdhg" for sparse rows or very many features, "splitting" for many features
-        times classes, else "interior_point"; the last two are for dense rows. "ccg" is the paper's constraint and column generation; "lp" hands the
-        whole linear program to HiGHS and is for small data.
+        times classes, else "interior_point"; the last two are for dense rows only. "ccg" is the
+        paper's constraint and column generation; "lp" hands the whole linear program to HiGHS
+        and is for small data.
     gap : float >= 0, stop when ``upper_ - lower_`` is at most this
     eps1, eps2 : float >= 0, of "ccg" only: violations of the primal and dual constraints that
         count. It also stops when there are none, whatever the gap: for a gap below `eps1`
