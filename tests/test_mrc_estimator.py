@@ -19,8 +19,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from workbench.estimators import MinimaxRiskClassifier
 from workbench.estimators.minimax_risk import SOLVER_OF, WIDE
-from workbench.mrc.splitting import WIDEST
 from workbench.mrc.risk import minimax_risk
+from workbench.mrc.splitting import WIDEST
 from workbench.problem import as_problem
 from workbench.registry import SOLVERS
 from workbench.trace import Trace
