@@ -1,0 +1,100 @@
+"""The command line: what each command prints, and errors of one line with exit code 2."""
+
+import subprocess
+import sys
+
+import pytest
+
+from workbench import mill
+from workbench.cli import main
+from workbench.data.routes import Source
+from workbench.registry import SOLVERS
+from workbench.trace import read_trace
+
+
+def test_list_names_solvers_with_defaults_data_and_notebooks(capsys):
+    assert main(["list"]) == 0
+    out = capsys.readouterr().out
+    for name in SOLVERS:
+        assert name in out
+    assert "lambda0=0.01" in out and "n_max=400" in out
+    assert "digits" in out and "mrc_convergence" in out and "eps1_grid" in out
+
+
+def test_run_prints_rows_and_writes_the_trace(capsys, tmp_path):
+    path = tmp_path / "trace.jsonl"
+    command = "run mrc_ccg iris --scale standard --test 0.2 -p eps1=1e-4 -p n_max=50 --gap 1e-2"
+    assert main([*command.split(), "--out", str(path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].endswith("n = 120, d = 4, k = 3")
+    assert lines[1].startswith("round 0  seconds")
+    assert "stopped_by gap <= 0.01" in lines[-1]
+    assert "train_error 0." in lines[-1] and "test_error 0." in lines[-1]
+    trace = read_trace(path)
+    assert trace.header["parameters"]["eps1"] == 1e-4
+    assert trace.header["parameters"]["n_max"] == 50
+    assert trace.last["gap"] <= 1e-2
+
+
+def test_run_stops_at_the_given_rounds(capsys):
+    assert main("run mrc_ccg wine --scale standard --gap 0 --rounds 2 -p columns=true".split()) == 0
+    assert "round 2" in capsys.readouterr().out.splitlines()[-1]
+
+
+MISTAKES = {
+    "": "required: COMMAND",
+    "rn": "invalid choice: 'rn'",
+    "run mrc_cg iris": "unknown name 'mrc_cg'; known are mrc_lp",
+    "run mrc_ccg irises": "irises",
+    "run mrc_ccg iris --scale max": "invalid choice: 'max'",
+    "run mrc_ccg iris -p eps=1": "has no 'eps'; it takes lambda0, eps1",
+    "run mrc_ccg iris -p eps1": "must be NAME=VALUE, got 'eps1'",
+    "run mrc_ccg iris -p eps1=small": "eps1: must be of type float, got 'small'",
+    "run mrc_ccg iris -p n_max=1.5": "n_max: must be of type int, got '1.5'",
+    "run mrc_ccg iris -p eps1=-1": "eps1: must be at least 0",
+    "run mrc_ccg iris --second 1": "unrecognized arguments: --second",
+    "run mrc_ccg no/such/file.csv": "no/such/file.csv",
+    "figures mrc_convergense": "unknown name 'mrc_convergense'; known are",
+    "figures --profile slow": "unknown name 'slow'; known are smoke, quick, paper",
+    "figures -p data=iris": "name the notebooks",
+    "figures mrc_epsilon -p eps3_grid=1": "has no parameter 'eps3_grid'; it takes",
+    "figures mrc_epsilon -p repetitions=few": "repetitions: must be of type int",
+    "figures -j 0": "jobs: must be at least 1",
+    "data fetch": "name at least one data set",
+    "data check nothing": "nothing",
+    "data delete iris": "invalid choice: 'delete'",
+}
+
+
+@pytest.mark.parametrize("command", MISTAKES)
+def test_a_mistake_is_one_line_and_exit_code_2(command, capsys):
+    assert main(command.split()) == 2
+    out, err = capsys.readouterr()
+    assert err.count("\n") == 1 and err.startswith("workbench"), err
+    assert MISTAKES[command] in err
+    assert "Traceback" not in out + err
+
+
+def test_figures_tells_by_its_exit_code_what_failed(monkeypatch, capsys):
+    monkeypatch.setattr(mill, "make", lambda *args, **options: ["mrc_nmax"])
+    assert main(["figures"]) == 1
+    assert "1 failed: mrc_nmax" in capsys.readouterr().err
+    monkeypatch.setattr(mill, "make", lambda *args, **options: [])
+    assert main(["figures"]) == 0
+
+
+def test_data_lists_and_checks(monkeypatch, tmp_path, capsys):
+    assert main(["data"]) == 0
+    assert "synthetic_100k" in capsys.readouterr().out
+    assert main(["data", "check", "iris"]) == 0
+    assert capsys.readouterr().out.startswith("iris: scikit-learn")
+    nowhere = Source(shape=(1, 1, 2), licence="none", origin="nowhere", routes=())
+    monkeypatch.setitem(sys.modules["workbench.data"].SOURCES, "lost", nowhere)
+    assert main(["data", "check", "lost"]) == 1
+    assert "not at hand" in capsys.readouterr().out
+
+
+def test_help_does_not_wait_for_the_solvers():
+    code = "import sys; from workbench.cli import main; main(['--help']); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "numpy" not in done.stdout.split() and "papermill" not in done.stdout.split()

@@ -1,0 +1,404 @@
+"""Figure notebooks: what they must declare, how they are run, and what is committed of them."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import nbformat
+import psutil
+import pytest
+from papermill import inspect_notebook
+
+from workbench import notebooks
+from workbench.figures import Figures
+from workbench.kernels import SOCKET_PATH_LIMIT, IpcKernelManager, socket_folder
+from workbench.mill import make
+from workbench.notebooks import CHECKOUT, FOLDER, Parameter, find, parameters_of, parse, read
+from workbench.panels import attempt, listed, panel
+from workbench.stream import below
+
+COMMITTED = sorted(path.stem for path in FOLDER.glob("*.ipynb"))
+LESSONS_TOO = sorted((CHECKOUT / "notebooks").glob("**/*.ipynb"))
+
+PARAMETERS = "points: int = 3  # how many points\ngrid: str = '1,2'  # where"
+DRAW = """
+from pathlib import Path
+import matplotlib.pyplot as plt
+from workbench.figures import Figures
+figures = Figures({name!r}, globals(), notebooks=Path({folder!r}))
+fig, ax = plt.subplots(figsize=(3, 2))
+ax.plot(range(points))
+figures.save(fig, "line", f"A line of {{points}} points.", numbers=[{{"points": points}}])
+print("drawn")
+"""
+
+
+def write(folder: Path, name: str, *code: str, parameters: str | None = PARAMETERS, **declared):
+    """Write a toy figure notebook; `declared` replaces entries of its metadata."""
+    declared = {"figures": ["line"], "profiles": {"smoke": {"points": 2}, "paper": {}}} | declared
+    cells = [nbformat.v4.new_code_cell(source) for source in code]
+    if parameters is not None:
+        cells.insert(0, nbformat.v4.new_code_cell(parameters, metadata={"tags": ["parameters"]}))
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    notebook.metadata |= {"kernelspec": kernel, "workbench": declared}
+    path = folder / f"{name}.ipynb"
+    nbformat.write(notebook, path)
+    return path
+
+
+@pytest.fixture
+def mill(tmp_path):
+    """Run toy notebooks of a folder; returns the failures and the lines that were said."""
+    folder = tmp_path / "notebooks"
+    folder.mkdir()
+
+    def run(*names, **options):
+        lines = []
+        options = {
+            "notebooks": folder,
+            "figures": tmp_path / "figures",
+            "executed": tmp_path / "runs",
+            "say": lines.append,
+        } | options
+        return make(names, **options), lines
+
+    run.folder = folder
+    return run
+
+
+def draw(folder: Path, name: str) -> str:
+    return DRAW.format(name=name, folder=str(folder))
+
+
+def test_a_notebook_is_run_and_its_figure_saved_with_how_it_was_made(mill, tmp_path):
+    write(mill.folder, "toy", draw(mill.folder, "toy"))
+    failed, lines = mill("toy", profile="smoke")
+    assert failed == [], lines
+    made = tmp_path / "figures" / "toy"
+    assert sorted(p.name for p in made.iterdir()) == [
+        "line.json",
+        "line.pdf",
+        "line.png",
+        "line.svg",
+    ]
+    record = json.loads((made / "line.json").read_text())
+    assert record["notebook"] == "notebooks/figures/toy.ipynb"
+    assert record["profile"] == "smoke"
+    assert record["parameters"] == {"points": 2, "grid": "1,2"}
+    assert record["caption"].startswith("A line of 2 points. Machine: ")
+    assert record["numbers"] == [{"points": 2}]
+    assert record["jobs"] == 1
+    assert set(record["versions"]) >= {"python", "numpy", "workbench", "commit"}
+    assert set(record["machine"]) == {"cpu", "cores", "memory_gb", "system"}
+    assert [p.name for p in (tmp_path / "runs").iterdir()] == ["toy.ipynb"]
+    assert any("  toy | drawn" == line for line in lines)
+    assert any(line.startswith("[1/1] toy done") and "toy/line.png" in line for line in lines)
+
+
+def test_equal_figures_are_equal_files(mill, tmp_path):
+    write(mill.folder, "toy", draw(mill.folder, "toy"))
+    made = tmp_path / "figures" / "toy"
+    versions = []
+    for _ in range(2):
+        assert mill("toy")[0] == []
+        versions.append([(made / f"line.{kind}").read_bytes() for kind in ("png", "svg", "pdf")])
+    assert versions[0] == versions[1]
+
+
+REFUSALS = {
+    "no parameters cell": ({"parameters": None}, {}, "exactly one cell tagged 'parameters'"),
+    "not annotated": ({"parameters": "points = 3  # how many"}, {}, "name: type = value"),
+    "no help": ({"parameters": "points: int = 3"}, {}, "name: type = value"),
+    "equals in help": ({"parameters": "a: int = 3  # b = 3"}, {}, "no equals sign in the help"),
+    "not a scalar": ({"parameters": "points: list = []  # x"}, {}, "name: type = value"),
+    "wrong default": ({"parameters": "points: int = 0.5  # x"}, {}, "name: type = value"),
+    "code": ({"parameters": "import os  # x"}, {}, "name: type = value"),
+    "computed": ({"parameters": "points: int = abs(3)  # x"}, {}, "name: type = value"),
+    "two on a line": ({"parameters": "a: int = 1; b: int = 2  # x"}, {}, "name: type = value"),
+    "twice": ({"parameters": "a: int = 1  # x\na: int = 2  # x"}, {}, "declared twice"),
+    "profile of unknown name": (
+        {"profiles": {"smoke": {"pints": 2}, "paper": {}}},
+        {},
+        "no parameter 'pints'.*smoke",
+    ),
+    "profile of wrong type": (
+        {"profiles": {"smoke": {"points": "2"}, "paper": {}}},
+        {},
+        "points: must be of type int.*smoke",
+    ),
+    "no paper profile": ({"profiles": {"smoke": {"points": 2}}}, {}, "'smoke' and 'paper'"),
+    "unknown notebook": ({}, {"names": ["other"]}, "unknown name 'other'; known are good, toy"),
+    "unknown profile": ({}, {"profile": "slow"}, "unknown name 'slow'"),
+    "unknown parameter": ({}, {"overrides": {"pints": "3"}}, "no parameter 'pints'; it takes"),
+    "wrong type": ({}, {"overrides": {"points": "many"}}, "points: must be of type int"),
+    "no jobs": ({}, {"jobs": 0}, "jobs: must be at least 1"),
+}
+
+
+@pytest.mark.parametrize("reason", REFUSALS)
+def test_refused_before_anything_runs(mill, tmp_path, reason):
+    change, call, message = REFUSALS[reason]
+    touched = tmp_path / "touched"
+    touch = f"open({str(touched)!r}, 'w')"
+    write(mill.folder, "good", touch)
+    write(mill.folder, "toy", touch, **change)
+    call = {"names": ["good", "toy"]} | call
+    with pytest.raises(ValueError, match=message):
+        mill(*call.pop("names"), **call)
+    assert not touched.exists()
+    assert not (tmp_path / "figures").exists()
+
+
+def test_another_kernel_is_refused(mill):
+    path = write(mill.folder, "toy", "1")
+    content = json.loads(path.read_text())
+    content["metadata"]["kernelspec"]["name"] = "julia"
+    path.write_text(json.dumps(content))
+    with pytest.raises(ValueError, match="must be python3, not 'julia'"):
+        mill()
+
+
+def test_one_failing_notebook_does_not_stop_the_others(mill, tmp_path):
+    write(mill.folder, "a_broken", "print('so far')\nraise RuntimeError('no luck')")
+    write(mill.folder, "b_idle", "1 + 1")
+    write(mill.folder, "c_dead", "import os; os._exit(3)")
+    write(mill.folder, "d_good", draw(mill.folder, "d_good"))
+    failed, lines = mill(jobs=2)
+    said = "\n".join(lines)
+    assert sorted(failed) == ["a_broken", "b_idle", "c_dead"]
+    assert "RuntimeError: no luck" in said
+    assert "did not make the figures ['line']" in said
+    assert (tmp_path / "figures" / "d_good" / "line.png").exists()
+    kept = sorted(p.name for p in (tmp_path / "runs").iterdir())
+    assert "d_good.ipynb" in kept and "a_broken.failed.ipynb" in kept
+    assert not [name for name in kept if ".part." in name]
+    record = json.loads((tmp_path / "figures" / "d_good" / "line.json").read_text())
+    assert record["jobs"] == 2
+    assert "Not a clean timing: 2 notebooks ran side by side." in record["caption"]
+
+
+def test_a_notebook_that_takes_too_long_is_stopped(mill):
+    write(mill.folder, "slow", "import time\ntime.sleep(1)", "time.sleep(60)")
+    tic = time.monotonic()
+    failed, lines = mill(timeout=6)
+    assert failed == ["slow"]
+    assert "not done after 6 s" in "\n".join(lines)
+    assert time.monotonic() - tic < 30
+
+
+def test_a_failure_leaves_the_old_figure_in_place(mill, tmp_path):
+    write(mill.folder, "toy", draw(mill.folder, "toy"))
+    assert mill()[0] == []
+    before = (tmp_path / "figures" / "toy" / "line.png").read_bytes()
+    write(mill.folder, "toy", draw(mill.folder, "toy").replace("ax.plot", "ax.plott"))
+    assert mill()[0] == ["toy"]
+    assert (tmp_path / "figures" / "toy" / "line.png").read_bytes() == before
+    kept = {p.name for p in (tmp_path / "runs").iterdir()}
+    assert kept == {"toy.ipynb", "toy.failed.ipynb"}
+    write(mill.folder, "toy", draw(mill.folder, "toy"))
+    assert mill()[0] == []
+    assert [p.name for p in (tmp_path / "runs").iterdir()] == ["toy.ipynb"]
+
+
+def test_the_kernel_is_the_running_interpreter_over_ipc(mill):
+    code = "import sys\nfrom ipykernel.kernelapp import IPKernelApp\nprint(sys.executable)\n"
+    code += "print(IPKernelApp.instance().transport)\n"
+    write(mill.folder, "toy", code + draw(mill.folder, "toy"))
+    failed, lines = mill()
+    assert failed == []
+    assert f"  toy | {sys.executable}" in lines
+    assert "  toy | ipc" in lines or os.name == "nt"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Ctrl-C is no signal to a process on Windows")
+def test_an_interrupt_takes_the_kernels_with_it(mill, tmp_path):
+    slow = "import os, time\nprint('pid', os.getpid())\ntime.sleep(100)"
+    for name in ("a", "b"):
+        write(mill.folder, name, slow)
+    code = (
+        "from pathlib import Path; from workbench.mill import make; import functools\n"
+        f"make(notebooks=Path({str(mill.folder)!r}), figures={str(tmp_path)!r}, jobs=2,"
+        f" executed={str(tmp_path / 'runs')!r}, say=functools.partial(print, flush=True))"
+    )
+    command = [sys.executable, "-c", code]
+    process = subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.PIPE, text=True)
+    kernels = []
+    for line in process.stdout:
+        kernels += re.findall(r"pid (\d+)", line)
+        if len(kernels) == 2:
+            break
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=20)
+    assert process.returncode not in (0, 1)
+    assert not [pid for pid in kernels if psutil.pid_exists(int(pid))]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no IPC transport")
+def test_sockets_fit_however_long_the_temporary_folder_is(tmp_path, monkeypatch):
+    long = tmp_path / ("x" * 120)
+    long.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(long))
+    folder = socket_folder()
+    assert len(str(folder / "k-65535")) <= SOCKET_PATH_LIMIT
+    folder.rmdir()
+    manager = IpcKernelManager(kernel_name="python3")
+    home = Path(manager.connection_file).parent
+    assert home.is_dir() and home.stat().st_mode & 0o077 == 0
+    del manager
+    assert not home.exists()
+
+
+def test_figures_refuses_a_figure_that_is_not_declared(tmp_path):
+    write(tmp_path, "toy")
+    figures = Figures("toy", {"points": 3, "grid": 0.01}, folder=tmp_path, notebooks=tmp_path)
+    assert figures.parameters == {"points": 3, "grid": "0.01"}
+    with pytest.raises(ValueError, match=r"does not declare 'curve'.*declares line"):
+        figures.save(None, "curve", "")
+    with pytest.raises(ValueError, match="points: must be of type int, got '3'"):
+        Figures("toy", {"points": "3", "grid": ""}, notebooks=tmp_path)
+    with pytest.raises(ValueError, match="not set"):
+        Figures("toy", {"points": 3}, notebooks=tmp_path)
+
+
+def test_typed_values():
+    assert parse(Parameter("p", bool, False, ""), "True") is True
+    with pytest.raises(ValueError, match="true or false"):
+        parse(Parameter("p", bool, False, ""), "yes")
+    line = "x: str = 'a # b'  # a text, with a #"
+    assert parameters_of(line, "toy")["x"] == ("x", str, "a # b", "a text, with a #")
+
+
+def test_lists_as_text():
+    assert listed("1e-2, 1e-3", float) == [0.01, 0.001]
+    assert listed("1e3,20", int) == [1000, 20]
+    assert listed(0.01, float) == [0.01]
+    assert listed("digits") == ["digits"]
+    with pytest.raises(ValueError, match="empty"):
+        listed("1,,2", int)
+
+
+def test_panels_as_text():
+    plain = panel("wine", seed=1)
+    assert (plain.n, plain.d, len(plain.y_test)) == (125, 13, 53)
+    assert plain.X.mean(axis=0) == pytest.approx(0) and plain.X.std(axis=0) == pytest.approx(1)
+    waves = panel("wine + 20 fourier", seed=1)
+    assert waves.d == 33 and "20 Fourier" in waves.name
+    made = panel("synthetic 200x5x4", test=0.1)
+    assert (made.n, made.d, made.k, made.synthetic) == (180, 5, 4, True)
+    assert panel("synthetic 200x5x4", seed=1, test=None).checksum != made.checksum
+    assert panel("synthetic 200x5x4", test=None).n == 200
+    for wrong in ("", "wine + fourier", "wine + 20", "+ 20 fourier", "synthetic 200x5"):
+        with pytest.raises((ValueError, FileNotFoundError)):
+            panel(wrong)
+
+
+def test_an_attempt_judges_its_last_row_and_passes_over_what_is_too_large(capsys):
+    problem = panel("iris")
+    trace = attempt("mrc_ccg", problem, below("gap", 1e-2), eps1=1e-3)
+    assert trace.header["parameters"]["eps1"] == 1e-3
+    assert trace.last["gap"] <= 1e-2 and 0 <= trace.last["test_error"] < 0.5
+    assert set(trace.header["threads"].values()) == {1}
+    assert attempt("mrc_lp", panel("synthetic 20000x20x20")) is None
+    assert attempt("mrc_lp_compact", problem, max_seconds=0.0) is None
+    told, refused, late = capsys.readouterr().out.splitlines()
+    assert told.endswith("rounds, gap <= 0.01")
+    assert "refused, problem: too large" in refused
+    assert late.endswith("no solution in its time")
+    with pytest.raises(ValueError, match="lambda0"):
+        attempt("mrc_ccg", problem, lambda0=-1.0)
+
+
+# What is committed.
+
+
+@pytest.mark.parametrize("path", LESSONS_TOO, ids=lambda path: path.stem)
+def test_committed_notebooks_have_no_outputs(path):
+    notebook = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
+    assert notebook.metadata.kernelspec.name == "python3"
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            assert cell.outputs == [] and cell.execution_count is None
+            assert cell.source.count("\n") < 30
+        assert "papermill" not in cell.metadata and "execution" not in cell.metadata
+    assert "papermill" not in notebook.metadata and "widgets" not in notebook.metadata
+
+
+@pytest.mark.parametrize("name", COMMITTED)
+def test_papermill_reads_the_same_parameters_as_we_do(name):
+    (notebook,) = find([name])
+    seen = inspect_notebook(notebook.path)
+    assert {key: entry["help"].strip() for key, entry in seen.items()} == {
+        key: parameter.help for key, parameter in notebook.parameters.items()
+    }
+
+
+@pytest.mark.parametrize("name", COMMITTED)
+def test_committed_figures_pair_with_their_notebook(name):
+    (notebook,) = find([name])
+    folder = CHECKOUT / "figures" / name
+    assert {p.stem for p in folder.glob("*.png")} == set(notebook.figures)
+    assert {p.stem for p in folder.glob("*.json")} == set(notebook.figures)
+    for figure in notebook.figures:
+        record = json.loads((folder / f"{figure}.json").read_text())
+        assert record["notebook"] == f"notebooks/figures/{name}.ipynb"
+        assert record["figure"] == figure
+        assert record["profile"] == "quick"
+        assert record["parameters"] == notebook.values("quick")
+        assert set(record) >= {
+            "caption", "date", "seconds", "data", "solvers", "runs", "machine", "threads",
+            "load", "wall_over_cpu", "jobs", "versions", "commit",
+        }  # fmt: skip
+        for problem in record["data"]:
+            assert re.fullmatch("[0-9a-f]{16}", problem["checksum"])
+            if problem["synthetic"]:
+                assert "synthetic" in record["caption"]
+        assert record["machine"]["cpu"] in record["caption"]
+        assert (folder / f"{figure}.png").stat().st_size < 200_000
+
+
+def test_every_folder_of_figures_has_its_notebook():
+    folders = [p.name for p in (CHECKOUT / "figures").iterdir() if p.is_dir()]
+    assert sorted(folders) == COMMITTED
+
+
+@pytest.mark.parametrize("name", COMMITTED)
+def test_every_figure_notebook_runs_at_its_smallest_scale(name, tmp_path):
+    lines = []
+    failed = make([name], "smoke", figures=tmp_path, executed=tmp_path / "runs", say=lines.append)
+    assert failed == [], "\n".join(lines)
+    for figure in read(FOLDER / f"{name}.ipynb").figures:
+        record = json.loads((tmp_path / name / f"{figure}.json").read_text())
+        assert record["data"] and record["solvers"] and record["profile"] == "smoke"
+
+
+def test_bare_papermill_runs_a_figure_notebook(tmp_path):
+    notebook = read(FOLDER / "mrc_epsilon.ipynb")
+    values = notebook.values("smoke") | {"eps1_grid": "1e-1,1e-2"}
+    command = [sys.executable, "-m", "papermill", "notebooks/figures/mrc_epsilon.ipynb"]
+    command += [str(tmp_path / "out.ipynb"), "--no-progress-bar"]
+    for key, value in values.items():
+        command += ["-p", key, str(value)]
+    done = subprocess.run(
+        command,
+        cwd=CHECKOUT,
+        env=os.environ | {"WORKBENCH_FIGURES": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    for figure in notebook.figures:
+        record = json.loads((tmp_path / "mrc_epsilon" / f"{figure}.json").read_text())
+        assert record["parameters"]["eps1_grid"] == "1e-1,1e-2"
+        assert (tmp_path / "mrc_epsilon" / f"{figure}.png").exists()
+
+
+def test_notebooks_module_knows_the_checkout():
+    assert (notebooks.CHECKOUT / "workbench" / "notebooks.py").exists()

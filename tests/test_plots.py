@@ -1,0 +1,160 @@
+"""Plots draw what the traces hold, and every solver looks the same everywhere."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from matplotlib.colors import to_hex
+
+from workbench import curves, plots, style
+from workbench.data.synthetic import synthetic
+from workbench.problem import as_problem
+from workbench.registry import SOLVERS
+from workbench.trace import Trace
+
+
+def trace(**columns) -> Trace:
+    """A trace whose rows hold these columns; None stands for a row without the value."""
+    rows = []
+    for values in zip(*columns.values(), strict=True):
+        row = dict(zip(columns, values, strict=True))
+        rows.append({key: value for key, value in row.items() if value is not None})
+    return Trace({"solver": "mrc_ccg"}, rows)
+
+
+@pytest.fixture
+def ax():
+    figure, ax = plt.subplots()
+    yield ax
+    plt.close(figure)
+
+
+def test_every_solver_has_its_own_colour_and_label():
+    looks = [style.look(name) for name in SOLVERS]
+    assert len({to_hex(look.colour) for look in looks}) == len(SOLVERS)
+    assert len({look.label for look in looks}) == len(SOLVERS)
+    assert [look.colour for look in looks] == [solver.colour for solver in SOLVERS.values()]
+    others = {to_hex(style.look("a data set", i).colour) for i in range(len(style.PALETTE))}
+    assert len(others) == len(style.PALETTE)
+    assert not others & {to_hex(look.colour) for look in looks}
+
+
+def test_a_label_without_runs_is_left_out(ax):
+    runs = {"mrc_lp": [], "mrc_ccg": [trace(seconds=[1.0], gap=[0.1])]}
+    plots.convergence(ax, runs)
+    plots.time_to_tolerance(ax, runs, [1e-1])
+    plots.scaling(ax, runs, lambda t: 10, tolerance=1e-1)
+    plots.over(ax, runs, lambda t: 10, lambda t: 1.0)
+    assert {line.get_label() for line in ax.lines if line.get_label()[0] != "_"} == {"MRC-CCG"}
+
+
+def test_a_curve_is_a_step_function_on_a_common_grid():
+    first = (np.array([1.0, 3.0]), np.array([10.0, 30.0]))
+    second = (np.array([2.0, 4.0]), np.array([20.0, 40.0]))
+    grid, values = curves.on_grid([first, second])
+    assert grid[0] == 2.0 and grid[-1] == 4.0
+    at = {2.0: (10, 20), 2.9999: (10, 20), 3.0: (30, 20), 3.9999: (30, 20), 4.0: (30, 40)}
+    for x, expected in at.items():
+        column = values[:, np.searchsorted(grid, x, side="right") - 1]
+        assert tuple(column) == expected, x
+
+
+def test_long_curves_are_thinned_but_keep_their_ends():
+    x = np.linspace(0.0, 50.0, 5000)
+    grid, values = curves.on_grid([(x, x)])
+    assert len(grid) <= 402
+    assert (grid[0], grid[-1]) == (0.0, 50.0)
+    assert values[0, -1] == 50.0
+
+
+def test_convergence_draws_median_and_quartiles(ax):
+    gaps = [1e-1, 1e-2, 1e-4]
+    runs = {"mrc_ccg": [trace(seconds=[1.0, 2.0], gap=[1.0, g]) for g in gaps]}
+    plots.convergence(ax, runs)
+    (line,) = ax.lines
+    assert line.get_label() == SOLVERS["mrc_ccg"].label
+    assert to_hex(line.get_color()) == to_hex(SOLVERS["mrc_ccg"].colour)
+    assert line.get_ydata()[0] == 1.0 and line.get_ydata()[-1] == 1e-2
+    (band,) = ax.collections
+    low, high = np.quantile(gaps, [0.25, 0.75])
+    corner = band.get_paths()[0].vertices
+    ends = corner[corner[:, 0] == 2.0][:, 1]
+    assert ends.min() == pytest.approx(low) and ends.max() == pytest.approx(high)
+    assert ax.get_xscale() == ax.get_yscale() == "log"
+
+
+def test_convergence_skips_rows_that_were_not_judged_and_lifts_zero(ax):
+    run = trace(round=[0, 1, 2], test_error=[0.5, None, 0.0])
+    plots.convergence(ax, {"a label": [run]}, x="round", y="test_error", floor=1e-3)
+    (line,) = ax.lines
+    assert line.get_label() == "a label"
+    assert line.get_xdata().tolist()[0] == 0 and line.get_xdata().tolist()[-1] == 2
+    assert set(line.get_ydata()) == {0.5, 1e-3}
+
+
+def test_the_certified_band_only_narrows(ax):
+    run = trace(seconds=[1, 2, 3], lower=[0.1, 0.05, 0.2], upper=[0.9, 0.4, 0.6])
+    plots.certified_band(ax, "mrc_ccg", [run])
+    low, high = (line.get_ydata() for line in ax.lines)
+    assert (low[0], low[-1], high[0], high[-1]) == (0.1, 0.2, 0.9, 0.4)
+    assert (np.diff(low) >= 0).all() and (np.diff(high) <= 0).all()
+
+
+def sized(n: int, seconds: float, reached: bool = True) -> Trace:
+    made = trace(seconds=[seconds], gap=[0.0 if reached else 1.0])
+    made.header["problem"] = {"n": n}
+    return made
+
+
+def test_scaling_fits_the_exponent_of_the_finished_sizes(ax):
+    sizes = [10, 100, 1000]
+    runs = [sized(n, 1e-3 * n**1.5 * s) for n in sizes for s in (0.5, 1.0, 2.0)]
+    runs += [sized(10_000, 60.0, reached=False)]
+    exponents = plots.scaling(
+        ax,
+        {"mrc_ccg": runs},
+        lambda t: t.header["problem"]["n"],
+        tolerance=1e-3,
+    )
+    assert exponents == {"mrc_ccg": pytest.approx(1.5)}
+    labels = [text for text in ax.get_legend_handles_labels()[1]]
+    assert labels == [f"{SOLVERS['mrc_ccg'].label}  ∝ $n^{{1.5}}$"]
+    drawn = [line for line in ax.lines if line.get_fillstyle() == "none"]
+    assert [line.get_xdata().tolist() for line in drawn] == [[10_000]]
+    assert [line.get_ydata().tolist() for line in drawn] == [[60.0]]
+
+
+def test_time_to_tolerance_leaves_out_what_most_runs_did_not_reach(ax):
+    runs = [
+        trace(seconds=[1.0, 2.0, 3.0], gap=[1e-1, 1e-2, 1e-3]),
+        trace(seconds=[1.0, 4.0], gap=[1e-1, 1e-2]),
+        trace(seconds=[1.0], gap=[1e-1]),
+    ]
+    assert curves.time_to(runs[0], "gap", 1e-2) == 2.0
+    assert curves.time_to(runs[2], "gap", 1e-2) == np.inf
+    plots.time_to_tolerance(ax, {"mrc_ccg": runs}, [1e-3, 1e-1, 1e-2])
+    line = ax.lines[0]
+    assert line.get_xdata().tolist() == [1e-1, 1e-2]
+    assert line.get_ydata().tolist() == [1.0, 4.0]
+    assert ax.xaxis_inverted()
+
+
+def test_a_value_over_a_setting_with_the_settings_as_ticks(ax):
+    runs = {"a set": [sized(n, s) for n in (25, 400) for s in (1.0, 2.0, 9.0)]}
+    plots.over(ax, runs, lambda t: t.header["problem"]["n"], lambda t: t.last["seconds"])
+    assert ax.lines[0].get_xdata().tolist() == [25, 400]
+    assert ax.lines[0].get_ydata().tolist() == [2.0, 2.0]
+    assert [tick.get_text() for tick in ax.get_xticklabels()] == ["25", "400"]
+
+
+def test_a_heatmap_writes_every_number(ax):
+    plots.heatmap(ax, np.array([[1e-3, 2e-2], [3e-1, 4.0]]), [1e-1, 1e-2], [1.0, 2.0])
+    assert [text.get_text() for text in ax.texts] == ["1.0e-03", "2.0e-02", "3.0e-01", "4.0e+00"]
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == ["0.1", "0.01"]
+
+
+def test_titles_say_synthetic_exactly_when_the_data_are():
+    X, y = np.eye(3), [0, 1, 2]
+    assert style.title(as_problem(X, y, name="eye, standardised")) == "eye\nn = 3, d = 3, k = 3"
+    made = as_problem(X, y, name="eye", synthetic=True)
+    assert style.title(made) == "eye, synthetic\nn = 3, d = 3, k = 3"
+    assert style.title(synthetic(20, 4, 2)) == "synthetic\nn = 20, d = 4, k = 2"

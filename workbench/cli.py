@@ -1,0 +1,218 @@
+"""The command line: ``workbench list | run | figures | data``.
+
+Imports are inside the commands, so that ``workbench --help`` does not wait for the solvers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; return 0, 1 where the work failed, 2 for a usage error, 130 for Ctrl-C."""
+    try:
+        arguments = _parser().parse_args(argv)
+        return arguments.command(arguments)
+    except SystemExit as exit:
+        return exit.code or 0
+    except (ValueError, OSError) as error:
+        message = " ".join(str(error).split())
+        print(f"workbench: {message}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("workbench: interrupted", file=sys.stderr)
+        return 130
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse with errors of one line, and no abbreviations: a typo is an error."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs, allow_abbrev=False)
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message}; try {self.prog} --help\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="workbench", description="Large-scale multiclass classification.")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+
+    add = commands.add_parser("list", help="solvers, data sets and figure notebooks")
+    add.set_defaults(command=_list)
+
+    add = commands.add_parser("run", help="run one solver on one data set, live")
+    add.add_argument("solver", metavar="SOLVER")
+    add.add_argument("data", metavar="DATA", help="a name of `workbench data list`, or a file")
+    _add_parameters(add, "a parameter of the solver")
+    add.add_argument("--scale", choices=("standard", "unit"), help="scale the features first")
+    add.add_argument("--test", type=float, metavar="SHARE", help="hold out a share as test rows")
+    add.add_argument("--gap", type=float, default=1e-3, help="stop at this certified gap (1e-3)")
+    add.add_argument("--rounds", type=int, metavar="N", help="stop after N rounds")
+    add.add_argument(
+        "--seconds", type=float, default=60.0, metavar="S", help="stop after S solver seconds (60)"
+    )
+    add.add_argument("--out", type=Path, metavar="FILE", help="write the trace as JSON Lines")
+    add.set_defaults(command=_run)
+
+    add = commands.add_parser("figures", help="run the figure notebooks")
+    add.add_argument("names", nargs="*", metavar="NAME", help="notebooks; all by default")
+    add.add_argument(
+        "--profile", default="quick", help="smoke (seconds), quick (minutes, the default) or paper"
+    )
+    _add_parameters(add, "a parameter of the notebooks")
+    add.add_argument("-j", "--jobs", type=int, default=1, metavar="N", help="notebooks at a time")
+    add.add_argument("--timeout", type=float, metavar="S", help="seconds for each notebook")
+    add.add_argument("--out", type=Path, metavar="DIR", help="where figures go (figures/)")
+    add.set_defaults(command=_figures)
+
+    add = commands.add_parser("data", help="list, fetch or check data sets")
+    add.add_argument("action", choices=("list", "fetch", "check"), nargs="?", default="list")
+    add.add_argument("names", nargs="*", metavar="NAME")
+    add.set_defaults(command=_data)
+    return parser
+
+
+def _add_parameters(parser: argparse.ArgumentParser, what: str) -> None:
+    parser.add_argument(
+        "-p",
+        dest="parameters",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help=f"{what}; may be repeated",
+    )
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    from workbench import notebooks
+    from workbench.data import available
+    from workbench.registry import SOLVERS
+    from workbench.run import resolve
+
+    print("Solvers")
+    for name, solver in SOLVERS.items():
+        defaults = ", ".join(f"{key}={value!r}" for key, value in resolve(name, {})[1].items())
+        print(f"  {name:20} {solver.label:20} {defaults}")
+    print("Data sets")
+    for entry in available():
+        print(f"  {entry}")
+    print("Figure notebooks")
+    for notebook in notebooks.find():
+        print(f"  {notebook.name:20} makes {', '.join(notebook.figures)}")
+        for parameter in notebook.parameters.values():
+            print(f"    {parameter.name:18} {parameter.default!r:20} {parameter.help}")
+    return 0
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from workbench.data import load
+    from workbench.measures import errors
+    from workbench.run import resolve, run
+    from workbench.stream import below, geometric, rounds, seconds
+
+    _, defaults = resolve(arguments.solver, {})
+    texts = _pairs(arguments.parameters)
+    resolve(arguments.solver, texts)
+    parameters = {name: _as(defaults[name], name, text) for name, text in texts.items()}
+    problem = load(arguments.data, test=arguments.test, scale=arguments.scale)
+    print(f"{problem.name}: n = {problem.n:,}, d = {problem.d:,}, k = {problem.k:,}", flush=True)
+    rules = [below("gap", arguments.gap), seconds(arguments.seconds)]
+    if arguments.rounds is not None:
+        rules.append(rounds(arguments.rounds))
+    sampled = geometric()
+
+    def show(row: dict[str, Any]) -> bool:
+        if seen := sampled(row):
+            print(_line(row), flush=True)
+        return seen
+
+    trace, state = run(
+        arguments.solver,
+        problem,
+        *rules,
+        parameters=parameters,
+        when=show,
+        path=arguments.out,
+    )
+    if state is None:
+        return 130
+    print(_line(trace.last | errors(problem)(state)))
+    return {"diverged": 1, "interrupted": 130}.get(trace.stopped_by, 0)
+
+
+def _figures(arguments: argparse.Namespace) -> int:
+    from workbench.mill import make
+
+    overrides = _pairs(arguments.parameters)
+    if overrides and not arguments.names:
+        raise ValueError("-p: name the notebooks whose parameters it sets")
+    failed = make(
+        arguments.names,
+        arguments.profile,
+        overrides,
+        jobs=arguments.jobs,
+        timeout=arguments.timeout,
+        figures=arguments.out,
+        say=lambda line: print(line, flush=True),
+    )
+    if failed:
+        print(f"workbench: {len(failed)} failed: {', '.join(failed)}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def _data(arguments: argparse.Namespace) -> int:
+    from workbench.data import available, check, fetch
+
+    if arguments.action == "list":
+        for entry in available():
+            print(entry)
+        return 0
+    if not arguments.names:
+        raise ValueError(f"data {arguments.action}: name at least one data set")
+    sound = True
+    for name in arguments.names:
+        found = fetch(name, progress=True) if arguments.action == "fetch" else check(name)
+        print(f"{name}: {found}", flush=True)
+        sound &= found.ok
+    return 0 if sound else 1
+
+
+def _pairs(texts: Sequence[str]) -> dict[str, str]:
+    pairs = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise ValueError(f"-p: must be NAME=VALUE, got {text!r}")
+        pairs[name] = value
+    return pairs
+
+
+def _as(default: Any, name: str, text: str) -> Any:
+    """Return `text` as the type of the default; where that is None, as any Python scalar."""
+    from workbench.notebooks import Parameter, parse
+
+    if default is not None:
+        return parse(Parameter(name, type(default), default, ""), text)
+    try:
+        return ast.literal_eval(text.capitalize() if text in ("true", "false") else text)
+    except (ValueError, SyntaxError):
+        return text
+
+
+def _line(row: dict[str, Any]) -> str:
+    numbers = {
+        key: f"{value:.4g}" if isinstance(value, float) else str(value)
+        for key, value in row.items()
+        if key != "cpu"
+    }
+    return "  ".join(f"{key} {value}" for key, value in numbers.items())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
