@@ -16,6 +16,7 @@ from workbench.stream import Row
 
 REPAIRS = 8  # sweeps of projections a certificate, at most
 POWER = 50  # iterations that estimate the norm of X
+CLOSE, STEADY = 1e-4, 1.2  # near the solution long steps circle it
 SAFETY = 0.95  # share of the largest stable step, for the error of that estimate
 
 
@@ -71,7 +72,8 @@ def mrc_pdhg(
     steps : >= 1, iterations a round
     balance : > 0, length of the first dual step in units of 1/n, see `rebalance`; the primal
         step is as long as it then may be
-    relaxation : in (0, 2), 1 is the plain method; near 2 is fast to a gap of 1e-4, 1 to 1.5 beyond
+    relaxation : in (0, 2), 1 is the plain method; near 2 is fast to a gap of :data:`CLOSE`, and at
+        most :data:`STEADY` is taken beyond
 
     Raises
     ------
@@ -95,11 +97,12 @@ def mrc_pdhg(
     while True:
         sigma = s.balance / risk.n
         length = SAFETY / (sigma * size) * scale
+        rho = relaxation if s.upper - s.lower > CLOSE else min(relaxation, STEADY)
         for _ in range(steps):
             multiply(*columns, s.p, G)
-            primal_step(s.M, G, tau, lam, active, length, relaxation, M)
+            primal_step(s.M, G, tau, lam, active, length, rho, M)
             multiply(*rows, M, V)
-            s.phi = dual_step(s.p, s.V, V, sigma, s.phi, relaxation, p)
+            s.phi = dual_step(s.p, s.V, V, sigma, s.phi, rho, p)
         multiply(*columns, p, G)
         upper = renew_upper(s, risk, rows, active, scale, M, V)
         lower = renew_lower(s, risk, columns, tau, lam, active, p, G)
