@@ -1,4 +1,4 @@
-"""Figure notebooks: what they must declare, how they are run, and what is committed of them."""
+"""Figure notebooks through papermill: what they must declare, and how they are run."""
 
 import json
 import os
@@ -12,18 +12,11 @@ from pathlib import Path
 import nbformat
 import psutil
 import pytest
-from papermill import inspect_notebook
 
-from workbench import notebooks
 from workbench.figures import Figures
 from workbench.kernels import SOCKET_PATH_LIMIT, IpcKernelManager, socket_folder
 from workbench.mill import make
-from workbench.notebooks import CHECKOUT, FOLDER, Parameter, find, parameters_of, parse, read
-from workbench.panels import attempt, listed, panel
-from workbench.stream import below
-
-COMMITTED = sorted(path.stem for path in FOLDER.glob("*.ipynb"))
-LESSONS_TOO = sorted((CHECKOUT / "notebooks").glob("**/*.ipynb"))
+from workbench.notebooks import CHECKOUT, Parameter, parameters_of, parse
 
 PARAMETERS = "points: int = 3  # how many points\ngrid: str = '1,2'  # where"
 DRAW = """
@@ -183,6 +176,7 @@ def test_one_failing_notebook_does_not_stop_the_others(mill, tmp_path):
     assert "Not a clean timing: 2 notebooks ran side by side." in record["caption"]
 
 
+@pytest.mark.slow
 def test_a_notebook_that_takes_too_long_is_stopped(mill):
     write(mill.folder, "slow", "import time\ntime.sleep(1)", "time.sleep(60)")
     tic = time.monotonic()
@@ -216,6 +210,7 @@ def test_the_kernel_is_the_running_interpreter_over_ipc(mill):
     assert "  toy | ipc" in lines or os.name == "nt"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="Ctrl-C is no signal to a process on Windows")
 def test_an_interrupt_takes_the_kernels_with_it(mill, tmp_path):
     slow = "import os, time\nprint('pid', os.getpid())\ntime.sleep(100)"
@@ -272,133 +267,3 @@ def test_typed_values():
         parse(Parameter("p", bool, False, ""), "yes")
     line = "x: str = 'a # b'  # a text, with a #"
     assert parameters_of(line, "toy")["x"] == ("x", str, "a # b", "a text, with a #")
-
-
-def test_lists_as_text():
-    assert listed("1e-2, 1e-3", float) == [0.01, 0.001]
-    assert listed("1e3,20", int) == [1000, 20]
-    assert listed(0.01, float) == [0.01]
-    assert listed("digits") == ["digits"]
-    with pytest.raises(ValueError, match="empty"):
-        listed("1,,2", int)
-
-
-def test_panels_as_text():
-    plain = panel("wine", seed=1)
-    assert (plain.n, plain.d, len(plain.y_test)) == (125, 13, 53)
-    assert plain.X.mean(axis=0) == pytest.approx(0) and plain.X.std(axis=0) == pytest.approx(1)
-    waves = panel("wine + 20 fourier", seed=1)
-    assert waves.d == 33 and "20 Fourier" in waves.name
-    made = panel("synthetic 200x5x4", test=0.1)
-    assert (made.n, made.d, made.k, made.synthetic) == (180, 5, 4, True)
-    assert panel("synthetic 200x5x4", seed=1, test=None).checksum != made.checksum
-    assert panel("synthetic 200x5x4", test=None).n == 200
-    for wrong in ("", "wine + fourier", "wine + 20", "+ 20 fourier", "synthetic 200x5"):
-        with pytest.raises((ValueError, FileNotFoundError)):
-            panel(wrong)
-
-
-def test_an_attempt_judges_its_last_row_and_passes_over_what_is_too_large(capsys):
-    problem = panel("iris")
-    trace = attempt("mrc_ccg", problem, below("gap", 1e-2), eps1=1e-3)
-    assert trace.header["parameters"]["eps1"] == 1e-3
-    assert trace.last["gap"] <= 1e-2 and 0 <= trace.last["test_error"] < 0.5
-    assert set(trace.header["threads"].values()) == {1}
-    assert attempt("mrc_lp", panel("synthetic 20000x20x20")) is None
-    assert attempt("mrc_lp_compact", problem, max_seconds=0.0) is None
-    told, refused, late = capsys.readouterr().out.splitlines()
-    assert told.endswith("rounds, gap <= 0.01")
-    assert "refused, problem: too large" in refused
-    assert late.endswith("no solution in its time")
-    with pytest.raises(ValueError, match="lambda0"):
-        attempt("mrc_ccg", problem, lambda0=-1.0)
-
-
-# What is committed.
-
-
-@pytest.mark.parametrize("path", LESSONS_TOO, ids=lambda path: path.stem)
-def test_committed_notebooks_have_no_outputs(path):
-    notebook = nbformat.read(path, as_version=4)
-    nbformat.validate(notebook)
-    assert notebook.metadata.kernelspec.name == "python3"
-    for cell in notebook.cells:
-        if cell.cell_type == "code":
-            assert cell.outputs == [] and cell.execution_count is None
-            assert cell.source.count("\n") < 30
-        assert "papermill" not in cell.metadata and "execution" not in cell.metadata
-    assert "papermill" not in notebook.metadata and "widgets" not in notebook.metadata
-
-
-@pytest.mark.parametrize("name", COMMITTED)
-def test_papermill_reads_the_same_parameters_as_we_do(name):
-    (notebook,) = find([name])
-    seen = inspect_notebook(notebook.path)
-    assert {key: entry["help"].strip() for key, entry in seen.items()} == {
-        key: parameter.help for key, parameter in notebook.parameters.items()
-    }
-
-
-@pytest.mark.parametrize("name", COMMITTED)
-def test_committed_figures_pair_with_their_notebook(name):
-    (notebook,) = find([name])
-    folder = CHECKOUT / "figures" / name
-    assert {p.stem for p in folder.glob("*.png")} == set(notebook.figures)
-    assert {p.stem for p in folder.glob("*.json")} == set(notebook.figures)
-    for figure in notebook.figures:
-        record = json.loads((folder / f"{figure}.json").read_text())
-        assert record["notebook"] == f"notebooks/figures/{name}.ipynb"
-        assert record["figure"] == figure
-        assert record["profile"] == "quick"
-        assert record["parameters"] == notebook.values("quick")
-        assert set(record) >= {
-            "caption", "date", "seconds", "data", "solvers", "runs", "machine", "threads",
-            "load", "wall_over_cpu", "jobs", "versions", "commit",
-        }  # fmt: skip
-        for problem in record["data"]:
-            assert re.fullmatch("[0-9a-f]{16}", problem["checksum"])
-            if problem["synthetic"]:
-                assert "synthetic" in record["caption"]
-        assert record["machine"]["cpu"] in record["caption"]
-        assert (folder / f"{figure}.png").stat().st_size < 200_000
-
-
-def test_every_folder_of_figures_has_its_notebook():
-    folders = [p.name for p in (CHECKOUT / "figures").iterdir() if p.is_dir()]
-    assert sorted(folders) == COMMITTED
-
-
-@pytest.mark.parametrize("name", COMMITTED)
-def test_every_figure_notebook_runs_at_its_smallest_scale(name, tmp_path):
-    lines = []
-    failed = make([name], "smoke", figures=tmp_path, executed=tmp_path / "runs", say=lines.append)
-    assert failed == [], "\n".join(lines)
-    for figure in read(FOLDER / f"{name}.ipynb").figures:
-        record = json.loads((tmp_path / name / f"{figure}.json").read_text())
-        assert record["data"] and record["solvers"] and record["profile"] == "smoke"
-
-
-def test_bare_papermill_runs_a_figure_notebook(tmp_path):
-    notebook = read(FOLDER / "mrc_epsilon.ipynb")
-    values = notebook.values("smoke") | {"eps1_grid": "1e-1,1e-2"}
-    command = [sys.executable, "-m", "papermill", "notebooks/figures/mrc_epsilon.ipynb"]
-    command += [str(tmp_path / "out.ipynb"), "--no-progress-bar"]
-    for key, value in values.items():
-        command += ["-p", key, str(value)]
-    done = subprocess.run(
-        command,
-        cwd=CHECKOUT,
-        env=os.environ | {"WORKBENCH_FIGURES": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-    for figure in notebook.figures:
-        record = json.loads((tmp_path / "mrc_epsilon" / f"{figure}.json").read_text())
-        assert record["parameters"]["eps1_grid"] == "1e-1,1e-2"
-        assert (tmp_path / "mrc_epsilon" / f"{figure}.png").exists()
-
-
-def test_notebooks_module_knows_the_checkout():
-    assert (notebooks.CHECKOUT / "workbench" / "notebooks.py").exists()

@@ -81,14 +81,15 @@ def attempt(solver: str, problem: Problem, *rules: Rule, **parameters: Any) -> T
     """Run a solver, print in one line how it went, and return its trace, the last row judged.
 
     It runs with one thread in every library, so that the seconds of solvers compare. Returns None
-    where the solver refuses the problem as too large, or did not finish one round in its own time.
+    where the solver refuses the problem, as too large or as sparse, or did not finish one round in
+    its own time.
     """
     label = f"{problem.name} (n = {problem.n:,}): {solver}"
     try:
         with threadpool_limits(1):
             trace, state = run(solver, problem, *rules, parameters=parameters)
     except ValueError as refusal:
-        if "too large" not in str(refusal):
+        if not str(refusal).startswith("problem: "):
             raise
         print(f"{label}: refused, {refusal}", flush=True)
         return None

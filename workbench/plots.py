@@ -223,7 +223,7 @@ def _log_axes(ax: Axes, settings: Iterable[float] = ()) -> None:
     """Make both axes logarithmic with numbers as people write them, x ticks at the settings."""
     ax.set(xscale="log", yscale="log")
     low, high = ax.get_ylim()
-    ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 50 * low else (1,)))
+    ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 20 * low else (1,)))
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
     ax.yaxis.set_minor_formatter(NullFormatter())
     if settings := sorted(settings):

@@ -1,0 +1,102 @@
+"""The committed figure notebooks: clean, paired with their figures, and running."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import nbformat
+import pytest
+from papermill import inspect_notebook
+
+from workbench.mill import make
+from workbench.notebooks import CHECKOUT, FOLDER, find, read
+
+COMMITTED = sorted(path.stem for path in FOLDER.glob("*.ipynb"))
+ALL = sorted((CHECKOUT / "notebooks").glob("**/*.ipynb"))
+
+
+@pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)
+def test_committed_notebooks_have_no_outputs(path):
+    notebook = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
+    assert notebook.metadata.kernelspec.name == "python3"
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            assert cell.outputs == [] and cell.execution_count is None
+            assert cell.source.count("\n") < 30
+        assert "papermill" not in cell.metadata and "execution" not in cell.metadata
+    assert "papermill" not in notebook.metadata and "widgets" not in notebook.metadata
+
+
+@pytest.mark.parametrize("name", COMMITTED)
+def test_papermill_reads_the_same_parameters_as_we_do(name):
+    (notebook,) = find([name])
+    seen = inspect_notebook(notebook.path)
+    assert {key: entry["help"].strip() for key, entry in seen.items()} == {
+        key: parameter.help for key, parameter in notebook.parameters.items()
+    }
+
+
+@pytest.mark.parametrize("name", COMMITTED)
+def test_committed_figures_pair_with_their_notebook(name):
+    (notebook,) = find([name])
+    folder = CHECKOUT / "figures" / name
+    assert {p.stem for p in folder.glob("*.png")} == set(notebook.figures)
+    assert {p.stem for p in folder.glob("*.json")} == set(notebook.figures)
+    for figure in notebook.figures:
+        record = json.loads((folder / f"{figure}.json").read_text())
+        assert record["notebook"] == f"notebooks/figures/{name}.ipynb"
+        assert record["figure"] == figure
+        assert record["profile"] == "quick"
+        assert record["parameters"] == notebook.values("quick")
+        assert set(record) >= {
+            "caption", "date", "seconds", "data", "solvers", "runs", "machine", "threads",
+            "load", "wall_over_cpu", "jobs", "versions", "commit",
+        }  # fmt: skip
+        for problem in record["data"]:
+            assert re.fullmatch("[0-9a-f]{16}", problem["checksum"])
+            if problem["synthetic"]:
+                assert "synthetic" in record["caption"]
+        assert record["machine"]["cpu"] in record["caption"]
+        assert (folder / f"{figure}.png").stat().st_size < 200_000
+
+
+def test_every_folder_of_figures_has_its_notebook():
+    folders = [p.name for p in (CHECKOUT / "figures").iterdir() if p.is_dir()]
+    assert sorted(folders) == COMMITTED
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", COMMITTED)
+def test_every_figure_notebook_runs_at_its_smallest_scale(name, tmp_path):
+    lines = []
+    failed = make([name], "smoke", figures=tmp_path, executed=tmp_path / "runs", say=lines.append)
+    assert failed == [], "\n".join(lines)
+    for figure in read(FOLDER / f"{name}.ipynb").figures:
+        record = json.loads((tmp_path / name / f"{figure}.json").read_text())
+        assert record["data"] and record["solvers"] and record["profile"] == "smoke"
+
+
+@pytest.mark.slow
+def test_bare_papermill_runs_a_figure_notebook(tmp_path):
+    notebook = read(FOLDER / "mrc_epsilon.ipynb")
+    values = notebook.values("smoke") | {"eps1_grid": "1e-1,1e-2"}
+    command = [sys.executable, "-m", "papermill", "notebooks/figures/mrc_epsilon.ipynb"]
+    command += [str(tmp_path / "out.ipynb"), "--no-progress-bar"]
+    for key, value in values.items():
+        command += ["-p", key, str(value)]
+    done = subprocess.run(
+        command,
+        cwd=CHECKOUT,
+        env=os.environ | {"WORKBENCH_FIGURES": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    for figure in notebook.figures:
+        record = json.loads((tmp_path / "mrc_epsilon" / f"{figure}.json").read_text())
+        assert record["parameters"]["eps1_grid"] == "1e-1,1e-2"
+        assert (tmp_path / "mrc_epsilon" / f"{figure}.png").exists()
