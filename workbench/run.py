@@ -169,6 +169,7 @@ def _commit() -> str:
         return "none"
     command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12"]
     try:
-        return subprocess.run(command, capture_output=True, text=True, timeout=10).stdout.strip()
+        found = subprocess.run(command, capture_output=True, text=True, timeout=10).stdout.strip()
     except (OSError, subprocess.SubprocessError):
-        return "unknown"
+        found = ""
+    return found or "unknown"

@@ -35,11 +35,16 @@ class LinearProgramState:
 
 
 def mrc_lp(
-    problem: Problem, *, lambda0: float = 0.01, state: LinearProgramState | None = None
+    problem: Problem,
+    *,
+    lambda0: float = 0.01,
+    max_seconds: float = np.inf,
+    state: LinearProgramState | None = None,
 ) -> Iterator[LinearProgramState]:
     """Solve the LP (6) with all n (2^k - 1) constraints (MRC-LP of the paper).
 
-    For small k: lessons, tests and reference values. One round.
+    For small k: lessons, tests and reference values. One round; at `max_seconds` it ends without
+    a solution.
 
     Raises
     ------
@@ -59,7 +64,10 @@ def mrc_lp(
     masks = np.tile(subsets, (risk.n, 1))
     A, b = constraints(risk.X[rows], masks, J)
     tau, lam = risk.tau.ravel()[J], risk.lam.ravel()[J]
-    found = minimise(np.r_[lam - tau, lam + tau, 1.0], A, b, free=[-1])
+    cost = np.r_[lam - tau, lam + tau, 1.0]
+    found = minimise(cost, A, b, free=[-1], seconds=max_seconds)
+    if not found.optimal:
+        return
     alpha = np.maximum(-found.dual, 0.0)
     p = np.zeros((risk.n, risk.k))
     np.add.at(p, rows, alpha[:, None] * masks / masks.sum(1, keepdims=True))
