@@ -8,7 +8,7 @@ import platform
 import subprocess
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
@@ -167,9 +167,11 @@ def _commit() -> str:
     root = Path(__file__).parent.parent
     if not (root / ".git").exists():
         return "none"
-    command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12"]
+    git = partial(subprocess.run, cwd=root, capture_output=True, text=True, timeout=10, check=False)
     try:
-        found = subprocess.run(command, capture_output=True, text=True, timeout=10).stdout.strip()
+        commit = git(["git", "rev-parse", "--short=12", "HEAD"]).stdout.strip()
+        # Only what can change a result: a figure that was just renewed does not.
+        changed = git(["git", "diff", "--quiet", "HEAD", "--", "workbench", "notebooks"]).returncode
     except (OSError, subprocess.SubprocessError):
-        found = ""
-    return found or "unknown"
+        return "unknown"
+    return commit + "-dirty" * bool(changed) if commit else "unknown"
