@@ -31,19 +31,18 @@ def minimise(
     A: sp.csr_matrix,
     upper: np.ndarray,
     *,
-    lower: np.ndarray | None = None,
     free: np.ndarray | slice = slice(0, 0),
     basis: tuple[np.ndarray, np.ndarray] | None = None,
     method: str = "simplex",
     seconds: float = math.inf,
 ) -> Solution:
-    """Minimise ``cost'x`` subject to ``lower <= A x <= upper``, ``x >= 0`` except where free.
+    """Minimise ``cost'x`` subject to ``A x <= upper``, ``x >= 0`` except where free.
 
     Parameters
     ----------
     cost : (q,)
     A : (r, q) CSR
-    upper, lower : (r,) row bounds; no lower bound by default
+    upper : (r,)
     free : indices of the variables without a bound
     basis : HiGHS status of columns and rows to start from, as :class:`Solution` holds it
     method : an option value of HiGHS's ``solver``
@@ -63,7 +62,7 @@ def minimise(
     column_lower[free] = -inf
     lp.col_lower_ = column_lower
     lp.col_upper_ = np.full(columns, inf)
-    lp.row_lower_ = np.full(rows, -inf) if lower is None else lower
+    lp.row_lower_ = np.full(rows, -inf)
     lp.row_upper_ = upper
     lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
     lp.a_matrix_.start_ = A.indptr

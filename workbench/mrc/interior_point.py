@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from workbench.measures import bounds
+from workbench.mrc import splitting
 from workbench.mrc.newton import (
     Direction,
     NewtonSystem,
@@ -27,7 +28,7 @@ from workbench.mrc.newton import (
     step_lengths,
 )
 from workbench.mrc.risk import MinimaxRisk, linear_scores, minimax_risk, psi
-from workbench.mrc.splitting import SplittingState, mrc_splitting
+from workbench.mrc.splitting import SplittingState
 from workbench.mrc.working_set import (
     LARGEST,
     join_features,
@@ -119,8 +120,8 @@ def mrc_interior_point(
     ----------
     problem : Problem with dense rows
     lambda0 : > 0, confidence of the uncertainty set in standard deviations
-    splitting_rounds : >= 1, rounds of :func:`mrc_splitting` at the start; by default 12 and more
-        where an iteration of the interior point method costs as much as several of them
+    splitting_rounds : >= 1, rounds of :mod:`workbench.mrc.splitting` at the start; by default 12
+        and more where an iteration of the interior point method costs as much as several of them
     slack : in (0, 1); J takes components whose mean leaves the middle of its interval by more
         than this share
     mu0 : > 0, least product of each variable and its multiplier at the start; it follows the gap
@@ -129,7 +130,7 @@ def mrc_interior_point(
     Raises
     ------
     ValueError
-        For sparse rows (use :func:`mrc_pdhg`) or a parameter outside its range.
+        For sparse rows (use :func:`mrc_pdhg`), too many features, or a parameter outside its range.
     """
     if problem.is_sparse:
         raise ValueError("problem: mrc_interior_point takes dense rows; use mrc_pdhg for sparse")
@@ -141,10 +142,11 @@ def mrc_interior_point(
     risk = minimax_risk(problem, lambda0)
     s = state
     if not isinstance(s, InteriorPointState):
-        splitting = mrc_splitting(
-            problem, lambda0=lambda0, steps=25, weight=5.0, adapt=False, repairs=0, state=state
+        first = s or splitting.start(risk, weight=5.0)
+        rounds = splitting.split(
+            risk, first, steps=25, ratio=500.0, relaxation=1.8, adapt=False, repairs=0
         )
-        for found in splitting:
+        for found in rounds:
             yield found
             if found.round >= (splitting_rounds or rounds_worth_while(risk, found)):
                 break

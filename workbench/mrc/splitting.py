@@ -87,10 +87,24 @@ def mrc_splitting(
         raise ValueError(f"relaxation: must be less than 2, got {relaxation!r}")
     if repairs < 0:
         raise ValueError(f"repairs: must be at least 0, got {repairs!r}")
-    if problem.d > WIDEST:
-        raise ValueError(f"problem: {problem.d} features, the splitting takes up to {WIDEST}")
     risk = minimax_risk(problem, lambda0)
     s = state or start(risk, weight)
+    yield from split(risk, s, steps, ratio, relaxation, adapt, repairs)
+
+
+def split(
+    risk: MinimaxRisk,
+    s: SplittingState,
+    steps: int,
+    ratio: float,
+    relaxation: float,
+    adapt: bool,
+    repairs: int,
+) -> Iterator[SplittingState]:
+    """Run the splitting on `risk` from `s`, with the parameters of :func:`mrc_splitting`."""
+    d = risk.X.shape[1] - 1
+    if d > WIDEST:
+        raise ValueError(f"problem: {d} features, the splitting takes up to {WIDEST}")
     yield s
     scale = column_scale(risk.X)
     X = (risk.X / scale).astype("f4")
