@@ -22,7 +22,7 @@ from PIL import Image
 
 from workbench.notebooks import CHECKOUT, FOLDER, PROFILES, Notebook, read
 from workbench.run import machine, threads, versions
-from workbench.trace import Trace
+from workbench.trace import Trace, encode
 
 # matplotlib would write the time of day into them; without it equal figures are equal files.
 METADATA = {
@@ -108,7 +108,7 @@ class Figures:
             record["numbers"] = numbers
         self.folder.mkdir(parents=True, exist_ok=True)
         _draw(figure, self.folder / name, record["caption"])
-        text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        text = json.dumps(encode(record), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
         _replace(self.folder / f"{name}.json", text.encode())
         print(f"saved {self.folder.name}/{name}")
 

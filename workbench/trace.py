@@ -60,7 +60,7 @@ def record(
 
     def write(entry: dict[str, Any]) -> None:
         if sink:
-            sink.write(json.dumps(_encode(entry)) + "\n")
+            sink.write(json.dumps(encode(entry)) + "\n")
             sink.flush()
 
     def close(reason: str) -> None:
@@ -87,7 +87,7 @@ def write_trace(path: str | os.PathLike, trace: Trace) -> None:
     """Write a finished trace to `path`, whole or not at all."""
     entries = [{"schema": SCHEMA} | trace.header, *trace.rows]
     part = Path(f"{path}.part")
-    part.write_text("".join(json.dumps(_encode(e)) + "\n" for e in entries), encoding="utf-8")
+    part.write_text("".join(json.dumps(encode(e)) + "\n" for e in entries), encoding="utf-8")
     os.replace(part, path)
 
 
@@ -182,12 +182,12 @@ def _is_pcg64(value) -> bool:
     return isinstance(value, np.random.Generator) and isinstance(bits, np.random.PCG64)
 
 
-def _encode(value):
+def encode(value):
     """Return `value` as strict JSON: NaN and infinities as strings, NumPy scalars as numbers."""
     if isinstance(value, dict):
-        return {key: _encode(v) for key, v in value.items()}
+        return {key: encode(v) for key, v in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_encode(v) for v in value]
+        return [encode(v) for v in value]
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):
