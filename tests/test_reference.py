@@ -1,0 +1,272 @@
+"""The papers' printed numbers: the files keep their rules, and say what the papers say."""
+
+import math
+
+import pandas as pd
+import pytest
+
+from workbench import reference
+from workbench.data.sources import SOURCES
+from workbench.reference import COLUMNS, KEY, PAPERS, QUANTITIES, UNITS, printed
+
+# Counted in the papers: rows times columns of numbers, with the empty cells.
+CELLS = {
+    ("mrc", "I"): 14 * 3,
+    ("mrc", "II"): 7 * 8,
+    ("mrc", "III"): 7 * 3,
+    ("mrc", "IV"): 9 * 6,
+    ("mrc", "V"): 7 * 13,
+    ("mrc", "VI"): 7 * 8,
+    ("weston_watkins", "1"): 8 * 3,
+    ("weston_watkins", "3"): 8 * 3,
+    ("weston_watkins", "4"): 8 * 10,
+    ("weston_watkins", "5"): 8 * 10,
+    ("weston_watkins", "6"): 8 * 10,
+    ("weston_watkins", "7"): 24 * 10,
+    ("weston_watkins", "8"): 2 * 6,
+    ("weston_watkins", "9"): 2 * 7,
+    ("memoir", "1"): 5 * 5,
+    ("memoir", "2"): 3 * 5,
+    ("memoir", "3"): 25 * 9 + 5 * 3,  # and n, d and C in the first column
+    ("memoir", "4"): 22 * 5,
+    ("least_squares", "1"): 3 * 3,
+    ("least_squares", "2"): 3 * 4,
+}
+UNREGISTERED = {
+    "mrc": {"cats_vs_dogs", "yearbook", "cifar100"},
+    "weston_watkins": set(),
+    "memoir": {"lshtc1", "dmoz", "wiki_small", "wiki_50k", "wiki_100k"},
+    "least_squares": {"rcv1_four_classes"},
+    "sampled_cuts": {"checkers"},
+}
+
+
+@pytest.fixture(scope="module")
+def everything():
+    return printed()
+
+
+def one(frame, **where):
+    """Return the only row that agrees with `where`."""
+    for column, text in where.items():
+        frame = frame[frame[column] == text]
+    assert len(frame) == 1
+    return frame.iloc[0]
+
+
+def test_the_columns_and_their_types(everything):
+    assert tuple(everything.columns) == COLUMNS
+    for column in COLUMNS:
+        if column in ("value", "spread"):
+            assert everything[column].dtype == float
+        else:
+            assert all(type(text) is str for text in everything[column])
+    assert not everything.duplicated(list(COLUMNS[:KEY])).any()
+    assert tuple(everything["paper"].unique()) == PAPERS
+
+
+def test_the_words(everything):
+    assert set(everything["quantity"]) == set(QUANTITIES)
+    assert set(everything["unit"]) == set(UNITS)
+    times = everything["quantity"].isin(["training time", "test time", "subproblem time"])
+    assert (everything["hardware"][times] != "").all()
+    for paper, rows in everything.groupby("paper"):
+        assert set(rows["dataset"]) - set(SOURCES) - {""} == UNREGISTERED[paper]
+        methods = rows["method"].unique()
+        assert len({method.lower() for method in methods}) == len(methods)  # one spelling
+
+
+def test_an_empty_value_says_why(everything):
+    assert (everything["note"][everything["value"].isna()] != "").all()
+    assert (everything["value"].dropna() > 0).all()
+    assert (everything["spread"].dropna() > 0).all()
+
+
+def test_every_cell_of_every_table_is_there(everything):
+    tables = everything[everything["table"].str.fullmatch(r"[IVX]+|\d+")]
+    counted = tables.groupby(["paper", "table"]).size().to_dict()
+    assert counted.pop(("sampled_cuts", "1")) > 0  # masked, so nobody can count
+    assert counted == CELLS
+
+
+def test_nothing_of_the_masked_paper_is_made_up():
+    masked = printed("sampled_cuts")
+    assert masked["value"].isna().all()
+    assert masked["note"].str.endswith("masked in the text at hand").all()
+
+
+# Typed from the papers, not copied from the files.
+SPOTS = {
+    "mrc": [
+        ("I", "news20_binary", "", "features", "", "1355191"),
+        ("II", "pulsar", "MRC-CCG", "training time", "", "7.2 ± 1 s"),
+        ("II", "yearbook", "SVM-CCG", "average error", "", "1e-11 fraction"),
+        ("II", "real_sim", "MRC-SUB", "training time", "", "62000 ± 20000 s"),
+        ("III", "optdigits", "SVM-MULTI", "training time", "", "490 ± 10 s"),
+        ("III", "cifar100", "MRC-CCG", "training time", "", "97000 ± 3000 s"),
+        ("IV", "real_sim", "MRC-CCG", "training time", "eps1=1e-4 eps2=1e-5", "29000 s"),
+        ("IV", "real_sim", "MRC-CCG", "average error", "eps1=1e-4 eps2=1e-5", "0.00093 fraction"),
+        ("V", "rcv1", "MRC-SUB", "worst-case error", "", "0.25 fraction"),
+        ("V", "news20_binary", "MRC-CCG", "classification error", "", "0.04 fraction"),
+        ("VI", "dry_bean", "SVM-MULTI", "classification error", "", "0.44 fraction"),
+        ("VI", "satellite", "MRC-CCG", "worst-case error", "", "0.26 fraction"),
+    ],
+    "weston_watkins": [
+        ("1", "sector", "", "features", "", "55197"),
+        ("4", "letter", "Walrus", "accuracy", "C=8 delta=0.09", "69.22 %"),
+        ("5", "aloi", "Walrus", "accuracy", "C=2 delta=0.009", "90.18 %"),
+        ("6", "dna", "Walrus", "accuracy", "C=0.0625 delta=0.0009", "95.11 %"),
+        ("7", "rcv1_multiclass", "Walrus", "accuracy", "C=0.25 delta=0.009", "88.80 %"),
+        ("8", "", "CP solver", "subproblem time", "dimension=4096", "12.6057 s"),
+        ("9", "", "Walrus", "subproblem time", "C=0.001", "0.0004 s"),
+    ],
+    "memoir": [
+        ("1", "wiki_50k", "", "samples", "part=test", "276939"),
+        ("2", "lshtc1", "MEMOIR", "macro-F1", "b=10*sqrt(C) T=250", "22.7 %"),
+        ("3", "dmoz", "PfastReXML", "test time", "", "505 s"),
+        ("3", "wiki_small", "PD-Sparse", "memory", "", "12.4 GB"),
+        ("3", "wiki_100k", "MEMOIR-l1", "memory", "", "35 MB"),
+        ("3", "lshtc1", "MEMOIR-LSH", "accuracy", "", "34.6 %"),
+        ("4", "wiki_100k", "RecallTree", "parameter", "parameter=b", "28"),
+        ("4", "dmoz", "MEMOIR-l1", "parameter", "parameter=lambda", "1e-6"),
+    ],
+    "least_squares": [
+        ("1", "mnist", "Logistic", "classification error", "features=8000", "1.33 %"),
+        ("2", "news20", "Stagewise", "classification error", "", "11.7 %"),
+        ("2", "rcv1_four_classes", "Liblinear", "training time", "", "120 s"),
+    ],
+}
+
+
+@pytest.mark.parametrize("spot", [(paper, *spot) for paper in SPOTS for spot in SPOTS[paper]])
+def test_spot_checks(everything, spot):
+    row = one(everything, **dict(zip(COLUMNS[:KEY], spot)))
+    number, _, rest = spot[KEY].partition(" ")
+    spread, _, unit = rest.removeprefix("± ").rpartition(" ")
+    assert (row["value"], row["unit"]) == (float(number), unit)
+    assert math.isnan(row["spread"]) if not spread else row["spread"] == float(spread)
+
+
+def test_cells_without_a_number(everything):
+    gone = one(
+        everything, table="VI", dataset="cifar10", method="SVM-MULTI", quantity="training time"
+    )
+    assert math.isnan(gone["value"])
+    assert "no solution" in gone["note"]
+    late = one(
+        everything, table="3", dataset="wiki_small", method="M-SVM", quantity="training time"
+    )
+    assert math.isnan(late["value"])
+    assert "more than four days" in late["note"]
+
+
+def test_numbers_that_a_paper_prints_twice_agree():
+    def values(rows, *columns):
+        rows = rows[rows["value"].notna()]
+        return rows.set_index(list(columns))["value"].to_dict()
+
+    mrc = printed("mrc")
+    mrc = mrc[mrc["quantity"] == "training time"]
+    for few, more in (("II", "V"), ("III", "VI")):
+        pair = [values(mrc[mrc["table"] == table], "dataset", "method") for table in (few, more)]
+        assert pair[0] == pair[1]
+
+    ww = printed("weston_watkins")
+    accuracy = ww[ww["quantity"] == "accuracy"]
+    alone = values(accuracy[accuracy["table"].isin(list("456"))], "dataset", "setting")
+    assert values(accuracy[accuracy["table"] == "7"], "dataset", "setting") == alone
+    size = [values(ww[ww["table"] == table], "dataset", "quantity", "setting") for table in "13"]
+    assert size[0] == size[1]
+
+    memoir = printed("memoir")
+    rows = memoir[(memoir["quantity"] == "samples") & (memoir["table"] != "text")]
+    parts = rows[rows["table"] == "1"].groupby("dataset")["value"].sum().to_dict()
+    assert parts == values(rows[rows["table"] == "3"], "dataset")
+
+
+HEADER = ",".join(COLUMNS)
+GOOD = "mrc,II,pulsar,MRC-CCG,training time,eps1=1e-2 eps2=1e-5,7.2e+0,1e+0,s,,"
+
+
+@pytest.fixture
+def write(tmp_path, monkeypatch):
+    monkeypatch.setattr(reference, "FOLDER", tmp_path)
+
+    def write(*lines, name="mrc", encoding="utf-8"):
+        (tmp_path / f"{name}.csv").write_text("\n".join(lines) + "\n", encoding=encoding)
+
+    return write
+
+
+def test_a_good_file(write):
+    write(HEADER, GOOD)
+    row = printed("mrc").iloc[0]
+    assert (row["value"], row["spread"], row["note"]) == (7.2, 1.0, "")
+    write(HEADER)
+    assert printed("mrc").empty
+    assert printed("mrc")["value"].dtype == float
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("mrc,", "memoir,", "paper: 'memoir' in the file of 'mrc'"),
+        (",II,", ",Table II,", "table: 'Table II' is not a number"),
+        (",pulsar,", ",Cats vs dogs,", "dataset: 'Cats vs dogs' is not in lower case"),
+        ("training time", "time", "quantity: 'time' is not one of samples, features"),
+        ("training time,eps1", "parameter,eps1", "setting: a parameter needs parameter=name"),
+        ("eps1=1e-2 ", "eps1=1e-2  ", "setting: 'eps1=1e-2  eps2=1e-5' is not name=value"),
+        ("eps1=1e-2 ", "1e-2 ", "setting: '1e-2 eps2=1e-5' is not name=value"),
+        ("eps1", "ε1", "setting: 'ε1=1e-2 eps2=1e-5' is not name=value"),
+        ("7.2e+0", "7.2s", "value: '7.2s' is not a number"),
+        ("7.2e+0", "nan", "value: 'nan' is not a number"),
+        (",1e+0", ",±1", "spread: '±1' is not a number"),
+        ("7.2e+0", "", "value: an empty one needs a note"),
+        (",s,", ",secs,", "unit: 'secs' is not one of"),
+        (",MRC-CCG", ", MRC-CCG", "method: space around"),
+        (",s,,", ',s,,"a\nb"', "note: space around, or a line break in"),
+        (",s,,", ",s,", "10 cells, not 11"),
+        (",s,,", ",s,,,", "12 cells, not 11"),
+        (",s,,", ',s,,"open', "unexpected end of data"),
+        (GOOD, "", "0 cells, not 11"),
+    ],
+)
+def test_bad_rows_are_refused_by_file_and_line(write, old, new, message):
+    assert old in GOOD
+    write(HEADER, GOOD.replace("7.2", "7.3").replace("II", "III"), GOOD.replace(old, new))
+    with pytest.raises(ValueError) as error:
+        printed("mrc")
+    text = str(error.value)
+    assert "mrc.csv, line " in text
+    assert message in text
+    assert "line 2:" not in text
+    if "\n" not in new and "open" not in new:
+        assert "mrc.csv, line 3: " in text
+        assert "\n" not in text
+
+
+def test_bad_files_are_refused(write, tmp_path):
+    with pytest.raises(ValueError, match=r"mrc\.csv: no such file"):
+        printed("mrc")
+    write(HEADER, GOOD, GOOD.replace("7.2", "7.3"))
+    with pytest.raises(ValueError, match=r"mrc\.csv, line 3: the same number as line 2"):
+        printed("mrc")
+    write(HEADER.replace("unit", "units"), GOOD)
+    with pytest.raises(ValueError, match=r"mrc\.csv, line 1: the columns are"):
+        printed("mrc")
+    write("")
+    with pytest.raises(ValueError, match=r"mrc\.csv, line 1: the columns are \[\]"):
+        printed("mrc")
+    write(HEADER, GOOD + "größer", encoding="latin-1")
+    with pytest.raises(ValueError, match=r"mrc\.csv: not UTF-8"):
+        printed("mrc")
+
+
+def test_an_unknown_paper():
+    with pytest.raises(ValueError, match="paper: no 'walrus'; there are mrc, weston_watkins"):
+        printed("walrus")
+
+
+def test_all_papers_are_the_papers_one_by_one(everything):
+    apart = pd.concat([printed(paper) for paper in PAPERS], ignore_index=True)
+    pd.testing.assert_frame_equal(apart, everything)
