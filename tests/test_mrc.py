@@ -6,8 +6,9 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from workbench.mrc.ccg import class_means, constr, largest, mrc_ccg
+from workbench.mrc.ccg import class_means, constr, mrc_ccg
 from workbench.mrc.lp import all_subsets
+from workbench.mrc.master import carry, largest
 from workbench.mrc.risk import greedy_subset, minimax_risk, psi
 from workbench.mrc.subgradient import mrc_subgradient
 from workbench.problem import as_problem
@@ -215,8 +216,8 @@ def test_a_constraint_with_a_multiplier_stays_whatever_its_rounding_error(blobs)
     # up would go, and the next LP be unbounded: letter's was, in round 56.
     risk = minimax_risk(blobs())
     *_, s = islice(mrc_ccg(blobs(), n_max=5, columns=False, **EXACT), 6)
-    s.nu += 1e-8
-    *_, kept = constr(risk, s, class_means(risk), 0.0, 5, remove=True)
+    s.slack += 1e-8
+    *_, kept = constr(risk, s, 0.0, 5, remove=True)
     assert kept[s.alpha > 0].all() and not kept.all()
 
 
@@ -239,6 +240,16 @@ def test_the_most_violated_come_first():
     assert largest(violation, 0.05, 3).tolist() == [2, 4, 0]
     assert largest(violation, 0.05, 99).tolist() == [2, 4, 0, 5]
     assert largest(violation, 0.6, 3).tolist() == []
+
+
+def test_a_basis_is_carried_to_other_rows_and_features():
+    columns, rows = np.array([1, 0, 3, 4, 2, 5, 6], np.int8), np.array([0, 1], np.int8)
+    kept = np.array([False, True])
+    for r in (0, 2):  # hard rows, and soft ones with a loss each
+        found = carry(columns[: 5 + r], rows, 2, joined=1, kept=kept, new=2)
+        assert found[0].tolist() == [1, 0, 0, 3, 4, 0, 2] + [6, 0, 0] * (r > 0)
+        assert found[1].tolist() == [1, 1, 1]
+        assert found[0].dtype == found[1].dtype == np.int8
 
 
 def test_centroids_are_the_class_means(blobs):

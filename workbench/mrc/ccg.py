@@ -9,8 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from workbench.measures import bounds
-from workbench.mrc.highs import minimise
-from workbench.mrc.lp import all_subsets, constraints
+from workbench.mrc.lp import all_subsets, averages
+from workbench.mrc.master import Restricted, carry, check, largest, solve
 from workbench.mrc.risk import MinimaxRisk, greedy_subset, linear_scores, minimax_risk, psi
 from workbench.problem import Problem
 from workbench.stream import Row
@@ -26,8 +26,9 @@ class CutState:
     ``samples`` (c,) and ``masks`` (c, k) are the constraints I: a sample, or n + y for the
     centroid of class y, or EMPIRICAL, and its label subset. ``features`` (f,) are the
     components J, as positions y d' + j. ``M`` (k, d') and ``nu`` solve P_IJ with value ``R``,
-    ``alpha`` (c,) solves D_IJ. ``psi`` (n,) and ``mean`` (k, d') price all constraints and all
-    features at this solution; ``eps1`` and ``eps2`` are their largest violations.
+    ``alpha`` (c,) solves D_IJ; ``slack`` (c,) is how far the constraints are from tight.
+    ``psi`` (n,) and ``mean`` (k, d') price all constraints and all features at this solution;
+    ``eps1`` and ``eps2`` are their largest violations.
     """
 
     round: int
@@ -37,6 +38,7 @@ class CutState:
     M: np.ndarray
     nu: float
     alpha: np.ndarray
+    slack: np.ndarray
     R: float
     psi: np.ndarray
     mean: np.ndarray
@@ -94,7 +96,7 @@ def mrc_ccg(
     ValueError
         For a parameter outside its range.
     """
-    _check(eps1=eps1, eps2=eps2, n_max=n_max, m_max=m_max, k_max=k_max)
+    check(eps1=eps1, eps2=eps2, n_max=n_max, m_max=m_max, k_max=k_max)
     risk = minimax_risk(problem, lambda0)
     if columns is None:
         columns = risk.tau.size > risk.n
@@ -103,7 +105,7 @@ def mrc_ccg(
     yield s
     while s.round < k_max:
         J = feat(risk, s, eps2, m_max) if columns else s.features[:0]
-        samples, masks, kept = constr(risk, s, centroids, eps1, n_max, remove=not columns)
+        samples, masks, kept = constr(risk, s, eps1, n_max, remove=not columns)
         if not len(J) and not len(samples):
             return
         update_sets(s, J, samples, masks, kept)
@@ -122,7 +124,7 @@ def feat(risk: MinimaxRisk, s: CutState, eps2: float, m_max: int) -> np.ndarray:
 
 
 def constr(
-    risk: MinimaxRisk, s: CutState, centroids, eps1: float, n_max: int, remove: bool
+    risk: MinimaxRisk, s: CutState, eps1: float, n_max: int, remove: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """CONSTR: return the n_max most violated constraints, and which of I are kept.
 
@@ -132,22 +134,16 @@ def constr(
     samples = largest(s.psi + 1.0 - s.nu, max(eps1, TIGHT), n_max)
     V = np.asarray(risk.X[samples] @ s.M.T)
     masks = np.array([greedy_subset(v)[1] for v in V], dtype=bool).reshape(-1, risk.k)
-    kept = np.ones(len(s.samples), dtype=bool)
-    if remove:
-        A, b = master(risk, s, centroids)
-        F, J = A[:, : len(s.features)], s.features
-        # What has a multiplier is tight, though its slack may exceed the simplex's tolerance.
-        kept = (s.alpha > 0) | (F @ s.M.ravel()[J] - s.nu - b >= -TIGHT)
+    # What has a multiplier is tight, though its slack may exceed the simplex's tolerance.
+    kept = (s.alpha > 0) | (s.slack <= TIGHT) | (not remove)
     return samples, masks, kept
 
 
 def update_sets(s: CutState, J, samples, masks, kept) -> None:
-    """Change I and J, and with them the basis: a new row is basic, a new column at zero."""
-    f = len(s.features)
-    at_zero = np.zeros(len(J), dtype=np.int8)
-    basis = s.column_basis
-    s.column_basis = np.concatenate([basis[:f], at_zero, basis[f : 2 * f], at_zero, basis[2 * f :]])
-    s.row_basis = np.concatenate([s.row_basis[kept], np.ones(len(samples), dtype=np.int8)])
+    """Change I and J, and with them the basis."""
+    s.column_basis, s.row_basis = carry(
+        s.column_basis, s.row_basis, len(s.features), len(J), kept, len(samples)
+    )
     s.features = np.concatenate([s.features, J])
     s.samples = np.concatenate([s.samples[kept], samples])
     s.masks = np.concatenate([s.masks[kept], masks])
@@ -155,30 +151,25 @@ def update_sets(s: CutState, J, samples, masks, kept) -> None:
 
 def lpsolve(risk: MinimaxRisk, s: CutState, centroids) -> None:
     """LPSOLVE: solve P_IJ (14) and D_IJ (15) by the dual simplex from the last basis."""
-    A, b = master(risk, s, centroids)
-    J, f = s.features, len(s.features)
-    tau, lam = risk.tau.ravel()[J], risk.lam.ravel()[J]
-    basis = (s.column_basis, s.row_basis) if len(s.row_basis) == len(b) else None
-    found = minimise(np.r_[lam - tau, lam + tau, 1.0], A, b, free=[-1], basis=basis)
+    found = solve(restricted(risk, s, centroids), s.column_basis, s.row_basis)
     s.column_basis, s.row_basis = found.column_basis, found.row_basis
     s.M = np.zeros_like(risk.tau)
-    s.M.ravel()[J] = found.x[:f] - found.x[f:-1]
-    s.nu, s.R = float(found.x[-1]), found.objective
-    alpha = np.maximum(-found.dual, 0.0)
-    s.alpha = alpha / alpha.sum()
+    s.M.ravel()[s.features] = found.w
+    s.nu, s.R = found.t, found.value
+    s.alpha, s.slack = found.alpha / found.alpha.sum(), found.slack
 
 
-def master(risk: MinimaxRisk, s: CutState, centroids) -> tuple[sp.csr_matrix, np.ndarray]:
-    """Return the rows and right-hand sides of P_IJ for the constraints and features of `s`."""
+def restricted(risk: MinimaxRisk, s: CutState, centroids) -> Restricted:
+    """Return P_IJ for the constraints and features of `s`."""
     empirical = s.samples == EMPIRICAL
     X = gather(risk.X, centroids, np.where(empirical, 0, s.samples))
-    A, b = constraints(X, s.masks, s.features)
+    F, b = averages(X, s.masks, s.features)
+    tau, lam = risk.tau.ravel()[s.features], risk.lam.ravel()[s.features]
     if empirical.any():
-        tau = risk.tau.ravel()[s.features]
-        A = A.tolil()
-        A[np.flatnonzero(empirical)[0]] = np.r_[tau, -tau, -1.0]
-        A, b = A.tocsr(), np.where(empirical, 0.0, b)
-    return A, b
+        F = F.tolil()
+        F[np.flatnonzero(empirical)[0]] = tau
+        F, b = F.tocsr(), np.where(empirical, 0.0, b)
+    return Restricted(F, np.full(len(b), -1.0), b, linear=-tau, lam=lam, cost=1.0)
 
 
 def price(risk: MinimaxRisk, s: CutState, centroids) -> None:
@@ -231,6 +222,7 @@ def start(
         M=np.zeros_like(risk.tau),
         nu=0.0,
         alpha=np.zeros(len(samples)),
+        slack=np.zeros(len(samples)),
         R=0.0,
         psi=np.zeros(risk.n),
         mean=np.zeros_like(risk.tau),
@@ -292,18 +284,3 @@ def gather(X, centroids, samples: np.ndarray):
     rows[~central] = X[samples[~central]]
     rows[central] = centroids[samples[central] - n]
     return rows
-
-
-def largest(violation: np.ndarray, threshold: float, count: int) -> np.ndarray:
-    """Return the indices of the `count` largest violations above `threshold`, largest first."""
-    above = np.flatnonzero(violation > threshold)
-    if len(above) > count:
-        above = above[np.argpartition(-violation[above], count)[:count]]
-    return above[np.argsort(-violation[above], kind="stable")]
-
-
-def _check(**parameters: float) -> None:
-    for name, value in parameters.items():
-        least = 0 if name.startswith("eps") else 1
-        if not value >= least:
-            raise ValueError(f"{name}: must be at least {least}, got {value!r}")

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 @dataclass
 class Solution:
-    """What HiGHS found: values, row duals (of a minimisation), basis and objective.
+    """What HiGHS found: values, row duals (of a minimisation), row activity, basis, objective.
 
     ``optimal`` is False when a time limit ended the run; the basis is empty without a simplex
     or crossover.
@@ -20,6 +20,7 @@ class Solution:
 
     x: np.ndarray
     dual: np.ndarray
+    activity: np.ndarray
     column_basis: np.ndarray
     row_basis: np.ndarray
     objective: float
@@ -31,19 +32,23 @@ def minimise(
     A: sp.csr_matrix,
     upper: np.ndarray,
     *,
+    lower: np.ndarray | None = None,
+    column_upper: np.ndarray | None = None,
     free: np.ndarray | slice = slice(0, 0),
     basis: tuple[np.ndarray, np.ndarray] | None = None,
     method: str = "simplex",
     seconds: float = math.inf,
 ) -> Solution:
-    """Minimise ``cost'x`` subject to ``A x <= upper``, ``x >= 0`` except where free.
+    """Minimise ``cost'x`` subject to ``lower <= A x <= upper`` and, except where free, ``x >= 0``.
 
     Parameters
     ----------
     cost : (q,)
     A : (r, q) CSR
     upper : (r,)
-    free : indices of the variables without a bound
+    lower : (r,), by default minus infinity; a row whose bounds are equal is an equation
+    column_upper : (q,) upper bounds of the variables, by default infinity
+    free : indices of the variables without a lower bound
     basis : HiGHS status of columns and rows to start from, as :class:`Solution` holds it
     method : an option value of HiGHS's ``solver``
     seconds : time limit
@@ -61,8 +66,8 @@ def minimise(
     column_lower = np.zeros(columns)
     column_lower[free] = -inf
     lp.col_lower_ = column_lower
-    lp.col_upper_ = np.full(columns, inf)
-    lp.row_lower_ = np.full(rows, -inf)
+    lp.col_upper_ = np.full(columns, inf) if column_upper is None else column_upper
+    lp.row_lower_ = np.full(rows, -inf) if lower is None else lower
     lp.row_upper_ = upper
     lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
     lp.a_matrix_.start_ = A.indptr
@@ -92,6 +97,7 @@ def minimise(
     return Solution(
         np.array(found.col_value),
         np.array(found.row_dual),
+        np.array(found.row_value),
         np.array([int(s) for s in end.col_status], dtype=np.int8),
         np.array([int(s) for s in end.row_status], dtype=np.int8),
         highs.getInfo().objective_function_value,

@@ -15,6 +15,7 @@ from workbench.problem import Problem
 from workbench.stream import Row
 
 NONZEROS = 200_000_000  # about 5 GB inside HiGHS
+OTHERS = "mrc_ccg, mrc_interior_point or mrc_pdhg"
 
 
 @dataclass
@@ -54,7 +55,8 @@ def mrc_lp(
     risk = minimax_risk(problem, lambda0)
     subsets = all_subsets(risk.k) if risk.k < 16 else None
     count = 2.0**risk.k - 1
-    _refuse_large("mrc_lp", count * risk.n, count * risk.n * (risk.X.shape[1] * risk.k))
+    nonzeros = count * risk.n * (risk.X.shape[1] * risk.k)
+    refuse_large("mrc_lp", count * risk.n, nonzeros, OTHERS)
     s = state or start(risk)
     yield s
     if s.round:
@@ -95,7 +97,7 @@ def mrc_lp_compact(
     risk = minimax_risk(problem, lambda0)
     n, k = risk.n, risk.k
     filled = risk.X.nnz if sp.issparse(risk.X) else risk.X.size
-    _refuse_large("mrc_lp_compact", n * (k + 1.0), 2.0 * k * filled + 3 * n * k)
+    refuse_large("mrc_lp_compact", n * (k + 1.0), 2.0 * k * filled + 3 * n * k, OTHERS)
     s = state or start(risk)
     yield s
     if s.round:
@@ -149,6 +151,13 @@ def constraints(X, masks: np.ndarray, J: np.ndarray) -> tuple[sp.csr_matrix, np.
     masks : (r, k) bool, its label subset
     J : components of Phi, as positions y d' + j
     """
+    F, b = averages(X, masks, J)
+    nu = sp.csr_matrix(np.full((len(masks), 1), -1.0))
+    return sp.hstack([F, -F, nu], format="csr"), b
+
+
+def averages(X, masks: np.ndarray, J: np.ndarray) -> tuple[sp.csr_matrix, np.ndarray]:
+    """Return F_J, in each row the mean of Phi over a label subset, and b (equation 7)."""
     labels, features = np.divmod(J, X.shape[1])
     size = masks.sum(axis=1)
     weights = (masks / size[:, None])[:, labels]
@@ -156,14 +165,13 @@ def constraints(X, masks: np.ndarray, J: np.ndarray) -> tuple[sp.csr_matrix, np.
         F = X[:, features].multiply(weights).tocsr()
     else:
         F = sp.csr_matrix(X[:, features] * weights)
-    nu = sp.csr_matrix(np.full((len(masks), 1), -1.0))
-    return sp.hstack([F, -F, nu], format="csr"), 1.0 / size - 1.0
+    return F, 1.0 / size - 1.0
 
 
-def _refuse_large(solver: str, rows: float, nonzeros: float) -> None:
+def refuse_large(solver: str, rows: float, nonzeros: float, instead: str) -> None:
+    """Raise a ValueError that says what to use `instead` of an LP beyond :data:`NONZEROS`."""
     if nonzeros > NONZEROS:
         raise ValueError(
             f"problem: too large for {solver}, its LP would have {rows:.2g} rows and up to "
-            f"{nonzeros:.2g} non-zeros (at most {NONZEROS:.0e}); use mrc_ccg, "
-            "mrc_interior_point or mrc_pdhg"
+            f"{nonzeros:.2g} non-zeros (at most {NONZEROS:.0e}); use {instead}"
         )
