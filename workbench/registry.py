@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from workbench.memoir.pegasos import memoir_pegasos
 from workbench.mrc.ccg import mrc_ccg
 from workbench.mrc.interior_point import mrc_interior_point
+from workbench.mrc.l1svm import svm_lp, svm_multi
 from workbench.mrc.lp import mrc_lp, mrc_lp_compact
 from workbench.mrc.pdhg import mrc_pdhg
 from workbench.mrc.splitting import mrc_splitting
 from workbench.mrc.subgradient import mrc_subgradient
+from workbench.mrc.svm_ccg import svm_ccg
 
 
 class Solver(NamedTuple):
@@ -29,4 +32,8 @@ SOLVERS = {
     "mrc_pdhg": Solver(mrc_pdhg, "MRC-PDHG", "#CC79A7"),
     "mrc_splitting": Solver(mrc_splitting, "MRC splitting", "#009E73"),
     "mrc_interior_point": Solver(mrc_interior_point, "MRC interior point", "#D55E00"),
+    "svm_lp": Solver(svm_lp, "SVM-LP", "#602000"),
+    "svm_ccg": Solver(svm_ccg, "SVM-CCG", "#0000E0"),
+    "svm_multi": Solver(svm_multi, "SVM-MULTI", "#56B4E9"),
+    "memoir_pegasos": Solver(memoir_pegasos, "Pegasos (exact search)", "#785EF0"),
 }
