@@ -1,9 +1,9 @@
-"""What figure notebooks share: lists and data sets as text, and a run that reports."""
+"""Data sets and lists as text: what notebooks, sweeps and dashboards take as parameters."""
 
+import numpy as np
 import pytest
 
-from workbench.panels import attempt, listed, panel
-from workbench.stream import below
+from workbench.panels import at_hand, listed, panel
 
 
 def test_lists_as_text():
@@ -30,17 +30,28 @@ def test_panels_as_text():
             panel(wrong)
 
 
-def test_an_attempt_judges_its_last_row_and_passes_over_what_is_too_large(capsys):
-    problem = panel("iris")
-    trace = attempt("mrc_ccg", problem, below("gap", 1e-2), eps1=1e-3)
-    assert trace.header["parameters"]["eps1"] == 1e-3
-    assert trace.last["gap"] <= 1e-2 and 0 <= trace.last["test_error"] < 0.5
-    assert set(trace.header["threads"].values()) == {1}
-    assert attempt("mrc_lp", panel("synthetic 20000x20x20")) is None
-    assert attempt("mrc_lp_compact", problem, max_seconds=0.0) is None
-    told, refused, late = capsys.readouterr().out.splitlines()
-    assert told.endswith("rounds, gap <= 0.01")
-    assert "refused, problem: too large" in refused
-    assert late.endswith("no solution in its time")
-    with pytest.raises(ValueError, match="lambda0"):
-        attempt("mrc_ccg", problem, lambda0=-1.0)
+def test_steps_follow_one_another():
+    whole = panel("digits", seed=2)
+    few = panel("digits | 4 classes | 50 % rows", seed=2)
+    assert few.k == 4 and set(few.y_test) == set(range(4))
+    assert few.n == pytest.approx(0.5 * np.sum(whole.y < 4), abs=2)
+    assert len(few.y_test) == np.sum(whole.y_test < 4)
+    layer = panel("digits | 32 relu", seed=2)
+    assert layer.d == 32 and layer.X.std(axis=0) == pytest.approx(1)
+    assert panel("wine + 10 fourier | 20 % rows").d == 23
+    for wrong in ("digits | 1 classes", "digits | 11 classes", "digits | 0 % rows", "digits | fun"):
+        with pytest.raises(ValueError):
+            panel(wrong)
+
+
+def test_an_alternative_stands_in_only_where_the_first_is_not_at_hand(capsys, monkeypatch):
+    monkeypatch.delenv("WORKBENCH_DATA", raising=False)
+    assert panel("iris or wine").k == 3 and panel("iris or wine").d == 4
+    stand_in = panel("cats_vs_dogs_resnet18 or synthetic 300x8x2")
+    assert stand_in.synthetic and stand_in.name.startswith("synthetic 300x8x2")
+    with pytest.raises(ValueError, match="no data set or file is called"):
+        panel("irsi or wine")
+    assert at_hand("iris, yearbook_resnet18, wine") == ["iris", "wine"]
+    assert "yearbook_resnet18" in capsys.readouterr().out
+    with pytest.raises(FileNotFoundError, match="yearbook_resnet18"):
+        at_hand("yearbook_resnet18")

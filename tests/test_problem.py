@@ -190,3 +190,14 @@ def test_checksum_tells_rows_labels_and_split_apart():
 def test_a_problem_is_frozen():
     with pytest.raises(AttributeError):
         as_problem(X, Y).name = "other"
+
+
+def test_the_first_classes_keep_their_rows_and_their_test_rows():
+    problem = as_problem(np.arange(24.0).reshape(12, 2), [0, 1, 2, 3] * 3).split(0.34)
+    part = problem.first_classes(2)
+    assert part.k == 2 and part.classes.tolist() == [0, 1]
+    assert part.n == np.sum(problem.y < 2) and len(part.y_test) == np.sum(problem.y_test < 2)
+    assert set(part.y) == set(part.y_test) == {0, 1}
+    for k in (1, 5):
+        with pytest.raises(ValueError, match="classes: must be from 2 to 4"):
+            problem.first_classes(k)

@@ -9,7 +9,16 @@ import numpy as np
 import pytest
 
 from workbench import stream
-from workbench.stream import below, every, geometric, rounds, seconds, until, watch
+from workbench.stream import (
+    below,
+    every,
+    geometric,
+    rounds,
+    seconds,
+    stopping,
+    until,
+    watch,
+)
 
 
 @dataclass
@@ -190,3 +199,13 @@ def test_an_error_of_the_solver_reaches_the_reader():
 
     with pytest.raises(RuntimeError, match="no basis"):
         list(until(watch(broken()), rounds(3)))
+
+
+def test_rules_as_plain_data():
+    stop = stopping({"gap": 1e-3, "rounds": 5, "seconds": 2, "cpu": 1.5})
+    row = {"round": 0, "seconds": 0.0, "cpu": 0.0, "gap": 1.0}
+    assert [rule(row) for rule in stop] == [None] * 4
+    assert stop[0](row | {"gap": 1e-3}) == "gap <= 0.001"
+    assert stop[1](row | {"round": 5}) == "5 rounds"
+    assert stop[2](row | {"seconds": 2.0}) == "2 seconds"
+    assert stop[3](row | {"cpu": 1.5}) == "1.5 processor seconds"

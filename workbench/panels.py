@@ -1,27 +1,28 @@
-"""What figure notebooks share: lists and data sets as text parameters, and a run that reports.
+"""Data sets and lists as text: what notebooks, sweeps and dashboards take as parameters.
 
->>> for spec in listed("digits, breast_cancer + 400 fourier"):             # doctest: +SKIP
-...     trace = attempt("mrc_ccg", panel(spec), below("gap", 1e-2))
+>>> for spec in listed("digits, breast_cancer + 400 fourier | 40 % rows"):  # doctest: +SKIP
+...     problem = panel(spec, seed=1)
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
-
-from threadpoolctl import threadpool_limits
 
 from workbench.data import load
 from workbench.data.synthetic import synthetic
-from workbench.features import fourier, standardise
-from workbench.measures import errors
+from workbench.features import fourier, relu, standardise
 from workbench.problem import Problem
-from workbench.run import run
-from workbench.stream import Row, Rule
-from workbench.trace import Trace
 
-SPEC = re.compile(r"(?P<name>[^+]+?)\s*(\+\s*(?P<waves>\d+) fourier)?")
 SIZES = re.compile(r"synthetic (\d+)x(\d+)x(\d+)")
+STEP = re.compile(r"\s*([+|])\s*([\d.]+)\s*(fourier|relu|classes|% rows)\s*")
+STEPS: dict[tuple[str, str], Callable[[Problem, float, int], Problem]] = {
+    ("+", "fourier"): lambda problem, m, seed: fourier(problem, int(m), seed),
+    ("|", "relu"): lambda problem, m, seed: standardise(relu(problem, int(m), seed)),
+    ("|", "classes"): lambda problem, k, seed: problem.first_classes(int(k)),
+    ("|", "% rows"): lambda problem, share, seed: problem.subset(share / 100, seed),
+}
 
 
 def listed(text: str | float, kind: type = str) -> list:
@@ -45,64 +46,82 @@ def panel(spec: str, seed: int = 0, test: float | None = 0.3) -> Problem:
 
     Parameters
     ----------
-    spec : a name of :func:`workbench.data.load`, or ``synthetic NxDxK`` for a generated problem of
-        that size; ``+ M fourier`` appends M random Fourier features, as the paper on minimax risk
-        classifiers does
-    seed : of the split, of the Fourier features and of generated rows
-    test : random share of test rows, in (0, 1), or None for none
+    spec : a name or file of :func:`workbench.data.load`, or ``synthetic NxDxK`` for a generated
+        problem of that size, and then steps, in their order: ``+ M fourier`` appends M random
+        Fourier features, as the paper on minimax risk classifiers does; ``| M relu`` puts a random
+        ReLU layer of M units in the features' place; ``| K classes`` keeps the first K classes;
+        ``| P % rows`` keeps a stratified random share of the training rows. ``A or B`` is B where
+        A is not at hand.
+    seed : of the split, of random features and shares and of generated rows
+    test : random share of test rows, in (0, 1), or None for the published split, if any
 
     Raises
     ------
     ValueError, FileNotFoundError
         As ``load``, and for a text that is no such description.
     """
-    parts = SPEC.fullmatch(spec.strip())
-    if not parts:
-        raise ValueError(f"data: {spec!r} is not 'NAME' or 'NAME + M fourier'")
-    if sizes := SIZES.fullmatch(parts["name"]):
+    return _first_of(spec, lambda choice: _made(choice, seed, test))
+
+
+def at_hand(text: str) -> list[str]:
+    """Return the descriptions in a list whose data can be had, and print the others.
+
+    Raises
+    ------
+    FileNotFoundError
+        When none of them can.
+    """
+    there = []
+    for spec in listed(text):
+        try:
+            _first_of(spec, _rows)
+            there.append(spec)
+        except FileNotFoundError:
+            print(f"left out, its data are not at hand: {spec}", flush=True)
+    if not there:
+        raise FileNotFoundError(f"data: none of {text!r} is at hand")
+    return there
+
+
+def _made(spec: str, seed: int, test: float | None) -> Problem:
+    name, steps = _parsed(spec)
+    if sizes := SIZES.fullmatch(name):
         problem = synthetic(*map(int, sizes.groups()), seed=seed)
         problem = standardise(problem.split(test, seed) if test else problem)
     else:
-        problem = load(parts["name"], test=test, seed=seed, scale="standard")
-    return fourier(problem, int(parts["waves"]), seed) if parts["waves"] else problem
+        problem = load(name, test=test, seed=seed, scale="standard")
+    for step, amount in steps:
+        problem = step(problem, amount, seed)
+    return problem
 
 
-def processor_seconds(limit: float) -> Rule:
-    """Stop at the first row after `limit` CPU seconds, which other work does not disturb."""
+def _first_of(spec: str, make: Callable[[str], Any]) -> Any:
+    """Return what `make` makes of the first alternative that is at hand."""
+    *first, last = spec.split(" or ")
+    for choice in first:
+        try:
+            return make(choice)
+        except FileNotFoundError:
+            continue
+    return make(last)
 
-    def rule(row: Row) -> str | None:
-        return rule.__name__ if row["cpu"] >= limit else None
 
-    rule.__name__ = f"{limit:g} processor seconds"
-    return rule
+def _rows(spec: str) -> Problem | None:
+    name, _ = _parsed(spec)
+    return None if SIZES.fullmatch(name) else load(name)
 
 
-def attempt(solver: str, problem: Problem, *rules: Rule, **parameters: Any) -> Trace | None:
-    """Run a solver, print in one line how it went, and return its trace, the last row judged.
-
-    It runs with one thread in every library, so that the seconds of solvers compare. Returns None
-    where the solver refuses the problem, as too large or as sparse, or did not finish one round in
-    its own time.
-    """
-    label = f"{problem.name} (n = {problem.n:,}): {solver}"
-    try:
-        with threadpool_limits(1):
-            trace, state = run(solver, problem, *rules, parameters=parameters)
-    except ValueError as refusal:
-        if not str(refusal).startswith("problem: "):
-            raise
-        print(f"{label}: refused, {refusal}", flush=True)
-        return None
-    if state is None:
-        raise KeyboardInterrupt
-    if trace.last["round"] == 0 and trace.stopped_by == "finished":
-        print(f"{label}: no solution in its time", flush=True)
-        return None
-    trace.last.update(errors(problem)(state))
-    last = trace.last
-    print(
-        f"{label}: gap {last['gap']:.1e} after {last['cpu']:.2f} s and {last['round']} rounds, "
-        f"{last['stopped_by']}",
-        flush=True,
-    )
-    return trace
+def _parsed(spec: str) -> tuple[str, list[tuple[Callable, float]]]:
+    name = re.split(r"\s*[+|]", spec.strip(), maxsplit=1)[0]
+    rest, steps = spec.strip()[len(name) :], []
+    while rest:
+        found = STEP.match(rest)
+        step = STEPS.get((found[1], found[3])) if found else None
+        if step is None:
+            raise ValueError(
+                f"data: {spec!r} is not a name followed by steps such as '+ 400 fourier', "
+                "'| 512 relu', '| 7 classes' or '| 40 % rows'"
+            )
+        steps.append((step, float(found[2])))
+        rest = rest[found.end() :]
+    return name, steps

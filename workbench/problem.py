@@ -126,6 +126,17 @@ class Problem:
             kept[rows[: max(1, round(fraction * len(rows)))]] = True
         return replace(self, X=self.X[kept], y=self.y[kept])
 
+    def first_classes(self, k: int) -> Problem:
+        """The rows of the first `k` classes, 2 <= k <= :attr:`k`."""
+        if not 2 <= k <= self.k:
+            raise ValueError(f"classes: must be from 2 to {self.k}, got {k!r}")
+        kept = self.y < k
+        part = replace(self, X=self.X[kept], y=self.y[kept], classes=self.classes[:k])
+        if self.X_test is None:
+            return part
+        kept = self.y_test < k
+        return replace(part, X_test=self.X_test[kept], y_test=self.y_test[kept])
+
     def _all_rows(self) -> tuple[Matrix, np.ndarray]:
         if self.X_test is None:
             return self.X, self.y

@@ -6,9 +6,10 @@ import inspect
 import os
 import platform
 import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
@@ -126,9 +127,8 @@ def header(
 
 def threads() -> dict[str, int]:
     """Return the number of threads of each linear-algebra library in use."""
-    return {
-        f"{pool['internal_api']}": pool["num_threads"] for pool in threadpoolctl.threadpool_info()
-    }
+    pools = _pools(len(sys.modules)).info()
+    return {f"{pool['internal_api']}": pool["num_threads"] for pool in pools}
 
 
 @cache
@@ -151,6 +151,12 @@ def versions() -> dict[str, str]:
         "commit": _commit(),
         **{name: version(name) for name in LIBRARIES},
     }
+
+
+@lru_cache(maxsize=1)
+def _pools(modules: int) -> threadpoolctl.ThreadpoolController:
+    """Look for the libraries, which takes milliseconds, again only where modules have come in."""
+    return threadpoolctl.ThreadpoolController()
 
 
 def _cpu() -> str:

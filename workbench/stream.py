@@ -10,7 +10,7 @@ Sampling (`when`), judging (`measure`) and stopping (`until`) are three argument
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from numbers import Real
 from time import perf_counter, process_time
 from typing import Any, Protocol
@@ -133,6 +133,26 @@ def rounds(limit: int) -> Rule:
 def seconds(limit: float) -> Rule:
     """Stop at the first row after `limit` wall seconds of solver time."""
     return _named(lambda row: row["seconds"] >= limit, f"{limit:g} seconds")
+
+
+def processor_seconds(limit: float) -> Rule:
+    """Stop at the first row after `limit` CPU seconds, which other work does not disturb."""
+    return _named(lambda row: row["cpu"] >= limit, f"{limit:g} processor seconds")
+
+
+LIMITS = {"rounds": rounds, "seconds": seconds, "cpu": processor_seconds}
+
+
+def stopping(stop: Mapping[str, float]) -> tuple[Rule, ...]:
+    """Return stopping rules from plain data: ``{"gap": 1e-3, "rounds": 500, "cpu": 60}``.
+
+    ``rounds``, ``seconds`` and ``cpu`` are limits; any other name is a column of the rows that
+    shall come down to its value.
+    """
+    return tuple(
+        LIMITS[name](value) if name in LIMITS else below(name, value)
+        for name, value in stop.items()
+    )
 
 
 def _named(test: Callable[[Row], bool], reason: str) -> Rule:

@@ -103,7 +103,7 @@ def read_trace(path: str | os.PathLike) -> Trace:
     entries = []
     for number, line in enumerate(lines, 1):
         try:
-            entries.append(_decode(json.loads(line)))
+            entries.append(decode(json.loads(line)))
         except json.JSONDecodeError:
             if number < len(lines):
                 raise ValueError(f"{path}: line {number} is damaged") from None
@@ -195,9 +195,10 @@ def encode(value):
     return value
 
 
-def _decode(value):
+def decode(value):
+    """Return what :func:`encode` was given, from its JSON."""
     if isinstance(value, dict):
-        return {key: _decode(v) for key, v in value.items()}
+        return {key: decode(v) for key, v in value.items()}
     if isinstance(value, list):
-        return [_decode(v) for v in value]
+        return [decode(v) for v in value]
     return _NON_FINITE.get(value, value) if isinstance(value, str) else value

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import tarfile
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -48,6 +50,22 @@ def held() -> dict[str, tuple[str, Path]]:
     if mirror := mirror_folder():
         files |= {path.stem: ("local mirror", path) for path in sorted(mirror.glob("*.npz"))}
     return files
+
+
+def state_of_folders(mentioned: Iterable[str] = ()) -> list[list]:
+    """Return name, size and date of every data file at hand, and of files that a text names.
+
+    Parameters
+    ----------
+    mentioned : texts such as ``"digits, my rows.csv + 400 fourier"``
+    """
+    folders = [folder for folder in (mirror_folder(), cache_folder()) if folder and folder.is_dir()]
+    files = [path for folder in folders for path in sorted(folder.iterdir())]
+    words = [word.strip() for text in mentioned for word in re.split(r"[,+|]| or ", text)]
+    # A word with a suffix or a folder may be a file; others are names of data sets or numbers.
+    named = [Path(word) for word in words if len(word) < 1000 and re.search(r"[./]", word)]
+    seen = [path for path in files + named if path.is_file()]
+    return [[str(p), (s := p.stat()).st_size, s.st_mtime_ns] for p in seen]
 
 
 def read(path: Path) -> Rows:

@@ -227,6 +227,23 @@ SOURCES = {
         origin="UCI Covertype, LIBSVM",
         routes=libsvm("multiclass/covtype.bz2", dense=True),
     ),
+    # Features that the paper on minimax risk classifiers took from a ResNet18. No public file has
+    # them; who has can put NAME.npz into the local mirror, and tables and figures will use it.
+    **{
+        f"{name}_resnet18": Source(
+            shape=(n, 512, k),
+            licence="that of the images",
+            origin=f"ResNet18 features of {images}",
+        )
+        for name, images, n, k in (
+            ("cats_vs_dogs", "Cats vs Dogs", 23_262, 2),
+            ("yearbook", "Yearbook portraits", 37_921, 2),
+            ("mnist", "MNIST", 70_000, 10),
+            ("fashion_mnist", "Fashion-MNIST", 70_000, 10),
+            ("cifar10", "CIFAR-10", 60_000, 10),
+            ("cifar100", "CIFAR-100", 60_000, 100),
+        )
+    },
     # No public file has these rows: a local mirror (data/README.md) can hold them.
     "rcv1_ce_g": Source(
         shape=(10_807, 47_236, 2),

@@ -1,0 +1,308 @@
+"""The engine: every task ends exactly once, whatever it does to its worker."""
+
+import ctypes
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+
+from workbench import engine
+from workbench.engine import LITTER, duration, execute
+from workbench.worker import DIED, ONE_THREAD, TOO_LONG, Limits, mark_of, one_line
+
+
+@dataclass(frozen=True)
+class Job:
+    """A task that notes that it began and then does as it is told."""
+
+    key: str
+    does: str = "well"
+
+    @property
+    def label(self):
+        return f"job {self.key}"
+
+    def path(self, folder):
+        return folder / f"{self.key}.done"
+
+    def run(self, folder, limits):
+        with open(folder / f"{self.key}.log", "a") as log:
+            log.write(f"{os.getpid()}\n")
+        first = begun(folder, self.key) == 1
+        if self.does == "fails":
+            raise ValueError("two\nlines")
+        elif self.does == "leaves":
+            sys.exit(3)
+        elif self.does == "dies" or (self.does == "dies once" and first):
+            os.kill(os.getpid(), signal.SIGKILL)
+        elif self.does == "hangs":
+            ctypes.PyDLL(None).sleep(100)  # holds Python's lock, as compiled code may
+        elif self.does == "is greedy":
+            np.ones(2**29)
+        elif self.does == "is late":
+            raise TimeoutError(f"took more than {limits.seconds:g} s")
+        elif self.does == "cannot write":
+            (folder / "no" / "such" / "file").write_text("")
+        elif self.does == "cannot read":
+            Path("/no/such/file").read_text()
+        elif self.does == "fills the disk":
+            raise OSError(28, "No space left on device")
+        elif self.does == "writes elsewhere":
+            return "elsewhere"
+        elif self.does == "tells its core":
+            core = psutil.Process().cpu_affinity() if psutil.LINUX else ["any"]
+            (folder / "cores").open("a").write(f"{os.getpid()} {core}\n")
+        elif self.does.startswith("sleeps"):
+            time.sleep(float(self.does.split()[1]))
+        self.path(folder).write_text(os.environ["OMP_NUM_THREADS"])
+        return "well done"
+
+
+def begun(folder, key):
+    """Return how often a task began."""
+    path = folder / f"{key}.log"
+    return len(path.read_text().splitlines()) if path.exists() else 0
+
+
+def left(folder):
+    return sorted(path.name for path in folder.iterdir() if path.suffix in (".begun", ".part"))
+
+
+def gone(pids, seconds):
+    """Wait for processes to go; return whether they did."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if not any(map(alive, pids)):
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def alive(pid):
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def workers_of(pid):
+    """Return the loky workers among the children of a process."""
+    found = []
+    for child in psutil.Process(pid).children():
+        try:
+            if "loky" in " ".join(child.cmdline()) and "tracker" not in " ".join(child.cmdline()):
+                found.append(child.pid)
+        except psutil.NoSuchProcess:
+            pass
+    return found
+
+
+ENDS = {
+    "fails": "ValueError: two lines",
+    "leaves": "SystemExit: 3",
+    "dies": DIED,
+    "hangs": TOO_LONG,
+    "is greedy": "out of memory: it needs more than 1 GB",
+    "is late": "took more than 1 s",
+    "cannot read": "FileNotFoundError",
+    "writes elsewhere": "its worker does not share the folder",
+}
+
+
+@pytest.mark.slow
+def test_a_failing_task_has_its_reason_and_does_not_stop_the_others(tmp_path):
+    good = [Job(f"good{i}") for i in range(8)]
+    bad = [Job(does.replace(" ", "_"), does) for does in ENDS]
+    tasks = [*good[:4], *bad, Job("once", "dies once"), *good[4:]]
+    said = []
+    failures = execute(tasks, tmp_path, jobs=3, limits=Limits(seconds=1, memory=1), say=said.append)
+    if not psutil.LINUX:
+        failures.setdefault("is_greedy", ENDS["is greedy"])
+    assert set(failures) == {task.key for task in bad}
+    for task in bad:
+        assert failures[task.key].startswith(ENDS[task.does]), failures[task.key]
+    for task in [*good, Job("once")]:
+        assert task.path(tmp_path).read_text() == "1"  # one thread
+    counts = {task.key: begun(tmp_path, task.key) for task in tasks}
+    assert {key for key, n in counts.items() if n > 1} == {"dies", "once"}
+    assert set(counts.values()) == {1, 2}
+    assert left(tmp_path) == []
+    assert sum("FAILED" in line for line in said) == len(bad)  # each is told, in a line of its own
+    assert said[-1].startswith(f"[{len(tasks)}/{len(tasks)}]")
+
+    # What failed is tried again, what is done is not.
+    again = execute(good, tmp_path, say=said.append)
+    assert again == {} and said[-1] == "8 points, 8 done before, 0 to run"
+    assert execute([Job("fails")], tmp_path, say=said.append) == {}
+    assert begun(tmp_path, "fails") == 2 and begun(tmp_path, "good0") == 1
+
+
+@pytest.mark.slow
+def test_the_death_of_a_worker_takes_one_task_along(tmp_path):
+    tasks = [Job(f"job{i}", "sleeps 0.5") for i in range(10)]
+    killed = []
+
+    def kill():
+        while not killed:
+            time.sleep(0.05)
+            running = [t.key for t in tasks if begun(tmp_path, t.key)]
+            if len(running) >= 3 and not Job(running[-1]).path(tmp_path).exists():
+                pid = int((tmp_path / f"{running[-1]}.log").read_text())
+                os.kill(pid, signal.SIGKILL)
+                killed.append(running[-1])
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    assert execute(tasks, tmp_path, jobs=2, say=lambda line: None) == {}
+    thread.join()
+    counts = {task.key: begun(tmp_path, task.key) for task in tasks}
+    assert counts == {task.key: 1 + (task.key in killed) for task in tasks}
+    assert all(task.path(tmp_path).exists() for task in tasks)
+    assert left(tmp_path) == [] and workers_of(os.getpid()) == []
+
+
+@pytest.mark.parametrize("does", ["cannot write", "fills the disk"])
+def test_where_results_cannot_be_kept_the_sweep_stops(does, tmp_path):
+    tasks = [Job("first"), Job("second", does), *(Job(f"later{i}") for i in range(50))]
+    with pytest.raises(OSError, match="1 of 52 points have ended and are kept"):
+        execute(tasks, tmp_path, say=lambda line: None)
+    assert Job("first").path(tmp_path).exists() and left(tmp_path) == []
+    assert not begun(tmp_path, "later9")
+
+
+def test_timing_has_one_worker_on_one_core(tmp_path):
+    tasks = [Job(f"job{i}", "tells its core") for i in range(4)]
+    assert execute(tasks, tmp_path, jobs=3, timing=True, say=lambda line: None) == {}
+    lines = (tmp_path / "cores").read_text().splitlines()
+    assert len(lines) == 4 and len(set(lines)) == 1 and "," not in lines[0]
+
+
+def test_tasks_with_one_key_are_run_once(tmp_path):
+    said = []
+    assert execute([Job("same")] * 3, tmp_path, say=said.append) == {}
+    assert begun(tmp_path, "same") == 1 and said[0] == "1 points, 1 to run"
+
+
+def test_what_cannot_be_sent_to_a_worker_fails_alone(tmp_path):
+    @dataclass(frozen=True)
+    class Unsendable(Job):
+        lock: object = None
+
+    tasks = [Job("good"), Unsendable("bad", lock=threading.Lock())]
+    failures = execute(tasks, tmp_path, say=lambda line: None)
+    assert set(failures) == {"bad"} and "pickle" in failures["bad"]
+    assert Job("good").path(tmp_path).exists()
+
+
+def test_marks_and_parts_of_sweeps_long_dead_are_thrown_away(tmp_path):
+    for name, age in (("old.begun", LITTER + 60), ("old.part", LITTER + 60), ("new.begun", 60)):
+        (tmp_path / name).write_text("")
+        os.utime(tmp_path / name, (time.time() - age,) * 2)
+    execute([Job("one")], tmp_path, say=lambda line: None)
+    assert left(tmp_path) == ["new.begun"]
+
+
+@pytest.mark.parametrize("limits", [{"seconds": 0}, {"memory": -1}, {"seconds": float("nan")}])
+def test_limits_must_be_positive(limits):
+    with pytest.raises(ValueError, match="must be positive"):
+        Limits(**limits)
+
+
+def test_at_least_one_job_is_asked_for(tmp_path):
+    with pytest.raises(ValueError, match="jobs: must be at least 1, got 0"):
+        execute([Job("one")], tmp_path, jobs=0)
+
+
+SCRIPT = """
+from pathlib import Path
+from test_engine import Job
+from workbench.engine import execute
+execute([Job(f"job{{i}}", "sleeps {pause}") for i in range(20)], Path({folder!r}), jobs=2)
+"""
+
+
+def started(folder, pause, **options):
+    """Start a script, without the guard of __main__, that runs twenty tasks; wait for the third."""
+    script = folder / "script.py"
+    script.write_text(SCRIPT.format(folder=str(folder), pause=pause))
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent)}
+    process = subprocess.Popen(
+        [sys.executable, script],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+    end = time.monotonic() + 60
+    while not begun(folder, "job2"):
+        assert process.poll() is None and time.monotonic() < end, process.communicate()
+        time.sleep(0.05)
+    return process
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("signal_name", ["SIGKILL", "SIGTERM"])
+def test_workers_go_when_their_parent_was_killed(signal_name, tmp_path):
+    process = started(tmp_path, pause=0.5)
+    workers = workers_of(process.pid)
+    assert len(workers) == 2
+    process.send_signal(getattr(signal, signal_name))
+    process.wait()
+    assert gone(workers, 10)
+    assert begun(tmp_path, "job19") == 0
+
+
+@pytest.mark.slow
+def test_an_interrupt_ends_all_workers_and_says_what_is_kept(tmp_path):
+    process = started(tmp_path, pause=0.5, start_new_session=True)
+    workers = workers_of(process.pid)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    out, err = process.communicate(timeout=20)
+    assert gone(workers, 1)
+    done = len(list(tmp_path.glob("*.done")))
+    kept = re.search(r"interrupted: (\d+) of 20 points have ended and are kept; the same", out)
+    assert kept and int(kept[1]) <= done <= 19
+    assert err.strip().endswith("KeyboardInterrupt") and "leaked" not in err
+    assert left(tmp_path) == []
+
+
+def test_progress_is_told_once_a_second_with_the_time_left(monkeypatch):
+    clock = iter([0.0, 0.4, 1.5, 1.6, 1.7])
+    monkeypatch.setattr(engine.time, "monotonic", lambda: next(clock))
+    said = []
+    progress = engine._Progress(6, 4, said.append)
+    for i, status in enumerate(["done", "done", "failed", "done"]):
+        progress.show(f"job {i}", engine.Outcome("", status, "so it went"))
+    assert said == [
+        "6 points, 2 done before, 4 to run",
+        "[4/6] job 1: so it went; 2 s left",
+        "[5/6] job 2: FAILED, so it went; 1 s left",
+        "[6/6] job 3: so it went",
+    ]
+
+
+def test_times_and_messages_are_short():
+    assert [duration(s) for s in (0, 99, 100, 5939, 9000)] == [
+        "0 s",
+        "99 s",
+        "2 min",
+        "99 min",
+        "2.5 h",
+    ]
+    assert one_line(ValueError("a\n  b")) == "a b"
+    assert len(one_line(ValueError("x" * 10_000))) < 600
+
+
+def test_a_mark_names_task_and_session():
+    assert mark_of(Path("runs"), "s", "k") == Path("runs/k.s.begun")
+    assert set(ONE_THREAD.values()) == {"1"}

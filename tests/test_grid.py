@@ -1,0 +1,229 @@
+"""Grids: every point is there once and typed, and what is wrong is refused before anything runs."""
+
+import textwrap
+
+import pytest
+
+from workbench.grid import Point, at_least, grid, read_grid, read_points
+
+STOP = {"rounds": 3}
+
+
+def test_a_grid_is_the_product_of_its_axes():
+    points = grid(
+        {"mrc_ccg": {"eps1": [1e-2, 1e-3]}, "mrc_lp": {}},
+        "wine, digits",
+        stop={"cpu": 60},
+        seeds=3,
+        repetitions=2,
+    )
+    assert len(points) == (2 + 1) * 2 * 3 * 2
+    assert len({(p.solver, p.parameters.get("eps1"), p.data, p.seed, p.repetition) for p in points})
+    assert {p.seed for p in points} == {0, 1, 2} and {p.repetition for p in points} == {0, 1}
+    assert all(p.stop == {"cpu": 60.0} and p.test == 0.3 for p in points)
+
+
+def test_points_hold_all_parameters_of_their_solver():
+    [point] = grid("mrc_ccg", "iris", stop=STOP)
+    assert point.parameters["eps1"] == 1e-2 and point.parameters["n_max"] == 400
+    assert point.varied == ()
+
+
+def test_alternatives_are_parameters_that_go_together():
+    points = grid(
+        {"mrc_ccg": [{"eps1": 1e-2, "n_max": [10, 20]}, {"eps1": 1e-4}]}, "iris", stop=STOP
+    )
+    assert [(p.parameters["eps1"], p.parameters["n_max"]) for p in points] == [
+        (1e-2, 10),
+        (1e-2, 20),
+        (1e-4, 400),
+    ]
+
+
+def test_shared_parameters_go_to_every_solver_and_its_own_win():
+    points = grid(
+        {"mrc_ccg": {"lambda0": 0.5}, "mrc_lp": {}},
+        "iris",
+        stop=STOP,
+        parameters={"lambda0": [0.1, 0.2]},
+    )
+    assert [(p.solver, p.parameters["lambda0"]) for p in points] == [
+        ("mrc_ccg", 0.5),
+        ("mrc_lp", 0.1),
+        ("mrc_lp", 0.2),
+    ]
+
+
+def test_the_seed_of_a_point_is_the_solver_s_too_unless_the_grid_names_it():
+    points = grid("memoir_pegasos", "iris", stop=STOP, seeds=[4, 5])
+    assert [p.parameters["seed"] for p in points] == [4, 5]
+    points = grid({"memoir_pegasos": {"seed": [8, 9]}}, "iris", stop=STOP, seeds=[4])
+    assert [(p.seed, p.parameters["seed"]) for p in points] == [(4, 8), (4, 9)]
+
+
+@pytest.mark.parametrize(
+    ("given", "value"),
+    [
+        ({"eps1": "1e-2"}, 0.01),  # YAML reads 1e-2 as text
+        ({"eps1": 1}, 1.0),
+        ({"n_max": 50.0}, 50),
+        ({"n_max": "1e2"}, 100),
+        ({"n_max": 2**60 + 1}, 2**60 + 1),
+        ({"columns": True}, True),
+        ({"columns": None}, None),
+    ],
+)
+def test_values_take_the_type_of_the_default(given, value):
+    [name] = given
+    [point] = grid({"mrc_ccg": given}, "iris", stop=STOP)
+    found = point.parameters[name]
+    assert found == value and type(found) is type(value)
+
+
+def test_rounds_are_whole_and_other_limits_are_floats():
+    [point] = grid("mrc_lp", "iris", stop={"rounds": "5", "gap": "1e-3", "seconds": 1})
+    assert {name: repr(v) for name, v in point.stop.items()} == {
+        "rounds": "5",
+        "gap": "0.001",
+        "seconds": "1.0",
+    }
+
+
+MISTAKES = {
+    "solver: unknown name 'mrc_cg'": {"solvers": "mrc_cg"},
+    "solvers: a name is there twice": {"solvers": ["mrc_lp", "mrc_lp"]},
+    "solvers: must be names": {"solvers": {}},
+    "solvers: must be names, or": {"solvers": 5},
+    "solvers: must be names, or 'name: parameters' lines, got None": {"solvers": None},
+    "solvers: must be names, or 'name: parameters' lines, got [{": {"solvers": [{"mrc_lp": {}}]},
+    "list: an item is empty": {"solvers": ""},
+    "solvers: a name must be text, got 3": {"solvers": {3: {}}},
+    "mrc_ccg has no 'eps'": {"solvers": {"mrc_ccg": {"eps": 1}}},
+    "its parameters must be 'name: value'": {"solvers": {"mrc_ccg": 3}},
+    "mrc_ccg: its list of parameters is empty": {"solvers": {"mrc_ccg": [], "mrc_lp": {}}},
+    "mrc_ccg: the list of eps1 is empty": {"solvers": {"mrc_ccg": {"eps1": []}}},
+    "mrc_ccg: the list of eps1 holds 0.1 twice": {"solvers": {"mrc_ccg": {"eps1": [0.1, "1e-1"]}}},
+    "mrc_ccg: eps1 must be of type float, got 'small'": {"solvers": {"mrc_ccg": {"eps1": "small"}}},
+    "mrc_ccg: eps1 must be of type float, got True": {"solvers": {"mrc_ccg": {"eps1": True}}},
+    "mrc_ccg: eps1 must be of type float, got None": {"solvers": {"mrc_ccg": {"eps1": None}}},
+    "mrc_ccg: n_max must be of type int, got 1.5": {"solvers": {"mrc_ccg": {"n_max": 1.5}}},
+    "mrc_ccg: n_max must be of type int, got inf": {
+        "solvers": {"mrc_ccg": {"n_max": float("inf")}}
+    },
+    "mrc_ccg: columns must be one value": {"solvers": {"mrc_ccg": {"columns": {"a": 1}}}},
+    "parameters: must be 'name: value'": {"parameters": 5},
+    "mrc_lp has no 'n_max'": {"parameters": {"n_max": 5}},
+    "data: must be a list": {"data": None},
+    "data: must be a list of descriptions": {"data": []},
+    "data: must be a list of descriptions, got [": {"data": ["iris", False]},
+    "list: an item is empty in 'iris,'": {"data": "iris,"},
+    "stop: must set a limit (rounds, seconds, cpu)": {"stop": {"gap": 1e-3}},
+    "stop: must set a limit": {"stop": None},
+    "stop: rounds must be of type float, got 'few'": {"stop": {"rounds": "few"}},
+    "stop: gap must be finite and not negative": {"stop": {"rounds": 1, "gap": -1}},
+    "stop: rounds must be finite": {"stop": {"rounds": float("inf")}},
+    "stop: rounds must be finite and": {"stop": {"rounds": float("nan")}},
+    "seeds: must be a number from 1": {"seeds": 0},
+    "seeds: must be a number from 1 or a list of numbers": {"seeds": []},
+    "seeds: must be a number from 1 or a list of numbers, got [-1]": {"seeds": [-1]},
+    "seeds: must be a number from 1 or a list of numbers, got True": {"seeds": True},
+    "repetitions: must be a whole number": {"repetitions": 0},
+    "repetitions: must be a whole number, at least 1, got None": {"repetitions": None},
+    "test: must be None or lie strictly between 0 and 1, got 1.0": {"test": 1.0},
+    "test: must be None or lie strictly between 0 and 1, got 20": {"test": 20},
+    "points: mrc_lp, iris, seed 0 is there twice": {"seeds": [0, 0]},
+    "points: mrc_lp, iris, seed 1 is there twice": {"data": ["iris", "iris"], "seeds": [1]},
+    "points: mrc_lp lambda0=0.01, iris, seed 0 is there twice": {
+        "solvers": {"mrc_lp": [{}, {"lambda0": 0.01}]}  # its default
+    },
+}
+
+
+@pytest.mark.parametrize("message", MISTAKES)
+def test_a_mistake_is_refused_and_named(message):
+    arguments = {"solvers": ["mrc_lp", "mrc_ccg"], "data": "iris", "stop": STOP}
+    if "points" in message:
+        arguments["solvers"] = "mrc_lp"
+    with pytest.raises(ValueError) as raised:
+        grid(**arguments | MISTAKES[message])
+    assert message in str(raised.value)
+
+
+def test_a_label_tells_points_apart_in_a_line():
+    points = grid({"mrc_ccg": {"eps1": [1e-2, 1e-3]}}, "iris", stop=STOP, seeds=2, repetitions=2)
+    labels = [point.label for point in points]
+    assert len(set(labels)) == len(points)
+    assert labels[0] == "mrc_ccg eps1=0.01, iris, seed 0"
+    assert labels[-1] == "mrc_ccg eps1=0.001, iris, seed 1, repetition 1"
+
+
+def test_repetitions_are_added_until_each_setting_has_enough_runs():
+    def counts(points):
+        runs = {}
+        for p in points:
+            runs.setdefault((p.solver, p.data), []).append((p.seed, p.repetition))
+        return runs
+
+    points = grid(["mrc_lp", "memoir_pegasos"], "iris, wine", stop=STOP, seeds=2)
+    extended = at_least(points, 5)
+    assert extended[: len(points)] == points
+    for runs in counts(extended).values():
+        assert sorted(runs) == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)]
+    enough = grid("mrc_lp", "iris", stop=STOP, seeds=6)
+    assert at_least(enough, 5) == enough
+    repeated = at_least(grid("mrc_lp", "iris", stop=STOP, repetitions=2), 5)
+    assert [p.repetition for p in repeated] == [0, 1, 2, 3, 4]
+
+
+def test_a_yaml_file_is_read_as_arguments(tmp_path):
+    path = tmp_path / "small.yaml"
+    path.write_text(
+        textwrap.dedent("""\
+            about: Which n_max is best?
+            solvers:
+              mrc_ccg:
+                n_max: [10, 20]
+                eps1: 1e-3
+              mrc_lp:
+            data: [iris, wine + 10 fourier]
+            seeds: 2
+            test: null
+            stop: {gap: 1e-4, cpu: 60}
+            """)
+    )
+    assert set(read_grid(path)) == {"solvers", "data", "seeds", "test", "stop"}
+    points = read_points(path)
+    assert len(points) == 3 * 2 * 2 and all(isinstance(point, Point) for point in points)
+    assert points[0].parameters["eps1"] == 1e-3 and points[0].stop == {"gap": 1e-4, "cpu": 60.0}
+    assert points[0].test is None
+
+
+GOOD = "solvers: mrc_lp\ndata: iris\nstop: {rounds: 1}\n"
+FILES = {
+    "not a YAML file": "solvers: [mrc_lp\n",
+    "must hold entries": "mrc_lp\n",
+    "must hold entries such as": "",
+    "unknown entries seed;": GOOD + "seed: 3\n",
+    "unknown entries 1;": GOOD + "1: 3\n",
+    "missing entries data, stop": "solvers: mrc_lp\n",
+    "'data' is there twice": GOOD + "data: wine\n",
+    "'mrc_ccg' is there twice": GOOD.replace("mrc_lp", "{mrc_ccg: {}, mrc_ccg: {}}"),
+    "unknown name 'mrc'": GOOD.replace("mrc_lp", "mrc"),
+    "not a YAML file; could not determine a constructor": GOOD + "seeds: !!python/object:a.b {}\n",
+}
+
+
+@pytest.mark.parametrize("message", FILES)
+def test_a_bad_file_is_refused_and_named(message, tmp_path):
+    path = tmp_path / "bad.yaml"
+    path.write_text(FILES[message])
+    with pytest.raises(ValueError) as raised:
+        read_points(path)
+    assert message in str(raised.value) and str(raised.value).startswith("bad.yaml: ")
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path):
+    path = tmp_path / "bad.yaml"
+    path.write_bytes(b"\xff\xfe\x00data")
+    with pytest.raises(ValueError, match=r"bad\.yaml: not a YAML file"):
+        read_points(path)

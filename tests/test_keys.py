@@ -1,0 +1,275 @@
+"""Content keys: equal where nothing differs, different where anything does that can matter."""
+
+import importlib
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from workbench import keys, sweep
+from workbench.grid import grid
+from workbench.keys import code, key, library_versions
+from workbench.panels import panel
+from workbench.registry import SOLVERS
+from workbench.sweep import point_key
+
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=5)
+    | st.sampled_from(["nan", "inf", "1", "1.0", "True", "None", ""])
+)
+plain = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner),
+    max_leaves=6,
+)
+
+
+def same(a, b):
+    """Tell whether two values are one in the sense of keys: 1 is 1.0, True is not 1."""
+    if isinstance(a, dict) and isinstance(b, dict):
+        return set(a) == set(b) and all(same(a[name], b[name]) for name in a)
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(same, a, b))
+    number = (int, float)
+    if isinstance(a, number) and isinstance(b, number):
+        return isinstance(a, bool) == isinstance(b, bool) and (a == b or (a != a and b != b))
+    return type(a) is type(b) and a == b
+
+
+@pytest.fixture(scope="module")
+def iris():
+    return panel("iris")
+
+
+@pytest.fixture(scope="module")
+def point():
+    [point] = grid("mrc_ccg", "iris", stop={"gap": 1e-3, "rounds": 50})
+    return point
+
+
+@given(st.dictionaries(st.text(min_size=1, max_size=3), plain, max_size=5), st.randoms())
+def test_the_order_of_names_does_not_count(parts, random):
+    names = list(parts)
+    random.shuffle(names)
+    assert key(parts={n: parts[n] for n in names}) == key(parts=parts)
+    assert key(**{f"x{n}": 1 for n in names}) == key(**{f"x{n}": 1 for n in parts})
+
+
+@given(plain, plain)
+def test_keys_differ_exactly_where_values_do(a, b):
+    assert (key(value=a) == key(value=b)) == same(a, b)
+
+
+@given(plain, st.text(max_size=3), st.text(max_size=3))
+def test_the_name_of_a_value_counts(value, a, b):
+    assert (key(parts={a: value}) == key(parts={b: value})) == (a == b)
+
+
+def test_one_is_one_point_zero_but_not_true():
+    assert key(n=1) == key(n=1.0) == key(n=np.int64(1)) == key(n=np.float32(1))
+    assert len({key(n=value) for value in (1, True, "1", "1.0", None, [1], 1.0000001)}) == 7
+    assert key(n=0) == key(n=-0.0) and key(n=0) != key(n=False)
+    assert key(n=float("nan")) != key(n="nan") and key(n=float("inf")) != key(n="inf")
+    assert key(n=2**60) != key(n=2**60 + 1)
+    assert key(n=(1, 2)) == key(n=[1, 2])
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    st.lists(st.sampled_from([1e-1, 1e-2, 1e-3, 1e-4]), min_size=1, unique=True),
+    st.lists(st.sampled_from([10, 20, 40]), min_size=1, unique=True),
+    st.permutations(["iris", "wine"]),
+    st.permutations([0, 1, 2]),
+    st.randoms(),
+)
+def test_the_order_of_a_grid_does_not_count(eps, n_max, data, seeds, random):
+    stop = {"rounds": 5, "gap": 1e-3}
+    problems = {(name, seed): panel(name, seed) for name in data for seed in seeds}
+
+    def keys_of(points):
+        problem = lambda p: problems[p.data, p.seed]  # noqa: E731
+        return sorted(point_key(p, problem(p), False) for p in points)
+
+    axes = {"eps1": eps, "n_max": n_max}
+    expected = keys_of(grid({"mrc_ccg": axes, "mrc_lp": {}}, data, stop=stop, seeds=seeds))
+    assert len(set(expected)) == len(expected)
+    shuffled = [(name, random.sample(values, len(values))) for name, values in axes.items()]
+    random.shuffle(shuffled)
+    again = grid(
+        {"mrc_lp": {}, "mrc_ccg": dict(shuffled)},
+        sorted(data),
+        stop=dict(reversed(stop.items())),
+        seeds=sorted(seeds),
+    )
+    assert keys_of(again) == expected
+
+
+CHANGES = {
+    "solver": {"solver": "mrc_splitting"},
+    "stop": {"stop": {"gap": 1.0000001e-3, "rounds": 50}},
+    "tolerance": {"stop": {"gap": 1e-4, "rounds": 50}},
+    "limit": {"stop": {"gap": 1e-3, "rounds": 51}},
+    "another rule": {"stop": {"gap": 1e-3, "rounds": 50, "cpu": 10}},
+    "repetition": {"repetition": 1},
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_whatever_changes_a_run_changes_its_key(change, point, iris):
+    changed = point_key(replace(point, **CHANGES[change]), iris, False)
+    assert changed != point_key(point, iris, False)
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_every_parameter_of_every_solver_is_in_the_key(name, iris):
+    [point] = grid(name, "iris", stop={"rounds": 1})
+    seen = {point_key(point, iris, False)}
+    for parameter, value in point.parameters.items():
+        other = 7 if value in (None, np.inf) else not value if value is True else value + 1
+        parameters = {**point.parameters, parameter: other}
+        seen.add(point_key(replace(point, parameters=parameters), iris, False))
+    assert len(seen) == 1 + len(point.parameters)
+
+
+def test_labels_do_not_count(point, iris):
+    same = replace(point, data="lost or iris", varied=("eps1",))
+    assert point_key(same, iris, False) == point_key(point, iris, False)
+
+
+def test_any_value_of_the_data_counts(point, iris):
+    expected = point_key(point, iris, False)
+    for name in ("X", "X_test", "y", "y_test"):
+        array = getattr(iris, name).copy()
+        array.flat[0] = (
+            1 - array.flat[0] if array.dtype.kind == "i" else np.nextafter(array.flat[0], 9)
+        )
+        changed = replace(iris, **{name: array})
+        assert point_key(point, changed, False) != expected, name
+    assert point_key(point, replace(iris, X=iris.X.astype(np.float32)), False) != expected
+
+
+def test_timed_runs_are_apart_and_each_is_a_measurement(point, iris):
+    untimed, timed = (point_key(point, iris, timed) for timed in (False, True))
+    assert untimed != timed
+    # A seed that changes neither data nor parameters changes no result, but it is a run.
+    other = replace(point, seed=1)
+    assert point_key(other, iris, False) == untimed
+    assert point_key(other, iris, True) != timed
+
+
+@pytest.mark.parametrize(
+    "library", ["python", "numpy", "scipy", "numba", "highspy", "scikit-learn"]
+)
+def test_every_library_version_counts(library, point, iris, monkeypatch):
+    before = point_key(point, iris, False)
+    versions = library_versions() | {library: "0.0.1"}
+    monkeypatch.setattr(sweep, "library_versions", lambda: versions)
+    assert point_key(point, iris, False) != before
+
+
+def test_the_commit_and_our_own_version_do_not_count_but_the_code_does():
+    assert not {"commit", "workbench"} & set(library_versions())
+
+
+SOLVER = '''\
+"""A solver."""
+from {package} import helper
+from .deeper.constants import STEP
+
+def steps(problem, *, eps=1.0):
+    return helper.half(eps) * STEP
+'''
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """Return a function that rewrites a file of a small package and hashes its solver's code."""
+    name = "solvers_of_a_test"
+    files = {
+        "__init__.py": "",
+        "solver.py": SOLVER.format(package=name),
+        "helper.py": "from workbench import measures\n\ndef half(x):\n    return x / 2\n",
+        "deeper/__init__.py": "",
+        "deeper/constants.py": "import numpy\nSTEP = 1.0\n",
+        "stranger.py": "A = 1\n",
+    }
+    (tmp_path / name / "deeper").mkdir(parents=True)
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.invalidate_caches()
+
+    def rewrite(file=None, old="", new=""):
+        if file:
+            assert old in files[file]
+            files[file] = files[file].replace(old, new)
+        for path, text in files.items():
+            (tmp_path / name / path).write_text(text)
+        code.cache_clear()
+        return code(f"{name}.solver")
+
+    yield rewrite
+    code.cache_clear()
+    assert name not in sys.modules, "hashing code must not run it"
+
+
+def test_comments_and_layout_of_source_do_not_count(package):
+    before = package()
+    assert package("solver.py", "eps=1.0", "\n    eps = 1.0,  # the first step\n") == before
+    assert package("helper.py", "return x / 2", "# halved\n\n    return (x / 2)") == before
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [
+        ("solver.py", "eps=1.0", "eps=2.0"),
+        ("helper.py", "x / 2", "x / 3"),
+        ("deeper/constants.py", "1.0", "1.5"),
+    ],
+)
+def test_the_code_of_a_solver_and_of_all_that_it_imports_counts(package, file, old, new):
+    before = package()
+    assert package(file, old, new) != before
+    assert package(file, new, old) == before
+
+
+def test_code_that_a_solver_does_not_import_does_not_count(package):
+    before = package()
+    assert package("stranger.py", "A = 1", "A = 2") == before
+
+
+def test_imports_of_this_package_are_followed_from_elsewhere(package, monkeypatch):
+    package()
+    read = []
+    source = keys._source
+    monkeypatch.setattr(keys, "_source", lambda module: read.append(module) or source(module))
+    package()
+    assert "workbench.measures" in read and "workbench.problem" in read
+    assert "numpy" not in read
+
+
+def test_a_solver_s_code_is_its_own_and_not_all_solvers(monkeypatch):
+    read = []
+    source = keys._source
+    monkeypatch.setattr(keys, "_source", lambda module: read.append(module) or source(module))
+    code.cache_clear()
+    code("workbench.mrc.ccg", *sweep.SPINE)
+    assert {"workbench.mrc.ccg", "workbench.mrc.risk", "workbench.stream"} <= set(read)
+    assert not {"workbench.registry", "workbench.mrc.pdhg", "workbench.run"} & set(read)
+
+
+def test_code_is_read_again_when_the_next_sweep_is_planned(package, monkeypatch):
+    before = package()
+    module = "solvers_of_a_test.solver"
+    spec = importlib.util.find_spec("solvers_of_a_test")
+    path = spec.submodule_search_locations[0] + "/helper.py"
+    with open(path, "a") as helper:
+        helper.write("\nB = 2\n")
+    assert code(module) == before  # as the modules of this process themselves
+    sweep._planned([], False)
+    assert code(module) != before

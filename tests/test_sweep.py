@@ -1,0 +1,538 @@
+"""Sweeps of real points: killed, interrupted, spread, limited, timed, and always the same rows."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pandas as pd
+import psutil
+import pytest
+import yaml
+
+from workbench import engine, worker
+from workbench import sweep as room
+from workbench.cli import main
+from workbench.grid import grid
+from workbench.panels import panel
+from workbench.run import run
+from workbench.sweep import Run, Sweep, runs_folder, summary, sweep
+from workbench.trace import read_trace
+from workbench.worker import Limits
+
+TIMES = ["seconds", "cpu"]
+GRID = {
+    "solvers": {
+        "mrc_subgradient": {"lambda0": [0.01, 0.02, 0.04, 0.08, 0.16]},
+        "mrc_ccg": {"eps1": [1e-1, 1e-2, 1e-3], "n_max": [20, 100]},
+        "mrc_pdhg": {"lambda0": [0.01, 0.02, 0.04, 0.08, 0.16, 0.32]},
+        "mrc_interior_point": {"lambda0": [0.01, 0.02, 0.04, 0.08]},
+    },
+    "data": ["iris", "wine"],
+    "seeds": 5,
+    "stop": {"gap": 1e-4, "rounds": 12},
+}
+SMALL = {"solvers": ["mrc_ccg", "mrc_subgradient"], "data": "iris", "stop": {"rounds": 3}}
+
+
+def quiet(line):
+    """Say nothing."""
+
+
+def without_times(frame):
+    return frame.drop(columns=TIMES)
+
+
+def rows_of(trace):
+    """Return what a trace holds apart from times."""
+    kept = ("solver", "parameters", "rules", "problem", "key", "data", "seed", "repetition", "stop")
+    rows = [{k: v for k, v in row.items() if k not in TIMES} for row in trace.rows]
+    return [{name: trace.header[name] for name in kept}, *rows]
+
+
+def finished(folder):
+    """Return the finished points of a folder of runs, by file, with their dates."""
+    return {path: path.stat().st_mtime_ns for path in Path(folder, "points").glob("*/*.jsonl")}
+
+
+def command(folder, entries, *options, name="grid"):
+    """Start the command line on a grid, as a session of its own."""
+    path = Path(folder, f"{name}.yaml")
+    path.write_text(yaml.safe_dump(entries))
+    return subprocess.Popen(
+        [sys.executable, "-m", "workbench.cli", "sweep", path, *options],
+        env=os.environ | {"WORKBENCH_RUNS": str(folder)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def wait_for(there, process=None, seconds=60):
+    """Wait until something is there, while a process lives."""
+    end = time.monotonic() + seconds
+    while not (found := there()):
+        assert time.monotonic() < end and (process is None or process.poll() is None)
+        time.sleep(0.005)
+    return found
+
+
+def alive(pids):
+    found = []
+    for pid in pids:
+        try:
+            if psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+                found.append(pid)
+        except psutil.NoSuchProcess:
+            pass
+    return found
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """Keep the runs of the command line, called in this process, in a folder of the test's own."""
+    monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "runs"))
+
+    def write(entries, name="grid.yaml"):
+        text = entries if isinstance(entries, str) else yaml.safe_dump(entries)
+        (tmp_path / name).write_text(text)
+        return str(tmp_path / name)
+
+    return write
+
+
+@pytest.fixture
+def no_workers(monkeypatch):
+    """Let the engine run its tasks in this process, where workers would take seconds to start."""
+    monkeypatch.setattr(worker, "_one_thread", lambda: None)
+    inline = lambda run, tasks, jobs, mark: (run(task) for task in tasks.values())  # noqa: E731
+    monkeypatch.setattr(engine, "_in_processes", inline)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """Return a sweep of a few hundred points that nothing disturbed."""
+    return sweep(grid(**GRID), jobs=2, folder=tmp_path_factory.mktemp("whole"), say=quiet)
+
+
+@pytest.mark.slow
+def test_a_sweep_killed_three_times_equals_the_undisturbed_one(whole, tmp_path):
+    assert len(whole.runs) >= 200 and not whole.failures
+    before = {}
+    for enough in (40, 90, 140):
+        process = command(tmp_path, GRID, "-j", "2")
+        wait_for(lambda n=enough: len(finished(tmp_path)) > n, process)
+        family = [child.pid for child in psutil.Process(process.pid).children(recursive=True)]
+        process.kill()
+        process.communicate()
+        assert len(family) >= 2
+        wait_for(lambda pids=family: not alive(pids), seconds=15)
+        after = finished(tmp_path)
+        assert before.items() <= after.items() and len(after) < len(whole.runs)
+        for path in after:
+            assert read_trace(path).stopped_by
+        before = after
+    said = []
+    resumed = sweep(grid(**GRID), jobs=2, folder=tmp_path / "points", say=said.append)
+    assert said[0] == f"{len(whole.runs)} points, {len(before)} done before, " + (
+        f"{len(whole.runs) - len(before)} to run"
+    )
+    after = finished(tmp_path)
+    assert before.items() <= after.items() and len(after) == len(whole.runs)
+    pd.testing.assert_frame_equal(without_times(resumed.frame()), without_times(whole.frame()))
+    for ours, theirs in zip(resumed.traces(), whole.traces(), strict=True):
+        assert rows_of(ours) == rows_of(theirs)
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_with_130_keeps_what_is_done_and_leaves_no_worker(tmp_path, no_workers):
+    entries = GRID | {"stop": {"rounds": 60}}
+    process = command(tmp_path, entries, "-j", "2")
+    wait_for(lambda: len(finished(tmp_path)) > 3, process)
+    family = [child.pid for child in psutil.Process(process.pid).children(recursive=True)]
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert err == "workbench: interrupted\n"
+    kept = re.search(r"interrupted: (\d+) of (\d+) points .* kept; the same again goes on", out)
+    wait_for(lambda: not alive(family), seconds=2)
+    before = finished(tmp_path)
+    assert 0 < int(kept[1]) <= len(before) < int(kept[2])
+    few = grid(**entries)[:8]
+    again = sweep(few, folder=tmp_path / "points", say=quiet)
+    assert set(again.frame()["status"]) == {"done"}
+    assert before.items() <= finished(tmp_path).items()
+    assert list(tmp_path.glob("points/*.begun")) == list(tmp_path.glob("points/**/*.part")) == []
+
+
+@pytest.mark.slow
+def test_two_sweeps_of_the_same_points_at_once_both_end_well(tmp_path):
+    process = command(tmp_path, SMALL | {"seeds": 30})
+    points = grid(**SMALL | {"seeds": 30})
+    wait_for(lambda: len(finished(tmp_path)) > 2, process)
+    done = sweep(points, jobs=2, folder=tmp_path / "points", say=quiet)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 0 and err == "", err
+    frame = done.frame()
+    assert set(frame["status"]) == {"done"} and len(finished(tmp_path)) == 60
+    theirs = pd.read_csv(tmp_path / "sweeps" / "grid.csv")
+    assert list(theirs["key"]) == list(frame["key"]) and list(theirs["gap"]) == list(frame["gap"])
+    assert list(tmp_path.glob("points/*.*")) == []
+
+
+def test_a_trace_says_what_point_it_is_and_its_last_row_is_judged(tmp_path):
+    [point] = grid("mrc_ccg", "iris", stop={"gap": 1e-3, "rounds": 50}, seeds=[3])
+    done = sweep([point], folder=tmp_path, say=quiet)
+    [trace] = done.traces()
+    problem = panel("iris", 3)
+    expected, _ = run("mrc_ccg", problem, parameters=point.parameters)
+    assert trace.header["key"] == done.runs[0].key == done.runs[0].path(tmp_path).stem
+    assert trace.header["problem"]["checksum"] == problem.checksum
+    assert trace.header["rules"] == ["gap <= 0.001", "50 rounds"]
+    assert trace.header["seed"] == 3 and trace.header["timed"] is False
+    assert trace.header["stop"] == {"gap": 1e-3, "rounds": 50}
+    assert set(trace.header["threads"].values()) == {1}
+    assert {"train_error", "test_error", "stopped_by"} <= set(trace.last)
+    assert [row["lower"] for row in trace.rows] == [
+        row["lower"] for row in expected.rows[: len(trace.rows)]
+    ]
+
+
+def test_sweeps_that_share_points_share_files(tmp_path, no_workers):
+    said = []
+    for eps in ([1e-2, 1e-3], [1e-3, 1e-4], [1e-4, 1e-2]):
+        points = grid({"mrc_ccg": {"eps1": eps}}, "iris", stop={"rounds": 9}, seeds=2)
+        sweep(points, folder=tmp_path, say=said.append)
+    starts = [line for line in said if line.startswith("4 points")]
+    assert starts == [
+        "4 points, 4 to run",
+        "4 points, 2 done before, 2 to run",
+        "4 points, 4 done before, 0 to run",
+    ]
+    assert len(list(tmp_path.glob("*/*.jsonl"))) == 6
+
+
+def test_equal_data_under_two_names_are_run_once(tmp_path, no_workers):
+    points = grid("mrc_lp", ["iris", "missing.csv or iris"], stop={"rounds": 1})
+    done = sweep(points, folder=tmp_path, say=quiet)
+    assert len(done.frame()) == 2 and len(list(tmp_path.glob("*/*.jsonl"))) == 1
+
+
+def test_a_failure_is_a_row_with_its_reason_is_not_kept_and_is_tried_again(tmp_path, no_workers):
+    solvers = {"mrc_ccg": {"eps1": [-1.0, 1e-2]}, "mrc_lp_compact": {}}
+    points = [
+        *grid(solvers, "iris", stop={"rounds": 2}),
+        *grid("mrc_lp", "synthetic 4000x50x20", stop={"rounds": 1}),
+    ]
+    said = []
+    done = sweep(points, folder=tmp_path, say=said.append)
+    frame = done.frame()
+    assert list(frame["status"]) == ["failed", "done", "done", "failed"]
+    assert frame["reason"][0].startswith("ValueError: eps1: must be at least 0")
+    assert frame["reason"][3].startswith("ValueError: problem: too large for mrc_lp,")
+    assert len(done.traces()) == 2 and len(list(tmp_path.glob("*/*.jsonl"))) == 2
+    assert any("FAILED, ValueError: eps1" in line for line in said)
+    table = summary(done)
+    assert list(table["failed"]) == [1, 0, 0, 1] and list(table["runs"]) == [1] * 4
+
+    sweep(points, folder=tmp_path, say=said.append)
+    assert "4 points, 2 done before, 2 to run" in said
+
+
+def test_a_tighter_tolerance_does_not_reuse_a_looser_trace(tmp_path, no_workers):
+    gaps = []
+    for gap in (1e-1, 1e-3, 1.0000001e-3):
+        points = grid("mrc_interior_point", "wine", stop={"gap": gap, "rounds": 200})
+        done = sweep(points, folder=tmp_path, say=quiet)
+        gaps.append(done.frame()["gap"][0])
+    assert gaps[0] > 1e-3 >= gaps[1]
+    assert len(list(tmp_path.glob("*/*.jsonl"))) == 3
+
+
+@pytest.mark.slow
+def test_a_point_that_takes_too_long_is_stopped_after_a_round(tmp_path):
+    points = [
+        *grid("mrc_subgradient", "wine", stop={"seconds": 600}),
+        *grid("mrc_subgradient", "wine", stop={"rounds": 2}),
+    ]
+    done = sweep(points, folder=tmp_path, seconds=1.5, say=quiet)
+    assert done.failures == {done.runs[0].key: "took more than 1.5 s"}
+    assert list(done.frame()["status"]) == ["failed", "done"]
+
+
+def test_a_worker_with_other_code_or_data_refuses(tmp_path, monkeypatch):
+    [point] = grid("mrc_lp", "iris", stop={"rounds": 1})
+    with pytest.raises(ValueError, match="have changed since the sweep was planned"):
+        Run(point, "0" * 24, False).run(tmp_path, Limits())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_point_whose_run_was_interrupted_is_not_kept(tmp_path, monkeypatch):
+    def interrupted(*args, **options):
+        trace, state = run(*args, **options)
+        trace.last["stopped_by"] = "interrupted"
+        return trace, state
+
+    [task] = room._planned(grid("mrc_lp", "iris", stop={"rounds": 1}), False)
+    monkeypatch.setattr(room, "run", interrupted)
+    with pytest.raises(InterruptedError):
+        task.run(tmp_path, Limits())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_frames_and_traces_choose_by_attribute_and_parameter(whole):
+    frame = whole.frame()
+    assert len(frame) == len(whole.runs) and frame["key"].is_unique
+    assert {"n", "d", "k", "checksum", "stopped_by", "gap", "test_error"} <= set(frame)
+    assert not frame["timed"].any() and (frame["status"] == "done").all()
+    assert len(whole.traces(solver="mrc_ccg")) == (frame["solver"] == "mrc_ccg").sum() == 60
+    chosen = whole.traces(solver="mrc_ccg", data="wine", eps1=1e-2, n_max=20)
+    assert [trace.header["seed"] for trace in chosen] == [0, 1, 2, 3, 4]
+    assert {t.header["solver"] for t in whole.traces(n_max=20)} == {"mrc_ccg"}
+    assert whole.traces(eps1=17.0) == [] and len(whole.traces(seed=2)) == len(frame) / 5
+    for mistake in ({"eps": 1}, {"eps1": 1e-2, "eps": 1}):
+        with pytest.raises(ValueError, match="traces: no point has eps"):
+            whole.traces(**mistake)
+
+
+def test_a_summary_has_medians_and_says_that_it_is_not_timed(whole):
+    table = summary(whole)
+    assert "cpu (s, not timed)" in table and "cpu (s)" not in table
+    assert len(table) == (5 + 6 + 6 + 4) * 2 and set(table["runs"]) == {5}
+    frame = whole.frame()
+    chosen = frame[(frame["solver"] == "mrc_pdhg") & (frame["lambda0"] == 0.02)]
+    chosen = chosen[chosen["data"] == "wine"]
+    [row] = table[
+        (table["solver"] == "mrc_pdhg") & (table["lambda0"] == 0.02) & (table["data"] == "wine")
+    ].to_dict("records")
+    assert row["cpu (s, not timed)"] == chosen["cpu"].median()
+    assert row["gap"] == chosen["gap"].median() and row["failed"] == 0
+
+
+def test_a_damaged_file_is_named(tmp_path, no_workers):
+    done = sweep(grid("mrc_lp", "iris", stop={"rounds": 1}), folder=tmp_path, say=quiet)
+    path = done.runs[0].path(tmp_path)
+    path.write_text("")
+    with pytest.raises(ValueError, match=f"{path} is damaged; delete it"):
+        done.frame()
+
+
+def test_timing_runs_each_setting_five_times_and_says_so(tmp_path, monkeypatch, no_workers):
+    monkeypatch.setattr(room, "busy_cores", lambda: 1.4)
+    points = grid("mrc_ccg", "iris", stop={"rounds": 3}, seeds=2)
+    said = []
+    timed = sweep(points, timing=True, jobs=2, folder=tmp_path, say=said.append)
+    assert said[0] == "warning: other work keeps 1.4 cores busy, the times will not be clean"
+    assert len(timed.runs) == 5 and len({task.key for task in timed.runs}) == 5
+    assert all(trace.header["timed"] for trace in timed.traces())
+    assert "cpu (s)" in summary(timed) and summary(timed)["runs"][0] == 5
+    untimed = sweep(points, folder=tmp_path, say=said.append)
+    assert "2 points, 2 to run" in said and "cpu (s, not timed)" in summary(untimed)
+    assert not {task.key for task in timed.runs} & {task.key for task in untimed.runs}
+    both = Sweep(timed.runs + untimed.runs, tmp_path, {})
+    assert "cpu (s, not timed)" in summary(both)
+
+    # Seeds that change nothing are five measurements all the same.
+    monkeypatch.setattr(room, "busy_cores", lambda: 0.0)
+    [point] = grid("mrc_lp", "iris", stop={"rounds": 1}, seeds=[0])
+    tasks = room._planned(room.at_least([point], 5), True)
+    assert len({task.key for task in tasks}) == 5
+
+    monkeypatch.setenv("WORKBENCH_JOBS", "2")  # beside other notebooks nothing is timed
+    beside = sweep(points, timing=True, folder=tmp_path, say=said.append)
+    assert said[-1] == "2 points, 2 done before, 0 to run" and not beside.runs[0].timed
+
+
+MISTAKES = {
+    "grid.yaml: not a YAML file": "solvers: [",
+    "grid.yaml: unknown entries seed": SMALL | {"seed": 1},
+    "grid.yaml: missing entries data, stop": {"solvers": "mrc_lp"},
+    "grid.yaml: solver: unknown name 'mrc'": SMALL | {"solvers": "mrc"},
+    "grid.yaml: parameters: mrc_ccg has no 'eps'": SMALL | {"solvers": {"mrc_ccg": {"eps": 1}}},
+    "mrc_ccg: eps1 must be of type float": SMALL | {"solvers": {"mrc_ccg": {"eps1": "a"}}},
+    "mrc_ccg: the list of eps1 is empty": SMALL | {"solvers": {"mrc_ccg": {"eps1": []}}},
+    "data: must be a list of descriptions": SMALL | {"data": []},
+    "points: mrc_ccg, iris, seed 1 is there twice": SMALL | {"seeds": [1, 1]},
+    "stop: must set a limit": SMALL | {"stop": {"gap": 1e-3}},
+    "data 'irises': ": SMALL | {"data": "irises"},
+    "data 'no/such/rows.csv': ": SMALL | {"data": "no/such/rows.csv"},
+    "data 'iris + many fourier': data: ": SMALL | {"data": "iris + many fourier"},
+}
+
+
+@pytest.mark.parametrize("message", MISTAKES)
+def test_a_bad_sweep_file_is_one_line_and_exit_code_2(message, here, tmp_path, capsys):
+    assert main(["sweep", here(MISTAKES[message])]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1 and err.startswith("workbench: ")
+    assert message in err
+    assert finished(tmp_path / "runs") == {}
+
+
+OPTIONS = {
+    "no.yaml": "No such file or directory",
+    "grid.txt": "a .yaml or an .ipynb file is accepted",
+    "grid.yaml -p eps1=1": "-p: is for notebooks",
+    "grid.yaml -j 0": "jobs: must be at least 1",
+    "grid.yaml --seconds 0": "seconds: must be positive",
+    "grid.yaml --memory -1": "memory: must be positive",
+    "grid.yaml --timing -j 2": "--timing: runs one job",
+    "grid.yaml --timing --cluster tcp://127.0.0.1:1": "timing: is for one pinned process here",
+    "grid.yaml --cluster tcp://127.0.0.1:1": "cluster: no scheduler answers at 'tcp://127.0.0.1:1'",
+    "grid.yaml --cluster nonsense": "cluster: no scheduler answers at 'nonsense': missing port",
+}
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_a_wrong_option_is_one_line_and_exit_code_2(options, here, tmp_path, capsys):
+    if "cluster: " in OPTIONS[options]:
+        pytest.importorskip("distributed", reason="needs the extra `cluster`")
+    here(SMALL)
+    name, *rest = options.split()
+    assert main(["sweep", str(tmp_path / name), *rest]) == 2
+    _, err = capsys.readouterr()
+    assert err.count("\n") == 1 and OPTIONS[options] in err
+    assert finished(tmp_path / "runs") == {}
+
+
+def test_the_command_prints_a_summary_and_writes_every_point(here, tmp_path, capsys):
+    assert main(["sweep", here(SMALL), "-j", "2"]) == 0
+    out = capsys.readouterr().out
+    assert "2 points, 2 to run" in out and "cpu (s, not timed)" in out
+    table = pd.read_csv(tmp_path / "runs" / "sweeps" / "grid.csv")
+    assert list(table["solver"]) == ["mrc_ccg", "mrc_subgradient"]
+    assert runs_folder() == tmp_path / "runs"
+
+
+def test_a_sweep_in_which_every_point_fails_says_so(here, tmp_path, capsys, no_workers):
+    assert main(["sweep", here(SMALL | {"solvers": {"mrc_ccg": {"eps1": -1}}})]) == 1
+    out, err = capsys.readouterr()
+    assert err == "workbench: 1 points failed; they are tried again next time\n"
+    assert "eps1: must be at least 0" in out
+    assert pd.read_csv(tmp_path / "runs" / "sweeps" / "grid.csv")["status"][0] == "failed"
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(here, tmp_path, capsys):
+    (tmp_path / "runs").write_text("in the way")
+    assert main(["sweep", here(SMALL)]) == 2
+    _, err = capsys.readouterr()
+    assert err.count("\n") == 1 and "runs" in err
+    assert (tmp_path / "runs").read_text() == "in the way"
+
+
+def test_a_file_in_the_way_stops_the_sweep_and_keeps_the_rest(here, tmp_path, capsys, no_workers):
+    path = here(SMALL | {"seeds": 3})
+    tasks = room._planned(grid(**SMALL | {"seeds": 3}), False)
+    folder = tmp_path / "runs" / "points"
+    folder.mkdir(parents=True)
+    blocked = tasks[-1].path(folder).parent
+    blocked.write_text("in the way")
+    assert main(["sweep", path]) == 2
+    _, err = capsys.readouterr()
+    assert err.count("\n") == 1 and re.search(r"\d of 6 points have ended and are kept", err)
+    expected = sum(task.path(folder).parent != blocked for task in tasks)
+    assert 0 < len(finished(tmp_path / "runs")) <= expected
+    blocked.unlink()
+    assert main(["sweep", path]) == 0 and len(finished(tmp_path / "runs")) == 6
+    assert list(folder.glob("*.*")) == []
+
+
+@pytest.mark.skipif(not psutil.LINUX, reason="mounts a small disk")
+def test_a_full_disk_is_one_line_and_finished_points_stay_readable(
+    here, tmp_path, capsys, no_workers
+):
+    disk = tmp_path / "runs"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=96k", "tmpfs", disk]
+    done = subprocess.run(mount, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"cannot mount a small disk: {done.stderr.strip()}")
+    try:
+        assert main(["sweep", here(SMALL | {"seeds": 40}), "-j", "2"]) == 2
+        _, err = capsys.readouterr()
+        assert err.count("\n") == 1 and "No space left on device" in err
+        assert re.search(r"\d+ of 80 points have ended and are kept", err)
+        kept = finished(disk)
+        assert len(kept) > 5 and all(read_trace(path).stopped_by for path in kept)
+        assert list(disk.glob("**/*.part")) == []
+        subprocess.run(["mount", "-o", "remount,size=8m", disk], check=True)
+        assert main(["sweep", here(SMALL | {"seeds": 40}), "-j", "2"]) == 0
+        assert kept.items() <= finished(disk).items() and len(finished(disk)) == 80
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
+@pytest.fixture(scope="module")
+def scheduler(tmp_path_factory):
+    """Start a Dask scheduler on a free port; return its address and a starter of workers."""
+    pytest.importorskip("distributed", reason="needs the extra `cluster`")
+    folder = tmp_path_factory.mktemp("dask")
+    contact, processes = folder / "scheduler.json", []
+
+    def start(role, *options):
+        module = f"distributed.cli.dask_{role}"
+        options = ["--scheduler-file", contact, "--no-dashboard", *options]
+        with open(folder / f"{role}.log", "a") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", module, *options], stdout=log, stderr=log, cwd=folder
+            )
+        processes.append(process)
+        return process
+
+    start("scheduler", "--host", "127.0.0.1", "--port", "0")
+    workers = lambda *options: start("worker", "--local-directory", folder, *options)  # noqa: E731
+    wait_for(lambda: contact.exists() and contact.stat().st_size, processes[0])
+    yield json.loads(contact.read_text())["address"], workers
+    for process in processes:
+        if process.poll() is None:
+            family = psutil.Process(process.pid).children(recursive=True)
+            process.kill()  # the nanny first, or it starts its worker again
+            for child in family:
+                child.kill()
+            process.wait()
+
+
+@pytest.mark.slow
+def test_a_dask_cluster_gives_the_same_rows_also_when_a_worker_dies(whole, scheduler, tmp_path):
+    from distributed import Client
+
+    address, start = scheduler
+    points = grid(**GRID)[::2]
+    with pytest.raises(ValueError, match=r"the scheduler at .* has no workers"):
+        sweep(points, cluster=address, folder=tmp_path, say=quiet)
+    for _ in range(2):
+        start("--nthreads", "1", "--host", "127.0.0.1")
+    killed, said = [], []
+    with Client(address, set_as_default=False) as client:
+        client.wait_for_workers(2, timeout=60)
+
+        def kill():
+            wait_for(lambda: len(list(tmp_path.glob("*/*.jsonl"))) > 20)
+            pid = next(iter(pids.values()))
+            os.kill(pid, signal.SIGKILL)
+            killed.append(pid)
+
+        pids = client.run(os.getpid)
+        thread = threading.Thread(target=kill)
+        thread.start()
+        done = sweep(points, cluster=address, folder=tmp_path, say=said.append)
+        thread.join()
+        assert killed and done.failures == {}
+        assert said[-1].startswith(f"[{len(points)}/{len(points)}]")
+        expected = whole.frame().set_index("key").loc[[task.key for task in done.runs]]
+        pd.testing.assert_frame_equal(
+            without_times(done.frame()).set_index("key"), without_times(expected), check_like=True
+        )
+        client.wait_for_workers(2, timeout=60)
+        process = start("--nthreads", "2", "--host", "127.0.0.1", "--no-nanny")
+        client.wait_for_workers(3, timeout=60)
+        with pytest.raises(ValueError, match="start its workers with one thread each"):
+            sweep(grid(**SMALL), cluster=address, folder=tmp_path, say=quiet)
+        process.kill()
+        process.wait()

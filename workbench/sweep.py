@@ -1,0 +1,290 @@
+"""Sweeps: every point of a grid as one trace in a file named by its content, and never run twice.
+
+>>> points = grid({"mrc_ccg": {"n_max": [100, 400]}}, "wine", stop={"cpu": 60})  # doctest: +SKIP
+>>> sweep(points, jobs=2).frame()                                                # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from threadpoolctl import threadpool_limits
+
+from workbench.engine import Say, busy_cores, execute
+from workbench.grid import Point, at_least
+from workbench.keys import code, key, library_versions
+from workbench.measures import errors
+from workbench.notebooks import CHECKOUT
+from workbench.panels import panel
+from workbench.problem import Problem
+from workbench.registry import SOLVERS
+from workbench.run import run
+from workbench.stream import Row, geometric, stopping
+from workbench.trace import Trace, decode, read_trace, write_trace
+from workbench.worker import Limits
+
+TIMED_RUNS = 5
+SPINE = ("workbench.stream", "workbench.measures")  # what else a trace's numbers come from
+
+_warm: set[tuple[str, str]] = set()
+
+
+@dataclass(frozen=True)
+class Run:
+    """A point with its key: the task that the engine runs."""
+
+    point: Point
+    key: str
+    timed: bool
+
+    @property
+    def label(self) -> str:
+        return self.point.label
+
+    def path(self, folder: Path) -> Path:
+        return folder / self.key[:2] / f"{self.key}.jsonl"
+
+    def run(self, folder: Path, limits: Limits) -> str:
+        """Solve, judge at geometric rounds and at the end, and write the trace."""
+        point = self.point
+        problem = _problem(point.data, point.seed, point.test)
+        if point_key(point, problem, self.timed) != self.key:
+            raise ValueError(
+                "data, code or versions have changed since the sweep was planned, or are other "
+                "ones on this worker"
+            )
+
+        def in_time(row: Row) -> None:
+            if limits.seconds and row["seconds"] > limits.seconds:
+                raise TimeoutError(f"took more than {limits.seconds:g} s")
+
+        judge, kind = errors(problem), (point.solver, point.data)
+        trace, state = run(
+            point.solver,
+            problem,
+            *stopping(point.stop),
+            in_time,
+            parameters=point.parameters,
+            measure=judge,
+            when=geometric(),
+            warm_up=self.timed or kind not in _warm,
+        )
+        _warm.add(kind)
+        if trace.stopped_by == "interrupted":
+            raise InterruptedError("its worker was interrupted")
+        trace.last.update(judge(state))
+        trace.header["rules"].pop()  # the limit of this call is no rule of the point
+        trace.header |= {
+            "key": self.key,
+            "data": point.data,
+            "seed": point.seed,
+            "test": point.test,
+            "repetition": point.repetition,
+            "stop": dict(point.stop),
+            "timed": self.timed,
+        }
+        _keep(trace, self.path(folder))
+        return _in_words(trace)
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What a sweep has: its runs, the traces in their folder, the failures by key."""
+
+    runs: tuple[Run, ...]
+    folder: Path
+    failures: dict[str, str]
+
+    def traces(self, **where: Any) -> list[Trace]:
+        """Return the traces of the points whose attributes or parameters have these values.
+
+        A run that failed, or that a solver's own limit ended before its first round, has none.
+        """
+        found = []
+        for task in self._chosen(where):
+            trace = read_trace(task.path(self.folder))
+            if trace.last["round"] > 0:
+                found.append(trace)
+        return found
+
+    def frame(self) -> pd.DataFrame:
+        """Return a row for each point: what it is, how it ended, its last row.
+
+        ``status`` is done or failed, with the ``reason``; ``timed`` tells whether its seconds were
+        measured in timing mode.
+        """
+        rows = []
+        for task in self.runs:
+            point = task.point
+            row = {"solver": point.solver, "data": point.data, "seed": point.seed}
+            row |= {"repetition": point.repetition}
+            row |= {name: point.parameters[name] for name in point.varied}
+            if task.key in self.failures:
+                row |= {"status": "failed", "reason": self.failures[task.key]}
+            else:
+                header, last = _ends(task.path(self.folder))
+                size = {name: header["problem"][name] for name in ("n", "d", "k", "checksum")}
+                row |= {"status": "done", "reason": "", **size, **last}
+            rows.append(row | {"timed": task.timed, "key": task.key})
+        return pd.DataFrame(rows)
+
+    def _chosen(self, where: dict[str, Any]) -> Iterator[Run]:
+        known = [{**task.point.parameters, **vars(task.point)} for task in self.runs]
+        if unknown := set(where).difference(*known):
+            raise ValueError(f"traces: no point has {', '.join(sorted(unknown))}")
+        for task, values in zip(self.runs, known):
+            chosen = all(name in values and values[name] == v for name, v in where.items())
+            if chosen and task.key not in self.failures:
+                yield task
+
+
+def sweep(
+    points: Sequence[Point],
+    *,
+    jobs: int = 1,
+    timing: bool = False,
+    cluster: str | None = None,
+    seconds: float | None = None,
+    memory: float | None = None,
+    folder: str | os.PathLike | None = None,
+    say: Say = print,
+) -> Sweep:
+    """Run the points of a grid that have not been run before, in worker processes.
+
+    Parameters
+    ----------
+    points : of :func:`workbench.grid.grid`; grids can be added
+    jobs : worker processes, each with one thread
+    timing : one worker, pinned to a core, and at least five runs of each setting, over its seeds
+        and, where these are fewer, added repetitions. Without it the seconds are not comparable
+        and are marked so.
+    cluster : address of a Dask scheduler to use instead; it must share `folder`
+    seconds, memory : limits of one point, in wall seconds and GB, see
+        :class:`workbench.worker.Limits`
+    folder : where traces are kept; by default ``runs/points`` of the checkout, for all sweeps
+    say : receives the progress, line by line
+
+    Raises
+    ------
+    ValueError
+        For data that cannot be read, or timing on a cluster, before anything runs.
+    OSError
+        When traces cannot be written; what was finished before is kept.
+    KeyboardInterrupt
+        After all workers have been stopped; the same call goes on from there.
+    """
+    limits = Limits(seconds, memory)
+    folder = Path(folder or runs_folder() / "points").absolute()
+    if timing and cluster:
+        raise ValueError("timing: is for one pinned process here, not for a cluster")
+    timing = timing and os.environ.get("WORKBENCH_JOBS", "1") == "1"
+    if timing:
+        points = at_least(points, TIMED_RUNS)
+        if (busy := busy_cores()) > 0.3:
+            say(f"warning: other work keeps {busy:.1f} cores busy, the times will not be clean")
+    runs = _planned(points, timing)
+    failures = execute(
+        runs, folder, jobs=jobs, cluster=cluster, limits=limits, timing=timing, say=say
+    )
+    return Sweep(runs, folder, failures)
+
+
+def summary(done: Sweep) -> pd.DataFrame:
+    """Return a row for each setting: medians over its seeds and repetitions, and how many ended.
+
+    ``cpu`` is headed ``not timed`` where it was not measured in timing mode.
+    """
+    frame = done.frame()
+    names = list(dict.fromkeys(name for task in done.runs for name in task.point.varied))
+    by = ["solver", *[name for name in names if name != "seed"], "data"]
+    columns = [c for c in ("cpu", "round", "gap", "primal", "test_error") if c in frame]
+    groups = frame.groupby(by, sort=False, dropna=False)
+    table = groups[columns].median().join(groups.agg(runs=("key", "size")))
+    table["failed"] = groups["status"].agg(lambda status: (status == "failed").sum())
+    cpu = "cpu (s)" if frame["timed"].all() else "cpu (s, not timed)"
+    return table.reset_index().rename(columns={"cpu": cpu})
+
+
+def point_key(point: Point, problem: Problem, timed: bool) -> str:
+    """Return the content key of a point on its problem.
+
+    The seed counts by what it does to data and parameters. Runs that are timed are kept apart even
+    where it does nothing: each is a measurement.
+    """
+    return key(
+        solver=point.solver,
+        parameters=dict(point.parameters),
+        data=problem.checksum,
+        stop=dict(point.stop),
+        repetition=point.repetition,
+        timed=timed and {"seed": point.seed},
+        code=code(SOLVERS[point.solver].steps.__module__, *SPINE),
+        versions=library_versions(),
+    )
+
+
+def runs_folder() -> Path:
+    """Return where runs are kept: ``WORKBENCH_RUNS``, or ``runs/`` of the checkout or from here."""
+    checkout = CHECKOUT if (CHECKOUT / "pyproject.toml").is_file() else Path()
+    return Path(os.environ.get("WORKBENCH_RUNS") or checkout / "runs")
+
+
+def _planned(points: Sequence[Point], timed: bool) -> tuple[Run, ...]:
+    """Give every point its key; each problem is made once, in turn."""
+    code.cache_clear()  # a notebook's kernel may be older than the code; new workers are not
+    places: dict[tuple, list[int]] = {}
+    for place, point in enumerate(points):
+        places.setdefault((point.data, point.seed, point.test), []).append(place)
+    runs: list[Run | None] = [None] * len(points)
+    for chosen, there in places.items():
+        try:
+            # As in the workers: the last digits of a matrix product depend on the threads.
+            with threadpool_limits(1):
+                problem = panel(*chosen)
+        except (ValueError, OSError) as error:
+            raise type(error)(f"data {chosen[0]!r}: {error}") from None
+        for place in there:
+            point = points[place]
+            # Only the checksum says which problem it is: equal data under two names is one run.
+            runs[place] = Run(point, point_key(point, problem, timed), timed)
+    return tuple(runs)
+
+
+@lru_cache(maxsize=2)
+def _problem(data: str, seed: int, test: float | None) -> Problem:
+    return panel(data, seed, test)
+
+
+def _keep(trace: Trace, path: Path) -> None:
+    """Write a finished trace, whole or not at all, also beside a sweep at the same point."""
+    part = path.parents[1] / f"{path.stem}.{uuid.uuid4().hex[:8]}.part"
+    try:
+        write_trace(part, trace)
+        path.parent.mkdir(exist_ok=True)
+        os.replace(part, path)
+    finally:
+        for rest in (part, Path(f"{part}.part")):
+            rest.unlink(missing_ok=True)
+
+
+def _ends(path: Path) -> tuple[dict[str, Any], Row]:
+    """Return the header and the last row of a finished trace without reading the rest."""
+    lines = path.read_bytes().rstrip(b"\n").split(b"\n")
+    try:
+        return decode(json.loads(lines[0])), decode(json.loads(lines[-1]))
+    except ValueError:
+        raise ValueError(f"{path} is damaged; delete it and sweep again") from None
+
+
+def _in_words(trace: Trace) -> str:
+    last = trace.last
+    gap = f"gap {last['gap']:.1e} after " if "gap" in last else ""
+    return f"{gap}{last['cpu']:.2f} s and {last['round']} rounds, {last['stopped_by']}"

@@ -1,0 +1,182 @@
+"""One task in a worker process: held to its limits, on one thread, its failure told in a line."""
+
+from __future__ import annotations
+
+import errno
+import faulthandler
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import numba
+import psutil
+from threadpoolctl import threadpool_limits
+
+ONE_THREAD = dict.fromkeys(
+    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"
+)
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+DIED = "its worker died, twice (out of memory, or a crash in compiled code)"
+TOO_LONG = "took more than its time and did not end a round: killed"
+
+
+class Task(Protocol):
+    """What the engine may ask of a task; it must be picklable."""
+
+    key: str
+    label: str
+
+    def path(self, folder: Path) -> Path:
+        """Return the file that says it is done; it appears whole or not at all."""
+
+    def run(self, folder: Path, limits: Limits) -> str:
+        """Do the work in a worker and tell in a few words how it went; raise where it failed."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one task may take: wall ``seconds`` and ``memory`` in GB, None for no limit.
+
+    The time is looked at after each of a solver's rounds. A task that is still at it at half as
+    much again and five seconds is killed with its worker. The memory is what the process may
+    allocate beyond what it has; it is enforced on Linux alone.
+    """
+
+    seconds: float | None = None
+    memory: float | None = None
+
+    def __post_init__(self):
+        for name in ("seconds", "memory"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ValueError(f"{name}: must be positive, got {value!r}")
+
+
+class Outcome(NamedTuple):
+    """How a task ended: ``done``, ``failed`` or, where results cannot be kept, ``stop``."""
+
+    key: str
+    status: str
+    text: str
+
+
+def attempt(task: Task, *, folder: Path, session: str, limits: Limits, timing: bool) -> Outcome:
+    """Run one task in a worker."""
+    if task.path(folder).exists():
+        return Outcome(task.key, "done", "was done meanwhile")
+    mark = mark_of(folder, session, task.key)
+    try:
+        if overdue(mark):  # a scheduler sent it here after it had killed another worker
+            return Outcome(task.key, "failed", TOO_LONG)
+        _one_thread()
+        with _limited(limits, mark), _on_one_core(timing):
+            text = task.run(folder, limits)
+        outcome = Outcome(task.key, "done", text)
+    except TimeoutError as error:
+        outcome = Outcome(task.key, "failed", one_line(error))
+    except (Exception, SystemExit, KeyboardInterrupt) as error:
+        outcome = failed(task.key, error, limits, folder)
+    mark.unlink(missing_ok=True)
+    return outcome
+
+
+def failed(
+    key: str, error: BaseException, limits: Limits | None = None, folder: Path | None = None
+) -> Outcome:
+    """Tell of an error in a line; one that says that results cannot be kept stops the sweep."""
+    number = getattr(error, "errno", None)
+    if isinstance(error, MemoryError) or number == errno.ENOMEM:
+        within = f"{limits.memory:g} GB" if limits and limits.memory else "there is"
+        return Outcome(key, "failed", f"out of memory: it needs more than {within}")
+    text = f"{type(error).__name__}: {one_line(error)}"
+    place = getattr(error, "filename", None)
+    ours = folder and isinstance(place, (str, Path)) and Path(place).is_relative_to(folder)
+    return Outcome(key, "stop" if number in NO_ROOM or ours else "failed", text)
+
+
+@cache
+def _one_thread() -> None:
+    """Give every numeric library of this process one thread, those not yet loaded too."""
+    os.environ |= ONE_THREAD
+    threadpool_limits(1)
+    numba.set_num_threads(1)
+
+
+@contextmanager
+def _limited(limits: Limits, mark: Path) -> Iterator[None]:
+    """Hold the process to the limits; the mark tells that the task began, and why it was killed."""
+    with open(mark, "w") as report, _memory(limits.memory):
+        if limits.seconds:
+            # Its thread is C and needs no lock of Python's: compiled code cannot hold it up.
+            hard = 1.5 * limits.seconds + 5
+            faulthandler.dump_traceback_later(hard, exit=True, file=report)
+        try:
+            yield
+        finally:
+            if limits.seconds:
+                faulthandler.cancel_dump_traceback_later()
+
+
+@contextmanager
+def _memory(gigabytes: float | None) -> Iterator[None]:
+    if gigabytes is None or not psutil.LINUX:
+        yield
+        return
+    import resource  # Unix only
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    most = psutil.Process().memory_info().vms + round(gigabytes * 2**30)
+    resource.setrlimit(resource.RLIMIT_AS, (most if hard < 0 else min(most, hard), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+@contextmanager
+def _on_one_core(timing: bool) -> Iterator[None]:
+    process = psutil.Process()
+    if not timing or not hasattr(process, "cpu_affinity"):  # macOS has none
+        yield
+        return
+    cores = process.cpu_affinity()
+    process.cpu_affinity(cores[-1:])
+    try:
+        yield
+    finally:
+        process.cpu_affinity(cores)
+
+
+def mark_of(folder: Path, session: str, key: str) -> Path:
+    """Return the file that is there while a task runs, and after the death of its worker."""
+    return folder / f"{key}.{session}.begun"
+
+
+def overdue(mark: Path) -> bool:
+    """Tell whether a task was killed for its time: then its mark holds where it was."""
+    return mark.exists() and mark.stat().st_size > 0
+
+
+def one_line(error: BaseException) -> str:
+    """Return the message of an error without its line breaks, cut where it is long."""
+    text = " ".join(str(error).split())
+    return text if len(text) <= 500 else f"{text[:500]} ..."
+
+
+def start(parent: int) -> None:
+    """Make a new worker leave Ctrl-C to its parent, and go when that is gone, however it went."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_go_with, args=[parent], daemon=True).start()
+
+
+def _go_with(parent: int) -> None:
+    while os.getppid() == parent and psutil.pid_exists(parent):
+        time.sleep(1)
+    os._exit(1)
