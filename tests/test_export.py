@@ -1,0 +1,329 @@
+"""Traces as Parquet: every value as it was, columns of one type, and what benchopt's pages read."""
+
+import json
+import math
+import os
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from workbench import export
+from workbench.benchopt import to_benchopt
+from workbench.export import to_parquet
+from workbench.measures import errors
+from workbench.run import run
+from workbench.stream import geometric, rounds
+from workbench.trace import Trace, read_trace, write_trace
+
+PROBLEM = {"name": "blobs", "n": 60, "d": 4, "k": 3, "synthetic": False, "checksum": "ab12"}
+ROWS = [
+    {"round": 0, "seconds": 0.1, "upper": math.inf, "lower": -math.inf, "gap": math.inf},
+    {"round": 1, "seconds": 0.1 + 0.2, "upper": 0.5, "lower": 1e-300, "gap": 0.5, "error": 0.25},
+    {"round": 2, "seconds": 1.0, "upper": 0.4, "lower": 0.3, "gap": 0.1, "stopped_by": "2 rounds"},
+]
+
+
+def trace(rows=ROWS, solver="ccg", parameters=None, **header):
+    """A trace that differs from another in its key."""
+    trace.made += 1
+    plain = {"key": f"key{trace.made}", "solver": solver, "parameters": parameters or {}}
+    return Trace(
+        plain | {"problem": PROBLEM, "started": "2026-01-01T00:00:00+00:00"} | header, rows
+    )
+
+
+trace.made = 0
+
+
+def tidy(tmp_path, *traces):
+    to_parquet(traces, tmp_path / "t.parquet")
+    return pq.read_table(tmp_path / "t.parquet")
+
+
+def benchopt(tmp_path, *traces, **options):
+    to_benchopt(traces, tmp_path / "b.parquet", **options)
+    return pd.read_parquet(tmp_path / "b.parquet")
+
+
+def curves(frame):
+    """The distinct names of the curves, as benchopt groups them."""
+    columns = ["dataset_name", "objective_name", "solver_name", "idx_rep"]
+    return [tuple(row) for row in frame[columns].drop_duplicates().itertuples(index=False)]
+
+
+def test_every_value_of_a_real_run_comes_back(tmp_path, blobs):
+    problem = blobs().split(0.3)
+    made, _ = run("mrc_subgradient", problem, rounds(4), measure=errors(problem), when=geometric())
+    table = tidy(tmp_path, made)
+    for row, read in zip(made.rows, table.to_pylist()):
+        assert {name: read[name] for name in row if name != "stopped_by"} == {
+            name: value for name, value in row.items() if name != "stopped_by"
+        }
+        assert read["solver"] == "mrc_subgradient" and read["data"] == problem.name
+        assert read["p_lambda0"] == made.header["parameters"]["lambda0"]
+        assert read["checksum"] == problem.checksum and read["synthetic"] is True
+        assert (read["n"], read["d"], read["k"]) == (problem.n, problem.d, problem.k)
+        assert read["stopped_by"] == "4 rounds"
+    assert len(made.rows) == len(table)
+
+
+def test_infinities_and_nan_are_no_nulls(tmp_path):
+    rows = [*ROWS, {"round": 3, "seconds": 2.0, "upper": math.nan}]
+    table = tidy(tmp_path, trace(rows))
+    assert table["lower"].to_pylist() == [-math.inf, 1e-300, 0.3, None]
+    assert table["upper"].to_pylist()[0] == math.inf and math.isnan(table["upper"][3].as_py())
+    assert table["upper"].null_count == 0
+    assert table["error"].to_pylist() == [None, 0.25, None, None]
+
+
+def test_columns_are_the_union_over_all_traces(tmp_path):
+    first = trace(parameters={"C": 1.0}, seed=3, repetition=1, timed=True, data="blobs | 9 % rows")
+    second = Trace({"solver": "bare"}, [{"round": 0, "seconds": 0.5, "primal": 2}])
+    table = tidy(tmp_path, first, second)
+    assert table.column_names == [
+        *("run", "solver", "data", "spec", "checksum", "n", "d", "k", "synthetic"),
+        *("seed", "repetition", "timed", "p_C", "round", "seconds", "upper", "lower", "gap"),
+        *("error", "primal", "stopped_by"),
+    ]
+    *_, told, bare = table.to_pylist()
+    assert told["run"] == first.header["key"] and told["spec"] == "blobs | 9 % rows"
+    assert (told["seed"], told["repetition"], told["timed"]) == (3, 1, True)
+    values = {name: value for name, value in bare.items() if value is not None and name != "run"}
+    assert values == {"solver": "bare", "round": 0, "seconds": 0.5, "primal": 2}
+    assert table["stopped_by"].to_pylist() == ["2 rounds"] * 3 + [None]
+
+
+def test_fixed_columns_keep_their_types_where_nothing_fills_them(tmp_path):
+    schema = tidy(tmp_path, Trace({}, [{"round": 0}])).schema
+    assert schema.field("spec").type == pa.string() and schema.field("seed").type == pa.int64()
+    assert schema.field("timed").type == pa.bool_() and schema.field("n").type == pa.int64()
+
+
+@pytest.mark.parametrize(
+    "values, kind, read",
+    [
+        ([1, 2], pa.int64(), [1, 2]),
+        ([1, None], pa.int64(), [1, None]),
+        ([1, 0.5, math.inf], pa.float64(), [1.0, 0.5, math.inf]),
+        ([True, False, None], pa.bool_(), [True, False, None]),
+        (["a", None], pa.string(), ["a", None]),
+        ([np.float32(0.5), np.int64(2)], pa.float64(), [0.5, 2.0]),
+        ([1, "auto"], pa.string(), ["1", "auto"]),
+        ([True, 1, None], pa.string(), ["true", "1", None]),
+        ([math.inf, "naïve"], pa.string(), ["inf", "naïve"]),
+        ([[1, 2], {"b": 0.5}], pa.string(), ["[1, 2]", '{"b": 0.5}']),
+        ([2**63, 1], pa.string(), [str(2**63), "1"]),
+        ([None, None], pa.null(), [None, None]),
+    ],
+)
+def test_a_column_has_one_type(tmp_path, values, kind, read):
+    table = tidy(tmp_path, *[trace(ROWS[-1:], parameters={"p": value}) for value in values])
+    assert table.schema.field("p_p").type == kind
+    assert table["p_p"].to_pylist() == read
+
+
+def test_rows_agree_on_a_type_across_batches(tmp_path, monkeypatch):
+    kinds = [{"a": 1, "b": True}, {"a": 0.5, "b": "no"}, {"a": None}, {"a": 2, "b": 3, "c": 1}]
+    traces = [trace([{"round": 0} | row]) for row in kinds]
+    whole = tidy(tmp_path, *traces)
+    assert whole["a"].to_pylist() == [1.0, 0.5, None, 2.0]
+    assert whole["b"].to_pylist() == ["true", "no", None, "3"]
+    assert whole["c"].to_pylist() == [None, None, None, 1]
+    monkeypatch.setattr(export, "BATCH", 1)
+    assert tidy(tmp_path, *traces).equals(whole)
+
+
+def test_a_run_s_id_is_stable_and_its_own(tmp_path):
+    header = {"solver": "ccg", "started": "2026-01-01T00:00:00+00:00"}
+    later = [ROWS[0], ROWS[1], ROWS[2] | {"seconds": 1.5}]
+    table = tidy(tmp_path, Trace(header, ROWS), Trace(header, later))
+    first, second = table["run"].unique().to_pylist()
+    write_trace(tmp_path / "t.jsonl", Trace(dict(reversed(header.items())), ROWS))
+    assert tidy(tmp_path, read_trace(tmp_path / "t.jsonl"))["run"][0].as_py() == first != second
+
+
+def test_the_same_traces_make_the_same_bytes(tmp_path):
+    traces = [trace(parameters={"C": c}) for c in (1, "auto", None)]
+    for write in (to_parquet, to_benchopt):
+        write(traces, tmp_path / "one.parquet")
+        write(iter(traces), tmp_path / "two.parquet")
+        assert (tmp_path / "one.parquet").read_bytes() == (tmp_path / "two.parquet").read_bytes()
+
+
+@pytest.mark.parametrize("write", [to_parquet, to_benchopt])
+def test_no_trace_or_one_given_twice_is_refused(tmp_path, write):
+    with pytest.raises(ValueError, match="there are none to export"):
+        write([], tmp_path / "t.parquet")
+    one = trace()
+    with pytest.raises(ValueError, match=f"{one.header['key']} is there twice"):
+        write([one, one], tmp_path / "t.parquet")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("write", [to_parquet, to_benchopt])
+def test_a_failed_export_leaves_the_old_file(tmp_path, monkeypatch, write):
+    path = tmp_path / "t.parquet"
+    write([trace()], path)
+    before = path.read_bytes()
+
+    def broken():
+        yield trace()
+        raise RuntimeError("a damaged trace")
+
+    with pytest.raises(RuntimeError, match="a damaged trace"):
+        write(broken(), path)
+
+    def full(table, part):
+        with open(part, "wb") as sink:
+            sink.write(b"PAR1")
+        raise OSError("no space left")
+
+    monkeypatch.setattr(export.pq, "write_table", full)
+    with pytest.raises(OSError, match="no space left"):
+        write([trace()], path)
+    assert path.read_bytes() == before
+
+
+def test_a_row_s_column_must_not_hide_a_header_s(tmp_path):
+    with pytest.raises(ValueError, match="their rows hold n,"):
+        tidy(tmp_path, trace([{"round": 0, "n": 7}]))
+
+
+def test_a_trace_without_rows_adds_none(tmp_path):
+    assert len(tidy(tmp_path, trace([]), trace())) == 3
+    assert len(tidy(tmp_path, trace([]))) == 0
+
+
+# What benchopt 1.10 reads: see workbench.benchopt.to_benchopt.
+
+
+def test_benchopt_finds_its_columns(tmp_path):
+    machine = {"cpu": "A CPU", "cores": 2, "memory_gb": 23.5, "system": "Linux x86_64"}
+    made = trace(
+        parameters={"C": 1.0, "seed": 7},
+        machine=machine,
+        versions={"python": "3.13", "numpy": "2.4"},
+        threads={"openblas": 1, "openmp": 2},
+    )
+    frame = benchopt(tmp_path, made, objective="risk")
+    assert curves(frame) == [("blobs", "risk", "ccg", 0)]
+    assert frame.stop_val.tolist() == [0, 1, 2] and frame.time.tolist() == [0.1, 0.1 + 0.2, 1.0]
+    assert [name for name in frame if name.startswith("objective_")] == [
+        *("objective_name", "objective_value", "objective_gap", "objective_upper"),
+        *("objective_lower", "objective_error"),
+    ]
+    assert frame.objective_value.tolist() == frame.objective_upper.tolist() == [math.inf, 0.5, 0.4]
+    last = frame.iloc[-1].to_dict()
+    expected = {
+        "sampling_strategy": "Iteration",
+        "solver_description": "ccg[C=1.0]",
+        "run_date": "2026-01-01T00:00:00+00:00",
+        "p_solver_C": 1.0,
+        "p_solver_seed": 7,
+        "p_dataset_n": 60,
+        "p_dataset_checksum": "ab12",
+        "platform": "Linux",
+        "platform-release": "",
+        "platform-architecture": "x86_64",
+        "system-cpus": 2,
+        "system-processor": "A CPU",
+        "system-ram (GB)": 23.5,
+        "env-OMP_NUM_THREADS": 2,
+        "version-numpy": "2.4",
+        "version-python": "3.13",
+        "stopped_by": "2 rounds",
+    }
+    assert {name: last[name] for name in expected} == expected
+
+
+def test_benchopt_opens_on_the_certified_gap(tmp_path):
+    benchopt(tmp_path, trace())
+    metadata = pq.read_metadata(tmp_path / "b.parquet").metadata
+    [view] = json.loads(metadata[b"_meta_json"])["plot_configs"].values()
+    assert view["plot_kind"] == "objective_curve" and view["scale"] == "semilog-y"
+    assert view["objective_curve_objective_column"] == "objective_gap"
+    benchopt(tmp_path, trace([{"round": 0, "seconds": 0.0, "primal": 1.0}]))
+    # benchopt fails on a file without any metadata.
+    assert pq.read_metadata(tmp_path / "b.parquet").metadata[b"_meta_json"] == b"{}"
+
+
+def test_benchopt_gets_no_holes(tmp_path):
+    rows = [{"round": r, "seconds": float(r), "upper": 1.0 - r / 10} for r in range(4)]
+    judged = [dict(row) for row in rows]
+    judged[1] |= {"test_error": 0.5, "lower": 0.1}
+    judged[3] |= {"upper": math.nan}
+    frame = benchopt(tmp_path, trace(judged), trace(rows, solver="other"))
+    ours, other = frame[frame.solver_name == "ccg"], frame[frame.solver_name == "other"]
+    assert ours.objective_test_error.tolist() == [math.inf, 0.5, 0.5, 0.5]
+    assert ours.objective_lower.tolist() == [-math.inf, 0.1, 0.1, 0.1]
+    assert ours.objective_upper.tolist() == [1.0, 0.9, 0.8, math.inf]
+    assert np.isinf(other.objective_test_error).all()
+    assert not frame.filter(like="objective_").isna().any(axis=None)
+
+
+def test_benchopt_tells_curves_apart_by_what_differs(tmp_path):
+    def made(C, lam, seed=0):
+        return trace(parameters={"lam": lam, "C": C, "same": 1, "seed": seed}, seed=seed)
+
+    traces = [made(1.0, 0.1), made(2.0, 0.1), made(1.0, 0.2), trace(solver="other")]
+    assert [curve[2] for curve in curves(benchopt(tmp_path, *traces))] == [
+        *("ccg[C=1.0,lam=0.1]", "ccg[C=2.0,lam=0.1]", "ccg[C=1.0,lam=0.2]", "other"),
+    ]
+    frame = benchopt(tmp_path, *traces[:3], objective="risk", by=["lam"])
+    assert [curve[1:3] for curve in curves(frame)] == [
+        ("risk[lam=0.1]", "ccg[C=1.0]"),
+        ("risk[lam=0.1]", "ccg[C=2.0]"),
+        ("risk[lam=0.2]", "ccg[C=1.0]"),
+    ]
+    assert frame.p_obj_lam.unique().tolist() == [0.1, 0.2] and "p_solver_lam" not in frame
+
+
+def test_benchopt_counts_seeds_and_repetitions_as_repetitions(tmp_path):
+    def made(seed, repetition):  # a seed has its own split
+        problem = PROBLEM | {"checksum": f"of seed {seed}"}
+        header = {"data": "blobs | 50 % rows", "seed": seed, "repetition": repetition}
+        return trace(parameters={"seed": seed}, problem=problem, **header)
+
+    frame = benchopt(tmp_path, made(0, 0), made(0, 1), made(1, 0))
+    assert curves(frame) == [("blobs | 50 % rows", "workbench", "ccg", i) for i in range(3)]
+
+
+def test_benchopt_never_pools_other_data_and_says_what_is_synthetic(tmp_path):
+    other = trace(problem=PROBLEM | {"checksum": "cd34"})
+    generated = trace(problem=PROBLEM | {"name": "normal", "synthetic": True})
+    frame = benchopt(tmp_path, trace(), other, generated)
+    assert [curve[0] for curve in curves(frame)] == [
+        *("blobs[checksum=ab12]", "blobs[checksum=cd34]", "normal (synthetic)"),
+    ]
+
+
+def test_benchopt_s_page_can_look_every_name_up(tmp_path):
+    made = trace(problem=PROBLEM | {"name": 'a "b" &amp; <c>'}, parameters={"kernel": 'x="1"'})
+    frame = benchopt(tmp_path, made, trace(parameters={"kernel": "y"}))
+    names = {name for curve in curves(frame) for name in curve[:3]}
+    assert not any(mark in name for name in names for mark in '"&<')
+
+
+def test_benchopt_is_told_when_times_are_not_comparable(tmp_path):
+    def opens_on():
+        return json.loads(pq.read_metadata(tmp_path / "b.parquet").metadata[b"_meta_json"])[
+            "plot_configs"
+        ]["certified gap"]["objective_curve_X_axis"]
+
+    assert benchopt(tmp_path, trace(timed=True), trace()).obj_description.unique() == [""]
+    assert opens_on() == "Time"
+    shared = benchopt(tmp_path, trace(timed=True), trace(timed=False))
+    assert shared.obj_description.str.contains("compare rounds, not times").all()
+    assert opens_on() == "Iteration"
+
+
+def test_benchopt_refuses_what_it_cannot_plot(tmp_path):
+    with pytest.raises(ValueError, match=r"end in \.parquet"):
+        to_benchopt([trace()], tmp_path / "t.pq")
+    for rows in ([], [{"round": 0, "seconds": 0.0, "cpu": 0.0}], [{"gap": 1.0}]):
+        with pytest.raises(ValueError, match="no row holds its round, its seconds and a number"):
+            to_benchopt([trace(rows)], tmp_path / "t.parquet")
+    assert os.listdir(tmp_path) == []
