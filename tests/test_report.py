@@ -1,0 +1,486 @@
+"""The report: what is compared with what, what the page holds, and the page in a real browser."""
+
+import base64
+import json
+import math
+import re
+import shutil
+from io import BytesIO
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+from workbench import reference
+from workbench.figures import figures_folder
+from workbench.report import measurements, report
+from workbench.report.comparison import (
+    KEYS,
+    Measurement,
+    Number,
+    caveat,
+    compare,
+    kind,
+    rounding,
+    same_data,
+    side_by_side,
+)
+from workbench.report.markup import embedded, tag
+from workbench.report.numerals import amount, as_printed
+from workbench.report.papers import ACROSS, base, paper_of_name, paper_of_solver
+from workbench.report.profiles import ratios, scopes, share, time_table
+from workbench.report.sidecars import collect
+
+EVIL = "</script><script>document.title = 'hijacked'</script><img src=x onerror=alert(1)>"
+HARDWARE = "Intel Core i7-6850K 3.60 GHz, 31 GiB"
+MASKED = "masked in the text"
+PRINTED = pd.DataFrame(
+    [
+        ("mrc", "II", "dna", "MRC-CCG", "training time", "", 7.2, 1.0, "s", HARDWARE, ""),
+        ("mrc", "II", "dna", "MRC-CCG", "classification error", "", 8.0, math.nan, "%", "", ""),
+        ("mrc", "II", "dna", "MRC-SUB", "classification error", "", 9.5, 0.5, "%", "", ""),
+        ("mrc", "II", "letter", "SVM-CCG", "training time", "C=1", 3e4, 1e3, "s", HARDWARE, ""),
+        (
+            "sampled_cuts",
+            "1",
+            "rings",
+            "svmlight",
+            "test error",
+            "",
+            math.nan,
+            math.nan,
+            "",
+            "",
+            MASKED,
+        ),
+    ],
+    columns=[*KEYS, "value", "spread", "unit", "hardware", "note"],
+)
+
+
+def measured(value, unit="%", spread=None, data="dna", synthetic=False, timed=True, cpu="EPYC"):
+    number = Number(value, spread, unit)
+    return Measurement({}, number, data, synthetic, timed, cpu, "figure", (True, 1, timed, ""))
+
+
+def test_names_lead_to_papers_and_data_sets():
+    assert paper_of_name("ww_walrus") == paper_of_solver("weston_watkins_x") == "weston_watkins"
+    assert paper_of_solver("mrc_ccg") == "mrc" and paper_of_name("mrcx") is None
+    assert base("synthetic 20000x30x2, standardised") == "synthetic"
+    assert base("breast_cancer, standardised + 200 Fourier") == "breast_cancer"
+
+
+@pytest.mark.parametrize(
+    "quantity, unit, expected",
+    [
+        ("training time", "s", "time"),
+        ("training time", "", "time"),
+        ("memory", "GB", "count"),
+        ("iterations", "", "count"),
+        ("speed-up", "x", "speed-up"),
+        ("slow-down", "x", "slow-down"),
+        ("accuracy", "%", "difference"),
+        ("worst-case error", "fraction", "difference"),
+        ("samples", "thousand", "difference"),
+    ],
+)
+def test_what_is_divided_and_what_is_subtracted(quantity, unit, expected):
+    assert kind(quantity, unit) == expected
+
+
+def test_rounding_is_half_a_unit_of_the_last_printed_digit():
+    assert rounding(1.83) == pytest.approx(0.005)
+    assert rounding(5e-11) == pytest.approx(5e-12)
+    assert rounding(110.0) == 0.5
+    assert rounding(12.0, [12.0, 12.4, 13.8]) == pytest.approx(0.05)
+    assert rounding(94.6, [94.61, 94.52, 94.44, 93.59, 94.6]) == pytest.approx(0.005)
+    assert rounding(14.1, [14.1, 7.8, 8.1, 1.83, 1.48, 1.54]) == pytest.approx(0.05)
+
+
+@pytest.mark.parametrize(
+    "quantity, paper, ours, tone, shown",
+    [
+        ("test error", Number(8.1, None, "%"), Number(8.15, None, "%"), "agrees", "+0.050 points"),
+        ("test error", Number(8.1, None, "%"), Number(8.2, None, "%"), "worse", "+0.10 points"),
+        ("test error", Number(8.1, 0.3, "%"), Number(8.4, None, "%"), "agrees", "+0.30 points"),
+        ("test error", Number(8.1, None, "%"), Number(8.6, 0.5, "%"), "agrees", "+0.50 points"),
+        ("test error", Number(8.1, None, "%"), Number(0.07, None, ""), "better", "−1.1 points"),
+        ("accuracy", Number(0.9, None, "fraction"), Number(97.0, None, "%"), "better", "+0.070"),
+        ("condition number", Number(10.0), Number(15.0), "agrees", "× 1.5"),
+        ("parameter", Number(30.0), Number(31.0), "differs", "+1.0"),
+        ("training time", Number(2.0, None, "s"), Number(900, None, "ms"), "better", "× 0.45"),
+        ("training time", Number(2.0, None, "s"), Number(4.0, None, "s"), "agrees", "× 2.0"),
+        ("training time", Number(2.0, None, "s"), Number(1.0, None, "min"), "worse", "× 30"),
+        ("memory", Number(1.0, None, "GB"), Number(100, None, "MB"), "better", "× 0.10"),
+        ("speed-up", Number(2.0, None, "x"), Number(10, None, "x"), "better", "× 5.0"),
+        ("slow-down", Number(2.0, None, "x"), Number(10, None, "x"), "worse", "× 5.0"),
+        ("training time", Number(2.0, None, "s"), Number(9.0, None, "GB"), "context", ""),
+        ("training time", Number(None, None, "s"), Number(9.0, None, "s"), "none", ""),
+        ("training time", Number(2.0, None, "s"), Number(0.0, None, "s"), "none", ""),
+    ],
+)
+def test_agreement(quantity, paper, ours, tone, shown):
+    verdict = compare(quantity, paper, ours)
+    assert (verdict.tone, verdict.amount) == (tone, shown)
+    if tone not in ("none", "context"):
+        assert compare(quantity, paper, ours, caveat="other data").tone == "context"
+
+
+def test_only_like_and_like_is_a_claim():
+    assert same_data("dna", "dna, standardised") and same_data("Fashion-MNIST", "fashion_mnist")
+    assert not same_data("dna", "") and not same_data("dna", "letter")
+    assert not same_data("dna", "dna", synthetic=True)
+    assert not same_data("mnist", "mnist, 5000 rows") and not same_data("mnist", "mnist[:500]")
+    for ours, expected in [
+        (measured(1.0, "s", cpu="Intel Core i7-6850K"), ""),
+        (measured(1.0, "s"), "other machine"),
+        (measured(1.0, "s", cpu=""), "other machine"),
+        (measured(1.0, "s", timed=False), "other machine, not timed"),
+        (measured(1.0, "s", data="synthetic 9x9x9"), "other data, other machine"),
+    ]:
+        assert caveat("training time", "s", "dna", HARDWARE, ours) == expected
+    assert caveat("test error", "%", "dna", "", measured(8.0, timed=False)) == ""
+
+
+def test_numbers_are_written_as_people_write_them():
+    assert [amount(x) for x in (0.0, 12345.6, 1.23456, 0.05, 2e-5, 3e7)] == [
+        *("0", "12,346", "1.23", "0.0500", "2.00e-5", "3.00e7")
+    ]
+    assert amount(91.2345, decimals=2) == "91.23"
+    assert [as_printed(x) for x in (110.0, 5e-11, 0.004, 23056.0)] == [
+        *("110", "5e-11", "0.004", "23,056")
+    ]
+
+
+def test_ratios_of_a_case_done_by_hand():
+    inf = math.inf
+    times = {
+        "a": {1: 1.0, 2: 4.0, 3: inf, 4: inf},
+        "b": {1: 2.0, 2: 2.0, 3: 5.0, 4: inf},
+    }
+    found, count = ratios(times)
+    assert count == 4
+    assert found["a"].tolist() == [1.0, 2.0] and found["b"].tolist() == [1.0, 1.0, 2.0]
+    assert [share(found["a"], count, tau) for tau in (1, 1.9, 2, inf)] == [0.25, 0.25, 0.5, 0.5]
+    assert share(found["b"], count, inf) == 0.75, "what nobody solved is not left out"
+    alone, _ = ratios({"a": times["a"]})
+    assert alone["a"].tolist() == [1.0, 1.0], "the best is of those shown"
+    assert ratios({"a": {1: 1.0, 2: 1.0}, "b": {2: 3.0}})[1] == 1, "only what all of them ran on"
+    assert ratios({}) == ({}, 0) and share(np.array([]), 0, 1.0) == 0.0
+
+
+def png():
+    sink = BytesIO()
+    Image.new("RGB", (320, 160), "white").save(sink, format="png")
+    return sink.getvalue()
+
+
+def write(folder, notebook, name, **record):
+    folder = folder / notebook
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.png").write_bytes(png())
+    usual = {"caption": f"What {name} shows. And more.", "profile": "quick", "timed": True}
+    text = json.dumps(usual | {"machine": {"cpu": "EPYC"}, "date": "2026-01-01"} | record)
+    (folder / f"{name}.json").write_text(text)
+
+
+def trace(solver, checksum, times, lambda0=0.01, **parameters):
+    return {
+        "key": f"{solver} {checksum} {lambda0} {parameters} {times}",
+        "solver": solver,
+        "data": "dna, standardised",
+        "checksum": checksum,
+        "parameters": {"lambda0": lambda0, **parameters},
+        "timed": True,
+        "times": {f"1e-0{power}": time for power, time in enumerate(times, 1)},
+    }
+
+
+TRACES = [
+    trace("mrc_ccg", "aa", [1.0, 2.0]),
+    trace("mrc_ccg", "aa", [3.0, 8.0, 9.0]),
+    trace("mrc_ccg", "bb", [2.0]),
+    trace("mrc_lp", "aa", [4.0, 5.0]),
+    trace("mrc_lp", "bb", [1.0, 1.0]),
+    trace("mrc_subgradient", "aa", [0.5]),
+    trace("mrc_subgradient", "bb", [0.5]),
+]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Return a folder of figures with measurements, traces and what a page must survive."""
+    row = {"paper": "mrc", "table": "II", "dataset": "dna", "method": "MRC-CCG", "data": "dna"}
+    time = row | {"quantity": "training time", "value": 14.0, "unit": "s", "runs": 5}
+    error = row | {"quantity": "classification error", "value": 0.08, "reason": "fewer rows"}
+    other = error | {"method": "ours", "value": 5.0, "unit": "%", "data": "synthetic 9x9x9"}
+    folder = tmp_path / "figures"
+    write(folder, "mrc_tables", "table", numbers=[time, error, other])
+    sizes = [{"name": "dna, standardised", "checksum": c, "n": 9, "d": 2, "k": 3} for c in "ab"]
+    for name in ("profile", "again"):
+        write(folder, "mrc_benchmark", name, traces=TRACES, data=[*sizes, {"name": EVIL}])
+    write(folder, "elsewhere", "evil", caption=EVIL, parameters={EVIL: EVIL}, command=EVIL)
+    write(
+        folder,
+        "elsewhere",
+        "old",
+        timed=False,
+        runs=3,
+        machine=None,
+        parameters={"x": "javascript:1"},
+    )
+    return folder
+
+
+def test_the_join_loses_no_number(folder):
+    rows = side_by_side(PRINTED, measurements(collect(folder)[0]))
+    assert len(rows) == len(PRINTED) + 1
+    by_name = {(r.names["method"], r.names["quantity"]): r for r in rows}
+    time = by_name["MRC-CCG", "training time"]
+    assert time.verdict[:3] == ("context", "× 1.9", "within 2×")
+    assert by_name["MRC-CCG", "classification error"].verdict.tone == "agrees"
+    assert by_name["MRC-SUB", "classification error"].ours is None
+    ours = by_name["ours", "classification error"]
+    assert ours.paper.value is None and ours.note == "not in print"
+    assert [r.names["table"] for r in rows] == ["II"] * 5 + ["1"], "with the others of its table"
+    assert rows[-1].paper.value is None and "masked" in rows[-1].note
+
+
+def test_the_better_of_two_measurements_is_shown(tmp_path):
+    row = {"paper": "mrc", "table": "II", "dataset": "DNA", "method": "mrc-ccg", "data": "dna"}
+    row |= {"quantity": "classification error", "unit": "%"}
+    write(tmp_path, "mrc_a", "x", profile="smoke", date="2027", numbers=[row | {"value": 1.0}])
+    write(tmp_path, "mrc_b", "x", profile="quick", numbers=[row | {"value": 8.02}])
+    write(tmp_path, "paper/mrc_c", "x", profile="paper", numbers=[row | {"value": "nan"}])
+    found = side_by_side(PRINTED, measurements(collect(tmp_path)[0]))[1]
+    assert found.ours.number.value == 8.02 and found.others == 2
+    assert found.verdict.tone == "agrees", "spelling does not keep the two apart"
+
+
+def test_times_to_a_tolerance(folder):
+    (scope,) = scopes(collect(folder)[0])
+    assert len(scope.runs) == len(TRACES), "two figures of one notebook show the same runs"
+    assert scope.title == "mrc_benchmark" and scope.paper == "mrc"
+    rows = {row.entry: row for row in time_table(scope)}
+    assert rows["MRC-CCG"].runs == 3 and rows["MRC-CCG"].cells[0] == (2.0, 3)
+    assert rows["MRC-CCG"].cells[1] == (8.0, 2), "two of three got there"
+    assert rows["MRC-CCG"].cells[2] == (math.inf, 1)
+    assert scope.times["1e-01"]["MRC-CCG"] == {("aa",): 2.0, ("bb",): 2.0}
+    assert scope.times["1e-02"]["MRC-CCG"] == {("aa",): 5.0, ("bb",): math.inf}
+    assert scope.tolerance == "1e-02"
+
+
+def test_settings_are_entries_and_regularisations_are_problems(tmp_path):
+    runs = [trace("mrc_ccg", "aa", [1.0], n_max=n, lambda0=r) for n in (50, 100) for r in (1, 2)]
+    write(tmp_path, "mrc_a", "x", traces=[*runs, trace("mrc_lp", "aa", [1.0], lambda0=1)])
+    write(tmp_path, "mrc_b", "x", traces=[trace("mrc_lp", "cc", [1.0])])
+    write(tmp_path, "paper/mrc_b", "x", traces=[trace("mrc_lp", "cc", [1.0])])
+    on_paper, first, _, everything = scopes(collect(tmp_path)[0])
+    assert [*first.entries] == ["MRC-CCG (n_max = 50)", "MRC-CCG (n_max = 100)", "MRC-LP"]
+    assert [*first.instances] == [("aa", "1"), ("aa", "2")]
+    assert everything.title == "all of mrc" and len(everything.runs) == 6
+    assert on_paper.title == "mrc_b, paper", "profiles are never mixed"
+
+
+def test_a_figure_belongs_to_a_paper(tmp_path):
+    write(tmp_path, "named_so", "a", solvers=[{"solver": "mrc_ccg"}])
+    write(tmp_path, "named_so", "b", numbers=[{"paper": "memoir", "method": "OVR"}])
+    write(tmp_path, "named_so", "c")
+    a, b, c = collect(tmp_path)[0]
+    assert [a.paper, b.paper, c.paper] == ["mrc", "memoir", ACROSS]
+    assert a.methods == ["MRC-CCG"] and b.methods == ["OVR"]
+
+
+@pytest.mark.parametrize(
+    "text, said",
+    [
+        ("{", "damaged"),
+        ("[1]", "no figure's sidecar"),
+        ('{"caption": "x", "traces": {}}', "'traces' is no list"),
+        ('{"caption": "x", "numbers": [1]}', "'numbers' holds something"),
+        ('{"caption": "x", "traces": [{"solver": "a"}]}', "its times"),
+        ('{"caption": "x"}', "picture bad.png is missing"),
+    ],
+)
+def test_a_bad_sidecar_is_one_line_and_left_out(folder, tmp_path, text, said):
+    (folder / "elsewhere" / "bad.json").write_text(text)
+    lines = []
+    page = report(tmp_path / "r.html", figures=folder, printed=PRINTED, say=lines.append)
+    (line,) = lines
+    assert line.startswith("elsewhere/bad.json: left out; ") and said in line and "\n" not in line
+    assert tag("li", line) in page.read_text("utf-8") and "What table shows" in page.read_text()
+
+
+def test_a_picture_that_is_none_and_a_folder_that_is_none(folder, tmp_path):
+    (folder / "elsewhere" / "old.png").write_text("<svg>")
+    lines = []
+    report(tmp_path / "r.html", figures=folder, printed=PRINTED, say=lines.append)
+    assert lines == ["elsewhere/old.json: left out; its picture old.png is no png"]
+    with pytest.raises(ValueError, match="figures: there is no folder"):
+        report(tmp_path / "no.html", figures=tmp_path / "nowhere", printed=PRINTED)
+    (tmp_path / "empty").mkdir()
+    page = report(tmp_path / "empty.html", figures=tmp_path / "empty", printed=PRINTED)
+    assert "There are no figures yet" in page.read_text("utf-8")
+
+
+def test_the_page_asks_nobody_for_anything_and_escapes_what_it_shows(folder, tmp_path):
+    text = report(tmp_path / "r.html", figures=folder, printed=PRINTED).read_text("utf-8")
+    assert EVIL not in text and "<img src=x" not in text and 'href="javascript' not in text
+    assert len(re.findall("<script", text)) == 2, "the data and the script"
+    assert all(source.startswith("data:image/png") for source in re.findall(r'src="([^"]*)"', text))
+    assert not re.findall(r'(?:href|action)="\w+://', text)
+    assert not re.findall(r"@import|url\(|<iframe|<object|\bfetch\(|XMLHttpRequest", text)
+    assert "default-src 'none'" in text
+    assert json.loads(re.search(r'id="scopes">(.*?)</script>', text)[1])[0]["paper"] == "mrc"
+    assert str(embedded(["</script>"], "x")).count("</") == 1
+
+
+def test_the_page_says_what_it_must(folder, tmp_path):
+    text = report(tmp_path / "r.html", figures=folder, printed=PRINTED).read_text("utf-8")
+    assert all(f'alt="{name}' in text for name in ("mrc tables: table", "elsewhere: old"))
+    for words in ("not run here", "masked", "fewer rows", "times on another machine", "not timed"):
+        assert words in text
+    assert "5 × quick" in text
+    assert not [*tmp_path.glob("*.part")] and not [*tmp_path.glob(".*.part")]
+
+
+def test_the_page_of_the_checkout(tmp_path):
+    page = report(tmp_path / "report.html")
+    figures, _ = collect(figures_folder())
+    text = page.read_text("utf-8")
+    assert text.count("<article") == len(figures) and "An Exact Solver" in text
+    assert len(side_by_side(reference.printed(), [])) == len(reference.printed())
+    if figures:
+        assert "../" in re.search(r'href="([^"]*mrc_\w+\.ipynb)"', text)[1]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Return a Chromium without a window, driven by selenium; nothing is downloaded for it."""
+    webdriver = pytest.importorskip("selenium.webdriver")
+    from selenium.webdriver.chrome.service import Service
+
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    driver = shutil.which("chromedriver")
+    if not chromium or not driver:
+        pytest.skip("needs chromium and chromedriver on the path")
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for option in (
+        *("headless=new", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run"),
+        *("disable-background-networking", "disable-component-update", "disable-sync"),
+        *("disable-dev-shm-usage", "window-size=1280,800"),
+    ):
+        options.add_argument(f"--{option}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    chrome = webdriver.Chrome(options=options, service=Service(driver))
+    yield chrome
+    chrome.quit()
+
+
+class Page:
+    """The report in a browser."""
+
+    def __init__(self, browser, path):
+        self.browser, self.address = browser, path.as_uri()
+
+    def open(self, state=""):
+        self.browser.get("about:blank")  # another hash alone would not load the page anew
+        self.browser.get(self.address + state)
+
+    def script(self, text):
+        return self.browser.execute_script(text)
+
+    def shown(self, selector=".item"):
+        return self.script(
+            f"return [...document.querySelectorAll({selector!r})].filter(e => e.offsetParent)"
+            ".map(e => e.textContent)"
+        )
+
+    def click(self, selector):
+        self.script(f"document.querySelector({selector!r}).click()")
+
+    def profile(self):
+        rows = self.script(
+            "return [...document.querySelectorAll('#drawn tbody tr')]"
+            ".map(r => [...r.children].map(c => c.textContent))"
+        )
+        return {name: shares for name, *shares in rows}
+
+
+@pytest.fixture
+def page(browser, folder, tmp_path):
+    return Page(browser, report(tmp_path / "report.html", figures=folder, printed=PRINTED))
+
+
+@pytest.mark.slow
+def test_in_a_browser_the_filters_work_and_can_be_linked(page):
+    page.open()
+    assert page.browser.title == "workbench report", "no caption became a script"
+    everything = page.shown()
+    assert page.script("return document.querySelectorAll('.item').length") == len(everything)
+    page.script(
+        "const paper = document.querySelector('#paper'); paper.value = 'sampledcuts';"
+        "paper.dispatchEvent(new Event('input', {bubbles: true}))"
+    )
+    (masked,) = page.shown()
+    assert "masked" in masked and page.browser.current_url.endswith("#paper=sampledcuts")
+    assert "mrc tables" not in " ".join(page.shown("nav a"))
+    page.click("button[type=reset]")
+    later = "return new Promise(done => setTimeout(() => done(location.hash), 50))"
+    assert page.script(later) in ("", "#")
+    assert page.shown() == everything
+    page.open("#sets=dna&methods=mrcsub&q=Error+9.5")
+    assert len(page.shown()) == 1 and "9.5 ± 0.5 %" in page.shown()[0]
+    assert page.script("return document.querySelector('[value=mrcsub]').checked")
+    page.open("#ran=1")
+    assert "not run here" not in " ".join(page.shown())
+    page.open("#q=nothing+has+these+words")
+    assert not page.shown() and page.shown(".nothing")
+    page.open("#paper=mrc&at=table-mrc-ii")
+    assert page.script("return scrollY") > 0
+    page.click("nav a[href='#overview']")
+    assert "paper=mrc" in page.browser.current_url, "a link of the contents keeps the filters"
+    assert page.browser.get_log("browser") == []
+
+
+@pytest.mark.slow
+def test_in_a_browser_the_profile_is_of_the_solvers_shown(page, folder):
+    (scope,) = scopes(collect(folder)[0])
+    page.open()
+    for hidden, wanted in (([], ["MRC-CCG", "MRC-LP", "MRC-SUB"]), (["mrclp"], None)):
+        for value in hidden:
+            page.click(f"input[name=entry][value={value}]")
+        names = wanted or ["MRC-CCG", "MRC-SUB"]
+        found, count = ratios({name: scope.times["1e-02"][name] for name in names})
+        assert page.profile() == {
+            name: [f"{100 * share(found[name], count, t):.0f} %" for t in (1, 2, 5, 10, math.inf)]
+            for name in names
+        }
+    assert page.profile()["MRC-CCG"] == ["50 %"] * 5 and page.profile()["MRC-SUB"] == ["0 %"] * 5
+    assert page.browser.current_url.endswith("#show=mrcccg.mrcsub")
+    page.open("#show=mrclp.mrcsub&gap=1e-01")
+    assert page.profile() == {
+        "MRC-LP": ["0 %", "50 %", "50 %", "100 %", "100 %"],
+        "MRC-SUB": ["100 %"] * 5,
+    }
+    assert page.script("return document.querySelectorAll('#drawn svg[role=img] path').length") == 2
+    page.open("#show=mrclp")
+    assert page.profile()["MRC-LP"] == ["100 %"] * 5
+
+
+@pytest.mark.slow
+def test_in_a_browser_without_script_and_on_paper_all_is_there(page):
+    page.open()
+    pdf = page.browser.execute_cdp_cmd("Page.printToPDF", {"printBackground": True})
+    assert base64.b64decode(pdf["data"]).startswith(b"%PDF")
+    everything = page.shown()
+    page.browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        page.open()
+        assert page.shown() == everything and not page.shown("#filters")
+        (table,) = page.shown("#profile table")
+        assert "MRC-CCG" in table and "2 problems" in table
+    finally:
+        page.browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})

@@ -1,0 +1,125 @@
+"""One HTML page of all figures and of the papers' numbers beside ours, to read without a network.
+
+>>> report()                                                               # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from string import Template
+
+import pandas as pd
+
+from workbench import reference
+from workbench.figures import figures_folder
+from workbench.notebooks import CHECKOUT
+from workbench.report.comparison import Measurement, Number, number, side_by_side
+from workbench.report.markup import embedded
+from workbench.report.page import body
+from workbench.report.profiles import payload, scopes
+from workbench.report.sidecars import Figure, collect
+
+RANKS = ("smoke", "quick", None, "paper")  # of profiles, the last is the best
+
+
+def report(
+    path: str | os.PathLike | None = None,
+    *,
+    figures: str | os.PathLike | None = None,
+    printed: pd.DataFrame | None = None,
+    say: Callable[[str], None] = print,
+) -> Path:
+    """Write the report, whole or not at all.
+
+    Parameters
+    ----------
+    path : the page, by default ``runs/report.html`` of the checkout
+    figures : the folder of figures and sidecars, by default where figures go
+    printed : the papers' numbers, by default those of ``data/reference``
+    say : receives a line on each file of the folder that had to be left out
+
+    Returns
+    -------
+    path : where the page is
+
+    Raises
+    ------
+    ValueError
+        If there is no folder of figures.
+    """
+    path = Path(path or CHECKOUT / "runs" / "report.html").absolute()
+    folder = Path(figures or figures_folder())
+    if not folder.is_dir():
+        raise ValueError(f"figures: there is no folder {folder}")
+    found, faults = collect(folder)
+    for fault in faults:
+        say(fault)
+    if printed is None:
+        printed = reference.printed()
+    page = _page(found, printed, faults, path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.part")
+    try:
+        part.write_text(page, encoding="utf-8")
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+    return path
+
+
+def measurements(figures: list[Figure]) -> list[Measurement]:
+    """Return what the figures measured beside the papers: the rows that name one."""
+    found = []
+    for figure in figures:
+        record = figure.record
+        generated = {str(p.get("name")) for p in record.get("data", []) if p.get("synthetic")}
+        profile = record.get("profile")
+        for row in record.get("numbers", []):
+            if not row.get("paper"):
+                continue
+            timed = bool(row.get("timed", record.get("timed")))
+            value, spread = number(row.get("value")), number(row.get("spread"))
+            data = str(row.get("data") or "")
+            found.append(
+                Measurement(
+                    row=row,
+                    number=Number(value, spread, str(row.get("unit") or "")),
+                    data=data,
+                    synthetic=data in generated,
+                    timed=timed,
+                    machine=str(record.get("machine", {}).get("cpu") or ""),
+                    anchor=figure.anchor,
+                    rank=(
+                        value is not None,
+                        RANKS.index(profile if profile in RANKS else None),
+                        timed,
+                        str(record.get("date")),
+                    ),
+                )
+            )
+    # The figures of one notebook may carry the same rows.
+    return list({(m.key, repr(sorted(m.row.items()))): m for m in found}.values())
+
+
+def _page(figures: list[Figure], printed: pd.DataFrame, faults: list[str], path: Path) -> str:
+    room = Path(__file__).parent
+    files = ("report.css", "profile.js", "report.js")
+    style, *scripts = ((room / name).read_text("utf-8") for name in files)
+    script = "".join(scripts)
+    rows, compared = side_by_side(printed, measurements(figures)), scopes(figures)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return Template((room / "page.html").read_text("utf-8")).substitute(
+        # No request goes out, and no script runs but the page's own, whatever a sidecar holds.
+        policy=(
+            "default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
+            f"script-src 'sha256-{digest}'; form-action 'none'; base-uri 'none'"
+        ),
+        style=style,
+        script=script,
+        body=body(figures, rows, compared, faults, path),
+        data=embedded([payload(scope) for scope in compared], "scopes"),
+    )

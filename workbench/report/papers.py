@@ -1,0 +1,88 @@
+"""The five papers as a report names them, and which of them a solver or a figure belongs to."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from workbench.registry import SOLVERS
+
+
+class Paper(NamedTuple):
+    """A paper's title, its authors and where it appeared."""
+
+    title: str
+    authors: str
+    where: str
+
+
+PAPERS = {
+    "mrc": Paper(
+        "Efficient Large-Scale Learning of Minimax Risk Classifiers",
+        "Bondugula, Mazuelas, Pérez",
+        "arXiv:2511.17626",
+    ),
+    "weston_watkins": Paper(
+        "An Exact Solver for the Weston-Watkins SVM Subproblem", "Wang, Scott", "ICML 2021"
+    ),
+    "memoir": Paper(
+        "MEMOIR: Multi-class Extreme Classification with Inexact Margin",
+        "Belyy, Sholokhov",
+        "arXiv:1811.09863",
+    ),
+    "least_squares": Paper(
+        "Least Squares Revisited: Scalable Approaches for Multi-class Prediction",
+        "Agarwal, Kakade, Karampatziakis, Song, Valiant",
+        "ICML 2014",
+    ),
+    "sampled_cuts": Paper(
+        "Training Structural SVMs with Kernels Using Sampled Cuts", "Yu, Joachims", "KDD 2008"
+    ),
+}
+ACROSS = "across"  # what belongs to several papers, or to none
+PREFIXES = {"ww": "weston_watkins", "ls": "least_squares", "cuts": "sampled_cuts"}
+
+
+def title(key: str) -> str:
+    """Return the title of a paper; of an unknown one its key."""
+    if key == ACROSS:
+        return "Across the papers"
+    return PAPERS[key].title if key in PAPERS else key
+
+
+def order(key: str) -> tuple[int, str]:
+    """Return what papers are sorted by: the five first, in their order, then others by name."""
+    known = [*PAPERS]
+    place = known.index(key) if key in known else len(known) + (key == ACROSS)
+    return place, key
+
+
+def paper_of_name(name: str) -> str | None:
+    """Return the paper whose key, or its short form, begins the name of a notebook or solver."""
+    for prefix in (*PAPERS, *PREFIXES):
+        if name == prefix or name.startswith(f"{prefix}_"):
+            return PREFIXES.get(prefix, prefix)
+    return None
+
+
+def paper_of_solver(solver: str) -> str | None:
+    """Return the paper whose room holds a registered solver; of others by the name, or None."""
+    if solver in SOLVERS:
+        room = SOLVERS[solver].steps.__module__.removeprefix("workbench.").split(".")[0]
+        if room in PAPERS:
+            return room
+    return paper_of_name(solver)
+
+
+def token(name: str) -> str:
+    """Return a name as filters compare it: letters and digits only, lower case."""
+    return re.sub(r"[\W_]+", "", name.casefold())
+
+
+def base(data: str) -> str:
+    """Return the data set behind a problem's name: without sizes, scaling and added features.
+
+    >>> base("synthetic 20000x30x2, standardised"), base("wine + 100 Fourier: n = 125")
+    ('synthetic', 'wine')
+    """
+    return re.split(r"[,:(\[]| \+ | \d+x\d+", data, maxsplit=1)[0].strip()
