@@ -11,7 +11,7 @@ PYTHON3 = $(shell for python in python3.13 python3.12 python3.11 python3; do \
   && echo $$python && break; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help figures lab test lint data lock peers clean
+.PHONY: help figures report lab test lint data lock peers clean
 
 help: ## say what there is
 	@echo 'usage: make TARGET [ARGS="..."]'
@@ -19,6 +19,9 @@ help: ## say what there is
 
 figures: .venv/.ok ## regenerate the figures, quick profile (ARGS="NAME... --profile smoke|quick|paper -j N")
 	.venv/bin/workbench figures $(ARGS)
+
+report: .venv/.ok ## put all figures, and the papers' numbers beside ours, on one HTML page
+	.venv/bin/workbench report $(ARGS)
 
 lab: .venv/.ok ## open JupyterLab on the start page
 	.venv/bin/jupyter lab notebooks/00_start_here.ipynb $(ARGS)

@@ -10,13 +10,18 @@ import time
 from pathlib import Path
 
 import nbformat
+import numpy as np
 import psutil
 import pytest
 
+from workbench import provenance
 from workbench.figures import Figures
 from workbench.kernels import SOCKET_PATH_LIMIT, IpcKernelManager, socket_folder
 from workbench.mill import make
-from workbench.notebooks import CHECKOUT, Parameter, parameters_of, parse
+from workbench.notebooks import CHECKOUT, Parameter, parameters_of, parse, read
+from workbench.panels import panel
+from workbench.run import run
+from workbench.stream import rounds
 
 PARAMETERS = "points: int = 3  # how many points\ngrid: str = '1,2'  # where"
 DRAW = """
@@ -99,9 +104,88 @@ def test_equal_figures_are_equal_files(mill, tmp_path):
     made = tmp_path / "figures" / "toy"
     versions = []
     for _ in range(2):
-        assert mill("toy")[0] == []
+        assert mill("toy", again=True)[0] == []
         versions.append([(made / f"line.{kind}").read_bytes() for kind in ("png", "svg", "pdf")])
     assert versions[0] == versions[1]
+
+
+def test_a_notebook_runs_again_only_where_something_has_changed(mill, tmp_path, monkeypatch):
+    monkeypatch.setenv("WORKBENCH_DATA", str(tmp_path))
+    write(mill.folder, "toy", draw(mill.folder, "toy"))
+    made = tmp_path / "figures" / "toy"
+
+    def runs(**options):
+        failed, lines = mill("toy", **options)
+        assert failed == []
+        return any("done in" in line for line in lines)
+
+    assert runs()
+    date = json.loads((made / "line.json").read_text())["date"]
+    assert not runs()
+    assert json.loads((made / "line.json").read_text())["date"] == date
+    assert runs(again=True)
+    assert runs(overrides={"points": "4"}) and not runs(overrides={"points": "4"})
+    assert runs()
+    (made / "line.svg").unlink()
+    assert runs()
+    (made / "line.json").write_text("{")
+    assert runs()
+    (tmp_path / "new.npz").write_bytes(b"data")
+    assert runs()
+    write(mill.folder, "toy", draw(mill.folder, "toy") + "\nprint(points)")
+    assert runs() and not runs()
+
+
+def test_the_code_of_the_package_and_the_libraries_make_the_key(mill, monkeypatch):
+    write(mill.folder, "toy", draw(mill.folder, "toy"))
+    notebook = read(mill.folder / "toy.ipynb")
+    keys = [provenance.notebook_key(notebook, notebook.values())]
+    monkeypatch.setattr(provenance, "package_code", lambda: "other")
+    keys.append(provenance.notebook_key(notebook, notebook.values()))
+    monkeypatch.setattr(provenance, "library_versions", lambda: {"numpy": "1.0"})
+    keys.append(provenance.notebook_key(notebook, notebook.values()))
+    assert len(set(keys)) == 3
+
+
+def test_a_figure_tells_the_command_that_makes_it_again(mill):
+    write(mill.folder, "toy", draw(mill.folder, "toy"))
+    notebook = read(mill.folder / "toy.ipynb")
+    profile, command = provenance.regenerated_by(notebook, notebook.values("smoke"))
+    assert (profile, command) == ("smoke", "workbench figures toy --profile smoke")
+    values = notebook.values(overrides={"points": "4", "grid": "a b"})
+    assert provenance.regenerated_by(notebook, values) == (
+        None,
+        "workbench figures toy -p points=4 -p grid='a b'",
+    )
+
+
+def test_a_record_is_strict_json_that_people_can_read():
+    record = {"a": np.inf, "b": [{"n": i, "text": "x" * 30} for i in range(5)], "c": []}
+    text = provenance.as_json(record)
+    assert json.loads(text) == {"a": "inf", "b": record["b"], "c": []}
+    assert len(text.splitlines()) == 11
+
+
+def test_what_was_not_timed_says_so():
+    problem = panel("iris")
+    trace, _ = run("mrc_interior_point", problem, rounds(2))
+    plain = provenance.made_by([trace])
+    assert plain["timed"] is False
+    assert any("Not timed" in sentence for sentence in provenance.in_words(plain))
+    trace.header["timed"] = True
+    timed = provenance.made_by([trace])
+    assert timed["timed"] is True
+    assert not any("Not timed" in sentence for sentence in provenance.in_words(timed))
+    assert timed["traces"][0]["solver"] == "mrc_interior_point"
+    assert set(timed["traces"][0]["times"]) <= {
+        "1e-01",
+        "1e-02",
+        "1e-03",
+        "1e-04",
+        "1e-05",
+        "1e-06",
+    }
+    assert provenance.made_by([])["timed"] is None
 
 
 REFUSALS = {
@@ -173,7 +257,7 @@ def test_one_failing_notebook_does_not_stop_the_others(mill, tmp_path):
     assert not [name for name in kept if ".part." in name]
     record = json.loads((tmp_path / "figures" / "d_good" / "line.json").read_text())
     assert record["jobs"] == 2
-    assert "Not a clean timing: 2 notebooks ran side by side." in record["caption"]
+    assert "Not timed: 2 notebooks ran side by side." in record["caption"]
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ from matplotlib.colors import to_hex
 from workbench import curves, plots, style
 from workbench.data.synthetic import synthetic
 from workbench.problem import as_problem
+from workbench.reference import measured, printed
 from workbench.registry import SOLVERS
 from workbench.trace import Trace
 
@@ -158,3 +159,26 @@ def test_titles_say_synthetic_exactly_when_the_data_are():
     made = as_problem(X, y, name="eye", synthetic=True)
     assert style.title(made) == "eye, synthetic\nn = 3, d = 3, k = 3"
     assert style.title(synthetic(20, 4, 2)) == "synthetic\nn = 20, d = 4, k = 2"
+
+
+def test_seconds_that_were_not_timed_say_so_on_their_axis(ax):
+    runs = {"mrc_ccg": [trace(seconds=[1.0, 2.0], gap=[0.1, 0.01], round=[0, 1])]}
+    plots.convergence(ax, runs)
+    assert ax.get_xlabel() == "solver time (s), not timed"
+    assert plots.clock_label("round", runs.values()) == "rounds"
+    runs["mrc_ccg"][0].header["timed"] = True
+    plots.convergence(ax, runs)
+    assert ax.get_xlabel() == "solver time (s)"
+
+
+def test_ours_and_the_papers_are_drawn_side_by_side(ax):
+    ours = measured("mrc", ["II", "V"], "pulsar", "MRC-CCG", "training time", [1.0, 3.0], "s")
+    ours += measured("mrc", ["II"], "pulsar", "MRC-LP", "training time", [], "s")
+    assert [(row["table"], row["value"]) for row in ours] == [("II", 2.0), ("V", 2.0), ("II", None)]
+    assert ours[0]["spread"] == pytest.approx(np.sqrt(2)) and ours[2]["runs"] == 0
+    plots.beside(ax, ours, printed("mrc"), "training time")
+    filled = [line for line in ax.lines if line.get_fillstyle() == "full"]
+    hollow = [line for line in ax.lines if line.get_fillstyle() == "none"]
+    assert 2.0 in [float(line.get_xdata()[0]) for line in filled]
+    assert sorted(float(line.get_xdata()[0]) for line in hollow) == [7.2, 70.0]
+    assert [tick.get_text() for tick in ax.get_yticklabels() if tick.get_text()] == ["pulsar"]

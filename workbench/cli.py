@@ -1,4 +1,4 @@
-"""The command line: ``workbench list | run | figures | data``.
+"""The command line: ``workbench list | run | sweep | figures | report | data``.
 
 Imports are inside the commands, so that ``workbench --help`` does not wait for the solvers.
 """
@@ -60,6 +60,20 @@ def _parser() -> argparse.ArgumentParser:
     add.add_argument("--out", type=Path, metavar="FILE", help="write the trace as JSON Lines")
     add.set_defaults(command=_run)
 
+    add = commands.add_parser("sweep", help="run a grid of solvers, or of a notebook's parameters")
+    add.add_argument("grid", type=Path, metavar="GRID.yaml|NOTEBOOK.ipynb")
+    _add_parameters(add, "values of a notebook's parameter, separated by commas")
+    add.add_argument("-j", "--jobs", type=int, default=1, metavar="N", help="worker processes (1)")
+    add.add_argument("--timing", action="store_true", help="one pinned job, at least five runs")
+    add.add_argument("--cluster", metavar="ADDRESS", help="a Dask scheduler, tcp://HOST:PORT")
+    add.add_argument(
+        "--seconds", type=float, metavar="S", help="wall seconds that a point may take"
+    )
+    add.add_argument("--memory", type=float, metavar="GB", help="memory that a point may take")
+    add.add_argument("--parquet", type=Path, metavar="FILE", help="write all traces, tidy")
+    add.add_argument("--benchopt", type=Path, metavar="FILE", help="write them as benchopt reads")
+    add.set_defaults(command=_sweep)
+
     add = commands.add_parser("figures", help="run the figure notebooks")
     add.add_argument("names", nargs="*", metavar="NAME", help="notebooks; all by default")
     add.add_argument(
@@ -67,9 +81,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     _add_parameters(add, "a parameter of the notebooks")
     add.add_argument("-j", "--jobs", type=int, default=1, metavar="N", help="notebooks at a time")
+    add.add_argument("--again", action="store_true", help="also those for which nothing changed")
     add.add_argument("--timeout", type=float, metavar="S", help="seconds for each notebook")
     add.add_argument("--out", type=Path, metavar="DIR", help="where figures go (figures/)")
     add.set_defaults(command=_figures)
+
+    add = commands.add_parser("report", help="one HTML page of all figures, paper beside ours")
+    add.add_argument("--out", type=Path, metavar="FILE", help="the page (runs/report.html)")
+    add.set_defaults(command=_report)
 
     add = commands.add_parser("data", help="list, fetch or check data sets")
     add.add_argument("action", choices=("list", "fetch", "check"), nargs="?", default="list")
@@ -146,6 +165,70 @@ def _run(arguments: argparse.Namespace) -> int:
     return {"diverged": 1, "interrupted": 130}.get(trace.stopped_by, 0)
 
 
+def _sweep(arguments: argparse.Namespace) -> int:
+    if arguments.grid.suffix == ".ipynb":
+        return _fan_out(arguments)
+    if arguments.grid.suffix not in (".yaml", ".yml"):
+        raise ValueError(f"sweep: a .yaml or an .ipynb file is accepted, got {arguments.grid}")
+    if arguments.parameters:
+        raise ValueError("-p: is for notebooks; write the values into the YAML file")
+    if arguments.timing and arguments.jobs > 1:
+        raise ValueError("--timing: runs one job, leave -j out")
+    from workbench.benchopt import to_benchopt
+    from workbench.export import to_parquet
+    from workbench.grid import read_points
+    from workbench.sweep import runs_folder, summary, sweep
+
+    done = sweep(
+        read_points(arguments.grid),
+        jobs=arguments.jobs,
+        timing=arguments.timing,
+        cluster=arguments.cluster,
+        seconds=arguments.seconds,
+        memory=arguments.memory,
+        say=_say,
+    )
+    table = runs_folder() / "sweeps" / f"{arguments.grid.stem}.csv"
+    table.parent.mkdir(parents=True, exist_ok=True)
+    done.frame().to_csv(table, index=False)
+    print(summary(done).to_string(index=False))
+    print(f"every point: {table}")
+    for write, path in ((to_parquet, arguments.parquet), (to_benchopt, arguments.benchopt)):
+        if path is not None:
+            write(done.traces(), path)
+            print(f"traces: {path}")
+    return _failed(done.failures, "points")
+
+
+def _fan_out(arguments: argparse.Namespace) -> int:
+    for option in ("timing", "parquet", "benchopt"):
+        if getattr(arguments, option):
+            raise ValueError(f"--{option}: is for grids, not for notebooks")
+    from workbench.engine import execute
+    from workbench.fanout import fan_out
+    from workbench.notebooks import read
+    from workbench.sweep import runs_folder
+    from workbench.worker import Limits
+
+    notebook = read(arguments.grid, figures=False)
+    runs = fan_out(notebook, _pairs(arguments.parameters), jobs=arguments.jobs)
+    folder = (runs_folder() / "sweeps").absolute()
+    limits = Limits(arguments.seconds, arguments.memory)
+    options = {"jobs": arguments.jobs, "cluster": arguments.cluster, "limits": limits}
+    failures = execute(runs, folder, **options, say=_say)
+    for run in runs:
+        if run.key not in failures:
+            print(f"{run.label}: {run.path(folder)}")
+    return _failed(failures, "notebooks")
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    from workbench.report import report
+
+    print(report(arguments.out))
+    return 0
+
+
 def _figures(arguments: argparse.Namespace) -> int:
     from workbench.mill import make
 
@@ -157,9 +240,10 @@ def _figures(arguments: argparse.Namespace) -> int:
         arguments.profile,
         overrides,
         jobs=arguments.jobs,
+        again=arguments.again,
         timeout=arguments.timeout,
         figures=arguments.out,
-        say=lambda line: print(line, flush=True),
+        say=_say,
     )
     if failed:
         print(f"workbench: {len(failed)} failed: {', '.join(failed)}", file=sys.stderr)
@@ -183,12 +267,27 @@ def _data(arguments: argparse.Namespace) -> int:
     return 0 if sound else 1
 
 
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+def _failed(failures: dict[str, str], what: str) -> int:
+    if not failures:
+        return 0
+    print(
+        f"workbench: {len(failures)} {what} failed; they are tried again next time", file=sys.stderr
+    )
+    return 1
+
+
 def _pairs(texts: Sequence[str]) -> dict[str, str]:
     pairs = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name:
             raise ValueError(f"-p: must be NAME=VALUE, got {text!r}")
+        if name in pairs:
+            raise ValueError(f"-p: {name} is there twice")
         pairs[name] = value
     return pairs
 

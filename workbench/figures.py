@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import textwrap
 import time
 from collections.abc import Iterable, Mapping
@@ -20,9 +19,9 @@ from typing import Any
 import matplotlib
 from PIL import Image
 
-from workbench.notebooks import CHECKOUT, FOLDER, PROFILES, Notebook, read
-from workbench.run import machine, threads, versions
-from workbench.trace import Trace, encode
+from workbench.notebooks import CHECKOUT, FOLDER, Notebook, read
+from workbench.provenance import as_json, in_words, made_by, notebook_key, regenerated_by
+from workbench.trace import Trace
 
 # matplotlib would write the time of day into them; without it equal figures are equal files.
 METADATA = {
@@ -91,25 +90,25 @@ class Figures:
                 f"figure: {self.notebook.name} does not declare {name!r} in its metadata; "
                 f"it declares {', '.join(self.notebook.figures)}"
             )
-        provenance = made_by(list(traces))
+        made = made_by(list(traces))
+        profile, command = regenerated_by(self.notebook, self.parameters)
         record = {
             "figure": name,
             "notebook": f"notebooks/figures/{self.notebook.name}.ipynb",
-            "profile": next(
-                (p for p in PROFILES if self.notebook.values(p) == self.parameters), None
-            ),
+            "profile": profile,
+            "command": command,
+            "key": notebook_key(self.notebook, self.parameters),
             "parameters": self.parameters,
-            "caption": " ".join([caption, *_sentences(provenance)]),
+            "caption": " ".join([caption, *in_words(made)]),
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
             "seconds": round(time.perf_counter() - self.started, 1),
-            **provenance,
+            **made,
         }
         if numbers is not None:
             record["numbers"] = numbers
         self.folder.mkdir(parents=True, exist_ok=True)
         _draw(figure, self.folder / name, record["caption"])
-        text = json.dumps(encode(record), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-        _replace(self.folder / f"{name}.json", text.encode())
+        _replace(self.folder / f"{name}.json", as_json(record).encode())
         print(f"saved {self.folder.name}/{name}")
 
 
@@ -118,62 +117,20 @@ def figures_folder() -> Path:
     return Path(os.environ.get("WORKBENCH_FIGURES") or CHECKOUT / "figures")
 
 
-def made_by(traces: list[Trace]) -> dict[str, Any]:
-    """Return the data, solvers, machine, versions and conditions that lie behind some runs.
-
-    ``wall_over_cpu`` is the ratio of the runs' wall to CPU seconds: near 1 on an idle machine with
-    one thread, more where something else had the processor. ``jobs`` is the number of notebooks
-    that ran side by side.
-    """
-    headers = [trace.header for trace in traces]
-    wall = sum(trace.last.get("seconds", 0.0) for trace in traces)
-    cpu = sum(trace.last.get("cpu", 0.0) for trace in traces)
-    loads = [header["load"] for header in headers if header["load"] is not None]
-    keys = ("solver", "parameters", "rules")
-    return {
-        "data": _unique(header["problem"] for header in headers),
-        "solvers": _unique({key: header[key] for key in keys} for header in headers),
-        "runs": len(traces),
-        "machine": machine(),
-        "threads": headers[0]["threads"] if headers else threads(),
-        "load": max(loads, default=None),
-        "wall_over_cpu": round(wall / cpu, 2) if cpu > 0 else None,
-        "jobs": int(os.environ.get("WORKBENCH_JOBS", "1")),
-        "versions": versions(),
-        "commit": versions()["commit"],
-    }
-
-
-def _sentences(made: dict[str, Any]) -> list[str]:
-    """Say in words what data and what machine lie behind a figure."""
-    sentences = []
-    if made["data"]:
-        groups: dict[tuple[str, bool], list[dict]] = {}
-        for problem in made["data"]:
-            # Generators put the size into the name; here one phrase tells the range of sizes.
-            name = re.sub(r" \d+x\d+x\d+", "", problem["name"])
-            groups.setdefault((name, problem["synthetic"]), []).append(problem)
-        described = [
-            f"{name} ({'synthetic, ' if synthetic and 'synthetic' not in name else ''}"
-            + ", ".join(f"{key} = {_range(p[key] for p in problems)}" for key in "ndk")
-            + ")"
-            for (name, synthetic), problems in groups.items()
-        ]
-        sentences.append(f"Data: {'; '.join(described)}.")
-    computer = made["machine"]
-    most = max(made["threads"].values(), default=1)
-    sentences.append(
-        f"Machine: {computer['cpu']}, {computer['cores']} cores, "
-        f"{most} BLAS thread{'s' if most > 1 else ''}."
-    )
-    if made["jobs"] > 1:
-        sentences.append(f"Not a clean timing: {made['jobs']} notebooks ran side by side.")
-    elif (made["wall_over_cpu"] or 1) > 1.2:
-        sentences.append(
-            "Not a clean timing: the machine was busy "
-            f"(wall time was {made['wall_over_cpu']} times CPU time)."
-        )
-    return sentences
+def unchanged(notebook: Notebook, values: Mapping[str, Any], folder: Path) -> bool:
+    """Tell whether the notebook's figures in `folder` are whole and would come out the same."""
+    wanted = notebook_key(notebook, values)
+    for name in notebook.figures:
+        stem = folder / notebook.name / name
+        if not all(stem.with_suffix(f".{kind}").exists() for kind in (*METADATA, "json")):
+            return False
+        try:
+            record = json.loads(stem.with_suffix(".json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return False
+        if not isinstance(record, dict) or record.get("key") != wanted:
+            return False
+    return True
 
 
 def _parameters(notebook: Notebook, namespace: Mapping[str, Any]) -> dict[str, Any]:
@@ -227,13 +184,3 @@ def _replace(path: Path, content: bytes) -> None:
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
-
-
-def _unique(items: Iterable[dict]) -> list[dict]:
-    return list({json.dumps(item, sort_keys=True, default=str): item for item in items}.values())
-
-
-def _range(values: Iterable[int]) -> str:
-    values = list(values)
-    low, high = min(values), max(values)
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from workbench.figures import figures_folder
+from workbench.figures import figures_folder, unchanged
 from workbench.kernels import IpcKernelManager, kill_kernels
 from workbench.notebooks import CHECKOUT, FOLDER, PROFILES, Notebook, find
 
@@ -28,6 +28,7 @@ def make(
     overrides: Mapping[str, str] | None = None,
     *,
     jobs: int = 1,
+    again: bool = False,
     timeout: float | None = None,
     notebooks: Path = FOLDER,
     figures: Path | None = None,
@@ -41,10 +42,11 @@ def make(
     names : which notebooks of the folder `notebooks`; all of them by default
     profile : ``smoke`` (seconds), ``quick`` (minutes, embedded data) or ``paper``
     overrides : parameter values as text; each of the notebooks must declare every one
-    jobs : notebooks at a time; with more than one the figures say that no timing is clean
+    jobs : notebooks at a time; with more than one nothing is timed, and the figures say so
+    again : run notebooks too whose figures are there and would come out the same
     timeout : seconds for each notebook, by default 300, 900 or a week, as the profile
     figures, executed : where the figures and the executed notebooks go, by default ``figures/``
-        and ``runs/figures/`` of the checkout
+        and ``runs/figures/`` of the checkout, for another profile than quick in folders of its name
     say : receives the progress, line by line
 
     Returns
@@ -64,19 +66,25 @@ def make(
     work = [
         (notebook, notebook.values(profile, overrides)) for notebook in find(list(names), notebooks)
     ]
+    own = "" if profile == "quick" else profile
+    figures = Path(figures or figures_folder() / own).absolute()
+    asked = len(work)
+    work = [(n, values) for n, values in work if again or not unchanged(n, values, figures)]
     jobs = min(jobs, max(1, len(work)))
-    figures = Path(figures or figures_folder()).absolute()
-    executed = Path(executed or CHECKOUT / "runs" / "figures").absolute()
+    executed = Path(executed or CHECKOUT / "runs" / "figures" / own).absolute()
     executed.mkdir(parents=True, exist_ok=True)
     timeout = TIMEOUTS[profile] if timeout is None else timeout
     say = _one_at_a_time(say)
-    say(f"{len(work)} notebooks, profile {profile}, {jobs} at a time; figures go to {figures}")
+    same = f"; nothing has changed for {asked - len(work)}" if asked > len(work) else ""
+    say(f"{asked} notebooks, profile {profile}, {jobs} at a time{same}; figures go to {figures}")
     failed, tic = [], time.perf_counter()
     pool = ThreadPoolExecutor(jobs)
-    with _environment(WORKBENCH_FIGURES=str(figures), WORKBENCH_JOBS=str(jobs)):
+    with environment(WORKBENCH_FIGURES=str(figures), WORKBENCH_JOBS=str(jobs)):
         try:
             futures = {
-                pool.submit(_run, notebook, values, figures, executed, timeout, say): notebook.name
+                pool.submit(
+                    run_notebook, notebook, values, figures, executed, timeout, say
+                ): notebook.name
                 for notebook, values in work
             }
             for done, future in enumerate(as_completed(futures), 1):
@@ -95,10 +103,13 @@ def make(
     return failed
 
 
-def _run(
+def run_notebook(
     notebook: Notebook, values: dict[str, Any], figures: Path, executed: Path, timeout: float, say
 ) -> tuple[str, str | None]:
-    """Run one notebook; return how it ended, and what went wrong or None."""
+    """Run one notebook in a kernel of its own; return how it ended, and what went wrong or None.
+
+    What was executed is kept in the folder `executed`, as ``NAME.ipynb``, or ``NAME.failed.ipynb``.
+    """
     # papermill takes a second to import; `workbench list` reads notebooks without it.
     from papermill import execute_notebook
     from papermill.exceptions import PapermillExecutionError
@@ -138,7 +149,7 @@ def _run(
     if error:
         return f"FAILED after {seconds}; see {kept}", error
     pictures = ", ".join(f"{notebook.name}/{name}.png" for name in notebook.figures)
-    return f"done in {seconds}: {pictures}", None
+    return f"done in {seconds}" + (f": {pictures}" if pictures else ""), None
 
 
 def _missing(notebook: Notebook, figures: Path, started: int) -> str | None:
@@ -174,7 +185,8 @@ def _one_at_a_time(say: Say) -> Say:
 
 
 @contextmanager
-def _environment(**variables: str) -> Iterator[None]:
+def environment(**variables: str) -> Iterator[None]:
+    """Set environment variables for a while."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ |= variables
     try:

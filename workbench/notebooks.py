@@ -41,12 +41,14 @@ class Notebook:
     parameters : by name, in the order of the parameters cell
     profiles : what ``smoke`` and ``paper`` change, by parameter name
     figures : the names of the figures that it makes
+    code : the source of its code cells
     """
 
     path: Path
     parameters: dict[str, Parameter]
     profiles: dict[str, dict[str, Any]]
     figures: tuple[str, ...]
+    code: str = ""
 
     @property
     def name(self) -> str:
@@ -63,7 +65,7 @@ class Notebook:
         values = {name: p.default for name, p in self.parameters.items()}
         values |= self.profiles.get(profile, {})
         for name, text in (overrides or {}).items():
-            values[name] = parse(self._parameter(name), text)
+            values[name] = parse(self.parameter(name), text)
         return values
 
     def check(self, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -74,9 +76,10 @@ class Notebook:
         ValueError
             Naming the parameter: not declared, or of another type.
         """
-        return {name: _typed(self._parameter(name), value) for name, value in values.items()}
+        return {name: _typed(self.parameter(name), value) for name, value in values.items()}
 
-    def _parameter(self, name: str) -> Parameter:
+    def parameter(self, name: str) -> Parameter:
+        """Return a declared parameter by name, or raise a ValueError that lists them."""
         if name not in self.parameters:
             raise ValueError(
                 f"{self.name}: has no parameter {name!r}; it takes {', '.join(self.parameters)}"
@@ -99,8 +102,8 @@ def find(names: tuple[str, ...] | list[str] = (), folder: Path = FOLDER) -> list
     return [read(paths[name]) for name in names or paths]
 
 
-def read(path: Path) -> Notebook:
-    """Read what a figure notebook declares.
+def read(path: Path, figures: bool = True) -> Notebook:
+    """Read what a figure notebook declares; without `figures`, any notebook with parameters.
 
     Raises
     ------
@@ -123,6 +126,9 @@ def read(path: Path) -> Notebook:
             f"{path.stem}: needs exactly one cell tagged 'parameters', has {len(tagged)}"
         )
     parameters = parameters_of("".join(tagged[0]["source"]), path.stem)
+    code = "\n\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "code")
+    if not figures:
+        return Notebook(path, parameters, {}, (), code)
     declared = metadata.get("workbench", {})
     if set(declared) != {"figures", "profiles"}:
         raise ValueError(
@@ -138,7 +144,7 @@ def read(path: Path) -> Notebook:
             profiles[profile] = bare.check(values)
         except ValueError as error:
             raise ValueError(f"{error}, in profile {profile!r}") from None
-    return Notebook(path, parameters, profiles, bare.figures)
+    return Notebook(path, parameters, profiles, bare.figures, code)
 
 
 def parameters_of(source: str, notebook: str) -> dict[str, Parameter]:

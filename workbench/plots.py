@@ -10,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from workbench.curves import grouped, on_grid, quartiles, time_to, times
+from workbench.registry import SOLVERS
+from workbench.stream import Row
 from workbench.style import LABELS, look
 from workbench.trace import Trace
 
@@ -50,7 +53,7 @@ def convergence(
         ax.plot(grid, median, color=colour, label=name, marker=marker, markevery=[len(grid) - 1])
         if len(traces) > 1:
             ax.fill_between(grid, low, high, color=colour, alpha=0.18, linewidth=0)
-    _x_axis(ax, x)
+    _x_axis(ax, x, runs.values())
     ax.set_yscale("log")
     if ylabel is None:
         ylabel = LABELS.get(y, y) if isinstance(y, str) else ""
@@ -88,7 +91,7 @@ def certified_band(
             markevery=[len(grid) - 1],
             label=name if edge is low else None,
         )
-    _x_axis(ax, x)
+    _x_axis(ax, x, [traces])
 
 
 def scaling(
@@ -139,7 +142,7 @@ def scaling(
         spent = [max(t.last[x] for t in g) for g, d in zip(groups, done, strict=True) if not d]
         ax.plot(sizes[~done], spent, linestyle="none", fillstyle="none", label=name, **style)
     _log_axes(ax, ticks)
-    ax.set_ylabel(LABELS[x])
+    ax.set_ylabel(clock_label(x, runs.values()))
     return exponents
 
 
@@ -205,9 +208,64 @@ def time_to_tolerance(
         reached = [[time_to(trace, key, t, x) for t in tolerances] for trace in traces]
         _with_whiskers(ax, tolerances, quartiles(reached), color=colour, marker=marker, label=name)
     _log_axes(ax)
-    ax.set(ylabel=LABELS[x], xlabel=f"tolerance on the {LABELS.get(key, key)}")
+    ax.set(ylabel=clock_label(x, runs.values()), xlabel=f"tolerance on the {LABELS.get(key, key)}")
     if not ax.xaxis_inverted():
         ax.invert_xaxis()
+
+
+def beside(
+    ax: Axes, ours: Sequence[Row], theirs: pd.DataFrame, quantity: str, log: bool = False
+) -> None:
+    """Draw one quantity of a table: a line for each data set, ours filled, the paper's hollow.
+
+    Parameters
+    ----------
+    ours : rows of :func:`workbench.reference.measured`; several tables may have the same number
+    theirs : rows of :func:`workbench.reference.printed`
+    """
+    ours = {(r["dataset"], r["method"]): r for r in ours if r["quantity"] == quantity}
+    theirs = theirs[theirs["quantity"] == quantity]
+    printed = {(r.dataset, r.method): r.value for r in theirs.itertuples()}
+    datasets = list(dict.fromkeys(dataset for dataset, _ in ours))
+    present = {method for _, method in ours}
+    names = {solver.label: name for name, solver in SOLVERS.items() if solver.label in present}
+    for place, (method, name) in enumerate(names.items()):
+        label, colour, marker = look(name)
+        shift = (place - (len(names) - 1) / 2) * 0.8 / len(names)
+        for height, dataset in enumerate(datasets):
+            row = ours.get((dataset, method), {})
+            style = {"marker": marker, "color": colour, "linestyle": "none", "markersize": 4}
+            if row.get("value") is not None:
+                at, spread = row["value"], row.get("spread") or 0.0
+                ax.errorbar(at, height + shift, xerr=spread, **style, label=label, elinewidth=1)
+            other = printed.get((dataset, method), np.nan)
+            ax.plot(other, height + shift, **style, fillstyle="none")
+    if log:
+        ax.set_xscale("log")
+        low, high = ax.get_xlim()
+        ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 50 * low else (1,)))
+        ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        ax.xaxis.set_minor_formatter(NullFormatter())
+    else:
+        ax.set_xlim(left=0)
+    ax.set_yticks(range(len(datasets)), datasets)
+    ax.set_ylim(len(datasets) - 0.5, -0.5)
+    ax.set_yticks(np.arange(len(datasets) - 1) + 0.5, minor=True)
+    ax.grid(False, axis="y")
+    ax.grid(True, axis="y", which="minor")
+    ax.tick_params(axis="y", which="both", length=0)
+
+
+def clock_label(x: str, groups: Iterable[Sequence[Trace]]) -> str:
+    """Return the label of an axis of ``seconds``, ``cpu`` or ``round``.
+
+    It says ``not timed`` where a run's seconds were not measured in timing mode.
+    """
+    label = LABELS.get(x, x)
+    runs = [trace for traces in groups for trace in traces]
+    if x == "round" or all(trace.header.get("timed", False) for trace in runs):
+        return label
+    return f"{label}, not timed"
 
 
 def _with_whiskers(ax: Axes, x: np.ndarray, quarters: np.ndarray, **style) -> None:
@@ -238,8 +296,8 @@ def _curve(trace: Trace, x: str, y) -> tuple[np.ndarray, np.ndarray]:
     return xs[kept], ys[kept]
 
 
-def _x_axis(ax: Axes, x: str) -> None:
-    ax.set_xlabel(LABELS.get(x, x))
+def _x_axis(ax: Axes, x: str, groups: Iterable[Sequence[Trace]]) -> None:
+    ax.set_xlabel(clock_label(x, groups))
     if x == "round":
         ax.set_xscale("symlog", linthresh=1)
         ax.set_xlim(left=0)
