@@ -167,7 +167,7 @@ def test_the_death_of_a_worker_takes_one_task_along(tmp_path):
     counts = {task.key: begun(tmp_path, task.key) for task in tasks}
     assert counts == {task.key: 1 + (task.key in killed) for task in tasks}
     assert all(task.path(tmp_path).exists() for task in tasks)
-    assert left(tmp_path) == [] and workers_of(os.getpid()) == []
+    assert left(tmp_path) == [] and len(workers_of(os.getpid())) == 2  # they wait for the next
 
 
 @pytest.mark.parametrize("does", ["cannot write", "fills the disk"])
@@ -306,3 +306,23 @@ def test_times_and_messages_are_short():
 def test_a_mark_names_task_and_session():
     assert mark_of(Path("runs"), "s", "k") == Path("runs/k.s.begun")
     assert set(ONE_THREAD.values()) == {"1"}
+
+
+def test_workers_wait_for_the_next_sweep_unless_a_new_one_would_differ(tmp_path, monkeypatch):
+    def workers(name, **options):
+        tasks = [Job(f"{name}{i}", "tells its core") for i in range(2)]
+        assert execute(tasks, tmp_path, say=lambda line: None, **options) == {}
+        lines = (tmp_path / "cores").read_text().splitlines()
+        (tmp_path / "cores").unlink()
+        return {line.split()[0] for line in lines}
+
+    first = workers("a")
+    assert len(first) == 1 and workers("b") == first
+    monkeypatch.setenv("WORKBENCH_DATA", str(tmp_path))
+    second = workers("c")
+    assert second != first and gone(map(int, first), 10)
+    monkeypatch.chdir(tmp_path)
+    third = workers("d")
+    assert third != second and workers("e") == third
+    os.utime(__file__)  # as if the code had changed
+    assert workers("f") != third

@@ -286,6 +286,7 @@ def test_a_point_whose_run_was_interrupted_is_not_kept(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow  # as all that read `whole`
 def test_frames_and_traces_choose_by_attribute_and_parameter(whole):
     frame = whole.frame()
     assert len(frame) == len(whole.runs) and frame["key"].is_unique
@@ -301,6 +302,7 @@ def test_frames_and_traces_choose_by_attribute_and_parameter(whole):
             whole.traces(**mistake)
 
 
+@pytest.mark.slow
 def test_a_summary_has_medians_and_says_that_it_is_not_timed(whole):
     table = summary(whole)
     assert "cpu (s, not timed)" in table and "cpu (s)" not in table
@@ -340,9 +342,9 @@ def test_timing_runs_each_setting_five_times_and_says_so(tmp_path, monkeypatch, 
 
     # Seeds that change nothing are five measurements all the same.
     monkeypatch.setattr(room, "busy_cores", lambda: 0.0)
-    [point] = grid("mrc_lp", "iris", stop={"rounds": 1}, seeds=[0])
-    tasks = room._planned(room.at_least([point], 5), True)
-    assert len({task.key for task in tasks}) == 5
+    same = grid("mrc_lp", "iris", stop={"rounds": 1}, seeds=5, test=None)
+    for timed, count in ((True, 5), (False, 1)):
+        assert len({task.key for task in room._planned(same, timed)}) == count
 
     monkeypatch.setenv("WORKBENCH_JOBS", "2")  # beside other notebooks nothing is timed
     beside = sweep(points, timing=True, folder=tmp_path, say=said.append)

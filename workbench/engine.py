@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,6 +19,7 @@ from functools import partial
 from pathlib import Path
 
 import psutil
+from joblib.externals.loky import ProcessPoolExecutor
 
 from workbench.worker import (
     DIED,
@@ -34,8 +36,12 @@ from workbench.worker import (
 )
 
 LITTER = 86400.0  # seconds after which what a killed sweep left is thrown away
+IDLE = 60.0  # seconds after which a worker without work goes
 
 Say = Callable[[str], None]
+
+# A worker takes seconds to start, so those of a sweep that ended well wait a while for the next.
+_resting: list[tuple[tuple, ProcessPoolExecutor]] = []
 
 
 def execute(
@@ -111,12 +117,12 @@ def _in_processes(
     run: Callable, tasks: Mapping[str, Task], jobs: int, mark: Callable[[str], Path]
 ) -> Iterator[Outcome]:
     """Yield how each task ended; one whose worker dies is tried once more in a new one."""
-    from joblib.externals.loky import ProcessPoolExecutor
-
     with ExitStack() as stop:
 
         def worker() -> ProcessPoolExecutor:
-            pool = ProcessPoolExecutor(1, env=ONE_THREAD, initializer=start, initargs=[os.getpid()])
+            pool = _rested() or ProcessPoolExecutor(
+                1, timeout=IDLE, env=ONE_THREAD, initializer=start, initargs=[os.getpid()]
+            )
             stop.callback(pool.shutdown, kill_workers=True)
             return pool
 
@@ -146,6 +152,28 @@ def _in_processes(
                 except Exception as error:  # what a pickle raises, not the task
                     yield failed(key, error)
                 idle.append(pool)
+        stop.pop_all()
+    _resting.extend((surroundings(), pool) for pool in idle)
+
+
+def _rested() -> ProcessPoolExecutor | None:
+    """Return a waiting worker, None where there is none that a new one would not differ from."""
+    now = surroundings()
+    while _resting:
+        before, pool = _resting.pop()
+        if before == now:
+            return pool
+        pool.shutdown(kill_workers=True)
+    return None
+
+
+def surroundings() -> tuple:
+    """Return what a new process would see: dates of code files, search path, folder, settings."""
+    files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
+    ours = sorted(f for f in files if f and not f.startswith((sys.prefix, sys.base_prefix)))
+    dates = tuple((f, os.stat(f).st_mtime_ns) for f in ours if os.path.exists(f))
+    settings = tuple(sorted((n, v) for n, v in os.environ.items() if n.startswith("WORKBENCH_")))
+    return dates, tuple(sys.path), os.getcwd(), settings
 
 
 def _on_a_cluster(run: Callable, tasks: Mapping[str, Task], address: str) -> Iterator[Outcome]:

@@ -26,7 +26,7 @@ from workbench.notebooks import CHECKOUT
 from workbench.panels import panel
 from workbench.problem import Problem
 from workbench.registry import SOLVERS
-from workbench.run import run
+from workbench.run import machine, run
 from workbench.stream import Row, geometric, stopping
 from workbench.trace import Trace, decode, read_trace, write_trace
 from workbench.worker import Limits
@@ -217,7 +217,7 @@ def point_key(point: Point, problem: Problem, timed: bool) -> str:
     """Return the content key of a point on its problem.
 
     The seed counts by what it does to data and parameters. Runs that are timed are kept apart even
-    where it does nothing: each is a measurement.
+    where it does nothing, and by machine: each is a measurement.
     """
     return key(
         solver=point.solver,
@@ -225,7 +225,7 @@ def point_key(point: Point, problem: Problem, timed: bool) -> str:
         data=problem.checksum,
         stop=dict(point.stop),
         repetition=point.repetition,
-        timed=timed and {"seed": point.seed},
+        timed=timed and {"seed": point.seed, "machine": machine()},
         code=code(SOLVERS[point.solver].steps.__module__, *SPINE),
         versions=library_versions(),
     )

@@ -1,0 +1,124 @@
+"""What the sweep engine costs over the work itself, and how fast finished points are read again.
+
+``python benchmarks/sweep.py [--runs 5]`` times whole processes and prints medians. A point is
+`mrc_subgradient` on iris stopped at round 0, so that next to nothing but the engine is seen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+import psutil
+
+from workbench.grid import Point, grid
+from workbench.measures import errors
+from workbench.panels import panel
+from workbench.run import run
+from workbench.stream import geometric, stopping
+from workbench.sweep import Run, point_key, sweep
+from workbench.trace import write_trace
+from workbench.worker import ONE_THREAD, Limits
+
+FEW, MANY = 200, 1200  # points; what a process costs to start drops out of the difference
+FINISHED = 10_000
+ROUNDS = 30  # rows of a finished point that is read again
+COST, RELOAD = 5.0, 10.0  # targets: ms a point, s
+
+
+def main() -> None:
+    """Measure both and print them beside their targets."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=5, help="runs of every process (default 5)")
+    parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.child:
+        what, count, folder = given.child
+        return {"loop": loop, "sweep": engine, "reload": reload}[what](int(count), Path(folder))
+    busy = psutil.cpu_percent(interval=1.0) / 100 * (os.cpu_count() or 1)
+    if busy > 0.2:
+        print(f"warning: other work keeps {busy:.1f} cores busy; repeat on an idle machine")
+    work, ours = [], []
+    for _ in range(given.runs):
+        for kind, found in (("loop", work), ("sweep", ours)):
+            seconds = [timed(kind, count) for count in (FEW, MANY)]
+            found.append(1e3 * (seconds[1] - seconds[0]) / (MANY - FEW))
+    cost = median(ours) - median(work)
+    print(f"the work itself: {spread(work)} ms a point; in a sweep: {spread(ours)} ms")
+    print(f"engine: {cost:.1f} ms a point, target at most {COST:g}")
+    with tempfile.TemporaryDirectory() as folder:
+        fill(FINISHED, Path(folder))
+        seconds = [timed("reload", FINISHED, folder) for _ in range(given.runs)]
+    print(f"{FINISHED:,} finished points, {ROUNDS + 1} rows each, as one table: "
+          f"{spread(seconds)} s, target at most {RELOAD:g}")  # fmt: skip
+
+
+def timed(kind: str, count: int, folder: str | None = None) -> float:
+    """Return the wall seconds of a fresh process, in a fresh folder unless one is given."""
+    own = folder or tempfile.mkdtemp()
+    command = [sys.executable, __file__, "--child", kind, str(count), own]
+    tic = time.perf_counter()
+    subprocess.run(command, env=os.environ | ONE_THREAD, check=True)
+    seconds = time.perf_counter() - tic
+    if folder is None:
+        shutil.rmtree(own)
+    return seconds
+
+
+def points(count: int, rounds: int = 0) -> list[Point]:
+    """Return points that differ in their repetition alone."""
+    return grid("mrc_subgradient", "iris", stop={"rounds": rounds}, repetitions=count)
+
+
+def loop(count: int, folder: Path) -> None:
+    """Solve and judge the points one after the other, and keep nothing."""
+    problem = panel("iris")
+    judge = errors(problem)
+    for point in points(count):
+        rules = stopping(point.stop)
+        options = {"parameters": point.parameters, "measure": judge, "when": geometric()}
+        trace, state = run(point.solver, problem, *rules, warm_up=point.repetition == 0, **options)
+        trace.last.update(judge(state))
+
+
+def engine(count: int, folder: Path) -> None:
+    """Run the points as a sweep with one worker, and read them as one table."""
+    frame = sweep(points(count), folder=folder, say=lambda line: None).frame()
+    assert len(frame) == count and (frame["status"] == "done").all()
+
+
+def fill(count: int, folder: Path) -> None:
+    """Write finished points: one is run, the others are the same trace under their own keys."""
+    chosen, problem = points(count, ROUNDS), panel("iris")
+    trace, _ = run("mrc_subgradient", problem, *stopping(chosen[0].stop))
+    for point in chosen:
+        task = Run(point, point_key(point, problem, False), False)
+        if point.repetition == 0:
+            task.run(folder, Limits())
+            continue
+        trace.header["key"] = task.key
+        task.path(folder).parent.mkdir(exist_ok=True)
+        write_trace(task.path(folder), trace)
+
+
+def reload(count: int, folder: Path) -> None:
+    """Sweep over what is finished, and read it as one table."""
+    said: list[str] = []
+    frame = sweep(points(count, ROUNDS), folder=folder, say=said.append).frame()
+    assert said[-1].endswith("0 to run") and len(frame) == count
+
+
+def spread(values: list[float]) -> str:
+    """Return median and range as text."""
+    return f"{median(values):.1f} ({min(values):.1f}-{max(values):.1f})"
+
+
+if __name__ == "__main__":
+    main()
