@@ -238,8 +238,10 @@ def beside(
             if row.get("value") is not None:
                 at, spread = row["value"], row.get("spread") or 0.0
                 ax.errorbar(at, height + shift, xerr=spread, **style, label=label, elinewidth=1)
+                label = None  # once is enough
             other = printed.get((dataset, method), np.nan)
-            ax.plot(other, height + shift, **style, fillstyle="none")
+            (hollow,) = ax.plot(other, height + shift, **style, fillstyle="none")
+        hollow.set_label(label)
     if log:
         ax.set_xscale("log")
         low, high = ax.get_xlim()
