@@ -227,3 +227,17 @@ def test_a_file_that_is_no_text_is_refused(tmp_path):
     path.write_bytes(b"\xff\xfe\x00data")
     with pytest.raises(ValueError, match=r"bad\.yaml: not a YAML file"):
         read_points(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    {
+        "a list of stops": ({"stop": {"cpu": [1, 2]}}, "cpu takes one value"),
+        "half a round": ({"stop": {"rounds": 2.5}}, "rounds must be of type int"),
+        "no truth value": ({"solvers": {"mrc_ccg": {"columns": "yes"}}}, "true, false or null"),
+    }.values(),
+)
+def test_values_that_could_be_meant_otherwise_are_refused(change, message):
+    arguments = {"solvers": "mrc_ccg", "data": "iris", "stop": {"rounds": 3}} | change
+    with pytest.raises(ValueError, match=message):
+        grid(**arguments)

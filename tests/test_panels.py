@@ -13,6 +13,8 @@ def test_lists_as_text():
     assert listed("digits") == ["digits"]
     with pytest.raises(ValueError, match="empty"):
         listed("1,,2", int)
+    with pytest.raises(ValueError, match="no whole number"):
+        listed("2.7", int)
 
 
 def test_panels_as_text():
@@ -39,7 +41,10 @@ def test_steps_follow_one_another():
     layer = panel("digits | 32 relu", seed=2)
     assert layer.d == 32 and layer.X.std(axis=0) == pytest.approx(1)
     assert panel("wine + 10 fourier | 20 % rows").d == 23
-    for wrong in ("digits | 1 classes", "digits | 11 classes", "digits | 0 % rows", "digits | fun"):
+    for wrong in (
+        *("digits | 1 classes", "digits | 11 classes", "digits | 2.5 classes"),
+        *("digits | 0 % rows", "digits | fun", "digits + 1.2.3 fourier"),
+    ):
         with pytest.raises(ValueError):
             panel(wrong)
 

@@ -308,7 +308,7 @@ def test_a_summary_has_medians_and_says_that_it_is_not_timed(whole):
     assert "cpu (s, not timed)" in table and "cpu (s)" not in table
     assert len(table) == (5 + 6 + 6 + 4) * 2 and set(table["runs"]) == {5}
     frame = whole.frame()
-    chosen = frame[(frame["solver"] == "mrc_pdhg") & (frame["lambda0"] == 0.02)]
+    chosen = frame[(frame["solver"] == "mrc_pdhg") & (frame["p_lambda0"] == 0.02)]
     chosen = chosen[chosen["data"] == "wine"]
     [row] = table[
         (table["solver"] == "mrc_pdhg") & (table["lambda0"] == 0.02) & (table["data"] == "wine")
@@ -538,3 +538,51 @@ def test_a_dask_cluster_gives_the_same_rows_also_when_a_worker_dies(whole, sched
             sweep(grid(**SMALL), cluster=address, folder=tmp_path, say=quiet)
         process.kill()
         process.wait()
+
+
+def test_a_parameter_is_not_mistaken_for_what_a_solver_reports(tmp_path, no_workers):
+    solvers = {"mrc_subgradient": {"steps": [5, 50]}, "memoir_pegasos": {"seed": [3, 4]}}
+    done = sweep(grid(solvers, "iris", stop={"rounds": 3}, seeds=2), folder=tmp_path, say=quiet)
+    frame = done.frame()
+    assert sorted(frame["p_steps"].dropna()) == [5, 5, 50, 50]
+    assert sorted(frame["steps"].dropna())[:2] == [15, 15]  # so far, which is another thing
+    assert sorted(frame["p_seed"].dropna()) == [3, 3, 4, 4] and set(frame["seed"]) == {0, 1}
+    assert list(room.summary(done)["runs"]) == [2] * 4
+
+
+def test_added_grids_are_told_apart_by_their_stops(tmp_path, no_workers):
+    loose, tight = (
+        grid("mrc_interior_point", "iris", stop={"gap": gap, "rounds": 90}, seeds=2)
+        for gap in (1e-1, 1e-4)
+    )
+    table = room.summary(sweep(loose + tight, folder=tmp_path, say=quiet))
+    assert list(table["runs"]) == [2, 2] and table["gap"][1] <= 1e-4 < table["gap"][0]
+    assert len(room.at_least(loose + tight, 5)) == 10
+
+
+def test_points_that_are_the_same_run_count_once(tmp_path, no_workers):
+    points = grid("mrc_ccg", "wine", stop={"rounds": 2}, seeds=3, test=None)
+    done = sweep(points, folder=tmp_path, say=quiet)
+    assert len(done.frame()) == 3 and done.frame()["key"].nunique() == 1
+    assert len(done.traces()) == 1 and list(room.summary(done)["runs"]) == [1]
+
+
+def test_a_stop_at_a_column_that_is_not_there_fails_with_those_that_are(tmp_path, no_workers):
+    points = grid("mrc_ccg", "iris", stop={"gpa": 1e-3, "rounds": 9})
+    frame = sweep(points, folder=tmp_path, say=quiet).frame()
+    assert list(frame["status"]) == ["failed"]
+    assert "stop: no column gpa; there are" in frame["reason"][0] and "gap" in frame["reason"][0]
+
+
+def test_where_nothing_can_be_timed_it_is_said(tmp_path, no_workers, monkeypatch):
+    points = grid("mrc_ccg", "iris", stop={"rounds": 2})
+    with pytest.raises(ValueError, match="timing: takes one job, got 2"):
+        sweep(points, jobs=2, timing=True, folder=tmp_path)
+    monkeypatch.setenv("WORKBENCH_JOBS", "2")
+    said = []
+    done = sweep(points, timing=True, folder=tmp_path, say=said.append)
+    assert said[0] == "not timed: 2 notebooks run side by side"
+    assert not done.frame()["timed"].any() and len(done.runs) == 1
+    for limit in (float("inf"), 0, -1.0, "3"):
+        with pytest.raises(ValueError, match="seconds: must be a positive number"):
+            sweep(points, seconds=limit, folder=tmp_path)

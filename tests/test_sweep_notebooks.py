@@ -1,4 +1,4 @@
-"""What notebooks/sweeps ships: grids that read, and notebooks with the parameters that are swept."""
+"""What notebooks/sweeps ships: grids that read, notebooks with the parameters that are swept."""
 
 import json
 

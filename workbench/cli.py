@@ -87,6 +87,7 @@ def _parser() -> argparse.ArgumentParser:
     add.set_defaults(command=_figures)
 
     add = commands.add_parser("report", help="one HTML page of all figures, paper beside ours")
+    add.add_argument("--figures", type=Path, metavar="DIR", help="where figures are (figures/)")
     add.add_argument("--out", type=Path, metavar="FILE", help="the page (runs/report.html)")
     add.set_defaults(command=_report)
 
@@ -225,7 +226,7 @@ def _fan_out(arguments: argparse.Namespace) -> int:
 def _report(arguments: argparse.Namespace) -> int:
     from workbench.report import report
 
-    print(report(arguments.out))
+    print(report(arguments.out, figures=arguments.figures))
     return 0
 
 

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,6 +19,7 @@ from typing import Any
 import yaml
 
 from workbench.panels import listed
+from workbench.registry import SOLVERS
 from workbench.run import resolve
 from workbench.stream import LIMITS
 
@@ -122,6 +124,9 @@ def read_grid(path: str | os.PathLike) -> dict[str, Any]:
     path = Path(path)
     try:
         entries = yaml.load(path.read_text(encoding="utf-8"), _NothingTwice)
+    except yaml.MarkedYAMLError as error:
+        where = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise ValueError(f"{path.name}{where}: not YAML: {error.problem}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ValueError(f"{path.name}: not a YAML file; {error}") from None
     if not isinstance(entries, dict):
@@ -157,7 +162,8 @@ def at_least(points: Sequence[Point], runs: int) -> list[Point]:
     groups: dict[tuple, list[Point]] = {}
     for point in points:
         values = tuple(sorted((n, repr(v)) for n, v in point.parameters.items() if n != "seed"))
-        groups.setdefault((point.solver, values, point.data, point.test), []).append(point)
+        setting = (point.solver, values, point.data, point.test, tuple(sorted(point.stop.items())))
+        groups.setdefault(setting, []).append(point)
     extended = list(points)
     for group in groups.values():
         first = [point for point in group if point.repetition == group[0].repetition]
@@ -227,6 +233,9 @@ def _typed(solver: str, name: str, value: Any, default: Any) -> Any:
         except (ValueError, OverflowError):
             pass
     elif default is None and isinstance(value, SCALARS):
+        annotation = str(inspect.signature(SOLVERS[solver].steps).parameters[name].annotation)
+        if annotation == "bool | None" and not isinstance(value, (bool, type(None))):
+            raise ValueError(f"{solver}: {name} must be true, false or null, got {value!r}")
         return value
     what = "one value" if default is None else f"of type {kind.__name__}"
     raise ValueError(f"{solver}: {name} must be {what}, got {value!r}")
@@ -240,11 +249,13 @@ def _stop(stop: Any) -> dict[str, float]:
         )
     rules = {}
     for name, value in stop.items():
+        if isinstance(value, (list, tuple)):
+            raise ValueError(f"stop: {name} takes one value; a sweep of stops is a grid for each")
         rules[name] = _typed("stop", name, value, 0.0)
         if not 0 <= rules[name] < math.inf:
             raise ValueError(f"stop: {name} must be finite and not negative, got {value!r}")
-        if name == "rounds" and rules[name].is_integer():
-            rules[name] = int(rules[name])
+        if name == "rounds":
+            rules[name] = _typed("stop", name, value, 0)
     return rules
 
 

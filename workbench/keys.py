@@ -33,8 +33,8 @@ def key(**parts: Any) -> str:
 def code(*modules: str) -> str:
     """Return a hash of the source of some modules and of all that they import of their package.
 
-    Imports of this package count too, those of libraries do not; nor do comments and layout. It is
-    read once a process, as the modules themselves are.
+    Imports of this package count too, those of libraries do not; nor do comments and layout. The
+    source is read once, until a sweep that is planned asks anew.
     """
     packages = {"workbench", *(module.partition(".")[0] for module in modules)}
     seen, waiting = {}, list(modules)

@@ -16,7 +16,7 @@ from workbench.features import fourier, relu, standardise
 from workbench.problem import Problem
 
 SIZES = re.compile(r"synthetic (\d+)x(\d+)x(\d+)")
-STEP = re.compile(r"\s*([+|])\s*([\d.]+)\s*(fourier|relu|classes|% rows)\s*")
+STEP = re.compile(r"\s*([+|])\s*(\d+(?:\.\d+)?)\s*(fourier|relu|classes|% rows)\s*")
 STEPS: dict[tuple[str, str], Callable[[Problem, float, int], Problem]] = {
     ("+", "fourier"): lambda problem, m, seed: fourier(problem, int(m), seed),
     ("|", "relu"): lambda problem, m, seed: standardise(relu(problem, int(m), seed)),
@@ -38,7 +38,11 @@ def listed(text: str | float, kind: type = str) -> list:
     items = [item.strip() for item in str(text).split(",")]
     if "" in items:
         raise ValueError(f"list: an item is empty in {text!r}")
-    return [int(float(item)) if kind is int else kind(item) for item in items]
+    if kind is int:
+        if broken := [item for item in items if float(item) != int(float(item))]:
+            raise ValueError(f"list: {broken[0]!r} is no whole number in {text!r}")
+        return [int(float(item)) for item in items]
+    return [kind(item) for item in items]
 
 
 def panel(spec: str, seed: int = 0, test: float | None = 0.3) -> Problem:
@@ -122,6 +126,9 @@ def _parsed(spec: str) -> tuple[str, list[tuple[Callable, float]]]:
                 f"data: {spec!r} is not a name followed by steps such as '+ 400 fourier', "
                 "'| 512 relu', '| 7 classes' or '| 40 % rows'"
             )
-        steps.append((step, float(found[2])))
+        amount = float(found[2])
+        if found[3] != "% rows" and amount != int(amount):
+            raise ValueError(f"data: {found[3]} must be a whole number in {spec!r}")
+        steps.append((step, amount))
         rest = rest[found.end() :]
     return name, steps

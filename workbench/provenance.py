@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -24,7 +25,8 @@ def made_by(traces: list[Trace]) -> dict[str, Any]:
     ``timed`` tells whether all of them were measured in timing mode. ``wall_over_cpu`` is the
     ratio of their wall to CPU seconds: near 1 on an idle machine with one thread. ``jobs`` is the
     number of notebooks that ran side by side. ``traces`` has of each run what it was and the CPU
-    seconds until its certified gap was below 1e-1, 1e-2, ... as far as it came.
+    seconds until its certified gap was below 1e-1, 1e-2, ... as far as it came. The versions and
+    the commit are those of who draws; runs that were made before have their own commits.
     """
     headers = [trace.header for trace in traces]
     wall = sum(trace.last.get("seconds", 0.0) for trace in traces)
@@ -45,6 +47,7 @@ def made_by(traces: list[Trace]) -> dict[str, Any]:
         "jobs": int(os.environ.get("WORKBENCH_JOBS", "1")),
         "versions": versions(),
         "commit": versions()["commit"],
+        "commits_of_runs": sorted({header["versions"]["commit"] for header in headers}),
         "traces": [_summary(trace) for trace in traces],
     }
 
@@ -72,7 +75,7 @@ def in_words(made: Mapping[str, Any]) -> list[str]:
         f"{most} BLAS thread{'s' if most > 1 else ''}."
     )
     if others := made.get("other_machines"):
-        sentences.append(f"Some runs are from {len(others)} other machines.")
+        sentences.append(f"Other machines that runs are from: {len(others)}.")
     if made["timed"] is False:
         sentences.append("Not timed: the seconds were not measured in timing mode.")
     elif made["jobs"] > 1:
@@ -152,5 +155,4 @@ def _range(values: Iterable[int]) -> str:
 
 
 def _quoted(value: Any) -> str:
-    text = str(value).lower() if isinstance(value, bool) else str(value)
-    return text if re.fullmatch(r"[\w.,/-]+", text) else f"'{text}'"
+    return shlex.quote(str(value).lower() if isinstance(value, bool) else str(value))

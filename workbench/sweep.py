@@ -27,11 +27,12 @@ from workbench.panels import panel
 from workbench.problem import Problem
 from workbench.registry import SOLVERS
 from workbench.run import machine, run
-from workbench.stream import Row, geometric, stopping
+from workbench.stream import LIMITS, Row, geometric, stopping
 from workbench.trace import Trace, decode, read_trace, write_trace
 from workbench.worker import Limits
 
 TIMED_RUNS = 5
+DAMAGED = "{} is damaged; delete it and sweep again"
 SPINE = ("workbench.stream", "workbench.measures")  # what else a trace's numbers come from
 
 _warm: set[tuple[str, str]] = set()
@@ -63,6 +64,10 @@ class Run:
             )
 
         def in_time(row: Row) -> None:
+            strange = set(point.stop) - set(LIMITS) - set(row)
+            if strange and row["round"] == 0:
+                columns = ", ".join(name for name in row if name not in LIMITS)
+                raise ValueError(f"stop: no column {', '.join(strange)}; there are {columns}")
             if limits.seconds and row["seconds"] > limits.seconds:
                 raise TimeoutError(f"took more than {limits.seconds:g} s")
 
@@ -107,10 +112,14 @@ class Sweep:
         """Return the traces of the points whose attributes or parameters have these values.
 
         A run that failed, or that a solver's own limit ended before its first round, has none.
+        Points that are the same run have one.
         """
         found = []
-        for task in self._chosen(where):
-            trace = read_trace(task.path(self.folder))
+        for task in {task.key: task for task in self._chosen(where)}.values():
+            path = task.path(self.folder)
+            trace = read_trace(path)
+            if trace.stopped_by is None:
+                raise ValueError(DAMAGED.format(path))
             if trace.last["round"] > 0:
                 found.append(trace)
         return found
@@ -118,21 +127,24 @@ class Sweep:
     def frame(self) -> pd.DataFrame:
         """Return a row for each point: what it is, how it ended, its last row.
 
-        ``status`` is done or failed, with the ``reason``; ``timed`` tells whether its seconds were
-        measured in timing mode.
+        ``seed`` is that of the data. The parameters that the grid names are in columns
+        ``p_<name>``, as in a Parquet file; ``status`` is done or failed, with the ``reason``;
+        ``timed`` tells whether its seconds were measured in timing mode, ``load`` how busy the
+        machine was. Points that are the same run have the same ``key``.
         """
         rows = []
         for task in self.runs:
             point = task.point
             row = {"solver": point.solver, "data": point.data, "seed": point.seed}
-            row |= {"repetition": point.repetition}
-            row |= {name: point.parameters[name] for name in point.varied}
+            rules = ", ".join(f"{name} {value:g}" for name, value in sorted(point.stop.items()))
+            row |= {"repetition": point.repetition, "test": point.test, "stop": rules}
+            row |= {f"p_{name}": point.parameters[name] for name in point.varied}
             if task.key in self.failures:
                 row |= {"status": "failed", "reason": self.failures[task.key]}
             else:
                 header, last = _ends(task.path(self.folder))
                 size = {name: header["problem"][name] for name in ("n", "d", "k", "checksum")}
-                row |= {"status": "done", "reason": "", **size, **last}
+                row |= {"status": "done", "reason": "", "load": header["load"], **size, **last}
             rows.append(row | {"timed": task.timed, "key": task.key})
         return pd.DataFrame(rows)
 
@@ -185,12 +197,17 @@ def sweep(
     folder = Path(folder or runs_folder() / "points").absolute()
     if timing and cluster:
         raise ValueError("timing: is for one pinned process here, not for a cluster")
-    timing = timing and os.environ.get("WORKBENCH_JOBS", "1") == "1"
+    if timing and jobs != 1:
+        raise ValueError(f"timing: takes one job, got {jobs!r}")
+    if timing and (notebooks := os.environ.get("WORKBENCH_JOBS", "1")) != "1":
+        say(f"not timed: {notebooks} notebooks run side by side")
+        timing = False
     if timing:
         points = at_least(points, TIMED_RUNS)
+    runs = _planned(points, timing)
+    if timing and not all(task.path(folder).exists() for task in runs):
         if (busy := busy_cores()) > 0.3:
             say(f"warning: other work keeps {busy:.1f} cores busy, the times will not be clean")
-    runs = _planned(points, timing)
     failures = execute(
         runs, folder, jobs=jobs, cluster=cluster, limits=limits, timing=timing, say=say
     )
@@ -203,8 +220,9 @@ def summary(done: Sweep) -> pd.DataFrame:
     ``cpu`` is headed ``not timed`` where it was not measured in timing mode.
     """
     frame = done.frame()
-    names = list(dict.fromkeys(name for task in done.runs for name in task.point.varied))
-    by = ["solver", *[name for name in names if name != "seed"], "data"]
+    named = [name for name in frame if name.startswith("p_")]
+    by = ["solver", *named, "data", *[c for c in ("test", "stop") if frame[c].nunique() > 1]]
+    frame = frame.drop_duplicates([*by, "key"])  # points that are the same run
     columns = [c for c in ("cpu", "round", "gap", "primal", "test_error") if c in frame]
     groups = frame.groupby(by, sort=False, dropna=False)
     table = groups[columns].median().join(groups.agg(runs=("key", "size")))
@@ -279,9 +297,12 @@ def _ends(path: Path) -> tuple[dict[str, Any], Row]:
     """Return the header and the last row of a finished trace without reading the rest."""
     lines = path.read_bytes().rstrip(b"\n").split(b"\n")
     try:
-        return decode(json.loads(lines[0])), decode(json.loads(lines[-1]))
+        header, last = decode(json.loads(lines[0])), decode(json.loads(lines[-1]))
     except ValueError:
-        raise ValueError(f"{path} is damaged; delete it and sweep again") from None
+        raise ValueError(DAMAGED.format(path)) from None
+    if "stopped_by" not in last:
+        raise ValueError(DAMAGED.format(path))
+    return header, last
 
 
 def _in_words(trace: Trace) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from math import inf
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -44,9 +45,9 @@ class Task(Protocol):
 class Limits:
     """What one task may take: wall ``seconds`` and ``memory`` in GB, None for no limit.
 
-    The time is looked at after each of a solver's rounds. A task that is still at it at half as
-    much again and five seconds is killed with its worker. The memory is what the process may
-    allocate beyond what it has; it is enforced on Linux alone.
+    The time of a solver is looked at after each of its rounds. A task that takes half as much
+    again and five seconds in all, with its data and its judge, is killed with its worker. The
+    memory is what the process may allocate beyond what it has; it is enforced on Linux alone.
     """
 
     seconds: float | None = None
@@ -55,8 +56,8 @@ class Limits:
     def __post_init__(self):
         for name in ("seconds", "memory"):
             value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise ValueError(f"{name}: must be positive, got {value!r}")
+            if value is not None and not (isinstance(value, (int, float)) and 0 < value < inf):
+                raise ValueError(f"{name}: must be a positive number, got {value!r}")
 
 
 class Outcome(NamedTuple):

@@ -18,6 +18,7 @@ import pandas as pd
 from workbench.report.numerals import amount
 from workbench.report.papers import base, token
 
+NOT_IN_PRINT = "not in print"
 KEYS = ("paper", "table", "dataset", "method", "quantity", "setting")
 # Every unit as a multiple of its kind's; the empty unit is a pure number.
 SECONDS = {"ms": 1e-3, "s": 1.0, "sec": 1.0, "second": 1.0, "seconds": 1.0} | {
@@ -248,7 +249,7 @@ def _row(record: Mapping[str, Any], group: list[Measurement], column, in_print=T
         why = caveat(names["quantity"], unit, names["dataset"], hardware, ours)
         verdict = compare(names["quantity"], paper, ours.number, caveat=why, column=column)
     if not note and not in_print:
-        note = "not in print"
+        note = NOT_IN_PRINT
     return Row(names, paper, note, ours, max(0, len(group) - 1), verdict)
 
 

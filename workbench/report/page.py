@@ -8,7 +8,7 @@ from pathlib import Path
 
 import workbench
 from workbench.notebooks import PROFILES
-from workbench.report.comparison import Row
+from workbench.report.comparison import NOT_IN_PRINT, Row
 from workbench.report.gallery import card, heading, profile
 from workbench.report.markup import Html, join, tag
 from workbench.report.papers import PAPERS, order, title, token
@@ -149,16 +149,26 @@ def _checkboxes(name: str, legend: str, choices: dict[str, str]) -> Html:
 
 def _overview(papers: list[str], figures: list[Figure], rows: list[Row]) -> Html:
     tones = [tone for tone, _, _ in AGREEMENT]
-    names = ["paper", "figures", "numbers in print", "masked or none", "measured here", *tones]
+    names = [
+        "paper",
+        "figures",
+        "numbers in print",
+        "masked or none",
+        "beside it",
+        "ours only",
+        *tones,
+    ]
     lines = []
     for paper in papers:
-        own = [row for row in rows if row.names["paper"] == paper]
+        every = [row for row in rows if row.names["paper"] == paper]
+        own = [row for row in every if row.note != NOT_IN_PRINT]
         found = Counter(row.verdict.tone for row in own)
         counts = [
             sum(figure.paper == paper for figure in figures),
             sum(row.paper.value is not None for row in own),
             sum(row.paper.value is None for row in own),
             sum(row.ours is not None for row in own),
+            len(every) - len(own),
             *(found[tone] for tone in tones),
         ]
         link = tag("a", title(paper), href=f"#paper-{paper}")
