@@ -329,7 +329,7 @@ def test_timing_runs_each_setting_five_times_and_says_so(tmp_path, monkeypatch, 
     monkeypatch.setattr(room, "busy_cores", lambda: 1.4)
     points = grid("mrc_ccg", "iris", stop={"rounds": 3}, seeds=2)
     said = []
-    timed = sweep(points, timing=True, jobs=2, folder=tmp_path, say=said.append)
+    timed = sweep(points, timing=True, folder=tmp_path, say=said.append)
     assert said[0] == "warning: other work keeps 1.4 cores busy, the times will not be clean"
     assert len(timed.runs) == 5 and len({task.key for task in timed.runs}) == 5
     assert all(trace.header["timed"] for trace in timed.traces())
@@ -584,5 +584,5 @@ def test_where_nothing_can_be_timed_it_is_said(tmp_path, no_workers, monkeypatch
     assert said[0] == "not timed: 2 notebooks run side by side"
     assert not done.frame()["timed"].any() and len(done.runs) == 1
     for limit in (float("inf"), 0, -1.0, "3"):
-        with pytest.raises(ValueError, match="seconds: must be a positive number"):
+        with pytest.raises(ValueError, match="seconds: must be positive and finite"):
             sweep(points, seconds=limit, folder=tmp_path)

@@ -126,7 +126,7 @@ def read_grid(path: str | os.PathLike) -> dict[str, Any]:
         entries = yaml.load(path.read_text(encoding="utf-8"), _NothingTwice)
     except yaml.MarkedYAMLError as error:
         where = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise ValueError(f"{path.name}{where}: not YAML: {error.problem}") from None
+        raise ValueError(f"{path.name}: not a YAML file; {error.problem}{where}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ValueError(f"{path.name}: not a YAML file; {error}") from None
     if not isinstance(entries, dict):

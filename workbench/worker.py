@@ -57,7 +57,7 @@ class Limits:
         for name in ("seconds", "memory"):
             value = getattr(self, name)
             if value is not None and not (isinstance(value, (int, float)) and 0 < value < inf):
-                raise ValueError(f"{name}: must be a positive number, got {value!r}")
+                raise ValueError(f"{name}: must be positive and finite, got {value!r}")
 
 
 class Outcome(NamedTuple):
