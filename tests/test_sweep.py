@@ -311,7 +311,7 @@ def test_a_summary_has_medians_and_says_that_it_is_not_timed(whole):
     chosen = frame[(frame["solver"] == "mrc_pdhg") & (frame["p_lambda0"] == 0.02)]
     chosen = chosen[chosen["data"] == "wine"]
     [row] = table[
-        (table["solver"] == "mrc_pdhg") & (table["lambda0"] == 0.02) & (table["data"] == "wine")
+        (table["solver"] == "mrc_pdhg") & (table["p_lambda0"] == 0.02) & (table["data"] == "wine")
     ].to_dict("records")
     assert row["cpu (s, not timed)"] == chosen["cpu"].median()
     assert row["gap"] == chosen["gap"].median() and row["failed"] == 0
