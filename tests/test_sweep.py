@@ -25,7 +25,7 @@ from workbench.sweep import Run, Sweep, runs_folder, summary, sweep
 from workbench.trace import read_trace
 from workbench.worker import Limits
 
-TIMES = ["seconds", "cpu"]
+TIMES = ["seconds", "cpu", "load"]
 GRID = {
     "solvers": {
         "mrc_subgradient": {"lambda0": [0.01, 0.02, 0.04, 0.08, 0.16]},
