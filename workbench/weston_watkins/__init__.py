@@ -1,0 +1,1 @@
+"""Weston-Watkins SVMs by exact block coordinate descent (Wang, Scott)."""

@@ -1,0 +1,112 @@
+"""Walrus: the exact solution of the Weston-Watkins subproblem (Wang, Scott; Algorithm 2).
+
+The subproblem of one training row is problem (4) of the paper,
+
+    min_{b in [0, C]^m}  1/2 b'(I + 11')b - v'b,        m = k - 1.
+
+Its solution is b = clip(v - g, 0, C), and g is its own sum: the one root of the piecewise linear
+
+    F(g) = sum_j clip(v_j - g, 0, C) - g,
+
+whose slope is -1 - #{free j} <= -1. The paper sweeps over the breakpoints of F from above
+(:func:`sweep`); Newton's method on F from the g of the last visit needs one or two passes over v
+and no sorting (:func:`threshold`). Both return the same root, and 0 where no v_j is positive.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+# All that may be reordered, and no more: NaN and infinity keep their meaning.
+FAST = {"reassoc", "contract", "nsz", "arcp"}
+PASSES = 20  # of Newton's method; it has rarely taken five, and then sorting is as good
+
+
+def subproblem(v: np.ndarray, C: float) -> np.ndarray:
+    """Return the (m,) minimiser of problem (4) for (m,) finite `v` and ``C > 0`` by the sweep.
+
+    Raises
+    ------
+    ValueError
+        If `v` is empty, not one-dimensional or not finite, or `C` is not a positive number.
+    """
+    v = np.ascontiguousarray(v, dtype=np.float64)
+    if v.ndim != 1 or not len(v) or not np.isfinite(v).all():
+        raise ValueError("v: must be a one-dimensional array of finite numbers, at least one")
+    if not (np.isfinite(C) and C > 0):
+        raise ValueError(f"C: must be a positive number, got {C!r}")
+    return np.clip(v - sweep(v, float(C)), 0.0, C)
+
+
+@njit(cache=True)
+def sweep(v, C):
+    """Return the root of F by Algorithm 2: O(m log m) for sorting, O(1) a breakpoint.
+
+    Sweeping g down from infinity, j enters the free set at g = v_j and leaves it, to stay at
+    its bound C, at g = v_j - C. Between two breakpoints F is linear, and its root there is
+    (C n_u + S) / (n_m + 1), with n_u indices at C and n_m free ones whose v sum up to S.
+    """
+    v = np.sort(v)[::-1]  # line 2
+    if v[0] <= 0.0:  # line 3
+        return 0.0
+    n_u, n_m, S = 0, 0, 0.0  # line 4
+    m = len(v)
+    while True:  # line 6; n_u + n_m indices have entered, n_u of them have left
+        entered = n_u + n_m
+        entry = v[entered] if entered < m else -np.inf
+        leave = v[n_u] - C if n_u < m else -np.inf
+        if entered < m and entry >= leave:  # line 7, Subroutine 4 (Entry): (11)
+            n_m += 1
+            S += entry
+        else:  # line 7, Subroutine 4 (Exit): (13)
+            S -= v[n_u]
+            n_m -= 1
+            n_u += 1
+        if n_m == 0:
+            S = 0.0
+        g = (C * n_u + S) / (n_m + 1)
+        # Line 8, Subroutine 5. So far F < 0 at each breakpoint passed; the root lies in this
+        # segment when it is not below the next one. No breakpoint below 0 is ever needed.
+        entered = n_u + n_m
+        following = v[n_u] - C if n_u < m else 0.0
+        if entered < m:
+            following = max(following, v[entered])
+        if g >= max(following, 0.0):
+            return g
+
+
+@njit(cache=True)
+def threshold(v, C, start):
+    """Return the root of F by Newton's method from `start`, with the sweep in reserve.
+
+    F is concave nowhere and convex nowhere, so plain Newton steps can cycle: a step must fall
+    strictly inside the bracket that the signs of F have left, else the sweep decides.
+    """
+    low, high = -1.0, np.inf
+    g = max(start, 0.0)
+    for _ in range(PASSES):
+        excess, free = evaluate(v, C, g)
+        step = excess / (free + 1.0)
+        if abs(step) <= 1e-15 * g or excess == 0.0:
+            return g
+        if excess > 0.0:
+            low = g
+        else:
+            high = g
+        g = max(g + step, 0.0)
+        if not low < g < high:
+            break
+    return sweep(v, C)
+
+
+@njit(cache=True, fastmath=FAST, inline="always")
+def evaluate(v, C, g):
+    """Return F(g) and the number of free indices."""
+    total = 0.0
+    free = 0.0
+    for j in range(len(v)):
+        t = v[j] - g
+        total += min(max(t, 0.0), C)
+        free += 1.0 if (t > 0.0) & (t < C) else 0.0
+    return total - g, free
