@@ -14,6 +14,8 @@ from workbench.mrc.pdhg import mrc_pdhg
 from workbench.mrc.splitting import mrc_splitting
 from workbench.mrc.subgradient import mrc_subgradient
 from workbench.mrc.svm_ccg import svm_ccg
+from workbench.weston_watkins.bcd import ww_shark, ww_walrus
+from workbench.weston_watkins.fast import ww_walrus_fast
 
 
 class Solver(NamedTuple):
@@ -36,4 +38,7 @@ SOLVERS = {
     "svm_ccg": Solver(svm_ccg, "SVM-CCG", "#0000E0"),
     "svm_multi": Solver(svm_multi, "SVM-MULTI", "#56B4E9"),
     "memoir_pegasos": Solver(memoir_pegasos, "Pegasos (exact search)", "#785EF0"),
+    "ww_walrus": Solver(ww_walrus, "Walrus", "#009292"),
+    "ww_shark": Solver(ww_shark, "Shark's subproblem solver", "#924900"),
+    "ww_walrus_fast": Solver(ww_walrus_fast, "Walrus fast (ours)", "#DB2D20"),
 }

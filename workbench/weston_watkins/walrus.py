@@ -47,8 +47,9 @@ def sweep(v, C):
     its bound C, at g = v_j - C. Between two breakpoints F is linear, and its root there is
     (C n_u + S) / (n_m + 1), with n_u indices at C and n_m free ones whose v sum up to S.
     """
-    v = np.sort(v)[::-1]  # line 2
-    if v[0] <= 0.0:  # line 3
+    # Line 2. No breakpoint below 0 is ever needed, so what is not positive need not be sorted.
+    v = np.sort(v[v > 0.0])[::-1]
+    if not len(v):  # line 3
         return 0.0
     n_u, n_m, S = 0, 0, 0.0  # line 4
     m = len(v)
@@ -67,7 +68,7 @@ def sweep(v, C):
             S = 0.0
         g = (C * n_u + S) / (n_m + 1)
         # Line 8, Subroutine 5. So far F < 0 at each breakpoint passed; the root lies in this
-        # segment when it is not below the next one. No breakpoint below 0 is ever needed.
+        # segment when it is not below the next one.
         entered = n_u + n_m
         following = v[n_u] - C if n_u < m else 0.0
         if entered < m:

@@ -1,0 +1,143 @@
+"""The Weston-Watkins SVM, its dual in label-indexed variables, and the gap between them.
+
+With W (d, k), one column w_j a class, and no offset, the primal problem (P) is
+
+    P(W) = 1/2 |W|^2 + C sum_i sum_{j != y_i} max(0, z_ij),    z_ij = 1 - (w_{y_i} - w_j).x_i.
+
+The paper's dual variables beta_i in [0, C]^{k-1} lack the label's entry and need a permutation a
+row to say which class is which. Here B (n, k) is indexed by the label itself, B[i, y_i] = 0:
+
+    W = sum_i x_i (S_i e_{y_i} - B_i)',    S_i = sum_j B_ij,
+    D(B) = sum_i S_i - 1/2 |W|^2,
+
+and P(W) - D(B) is a sum over rows of sum_j (C max(0, z_ij) - B_ij z_ij), no term of which is
+negative. The rows of W sum to zero. For two classes this is the binary SVM without offset, with
+w = w_1 - w_0 and 2C in the place of C.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+
+from workbench.measures import bounds
+from workbench.problem import Matrix, Problem
+from workbench.rows import FAST, lanes
+from workbench.stream import Row
+
+SCORES = 2**18  # held at a time while the rows are judged: 2 MiB, which fits the cache
+
+
+@dataclass
+class WWState:
+    """The iterate ``W`` (d, lanes) and ``B`` (n, lanes) of block coordinate descent.
+
+    Both are padded with zeros from ``classes`` columns to whole vector registers. ``primal`` and
+    ``dual`` are of this iterate, ``upper`` and ``lower`` the best so far. ``first`` is the gap
+    after round 1, against which the paper measures. ``visits`` counts blocks looked at, in
+    multiples of n; ``updates`` is the share of the last round's that changed. ``level`` is the C of
+    the problem in hand, smaller than the one asked for while a continuation lasts.
+    """
+
+    round: int
+    rng: np.random.Generator
+    classes: int
+    W: np.ndarray
+    B: np.ndarray
+    primal: float
+    dual: float
+    lower: float
+    upper: float
+    level: float
+    first: float = math.inf
+    visits: float = 0.0
+    updates: float = 0.0
+
+    def scores(self, X) -> np.ndarray:
+        return np.asarray(X @ self.W[:, : self.classes])
+
+    def info(self) -> Row:
+        row = bounds(self.lower, self.upper) | {"primal": self.primal, "dual": self.dual}
+        if self.round:
+            row["gap_ratio"] = (self.primal - self.dual) / self.first if self.first > 0 else 0.0
+        return row | {"C": self.level, "updates": self.updates, "visits": self.visits}
+
+    def judged(self, primal: float, dual: float) -> None:
+        """Note the objectives of a new round's iterate."""
+        self.primal, self.dual = primal, dual
+        self.lower, self.upper = max(self.lower, dual), min(self.upper, primal)
+        if self.round == 1:
+            self.first = primal - dual
+
+    def move_to(self, C: float) -> bool:
+        """Scale the iterate to one of the problem with another `C`; return whether it differs."""
+        ratio = C / self.level
+        if ratio == 1.0:
+            return False
+        self.W *= ratio
+        self.B *= ratio
+        self.level = C
+        return True
+
+
+def start(problem: Problem, C: float, seed: int, norms: np.ndarray) -> WWState:
+    """Return round 0: W = 0, and B = 0 but in rows of zeros, where C is best for every W."""
+    n, k = problem.n, problem.k
+    W, B = np.zeros((problem.d, lanes(k))), np.zeros((n, lanes(k)))
+    zero = np.flatnonzero(norms == 0.0)
+    B[zero, :k] = C
+    B[zero, problem.y[zero]] = 0.0
+    lower, upper = C * len(zero) * (k - 1.0), C * n * (k - 1.0)
+    return WWState(0, np.random.default_rng(seed), k, W, B, upper, lower, lower, upper, C)
+
+
+def check_C(C: float) -> float:
+    """Return `C` as a float; ValueError unless it is a positive number."""
+    if not (np.isfinite(C) and C > 0):
+        raise ValueError(f"C: must be a positive number, got {C!r}")
+    return float(C)
+
+
+def check_ratio(gap_ratio: float) -> float:
+    """Return `gap_ratio` as a float; ValueError unless it is a positive number."""
+    if not (np.isfinite(gap_ratio) and gap_ratio > 0):
+        raise ValueError(f"gap_ratio: must be a positive number, got {gap_ratio!r}")
+    return float(gap_ratio)
+
+
+def squared_norms(X: Matrix) -> np.ndarray:
+    """Return |x_i|^2 of every row, in double precision."""
+    if isinstance(X, np.ndarray):
+        return np.einsum("ij,ij->i", X, X, dtype=np.float64)
+    return np.asarray(X.astype(np.float64).power(2).sum(axis=1)).ravel()
+
+
+def objectives(problem: Problem, W: np.ndarray, B: np.ndarray, C: float) -> tuple[float, float]:
+    """Return (P(W), D(B)) for W made of B, both with or without padding."""
+    half = 0.5 * float(np.vdot(W, W))
+    total = 0.0
+    for first, V in scores_by_block(problem.X, W):
+        total += hinges(V, problem.y[first : first + len(V)], problem.k)
+    return half + C * total, float(B.sum()) - half
+
+
+def scores_by_block(X: Matrix, W: np.ndarray):
+    """Yield ``(first, X[first:...] @ W)`` for consecutive blocks of rows."""
+    rows = max(1, SCORES // W.shape[1])
+    for first in range(0, X.shape[0], rows):
+        yield first, np.ascontiguousarray(X[first : first + rows] @ W)
+
+
+@njit(cache=True, fastmath=FAST)
+def hinges(V, y, k):
+    """Return sum_i sum_{j != y_i} max(0, 1 - V[i, y_i] + V[i, j]) over the first k columns."""
+    total = 0.0
+    for i in range(np.uint64(len(y))):
+        own = 1.0 - V[i, np.uint64(y[i])]
+        for j in range(np.uint64(k)):
+            total += max(0.0, own + V[i, j])
+        total -= 1.0  # of j = y_i
+    return total

@@ -1,0 +1,49 @@
+"""The whole regularisation path of a Weston-Watkins SVM, each solution started from the last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+
+from workbench.problem import Problem
+from workbench.weston_watkins.dual import WWState, check_C, check_ratio
+from workbench.weston_watkins.fast import ww_walrus_fast
+
+
+def ww_path(
+    problem: Problem, Cs: Sequence[float], *, gap_ratio: float = 1e-3, seed: int = 0
+) -> Iterator[WWState]:
+    """Yield the solution for every C, from the smallest up; ``state.level`` and rows say which.
+
+    From C to C' > C the dual point scaled by C'/C is feasible, since B <= C, and it is close to
+    the new solution: rows at their bound stay there. Each solution has a gap of at most
+    `gap_ratio` times that of one cold sweep at its C, as for the solvers themselves; these
+    sweeps are on the clock.
+
+    Parameters
+    ----------
+    Cs : positive numbers in any order; equal ones are solved once
+    gap_ratio : positive
+    seed : of the random order of rows
+
+    Raises
+    ------
+    ValueError
+        If a C or `gap_ratio` is not a positive number, or there is no C.
+    """
+    Cs = sorted({check_C(C) for C in Cs})
+    if not Cs:
+        raise ValueError("Cs: needs at least one C")
+    check_ratio(gap_ratio)
+    s = None
+    for C in Cs:
+        *_, cold = islice(ww_walrus_fast(problem, C=C, seed=seed), 2)
+        if s is not None:
+            s.move_to(C)
+            s = replace(cold, round=s.round + 1, rng=s.rng, W=s.W, B=s.B, visits=s.visits + 1)
+        goal = gap_ratio * cold.first
+        steps = ww_walrus_fast(problem, C=C, state=s or cold)
+        next(steps)
+        s = next(state for state in steps if state.primal - state.dual <= goal)
+        yield s

@@ -1,0 +1,368 @@
+"""The checks of the lessons ww_1, ww_2 and ww_3; they print, see :mod:`workbench.teach`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from workbench.problem import Problem
+from workbench.teach import CLOSE, Unfinished, array, ask, exercise, need, number, same
+from workbench.trace import Trace
+from workbench.weston_watkins.walrus import evaluate, sweep
+
+# Lesson 1: the loss
+
+
+@exercise
+def check_loss(ww_loss):
+    """``ww_loss(V, y)``: the Weston-Watkins loss of each row of (n, k) scores."""
+    rng = np.random.default_rng(0)
+    V, y = rng.normal(0, 1.5, (40, 4)), rng.integers(0, 4, 40)
+    found = array(ask(ww_loss, V.copy(), y), (40,), "the loss")
+    hinges = _hinges(V, y)
+    truth = hinges.sum(axis=1)
+    need(not same(found, truth + 1), "1 too much: the own class has the margin 0 and is left out")
+    need(not same(found, hinges.max(axis=1)), "that is the largest hinge; every one counts")
+    need(not same(found, truth / 3), "that is the mean over the wrong classes; it is their sum")
+    i = int(np.argmax(np.abs(found - truth)))
+    margins = np.round(np.delete(V[i, y[i]] - V[i], y[i]), 2).tolist()
+    hint = f"a row with the margins {margins} loses {truth[i]:.3f}, not {found[i]:.3f}"
+    need(same(found, truth), hint)
+    return "a sum over all wrong classes, none of them negative"
+
+
+@exercise
+def check_at_zero(answers: dict, losses: dict[str, Callable]):
+    """``answers[name]`` is the loss of a row whose ten scores are all 0."""
+    for name, loss in losses.items():
+        if answers.get(name, ...) is ...:
+            raise Unfinished
+        truth = loss(np.zeros((1, 10)), np.array([0]))[0]
+        hint = f"{name}: every margin, or score, is 0 and h(0) = 1; how many hinges count?"
+        need(same(number(answers[name]), truth), hint)
+    return "k - 1, 1 and k: one hinge for each rival, for the worst rival, for each class"
+
+
+@exercise
+def check_right_but_costly(scores):
+    """`scores` of one row with label 0, which wins and still loses more than 1."""
+    v = np.asarray(scores, dtype=float)
+    need(v.ndim == 1 and len(v) >= 2, "give the scores of one row, a list of numbers")
+    margins = v[0] - v[1:]
+    need(margins.min() > 0, f"class 0 must win; its margins are {np.round(margins, 3).tolist()}")
+    need(len(v) > 2, "one rival and a positive margin cost less than 1; take more classes")
+    hinges = np.maximum(0, 1 - margins)
+    need(hinges.sum() > 1, f"the loss is {hinges.sum():.3f}; bring the rivals closer")
+    return (
+        f"class 0 wins, and the loss is {hinges.sum():.3f}; Crammer-Singer's is {hinges.max():.3f}"
+    )
+
+
+@exercise
+def check_centred(centred):
+    """``centred(W)`` has the margins of (d, k) `W` and the least norm."""
+    W = np.random.default_rng(0).normal(1, 1, (5, 3))
+    found, best = array(ask(centred, W.copy()), W.shape, "the result"), _centred(W)
+    moved = found - W
+    need(same(moved, moved[:, :1]), "the margins change: every column must move by the same vector")
+    norms = f"|W|^2 is {(found**2).sum():.3f}, the least is {(best**2).sum():.3f}"
+    need(same(found, best), norms + ": set the derivative of sum_j |w_j + c|^2 to 0")
+    return "c is minus the mean of the columns, and the new columns sum to 0"
+
+
+@exercise
+def check_binary_C(binary_C):
+    """``binary_C(C)``: the C of the binary SVM that equals the Weston-Watkins SVM for k = 2."""
+    for C in (0.3, 1.0, 5.0):
+        found = number(ask(binary_C, C))
+        hint = f"for C = {C} not {found:g}: with w_1 = -w_0 = w/2, how much of |w|^2 is |W|^2 / 2?"
+        need(same(found, 2 * C), hint)
+    return "|W|^2 / 2 = |w|^2 / 4; twice the whole objective is the binary one with 2 C"
+
+
+@exercise
+def check_dual(dual):
+    """``dual(B, X, y) -> W(B), D(B)``."""
+    X, y, B = _toy()
+    found = ask(dual, B.copy(), X, y)
+    need(isinstance(found, tuple) and len(found) == 2, "return two things: W and D")
+    truth = weights(B, X, y)
+    W, D = array(found[0], truth.shape, "W"), number(found[1])
+    need(not same(W, -truth), "W has the wrong sign: the own class is pulled towards x_i")
+    need(not same(W, -X.T @ B), "the own classes are missing: x_i enters column y_i with S_i")
+    need(
+        same(W, truth),
+        "W is off: add x_i to column y_i S_i times, subtract beta_ij of it elsewhere",
+    )
+    value = B.sum() - (truth**2).sum() / 2
+    need(same(D, value), f"W is right; D should be {value:.4f} here, not {D:.4f}")
+    return "W(B) and D(B), and the columns of W(B) sum to 0"
+
+
+@exercise
+def check_outside(B, problem: Problem, C: float, optimum: float):
+    """`B` leaves the box somewhere, and D(B) exceeds the optimum."""
+    B = array(B, (problem.n, problem.k), "B").astype(float)
+    own = B[np.arange(problem.n), problem.y]
+    need(np.abs(own).max() < CLOSE, "B must be 0 at the own classes")
+    D = B.sum() - (weights(B, problem.X, problem.y) ** 2).sum() / 2
+    need(D > optimum + 1e-4, f"D(B) = {D:.4f} is not above the optimum, {optimum:.4f}")
+    ends = f"beta goes from {B.min():.2g} to {B.max():.2g}"
+    return f"D(B) = {D:.3f} is no bound of {optimum:.3f}: {ends}"
+
+
+# Lesson 2: the subproblem
+
+
+@exercise
+def check_block(block):
+    """``block(x, y, W, beta)``: the v of problem (4), without the own class."""
+    X, y, B = _toy()
+    for x, label, beta in zip(X, y, B):
+        W = weights(B, X, y)
+        v, norm, S = _block(x, label, W, beta), x @ x, beta.sum()
+        found = np.asarray(ask(block, x.copy(), label, W.copy(), beta.copy()), dtype=float)
+        need(found.shape != beta.shape, "leave the own class out: v has k - 1 entries")
+        found, own = array(found, v.shape, "v"), np.delete(beta, label) + S
+        if same(found, v):
+            continue
+        need(not same(found, v - own), "add beta_j + S: this row's own part must not count")
+        need(not same(found, (v - own) * norm + own), "divide 1 - m_j by |x|^2")
+        need(not same(found, v - S), "S is missing: w_y holds this row S times")
+        given = f"|x|^2 = {norm:.3f} and beta = {np.round(beta, 2).tolist()}"
+        wanted, found = np.round(v, 3).tolist(), np.round(found, 3).tolist()
+        need(False, f"for a row with {given}, v is {wanted}, not {found}")
+    return "v_j > 0 just when this row, left out of W, would violate margin j"
+
+
+@exercise
+def check_second(answer, v):
+    """`answer`: does the second multiplier rise, fall, or first rise and then fall with C?"""
+    path = np.array([minimiser(v, C)[1] for C in np.linspace(0.01, 2 * max(v), 200)])
+    steps = np.diff(path)
+    up, down = (steps > 1e-9).any(), (steps < -1e-9).any()
+    need(answer in ("rises", "falls", "both"), 'answer "rises", "falls" or "both"')
+    hint = "once it has left the diagonal, what does a larger b_1 do to b_2 = v_2 - (b_1 + b_2)?"
+    need(answer == ("both" if up and down else "rises" if up else "falls"), hint)
+    return f"b_2 climbs to {path.max():.3f}, then falls to {path[-1]:.3f} as b_1 takes over"
+
+
+@exercise
+def check_by_hand(g, b, v, C: float):
+    """`g` is the root of F and `b` the minimiser of problem (4)."""
+    v = np.asarray(v, dtype=float)
+    g, b = number(g), array(b, v.shape, "b").astype(float)
+    total = np.clip(v - g, 0, C).sum()
+    move = "raise" if total > g else "lower"
+    hint = f"with your g the clipped entries sum to {total:.4g}, not to {g:.4g}: {move} g"
+    need(abs(total - g) < 1e-3, hint)
+    need(np.abs(b - np.clip(v - g, 0, C)).max() < 1e-3, "g is right; now clip every v_j - g")
+    return "one entry in each state: at C, free, at 0"
+
+
+@exercise
+def check_solve(solve):
+    """``solve(v, C)`` is the root of F."""
+    for v, C in _blocks():
+        g, truth = number(ask(solve, v.copy(), C)), sweep(v, C)
+        hint = (
+            f"for v = {np.round(v, 2).tolist()}, C = {C} you find {g:.4f}, the root is {truth:.4f}"
+        )
+        if v.max() <= 0:
+            hint += ": no v_j is positive, so b = 0"
+        elif len(set(v)) < len(v):
+            hint += ": some v_j are equal"
+        need(same(g, truth), hint)
+    return "the package's root every time, ties and negative entries included"
+
+
+@exercise
+def check_careless(v, careless, C: float):
+    """`v` makes ``careless(v, C)`` return what is no root of F."""
+    v = np.asarray(v, dtype=float)
+    need(v.ndim == 1 and len(v) >= 1 and np.isfinite(v).all(), "give a list of numbers")
+    g, truth = careless(v, C), sweep(v, C)
+    need(abs(g - truth) > CLOSE, f"it finds {g:.4g}, the root. What does a set do to equal things?")
+    if v.max() <= 0:
+        return f"it finds {g:.4g}: no v_j is positive, b = 0, and so g must be 0 (line 3)"
+    return f"it finds {g:.4g}, the root is {truth:.4g}: equal entries count as one in a set"
+
+
+@exercise
+def check_cycle(v, C: float):
+    """Newton's method on F from 0 comes back to 0 for these three numbers."""
+    v = np.asarray(v, dtype=float)
+    need(v.shape == (3,), "give three numbers")
+    visited = newton(v, C, 0.0, 60)
+    excess = evaluate(v, C, visited[-1])[0]
+    steps = len(visited) - 1
+    need(abs(excess) > CLOSE, f"Newton stops after {steps} steps at {visited[-1]:.4g}: the root")
+    back = " -> ".join(f"{g:.3g}" for g in visited[:4])
+    return f"{back} -> ..., for ever; the root is {sweep(v, C):.4g}"
+
+
+# Lesson 3: coordinate descent
+
+
+@exercise
+def check_visit(visit):
+    """``visit(x, y, W, beta, C)`` solves one block in place and says whether it changed."""
+    X, y, B = _toy()
+    B, C = np.minimum(B, 0.3), 0.5
+    W = weights(B, X, y)
+    for i in [*range(6), 5]:
+        before, expected = B[i].copy(), _visited(X[i], y[i], W, B[i], C)
+        changed = ask(visit, X[i], y[i], W, B[i], C)
+        need(B[i, y[i]] == 0, "beta of the own class must stay 0")
+        case = f"after a visit beta should be {np.round(expected, 3).tolist()}"
+        need(same(B[i], expected), f"{case}, is {np.round(B[i], 3).tolist()} (change it in place)")
+        need(
+            same(W, weights(B, X, y)),
+            "beta is right, but W is no longer W(B): subtract x (x) delta",
+        )
+        truth = not same(expected, before)
+        need(bool(changed) == truth, f"beta has{'' if truth else ' not'} changed: say so")
+    return "the block is optimal and W = W(B); a second visit at once changes nothing"
+
+
+@exercise
+def check_row_gaps(row_gaps):
+    """``row_gaps(X, y, W, B, C)``: each row's part of P(W) - D(B), where W = W(B)."""
+    X, y, B = _toy()
+    C = B.max()
+    W = weights(B, X, y)
+    z = 1 - _margins(X @ W, y)
+    z[np.arange(len(y)), y] = 0
+    truth = (C * np.maximum(0, z) - B * z).sum(axis=1)
+    found = array(ask(row_gaps, X, y, W, B, C), truth.shape, "the result")
+    if found.min() < -CLOSE:
+        need(False, f"a part is {found.min():.3f}; every one is at least 0")
+    hint = f"your parts sum to {found.sum():.4f}, the gap is {truth.sum():.4f}. "
+    need(same(found.sum(), truth.sum()), hint + "Use |W|^2 = sum_ij beta_ij m_ij")
+    need(same(found, truth), "the sum is right, but not every row's part")
+    return f"they sum to the gap, {truth.sum():.4f} here, and none is negative"
+
+
+@exercise
+def check_epochs(epochs):
+    """``epochs(rate, factor)``: how many epochs divide the gap by `factor`."""
+    for rate, factor in ((0.5, 8), (0.9, 10), (0.99, 1000)):
+        found, truth = number(ask(epochs, rate, factor)), np.log(factor) / -np.log(rate)
+        hint = f"rate {rate}, factor {factor}: {found:.3g} epochs multiply the gap by "
+        hint += f"{rate ** min(found, 1e6):.3g}"
+        need(abs(found - truth) <= 1, hint)
+    return "a rate of 0.9 needs 22 epochs for every digit, 0.99 needs 229"
+
+
+@exercise
+def check_primal(answer, primal: np.ndarray):
+    """`answer`: does the primal objective only fall, or does it also rise?"""
+    rises = int((np.diff(primal) > 0).sum())
+    need(answer in ("falls", "both"), 'answer "falls" or "both"')
+    hint = f"it rises in {rises} of {len(primal) - 1} epochs: which objective does a visit improve?"
+    need(answer == ("both" if rises else "falls"), hint)
+    return f"it rises in {rises} of {len(primal) - 1} epochs; only the dual is monotone"
+
+
+@exercise
+def check_stall(patience, C, descend: Callable):
+    """``descend(C, patience)`` stops far from where full sweeps are after as many epochs."""
+    need(number(patience) >= 1, "patience is a whole number, at least 1")
+    need(number(C) > 0, "C must be positive")
+    dropped, full = descend(C, int(patience))[-1], descend(C, np.inf)[-1]
+    case = f"the gap ends at {dropped:.2g}, that of full sweeps at {full:.2g}"
+    need(dropped > 100 * full, case + ": not 100 times as large. Give up sooner, or go on longer")
+    return case + ": rows that were dropped too soon hold the rest"
+
+
+@exercise
+def check_rounds(answer, shark: Trace, walrus: Trace):
+    """`answer`: does the inexact solver need fewer, about as many or more rounds?"""
+    a, b = shark.last["round"], walrus.last["round"]
+    truth = "fewer" if a < 0.9 * b else "more" if a > 1.1 * b else "about as many"
+    need(answer in ("fewer", "about as many", "more"), 'answer "fewer", "about as many" or "more"')
+    need(answer == truth, f"no, {a} and {b}: how far from exact is a violation of 1e-6?")
+    return f"{a} and {b} rounds: a violation of 1e-6 is as good as none"
+
+
+@exercise
+def check_scale(scale):
+    """``scale(old, new)``: the largest factor that surely keeps beta in the new box."""
+    for old, new in ((0.5, 1.0), (1.0, 8.0), (2.0, 0.5)):
+        found = number(ask(scale, old, new))
+        hint = f"C from {old} to {new}: a beta at {old} becomes {found * old:g}"
+        need(found * old <= new + CLOSE, hint + ", outside the new box")
+        need(same(found * old, new), hint + "; it may go up to the new C")
+    return "bounds stay bounds: what stood at the old C stands at the new one"
+
+
+# What several checks and the lessons use
+
+
+def weights(B: np.ndarray, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return W(B) = sum_i x_i (S_i e_{y_i} - B_i)', (d, k)."""
+    A = -B
+    A[np.arange(len(y)), y] += B.sum(axis=1)
+    return X.T @ A
+
+
+def minimiser(v, C: float) -> np.ndarray:
+    """Return the solution of problem (4)."""
+    v = np.asarray(v, dtype=float)
+    return np.clip(v - sweep(v, float(C)), 0, C)
+
+
+def newton(v: np.ndarray, C: float, g: float, steps: int) -> list[float]:
+    """Return the points of Newton's method on F, with no bracket, until F is 0."""
+    visited = [g]
+    for _ in range(steps):
+        excess, free = evaluate(v, C, g)
+        if abs(excess) < 1e-12:
+            break
+        g += excess / (free + 1)
+        visited.append(g)
+    return visited
+
+
+def _margins(V: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return V[np.arange(len(y)), y][:, None] - V
+
+
+def _hinges(V: np.ndarray, y: np.ndarray) -> np.ndarray:
+    hinges = np.maximum(0, 1 - _margins(V, y))
+    hinges[np.arange(len(y)), y] = 0
+    return hinges
+
+
+def _centred(W: np.ndarray) -> np.ndarray:
+    return W - W.mean(axis=1, keepdims=True)
+
+
+def _toy() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    y = np.arange(12) % 4
+    X = rng.normal(size=(12, 3)) + y[:, None]
+    B = rng.uniform(0, 1, (12, 4)) * (rng.random((12, 4)) < 0.7)
+    B[np.arange(12), y] = 0
+    return X, y, B
+
+
+def _block(x: np.ndarray, y: int, W: np.ndarray, beta: np.ndarray) -> np.ndarray:
+    scores = x @ W
+    return np.delete((1 - scores[y] + scores) / (x @ x) + beta + beta.sum(), y)
+
+
+def _visited(x: np.ndarray, y: int, W: np.ndarray, beta: np.ndarray, C: float) -> np.ndarray:
+    return np.insert(minimiser(_block(x, y, W, beta), C), y, 0.0)
+
+
+def _blocks():
+    rng = np.random.default_rng(0)
+    for m in (1, 2, 3, 6):
+        for C in (0.1, 0.5, 2.0, 100.0):
+            for v in rng.normal(0.5, 1, (6, m)):
+                yield v, C
+            yield np.full(m, 1.0), C
+            yield rng.integers(-1, 4, m) * C, C  # breakpoints that coincide
+            yield -rng.uniform(0.1, 1, m), C
