@@ -119,7 +119,7 @@ def test_scale_is_fitted_on_the_training_rows():
         ({"source": "rows.csv"}, FileNotFoundError, "there is no file rows.csv"),
         ({"source": "no/such"}, FileNotFoundError, "there is no file"),
         ({"source": 3}, ValueError, "source: must be a name, a path or a pair"),
-        ({"source": "iris", "scale": "max"}, ValueError, "scale: must be None, 'standard'"),
+        ({"source": "iris", "scale": "max"}, ValueError, "scale: must be None or one of standard"),
         ({"source": "iris", "test": 1.5}, ValueError, "test: must be None or lie strictly"),
     ],
 )

@@ -13,6 +13,8 @@ from workbench.problem import as_problem
 MAPS = {
     "standardise": features.standardise,
     "unit_rows": features.unit_rows,
+    "ranged": features.ranged,
+    "over_maximum": features.over_maximum,
     "pca": lambda problem, **seed: features.pca(problem, 3, **seed),
     "fourier": lambda problem, **seed: features.fourier(problem, 20, **seed),
     "relu": lambda problem, **seed: features.relu(problem, 16, **seed),
@@ -214,3 +216,21 @@ def test_other_bad_arguments():
 def test_equal_rows_have_no_median_distance():
     with pytest.raises(ValueError, match="median distance between its training rows is zero"):
         features.fourier(as_problem(np.ones((6, 2)), [0, 1] * 3))
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_columns_onto_a_range(sparse):
+    X = np.array([[0.0, 5, 2, 0], [4, 5, -6, 0], [2, 5, 0, 0]])
+    wrap = sp.csr_matrix if sparse else np.asarray
+    problem = as_problem(wrap(X), [0, 1, 1], X_test=wrap(X[:1] * 2), y_test=[0])
+    scaled = features.ranged(problem)
+    expected = [[0, 1, 1 / 3, 0], [1, 1, -1, 0], [0.5, 1, 0, 0]]
+    if not sparse:
+        expected = [[-1, 0, 1, 0], [1, 0, -1, 0], [0, 0, 0.5, 0]]
+    found = scaled.X.toarray() if sparse else scaled.X
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+    assert scaled.X.dtype == problem.X.dtype and scaled.X_test.shape == (1, 4)
+    pixels = features.over_maximum(problem)
+    assert abs(pixels.X).max() == 1 and abs(pixels.X_test - problem.X_test / 6).max() < 1e-12
+    nothing = as_problem(wrap(np.zeros((2, 2))), [0, 1])
+    assert abs(features.over_maximum(nothing).X).max() == 0

@@ -32,6 +32,17 @@ def test_panels_as_text():
             panel(wrong)
 
 
+def test_the_scale_can_be_chosen():
+    given = panel("digits @ given")
+    assert (given.X.min(), given.X.max()) == (0, 16)
+    assert panel("digits @ maximum").X == pytest.approx(given.X / 16)
+    ranged = panel("digits@range | 3 classes")
+    assert (ranged.X.min(), ranged.X.max(), ranged.k) == (-1, 1, 3)
+    assert np.linalg.norm(panel("wine @ unit").X, axis=1) == pytest.approx(1)
+    with pytest.raises(ValueError, match="unknown scale 'huge'.*known are given, standard"):
+        panel("digits @ huge")
+
+
 def test_steps_follow_one_another():
     whole = panel("digits", seed=2)
     few = panel("digits | 4 classes | 50 % rows", seed=2)

@@ -36,6 +36,42 @@ def standardise(problem: Problem) -> Problem:
     return _mapped(problem, transform, f"{problem.name}, standardised", problem.features)
 
 
+def ranged(problem: Problem) -> Problem:
+    """Columns mapped onto [-1, 1] by the training rows, as LIBSVM's svm-scale does.
+
+    Dense columns that are constant over the training rows become zero in all rows. Sparse columns
+    are only divided by their largest magnitude, so that zeros stay zero.
+    """
+    if problem.is_sparse:
+        from sklearn.preprocessing import MaxAbsScaler
+
+        return _mapped(
+            problem,
+            MaxAbsScaler().fit(problem.X).transform,
+            f"{problem.name}, scaled",
+            problem.features,
+        )
+    low, high = problem.X.min(axis=0), problem.X.max(axis=0)
+    half = (high.astype(np.float64) - low) / 2
+    middle, constant = low + half, half == 0
+    half[constant] = np.inf
+
+    def transform(X: Matrix) -> Matrix:
+        return ((X - middle) / half).astype(X.dtype)
+
+    return _mapped(problem, transform, f"{problem.name}, scaled", problem.features)
+
+
+def over_maximum(problem: Problem) -> Problem:
+    """All entries divided by the largest magnitude of a training row: pixels come into [0, 1]."""
+    largest = abs(problem.X).max()
+
+    def transform(X: Matrix) -> Matrix:
+        return (X / largest if largest else X).astype(X.dtype)
+
+    return _mapped(problem, transform, f"{problem.name}, over its maximum", problem.features)
+
+
 def unit_rows(problem: Problem) -> Problem:
     """Rows of Euclidean norm one; rows of zeros stay."""
     from sklearn.preprocessing import normalize

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from workbench.data import load
+from workbench.data import SCALES, load
 from workbench.data.synthetic import synthetic
 from workbench.features import fourier, relu, standardise
 from workbench.problem import Problem
@@ -46,13 +46,14 @@ def listed(text: str | float, kind: type = str) -> list:
 
 
 def panel(spec: str, seed: int = 0, test: float | None = 0.3) -> Problem:
-    """Return the standardised problem that `spec` describes.
+    """Return the problem that `spec` describes, standardised where it does not say otherwise.
 
     Parameters
     ----------
     spec : a name or file of :func:`workbench.data.load`, or ``synthetic NxDxK`` for a generated
-        problem of that size, and then steps, in their order: ``+ M fourier`` appends M random
-        Fourier features, as the paper on minimax risk classifiers does; ``| M relu`` puts a random
+        problem of that size; ``@ SCALE`` puts another scale of ``load`` in the place of
+        "standard", or ``@ given`` none; and then steps, in their order: ``+ M fourier`` appends M
+        random Fourier features, as the paper on minimax risk classifiers does; ``| M relu`` puts a random
         ReLU layer of M units in the features' place; ``| K classes`` keeps the first K classes;
         ``| P % rows`` keeps a stratified random share of the training rows. ``A or B`` is B where
         A is not at hand.
@@ -88,12 +89,13 @@ def at_hand(text: str) -> list[str]:
 
 
 def _made(spec: str, seed: int, test: float | None) -> Problem:
-    name, steps = _parsed(spec)
+    name, scale, steps = _parsed(spec)
     if sizes := SIZES.fullmatch(name):
         problem = synthetic(*map(int, sizes.groups()), seed=seed)
-        problem = standardise(problem.split(test, seed) if test else problem)
+        problem = problem.split(test, seed) if test else problem
     else:
-        problem = load(name, test=test, seed=seed, scale="standard")
+        problem = load(name, test=test, seed=seed)
+    problem = SCALES[scale](problem) if scale else problem
     for step, amount in steps:
         problem = step(problem, amount, seed)
     return problem
@@ -111,13 +113,18 @@ def _first_of(spec: str, make: Callable[[str], Any]) -> Any:
 
 
 def _rows(spec: str) -> Problem | None:
-    name, _ = _parsed(spec)
+    name, *_ = _parsed(spec)
     return None if SIZES.fullmatch(name) else load(name)
 
 
-def _parsed(spec: str) -> tuple[str, list[tuple[Callable, float]]]:
-    name = re.split(r"\s*[+|]", spec.strip(), maxsplit=1)[0]
-    rest, steps = spec.strip()[len(name) :], []
+def _parsed(spec: str) -> tuple[str, str | None, list[tuple[Callable, float]]]:
+    source = re.split(r"\s*[+|]", spec.strip(), maxsplit=1)[0]
+    rest, steps = spec.strip()[len(source) :], []
+    name, at, scale = (part.strip() for part in source.partition("@"))
+    scale = scale if at else "standard"
+    if scale != "given" and scale not in SCALES:
+        known = ", ".join(["given", *SCALES])
+        raise ValueError(f"data: unknown scale {scale!r} in {spec!r}; known are {known}")
     while rest:
         found = STEP.match(rest)
         step = STEPS.get((found[1], found[3])) if found else None
@@ -131,4 +138,4 @@ def _parsed(spec: str) -> tuple[str, list[tuple[Callable, float]]]:
             raise ValueError(f"data: {found[3]} must be a whole number in {spec!r}")
         steps.append((step, amount))
         rest = rest[found.end() :]
-    return name, steps
+    return name, None if scale == "given" else scale, steps

@@ -35,7 +35,12 @@ GENERATED = {
     "synthetic_100k": (partial(synthetic, dtype=np.float32), (100_000, 100, 20)),
     "synthetic_text": (synthetic_text, (10_000, 20_000, 50)),
 }
-SCALES = {"standard": features.standardise, "unit": features.unit_rows}
+SCALES = {
+    "standard": features.standardise,
+    "unit": features.unit_rows,
+    "range": features.ranged,
+    "maximum": features.over_maximum,
+}
 TABLES = (".csv", ".tsv", ".parquet")
 
 
@@ -99,8 +104,10 @@ def load(
     test : None for the published split where there is one, else no test rows; a share in (0, 1)
         for a stratified random split of all rows
     seed : of the random split
-    scale : None, "standard" (columns to mean 0 and variance 1; sparse ones to variance 1) or
-        "unit" (rows to Euclidean norm 1); fitted on the training rows
+    scale : None, "standard" (columns to mean 0 and variance 1; sparse ones to variance 1), "unit"
+        (rows to Euclidean norm 1), "range" (columns onto [-1, 1]; sparse ones over their largest
+        magnitude) or "maximum" (all entries over the largest magnitude); fitted on the training
+        rows
 
     Raises
     ------
@@ -112,7 +119,7 @@ def load(
         what was tried and how to get it. Nothing else is ever put in its place.
     """
     if scale is not None and scale not in SCALES:
-        raise ValueError(f"scale: must be None, 'standard' or 'unit', got {scale!r}")
+        raise ValueError(f"scale: must be None or one of {', '.join(SCALES)}, got {scale!r}")
     if test is not None and not 0 < test < 1:
         raise ValueError(f"test: must be None or lie strictly between 0 and 1, got {test!r}")
     if target is not None and not (_is_path(source) and table_suffix(source) in TABLES):
