@@ -27,6 +27,9 @@ FIRST_ORDER = {
     "mrc_splitting",
     "mrc_pdhg",
     "memoir_pegasos",
+    "ww_walrus",
+    "ww_shark",
+    "ww_walrus_fast",
 }  # exact in the limit
 TWO_CLASSES = {"svm_lp", "svm_ccg"}
 REFUSES_MANY_CLASSES = {"mrc_lp": "too large for mrc_lp"} | {
@@ -75,8 +78,11 @@ def objective(name, problem, M):
     if name.startswith("mrc"):
         return minimax_risk(problem).upper(M)
     X, y, n, k = np.column_stack([problem.X, np.ones(problem.n)]), problem.y, problem.n, problem.k
-    V, lam = X @ M.T, inspect.signature(SOLVERS[name].steps).parameters["lam"].default
+    V, lam = X @ M.T, inspect.signature(SOLVERS[name].steps).parameters[weight(name)].default
     others = np.eye(k)[y] == 0
+    if name.startswith("ww"):
+        hinges = np.maximum(0, 1 - V[np.arange(n), y][:, None] + V)[others].sum()
+        return (M**2).sum() / 2 + lam * hinges
     if name.startswith("memoir"):
         worst = np.where(others, V, -np.inf).max(axis=1)
         return np.maximum(0, 1 + worst - V[np.arange(n), y]).mean() + lam / 2 * (M**2).sum()

@@ -2,6 +2,7 @@
 
 import inspect
 import math
+import threading
 import time
 from dataclasses import dataclass, field
 
@@ -13,6 +14,7 @@ from workbench.stream import (
     below,
     every,
     geometric,
+    off_the_clock,
     rounds,
     seconds,
     stopping,
@@ -209,3 +211,30 @@ def test_rules_as_plain_data():
     assert stop[1](row | {"round": 5}) == "5 rounds"
     assert stop[2](row | {"seconds": 2.0}) == "2 seconds"
     assert stop[3](row | {"cpu": 1.5}) == "1.5 processor seconds"
+
+
+def test_a_solver_may_pause_the_clock():
+    def steps():
+        for r in range(3):
+            time.sleep(0.01)
+            with off_the_clock():
+                time.sleep(0.2)
+            yield Count(r)
+
+    rows = [row for row, _ in watch(steps())]
+    assert 0.03 <= rows[-1]["seconds"] < 0.2
+
+
+def test_the_pause_of_one_thread_is_not_that_of_another():
+    def pause():
+        with off_the_clock():
+            time.sleep(0.3)
+
+    def steps():
+        other = threading.Thread(target=pause)
+        other.start()
+        other.join()
+        yield Count()
+
+    (row, _), *_ = watch(steps())
+    assert row["seconds"] >= 0.3

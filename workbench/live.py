@@ -11,7 +11,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -20,18 +19,25 @@ import ipywidgets as widgets
 
 from workbench.panels import panel
 from workbench.player import Curve, Player, Stream
-from workbench.run import resolve
-from workbench.stream import Row, below, geometric, until, watch
+from workbench.run import resolve, warm
+from workbench.stream import Row, geometric, until, watch
 from workbench.style import look
 
 FOURIER = 400  # random features that the checkbox appends, as the paper does
-TOLERANCE = 1e-9  # certified gap at which a run ends
+TOLERANCE = 1e-9  # certified gap at which a run ends, against an upper bound above 1
 UPDATES = 10  # drawn a second, at most
 KEPT = 6  # curves on the canvas
 
 SERIES = (*(float(f"{m}e{e}") for e in range(-6, 0) for m in (1, 2, 5)), 1.0)
 COUNTS = (1, 2, 5, 10, 20, 50, 100, 200, 400, 1000, 2000)
-SLIDERS = {"lambda0": SERIES, "eps1": SERIES, "eps2": SERIES, "n_max": COUNTS, "m_max": COUNTS}
+SLIDERS = {
+    "lambda0": SERIES,
+    "eps1": SERIES,
+    "eps2": SERIES,
+    "n_max": COUNTS,
+    "m_max": COUNTS,
+    "C": tuple(2.0**e for e in range(-10, 11)),
+}
 
 
 def explore(
@@ -226,9 +232,13 @@ def start(spec: str, solver: str, parameters: dict[str, float | int]) -> Stream:
     """Load the data, compile the kernels off the clock, and return the solver's stream."""
     problem = panel(spec)
     steps, parameters = resolve(solver, parameters)
-    for _ in islice(steps(problem.tiny(), **parameters), 3):
-        pass
-    return until(watch(steps(problem, **parameters)), below("gap", TOLERANCE))
+    warm(steps, problem, parameters)
+    return until(watch(steps(problem, **parameters)), closed)
+
+
+def closed(row: Row) -> str | None:
+    """Stop when the bounds have met, as far as numbers can."""
+    return f"gap <= {TOLERANCE:g}" if row["gap"] <= TOLERANCE * max(1.0, row["upper"]) else None
 
 
 def legend(spec: str, solver: str, parameters: dict[str, float | int]) -> tuple[str, str]:

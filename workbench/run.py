@@ -7,6 +7,7 @@ import os
 import platform
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import cache, lru_cache, partial
@@ -24,6 +25,7 @@ from workbench.registry import SOLVERS
 from workbench.stream import Row, Rule, State, always, nothing, until, watch
 from workbench.trace import Trace, record
 
+PATIENCE = 2.0  # seconds of compiling that pass without a word
 LIBRARIES = ("numpy", "scipy", "numba", "highspy", "scikit-learn")
 
 
@@ -62,8 +64,7 @@ def run(
     """
     steps, parameters = resolve(solver, parameters or {})
     if warm_up:
-        for _ in islice(steps(problem.tiny(), **parameters), 3):
-            pass
+        warm(steps, problem, parameters)
     trace = Trace(header(solver, problem, parameters, rules))
     state = None
     stream = until(watch(steps(problem, **parameters), measure, when), *rules)
@@ -73,6 +74,29 @@ def run(
     except KeyboardInterrupt:
         pass
     return trace, state
+
+
+def warm(steps: Callable, problem: Problem, parameters: Mapping[str, Any]) -> None:
+    """Run the solver for three states on ``problem.tiny()``: its kernels are compiled then.
+
+    The first time on a machine that may take up to a minute, and is announced on stderr; later
+    processes load what it has left in Numba's cache.
+    """
+    notice = threading.Timer(
+        PATIENCE,
+        lambda: print(
+            f"compiling {steps.__name__}, once on this machine and not on the clock ...",
+            file=sys.stderr,
+            flush=True,
+        ),
+    )
+    notice.daemon = True
+    notice.start()
+    try:
+        for _ in islice(steps(problem.tiny(), **parameters), 3):
+            pass
+    finally:
+        notice.cancel()
 
 
 def resolve(solver: str | Callable, parameters: Mapping[str, Any]) -> tuple[Callable, dict]:

@@ -18,9 +18,9 @@ from workbench.weston_watkins.dual import (
 )
 from workbench.weston_watkins.walrus import threshold
 
-SHARE = 0.1  # of the mean part of the gap: rows with less are left alone
+SHARE = 0.05  # of the mean part of the gap: rows with less are left alone
 VISITS = 2.0  # a round, in multiples of n, and
-SWEEPS = 30  # over the rows that still change, before all rows are judged again
+SWEEPS = 100  # over the rows that still change, before all rows are judged again
 STEP = 8.0  # from one C of the continuation to the next
 EASY = 0.5  # C mean|x|^2 from which a problem is worth easier ones before it
 STAGE = 1e-2  # gap ratio at which an easier problem has done its service
@@ -35,9 +35,9 @@ def ww_walrus_fast(
     The duality gap is a sum of one part a row, none of them negative. A round
 
     1. judges all rows at once: one matrix product gives the certificate and every row's part;
-    2. sweeps over the rows whose part exceeds a tenth of the mean, in random order, and drops
+    2. sweeps over the rows whose part exceeds a twentieth of the mean, in random order, and drops
        each one that no longer does when it is met. What was left alone can hold no more than a
-       tenth of the gap, and is looked at again in the next round.
+       twentieth of the gap, and is looked at again in the next round.
 
     A visit solves the block exactly, by :func:`~workbench.weston_watkins.walrus.threshold` from
     the sum that the last visit found. Round 1 is one plain sweep, so that gap ratios are those
@@ -76,12 +76,10 @@ def ww_walrus_fast(
         active = np.flatnonzero((gaps > share) & (norms > 0.0)).astype(np.uint64)
         looked = changed = 0
         for _ in range(SWEEPS if s.round else 1):
-            if not len(active) or looked and looked + len(active) > VISITS * problem.n:
+            if not len(active) or (looked and looked + len(active) > VISITS * problem.n):
                 break
             s.rng.shuffle(active)
-            idle = visit(
-                rows, problem.y, norms, s.level, share, active, s.W, s.B, problem.k, lanes
-            )
+            idle = visit(rows, problem.y, norms, s.level, share, active, s.W, s.B, problem.k, lanes)
             looked += len(active)
             changed += len(active) - int(idle.sum())
             active = active[~idle]

@@ -5,7 +5,6 @@ It is not Shark: that adapts how often each row is visited, may shrink, and stop
 
 from __future__ import annotations
 
-import numpy as np
 from numba import njit
 
 TOLERANCE = 1e-6  # largest violation of an optimality condition that is left

@@ -1,0 +1,50 @@
+"""Rows of a matrix in compiled loops: right for every kind, and the same to the last bit or so."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numba import njit
+
+from workbench.rows import WIDEST, lanes, multiply, rows_of, subtract, width
+
+
+@njit
+def times(rows, i, W, out, width):
+    multiply(rows, i, W, out, width)
+
+
+@njit
+def minus(rows, i, delta, W, width):
+    subtract(rows, i, delta, W, width)
+
+
+def matrix(kind, dtype):
+    X = np.random.default_rng(0).normal(size=(5, 11)).astype(dtype)
+    if kind != "dense":
+        X[np.abs(X) < 1] = 0
+    X[3] = 0
+    return X, sp.csr_matrix(X) if kind == "CSR" else X
+
+
+@pytest.mark.parametrize("columns", [4, 8, 16, WIDEST, WIDEST + 8])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", ["dense", "mostly zeros", "CSR"])
+def test_rows_are_multiplied_and_subtracted(kind, dtype, columns):
+    X, given = matrix(kind, dtype)
+    rows = rows_of(given)
+    assert rows.shift == (kind == "dense")
+    rng = np.random.default_rng(1)
+    W, delta, out = rng.normal(size=(11, columns)), rng.normal(size=columns), np.ones(columns)
+    few = np.where(np.arange(columns) % 7 == 1, delta, 0)
+    for i in range(5):
+        times(rows, np.uint64(i), W, out, width(columns))
+        np.testing.assert_allclose(out, X[i].astype(float) @ W, atol=1e-12)
+        for step in (delta, few):
+            expected = W - np.outer(X[i].astype(float), step)
+            minus(rows, np.uint64(i), step, W, width(columns))
+            np.testing.assert_allclose(W, expected, atol=1e-12)
+
+
+def test_columns_are_padded_to_whole_registers():
+    assert [lanes(k) for k in (2, 4, 5, 8, 9, 64, 65)] == [4, 4, 8, 8, 16, 64, 72]
+    assert len(width(64)) == 64 and width(72) == ()

@@ -1,0 +1,213 @@
+"""The Weston-Watkins SVM: its dual, and the solvers of the whole problem."""
+
+from itertools import islice
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from sklearn.svm import LinearSVC
+
+from workbench.problem import as_problem
+from workbench.registry import SOLVERS
+from workbench.run import run
+from workbench.stream import below, rounds, watch
+from workbench.weston_watkins.bcd import ww_walrus
+from workbench.weston_watkins.dual import objectives, squared_norms
+from workbench.weston_watkins.fast import easiest, screen, ww_walrus_fast
+from workbench.weston_watkins.path import ww_path
+from workbench.weston_watkins.shark import TOLERANCE, greedy
+from workbench.weston_watkins.walrus import subproblem
+
+LINEAR = ("ww_walrus", "ww_shark", "ww_walrus_fast")
+each = pytest.mark.parametrize("name", LINEAR)
+
+
+def optimum(problem, C):
+    """The optimal value and W (d, k) of problem (P), by a conic solver."""
+    n, k = problem.n, problem.k
+    X = problem.X.toarray() if problem.is_sparse else problem.X
+    W = cp.Variable((problem.d, k))
+    V = X @ W
+    own = cp.sum(cp.multiply(V, np.eye(k)[problem.y]), axis=1, keepdims=True) @ np.ones((1, k))
+    wrong = 1.0 - np.eye(k)[problem.y]
+    hinges = cp.sum(cp.multiply(wrong, cp.pos(1 - own + V)))
+    model = cp.Problem(cp.Minimize(cp.sum_squares(W) / 2 + C * hinges))
+    return model.solve(solver="CLARABEL", tol_gap_abs=1e-11, tol_gap_rel=1e-11), W.value
+
+
+def solved(name, problem, C, gap_ratio=1e-9, limit=20_000):
+    trace, state = run(
+        name,
+        problem,
+        below("gap_ratio", gap_ratio),
+        rounds(limit),
+        parameters={"C": C},
+        warm_up=False,
+    )
+    return trace.last, state
+
+
+@each
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize(
+    ("n", "d", "k", "C"), [(60, 5, 4, 0.7), (40, 3, 2, 2.0), (50, 4, 12, 0.05), (40, 6, 3, 9.0)]
+)
+def test_the_optimum_is_that_of_a_conic_solver(name, n, d, k, C, sparse, blobs):
+    problem = blobs(n=n, d=d, k=k, sparse=sparse)
+    value, W = optimum(problem, C)
+    row, state = solved(name, problem, C)
+    # Shark's subproblem solver leaves violations of its tolerance, of which each costs C at most.
+    left = C * n * (k - 1) * TOLERANCE if name == "ww_shark" else 0.0
+    assert row["upper"] == pytest.approx(value, rel=1e-6, abs=left)
+    assert row["lower"] == pytest.approx(value, rel=1e-6, abs=left)
+    np.testing.assert_allclose(state.W[:, :k], W, atol=1e-3 * abs(W).max())
+
+
+@each
+def test_two_classes_are_the_binary_svm_with_twice_the_C(name, blobs):
+    problem = blobs(n=60, d=4, k=2)
+    _, state = solved(name, problem, 0.3)
+    svm = LinearSVC(loss="hinge", C=0.6, fit_intercept=False, tol=1e-10, max_iter=10**6)
+    w = svm.fit(problem.X, problem.y).coef_[0]
+    np.testing.assert_allclose(state.W[:, 1] - state.W[:, 0], w, atol=1e-4 * abs(w).max())
+
+
+@each
+@pytest.mark.parametrize("sparse", [False, True])
+def test_W_is_what_the_dual_point_makes_of_it(name, sparse, blobs):
+    problem, C = blobs(n=50, d=6, k=5, sparse=sparse), 3.0
+    *_, s = islice(SOLVERS[name].steps(problem, C=C), 9)
+    k, at = problem.k, np.arange(problem.n)
+    B = s.B[:, :k]
+    assert not s.B[:, k:].any() and not s.W[:, k:].any() and not B[at, problem.y].any()
+    assert B.min() >= 0 and B.max() <= C
+    A = -B.copy()
+    A[at, problem.y] = B.sum(axis=1)
+    np.testing.assert_allclose(s.W[:, :k], problem.X.T @ A, atol=1e-12)
+    np.testing.assert_allclose(s.W.sum(axis=1), 0, atol=1e-12)
+
+
+@each
+def test_rows_of_zeros_are_skipped_and_cost_what_they_must(name, blobs):
+    problem, C = blobs(n=40, d=3, k=3), 0.5
+    X = problem.X.copy()
+    X[::5] = 0
+    row, state = solved(name, as_problem(X, problem.y), C)
+    rest = np.flatnonzero(np.any(X != 0, axis=1))
+    alone, other = solved(name, as_problem(X[rest], problem.y[rest]), C)
+    lost = (40 - len(rest)) * C * 2
+    assert row["upper"] == pytest.approx(alone["upper"] + lost, rel=1e-6)
+    assert row["gap"] < 1e-4
+    np.testing.assert_allclose(state.W, other.W, atol=1e-3)
+    assert np.isfinite(state.W).all()
+
+
+def test_nothing_but_rows_of_zeros():
+    problem = as_problem(np.zeros((6, 2)), [0, 1, 2] * 2)
+    for name in LINEAR:
+        row = solved(name, problem, 2.0, limit=3)[0]
+        assert (row["lower"], row["upper"], row["gap_ratio"]) == (24, 24, 0)
+
+
+@each
+def test_large_C_and_the_gap_ratio_of_the_paper(name, blobs):
+    problem = blobs(n=60, d=4, k=3)
+    trace, _ = run(name, problem, rounds(15), parameters={"C": 50.0}, warm_up=False)
+    gaps = trace.column("primal") - trace.column("dual")
+    assert "gap_ratio" not in trace.rows[0] and trace.rows[1]["gap_ratio"] == 1
+    np.testing.assert_allclose(trace.column("gap_ratio")[1:], gaps[1:] / gaps[1])
+
+
+@pytest.mark.parametrize("name", LINEAR[:2])
+def test_the_dual_of_plain_descent_rises(name, blobs):
+    trace, _ = run(name, blobs(n=80, k=5), rounds(30), parameters={"C": 4.0}, warm_up=False)
+    assert np.all(np.diff(trace.column("dual")) >= -1e-9)
+    assert trace.column("visits").tolist() == list(range(31))
+
+
+def test_each_row_has_its_part_of_the_gap(blobs):
+    problem, C = blobs(n=70, d=4, k=5, sparse=True), 2.0
+    *_, s = islice(ww_walrus(problem, C=C), 4)
+    gaps, hinge = screen(problem, s.W, s.B, C)
+    primal, dual = objectives(problem, s.W, s.B, C)
+    assert gaps.min() >= -1e-9 and gaps.sum() == pytest.approx(primal - dual, rel=1e-9)
+    assert primal == pytest.approx(0.5 * (s.W**2).sum() + C * hinge)
+    assert objectives(problem, s.W[:, :5], s.B[:, :5], C) == pytest.approx((primal, dual))
+    V = problem.X @ s.W[:, :5]
+    z = 1 - V[np.arange(70), problem.y][:, None] + V
+    z[np.arange(70), problem.y] = 0
+    np.testing.assert_allclose(gaps, (C * z.clip(0) - s.B[:, :5] * z).sum(axis=1), atol=1e-9)
+
+
+def test_what_is_left_alone_is_found_again(blobs):
+    problem = blobs(n=300, d=4, k=4)
+    trace, _ = run("ww_walrus_fast", problem, below("gap_ratio", 1e-6), rounds(500))
+    assert trace.stopped_by == "gap_ratio <= 1e-06"
+    plain, _ = run("ww_walrus", problem, below("gap_ratio", 1e-6), rounds(50_000))
+    assert trace.last["visits"] < plain.last["visits"] / 2
+    assert trace.last["upper"] == pytest.approx(plain.last["upper"], rel=1e-6)
+
+
+def test_a_large_C_is_reached_by_smaller_ones(blobs):
+    problem, C = blobs(n=200, d=4, k=4), 64.0
+    norms = squared_norms(problem.X)
+    assert easiest(C, norms) < C and easiest(0.01 / norms.mean(), norms) == 0.01 / norms.mean()
+    trace, _ = run("ww_walrus_fast", problem, below("gap_ratio", 1e-5), parameters={"C": C})
+    levels = trace.column("C")
+    assert levels[1] == C == levels[-1] and np.all(np.diff(levels[2:]) >= 0)
+    assert levels[2] == easiest(C, norms)
+    value = optimum(problem, C)[0]
+    assert np.all(trace.column("lower") <= value * (1 + 1e-8))
+    assert np.all(trace.column("upper") >= value * (1 - 1e-8))
+
+
+def test_the_path_solves_every_C_to_the_gap_asked_for(blobs):
+    problem, Cs = blobs(n=120, d=4, k=4), [4.0, 0.01, 0.1, 0.1, 32.0]
+    states = [(s.level, s.upper, s.primal - s.dual, s.round) for s in ww_path(problem, Cs)]
+    assert [level for level, *_ in states] == [0.01, 0.1, 4.0, 32.0]
+    for C, upper, gap, _ in states:
+        *_, cold = islice(ww_walrus_fast(problem, C=C), 2)
+        assert gap <= 1e-3 * cold.first
+        value = optimum(problem, C)[0]
+        assert value * (1 - 1e-8) <= upper <= value + 1e-3 * cold.first
+    rows = [row for row, _ in watch(ww_path(problem, Cs))]
+    assert [row["C"] for row in rows] == [0.01, 0.1, 4.0, 32.0]
+    assert np.all(np.diff([row["round"] for row in rows]) > 0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"Cs": [1.0, 0.0]}, "C: must be a positive number, got 0"),
+        ({"Cs": []}, "Cs: needs at least one C"),
+        ({"Cs": [1.0], "gap_ratio": 0.0}, "gap_ratio: must be a positive number, got 0"),
+        ({"Cs": [1.0], "gap_ratio": np.nan}, "gap_ratio: must be a positive number, got nan"),
+    ],
+)
+def test_bad_paths_are_refused(arguments, message, blobs):
+    with pytest.raises(ValueError, match=message):
+        next(ww_path(blobs(), **arguments))
+
+
+@pytest.mark.parametrize("m", [1, 2, 7, 40])
+@pytest.mark.parametrize("C", [1e-2, 1.0, 100.0])
+def test_sharks_solver_ends_at_the_exact_solution(m, C):
+    rng = np.random.default_rng(m)
+    for _ in range(20):
+        norm = rng.uniform(0.1, 10)
+        v = rng.normal(size=m)
+        # From b = 0 the gradient is |x|^2 v.
+        b = np.zeros(m)
+        steps = greedy(norm * v, C, norm, b)
+        assert steps <= 10 * (m + 1)
+        if steps < 10 * (m + 1):
+            np.testing.assert_allclose(b, subproblem(v, C), atol=10 * TOLERANCE / norm)
+
+
+def test_the_first_sweep_is_that_of_the_plain_solver(blobs):
+    problem = blobs(n=50, d=5, k=4)
+    *_, plain = islice(ww_walrus(problem, C=0.7), 2)
+    *_, fast = islice(ww_walrus_fast(problem, C=0.7), 2)
+    assert (plain.round, fast.round, fast.visits) == (1, 1, 1)
+    # In another order of rows, so the gaps are alike and not equal.
+    assert 0.3 < fast.first / plain.first < 3
