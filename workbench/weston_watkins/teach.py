@@ -246,10 +246,10 @@ def check_row_gaps(row_gaps):
 
 @exercise
 def check_epochs(epochs):
-    """``epochs(rate, factor)``: how many epochs divide the gap by `factor`."""
+    """``epochs(rate, factor)``: how many epochs divide a distance by `factor`."""
     for rate, factor in ((0.5, 8), (0.9, 10), (0.99, 1000)):
         found, truth = number(ask(epochs, rate, factor)), np.log(factor) / -np.log(rate)
-        hint = f"rate {rate}, factor {factor}: {found:.3g} epochs multiply the gap by "
+        hint = f"rate {rate}, factor {factor}: {found:.3g} epochs multiply the distance by "
         hint += f"{rate ** min(found, 1e6):.3g}"
         need(abs(found - truth) <= 1, hint)
     return "a rate of 0.9 needs 22 epochs for every digit, 0.99 needs 229"
