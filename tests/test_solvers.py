@@ -30,6 +30,8 @@ FIRST_ORDER = {
     "ww_walrus",
     "ww_shark",
     "ww_walrus_fast",
+    "liblinear_cs",  # and gives up on some of the awkward data
+    "liblinear_ovr",
 }  # exact in the limit
 TWO_CLASSES = {"svm_lp", "svm_ccg"}
 REFUSES_MANY_CLASSES = {"mrc_lp": "too large for mrc_lp"} | {
@@ -83,9 +85,14 @@ def objective(name, problem, M):
     if name.startswith("ww"):
         hinges = np.maximum(0, 1 - V[np.arange(n), y][:, None] + V)[others].sum()
         return (M**2).sum() / 2 + lam * hinges
-    if name.startswith("memoir"):
+    if name == "liblinear_ovr":
+        return (M**2).sum() / 2 + lam * np.maximum(0, 1 + np.where(others, V, -V)).sum()
+    if name == "liblinear_cs" or name.startswith("memoir"):
         worst = np.where(others, V, -np.inf).max(axis=1)
-        return np.maximum(0, 1 + worst - V[np.arange(n), y]).mean() + lam / 2 * (M**2).sum()
+        hinges = np.maximum(0, 1 + worst - V[np.arange(n), y])
+        if name == "liblinear_cs":
+            return (M**2).sum() / 2 + lam * hinges.sum()
+        return hinges.mean() + lam / 2 * (M**2).sum()
     if name in TWO_CLASSES:
         hinge = np.maximum(0, 1 - (V[:, 1] - V[:, 0]) / 2 * (2 * y - 1)).mean()
         return hinge + lam * np.abs(M[1, :-1] - M[0, :-1]).sum() / 2

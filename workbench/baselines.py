@@ -26,7 +26,7 @@ from sklearn.svm import LinearSVC
 from workbench.measures import bounds
 from workbench.memoir.pegasos import mean_hinge
 from workbench.problem import Matrix, Problem
-from workbench.stream import Row, _paused, off_the_clock
+from workbench.stream import Row, give_back, off_the_clock
 from workbench.weston_watkins.dual import squared_norms
 
 OWN = 2.0**-100
@@ -202,7 +202,7 @@ def _fits(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             model.fit(marked, problem.y)
-        _instead_of(s, perf_counter() - wall, process_time() - process)
+        _leave_dearest(s, perf_counter() - wall, process_time() - process)
         with off_the_clock():
             weights = np.ascontiguousarray(model.coef_.T)
             if weights.shape[1] < k:  # two classes: half the difference of their weights
@@ -220,8 +220,7 @@ def _tolerance(round: int) -> float:
     return LOOSEST * 10.0 ** (0.5 - round / 2)
 
 
-def _instead_of(s: LiblinearState, seconds: float, cpu: float) -> None:
-    """Give back the clock of the fits before: time goes on to that of the dearest alone."""
-    _paused.wall += min(s.seconds, seconds)
-    _paused.process += min(s.cpu, cpu)
+def _leave_dearest(s: LiblinearState, seconds: float, cpu: float) -> None:
+    """Leave on the clock the time of the dearest fit alone."""
+    give_back(min(s.seconds, seconds), min(s.cpu, cpu))
     s.seconds, s.cpu = max(s.seconds, seconds), max(s.cpu, cpu)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from workbench.baselines import liblinear_cs, liblinear_ovr
 from workbench.memoir.pegasos import memoir_pegasos
 from workbench.mrc.ccg import mrc_ccg
 from workbench.mrc.interior_point import mrc_interior_point
@@ -41,4 +42,6 @@ SOLVERS = {
     "ww_walrus": Solver(ww_walrus, "Walrus", "#009292"),
     "ww_shark": Solver(ww_shark, "Shark's subproblem solver", "#924900"),
     "ww_walrus_fast": Solver(ww_walrus_fast, "Walrus fast (ours)", "#DB2D20"),
+    "liblinear_cs": Solver(liblinear_cs, "Crammer-Singer (LIBLINEAR)", "#5B8C5A"),
+    "liblinear_ovr": Solver(liblinear_ovr, "One-vs-rest (LIBLINEAR)", "#B8A200"),
 }

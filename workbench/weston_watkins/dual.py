@@ -72,26 +72,38 @@ class WWState:
         if self.round == 1:
             self.first = primal - dual
 
-    def move_to(self, C: float) -> bool:
-        """Scale the iterate to one of the problem with another `C`; return whether it differs."""
-        ratio = C / self.level
-        if ratio == 1.0:
+    def move_to(self, C: float, y: np.ndarray, norms: np.ndarray) -> bool:
+        """Scale the iterate to one of the problem with another `C`; return whether it differs.
+
+        B <= level stays feasible up to the factor C / level, and D(s B) is largest at the factor
+        sum B / |W|^2, which is at least 1 at the solution for the old C.
+        """
+        if self.level == C:
             return False
+        ratio, square = C / self.level, float(np.vdot(self.W, self.W))
+        if square > 0.0:
+            ratio = min(ratio, float(self.B.sum()) / square)
         self.W *= ratio
         self.B *= ratio
         self.level = C
+        fill(self.B, y, norms, C, self.classes)
         return True
 
 
 def start(problem: Problem, C: float, seed: int, norms: np.ndarray) -> WWState:
-    """Return round 0: W = 0, and B = 0 but in rows of zeros, where C is best for every W."""
+    """Return round 0: W = 0, and B = 0 but in rows of zeros."""
     n, k = problem.n, problem.k
     W, B = np.zeros((problem.d, lanes(k))), np.zeros((n, lanes(k)))
+    fill(B, problem.y, norms, C, k)
+    lower, upper = float(B.sum()), C * n * (k - 1.0)
+    return WWState(0, np.random.default_rng(seed), k, W, B, upper, lower, lower, upper, C)
+
+
+def fill(B: np.ndarray, y: np.ndarray, norms: np.ndarray, C: float, k: int) -> None:
+    """Put the best dual variables into rows of zeros, whatever W is: C for each wrong class."""
     zero = np.flatnonzero(norms == 0.0)
     B[zero, :k] = C
-    B[zero, problem.y[zero]] = 0.0
-    lower, upper = C * len(zero) * (k - 1.0), C * n * (k - 1.0)
-    return WWState(0, np.random.default_rng(seed), k, W, B, upper, lower, lower, upper, C)
+    B[zero, y[zero]] = 0.0
 
 
 def check_C(C: float) -> float:

@@ -62,14 +62,14 @@ def ww_walrus_fast(
     norms = squared_norms(problem.X)
     s = state or start(problem, C, seed, norms)
     rows, lanes = rows_of(problem.X), width(s.W.shape[1])
-    gaps, _ = screen(problem, s.W, s.B, s.level)
+    gaps = screen(problem, s.W, s.B, s.level)[0] if s.round else (norms > 0.0).astype(float)
     yield s
     while True:
         if s.round == 1:
-            moved = s.move_to(easiest(C, norms))
+            moved = s.move_to(easiest(C, norms), problem.y, norms)
         else:
             done = gaps.sum() <= STAGE * s.first * s.level / C
-            moved = done and s.move_to(min(C, STEP * s.level))
+            moved = done and s.move_to(min(C, STEP * s.level), problem.y, norms)
         if moved:
             gaps, _ = screen(problem, s.W, s.B, s.level)
         share = SHARE * gaps.mean()

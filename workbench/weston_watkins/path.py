@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import islice
 
 from workbench.problem import Problem
-from workbench.weston_watkins.dual import WWState, check_C, check_ratio
+from workbench.weston_watkins.dual import WWState, check_C, check_ratio, squared_norms
 from workbench.weston_watkins.fast import ww_walrus_fast
 
 
@@ -16,10 +16,10 @@ def ww_path(
 ) -> Iterator[WWState]:
     """Yield the solution for every C, from the smallest up; ``state.level`` and rows say which.
 
-    From C to C' > C the dual point scaled by C'/C is feasible, since B <= C, and it is close to
-    the new solution: rows at their bound stay there. Each solution has a gap of at most
-    `gap_ratio` times that of one cold sweep at its C, as for the solvers themselves; these
-    sweeps are on the clock.
+    From C to C' > C the dual point scaled by C'/C is feasible, since B <= C, and close to the new
+    solution: rows at their bound stay there; where the dual says so, it is scaled by less. Each
+    solution has a gap of at most `gap_ratio` times that of one cold sweep at its C, as for the
+    solvers themselves; these sweeps are on the clock.
 
     Parameters
     ----------
@@ -36,11 +36,11 @@ def ww_path(
     if not Cs:
         raise ValueError("Cs: needs at least one C")
     check_ratio(gap_ratio)
-    s = None
+    s, norms = None, squared_norms(problem.X)
     for C in Cs:
         *_, cold = islice(ww_walrus_fast(problem, C=C, seed=seed), 2)
         if s is not None:
-            s.move_to(C)
+            s.move_to(C, problem.y, norms)
             s = replace(cold, round=s.round + 1, rng=s.rng, W=s.W, B=s.B, visits=s.visits + 1)
         goal = gap_ratio * cold.first
         steps = ww_walrus_fast(problem, C=C, state=s or cold)
