@@ -52,12 +52,29 @@ def test_steps_follow_one_another():
     layer = panel("digits | 32 relu", seed=2)
     assert layer.d == 32 and layer.X.std(axis=0) == pytest.approx(1)
     assert panel("wine + 10 fourier | 20 % rows").d == 23
+    components = panel("digits @ maximum | 12 pca | 5 classes", seed=2)
+    assert (components.d, components.X_test.shape[1], components.k) == (12, 12, 5)
+    assert "PCA 12" in components.name
     for wrong in (
         *("digits | 1 classes", "digits | 11 classes", "digits | 2.5 classes"),
-        *("digits | 0 % rows", "digits | fun", "digits + 1.2.3 fourier"),
+        *("digits | 0 % rows", "digits | fun", "digits + 1.2.3 fourier", "wine | 14 pca"),
     ):
         with pytest.raises(ValueError):
             panel(wrong)
+
+
+def test_the_first_rows_of_each_class_can_be_the_training_rows():
+    whole = panel("wine @ given", test=None)
+    first = panel("wine @ given | 30 a class", test=None)
+    assert np.bincount(first.y).tolist() == [30, 30, 30] and len(first.y_test) == 178 - 90
+    for c in range(3):
+        rows = np.vstack([first.X[first.y == c], first.X_test[first.y_test == c]])
+        assert (rows == whole.X[whole.y == c]).all()
+    for wrong in ("wine | 0 a class", "wine | 71 a class"):
+        with pytest.raises(ValueError, match="no test rows"):
+            panel(wrong, test=None)
+    with pytest.raises(ValueError, match="already"):
+        panel("wine | 30 a class")
 
 
 def test_an_alternative_stands_in_only_where_the_first_is_not_at_hand(capsys, monkeypatch):

@@ -124,6 +124,53 @@ def test_scaling_fits_the_exponent_of_the_finished_sizes(ax):
     assert [line.get_ydata().tolist() for line in drawn] == [[60.0]]
 
 
+def test_scaling_draws_any_cost_and_tells_what_did_not_finish(ax):
+    runs = [sized(n, 1e-3 * n**2) for n in (10, 20, 40)] + [sized(80, 60.0, reached=False)]
+
+    def cost(t):
+        return np.inf if t.last["gap"] > 0 else t.last["seconds"] / t.header["problem"]["n"]
+
+    ax.set_ylabel("time a row")
+    exponents = plots.scaling(
+        ax, {"mrc_ccg": runs}, lambda t: t.header["problem"]["n"], symbol="k", cost=cost
+    )
+    assert exponents == {"mrc_ccg": pytest.approx(1)}
+    assert ax.lines[0].get_ydata() == pytest.approx([0.01, 0.02, 0.04])
+    (hollow,) = (line for line in ax.lines if line.get_fillstyle() == "none")
+    assert (hollow.get_xdata().tolist(), hollow.get_ydata().tolist()) == ([80], [60.0])
+    assert ax.get_ylabel() == "time a row"
+
+
+def decaying(C: float, *times: float) -> Trace:
+    """A run whose gap ratio is 1, 0.1, 0.01, ... at these times."""
+    made = trace(cpu=times, gap_ratio=[10.0**-i for i in range(len(times))])
+    made.header["parameters"] = {"C": C}
+    return made
+
+
+def test_ratios_are_of_medians_and_bounds_where_one_did_not_get_there(ax):
+    slow = [decaying(1.0, 1, 2 * f, 30 * f) for f in (1, 2, 3)] + [decaying(8.0, 1, 6, 9)]
+    fast = [decaying(1.0, 1, 1, 5, 7), decaying(1.0, 1, 3, 5, 7), decaying(8.0, 1, 2)]
+    fast += [decaying(2.0, 1, 1)]  # the other has no such run
+    rows = plots.ratios(
+        ax, slow, fast, lambda t: t.header["parameters"]["C"], [1e-3, 1e-1, 1e-2], "gap_ratio"
+    )
+    found = {(row["C"], row["level"]): row["ratio"] for row in rows}
+    assert found == {
+        (1.0, 0.1): pytest.approx(2),  # 4 over 2
+        (1.0, 0.01): pytest.approx(12),
+        (1.0, 0.001): pytest.approx(60 / 7),  # not reached after 60
+        (8.0, 0.1): pytest.approx(3),
+    }
+    assert [row["level"] for row in rows if "bound" in row] == [0.001]
+    (hollow,) = (
+        line for line in ax.lines if line.get_fillstyle() == "none" and len(line.get_xdata())
+    )
+    assert hollow.get_ydata() == pytest.approx([60 / 7])
+    assert ax.get_legend_handles_labels()[1] == ["C = 1", "C = 8"]
+    assert ax.xaxis_inverted() and ax.get_yscale() == "log"
+
+
 def test_time_to_tolerance_leaves_out_what_most_runs_did_not_reach(ax):
     runs = [
         trace(seconds=[1.0, 2.0, 3.0], gap=[1e-1, 1e-2, 1e-3]),

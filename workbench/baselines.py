@@ -20,8 +20,6 @@ from time import perf_counter, process_time
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.svm import LinearSVC
 
 from workbench.measures import bounds
 from workbench.memoir.pegasos import mean_hinge
@@ -94,8 +92,8 @@ def liblinear_cs(
     Keerthi, Sundararajan, Chang, Hsieh, Lin: A sequential dual method for large scale multi-class
     linear SVMs. KDD 2008.
     """
-    model = LinearSVC(multi_class="crammer_singer")
-    return _fits(model, crammer_singer, problem, C, tol, seed, state)
+    settings = {"multi_class": "crammer_singer"}
+    return _fits(settings, crammer_singer, problem, C, tol, seed, state)
 
 
 def liblinear_ovr(
@@ -129,8 +127,8 @@ def liblinear_ovr(
     Hsieh, Chang, Lin, Keerthi, Sundararajan: A dual coordinate descent method for large-scale
     linear SVM. ICML 2008.
     """
-    model = LinearSVC(loss="hinge", dual=True, max_iter=ITERATIONS)
-    return _fits(model, one_against_the_rest, problem, C, tol, seed, state)
+    settings = {"loss": "hinge", "dual": True, "max_iter": ITERATIONS}
+    return _fits(settings, one_against_the_rest, problem, C, tol, seed, state)
 
 
 def crammer_singer(X: Matrix, y: np.ndarray, C: float, W: np.ndarray, A: np.ndarray):
@@ -172,7 +170,7 @@ def one_against_the_rest(X: Matrix, y: np.ndarray, C: float, W: np.ndarray, A: n
 
 
 def _fits(
-    model: LinearSVC,
+    settings: dict,
     certificate: Certificate,
     problem: Problem,
     C: float,
@@ -180,7 +178,10 @@ def _fits(
     seed: int,
     state: LiblinearState | None,
 ) -> Iterator[LiblinearState]:
-    """Fit `model` to one tolerance after the other and certify each fit, off the clock."""
+    """Fit to one tolerance after the other and certify each fit, off the clock."""
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.svm import LinearSVC
+
     for name, value in (("C", C), ("tol", tol)):
         if not (np.isfinite(value) and value > 0):
             raise ValueError(f"{name}: must be a positive number, got {value!r}")
@@ -194,7 +195,7 @@ def _fits(
             W = np.zeros((d, k))
             primal, dual = certificate(X, problem.y, C, W, np.zeros((n, k)))
             s = LiblinearState(0, seed, W, 0, primal, dual, dual, primal)
-    model.set_params(C=C, fit_intercept=False, random_state=s.seed)
+    model = LinearSVC(C=C, fit_intercept=False, random_state=s.seed, **settings)
     yield s
     while s.iterations < ITERATIONS and _tolerance(s.round) > tol:
         model.set_params(tol=max(_tolerance(s.round + 1), tol))

@@ -8,19 +8,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from workbench.data import SCALES, load
 from workbench.data.synthetic import synthetic
-from workbench.features import fourier, relu, standardise
+from workbench.features import fourier, pca, relu, standardise
 from workbench.problem import Problem
 
 SIZES = re.compile(r"synthetic (\d+)x(\d+)x(\d+)")
-STEP = re.compile(r"\s*([+|])\s*(\d+(?:\.\d+)?)\s*(fourier|relu|classes|% rows)\s*")
+STEP = re.compile(r"\s*([+|])\s*(\d+(?:\.\d+)?)\s*(fourier|relu|pca|classes|a class|% rows)\s*")
 STEPS: dict[tuple[str, str], Callable[[Problem, float, int], Problem]] = {
     ("+", "fourier"): lambda problem, m, seed: fourier(problem, int(m), seed),
     ("|", "relu"): lambda problem, m, seed: standardise(relu(problem, int(m), seed)),
+    ("|", "pca"): lambda problem, m, seed: pca(problem, int(m), seed),
     ("|", "classes"): lambda problem, k, seed: problem.first_classes(int(k)),
+    ("|", "a class"): lambda problem, m, seed: _first_of_classes(problem, int(m)),
     ("|", "% rows"): lambda problem, share, seed: problem.subset(share / 100, seed),
 }
 
@@ -53,10 +58,11 @@ def panel(spec: str, seed: int = 0, test: float | None = 0.3) -> Problem:
     spec : a name or file of :func:`workbench.data.load`, or ``synthetic NxDxK`` for a generated
         problem of that size; ``@ SCALE`` puts another scale of ``load`` in the place of
         "standard", or ``@ given`` none; and then steps, in their order: ``+ M fourier`` appends M
-        random Fourier features, as the paper on minimax risk classifiers does; ``| M relu`` puts a random
-        ReLU layer of M units in the features' place; ``| K classes`` keeps the first K classes;
-        ``| P % rows`` keeps a stratified random share of the training rows. ``A or B`` is B where
-        A is not at hand.
+        random Fourier features, as the paper on minimax risk classifiers does; ``| M relu`` puts
+        a random ReLU layer of M units in the features' place, ``| M pca`` the first M principal
+        components; ``| K classes`` keeps the first K classes; ``| M a class`` makes the first M
+        rows of each class the training rows and the others the test rows; ``| P % rows`` keeps a
+        stratified random share of the training rows. ``A or B`` is B where A is not at hand.
     seed : of the split, of random features and shares and of generated rows
     test : random share of test rows, in (0, 1), or None for the published split, if any
 
@@ -101,6 +107,20 @@ def _made(spec: str, seed: int, test: float | None) -> Problem:
     return problem
 
 
+def _first_of_classes(problem: Problem, m: int) -> Problem:
+    if problem.X_test is not None:
+        raise ValueError("data: '| M a class' makes the split, but there are test rows already")
+    order = np.argsort(problem.y, kind="stable")
+    starts = np.searchsorted(problem.y[order], np.arange(problem.k))
+    place = np.empty(problem.n, int)  # of each row among those of its class
+    place[order] = np.arange(problem.n) - starts[problem.y[order]]
+    first = place < m
+    if m < 1 or first.all():
+        raise ValueError(f"data: '| {m} a class' leaves no training rows or no test rows")
+    X, y = problem.X, problem.y
+    return replace(problem, X=X[first], y=y[first], X_test=X[~first], y_test=y[~first])
+
+
 def _first_of(spec: str, make: Callable[[str], Any]) -> Any:
     """Return what `make` makes of the first alternative that is at hand."""
     *first, last = spec.split(" or ")
@@ -131,7 +151,7 @@ def _parsed(spec: str) -> tuple[str, str | None, list[tuple[Callable, float]]]:
         if step is None:
             raise ValueError(
                 f"data: {spec!r} is not a name followed by steps such as '+ 400 fourier', "
-                "'| 512 relu', '| 7 classes' or '| 40 % rows'"
+                "'| 512 relu', '| 64 pca', '| 7 classes', '| 81 a class' or '| 40 % rows'"
             )
         amount = float(found[2])
         if found[3] != "% rows" and amount != int(amount):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
+from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
@@ -21,6 +22,7 @@ from workbench.style import LABELS, look
 from workbench.trace import Trace
 
 Runs = Mapping[str, Sequence[Trace]]
+RAMP = colormaps["viridis"]  # of ordered settings
 
 
 def convergence(
@@ -101,6 +103,7 @@ def scaling(
     tolerance: float | None = None,
     x: str = "seconds",
     symbol: str = "n",
+    cost: Callable[[Trace], float] | None = None,
 ) -> dict[str, float]:
     """Draw time over size, both logarithmic, with the exponent of a fitted power law.
 
@@ -115,6 +118,7 @@ def scaling(
         that of the last row
     x : ``seconds`` or ``cpu``
     symbol : what stands for the size in the legend
+    cost : drawn in the place of the time; infinite for a run that did not finish
 
     Returns
     -------
@@ -127,7 +131,10 @@ def scaling(
         name, colour, marker = look(label, position)
         sizes, groups = grouped(traces, size)
         ticks.update(sizes)
-        spread = np.array([times(group, tolerance, x) for group in groups]).T
+        if cost is None:
+            spread = np.array([times(group, tolerance, x) for group in groups]).T
+        else:
+            spread = np.hstack([quartiles([[cost(trace)] for trace in group]) for group in groups])
         done = np.isfinite(spread[1])
         if done.sum() >= 3:
             logs = np.log(sizes[done]), np.log(spread[1, done])
@@ -142,8 +149,72 @@ def scaling(
         spent = [max(t.last[x] for t in g) for g, d in zip(groups, done, strict=True) if not d]
         ax.plot(sizes[~done], spent, linestyle="none", fillstyle="none", label=name, **style)
     _log_axes(ax, ticks)
-    ax.set_ylabel(clock_label(x, runs.values()))
+    if cost is None:
+        ax.set_ylabel(clock_label(x, runs.values()))
     return exponents
+
+
+def ratios(
+    ax: Axes,
+    one: Sequence[Trace],
+    other: Sequence[Trace],
+    setting: Callable[[Trace], float],
+    levels: Iterable[float],
+    key: str = "gap",
+    x: str = "cpu",
+    symbol: str = "C",
+) -> list[Row]:
+    """Draw how many times as long `one` solver takes as an `other` to bring a column down.
+
+    A dot for each setting at each level, tighter to the right: the median time of the one over
+    the median time of the other, both logarithmic axes, with a line through the medians over the
+    settings. The dots of a level stand side by side in the order of their settings, lighter for
+    larger ones. Where most runs of the one did not get there, their ratio to its last row's time
+    is a lower bound, a hollow triangle; where most of the other did not, there is no dot.
+
+    Returns
+    -------
+    rows : ``symbol``, ``level`` and ``ratio`` of each dot, with ``bound`` where it is one
+    """
+    levels = np.sort(np.asarray(list(levels), dtype=float))[::-1]
+    first, second = dict(zip(*grouped(one, setting))), dict(zip(*grouped(other, setting)))
+    settings = [value for value in first if value in second]
+    rows = []
+    for place, value in enumerate(settings):
+        share = place / max(len(settings) - 1, 1)
+        style = {"color": RAMP(0.85 * share), "linestyle": "none", "markersize": 4}
+        found = []
+        for level in levels:
+            over, under = (
+                quartiles([[time_to(t, key, level, x)] for t in runs[value]])[1, 0]
+                for runs in (first, second)
+            )
+            if not np.isfinite(under):
+                continue
+            bound = not np.isfinite(over)
+            if bound:
+                over = np.median([trace.last[x] for trace in first[value]])
+            found.append({symbol: float(value), "level": float(level), "ratio": over / under})
+            found[-1] |= {"bound": True} if bound else {}
+        for bound, marker in ((False, "o"), (True, "^")):
+            kept = [row for row in found if ("bound" in row) is bound]
+            at = [row["level"] * 10 ** (0.45 * (0.5 - share)) for row in kept]
+            label = f"{symbol} = {value:g}" if not bound else None
+            fill = {"fillstyle": "none"} if bound else {}
+            ax.plot(at, [r["ratio"] for r in kept], marker=marker, label=label, **style, **fill)
+        rows += found
+    middle = {
+        level: np.median([row["ratio"] for row in rows if row["level"] == level])
+        for level in levels
+        if any(row["level"] == level for row in rows)
+    }
+    ax.plot(list(middle), list(middle.values()), color="#888888", linewidth=1, zorder=1)
+    ax.axhline(1, color="#444444", linewidth=0.8, linestyle="--", zorder=1)
+    _log_axes(ax, levels)
+    ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    if not ax.xaxis_inverted():
+        ax.invert_xaxis()
+    return rows
 
 
 def over(ax: Axes, runs: Runs, x: Callable[[Trace], float], y: Callable[[Trace], float]) -> None:

@@ -1,5 +1,9 @@
 """Scikit-learn classifiers over the streams: ``fit`` runs a solver to its certificate."""
 
 from workbench.estimators.minimax_risk import MinimaxRiskClassifier
+from workbench.estimators.weston_watkins import (
+    WestonWatkinsClassifier,
+    WestonWatkinsClassifierCV,
+)
 
-__all__ = ["MinimaxRiskClassifier"]
+__all__ = ["MinimaxRiskClassifier", "WestonWatkinsClassifier", "WestonWatkinsClassifierCV"]
