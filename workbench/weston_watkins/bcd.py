@@ -8,11 +8,13 @@ import numpy as np
 from numba import njit
 
 from workbench.problem import Problem
-from workbench.rows import multiply, rows_of, subtract, width
+from workbench.rows import FAST, multiply, rows_of, subtract, width
 from workbench.stream import off_the_clock
 from workbench.weston_watkins.dual import WWState, check_C, objectives, squared_norms, start
 from workbench.weston_watkins.shark import greedy
 from workbench.weston_watkins.walrus import sweep
+
+LOWEST = -1e300  # the v of a class that is none: never free, and no infinity to compute with
 
 
 def ww_walrus(
@@ -68,71 +70,88 @@ def _descent(
         yield s
 
 
-@njit(cache=True)
+@njit(cache=True, fastmath=FAST)
 def walrus_epoch(rows, y, norms, C, order, W, B, k, width):
     """Visit the rows in this order, in place; return how many blocks changed."""
-    u, delta, v = np.zeros(W.shape[1]), np.zeros(W.shape[1]), np.empty(k - 1)
+    z, v, delta = np.empty(W.shape[1]), np.empty(W.shape[1]), np.empty(W.shape[1])
     changed = 0
     for i in order.astype(np.uint64):
         if norms[i] == 0.0:
             continue
-        own = y[i]
-        multiply(rows, i, W, u, width)
-        S = B[i].sum()
-        m = 0
-        for j in range(k):  # Proposition 3.5
-            if j != own:
-                v[m] = (1.0 - u[own] + u[j]) / norms[i] + B[i, j] + S
-                m += 1
+        own = np.uint64(y[i])
+        margins(rows, i, own, W, z, width)
+        arguments(i, own, norms[i], z, B, v, k, width)
         g = sweep(v, C)
-        m = 0
-        for j in range(k):
-            delta[j] = 0.0
-            if j != own:
-                delta[j] = min(max(v[m] - g, 0.0), C) - B[i, j]
-                m += 1
-        changed += _move(rows, i, own, delta, W, B, k, width)
+        if settle(i, own, g, C, v, B, delta, width):
+            subtract(rows, i, delta, W, width)
+            changed += 1
     return changed
 
 
-@njit(cache=True)
+@njit(cache=True, fastmath=FAST)
 def shark_epoch(rows, y, norms, C, order, W, B, k, width):
     """Visit the rows in this order, in place; return how many blocks changed."""
-    u, delta = np.zeros(W.shape[1]), np.zeros(W.shape[1])
-    z, b = np.empty(k - 1), np.empty(k - 1)
+    z, b, delta = np.empty(W.shape[1]), np.empty(k), np.zeros(W.shape[1])
     changed = 0
     for i in order.astype(np.uint64):
         if norms[i] == 0.0:
             continue
-        own = y[i]
-        multiply(rows, i, W, u, width)
-        m = 0
-        for j in range(k):
-            if j != own:
-                z[m], b[m] = 1.0 - u[own] + u[j], B[i, j]
-                m += 1
-        if greedy(z, C, norms[i], b) == 0:
-            continue
-        m = 0
-        for j in range(k):
-            delta[j] = 0.0
-            if j != own:
-                delta[j] = b[m] - B[i, j]
-                m += 1
-        changed += _move(rows, i, own, delta, W, B, k, width)
+        own = np.uint64(y[i])
+        margins(rows, i, own, W, z, width)
+        z[own] = LOWEST
+        for j in range(np.uint64(k)):
+            b[j] = B[i, j]
+        if greedy(z, C, norms[i], b):
+            total = 0.0
+            for j in range(np.uint64(k)):
+                delta[j] = b[j] - B[i, j]
+                B[i, j] = b[j]
+                total += delta[j]
+            delta[own] = -total
+            subtract(rows, i, delta, W, width)
+            changed += 1
     return changed
 
 
-@njit(cache=True, inline="always")
-def _move(rows, i, own, delta, W, B, k, width):
-    """Add `delta` to block i, and what follows from it to W; return whether anything changed."""
-    total = 0.0
-    moved = False
-    for j in range(k):
-        B[i, j] += delta[j]
+@njit(cache=True, fastmath=FAST, inline="always")
+def margins(rows, i, own, W, z, width):
+    """Put z_ij = 1 - (w_own - w_j).x_i into (lanes,) `z`."""
+    multiply(rows, i, W, z, width)
+    margin = 1.0 - z[own]
+    for j in range(np.uint64(len(width)) if len(width) else np.uint64(len(z))):
+        z[j] += margin
+
+
+@njit(cache=True, fastmath=FAST, inline="always")
+def arguments(i, own, norm, z, B, v, k, width):
+    """Put the v of block i (Proposition 3.5) into (lanes,) `v`, LOWEST where no class is meant.
+
+    Return the sum of the block.
+    """
+    columns = np.uint64(len(width)) if len(width) else np.uint64(len(v))
+    S, inverse = 0.0, 1.0 / norm
+    for j in range(columns):
+        S += B[i, j]
+    for j in range(columns):
+        v[j] = z[j] * inverse + B[i, j] + S
+    v[own] = LOWEST
+    for j in range(np.uint64(k), columns):
+        v[j] = LOWEST
+    return S
+
+
+@njit(cache=True, fastmath=FAST, inline="always")
+def settle(i, own, g, C, v, B, delta, width):
+    """Put clip(v - g, 0, C) into block i and the change into `delta`; say whether there is any.
+
+    What W has to take off column own is what the others add: ``delta[own]`` is minus their sum.
+    """
+    total = moved = 0.0
+    for j in range(np.uint64(len(width)) if len(width) else np.uint64(len(v))):
+        b = min(max(v[j] - g, 0.0), C)
+        delta[j] = b - B[i, j]
+        B[i, j] = b
         total += delta[j]
-        moved |= delta[j] != 0.0
-    if moved:
-        delta[own] = -total
-        subtract(rows, i, delta, W, width)
-    return moved
+        moved += abs(delta[j])
+    delta[own] = -total
+    return moved > 0.0

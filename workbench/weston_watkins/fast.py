@@ -8,7 +8,8 @@ import numpy as np
 from numba import njit
 
 from workbench.problem import Problem
-from workbench.rows import FAST, multiply, rows_of, subtract, width
+from workbench.rows import FAST, rows_of, subtract, width
+from workbench.weston_watkins.bcd import arguments, margins, settle
 from workbench.weston_watkins.dual import (
     WWState,
     check_C,
@@ -24,7 +25,6 @@ SWEEPS = 100  # over the rows that still change, before all rows are judged agai
 STEP = 8.0  # from one C of the continuation to the next
 EASY = 0.5  # C mean|x|^2 from which a problem is worth easier ones before it
 STAGE = 1e-2  # gap ratio at which an easier problem has done its service
-LOWEST = -1e300  # the v of a class that is none: never free, and no infinity to compute with
 
 
 def ww_walrus_fast(
@@ -128,36 +128,21 @@ def parts(V, y, B, C, k, gaps):
 @njit(cache=True, fastmath=FAST)
 def visit(rows, y, norms, C, share, order, W, B, k, width):
     """Solve the blocks of these rows whose part of the gap exceeds `share`; say which did not."""
-    columns = np.uint64(len(width)) if len(width) else np.uint64(W.shape[1])
     z, v, delta = np.empty(W.shape[1]), np.empty(W.shape[1]), np.empty(W.shape[1])
     idle = np.zeros(len(order), np.bool_)
     for at in range(np.uint64(len(order))):
         i = order[at]
         own = np.uint64(y[i])
-        multiply(rows, i, W, z, width)
-        margin = 1.0 - z[own]
-        S, hinge, linear = 0.0, -1.0, 0.0
-        for j in range(columns):
-            z[j] += margin
-            S += B[i, j]
-            linear += B[i, j] * z[j]
+        margins(rows, i, own, W, z, width)
+        hinge, linear = -1.0, 0.0
         for j in range(np.uint64(k)):
             hinge += max(0.0, z[j])
+            linear += B[i, j] * z[j]
         if C * hinge - linear <= share:
             idle[at] = True
             continue
-        for j in range(columns):  # Proposition 3.5
-            v[j] = z[j] / norms[i] + B[i, j] + S
-        v[own] = LOWEST
-        for j in range(np.uint64(k), columns):
-            v[j] = LOWEST
+        S = arguments(i, own, norms[i], z, B, v, k, width)
         g = threshold(v, C, S)
-        total = 0.0
-        for j in range(columns):
-            b = min(max(v[j] - g, 0.0), C)
-            delta[j] = b - B[i, j]
-            total += delta[j]
-            B[i, j] = b
-        delta[own] = -total
+        settle(i, own, g, C, v, B, delta, width)
         subtract(rows, i, delta, W, width)
     return idle

@@ -20,6 +20,7 @@ from numba import njit
 
 # All that may be reordered, and no more: NaN and infinity keep their meaning.
 FAST = {"reassoc", "contract", "nsz", "arcp"}
+FEW = 200  # entries up to which sorting by insertion is quicker
 PASSES = 20  # of Newton's method; it has rarely taken five, and then sorting is as good
 
 
@@ -47,12 +48,11 @@ def sweep(v, C):
     its bound C, at g = v_j - C. Between two breakpoints F is linear, and its root there is
     (C n_u + S) / (n_m + 1), with n_u indices at C and n_m free ones whose v sum up to S.
     """
-    # Line 2. No breakpoint below 0 is ever needed, so what is not positive need not be sorted.
-    v = np.sort(v[v > 0.0])[::-1]
-    if not len(v):  # line 3
+    v = descending(v)  # line 2
+    m = len(v)
+    if m == 0:  # line 3
         return 0.0
     n_u, n_m, S = 0, 0, 0.0  # line 4
-    m = len(v)
     while True:  # line 6; n_u + n_m indices have entered, n_u of them have left
         entered = n_u + n_m
         entry = v[entered] if entered < m else -np.inf
@@ -75,6 +75,25 @@ def sweep(v, C):
             following = max(following, v[entered])
         if g >= max(following, 0.0):
             return g
+
+
+@njit(cache=True)
+def descending(v):
+    """Return the positive entries of `v`, the largest first: no breakpoint below 0 is needed."""
+    found = np.empty(len(v))
+    m = 0
+    for entry in v:
+        if entry > 0.0:
+            at = m
+            if len(v) <= FEW:  # by insertion
+                while at > 0 and found[at - 1] < entry:
+                    found[at] = found[at - 1]
+                    at -= 1
+            found[at] = entry
+            m += 1
+    if len(v) > FEW:
+        found[:m] = np.sort(found[:m])[::-1]
+    return found[:m]
 
 
 @njit(cache=True)
