@@ -201,3 +201,14 @@ def test_the_first_classes_keep_their_rows_and_their_test_rows():
     for k in (1, 5):
         with pytest.raises(ValueError, match="classes: must be from 2 to 4"):
             problem.first_classes(k)
+
+
+@pytest.mark.parametrize("wrap", [np.asarray, sp.csr_matrix])
+@pytest.mark.parametrize("writeable", [True, False])
+def test_a_few_rows_may_be_written_to_as_the_whole(wrap, writeable):
+    problem = as_problem(wrap(np.arange(12.0).reshape(6, 2)), [0, 1] * 3)
+    part = problem.X if wrap is np.asarray else problem.X.data
+    part.flags.writeable = problem.y.flags.writeable = writeable
+    tiny = problem.tiny()
+    rows = tiny.X if wrap is np.asarray else tiny.X.data
+    assert rows.flags.writeable == tiny.y.flags.writeable == writeable

@@ -175,6 +175,27 @@ def test_the_path_solves_every_C_to_the_gap_asked_for(blobs):
     assert np.all(np.diff([row["round"] for row in rows]) > 0)
 
 
+def test_a_path_ends_where_only_rounding_is_left_or_rounds_run_out(blobs):
+    problem = as_problem(np.pi * np.eye(3), [0, 1, 2])
+    assert len(list(ww_path(problem, 2.0 ** np.arange(-6, 4)))) == 10
+    states = [s.gap_ratio for s in ww_path(blobs(n=90), [1.0, 500.0], gap_ratio=1e-9, max_rounds=2)]
+    assert len(states) == 2 and states[1] > 1e-9
+
+
+def test_a_stream_ends_when_nothing_changes():
+    problem = as_problem(np.eye(3), [0, 1, 2])
+    for name in LINEAR:
+        trace, _ = run(name, problem, rounds(200), parameters={"C": 0.1}, warm_up=False)
+        assert trace.last["gap_ratio"] == 0 and trace.last["round"] < 200
+
+
+def test_a_continuation_does_not_wait_for_an_easy_problem_that_is_hard(blobs):
+    rough = blobs(n=90, d=4, k=3)
+    problem = as_problem(rough.X * np.array([1, 30, 900, 3e4]), rough.y)
+    trace, _ = run("ww_walrus_fast", problem, rounds(170), warm_up=False)
+    assert trace.last["C"] == 1.0
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -74,7 +74,7 @@ class Problem:
     def tiny(self, rows_per_class: int = 2, d: int = 8) -> Problem:
         """A few rows and features of every class: compiles the same kernels as the whole.
 
-        It keeps k, dtype, sparsity and memory order.
+        It keeps k, dtype, sparsity, memory order, and whether the rows may be written to.
         """
         order = np.argsort(self.y, kind="stable")
         first = np.searchsorted(self.y[order], np.arange(self.k))
@@ -82,16 +82,12 @@ class Problem:
         rows = np.concatenate(
             [order[f : f + min(s, rows_per_class)] for f, s in zip(first, sizes, strict=True)]
         )
-        X = self.X[np.sort(rows)][:, :d]
-        return replace(
-            self,
-            X=X if self.is_sparse else np.ascontiguousarray(X),
-            y=self.y[np.sort(rows)],
-            X_test=None,
-            y_test=None,
-            features=None,
-            name=f"{self.name} (tiny)",
-        )
+        X, y = self.X[np.sort(rows)][:, :d], self.y[np.sort(rows)]
+        X = X if self.is_sparse else np.ascontiguousarray(X)
+        for part, whole in zip(_buffers(X) + (y,), _buffers(self.X) + (self.y,), strict=True):
+            part.flags.writeable = whole.flags.writeable
+        name = f"{self.name} (tiny)"
+        return replace(self, X=X, y=y, X_test=None, y_test=None, features=None, name=name)
 
     def split(self, test: float = 0.2, seed: int = 0) -> Problem:
         """Hold out a stratified random share of all rows as the test rows.

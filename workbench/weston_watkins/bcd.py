@@ -25,7 +25,8 @@ def ww_walrus(
     The paper's method: a round visits every row once, in a new random order, and solves its
     block of the dual exactly by :func:`~workbench.weston_watkins.walrus.sweep`. Rows of zeros
     are skipped: no W changes their loss. As in the paper's experiments, the clock stands
-    still while primal and dual are evaluated after a round.
+    still while primal and dual are evaluated after a round. The stream ends when no gap is
+    left, or nothing changes any more.
 
     Parameters
     ----------
@@ -59,7 +60,7 @@ def _descent(
     s = state or start(problem, C, seed, norms)
     rows, lanes = rows_of(problem.X), width(s.W.shape[1])
     yield s
-    while True:
+    while not s.finished(C):
         order = s.rng.permutation(problem.n)
         changed = epoch(rows, problem.y, norms, C, order, s.W, s.B, problem.k, lanes)
         s.round += 1

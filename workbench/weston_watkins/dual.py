@@ -28,6 +28,7 @@ from workbench.problem import Matrix, Problem
 from workbench.rows import FAST, lanes
 from workbench.stream import Row
 
+ROUNDING = 1e-12  # of the objective: a gap of less means nothing
 SCORES = 2**18  # held at a time while the rows are judged: 2 MiB, which fits the cache
 
 
@@ -39,7 +40,8 @@ class WWState:
     ``dual`` are of this iterate, ``upper`` and ``lower`` the best so far. ``first`` is the gap
     after round 1, against which the paper measures. ``visits`` counts blocks looked at, in
     multiples of n; ``updates`` is the share of the last round's that changed. ``level`` is the C of
-    the problem in hand, smaller than the one asked for while a continuation lasts.
+    the problem in hand, since round ``since``, smaller than the one asked for while a continuation
+    lasts.
     """
 
     round: int
@@ -52,6 +54,7 @@ class WWState:
     lower: float
     upper: float
     level: float
+    since: int = 0
     first: float = math.inf
     visits: float = 0.0
     updates: float = 0.0
@@ -62,8 +65,19 @@ class WWState:
     def info(self) -> Row:
         row = bounds(self.lower, self.upper) | {"primal": self.primal, "dual": self.dual}
         if self.round:
-            row["gap_ratio"] = (self.primal - self.dual) / self.first if self.first > 0 else 0.0
+            row["gap_ratio"] = self.gap_ratio
         return row | {"C": self.level, "updates": self.updates, "visits": self.visits}
+
+    @property
+    def gap_ratio(self) -> float:
+        """The gap over that after round 1; 0 where it is nothing but rounding."""
+        gap = self.primal - self.dual
+        return gap / self.first if gap > ROUNDING * self.primal else 0.0
+
+    def finished(self, C: float) -> bool:
+        """Say whether nothing is left to do: no gap, or a round in which no block changed."""
+        done = self.gap_ratio == 0.0 or self.updates == 0.0
+        return self.round > 0 and self.level == C and done
 
     def judged(self, primal: float, dual: float) -> None:
         """Note the objectives of a new round's iterate."""
@@ -85,7 +99,7 @@ class WWState:
             ratio = min(ratio, float(self.B.sum()) / square)
         self.W *= ratio
         self.B *= ratio
-        self.level = C
+        self.level, self.since = C, self.round
         fill(self.B, y, norms, C, self.classes)
         return True
 

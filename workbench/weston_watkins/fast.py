@@ -24,7 +24,8 @@ VISITS = 2.0  # a round, in multiples of n, and
 SWEEPS = 100  # over the rows that still change, before all rows are judged again
 STEP = 8.0  # from one C of the continuation to the next
 EASY = 0.5  # C mean|x|^2 from which a problem is worth easier ones before it
-STAGE = 1e-2  # gap ratio at which an easier problem has done its service
+STAGE = 1e-2  # gap ratio at which an easier problem has done its service, as it has after
+LONGEST = 20  # rounds
 
 
 def ww_walrus_fast(
@@ -44,7 +45,7 @@ def ww_walrus_fast(
     of the paper. For a large C the method then goes back to a C/8, C/64, ... at which the
     problem is easy, and comes up again by steps of 8: B scaled by the ratio of the two C is
     feasible, and close to the solution. All bounds are of the problem asked for: what is
-    feasible for a smaller C is so for the larger.
+    feasible for a smaller C is so for the larger. The stream ends when no gap is left.
 
     The clock counts everything, certificates too.
 
@@ -62,13 +63,13 @@ def ww_walrus_fast(
     norms = squared_norms(problem.X)
     s = state or start(problem, C, seed, norms)
     rows, lanes = rows_of(problem.X), width(s.W.shape[1])
-    gaps = screen(problem, s.W, s.B, s.level)[0] if s.round else (norms > 0.0).astype(float)
+    gaps, _ = screen(problem, s.W, s.B, s.level)
     yield s
-    while True:
+    while not s.finished(C):
         if s.round == 1:
             moved = s.move_to(easiest(C, norms), problem.y, norms)
         else:
-            done = gaps.sum() <= STAGE * s.first * s.level / C
+            done = gaps.sum() <= STAGE * s.first * s.level / C or s.round - s.since >= LONGEST
             moved = done and s.move_to(min(C, STEP * s.level), problem.y, norms)
         if moved:
             gaps, _ = screen(problem, s.W, s.B, s.level)

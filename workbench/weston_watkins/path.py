@@ -12,7 +12,12 @@ from workbench.weston_watkins.fast import ww_walrus_fast
 
 
 def ww_path(
-    problem: Problem, Cs: Sequence[float], *, gap_ratio: float = 1e-3, seed: int = 0
+    problem: Problem,
+    Cs: Sequence[float],
+    *,
+    gap_ratio: float = 1e-3,
+    max_rounds: int = 1000,
+    seed: int = 0,
 ) -> Iterator[WWState]:
     """Yield the solution for every C, from the smallest up; ``state.level`` and rows say which.
 
@@ -25,6 +30,7 @@ def ww_path(
     ----------
     Cs : positive numbers in any order; equal ones are solved once
     gap_ratio : positive
+    max_rounds : at least 1, for each C; ``state.gap_ratio`` tells whether they were enough
     seed : of the random order of rows
 
     Raises
@@ -42,8 +48,9 @@ def ww_path(
         if s is not None:
             s.move_to(C, problem.y, norms)
             s = replace(cold, round=s.round + 1, rng=s.rng, W=s.W, B=s.B, visits=s.visits + 1)
-        goal = gap_ratio * cold.first
         steps = ww_walrus_fast(problem, C=C, state=s or cold)
-        next(steps)
-        s = next(state for state in steps if state.primal - state.dual <= goal)
+        s = next(steps)
+        for s in islice(steps, max_rounds):
+            if s.gap_ratio <= gap_ratio:
+                break
         yield s
