@@ -71,8 +71,7 @@ class WWState:
     @property
     def gap_ratio(self) -> float:
         """The gap over that after round 1; 0 where it is nothing but rounding."""
-        gap = self.primal - self.dual
-        return gap / self.first if gap > ROUNDING * self.primal else 0.0
+        return share_of(self.first, self.primal, self.dual)
 
     def finished(self, C: float) -> bool:
         """Say whether nothing is left to do: no gap, or a round in which no block changed."""
@@ -102,6 +101,12 @@ class WWState:
         self.level, self.since = C, self.round
         fill(self.B, y, norms, C, self.classes)
         return True
+
+
+def share_of(first: float, primal: float, dual: float) -> float:
+    """Return the gap over the `first` one; 0 where it is nothing but rounding."""
+    gap = primal - dual
+    return gap / first if gap > ROUNDING * primal else 0.0
 
 
 def start(problem: Problem, C: float, seed: int, norms: np.ndarray) -> WWState:

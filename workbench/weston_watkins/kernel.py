@@ -1,28 +1,90 @@
-"""The kernel Weston-Watkins SVM: the same blocks, with K_ii for |x_i|^2 and F = K A for X W."""
+"""The kernel Weston-Watkins SVM that the paper (Wang, Scott) leaves for the future, by blocks.
+
+With A_i = S_i e_{y_i} - B_i a row's coefficients, K the kernel matrix and F = K A the scores,
+
+    D(B) = sum_i S_i - 1/2 <A, F>,    P = 1/2 <A, F> + C sum_i sum_{j != y_i} max(0, z_ij),
+
+z_ij = 1 - F[i, y_i] + F[i, j]; the subproblem of row i has K_ii for |x_i|^2. F is kept, so the
+certificate costs O(n k). Here B and F lie class by class, (k, n): a visit changes a few classes of
+a row and, with them, whole rows of F.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import psutil
+import scipy.sparse as sp
+from numba import njit
 
+from workbench.measures import bounds
 from workbench.problem import Problem
+from workbench.rows import FAST
 from workbench.stream import Row
+from workbench.weston_watkins.dual import check_C
+from workbench.weston_watkins.gram import Cache, Gram, add_rows, check_kernel, scale
+from workbench.weston_watkins.walrus import threshold
+
+SHARE = 0.1  # of the mean part of the gap: rows with less are left alone
+VISITS = 6.0  # of a row on average, between two certificates
+BLOCK = 128  # rows that are solved together before the scores of all others follow
+SWEEPS = 10  # over such a block
+LOWEST = -1e300  # the v of a class that is none: never free, and no infinity to compute with
+RUN = 8  # neighbours that stay together in the random order: their numbers share cache lines
 
 
 @dataclass
 class KernelState:
-    """Skeleton: has round, rng, classes, B, F, bounds; scores(X) and info() as WWState."""
+    """The iterate: ``B`` and the scores ``F`` of the training rows, both (k, n).
+
+    ``data``, ``indices``, ``indptr`` are the training rows (CSR, or an array and two None), ``y``
+    their labels; with the kernel they score new rows. Other fields are as in
+    :class:`~workbench.weston_watkins.dual.WWState`. A state whose kernel is a function cannot be
+    saved.
+    """
 
     round: int
     rng: np.random.Generator
+    classes: int
+    B: np.ndarray
+    F: np.ndarray
+    y: np.ndarray
+    data: np.ndarray
+    indices: np.ndarray | None
+    indptr: np.ndarray | None
+    features: int
+    kernel: str | Callable
+    gamma: float
+    degree: int
+    coef0: float
+    C: float
+    primal: float
+    dual: float
+    lower: float
+    upper: float
+    first: float = math.inf
+    visits: float = 0.0
+    updates: float = 0.0
 
     def scores(self, X) -> np.ndarray:
-        raise NotImplementedError
+        A = coefficients(self.B, self.y)
+        used = np.flatnonzero(A.any(axis=0))
+        if self.indices is None:
+            rows = self.data
+        else:
+            shape = (len(self.y), self.features)
+            rows = sp.csr_matrix((self.data, self.indices, self.indptr), shape=shape)
+        gram = Gram(rows, self.kernel, self.gamma, self.degree, self.coef0)
+        return gram.times(X, used, A[:, used])
 
     def info(self) -> Row:
-        raise NotImplementedError
+        row = bounds(self.lower, self.upper) | {"primal": self.primal, "dual": self.dual}
+        if self.round:
+            row["gap_ratio"] = (self.primal - self.dual) / self.first if self.first > 0 else 0.0
+        return row | {"C": self.C, "updates": self.updates, "visits": self.visits}
 
 
 def ww_kernel(
@@ -37,15 +99,182 @@ def ww_kernel(
     seed: int = 0,
     state: KernelState | None = None,
 ) -> Iterator[KernelState]:
-    """Being written: the signature, and ``primal``, ``dual``, ``gap_ratio`` in the rows, stand.
+    """Minimise 1/2 |f|^2 + C sum_i sum_{j != y_i} max(0, 1 - f_{y_i}(x_i) + f_j(x_i)).
+
+    The f_j are functions of the kernel's space and sum to zero. As in
+    :func:`~workbench.weston_watkins.fast.ww_walrus_fast`, a round judges all rows and visits
+    those whose part of the gap exceeds a tenth of the mean; a visit solves the row's block
+    exactly. 128 rows at a time, drawn at random, are swept over on their own; then the scores of
+    all rows follow, from what has changed in sum. Round 1 is one plain sweep.
+
+    The clock counts everything: the kernel and certificates too.
 
     Parameters
     ----------
     C : positive, the weight of each pair of a row and a wrong class; divided by nothing
-    kernel : "linear", "poly", "rbf", or a function k(X, Z) -> (len(X), len(Z)) array
-    gamma : positive; None for 1 / (d times the variance of all entries of X)
-    degree, coef0 : of "poly", (gamma x'z + coef0)^degree
-    cache_mb : of kernel rows kept
+    kernel : "linear", x'z; "poly", (gamma x'z + coef0)^degree; "rbf", exp(-gamma |x - z|^2); or
+        a symmetric, positive semidefinite function k(X, Z) that returns a (len(X), len(Z)) array
+    gamma : positive; None for 1 / (d times the variance of all entries)
+    degree : a whole number >= 1
+    coef0 : not negative
+    cache_mb : megabytes of rows of the kernel matrix that are kept; those used last stay
     seed : of the random order
+
+    Raises
+    ------
+    ValueError
+        Naming the argument, if it is not as above, or the problem does not fit into memory.
     """
-    raise NotImplementedError
+    C = check_C(C)
+    check_kernel(kernel, gamma, degree, coef0)
+    need, free = 16 * problem.n * problem.k, psutil.virtual_memory().available
+    if need > free and state is None:
+        raise ValueError(
+            f"problem: too large for ww_kernel, n = {problem.n} rows of k = {problem.k} classes "
+            f"take {need / 2**30:.2g} GB, {free / 2**30:.2g} GB of memory are free"
+        )
+    gram = Gram(problem.X, kernel, gamma or scale(problem.X), degree, coef0)
+    diagonal, cache = gram.diagonal(), Cache(gram, cache_mb)
+    s = state or start(problem, gram, diagonal, C, seed)
+    gaps, hinge = judge(s.F, s.y, s.B, C)
+    yield s
+    while True:
+        share = SHARE * gaps.mean()
+        active = shuffled(np.flatnonzero((gaps > share) & (diagonal > 0.0)), s.rng)
+        looked = moved = 0
+        for first in range(0, len(active), cache.most):  # what the cache holds at a time
+            chunk = np.sort(active[first : first + cache.most])
+            alive, left = chunk, VISITS * len(chunk) if s.round else len(chunk)
+            while 0 < len(alive) <= left:
+                left -= len(alive)
+                order = shuffled(alive, s.rng)
+                for at in range(0, len(order), BLOCK):
+                    block = s.rng.permutation(order[at : at + BLOCK])
+                    found = visit(s, cache, diagonal, block, share)
+                    looked, moved = looked + found[0], moved + found[1]
+                gaps, hinge = judge(s.F, s.y, s.B, C)
+                alive = chunk[gaps[chunk] > share]
+        half = 0.5 * float(np.vdot(coefficients(s.B, s.y), s.F))
+        s.round += 1
+        s.visits += looked / problem.n
+        s.updates = moved / max(looked, 1)
+        s.primal, s.dual = half + C * hinge, float(s.B.sum()) - half
+        s.lower, s.upper = max(s.lower, s.dual), min(s.upper, s.primal)
+        if s.round == 1:
+            s.first = s.primal - s.dual
+        yield s
+
+
+def start(problem: Problem, gram: Gram, diagonal: np.ndarray, C: float, seed: int) -> KernelState:
+    """Return round 0: B = 0, but C where K_ii = 0: no f changes the loss of such a row."""
+    n, k, X = problem.n, problem.k, problem.X
+    B = np.zeros((k, n))
+    zero = np.flatnonzero(diagonal == 0.0)
+    B[:, zero] = C
+    B[problem.y[zero], zero] = 0.0
+    lower, upper = C * len(zero) * (k - 1.0), C * n * (k - 1.0)
+    parts = (X.data, X.indices, X.indptr) if problem.is_sparse else (X, None, None)
+    kernel = (gram.kernel, float(gram.gamma), int(gram.degree), float(gram.coef0))
+    objectives = (C, upper, lower, lower, upper)
+    rng, F = np.random.default_rng(seed), np.zeros((k, n))
+    return KernelState(0, rng, k, B, F, problem.y, *parts, problem.d, *kernel, *objectives)
+
+
+def coefficients(B: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return A, (k, n): -B, and in each row's own class the sum of its B."""
+    A = -B
+    A[y, np.arange(len(y))] += B.sum(axis=0)
+    return A
+
+
+def shuffled(rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return the rows in a random order of runs of eight."""
+    runs = -(-len(rows) // RUN)
+    order = rng.permutation(runs)[:, None] * RUN + np.arange(RUN)
+    order = order.ravel()
+    return rows[order[order < len(rows)]]
+
+
+def visit(s, cache, diagonal, block, share) -> tuple[int, int]:
+    """Solve these rows' blocks in turn, several times; return how many it looked at and moved."""
+    y = s.y[block]
+    places = cache.at(block)
+    K = cache.rows[places[:, None], block]
+    F, B = s.F.take(block, axis=1), s.B.take(block, axis=1)
+    before = coefficients(B, y)
+    sweeps = SWEEPS if s.round else 1
+    found = solve(K, y, diagonal[block], s.C, share, F, B, sweeps)
+    s.B[:, block] = B
+    delta = coefficients(B, y) - before
+    classes, at = np.nonzero(delta)
+    ends = np.searchsorted(classes, np.arange(len(B) + 1)).astype(np.uint64)
+    add_rows(s.F, ends, places[at].astype(np.uint64), delta[classes, at], cache.rows)
+    return found
+
+
+def judge(F: np.ndarray, y: np.ndarray, B: np.ndarray, C: float) -> tuple[np.ndarray, float]:
+    """Return every row's part of the duality gap, (n,), and the sum of all hinges."""
+    gaps = np.empty(len(y))
+    return gaps, parts(F, y, B, C, gaps)
+
+
+@njit(cache=True, fastmath=FAST)
+def parts(F, y, B, C, gaps):
+    """Fill ``gaps[i] = sum_j (C max(0, z_ij) - B_ij z_ij)``; return the sum of all hinges."""
+    n = np.uint64(len(y))
+    total = -float(len(y))  # without j = y_i, whose z is 1
+    margin = np.empty(len(y))
+    for i in range(n):
+        margin[i] = 1.0 - F[np.uint64(y[i]), i]
+        gaps[i] = -C
+    for j in range(np.uint64(F.shape[0])):
+        for i in range(n):
+            z = margin[i] + F[j, i]
+            hinge = max(0.0, z)
+            total += hinge
+            gaps[i] += C * hinge - B[j, i] * z
+    return total
+
+
+@njit(cache=True, fastmath=FAST)
+def solve(K, y, diagonal, C, share, F, B, sweeps):
+    """Sweep over (k, m) `B` and `F`, in place, until no row's part of the gap exceeds `share`.
+
+    Return the number of rows looked at, and of those that did.
+    """
+    k, m = np.uint64(F.shape[0]), np.uint64(F.shape[1])
+    z, v = np.empty(F.shape[0]), np.empty(F.shape[0])
+    looked = moved = 0
+    for _ in range(sweeps):
+        before = moved
+        looked += len(y)
+        for i in range(m):
+            own = np.uint64(y[i])
+            margin = 1.0 - F[own, i]
+            S, hinge, linear = 0.0, -1.0, 0.0
+            for j in range(k):
+                z[j] = F[j, i] + margin
+                S += B[j, i]
+                hinge += max(0.0, z[j])
+                linear += B[j, i] * z[j]
+            if C * hinge - linear <= share:
+                continue
+            moved += 1
+            for j in range(k):  # Proposition 3.5
+                v[j] = z[j] / diagonal[i] + B[j, i] + S
+            v[own] = LOWEST
+            g = threshold(v, C, S)
+            total = 0.0
+            for j in range(k):
+                b = min(max(v[j] - g, 0.0), C)
+                delta = b - B[j, i]
+                if delta != 0.0:
+                    total += delta
+                    B[j, i] = b
+                    for t in range(m):
+                        F[j, t] -= delta * K[i, t]
+            for t in range(m):
+                F[own, t] += total * K[i, t]
+        if moved == before:
+            break
+    return looked, moved
