@@ -17,7 +17,7 @@ from workbench.notebooks import CHECKOUT
 from workbench.player import Curve, Player
 from workbench.stream import rounds, until, watch
 
-NOTEBOOK = CHECKOUT / "notebooks" / "explore" / "mrc.ipynb"
+NOTEBOOKS = sorted((CHECKOUT / "notebooks" / "explore").glob("*.ipynb"))
 
 
 @dataclass
@@ -315,9 +315,32 @@ def test_a_new_dashboard_stops_the_old_one_and_wrong_names_do_not(dashboard):
     wait(lambda: dashboard.player.status == "stopped")
 
 
+def test_bounds_of_an_objective_close_relative_to_it(sent):
+    dashboard = explore(("iris",), ("ww_walrus", "ww_walrus_fast", "ww_shark"))
+    assert dashboard.parameters == {"C": 1.0}
+    dashboard.sliders["C"].value = 0.25
+    dashboard.run()
+    wait(lambda: sent and sent[-1][0]["status"] == "finished")
+    content, (buffer,) = sent[-1]
+    assert "stopped_by gap <= 1e-09" in content["numbers"]
+    assert content["curves"][0]["label"] == "Walrus, iris, C = 0.25"
+    _, lower, upper = triples(buffer)[-1]
+    assert lower == pytest.approx(11.39905, abs=1e-5) and upper - lower <= 1e-9 * upper
+    dashboard.reset()
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_is_clean(path):
+    notebook = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert all(cell.outputs == [] and cell.execution_count is None for cell in code)
+
+
 @pytest.mark.slow
-def test_the_notebook_runs_at_its_smallest_scale(tmp_path):
-    notebook = nbformat.read(NOTEBOOK, as_version=4)
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_runs_at_its_smallest_scale(path, tmp_path):
+    notebook = nbformat.read(path, as_version=4)
     (parameters,) = (cell for cell in notebook.cells if cell.id == "parameters")
     parameters.source += '\ndata, max_seconds = "iris", 0.1'
     nbformat.write(notebook, tmp_path / "small.ipynb")

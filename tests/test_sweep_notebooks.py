@@ -27,7 +27,7 @@ def test_every_hyper_parameter_has_its_sweep():
     declared = {name for path in NOTEBOOKS for name in read(path, figures=False).parameters}
     assert {"eps1", "eps2", "n_max", "batch_size", "lam"} <= declared
     swept = {name for path in GRIDS for point in read_points(path) for name in point.varied}
-    assert {"eps1", "eps2", "n_max", "batch_size", "lam", "lambda0"} <= swept
+    assert {"eps1", "eps2", "n_max", "batch_size", "lam", "lambda0", "C"} <= swept
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ from sklearn.svm import LinearSVC
 
 from workbench.problem import as_problem
 from workbench.registry import SOLVERS
+from workbench.rows import rows_of, width
 from workbench.run import run
 from workbench.stream import below, rounds, watch
 from workbench.weston_watkins.bcd import ww_walrus
@@ -128,7 +129,8 @@ def test_the_dual_of_plain_descent_rises(name, blobs):
 def test_each_row_has_its_part_of_the_gap(blobs):
     problem, C = blobs(n=70, d=4, k=5, sparse=True), 2.0
     *_, s = islice(ww_walrus(problem, C=C), 4)
-    gaps, hinge = screen(problem, s.W, s.B, C)
+    gaps, rows = np.empty(70), rows_of(problem.X)
+    hinge = screen(rows, problem.y, C, s.W, s.B, 5, width(s.W.shape[1]), gaps)
     primal, dual = objectives(problem, s.W, s.B, C)
     assert gaps.min() >= -1e-9 and gaps.sum() == pytest.approx(primal - dual, rel=1e-9)
     assert primal == pytest.approx(0.5 * (s.W**2).sum() + C * hinge)

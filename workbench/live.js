@@ -1,9 +1,11 @@
 // The canvas of LiveView: certified bands over seconds, and below them the gaps on a log scale.
+// Where the upper bounds fall far, as those of an objective do, the bands are on one too.
 // Every colour but the curves' is the page's text colour, so that light and dark themes both work.
 
 const HEIGHT = 420;
 const EDGE = { left: 58, right: 24, top: 24, middle: 240, next: 272, bottom: 382 }; // of two panels
 const FLOOR = 1e-9; // gaps below it are drawn at it: a logarithmic axis has no 0
+const FAR = 30; // from the highest upper bound down to the lowest: no linear axis shows both
 const STYLE = `
   .live { color: var(--jp-content-font-color1, var(--vscode-editor-foreground, CanvasText));
     font: 13px/1.5 var(--jp-ui-font-family, sans-serif); padding-left: 1em; min-width: 18em; }
@@ -98,6 +100,7 @@ const paint = (curve) => (curve.colour === "#000000" ? "currentColor" : curve.co
 const time = (triples, i) => triples[i];
 const lower = (triples, i) => triples[i + 1];
 const upper = (triples, i) => triples[i + 2];
+const tenth = (triples, i) => triples[i + 2] / 10; // as far as a logarithmic axis looks below
 const gap = (triples, i) => Math.max(triples[i + 2] - triples[i + 1], FLOOR); // NaN stays NaN
 
 function draw(canvas, curves, logarithmic) {
@@ -112,7 +115,9 @@ function draw(canvas, curves, logarithmic) {
 
   const { left, right, top, middle, next, bottom } = EDGE;
   const x = axis(curves, [time], left, width - right, logarithmic);
-  const bands = axis(curves, [lower, upper], middle, top, false);
+  const [nearest, farthest] = extent(curves, [upper], true);
+  const far = farthest > FAR * nearest;
+  const bands = axis(curves, far ? [upper, tenth] : [lower, upper], middle, top, far);
   const gaps = axis(curves, [gap], bottom, next, true);
   pen.fillStyle = pen.strokeStyle = ink;
   frame(pen, x, bands, "lower and upper bound");
@@ -140,8 +145,8 @@ function draw(canvas, curves, logarithmic) {
   });
 }
 
-// The axis from pixel `from` to pixel `to` that holds these values of all curves.
-function axis(curves, values, from, to, logarithmic) {
+// The least and the most of these values of all curves, of the positive ones where `logarithmic`.
+function extent(curves, values, logarithmic) {
   let [least, most] = logarithmic ? [Infinity, 0] : [0, 0];
   for (const { points } of curves) {
     for (let i = 0; i < points.length; i += 3) {
@@ -152,6 +157,12 @@ function axis(curves, values, from, to, logarithmic) {
       }
     }
   }
+  return [least, most];
+}
+
+// The axis from pixel `from` to pixel `to` that holds these values of all curves.
+function axis(curves, values, from, to, logarithmic) {
+  let [least, most] = extent(curves, values, logarithmic);
   if (least >= most) [least, most] = logarithmic ? [most || 1e-3, most || 1] : [0, 1];
   const scale = logarithmic ? Math.log10 : (v) => v;
   if (logarithmic) least = 10 ** Math.floor(scale(least)); // whole decades
@@ -166,7 +177,8 @@ function axis(curves, values, from, to, logarithmic) {
     ticks.push(logarithmic ? [10 ** place, `1e${place}`] : [place, String(place)]);
   }
   const slope = (to - from) / (scale(most) - scale(least));
-  return { from, to, ticks, at: (v) => from + slope * (scale(v) - scale(least)) };
+  const above = logarithmic ? (v) => Math.max(v, least) : (v) => v; // NaN stays NaN
+  return { from, to, ticks, at: (v) => from + slope * (scale(above(v)) - scale(least)) };
 }
 
 function frame(pen, x, y, title) {

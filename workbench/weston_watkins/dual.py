@@ -149,17 +149,11 @@ def squared_norms(X: Matrix) -> np.ndarray:
 def objectives(problem: Problem, W: np.ndarray, B: np.ndarray, C: float) -> tuple[float, float]:
     """Return (P(W), D(B)) for W made of B, both with or without padding."""
     half = 0.5 * float(np.vdot(W, W))
-    total = 0.0
-    for first, V in scores_by_block(problem.X, W):
-        total += hinges(V, problem.y[first : first + len(V)], problem.k)
+    total, rows = 0.0, max(1, SCORES // W.shape[1])
+    for first in range(0, problem.n, rows):
+        V = np.ascontiguousarray(problem.X[first : first + rows] @ W)
+        total += hinges(V, problem.y[first : first + rows], problem.k)
     return half + C * total, float(B.sum()) - half
-
-
-def scores_by_block(X: Matrix, W: np.ndarray):
-    """Yield ``(first, X[first:...] @ W)`` for consecutive blocks of rows."""
-    rows = max(1, SCORES // W.shape[1])
-    for first in range(0, X.shape[0], rows):
-        yield first, np.ascontiguousarray(X[first : first + rows] @ W)
 
 
 @njit(cache=True, fastmath=FAST)

@@ -10,13 +10,7 @@ from numba import njit
 from workbench.problem import Problem
 from workbench.rows import FAST, rows_of, subtract, width
 from workbench.weston_watkins.bcd import arguments, margins, settle
-from workbench.weston_watkins.dual import (
-    WWState,
-    check_C,
-    scores_by_block,
-    squared_norms,
-    start,
-)
+from workbench.weston_watkins.dual import WWState, check_C, squared_norms, start
 from workbench.weston_watkins.walrus import threshold
 
 SHARE = 0.05  # of the mean part of the gap: rows with less are left alone
@@ -35,7 +29,7 @@ def ww_walrus_fast(
 
     The duality gap is a sum of one part a row, none of them negative. A round
 
-    1. judges all rows at once: one matrix product gives the certificate and every row's part;
+    1. judges all rows at the same W, which gives the certificate and every row's part;
     2. sweeps over the rows whose part exceeds a twentieth of the mean, in random order, and drops
        each one that no longer does when it is met. What was left alone can hold no more than a
        twentieth of the gap, and is looked at again in the next round.
@@ -63,16 +57,17 @@ def ww_walrus_fast(
     norms = squared_norms(problem.X)
     s = state or start(problem, C, seed, norms)
     rows, lanes = rows_of(problem.X), width(s.W.shape[1])
-    gaps, _ = screen(problem, s.W, s.B, s.level)
+    y, k, gaps = problem.y, problem.k, np.empty(problem.n)
+    screen(rows, y, s.level, s.W, s.B, k, lanes, gaps)
     yield s
     while not s.finished(C):
         if s.round == 1:
-            moved = s.move_to(easiest(C, norms), problem.y, norms)
+            moved = s.move_to(easiest(C, norms), y, norms)
         else:
             done = gaps.sum() <= STAGE * s.first * s.level / C or s.round - s.since >= LONGEST
-            moved = done and s.move_to(min(C, STEP * s.level), problem.y, norms)
+            moved = done and s.move_to(min(C, STEP * s.level), y, norms)
         if moved:
-            gaps, _ = screen(problem, s.W, s.B, s.level)
+            screen(rows, y, s.level, s.W, s.B, k, lanes, gaps)
         share = SHARE * gaps.mean()
         active = np.flatnonzero((gaps > share) & (norms > 0.0)).astype(np.uint64)
         looked = changed = 0
@@ -80,14 +75,14 @@ def ww_walrus_fast(
             if not len(active) or (looked and looked + len(active) > VISITS * problem.n):
                 break
             s.rng.shuffle(active)
-            idle = visit(rows, problem.y, norms, s.level, share, active, s.W, s.B, problem.k, lanes)
+            idle = visit(rows, y, norms, s.level, share, active, s.W, s.B, k, lanes)
             looked += len(active)
             changed += len(active) - int(idle.sum())
             active = active[~idle]
         s.round += 1
         s.visits += looked / problem.n
         s.updates = changed / max(looked, 1)
-        gaps, hinge = screen(problem, s.W, s.B, s.level)
+        hinge = screen(rows, y, s.level, s.W, s.B, k, lanes, gaps)
         half = 0.5 * float(np.vdot(s.W, s.W))
         s.judged(half + C * hinge, float(s.B.sum()) - half)
         yield s
@@ -101,29 +96,27 @@ def easiest(C: float, norms: np.ndarray) -> float:
     return C
 
 
-def screen(problem: Problem, W: np.ndarray, B: np.ndarray, C: float) -> tuple[np.ndarray, float]:
-    """Return every row's part of the duality gap, (n,), and the sum of all hinges."""
-    gaps, hinge = np.empty(problem.n), 0.0
-    for first, V in scores_by_block(problem.X, W):
-        here = slice(first, first + len(V))
-        hinge += parts(V, problem.y[here], B[here], C, problem.k, gaps[here])
-    return gaps, hinge
-
-
 @njit(cache=True, fastmath=FAST)
-def parts(V, y, B, C, k, gaps):
+def screen(rows, y, C, W, B, k, width, gaps):
     """Fill ``gaps[i] = sum_j (C max(0, z_ij) - B_ij z_ij)``; return the sum of all hinges."""
+    z = np.empty(W.shape[1])
     total = 0.0
     for i in range(np.uint64(len(y))):
-        own = 1.0 - V[i, np.uint64(y[i])]
-        hinge, linear = -1.0, 0.0  # without j = y_i, whose z is 1
-        for j in range(np.uint64(k)):
-            z = own + V[i, j]
-            hinge += max(0.0, z)
-            linear += B[i, j] * z
+        margins(rows, i, np.uint64(y[i]), W, z, width)
+        hinge, linear = part(i, z, B, k)
         gaps[i] = C * hinge - linear
         total += hinge
     return total
+
+
+@njit(cache=True, fastmath=FAST, inline="always")
+def part(i, z, B, k):
+    """Return row i's sums of max(0, z_ij) and of B_ij z_ij over the wrong classes j."""
+    hinge, linear = -1.0, 0.0  # without the row's own class, whose z is 1
+    for j in range(np.uint64(k)):
+        hinge += max(0.0, z[j])
+        linear += B[i, j] * z[j]
+    return hinge, linear
 
 
 @njit(cache=True, fastmath=FAST)
@@ -135,10 +128,7 @@ def visit(rows, y, norms, C, share, order, W, B, k, width):
         i = order[at]
         own = np.uint64(y[i])
         margins(rows, i, own, W, z, width)
-        hinge, linear = -1.0, 0.0
-        for j in range(np.uint64(k)):
-            hinge += max(0.0, z[j])
-            linear += B[i, j] * z[j]
+        hinge, linear = part(i, z, B, k)
         if C * hinge - linear <= share:
             idle[at] = True
             continue
