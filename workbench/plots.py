@@ -167,10 +167,11 @@ def ratios(
     """Draw how many times as long `one` solver takes as an `other` to bring a column down.
 
     A dot for each setting at each level, tighter to the right: the median time of the one over
-    the median time of the other, both logarithmic axes, with a line through the medians over the
-    settings. The dots of a level stand side by side in the order of their settings, lighter for
-    larger ones. Where most runs of the one did not get there, their ratio to its last row's time
-    is a lower bound, a hollow triangle; where most of the other did not, there is no dot.
+    the median time of the other, on logarithmic axes. The dots of a level stand side by side in
+    the order of their settings, lighter for larger ones; a line joins the medians of the levels
+    that all settings reached. Where most runs of the one did not get there, their ratio to its
+    last row's time is a lower bound, a hollow triangle; where most of the other did not, there is
+    no dot.
 
     Returns
     -------
@@ -203,10 +204,11 @@ def ratios(
             fill = {"fillstyle": "none"} if bound else {}
             ax.plot(at, [r["ratio"] for r in kept], marker=marker, label=label, **style, **fill)
         rows += found
+    found = {level: [row for row in rows if row["level"] == level] for level in levels}
     middle = {
-        level: np.median([row["ratio"] for row in rows if row["level"] == level])
-        for level in levels
-        if any(row["level"] == level for row in rows)
+        level: np.median([row["ratio"] for row in there])
+        for level, there in found.items()
+        if there and len(there) == len(settings) and not any("bound" in row for row in there)
     }
     ax.plot(list(middle), list(middle.values()), color="#888888", linewidth=1, zorder=1)
     ax.axhline(1, color="#444444", linewidth=0.8, linestyle="--", zorder=1)

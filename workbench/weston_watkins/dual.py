@@ -41,7 +41,7 @@ class WWState:
     after round 1, against which the paper measures. ``visits`` counts blocks looked at, in
     multiples of n; ``updates`` is the share of the last round's that changed. ``level`` is the C of
     the problem in hand, since round ``since``, smaller than the one asked for while a continuation
-    lasts.
+    lasts; ``share`` of the mean part of the gap leaves a row alone.
     """
 
     round: int
@@ -55,6 +55,7 @@ class WWState:
     upper: float
     level: float
     since: int = 0
+    share: float = 0.0
     first: float = math.inf
     visits: float = 0.0
     updates: float = 0.0

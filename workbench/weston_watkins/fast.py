@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 from numba import njit
@@ -13,7 +14,8 @@ from workbench.weston_watkins.bcd import arguments, margins, settle
 from workbench.weston_watkins.dual import WWState, check_C, squared_norms, start
 from workbench.weston_watkins.walrus import threshold
 
-SHARE = 0.05  # of the mean part of the gap: rows with less are left alone
+SHARE = 0.05  # of the mean part of the gap: rows with less are left alone; and at the
+LEAST = 1e-6  # least, where few rows have more
 VISITS = 2.0  # a round, in multiples of n, and
 SWEEPS = 100  # over the rows that still change, before all rows are judged again
 STEP = 8.0  # from one C of the continuation to the next
@@ -32,7 +34,8 @@ def ww_walrus_fast(
     1. judges all rows at the same W, which gives the certificate and every row's part;
     2. sweeps over the rows whose part exceeds a twentieth of the mean, in random order, and drops
        each one that no longer does when it is met. What was left alone can hold no more than a
-       twentieth of the gap, and is looked at again in the next round.
+       twentieth of the gap, and is looked at again in the next round. After a round that ran
+       out of rows the share is a quarter of it.
 
     A visit solves the block exactly, by :func:`~workbench.weston_watkins.walrus.threshold` from
     the sum that the last visit found. Round 1 is one plain sweep, so that gap ratios are those
@@ -55,7 +58,7 @@ def ww_walrus_fast(
     """
     C = check_C(C)
     norms = squared_norms(problem.X)
-    s = state or start(problem, C, seed, norms)
+    s = state or replace(start(problem, C, seed, norms), share=SHARE)
     rows, lanes = rows_of(problem.X), width(s.W.shape[1])
     y, k, gaps = problem.y, problem.k, np.empty(problem.n)
     screen(rows, y, s.level, s.W, s.B, k, lanes, gaps)
@@ -68,7 +71,7 @@ def ww_walrus_fast(
             moved = done and s.move_to(min(C, STEP * s.level), y, norms)
         if moved:
             screen(rows, y, s.level, s.W, s.B, k, lanes, gaps)
-        share = SHARE * gaps.mean()
+        share = s.share * gaps.mean()
         active = np.flatnonzero((gaps > share) & (norms > 0.0)).astype(np.uint64)
         looked = changed = 0
         for _ in range(SWEEPS if s.round else 1):
@@ -79,6 +82,7 @@ def ww_walrus_fast(
             looked += len(active)
             changed += len(active) - int(idle.sum())
             active = active[~idle]
+        s.share = min(4.0 * s.share, SHARE) if len(active) else max(s.share / 4.0, LEAST)
         s.round += 1
         s.visits += looked / problem.n
         s.updates = changed / max(looked, 1)

@@ -28,7 +28,9 @@ from workbench.weston_watkins.dual import check_C
 from workbench.weston_watkins.gram import Cache, Gram, add_rows, check_kernel, scale
 from workbench.weston_watkins.walrus import threshold
 
-SHARE = 0.1  # of the mean part of the gap: rows with less are left alone
+# Of the mean part of the gap: rows with less are left alone. It must be small: where a kernel has a
+# large constant part, all rows must move a little for a few to move, and parts grow with C.
+SHARE = 1e-6
 VISITS = 6.0  # of a row on average, between two certificates
 BLOCK = 128  # rows that are solved together before the scores of all others follow
 SWEEPS = 10  # over such a block
@@ -101,11 +103,10 @@ def ww_kernel(
 ) -> Iterator[KernelState]:
     """Minimise 1/2 |f|^2 + C sum_i sum_{j != y_i} max(0, 1 - f_{y_i}(x_i) + f_j(x_i)).
 
-    The f_j are functions of the kernel's space and sum to zero. As in
-    :func:`~workbench.weston_watkins.fast.ww_walrus_fast`, a round judges all rows and visits
-    those whose part of the gap exceeds a tenth of the mean; a visit solves the row's block
-    exactly. 128 rows at a time, drawn at random, are swept over on their own; then the scores of
-    all rows follow, from what has changed in sum. Round 1 is one plain sweep.
+    The f_j are functions of the kernel's space and sum to zero. A round passes several times over
+    the rows that hold the gap, in random order and 128 at a time: these are swept over on their
+    own, each visit solving its block exactly as in :func:`~workbench.weston_watkins.bcd.ww_walrus`;
+    then the scores of all rows follow, by what has changed in sum. Round 1 is one plain sweep.
 
     The clock counts everything: the kernel and certificates too.
 
