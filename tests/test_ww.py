@@ -25,7 +25,7 @@ each = pytest.mark.parametrize("name", LINEAR)
 
 def optimum(problem, C):
     """The optimal value and W (d, k) of problem (P), by a conic solver."""
-    n, k = problem.n, problem.k
+    k = problem.k
     X = problem.X.toarray() if problem.is_sparse else problem.X
     W = cp.Variable((problem.d, k))
     V = X @ W

@@ -84,7 +84,7 @@ class Problem:
         )
         X, y = self.X[np.sort(rows)][:, :d], self.y[np.sort(rows)]
         X = X if self.is_sparse else np.ascontiguousarray(X)
-        for part, whole in zip(_buffers(X) + (y,), _buffers(self.X) + (self.y,), strict=True):
+        for part, whole in zip((*_buffers(X), y), (*_buffers(self.X), self.y), strict=True):
             part.flags.writeable = whole.flags.writeable
         name = f"{self.name} (tiny)"
         return replace(self, X=X, y=y, X_test=None, y_test=None, features=None, name=name)

@@ -17,6 +17,7 @@ from workbench.mrc.subgradient import mrc_subgradient
 from workbench.mrc.svm_ccg import svm_ccg
 from workbench.weston_watkins.bcd import ww_shark, ww_walrus
 from workbench.weston_watkins.fast import ww_walrus_fast
+from workbench.weston_watkins.kernel import ww_kernel
 
 
 class Solver(NamedTuple):
@@ -42,6 +43,7 @@ SOLVERS = {
     "ww_walrus": Solver(ww_walrus, "Walrus", "#009292"),
     "ww_shark": Solver(ww_shark, "Shark's subproblem solver", "#924900"),
     "ww_walrus_fast": Solver(ww_walrus_fast, "Walrus fast (ours)", "#DB2D20"),
+    "ww_kernel": Solver(ww_kernel, "Walrus with a kernel (ours)", "#8E5BD0"),
     "liblinear_cs": Solver(liblinear_cs, "Crammer-Singer (LIBLINEAR)", "#5B8C5A"),
     "liblinear_ovr": Solver(liblinear_ovr, "One-vs-rest (LIBLINEAR)", "#B8A200"),
 }

@@ -24,7 +24,7 @@ from workbench.measures import bounds
 from workbench.problem import Problem
 from workbench.rows import FAST
 from workbench.stream import Row
-from workbench.weston_watkins.dual import check_C
+from workbench.weston_watkins.dual import check_C, share_of
 from workbench.weston_watkins.gram import Cache, Gram, add_rows, check_kernel, scale
 from workbench.weston_watkins.walrus import threshold
 
@@ -85,7 +85,7 @@ class KernelState:
     def info(self) -> Row:
         row = bounds(self.lower, self.upper) | {"primal": self.primal, "dual": self.dual}
         if self.round:
-            row["gap_ratio"] = (self.primal - self.dual) / self.first if self.first > 0 else 0.0
+            row["gap_ratio"] = share_of(self.first, self.primal, self.dual)
         return row | {"C": self.C, "updates": self.updates, "visits": self.visits}
 
 
