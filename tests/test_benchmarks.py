@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import measuring
 import mrc
 import peers
+import weston_watkins
 from mrc_cases import CASES, Arm, Case
 
 
@@ -145,3 +146,28 @@ def test_peers_with_other_pins_are_not_used(tmp_path, monkeypatch):
     assert not peers.ready()
     peers.DONE.write_text(peers.pins())
     assert peers.ready()
+
+
+@pytest.mark.parametrize("arm", ["ww_walrus_fast", "path", "cold"])
+def test_a_weston_watkins_arm_reaches_its_marks(iris, tmp_path, arm):
+    measuring.save_rows(tmp_path / "rows.npz", iris.X, iris.y)
+    C = None if arm in ("path", "cold") else 1.0
+    record = weston_watkins.measure("iris", arm, C, tmp_path / "rows.npz", 20.0)
+    marks = list(record.marks.values())
+    assert len(marks) == (1 if C is None else len(weston_watkins.MARKS))
+    assert marks == sorted(marks) and 0 < marks[-1] <= record.cpu < 20
+    assert record.visits > 1 and record.peak_mb > 20
+
+
+def test_ratios_are_of_medians_that_all_runs_reached(capsys):
+    def record(arm, *seconds):
+        marks = dict(zip(("0.1", "0.01"), seconds, strict=False))
+        return weston_watkins.Record("c", arm, marks, 1.0, 1.0, 1.0, 0.0)
+
+    records = [record("ours", 1.0, 2.0), record("ours", 3.0, 4.0), record("ours", 2.0, 3.0)]
+    records += [record("rival", 8.0), record("rival", 9.0, 1.0), record("rival", 7.0)]
+    assert weston_watkins.medians(records, "ours") == {"0.1": 2.0, "0.01": 3.0}
+    weston_watkins.print_case(("ours", "rival"), records)
+    ours, rival = capsys.readouterr().out.splitlines()[-2:]
+    assert ours.split() == ["ours", "2.000", "3.000"]
+    assert rival.split() == ["rival", "8.000", "(4.0x)", "-"]
