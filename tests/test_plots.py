@@ -167,6 +167,8 @@ def test_ratios_are_of_medians_and_bounds_where_one_did_not_get_there(ax):
         line for line in ax.lines if line.get_fillstyle() == "none" and len(line.get_xdata())
     )
     assert hollow.get_ydata() == pytest.approx([60 / 7])
+    middle = [line for line in ax.lines if line.get_color() == "#888888"]
+    assert [line.get_ydata().tolist() for line in middle] == [[2.5]]  # where both have a ratio
     assert ax.get_legend_handles_labels()[1] == ["C = 1", "C = 8"]
     assert ax.xaxis_inverted() and ax.get_yscale() == "log"
 

@@ -214,8 +214,7 @@ def ratios(
     ax.axhline(1, color="#444444", linewidth=0.8, linestyle="--", zorder=1)
     _log_axes(ax, levels)
     ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    if not ax.xaxis_inverted():
-        ax.invert_xaxis()
+    ax.set_xlim(2.2 * levels[0], levels[-1] / 2.2)
     return rows
 
 
