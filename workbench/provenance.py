@@ -25,8 +25,9 @@ def made_by(traces: list[Trace]) -> dict[str, Any]:
     ``timed`` tells whether all of them were measured in timing mode. ``wall_over_cpu`` is the
     ratio of their wall to CPU seconds: near 1 on an idle machine with one thread. ``jobs`` is the
     number of notebooks that ran side by side. ``traces`` has of each run what it was and the CPU
-    seconds until its certified gap was below 1e-1, 1e-2, ... as far as it came. The versions and
-    the commit are those of who draws; runs that were made before have their own commits.
+    seconds until its certified gap was below 1e-1, 1e-2, ... as far as it came; where the solver
+    measures the gap over its first one, that ratio. The versions and the commit are those of who
+    draws; runs that were made before have their own commits.
     """
     headers = [trace.header for trace in traces]
     wall = sum(trace.last.get("seconds", 0.0) for trace in traces)
@@ -133,7 +134,8 @@ def unique(items: Iterable[dict]) -> list[dict]:
 
 def _summary(trace: Trace) -> dict[str, Any]:
     header, last = trace.header, trace.last
-    reached = {f"{t:.0e}": time_to(trace, "gap", t, "cpu") for t in TOLERANCES}
+    gap = "gap_ratio" if "gap_ratio" in last else "gap"
+    reached = {f"{t:.0e}": time_to(trace, gap, t, "cpu") for t in TOLERANCES}
     return {
         "key": header.get("key", ""),
         "solver": header["solver"],

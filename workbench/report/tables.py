@@ -236,7 +236,10 @@ def _time_table(anchor: str, scope: Scope) -> Html:
     bodies = []
     for data, group in groupby(rows, key=lambda row: row.data):
         bodies += _time_lines(scope, data, list(group))
-    caption = tag("caption", "Median processor seconds until the certified gap is at most …")
+    text = (
+        "Median processor seconds until the certified gap, or its ratio to the first, is at most …"
+    )
+    caption = tag("caption", text)
     table = tag("table", caption, tag("thead", head), bodies, class_="times")
     table = tag("div", table, class_="scroll", tabindex="0", role="region", aria_labelledby=anchor)
     if len(rows) > LONG:

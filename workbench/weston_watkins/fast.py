@@ -60,8 +60,10 @@ def ww_walrus_fast(
     norms = squared_norms(problem.X)
     s = state or replace(start(problem, C, seed, norms), share=SHARE)
     rows, lanes = rows_of(problem.X), width(s.W.shape[1])
-    y, k, gaps = problem.y, problem.k, np.empty(problem.n)
-    screen(rows, y, s.level, s.W, s.B, k, lanes, gaps)
+    y, k = problem.y, problem.k
+    gaps = np.where(norms > 0.0, C * (k - 1.0), 0.0)  # of W = 0
+    if s.round:
+        screen(rows, y, s.level, s.W, s.B, k, lanes, gaps)
     yield s
     while not s.finished(C):
         if s.round == 1:
