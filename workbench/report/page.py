@@ -212,8 +212,9 @@ def _profiles(scopes: list[Scope]) -> Html:
 EXPLAINED = (
     "The share of problems that a solver brought to a certified gap within τ times the processor "
     "time of the fastest solver shown (Dolan and Moré, 2002). Where a paper measures the gap over "
-    "that after the first round, as for Weston-Watkins SVMs, this ratio is meant. A problem is one checksum of data, "
-    "with one regularisation; its time is the median over runs. A run that never got there, or "
+    "that after the first round, as for Weston-Watkins SVMs, this ratio is meant. A problem is one "
+    "checksum of data, with one regularisation; its time is the median over runs. A run that never "
+    "got there, or "
     "was stopped before, is never counted as solved. Only problems on which every solver shown ran "
     "are compared."
 )

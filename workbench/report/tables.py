@@ -239,7 +239,7 @@ def _time_table(anchor: str, scope: Scope) -> Html:
     text = (
         "Median processor seconds until the certified gap, or its ratio to the first, is at most …"
     )
-    caption = tag("caption", text)
+    caption = tag("caption", f"{text} …")
     table = tag("table", caption, tag("thead", head), bodies, class_="times")
     table = tag("div", table, class_="scroll", tabindex="0", role="region", aria_labelledby=anchor)
     if len(rows) > LONG:
