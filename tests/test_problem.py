@@ -212,3 +212,12 @@ def test_a_few_rows_may_be_written_to_as_the_whole(wrap, writeable):
     tiny = problem.tiny()
     rows = tiny.X if wrap is np.asarray else tiny.X.data
     assert rows.flags.writeable == tiny.y.flags.writeable == writeable
+
+
+@pytest.mark.parametrize("wrap", [np.asarray, sp.csr_matrix])
+def test_a_few_columns_are_the_filled_ones(wrap):
+    X = np.zeros((6, 30))
+    X[:, [3, 12, 29]] = [[1, 2, 3]]
+    tiny = as_problem(wrap(X), [0, 1] * 3).tiny(d=3)
+    rows = tiny.X if wrap is np.asarray else tiny.X.toarray()
+    np.testing.assert_array_equal(rows, [[1, 2, 3]] * 4)

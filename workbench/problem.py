@@ -82,7 +82,10 @@ class Problem:
         rows = np.concatenate(
             [order[f : f + min(s, rows_per_class)] for f, s in zip(first, sizes, strict=True)]
         )
-        X, y = self.X[np.sort(rows)][:, :d], self.y[np.sort(rows)]
+        X, y = self.X[np.sort(rows)], self.y[np.sort(rows)]
+        # The columns with most in them: rows of zeros only would compile less.
+        filled = np.asarray((X != 0).sum(axis=0)).ravel()
+        X = X[:, np.sort(np.argsort(-filled, kind="stable")[:d])]
         X = X if self.is_sparse else np.ascontiguousarray(X)
         for part, whole in zip((*_buffers(X), y), (*_buffers(self.X), self.y), strict=True):
             part.flags.writeable = whole.flags.writeable

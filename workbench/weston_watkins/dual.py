@@ -96,7 +96,7 @@ class WWState:
             return False
         ratio, square = C / self.level, float(np.vdot(self.W, self.W))
         if square > 0.0:
-            ratio = min(ratio, float(self.B.sum()) / square)
+            ratio = min(ratio, float(self.B[norms > 0.0].sum()) / square)
         self.W *= ratio
         self.B *= ratio
         self.level, self.since = C, self.round
@@ -107,7 +107,7 @@ class WWState:
 def share_of(first: float, primal: float, dual: float) -> float:
     """Return the gap over the `first` one; 0 where it is nothing but rounding."""
     gap = primal - dual
-    return gap / first if gap > ROUNDING * primal else 0.0
+    return 0.0 if gap <= ROUNDING * primal else gap / first
 
 
 def start(problem: Problem, C: float, seed: int, norms: np.ndarray) -> WWState:
@@ -141,10 +141,20 @@ def check_ratio(gap_ratio: float) -> float:
 
 
 def squared_norms(X: Matrix) -> np.ndarray:
-    """Return |x_i|^2 of every row, in double precision."""
+    """Return |x_i|^2 of every row, in double precision; 0 where a number holds no more of it.
+
+    Raises
+    ------
+    ValueError
+        If one overflows.
+    """
     if isinstance(X, np.ndarray):
-        return np.einsum("ij,ij->i", X, X, dtype=np.float64)
-    return np.asarray(X.astype(np.float64).power(2).sum(axis=1)).ravel()
+        norms = np.einsum("ij,ij->i", X, X, dtype=np.float64)
+    else:
+        norms = np.asarray(X.astype(np.float64).power(2).sum(axis=1)).ravel()
+    if not np.isfinite(norms).all():
+        raise ValueError("X: the squared norm of a row overflows; scale the features first")
+    return np.where(norms < np.finfo(np.float64).tiny, 0.0, norms)
 
 
 def objectives(problem: Problem, W: np.ndarray, B: np.ndarray, C: float) -> tuple[float, float]:

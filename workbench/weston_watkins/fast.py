@@ -34,8 +34,8 @@ def ww_walrus_fast(
     1. judges all rows at the same W, which gives the certificate and every row's part;
     2. sweeps over the rows whose part exceeds a twentieth of the mean, in random order, and drops
        each one that no longer does when it is met. What was left alone can hold no more than a
-       twentieth of the gap, and is looked at again in the next round. After a round that ran
-       out of rows the share is a quarter of it.
+       twentieth of the gap, and is looked at again in the next round. The share is a quarter of
+       it after a round that ran out of rows, and up to a twentieth again after one that did not.
 
     A visit solves the block exactly, by :func:`~workbench.weston_watkins.walrus.threshold` from
     the sum that the last visit found. Round 1 is one plain sweep, so that gap ratios are those
@@ -73,16 +73,16 @@ def ww_walrus_fast(
             moved = done and s.move_to(min(C, STEP * s.level), y, norms)
         if moved:
             screen(rows, y, s.level, s.W, s.B, k, lanes, gaps)
-        share = s.share * gaps.mean()
+        share = s.share * gaps.mean() if s.round else 0.0
         active = np.flatnonzero((gaps > share) & (norms > 0.0)).astype(np.uint64)
         looked = changed = 0
         for _ in range(SWEEPS if s.round else 1):
             if not len(active) or (looked and looked + len(active) > VISITS * problem.n):
                 break
             s.rng.shuffle(active)
-            idle = visit(rows, y, norms, s.level, share, active, s.W, s.B, k, lanes)
+            idle, moved = visit(rows, y, norms, s.level, share, active, s.W, s.B, k, lanes)
             looked += len(active)
-            changed += len(active) - int(idle.sum())
+            changed += moved
             active = active[~idle]
         s.share = min(4.0 * s.share, SHARE) if len(active) else max(s.share / 4.0, LEAST)
         s.round += 1
@@ -127,9 +127,13 @@ def part(i, z, B, k):
 
 @njit(cache=True, fastmath=FAST)
 def visit(rows, y, norms, C, share, order, W, B, k, width):
-    """Solve the blocks of these rows whose part of the gap exceeds `share`; say which did not."""
+    """Solve the blocks of these rows whose part of the gap exceeds `share`.
+
+    Return which did not, and how many blocks changed.
+    """
     z, v, delta = np.empty(W.shape[1]), np.empty(W.shape[1]), np.empty(W.shape[1])
     idle = np.zeros(len(order), np.bool_)
+    changed = 0
     for at in range(np.uint64(len(order))):
         i = order[at]
         own = np.uint64(y[i])
@@ -140,6 +144,7 @@ def visit(rows, y, norms, C, share, order, W, B, k, width):
             continue
         S = arguments(i, own, norms[i], z, B, v, k, width)
         g = threshold(v, C, S)
-        settle(i, own, g, C, v, B, delta, width)
-        subtract(rows, i, delta, W, width)
-    return idle
+        if settle(i, own, g, C, v, B, delta, width):
+            subtract(rows, i, delta, W, width)
+            changed += 1
+    return idle, changed

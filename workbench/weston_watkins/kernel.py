@@ -108,7 +108,8 @@ def ww_kernel(
     own, each visit solving its block exactly as in :func:`~workbench.weston_watkins.bcd.ww_walrus`;
     then the scores of all rows follow, by what has changed in sum. Round 1 is one plain sweep.
 
-    The clock counts everything: the kernel and certificates too.
+    The stream ends when no gap is left. The clock counts everything: the kernel and certificates
+    too.
 
     Parameters
     ----------
@@ -139,8 +140,8 @@ def ww_kernel(
     s = state or start(problem, gram, diagonal, C, seed)
     gaps, hinge = judge(s.F, s.y, s.B, C)
     yield s
-    while True:
-        share = SHARE * gaps.mean()
+    while not s.round or share_of(s.first, s.primal, s.dual) > 0.0:
+        share = SHARE * gaps.mean() if s.round else 0.0
         active = shuffled(np.flatnonzero((gaps > share) & (diagonal > 0.0)), s.rng)
         looked = moved = 0
         for first in range(0, len(active), cache.most):  # what the cache holds at a time

@@ -7,7 +7,13 @@ from dataclasses import replace
 from itertools import islice
 
 from workbench.problem import Problem
-from workbench.weston_watkins.dual import WWState, check_C, check_ratio, squared_norms
+from workbench.weston_watkins.dual import (
+    WWState,
+    check_C,
+    check_ratio,
+    objectives,
+    squared_norms,
+)
 from workbench.weston_watkins.fast import ww_walrus_fast
 
 
@@ -36,21 +42,26 @@ def ww_path(
     Raises
     ------
     ValueError
-        If a C or `gap_ratio` is not a positive number, or there is no C.
+        If a C or `gap_ratio` is not a positive number, there is no C, or no round.
     """
     Cs = sorted({check_C(C) for C in Cs})
     if not Cs:
         raise ValueError("Cs: needs at least one C")
     check_ratio(gap_ratio)
+    if max_rounds < 1:
+        raise ValueError(f"max_rounds: must be at least 1, got {max_rounds!r}")
     s, norms = None, squared_norms(problem.X)
     for C in Cs:
         *_, cold = islice(ww_walrus_fast(problem, C=C, seed=seed), 2)
         if s is not None:
             s.move_to(C, problem.y, norms)
-            s = replace(cold, round=s.round + 1, rng=s.rng, W=s.W, B=s.B, visits=s.visits + 1)
+            warm = {"W": s.W, "B": s.B, "rng": s.rng, "updates": 1.0}
+            s = replace(cold, round=s.round + 1, visits=s.visits + 1, **warm)
+            s.judged(*objectives(problem, s.W, s.B, C))
         steps = ww_walrus_fast(problem, C=C, state=s or cold)
-        s = next(steps)
-        for s in islice(steps, max_rounds):
+        for s in islice(steps, 1 + max_rounds):
             if s.gap_ratio <= gap_ratio:
                 break
+        if s.move_to(C, problem.y, norms):  # the rounds ended on the way to this C
+            s.judged(*objectives(problem, s.W, s.B, C))
         yield s

@@ -16,7 +16,7 @@ def greedy(gradient, C, norm, b):
     """Maximise the dual over one row's block (m,) `b` in place; return the number of steps.
 
     Each step moves the coordinate whose optimality condition is violated most to its best value,
-    in O(m), until none is violated by more than 1e-6, at most 10 (m + 1) times.
+    in O(m), until none is violated by more than 1e-6, at most 10 m times.
 
     Shark states the problem with margin 1/2: its C is 4 C here, its W is 2 W and its dual
     variables are 4 b (the paper, A.6.1). The gradient is the same, and all of these are powers of
@@ -24,11 +24,12 @@ def greedy(gradient, C, norm, b):
 
     Parameters
     ----------
+    b : (m,) array, one entry a class; the row's own, with the gradient LOWEST, never moves
     gradient : (m,) array, z_j = 1 - (w_y - w_j).x at the block's values on entry; overwritten
     norm : |x|^2 > 0
     """
     m = len(b)
-    for step in range(STEPS_PER_CLASS * (m + 1)):
+    for step in range(STEPS_PER_CLASS * m):
         worst, at = 0.0, -1
         for j in range(m):
             g = gradient[j]
@@ -42,4 +43,4 @@ def greedy(gradient, C, norm, b):
         for j in range(m):
             gradient[j] -= move
         gradient[at] -= move
-    return STEPS_PER_CLASS * (m + 1)
+    return STEPS_PER_CLASS * m

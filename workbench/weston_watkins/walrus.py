@@ -18,8 +18,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-# All that may be reordered, and no more: NaN and infinity keep their meaning.
-FAST = {"reassoc", "contract", "nsz", "arcp"}
+from workbench.rows import FAST
+
 FEW = 200  # entries up to which sorting by insertion is quicker
 PASSES = 20  # of Newton's method; it has rarely taken five, and then sorting is as good
 
@@ -32,12 +32,12 @@ def subproblem(v: np.ndarray, C: float) -> np.ndarray:
     ValueError
         If `v` is empty, not one-dimensional or not finite, or `C` is not a positive number.
     """
-    v = np.ascontiguousarray(v, dtype=np.float64)
+    v = np.asarray(v, dtype=np.float64)
     if v.ndim != 1 or not len(v) or not np.isfinite(v).all():
         raise ValueError("v: must be a one-dimensional array of finite numbers, at least one")
     if not (np.isfinite(C) and C > 0):
         raise ValueError(f"C: must be a positive number, got {C!r}")
-    return np.clip(v - sweep(v, float(C)), 0.0, C)
+    return np.clip(v - sweep(np.ascontiguousarray(v), float(C)), 0.0, C)
 
 
 @njit(cache=True)
@@ -100,7 +100,7 @@ def descending(v):
 def threshold(v, C, start):
     """Return the root of F by Newton's method from `start`, with the sweep in reserve.
 
-    F is concave nowhere and convex nowhere, so plain Newton steps can cycle: a step must fall
+    F is neither convex nor concave, so plain Newton steps can cycle: a step must fall
     strictly inside the bracket that the signs of F have left, else the sweep decides.
     """
     low, high = -1.0, np.inf
