@@ -211,6 +211,7 @@ def test_rows_too_small_or_too_large_for_squares(size, blobs):
 
 def test_a_gap_that_is_no_number_is_not_small():
     assert np.isnan(share_of(1.0, np.nan, 0.0))
+    assert share_of(0.0, 2.0, 1.0) == np.inf and share_of(0.0, 1.0, 1.0) == 0
 
 
 def test_a_stream_ends_when_nothing_changes():

@@ -107,7 +107,9 @@ class WWState:
 def share_of(first: float, primal: float, dual: float) -> float:
     """Return the gap over the `first` one; 0 where it is nothing but rounding."""
     gap = primal - dual
-    return 0.0 if gap <= ROUNDING * primal else gap / first
+    if gap <= ROUNDING * primal:
+        return 0.0
+    return gap / first if first else math.inf
 
 
 def start(problem: Problem, C: float, seed: int, norms: np.ndarray) -> WWState:
