@@ -23,7 +23,7 @@ import scipy.sparse as sp
 
 from workbench.measures import bounds
 from workbench.memoir.pegasos import mean_hinge
-from workbench.problem import Matrix, Problem
+from workbench.problem import Matrix, Problem, check_positive
 from workbench.stream import Row, give_back, off_the_clock
 from workbench.weston_watkins.dual import squared_norms
 
@@ -183,8 +183,7 @@ def _fits(
     from sklearn.svm import LinearSVC
 
     for name, value in (("C", C), ("tol", tol)):
-        if not (np.isfinite(value) and value > 0):
-            raise ValueError(f"{name}: must be a positive number, got {value!r}")
+        check_positive(value, name)
     n, d, k = problem.n, problem.d, problem.k
     with off_the_clock():
         X = problem.X.astype(np.float64, copy=False)

@@ -202,6 +202,13 @@ def as_problem(
     return Problem(X, y, given, name, X_test, y_test, features, synthetic, about)
 
 
+def check_positive(value: float, argument: str) -> float:
+    """Return `value` as a float; a ValueError names `argument` unless it is a positive number."""
+    if not (np.isfinite(value) and value > 0):
+        raise ValueError(f"{argument}: must be a positive number, got {value!r}")
+    return float(value)
+
+
 def check_matrix(X, argument: str) -> Matrix:
     """Return `X` as a finite, C-ordered float array or a canonical CSR matrix.
 

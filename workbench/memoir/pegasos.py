@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numba import njit
 
 from workbench.measures import bounds
-from workbench.problem import Matrix, Problem
+from workbench.problem import Matrix, Problem, check_positive
 from workbench.stream import Row
 
 SCORES = 2**22  # held at a time when the objective is computed: 32 MiB
@@ -90,11 +90,10 @@ def memoir_pegasos(
     ValueError
         If `lam` is not a positive number, or `batch_size` no whole number of at least 1.
     """
-    if not (np.isfinite(lam) and lam > 0):
-        raise ValueError(f"lam: must be a positive number, got {lam!r}")
+    lam = check_positive(lam, "lam")
     if not batch_size >= 1 or batch_size % 1:
         raise ValueError(f"batch_size: must be a whole number of at least 1, got {batch_size!r}")
-    lam, batches = float(lam), -(-problem.n // int(batch_size))
+    batches = -(-problem.n // int(batch_size))
     rows = _entries(problem.X)
     s = state or PegasosState(
         0, 0, np.random.default_rng(seed), np.zeros((problem.d, problem.k)), 0.0, 0.0, 1.0, 0.0, 1.0

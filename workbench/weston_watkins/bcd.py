@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numba import njit
 
-from workbench.problem import Problem
+from workbench.problem import Problem, check_positive
 from workbench.rows import FAST, multiply, rows_of, subtract, width
 from workbench.stream import off_the_clock
-from workbench.weston_watkins.dual import WWState, check_C, objectives, squared_norms, start
+from workbench.weston_watkins.dual import WWState, objectives, squared_norms, start
 from workbench.weston_watkins.shark import greedy
 from workbench.weston_watkins.walrus import sweep
 
@@ -55,7 +55,7 @@ def ww_shark(
 def _descent(
     problem: Problem, C: float, seed: int, state: WWState | None, epoch: Callable
 ) -> Iterator[WWState]:
-    C = check_C(C)
+    C = check_positive(C, "C")
     norms = squared_norms(problem.X)
     s = state or start(problem, C, seed, norms)
     rows, lanes = rows_of(problem.X), width(s.W.shape[1])

@@ -128,20 +128,6 @@ def fill(B: np.ndarray, y: np.ndarray, norms: np.ndarray, C: float, k: int) -> N
     B[zero, y[zero]] = 0.0
 
 
-def check_C(C: float) -> float:
-    """Return `C` as a float; ValueError unless it is a positive number."""
-    if not (np.isfinite(C) and C > 0):
-        raise ValueError(f"C: must be a positive number, got {C!r}")
-    return float(C)
-
-
-def check_ratio(gap_ratio: float) -> float:
-    """Return `gap_ratio` as a float; ValueError unless it is a positive number."""
-    if not (np.isfinite(gap_ratio) and gap_ratio > 0):
-        raise ValueError(f"gap_ratio: must be a positive number, got {gap_ratio!r}")
-    return float(gap_ratio)
-
-
 def squared_norms(X: Matrix) -> np.ndarray:
     """Return |x_i|^2 of every row, in double precision; 0 where a number holds no more of it.
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 from numba import njit
 
-from workbench.problem import Problem
+from workbench.problem import Problem, check_positive
 from workbench.rows import FAST, rows_of, subtract, width
 from workbench.weston_watkins.bcd import arguments, margins, settle
-from workbench.weston_watkins.dual import WWState, check_C, squared_norms, start
+from workbench.weston_watkins.dual import WWState, squared_norms, start
 from workbench.weston_watkins.walrus import threshold
 
 SHARE = 0.05  # of the mean part of the gap: rows with less are left alone; and at the
@@ -56,7 +56,7 @@ def ww_walrus_fast(
     ValueError
         If `C` is not a positive number.
     """
-    C = check_C(C)
+    C = check_positive(C, "C")
     norms = squared_norms(problem.X)
     s = state or replace(start(problem, C, seed, norms), share=SHARE)
     rows, lanes = rows_of(problem.X), width(s.W.shape[1])

@@ -21,10 +21,11 @@ import scipy.sparse as sp
 from numba import njit
 
 from workbench.measures import bounds
-from workbench.problem import Problem
+from workbench.problem import Problem, check_positive
 from workbench.rows import FAST
 from workbench.stream import Row
-from workbench.weston_watkins.dual import check_C, share_of
+from workbench.weston_watkins.bcd import LOWEST
+from workbench.weston_watkins.dual import share_of
 from workbench.weston_watkins.gram import Cache, Gram, add_rows, check_kernel, scale
 from workbench.weston_watkins.walrus import threshold
 
@@ -34,7 +35,6 @@ SHARE = 1e-6
 VISITS = 6.0  # of a row on average, between two certificates
 BLOCK = 128  # rows that are solved together before the scores of all others follow
 SWEEPS = 10  # over such a block
-LOWEST = -1e300  # the v of a class that is none: never free, and no infinity to compute with
 RUN = 8  # neighbours that stay together in the random order: their numbers share cache lines
 
 
@@ -127,7 +127,7 @@ def ww_kernel(
     ValueError
         Naming the argument, if it is not as above, or the problem does not fit into memory.
     """
-    C = check_C(C)
+    C = check_positive(C, "C")
     check_kernel(kernel, gamma, degree, coef0)
     need, free = 16 * problem.n * problem.k, psutil.virtual_memory().available
     if need > free and state is None:

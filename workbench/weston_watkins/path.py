@@ -6,11 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from workbench.problem import Problem
+from workbench.problem import Problem, check_positive
 from workbench.weston_watkins.dual import (
     WWState,
-    check_C,
-    check_ratio,
     objectives,
     squared_norms,
 )
@@ -44,10 +42,10 @@ def ww_path(
     ValueError
         If a C or `gap_ratio` is not a positive number, there is no C, or no round.
     """
-    Cs = sorted({check_C(C) for C in Cs})
+    Cs = sorted({check_positive(C, "C") for C in Cs})
     if not Cs:
         raise ValueError("Cs: needs at least one C")
-    check_ratio(gap_ratio)
+    check_positive(gap_ratio, "gap_ratio")
     if max_rounds < 1:
         raise ValueError(f"max_rounds: must be at least 1, got {max_rounds!r}")
     s, norms = None, squared_norms(problem.X)

@@ -18,6 +18,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from workbench.problem import check_positive
 from workbench.rows import FAST
 
 FEW = 200  # entries up to which sorting by insertion is quicker
@@ -35,9 +36,8 @@ def subproblem(v: np.ndarray, C: float) -> np.ndarray:
     v = np.asarray(v, dtype=np.float64)
     if v.ndim != 1 or not len(v) or not np.isfinite(v).all():
         raise ValueError("v: must be a one-dimensional array of finite numbers, at least one")
-    if not (np.isfinite(C) and C > 0):
-        raise ValueError(f"C: must be a positive number, got {C!r}")
-    return np.clip(v - sweep(np.ascontiguousarray(v), float(C)), 0.0, C)
+    C = check_positive(C, "C")
+    return np.clip(v - sweep(np.ascontiguousarray(v), C), 0.0, C)
 
 
 @njit(cache=True)
