@@ -11,8 +11,13 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
-from workbench import baselines
-from workbench.baselines import crammer_singer, liblinear_cs, liblinear_ovr, one_against_the_rest
+from workbench.baselines import certified
+from workbench.baselines.certified import (
+    crammer_singer,
+    liblinear_cs,
+    liblinear_ovr,
+    one_against_the_rest,
+)
 from workbench.problem import as_problem
 from workbench.stream import watch
 from workbench.trace import load_state, save_state
@@ -153,7 +158,7 @@ def test_bounds_only_improve_and_the_stream_ends_at_its_tolerance(name, blobs):
 
 
 def test_the_stream_ends_where_liblinear_gives_up(blobs, monkeypatch):
-    monkeypatch.setattr(baselines, "ITERATIONS", 20)
+    monkeypatch.setattr(certified, "ITERATIONS", 20)
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
         *_, s = liblinear_ovr(blobs())

@@ -1,4 +1,4 @@
-"""Peers as streams: the multiclass SVMs of LIBLINEAR, through scikit-learn, with certificates.
+"""The multiclass SVMs of LIBLINEAR, through scikit-learn, with certificates.
 
 LIBLINEAR cannot be resumed, and its Crammer-Singer solver takes no limit of iterations: every
 round fits anew, to a tolerance that is half a decade tighter. Who knows the tolerance fits once,
@@ -202,7 +202,7 @@ def _fits(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             model.fit(marked, problem.y)
-        _leave_dearest(s, perf_counter() - wall, process_time() - process)
+        leave_dearest(s, perf_counter() - wall, process_time() - process)
         with off_the_clock():
             weights = np.ascontiguousarray(model.coef_.T)
             if weights.shape[1] < k:  # two classes: half the difference of their weights
@@ -220,7 +220,13 @@ def _tolerance(round: int) -> float:
     return LOOSEST * 10.0 ** (0.5 - round / 2)
 
 
-def _leave_dearest(s: LiblinearState, seconds: float, cpu: float) -> None:
-    """Leave on the clock the time of the dearest fit alone."""
+def leave_dearest(s, seconds: float, cpu: float) -> None:
+    """Leave on the clock the time of the dearest fit alone, of all that state `s` has been through.
+
+    Parameters
+    ----------
+    s : a state with the fields ``seconds`` and ``cpu``, those of its dearest fit so far
+    seconds, cpu : wall and process seconds of the fit that was just made
+    """
     give_back(min(s.seconds, seconds), min(s.cpu, cpu))
     s.seconds, s.cpu = max(s.seconds, seconds), max(s.cpu, cpu)
