@@ -79,6 +79,66 @@ def unit_rows(problem: Problem) -> Problem:
     return _mapped(problem, normalize, f"{problem.name}, unit rows", problem.features)
 
 
+def root_rows(problem: Problem) -> Problem:
+    """Square roots of the entries, then rows of norm one: inner products of two distributions.
+
+    For counts and pixels: it brings small values up (the Bhattacharyya coefficient).
+
+    Raises
+    ------
+    ValueError
+        For negative entries.
+    """
+    for name, X in (("X", problem.X), ("X_test", problem.X_test)):
+        if X is not None and X.min() < 0:
+            raise ValueError(f"{name}: holds negative values, which have no square root")
+    roots = _mapped(problem, lambda X: X.sqrt() if sp.issparse(X) else np.sqrt(X), "", None)
+    return replace(
+        unit_rows(roots), name=f"{problem.name}, root unit rows", features=problem.features
+    )
+
+
+def log_counts(problem: Problem, least: int = 3) -> Problem:
+    """Counts x become log(1 + x), without the columns that are zero in all but a few training rows.
+
+    A word that occurs in fewer than `least` training rows tells little of the others.
+
+    Parameters
+    ----------
+    least : training rows, at least 1, in which a column must not be zero
+
+    Raises
+    ------
+    ValueError
+        For a negative entry, or if no column is left.
+    """
+    _check_count("least", least)
+    if problem.X.min() < 0:
+        raise ValueError("problem: log(1 + x) is for counts, and an entry of X is negative")
+    there = problem.X.getnnz(axis=0) if problem.is_sparse else np.count_nonzero(problem.X, axis=0)
+    kept = np.flatnonzero(there >= least)
+    if not len(kept):
+        raise ValueError(f"least: no column of X has {least} entries that are not zero")
+
+    def transform(X: Matrix) -> Matrix:
+        X = X[:, kept]
+        return X.log1p() if sp.issparse(X) else np.log1p(X)
+
+    names = problem.features and tuple(problem.features[j] for j in kept)
+    return _mapped(problem, transform, f"{problem.name}, log counts", names)
+
+
+def constant(problem: Problem) -> Problem:
+    """One more column, of ones: an intercept for methods that have none."""
+
+    def transform(X: Matrix) -> Matrix:
+        ones = np.ones((X.shape[0], 1), X.dtype)
+        return sp.hstack([X, ones], format="csr") if sp.issparse(X) else np.hstack([X, ones])
+
+    names = problem.features and (*problem.features, "1")
+    return _mapped(problem, transform, f"{problem.name} + constant", names)
+
+
 def pca(problem: Problem, d: int, seed: int = 0) -> Problem:
     """The first `d` principal components of the training rows, centred, not whitened; dense.
 
@@ -177,16 +237,21 @@ def median_distance(problem: Problem, seed: int = 0) -> float:
     ValueError
         When the median is zero: at least half of the pairs of rows are equal.
     """
+    median = float(np.median(sampled_distances(problem, seed)))
+    if not median > 0:
+        raise ValueError("problem: the median distance between its training rows is zero")
+    return median
+
+
+def sampled_distances(problem: Problem, seed: int = 0) -> np.ndarray:
+    """Return the Euclidean distances of all pairs among at most 1000 random training rows."""
     from sklearn.metrics import pairwise_distances
 
     rng = np.random.default_rng(seed)
     rows = np.sort(rng.permutation(problem.n)[:SAMPLE])
     # In double precision: the squares of large values would drown small distances.
     distances = pairwise_distances(problem.X[rows].astype(np.float64))
-    median = float(np.median(distances[np.triu_indices(len(rows), 1)]))
-    if not median > 0:
-        raise ValueError("problem: the median distance between its training rows is zero")
-    return median
+    return distances[np.triu_indices(len(rows), 1)]
 
 
 def _mapped(

@@ -5,7 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from workbench.baselines import liblinear_cs, liblinear_ovr
+from workbench.baselines.certified import liblinear_cs, liblinear_ovr
+from workbench.baselines.linear import (
+    liblinear_l1,
+    liblinear_l2_dual,
+    liblinear_l2_primal,
+    liblinear_lr,
+    logistic_lbfgs,
+    logistic_saga,
+    ridge,
+)
+from workbench.baselines.vowpal_wabbit import vw
+from workbench.least_squares.calibrated import ls_calibrated
+from workbench.least_squares.columns import ls_columns
+from workbench.least_squares.generalized import ls_accelerated, ls_generalized
+from workbench.least_squares.stagewise import ls_stagewise
 from workbench.memoir.pegasos import memoir_pegasos
 from workbench.mrc.ccg import mrc_ccg
 from workbench.mrc.interior_point import mrc_interior_point
@@ -44,6 +58,21 @@ SOLVERS = {
     "ww_shark": Solver(ww_shark, "Shark's subproblem solver", "#924900"),
     "ww_walrus_fast": Solver(ww_walrus_fast, "Walrus fast (ours)", "#DB2D20"),
     "ww_kernel": Solver(ww_kernel, "Walrus with a kernel (ours)", "#8E5BD0"),
+    "ls_generalized": Solver(ls_generalized, "Generalized least squares", "#1B6CA8"),
+    "ls_accelerated": Solver(ls_accelerated, "Generalized, accelerated (ours)", "#D4357B"),
+    "ls_calibrated": Solver(ls_calibrated, "Calibrated least squares", "#2CA25F"),
+    "ls_stagewise": Solver(ls_stagewise, "Stagewise least squares", "#E8710A"),
+    "ls_columns": Solver(ls_columns, "Stagewise, columns of X", "#6A3D9A"),
     "liblinear_cs": Solver(liblinear_cs, "Crammer-Singer (LIBLINEAR)", "#5B8C5A"),
     "liblinear_ovr": Solver(liblinear_ovr, "One-vs-rest (LIBLINEAR)", "#B8A200"),
+    "liblinear_lr": Solver(liblinear_lr, "Logistic regression, one-vs-rest (LIBLINEAR)", "#C04000"),
+    "liblinear_l2_dual": Solver(liblinear_l2_dual, "L2-loss SVC, dual (LIBLINEAR)", "#3B7A57"),
+    "liblinear_l2_primal": Solver(
+        liblinear_l2_primal, "L2-loss SVC, primal (LIBLINEAR)", "#7FB800"
+    ),
+    "liblinear_l1": Solver(liblinear_l1, "L1-regularised L2-loss SVC (LIBLINEAR)", "#A67C52"),
+    "logistic_lbfgs": Solver(logistic_lbfgs, "Logistic regression (L-BFGS)", "#4B5D8C"),
+    "logistic_saga": Solver(logistic_saga, "Logistic regression (SAGA)", "#FF7F9F"),
+    "ridge": Solver(ridge, "Ridge regression (scikit-learn)", "#A0A0D0"),
+    "vw": Solver(vw, "Vowpal Wabbit", "#400060"),
 }

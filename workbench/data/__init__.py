@@ -38,6 +38,7 @@ GENERATED = {
 SCALES = {
     "standard": features.standardise,
     "unit": features.unit_rows,
+    "root": features.root_rows,
     "range": features.ranged,
     "maximum": features.over_maximum,
 }

@@ -1,0 +1,148 @@
+"""Convolutional features: against SciPy's correlation, fitted on training rows, small in memory."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.signal import correlate
+
+from workbench import convolutions
+from workbench.convolutions import convolve, filters, image_shape
+from workbench.generators import fitted
+from workbench.problem import as_problem
+
+
+def images(n=30, side=10, channels=3, seed=0):
+    """Smooth noise, pixel by pixel, with values as those of photographs."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, side, side, channels)).cumsum(axis=1).cumsum(axis=2)
+    return (128 + 10 * X).astype(np.float32).reshape(n, -1)
+
+
+@pytest.fixture(scope="module")
+def bank():
+    return filters(images(), 6, "kmeans", patch=4)
+
+
+def test_shapes_of_rows():
+    assert image_shape(784) == (28, 28, 1)
+    assert image_shape(3072) == (32, 32, 3)
+    for d in (2, 7, 40, 2352 + 1):
+        with pytest.raises(ValueError, match=rf"features: .* the rows have {d}"):
+            image_shape(d)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("pool", [1, 2, 3])
+def test_equals_correlation_by_brute_force(channels, pool):
+    X = images(3, 9, channels)
+    bank = filters(X, 5, "random", patch=4)
+    positions, t = 9 - 4 + 1, convolutions.THRESHOLD
+    Z = convolve(X, bank, pool).reshape(3, 5, pool, pool, 2)
+    ends = [(i * positions // pool, -(-(i + 1) * positions // pool)) for i in range(pool)]
+    for i, image in enumerate(X.astype(float).reshape(3, 9, 9, channels)):
+        for j, row in enumerate(bank.astype(float)):
+            z = correlate(image, row[:-1].reshape(4, 4, channels), "valid")[..., 0] - row[-1]
+            for sign, each in enumerate((z, -z)):
+                over = np.maximum(0, each - t) / 0.286
+                for a, (top, bottom) in enumerate(ends):
+                    for b, (left, right) in enumerate(ends):
+                        mean = over[top:bottom, left:right].mean()
+                        assert Z[i, j, a, b, sign] == pytest.approx(mean, rel=2e-4, abs=2e-4)
+
+
+@pytest.mark.parametrize("how", ["random", "kmeans"])
+def test_responses_are_centred_and_of_mean_square_one(how):
+    X = images(200)
+    bank = filters(X, 20, how)
+    rows = convolutions._windows(X, 3).reshape(-1, 27)
+    z = rows @ bank[:, :-1].T - bank[:, -1]
+    assert np.abs(z.mean(axis=0)).max() < 0.1
+    assert np.mean(z**2) == pytest.approx(1, rel=0.1)
+    assert 0.2 < np.mean(convolve(X, bank) ** 2) < 5
+
+
+@pytest.mark.parametrize("how", ["random", "kmeans"])
+def test_same_seed_same_filters(how):
+    X = images()
+    assert (filters(X, 8, how, 3) == filters(X, 8, how, 3)).all()
+    assert not np.allclose(filters(X, 8, how, 3), filters(X, 8, how, 4))
+
+
+def test_scale_of_the_pixels_does_not_matter():
+    X = images()
+    near, far = (convolve(scale * X, filters(scale * X, 8, "random")) for scale in (1, 1 / 255))
+    np.testing.assert_allclose(near, far, rtol=1e-2, atol=1e-3)
+
+
+def test_same_features_of_one_row_and_of_many(bank, monkeypatch):
+    X = images()
+    whole = convolve(X, bank)
+    assert (np.vstack([convolve(X[i : i + 1], bank) for i in range(len(X))]) == whole).all()
+    monkeypatch.setattr(convolutions, "CHUNK", 1)
+    assert (convolve(X, bank) == whole).all()
+    np.testing.assert_allclose(convolve(X.astype(np.float64), bank), whole, rtol=1e-5)
+
+
+def test_memory_does_not_grow_with_the_rows():
+    X, bank = np.zeros((3000, 28 * 28), np.float32), np.ones((64, 37), np.float32)
+    convolve(X[:2], bank)
+    tracemalloc.start()
+    try:
+        Z = convolve(X, bank)
+        assert tracemalloc.get_traced_memory()[1] - Z.nbytes < 2**25
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("kind", ["random_filters", "kmeans_filters"])
+def test_blocks_are_those_of_all_filters(kind):
+    problem = as_problem(images(), np.arange(30) % 3).split(0.3)
+    generator = fitted(problem, kind, n_features=56, block=24, seed=5)
+    Z = [np.empty((len(problem.X), generator.width(b)), np.float32) for b in range(3)]
+    for b, part in enumerate(Z):
+        generator.make(b)(problem.X, part)
+    bank = filters(problem.X, 7, kind.removesuffix("_filters"), 5)
+    assert (generator.anchors == bank).all()
+    assert [part.shape[1] for part in Z] == [24, 24, 8]
+    np.testing.assert_allclose(np.hstack(Z), convolve(problem.X, bank), rtol=1e-4, atol=1e-4)
+
+
+def test_centroids_are_those_of_training_rows():
+    problem = as_problem(images(), np.arange(30) % 3).split(0.3)
+    generator = fitted(problem, "kmeans_filters", n_features=16, block=16)
+    problem.X_test[:] = 0
+    assert (fitted(problem, "kmeans_filters", 16, 16).anchors == generator.anchors).all()
+
+
+def test_fits_the_columns_of_a_tiny_problem():
+    problem = as_problem(images(), np.arange(30) % 3).tiny()
+    generator = fitted(problem, "kmeans_filters", n_features=160, block=80)
+    Z = np.empty((problem.n, 80), np.float32)
+    generator.make(1)(problem.X, Z)
+    assert np.isfinite(Z).all()
+
+
+def test_images_of_one_colour_are_no_error():
+    bank = filters(np.full((5, 64), 3.0, np.float32), 4, "kmeans")
+    assert np.isfinite(convolve(images(5, 8, 1), bank)).all()
+
+
+def test_refuses_what_it_cannot_use(bank):
+    X = images()
+    planes = X.reshape(-1, 10, 10, 3).transpose(0, 3, 1, 2).reshape(len(X), -1)
+    with pytest.raises(ValueError, match="plane by plane"):
+        filters(planes, 4)
+    with pytest.raises(ValueError, match="dense"):
+        filters(sp.csr_matrix(X), 4)
+    with pytest.raises(ValueError, match=r"how: .*'gabor'"):
+        filters(X, 4, "gabor")
+    with pytest.raises(ValueError, match=r"patch: .* 11"):
+        filters(X, 4, patch=11)
+    with pytest.raises(ValueError, match="filters: 48 weights"):
+        convolve(images(2, 10, 1), bank)
+    problem = as_problem(X, np.arange(30) % 3)
+    for name, sizes in {"n_features": (20, 16), "block": (32, 12)}.items():
+        with pytest.raises(ValueError, match=f"{name}: must be a multiple of 8"):
+            fitted(problem, "random_filters", *sizes).make(0)

@@ -1,0 +1,134 @@
+"""Random features by blocks: their kernels, their independence of how rows are cut."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.spatial.distance import cdist
+
+from workbench.generators import RANDOM, Generator, cosines, fitted
+from workbench.problem import as_problem
+
+PLAIN = [kind for kind in RANDOM if not kind.endswith("_filters")]
+
+
+@pytest.fixture(scope="module")
+def problem():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 9)).astype(np.float32)
+    return as_problem(X, np.arange(120) % 3)
+
+
+def made(generator, X, b):
+    Z = np.full((X.shape[0], generator.width(b)), np.nan, np.float32)
+    generator.make(b)(X, Z)
+    return Z
+
+
+def test_the_cosine_is_one():
+    rng = np.random.default_rng(0)
+    Z = rng.uniform(-50, 50, size=(40, 500)).astype(np.float32)
+    shift = rng.random(500, np.float32)
+    expected = np.sqrt(2) * np.cos(2 * np.pi * (Z.astype(float) + shift))
+    cosines(Z, shift)
+    np.testing.assert_allclose(Z, expected, atol=5e-5)  # of 50 turns, 4e-6 is not to be had
+    Z = rng.uniform(-0.5, 0.5, size=(40, 500)).astype(np.float32)
+    expected = np.sqrt(2) * np.cos(2 * np.pi * Z.astype(float))
+    cosines(Z, np.zeros(500, np.float32))
+    np.testing.assert_allclose(Z, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["fourier", "orthogonal_fourier"])
+def test_waves_approximate_the_gaussian_kernel(kind, problem):
+    generator = fitted(problem, kind, 20_000, 20_000)
+    Z = made(generator, problem.X, 0)
+    kernel = np.exp(-cdist(problem.X, problem.X, "sqeuclidean") / generator.s)
+    assert abs(Z @ Z.T / 20_000 - kernel).max() < 0.05
+    assert generator.s == pytest.approx(np.median(cdist(problem.X, problem.X)) ** 2, rel=0.1)
+
+
+def test_orthogonal_waves_approximate_it_better(problem):
+    kernel = np.exp(
+        -cdist(problem.X, problem.X, "sqeuclidean") / fitted(problem, "fourier", 9, 9).s
+    )
+
+    def deviation(kind):
+        rest = []
+        for seed in range(20):
+            Z = made(fitted(problem, kind, 90, 90, seed=seed), problem.X, 0)
+            rest.append(np.square(Z @ Z.T / 90 - kernel).mean())
+        return np.mean(rest)
+
+    assert deviation("orthogonal_fourier") < 0.97 * deviation("fourier")
+
+
+def test_nystroem_features_are_the_kernel_and_its_penalty_that_of_the_landmarks(problem):
+    generator = fitted(problem, "nystroem", 50, 20, bandwidth=0.5)
+    Z = made(generator, problem.X, 1)
+    landmarks = generator.anchors[20:40]
+    expected = np.exp(-cdist(problem.X, landmarks, "sqeuclidean") / generator.s)
+    np.testing.assert_allclose(Z, expected, atol=1e-5)
+    K = np.exp(-cdist(landmarks, landmarks, "sqeuclidean") / generator.s)
+    np.testing.assert_allclose(generator.penalty(1), K, atol=1e-5)
+    assert fitted(problem, "fourier", 50, 20).penalty(1) is None
+
+
+@pytest.mark.parametrize("kind", PLAIN)
+def test_blocks_are_of_their_size_scale_and_seed(kind, problem):
+    generator = fitted(problem, kind, 100, 40, seed=3)
+    blocks = [made(generator, problem.X, b) for b in range(generator.blocks)]
+    assert [Z.shape[1] for Z in blocks] == [40, 40, 20]
+    again = made(fitted(problem, kind, 100, 40, seed=3), problem.X, 1)
+    assert np.array_equal(again, blocks[1])
+    other = made(fitted(problem, kind, 100, 40, seed=4), problem.X, 1)
+    assert not np.allclose(other, blocks[1])
+    assert not np.allclose(blocks[0], blocks[1])
+    assert 0.05 < np.square(np.hstack(blocks)).mean() < 20
+
+
+@pytest.mark.parametrize("kind", PLAIN)
+def test_features_of_a_row_are_its_own(kind, problem):
+    generator = fitted(problem, kind, 30, 30)
+    whole = made(generator, problem.X, 0)
+    for X in (problem.X[7:50], sp.csr_matrix(problem.X)[7:50], problem.X[7:50].astype(float)):
+        np.testing.assert_allclose(made(generator, X, 0), whole[7:50], atol=2e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_columns_come_in_their_order(sparse, problem):
+    X = sp.csr_matrix(problem.X) if sparse else problem.X
+    generator = Generator("columns", 9, 9, 4, 0, 1.0, np.array([3, 1, 8, 0, 2, 7, 6, 5, 4]))
+    assert np.array_equal(made(generator, X, 0), problem.X[:, [3, 1, 8, 0]])
+    assert np.array_equal(made(generator, X, 2), problem.X[:, [4]])
+
+
+def test_more_landmarks_than_rows_repeat(problem):
+    landmarks = fitted(problem, "nystroem", 130, 50).anchors
+    assert np.array_equal(landmarks[:10], landmarks[120:])
+
+
+def test_a_block_above_the_features_is_all_of_them(problem):
+    assert fitted(problem, "fourier", 10, 1000).blocks == 1
+
+
+def test_equal_rows_have_a_bandwidth(blobs):
+    X = np.ones((20, 3))
+    assert fitted(as_problem(X, np.arange(20) % 2), "fourier", 4, 4, 2.0).s == 2.0
+    X[:5] += 3.0  # most pairs are equal
+    assert fitted(as_problem(X, np.arange(20) % 2), "fourier", 4, 4).s == pytest.approx(27.0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"kind": "wavelets"}, "features: unknown name 'wavelets'; known are fourier"),
+        ({"kind": "columns"}, "features: unknown name 'columns'"),
+        ({"n_features": 0}, "n_features: must be a whole number of at least 1, got 0"),
+        ({"block": 2.5}, "block: must be a whole number of at least 1, got 2.5"),
+        ({"bandwidth": -1.0}, "bandwidth: must be a positive number"),
+        ({"kind": "kmeans_filters", "n_features": 12}, "n_features"),
+    ],
+)
+def test_bad_settings_are_named(settings, message, problem):
+    settings = {"kind": "fourier", "n_features": 20, "block": 10} | settings
+    with pytest.raises(ValueError, match=message):
+        fitted(problem, **settings).make(0)

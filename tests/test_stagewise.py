@@ -1,0 +1,236 @@
+"""Stagewise regression: against joint solutions, however rows are cut, threaded or distributed."""
+
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.special import softmax
+
+from workbench.generators import RANDOM, fitted
+from workbench.least_squares import rows
+from workbench.least_squares.columns import ls_columns
+from workbench.least_squares.distributed import scattered, stagewise_on_dask
+from workbench.least_squares.generalized import ls_accelerated
+from workbench.least_squares.stagewise import certificate, ls_stagewise
+from workbench.problem import as_problem
+
+SMALL = {"alpha": 1e-3, "n_features": 48, "block": 16}
+
+
+def last(steps):
+    *_, state = steps
+    return state
+
+
+def materialised(problem, generator):
+    """The same problem with the generator's features for its columns, in double precision."""
+    blocks = []
+    for b in range(generator.blocks):
+        Z = np.empty((problem.n, generator.width(b)), np.float32)
+        generator.make(b)(problem.X, Z)
+        blocks.append(Z)
+    return replace(problem, X=np.hstack(blocks).astype(float), X_test=None, y_test=None)
+
+
+def joint(problem, generator, alpha, link, rounds=400):
+    return next(
+        islice(
+            ls_accelerated(materialised(problem, generator), alpha=alpha, link=link), rounds, None
+        )
+    )
+
+
+def test_one_block_of_the_identity_link_is_ridge_on_the_features(blobs):
+    problem = blobs(n=80, d=5, k=3)
+    state = last(ls_stagewise(problem, link="identity", passes=1, **SMALL | {"block": 48}))
+    exact = joint(problem, state.generator, 1e-3, "identity", 1)
+    np.testing.assert_allclose(state.W, exact.W, atol=2e-4)
+    np.testing.assert_allclose(state.F, exact.scores(exact_rows(problem, state)), atol=1e-4)
+    assert state.primal == pytest.approx(exact.primal, rel=1e-5)
+
+
+def exact_rows(problem, state):
+    return materialised(problem, state.generator).X
+
+
+@pytest.mark.parametrize("link", ["identity", "softmax", "squared_hinge"])
+def test_passes_lead_to_the_solution_for_all_features(link, blobs):
+    problem = blobs(n=80, d=5, k=3)
+    settings = SMALL | {"alpha": 0.1, "link": link, "passes": 60}
+    primal = []
+    for state in ls_stagewise(problem, **settings):
+        if state.round % 3 == 0:
+            primal.append(state.primal)
+    exact = joint(problem, state.generator, 0.1, link)
+    assert primal[1] > 1.01 * exact.primal  # one pass is not the joint solution
+    assert primal[-1] == pytest.approx(exact.primal, rel=1e-2)
+    if link == "identity":
+        assert (np.diff(primal) < 1e-6).all()
+
+
+@pytest.mark.parametrize("features", ["fourier", "nystroem"])
+def test_the_certificate_holds_the_optimum(features, blobs):
+    problem = blobs(n=80, d=5, k=3)
+    settings = SMALL | {"alpha": 0.01, "link": "softmax"}
+    judge = certificate(problem, alpha=0.01, link="softmax")
+    steps = list_of(
+        ls_stagewise(problem, features=features, passes=80, inner=10, **settings), judge
+    )
+    best = min(row["upper"] for row in steps)
+    assert all(row["lower"] <= best + 1e-6 for row in steps)
+    assert steps[-1]["gap"] < 0.05 * best < steps[3]["gap"]
+
+
+def list_of(steps, judge):
+    return [judge(state) for state in steps]
+
+
+def test_the_model_is_its_seed_and_weights(blobs):
+    problem = blobs(n=80, d=5, k=3)
+    for features in RANDOM:
+        if features.endswith("_filters"):
+            continue
+        state = last(ls_stagewise(problem, features=features, **SMALL))
+        np.testing.assert_allclose(state.scores(problem.X), state.F, atol=2e-4)
+
+
+def predictions(state, X):
+    return softmax(state.scores(X), axis=1)
+
+
+@pytest.mark.parametrize("link", ["identity", "softmax"])
+@pytest.mark.parametrize("settings", [{"workers": 7}, {"kept": 0}, {"kept": 3000, "workers": 2}])
+def test_how_rows_are_shared_and_kept_does_not_matter(link, settings, blobs, monkeypatch):
+    monkeypatch.setattr(rows, "GRAM_ROWS", 10)
+    problem = blobs(n=103, d=5, k=3)
+    one = last(ls_stagewise(problem, link=link, **SMALL))
+    other = last(ls_stagewise(problem, link=link, **SMALL, **settings))
+    assert abs(predictions(one, problem.X) - predictions(other, problem.X)).max() < 1e-5
+
+
+def test_what_does_not_fit_is_made_again_and_nothing_else(blobs, monkeypatch):
+    monkeypatch.setattr(rows, "GRAM_ROWS", 10)
+    problem, seen = blobs(n=40, d=5, k=3), []
+    share = rows.Share(
+        problem.X,
+        problem.y,
+        np.zeros((40, 3), np.float32),
+        fitted(problem, "fourier", 8, 8),
+        "softmax",
+        25 * 8 * 4,  # two pieces of ten rows fit, the others share a buffer
+        False,
+    )
+    share.open(0)
+    make = share.make
+    share.make = lambda X, Z: (seen.append(len(X)), make(X, Z))
+    for _ in range(3):
+        whole = np.vstack([Z.copy() for _, Z in share.features()])
+    assert len(share.Z) == 30 and len(seen) == 4 + 2 + 2
+    expected = np.empty((40, 8), np.float32)
+    make(problem.X, expected)
+    np.testing.assert_allclose(whole, expected, atol=1e-6)
+
+
+def test_rows_may_lie_in_a_file(blobs, tmp_path):
+    problem = blobs(n=60, d=5, k=3, dtype=np.float32)
+    np.save(tmp_path / "X.npy", problem.X)
+    mapped = as_problem(np.load(tmp_path / "X.npy", mmap_mode="r"), problem.y)
+    base = mapped.X
+    while not isinstance(base, np.memmap):
+        base = base.base  # no copy on the way: the rows stay in the file
+    ends = [last(ls_stagewise(p, **SMALL)).W for p in (problem, mapped)]
+    assert np.array_equal(*ends)
+
+
+def test_two_dask_workers_agree_with_one_process(blobs):
+    distributed = pytest.importorskip("distributed")
+    problem = blobs(n=101, d=5, k=3, dtype=np.float32)
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        parts = scattered(client, problem, 5)
+        for link in ("identity", "softmax"):
+            one = last(ls_stagewise(problem, link=link, **SMALL))
+            steps = stagewise_on_dask(client, parts, one.generator, 3, alpha=1e-3, link=link)
+            half = next(islice(steps, 4, None))
+            resumed = replace(half, W=half.W.copy())
+            many = last(steps)
+            assert many.round == one.round and many.F.shape == (0, 3)
+            assert abs(predictions(one, problem.X) - predictions(many, problem.X)).max() < 1e-5
+            again = stagewise_on_dask(
+                client, parts, one.generator, 3, alpha=1e-3, link=link, state=resumed
+            )
+            np.testing.assert_allclose(last(again).W, many.W, atol=1e-4)
+
+
+def test_calibrated_blocks_stay_a_linear_model(blobs):
+    problem = blobs(n=80, d=5, k=3)
+    settings = SMALL | {"link": "identity", "passes": 1}
+    losses = [s.loss for s in ls_stagewise(problem, calibrate=True, **settings)]
+    assert (np.diff(losses) < 0).all()
+    state = last(ls_stagewise(problem, calibrate=True, **settings))
+    np.testing.assert_allclose(state.scores(problem.X), state.F, atol=1e-5)
+    assert state.loss < last(ls_stagewise(problem, **settings)).loss
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"link": "probit"}, "link: unknown name 'probit'"),
+        ({"passes": 0}, "passes: must be a whole number of at least 1, got 0"),
+        ({"inner": 1.5}, "inner: must be a whole number"),
+        ({"workers": True}, "workers: must be a whole number"),
+        ({"kept": -1}, "kept: must be a number of bytes"),
+        ({"calibrate": True}, "calibrate: goes with one pass, got passes=3"),
+        ({"features": "wavelets"}, "features: unknown name"),
+    ],
+)
+def test_bad_settings_are_named(settings, message, blobs):
+    with pytest.raises(ValueError, match=message):
+        next(ls_stagewise(blobs(), **settings))
+
+
+def test_features_that_are_not_finite_are_refused(blobs):
+    problem = blobs()
+    far = replace(problem, X=np.vstack([problem.X[:-1], np.full((1, problem.d), 1e30)]))
+    with (
+        np.errstate(all="ignore"),
+        pytest.raises(ValueError, match="block 0 of 'poly4' is not fin"),
+    ):
+        last(ls_stagewise(far, features="poly4", **SMALL))
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("link", ["identity", "softmax"])
+def test_columns_lead_to_the_solution_for_all_columns(link, sparse, blobs):
+    problem = blobs(n=80, d=11, k=3, sparse=sparse)
+    *_, exact = islice(ls_accelerated(problem, alpha=0.05, link=link), 300)
+    seen = list_of(
+        ls_columns(problem, alpha=0.05, link=link, block=4, passes=40), lambda s: s.primal
+    )
+    assert len(seen) == 40 * 3 + 1
+    assert seen[-1] == pytest.approx(exact.primal, rel=1e-4)
+
+
+def test_columns_come_by_the_length_of_their_gradient(blobs):
+    problem = blobs(n=80, d=6, k=3)
+    X = problem.X * [1, 0, 10, 1, 100, 0.1]
+    steps = ls_columns(replace(problem, X=X), block=2)
+    state = next(islice(steps, 1, None))
+    T = np.eye(3)[problem.y]
+    lengths = np.linalg.norm(X.T @ T, axis=1)
+    assert state.order.tolist() == np.argsort(-lengths, kind="stable").tolist()
+    assert set(np.flatnonzero(state.W.any(axis=1))) == set(state.order[:2])
+
+
+def test_sparse_and_dense_columns_agree(blobs):
+    dense = blobs(n=50, d=7, k=3, sparse=True)
+    other = replace(dense, X=dense.X.toarray())
+    ends = [last(ls_columns(p, block=3)).W for p in (dense, other)]
+    np.testing.assert_allclose(*ends, atol=1e-6)
+    assert sp.issparse(dense.X)

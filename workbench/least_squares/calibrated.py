@@ -1,0 +1,198 @@
+"""Calibrated least squares (Algorithm 2): the weights and the link are learnt together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from workbench.least_squares.products import (
+    GRAM_ROWS,
+    Factor,
+    cached_rows,
+    check_size,
+    gram,
+    pieces,
+)
+from workbench.least_squares.simplex import clip, project
+from workbench.problem import Matrix, Problem, check_positive
+from workbench.stream import Row
+
+RIDGE = 1e-8  # of the calibration, over the mean diagonal: saturated y, y^2, y^3 are nearly equal
+
+Basis = int | Callable[[np.ndarray], np.ndarray]
+
+
+@dataclass
+class CalibratedState:
+    """The chain ``W`` (t, d, k), ``V`` (t, m, k) of t rounds, and the predictions it makes.
+
+    V_t is the paper's W~_t, transposed. ``predictions`` (n, k) are yhat of the training rows.
+    The squared errors are means over rows of |y - .|^2: of y~ (``fitted``), before the projection
+    (``refitted``) and after (``squared_error``). ``labels`` says that rows have several labels.
+    """
+
+    round: int
+    W: np.ndarray
+    V: np.ndarray
+    predictions: np.ndarray
+    fitted: float
+    refitted: float
+    squared_error: float
+    basis: Basis
+    labels: bool
+
+    def scores(self, X) -> np.ndarray:
+        """Replay the chain: all products with the rows are one."""
+        t, d, k = self.W.shape
+        Y = np.zeros((X.shape[0], k), self.predictions.dtype)
+        wide = np.ascontiguousarray(self.W.transpose(1, 0, 2).reshape(d, t * k), Y.dtype)
+        V = self.V.astype(Y.dtype)
+        for rows in pieces(len(Y), GRAM_ROWS):
+            parts = np.asarray(X[rows] @ wide).reshape(len(Y[rows]), t, k)
+            for i in range(t):
+                B = expanded(Y[rows] + parts[:, i], self.basis)
+                Y[rows] = clipped(B @ V[i], self.labels)
+        return Y
+
+    def info(self) -> Row:
+        return {
+            "fitted": self.fitted,
+            "refitted": self.refitted,
+            "squared_error": self.squared_error,
+        }
+
+
+def ls_calibrated(
+    problem: Problem,
+    *,
+    alpha: float = 1e-5,
+    basis: Basis = 3,
+    state: CalibratedState | None = None,
+) -> Iterator[CalibratedState]:
+    """Fit E[y | x] = g(W'x) with a g whose inverse is a combination of the functions in `basis`.
+
+    A round fits what the predictions leave over (18), fits the targets by the basis functions of
+    the sum (19), and projects onto the simplex. No step of the three raises the squared error.
+    Predictions of other rows replay all rounds, so that the model grows with them. The problem is
+    not convex and there is no lower bound but zero.
+
+    Parameters
+    ----------
+    alpha : positive, ridge of the fits (18), for the mean squared error of a row
+    basis : the highest power m >= 1 of y, y^2, ..., y^m (the paper's experiments take 3), or a
+        function from (n, k) predictions to an (n, q) array whose first k columns are its argument
+
+    Raises
+    ------
+    ValueError
+        For an `alpha` that is no positive number, a `basis` that is neither, or more features
+        than one Gram matrix can hold.
+    """
+    yield from calibrate(problem.X, problem.y, problem.k, alpha, basis, state)
+
+
+def calibrate(
+    X: Matrix,
+    y: np.ndarray,
+    k: int,
+    alpha: float,
+    basis: Basis,
+    state: CalibratedState | None = None,
+) -> Iterator[CalibratedState]:
+    """Do the rounds of Algorithm 2; `y` may be (n, k) targets of zeros and ones."""
+    alpha = check_positive(alpha, "alpha")
+    n, d = X.shape
+    q = expanded(check_basis(basis, k), basis).shape[1]
+    check_size(d)
+    check_size(q)
+    H = gram(X)
+    H.flat[:: d + 1] += alpha
+    R = Factor(H)
+    s = state
+    if s is None:
+        Y = np.zeros((n, k), X.dtype)
+        first = squared_error(Y, y)
+        chain = np.zeros((0, d, k)), np.zeros((0, q, k))
+        s = CalibratedState(0, *chain, Y, first, first, first, basis, y.ndim == 2)
+    yield s
+    while True:
+        G = np.zeros((d, k))
+        for rows in pieces(n, cached_rows(X)):
+            G += X[rows].T @ (targets(y[rows], k, X.dtype) - s.predictions[rows])
+        W = R.solve(G / n)  # (18)
+
+        step = W.astype(X.dtype)
+        Y, fitted = s.predictions.copy(), 0.0
+        B_B, B_rest = np.zeros((q, q)), np.zeros((q, k))
+        for rows in pieces(n, GRAM_ROWS):
+            Y[rows] += X[rows] @ step  # y~
+            B = expanded(Y[rows], basis).astype(np.float64, copy=False)
+            rest = targets(y[rows], k, np.float64) - Y[rows]
+            fitted += float(np.vdot(rest, rest))
+            B_B += B.T @ B
+            B_rest += B.T @ rest
+        # (19), with a ridge toward the calibration that changes nothing: one toward 0 could raise
+        # the squared error.
+        B_B.flat[:: q + 1] += RIDGE * np.trace(B_B) / q + np.finfo(float).tiny
+        V = np.eye(q, k) + Factor(B_B).solve(B_rest)
+
+        refitted = 0.0
+        for rows in pieces(n, GRAM_ROWS):
+            Y[rows] = expanded(Y[rows], basis) @ V
+            refitted += squared_error(Y[rows], y[rows]) * len(Y[rows])
+            Y[rows] = clipped(Y[rows], s.labels)
+        s.W, s.V = np.concatenate([s.W, [W]]), np.concatenate([s.V, [V]])
+        s.predictions = Y
+        s.fitted, s.refitted, s.squared_error = fitted / n, refitted / n, squared_error(Y, y)
+        s.round += 1
+        yield s
+
+
+def expanded(Y: np.ndarray, basis: Basis) -> np.ndarray:
+    """Return the basis functions G(Y) of (n, k) predictions, side by side."""
+    if callable(basis):
+        return np.asarray(basis(Y))
+    powers = [Y]
+    for _ in range(basis - 1):
+        powers.append(powers[-1] * Y)
+    return np.hstack(powers)
+
+
+def clipped(Y: np.ndarray, labels: bool) -> np.ndarray:
+    """Return the nearest predictions: on the simplex, or in [0, 1] for several labels a row."""
+    Y = np.ascontiguousarray(Y)
+    (clip if labels else project)(Y)
+    return Y
+
+
+def targets(y: np.ndarray, k: int, dtype) -> np.ndarray:
+    """Return (n, k) targets of zeros and ones."""
+    return y.astype(dtype) if y.ndim == 2 else (y[:, None] == np.arange(k)).astype(dtype)
+
+
+def squared_error(Y: np.ndarray, y: np.ndarray) -> float:
+    """Return the mean over rows of |y - Y|^2, in float64."""
+    total = 0.0
+    for rows in pieces(len(Y), GRAM_ROWS):
+        rest = targets(y[rows], Y.shape[1], np.float64) - Y[rows]
+        total += float(np.vdot(rest, rest))
+    return total / len(Y)
+
+
+def check_basis(basis: Basis, k: int) -> np.ndarray:
+    """Return an example of predictions, after a look at what `basis` makes of it."""
+    Y = np.full((2, k), 1.0 / k)
+    if callable(basis):
+        made = np.asarray(basis(Y))
+        if made.ndim != 2 or made.shape[1] < k or not np.array_equal(made[:, :k], Y):
+            raise ValueError(
+                "basis: the function must return an (n, q) array whose first k columns are its "
+                f"argument, got one of shape {made.shape} for (2, {k})"
+            )
+    elif isinstance(basis, bool) or not isinstance(basis, int) or basis < 1:
+        raise ValueError(
+            f"basis: must be a whole number of at least 1 or a function, got {basis!r}"
+        )
+    return Y

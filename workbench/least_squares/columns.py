@@ -1,0 +1,99 @@
+"""Stagewise regression on the columns of the rows themselves, those of largest gradient first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from workbench.generators import Generator, check_counts
+from workbench.least_squares.links import LINKS
+from workbench.least_squares.products import residuals
+from workbench.least_squares.rows import Share, threads
+from workbench.least_squares.stagewise import check_stages, shared, visit
+from workbench.problem import Problem
+from workbench.stream import Row
+
+
+@dataclass
+class ColumnsState:
+    """Weights ``W`` (d, k), scores ``F`` (n, k) of the training rows, the pass's ``order`` (d,)."""
+
+    round: int
+    W: np.ndarray
+    F: np.ndarray
+    order: np.ndarray
+    loss: float
+    primal: float
+
+    def scores(self, X) -> np.ndarray:
+        return np.asarray(X @ self.W)
+
+    def info(self) -> Row:
+        return {"primal": self.primal, "loss": self.loss}
+
+
+def ls_columns(
+    problem: Problem,
+    *,
+    alpha: float = 1e-3,
+    block: int = 500,
+    link: str = "identity",
+    passes: int = 2,
+    inner: int = 4,
+    kept: int = 2**28,
+    workers: int = 1,
+    state: ColumnsState | None = None,
+) -> Iterator[ColumnsState]:
+    """Minimise mean_i loss(W'x_i, y_i) + alpha/2 |W|^2, a block of columns of X at a time.
+
+    Algorithm 3 as the paper uses it for text (appendix A.2.2): a pass orders the columns by the
+    length of their gradient, cuts them into blocks and visits each, as :func:`ls_stagewise` does.
+    A round is a visit. Sparse rows become dense a block of columns and some rows at a time. The
+    stream ends after the last pass.
+
+    Parameters
+    ----------
+    alpha : positive, for the mean loss of a row; the paper's lambda = 30 is 30 / n
+    block : columns a visit, at least 1; more than d are all
+    link : "identity", "softmax", "squared_hinge" or "sigmoid"
+    passes, inner, workers : whole numbers of at least 1
+    kept : see :func:`~workbench.least_squares.stagewise.ls_stagewise`
+
+    Raises
+    ------
+    ValueError
+        For a parameter out of its range.
+    """
+    check_stages(alpha, link, passes, inner)
+    check_counts(block=block, workers=workers)
+    of = LINKS[link].residuals
+    n, d, k = problem.n, problem.d, problem.k
+    s = state
+    if s is None:
+        F = np.zeros((n, k), np.float32)
+        loss = of(F, problem.y, np.empty_like(F)) / n
+        s = ColumnsState(0, np.zeros((d, k)), F, np.arange(d), loss, loss)
+    block = min(block, d)
+    blocks = -(-d // block)
+    yield s
+    while s.round < passes * blocks:
+        if s.round % blocks == 0:
+            _, G = residuals(problem.X, problem.y, np.zeros((d, k)), of, s.F)
+            gradient = np.linalg.norm(G / n + alpha * s.W, axis=1)
+            s.order = np.argsort(-gradient, kind="stable")
+        generator = Generator("columns", d, d, block, 0, 1.0, s.order)
+        shares = [
+            Share(problem.X[rows], problem.y[rows], s.F[rows], generator, link, part, False)
+            for rows, part in shared(n, workers, kept)
+        ]
+        with threads(shares) as ask:
+            for b in range(s.round % blocks, blocks):
+                own = s.order[generator.part(b)]
+                step, loss, _ = visit(ask, n, b, s.W[own], alpha, link, inner)
+                s.W[own] += step
+                s.round += 1
+                s.loss = loss / n
+                s.primal = s.loss + alpha / 2 * float(np.vdot(s.W, s.W))
+                yield s

@@ -1,0 +1,150 @@
+"""Generalized least squares (Algorithm 1), and its accelerated variant (Section 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from workbench.least_squares.links import check_link
+from workbench.least_squares.products import Factor, check_size, gram, residuals
+from workbench.measures import bounds
+from workbench.problem import Matrix, Problem, check_positive
+from workbench.stream import Row
+
+
+@dataclass
+class GeneralizedState:
+    """Weights ``W`` (d, k), their mean ``loss`` and objective ``primal``, and both best bounds.
+
+    ``stepped`` (d, k) is where the last step ended, from which the accelerated method goes on to
+    ``W``; ``theta`` is its momentum's counter. The plain method keeps the first equal to ``W``.
+    """
+
+    round: int
+    W: np.ndarray
+    stepped: np.ndarray
+    theta: float
+    loss: float
+    primal: float
+    lower: float
+    upper: float
+
+    def scores(self, X) -> np.ndarray:
+        return np.asarray(X @ self.W)
+
+    def info(self) -> Row:
+        return bounds(self.lower, self.upper) | {"primal": self.primal, "loss": self.loss}
+
+
+def ls_generalized(
+    problem: Problem,
+    *,
+    alpha: float = 1e-5,
+    link: str = "softmax",
+    L: float | None = None,
+    state: GeneralizedState | None = None,
+) -> Iterator[GeneralizedState]:
+    """Minimise P(W) = mean_i (Phi(W'x_i) - y_i.W'x_i) + alpha/2 |W|^2 by Algorithm 1.
+
+    Every round solves one least squares problem, all of them with the same Cholesky factor. The
+    paper has no formula for its regulariser; here L (S + alpha/L I) majorises the Hessian, with
+    S the second moment of the rows, which makes the identity link ridge regression in one step.
+    P is alpha-strongly convex, so that P(W) - |grad P(W)|^2 / (2 alpha) is a lower bound.
+
+    Parameters
+    ----------
+    alpha : positive, for the mean loss of a row (the paper's lambda of text is n alpha)
+    link : "identity", "softmax", "squared_hinge" or "sigmoid"
+    L : positive, the Lipschitz constant of the link; None takes the smallest that theory allows
+
+    Raises
+    ------
+    ValueError
+        For an `alpha` or `L` that is no positive number, an unknown `link`, or more features than
+        one Gram matrix can hold.
+    """
+    yield from descend(problem.X, problem.y, problem.k, alpha, link, L, False, state)
+
+
+def ls_accelerated(
+    problem: Problem,
+    *,
+    alpha: float = 1e-5,
+    link: str = "softmax",
+    L: float | None = None,
+    state: GeneralizedState | None = None,
+) -> Iterator[GeneralizedState]:
+    """Minimise the same objective with Nesterov's momentum, distances being those of S.
+
+    The momentum starts anew when it points uphill (O'Donoghue, Candes, 2015). The state's W is the
+    extrapolated point, of which the loss and the gradient are known. Parameters and errors are
+    those of :func:`ls_generalized`.
+    """
+    yield from descend(problem.X, problem.y, problem.k, alpha, link, L, True, state)
+
+
+def descend(
+    X: Matrix,
+    y: np.ndarray,
+    k: int,
+    alpha: float,
+    link: str,
+    L: float | None,
+    accelerated: bool,
+    state: GeneralizedState | None = None,
+) -> Iterator[GeneralizedState]:
+    """Do the rounds of both methods; `y` may be (n, k) targets of zeros and ones."""
+    alpha, g = check_positive(alpha, "alpha"), check_link(link)
+    L = g.L if L is None else check_positive(L, "L")
+    n, d = X.shape
+    check_size(d)
+    H = gram(X)
+    H.flat[:: d + 1] += alpha / L
+    R = Factor(H)
+
+    def judge(s: GeneralizedState) -> np.ndarray:
+        """Put the objective and the bounds at W into the state and return the gradient there."""
+        loss, G = residuals(X, y, s.W, g.residuals)
+        gradient = G / n + alpha * s.W
+        s.loss = loss / n
+        s.primal = s.loss + alpha / 2 * float(np.vdot(s.W, s.W))
+        gap = float(np.vdot(gradient, gradient)) / (2 * alpha)
+        s.lower, s.upper = max(s.lower, s.primal - gap), min(s.upper, s.primal)
+        return gradient
+
+    if state is None:
+        zeros = np.zeros((d, k))
+        s = GeneralizedState(0, zeros, zeros, 1.0, 0.0, 0.0, 0.0, np.inf)
+    else:
+        s = state
+    gradient = judge(s)
+    yield s
+    while True:
+        W = s.W - R.solve(gradient) / L
+        if accelerated:
+            s.W, s.theta = extrapolated(W, s.stepped, gradient, s.theta)
+            s.stepped = W
+        else:
+            s.W = s.stepped = W
+        s.round += 1
+        gradient = judge(s)
+        yield s
+
+
+def extrapolated(
+    W: np.ndarray, before: np.ndarray, gradient: np.ndarray, theta: float
+) -> tuple[np.ndarray, float]:
+    """Return the point from which Nesterov's method takes its next step, and its next counter.
+
+    Parameters
+    ----------
+    W, before : where the last two steps ended
+    gradient : from which the last step was made; where it points along W - before, the momentum
+        leads uphill and starts anew
+    theta : the counter so far, 1 at first
+    """
+    theta = 1.0 if np.vdot(gradient, W - before) > 0 else theta
+    after = (1 + np.sqrt(1 + 4 * theta**2)) / 2
+    return W + (theta - 1) / after * (W - before), after

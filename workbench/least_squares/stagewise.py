@@ -1,0 +1,271 @@
+"""Stagewise regression (Algorithm 3): features block by block, made when they are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from workbench.generators import Generator, check_counts, fitted
+from workbench.least_squares.generalized import extrapolated
+from workbench.least_squares.links import check_link
+from workbench.least_squares.products import GRAM_ROWS, Factor, pieces
+from workbench.least_squares.rows import Ask, Share, threads
+from workbench.measures import bounds
+from workbench.problem import Matrix, Problem, check_positive
+from workbench.stream import Row
+
+
+@dataclass
+class StagewiseState:
+    """Weights ``W`` (n_features, k), the scores ``F`` (n, k) of the training rows, the objective.
+
+    ``loss`` is the mean loss, ``primal`` adds the penalty. The other fields are those of a
+    :class:`~workbench.generators.Generator`: the model stores a seed in the features' place.
+    """
+
+    round: int
+    W: np.ndarray
+    F: np.ndarray
+    loss: float
+    primal: float
+    features: str
+    d: int
+    n_features: int
+    block: int
+    seed: int
+    s: float
+    anchors: np.ndarray
+
+    @property
+    def generator(self) -> Generator:
+        """Return what makes the features."""
+        return Generator(
+            self.features, self.d, self.n_features, self.block, self.seed, self.s, self.anchors
+        )
+
+    def scores(self, X) -> np.ndarray:
+        return scores(self.generator, X, self.W)
+
+    def info(self) -> Row:
+        return {"primal": self.primal, "loss": self.loss}
+
+
+def ls_stagewise(
+    problem: Problem,
+    *,
+    alpha: float = 1e-5,
+    features: str = "orthogonal_fourier",
+    n_features: int = 8192,
+    block: int = 1024,
+    link: str = "softmax",
+    passes: int = 3,
+    inner: int = 4,
+    bandwidth: float = 1.0,
+    calibrate: bool = False,
+    seed: int = 0,
+    kept: int = 2**28,
+    workers: int = 1,
+    state: StagewiseState | None = None,
+) -> Iterator[StagewiseState]:
+    """Minimise mean_i loss(W'z_i, y_i) + alpha/2 |W|^2 over random features z, block by block.
+
+    A round visits one block: it makes the block's features and takes `inner` accelerated steps of
+    Algorithm 1 from where the scores are (one step for the identity link, which is exact). With
+    one pass this is the paper's Algorithm 3, for the softmax with the logits in the place of the
+    residuals. Later passes are ours: cyclic block descent, with the blocks' Cholesky factors kept,
+    which goes on to the solution for all features at once. Products are of single precision, sums
+    over rows of double. The stream ends after the last pass.
+
+    Parameters
+    ----------
+    alpha : positive, for the mean loss of a row
+    features, n_features, block, bandwidth : see :func:`workbench.generators.fitted`
+    link : "identity", "softmax", "squared_hinge" or "sigmoid"
+    passes : visits of every block, at least 1
+    inner : steps of Algorithm 1 a visit, at least 1
+    calibrate : take the scores so far as k more features of every block (the paper's linear
+        calibration); the model stays linear in its features. With one pass only
+    seed : of the features
+    kept : bytes, at least 0, that a block's features may take between two steps; what does not
+        fit is made again at every step
+    workers : threads, at least 1, each with its share of the rows
+
+    Raises
+    ------
+    ValueError
+        For a parameter out of its range, or features that are not finite.
+    """
+    check_stages(alpha, link, passes, inner)
+    check_counts(workers=workers)
+    if not kept >= 0:
+        raise ValueError(f"kept: must be a number of bytes, at least 0, got {kept!r}")
+    if calibrate and passes > 1:
+        raise ValueError(f"calibrate: goes with one pass, got passes={passes!r}")
+    s = state
+    if s is None:
+        made = fitted(problem, features, n_features, block, bandwidth, seed)
+        s = start(made, problem.n, problem.k)
+    shares = [
+        Share(problem.X[rows], problem.y[rows], s.F[rows], s.generator, link, part, calibrate)
+        for rows, part in shared(problem.n, workers, kept)
+    ]
+    with threads(shares) as ask:
+        yield from stages(ask, s, problem.n, alpha, link, passes, inner, calibrate)
+
+
+def check_stages(alpha: float, link: str, passes: int, inner: int) -> None:
+    """Raise a ValueError that names the first argument out of its range."""
+    check_positive(alpha, "alpha")
+    check_link(link)
+    check_counts(passes=passes, inner=inner)
+
+
+def start(generator: Generator, n: int, k: int) -> StagewiseState:
+    """Return the state of no weights."""
+    g = generator
+    W, F = np.zeros((g.n_features, k)), np.zeros((n, k), np.float32)
+    about = g.kind, g.d, g.n_features, g.block, g.seed, g.s, g.anchors
+    return StagewiseState(0, W, F, np.nan, np.nan, *about)
+
+
+def shared(n: int, workers: int, kept: int) -> Iterator[tuple[slice, int]]:
+    """Yield each worker's rows, and the bytes that it may keep."""
+    workers = min(workers, n)
+    for i in range(workers):
+        yield slice(i * n // workers, (i + 1) * n // workers), kept // workers
+
+
+def stages(
+    ask: Ask,
+    s: StagewiseState,
+    n: int,
+    alpha: float,
+    link: str,
+    passes: int,
+    inner: int,
+    calibrate: bool,
+) -> Iterator[StagewiseState]:
+    """Do the rounds of Algorithm 3 with all that touches rows left to `ask`."""
+    generator, k = s.generator, s.W.shape[1]
+    parts = [generator.part(b) for b in range(generator.blocks)]
+    factors: dict[int, Factor] = {}
+
+    def cost(b: int, M: np.ndarray | None) -> float:
+        """Return the penalty of block `b`."""
+        W = s.W[parts[b]]
+        return alpha / 2 * float(np.vdot(W, penalised(M, W)))
+
+    costs = np.zeros(len(parts))
+    if s.round:
+        costs[:] = [cost(b, generator.penalty(b)) for b in range(len(parts))]
+    else:
+        s.loss = s.primal = total(ask("loss")) / n
+    yield s
+    while s.round < passes * len(parts):
+        b = s.round % len(parts)
+        M = generator.penalty(b)
+        W = np.vstack([s.W[parts[b]], np.zeros((k if calibrate else 0, k))])
+        step, loss, factor = visit(
+            ask, n, b, W, alpha, link, inner, M, factors.get(b), generator.kind
+        )
+        if calibrate:  # F (I + U) + Z V: what made F changes with it
+            step, U = step[:-k], step[-k:]
+            s.W += s.W @ U
+        elif passes > 1:
+            factors[b] = factor
+        s.W[parts[b]] += step
+        changed = range(len(parts)) if calibrate else [b]
+        costs[changed] = [cost(c, M if c == b else generator.penalty(c)) for c in changed]
+        s.round += 1
+        s.loss = loss / n
+        s.primal = s.loss + float(costs.sum())
+        yield s
+
+
+def visit(
+    ask: Ask,
+    n: int,
+    b: int,
+    W: np.ndarray,
+    alpha: float,
+    link: str,
+    inner: int,
+    penalty: np.ndarray | None = None,
+    factor: Factor | None = None,
+    kind: str = "columns",
+) -> tuple[np.ndarray, float, Factor]:
+    """Take the steps of Algorithm 1 on block `b`, whose weights are `W`, and advance the scores.
+
+    Return the change of W, the loss of all rows after it and the factor of the block.
+    """
+    L = check_link(link).L
+    ask("open", b)
+    S, G, _ = map(total, zip(*ask("sums", factor is None), strict=True))
+    if factor is None:
+        if not np.isfinite(S).all():
+            raise ValueError(f"features: block {b} of {kind!r} is not finite; scale the rows of X")
+        factor = Factor(S / n + alpha / L * penalised(penalty, np.eye(len(W))))
+    V = stepped = np.zeros(W.shape)
+    theta = 1.0
+    for step in range(1 if link == "identity" else inner):
+        if step:
+            G, _ = map(total, zip(*ask("residuals", V), strict=True))
+        gradient = G / n + alpha * penalised(penalty, W + V)
+        before, stepped = stepped, V - factor.solve(gradient) / L
+        V, theta = extrapolated(stepped, before, gradient, theta)
+    return stepped, total(ask("advance", stepped)), factor
+
+
+def penalised(M: np.ndarray | None, W: np.ndarray) -> np.ndarray:
+    """Return M W with the matrix of a block's penalty; None is the identity."""
+    return W if M is None else np.vstack([M @ W[: len(M)], W[len(M) :]])
+
+
+def certificate(problem: Problem, *, alpha: float, link: str) -> Callable[[StagewiseState], Row]:
+    """Return a judge of `lower`, `upper` and `gap`: bounds on the optimum for all features.
+
+    P is alpha-strongly convex in the norm of its penalty, so that P - |grad P|^2 / (2 alpha) in
+    the dual norm is a lower bound, as is zero. The gradient takes one sweep over all features.
+
+    Parameters
+    ----------
+    alpha, link : those of the run
+    """
+
+    def measure(s: StagewiseState) -> Row:
+        share = Share(problem.X, problem.y, s.F, s.generator, link, 0, False)
+        gap = 0.0
+        for b in range(s.generator.blocks):
+            share.open(b)
+            _, G, _ = share.sums(False)
+            M, W = s.generator.penalty(b), s.W[s.generator.part(b)]
+            gradient = G / problem.n + alpha * penalised(M, W)
+            dual = gradient if M is None else Factor(M).solve(gradient)
+            gap += float(np.vdot(gradient, dual)) / (2 * alpha)
+        return bounds(max(s.primal - gap, 0.0), s.primal)
+
+    return measure
+
+
+def total(results):
+    """Return the sum of what the shares of the rows returned, in their order; None stays."""
+    results = list(results)
+    if results[0] is None:
+        return None
+    return sum(results[1:], start=results[0])
+
+
+def scores(generator: Generator, X: Matrix, W: np.ndarray) -> np.ndarray:
+    """Return the (m, k) scores of `X`, whose features are made block by block, row by row."""
+    F = np.zeros((X.shape[0], W.shape[1]), np.float32)
+    W = W.astype(np.float32)
+    for b in range(generator.blocks):
+        make = generator.make(b)
+        Z = np.empty((min(GRAM_ROWS, len(F)), generator.width(b)), np.float32)
+        for rows in pieces(len(F), GRAM_ROWS):
+            part = Z[: rows.stop - rows.start]
+            make(X[rows], part)
+            F[rows] += part @ W[generator.part(b)]
+    return F

@@ -1,0 +1,215 @@
+"""The checks of the lessons ls_1, ls_2 and ls_3; they print, see :mod:`workbench.teach`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from workbench.least_squares import simplex
+from workbench.teach import CLOSE, array, ask, exercise, need, number, same
+
+# Lesson 1: second order
+
+
+@exercise
+def check_whiten(whiten):
+    """``whiten(S) -> A`` for which rows X with X'X/n = S have (XA)'(XA)/n = I."""
+    X, *_ = _toy()
+    S = X.T @ X / len(X)
+    A = array(ask(whiten, S.copy()), S.shape, "A")
+    need(not same(A @ S, np.eye(len(S))), "that is the inverse of S; you need a root of it")
+    need(not same(A @ S @ A.T, np.eye(len(S))), "transpose it: the second moment is A'S A")
+    eigenvalues = np.linalg.eigvalsh(A.T @ S @ A).round(3).tolist()
+    need(same(A.T @ S @ A, np.eye(len(S))), f"A'S A has the eigenvalues {eigenvalues}, not ones")
+    return "in the new features every direction is equally steep, whatever S was"
+
+
+@exercise
+def check_loss(softmax_loss):
+    """``softmax_loss(W, X, Y)``: the mean loss, and its gradient (d, k)."""
+    X, Y, W = _toy()
+    found, (loss, G) = ask(softmax_loss, W.copy(), X, Y), _loss(W, X, Y)
+    need(isinstance(found, tuple) and len(found) == 2, "return two things: loss and gradient")
+    value, slope = number(found[0]), array(found[1], W.shape, "the gradient")
+    need(not same(value, loss * len(X)), "that is the sum over the rows; take the mean")
+    need(same(value, loss), f"the loss is {loss:.4f} here, not {value:.4f}")
+    need(not same(slope, -G), "the gradient has the wrong sign: it is prediction minus target")
+    need(same(slope, G), "the gradient is off: each row adds x (g(u) - y)' / n")
+    hint = "large scores overflow: subtract the largest of each row from all of them"
+    need(np.isfinite(softmax_loss(1e4 * W, X, Y)[0]), hint)
+    return "the gradient of linear regression, but for the link g"
+
+
+@exercise
+def check_algorithm_1(algorithm_1):
+    """``algorithm_1(X, Y, L, alpha, rounds)``: a list of the W of round 0, 1, ..., rounds."""
+    X, Y, _ = _toy()
+    L, alpha = 0.5, 0.3
+    found, truth = ask(algorithm_1, X, Y, L, alpha, 4), _steps(X, Y, alpha / L, alpha, 1 / L)
+    need(isinstance(found, list) and len(found) == 5, "return a list of rounds + 1 weights")
+    found = [array(W, truth[0].shape, "W") for W in found]
+    for hint, ridge, pull, step in (
+        ("the matrix lacks its ridge: S + alpha/L I", 0, alpha, 1 / L),
+        ("with 1/L in front, the ridge of the matrix is alpha/L", alpha, alpha, 1 / L),
+        ("the gradient of alpha/2 |W|^2 is missing: add alpha W", alpha / L, 0, 1 / L),
+        ("the steps lack their 1/L", alpha / L, alpha, 1),
+    ):
+        need(not same(found[2], _steps(X, Y, ridge, pull, step)[2]), hint)
+    for t in range(5):
+        need(same(found[t], truth[t]), f"W_{t} is the first that is off; W_0 is 0")
+    return "one factor, and two triangular solves a round"
+
+
+@exercise
+def check_too_small(W, X: np.ndarray, Y: np.ndarray, L: float):
+    """One step of Algorithm 1 with this L, and no penalty, raises the loss from `W`."""
+    W = array(W, (X.shape[1], Y.shape[1]), "W").astype(float)
+    before, G = _loss(W, X, Y)
+    after = _loss(W - np.linalg.solve(X.T @ X / len(X), G) / L, X, Y)[0]
+    told = f"the loss goes from {before:.3f} to {after:.3f}"
+    need(after > before + CLOSE, told + ". Make class 2 improbable, the others nearly equal")
+    return told + ": the step overshoots"
+
+
+@exercise
+def check_scaled(answer, before: np.ndarray, after: np.ndarray):
+    """`answer`: does the loss fall as it did, faster or slower, when a feature is scaled?"""
+    need(answer in ("the same", "faster", "slower"), 'answer "the same", "faster" or "slower"')
+    off = np.abs(before - after).max()
+    truth = "the same" if off < 1e-3 else "faster" if after[-1] < before[-1] else "slower"
+    need(answer == truth, "no: how do S, the gradient and the scores change with the feature?")
+    return f"the two curves differ by at most {off:.0e}"
+
+
+@exercise
+def check_lower(lower):
+    """``lower(P, G, alpha)``: the least value that strong convexity allows."""
+    for P, G, alpha in ((1.0, np.array([[1.0, -2.0]]), 0.5), (0.3, np.full((3, 2), 0.1), 0.01)):
+        found, truth = number(ask(lower, P, G.copy(), alpha)), P - (G**2).sum() / (2 * alpha)
+        given = f"P = {P}, |G|^2 = {(G**2).sum():.2f}, alpha = {alpha}"
+        need(
+            same(found, truth),
+            f"for {given} it is {truth:.2f}, not {found:.2f}: put in D = -G/alpha",
+        )
+    return "the gradient alone says how far away the optimum can be"
+
+
+# Lesson 2: calibration
+
+
+@exercise
+def check_by_hand(theta, p, v):
+    """`p` is the point of the simplex nearest to `v`, and `theta` its threshold."""
+    v = np.asarray(v, dtype=float)
+    theta, p = number(theta), array(p, v.shape, "p").astype(float)
+    total = np.maximum(v - theta, 0).sum()
+    hint = f"with your theta the positive parts sum to {total:.3g}, not to 1: "
+    need(same(total, 1), hint + ("raise it" if total > 1 else "lower it"))
+    need(same(p, np.maximum(v - theta, 0)), "theta is right; now p is max(v - theta, 0)")
+    return "two entries share the excess, the third is cut off"
+
+
+@exercise
+def check_project(project):
+    """``project(V)``: every row of V moved to the nearest point of the simplex."""
+    rng = np.random.default_rng(0)
+    for k in (2, 3, 6):
+        V = np.vstack([rng.normal(0.3, 1, (20, k)), np.eye(k), np.full((1, k), -2.0)])
+        found, truth = array(ask(project, V.copy()), V.shape, "the result"), _projected(V)
+        need(found.min() > -CLOSE, f"an entry is {found.min():.3f}; none may be negative")
+        i = int(np.argmax(np.abs(found - truth).max(axis=1)))
+        case = f"{V[i].round(2).tolist()} goes to {found[i].round(2).tolist()}"
+        need(same(found.sum(axis=1), 1), case + ": every row must sum to 1")
+        need(same(found, truth), case + f", but {truth[i].round(2).tolist()} is nearer")
+    return "the package's projection, row by row"
+
+
+@exercise
+def check_round(one_round):
+    """``one_round(X, Y, now, basis) -> W, V, fitted, refitted, projected``."""
+    X, Y, _ = _toy()
+    now = np.full(Y.shape, 1 / 3)
+    found = ask(one_round, X, Y, now.copy(), _powers)
+    need(isinstance(found, tuple) and len(found) == 5, "return W, V, fitted, refitted, projected")
+    straight = np.linalg.lstsq(X, Y, rcond=None)[0]
+    need(not same(found[0], straight), "W fits Y; step (18) fits what is left over, Y - now")
+    for name, a, b in zip(("W", "V", "fitted", "refitted", "projected"), found, _round(X, Y, now)):
+        need(same(array(a, b.shape, name), b), f"{name} is off; what comes before it is right")
+    return "two least squares problems and a projection"
+
+
+@exercise
+def check_rises(answer, steps: np.ndarray):
+    """`answer`: does the squared error rise in some sub-step, "rises", or not, "never rises"?"""
+    rises = int((np.diff(steps) > CLOSE).sum())
+    need(answer in ("rises", "never rises"), 'answer "rises" or "never rises"')
+    hint = "no: which V makes step (19) change nothing, and is it still a choice?"
+    need(answer == ("rises" if rises else "never rises"), hint)
+    return f"it rises in {rises} of {len(steps) - 1} sub-steps"
+
+
+@exercise
+def check_replay(replay):
+    """``replay(X, Ws, Vs, basis)``: the predictions of other rows."""
+    X, Y, _ = _toy()
+    now, Ws, Vs = np.zeros(Y.shape), [], []
+    for _ in range(3):
+        W, V, *_, now = _round(X, Y, now)
+        Ws, Vs = [*Ws, W], [*Vs, V]
+    found = array(ask(replay, X, Ws, Vs, _powers), Y.shape, "the result")
+    alone = _projected(_powers(X @ Ws[-1]) @ Vs[-1])
+    need(not same(found, alone), "that is the last round alone; it starts from the round before")
+    need(same(found, now), "not what training predicted: begin at 0, project in every round")
+    return "the rows of training get the predictions of training"
+
+
+@exercise
+def check_newton(w):
+    """From a start beyond `w`, Newton's method on log cosh(w/2) moves away from 0."""
+    w = number(w)
+    need(w > 0, "give the positive one")
+    told = f"from {w:.3f} the step leads to {w - np.sinh(w):.3f}"
+    need(abs(abs(w - np.sinh(w)) - w) < 0.05, told + "; at the border it leads to the mirror image")
+    return told + ": nearer to 0 it converges, farther out it diverges"
+
+
+# What several checks use
+
+
+def _toy() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 4)) @ (np.eye(4) + np.triu(np.ones((4, 4))))
+    return X, np.eye(3)[np.arange(30) % 3], rng.normal(size=(4, 3))
+
+
+def _loss(W: np.ndarray, X: np.ndarray, Y: np.ndarray) -> tuple[float, np.ndarray]:
+    U = X @ W
+    E = np.exp(U - U.max(axis=1, keepdims=True))
+    mass = E.sum(axis=1, keepdims=True)
+    loss = np.log(mass[:, 0]) + U.max(axis=1) - (Y * U).sum(axis=1)
+    return loss.mean(), X.T @ (E / mass - Y) / len(X)
+
+
+def _steps(X, Y, ridge: float, pull: float, step: float) -> list[np.ndarray]:
+    H = X.T @ X / len(X) + ridge * np.eye(X.shape[1])
+    Ws = [np.zeros((X.shape[1], Y.shape[1]))]
+    for _ in range(4):
+        Ws.append(Ws[-1] - step * np.linalg.solve(H, _loss(Ws[-1], X, Y)[1] + pull * Ws[-1]))
+    return Ws
+
+
+def _powers(Y: np.ndarray) -> np.ndarray:
+    return np.hstack([Y, Y**2])
+
+
+def _projected(V: np.ndarray) -> np.ndarray:
+    V = V.copy()
+    simplex.project(V)
+    return V
+
+
+def _round(X, Y, now: np.ndarray) -> tuple[np.ndarray, ...]:
+    W = np.linalg.lstsq(X, Y - now, rcond=None)[0]
+    fitted = now + X @ W
+    V = np.linalg.lstsq(_powers(fitted), Y, rcond=None)[0]
+    refitted = _powers(fitted) @ V
+    return W, V, fitted, refitted, _projected(refitted)

@@ -1,0 +1,265 @@
+"""The checks of the lessons ls_3 and ls_4; they print, see :mod:`workbench.teach`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from workbench.teach import array, ask, exercise, need, number, same
+from workbench.trace import Trace
+
+# Lesson 3: features block by block
+
+
+@exercise
+def check_variance(variance):
+    """``variance(s)``: of the frequencies' entries, for the kernel exp(-r^2 / s)."""
+    for s in (0.4, 3.0):
+        found, truth = number(ask(variance, s)), 2 / s
+        need(not same(found, np.sqrt(truth)), "that is the standard deviation; give its square")
+        need(
+            same(found, truth),
+            f"for s = {s} a variance of {found:.3g} makes exp(-{found / 2:.3g} r^2), "
+            f"and the kernel is exp(-{1 / s:.3g} r^2)",
+        )
+    return "narrow kernels need fast waves"
+
+
+@exercise
+def check_waves(waves):
+    """``waves(X, p, s, rng)``: p random Fourier features of each row."""
+    X = np.random.default_rng(1).normal(size=(12, 3))
+    s, p = 2.0, 40_000
+    Z = array(ask(waves, X, p, s, np.random.default_rng(0)), (12, p), "the result")
+    found, truth = Z @ Z.T / p, _kernel(X, X, s)
+    off = np.abs(found - truth).max()
+    square = np.diag(found).mean()
+    need(abs(square - 0.5) > 0.05, "inner products are half the kernel: what is the mean of z^2?")
+    need(
+        np.ptp(np.diag(found)) < 0.1,
+        "a row's inner product with itself must be 1, whatever the row: where is the shift b?",
+    )
+    need(off < 0.05, f"Z Z'/p is {off:.2f} off the kernel; look at the frequencies' variance")
+    return f"of {p:,} waves, the inner products are within {off:.3f} of the kernel"
+
+
+@exercise
+def check_narrow(answer, train_error: float, test_error: float):
+    """`answer`: which errors are low, "both", "training only" or "neither"?"""
+    need(
+        answer in ("both", "training only", "neither"),
+        'answer "both", "training only" or "neither"',
+    )
+    low = train_error < 0.1, test_error < 0.1
+    truth = "both" if all(low) else "training only" if low[0] else "neither"
+    need(answer == truth, "no: what is the kernel of two different rows, and of a row with itself?")
+    return f"errors of {train_error:.1%} in training and {test_error:.1%} on test rows"
+
+
+@exercise
+def check_cost(cost):
+    """``cost(n, d, p)``: multiply-adds of the Gram matrices and factors of one pass."""
+    for n, d, p in ((60_000, 8192, 1024), (1000, 600, 200)):
+        found, truth = number(ask(cost, n, d, p)), d / p * (n * p**2 + p**3 / 3)
+        need(not same(found / truth, p / d), f"that is one block; there are {d // p}")
+        need(
+            not same(found / truth, (n * d**2 + d**3 / 3) / truth),
+            "that is the cost of all features at once, d in the place of p",
+        )
+        need(
+            same(found / truth, 1),
+            f"for n = {n}, d = {d}, p = {p} it is {truth:.3g}, not {found:.3g}",
+        )
+    return "d / p times less than for all features at once, a pass"
+
+
+@exercise
+def check_one_pass(one_pass):
+    """``one_pass(X, Y, make, blocks, alpha)``: the weights of the blocks, and the predictions."""
+    X, Y, make = _toy()
+    found = ask(one_pass, X, Y, make, 3, 0.1)
+    need(isinstance(found, tuple) and len(found) == 2, "return two things: the list Ws, and F")
+    Ws, F = found
+    need(len(Ws) == 3, f"there are 3 blocks and {len(Ws)} weights")
+    truth, predictions = _one_pass(X, Y, make, 3, 0.1)
+    Ws = [array(W, truth[0].shape, f"Ws[{b}]") for b, W in enumerate(Ws)]
+    alone = _ridge(make(X, 1), Y, 0.1)
+    need(not same(Ws[1], alone), "block 1 fits Y; it should fit what block 0 left over, Y - F")
+    summed = _ridge(make(X, 0), Y, 0.1 / len(X))
+    need(not same(Ws[0], summed), "the ridge stands beside the mean: Z'Z/n + alpha I, and Z'R/n")
+    need(not same(Ws[0], _ridge(make(X, 0), Y, 0)), "the ridge is missing: Z'Z/n + alpha I")
+    for b in range(3):
+        need(same(Ws[b], truth[b]), f"Ws[{b}] is the first that is off")
+    need(same(F, predictions), "the weights are right; F is the sum of all make(X, b) @ Ws[b]")
+    return "a feature is made, used and forgotten; what stays is W and F"
+
+
+@exercise
+def check_predict(predict):
+    """``predict(X, Ws, make)``: the predictions of other rows."""
+    X, Y, make = _toy()
+    Ws, F = _one_pass(X, Y, make, 3, 0.1)
+    found = array(ask(predict, X, Ws, make), F.shape, "the result")
+    need(not same(found, make(X, 2) @ Ws[2]), "that is the last block alone")
+    need(same(found, F), "the rows of training do not get the predictions of training")
+    return "the rows of training get the predictions of training, from seeds and weights alone"
+
+
+@exercise
+def check_hard_pair(Z, y):
+    """One pass over the two columns of `Z` leaves most of `y`; both at once leave nothing."""
+    y = np.asarray(y, dtype=float)
+    need(y.ndim == 1 and len(y) > 1, "y should be a list of at least two numbers")
+    Z = array(Z, (len(y), 2), "Z").astype(float)
+    need((np.abs(Z).sum(axis=0) > 0).all() and y @ y > 0, "neither a column nor y may be all zero")
+    joint = y - Z @ np.linalg.lstsq(Z, y, rcond=None)[0]
+    need(joint @ joint < 1e-6 * (y @ y), "both columns at once do not fit y: put y in their plane")
+    r = y.copy()
+    for z in Z.T:
+        r -= z * (z @ r) / (z @ z)
+    left = (r @ r) / (y @ y)
+    told = f"one pass leaves {left:.0%} of |y|^2 over"
+    need(left > 0.9, told + "; make the columns nearly parallel, and y nearly orthogonal to both")
+    return told + ", and the two together nothing"
+
+
+@exercise
+def check_revisit(revisit):
+    """``revisit(Z, R, W, alpha)``: the correction of a block's weights W, given R = Y - F."""
+    X, Y, make = _toy()
+    Ws, F = _one_pass(X, Y, make, 3, 0.1)
+    Z, R = make(X, 0), Y - F
+    H = Z.T @ Z / len(X) + 0.1 * np.eye(Z.shape[1])
+    V = array(ask(revisit, Z, R, Ws[0].copy(), 0.1), Ws[0].shape, "the correction")
+    plain = np.linalg.solve(H, Z.T @ R / len(X))
+    need(
+        not same(V, plain),
+        "that is right where W = 0; now the penalty is alpha/2 |W + V|^2, and has a slope at V = 0",
+    )
+    truth = plain - 0.1 * np.linalg.solve(H, Ws[0])
+    need(not same(V, truth + Ws[0]), "that is the new W; the correction is what is added to it")
+    need(same(V, truth), "set the derivative of |R - Z V|^2 / 2n + alpha/2 |W + V|^2 to zero")
+    return "where W = 0, it is the first visit"
+
+
+@exercise
+def check_inner(answer, once: Trace, often: Trace):
+    """`answer`: which ends with the lower objective, "once" or "often"?"""
+    need(answer in ("once", "often"), 'answer "once" or "often"')
+    ends = once.last["primal"], often.last["primal"]
+    truth = "once" if ends[0] < ends[1] else "often"
+    need(answer == truth, "no: who has seen the other blocks' scores when he fits a block?")
+    return f"{ends[0]:.4f} after one pass, {ends[1]:.4f} after several"
+
+
+# Lesson 4: the recipe
+
+
+@exercise
+def check_standard_error(standard_error):
+    """``standard_error(error, rows)``: of the share of wrong rows, when rows are independent."""
+    for error, rows in ((0.011, 10_000), (0.5, 100)):
+        found, truth = number(ask(standard_error, error, rows)), np.sqrt(error * (1 - error) / rows)
+        need(not same(found, truth**2), "that is the variance; take the root")
+        need(not same(found, truth * rows), "that counts rows; divide the count by their number")
+        need(same(found, truth), f"of {error} on {rows} rows it is {truth:.2g}, not {found:.2g}")
+    return "0.10 points for 1.1 % on 10,000 rows"
+
+
+@exercise
+def check_clear(answer, errors: Mapping[str, float], rows: int):
+    """`answer`: the names with an error two standard errors below that of the first."""
+    first, *others = errors
+    need(isinstance(answer, list | set | tuple), "give a list of names, [] if there is none")
+    strange = [name for name in answer if name not in others]
+    need(not strange, f"{strange} are not among {others}")
+    e = errors[first]
+    margin = 2 * np.sqrt(e * (1 - e) / rows)
+    truth = [name for name in others if e - errors[name] > margin]
+    hint = f"no: two standard errors of {e:.2%} on {rows:,} rows are {margin:.2%}"
+    need(set(answer) == set(truth), hint)
+    return f"two standard errors of {e:.2%} on {rows:,} rows are {margin:.2%}"
+
+
+@exercise
+def check_average_variance(average_variance):
+    """``average_variance(v, r, m)``: of the mean of m scores of variance v and correlation r."""
+    for v, r, m in ((1.0, 0.0, 4), (2.0, 0.5, 3), (1.0, 1.0, 7)):
+        found, truth = number(ask(average_variance, v, r, m)), v * (r + (1 - r) / m)
+        hint = f"for v = {v:g}, r = {r:g} and m = {m} it is {truth:.3g}, not {found:.3g}: "
+        need(
+            same(found, truth),
+            hint + "of the m^2 pairs, m are a score with itself",
+        )
+    return "what the models share stays, the rest is divided by m"
+
+
+@exercise
+def check_averaged(averaged):
+    """``averaged(states, rows)``: the mean of the states' scores, each of its own rows."""
+    rng = np.random.default_rng(0)
+    rows = [rng.normal(size=(5, d)) for d in (2, 3, 4)]
+    states = [_Linear(rng.normal(size=(X.shape[1], 4))) for X in rows]
+    found = array(ask(averaged, states, rows), (5, 4), "the result")
+    scores = np.array([state.scores(X) for state, X in zip(states, rows)])
+    votes = np.eye(4)[scores.argmax(axis=2)].mean(axis=0)
+    need(not same(found, scores.sum(axis=0)), "that is the sum; divide by the number of states")
+    need(not same(found, votes), "those are votes; they forget by how much a class won")
+    need(same(found, scores.mean(axis=0)), "not the mean of state.scores(X) over the states")
+    return "one model more costs as much as the first, and no new idea"
+
+
+@exercise
+def check_optimism(seeds, rows, wrong: np.ndarray, optimism: Callable):
+    """The best of `seeds` on `rows` rows looks better there, by a standard error, than elsewhere.
+
+    ``wrong`` (seeds, rows) says who errs where; ``optimism(wrong, seeds, rows)`` is a pair: the
+    best one's error on the rows that chose it, and on the others.
+    """
+    most = len(wrong), wrong.shape[1] - 50
+    seeds, rows = number(seeds), number(rows)
+    need(seeds == int(seeds) and 1 <= seeds <= most[0], f"seeds: a whole number, 1 to {most[0]}")
+    need(rows == int(rows) and 20 <= rows <= most[1], f"rows: a whole number, 20 to {most[1]}")
+    chosen, others = optimism(wrong, int(seeds), int(rows))
+    margin = np.sqrt(others * (1 - others) / rows)
+    told = f"{chosen:.2%} on the rows that chose it, {others:.2%} on the others"
+    need(others - chosen > margin, told + ": more seeds, or another number of rows?")
+    return told + f"; the standard error is {margin:.2%}"
+
+
+# What several checks use
+
+
+class _Linear:
+    def __init__(self, W: np.ndarray):
+        self.W = W
+
+    def scores(self, X: np.ndarray) -> np.ndarray:
+        return X @ self.W
+
+
+def _kernel(X: np.ndarray, C: np.ndarray, s: float) -> np.ndarray:
+    return np.exp(-((X[:, None] - C) ** 2).sum(axis=2) / s)
+
+
+def _toy() -> tuple[np.ndarray, np.ndarray, Callable]:
+    X = np.random.default_rng(0).normal(size=(30, 4))
+
+    def make(X: np.ndarray, b: int) -> np.ndarray:
+        return np.cos(X @ np.random.default_rng([7, b]).normal(size=(4, 5)) + b)
+
+    return X, np.eye(3)[np.arange(30) % 3], make
+
+
+def _ridge(Z: np.ndarray, R: np.ndarray, alpha: float) -> np.ndarray:
+    return np.linalg.solve(Z.T @ Z / len(Z) + alpha * np.eye(Z.shape[1]), Z.T @ R / len(Z))
+
+
+def _one_pass(X, Y, make: Callable, blocks: int, alpha: float) -> tuple[list, np.ndarray]:
+    Ws, F = [], np.zeros(Y.shape)
+    for b in range(blocks):
+        Z = make(X, b)
+        Ws.append(_ridge(Z, Y - F, alpha))
+        F += Z @ Ws[-1]
+    return Ws, F
