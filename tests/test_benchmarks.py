@@ -13,6 +13,7 @@ from workbench.run import resolve
 
 pytest.importorskip("resource", reason="the benchmarks limit CPU time as POSIX systems do")
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+import least_squares
 import measuring
 import mrc
 import peers
@@ -171,3 +172,21 @@ def test_ratios_are_of_medians_that_all_runs_reached(capsys):
     ours, rival = capsys.readouterr().out.splitlines()[-2:]
     assert ours.split() == ["ours", "2.000", "3.000"]
     assert rival.split() == ["rival", "8.000", "(4.0x)", "-"]
+
+
+@pytest.mark.parametrize("arm", ["sgemm", "linear, 2 threads", "logistic", "predict"])
+def test_a_least_squares_arm_counts_its_operations(iris, arm, monkeypatch):
+    monkeypatch.setattr(least_squares, "BLOCK", 16)
+    found = least_squares.measured(arm, iris, 64)
+    assert found["operations"] > 2 * iris.n * 64 * (iris.d + iris.k) - 1 or arm == "sgemm"
+    assert 0 < found["seconds"] < 20 and found["memory_mb"] >= 0
+
+
+def test_rates_are_shares_of_that_of_sgemm(iris, capsys):
+    run = {"seconds": 2.0, "cpu": 2.0, "operations": 1e10, "memory_mb": 5.0, "load": 0.0}
+    runs = {arm: [run] for arm in least_squares.ARMS}
+    runs["linear"] = [run | {"cpu": 4.0, "seconds": 4.0}]
+    least_squares.print_table(runs, iris, 64)
+    out = capsys.readouterr().out
+    assert "linear                     4.00     4.00      2.5      50%" in out
+    assert "linear: 2.00x on two threads" in out and "logistic: 1.00x" in out

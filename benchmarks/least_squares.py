@@ -1,0 +1,173 @@
+"""Stagewise least squares against the machine: its products, a second core, its memory.
+
+``python benchmarks/least_squares.py [--runs 3] [--data SPEC] [--out results.json]`` runs every arm
+in a fresh process, the arms in turn, and prints medians. Peers at equal error are the figure
+`ls_vs_solvers`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+import psutil
+from measuring import Clock, load_rows, peak_memory, save_rows
+
+from workbench.least_squares.products import GRAM_ROWS, gram
+from workbench.least_squares.stagewise import ls_stagewise, scores
+from workbench.panels import panel
+from workbench.problem import Problem, as_problem
+from workbench.run import machine, versions
+
+DATA = "mnist @ given | 50 pca or synthetic 60000x50x10"
+BLOCK, FEATURES = 1024, 8192
+ONE_THREAD = dict.fromkeys(
+    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"
+)
+LINEAR = {"features": "fourier", "link": "identity", "passes": 1, "kept": 2**30}
+LOGISTIC = {"features": "fourier", "link": "softmax", "passes": 3, "kept": 2**30}
+ARMS: dict[str, dict | None] = {
+    "sgemm": None,
+    "gram": None,
+    "linear": LINEAR,
+    "linear, 2 threads": LINEAR | {"workers": 2},
+    "linear, streamed": LINEAR | {"kept": 0},
+    "logistic": LOGISTIC,
+    "logistic, 2 threads": LOGISTIC | {"workers": 2},
+    "predict": LINEAR,
+}
+
+
+def main() -> None:
+    """Measure all arms and print their table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=3, help="runs of every arm (default 3)")
+    parser.add_argument("--data", default=DATA, help=f"the rows (default {DATA!r})")
+    parser.add_argument("--features", type=int, default=FEATURES, help="features of every model")
+    parser.add_argument("--out", type=Path, help="where all runs are written as JSON")
+    parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.child:
+        rows, arm = given.child
+        print(json.dumps(measured(arm, as_problem(*load_rows(Path(rows))), given.features)))
+        return
+    problem = panel(given.data, test=None)
+    print(f"{problem.name}: n = {problem.n}, d = {problem.d}, k = {problem.k}", flush=True)
+    runs: dict[str, list[dict]] = {arm: [] for arm in ARMS}
+    with tempfile.TemporaryDirectory() as folder:
+        rows = Path(folder, "rows.npz")
+        save_rows(rows, problem.X, problem.y)
+        for _ in range(given.runs):
+            for arm, done in runs.items():
+                done.append(measure(arm, rows, given.features))
+    print_table(runs, problem, given.features)
+    if given.out:
+        results = {"machine": machine(), "versions": versions(), "runs": runs}
+        given.out.write_text(json.dumps(results, indent=1), encoding="utf-8")
+
+
+def measure(arm: str, rows: Path, features: int) -> dict:
+    """Run one arm in a fresh process, BLAS with one thread."""
+    others = psutil.cpu_percent(interval=1.0) / 100 * os.cpu_count()
+    command = [sys.executable, __file__, "--features", str(features), "--child", str(rows), arm]
+    done = subprocess.run(
+        command, env=os.environ | ONE_THREAD, capture_output=True, text=True, check=True
+    )
+    return json.loads(done.stdout) | {"load": round(others, 2)}
+
+
+def measured(arm: str, problem: Problem, features: int) -> dict:
+    """Run one arm in this process: its seconds, operations, and memory above the loaded rows."""
+    before = psutil.Process().memory_info().rss / 1e6
+    work, operations = WORK.get(arm, fit)(problem, ARMS[arm], features)
+    with Clock() as clock:
+        work()
+    return {
+        "seconds": clock.seconds,
+        "cpu": clock.cpu,
+        "operations": operations,
+        "memory_mb": peak_memory() - before,
+    }
+
+
+def products(problem: Problem, parameters: None, features: int) -> tuple[Callable, float]:
+    """Return products of single precision as large as those of a block, and their operations."""
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((GRAM_ROWS, BLOCK), np.float32)
+    B = rng.standard_normal((BLOCK, BLOCK), np.float32)
+    times = 60
+    A @ B
+    return lambda: [A @ B for _ in range(times)], times * 2.0 * A.size * BLOCK
+
+
+def grams(problem: Problem, parameters: None, features: int) -> tuple[Callable, float]:
+    """Return a block's Gram matrix, sums in double precision, n p^2 operations."""
+    Z = np.random.default_rng(0).standard_normal((problem.n, BLOCK), np.float32)
+    gram(Z[:GRAM_ROWS])
+    return lambda: gram(Z), float(problem.n) * BLOCK**2
+
+
+def fit(problem: Problem, parameters: dict, features: int) -> tuple[Callable, float]:
+    """Return a fit; operations are those of a linear one: Gram, projections, thin products."""
+    settings = parameters | {"n_features": features, "block": BLOCK}
+    for _ in islice(ls_stagewise(problem.tiny(), **settings | {"n_features": 64}), 4):
+        pass
+    n, d, k = problem.n, problem.d, problem.k
+    operations = float(n) * features * (BLOCK + 2 * d + 4 * k)
+    return lambda: last(ls_stagewise(problem, **settings)), operations
+
+
+def predict(problem: Problem, parameters: dict, features: int) -> tuple[Callable, float]:
+    """Return the scores of all rows from their seeds, and the operations of its products."""
+    settings = parameters | {"n_features": features, "block": BLOCK}
+    tiny = last(islice(ls_stagewise(problem, **settings | {"n_features": BLOCK}), 2))
+    g = tiny.generator
+    whole = type(g)(g.kind, g.d, features, BLOCK, g.seed, g.s)
+    W = np.ones((features, problem.k))
+    operations = 2.0 * problem.n * features * (problem.d + problem.k)
+    return lambda: scores(whole, problem.X, W), operations
+
+
+WORK = {"sgemm": products, "gram": grams, "predict": predict}
+
+
+def last(steps):
+    """Run a stream to its end."""
+    *_, state = steps
+    return state
+
+
+def print_table(runs: dict[str, list[dict]], problem: Problem, features: int) -> None:
+    """Print medians, and what they are of the rate of sgemm in the same runs."""
+    middle = {
+        arm: {key: median(run[key] for run in done) for key in done[0]}
+        for arm, done in runs.items()
+    }
+    peak = middle["sgemm"]["operations"] / middle["sgemm"]["cpu"]
+    print(f"{'':22}{'wall s':>9}{'CPU s':>9}{'Gflop/s':>9}{'of sgemm':>9}{'MB':>7}")
+    for arm, m in middle.items():
+        rate = m["operations"] / m["cpu"]
+        cells = f"{rate / 1e9:9.1f}{100 * rate / peak:8.0f}%" if "logistic" not in arm else " " * 18
+        print(f"{arm:22}{m['seconds']:9.2f}{m['cpu']:9.2f}{cells}{m['memory_mb']:7.0f}")
+    for arm in ("linear", "logistic"):
+        gain = middle[arm]["seconds"] / middle[f"{arm}, 2 threads"]["seconds"]
+        print(f"{arm}: {gain:.2f}x on two threads")
+    n, k = problem.n, problem.k
+    allowed = 64 + 4 * n * (k + 50) / 2**20
+    print(f"streamed may take {allowed:.0f} MiB: 64 MiB and 4 n (k + 50) bytes")
+    busiest = max(run["load"] for done in runs.values() for run in done)
+    if busiest > 0.2:
+        print(f"warning: others kept up to {busiest:.1f} cores busy")
+
+
+if __name__ == "__main__":
+    main()
