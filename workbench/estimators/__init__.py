@@ -1,7 +1,16 @@
-"""Scikit-learn classifiers over the streams: ``fit`` runs a solver to its certificate."""
+"""Scikit-learn classifiers over the streams: ``fit`` runs a solver to its end."""
 
+from workbench.estimators.least_squares import CalibratedLeastSquares, GeneralizedLeastSquares
 from workbench.estimators.minimax_risk import MinimaxRiskClassifier
+from workbench.estimators.stagewise import StagewiseLeastSquares
 from workbench.estimators.weston_watkins import WestonWatkinsClassifier
 from workbench.estimators.weston_watkins_cv import WestonWatkinsClassifierCV
 
-__all__ = ["MinimaxRiskClassifier", "WestonWatkinsClassifier", "WestonWatkinsClassifierCV"]
+__all__ = [
+    "CalibratedLeastSquares",
+    "GeneralizedLeastSquares",
+    "MinimaxRiskClassifier",
+    "StagewiseLeastSquares",
+    "WestonWatkinsClassifier",
+    "WestonWatkinsClassifierCV",
+]

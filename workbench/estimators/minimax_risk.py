@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import warnings
-from numbers import Integral, Real
 
 import numpy as np
-import scipy.sparse as sp
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
 
+from workbench.estimators.common import Classifier, affine
 from workbench.mrc.risk import psi
 from workbench.mrc.splitting import WIDEST
 from workbench.problem import Problem, as_problem
 from workbench.run import run
-from workbench.stream import State, below, rounds, seconds
+from workbench.stream import below, rounds, seconds
 
 SOLVER_OF = {
     "interior_point": "mrc_interior_point",
@@ -31,7 +26,7 @@ SOLVER_OF = {
 WIDE = 16_000
 
 
-class MinimaxRiskClassifier(ClassifierMixin, BaseEstimator):
+class MinimaxRiskClassifier(Classifier):
     """0-1 minimax risk classifier with a certificate: ``lower_ <= R* <= upper_``.
 
     R* is the smallest worst-case error over all distributions whose mean of the features, class
@@ -125,10 +120,7 @@ class MinimaxRiskClassifier(ClassifierMixin, BaseEstimator):
             When the bounds are further apart than `gap`.
         """
         self._check_parameters()
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=2
-        )
-        check_classification_targets(y)
+        X, y = self._validated(X, y)
         problem = as_problem(X, y, name=type(self).__name__)
         name = self._solver_for(problem)
         rules = [below("gap", self.gap), rounds(self.max_iter)]
@@ -139,7 +131,7 @@ class MinimaxRiskClassifier(ClassifierMixin, BaseEstimator):
             raise KeyboardInterrupt
         self.classes_ = problem.classes
         self.coef_, self.intercept_ = affine(state, problem)
-        self.phi_ = float(psi(self._scores(problem.X)).max())
+        self.phi_ = float(psi(self._scored(problem.X)).max())
         self.lower_, self.upper_ = trace.last["lower"], trace.last["upper"]
         self.n_iter_ = trace.last["round"]
         self.trace_ = trace
@@ -147,19 +139,13 @@ class MinimaxRiskClassifier(ClassifierMixin, BaseEstimator):
             self._warn(name)
         return self
 
-    def decision_function(self, X):
-        """Return the (n, k) class scores; for two classes (n,), positive for ``classes_[1]``."""
-        scores = self._scores(self._validated(X))
-        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
-
     def predict(self, X):
         """Return the (n,) labels of highest score, the mode of the randomised rule.
 
         Its error is bounded by ``2 * upper_``: where the mode is wrong, the randomised rule is
         with probability at least 1/2.
         """
-        scores = self._scores(self._validated(X))
-        return self.classes_[scores.argmax(axis=1)]
+        return super().predict(X)
 
     def predict_proba(self, X):
         """Return the (n, k) label probabilities of the minimax rule, whose error ``upper_`` bounds.
@@ -167,7 +153,7 @@ class MinimaxRiskClassifier(ClassifierMixin, BaseEstimator):
         They are proportional to ``(v_y - phi_)_+``, and uniform where no score exceeds `phi_`.
         They say how to randomise, not how likely a label is.
         """
-        excess = np.maximum(self._scores(self._validated(X)) - self.phi_, 0.0)
+        excess = np.maximum(self._scores(X) - self.phi_, 0.0)
         total = excess.sum(axis=1, keepdims=True)
         uniform = np.full_like(excess, 1.0 / len(self.classes_))
         return np.divide(excess, total, out=uniform, where=total > 0)
@@ -207,33 +193,13 @@ class MinimaxRiskClassifier(ClassifierMixin, BaseEstimator):
             parameters["max_seconds"] = self.max_seconds
         return parameters
 
-    def _scores(self, X) -> np.ndarray:
-        return np.asarray(X @ self.coef_.T) + self.intercept_
-
-    def _validated(self, X):
-        check_is_fitted(self)
-        return validate_data(
-            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False
-        )
-
     def _check_parameters(self) -> None:
-        if self.solver != "auto" and self.solver not in SOLVER_OF:
-            known = ", ".join(["auto", *SOLVER_OF])
-            raise ValueError(f"solver: unknown name {self.solver!r}; known are {known}")
-        for name in ("n_max", "m_max", "max_iter"):
-            value = getattr(self, name)
-            if not isinstance(value, Integral) or value < 1:
-                raise ValueError(f"{name}: must be an integer of at least 1, got {value!r}")
-        for name in ("gap", "eps1", "eps2"):
-            value = getattr(self, name)
-            if not isinstance(value, Real) or not value >= 0:
-                raise ValueError(f"{name}: must be a number of at least 0, got {value!r}")
-        for name in ("lambda0", "max_seconds"):
-            value = getattr(self, name)
-            if name == "max_seconds" and value is None:
-                continue
-            if not isinstance(value, Real) or not 0 < value < math.inf:
-                raise ValueError(f"{name}: must be a positive number, got {value!r}")
+        self._check_name("solver", ["auto", *SOLVER_OF])
+        self._check_count("n_max", "m_max", "max_iter")
+        self._check_not_negative("gap", "eps1", "eps2")
+        self._check_positive("lambda0")
+        if self.max_seconds is not None:
+            self._check_positive("max_seconds")
 
     def _warn(self, name: str) -> None:
         if self.trace_.stopped_by != "finished":
@@ -246,14 +212,3 @@ class MinimaxRiskClassifier(ClassifierMixin, BaseEstimator):
             ConvergenceWarning,
             stacklevel=3,
         )
-
-
-def affine(state: State, problem: Problem) -> tuple[np.ndarray, np.ndarray]:
-    """Return the (k, d) coefficients and (k,) intercepts behind a state's linear scores.
-
-    Scores are all that may be asked of a state, and those of the origin and of the unit vectors
-    say everything.
-    """
-    intercept = state.scores(np.zeros((1, problem.d)))[0]
-    units = sp.identity(problem.d, format="csr")
-    return np.ascontiguousarray((state.scores(units) - intercept).T), intercept

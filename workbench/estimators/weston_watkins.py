@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import math
 import warnings
-from numbers import Integral, Real
+from numbers import Real
 
 import numpy as np
-import scipy.sparse as sp
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
 
-from workbench.estimators.minimax_risk import affine
-from workbench.problem import Problem, as_problem
+from workbench.estimators.common import Classifier
+from workbench.problem import Problem
 from workbench.run import run, warm
 from workbench.stream import State, below, rounds, seconds
 from workbench.weston_watkins.dual import hinges, share_of
@@ -25,53 +20,8 @@ from workbench.weston_watkins.kernel import coefficients, ww_kernel
 SOLVER_OF = {"walrus_fast": "ww_walrus_fast", "walrus": "ww_walrus", "shark": "ww_shark"}
 
 
-class Linear(ClassifierMixin, BaseEstimator):
-    """What both classifiers do alike: fit one C, and predict by linear scores."""
-
-    def decision_function(self, X):
-        """Return the (n, k) class scores; for two classes (n,), positive for ``classes_[1]``."""
-        scores = self._scores(X)
-        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
-
-    def predict(self, X):
-        """Return the (n,) labels of highest score."""
-        scores = self._scores(X)
-        return self.classes_[scores.argmax(axis=1)]
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
-    def _scores(self, X) -> np.ndarray:
-        check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        return self._scored(X)
-
-    def _scored(self, X) -> np.ndarray:
-        return np.asarray(X @ self.coef_.T) + self.intercept_
-
-    def _validated(self, X, y):
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=2
-        )
-        check_classification_targets(y)
-        return X, y
-
-    def _problem(self, X, y) -> Problem:
-        """Wrap rows and labels, with the constant feature where one is asked for."""
-        if self.fit_intercept:
-            ones = np.ones((X.shape[0], 1), dtype=X.dtype)
-            X = sp.hstack([X, ones], format="csr") if sp.issparse(X) else np.hstack([X, ones])
-        return as_problem(X, y, name=type(self).__name__)
-
-    def _take(self, state: State, problem: Problem) -> None:
-        """Keep what predicts."""
-        coef, _ = affine(state, problem)
-        self.classes_, self.intercept_ = problem.classes, np.zeros(problem.k)
-        if self.fit_intercept:
-            coef, self.intercept_ = np.ascontiguousarray(coef[:, :-1]), coef[:, -1].copy()
-        self.coef_ = coef
+class Bounded(Classifier):
+    """What both classifiers do alike: fit one C, and say how good the fit is."""
 
     def _half_norm(self, scores: np.ndarray) -> float:
         """Return 1/2 |W|^2, given the scores of the training rows."""
@@ -104,31 +54,8 @@ class Linear(ClassifierMixin, BaseEstimator):
                 stacklevel=3,
             )
 
-    def _seed(self) -> int:
-        """Return the seed that `random_state` stands for: itself, or one drawn from it."""
-        seed = self.random_state
-        if isinstance(seed, Integral) and 0 <= seed < 2**32:
-            return int(seed)
-        if not (seed is None or isinstance(seed, np.random.RandomState)):
-            raise ValueError(
-                "random_state: must be None, an integer from 0 to 2^32 - 1 or a "
-                f"numpy.random.RandomState, got {seed!r}"
-            )
-        return int(check_random_state(seed).randint(2**31 - 1))
 
-    def _check_positive(self, *names: str) -> None:
-        for name in names:
-            value = getattr(self, name)
-            if not isinstance(value, Real) or not 0 < value < math.inf:
-                raise ValueError(f"{name}: must be a positive number, got {value!r}")
-
-    def _check_count(self, name: str) -> None:
-        value = getattr(self, name)
-        if not isinstance(value, Integral) or value < 1:
-            raise ValueError(f"{name}: must be an integer of at least 1, got {value!r}")
-
-
-class WestonWatkinsClassifier(Linear):
+class WestonWatkinsClassifier(Bounded):
     """The Weston-Watkins SVM, a multiclass one, solved to a certified duality gap.
 
     It minimises ``1/2 |W|^2 + C sum_i sum_{j != y_i} max(0, 1 - (w_{y_i} - w_j).x_i)``; `C` is
@@ -229,9 +156,7 @@ class WestonWatkinsClassifier(Linear):
         ConvergenceWarning
             When ``gap_ratio_`` is above `gap_ratio`.
         """
-        if self.solver not in SOLVER_OF:
-            known = ", ".join(SOLVER_OF)
-            raise ValueError(f"solver: unknown name {self.solver!r}; known are {known}")
+        self._check_name("solver", SOLVER_OF)
         self._check_positive("C", "gap_ratio")
         self._check_count("max_iter")
         limits = [rounds(self.max_iter)]

@@ -12,7 +12,7 @@ from sklearn.metrics import get_scorer
 from sklearn.model_selection import check_cv
 from sklearn.utils.parallel import Parallel, delayed
 
-from workbench.estimators.weston_watkins import Linear, WestonWatkinsClassifier
+from workbench.estimators.weston_watkins import Bounded, WestonWatkinsClassifier
 from workbench.run import warm
 from workbench.stream import rounds
 from workbench.weston_watkins.fast import ww_walrus_fast
@@ -21,7 +21,7 @@ from workbench.weston_watkins.path import ww_path
 EQUAL = 1e-12  # mean scores that differ by less are the same
 
 
-class WestonWatkinsClassifierCV(Linear):
+class WestonWatkinsClassifierCV(Bounded):
     """The Weston-Watkins SVM with the C of the best cross-validated score.
 
     Each fold is solved for every C, from the smallest up, each solution started from the last

@@ -55,6 +55,7 @@ class Share:
         if self.Z.shape != shape:
             self.Z = np.empty(shape, np.float32)
 
+    @np.errstate(over="ignore", invalid="ignore")  # who asks refuses what is not finite
     def sums(self, with_gram: bool) -> tuple[np.ndarray | None, np.ndarray, float]:
         """Return Z'Z, or None, and Z'R and the loss at the scores."""
         k, q = self.F.shape[1], self.Z.shape[1] + self.calibrate * self.F.shape[1]
@@ -62,7 +63,7 @@ class Share:
         product = np.empty((q, q), np.float32) if with_gram else None
         for rows, Z in self.features():
             if with_gram:
-                S += np.dot(Z.T, Z, out=product)  # NumPy sees a symmetric product, and halves it
+                S += np.dot(Z.T, Z, out=product)  # a symmetric one: NumPy does half
             R = np.empty_like(self.F[rows])
             loss += self.residuals_of(self.F[rows], self.y[rows], R)
             G += Z.T @ R

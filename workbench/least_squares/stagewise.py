@@ -257,15 +257,19 @@ def total(results):
     return sum(results[1:], start=results[0])
 
 
-def scores(generator: Generator, X: Matrix, W: np.ndarray) -> np.ndarray:
-    """Return the (m, k) scores of `X`, whose features are made block by block, row by row."""
+def scores(generator: Generator, X: Matrix, W: np.ndarray, rows: int = GRAM_ROWS) -> np.ndarray:
+    """Return the (m, k) scores of `X`, whose features are made `rows` rows of a block at a time.
+
+    Digits of a product in single precision depend on its number of rows: with one row at a time
+    those of a row do not depend on the others.
+    """
     F = np.zeros((X.shape[0], W.shape[1]), np.float32)
     W = W.astype(np.float32)
     for b in range(generator.blocks):
         make = generator.make(b)
-        Z = np.empty((min(GRAM_ROWS, len(F)), generator.width(b)), np.float32)
-        for rows in pieces(len(F), GRAM_ROWS):
-            part = Z[: rows.stop - rows.start]
-            make(X[rows], part)
-            F[rows] += part @ W[generator.part(b)]
+        Z = np.empty((min(rows, len(F)), generator.width(b)), np.float32)
+        for piece in pieces(len(F), rows):
+            part = Z[: piece.stop - piece.start]
+            make(X[piece], part)
+            F[piece] += part @ W[generator.part(b)]
     return F

@@ -1,0 +1,188 @@
+"""What the classifiers share: checked input, linear scores, several labels a row."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from numbers import Integral, Real
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+
+from workbench.problem import Problem, as_problem, check_matrix
+from workbench.stream import State
+
+FLOATS = [np.float64, np.float32]
+
+
+class Classifier(ClassifierMixin, BaseEstimator):
+    """Check parameters, rows and labels, and predict by the highest score."""
+
+    def decision_function(self, X):
+        """Return the (n, k) class scores; for two classes (n,), positive for ``classes_[1]``."""
+        scores = self._scores(X)
+        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def predict(self, X):
+        """Return the (n,) labels of highest score."""
+        scores = self._scores(X)
+        return self.classes_[scores.argmax(axis=1)]
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _scores(self, X) -> np.ndarray:
+        check_is_fitted(self)
+        return self._scored(validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False))
+
+    def _scored(self, X) -> np.ndarray:
+        return np.asarray(X @ self.coef_.T) + self.intercept_
+
+    def _validated(self, X, y):
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, ensure_min_samples=2)
+        check_classification_targets(y)
+        return X, y
+
+    def _problem(self, X, y) -> Problem:
+        """Wrap rows and labels, with the constant feature where one is asked for."""
+        return as_problem(self._widened(X), y, name=type(self).__name__)
+
+    def _widened(self, X):
+        """Return the rows with the constant feature where one is asked for."""
+        if not self.fit_intercept:
+            return X
+        ones = np.ones((X.shape[0], 1), dtype=X.dtype)
+        return sp.hstack([X, ones], format="csr") if sp.issparse(X) else np.hstack([X, ones])
+
+    def _take(self, state: State, problem: Problem) -> None:
+        """Keep what predicts."""
+        coef, _ = affine(state, problem)
+        self.classes_, self.intercept_ = problem.classes, np.zeros(problem.k)
+        if self.fit_intercept:
+            coef, self.intercept_ = np.ascontiguousarray(coef[:, :-1]), coef[:, -1].copy()
+        self.coef_ = coef
+
+    def _seed(self) -> int:
+        """Return the seed that `random_state` stands for: itself, or one drawn from it."""
+        seed = self.random_state
+        if isinstance(seed, Integral) and 0 <= seed < 2**32:
+            return int(seed)
+        if not (seed is None or isinstance(seed, np.random.RandomState)):
+            raise ValueError(
+                "random_state: must be None, an integer from 0 to 2^32 - 1 or a "
+                f"numpy.random.RandomState, got {seed!r}"
+            )
+        return int(check_random_state(seed).randint(2**31 - 1))
+
+    def _check_name(self, name: str, known: Iterable[str]) -> None:
+        value = getattr(self, name)
+        if value not in list(known):
+            raise ValueError(f"{name}: unknown name {value!r}; known are {', '.join(known)}")
+
+    def _check_positive(self, *names: str) -> None:
+        for name in names:
+            value = getattr(self, name)
+            if not isinstance(value, Real) or not 0 < value < math.inf:
+                raise ValueError(f"{name}: must be a positive number, got {value!r}")
+
+    def _check_not_negative(self, *names: str) -> None:
+        for name in names:
+            value = getattr(self, name)
+            if not isinstance(value, Real) or not value >= 0:
+                raise ValueError(f"{name}: must be a number of at least 0, got {value!r}")
+
+    def _check_count(self, *names: str) -> None:
+        for name in names:
+            value = getattr(self, name)
+            if not isinstance(value, Integral) or value < 1:
+                raise ValueError(f"{name}: must be an integer of at least 1, got {value!r}")
+
+
+class MultilabelClassifier(Classifier):
+    """A classifier that takes an (n, k) matrix of zeros and ones in the labels' place as well."""
+
+    def decision_function(self, X):
+        """Return the (n, k) scores; for two classes (n,), positive for ``classes_[1]``."""
+        return self._scores(X) if self._is_multilabel() else super().decision_function(X)
+
+    def predict(self, X):
+        """Return the (n,) labels of highest score, or which of k labels each row has, (n, k)."""
+        if not self._is_multilabel():
+            return super().predict(X)
+        return (self._scores(X) > self._threshold()).astype(int)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = self._one_label_only() is None
+        return tags
+
+    def _one_label_only(self) -> str | None:
+        """Say why a row can have one label only; None where it can have several."""
+        return None
+
+    def _threshold(self) -> float:
+        """Return the score above which a row has a label."""
+        return 0.5
+
+    def _is_multilabel(self) -> bool:
+        check_is_fitted(self)
+        return self.multilabel_
+
+    def _validated(self, X, y):
+        X, y = validate_data(
+            self,
+            X,
+            y,
+            accept_sparse="csr",
+            dtype=FLOATS,
+            ensure_min_samples=2,
+            multi_output=True,
+        )
+        check_classification_targets(y)
+        if not sp.issparse(y) and (y.ndim == 1 or y.shape[1] == 1):
+            return X, column_or_1d(y, warn=True)
+        if (reason := self._one_label_only()) is not None:
+            raise ValueError(f"y: {reason}; got an array of shape {y.shape}")
+        Y = y.toarray() if sp.issparse(y) else y
+        if type_of_target(y) != "multilabel-indicator" or not np.isin(Y, (0, 1)).all():
+            raise ValueError(
+                "y: must be (n,) labels or an (n, k) matrix of zeros and ones, got one of shape "
+                f"{y.shape} with other values"
+            )
+        return X, Y.astype(np.int8)
+
+    def _problem(self, X, y) -> Problem:
+        self.multilabel_ = y.ndim == 2
+        if not self.multilabel_:
+            return super()._problem(X, y)
+        X = check_matrix(self._widened(X), "X")
+        return LabelsProblem(X, y, np.arange(y.shape[1]), type(self).__name__)
+
+
+@dataclass(frozen=True, eq=False)
+class LabelsProblem(Problem):
+    """A problem whose rows have several labels: `y` is an (n, k) matrix of zeros and ones."""
+
+    def tiny(self, rows: int = 8, d: int = 8) -> LabelsProblem:
+        """The first rows and features: compiles the same kernels as the whole."""
+        X = self.X[:rows, :d]
+        X = X if self.is_sparse else np.ascontiguousarray(X)
+        return replace(self, X=X, y=self.y[:rows], name=f"{self.name} (tiny)")
+
+
+def affine(state: State, problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+    """Return the (k, d) coefficients and (k,) intercepts behind a state's linear scores.
+
+    Scores are all that may be asked of a state, and those of the origin and of the unit vectors
+    say everything.
+    """
+    intercept = state.scores(np.zeros((1, problem.d)))[0]
+    units = sp.identity(problem.d, format="csr")
+    return np.ascontiguousarray((state.scores(units) - intercept).T), intercept

@@ -1,0 +1,229 @@
+"""Stagewise regression for scikit-learn (Algorithm 3): random features made from a seed."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral
+
+import numpy as np
+import scipy.sparse as sp
+from joblib import effective_n_jobs
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import StandardScaler
+
+from workbench.estimators.least_squares import Linked
+from workbench.generators import RANDOM
+from workbench.least_squares.links import LINKS
+from workbench.least_squares.products import GRAM_ROWS
+from workbench.least_squares.stagewise import scores
+from workbench.run import run
+from workbench.trace import Trace
+
+SHARED = "features", "n_features", "block", "link", "passes", "inner", "kept"  # with ls_stagewise
+# So few rows are scored one by one, so that none depends on the others: it takes less time than
+# drawing a block's weights.
+FEW = 64
+
+
+class StagewiseLeastSquares(Linked):
+    """A generalized linear model on random features, which are made block by block and not stored.
+
+    It minimises mean_i loss(W'z_i, y_i) + alpha/2 |W|^2 over the features z_i of a row, one block
+    after the other, `passes` times. The model stores the seed of the features, and makes them
+    again to predict. There is no certificate. Several labels a row: see
+    :class:`GeneralizedLeastSquares`.
+
+    Ctrl-C keeps what there is, and :func:`workbench.stream.watch` shows it while it comes, from
+    the same stream (see the example); every state has ``scores(X)``.
+
+    Parameters
+    ----------
+    features : {"orthogonal_fourier", "fourier", "logits", "poly2", "poly3", "poly4", "nystroem", \
+            "random_filters", "kmeans_filters"}
+        See :func:`workbench.generators.fitted`. "nystroem" takes training rows as landmarks, and
+        has at most so many features; filters are for rows that are square images
+    n_features, block : int >= 1, in all and at a time
+    link : see :class:`GeneralizedLeastSquares`
+    passes : int >= 1, visits of every block; 1 is the paper's algorithm, more are ours and go on
+        to the solution for all features at once
+    inner : int >= 1, steps a visit
+    alpha : float > 0, for the mean loss of a row
+    bandwidth : float > 0, of the kernel exp(-|x - x'|^2 / (bandwidth m^2)) that the features
+        approximate, with the median distance m of training rows that differ, 1 where none do
+    standardise : bool, put columns on mean 0 and variance 1 first; sparse ones are only divided
+        by their standard deviation, and constant ones become 0. Take False where columns share a
+        scale that means something: pixels, principal components, rows of text
+    calibrate : bool, the paper's linear calibration; with one pass only
+    n_models : int >= 1, models on features of different seeds, whose scores are averaged; they
+        are fitted one after the other
+    kept : bytes, at least 0, that a block's features may take between two steps; what does not
+        fit is made again
+    n_jobs : int or None, threads, each with its share of the rows; None is 1, -1 all cores. The
+        digits depend on their number
+    random_state : int, RandomState or None, of the features. An integer is the first model's seed
+        itself, and makes fits repeatable
+
+    Attributes
+    ----------
+    classes_ : (k,) labels; with several labels a row, the numbers of the columns
+    multilabel_ : bool, whether rows have several labels
+    generators_ : list of one :class:`workbench.generators.Generator` a model, ``coefs_`` : list of
+        (n_features, k) weights, ``traces_`` : list of :class:`workbench.trace.Trace`, whose rows
+        have ``primal`` and ``loss`` after every visit
+    generator_, coef_, trace_ : those of the first model
+    scaler_ : StandardScaler, or None without `standardise`
+    n_iter_ : int, visits of blocks, of all models
+    n_features_in_ : int, ``feature_names_in_`` : (d,) where X has names
+
+    References
+    ----------
+    Agarwal, Kakade, Karampatziakis, Song, Valiant: Least Squares Revisited.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> X, y = load_digits(return_X_y=True)
+    >>> parameters = {"n_features": 512, "block": 128, "alpha": 1e-4}
+    >>> model = StagewiseLeastSquares(**parameters, standardise=False, random_state=0).fit(X, y)
+    >>> model.score(X, y) > 0.99
+    True
+
+    The same fit, seen while it goes on:
+
+    >>> from workbench.least_squares.stagewise import ls_stagewise
+    >>> from workbench.problem import as_problem
+    >>> from workbench.stream import watch
+    >>> errors = []
+    >>> for row, state in watch(ls_stagewise(as_problem(X, y), **parameters, seed=0)):
+    ...     errors.append((state.scores(X).argmax(axis=1) != y).sum().item())
+    >>> len(errors), errors[1] > 10 * errors[-1]
+    (13, True)
+    """
+
+    def __init__(
+        self,
+        features="orthogonal_fourier",
+        n_features=8192,
+        block=1024,
+        link="softmax",
+        *,
+        passes=3,
+        inner=4,
+        alpha=1e-5,
+        bandwidth=1.0,
+        standardise=True,
+        calibrate=False,
+        n_models=1,
+        kept=2**28,
+        n_jobs=None,
+        random_state=None,
+    ):
+        self.features = features
+        self.n_features = n_features
+        self.block = block
+        self.link = link
+        self.passes = passes
+        self.inner = inner
+        self.alpha = alpha
+        self.bandwidth = bandwidth
+        self.standardise = standardise
+        self.calibrate = calibrate
+        self.n_models = n_models
+        self.kept = kept
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(self, X, y):
+        """Learn from rows `X` (n, d), dense or sparse, and labels `y` (n,) or (n, k).
+
+        Ctrl-C ends the fit early and keeps the weights of the blocks that were visited.
+
+        Raises
+        ------
+        ValueError
+            For a parameter outside its range, NaN or infinite features, of the rows or of the
+            generator, a single class, fewer rows than landmarks, rows that are no images where
+            filters are asked for, or several labels a row with the softmax.
+
+        Warns
+        -----
+        ConvergenceWarning
+            When it was interrupted.
+        """
+        self._check_name("features", RANDOM)
+        self._check_name("link", LINKS)
+        self._check_positive("alpha", "bandwidth")
+        self._check_count("n_features", "block", "passes", "inner", "n_models")
+        self._check_not_negative("kept")
+        parameters = {name: getattr(self, name) for name in SHARED} | {
+            "alpha": float(self.alpha),
+            "bandwidth": float(self.bandwidth),
+            "calibrate": bool(self.calibrate),
+            "workers": self._workers(),
+        }
+        seed = self._seed()
+        X, y = self._validated(X, y)
+        self.scaler_ = _scaler(X) if self.standardise else None
+        problem = self._problem(self._scaled(X), y)
+        if self.features == "nystroem" and self.n_features > problem.n:
+            raise ValueError(
+                f"n_features: nystroem takes at most one landmark a row, {problem.n}, got "
+                f"{self.n_features}"
+            )
+        fits: list[tuple[Generator, np.ndarray, Trace, int]] = []
+        others = np.random.SeedSequence(seed).generate_state(self.n_models - 1)
+        for own in (seed, *others.tolist()):
+            parameters["seed"] = own
+            trace, state = run("ls_stagewise", problem, parameters=parameters, warm_up=not fits)
+            if state is not None and (state.round or not fits):
+                fits.append((state.generator, state.W, trace, state.round))
+            if state is None or trace.stopped_by == "interrupted":
+                break
+        if not fits:
+            raise KeyboardInterrupt
+        self.generators_, self.coefs_, self.traces_, visited = map(list, zip(*fits))
+        self.generator_, self.coef_, self.trace_ = fits[0][:3]
+        self.classes_ = problem.classes
+        self.n_iter_ = sum(visited)
+        visits = self.generator_.blocks * self.passes * self.n_models
+        if self.n_iter_ < visits:
+            warnings.warn(
+                f"ls_stagewise was interrupted after {self.n_iter_} of {visits} visits of blocks",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def _widened(self, X):
+        return X  # the random shifts of the features serve as intercepts
+
+    def _scaled(self, X):
+        # The features are of single precision, for which values of about 1 lose nothing.
+        return X if self.scaler_ is None else self.scaler_.transform(X).astype(np.float32)
+
+    def _scored(self, X) -> np.ndarray:
+        with np.errstate(over="ignore", invalid="ignore"):
+            X = self._scaled(X)
+            rows = 1 if X.shape[0] <= FEW else GRAM_ROWS
+            made = [scores(g, X, W, rows) for g, W in zip(self.generators_, self.coefs_)]
+        mean = np.mean(made, axis=0, dtype=np.float64)
+        if not np.isfinite(mean).all():
+            raise ValueError(f"X: features of kind {self.features!r} are not finite for some rows")
+        return mean
+
+    def _workers(self) -> int:
+        if self.n_jobs is None:
+            return 1
+        if not isinstance(self.n_jobs, Integral) or self.n_jobs == 0:
+            raise ValueError(f"n_jobs: must be None or an integer but 0, got {self.n_jobs!r}")
+        return effective_n_jobs(self.n_jobs)
+
+
+def _scaler(X) -> StandardScaler:
+    with np.errstate(over="ignore", invalid="ignore"):
+        scaler = StandardScaler(with_mean=not sp.issparse(X)).fit(X)
+    if not np.isfinite(scaler.var_).all():
+        raise ValueError("X: the variance of a column is not finite; scale the columns first")
+    # Constant columns, which scikit-learn leaves as they are: they become 0 in all rows.
+    scaler.scale_[scaler.scale_ != np.sqrt(scaler.var_)] = np.inf
+    return scaler
