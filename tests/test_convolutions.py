@@ -134,6 +134,8 @@ def test_refuses_what_it_cannot_use(bank):
     planes = X.reshape(-1, 10, 10, 3).transpose(0, 3, 1, 2).reshape(len(X), -1)
     with pytest.raises(ValueError, match="plane by plane"):
         filters(planes, 4)
+    with pytest.raises(ValueError, match="n_filters: must be at least 1"):
+        filters(X, 0)
     with pytest.raises(ValueError, match="dense"):
         filters(sp.csr_matrix(X), 4)
     with pytest.raises(ValueError, match=r"how: .*'gabor'"):
@@ -143,6 +145,6 @@ def test_refuses_what_it_cannot_use(bank):
     with pytest.raises(ValueError, match="filters: 48 weights"):
         convolve(images(2, 10, 1), bank)
     problem = as_problem(X, np.arange(30) % 3)
-    for name, sizes in {"n_features": (20, 16), "block": (32, 12)}.items():
+    for name, *sizes in [("n_features", 20, 16), ("n_features", 4, 4), ("block", 32, 12)]:
         with pytest.raises(ValueError, match=f"{name}: must be a multiple of 8"):
             fitted(problem, "random_filters", *sizes).make(0)

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from sklearn.utils import Bunch
 
-from workbench.data.routes import Source, idx, newsgroups, openml, uci
+from workbench.data.routes import Source, idx, libsvm, newsgroups, openml, uci
 from workbench.data.sources import SOURCES
 
 
@@ -51,6 +51,13 @@ def test_uci_adult_is_coded_as_published_and_its_halves_agree(tmp_path):
     rows = parse(SOURCES["adult"].routes, [path])
     assert rows.X.tolist() == [[39, 3, 7], [50, 1, 8], [25, 2, 9]]
     assert rows.y.tolist() == ["<=50K", ">50K", "<=50K"]
+
+
+def test_planes_of_colour_become_pixels(tmp_path):
+    (tmp_path / "rgb").write_text("1 1:1 2:2 3:3 4:4 5:5 6:6\n0 1:7\n")
+    routes = libsvm("rgb", dense=True, planes=3)
+    rows = parse(routes, [tmp_path / "rgb"], shape=(2, 6, 2))
+    assert rows.X.tolist() == [[1, 3, 5, 2, 4, 6], [7, 0, 0, 0, 0, 0]]
 
 
 def write_idx(path, array):

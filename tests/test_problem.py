@@ -168,7 +168,7 @@ def test_tiny_compiles_the_same_kernels(kind, dtype):
     y = [*range(4), *rng.integers(4, size=56)]
     problem = as_problem(kind(rng.standard_normal((60, 20)).astype(dtype)), y)
     tiny = problem.tiny()
-    assert (tiny.n, tiny.d, tiny.k) == (8, 8, 4)
+    assert (tiny.n, tiny.d, tiny.k) == (8, 9, 4)
     assert tiny.X.dtype == dtype
     assert tiny.is_sparse == problem.is_sparse
     assert sorted(set(tiny.y)) == list(range(4))

@@ -25,7 +25,6 @@ PATCH = 6
 PATCHES = 50_000  # sampled for whitening and k-means
 RIDGE = 0.03  # added to the spectrum that whitens, relative to its mean
 THRESHOLD = 0.25  # in standard deviations of a response
-TINY = 8  # columns of Problem.tiny, which compiles kernels on two channels of 2 x 2 pixels
 CHUNK = 2**20  # patch entries and responses held at a time, 4 MB: the cache, not the memory
 
 
@@ -38,14 +37,12 @@ def image_shape(d: int) -> tuple[int, int, int]:
     Raises
     ------
     ValueError
-        For any other `d`, but for the columns of :meth:`Problem.tiny`.
+        For any other `d`.
     """
     for channels in (1, 3):
         side = math.isqrt(d // channels)
         if side * side * channels == d:
             return side, side, channels
-    if d == TINY:
-        return 2, 2, 2
     raise ValueError(
         f"features: filters need rows that are square images, of s * s entries in grey or "
         f"s * s * 3 in colour; the rows have {d}"
@@ -81,6 +78,8 @@ def filters(
     patch = max(2, min(PATCH, round(side / 3))) if patch is None else patch
     if not 1 <= patch <= side:
         raise ValueError(f"patch: must be from 1 to the images' side, {side}; got {patch!r}")
+    if n_filters < 1:
+        raise ValueError(f"n_filters: must be at least 1, got {n_filters!r}")
     if how not in ("random", "kmeans"):
         raise ValueError(f"how: must be 'random' or 'kmeans', got {how!r}")
     rng = np.random.default_rng(seed)
@@ -97,8 +96,8 @@ def filters(
             masks = _centroids(patches @ whiten.astype(np.float32), n_filters, rng)
         masks /= np.maximum(np.linalg.norm(masks, axis=1, keepdims=True), 1e-12)
         masks = (masks @ whiten).astype(np.float32)
-        power = max(np.mean(np.square(patches[:5000] @ masks.T)), np.finfo(np.float32).tiny)
-        masks /= np.sqrt(power)
+        power = np.mean(np.square(patches[::10] @ masks.T))
+        masks /= np.sqrt(max(power, np.finfo(np.float32).tiny))
     return np.hstack([masks, (masks @ mean)[:, None]]).astype(np.float32)
 
 

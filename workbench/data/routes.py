@@ -87,10 +87,13 @@ def download(file: File, path: Path, known: str | None = None, progress: bool = 
     raise OSError("\n".join(answers))
 
 
-def libsvm(*paths: str, dense: bool = False) -> tuple[Route, ...]:
-    """The route to one training file or a training and a test file of the LIBSVM collection."""
+def libsvm(*paths: str, dense: bool = False, planes: int = 1) -> tuple[Route, ...]:
+    """The route to one training file or a training and a test file of the LIBSVM collection.
+
+    Rows of `planes` images, one a colour, become images of that many values a pixel.
+    """
     files = tuple(File(path.rpartition("/")[2], (LIBSVM + path,)) for path in paths)
-    return (Route(files, partial(_libsvm, dense=dense), "LIBSVM"),)
+    return (Route(files, partial(_libsvm, dense=dense, planes=planes), "LIBSVM"),)
 
 
 def uci(
@@ -142,12 +145,14 @@ def newsgroups() -> tuple[Route, ...]:
     return (Route((File("20news-bydate.tar.gz", urls),), _newsgroups, "20 Newsgroups"),)
 
 
-def _libsvm(paths: Sequence[Path], source: Source, dense: bool) -> Rows:
+def _libsvm(paths: Sequence[Path], source: Source, dense: bool, planes: int) -> Rows:
     parts = [read_libsvm(path, source.shape[1], np.float32) for path in paths]
     X = sp.vstack([X for X, _ in parts], format="csr")
     n_train = parts[0][0].shape[0] if source.n_train is not None else None
     y = np.concatenate([y for _, y in parts])
-    return Rows(X.toarray() if dense else X, y, n_train)
+    if dense:
+        X = X.toarray().reshape(len(y), planes, -1).transpose(0, 2, 1).reshape(len(y), -1)
+    return Rows(X, y, n_train)
 
 
 def _tables(

@@ -121,7 +121,8 @@ SOURCES = {
         n_train=50_000,
         licence="not stated",
         origin="CIFAR-10, Krizhevsky",
-        routes=libsvm("multiclass/cifar10.bz2", "multiclass/cifar10.t.bz2", dense=True),
+        # Red, green and blue of a pixel side by side, as in cifar10_4k.
+        routes=libsvm("multiclass/cifar10.bz2", "multiclass/cifar10.t.bz2", dense=True, planes=3),
     ),
     "aloi": Source(
         shape=(108_000, 128, 1_000),

@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
 from workbench.estimators.least_squares import Linked
-from workbench.generators import RANDOM
+from workbench.generators import RANDOM, Generator
 from workbench.least_squares.links import LINKS
 from workbench.least_squares.products import GRAM_ROWS
 from workbench.least_squares.stagewise import scores
