@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.signal import correlate
+from sklearn.datasets import load_sample_image
 
 from workbench import convolutions
 from workbench.convolutions import convolve, filters, image_shape
@@ -147,4 +148,24 @@ def test_refuses_what_it_cannot_use(bank):
     problem = as_problem(X, np.arange(30) % 3)
     for name, *sizes in [("n_features", 20, 16), ("n_features", 4, 4), ("block", 32, 12)]:
         with pytest.raises(ValueError, match=f"{name}: must be a multiple of 8"):
-            fitted(problem, "random_filters", *sizes).make(0)
+            fitted(problem, "random_filters", *sizes)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_noise_is_not_taken_for_planes_and_planes_are_not_for_pixels(seed):
+    noise = np.random.default_rng(seed).standard_normal((30, 300)).astype(np.float32)
+    assert np.isfinite(filters(noise, 2, "random")).all()
+    X = images(seed=seed)
+    assert np.isfinite(filters(X, 2, "random")).all()
+    with pytest.raises(ValueError, match="plane by plane"):
+        filters(X.reshape(-1, 100, 3).transpose(0, 2, 1).reshape(len(X), -1), 2, "random")
+
+
+@pytest.mark.parametrize("name", ["china.jpg", "flower.jpg"])
+def test_planes_of_photographs_are_told_from_pixels(name):
+    photo = load_sample_image(name)[:416, :640].astype(np.float32)
+    photo = photo.reshape(208, 2, 320, 2, 3).mean(axis=(1, 3))
+    X = photo[:192].reshape(6, 32, 10, 32, 3).swapaxes(1, 2).reshape(60, -1)
+    assert np.isfinite(filters(X, 2, "random")).all()
+    with pytest.raises(ValueError, match="plane by plane"):
+        filters(X.reshape(60, -1, 3).transpose(0, 2, 1).reshape(60, -1), 2, "random")

@@ -13,8 +13,11 @@ from workbench.problem import as_problem
 MAPS = {
     "standardise": features.standardise,
     "unit_rows": features.unit_rows,
+    "root_rows": lambda problem: features.root_rows(counted(problem)),
     "ranged": features.ranged,
     "over_maximum": features.over_maximum,
+    "constant": features.constant,
+    "log_counts": lambda problem: features.log_counts(counted(problem), 3),
     "pca": lambda problem, **seed: features.pca(problem, 3, **seed),
     "fourier": lambda problem, **seed: features.fourier(problem, 20, **seed),
     "relu": lambda problem, **seed: features.relu(problem, 16, **seed),
@@ -39,6 +42,11 @@ def make(sparse=False, n=60, d=8, dtype=np.float32, seed=0):
         features=[f"f{j}" for j in range(d)],
     )
     return problem.split(0.25)
+
+
+def counted(problem):
+    X_test = problem.X_test
+    return replace(problem, X=abs(problem.X), X_test=None if X_test is None else abs(X_test))
 
 
 def dense(X):
@@ -199,7 +207,7 @@ def test_blocks_of_rows_make_no_difference(problem, name, monkeypatch):
 
 @pytest.mark.parametrize("bad", [0, -2, 2.5, "4", True, None])
 def test_counts_are_checked(bad):
-    for map_ in (features.pca, features.fourier, features.relu):
+    for map_ in (features.pca, features.fourier, features.relu, features.log_counts):
         with pytest.raises(ValueError, match="must be a whole number, at least 1"):
             map_(make(), bad)
 
@@ -234,3 +242,48 @@ def test_columns_onto_a_range(sparse):
     assert abs(pixels.X).max() == 1 and abs(pixels.X_test - problem.X_test / 6).max() < 1e-12
     nothing = as_problem(wrap(np.zeros((2, 2))), [0, 1])
     assert abs(features.over_maximum(nothing).X).max() == 0
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_log_counts_of_words_that_are_not_rare(sparse):
+    X = np.array([[0.0, 1, 0, 3], [9, 0, 2, 1], [0, 4, 0, 1]])
+    wrap = sp.csr_matrix if sparse else np.asarray
+    extra = {"X_test": wrap(np.array([[7.0, 2, 7, 0]])), "y_test": [1]}
+    problem = as_problem(wrap(X), [0, 1, 1], features=list("abcd"), **extra)
+    mapped = features.log_counts(problem, 2)
+    assert mapped.features == ("b", "d") and mapped.is_sparse == sparse
+    np.testing.assert_allclose(dense(mapped.X), np.log([[2, 4], [1, 2], [5, 2]]))
+    np.testing.assert_allclose(dense(mapped.X_test), np.log([[3, 1]]))
+    with pytest.raises(ValueError, match="no column of X has 4 entries"):
+        features.log_counts(problem, 4)
+    with pytest.raises(ValueError, match=r"^X: holds negative values.* is for counts"):
+        features.log_counts(replace(problem, X=-problem.X))
+    with pytest.raises(ValueError, match=r"^X_test: holds negative values.* is for counts"):
+        features.log_counts(replace(problem, X_test=-problem.X_test))
+
+
+def test_log_counts_takes_no_stored_zero_for_a_word():
+    X = sp.csr_matrix(np.array([[1.0, 2], [3, 4], [5, 6]]))
+    X.data[[0, 2]] = 0
+    problem = as_problem(X, [0, 1, 1], features=["rare", "common"])
+    assert problem.X.nnz == 6
+    assert features.log_counts(problem, 2).features == ("common",)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_constant_column(sparse):
+    problem = make(sparse)
+    mapped = features.constant(problem)
+    assert mapped.is_sparse == sparse and mapped.features == (*problem.features, "1")
+    assert (dense(mapped.X)[:, :-1] == dense(problem.X)).all()
+    assert (dense(mapped.X)[:, -1] == 1).all() and (dense(mapped.X_test)[:, -1] == 1).all()
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_roots_of_rows_are_of_length_one(sparse):
+    problem = counted(make(sparse))
+    mapped = features.root_rows(problem)
+    shares = dense(problem.X) / dense(problem.X).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(dense(mapped.X) ** 2, shares, rtol=1e-5, atol=1e-7)
+    with pytest.raises(ValueError, match="X: holds negative values, which have no square root"):
+        features.root_rows(replace(problem, X=-problem.X))

@@ -1,11 +1,14 @@
 """Random features by blocks: their kernels, their independence of how rows are cut."""
 
+import re
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 
-from workbench.generators import RANDOM, Generator, cosines, fitted
+from workbench import convolutions
+from workbench.generators import JITTER, RANDOM, Generator, cosines, fitted
 from workbench.problem import as_problem
 
 PLAIN = [kind for kind in RANDOM if not kind.endswith("_filters")]
@@ -72,6 +75,24 @@ def test_nystroem_features_are_the_kernel_and_its_penalty_that_of_the_landmarks(
     assert fitted(problem, "fourier", 50, 20).penalty(1) is None
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_nystroem_features_are_the_kernel_of_rows_far_from_zero_too(dtype):
+    X = np.random.default_rng(0).normal(1e4, 1.0, size=(300, 7)).astype(dtype)
+    generator = fitted(as_problem(X, np.arange(300) % 3), "nystroem", 50, 20)
+    landmarks = generator.anchors[20:40].astype(float)
+    expected = np.exp(-cdist(X, landmarks, "sqeuclidean") / generator.s)
+    Z = made(generator, X, 1)
+    np.testing.assert_allclose(Z, expected, atol=1e-5)
+    K = np.exp(-cdist(landmarks, landmarks, "sqeuclidean") / generator.s)
+    np.testing.assert_allclose(generator.penalty(1), K + JITTER * np.eye(20), atol=1e-9)
+    np.testing.assert_allclose(made(generator, landmarks, 1), generator.penalty(1), atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", PLAIN)
+def test_only_landmarks_have_a_penalty(kind, problem):
+    assert (fitted(problem, kind, 4, 4).penalty(0) is None) == (kind != "nystroem")
+
+
 @pytest.mark.parametrize("kind", PLAIN)
 def test_blocks_are_of_their_size_scale_and_seed(kind, problem):
     generator = fitted(problem, kind, 100, 40, seed=3)
@@ -125,10 +146,38 @@ def test_equal_rows_have_a_bandwidth(blobs):
         ({"n_features": 0}, "n_features: must be a whole number of at least 1, got 0"),
         ({"block": 2.5}, "block: must be a whole number of at least 1, got 2.5"),
         ({"bandwidth": -1.0}, "bandwidth: must be a positive number"),
-        ({"kind": "kmeans_filters", "n_features": 12}, "n_features"),
     ],
 )
 def test_bad_settings_are_named(settings, message, problem):
     settings = {"kind": "fourier", "n_features": 20, "block": 10} | settings
     with pytest.raises(ValueError, match=message):
-        fitted(problem, **settings).make(0)
+        fitted(problem, **settings)
+
+
+@pytest.mark.parametrize("kind", ["random_filters", "kmeans_filters"])
+@pytest.mark.parametrize(
+    ("n_features", "block", "name"),
+    [(12, 12, "n_features"), (4, 8, "n_features"), (16, 12, "block")],
+)
+def test_sizes_that_cut_a_filter_are_refused_before_any_is_fitted(
+    kind, n_features, block, name, problem, monkeypatch
+):
+    monkeypatch.setattr(convolutions, "filters", None)
+    with pytest.raises(ValueError, match=f"{name}: must be a multiple of 8"):
+        fitted(problem, kind, n_features, block)
+
+
+@pytest.mark.parametrize("seed", [True, np.True_, 0.0, 1.5, None, "1", -1, np.int64(-1)])
+@pytest.mark.parametrize("kind", ["fourier", "nystroem", "random_filters"])
+def test_seeds_are_whole_numbers_from_zero(kind, seed, problem):
+    message = f"seed: must be a whole number of at least 0, got {seed!r}"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        fitted(problem, kind, 8, 8, seed=seed)
+
+
+@pytest.mark.parametrize("kind", RANDOM)
+def test_whole_numbers_of_numpy_are_as_good(kind, problem):
+    ours = fitted(problem, kind, 16, 8, seed=3)
+    theirs = fitted(problem, kind, np.int32(16), np.int64(8), seed=np.uint8(3))
+    assert {type(getattr(theirs, name)) for name in ("n_features", "block", "seed")} == {int}
+    assert np.array_equal(made(ours, problem.X, 1), made(theirs, problem.X, 1))

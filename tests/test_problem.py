@@ -1,11 +1,13 @@
 """The problem: what is accepted as rows and labels, what is refused, and its subsets."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
 
-from workbench.problem import as_problem
+from workbench.problem import as_problem, check_positive
 
 X = np.arange(24.0).reshape(8, 3)
 Y = [0, 1, 2, 0, 1, 2, 0, 1]
@@ -221,3 +223,16 @@ def test_a_few_columns_are_the_filled_ones(wrap):
     tiny = as_problem(wrap(X), [0, 1] * 3).tiny(d=3)
     rows = tiny.X if wrap is np.asarray else tiny.X.toarray()
     np.testing.assert_array_equal(rows, [[1, 2, 3]] * 4)
+
+
+@pytest.mark.parametrize("value", [2, 0.5, True, np.float32(2), np.int64(3), np.array(1.5)])
+def test_positive_numbers_become_floats(value):
+    checked = check_positive(value, "alpha")
+    assert type(checked) is float and checked == value
+
+
+@pytest.mark.parametrize("value", ["x", "1", None, [1], {}, 1j, 0, -1.0, False, np.nan, np.inf])
+def test_what_is_no_positive_number_is_named(value):
+    message = f"alpha: must be a positive number, got {value!r}"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        check_positive(value, "alpha")

@@ -7,12 +7,14 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.special import softmax
+from sklearn.datasets import make_moons
 
+from workbench.data import load
 from workbench.generators import RANDOM, fitted
-from workbench.least_squares import rows
+from workbench.least_squares import products, rows
 from workbench.least_squares.columns import ls_columns
-from workbench.least_squares.distributed import scattered, stagewise_on_dask
 from workbench.least_squares.generalized import ls_accelerated
+from workbench.least_squares.links import LINKS
 from workbench.least_squares.stagewise import certificate, ls_stagewise
 from workbench.problem import as_problem
 
@@ -70,6 +72,58 @@ def test_passes_lead_to_the_solution_for_all_features(link, blobs):
         assert (np.diff(primal) < 1e-6).all()
 
 
+@pytest.mark.parametrize("features", ["orthogonal_fourier", "nystroem", "logits", "poly3"])
+@pytest.mark.parametrize("link", LINKS)
+def test_nearly_equal_features_do_not_make_it_diverge(features, link):
+    X, y = make_moons(300, noise=0.2, random_state=0)
+    sizes = {"features": features, "n_features": 128, "block": 64, "passes": 6}
+    for problem in (as_problem(X.astype(np.float32), y), load("iris", scale="standard")):
+        for alpha in (1e-3, 1e-5, 1e-8):
+            steps = ls_stagewise(problem, alpha=alpha, link=link, **sizes)
+            primal = np.array([state.primal for state in steps])
+            assert (np.diff(primal) < 1e-5 * primal[:-1]).all(), alpha
+
+
+def test_steps_that_raise_the_objective_are_taken_again(blobs, monkeypatch):
+    problem = blobs(n=80, d=5, k=3)
+    expected = last(ls_stagewise(problem, **SMALL)).primal
+    solve = products.Factor.solve
+    long = {}
+
+    def too_long(self, G):  # as if H were a hundredth of what it is, until it is raised
+        return solve(self, G) * (1 if id(self) in long else 100)
+
+    def raised(self, shift):
+        long[id(self)] = self  # kept alive: its id is not another's
+        return self
+
+    monkeypatch.setattr(products.Factor, "solve", too_long)
+    monkeypatch.setattr(products.Factor, "raised", raised)
+    steps = [state.primal for state in ls_stagewise(problem, **SMALL)]
+    assert (np.diff(steps) < 1e-6).all() and len(long) == 3
+    assert steps[-1] == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("solver", [ls_stagewise, ls_columns])
+@pytest.mark.parametrize("when", range(1, 40, 4))
+def test_an_interrupted_round_leaves_the_state_before_it(solver, when, blobs, monkeypatch):
+    problem, calls = blobs(n=80, d=6, k=3), []
+    features = rows.Share.features
+
+    def interrupted(self):
+        calls.append(1)
+        yield from features(self)
+        if len(calls) == when:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(rows.Share, "features", interrupted)
+    settings = SMALL if solver is ls_stagewise else {"block": 2, "link": "softmax", "passes": 5}
+    with pytest.raises(KeyboardInterrupt):
+        for state in solver(problem, **settings):
+            latest = state
+    np.testing.assert_allclose(latest.scores(problem.X), latest.F, atol=1e-5)
+
+
 @pytest.mark.parametrize("features", ["fourier", "nystroem"])
 def test_the_certificate_holds_the_optimum(features, blobs):
     problem = blobs(n=80, d=5, k=3)
@@ -101,7 +155,9 @@ def predictions(state, X):
 
 
 @pytest.mark.parametrize("link", ["identity", "softmax"])
-@pytest.mark.parametrize("settings", [{"workers": 7}, {"kept": 0}, {"kept": 3000, "workers": 2}])
+@pytest.mark.parametrize(
+    "settings", [{"workers": 7}, {"kept": 0}, {"kept": 3e3, "workers": 2}, {"kept": np.inf}]
+)
 def test_how_rows_are_shared_and_kept_does_not_matter(link, settings, blobs, monkeypatch):
     monkeypatch.setattr(rows, "GRAM_ROWS", 10)
     problem = blobs(n=103, d=5, k=3)
@@ -144,30 +200,6 @@ def test_rows_may_lie_in_a_file(blobs, tmp_path):
     assert np.array_equal(*ends)
 
 
-def test_two_dask_workers_agree_with_one_process(blobs):
-    distributed = pytest.importorskip("distributed")
-    problem = blobs(n=101, d=5, k=3, dtype=np.float32)
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        parts = scattered(client, problem, 5)
-        for link in ("identity", "softmax"):
-            one = last(ls_stagewise(problem, link=link, **SMALL))
-            steps = stagewise_on_dask(client, parts, one.generator, 3, alpha=1e-3, link=link)
-            half = next(islice(steps, 4, None))
-            resumed = replace(half, W=half.W.copy())
-            many = last(steps)
-            assert many.round == one.round and many.F.shape == (0, 3)
-            assert abs(predictions(one, problem.X) - predictions(many, problem.X)).max() < 1e-5
-            again = stagewise_on_dask(
-                client, parts, one.generator, 3, alpha=1e-3, link=link, state=resumed
-            )
-            np.testing.assert_allclose(last(again).W, many.W, atol=1e-4)
-
-
 def test_calibrated_blocks_stay_a_linear_model(blobs):
     problem = blobs(n=80, d=5, k=3)
     settings = SMALL | {"link": "identity", "passes": 1}
@@ -186,6 +218,8 @@ def test_calibrated_blocks_stay_a_linear_model(blobs):
         ({"inner": 1.5}, "inner: must be a whole number"),
         ({"workers": True}, "workers: must be a whole number"),
         ({"kept": -1}, "kept: must be a number of bytes"),
+        ({"kept": "all"}, "kept: must be a number of bytes"),
+        ({"n_features": 10**5, "block": 10**5}, "block: its 100000 features are too many for one"),
         ({"calibrate": True}, "calibrate: goes with one pass, got passes=3"),
         ({"features": "wavelets"}, "features: unknown name"),
     ],
@@ -193,6 +227,12 @@ def test_calibrated_blocks_stay_a_linear_model(blobs):
 def test_bad_settings_are_named(settings, message, blobs):
     with pytest.raises(ValueError, match=message):
         next(ls_stagewise(blobs(), **settings))
+
+
+def test_a_state_of_another_problem_is_refused(blobs):
+    state = last(ls_stagewise(blobs(n=60), **SMALL))
+    with pytest.raises(ValueError, match="state: is of 60 rows and 3 classes, the problem has 70"):
+        next(ls_stagewise(blobs(n=70), **SMALL, state=state))
 
 
 def test_features_that_are_not_finite_are_refused(blobs):

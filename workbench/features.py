@@ -110,12 +110,14 @@ def log_counts(problem: Problem, least: int = 3) -> Problem:
     Raises
     ------
     ValueError
-        For a negative entry, or if no column is left.
+        For negative entries, or if no column is left.
     """
     _check_count("least", least)
-    if problem.X.min() < 0:
-        raise ValueError("problem: log(1 + x) is for counts, and an entry of X is negative")
-    there = problem.X.getnnz(axis=0) if problem.is_sparse else np.count_nonzero(problem.X, axis=0)
+    for name, X in (("X", problem.X), ("X_test", problem.X_test)):
+        if X is not None and X.min() < 0:
+            raise ValueError(f"{name}: holds negative values; log(1 + x) is for counts")
+    # Sparse rows may store zeros, so that their entries are not to be counted.
+    there = np.asarray((problem.X != 0).sum(axis=0)).ravel()
     kept = np.flatnonzero(there >= least)
     if not len(kept):
         raise ValueError(f"least: no column of X has {least} entries that are not zero")

@@ -2,13 +2,16 @@
 
 No block depends on another, and none is stored: what predicts is a :class:`Generator`, a few
 numbers and, for kinds that look at the data, their landmarks or filters. Features are of single
-precision and have a mean square of about one.
+precision. Of rows like the training rows, waves, logits and filters have a mean square of order
+one; so have polynomials where the rows are centred, and more far from zero. Those of a kernel lie
+in [0, 1].
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
@@ -77,12 +80,17 @@ class Generator:
         """Return the function that puts block `b`'s features of (m, d) rows into (m, width) `Z`."""
         return KINDS[self.kind](self, b)
 
+    @cached_property
+    def centre(self) -> np.ndarray:
+        """The mean of all landmarks, float32: what distances are measured from."""
+        return self.anchors.mean(axis=0, dtype=np.float64).astype(np.float32)
+
     def penalty(self, b: int) -> np.ndarray | None:
         """Return the matrix M of block `b`'s regulariser tr(W'M W); None is the identity."""
         if self.kind != "nystroem":
             return None
         landmarks = self.anchors[self.part(b)].astype(np.float64)
-        K = np.exp(-_squared_distances(landmarks, landmarks) / self.s)
+        K = np.exp(-_squared_distances(landmarks, landmarks, self.centre) / self.s)
         K.flat[:: len(K) + 1] += JITTER
         return K
 
@@ -100,25 +108,30 @@ def fitted(
         kernel with random training rows as landmarks, which repeat where they are too few;
         "random_filters", "kmeans_filters", convolutions of images
         (:mod:`workbench.convolutions`)
-    n_features, block : whole numbers of at least 1; a `block` above `n_features` is that many
+    n_features, block : whole numbers of at least 1; a `block` above `n_features` is that many.
+        Multiples of 8, the features of one filter, for convolutions
     bandwidth : positive; the kernel is exp(-|x - x'|^2 / (bandwidth m^2)) with the median distance
         m of training rows that differ, 1 where none do
-    seed : of all that is random
+    seed : of all that is random, a whole number of at least 0
 
     Raises
     ------
     ValueError
-        For an unknown kind, or sizes or a bandwidth out of range.
+        For an unknown kind, or sizes, a bandwidth or a seed out of range.
     """
     if kind not in RANDOM:
         known = ", ".join(RANDOM)
         raise ValueError(f"features: unknown name {kind!r}; known are {known}")
     check_counts(n_features=n_features, block=block)
-    block = min(block, n_features)
+    n_features, block = int(n_features), int(min(block, n_features))
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise ValueError(f"seed: must be a whole number of at least 0, got {seed!r}")
+    seed = int(seed)
     bandwidth = check_positive(bandwidth, "bandwidth")
     if kind.endswith("_filters"):
+        convolutions.check_multiples(kind, n_features=n_features, block=block)
         n_filters, how = n_features // convolutions.PER_FILTER, kind.removesuffix("_filters")
-        anchors = convolutions.filters(problem.X, max(n_filters, 1), how, seed)
+        anchors = convolutions.filters(problem.X, n_filters, how, seed)
         return Generator(kind, problem.d, n_features, block, seed, 1.0, anchors)
     distances = sampled_distances(problem, seed)
     distances = distances[distances > 0]
@@ -128,7 +141,7 @@ def fitted(
         rows = np.resize(np.random.default_rng(seed).permutation(problem.n), n_features)
         anchors = problem.X[rows]
         anchors = (anchors.toarray() if sp.issparse(anchors) else anchors).astype(np.float32)
-    return Generator(kind, problem.d, int(n_features), int(block), seed, s, anchors)
+    return Generator(kind, problem.d, n_features, block, seed, s, anchors)
 
 
 def check_counts(**counts: int) -> None:
@@ -199,10 +212,10 @@ def polynomial(degree: int) -> Callable[[Generator, int], Map]:
 def nystroem(generator: Generator, b: int) -> Map:
     """Return the kernel exp(-|x - c|^2 / s) with the landmarks c of the block."""
     landmarks = generator.anchors[generator.part(b)]
-    scale = np.float32(1 / generator.s)
+    centre, scale = generator.centre, np.float32(1 / generator.s)
 
     def make(X: Matrix, Z: np.ndarray) -> None:
-        Z[...] = _squared_distances(X, landmarks)
+        Z[...] = _squared_distances(X, landmarks, centre)
         Z *= -scale
         np.exp(Z, out=Z)
 
@@ -293,13 +306,15 @@ def _product(X: Matrix, W: np.ndarray, Z: np.ndarray) -> None:
         np.matmul(np.asarray(X, np.float32), W, out=Z)
 
 
-def _squared_distances(X: Matrix, C: np.ndarray) -> np.ndarray:
+def _squared_distances(X: Matrix, C: np.ndarray, centre: np.ndarray) -> np.ndarray:
     """Return |x - c|^2 of rows and landmarks, in the landmarks' type."""
     if sp.issparse(X):
+        # Not from the centre, which would fill them; most of their entries are zero anyway.
         squares = np.asarray(X.multiply(X).sum(axis=1)).ravel()
         D = np.asarray(X.astype(C.dtype, copy=False) @ C.T)
     else:
-        X = np.asarray(X, C.dtype)
+        # From the centre, in the rows' own type: squares of an offset would drown the distances.
+        X, C = np.asarray(X - centre, C.dtype), C - centre
         squares = np.einsum("ij,ij->i", X, X)
         D = X @ C.T
     D *= -2

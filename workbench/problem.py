@@ -205,7 +205,11 @@ def as_problem(
 
 def check_positive(value: float, argument: str) -> float:
     """Return `value` as a float; a ValueError names `argument` unless it is a positive number."""
-    if not (np.isfinite(value) and value > 0):
+    try:
+        positive = np.isfinite(value) and value > 0
+    except TypeError:  # no number
+        positive = False
+    if not positive:
         raise ValueError(f"{argument}: must be a positive number, got {value!r}")
     return float(value)
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from workbench.generators import Generator, check_counts
 from workbench.least_squares.links import LINKS
-from workbench.least_squares.products import residuals
-from workbench.least_squares.rows import Share, threads
-from workbench.least_squares.stagewise import check_stages, shared, visit
+from workbench.least_squares.products import check_size
+from workbench.least_squares.rows import shares, threads
+from workbench.least_squares.stagewise import check_kept, check_stages, visit
 from workbench.problem import Problem
 from workbench.stream import Row
 
@@ -68,6 +68,7 @@ def ls_columns(
     """
     check_stages(alpha, link, passes, inner)
     check_counts(block=block, workers=workers)
+    check_kept(kept)
     of = LINKS[link].residuals
     n, d, k = problem.n, problem.d, problem.k
     s = state
@@ -76,23 +77,22 @@ def ls_columns(
         loss = of(F, problem.y, np.empty_like(F)) / n
         s = ColumnsState(0, np.zeros((d, k)), F, np.arange(d), loss, loss)
     block = min(block, d)
+    check_size(block, "block: its")
     blocks = -(-d // block)
     yield s
     while s.round < passes * blocks:
         if s.round % blocks == 0:
-            _, G = residuals(problem.X, problem.y, np.zeros((d, k)), of, s.F)
-            gradient = np.linalg.norm(G / n + alpha * s.W, axis=1)
+            R = np.empty_like(s.F)
+            of(s.F, problem.y, R)
+            gradient = np.linalg.norm(problem.X.T @ R / n + alpha * s.W, axis=1)
             s.order = np.argsort(-gradient, kind="stable")
         generator = Generator("columns", d, d, block, 0, 1.0, s.order)
-        shares = [
-            Share(problem.X[rows], problem.y[rows], s.F[rows], generator, link, part, False)
-            for rows, part in shared(n, workers, kept)
-        ]
-        with threads(shares) as ask:
+        with threads(shares(problem, s.F, generator, link, workers, kept)) as ask:
             for b in range(s.round % blocks, blocks):
                 own = s.order[generator.part(b)]
                 step, loss, _ = visit(ask, n, b, s.W[own], alpha, link, inner)
                 s.W[own] += step
+                ask("accept")
                 s.round += 1
                 s.loss = loss / n
                 s.primal = s.loss + alpha / 2 * float(np.vdot(s.W, s.W))

@@ -12,21 +12,25 @@ from workbench.problem import Matrix
 
 GRAM_ROWS = 4096  # rows of one product of a Gram matrix: long enough for BLAS to be at its best
 CACHED = 2**19  # bytes of rows that are read twice, and the second time from the processor's cache
-LARGEST = 20_000  # features: their Gram matrix and its factor take 6.4 GB
+LARGEST = 20_000  # features: their Gram matrix, its summands and its factor take 10 GB
 
 
 def gram(X: Matrix) -> np.ndarray:
-    """Return X'X / n of (n, d) rows, in float64."""
+    """Return X'X / n of (n, d) rows, in float64.
+
+    Products are of double precision too: errors of single precision in directions that the rows
+    leave out are larger than a small penalty, and steps with such a matrix diverge.
+    """
     n, d = X.shape
     if sp.issparse(X):
-        return np.asarray((X.T @ X).todense(), dtype=np.float64) / n
-    S = np.zeros((d, d))
-    product = np.empty((d, d), X.dtype)
+        X = X.astype(np.float64, copy=False)
+        return np.asarray((X.T @ X).todense()) / n
+    S, product = np.zeros((d, d)), np.empty((d, d))
     for rows in pieces(n, GRAM_ROWS):
-        S += np.dot(
-            X[rows].T, X[rows], out=product
-        )  # NumPy sees a symmetric product, and halves it
-    return S / n
+        exact = X[rows].astype(np.float64, copy=False)
+        S += np.dot(exact.T, exact, out=product)  # a symmetric one: NumPy does half
+    S /= n
+    return S
 
 
 def residuals(
@@ -72,7 +76,7 @@ class Factor:
     def __init__(self, H: np.ndarray):
         if not np.isfinite(H).all():
             raise ValueError("problem: products of its features are not finite; scale the rows")
-        # Products in single precision leave eigenvalues of zero at about -1e-7 of the trace.
+        # Rounding leaves eigenvalues of zero a little below.
         jitter = 0.0
         while True:
             try:
@@ -89,11 +93,23 @@ class Factor:
         """Return the solution D of H D = G."""
         return sla.cho_solve(self.factor, G, check_finite=False)
 
+    def raised(self, shift: float) -> Factor:
+        """Return the factor of H + shift I."""
+        R = np.tril(self.factor[0])
+        H = R @ R.T
+        H.flat[:: len(H) + 1] += shift
+        return Factor(H)
 
-def check_size(d: int) -> None:
+    def bound(self) -> float:
+        """Return an upper bound on the largest eigenvalue of H, by its trace."""
+        R = np.tril(self.factor[0])
+        return float(np.vdot(R, R))
+
+
+def check_size(features: int, of: str = "problem: its") -> None:
     """Refuse more features than the Gram matrix of a common machine can hold."""
-    if d > LARGEST:
+    if features > LARGEST:
         raise ValueError(
-            f"problem: its {d} features are too many for one Gram matrix, at most {LARGEST}; "
-            "use ls_columns or ls_stagewise, which take them block by block"
+            f"{of} {features} features are too many for one Gram matrix, at most {LARGEST}; "
+            "ls_columns and ls_stagewise take them in smaller blocks"
         )

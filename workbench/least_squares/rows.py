@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cache
+from threading import Lock
 
 import numpy as np
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from workbench.generators import Generator
 from workbench.least_squares.links import LINKS
 from workbench.least_squares.products import GRAM_ROWS, pieces, residuals
-from workbench.problem import Matrix
+from workbench.problem import Matrix, Problem
 
 Ask = Callable[..., list]  # ask("name", ...) calls that method of every share of the rows
 
@@ -35,7 +37,7 @@ class Share:
         kept: int,
         calibrate: bool,
     ):
-        self.X, self.y, self.F = X, y, F
+        self.X, self.y, self.F, self.aside = X, y, F, np.empty_like(F)
         self.generator, self.residuals_of = generator, LINKS[link].residuals
         self.kept, self.calibrate = kept, calibrate
         self.Z = np.zeros((0, 0), np.float32)  # the rows that are kept, then a buffer
@@ -77,14 +79,20 @@ class Share:
             G, loss = G + g, loss + l
         return G, loss
 
+    @np.errstate(over="ignore", invalid="ignore")  # who asks does not accept what is not finite
     def advance(self, V: np.ndarray) -> float:
-        """Add ZV to the scores and return the loss there: the end of a visit."""
+        """Put the scores F + ZV aside and return the loss there."""
         V, loss = V.astype(np.float32), 0.0
         for rows, Z in self.features():
-            F = self.F[rows]
-            F += Z @ V
+            F = self.aside[rows]
+            np.matmul(Z, V, out=F)
+            F += self.F[rows]
             loss += self.residuals_of(F, self.y[rows], np.empty_like(F))
         return loss
+
+    def accept(self) -> None:
+        """Make the scores that were put aside those of the rows: the end of a visit."""
+        self.F[...] = self.aside
 
     def features(self) -> Iterator[tuple[slice, np.ndarray]]:
         """Yield rows and their features; where predictions are calibrated, the scores are too."""
@@ -99,6 +107,26 @@ class Share:
             yield rows, np.hstack([Z, self.F[rows]]) if self.calibrate else Z
 
 
+def shares(
+    problem: Problem,
+    F: np.ndarray,
+    generator: Generator,
+    link: str,
+    workers: int,
+    kept: float,
+    calibrate: bool = False,
+) -> list[Share]:
+    """Return a share of the training rows, and of the bytes that may be kept, for each worker."""
+    n, workers = problem.n, min(workers, problem.n)
+    kept = int(min(kept, 2**62)) // workers
+    parts = []
+    for i in range(workers):
+        rows = slice(i * n // workers, (i + 1) * n // workers)
+        X = problem.X if workers == 1 else problem.X[rows]  # a slice of sparse rows is a copy
+        parts.append(Share(X, problem.y[rows], F[rows], generator, link, kept, calibrate))
+    return parts
+
+
 @contextmanager
 def threads(shares: list[Share]) -> Iterator[Ask]:
     """Ask every share from a thread of its own, each with a BLAS of one thread."""
@@ -108,7 +136,16 @@ def threads(shares: list[Share]) -> Iterator[Ask]:
     with ThreadPoolExecutor(len(shares)) as pool:
 
         def ask(name: str, *arguments) -> list:
-            with threadpool_limits(1):
+            # The limit is the process's: of two streams at a time, one would undo the other's.
+            with _asking, _libraries().limit(limits=1):
                 return list(pool.map(lambda share: getattr(share, name)(*arguments), shares))
 
         yield ask
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    return ThreadpoolController()  # looks for loaded libraries, which takes milliseconds
+
+
+_asking = Lock()

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 
 from workbench.generators import Generator, check_counts, fitted
 from workbench.least_squares.generalized import extrapolated
 from workbench.least_squares.links import check_link
-from workbench.least_squares.products import GRAM_ROWS, Factor, pieces
-from workbench.least_squares.rows import Ask, Share, threads
+from workbench.least_squares.products import GRAM_ROWS, Factor, check_size, pieces
+from workbench.least_squares.rows import Ask, Share, shares, threads
 from workbench.measures import bounds
 from workbench.problem import Matrix, Problem, check_positive
 from workbench.stream import Row
+
+TOLERANCE = 1e-6  # by which an objective may rise: the rounding of the losses
+RAISES = tuple(10.0**e for e in range(-8, 2))  # of the diagonal, in relation to the trace
 
 
 @dataclass
@@ -87,7 +91,7 @@ def ls_stagewise(
     inner : steps of Algorithm 1 a visit, at least 1
     calibrate : take the scores so far as k more features of every block (the paper's linear
         calibration); the model stays linear in its features. With one pass only
-    seed : of the features
+    seed : of the features; of a `state` that is given, the features are the state's
     kept : bytes, at least 0, that a block's features may take between two steps; what does not
         fit is made again at every step
     workers : threads, at least 1, each with its share of the rows
@@ -98,21 +102,29 @@ def ls_stagewise(
         For a parameter out of its range, or features that are not finite.
     """
     check_stages(alpha, link, passes, inner)
-    check_counts(workers=workers)
-    if not kept >= 0:
-        raise ValueError(f"kept: must be a number of bytes, at least 0, got {kept!r}")
+    check_counts(n_features=n_features, block=block, workers=workers)
+    check_kept(kept)
+    check_size(min(block, n_features), "block: its")
     if calibrate and passes > 1:
         raise ValueError(f"calibrate: goes with one pass, got passes={passes!r}")
     s = state
     if s is None:
         made = fitted(problem, features, n_features, block, bandwidth, seed)
         s = start(made, problem.n, problem.k)
-    shares = [
-        Share(problem.X[rows], problem.y[rows], s.F[rows], s.generator, link, part, calibrate)
-        for rows, part in shared(problem.n, workers, kept)
-    ]
-    with threads(shares) as ask:
+    if s.F.shape != (problem.n, problem.k):
+        raise ValueError(
+            f"state: is of {len(s.F)} rows and {s.F.shape[1]} classes, the problem has "
+            f"{problem.n} and {problem.k}"
+        )
+    parts = shares(problem, s.F, s.generator, link, workers, kept, calibrate)
+    with threads(parts) as ask:
         yield from stages(ask, s, problem.n, alpha, link, passes, inner, calibrate)
+
+
+def check_kept(kept: float) -> None:
+    """Raise a ValueError unless `kept` is a number of bytes."""
+    if not isinstance(kept, Real) or not kept >= 0:
+        raise ValueError(f"kept: must be a number of bytes, at least 0, got {kept!r}")
 
 
 def check_stages(alpha: float, link: str, passes: int, inner: int) -> None:
@@ -128,13 +140,6 @@ def start(generator: Generator, n: int, k: int) -> StagewiseState:
     W, F = np.zeros((g.n_features, k)), np.zeros((n, k), np.float32)
     about = g.kind, g.d, g.n_features, g.block, g.seed, g.s, g.anchors
     return StagewiseState(0, W, F, np.nan, np.nan, *about)
-
-
-def shared(n: int, workers: int, kept: int) -> Iterator[tuple[slice, int]]:
-    """Yield each worker's rows, and the bytes that it may keep."""
-    workers = min(workers, n)
-    for i in range(workers):
-        yield slice(i * n // workers, (i + 1) * n // workers), kept // workers
 
 
 def stages(
@@ -176,6 +181,7 @@ def stages(
         elif passes > 1:
             factors[b] = factor
         s.W[parts[b]] += step
+        ask("accept")
         changed = range(len(parts)) if calibrate else [b]
         costs[changed] = [cost(c, M if c == b else generator.penalty(c)) for c in changed]
         s.round += 1
@@ -196,26 +202,57 @@ def visit(
     factor: Factor | None = None,
     kind: str = "columns",
 ) -> tuple[np.ndarray, float, Factor]:
-    """Take the steps of Algorithm 1 on block `b`, whose weights are `W`, and advance the scores.
+    """Take the steps of Algorithm 1 on block `b`, whose weights are `W`; put the new scores aside.
+
+    Gram matrices of single precision may fall short of the Hessian in directions that the rows
+    hardly have, and there the steps are too long. It shows: the objective rises. They are taken
+    again then, with more on the diagonal.
 
     Return the change of W, the loss of all rows after it and the factor of the block.
     """
-    L = check_link(link).L
     ask("open", b)
-    S, G, _ = map(total, zip(*ask("sums", factor is None), strict=True))
+    S, first, before = map(total, zip(*ask("sums", factor is None), strict=True))
     if factor is None:
         if not np.isfinite(S).all():
             raise ValueError(f"features: block {b} of {kind!r} is not finite; scale the rows of X")
-        factor = Factor(S / n + alpha / L * penalised(penalty, np.eye(len(W))))
+        H = S / n + alpha / check_link(link).L * penalised(penalty, np.eye(len(W)))
+        factor = Factor(H)
+
+    def objective(loss: float, W: np.ndarray) -> float:
+        return loss / n + alpha / 2 * float(np.vdot(W, penalised(penalty, W)))
+
+    highest = (1 + TOLERANCE) * objective(before, W)
+    for shift in RAISES:
+        V = steps(ask, n, W, alpha, link, inner, penalty, factor, first)
+        loss = total(ask("advance", V))
+        if objective(loss, W + V) <= highest:
+            return V, loss, factor
+        factor = factor.raised(shift * factor.bound())
+    V = np.zeros(W.shape)
+    return V, total(ask("advance", V)), factor
+
+
+def steps(
+    ask: Ask,
+    n: int,
+    W: np.ndarray,
+    alpha: float,
+    link: str,
+    inner: int,
+    penalty: np.ndarray | None,
+    factor: Factor,
+    first: np.ndarray,
+) -> np.ndarray:
+    """Return where accelerated steps of Algorithm 1 lead from W, whose Z'R is `first`."""
+    L = check_link(link).L
     V = stepped = np.zeros(W.shape)
     theta = 1.0
     for step in range(1 if link == "identity" else inner):
-        if step:
-            G, _ = map(total, zip(*ask("residuals", V), strict=True))
+        G = total(part for part, _ in ask("residuals", V)) if step else first
         gradient = G / n + alpha * penalised(penalty, W + V)
         before, stepped = stepped, V - factor.solve(gradient) / L
         V, theta = extrapolated(stepped, before, gradient, theta)
-    return stepped, total(ask("advance", stepped)), factor
+    return stepped
 
 
 def penalised(M: np.ndarray | None, W: np.ndarray) -> np.ndarray:
@@ -236,15 +273,15 @@ def certificate(problem: Problem, *, alpha: float, link: str) -> Callable[[Stage
 
     def measure(s: StagewiseState) -> Row:
         share = Share(problem.X, problem.y, s.F, s.generator, link, 0, False)
-        gap = 0.0
+        lower = s.loss
         for b in range(s.generator.blocks):
             share.open(b)
             _, G, _ = share.sums(False)
+            G /= problem.n
             M, W = s.generator.penalty(b), s.W[s.generator.part(b)]
-            gradient = G / problem.n + alpha * penalised(M, W)
-            dual = gradient if M is None else Factor(M).solve(gradient)
-            gap += float(np.vdot(gradient, dual)) / (2 * alpha)
-        return bounds(max(s.primal - gap, 0.0), s.primal)
+            dual = G if M is None else Factor(M).solve(G)
+            lower -= float(np.vdot(W, G)) + float(np.vdot(G, dual)) / (2 * alpha)
+        return bounds(max(lower, 0.0), s.primal)
 
     return measure
 

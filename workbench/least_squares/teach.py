@@ -1,4 +1,4 @@
-"""The checks of the lessons ls_1, ls_2 and ls_3; they print, see :mod:`workbench.teach`."""
+"""The checks of the lessons ls_1 and ls_2; they print, see :mod:`workbench.teach`."""
 
 from __future__ import annotations
 
