@@ -193,8 +193,8 @@ def test_pressing_everything_at_once_never_runs_two_solvers(heard):
     assert toy.started > 1 and toy.together == 1
 
 
-def triples(sent):
-    return np.frombuffer(sent).reshape(-1, 3)
+def points(sent):
+    return np.frombuffer(sent).reshape(-1, 4)
 
 
 def test_a_curve_sends_each_point_once_and_the_latest_row_always():
@@ -203,13 +203,24 @@ def test_a_curve_sends_each_point_once_and_the_latest_row_always():
         curve.add({"seconds": float(i), "lower": lower, "upper": upper}, keep=i < 2)
     words, sent = curve.news()
     assert words == {"number": 1, "label": "toy", "colour": "#000000", "at": 0}
-    # The bounds are the best so far, and the last triple is the row that was not kept.
-    assert triples(sent).tolist() == [[0, 0, 4], [1, 1, 3], [2, 1, 3]]
+    # The bounds are the best so far, and the last point is the row that was not kept.
+    assert points(sent)[:, :3].tolist() == [[0, 0, 4], [1, 1, 3], [2, 1, 3]]
     words, sent = curve.news()
-    assert words["at"] == 2 and triples(sent).tolist() == [[2, 1, 3]]
+    assert words["at"] == 2 and points(sent)[:, :3].tolist() == [[2, 1, 3]]
     curve.add({"seconds": 3.0, "upper": 2.0}, keep=True)
     words, sent = curve.news()
-    assert words["at"] == 2 and triples(sent).tolist() == [[3, 1, 2], [3, 1, 2]]
+    assert words["at"] == 2 and points(sent)[:, :3].tolist() == [[3, 1, 2], [3, 1, 2]]
+    assert np.isnan(points(sent)[:, 3]).all()
+
+
+@pytest.mark.parametrize("key", ["primal", "squared_error"])
+def test_a_curve_without_a_certificate_has_an_objective_and_errors(key):
+    curve = Curve(1, "toy", "#000000")
+    curve.add({"seconds": 0.0, key: 2.0, "test_error": 0.5}, keep=True)
+    curve.add({"seconds": 1.0, key: 1.0}, keep=True)  # not judged: the error is the last one
+    _, sent = curve.news()
+    expected = [[0, np.nan, 2, 0.5], [1, np.nan, 1, 0.5]]
+    np.testing.assert_array_equal(points(sent)[:2], expected)
 
 
 @pytest.fixture
@@ -232,13 +243,13 @@ def test_the_canvas_is_fed_a_few_times_a_second_and_a_new_page_gets_all(sent):
     at = 0
     for content, (buffer,) in sent:
         assert content["curves"][0]["at"] == at
-        at += len(triples(buffer)) - 1
+        at += len(points(buffer)) - 1
     assert at == 2000
     so_far = len(sent)
     view._handle_custom_msg({"wants": "everything"}, [])
     wait(lambda: len(sent) > so_far)
     content, (buffer,) = sent[-1]
-    assert content["curves"][0]["at"] == 0 and len(triples(buffer)) == 2001
+    assert content["curves"][0]["at"] == 0 and len(points(buffer)) == 2001
 
 
 def test_only_the_newest_curves_are_kept(sent):
@@ -263,7 +274,7 @@ def test_a_dashboard_runs_a_solver(dashboard, sent):
     content, (buffer,) = sent[-1]
     assert content["error"] == "" and "lower 0.4" in content["numbers"]
     assert content["curves"][0]["label"] == "MRC-CCG, iris"
-    _, lower, upper = triples(buffer)[-1]
+    _, lower, upper, _ = points(buffer)[-1]
     assert lower <= upper <= lower + 1e-2
 
 
@@ -324,8 +335,44 @@ def test_bounds_of_an_objective_close_relative_to_it(sent):
     content, (buffer,) = sent[-1]
     assert "stopped_by gap <= 1e-09" in content["numbers"]
     assert content["curves"][0]["label"] == "Walrus, iris, C = 0.25"
-    _, lower, upper = triples(buffer)[-1]
+    _, lower, upper, _ = points(buffer)[-1]
     assert lower == pytest.approx(11.39905, abs=1e-5) and upper - lower <= 1e-9 * upper
+    dashboard.reset()
+
+
+LEAST_SQUARES = ("ls_generalized", "ls_accelerated", "ls_calibrated", "ls_stagewise")
+
+
+def test_solvers_without_certificates_are_judged_by_their_errors(sent):
+    dashboard = explore(("iris",), LEAST_SQUARES, judged=True)
+    assert set(dashboard.parameters) == {"alpha", "link"}
+    dashboard.solver.value = "ls_stagewise"
+    assert set(dashboard.parameters) == {
+        "alpha",
+        "link",
+        "n_features",
+        "block",
+        "passes",
+        "inner",
+        "bandwidth",
+    }
+    dashboard.sliders["link"].value = "squared_hinge"
+    dashboard.sliders["n_features"].value = 128
+    dashboard.sliders["block"].value = 64
+    dashboard.run()
+    wait(lambda: sent and sent[-1][0]["status"] == "finished")
+    content, (buffer,) = sent[-1]
+    assert "round 6" in content["numbers"] and "test_error" in content["numbers"]
+    label = content["curves"][0]["label"]
+    assert label.endswith("n_features = 128, block = 64, link = squared_hinge")
+    _, lower, upper, error = points(buffer)[-1]
+    assert np.isnan(lower) and 0 < upper < 1 and 0 <= error < 0.2
+    for solver in ("ls_calibrated", "ls_generalized"):
+        dashboard.solver.value = solver
+        dashboard.step()
+        wait(lambda: dashboard.player.status == "paused")
+    _, lower, upper, _ = dashboard.view.curves[-1].latest
+    assert 0 <= lower <= upper
     dashboard.reset()
 
 

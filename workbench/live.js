@@ -1,11 +1,15 @@
-// The canvas of LiveView: certified bands over seconds, and below them the gaps on a log scale.
+// The canvas of LiveView: certified bands over seconds, and below them the gaps on a log scale,
+// or the test errors where they are measured. Objectives without a lower bound are lines.
 // Where the upper bounds fall far, as those of an objective do, the bands are on one too.
 // Every colour but the curves' is the page's text colour, so that light and dark themes both work.
 
 const HEIGHT = 420;
 const EDGE = { left: 58, right: 24, top: 24, middle: 240, next: 272, bottom: 382 }; // of two panels
 const FLOOR = 1e-9; // gaps below it are drawn at it: a logarithmic axis has no 0
+const FEWEST = 1e-3; // and test errors below this one
+const SIZE = 4; // numbers of a point: seconds, lower, upper, test error
 const FAR = 30; // from the highest upper bound down to the lowest: no linear axis shows both
+const DEEP = 1e-5; // of the highest upper bound: a fit without an error must not squeeze the rest
 const STYLE = `
   .live { color: var(--jp-content-font-color1, var(--vscode-editor-foreground, CanvasText));
     font: 13px/1.5 var(--jp-ui-font-family, sans-serif); padding-left: 1em; min-width: 18em; }
@@ -26,8 +30,8 @@ export default () => {
       const known = new Map(said.curves.map((curve) => [curve.number, curve.points]));
       message.curves.forEach((curve, i) => {
         const points = known.get(curve.number) ?? [];
-        if (3 * curve.at > points.length) model.send({ wants: "everything" }); // some were lost
-        curve.points = append(points, 3 * curve.at, buffers[i]);
+        if (SIZE * curve.at > points.length) model.send({ wants: "everything" }); // some were lost
+        curve.points = append(points, SIZE * curve.at, buffers[i]);
       });
       said = message;
       views.forEach((show) => show());
@@ -40,7 +44,7 @@ export default () => {
     el.innerHTML = `<style>${STYLE}</style>
       <p><b class="status" role="status"></b> <span class="numbers"></span></p>
       <p class="error" role="alert"></p>
-      <canvas role="img" aria-label="Bounds and gap over seconds; the latest are above"></canvas>
+      <canvas role="img" aria-label="Bounds, and gaps or errors, over seconds; the latest are above"></canvas>
       <label><input type="checkbox"> logarithmic time</label>
       <ol></ol>`;
     const part = (selector) => el.querySelector(selector);
@@ -73,7 +77,7 @@ export default () => {
 };
 
 function append(points, at, buffer) {
-  points.length = Math.min(points.length, at); // the last triple was the latest row, not for good
+  points.length = Math.min(points.length, at); // the last point was the latest row, not for good
   const bytes = buffer.buffer.slice(buffer.byteOffset, buffer.byteOffset + buffer.byteLength);
   for (const value of new Float64Array(bytes)) points.push(value);
   return points;
@@ -84,11 +88,16 @@ function write(element, text) {
 }
 
 function entry(curve) {
-  const [seconds, lower, upper] = curve.points.slice(-3);
+  const [seconds, lower, upper, error] = curve.points.slice(-SIZE);
   const swatch = document.createElement("span");
   swatch.className = "swatch";
   swatch.style.background = paint(curve);
-  const end = `gap ${(upper - lower).toExponential(1)} after ${seconds.toPrecision(3)} s`;
+  const certified = Number.isFinite(upper - lower);
+  const words = [
+    certified ? `gap ${(upper - lower).toExponential(1)}` : `objective ${upper.toPrecision(3)}`,
+    ...(Number.isFinite(error) ? [`test error ${error.toPrecision(3)}`] : []),
+  ];
+  const end = `${words.join(", ")} after ${seconds.toPrecision(3)} s`;
   const line = document.createElement("li");
   line.append(swatch, `${curve.number} · ${curve.label}: ${end}`);
   return line;
@@ -97,11 +106,12 @@ function entry(curve) {
 // Black is the text's colour, or it would be lost on dark pages.
 const paint = (curve) => (curve.colour === "#000000" ? "currentColor" : curve.colour);
 
-const time = (triples, i) => triples[i];
-const lower = (triples, i) => triples[i + 1];
-const upper = (triples, i) => triples[i + 2];
-const tenth = (triples, i) => triples[i + 2] / 10; // as far as a logarithmic axis looks below
-const gap = (triples, i) => Math.max(triples[i + 2] - triples[i + 1], FLOOR); // NaN stays NaN
+const time = (points, i) => points[i];
+const lower = (points, i) => points[i + 1];
+const upper = (points, i) => points[i + 2];
+const tenth = (points, i) => points[i + 2] / 10; // as far as a logarithmic axis looks below
+const gap = (points, i) => Math.max(points[i + 2] - points[i + 1], FLOOR); // NaN stays NaN
+const error = (points, i) => Math.max(points[i + 3], FEWEST);
 
 function draw(canvas, curves, logarithmic) {
   const width = canvas.clientWidth;
@@ -117,11 +127,17 @@ function draw(canvas, curves, logarithmic) {
   const x = axis(curves, [time], left, width - right, logarithmic);
   const [nearest, farthest] = extent(curves, [upper], true);
   const far = farthest > FAR * nearest;
-  const bands = axis(curves, far ? [upper, tenth] : [lower, upper], middle, top, far);
-  const gaps = axis(curves, [gap], bottom, next, true);
+  const held = (value) => (points, i) => Math.max(value(points, i), DEEP * farthest);
+  const shown = far ? [held(upper), held(tenth)] : [lower, upper];
+  const bands = axis(curves, shown, middle, top, far);
+  const has = (value) => (curve) => Number.isFinite(value(curve.points, curve.points.length - SIZE));
+  const judged = curves.some(has(error));
+  const below = judged ? error : gap;
+  const gaps = axis(curves, [below], bottom, next, true);
   pen.fillStyle = pen.strokeStyle = ink;
-  frame(pen, x, bands, "lower and upper bound");
-  frame(pen, x, gaps, "certified gap");
+  const all = curves.every(has(gap));
+  frame(pen, x, bands, all ? "lower and upper bound" : "objective, and its lower bound if known");
+  frame(pen, x, gaps, judged ? "test error" : "certified gap");
   pen.textAlign = "center";
   for (const [value, label] of x.ticks) pen.fillText(label, x.at(value), bottom + 16);
   pen.fillText("solver time (s)", (left + width - right) / 2, HEIGHT - 4);
@@ -130,10 +146,10 @@ function draw(canvas, curves, logarithmic) {
     const newest = i === curves.length - 1;
     const colour = paint(curve) === "currentColor" ? ink : paint(curve);
     const [low, high] = [lower, upper].map((edge) => steps(curve.points, x, edge, bands));
-    const distance = steps(curve.points, x, gap, gaps);
+    const distance = steps(curve.points, x, below, gaps);
     pen.fillStyle = pen.strokeStyle = colour;
     pen.globalAlpha = newest ? 0.22 : 0.06;
-    pen.fill(path([...low, ...high.toReversed()]));
+    if (low.length) pen.fill(path([...low, ...high.toReversed()]));
     pen.globalAlpha = newest ? 1 : 0.7;
     pen.lineWidth = newest ? 1.8 : 1.2;
     [low, high, distance].forEach((line) => pen.stroke(path(line)));
@@ -149,7 +165,7 @@ function draw(canvas, curves, logarithmic) {
 function extent(curves, values, logarithmic) {
   let [least, most] = logarithmic ? [Infinity, 0] : [0, 0];
   for (const { points } of curves) {
-    for (let i = 0; i < points.length; i += 3) {
+    for (let i = 0; i < points.length; i += SIZE) {
       for (const value of values) {
         const v = value(points, i);
         if (!Number.isFinite(v) || (logarithmic && v <= 0)) continue;
@@ -194,10 +210,10 @@ function frame(pen, x, y, title) {
 }
 
 // A run is a step function: between two rows it keeps the value of the first.
-function steps(triples, x, value, y) {
+function steps(points, x, value, y) {
   const corners = [];
-  for (let i = 0; i < triples.length; i += 3) {
-    const [across, down] = [x.at(time(triples, i)), y.at(value(triples, i))];
+  for (let i = 0; i < points.length; i += SIZE) {
+    const [across, down] = [x.at(time(points, i)), y.at(value(points, i))];
     if (!Number.isFinite(across + down)) continue;
     if (corners.length) corners.push([across, corners.at(-1)[1]]);
     corners.push([across, down]);

@@ -17,10 +17,13 @@ from typing import Any
 import anywidget
 import ipywidgets as widgets
 
+from workbench.least_squares.links import LINKS
+from workbench.measures import error
 from workbench.panels import panel
 from workbench.player import Curve, Player, Stream
+from workbench.problem import Problem
 from workbench.run import resolve, warm
-from workbench.stream import Row, geometric, until, watch
+from workbench.stream import Row, State, geometric, nothing, until, watch
 from workbench.style import look
 
 FOURIER = 400  # random features that the checkbox appends, as the paper does
@@ -37,12 +40,21 @@ SLIDERS = {
     "n_max": COUNTS,
     "m_max": COUNTS,
     "C": tuple(2.0**e for e in range(-10, 11)),
+    "alpha": tuple(float(f"1e{e}") for e in range(-8, 1)),
+    "link": tuple(LINKS),
+    "basis": tuple(range(1, 7)),
+    "n_features": tuple(2**e for e in range(6, 15)),
+    "block": tuple(2**e for e in range(5, 12)),
+    "passes": (1, 2, 3, 5, 10, 20, 50),
+    "inner": (1, 2, 4, 8, 16, 50),
+    "bandwidth": (0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0),
 }
 
 
 def explore(
     problem_names: Sequence[str] = ("digits", "wine", "breast_cancer", "iris"),
     solvers: Sequence[str] = ("mrc_ccg", "mrc_subgradient", "mrc_splitting", "mrc_interior_point"),
+    judged: bool = False,
 ) -> Dashboard:
     """Return a dashboard on which a solver runs live; show it as the last line of a cell.
 
@@ -52,6 +64,8 @@ def explore(
     ----------
     problem_names : data as :func:`workbench.panels.panel` reads them; it trains on 70 % of the rows
     solvers : names of the registry
+    judged : draw the test error, measured off the clock, in the place of the gap; for solvers
+        of which not all have a certificate
 
     Raises
     ------
@@ -59,7 +73,7 @@ def explore(
         For a name that is no solver.
     """
     global _shown
-    dashboard = Dashboard(problem_names, solvers)
+    dashboard = Dashboard(problem_names, solvers, judged)
     if _shown is not None:
         _shown.player.stop()
     _shown = dashboard
@@ -118,7 +132,7 @@ class LiveView(anywidget.AnyWidget):
             self._timer = None
             news = [curve.news() for curve in self.curves]
             content = self.words | {"curves": [words for words, _ in news]}
-            self.send(content, [triples for _, triples in news])
+            self.send(content, [points for _, points in news])
 
     def _answer(self, _, content: Any, buffers: Any) -> None:
         """Send everything to a page that has just been opened."""
@@ -131,16 +145,16 @@ class LiveView(anywidget.AnyWidget):
 class Dashboard(widgets.HBox):
     """Controls beside a :class:`LiveView`; what they say counts from the next run on."""
 
-    def __init__(self, problem_names: Sequence[str], solvers: Sequence[str]):
+    def __init__(self, problem_names: Sequence[str], solvers: Sequence[str], judged: bool):
         defaults = {name: value for s in solvers[::-1] for name, value in resolve(s, {})[1].items()}
-        wide = {"style": {"description_width": "4.5em"}, "layout": {"width": "auto"}}
+        wide = {"style": {"description_width": "6em"}, "layout": {"width": "auto"}}
         choices = [(look(name).label, name) for name in solvers]
         self.data = widgets.Dropdown(options=problem_names, description="data", **wide)
         self.fourier = widgets.Checkbox(description=f"+ {FOURIER} Fourier features", **wide)
         self.solver = widgets.Dropdown(options=choices, description="solver", **wide)
         self.sliders = {
             name: widgets.SelectionSlider(
-                options=[(f"{v:g}", v) for v in SLIDERS[name]],
+                options=[(text(v), v) for v in SLIDERS[name]],
                 value=value,
                 description=name,
                 **wide,
@@ -148,6 +162,7 @@ class Dashboard(widgets.HBox):
             for name, value in defaults.items()
             if name in SLIDERS
         }
+        self.judged = judged
         self.view = LiveView()
         self.player = Player(self._hear)
         self._settings: tuple | None = None  # of the latest run
@@ -191,7 +206,7 @@ class Dashboard(widgets.HBox):
         return self.data.value + (f" + {FOURIER} fourier" if self.fourier.value else "")
 
     @property
-    def parameters(self) -> dict[str, float | int]:
+    def parameters(self) -> dict[str, float | int | str]:
         """The sliders' values, of those that the chosen solver has a parameter for."""
         declared = resolve(self.solver.value, {})[1]
         return {name: slider.value for name, slider in self.sliders.items() if name in declared}
@@ -204,7 +219,7 @@ class Dashboard(widgets.HBox):
             if self._settings is not None and settings[0] != self._settings[0]:
                 self.view.clear()  # bounds on other data do not compare
             self._settings = settings
-        return partial(start, *settings)
+        return partial(start, *settings, judged=self.judged)
 
     def _hear(self, row: Row | None) -> None:
         if row is None:
@@ -228,25 +243,37 @@ def button(icon: str, act: Callable[[], None], tooltip: str) -> widgets.Button:
     return press
 
 
-def start(spec: str, solver: str, parameters: dict[str, float | int]) -> Stream:
+def start(spec: str, solver: str, parameters: dict[str, Any], judged: bool) -> Stream:
     """Load the data, compile the kernels off the clock, and return the solver's stream."""
     problem = panel(spec)
     steps, parameters = resolve(solver, parameters)
     warm(steps, problem, parameters)
-    return until(watch(steps(problem, **parameters)), closed)
+    measure = judge(problem) if judged else nothing
+    return until(watch(steps(problem, **parameters), measure), closed)
+
+
+def judge(problem: Problem) -> Callable[[State], Row]:
+    """Return the measure of the error on the test rows alone: it is taken every round."""
+    return lambda state: {"test_error": error(state.scores(problem.X_test), problem.y_test)}
 
 
 def closed(row: Row) -> str | None:
-    """Stop when the bounds have met, as far as numbers can."""
-    return f"gap <= {TOLERANCE:g}" if row["gap"] <= TOLERANCE * max(1.0, row["upper"]) else None
+    """Stop when the bounds, of a solver that has them, have met as far as numbers can."""
+    met = "gap" in row and row["gap"] <= TOLERANCE * max(1.0, row["upper"])
+    return f"gap <= {TOLERANCE:g}" if met else None
 
 
-def legend(spec: str, solver: str, parameters: dict[str, float | int]) -> tuple[str, str]:
+def legend(spec: str, solver: str, parameters: dict[str, Any]) -> tuple[str, str]:
     """Return a run's label, with the parameters that are not at their defaults, and colour."""
     name, colour, _ = look(solver)
     defaults = resolve(solver, {})[1]
-    changed = [f"{key} = {v:g}" for key, v in parameters.items() if v != defaults[key]]
+    changed = [f"{key} = {text(v)}" for key, v in parameters.items() if v != defaults[key]]
     return ", ".join([name, spec, *changed]), colour
+
+
+def text(value: float | int | str) -> str:
+    """Return a slider's value in words."""
+    return value if isinstance(value, str) else f"{value:g}"
 
 
 def numbers(row: Row) -> str:

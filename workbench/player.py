@@ -130,29 +130,36 @@ class Player:
         self._hear(None)
 
 
+OBJECTIVES = ("upper", "primal", "squared_error")  # a row's first of these is drawn above
+
+
 @dataclass
 class Curve:
-    """One run on the canvas: (seconds, best lower, best upper) triples, and the latest of all."""
+    """One run on the canvas: (seconds, best lower, best upper, test error) of its rows.
+
+    A solver without a certificate has no lower bounds, and its objective is the upper one.
+    """
 
     number: int
     label: str
     colour: str
     points: array = field(default_factory=lambda: array("d"))
-    latest: tuple[float, float, float] = (0.0, math.nan, math.nan)
+    latest: tuple[float, float, float, float] = (0.0, math.nan, math.nan, math.nan)
     sent: int = 0  # points that a page has for good
 
     def add(self, row: Row, keep: bool) -> None:
         """Take in a row; only a kept one stays as a point when the next comes."""
-        _, lower, upper = self.latest
+        _, lower, upper, error = self.latest
+        objective = next((row[key] for key in OBJECTIVES if key in row), math.nan)
         lower = float(np.fmax(lower, row.get("lower", math.nan)))
-        upper = float(np.fmin(upper, row.get("upper", math.nan)))
-        self.latest = (row["seconds"], lower, upper)
+        upper = float(np.fmin(upper, objective))
+        self.latest = (row["seconds"], lower, upper, row.get("test_error", error))
         if keep:
             self.points.extend(self.latest)
 
     def news(self) -> tuple[dict[str, Any], bytes]:
         """Return what to draw: the curve's words, and the new points with the latest, binary."""
         words = {"number": self.number, "label": self.label, "colour": self.colour, "at": self.sent}
-        triples = self.points[3 * self.sent :] + array("d", self.latest)
-        self.sent = len(self.points) // 3
-        return words, triples.tobytes()
+        points = self.points[4 * self.sent :] + array("d", self.latest)
+        self.sent = len(self.points) // 4
+        return words, points.tobytes()
