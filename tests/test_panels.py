@@ -55,9 +55,17 @@ def test_steps_follow_one_another():
     components = panel("digits @ maximum | 12 pca | 5 classes", seed=2)
     assert (components.d, components.X_test.shape[1], components.k) == (12, 12, 5)
     assert "PCA 12" in components.name
+    waves = panel("digits @ maximum | 12 pca | 40 fourier+constant", seed=2)
+    assert waves.d == 41 and (waves.X[:, -1] == 1).all()
+    assert np.linalg.norm(waves.X[:, :-1], axis=1) == pytest.approx(1)
+    words = panel("synthetic_text @ given | 3 log counts")
+    assert words.is_sparse and words.X.data.min() == pytest.approx(np.log(2))
+    assert words.X.getnnz(axis=0).min() == 3
     for wrong in (
         *("digits | 1 classes", "digits | 11 classes", "digits | 2.5 classes"),
         *("digits | 0 % rows", "digits | fun", "digits + 1.2.3 fourier", "wine | 14 pca"),
+        *("digits + 2 constant", "digits | constant", "digits | 3 constant"),
+        *("wine | 3 log counts", "digits @ given | 0 log counts"),
     ):
         with pytest.raises(ValueError):
             panel(wrong)

@@ -15,15 +15,21 @@ import numpy as np
 
 from workbench.data import SCALES, load
 from workbench.data.synthetic import synthetic
-from workbench.features import fourier, pca, relu, standardise
+from workbench.features import constant, fourier, log_counts, pca, relu, standardise
 from workbench.problem import Problem
 
 SIZES = re.compile(r"synthetic (\d+)x(\d+)x(\d+)")
-STEP = re.compile(r"\s*([+|])\s*(\d+(?:\.\d+)?)\s*(fourier|relu|pca|classes|a class|% rows)\s*")
+STEP = re.compile(
+    r"\s*([+|])\s*(?:(\d+(?:\.\d+)?)\s*"
+    r"(fourier|relu|pca|log counts|classes|a class|% rows)|(constant))\s*"
+)
 STEPS: dict[tuple[str, str], Callable[[Problem, float, int], Problem]] = {
+    ("+", "constant"): lambda problem, _, seed: constant(problem),
     ("+", "fourier"): lambda problem, m, seed: fourier(problem, int(m), seed),
+    ("|", "fourier"): lambda problem, m, seed: fourier(problem, int(m), seed, append=False),
     ("|", "relu"): lambda problem, m, seed: standardise(relu(problem, int(m), seed)),
     ("|", "pca"): lambda problem, m, seed: pca(problem, int(m), seed),
+    ("|", "log counts"): lambda problem, m, seed: log_counts(problem, int(m)),
     ("|", "classes"): lambda problem, k, seed: problem.first_classes(int(k)),
     ("|", "a class"): lambda problem, m, seed: _first_of_classes(problem, int(m)),
     ("|", "% rows"): lambda problem, share, seed: problem.subset(share / 100, seed),
@@ -58,11 +64,13 @@ def panel(spec: str, seed: int = 0, test: float | None = 0.3) -> Problem:
     spec : a name or file of :func:`workbench.data.load`, or ``synthetic NxDxK`` for a generated
         problem of that size; ``@ SCALE`` puts another scale of ``load`` in the place of
         "standard", or ``@ given`` none; and then steps, in their order: ``+ M fourier`` appends M
-        random Fourier features, as the paper on minimax risk classifiers does; ``| M relu`` puts
-        a random ReLU layer of M units in the features' place, ``| M pca`` the first M principal
-        components; ``| K classes`` keeps the first K classes; ``| M a class`` makes the first M
-        rows of each class the training rows and the others the test rows; ``| P % rows`` keeps a
-        stratified random share of the training rows. ``A or B`` is B where A is not at hand.
+        random Fourier features, as the paper on minimax risk classifiers does, ``+ constant`` a
+        column of ones; ``| M fourier`` puts them in the features' place, ``| M relu`` a random
+        ReLU layer of M units, ``| M pca`` the first M principal components, ``| M log counts``
+        log(1 + x) of those that are not zero in M training rows or more; ``| K classes`` keeps
+        the first K classes; ``| M a class`` makes the first M rows of each class the training
+        rows and the others the test rows; ``| P % rows`` keeps a stratified random share of the
+        training rows. ``A or B`` is B where A is not at hand.
     seed : of the split, of random features and shares and of generated rows
     test : random share of test rows, in (0, 1), or None for the published split, if any
 
@@ -147,13 +155,14 @@ def _parsed(spec: str) -> tuple[str, str | None, list[tuple[Callable, float]]]:
         raise ValueError(f"data: unknown scale {scale!r} in {spec!r}; known are {known}")
     while rest:
         found = STEP.match(rest)
-        step = STEPS.get((found[1], found[3])) if found else None
+        step = STEPS.get((found[1], found[3] or found[4])) if found else None
         if step is None:
             raise ValueError(
                 f"data: {spec!r} is not a name followed by steps such as '+ 400 fourier', "
-                "'| 512 relu', '| 64 pca', '| 7 classes', '| 81 a class' or '| 40 % rows'"
+                "'+ constant', '| 512 relu', '| 64 pca', '| 3 log counts', '| 7 classes', "
+                "'| 81 a class' or '| 40 % rows'"
             )
-        amount = float(found[2])
+        amount = float(found[2] or 1)
         if found[3] != "% rows" and amount != int(amount):
             raise ValueError(f"data: {found[3]} must be a whole number in {spec!r}")
         steps.append((step, amount))
