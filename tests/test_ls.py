@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from workbench.least_squares import products
+from workbench.generators import fitted
+from workbench.least_squares import calibrated, products
 from workbench.least_squares.calibrated import calibrate, ls_calibrated
 from workbench.least_squares.generalized import descend, ls_accelerated, ls_generalized
 from workbench.least_squares.links import LINKS
 from workbench.least_squares.simplex import clip, project
+from workbench.least_squares.stagewise import scores
 from workbench.problem import as_problem
 
 SOLVERS = {"plain": ls_generalized, "accelerated": ls_accelerated}
@@ -174,8 +176,8 @@ def test_a_singular_gram_matrix_is_factored_an_indefinite_one_is_not():
 
 @pytest.mark.parametrize("solver", [ls_generalized, ls_accelerated, ls_calibrated])
 def test_rows_whose_products_overflow_are_refused(solver, blobs):
-    problem = blobs(dtype=np.float32)
-    huge = replace(problem, X=problem.X * np.float32(1e30))
+    problem = blobs()
+    huge = replace(problem, X=problem.X * 1e200)
     with np.errstate(all="ignore"), pytest.raises(ValueError, match="not finite; scale the rows"):
         next(solver(huge))
 
@@ -220,6 +222,48 @@ def test_no_step_of_algorithm_2_raises_the_squared_error(basis, seed, blobs):
     np.testing.assert_allclose(state.scores(problem.X), state.predictions, atol=1e-10)
 
 
+def algorithm_2(X, Y, alpha, power, rounds, projected):
+    """The squared errors of the three steps of Algorithm 2 in every round, with our ridge."""
+    n, d = X.shape
+    P, errors = np.zeros(Y.shape), []
+    for _ in range(rounds):
+        between = P + X @ np.linalg.solve(X.T @ X / n + alpha * np.eye(d), X.T @ (Y - P) / n)
+        G = np.hstack([between**m for m in range(1, power + 1)])
+        ridge = calibrated.RIDGE * (G**2).sum() / G.shape[1] * np.eye(G.shape[1])
+        step = np.linalg.solve(G.T @ G + ridge, G.T @ (Y - between))
+        refitted = between + G @ step
+        P = projected(refitted)
+        errors.append([((Y - F) ** 2).sum() / n for F in (between, refitted, P)])
+    return np.array(errors)
+
+
+def errors_of(steps, rounds):
+    """The same of our states, number by number: a state is the stream's, which goes on with it."""
+    next(steps)
+    return np.array(
+        [[s.fitted, s.refitted, s.squared_error] for s in islice(steps, rounds)],
+    )
+
+
+@pytest.mark.parametrize("power", [1, 2, 3])
+def test_calibration_is_algorithm_2(power, blobs):
+    problem = blobs(n=70, d=4, k=3)
+    expected = algorithm_2(
+        problem.X,
+        onehot(problem),
+        1e-3,
+        power,
+        12,
+        lambda V: np.array([sorted_projection(v) for v in V]),
+    )
+    found = errors_of(ls_calibrated(problem, alpha=1e-3, basis=power), 12)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8)
+    Y = (problem.X @ np.ones((4, 5)) + np.arange(5) - 2 > 0).astype(float)
+    expected = algorithm_2(problem.X, Y, 1e-3, power, 12, lambda V: np.clip(V, 0, 1))
+    found = errors_of(calibrate(problem.X, Y, 5, 1e-3, power), 12)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8)
+
+
 def test_calibration_is_by_theorem_2_within_22_kappa_squared_over_t():
     # Without noise: y = g(W'x) for a g between the identity and the uniform distribution.
     rng = np.random.default_rng(0)
@@ -227,16 +271,57 @@ def test_calibration_is_by_theorem_2_within_22_kappa_squared_over_t():
     U = X @ rng.normal(size=(4, 3))
     Y = 1 / 3 + 0.1 * (U - U.mean(axis=1, keepdims=True))
     assert Y.min() > 0
-    states = list(islice(calibrate(X, Y, 3, 1e-9, 2), 21))
-    # Clipped to [0, 1]; on the complement of (1, 1, 1) g has L = mu, so that kappa is 1.
-    assert all(s.squared_error <= 22 / s.round for s in states[1:])
+    # Clipped to [0, 1]; on the complement of (1, 1, 1) g has L = mu, so that kappa is 1. It takes
+    # until the last round for the bound to be half of what predicting nothing costs.
+    rounds = int(44 / (Y**2).sum(axis=1).mean()) + 1
+    errors = errors_of(calibrate(X, Y, 3, 1e-9, 2), rounds)[:, 2]
+    assert (errors <= 22 / np.arange(1, rounds + 1)).all()
+
+
+def test_a_basis_is_looked_at_where_predictions_are(blobs):
+    problem = blobs()
+    for basis, message in {
+        lambda Y: np.hstack([Y / Y.sum(1, keepdims=True), Y**2]): "the function must return",
+        lambda Y: np.hstack([np.multiply(Y, 2, out=Y), Y]): "the function must return",
+        lambda Y: np.vstack([Y, Y]): "the function must return",
+        lambda Y: np.hstack([Y, np.log(Y)]): "its values are not finite for all predictions",
+        lambda Y: np.hstack([Y, 1 / (1 - Y)]): "its values are not finite for all predictions",
+        lambda Y: np.hstack([Y, np.sqrt(Y)]): "its values at predictions before their projection",
+    }.items():
+        with np.errstate(all="ignore"), pytest.raises(ValueError, match=f"basis: {message}"):
+            after(ls_calibrated(problem, basis=basis), 1)
+
+
+def test_a_state_goes_on_with_its_basis(blobs):
+    problem = blobs()
+    whole = errors_of(ls_calibrated(problem, basis=2), 8)
+    state = after(ls_calibrated(problem, basis=2), 5)
+    rest = errors_of(ls_calibrated(problem, basis=3, state=state), 3)
+    assert np.array_equal(rest, whole[5:]) and state.basis == 2
 
 
 def test_chunks_of_rows_do_not_matter(blobs, monkeypatch):
     problem = blobs(n=90, d=5, k=3)
-    whole = [after(f(problem), 5).scores(problem.X) for f in (ls_accelerated, ls_calibrated)]
-    for name in ("GRAM_ROWS", "CACHED"):
-        monkeypatch.setattr(products, name, 7)
-    monkeypatch.setattr(products, "cached_rows", lambda X: 7)
-    parts = [after(f(problem), 5).scores(problem.X) for f in (ls_accelerated, ls_calibrated)]
-    np.testing.assert_allclose(parts, whole, atol=1e-9)
+    generator = fitted(problem, "fourier", 20, 8)
+    W = np.random.default_rng(0).normal(size=(20, 3))
+
+    def found():
+        states = [after(f(problem), 5) for f in (ls_accelerated, ls_calibrated)]
+        return [*(state.scores(problem.X) for state in states), states[1].predictions]
+
+    whole = found()
+    for module in (products, calibrated):
+        monkeypatch.setattr(module, "GRAM_ROWS", 7)
+        monkeypatch.setattr(module, "cached_rows", lambda X: 7)
+    np.testing.assert_allclose(found(), whole, atol=1e-9)
+    features = np.hstack([made(problem.X, generator, b) for b in range(3)])
+    for rows in (1, 7, 90, 1000):
+        np.testing.assert_allclose(
+            scores(generator, problem.X, W, rows), features @ W, atol=1e-4, err_msg=f"{rows}"
+        )
+
+
+def made(X, generator, b):
+    Z = np.empty((len(X), generator.width(b)), np.float32)
+    generator.make(b)(X, Z)
+    return Z

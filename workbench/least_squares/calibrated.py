@@ -31,6 +31,7 @@ class CalibratedState:
     V_t is the paper's W~_t, transposed. ``predictions`` (n, k) are yhat of the training rows.
     The squared errors are means over rows of |y - .|^2: of y~ (``fitted``), before the projection
     (``refitted``) and after (``squared_error``). ``labels`` says that rows have several labels.
+    With a function for its ``basis`` a state cannot be saved.
     """
 
     round: int
@@ -82,13 +83,16 @@ def ls_calibrated(
     ----------
     alpha : positive, ridge of the fits (18), for the mean squared error of a row
     basis : the highest power m >= 1 of y, y^2, ..., y^m (the paper's experiments take 3), or a
-        function from (n, k) predictions to an (n, q) array whose first k columns are its argument
+        function from (n, k) predictions to an (n, q) array whose first k columns are its
+        argument. It must be finite at predictions that are not projected yet, which leave
+        [0, 1]. States of a run with a function cannot be saved
+    state : goes on with the basis that it has, whatever `basis` is
 
     Raises
     ------
     ValueError
-        For an `alpha` that is no positive number, a `basis` that is neither, or more features
-        than one Gram matrix can hold.
+        For an `alpha` that is no positive number, a `basis` that is neither or whose values are
+        not finite, or more features than one Gram matrix can hold.
     """
     yield from calibrate(problem.X, problem.y, problem.k, alpha, basis, state)
 
@@ -101,10 +105,14 @@ def calibrate(
     basis: Basis,
     state: CalibratedState | None = None,
 ) -> Iterator[CalibratedState]:
-    """Do the rounds of Algorithm 2; `y` may be (n, k) targets of zeros and ones."""
+    """Do the rounds of Algorithm 2; `y` may be (n, k) targets, several ones a row or fractions.
+
+    Predictions of such targets are clipped to [0, 1], not projected onto the simplex.
+    """
     alpha = check_positive(alpha, "alpha")
     n, d = X.shape
-    q = expanded(check_basis(basis, k), basis).shape[1]
+    basis = basis if state is None else state.basis
+    q = check_basis(basis, k)
     check_size(d)
     check_size(q)
     H = gram(X)
@@ -133,6 +141,11 @@ def calibrate(
             fitted += float(np.vdot(rest, rest))
             B_B += B.T @ B
             B_rest += B.T @ rest
+        if not np.isfinite(B_B).all():
+            raise ValueError(
+                "basis: its values at predictions before their projection, from "
+                f"{Y.min():.3g} to {Y.max():.3g}, are not finite"
+            )
         # (19), with a ridge toward the calibration that changes nothing: one toward 0 could raise
         # the squared error.
         B_B.flat[:: q + 1] += RIDGE * np.trace(B_B) / q + np.finfo(float).tiny
@@ -181,18 +194,27 @@ def squared_error(Y: np.ndarray, y: np.ndarray) -> float:
     return total / len(Y)
 
 
-def check_basis(basis: Basis, k: int) -> np.ndarray:
-    """Return an example of predictions, after a look at what `basis` makes of it."""
-    Y = np.full((2, k), 1.0 / k)
-    if callable(basis):
-        made = np.asarray(basis(Y))
-        if made.ndim != 2 or made.shape[1] < k or not np.array_equal(made[:, :k], Y):
+def check_basis(basis: Basis, k: int) -> int:
+    """Return how many functions there are in `basis`, after a look at what it makes of examples.
+
+    They are inside of (0, 1)^k, where no two sums are the same, and at its corners: exact zeros
+    and ones are what a projection leaves.
+    """
+    if not callable(basis):
+        if isinstance(basis, bool) or not isinstance(basis, int) or basis < 1:
             raise ValueError(
-                "basis: the function must return an (n, q) array whose first k columns are its "
-                f"argument, got one of shape {made.shape} for (2, {k})"
+                f"basis: must be a whole number of at least 1 or a function, got {basis!r}"
             )
-    elif isinstance(basis, bool) or not isinstance(basis, int) or basis < 1:
+        return basis * k
+    inside = np.random.default_rng(0).random((3, k))
+    Y = np.vstack([inside, np.zeros(k), np.ones(k), np.eye(1, k)])
+    with np.errstate(all="ignore"):
+        made = np.asarray(basis(Y.copy()))
+    if made.ndim != 2 or made.shape[1] < k or not np.array_equal(made[:, :k], Y):
         raise ValueError(
-            f"basis: must be a whole number of at least 1 or a function, got {basis!r}"
+            "basis: the function must return an (n, q) array whose first k columns are its "
+            f"argument, got one of shape {made.shape} for {Y.shape}"
         )
-    return Y
+    if not np.isfinite(made).all():
+        raise ValueError("basis: its values are not finite for all predictions from 0 to 1")
+    return made.shape[1]
