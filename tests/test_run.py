@@ -126,7 +126,7 @@ def test_the_warm_up_is_tiny_and_off_the_clock(blobs):
         yield Halving(0, 1.0, problem.k)
 
     trace, _ = run(slow_first, blobs(60, 20))
-    assert seen == [("blobs (tiny)", 6, 8), ("blobs", 60, 20)]
+    assert seen == [("blobs (tiny)", 6, 9), ("blobs", 60, 20)]
     assert trace.last["seconds"] < 0.1
     seen.clear()
     run(slow_first, blobs(60, 20), warm_up=False)
