@@ -20,9 +20,11 @@ from statistics import median
 
 import numpy as np
 import psutil
-from measuring import Clock, load_rows, peak_memory, save_rows
+from measuring import Clock, forget_peak, load_rows, peak_memory, save_rows
 
-from workbench.least_squares.products import GRAM_ROWS, gram
+from workbench.generators import fitted
+from workbench.least_squares.products import GRAM_ROWS
+from workbench.least_squares.rows import shares
 from workbench.least_squares.stagewise import ls_stagewise, scores
 from workbench.panels import panel
 from workbench.problem import Problem, as_problem
@@ -86,9 +88,10 @@ def measure(arm: str, rows: Path, features: int) -> dict:
 
 
 def measured(arm: str, problem: Problem, features: int) -> dict:
-    """Run one arm in this process: its seconds, operations, and memory above the loaded rows."""
-    before = psutil.Process().memory_info().rss / 1e6
+    """Run one arm in this process: its seconds, operations, and memory above rows and code."""
     work, operations = WORK.get(arm, fit)(problem, ARMS[arm], features)
+    forget_peak()
+    before = psutil.Process().memory_info().rss / 1e6
     with Clock() as clock:
         work()
     return {
@@ -104,16 +107,24 @@ def products(problem: Problem, parameters: None, features: int) -> tuple[Callabl
     rng = np.random.default_rng(0)
     A = rng.standard_normal((GRAM_ROWS, BLOCK), np.float32)
     B = rng.standard_normal((BLOCK, BLOCK), np.float32)
-    times = 60
-    A @ B
-    return lambda: [A @ B for _ in range(times)], times * 2.0 * A.size * BLOCK
+    out, times = A @ B, 60
+
+    def work() -> None:
+        for _ in range(times):
+            np.matmul(A, B, out=out)
+
+    return work, times * 2.0 * A.size * BLOCK
 
 
 def grams(problem: Problem, parameters: None, features: int) -> tuple[Callable, float]:
-    """Return a block's Gram matrix, sums in double precision, n p^2 operations."""
-    Z = np.random.default_rng(0).standard_normal((problem.n, BLOCK), np.float32)
-    gram(Z[:GRAM_ROWS])
-    return lambda: gram(Z), float(problem.n) * BLOCK**2
+    """Return the Gram matrix of a block whose features are there: n p^2 operations."""
+    g = fitted(problem, "fourier", BLOCK, BLOCK)
+    (share,) = shares(
+        problem, np.zeros((problem.n, problem.k), np.float32), g, "identity", 1, 2**40
+    )
+    share.open(0)
+    share.sums(False)
+    return lambda: share.sums(True), float(problem.n) * BLOCK**2
 
 
 def fit(problem: Problem, parameters: dict, features: int) -> tuple[Callable, float]:
