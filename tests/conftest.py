@@ -48,8 +48,3 @@ def real():
         return as_problem(X, problem.y, X_test=X_test, y_test=problem.y_test, name=name)
 
     return load
-
-
-def pytest_collection_modifyitems(items):
-    """Put slow tests first: a long one at the end lets all other processes wait."""
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
