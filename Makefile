@@ -27,7 +27,7 @@ lab: .venv/.ok ## open JupyterLab on the start page
 	.venv/bin/jupyter lab notebooks/00_start_here.ipynb $(ARGS)
 
 test: .venv/.ok ## run the tests (ARGS="-k stream")
-	$(PYTHON) -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal $(ARGS)
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(PYTHON) -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal $(ARGS)
 
 lint: .venv/.ok ## check style and format of all .py and .ipynb
 	.venv/bin/ruff check $(ARGS)
