@@ -29,6 +29,12 @@ from workbench.mrc.pdhg import mrc_pdhg
 from workbench.mrc.splitting import mrc_splitting
 from workbench.mrc.subgradient import mrc_subgradient
 from workbench.mrc.svm_ccg import svm_ccg
+from workbench.sampled_cuts.solvers import (
+    cuts_constant_time,
+    cuts_exact,
+    cuts_linear_time,
+    cuts_nystroem,
+)
 from workbench.weston_watkins.bcd import ww_shark, ww_walrus
 from workbench.weston_watkins.fast import ww_walrus_fast
 from workbench.weston_watkins.kernel import ww_kernel
@@ -63,6 +69,10 @@ SOLVERS = {
     "ls_calibrated": Solver(ls_calibrated, "Calibrated least squares", "#2CA25F"),
     "ls_stagewise": Solver(ls_stagewise, "Stagewise least squares", "#E8710A"),
     "ls_columns": Solver(ls_columns, "Stagewise, columns of X", "#6A3D9A"),
+    "cuts_exact": Solver(cuts_exact, "Exact cuts", "#101060"),
+    "cuts_linear_time": Solver(cuts_linear_time, "Sampled cuts, linear time", "#C2185B"),
+    "cuts_constant_time": Solver(cuts_constant_time, "Sampled cuts, constant time", "#00838F"),
+    "cuts_nystroem": Solver(cuts_nystroem, "Exact cuts, Nyström (ours)", "#7CB342"),
     "liblinear_cs": Solver(liblinear_cs, "Crammer-Singer (LIBLINEAR)", "#5B8C5A"),
     "liblinear_ovr": Solver(liblinear_ovr, "One-vs-rest (LIBLINEAR)", "#B8A200"),
     "liblinear_lr": Solver(liblinear_lr, "Logistic regression, one-vs-rest (LIBLINEAR)", "#C04000"),

@@ -1,8 +1,9 @@
-"""Rows of a matrix as vector registers: the two inner loops of coordinate descent, unrolled.
+"""What compiled loops cannot say in Python: rows as vector registers, and a number's bits.
 
-Left to itself, the compiler asks at each row whether matrix and scratch overlap, which costs as
-much as a short row's arithmetic. These say what is meant. Both take C-ordered float64 arrays whose
-rows have as many columns as the tuple `width` is long, a multiple of four.
+The two inner loops of coordinate descent, unrolled: left to itself, the compiler asks at each row
+whether matrix and scratch overlap, which costs as much as a short row's arithmetic. Both take
+C-ordered float64 arrays whose rows have as many columns as the tuple `width` is long, a multiple
+of four.
 """
 
 from __future__ import annotations
@@ -55,6 +56,18 @@ def add_to_row(context, W, w, x, delta, width):
         return context.get_dummy_value()
 
     return types.none(W, w, x, delta, width), generate
+
+
+@intrinsic
+def power_of_two(context, m):
+    """Return 2^m as a float32, for an int32 m from -126 to 127."""
+
+    def generate(context, builder, signature, given):
+        exponent = builder.add(given[0], ir.Constant(ir.IntType(32), 127))
+        bits = builder.shl(exponent, ir.Constant(ir.IntType(32), 23))
+        return builder.bitcast(bits, ir.FloatType())
+
+    return types.float32(types.int32), generate
 
 
 def _data(context, builder, kind, value):

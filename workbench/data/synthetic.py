@@ -6,6 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from workbench.problem import Problem, as_problem
+from workbench.sequences import SequenceProblem, as_sequences
 
 
 def synthetic(
@@ -91,6 +92,84 @@ def synthetic_text(
     about = f"synthetic word counts, {words:g} words a document, topicality {topicality:g}"
     name = f"synthetic text {n}x{d}x{k}"
     return as_problem(X, y, name=name, synthetic=True, about=about)
+
+
+def checkers(n: int = 10_000, seed: int = 0, *, squares: int = 4, sigma: float = 0.02) -> Problem:
+    """Rows on a checkerboard, uniform in the unit square, its colours the two classes; float32.
+
+    Parameters
+    ----------
+    n : rows, at least 2
+    squares : of a side, at least 2
+    sigma : standard deviation of the noise that is added to the coordinates, in sides of the
+        board, not negative; at 0.02 the best possible error is about 9 %
+
+    Raises
+    ------
+    ValueError
+        For sizes or noise out of range.
+    """
+    _check(n, 2, 2)
+    if squares < 2:
+        raise ValueError(f"squares: must be at least 2, got {squares!r}")
+    if not sigma >= 0:
+        raise ValueError(f"sigma: must not be negative, got {sigma!r}")
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, 2))
+    y = np.floor(squares * X).astype(int).sum(axis=1) % 2
+    y[:2] = 0, 1  # however few the rows
+    X += sigma * rng.standard_normal((n, 2))
+    about = f"synthetic: a board of {squares} x {squares} squares, noise of {sigma:g} sides"
+    name = f"checkers {n}"
+    return as_problem(X.astype(np.float32), y, name=name, synthetic=True, about=about)
+
+
+def chain(
+    n: int = 600, length: int = 20, states: int = 6, seed: int = 0, *, test: int = 200
+) -> SequenceProblem:
+    """Sequences of a hidden Markov model whose states overlap: each is three blobs in the plane.
+
+    A position alone says little of its state, the order of states much: from each state two
+    others follow, with probabilities 0.7 and 0.2, and all others share the rest.
+
+    Parameters
+    ----------
+    n, test : training and test sequences, at least 1 and 0
+    length : positions of each, at least 1
+    states : at least 3
+
+    Raises
+    ------
+    ValueError
+        For sizes out of range.
+    """
+    for name, value, least in (("n", n, 1), ("length", length, 1), ("states", states, 3)):
+        if value < least:
+            raise ValueError(f"{name}: must be at least {least}, got {value!r}")
+    rng = np.random.default_rng(seed)
+    centres = 4.0 * rng.standard_normal((states, 3, 2))
+    moves = np.full((states, states), 0.1 / max(states - 2, 1))
+    order = rng.permutation(states)
+    for place, state in enumerate(order):
+        moves[state, order[(place + 1) % states]] = 0.7
+        moves[state, order[(place + 2) % states]] = 0.2
+    moves /= moves.sum(axis=1, keepdims=True)
+    y = np.empty((n + test, length), int)
+    y[:, 0] = rng.integers(states, size=n + test)
+    y[0, : min(states, length)] = np.arange(min(states, length))
+    for t in range(1, length):
+        u = rng.random((n + test, 1))
+        y[:, t] = (u > moves[y[:, t - 1]].cumsum(axis=1)).sum(axis=1).clip(0, states - 1)
+    X = centres[y, rng.integers(3, size=y.shape)] + rng.standard_normal((*y.shape, 2))
+    return as_sequences(
+        list(X[:n].astype(np.float32)),
+        list(y[:n]),
+        X_test=list(X[n:].astype(np.float32)),
+        y_test=list(y[n:]),
+        name=f"chain {n}x{length}x{states}",
+        synthetic=True,
+        about=f"synthetic: a hidden Markov model of {states} states, three blobs each",
+    )
 
 
 def _check(n: int, d: int, k: int) -> None:

@@ -1,0 +1,197 @@
+"""Algorithms 1, 2 and 3: one slack, one cut a round, whatever the task and wherever cuts live.
+
+The problem is OP1 with C for each unit, as LIBSVM has it (the paper's C is n times ours):
+
+    min_w  1/2 |w|^2 + C n R(w),  R(w) = mean_i max_y [Delta(y_i, y) - w.dPsi_i(y)].
+
+A cut (c, g) is an affine function c + w.g below R, made of the most violating outputs at some w.
+Here v = -g is what is kept. Where the units of a cut are sampled, it need not lie below R.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+import numpy as np
+
+from workbench.sampled_cuts.line_search import line_search
+from workbench.sampled_cuts.qp import solve_qp
+from workbench.sampled_cuts.spaces import KernelSpace
+from workbench.sampled_cuts.state import CutState
+from workbench.sampled_cuts.tasks import Answers, Cut, Task
+
+IDLE = 20  # rounds without a multiplier after which a cut is dropped
+CLEAN_UP = 10  # rounds between looks for such cuts
+MU = 0.1  # the next cut is taken this far on the way from the best point to the model's solution
+SMALL = 1e-9  # share of all multipliers below which a cut no longer supports the best point
+SOLVED = 0.01  # share of eps: the precision of the model's solution
+LITTLE = 0.2  # share of eps: by how much the objective must fall for a round not to be calm
+DRAWS = 1000  # after which a sampled cut is taken although it is not violated
+
+Choice = Callable[[Answers, CutState], tuple[np.ndarray, float]]
+
+
+class Space(Protocol):
+    """What the methods may ask of where cuts live."""
+
+    def add(self, cut: Cut, offset: float) -> None: ...
+
+    def combine(self, coefficients: np.ndarray) -> np.ndarray: ...
+
+    def keep(self, kept: np.ndarray) -> None: ...
+
+
+def all_units(answers: Answers, s: CutState) -> tuple[np.ndarray, float]:
+    """Algorithm 1: the cut is made of all units that violate."""
+    return np.flatnonzero(answers.losses > 0.0), 1.0 / len(answers.losses)
+
+
+def some_violators(r: int, eps: float, insist: bool) -> Choice:
+    """Algorithm 3: the cut is made of r units that violate, drawn uniformly.
+
+    Parameters
+    ----------
+    insist : draw again until the sampled cut, too, is violated by more than `eps`, as the paper
+        does. (A cut that is not taken at the model's solution need not be violated there.)
+    """
+
+    def choose(answers: Answers, s: CutState) -> tuple[np.ndarray, float]:
+        n = len(answers.losses)
+        I = np.flatnonzero(answers.losses > 0.0)
+        if len(I) <= r:
+            return I, 1.0 / n
+        c, weight = answers.losses.mean(), len(I) / (n * r)
+        bound = slack(s) + eps
+        for _ in range(DRAWS):
+            units = I[s.rng.integers(len(I), size=r)]
+            if not insist or c - weight * answers.gains[units].sum() > bound:
+                break
+        return units, weight
+
+    return choose
+
+
+def cutting_plane(
+    task: Task,
+    space: Space,
+    s: CutState,
+    C: float,
+    eps: float,
+    choose: Choice,
+    stabilised: bool,
+    p: int | None = None,
+) -> Iterator[CutState]:
+    """Algorithms 1 and 3: all outputs are looked at in every round.
+
+    Their exact cut is the stopping criterion, and what `choose` makes of it joins the model. The
+    stream ends when the exact cut is violated by `eps` at most.
+
+    Parameters
+    ----------
+    stabilised : step from the best point so far towards the model's solution, to where the
+        objective is least, and take the next cut a little further on (Franc, Sonnenburg: Optimized
+        cutting plane algorithm for support vector machines. ICML 2008)
+    p : end, too, after this many rounds that lowered the objective by less than eps / 5 in all:
+        where the model is no lower bound, the violation need not become small
+    """
+    C = C * task.n
+    F = space.combine(s.w)
+    best = F, s.w @ s.explicit
+    model = (space.combine(s.alpha), s.alpha @ s.explicit) if stabilised else best
+    answers = task.answers(*point(best, model, stabilised))
+    yield s
+    while s.violation > eps and (p is None or s.calm < p):
+        units, weight = choose(answers, s)  # find_cutting_plane(w)
+        space.add(task.cut(answers, units, weight), answers.losses.mean())
+        s.model = solve_qp(s.G, s.h, C, s.alpha, SOLVED * eps)
+        model = space.combine(s.alpha), s.alpha @ s.explicit
+        if stabilised:
+            along = model[0] - best[0], model[1] - best[1]
+            step = line_search(task, best, along, norms(s), C, eps)
+            s.w += step * (s.alpha - s.w)
+            s.w[s.w < SMALL * C] = 0.0
+            best = space.combine(s.w), s.w @ s.explicit
+            risk = mean_violation(task.answers(*best))
+        else:
+            s.w[:] = s.alpha
+            best = model
+        answers = task.answers(*point(best, model, stabilised))
+        if not stabilised:
+            risk = mean_violation(answers)
+        s.round += 1
+        s.primal = 0.5 * float(s.w @ s.G @ s.w) + C * risk
+        s.violation = (s.primal - s.model) / C
+        s.lower, s.upper = max(s.lower, s.model), min(s.upper, s.primal)
+        s.calm += 1
+        if s.primal < s.mark - LITTLE * eps * C:
+            s.mark, s.calm = s.primal, 0
+        drop_idle(s, space)
+        yield s
+
+
+def constant_time(
+    task: Task, space: KernelSpace, s: CutState, C: float, eps: float, r: int, p: int
+) -> Iterator[CutState]:
+    """Algorithm 2: only r random units are looked at in a round.
+
+    Their cut joins the model and is the stopping criterion: the stream ends when p of them in a
+    row were violated by `eps` at most. Nothing here depends on the number of units.
+    """
+    C = C * task.n
+    yield s
+    while s.calm < p:
+        units = s.rng.integers(task.n, size=r)  # find_cutting_plane(w)
+        some = task.of(units)
+        rows, inverse = np.unique(some.parts, return_inverse=True)
+        values = space.values(rows)
+        F, v = np.tensordot(s.alpha, values, 1)[inverse], s.alpha @ s.explicit
+        answers = some.answers(F, v)
+        s.violation = mean_violation(answers) - slack(s)
+        s.calm = s.calm + 1 if s.violation <= eps else 0
+        s.primal = half_square(s) + C * mean_violation(answers)
+        cut = some.cut(answers, np.arange(r), 1.0 / r)
+        space.add(cut, answers.losses.mean())
+        s.model = solve_qp(s.G, s.h, C, s.alpha, SOLVED * eps)
+        s.w[:] = s.alpha
+        s.round += 1
+        drop_idle(s, space)
+        yield s
+
+
+def point(best: tuple, model: tuple, stabilised: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return scores and explicit weights of where the next cut is taken."""
+    if not stabilised:
+        return model
+    return best[0] + MU * (model[0] - best[0]), best[1] + MU * (model[1] - best[1])
+
+
+def mean_violation(answers: Answers) -> float:
+    """Return c + w.g of the exact cut at the point of these answers."""
+    return float((answers.losses - answers.gains).mean())
+
+
+def slack(s: CutState) -> float:
+    """Return xi of the model's solution: what the most violated of its cuts asks for."""
+    return max(0.0, float((s.h - s.G @ s.alpha).max())) if len(s.h) else 0.0
+
+
+def half_square(s: CutState) -> float:
+    """Return 1/2 |w|^2 of the model's solution."""
+    return 0.5 * float(s.alpha @ s.G @ s.alpha)
+
+
+def norms(s: CutState) -> tuple[float, float, float]:
+    """Return w.w, w.d and d.d for d = the model's solution - w."""
+    d = s.alpha - s.w
+    Gw, Gd = s.G @ s.w, s.G @ d
+    return float(s.w @ Gw), float(d @ Gw), float(d @ Gd)
+
+
+def drop_idle(s: CutState, space: Space) -> None:
+    """Count the rounds that cuts have had no multiplier; drop them now and then."""
+    s.idle[:] = np.where(s.alpha > 0.0, 0, s.idle + 1)
+    if s.round % CLEAN_UP == 0:
+        kept = (s.idle < IDLE) | (s.w > 0.0)
+        if not kept.all():
+            space.keep(kept)

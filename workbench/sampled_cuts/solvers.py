@@ -1,0 +1,237 @@
+"""The four solvers of the registry: the algorithms on rows, or on sequences, of a problem."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from numbers import Integral, Real
+
+import numpy as np
+import psutil
+
+from workbench.problem import Problem, check_positive
+from workbench.sampled_cuts.cutting_plane import (
+    all_units,
+    constant_time,
+    cutting_plane,
+    some_violators,
+)
+from workbench.sampled_cuts.kernels import Kernel
+from workbench.sampled_cuts.spaces import KernelSpace, NystroemSpace
+from workbench.sampled_cuts.state import CutState, start
+from workbench.sampled_cuts.tasks import Task, task_of
+from workbench.weston_watkins.gram import check_kernel, scale
+
+
+def cuts_exact(
+    problem: Problem,
+    *,
+    C: float = 1.0,
+    eps: float = 1e-3,
+    kernel: str | Callable = "rbf",
+    gamma: float | None = None,
+    degree: int = 3,
+    coef0: float = 0.0,
+    stabilised: bool = False,
+    seed: int = 0,
+    state: CutState | None = None,
+) -> Iterator[CutState]:
+    """Algorithm 1: minimise 1/2 |w|^2 + C sum_i hinge_i by exact cuts, with a certificate.
+
+    Two classes have the hinge of LIBSVM without a bias, more that of Crammer and Singer, sequences
+    that of a chain. A round adds a cut made of all rows that violate, which takes up to n^2 values
+    of the kernel, in double precision; the model is a lower bound. The stream ends when the cut is
+    violated by `eps` at most: the gap is C n eps then.
+
+    Parameters
+    ----------
+    C : positive, weight of a row's or a sequence's loss; the paper's C is n times that
+    eps : positive, in units of the loss
+    kernel, gamma, degree, coef0 : as of :func:`~workbench.weston_watkins.kernel.ww_kernel`
+    stabilised : with a line search from the best point, see
+        :func:`~workbench.sampled_cuts.cutting_plane.cutting_plane`
+    seed : nothing is random here
+
+    Raises
+    ------
+    ValueError
+        Naming the argument, if it is not as above, or the problem does not fit into memory.
+    """
+    task = checked(problem, C, eps, kernel, gamma, degree, coef0)
+    made = kernel_of(problem, kernel, gamma, degree, coef0, np.float64)
+    points, s = made.points(problem.X), state or start(problem, task, made, C, True, seed)
+    space = KernelSpace(s, made, points, task.K, room(task, 8))
+    return counted(cutting_plane(task, space, s, C, eps, all_units, stabilised), made, state)
+
+
+def cuts_linear_time(
+    problem: Problem,
+    *,
+    C: float = 1.0,
+    r: int = 400,
+    eps: float = 5e-3,
+    kernel: str | Callable = "rbf",
+    gamma: float | None = None,
+    degree: int = 3,
+    coef0: float = 0.0,
+    stabilised: bool = True,
+    p: int = 10,
+    cache_mb: float = 1024.0,
+    seed: int = 0,
+    state: CutState | None = None,
+) -> Iterator[CutState]:
+    """Algorithm 3: the same with cuts made of r random rows among those that violate.
+
+    A round takes n r values of the kernel, in single precision. The exact cut and the exact
+    objective are known all the same. The stream ends when the exact cut is violated by `eps` at
+    most, and, since the model of sampled cuts is not a lower bound, with the line search also when
+    the objective no longer comes down.
+
+    Parameters
+    ----------
+    C : positive, weight of a row's or a sequence's loss; the paper's C is n times that
+    r : rows (or sequences) of a cut, at least 1; all that violate where these are no more
+    eps : positive, in units of the loss
+    kernel, gamma, degree, coef0 : as of :func:`~workbench.weston_watkins.kernel.ww_kernel`
+    stabilised : with a line search from the best point; False is the paper's algorithm
+    p : with the line search, rounds after which it ends if they lowered the objective by less than
+        eps / 5 in all
+    cache_mb : megabytes of scores of all rows by cuts; scores of further cuts are computed anew in
+        each round
+    seed : of the samples
+
+    Raises
+    ------
+    ValueError
+        Naming the argument, if it is not as above.
+    """
+    task = checked(problem, C, eps, kernel, gamma, degree, coef0, r=r, p=p)
+    if not isinstance(cache_mb, Real) or not 0 <= cache_mb < np.inf:
+        raise ValueError(f"cache_mb: must be a number of at least 0, got {cache_mb!r}")
+    made = kernel_of(problem, kernel, gamma, degree, coef0, np.float32)
+    points, s = made.points(problem.X), state or start(problem, task, made, C, False, seed)
+    space = KernelSpace(s, made, points, task.K, cache_mb)
+    choose = some_violators(r, eps, insist=not stabilised)
+    patience = p if stabilised else None
+    steps = cutting_plane(task, space, s, C, eps, choose, stabilised, patience)
+    return counted(steps, made, state)
+
+
+def cuts_constant_time(
+    problem: Problem,
+    *,
+    C: float = 1.0,
+    r: int = 400,
+    p: int = 10,
+    eps: float = 5e-3,
+    kernel: str | Callable = "rbf",
+    gamma: float | None = None,
+    degree: int = 3,
+    coef0: float = 0.0,
+    seed: int = 0,
+    state: CutState | None = None,
+) -> Iterator[CutState]:
+    """Algorithm 2: the same with cuts made of r random rows, the others not being looked at.
+
+    Round t takes t r^2 values of the kernel, in single precision, whatever n. ``primal`` of its
+    rows is an estimate from the last sample, at the iterate before the last cut.
+
+    Parameters
+    ----------
+    C : positive, weight of a row's or a sequence's loss; the paper's C is n times that
+    r : rows (or sequences) of a sample, at least 1
+    p : satisfied samples in a row that end the stream, at least 1
+    eps : positive, in units of the loss: a sample violated by no more counts as satisfied
+    kernel, gamma, degree, coef0 : as of :func:`~workbench.weston_watkins.kernel.ww_kernel`
+    seed : of the samples
+
+    Raises
+    ------
+    ValueError
+        Naming the argument, if it is not as above.
+    """
+    task = checked(problem, C, eps, kernel, gamma, degree, coef0, r=r, p=p)
+    made = kernel_of(problem, kernel, gamma, degree, coef0, np.float32)
+    points, s = made.points(problem.X), state or start(problem, task, made, C, False, seed)
+    space = KernelSpace(s, made, points, task.K, 0.0)
+    return counted(constant_time(task, space, s, C, eps, r, p), made, state)
+
+
+def cuts_nystroem(
+    problem: Problem,
+    *,
+    C: float = 1.0,
+    landmarks: int = 200,
+    eps: float = 1e-3,
+    kernel: str | Callable = "rbf",
+    gamma: float | None = None,
+    degree: int = 3,
+    coef0: float = 0.0,
+    stabilised: bool = True,
+    seed: int = 0,
+    state: CutState | None = None,
+) -> Iterator[CutState]:
+    """Ours: Algorithm 1 in the span of random rows, with a certificate for that space.
+
+    Its solution is a function of the kernel's own space with the same objective, so that the upper
+    bound holds there too; the lower one does not. Products are of the rows' precision, and the
+    certificate with them.
+
+    Parameters
+    ----------
+    C : positive, weight of a row's or a sequence's loss; the paper's C is n times that
+    landmarks : rows that span the space, at least 1; all where there are no more
+    eps : positive, in units of the loss
+    kernel, gamma, degree, coef0 : as of :func:`~workbench.weston_watkins.kernel.ww_kernel`
+    stabilised : with a line search from the best point; False is Algorithm 1 as it is
+    seed : of the landmarks
+
+    Raises
+    ------
+    ValueError
+        Naming the argument, if it is not as above.
+    """
+    task = checked(problem, C, eps, kernel, gamma, degree, coef0, landmarks=landmarks)
+    made = kernel_of(problem, kernel, gamma, degree, coef0, np.float64)
+    s = state or start(problem, task, made, C, True, seed)
+    space = NystroemSpace(s, made, problem.X, landmarks)
+    return counted(cutting_plane(task, space, s, C, eps, all_units, stabilised), made, state)
+
+
+def checked(problem, C, eps, kernel, gamma, degree, coef0, **counts) -> Task:
+    """Return the problem's task; ValueError, naming the argument, unless these are in range."""
+    check_positive(C, "C")
+    check_positive(eps, "eps")
+    check_kernel(kernel, gamma, degree, coef0)
+    for name, value in counts.items():
+        if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+            raise ValueError(f"{name}: must be a whole number of at least 1, got {value!r}")
+    return task_of(problem)
+
+
+def kernel_of(problem, kernel, gamma, degree, coef0, dtype) -> Kernel:
+    """Return the kernel for the rows of a problem, which are centred where that changes nothing."""
+    centred = kernel == "rbf" and not problem.is_sparse
+    centre = problem.X.mean(axis=0, dtype=np.float64) if centred else np.zeros(0)
+    return Kernel(kernel, gamma or scale(problem.X), degree, coef0, dtype, centre)
+
+
+def room(task: Task, itemsize: int) -> float:
+    """Return the megabytes for exact cuts, half of what is free; ValueError where that is none."""
+    free = psutil.virtual_memory().available
+    need = 20 * itemsize * len(task.parts) * task.K
+    if need > free:
+        raise ValueError(
+            f"problem: too large for cuts_exact, {len(task.parts)} rows of {task.K} labels take "
+            f"{need / 2**30:.2g} GB, {free / 2**30:.2g} GB of memory are free"
+        )
+    return free / 2**21
+
+
+def counted(
+    steps: Iterator[CutState], kernel: Kernel, resumed: CutState | None
+) -> Iterator[CutState]:
+    """Pass the states on with the number of kernel values, those of a set-up anew left out."""
+    before = resumed.kernel_values - kernel.values if resumed else 0
+    for s in steps:
+        s.kernel_values = float(before + kernel.values)
+        yield s

@@ -1,0 +1,158 @@
+"""Where cuts live: in the kernel's space, as sums over rows, or in the span of a few landmarks.
+
+A space keeps what it needs of the cuts of a state, in their order, and can be made again from the
+state: `add` takes a cut in, `combine` gives the scores of a combination of cuts, `keep` follows
+the state when cuts have been dropped.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from workbench.problem import Matrix
+from workbench.sampled_cuts.kernels import Kernel, Points
+from workbench.sampled_cuts.state import CutState, append, keep, merged
+from workbench.sampled_cuts.tasks import Cut
+from workbench.weston_watkins.gram import add_rows
+
+PIECE = 2**15  # rows whose features are summed at a time
+CUTS = 256  # for whose scores room is made at a time
+
+
+class KernelSpace:
+    """The space of the kernel. A_k, the scores of all parts by cut k, are kept (the paper's A_ki).
+
+    Then a new cut takes n r values of the kernel, and its inner products with others take none.
+    Scores of cuts that do not fit into `megabytes` are computed when they are needed.
+    """
+
+    def __init__(self, s: CutState, kernel: Kernel, points: Points, K: int, megabytes: float):
+        self.s, self.kernel, self.points, self.K = s, kernel, points, K
+        self.size = points.X.shape[0] * K
+        self.most = int(megabytes * 2**20) // (kernel.dtype.itemsize * max(self.size, 1))
+        self.A = np.empty((min(self.most, CUTS), self.size), kernel.dtype)
+        self.held = 0
+        self._fill()
+
+    def add(self, cut: Cut, offset: float) -> None:
+        """Append a cut to the state."""
+        rows, B = merged(cut.parts, cut.B)
+        own = self._scores(rows, B) if self.held < self.most else None
+        at = self.values(rows)
+        products = np.einsum("tuk,uk->t", at, B, dtype=np.float64)
+        itself = own[rows] if own is not None else self._at(rows, rows, B)
+        e = cut.explicit
+        products = np.append(products + self.s.explicit @ e, np.vdot(itself, B) + e @ e)
+        append(self.s, rows, B, e, offset, products)
+        if own is not None:
+            self._put(own)
+
+    def values(self, rows: np.ndarray) -> np.ndarray:
+        """Return the scores of these rows by every cut, (T, len(rows), K)."""
+        s, T = self.s, len(self.s.h)
+        found = np.empty((T, len(rows), self.K))
+        if self.held:
+            columns = (rows[:, None] * self.K + np.arange(self.K)).ravel()
+            found[: self.held] = self.A[: self.held, columns].reshape(self.held, -1, self.K)
+        for t in range(self.held, T):
+            lines = slice(s.ends[t], s.ends[t + 1])
+            found[t] = self._at(rows, s.rows[lines], s.B[lines])
+        return found
+
+    def combine(self, coefficients: np.ndarray) -> np.ndarray:
+        """Return the scores of all parts by the sum of coefficients times cuts, (N, K)."""
+        s = self.s
+        F = np.zeros((1, self.size), self.kernel.dtype)
+        used = np.flatnonzero(coefficients[: self.held]).astype(np.uint64)
+        ends = np.array([0, len(used)], np.uint64)
+        add_rows(F, ends, used, coefficients[used].astype(F.dtype), self.A)
+        F = F.reshape(-1, self.K)
+        if self.held < len(s.h):
+            first = s.ends[self.held]
+            taken = np.repeat(coefficients[self.held :], np.diff(s.ends[self.held :]))
+            used = taken != 0.0
+            rows, B = merged(s.rows[first:][used], taken[used, None] * s.B[first:][used])
+            F += self._scores(rows, B)
+        return F
+
+    def keep(self, kept: np.ndarray) -> None:
+        """Leave only these cuts, a mask."""
+        for place, old in enumerate(np.flatnonzero(kept[: self.held])):
+            self.A[place] = self.A[old]
+        self.held = int(kept[: self.held].sum())
+        keep(self.s, kept)
+        self._fill()
+
+    def _fill(self) -> None:
+        """Compute the scores of those cuts that have room and lack them."""
+        s = self.s
+        for t in range(self.held, min(len(s.h), self.most)):
+            lines = slice(s.ends[t], s.ends[t + 1])
+            self._put(self._scores(s.rows[lines], s.B[lines]))
+
+    def _put(self, scores: np.ndarray) -> None:
+        if self.held == len(self.A):
+            more = min(self.most, self.held + CUTS) - self.held
+            self.A = np.concatenate([self.A, np.empty((more, self.size), self.A.dtype)])
+        self.A[self.held] = scores.ravel()
+        self.held += 1
+
+    def _scores(self, rows: np.ndarray, B: np.ndarray) -> np.ndarray:
+        return self.kernel.times(self.points, self.points[rows], B)
+
+    def _at(self, rows: np.ndarray, basis: np.ndarray, B: np.ndarray) -> np.ndarray:
+        return self.kernel.times(self.points[rows], self.points[basis], B)
+
+
+class NystroemSpace:
+    """The span of a few landmarks, whose coordinates are the features Z = k(X, landmarks) K^-1/2.
+
+    Features are computed in double precision, the inverse of K asks for it, and kept in the rows'.
+
+    Cuts are exact here and cost no values of the kernel. A function of this space is one of the
+    kernel's space, with the same scores and norm, so that its objective is an upper bound there.
+    """
+
+    def __init__(self, s: CutState, kernel: Kernel, X: Matrix, landmarks: int):
+        self.s, N = s, X.shape[0]
+        if not len(s.landmarks):
+            s.landmarks = np.sort(s.rng.choice(N, min(landmarks, N), replace=False))
+        chosen = kernel.points(X[s.landmarks])
+        if not len(s.root):
+            s.root = inverse_root(kernel.matrix(chosen, chosen))
+        self.Z = np.empty((N, len(s.root)), X.dtype)
+        for at in range(0, N, PIECE):
+            piece = slice(at, at + PIECE)
+            self.Z[piece] = kernel.times(kernel.points(X[piece]), chosen, s.root)
+
+    def add(self, cut: Cut, offset: float) -> None:
+        """Append a cut to the state, projected onto the space."""
+        s, m = self.s, len(self.s.landmarks)
+        g = np.zeros((m, cut.B.shape[1]))
+        B = cut.B.astype(self.Z.dtype)
+        for at in range(0, len(B), PIECE):
+            piece = slice(at, at + PIECE)
+            g += self.Z[cut.parts[piece]].T @ B[piece]
+        others = s.B.reshape(len(s.h), g.size)
+        products = others @ g.ravel() + s.explicit @ cut.explicit
+        products = np.append(products, np.vdot(g, g) + cut.explicit @ cut.explicit)
+        append(s, s.landmarks, g, cut.explicit, offset, products)
+
+    def combine(self, coefficients: np.ndarray) -> np.ndarray:
+        """Return the scores of all parts by the sum of coefficients times cuts, (N, K)."""
+        s = self.s
+        g = s.B.reshape(len(coefficients), len(s.landmarks), s.B.shape[1])
+        W = np.tensordot(coefficients, g, 1)
+        return self.Z @ W.astype(self.Z.dtype)
+
+    def keep(self, kept: np.ndarray) -> None:
+        """Leave only these cuts, a mask."""
+        keep(self.s, kept)
+
+
+def inverse_root(K: np.ndarray) -> np.ndarray:
+    """Return K^-1/2 of a positive semidefinite matrix, zero where K is, to rounding."""
+    values, vectors = np.linalg.eigh(K)
+    kept = values > 1e-10 * max(values[-1], 0.0)
+    vectors = vectors[:, kept]
+    return (vectors / np.sqrt(values[kept])) @ vectors.T

@@ -1,0 +1,183 @@
+"""The iterate of every cutting-plane method here: its cuts and how much of each it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from workbench.measures import bounds
+from workbench.problem import Matrix, Problem
+from workbench.sampled_cuts.kernels import Kernel
+from workbench.stream import Row
+
+
+@dataclass
+class CutState:
+    """T cuts (c, g), the multipliers of the model that they make, and an iterate w.
+
+    With v = -g, cut t says xi >= h[t] - w.v_t for v_t = sum_u phi(x_u) B[u] over its basis, rows
+    ``rows[ends[t]:ends[t + 1]]`` of the training rows, and ``explicit[t]`` beside them. The model's
+    solution is sum_t alpha[t] v_t, and the iterate, which predicts, sum_t w[t] v_t; ``G`` are the
+    inner products of the v_t.
+
+    ``primal`` is the objective at the iterate, ``model`` the value of the model, and ``violation``
+    their distance in units of the loss, or that of the last sampled cut where no more is known.
+    ``calm`` counts rounds in a row: those whose sampled cut was satisfied, or those in which the
+    objective has not come down much from ``mark``. ``root`` takes coefficients in a Nystroem
+    space to those of its rows ``landmarks``. ``data``, ``indices``, ``indptr`` are the training
+    rows (CSR, or an array and two None); with the kernel they score new rows.
+    """
+
+    round: int
+    rng: np.random.Generator
+    rows: np.ndarray
+    B: np.ndarray
+    ends: np.ndarray
+    explicit: np.ndarray
+    h: np.ndarray
+    G: np.ndarray
+    alpha: np.ndarray
+    w: np.ndarray
+    idle: np.ndarray
+    landmarks: np.ndarray
+    root: np.ndarray
+    data: np.ndarray
+    indices: np.ndarray | None
+    indptr: np.ndarray | None
+    features: int
+    kernel: str | Callable
+    gamma: float
+    degree: int
+    coef0: float
+    centre: np.ndarray
+    primal: float
+    model: float
+    violation: float
+    lower: float
+    upper: float
+    mark: float
+    certified: bool
+    calm: int = 0
+    kernel_values: float = 0.0
+
+    def scores(self, X) -> np.ndarray:
+        """Return the (n, k) scores of rows; two classes mirror each other."""
+        rows, A = self.expansion()
+        kernel = self.made_kernel(np.float64)
+        basis = kernel.points(self.training_rows()[rows])
+        F = kernel.times(kernel.points(as_given(X, self.indices)), basis, A)
+        return np.hstack([-F / 2, F / 2]) if F.shape[1] == 1 else F
+
+    def info(self) -> Row:
+        row = bounds(self.lower, self.upper) if self.certified else {}
+        return row | {
+            "primal": self.primal,
+            "model": self.model,
+            "violation": self.violation,
+            "cuts": len(self.h),
+            "kernel_values": self.kernel_values,
+        }
+
+    def expansion(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the training rows that the iterate is a sum of, and their coefficients (m, K)."""
+        taken = np.repeat(self.w, np.diff(self.ends))
+        used = taken != 0.0
+        rows, A = merged(self.rows[used], taken[used, None] * self.B[used])
+        if len(self.root) and len(rows):
+            A = self.root @ A
+        return rows, A
+
+    @property
+    def transitions(self) -> np.ndarray:
+        """The explicit weights of the iterate."""
+        return self.w @ self.explicit
+
+    def training_rows(self) -> Matrix:
+        """Return the training rows as they were given."""
+        if self.indices is None:
+            return self.data
+        shape = (len(self.indptr) - 1, self.features)
+        return sp.csr_matrix((self.data, self.indices, self.indptr), shape=shape)
+
+    def made_kernel(self, dtype) -> Kernel:
+        """Return the kernel, in this precision."""
+        return Kernel(self.kernel, self.gamma, self.degree, self.coef0, dtype, self.centre)
+
+
+def start(problem: Problem, task, kernel: Kernel, C: float, certified: bool, seed: int) -> CutState:
+    """Return round 0: no cuts and w = 0, whose risk is the mean of the largest losses."""
+    X, K, q = problem.X, task.K, task.explicit
+    parts = (X.data, X.indices, X.indptr) if problem.is_sparse else (X, None, None)
+    upper = C * task.n
+    return CutState(
+        round=0,
+        rng=np.random.default_rng(seed),
+        rows=np.zeros(0, np.int64),
+        B=np.zeros((0, K)),
+        ends=np.zeros(1, np.int64),
+        explicit=np.zeros((0, q)),
+        h=np.zeros(0),
+        G=np.zeros((0, 0)),
+        alpha=np.zeros(0),
+        w=np.zeros(0),
+        idle=np.zeros(0, np.int64),
+        landmarks=np.zeros(0, np.int64),
+        root=np.zeros((0, 0)),
+        data=parts[0],
+        indices=parts[1],
+        indptr=parts[2],
+        features=problem.d,
+        kernel=kernel.kind,
+        gamma=float(kernel.gamma),
+        degree=int(kernel.degree),
+        coef0=float(kernel.coef0),
+        centre=kernel.centre,
+        primal=upper,
+        model=0.0,
+        violation=np.inf,
+        lower=0.0,
+        upper=upper,
+        mark=upper,
+        certified=certified,
+    )
+
+
+def append(s: CutState, rows, B, explicit, offset: float, products: np.ndarray) -> None:
+    """Add one cut, with its inner products with all cuts, itself the last, (T + 1,)."""
+    T = len(s.h)
+    G = np.empty((T + 1, T + 1))
+    G[:T, :T] = s.G
+    G[T] = G[:, T] = products
+    s.rows, s.B = np.concatenate([s.rows, rows]), np.concatenate([s.B, B])
+    s.ends = np.append(s.ends, len(s.rows))
+    s.explicit = np.vstack([s.explicit, explicit])
+    s.h, s.G = np.append(s.h, offset), G
+    s.alpha, s.w = np.append(s.alpha, 0.0), np.append(s.w, 0.0)
+    s.idle = np.append(s.idle, 0)
+
+
+def keep(s: CutState, kept: np.ndarray) -> None:
+    """Leave only these cuts, a mask."""
+    lines = np.repeat(kept, np.diff(s.ends))
+    s.rows, s.B = s.rows[lines], s.B[lines]
+    s.ends = np.concatenate([[0], np.cumsum(np.diff(s.ends)[kept])])
+    s.explicit, s.h, s.G = s.explicit[kept], s.h[kept], s.G[np.ix_(kept, kept)]
+    s.alpha, s.w, s.idle = s.alpha[kept], s.w[kept], s.idle[kept]
+
+
+def merged(rows: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return each row once, sorted, with the sum of its coefficients."""
+    order = np.argsort(rows, kind="stable")
+    rows, B = rows[order], B[order]
+    first = np.flatnonzero(np.concatenate([[True], rows[1:] != rows[:-1]])[: len(rows)])
+    return rows[first], np.add.reduceat(B, first, axis=0) if len(first) else B
+
+
+def as_given(X, indices) -> Matrix:
+    """Return new rows as the training rows are: dense where `indices` are None, else sparse."""
+    if indices is None:
+        return X.toarray() if sp.issparse(X) else np.asarray(X)
+    return sp.csr_matrix(X)
