@@ -8,7 +8,9 @@ import pytest
 import scipy.sparse as sp
 
 from workbench import data
+from workbench.data.synthetic import checkers
 from workbench.mrc.risk import minimax_risk
+from workbench.problem import as_problem
 from workbench.run import resolve
 
 pytest.importorskip("resource", reason="the benchmarks limit CPU time as POSIX systems do")
@@ -17,6 +19,7 @@ import least_squares
 import measuring
 import mrc
 import peers
+import sampled_cuts
 import weston_watkins
 from mrc_cases import CASES, Arm, Case
 
@@ -190,3 +193,37 @@ def test_rates_are_shares_of_that_of_sgemm(iris, capsys):
     out = capsys.readouterr().out
     assert "linear                     4.00     4.00      2.5      50%" in out
     assert "linear: 2.00x on two threads" in out and "logistic: 1.00x" in out
+
+
+@pytest.fixture(scope="module")
+def board():
+    train, test = checkers(300, seed=1), checkers(200, seed=2)
+    return as_problem(train.X, train.y, X_test=test.X, y_test=test.y)
+
+
+@pytest.mark.parametrize("arm", sampled_cuts.ARMS)
+def test_an_arm_of_sampled_cuts_says_what_it_cost_and_how_good_it_is(board, arm):
+    found = sampled_cuts.fit(board, arm, {"C": 1.0, "gamma": 30.0})
+    assert 0 < found["cpu"] < 20 and found["error"] < 0.35 and 0.2 < found["primal"] < 0.8
+    assert (found["rounds"] is None) == ("LIB" in arm)
+    assert 0 <= found["qp_share"] < 1 and (found["qp_share"] > 0) == ("LIB" not in arm)
+
+
+def test_tuning_takes_the_width_of_least_error(board):
+    assert sampled_cuts.tune(board, "LIBSVM", (1e-4, 30.0))["gamma"] == 30.0
+
+
+def test_ratios_of_sampled_cuts_are_of_medians(capsys):
+    numbers = {"error": 0.1, "primal": 0.3, "rounds": 50, "qp_share": 0.02, "peak_mb": 90.0}
+    record = numbers | {"C": 1.0, "gamma": 3.0, "load": 0.0}
+    cpu = {"LIBSVM": (8.0, 9.0, 1.0), "linear time": (4.0,), "linear time, line search": (2.0,)}
+    records = [
+        record | {"arm": arm, "cpu": c, "rounds": None if arm == "LIBSVM" else 25 * c}
+        for arm, several in cpu.items()
+        for c in several
+    ]
+    sampled_cuts.print_case(records, 100)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].endswith("1.0x") and lines[2].endswith("2.0x") and lines[3].endswith("4.0x")
+    line = "line search: 2.0 times fewer cuts, 2.0 times faster, objective 0.3000 for 0.3000"
+    assert lines[-1] == line

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from workbench.data.synthetic import checkers
 from workbench.panels import at_hand, listed, panel
 
 
@@ -41,6 +42,34 @@ def test_the_scale_can_be_chosen():
     assert np.linalg.norm(panel("wine @ unit").X, axis=1) == pytest.approx(1)
     with pytest.raises(ValueError, match=r"unknown scale 'huge'.*known are given, standard"):
         panel("digits @ huge")
+
+
+def test_a_board_keeps_its_scale_and_has_test_rows_of_its_own():
+    board = panel("checkers 3000", seed=4)
+    assert (board.n, board.d, board.k, len(board.y_test), board.synthetic) == (
+        3000,
+        2,
+        2,
+        20_000,
+        1,
+    )
+    assert (board.X == checkers(3000, 4).X).all()
+    for X, y in ((board.X, board.y), (board.X_test, board.y_test)):
+        assert np.mean(np.floor(4 * X).astype(int).sum(axis=1) % 2 == y) == pytest.approx(
+            0.9, abs=0.03
+        )
+    fewer = panel("checkers 1000 | 50 % rows", seed=4, test=0.1)
+    assert fewer.n == 500 and (fewer.X_test == board.X_test).all()
+    assert not (panel("checkers 3000", seed=5).X_test == board.X_test).any()
+    assert not set(map(bytes, board.X)) & set(map(bytes, board.X_test))
+    assert panel("checkers 3000", seed=4, test=None).X_test is None
+    standard = panel("checkers 3000 @ standard", seed=4)
+    assert standard.X.std(axis=0) == pytest.approx(1, abs=1e-5)
+    assert standard.X_test.std(axis=0) == pytest.approx(1, abs=0.05)
+    assert at_hand("checkers 3000") == ["checkers 3000"]
+    for wrong in ("checkers", "checkers 1", "checkers 3000x2", "checkers 1e4"):
+        with pytest.raises(ValueError):
+            panel(wrong)
 
 
 def test_steps_follow_one_another():

@@ -14,11 +14,13 @@ from typing import Any
 import numpy as np
 
 from workbench.data import SCALES, load
-from workbench.data.synthetic import synthetic
+from workbench.data.synthetic import checkers, synthetic
 from workbench.features import constant, fourier, log_counts, pca, relu, standardise
 from workbench.problem import Problem
 
 SIZES = re.compile(r"synthetic (\d+)x(\d+)x(\d+)")
+CHECKERS = re.compile(r"checkers (\d+)")
+BOARD_TEST = 20_000  # test rows: an error of 9 % has a standard deviation of 0.2 points
 STEP = re.compile(
     r"\s*([+|])\s*(?:(\d+(?:\.\d+)?)\s*"
     r"(fourier|relu|pca|log counts|classes|a class|% rows)|(constant))\s*"
@@ -62,17 +64,20 @@ def panel(spec: str, seed: int = 0, test: float | None = 0.3) -> Problem:
     Parameters
     ----------
     spec : a name or file of :func:`workbench.data.load`, or ``synthetic NxDxK`` for a generated
-        problem of that size; ``@ SCALE`` puts another scale of ``load`` in the place of
-        "standard", or ``@ given`` none; and then steps, in their order: ``+ M fourier`` appends M
-        random Fourier features, as the paper on minimax risk classifiers does, ``+ constant`` a
-        column of ones; ``| M fourier`` puts them in the features' place, ``| M relu`` a random
-        ReLU layer of M units, ``| M pca`` the first M principal components, ``| M log counts``
-        log(1 + x) of those that are not zero in M training rows or more; ``| K classes`` keeps
-        the first K classes; ``| M a class`` makes the first M rows of each class the training
-        rows and the others the test rows; ``| P % rows`` keeps a stratified random share of the
-        training rows. ``A or B`` is B where A is not at hand.
+        problem of that size, or ``checkers N`` for N rows of a noisy board, which stays in the
+        unit square unless a scale is asked for; ``@ SCALE`` puts another scale of ``load`` in the
+        place of "standard", or ``@ given`` none; and then steps, in their order: ``+ M fourier``
+        appends M random Fourier features, as the paper on minimax risk classifiers does,
+        ``+ constant`` a column of ones; ``| M fourier`` puts them in the features' place,
+        ``| M relu`` a random ReLU layer of M units, ``| M pca`` the first M principal components,
+        ``| M log counts`` log(1 + x) of those that are not zero in M training rows or more;
+        ``| K classes`` keeps the first K classes; ``| M a class`` makes the first M rows of each
+        class the training rows and the others the test rows; ``| P % rows`` keeps a stratified
+        random share of the training rows. ``A or B`` is B where A is not at hand.
     seed : of the split, of random features and shares and of generated rows
-    test : random share of test rows, in (0, 1), or None for the published split, if any
+    test : random share of test rows, in (0, 1), or None for the published split, if any.
+        ``checkers N`` has N training rows; its test rows are 20,000 more of the same board, the
+        same ones for every N, whatever the share, and none for None.
 
     Raises
     ------
@@ -107,12 +112,22 @@ def _made(spec: str, seed: int, test: float | None) -> Problem:
     if sizes := SIZES.fullmatch(name):
         problem = synthetic(*map(int, sizes.groups()), seed=seed)
         problem = problem.split(test, seed) if test else problem
+    elif size := CHECKERS.fullmatch(name):
+        problem = _board(int(size[1]), seed, test is not None)
     else:
         problem = load(name, test=test, seed=seed)
     problem = SCALES[scale](problem) if scale else problem
     for step, amount in steps:
         problem = step(problem, amount, seed)
     return problem
+
+
+def _board(n: int, seed: int, tested: bool) -> Problem:
+    problem = checkers(n, seed)
+    if not tested:
+        return problem
+    others = checkers(BOARD_TEST, [seed, 1])  # a stream that no seed of training rows has
+    return replace(problem, X_test=others.X, y_test=others.y)
 
 
 def _first_of_classes(problem: Problem, m: int) -> Problem:
@@ -142,14 +157,14 @@ def _first_of(spec: str, make: Callable[[str], Any]) -> Any:
 
 def _rows(spec: str) -> Problem | None:
     name, *_ = _parsed(spec)
-    return None if SIZES.fullmatch(name) else load(name)
+    return None if SIZES.fullmatch(name) or CHECKERS.fullmatch(name) else load(name)
 
 
 def _parsed(spec: str) -> tuple[str, str | None, list[tuple[Callable, float]]]:
     source = re.split(r"\s*[+|]", spec.strip(), maxsplit=1)[0]
     rest, steps = spec.strip()[len(source) :], []
     name, at, scale = (part.strip() for part in source.partition("@"))
-    scale = scale if at else "standard"
+    scale = scale if at else "given" if CHECKERS.fullmatch(name) else "standard"
     if scale != "given" and scale not in SCALES:
         known = ", ".join(["given", *SCALES])
         raise ValueError(f"data: unknown scale {scale!r} in {spec!r}; known are {known}")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from workbench.baselines.certified import liblinear_cs, liblinear_ovr
+from workbench.baselines.kernel import libsvm
 from workbench.baselines.linear import (
     liblinear_l1,
     liblinear_l2_dual,
@@ -15,6 +16,7 @@ from workbench.baselines.linear import (
     logistic_saga,
     ridge,
 )
+from workbench.baselines.nystroem import nystroem_svm
 from workbench.baselines.vowpal_wabbit import vw
 from workbench.least_squares.calibrated import ls_calibrated
 from workbench.least_squares.columns import ls_columns
@@ -73,6 +75,8 @@ SOLVERS = {
     "cuts_linear_time": Solver(cuts_linear_time, "Sampled cuts, linear time", "#C2185B"),
     "cuts_constant_time": Solver(cuts_constant_time, "Sampled cuts, constant time", "#00838F"),
     "cuts_nystroem": Solver(cuts_nystroem, "Exact cuts, Nyström (ours)", "#7CB342"),
+    "libsvm": Solver(libsvm, "SVM with a kernel (LIBSVM)", "#3A3A3A"),
+    "nystroem_svm": Solver(nystroem_svm, "Nyström and linear SVM (LIBLINEAR)", "#C49A00"),
     "liblinear_cs": Solver(liblinear_cs, "Crammer-Singer (LIBLINEAR)", "#5B8C5A"),
     "liblinear_ovr": Solver(liblinear_ovr, "One-vs-rest (LIBLINEAR)", "#B8A200"),
     "liblinear_lr": Solver(liblinear_lr, "Logistic regression, one-vs-rest (LIBLINEAR)", "#C04000"),

@@ -42,6 +42,16 @@ class SequenceProblem(Problem):
         starts = np.unique(np.append(np.arange(0, small.n, 2), small.n))
         return replace(small, starts=starts, starts_test=NONE)
 
+    def split(self, test: float = 0.2, seed: int = 0):
+        """Refuse to: what is drawn by rows is no sequence any more. So do the next two."""
+        raise ValueError("problem: sequences have no random rows or classes; use first_sequences")
+
+    def subset(self, fraction: float, seed: int = 0):
+        self.split()
+
+    def first_classes(self, k: int):
+        self.split()
+
     def first_sequences(self, n: int) -> SequenceProblem:
         """The first `n` training sequences; every class must occur in them."""
         if not 1 <= n < len(self.starts):
@@ -90,6 +100,9 @@ def joined(X: Sequence, y: Sequence | None, name: str = "X", labels: str = "y"):
         if part.ndim == 2 and not part.shape[0]:
             raise ValueError(f"{name}: sequence {i} is empty; leave empty sequences out")
         parts.append(check_matrix(part, f"{name}[{i}]"))
+        if sp.issparse(part) != sp.issparse(parts[0]):
+            kinds = ("dense", "sparse") if sp.issparse(parts[0]) else ("sparse", "dense")
+            raise ValueError(f"{name}: sequence {i} is {kinds[0]}, the first is {kinds[1]}")
         if parts[i].shape[1] != parts[0].shape[1]:
             raise ValueError(
                 f"{name}: sequence {i} has {parts[i].shape[1]} features, the first has "

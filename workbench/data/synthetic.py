@@ -120,7 +120,7 @@ def checkers(n: int = 10_000, seed: int = 0, *, squares: int = 4, sigma: float =
     y[:2] = 0, 1  # however few the rows
     X += sigma * rng.standard_normal((n, 2))
     about = f"synthetic: a board of {squares} x {squares} squares, noise of {sigma:g} sides"
-    name = f"checkers {n}"
+    name = f"checkers {n}" + (f" of {squares}x{squares}" if squares != 4 else "")
     return as_problem(X.astype(np.float32), y, name=name, synthetic=True, about=about)
 
 
@@ -130,11 +130,12 @@ def chain(
     """Sequences of a hidden Markov model whose states overlap: each is three blobs in the plane.
 
     A position alone says little of its state, the order of states much: from each state two
-    others follow, with probabilities 0.7 and 0.2, and all others share the rest.
+    others follow, with probabilities 0.7 and 0.2, and all others share the rest. The first
+    sequences begin with all states in turn, so that none is missing.
 
     Parameters
     ----------
-    n, test : training and test sequences, at least 1 and 0
+    n, test : training and test sequences, at least as many as states, and 0
     length : positions of each, at least 1
     states : at least 3
 
@@ -143,7 +144,7 @@ def chain(
     ValueError
         For sizes out of range.
     """
-    for name, value, least in (("n", n, 1), ("length", length, 1), ("states", states, 3)):
+    for name, value, least in (("states", states, 3), ("n", n, states), ("length", length, 1)):
         if value < least:
             raise ValueError(f"{name}: must be at least {least}, got {value!r}")
     rng = np.random.default_rng(seed)
@@ -156,7 +157,7 @@ def chain(
     moves /= moves.sum(axis=1, keepdims=True)
     y = np.empty((n + test, length), int)
     y[:, 0] = rng.integers(states, size=n + test)
-    y[0, : min(states, length)] = np.arange(min(states, length))
+    y[: min(states, n), 0] = np.arange(min(states, n))
     for t in range(1, length):
         u = rng.random((n + test, 1))
         y[:, t] = (u > moves[y[:, t - 1]].cumsum(axis=1)).sum(axis=1).clip(0, states - 1)

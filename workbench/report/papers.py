@@ -82,7 +82,7 @@ def token(name: str) -> str:
 def base(data: str) -> str:
     """Return the data set behind a problem's name: without sizes, scaling and added features.
 
-    >>> base("synthetic 20000x30x2, standardised"), base("wine + 100 Fourier: n = 125")
-    ('synthetic', 'wine')
+    >>> base("synthetic 20000x30x2, standardised"), base("wine + 100 Fourier"), base("checkers 900")
+    ('synthetic', 'wine', 'checkers')
     """
-    return re.split(r"[,:(\[]| \+ | \d+x\d+", data, maxsplit=1)[0].strip()
+    return re.split(r"[,:(\[]| \+ | \d+(?:x\d+)*\b", data, maxsplit=1)[0].strip()

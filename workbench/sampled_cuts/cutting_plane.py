@@ -17,7 +17,7 @@ import numpy as np
 
 from workbench.sampled_cuts.line_search import line_search
 from workbench.sampled_cuts.qp import solve_qp
-from workbench.sampled_cuts.spaces import KernelSpace
+from workbench.sampled_cuts.spaces import KernelSpace, Known
 from workbench.sampled_cuts.state import CutState
 from workbench.sampled_cuts.tasks import Answers, Cut, Task
 
@@ -26,7 +26,8 @@ CLEAN_UP = 10  # rounds between looks for such cuts
 MU = 0.1  # the next cut is taken this far on the way from the best point to the model's solution
 SMALL = 1e-9  # share of all multipliers below which a cut no longer supports the best point
 SOLVED = 0.01  # share of eps: the precision of the model's solution
-LITTLE = 0.2  # share of eps: by how much the objective must fall for a round not to be calm
+LITTLE = 0.2  # share of eps: by how much the distance must fall for a round not to be calm
+STALLED = 100  # calm rounds after which a method ends that should not have any
 DRAWS = 1000  # after which a sampled cut is taken although it is not violated
 
 Choice = Callable[[Answers, CutState], tuple[np.ndarray, float]]
@@ -80,7 +81,7 @@ def cutting_plane(
     eps: float,
     choose: Choice,
     stabilised: bool,
-    p: int | None = None,
+    p: int | None = STALLED,
 ) -> Iterator[CutState]:
     """Algorithms 1 and 3: all outputs are looked at in every round.
 
@@ -92,8 +93,9 @@ def cutting_plane(
     stabilised : step from the best point so far towards the model's solution, to where the
         objective is least, and take the next cut a little further on (Franc, Sonnenburg: Optimized
         cutting plane algorithm for support vector machines. ICML 2008)
-    p : end, too, after this many rounds that lowered the objective by less than eps / 5 in all:
-        where the model is no lower bound, the violation need not become small
+    p : end, too, after this many rounds that lowered the least violation by less than eps / 5 in
+        all: where cuts are sampled or numbers are rounded, it need not become small; None for no
+        such end
     """
     C = C * task.n
     F = space.combine(s.w)
@@ -104,28 +106,25 @@ def cutting_plane(
     while s.violation > eps and (p is None or s.calm < p):
         units, weight = choose(answers, s)  # find_cutting_plane(w)
         space.add(task.cut(answers, units, weight), answers.losses.mean())
-        s.model = solve_qp(s.G, s.h, C, s.alpha, SOLVED * eps)
+        value = solve_qp(s.G, s.h, C, s.alpha, SOLVED * eps)
         model = space.combine(s.alpha), s.alpha @ s.explicit
         if stabilised:
             along = model[0] - best[0], model[1] - best[1]
             step = line_search(task, best, along, norms(s), C, eps)
-            s.w += step * (s.alpha - s.w)
-            s.w[s.w < SMALL * C] = 0.0
-            best = space.combine(s.w), s.w @ s.explicit
-            risk = mean_violation(task.answers(*best))
+            w = s.w + step * (s.alpha - s.w)
+            w[w < SMALL * w.sum()] = 0.0
+            there = space.combine(w), w @ s.explicit
+            primal = half_square(s, w) + C * mean_violation(task.answers(*there))
+            if primal > s.primal:  # by rounding, in a direction of very long vectors
+                w, primal = s.w, s.primal
+            else:
+                best = there
+            answers = task.answers(*point(best, model, stabilised))
         else:
-            s.w[:] = s.alpha
-            best = model
-        answers = task.answers(*point(best, model, stabilised))
-        if not stabilised:
-            risk = mean_violation(answers)
-        s.round += 1
-        s.primal = 0.5 * float(s.w @ s.G @ s.w) + C * risk
-        s.violation = (s.primal - s.model) / C
-        s.lower, s.upper = max(s.lower, s.model), min(s.upper, s.primal)
-        s.calm += 1
-        if s.primal < s.mark - LITTLE * eps * C:
-            s.mark, s.calm = s.primal, 0
+            w, best = s.alpha.copy(), model
+            answers = task.answers(*best)
+            primal = half_square(s, w) + C * mean_violation(answers)
+        advance(s, w, value, primal, C, LITTLE * eps * C)
         drop_idle(s, space)
         yield s
 
@@ -144,17 +143,24 @@ def constant_time(
         units = s.rng.integers(task.n, size=r)  # find_cutting_plane(w)
         some = task.of(units)
         rows, inverse = np.unique(some.parts, return_inverse=True)
-        values = space.values(rows)
+        values = np.empty((len(s.h), len(rows), task.K), space.kernel.dtype)
+        for t in range(len(values)):
+            values[t] = space.at(t, rows)
         F, v = np.tensordot(s.alpha, values, 1)[inverse], s.alpha @ s.explicit
         answers = some.answers(F, v)
-        s.violation = mean_violation(answers) - slack(s)
-        s.calm = s.calm + 1 if s.violation <= eps else 0
-        s.primal = half_square(s) + C * mean_violation(answers)
+        risk = mean_violation(answers)
+        violation, primal = risk - slack(s), half_square(s, s.alpha) + C * risk
         cut = some.cut(answers, np.arange(r), 1.0 / r)
-        space.add(cut, answers.losses.mean())
-        s.model = solve_qp(s.G, s.h, C, s.alpha, SOLVED * eps)
-        s.w[:] = s.alpha
-        s.round += 1
+        space.add(cut, answers.losses.mean(), Known(rows, values))
+        model = solve_qp(s.G, s.h, C, s.alpha, SOLVED * eps)
+        vars(s).update(
+            round=s.round + 1,
+            w=s.alpha.copy(),
+            primal=primal,
+            model=model,
+            violation=violation,
+            calm=s.calm + 1 if violation <= eps else 0,
+        )
         drop_idle(s, space)
         yield s
 
@@ -176,9 +182,28 @@ def slack(s: CutState) -> float:
     return max(0.0, float((s.h - s.G @ s.alpha).max())) if len(s.h) else 0.0
 
 
-def half_square(s: CutState) -> float:
-    """Return 1/2 |w|^2 of the model's solution."""
-    return 0.5 * float(s.alpha @ s.G @ s.alpha)
+def half_square(s: CutState, w: np.ndarray) -> float:
+    """Return 1/2 |sum_t w_t v_t|^2."""
+    return 0.5 * float(w @ s.G @ w)
+
+
+def advance(
+    s: CutState, w: np.ndarray, model: float, primal: float, C: float, little: float
+) -> None:
+    """Take the state to a new iterate, at once: an interrupted round leaves the one before it."""
+    lower, upper = max(s.lower, model), min(s.upper, primal)
+    fell = upper - lower < s.mark - little
+    vars(s).update(
+        round=s.round + 1,
+        w=w,
+        primal=primal,
+        model=model,
+        violation=(primal - model) / C,
+        lower=lower,
+        upper=upper,
+        mark=upper - lower if fell else s.mark,
+        calm=0 if fell else s.calm + 1,
+    )
 
 
 def norms(s: CutState) -> tuple[float, float, float]:

@@ -20,6 +20,9 @@ from workbench.weston_watkins.dual import squared_norms
 from workbench.weston_watkins.gram import gaussian as gaussian_double
 
 HELD = 2**18  # bytes of the kernel matrix at a time: they stay in the processor's cache
+CALLED = 2**24  # the same where a user's function is called for them
+LEAST_ROWS = 32  # at a time, however long: fewer are no matrix product
+DENSE = 2**26  # bytes of sparse rows that are made dense at a time, on one side of a product
 FEW = 8  # features up to which inner products are cheaper beside the exponential than by BLAS
 LN2 = 0.6931471805599453
 LEAST = np.float32(-126.0)  # two to this power is the smallest number of single precision
@@ -82,39 +85,50 @@ class Kernel:
 
     def times(self, left: Points, right: Points, B: np.ndarray) -> np.ndarray:
         """Return k(left, right) @ B for (len(right), K) `B`: (len(left), K)."""
-        m, r = left.X.shape[0], right.X.shape[0]
+        (m, d), r = left.X.shape, right.X.shape[0]
         self.values += m * r
         B = B.astype(self.dtype, copy=False)
+        if not m or not r:
+            return np.zeros((m, B.shape[1]), self.dtype)
+        most = DENSE // (self.dtype.itemsize * d)
+        if sp.issparse(right.X) and not callable(self.kind) and r > max(1, most):
+            halves = slice(None, r // 2), slice(r // 2, None)
+            self.values -= m * r
+            return sum(self.times(left, right[half], B[half]) for half in halves)
+        across = None if callable(self.kind) else transposed(right.X)
         out = np.empty((m, B.shape[1]), self.dtype)
-        step = max(1, HELD // (self.dtype.itemsize * max(1, r)))
-        across = None if callable(self.kind) else right.X.T
-        if across is not None and not sp.issparse(across):
-            across = np.ascontiguousarray(across)
+        held = CALLED if callable(self.kind) else HELD
+        step = max(LEAST_ROWS, held // (self.dtype.itemsize * r))
         held = np.empty((min(step, m), r), self.dtype)
         for at in range(0, m, step):
             part = left[at : at + step]
             K = held[: part.X.shape[0]]
-            if callable(self.kind):
-                K = self._called(part.X, right.X)
-            else:
-                self._fill(K, part, across, right.half)
-            np.matmul(K, B, out=out[at : at + step])
+            with np.errstate(over="ignore", invalid="ignore"):  # those who sum them up say it
+                if callable(self.kind):
+                    K = self.called(part.X, right.X)
+                else:
+                    self._fill(K, part, across, right.half)
+                np.matmul(K, B, out=out[at : at + step])
         return out
 
     def matrix(self, left: Points, right: Points) -> np.ndarray:
         """Return k(left, right) itself."""
-        return self.times(left, right, np.eye(right.X.shape[0]))
+        if callable(self.kind):
+            return self.called(left.X, right.X)
+        K = np.empty((left.X.shape[0], right.X.shape[0]), self.dtype)
+        self.values += K.size
+        self._fill(K, left, transposed(right.X), right.half)
+        return K
 
     def _fill(self, K, part, across, half) -> None:
-        dense = not sp.issparse(across)
+        dense = not sp.issparse(part.X)
         if self.kind == "rbf" and self.dtype == np.float32 and dense and len(across) <= FEW:
             gaussian_of_few(part.X, across, part.half, half, K)
             return
-        if dense and not sp.issparse(part.X):
+        if dense:
             np.matmul(part.X, across, out=K)
         else:
-            products = part.X @ across
-            K[...] = products.toarray() if sp.issparse(products) else products
+            K[...] = part.X @ across
         if self.kind == "poly":
             K *= self.gamma
             K += self.coef0
@@ -124,7 +138,8 @@ class Kernel:
         elif self.kind == "rbf":
             gaussian_double(K, 2 * part.half, 2 * half, LN2 / 2)
 
-    def _called(self, X, Z) -> np.ndarray:
+    def called(self, X: Matrix, Z: Matrix) -> np.ndarray:
+        """Return what the user's function says of two sets of rows, checked."""
         K = np.asarray(self.kind(X, Z))
         if K.shape != (X.shape[0], Z.shape[0]):
             shape = (X.shape[0], Z.shape[0])
@@ -132,6 +147,11 @@ class Kernel:
         if K.dtype.kind not in "biuf" or not np.isfinite(K).all():
             raise ValueError("kernel: must return finite numbers")
         return K.astype(self.dtype, copy=False)
+
+
+def transposed(X: Matrix) -> np.ndarray:
+    """Return the (d, r) transpose of rows, dense and in C order."""
+    return np.ascontiguousarray((X.toarray() if sp.issparse(X) else X).T)
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")

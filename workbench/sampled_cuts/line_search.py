@@ -70,7 +70,7 @@ def lowest(left, at_left, right, at_right, wd, dd, C) -> tuple[float, float]:
     risk, other = risk - left * slope, other - right * falls  # at zero
     cross = (risk - other) / (falls - slope) if falls > slope else right
     s = min(max(cross, left), right)
-    s = max(-(wd + C * falls) / dd, s) if -(wd + C * falls) / dd > s else s
+    s = max(-(wd + C * falls) / dd, s)
     s = min(-(wd + C * slope) / dd, s)
     s = min(max(s, left), right)
     return s, wd * s + 0.5 * dd * s**2 + C * max(risk + slope * s, other + falls * s)

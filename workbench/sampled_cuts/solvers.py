@@ -84,7 +84,8 @@ def cuts_linear_time(
     A round takes n r values of the kernel, in single precision. The exact cut and the exact
     objective are known all the same. The stream ends when the exact cut is violated by `eps` at
     most, and, since the model of sampled cuts is not a lower bound, with the line search also when
-    the objective no longer comes down.
+    this violation no longer comes down. Long rows with a linear or polynomial kernel, 1000 and
+    more, leave single precision few digits: scale them.
 
     Parameters
     ----------
@@ -93,7 +94,7 @@ def cuts_linear_time(
     eps : positive, in units of the loss
     kernel, gamma, degree, coef0 : as of :func:`~workbench.weston_watkins.kernel.ww_kernel`
     stabilised : with a line search from the best point; False is the paper's algorithm
-    p : with the line search, rounds after which it ends if they lowered the objective by less than
+    p : with the line search, rounds after which it ends if they lowered the violation by less than
         eps / 5 in all
     cache_mb : megabytes of scores of all rows by cuts; scores of further cuts are computed anew in
         each round
@@ -179,7 +180,8 @@ def cuts_nystroem(
     Parameters
     ----------
     C : positive, weight of a row's or a sequence's loss; the paper's C is n times that
-    landmarks : rows that span the space, at least 1; all where there are no more
+    landmarks : rows that span the space, at least 1; all where there are no more. A `state` that
+        is given has its own
     eps : positive, in units of the loss
     kernel, gamma, degree, coef0 : as of :func:`~workbench.weston_watkins.kernel.ww_kernel`
     stabilised : with a line search from the best point; False is Algorithm 1 as it is
@@ -188,9 +190,11 @@ def cuts_nystroem(
     Raises
     ------
     ValueError
-        Naming the argument, if it is not as above.
+        Naming the argument, if it is not as above, or the features do not fit into memory.
     """
     task = checked(problem, C, eps, kernel, gamma, degree, coef0, landmarks=landmarks)
+    m = min(landmarks, problem.n)
+    fits(f"cuts_nystroem, {m} landmarks", m * (problem.n * problem.X.dtype.itemsize + 32 * m))
     made = kernel_of(problem, kernel, gamma, degree, coef0, np.float64)
     s = state or start(problem, task, made, C, True, seed)
     space = NystroemSpace(s, made, problem.X, landmarks)
@@ -216,22 +220,30 @@ def kernel_of(problem, kernel, gamma, degree, coef0, dtype) -> Kernel:
 
 
 def room(task: Task, itemsize: int) -> float:
-    """Return the megabytes for exact cuts, half of what is free; ValueError where that is none."""
+    """Return the megabytes for scores by exact cuts; ValueError where 20 cuts do not fit."""
+    N, K = len(task.parts), task.K
+    free = fits(f"cuts_exact, {N} rows of {K} labels", 20 * itemsize * N * K)
+    return free / (3 * 2**20)
+
+
+def fits(what: str, need: float) -> int:
+    """Return the bytes of memory that are free; ValueError where they are less than `need`."""
     free = psutil.virtual_memory().available
-    need = 20 * itemsize * len(task.parts) * task.K
     if need > free:
         raise ValueError(
-            f"problem: too large for cuts_exact, {len(task.parts)} rows of {task.K} labels take "
-            f"{need / 2**30:.2g} GB, {free / 2**30:.2g} GB of memory are free"
+            f"problem: too large for {what} take {need / 2**30:.2g} GB, "
+            f"{free / 2**30:.2g} GB of memory are free"
         )
-    return free / 2**21
+    return free
 
 
 def counted(
     steps: Iterator[CutState], kernel: Kernel, resumed: CutState | None
 ) -> Iterator[CutState]:
     """Pass the states on with the number of kernel values, those of a set-up anew left out."""
-    before = resumed.kernel_values - kernel.values if resumed else 0
+    before = 0.0 if resumed is None else None
     for s in steps:
+        if before is None:
+            before = s.kernel_values - kernel.values
         s.kernel_values = float(before + kernel.values)
         yield s

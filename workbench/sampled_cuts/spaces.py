@@ -7,6 +7,8 @@ the state when cuts have been dropped.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from workbench.problem import Matrix
@@ -17,6 +19,13 @@ from workbench.weston_watkins.gram import add_rows
 
 PIECE = 2**15  # rows whose features are summed at a time
 CUTS = 256  # for whose scores room is made at a time
+
+
+class Known(NamedTuple):
+    """The scores ``values`` (T, m, K) of some rows, sorted, by every cut."""
+
+    rows: np.ndarray
+    values: np.ndarray
 
 
 class KernelSpace:
@@ -34,30 +43,32 @@ class KernelSpace:
         self.held = 0
         self._fill()
 
-    def add(self, cut: Cut, offset: float) -> None:
-        """Append a cut to the state."""
+    def add(self, cut: Cut, offset: float, known: Known | None = None) -> None:
+        """Append a cut to the state; what cuts say of its rows may be `known` already."""
         rows, B = merged(cut.parts, cut.B)
         own = self._scores(rows, B) if self.held < self.most else None
-        at = self.values(rows)
-        products = np.einsum("tuk,uk->t", at, B, dtype=np.float64)
+        if known is None:
+            by_cut = (self.at(t, rows) for t in range(len(self.s.h)))
+        else:
+            by_cut = (scores[np.searchsorted(known.rows, rows)] for scores in known.values)
+        products = np.array([np.vdot(scores, B) for scores in by_cut])
         itself = own[rows] if own is not None else self._at(rows, rows, B)
         e = cut.explicit
         products = np.append(products + self.s.explicit @ e, np.vdot(itself, B) + e @ e)
+        if not np.isfinite(products).all():
+            raise ValueError(
+                f"kernel: its values must be finite in {self.kernel.dtype}; scale the rows of X"
+            )
         append(self.s, rows, B, e, offset, products)
         if own is not None:
             self._put(own)
 
-    def values(self, rows: np.ndarray) -> np.ndarray:
-        """Return the scores of these rows by every cut, (T, len(rows), K)."""
-        s, T = self.s, len(self.s.h)
-        found = np.empty((T, len(rows), self.K))
-        if self.held:
-            columns = (rows[:, None] * self.K + np.arange(self.K)).ravel()
-            found[: self.held] = self.A[: self.held, columns].reshape(self.held, -1, self.K)
-        for t in range(self.held, T):
-            lines = slice(s.ends[t], s.ends[t + 1])
-            found[t] = self._at(rows, s.rows[lines], s.B[lines])
-        return found
+    def at(self, t: int, rows: np.ndarray) -> np.ndarray:
+        """Return the scores of these rows by cut `t`, (len(rows), K)."""
+        if t < self.held:
+            return self.A[t].reshape(-1, self.K)[rows]
+        lines = slice(self.s.ends[t], self.s.ends[t + 1])
+        return self._at(rows, self.s.rows[lines], self.s.B[lines])
 
     def combine(self, coefficients: np.ndarray) -> np.ndarray:
         """Return the scores of all parts by the sum of coefficients times cuts, (N, K)."""

@@ -26,9 +26,10 @@ class CutState:
     ``primal`` is the objective at the iterate, ``model`` the value of the model, and ``violation``
     their distance in units of the loss, or that of the last sampled cut where no more is known.
     ``calm`` counts rounds in a row: those whose sampled cut was satisfied, or those in which the
-    objective has not come down much from ``mark``. ``root`` takes coefficients in a Nystroem
-    space to those of its rows ``landmarks``. ``data``, ``indices``, ``indptr`` are the training
-    rows (CSR, or an array and two None); with the kernel they score new rows.
+    distance of objective and model has not come down much from ``mark``. ``root`` takes
+    coefficients in a Nystroem space to those of its rows ``landmarks``. ``data``, ``indices``,
+    ``indptr`` are the training rows (CSR, or an array and two None); with the kernel they score
+    new rows.
     """
 
     round: int
@@ -66,7 +67,8 @@ class CutState:
     def scores(self, X) -> np.ndarray:
         """Return the (n, k) scores of rows; two classes mirror each other."""
         rows, A = self.expansion()
-        kernel = self.made_kernel(np.float64)
+        # Coefficients of landmarks nearly cancel: single precision is not enough for them.
+        kernel = self.made_kernel(np.float64 if len(self.root) else self.data.dtype)
         basis = kernel.points(self.training_rows()[rows])
         F = kernel.times(kernel.points(as_given(X, self.indices)), basis, A)
         return np.hstack([-F / 2, F / 2]) if F.shape[1] == 1 else F
@@ -111,7 +113,7 @@ def start(problem: Problem, task, kernel: Kernel, C: float, certified: bool, see
     """Return round 0: no cuts and w = 0, whose risk is the mean of the largest losses."""
     X, K, q = problem.X, task.K, task.explicit
     parts = (X.data, X.indices, X.indptr) if problem.is_sparse else (X, None, None)
-    upper = C * task.n
+    upper = C * float(task.answers(np.zeros((len(task.parts), K)), np.zeros(q)).losses.sum())
     return CutState(
         round=0,
         rng=np.random.default_rng(seed),
@@ -151,21 +153,33 @@ def append(s: CutState, rows, B, explicit, offset: float, products: np.ndarray) 
     G = np.empty((T + 1, T + 1))
     G[:T, :T] = s.G
     G[T] = G[:, T] = products
-    s.rows, s.B = np.concatenate([s.rows, rows]), np.concatenate([s.B, B])
-    s.ends = np.append(s.ends, len(s.rows))
-    s.explicit = np.vstack([s.explicit, explicit])
-    s.h, s.G = np.append(s.h, offset), G
-    s.alpha, s.w = np.append(s.alpha, 0.0), np.append(s.w, 0.0)
-    s.idle = np.append(s.idle, 0)
+    vars(s).update(  # at once: an interrupted round leaves a whole state
+        rows=np.concatenate([s.rows, rows]),
+        B=np.concatenate([s.B, B]),
+        ends=np.append(s.ends, s.ends[-1] + len(rows)),
+        explicit=np.vstack([s.explicit, explicit]),
+        h=np.append(s.h, offset),
+        G=G,
+        alpha=np.append(s.alpha, 0.0),
+        w=np.append(s.w, 0.0),
+        idle=np.append(s.idle, 0),
+    )
 
 
 def keep(s: CutState, kept: np.ndarray) -> None:
     """Leave only these cuts, a mask."""
     lines = np.repeat(kept, np.diff(s.ends))
-    s.rows, s.B = s.rows[lines], s.B[lines]
-    s.ends = np.concatenate([[0], np.cumsum(np.diff(s.ends)[kept])])
-    s.explicit, s.h, s.G = s.explicit[kept], s.h[kept], s.G[np.ix_(kept, kept)]
-    s.alpha, s.w, s.idle = s.alpha[kept], s.w[kept], s.idle[kept]
+    vars(s).update(
+        rows=s.rows[lines],
+        B=s.B[lines],
+        ends=np.concatenate([[0], np.cumsum(np.diff(s.ends)[kept])]),
+        explicit=s.explicit[kept],
+        h=s.h[kept],
+        G=s.G[np.ix_(kept, kept)],
+        alpha=s.alpha[kept],
+        w=s.w[kept],
+        idle=s.idle[kept],
+    )
 
 
 def merged(rows: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

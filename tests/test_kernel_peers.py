@@ -1,0 +1,179 @@
+"""Kernel peers: their fits are scikit-learn's, their objectives those of the definition."""
+
+import time
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
+from sklearn.svm import SVC, LinearSVC
+
+from workbench.baselines import kernel as peers
+from workbench.baselines import nystroem
+from workbench.measures import error
+from workbench.panels import panel
+from workbench.problem import as_problem
+from workbench.registry import SOLVERS
+from workbench.run import run
+from workbench.sampled_cuts.spaces import inverse_root
+from workbench.stream import watch
+
+POLY = {"kernel": "poly", "gamma": 0.2, "degree": 2, "coef0": 1.0}
+each = pytest.mark.parametrize("name", ["libsvm", "nystroem_svm"])
+
+
+def fitted(name, problem, **parameters):
+    *_, state = SOLVERS[name].steps(problem, **parameters)
+    return state
+
+
+@pytest.mark.parametrize("k", [2, 3, 5])
+@pytest.mark.parametrize("settings", [{"gamma": 0.3}, {}, POLY, {"kernel": "linear"}])
+def test_libsvm_is_scikit_learns(settings, k, blobs):
+    problem, new = blobs(90, 4, k), blobs(200, 4, k, seed=1).X
+    model = SVC(**{"kernel": "rbf", "gamma": "scale", "C": 0.7} | settings)
+    for kind in (np.asarray, sp.csr_matrix, np.float32):
+        made = as_problem(kind(problem.X), problem.y)
+        state = fitted("libsvm", made, C=0.7, **settings)
+        model.set_params(decision_function_shape="ovo").fit(made.X, made.y)
+        assert len(state.A) == len(model.support_) < 90
+        np.testing.assert_array_equal(np.argmax(state.scores(new), axis=1), model.predict(new))
+        decisions = np.concatenate([D for _, D in state.decisions(new)], axis=1).T
+        theirs = model.decision_function(new)
+        if k == 2:
+            np.testing.assert_allclose(state.scores(new) @ [-1, 1], theirs, atol=1e-10)
+        else:
+            np.testing.assert_allclose(decisions, theirs, atol=1e-10)
+
+
+def test_votes_that_are_equal_go_to_the_first_class():
+    rng = np.random.default_rng(0)
+    problem = as_problem(rng.normal(size=(60, 2)), np.arange(60) % 6)  # labels that mean nothing
+    new = rng.normal(size=(1000, 2))
+    scores = fitted("libsvm", problem, C=0.1).scores(new)
+    tied = np.sum(scores == scores.max(axis=1, keepdims=True), axis=1) > 1
+    assert tied.sum() > 20
+    model = SVC(C=0.1).fit(problem.X, problem.y)
+    np.testing.assert_array_equal(np.argmax(scores, axis=1), model.predict(new))
+    # What scikit-learn offers as scores says otherwise.
+    assert (np.argmax(model.decision_function(new), axis=1) != model.predict(new))[tied].any()
+
+
+@pytest.mark.parametrize("k", [2, 4])
+def test_libsvms_objectives_are_those_of_its_pairs(k, blobs):
+    problem, C = blobs(80, 4, k), 2.0
+    steps = SOLVERS["libsvm"].steps(problem, C=C, tol=1e-6, **POLY)
+    before, last = next(steps).primal, next(steps)
+    X, y = problem.X, problem.y
+    K = polynomial_kernel(X, gamma=0.2, degree=2, coef0=1.0)
+    primal = dual = pairs = 0.0
+    for i in range(k):
+        for j in range(i + 1, k):
+            rows = np.flatnonzero((y == i) | (y == j))
+            z = np.where(y[rows] == i, 1.0, -1.0)
+            model = SVC(C=C, tol=1e-6, kernel="precomputed")
+            model.fit(K[np.ix_(rows, rows)], z)
+            a = np.zeros(len(rows))
+            a[model.support_] = model.dual_coef_[0]
+            f = K[np.ix_(rows, rows)] @ a
+            hinges = np.maximum(0.0, 1.0 - z * (f + model.intercept_[0])).sum()
+            primal += a @ f / 2 + C * hinges
+            dual += np.abs(a).sum() - a @ f / 2
+            pairs += C * len(rows)
+    assert last.info()["primal"] == pytest.approx(primal, rel=1e-6)
+    assert last.info()["dual"] == pytest.approx(dual, rel=1e-6)
+    assert 0 <= last.primal - last.dual < 1e-4 * last.primal
+    assert before == pairs  # at w = 0
+
+
+def test_a_looser_tolerance_leaves_a_wider_gap(blobs):
+    problem = blobs(200, 3, 2)
+    loose, tight = (fitted("libsvm", problem, tol=tol) for tol in (0.5, 1e-5))
+    assert loose.primal - loose.dual > 100 * (tight.primal - tight.dual)
+    assert loose.iterations < tight.iterations and loose.dual < tight.primal < loose.primal
+
+
+@pytest.mark.parametrize("k", [2, 4])
+def test_the_control_is_a_linear_svm_of_features(k, blobs):
+    problem, new = blobs(120, 4, k), blobs(50, 4, k, seed=1).X
+    settings = {"C": 0.5, "tol": 1e-6}
+    state = fitted("nystroem_svm", problem, gamma=0.3, landmarks=15, seed=3, **settings)
+    L = state.basis
+    assert L.shape == (15, 4) and {tuple(row) for row in L} <= {tuple(row) for row in problem.X}
+    root = inverse_root(rbf_kernel(L, gamma=0.3))
+    Z = rbf_kernel(problem.X, L, gamma=0.3) @ root
+    how = {"loss": "hinge"} if k == 2 else {"multi_class": "crammer_singer"}
+    model = LinearSVC(fit_intercept=False, random_state=3, max_iter=10_000, **how, **settings)
+    F = rbf_kernel(new, L, gamma=0.3) @ root @ model.fit(Z, problem.y).coef_.T
+    own = np.hstack([-F / 2, F / 2]) if k == 2 else F
+    np.testing.assert_allclose(state.scores(new), own, atol=1e-3)
+    # The same landmarks, and the same objective as that of exact cuts.
+    parameters = {"C": 0.5, "gamma": 0.3, "landmarks": 15, "eps": 1e-6, "seed": 3}
+    trace, _ = run("cuts_nystroem", problem, parameters=parameters)
+    assert trace.last["lower"] - 1e-6 <= state.primal
+    assert state.primal == pytest.approx(trace.last["upper"], rel=1e-4)
+
+
+def test_the_whole_space_is_the_kernels_own(blobs):
+    problem = blobs(60, 3, 2)
+    exact, _ = run("cuts_exact", problem, parameters={"gamma": 0.5, "eps": 1e-5})
+    few, more, whole = (
+        fitted("nystroem_svm", problem, gamma=0.5, landmarks=m, tol=1e-6).primal
+        for m in (3, 12, 1000)
+    )
+    assert few > more > whole == pytest.approx(exact.last["upper"], rel=1e-4)
+
+
+def test_a_board_is_learnt_as_well_as_its_noise_allows():
+    board = panel("checkers 2000", seed=1)
+    for name in ("libsvm", "nystroem_svm"):
+        state = fitted(name, board, gamma=30.0)
+        assert 0.08 < error(state.scores(board.X_test), board.y_test) < 0.13
+
+
+@each
+def test_a_kernel_may_be_a_function(name, blobs):
+    def k(X, Z):
+        return rbf_kernel(X, Z, gamma=0.3)
+
+    for sparse in (False, True):
+        problem = blobs(50, 4, 3, sparse=sparse)
+        named, own = (fitted(name, problem, kernel=what, gamma=0.3) for what in ("rbf", k))
+        assert own.primal == pytest.approx(named.primal, rel=1e-9)
+        start = next(SOLVERS[name].steps(problem, kernel=k))
+        assert (start.scores(problem.X) == 0).all()
+        np.testing.assert_allclose(own.scores(problem.X), named.scores(problem.X), atol=1e-9)
+    for wrong in (lambda X, Z: rbf_kernel(X, Z)[:-1], lambda X, Z: np.nan * rbf_kernel(X, Z)):
+        with pytest.raises(ValueError, match="kernel: must return"):
+            fitted(name, problem, kernel=wrong)
+
+
+@each
+@pytest.mark.filterwarnings("error")
+def test_nothing_is_warned_of(name, blobs, monkeypatch):
+    fitted(name, blobs(n=5, k=5))  # scikit-learn asks whether this is a regression
+    monkeypatch.setattr(nystroem, "ITERATIONS", 1)
+    assert fitted(name, blobs(k=2)).iterations > 0
+
+
+@each
+def test_bad_parameters_are_refused(name, blobs):
+    wrong = {"tol": 0, "kernel": "sigmoid", "gamma": 0.0, "degree": 1.5, "coef0": -1.0}
+    wrong |= {"libsvm": {"cache_mb": 0}, "nystroem_svm": {"landmarks": 0}}[name]
+    for argument, value in wrong.items():
+        with pytest.raises(ValueError, match=f"{argument}: must be"):
+            next(SOLVERS[name].steps(blobs(), **{argument: value}))
+
+
+@each
+def test_judging_is_off_the_clock_and_features_are_on_it(name, blobs, monkeypatch):
+    def slow(call, seconds):
+        return lambda *given: (time.sleep(seconds), call(*given))[1]
+
+    fitted(name, blobs())  # compiled
+    judge = (peers, "objectives") if name == "libsvm" else (nystroem, "mean_hinge")
+    monkeypatch.setattr(*judge, slow(getattr(*judge), 1.0))
+    monkeypatch.setattr(nystroem, "inverse_root", slow(inverse_root, 0.2))
+    *_, (row, _) = watch(SOLVERS[name].steps(blobs()))
+    assert row["seconds"] < 0.9
+    assert name == "libsvm" or row["seconds"] >= 0.2

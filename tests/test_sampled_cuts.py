@@ -1,0 +1,615 @@
+"""Sampled cuts: the optimum, its certificates, what sampling costs, and what is refused."""
+
+from itertools import islice, pairwise, product
+
+import clarabel
+import numpy as np
+import psutil
+import pytest
+import scipy.sparse as sp
+from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
+from sklearn.svm import SVC
+
+from workbench.data.synthetic import chain, checkers
+from workbench.problem import as_problem
+from workbench.sampled_cuts.cutting_plane import (
+    CLEAN_UP,
+    IDLE,
+    all_units,
+    cutting_plane,
+    drop_idle,
+    mean_violation,
+    slack,
+    some_violators,
+)
+from workbench.sampled_cuts.joint import JointFeatures, structural_svm
+from workbench.sampled_cuts.kernels import FEW, HELD, Kernel
+from workbench.sampled_cuts.line_search import line_search
+from workbench.sampled_cuts.qp import solve_qp
+from workbench.sampled_cuts.solvers import (
+    cuts_constant_time,
+    cuts_exact,
+    cuts_linear_time,
+    cuts_nystroem,
+)
+from workbench.sampled_cuts.spaces import KernelSpace
+from workbench.sampled_cuts.state import append, keep, start
+from workbench.sampled_cuts.tasks import task_of
+from workbench.sequences import as_sequences
+
+SOLVERS = cuts_exact, cuts_linear_time, cuts_constant_time, cuts_nystroem
+each_cut_solver = pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.__name__)
+NO_CENTRE = np.zeros(0)
+
+
+def clarabel_qp(P, q, A, b):
+    """The least x'Px / 2 + q.x with Ax <= b: values of x and of the dual."""
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-10
+    cones = [clarabel.NonnegativeConeT(len(b))]
+    P, A = sp.triu(sp.csc_matrix(P), format="csc"), sp.csc_matrix(A)
+    found = clarabel.DefaultSolver(P, q, A, b, cones, settings).solve()
+    return np.array(found.x), found.obj_val
+
+
+def last(steps):
+    """The last state of a stream, or one far beyond what these small problems take."""
+    *_, s = islice(steps, 1000)
+    return s
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_qp_is_that_of_clarabel(seed):
+    rng = np.random.default_rng(seed)
+    for trial in range(100):
+        T = int(rng.integers(1, 16))
+        V = rng.normal(size=(T, rng.integers(0, T + 1))) * 10.0 ** rng.uniform(-2, 1)
+        if trial % 4 == 0 and T > 1:
+            V[1:] = V[rng.integers(T, size=T - 1)]  # the same cut again
+        G, h, C = V @ V.T, rng.uniform(-0.3, 1.0, T), 10.0 ** rng.uniform(-2, 2)
+        alpha = C * rng.dirichlet(np.ones(T + 1))[:T] if trial % 2 else np.zeros(T)
+        value = solve_qp(G, h, C, alpha)
+        assert (alpha >= 0).all() and alpha.sum() <= C * (1 + 1e-12)
+        assert value == pytest.approx(h @ alpha - alpha @ G @ alpha / 2, abs=1e-12 * C)
+        q = h - G @ alpha
+        assert C * max(0.0, q.max()) - alpha @ q <= 1e-7 * C  # which proves it the best, to that
+        A, b = np.vstack([-np.eye(T), np.ones(T)]), np.append(np.zeros(T), C)
+        assert value == pytest.approx(-clarabel_qp(G, -h, A, b)[1], abs=1e-7 * C)
+
+
+def test_the_qp_of_cuts_that_nearly_cancel():
+    """Few features and a large C: the solution is a small difference of long vectors."""
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        V = 30.0 * rng.normal(size=(15, 3))
+        G, h, C = V @ V.T, rng.random(15), 300.0
+        alpha = np.zeros(15)
+        solve_qp(G, h, C, alpha)
+        q = h - G @ alpha
+        assert C * max(0.0, q.max()) - alpha @ q <= 1e-5 * C
+
+
+def test_a_qp_starts_where_it_is_told():
+    rng = np.random.default_rng(1)
+    V, h = rng.normal(size=(12, 12)), rng.random(12)
+    alpha = np.zeros(12)
+    best = solve_qp(V @ V.T, h, 3.0, alpha)
+    found = alpha.copy()
+    assert solve_qp(V @ V.T, h, 3.0, alpha) == pytest.approx(best, rel=1e-14)
+    np.testing.assert_allclose(alpha, found, atol=1e-12)
+
+
+def kernel_matrix(problem, kernel, gamma):
+    return rbf_kernel(problem.X, gamma=gamma) if kernel == "rbf" else problem.X @ problem.X.T
+
+
+def features(K):
+    """Rows whose inner products are K."""
+    values, vectors = np.linalg.eigh(K)
+    return vectors * np.sqrt(np.maximum(values, 0))
+
+
+def all_outputs(problem, phi):
+    """dPsi, loss and unit of every output, each by its definition."""
+    if problem.k == 2 and not hasattr(problem, "starts"):
+        return (2 * problem.y - 1)[:, None] * phi, np.ones(problem.n), np.arange(problem.n)
+    starts = getattr(problem, "starts", np.arange(problem.n + 1))
+    mean_length = problem.n / (len(starts) - 1)
+
+    def psi(rows, labels):
+        moves = np.zeros((problem.k, problem.k))
+        np.add.at(moves, (labels[:-1], labels[1:]), 1.0)
+        return np.concatenate([(np.eye(problem.k)[labels].T @ phi[rows]).ravel(), moves.ravel()])
+
+    D, losses, units = [], [], []
+    for i, (a, b) in enumerate(pairwise(starts)):
+        for labels in product(range(problem.k), repeat=b - a):
+            D.append(psi(slice(a, b), problem.y[a:b]) - psi(slice(a, b), np.array(labels)))
+            losses.append((problem.y[a:b] != labels).sum() / mean_length)
+            units.append(i)
+    return np.array(D), np.array(losses), np.array(units)
+
+
+def optimum(problem, kernel, gamma, C):
+    """The value of the whole dual, a multiplier for every output of every unit."""
+    D, losses, units = all_outputs(problem, features(kernel_matrix(problem, kernel, gamma)))
+    M, n = len(losses), units.max() + 1
+    A = np.vstack([-np.eye(M), units == np.arange(n)[:, None]])
+    b = np.append(np.zeros(M), np.full(n, C))
+    return -clarabel_qp(D @ D.T, -losses, A, b)[1]
+
+
+def few_sequences(seed=0):
+    rng = np.random.default_rng(seed)
+    y = [rng.integers(3, size=length) for length in (1, 3, 2, 4, 3)]
+    y[3][:3] = 0, 1, 2
+    return as_sequences([rng.normal(size=(len(p), 2)) + p[:, None] for p in y], y)
+
+
+PROBLEMS = {
+    "binary": lambda blobs: blobs(n=40, d=3, k=2),
+    "multiclass": lambda blobs: blobs(n=30, d=3, k=3),
+    "chain": lambda blobs: few_sequences(),
+}
+each_problem = pytest.mark.parametrize("make", PROBLEMS.values(), ids=PROBLEMS)
+each_of_two_kernels = pytest.mark.parametrize("kernel", ["rbf", "linear"])
+
+
+@each_problem
+@each_of_two_kernels
+@pytest.mark.parametrize("stabilised", [False, True])
+@pytest.mark.parametrize("C", [0.1, 2.0])
+def test_exact_cuts_find_the_optimum_of_the_whole_problem(make, kernel, stabilised, C, blobs):
+    problem = make(blobs)
+    best = optimum(problem, kernel, 0.25, C)
+    eps = 5e-6 * best / (C * task_of(problem).n)
+    given = {"kernel": kernel, "gamma": 0.25, "C": C, "eps": eps, "stabilised": stabilised}
+    for s in islice(cuts_exact(problem, **given), 1000):
+        assert s.lower <= best * (1 + 1e-7) and best * (1 - 1e-7) <= s.upper
+    assert [s.lower, s.upper, s.primal] == pytest.approx([best] * 3, rel=1e-5)
+    assert s.upper - s.lower <= C * task_of(problem).n * eps * (1 + 1e-6)
+
+
+@each_problem
+def test_all_rows_as_landmarks_give_the_optimum(make, blobs):
+    problem = make(blobs)
+    best = optimum(problem, "rbf", 0.25, 1.0)
+    for s in islice(cuts_nystroem(problem, gamma=0.25, landmarks=100, eps=1e-5), 500):
+        assert s.lower <= best * (1 + 1e-6) and best * (1 - 1e-6) <= s.upper
+    assert s.upper - s.lower <= task_of(problem).n * 1e-5 * (1 + 1e-6)
+
+
+def objective(problem, s, K, C):
+    """The objective of a state by its definition, in the kernel's space."""
+    rows, A = s.expansion()
+    F, v = K[:, rows] @ A, s.transitions
+    answers = task_of(problem).answers(F, v)
+    return (np.vdot(A, F[rows]) + v @ v) / 2 + C * (answers.losses - answers.gains).sum(), F
+
+
+@each_problem
+@pytest.mark.parametrize("landmarks", [3, 8])
+def test_few_landmarks_give_an_upper_bound_of_the_whole_problem(make, landmarks, blobs):
+    problem = make(blobs)
+    K = kernel_matrix(problem, "rbf", 0.25)
+    s = last(cuts_nystroem(problem, gamma=0.25, C=1.5, landmarks=landmarks, eps=1e-4))
+    primal, F = objective(problem, s, K, 1.5)
+    assert s.primal == pytest.approx(primal, rel=1e-8)
+    assert len(s.landmarks) == landmarks and set(s.expansion()[0]) <= set(s.landmarks)
+    assert optimum(problem, "rbf", 0.25, 1.5) <= s.primal
+    scores = s.scores(problem.X)
+    np.testing.assert_allclose(scores[:, -1] * (2 if problem.k == 2 else 1), F[:, -1], atol=1e-8)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "poly", "rbf"])
+def test_two_classes_without_a_bias_are_the_svm_of_libsvm(kernel):
+    """With -x in the other class wherever x is in one, b = 0 is a solution of LIBSVM's problem.
+
+    All kernels here have k(-x, -z) = k(x, z): -f(-x) has the norm of f and, with -b, its hinges, so
+    that the mean of any solution and its mirror image is a solution, with b = 0.
+    """
+    rng = np.random.default_rng(0)
+    half = rng.normal(np.array([0.5, 0.0, -0.3]), size=(60, 3))
+    X, y = np.vstack([half, -half]), np.repeat([0, 1], 60)
+    given = {"kernel": kernel, "C": 0.8, "gamma": 0.3, "coef0": 0.5}
+    svc = SVC(**given, tol=1e-8).fit(X, y)
+    duals, support = svc.dual_coef_[0], X[svc.support_]
+    K = {"linear": linear_kernel, "rbf": rbf_kernel, "poly": polynomial_kernel}[kernel]
+    more = {"rbf": {"gamma": 0.3}, "poly": {"gamma": 0.3, "coef0": 0.5}}.get(kernel, {})
+    theirs = np.abs(duals).sum() - duals @ K(support, support, **more) @ duals / 2
+    ours = last(cuts_exact(as_problem(X, y), **given, eps=1e-4, stabilised=True))
+    assert [ours.lower, ours.upper] == pytest.approx([theirs] * 2, rel=1e-3)
+    sampled = last(cuts_linear_time(as_problem(X, y), **given, r=120, eps=1e-4))
+    assert sampled.primal == pytest.approx(theirs, rel=1e-3)
+
+
+def one_example(m, R):
+    """A true output and m others, whose dPsi are orthogonal and of length R."""
+
+    def joint_feature(x, y):
+        return np.zeros(m) if y < 0 else -R * np.eye(m)[y]
+
+    def inference(x, y, w):
+        return int(np.argmin(w)) if R * w.min() < 1 else -1
+
+    return JointFeatures([0], [-1], joint_feature, lambda y, o: float(y != o), inference, m)
+
+
+@pytest.mark.parametrize(("R2", "eps"), [(1.05, 0.1), (1.03, 0.05), (2.05, 0.1)])
+def test_the_hardest_problem_takes_as_many_cuts_as_theory_allows_to_a_constant(R2, eps):
+    """A cut sees one output: after t of them the others violate by R^2 / t more, at C = 1.
+
+    That is a sixteenth of the bound of Joachims, Finley, Yu: Cutting-plane training of structural
+    SVMs (2009), for any number of outputs. Their proof's older bound is eight times as high again.
+    """
+    s = last(structural_svm(one_example(60, np.sqrt(R2)), C=1.0, eps=eps))
+    bound = np.ceil(np.log2(1 / (4 * R2))) + np.ceil(16 * R2 / eps)
+    assert s.round == np.ceil(R2 / eps) < bound
+
+
+def increments(steps, C):
+    """How much each round raised the model, and by how much its cut had been violated."""
+    s = next(steps)
+    violation, model = s.primal / C, 0.0
+    for s in steps:
+        yield s.model - model, violation
+        violation, model = s.violation, s.model
+
+
+@each_problem
+@pytest.mark.parametrize("C", [1.0, 30.0])
+def test_every_cut_raises_the_model_by_what_the_proof_promises(make, C, blobs):
+    """The bound on the number of cuts is a sum of these, and far above it: so each is looked at.
+
+    C is the paper's, n times ours. From the model's solution there is a line to a cut violated by v
+    along which the dual has the slope v and a curvature of (2 R)^2 at most: over [0, C] it rises by
+    min(C v / 2, v^2 / 8 R^2) at least.
+    """
+    problem = make(blobs)
+    D, losses, _ = all_outputs(problem, features(kernel_matrix(problem, "rbf", 1.0)))
+    R2, top = (D**2).sum(axis=1).max(), C * losses.max()  # |dPsi|^2; the dual's largest value
+
+    def promised(violation):
+        return min(C * violation / 2, violation**2 / (8 * R2))
+
+    given = {"gamma": 1.0, "C": C / task_of(problem).n}
+    s = last(cuts_exact(problem, **given, eps=0.1))
+    assert s.violation <= 0.1 and s.round <= top / promised(0.1)
+    seen = list(increments(islice(cuts_exact(problem, **given, eps=1e-6), 500), C))
+    for rise, violation in seen:
+        assert rise >= promised(violation) - 2e-8 * C  # the model is solved to eps / 100
+    assert len(seen) >= (6 if C > 1 else 1)
+
+
+@each_cut_solver
+@pytest.mark.parametrize("stabilised", [False, True])
+def test_streams_end(solver, stabilised):
+    problem, given = checkers(300, 0), {"gamma": 30.0, "eps": 0.02}
+    if solver is cuts_constant_time:
+        s = last(solver(problem, **given, r=100, p=4))
+        assert s.calm == 4 and s.violation <= 0.02
+        return
+    more = {"r": 60, "p": 5} if solver is cuts_linear_time else {}
+    s = last(solver(problem, **given, **more, stabilised=stabilised))
+    assert s.violation <= 0.02 or (s.calm == 5 and solver is cuts_linear_time and stabilised)
+    assert 3 < s.round < 200
+
+
+def test_all_violators_make_the_exact_cut(blobs):
+    problem = blobs(n=60, d=3, k=3)
+    task = task_of(problem)
+    traces = []
+    for choose in (all_units, some_violators(60, 1e-3, True), some_violators(60, 1e-3, False)):
+        kernel = Kernel("rbf", 0.3, 3, 0.0, np.float64, NO_CENTRE)
+        s = start(problem, task, kernel, 1.0, True, 0)
+        space = KernelSpace(s, kernel, kernel.points(problem.X), 3, 64.0)
+        steps = cutting_plane(task, space, s, 1.0, 1e-3, choose, True)
+        traces.append([s.info() | {"w": s.w.tobytes()} for s in islice(steps, 500)])
+    assert traces[0] == traces[1] == traces[2] and len(traces[0]) > 10
+
+
+@each_problem
+@pytest.mark.parametrize("stabilised", [False, True])
+def test_linear_time_is_exact_where_all_violators_are_taken(make, stabilised, blobs):
+    problem = make(blobs)
+    given = {"gamma": 0.25, "eps": 1e-4, "stabilised": stabilised}
+    exact, linear = cuts_exact(problem, **given), cuts_linear_time(problem, **given, r=40, p=1000)
+    # Single precision against double: the first rounds agree, and the last in what they reach.
+    for s, other in islice(zip(exact, linear), 1, 8):
+        assert [s.primal, s.model] == pytest.approx([other.primal, other.model], rel=2e-5)
+    s, other = last(exact), last(linear)
+    assert other.primal == pytest.approx(s.primal, abs=2e-4 * task_of(problem).n)
+    assert other.violation <= 1e-4
+
+
+def a_fixed_point(n=2000):
+    """A task, a state of a few rounds and its answers."""
+    problem = checkers(n, 1)
+    s = last(islice(cuts_linear_time(problem, gamma=30.0, r=100), 6))
+    F = 2 * s.scores(problem.X)[:, 1:]
+    task = task_of(problem)
+    return task, s, F, task.answers(F, NO_CENTRE)
+
+
+def test_the_paper_draws_until_the_sampled_cut_is_violated():
+    _, s, _, answers = a_fixed_point()
+    eps = mean_violation(answers) - slack(s) - 0.005  # half of all samples are violated by less
+    chosen = [some_violators(100, eps, insist)(answers, s) for insist in [True, False] * 60]
+    violations = np.array(
+        [answers.losses.mean() - w * answers.gains[u].sum() - slack(s) for u, w in chosen]
+    )
+    assert (violations[::2] > eps).all() and (violations[1::2] <= eps).any()
+
+
+@pytest.mark.parametrize("step", [0.0, 0.3, 1.0])
+def test_the_line_search_ends_at_the_least_objective(step):
+    problem = checkers(400, 2)
+    task, C, eps = task_of(problem), 400.0, 1e-3
+    s = last(islice(cuts_linear_time(problem, gamma=30.0, stabilised=False), 6))
+    K = rbf_kernel(problem.X.astype(float), gamma=30.0)
+    _, w = objective(problem, s, K, 1.0)
+    direction = np.linalg.solve(K + 0.1 * np.eye(400), np.sin(5 * w[:, 0]))[:, None]
+    d = K @ direction
+    rows, A = s.expansion()
+    whole = np.zeros((400, 1))
+    whole[rows] = A
+    w, whole = w - step * d, whole - step * direction
+    norms = np.vdot(whole, w), np.vdot(whole, d), np.vdot(direction, d)
+
+    def at(t):
+        square = norms[0] + 2 * t * norms[1] + t**2 * norms[2]
+        return square / 2 + C * mean_violation(task.answers(w + t * d, NO_CENTRE))
+
+    found = line_search(task, (w, NO_CENTRE), (d, NO_CENTRE), norms, C, eps)
+    assert 0.0 <= found <= 1.0
+    assert at(found) <= min(at(t) for t in np.linspace(0, 1, 201)) + 0.05 * eps * C
+
+
+def test_the_best_point_never_gets_worse():
+    problem, before = checkers(400, 2), np.inf
+    for s in islice(cuts_linear_time(problem, gamma=30.0, r=50, eps=1e-3), 500):
+        assert s.primal <= before + 0.05 * 1e-3 * 400
+        before = s.primal
+    assert s.round > 10
+
+
+def slope(x, y):
+    return np.polyfit(np.log(x), np.log(y), 1)[0]
+
+
+def test_a_sampled_cut_is_unbiased_and_errs_as_one_over_the_root_of_r():
+    task, s, _, answers = a_fixed_point()
+    exact, gains = mean_violation(answers), answers.gains[answers.losses > 0]
+    sizes, spread = [25, 100, 400], []
+    assert len(gains) > max(sizes)
+    for r in sizes:
+        choose = some_violators(r, 1e-3, insist=False)
+        values = []
+        for _ in range(500):
+            units, weight = choose(answers, s)
+            assert len(units) == r
+            values.append(answers.losses.mean() - weight * answers.gains[units].sum())
+        theory = len(gains) / task.n * gains.std() / np.sqrt(r)
+        assert np.std(values) == pytest.approx(theory, rel=0.12)  # four deviations of 500 draws
+        assert np.mean(values) == pytest.approx(exact, abs=4 * theory / np.sqrt(500))
+        spread.append(np.std(values))
+    assert -0.56 < slope(sizes, spread) < -0.44
+
+
+def test_a_sample_of_all_rows_errs_as_one_over_the_root_of_r():
+    task, s, F, answers = a_fixed_point()
+    sizes, spread = [25, 100, 400], []
+    for r in sizes:
+        values = []
+        for _ in range(500):
+            units = s.rng.integers(task.n, size=r)
+            values.append(mean_violation(task.of(units).answers(F[units], NO_CENTRE)))
+        theory = (answers.losses - answers.gains).std() / np.sqrt(r)
+        assert np.mean(values) == pytest.approx(mean_violation(answers), abs=4 * theory / 500**0.5)
+        spread.append(np.std(values))
+    assert -0.56 < slope(sizes, spread) < -0.44
+
+
+@pytest.mark.parametrize("stabilised", [False, True])
+def test_the_solution_of_sampled_cuts_nears_the_exact_one(stabilised):
+    problem = checkers(500, 1)
+    given = {"gamma": 30.0, "stabilised": stabilised}
+    best = last(cuts_exact(problem, gamma=30.0, eps=1e-4, stabilised=True)).lower
+    sizes, excess = [6, 24, 96], []
+    for r in sizes:
+        runs = [last(cuts_linear_time(problem, **given, r=r, seed=i)).primal for i in range(5)]
+        assert min(runs) > best
+        excess.append(np.mean(runs) / best - 1)
+    assert slope(sizes, excess) < -0.35 and excess[-1] < 0.1
+
+
+def test_a_larger_sample_of_all_rows_gives_a_better_solution():
+    problem = checkers(500, 1)
+    K, given = rbf_kernel(problem.X, gamma=30.0), {"gamma": 30.0, "eps": 0.1, "p": 3}
+    best = last(cuts_exact(problem, gamma=30.0, eps=1e-3, stabilised=True)).lower
+    sizes, excess = [8, 128], []
+    for r in sizes:
+        runs = [last(cuts_constant_time(problem, **given, r=r, seed=seed)) for seed in range(3)]
+        excess.append(np.mean([objective(problem, s, K, 1.0)[0] for s in runs]) / best - 1)
+    assert 0 < excess[1] < excess[0] / 1.4
+
+
+def laplacian(X, Z):
+    return np.exp(-np.abs(X[:, None, :] - Z[None, :, :]).sum(axis=2) / 4)
+
+
+GAMMA, DEGREE, COEF0 = 0.3, 3, 0.5
+MATRICES = {
+    "linear": linear_kernel,
+    "poly": lambda X, Z: polynomial_kernel(X, Z, gamma=GAMMA, degree=DEGREE, coef0=COEF0),
+    "rbf": lambda X, Z: rbf_kernel(X, Z, gamma=GAMMA),
+    laplacian: laplacian,
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("d", [1, FEW, FEW + 1, 60])
+@pytest.mark.parametrize("kind", MATRICES)
+def test_products_with_a_kernel_are_those_of_scikit_learn(kind, d, sparse, dtype):
+    if callable(kind) and (sparse or d > FEW):
+        pytest.skip("a function of dense rows, all features at once")
+    rng = np.random.default_rng(0)
+    scale = 2.0 / np.sqrt(d)
+    X, Z = (scale * rng.normal(size=(m, d)) + 1.0 for m in (701, 203))
+    if sparse:
+        X, Z = (sp.csr_matrix(np.where(A < 0.8, 0, A)) for A in (X, Z))
+    B = rng.normal(size=(203, 3))
+    assert 701 * 203 * np.dtype(dtype).itemsize > HELD  # more than one piece
+    centre = np.full(d, 1.0) if kind == "rbf" and not sparse else NO_CENTRE
+    kernel = Kernel(kind, GAMMA, DEGREE, COEF0, dtype, centre)
+    K = MATRICES[kind](X, Z)
+    rounding = {np.float32: 4e-6, np.float64: 1e-13}[dtype] * max(1.0, np.abs(K).max())
+    found = kernel.times(kernel.points(X), kernel.points(Z), B)
+    assert found.dtype == dtype and kernel.values == 701 * 203
+    np.testing.assert_allclose(found, K @ B, rtol=0, atol=rounding * np.abs(B).sum(axis=0).max())
+    whole = kernel.matrix(kernel.points(X[:50]), kernel.points(Z))
+    np.testing.assert_allclose(whole, K[:50], rtol=0, atol=rounding)
+    one = kernel.times(kernel.points(X)[5:6], kernel.points(Z)[[3, 3]], np.ones((2, 1)))
+    assert one[0, 0] == pytest.approx(2 * K[5, 3], abs=2 * rounding)
+
+
+def test_rows_far_apart_have_nothing_in_common():
+    for dtype in (np.float32, np.float64):
+        kernel = Kernel("rbf", 1.0, 3, 0.0, dtype, NO_CENTRE)
+        points = kernel.points(np.array([[-10.0], [0.0], [15.0]]))
+        np.testing.assert_allclose(kernel.matrix(points, points), np.eye(3), atol=1e-5)
+
+
+BAD_KERNELS = {
+    "kernel: must return an array of shape": lambda X, Z: np.ones((len(X), len(Z) + 1)),
+    "kernel: must return an array of shape .*, got ..$": lambda X, Z: 1.0,
+    "kernel: must return finite numbers": lambda X, Z: np.full((len(X), len(Z)), np.nan),
+    "kernel: must return finite": lambda X, Z: np.ones((len(X), len(Z)), complex),
+    "kernel: must return": lambda X, Z: np.full((len(X), len(Z)), "1"),
+}
+
+
+@each_cut_solver
+@pytest.mark.parametrize("message", BAD_KERNELS)
+def test_a_bad_kernel_is_found_out(solver, message, blobs):
+    with pytest.raises(ValueError, match=message):
+        last(islice(solver(blobs(n=30, k=2), kernel=BAD_KERNELS[message]), 4))
+
+
+@pytest.mark.parametrize("solver", SOLVERS[1:3])
+@pytest.mark.parametrize("kernel", ["poly", lambda X, Z: 1e39 * (X @ Z.T)])
+def test_kernels_beyond_single_precision_are_found_out(solver, kernel, blobs):
+    problem = blobs(n=30, k=2)
+    problem = as_problem(1000 * problem.X, problem.y)
+    with pytest.raises(ValueError, match=r"kernel: .*finite"):
+        last(islice(solver(problem, kernel=kernel, gamma=1.0, degree=7), 4))
+
+
+@pytest.mark.parametrize("make", [lambda: checkers(300, 0), lambda: chain(30, 6, 3, test=0)])
+@pytest.mark.parametrize("cuts", [0, 5])
+def test_what_the_cache_holds_does_not_matter(make, cuts):
+    problem = make()
+    scores = problem.n * task_of(problem).K * 4 / 2**20  # of one cut
+    given = {"gamma": 3.0, "r": 20}
+    plenty = cuts_linear_time(problem, **given)
+    scarce = cuts_linear_time(problem, **given, cache_mb=(cuts + 0.5) * scores)
+    for s, other in islice(zip(plenty, scarce), 12):
+        assert [s.primal, s.model] == pytest.approx([other.primal, other.model], rel=1e-4)
+    assert s.round > 6 and other.kernel_values != s.kernel_values
+
+
+def test_a_cut_takes_a_value_of_the_kernel_for_every_row_and_every_row_of_its_own():
+    problem, before = checkers(300, 0), 0
+    for s in islice(cuts_linear_time(problem, gamma=30.0, r=40), 12):
+        if s.round:
+            basis = s.ends[-1] - s.ends[-2]
+            assert s.kernel_values - before == 300 * basis
+            assert 20 < basis <= 40  # rows that are drawn twice are one
+        before = s.kernel_values
+
+
+def test_the_constant_time_method_looks_at_no_more_rows_where_there_are_more():
+    counts = []
+    for n in (300, 3000):
+        s = last(islice(cuts_constant_time(checkers(n, 0), gamma=30.0, r=30), 8))
+        assert s.round == 7
+        counts.append(s.kernel_values)
+        # The scores of a sample by t cuts, their products with its own cut, and that with itself.
+        assert counts[-1] <= sum((2 * t + 1) * 30 * 30 for t in range(7))
+    assert counts[1] < 1.5 * counts[0]
+
+
+def test_idle_cuts_go_and_those_that_support_the_best_point_stay(blobs):
+    problem = blobs(n=8, k=2)
+    kernel = Kernel("rbf", 1.0, 3, 0.0, np.float64, NO_CENTRE)
+    s = start(problem, task_of(problem), kernel, 1.0, True, 0)
+    for t in range(5):
+        products = np.eye(5)[t, : t + 1]
+        append(s, np.arange(t), np.ones((t, 1)), np.zeros(0), 0.1 * t, products)
+    kept = []
+
+    class Space:
+        def keep(self, mask):
+            kept.append(mask.tolist())
+            keep(s, mask)
+
+    s.idle[:] = [IDLE - 1, IDLE - 1, IDLE + 5, IDLE - 2, 3]
+    s.alpha[:] = [0, 0, 0.2, 0, 0]
+    s.w[:] = [0, 0.3, 0, 0, 0]
+    s.round = CLEAN_UP + 1
+    drop_idle(s, Space())
+    assert s.idle.tolist() == [IDLE, IDLE, 0, IDLE - 1, 4] and not kept
+    s.round, s.idle[3] = 2 * CLEAN_UP, IDLE - 2
+    drop_idle(s, Space())
+    # The first goes. The second supports the best point, the third the model; the others may yet.
+    assert kept == [[False, True, True, True, True]]
+    assert s.idle.tolist() == [IDLE + 1, 0, IDLE - 1, 5] and s.w.tolist() == [0.3, 0, 0, 0]
+    assert s.h.tolist() == [0.1, 0.2, 0.30000000000000004, 0.4] and s.ends[-1] == len(s.rows) == 10
+
+
+@pytest.mark.parametrize("megabytes", [0.0, 0.02, 64.0])
+def test_dropped_cuts_leave_the_solution_alone(megabytes):
+    problem = checkers(120, 0)
+    task, K = task_of(problem), rbf_kernel(problem.X.astype(float), gamma=30.0)
+    kernel = Kernel("rbf", 30.0, 3, 0.0, np.float64, NO_CENTRE)
+    first = start(problem, task, kernel, 50.0, True, 0)
+    space = KernelSpace(first, kernel, kernel.points(problem.X), 1, megabytes)
+    cuts, drops = 0, 0
+    for s in islice(cutting_plane(task, space, first, 50.0, 1e-4, all_units, False), 500):
+        if len(s.h) < cuts:
+            drops += 1
+            assert s.primal == pytest.approx(objective(problem, s, K, 50.0)[0], rel=1e-9)
+            assert s.w.any() and len(s.h) == len(s.G) == len(s.alpha) == len(s.ends) - 1
+        cuts = len(s.h)
+    assert drops >= 2 and s.violation <= 1e-4
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "solvers"),
+    [
+        *(("r", value, SOLVERS[1:3]) for value in (0, -1, 1.5, True, np.nan, "2")),
+        *(("p", value, SOLVERS[1:3]) for value in (0, -1, 2.5, np.nan)),
+        *(("landmarks", value, SOLVERS[3:]) for value in (0, -3, 0.5, None)),
+        *(("eps", value, SOLVERS) for value in (0.0, -1.0, np.nan, np.inf, "small")),
+        *(("cache_mb", value, SOLVERS[1:2]) for value in (-1.0, np.nan, np.inf, "1")),
+        *(("kernel", value, SOLVERS) for value in ("sigmoid", None, 1)),
+        *(("gamma", value, SOLVERS) for value in (0.0, -1.0, np.nan, "scale")),
+        *(("degree", value, SOLVERS) for value in (0, 1.5)),
+        *(("coef0", value, SOLVERS) for value in (-1.0, np.nan)),
+    ],
+)
+def test_bad_parameters_are_refused(name, value, solvers, blobs):
+    problem = blobs(n=12)
+    for solver in solvers:
+        with pytest.raises(ValueError, match=f"^{name}: must be"):
+            next(solver(problem, **{name: value}))
+
+
+def test_what_does_not_fit_is_refused(blobs, monkeypatch):
+    free = psutil.virtual_memory()._replace(available=10_000)
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: free)
+    with pytest.raises(ValueError, match="problem: too large for cuts_exact, 60 rows of 3 labels"):
+        next(cuts_exact(blobs()))
+    next(cuts_linear_time(blobs()))

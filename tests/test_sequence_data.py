@@ -1,0 +1,182 @@
+"""Chunked sentences as sequences: their features, labels, and where the files are looked for."""
+
+import gzip
+from hashlib import sha256
+
+import numpy as np
+import pytest
+from sklearn.svm import LinearSVC
+
+from workbench.data import chunking
+from workbench.data.cache import mirror_folder
+from workbench.data.chunking import conll2000
+from workbench.measures import errors
+from workbench.run import run
+from workbench.stream import rounds
+
+TRAIN = """He PRP B-NP
+saw VBD B-VP
+3 CD B-NP
+cats NNS I-NP
+
+He PRP B-NP
+Saw VBD B-VP
+cats NNS B-NP
+. . O
+
+Up RB B-ADVP
+
+"""
+TEST = """Cats NNS B-NP
+saw VBD B-VP
+him PRP B-NP
+
+he PRP B-LST
+
+He PRP B-NP
+
+"""
+
+
+@pytest.fixture
+def folders(monkeypatch, tmp_path):
+    monkeypatch.delenv("WORKBENCH_DATA", raising=False)
+    monkeypatch.setenv("WORKBENCH_CACHE", str(tmp_path / "cache"))
+    return tmp_path
+
+
+@pytest.fixture
+def mirror(monkeypatch, folders):
+    monkeypatch.setenv("WORKBENCH_DATA", str(folders))
+
+    def put(train=TRAIN, test=TEST):
+        for part, text in (("train", train), ("test", test)):
+            (folders / f"conll2000_{part}.txt.gz").write_bytes(gzip.compress(text.encode()))
+
+    put()
+    return put
+
+
+def test_sentences_become_sequences(mirror):
+    problem = conll2000()
+    assert problem.starts.tolist() == [0, 4, 8, 9] and problem.starts_test.tolist() == [0, 3, 4]
+    assert problem.classes.tolist() == ["B-ADVP", "B-NP", "B-VP", "I-NP", "O"]
+    told = problem.classes[problem.y].tolist()
+    assert told[:4] == ["B-NP", "B-VP", "B-NP", "I-NP"] and told[-1] == "B-ADVP"
+    assert problem.classes[problem.y_test].tolist() == ["B-NP", "B-VP", "B-NP", "B-NP"]
+    assert "1 of 3 test sentences left out" in problem.about and not problem.synthetic
+    for X in (problem.X, problem.X_test):
+        assert X.dtype == np.float32 and X.has_canonical_format
+        assert np.diff(X.indptr).tolist() == [16] * X.shape[0]
+        assert X.power(2).sum(axis=1) == pytest.approx(1)
+    fewer = conll2000(2, 1)
+    assert (len(fewer.starts), len(fewer.starts_test), fewer.k, fewer.n) == (3, 2, 4, 8)
+
+
+def columns(X):
+    """Return each row's columns, one for each template."""
+    return X.indices.reshape(-1, 16)
+
+
+def test_each_indicator_means_what_it_should(mirror):
+    problem = conll2000()
+    train, test = columns(problem.X), columns(problem.X_test)
+    before, word, after, tag, suffix, shape = 1, 2, 3, 7, 14, 15
+    he, saw, three, cats = train[:4]
+    again = train[4:8]
+    assert saw[word] == again[1][word] == test[1][word]  # Saw is saw
+    assert cats[word] == again[2][word] == test[0][word] != saw[word]
+    assert three[word] == train[8][word] == test[2][word] == again[3][word]  # rare, or unseen
+    assert he[before] == again[0][before] == test[0][before] == train[8][before]  # nothing there
+    assert he[before] != saw[before] == again[1][before]
+    assert he[after] == again[0][after] and cats[after] == again[3][after] == train[8][after]
+    assert he[tag] == test[2][tag] != saw[tag] == test[1][tag]
+    assert he[8] == again[0][8] != saw[8]  # the tag that follows
+    assert saw[11] == again[1][11] != he[11]  # the pair of the tag before and its own
+    assert cats[suffix] == test[0][suffix] != saw[suffix]
+    assert he[shape] == train[8][shape] != saw[shape] == cats[shape] != three[shape]
+    # In each template, columns are of its own.
+    for t in range(15):
+        assert max(train[:, t].max(), test[:, t].max()) < min(
+            train[:, t + 1].min(), test[:, t + 1].min()
+        )
+    assert problem.d > train.max() and problem.d <= 16 + sum(len(set(c)) for c in train.T)
+
+
+def test_the_vocabulary_is_that_of_the_training_sentences(mirror):
+    before = conll2000()
+    mirror(test=TEST.replace("him PRP", "dogs XYZ"))
+    after = conll2000()
+    assert (before.X != after.X).nnz == 0 and before.d == after.d
+    assert columns(after.X_test)[2][7] == columns(after.X)[2][7]  # as rare as CD
+    mirror(train=TRAIN + 2 * "dogs NNP I-VP\n")
+    whole = conll2000()
+    assert conll2000(3).checksum == before.checksum
+    assert whole.d > before.d and set(whole.classes) > set(before.classes)
+
+
+def test_a_chain_learns_them(mirror):
+    trace, state = run("cuts_exact", conll2000(), rounds(60), measure=errors(conll2000()))
+    assert trace.last["train_error"] == 0 and state.transitions.shape == (25,)
+
+
+def test_what_is_wrong_is_said(mirror, folders):
+    for argument, n in (("n", 0), ("n", 4), ("n_test", 4), ("n_test", 1.5)):
+        with pytest.raises(ValueError, match=f"^{argument}: must be None or from 1 to 3"):
+            conll2000(**{argument: n})
+    mirror(test="he PRP B-LST\n\n")
+    with pytest.raises(ValueError, match="every test sentence has a chunk"):
+        conll2000()
+    mirror(train=TRAIN.replace("PRP ", ""))
+    with pytest.raises(ValueError, match=r"conll2000_train.txt.gz: a line is not a word"):
+        conll2000()
+    mirror()
+    path = folders / "conll2000_test.txt.gz"
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(ValueError, match=r"conll2000_test.txt.gz: cannot be read"):
+        conll2000()
+
+
+def test_files_that_are_not_at_hand(folders, monkeypatch):
+    with pytest.raises(FileNotFoundError, match="WORKBENCH_DATA is not set") as caught:
+        conll2000()
+    assert "conll2000(fetch=True)" in str(caught.value) and str(folders) in str(caught.value)
+    monkeypatch.setenv("WORKBENCH_DATA", str(folders))
+    with pytest.raises(FileNotFoundError, match=f"no conll2000_train.txt.gz in {folders}"):
+        conll2000()
+
+
+def test_a_download_is_checked_and_kept(folders, monkeypatch):
+    asked = []
+
+    def fail(file, path):
+        raise OSError(f"{file.urls[0]}: no network")
+
+    monkeypatch.setattr(chunking, "download", fail)
+    with pytest.raises(FileNotFoundError, match=r"conll2000/train.txt: no network"):
+        conll2000(fetch=True)
+
+    def give(file, path):
+        asked.append((file.urls[0].rpartition("/")[2], file.sha256))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(TRAIN if "train" in path.name else TEST)
+
+    monkeypatch.setattr(chunking, "download", give)
+    problem = conll2000(fetch=True)
+    assert asked == [(f"{part}.txt", chunking.SHA256[part]) for part in ("train", "test")]
+    assert conll2000().checksum == problem.checksum
+
+
+def test_the_published_sentences():
+    folder = mirror_folder()
+    if folder is None or not (folder / "conll2000_train.txt.gz").is_file():
+        pytest.skip("needs conll2000_train.txt.gz in the folder that WORKBENCH_DATA names")
+    for part, sentences in (("train", 8936), ("test", 2012)):
+        text = gzip.decompress((folder / f"conll2000_{part}.txt.gz").read_bytes())
+        assert sha256(text).hexdigest() == chunking.SHA256[part]
+        with pytest.raises(ValueError, match=f"to {sentences},"):
+            conll2000(**{"train": {"n": 10**5}, "test": {"n": 1, "n_test": 10**5}}[part])
+    problem = conll2000(300, 100)
+    assert len(problem.starts) == 301 and len(problem.starts_test) == 101
+    model = LinearSVC().fit(problem.X, problem.y)
+    assert 0.05 < np.mean(model.predict(problem.X_test) != problem.y_test) < 0.12
