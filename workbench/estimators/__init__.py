@@ -2,6 +2,8 @@
 
 from workbench.estimators.least_squares import CalibratedLeastSquares, GeneralizedLeastSquares
 from workbench.estimators.minimax_risk import MinimaxRiskClassifier
+from workbench.estimators.sampled_chain import SampledCutChain
+from workbench.estimators.sampled_cuts import SampledCutClassifier
 from workbench.estimators.stagewise import StagewiseLeastSquares
 from workbench.estimators.weston_watkins import WestonWatkinsClassifier
 from workbench.estimators.weston_watkins_cv import WestonWatkinsClassifierCV
@@ -10,6 +12,8 @@ __all__ = [
     "CalibratedLeastSquares",
     "GeneralizedLeastSquares",
     "MinimaxRiskClassifier",
+    "SampledCutChain",
+    "SampledCutClassifier",
     "StagewiseLeastSquares",
     "WestonWatkinsClassifier",
     "WestonWatkinsClassifierCV",

@@ -1,0 +1,269 @@
+"""The checks of the lessons cuts_1 and cuts_2; they print, see :mod:`workbench.teach`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from workbench.teach import CLOSE, array, ask, exercise, need, number, same
+from workbench.trace import Trace
+
+# Lesson 1: one slack
+
+
+@exercise
+def check_touching(answer, X: np.ndarray, y: np.ndarray):
+    """`answer`: how many of the 2^n lines the risk of (n, 1) `X` runs along."""
+    found, pieces = number(answer), len(np.unique(y / X[:, 0])) + 1
+    need(found != 2 ** len(y), "most of them are nowhere the highest: where does R bend?")
+    need(found != pieces - 1, "that is how often R bends; count the straight pieces")
+    need(found == pieces, "R changes from one line to the next where a row's hinge bends")
+    return f"{pieces - 1} bends, {pieces} pieces, and {2 ** len(y) - pieces} lines never seen"
+
+
+@exercise
+def check_cut(cut):
+    """``cut(w, X, y) -> c, g``: the affine function below the risk that touches it at `w`."""
+    X, y, w = _toy()
+    found, (c, g) = ask(cut, w.copy(), X, y), _cut(w, X, y)
+    need(isinstance(found, tuple) and len(found) == 2, "return two things: c and g")
+    offset, slope = number(found[0]), array(found[1], w.shape, "g")
+    need(not same(offset, c * len(y)), "c is a sum over the rows here; take the mean")
+    need(not same(offset, 1), "only rows whose hinge is positive take part in the cut")
+    need(not same(offset, c + w @ g), "that is R(w), c + w'g; c is the part without w")
+    need(same(offset, c), f"c is the share of rows that violate, {c:.3f} here, not {offset:.3f}")
+    need(not same(slope, -g), "g has the wrong sign: along y x the loss falls")
+    need(not same(slope, g * len(y)), "g is a sum over the rows here; take the mean")
+    need(not same(slope, g / c), "divide by all n rows, not by those that violate")
+    need(same(slope, g), "g is off: each row that violates adds -y x / n")
+    return "c + w'g is R(w) here, and nowhere above R"
+
+
+@exercise
+def check_gap(gap):
+    """``gap(c, g, w, xi, Cn)``: P(w) minus the model's value."""
+    X, y, w = _toy()
+    (c, g), xi, Cn = _cut(w, X, y), 0.1, 7.0
+    found, risk = number(ask(gap, c, g.copy(), w.copy(), xi, Cn)), c + w @ g
+    need(not same(found, risk - xi), "P and the model have the slack times Cn")
+    need(not same(found, Cn * risk), "that is Cn R(w); take off what the model has for it")
+    need(not same(found, Cn * (c - xi)), "R(w) is c + w'g, the height of the new cut at w")
+    told = f"with R(w) = {risk:.3f}, xi = {xi}, Cn = {Cn:g} it is {Cn * (risk - xi):.3f}"
+    need(same(found, Cn * (risk - xi)), told + f", not {found:.3f}: |w|^2 / 2 is in both")
+    return "Cn times the violation of the new cut"
+
+
+@exercise
+def check_step(step):
+    """``step(G, h, alpha, i, j)``: `alpha` after the best move from `j` to `i`."""
+    rng = np.random.default_rng(0)
+    g, h, alpha = rng.normal(size=(4, 3)), rng.random(4), np.array([0.5, 0.2, 0.3, 0.4])
+    for scale in (1.0, 0.01):  # with little curvature the best move is more than j has
+        G = scale * g @ g.T
+        q = h - G @ alpha
+        i, j = int(np.argmax(q)), int(np.argmin(q))
+        best = (q[i] - q[j]) / (G[i, i] + G[j, j] - 2 * G[i, j])
+        given = alpha.copy()
+        found = array(ask(step, G, h, given, i, j), alpha.shape, "the result")
+        need(same(given, alpha), "leave the array that you are given as it is: copy it first")
+        need(same(found.sum(), alpha.sum()), "the sum must stay: what j loses, i gains")
+        need(found.min() > -CLOSE, "a variable is negative: alpha_j is the most that can move")
+        moved, truth = found[i] - alpha[i], min(best, alpha[j])
+        hint = f"{moved:.3f} moved, {truth:.3f} is best: where is the derivative of D(delta) 0?"
+        need(same(found, alpha + truth * (np.eye(4)[i] - np.eye(4)[j])), hint)
+    return "the highest point of a line, or its end"
+
+
+@exercise
+def check_rise(rise):
+    """``rise(Cn, eps, rho)``: the most of s Cn eps - 2 (s Cn rho)^2 for s in [0, 1]."""
+    for Cn, eps, rho in ((50.0, 0.1, 2.0), (0.01, 0.5, 1.0)):
+        found, s = number(ask(rise, Cn, eps, rho)), min(1.0, eps / (4 * Cn * rho**2))
+        truth = s * Cn * eps - 2 * (s * Cn * rho) ** 2
+        told = f"for Cn = {Cn}, eps = {eps}, rho = {rho} it is {truth:.3g}, not {found:.3g}"
+        hint = ": where is the derivative 0?" if s < 1 else ": the best s is 1 there"
+        need(abs(found - truth) < CLOSE * truth, told + hint)
+    return "eps^2 / (8 rho^2) as long as that s is below 1"
+
+
+@exercise
+def check_bound(Cn, eps, algorithm_1: Callable):
+    """For one row x = 1, ``algorithm_1(find, d, Cn, eps)`` needs more than 8 Cn / eps^2 cuts."""
+    Cn, eps = number(Cn), number(eps)
+    need(Cn > 0 and 0 < eps < 1, "Cn must be positive, and eps between 0 and 1")
+    one = np.ones(1)
+    cuts = len(algorithm_1(lambda w: _cut(w, one[None], one), 1, Cn, eps)) - 1
+    told = f"cuts made: {cuts}, allowed: {8 * Cn / eps**2:.3g}"
+    need(cuts > 8 * Cn / eps**2, told + ". Make the weight of the risk small")
+    return told
+
+
+@exercise
+def check_zigzag(answer, upper: np.ndarray):
+    """`answer`: does P(w) fall in every round, "falls", or not, "both"?"""
+    need(answer in ("falls", "both"), 'answer "falls" or "both"')
+    rises = int((np.diff(upper) > CLOSE).sum())
+    hint = "no: how well does the model know P at its own lowest point?"
+    need(answer == ("both" if rises else "falls"), hint)
+    return f"it rises in {rises} of {len(upper) - 1} rounds"
+
+
+@exercise
+def check_stall(mu, bounds_with: Callable):
+    """With this `mu`, ``bounds_with(mu)``, lower and upper ones, ends where it does not move."""
+    mu = number(mu)
+    need(0 <= mu <= 1, "mu goes from 0 to 1")
+    bounds = bounds_with(mu)
+    rounds, still = len(bounds) - 1, same(bounds[-1], bounds[len(bounds) // 2])
+    hint = f"it ends after {rounds} rounds. When would a new cut tell the model nothing new?"
+    need(still, hint)
+    return f"the gap is {bounds[-1][1] - bounds[-1][0]:.3f}, and stays"
+
+
+@exercise
+def check_cut_many(cut_many):
+    """``cut_many(w, X, y, K) -> c, g`` of Crammer and Singer's risk."""
+    rng = np.random.default_rng(0)
+    X, y, w = rng.normal(size=(30, 3)), np.arange(30) % 4, rng.normal(0, 0.6, 12)
+    found, (c, g) = ask(cut_many, w.copy(), X, y, 4), _cut_many(w, X, y, np.ones(4))
+    need(isinstance(found, tuple) and len(found) == 2, "return two things: c and g")
+    offset, slope = number(found[0]), array(found[1], w.shape, "g")
+    unaware = _cut_many(w, X, y, np.zeros(4))[0]
+    need(not same(offset, unaware), "that is the error: add the loss before you take the maximum")
+    need(not same(offset, c * len(y)), "c is a sum over the rows here; take the mean")
+    need(same(offset, c), f"c is the mean loss of the answers, {c:.3f} here, not {offset:.3f}")
+    need(not same(slope, -g), "g has the wrong sign: raising the own score lowers the loss")
+    need(not same(slope, g * len(y)), "g is a sum over the rows here; take the mean")
+    hint = "g is off: a row adds x / n to the column of its answer and takes it from its own"
+    need(same(slope, g), hint)
+    return "the same algorithm, another problem"
+
+
+# Lesson 2: sampling
+
+
+@exercise
+def check_sampled(sampled_cut):
+    """``sampled_cut(w, X, y, r, rng) -> c, g`` of r draws from all rows, with replacement."""
+    (X, y, w), r = _toy(), 15
+    found = [ask(sampled_cut, w.copy(), X, y, r, np.random.default_rng(s)) for s in range(1000)]
+    pairs = all(isinstance(one, tuple) and len(one) == 2 for one in found)
+    need(pairs, "return two things: c and g")
+    offsets = np.array([number(c) for c, _ in found])
+    slopes = np.array([array(g, w.shape, "g") for _, g in found])
+    c, g = _cut(w, X, y)
+    need(np.ptp(offsets) > 0, "c is always the same; it is made of the sample, as g is")
+    told = f"the mean of c over 1000 cuts is {offsets.mean():.3f}, c of all rows is {c:.3f}"
+    need(_near(offsets, c), told + ": draw from all rows, and divide by r")
+    need(not _near(slopes, -g), "g has the wrong sign")
+    need(_near(slopes, g), "the mean of g over 1000 cuts is not g: add up violators, divide by r")
+    need(_near((offsets - c) ** 2, c * (1 - c) / r), "draw with replacement, r rows of all")
+    return "unbiased: right on average"
+
+
+@exercise
+def check_spread(spread):
+    """``spread(q, m2, r)``: E |g~ - g|^2 of r draws from all rows, and from the violators."""
+    for q, m2, r in ((0.3, 0.2, 40), (0.9, 0.5, 7)):
+        found = ask(spread, q, m2, r)
+        need(isinstance(found, tuple) and len(found) == 2, "return two things")
+        everyone, violators = (number(one) for one in found)
+        truth = (q - q**2 * m2) / r, q**2 * (1 - m2) / r
+        case = f"for q = {q}, |m|^2 = {m2}, r = {r} "
+        need(not same(everyone, (1 - m2) / r), "from all rows: a draw is 0 with probability 1 - q")
+        hint = f"from all rows it is {truth[0]:.4f}, not {everyone:.4f}: E |z|^2 is q, E z is q m"
+        need(same(everyone, truth[0]), case + hint)
+        need(not same(violators, (1 - m2) / r), "from the violators: a draw is multiplied by q")
+        hint = f"from the violators it is {truth[1]:.4f}, not {violators:.4f}: z is q y phi"
+        need(same(violators, truth[1]), case + hint)
+    return "both fall with 1/r; neither knows n"
+
+
+@exercise
+def check_values(linear_values, constant_values):
+    """``linear_values(T, n, r)`` and ``constant_values(T, r)``: kernel values of T rounds."""
+    T, n, r = 5, 1000, 20
+    linear, constant = number(ask(linear_values, T, n, r)), number(ask(constant_values, T, r))
+    need(same(linear, T * n * r), f"Algorithm 3: {T} rounds take {T * n * r}, not {linear:g}")
+    need(not same(constant, T**2 * r**2), "that is the order; sum what round t takes over t")
+    truth = r**2 * T * (T + 1) // 2
+    need(not same(constant, truth - T * r**2), "the product of a cut with itself takes r^2 more")
+    told = f"Algorithm 2: {T} rounds take {truth}, not {constant:g}"
+    need(same(constant, truth), told + ". Round t takes t r^2")
+    return "T n r, and r^2 T (T + 1) / 2"
+
+
+@exercise
+def check_above(answer, trace: Trace, optimum: float):
+    """`answer`: is the model's value "below" the optimum all the time, or once "above" it?"""
+    need(answer in ("below", "above"), 'answer "below" or "above"')
+    most = max(trace.column("model")) / optimum
+    hint = "no: the model is the largest of many cuts. Is the largest right on average?"
+    need(answer == ("above" if most > 1 else "below"), hint)
+    return f"it goes up to {most:.2f} times the optimum"
+
+
+@exercise
+def check_repeat(repeat):
+    """``repeat(R, draw, xi, eps)``: the value of the cut that Algorithm 3 takes."""
+    xi, eps = 0.2, 0.1
+    for R, values, taken in ((0.5, (0.1, 0.3, 0.31, 0.6), 3), (0.3, (0.1, 0.6), 1)):
+        left = [*values, *[9.0] * 99][::-1]
+        every = len(left)
+        found = number(ask(repeat, R, left.pop, xi, eps))
+        drawn = every - len(left)
+        case = f"with R = {R}, xi = {xi}, eps = {eps} and the draws {values}, "
+        need(drawn > 0, case + "draw at least once")
+        need(drawn == taken, case + f"take number {taken}; {drawn} were drawn")
+        need(same(found, values[taken - 1]), case + f"return {values[taken - 1]}, the last one")
+    return "until the sampled cut cuts, or the exact one no longer does"
+
+
+@exercise
+def check_wait(wait):
+    """``wait(u, p)``: rounds until p in a row are satisfied, each with probability u."""
+    for u, p in ((0.5, 1), (0.5, 2), (0.3, 4)):
+        found, truth = number(ask(wait, u, p)), (u**-p - 1) / (1 - u)
+        hint = "u^-p is too few: where p - 1 were satisfied and the next is not, all starts again"
+        need(p == 1 or not same(found, u**-p), hint)
+        told = f"for u = {u}, p = {p} it takes {truth:.4g} rounds, not {found:.4g}"
+        need(same(found, truth), told)
+    return "with u = 1/2, p = 1 is lucky after 2 rounds, p = 10 after 2046"
+
+
+@exercise
+def check_stopped(p, r, seed, ended: Callable):
+    """Algorithm 2 stops by itself while the exact cut is violated by more than 10 eps."""
+    violation, eps = ended(p, r, seed)
+    need(violation is not None, "it did not stop by itself; be less patient")
+    told = f"the exact cut is violated by {violation / eps:.1f} eps"
+    need(violation > 10 * eps, told + ", not by more than 10: let one small sample decide")
+    return told + ", and all samples in a row were satisfied"
+
+
+# What several checks use
+
+
+def _toy() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(30, 3)), rng.choice([-1, 1], 30)
+    return X + 0.3 * y[:, None], y, np.array([0.8, -0.2, 0.5])
+
+
+def _cut(w, X, y) -> tuple[float, np.ndarray]:
+    violates = y * (X @ w) < 1
+    return float(violates.mean()), -X.T @ (y * violates) / len(y)
+
+
+def _cut_many(w, X, y, losses: np.ndarray) -> tuple[float, np.ndarray]:
+    own = np.eye(len(losses))[y]
+    answers = np.argmax((1 - own) * losses + X @ w.reshape(X.shape[1], -1), axis=1)
+    g = X.T @ (np.eye(len(losses))[answers] - own) / len(y)
+    return float(np.mean(answers != y)), g.ravel()
+
+
+def _near(draws: np.ndarray, mean) -> bool:
+    """Say whether `mean` is within five standard errors of that of independent draws."""
+    error = draws.std(axis=0) / np.sqrt(len(draws))
+    return bool(np.all(np.abs(draws.mean(axis=0) - mean) < 5 * error + CLOSE))
