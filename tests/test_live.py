@@ -218,9 +218,10 @@ def test_a_curve_without_a_certificate_has_an_objective_and_errors(key):
     curve = Curve(1, "toy", "#000000")
     curve.add({"seconds": 0.0, key: 2.0, "test_error": 0.5}, keep=True)
     curve.add({"seconds": 1.0, key: 1.0}, keep=True)  # not judged: the error is the last one
+    curve.add({"seconds": 2.0, key: 3.0}, keep=True)  # an estimate may rise, and is drawn so
     _, sent = curve.news()
-    expected = [[0, np.nan, 2, 0.5], [1, np.nan, 1, 0.5]]
-    np.testing.assert_array_equal(points(sent)[:2], expected)
+    expected = [[0, np.nan, 2, 0.5], [1, np.nan, 1, 0.5], [2, np.nan, 3, 0.5]]
+    np.testing.assert_array_equal(points(sent)[:3], expected)
 
 
 @pytest.fixture
@@ -373,6 +374,31 @@ def test_solvers_without_certificates_are_judged_by_their_errors(sent):
         wait(lambda: dashboard.player.status == "paused")
     _, lower, upper, _ = dashboard.view.curves[-1].latest
     assert 0 <= lower <= upper
+    dashboard.reset()
+
+
+CUTS = ("cuts_linear_time", "cuts_constant_time", "cuts_nystroem", "cuts_exact")
+
+
+def test_sampled_cuts_have_sliders_and_draw_objectives_with_and_without_bounds(sent):
+    dashboard = explore(("iris",), CUTS, judged=True)
+    common = {"C", "eps", "gamma"}
+    assert set(dashboard.parameters) == common | {"r", "stabilised", "p"}
+    assert dashboard.parameters["gamma"] == 1.0 and dashboard.parameters["stabilised"] is True
+    dashboard.sliders["gamma"].value, dashboard.sliders["stabilised"].value = 0.3, False
+    dashboard.run()
+    wait(lambda: sent and sent[-1][0]["status"] == "finished")
+    content, (buffer,) = sent[-1]
+    label = content["curves"][0]["label"]
+    assert label.endswith("iris, gamma = 0.3, stabilised = False")
+    _, lower, upper, error = points(buffer)[-1]
+    assert np.isnan(lower) and 0 < upper < 105 and error < 0.2
+    dashboard.solver.value = "cuts_nystroem"
+    assert set(dashboard.parameters) == common | {"landmarks", "stabilised"}
+    dashboard.run()
+    wait(lambda: len(dashboard.view.curves) == 2 and dashboard.player.status == "finished")
+    _, lower, upper, _ = dashboard.view.curves[-1].latest
+    assert 0 < lower <= upper
     dashboard.reset()
 
 

@@ -55,7 +55,7 @@ def clarabel_qp(P, q, A, b):
 
 def last(steps):
     """The last state of a stream, or one far beyond what these small problems take."""
-    *_, s = islice(steps, 1000)
+    *_, s = islice(steps, 400)
     return s
 
 
@@ -165,7 +165,7 @@ def test_exact_cuts_find_the_optimum_of_the_whole_problem(make, kernel, stabilis
     best = optimum(problem, kernel, 0.25, C)
     eps = 5e-6 * best / (C * task_of(problem).n)
     given = {"kernel": kernel, "gamma": 0.25, "C": C, "eps": eps, "stabilised": stabilised}
-    for s in islice(cuts_exact(problem, **given), 1000):
+    for s in islice(cuts_exact(problem, **given), 400):
         assert s.lower <= best * (1 + 1e-7) and best * (1 - 1e-7) <= s.upper
     assert [s.lower, s.upper, s.primal] == pytest.approx([best] * 3, rel=1e-5)
     assert s.upper - s.lower <= C * task_of(problem).n * eps * (1 + 1e-6)
@@ -449,12 +449,14 @@ MATRICES = {
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("d", [1, FEW, FEW + 1, 60])
-@pytest.mark.parametrize("kind", MATRICES)
+@pytest.mark.parametrize(
+    ("kind", "d", "sparse"),
+    [
+        *product(("linear", "poly", "rbf"), (1, FEW, FEW + 1, 60), (False, True)),
+        (laplacian, 5, False),
+    ],
+)
 def test_products_with_a_kernel_are_those_of_scikit_learn(kind, d, sparse, dtype):
-    if callable(kind) and (sparse or d > FEW):
-        pytest.skip("a function of dense rows, all features at once")
     rng = np.random.default_rng(0)
     scale = 2.0 / np.sqrt(d)
     X, Z = (scale * rng.normal(size=(m, d)) + 1.0 for m in (701, 203))

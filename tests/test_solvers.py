@@ -276,7 +276,7 @@ def test_precision_and_storage_do_not_matter(name, blobs):
             limit = rounds(60 if name == "cuts_nystroem" else 12)  # its steps are of the rows' type
             trace, _ = run(name, variant, limit, parameters=SHORT.get(name))
             ends.append([trace.last[column] for column in columns])
-    assert np.ptp(ends, axis=0).max() < (1e-4 if name in SINGLE else 1e-5)
+    assert np.ptp(ends, axis=0).max() < (1e-3 if name in SINGLE else 1e-5)
 
 
 @each_solver

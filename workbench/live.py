@@ -48,7 +48,14 @@ SLIDERS = {
     "passes": (1, 2, 3, 5, 10, 20, 50),
     "inner": (1, 2, 4, 8, 16, 50),
     "bandwidth": (0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0),
+    "r": COUNTS,
+    "landmarks": COUNTS,
+    "p": (1, 2, 5, 10, 20, 50),
+    "eps": SERIES,
+    "gamma": tuple(float(f"{m}e{e}") for e in range(-2, 3) for m in (1, 3)),
+    "stabilised": (False, True),
 }
+STARTS = {"gamma": 1.0}  # of sliders whose default depends on the data
 
 
 def explore(
@@ -155,7 +162,7 @@ class Dashboard(widgets.HBox):
         self.sliders = {
             name: widgets.SelectionSlider(
                 options=[(text(v), v) for v in SLIDERS[name]],
-                value=value,
+                value=STARTS.get(name, value),
                 description=name,
                 **wide,
             )
@@ -206,7 +213,7 @@ class Dashboard(widgets.HBox):
         return self.data.value + (f" + {FOURIER} fourier" if self.fourier.value else "")
 
     @property
-    def parameters(self) -> dict[str, float | int | str]:
+    def parameters(self) -> dict[str, float | int | bool | str]:
         """The sliders' values, of those that the chosen solver has a parameter for."""
         declared = resolve(self.solver.value, {})[1]
         return {name: slider.value for name, slider in self.sliders.items() if name in declared}
@@ -271,9 +278,9 @@ def legend(spec: str, solver: str, parameters: dict[str, Any]) -> tuple[str, str
     return ", ".join([name, spec, *changed]), colour
 
 
-def text(value: float | int | str) -> str:
+def text(value: float | int | bool | str) -> str:
     """Return a slider's value in words."""
-    return value if isinstance(value, str) else f"{value:g}"
+    return str(value) if isinstance(value, bool | str) else f"{value:g}"
 
 
 def numbers(row: Row) -> str:

@@ -137,7 +137,8 @@ OBJECTIVES = ("upper", "primal", "squared_error")  # a row's first of these is d
 class Curve:
     """One run on the canvas: (seconds, best lower, best upper, test error) of its rows.
 
-    A solver without a certificate has no lower bounds, and its objective is the upper one.
+    A solver without a certificate has no lower bounds; its objective is drawn in the place of the
+    upper ones, as it is: the best of many estimates would be too good.
     """
 
     number: int
@@ -150,9 +151,9 @@ class Curve:
     def add(self, row: Row, keep: bool) -> None:
         """Take in a row; only a kept one stays as a point when the next comes."""
         _, lower, upper, error = self.latest
-        objective = next((row[key] for key in OBJECTIVES if key in row), math.nan)
+        objective = next((row[key] for key in OBJECTIVES if key in row), upper)
         lower = float(np.fmax(lower, row.get("lower", math.nan)))
-        upper = float(np.fmin(upper, objective))
+        upper = float(np.fmin(upper, objective) if "upper" in row else objective)
         self.latest = (row["seconds"], lower, upper, row.get("test_error", error))
         if keep:
             self.points.extend(self.latest)

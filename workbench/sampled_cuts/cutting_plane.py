@@ -143,9 +143,7 @@ def constant_time(
         units = s.rng.integers(task.n, size=r)  # find_cutting_plane(w)
         some = task.of(units)
         rows, inverse = np.unique(some.parts, return_inverse=True)
-        values = np.empty((len(s.h), len(rows), task.K), space.kernel.dtype)
-        for t in range(len(values)):
-            values[t] = space.at(t, rows)
+        values = space.values(rows)
         F, v = np.tensordot(s.alpha, values, 1)[inverse], s.alpha @ s.explicit
         answers = some.answers(F, v)
         risk = mean_violation(answers)

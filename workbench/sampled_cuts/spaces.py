@@ -10,9 +10,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from workbench.problem import Matrix
-from workbench.sampled_cuts.kernels import Kernel, Points
+from workbench.sampled_cuts.kernels import DENSE, Kernel, Points
 from workbench.sampled_cuts.state import CutState, append, keep, merged
 from workbench.sampled_cuts.tasks import Cut
 from workbench.weston_watkins.gram import add_rows
@@ -62,6 +63,19 @@ class KernelSpace:
         append(self.s, rows, B, e, offset, products)
         if own is not None:
             self._put(own)
+
+    def values(self, rows: np.ndarray) -> np.ndarray:
+        """Return the scores of these rows by every cut, (T, len(rows), K)."""
+        s, held = self.s, self.held
+        found = np.empty((len(s.h), len(rows), self.K), self.kernel.dtype)
+        for t in range(held):
+            found[t] = self.at(t, rows)
+        # Rows are taken out once: for few of them that costs more than the products.
+        left, basis = gathered(self.points, rows), gathered(self.points, s.rows[s.ends[held] :])
+        for t in range(held, len(s.h)):
+            lines = slice(s.ends[t] - s.ends[held], s.ends[t + 1] - s.ends[held])
+            found[t] = self.kernel.times(left, basis[lines], s.B[s.ends[t] : s.ends[t + 1]])
+        return found
 
     def at(self, t: int, rows: np.ndarray) -> np.ndarray:
         """Return the scores of these rows by cut `t`, (len(rows), K)."""
@@ -113,6 +127,14 @@ class KernelSpace:
 
     def _at(self, rows: np.ndarray, basis: np.ndarray, B: np.ndarray) -> np.ndarray:
         return self.kernel.times(self.points[rows], self.points[basis], B)
+
+
+def gathered(points: Points, rows: np.ndarray) -> Points:
+    """Return these points, dense if they are not too many."""
+    some = points[rows]
+    if sp.issparse(some.X) and some.X.shape[0] * some.X.shape[1] * some.X.dtype.itemsize <= DENSE:
+        return Points(some.X.toarray(), some.half)
+    return some
 
 
 class NystroemSpace:
