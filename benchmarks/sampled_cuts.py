@@ -75,7 +75,9 @@ CASES = {
     "checkers 10k": Case(lambda: board(10_000), (10.0, 30.0, 100.0)),
     "checkers 30k": Case(lambda: board(30_000), (10.0, 30.0, 100.0)),
     "checkers 100k": Case(lambda: board(100_000), (10.0, 30.0, 100.0)),
-    "checkers 1M": Case(lambda: board(1_000_000), (10.0, 30.0, 100.0), (RIVAL, PLAIN)),
+    "checkers 1M": Case(
+        lambda: board(1_000_000), (10.0, 30.0, 100.0), (RIVAL, PLAIN, "LIBLINEAR, Nyström")
+    ),
     "adult": Case(adult, (0.01, 0.03, 0.1)),
 }
 

@@ -8,8 +8,9 @@ import pytest
 import scipy.sparse as sp
 from sklearn.metrics import roc_auc_score
 
+from workbench.data.synthetic import chain as synthetic_chain
 from workbench.problem import as_problem
-from workbench.sampled_cuts.chain import Chain, decode
+from workbench.sampled_cuts.chain import Chain, decode, errors
 from workbench.sampled_cuts.cutting_plane import all_units, cutting_plane
 from workbench.sampled_cuts.joint import JointFeatures, structural_svm
 from workbench.sampled_cuts.kernels import Kernel
@@ -454,3 +455,12 @@ def test_a_part_of_the_sequences_is_sequences_or_refused(part):
         return
     assert taken.starts[-1] == taken.n
     assert taken.X_test is None or taken.starts_test[-1] == len(taken.y_test)
+
+
+def test_the_judge_of_chains_decodes_sequences():
+    problem = synthetic_chain(30, 8, 3, test=10)
+    *_, s = islice(cuts_exact(problem, gamma=1.0, C=10.0), 15)
+    row = errors(problem)(s)
+    labels = decode(s.scores(problem.X_test), s.transitions, problem.starts_test)
+    assert row["test_error"] == np.mean(labels != problem.y_test)
+    assert row["train_error"] < np.mean(s.scores(problem.X).argmax(axis=1) != problem.y)

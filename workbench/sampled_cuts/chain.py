@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numba import njit
 
+from workbench.problem import Matrix
+from workbench.sampled_cuts.state import CutState
 from workbench.sampled_cuts.tasks import Answers, Cut
+from workbench.sequences import SequenceProblem
+from workbench.stream import Row
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +106,21 @@ def decode(F: np.ndarray, v: np.ndarray, starts: np.ndarray, transition: float =
     labels, K = np.empty(len(F), np.int32), F.shape[1]
     viterbi(F, transition * v.reshape(K, K), starts, labels, 0.0, labels)
     return labels
+
+
+def errors(problem: SequenceProblem) -> Callable[[CutState], Row]:
+    """Return a judge like :func:`workbench.measures.errors` whose labels are those of sequences."""
+
+    def error(s: CutState, X: Matrix, y: np.ndarray, starts: np.ndarray) -> float:
+        return float(np.mean(decode(s.scores(X), s.transitions, starts) != y))
+
+    def measure(s: CutState) -> Row:
+        row = {"train_error": error(s, problem.X, problem.y, problem.starts)}
+        if problem.X_test is not None:
+            row["test_error"] = error(s, problem.X_test, problem.y_test, problem.starts_test)
+        return row
+
+    return measure
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
