@@ -60,7 +60,7 @@ def cuts_exact(
     made = kernel_of(problem, kernel, gamma, degree, coef0, np.float64)
     points, s = made.points(problem.X), state or start(problem, task, made, C, True, seed)
     space = KernelSpace(s, made, points, task.K, room(task, 8))
-    return counted(cutting_plane(task, space, s, C, eps, all_units, stabilised), made, state)
+    yield from counted(cutting_plane(task, space, s, C, eps, all_units, stabilised), made, state)
 
 
 def cuts_linear_time(
@@ -114,7 +114,7 @@ def cuts_linear_time(
     choose = some_violators(r, eps, insist=not stabilised)
     patience = p if stabilised else None
     steps = cutting_plane(task, space, s, C, eps, choose, stabilised, patience)
-    return counted(steps, made, state)
+    yield from counted(steps, made, state)
 
 
 def cuts_constant_time(
@@ -154,7 +154,7 @@ def cuts_constant_time(
     made = kernel_of(problem, kernel, gamma, degree, coef0, np.float32)
     points, s = made.points(problem.X), state or start(problem, task, made, C, False, seed)
     space = KernelSpace(s, made, points, task.K, 0.0)
-    return counted(constant_time(task, space, s, C, eps, r, p), made, state)
+    yield from counted(constant_time(task, space, s, C, eps, r, p), made, state)
 
 
 def cuts_nystroem(
@@ -198,7 +198,7 @@ def cuts_nystroem(
     made = kernel_of(problem, kernel, gamma, degree, coef0, np.float64)
     s = state or start(problem, task, made, C, True, seed)
     space = NystroemSpace(s, made, problem.X, landmarks)
-    return counted(cutting_plane(task, space, s, C, eps, all_units, stabilised), made, state)
+    yield from counted(cutting_plane(task, space, s, C, eps, all_units, stabilised), made, state)
 
 
 def checked(problem, C, eps, kernel, gamma, degree, coef0, **counts) -> Task:
