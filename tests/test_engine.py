@@ -17,7 +17,16 @@ import pytest
 
 from workbench import engine
 from workbench.engine import LITTER, duration, execute
-from workbench.worker import DIED, ONE_THREAD, TOO_LONG, Limits, mark_of, one_line
+from workbench.worker import (
+    DIED,
+    ONE_THREAD,
+    TOO_LONG,
+    Limits,
+    mark_of,
+    one_line,
+    one_thread,
+    timed_alone,
+)
 
 
 @dataclass(frozen=True)
@@ -184,6 +193,18 @@ def test_timing_has_one_worker_on_one_core(tmp_path):
     assert execute(tasks, tmp_path, jobs=3, timing=True, say=lambda line: None) == {}
     lines = (tmp_path / "cores").read_text().splitlines()
     assert len(lines) == 4 and len(set(lines)) == 1 and "," not in lines[0]
+
+
+@pytest.mark.skipif(not hasattr(psutil.Process(), "cpu_affinity"), reason="cannot be pinned")
+def test_a_notebook_that_times_is_alone_on_one_core_for_as_long_as_it_does(monkeypatch):
+    cores = psutil.Process().cpu_affinity()
+    with one_thread(timed_alone(True)):
+        assert len(psutil.Process().cpu_affinity()) == 1
+    assert psutil.Process().cpu_affinity() == cores
+    monkeypatch.setenv("WORKBENCH_JOBS", "2")
+    assert not timed_alone(True)
+    with one_thread(timed_alone(True)):
+        assert psutil.Process().cpu_affinity() == cores
 
 
 def test_tasks_with_one_key_are_run_once(tmp_path):

@@ -141,6 +141,18 @@ def _memory(gigabytes: float | None) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
+def timed_alone(timing: bool) -> bool:
+    """Say whether the runs of a notebook itself are timed: not beside other notebooks."""
+    return timing and os.environ.get("WORKBENCH_JOBS", "1") == "1"
+
+
+@contextmanager
+def one_thread(timed: bool) -> Iterator[None]:
+    """Hold this process to one thread of BLAS, and to one core where its runs are timed."""
+    with threadpool_limits(1), _on_one_core(timed):
+        yield
+
+
 @contextmanager
 def _on_one_core(timing: bool) -> Iterator[None]:
     process = psutil.Process()

@@ -16,9 +16,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from workbench.problem import Matrix, Problem, check_positive
-from workbench.sampled_cuts.kernels import Kernel
+from workbench.sampled_cuts.kernels import Kernel, KernelRows, fields_of, parts_of
 from workbench.sampled_cuts.solvers import kernel_of
-from workbench.sampled_cuts.state import as_given
 from workbench.stream import Row, off_the_clock
 from workbench.weston_watkins.gram import check_kernel
 
@@ -26,42 +25,17 @@ ENTRIES = 2**22  # decisions of a block of rows, in double precision
 
 
 @dataclass(kw_only=True)
-class ExpansionState:
-    """Coefficients ``A`` (m, K) of kernel values with m training rows, and the objective.
-
-    ``data``, ``indices``, ``indptr`` are these rows (CSR, or an array and two None).
-    """
+class ExpansionState(KernelRows):
+    """Coefficients ``A`` (m, K) of kernel values with the m rows held, and the objective."""
 
     round: int
     A: np.ndarray
-    data: np.ndarray
-    indices: np.ndarray | None
-    indptr: np.ndarray | None
-    features: int
-    kernel: str | Callable
-    gamma: float
-    degree: int
-    coef0: float
-    centre: np.ndarray
     primal: float
     iterations: int
 
-    @property
-    def basis(self) -> Matrix:
-        """The m rows, as they were given."""
-        if self.indices is None:
-            return self.data
-        shape = (len(self.indptr) - 1, self.features)
-        return sp.csr_matrix((self.data, self.indices, self.indptr), shape=shape)
-
-    @basis.setter
-    def basis(self, rows: Matrix) -> None:
-        self.data, self.indices, self.indptr = parts_of(rows)
-
-    def made_kernel(self) -> Kernel:
-        """Return the kernel, in double precision."""
-        about = self.kernel, self.gamma, self.degree, self.coef0
-        return Kernel(*about, np.float64, self.centre)
+    def hold(self, rows: Matrix) -> None:
+        """Take these rows in the place of those that are held."""
+        vars(self).update(parts_of(rows))
 
     def info(self) -> Row:
         return {"primal": self.primal, "iterations": self.iterations}
@@ -99,8 +73,8 @@ class LibsvmState(ExpansionState):
             return
         k = len(self.counts)
         i, j = np.triu_indices(k, 1)
-        kernel, X = self.made_kernel(), as_given(X, self.indices)
-        basis = kernel.points(self.basis)
+        kernel, X = self.made_kernel(np.float64), self.as_held(X)
+        basis = kernel.points(self.held_rows())
         classes = [slice(*ends) for ends in pairwise(np.append(0, np.cumsum(self.counts)))]
         step = max(1, ENTRIES // k**2)
         for at in range(0, X.shape[0], step):
@@ -179,7 +153,7 @@ def libsvm(
         sign = 1.0 if k > 2 else -1.0  # scikit-learn turns two classes round
         s.A, s.b = np.ascontiguousarray(sign * A), sign * b
         s.counts = model.n_support_.astype(np.int64)
-        s.basis = problem.X[model.support_]
+        s.hold(problem.X[model.support_])
         s.iterations = int(np.sum(model.n_iter_))
         s.primal, s.dual = objectives(problem, s, C)
         s.round = 1
@@ -197,7 +171,7 @@ def objectives(problem: Problem, s: LibsvmState, C: float) -> tuple[float, float
         loss += np.maximum(0.0, 1.0 - D[y == first]).sum()
         loss += np.maximum(0.0, 1.0 + D[y == second]).sum()
     classes = np.repeat(np.arange(k), s.counts)
-    for part, D in s.decisions(s.basis):  # |w|^2 is that of w.phi(x) over the multipliers
+    for part, D in s.decisions(s.held_rows()):  # |w|^2 is that of w.phi(x) over the multipliers
         y, A = classes[part], s.A[part].T
         D -= s.b[:, None]
         squares += np.vdot(np.where(y == first, A[j - 1], 0.0), D)
@@ -213,26 +187,11 @@ def quiet() -> Iterator[None]:
         yield
 
 
-def parts_of(X: Matrix) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
-    """Return the three arrays of a CSR matrix, or an array and two None."""
-    return (X.data, X.indices, X.indptr) if sp.issparse(X) else (X, None, None)
-
-
 def started(problem: Problem, kernel: Kernel, columns: int, primal: float) -> dict:
     """Return the fields of round 0, in which nothing is taken: w = 0, whose objective this is."""
-    data, indices, indptr = parts_of(problem.X[:0])
-    return {
+    return fields_of(problem.X[:0], kernel) | {
         "round": 0,
         "A": np.zeros((0, columns)),
-        "data": data,
-        "indices": indices,
-        "indptr": indptr,
-        "features": problem.d,
-        "kernel": kernel.kind,
-        "gamma": float(kernel.gamma),
-        "degree": int(kernel.degree),
-        "coef0": float(kernel.coef0),
-        "centre": kernel.centre,
         "primal": float(primal),
         "iterations": 0,
     }

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from numbers import Integral
 
 import numpy as np
 
 from workbench.baselines.kernel import ExpansionState, quiet, started
 from workbench.baselines.linear import ITERATIONS, mirrored
+from workbench.generators import check_counts
 from workbench.memoir.pegasos import mean_hinge
 from workbench.problem import Problem, check_positive
 from workbench.sampled_cuts.solvers import kernel_of
 from workbench.sampled_cuts.spaces import PIECE, inverse_root
-from workbench.sampled_cuts.state import as_given
 from workbench.stream import off_the_clock
 from workbench.weston_watkins.gram import check_kernel
 
@@ -24,10 +23,10 @@ class SubspaceState(ExpansionState):
     """Landmarks, and weights (A, of k columns) in their span; two classes mirror each other."""
 
     def scores(self, X) -> np.ndarray:
-        kernel, X = self.made_kernel(), as_given(X, self.indices)
+        kernel, X = self.made_kernel(np.float64), self.as_held(X)
         if not len(self.A):
             return np.zeros((X.shape[0], self.A.shape[1]))
-        return kernel.times(kernel.points(X), kernel.points(self.basis), self.A)
+        return kernel.times(kernel.points(X), kernel.points(self.held_rows()), self.A)
 
 
 def nystroem_svm(
@@ -74,8 +73,7 @@ def nystroem_svm(
     for name, value in (("C", C), ("tol", tol)):
         check_positive(value, name)
     check_kernel(kernel, gamma, degree, coef0)
-    if isinstance(landmarks, bool) or not isinstance(landmarks, Integral) or landmarks < 1:
-        raise ValueError(f"landmarks: must be a whole number of at least 1, got {landmarks!r}")
+    check_counts(landmarks=landmarks)
     X, n = problem.X, problem.n
     made = kernel_of(problem, kernel, gamma, degree, coef0, np.float64)
     s = state or SubspaceState(**started(problem, made, problem.k, C * n))
@@ -83,8 +81,8 @@ def nystroem_svm(
     if s.round:
         return
     rows = np.random.default_rng(seed).choice(n, min(landmarks, n), replace=False)
-    s.basis = X[np.sort(rows)]
-    chosen = made.points(s.basis)
+    s.hold(X[np.sort(rows)])
+    chosen = made.points(s.held_rows())
     root = inverse_root(made.matrix(chosen, chosen))
     Z = np.empty((n, len(root)))
     for at in range(0, n, PIECE):

@@ -14,9 +14,9 @@ from workbench.problem import Matrix, Problem
 from workbench.registry import SOLVERS
 from workbench.run import run, warm
 from workbench.sampled_cuts.cutting_plane import half_square, mean_violation
-from workbench.sampled_cuts.kernels import Kernel
+from workbench.sampled_cuts.kernels import Kernel, as_given
 from workbench.sampled_cuts.spaces import inverse_root
-from workbench.sampled_cuts.state import CutState, as_given
+from workbench.sampled_cuts.state import CutState
 from workbench.sampled_cuts.tasks import task_of
 from workbench.stream import rounds, seconds
 from workbench.trace import Trace

@@ -149,6 +149,67 @@ class Kernel:
         return K.astype(self.dtype, copy=False)
 
 
+@dataclass(kw_only=True)
+class KernelRows:
+    """Rows that a state holds, and the kernel by which they score new ones.
+
+    ``data``, ``indices``, ``indptr`` are the rows (CSR, or an array and two None), ``features``
+    how many columns they have; the other fields are those of :class:`Kernel`. A state whose kernel
+    is a function cannot be saved.
+    """
+
+    data: np.ndarray
+    indices: np.ndarray | None
+    indptr: np.ndarray | None
+    features: int
+    kernel: str | Callable
+    gamma: float
+    degree: int
+    coef0: float
+    centre: np.ndarray
+
+    def held_rows(self) -> Matrix:
+        """Return the rows as they were given."""
+        if self.indices is None:
+            return self.data
+        shape = (len(self.indptr) - 1, self.features)
+        return sp.csr_matrix((self.data, self.indices, self.indptr), shape=shape)
+
+    def made_kernel(self, dtype: type) -> Kernel:
+        """Return the kernel, in this precision."""
+        return Kernel(self.kernel, self.gamma, self.degree, self.coef0, dtype, self.centre)
+
+    def as_held(self, X) -> Matrix:
+        """Return new rows dense or sparse, as those are that are held."""
+        return as_given(X, self.indices)
+
+
+def fields_of(X: Matrix, kernel: Kernel) -> dict:
+    """Return the fields of a :class:`KernelRows`."""
+    return parts_of(X) | {
+        "features": X.shape[1],
+        "kernel": kernel.kind,
+        "gamma": float(kernel.gamma),
+        "degree": int(kernel.degree),
+        "coef0": float(kernel.coef0),
+        "centre": kernel.centre,
+    }
+
+
+def parts_of(X: Matrix) -> dict:
+    """Return those of the fields that are the rows."""
+    if sp.issparse(X):
+        return {"data": X.data, "indices": X.indices, "indptr": X.indptr}
+    return {"data": X, "indices": None, "indptr": None}
+
+
+def as_given(X, indices) -> Matrix:
+    """Return new rows as the rows held are: dense where `indices` are None, else sparse."""
+    if indices is None:
+        return X.toarray() if sp.issparse(X) else np.asarray(X)
+    return sp.csr_matrix(X)
+
+
 def transposed(X: Matrix) -> np.ndarray:
     """Return the (d, r) transpose of rows, dense and in C order."""
     return np.ascontiguousarray((X.toarray() if sp.issparse(X) else X).T)

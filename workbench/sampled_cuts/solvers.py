@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from numbers import Integral, Real
+from numbers import Real
 
 import numpy as np
 import psutil
 
+from workbench.generators import check_counts
 from workbench.problem import Problem, check_positive
 from workbench.sampled_cuts.cutting_plane import (
     all_units,
@@ -206,9 +207,7 @@ def checked(problem, C, eps, kernel, gamma, degree, coef0, **counts) -> Task:
     check_positive(C, "C")
     check_positive(eps, "eps")
     check_kernel(kernel, gamma, degree, coef0)
-    for name, value in counts.items():
-        if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-            raise ValueError(f"{name}: must be a whole number of at least 1, got {value!r}")
+    check_counts(**counts)
     return task_of(problem)
 
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse as sp
 
 from workbench.measures import bounds
-from workbench.problem import Matrix, Problem
-from workbench.sampled_cuts.kernels import Kernel
+from workbench.problem import Problem
+from workbench.sampled_cuts.kernels import Kernel, KernelRows, fields_of
 from workbench.stream import Row
 
 
-@dataclass
-class CutState:
+@dataclass(kw_only=True)
+class CutState(KernelRows):
     """T cuts (c, g), the multipliers of the model that they make, and an iterate w.
 
     With v = -g, cut t says xi >= h[t] - w.v_t for v_t = sum_u phi(x_u) B[u] over its basis, rows
@@ -27,9 +25,8 @@ class CutState:
     their distance in units of the loss, or that of the last sampled cut where no more is known.
     ``calm`` counts rounds in a row: those whose sampled cut was satisfied, or those in which the
     distance of objective and model has not come down much from ``mark``. ``root`` takes
-    coefficients in a Nystroem space to those of its rows ``landmarks``. ``data``, ``indices``,
-    ``indptr`` are the training rows (CSR, or an array and two None); with the kernel they score
-    new rows.
+    coefficients in a Nystroem space to those of its rows ``landmarks``. The rows held are all
+    training rows.
     """
 
     round: int
@@ -45,15 +42,6 @@ class CutState:
     idle: np.ndarray
     landmarks: np.ndarray
     root: np.ndarray
-    data: np.ndarray
-    indices: np.ndarray | None
-    indptr: np.ndarray | None
-    features: int
-    kernel: str | Callable
-    gamma: float
-    degree: int
-    coef0: float
-    centre: np.ndarray
     primal: float
     model: float
     violation: float
@@ -69,8 +57,8 @@ class CutState:
         rows, A = self.expansion()
         # Coefficients of landmarks nearly cancel: single precision is not enough for them.
         kernel = self.made_kernel(np.float64 if len(self.root) else self.data.dtype)
-        basis = kernel.points(self.training_rows()[rows])
-        F = kernel.times(kernel.points(as_given(X, self.indices)), basis, A)
+        basis = kernel.points(self.held_rows()[rows])
+        F = kernel.times(kernel.points(self.as_held(X)), basis, A)
         return np.hstack([-F / 2, F / 2]) if F.shape[1] == 1 else F
 
     def info(self) -> Row:
@@ -97,22 +85,10 @@ class CutState:
         """The explicit weights of the iterate."""
         return self.w @ self.explicit
 
-    def training_rows(self) -> Matrix:
-        """Return the training rows as they were given."""
-        if self.indices is None:
-            return self.data
-        shape = (len(self.indptr) - 1, self.features)
-        return sp.csr_matrix((self.data, self.indices, self.indptr), shape=shape)
-
-    def made_kernel(self, dtype) -> Kernel:
-        """Return the kernel, in this precision."""
-        return Kernel(self.kernel, self.gamma, self.degree, self.coef0, dtype, self.centre)
-
 
 def start(problem: Problem, task, kernel: Kernel, C: float, certified: bool, seed: int) -> CutState:
     """Return round 0: no cuts and w = 0, whose risk is the mean of the largest losses."""
-    X, K, q = problem.X, task.K, task.explicit
-    parts = (X.data, X.indices, X.indptr) if problem.is_sparse else (X, None, None)
+    K, q = task.K, task.explicit
     upper = C * float(task.answers(np.zeros((len(task.parts), K)), np.zeros(q)).losses.sum())
     return CutState(
         round=0,
@@ -128,15 +104,7 @@ def start(problem: Problem, task, kernel: Kernel, C: float, certified: bool, see
         idle=np.zeros(0, np.int64),
         landmarks=np.zeros(0, np.int64),
         root=np.zeros((0, 0)),
-        data=parts[0],
-        indices=parts[1],
-        indptr=parts[2],
-        features=problem.d,
-        kernel=kernel.kind,
-        gamma=float(kernel.gamma),
-        degree=int(kernel.degree),
-        coef0=float(kernel.coef0),
-        centre=kernel.centre,
+        **fields_of(problem.X, kernel),
         primal=upper,
         model=0.0,
         violation=np.inf,
@@ -188,10 +156,3 @@ def merged(rows: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     rows, B = rows[order], B[order]
     first = np.flatnonzero(np.concatenate([[True], rows[1:] != rows[:-1]])[: len(rows)])
     return rows[first], np.add.reduceat(B, first, axis=0) if len(first) else B
-
-
-def as_given(X, indices) -> Matrix:
-    """Return new rows as the training rows are: dense where `indices` are None, else sparse."""
-    if indices is None:
-        return X.toarray() if sp.issparse(X) else np.asarray(X)
-    return sp.csr_matrix(X)
