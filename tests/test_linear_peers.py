@@ -14,9 +14,10 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import LinearSVC
 
-from workbench.baselines import linear
+from workbench.baselines import refits
 from workbench.baselines.vowpal_wabbit import vw
 from workbench.problem import as_problem
+from workbench.registry import SOLVERS
 from workbench.stream import watch
 from workbench.trace import load_state, save_state
 
@@ -39,7 +40,7 @@ MONOTONE = {"liblinear_lr", "liblinear_l2_primal", "liblinear_l1", "logistic_lbf
 each = pytest.mark.parametrize("name", PEERS)
 each_and_ridge = pytest.mark.parametrize("name", [*PEERS, "ridge"])
 with_vw = [*PEERS, "ridge"] + ["vw"] * bool(find_spec("vowpalwabbit"))
-STREAMS = {name: getattr(linear, name) for name in [*PEERS, "ridge"]} | {"vw": vw}
+STREAMS = {name: SOLVERS[name].steps for name in [*PEERS, "ridge", "vw"]}
 
 
 def definition(name, X, y, k, W, weight):
@@ -82,8 +83,8 @@ def rows_of(steps):
 
 
 def test_budgets_grow_by_about_the_root_of_two():
-    assert [linear.budget(r) for r in range(12)] == [0, 1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45]
-    assert linear.budget(100) == linear.ITERATIONS
+    assert [refits.budget(r) for r in range(12)] == [0, 1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45]
+    assert refits.budget(100) == refits.ITERATIONS
 
 
 @pytest.mark.parametrize("k", [2, 4])
@@ -93,7 +94,7 @@ def test_a_round_is_one_fit_of_scikit_learn_to_the_last_bit(name, k, blobs):
         seed = {"seed": 7} if name in SEEDED else {}
         for s in islice(STREAMS[name](problem, C=0.3, tol=1e-5, **seed), 1, 7):
             settings = {"C": 0.3, "tol": 1e-5, "random_state": 7 if seed else 0}
-            model = theirs(name, problem, max_iter=linear.budget(s.round), **settings)
+            model = theirs(name, problem, max_iter=refits.budget(s.round), **settings)
             W = weights_of(model)
             np.testing.assert_array_equal(s.W.T[1:] if k == 2 else s.W.T, W)
             assert s.W.dtype == W.dtype
@@ -119,7 +120,7 @@ def test_ridge_is_the_normal_equations_and_scikit_learns(k, blobs):
 @pytest.mark.parametrize("k", [2, 4])
 @pytest.mark.parametrize("name", with_vw)
 def test_the_objective_is_that_of_the_definition(name, k, blobs, monkeypatch):
-    monkeypatch.setattr(linear, "ENTRIES", 70)  # several blocks of rows
+    monkeypatch.setattr(refits, "ENTRIES", 70)  # several blocks of rows
     problem = blobs(50, 3, k)
     weight = {"ridge": "alpha", "vw": "l2"}.get(name, "C")
     for s in islice(STREAMS[name](problem, **{weight: 0.7}), 5):
@@ -133,8 +134,8 @@ def test_larger_budgets_come_closer_and_the_last_suffices(name, blobs):
     rows = [row for row, _ in watch(STREAMS[name](problem, C=0.3))]
     objectives = np.array([row["primal"] for row in rows])
     for row in rows[1:-1]:
-        assert row["iterations"] == linear.budget(row["round"])
-    assert rows[-1]["iterations"] < linear.budget(rows[-1]["round"])
+        assert row["iterations"] == refits.budget(row["round"])
+    assert rows[-1]["iterations"] < refits.budget(rows[-1]["round"])
     if name in MONOTONE:
         assert np.all(np.diff(objectives) <= 1e-12 * objectives[:-1])
     # scikit-learn's best, by another route where there is one.
@@ -152,7 +153,7 @@ def test_larger_budgets_come_closer_and_the_last_suffices(name, blobs):
 
 @each
 def test_the_stream_ends_with_the_last_budget(name, blobs, monkeypatch):
-    monkeypatch.setattr(linear, "ITERATIONS", 3)
+    monkeypatch.setattr(refits, "ITERATIONS", 3)
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
         *_, s = STREAMS[name](blobs(), tol=1e-12)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 
-from workbench import curves, plots, style
+from workbench import comparisons, curves, plots, style
 from workbench.data.synthetic import synthetic
 from workbench.problem import as_problem
 from workbench.reference import measured, printed
@@ -42,7 +42,7 @@ def test_every_solver_has_its_own_colour_and_label():
 def test_a_label_without_runs_is_left_out(ax):
     runs = {"mrc_lp": [], "mrc_ccg": [trace(seconds=[1.0], gap=[0.1])]}
     plots.convergence(ax, runs)
-    plots.time_to_tolerance(ax, runs, [1e-1])
+    comparisons.time_to_tolerance(ax, runs, [1e-1])
     plots.scaling(ax, runs, lambda t: 10, tolerance=1e-1)
     plots.over(ax, runs, lambda t: 10, lambda t: 1.0)
     assert {line.get_label() for line in ax.lines if line.get_label()[0] != "_"} == {"MRC-CCG"}
@@ -152,7 +152,7 @@ def test_ratios_are_of_medians_and_bounds_where_one_did_not_get_there(ax):
     slow = [decaying(1.0, 1, 2 * f, 30 * f) for f in (1, 2, 3)] + [decaying(8.0, 1, 6, 9)]
     fast = [decaying(1.0, 1, 1, 5, 7), decaying(1.0, 1, 3, 5, 7), decaying(8.0, 1, 2)]
     fast += [decaying(2.0, 1, 1)]  # the other has no such run
-    rows = plots.ratios(
+    rows = comparisons.ratios(
         ax, slow, fast, lambda t: t.header["parameters"]["C"], [1e-3, 1e-1, 1e-2], "gap_ratio"
     )
     found = {(row["C"], row["level"]): row["ratio"] for row in rows}
@@ -181,7 +181,7 @@ def test_time_to_tolerance_leaves_out_what_most_runs_did_not_reach(ax):
     ]
     assert curves.time_to(runs[0], "gap", 1e-2) == 2.0
     assert curves.time_to(runs[2], "gap", 1e-2) == np.inf
-    plots.time_to_tolerance(ax, {"mrc_ccg": runs}, [1e-3, 1e-1, 1e-2])
+    comparisons.time_to_tolerance(ax, {"mrc_ccg": runs}, [1e-3, 1e-1, 1e-2])
     line = ax.lines[0]
     assert line.get_xdata().tolist() == [1e-1, 1e-2]
     assert line.get_ydata().tolist() == [1.0, 4.0]
@@ -225,7 +225,7 @@ def test_ours_and_the_papers_are_drawn_side_by_side(ax):
     ours += measured("mrc", ["II"], "pulsar", "MRC-LP", "training time", [], "s")
     assert [(row["table"], row["value"]) for row in ours] == [("II", 2.0), ("V", 2.0), ("II", None)]
     assert ours[0]["spread"] == pytest.approx(np.sqrt(2)) and ours[2]["runs"] == 0
-    plots.beside(ax, ours, printed("mrc"), "training time")
+    comparisons.beside(ax, ours, printed("mrc"), "training time")
     filled = [line for line in ax.lines if line.get_fillstyle() == "full"]
     hollow = [line for line in ax.lines if line.get_fillstyle() == "none"]
     assert 2.0 in [float(line.get_xdata()[0]) for line in filled]

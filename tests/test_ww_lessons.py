@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from workbench.trace import Trace
-from workbench.weston_watkins import teach
+from workbench.weston_watkins import teach, teach_descent
 from workbench.weston_watkins.dual import objectives
 from workbench.weston_watkins.walrus import subproblem, sweep
 
@@ -97,6 +97,7 @@ def never(x, y, W, beta, C):
     return False
 
 
+CHECKS = vars(teach) | vars(teach_descent)
 AT_ZERO = {"Weston-Watkins": 9, "Crammer-Singer": 1, "one-vs-rest": 10}
 LOSSES = {"Weston-Watkins": ww_loss, "Crammer-Singer": cs_loss, "one-vs-rest": ovr_loss}
 HAND = ([2, 1.5, 0.4], 0.7)
@@ -184,7 +185,7 @@ SIMPLE = [
 
 @pytest.mark.parametrize(("check", "answers", "told"), SIMPLE)
 def test_check(check, answers, told, capsys):
-    getattr(teach, check)(*answers)
+    CHECKS[check](*answers)
     assert told in capsys.readouterr().out
 
 
@@ -206,19 +207,19 @@ def test_checks_of_whole_runs(capsys):
     def descend(C, patience):
         return np.array([1.0, 0.1 if patience == 1 else 1e-4])
 
-    teach.check_stall(1, 0.1, descend)
+    teach_descent.check_stall(1, 0.1, descend)
     assert "right: the gap ends at 0.1" in capsys.readouterr().out
-    teach.check_stall(2, 0.1, descend)
+    teach_descent.check_stall(2, 0.1, descend)
     assert "not 100 times as large" in capsys.readouterr().out
-    teach.check_stall(0, 0.1, descend)
+    teach_descent.check_stall(0, 0.1, descend)
     assert "at least 1" in capsys.readouterr().out
-    teach.check_stall(..., ..., descend)
+    teach_descent.check_stall(..., ..., descend)
     assert "not yet" in capsys.readouterr().out
 
     few, many = Trace({}, [{"round": 50}]), Trace({}, [{"round": 100}])
-    teach.check_rounds("fewer", few, many)
+    teach_descent.check_rounds("fewer", few, many)
     assert "right: 50 and 100 rounds" in capsys.readouterr().out
-    teach.check_rounds("about as many", few, many)
+    teach_descent.check_rounds("about as many", few, many)
     assert "how far from exact" in capsys.readouterr().out
-    teach.check_rounds("equal", few, many)
+    teach_descent.check_rounds("equal", few, many)
     assert 'answer "fewer"' in capsys.readouterr().out

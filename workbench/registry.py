@@ -7,15 +7,13 @@ from typing import NamedTuple
 
 from workbench.baselines.certified import liblinear_cs, liblinear_ovr
 from workbench.baselines.kernel import libsvm
-from workbench.baselines.linear import (
+from workbench.baselines.liblinear import (
     liblinear_l1,
     liblinear_l2_dual,
     liblinear_l2_primal,
     liblinear_lr,
-    logistic_lbfgs,
-    logistic_saga,
-    ridge,
 )
+from workbench.baselines.linear import logistic_lbfgs, logistic_saga, ridge
 from workbench.baselines.nystroem import nystroem_svm
 from workbench.baselines.vowpal_wabbit import vw
 from workbench.least_squares.calibrated import ls_calibrated

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from workbench.baselines.kernel import ExpansionState, quiet, started
-from workbench.baselines.linear import ITERATIONS, mirrored
+from workbench.baselines.liblinear import mirrored
+from workbench.baselines.refits import ITERATIONS
 from workbench.generators import check_counts
 from workbench.memoir.pegasos import mean_hinge
 from workbench.problem import Problem, check_positive

@@ -7,7 +7,7 @@ from importlib import import_module
 
 import numpy as np
 
-from workbench.baselines.linear import LinearState, logistic_losses, total
+from workbench.baselines.refits import LinearState, logistic_losses, total
 from workbench.problem import Problem, check_positive
 from workbench.stream import off_the_clock
 

@@ -1,0 +1,107 @@
+"""The checks of the lesson ww_3; they print, see :mod:`workbench.teach`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from workbench.teach import CLOSE, array, ask, exercise, need, number, same
+from workbench.trace import Trace
+from workbench.weston_watkins.teach import block_of, margins, minimiser, toy, weights
+
+
+@exercise
+def check_visit(visit):
+    """``visit(x, y, W, beta, C)`` solves one block in place and says whether it changed."""
+    X, y, B = toy()
+    B, C = np.minimum(B, 0.3), 0.5
+    W = weights(B, X, y)
+    for i in [*range(6), 5]:
+        before, expected = B[i].copy(), _visited(X[i], y[i], W, B[i], C)
+        changed = ask(visit, X[i], y[i], W, B[i], C)
+        need(B[i, y[i]] == 0, "beta of the own class must stay 0")
+        case = f"after a visit beta should be {np.round(expected, 3).tolist()}"
+        need(same(B[i], expected), f"{case}, is {np.round(B[i], 3).tolist()} (change it in place)")
+        need(
+            same(W, weights(B, X, y)),
+            "beta is right, but W is no longer W(B): subtract x (x) delta",
+        )
+        truth = not same(expected, before)
+        need(bool(changed) == truth, f"beta has{'' if truth else ' not'} changed: say so")
+    return "the block is optimal and W = W(B); a second visit at once changes nothing"
+
+
+@exercise
+def check_row_gaps(row_gaps):
+    """``row_gaps(X, y, W, B, C)``: each row's part of P(W) - D(B), where W = W(B)."""
+    X, y, B = toy()
+    C = B.max()
+    W = weights(B, X, y)
+    z = 1 - margins(X @ W, y)
+    z[np.arange(len(y)), y] = 0
+    truth = (C * np.maximum(0, z) - B * z).sum(axis=1)
+    found = array(ask(row_gaps, X, y, W, B, C), truth.shape, "the result")
+    if found.min() < -CLOSE:
+        need(False, f"a part is {found.min():.3f}; every one is at least 0")
+    hint = f"your parts sum to {found.sum():.4f}, the gap is {truth.sum():.4f}. "
+    need(same(found.sum(), truth.sum()), hint + "Use |W|^2 = sum_ij beta_ij m_ij")
+    need(same(found, truth), "the sum is right, but not every row's part")
+    return f"they sum to the gap, {truth.sum():.4f} here, and none is negative"
+
+
+@exercise
+def check_epochs(epochs):
+    """``epochs(rate, factor)``: how many epochs divide a distance by `factor`."""
+    for rate, factor in ((0.5, 8), (0.9, 10), (0.99, 1000)):
+        found, truth = number(ask(epochs, rate, factor)), np.log(factor) / -np.log(rate)
+        hint = f"rate {rate}, factor {factor}: {found:.3g} epochs multiply the distance by "
+        hint += f"{rate ** min(found, 1e6):.3g}"
+        need(abs(found - truth) <= 1, hint)
+    return "a rate of 0.9 needs 22 epochs for every digit, 0.99 needs 229"
+
+
+@exercise
+def check_primal(answer, primal: np.ndarray):
+    """`answer`: does the primal objective only fall, or does it also rise?"""
+    rises = int((np.diff(primal) > 0).sum())
+    need(answer in ("falls", "both"), 'answer "falls" or "both"')
+    hint = f"it rises in {rises} of {len(primal) - 1} epochs: which objective does a visit improve?"
+    need(answer == ("both" if rises else "falls"), hint)
+    return f"it rises in {rises} of {len(primal) - 1} epochs; only the dual is monotone"
+
+
+@exercise
+def check_stall(patience, C, descend: Callable):
+    """``descend(C, patience)`` stops far from where full sweeps are after as many epochs."""
+    need(number(patience) >= 1, "patience is a whole number, at least 1")
+    need(number(C) > 0, "C must be positive")
+    dropped, full = descend(C, int(patience))[-1], descend(C, np.inf)[-1]
+    case = f"the gap ends at {dropped:.2g}, that of full sweeps at {full:.2g}"
+    need(dropped > 100 * full, case + ": not 100 times as large. Give up sooner, or go on longer")
+    return case + ": rows that were dropped too soon hold the rest"
+
+
+@exercise
+def check_rounds(answer, shark: Trace, walrus: Trace):
+    """`answer`: does the inexact solver need fewer, about as many or more rounds?"""
+    a, b = shark.last["round"], walrus.last["round"]
+    truth = "fewer" if a < 0.9 * b else "more" if a > 1.1 * b else "about as many"
+    need(answer in ("fewer", "about as many", "more"), 'answer "fewer", "about as many" or "more"')
+    need(answer == truth, f"no, {a} and {b}: how far from exact is a violation of 1e-6?")
+    return f"{a} and {b} rounds: a violation of 1e-6 is as good as none"
+
+
+@exercise
+def check_scale(scale):
+    """``scale(old, new)``: the largest factor that surely keeps beta in the new box."""
+    for old, new in ((0.5, 1.0), (1.0, 8.0), (2.0, 0.5)):
+        found = number(ask(scale, old, new))
+        hint = f"C from {old} to {new}: a beta at {old} becomes {found * old:g}"
+        need(found * old <= new + CLOSE, hint + ", outside the new box")
+        need(same(found * old, new), hint + "; it may go up to the new C")
+    return "bounds stay bounds: what stood at the old C stands at the new one"
+
+
+def _visited(x: np.ndarray, y: int, W: np.ndarray, beta: np.ndarray, C: float) -> np.ndarray:
+    return np.insert(minimiser(block_of(x, y, W, beta), C), y, 0.0)
