@@ -23,10 +23,13 @@ from workbench.stream import below, rounds, until, watch
 from workbench.trace import load_state, save_state
 
 CLOCK = {"seconds", "cpu"}
-EXTRAS = {"vw": "vowpalwabbit"}  # solvers that need a package that is no dependency
+# Solvers that need a package that is no dependency.
+EXTRAS = dict.fromkeys(("vw", "vw_recall_tree"), "vowpalwabbit")
 NAMES = [name for name in SOLVERS if name not in EXTRAS or find_spec(EXTRAS[name])]
 # Their rows have no bounds but an objective, which need not be the least one at hand.
 UNCERTIFIED = {
+    "memoir_l2",
+    "memoir_l1",
     "ls_calibrated",
     "ls_stagewise",
     "ls_columns",
@@ -41,7 +44,9 @@ UNCERTIFIED = {
     "logistic_lbfgs",
     "logistic_saga",
     "ridge",
+    "centroid",
     "vw",
+    "vw_recall_tree",
 }
 CERTIFIED = [name for name in NAMES if name not in UNCERTIFIED]
 DENSE_ONLY = {"mrc_splitting", "mrc_interior_point"}
@@ -66,7 +71,7 @@ REFUSES_MANY_CLASSES = {"mrc_lp": "too large for mrc_lp"} | {
     name: f"{name} separates two classes, got 200" for name in TWO_CLASSES
 }
 ONE_ROUND = {"mrc_lp", "mrc_lp_compact", "svm_lp", "svm_multi", "ridge"}
-ONE_ROUND |= {"libsvm", "nystroem_svm"}
+ONE_ROUND |= {"libsvm", "nystroem_svm", "centroid"}
 FEW_ROUNDS = ONE_ROUND | {
     "svm_ccg",  # starts with most of a small problem
     "liblinear_lr",  # of second order, or nearly

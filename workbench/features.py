@@ -130,6 +130,29 @@ def log_counts(problem: Problem, least: int = 3) -> Problem:
     return _mapped(problem, transform, f"{problem.name}, log counts", names)
 
 
+def tfidf(problem: Problem) -> Problem:
+    """Word counts x_j become x_j (1 + log((1 + n) / (1 + n_j))), then rows of norm one.
+
+    n_j is the number of the n training rows that have the word j: common words weigh little. The
+    two ones are scikit-learn's default smoothing, as if one more row had every word; words that
+    no training row has are weighted too. Empty rows stay.
+
+    Raises
+    ------
+    ValueError
+        For dense rows or negative entries, which are no word counts.
+    """
+    from sklearn.feature_extraction.text import TfidfTransformer
+
+    if not problem.is_sparse:
+        raise ValueError("X: tf-idf is for word counts in a sparse matrix, got a dense one")
+    for name, X in (("X", problem.X), ("X_test", problem.X_test)):
+        if X is not None and X.min() < 0:
+            raise ValueError(f"{name}: holds negative values; tf-idf is for counts")
+    transform = TfidfTransformer().fit(problem.X).transform
+    return _mapped(problem, transform, f"{problem.name}, tf-idf", problem.features)
+
+
 def constant(problem: Problem) -> Problem:
     """One more column, of ones: an intercept for methods that have none."""
 

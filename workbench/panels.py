@@ -15,15 +15,18 @@ import numpy as np
 
 from workbench.data import SCALES, load
 from workbench.data.synthetic import checkers, synthetic
+from workbench.data.text import zipf_text
 from workbench.features import constant, fourier, log_counts, pca, relu, standardise
 from workbench.problem import Problem
 
 SIZES = re.compile(r"synthetic (\d+)x(\d+)x(\d+)")
 CHECKERS = re.compile(r"checkers (\d+)")
+TEXT = re.compile(r"text (\d+)x(\d+)")
+TEXT_TEST = 20_000  # test rows at most: they tell an error to 0.4 points
 BOARD_TEST = 20_000  # test rows: an error of 9 % has a standard deviation of 0.2 points
 STEP = re.compile(
     r"\s*([+|])\s*(?:(\d+(?:\.\d+)?)\s*"
-    r"(fourier|relu|pca|log counts|classes|a class|% rows)|(constant))\s*"
+    r"(fourier|relu|pca|log counts|classes|a class|% rows|% validation)|(constant))\s*"
 )
 STEPS: dict[tuple[str, str], Callable[[Problem, float, int], Problem]] = {
     ("+", "constant"): lambda problem, _, seed: constant(problem),
@@ -35,6 +38,7 @@ STEPS: dict[tuple[str, str], Callable[[Problem, float, int], Problem]] = {
     ("|", "classes"): lambda problem, k, seed: problem.first_classes(int(k)),
     ("|", "a class"): lambda problem, m, seed: _first_of_classes(problem, int(m)),
     ("|", "% rows"): lambda problem, share, seed: problem.subset(share / 100, seed),
+    ("|", "% validation"): lambda problem, share, seed: _validation(problem, share / 100, seed),
 }
 
 
@@ -65,19 +69,25 @@ def panel(spec: str, seed: int = 0, test: float | None = 0.3) -> Problem:
     ----------
     spec : a name or file of :func:`workbench.data.load`, or ``synthetic NxDxK`` for a generated
         problem of that size, or ``checkers N`` for N rows of a noisy board, which stays in the
-        unit square unless a scale is asked for; ``@ SCALE`` puts another scale of ``load`` in the
-        place of "standard", or ``@ given`` none; and then steps, in their order: ``+ M fourier``
-        appends M random Fourier features, as the paper on minimax risk classifiers does,
-        ``+ constant`` a column of ones; ``| M fourier`` puts them in the features' place,
+        unit square unless a scale is asked for, or ``text NxC`` for N generated documents of C
+        classes (:func:`~workbench.data.text.zipf_text`), which come as tf-idf unless another
+        scale is asked for; ``@ SCALE`` puts another scale of ``load`` in the place of "standard",
+        or ``@ given`` none; and then steps, in their order: ``+ M fourier`` appends M random
+        Fourier features, as the paper on minimax risk classifiers does, ``+ constant`` a column
+        of ones; ``| M fourier`` puts them in the features' place,
         ``| M relu`` a random ReLU layer of M units, ``| M pca`` the first M principal components,
         ``| M log counts`` log(1 + x) of those that are not zero in M training rows or more;
         ``| K classes`` keeps the first K classes; ``| M a class`` makes the first M rows of each
         class the training rows and the others the test rows; ``| P % rows`` keeps a stratified
-        random share of the training rows. ``A or B`` is B where A is not at hand.
+        random share of the training rows; ``| P % validation`` makes such a share of them the
+        test rows, and drops those there were: to tune a method by what it may see. Every class
+        keeps a training row; the scale and the steps before it were fitted on all of them.
+        ``A or B`` is B where A is not at hand.
     seed : of the split, of random features and shares and of generated rows
     test : random share of test rows, in (0, 1), or None for the published split, if any.
         ``checkers N`` has N training rows; its test rows are 20,000 more of the same board, the
-        same ones for every N, whatever the share, and none for None.
+        same ones for every N, whatever the share, and none for None. ``text NxC`` has N training
+        rows, and as many more for the test that they are this share of all, at most 20,000.
 
     Raises
     ------
@@ -114,6 +124,10 @@ def _made(spec: str, seed: int, test: float | None) -> Problem:
         problem = problem.split(test, seed) if test else problem
     elif size := CHECKERS.fullmatch(name):
         problem = _board(int(size[1]), seed, test is not None)
+    elif sizes := TEXT.fullmatch(name):
+        n, k = map(int, sizes.groups())
+        n_test = min(round(n * test / (1 - test)), TEXT_TEST) if test else 0
+        problem = zipf_text(n, k, seed, n_test=n_test)
     else:
         problem = load(name, test=test, seed=seed)
     problem = SCALES[scale](problem) if scale else problem
@@ -128,6 +142,29 @@ def _board(n: int, seed: int, tested: bool) -> Problem:
         return problem
     others = checkers(BOARD_TEST, [seed, 1])  # a stream that no seed of training rows has
     return replace(problem, X_test=others.X, y_test=others.y)
+
+
+def _validation(problem: Problem, share: float, seed: int) -> Problem:
+    """Hold out a share of the training rows: every 1 / share-th of them, in the order of classes.
+
+    So small classes have their share in all, where rounding each would leave them out.
+    """
+    if not 0 < share < 1:
+        raise ValueError(f"data: '| {100 * share:g} % validation' must be between 0 and 100")
+    X, y, n = problem.X, problem.y, problem.n
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(n)
+    order = order[np.argsort(y[order], kind="stable")]
+    held = np.diff(np.floor(share * np.arange(n + 1) + rng.random())) > 0
+    starts = np.searchsorted(y[order], np.arange(problem.k))
+    emptied = np.logical_and.reduceat(held, starts)
+    held[starts[emptied]] = False
+    held, order = order[held], order[~held]
+    if not len(held):
+        raise ValueError(f"data: '| {100 * share:g} % validation' holds out no row")
+    held.sort()
+    order.sort()
+    return replace(problem, X=X[order], y=y[order], X_test=X[held], y_test=y[held])
 
 
 def _first_of_classes(problem: Problem, m: int) -> Problem:
@@ -157,14 +194,17 @@ def _first_of(spec: str, make: Callable[[str], Any]) -> Any:
 
 def _rows(spec: str) -> Problem | None:
     name, *_ = _parsed(spec)
-    return None if SIZES.fullmatch(name) or CHECKERS.fullmatch(name) else load(name)
+    made = any(kind.fullmatch(name) for kind in (SIZES, CHECKERS, TEXT))
+    return None if made else load(name)
 
 
 def _parsed(spec: str) -> tuple[str, str | None, list[tuple[Callable, float]]]:
     source = re.split(r"\s*[+|]", spec.strip(), maxsplit=1)[0]
     rest, steps = spec.strip()[len(source) :], []
     name, at, scale = (part.strip() for part in source.partition("@"))
-    scale = scale if at else "given" if CHECKERS.fullmatch(name) else "standard"
+    if not at:
+        made = (CHECKERS, "given"), (TEXT, "tfidf")
+        scale = next((usual for kind, usual in made if kind.fullmatch(name)), "standard")
     if scale != "given" and scale not in SCALES:
         known = ", ".join(["given", *SCALES])
         raise ValueError(f"data: unknown scale {scale!r} in {spec!r}; known are {known}")
@@ -175,10 +215,10 @@ def _parsed(spec: str) -> tuple[str, str | None, list[tuple[Callable, float]]]:
             raise ValueError(
                 f"data: {spec!r} is not a name followed by steps such as '+ 400 fourier', "
                 "'+ constant', '| 512 relu', '| 64 pca', '| 3 log counts', '| 7 classes', "
-                "'| 81 a class' or '| 40 % rows'"
+                "'| 81 a class', '| 40 % rows' or '| 20 % validation'"
             )
         amount = float(found[2] or 1)
-        if found[3] != "% rows" and amount != int(amount):
+        if not (found[3] or "").startswith("%") and amount != int(amount):
             raise ValueError(f"data: {found[3]} must be a whole number in {spec!r}")
         steps.append((step, amount))
         rest = rest[found.end() :]

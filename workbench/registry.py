@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from workbench.baselines.centroid import centroid
 from workbench.baselines.certified import liblinear_cs, liblinear_ovr
 from workbench.baselines.kernel import libsvm
 from workbench.baselines.liblinear import (
@@ -15,12 +16,13 @@ from workbench.baselines.liblinear import (
 )
 from workbench.baselines.linear import logistic_lbfgs, logistic_saga, ridge
 from workbench.baselines.nystroem import nystroem_svm
-from workbench.baselines.vowpal_wabbit import vw
+from workbench.baselines.vowpal_wabbit import vw, vw_recall_tree
 from workbench.least_squares.calibrated import ls_calibrated
 from workbench.least_squares.columns import ls_columns
 from workbench.least_squares.generalized import ls_accelerated, ls_generalized
 from workbench.least_squares.stagewise import ls_stagewise
 from workbench.memoir.pegasos import memoir_pegasos
+from workbench.memoir.solvers import memoir_l1, memoir_l2
 from workbench.mrc.ccg import mrc_ccg
 from workbench.mrc.interior_point import mrc_interior_point
 from workbench.mrc.l1svm import svm_lp, svm_multi
@@ -60,6 +62,8 @@ SOLVERS = {
     "svm_ccg": Solver(svm_ccg, "SVM-CCG", "#0000E0"),
     "svm_multi": Solver(svm_multi, "SVM-MULTI", "#56B4E9"),
     "memoir_pegasos": Solver(memoir_pegasos, "Pegasos (exact search)", "#785EF0"),
+    "memoir_l2": Solver(memoir_l2, "MEMOIR-ℓ2", "#B0005A"),
+    "memoir_l1": Solver(memoir_l1, "MEMOIR-ℓ1", "#F2A6C8"),
     "ww_walrus": Solver(ww_walrus, "Walrus", "#009292"),
     "ww_shark": Solver(ww_shark, "Shark's subproblem solver", "#924900"),
     "ww_walrus_fast": Solver(ww_walrus_fast, "Walrus fast (ours)", "#DB2D20"),
@@ -86,5 +90,7 @@ SOLVERS = {
     "logistic_lbfgs": Solver(logistic_lbfgs, "Logistic regression (L-BFGS)", "#4B5D8C"),
     "logistic_saga": Solver(logistic_saga, "Logistic regression (SAGA)", "#FF7F9F"),
     "ridge": Solver(ridge, "Ridge regression (scikit-learn)", "#A0A0D0"),
+    "centroid": Solver(centroid, "Cosine centroids", "#8C6D46"),
     "vw": Solver(vw, "Vowpal Wabbit", "#400060"),
+    "vw_recall_tree": Solver(vw_recall_tree, "Recall tree (Vowpal Wabbit)", "#9A5FB0"),
 }

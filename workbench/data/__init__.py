@@ -19,8 +19,10 @@ import numpy as np
 from workbench import features
 from workbench.data.cache import differences, fetch_into_cache, held, read
 from workbench.data.formats import Rows, npz_shape, read_libsvm, read_npz, read_table, table_suffix
+from workbench.data.label_lists import has_label_lists, read_label_lists
 from workbench.data.sources import SOURCES
 from workbench.data.synthetic import synthetic, synthetic_text
+from workbench.data.text import zipf_text as zipf_text
 from workbench.problem import Problem, as_problem
 
 EMBEDDED = {
@@ -41,6 +43,7 @@ SCALES = {
     "root": features.root_rows,
     "range": features.ranged,
     "maximum": features.over_maximum,
+    "tfidf": features.tfidf,
 }
 TABLES = (".csv", ".tsv", ".parquet")
 
@@ -99,16 +102,19 @@ def load(
         A name of :func:`available`; it is looked up in scikit-learn, among the generators, in the
         local mirror (the folder WORKBENCH_DATA), in the cache, and is then downloaded. Or a file:
         .csv, .tsv, .parquet, the workbench's .npz; any other suffix is read as LIBSVM's format,
-        kept sparse unless more than half of it is non-zero. Or a pair ``(X, y)``.
+        kept sparse unless more than half of it is non-zero. Where lines have several labels, as
+        in the files of LSHTC, DMOZ and WIKI, each becomes a row for each of its labels
+        (:func:`workbench.data.label_lists.read_label_lists`). Or a pair ``(X, y)``.
     target : the label column of a table; by default the one called target, label, class or y,
         else the last
     test : None for the published split where there is one, else no test rows; a share in (0, 1)
         for a stratified random split of all rows
     seed : of the random split
     scale : None, "standard" (columns to mean 0 and variance 1; sparse ones to variance 1), "unit"
-        (rows to Euclidean norm 1), "range" (columns onto [-1, 1]; sparse ones over their largest
-        magnitude) or "maximum" (all entries over the largest magnitude); fitted on the training
-        rows
+        (rows to Euclidean norm 1), "root" (square roots, then unit rows), "range" (columns onto
+        [-1, 1]; sparse ones over their largest magnitude), "maximum" (all entries over the
+        largest magnitude) or "tfidf" (sparse counts to unit rows of tf-idf); fitted on the
+        training rows
 
     Raises
     ------
@@ -268,6 +274,8 @@ def _read(path: Path, target: str | None) -> Rows:
         return read_table(path, target)
     if suffix == ".npz":
         return read_npz(path)
+    if has_label_lists(path):
+        return read_label_lists(path)
     X, y = read_libsvm(path)
     return Rows(X.toarray() if 2 * X.nnz > X.shape[0] * X.shape[1] else X, y)
 

@@ -1,5 +1,6 @@
 """Scikit-learn classifiers over the streams: ``fit`` runs a solver to its end."""
 
+from workbench.estimators.centroid import CentroidClassifier
 from workbench.estimators.least_squares import CalibratedLeastSquares, GeneralizedLeastSquares
 from workbench.estimators.minimax_risk import MinimaxRiskClassifier
 from workbench.estimators.sampled_chain import SampledCutChain
@@ -10,6 +11,7 @@ from workbench.estimators.weston_watkins_cv import WestonWatkinsClassifierCV
 
 __all__ = [
     "CalibratedLeastSquares",
+    "CentroidClassifier",
     "GeneralizedLeastSquares",
     "MinimaxRiskClassifier",
     "SampledCutChain",

@@ -1,0 +1,189 @@
+"""Class centroids: the stream, the estimator, and what both promise."""
+
+import doctest
+from itertools import islice
+
+import joblib
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.datasets import load_digits, load_iris
+from sklearn.exceptions import NotFittedError
+from sklearn.feature_extraction.text import TfidfTransformer
+from sklearn.metrics.pairwise import cosine_similarity
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from workbench.baselines.centroid import centroid
+from workbench.data.text import zipf_text
+from workbench.estimators import CentroidClassifier
+from workbench.estimators import centroid as module
+from workbench.features import tfidf
+from workbench.problem import as_problem
+from workbench.run import run
+
+DIGITS, NUMBERS = load_digits(return_X_y=True)
+TEXT = tfidf(zipf_text(600, 40, 0, n_test=200, words=30))
+
+
+def means(X, y):
+    """The mean of the rows of norm one of each class, a row at a time."""
+    X = X.toarray() if sp.issparse(X) else X
+    unit = [row / np.linalg.norm(row) if row.any() else row for row in X.astype(float)]
+    return np.array([np.mean([u for u, c in zip(unit, y) if c == k], axis=0) for k in np.unique(y)])
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
+@pytest.mark.parametrize("power", [1.0, 0.5, 2.0])
+def test_weights_are_the_means_over_their_norms_power(kind, power):
+    *_, state = centroid(as_problem(kind(DIGITS), NUMBERS), power=power)
+    m = means(DIGITS, NUMBERS)
+    expected = m / np.linalg.norm(m, axis=1)[:, None] ** power
+    np.testing.assert_allclose(state.W.toarray(), expected, atol=1e-12)
+    np.testing.assert_allclose(state.scores(DIGITS[:9]), DIGITS[:9] @ expected.T, atol=1e-10)
+
+
+def test_the_column_is_the_mean_distance_of_rows_and_their_centroids(blobs):
+    problem = blobs()
+    first, last = (row for row in islice(map(vars, map(_copy, centroid(problem))), 3))
+    assert (first["round"], first["primal"], last["round"]) == (0, 1.0, 1)
+    m = means(problem.X, problem.y)
+    cosines = cosine_similarity(problem.X, m)[np.arange(problem.n), problem.y]
+    assert last["primal"] == pytest.approx(1 - cosines.mean(), abs=1e-12)
+    # No other directions do better.
+    other = m + 0.05 * np.random.default_rng(0).standard_normal(m.shape)
+    worse = cosine_similarity(problem.X, other)[np.arange(problem.n), problem.y]
+    assert worse.mean() < cosines.mean()
+
+
+def _copy(state):
+    return type(state)(**vars(state))
+
+
+def test_the_model_of_sparse_rows_is_sparse():
+    trace, state = run("centroid", TEXT)
+    assert trace.last["nonzeros"] == state.W.nnz <= TEXT.X.nnz
+    assert state.W.dtype == np.float32 and state.W.has_canonical_format
+    assert state.scores(TEXT.X_test).shape == (200, 40)
+    expected = cosine_similarity(TEXT.X_test, means(TEXT.X, TEXT.y))
+    np.testing.assert_allclose(state.scores(TEXT.X_test), expected, atol=1e-6)
+
+
+def test_rows_of_zeros_have_no_direction():
+    X = np.array([[0.0, 0], [0, 0], [1, 0], [0, 2], [3, 0], [-1, 0]])
+    y = [0, 0, 1, 1, 2, 2]  # the last class's rows cancel
+    *_, state = centroid(as_problem(sp.csr_matrix(X), y))
+    half = np.sqrt(0.5)
+    np.testing.assert_allclose(state.W.toarray(), [[0, 0], [half, half], [0, 0]], atol=1e-12)
+    assert state.primal == pytest.approx(1 - 2 * half / 6)
+
+
+# the estimator
+
+
+@parametrize_with_checks([CentroidClassifier(), CentroidClassifier(power=0.5)])
+def test_scikit_learn_estimator(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("problem", [TEXT, as_problem(DIGITS, NUMBERS)], ids=["sparse", "dense"])
+def test_the_estimator_is_the_stream(problem):
+    _, state = run("centroid", problem)
+    model = CentroidClassifier().fit(problem.X, problem.y)
+    assert sp.issparse(model.coef_) == problem.is_sparse and model.coef_.dtype == problem.X.dtype
+    W = model.coef_.toarray() if problem.is_sparse else model.coef_
+    np.testing.assert_array_equal(W, state.W.toarray())
+    scores = state.scores(problem.X)
+    np.testing.assert_allclose(model.decision_function(problem.X), scores, rtol=1e-12)
+    assert (model.predict(problem.X) == scores.argmax(axis=1)).all()
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
+def test_parts_add_up_to_the_whole(kind):
+    whole = CentroidClassifier(power=0.7).fit(kind(DIGITS), NUMBERS)
+    parts = CentroidClassifier(power=0.7)
+    for part in np.array_split(np.arange(len(NUMBERS)), 7):
+        parts.partial_fit(kind(DIGITS[part]), NUMBERS[part], classes=range(10))
+    dense = [m.coef_.toarray() if sp.issparse(m.coef_) else m.coef_ for m in (whole, parts)]
+    np.testing.assert_allclose(*dense, atol=1e-12)
+    assert (parts.class_count_ == np.bincount(NUMBERS)).all()
+    again = parts.fit(kind(DIGITS[:500]), NUMBERS[:500])
+    assert again.class_count_.sum() == 500
+
+
+def test_classes_without_rows_are_never_predicted():
+    X = -np.ones((4, 2))
+    model = CentroidClassifier().partial_fit(X, [0, 0, 1, 1], classes=[0, 1, 2])
+    # Every known class has a negative score here, the unknown one none.
+    assert set(model.predict(-X)) <= {0, 1} and model.intercept_[2] == -np.inf
+    assert (model.coef_[2] == 0).all() and model.class_count_.tolist() == [2, 2, 0]
+    model.partial_fit([[1.0, 1.0]], [2])
+    assert model.predict(-X).tolist() == [2] * 4 and model.intercept_[2] == 0
+
+
+def test_prediction_in_blocks(monkeypatch):
+    model = CentroidClassifier().fit(TEXT.X, TEXT.y)
+    expected = model.predict(TEXT.X_test)
+    monkeypatch.setattr(module, "ENTRIES", 40 * 7)
+    assert (model.predict(TEXT.X_test) == expected).all()
+
+
+def test_two_classes_labels_and_dtypes():
+    X, y = load_iris(return_X_y=True)
+    y = np.array(["other", "setosa"])[(y == 0).astype(int)]
+    model = CentroidClassifier().fit(X.astype(np.float32), y)
+    decision = model.decision_function(X)
+    assert decision.shape == (150,) and model.coef_.shape == (2, 4)
+    assert (model.predict(X) == model.classes_[(decision > 0).astype(int)]).all()
+    assert model.score(X, y) == 1.0 and model.coef_.dtype == np.float32
+
+
+def test_it_works_where_classifiers_do(tmp_path):
+    counts = zipf_text(600, 40, 0)
+    search = GridSearchCV(
+        make_pipeline(TfidfTransformer(), CentroidClassifier()),
+        {"centroidclassifier__power": [0.5, 1.0]},
+        cv=2,
+    )
+    search.fit(counts.X, counts.y)
+    assert search.best_score_ > 0.2
+    model = clone(CentroidClassifier(power=0.5)).fit(counts.X, counts.y)
+    joblib.dump(model, tmp_path / "m")
+    loaded = joblib.load(tmp_path / "m").partial_fit(counts.X_test, counts.y_test)
+    assert loaded.class_count_.sum() == 600 + 150
+
+
+@pytest.mark.parametrize("power", [0, -1, np.nan, np.inf, "1", None])
+def test_bad_parameters_are_refused(power):
+    with pytest.raises(ValueError, match="power: must be a positive number"):
+        CentroidClassifier(power=power).fit(DIGITS, NUMBERS)
+    with pytest.raises(ValueError, match="power: must be a positive number"):
+        next(centroid(as_problem(DIGITS, NUMBERS), power=power))
+
+
+def test_bad_input_is_refused():
+    model = CentroidClassifier()
+    with pytest.raises(NotFittedError):
+        model.predict(DIGITS)
+    with pytest.raises(ValueError, match="classes: must be given to the first call"):
+        model.partial_fit(DIGITS, NUMBERS)
+    with pytest.raises(ValueError, match="classes: needs at least two"):
+        model.partial_fit(DIGITS, NUMBERS, classes=[3])
+    with pytest.raises(ValueError, match=r"y: labels \[9\] are not among the classes"):
+        model.partial_fit(DIGITS, NUMBERS, classes=range(9))
+    with pytest.raises(NotFittedError):  # a refused first call begins nothing
+        model.predict(DIGITS)
+    model.partial_fit(DIGITS, NUMBERS, classes=range(10))
+    with pytest.raises(ValueError, match="classes: must be those of the first call"):
+        model.partial_fit(DIGITS, NUMBERS, classes=range(11))
+    with pytest.raises(ValueError, match="y: labels"):
+        model.partial_fit(DIGITS, NUMBERS + 5)
+    assert model.class_count_.sum() == len(NUMBERS)
+    with pytest.raises(ValueError, match="needs at least two classes"):
+        model.fit(DIGITS, np.zeros(len(DIGITS)))
+
+
+def test_the_example_of_the_documentation():
+    assert doctest.testmod(module).failed == 0

@@ -1,0 +1,271 @@
+"""Exact search against brute force, chance, how inexact answers are, and what is refused."""
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from workbench.mips import MIPS, inexactness, make_oracle, scores
+
+N, D, C = 70, 33, 24
+
+
+def eighths(rng, shape, dtype=np.float32):
+    """Return sparse random multiples of 1/8: sums of products are exact, and ties are common."""
+    A = rng.integers(-8, 9, size=shape) * (rng.random(shape) < 0.3)
+    return (A / 8).astype(dtype)
+
+
+def stored(A, sparse):
+    return sp.csr_array(A) if sparse else np.ascontiguousarray(A)
+
+
+def brute_force(X, W, y):
+    F = X.astype(float) @ W.astype(float)
+    F[np.arange(len(y)), y] = -np.inf
+    return F.argmax(axis=1)
+
+
+def ask(name, X, W, y, rows=None, **options):
+    oracle = make_oracle(name, k=W.shape[1], d=W.shape[0], **options)
+    oracle.update(W, None)
+    return oracle.query(X, np.arange(X.shape[0]) if rows is None else rows, y)
+
+
+STORAGE = list(itertools.product([False, True], [False, True]))
+
+
+@pytest.mark.parametrize("x_sparse, w_sparse", STORAGE)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_exact_is_brute_force_with_ties_going_to_the_lowest_class(x_sparse, w_sparse, dtype):
+    rng = np.random.default_rng(0)
+    X = eighths(rng, (N, D), dtype)
+    W = eighths(rng, (D, C), np.float32 if w_sparse else dtype)
+    W[:, 5] = W[:, 17]  # a tie in every row
+    W[:, [2, 3, 20]] = 0
+    W[4] = 0.5  # a list of all classes
+    X[6] = 0  # all scores are equal
+    y = rng.integers(C, size=N)
+    y[:20] = (X @ W).argmax(axis=1)[:20]
+    rows = rng.permutation(N)
+    r = ask("exact", stored(X, x_sparse), stored(W, w_sparse), y[rows], rows)
+    assert r.dtype == np.int32
+    np.testing.assert_array_equal(r, brute_force(X[rows], W, y[rows]))
+
+
+@pytest.mark.parametrize("heads", [None, 0.01, 0.3, 0.99])
+def test_dense_copies_of_long_lists_change_no_score(heads):
+    rng = np.random.default_rng(1)
+    X, W = rng.normal(size=(N, D)), rng.normal(size=(D, C)).astype(np.float32)
+    W[rng.random(W.shape) < np.linspace(0, 1, D)[:, None]] = 0
+    y = rng.integers(C, size=N)
+    r = ask("exact", sp.csr_array(X), sp.csr_array(W), y, heads=heads)
+    np.testing.assert_array_equal(r, brute_force(X, W, y))
+
+
+@pytest.mark.parametrize("x_sparse, w_sparse", STORAGE)
+@pytest.mark.parametrize("n", [3, N])
+def test_scores_are_the_product(x_sparse, w_sparse, n):
+    rng = np.random.default_rng(2)
+    X, W = eighths(rng, (n, D)), eighths(rng, (D, C))
+    F = scores(stored(X, x_sparse), stored(W, w_sparse))
+    assert F.dtype == np.float32
+    np.testing.assert_array_equal(F, X @ W)
+    rows = np.array([2, 0, 2])
+    np.testing.assert_array_equal(scores(stored(X, x_sparse), stored(W, w_sparse), rows), F[rows])
+
+
+@pytest.mark.parametrize("x_sparse, w_sparse", STORAGE)
+def test_many_blocks_are_one_search(x_sparse, w_sparse, monkeypatch):
+    monkeypatch.setattr("workbench.mips.protocol.BLOCK_BYTES", 4 * D * 7)
+    rng = np.random.default_rng(3)
+    X, W = eighths(rng, (N, D)), eighths(rng, (D, C))
+    y = rng.integers(C, size=N)
+    stores = stored(X, x_sparse), stored(W, w_sparse)
+    np.testing.assert_array_equal(ask("exact", *stores, y), brute_force(X, W, y))
+    np.testing.assert_array_equal(scores(*stores), X @ W)
+
+
+@pytest.mark.parametrize("x_sparse, w_sparse", STORAGE)
+def test_exact_where_all_scores_are_negative_and_where_only_the_label_is_good(x_sparse, w_sparse):
+    X = np.ones((2, 3), np.float32)
+    W = -np.array([[3, 1, 2, 5]] * 3, dtype=np.float32)
+    stores = stored(X, x_sparse), stored(W, w_sparse)
+    np.testing.assert_array_equal(ask("exact", *stores, np.array([0, 1])), [1, 2])
+    only = np.zeros((3, 4), np.float32)
+    only[:, 0] = 1
+    np.testing.assert_array_equal(
+        ask("exact", stores[0], stored(only, w_sparse), np.array([0, 1])), [1, 0]
+    )
+
+
+@pytest.mark.parametrize("x_sparse, w_sparse", STORAGE)
+def test_scores_that_are_no_numbers_still_give_another_class(x_sparse, w_sparse):
+    X, W = np.ones((2, 3), np.float32), np.full((3, 4), np.nan, np.float32)
+    r = ask("exact", stored(X, x_sparse), stored(W, w_sparse), np.array([0, 2]))
+    np.testing.assert_array_equal(r, [1, 0])
+
+
+@pytest.mark.parametrize("name", MIPS)
+@pytest.mark.parametrize("sparse", [False, True])
+def test_of_two_classes_the_other_is_the_answer(name, sparse):
+    rng = np.random.default_rng(4)
+    X, W = eighths(rng, (N, D)), eighths(rng, (D, 2))
+    y = rng.integers(2, size=N)
+    np.testing.assert_array_equal(ask(name, stored(X, sparse), stored(W, sparse), y), 1 - y)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_class_numbers_beyond_sixteen_bits(sparse):
+    classes = 2**16 + 5
+    W = np.zeros((2, classes), np.float32)
+    W[0, -1], W[0, 3], W[1, -2] = 2, 1, 1
+    X = np.eye(2, dtype=np.float32)
+    for name in ("exact", "simple_lsh"):
+        options = {"rerank": classes} if name == "simple_lsh" else {}
+        r = ask(name, stored(X, sparse), stored(W, sparse), np.array([0, 0]), **options)
+        np.testing.assert_array_equal(r, [classes - 1, classes - 2])
+    r = ask("exact", stored(X, sparse), stored(W, sparse), np.array([classes - 1, 0]))
+    np.testing.assert_array_equal(r, [3, classes - 2])
+
+
+@pytest.mark.parametrize("name", MIPS)
+@pytest.mark.parametrize("x_sparse, w_sparse", STORAGE)
+def test_no_oracle_answers_the_label(name, x_sparse, w_sparse):
+    rng = np.random.default_rng(5)
+    X, W = eighths(rng, (N, D)), eighths(rng, (D, C))
+    X[3] = 0
+    y = (X @ W).argmax(axis=1)
+    for weights in (W, np.zeros_like(W)):
+        r = ask(name, stored(X, x_sparse), stored(weights, w_sparse), y)
+        assert r.dtype == np.int32 and r.shape == y.shape
+        assert not (r == y).any() and r.min() >= 0 and r.max() < C
+
+
+@pytest.mark.parametrize("name", MIPS)
+def test_no_rows_give_no_answers(name):
+    rng = np.random.default_rng(6)
+    X, W = sp.csr_array(eighths(rng, (N, D))), sp.csr_array(eighths(rng, (D, C)))
+    assert ask(name, X, W, np.empty(0, int), np.empty(0, int)).shape == (0,)
+
+
+def test_chance_is_uniform_over_the_other_classes_and_seeded():
+    y = np.full(6000, 2)
+    X, W = np.zeros((6000, D), np.float32), np.zeros((D, 4), np.float32)
+    counts = np.bincount(ask("random", X, W, y, seed=3), minlength=4)
+    assert counts[2] == 0
+    np.testing.assert_allclose(counts[[0, 1, 3]], 2000, atol=4 * np.sqrt(6000 * 2 / 9))
+    np.testing.assert_array_equal(ask("random", X, W, y, seed=3), ask("random", X, W, y, seed=3))
+    # A generator is drawn from, not copied: its owner can save where it stands.
+    rng = np.random.default_rng(3)
+    first, second = (ask("random", X, W, y, seed=rng) for _ in range(2))
+    assert (first != second).any()
+
+
+def test_inexactness_of_answers_that_are_known():
+    """Scores 4, 3, 1 and a tie, all of label 0."""
+
+    class Fixed:
+        query_seconds = 7.0
+
+        def query(self, X, rows, y):
+            self.query_seconds = 0.1
+            return np.array([2, 1, 3, 4], np.int32)
+
+    W = np.array([[9, 4, 3, 1, 4]], np.float32)
+    X, rows, y = np.ones((4, 1)), np.arange(4), np.array([0, 0, 0, 0])
+    for store in (False, True):
+        oracle = Fixed()
+        found = inexactness(oracle, stored(W, store), stored(X, store), rows, y)
+        assert oracle.query_seconds == 7.0
+        assert found["recall"] == 0.5  # answers 1 and 4 share the largest score
+        assert found["epsilon_mean"] == 1.0 and found["epsilon_max"] == 3.0
+        assert found["epsilon_p95"] == np.quantile([1, 0, 3, 0], 0.95)
+
+
+@pytest.mark.parametrize("x_sparse, w_sparse", STORAGE)
+def test_exact_search_is_not_inexact(x_sparse, w_sparse):
+    rng = np.random.default_rng(7)
+    X, W = rng.normal(size=(N, D)), rng.normal(size=(D, C)).astype(np.float32)
+    X, W, y = stored(X, x_sparse), stored(W, w_sparse), rng.integers(C, size=N)
+    oracle = make_oracle("exact", k=C, d=D)
+    oracle.update(W, None)
+    found = inexactness(oracle, W, X, np.arange(N), y)
+    assert found == {"recall": 1, "epsilon_mean": 0, "epsilon_p95": 0, "epsilon_max": 0}
+
+
+def test_looking_at_quality_leaves_the_generator_where_it_was():
+    rng = np.random.default_rng(0)
+    X, W, y = np.ones((N, D)), np.ones((D, C)), np.zeros(N, int)
+    oracle = make_oracle("random", k=C, d=D, seed=rng)
+    oracle.update(W, None)
+    before = rng.bit_generator.state
+    assert 0 <= inexactness(oracle, W, X, np.arange(N), y)["recall"] <= 1
+    assert rng.bit_generator.state == before
+
+
+@pytest.mark.parametrize("name", MIPS)
+def test_an_index_must_be_built_before_it_is_asked(name):
+    oracle = make_oracle(name, k=C, d=D)
+    with pytest.raises(ValueError, match="has not been built"):
+        oracle.query(np.zeros((2, D)), np.arange(2), np.zeros(2, int))
+
+
+@pytest.mark.parametrize(
+    "name, options, message",
+    [
+        ("exakt", {}, r"^mips: must be one of exact, sw_graph, hnsw, simple_lsh, random"),
+        ("exact", {"ef": 3}, r"^ef: is no option of exact; accepted: heads"),
+        ("random", {"bits": 3}, r"^bits: is no option of random; accepted: none"),
+        ("sw_graph", {"M": 3}, r"^M: is no option of sw_graph; accepted: NN, efConstruction, ef"),
+        ("sw_graph", {"NN": 0}, r"^NN: must be a positive whole number, got 0"),
+        ("hnsw", {"M": 2.5}, r"^M: must be"),
+        ("hnsw", {"ef": -1}, r"^ef: must be"),
+        ("hnsw", {"threads": True}, r"^threads: must be"),
+        ("hnsw", {"two_tier": 1.5}, r"^two_tier: must be None or a share"),
+        ("hnsw", {"space": "cosine"}, r"^space: must be None, 'sparse' or 'dense'"),
+        ("exact", {"heads": 0}, r"^heads: must be None or a share"),
+        ("exact", {"k": 1}, r"^k: must be at least 2"),
+        ("exact", {"d": 0}, r"^d: must be at least 1"),
+        ("simple_lsh", {"bits": 0}, r"^bits: must be a positive"),
+        ("simple_lsh", {"rerank": 0}, r"^rerank: must be a positive"),
+        ("simple_lsh", {"d": 10**7}, r"^bits: .* d = 10000000 .* 64 bits .* at most 26 bits fit"),
+    ],
+)
+def test_what_no_oracle_accepts(name, options, message):
+    with pytest.raises(ValueError, match=message):
+        make_oracle(name, **{"k": C, "d": D} | options)
+
+
+@pytest.mark.parametrize(
+    "W, message",
+    [
+        (np.zeros((C, D)), "^W: must have shape"),
+        (sp.csc_array((D, C), dtype=np.float32), "^W: must be CSR of float32"),
+        (sp.csr_array((D, C)), "^W: must be CSR of float32"),
+        (np.zeros((C, D)).T, "^W: must be a C-ordered"),
+        (np.zeros((D, C), int), "^W: must be a C-ordered"),
+    ],
+)
+def test_weights_that_are_not_accepted(W, message):
+    with pytest.raises(ValueError, match=message):
+        make_oracle("exact", k=C, d=D).update(W, None)
+
+
+@pytest.mark.parametrize(
+    "X, rows, y, message",
+    [
+        (np.zeros((2, D + 1)), [0], [0], "^X: must have 33 features"),
+        (sp.csc_array((2, D)), [0], [0], "^X: must be CSR"),
+        (np.zeros((2, D)), [2], [0], "^rows: must be from 0 to 1"),
+        (np.zeros((2, D)), [-1], [0], "^rows: must be"),
+        (np.zeros((2, D)), [0, 1], [0], "^y: must be a label for each row"),
+        (np.zeros((2, D)), [0], [C], "^y: must be from 0 to 23"),
+    ],
+)
+def test_queries_that_are_not_accepted(X, rows, y, message):
+    oracle = make_oracle("exact", k=C, d=D)
+    oracle.update(np.zeros((D, C)), None)
+    with pytest.raises(ValueError, match=message):
+        oracle.query(X, np.array(rows), np.array(y))

@@ -1,0 +1,212 @@
+"""Hashes against their theory, and nmslib's graphs: recall, two tiers, silence, absence."""
+
+import itertools
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from workbench.mips import collision_probability, inexactness, make_oracle
+from workbench.mips.hashing import SimpleLSH
+
+N, D, C = 60, 40, 150
+STORAGE = list(itertools.product([False, True], repeat=2))
+GRAPHS = ("sw_graph", "hnsw")
+
+
+def problem(seed, sparse, share=0.3, d=D, classes=C):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(N, d)) * (rng.random((N, d)) < share)
+    W = (rng.normal(size=(d, classes)) * (rng.random((d, classes)) < share)).astype(np.float32)
+    y = rng.integers(classes, size=N)
+    return (sp.csr_array(X), sp.csr_array(W), y) if sparse else (X, W, y)
+
+
+def agreeing_bits(a, b, bits):
+    """Return how many of the first `bits` bits agree, between the rows of two hashes."""
+    differ = np.unpackbits((a ^ b).view(np.uint8), axis=1)
+    return bits - differ.sum(axis=1)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("bits", [4096, 4000])
+def test_bits_agree_as_often_as_theory_says(sparse, bits):
+    """Over independent bits the share that agrees is binomial; four of its deviations are allowed.
+
+    Norms and angles vary: without the division by the longest, or without the last coordinate,
+    the cosines would be others.
+    """
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=D)
+    towards = np.linspace(-1, 1, 9)
+    W = rng.normal(size=(D, 9)) * np.sqrt(1 - towards**2) + 3 * np.outer(x, towards)
+    W *= np.linspace(0.2, 5, 9)
+    W = W.astype(np.float32)
+    longest = np.linalg.norm(W, axis=0).max()
+    theory = collision_probability(x @ W / (np.linalg.norm(x) * longest))
+    assert np.ptp(theory) > 0.4
+    lsh = SimpleLSH(9, D, 1, bits=bits)
+    given = (sp.csr_array(W), sp.csr_array(x[None])) if sparse else (W, x[None])
+    agree = agreeing_bits(lsh.hash_weights(given[0]), lsh.hash_rows(7 * given[1]), bits)
+    deviation = np.sqrt(theory * (1 - theory) / bits)
+    assert (np.abs(agree / bits - theory) <= 4 * deviation).all()
+
+
+def test_collision_probability_at_known_angles():
+    np.testing.assert_allclose(collision_probability([-1, 0, 0.5, 1]), [0, 1 / 2, 2 / 3, 1])
+    assert collision_probability(1 + 1e-9) == 1
+
+
+def test_unscaled_short_weights_all_hash_alike():
+    W = problem(1, False)[1] / 1000
+    scaled, plain = (SimpleLSH(C, D, 0, scale=scale).hash_weights(W) for scale in (True, False))
+    assert len(np.unique(scaled)) == C
+    assert len(np.unique(plain)) < 20
+
+
+@pytest.mark.parametrize("x_sparse, w_sparse", STORAGE)
+def test_reranking_all_classes_is_exact(x_sparse, w_sparse):
+    X, W, y = problem(2, False)
+    W[:, 3] = W[:, 90]
+    X, W = (sp.csr_array(X) if x_sparse else X), (sp.csr_array(W) if w_sparse else W)
+    answers = []
+    for name, options in (("exact", {}), ("simple_lsh", {"rerank": C})):
+        oracle = make_oracle(name, k=C, d=D, **options)
+        oracle.update(W, None)
+        answers.append(oracle.query(X, np.arange(N), y))
+    np.testing.assert_array_equal(*answers)
+
+
+@pytest.mark.parametrize("rerank", [None, 1, 20])
+def test_the_nearest_hashes_are_found(rerank):
+    """Against a count of bits in Python, for a hash of two words, the second not full."""
+    X, W, y = problem(3, False)
+    lsh = SimpleLSH(C, D, 5, bits=100, rerank=rerank)
+    lsh.update(W, None)
+    r = lsh.query(X, np.arange(N), y)
+    rows, weights = lsh.hash_rows(X), lsh.hash_weights(W)
+    F = X @ W
+    for i in range(N):
+        distances = 100 - agreeing_bits(weights, rows[[i]], 100).astype(int)
+        distances[y[i]] = 101
+        nearest = np.argsort(distances, kind="stable")[: rerank or 1]
+        assert r[i] == nearest[F[i, nearest].argmax()]
+
+
+def test_more_bits_and_reranking_find_more():
+    X, W, y = problem(4, True)
+    recall = []
+    for options in ({"bits": 16}, {"bits": 1024}, {"bits": 1024, "rerank": 15}):
+        oracle = make_oracle("simple_lsh", k=C, d=D, **options)
+        oracle.update(W, None)
+        recall.append(inexactness(oracle, W, X, np.arange(N), y)["recall"])
+    assert recall[0] < 0.4 < recall[1] < 0.9 < recall[2]
+
+
+def test_hashing_scans_rows_in_blocks(monkeypatch):
+    X, W, y = problem(5, True)
+    oracle = make_oracle("simple_lsh", k=C, d=D, rerank=5)
+    oracle.update(W, None)
+    whole = oracle.query(X, np.arange(N), y)
+    monkeypatch.setattr("workbench.mips.protocol.BLOCK_BYTES", 4 * 64 * 7)
+    np.testing.assert_array_equal(oracle.query(X, np.arange(N), y), whole)
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("space", [None, "sparse", "dense"])
+def test_graphs_find_nearly_all_of_an_easy_problem(name, sparse, space):
+    X, W, y = problem(6, sparse)
+    oracle = make_oracle(name, k=C, d=D, space=space)
+    oracle.update(W, None)
+    assert oracle.sparse == (sparse if space is None else space == "sparse")
+    found = inexactness(oracle, W, X, np.arange(N), y)
+    assert found["recall"] >= 0.95 and found["epsilon_max"] < 3
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_a_graph_is_rebuilt_at_each_update(name):
+    X, W, y = problem(7, True)
+    oracle = make_oracle(name, k=C, d=D)
+    for weights in (-W, W):
+        oracle.update(weights, np.array([0]))
+        assert inexactness(oracle, weights, X, np.arange(N), y)["recall"] >= 0.95
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_two_tiers_find_what_has_changed_and_forget_what_it_was(sparse):
+    X, W, y = problem(8, sparse)
+    oracle = make_oracle("sw_graph", k=C, d=D, two_tier=0.3)
+    oracle.update(W, None)
+    graph = oracle.graph
+    changed = W.copy()
+    rng = np.random.default_rng(0)
+    for touched in rng.permutation(C)[:40].reshape(4, 10):
+        # The best become the worst: a stale answer would have the largest epsilon there is.
+        dense = changed.toarray() if sparse else changed
+        dense[:, touched] *= -2
+        changed = sp.csr_array(dense) if sparse else dense
+        oracle.update(changed, touched)
+        assert oracle.graph is graph
+        found = inexactness(oracle, changed, X, np.arange(N), y)
+        assert found["recall"] >= 0.95
+    oracle.update(changed, np.arange(10))
+    assert oracle.graph is not graph and not len(oracle.fresh)
+    assert inexactness(oracle, changed, X, np.arange(N), y)["recall"] >= 0.95
+
+
+def test_two_tiers_where_every_class_has_changed_are_exact():
+    X, W, y = problem(9, True)
+    oracle = make_oracle("sw_graph", k=C, d=D, two_tier=1.0)
+    oracle.update(-W, None)
+    oracle.update(W, np.arange(C))
+    assert inexactness(oracle, W, X, np.arange(N), y)["recall"] == 1
+
+
+def test_rows_without_any_answer_get_a_random_other_class():
+    X, W, y = problem(10, True)
+    oracle = make_oracle("sw_graph", k=C, d=D, seed=0)
+    oracle.update(W, None)
+
+    class Nothing:
+        def knnQueryBatch(self, vectors, k, num_threads):
+            return [(np.empty(0, np.int32), np.empty(0, np.float32))] * vectors.shape[0]
+
+    oracle.graph = Nothing()
+    r = oracle.query(X, np.arange(N), y)
+    assert not (r == y).any() and len(np.unique(r)) > 20
+
+
+def run_python(code):
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
+    )
+
+
+def test_importing_nmslib_writes_nothing_and_later_errors_are_heard():
+    code = """
+import os
+from workbench.mips import make_oracle
+make_oracle("sw_graph", k=2, d=2)
+import nmslib
+os.write(2, b"heard")
+"""
+    done = run_python(code)
+    assert (done.stdout, done.stderr) == ("", "heard")
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_without_nmslib_graphs_say_so_and_all_else_works(name, monkeypatch):
+    monkeypatch.setitem(sys.modules, "nmslib", None)
+    with pytest.raises(ValueError, match=f"^mips: {name} needs the package nmslib, .* no wheel"):
+        make_oracle(name, k=C, d=D)
+    for other in ("exact", "simple_lsh", "random"):
+        make_oracle(other, k=C, d=D)
+
+
+def test_the_package_does_not_import_nmslib():
+    assert run_python("import sys, workbench.mips; print('nmslib' in sys.modules)").stdout == (
+        "False\n"
+    )

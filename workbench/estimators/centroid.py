@@ -1,0 +1,125 @@
+"""The centroids of the classes for scikit-learn: the baseline that costs one pass over the rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from workbench.baselines.centroid import centroids, class_sums, dense_scores
+from workbench.estimators.common import FLOATS, Classifier
+from workbench.problem import check_matrix, encode
+
+ENTRIES = 2**24  # of a block of scores: 100,000 classes are not to be scored for all rows at once
+
+
+class CentroidClassifier(Classifier):
+    """Predict the class whose mean row, of rows of norm one, has the largest cosine with a row.
+
+    One pass over the rows, and a model of at most as many non-zeros as they have; `partial_fit`
+    adds rows later. What any method for extreme classification has to beat.
+
+    Parameters
+    ----------
+    power : float > 0, of its own norm that a class's mean is divided by: 1 is the cosine, less
+        gives more of a say to classes whose rows agree with each other
+
+    Attributes
+    ----------
+    classes_ : (k,) labels
+    coef_ : (k, d), a CSR matrix where the rows were sparse, else an array; zeros for a class that
+        `partial_fit` was told of and that has no rows yet, which is never predicted
+    intercept_ : (k,) zeros, and minus infinity for a class without rows
+    class_count_ : (k,) rows of each class
+    n_features_in_ : int, ``feature_names_in_`` : (d,) where X has names
+
+    References
+    ----------
+    Han, Karypis: Centroid-based document classification. PKDD 2000.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = CentroidClassifier().fit(X, y)
+    >>> model.coef_.shape, round(model.score(X, y), 2)
+    ((3, 4), 0.97)
+    """
+
+    def __init__(self, *, power=1.0):
+        self.power = power
+
+    def fit(self, X, y):
+        """Learn from rows `X` (n, d), dense or sparse, and labels `y` (n,), and from no others.
+
+        Raises
+        ------
+        ValueError
+            For a parameter outside its range, NaN or infinite features, or a single class.
+        """
+        self._check_positive("power")
+        X, y = self._validated(X, y)
+        classes = np.unique(y)
+        if len(classes) < 2:
+            raise ValueError(f"y: needs at least two classes, got one class, {classes[0]!r}")
+        self._begin(classes, X)
+        return self._add(X, y)
+
+    def partial_fit(self, X, y, classes=None):
+        """Add rows `X` (n, d) with labels `y` (n,) to those learnt from before.
+
+        Parameters
+        ----------
+        classes : all labels there will be, needed by the first call only
+
+        Raises
+        ------
+        ValueError
+            As `fit`, for labels that are not among the classes, or a first call without them.
+        """
+        self._check_positive("power")
+        first = not hasattr(self, "classes_")
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, reset=first)
+        check_classification_targets(y)
+        if first:
+            if classes is None:
+                raise ValueError("classes: must be given to the first call of partial_fit")
+            known = np.unique(classes)
+            if len(known) < 2:
+                raise ValueError(f"classes: needs at least two classes, got {known.tolist()!r}")
+            encode(y, known, "y")
+            self._begin(known, X)
+        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+            raise ValueError("classes: must be those of the first call of partial_fit, or None")
+        return self._add(X, y)
+
+    def predict(self, X):
+        """Return the (n,) labels of highest score, a block of rows at a time."""
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
+        size = max(1, ENTRIES // len(self.classes_))
+        best = [self._scored(X[at : at + size]).argmax(axis=1) for at in range(0, X.shape[0], size)]
+        return self.classes_[np.concatenate(best)]
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "classes_")  # a refused first call has left n_features_in_ alone
+
+    def _scored(self, X) -> np.ndarray:
+        return dense_scores(X, self.coef_) + self.intercept_.astype(X.dtype)
+
+    def _begin(self, classes: np.ndarray, X) -> None:
+        k, d = len(classes), X.shape[1]
+        self.classes_, self.class_count_ = classes, np.zeros(k, int)
+        self._sums, self._sparse = sp.csr_matrix((k, d), dtype=X.dtype), sp.issparse(X)
+
+    def _add(self, X, y):
+        codes = encode(y, self.classes_, "y")
+        sums, counts = class_sums(check_matrix(X, "X"), codes, len(self.classes_))
+        self._sums = sums if self._sums.nnz == 0 else self._sums + sums
+        self.class_count_ = self.class_count_ + counts
+        self._sparse &= sp.issparse(X)
+        W = centroids(self._sums, self.class_count_, float(self.power))
+        self.coef_ = W if self._sparse else W.toarray()
+        self.intercept_ = np.where(self.class_count_ > 0, 0.0, -np.inf)
+        return self

@@ -1,0 +1,164 @@
+"""MEMOIR's descent (Belyy, Sholokhov; Algorithms 1 and 2) around any search."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from workbench.memoir.state import MemoirState, with_constant
+from workbench.memoir.steps import (
+    MASS,
+    NO_MARGINS,
+    NOBODY,
+    SCALE,
+    SQUARE,
+    STEP,
+    UPDATES,
+    Plan,
+    answers,
+    begin,
+    finish,
+    take_batch,
+    take_batches,
+)
+from workbench.memoir.weights import Weights, merged
+from workbench.mips import inexactness, make_oracle, scores
+from workbench.problem import Matrix, Problem
+from workbench.rows import rows_of
+from workbench.stream import off_the_clock
+
+MANY = 50  # batches in a pass over the rows from which on the pass is a round
+SAMPLED = 200  # rows on which the answers of a search are compared with the exact ones
+JUDGED = 20_000  # rows on which the objective is judged, where there are more
+BLOCK = 2**22  # scores held at a time
+SAMPLINGS = "uniform", "balanced", "passes"
+
+
+def descend(
+    problem: Problem,
+    s: MemoirState,
+    plan: Plan,
+    *,
+    gamma: float | None,
+    batch_size: int,
+    sampling: str,
+    sequential: bool,
+    empty: bool,
+    mips: str,
+    options: dict,
+    threads: int,
+) -> Iterator[MemoirState]:
+    """Yield the state after every round: a batch, or a pass over the rows if batches are small.
+
+    Parameters
+    ----------
+    gamma : the l1 weight by which the classes of a batch are truncated; None without
+    empty : answers that score no more than 0 become a class that is still empty
+    options : of :func:`workbench.mips.make_oracle`
+    """
+    X = with_constant(problem.X) if s.bias else problem.X
+    rows, y, k = rows_of(X), problem.y, problem.k
+    exact = mips == "exact"
+    oracle = None if exact else make_oracle(mips, k=k, d=X.shape[1], seed=s.rng, **options)
+    if s.round == 0:
+        with off_the_clock():
+            s.primal = objective(problem, s, plan.lam, gamma)
+    yield s
+    if oracle is not None:  # a state holds no index
+        oracle.update(s.weights().matrix(), None)
+    # Small batches of the plain method leave the list alone; all others make it anew each time.
+    together = exact and sequential and gamma is None
+    batches = 1 if batch_size * MANY >= problem.n else -(-problem.n // batch_size)
+    while True:
+        drawn = draw(problem, s, sampling, batches * batch_size)
+        w, numbers = s.weights(), np.array([s.scale, s.square, s.mass, 0.0, s.step])
+        spare = s.rng.random(len(drawn)) if empty else np.zeros(0)
+        about = {"build_seconds": 0.0, "query_seconds": 0.0}
+        if together:
+            touched = np.zeros(k, bool)
+            given = plan, numbers, touched, s.met, spare
+            w = take_batches(w, rows, y, drawn, batch_size, *given)
+            w, numbers[SQUARE] = merged(w, NO_MARGINS, numbers[MASS])
+        else:
+            for first in range(0, len(drawn), batch_size):
+                part = slice(first, first + batch_size)
+                batch, found, touched = drawn[part], NOBODY, np.zeros(k, bool)
+                begin(plan, numbers)
+                if oracle is not None:
+                    found = oracle.query(X, batch, y[batch])
+                    about["query_seconds"] += oracle.query_seconds
+                    if first + batch_size >= len(drawn):
+                        with off_the_clock():
+                            sample = batch[:SAMPLED]
+                            seen = inexactness(oracle, w.matrix(), X, sample, y[sample])
+                            scale = numbers[SCALE]
+                            about["recall"] = seen["recall"]
+                            about["epsilon"] = float(scale * seen["epsilon_mean"])
+                margins = NO_MARGINS
+                if not sequential:
+                    found, margins = answers(w, rows, y, batch, found, s.met, spare[part], threads)
+                given = plan, numbers, touched, s.met, spare[part]
+                w = take_batch(w, rows, y, batch, found, margins, *given)
+                thresholds = NO_MARGINS
+                if gamma is not None:
+                    eta = plan.eta(int(numbers[STEP]))
+                    thresholds = (touched * (gamma * eta * k / touched.sum())).astype(np.float32)
+                w, numbers[SQUARE] = merged(w, thresholds, numbers[MASS])
+                finish(w, plan, numbers)
+                if oracle is not None:
+                    oracle.update(w.matrix(), np.flatnonzero(touched))
+                    about["build_seconds"] += oracle.build_seconds
+        vars(s).update(
+            round=s.round + 1,
+            step=int(numbers[STEP]),
+            scale=float(numbers[SCALE]),
+            square=float(numbers[SQUARE]),
+            mass=float(numbers[MASS]),
+            updates=float(numbers[UPDATES]) / len(drawn),
+            **{name: getattr(w, name) for name in Weights._fields if name != "changes"},
+            **about,
+        )
+        with off_the_clock():
+            s.primal = objective(problem, s, plan.lam, gamma)
+        yield s
+
+
+def draw(problem: Problem, s: MemoirState, sampling: str, count: int) -> np.ndarray:
+    """Return the next rows: up to `count` of a pass, or `count` that are drawn independently."""
+    n = problem.n
+    if sampling == "uniform":
+        return s.rng.integers(n, size=count)
+    if sampling == "balanced":  # a class, then a row of it: p_i = 1 / (C n_{y_i})
+        order = np.argsort(problem.y, kind="stable")
+        counts = np.bincount(problem.y, minlength=problem.k)
+        classes = s.rng.integers(problem.k, size=count)
+        within = (s.rng.random(count) * counts[classes]).astype(np.int64)
+        return order[np.cumsum(counts)[classes] - counts[classes] + within]
+    if s.position >= len(s.order):
+        s.order, s.position = s.rng.permutation(n), 0
+    taken = s.order[s.position : s.position + count]
+    s.position += len(taken)
+    return taken
+
+
+def objective(problem: Problem, s: MemoirState, lam: float, gamma: float | None) -> float:
+    """Return lam/2 |W|^2, or gamma/2 |W|_1, and the mean hinge, of at most `JUDGED` rows."""
+    W = s.model()
+    n = problem.n
+    rows = np.arange(n)
+    if n > JUDGED:
+        rows = np.sort(np.random.default_rng(0).choice(n, JUDGED, replace=False))
+    X: Matrix = problem.X[rows]
+    values = W.data if hasattr(W, "indptr") else W
+    values = values.astype(np.float64).ravel()
+    weight = lam / 2 * (values @ values) if gamma is None else gamma / 2 * np.abs(values).sum()
+    total, step = 0.0, max(1, BLOCK // problem.k)
+    for first in range(0, len(rows), step):
+        part = X[first : first + step]
+        V = scores(with_constant(part) if s.bias else part, W)
+        at = np.arange(len(V)), problem.y[rows[first : first + step]]
+        own = V[at].astype(float)
+        V[at] = -np.inf
+        total += float(np.maximum(0.0, 1.0 + V.max(axis=1) - own).sum())
+    return float(weight + total / len(rows))
