@@ -55,6 +55,7 @@ FIRST_ORDER = {
     "mrc_splitting",
     "mrc_pdhg",
     "memoir_pegasos",
+    "cs_working_set",
     "ww_walrus",
     "ww_shark",
     "ww_walrus_fast",
@@ -152,11 +153,12 @@ def objective(name, problem, M, parameters):
         return (logsumexp(V, axis=1) - V[np.arange(n), y]).mean() + lam / 2 * (M**2).sum()
     if name == "liblinear_ovr":
         return (M**2).sum() / 2 + lam * np.maximum(0, 1 + np.where(others, V, -V)).sum()
-    if name == "liblinear_cs" or name.startswith(("cuts", "memoir")):
+    if name in ("liblinear_cs", "cs_working_set") or name.startswith(("cuts", "memoir")):
         worst = np.where(others, V, -np.inf).max(axis=1)
         hinges = np.maximum(0, 1 + worst - V[np.arange(n), y])
         if not name.startswith("memoir"):
-            return (M**2).sum() / 2 + lam * hinges.sum()
+            l1 = 0.02 if name == "cs_working_set" else 0.0
+            return (M**2).sum() / 2 + l1 * np.abs(M).sum() + lam * hinges.sum()
         return hinges.mean() + lam / 2 * (M**2).sum()
     if name in TWO_CLASSES:
         hinge = np.maximum(0, 1 - (V[:, 1] - V[:, 0]) / 2 * (2 * y - 1)).mean()
@@ -232,7 +234,7 @@ def test_bounds_are_certified_and_only_improve(name, parameters, blobs):
 def affine(state, d):
     """Return the (k, d + 1) matrix behind linear scores."""
     b = state.scores(np.zeros((1, d)))
-    return np.vstack([state.scores(np.eye(d)) - b, b]).T
+    return np.vstack([state.scores(np.eye(d)) - b, b]).T.astype(float)
 
 
 @each_case

@@ -23,6 +23,7 @@ from workbench.least_squares.generalized import ls_accelerated, ls_generalized
 from workbench.least_squares.stagewise import ls_stagewise
 from workbench.memoir.pegasos import memoir_pegasos
 from workbench.memoir.solvers import memoir_l1, memoir_l2
+from workbench.memoir.working_set import cs_working_set
 from workbench.mrc.ccg import mrc_ccg
 from workbench.mrc.interior_point import mrc_interior_point
 from workbench.mrc.l1svm import svm_lp, svm_multi
@@ -64,6 +65,7 @@ SOLVERS = {
     "memoir_pegasos": Solver(memoir_pegasos, "Pegasos (exact search)", "#785EF0"),
     "memoir_l2": Solver(memoir_l2, "MEMOIR-ℓ2", "#B0005A"),
     "memoir_l1": Solver(memoir_l1, "MEMOIR-ℓ1", "#F2A6C8"),
+    "cs_working_set": Solver(cs_working_set, "Working sets (ours)", "#1B9E4B"),
     "ww_walrus": Solver(ww_walrus, "Walrus", "#009292"),
     "ww_shark": Solver(ww_shark, "Shark's subproblem solver", "#924900"),
     "ww_walrus_fast": Solver(ww_walrus_fast, "Walrus fast (ours)", "#DB2D20"),

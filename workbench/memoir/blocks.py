@@ -51,8 +51,11 @@ class Blocks(NamedTuple):
         return sum(array.nbytes for array in self)
 
 
-def empty(d: int, k: int, *, sums: bool = False, slots: int = 1024) -> Blocks:
-    """Return the blocks of a (d, k) matrix of zeros."""
+def empty(d: int, k: int, *, sums: bool = False, slots: int = 1) -> Blocks:
+    """Return the blocks of a (d, k) matrix of zeros, in a pool of so many slots, at least 1.
+
+    By default the first row asks for a larger pool, which the first row of a warm-up does, too.
+    """
     kind = np.uint16 if k < 2**16 else np.uint32
     return Blocks(
         np.zeros(d, np.int64),
@@ -101,10 +104,14 @@ def hashed(c, size):
 
 
 @njit(cache=True, inline="always")
-def position(blocks, f, c, k):
-    """Return the slot of class c in the block of feature f, or -1 - (where it would go)."""
-    size = blocks.sizes[f]
-    start = blocks.starts[f]
+def position(starts, sizes, classes, f, c, k):
+    """Return the slot of class c in the block of feature f, or -1 - (where it would go).
+
+    It takes arrays, as compiled code may count references whenever it takes one out of a tuple,
+    which costs more than all else here.
+    """
+    size = sizes[f]
+    start = starts[f]
     if size == WHOLE:
         return start + np.int64(c)
     if size == 0:
@@ -112,7 +119,7 @@ def position(blocks, f, c, k):
     mask = np.uint64((1 << size) - 1)
     slot = hashed(c, size)
     while True:
-        found = blocks.classes[np.uint64(start) + slot]
+        found = classes[np.uint64(start) + slot]
         if found == c:
             return start + np.int64(slot)
         if found == k:
@@ -168,36 +175,40 @@ def reserve(blocks, f, more, k):
     for p in range(start, start + (1 << old)):
         c = blocks.classes[p]
         if c != k:
-            q = position(blocks, f, c, k)
+            q = position(blocks.starts, blocks.sizes, blocks.classes, f, c, k)
             if q < 0:
                 q = -1 - q
             blocks.classes[q] = c
-            blocks.values[q] = blocks.values[p]
+            blocks.values[q], blocks.values[p] = blocks.values[p], 0.0
             if len(blocks.sums):
                 blocks.sums[q] = blocks.sums[p]
 
 
-@njit(cache=True, inline="always")
-def slot_of(blocks, f, c, k):
-    """Return the slot of class c in the block of feature f, which must have room for it."""
-    p = position(blocks, f, c, k)
-    if p < 0:
-        p = -1 - p
-        blocks.classes[p] = c
-        blocks.used[f] += 1
+@njit(cache=True)
+def insert(used, classes, f, c, p):
+    """Put class c where `position` says it would go, which must have room, and return the slot.
+
+    Not inlined: with it, the loops around it become ten times as slow.
+    """
+    p = -1 - p
+    classes[p] = c
+    used[f] += 1
     return p
 
 
 @njit(cache=True, fastmath={"reassoc", "contract", "nsz", "arcp"})
 def add_scores(blocks, rows, i, l1, out, k):
-    """Add row i times the matrix, its values taken l1 towards zero, to (k + 1,) `out`."""
+    """Add row i times the matrix, its values taken l1 towards zero, to (k + 1,) `out`.
+
+    In the precision of `out`.
+    """
     start, end = rows.starts[i], rows.starts[i + np.uint64(1)]
     for p in range(start, end):
         f = np.uint64(rows.indices[p - rows.shift * start])
         size = blocks.sizes[f]
         if size == 0:
             continue
-        x = np.float32(rows.data[p])
+        x = out.dtype.type(rows.data[p])
         first = np.uint64(blocks.starts[f])
         if size == WHOLE:
             values = blocks.values[first : first + np.uint64(k)]

@@ -60,7 +60,9 @@ def descend(
     X = with_constant(problem.X) if s.bias else problem.X
     rows, y, k = rows_of(X), problem.y, problem.k
     exact = mips == "exact"
-    oracle = None if exact else make_oracle(mips, k=k, d=X.shape[1], seed=s.rng, **options)
+    # Chance goes on where the state is; hyperplanes are those that the run began with.
+    seed = [s.seed, 1] if mips == "simple_lsh" else s.rng
+    oracle = None if exact else make_oracle(mips, k=k, d=X.shape[1], seed=seed, **options)
     if s.round == 0:
         with off_the_clock():
             s.primal = objective(problem, s, plan.lam, gamma)
@@ -107,7 +109,9 @@ def descend(
                 w, numbers[SQUARE] = merged(w, thresholds, numbers[MASS])
                 finish(w, plan, numbers)
                 if oracle is not None:
-                    oracle.update(w.matrix(), np.flatnonzero(touched))
+                    # A scale multiplied into U, which starts the mass anew, changes all classes.
+                    changed = np.flatnonzero(touched) if numbers[MASS] else None
+                    oracle.update(w.matrix(), changed)
                     about["build_seconds"] += oracle.build_seconds
         vars(s).update(
             round=s.round + 1,

@@ -87,12 +87,13 @@ def memoir_l2(
     eta0, eta_step, eta_power : step t is eta_t = eta0 / (1 + eta_step t)^eta_power; eta0 > 0, the
         others not negative
     lam : weight of the regularisation, not negative; lam * eta_1 must be below 1
-    batch_size : rows a step, at most n; by default 100 sqrt(C) of them, or all there are
+    batch_size : rows a step, by default 100 sqrt(C), or n where that is less. More than n may be
+        drawn independently; of a pass there are n at most
     sampling : "uniform" and "balanced" (over classes) draw rows independently, "passes" takes them
         in random order, each once a pass
     in_batch : "sequential" reads W as the rows before have left it, "frozen" as the batch began
     hinge : change W only for rows that violate their margin; otherwise for all
-    div_by_batch : divide the step by `batch_size`
+    div_by_batch : divide the step by the number of rows in the batch
     project : onto the ball |W| <= 1 / sqrt(lam) after each step; nothing where lam is 0
     average : predict by the mean of all iterates, at 4 bytes more for each weight
     bias : add a constant feature
@@ -198,13 +199,11 @@ def _run(problem: Problem, plan: Plan, gamma: float | None, given: dict) -> Iter
     if size is None:
         size = default_batch(problem)
     check_counts(batch_size=size)
-    if size > problem.n:
-        raise ValueError(f"batch_size: must be at most the {problem.n} training rows, got {size}")
     graph = {"ef": given["ef"], "two_tier": given["two_tier"] or None, "threads": given["threads"]}
     options = {
         "sw_graph": graph | {"NN": given["neighbours"]},
         "hnsw": graph | {"M": given["neighbours"]},
-        "simple_lsh": {"bits": given["bits"], "rerank": given["rerank"]},
+        "simple_lsh": {"bits": given["bits"], "rerank": given["rerank"] or None},
     }.get(given["mips"], {})
     s = given["state"] or start(
         problem,

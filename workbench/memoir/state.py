@@ -25,6 +25,7 @@ class MemoirState:
     ``dense_sums`` or ``sums`` (see `steps.py`), with ``cosine`` its columns have unit length, with
     ``bias`` its last row belongs to a constant feature. ``square`` is |U|^2. ``order`` and
     ``position`` are those of the pass over the rows, ``met`` flags the classes changed so far.
+    ``seed`` began ``rng``; hyperplanes, which must outlive a pause, follow from it alone.
     ``primal`` is the objective of W or of the average, on all rows or on a sample of them;
     ``updates`` is the share of the round's rows that violated their margin; ``recall``,
     ``epsilon`` and both times are those of the search, see :func:`workbench.mips.inexactness`.
@@ -32,6 +33,7 @@ class MemoirState:
 
     round: int
     step: int
+    seed: int
     rng: np.random.Generator
     dense: np.ndarray
     dense_sums: np.ndarray
@@ -101,6 +103,7 @@ def start(
     return MemoirState(
         round=0,
         step=0,
+        seed=seed,
         rng=np.random.default_rng(seed),
         **{name: getattr(w, name) for name in Weights._fields if name != "changes"},
         scale=1.0,

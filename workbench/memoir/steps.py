@@ -22,7 +22,7 @@ from workbench.memoir.weights import Weights, add_row, class_score, lacks_room, 
 from workbench.rows import Rows
 
 LEAST = 1e-3  # scale below which it is multiplied into U; the average cancels by as many digits
-PATCH, SHARE = 2**16, 4  # the changes are listed when so many, and 1 / SHARE of the list's entries
+PATCH = 2**16  # slots that are free in a new pool of the changes, at least
 SCALE, SQUARE, MASS, UPDATES, STEP = range(5)  # of the numbers that a run carries along
 NOBODY = np.zeros(0, np.int32)
 NO_MARGINS = np.zeros(0, np.float32)
@@ -81,11 +81,9 @@ def answers(w: Weights, rows: Rows, y, batch, found, met, spare, threads: int):
     r = np.empty(len(batch), np.int32)
     margins = np.empty(len(batch), np.float32)
     ends = np.linspace(0, len(batch), threads + 1).astype(np.int64)
-    empties = np.flatnonzero(~met)
 
     def part(j: int) -> None:
-        given = w, rows, y, batch, ends[j], ends[j + 1], found, met, empties, spare
-        answer(*given, r, margins, k)
+        answer(w, rows, y, batch, ends[j], ends[j + 1], found, met, spare, r, margins, k)
 
     if threads == 1:
         part(0)
@@ -96,16 +94,16 @@ def answers(w: Weights, rows: Rows, y, batch, found, met, spare, threads: int):
 
 
 @njit(cache=True, nogil=True)
-def answer(w, rows, y, batch, first, last, found, met, empties, spare, r, margins, k):
+def answer(w, rows, y, batch, first, last, found, met, spare, r, margins, k):
     """Fill `r` and `margins`, those of U, from place `first` to `last` of the batch."""
     out = np.empty(k + 1, np.float32)
     for at in range(first, last):
         i = batch[at]
-        r[at], margins[at] = search(w, rows, i, y[i], at, found, met, empties, spare, out, k)
+        r[at], margins[at] = search(w, rows, i, y[i], at, found, met, spare, out, k)
 
 
 @njit(cache=True)
-def search(w, rows, i, own, at, found, met, empties, spare, out, k):
+def search(w, rows, i, own, at, found, met, spare, out, k):
     """Return the class r != y_i and x_i.(u_y - u_r): exact, or the answer `found` by a search."""
     if len(found):
         r = np.int64(found[at])
@@ -120,11 +118,26 @@ def search(w, rows, i, own, at, found, met, empties, spare, out, k):
         for c in range(1, k):
             if out[c] > best:
                 r, best = c, out[c]
-    if len(spare) and best <= 0.0 and len(empties):
-        c = empties[np.int64(spare[at] * len(empties))]
-        if not met[c] and c != own:
+    if len(spare) and best <= 0.0:
+        c = empty_class(met, own, spare[at])
+        if c >= 0:
             r, best = c, np.float32(0.0)
     return r, score - best
+
+
+@njit(cache=True)
+def empty_class(met, own, share):
+    """Return the class at this share, in [0, 1), of those not met yet, `own` apart; -1 if none."""
+    count = 0
+    for c in range(len(met)):
+        count += not met[c] and c != own
+    left = np.int64(share * count)
+    for c in range(len(met)):
+        if not met[c] and c != own:
+            if left == 0:
+                return c
+            left -= 1
+    return -1
 
 
 @njit(cache=True)
@@ -186,7 +199,6 @@ def take(w, rows, y, drawn, size, at, whole, found, margins, plan, numbers, touc
     lack : slots that the changes are short of
     """
     out = np.empty(k + 1, np.float32)
-    empties = np.flatnonzero(~met) if len(spare) else np.zeros(0, np.int64)
     while at < len(drawn):
         i = np.uint64(drawn[at])
         lack = lacks_room(w, rows, i, k)
@@ -198,14 +210,14 @@ def take(w, rows, y, drawn, size, at, whole, found, margins, plan, numbers, touc
         if len(margins):
             r, margin = np.int64(found[at]), margins[at]
         else:
-            r, margin = search(w, rows, i, own, at, found, met, empties, spare, out, k)
+            r, margin = search(w, rows, i, own, at, found, met, spare, out, k)
         touched[own] = touched[r] = True
         violated = numbers[SCALE] * margin < 1.0
         numbers[UPDATES] += violated
         if violated or not plan.hinge:
             step = eta_of(plan, numbers[STEP]) / numbers[SCALE]
             if plan.div_by_batch:
-                step /= size
+                step /= min(size, len(drawn) - at // size * size)  # the last batch may be smaller
             add_row(w, rows, i, own, step, numbers[MASS], k)
             add_row(w, rows, i, r, -step, numbers[MASS], k)
             numbers[SQUARE] += 2 * step * margin + 2 * step * step * squared(rows, i)

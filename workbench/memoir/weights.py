@@ -19,10 +19,10 @@ from workbench.memoir.blocks import (
     Blocks,
     add_scores,
     empty,
+    insert,
     need_of,
     position,
     reserve,
-    slot_of,
     soft,
 )
 
@@ -128,21 +128,24 @@ def row_scores(w, rows, i, out, k):
 @njit(cache=True)
 def class_score(w, rows, i, c, k):
     """Return row i times column c of U."""
+    dense, _, starts, classes, values, _, changes = w
+    firsts, sizes, _, changed, amounts, _, _ = changes
+    data, indices = rows.data, rows.indices
     start, end = rows.starts[i], rows.starts[i + np.uint64(1)]
+    shift = rows.shift * start
     score = np.float32(0.0)
     for p in range(start, end):
-        f = rows.indices[p - rows.shift * start]
-        x = np.float32(rows.data[p])
-        if len(w.dense):
-            score += x * w.dense[f, c]
+        f, x = indices[p - shift], np.float32(data[p])
+        if len(dense):
+            score += x * dense[f, c]
             continue
-        first, last = w.starts[f], w.starts[f + 1]
-        q = first + np.searchsorted(w.classes[first:last], c)
-        if q < last and w.classes[q] == c:
-            score += x * w.values[q]
-        q = position(w.changes, f, c, k)
+        first, last = starts[f], starts[f + 1]
+        q = first + np.searchsorted(classes[first:last], c)
+        if q < last and classes[q] == c:
+            score += x * values[q]
+        q = position(firsts, sizes, changed, f, c, k)
         if q >= 0:
-            score += x * w.changes.values[q]
+            score += x * amounts[q]
     return score
 
 
@@ -161,20 +164,26 @@ def lacks_room(w, rows, i, k):
 @njit(cache=True)
 def add_row(w, rows, i, c, step, mass, k):
     """Add `step` times row i to column c of U, and `mass` times that to S."""
+    dense, dense_sums, _, _, _, _, changes = w
+    starts, sizes, used, classes, values, sums, _ = changes
+    data, indices = rows.data, rows.indices
     start, end = rows.starts[i], rows.starts[i + np.uint64(1)]
+    shift = rows.shift * start
     for p in range(start, end):
-        f = rows.indices[p - rows.shift * start]
-        change = np.float32(step * rows.data[p])
-        if len(w.dense):
-            w.dense[f, c] += change
-            if len(w.dense_sums):
-                w.dense_sums[f, c] += np.float32(mass * change)
+        f, change = indices[p - shift], np.float32(step * data[p])
+        if len(dense):
+            dense[f, c] += change
+            if len(dense_sums):
+                dense_sums[f, c] += np.float32(mass * change)
             continue
-        reserve(w.changes, f, 1, k)
-        q = slot_of(w.changes, f, c, k)
-        w.changes.values[q] += change
-        if len(w.changes.sums):
-            w.changes.sums[q] += np.float32(mass * change)
+        if sizes[f] != WHOLE:
+            reserve(changes, f, 1, k)
+        q = position(starts, sizes, classes, f, c, k)
+        if q < 0:
+            q = insert(used, classes, f, c, q)
+        values[q] += change
+        if len(sums):
+            sums[q] += np.float32(mass * change)
 
 
 @njit(cache=True)

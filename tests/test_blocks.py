@@ -1,0 +1,153 @@
+"""Hash blocks against a dense matrix that takes the same changes."""
+
+import numpy as np
+import pytest
+
+from workbench.memoir.blocks import (
+    FULL,
+    WHOLE,
+    add_scores,
+    csr_of,
+    empty,
+    insert,
+    live_slots,
+    need_of,
+    position,
+    reserve,
+    roomier,
+    slots_for,
+)
+from workbench.problem import as_problem
+from workbench.rows import rows_of
+
+D = 30
+CLASSES = [2, 3, 5, 17, 100, 1000, 2**16 - 1, 2**16, 70_000]
+
+
+def slot_of(b, f, c, k):
+    """Return the slot of class c in the block of feature f, which it enters if it must."""
+    reserve(b, f, 1, k)
+    p = position(b.starts, b.sizes, b.classes, f, c, k)
+    return p if p >= 0 else insert(b.used, b.classes, f, c, p)
+
+
+def fill(k, changes=1500, *, sums=False, seed=0, slots=8):
+    """Return blocks after random changes, and the dense matrices of their values and sums.
+
+    Feature f has met a share of (f / D)^4 of the classes in the end, or nearly so.
+    """
+    rng = np.random.default_rng(seed)
+    b, W, S = empty(D, k, sums=sums, slots=slots), np.zeros((D, k)), np.zeros((D, k))
+    pools = 1
+    for _ in range(changes):
+        f = int(D * rng.random() ** 0.5)
+        c = int(rng.integers(max(1, round(k * (f / D) ** 4)), endpoint=True) * (1 - 1e-9))
+        value = np.float32(rng.normal())
+        size = slots_for(b, f, 1, k)
+        need = 0 if size == b.sizes[f] else (k if size == WHOLE else 2 ** int(size))
+        if len(b.values) - b.end[0] < need:
+            b, pools = roomier(b, k, need), pools + 1
+        p = slot_of(b, f, c, k)
+        b.values[p] += value
+        W[f, c] += value
+        if sums:
+            b.sums[p] += 3 * value
+            S[f, c] += 3 * value
+    assert pools > 2
+    return b, W, S
+
+
+@pytest.mark.parametrize("k", CLASSES)
+def test_blocks_are_the_matrix_whose_changes_they_took(k):
+    b, W, _ = fill(k)
+    made = csr_of(b, k)
+    assert made.has_canonical_format and (made.data != 0).all()
+    np.testing.assert_allclose(made.toarray(), W, atol=1e-5)
+    assert b.classes.dtype == (np.uint16 if k < 2**16 else np.uint32)
+    if k in (17, 100):
+        assert (b.sizes == WHOLE).any() and ((b.sizes > 0) & (b.sizes < WHOLE)).any()
+
+
+@pytest.mark.parametrize("k", CLASSES)
+def test_every_class_is_found_and_no_other(k):
+    b, W, _ = fill(k)
+    where = b.starts, b.sizes, b.classes
+    for f in range(D):
+        met = np.flatnonzero(W[f])
+        for c in met[:200]:
+            p = position(*where, f, c, k)
+            assert b.classes[p] == c and b.values[p] == pytest.approx(W[f, c], abs=1e-5)
+        for c in np.setdiff1d(np.arange(min(k, 200)), met):
+            p = position(*where, f, c, k)
+            assert b.values[p] == 0 if b.sizes[f] == WHOLE else p < 0
+
+
+@pytest.mark.parametrize("k", CLASSES)
+def test_blocks_lie_side_by_side_and_are_never_full(k):
+    b, W, _ = fill(k)
+    hashed = (b.sizes > 0) & (b.sizes < WHOLE)
+    lengths = np.where(hashed, 2.0 ** np.minimum(b.sizes, 31), np.where(b.sizes == WHOLE, k, 0))
+    met = (W != 0).sum(axis=1)
+    np.testing.assert_array_equal(b.used[hashed], met[hashed])
+    assert (b.used[hashed] <= FULL * lengths[hashed]).all()
+    assert live_slots(b, k) == lengths.sum()
+    order = np.argsort(b.starts[lengths > 0])
+    starts, ends = b.starts[lengths > 0][order], (b.starts + lengths)[lengths > 0][order]
+    assert (starts[1:] >= ends[:-1]).all() and ends[-1] <= b.end[0] <= len(b.values)
+
+
+@pytest.mark.parametrize("k", [5, 100, 70_000])
+def test_a_new_pool_is_without_gaps_and_holds_the_same(k):
+    b, W, S = fill(k, sums=True)
+    old = live_slots(b, k)
+    assert b.end[0] > old  # blocks that have grown left their places
+    new = roomier(b, k, 77)
+    assert new.end[0] == old and len(new.values) - new.end[0] >= 77
+    assert new.nbytes() == sum(part.nbytes for part in new)
+    np.testing.assert_allclose(csr_of(new, k).toarray(), W, atol=1e-5)
+    np.testing.assert_allclose(csr_of(new._replace(values=new.sums), k).toarray(), S, atol=1e-4)
+
+
+def documents(dtype, filled, n=20):
+    rng = np.random.default_rng(1)
+    X = (rng.normal(size=(n, D)) * (rng.random((n, D)) < filled)).astype(dtype)
+    X[3] = 0
+    return X, rows_of(as_problem(X, np.arange(n) % 2).X)
+
+
+@pytest.mark.parametrize("k", CLASSES)
+@pytest.mark.parametrize("l1", [0.0, 0.4])
+@pytest.mark.parametrize("filled", [0.2, 1.0])
+def test_scores_are_the_product_with_the_values_taken_towards_zero(k, l1, filled):
+    b, W, _ = fill(k)
+    W = np.sign(W) * np.maximum(np.abs(W) - np.float32(l1), 0)
+    np.testing.assert_allclose(csr_of(b, k, l1).toarray(), W, atol=1e-5)
+    for dtype in (np.float32, np.float64):
+        X, rows = documents(dtype, filled)
+        for i in range(len(X)):
+            out = np.full(k + 1, 2, np.float32)
+            add_scores(b, rows, np.uint64(i), np.float32(l1), out, k)
+            np.testing.assert_allclose(out[:k] - 2, X[i] @ W, atol=1e-4)
+            assert out[k] == 2  # empty slots add nothing, to a class that does not exist
+
+
+@pytest.mark.parametrize("k", [2, 5, 100, 70_000])
+def test_a_row_finds_the_room_that_was_asked_for(k):
+    b, W, _ = fill(k)
+    X, rows = documents(np.float64, 0.4)
+    for i in range(len(X)):
+        need = need_of(b, rows, np.uint64(i), 2, k)
+        b = roomier(b, k, need)
+        for c in np.random.default_rng(i).integers(k, size=2):
+            for f in np.flatnonzero(X[i]):
+                p = slot_of(b, f, c, k)
+                b.values[p] += X[i, f]
+                W[f, c] += X[i, f]
+        assert b.end[0] <= len(b.values)
+    np.testing.assert_allclose(csr_of(b, k).toarray(), W, atol=1e-5)
+
+
+def test_nothing_is_an_empty_matrix():
+    b = empty(D, 7)
+    assert csr_of(b, 7).nnz == 0 and live_slots(b, 7) == 0
+    assert csr_of(roomier(b, 7, 5), 7).shape == (D, 7)

@@ -1,0 +1,77 @@
+"""The judge where classes are many, against scikit-learn and by hand."""
+
+import numpy as np
+import pytest
+from sklearn.metrics import f1_score, precision_score, recall_score
+
+from workbench import measures
+from workbench.measures import errors, macro, predictions
+from workbench.problem import as_problem
+
+
+class Linear:
+    """A state whose scores are a product, and who remembers for how many rows they were asked."""
+
+    def __init__(self, W):
+        self.W, self.asked = W, []
+
+    def scores(self, X):
+        self.asked.append(X.shape[0])
+        return X @ self.W
+
+
+def tested(n=300, d=5, k=40, n_test=90, seed=0):
+    rng = np.random.default_rng(seed)
+    y = np.concatenate([np.arange(k), rng.integers(k, size=n - k)])
+    y_test = rng.integers(k, size=n_test)
+    X, X_test = rng.normal(size=(n, d)), rng.normal(size=(n_test, d))
+    return as_problem(X, y, X_test=X_test, y_test=y_test), Linear(rng.normal(size=(d, k)))
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("k", [2, 7, 40])
+def test_macro_is_scikit_learns_and_maf1_is_of_means(k, seed):
+    problem, state = tested(k=k, n_test=50, seed=seed)
+    row, predicted = macro(problem)(state), np.argmax(problem.X_test @ state.W, axis=1)
+    both = problem.y_test, predicted
+    assert row["test_error"] == pytest.approx(np.mean(predicted != problem.y_test))
+    assert row["macro_f1"] == pytest.approx(f1_score(*both, average="macro"))
+    P = precision_score(*both, average="macro", zero_division=0)
+    R = recall_score(*both, average="macro", zero_division=0)
+    assert row["maf1"] == pytest.approx(2 * P * R / (P + R))
+
+
+def test_the_two_averages_differ_on_two_classes_by_hand():
+    problem = as_problem(np.eye(3), [0, 1, 2], X_test=np.eye(3)[[0, 0, 0, 1]], y_test=[0, 0, 1, 1])
+    row = macro(problem)(Linear(np.eye(3)))  # says 0, 0, 0, 1; class 2 is not met at all
+    assert row["test_error"] == 0.25
+    assert row["macro_f1"] == pytest.approx((4 / 5 + 2 / 3) / 2)
+    P, R = (2 / 3 + 1) / 2, (1 + 1 / 2) / 2
+    assert row["maf1"] == pytest.approx(2 * P * R / (P + R))
+
+
+def test_nothing_right_is_zero():
+    problem = as_problem(np.eye(2), [0, 1], X_test=np.eye(2), y_test=[1, 0])
+    assert macro(problem)(Linear(np.eye(2))) == {"test_error": 1.0, "macro_f1": 0.0, "maf1": 0.0}
+
+
+def test_rows_without_a_test_are_refused():
+    with pytest.raises(ValueError, match="^problem: has no test rows to judge"):
+        macro(as_problem(np.eye(2), [0, 1]))
+
+
+@pytest.mark.parametrize(("held", "most"), [(40 * 90, 90), (40 * 90 - 1, 11), (5, 1)])
+def test_many_scores_are_made_block_by_block(held, most, monkeypatch):
+    monkeypatch.setattr(measures, "HELD", held)
+    problem, state = tested()
+    whole = np.argmax(problem.X_test @ state.W, axis=1)
+    np.testing.assert_array_equal(predictions(state, problem.X_test), whole)
+    assert max(state.asked) == most and sum(state.asked) == 90 + 1  # and one row to count classes
+
+
+def test_errors_are_of_both_kinds_of_rows():
+    problem, state = tested()
+    row = errors(problem)(state)
+    assert row["train_error"] == np.mean(np.argmax(problem.X @ state.W, axis=1) != problem.y)
+    assert row["test_error"] == macro(problem)(state)["test_error"]
+    assert set(errors(as_problem(problem.X, problem.y))(state)) == {"train_error"}

@@ -1,0 +1,128 @@
+"""The checks of the lesson memoir_2, on search; they print, see :mod:`workbench.teach`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from workbench.teach import array, ask, exercise, need, number, same
+
+
+@exercise
+def check_three_winners(x, W):
+    """A query and three vectors: the nearest, the one of least angle, the one of largest x.w."""
+    x, W = array(x, (2,), "x"), array(W, (3, 2), "W")
+    lengths = np.linalg.norm(W, axis=1)
+    need(lengths.min() > 0 and np.linalg.norm(x) > 0, "a vector of length 0 has no angle")
+    product = W @ x
+    winners = {
+        "the nearest": np.argmin(np.linalg.norm(W - x, axis=1)),
+        "the least angle": np.argmax(product / lengths),
+        "the largest product": np.argmax(product),
+    }
+    told = ", ".join(f"{name} is w_{place}" for name, place in winners.items())
+    need(len(set(winners.values())) == 3, told + ". Make one of them long")
+    return told
+
+
+@exercise
+def check_scan(scan):
+    """``scan(lists, x, C)``: the C scores from an inverted index and a dictionary x."""
+    lists = {0: ([1, 3], [2.0, -1.0]), 4: ([0, 1, 2], [1.0, 0.5, 3.0]), 7: ([3], [4.0])}
+    x, truth = {0: 2.0, 4: 10.0, 9: 5.0}, np.array([10.0, 9.0, 30.0, -2.0])
+    found = array(ask(scan, lists, x, 4), (4,), "the result")
+    last = np.array([10.0, 5.0, 30.0, -2.0])
+    need(not same(found, last), "class 1 is in two lists: add to its score, do not replace it")
+    need(not same(found, [1, 2.5, 3, -1]), "multiply each weight by the row's value")
+    need(same(found, truth), f"the scores are {truth.tolist()}, not {found.tolist()}")
+    return "the feature 9 has no list: no class uses it"
+
+
+@exercise
+def check_walk(walk):
+    """``walk(links, scores, start)``: the places of a greedy walk upwards, `start` first."""
+    links = [[1, 2], [0, 3], [0, 3, 4], [1, 2, 5], [2], [3]]
+    for scores, start, truth in (
+        ([0.0, 1.0, 2.0, 4.0, 3.0, 5.0], 0, [0, 2, 3, 5]),
+        ([0.0, 1.0, 2.0, 4.0, 3.0, 5.0], 4, [4]),
+        ([9.0, 1.0, 2.0, 4.0, 3.0, 5.0], 4, [4]),
+    ):
+        found = list(ask(walk, links, np.array(scores), start))
+        case = f"scores {scores}, from {start}: "
+        need(found[:1] == [start], case + "the first place is the start")
+        hint = "stop where no neighbour scores more"
+        need(len(found) <= len(truth), case + hint)
+        told = f"the walk is {truth}, not {found}: go to the best neighbour while it is better"
+        need(found == truth, case + told)
+    return "from 4 it ends at once: 2, its only neighbour, is lower"
+
+
+@exercise
+def check_recall(answer, recall: float):
+    """`answer`: the recall of 64 bits: "most", "half", "few"."""
+    need(answer in ("most", "half", "few"), 'answer "most", "half" or "few"')
+    truth = "few" if recall < 0.2 else "half" if recall < 0.8 else "most"
+    need(answer == truth, f"no: {recall:.1%}. By how many bits do the best two differ?")
+    return f"{recall:.1%} of the answers are the best class"
+
+
+@exercise
+def check_collision(collision):
+    """``collision(x, w, M)``: the probability that a bit of x and one of w agree."""
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        x, w = rng.normal(size=4), rng.normal(size=4)
+        M = 2.5 * np.linalg.norm(w)
+        cosine = x @ w / (M * np.linalg.norm(x))
+        found, truth = number(ask(collision, x, w, M)), 1 - np.arccos(cosine) / np.pi
+        need(not same(found, 1 - np.cos(cosine) / np.pi), "that is (9) as printed; use the angle")
+        plain = x @ w / (np.linalg.norm(x) * np.linalg.norm(w))
+        hint = "that is the angle of x and w; the transform divides w by M, not by its length"
+        need(not same(found, 1 - np.arccos(plain) / np.pi), hint)
+        need(not same(found, 1 - truth), "that is how often they differ")
+        told = f"it is {truth:.4f}, not {found:.4f}: 1 - angle / pi, cosine x.w / (M |x|)"
+        need(same(found, truth), told)
+    return "larger products collide more often: that is all a hash is asked for"
+
+
+@exercise
+def check_bits(bits):
+    """``bits(p1, p2, z)``: length at which the mean lead is z standard deviations."""
+    for p1, p2, z in ((0.6, 0.5, 2.0), (0.53, 0.52, 1.0)):
+        found = number(ask(bits, p1, p2, z))
+        spread = p1 * (1 - p1) + p2 * (1 - p2)
+        truth = z**2 * spread / (p1 - p2) ** 2
+        case = f"for p1 = {p1}, p2 = {p2}, z = {z:g} "
+        need(not same(found, np.sqrt(truth)), case + "you have the root of it: square both sides")
+        need(not same(found, truth / z**2 * z) or z == 1, case + "z is squared as well")
+        hint = f"it takes {truth:.0f} bits, not {found:.0f}: solve b (p1 - p2) = z sqrt(b s)"
+        need(abs(found - truth) <= 1 + 1e-6 * truth, case + hint)
+    return "a lead ten times smaller asks for a hundred times as many bits"
+
+
+@exercise
+def check_touched(touched):
+    """``touched(b, C)``: expected share of C classes among b labels, drawn uniformly."""
+    for b, C in ((1, 10), (5, 10), (1000, 300)):
+        found, truth = number(ask(touched, b, C)), 1 - (1 - 1 / C) ** b
+        case = f"b = {b}, C = {C}: "
+        need(found <= 1, case + "a share is at most 1: labels repeat")
+        need(b == 1 or not same(found, b / C), case + "labels repeat")
+        need(not same(found, 1 - truth), case + "that is the share that none of them is")
+        told = f"it is {truth:.4f}, not {found:.4f}: with what probability is a class never drawn?"
+        need(abs(found - truth) < 2e-3, case + told)
+    return "100 sqrt(C) labels touch 63 % of the classes where C is 10,000"
+
+
+@exercise
+def check_break_even(break_even):
+    """``break_even(build, query, exact)``: queries after which the index has paid for itself."""
+    for build, query, exact in ((3.0, 1e-3, 4e-3), (3.0, 4e-3, 1e-3), (3.0, 1e-3, 1e-3)):
+        found = number(ask(break_even, build, query, exact))
+        case = f"build {build:g} s, query {query * 1e3:g} ms, exact {exact * 1e3:g} ms: "
+        if exact <= query:
+            need(found == np.inf, case + "never; return np.inf")
+            continue
+        need(not same(found, build / exact), case + "the index is queried as well")
+        truth = build / (exact - query)
+        need(same(found, truth), case + f"after {truth:.0f} queries, not {found:.0f}")
+    return "and in training the index is good for one batch"

@@ -1,0 +1,271 @@
+"""Working sets for extreme classification, ours: dual ascent with an exact, live inverted index.
+
+What is left of MEMOIR is its idea: an inexact argmax is good enough for most steps. Here it comes
+from each row's own short list of classes, so that no step needs an index of approximate answers,
+and none can do harm: it ascends a dual whatever the list holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from workbench.generators import check_counts
+from workbench.measures import bounds
+from workbench.memoir.ascent import Rules, Sets, full_pass, losses, norms, set_pass
+from workbench.memoir.blocks import Blocks, csr_of, empty, roomier
+from workbench.mips import scores
+from workbench.problem import Matrix, Problem, check_positive
+from workbench.rows import Rows, rows_of
+from workbench.stream import Row, off_the_clock
+
+LOSSES = "crammer_singer", "weston_watkins"
+EPS = 0.1  # violation below which a row is left alone at first, in units of the margin
+FEW = 0.25  # share of the rows: when a full pass takes steps for fewer, this violation is halved
+PATCH = 2**16  # free slots of a new pool
+FEATURES = 2**22  # numbers of V that are made anew at a time when the dual is evaluated
+
+
+@dataclass
+class WorkingSetState:
+    """The dual point: V = sum_i alpha_i x_i in blocks, and each row's set with its alpha.
+
+    ``starts`` to ``end`` are the fields of :class:`workbench.memoir.blocks.Blocks`, ``sets`` to
+    ``calm`` those of :class:`workbench.memoir.ascent.Sets`. W = soft(V, ``l1``). ``primal`` is
+    P(W); ``updates`` the steps of the last full pass over n, ``full`` how often in it a violating
+    class found no place in a set.
+    """
+
+    round: int
+    rng: np.random.Generator
+    k: int
+    l1: float
+    eps: float
+    starts: np.ndarray
+    sizes: np.ndarray
+    used: np.ndarray
+    slots: np.ndarray
+    values: np.ndarray
+    end: np.ndarray
+    sets: np.ndarray
+    alpha: np.ndarray
+    held: np.ndarray
+    calm: np.ndarray
+    updates: float
+    full: float
+    primal: float
+    lower: float
+    upper: float
+
+    def blocks(self) -> Blocks:
+        """Return V."""
+        none = np.zeros(0, np.float32)
+        return Blocks(self.starts, self.sizes, self.used, self.slots, self.values, none, self.end)
+
+    def model(self, truncate: float = 0.0) -> sp.csr_array:
+        """Return W (d, k) without the entries that are below `truncate` times their rms."""
+        return truncated(csr_of(self.blocks(), self.k, self.l1), truncate)
+
+    def scores(self, X) -> np.ndarray:
+        return scores(X, self.model())
+
+    def nbytes(self) -> int:
+        """Return the bytes of V and of the sets."""
+        arrays = self.sets, self.alpha, self.held, self.calm
+        return self.blocks().nbytes() + sum(array.nbytes for array in arrays)
+
+    def info(self) -> Row:
+        return bounds(self.lower, self.upper) | {
+            "primal": self.primal,
+            "updates": self.updates,
+            "full": self.full,
+            "active": int(np.count_nonzero(self.alpha)),
+        }
+
+
+def cs_working_set(
+    problem: Problem,
+    *,
+    C: float = 1.0,
+    l1: float = 0.02,
+    working_set: int = 16,
+    inner: int = 2,
+    added: int = 4,
+    entering: int = 3,
+    balance: float = 0.0,
+    loss: str = "crammer_singer",
+    seed: int = 0,
+    state: WorkingSetState | None = None,
+) -> Iterator[WorkingSetState]:
+    """Minimise P(W) = 1/2 |W|^2 + l1 |W|_1 + sum_i C_i loss_i(W), the elastic net for many classes.
+
+    loss_i is max_c [c != y_i] + x_i.(w_c - w_{y_i}), or the sum of the positive ones of these over
+    c != y_i (Weston and Watkins). With alpha_ic <= C_i [c = y_i] and sum_c alpha_ic = 0 for the
+    first, -C_i <= alpha_ic <= 0 for c != y_i in the second, the dual is
+
+        D(alpha) = - 1/2 |soft(V, l1)|^2 - sum_{i, c != y_i} alpha_ic,    V = sum_i x_i alpha_i^T,
+
+    and W = soft(V, l1). Visiting a row with a block of classes maximises D over their alpha, with
+    |x_i|^2 as curvature, which is exact for l1 = 0 and a lower bound of D otherwise.
+
+    A round is `inner` passes over the rows' working sets (none in the first), then one over all
+    rows, in random order, with the scores of all classes: its `added` largest violators enter the
+    row's set, and at most `entering` of them the block of a visit, which keeps V sparse. A full
+    set gives up a class that is not in use. Rows that violate by less than eps are left alone; eps
+    is 0.1, and halved whenever a full pass took steps for fewer than a quarter of the rows.
+
+    Each round's certificate is of that W and alpha, evaluated off the clock, in double precision
+    and with V made anew from alpha. Where ``full`` stays above 0, sets are too small for the
+    optimum.
+
+    Parameters
+    ----------
+    C : weight of a row's loss, as in LIBLINEAR, positive
+    l1 : weight of the l1 norm, not negative; rows of unit length suit 0.02 to 0.05
+    working_set : classes of a row, its own among them, from 2 to 255; memory is 6 bytes for each
+    inner : passes over the sets before a full one
+    balance : C_i is proportional to (rows of its class)^-balance, with mean C; not negative
+    loss : "crammer_singer" or "weston_watkins"
+    seed : of the rows' order
+
+    Raises
+    ------
+    ValueError
+        Naming the argument that is out of its range.
+    """
+    check_positive(C, "C")
+    for name, value in (("l1", l1), ("balance", balance)):
+        if not 0 <= value < float("inf"):
+            raise ValueError(f"{name}: must be a number that is not negative, got {value!r}")
+    check_counts(working_set=working_set, added=added, entering=entering)
+    if not 2 <= working_set <= 255:
+        raise ValueError(f"working_set: must be from 2 to 255, got {working_set!r}")
+    if inner != 0:
+        check_counts(inner=inner)
+    if loss not in LOSSES:
+        raise ValueError(f"loss: must be one of {', '.join(LOSSES)}, got {loss!r}")
+    X, y, n, k = problem.X, problem.y, problem.n, problem.k
+    rows, squares, costs = rows_of(X), squares_of(X), costs_of(y, C, balance)
+    pairwise = loss == "weston_watkins"
+    worst = float(costs.sum()) * (k - 1 if pairwise else 1)
+    s = state or start(problem, min(working_set, k), l1, worst, seed)
+    yield s
+    while True:
+        rules = Rules(np.float32(s.l1), s.eps, min(added, k - 1), entering, pairwise)
+        sets = Sets(s.sets, s.alpha, s.held, s.calm)
+        given = sets, costs, squares, rules
+        for _ in range(inner if s.round else 0):
+            order = s.rng.permutation(n)
+            passed(s, set_pass, rows, order, *given, np.zeros(3))
+        order, seen = s.rng.permutation(n), np.zeros(3)  # violations, steps, full sets
+        passed(s, full_pass, rows, y, order, *given, seen)
+        s.eps *= 0.5 if seen[1] < FEW * n else 1.0
+        s.updates, s.full = seen[1] / n, seen[2] / n
+        with off_the_clock():
+            s.primal, dual = certificate(problem, s, rows, costs, pairwise)
+            s.lower, s.upper = max(s.lower, dual), min(s.upper, s.primal)
+        s.round += 1
+        yield s
+
+
+def passed(s: WorkingSetState, kernel, rows: Rows, *given) -> None:
+    """Run a pass to its end, giving V a larger pool whenever it wants room."""
+    *before, order, sets, costs, squares, rules, seen = given
+    at = 0
+    while True:
+        at = kernel(s.blocks(), rows, *before, order, at, sets, costs, squares, rules, seen, s.k)
+        if at == len(order):
+            return
+        i = order[at]
+        entries = int(rows.starts[i + 1] - rows.starts[i])
+        hold(s, roomier(s.blocks(), s.k, PATCH + entries * max(s.k, 4 * s.sets.shape[1])))
+
+
+def hold(s: WorkingSetState, blocks: Blocks) -> None:
+    """Take these blocks as V."""
+    names = "starts", "sizes", "used", "slots", "values", "sums", "end"
+    vars(s).update((n, a) for n, a in zip(names, blocks, strict=True) if n != "sums")
+
+
+def start(problem: Problem, M: int, l1: float, worst: float, seed: int) -> WorkingSetState:
+    """Return round 0: alpha = 0, and the loss of W = 0 as upper bound."""
+    n, k = problem.n, problem.k
+    b = roomier(empty(problem.d, k), k, PATCH)
+    sets = np.zeros((n, M), b.classes.dtype)
+    sets[:, 0] = problem.y
+    return WorkingSetState(
+        round=0,
+        rng=np.random.default_rng(seed),
+        k=k,
+        l1=float(l1),
+        eps=EPS,
+        starts=b.starts,
+        sizes=b.sizes,
+        used=b.used,
+        slots=b.classes,
+        values=b.values,
+        end=b.end,
+        sets=sets,
+        alpha=np.zeros((n, M), np.float32),
+        held=np.ones(n, np.uint8),
+        calm=np.zeros(n, np.uint8),
+        updates=0.0,
+        full=0.0,
+        primal=worst,
+        lower=0.0,
+        upper=worst,
+    )
+
+
+def certificate(
+    problem: Problem, s: WorkingSetState, rows: Rows, costs: np.ndarray, pairwise: bool
+) -> tuple[float, float]:
+    """Return P(W) and D(alpha)."""
+    l1 = np.float32(s.l1)
+    b = s.blocks()
+    one, two = norms(b.values[: b.end[0]], l1) if b.end[0] else (0.0, 0.0)
+    primal = two / 2 + s.l1 * one + losses(b, rows, problem.y, costs, l1, pairwise, s.k)
+    n, M = s.sets.shape
+    A = sp.csr_matrix(
+        (
+            s.alpha.ravel().astype(float),
+            s.sets.ravel().astype(np.int64),
+            np.arange(0, n * M + 1, M),
+        ),
+        shape=(n, s.k),
+    )
+    A.eliminate_zeros()
+    dual = -float(s.alpha[:, 1:].astype(float).sum())
+    X = problem.X.tocsc() if problem.is_sparse else problem.X
+    step = max(1, FEATURES // s.k)
+    for first in range(0, problem.d, step):
+        part = X[:, first : first + step]
+        V = (A.T @ part).data if problem.is_sparse else np.asarray(A.T @ part)
+        excess = np.maximum(np.abs(V) - s.l1, 0.0)
+        dual -= float(np.vdot(excess, excess)) / 2
+    return float(primal), dual
+
+
+def squares_of(X: Matrix) -> np.ndarray:
+    """Return |x_i|^2 of each row."""
+    if sp.issparse(X):
+        squares = sp.csr_matrix((X.data.astype(float) ** 2, X.indices, X.indptr), shape=X.shape)
+        return np.asarray(squares.sum(axis=1)).ravel()
+    return np.einsum("ij,ij->i", X, X, dtype=float)
+
+
+def costs_of(y: np.ndarray, C: float, balance: float) -> np.ndarray:
+    """Return C_i, proportional to (rows of its class)^-balance and of mean C."""
+    weights = np.bincount(y)[y] ** -float(balance)
+    return C * weights / weights.mean()
+
+
+def truncated(W: sp.csr_array, share: float) -> sp.csr_array:
+    """Return W without the entries that are below `share` times their root mean square."""
+    if share and W.nnz:
+        W.data[np.abs(W.data) < share * np.sqrt(np.mean(W.data.astype(float) ** 2))] = 0.0
+        W.eliminate_zeros()
+    return W
