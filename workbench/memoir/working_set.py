@@ -8,15 +8,18 @@ and none can do harm: it ascends a dual whatever the list holds.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
 
 from workbench.generators import check_counts
 from workbench.measures import bounds
-from workbench.memoir.ascent import Rules, Sets, full_pass, losses, norms, set_pass
+from workbench.memoir.ascent import candidates, full_pass, losses, norms, set_pass
 from workbench.memoir.blocks import Blocks, csr_of, empty, roomier
+from workbench.memoir.visit import Rules, Sets
 from workbench.mips import scores
 from workbench.problem import Matrix, Problem, check_positive
 from workbench.rows import Rows, rows_of
@@ -25,6 +28,7 @@ from workbench.stream import Row, off_the_clock
 LOSSES = "crammer_singer", "weston_watkins"
 EPS = 0.1  # violation below which a row is left alone at first, in units of the margin
 FEW = 0.25  # share of the rows: when a full pass takes steps for fewer, this violation is halved
+CHUNK = 1024  # rows whose violators are found before the steps of any
 PATCH = 2**16  # free slots of a new pool
 FEATURES = 2**22  # numbers of V that are made anew at a time when the dual is evaluated
 
@@ -97,6 +101,7 @@ def cs_working_set(
     entering: int = 3,
     balance: float = 0.0,
     loss: str = "crammer_singer",
+    threads: int = 1,
     seed: int = 0,
     state: WorkingSetState | None = None,
 ) -> Iterator[WorkingSetState]:
@@ -128,7 +133,10 @@ def cs_working_set(
     working_set : classes of a row, its own among them, from 2 to 255; memory is 6 bytes for each
     inner : passes over the sets before a full one
     balance : C_i is proportional to (rows of its class)^-balance, with mean C; not negative
-    loss : "crammer_singer" or "weston_watkins"
+    loss : "crammer_singer" or "weston_watkins"; the second wants sets for all classes that violate,
+        which at the beginning are all
+    threads : several look for violators, with the V of a chunk's begin, while steps stay in order:
+        the iterates are others than those of one thread
     seed : of the rows' order
 
     Raises
@@ -140,7 +148,7 @@ def cs_working_set(
     for name, value in (("l1", l1), ("balance", balance)):
         if not 0 <= value < float("inf"):
             raise ValueError(f"{name}: must be a number that is not negative, got {value!r}")
-    check_counts(working_set=working_set, added=added, entering=entering)
+    check_counts(working_set=working_set, added=added, entering=entering, threads=threads)
     if not 2 <= working_set <= 255:
         raise ValueError(f"working_set: must be from 2 to 255, got {working_set!r}")
     if inner != 0:
@@ -149,39 +157,60 @@ def cs_working_set(
         raise ValueError(f"loss: must be one of {', '.join(LOSSES)}, got {loss!r}")
     X, y, n, k = problem.X, problem.y, problem.n, problem.k
     rows, squares, costs = rows_of(X), squares_of(X), costs_of(y, C, balance)
-    pairwise = loss == "weston_watkins"
-    worst = float(costs.sum()) * (k - 1 if pairwise else 1)
+    every = loss == "weston_watkins"
+    worst = float(costs.sum()) * (k - 1 if every else 1)
     s = state or start(problem, min(working_set, k), l1, worst, seed)
     yield s
     while True:
-        rules = Rules(np.float32(s.l1), s.eps, min(added, k - 1), entering, pairwise)
-        sets = Sets(s.sets, s.alpha, s.held, s.calm)
-        given = sets, costs, squares, rules
+        rules = Rules(np.float32(s.l1), s.eps, min(added, k - 1), entering, every)
+        given = Sets(s.sets, s.alpha, s.held, s.calm), costs, squares, rules
+        none = np.zeros((0, 1), s.sets.dtype), np.zeros(0, np.int64)
         for _ in range(inner if s.round else 0):
-            order = s.rng.permutation(n)
-            passed(s, set_pass, rows, order, *given, np.zeros(3))
-        order, seen = s.rng.permutation(n), np.zeros(3)  # violations, steps, full sets
-        passed(s, full_pass, rows, y, order, *given, seen)
-        s.eps *= 0.5 if seen[1] < FEW * n else 1.0
-        s.updates, s.full = seen[1] / n, seen[2] / n
+            run_pass(s, set_pass, rows, s.rng.permutation(n), *given, *none, np.zeros(2))
+        order, seen = s.rng.permutation(n), np.zeros(2)  # steps, and classes without a place
+        if threads == 1:
+            run_pass(s, full_pass, rows, order, y, *given, seen)
+        else:
+            shared_pass(s, rows, y, order, *given, seen, threads)
+        s.eps *= 0.5 if seen[0] < FEW * n else 1.0
+        s.updates, s.full = seen[0] / n, seen[1] / n
         with off_the_clock():
-            s.primal, dual = certificate(problem, s, rows, costs, pairwise)
+            s.primal, dual = certificate(problem, s, rows, costs, every)
             s.lower, s.upper = max(s.lower, dual), min(s.upper, s.primal)
         s.round += 1
         yield s
 
 
-def passed(s: WorkingSetState, kernel, rows: Rows, *given) -> None:
+def run_pass(s: WorkingSetState, kernel, rows: Rows, order: np.ndarray, *given) -> None:
     """Run a pass to its end, giving V a larger pool whenever it wants room."""
-    *before, order, sets, costs, squares, rules, seen = given
     at = 0
     while True:
-        at = kernel(s.blocks(), rows, *before, order, at, sets, costs, squares, rules, seen, s.k)
+        at = kernel(s.blocks(), rows, order, at, *given, s.k)
         if at == len(order):
             return
         i = order[at]
         entries = int(rows.starts[i + 1] - rows.starts[i])
         hold(s, roomier(s.blocks(), s.k, PATCH + entries * max(s.k, 4 * s.sets.shape[1])))
+
+
+def shared_pass(
+    s: WorkingSetState, rows: Rows, y, order, sets, costs, squares, rules, seen, threads: int
+) -> None:
+    """Visit all rows, chunk by chunk: find violators in threads, then take the steps in order."""
+    with ThreadPoolExecutor(threads) as pool:
+        for first in range(0, len(order), CHUNK):
+            chunk = order[first : first + CHUNK]
+            found = (
+                np.empty((len(chunk), rules.added), sets.classes.dtype),
+                np.zeros(len(chunk), int),
+            )
+            parts = pairwise(np.linspace(0, len(chunk), threads + 1).astype(int))
+            before = s.blocks(), rows, y, chunk
+            after = sets, costs, rules, *found, s.k
+            jobs = [pool.submit(candidates, *before, *part, *after) for part in parts]
+            for job in jobs:
+                job.result()
+            run_pass(s, set_pass, rows, chunk, sets, costs, squares, rules, *found, seen)
 
 
 def hold(s: WorkingSetState, blocks: Blocks) -> None:
@@ -221,13 +250,13 @@ def start(problem: Problem, M: int, l1: float, worst: float, seed: int) -> Worki
 
 
 def certificate(
-    problem: Problem, s: WorkingSetState, rows: Rows, costs: np.ndarray, pairwise: bool
+    problem: Problem, s: WorkingSetState, rows: Rows, costs: np.ndarray, every: bool
 ) -> tuple[float, float]:
     """Return P(W) and D(alpha)."""
     l1 = np.float32(s.l1)
     b = s.blocks()
     one, two = norms(b.values[: b.end[0]], l1) if b.end[0] else (0.0, 0.0)
-    primal = two / 2 + s.l1 * one + losses(b, rows, problem.y, costs, l1, pairwise, s.k)
+    primal = two / 2 + s.l1 * one + losses(b, rows, problem.y, costs, l1, every, s.k)
     n, M = s.sets.shape
     A = sp.csr_matrix(
         (
