@@ -1,210 +1,162 @@
-"""Multiclass Pegasos against the optimum, against the box of the paper, and its certificate."""
+"""MEMOIR's compiled steps against Algorithms 1 and 2 written out, a row and a class at a time."""
 
 from itertools import islice
+from types import SimpleNamespace
 
-import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from workbench.memoir.pegasos import memoir_pegasos
+from workbench.memoir.descent import MANY, draw
+from workbench.memoir.solvers import PRESETS, memoir_l1, memoir_l2
+from workbench.memoir.steps import LEAST
+from workbench.mips.protocol import draw_others
 from workbench.problem import as_problem
-from workbench.stream import watch
-from workbench.trace import load_state, save_state
 
-BATCHES = [1, 7, 60, 1000]
+SOLVERS = {"l1": memoir_l1, "l2": memoir_l2}
 
 
-def after(rounds, problem, **parameters):
-    """Return the state after `rounds` rounds."""
-    *_, state = islice(memoir_pegasos(problem, **parameters), rounds + 1)
-    return state
-
-
-def rows_of(stream, length):
-    """Return the rows of a stream without its clock."""
-    clock = ("seconds", "cpu")
-    return [
-        {key: row[key] for key in row if key not in clock}
-        for row, _ in islice(watch(stream), length)
-    ]
-
-
-def optimum(problem, lam):
-    """Return min P by a solver that knows nothing of ours."""
-    n, d, k = problem.n, problem.d, problem.k
-    X = problem.X.toarray() if problem.is_sparse else problem.X
-    W, hinge = cp.Variable((d, k)), cp.Variable(n, nonneg=True)
-    V = X @ W
-    wrong = np.ones((n, k))
-    wrong[np.arange(n), problem.y] = 0.0
-    own = cp.sum(cp.multiply(1.0 - wrong, V), axis=1, keepdims=True)
-    margins = wrong + V - own @ np.ones((1, k)) <= cp.reshape(hinge, (n, 1), "C") @ np.ones((1, k))
-    least = cp.Problem(cp.Minimize(lam / 2 * cp.sum_squares(W) + cp.sum(hinge) / n), [margins])
-    return least.solve(cp.CLARABEL)
-
-
-def objective(problem, W, lam):
-    """Return P(W) of (d, k) `W`, row by row."""
-    X = problem.X.toarray() if problem.is_sparse else problem.X
-    total = 0.0
-    for x, own in zip(X, problem.y, strict=True):
-        v = x @ W
-        total += max(0.0, 1.0 + np.delete(v, own).max() - v[own])
-    return lam / 2 * np.sum(W**2) + total / problem.n
-
-
-def by_the_box(problem, lam, batch_size, seed, rounds):
-    """Algorithm 1 as printed, 1/|b| added, with every dual weight: return W (d, k) and a (n, k)."""
-    n, k = problem.n, problem.k
+def documents(n=150, d=40, k=12, *, seed=0, sparse=True, words=6):
+    """Return rows of unit length with a few features each, which depend on the class."""
     rng = np.random.default_rng(seed)
-    W, a, t = np.zeros((problem.d, k)), np.zeros((n, k)), 0
-    m = -(-n // batch_size)
+    y = np.concatenate([np.arange(k), rng.integers(k, size=n - k)])
+    X = rng.random((n, d)) * (rng.random((n, d)) < words / d)
+    X[np.arange(n), y % d] += rng.random(n)
+    X /= np.linalg.norm(X, axis=1)[:, None]
+    return as_problem(sp.csr_matrix(X) if sparse else X, y, synthetic=True)
+
+
+def literal(
+    problem,
+    rounds,
+    *,
+    eta0=0.1,
+    eta_step=0.02,
+    eta_power=1.0,
+    lam=0.0,
+    gamma=0.0,
+    batch_size=20,
+    sampling="uniform",
+    in_batch="sequential",
+    hinge=True,
+    div_by_batch=False,
+    project=True,
+    average=False,
+    bias=False,
+    empty=False,
+    mips="exact",
+    predict_metric="dot",
+    seed=0,
+):
+    """Return the (d, C) weights after some rounds, in double precision, and |W| at each step."""
+    X = problem.X.toarray() if problem.is_sparse else problem.X
+    X = np.column_stack([X, np.ones(problem.n)]) if bias else X
+    y, k = problem.y, problem.k
+    rng = np.random.default_rng(seed)
+    reader = SimpleNamespace(rng=rng, order=np.zeros(0, int), position=0)
+    W, total, met, norms = np.zeros((X.shape[1], k)), 0.0, np.zeros(k, bool), []
+    batches = 1 if batch_size * MANY >= problem.n else -(-problem.n // batch_size)
     for _ in range(rounds):
-        order = rng.permutation(n)
-        for b in range(m):
-            t += 1
-            eta = 1 / (lam * t)
-            W, a = (1 - lam * eta) * W, (1 - lam * eta) * a
-            for i in order[b * n // m : (b + 1) * n // m]:
-                x, own = problem.X[i], problem.y[i]
-                others = [c for c in range(k) if c != own]
-                r = others[int(np.argmax(x @ W[:, others]))]
-                if 1 + x @ (W[:, r] - W[:, own]) > 0:
-                    W[:, r] -= eta * m / n * x
-                    W[:, own] += eta * m / n * x
-                    a[i, r] += lam * eta * m / n
-            length = np.linalg.norm(W)
-            phi = min(1, 1 / (np.sqrt(lam) * length)) if length > 0 else 1
-            W, a = phi * W, phi * a
-    return W, a
+        drawn = draw(problem, reader, sampling, batches * batch_size)
+        spare = rng.random(len(drawn)) if empty else None
+        for first in range(0, len(drawn), batch_size):
+            batch = drawn[first : first + batch_size]
+            eta = eta0 / (1 + eta_step * (len(norms) + 1)) ** eta_power
+            step = eta / len(batch) if div_by_batch else eta
+            found = draw_others(rng, y[batch], k) if mips == "random" else None
+            W *= 1 - lam * eta
+            V, known = (W.copy(), met.copy()) if in_batch == "frozen" else (W, met)
+            R = set()
+            for at, i in enumerate(batch):
+                x, own = X[i], y[i]
+                scores = x @ V
+                margin = scores[own]
+                scores[own] = -np.inf
+                r = np.argmax(scores) if found is None else found[at]
+                best = scores[r]
+                others = [c for c in range(k) if not known[c] and c != own]
+                if empty and best <= 0 and others:
+                    r, best = others[int(spare[first + at] * len(others))], 0.0
+                if 1 + best - margin > 0 or not hinge:
+                    W[:, r] -= step * x
+                    W[:, own] += step * x
+                    met[[own, r]] = True
+                R |= {own, r}
+            for c in R:
+                threshold = k / len(R) * gamma * eta
+                W[:, c] = np.sign(W[:, c]) * np.maximum(np.abs(W[:, c]) - threshold, 0)
+            length = np.sqrt(lam) * np.linalg.norm(W)
+            if project and length > 1:
+                W /= length
+            norms.append(np.linalg.norm(W))
+            total = total + W
+    return (total / len(norms) if average else W), norms
 
 
-KINDS = {
-    "two classes": lambda X, y: (X, y % 2),
-    "five classes": lambda X, y: (X, y),
-    "sparse": lambda X, y: (sp.csr_matrix(np.where(np.abs(X) < 1, 0, X)), y),
-    "zero rows": lambda X, y: (X * (np.arange(60) % 6 > 0)[:, None], y),
-    "sparse zero rows": lambda X, y: (sp.csr_array(X * (np.arange(60) % 6 > 0)[:, None]), y),
-    "nothing but zeros": lambda X, y: (0 * X, y),
-    "imbalanced": lambda X, y: (X, np.where(np.arange(60) < 54, 2, y)),
-    "one row a class": lambda X, y: (X[:5], y[:5]),
-    "duplicates with other labels": lambda X, y: (np.vstack([X[:30], X[:30]]), np.roll(y, 1)),
-    "more features than rows": lambda X, y: (np.hstack([X[:20] / 4] * 10), y[:20]),
+FROZEN = {"in_batch": "frozen"}
+SHARED = {"sampling": "passes", "div_by_batch": True}
+SHRINKING = {"lam": 1.0, "eta0": 0.5, "eta_step": 0.0}  # by half each step: scales are folded in
+CASES = {
+    "l2 paper": ("l2", {"lam": 1.0}),
+    "l2 no lam": ("l2", {"lam": 0.0, "eta0": 1.0}),
+    "l2 shrinking": ("l2", SHRINKING),
+    "l2 shrinking, not projected": ("l2", SHRINKING | {"project": False}),
+    "l2 frozen": ("l2", {"lam": 0.3, "eta0": 1.0} | FROZEN),
+    "l2 frozen, always": ("l2", SHRINKING | FROZEN | {"hinge": False}),
+    "l2 reference": ("l2", PRESETS["l2", "reference"] | {"batch_size": 30}),
+    "l2 averaged": ("l2", PRESETS["l2", "averaged"]),
+    "l2 single rows, shrinking": ("l2", SHRINKING | {"batch_size": 1, "lam": 0.02}),
+    "l2 small batches": ("l2", {"batch_size": 2, "lam": 0.1} | SHARED),
+    "l2 balanced": ("l2", {"sampling": "balanced", "lam": 0.1}),
+    "l2 passes": ("l2", {"sampling": "passes", "lam": 0.1, "batch_size": 40, "eta_power": 0.5}),
+    "l2 last batch of a pass": ("l2", {"batch_size": 40, "lam": 0.1} | SHARED),
+    "l2 bias": ("l2", {"bias": True, "lam": 0.1}),
+    "l2 empty": ("l2", {"empty": True, "lam": 0.1, "batch_size": 5}),
+    "l2 empty, single rows": ("l2", {"empty": True, "lam": 0.1, "batch_size": 1}),
+    "l2 empty, frozen": ("l2", {"empty": True, "lam": 0.1} | FROZEN),
+    "l2 random": ("l2", {"mips": "random", "lam": 0.1}),
+    "l2 random, frozen": ("l2", {"mips": "random", "lam": 0.1, "empty": True} | FROZEN),
+    "l2 average": ("l2", {"average": True, "lam": 0.1}),
+    "l2 average, frozen": ("l2", {"average": True, "lam": 0.1} | FROZEN),
+    "l1 paper": ("l1", {"gamma": 1e-3}),
+    "l1 sparse": ("l1", {"gamma": 0.02, "eta0": 1.0}),
+    "l1 reference": ("l1", PRESETS["l1", "reference"] | {"gamma": 1e-3, "batch_size": 30}),
+    "l1 single rows": ("l1", {"gamma": 1e-3, "batch_size": 1}),
+    "l1 average": ("l1", {"gamma": 0.01, "average": True}),
+    "l1 bias, random": ("l1", {"gamma": 0.01, "bias": True, "mips": "random"}),
 }
 
 
-@pytest.fixture(scope="module")
-def solved(blobs):
-    """Return a problem of every kind with its optimum at lam = 0.05."""
-    base = blobs(n=60, d=4, k=5)
-    problems = {kind: as_problem(*make(base.X, base.y)) for kind, make in KINDS.items()}
-    return {kind: (problem, optimum(problem, 0.05)) for kind, problem in problems.items()}
+# Storage of the rows, features in each, and whether the weights are dense.
+FORMS = {"dense": (False, 6, True), "sparse": (True, 6, False), "full rows": (False, 40, False)}
 
 
-@pytest.mark.parametrize("batch_size", BATCHES)
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_optimum_lies_between_the_bounds_and_they_close(kind, batch_size, solved):
-    problem, least = solved[kind]
-    rows = rows_of(memoir_pegasos(problem, lam=0.05, batch_size=batch_size), 1001)
-    lower, upper = (np.array([row[key] for row in rows]) for key in ("lower", "upper"))
-    assert lower[0] == 0 and upper[0] == 1
-    assert np.all(lower <= least + 1e-7) and np.all(least - 1e-7 <= upper)
-    assert np.all(np.diff(lower) >= 0) and np.all(np.diff(upper) <= 0)
-    assert upper[-1] <= 1.02 * least + 1e-7
-    assert lower[-1] >= 0.98 * least - 1e-7
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("case", CASES)
+def test_it_is_the_literal_update(case, form):
+    (penalty, given), (sparse, words, dense) = CASES[case], FORMS[form]
+    given = {"batch_size": 20, "seed": 3} | given
+    problem = documents(sparse=sparse, words=words)
+    rounds = 4 if given["batch_size"] < 5 else 25
+    *_, state = islice(SOLVERS[penalty](problem, dense=dense, **given), rounds + 1)
+    expected, norms = literal(problem, rounds, **given)
+    W = state.model()
+    W = W.toarray() if sp.issparse(W) else W
+    np.testing.assert_allclose(W, expected, atol=1e-6 * abs(expected).max(), rtol=0)
+    assert state.step == len(norms)
+    assert state.info()["norm"] == pytest.approx(norms[-1], rel=1e-6)
 
 
-@pytest.mark.parametrize("lam", [1e-4, 1e-2, 10.0])
-@pytest.mark.parametrize("k", [2, 5])
-def test_bounds_hold_for_any_lam(lam, k, blobs):
-    problem = blobs(n=45, d=4, k=k, seed=3)
-    least = optimum(problem, lam)
-    for batch_size in BATCHES:
-        state = after(40, problem, lam=lam, batch_size=batch_size)
-        assert state.lower <= least + 1e-7 and least - 1e-7 <= state.upper
-
-
-@pytest.mark.parametrize("lam", [1e-4, 0.05, 3.0])
-@pytest.mark.parametrize("batch_size", BATCHES)
-@pytest.mark.parametrize("k", [2, 5])
-def test_it_is_the_box_and_the_weights_are_dual_feasible(lam, batch_size, k, blobs):
-    problem = blobs(k=k)
-    for rounds in (1, 4):
-        W, a = by_the_box(problem, lam, batch_size, 5, rounds)
-        state = after(rounds, problem, lam=lam, batch_size=batch_size, seed=5)
-        np.testing.assert_allclose(state.W, W, atol=1e-9 * np.abs(W).max())
-        assert state.mass == pytest.approx(a.sum(), abs=1e-12)
-        assert state.step == rounds * -(-problem.n // batch_size)
-        assert a.min() >= 0 and a.sum(axis=1).max() <= (1 + 1e-12) / problem.n
-        own = np.zeros_like(a)
-        own[np.arange(problem.n), problem.y] = a.sum(axis=1)
-        np.testing.assert_allclose(problem.X.T @ (own - a) / lam, W, atol=1e-9 * np.abs(W).max())
-        assert lam * np.sum(state.W**2) <= 1 + 1e-12
-        D = a.sum() - lam / 2 * np.sum(W**2)
-        assert state.lower >= D - 1e-12
-
-
-def test_the_primal_is_that_of_the_classifier_at_hand(blobs, monkeypatch):
-    problem = blobs(n=50, k=4)
-    monkeypatch.setattr("workbench.memoir.pegasos.SCORES", 30)  # blocks of seven rows
-    for state in islice(memoir_pegasos(problem, lam=0.02), 8):
-        W = state.scores(np.eye(problem.d))
-        primal = state.info()["primal"]
-        assert primal == pytest.approx(objective(problem, W, 0.02), rel=1e-12)
-        assert state.upper <= primal
-
-
-@pytest.mark.parametrize("batch_size", BATCHES)
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_dense_is_sparse(dtype, batch_size, blobs):
-    sparse = blobs(n=40, d=6, sparse=True, dtype=dtype)
-    dense = as_problem(sparse.X.toarray(), sparse.y)
-    one, two = (after(12, p, lam=1e-3, batch_size=batch_size) for p in (sparse, dense))
-    np.testing.assert_allclose(one.W, two.W, atol=1e-9)
-    np.testing.assert_allclose(list(one.info().values()), list(two.info().values()), atol=1e-9)
-
-
-@pytest.mark.parametrize("sparse", [False, True])
-def test_ten_rounds_are_five_saved_loaded_and_five(sparse, blobs, tmp_path):
-    problem = blobs(sparse=sparse)
-    whole = after(10, problem, lam=0.01, batch_size=7)
-    save_state(tmp_path / "s.npz", after(5, problem, lam=0.01, batch_size=7))
-    loaded = load_state(tmp_path / "s.npz", type(whole))
-    again = after(5, problem, lam=0.01, batch_size=7, state=loaded)
-    assert again.W.tobytes() == whole.W.tobytes()
-    assert again.info() == whole.info() and again.round == whole.round == 10
-    assert again.rng.bit_generator.state == whole.rng.bit_generator.state
-
-
-def test_a_seed_is_a_trace(blobs):
-    one, two, other = (rows_of(memoir_pegasos(blobs(), seed=s), 6) for s in (1, 1, 2))
-    assert one == two != other
-
-
-def test_a_batch_of_n_or_more_is_the_whole_set(blobs):
-    problem = blobs(n=60)
-    one, two = (after(3, problem, batch_size=size) for size in (60, 10**6))
-    assert one.step == 3 and one.W.tobytes() == two.W.tobytes()
-
-
-def test_many_projections_do_not_underflow(blobs):
-    # Every step of the first rounds ends far outside the ball.
-    problem = blobs(n=3000, d=4, k=3)
-    problem = as_problem(1e3 * problem.X, problem.y)
-    state = after(2, problem, lam=1e-9)
-    assert np.isfinite(state.W).all() and 0 < state.mass <= 1
-    assert 1e-9 * np.sum(state.W**2) <= 1 + 1e-9
-    assert 0 < state.lower <= state.upper <= 1
-
-
-@pytest.mark.parametrize("lam", [0.0, -1.0, np.nan, np.inf])
-def test_lam_is_positive(lam, blobs):
-    with pytest.raises(ValueError, match="lam: must be a positive number, got"):
-        next(memoir_pegasos(blobs(), lam=lam))
-
-
-@pytest.mark.parametrize("batch_size", [0, -3, 2.5, np.nan, np.inf])
-def test_batch_size_is_a_whole_number_of_rows(batch_size, blobs):
-    with pytest.raises(ValueError, match="batch_size: must be a whole number of at least 1, got"):
-        next(memoir_pegasos(blobs(), batch_size=batch_size))
+@pytest.mark.parametrize("dense", [True, False])
+def test_scales_are_multiplied_in_before_digits_are_lost(dense):
+    problem = documents()
+    states = islice(memoir_l2(problem, dense=dense, batch_size=20, **SHRINKING), 26)
+    scales = [state.scale for state in states]
+    assert min(scales) >= LEAST and scales.count(1.0) > 2
+    given = {"batch_size": 20, "average": True} | SHRINKING
+    *_, state = islice(memoir_l2(problem, dense=dense, **given), 26)
+    W = state.model()
+    expected, _ = literal(problem, 25, **given)
+    W = W.toarray() if sp.issparse(W) else W
+    # An average is the difference of numbers that are up to 1 / LEAST as large.
+    np.testing.assert_allclose(W, expected, atol=2e-5 * abs(expected).max(), rtol=0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import psutil
 import scipy.sparse as sp
 
 from workbench.memoir.blocks import empty
@@ -96,9 +97,21 @@ class MemoirState:
 def start(
     problem: Problem, *, seed: int, average: bool, bias: bool, cosine: bool, dense: bool | None
 ) -> MemoirState:
-    """Return round 0: weights of zero, dense if asked for or, by default, if they are small."""
+    """Return round 0: weights of zero, dense if asked for or, by default, if they are small.
+
+    Raises
+    ------
+    ValueError
+        If dense weights are asked for and do not fit into memory.
+    """
     d, k = problem.d + bias, problem.k
-    dense = 4 * d * k * (1 + average) <= BUDGET if dense is None else dense
+    need, free = 4 * d * k * (1 + average), psutil.virtual_memory().available
+    dense = need <= BUDGET if dense is None else dense
+    if dense and need > free:
+        raise ValueError(
+            f"dense: weights of {d} features and {k} classes take {need / 2**30:.2g} GB, "
+            f"{free / 2**30:.2g} GB of memory are free; False keeps them as a list"
+        )
     w = zeros(d, k, dense=dense, average=average)
     return MemoirState(
         round=0,

@@ -1,0 +1,372 @@
+"""Runs of MEMOIR: memory, pauses, inexact search, presets on real text, and what is refused."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import workbench
+from workbench.measures import error
+from workbench.memoir import descent
+from workbench.memoir.solvers import PRESETS, default_batch, memoir_l1, memoir_l2
+from workbench.memoir.state import unit_columns
+from workbench.panels import panel
+from workbench.problem import as_problem
+from workbench.run import run
+from workbench.stream import rounds
+from workbench.trace import load_state, save_state
+
+SOLVERS = {"l1": memoir_l1, "l2": memoir_l2}
+each_preset = pytest.mark.parametrize(("penalty", "preset"), PRESETS)
+each_form = pytest.mark.parametrize("dense", [True, False])
+
+
+def documents(n=300, d=60, k=12, *, seed=0, words=6):
+    """Return sparse rows of unit length with a few features each, which depend on the class."""
+    rng = np.random.default_rng(seed)
+    y = np.concatenate([np.arange(k), rng.integers(k, size=n - k)])
+    X = rng.random((n, d)) * (rng.random((n, d)) < words / d)
+    X[np.arange(n), y % d] += rng.random(n)
+    X /= np.linalg.norm(X, axis=1)[:, None]
+    return as_problem(sp.csr_matrix(X), y, synthetic=True)
+
+
+def after(count, penalty, problem, **given):
+    """Return the state after `count` rounds."""
+    *_, state = islice(SOLVERS[penalty](problem, **given), count + 1)
+    return state
+
+
+def array(W):
+    return W.toarray() if sp.issparse(W) else W
+
+
+def without_clock(state):
+    return {name: value for name, value in state.info().items() if "seconds" not in name}
+
+
+@each_preset
+@each_form
+@pytest.mark.parametrize("mips", ["exact", "random", "simple_lsh"])
+@pytest.mark.parametrize("sampling", ["preset", "passes"])
+def test_a_pause_changes_nothing(penalty, preset, dense, mips, sampling, tmp_path):
+    given = PRESETS[penalty, preset] | {"mips": mips, "dense": dense, "seed": 4}
+    if sampling == "passes":  # of batches that end in the middle of a pass
+        given |= {"sampling": "passes", "batch_size": 70}
+    problem = documents()
+    whole = after(6, penalty, problem, **given)
+    save_state(tmp_path / "s.npz", after(3, penalty, problem, **given))
+    loaded = load_state(tmp_path / "s.npz", type(whole))
+    resumed = after(3, penalty, problem, **given, state=loaded)
+    assert array(resumed.model()).tobytes() == array(whole.model()).tobytes()
+    assert without_clock(resumed) == without_clock(whole) and resumed.round == 6
+    assert resumed.rng.bit_generator.state == whole.rng.bit_generator.state
+
+
+@each_preset
+@pytest.mark.parametrize("batch_size", [1, 50])
+def test_the_list_takes_no_more_than_it_must(penalty, preset, batch_size):
+    problem = documents(d=400)
+    given = PRESETS[penalty, preset] | {"batch_size": batch_size, "average": False}
+    for state in islice(SOLVERS[penalty](problem, dense=False, **given), 5):
+        listed = state.starts, state.classes, state.values, state.sums, state.dense
+        held = sum(part.nbytes for part in listed)
+        # One start a feature and one more: kept by features, the list is its own inverted index.
+        assert held <= 8 * state.info()["nonzeros"] + 8 * (problem.d + 1)
+        assert state.info()["nonzeros"] == state.model().nnz
+
+
+def test_an_average_takes_four_bytes_more_an_entry():
+    state = after(3, "l2", documents(), dense=False, average=True, batch_size=50, lam=0.1)
+    assert len(state.sums) == len(state.values) == state.model().nnz
+    assert state.sums.itemsize == 4
+
+
+@each_preset
+def test_what_predicts_is_the_model_or_its_directions(penalty, preset):
+    problem = documents()
+    state = after(4, penalty, problem, **PRESETS[penalty, preset])
+    W = array(state.model()).astype(float)
+    if PRESETS[penalty, preset].get("predict_metric") == "cosine":
+        W /= np.linalg.norm(W, axis=0)
+    np.testing.assert_allclose(state.scores(problem.X), problem.X @ W, atol=1e-5)
+
+
+@each_form
+def test_directions_of_classes_without_weights_are_zero(dense):
+    W = np.array([[3.0, 0.0, 1.0], [4.0, 0.0, 0.0]], np.float32)
+    U = unit_columns(W if dense else sp.csr_array(W))
+    np.testing.assert_allclose(array(U), [[0.6, 0.0, 1.0], [0.8, 0.0, 0.0]], rtol=1e-6)
+
+
+@each_preset
+def test_primal_is_the_objective_of_what_is_judged(penalty, preset, monkeypatch):
+    monkeypatch.setattr(descent, "BLOCK", 100)  # scores are made for eight rows at a time
+    problem = documents()
+    given = PRESETS[penalty, preset] | {"bias": True}
+    state = after(3, penalty, problem, **given)
+    W = array(state.model()).astype(float)
+    V = np.column_stack([problem.X.toarray(), np.ones(problem.n)]) @ W
+    own = V[np.arange(problem.n), problem.y]
+    V[np.arange(problem.n), problem.y] = -np.inf
+    hinge = np.maximum(0, 1 + V.max(axis=1) - own).mean()
+    weight = given["gamma"] * np.abs(W).sum() if penalty == "l1" else given["lam"] * (W**2).sum()
+    assert state.info()["primal"] == pytest.approx(weight / 2 + hinge, rel=1e-5)
+
+
+class Spy:
+    """An oracle that takes over only the classes it is told of, as an index in two tiers does."""
+
+    build_seconds = query_seconds = 0.0
+
+    def __init__(self):
+        self.told = []
+
+    def update(self, W, touched):
+        W = array(W)
+        self.W = W.copy() if touched is None else self.W
+        if touched is not None:
+            self.W[:, touched] = W[:, touched]
+        self.told.append(touched is None)
+        np.testing.assert_array_equal(self.W, W)
+
+    def query(self, X, rows, y):
+        V = X[rows] @ self.W
+        V[np.arange(len(y)), y] = -np.inf
+        return V.argmax(axis=1).astype(np.int32)
+
+
+@each_form
+@pytest.mark.parametrize("penalty", ["l1", "l2"])
+def test_an_oracle_is_told_of_every_class_that_changes(penalty, dense, monkeypatch):
+    spy = Spy()
+    monkeypatch.setattr(descent, "make_oracle", lambda *_, **__: spy)
+    given = {"mips": "sw_graph", "batch_size": 3, "eta0": 0.5}
+    given |= {"gamma": 1e-3} if penalty == "l1" else {"lam": 1.5, "eta_step": 0.0}
+    problem = documents(150)
+    state = after(8, penalty, problem, dense=dense, **given)
+    assert len(spy.told) == 9 and spy.told[0]
+    assert any(spy.told[1:]) == (penalty == "l2")  # the scale was multiplied into all of them
+    exact = after(8, penalty, problem, dense=dense, **given | {"mips": "exact"})
+    assert exact.recall == state.recall == 1 and state.epsilon == 0
+
+
+def test_the_shortfall_of_a_search_is_in_its_rows():
+    problem = documents()
+    given = {"batch_size": 100, "lam": 0.1, "eta0": 1.0}
+    exact = after(5, "l2", problem, **given)
+    assert (exact.recall, exact.epsilon) == (1.0, 0.0)
+    chance = after(5, "l2", problem, mips="random", **given)
+    assert chance.recall < 0.4 and chance.epsilon > 0.01
+    hashed = after(5, "l2", problem, mips="simple_lsh", bits=256, **given)
+    assert chance.recall < hashed.recall < 1 and 0 < hashed.epsilon < chance.epsilon
+
+
+@each_form
+@pytest.mark.parametrize("in_batch", ["frozen", "sequential"])
+def test_a_search_among_all_classes_is_exact(dense, in_batch):
+    given = {"in_batch": in_batch, "lam": 0.1, "batch_size": 50, "dense": dense}
+    problem = documents()
+    hashed = after(5, "l2", problem, mips="simple_lsh", rerank=problem.k, **given)
+    assert (hashed.recall, hashed.epsilon) == (1.0, 0.0)
+    exact = after(5, "l2", problem, **given)
+    same = np.allclose(array(hashed.model()), array(exact.model()), atol=1e-6)
+    assert same == (in_batch == "frozen")  # rows of a batch are searched for in the same weights
+
+
+@each_form
+@pytest.mark.parametrize("mips", ["sw_graph", "hnsw"])
+@pytest.mark.parametrize("two_tier", [0.0, 0.5])
+def test_graphs_find_nearly_the_same_classes(mips, two_tier, dense):
+    pytest.importorskip("nmslib")
+    problem = documents(n=600, k=40)
+    given = PRESETS["l2", "reference"] | {"batch_size": 60, "dense": dense}
+    state = after(6, "l2", problem, mips=mips, two_tier=two_tier, **given)
+    exact = after(6, "l2", problem, **given)
+    assert 0.5 < state.recall <= 1 and 0 <= state.epsilon < 0.1
+    errors = [error(s.scores(problem.X), problem.y) for s in (state, exact)]
+    assert abs(errors[0] - errors[1]) < 0.1
+    assert state.build_seconds > 0 and state.query_seconds > 0
+
+
+@pytest.mark.parametrize("mips", ["sw_graph", "hnsw"])
+def test_that_graphs_cannot_be_repeated_is_said(mips):
+    pytest.importorskip("nmslib")
+    assert "cannot be repeated bit for bit" in " ".join(memoir_l2.__doc__.split())
+    problem = documents()
+    after(4, "l2", problem, state=after(2, "l2", problem, mips=mips), mips=mips)  # but resumed
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_threads_change_nothing(threads):
+    given = PRESETS["l2", "reference"] | {"dense": False, "batch_size": 100}
+    one, many = (after(4, "l2", documents(), threads=t, **given) for t in (1, threads))
+    assert one.model().data.tobytes() == many.model().data.tobytes()
+
+
+def test_a_batch_may_be_larger_than_the_set():
+    problem = documents(n=50)
+    assert default_batch(problem) == 50 and default_batch(documents(n=5000)) == 346
+    drawn = after(2, "l2", problem, batch_size=120)
+    assert drawn.step == 2
+    # Of a pass there are n rows at most, and the step is divided by so many.
+    given = {"sampling": "passes", "div_by_batch": True}
+    one, two = (after(2, "l2", problem, batch_size=size, **given) for size in (50, 10**6))
+    assert array(one.model()).tobytes() == array(two.model()).tobytes()
+
+
+@each_preset
+@pytest.mark.parametrize("mips", ["exact", "simple_lsh"])
+def test_a_warm_up_takes_any_batch(penalty, preset, mips):
+    given = PRESETS[penalty, preset] | {"batch_size": 200, "mips": mips}
+    trace, _ = run(f"memoir_{penalty}", documents(), rounds(2), parameters=given)
+    assert trace.stopped_by == "2 rounds"
+
+
+@each_preset
+@each_form
+@pytest.mark.parametrize("kind", ["empty documents", "one row a class", "two classes", "zeros"])
+def test_awkward_rows(kind, penalty, preset, dense):
+    problem = documents(n=40, k=2 if kind == "two classes" else 10)
+    X, y = problem.X.toarray(), problem.y
+    if kind == "one row a class":
+        X, y = X[:10], y[:10]
+    X[::3] *= kind != "empty documents"
+    X *= kind != "zeros"
+    problem = as_problem(sp.csr_matrix(X), y)
+    given = PRESETS[penalty, preset] | {"dense": dense}
+    for mips in ("exact", "random", "simple_lsh"):
+        state = after(3, penalty, problem, mips=mips, **given)
+        assert np.isfinite(state.scores(problem.X)).all()
+        assert np.isfinite(list(state.info().values())).all()
+    if kind == "zeros":
+        assert state.info()["primal"] == 1 and state.info()["nonzeros"] == 0
+
+
+@each_preset
+def test_class_numbers_beyond_sixteen_bits(penalty, preset, monkeypatch):
+    monkeypatch.setattr(descent, "JUDGED", 50)
+    n, d = 66_000, 20
+    rng = np.random.default_rng(0)
+    X = sp.csr_matrix((rng.random(2 * n), rng.integers(d, size=2 * n), np.arange(0, 2 * n + 1, 2)))
+    problem = as_problem(X, np.arange(n))
+    given = PRESETS[penalty, preset] | {"batch_size": 1400, "sampling": "uniform"}
+    listed, dense = (after(2, penalty, problem, dense=form, **given) for form in (False, True))
+    assert listed.classes.max() > 2**16
+    W = dense.model()
+    np.testing.assert_allclose(listed.model().toarray(), W, atol=1e-6 * abs(W).max())
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks one process for each preset")
+def test_the_warm_up_compiles_all_that_presets_need():
+    program = textwrap.dedent("""
+        import os, sys
+        from itertools import islice
+        from numba.core.dispatcher import Dispatcher
+        from tests.test_memoir_runs import PRESETS, SOLVERS, documents
+
+        def kernels():
+            modules = [m for name, m in list(sys.modules.items()) if name.startswith("workbench")]
+            found = {id(v): v for m in modules for v in vars(m).values()}
+            return {v for v in found.values() if isinstance(v, Dispatcher)}
+
+        def check(penalty, given):
+            problem = documents(n=900, d=300, words=30)
+            for _ in islice(SOLVERS[penalty](problem.tiny(), **given), 3):
+                pass
+            compiled = {kernel for kernel in kernels() if kernel.signatures}
+            for kernel in compiled:
+                kernel.disable_compile()
+            for _ in islice(SOLVERS[penalty](problem, **given), 8):
+                pass
+            late = [k.__name__ for k in kernels() if k.signatures and k not in compiled]
+            assert not late, f"compiled after the warm-up: {late}"
+
+        failed = False
+        for (penalty, preset), given in PRESETS.items():
+            child = os.fork()
+            if not child:
+                try:
+                    check(penalty, given | {"dense": False})
+                except BaseException as error:
+                    print(penalty, preset, error, flush=True)
+                    os._exit(1)
+                os._exit(0)
+            failed |= bool(os.waitpid(child, 0)[1])
+        sys.exit(failed)
+    """)
+    root = str(Path(workbench.__file__).parent.parent)
+    environment = os.environ | {"PYTHONPATH": root, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=environment
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+BAD = [
+    ({"lam": -0.1}, "lam: must be a number that is not negative, got -0.1"),
+    ({"lam": np.nan}, "lam: must be a number that is not negative, got nan"),
+    ({"lam": 5.0, "eta0": 0.3}, "lam: lam . eta_1 must be below 1, .* got 5.0 . 0.294118"),
+    ({"lam": 11.0}, "lam: lam . eta_1 must be below 1"),
+    ({"gamma": -1e-9}, "gamma: must be a number that is not negative, got -1e-09"),
+    ({"gamma": np.nan}, "gamma: must be a number that is not negative, got nan"),
+    ({"gamma": np.inf}, "gamma: must be a number that is not negative, got inf"),
+    ({"eta0": 0.0}, "eta0: must be a positive number, got 0.0"),
+    ({"eta0": np.nan}, "eta0: must be a positive number, got nan"),
+    ({"eta_step": -1.0}, "eta_step: must be a number that is not negative, got -1.0"),
+    ({"eta_power": np.nan}, "eta_power: must be a number that is not negative, got nan"),
+    ({"batch_size": 0}, "batch_size: must be a whole number of at least 1, got 0"),
+    ({"batch_size": 2.5}, "batch_size: must be a whole number of at least 1, got 2.5"),
+    ({"threads": 0}, "threads: must be a whole number of at least 1, got 0"),
+    ({"sampling": "all"}, "sampling: must be one of uniform, balanced, passes, got 'all'"),
+    ({"in_batch": "live"}, "in_batch: must be one of sequential, frozen, got 'live'"),
+    ({"predict_metric": "l2"}, "predict_metric: must be one of dot, cosine, got 'l2'"),
+    ({"mips": "faiss"}, "mips: must be one of exact, sw_graph, .*, got 'faiss'"),
+    ({"mips": "simple_lsh", "bits": 0}, "bits: must be a positive whole number, got 0"),
+    ({"mips": "simple_lsh", "rerank": -2}, "rerank: must be a positive whole number, got -2"),
+    ({"mips": "sw_graph", "two_tier": 2.0}, "two_tier: must be None or a share"),
+    ({"mips": "hnsw", "ef": 0}, "ef: must be a positive whole number, got 0"),
+]
+
+
+@pytest.mark.parametrize(("given", "message"), BAD)
+def test_bad_arguments_are_named(given, message):
+    if given.get("mips") in ("sw_graph", "hnsw"):
+        pytest.importorskip("nmslib")
+    with pytest.raises(ValueError, match=f"^{message}"):
+        next((memoir_l1 if "gamma" in given else memoir_l2)(documents(), **given))
+
+
+def test_dense_weights_that_do_not_fit_are_refused():
+    n, k = 300, 300
+    X = sp.csr_matrix((np.ones(n), (np.arange(n), np.arange(n) * 10**6)), shape=(n, 3 * 10**8))
+    problem = as_problem(X, np.arange(n) % k)  # a list of their places alone would be 2.4 GB
+    with pytest.raises(ValueError, match=r"^dense: weights of 300000000 features and 300 classes"):
+        next(memoir_l2(problem, dense=True))
+
+
+@pytest.fixture(scope="module")
+def sector():
+    try:
+        return panel("sector @ unit", test=None)
+    except FileNotFoundError:
+        pytest.skip("needs sector, whose files are not at hand; WORKBENCH_DATA may name them")
+
+
+@pytest.mark.parametrize(("penalty", "accuracy"), [("l2", 0.89), ("l1", 0.91)])
+def test_the_reference_has_the_accuracy_of_the_prototype_on_sector(penalty, accuracy, sector):
+    state = after(25, penalty, sector, **PRESETS[penalty, "reference"])
+    reached = 1 - error(state.scores(sector.X_test), sector.y_test)
+    assert reached == pytest.approx(accuracy, abs=0.015)
+
+
+@each_form
+def test_the_averaged_preset_is_the_best_on_sector_in_either_form(dense, sector):
+    state = after(5, "l2", sector, dense=dense, **PRESETS["l2", "averaged"])
+    assert 1 - error(state.scores(sector.X_test), sector.y_test) == pytest.approx(0.939, abs=0.004)
