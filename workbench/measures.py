@@ -65,7 +65,7 @@ def predictions(state: State, X: Matrix) -> np.ndarray:
     """Return the class with the highest score for each row; many scores are made block by block."""
     n = X.shape[0]
     k = state.scores(X[:1]).shape[1]
-    step = n if n * k <= HELD else max(1, HELD // (8 * k))
+    step = n if n * k <= HELD else max(1, HELD // k)
     blocks = (state.scores(X[first : first + step]) for first in range(0, n, step))
     return np.concatenate([np.argmax(V, axis=1) for V in blocks])
 

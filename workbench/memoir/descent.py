@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+import scipy.sparse as sp
 
+from workbench.memoir.blocks import roomier
 from workbench.memoir.state import MemoirState, with_constant
 from workbench.memoir.steps import (
     MASS,
@@ -22,8 +24,9 @@ from workbench.memoir.steps import (
     take_batch,
     take_batches,
 )
-from workbench.memoir.weights import Weights, merged
-from workbench.mips import inexactness, make_oracle, scores
+from workbench.memoir.weights import Weights, merged, zeros
+from workbench.mips import Oracle, inexactness, make_oracle
+from workbench.mips.exact import score_blocks
 from workbench.problem import Matrix, Problem
 from workbench.rows import rows_of
 from workbench.stream import off_the_clock
@@ -31,7 +34,6 @@ from workbench.stream import off_the_clock
 MANY = 50  # batches in a pass over the rows from which on the pass is a round
 SAMPLED = 200  # rows on which the answers of a search are compared with the exact ones
 JUDGED = 20_000  # rows on which the objective is judged, where there are more
-BLOCK = 2**22  # scores held at a time
 SAMPLINGS = "uniform", "balanced", "passes"
 
 
@@ -63,9 +65,12 @@ def descend(
     # Chance goes on where the state is; hyperplanes are those that the run began with.
     seed = [s.seed, 1] if mips == "simple_lsh" else s.rng
     oracle = None if exact else make_oracle(mips, k=k, d=X.shape[1], seed=seed, **options)
-    if s.round == 0:
-        with off_the_clock():
-            s.primal = objective(problem, s, plan.lam, gamma)
+    with off_the_clock():
+        if not len(s.dense):  # a small problem's weights are dense: its warm-up compiled less
+            changes = zeros(1, k, dense=False, average=s.average)
+            roomier(merged(changes, NO_MARGINS, 0.0)[0].changes, k, 1)
+        if s.round == 0:
+            s.primal = objective(problem, s, X, plan.lam, gamma)
     yield s
     if oracle is not None:  # a state holds no index
         oracle.update(s.weights().matrix(), None)
@@ -76,56 +81,62 @@ def descend(
         drawn = draw(problem, s, sampling, batches * batch_size)
         w, numbers = s.weights(), np.array([s.scale, s.square, s.mass, 0.0, s.step])
         spare = s.rng.random(len(drawn)) if empty else np.zeros(0)
-        about = {"build_seconds": 0.0, "query_seconds": 0.0}
-        if together:
-            touched = np.zeros(k, bool)
-            given = plan, numbers, touched, s.met, spare
-            w = take_batches(w, rows, y, drawn, batch_size, *given)
-            w, numbers[SQUARE] = merged(w, NO_MARGINS, numbers[MASS])
-        else:
-            for first in range(0, len(drawn), batch_size):
-                part = slice(first, first + batch_size)
-                batch, found, touched = drawn[part], NOBODY, np.zeros(k, bool)
-                begin(plan, numbers)
-                if oracle is not None:
-                    found = oracle.query(X, batch, y[batch])
-                    about["query_seconds"] += oracle.query_seconds
-                    if first + batch_size >= len(drawn):
-                        with off_the_clock():
-                            sample = batch[:SAMPLED]
-                            seen = inexactness(oracle, w.matrix(), X, sample, y[sample])
-                            scale = numbers[SCALE]
-                            about["recall"] = seen["recall"]
-                            about["epsilon"] = float(scale * seen["epsilon_mean"])
-                margins = NO_MARGINS
-                if not sequential:
-                    found, margins = answers(w, rows, y, batch, found, s.met, spare[part], threads)
-                given = plan, numbers, touched, s.met, spare[part]
-                w = take_batch(w, rows, y, batch, found, margins, *given)
-                thresholds = NO_MARGINS
-                if gamma is not None:
-                    eta = plan.eta(int(numbers[STEP]))
-                    thresholds = (touched * (gamma * eta * k / touched.sum())).astype(np.float32)
-                w, numbers[SQUARE] = merged(w, thresholds, numbers[MASS])
-                finish(w, plan, numbers)
-                if oracle is not None:
-                    # A scale multiplied into U, which starts the mass anew, changes all classes.
-                    changed = np.flatnonzero(touched) if numbers[MASS] else None
-                    oracle.update(w.matrix(), changed)
-                    about["build_seconds"] += oracle.build_seconds
+        about, whole = {"build_seconds": 0.0, "query_seconds": 0.0}, False
+        try:
+            if together:
+                given = plan, numbers, np.zeros(k, bool), s.met, spare
+                w = take_batches(w, rows, y, drawn, batch_size, *given)
+                w, numbers[SQUARE] = merged(w, NO_MARGINS, numbers[MASS])
+            else:
+                for first in range(0, len(drawn), batch_size):
+                    part = slice(first, first + batch_size)
+                    batch, found, touched = drawn[part], NOBODY, np.zeros(k, bool)
+                    begin(plan, numbers)
+                    if oracle is not None:
+                        found = oracle.query(X, batch, y[batch])
+                        about["query_seconds"] += oracle.query_seconds
+                        if first + batch_size >= len(drawn):
+                            with off_the_clock():
+                                about |= shortfall(oracle, w, numbers[SCALE], X, batch, y)
+                    margins = NO_MARGINS
+                    if not sequential:
+                        given = batch, found, s.met, spare[part], threads
+                        found, margins = answers(w, rows, y, *given)
+                    given = plan, numbers, touched, s.met, spare[part]
+                    w = take_batch(w, rows, y, batch, found, margins, *given)
+                    thresholds = NO_MARGINS
+                    if gamma is not None:
+                        step = gamma * plan.eta(int(numbers[STEP])) * k / touched.sum()
+                        thresholds = (touched * step).astype(np.float32)
+                    w, numbers[SQUARE] = merged(w, thresholds, numbers[MASS])
+                    finish(w, plan, numbers)
+                    if oracle is not None:
+                        # A scale multiplied into U, which starts the mass anew, changes all.
+                        changed = np.flatnonzero(touched) if numbers[MASS] else None
+                        oracle.update(w.matrix(), changed)
+                        about["build_seconds"] += oracle.build_seconds
+            whole = True
+        finally:
+            # Dense weights change in place: the numbers of an interrupted round must follow them.
+            if whole or len(s.dense):
+                scale, square, mass, _, steps = numbers.tolist()
+                vars(s).update(scale=scale, square=square, mass=mass, step=int(steps))
         vars(s).update(
             round=s.round + 1,
-            step=int(numbers[STEP]),
-            scale=float(numbers[SCALE]),
-            square=float(numbers[SQUARE]),
-            mass=float(numbers[MASS]),
             updates=float(numbers[UPDATES]) / len(drawn),
             **{name: getattr(w, name) for name in Weights._fields if name != "changes"},
             **about,
         )
         with off_the_clock():
-            s.primal = objective(problem, s, plan.lam, gamma)
+            s.primal = objective(problem, s, X, plan.lam, gamma)
         yield s
+
+
+def shortfall(oracle: Oracle, w: Weights, scale: float, X: Matrix, batch, y) -> dict[str, float]:
+    """Return how far a search falls short of the exact one, on some rows of a batch."""
+    sample = batch[:SAMPLED]
+    seen = inexactness(oracle, w.matrix(), X, sample, y[sample])
+    return {"recall": seen["recall"], "epsilon": float(scale * seen["epsilon_mean"])}
 
 
 def draw(problem: Problem, s: MemoirState, sampling: str, count: int) -> np.ndarray:
@@ -146,22 +157,19 @@ def draw(problem: Problem, s: MemoirState, sampling: str, count: int) -> np.ndar
     return taken
 
 
-def objective(problem: Problem, s: MemoirState, lam: float, gamma: float | None) -> float:
+def objective(
+    problem: Problem, s: MemoirState, X: Matrix, lam: float, gamma: float | None
+) -> float:
     """Return lam/2 |W|^2, or gamma/2 |W|_1, and the mean hinge, of at most `JUDGED` rows."""
-    W = s.model()
-    n = problem.n
+    W, n = s.model(), problem.n
     rows = np.arange(n)
     if n > JUDGED:
         rows = np.sort(np.random.default_rng(0).choice(n, JUDGED, replace=False))
-    X: Matrix = problem.X[rows]
-    values = W.data if hasattr(W, "indptr") else W
-    values = values.astype(np.float64).ravel()
+    values = (W.data if sp.issparse(W) else W).astype(np.float64).ravel()
     weight = lam / 2 * (values @ values) if gamma is None else gamma / 2 * np.abs(values).sum()
-    total, step = 0.0, max(1, BLOCK // problem.k)
-    for first in range(0, len(rows), step):
-        part = X[first : first + step]
-        V = scores(with_constant(part) if s.bias else part, W)
-        at = np.arange(len(V)), problem.y[rows[first : first + step]]
+    total = 0.0
+    for part, V in score_blocks(X, W, rows):
+        at = np.arange(len(V)), problem.y[rows[part]]
         own = V[at].astype(float)
         V[at] = -np.inf
         total += float(np.maximum(0.0, 1.0 + V.max(axis=1) - own).sum())

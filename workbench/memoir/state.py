@@ -60,7 +60,8 @@ class MemoirState:
 
     def weights(self) -> Weights:
         """Return U and S."""
-        listed = self.starts, self.classes, self.values, self.sums
+        # A step may scale what is listed, in place.
+        listed = self.starts, self.classes, self.values.copy(), self.sums.copy()
         sums = self.average and not len(self.dense)
         changes = empty(max(len(self.starts) - 1, 0), self.dense.shape[1], sums=sums)
         return Weights(self.dense, self.dense_sums, *listed, changes)

@@ -9,7 +9,7 @@ from numba import njit
 
 from workbench.memoir.blocks import WHOLE, insert, position, reserve
 
-TINY = 1e-12  # in the place of |x|^2 where a row is zero
+LEAST = 1e-6  # of |x|^2 times the cost: with less, rounding of g is all that steps would follow
 NEWTON = 60  # steps on a piecewise linear equation, which end it long before
 
 
@@ -80,7 +80,8 @@ def solve(blocks, rows, i, sets, scratch, held, cost, square, rules, k):
     entering, size, top = 0, 1, g[0]
     block[0] = 0
     for j in range(1, held):
-        top = max(top, g[j])
+        if not rules.every or sets.alpha[i, j] > -cost:
+            top = max(top, g[j])
         if sets.alpha[i, j] != 0.0:
             block[size] = j
             size += 1
@@ -108,7 +109,7 @@ def solve(blocks, rows, i, sets, scratch, held, cost, square, rules, k):
         block[size] = chosen
         size += 1
         entering += 1
-    curvature = max(np.float64(square), TINY)
+    curvature = max(np.float64(square), LEAST / cost)
     alpha = sets.alpha[i]
     if rules.every:
         step_of_sum(alpha, g, block, size, cost, curvature, delta)
@@ -121,9 +122,12 @@ def solve(blocks, rows, i, sets, scratch, held, cost, square, rules, k):
         before = sets.alpha[i, j]
         # Rounded as they are stored, so that V and alpha agree.
         after = np.float32(before + delta[b])
-        bound = np.float32(cost) if j == 0 else np.float32(0.0)
-        if after > bound:
-            after = bound
+        if j > 0:
+            after = min(after, np.float32(0.0))
+            if rules.every:
+                after = max(after, np.float32(-cost))
+        elif not rules.every:
+            after = min(after, np.float32(cost))
         sets.alpha[i, j] = after
         delta[b] = np.float64(after) - np.float64(before)
         moved = moved or delta[b] != 0.0
@@ -211,6 +215,6 @@ def step_of_sum(alpha, g, block, m, cost, curvature, delta):
         if abs(excess) <= 1e-14 * cost:
             break
         t += excess / (free + 1)
-        if not low <= t <= high:
+        if not low < t < high:
             t = (low + high) / 2
     delta[0] = -total

@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from workbench.generators import check_counts
 from workbench.measures import bounds
 from workbench.memoir.ascent import candidates, full_pass, losses, norms, set_pass
-from workbench.memoir.blocks import Blocks, csr_of, empty, roomier
+from workbench.memoir.blocks import Blocks, csr_of, empty, need_of, roomier
 from workbench.memoir.visit import Rules, Sets
 from workbench.mips import scores
 from workbench.problem import Matrix, Problem, check_positive
@@ -27,10 +27,11 @@ from workbench.stream import Row, off_the_clock
 
 LOSSES = "crammer_singer", "weston_watkins"
 EPS = 0.1  # violation below which a row is left alone at first, in units of the margin
+LEAST = 1e-6  # and never below this, where single precision is all there is
 FEW = 0.25  # share of the rows: when a full pass takes steps for fewer, this violation is halved
 CHUNK = 1024  # rows whose violators are found before the steps of any
 PATCH = 2**16  # free slots of a new pool
-FEATURES = 2**22  # numbers of V that are made anew at a time when the dual is evaluated
+ENTRIES = 2**21  # of X's columns, or numbers of V, at a time when the dual is evaluated
 
 
 @dataclass
@@ -38,9 +39,9 @@ class WorkingSetState:
     """The dual point: V = sum_i alpha_i x_i in blocks, and each row's set with its alpha.
 
     ``starts`` to ``end`` are the fields of :class:`workbench.memoir.blocks.Blocks`, ``sets`` to
-    ``calm`` those of :class:`workbench.memoir.ascent.Sets`. W = soft(V, ``l1``). ``primal`` is
+    ``calm`` those of :class:`workbench.memoir.visit.Sets`. W = soft(V, ``l1``). ``primal`` is
     P(W); ``updates`` the steps of the last full pass over n, ``full`` how often in it a violating
-    class found no place in a set.
+    class found no place in a set, or lost it to a worse one.
     """
 
     round: int
@@ -114,7 +115,7 @@ def cs_working_set(
         D(alpha) = - 1/2 |soft(V, l1)|^2 - sum_{i, c != y_i} alpha_ic,    V = sum_i x_i alpha_i^T,
 
     and W = soft(V, l1). Visiting a row with a block of classes maximises D over their alpha, with
-    |x_i|^2 as curvature, which is exact for l1 = 0 and a lower bound of D otherwise.
+    |x_i|^2 as curvature, which is exact for l1 = 0, up to rounding, and a bound of D otherwise.
 
     A round is `inner` passes over the rows' working sets (none in the first), then one over all
     rows, in random order, with the scores of all classes: its `added` largest violators enter the
@@ -157,13 +158,14 @@ def cs_working_set(
         raise ValueError(f"loss: must be one of {', '.join(LOSSES)}, got {loss!r}")
     X, y, n, k = problem.X, problem.y, problem.n, problem.k
     rows, squares, costs = rows_of(X), squares_of(X), costs_of(y, C, balance)
+    caps = rounded_down(costs)
     every = loss == "weston_watkins"
     worst = float(costs.sum()) * (k - 1 if every else 1)
     s = state or start(problem, min(working_set, k), l1, worst, seed)
     yield s
     while True:
         rules = Rules(np.float32(s.l1), s.eps, min(added, k - 1), entering, every)
-        given = Sets(s.sets, s.alpha, s.held, s.calm), costs, squares, rules
+        given = Sets(s.sets, s.alpha, s.held, s.calm), caps, squares, rules
         none = np.zeros((0, 1), s.sets.dtype), np.zeros(0, np.int64)
         for _ in range(inner if s.round else 0):
             run_pass(s, set_pass, rows, s.rng.permutation(n), *given, *none, np.zeros(2))
@@ -172,7 +174,7 @@ def cs_working_set(
             run_pass(s, full_pass, rows, order, y, *given, seen)
         else:
             shared_pass(s, rows, y, order, *given, seen, threads)
-        s.eps *= 0.5 if seen[0] < FEW * n else 1.0
+        s.eps = max(s.eps / 2, LEAST) if seen[0] < FEW * n else s.eps
         s.updates, s.full = seen[0] / n, seen[1] / n
         with off_the_clock():
             s.primal, dual = certificate(problem, s, rows, costs, every)
@@ -188,9 +190,9 @@ def run_pass(s: WorkingSetState, kernel, rows: Rows, order: np.ndarray, *given) 
         at = kernel(s.blocks(), rows, order, at, *given, s.k)
         if at == len(order):
             return
-        i = order[at]
-        entries = int(rows.starts[i + 1] - rows.starts[i])
-        hold(s, roomier(s.blocks(), s.k, PATCH + entries * max(s.k, 4 * s.sets.shape[1])))
+        V = s.blocks()
+        need = need_of(V, rows, np.uint64(order[at]), s.sets.shape[1], s.k)
+        hold(s, roomier(V, s.k, PATCH + int(need)))
 
 
 def shared_pass(
@@ -216,7 +218,7 @@ def shared_pass(
 def hold(s: WorkingSetState, blocks: Blocks) -> None:
     """Take these blocks as V."""
     names = "starts", "sizes", "used", "slots", "values", "sums", "end"
-    vars(s).update((n, a) for n, a in zip(names, blocks, strict=True) if n != "sums")
+    vars(s).update({n: a for n, a in zip(names, blocks, strict=True) if n != "sums"})
 
 
 def start(problem: Problem, M: int, l1: float, worst: float, seed: int) -> WorkingSetState:
@@ -257,25 +259,38 @@ def certificate(
     b = s.blocks()
     one, two = norms(b.values[: b.end[0]], l1) if b.end[0] else (0.0, 0.0)
     primal = two / 2 + s.l1 * one + losses(b, rows, problem.y, costs, l1, every, s.k)
-    n, M = s.sets.shape
-    A = sp.csr_matrix(
-        (
-            s.alpha.ravel().astype(float),
-            s.sets.ravel().astype(np.int64),
-            np.arange(0, n * M + 1, M),
-        ),
-        shape=(n, s.k),
-    )
+    alpha = s.alpha.astype(float)
+    alpha[:, 0] = -alpha[:, 1:].sum(axis=1)  # what rounding has left undone
+    if not every:
+        alpha *= np.minimum(1.0, costs / np.maximum(alpha[:, 0], costs))[:, None]
+    dual = float(alpha[:, 0].sum())
+    ends = np.arange(0, alpha.size + 1, alpha.shape[1])
+    A = sp.csr_matrix((alpha.ravel(), s.sets.ravel().astype(int), ends), shape=(len(alpha), s.k))
     A.eliminate_zeros()
-    dual = -float(s.alpha[:, 1:].astype(float).sum())
     X = problem.X.tocsc() if problem.is_sparse else problem.X
-    step = max(1, FEATURES // s.k)
-    for first in range(0, problem.d, step):
-        part = X[:, first : first + step]
-        V = (A.T @ part).data if problem.is_sparse else np.asarray(A.T @ part)
-        excess = np.maximum(np.abs(V) - s.l1, 0.0)
+    filled = X.indptr if problem.is_sparse else np.arange(problem.d + 1) * s.k
+    for part in pieces(filled, ENTRIES):
+        V = A.T @ X[:, part]
+        excess = np.maximum(np.abs(V.data if problem.is_sparse else np.asarray(V)) - s.l1, 0.0)
         dual -= float(np.vdot(excess, excess)) / 2
     return float(primal), dual
+
+
+def pieces(filled: np.ndarray, size: int) -> Iterator[slice]:
+    """Yield slices of columns, each with about `size` entries, of which `filled` is the sum."""
+    first, d = 0, len(filled) - 1
+    while first < d:
+        last = int(np.searchsorted(filled, filled[first] + size))
+        last = min(max(last, first + 1), d)
+        yield slice(first, last)
+        first = last
+
+
+def rounded_down(costs: np.ndarray) -> np.ndarray:
+    """Return the largest numbers of single precision up to these: alpha is held in it."""
+    single = costs.astype(np.float32)
+    below = np.nextafter(single, np.float32(0.0))
+    return np.where(single > costs, below, single).astype(float)
 
 
 def squares_of(X: Matrix) -> np.ndarray:

@@ -1,0 +1,217 @@
+"""Working sets: bounds around a general solver's optimum, steps that ascend, many classes."""
+
+from itertools import islice
+
+import cvxpy as cp
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from workbench.data import synthetic_text, zipf_text
+from workbench.features import tfidf
+from workbench.measures import errors
+from workbench.memoir import working_set
+from workbench.memoir.blocks import csr_of
+from workbench.memoir.visit import step_of_max, step_of_sum
+from workbench.memoir.working_set import costs_of, cs_working_set, truncated
+from workbench.problem import as_problem
+from workbench.stream import below, rounds, until, watch
+from workbench.trace import load_state, save_state
+
+
+def optimum(problem, C, l1, balance, loss):
+    """P* by a general solver."""
+    X = problem.X.toarray() if problem.is_sparse else problem.X
+    y, k, costs = problem.y, problem.k, costs_of(problem.y, C, balance)
+    W = cp.Variable((problem.d, k))
+    V = X.astype(float) @ W
+    own = np.eye(k)[y]
+    scores = cp.sum(cp.multiply(V, own), axis=1)
+    excess = (1 - own) + V - cp.reshape(scores, (problem.n, 1), order="C") @ np.ones((1, k))
+    if loss == "crammer_singer":
+        losses = cp.max(excess, axis=1)
+    else:
+        losses = cp.sum(cp.multiply(1 - own, cp.pos(excess)), axis=1)
+    objective = cp.sum_squares(W) / 2 + l1 * cp.sum(cp.abs(W)) + costs @ losses
+    return cp.Problem(cp.Minimize(objective)).solve(cp.CLARABEL)
+
+
+def last(problem, count, **parameters):
+    *_, (row, state) = until(watch(cs_working_set(problem, **parameters)), rounds(count))
+    return row, state
+
+
+@pytest.mark.parametrize("loss", working_set.LOSSES)
+@pytest.mark.parametrize(
+    ("C", "l1", "balance"), [(0.3, 0.0, 0.0), (0.7, 0.3, 0.0), (1.0, 0.1, 0.5)]
+)
+def test_bounds_close_around_the_optimum(C, l1, balance, loss, blobs):
+    problem = blobs(n=30, d=5, k=4)
+    given = {"C": C, "l1": l1, "balance": balance, "loss": loss}
+    row, _ = last(problem, 150, **given)
+    best = optimum(problem, **given)
+    assert row["lower"] <= best * (1 + 1e-7) and best * (1 - 1e-7) <= row["upper"]
+    assert row["gap"] < 2e-3 * best
+    assert row["full"] == 0
+
+
+@pytest.mark.parametrize("loss", working_set.LOSSES)
+@pytest.mark.parametrize("kind", ["zero rows", "tiny rows", "other labels", "one row a class"])
+def test_bounds_hold_on_awkward_rows(kind, loss, blobs):
+    problem = blobs(n=30, d=4, k=3)
+    X, y = problem.X.copy(), problem.y.copy()
+    if kind == "zero rows":
+        X[3:] = 0
+    elif kind == "tiny rows":
+        X[::2] *= 1e-6
+    elif kind == "other labels":
+        X[10:20] = X[:10]
+    else:
+        X, y = X[:3], y[:3]
+    problem = as_problem(X, y)
+    for C in (0.02, 1.0):
+        row, _ = last(problem, 60, C=C, l1=0.0, loss=loss)
+        best = optimum(problem, C, 0.0, 0.0, loss)
+        assert row["lower"] <= best * (1 + 1e-7) and best * (1 - 1e-7) <= row["upper"]
+        assert row["gap"] >= 0
+
+
+def test_blocks_are_solved_exactly():
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        m, cost, curvature = rng.integers(2, 7), rng.uniform(0.1, 3), rng.uniform(0.1, 4)
+        g, block = 3 * rng.normal(size=m), np.arange(m)
+        delta, room = np.empty(m), np.empty(m)
+        alpha = np.zeros(m, np.float32)
+        alpha[1:] = -cost / m * rng.uniform(0, 1, m - 1) * (rng.random(m - 1) < 0.6)
+        alpha[0] = -alpha[1:].astype(float).sum()
+
+        def value(step, curvature=curvature, g=g):
+            return -curvature / 2 * (step**2).sum(axis=-1) - step @ g
+
+        for solve, extra in ((step_of_max, (room,)), (step_of_sum, ())):
+            solve(alpha, g, block, m, cost, curvature, delta, *extra)
+            assert abs(delta.sum()) < 1e-6
+            after = alpha + delta
+            other = rng.normal(size=(200, m)) * rng.choice([1e-4, 1e-2, 1], size=(200, 1))
+            other = alpha + delta + other
+            other[:, 1:] = np.minimum(other[:, 1:], 0)
+            if solve is step_of_max:
+                other[:, 1:] *= np.minimum(1, cost / np.maximum(-other[:, 1:].sum(1), 1e-9))[
+                    :, None
+                ]
+                assert after[0] <= cost + 1e-6
+            else:
+                other[:, 1:] = np.maximum(other[:, 1:], -cost)
+                assert after[1:].min() >= -cost - 1e-6
+            assert after[1:].max() <= 1e-6
+            other[:, 0] = -other[:, 1:].sum(axis=1)
+            assert value(delta) >= value(other - alpha).max() - 1e-5
+
+
+def text(n=400, k=40):
+    return tfidf(zipf_text(n, k, seed=1, n_test=200))
+
+
+@pytest.mark.parametrize("parameters", [{}, {"loss": "weston_watkins", "entering": 8}, {"l1": 0.0}])
+def test_v_is_the_sum_over_rows_and_the_dual_ascends(parameters):
+    problem = text()
+    lower = -1.0
+    for s in islice(cs_working_set(problem, **parameters), 5):
+        A = np.zeros((problem.n, problem.k))
+        np.put_along_axis(A, s.sets.astype(int), s.alpha.astype(float), axis=1)
+        # Unused places of a set hold class 0, whose alpha they must not overwrite.
+        A[:] = 0
+        for j in range(s.sets.shape[1]):
+            np.add.at(A, (np.arange(problem.n), s.sets[:, j].astype(int)), s.alpha[:, j])
+        V = problem.X.T @ A
+        np.testing.assert_allclose(csr_of(s.blocks(), problem.k).toarray(), V, atol=2e-6)
+        assert abs(A.sum(axis=1)).max() < 1e-5
+        dual = -(np.maximum(abs(V) - s.l1, 0) ** 2).sum() / 2 + s.alpha[:, 0].sum()
+        assert dual == pytest.approx(s.lower, rel=1e-5, abs=1e-4)
+        assert dual >= lower - 1e-5
+        lower = dual
+
+
+def test_two_threads_find_the_same_optimum_and_repeat_themselves():
+    problem = text()
+    one, _ = last(problem, 25, threads=1)
+    two, state = last(problem, 25, threads=2)
+    again, same = last(problem, 25, threads=2)
+    assert two["lower"] == again["lower"] and np.array_equal(state.alpha, same.alpha)
+    assert max(one["lower"], two["lower"]) <= min(one["upper"], two["upper"])
+    assert two["gap"] < 0.02 * two["upper"]
+
+
+def test_a_chunk_may_end_where_the_rows_do_not(monkeypatch):
+    monkeypatch.setattr(working_set, "CHUNK", 37)
+    row, _ = last(text(), 6, threads=2)
+    assert row["gap"] < 0.1 * row["upper"]
+
+
+def test_sets_that_are_too_small_say_so():
+    row, state = last(text(), 15, working_set=2, C=10.0)
+    assert row["full"] > 0 and state.sets.shape[1] == 2
+    assert row["lower"] <= row["upper"]
+
+
+@pytest.mark.parametrize(("k", "kind"), [(65_535, np.uint16), (65_536, np.uint32)])
+def test_more_classes_than_short_numbers_count(k, kind):
+    X = sp.csr_matrix((np.ones(k), (np.arange(k), np.arange(k) % 500)), shape=(k, 500))
+    s = next(cs_working_set(as_problem(X, np.arange(k)), working_set=3))
+    assert s.sets.dtype == s.slots.dtype == kind
+    assert s.sets[-1, 0] == k - 1 and s.slots.max() == k
+
+
+def test_a_pool_that_grows_holds_the_same(monkeypatch):
+    problem = text()
+    *_, wide = islice(cs_working_set(problem), 4)
+    monkeypatch.setattr(working_set, "PATCH", 16)
+    *_, tight = islice(cs_working_set(problem), 4)
+    assert np.array_equal(wide.alpha, tight.alpha)
+    assert (wide.model() != tight.model()).nnz == 0
+    assert tight.nbytes() < wide.nbytes()
+
+
+def test_resumed_in_two_threads(tmp_path):
+    problem = text()
+    *_, whole = islice(cs_working_set(problem, threads=2), 6)
+    *_, s = islice(cs_working_set(problem, threads=2), 3)
+    save_state(tmp_path / "s.npz", s)
+    s = load_state(tmp_path / "s.npz", type(s))
+    *_, rest = islice(cs_working_set(problem, threads=2, state=s), 4)
+    assert np.array_equal(whole.alpha, rest.alpha) and whole.lower == rest.lower
+
+
+def test_a_truncated_model_is_small_and_nearly_as_good():
+    problem = text(2000, 50)
+    judge = errors(problem)
+    _, s = last(problem, 3)
+    W, small = s.model(), s.model(truncate=0.5)
+    assert small.nnz < 0.8 * W.nnz
+    whole = judge(s)["test_error"]
+    cut = np.mean((problem.X_test @ small).toarray().argmax(axis=1) != problem.y_test)
+    assert abs(cut - whole) < 0.03
+    assert truncated(W, 0.0) is W
+
+
+def test_a_gap_can_be_asked_for():
+    *_, (row, _) = until(watch(cs_working_set(text())), below("gap", 2.0), rounds(100))
+    assert row["gap"] <= 2.0 and row["stopped_by"] == "gap <= 2"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"l1": -0.1}, "l1: must be a number that is not negative"),
+        ({"balance": np.nan}, "balance: must be a number"),
+        ({"working_set": 1}, "working_set: must be from 2 to 255"),
+        ({"working_set": 256}, "working_set: must be from 2 to 255"),
+        ({"inner": -1}, "inner: must be a whole number"),
+        ({"threads": 0}, "threads: must be a whole number"),
+        ({"loss": "hinge"}, "loss: must be one of crammer_singer, weston_watkins"),
+    ],
+)
+def test_bad_parameters_are_named(given, message):
+    with pytest.raises(ValueError, match=message):
+        next(cs_working_set(synthetic_text(60, 40, 3), **given))

@@ -1,0 +1,254 @@
+"""The checks of the lessons memoir_1 and memoir_3; they print, see :mod:`workbench.teach`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from workbench.teach import CLOSE, array, ask, exercise, need, number, same
+
+# Lesson 1: margins that are nearly right
+
+
+@exercise
+def check_margin(margin):
+    """``margin(W, X, y) -> m, r``: the exact margins, and the strongest wrong classes."""
+    rng = np.random.default_rng(0)
+    W, X, y = rng.normal(size=(4, 5)), rng.normal(size=(30, 4)), np.arange(30) % 5
+    found, F, at = ask(margin, W.copy(), X, y), X @ W, np.arange(30)
+    need(isinstance(found, tuple) and len(found) == 2, "return two things: m and r")
+    m, r = array(found[0], (30,), "m"), array(found[1], (30,), "r")
+    own = F[at, y]
+    need(not np.any(r == y), "a row's own class is among the answers: look at the others only")
+    F[at, y] = -np.inf
+    need(np.array_equal(r, F.argmax(axis=1)), "r is not the wrong class with the largest score")
+    need(not same(m, F.max(axis=1) - own), "the sign is off: a margin is large where all is well")
+    need(same(m, own - F.max(axis=1)), "m is the score of the own class minus that of r")
+    return "C scores a row, of which two are used"
+
+
+@exercise
+def check_loss_range(loss_range):
+    """``loss_range(h, eps, rho)``: least and largest exact hinge beside an inexact hinge `h`."""
+    for h, eps, rho in ((0.7, 0.2, 1.0), (0.3, 0.1, 0.5), (0.0, 0.2, 1.0)):
+        found = ask(loss_range, h, eps, rho)
+        need(isinstance(found, tuple) and len(found) == 2, "return two things: least, largest")
+        least, largest = number(found[0]), number(found[1])
+        case = f"for a hinge of {h}, eps = {eps}, rho = {rho}: "
+        hint = "an answer that is not the best makes the margin larger, and the hinge smaller"
+        need(not least < h - CLOSE, case + hint)
+        need(same(least, h), case + "the answer may be the best one; what is the hinge then?")
+        need(rho == 1 or not same(largest, h + eps), case + "the hinge falls by 1/rho, not by 1")
+        told = f"the largest is {h + eps / rho:.2f}, not {largest:.2f}"
+        need(same(largest, h + eps / rho), case + told)
+    return "never less than it seems, and at most eps / rho more"
+
+
+@exercise
+def check_epsilon_at(epsilon_at):
+    """``epsilon_at(off, delta)``: the least eps that at most a share `delta` of `off` exceeds."""
+    off = np.array([0.5, 0.0, 0.1, 0.0, 0.3, 0.0, 0.2, 0.0, 0.4, 0.0])
+    for delta, truth in ((0.0, 0.5), (0.1, 0.4), (0.25, 0.3), (0.5, 0.0), (0.95, 0.0)):
+        found = number(ask(epsilon_at, off.copy(), delta))
+        above = np.mean(off > found + CLOSE)
+        case = f"delta = {delta}: "
+        told = f"{above:.0%} of the rows are above {found:.3g}"
+        need(above <= delta + CLOSE, case + told)
+        hint = f"{truth} would do; {found:.3g} is more than one needs"
+        need(found <= truth + CLOSE, case + hint)
+        need(same(found, truth), case + f"an inexactness is never below 0, got {found:.3g}")
+    return "one search has many pairs: a curve"
+
+
+@exercise
+def check_step_of_theorem_1(exact, inexact, eps):
+    """Two margins, at most `eps` apart, of which the proof of Theorem 1 says what is not so."""
+    exact, inexact, eps = number(exact), number(inexact), number(eps)
+    need(eps > 0, "eps must be positive")
+    need(exact <= inexact, "an exact margin is never larger than the inexact one")
+    need(inexact - exact <= eps + CLOSE, f"they are more than eps = {eps} apart")
+    left, right = max(0.0, 1 - exact), max(0.0, 1 - inexact / (1 + eps))
+    told = f"the loss with rho = 1 is {left:.3f}, the one with rho = 1 + eps is {right:.3f}"
+    need(left > right + CLOSE, told + ". Where is the wider hinge 1, or small?")
+    return told + "; with the factor 1 + eps before it, " + f"{(1 + eps) * right:.3f}"
+
+
+@exercise
+def check_random(answer, accuracies: dict[str, float], classes: int):
+    """`answer`: is training on random answers "as good", "in between", or at "chance"?"""
+    need(answer in ("as good", "in between", "chance"), 'answer "as good", "in between", "chance"')
+    drawn, exact = accuracies["random"], accuracies["exact"]
+    truth = "in between"
+    if drawn < 3 / classes:
+        truth = "chance"
+    elif drawn > 0.9 * exact:
+        truth = "as good"
+    told = f"{drawn:.1%} beside {exact:.1%}, and {1 / classes:.1%} by chance"
+    hint = ": every step still raises the own class" if truth != "chance" else ""
+    need(answer == truth, "no: " + told + hint)
+    return told
+
+
+@exercise
+def check_step(step):
+    """``step(W, x, y, r, lam, t)``: the weights after step t of Pegasos with the answer `r`."""
+    rng, lam = np.random.default_rng(0), 0.1
+    for t, scale, length in ((1, 0.0, 1), (9, 0.1, 1), (9, 9.0, 0.1), (9, -9.0, 1), (9, 0.1, 9)):
+        W, x = 0.3 * length * rng.normal(size=(3, 4)), rng.normal(size=3)
+        x, W[:, 0] = x / np.linalg.norm(x), 0.0
+        W[:, 2] = scale * x
+        given, push = W.copy(), np.outer(x, np.eye(4)[2] - np.eye(4)[0]) / (lam * t)
+        found = array(ask(step, given, x, 2, 0, lam, t), W.shape, "the result")
+        need(same(given, W), "leave the array that you are given as it is")
+        shrunk, violated = (1 - 1 / t) * W, scale < 1
+        free = shrunk + violated * push
+        truth = _in_ball(free, lam)
+        slips = {
+            "then project onto the ball": free,
+            "nothing is violated": _in_ball(shrunk + push, lam),
+            "W shrinks, too: by lam times 1 / (lam t)": _in_ball(W + violated * push, lam),
+            "raise the own class, lower r": _in_ball(shrunk - violated * push, lam),
+        }
+        case = f"t = {t}, margin {scale:g}: "
+        for hint, slip in slips.items():
+            need(same(found, truth) or not same(found, slip), case + hint)
+        hint = "shrink by 1 - 1/t; where the margin is below 1, add x / (lam t) to y, take from r"
+        need(same(found, truth), case + hint + "; shorten to 1 / sqrt(lam) if it is longer")
+    return "two columns, whatever the number of classes"
+
+
+@exercise
+def check_bound(bound):
+    """``bound(lam, T, off)``: how far above the optimum, given the inexactness of each step."""
+    for lam, T, off in ((0.1, 100, np.linspace(0, 0.3, 100)), (0.01, 50, np.linspace(0, 1, 50))):
+        exact = (np.sqrt(lam) + np.sqrt(2)) ** 2 * (1 + np.log(T)) / (2 * lam * T)
+        found, truth = number(ask(bound, lam, T, off.copy())), exact + off.mean()
+        case = f"for lam = {lam}, T = {T}: "
+        need(not same(found, exact), case + "that is the bound of an exact search")
+        hint = "the eps of all steps are added up; divide by T as the rest was"
+        need(not same(found, exact + off.sum()), case + hint)
+        need(not same(found, exact + off.max()), case + "true, but the mean of off will do")
+        need(same(found, truth), case + f"it is {truth:.4g}, not {found:.4g}")
+    return "what a search costs is the mean of its inexactness, no more"
+
+
+# Lesson 3: details matter
+
+
+@exercise
+def check_hinge(answer, before: float, after: float):
+    """`answer`: what updating on every row does to the accuracy: "better", "worse", "the same"."""
+    need(answer in ("better", "worse", "the same"), 'answer "better", "worse" or "the same"')
+    change = after - before
+    truth = "the same" if abs(change) < 0.005 else "better" if change > 0 else "worse"
+    hint = f"no: {before:.1%} becomes {after:.1%}. How many rows violate their margin?"
+    need(answer == truth, hint)
+    return f"{before:.1%} and {after:.1%}"
+
+
+@exercise
+def check_kept(kept):
+    """``kept(L, s)``: what is left of a batch after `s` more, each of length L, and projections."""
+    for L, s in ((2.0, 1), (2.0, 3), (0.5, 2), (30.0, 0)):
+        found, truth = number(ask(kept, L, s)), (1 + L**2) ** (-s / 2)
+        case = f"L = {L:g}, s = {s}: "
+        need(s == 0 or not same(found, (1 + L) ** -s), case + "at a right angle: Pythagoras")
+        need(s < 2 or not same(found, (1 + L**2) ** -0.5), case + "once for every later batch")
+        hint = f"it is {truth:.4g}, not {found:.4g}: how long is W + B, and what divides it?"
+        need(same(found, truth), case + hint)
+    return "with L = 30, a batch is at 1/30 after the next one, at 1/900 after two"
+
+
+@exercise
+def check_shares(shares):
+    """``shares(eta, lam)``: the weights with which the batches 1 .. T enter W^T."""
+    eta, lam = 0.1 / (1 + 0.02 * np.arange(1, 9)), 3.0
+    truth = eta * np.append(np.cumprod((1 - lam * eta)[:0:-1])[::-1], 1.0)
+    found = array(ask(shares, eta.copy(), lam), (8,), "the result")
+    need(not same(found, eta), "what was added early has been shrunk by every later step")
+    own = truth * (1 - lam * eta)
+    need(not same(found, own), "a step shrinks W first and adds then: its own batch is not shrunk")
+    need(not same(found, truth[::-1]), "the other way round: the first batch first")
+    need(same(found[-1], eta[-1]), f"the last batch enters with eta_T = {eta[-1]:.4f}")
+    need(same(found, truth), "batch t enters with eta_t times all later factors 1 - lam eta_s")
+    return "shrinking forgets, and the steps get shorter: the two work against each other"
+
+
+@exercise
+def check_rescaled(rescaled):
+    """``rescaled(eta0, eta_step, m)``: the same total step with `m` times as many batches."""
+    for m in (10.0, 4.0):
+        found = ask(rescaled, 0.1, 0.02, m)
+        need(isinstance(found, tuple) and len(found) == 2, "return two things: eta0, eta_step")
+        eta0, eta_step = number(found[0]), number(found[1])
+        need(not same(eta0, 0.1), "each step divides by its batch: smaller ones weigh rows more")
+        need(not same(eta0, 0.1 * m), "the other way: every row would weigh m times more still")
+        told = f"eta0 = {0.1 / m:g} gives a row the weight it had, not {eta0:g}"
+        need(same(eta0, 0.1 / m), told)
+        need(not same(eta_step, 0.02), "step m t should be what step t was: t runs m times as far")
+        told = f"eta_step = {0.02 / m:g} makes step m t what step t was, not {eta_step:g}"
+        need(same(eta_step, 0.02 / m), told)
+    return "as much step and as much shrinking, in smaller portions"
+
+
+@exercise
+def check_bias(answer, before: float, after: float):
+    """`answer`: what a constant feature does to the accuracy: "rises", "falls", "stays"."""
+    need(answer in ("rises", "falls", "stays"), 'answer "rises", "falls" or "stays"')
+    change = after - before
+    truth = "stays" if abs(change) < 0.01 else "rises" if change > 0 else "falls"
+    need(answer == truth, f"no: {before:.1%} becomes {after:.1%}. Who answers a frozen batch?")
+    return f"{before:.1%} becomes {after:.1%}"
+
+
+@exercise
+def check_averaged(averaged):
+    """``averaged(X, y, K, etas)``: the mean of the weights after each row, taken in order."""
+    rng = np.random.default_rng(0)
+    X, y, etas = rng.normal(size=(40, 3)), rng.integers(4, size=40), 1 / np.arange(1, 41) ** 0.5
+    W, total, mean_before = np.zeros((3, 4)), np.zeros((3, 4)), np.zeros((3, 4))
+    for x, own, eta in zip(X, y, etas):
+        mean_before += W / 40
+        f = x @ W
+        r = np.argmax(np.where(np.arange(4) == own, -np.inf, f))
+        if f[own] - f[r] < 1:
+            W = W + eta * np.outer(x, np.eye(4)[own] - np.eye(4)[r])
+        total += W
+    found = array(ask(averaged, X, y, 4, etas), (3, 4), "the result")
+    need(not same(found, W), "those are the last weights; average them over the rows")
+    need(not same(found, total), "that is their sum: divide by the number of rows")
+    need(not same(found, mean_before), "count the weights after each row's step, not before it")
+    hint = "for each row: best wrong class r; margin below 1: add eta x to y, take it from r"
+    need(same(found, total / 40), hint + "; add W to a sum, in any case")
+    return "no shrinking, no projection, no batch"
+
+
+@exercise
+def check_two_means(predicted, y):
+    """Predictions of which the paper's MaF1 is 0.2 or more above the usual macro-F1."""
+    y = np.asarray(y)
+    predicted = array(predicted, y.shape, "the prediction")
+    classes = set(np.unique(y).tolist())
+    need(set(np.unique(predicted).tolist()) <= classes, f"the classes are {sorted(classes)}")
+    paper, usual = two_means(predicted, y)
+    told = f"MaF1 is {paper:.3f}, macro-F1 is {usual:.3f}"
+    hint = ". Give one class all precision and little recall, another the reverse"
+    need(paper >= usual + 0.2, told + hint)
+    return told
+
+
+def two_means(predicted: np.ndarray, y: np.ndarray) -> tuple[float, float]:
+    """Return the paper's MaF1 and the usual macro-F1, over the classes of labels or predictions."""
+    classes = np.union1d(predicted, y)
+    hits = np.array([np.sum((predicted == c) & (y == c)) for c in classes])
+    said = np.array([np.sum(predicted == c) for c in classes])
+    true = np.array([np.sum(y == c) for c in classes])
+    P, R = np.mean(hits / np.maximum(said, 1)), np.mean(hits / np.maximum(true, 1))
+    return _ratio(2 * P * R, P + R), float(np.mean(2 * hits / (said + true)))
+
+
+def _in_ball(W: np.ndarray, lam: float) -> np.ndarray:
+    return W / max(1.0, np.sqrt(lam) * np.linalg.norm(W))
+
+
+def _ratio(a: float, b: float) -> float:
+    return float(a / b) if b else 0.0
