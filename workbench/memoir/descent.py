@@ -33,7 +33,7 @@ from workbench.stream import off_the_clock
 
 MANY = 50  # batches in a pass over the rows from which on the pass is a round
 SAMPLED = 200  # rows on which the answers of a search are compared with the exact ones
-JUDGED = 20_000  # rows on which the objective is judged, where there are more
+JUDGED = 5_000  # rows on which the objective is judged, where there are more
 SAMPLINGS = "uniform", "balanced", "passes"
 
 
