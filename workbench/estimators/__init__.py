@@ -2,21 +2,25 @@
 
 from workbench.estimators.centroid import CentroidClassifier
 from workbench.estimators.least_squares import CalibratedLeastSquares, GeneralizedLeastSquares
+from workbench.estimators.memoir import MemoirClassifier
 from workbench.estimators.minimax_risk import MinimaxRiskClassifier
 from workbench.estimators.sampled_chain import SampledCutChain
 from workbench.estimators.sampled_cuts import SampledCutClassifier
 from workbench.estimators.stagewise import StagewiseLeastSquares
 from workbench.estimators.weston_watkins import WestonWatkinsClassifier
 from workbench.estimators.weston_watkins_cv import WestonWatkinsClassifierCV
+from workbench.estimators.working_set import WorkingSetClassifier
 
 __all__ = [
     "CalibratedLeastSquares",
     "CentroidClassifier",
     "GeneralizedLeastSquares",
+    "MemoirClassifier",
     "MinimaxRiskClassifier",
     "SampledCutChain",
     "SampledCutClassifier",
     "StagewiseLeastSquares",
     "WestonWatkinsClassifier",
     "WestonWatkinsClassifierCV",
+    "WorkingSetClassifier",
 ]

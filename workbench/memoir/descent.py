@@ -147,7 +147,8 @@ def draw(problem: Problem, s: MemoirState, sampling: str, count: int) -> np.ndar
     if sampling == "balanced":  # a class, then a row of it: p_i = 1 / (C n_{y_i})
         order = np.argsort(problem.y, kind="stable")
         counts = np.bincount(problem.y, minlength=problem.k)
-        classes = s.rng.integers(problem.k, size=count)
+        there = np.flatnonzero(counts)
+        classes = there[s.rng.integers(len(there), size=count)]
         within = (s.rng.random(count) * counts[classes]).astype(np.int64)
         return order[np.cumsum(counts)[classes] - counts[classes] + within]
     if s.position >= len(s.order):
