@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from workbench import data
 from workbench.data.synthetic import checkers
 from workbench.mrc.risk import minimax_risk
+from workbench.panels import panel
 from workbench.problem import as_problem
 from workbench.run import resolve
 
@@ -17,6 +18,7 @@ pytest.importorskip("resource", reason="the benchmarks limit CPU time as POSIX s
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import least_squares
 import measuring
+import memoir
 import mrc
 import peers
 import sampled_cuts
@@ -227,3 +229,47 @@ def test_ratios_of_sampled_cuts_are_of_medians(capsys):
     assert lines[1].endswith("1.0x") and lines[2].endswith("2.0x") and lines[3].endswith("4.0x")
     line = "line search: 2.0 times fewer cuts, 2.0 times faster, objective 0.3000 for 0.3000"
     assert lines[-1] == line
+
+
+@pytest.fixture(scope="module")
+def text():
+    return panel("text 300x9", test=0.25)
+
+
+CHOSEN = {"working sets (ours)": {"C": 1.0, "l1": 0.02, "count": 2}}
+CHOSEN["Crammer-Singer (LIBLINEAR)"] = {"C": 1.0, "tol": 0.1}
+MEMOIR_ARMS = [(case, arm) for case in ("training 1k", "sector") for arm in memoir.CASES[case].arms]
+
+
+@pytest.mark.parametrize(("case", "arm"), MEMOIR_ARMS)
+def test_an_arm_of_memoir_says_what_it_cost_and_how_good_it_is(text, case, arm):
+    found = memoir.CASES[case].arms[arm](text, **CHOSEN.get(arm, {}))
+    assert 0 < found["cpu"] < 20 and found["peak_mb"] >= 0
+    assert 15 < found["accuracy"] < 80 and 10 < found["macro_f1"] < 80
+    assert 0 < found["model_mb"] <= 8e-6 * text.d * text.k
+
+
+@pytest.mark.parametrize("arm", memoir.SEARCH)
+def test_a_search_is_exact_or_says_how_often_it_is(text, arm):
+    found = memoir.SEARCH[arm](text)
+    assert 0 < found["cpu"] <= found["with_build"]
+    assert found["recall"] == 1.0 if "graph" not in arm else 0.5 < found["recall"] <= 1.0
+
+
+def test_of_equally_good_settings_the_fastest_is_chosen(text):
+    times = {"bad": (0.1, 50.0), "slow": (3.0, 90.0), "fast": (1.0, 89.5), "best": (5.0, 90.1)}
+
+    def fit(problem, name):
+        return dict(zip(("cpu", "accuracy"), times[name], strict=True))
+
+    assert memoir.choose(text, fit, [{"name": name} for name in times]) == {"name": "fast"}
+
+
+def test_ratios_of_memoir_are_of_medians_of_cpu_times(capsys):
+    chosen = {"chosen": {"C": 3.0}, "load": 0.0, "accuracy": 50.0}
+    records = [{"arm": "ours", "cpu": cpu} | chosen for cpu in (1.0, 2.0, 9.0)]
+    records += [{"arm": "rival", "cpu": 10.0, "peak_mb": 4.0} | chosen]
+    memoir.print_case(records, "ours")
+    ours, rival = capsys.readouterr().out.splitlines()[-2:]
+    assert ours.split() == ["ours", "2", "50", "1.00x", "C", "=", "3"]
+    assert rival.split() == ["rival", "10", "50", "4", "5.00x", "C", "=", "3"]

@@ -402,6 +402,39 @@ def test_sampled_cuts_have_sliders_and_draw_objectives_with_and_without_bounds(s
     dashboard.reset()
 
 
+MEMOIR = ("memoir_l2", "memoir_l1", "cs_working_set", "memoir_pegasos")
+
+
+def test_memoir_has_its_switches_and_a_step_that_leaves_nothing_says_why(sent):
+    dashboard = explore(("text 60x3",), MEMOIR, judged=True)
+    steps = {"eta0", "sampling", "in_batch", "hinge", "div_by_batch", "average", "mips"}
+    assert set(dashboard.parameters) == steps | {"lam", "predict_metric"}
+    assert dashboard.parameters["lam"] == 1.0 and dashboard.parameters["mips"] == "exact"
+    dashboard.sliders["eta0"].value = 3.0
+    dashboard.run()
+    wait(lambda: sent and sent[-1][0]["status"] == "failed")
+    assert "lam * eta_1 must be below 1" in sent[-1][0]["error"]
+    dashboard.sliders["lam"].value, dashboard.sliders["mips"].value = 0.0, "random"
+    dashboard.step()
+    wait(lambda: dashboard.player.status == "paused")
+    assert dashboard.view.curves[-1].label.endswith("lam = 0, eta0 = 3, mips = random")
+    dashboard.solver.value = "memoir_l1"
+    assert set(dashboard.parameters) == steps | {"gamma", "predict_metric"}
+    dashboard.sliders["gamma"].value = 1e-6
+    dashboard.step()
+    wait(lambda: len(dashboard.view.curves) == 2 and dashboard.player.status == "paused")
+    dashboard.solver.value = "cs_working_set"
+    assert set(dashboard.parameters) == {"C", "l1", "working_set", "inner"}
+    dashboard.sliders["l1"].value = 0.0
+    for _ in range(3):  # round 0 is one
+        dashboard.step()
+        wait(lambda: dashboard.player.status == "paused")
+    wait(lambda: len(dashboard.view.curves) == 3)
+    _, lower, upper, error = dashboard.view.curves[-1].latest
+    assert 0 < lower < upper < 60 and 0 <= error < 0.9
+    dashboard.reset()
+
+
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_is_clean(path):
     notebook = nbformat.read(path, as_version=4)

@@ -19,6 +19,8 @@ import ipywidgets as widgets
 
 from workbench.least_squares.links import LINKS
 from workbench.measures import error
+from workbench.memoir.descent import SAMPLINGS
+from workbench.mips import MIPS
 from workbench.panels import panel
 from workbench.player import Curve, Player, Stream
 from workbench.problem import Problem
@@ -52,8 +54,19 @@ SLIDERS = {
     "landmarks": COUNTS,
     "p": (1, 2, 5, 10, 20, 50),
     "eps": SERIES,
-    "gamma": tuple(float(f"{m}e{e}") for e in range(-2, 3) for m in (1, 3)),
+    "gamma": tuple(float(f"{m}e{e}") for e in range(-8, 3) for m in (1, 3)),
     "stabilised": (False, True),
+    "lam": (0.0, *(float(f"{m}e{e}") for e in range(-6, 0) for m in (1, 3)), 1.0),
+    "eta0": tuple(float(f"{m}e{e}") for e in range(-3, 3) for m in (1, 3)),
+    "sampling": SAMPLINGS,
+    "in_batch": ("sequential", "frozen"),
+    "hinge": (False, True),
+    "div_by_batch": (False, True),
+    "average": (False, True),
+    "predict_metric": ("dot", "cosine"),
+    "mips": MIPS,
+    "l1": (0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5),
+    "working_set": (2, 4, 8, 16, 32, 64),
 }
 STARTS = {"gamma": 1.0}  # of sliders whose default depends on the data
 

@@ -175,7 +175,7 @@ def cs_working_set(
         else:
             shared_pass(s, rows, y, order, *given, seen, threads)
         s.eps = max(s.eps / 2, LEAST) if seen[0] < FEW * n else s.eps
-        s.updates, s.full = seen[0] / n, seen[1] / n
+        s.updates, s.full = float(seen[0]) / n, float(seen[1]) / n
         with off_the_clock():
             s.primal, dual = certificate(problem, s, rows, costs, every)
             s.lower, s.upper = max(s.lower, dual), min(s.upper, s.primal)
