@@ -12,7 +12,7 @@ from numba import njit
 from workbench.memoir.blocks import add_scores, need_of, position, soft
 from workbench.memoir.visit import floor_of, scratch_of, solve
 
-SINGLETONS = 64  # classes whose largest score is compared before each of theirs is
+TOGETHER = 64  # classes that are compared with a threshold before each of them is
 CALM = 2  # visits without a step after which a row is left out of passes over the sets
 
 
@@ -132,16 +132,16 @@ def set_scores(blocks, rows, i, members, l1, g, k):
                 g[j] += x * soft(values[q], l1)
 
 
-@njit(cache=True, fastmath={"nnan", "nsz", "reassoc"})
+@njit(cache=True)
 def largest(out, threshold, best, k):
     """Put the classes with the largest scores above `threshold` into `best`; return how many."""
     found = 0
-    for first in range(0, k, SINGLETONS):
-        part = out[first : min(first + SINGLETONS, k)]
-        top = part[0]
+    for first in range(0, k, TOGETHER):
+        part = out[first : min(first + TOGETHER, k)]
+        above = np.int32(0)  # counted by vector instructions, unlike a maximum
         for c in range(np.uint64(len(part))):
-            top = max(top, part[c])
-        if not top > threshold:
+            above += np.int32(part[c] > threshold)
+        if not above:
             continue
         for c in range(len(part)):
             if part[c] > threshold:

@@ -98,7 +98,7 @@ def cs_working_set(
     l1: float = 0.02,
     working_set: int = 16,
     inner: int = 2,
-    added: int = 4,
+    added: int = 3,
     entering: int = 3,
     balance: float = 0.0,
     loss: str = "crammer_singer",

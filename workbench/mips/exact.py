@@ -134,7 +134,7 @@ def best_others(
     sparse = isinstance(searched, Lists)
     if not (sp.issparse(X) or sparse):
         for part, F in score_blocks(X, searched, rows):
-            _best_of_scores(F, y[part], answers[part], values[part])
+            best_of_scores(F, y[part], answers[part], values[part])
         return answers, values
     find_all = _scan_best if sparse else _add_best
     for part in [slice(None)] if sp.issparse(X) else blocks(len(rows), max(searched.shape)):
@@ -142,6 +142,17 @@ def best_others(
         given = (Z.data, Z.indices, Z.indptr, chosen, y[part])
         find_all(*given, searched, answers[part], values[part])
     return answers, values
+
+
+def best_of_scores(F: np.ndarray, y: np.ndarray, answers: np.ndarray, values: np.ndarray) -> None:
+    """Fill `answers` and `values` from rows of scores, of which each loses its label's."""
+    places, labelled = np.arange(len(F)), y >= 0
+    F[places[labelled], y[labelled]] = -np.inf
+    answers[:] = F.argmax(axis=1)
+    values[:] = F[places, answers]
+    odd = np.flatnonzero(~(values > -np.inf))  # nothing but the label, or no numbers
+    for j in odd:
+        _best(F[j], y[j], answers, values, j)
 
 
 def _sparse_rows(X: Matrix, rows: np.ndarray) -> tuple[Matrix, np.ndarray]:
@@ -230,12 +241,6 @@ def _add_best(data, indices, indptr, rows, y, W, answers, values):
     for j in range(np.uint64(len(rows))):
         _add(data, indices, indptr, np.uint64(rows[j]), W, out)
         _best(out, y[j], answers, values, j)
-
-
-@njit(cache=True)
-def _best_of_scores(F, y, answers, values):
-    for j in range(np.uint64(len(F))):
-        _best(F[j], y[j], answers, values, j)
 
 
 @njit(cache=True)
