@@ -137,7 +137,7 @@ def cs_working_set(
     loss : "crammer_singer" or "weston_watkins"; the second wants sets for all classes that violate,
         which at the beginning are all
     threads : several look for violators, with the V of a chunk's begin, while steps stay in order:
-        the iterates are others than those of one thread
+        the iterates are others than those of one thread; it pays from some thousands of classes on
     seed : of the rows' order
 
     Raises
