@@ -20,6 +20,7 @@ from workbench.memoir.steps import (
     Plan,
     answers,
     begin,
+    eta_of,
     finish,
     take_batch,
     take_batches,
@@ -106,7 +107,7 @@ def descend(
                     w = take_batch(w, rows, y, batch, found, margins, *given)
                     thresholds = NO_MARGINS
                     if gamma is not None:
-                        step = gamma * plan.eta(int(numbers[STEP])) * k / touched.sum()
+                        step = gamma * eta_of(plan, numbers[STEP]) * k / touched.sum()
                         thresholds = (touched * step).astype(np.float32)
                     w, numbers[SQUARE] = merged(w, thresholds, numbers[MASS])
                     finish(w, plan, numbers)

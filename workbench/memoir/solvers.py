@@ -8,7 +8,7 @@ from math import sqrt
 from workbench.generators import check_counts
 from workbench.memoir.descent import SAMPLINGS, descend
 from workbench.memoir.state import MemoirState, start
-from workbench.memoir.steps import Plan
+from workbench.memoir.steps import Plan, eta_of
 from workbench.mips import MIPS
 from workbench.problem import Problem, check_positive
 
@@ -112,12 +112,12 @@ def memoir_l2(
     if not 0 <= lam < float("inf"):
         raise ValueError(f"lam: must be a number that is not negative, got {lam!r}")
     check_steps(eta0, eta_step, eta_power)
-    if lam * eta0 / (1 + eta_step) ** eta_power >= 1:
+    plan = Plan(eta0, eta_step, eta_power, float(lam), hinge, div_by_batch, project)
+    if lam * eta_of(plan, 1.0) >= 1:
         raise ValueError(
             f"lam: lam * eta_1 must be below 1, or the first step would leave nothing of W; got "
-            f"{lam!r} * {eta0 / (1 + eta_step) ** eta_power:g}"
+            f"{lam!r} * {eta_of(plan, 1.0):g}"
         )
-    plan = Plan(eta0, eta_step, eta_power, float(lam), hinge, div_by_batch, project)
     yield from _run(problem, plan, None, locals())
 
 

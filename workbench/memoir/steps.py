@@ -39,10 +39,6 @@ class Plan(NamedTuple):
     div_by_batch: bool
     project: bool
 
-    def eta(self, t: int) -> float:
-        """Return the step size at step t >= 1."""
-        return self.eta0 / (1 + self.eta_step * t) ** self.eta_power
-
 
 def take_batches(
     w: Weights, rows: Rows, y, drawn, size: int, plan: Plan, numbers, touched, met, spare
@@ -176,7 +172,7 @@ def rescale(U, S, scale, mass):
 
 @njit(cache=True)
 def eta_of(plan, t):
-    """Return the step size, as :meth:`Plan.eta` does."""
+    """Return the size of step t, counted from 1."""
     return plan.eta0 / (1 + plan.eta_step * t) ** plan.eta_power
 
 

@@ -56,10 +56,6 @@ class Weights(NamedTuple):
         shape = len(self.starts) - 1, self.dense.shape[1]
         return sp.csr_array((values, self.classes, self.starts), shape=shape)
 
-    def nbytes(self) -> int:
-        """Return the bytes of U, S and the changes."""
-        return self.changes.nbytes() + sum(array.nbytes for array in self[:-1])
-
 
 def zeros(d: int, k: int, *, dense: bool, average: bool) -> Weights:
     """Return weights of zeros."""
