@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from workbench.baselines import portrait as baselines
 from workbench.baselines.centroid import centroid
 from workbench.baselines.certified import liblinear_cs, liblinear_ovr
 from workbench.baselines.kernel import libsvm
@@ -17,13 +18,16 @@ from workbench.baselines.liblinear import (
 from workbench.baselines.linear import logistic_lbfgs, logistic_saga, ridge
 from workbench.baselines.nystroem import nystroem_svm
 from workbench.baselines.vowpal_wabbit import vw, vw_recall_tree
+from workbench.least_squares import portrait as least_squares
 from workbench.least_squares.calibrated import ls_calibrated
 from workbench.least_squares.columns import ls_columns
 from workbench.least_squares.generalized import ls_accelerated, ls_generalized
 from workbench.least_squares.stagewise import ls_stagewise
+from workbench.memoir import portrait as memoir
 from workbench.memoir.pegasos import memoir_pegasos
 from workbench.memoir.solvers import memoir_l1, memoir_l2
 from workbench.memoir.working_set import cs_working_set
+from workbench.mrc import portrait as mrc
 from workbench.mrc.ccg import mrc_ccg
 from workbench.mrc.interior_point import mrc_interior_point
 from workbench.mrc.l1svm import svm_lp, svm_multi
@@ -32,57 +36,191 @@ from workbench.mrc.pdhg import mrc_pdhg
 from workbench.mrc.splitting import mrc_splitting
 from workbench.mrc.subgradient import mrc_subgradient
 from workbench.mrc.svm_ccg import svm_ccg
+from workbench.sampled_cuts import portrait as sampled_cuts
 from workbench.sampled_cuts.solvers import (
     cuts_constant_time,
     cuts_exact,
     cuts_linear_time,
     cuts_nystroem,
 )
+from workbench.weston_watkins import portrait as weston_watkins
 from workbench.weston_watkins.bcd import ww_shark, ww_walrus
 from workbench.weston_watkins.fast import ww_walrus_fast
 from workbench.weston_watkins.kernel import ww_kernel
 
 
 class Solver(NamedTuple):
-    """A solver's generator function, its label in legends and its colour in every figure."""
+    """A solver's generator function, its label in legends and its colour in every figure.
+
+    ``live`` names the parameters that may change in mid-run: the function goes on from a state
+    under another value, and all that it yields is true of the new one. ``portrait``, as in
+    :mod:`workbench.pictures`, draws the method's own state.
+    """
 
     steps: Callable
     label: str
     colour: str
+    live: tuple[str, ...] = ()
+    portrait: Callable = baselines.portrait
 
+
+# Of both kinds of MEMOIR.
+DESCENT = ("eta0", "eta_step", "eta_power", "batch_size", "sampling", "in_batch", "hinge")
+DESCENT += ("div_by_batch", "empty", "mips", "ef", "neighbours", "two_tier", "bits", "rerank")
+DESCENT += ("threads",)
 
 SOLVERS = {
-    "mrc_lp": Solver(mrc_lp, "MRC-LP", "#7A7A7A"),
-    "mrc_lp_compact": Solver(mrc_lp_compact, "MRC-LP compact", "#000000"),
-    "mrc_ccg": Solver(mrc_ccg, "MRC-CCG", "#0072B2"),
-    "mrc_subgradient": Solver(mrc_subgradient, "MRC-SUB", "#E69F00"),
-    "mrc_pdhg": Solver(mrc_pdhg, "MRC-PDHG", "#CC79A7"),
-    "mrc_splitting": Solver(mrc_splitting, "MRC splitting", "#009E73"),
-    "mrc_interior_point": Solver(mrc_interior_point, "MRC interior point", "#D55E00"),
-    "svm_lp": Solver(svm_lp, "SVM-LP", "#602000"),
-    "svm_ccg": Solver(svm_ccg, "SVM-CCG", "#0000E0"),
-    "svm_multi": Solver(svm_multi, "SVM-MULTI", "#56B4E9"),
-    "memoir_pegasos": Solver(memoir_pegasos, "Pegasos (exact search)", "#785EF0"),
-    "memoir_l2": Solver(memoir_l2, "MEMOIR-ℓ2", "#B0005A"),
-    "memoir_l1": Solver(memoir_l1, "MEMOIR-ℓ1", "#F2A6C8"),
-    "cs_working_set": Solver(cs_working_set, "Working sets (ours)", "#1B9E4B"),
-    "ww_walrus": Solver(ww_walrus, "Walrus", "#009292"),
-    "ww_shark": Solver(ww_shark, "Shark's subproblem solver", "#924900"),
-    "ww_walrus_fast": Solver(ww_walrus_fast, "Walrus fast (ours)", "#DB2D20"),
-    "ww_kernel": Solver(ww_kernel, "Walrus with a kernel (ours)", "#8E5BD0"),
-    "ls_generalized": Solver(ls_generalized, "Generalized least squares", "#1B6CA8"),
-    "ls_accelerated": Solver(ls_accelerated, "Generalized, accelerated (ours)", "#D4357B"),
-    "ls_calibrated": Solver(ls_calibrated, "Calibrated least squares", "#2CA25F"),
-    "ls_stagewise": Solver(ls_stagewise, "Stagewise least squares", "#E8710A"),
-    "ls_columns": Solver(ls_columns, "Stagewise, columns of X", "#6A3D9A"),
-    "cuts_exact": Solver(cuts_exact, "Exact cuts", "#101060"),
-    "cuts_linear_time": Solver(cuts_linear_time, "Sampled cuts, linear time", "#C2185B"),
-    "cuts_constant_time": Solver(cuts_constant_time, "Sampled cuts, constant time", "#00838F"),
-    "cuts_nystroem": Solver(cuts_nystroem, "Exact cuts, Nyström (ours)", "#7CB342"),
+    "mrc_lp": Solver(mrc_lp, "MRC-LP", "#7A7A7A", portrait=mrc.linear_program),
+    "mrc_lp_compact": Solver(
+        mrc_lp_compact, "MRC-LP compact", "#000000", portrait=mrc.linear_program
+    ),
+    "mrc_ccg": Solver(
+        mrc_ccg,
+        "MRC-CCG",
+        "#0072B2",
+        live=("lambda0", "eps1", "eps2", "n_max", "m_max", "k_max"),
+        portrait=mrc.cuts,
+    ),
+    "mrc_subgradient": Solver(
+        mrc_subgradient, "MRC-SUB", "#E69F00", live=("lambda0", "steps"), portrait=mrc.first_order
+    ),
+    "mrc_pdhg": Solver(
+        mrc_pdhg,
+        "MRC-PDHG",
+        "#CC79A7",
+        live=("lambda0", "steps", "relaxation"),
+        portrait=mrc.primal_dual,
+    ),
+    "mrc_splitting": Solver(
+        mrc_splitting,
+        "MRC splitting",
+        "#009E73",
+        live=("lambda0", "steps", "ratio", "relaxation", "adapt", "repairs"),
+        portrait=mrc.first_order,
+    ),
+    "mrc_interior_point": Solver(
+        mrc_interior_point,
+        "MRC interior point",
+        "#D55E00",
+        live=("lambda0",),
+        portrait=mrc.interior_point,
+    ),
+    "svm_lp": Solver(svm_lp, "SVM-LP", "#602000", portrait=mrc.svm),
+    "svm_ccg": Solver(
+        svm_ccg, "SVM-CCG", "#0000E0", live=("lam", "eps", "n_max", "m_max"), portrait=mrc.svm_cuts
+    ),
+    "svm_multi": Solver(svm_multi, "SVM-MULTI", "#56B4E9", portrait=mrc.svm),
+    "memoir_pegasos": Solver(
+        memoir_pegasos,
+        "Pegasos (exact search)",
+        "#785EF0",
+        live=("lam", "batch_size"),
+        portrait=memoir.pegasos,
+    ),
+    "memoir_l2": Solver(
+        memoir_l2,
+        "MEMOIR-ℓ2",
+        "#B0005A",
+        live=("lam", "project", *DESCENT),
+        portrait=memoir.sampled,
+    ),
+    "memoir_l1": Solver(
+        memoir_l1, "MEMOIR-ℓ1", "#F2A6C8", live=("gamma", *DESCENT), portrait=memoir.sampled
+    ),
+    "cs_working_set": Solver(
+        cs_working_set,
+        "Working sets (ours)",
+        "#1B9E4B",
+        live=("C", "l1", "inner", "added", "entering", "threads"),
+        portrait=memoir.working_sets,
+    ),
+    "ww_walrus": Solver(
+        ww_walrus, "Walrus", "#009292", live=("C",), portrait=weston_watkins.linear
+    ),
+    "ww_shark": Solver(
+        ww_shark,
+        "Shark's subproblem solver",
+        "#924900",
+        live=("C",),
+        portrait=weston_watkins.linear,
+    ),
+    "ww_walrus_fast": Solver(
+        ww_walrus_fast, "Walrus fast (ours)", "#DB2D20", live=("C",), portrait=weston_watkins.linear
+    ),
+    "ww_kernel": Solver(
+        ww_kernel,
+        "Walrus with a kernel (ours)",
+        "#8E5BD0",
+        live=("C", "cache_mb"),
+        portrait=weston_watkins.with_kernel,
+    ),
+    "ls_generalized": Solver(
+        ls_generalized,
+        "Generalized least squares",
+        "#1B6CA8",
+        live=("alpha", "L"),
+        portrait=least_squares.generalized,
+    ),
+    "ls_accelerated": Solver(
+        ls_accelerated,
+        "Generalized, accelerated (ours)",
+        "#D4357B",
+        live=("alpha", "L"),
+        portrait=least_squares.generalized,
+    ),
+    "ls_calibrated": Solver(
+        ls_calibrated,
+        "Calibrated least squares",
+        "#2CA25F",
+        live=("alpha",),
+        portrait=least_squares.calibrated,
+    ),
+    "ls_stagewise": Solver(
+        ls_stagewise,
+        "Stagewise least squares",
+        "#E8710A",
+        live=("alpha", "passes", "inner", "kept", "workers"),
+        portrait=least_squares.stagewise,
+    ),
+    "ls_columns": Solver(
+        ls_columns,
+        "Stagewise, columns of X",
+        "#6A3D9A",
+        live=("alpha", "passes", "inner", "kept", "workers"),
+        portrait=least_squares.columns,
+    ),
+    "cuts_exact": Solver(
+        cuts_exact,
+        "Exact cuts",
+        "#101060",
+        live=("C", "eps", "stabilised"),
+        portrait=sampled_cuts.portrait,
+    ),
+    "cuts_linear_time": Solver(
+        cuts_linear_time,
+        "Sampled cuts, linear time",
+        "#C2185B",
+        live=("C", "r", "eps", "stabilised", "p", "cache_mb"),
+        portrait=sampled_cuts.portrait,
+    ),
+    "cuts_constant_time": Solver(
+        cuts_constant_time,
+        "Sampled cuts, constant time",
+        "#00838F",
+        live=("C", "r", "p", "eps"),
+        portrait=sampled_cuts.portrait,
+    ),
+    "cuts_nystroem": Solver(
+        cuts_nystroem,
+        "Exact cuts, Nyström (ours)",
+        "#7CB342",
+        live=("C", "eps", "stabilised"),
+        portrait=sampled_cuts.portrait,
+    ),
     "libsvm": Solver(libsvm, "SVM with a kernel (LIBSVM)", "#3A3A3A"),
     "nystroem_svm": Solver(nystroem_svm, "Nyström and linear SVM (LIBLINEAR)", "#C49A00"),
-    "liblinear_cs": Solver(liblinear_cs, "Crammer-Singer (LIBLINEAR)", "#5B8C5A"),
-    "liblinear_ovr": Solver(liblinear_ovr, "One-vs-rest (LIBLINEAR)", "#B8A200"),
+    "liblinear_cs": Solver(liblinear_cs, "Crammer-Singer (LIBLINEAR)", "#5B8C5A", live=("tol",)),
+    "liblinear_ovr": Solver(liblinear_ovr, "One-vs-rest (LIBLINEAR)", "#B8A200", live=("tol",)),
     "liblinear_lr": Solver(liblinear_lr, "Logistic regression, one-vs-rest (LIBLINEAR)", "#C04000"),
     "liblinear_l2_dual": Solver(liblinear_l2_dual, "L2-loss SVC, dual (LIBLINEAR)", "#3B7A57"),
     "liblinear_l2_primal": Solver(

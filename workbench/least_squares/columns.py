@@ -79,6 +79,7 @@ def ls_columns(
     block = min(block, d)
     check_size(block, "block: its")
     blocks = -(-d // block)
+    s.primal = s.loss + alpha / 2 * float(np.vdot(s.W, s.W))
     yield s
     while s.round < passes * blocks:
         if s.round % blocks == 0:

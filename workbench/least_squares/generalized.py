@@ -19,7 +19,8 @@ class GeneralizedState:
     """Weights ``W`` (d, k), their mean ``loss`` and objective ``primal``, and both best bounds.
 
     ``stepped`` (d, k) is where the last step ended, from which the accelerated method goes on to
-    ``W``; ``theta`` is its momentum's counter. The plain method keeps the first equal to ``W``.
+    ``W``; ``theta`` is its momentum's counter. The plain method keeps the first equal to ``W``. All
+    is for this ``alpha``.
     """
 
     round: int
@@ -30,6 +31,7 @@ class GeneralizedState:
     primal: float
     lower: float
     upper: float
+    alpha: float
 
     def scores(self, X) -> np.ndarray:
         return np.asarray(X @ self.W)
@@ -117,9 +119,11 @@ def descend(
 
     if state is None:
         zeros = np.zeros((d, k))
-        s = GeneralizedState(0, zeros, zeros, 1.0, 0.0, 0.0, 0.0, np.inf)
+        s = GeneralizedState(0, zeros, zeros, 1.0, 0.0, 0.0, 0.0, np.inf, alpha)
     else:
         s = state
+    if s.alpha != alpha:  # no momentum, no bounds
+        s.alpha, s.theta, s.lower, s.upper = alpha, 1.0, 0.0, np.inf
     gradient = judge(s)
     yield s
     while True:

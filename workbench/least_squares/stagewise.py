@@ -166,7 +166,8 @@ def stages(
     if s.round:
         costs[:] = [cost(b, generator.penalty(b)) for b in range(len(parts))]
     else:
-        s.loss = s.primal = total(ask("loss")) / n
+        s.loss = total(ask("loss")) / n
+    s.primal = s.loss + float(costs.sum())
     yield s
     while s.round < passes * len(parts):
         b = s.round % len(parts)

@@ -70,8 +70,9 @@ def descend(
         if not len(s.dense):  # a small problem's weights are dense: its warm-up compiled less
             changes = zeros(1, k, dense=False, average=s.average)
             roomier(merged(changes, NO_MARGINS, 0.0)[0].changes, k, 1)
-        if s.round == 0:
-            s.primal = objective(problem, s, X, plan.lam, gamma)
+        weight = plan.lam if gamma is None else gamma
+        if s.weight != weight:
+            s.weight, s.primal = weight, objective(problem, s, X, plan.lam, gamma)
     yield s
     if oracle is not None:  # a state holds no index
         oracle.update(s.weights().matrix(), None)
@@ -82,7 +83,8 @@ def descend(
         drawn = draw(problem, s, sampling, batches * batch_size)
         w, numbers = s.weights(), np.array([s.scale, s.square, s.mass, 0.0, s.step])
         spare = s.rng.random(len(drawn)) if empty else np.zeros(0)
-        about, whole = {"build_seconds": 0.0, "query_seconds": 0.0}, False
+        about, whole = dict.fromkeys(("epsilon", "build_seconds", "query_seconds"), 0.0), False
+        about["recall"] = 1.0
         try:
             if together:
                 given = plan, numbers, np.zeros(k, bool), s.met, spare

@@ -23,7 +23,7 @@ class PegasosState:
     Row j of ``W`` holds feature j of all classes: a sparse row of data is scored, and changes two
     classes, in as many short sweeps as it has entries. ``mass`` in [0, 1] is the sum of the dual
     point behind ``W``; ``primal`` is P(W), of which ``upper`` is the least so far; ``updates`` is
-    the fraction of rows that violated their margin in the last round.
+    the fraction of rows that violated their margin in the last round. All is for this ``lam``.
     """
 
     round: int
@@ -35,6 +35,7 @@ class PegasosState:
     primal: float
     lower: float
     upper: float
+    lam: float
 
     def scores(self, X) -> np.ndarray:
         return np.asarray(X @ self.W)
@@ -95,9 +96,12 @@ def memoir_pegasos(
         raise ValueError(f"batch_size: must be a whole number of at least 1, got {batch_size!r}")
     batches = -(-problem.n // int(batch_size))
     rows = _entries(problem.X)
-    s = state or PegasosState(
-        0, 0, np.random.default_rng(seed), np.zeros((problem.d, problem.k)), 0.0, 0.0, 1.0, 0.0, 1.0
-    )
+    W = np.zeros((problem.d, problem.k))
+    s = state or PegasosState(0, 0, np.random.default_rng(seed), W, 0.0, 0.0, 1.0, 0.0, 1.0, lam)
+    if s.lam != lam:  # the same dual point, which is feasible for any lam
+        s.W *= s.lam / lam
+        s.lam, s.lower, s.upper = lam, 0.0, 1.0
+        judge(problem, s)
     yield s
     while True:
         order = s.rng.permutation(problem.n)
@@ -105,14 +109,19 @@ def memoir_pegasos(
         s.mass, updates = epoch(*rows, problem.y, order, batches, lam, s.step, s.W, square, s.mass)
         s.step += batches
         s.updates = updates / problem.n
-        square = float(np.vdot(s.W, s.W))
-        s.primal = lam / 2 * square + mean_hinge(problem.X, problem.y, s.W)
-        # The first row of all violates its margin, so mass > 0.
-        shrink = s.mass / max(s.mass, lam * square)
-        s.lower = max(s.lower, shrink * s.mass - shrink**2 * lam / 2 * square)
-        s.upper = min(s.upper, s.primal)
+        judge(problem, s)
         s.round += 1
         yield s
+
+
+def judge(problem: Problem, s: PegasosState) -> None:
+    """Put P(W), and bounds that are no worse than those so far, into the state."""
+    square = float(np.vdot(s.W, s.W))
+    s.primal = s.lam / 2 * square + mean_hinge(problem.X, problem.y, s.W)
+    if s.mass > 0.0:  # after round 0: the first row of all violates its margin
+        shrink = s.mass / max(s.mass, s.lam * square)
+        s.lower = max(s.lower, shrink * s.mass - shrink**2 * s.lam / 2 * square)
+    s.upper = min(s.upper, s.primal)
 
 
 def mean_hinge(X: Matrix, y: np.ndarray, W: np.ndarray) -> float:

@@ -27,9 +27,10 @@ class MemoirState:
     ``bias`` its last row belongs to a constant feature. ``square`` is |U|^2. ``order`` and
     ``position`` are those of the pass over the rows, ``met`` flags the classes changed so far.
     ``seed`` began ``rng``; hyperplanes, which must outlive a pause, follow from it alone.
-    ``primal`` is the objective of W or of the average, on all rows or on a sample of them;
-    ``updates`` is the share of the round's rows that violated their margin; ``recall``,
-    ``epsilon`` and both times are those of the search, see :func:`workbench.mips.inexactness`.
+    ``primal`` is the objective of W or of the average, on all rows or on a sample of them, with
+    this ``weight`` of its penalty; ``updates`` is the share of the round's rows that violated their
+    margin; ``recall``, ``epsilon`` and both times are those of the search, see
+    :func:`workbench.mips.inexactness`.
     """
 
     round: int
@@ -52,6 +53,7 @@ class MemoirState:
     bias: bool
     cosine: bool
     updates: float
+    weight: float
     primal: float
     recall: float
     epsilon: float
@@ -130,6 +132,7 @@ def start(
         bias=bias,
         cosine=cosine,
         updates=0.0,
+        weight=np.nan,  # of no objective yet
         primal=1.0,
         recall=1.0,
         epsilon=0.0,

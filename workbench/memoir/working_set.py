@@ -40,13 +40,14 @@ class WorkingSetState:
 
     ``starts`` to ``end`` are the fields of :class:`workbench.memoir.blocks.Blocks`, ``sets`` to
     ``calm`` those of :class:`workbench.memoir.visit.Sets`. W = soft(V, ``l1``). ``primal`` is
-    P(W); ``updates`` the steps of the last full pass over n, ``full`` how often in it a violating
-    class found no place in a set, or lost it to a worse one.
+    P(W) for this ``C``; ``updates`` the steps of the last full pass over n, ``full`` how often in
+    it a violating class found no place in a set, or lost it to a worse one.
     """
 
     round: int
     rng: np.random.Generator
     k: int
+    C: float
     l1: float
     eps: float
     starts: np.ndarray
@@ -161,7 +162,15 @@ def cs_working_set(
     caps = rounded_down(costs)
     every = loss == "weston_watkins"
     worst = float(costs.sum()) * (k - 1 if every else 1)
-    s = state or start(problem, min(working_set, k), l1, worst, seed)
+    s = state or start(problem, min(working_set, k), C, l1, worst, seed)
+    if (s.C, s.l1) != (C, l1):
+        s.values *= np.float32(min(1.0, C / s.C))  # V, and alpha, which a larger C leaves feasible
+        s.alpha = np.maximum(min(1.0, C / s.C) * s.alpha, -caps[:, None]).astype(np.float32)
+        s.calm[:] = 0
+        s.C, s.l1 = float(C), float(l1)
+        with off_the_clock():
+            s.primal, dual = certificate(problem, s, rows, costs, every)
+            s.lower, s.upper = max(0.0, dual), min(worst, s.primal)
     yield s
     while True:
         rules = Rules(np.float32(s.l1), s.eps, min(added, k - 1), entering, every)
@@ -221,7 +230,9 @@ def hold(s: WorkingSetState, blocks: Blocks) -> None:
     vars(s).update({n: a for n, a in zip(names, blocks, strict=True) if n != "sums"})
 
 
-def start(problem: Problem, M: int, l1: float, worst: float, seed: int) -> WorkingSetState:
+def start(
+    problem: Problem, M: int, C: float, l1: float, worst: float, seed: int
+) -> WorkingSetState:
     """Return round 0: alpha = 0, and the loss of W = 0 as upper bound."""
     n, k = problem.n, problem.k
     b = roomier(empty(problem.d, k), k, PATCH)
@@ -231,6 +242,7 @@ def start(problem: Problem, M: int, l1: float, worst: float, seed: int) -> Worki
         round=0,
         rng=np.random.default_rng(seed),
         k=k,
+        C=float(C),
         l1=float(l1),
         eps=EPS,
         starts=b.starts,

@@ -11,7 +11,14 @@ import scipy.sparse as sp
 from workbench.measures import bounds
 from workbench.mrc.lp import all_subsets, averages
 from workbench.mrc.master import Restricted, carry, check, largest, solve
-from workbench.mrc.risk import MinimaxRisk, greedy_subset, linear_scores, minimax_risk, psi
+from workbench.mrc.risk import (
+    MinimaxRisk,
+    greedy_subset,
+    linear_scores,
+    minimax_risk,
+    psi,
+    renew_bounds,
+)
 from workbench.problem import Problem
 from workbench.stream import Row
 
@@ -28,7 +35,7 @@ class CutState:
     components J, as positions y d' + j. ``M`` (k, d') and ``nu`` solve P_IJ with value ``R``,
     ``alpha`` (c,) solves D_IJ; ``slack`` (c,) is how far the constraints are from tight.
     ``psi`` (n,) and ``mean`` (k, d') price all constraints and all features at this solution;
-    ``eps1`` and ``eps2`` are their largest violations.
+    ``eps1`` and ``eps2`` are their largest violations. All is for this ``lambda0``.
     """
 
     round: int
@@ -49,6 +56,7 @@ class CutState:
     M_best: np.ndarray
     lower: float
     upper: float
+    lambda0: float
 
     def scores(self, X) -> np.ndarray:
         return linear_scores(self.M_best, X)
@@ -102,6 +110,8 @@ def mrc_ccg(
         columns = risk.tau.size > risk.n
     centroids = class_means(risk)
     s = state or start(risk, centroids, n_max, m_max, eps2, columns)
+    if s.lambda0 != lambda0:
+        solve_anew(risk, s, centroids, n_max)
     yield s
     while s.round < k_max:
         J = feat(risk, s, eps2, m_max) if columns else s.features[:0]
@@ -233,6 +243,7 @@ def start(
         M_best=np.zeros_like(risk.tau),
         lower=0.0,
         upper=np.inf,
+        lambda0=risk.lambda0,
     )
     lpsolve(risk, s, centroids)
     price(risk, s, centroids)
@@ -244,6 +255,19 @@ def start(
         lpsolve(risk, s, centroids)
         price(risk, s, centroids)
     return s
+
+
+def solve_anew(risk: MinimaxRisk, s: CutState, centroids, n_max: int) -> None:
+    """Solve P_IJ for another lambda0, from the last basis; I and J stay.
+
+    The first constraints, which bound the LP for any, are taken in the place of those that are left
+    of them.
+    """
+    renew_bounds(s, risk)
+    of_samples = (s.samples >= 0) & (s.samples < risk.n)
+    update_sets(s, s.features[:0], *initial_constraints(risk, n_max), of_samples)
+    lpsolve(risk, s, centroids)
+    price(risk, s, centroids)
 
 
 def initial_constraints(risk: MinimaxRisk, n_max: int) -> tuple[np.ndarray, np.ndarray]:

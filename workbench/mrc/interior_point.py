@@ -27,7 +27,7 @@ from workbench.mrc.newton import (
     move,
     step_lengths,
 )
-from workbench.mrc.risk import MinimaxRisk, linear_scores, minimax_risk, psi
+from workbench.mrc.risk import MinimaxRisk, linear_scores, minimax_risk, psi, renew_bounds
 from workbench.mrc.splitting import SplittingState
 from workbench.mrc.working_set import (
     LARGEST,
@@ -75,6 +75,7 @@ class InteriorPointState:
     M_best: np.ndarray
     lower: float
     upper: float
+    lambda0: float
 
     def scores(self, X) -> np.ndarray:
         return linear_scores(self.M_best, X)
@@ -141,6 +142,10 @@ def mrc_interior_point(
         )
     risk = minimax_risk(problem, lambda0)
     s = state
+    if s is not None and s.lambda0 != lambda0:
+        renew_bounds(s, risk)
+        if isinstance(s, InteriorPointState):
+            move_intervals(risk, s)
     if not isinstance(s, InteriorPointState):
         first = s or splitting.start(risk, weight=5.0)
         rounds = splitting.split(
@@ -269,6 +274,7 @@ def start(risk: MinimaxRisk, found: SplittingState, slack: float, mu0: float) ->
         M_best=found.M_best,
         lower=found.lower,
         upper=found.upper,
+        lambda0=found.lambda0,
     )
 
 
@@ -278,6 +284,8 @@ def smooth(x: np.ndarray, z: np.ndarray, mu: float) -> tuple[np.ndarray, np.ndar
     theta is the mean x over the mean z, but no larger than leaves x typical: x is the one of the
     two whose mean is known to be of the right size (p and h sum to one, a + b is 2 lam).
     """
+    if not x.size:
+        return x, z
     typical = max(float(np.abs(x).mean()), 1e-12)
     theta = min(typical / max(float(z.mean()), 1e-12), typical**2 / mu)
     v = x - theta * z
@@ -293,6 +301,15 @@ def recentre(s: InteriorPointState, mu: float) -> None:
     s.a, s.m_plus = smooth(s.a, s.m_plus, mu)
     s.b, s.m_minus = smooth(s.b, s.m_minus, mu)
     s.alpha = mu / s.s0
+
+
+def move_intervals(risk: MinimaxRisk, s: InteriorPointState) -> None:
+    """Let the distances a and b be those of the means to the ends of new intervals."""
+    J = s.J
+    mean = (risk.X[s.I].T @ s.p).T.ravel()[J] + s.alpha * risk.tau.ravel()[J]
+    lam, away = risk.lam.ravel()[J], mean - risk.tau.ravel()[J]
+    s.a, s.b, s.stalls = lam - away, lam + away, 0
+    recentre(s, max(s.upper - s.lower, 1e-12) / s.pairs)
 
 
 def coefficients(risk: MinimaxRisk, s: InteriorPointState) -> np.ndarray:

@@ -195,7 +195,7 @@ def step_lengths(s, d: Direction, fraction: float) -> tuple[float, float]:
     primal = [(s.p, d.p), (s.g, d.g), (s.a, d.a), (s.b, d.b), (s.alpha, d.alpha)]
     dual = [(s.s, d.s), (s.h, d.h), (s.m_plus, d.m_plus), (s.m_minus, d.m_minus), (s.s0, d.s0)]
     return tuple(
-        min(1.0, fraction / max(1e-30, *(float(np.max(-dx / x)) for x, dx in pairs)))
+        min(1.0, fraction / max(1e-30, *(float(np.max(-dx / x, initial=0.0)) for x, dx in pairs)))
         for pairs in (primal, dual)
     )
 

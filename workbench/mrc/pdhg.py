@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numba import njit
 
 from workbench.measures import bounds
-from workbench.mrc.risk import MinimaxRisk, linear_scores, minimax_risk, psi
+from workbench.mrc.risk import MinimaxRisk, linear_scores, minimax_risk, psi, renew_bounds
 from workbench.problem import Matrix, Problem
 from workbench.stream import Row
 
@@ -27,7 +27,7 @@ class PrimalDualState:
     ``M`` (d', k) are the coefficients, feature by feature, with ``V = X M`` (n, k), and ``p``
     (n, k) the dual weights; extrapolated, both may leave their sets. ``phi`` is the multiplier of
     sum p = 1, an estimate of max psi. ``balance`` is the dual step in units of 1/n. ``M_best``
-    (k, d') has the lowest upper bound seen.
+    (k, d') has the lowest upper bound seen for this ``lambda0``.
     """
 
     round: int
@@ -39,6 +39,7 @@ class PrimalDualState:
     M_best: np.ndarray
     lower: float
     upper: float
+    lambda0: float
 
     def scores(self, X) -> np.ndarray:
         return linear_scores(self.M_best, X)
@@ -92,6 +93,8 @@ def mrc_pdhg(
     scale = column_scale(risk.X)
     size = norm(rows, columns, scale)
     s = state or start(risk, balance)
+    if s.lambda0 != lambda0:
+        renew_bounds(s, risk)
     M, V, p, G = np.zeros_like(s.M), np.empty_like(s.V), np.empty_like(s.p), np.empty_like(s.M)
     yield s
     while True:
@@ -115,7 +118,8 @@ def start(risk: MinimaxRisk, balance: float) -> PrimalDualState:
     """Return round 0: M = 0 and the empirical distribution, whose mean is tau."""
     p = np.eye(risk.k)[risk.y] / risk.n
     M = np.zeros_like(risk.tau)
-    return PrimalDualState(0, M.T.copy(), 0.0 * p, p, 0.0, balance, M, 0.0, risk.upper(M))
+    limits = 0.0, risk.upper(M), risk.lambda0
+    return PrimalDualState(0, M.T.copy(), 0.0 * p, p, 0.0, balance, M, *limits)
 
 
 def renew_upper(s: PrimalDualState, risk: MinimaxRisk, rows, active, scale, M, V) -> float:

@@ -25,6 +25,7 @@ class MinimaxRisk:
     y : (n,) int32 labels
     tau : (k, d') empirical mean of Phi
     lam : (k, d') lambda0 times the population standard deviation of Phi
+    lambda0 : > 0
     active : (k, d') bool. A component that is zero in every row of its class has lam = 0 and
         says nothing but "never seen"; taken literally it would forbid its class wherever it
         occurs. It is left out of Phi: its coefficient stays 0 and no bound counts it.
@@ -34,6 +35,7 @@ class MinimaxRisk:
     y: np.ndarray
     tau: np.ndarray
     lam: np.ndarray
+    lambda0: float
     active: np.ndarray
 
     @property
@@ -105,7 +107,19 @@ def minimax_risk(problem: Problem, lambda0: float = 0.01) -> MinimaxRisk:
     active = second > 0
     lam = lambda0 * np.sqrt(np.maximum(second - tau**2, 0.0))
     active &= lam > 0
-    return MinimaxRisk(X, problem.y, np.where(active, tau, 0.0), np.where(active, lam, 0.0), active)
+    tau, lam = np.where(active, tau, 0.0), np.where(active, lam, 0.0)
+    return MinimaxRisk(X, problem.y, tau, lam, lambda0, active)
+
+
+def renew_bounds(s, risk: MinimaxRisk) -> None:
+    """Make the bounds of a solver's state true of `risk`, which may have another lambda0.
+
+    The best classifier so far has an upper bound there too. Of the best lower bound BR(p) / rho
+    what is left, whatever p was, is the share by which lambda0 falls: rho rises by no more.
+    """
+    s.lower *= min(1.0, risk.lambda0 / s.lambda0)
+    s.upper = risk.upper(s.M_best)
+    s.lambda0 = risk.lambda0
 
 
 def with_intercept(X: Matrix) -> Matrix:

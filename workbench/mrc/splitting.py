@@ -16,7 +16,7 @@ from numba import njit
 
 from workbench.measures import bounds
 from workbench.mrc.repair import sharpest_lower, sharpest_upper
-from workbench.mrc.risk import MinimaxRisk, linear_scores, minimax_risk, psi
+from workbench.mrc.risk import MinimaxRisk, linear_scores, minimax_risk, psi, renew_bounds
 from workbench.problem import Problem
 from workbench.stream import Row
 
@@ -29,7 +29,7 @@ class SplittingState:
 
     ``Z_M`` (k, d') and ``Z_S`` (n, k), float32, in the scaled features of the run; ``phi`` warm
     starts the threshold; ``M`` (k, d') and ``p`` (n, k), float64, are this iterate's classifier
-    and joint distribution in the problem's own features.
+    and joint distribution in the problem's own features. Bounds are for this ``lambda0``.
     """
 
     round: int
@@ -42,6 +42,7 @@ class SplittingState:
     M_best: np.ndarray
     lower: float
     upper: float
+    lambda0: float
 
     def scores(self, X) -> np.ndarray:
         return linear_scores(self.M_best, X)
@@ -89,6 +90,8 @@ def mrc_splitting(
         raise ValueError(f"repairs: must be at least 0, got {repairs!r}")
     risk = minimax_risk(problem, lambda0)
     s = state or start(risk, weight)
+    if s.lambda0 != lambda0:
+        renew_bounds(s, risk)
     yield from split(risk, s, steps, ratio, relaxation, adapt, repairs)
 
 
@@ -157,7 +160,8 @@ def start(risk: MinimaxRisk, weight: float) -> SplittingState:
     zero = np.zeros_like(risk.tau)
     Z_M, Z_S = zero.astype("f4"), np.zeros((risk.n, risk.k), dtype="f4")
     p = np.full((risk.n, risk.k), 1.0 / (risk.n * risk.k))
-    return SplittingState(0, Z_M, Z_S, -1.0, weight, zero, p, zero, 0.0, risk.upper(zero))
+    limits = 0.0, risk.upper(zero), risk.lambda0
+    return SplittingState(0, Z_M, Z_S, -1.0, weight, zero, p, zero, *limits)
 
 
 def certify(risk: MinimaxRisk, s: SplittingState, repairs: int) -> tuple[float, float]:

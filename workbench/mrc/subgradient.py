@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from workbench.measures import bounds
-from workbench.mrc.risk import greedy_subset, linear_scores, minimax_risk, psi
+from workbench.mrc.risk import greedy_subset, linear_scores, minimax_risk, psi, renew_bounds
 from workbench.problem import Problem
 from workbench.stream import Row
 
@@ -18,7 +18,7 @@ class SubgradientState:
     """Iterates ``M`` and ``M_bar`` (k, d'), the step counter, and the best of both bounds.
 
     ``p`` (n, k) sums the distributions of the maximising cuts; their average is the lower
-    bound's.
+    bound's. All is of the problem with this ``lambda0``.
     """
 
     round: int
@@ -29,6 +29,7 @@ class SubgradientState:
     M_best: np.ndarray
     lower: float
     upper: float
+    lambda0: float
 
     def scores(self, X) -> np.ndarray:
         return linear_scores(self.M_best, X)
@@ -61,8 +62,11 @@ def mrc_subgradient(
     risk = minimax_risk(problem, lambda0)
     zero = np.zeros_like(risk.tau)
     s = state or SubgradientState(
-        0, 0, zero, zero, np.zeros((risk.n, risk.k)), zero, 0.0, risk.upper(zero)
+        0, 0, zero, zero, np.zeros((risk.n, risk.k)), zero, 0.0, risk.upper(zero), lambda0
     )
+    if s.lambda0 != lambda0:  # steps have become too short to leave the old optimum
+        renew_bounds(s, risk)
+        s.step, s.M, s.M_bar, s.p = 0, s.M_best, s.M_best, 0.0 * s.p
     yield s
     while True:
         for _ in range(steps):

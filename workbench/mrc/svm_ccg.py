@@ -26,7 +26,8 @@ class SVMCutState:
 
     ``samples`` (c,) and ``features`` (f,) are I and J. ``w`` (d,) and ``b`` solve the program
     over them, whose value is ``objective``; ``alpha`` (c,) solves its dual. ``short`` (n,), the
-    shortfalls, and ``slope`` (d,), the derivatives, price all samples and all features.
+    shortfalls, and ``slope`` (d,), the derivatives, price all samples and all features. All is for
+    this ``lam``.
     """
 
     round: int
@@ -43,6 +44,7 @@ class SVMCutState:
     W_best: np.ndarray
     lower: float
     upper: float
+    lam: float
 
     def scores(self, X) -> np.ndarray:
         return linear_scores(self.W_best, X)
@@ -92,6 +94,8 @@ def svm_ccg(
     check(eps=eps, n_max=n_max, m_max=m_max)
     svm = l1_svm("svm_ccg", problem, lam)
     s = state or start(svm, m_max)
+    if s.lam != lam:
+        solve_anew(svm, s)
     yield s
     while True:
         features, samples = violated(svm, s, eps, n_max, m_max)
@@ -190,10 +194,24 @@ def start(svm: L1SVM, m_max: int) -> SVMCutState:
         W_best=rule(w, b),
         lower=lower,
         upper=svm.objective(w, short),
+        lam=svm.lam,
     )
     lpsolve(svm, s)
     price(svm, s)
     return s
+
+
+def solve_anew(svm: L1SVM, s: SVMCutState) -> None:
+    """Solve the program over I and J for another lam, from the last basis.
+
+    The dual point of the lower bound so far is feasible for it when scaled down by as much as lam
+    falls, see :meth:`~workbench.mrc.l1svm.L1SVM.dual`.
+    """
+    s.lower *= min(1.0, svm.lam / s.lam)
+    w, b = s.W_best[1, :-1], s.W_best[1, -1]
+    s.upper, s.lam = svm.objective(w, svm.shortfall(w, b)), svm.lam
+    lpsolve(svm, s)
+    price(svm, s)
 
 
 def smoothed(svm: L1SVM, features: np.ndarray) -> tuple[np.ndarray, float]:

@@ -97,6 +97,13 @@ def cutting_plane(
         all: where cuts are sampled or numbers are rounded, it need not become small; None for no
         such end
     """
+    if s.C != C:
+        solve_anew(s, C, task.n, eps)
+        if not stabilised:
+            s.w = s.alpha.copy()
+        judge(s, task.n, task.answers(space.combine(s.w), s.w @ s.explicit))
+    if s.eps != eps:
+        s.eps, s.calm = eps, 0
     C = C * task.n
     F = space.combine(s.w)
     best = F, s.w @ s.explicit
@@ -137,19 +144,20 @@ def constant_time(
     Their cut joins the model and is the stopping criterion: the stream ends when p of them in a
     row were violated by `eps` at most. Nothing here depends on the number of units.
     """
+    if s.C != C:
+        solve_anew(s, C, task.n, eps)
+        s.w = s.alpha.copy()
+        judge(s, task.n, sample(task, space, s, r)[1])
+    if s.eps != eps:
+        s.eps, s.calm = eps, 0
     C = C * task.n
     yield s
     while s.calm < p:
-        units = s.rng.integers(task.n, size=r)  # find_cutting_plane(w)
-        some = task.of(units)
-        rows, inverse = np.unique(some.parts, return_inverse=True)
-        values = space.values(rows)
-        F, v = np.tensordot(s.alpha, values, 1)[inverse], s.alpha @ s.explicit
-        answers = some.answers(F, v)
+        some, answers, known = sample(task, space, s, r)  # find_cutting_plane(w)
         risk = mean_violation(answers)
         violation, primal = risk - slack(s), half_square(s, s.alpha) + C * risk
         cut = some.cut(answers, np.arange(r), 1.0 / r)
-        space.add(cut, answers.losses.mean(), Known(rows, values))
+        space.add(cut, answers.losses.mean(), known)
         model = solve_qp(s.G, s.h, C, s.alpha, SOLVED * eps)
         vars(s).update(
             round=s.round + 1,
@@ -161,6 +169,30 @@ def constant_time(
         )
         drop_idle(s, space)
         yield s
+
+
+def sample(task: Task, space: KernelSpace, s: CutState, r: int) -> tuple[Task, Answers, Known]:
+    """Draw r units; return them, their answers to the model's solution, and scores by all cuts."""
+    some = task.of(s.rng.integers(task.n, size=r))
+    rows, inverse = np.unique(some.parts, return_inverse=True)
+    values = space.values(rows)
+    F = np.tensordot(s.alpha, values, 1)[inverse]
+    return some, some.answers(F, s.alpha @ s.explicit), Known(rows, values)
+
+
+def solve_anew(s: CutState, C: float, n: int, eps: float) -> None:
+    """Solve the model for another C; cuts are the same for all."""
+    s.alpha *= min(1.0, C / s.C)
+    s.model = solve_qp(s.G, s.h, C * n, s.alpha, SOLVED * eps)
+    s.C = C
+
+
+def judge(s: CutState, n: int, answers: Answers) -> None:
+    """Judge iterate and model by these answers to the iterate, whatever was known before."""
+    risk = mean_violation(answers)
+    s.primal = half_square(s, s.w) + s.C * n * risk
+    s.violation = (s.primal - s.model) / (s.C * n)
+    s.lower, s.upper, s.mark, s.calm = s.model, s.primal, s.primal - s.model, 0
 
 
 def point(best: tuple, model: tuple, stabilised: bool) -> tuple[np.ndarray, np.ndarray]:

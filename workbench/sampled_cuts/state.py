@@ -21,12 +21,12 @@ class CutState(KernelRows):
     solution is sum_t alpha[t] v_t, and the iterate, which predicts, sum_t w[t] v_t; ``G`` are the
     inner products of the v_t.
 
-    ``primal`` is the objective at the iterate, ``model`` the value of the model, and ``violation``
-    their distance in units of the loss, or that of the last sampled cut where no more is known.
-    ``calm`` counts rounds in a row: those whose sampled cut was satisfied, or those in which the
-    distance of objective and model has not come down much from ``mark``. ``root`` takes
-    coefficients in a Nystroem space to those of its rows ``landmarks``. The rows held are all
-    training rows.
+    ``primal`` is the objective at the iterate, ``model`` the value of the model, both for this C,
+    and ``violation`` their distance in units of the loss, or that of the last sampled cut where no
+    more is known. ``calm`` counts rounds in a row: those whose sampled cut was satisfied, or those
+    in which the distance of objective and model has not come down much from ``mark``, as ``eps``
+    would have it. ``root`` takes coefficients in a Nystroem space to those of its rows
+    ``landmarks``. The rows held are all training rows.
     """
 
     round: int
@@ -49,6 +49,8 @@ class CutState(KernelRows):
     upper: float
     mark: float
     certified: bool
+    C: float
+    eps: float = 0.0
     calm: int = 0
     kernel_values: float = 0.0
 
@@ -112,6 +114,7 @@ def start(problem: Problem, task, kernel: Kernel, C: float, certified: bool, see
         upper=upper,
         mark=upper,
         certified=certified,
+        C=C,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 
 import numpy as np
 from numba import njit
@@ -10,7 +11,7 @@ from numba import njit
 from workbench.problem import Problem, check_positive
 from workbench.rows import FAST, multiply, rows_of, subtract, width
 from workbench.stream import off_the_clock
-from workbench.weston_watkins.dual import WWState, objectives, squared_norms, start
+from workbench.weston_watkins.dual import WWState, go_on, objectives, squared_norms, start
 from workbench.weston_watkins.shark import greedy
 from workbench.weston_watkins.walrus import sweep
 
@@ -59,6 +60,9 @@ def _descent(
     norms = squared_norms(problem.X)
     s = state or start(problem, C, seed, norms)
     rows, lanes = rows_of(problem.X), width(s.W.shape[1])
+    if s.C != C:
+        *_, cold = islice(_descent(problem, C, seed, None, epoch), 2)
+        go_on(s, problem, C, C, norms, cold.first)
     yield s
     while not s.finished(C):
         order = s.rng.permutation(problem.n)

@@ -39,9 +39,9 @@ class WWState:
     Both are padded with zeros from ``classes`` columns to whole vector registers. ``primal`` and
     ``dual`` are of this iterate, ``upper`` and ``lower`` the best so far. ``first`` is the gap
     after round 1, against which the paper measures. ``visits`` counts blocks looked at, in
-    multiples of n; ``updates`` is the share of the last round's that changed. ``level`` is the C of
-    the problem in hand, since round ``since``, smaller than the one asked for while a continuation
-    lasts; ``share`` of the mean part of the gap leaves a row alone.
+    multiples of n; ``updates`` is the share of the last round's that changed. ``C`` is that of the
+    problem asked for, ``level`` that of the one in hand, since round ``since``, smaller while a
+    continuation lasts; ``share`` of the mean part of the gap leaves a row alone.
     """
 
     round: int
@@ -53,6 +53,7 @@ class WWState:
     dual: float
     lower: float
     upper: float
+    C: float
     level: float
     since: int = 0
     share: float = 0.0
@@ -104,6 +105,19 @@ class WWState:
         return True
 
 
+def go_on(s: WWState, problem: Problem, C: float, level: float, norms, first: float) -> None:
+    """Ask a state for another `C`, from its iterate scaled to `level`, at most `C`; judge it anew.
+
+    Parameters
+    ----------
+    first : the gap after round 1 of a run with this `C` from the start
+    """
+    s.move_to(level, problem.y, norms)
+    s.C, s.updates, s.lower, s.upper = C, 1.0, 0.0, math.inf
+    s.judged(*objectives(problem, s.W, s.B, C))
+    s.first = first
+
+
 def share_of(first: float, primal: float, dual: float) -> float:
     """Return the gap over the `first` one; 0 where it is nothing but rounding."""
     gap = primal - dual
@@ -118,7 +132,7 @@ def start(problem: Problem, C: float, seed: int, norms: np.ndarray) -> WWState:
     W, B = np.zeros((problem.d, lanes(k))), np.zeros((n, lanes(k)))
     fill(B, problem.y, norms, C, k)
     lower, upper = float(B.sum()), C * n * (k - 1.0)
-    return WWState(0, np.random.default_rng(seed), k, W, B, upper, lower, lower, upper, C)
+    return WWState(0, np.random.default_rng(seed), k, W, B, upper, lower, lower, upper, C, C)
 
 
 def fill(B: np.ndarray, y: np.ndarray, norms: np.ndarray, C: float, k: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 from numba import njit
@@ -11,7 +12,7 @@ from numba import njit
 from workbench.problem import Problem, check_positive
 from workbench.rows import FAST, rows_of, subtract, width
 from workbench.weston_watkins.bcd import arguments, margins, settle
-from workbench.weston_watkins.dual import WWState, squared_norms, start
+from workbench.weston_watkins.dual import WWState, go_on, squared_norms, start
 from workbench.weston_watkins.walrus import threshold
 
 SHARE = 0.05  # of the mean part of the gap: rows with less are left alone; and at the
@@ -61,6 +62,9 @@ def ww_walrus_fast(
     s = state or replace(start(problem, C, seed, norms), share=SHARE)
     rows, lanes = rows_of(problem.X), width(s.W.shape[1])
     y, k = problem.y, problem.k
+    if s.C != C:
+        *_, cold = islice(ww_walrus_fast(problem, C=C, seed=seed), 2)
+        go_on(s, problem, C, min(C, s.level), norms, cold.first)
     gaps = np.where(norms > 0.0, C * (k - 1.0), 0.0)  # of W = 0
     if s.round:
         screen(rows, y, s.level, s.W, s.B, k, lanes, gaps)

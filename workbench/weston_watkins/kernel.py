@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 import psutil
@@ -138,6 +139,10 @@ def ww_kernel(
     gram = Gram(problem.X, kernel, gamma or scale(problem.X), degree, coef0)
     diagonal, cache = gram.diagonal(), Cache(gram, cache_mb)
     s = state or start(problem, gram, diagonal, C, seed)
+    if s.C != C:
+        same = {"kernel": kernel, "gamma": gamma, "degree": degree, "coef0": coef0}
+        *_, cold = islice(ww_kernel(problem, C=C, **same, cache_mb=cache_mb, seed=seed), 2)
+        go_on(s, C, diagonal, cold.first)
     gaps, hinge = judge(s.F, s.y, s.B, C)
     yield s
     while not s.round or share_of(s.first, s.primal, s.dual) > 0.0:
@@ -171,15 +176,39 @@ def start(problem: Problem, gram: Gram, diagonal: np.ndarray, C: float, seed: in
     """Return round 0: B = 0, but C where K_ii = 0: no f changes the loss of such a row."""
     n, k, X = problem.n, problem.k, problem.X
     B = np.zeros((k, n))
-    zero = np.flatnonzero(diagonal == 0.0)
-    B[:, zero] = C
-    B[problem.y[zero], zero] = 0.0
-    lower, upper = C * len(zero) * (k - 1.0), C * n * (k - 1.0)
+    fill(B, problem.y, diagonal, C)
+    lower, upper = float(B.sum()), C * n * (k - 1.0)
     parts = (X.data, X.indices, X.indptr) if problem.is_sparse else (X, None, None)
     kernel = (gram.kernel, float(gram.gamma), int(gram.degree), float(gram.coef0))
     objectives = (C, upper, lower, lower, upper)
     rng, F = np.random.default_rng(seed), np.zeros((k, n))
     return KernelState(0, rng, k, B, F, problem.y, *parts, problem.d, *kernel, *objectives)
+
+
+def fill(B: np.ndarray, y: np.ndarray, diagonal: np.ndarray, C: float) -> None:
+    """Put the best dual variables into rows with K_ii = 0: C for each wrong class."""
+    zero = np.flatnonzero(diagonal == 0.0)
+    B[:, zero] = C
+    B[y[zero], zero] = 0.0
+
+
+def go_on(s: KernelState, C: float, diagonal: np.ndarray, first: float) -> None:
+    """Ask a state for another `C`, from its iterate scaled as it is in `WWState.move_to`.
+
+    Parameters
+    ----------
+    first : the gap after round 1 of a run with this `C` from the start
+    """
+    square, ratio = float(np.vdot(coefficients(s.B, s.y), s.F)), C / s.C
+    if square > 0.0:
+        ratio = min(ratio, float(s.B[:, diagonal > 0.0].sum()) / square)
+    s.B *= ratio
+    s.F *= ratio
+    fill(s.B, s.y, diagonal, C)
+    s.C, s.first = C, first
+    half, hinge = ratio**2 * square / 2, judge(s.F, s.y, s.B, C)[1]
+    s.primal, s.dual = half + C * hinge, float(s.B.sum()) - half
+    s.lower, s.upper = max(0.0, s.dual), s.primal
 
 
 def coefficients(B: np.ndarray, y: np.ndarray) -> np.ndarray:

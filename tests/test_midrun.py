@@ -1,0 +1,292 @@
+"""A parameter that changes in mid-run: the solver goes on, and what it says is true of the new one.
+
+Every pair of a solver and a name of its ``live`` is tried, with the value going up and down.
+"""
+
+import copy
+import inspect
+import pickle
+from itertools import islice
+
+import numpy as np
+import pytest
+from test_solvers import CLOCK, SHORT, TWO_CLASSES, UNCERTIFIED, affine, suited
+from test_solvers import objective as classical
+
+from workbench.mrc.risk import minimax_risk
+from workbench.registry import SOLVERS
+from workbench.run import run
+from workbench.stream import below, rounds, watch
+
+# One fit, one linear program, or a peer that cannot be resumed but by fitting anew.
+RESTARTED = {
+    "mrc_lp",
+    "mrc_lp_compact",
+    "svm_lp",
+    "svm_multi",
+    "libsvm",
+    "nystroem_svm",
+    "liblinear_lr",
+    "liblinear_l2_dual",
+    "liblinear_l2_primal",
+    "liblinear_l1",
+    "logistic_lbfgs",
+    "logistic_saga",
+    "ridge",
+    "centroid",
+    "vw",
+    "vw_recall_tree",
+}
+# Two values of every parameter.
+VALUES = {
+    "lambda0": (0.01, 0.1),
+    "lam": (0.03, 0.3),
+    "gamma": (1e-3, 0.1),
+    "C": (0.05, 0.5),
+    "l1": (0.02, 0.2),
+    "alpha": (0.02, 0.2),
+    "eps": (1e-9, 0.3),
+    "eps1": (0.0, 0.2),
+    "eps2": (0.0, 0.05),
+    "tol": (1e-8, 1e-2),
+    "k_max": (3, 30),
+    "n_max": (1, 12),
+    "m_max": (1, 3),
+    "steps": (15, 40),
+    "relaxation": (1.2, 1.8),
+    "ratio": (50.0, 500.0),
+    "adapt": (False, True),
+    "repairs": (0, 8),
+    "batch_size": (4, 12),
+    "inner": (1, 3),
+    "added": (1, 3),
+    "entering": (1, 3),
+    "threads": (1, 2),
+    "cache_mb": (0.01, 512.0),
+    "L": (0.5, 1.5),
+    "passes": (2, 5),
+    "kept": (0, 2**28),
+    "workers": (1, 2),
+    "stabilised": (False, True),
+    "r": (4, 40),
+    "p": (2, 20),
+    "eta0": (0.02, 0.1),
+    "eta_step": (0.02, 1.0),
+    "eta_power": (0.5, 1.0),
+    "sampling": ("uniform", "passes"),
+    "in_batch": ("sequential", "frozen"),
+    "hinge": (False, True),
+    "project": (False, True),
+    "div_by_batch": (False, True),
+    "empty": (False, True),
+    "mips": ("exact", "simple_lsh"),
+    "ef": (1, 50),
+    "neighbours": (2, 10),
+    "two_tier": (0.0, 0.5),
+    "bits": (8, 64),
+    "rerank": (0, 2),
+}
+# Settings beside those of SHORT: linear classifiers, and problems that are solved soon.
+OWN = {name: {"kernel": "linear"} for name in SOLVERS if name[:4] in ("cuts", "ww_k")}
+STEPS = {"batch_size": 20, "div_by_batch": True, "eta0": 0.3, "eta_step": 0.1}
+OWN["cuts_constant_time"]["r"] = 40
+OWN |= {
+    "memoir_pegasos": {"lam": 0.1},
+    "memoir_l2": STEPS | {"lam": 0.1},
+    "memoir_l1": STEPS,
+    "ls_generalized": {"alpha": 0.1},
+    "ls_accelerated": {"alpha": 0.1},
+    "ls_stagewise": {"passes": 12},
+    "ls_columns": {"block": 2, "link": "softmax", "passes": 24},
+    "cs_working_set": {"C": 0.1},
+}
+WEIGHTS = "lambda0", "lam", "C", "alpha", "gamma"
+COLUMNS = {"m_max", "eps2"}
+SEARCH = {"ef": "hnsw", "neighbours": "hnsw", "two_tier": "sw_graph"}
+SEARCH |= {"bits": "simple_lsh", "rerank": "simple_lsh"}
+# What does not change the iterates, or hardly: memory, cores, the quality of a search, stops.
+UNSEEN = {*SEARCH, "cache_mb", "kept", "workers", "threads", "empty", "hinge", "project"}
+STOPS = {"eps", "eps1", "eps2", "tol", "k_max", "p", "passes"}
+
+PAIRS = [
+    pytest.param(name, parameter, old, new, id=f"{name} {parameter} {old} to {new}")
+    for name, solver in SOLVERS.items()
+    for parameter in solver.live
+    for old, new in (VALUES[parameter], VALUES[parameter][::-1])
+]
+each_pair = pytest.mark.parametrize(("name", "parameter", "old", "new"), PAIRS)
+BEFORE, AFTER = 8, 40
+
+
+def settings(name, parameter):
+    given = SHORT.get(name, {}) | OWN.get(name, {})
+    if parameter in SEARCH:
+        given |= {"mips": SEARCH[parameter]}
+    return given | ({"columns": True} if name == "mrc_ccg" and parameter in COLUMNS else {})
+
+
+def made(name, blobs):
+    return suited(name, blobs(n=40, d=16 if name in TWO_CLASSES else 4, k=4))
+
+
+def halted(name, problem, parameters, most=BEFORE):
+    """The state after some rounds, or after the last."""
+    *_, state = islice(SOLVERS[name].steps(problem, **parameters), most + 1)
+    return state
+
+
+def seen(name, problem, parameters, state=None, most=AFTER):
+    """The rows, without clock, and a copy of each state."""
+    steps = SOLVERS[name].steps(problem, **parameters, state=copy.deepcopy(state))
+    found = []
+    for row, s in islice(watch(steps), most + 1):
+        found.append(({k: row[k] for k in row.keys() - CLOCK}, copy.deepcopy(s)))
+    return found
+
+
+def value(name, parameters, key):
+    known = inspect.signature(SOLVERS[name].steps).parameters
+    return parameters.get(key, known[key].default if key in known else None)
+
+
+def optimum(name, problem, parameters):
+    """The ends of a narrow interval around the optimum, by whatever method gets there best."""
+    weight = next((p for p in WEIGHTS if p in parameters), None)
+    given, factor = {weight: parameters[weight]} if weight else {}, 1.0
+    oracle = {"mrc": "mrc_lp_compact", "svm": "svm_lp", "ls": "ls_accelerated"}
+    oracle = oracle.get(name.split("_")[0], "cs_working_set")
+    if name.startswith("ww"):
+        oracle = "ww_walrus_fast"
+    elif name == "liblinear_ovr":
+        oracle = name
+    elif name == "memoir_pegasos":
+        factor, given = parameters["lam"], {"C": 1 / (parameters["lam"] * problem.n)}
+    if oracle == "cs_working_set":
+        given["l1"] = value(name, parameters, "l1") if name == oracle else 0.0
+    last = run(oracle, problem, below("gap", 1e-6), rounds(400), parameters=given)[0].last
+    assert last["gap"] < 1e-4
+    return factor * last["lower"], factor * last["upper"]
+
+
+def own(name, row):
+    """What the solver lowers."""
+    if name == "ls_calibrated":
+        return row["squared_error"]
+    return row["upper"] if "upper" in row and "primal" not in row else row["primal"]
+
+
+def stated(name, problem, s, parameters):
+    """The same of a state's classifier, by definition; None where rows hold but an estimate."""
+    if name == "cuts_constant_time":
+        return None
+    if name.startswith("ls") and name in UNCERTIFIED:
+        V, y = s.scores(problem.X).astype(float), problem.y
+        square = ((V - np.eye(problem.k)[y]) ** 2).sum(axis=1).mean()
+        if name == "ls_calibrated":
+            return square
+        softmax = (np.log(np.exp(V).sum(axis=1)) - V[np.arange(len(y)), y]).mean()
+        return softmax + value(name, parameters, "alpha") / 2 * (s.W**2).sum()
+    M = affine(s, problem.d)
+    if name.startswith("mrc"):
+        return minimax_risk(problem, value(name, parameters, "lambda0")).upper(M)
+    if name.startswith("memoir_l"):
+        mean = classical("memoir_pegasos", problem, M, {"lam": 0.0})
+        if name == "memoir_l1":
+            return mean + value(name, parameters, "gamma") / 2 * np.abs(M).sum()
+        return mean + value(name, parameters, "lam") / 2 * (M**2).sum()
+    extra = parameters["l1"] - 0.02 if "l1" in parameters else 0.0
+    return classical(name, problem, M, parameters) + extra * np.abs(M).sum()
+
+
+def test_every_solver_says_which_of_its_parameters_are_live():
+    for name, solver in SOLVERS.items():
+        assert set(solver.live) <= set(inspect.signature(solver.steps).parameters) - {"state"}
+        assert len(set(solver.live)) == len(solver.live)
+        assert bool(solver.live) != (name in RESTARTED)
+
+
+@each_pair
+def test_all_is_true_of_the_new_value(name, parameter, old, new, blobs):
+    problem, base = made(name, blobs), settings(name, parameter)
+    state = halted(name, problem, base | {parameter: old})
+    before = pickle.dumps(state)
+    after = base | {parameter: new}
+    branch, fresh = seen(name, problem, after, state), seen(name, problem, after)
+    assert pickle.dumps(state) == before
+    assert branch[0][0]["round"] == state.round
+    for row, s in branch[:: 1 if len(branch) < 20 else 6]:
+        claim = stated(name, problem, s, after)
+        assert claim is None or own(name, row) == pytest.approx(claim, rel=1e-4, abs=1e-6)
+    (first, _), (last, _), (end, _) = branch[0], branch[-1], fresh[-1]
+    if value(name, after, "mips") == "exact":
+        assert last["recall"] == 1.0
+    if name in UNCERTIFIED:
+        assert own(name, last) <= 1.25 * own(name, end)
+        assert own(name, last) <= own(name, first) or parameter not in WEIGHTS
+        return
+    lower, upper = optimum(name, problem, after)
+    best = [[row[key] for row, _ in branch] for key in ("lower", "upper", "gap")]
+    assert max(best[0]) <= upper + 1e-6 and min(best[1]) >= lower - 1e-6
+    assert np.all(np.diff(best[0]) >= 0) and np.all(np.diff(best[1]) <= 0)
+    assert np.array_equal(best[2], np.subtract(best[1], best[0]))
+    if "gap_ratio" in last:  # over the gap after round 1 of a run with the new value
+        gaps = [row["primal"] - row["dual"] for row in (last, fresh[1][0])]
+        assert last["gap_ratio"] == pytest.approx(gaps[0] / gaps[1], abs=1e-9)
+    assert last["gap"] <= 3 * end["gap"] + 3e-3 * last["upper"]
+
+
+SEEN = [pair for pair in PAIRS if pair.values[1] not in UNSEEN | STOPS]
+
+
+@pytest.mark.parametrize(("name", "parameter", "old", "new"), SEEN)
+def test_the_next_rounds_are_those_of_the_new_value(name, parameter, old, new, blobs):
+    problem, base = made(name, blobs), settings(name, parameter)
+    state = halted(name, problem, base | {parameter: old}, 0)
+    runs = [seen(name, problem, base | {parameter: v}, state, 4)[1:] for v in (old, new)]
+    scores = [[s.scores(problem.X).tolist() for _, s in found] for found in runs]
+    assert scores[0] != scores[1] or [r for r, _ in runs[0]] != [r for r, _ in runs[1]]
+
+
+FIRM = [pair for pair in PAIRS if pair.values[1] in STOPS]
+
+
+@pytest.mark.parametrize(("name", "parameter", "old", "new"), FIRM)
+def test_a_stream_ends_by_the_new_value(name, parameter, old, new, blobs):
+    problem, base = made(name, blobs), settings(name, parameter)
+    state = halted(name, problem, base | {parameter: old}, 100)
+    more = len(seen(name, problem, base | {parameter: new}, state, 100))
+    if new < old if parameter.startswith(("eps", "tol")) else new > old:
+        assert more > 1
+    else:  # where eps grows, satisfied samples are counted anew
+        assert more == 1 or (more < 100 and name == "cuts_constant_time")
+
+
+@pytest.mark.parametrize(
+    ("name", "weight", "old", "new", "close"),
+    [
+        ("ww_walrus_fast", "C", 0.05, 0.5, 1e-6),
+        ("ww_kernel", "C", 0.5, 0.05, 1e-6),
+        ("mrc_ccg", "lambda0", 0.1, 0.01, 1e-6),
+        ("mrc_interior_point", "lambda0", 0.01, 0.1, 1e-6),
+        ("mrc_subgradient", "lambda0", 0.01, 0.1, 2e-4),
+        ("cuts_exact", "C", 0.05, 0.5, 1e-6),
+    ],
+)
+def test_a_run_that_has_converged_goes_on(name, weight, old, new, close, blobs):
+    problem, base = made(name, blobs), settings(name, weight)
+    state = halted(name, problem, base | {weight: old}, 150)
+    *_, (row, _) = seen(name, problem, base | {weight: new}, state, 150)
+    for found, at in ((state.info(), old), (row, new)):
+        lower, upper = optimum(name, problem, base | {weight: at})
+        assert lower - 1e-6 <= found["upper"] <= upper + close
+        assert found["lower"] <= upper + 1e-6
+
+
+def test_the_interior_point_method_outlives_a_lambda0_that_leaves_no_component(blobs):
+    problem = blobs(n=90, d=8, k=4, seed=3)
+    state = halted("mrc_interior_point", problem, {"lambda0": 1.0}, 60)
+    assert not len(state.J) and state.upper == pytest.approx(0.75)
+    after = {"lambda0": 0.01}
+    *_, (row, _) = seen("mrc_interior_point", problem, after, state)
+    lower, upper = optimum("mrc_interior_point", problem, after)
+    assert row["lower"] <= upper + 1e-6 and row["upper"] >= lower - 1e-6 and row["gap"] < 1e-3
