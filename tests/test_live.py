@@ -1,308 +1,294 @@
-"""The live view: when the solver is asked for a round, and what the canvas is sent."""
+"""The live view: what the canvases are sent, and what the controls do."""
 
-import threading
 import time
-from dataclasses import dataclass
-from itertools import count
 
 import nbformat
 import numpy as np
 import pytest
 from papermill import execute_notebook
 
-from workbench import live
 from workbench.kernels import IpcKernelManager
-from workbench.live import Dashboard, LiveView, explore
+from workbench.live import Dashboard, explore
+from workbench.live.chart import KEPT, Chart, Inside
+from workbench.live.curve import SIZE, Curve
+from workbench.live.sliders import SLIDERS, Sliders
 from workbench.notebooks import CHECKOUT
-from workbench.player import Curve, Player
-from workbench.stream import rounds, until, watch
+from workbench.panels import panel
+from workbench.pictures import Bars, Image, Lines, Plane, pack
+from workbench.registry import SOLVERS, Solver
 
 NOTEBOOKS = sorted((CHECKOUT / "notebooks" / "explore").glob("*.ipynb"))
 
 
-@dataclass
-class Halves:
-    """A state whose bounds close in on 1."""
-
-    round: int = 0
-
-    def info(self):
-        return {"lower": 1 - 0.5**self.round, "upper": 1 + 0.5**self.round}
-
-
-class Toy:
-    """A solver whose rounds are let through one by one, or all where `free`; it counts them."""
-
-    def __init__(self, last=10**9, fails_at=None, free=True):
-        self.last, self.fails_at = last, fails_at
-        self.asked = self.started = self.busy = self.together = 0
-        self.gate = threading.Semaphore(10**9 if free else 0)
-
-    def __call__(self):
-        self.started += 1
-        return until(watch(self.steps()), rounds(self.last))
-
-    def steps(self):
-        for i in count():
-            self.asked += 1
-            self.busy += 1
-            self.together = max(self.together, self.busy)
-            self.gate.acquire()
-            time.sleep(0.001)
-            self.busy -= 1
-            if i == self.fails_at:
-                raise ArithmeticError("the toy broke")
-            yield Halves(i)
-
-
-@pytest.fixture
-def heard():
-    """Return a player and the rows and statuses that were heard of it."""
-    rows, statuses = [], []
-
-    def hear(row):
-        statuses.append(player.status) if row is None else rows.append(row["round"])
-
-    player = Player(hear)
-    yield player, rows, statuses
-    player.reset()
-
-
-def wait(condition, limit=20.0):
+def wait(condition, limit=60.0):
     end = time.monotonic() + limit
     while not condition():
         assert time.monotonic() < end, "waited in vain"
         time.sleep(0.002)
 
 
-def test_a_run_plays_to_its_end(heard):
-    player, rows, statuses = heard
-    player.run(Toy(last=4))
-    wait(lambda: player.status == "finished")
-    assert rows == [0, 1, 2, 3, 4]
-    assert statuses == ["starting", "running", "finished"]
-    assert player.error is None
-
-
-def test_each_step_asks_for_one_round(heard):
-    player, rows, _ = heard
-    toy = Toy()
-    for n in range(1, 5):
-        player.step(toy)
-        wait(lambda n=n: len(rows) == n and player.status == "paused")
-        assert toy.asked == n
-    assert toy.started == 1
-
-
-def test_nothing_is_asked_for_while_paused(heard):
-    player, rows, _ = heard
-    toy = Toy()
-    player.run(toy)
-    wait(lambda: len(rows) > 5)
-    player.pause()
-    wait(lambda: player.status == "paused")
-    asked, seen = toy.asked, len(rows)
-    time.sleep(0.1)
-    assert toy.asked == asked == seen == len(rows)
-    player.run(toy)
-    wait(lambda: len(rows) > seen + 5)
-    assert rows == list(range(len(rows))), "went on where it was"
-    assert toy.started == 1
-
-
-def test_a_round_in_progress_ends_before_the_pause(heard):
-    player, rows, _ = heard
-    toy = Toy(free=False)
-    player.run(toy)
-    wait(lambda: toy.asked == 1)
-    player.pause()
-    assert player.status == "pausing" and rows == []
-    toy.gate.release()
-    wait(lambda: player.status == "paused")
-    assert rows == [0] and toy.asked == 1
-
-
-@pytest.mark.parametrize("paused", [False, True])
-def test_stop_ends_the_run_and_the_next_begins_anew(heard, paused):
-    player, rows, _ = heard
-    toy = Toy()
-    player.run(toy)
-    wait(lambda: len(rows) > 3)
-    if paused:
-        player.pause()
-        wait(lambda: player.status == "paused")
-    player.stop()
-    wait(lambda: player.status == "stopped")
-    seen = len(rows)
-    player.step(toy)
-    wait(lambda: player.status == "paused")
-    assert rows[seen:] == [0] and toy.started == 2
-
-
-def test_an_exception_ends_the_run_and_the_player_lives_on(heard):
-    player, rows, _ = heard
-    player.run(Toy(fails_at=3))
-    wait(lambda: player.status == "failed")
-    assert rows == [0, 1, 2] and str(player.error) == "the toy broke"
-
-    def no_start():
-        raise ValueError("no such data")
-
-    player.run(no_start)
-    wait(lambda: str(player.error) == "no such data")
-    player.run(Toy(last=1))
-    wait(lambda: player.status == "finished")
-    assert player.error is None
-
-
-def test_after_a_reset_an_abandoned_round_is_not_heard(heard):
-    player, rows, _ = heard
-    slow, toy = Toy(free=False), Toy(last=2)
-    player.run(slow)
-    wait(lambda: slow.asked == 1)
-    player.reset()
-    assert player.status == "ready"
-    player.run(toy)
-    time.sleep(0.05)
-    assert toy.started == 0, "one solver at a time: the round of the first still goes on"
-    slow.gate.release()
-    wait(lambda: player.status == "finished")
-    assert rows == [0, 1, 2] and slow.asked == 1
-
-
-def test_pressing_everything_at_once_never_runs_two_solvers(heard):
-    player, _, _ = heard
-    toy, rng = Toy(), np.random.default_rng(0)
-    acts = (lambda: player.run(toy), lambda: player.step(toy))
-    acts += (player.pause, player.stop, player.reset)
-
-    def press(order):
-        for i in order:
-            acts[i]()
-            time.sleep(0.0005)
-
-    hands = [threading.Thread(target=press, args=(rng.integers(0, 5, 100),)) for _ in range(4)]
-    for hand in hands:
-        hand.start()
-    for hand in hands:
-        hand.join()
-    player.run(toy)
-    wait(lambda: player.status == "running")
-    player.stop()
-    wait(lambda: player.status == "stopped")
-    assert toy.started > 1 and toy.together == 1
-
-
 def points(sent):
-    return np.frombuffer(sent).reshape(-1, 4)
+    return np.frombuffer(sent).reshape(-1, SIZE)
+
+
+# Curves and canvases.
 
 
 def test_a_curve_sends_each_point_once_and_the_latest_row_always():
     curve = Curve(1, "toy", "#000000")
-    for i, (lower, upper) in enumerate([(0.0, 4.0), (1.0, 3.0), (0.5, 3.5)]):
-        curve.add({"seconds": float(i), "lower": lower, "upper": upper}, keep=i < 2)
+    rows = [
+        {"round": i, "seconds": i / 2, "lower": lower, "upper": upper}
+        for i, (lower, upper) in enumerate([(0.0, 4.0), (1.0, 3.0), (0.5, 3.5)])
+    ]
+    for row in rows[:2]:
+        curve.add(row)
     words, sent = curve.news()
-    assert words == {"number": 1, "label": "toy", "colour": "#000000", "at": 0}
-    # The bounds are the best so far, and the last point is the row that was not kept.
-    assert points(sent)[:, :3].tolist() == [[0, 0, 4], [1, 1, 3], [2, 1, 3]]
+    assert words["at"] == 0 and words["label"] == "toy" and "round 1" in words["numbers"]
+    assert points(sent)[:, :4].tolist() == [[0, 0, 0, 4], [0.5, 1, 1, 3], [0.5, 1, 1, 3]]
+    curve.add(rows[2])
     words, sent = curve.news()
-    assert words["at"] == 2 and points(sent)[:, :3].tolist() == [[2, 1, 3]]
-    curve.add({"seconds": 3.0, "upper": 2.0}, keep=True)
+    # The bounds are the best so far.
+    assert words["at"] == 2 and points(sent)[0, :4].tolist() == [1, 2, 1, 3]
+    assert np.isnan(points(sent)[:, 4]).all()
+    curve.again(rows[:2])
     words, sent = curve.news()
-    assert words["at"] == 2 and points(sent)[:, :3].tolist() == [[3, 1, 2], [3, 1, 2]]
-    assert np.isnan(points(sent)[:, 3]).all()
+    assert words["at"] == 0 and points(sent)[-1, :4].tolist() == [0.5, 1, 1, 3]
+
+
+def test_a_curve_thins_its_points_but_ends_at_its_latest_row():
+    curve = Curve(1, "toy", "#000000")
+    for i in range(20_000):
+        curve.add({"round": i, "seconds": i / 10, "upper": 1.0})
+    _, sent = curve.news()
+    assert 500 < len(points(sent)) < 5000 and points(sent)[-1, 1] == 19_999
 
 
 @pytest.mark.parametrize("key", ["primal", "squared_error"])
 def test_a_curve_without_a_certificate_has_an_objective_and_errors(key):
     curve = Curve(1, "toy", "#000000")
-    curve.add({"seconds": 0.0, key: 2.0, "test_error": 0.5}, keep=True)
-    curve.add({"seconds": 1.0, key: 1.0}, keep=True)  # not judged: the error is the last one
-    curve.add({"seconds": 2.0, key: 3.0}, keep=True)  # an estimate may rise, and is drawn so
+    curve.add({"round": 0, "seconds": 0.0, key: 2.0, "test_error": 0.5})
+    curve.add({"round": 1, "seconds": 1.0, key: 1.0})  # not judged: the error is the last one
+    curve.add({"round": 2, "seconds": 2.0, key: 3.0})  # an estimate may rise, and is drawn so
     _, sent = curve.news()
-    expected = [[0, np.nan, 2, 0.5], [1, np.nan, 1, 0.5], [2, np.nan, 3, 0.5]]
+    nan = np.nan
+    expected = [[0, 0, nan, 2, 0.5], [1, 1, nan, 1, 0.5], [2, 2, nan, 3, 0.5]]
     np.testing.assert_array_equal(points(sent)[:3], expected)
 
 
 @pytest.fixture
 def sent(monkeypatch):
-    """Return the messages that every canvas sends."""
+    """Return the messages that every chart sends."""
     messages = []
-    monkeypatch.setattr(
-        LiveView, "send", lambda self, content, buffers: messages.append((content, buffers))
-    )
+    monkeypatch.setattr(Chart, "send", lambda self, *message: messages.append(message))
+    monkeypatch.setattr(Inside, "send", lambda self, *message: None)
     return messages
 
 
-def test_the_canvas_is_fed_a_few_times_a_second_and_a_new_page_gets_all(sent):
-    view = LiveView()
-    view.begin("toy", "#123456")
+def test_the_chart_is_fed_a_few_times_a_second_and_a_new_page_gets_all(sent):
+    chart = Chart()
+    curve = chart.begin("toy", "#123456")
     for i in range(2000):
-        view.add({"round": i, "seconds": i / 10, "lower": 0.0, "upper": 1.0})
-    wait(lambda: sent and "round 1999" in sent[-1][0]["numbers"])
+        chart.add(curve, [{"round": i, "seconds": i / 10, "lower": 0.0, "upper": 1.0}])
+    wait(lambda: sent and "round 1999" in sent[-1][0]["curves"][0]["numbers"])
     assert len(sent) < 20
     at = 0
     for content, (buffer,) in sent:
         assert content["curves"][0]["at"] == at
         at += len(points(buffer)) - 1
-    assert at == 2000
-    so_far = len(sent)
-    view._handle_custom_msg({"wants": "everything"}, [])
+    so_far, kept = len(sent), at
+    chart._handle_custom_msg({"wants": "everything"}, [])
     wait(lambda: len(sent) > so_far)
     content, (buffer,) = sent[-1]
-    assert content["curves"][0]["at"] == 0 and len(points(buffer)) == 2001
+    assert content["curves"][0]["at"] == 0 and len(points(buffer)) == kept + 1
 
 
-def test_only_the_newest_curves_are_kept(sent):
-    view = LiveView()
-    for i in range(live.KEPT + 3):
-        view.begin(str(i), "#123456")
-    assert [curve.number for curve in view.curves] == list(range(4, live.KEPT + 4))
-    view.clear()
+def test_only_the_newest_curves_are_kept_and_live_ones_always(sent):
+    chart = Chart()
+    chart.begin("first", "#123456")
+    for i in range(KEPT + 3):
+        chart.begin(str(i), "#123456").live = False
+    assert [curve.number for curve in chart.curves] == [1, *range(6, KEPT + 5)]
+    chart.clear()
     wait(lambda: sent and sent[-1][0]["curves"] == [])
+    assert chart.begin("anew", "#123456").number == 1
+
+
+def test_pictures_are_packed_in_the_order_of_their_arrays():
+    values = np.arange(6.0).reshape(2, 3)
+    pictures = [
+        Bars("b", values[0], labels=("x", "y", "z"), marked=np.array([0, 1, 0])),
+        Image("i", values, 0.0, 5.0, written=True),
+        Lines("l", values[0], values, logarithmic=True),
+        Plane("p", values.astype(int), (0.0, 1.0, 0.0, 1.0), values.T[:, :2], np.zeros(3)),
+    ]
+    words, buffers = pack(pictures)
+    assert [w["kind"] for w in words] == ["bars", "image", "lines", "plane"]
+    assert words[0]["arrays"] == [["values", [3]], ["marked", [3]]]
+    assert words[0]["labels"] == ("x", "y", "z") and words[3]["extent"] == (0.0, 1.0, 0.0, 1.0)
+    arrays = [shape for w in words for _, shape in w["arrays"]]
+    assert [4 * int(np.prod(shape)) for shape in arrays] == [len(b) for b in buffers]
+    assert np.frombuffer(buffers[2], "<f4").tolist() == [0, 1, 2, 3, 4, 5]
+
+
+# Sliders.
+
+
+def test_sliders_are_shared_by_name_where_solvers_start_them_alike():
+    sliders = Sliders(("cuts_exact", "cuts_linear_time", "cuts_constant_time"), {"gamma": 2.0})
+    assert {"eps", "eps (cuts_linear_time)", "gamma", "r"} <= set(sliders.widgets)
+    assert "eps (cuts_constant_time)" not in sliders.widgets
+    sliders.widgets["eps (cuts_linear_time)"].value = 0.1
+    assert sliders.parameters("cuts_constant_time")["eps"] == 0.1
+    assert sliders.parameters("cuts_exact")["eps"] == 0.001
+    assert sliders.parameters("cuts_exact")["gamma"] == 2.0
+    sliders.show(["cuts_exact"])
+    assert sliders.widgets["r"].layout.display == "none"
+    assert sliders.widgets["gamma"].layout.display is None
+
+
+def test_a_default_that_depends_on_the_data_is_offered_as_such():
+    sliders = Sliders(("memoir_l2",), {})
+    assert sliders.widgets["batch_size"].options[0] == ("default", "default")
+    assert sliders.parameters("memoir_l2")["batch_size"] is None
+
+
+@pytest.mark.parametrize("name", ["D", "seed"])
+def test_a_start_without_a_slider_is_refused(name):
+    with pytest.raises(ValueError, match=f"no slider is called '{name}'"):
+        Sliders(("ww_walrus",), {name: 1})
+
+
+def test_every_solver_has_its_sliders():
+    for solver in SOLVERS:
+        assert set(Sliders((solver,), {}).parameters(solver)) <= set(SLIDERS)
+
+
+# The dashboard.
 
 
 @pytest.fixture
 def dashboard(sent):
-    dashboard = explore(("iris", "no_such_data"), ("mrc_ccg", "mrc_subgradient"))
+    dashboard = explore(("iris", "no_such_data"), ("mrc_ccg", "mrc_subgradient"), {"n_max": 20})
     yield dashboard
     dashboard.reset()
 
 
-def test_a_dashboard_runs_a_solver(dashboard, sent):
-    dashboard.buttons["run"].click()
+def status(dashboard, *expected):
+    wait(lambda: dashboard.player.status in expected)
+
+
+def click(dashboard, name, *expected):
+    dashboard.buttons[name].click()
+    status(dashboard, *expected)
+
+
+def labels(dashboard):
+    return [curve.label for curve in dashboard.chart.curves]
+
+
+def test_a_dashboard_runs_a_solver_to_its_end(dashboard, sent):
+    click(dashboard, "run", "finished")
     wait(lambda: sent and sent[-1][0]["status"] == "finished")
     content, (buffer,) = sent[-1]
-    assert content["error"] == "" and "lower 0.4" in content["numbers"]
-    assert content["curves"][0]["label"] == "MRC-CCG, iris"
-    _, lower, upper, _ = points(buffer)[-1]
-    assert lower <= upper <= lower + 1e-2
+    (curve,) = content["curves"]
+    assert content["error"] == "" and "lower 0.4" in curve["numbers"]
+    assert curve["label"] == "MRC-CCG, iris, n_max = 20" and curve["ended"] == "gap <= 1e-09"
+    *_, lower, upper, error = points(buffer)[-1]
+    assert lower <= upper <= lower + 1e-2 and 0 < error < 0.5
 
 
-def test_a_changed_slider_begins_anew_and_the_curve_stays(dashboard):
-    for _ in range(2):
-        dashboard.buttons["step"].click()
-        wait(lambda: dashboard.player.status == "paused")
-    assert len(dashboard.view.curves) == 1
-    dashboard.sliders["eps1"].value = 0.1
-    dashboard.buttons["step"].click()
-    wait(lambda: len(dashboard.view.curves) == 2)
-    assert [c.label for c in dashboard.view.curves][1] == "MRC-CCG, iris, eps1 = 0.1"
+def test_step_and_back_are_one_iterate_each(dashboard, sent):
+    for n in range(3):
+        click(dashboard, "step", "paused")
+        wait(lambda n=n: dashboard.player.lanes[0].last.get("round") == n)
+        status(dashboard, "paused")
+    click(dashboard, "back", "paused")
+    wait(lambda: dashboard.player.lanes[0].state.round == 1)
+    (curve,) = dashboard.chart.curves
+    assert curve.latest[1] == 1
+
+
+def test_a_parameter_that_may_change_makes_a_branch_and_another_a_new_run(dashboard, sent):
+    for n in range(3):
+        click(dashboard, "step", "paused")
+        wait(lambda n=n: dashboard.player.lanes[0].last.get("round") == n)
+    dashboard.sliders.widgets["n_max"].value = 50
+    wait(lambda: sent and "as a new branch" in sent[-1][0]["note"])
+    click(dashboard, "step", "paused")
+    wait(lambda: len(dashboard.chart.curves) == 2 and dashboard.player.status == "paused")
+    assert labels(dashboard)[1] == "MRC-CCG, iris, n_max = 50, from round 2"
+    assert [curve.live for curve in dashboard.chart.curves] == [False, True]
+    assert dashboard.player.lanes[0].last["round"] == 2
     dashboard.fourier.value = True
-    dashboard.buttons["run"].click()
-    wait(lambda: dashboard.player.status == "finished")
-    (curve,) = dashboard.view.curves
-    assert curve.label == "MRC-CCG, iris + 400 fourier, eps1 = 0.1"
-    dashboard.buttons["reset"].click()
-    assert dashboard.view.curves == [] and dashboard.player.status == "ready"
+    click(dashboard, "run", "finished")
+    assert labels(dashboard) == ["MRC-CCG, iris + 400 fourier, n_max = 50"], "on other data"
+    click(dashboard, "reset", "ready")
+    assert dashboard.chart.curves == []
 
 
-def test_sliders_are_those_of_the_solver(dashboard):
-    assert set(dashboard.parameters) == {"lambda0", "eps1", "eps2", "n_max", "m_max"}
-    dashboard.solver.value = "mrc_subgradient"
-    assert set(dashboard.parameters) == {"lambda0"}
-    assert dashboard.sliders["eps1"].layout.display == "none"
-    assert dashboard.sliders["lambda0"].layout.display is None
+def test_a_parameter_that_changes_on_the_fly_goes_on_at_once(dashboard, sent):
+    dashboard.solvers.value = ("mrc_subgradient",)
+    dashboard.sliders.widgets["lambda0"].value = 0.1
+    live_ones = SOLVERS["mrc_subgradient"].live
+    click(dashboard, "run", "running")
+    wait(lambda: dashboard.player.lanes and dashboard.player.lanes[0].last.get("round", 0) > 5)
+    dashboard.sliders.widgets["lambda0"].value = 0.2
+    if "lambda0" in live_ones:
+        wait(lambda: len(dashboard.chart.curves) == 2)
+        assert dashboard.player.status == "running" and "from round" in labels(dashboard)[1]
+    else:
+        wait(lambda: sent and "begins anew" in sent[-1][0]["note"])
+        assert len(dashboard.chart.curves) == 1
+    click(dashboard, "stop", "stopped")
+    assert not any(curve.live for curve in dashboard.chart.curves)
+
+
+def test_solvers_run_side_by_side_for_the_same_seconds(dashboard, sent):
+    dashboard.solvers.value = ("mrc_ccg", "mrc_subgradient")
+    dashboard.budget.value = 1
+    click(dashboard, "run", "finished")
+    ccg, subgradient = dashboard.chart.curves
+    assert ccg.ended == "gap <= 1e-09" and subgradient.ended == "out of time"
+    assert 1 <= subgradient.latest[0] < 3
+    dashboard.watched.value = "mrc_subgradient"
+    assert dashboard.inside.shown[0]["title"].startswith("MRC-SUB, iris, standardised: round ")
+    dashboard.budget.value = 2
+    click(dashboard, "run", "running")
+    status(dashboard, "finished")
+    assert len(dashboard.chart.curves) == 2 and subgradient.latest[0] >= 2
+
+
+def test_kept_runs_and_grids_are_shown_with_their_code(dashboard, tmp_path, monkeypatch):
+    monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path))
+    dashboard.buttons["keep"].click()
+    assert "no run to keep yet" in dashboard.answer.value
+    dashboard.buttons["sweep"].click()
+    assert "no run on data" in dashboard.answer.value
+    click(dashboard, "run", "finished")
+    dashboard.buttons["keep"].click()
+    assert "mrc-ccg-iris-1.jsonl" in dashboard.answer.value
+    assert "&#x27;n_max&#x27;: 20" in dashboard.answer.value
+    dashboard.buttons["sweep"].click()
+    assert "workbench sweep" in dashboard.answer.value and "n_max: 20" in dashboard.answer.value
+    assert len([*tmp_path.glob("*/*")]) == 2
+    dashboard.solvers.value = ("mrc_subgradient",)
+    click(dashboard, "run", "running")
+    dashboard.buttons["keep"].click()
+    assert "Press pause first" in dashboard.answer.value
+
+
+def test_sliders_are_those_of_the_chosen_solvers(dashboard):
+    shown = {k for k, s in dashboard.sliders.widgets.items() if s.layout.display is None}
+    assert shown == {"lambda0", "eps1", "eps2", "n_max", "m_max"}
+    dashboard.solvers.value = ("mrc_subgradient",)
+    shown = {k for k, s in dashboard.sliders.widgets.items() if s.layout.display is None}
+    assert shown == {"lambda0"}
+
+
+def test_without_a_solver_it_says_so(dashboard, sent):
+    dashboard.solvers.value = ()
+    click(dashboard, "run", "failed")
+    wait(lambda: sent and "choose at least one" in sent[-1][0]["error"])
 
 
 def test_a_failure_is_shown_and_the_dashboard_lives_on(dashboard, sent):
@@ -316,123 +302,85 @@ def test_a_failure_is_shown_and_the_dashboard_lives_on(dashboard, sent):
     assert sent[-1][0]["error"] == ""
 
 
+def test_a_picture_that_fails_costs_no_run(dashboard, sent, monkeypatch):
+    def broken(state, problem, parameters):
+        raise ArithmeticError("no picture")
+
+    solver = SOLVERS["mrc_ccg"]
+    monkeypatch.setitem(SOLVERS, "mrc_ccg", Solver(*solver[:4], portrait=broken))
+    click(dashboard, "run", "finished")
+    wait(lambda: sent and "no picture" in sent[-1][0]["note"])
+    assert dashboard.chart.curves[0].ended == "gap <= 1e-09"
+
+
 def test_a_new_dashboard_stops_the_old_one_and_wrong_names_do_not(dashboard):
-    dashboard.solver.value = "mrc_subgradient"
-    dashboard.run()
-    wait(lambda: dashboard.player.status == "running")
-    with pytest.raises(ValueError, match="unknown name 'mrc'"):
-        explore(solvers=("mrc",))
+    dashboard.solvers.value = ("mrc_subgradient",)
+    click(dashboard, "run", "running")
+    wrong = [
+        ({"solvers": ("mrc",)}, "unknown name 'mrc'"),
+        ({"solvers": ()}, "at least one"),
+        ({"chosen": ("ww_walrus",)}, "unknown name 'ww_walrus'"),
+        ({"parameters": {"nmax": 3}}, "no slider is called 'nmax'"),
+        ({"seconds": 0}, "seconds: must be positive"),
+    ]
+    for settings, told in wrong:
+        with pytest.raises(ValueError, match=told):
+            explore(**settings)
     assert dashboard.player.status == "running"
     assert isinstance(explore(), Dashboard)
-    wait(lambda: dashboard.player.status == "stopped")
+    status(dashboard, "stopped")
 
 
-def test_bounds_of_an_objective_close_relative_to_it(sent):
-    dashboard = explore(("iris",), ("ww_walrus", "ww_walrus_fast", "ww_shark"))
-    assert dashboard.parameters == {"C": 1.0}
-    dashboard.sliders["C"].value = 0.25
-    dashboard.run()
-    wait(lambda: sent and sent[-1][0]["status"] == "finished")
-    content, (buffer,) = sent[-1]
-    assert "stopped_by gap <= 1e-09" in content["numbers"]
-    assert content["curves"][0]["label"] == "Walrus, iris, C = 0.25"
-    _, lower, upper, _ = points(buffer)[-1]
-    assert lower == pytest.approx(11.39905, abs=1e-5) and upper - lower <= 1e-9 * upper
+def test_a_problem_of_ones_own(sent, tmp_path, monkeypatch):
+    monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path))
+    mine = panel("wine", test=None)
+    dashboard = explore(mine, ("ww_walrus",), {"C": 0.3}, seconds=7.0)
+    assert dashboard.sliders.parameters("ww_walrus") == {"C": 0.3}
+    click(dashboard, "run", "finished")
+    assert labels(dashboard) == ["Walrus, wine, standardised, C = 0.3"]
+    dashboard.buttons["keep"].click()
+    assert "the problem that the dashboard was given" in dashboard.answer.value
     dashboard.reset()
 
 
-LEAST_SQUARES = ("ls_generalized", "ls_accelerated", "ls_calibrated", "ls_stagewise")
+FAMILIES = {
+    "least squares": ("ls_generalized", "ls_accelerated", "ls_calibrated", "ls_stagewise"),
+    "cuts": ("cuts_linear_time", "cuts_constant_time", "cuts_nystroem", "cuts_exact"),
+    "memoir": ("memoir_l2", "memoir_l1", "cs_working_set", "memoir_pegasos"),
+    "ww": ("ww_walrus", "ww_walrus_fast", "ww_shark", "ww_kernel"),
+    "mrc": ("mrc_ccg", "mrc_subgradient", "mrc_splitting", "mrc_interior_point", "mrc_pdhg"),
+}
+SMALL = {"n_features": 128, "block": 64}
 
 
-def test_solvers_without_certificates_are_judged_by_their_errors(sent):
-    dashboard = explore(("iris",), LEAST_SQUARES, judged=True)
-    assert set(dashboard.parameters) == {"alpha", "link"}
-    dashboard.solver.value = "ls_stagewise"
-    assert set(dashboard.parameters) == {
-        "alpha",
-        "link",
-        "n_features",
-        "block",
-        "passes",
-        "inner",
-        "bandwidth",
-    }
-    dashboard.sliders["link"].value = "squared_hinge"
-    dashboard.sliders["n_features"].value = 128
-    dashboard.sliders["block"].value = 64
-    dashboard.run()
-    wait(lambda: sent and sent[-1][0]["status"] == "finished")
-    content, (buffer,) = sent[-1]
-    assert "round 6" in content["numbers"] and "test_error" in content["numbers"]
-    label = content["curves"][0]["label"]
-    assert label.endswith("n_features = 128, block = 64, link = squared_hinge")
-    _, lower, upper, error = points(buffer)[-1]
-    assert np.isnan(lower) and 0 < upper < 1 and 0 <= error < 0.2
-    for solver in ("ls_calibrated", "ls_generalized"):
-        dashboard.solver.value = solver
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_runs_side_by_side_and_shows_its_inside(family, sent):
+    solvers = FAMILIES[family]
+    starts = SMALL if family == "least squares" else {}
+    dashboard = explore("iris", solvers, starts, chosen=solvers)
+    for n in range(3):
         dashboard.step()
-        wait(lambda: dashboard.player.status == "paused")
-    _, lower, upper, _ = dashboard.view.curves[-1].latest
-    assert 0 <= lower <= upper
+        wait(
+            lambda n=n: [x.last.get("round") for x in dashboard.player.lanes] == [n] * len(solvers)
+        )
+        status(dashboard, "paused")
+    for solver in solvers:
+        dashboard.watched.value = solver
+        words, buffers = dashboard.inside.shown
+        assert words["title"].endswith("iris, standardised: round 2") and buffers
+    assert [curve.latest[1] for curve in dashboard.chart.curves] == [2] * len(solvers)
     dashboard.reset()
 
 
-CUTS = ("cuts_linear_time", "cuts_constant_time", "cuts_nystroem", "cuts_exact")
-
-
-def test_sampled_cuts_have_sliders_and_draw_objectives_with_and_without_bounds(sent):
-    dashboard = explore(("iris",), CUTS, judged=True)
-    common = {"C", "eps", "gamma"}
-    assert set(dashboard.parameters) == common | {"r", "stabilised", "p"}
-    assert dashboard.parameters["gamma"] == 1.0 and dashboard.parameters["stabilised"] is True
-    dashboard.sliders["gamma"].value, dashboard.sliders["stabilised"].value = 0.3, False
-    dashboard.run()
-    wait(lambda: sent and sent[-1][0]["status"] == "finished")
-    content, (buffer,) = sent[-1]
-    label = content["curves"][0]["label"]
-    assert label.endswith("iris, gamma = 0.3, stabilised = False")
-    _, lower, upper, error = points(buffer)[-1]
-    assert np.isnan(lower) and 0 < upper < 105 and error < 0.2
-    dashboard.solver.value = "cuts_nystroem"
-    assert set(dashboard.parameters) == common | {"landmarks", "stabilised"}
-    dashboard.run()
-    wait(lambda: len(dashboard.view.curves) == 2 and dashboard.player.status == "finished")
-    _, lower, upper, _ = dashboard.view.curves[-1].latest
-    assert 0 < lower <= upper
-    dashboard.reset()
-
-
-MEMOIR = ("memoir_l2", "memoir_l1", "cs_working_set", "memoir_pegasos")
-
-
-def test_memoir_has_its_switches_and_a_step_that_leaves_nothing_says_why(sent):
-    dashboard = explore(("text 60x3",), MEMOIR, judged=True)
-    steps = {"eta0", "sampling", "in_batch", "hinge", "div_by_batch", "average", "mips"}
-    assert set(dashboard.parameters) == steps | {"lam", "predict_metric"}
-    assert dashboard.parameters["lam"] == 1.0 and dashboard.parameters["mips"] == "exact"
-    dashboard.sliders["eta0"].value = 3.0
+def test_a_step_that_leaves_nothing_says_why(sent):
+    dashboard = explore("text 60x3", ("memoir_l2",), {"eta0": 3.0})
     dashboard.run()
     wait(lambda: sent and sent[-1][0]["status"] == "failed")
     assert "lam * eta_1 must be below 1" in sent[-1][0]["error"]
-    dashboard.sliders["lam"].value, dashboard.sliders["mips"].value = 0.0, "random"
-    dashboard.step()
-    wait(lambda: dashboard.player.status == "paused")
-    assert dashboard.view.curves[-1].label.endswith("lam = 0, eta0 = 3, mips = random")
-    dashboard.solver.value = "memoir_l1"
-    assert set(dashboard.parameters) == steps | {"gamma", "predict_metric"}
-    dashboard.sliders["gamma"].value = 1e-6
-    dashboard.step()
-    wait(lambda: len(dashboard.view.curves) == 2 and dashboard.player.status == "paused")
-    dashboard.solver.value = "cs_working_set"
-    assert set(dashboard.parameters) == {"C", "l1", "working_set", "inner"}
-    dashboard.sliders["l1"].value = 0.0
-    for _ in range(3):  # round 0 is one
-        dashboard.step()
-        wait(lambda: dashboard.player.status == "paused")
-    wait(lambda: len(dashboard.view.curves) == 3)
-    _, lower, upper, error = dashboard.view.curves[-1].latest
-    assert 0 < lower < upper < 60 and 0 <= error < 0.9
     dashboard.reset()
+
+
+# The notebooks.
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

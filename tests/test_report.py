@@ -14,6 +14,9 @@ from PIL import Image
 
 from workbench import reference
 from workbench.figures import figures_folder
+from workbench.live.keep import keep
+from workbench.live.lane import Lane
+from workbench.panels import panel
 from workbench.report import measurements, report
 from workbench.report.comparison import (
     KEYS,
@@ -345,7 +348,28 @@ def test_the_page_says_what_it_must(folder, tmp_path):
     assert not [*tmp_path.glob("*.part")] and not [*tmp_path.glob(".*.part")]
 
 
-def test_the_page_of_the_checkout(tmp_path):
+def test_kept_runs_are_shown_with_the_code_that_repeats_them(folder, tmp_path, monkeypatch):
+    monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "runs"))
+    lanes = [Lane(name, panel("iris"), {}) for name in ("mrc_ccg", "mrc_subgradient")]
+    for lane in lanes:
+        for _ in range(4):
+            lane.advance()
+        path = keep(lane, "iris")
+    evil = path.read_text("utf-8").replace("MRC", EVIL).replace("iris", EVIL.replace('"', "'"))
+    path.with_name("evil.jsonl").write_text(evil, "utf-8")
+    path.with_name("not-one.jsonl").write_text('{"schema": 1}\n', "utf-8")
+    said = []
+    page = report(tmp_path / "r.html", figures=folder, printed=PRINTED, say=said.append)
+    text = page.read_text("utf-8")
+    assert any("kept/not-one.jsonl: left out" in line for line in said)
+    assert "Runs that were kept" in text and "MRC-SUB: round 3, gap 0." in text
+    assert "run(&quot;mrc_ccg&quot;, problem, rounds(3))" in text
+    assert EVIL not in text and "<img src=x" not in text
+    assert all(source.startswith("data:image/png") for source in re.findall(r'src="([^"]*)"', text))
+
+
+def test_the_page_of_the_checkout(tmp_path, monkeypatch):
+    monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "runs"))
     page = report(tmp_path / "report.html")
     figures, _ = collect(figures_folder())
     text = page.read_text("utf-8")

@@ -29,6 +29,23 @@ def errors(problem: Problem) -> Callable[[State], Row]:
     return measure
 
 
+def held_out(problem: Problem) -> Callable[[State], Row]:
+    """Return a judge of the 0-1 error on the test rows alone, where time is short.
+
+    Raises
+    ------
+    ValueError
+        If the problem has no test rows.
+    """
+    if problem.X_test is None:
+        raise ValueError("problem: has no test rows to judge")
+
+    def measure(state: State) -> Row:
+        return {"test_error": float(np.mean(predictions(state, problem.X_test) != problem.y_test))}
+
+    return measure
+
+
 def macro(problem: Problem) -> Callable[[State], Row]:
     """Return a judge of test rows where classes are many: three fractions in [0, 1].
 

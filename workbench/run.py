@@ -38,6 +38,7 @@ def run(
     when: Callable[[Row], bool] = always,
     path: str | os.PathLike | None = None,
     warm_up: bool = True,
+    after: tuple[Trace, State] | None = None,
 ) -> tuple[Trace, State | None]:
     """Run a solver until a rule stops it, it finishes, or Ctrl-C; keep all that was seen.
 
@@ -51,6 +52,8 @@ def run(
     measure, when : the judge, off the clock, and the rows it judges
     path : where the trace is written while the run goes on
     warm_up : compile the kernels on ``problem.tiny()`` before the clock starts
+    after : what an earlier run returned, to go on from its state, which is used up, and its
+        clock; the new trace begins where that one ended
 
     Returns
     -------
@@ -66,8 +69,10 @@ def run(
     if warm_up:
         warm(steps, problem, parameters)
     trace = Trace(header(solver, problem, parameters, rules))
-    state = None
-    stream = until(watch(steps(problem, **parameters), measure, when), *rules)
+    since, state = after or (Trace(), None)
+    own = parameters if state is None else parameters | {"state": state}
+    clock = {name: since.last.get(name, 0.0) for name in ("seconds", "cpu")}
+    stream = until(watch(steps(problem, **own), measure, when, **clock), *rules)
     try:
         for _, latest in record(stream, trace, path):
             state = latest

@@ -13,7 +13,6 @@ import math
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from numbers import Real
 from time import perf_counter, process_time
 from typing import Any, Protocol
 
@@ -140,7 +139,7 @@ def until(stream: Iterable[tuple[Row, State]], *rules: Rule) -> Iterator[tuple[R
 
 def diverged(row: Row) -> str | None:
     """Stop when any number of the row is NaN."""
-    nan = any(isinstance(value, Real) and math.isnan(value) for value in row.values())
+    nan = any(value != value for value in row.values())  # which is true of NaN alone
     return "diverged" if nan else None
 
 

@@ -17,11 +17,13 @@ import pandas as pd
 from workbench import reference
 from workbench.figures import figures_folder
 from workbench.notebooks import CHECKOUT
+from workbench.report import kept as kept_runs
 from workbench.report.comparison import Measurement, Number, number, side_by_side
 from workbench.report.markup import embedded
 from workbench.report.page import body
 from workbench.report.profiles import payload, scopes
 from workbench.report.sidecars import Figure, collect
+from workbench.sweep import runs_folder
 
 RANKS = ("smoke", "quick", None, "paper")  # of profiles, the last is the best
 
@@ -30,6 +32,7 @@ def report(
     path: str | os.PathLike | None = None,
     *,
     figures: str | os.PathLike | None = None,
+    kept: str | os.PathLike | None = None,
     printed: pd.DataFrame | None = None,
     say: Callable[[str], None] = print,
 ) -> Path:
@@ -39,6 +42,7 @@ def report(
     ----------
     path : the page, by default ``runs/report.html`` of the checkout
     figures : the folder of figures and sidecars, by default where figures go
+    kept : the folder of runs that were kept on a dashboard, by default ``kept/`` where runs go
     printed : the papers' numbers, by default those of ``data/reference``
     say : receives a line on each file of the folder that had to be left out
 
@@ -56,11 +60,13 @@ def report(
     if not folder.is_dir():
         raise ValueError(f"figures: there is no folder {folder}")
     found, faults = collect(folder)
+    runs, unread = kept_runs.collect(Path(kept or runs_folder() / "kept"))
+    faults += unread
     for fault in faults:
         say(fault)
     if printed is None:
         printed = reference.printed()
-    page = _page(found, printed, faults, path)
+    page = _page(found, runs, printed, faults, path)
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.part")
     try:
@@ -105,7 +111,7 @@ def measurements(figures: list[Figure]) -> list[Measurement]:
     return list({(m.key, repr(sorted(m.row.items()))): m for m in found}.values())
 
 
-def _page(figures: list[Figure], printed: pd.DataFrame, faults: list[str], path: Path) -> str:
+def _page(figures: list[Figure], runs, printed: pd.DataFrame, faults: list[str], path: Path) -> str:
     room = Path(__file__).parent
     files = ("report.css", "profile.js", "report.js")
     style, *scripts = ((room / name).read_text("utf-8") for name in files)
@@ -120,6 +126,6 @@ def _page(figures: list[Figure], printed: pd.DataFrame, faults: list[str], path:
         ),
         style=style,
         script=script,
-        body=body(figures, rows, compared, faults, path),
+        body=body(figures, rows, compared, runs, faults, path),
         data=embedded([payload(scope) for scope in compared], "scopes"),
     )

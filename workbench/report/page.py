@@ -10,6 +10,8 @@ import workbench
 from workbench.notebooks import PROFILES
 from workbench.report.comparison import NOT_IN_PRINT, Row
 from workbench.report.gallery import card, heading, profile
+from workbench.report.kept import Runs
+from workbench.report.kept import section as kept_section
 from workbench.report.markup import Html, join, tag
 from workbench.report.papers import PAPERS, order, title, token
 from workbench.report.profiles import Scope, ratios, share
@@ -43,7 +45,9 @@ AGREEMENT = (
 )
 
 
-def body(figures: list[Figure], rows: list[Row], scopes: list[Scope], faults, page: Path) -> Html:
+def body(
+    figures: list[Figure], rows: list[Row], scopes: list[Scope], runs: Runs, faults, page: Path
+) -> Html:
     """Return the whole of the page's body."""
     papers = sorted(
         {f.paper for f in figures} | {r.names["paper"] for r in rows} | {s.paper for s in scopes},
@@ -55,6 +59,7 @@ def body(figures: list[Figure], rows: list[Row], scopes: list[Scope], faults, pa
         sections.append(section)
         contents.append(entries)
     fixed = [("overview", "Overview"), ("profiles", "Performance profiles")]
+    fixed += [("kept", "Runs that were kept")] if runs else []
     links = [tag("li", tag("a", name, href=f"#{anchor}")) for anchor, name in fixed]
     return join(
         tag(
@@ -68,6 +73,7 @@ def body(figures: list[Figure], rows: list[Row], scopes: list[Scope], faults, pa
             _filters(papers, figures, rows, scopes),
             _overview(papers, figures, rows),
             _profiles(scopes),
+            kept_section(runs),
             sections,
             tag("p", "Nothing here is left by the filters.", class_="nothing", hidden=True),
             id="content",

@@ -1,0 +1,125 @@
+"""What the live view costs a solver: time to the same round, watched on a dashboard and alone.
+
+``python benchmarks/live.py [CASE ...] [--runs 5]`` runs both arms in turn, each in a fresh process
+with one thread: the stream alone, and the same stream on a dashboard that judges, keeps states,
+draws portraits and sends ten updates a second, packed as a kernel packs them. It prints medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import threading
+from statistics import median
+from time import perf_counter
+
+from jupyter_client.session import json_packer
+
+from workbench.live import explore
+from workbench.live.chart import Chart, Inside
+from workbench.live.lane import closed
+from workbench.panels import panel
+from workbench.run import resolve, warm
+from workbench.stream import watch
+
+SECONDS = 4.0  # about as long as either arm takes
+PATIENCE = 120.0
+CASES = {
+    "walrus": ("ww_walrus", "synthetic 2000x50x300", {"C": 1.0}),
+    "walrus, short rounds": ("ww_walrus", "digits", {"C": 64.0}),
+    "walrus, tiny rounds": ("ww_walrus", "iris", {"C": 64.0}),
+    "subgradient": ("mrc_subgradient", "digits", {}),
+    "splitting": ("mrc_splitting", "digits", {}),
+    "accelerated least squares": ("ls_accelerated", "digits", {"alpha": 1e-8}),
+    "memoir": ("memoir_l2", "text 5000x300", {}),
+    "sampled cuts": ("cuts_constant_time", "checkers 10000", {"gamma": 30.0, "p": 1000}),
+}
+
+
+def alone(solver: str, data: str, parameters: dict, last: int | None) -> dict:
+    """Play the stream to round `last`, or for SECONDS or to its end where that is None."""
+    problem = panel(data)
+    steps, parameters = resolve(solver, parameters)
+    warm(steps, problem, parameters)
+    tic = perf_counter()
+    for row, _ in watch(steps(problem, **parameters)):
+        wall = perf_counter() - tic
+        if row["round"] == last or (last is None and (wall > SECONDS or closed(row))):
+            break
+    return {"wall": wall, "solver": row["seconds"], "round": row["round"]}
+
+
+def watched(solver: str, data: str, parameters: dict, last: int) -> dict:
+    """Play it on a dashboard, from the moment that the solver starts."""
+    sent = []
+    for view in (Chart, Inside):
+        view.send = lambda self, content, buffers=(): sent.append(
+            len(json_packer(content)) + sum(map(len, buffers))
+        )
+    dashboard = explore(data, (solver,), parameters, seconds=3600)
+    hear, times, over = dashboard.player._hear, [], threading.Event()
+
+    def heard(lane, rows):
+        hear(lane, rows)
+        if rows and not over.is_set():
+            times.append((perf_counter(), rows[-1]["seconds"]))
+            if rows[-1]["round"] >= last:
+                over.set()
+                dashboard.player.stop()
+
+    dashboard.player._hear = heard
+    dashboard.run()
+    if not over.wait(PATIENCE):
+        raise RuntimeError(f"round {last} was not reached: {dashboard.player.error}")
+    (begin, first), (end, seconds) = times[0], times[-1]
+    wall = end - begin + first  # judging the first row, which is always done, is left out
+    return {"wall": wall, "solver": seconds, "updates": len(sent) / wall, "bytes": sum(sent)}
+
+
+def measure(name: str, runs: int) -> str:
+    """Return a line of the table."""
+    last = child("alone", name, None)["round"]
+    found = {"alone": [], "watched": []}
+    for _ in range(runs):
+        for arm, results in found.items():
+            results.append(child(arm, name, last))
+    middle = lambda arm, key: median(result[key] for result in found[arm])  # noqa: E731
+    wall, solver = (middle("watched", key) / middle("alone", key) for key in ("wall", "solver"))
+    each = 1e3 * middle("alone", "wall") / last
+    updates = middle("watched", "updates")
+    return f"{name:27} {last:8,} {each:9.3g} {wall:8.3f} {solver:8.3f} {updates:8.1f}"
+
+
+def child(arm: str, name: str, last: int | None) -> dict:
+    """Run one arm in a fresh process."""
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
+    order = [sys.executable, __file__, "--arm", arm, "--last", json.dumps(last), name]
+    done = subprocess.run(order, env=os.environ | threads, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{arm} of {name} failed:\n{done.stderr}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(CASES))
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--arm", choices=("alone", "watched"), help=argparse.SUPPRESS)
+    parser.add_argument("--last", type=json.loads, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if unknown := [case for case in arguments.cases if case not in CASES]:
+        parser.error(f"unknown {', '.join(unknown)}; known are {', '.join(CASES)}")
+    if arguments.arm:
+        (name,) = arguments.cases
+        print(json.dumps(globals()[arguments.arm](*CASES[name], arguments.last)))
+        return
+    print(f"{'case':27} {'rounds':>8} {'ms each':>9} {'wall':>8} {'solver':>8} {'updates':>8}")
+    for name in arguments.cases or CASES:
+        print(measure(name, arguments.runs), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,257 @@
+"""A lane goes on, turns back and branches, and what it keeps tells how to do it again."""
+
+import json
+from dataclasses import dataclass, fields
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from workbench.grid import read_points
+from workbench.live import lane as lanes
+from workbench.live.keep import code, keep, send_to_sweep
+from workbench.live.lane import Lane, Spare, closed
+from workbench.measures import held_out
+from workbench.panels import panel
+from workbench.run import run
+from workbench.stream import rounds
+from workbench.trace import read_trace
+
+
+@dataclass
+class Count:
+    """A state that counts, and adds what it is told to."""
+
+    round: int
+    sum: np.ndarray
+
+    def info(self):
+        return {"primal": float(self.sum[0])}
+
+
+def counting(problem, *, add: float = 1.0, fails_at: int = -1, last: int = 10**9, state=None):
+    s = state or Count(0, np.zeros(1))
+    yield s
+    while s.round < last:
+        s.round += 1
+        if s.round == fails_at:
+            raise ArithmeticError("the toy broke")
+        s.sum += add
+        yield s
+
+
+@pytest.fixture
+def iris():
+    return panel("iris")
+
+
+def same(state, other):
+    values = ((getattr(state, f.name), getattr(other, f.name)) for f in fields(state))
+    return all(np.array_equal(a, b) for a, b in values if not isinstance(a, np.random.Generator))
+
+
+def plain(row):
+    return {k: v for k, v in row.items() if k not in ("seconds", "cpu", "test_error")}
+
+
+SETTINGS = {
+    "ww_walrus": {"C": 0.25},
+    "mrc_ccg": {"n_max": 5, "m_max": 5},
+    "mrc_subgradient": {"steps": 3},
+    "memoir_l2": {"batch_size": 20},
+    "ls_stagewise": {"n_features": 128, "block": 64},
+    "cuts_linear_time": {"gamma": 0.3, "r": 20},
+}
+
+
+@pytest.mark.parametrize("solver", SETTINGS)
+def test_back_is_exactly_one_iterate_and_the_way_on_is_the_same(solver, iris, monkeypatch):
+    monkeypatch.setattr(lanes, "SHARE", 1e-9)  # states are kept at the start alone
+    lane = Lane(solver, iris, SETTINGS[solver])
+    lane.advance()
+    lane._keeping._next = np.inf
+    rows = [dict(lane.last), *(dict(lane.advance()) for _ in range(4))]
+    end = lane._copy(lane.state)
+    assert lane.back() and lane.back()
+    assert lane.state.round == 2 and plain(lane.last) == plain(rows[2])
+    assert plain(lane.state.info()) == {k: rows[2][k] for k in plain(lane.state.info())}
+    again = [lane.advance(), lane.advance()]
+    assert [plain(row) for row in again] == [plain(row) for row in rows[3:]]
+    assert same(lane.state, end)
+    assert all(a["seconds"] <= b["seconds"] for a, b in pairwise(lane.rows))
+
+
+def test_back_stops_at_the_first_row_and_takes_the_clock_back(iris):
+    lane = Lane("ww_walrus", iris, {})
+    assert lane.last == {} and not lane.back()
+    first = dict(lane.advance())
+    lane.advance()
+    assert lane.back() and lane.last == first and not lane.back()
+    assert lane.seconds == first["seconds"]
+
+
+def test_a_lane_plays_until_it_is_told_otherwise(iris):
+    lane = Lane(counting, iris, {})
+    assert len(lane.play(0.0)) == 1
+    assert len(lane.play(60.0, lambda: lane.state.round < 7)) == 7 and lane.last["round"] == 7
+    rows = lane.play(0.05)
+    assert len(rows) > 1 and lane.rows[-2:] == rows[-2:]
+
+
+def test_a_run_that_has_ended_can_turn_back_and_end_again(iris):
+    lane = Lane(counting, iris, {"last": 3})
+    assert [lane.advance()["round"] for _ in range(4)] == [0, 1, 2, 3]
+    assert lane.advance() is None and lane.ended == "finished"
+    assert lane.trace.stopped_by == "finished"
+    assert lane.back() and not lane.ended and lane.trace.stopped_by == "kept"
+    assert lane.advance()["primal"] == 3 and lane.advance() is None
+
+
+def test_a_failure_ends_the_run_and_the_iterate_before_it_can_be_had_again(iris):
+    lane = Lane(counting, iris, {"fails_at": 3})
+    assert [row["round"] for row in lane.play(60.0)] == [0, 1, 2]
+    assert lane.ended == "failed: the toy broke" and isinstance(lane.error, ArithmeticError)
+    assert lane.advance() is None
+    assert lane.back() and lane.error is None and lane.state.sum[0] == 1
+
+
+def test_bounds_that_have_met_end_a_run():
+    assert closed({"gap": 1e-7, "upper": 100.0}) == "gap <= 1e-09"
+    assert closed({"gap": 1e-7, "upper": 10.0}) is None
+    assert closed({"upper": 1.0}) is None
+
+
+def test_a_branch_goes_on_from_the_same_iterate_and_leaves_the_other_as_it_was(iris):
+    lane = Lane("mrc_ccg", iris, {"n_max": 5})
+    for _ in range(3):
+        lane.advance()
+    seconds, before = lane.seconds, lane._copy(lane.state)
+    branch = lane.branch({"n_max": 50})
+    row = branch.advance()
+    assert row["round"] == 2 and row["seconds"] >= seconds
+    branch.advance()
+    assert same(lane.state, before) and lane.last["round"] == 2
+    assert branch.past == [(lane.parameters, 2)] and branch.parameters["n_max"] == 50
+    assert branch.back() and branch.state.round == 2 and not branch.back()
+
+
+def test_what_cannot_change_in_mid_run_is_refused(iris):
+    lane = Lane("ls_stagewise", iris, SETTINGS["ls_stagewise"])
+    with pytest.raises(ValueError, match="before its first round"):
+        lane.branch(lane.parameters)
+    lane.advance()
+    with pytest.raises(ValueError, match="ls_stagewise cannot change block in mid-run"):
+        lane.branch(lane.parameters | {"block": 32})
+    with pytest.raises(ValueError, match="has no 'blocks'"):
+        lane.branch({"blocks": 32})
+
+
+def test_rows_are_thinned_but_not_the_recent_ones(iris, monkeypatch):
+    monkeypatch.setattr(lanes, "RECENT", 50)
+    lane = Lane(counting, iris, {})
+    for _ in range(5000):
+        lane.advance()
+    seen = [row["round"] for row in lane.rows]
+    assert seen[-50:] == list(range(4950, 5000)) and seen[:20] == list(range(20))
+    assert len(seen) < 500 and max(b / a for a, b in pairwise(seen[1:])) <= 2
+    for _ in range(60):
+        lane.back()
+    assert lane.state.round == lane.last["round"] < 4950 and lane.state.sum[0] == lane.state.round
+
+
+def test_states_stay_within_their_memory(iris, monkeypatch):
+    monkeypatch.setattr(lanes, "MEMORY", 10 * 8)
+    lane = Lane(counting, iris, {})
+    for i in range(100):
+        lane.advance(wait=True)
+        held = [state.round for state in lane._states]
+        assert held[0] == 0 and held[-1] == i and len(held) <= 11
+
+
+def test_judging_takes_its_share_of_the_time_and_all_of_it_where_nobody_waits(iris):
+    calls = []
+
+    def slow(state):
+        calls.append(state.round)
+        return {"test_error": 0.5}
+
+    lane = Lane(counting, iris, {}, slow)
+    lane._judging._next = np.inf
+    assert "test_error" not in lane.advance() and calls == []
+    assert lane.settle()["test_error"] == 0.5 and lane.last["test_error"] == 0.5
+    assert lane.advance(wait=True)["test_error"] == 0.5 and calls == [0, 1]
+
+    spare = Spare(0.5)
+    assert spare.due() and spare.spend(lambda a: 2 * a, 3) == 6
+    spare._next = np.inf
+    assert not spare.due()
+    spare.now()
+    assert spare.due()
+
+
+def test_the_judge_off_the_clock_is_that_of_the_package(iris):
+    lane = Lane("centroid", iris, {}, held_out(iris))
+    while lane.advance(wait=True):
+        pass
+    predicted = np.argmax(lane.state.scores(iris.X_test), axis=1)
+    assert lane.last["test_error"] == np.mean(predicted != iris.y_test)
+    with pytest.raises(ValueError, match="no test rows"):
+        held_out(panel("iris", test=None))
+
+
+@pytest.fixture
+def kept(monkeypatch, tmp_path):
+    monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path))
+    return tmp_path
+
+
+def test_a_kept_run_is_a_trace_with_the_code_that_repeats_it(iris, kept):
+    lane = Lane("mrc_ccg", iris, {"n_max": 5, "eps1": 0.05})
+    with pytest.raises(ValueError, match="not done a round"):
+        keep(lane, "iris")
+    for _ in range(3):
+        lane.advance()
+    lane.back()
+    lane = lane.branch(lane.parameters | {"n_max": 50})
+    for _ in range(4):
+        lane.advance()
+    paths = [keep(lane, "iris"), keep(lane, "iris")]
+    assert [path.name for path in paths] == ["mrc-ccg-iris-1.jsonl", "mrc-ccg-iris-2.jsonl"]
+    trace = read_trace(paths[0])
+    assert trace.stopped_by == "kept" and [row["round"] for row in trace.rows] == [1, 2, 3, 4]
+    assert [leg["round"] for leg in trace.header["past"]] == [1]
+    assert trace.header["data"] == "iris" and trace.header["solver"] == "mrc_ccg"
+
+    names = {}
+    exec(trace.header["code"], names)
+    assert plain(names["trace"].last)["upper"] == lane.last["upper"]
+    assert names["trace"].last["round"] == 4 and same(names["state"], lane.state)
+    json.dumps(trace.header)
+    assert "..." in code(lane, None)
+
+
+def test_a_run_goes_on_after_another(iris):
+    trace, state = run("ww_walrus", iris, rounds(3))
+    whole, other = run("ww_walrus", iris, rounds(6))
+    rest, state = run("ww_walrus", iris, rounds(6), after=(trace, state))
+    assert [row["round"] for row in rest.rows] == [3, 4, 5, 6] and same(state, other)
+    assert rest.rows[0]["seconds"] >= trace.last["seconds"]
+    assert plain(rest.last) == plain(whole.last)
+
+
+def test_a_grid_over_what_was_tried(iris, kept):
+    runs = [Lane("mrc_ccg", iris, {"n_max": n, "eps1": 0.05}) for n in (5, 50)]
+    runs.append(Lane("mrc_subgradient", iris, {}))
+    path = send_to_sweep(runs, ["iris"] * 3, 2.0)
+    points = read_points(path)
+    assert path.name == "mrc-ccg-mrc-subgradient-1.yaml" and path.parent == kept / "grids"
+    tried = [(p.solver, p.parameters.get("n_max"), p.parameters.get("eps1")) for p in points]
+    assert tried == [
+        ("mrc_ccg", 5, 0.05),
+        ("mrc_ccg", 50, 0.05),
+        ("mrc_subgradient", None, None),
+    ]
+    assert {p.data for p in points} == {"iris"} and points[0].stop == {"cpu": 2.0}
+    for wrong in (([], []), (runs, [None] * 3)):
+        with pytest.raises(ValueError, match="no run on data that can be described"):
+            send_to_sweep(*wrong, 1.0)

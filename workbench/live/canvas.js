@@ -1,0 +1,175 @@
+// What the two panels of the live view share: a widget's life, and paper, ink and axes to draw
+// with. It stands before each of them in one module. Every colour is fitted to the page's own and
+// every length is in the em of its text, so that light, dark and enlarged pages all work.
+
+const CONTRAST = 3; // to the page, at least: what WCAG asks of graphics
+const TEXT = `color: var(--jp-content-font-color1, var(--vscode-editor-foreground, CanvasText));
+    font: var(--jp-ui-font-size1, 0.875rem)/1.45 var(--jp-ui-font-family, sans-serif);
+    padding: 0 0.5em; min-width: 0;`;
+
+// One model, any number of views: each asks for everything when it opens. `take` reads a message
+// into itself, given the one before, and returns whether it could; `open` fills a view and
+// returns what draws it.
+const panel = (nothing, take, open) => () => {
+  let said = nothing;
+  const views = new Set();
+  const ask = (model) => model.send({ wants: "everything" });
+
+  function initialize({ model }) {
+    model.on("msg:custom", (message, buffers) => {
+      if (!take(message, buffers, said)) ask(model);
+      said = message;
+      views.forEach((show) => show());
+    });
+  }
+
+  function render({ model, el }) {
+    let frame = 0;
+    const show = () => {
+      frame ||= requestAnimationFrame(() => {
+        frame = 0;
+        refresh(said);
+      });
+    };
+    const refresh = open(el, show);
+    const forget = watch(el, show);
+    views.add(show);
+    ask(model);
+    return () => {
+      views.delete(show);
+      forget();
+      cancelAnimationFrame(frame);
+    };
+  }
+
+  return { initialize, render };
+};
+
+// Calls `show` when the size, the resolution or the theme of the page changes.
+function watch(element, show) {
+  const over = new AbortController();
+  const rescale = () => {
+    const same = matchMedia(`(resolution: ${devicePixelRatio}dppx)`);
+    same.addEventListener("change", rescale, { once: true, signal: over.signal });
+    show();
+  };
+  const observers = [new ResizeObserver(show), new MutationObserver(show)];
+  observers[0].observe(element);
+  observers[1].observe(document.body, { attributes: true }); // JupyterLab's theme is one
+  rescale();
+  return () => [over.abort(), ...observers.map((observer) => observer.disconnect())];
+}
+
+function floats({ buffer, byteOffset, byteLength }, Kind) {
+  return [...new Kind(buffer.slice(byteOffset, byteOffset + byteLength))];
+}
+
+function write(element, text) {
+  if (element.textContent !== text) element.textContent = text; // or it would be read out again
+}
+
+// The page's text size and font, its ink, and its paper: the first background that is not clear.
+function theme(element) {
+  const { color: ink, fontSize, fontFamily: font } = getComputedStyle(element);
+  const rgb = (colour) => colour.match(/[\d.]+/g).map(Number);
+  const behind = (page) => page && rgb(getComputedStyle(page).backgroundColor);
+  let page = element;
+  while (behind(page)?.[3] === 0) page = page.parentElement;
+  const text = rgb(ink).slice(0, 3);
+  const paper = behind(page)?.slice(0, 3) ?? text.map((v) => 255 - v);
+  return { em: parseFloat(fontSize), font, ink, text, paper };
+}
+
+const hex = (text) => [1, 3, 5].map((i) => parseInt(text.slice(i, i + 2), 16));
+const css = (colour) => `rgb(${colour.map(Math.round)})`;
+const mix = (from, to, share) => from.map((v, i) => v + share * (to[i] - v));
+
+// Of red, green and blue, as WCAG defines it.
+function luminance(colour) {
+  const linear = (v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+  const [red, green, blue] = colour.map((v) => linear(v / 255));
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+}
+
+// The colour, moved towards the ink until it has this contrast to the paper.
+function stand(colour, { text, paper }, contrast = CONTRAST) {
+  for (let tenth = 0; ; tenth += 1) {
+    const mixed = mix(colour, text, tenth / 10);
+    const [dark, light] = [mixed, paper].map(luminance).sort((a, b) => a - b);
+    if (tenth === 10 || (light + 0.05) / (dark + 0.05) >= contrast) return mixed;
+  }
+}
+
+// Clears the canvas and gives a pen for it, in pixels of the page, with letters of `size` em.
+function clean(canvas, width, height, { em, font, ink }, size) {
+  const ratio = devicePixelRatio;
+  const [w, h] = [width, height].map((length) => Math.round(length * ratio));
+  if (canvas.width !== w || canvas.height !== h) [canvas.width, canvas.height] = [w, h];
+  const pen = canvas.getContext("2d");
+  pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+  pen.clearRect(0, 0, width, height);
+  const fresh = { fillStyle: ink, strokeStyle: ink, lineWidth: 1, textAlign: "left" };
+  return Object.assign(pen, fresh, { font: `${size * em}px ${font}` });
+}
+
+function dot(pen, x, y, radius) {
+  pen.beginPath();
+  pen.arc(x, y, radius, 0, 2 * Math.PI);
+  pen.fill();
+  pen.stroke();
+}
+
+function short(v, digits = 4) {
+  if (Number.isInteger(v) && Math.abs(v) < 1e5) return String(v); // counts are exact
+  const long = Math.abs(v) < 1e-3 || Math.abs(v) >= 1e5;
+  const rounded = Number(v.toPrecision(digits));
+  return long ? rounded.toExponential().replace("+", "") : String(rounded);
+}
+
+// The least and the most of these values, of the positive ones where `logarithmic`.
+function extent(values, logarithmic) {
+  const fit = values.filter((v) => Number.isFinite(v) && (!logarithmic || v > 0));
+  if (!fit.length) return [logarithmic ? 0.1 : 0, 1];
+  return [Math.min, Math.max].map((end) => fit.reduce((a, b) => end(a, b)));
+}
+
+// The axis from pixel `from` to pixel `to` that holds these values, with a tick each `room` pixels.
+// A logarithmic one begins at a whole decade, and ends at one if it is `whole`.
+function axis(values, from, to, logarithmic, room, whole = true) {
+  const scale = logarithmic ? Math.log10 : (v) => v;
+  let [low, high] = extent(values, logarithmic).map(scale);
+  if (logarithmic) [low, high] = [Math.floor(low), whole ? Math.ceil(high) : high];
+  if (low === high) [low, high] = low && !logarithmic ? [low - 0.5, low + 0.5] : [low, low + 1];
+  const slope = (to - from) / (high - low);
+  const rough = (high - low) / Math.max(Math.abs(to - from) / room, 2);
+  const decade = 10 ** Math.floor(Math.log10(rough));
+  const tidy = [1, 2, 5, 10].find((m) => m * decade >= rough) * decade;
+  const step = logarithmic ? Math.max(tidy, 1) : tidy;
+  const firsts = 0.3 * Math.abs(slope) > room ? [1, 2, 5] : [1]; // digits: 2 is at 0.3 of a decade
+  const ticks = [];
+  for (let j = Math.ceil(low / step - 1e-9); j * step <= high + 1e-9 * step; j += 1) {
+    ticks.push(...(logarithmic ? firsts.map((m) => m * 10 ** (j * step)) : [j * step]));
+  }
+  const above = logarithmic ? (v) => Math.max(v, 10 ** low) : (v) => v; // NaN stays NaN
+  const at = (v) => from + slope * (scale(above(v)) - low);
+  return { from, to, ticks: ticks.filter((v) => scale(v) <= high + 1e-9 * step), at };
+}
+
+// Draws the grid of two axes, and the ticks and the title of the upright one.
+function rule(pen, x, y, title, em) {
+  pen.textAlign = "left";
+  pen.fillText(title, 0.2 * em, y.to - 0.9 * em);
+  pen.textAlign = "right";
+  for (const v of y.ticks) pen.fillText(short(v, 6), x.from - 0.4 * em, y.at(v) + 0.3 * em);
+  pen.globalAlpha = 0.15;
+  for (const v of y.ticks) pen.fillRect(x.from, y.at(v), x.to - x.from, 1);
+  for (const v of x.ticks) pen.fillRect(x.at(v), y.to, 1, y.from - y.to);
+  pen.globalAlpha = 1;
+}
+
+// Writes the ticks and the title of the level one below both.
+function foot(pen, x, y, title, em) {
+  pen.textAlign = "center";
+  for (const v of x.ticks) pen.fillText(short(v, 6), x.at(v), y.from + 1.2 * em);
+  pen.fillText(title, (x.from + x.to) / 2, y.from + 2.5 * em);
+}

@@ -1,0 +1,296 @@
+// The canvas of the convergence view: certified bands over solver seconds or rounds, and below
+// them the gap, the gap relative to the upper bound, or the test error, on a log scale. Objectives
+// without a lower bound are lines. Where the upper bounds fall far, as those of an objective do,
+// the bands are on one too. Nothing is animated.
+
+const SIZE = 5; // numbers of a point: seconds, round, lower, upper, test error
+const FLOOR = 1e-9; // gaps below it are drawn at it: a logarithmic axis has no 0
+const FEWEST = 1e-3; // and test errors below this one
+const FAR = 30; // from the highest upper bound down to the lowest: no linear axis shows both
+const DEEP = 1e-5; // of the highest upper bound: a fit without an error must not squeeze the rest
+const EDGE = { left: 3.8, right: 1.8, top: 1.9, middle: 17.4, next: 20.4, bottom: 28.6, end: 32 };
+
+const lower = (points, i) => points[i + 2];
+const upper = (points, i) => points[i + 3];
+const gap = (points, i) => Math.max(points[i + 3] - points[i + 2], FLOOR); // NaN stays NaN
+const relative = (points, i) => Math.max(gap(points, i) / Math.abs(upper(points, i)), FLOOR);
+const error = (points, i) => Math.max(points[i + 4], FEWEST);
+const BELOW = { "certified gap": gap, "gap / |upper bound|": relative, "test error": error };
+const OVER = { "solver seconds": (points, i) => points[i], rounds: (points, i) => points[i + 1] };
+const KEYS = { // steps along a curve, and from curve to curve
+  ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1],
+  Home: [-Infinity, 0], End: [Infinity, 0], Escape: [0, 0],
+};
+
+const choice = (name, choices) => `<label>${name} <select class="${name}">
+  ${Object.keys(choices).map((title) => `<option>${title}</option>`).join("")}</select></label>`;
+// The canvas is an application: of an img, screen readers keep the arrow keys to themselves.
+const PAGE = `<style>
+  .live { ${TEXT} }
+  .live p, .live ol { margin: 0.2em 0; padding: 0; list-style: none;
+    font-variant-numeric: tabular-nums; overflow-wrap: anywhere; }
+  .live p:empty { display: none; }
+  .live ol { display: grid; gap: 0 1em;
+    grid-template-columns: repeat(auto-fit, minmax(min(24em, 100%), 1fr)); }
+  .live .error { color: var(--jp-error-color1, #d32f2f); white-space: pre-wrap; font-weight: 600; }
+  .live .note, .live .hint, .live .numbers { opacity: 0.75; }
+  .live .stage { position: relative; }
+  .live canvas { display: block; width: 100%; height: ${EDGE.end}em; touch-action: pan-y; }
+  .live canvas:focus-visible { outline: 0.15em solid currentColor; outline-offset: 0.1em; }
+  .live .readout { position: absolute; top: ${EDGE.top}em; z-index: 1; box-sizing: border-box;
+    max-width: 48%; line-height: 1.35; white-space: pre-line; overflow-wrap: anywhere;
+    pointer-events: none; }
+  .live .readout:not(:empty) { padding: 0.3em 0.6em; border: 1px solid; border-radius: 0.3em; }
+  .live .readout, .live select { background: var(--jp-layout-color1, Canvas); }
+  .live .choices { display: flex; flex-wrap: wrap; gap: 0.3em 1.2em; }
+  .live select { font: inherit; color: inherit; border: 1px solid; border-radius: 0.2em;
+    min-height: 1.9em; }
+  .live .swatch { display: inline-block; width: 1.4em; height: 0.7em; margin-right: 0.5em; }
+  .live .numbers { display: block; padding-left: 1.9em; }
+  </style>
+  <p><b class="status" role="status"></b></p><p class="error" role="alert"></p>
+  <p class="note"></p><p class="hint"></p>
+  <div class="stage">
+    <canvas tabindex="0" role="application" data-lm-suppress-shortcuts="true" aria-label="Chart of
+      bounds, and of gaps or errors. Left and right move a cursor along a curve, up and down
+      choose the curve, escape removes the cursor. The latest values are listed below."></canvas>
+    <div class="readout" aria-live="polite"></div>
+  </div>
+  <p class="choices">${choice("below", BELOW)} ${choice("over", OVER)}
+    <label><input type="checkbox"> logarithmic</label></p>
+  <ol></ol>`;
+
+function take(message, buffers, said) {
+  const known = new Map(said.curves.map((curve) => [curve.number, curve.points]));
+  let whole = true;
+  message.curves.forEach((curve, i) => {
+    curve.points = known.get(curve.number) ?? [];
+    if (SIZE * curve.at > curve.points.length) whole = false;
+    else append(curve.points, SIZE * curve.at, floats(buffers[i], Float64Array));
+  });
+  return whole;
+}
+
+function open(el, show) {
+  el.classList.add("live");
+  el.innerHTML = PAGE;
+  const part = (selector) => el.querySelector(selector);
+  const canvas = part("canvas");
+  let chosen = ""; // until then the lower panel is the one that suits the curves
+  let cursor = null; // the number of a curve, and where in it a point begins
+  let scene = { lines: [] }; // what is drawn where
+
+  function put(place) {
+    cursor = place;
+    show();
+  }
+
+  function press(event) {
+    if (event.ctrlKey || event.altKey || event.metaKey || !(event.key in KEYS)) return;
+    event.preventDefault();
+    event.stopPropagation(); // or the notebook would choose another cell
+    put(event.key === "Escape" ? null : move(scene.lines, cursor, event.key, event.shiftKey));
+  }
+
+  const point = ({ offsetX, offsetY }) => put(nearest(scene.lines, offsetX, offsetY));
+  canvas.addEventListener("pointermove", point);
+  canvas.addEventListener("pointerdown", point);
+  canvas.addEventListener("pointerleave", () => canvas === document.activeElement || put(null));
+  canvas.addEventListener("blur", () => put(null));
+  canvas.addEventListener("keydown", press);
+  part(".below").addEventListener("change", ({ target }) => (chosen = target.value));
+  el.addEventListener("change", show);
+
+  // Reads the layout first and writes to the page last, so that it is laid out once.
+  return (said) => {
+    const below = chosen || usual(said.curves);
+    scene = draw(canvas, said.curves, part(".over").value, below, part("input").checked, cursor);
+    const { look, marked, width } = scene;
+    cursor = marked && { number: marked.curve.number, i: marked.i }; // it may have turned back
+    part(".below").value = below;
+    for (const key of ["status", "note", "error"]) write(part(`.${key}`), said[key] ?? "");
+    const idle = !said.curves.length && !["starting", "running"].includes(said.status);
+    write(part(".hint"), idle ? "press run or step" : "");
+    part("ol").replaceChildren(...said.curves.map((curve) => entry(curve, look)));
+    const readout = part(".readout");
+    write(readout, marked ? `${name(marked.curve)}\n${tell(marked.curve, marked.i, "\n")}` : "");
+    const right = 2 * marked?.x > width; // where there is more room on the left
+    readout.style.left = right ? "auto" : `calc(${marked?.x}px + 1em)`;
+    readout.style.right = right ? `calc(${width - marked.x}px + 1em)` : "auto";
+  };
+}
+
+export default panel({ status: "", error: "", note: "", curves: [] }, take, open);
+
+function append(points, at, news) {
+  points.length = at; // the last point was the latest row, not for good
+  for (const value of news) points.push(value);
+}
+
+const last = ({ points }) => points.length - SIZE;
+const has = (value) => (curve) => Number.isFinite(value(curve.points, last(curve)));
+const name = ({ number, label }) => `${number} · ${label}`;
+const usual = (curves) =>
+  curves.every(has(gap)) || !curves.some(has(error)) ? "certified gap" : "test error";
+
+function tell({ points }, i, between) {
+  const [seconds, round, low, high, wrong] = points.slice(i, i + SIZE);
+  const best = Number.isFinite(low) ? "upper" : "objective";
+  const values = { seconds, lower: low, [best]: high, gap: high - low, "test error": wrong };
+  const known = Object.entries(values).filter(([, value]) => Number.isFinite(value));
+  const words = known.map(([key, value]) => `${key} ${Number(value.toPrecision(4))}`);
+  return round === undefined ? "" : [`round ${round}`, ...words].join(between);
+}
+
+function entry(curve, look) {
+  const line = document.createElement("li");
+  line.innerHTML = `<span class="swatch"></span><span></span><span class="numbers"></span>`;
+  line.children[0].style.background = paint(curve, look);
+  line.children[1].textContent = name(curve) + (curve.ended ? `: ${curve.ended}` : "");
+  line.children[2].textContent = (curve.live && curve.numbers) || tell(curve, last(curve), " · ");
+  return line;
+}
+
+// Where the cursor goes by one of KEYS. It may go several times before it is drawn again.
+function move(lines, cursor, key, fast) {
+  const from = lines.findIndex(({ curve }) => curve.number === cursor?.number);
+  if (from < 0) {
+    const { curve } = lines.findLast((line) => line.curve.live) ?? lines.at(-1) ?? {};
+    return curve && { number: curve.number, i: last(curve) };
+  }
+  const [along, turn] = KEYS[key];
+  const to = Math.min(Math.max(from + turn, 0), lines.length - 1);
+  const { curve, spots } = lines[to];
+  const stride = SIZE * (fast ? Math.ceil(curve.points.length / SIZE / 50) : 1);
+  const here = lines[from].spots.find(({ i }) => i >= cursor.i) ?? lines[from].spots.at(-1);
+  const round = curve.points[cursor.i + 1];
+  let i = to === from ? cursor.i + along * stride : closest(spots, here.x).i;
+  while (along && curve.points[i + 1] === round) i += along * SIZE; // some rows come twice
+  return { number: curve.number, i: Math.min(Math.max(i, 0), last(curve)) };
+}
+
+// The point by the pointer, of the curve that passes the pointer closest.
+function nearest(lines, x, y) {
+  const off = ({ spots }) => {
+    const here = spots.findLast((spot) => spot.x <= x) ?? spots[0];
+    const beyond = here === spots.at(-1) || here.x > x ? Math.abs(here.x - x) : 0;
+    return beyond + Math.min(...here.ys.filter(Number.isFinite).map((at) => Math.abs(at - y)));
+  };
+  const line = lines.toSorted((a, b) => off(a) - off(b))[0];
+  return line && { number: line.curve.number, i: closest(line.spots, x).i };
+}
+
+const closest = (spots, x) =>
+  spots.reduce((a, b) => (Math.abs(b.x - x) < Math.abs(a.x - x) ? b : a));
+
+function draw(canvas, curves, over, below, logarithmic, cursor) {
+  const look = theme(canvas);
+  const { em } = look;
+  const width = canvas.clientWidth;
+  const [left, right, top, middle, next, bottom, end] = Object.values(EDGE).map((v) => v * em);
+  const pen = clean(canvas, width, end, look, 0.92);
+
+  const begun = curves.filter(({ points }) => points.length);
+  const ends = begun.map((curve) => ({ curve, kept: [0, SIZE, last(curve)] }));
+  const along = reach(ends, [OVER[over]], logarithmic);
+  const x = axis(along, left, width - right, logarithmic, 5 * em, false);
+  const place = (points, i) => x.at(OVER[over](points, i));
+  const lines = begun.map((curve) => ({ curve, kept: thin(curve.points, place) }));
+  const [least, most] = extent(reach(lines, [upper], true), true);
+  const far = most > FAR * least;
+  const held = (share) => (points, i) => Math.max(upper(points, i), DEEP * most) * share;
+  const shown = reach(lines, far ? [held(1), held(0.1)] : [lower, upper], far);
+  const bands = axis(shown, middle, top, far, 2 * em);
+  const gaps = axis(reach(lines, [BELOW[below]], true), bottom, next, true, 1.6 * em);
+  rule(pen, x, bands, curves.every(has(gap)) ? "lower and upper bound" : "objective, bounds", em);
+  rule(pen, x, gaps, below, em);
+  foot(pen, x, gaps, over, em);
+
+  const spot = (points, i) => ({
+    i,
+    x: place(points, i),
+    ys: [bands.at(lower(points, i)), bands.at(upper(points, i)), gaps.at(BELOW[below](points, i))],
+  });
+  // The live curves and the newest are strong, and above the others.
+  const strong = ({ curve }) => curve.live || curve === curves.at(-1);
+  const numbers = [];
+  for (const line of lines.toSorted((a, b) => strong(a) - strong(b))) {
+    line.spots = line.kept.map((i) => spot(line.curve.points, i));
+    const drawn = strong(line) ? line.spots : line.spots.map(crisp);
+    const certain = drawn.filter(({ ys }) => Number.isFinite(ys[0]));
+    const [floor, roof] = [0, 1].map((k) => steps(certain, k));
+    const [high, under] = [1, 2].map((k) => steps(drawn, k));
+    pen.fillStyle = pen.strokeStyle = paint(line.curve, look);
+    pen.globalAlpha = strong(line) ? 0.22 : 0.06;
+    pen.fill(path([...floor, ...roof.toReversed()]));
+    pen.globalAlpha = 1; // the others are thinner: paler ones would not stand out
+    pen.lineWidth = strong(line) ? 2 : 1;
+    [floor, high, under].forEach((corners) => pen.stroke(path(corners)));
+    for (const corners of [high, under]) {
+      if (corners.length) numbers.push([...corners.at(-1), line.curve.number]);
+    }
+  }
+  inscribe(pen, numbers, look);
+  const curve = begun.find(({ number }) => number === cursor?.number);
+  const marked = curve && { curve, ...spot(curve.points, Math.min(cursor.i, last(curve))) };
+  if (marked) mark(pen, marked, top, bottom, look);
+  return { look, lines, marked, width };
+}
+
+function mark(pen, { curve, x, ys }, top, bottom, look) {
+  Object.assign(pen, { fillStyle: paint(curve, look), strokeStyle: look.ink, lineWidth: 1.2 });
+  pen.stroke(path([[x, top], [x, bottom]]));
+  for (const y of ys.filter(Number.isFinite)) dot(pen, x, y, 0.3 * look.em);
+}
+
+// Writes the curves' numbers at their ends, above each other where they would meet.
+function inscribe(pen, numbers, { em, ink, paper }) {
+  const done = [];
+  Object.assign(pen, { fillStyle: ink, strokeStyle: `rgb(${paper})`, lineWidth: 0.25 * em });
+  for (let [x, y, text] of numbers.toSorted((a, b) => b[1] - a[1])) {
+    for (const [side, up] of done) if (Math.abs(side - x) < em) y = Math.min(y, up - 0.9 * em);
+    done.push([x, y]);
+    pen.strokeText(text, x + 0.8 * em, y + 0.3 * em);
+    pen.fillText(text, x + 0.8 * em, y + 0.3 * em);
+  }
+}
+
+// At most one point a pixel, the last in it: a step has two corners, and no more can be seen.
+function thin(points, place) {
+  const columns = [];
+  for (let i = 0; i < points.length; i += SIZE) columns[Math.round(place(points, i))] = i;
+  return columns.flat(); // without the empty ones
+}
+
+// These values of all curves, and 0 where an axis is to begin at it.
+function reach(lines, values, logarithmic) {
+  const all = lines.flatMap(({ curve: { points }, kept }) =>
+    values.flatMap((value) => kept.map((i) => value(points, i))));
+  return logarithmic ? all : [0, ...all];
+}
+
+// Amid a pixel: a thin line between two is paler.
+const crisp = (spot) => ({ ...spot, ys: spot.ys.map((y) => Math.floor(y) + 0.5) });
+
+// A run is a step function: between two rows it keeps the value of the first.
+function steps(spots, k) {
+  const corners = [];
+  for (const { x, ys } of spots) {
+    if (!Number.isFinite(x + ys[k])) continue;
+    const before = corners.at(-1);
+    if (before) corners.push([x, before[1]]);
+    if (!before || Math.abs(ys[k] - before[1]) > 0.2) corners.push([x, ys[k]]);
+    else if (corners.length > 2 && corners.at(-3)[1] === before[1]) corners.splice(-2, 1);
+  }
+  return corners;
+}
+
+function path(corners) {
+  const line = new Path2D();
+  corners.forEach(([x, y], i) => (i ? line.lineTo(x, y) : line.moveTo(x, y)));
+  return line;
+}
+
+// A curve's colour, made to stand out. Black is the ink itself.
+const paint = ({ colour }, look) =>
+  css(colour === "#000000" ? look.text : stand(hex(colour), look));

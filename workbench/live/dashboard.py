@@ -1,0 +1,291 @@
+"""The controls around the live view: what they say counts from the next run or step on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+import ipywidgets as widgets
+
+from workbench.live.chart import Chart, Inside
+from workbench.live.curve import Curve
+from workbench.live.keep import code, keep, own_parameters, send_to_sweep
+from workbench.live.lane import Lane, Spare, can_change, changed
+from workbench.live.player import Player
+from workbench.live.sliders import Sliders, text
+from workbench.measures import held_out
+from workbench.panels import panel
+from workbench.problem import Problem
+from workbench.registry import SOLVERS
+from workbench.stream import Row, nothing
+from workbench.style import look
+
+FOURIER = 400  # random features that the checkbox appends, as the paper does
+BUDGETS = (1, 2, 5, 10, 30, 60, 120, 300, 600, 3600)  # solver seconds
+SPEEDS = {"1/s": 1.0, "3/s": 1 / 3, "10/s": 0.1, "full": 0.0}
+SHARE = 0.015  # of the time, for portraits
+REST = 0.1  # seconds between two of them at least
+WIDE = {"style": {"description_width": "7em"}, "layout": {"width": "auto"}}
+
+
+class Dashboard(widgets.VBox):
+    """Controls, a :class:`Chart` of the runs and the :class:`Inside` of one of them.
+
+    Parameters and raises as of :func:`workbench.live.explore`.
+    """
+
+    def __init__(
+        self,
+        problem: str | Sequence[str] | Problem,
+        solvers: Sequence[str],
+        parameters: Mapping[str, Any],
+        chosen: Sequence[str],
+        seconds: float,
+    ):
+        self.problem = problem if isinstance(problem, Problem) else None
+        names = [problem] if isinstance(problem, str) else problem
+        names = [self.problem.name] if self.problem else list(names)
+        self.sliders = Sliders(solvers, parameters)
+        self.data = widgets.Dropdown(options=names, description="data", **WIDE)
+        self.fourier = widgets.Checkbox(description=f"+ {FOURIER} Fourier features", **WIDE)
+        self.solvers = widgets.SelectMultiple(
+            options=[(look(name).label, name) for name in solvers],
+            value=tuple(chosen),
+            rows=min(len(solvers), 8),
+            description="solvers",
+            tooltip="Several run side by side, each as long as the others, by the solver's clock",
+            **WIDE,
+        )
+        budgets = sorted({*BUDGETS, seconds})
+        self.budget = choice("seconds", [(f"{s:g}", s) for s in budgets], seconds)
+        self.speed = choice("rounds", list(SPEEDS.items()), 0.0)
+        self.watched = widgets.Dropdown(description="inside of", **WIDE)
+        self.answer = widgets.HTML(layout={"max_width": "60em"})
+        self.chart, self.inside = Chart(), Inside()
+        self.player = Player(self._hear)
+        self._curves: dict[Lane, Curve] = {}
+        self._specs: dict[Lane, str | None] = {}
+        self._portrait = Spare(SHARE, REST)
+        self._loaded: tuple[str | None, Problem] | None = None
+        self._resets = 0
+
+        acts = {
+            "run": ("play", self.run, "Start, or go on"),
+            "pause": ("pause", self.player.pause, "Pause when the round in progress ends"),
+            "step": ("step-forward", self.step, "One round of each solver, then pause"),
+            "back": ("step-backward", self.player.back, "Turn back by one round, then pause"),
+            "stop": ("stop", self.player.stop, "End these runs; their curves stay"),
+            "reset": ("refresh", self.reset, "End these runs and remove all curves"),
+            "keep": ("save", self.keep, "Write the trace of each run, and show the code for it"),
+            "sweep": ("table", self.send_to_sweep, "Write a grid over all values tried"),
+        }
+        self.buttons = {name: button(name, *act) for name, act in acts.items()}
+        self.buttons["keep"].description = "keep this run"
+        self.buttons["sweep"].description = "send to sweep"
+        for name in ("keep", "sweep"):
+            self.buttons[name].layout.width = "11em"
+        self.solvers.observe(lambda _: self._choose(), "value")
+        self.watched.observe(lambda _: self._look(), "value")
+        self.budget.observe(lambda _: self._pace(), "value")
+        self.speed.observe(lambda _: self._pace(), "value")
+        for key, slider in self.sliders.widgets.items():
+            slider.observe(lambda _, key=key: self._moved(key), "value")
+        self._choose()
+        self._pace()
+        super().__init__([self._layout(), self.inside, self.answer])
+
+    def run(self) -> None:
+        """Start, or go on; branch or begin anew where the controls have changed."""
+        self.player.run(self._arrangement())
+
+    def step(self) -> None:
+        """Go on by one round of each solver, then pause."""
+        self._portrait.now()
+        self.player.step(self._arrangement())
+
+    def reset(self) -> None:
+        """End the runs and remove all curves; the controls stay as they are."""
+        self._resets += 1
+        self.player.reset()
+        self._forget()
+        self.inside.show("", [])
+        self.answer.value = ""
+
+    def keep(self) -> None:
+        """Write the trace of each solver's latest run, and show the code that repeats it."""
+        lanes = [lane for lane in {x.solver: x for x in self._runs()}.values() if lane.last]
+        if not lanes:
+            return self._tell("There is no run to keep yet: press run or step.")
+        if self.player.status in ("starting", "running"):
+            return self._tell("Press pause first: a run is kept as it stands.")
+        said = []
+        for lane in lanes:
+            path = keep(lane, self._specs[lane])
+            said.append(f"# {path.name}, which make report shows\n{code(lane, self._specs[lane])}")
+        self._tell("Kept in " + str(path.parent), "\n".join(said))
+
+    def send_to_sweep(self) -> None:
+        """Write a grid over all values that the runs on the canvas have tried, and show it."""
+        try:
+            path = send_to_sweep(self._runs(), [*self._specs.values()], self.budget.value)
+        except ValueError as error:
+            return self._tell(str(error))
+        self._tell(f"workbench sweep {path}", path.read_text(encoding="utf-8"))
+
+    @property
+    def spec(self) -> str | None:
+        """The chosen data in words that :func:`workbench.panels.panel` reads."""
+        if self.problem:
+            return None
+        return self.data.value + (f" + {FOURIER} fourier" if self.fourier.value else "")
+
+    def _arrangement(self) -> Callable[[list[Lane]], list[Lane]]:
+        """Return what makes the lanes of these settings from those there are, in their thread."""
+        spec, resets = self.spec, self._resets
+        wanted = [(name, self.sliders.parameters(name)) for name in self.solvers.value]
+        self.chart.say(note="")
+
+        def arrange(lanes: list[Lane]) -> list[Lane]:
+            if not wanted:
+                raise ValueError("solvers: choose at least one")
+            loaded = self._loaded
+            if loaded is None or loaded[0] != spec:
+                loaded = (spec, self.problem or panel(spec))
+            if resets != self._resets:
+                return []
+            if loaded is not self._loaded:
+                self._loaded, lanes = loaded, self._forget()
+            return [self._lane(lanes, name, values, spec) for name, values in wanted]
+
+        return arrange
+
+    def _lane(self, lanes: list[Lane], name: str, values: dict[str, Any], spec) -> Lane:
+        """Return the lane that goes on, a branch of it, or a new one."""
+        old = next((lane for lane in lanes if lane.solver == name and not lane.error), None)
+        differ = changed(old, values) if old else []
+        if old and not differ:
+            return old
+        if old and old.state is not None and all(can_change(old, d) for d in differ):
+            lane = old.branch(old.parameters | values)
+        else:
+            problem = self._loaded[1]
+            judge = nothing if problem.X_test is None else held_out(problem)
+            lane = Lane(name, problem, values, judge)
+        for other in self._runs():
+            self._curves[other].live &= other.solver != name
+        self._curves[lane] = self.chart.begin(*legend(lane, spec))
+        self._specs[lane] = spec
+        return lane
+
+    def _runs(self) -> list[Lane]:
+        """Return the runs on the canvas, oldest first."""
+        return [*self._curves]
+
+    def _forget(self) -> list[Lane]:
+        """Remove all curves: bounds on other data do not compare."""
+        self._curves.clear()
+        self._specs.clear()
+        self.chart.clear()
+        return []
+
+    def _hear(self, lane: Lane | None, rows: list[Row] | None) -> None:
+        if lane is None:
+            return self._status()
+        curve = self._curves.get(lane)
+        if curve is None:
+            return
+        curve.ended = lane.ended or ("out of time" if lane.seconds >= self.player.budget else "")
+        if rows is None:
+            self.chart.again(curve, lane.rows)
+            self._portrait.now()
+        else:
+            self.chart.add(curve, rows)
+        if lane.solver == self.watched.value and self._portrait.due() and not lane.error:
+            self._portrait.spend(self._show, lane)
+
+    def _status(self) -> None:
+        error = self.player.error
+        said = f"{type(error).__name__}: {error}" if error else ""
+        self.chart.say(status=self.player.status, error=said)
+        if self.player.status == "stopped":
+            for curve in [*self._curves.values()]:
+                curve.live = False
+        if self.player.at_rest():
+            self._look()
+
+    def _look(self) -> None:
+        """Show the inside of the chosen solver's run, where no round is in progress."""
+        lanes = [x for x in self._runs() if x.solver == self.watched.value and x.state is not None]
+        if lanes and self.player.at_rest():
+            self._show(lanes[-1])
+
+    def _show(self, lane: Lane) -> None:
+        portrait = SOLVERS[lane.solver].portrait
+        try:
+            pictures = portrait(lane.state, lane.problem, lane.parameters) if portrait else []
+        except Exception as error:  # a picture is not worth a run
+            pictures = []
+            self.chart.say(note=f"the inside cannot be shown: {type(error).__name__}: {error}")
+        where = f"{look(lane.solver).label}, {lane.problem.name}: round {lane.state.round}"
+        self.inside.show(where, pictures)
+
+    def _choose(self) -> None:
+        chosen = self.solvers.value
+        self.sliders.show(chosen)
+        self.watched.options = [(look(name).label, name) for name in chosen]
+        self.watched.value = chosen[0] if chosen else None
+        self.watched.layout.display = None if len(chosen) > 1 else "none"
+
+    def _pace(self) -> None:
+        self.player.budget = self.budget.value
+        self.player.pause_between = self.speed.value
+
+    def _moved(self, key: str) -> None:
+        """Go on under the new value at once where a run is in progress and can."""
+        if self.player.status not in ("starting", "running", "pausing", "paused", "finished"):
+            return
+        if not self.sliders.live(key, self.solvers.value):
+            self.chart.say(note=f"{key}: counts when the run begins anew, which run and step do")
+        elif self.player.status == "running":
+            self.run()
+        else:
+            self.chart.say(note=f"{key}: run and step go on from this iterate, as a new branch")
+
+    def _tell(self, line: str, program: str = "") -> None:
+        pre = f"<pre style='user-select: all'>{escape(program)}</pre>" if program else ""
+        self.answer.value = f"<p role='status'>{escape(line)}</p>{pre}"
+
+    def _layout(self) -> widgets.Box:
+        row = {"flex_flow": "row wrap"}
+        names = ("run", "pause", "step", "back", "stop", "reset", "keep", "sweep")
+        buttons = widgets.HBox([self.buttons[name] for name in names], layout=row)
+        data = [self.data] if self.problem else [self.data, self.fourier]
+        sliders = self.sliders.widgets.values()
+        controls = [*data, self.solvers, *sliders, self.budget, self.speed, self.watched, buttons]
+        column = widgets.VBox(controls, layout={"flex": "0 1 23em"})
+        self.chart.layout.flex = "1 1 30em"
+        return widgets.HBox([column, self.chart], layout=row)
+
+
+def button(name: str, icon: str, act: Callable[[], None], tooltip: str) -> widgets.Button:
+    """Return a button that calls `act`."""
+    press = widgets.Button(description=name, icon=icon, tooltip=tooltip, layout={"width": "6em"})
+    press.on_click(lambda _: act())
+    return press
+
+
+def choice(name: str, options: list[tuple[str, float]], value: float) -> widgets.SelectionSlider:
+    """Return a slider over these options."""
+    return widgets.SelectionSlider(
+        options=options, value=value, description=name, continuous_update=False, **WIDE
+    )
+
+
+def legend(lane: Lane, spec: str | None) -> tuple[str, str]:
+    """Return a run's label, with the parameters that are not at their defaults, and colour."""
+    name, colour, _ = look(lane.solver)
+    own = own_parameters(lane.solver, lane.parameters)
+    settings = [f"{key} = {text(value)}" for key, value in own.items()]
+    branch = [f"from round {lane.past[-1][1]}"] if lane.past else []
+    return ", ".join([name, spec or lane.problem.name, *settings, *branch]), colour

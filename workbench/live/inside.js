@@ -1,0 +1,254 @@
+// The second panel: a solver's own state in small pictures, those of pictures.py, side by side.
+
+// Okabe's and Ito's, then two of Tol's and grey: apart for colour-blind readers, and used again
+// from the eleventh class on.
+const CYCLE = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#f0e442",
+  "#332288", "#882255", "#888888"].map(hex);
+const [COLD, WARM] = [CYCLE[0], CYCLE[4]]; // bars, and marked ones; shades above 0, and below
+const PALE = 0.3; // of a class's colour in its region
+const SHADE = 7; // contrast of an image's darkest shade
+const HEIGHT = 15; // of a picture, in em
+const SPOKEN = { bars: 12, lines: 4 }; // more than these are too many to be read out
+const PAGE = `<style>
+  .inside { ${TEXT} }
+  .inside p { margin: 0.2em 0; overflow-wrap: anywhere; }
+  .inside p:empty, .inside [hidden] { display: none; }
+  .inside .title { font-weight: 600; }
+  .inside .none { opacity: 0.75; }
+  .inside .grid { display: grid; gap: 1em;
+    grid-template-columns: repeat(auto-fit, minmax(min(15em, 100%), 1fr)); }
+  .inside figure { margin: 0; min-width: 0; position: relative; }
+  .inside figcaption { overflow-wrap: anywhere; }
+  .inside canvas { display: block; width: 100%; height: ${HEIGHT}em; }
+  .inside .legend span { display: inline-block; margin-right: 1em; }
+  .inside .legend i { display: inline-block; width: 1.4em; margin-right: 0.4em;
+    border-top: 0.25em solid; vertical-align: 0.25em; }
+  .inside .readout { position: absolute; top: 0; right: 0; padding: 0 0.4em; pointer-events: none;
+    background: var(--jp-layout-color1, Canvas); border: 1px solid; border-radius: 0.3em; }
+  </style><p class="title"></p><p class="none"></p><div class="grid"></div>`;
+
+function take(message, buffers) {
+  let next = 0;
+  for (const picture of message.pictures) {
+    picture.shape = picture.arrays[0][1];
+    for (const [name] of picture.arrays) picture[name] = floats(buffers[next++], Float32Array);
+  }
+  return true;
+}
+
+function open(el) {
+  el.classList.add("inside");
+  el.innerHTML = PAGE;
+  const [title, none, grid] = [...el.children].slice(1);
+  let kinds = null; // of the figures in the grid
+
+  // Reads the layout before it writes to the page, so that it is laid out once.
+  return (said) => {
+    const { pictures } = said;
+    if (kinds !== (kinds = pictures.map(({ kind }) => kind).join())) {
+      grid.replaceChildren(...pictures.map(figure));
+    }
+    const look = theme(el);
+    const hues = CYCLE.map((hue) => stand(hue, look));
+    look.cycle = (k) => hues[k % hues.length];
+    const widths = [...grid.children].map(({ children }) => children[1].clientWidth);
+    pictures.forEach((picture, i) => fill(grid.children[i], picture, widths[i], look));
+    write(title, said.title);
+    write(none, pictures.length ? "" : "nothing to see yet");
+  };
+}
+
+export default panel({ title: "", pictures: [] }, take, open);
+
+function figure() {
+  const parts = document.createElement("figure");
+  parts.innerHTML = `<figcaption></figcaption><canvas role="img"></canvas><p class="legend"></p>
+    <div class="readout" hidden></div>`;
+  const [, canvas, , readout] = parts.children;
+  canvas.addEventListener("pointermove", ({ offsetX, offsetY }) => {
+    write(readout, parts.tell(offsetX, offsetY) ?? "");
+    readout.hidden = !readout.textContent;
+  });
+  canvas.addEventListener("pointerleave", () => (readout.hidden = true));
+  return parts;
+}
+
+// Draws a picture. Of its drawing come words to read out, names of its colours, and what tells
+// the value at a place.
+function fill(parts, picture, width, look) {
+  const [caption, canvas, legend] = parts.children;
+  const height = HEIGHT * look.em;
+  const pen = clean(canvas, width, height, look, 0.85);
+  const { words, names = [], tell } = KINDS[picture.kind](pen, width, height, picture, look);
+  parts.tell = tell;
+  canvas.ariaLabel = words ? `${picture.title}: ${words}` : picture.title;
+  write(caption, picture.title);
+  const key = [...names, look.paper].join();
+  if (legend.dataset.key !== key) legend.replaceChildren(...names.map(entry(look)));
+  legend.dataset.key = key;
+}
+
+const entry = (look) => (name, i) => {
+  const item = document.createElement("span");
+  const swatch = item.appendChild(document.createElement("i"));
+  swatch.style.borderTopColor = css(look.cycle(i));
+  if (i >= CYCLE.length) swatch.style.borderTopStyle = "dashed";
+  item.append(name);
+  return item;
+};
+
+function bars(pen, width, height, { values, labels, unit, logarithmic, marked }, look) {
+  const { em, ink } = look;
+  const [left, right] = [3.6 * em, width - 0.3 * em];
+  const slot = (right - left) / values.length;
+  const widths = labels.map((label) => pen.measureText(label).width);
+  const every = Math.ceil((Math.max(...widths) + 0.2 * em) / slot); // label, or they would meet
+  const bottom = height - (labels.length ? 1.4 : 0.5) * em;
+  const bases = logarithmic ? values.map((value) => value / 2) : [0]; // the least bar has a height
+  const y = axis([...values, ...bases], bottom, 1.8 * em, logarithmic, 1.8 * em);
+  rule(pen, { from: left, to: right, ticks: [] }, y, unit, em);
+  const zero = logarithmic ? bottom : y.at(0);
+  values.forEach((value, i) => {
+    const up = Number.isFinite(value) ? y.at(value) - zero : 0;
+    const [middle, bar] = [left + (i + 0.5) * slot, Math.max(0.8 * slot, 1)];
+    const box = [middle - bar / 2, zero, bar, up];
+    pen.fillStyle = css(stand(marked[i] ? WARM : COLD, look));
+    pen.fillRect(...box);
+    if (marked[i] && up && slot > 4) pen.strokeRect(...box); // a mark is more than a hue
+    pen.fillStyle = ink;
+    const inside = middle + widths[i] / 2 <= width;
+    if (inside && i % every === 0) pen.fillText(labels[i], middle, bottom + 1.1 * em);
+  });
+  const say = (i) => `${labels[i] ?? i}: ${short(values[i])}${marked[i] ? ", marked" : ""}`;
+  const at = (x) => Math.floor((x - left) / slot);
+  const tell = (x) => (at(x) in values ? say(at(x)) : "");
+  return { tell, words: values.length <= SPOKEN.bars && values.map((_, i) => say(i)).join("; ") };
+}
+
+function image(pen, width, height, picture, look) {
+  const { values, shape: [h, w], low, high, rows, columns, written } = picture;
+  const { em, ink, paper, font } = look;
+  const top = (rows || columns ? 1.5 : 0.3) * em;
+  const cell = Math.min((width - 2) / w, (height - top - 1.8 * em) / h);
+  const left = (width - cell * w) / 2;
+  const bottom = top + cell * h;
+  const [more, less] = [COLD, WARM].map((hue) => stand(hue, look, SHADE));
+  const shade = (v) => {
+    const share = low < 0 ? v / (v < 0 ? low : high) : (v - low) / (high - low);
+    return mix(paper, low < 0 && v < 0 ? less : more, Math.min(Math.max(share || 0, 0), 1));
+  };
+  const colours = values.map((v) => Number.isFinite(v) && shade(v));
+  paste(pen, w, h, colours, [left, top, cell * w, cell * h]);
+  const names = [rows && `${rows} ↓`, columns && `${columns} →`];
+  pen.fillText(names.filter(Boolean).join("   "), left, 1.1 * em);
+
+  const texts = written ? values.map((v) => (v === v ? short(v, 2) : "")) : [];
+  const longest = Math.max(1, ...texts.map((text) => pen.measureText(text).width));
+  const size = Math.min(0.85, (0.6 * cell) / em, (0.7 * cell) / longest) * em;
+  pen.font = `${size}px ${font}`;
+  pen.textAlign = "center";
+  (size > 0.5 * em ? texts : []).forEach((text, i) => {
+    pen.fillStyle = luminance(colours[i] || paper) > 0.18 ? "#000" : "#fff"; // more contrast
+    const [j, k] = [i % w, Math.floor(i / w)];
+    pen.fillText(text, left + cell * (j + 0.5), top + cell * (k + 0.5) + 0.35 * size);
+  });
+
+  const key = [width / 2 - 3 * em, bottom + 0.6 * em, 6 * em, 0.8 * em];
+  const steps = Array.from({ length: 64 }, (_, i) => shade(low + (i / 63) * (high - low)));
+  paste(pen, 64, 1, steps, key);
+  Object.assign(pen, { font: `${0.85 * em}px ${font}`, fillStyle: ink, textAlign: "right" });
+  pen.fillText(short(low), key[0] - 0.4 * em, bottom + 1.3 * em);
+  pen.textAlign = "left";
+  pen.fillText(short(high), key[0] + 6.4 * em, bottom + 1.3 * em);
+  const tell = (x, y) => {
+    const [j, i] = [Math.floor((x - left) / cell), Math.floor((y - top) / cell)];
+    if (j < 0 || j >= w || i < 0 || i >= h) return "";
+    return `${rows || "row"} ${i}, ${columns || "column"} ${j}: ${short(values[w * i + j])}`;
+  };
+  return { tell };
+}
+
+function lines(pen, width, height, { x, ys, labels, across, up, logarithmic, points }, look) {
+  const { em, ink, paper } = look;
+  const dots = pairs(points);
+  const rows = Array.from({ length: ys.length / (x.length || 1) }, (_, i) =>
+    ys.slice(i * x.length, (i + 1) * x.length));
+  const [us, vs] = [[...x, ...dots.map(([u]) => u)], [...ys, ...dots.map(([, v]) => v)]];
+  const along = axis(us, 3.6 * em, width - 0.8 * em, false, 4 * em);
+  const y = axis(vs, height - 2.8 * em, 1.8 * em, logarithmic, 1.8 * em);
+  rule(pen, along, y, up, em);
+  foot(pen, along, y, across, em);
+  rows.forEach((row, i) => {
+    pen.strokeStyle = css(look.cycle(i));
+    pen.lineWidth = 1.8;
+    pen.setLineDash(i < CYCLE.length ? [] : [0.5 * em, 0.3 * em]);
+    pen.beginPath();
+    row.forEach((v, j) => Number.isFinite(v) && pen.lineTo(along.at(x[j]), y.at(v)));
+    pen.stroke();
+  });
+  pen.setLineDash([]);
+  Object.assign(pen, { fillStyle: ink, strokeStyle: css(paper) });
+  for (const [u, v] of dots) dot(pen, along.at(u), y.at(v), 0.3 * em);
+  const name = (i) => labels[i] ?? "value";
+  const tell = (px, py) => {
+    const j = least(x, (u) => Math.abs(along.at(u) - px));
+    const i = least(rows, (row) => Math.abs(y.at(row[j]) - py));
+    return rows[i] ? `${name(i)} ${short(rows[i][j])} at ${short(x[j])}` : "";
+  };
+  const say = (row, i) => `${name(i)} from ${short(row[0])} at ${short(x[0])} to ` +
+    `${short(row.at(-1))} at ${short(x.at(-1))}`;
+  return { tell, names: labels, words: rows.length <= SPOKEN.lines && rows.map(say).join("; ") };
+}
+
+function plane(pen, width, height, picture, look) {
+  const { regions, shape: [h, w], extent, points, classes, marked } = picture;
+  const { em, ink, paper } = look;
+  const [left, right, bottom, top] = extent;
+  const room = { wide: width - 4.1 * em, high: height - 2.1 * em };
+  const scale = Math.min(room.wide / (right - left), room.high / (top - bottom));
+  const [wide, high] = [scale * (right - left), scale * (top - bottom)];
+  const [from, roof] = [3.6 * em + (room.wide - wide) / 2, 0.5 * em];
+  const x = axis([left, right], from, from + wide, false, 4 * em);
+  const y = axis([bottom, top], roof + high, roof, false, 2 * em);
+  const pale = regions.map((_, i) => {
+    const k = regions[(h - 1 - Math.floor(i / w)) * w + (i % w)]; // their first row is the lowest
+    return k >= 0 && mix(paper, look.cycle(k), PALE);
+  });
+  paste(pen, w, h, pale, [from, roof, wide, high]);
+  rule(pen, x, y, "", em);
+  foot(pen, x, y, "", em);
+  const rows = pairs(points);
+  const size = em * Math.min(0.32, 5 / Math.sqrt(rows.length));
+  pen.strokeStyle = ink;
+  rows.forEach(([u, v], i) => {
+    Object.assign(pen, { fillStyle: css(look.cycle(classes[i])), lineWidth: 0.7 });
+    dot(pen, x.at(u), y.at(v), size);
+    Object.assign(pen, { fillStyle: "transparent", lineWidth: 1.8 });
+    if (marked[i]) dot(pen, x.at(u), y.at(v), size + 0.3 * em);
+  });
+  const count = [...regions, ...classes].reduce((a, b) => Math.max(a, b), -1) + 1;
+  const tell = (px, py) => {
+    const [j, i] = [((px - from) / wide) * w, ((roof + high - py) / high) * h].map(Math.floor);
+    return j >= 0 && j < w && i >= 0 && i < h ? `class ${regions[i * w + j]}` : "";
+  };
+  const names = Array.from({ length: Math.min(count, CYCLE.length) }, (_, k) => `class ${k}`);
+  return { tell, names };
+}
+
+const KINDS = { bars, image, lines, plane };
+
+const pairs = (flat) => flat.flatMap((u, i) => (i % 2 ? [] : [[u, flat[i + 1]]]));
+const least = (items, far) => items.reduce((a, b, i) => (far(b) < far(items[a]) ? i : a), 0);
+
+// Paints a matrix of colours, or of nothing where there is none, with sharp cells.
+const tile = document.createElement("canvas");
+function paste(pen, w, h, colours, box) {
+  if (!colours.length) return;
+  [tile.width, tile.height] = [w, h];
+  const cells = new ImageData(w, h);
+  colours.forEach((colour, i) => colour && cells.data.set([...colour, 255], 4 * i));
+  tile.getContext("2d").putImageData(cells, 0, 0);
+  pen.imageSmoothingEnabled = false;
+  pen.drawImage(tile, ...box);
+  pen.strokeRect(...box);
+}

@@ -1,0 +1,119 @@
+"""What is left of a run on the dashboard: its trace with the code that repeats it, and a grid."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from workbench.live.lane import Lane
+from workbench.run import resolve
+from workbench.sweep import runs_folder
+from workbench.trace import write_trace
+
+NO_SPEC = "...  # the problem that the dashboard was given"
+
+
+def keep(lane: Lane, spec: str | None) -> Path:
+    """Write a run's trace to ``kept/`` in the folder of runs, and return where.
+
+    The header holds the code that repeats the run, too; ``make report`` shows both.
+
+    Parameters
+    ----------
+    lane : a run that has done a round
+    spec : its data as :func:`workbench.panels.panel` reads them; None for a problem given as such
+
+    Raises
+    ------
+    ValueError
+        If the run has no row yet.
+    """
+    trace = lane.trace
+    if not trace.rows:
+        raise ValueError("keep: this run has not done a round yet")
+    trace.header |= {"data": spec, "code": code(lane, spec)}
+    path = _free(runs_folder() / "kept", f"{lane.solver}-{spec or lane.problem.name}", ".jsonl")
+    write_trace(path, trace)
+    return path
+
+
+def code(lane: Lane, spec: str | None) -> str:
+    """Return a program that repeats a run to its present iterate, branch by branch."""
+    legs = [*lane.past, (lane.parameters, lane.last["round"])]
+    lines = [
+        "from workbench.panels import panel",
+        "from workbench.run import run",
+        "from workbench.stream import rounds",
+        "",
+        f"problem = panel({spec!r})" if spec else f"problem = {NO_SPEC}",
+    ]
+    for i, (parameters, last) in enumerate(legs):
+        call = [f'"{lane.solver}"', "problem", f"rounds({last})"]
+        if own := own_parameters(lane.solver, parameters):
+            call.append(f"parameters={own!r}")
+        if i:
+            call.append("after=(trace, state)")
+        lines.append(f"trace, state = run({', '.join(call)})")
+    return "\n".join(lines) + "\n"
+
+
+def send_to_sweep(lanes: Sequence[Lane], data: Sequence[str], cpu: float) -> Path:
+    """Write a grid over all values that these runs have tried, and return where.
+
+    ``workbench sweep`` runs it as it is; it is meant to be edited.
+
+    Parameters
+    ----------
+    lanes : runs
+    data : descriptions of their problems
+    cpu : CPU seconds of each point
+
+    Raises
+    ------
+    ValueError
+        If there is no run, or one on data that has no description.
+    """
+    if not lanes or not all(data):
+        raise ValueError("sweep: there is no run on data that can be described")
+    solvers: dict[str, dict[str, Any]] = {}
+    for lane in lanes:
+        tried = solvers.setdefault(lane.solver, {})
+        for parameters in (*(p for p, _ in lane.past), lane.parameters):
+            for name, value in parameters.items():
+                values = tried.setdefault(name, [])
+                values += [value] * (value not in values)
+    for solver, tried in solvers.items():
+        defaults = resolve(solver, {})[1]
+        varied = {name: v for name, v in tried.items() if v != [defaults[name]]}
+        solvers[solver] = {name: v if len(v) > 1 else v[0] for name, v in varied.items()}
+    entries = {
+        "about": "every value that was tried on a dashboard, in all combinations",
+        "solvers": solvers,
+        "data": list(dict.fromkeys(data)),
+        "seeds": 1,
+        "stop": {"cpu": float(cpu)},
+    }
+    path = _free(runs_folder() / "grids", "-".join(solvers), ".yaml")
+    path.write_text(yaml.safe_dump(entries, sort_keys=False, allow_unicode=True), encoding="utf-8")
+    return path
+
+
+def own_parameters(solver: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters that are not at the solver's defaults."""
+    defaults = resolve(solver, {})[1]
+    return {name: value for name, value in parameters.items() if value != defaults[name]}
+
+
+def _free(folder: Path, name: str, suffix: str) -> Path:
+    """Return a path in `folder` that no file has yet; the folder is there then."""
+    folder.mkdir(parents=True, exist_ok=True)
+    stem = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")[:80]
+    taken = {path.name for path in folder.iterdir()}
+    numbers = range(1, len(taken) + 2)
+    return next(
+        folder / f"{stem}-{i}{suffix}" for i in numbers if f"{stem}-{i}{suffix}" not in taken
+    )
