@@ -76,6 +76,7 @@ ANSWERS = [
     ("check_product", (regardless,), "different labels do not meet"),
     ("check_product", (aligned,), "not only its twin"),
     ("check_product", (lambda *a: 0.0,), "for two chains it is"),
+    ("check_product", (lambda *a: np.nan,), "for two chains it is"),
     ("check_product", (lambda *a: ...,), "not yet"),
     ("check_step", (step,), "right"),
     ("check_step", (lambda b, F, m: step(b, F, m.T),), "turned around"),
@@ -91,6 +92,7 @@ ANSWERS = [
     ("check_augmented", (lambda *a: augmented(*a, wrong=0, right=1),), "help the others"),
     ("check_augmented", (lambda *a: augmented(*a, share=1),), "divide by T"),
     ("check_augmented", (lambda *a: augmented(*a, right=1),), "changes no path"),
+    ("check_augmented", (lambda F, y: F.copy(),), "changes no path"),
     ("check_augmented", (lambda *a: augmented(*a, share=7),), "gets 1/T more"),
     ("check_augmented", (augmented_in_place,), "leave F as it is"),
     ("check_augmented", (lambda F, y: augmented(F, y)[0],), "shape"),
@@ -118,16 +120,19 @@ ANSWERS = [
     ("check_same_C", (lambda C, L: C / L,), "1/L of C"),
     ("check_same_C", (lambda C, L: C * L**2,), "with a loss of 1"),
     ("check_same_C", (lambda C, L: 2 * C * L,), "it is 6, not 12"),
+    ("check_same_C", (lambda C, L: 6.0,), "it is 14, not 6"),
     ("check_pieces", ("more", *ERRORS), "right: 40.0% alone"),
     ("check_pieces", ("less", *ERRORS), "how many moves"),
     ("check_pieces", ("less", 0.4, 0.3, 0.1), "right"),
     ("check_pieces", ("half", *ERRORS), 'answer "less" or "more"'),
     ("check_zero_one", ("at 0", SCALES, SCALES + 1), "right: 1.00 at a scale of 0"),
     ("check_zero_one", ("above 0", SCALES, SCALES + 1), "from end to end"),
+    ("check_zero_one", ("at 0", SCALES, 1 - SCALES / 4), "from end to end"),
     ("check_zero_one", ("above 0", SCALES, 1 - SCALES / 4), "right: 0.50 at a scale of 2"),
     ("check_zero_one", (0, SCALES, SCALES), 'answer "at 0"'),
     ("check_strange", ("seldom", 0.002), "right: 0.20%"),
     ("check_strange", ("never", 0.002), "low, and finite"),
+    ("check_strange", ("often", 0.002), "low, and finite"),
     ("check_strange", ("never", 0.0), "right"),
     ("check_strange", ("often", 0.2), "right"),
     ("check_strange", ("no", 0.2), 'answer "never"'),
@@ -140,9 +145,12 @@ def test_check(check, answers, told, capsys):
     assert told in capsys.readouterr().out
 
 
-def test_every_check_is_tried():
-    named = {name for name in vars(teach) if name.startswith("check_")}
-    assert named == {check for check, *_ in ANSWERS}
+def test_every_check_is_given_right_and_wrong_answers():
+    told = {}
+    for check, _, answer in ANSWERS:
+        told.setdefault(check, []).append(answer.startswith("right"))
+    assert set(told) == {name for name in vars(teach) if name.startswith("check_")}
+    assert all(sum(right) >= 1 and len(right) - sum(right) >= 2 for right in told.values()), told
 
 
 # The lesson where the sentences are not at hand. (Where they are, test_lessons.py runs all of it.)

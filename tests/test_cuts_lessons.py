@@ -79,6 +79,11 @@ def cut_many(w, X, y, K, loss=1, sign=1, n=None):
     return np.sum(answers != y) / n, sign * (X.T @ (np.eye(K)[answers] - own)).ravel() / n
 
 
+def transposed(w, X, y, K):
+    c, g = cut_many(w, X, y, K)
+    return c, g.reshape(-1, K).T.ravel()
+
+
 def cut_many_with(**changes):
     return lambda *given: cut_many(*given, **changes)
 
@@ -87,6 +92,14 @@ def sampled_cut(w, X, y, r, rng, replace=True, sign=-1, among=None, over=None):
     s = rng.choice(among or len(y), size=r, replace=replace)
     violates = y[s] * (X[s] @ w) < 1
     return violates.mean(), sign * X[s].T @ (y[s] * violates) / (over or r)
+
+
+def exact_slope(w, X, y, r, rng):
+    return sampled_cut(w, X, y, r, rng)[0], cut(w, X, y)[1]
+
+
+def two_samples(*given):
+    return sampled_cut(*given)[0], sampled_cut(*given)[1]
 
 
 def sampled_with(**changes):
@@ -129,7 +142,7 @@ def wait(u, p):
 
 LINE = (np.array([[2.5], [-1.6], [1.1], [0.8]]), np.array([1, -1, 1, -1]))
 UP, ZIGZAG = np.array([9.0, 5.0, 4.0]), np.array([9.0, 3.0, 5.0, 4.0])
-STUCK = np.array([[0, 9], [1, 3], [1, 3], [1, 3]])
+STUCK = np.tile([1, 3], (101, 1))  # bounds of 100 rounds
 MOVING = np.array([[0, 9], [1, 5], [2, 4], [2.9, 3]])
 LOW, HIGH = (Trace({}, [{"model": 1.0}, {"model": most}]) for most in (1.9, 2.4))
 
@@ -151,6 +164,8 @@ CHECKS = [
     ("check_cut", (changed(slope=lambda g, n, c: g / c),), "divide by all n rows"),
     ("check_cut", (changed(slope=lambda g, n, c: g + 1),), "g is off"),
     ("check_cut", (changed(slope=lambda g, n, c: g[0]),), "shape"),
+    ("check_cut", (lambda w, X, y: cut(w, 2 * X, y),), "c is the share of rows that violate"),
+    ("check_cut", (lambda w, X, y: (np.nan, w),), "c is the share of rows that violate"),
     ("check_gap", (gap,), "right"),
     ("check_gap", (lambda *a: gap(*a[:4], 1),), "the slack times Cn"),
     ("check_gap", (lambda c, g, w, xi, Cn: gap(c, g, w, 0, Cn),), "that is Cn R(w)"),
@@ -162,17 +177,22 @@ CHECKS = [
     ("check_step", (step_with(most=False),), "alpha_j is the most that can move"),
     ("check_step", (step_with(share=0.5),), "derivative of D(delta)"),
     ("check_step", (lambda *a: step(*a)[0],), "shape"),
+    ("check_step", (lambda G, h, alpha, i, j: alpha.copy(),), "0.000 moved"),
+    ("check_step", (lambda G, h, alpha, i, j: step(1e-9 * G, h, alpha, i, j),), "is best"),
+    ("check_step", (lambda G, h, alpha, i, j: step(G, h, alpha, j, i),), "is negative"),
     ("check_rise", (rise,), "right"),
     ("check_rise", (lambda Cn, eps, rho: eps**2 / (8 * rho**2),), "the best s is 1 there"),
     ("check_rise", (lambda Cn, eps, rho: Cn * eps / 2,), "where is the derivative 0"),
     ("check_bound", (0.01, 0.5, algorithm_1), "right: cuts made: 1, allowed: 0.32"),
     ("check_bound", (10, 0.5, algorithm_1), "Make the weight of the risk small"),
+    ("check_bound", (1e9, 1e-3, algorithm_1), "far more than a single row can need"),
     ("check_bound", (0.01, 2.0, algorithm_1), "between 0 and 1"),
     ("check_zigzag", ("both", ZIGZAG), "right: it rises in 1 of 3 rounds"),
     ("check_zigzag", ("falls", UP), "right"),
     ("check_zigzag", ("falls", ZIGZAG), "at its own lowest point"),
     ("check_zigzag", ("up", ZIGZAG), 'answer "falls"'),
-    ("check_stall", (0, lambda mu: STUCK), "right: the gap is 2.000, and stays"),
+    ("check_stall", (0, lambda mu: STUCK), "right: after 100 rounds the gap still is 2.000"),
+    ("check_stall", (0.5, lambda mu: STUCK[:2]), "it ends after 1 rounds"),
     ("check_stall", (0.1, lambda mu: MOVING), "it ends after 3 rounds"),
     ("check_stall", (2, lambda mu: STUCK), "from 0 to 1"),
     ("check_cut_many", (cut_many,), "right"),
@@ -183,6 +203,7 @@ CHECKS = [
     ("check_cut_many", (cut_many_with(sign=30),), "g is a sum"),
     ("check_cut_many", (cut_many_with(sign=2),), "g is off"),
     ("check_cut_many", (lambda *a: cut_many(*a)[1],), "two things"),
+    ("check_cut_many", (transposed,), "g is off"),
     # Lesson 2
     ("check_sampled", (sampled_cut,), "right"),
     ("check_sampled", (lambda *a: sampled_cut(*a)[1],), "two things"),
@@ -191,6 +212,10 @@ CHECKS = [
     ("check_sampled", (sampled_with(sign=1),), "g has the wrong sign"),
     ("check_sampled", (sampled_with(over=30),), "divide by r"),
     ("check_sampled", (sampled_with(replace=False),), "with replacement"),
+    ("check_sampled", (lambda w, X, y, r, rng: sampled_cut(w, X, y, r - 1, rng),), "draw so many"),
+    ("check_sampled", (lambda w, X, y, r, rng: sampled_cut(w, X, y, 2 * r, rng),), "r rows of all"),
+    ("check_sampled", (exact_slope,), "g, too, is a mean over the r rows"),
+    ("check_sampled", (two_samples,), "of the same sample"),
     ("check_spread", (spread,), "right"),
     ("check_spread", (lambda q, m2, r: spread(q, m2, r)[0],), "two things"),
     ("check_spread", (lambda q, m2, r: spread(1, m2, r),), "0 with probability 1 - q"),
@@ -198,7 +223,9 @@ CHECKS = [
     ("check_spread", (lambda q, m2, r: (spread(q, m2, r)[0], (1 - m2) / r),), "multiplied by q"),
     ("check_spread", (lambda q, m2, r: (spread(q, m2, r)[0], 0),), "from the violators it is"),
     ("check_values", (linear, constant), "right"),
-    ("check_values", (lambda T, n, r: n * r, constant), "Algorithm 3: 5 rounds take 100000"),
+    ("check_values", (lambda T, n, r: n * r, constant), "5 rounds take 100000"),
+    ("check_values", (lambda T, n, r: T * n * r**2 / 20, constant), "12 rounds take 25200"),
+    ("check_values", (linear, lambda T, r: 3 * T * r**2), "12 rounds take 3822, not 1764"),
     ("check_values", (linear, lambda T, r: (T * r) ** 2), "that is the order"),
     ("check_values", (linear, lambda T, r: constant(T - 1, r)), "with itself"),
     ("check_values", (linear, lambda T, r: T * r**2), "5 rounds take 6000, not 2000"),
@@ -214,6 +241,7 @@ CHECKS = [
     ("check_wait", (wait,), "right"),
     ("check_wait", (lambda u, p: u**-p,), "all starts again"),
     ("check_wait", (lambda u, p: 3 * p,), "it takes 2 rounds, not 3"),
+    ("check_wait", (lambda u, p: wait(u, p + 1),), "it takes 2 rounds, not 6"),
     ("check_stopped", (1, 25, 0, lambda *a: (0.1, 5e-3)), "right: the exact cut is violated by 20"),
     ("check_stopped", (9, 25, 0, lambda *a: (0.01, 5e-3)), "let one small sample decide"),
     ("check_stopped", (9, 25, 0, lambda *a: (None, 5e-3)), "did not stop by itself"),
@@ -228,6 +256,14 @@ def test_check(check, answers, told, capsys):
     assert told in printed
     assert printed.startswith(("right: ", "try again: ", "not yet: "))
     assert "raised" not in printed
+
+
+def test_every_check_is_given_right_and_wrong_answers():
+    told = {}
+    for check, _, answer in CHECKS:
+        told.setdefault(check, []).append(answer.startswith("right"))
+    assert set(told) == {name for name in vars(teach) if name.startswith("check_")}
+    assert all(sum(right) >= 1 and len(right) - sum(right) >= 2 for right in told.values()), told
 
 
 # What the lessons say of the package.

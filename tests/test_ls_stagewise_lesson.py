@@ -9,8 +9,8 @@ from workbench.trace import Trace
 # Right answers, and those that a student is likely to give.
 
 
-def waves(X, p, s, rng, variance=2.0, height=2**0.5, turn=2 * np.pi):
-    W = rng.standard_normal((X.shape[1], p)) * np.sqrt(variance / s)
+def waves(X, p, s, rng, spread=lambda s: np.sqrt(2 / s), height=2**0.5, turn=2 * np.pi):
+    W = rng.standard_normal((X.shape[1], p)) * spread(s)
     return height * np.cos(X @ W + turn * rng.random(p))
 
 
@@ -75,15 +75,28 @@ ANSWERS = [
     ("check_variance", (lambda s: 2 / s,), "right"),
     ("check_variance", (lambda s: 1 / s,), "makes exp(-1.25 r^2)"),
     ("check_variance", (lambda s: np.sqrt(2 / s),), "standard deviation"),
+    ("check_variance", (lambda s: s / 2,), "and the kernel is"),
+    ("check_variance", (lambda s: 5.0,), "for s = 3"),
+    ("check_variance", (lambda s: np.nan,), "for s = 0.4"),
     ("check_variance", (lambda s: ...,), "not yet"),
     ("check_waves", (waves,), "right"),
     ("check_waves", (lambda *a: waves(*a, height=1.0),), "half the kernel"),
     ("check_waves", (lambda *a: waves(*a, turn=0.0),), "where is the shift"),
-    ("check_waves", (lambda *a: waves(*a, variance=1.0),), "frequencies' variance"),
+    (
+        "check_waves",
+        (lambda *a: waves(*a, spread=lambda s: np.sqrt(1 / s)),),
+        "frequencies' variance",
+    ),
+    ("check_waves", (lambda *a: waves(*a, spread=lambda s: 2 / s),), "frequencies' variance"),
+    ("check_waves", (lambda *a: waves(*a, spread=lambda s: 1.0),), "frequencies' variance"),
+    ("check_waves", (lambda X, p, s, rng: waves(X, p, s, rng, height=p**-0.5),), "leave the root"),
+    ("check_waves", (lambda *a: waves(*a[:3], np.random.default_rng()),), "other waves"),
+    ("check_waves", (lambda *a: waves(*a[:3], np.random.default_rng(0)),), "the same waves"),
     ("check_waves", (lambda *a: waves(*a).T,), "shape"),
     ("check_narrow", ("training only", 0.0, 0.4), "right"),
     ("check_narrow", ("both", 0.0, 0.4), "two different rows"),
     ("check_narrow", ("neither", 0.5, 0.5), "right"),
+    ("check_narrow", ("neither", 0.0, 0.4), "two different rows"),
     ("check_narrow", ("test", 0.0, 0.4), 'answer "both"'),
     ("check_cost", (lambda n, d, p: d / p * block_cost(n, d, p),), "right"),
     ("check_cost", (block_cost,), "that is one block"),
@@ -112,6 +125,8 @@ ANSWERS = [
     ("check_predict", (predict,), "right"),
     ("check_predict", (lambda X, Ws, make: make(X, 2) @ Ws[2],), "last block alone"),
     ("check_predict", (lambda X, Ws, make: predict(X, Ws[:2], make),), "do not get"),
+    ("check_predict", (lambda X, Ws, make: predict(X, Ws[::-1], make),), "do not get"),
+    ("check_predict", (lambda X, Ws, make: np.zeros((30, 3)),), "shape"),
     ("check_hard_pair", (PAIR, [0, 1]), "right: one pass leaves 95%"),
     ("check_hard_pair", (np.eye(2), [0, 1]), "one pass leaves 0%"),
     ("check_hard_pair", (np.ones((2, 2)), [0, 1]), "do not fit y"),
@@ -122,6 +137,9 @@ ANSWERS = [
     ("check_revisit", (lambda *a: revisit(*a, pull=0.0),), "right where W = 0"),
     ("check_revisit", (lambda *a: revisit(*a, whole=True),), "that is the new W"),
     ("check_revisit", (lambda *a: revisit(*a, pull=2.0),), "to zero"),
+    ("check_revisit", (lambda *a: revisit(*a, pull=-1.0),), "to zero"),
+    ("check_revisit", (lambda *a: -revisit(*a),), "to zero"),
+    ("check_revisit", (lambda *a: revisit(*a).T,), "shape"),
     ("check_inner", ("often", ends(0.4), ends(0.2)), "right: 0.4000 after one pass"),
     ("check_inner", ("once", ends(0.4), ends(0.2)), "who has seen"),
     ("check_inner", ("never", ends(0.4), ends(0.2)), 'answer "once"'),
@@ -135,9 +153,12 @@ ANSWERS = [
     ("check_clear", ([], TRIALS, 100), "right"),
     ("check_clear", (["four"], TRIALS, 100), "are not among"),
     ("check_clear", ("three", TRIALS, 100), "a list of names"),
+    ("check_clear", (["two", "three"], TRIALS, 1000), "two standard errors of 2.00%"),
     ("check_clear", (..., TRIALS, 100), "not yet"),
     ("check_average_variance", (lambda v, r, m: v * (r + (1 - r) / m),), "right"),
     ("check_average_variance", (lambda v, r, m: v / m,), "of the m^2 pairs"),
+    ("check_average_variance", (lambda v, r, m: v * r,), "of the m^2 pairs"),
+    ("check_average_variance", (lambda v, r, m: v * (r + (1 - r) / m**2),), "of the m^2 pairs"),
     ("check_averaged", (lambda *a: scores(*a).mean(axis=0),), "right"),
     ("check_averaged", (lambda *a: scores(*a).sum(axis=0),), "that is the sum"),
     ("check_averaged", (votes,), "those are votes"),
@@ -154,3 +175,10 @@ ANSWERS = [
 def test_check(check, answers, told, capsys):
     getattr(teach, check)(*answers)
     assert told in capsys.readouterr().out
+
+
+def test_every_check_is_tried_with_a_right_and_two_wrong_answers():
+    for check in (name for name in vars(teach) if name.startswith("check_")):
+        told = [told for name, _, told in ANSWERS if name == check and told != "not yet"]
+        rights = sum(one.startswith("right") for one in told)
+        assert rights and len(told) - rights >= 2, check

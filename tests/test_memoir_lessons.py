@@ -24,9 +24,13 @@ def epsilon_at(off, delta):
     return np.sort(off)[::-1][int(delta * len(off) + 1e-9)]
 
 
-def step(W, x, y, r, lam, t, shrink=True, sign=1, hinge=True, project=True):
+def lead(W, x, y, r, t):
+    return x @ (W[:, y] - W[:, r])
+
+
+def step(W, x, y, r, lam, t, shrink=True, sign=1, margin=lead, project=True):
     new = (1 - 1 / t if shrink else 1) * W
-    if x @ (W[:, y] - W[:, r]) < 1 or not hinge:
+    if margin(W, x, y, r, t) < 1:
         new[:, y] += sign * x / (lam * t)
         new[:, r] -= sign * x / (lam * t)
     return new / max(1, np.sqrt(lam) * np.linalg.norm(new)) if project else new
@@ -61,7 +65,7 @@ def rescaled(eta0, eta_step, m):
     return eta0 / m, eta_step / m
 
 
-def averaged(X, y, K, etas, before=False):
+def averaged(X, y, K, etas, before=False, rho=1):
     W, total = np.zeros((X.shape[1], K)), np.zeros((X.shape[1], K))
     for x, own, eta in zip(X, y, etas):
         total += W * before
@@ -69,7 +73,7 @@ def averaged(X, y, K, etas, before=False):
         others = f.copy()
         others[own] = -np.inf
         r = others.argmax()
-        if f[own] - f[r] < 1:
+        if f[own] - f[r] < rho:
             W[:, own] += eta * x
             W[:, r] -= eta * x
         total += W * (not before)
@@ -108,6 +112,13 @@ def first_better(links, scores, start):
     return path
 
 
+def over_ties(links, scores, start):
+    path = [start]
+    while max(better := [scores[j] for j in links[path[-1]]]) >= scores[path[-1]]:
+        path.append(links[path[-1]][np.argmax(better)])
+    return path
+
+
 def cosine(x, w, M):
     return x @ w / (M * np.linalg.norm(x))
 
@@ -139,6 +150,7 @@ CHECKS = [
     ("check_margin", (lambda *a: margin(*a, mask=False),), "own class is among"),
     ("check_margin", (lambda *a: margin(*a, sign=-1),), "the sign is off"),
     ("check_margin", (lambda *a: margin(*a)[0],), "two things"),
+    ("check_margin", (lambda W, X, y: (margin(W, X, y)[0] * np.nan, margin(W, X, y)[1]),), "m is"),
     ("check_margin", (lambda W, X, y: (margin(W, X, y)[0], (y + 1) % 5),), "r is not"),
     ("check_margin", (lambda W, X, y: (margin(W, X, y)[0] + 1, margin(W, X, y)[1]),), "m is the"),
     ("check_loss_range", (lambda h, eps, rho: (h, h + eps / rho),), "right"),
@@ -165,7 +177,11 @@ CHECKS = [
     ("check_step", (step,), "right"),
     ("check_step", (step_with(shrink=False),), "W shrinks"),
     ("check_step", (step_with(sign=-1),), "raise the own class"),
-    ("check_step", (step_with(hinge=False),), "nothing is violated"),
+    ("check_step", (step_with(margin=lambda *a: 0),), "nothing is violated"),
+    ("check_step", (step_with(margin=lambda *a: lead(*a) + 1),), "take from r"),
+    ("check_step", (step_with(margin=lambda W, x, y, *a: x @ W[:, y]),), "compares with r"),
+    ("check_step", (step_with(margin=lambda *a: (1 - 1 / a[-1]) * lead(*a)),), "before it shrinks"),
+    ("check_step", (lambda W, x, y, r, *a: step(W, x, r, y, *a),), "try again"),
     ("check_step", (step_with(project=False),), "project"),
     ("check_step", (in_place,), "leave the array"),
     ("check_step", (lambda W, *a: W[0],), "shape"),
@@ -178,15 +194,18 @@ CHECKS = [
     ("check_three_winners", ([1, 0], [[1, 0.4], [0.3, 0], [3, 3]]), "right"),
     ("check_three_winners", ([1, 0], [[1, 0], [0.3, 0.3], [2, 3]]), "Make one of them long"),
     ("check_three_winners", ([1, 0], [[1, 0], [0, 0], [2, 3]]), "no angle"),
+    ("check_three_winners", ([1, 0], [[0.5, 0], [1, 0], [3, 3]]), "two are equal"),
     ("check_three_winners", ([1, 0], [[1, 0]]), "shape"),
     ("check_scan", (scan,), "right"),
     ("check_scan", (lambda *a: scan(*a, add=False),), "do not replace"),
     ("check_scan", (lambda *a: scan(*a, weighted=False),), "by the row's value"),
     ("check_scan", (lambda lists, x, C: np.zeros(C),), "the scores are"),
+    ("check_scan", (lambda lists, x, C: scan(lists, x, 4),), "shape"),
     ("check_walk", (walk,), "right"),
     ("check_walk", (lambda *a: walk(*a)[1:],), "first place is the start"),
     ("check_walk", (longest,), "stop where"),
     ("check_walk", (first_better,), "best neighbour while it is better"),
+    ("check_walk", (over_ties,), "stop where"),
     ("check_recall", ("few", 0.01), "right: 1.0%"),
     ("check_recall", ("most", 0.01), "By how many bits"),
     ("check_recall", ("half", 0.5), "right"),
@@ -231,6 +250,7 @@ CHECKS = [
     ("check_rescaled", (lambda e, s, m: (e / np.sqrt(m), s),), "gives a row the weight"),
     ("check_rescaled", (lambda e, s, m: (e / m, s),), "t runs m times as far"),
     ("check_rescaled", (lambda e, s, m: (e / m, s * m),), "makes step m t"),
+    ("check_rescaled", (lambda e, s, m: (0.1 / m, 0.02 / m),), "gives a row the weight"),
     ("check_bias", ("falls", 0.5, 0.4), "right"),
     ("check_bias", ("rises", 0.5, 0.4), "Who answers a frozen batch"),
     ("check_bias", ("stays", 0.5, 0.505), "right"),
@@ -239,6 +259,8 @@ CHECKS = [
     ("check_averaged", (lambda *a: averaged(*a, before=True),), "after each row's step"),
     ("check_averaged", (lambda *a: averaged(*a) * 40,), "divide by the number"),
     ("check_averaged", (lambda X, y, K, e: averaged(X, y, K, 2 * e),), "best wrong class"),
+    ("check_averaged", (lambda *a: averaged(*a, rho=0),), "margin below 1"),
+    ("check_averaged", (lambda *a: averaged(*a, rho=np.inf),), "margin below 1"),
     ("check_two_means", (LOPSIDED, LABELS), "right: MaF1 is 0.417, macro-F1 is 0.160"),
     ("check_two_means", (LABELS, LABELS), "all precision and little recall"),
     ("check_two_means", (LABELS + 1, LABELS), "the classes are"),
@@ -265,11 +287,15 @@ def test_the_last_weights_are_not_their_average(capsys):
     assert "those are the last weights" in capsys.readouterr().out
 
 
-def test_every_check_is_tried():
+def test_every_check_is_tried_with_a_right_answer_and_two_wrong_ones():
     rooms = {name for room in (teach, teach_search) for name in dir(room)}
-    assert {name for name in rooms if name.startswith("check_")} == {
-        check for check, _, _ in CHECKS
-    }
+    tried = {name: [] for name in rooms if name.startswith("check_")}
+    for check, _, told in CHECKS:
+        tried[check].append(told)
+    for check, told in tried.items():
+        right = [text.startswith("right") for text in told]
+        wrong = [text for text in told if not text.startswith(("right", "not yet"))]
+        assert any(right) and len(wrong) >= 2, check
 
 
 # What the lessons say of the package.

@@ -92,17 +92,21 @@ def check_random(answer, accuracies: dict[str, float], classes: int):
 def check_step(step):
     """``step(W, x, y, r, lam, t)``: the weights after step t of Pegasos with the answer `r`."""
     rng, lam = np.random.default_rng(0), 0.1
-    for t, scale, length in ((1, 0.0, 1), (9, 0.1, 1), (9, 9.0, 0.1), (9, -9.0, 1), (9, 0.1, 9)):
+    cases = [(1, 0.0, 1), (9, 0.1, 1), (9, 9.0, 0.1), (9, -9.0, 1), (9, 0.1, 9)]
+    for t, scale, length in [*cases, (9, 1.5, 1), (9, 1.05, 1)]:
         W, x = 0.3 * length * rng.normal(size=(3, 4)), rng.normal(size=3)
-        x, W[:, 0] = x / np.linalg.norm(x), 0.0
-        W[:, 2] = scale * x
+        x /= np.linalg.norm(x)
+        W[:, 0], W[:, 2] = -0.9 * x, (scale - 0.9) * x
         given, push = W.copy(), np.outer(x, np.eye(4)[2] - np.eye(4)[0]) / (lam * t)
         found = array(ask(step, given, x, 2, 0, lam, t), W.shape, "the result")
         need(same(given, W), "leave the array that you are given as it is")
         shrunk, violated = (1 - 1 / t) * W, scale < 1
         free = shrunk + violated * push
         truth = _in_ball(free, lam)
+        late, alone = scale * (1 - 1 / t) < 1, x @ W[:, 2] < 1
         slips = {
+            "the margin is that of W before it shrinks": _in_ball(shrunk + late * push, lam),
+            "a margin compares with r, too": _in_ball(shrunk + alone * push, lam),
             "then project onto the ball": free,
             "nothing is violated": _in_ball(shrunk + push, lam),
             "W shrinks, too: by lam times 1 / (lam t)": _in_ball(W + violated * push, lam),
@@ -176,17 +180,18 @@ def check_shares(shares):
 @exercise
 def check_rescaled(rescaled):
     """``rescaled(eta0, eta_step, m)``: the same total step with `m` times as many batches."""
-    for m in (10.0, 4.0):
-        found = ask(rescaled, 0.1, 0.02, m)
+    for given, slower, m in ((0.1, 0.02, 10.0), (0.6, 0.3, 4.0)):
+        found = ask(rescaled, given, slower, m)
         need(isinstance(found, tuple) and len(found) == 2, "return two things: eta0, eta_step")
         eta0, eta_step = number(found[0]), number(found[1])
-        need(not same(eta0, 0.1), "each step divides by its batch: smaller ones weigh rows more")
-        need(not same(eta0, 0.1 * m), "the other way: every row would weigh m times more still")
-        told = f"eta0 = {0.1 / m:g} gives a row the weight it had, not {eta0:g}"
-        need(same(eta0, 0.1 / m), told)
-        need(not same(eta_step, 0.02), "step m t should be what step t was: t runs m times as far")
-        told = f"eta_step = {0.02 / m:g} makes step m t what step t was, not {eta_step:g}"
-        need(same(eta_step, 0.02 / m), told)
+        need(not same(eta0, given), "each step divides by its batch: smaller ones weigh rows more")
+        need(not same(eta0, given * m), "the other way: every row would weigh m times more still")
+        told = f"eta0 = {given / m:g} gives a row the weight it had, not {eta0:g}"
+        need(same(eta0, given / m), told)
+        hint = "step m t should be what step t was: t runs m times as far"
+        need(not same(eta_step, slower), hint)
+        told = f"eta_step = {slower / m:g} makes step m t what step t was, not {eta_step:g}"
+        need(same(eta_step, slower / m), told)
     return "as much step and as much shrinking, in smaller portions"
 
 

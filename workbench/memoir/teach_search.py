@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from workbench.teach import array, ask, exercise, need, number, same
+from workbench.teach import CLOSE, array, ask, exercise, need, number, same
 
 
 @exercise
@@ -14,11 +14,14 @@ def check_three_winners(x, W):
     lengths = np.linalg.norm(W, axis=1)
     need(lengths.min() > 0 and np.linalg.norm(x) > 0, "a vector of length 0 has no angle")
     product = W @ x
-    winners = {
-        "the nearest": np.argmin(np.linalg.norm(W - x, axis=1)),
-        "the least angle": np.argmax(product / lengths),
-        "the largest product": np.argmax(product),
+    closeness = {
+        "the nearest": -np.linalg.norm(W - x, axis=1),
+        "the least angle": product / lengths,
+        "the largest product": product,
     }
+    for name, values in closeness.items():
+        need(np.ptp(np.sort(values)[-2:]) > CLOSE, f"{name} is not one alone: two are equal")
+    winners = {name: np.argmax(values) for name, values in closeness.items()}
     told = ", ".join(f"{name} is w_{place}" for name, place in winners.items())
     need(len(set(winners.values())) == 3, told + ". Make one of them long")
     return told
@@ -28,11 +31,11 @@ def check_three_winners(x, W):
 def check_scan(scan):
     """``scan(lists, x, C)``: the C scores from an inverted index and a dictionary x."""
     lists = {0: ([1, 3], [2.0, -1.0]), 4: ([0, 1, 2], [1.0, 0.5, 3.0]), 7: ([3], [4.0])}
-    x, truth = {0: 2.0, 4: 10.0, 9: 5.0}, np.array([10.0, 9.0, 30.0, -2.0])
-    found = array(ask(scan, lists, x, 4), (4,), "the result")
-    last = np.array([10.0, 5.0, 30.0, -2.0])
+    x, truth = {0: 2.0, 4: 10.0, 9: 5.0}, np.array([10.0, 9.0, 30.0, -2.0, 0.0])
+    found = array(ask(scan, lists, x, 5), (5,), "the result")
+    last = np.array([10.0, 5.0, 30.0, -2.0, 0.0])
     need(not same(found, last), "class 1 is in two lists: add to its score, do not replace it")
-    need(not same(found, [1, 2.5, 3, -1]), "multiply each weight by the row's value")
+    need(not same(found, [1, 2.5, 3, -1, 0]), "multiply each weight by the row's value")
     need(same(found, truth), f"the scores are {truth.tolist()}, not {found.tolist()}")
     return "the feature 9 has no list: no class uses it"
 
@@ -40,11 +43,12 @@ def check_scan(scan):
 @exercise
 def check_walk(walk):
     """``walk(links, scores, start)``: the places of a greedy walk upwards, `start` first."""
-    links = [[1, 2], [0, 3], [0, 3, 4], [1, 2, 5], [2], [3]]
-    for scores, start, truth in (
-        ([0.0, 1.0, 2.0, 4.0, 3.0, 5.0], 0, [0, 2, 3, 5]),
-        ([0.0, 1.0, 2.0, 4.0, 3.0, 5.0], 4, [4]),
-        ([9.0, 1.0, 2.0, 4.0, 3.0, 5.0], 4, [4]),
+    net = [[1, 2], [0, 3], [0, 3, 4], [1, 2, 5], [2], [3]]
+    for links, scores, start, truth in (
+        (net, [0.0, 1.0, 2.0, 4.0, 3.0, 5.0], 0, [0, 2, 3, 5]),
+        (net, [0.0, 1.0, 2.0, 4.0, 3.0, 5.0], 4, [4]),
+        (net, [9.0, 1.0, 2.0, 4.0, 3.0, 5.0], 4, [4]),
+        ([[1], [2], [1]], [1.0, 1.0, 0.0], 0, [0]),
     ):
         found = list(ask(walk, links, np.array(scores), start))
         case = f"scores {scores}, from {start}: "

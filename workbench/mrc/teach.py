@@ -1,11 +1,10 @@
-"""The checks of the lessons mrc_1, mrc_2 and mrc_3; they print, see :mod:`workbench.teach`."""
+"""The checks of the lessons mrc_1 and mrc_2; they print, see :mod:`workbench.teach`."""
 
 from __future__ import annotations
 
 import cvxpy as cp
 import numpy as np
 
-from workbench.mrc.ccg import mrc_ccg
 from workbench.mrc.highs import minimise
 from workbench.mrc.lp import all_subsets, constraints, mrc_lp
 from workbench.mrc.risk import MinimaxRisk, minimax_risk
@@ -19,17 +18,19 @@ from workbench.trace import Trace
 @exercise
 def check_moments(moments):
     """``moments(X, y, k, lambda0) -> tau, lam``, both (k, d')."""
-    risk = minimax_risk(_toy(), 0.3)
-    found = ask(moments, risk.X, risk.y, 3, 0.3)
-    need(isinstance(found, tuple) and len(found) == 2, "return two arrays, tau and lam")
-    tau, lam = (array(a, risk.tau.shape, name) for a, name in zip(found, ("tau", "lam")))
-    share = np.bincount(risk.y)[:, None] / risk.n
-    need(not same(tau, risk.tau / share), "these are class means; tau divides by n, by all rows")
-    need(same(tau, risk.tau), "tau is off: row y is the sum of X over class y, divided by n")
-    inside = np.array([risk.X[risk.y == c].std(axis=0) for c in range(3)])
-    hint = "this is the spread inside each class; block y of Phi is 0 on all other rows: they count"
-    need(not same(lam, 0.3 * inside), hint)
-    need(same(lam, risk.lam), "lam is off: lambda0 times sqrt(mean of Phi^2 - tau^2)")
+    for lambda0 in (0.3, 0.05):
+        risk = minimax_risk(_toy(), lambda0)
+        found = ask(moments, risk.X, risk.y, 3, lambda0)
+        need(isinstance(found, tuple) and len(found) == 2, "return two arrays, tau and lam")
+        tau, lam = (array(a, risk.tau.shape, name) for a, name in zip(found, ("tau", "lam")))
+        share = np.bincount(risk.y)[:, None] / risk.n
+        hint = "these are class means; tau divides by n, by all rows"
+        need(not same(tau, risk.tau / share), hint)
+        need(same(tau, risk.tau), "tau is off: row y is the sum of X over class y, divided by n")
+        inside = np.array([risk.X[risk.y == c].std(axis=0) for c in range(3)])
+        hint = "this is the spread inside each class; block y of Phi is 0 on other rows: they count"
+        need(not same(lam, lambda0 * inside), hint)
+        need(same(lam, risk.lam), "lam is off: lambda0 times sqrt(mean of Phi^2 - tau^2)")
     return "the same tau and lambda as workbench.mrc.risk"
 
 
@@ -39,6 +40,7 @@ def check_members(answers, candidates: dict, risk: MinimaxRisk):
     for name, p in candidates.items():
         if answers.get(name, ...) is ...:
             raise Unfinished
+        need(isinstance(answers[name], (bool, np.bool_)), f"{name}: answer True or False")
         ratio = risk.ratios((risk.X.T @ p).T).max()
         hint = f"{name}: its worst average is {ratio:.2g} tolerances away from tau"
         need(bool(answers[name]) == (ratio <= 1 + CLOSE), hint)
@@ -70,6 +72,12 @@ def check_subset_constraints(subset_constraints):
     case = f"on a small problem your LP has the value {value:.4f}, not {R:.4f}: "
     need(value >= R - 1e-5, case + "some constraints are missing or too weak")
     need(value <= R + 1e-5, case + "too much is asked; is it (sum - 1) / |C|?")
+    for labels in all_subsets(3):
+        rows = ask(subset_constraints, cp.Constant(np.where(labels, 1.0, -5.0)[None]), phi)
+        value, level = cp.Problem(cp.Minimize(phi), list(rows)).solve(), 1 - 1 / labels.sum()
+        case = f"where {labels.tolist()} have the score 1 and the others -5, phi can be "
+        hint = f"{value:.2f}, not {level:.2f}: is that subset there?"
+        need(abs(value - level) < 1e-5, case + hint)
     return f"your LP has the value of the package's, {R:.4f} on a small problem"
 
 
@@ -85,7 +93,7 @@ def check_large_lambda(answer, problem: Problem):
 @exercise
 def check_argmax_broken(p, M: np.ndarray, risk: MinimaxRisk):
     """`p` in U gives the argmax rule of M an error above U(M)."""
-    p = _distribution(p, risk)
+    p = joint(p, risk)
     ratio = risk.ratios((risk.X.T @ p).T).max()
     need(ratio <= 1 + 1e-4, f"p is outside U: an average is {ratio:.3f} tolerances off")
     wrong = 1 - p[np.arange(risk.n), np.argmax(risk.X @ M.T, axis=1)].sum()
@@ -193,81 +201,8 @@ def check_path(answer, trace: Trace):
     return "rows push R^k up, features let it down"
 
 
-# Lesson 3: certificates
-
-
-@exercise
-def check_upper(upper, problem: Problem):
-    """``upper(R, eps1) -> U(mu^k)`` where all features are in the LP."""
-    risk = minimax_risk(problem, 0.01)
-    for s in mrc_ccg(problem, columns=False):
-        found, truth = number(ask(upper, s.R, s.eps1)), risk.upper(s.M)
-        hint = f"R^k = {s.R:.4f}, eps1_hat = {s.eps1:.4f}: expected {truth:.4f}, got {found:.4f}. "
-        need(same(found, truth), hint + "How far must nu rise until mu^k violates no row?")
-    return "one scan gives the violation and the upper bound together"
-
-
-@exercise
-def check_lower(lower, risk: MinimaxRisk):
-    """``lower(p, X, tau, lam)`` is BR(p) / rho, a lower bound of R*."""
-    empirical = np.eye(risk.k)[risk.y] / risk.n
-    noise = np.random.default_rng(0).dirichlet(np.ones(empirical.size)).reshape(empirical.shape)
-    for share in (0.0, 0.001, 0.5, 1.0):
-        p = (1 - share) * empirical + share * noise
-        found = number(ask(lower, p.copy(), risk.X, risk.tau, risk.lam))
-        bayes, truth = 1 - p.max(axis=1).sum(), risk.lower(p)
-        ratio = risk.ratios((risk.X.T @ p).T).max()
-        hint = f"expected {truth:.5f}, got {found:.5f}"
-        if same(found, bayes):
-            hint = f"that is BR(p), but p is {ratio:.2f} tolerances off: divide by rho"
-        elif same(found * ratio, bayes):
-            hint = "rho is at least 1: a p deep inside U is worth its BR(p), not more"
-        need(same(found, truth), hint)
-    return "a lower bound of R* from any p, good or bad"
-
-
-@exercise
-def check_not_a_bound(p, risk: MinimaxRisk, R: float):
-    """BR(p) exceeds R*, so that BR(p) alone is no lower bound."""
-    p = _distribution(p, risk)
-    bayes = 1 - p.max(axis=1).sum()
-    need(bayes > R + CLOSE, f"BR(p) = {bayes:.4f}, R* = {R:.4f}: spread the labels more evenly")
-    return f"BR(p) = {bayes:.4f} exceeds R* = {R:.4f}; divided by rho it is {risk.lower(p):.4f}"
-
-
-@exercise
-def check_ending(answer, trace: Trace):
-    """`answer` is what the last row's ``stopped_by`` says."""
-    last, ends = trace.last, ("finished", "gap <= 0.001", "60 seconds")
-    need(answer in ends, f"answer one of {ends}")
-    need(answer == last["stopped_by"], f"no, '{last['stopped_by']}': compare eps1 with the gap")
-    return f"no row is violated by more than eps1, and the gap is still {last['gap']:.4f}"
-
-
-@exercise
-def check_false_certificate(answer, trace: Trace, R: float):
-    """Round `answer` violates no row and still has R^k above R*."""
-    rows = {row["round"]: row for row in trace.rows}
-    need(answer in rows, f"give a round from 0 to {max(rows)}")
-    row = rows[answer]
-    case = f"round {answer} has R^k = {row['R']:.4f}, eps1_hat = {row['eps1_hat']:.0e}"
-    need(row["eps1_hat"] < CLOSE, case + ": rows are still violated, and we can see it")
-    need(row["R"] > R + 1e-4, case + f", and R* = {R:.4f}: this round tells the truth")
-    return f"{case}, but R* = {R:.4f}; the features know, eps2_hat = {row['eps2_hat']:.3f}"
-
-
-@exercise
-def check_converged(answer, trace: Trace):
-    """`answer`: the largest U(mu^k) where R^k is within 0.01 of its end: "a", "b" or "c"."""
-    R = trace.column("R")
-    worst = (R + trace.column("eps1_hat"))[R > R[-1] - 0.01].max()
-    need(answer in ("a", "b", "c"), 'answer "a", "b" or "c"')
-    hint = "R^k knows the rows inside the LP; who watches the others?"
-    need(answer == ("a" if worst < R[-1] + 0.01 else "b" if worst < 1 else "c"), hint)
-    return f"U(mu^k) was up to {worst:.3g} while R^k stood within 0.01 of its end"
-
-
-def _distribution(p, risk: MinimaxRisk) -> np.ndarray:
+def joint(p, risk: MinimaxRisk) -> np.ndarray:
+    """Return `p` as a distribution over rows and labels, a Hint where it is none."""
     p = array(p, (risk.n, risk.k), "p").astype(float)
     need(p.min() >= -CLOSE, f"p has a negative entry, {p.min():.2g}")
     need(abs(p.sum() - 1) < 1e-5, f"p sums to {p.sum():.4f}, not to 1")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from workbench.problem import Problem
@@ -17,27 +15,29 @@ from workbench.weston_watkins.walrus import evaluate, sweep
 def check_loss(ww_loss):
     """``ww_loss(V, y)``: the Weston-Watkins loss of each row of (n, k) scores."""
     rng = np.random.default_rng(0)
-    V, y = rng.normal(0, 1.5, (40, 4)), rng.integers(0, 4, 40)
-    found = array(ask(ww_loss, V.copy(), y), (40,), "the loss")
-    hinges = _hinges(V, y)
-    truth = hinges.sum(axis=1)
-    need(not same(found, truth + 1), "1 too much: the own class has the margin 0 and is left out")
-    need(not same(found, hinges.max(axis=1)), "that is the largest hinge; every one counts")
-    need(not same(found, truth / 3), "that is the mean over the wrong classes; it is their sum")
-    i = int(np.argmax(np.abs(found - truth)))
-    margins = np.round(np.delete(V[i, y[i]] - V[i], y[i]), 2).tolist()
-    hint = f"a row with the margins {margins} loses {truth[i]:.3f}, not {found[i]:.3f}"
-    need(same(found, truth), hint)
+    for n, k in ((40, 4), (30, 7)):
+        V, y = rng.normal(0, 1.5, (n, k)), rng.integers(0, k, n)
+        found = array(ask(ww_loss, V.copy(), y), (n,), "the loss")
+        hinges = _hinges(V, y)
+        truth = hinges.sum(axis=1)
+        hint = "1 too much: the own class has the margin 0 and is left out"
+        need(not same(found, truth + 1), hint)
+        need(not same(found, hinges.max(axis=1)), "that is the largest hinge; every one counts")
+        hint = "that is the mean over the wrong classes; it is their sum"
+        need(not same(found, truth / (k - 1)), hint)
+        i = int(np.argmax(np.abs(found - truth)))
+        margins = np.round(np.delete(V[i, y[i]] - V[i], y[i]), 2).tolist()
+        hint = f"a row with the margins {margins} loses {truth[i]:.3f}, not {found[i]:.3f}"
+        need(same(found, truth), hint)
     return "a sum over all wrong classes, none of them negative"
 
 
 @exercise
-def check_at_zero(answers: dict, losses: dict[str, Callable]):
-    """``answers[name]`` is the loss of a row whose ten scores are all 0."""
-    for name, loss in losses.items():
-        if answers.get(name, ...) is ...:
+def check_at_zero(answers: dict[str, float], k: int):
+    """``answers[name]`` is the loss of a row whose `k` scores are all 0."""
+    for name, truth in {"Weston-Watkins": k - 1, "Crammer-Singer": 1, "one-vs-rest": k}.items():
+        if answers.get(name, ...) in (..., None):
             raise Unfinished
-        truth = loss(np.zeros((1, 10)), np.array([0]))[0]
         hint = f"{name}: every margin, or score, is 0 and h(0) = 1; how many hinges count?"
         need(same(number(answers[name]), truth), hint)
     return "k - 1, 1 and k: one hinge for each rival, for the worst rival, for each class"

@@ -1,0 +1,109 @@
+"""The checks of the lesson on the five papers' answers; they print, see :mod:`workbench.teach`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise, product
+
+import numpy as np
+
+from workbench.teach import CLOSE, array, ask, exercise, need, number, same
+
+
+@exercise
+def check_many(many):
+    """``many(n, k)``: subsets of labels, margins, and log10 of the outputs of all rows at once."""
+    for n, k in ((7, 3), (4, 5), (1438, 10)):
+        found = ask(many, n, k)
+        need(isinstance(found, tuple) and len(found) == 3, "return three numbers")
+        subsets, margins, digits = map(number, found)
+        case = f"for n = {n} and k = {k}: "
+        need(not same(subsets, n * 2**k), case + "the empty subset makes no constraint")
+        need(same(subsets, n * (2**k - 1)), case + f"{subsets:g} is not the number of subsets")
+        need(not same(margins, n * k), case + "a row has no margin over its own class")
+        need(same(margins, n * (k - 1)), case + f"{margins:g} is not the number of margins")
+        need(not same(digits, k * np.log10(n)), case + "that is n^k; each of n rows has k choices")
+        truth = n * np.log10(k)
+        need(same(digits, truth), case + f"log10 of the last is {truth:.3f}, not {digits:.3f}")
+    return "the last number has more than a thousand digits, and is the easiest to live with"
+
+
+@exercise
+def check_certified(answer, trails: Mapping[str, list]):
+    """`answer`: the names of the runs whose rows carry a lower bound of the optimum."""
+    need(isinstance(answer, list | set | tuple), "give a list of names, [] if there is none")
+    strange = [name for name in answer if name not in trails]
+    need(not strange, f"{strange} are not among {list(trails)}")
+    truth = {name for name, rows in trails.items() if "lower" in rows[-1]}
+    missing, extra = sorted(truth - set(answer)), sorted(set(answer) - truth)
+    need(not extra, f"not {extra[:1]}: does what it looks at bound the optimum from below?")
+    need(not missing, f"not all: think of a dual point, or of a curvature, for {missing[:1]}")
+    return f"{len(truth)} of {len(trails)} can say at any round how far they are from their optimum"
+
+
+@exercise
+def check_most_violated(most_violated):
+    """``most_violated(S, y)``: the outputs (n,) that violate most, and their mean violation."""
+    rng = np.random.default_rng(0)
+    for n, k in ((4, 3), (3, 5), (1, 4)):
+        S, y = rng.normal(size=(n, k)), rng.integers(k, size=n)
+        found = ask(most_violated, S.copy(), y.copy())
+        need(isinstance(found, tuple) and len(found) == 2, "return two things: outputs and value")
+        outputs, value = array(found[0], (n,), "the outputs"), number(found[1])
+        every = list(product(range(k), repeat=n))
+        values = [_violation(S, y, np.array(one)) for one in every]
+        truth, best = max(values), np.array(every[int(np.argmax(values))])
+        case = f"of {len(every)} constraints, "
+        plain = np.array_equal(outputs, S.argmax(axis=1)) and not np.array_equal(outputs, best)
+        need(not plain, "those score most; a wrong class also has the loss 1, which counts")
+        need(
+            np.array_equal(outputs, best),
+            case + f"that of {best.tolist()} is violated most, not that of {outputs.tolist()}",
+        )
+        need(n == 1 or not same(value, n * truth), "that is the sum over the rows; take the mean")
+        need(same(value, truth), case + f"the largest violation is {truth:.3f}, not {value:.3f}")
+    return "n looks at k scores, in the place of k^n"
+
+
+@exercise
+def check_repaired(repaired):
+    """``repaired(P, C, n, eps)``: an upper bound again, after searches that fall short by eps."""
+    for P, C, n, eps in ((90.0, 0.1, 1000, 0.05), (3.0, 2.0, 7, 0.5)):
+        found, truth = number(ask(repaired, P, C, n, eps)), P + C * n * eps
+        case = f"for P = {P:g}, C = {C:g}, n = {n} and eps = {eps:g} "
+        need(not same(found, P), "P was computed from losses that are too small")
+        need(
+            not same(found, P - C * n * eps), "losses were too small, so P is: what must be added?"
+        )
+        need(not same(found, P + C * eps), "any row may fall short, not one alone")
+        need(not same(found, P + n * eps), "a row's loss counts C times")
+        need(found > truth - CLOSE, case + f"{found:g} is not safe: P* may be {truth:g}")
+        need(same(found, truth), case + f"{truth:g} is enough, {found:g} is more than that")
+    return "the certificate comes back, wider by what the searches may have missed"
+
+
+@exercise
+def check_too_right(x, y):
+    """Rows on a line, apart from class to class, of which least squares gets some wrong."""
+    x, y = np.asarray(x, dtype=float), np.asarray(y)
+    need(x.ndim == 1 and len(x) > 1, "x should be a list of at least two numbers")
+    need(np.isfinite(x).all(), "x should hold finite numbers")
+    y = array(y, x.shape, "y").astype(int)
+    classes = np.unique(y)
+    need(len(classes) > 1, "there should be two classes or more")
+    need(np.array_equal(classes, np.arange(len(classes))), "the classes should be 0, 1, 2, ...")
+    ends = sorted((x[y == c].min(), x[y == c].max()) for c in classes)
+    apart = all(high < low for (_, high), (low, _) in pairwise(ends))
+    need(apart, "no classifier with linear scores has all of these: keep each class to itself")
+    A = np.stack([x, np.ones(len(x))], axis=1)
+    F = A @ np.linalg.lstsq(A, np.eye(len(classes))[y], rcond=None)[0]
+    own = F[np.arange(len(x)), y]
+    wrong = int((F.max(axis=1) > own + CLOSE).sum())
+    hint = "least squares gets all of them right: try a row far out, or a class between two others"
+    need(wrong, hint)
+    return f"margins could all be kept, and least squares gets {wrong} of {len(x)} rows wrong"
+
+
+def _violation(S: np.ndarray, y: np.ndarray, outputs: np.ndarray) -> float:
+    rows = np.arange(len(y))
+    return float(((outputs != y) + S[rows, outputs] - S[rows, y]).mean())
