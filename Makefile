@@ -11,11 +11,11 @@ PYTHON3 = $(shell for python in python3.13 python3.12 python3.11 python3; do \
   && echo $$python && break; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help figures report lab test lint data lock peers clean
+.PHONY: help figures report lessons lab arena test test-browser lint data lock peers clean
 
 help: ## say what there is
 	@echo 'usage: make TARGET [ARGS="..."]'
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' Makefile
 
 figures: .venv/.ok ## regenerate the figures, quick profile (ARGS="NAME... --profile smoke|quick|paper -j N")
 	.venv/bin/workbench figures $(ARGS)
@@ -23,11 +23,20 @@ figures: .venv/.ok ## regenerate the figures, quick profile (ARGS="NAME... --pro
 report: .venv/.ok ## put all figures, and the papers' numbers beside ours, on one HTML page
 	.venv/bin/workbench report $(ARGS)
 
+lessons: .venv/.ok ## student copies and an offline HTML course in course/ (ARGS="ls_1 --out DIR -j N")
+	.venv/bin/workbench lessons -j 2 $(ARGS)
+
 lab: .venv/.ok ## open JupyterLab on the start page
 	.venv/bin/jupyter lab notebooks/00_start_here.ipynb $(ARGS)
 
+arena: .venv/.ok ## serve the arena as a page, without JupyterLab around it
+	.venv/bin/voila notebooks/explore/arena.ipynb --TagRemovePreprocessor.remove_cell_tags=static $(ARGS)
+
 test: .venv/.ok ## run the tests (ARGS="-k stream")
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(PYTHON) -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal $(ARGS)
+
+test-browser: .venv/.ok ## drive the dashboards in Chromium (ARGS="--test-name-pattern arena")
+	tests/browser/run $(ARGS)
 
 lint: .venv/.ok ## check style and format of all .py and .ipynb
 	.venv/bin/ruff check $(ARGS)
@@ -38,7 +47,7 @@ data: .venv/.ok ## list, fetch and check the data sets (ARGS="...")
 
 lock: .venv/.ok ## export requirements.lock and the other pins from pyproject.toml (ARGS=--upgrade for newer ones)
 	@echo '==> resolving pyproject.toml for Python 3.11 and later, all platforms'
-	.venv/bin/uv pip compile pyproject.toml --extra cluster --extra dev --universal --python-version 3.11 \
+	.venv/bin/uv pip compile pyproject.toml --extra cluster --extra voila --extra dev --universal --python-version 3.11 \
 	  --fork-strategy fewest --generate-hashes --no-annotate \
 	  --custom-compile-command 'make lock' --output-file requirements.lock --quiet $(ARGS)
 	sed -n 's/ \\$$//; /^#/p; /==/p' requirements.lock > constraints.txt
@@ -49,8 +58,9 @@ lock: .venv/.ok ## export requirements.lock and the other pins from pyproject.to
 peers: .venv/.ok ## measure the peers that ours is compared with, each in an environment of its own
 	$(PYTHON) benchmarks/peers.py $(ARGS)
 
-clean: ## remove the environment and the caches (not the downloaded data)
-	rm -rf .venv .pytest_cache .ruff_cache build dist runs traces
+clean: ## remove the environment and the caches (not downloaded data, nor runs that were kept)
+	rm -rf .venv .pytest_cache .ruff_cache build course dist traces tests/browser/node_modules
+	find runs -mindepth 1 -maxdepth 1 ! -name kept ! -name grids -exec rm -rf {} + 2>/dev/null || true
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The mark is the last thing written: a set-up that was interrupted is taken up again.

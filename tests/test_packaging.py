@@ -129,7 +129,7 @@ def test_make_help_lists_every_target():
     targets = set(re.search(r"^\.PHONY:(.*)$", makefile, re.MULTILINE)[1].split())
     assert targets >= {"help", "figures", "lab", "test", "lint", "data", "lock", "peers", "clean"}
     printed = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
-    listed = re.findall(r"^  ([a-z]+) +\S", printed.stdout, re.MULTILINE)
+    listed = re.findall(r"^  ([a-z-]+) +\S", printed.stdout, re.MULTILINE)
     assert set(listed) == targets
 
 

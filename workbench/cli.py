@@ -1,4 +1,4 @@
-"""The command line: ``workbench list | run | sweep | figures | report | data``.
+"""The command line: ``workbench list | run | sweep | figures | report | lessons | data``.
 
 Imports are inside the commands, so that ``workbench --help`` does not wait for the solvers.
 """
@@ -90,6 +90,13 @@ def _parser() -> argparse.ArgumentParser:
     add.add_argument("--figures", type=Path, metavar="DIR", help="where figures are (figures/)")
     add.add_argument("--out", type=Path, metavar="FILE", help="the page (runs/report.html)")
     add.set_defaults(command=_report)
+
+    add = commands.add_parser("lessons", help="student copies, and an offline HTML course")
+    add.add_argument("names", nargs="*", metavar="NAME", help="how names begin; all by default")
+    add.add_argument("-j", "--jobs", type=int, default=1, metavar="N", help="lessons at a time")
+    add.add_argument("--again", action="store_true", help="also those for which nothing changed")
+    add.add_argument("--out", type=Path, metavar="DIR", help="where the course goes (course/)")
+    add.set_defaults(command=_lessons)
 
     add = commands.add_parser("data", help="list, fetch or check data sets")
     add.add_argument("action", choices=("list", "fetch", "check"), nargs="?", default="list")
@@ -228,6 +235,16 @@ def _report(arguments: argparse.Namespace) -> int:
 
     print(report(arguments.out, figures=arguments.figures))
     return 0
+
+
+def _lessons(arguments: argparse.Namespace) -> int:
+    from workbench.course import build
+
+    options = {"jobs": arguments.jobs, "again": arguments.again}
+    failed = build(arguments.names, arguments.out, **options, say=_say)
+    if failed:
+        print(f"workbench: {len(failed)} failed: {', '.join(failed)}", file=sys.stderr)
+    return 1 if failed else 0
 
 
 def _figures(arguments: argparse.Namespace) -> int:

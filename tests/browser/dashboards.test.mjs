@@ -1,0 +1,185 @@
+// Every dashboard as a person uses it: run, pause, step, back, go on, change a parameter, stop.
+
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { Lab } from "./lab.mjs";
+
+// A slider that the solver may change in mid-run, and how far it is moved.
+const DASHBOARDS = {
+  mrc: ["n_max", -3],
+  weston_watkins: ["C", 1],
+  least_squares: ["alpha", 1],
+  sampled_cuts: ["r", -1],
+  memoir: ["eta0", 1],
+};
+
+let lab;
+before(async () => (lab = await Lab.open()));
+after(() => lab?.close());
+
+for (const [name, [slider, steps]] of Object.entries(DASHBOARDS)) {
+  test(`${name}: run, pause, step, back, a parameter on the fly, stop`, async () => {
+    const dashboard = await lab.dashboard(name);
+    const { page } = dashboard;
+    assert.equal(await dashboard.status(), "ready");
+    assert.equal(await dashboard.slide("rounds", -1), "10/s");
+
+    await dashboard.press("run");
+    await dashboard.waitForRound((round) => round >= 3, "three rounds");
+    await dashboard.press("pause");
+    await dashboard.until("paused");
+    await page.waitForTimeout(300); // the page is told within a tenth of a second
+    const [paused, still] = [await dashboard.numbers(), await dashboard.pixels()];
+    await page.waitForTimeout(700);
+    assert.deepEqual(await dashboard.numbers(), paused, "the curve stands still");
+    assert.equal(await dashboard.pixels(), still, "the curve stands still");
+
+    const { round } = paused.at(-1);
+    for (const expected of [round + 1, round + 2]) {
+      await dashboard.press("step");
+      await dashboard.waitForRound((now) => now !== expected - 1, "a step");
+      await dashboard.until("paused");
+      assert.equal(await dashboard.round(), expected, "exactly one iterate");
+    }
+    await dashboard.press("back");
+    assert.equal(await dashboard.waitForRound((now) => now !== round + 2, "back"), round + 1);
+    assert.ok(await page.locator(".inside canvas").count(), "the inside is shown");
+    await dashboard.picture(name);
+
+    await dashboard.press("run");
+    await dashboard.waitForRound((now) => now > round + 2, "going on");
+    await dashboard.slide(slider, steps);
+    await page.waitForFunction(() => document.querySelectorAll(".live li").length === 2);
+    assert.match((await dashboard.labels())[1], /, from round \d+/);
+    const branched = await dashboard.round();
+    await dashboard.waitForRound((now) => now > branched, "the branch going on");
+    await dashboard.press("stop");
+    await dashboard.until("stopped");
+    await dashboard.picture(`${name}-branch`);
+
+    await dashboard.press("reset");
+    await dashboard.until("ready");
+    assert.deepEqual(await dashboard.labels(), []);
+    assert.deepEqual(page.faults, []);
+    await page.context().close();
+  });
+}
+
+test("the arena runs solvers side by side for the same time, and a failure does not end it", async () => {
+  const dashboard = await lab.dashboard("arena", { height: 1800 });
+  await dashboard.slide("seconds", -2);
+  await dashboard.press("run");
+  await dashboard.until("finished");
+  const numbers = await dashboard.numbers();
+  assert.equal(numbers.length, 4);
+  for (const { seconds } of numbers) assert.ok(seconds < 10, `${seconds} s of 2`);
+  await dashboard.picture("arena");
+
+  await dashboard.choose("solvers", ["MEMOIR-ℓ1", "Cosine centroids"]);
+  await dashboard.press("reset");
+  await dashboard.until("ready");
+  await dashboard.slide("rounds", -1);
+  await dashboard.press("run");
+  await dashboard.waitForRound((round) => round >= 1, "the others");
+  await dashboard.press("stop");
+  await dashboard.until("stopped");
+  assert.deepEqual(dashboard.page.faults, []);
+  await dashboard.page.context().close();
+});
+
+test("a dashboard outlives errors, and a kernel restart", async () => {
+  const dashboard = await lab.dashboard("memoir");
+  const { page } = dashboard;
+  await dashboard.slide("eta0", 5); // a step so long that it would leave nothing of W
+  await dashboard.press("run");
+  await dashboard.until("failed");
+  assert.match(await dashboard.view.locator(".error").textContent(), /must be below 1/);
+  await dashboard.picture("failed");
+  await dashboard.slide("eta0", -5);
+  await dashboard.press("step");
+  await dashboard.until("paused");
+  assert.equal(await dashboard.view.locator(".error").textContent(), "");
+
+  await dashboard.command("kernelmenu:restart");
+  await page.locator(".jp-Dialog .jp-mod-accept").click();
+  await page.locator(".jp-Dialog").waitFor({ state: "detached" });
+  await dashboard.runAll();
+  await dashboard.until("ready");
+  await dashboard.press("step");
+  await dashboard.until("paused");
+  assert.equal(await dashboard.round(), 0, "a new run");
+  assert.deepEqual(page.faults, []);
+  await page.context().close();
+});
+
+test("all of it by keyboard, on a dark page, at 200 %", async () => {
+  const dashboard = await lab.dashboard("weston_watkins", { width: 1600, height: 1400 });
+  const { page } = dashboard;
+  await dashboard.command("apputils:change-theme", { theme: "JupyterLab Dark" });
+  await page.locator("body[data-jp-theme-light=false]").waitFor({ state: "attached" });
+  await dashboard.button("step").focus();
+  await page.keyboard.press("Space");
+  await dashboard.until("paused");
+  await page.keyboard.press("Tab");
+  assert.equal(await page.evaluate(() => document.activeElement.textContent.trim()), "back");
+  await dashboard.button("run").focus();
+  await page.keyboard.press("Enter");
+  await dashboard.until("running|finished");
+  await dashboard.waitForRound((round) => round > 20, "twenty rounds");
+  await dashboard.button("pause").focus();
+  await page.keyboard.press("Space");
+  await dashboard.until("paused|finished");
+
+  await dashboard.view.locator("canvas").focus();
+  for (let i = 0; i < 3; i += 1) await page.keyboard.press("ArrowLeft");
+  const told = dashboard.view.locator(".readout", { hasText: /Walrus[^]*round \d+[^]*gap/ });
+  await told.waitFor();
+  assert.equal(await page.locator(".jp-Cell.jp-mod-active .live").count(), 1, "in the same cell");
+  await dashboard.picture("dark");
+
+  await page.evaluate(() => (document.querySelector(".jp-OutputArea:has(.live)").style.zoom = 2));
+  await page.waitForTimeout(500);
+  const box = await dashboard.view.boundingBox();
+  const inner = await dashboard.view.evaluate((el) => [el.scrollWidth, el.clientWidth]);
+  assert.ok(box.width > 300 && inner[0] <= inner[1] + 1, "nothing is cut off at 200 %");
+  await dashboard.picture("dark-200");
+  await dashboard.command("apputils:change-theme", { theme: "JupyterLab Light" });
+  await page.context().close();
+});
+
+test("without a kernel a static figure stands in the place of a dashboard", async () => {
+  const page = await lab.page({ width: 1400, height: 1400 });
+  await page.goto(`${lab.servers[0].url}/lab/tree/notebooks/explore/mrc.ipynb?reset`);
+  const figure = page.locator(".jp-RenderedMarkdown img").first();
+  await figure.waitFor();
+  await figure.scrollIntoViewIfNeeded();
+  await page.waitForFunction(
+    () => document.querySelector(".jp-RenderedMarkdown img")?.naturalWidth > 100,
+  );
+  await page.context().close();
+});
+
+test("a run that is kept shows the code that repeats it, and the grid over what was tried", async () => {
+  const dashboard = await lab.dashboard("mrc");
+  const { page } = dashboard;
+  await dashboard.choose("data", "iris");
+  await dashboard.press("run");
+  await dashboard.until("finished");
+  await dashboard.press("keep this run");
+  await page.locator("pre", { hasText: 'run("mrc_ccg", problem, rounds(' }).waitFor();
+  await dashboard.press("send to sweep");
+  await page.locator("pre", { hasText: "solvers:\n  mrc_ccg:" }).waitFor();
+  await page.context().close();
+});
+
+test("Voila serves the arena as a page", async () => {
+  const dashboard = await lab.voila("arena");
+  await dashboard.button("run").waitFor();
+  await dashboard.slide("seconds", -3);
+  await dashboard.press("run");
+  await dashboard.until("finished");
+  assert.equal((await dashboard.numbers()).length, 4);
+  assert.equal(await dashboard.page.locator(".jp-CodeCell .jp-InputArea").count(), 0, "no code is shown");
+  await dashboard.picture("voila");
+  await dashboard.page.context().close();
+});

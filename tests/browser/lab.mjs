@@ -1,0 +1,211 @@
+// JupyterLab as `make lab` opens it, and a headless Chromium that looks at it.
+
+import { spawn, execFileSync } from "node:child_process";
+import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { chromium } from "playwright-core";
+
+const ROOT = resolve(import.meta.dirname ?? new URL(".", import.meta.url).pathname, "../..");
+const BIN = join(ROOT, ".venv", "bin");
+const PICTURES = process.env.SCREENSHOTS; // a folder, to look at what the tests saw
+const QUIET = ["--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
+  "--disable-background-networking", "--disable-component-update", "--no-sandbox"];
+const PATIENCE = 90_000; // ms; compiling a solver for the first time takes up to a minute
+
+// Notebooks are opened as copies: JupyterLab saves what it runs. Of the dashboards' notebooks only
+// the cells before the dashboard are left out that draw its static picture.
+async function copies() {
+  const folder = await mkdtemp(join(tmpdir(), "workbench-lab-"));
+  for (const part of ["notebooks", "figures"]) {
+    await cp(join(ROOT, part), join(folder, part), { recursive: true });
+  }
+  for (const name of ["mrc", "weston_watkins", "least_squares", "sampled_cuts", "memoir", "arena"]) {
+    const path = join(folder, "notebooks", "explore", `${name}.ipynb`);
+    const notebook = JSON.parse(await readFile(path, "utf8"));
+    const wanted = new Set(["title", "parameters", "live-text", "static", "live", "try"]);
+    notebook.cells = notebook.cells.filter((cell) => wanted.has(cell.id));
+    await writeFile(path, JSON.stringify(notebook));
+  }
+  const settings = join(folder, "config", "lab", "user-settings", "@jupyterlab");
+  await mkdir(join(settings, "apputils-extension"), { recursive: true });
+  await writeFile(join(settings, "apputils-extension", "notification.jupyterlab-settings"),
+    JSON.stringify({ fetchNews: "false", checkForUpdates: false }));
+  return folder;
+}
+
+function freePort() {
+  return new Promise((done) => {
+    const server = createServer().listen(0, "127.0.0.1", () => {
+      const { port } = server.address();
+      server.close(() => done(port));
+    });
+  });
+}
+
+// Starts a server by this command, and waits until it answers at `path`.
+async function serve(command, options, path, cwd) {
+  const port = await freePort();
+  const env = { ...process.env, OMP_NUM_THREADS: "1", OPENBLAS_NUM_THREADS: "1" };
+  env.WORKBENCH_RUNS = join(cwd, "runs");
+  env.JUPYTER_CONFIG_DIR = join(cwd, "config"); // a theme that is tried is nobody's choice
+  const process_ = spawn(join(BIN, command), [...options, `--port=${port}`], {
+    cwd, env, stdio: ["ignore", "ignore", "pipe"],
+  });
+  let log = "";
+  process_.stderr.on("data", (text) => (log += text));
+  const url = `http://127.0.0.1:${port}`;
+  for (const end = Date.now() + PATIENCE; Date.now() < end; ) {
+    const answer = await fetch(url + path).catch(() => null);
+    if (answer) return { url, process: process_ };
+    if (process_.exitCode !== null) break;
+    await new Promise((done) => setTimeout(done, 200));
+  }
+  process_.kill();
+  throw new Error(`${command} did not start:\n${log.slice(-2000)}`);
+}
+
+export class Lab {
+  static async open() {
+    const lab = new Lab();
+    lab.folder = await copies();
+    const options = ["lab", "--no-browser", "--expose-app-in-browser", "--allow-root",
+      "--IdentityProvider.token="];
+    lab.servers = [await serve("jupyter", options, "/api", lab.folder)];
+    lab.browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: QUIET });
+    return lab;
+  }
+
+  async close() {
+    await this.browser?.close();
+    for (const { process } of this.servers) {
+      process.kill("SIGINT");
+      process.kill("SIGTERM");
+    }
+    await rm(this.folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 500 });
+  }
+
+  // Opens a notebook in a fresh page, runs it and returns its dashboard.
+  async dashboard(name, { width = 1500, height = 1300 } = {}) {
+    const page = await this.page({ width, height });
+    await page.goto(`${this.servers[0].url}/lab/tree/notebooks/explore/${name}.ipynb?reset`);
+    await page.locator(".jp-Notebook .jp-Cell").first().waitFor();
+    const dashboard = new Dashboard(page);
+    await dashboard.runAll();
+    return dashboard;
+  }
+
+  // Serves a notebook as a page of its own, without JupyterLab around it.
+  async voila(name) {
+    const path = join(this.folder, "notebooks", "explore", `${name}.ipynb`);
+    const options = [path, "--no-browser", "--TagRemovePreprocessor.remove_cell_tags=static"];
+    const server = await serve("voila", options, "/favicon.ico", this.folder);
+    this.servers.push(server);
+    const page = await this.page({ width: 1500, height: 1300 });
+    await page.goto(server.url);
+    return new Dashboard(page);
+  }
+
+  async page(viewport) {
+    const context = await this.browser.newContext({ viewport });
+    const page = await context.newPage();
+    page.setDefaultTimeout(PATIENCE);
+    page.faults = [];
+    page.on("pageerror", (error) => page.faults.push(String(error)));
+    return page;
+  }
+}
+
+export class Dashboard {
+  constructor(page) {
+    this.page = page;
+    this.view = page.locator(".live").last();
+  }
+
+  async runAll() {
+    await this.page.getByText("Python 3 (ipykernel) | Idle").waitFor(); // or it asks for a kernel
+    await this.command("notebook:run-all-cells");
+    await this.button("run").waitFor();
+    await this.button("run").scrollIntoViewIfNeeded();
+    await this.view.waitFor();
+  }
+
+  command(name, options = {}) {
+    return this.page.evaluate(([id, args]) => {
+      window.jupyterapp.commands.execute(id, args);
+    }, [name, options]);
+  }
+
+  button(name) {
+    return this.page.locator(".widget-button", { hasText: new RegExp(`^${name}$`) }).last();
+  }
+
+  press(name) {
+    return this.button(name).click();
+  }
+
+  status() {
+    return this.view.locator(".status").textContent();
+  }
+
+  async until(status) {
+    await this.view.locator(".status", { hasText: new RegExp(`^(${status})$`) }).waitFor();
+  }
+
+  // The words of every curve's latest row.
+  async numbers() {
+    return (await this.view.locator(".numbers").allTextContents()).map((words) => {
+      const pairs = words.split(" · ").map((pair) => pair.split(/ (?=[^ ]*$)/));
+      return Object.fromEntries(pairs.map(([key, value]) => [key, Number(value)]));
+    });
+  }
+
+  async round() {
+    return (await this.numbers()).at(-1)?.round ?? -1;
+  }
+
+  async labels() {
+    return this.view.locator("li > span:nth-child(2)").allTextContents();
+  }
+
+  async waitForRound(test, why) {
+    for (const end = Date.now() + PATIENCE; Date.now() < end; ) {
+      const round = await this.round();
+      if (test(round)) return round;
+      await this.page.waitForTimeout(50);
+    }
+    throw new Error(`waited in vain for ${why}; now at round ${await this.round()}`);
+  }
+
+  // Moves a slider by its handle with the arrow keys, as a person without a mouse would.
+  async slide(name, steps) {
+    const slider = this.page.locator(".widget-inline-hbox", {
+      has: this.page.locator(".widget-label", { hasText: new RegExp(`^${name}$`) }),
+    }).last();
+    await slider.locator(".noUi-handle").focus();
+    for (let i = 0; i < Math.abs(steps); i += 1) {
+      await this.page.keyboard.press(steps > 0 ? "ArrowRight" : "ArrowLeft");
+    }
+    return (await slider.locator(".widget-readout").textContent()).trim();
+  }
+
+  choose(name, value) {
+    const box = this.page.locator(".widget-inline-hbox", {
+      has: this.page.locator(".widget-label", { hasText: new RegExp(`^${name}$`) }),
+    }).last();
+    return box.locator("select").selectOption(value);
+  }
+
+  pixels() {
+    return this.view.locator("canvas").evaluate((canvas) => canvas.toDataURL());
+  }
+
+  async picture(name) {
+    if (!PICTURES) return;
+    await mkdir(PICTURES, { recursive: true });
+    await this.page.screenshot({ path: join(PICTURES, `${name}.png`) });
+  }
+}
+
+export const versions = () => execFileSync(process.env.CHROMIUM, ["--version"]).toString().trim();
