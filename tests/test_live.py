@@ -1,6 +1,8 @@
 """The live view: what the canvases are sent, and what the controls do."""
 
+import gc
 import time
+import weakref
 
 import nbformat
 import numpy as np
@@ -16,6 +18,7 @@ from workbench.notebooks import CHECKOUT
 from workbench.panels import panel
 from workbench.pictures import Bars, Image, Lines, Plane, pack
 from workbench.registry import SOLVERS, Solver
+from workbench.run import resolve
 
 NOTEBOOKS = sorted((CHECKOUT / "notebooks" / "explore").glob("*.ipynb"))
 
@@ -108,6 +111,7 @@ def test_only_the_newest_curves_are_kept_and_live_ones_always(sent):
     for i in range(KEPT + 3):
         chart.begin(str(i), "#123456").live = False
     assert [curve.number for curve in chart.curves] == [1, *range(6, KEPT + 5)]
+    assert chart.curves[0].live
     chart.clear()
     wait(lambda: sent and sent[-1][0]["curves"] == [])
     assert chart.begin("anew", "#123456").number == 1
@@ -160,7 +164,9 @@ def test_a_start_without_a_slider_is_refused(name):
 
 def test_every_solver_has_its_sliders():
     for solver in SOLVERS:
-        assert set(Sliders((solver,), {}).parameters(solver)) <= set(SLIDERS)
+        sliders = Sliders((solver,), {})
+        declared = resolve(solver, {})[1]
+        assert sliders.parameters(solver) == {k: v for k, v in declared.items() if k in SLIDERS}
 
 
 # The dashboard.
@@ -218,7 +224,7 @@ def test_a_parameter_that_may_change_makes_a_branch_and_another_a_new_run(dashbo
     wait(lambda: len(dashboard.chart.curves) == 2 and dashboard.player.status == "paused")
     assert labels(dashboard)[1] == "MRC-CCG, iris, n_max = 50, from round 2"
     assert [curve.live for curve in dashboard.chart.curves] == [False, True]
-    assert dashboard.player.lanes[0].last["round"] == 2
+    assert [row["round"] for row in dashboard.player.lanes[0].rows] == [2, 3]
     dashboard.fourier.value = True
     click(dashboard, "run", "finished")
     assert labels(dashboard) == ["MRC-CCG, iris + 400 fourier, n_max = 50"], "on other data"
@@ -229,18 +235,41 @@ def test_a_parameter_that_may_change_makes_a_branch_and_another_a_new_run(dashbo
 def test_a_parameter_that_changes_on_the_fly_goes_on_at_once(dashboard, sent):
     dashboard.solvers.value = ("mrc_subgradient",)
     dashboard.sliders.widgets["lambda0"].value = 0.1
-    live_ones = SOLVERS["mrc_subgradient"].live
     click(dashboard, "run", "running")
     wait(lambda: dashboard.player.lanes and dashboard.player.lanes[0].last.get("round", 0) > 5)
+    dashboard.data.value = "no_such_data"  # is for the next run
     dashboard.sliders.widgets["lambda0"].value = 0.2
-    if "lambda0" in live_ones:
-        wait(lambda: len(dashboard.chart.curves) == 2)
-        assert dashboard.player.status == "running" and "from round" in labels(dashboard)[1]
-    else:
-        wait(lambda: sent and "begins anew" in sent[-1][0]["note"])
-        assert len(dashboard.chart.curves) == 1
+    wait(lambda: len(dashboard.chart.curves) == 2)
+    assert dashboard.player.status == "running" and "iris" in labels(dashboard)[1]
+    assert "lambda0 = 0.2, from round" in labels(dashboard)[1]
     click(dashboard, "stop", "stopped")
     assert not any(curve.live for curve in dashboard.chart.curves)
+
+
+def test_a_solver_that_is_no_longer_chosen_leaves_its_curve(dashboard):
+    dashboard.solvers.value = ("mrc_ccg", "mrc_subgradient")
+    dashboard.watched.value = "mrc_subgradient"
+    click(dashboard, "step", "paused")
+    dashboard.solvers.value = ("mrc_subgradient",)
+    assert dashboard.watched.value == "mrc_subgradient"
+    click(dashboard, "step", "paused")
+    wait(lambda: [curve.live for curve in dashboard.chart.curves] == [False, True])
+
+
+def test_lanes_are_let_go_when_their_curves_are(dashboard):
+    lanes = []
+    for i in range(KEPT + 3):
+        dashboard.sliders.widgets["lambda0"].index = i % 2
+        dashboard.step()
+        status(dashboard, "paused", "finished")
+        lanes.append(weakref.ref(dashboard.player.lanes[0]))
+    assert len(dashboard.chart.curves) == KEPT
+    gc.collect()
+    assert sum(lane() is not None for lane in lanes) <= KEPT + 1
+    explore("iris", "ww_walrus")
+    status(dashboard, "stopped")
+    gc.collect()
+    assert sum(lane() is not None for lane in lanes) <= 1
 
 
 def test_solvers_run_side_by_side_for_the_same_seconds(dashboard, sent):
@@ -321,6 +350,8 @@ def test_a_new_dashboard_stops_the_old_one_and_wrong_names_do_not(dashboard):
         ({"solvers": ()}, "at least one"),
         ({"chosen": ("ww_walrus",)}, "unknown name 'ww_walrus'"),
         ({"parameters": {"nmax": 3}}, "no slider is called 'nmax'"),
+        ({"parameters": {"eps1": "small"}}, "eps1 must be like 1.0, got 'small'"),
+        ({"problem": []}, "problem: at least one"),
         ({"seconds": 0}, "seconds: must be positive"),
     ]
     for settings, told in wrong:

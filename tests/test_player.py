@@ -61,7 +61,7 @@ def heard():
         elif rows is None:
             rounds.append(("back to", lane.at))
         else:
-            rounds.extend(row["round"] for row in rows)
+            rounds.extend(row["round"] for row in rows if row)
 
     player = Player(hear)
     yield SimpleNamespace(player=player, rounds=rounds, statuses=statuses)
@@ -171,6 +171,73 @@ def test_the_lane_with_the_least_solver_time_goes_first(heard):
     player.run(always(slow, quick, failing))
     wait(lambda: player.status == "finished")
     assert slow.asked in (20, 21) and failing.asked == 3, "went on with what time was added"
+
+
+def test_a_second_press_of_pause_hangs_nothing(heard):
+    player, toy = heard.player, Toy()
+    player.step(always(toy))
+    rest(player)
+    player.run(always(toy))
+    player.pause()
+    rest(player)
+    player.step(always(toy))
+    at = toy.at
+    wait(lambda: toy.at == at + 1)
+
+
+def test_quick_presses_are_counted(heard):
+    player, toy = heard.player, Toy(free=False)
+    player.step(always(toy))
+    wait(lambda: toy.asked == 1)
+    for _ in range(3):
+        player.step(always(toy))
+    for _ in range(4):
+        toy.gate.release()
+    wait(lambda: toy.at == 3 and player.status == "paused")
+    player.back()
+    player.back()
+    wait(lambda: toy.at == 1 and player.status == "paused")
+
+
+def test_a_pause_while_lanes_are_made_lets_no_round_begin(heard):
+    player, toy, begun, made = heard.player, Toy(), threading.Event(), threading.Event()
+
+    def slowly(lanes):
+        begun.set()
+        made.wait(20)
+        return [toy]
+
+    player.run(slowly)
+    begun.wait(20)
+    player.pause()
+    made.set()
+    rest(player)
+    assert toy.asked == 0 and player.lanes == [toy]
+
+
+@pytest.mark.parametrize("deaf_to", [2, 4])
+def test_a_listener_that_fails_ends_the_run_and_is_told(deaf_to):
+    def hear(lane, rows):
+        if lane is not None and lane.at == deaf_to:
+            raise OSError("no canvas")
+
+    player = Player(hear)
+    player.run(always(Toy(last=4)))
+    wait(lambda: player.status == "failed")
+    assert str(player.error) == "no canvas"
+    player.run(always(Toy(last=1)))
+    wait(lambda: player.status == "finished")
+
+
+def test_stop_after_the_end_begins_anew(heard):
+    player, made = heard.player, []
+    player.run(anew(made, last=1))
+    wait(lambda: player.status == "finished")
+    player.stop()
+    assert player.status == "stopped"
+    player.step(anew(made))
+    rest(player)
+    assert len(made) == 2
 
 
 def test_what_is_arranged_in_mid_run_goes_on_at_the_next_round(heard):

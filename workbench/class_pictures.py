@@ -32,12 +32,18 @@ def _matrix(W: Matrix, title: str) -> Image:
     W, title = W[:, :BARS], title + first_of(k)
     features, columns = np.arange(d), "features"
     if d > BARS:
-        size = (W * W).sum(axis=1, dtype=np.float64)
+        size = _squares(W, axis=1)
         features = np.sort(np.argsort(-size, kind="stable")[:BARS])
         columns = f"the {BARS} largest of {d:,} features"
     W = W[features]
     W = finite(W.toarray() if sp.issparse(W) else W)
     return Image(title, W.T, -1.0, 1.0, "classes", columns)
+
+
+def _squares(W: Matrix, axis: int) -> np.ndarray:
+    """Return the sums of squares; ``W * W`` is a product of matrices where W is a `csr_matrix`."""
+    squares = W.multiply(W) if sp.issparse(W) else W * W
+    return np.asarray(squares.sum(axis=axis, dtype=np.float64)).ravel()
 
 
 def per_class(
@@ -55,7 +61,7 @@ def per_class(
 
 def norms(W: Matrix, problem: Problem) -> Bars:
     """Return the length of each class's weights, a column of (d, k) `W`."""
-    lengths = np.sqrt((W * W).sum(axis=0, dtype=np.float64))
+    lengths = np.sqrt(_squares(W, axis=0))
     return per_class("Norm of each class's weights", lengths, problem)
 
 

@@ -21,7 +21,7 @@ for (const [name, [slider, steps]] of Object.entries(DASHBOARDS)) {
   test(`${name}: run, pause, step, back, a parameter on the fly, stop`, async () => {
     const dashboard = await lab.dashboard(name);
     const { page } = dashboard;
-    assert.equal(await dashboard.status(), "ready");
+    await dashboard.until("ready");
     assert.equal(await dashboard.slide("rounds", -1), "10/s");
 
     await dashboard.press("run");
@@ -43,7 +43,7 @@ for (const [name, [slider, steps]] of Object.entries(DASHBOARDS)) {
     }
     await dashboard.press("back");
     assert.equal(await dashboard.waitForRound((now) => now !== round + 2, "back"), round + 1);
-    assert.ok(await page.locator(".inside canvas").count(), "the inside is shown");
+    await page.locator(".inside canvas").first().waitFor();
     await dashboard.picture(name);
 
     await dashboard.press("run");
@@ -59,7 +59,7 @@ for (const [name, [slider, steps]] of Object.entries(DASHBOARDS)) {
 
     await dashboard.press("reset");
     await dashboard.until("ready");
-    assert.deepEqual(await dashboard.labels(), []);
+    await page.waitForFunction(() => document.querySelectorAll(".live li").length === 0);
     assert.deepEqual(page.faults, []);
     await page.context().close();
   });
@@ -98,7 +98,7 @@ test("a dashboard outlives errors, and a kernel restart", async () => {
   await dashboard.slide("eta0", -5);
   await dashboard.press("step");
   await dashboard.until("paused");
-  assert.equal(await dashboard.view.locator(".error").textContent(), "");
+  await dashboard.view.locator(".error").waitFor({ state: "hidden" }); // as it is where empty
 
   await dashboard.command("kernelmenu:restart");
   await page.locator(".jp-Dialog .jp-mod-accept").click();

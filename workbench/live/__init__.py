@@ -22,7 +22,12 @@ _shown: Dashboard | None = None
 
 def explore(
     problem: str | Sequence[str] | Problem = ("digits", "wine", "breast_cancer", "iris"),
-    solvers: Sequence[str] = ("mrc_ccg", "mrc_subgradient", "mrc_splitting", "mrc_interior_point"),
+    solvers: str | Sequence[str] = (
+        "mrc_ccg",
+        "mrc_subgradient",
+        "mrc_splitting",
+        "mrc_interior_point",
+    ),
     parameters: Mapping[str, Any] | None = None,
     *,
     chosen: Sequence[str] = (),
@@ -30,13 +35,13 @@ def explore(
 ) -> Dashboard:
     """Return a dashboard on which solvers run live; show it as the last line of a cell.
 
-    The dashboard returned before is stopped: two at once would spoil both clocks.
+    The dashboard returned before is stopped, and what it held is let go.
 
     Parameters
     ----------
     problem : data as :func:`workbench.panels.panel` reads them, which train on 70 % of the rows,
         or a list of such to choose from, or a problem of your own
-    solvers : names of the registry to choose from
+    solvers : names of the registry to choose from, or one
     parameters : what the sliders start from, by the parameter's name; the solvers' defaults
         otherwise
     chosen : the solvers that are chosen at first, by default the first one
@@ -49,8 +54,11 @@ def explore(
         that are not positive.
     """
     global _shown
+    solvers = [solvers] if isinstance(solvers, str) else solvers
     if not solvers:
         raise ValueError("solvers: at least one name is wanted")
+    if not isinstance(problem, Problem) and not len(problem):
+        raise ValueError("problem: at least one description is wanted")
     for name in (*solvers, *chosen):
         if name not in SOLVERS or name not in solvers:
             raise ValueError(f"solvers: unknown name {name!r}; known are {', '.join(SOLVERS)}")
@@ -58,6 +66,6 @@ def explore(
         raise ValueError(f"seconds: must be positive and finite, got {seconds!r}")
     dashboard = Dashboard(problem, solvers, parameters or {}, chosen or solvers[:1], seconds)
     if _shown is not None:
-        _shown.player.stop()
+        _shown.retire()
     _shown = dashboard
     return dashboard

@@ -12,7 +12,7 @@ from workbench.stream import Row, geometric
 SIZE = 5  # numbers of a point: seconds, round, lower, upper, test error
 OBJECTIVES = ("upper", "primal", "squared_error")  # a row's first of these is drawn above
 UNKNOWN = (0.0, 0.0, math.nan, math.nan, math.nan)
-kept = geometric(1.002)  # the first 500 rounds, later two in a thousand
+kept = geometric(1.002)  # the first 500 rows, later two in a thousand
 
 
 @dataclass
@@ -32,6 +32,7 @@ class Curve:
     points: array = field(default_factory=lambda: array("d"))
     latest: tuple[float, ...] = UNKNOWN
     sent: int = 0  # points that a page has for good
+    seen: int = 0  # rows
 
     def add(self, row: Row) -> None:
         """Take in a row; only some stay as points when the next comes."""
@@ -43,12 +44,13 @@ class Curve:
             upper = objective
         error = row.get("test_error", error)
         self.row, self.latest = row, (row["seconds"], row["round"], lower, upper, error)
-        if kept(row):
+        self.seen += 1
+        if kept({"round": self.seen}):
             self.points.extend(self.latest)
 
     def again(self, rows: list[Row]) -> None:
         """Be the curve of these rows: of a run that has turned back."""
-        self.points, self.latest, self.sent = array("d"), UNKNOWN, 0
+        self.points, self.latest, self.sent, self.seen = array("d"), UNKNOWN, 0, 0
         for row in rows:
             self.add(row)
 
@@ -65,5 +67,5 @@ class Curve:
 
 def words(row: Row) -> str:
     """Return a row in one line."""
-    said = {key: v if isinstance(v, str) else f"{v:.4g}" for key, v in row.items()}
+    said = {k: f"{v:.4g}" if isinstance(v, float) else str(v) for k, v in row.items()}
     return " · ".join(f"{key} {word}" for key, word in said.items() if key != "cpu")

@@ -114,22 +114,25 @@ class Dashboard(widgets.VBox):
 
     def keep(self) -> None:
         """Write the trace of each solver's latest run, and show the code that repeats it."""
-        lanes = [lane for lane in {x.solver: x for x in self._runs()}.values() if lane.last]
+        lanes = {lane.solver: lane for lane in self._runs() if lane.last}.values()
         if not lanes:
             return self._tell("There is no run to keep yet: press run or step.")
-        if self.player.status in ("starting", "running"):
+        if not self.player.at_rest():
             return self._tell("Press pause first: a run is kept as it stands.")
         said = []
-        for lane in lanes:
-            path = keep(lane, self._specs[lane])
-            said.append(f"# {path.name}, which make report shows\n{code(lane, self._specs[lane])}")
+        try:
+            for lane in lanes:
+                path, program = keep(lane, self._specs[lane]), code(lane, self._specs[lane])
+                said.append(f"# {path.name}, which make report shows\n{program}")
+        except OSError as error:
+            return self._tell(f"It could not be written: {error}")
         self._tell("Kept in " + str(path.parent), "\n".join(said))
 
     def send_to_sweep(self) -> None:
         """Write a grid over all values that the runs on the canvas have tried, and show it."""
         try:
             path = send_to_sweep(self._runs(), [*self._specs.values()], self.budget.value)
-        except ValueError as error:
+        except (OSError, ValueError) as error:
             return self._tell(str(error))
         self._tell(f"workbench sweep {path}", path.read_text(encoding="utf-8"))
 
@@ -139,6 +142,14 @@ class Dashboard(widgets.VBox):
         if self.problem:
             return None
         return self.data.value + (f" + {FOURIER} fourier" if self.fourier.value else "")
+
+    def retire(self) -> None:
+        """Stop for good, and let go of the data and the states; the canvas stays as it is."""
+        self.player.stop()
+        self._resets += 1
+        self._curves.clear()
+        self._specs.clear()
+        self._loaded = None
 
     def _arrangement(self) -> Callable[[list[Lane]], list[Lane]]:
         """Return what makes the lanes of these settings from those there are, in their thread."""
@@ -151,43 +162,61 @@ class Dashboard(widgets.VBox):
                 raise ValueError("solvers: choose at least one")
             loaded = self._loaded
             if loaded is None or loaded[0] != spec:
-                loaded = (spec, self.problem or panel(spec))
+                loaded, lanes = (spec, self.problem or panel(spec)), []
+            made = [self._lane(lanes, *each, loaded[1]) for each in wanted]
             if resets != self._resets:
                 return []
-            if loaded is not self._loaded:
-                self._loaded, lanes = loaded, self._forget()
-            return [self._lane(lanes, name, values, spec) for name, values in wanted]
+            if self._loaded not in (None, loaded):
+                self._forget()
+            self._loaded = loaded
+            return self._register(made, spec)
 
         return arrange
 
-    def _lane(self, lanes: list[Lane], name: str, values: dict[str, Any], spec) -> Lane:
+    def _rearrangement(self, key: str) -> Callable[[list[Lane]], list[Lane]]:
+        """Return what branches the runs in progress under the value of one slider."""
+        resets = self._resets
+
+        def arrange(lanes: list[Lane]) -> list[Lane]:
+            values = [(x.solver, x.parameters | self.sliders.one(key, x.solver)) for x in lanes]
+            made = [self._lane(lanes, *each, lanes[0].problem) for each in values]
+            return self._register(made, self._specs[lanes[0]]) if resets == self._resets else []
+
+        return arrange
+
+    def _lane(self, lanes: list[Lane], name: str, values: dict[str, Any], problem) -> Lane:
         """Return the lane that goes on, a branch of it, or a new one."""
         old = next((lane for lane in lanes if lane.solver == name and not lane.error), None)
         differ = changed(old, values) if old else []
         if old and not differ:
             return old
-        if old and old.state is not None and all(can_change(old, d) for d in differ):
-            lane = old.branch(old.parameters | values)
-        else:
-            problem = self._loaded[1]
-            judge = nothing if problem.X_test is None else held_out(problem)
-            lane = Lane(name, problem, values, judge)
-        for other in self._runs():
-            self._curves[other].live &= other.solver != name
-        self._curves[lane] = self.chart.begin(*legend(lane, spec))
-        self._specs[lane] = spec
-        return lane
+        if old and old.last and all(can_change(old, d) for d in differ):
+            return old.branch(old.parameters | values)
+        return Lane(name, problem, values, nothing if problem.X_test is None else held_out(problem))
+
+    def _register(self, lanes: list[Lane], spec: str | None) -> list[Lane]:
+        """Give each new lane its curve, and forget the lanes whose curves are off the canvas."""
+        for lane, curve in self._curves.items():
+            curve.live = lane in lanes
+        for lane in lanes:
+            if lane not in self._curves:
+                self._curves[lane] = self.chart.begin(*legend(lane, spec))
+                self._specs[lane] = spec
+                self.chart.add(self._curves[lane], lane.rows)
+        for lane, curve in [*self._curves.items()]:
+            if curve not in self.chart.curves:
+                del self._curves[lane], self._specs[lane]
+        return lanes
 
     def _runs(self) -> list[Lane]:
         """Return the runs on the canvas, oldest first."""
         return [*self._curves]
 
-    def _forget(self) -> list[Lane]:
+    def _forget(self) -> None:
         """Remove all curves: bounds on other data do not compare."""
         self._curves.clear()
         self._specs.clear()
         self.chart.clear()
-        return []
 
     def _hear(self, lane: Lane | None, rows: list[Row] | None) -> None:
         if lane is None:
@@ -201,7 +230,9 @@ class Dashboard(widgets.VBox):
             self._portrait.now()
         else:
             self.chart.add(curve, rows)
-        if lane.solver == self.watched.value and self._portrait.due() and not lane.error:
+            if not rows:
+                self._portrait.now()
+        if lane.solver == self.watched.value and self._portrait.due():
             self._portrait.spend(self._show, lane)
 
     def _status(self) -> None:
@@ -211,30 +242,30 @@ class Dashboard(widgets.VBox):
         if self.player.status == "stopped":
             for curve in [*self._curves.values()]:
                 curve.live = False
-        if self.player.at_rest():
-            self._look()
 
     def _look(self) -> None:
         """Show the inside of the chosen solver's run, where no round is in progress."""
-        lanes = [x for x in self._runs() if x.solver == self.watched.value and x.state is not None]
+        lanes = [lane for lane in self._runs() if lane.solver == self.watched.value]
         if lanes and self.player.at_rest():
             self._show(lanes[-1])
 
     def _show(self, lane: Lane) -> None:
-        portrait = SOLVERS[lane.solver].portrait
-        try:
-            pictures = portrait(lane.state, lane.problem, lane.parameters) if portrait else []
-        except Exception as error:  # a picture is not worth a run
-            pictures = []
-            self.chart.say(note=f"the inside cannot be shown: {type(error).__name__}: {error}")
+        if lane.state is None or lane.error:  # what failed in mid-round is nothing to look at
+            return
         where = f"{look(lane.solver).label}, {lane.problem.name}: round {lane.state.round}"
-        self.inside.show(where, pictures)
+        try:
+            portrait = SOLVERS[lane.solver].portrait
+            self.inside.show(where, portrait(lane.state, lane.problem, lane.parameters))
+        except Exception as error:  # a picture is not worth a run
+            self.inside.show(where, [])
+            self.chart.say(note=f"the inside cannot be shown: {type(error).__name__}: {error}")
 
     def _choose(self) -> None:
         chosen = self.solvers.value
         self.sliders.show(chosen)
+        watched = self.watched.value
         self.watched.options = [(look(name).label, name) for name in chosen]
-        self.watched.value = chosen[0] if chosen else None
+        self.watched.value = watched if watched in chosen else next(iter(chosen), None)
         self.watched.layout.display = None if len(chosen) > 1 else "none"
 
     def _pace(self) -> None:
@@ -248,7 +279,7 @@ class Dashboard(widgets.VBox):
         if not self.sliders.live(key, self.solvers.value):
             self.chart.say(note=f"{key}: counts when the run begins anew, which run and step do")
         elif self.player.status == "running":
-            self.run()
+            self.player.run(self._rearrangement(key))
         else:
             self.chart.say(note=f"{key}: run and step go on from this iterate, as a new branch")
 

@@ -102,6 +102,8 @@ class Lane:
         self._recent: deque[Row] = deque()
         self._thin = geometric(1 + 1 / RECENT)
         self._states: list[State] = []
+        self._dropped = 0  # rows that were old enough to be thinned
+        self._judged = -1  # the round that was judged last
         self._judging, self._keeping = Spare(SHARE, REST), Spare(SHARE, REST)
 
     @property
@@ -170,16 +172,25 @@ class Lane:
             self.ended, self.error = f"failed: {error}", error
         for row in rows:
             self._recent.append(row)
-            if len(self._recent) > RECENT and self._thin(oldest := self._recent.popleft()):
-                self._old.append(oldest)
+            if len(self._recent) > RECENT:
+                oldest = self._recent.popleft()
+                if self._thin({"round": self._dropped}):
+                    self._old.append(oldest)
+                self._dropped += 1
         if rows and not self.error and self._keeping.due():
             self._keeping.spend(self._keep)
         return rows
 
     def settle(self) -> Row:
-        """Judge the present iterate if that was not done yet, and return its row."""
-        if self.state is not None and self.last:
-            self.last.update(self.measure(self.state))
+        """Judge the present iterate if that was not done yet, and return its row.
+
+        An exception of the judge ends the run, as one of the solver does.
+        """
+        if self.last and not self.error and self._judged != self.state.round:
+            try:
+                self.last.update(self._judge(self.state))
+            except Exception as error:
+                self.ended, self.error = f"failed: {error}", error
         return self.last
 
     def back(self) -> bool:
@@ -195,16 +206,21 @@ class Lane:
         goal = self.last["round"]
         while self._states[-1].round > goal:
             self._states.pop()
-        self._go_on(self._states[-1], goal)
+        self.ended, self.error, self._judged = "", None, -1
+        try:
+            self._go_on(self._states[-1], goal)
+        except Exception as error:
+            self.ended, self.error, self._stream = f"failed: {error}", error, None
         return True
 
     def branch(self, parameters: Mapping[str, Any]) -> Lane:
-        """Return a lane that goes on from here under other values of ``live`` parameters.
+        """Return a lane that stands at the same iterate under other values of ``live`` parameters.
 
         Raises
         ------
         ValueError
-            If the solver cannot change one of them in mid-run, or has done nothing yet.
+            If the solver cannot change one of them in mid-run, or has done nothing yet; and what
+            the solver raises where it does not accept a value.
         """
         lane = Lane(self.solver, self.problem, parameters, self.measure)
         fixed = [name for name in changed(self, lane.parameters) if not can_change(self, name)]
@@ -216,12 +232,18 @@ class Lane:
         state = self._copy(self.state)
         stream = lane.steps(lane.problem, **lane.parameters, state=state)
         lane._stream = lane._watch(stream, self.last)
+        lane.advance()
+        if lane.error:
+            raise lane.error
         return lane
 
     def _watch(self, steps: Iterator[State], since: Row) -> Iterator[tuple[Row, State]]:
         clock = {name: since.get(name, 0.0) for name in ("seconds", "cpu")}
-        judge = lambda state: self._judging.spend(self.measure, state)  # noqa: E731
-        return watch(steps, judge, self._judging.due, **clock)
+        return watch(steps, self._judge, self._judging.due, **clock)
+
+    def _judge(self, state: State) -> Row:
+        self._judged = state.round
+        return self._judging.spend(self.measure, state)
 
     def _go_on(self, kept: State, goal: int) -> None:
         """Go on from a kept state to the iterate of round `goal`, and stand there."""
@@ -230,12 +252,11 @@ class Lane:
             if self.state.round >= goal:
                 break
         self._stream = self._watch(steps, self.last)
-        self.ended, self.error = "", None
 
     def _keep(self) -> None:
         """Keep a copy of the state; where memory runs short, drop every other one in between."""
         self._states.append(self._copy(self.state))
-        if len(self._states) > max(4, MEMORY // max(size(self.state), 1)):
+        if len(self._states) > max(4, MEMORY // size(self.state)):
             del self._states[-2:0:-2]
 
     def _copy(self, state: State) -> State:
@@ -261,6 +282,6 @@ def can_change(lane: Lane, name: str) -> bool:
 
 
 def size(state: State) -> int:
-    """Return the bytes of a state's arrays."""
+    """Return the bytes of a state, about: its arrays, and a generator and numbers beside them."""
     values = (getattr(state, f.name) for f in fields(state))
-    return sum(value.nbytes for value in values if isinstance(value, np.ndarray))
+    return 4096 + sum(value.nbytes for value in values if isinstance(value, np.ndarray))

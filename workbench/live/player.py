@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from workbench.live.lane import Lane
 from workbench.stream import Row
 
+ONE_AT_A_TIME = threading.Lock()  # two dashboards that play together would spoil both clocks
 SLICE = 0.02  # seconds that a lane plays before others do, or its view learns of it
 LIVE = ("starting", "running", "pausing", "paused")  # the thread is there and can go on
 Arrange = Callable[[list[Lane]], list[Lane]]
@@ -24,9 +25,9 @@ class Player:
 
     Parameters
     ----------
-    hear : ``hear(lane, rows)`` for new rows of a lane, or none where it has ended;
-        ``hear(lane, None)`` for one that has turned back; ``hear(None, None)`` when only the
-        status has changed
+    hear : ``hear(lane, rows)`` for new rows of a lane, none of them where it has ended or come to
+        rest; ``hear(lane, None)`` for one that has turned back; ``hear(None, None)`` when only the
+        status has changed. All but the last may take their time
 
     Attributes
     ----------
@@ -76,14 +77,17 @@ class Player:
     def stop(self) -> None:
         """End the run; the next one begins anew."""
         with self._change:
-            self._left, self.lanes = self.lanes, []
+            self._left, self.lanes, self._arrange = self.lanes, [], None
             if self.status in LIVE:
                 self._say("stopping")
+            elif self.status in ("finished", "failed"):
+                self._say("stopped")
 
     def reset(self) -> None:
         """Be as new at once; what a round still in progress finds is not heard."""
         with self._change:
-            self._current, self.error, self.lanes = None, None, []
+            self._current, self._arrange, self.error = None, None, None
+            self.lanes, self._left = [], []
             self._say("ready")
 
     def at_rest(self) -> bool:
@@ -92,7 +96,9 @@ class Player:
 
     def _play(self, arrange: Arrange | None, rounds: float) -> None:
         with self._change:
-            self._allowed = rounds
+            both = rounds * self._allowed
+            more = self.status in LIVE and 0 < both < math.inf  # quick clicks are counted
+            self._allowed = rounds + (self._allowed if more else 0)
             self._arrange = arrange or self._arrange
             if self.status in LIVE:
                 self._say("starting" if self.status == "starting" else "running")
@@ -108,10 +114,11 @@ class Player:
         try:
             while rounds := self._ask():
                 self._prepare()
-                if rounds < 0:
-                    self._turn_back()
-                elif not self._round(rounds):
-                    break
+                if rounds == math.inf and not self._allowed:
+                    continue  # a pause while the lanes were made
+                with ONE_AT_A_TIME:
+                    if not self._play_on(rounds):
+                        break
         except Exception as error:
             return self._end("failed", error)
         failed = [lane.error for lane in self.lanes if lane.error]
@@ -127,9 +134,10 @@ class Player:
         if not self._allowed:
             self._settle(self.lanes)
         with self._change:
-            if not self._allowed and not self._is_over():
-                self._say("paused")
-            self._change.wait_for(lambda: self._allowed or self._is_over())
+            while not self._allowed and not self._is_over():
+                if self.status != "paused":
+                    self._say("paused")
+                self._change.wait()
             if self._is_over():
                 return 0
             if self.status != "running":
@@ -142,12 +150,23 @@ class Player:
     def _prepare(self) -> None:
         """Arrange the lanes, which may take time, where that was asked for."""
         with self._change:
+            if self._is_over() or self._arrange is None:
+                return
             arrange, self._arrange = self._arrange, None
-        if arrange is not None:
-            lanes = arrange(self.lanes)
-            with self._change:
-                if not self._is_over():
-                    self.lanes = lanes
+            before = self.lanes
+        lanes = arrange(before)
+        self._settle(lane for lane in before if lane not in lanes)
+        with self._change:
+            if not self._is_over():
+                self.lanes = lanes
+
+    def _play_on(self, rounds: float) -> bool:
+        """Do what is allowed; False where no lane can go on."""
+        if rounds < 0:
+            for _ in range(int(-rounds)):
+                self._turn_back()
+            return True
+        return all([self._round(rounds) for _ in range(1 if rounds == math.inf else int(rounds))])
 
     def _round(self, rounds: float) -> bool:
         """Play a round, of each lane if only one is allowed; False where none can go on."""
@@ -161,11 +180,12 @@ class Player:
                 rows = [row] if row else []
             else:
                 rows = lane.play(SLICE, self._unchanged)
-            with self._change:
-                if not self._is_current():
-                    return False
-                self.error = lane.error or self.error
-                self._hear(lane, rows)
+            if lane.ended and not lane.error:
+                lane.settle()
+            if not self._is_current():
+                return False
+            self.error = lane.error or self.error
+            self._hear(lane, rows)
         if self.pause_between:
             with self._change:
                 rest = self.pause_between
@@ -179,19 +199,20 @@ class Player:
     def _playing(self) -> list[Lane]:
         return [x for x in self.lanes if not x.ended and x.seconds < self.budget]
 
-    def _settle(self, lanes: list[Lane]) -> None:
+    def _settle(self, lanes: Iterable[Lane]) -> None:
+        """Let the present iterates be judged and looked at."""
         for lane in lanes:
             row = lane.settle()
-            with self._change:
-                if self._is_current() and row and not lane.error:
-                    self._hear(lane, [row])
+            if self._is_current() and row:
+                self._hear(lane, [row])
+                self._hear(lane, [])
 
     def _turn_back(self) -> None:
         for lane in self.lanes:
             lane.back()
-            with self._change:
-                if self._is_current():
-                    self._hear(lane, None)
+            if self._is_current():
+                self._hear(lane, None)
+        self.error = next((lane.error for lane in self.lanes if lane.error), None)
 
     def _is_current(self) -> bool:
         return self._current is threading.current_thread()
@@ -200,7 +221,13 @@ class Player:
         return not self._is_current() or self.status not in LIVE
 
     def _end(self, status: str, error: Exception | None = None) -> None:
-        self._settle(self._left if status == "stopped" else self.lanes)
+        with self._change:
+            if self._is_current():
+                self.status = "ending"  # what is asked for from now on begins another thread
+        try:
+            self._settle(self._left if status == "stopped" else self.lanes)
+        except Exception as fault:
+            status, error = "failed", fault
         with self._change:
             if self._is_current():
                 self.error = error

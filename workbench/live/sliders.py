@@ -74,9 +74,14 @@ class Sliders:
         self.widgets: dict[str, widgets.SelectionSlider] = {}
         self._of: dict[str, dict[str, str]] = {}  # solver -> parameter -> slider
         defaults = {solver: resolve(solver, {})[1] for solver in solvers}
-        for name in starts:
+        starts = {name: getattr(v, "item", lambda v=v: v)() for name, v in starts.items()}
+        for name, value in starts.items():
             if name not in SLIDERS or not any(name in values for values in defaults.values()):
                 raise ValueError(f"parameters: {', '.join(solvers)}: no slider is called {name!r}")
+            if value is not None and isinstance(value, str) != isinstance(SLIDERS[name][-1], str):
+                raise ValueError(
+                    f"parameters: {name} must be like {SLIDERS[name][-1]!r}, got {value!r}"
+                )
         for solver, values in defaults.items():
             shown = {name: starts.get(name, v) for name, v in values.items() if name in SLIDERS}
             self._of[solver] = {name: self._find(solver, name, v) for name, v in shown.items()}
@@ -87,6 +92,11 @@ class Sliders:
         """Return the sliders' values of those that the solver has a parameter for."""
         values = {name: self.widgets[key].value for name, key in self._of[solver].items()}
         return {name: None if v == DEFAULT else v for name, v in values.items()}
+
+    def one(self, key: str, solver: str) -> dict[str, Any]:
+        """Return the value of one slider, by the name of the solver's parameter, if it has it."""
+        names = [name for name, own in self._of[solver].items() if own == key]
+        return {name: self.parameters(solver)[name] for name in names}
 
     def show(self, solvers: Sequence[str]) -> None:
         """Show the sliders of these solvers and no others."""

@@ -95,11 +95,13 @@ def _picture(group: Runs) -> str:
     with matplotlib.rc_context(STYLE):
         canvas = Canvas(figsize=(6.2, 3.2))
         ax = canvas.subplots()
-        for trace in group.values():
+        styles = ("-", "--", ":", "-.")
+        for i, (stem, trace) in enumerate(group.items()):
             label, colour, _ = look(trace.header["solver"])
             rows = [row for row in trace.rows if key in row]
             x = [row["seconds"] for row in rows]
-            ax.step(x, [row[key] for row in rows], where="post", color=colour, label=label)
+            y, line = [row[key] for row in rows], styles[i % len(styles)]
+            ax.step(x, y, line, where="post", color=colour, label=f"{label} ({stem})")
         ax.set(xlabel=LABELS["seconds"], ylabel=LABELS.get(key, "objective"))
         log_axes(ax)
         ax.legend()
