@@ -70,11 +70,11 @@ def test_a_curve_thins_its_points_but_ends_at_its_latest_row():
 def test_a_curve_without_a_certificate_has_an_objective_and_errors(key):
     curve = Curve(1, "toy", "#000000")
     curve.add({"round": 0, "seconds": 0.0, key: 2.0, "test_error": 0.5})
-    curve.add({"round": 1, "seconds": 1.0, key: 1.0})  # not judged: the error is the last one
+    curve.add({"round": 1, "seconds": 1.0, key: 1.0})  # not judged
     curve.add({"round": 2, "seconds": 2.0, key: 3.0})  # an estimate may rise, and is drawn so
     _, sent = curve.news()
     nan = np.nan
-    expected = [[0, 0, nan, 2, 0.5], [1, 1, nan, 1, 0.5], [2, 2, nan, 3, 0.5]]
+    expected = [[0, 0, nan, 2, 0.5], [1, 1, nan, 1, nan], [2, 2, nan, 3, nan]]
     np.testing.assert_array_equal(points(sent)[:3], expected)
 
 
@@ -198,7 +198,7 @@ def test_a_dashboard_runs_a_solver_to_its_end(dashboard, sent):
     content, (buffer,) = sent[-1]
     (curve,) = content["curves"]
     assert content["error"] == "" and "lower 0.4" in curve["numbers"]
-    assert curve["label"] == "MRC-CCG, iris, n_max = 20" and curve["ended"] == "gap <= 1e-09"
+    assert curve["label"] == "MRC-CCG, iris, n_max = 20" and curve["ended"] == "the bounds have met"
     *_, lower, upper, error = points(buffer)[-1]
     assert lower <= upper <= lower + 1e-2 and 0 < error < 0.5
 
@@ -277,7 +277,7 @@ def test_solvers_run_side_by_side_for_the_same_seconds(dashboard, sent):
     dashboard.budget.value = 1
     click(dashboard, "run", "finished")
     ccg, subgradient = dashboard.chart.curves
-    assert ccg.ended == "gap <= 1e-09" and subgradient.ended == "out of time"
+    assert ccg.ended == "the bounds have met" and subgradient.ended == "out of time"
     assert 1 <= subgradient.latest[0] < 3
     dashboard.watched.value = "mrc_subgradient"
     assert dashboard.inside.shown[0]["title"].startswith("MRC-SUB, iris, standardised: round ")
@@ -339,7 +339,7 @@ def test_a_picture_that_fails_costs_no_run(dashboard, sent, monkeypatch):
     monkeypatch.setitem(SOLVERS, "mrc_ccg", Solver(*solver[:4], portrait=broken))
     click(dashboard, "run", "finished")
     wait(lambda: sent and "no picture" in sent[-1][0]["note"])
-    assert dashboard.chart.curves[0].ended == "gap <= 1e-09"
+    assert dashboard.chart.curves[0].ended == "the bounds have met"
 
 
 def test_a_new_dashboard_stops_the_old_one_and_wrong_names_do_not(dashboard):

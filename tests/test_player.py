@@ -185,6 +185,21 @@ def test_a_second_press_of_pause_hangs_nothing(heard):
     wait(lambda: toy.at == at + 1)
 
 
+@pytest.mark.parametrize("press", ["run", "back"])
+def test_what_is_pressed_while_the_last_iterate_is_judged_is_not_lost(heard, press):
+    player, first, second = heard.player, Toy(last=2), Toy(last=1)
+    judging, judged = threading.Event(), threading.Event()
+    first.settle = lambda: (judging.set(), judged.wait(20))[:0]
+    player.run(always(first))
+    judging.wait(20)
+    player.run(always(second)) if press == "run" else player.back()
+    judged.set()
+    if press == "run":
+        wait(lambda: player.status == "finished" and second.at == 1)
+    else:
+        wait(lambda: player.status == "paused" and first.at == 1)
+
+
 def test_quick_presses_are_counted(heard):
     player, toy = heard.player, Toy(free=False)
     player.step(always(toy))

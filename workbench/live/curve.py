@@ -19,6 +19,8 @@ kept = geometric(1.002)  # the first 500 rows, later two in a thousand
 class Curve:
     """The points of one run: seconds, round, best lower, best upper, test error of its rows.
 
+    The test error is NaN where a row was not judged.
+
     A solver without a certificate has no lower bounds; its objective is drawn in the place of the
     upper ones, as it is: the best of many estimates would be too good.
     """
@@ -32,25 +34,28 @@ class Curve:
     points: array = field(default_factory=lambda: array("d"))
     latest: tuple[float, ...] = UNKNOWN
     sent: int = 0  # points that a page has for good
-    seen: int = 0  # rows
+    seen: int = 0  # rows, and those that were judged
+    judged: int = 0
 
     def add(self, row: Row) -> None:
         """Take in a row; only some stay as points when the next comes."""
-        _, _, lower, upper, error = self.latest
+        _, _, lower, upper, _ = self.latest
         objective = next((row[key] for key in OBJECTIVES if key in row), upper)
         if not lower >= (new := row.get("lower", math.nan)) and new == new:
             lower = new
         if "upper" not in row or not upper <= objective:
             upper = objective
-        error = row.get("test_error", error)
+        error = row.get("test_error", math.nan)
         self.row, self.latest = row, (row["seconds"], row["round"], lower, upper, error)
         self.seen += 1
-        if kept({"round": self.seen}):
+        self.judged += error == error
+        if kept({"round": self.seen}) or (error == error and kept({"round": self.judged})):
             self.points.extend(self.latest)
 
     def again(self, rows: list[Row]) -> None:
         """Be the curve of these rows: of a run that has turned back."""
         self.points, self.latest, self.sent, self.seen = array("d"), UNKNOWN, 0, 0
+        self.judged = 0
         for row in rows:
             self.add(row)
 

@@ -26,7 +26,7 @@ BUDGETS = (1, 2, 5, 10, 30, 60, 120, 300, 600, 3600)  # solver seconds
 SPEEDS = {"1/s": 1.0, "3/s": 1 / 3, "10/s": 0.1, "full": 0.0}
 SHARE = 0.015  # of the time, for portraits
 REST = 0.1  # seconds between two of them at least
-WIDE = {"style": {"description_width": "7em"}, "layout": {"width": "auto"}}
+WIDE = {"style": {"description_width": "8em"}, "layout": {"width": "auto"}}
 
 
 class Dashboard(widgets.VBox):
@@ -52,7 +52,7 @@ class Dashboard(widgets.VBox):
         self.solvers = widgets.SelectMultiple(
             options=[(look(name).label, name) for name in solvers],
             value=tuple(chosen),
-            rows=min(len(solvers), 8),
+            rows=min(len(solvers), 16),
             description="solvers",
             tooltip="Several run side by side, each as long as the others, by the solver's clock",
             **WIDE,
@@ -93,7 +93,9 @@ class Dashboard(widgets.VBox):
             slider.observe(lambda _, key=key: self._moved(key), "value")
         self._choose()
         self._pace()
-        super().__init__([self._layout(), self.inside, self.answer])
+        for control in (self.data, self.fourier, self.solvers):
+            control.observe(lambda _: self._note("counts when run or step is pressed"), "value")
+        super().__init__([*self._layout(), self.answer, self.inside])
 
     def run(self) -> None:
         """Start, or go on; branch or begin anew where the controls have changed."""
@@ -190,7 +192,7 @@ class Dashboard(widgets.VBox):
         differ = changed(old, values) if old else []
         if old and not differ:
             return old
-        if old and old.last and all(can_change(old, d) for d in differ):
+        if old and old.last and not old.ended and all(can_change(old, d) for d in differ):
             return old.branch(old.parameters | values)
         return Lane(name, problem, values, nothing if problem.X_test is None else held_out(problem))
 
@@ -227,11 +229,11 @@ class Dashboard(widgets.VBox):
         curve.ended = lane.ended or ("out of time" if lane.seconds >= self.player.budget else "")
         if rows is None:
             self.chart.again(curve, lane.rows)
-            self._portrait.now()
+            self.chart.say(note="this is where the run began" if len(lane.rows) < 2 else "")
         else:
             self.chart.add(curve, rows)
-            if not rows:
-                self._portrait.now()
+        if not rows or lane.ended:
+            self._portrait.now()
         if lane.solver == self.watched.value and self._portrait.due():
             self._portrait.spend(self._show, lane)
 
@@ -272,31 +274,34 @@ class Dashboard(widgets.VBox):
         self.player.budget = self.budget.value
         self.player.pause_between = self.speed.value
 
+    def _note(self, words: str) -> None:
+        """Say when a control counts, where there is a run that it does not count for yet."""
+        if self.player.status in ("starting", "running", "pausing", "paused"):
+            self.chart.say(note=words)
+
     def _moved(self, key: str) -> None:
         """Go on under the new value at once where a run is in progress and can."""
-        if self.player.status not in ("starting", "running", "pausing", "paused", "finished"):
-            return
         if not self.sliders.live(key, self.solvers.value):
-            self.chart.say(note=f"{key}: counts when the run begins anew, which run and step do")
+            self._note(f"{key}: counts when the run begins anew, which run and step do")
         elif self.player.status == "running":
             self.player.run(self._rearrangement(key))
         else:
-            self.chart.say(note=f"{key}: run and step go on from this iterate, as a new branch")
+            self._note(f"{key}: run and step go on from this iterate, as a new branch")
 
     def _tell(self, line: str, program: str = "") -> None:
         pre = f"<pre style='user-select: all'>{escape(program)}</pre>" if program else ""
         self.answer.value = f"<p role='status'>{escape(line)}</p>{pre}"
 
-    def _layout(self) -> widgets.Box:
+    def _layout(self) -> list[widgets.Box]:
         row = {"flex_flow": "row wrap"}
         names = ("run", "pause", "step", "back", "stop", "reset", "keep", "sweep")
         buttons = widgets.HBox([self.buttons[name] for name in names], layout=row)
         data = [self.data] if self.problem else [self.data, self.fourier]
         sliders = self.sliders.widgets.values()
-        controls = [*data, self.solvers, *sliders, self.budget, self.speed, self.watched, buttons]
-        column = widgets.VBox(controls, layout={"flex": "0 1 23em"})
+        controls = [*data, self.solvers, *sliders, self.budget, self.speed, self.watched]
+        column = widgets.VBox(controls, layout={"flex": "0 1 25em"})
         self.chart.layout.flex = "1 1 30em"
-        return widgets.HBox([column, self.chart], layout=row)
+        return [buttons, widgets.HBox([column, self.chart], layout=row)]
 
 
 def button(name: str, icon: str, act: Callable[[], None], tooltip: str) -> widgets.Button:

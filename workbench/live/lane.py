@@ -26,17 +26,19 @@ TOLERANCE = 1e-9  # certified gap at which a run ends, against an upper bound ab
 RECENT = 1000  # rows that are all kept; of the older ones, later and later, one in many
 SHARE = 0.01  # of the time, for each of: judging, keeping states
 REST = 0.05  # seconds between them at least
+CREDIT = 0.5  # seconds of judging at the beginning of a run, when errors fall fastest
 MEMORY = 2**28  # bytes of states kept on the way
 
 
 class Spare:
     """Says when work beside the solver is due, so that it takes `share` of the time at most.
 
-    After each time it rests for `rest` seconds at least.
+    After each time it rests for `rest` seconds at least. The first `credit` seconds are free: what
+    is young changes fast.
     """
 
-    def __init__(self, share: float, rest: float = 0.0):
-        self.share, self.rest = share, rest
+    def __init__(self, share: float, rest: float = 0.0, credit: float = 0.0):
+        self.share, self.rest, self.credit = share, rest, credit
         self._next = 0.0
 
     def due(self, row: Row | None = None) -> bool:
@@ -52,7 +54,8 @@ class Spare:
         tic = perf_counter()
         done = work(*arguments)
         toc = perf_counter()
-        self._next = toc + max((toc - tic) / self.share, self.rest)
+        self.credit -= toc - tic
+        self._next = toc if self.credit > 0 else toc + max((toc - tic) / self.share, self.rest)
         return done
 
 
@@ -104,7 +107,7 @@ class Lane:
         self._states: list[State] = []
         self._dropped = 0  # rows that were old enough to be thinned
         self._judged = -1  # the round that was judged last
-        self._judging, self._keeping = Spare(SHARE, REST), Spare(SHARE, REST)
+        self._judging, self._keeping = Spare(SHARE, REST, CREDIT), Spare(SHARE, REST)
 
     @property
     def trace(self) -> Trace:
@@ -268,7 +271,7 @@ class Lane:
 def closed(row: Row) -> str | None:
     """Stop when the bounds, of a solver that has them, have met as far as numbers can."""
     met = "gap" in row and row["gap"] <= TOLERANCE * max(1.0, abs(row["upper"]))
-    return f"gap <= {TOLERANCE:g}" if met else None
+    return "the bounds have met" if met else None
 
 
 def changed(lane: Lane, parameters: Mapping[str, Any]) -> list[str]:

@@ -117,8 +117,9 @@ class Player:
                 if rounds == math.inf and not self._allowed:
                     continue  # a pause while the lanes were made
                 with ONE_AT_A_TIME:
-                    if not self._play_on(rounds):
-                        break
+                    can_go_on = self._play_on(rounds)
+                if not can_go_on and self._is_settled():
+                    break
         except Exception as error:
             return self._end("failed", error)
         failed = [lane.error for lane in self.lanes if lane.error]
@@ -191,6 +192,14 @@ class Player:
                 rest = self.pause_between
                 self._change.wait_for(lambda: not self._allowed or self._is_over(), rest)
         return bool(self._playing())
+
+    def _is_settled(self) -> bool:
+        """Whether nothing was asked for meanwhile; what is from now on begins another thread."""
+        with self._change:
+            settled = self._arrange is None and self._allowed >= 0
+            if settled and self._is_current() and self.status != "stopping":
+                self.status = "ending"
+            return settled
 
     def _unchanged(self) -> bool:
         """Whether nobody has asked for anything since the round began; costs next to nothing."""

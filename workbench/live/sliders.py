@@ -99,10 +99,14 @@ class Sliders:
         return {name: self.parameters(solver)[name] for name in names}
 
     def show(self, solvers: Sequence[str]) -> None:
-        """Show the sliders of these solvers and no others."""
+        """Show the sliders of these solvers and no others; a name alone where that is plain."""
         shown = {key for solver in solvers for key in self._of[solver].values()}
+        names = [key.split(" ")[0] for key in shown]
         for key, slider in self.widgets.items():
             slider.layout.display = None if key in shown else "none"
+            alone = names.count(key.split(" ")[0]) < 2
+            slider.description = key.split(" ")[0] if alone else key
+            slider.style.description_width = "8em" if alone else "initial"
 
     def live(self, key: str, solvers: Sequence[str]) -> bool:
         """Whether all of these solvers that have this slider can change it in mid-run."""
@@ -133,7 +137,6 @@ def new_slider(key: str, values: Sequence, value: Any) -> widgets.SelectionSlide
         value=value,
         description=key,
         continuous_update=False,
-        style={"description_width": "7em" if key.isidentifier() else "initial"},
         layout={"width": "auto"},
     )
 

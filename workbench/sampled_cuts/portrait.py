@@ -74,7 +74,7 @@ def _cuts(state: CutState) -> list[Picture]:
     active = state.alpha > 0.0
     order = np.argsort(-state.alpha, kind="stable")[:CUTS]
     multipliers = Bars(
-        f"Multipliers of the cuts: {int(active.sum())} of {T} active",
+        f"Multipliers by cut, largest first: {int(active.sum())} of {T} active",
         finite(state.alpha[order]),
         tuple(str(t + 1) for t in order),
         "multiplier",

@@ -112,7 +112,7 @@ def _subproblem(sample: Sample, i: int, problem: Problem) -> list[Picture]:
     solved = np.zeros(problem.k)
     solved[wrong] = np.clip(v - g, 0.0, C)
     shown = np.arange(problem.k)
-    held = f"Its b, at most C = {C:.4g} (free: marked)"
+    held = f"Its dual variables b by class, at most C = {C:.4g} (free: marked)"
     if problem.k > BARS:
         shown = np.sort(np.argsort(-solved, kind="stable")[:BARS])
         held += f"; the {BARS} largest of {problem.k:,} classes"
