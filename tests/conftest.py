@@ -48,3 +48,21 @@ def real():
         return as_problem(X, problem.y, X_test=X_test, y_test=problem.y_test, name=name)
 
     return load
+
+
+@pytest.fixture(scope="session")
+def demand_right_and_wrong():
+    """Return what a lesson's table is held to: of every check, a right answer and two wrong ones.
+
+    Wrong ones are told so; "not yet" is no answer.
+    """
+
+    def demand(table, *rooms):
+        tried = {name: [] for room in rooms for name in vars(room) if name.startswith("check_")}
+        for check, _, told in table:
+            if not told.startswith("not yet"):
+                tried[check].append(told.startswith("right"))
+        for check, right in tried.items():
+            assert sum(right) >= 1 and len(right) - sum(right) >= 2, check
+
+    return demand

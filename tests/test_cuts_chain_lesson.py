@@ -145,12 +145,8 @@ def test_check(check, answers, told, capsys):
     assert told in capsys.readouterr().out
 
 
-def test_every_check_is_given_right_and_wrong_answers():
-    told = {}
-    for check, _, answer in ANSWERS:
-        told.setdefault(check, []).append(answer.startswith("right"))
-    assert set(told) == {name for name in vars(teach) if name.startswith("check_")}
-    assert all(sum(right) >= 1 and len(right) - sum(right) >= 2 for right in told.values()), told
+def test_every_check_is_given_a_right_and_two_wrong_answers(demand_right_and_wrong):
+    demand_right_and_wrong(ANSWERS, teach)
 
 
 # The lesson where the sentences are not at hand. (Where they are, test_lessons.py runs all of it.)

@@ -287,15 +287,8 @@ def test_the_last_weights_are_not_their_average(capsys):
     assert "those are the last weights" in capsys.readouterr().out
 
 
-def test_every_check_is_tried_with_a_right_answer_and_two_wrong_ones():
-    rooms = {name for room in (teach, teach_search) for name in dir(room)}
-    tried = {name: [] for name in rooms if name.startswith("check_")}
-    for check, _, told in CHECKS:
-        tried[check].append(told)
-    for check, told in tried.items():
-        right = [text.startswith("right") for text in told]
-        wrong = [text for text in told if not text.startswith(("right", "not yet"))]
-        assert any(right) and len(wrong) >= 2, check
+def test_every_check_is_given_a_right_and_two_wrong_answers(demand_right_and_wrong):
+    demand_right_and_wrong(CHECKS, teach, teach_search)
 
 
 # What the lessons say of the package.
