@@ -1,11 +1,14 @@
-// What the two panels of the live view share: a widget's life, and paper, ink and axes to draw
-// with. It stands before each of them in one module. Every colour is fitted to the page's own and
-// every length is in the em of its text, so that light, dark and enlarged pages all work.
+// What the two panels of the live view share: a widget's life, and paper, ink, axes and steps to
+// draw with. It stands before each of them in one module. Every colour is fitted to the page's own
+// and every length is in the em of its text, so that light, dark and enlarged pages all work.
 
 const CONTRAST = 3; // to the page, at least: what WCAG asks of graphics
 const TEXT = `color: var(--jp-content-font-color1, var(--vscode-editor-foreground, CanvasText));
     font: var(--jp-ui-font-size1, 0.875rem)/1.45 var(--jp-ui-font-family, sans-serif);
     padding: 0 0.5em; min-width: 0;`;
+// Of the lines of one colour, in em: solid, dashed, dotted, dash-dot.
+const DASHES = [[], [0.6, 0.3], [0.15, 0.25], [0.6, 0.25, 0.15, 0.25]];
+const NOUGHT = 1e-12; // of the size, or of 1: less than this apart is rounding
 
 // One model, any number of views: each asks for everything when it opens. `take` reads a message
 // into itself, given the one before, and returns whether it could; `open` fills a view and
@@ -119,11 +122,62 @@ function dot(pen, x, y, radius) {
   pen.stroke();
 }
 
+// Writes the curves' numbers at their ends, above each other where they would meet.
+function inscribe(pen, numbers, { em, ink, paper }) {
+  const done = [];
+  Object.assign(pen, { fillStyle: ink, strokeStyle: `rgb(${paper})`, lineWidth: 0.25 * em });
+  for (let [x, y, text] of numbers.toSorted((a, b) => b[1] - a[1])) {
+    for (const [side, up] of done) if (Math.abs(side - x) < em) y = Math.min(y, up - 0.9 * em);
+    done.push([x, y]);
+    pen.strokeText(text, x + 0.8 * em, y + 0.3 * em);
+    pen.fillText(text, x + 0.8 * em, y + 0.3 * em);
+  }
+}
+
+// Amid a pixel: a thin line between two is paler.
+const crisp = (spot) => ({ ...spot, ys: spot.ys.map((y) => Math.floor(y) + 0.5) });
+
+// A run is a step function: between two rows it keeps the value of the first.
+function steps(spots, k) {
+  const corners = [];
+  for (const { x, ys } of spots) {
+    if (!Number.isFinite(x + ys[k])) continue;
+    const before = corners.at(-1);
+    if (before) corners.push([x, before[1]]);
+    if (!before || Math.abs(ys[k] - before[1]) > 0.2) corners.push([x, ys[k]]);
+    else if (corners.length > 2 && corners.at(-3)[1] === before[1]) corners.splice(-2, 1);
+  }
+  return corners;
+}
+
+function path(corners) {
+  const line = new Path2D();
+  corners.forEach(([x, y], i) => (i ? line.lineTo(x, y) : line.moveTo(x, y)));
+  return line;
+}
+
 function short(v, digits = 4) {
   if (Number.isInteger(v) && Math.abs(v) < 1e5) return String(v); // counts are exact
   const long = Math.abs(v) < 1e-3 || Math.abs(v) >= 1e5;
   const rounded = Number(v.toPrecision(digits));
   return long ? rounded.toExponential().replace("+", "") : String(rounded);
+}
+
+// What to write where there is nothing to see.
+function nought(values, size = NOUGHT) {
+  if (!values.length || !values.every((v) => Math.abs(v) <= size)) return "";
+  return values.some(Boolean) ? "all 0, but for rounding" : "all 0";
+}
+
+// The lines that a text breaks into, each this wide if its words are not wider.
+function wrap(pen, text, wide) {
+  const lines = [];
+  for (const word of text.split(" ")) {
+    const longer = lines.length ? `${lines.at(-1)} ${word}` : word;
+    if (lines.length && pen.measureText(longer).width > wide) lines.push(word);
+    else lines.splice(-1, 1, longer);
+  }
+  return lines;
 }
 
 // The least and the most of these values, of the positive ones where `logarithmic`.
@@ -139,7 +193,9 @@ function axis(values, from, to, logarithmic, room, whole = true) {
   const scale = logarithmic ? Math.log10 : (v) => v;
   let [low, high] = extent(values, logarithmic).map(scale);
   if (logarithmic) [low, high] = [Math.floor(low), whole ? Math.ceil(high) : high];
-  if (low === high) [low, high] = low && !logarithmic ? [low - 0.5, low + 0.5] : [low, low + 1];
+  const constant = high - low < NOUGHT * Math.max(1, Math.abs(low), Math.abs(high));
+  const off = !logarithmic && Math.abs(low) >= NOUGHT;
+  if (constant) [low, high] = off ? [low - 0.5, low + 0.5] : [low, low + 1];
   const slope = (to - from) / (high - low);
   const rough = (high - low) / Math.max(Math.abs(to - from) / room, 2);
   const decade = 10 ** Math.floor(Math.log10(rough));

@@ -7,6 +7,7 @@ const SIZE = 5; // numbers of a point: seconds, round, lower, upper, test error
 const FLOOR = 1e-9; // gaps below it are drawn at it: a logarithmic axis has no 0
 const FEWEST = 1e-3; // and test errors below this one
 const FAR = 30; // from the highest upper bound down to the lowest: no linear axis shows both
+const FEW = 80; // test errors of a curve: so many are seen one by one
 const DEEP = 1e-5; // of the highest upper bound: a fit without an error must not squeeze the rest
 const EDGE = { left: 3.8, right: 1.8, top: 1.9, middle: 17.4, next: 20.4, bottom: 28.6, end: 32 };
 
@@ -30,13 +31,14 @@ const PAGE = `<style>
   .live p, .live ol { margin: 0.2em 0; padding: 0; list-style: none;
     font-variant-numeric: tabular-nums; overflow-wrap: anywhere; }
   .live p:empty { display: none; }
-  .live ol { display: grid; gap: 0 1em;
+  .live ol { display: grid; gap: 0 1em; cursor: default;
     grid-template-columns: repeat(auto-fit, minmax(min(24em, 100%), 1fr)); }
   .live .error { color: var(--jp-error-color1, #d32f2f); white-space: pre-wrap; font-weight: 600; }
   .live .note, .live .hint, .live .numbers { opacity: 0.75; }
   .live .stage { position: relative; }
   .live canvas { display: block; width: 100%; height: ${EDGE.end}em; touch-action: pan-y; }
-  .live canvas:focus-visible { outline: 0.15em solid currentColor; outline-offset: 0.1em; }
+  .live li { position: relative; padding-left: 3em; }
+  .live :is(canvas, li):focus-visible { outline: 0.15em solid; outline-offset: 0.1em; }
   .live .readout { position: absolute; top: ${EDGE.top}em; z-index: 1; box-sizing: border-box;
     max-width: 48%; line-height: 1.35; white-space: pre-line; overflow-wrap: anywhere;
     pointer-events: none; }
@@ -45,8 +47,8 @@ const PAGE = `<style>
   .live .choices { display: flex; flex-wrap: wrap; gap: 0.3em 1.2em; }
   .live select { font: inherit; color: inherit; border: 1px solid; border-radius: 0.2em;
     min-height: 1.9em; }
-  .live .swatch { display: inline-block; width: 1.4em; height: 0.7em; margin-right: 0.5em; }
-  .live .numbers { display: block; padding-left: 1.9em; }
+  .live .swatch { position: absolute; left: 0; width: 2.5em; height: 1.45em; }
+  .live .numbers { display: block; }
   </style>
   <p><b class="status" role="status"></b></p><p class="error" role="alert"></p>
   <p class="note"></p><p class="hint"></p>
@@ -99,19 +101,27 @@ function open(el, show) {
   canvas.addEventListener("blur", () => put(null));
   canvas.addEventListener("keydown", press);
   part(".below").addEventListener("change", ({ target }) => (chosen = target.value));
+  for (const type of ["pointerover", "pointerleave", "focusin", "focusout"]) {
+    part("ol").addEventListener(type, show); // an entry makes its curve stand out
+  }
   el.addEventListener("change", show);
 
   // Reads the layout first and writes to the page last, so that it is laid out once.
   return (said) => {
-    const below = chosen || usual(said.curves);
-    scene = draw(canvas, said.curves, part(".over").value, below, part("input").checked, cursor);
+    const { curves } = said;
+    const below = chosen || usual(curves);
+    const lit = Number((part("li:hover") ?? part("li:focus-visible"))?.dataset.number);
+    scene = draw(canvas, curves, part(".over").value, below, part("input").checked, cursor, lit);
     const { look, marked, width } = scene;
     cursor = marked && { number: marked.curve.number, i: marked.i }; // it may have turned back
     part(".below").value = below;
     for (const key of ["status", "note", "error"]) write(part(`.${key}`), said[key] ?? "");
-    const idle = !said.curves.length && !["starting", "running"].includes(said.status);
+    const idle = !curves.length && !["starting", "running"].includes(said.status);
     write(part(".hint"), idle ? "press run or step" : "");
-    part("ol").replaceChildren(...said.curves.map((curve) => entry(curve, look)));
+    const entries = part("ol").children;
+    while (entries.length > curves.length) entries[curves.length].remove();
+    while (entries.length < curves.length) part("ol").append(entry());
+    curves.forEach((curve, i) => tag(entries[i], curve, look, dash(curve, curves)));
     const readout = part(".readout");
     write(readout, marked ? `${name(marked.curve)}\n${tell(marked.curve, marked.i, "\n")}` : "");
     const right = 2 * marked?.x > width; // where there is more room on the left
@@ -131,24 +141,49 @@ const last = ({ points }) => points.length - SIZE;
 const has = (value) => (curve) => Number.isFinite(value(curve.points, last(curve)));
 const name = ({ number, label }) => `${number} · ${label}`;
 const usual = (curves) =>
-  curves.every(has(gap)) || !curves.some(has(error)) ? "certified gap" : "test error";
+  curves.every(has(gap)) || !curves.some((curve) => judged(curve.points, last(curve)) >= 0)
+    ? "certified gap" : "test error";
+
+// The last point up to this one that has a test error: not every row is judged.
+function judged(points, i) {
+  while (i >= 0 && !Number.isFinite(points[i + 4])) i -= SIZE;
+  return i;
+}
 
 function tell({ points }, i, between) {
-  const [seconds, round, low, high, wrong] = points.slice(i, i + SIZE);
+  const [seconds, round, low, high] = points.slice(i, i + SIZE);
   const best = Number.isFinite(low) ? "upper" : "objective";
+  const then = judged(points, i);
+  const wrong = points[then + 4];
   const values = { seconds, lower: low, [best]: high, gap: high - low, "test error": wrong };
   const known = Object.entries(values).filter(([, value]) => Number.isFinite(value));
   const words = known.map(([key, value]) => `${key} ${Number(value.toPrecision(4))}`);
-  return round === undefined ? "" : [`round ${round}`, ...words].join(between);
+  const since = then >= 0 && points[then + 1] !== round ? ` (at round ${points[then + 1]})` : "";
+  return round === undefined ? "" : [`round ${round}`, ...words].join(between) + since;
 }
 
-function entry(curve, look) {
+function entry() {
   const line = document.createElement("li");
-  line.innerHTML = `<span class="swatch"></span><span></span><span class="numbers"></span>`;
-  line.children[0].style.background = paint(curve, look);
-  line.children[1].textContent = name(curve) + (curve.ended ? `: ${curve.ended}` : "");
-  line.children[2].textContent = (curve.live && curve.numbers) || tell(curve, last(curve), " · ");
+  line.tabIndex = 0;
+  line.innerHTML = `<svg class="swatch" aria-hidden="true">
+    <line x2="100%" y1="50%" y2="50%" stroke-width="0.22em" /></svg>
+    <span></span><span class="numbers"></span>`;
   return line;
+}
+
+function tag(line, curve, look, dashes) {
+  const [swatch, title, numbers] = line.children;
+  line.dataset.number = curve.number;
+  swatch.style.stroke = paint(curve, look);
+  swatch.style.strokeDasharray = dashes.map((length) => `${length}em`).join(" ") || "none";
+  write(title, name(curve) + (curve.ended ? `: ${curve.ended}` : ""));
+  write(numbers, (curve.live && curve.numbers) || tell(curve, last(curve), " · "));
+}
+
+// A solver's runs have one colour: what tells them apart.
+function dash(curve, curves) {
+  const alike = curves.filter(({ colour }) => colour === curve.colour);
+  return DASHES[alike.indexOf(curve) % DASHES.length];
 }
 
 // Where the cursor goes by one of KEYS. It may go several times before it is drawn again.
@@ -174,7 +209,9 @@ function nearest(lines, x, y) {
   const off = ({ spots }) => {
     const here = spots.findLast((spot) => spot.x <= x) ?? spots[0];
     const beyond = here === spots.at(-1) || here.x > x ? Math.abs(here.x - x) : 0;
-    return beyond + Math.min(...here.ys.filter(Number.isFinite).map((at) => Math.abs(at - y)));
+    const known = (k) => spots.findLast((spot) =>
+      (spot.x <= x || spot === here) && Number.isFinite(spot.ys[k]))?.ys[k] ?? Infinity;
+    return beyond + Math.min(...[0, 1, 2].map((k) => Math.abs(known(k) - y)));
   };
   const line = lines.toSorted((a, b) => off(a) - off(b))[0];
   return line && { number: line.curve.number, i: closest(line.spots, x).i };
@@ -183,7 +220,7 @@ function nearest(lines, x, y) {
 const closest = (spots, x) =>
   spots.reduce((a, b) => (Math.abs(b.x - x) < Math.abs(a.x - x) ? b : a));
 
-function draw(canvas, curves, over, below, logarithmic, cursor) {
+function draw(canvas, curves, over, below, logarithmic, cursor, lit) {
   const look = theme(canvas);
   const { em } = look;
   const width = canvas.clientWidth;
@@ -211,8 +248,8 @@ function draw(canvas, curves, over, below, logarithmic, cursor) {
     x: place(points, i),
     ys: [bands.at(lower(points, i)), bands.at(upper(points, i)), gaps.at(BELOW[below](points, i))],
   });
-  // The live curves and the newest are strong, and above the others.
-  const strong = ({ curve }) => curve.live || curve === curves.at(-1);
+  // The live curves and the newest are strong, and above the others; or the one pointed at is.
+  const strong = ({ curve }) => lit ? curve.number === lit : curve.live || curve === curves.at(-1);
   const numbers = [];
   for (const line of lines.toSorted((a, b) => strong(a) - strong(b))) {
     line.spots = line.kept.map((i) => spot(line.curve.points, i));
@@ -223,13 +260,22 @@ function draw(canvas, curves, over, below, logarithmic, cursor) {
     pen.fillStyle = pen.strokeStyle = paint(line.curve, look);
     pen.globalAlpha = strong(line) ? 0.22 : 0.06;
     pen.fill(path([...floor, ...roof.toReversed()]));
-    pen.globalAlpha = 1; // the others are thinner: paler ones would not stand out
+    // The others are thinner: paler ones would stand out only beside one that is pointed at.
+    pen.globalAlpha = lit && !strong(line) ? 0.4 : 1;
     pen.lineWidth = strong(line) ? 2 : 1;
+    pen.setLineDash(dash(line.curve, curves).map((length) => length * em));
     [floor, high, under].forEach((corners) => pen.stroke(path(corners)));
+    pen.setLineDash([]);
+    const ends = [floor, high, under].flatMap((corners) => corners.slice(-1));
+    const seen = below === "test error" ? drawn.filter(({ ys }) => Number.isFinite(ys[2])) : [];
+    const few = seen.length < FEW ? seen.map((spot) => [spot.x, spot.ys[2]]) : [];
+    for (const [at, y] of few) dot(pen, at, y, 0.1 * em);
+    for (const [at, y] of ends) dot(pen, at, y, 0.16 * em);
     for (const corners of [high, under]) {
       if (corners.length) numbers.push([...corners.at(-1), line.curve.number]);
     }
   }
+  pen.globalAlpha = 1;
   inscribe(pen, numbers, look);
   const curve = begun.find(({ number }) => number === cursor?.number);
   const marked = curve && { curve, ...spot(curve.points, Math.min(cursor.i, last(curve))) };
@@ -243,23 +289,13 @@ function mark(pen, { curve, x, ys }, top, bottom, look) {
   for (const y of ys.filter(Number.isFinite)) dot(pen, x, y, 0.3 * look.em);
 }
 
-// Writes the curves' numbers at their ends, above each other where they would meet.
-function inscribe(pen, numbers, { em, ink, paper }) {
-  const done = [];
-  Object.assign(pen, { fillStyle: ink, strokeStyle: `rgb(${paper})`, lineWidth: 0.25 * em });
-  for (let [x, y, text] of numbers.toSorted((a, b) => b[1] - a[1])) {
-    for (const [side, up] of done) if (Math.abs(side - x) < em) y = Math.min(y, up - 0.9 * em);
-    done.push([x, y]);
-    pen.strokeText(text, x + 0.8 * em, y + 0.3 * em);
-    pen.fillText(text, x + 0.8 * em, y + 0.3 * em);
-  }
-}
-
-// At most one point a pixel, the last in it: a step has two corners, and no more can be seen.
+// A pixel's last point and its last judged one: a step has two corners, no more can be seen.
 function thin(points, place) {
-  const columns = [];
-  for (let i = 0; i < points.length; i += SIZE) columns[Math.round(place(points, i))] = i;
-  return columns.flat(); // without the empty ones
+  const columns = [[], []];
+  for (let i = 0; i < points.length; i += SIZE) {
+    columns[Number.isFinite(points[i + 4]) ? 1 : 0][Math.round(place(points, i))] = i;
+  }
+  return columns.flat(2).sort((a, b) => a - b); // without the empty ones
 }
 
 // These values of all curves, and 0 where an axis is to begin at it.
@@ -267,28 +303,6 @@ function reach(lines, values, logarithmic) {
   const all = lines.flatMap(({ curve: { points }, kept }) =>
     values.flatMap((value) => kept.map((i) => value(points, i))));
   return logarithmic ? all : [0, ...all];
-}
-
-// Amid a pixel: a thin line between two is paler.
-const crisp = (spot) => ({ ...spot, ys: spot.ys.map((y) => Math.floor(y) + 0.5) });
-
-// A run is a step function: between two rows it keeps the value of the first.
-function steps(spots, k) {
-  const corners = [];
-  for (const { x, ys } of spots) {
-    if (!Number.isFinite(x + ys[k])) continue;
-    const before = corners.at(-1);
-    if (before) corners.push([x, before[1]]);
-    if (!before || Math.abs(ys[k] - before[1]) > 0.2) corners.push([x, ys[k]]);
-    else if (corners.length > 2 && corners.at(-3)[1] === before[1]) corners.splice(-2, 1);
-  }
-  return corners;
-}
-
-function path(corners) {
-  const line = new Path2D();
-  corners.forEach(([x, y], i) => (i ? line.lineTo(x, y) : line.moveTo(x, y)));
-  return line;
 }
 
 // A curve's colour, made to stand out. Black is the ink itself.

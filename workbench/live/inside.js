@@ -5,9 +5,12 @@
 const CYCLE = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#f0e442",
   "#332288", "#882255", "#888888"].map(hex);
 const [COLD, WARM] = [CYCLE[0], CYCLE[4]]; // bars, and marked ones; shades above 0, and below
-const PALE = 0.3; // of a class's colour in its region
+const PALE = 0.4; // of a class's colour in its region
 const SHADE = 7; // contrast of an image's darkest shade
-const HEIGHT = 15; // of a picture, in em
+const HEIGHT = 15; // of a picture, in em; a plane is up to twice as high
+const ROOM = 31; // of the grid, in em: two columns, so that a plane may have both
+const MANY = 30; // marked points: more of them have thin rings
+const FEW = 6; // labels of bars: so many are always written
 const SPOKEN = { bars: 12, lines: 4 }; // more than these are too many to be read out
 const PAGE = `<style>
   .inside { ${TEXT} }
@@ -15,15 +18,18 @@ const PAGE = `<style>
   .inside p:empty, .inside [hidden] { display: none; }
   .inside .title { font-weight: 600; }
   .inside .none { opacity: 0.75; }
-  .inside .grid { display: grid; gap: 1em;
+  .inside .grid { display: grid; gap: 0 1em; align-items: start;
     grid-template-columns: repeat(auto-fit, minmax(min(15em, 100%), 1fr)); }
-  .inside figure { margin: 0; min-width: 0; position: relative; }
+  .inside figure { margin: 0; min-width: 0; position: relative; padding-bottom: 1.7em; }
+  .inside .roomy .plane { grid-column: span 2; }
+  .inside .note { font-size: 0.85em; }
   .inside figcaption { overflow-wrap: anywhere; }
-  .inside canvas { display: block; width: 100%; height: ${HEIGHT}em; }
+  .inside canvas { display: block; width: 100%; }
   .inside .legend span { display: inline-block; margin-right: 1em; }
   .inside .legend i { display: inline-block; width: 1.4em; margin-right: 0.4em;
     border-top: 0.25em solid; vertical-align: 0.25em; }
-  .inside .readout { position: absolute; top: 0; right: 0; padding: 0 0.4em; pointer-events: none;
+  .inside .readout { position: absolute; bottom: 0.1em; right: 0; padding: 0 0.4em;
+    pointer-events: none;
     background: var(--jp-layout-color1, Canvas); border: 1px solid; border-radius: 0.3em; }
   </style><p class="title"></p><p class="none"></p><div class="grid"></div>`;
 
@@ -49,9 +55,10 @@ function open(el) {
       grid.replaceChildren(...pictures.map(figure));
     }
     const look = theme(el);
+    grid.classList.toggle("roomy", grid.clientWidth >= ROOM * look.em);
     const hues = CYCLE.map((hue) => stand(hue, look));
     look.cycle = (k) => hues[k % hues.length];
-    const widths = [...grid.children].map(({ children }) => children[1].clientWidth);
+    const widths = [...grid.children].map(({ children }) => children[2].clientWidth);
     pictures.forEach((picture, i) => fill(grid.children[i], picture, widths[i], look));
     write(title, said.title);
     write(none, pictures.length ? "" : "nothing to see yet");
@@ -60,11 +67,12 @@ function open(el) {
 
 export default panel({ title: "", pictures: [] }, take, open);
 
-function figure() {
+function figure({ kind }) {
   const parts = document.createElement("figure");
-  parts.innerHTML = `<figcaption></figcaption><canvas role="img"></canvas><p class="legend"></p>
-    <div class="readout" hidden></div>`;
-  const [, canvas, , readout] = parts.children;
+  parts.className = kind;
+  parts.innerHTML = `<figcaption></figcaption><p class="note"></p><canvas role="img"></canvas>
+    <p class="legend"></p><div class="readout" hidden></div>`;
+  const [, , canvas, , readout] = parts.children;
   canvas.addEventListener("pointermove", ({ offsetX, offsetY }) => {
     write(readout, parts.tell(offsetX, offsetY) ?? "");
     readout.hidden = !readout.textContent;
@@ -73,16 +81,21 @@ function figure() {
   return parts;
 }
 
-// Draws a picture. Of its drawing come words to read out, names of its colours, and what tells
-// the value at a place.
+// Draws a picture. Of its drawing come words to read out, names of its colours, a note of what
+// there was no room for, and what tells the value at a place.
 function fill(parts, picture, width, look) {
-  const [caption, canvas, legend] = parts.children;
-  const height = HEIGHT * look.em;
+  const [caption, below, canvas, legend] = parts.children;
+  const [left, right, bottom, top] = picture.extent ?? [0, 1, 0, 0];
+  const suits = ((width - 4.1 * look.em) * (top - bottom)) / (right - left) + 2.1 * look.em;
+  const height = Math.min(Math.max(suits, HEIGHT * look.em), 2 * HEIGHT * look.em);
+  canvas.style.height = `${height}px`;
   const pen = clean(canvas, width, height, look, 0.85);
-  const { words, names = [], tell } = KINDS[picture.kind](pen, width, height, picture, look);
+  const draw = KINDS[picture.kind];
+  const { words, names = [], note = "", tell } = draw(pen, width, height, picture, look);
   parts.tell = tell;
   canvas.ariaLabel = words ? `${picture.title}: ${words}` : picture.title;
   write(caption, picture.title);
+  write(below, note);
   const key = [...names, look.paper].join();
   if (legend.dataset.key !== key) legend.replaceChildren(...names.map(entry(look)));
   legend.dataset.key = key;
@@ -101,12 +114,19 @@ function bars(pen, width, height, { values, labels, unit, logarithmic, marked },
   const { em, ink } = look;
   const [left, right] = [3.6 * em, width - 0.3 * em];
   const slot = (right - left) / values.length;
-  const widths = labels.map((label) => pen.measureText(label).width);
-  const every = Math.ceil((Math.max(...widths) + 0.2 * em) / slot); // label, or they would meet
-  const bottom = height - (labels.length ? 1.4 : 0.5) * em;
+  const few = labels.length <= FEW;
+  const wrapped = labels.map((label) => (few ? wrap(pen, label, slot - 0.3 * em) : [label]));
+  const widest = (texts) => Math.max(...texts.map((text) => pen.measureText(text).width));
+  const full = few && widest(wrapped.flat()) > slot; // then they are numbered, and in the note
+  const texts = full ? labels.map((_, i) => [String(i + 1)]) : wrapped;
+  const widths = texts.map(widest);
+  const every = few ? 1 : Math.ceil((Math.max(...widths) + 0.2 * em) / slot); // or they would meet
+  const high = Math.max(0, ...texts.map((text) => text.length));
+  const bottom = height - (high ? 0.3 + 1.1 * high : 0.5) * em;
   const bases = logarithmic ? values.map((value) => value / 2) : [0]; // the least bar has a height
   const y = axis([...values, ...bases], bottom, 1.8 * em, logarithmic, 1.8 * em);
   rule(pen, { from: left, to: right, ticks: [] }, y, unit, em);
+  pen.textAlign = "center";
   const zero = logarithmic ? bottom : y.at(0);
   values.forEach((value, i) => {
     const up = Number.isFinite(value) ? y.at(value) - zero : 0;
@@ -117,30 +137,38 @@ function bars(pen, width, height, { values, labels, unit, logarithmic, marked },
     if (marked[i] && up && slot > 4) pen.strokeRect(...box); // a mark is more than a hue
     pen.fillStyle = ink;
     const inside = middle + widths[i] / 2 <= width;
-    if (inside && i % every === 0) pen.fillText(labels[i], middle, bottom + 1.1 * em);
+    if (!inside || i % every) return;
+    texts[i].forEach((text, j) => pen.fillText(text, middle, bottom + 1.1 * (j + 1) * em));
   });
-  const say = (i) => `${labels[i] ?? i}: ${short(values[i])}${marked[i] ? ", marked" : ""}`;
+  pen.fillText(nought(values, logarithmic ? 0 : NOUGHT), (left + right) / 2, height / 2);
+  const say = (i, of = "") =>
+    `${labels[i] ?? i}: ${short(values[i])}${of}${marked[i] ? ", marked" : ""}`;
   const at = (x) => Math.floor((x - left) / slot);
-  const tell = (x) => (at(x) in values ? say(at(x)) : "");
-  return { tell, words: values.length <= SPOKEN.bars && values.map((_, i) => say(i)).join("; ") };
+  const tell = (x) => (at(x) in values ? say(at(x), ` ${unit}`) : "");
+  const words = values.length <= SPOKEN.bars && values.map((_, i) => say(i)).join("; ");
+  const note = full ? labels.map((label, i) => `${i + 1}:\u00a0${label}`).join("; ") : "";
+  return { tell, words, note };
 }
 
 function image(pen, width, height, picture, look) {
   const { values, shape: [h, w], low, high, rows, columns, written } = picture;
   const { em, ink, paper, font } = look;
-  const top = (rows || columns ? 1.5 : 0.3) * em;
+  const names = [rows && `${rows} ↓`, columns && `${columns} →`].filter(Boolean).join("   ");
+  const spare = width - pen.measureText(names).width; // none: the names go into the note
+  const top = (names && spare >= 0 ? 1.5 : 0.3) * em;
   const cell = Math.min((width - 2) / w, (height - top - 1.8 * em) / h);
   const left = (width - cell * w) / 2;
   const bottom = top + cell * h;
+  const none = nought(values);
   const [more, less] = [COLD, WARM].map((hue) => stand(hue, look, SHADE));
   const shade = (v) => {
     const share = low < 0 ? v / (v < 0 ? low : high) : (v - low) / (high - low);
+    if (none) return paper;
     return mix(paper, low < 0 && v < 0 ? less : more, Math.min(Math.max(share || 0, 0), 1));
   };
   const colours = values.map((v) => Number.isFinite(v) && shade(v));
   paste(pen, w, h, colours, [left, top, cell * w, cell * h]);
-  const names = [rows && `${rows} ↓`, columns && `${columns} →`];
-  pen.fillText(names.filter(Boolean).join("   "), left, 1.1 * em);
+  if (spare >= 0) pen.fillText(names, Math.min(left, spare), 1.1 * em);
 
   const texts = written ? values.map((v) => (v === v ? short(v, 2) : "")) : [];
   const longest = Math.max(1, ...texts.map((text) => pen.measureText(text).width));
@@ -153,6 +181,17 @@ function image(pen, width, height, picture, look) {
     pen.fillText(text, left + cell * (j + 0.5), top + cell * (k + 0.5) + 0.35 * size);
   });
 
+  const tell = (x, y) => {
+    const [j, i] = [Math.floor((x - left) / cell), Math.floor((y - top) / cell)];
+    if (j < 0 || j >= w || i < 0 || i >= h) return "";
+    return `${rows || "row"} ${i}, ${columns || "column"} ${j}: ${short(values[w * i + j])}`;
+  };
+  const note = spare < 0 ? names : "";
+  if (none) {
+    Object.assign(pen, { font: `${0.85 * em}px ${font}`, fillStyle: ink });
+    if (!written) pen.fillText(none, width / 2, (top + bottom) / 2);
+    return { tell, note };
+  }
   const key = [width / 2 - 3 * em, bottom + 0.6 * em, 6 * em, 0.8 * em];
   const steps = Array.from({ length: 64 }, (_, i) => shade(low + (i / 63) * (high - low)));
   paste(pen, 64, 1, steps, key);
@@ -160,12 +199,7 @@ function image(pen, width, height, picture, look) {
   pen.fillText(short(low), key[0] - 0.4 * em, bottom + 1.3 * em);
   pen.textAlign = "left";
   pen.fillText(short(high), key[0] + 6.4 * em, bottom + 1.3 * em);
-  const tell = (x, y) => {
-    const [j, i] = [Math.floor((x - left) / cell), Math.floor((y - top) / cell)];
-    if (j < 0 || j >= w || i < 0 || i >= h) return "";
-    return `${rows || "row"} ${i}, ${columns || "column"} ${j}: ${short(values[w * i + j])}`;
-  };
-  return { tell };
+  return { tell, note };
 }
 
 function lines(pen, width, height, { x, ys, labels, across, up, logarithmic, points }, look) {
@@ -218,14 +252,18 @@ function plane(pen, width, height, picture, look) {
   rule(pen, x, y, "", em);
   foot(pen, x, y, "", em);
   const rows = pairs(points);
-  const size = em * Math.min(0.32, 5 / Math.sqrt(rows.length));
+  const size = em * Math.min(0.32, 2.5 / Math.sqrt(rows.length));
+  const many = marked.filter(Boolean).length > MANY;
+  const [thick, ring] = many ? [0.8, size + 0.12 * em] : [1.8, size + 0.3 * em];
   pen.strokeStyle = ink;
   rows.forEach(([u, v], i) => {
-    Object.assign(pen, { fillStyle: css(look.cycle(classes[i])), lineWidth: 0.7 });
+    Object.assign(pen, { fillStyle: css(look.cycle(classes[i])), lineWidth: 0.6 });
     dot(pen, x.at(u), y.at(v), size);
-    Object.assign(pen, { fillStyle: "transparent", lineWidth: 1.8 });
-    if (marked[i]) dot(pen, x.at(u), y.at(v), size + 0.3 * em);
+    Object.assign(pen, { fillStyle: "transparent", lineWidth: thick });
+    if (marked[i]) dot(pen, x.at(u), y.at(v), ring);
   });
+  pen.lineWidth = 1;
+  pen.stroke(borders(regions, w, h, [from, roof, wide, high]));
   const count = [...regions, ...classes].reduce((a, b) => Math.max(a, b), -1) + 1;
   const tell = (px, py) => {
     const [j, i] = [((px - from) / wide) * w, ((roof + high - py) / high) * h].map(Math.floor);
@@ -233,6 +271,24 @@ function plane(pen, width, height, picture, look) {
   };
   const names = Array.from({ length: Math.min(count, CYCLE.length) }, (_, k) => `class ${k}`);
   return { tell, names };
+}
+
+// Between the regions, along the sides of their cells.
+function borders(regions, w, h, [from, roof, wide, high]) {
+  const lines = new Path2D();
+  const [across, down] = [(j) => from + (j / w) * wide, (i) => roof + (1 - i / h) * high];
+  regions.forEach((k, at) => {
+    const [j, i] = [at % w, Math.floor(at / w)];
+    if (j + 1 < w && regions[at + 1] !== k) {
+      lines.moveTo(across(j + 1), down(i));
+      lines.lineTo(across(j + 1), down(i + 1));
+    }
+    if (i + 1 < h && regions[at + w] !== k) {
+      lines.moveTo(across(j), down(i + 1));
+      lines.lineTo(across(j + 1), down(i + 1));
+    }
+  });
+  return lines;
 }
 
 const KINDS = { bars, image, lines, plane };
