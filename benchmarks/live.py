@@ -25,7 +25,7 @@ from workbench.panels import panel
 from workbench.run import resolve, warm
 from workbench.stream import watch
 
-SECONDS = 4.0  # about as long as either arm takes
+SECONDS = 10.0  # about as long as either arm takes
 PATIENCE = 120.0
 CASES = {
     "walrus": ("ww_walrus", "synthetic 2000x50x300", {"C": 1.0}),

@@ -26,7 +26,7 @@ TOLERANCE = 1e-9  # certified gap at which a run ends, against an upper bound ab
 RECENT = 1000  # rows that are all kept; of the older ones, later and later, one in many
 SHARE = 0.01  # of the time, for each of: judging, keeping states
 REST = 0.05  # seconds between them at least
-CREDIT = 0.5  # seconds of judging at the beginning of a run, when errors fall fastest
+CREDIT = 0.3  # seconds of judging at the beginning of a run, when errors fall fastest
 MEMORY = 2**28  # bytes of states kept on the way
 
 
