@@ -24,7 +24,7 @@ from workbench.style import look
 FOURIER = 400  # random features that the checkbox appends, as the paper does
 BUDGETS = (1, 2, 5, 10, 30, 60, 120, 300, 600, 3600)  # solver seconds
 SPEEDS = {"1/s": 1.0, "3/s": 1 / 3, "10/s": 0.1, "full": 0.0}
-SHARE = 0.015  # of the time, for portraits
+SHARE = 0.01  # of the time, for portraits
 REST = 0.1  # seconds between two of them at least
 WIDE = {"style": {"description_width": "8em"}, "layout": {"width": "auto"}}
 

@@ -24,7 +24,7 @@ from workbench.trace import Trace
 
 TOLERANCE = 1e-9  # certified gap at which a run ends, against an upper bound above 1
 RECENT = 1000  # rows that are all kept; of the older ones, later and later, one in many
-SHARE = 0.01  # of the time, for each of: judging, keeping states
+SHARE = 0.005  # of the time, for each of: judging, keeping states
 REST = 0.05  # seconds between them at least
 CREDIT = 0.3  # seconds of judging at the beginning of a run, when errors fall fastest
 MEMORY = 2**28  # bytes of states kept on the way
@@ -62,7 +62,7 @@ class Spare:
 class Lane:
     """A solver's run on one problem, from its first round or from a state of another lane.
 
-    States are kept on the way, as often as one hundredth of the time allows, so that `back` can
+    States are kept on the way, as often as half a hundredth of the time allows, so that `back` can
     go on from the latest one and do the rounds since then once more.
 
     Parameters
@@ -70,7 +70,7 @@ class Lane:
     solver : a name of the registry
     problem : Problem
     parameters : the solver's keyword parameters; the others keep their defaults
-    measure : the judge, off the clock, asked as often as one hundredth of the time allows
+    measure : the judge, off the clock, asked as often as half a hundredth of the time allows
 
     Attributes
     ----------
