@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from workbench.problem import Matrix, Problem
-from workbench.stream import Row, State
+from workbench.stream import Row, State, nothing
 
 HELD = 2**27  # scores up to which all rows are scored at once
 
@@ -19,12 +19,11 @@ def errors(problem: Problem) -> Callable[[State], Row]:
     equal is predicted as the first class, as ``argmax`` does.
     """
 
+    beside = nothing if problem.X_test is None else held_out(problem)
+
     def measure(state: State) -> Row:
-        row = {"train_error": float(np.mean(predictions(state, problem.X) != problem.y))}
-        if problem.X_test is not None:
-            predicted = predictions(state, problem.X_test)
-            row["test_error"] = float(np.mean(predicted != problem.y_test))
-        return row
+        wrong = predictions(state, problem.X) != problem.y
+        return {"train_error": float(np.mean(wrong))} | beside(state)
 
     return measure
 

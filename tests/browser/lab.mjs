@@ -1,6 +1,6 @@
 // JupyterLab as `make lab` opens it, and a headless Chromium that looks at it.
 
-import { spawn, execFileSync } from "node:child_process";
+import { spawn } from "node:child_process";
 import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
@@ -207,5 +207,3 @@ export class Dashboard {
     await this.page.screenshot({ path: join(PICTURES, `${name}.png`) });
   }
 }
-
-export const versions = () => execFileSync(process.env.CHROMIUM, ["--version"]).toString().trim();

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import textwrap
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -17,6 +16,7 @@ from workbench.course.executed import execute, outputs
 from workbench.course.lessons import FOLDER, Lesson, Sheet, chosen, read_lessons, read_sheets
 from workbench.course.students import student_copy
 from workbench.notebooks import CHECKOUT
+from workbench.report.markup import write_page
 from workbench.sweep import runs_folder
 
 
@@ -86,7 +86,7 @@ def build(
                 if name not in files:  # what has changed since would not be true
                     (out / name).unlink(missing_ok=True)
         for name, text in files.items():
-            _write(out / name, text)
+            write_page(out / name, text)
     for name, error in errors.items():
         say(textwrap.indent(error, f"  {name} | ", lambda line: True))
     say(f"the course: {out / 'index.html'}")
@@ -103,13 +103,3 @@ def _pages(lessons: list[Lesson], sheets: list[Sheet], executed: Path) -> dict[s
         page = html.sheet_page(sheet, sheet.path.parents[1], pages)
         files[f"cheat_sheets/{sheet.path.stem}.html"] = page
     return files
-
-
-def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.part")
-    try:
-        part.write_text(text, encoding="utf-8")
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)

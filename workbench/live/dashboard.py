@@ -12,7 +12,7 @@ from workbench.live.chart import Chart, Inside
 from workbench.live.curve import Curve
 from workbench.live.keep import code, keep, own_parameters, send_to_sweep
 from workbench.live.lane import Lane, Spare, can_change, changed
-from workbench.live.player import Player
+from workbench.live.player import LIVE, Player
 from workbench.live.sliders import Sliders, text
 from workbench.measures import held_out
 from workbench.panels import panel
@@ -276,7 +276,7 @@ class Dashboard(widgets.VBox):
 
     def _note(self, words: str) -> None:
         """Say when a control counts, where there is a run that it does not count for yet."""
-        if self.player.status in ("starting", "running", "pausing", "paused"):
+        if self.player.status in LIVE:
             self.chart.say(note=words)
 
     def _moved(self, key: str) -> None:

@@ -62,15 +62,15 @@ class Spare:
 class Lane:
     """A solver's run on one problem, from its first round or from a state of another lane.
 
-    States are kept on the way, as often as half a hundredth of the time allows, so that `back` can
-    go on from the latest one and do the rounds since then once more.
+    States are kept on the way, as often as a small share of the time allows, so that `back` can go
+    on from the latest one and do the rounds since then once more.
 
     Parameters
     ----------
     solver : a name of the registry
     problem : Problem
     parameters : the solver's keyword parameters; the others keep their defaults
-    measure : the judge, off the clock, asked as often as half a hundredth of the time allows
+    measure : the judge, off the clock, asked as often as that share allows
 
     Attributes
     ----------

@@ -19,7 +19,7 @@ from workbench.figures import figures_folder
 from workbench.notebooks import CHECKOUT
 from workbench.report import kept as kept_runs
 from workbench.report.comparison import Measurement, Number, number, side_by_side
-from workbench.report.markup import embedded
+from workbench.report.markup import embedded, write_page
 from workbench.report.page import body
 from workbench.report.profiles import payload, scopes
 from workbench.report.sidecars import Figure, collect
@@ -66,14 +66,7 @@ def report(
         say(fault)
     if printed is None:
         printed = reference.printed()
-    page = _page(found, runs, printed, faults, path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.part")
-    try:
-        part.write_text(page, encoding="utf-8")
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
+    write_page(path, _page(found, runs, printed, faults, path))
     return path
 
 

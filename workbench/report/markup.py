@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from html import escape
+from pathlib import Path
 from typing import Any
 
 VOID = {"img", "input", "br", "meta", "col"}
@@ -44,6 +46,17 @@ def join(*content: Any) -> Html:
         elif item is not None:
             parts.append(item if isinstance(item, Html) else escape(str(item)))
     return Html("".join(parts))
+
+
+def write_page(path: Path, text: str) -> None:
+    """Write a page, whole or not at all; its folder is made."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def embedded(data: Any, name: str) -> Html:
