@@ -131,13 +131,12 @@ def _in_processes(
         busy: dict[Future, tuple] = {}
         while waiting or busy:
             while waiting and idle:
-                key, pool = waiting.pop(), idle.pop()
                 try:
-                    future = pool.submit(run, tasks[key])
+                    future = idle[-1].submit(run, tasks[waiting[-1]])
                 except BrokenExecutor:  # its worker died while it had nothing to do
-                    pool = worker()
-                    future = pool.submit(run, tasks[key])
-                busy[future] = key, pool
+                    idle[-1] = worker()
+                else:
+                    busy[future] = waiting.pop(), idle.pop()
             for future in wait(busy, return_when=FIRST_COMPLETED).done:
                 key, pool = busy.pop(future)
                 try:

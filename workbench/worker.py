@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import numba
+import numpy as np
 import psutil
+from scipy.linalg import solve
 from threadpoolctl import threadpool_limits
 
 ONE_THREAD = dict.fromkeys(
@@ -132,6 +134,7 @@ def _memory(gigabytes: float | None) -> Iterator[None]:
         return
     import resource  # Unix only
 
+    _take_buffers()
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     most = psutil.Process().memory_info().vms + round(gigabytes * 2**30)
     resource.setrlimit(resource.RLIMIT_AS, (most if hard < 0 else min(most, hard), hard))
@@ -139,6 +142,13 @@ def _memory(gigabytes: float | None) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+@cache
+def _take_buffers() -> None:
+    """Let NumPy's and SciPy's OpenBLAS take their buffers, for which they wait for ever."""
+    A = np.eye(100)
+    solve(A, A @ A, assume_a="pos")
 
 
 def timed_alone(timing: bool) -> bool:

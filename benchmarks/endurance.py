@@ -1,0 +1,214 @@
+"""A long sweep under memory pressure whose processes are killed at random: nothing may be lost.
+
+``python benchmarks/endurance.py [--minutes 60]`` sweeps ever new points. Meanwhile it kills a
+worker every few seconds, and now and then the whole sweep, which is started again; some points ask
+for more memory than they may have. In the end every finished point must still be as it was
+written, all that can be done is done, a sample is run again alone and must give the same trace,
+and the resident memory of the longest undisturbed sweep must be flat.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import psutil
+
+from workbench.grid import Point, grid
+from workbench.run import run
+from workbench.stream import stopping
+from workbench.sweep import Sweep, sweep
+from workbench.trace import read_trace
+
+SOLVERS = {
+    "mrc_ccg": {},
+    "ww_walrus_fast": {"C": [0.1, 1.0]},
+    "cs_working_set": {"C": [0.1, 1.0]},
+    "ls_accelerated": {"alpha": [1e-3, 1e-2]},
+    "cuts_linear_time": {"r": [20, 100]},
+    "ridge": {},
+}
+DATA = ("iris", "wine", "breast_cancer", "digits")
+GREEDY = "synthetic 200000x200x4 @ given"  # 320 MB of rows
+MEMORY = 0.2  # GB that a point may take
+CLOCKS = ("seconds", "cpu")
+MARK = "WORKBENCH_ENDURANCE"  # in the environment of all that a sweep starts
+
+
+def main() -> int:
+    """Torment sweeps for the time asked for; return 1 where anything was lost."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--minutes", type=float, default=60.0, help="how long (60)")
+    parser.add_argument("--every", type=float, default=10.0, help="seconds between kills (10)")
+    parser.add_argument("--jobs", type=int, default=2, help="worker processes (2)")
+    parser.add_argument("--seed", type=int, default=0, help="of the kills (0)")
+    parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.child:
+        return sweeping(given.child, given.jobs)
+    with tempfile.TemporaryDirectory() as folder:
+        compiled = Path(folder) / "compiled"  # by a sweep that nobody disturbs
+        sweep(points(0), jobs=given.jobs, folder=compiled, say=quiet)
+        chance = random.Random(given.seed)
+        return torment(Path(folder) / "runs", given.minutes, given.every, given.jobs, chance)
+
+
+def torment(folder: Path, minutes: float, every: float, jobs: int, chance: random.Random) -> int:
+    """Start sweeps, kill them and their workers, and look at what is left."""
+    end, kills, starts = time.monotonic() + 60 * minutes, 0, 0
+    known: dict[Path, str] = {}
+    lost: set[str] = set()
+    while time.monotonic() < end:
+        command = [sys.executable, __file__, "--child", str(folder), "--jobs", str(jobs)]
+        mark = os.environ | {MARK: str(folder)}
+        child = subprocess.Popen(command, env=mark, start_new_session=True)
+        starts += 1
+        while time.monotonic() < end and child.poll() is None:
+            time.sleep(every * chance.uniform(0.2, 1.8))
+            victims = [child.pid] if chance.random() < 0.03 else workers(child.pid)
+            kills += bool(victims) and dead(chance.choice(victims))
+            lost |= changed(folder, known)
+        dead(child.pid)
+        child.wait()
+    left = leftovers(folder)
+    print(f"{minutes:g} minutes: {starts} sweeps, {kills} kills, {len(known)} finished points")
+    done = [sweep(points(n), jobs=jobs, memory=MEMORY, folder=folder, say=quiet)
+            for n in range(rounds_of(folder))]  # fmt: skip
+    lost |= changed(folder, known)
+    missing = [task.label for part in done for task in part.runs
+               if task.key in part.failures and task.point.data != GREEDY]  # fmt: skip
+    different = [label for part in done[:3] for label in unlike(part)]
+    growth = flat(folder)
+    print(f"finished points that changed or went: {sorted(lost) or 'none'}")
+    print(f"points that could not be done in the end: {missing or 'none'}")
+    print(f"traces unlike those of an undisturbed run: {different or 'none'}")
+    print(f"processes left behind: {left or 'none'}")
+    print(f"resident memory of the longest sweep: {growth}")
+    return 1 if lost or missing or different or left else 0
+
+
+def sweeping(folder: Path, jobs: int) -> int:
+    """Sweep one set of points after another, and note how much memory this process has."""
+    for n in range(sys.maxsize):
+        sweep(points(n), jobs=jobs, memory=MEMORY, folder=folder, say=quiet)
+        row = {"pid": os.getpid(), "round": n, "mb": psutil.Process().memory_info().rss / 1e6}
+        with open(folder / "memory.log", "a", encoding="ascii") as log:
+            log.write(json.dumps(row) + "\n")
+
+
+def points(n: int) -> list[Point]:
+    """Return the points of one round: new random splits, and one that asks for too much."""
+    stop = {"cpu": 1.0, "rounds": 40}
+    found = grid(SOLVERS, list(DATA), stop=stop, test=0.3, seeds=[n])
+    return found + (grid("ridge", GREEDY, stop=stop, seeds=[n]) if n % 5 == 0 else [])
+
+
+def workers(parent: int) -> list[int]:
+    """Return the worker processes of a sweep."""
+    try:
+        children = psutil.Process(parent).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+    return [process.pid for process in children if "loky" in "".join(asked(process.cmdline))]
+
+
+def asked(question: Callable):
+    """Return what a process says of itself; nothing where it has ended."""
+    try:
+        return question()
+    except psutil.Error:
+        return ()
+
+
+def dead(pid: int) -> bool:
+    """Kill a process as the system does when memory is short."""
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def changed(folder: Path, known: dict[Path, str]) -> set[str]:
+    """Return the finished points that are not as they were first seen; learn the new ones."""
+    strange = {str(path) for path in known if not path.exists()}
+    for path in folder.glob("??/*.jsonl"):
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        if known.setdefault(path, digest) != digest:
+            strange.add(str(path))
+    return strange
+
+
+def rounds_of(folder: Path) -> int:
+    """Return how many rounds of points were swept."""
+    return 1 + max((row["round"] for row in noted(folder)), default=0)
+
+
+def noted(folder: Path) -> list[dict]:
+    """Return what the sweeps noted of their memory."""
+    log = folder / "memory.log"
+    lines = log.read_text().splitlines() if log.exists() else []
+    return [json.loads(line) for line in lines]
+
+
+def unlike(done: Sweep) -> list[str]:
+    """Return the labels of points whose trace an undisturbed run does not give."""
+    from workbench.panels import panel
+
+    found = []
+    for task in done.runs:
+        if task.key in done.failures:
+            continue
+        kept, point = read_trace(task.path(done.folder)), task.point
+        if kept.stopped_by.startswith("cpu"):
+            continue  # where it ended depends on the machine
+        problem = panel(point.data, point.seed, point.test)
+        again, _ = run(point.solver, problem, *stopping(point.stop), parameters=point.parameters)
+        rows = [[{name: row[name] for name in mine if name not in CLOCKS} for row in trace]
+                for mine, trace in zip(again.rows, zip(again.rows, kept.rows))]  # fmt: skip
+        if len(kept.rows) != len(again.rows) or any(a != b for a, b in rows):
+            found.append(task.label)
+    return found
+
+
+def leftovers(folder: Path) -> list[int]:
+    """Return what still runs of the sweeps that were killed, ten seconds later."""
+    time.sleep(10)
+    return [
+        process.pid
+        for process in psutil.process_iter()
+        if dict(asked(process.environ)).get(MARK) == str(folder)
+    ]
+
+
+def flat(folder: Path) -> str:
+    """Tell how the memory of the process that lived longest went, from its first third on."""
+    rows = noted(folder)
+    if not rows:
+        return "no sweep ended"
+    pids = [row["pid"] for row in rows]
+    longest = max(set(pids), key=pids.count)
+    mb = np.array([row["mb"] for row in rows if row["pid"] == longest])
+    late = mb[len(mb) // 3 :]
+    return (
+        f"{len(mb)} rounds of points, {late[0]:.0f} MB to {late[-1]:.0f} MB (most {mb.max():.0f})"
+    )
+
+
+def quiet(line: str) -> None:
+    """Say nothing: the kills make many lines."""
+
+
+if __name__ == "__main__":
+    sys.exit(main())
