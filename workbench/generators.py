@@ -18,8 +18,9 @@ import scipy.sparse as sp
 from numba import njit
 
 from workbench import convolutions
+from workbench.checks import check_positive
 from workbench.features import sampled_distances
-from workbench.problem import Matrix, Problem, check_positive
+from workbench.problem import Matrix, Problem
 
 Map = Callable[[Matrix, np.ndarray], None]  # rows (m, d), and where their (m, p) features go
 HALF = np.float32(0.5)
@@ -153,13 +154,23 @@ def check_counts(**counts: int) -> None:
 
 def fourier(generator: Generator, b: int) -> Map:
     """Return sqrt(2) cos(w.x + b), w ~ N(0, 2/s I), b uniform over a period."""
-    rng, p = generator.rng(b), generator.width(b)
-    W = rng.standard_normal((generator.d, p), np.float32)
-    return _waves(W, generator.s, rng)
+    return _waves(*fourier_waves(generator, b))
 
 
 def orthogonal_fourier(generator: Generator, b: int) -> Map:
     """Return the same with w orthogonal in groups of d, of the lengths they would have had."""
+    return _waves(*orthogonal_waves(generator, b))
+
+
+def fourier_waves(generator: Generator, b: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the (d, p) directions and (p,) shifts of a block's waves, in turns of the circle."""
+    rng, p = generator.rng(b), generator.width(b)
+    W = rng.standard_normal((generator.d, p), np.float32)
+    return _in_turns(W, generator.s), rng.random(p, np.float32)
+
+
+def orthogonal_waves(generator: Generator, b: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the same for orthogonal directions."""
     rng, p, d = generator.rng(b), generator.width(b), generator.d
     groups = []
     for first in range(0, p, d):
@@ -167,7 +178,7 @@ def orthogonal_fourier(generator: Generator, b: int) -> Map:
         Q, R = np.linalg.qr(rng.standard_normal((d, min(d, p - first))))
         lengths = np.sqrt(rng.chisquare(d, Q.shape[1]))
         groups.append(Q * (np.sign(np.diag(R)) * lengths))
-    return _waves(np.hstack(groups), generator.s, rng)
+    return _in_turns(np.hstack(groups), generator.s), rng.random(p, np.float32)
 
 
 def logits(generator: Generator, b: int) -> Map:
@@ -250,13 +261,15 @@ RANDOM: dict[str, Callable[[Generator, int], Map]] = {
     "kmeans_filters": convolutions.kmeans_filters,
 }
 KINDS = RANDOM | {"columns": columns}
+WAVES = {"fourier": fourier_waves, "orthogonal_fourier": orthogonal_waves}
 
 
-def _waves(W: np.ndarray, s: float, rng: np.random.Generator) -> Map:
-    # In turns of the circle, not radians: what is whole of them falls away.
-    W = _scaled(W, np.sqrt(2 / s) / (2 * np.pi))
-    shift = rng.random(W.shape[1], np.float32)
+def _in_turns(W: np.ndarray, s: float) -> np.ndarray:
+    # Of the circle, not radians: what is whole of them falls away.
+    return _scaled(W, np.sqrt(2 / s) / (2 * np.pi))
 
+
+def _waves(W: np.ndarray, shift: np.ndarray) -> Map:
     def make(X: Matrix, Z: np.ndarray) -> None:
         _product(X, W, Z)
         cosines(Z, shift)
