@@ -1,6 +1,5 @@
 """Class centroids: the stream, the estimator, and what both promise."""
 
-import doctest
 from itertools import islice
 
 import joblib
@@ -183,7 +182,3 @@ def test_bad_input_is_refused():
     assert model.class_count_.sum() == len(NUMBERS)
     with pytest.raises(ValueError, match="needs at least two classes"):
         model.fit(DIGITS, np.zeros(len(DIGITS)))
-
-
-def test_the_example_of_the_documentation():
-    assert doctest.testmod(module).failed == 0

@@ -1,6 +1,5 @@
 """SampledCutClassifier and SampledCutChain: scikit-learn's contract, the optimum, compression."""
 
-import doctest
 import os
 import pickle
 import signal
@@ -26,8 +25,6 @@ from workbench.data.synthetic import chain
 from workbench.estimators import (
     SampledCutChain,
     SampledCutClassifier,
-    sampled_chain,
-    sampled_cuts,
 )
 from workbench.registry import SOLVERS
 from workbench.sampled_cuts import cutting_plane
@@ -440,12 +437,6 @@ def test_it_works_in_pipelines_and_searches():
     assert svm.feature_names_in_.tolist() == list("abcd")
     with pytest.raises(ValueError, match="feature names"):
         svm.predict(frame[list("dcba")])
-
-
-def test_the_doctests_hold():
-    for module in (sampled_cuts, sampled_chain):
-        result = doctest.testmod(module)
-        assert result.attempted and not result.failed
 
 
 def sequences(rows, starts):

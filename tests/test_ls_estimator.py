@@ -1,6 +1,5 @@
 """The three least squares classifiers: scikit-learn's contract, closed forms, several labels."""
 
-import doctest
 import os
 import signal
 import warnings
@@ -27,8 +26,6 @@ from workbench.estimators import (
     CalibratedLeastSquares,
     GeneralizedLeastSquares,
     StagewiseLeastSquares,
-    least_squares,
-    stagewise,
 )
 from workbench.least_squares.calibrated import ls_calibrated
 from workbench.least_squares.stagewise import ls_stagewise
@@ -318,12 +315,6 @@ def test_few_rows_have_the_digits_that_they_have_alone(fitted):
     alone = np.vstack([model.decision_function(IRIS[i : i + 1]) for i in range(40)])
     assert np.array_equal(some, alone)
     np.testing.assert_allclose(model.decision_function(IRIS)[:40], some, atol=1e-4)
-
-
-def test_the_doctests_hold():
-    for module in (least_squares, stagewise):
-        result = doctest.testmod(module)
-        assert result.attempted and not result.failed
 
 
 @pytest.mark.parametrize("link", LINKS_OF_LABELS)

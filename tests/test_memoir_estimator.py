@@ -1,6 +1,5 @@
 """MemoirClassifier: scikit-learn's contract, its presets, and rows that come in parts."""
 
-import doctest
 import inspect
 import signal
 import warnings
@@ -308,7 +307,3 @@ def test_weights_that_are_too_large_are_refused(monkeypatch):
         MemoirClassifier(dense=True).fit(TEXT.X, TEXT.y)
     MemoirClassifier(dense=True, preset="paper").fit(TEXT.X, TEXT.y)  # no average, half as much
     MemoirClassifier(dense=False).fit(TEXT.X, TEXT.y)
-
-
-def test_the_example_of_the_documentation():
-    assert doctest.testmod(module).failed == 0

@@ -28,7 +28,17 @@ from workbench.trace import Trace
 IRIS, SPECIES = load_iris(return_X_y=True)
 
 
-@parametrize_with_checks([MinimaxRiskClassifier(solver=s) for s in ("auto", "ccg", "pdhg")])
+# What it compares to all digits is the same to the gap: test_citizens.py holds it to that.
+TO_THE_GAP = {
+    f"check_sample_weight_equivalence_on_{kind}_data": "solutions are equal to their gap only"
+    for kind in ("dense", "sparse")
+}
+
+
+@parametrize_with_checks(
+    [MinimaxRiskClassifier(solver=s) for s in ("auto", "ccg", "pdhg")],
+    expected_failed_checks=lambda one: {} if one.solver == "ccg" else TO_THE_GAP,
+)
 def test_scikit_learn_s_own_checks(estimator, check):
     # Some checks fit a few rows of noise, where no gap is promised.
     with warnings.catch_warnings():

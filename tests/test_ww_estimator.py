@@ -36,6 +36,13 @@ IRIS = scale(IRIS)
 TIGHT = {"gap_ratio": 1e-8, "max_iter": 100_000, "random_state": 0}
 
 
+# What it compares to all digits is the same to the gap: test_citizens.py holds it to that.
+TO_THE_GAP = {
+    f"check_sample_weight_equivalence_on_{kind}_data": "solutions are equal to their gap only"
+    for kind in ("dense", "sparse")
+}
+
+
 @parametrize_with_checks(
     [WestonWatkinsClassifier(solver=name) for name in SOLVER_OF]
     + [
@@ -43,7 +50,8 @@ TIGHT = {"gap_ratio": 1e-8, "max_iter": 100_000, "random_state": 0}
         WestonWatkinsClassifier(kernel="rbf"),
         WestonWatkinsClassifierCV(Cs=2, cv=3),
         WestonWatkinsClassifierCV(Cs=2),
-    ]
+    ],
+    expected_failed_checks=lambda one: TO_THE_GAP,
 )
 def test_scikit_learn_s_own_checks(estimator, check):
     # Some checks fit raw features of a few rows: no gap is promised, and classes get too few.

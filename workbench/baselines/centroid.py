@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from workbench.problem import Matrix, Problem, check_positive
+from workbench.checks import check_positive
+from workbench.problem import Matrix, Problem
 from workbench.stream import Row, off_the_clock
 
 

@@ -21,9 +21,10 @@ from time import perf_counter, process_time
 import numpy as np
 import scipy.sparse as sp
 
+from workbench.checks import check_positive
 from workbench.measures import bounds
 from workbench.memoir.pegasos import mean_hinge
-from workbench.problem import Matrix, Problem, check_positive
+from workbench.problem import Matrix, Problem
 from workbench.stream import Row, give_back, off_the_clock
 from workbench.weston_watkins.dual import squared_norms
 

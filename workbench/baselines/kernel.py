@@ -15,7 +15,8 @@ from itertools import pairwise
 import numpy as np
 import scipy.sparse as sp
 
-from workbench.problem import Matrix, Problem, check_positive
+from workbench.checks import check_positive
+from workbench.problem import Matrix, Problem
 from workbench.sampled_cuts.kernels import Kernel, KernelRows, fields_of, parts_of
 from workbench.sampled_cuts.solvers import kernel_of
 from workbench.stream import Row, off_the_clock

@@ -10,9 +10,10 @@ import numpy as np
 from workbench.baselines.kernel import ExpansionState, quiet, started
 from workbench.baselines.liblinear import mirrored
 from workbench.baselines.refits import ITERATIONS
+from workbench.checks import check_positive
 from workbench.generators import check_counts
 from workbench.memoir.pegasos import mean_hinge
-from workbench.problem import Problem, check_positive
+from workbench.problem import Problem
 from workbench.sampled_cuts.solvers import kernel_of
 from workbench.sampled_cuts.spaces import PIECE, inverse_root
 from workbench.stream import off_the_clock

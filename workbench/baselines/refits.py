@@ -21,7 +21,8 @@ import numpy as np
 from scipy.special import logsumexp
 
 from workbench.baselines.certified import leave_dearest
-from workbench.problem import Matrix, Problem, check_positive
+from workbench.checks import check_positive
+from workbench.problem import Matrix, Problem
 from workbench.stream import Row, off_the_clock
 
 ITERATIONS = 10_000  # the last budget
@@ -68,18 +69,22 @@ def total(losses: Callable, X: Matrix, y: np.ndarray, W: np.ndarray) -> float:
 
 
 def logistic_losses(V: np.ndarray, y: np.ndarray) -> float:
+    """Return the sum of the logistic losses of all classes against the rest, scores `V` (n, k)."""
     return np.logaddexp(0.0, -margins(V, y)).sum()
 
 
 def squared_hinges(V: np.ndarray, y: np.ndarray) -> float:
+    """Return the sum of the squared hinge losses of all classes against the rest."""
     return (np.maximum(0.0, 1.0 - margins(V, y)) ** 2).sum()
 
 
 def softmax_losses(V: np.ndarray, y: np.ndarray) -> float:
+    """Return the sum of the multinomial logistic losses."""
     return (logsumexp(V, axis=1) - V[np.arange(len(y)), y]).sum()
 
 
 def squared_errors(V: np.ndarray, y: np.ndarray) -> float:
+    """Return the sum of the squared distances of the scores from 1 for the own class, else 0."""
     return ((V - (np.arange(V.shape[1]) == y[:, None])) ** 2).sum()
 
 

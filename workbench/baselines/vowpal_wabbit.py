@@ -15,8 +15,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from workbench.baselines.refits import LinearState, logistic_losses, total
+from workbench.checks import check_positive
 from workbench.generators import check_counts
-from workbench.problem import Problem, check_positive
+from workbench.problem import Problem
 from workbench.stream import Row, off_the_clock
 
 

@@ -6,6 +6,7 @@ from workbench.estimators.memoir import MemoirClassifier
 from workbench.estimators.minimax_risk import MinimaxRiskClassifier
 from workbench.estimators.sampled_chain import SampledCutChain
 from workbench.estimators.sampled_cuts import SampledCutClassifier
+from workbench.estimators.saved import load
 from workbench.estimators.stagewise import StagewiseLeastSquares
 from workbench.estimators.weston_watkins import WestonWatkinsClassifier
 from workbench.estimators.weston_watkins_cv import WestonWatkinsClassifierCV
@@ -23,4 +24,5 @@ __all__ = [
     "WestonWatkinsClassifier",
     "WestonWatkinsClassifierCV",
     "WorkingSetClassifier",
+    "load",
 ]

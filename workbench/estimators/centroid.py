@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.preprocessing import normalize
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -31,7 +32,7 @@ class CentroidClassifier(Classifier):
     coef_ : (k, d), a CSR matrix where the rows were sparse, else an array; zeros for a class that
         `partial_fit` was told of and that has no rows yet, which is never predicted
     intercept_ : (k,) zeros, and minus infinity for a class without rows
-    class_count_ : (k,) rows of each class
+    class_count_ : (k,) rows of each class, or the sums of their weights
     n_features_in_ : int, ``feature_names_in_`` : (d,) where X has names
 
     References
@@ -50,8 +51,11 @@ class CentroidClassifier(Classifier):
     def __init__(self, *, power=1.0):
         self.power = power
 
-    def fit(self, X, y):
+    def fit(self, X, y, sample_weight=None):
         """Learn from rows `X` (n, d), dense or sparse, and labels `y` (n,), and from no others.
+
+        A row with a `sample_weight`, (n,) of numbers >= 0, counts as that many equal rows; one of 0
+        is left out, and so is a class of which nothing else is there.
 
         Raises
         ------
@@ -60,13 +64,14 @@ class CentroidClassifier(Classifier):
         """
         self._check_positive("power")
         X, y = self._validated(X, y)
+        X, y, weights = self._weighed(X, y, sample_weight)
         classes = np.unique(y)
         if len(classes) < 2:
             raise ValueError(f"y: needs at least two classes, got one class, {classes[0]!r}")
         self._begin(classes, X)
-        return self._add(X, y)
+        return self._add(X, y, weights)
 
-    def partial_fit(self, X, y, classes=None):
+    def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Add rows `X` (n, d) with labels `y` (n,) to those learnt from before.
 
         Parameters
@@ -92,7 +97,7 @@ class CentroidClassifier(Classifier):
             self._begin(known, X)
         elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise ValueError("classes: must be those of the first call of partial_fit, or None")
-        return self._add(X, y)
+        return self._add(*self._weighed(X, y, sample_weight))
 
     def predict(self, X):
         """Return the (n,) labels of highest score, a block of rows at a time."""
@@ -113,9 +118,15 @@ class CentroidClassifier(Classifier):
         self.classes_, self.class_count_ = classes, np.zeros(k, int)
         self._sums, self._sparse = sp.csr_matrix((k, d), dtype=X.dtype), sp.issparse(X)
 
-    def _add(self, X, y):
-        codes = encode(y, self.classes_, "y")
-        sums, counts = class_sums(check_matrix(X, "X"), codes, len(self.classes_))
+    def _add(self, X, y, weights: np.ndarray | None = None):
+        codes, k = encode(y, self.classes_, "y"), len(self.classes_)
+        X = check_matrix(X, "X")
+        if weights is None:
+            sums, counts = class_sums(X, codes, k)
+        else:
+            members = (weights.astype(X.dtype), (codes, np.arange(len(codes))))
+            sums = sp.csr_matrix(sp.csr_matrix(members, shape=(k, len(codes))) @ normalize(X))
+            counts = np.bincount(codes, weights, minlength=k)
         self._sums = sums if self._sums.nnz == 0 else self._sums + sums
         self.class_count_ = self.class_count_ + counts
         self._sparse &= sp.issparse(X)

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
 from workbench.problem import Problem, as_problem, check_matrix
 from workbench.stream import State
@@ -33,6 +33,16 @@ class Classifier(ClassifierMixin, BaseEstimator):
         scores = self._scores(X)
         return self.classes_[scores.argmax(axis=1)]
 
+    def save(self, path) -> None:
+        """Write the fitted estimator to `path`, an npz file without pickle.
+
+        :func:`workbench.estimators.load` reads it; what is kept and what is refused, see
+        :func:`workbench.estimators.saved.save`.
+        """
+        from workbench.estimators.saved import save
+
+        save(self, path)
+
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -50,9 +60,26 @@ class Classifier(ClassifierMixin, BaseEstimator):
         check_classification_targets(y)
         return X, y
 
-    def _problem(self, X, y) -> Problem:
+    def _weighed(self, X, y, sample_weight) -> tuple:
+        """Return the rows and labels that weigh more than nothing, and their weights, or None."""
+        if sample_weight is None:
+            return X, y, None
+        given = {"dtype": np.float64, "ensure_2d": False, "input_name": "sample_weight"}
+        weights = check_array(sample_weight, **given)
+        if weights.shape != (n := (X.shape[0],)):
+            raise ValueError(f"sample_weight: must have the shape {n}, got {weights.shape}")
+        if weights.min() < 0 or not 0 < weights.sum() < math.inf:
+            raise ValueError(
+                "sample_weight: must be numbers of at least 0, not all zero, of a finite sum; got "
+                f"{weights.min():.3g} to {weights.max():.3g}"
+            )
+        kept = weights > 0
+        return (X, y, weights) if kept.all() else (X[kept], y[kept], weights[kept])
+
+    def _problem(self, X, y, weights: np.ndarray | None = None) -> Problem:
         """Wrap rows and labels, with the constant feature where one is asked for."""
-        return as_problem(self._widened(X), y, name=type(self).__name__)
+        problem = as_problem(self._widened(X), y, name=type(self).__name__)
+        return problem if weights is None else weighted(problem, weights)
 
     def _widened(self, X):
         """Return the rows with the constant feature where one is asked for."""
@@ -158,23 +185,44 @@ class MultilabelClassifier(Classifier):
             )
         return X, Y.astype(np.int8)
 
-    def _problem(self, X, y) -> Problem:
+    def _problem(self, X, y, weights: np.ndarray | None = None) -> Problem:
         self.multilabel_ = y.ndim == 2
         if not self.multilabel_:
-            return super()._problem(X, y)
+            return super()._problem(X, y, weights)
         X = check_matrix(self._widened(X), "X")
-        return LabelsProblem(X, y, np.arange(y.shape[1]), type(self).__name__)
+        problem = LabelsProblem(X, y, np.arange(y.shape[1]), type(self).__name__)
+        return problem if weights is None else replace(problem, weights=weights)
 
 
 @dataclass(frozen=True, eq=False)
 class LabelsProblem(Problem):
     """A problem whose rows have several labels: `y` is an (n, k) matrix of zeros and ones."""
 
+    weights: np.ndarray | None = None
+
     def tiny(self, rows: int = 8, d: int = 8) -> LabelsProblem:
         """The first rows and features: compiles the same kernels as the whole."""
         X = self.X[:rows, :d]
         X = X if self.is_sparse else np.ascontiguousarray(X)
-        return replace(self, X=X, y=self.y[:rows], name=f"{self.name} (tiny)")
+        weights = None if self.weights is None else self.weights[:rows]
+        return replace(self, X=X, y=self.y[:rows], weights=weights, name=f"{self.name} (tiny)")
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedProblem(Problem):
+    """A problem whose row i is there ``weights[i]`` times, a positive number."""
+
+    weights: np.ndarray | None = None
+
+    def tiny(self, rows_per_class: int = 2, d: int = 9) -> WeightedProblem:
+        """A few rows and features: compiles the same kernels as the whole."""
+        few = super().tiny(rows_per_class, d)
+        return replace(few, weights=np.ones(few.n))
+
+
+def weighted(problem: Problem, weights: np.ndarray) -> WeightedProblem:
+    """Return the problem with (n,) weights."""
+    return WeightedProblem(**vars(problem), weights=weights)
 
 
 def affine(state: State, problem: Problem) -> tuple[np.ndarray, np.ndarray]:

@@ -121,8 +121,11 @@ class GeneralizedLeastSquares(Linked):
         self.max_iter = max_iter
         self.max_seconds = max_seconds
 
-    def fit(self, X, y):
+    def fit(self, X, y, sample_weight=None):
         """Learn from rows `X` (n, d), dense or sparse, and labels `y` (n,) or (n, k).
+
+        A row with a `sample_weight`, (n,) of numbers >= 0, counts as that many equal rows; one of 0
+        is left out, and so is a class of which nothing else is there.
 
         Ctrl-C ends the fit early and keeps the last iterate with its bounds.
 
@@ -146,7 +149,7 @@ class GeneralizedLeastSquares(Linked):
             rules.append(seconds(self.max_seconds))
         X, y = self._validated(X, y)
         _check_width(X)
-        problem = self._problem(X, y)
+        problem = self._problem(*self._weighed(X, y, sample_weight))
         name = "ls_accelerated" if self.accelerated else "ls_generalized"
         parameters = {"alpha": float(self.alpha), "link": self.link}
         trace, state = run(name, problem, *rules, parameters=parameters)
@@ -156,8 +159,10 @@ class GeneralizedLeastSquares(Linked):
         self.trace_, self.n_iter_ = trace, trace.last["round"]
         self.lower_, self.upper_ = trace.last["lower"], trace.last["primal"]
         if trace.stopped_by == "interrupted":  # maybe on the way to the next iterate
-            loss, _ = residuals(problem.X, problem.y, state.W, LINKS[self.link].residuals)
-            self.upper_ = loss / problem.n + self.alpha / 2 * float(np.vdot(state.W, state.W))
+            weights, given = getattr(problem, "weights", None), (problem.X, problem.y, state.W)
+            loss, _ = residuals(*given, LINKS[self.link].residuals, weights=weights)
+            total = problem.n if weights is None else weights.sum()
+            self.upper_ = loss / total + self.alpha / 2 * float(np.vdot(state.W, state.W))
         self.gap_ = self.upper_ - self.lower_
         if not self.gap_ <= self.gap:
             warnings.warn(
@@ -217,8 +222,11 @@ class CalibratedLeastSquares(MultilabelClassifier):
         self.max_iter = max_iter
         self.fit_intercept = fit_intercept
 
-    def fit(self, X, y):
+    def fit(self, X, y, sample_weight=None):
         """Learn from rows `X` (n, d), dense or sparse, and labels `y` (n,) or (n, k).
+
+        A row with a `sample_weight`, (n,) of numbers >= 0, counts as that many equal rows; one of 0
+        is left out, and so is a class of which nothing else is there.
 
         Ctrl-C ends the fit early and keeps the rounds that were done.
 
@@ -237,7 +245,7 @@ class CalibratedLeastSquares(MultilabelClassifier):
         self._check_count("max_iter")
         X, y = self._validated(X, y)
         _check_width(X)
-        problem = self._problem(X, y)
+        problem = self._problem(*self._weighed(X, y, sample_weight))
         parameters = {"alpha": float(self.alpha), "basis": self.basis}
         trace, state = run("ls_calibrated", problem, rounds(self.max_iter), parameters=parameters)
         if state is None or not len(state.W):

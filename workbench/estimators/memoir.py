@@ -88,7 +88,9 @@ class MemoirClassifier(SparseLinear):
     default one row makes a step, nothing is regularised, and the mean of all iterates predicts,
     which does better than both the paper's algorithm and its authors' code: they are the presets
     "paper" and "reference". There is no certificate; :class:`WorkingSetClassifier` has one. Rows
-    should have a length of about 1, and there are no intercepts: append a constant feature.
+    should have a length of about 1, and there are no intercepts: append a constant feature. There
+    is no `sample_weight`: steps depend on the order of rows, and a weight could not stand for
+    repeated ones.
 
     Parameters
     ----------
@@ -204,6 +206,8 @@ class MemoirClassifier(SparseLinear):
         """
         parameters = self._parameters()
         first = not hasattr(self, "classes_")
+        if not (first or hasattr(self, "_state")):
+            raise ValueError("partial_fit: a loaded model only predicts; call fit to learn anew")
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, reset=first)
         check_classification_targets(y)
         known = _known(classes, None if first else self.classes_)

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from workbench.estimators.common import Classifier, affine
 from workbench.mrc.risk import psi
 from workbench.mrc.splitting import WIDEST
-from workbench.problem import Problem, as_problem
+from workbench.problem import Problem
 from workbench.run import run
 from workbench.stream import below, rounds, seconds
 
@@ -104,8 +104,11 @@ class MinimaxRiskClassifier(Classifier):
         self.max_iter = max_iter
         self.max_seconds = max_seconds
 
-    def fit(self, X, y):
+    def fit(self, X, y, sample_weight=None):
         """Learn from rows `X` (n, d), dense or sparse, and labels `y` (n,).
+
+        A row with a `sample_weight`, (n,) of numbers >= 0, counts as that many equal rows; one of 0
+        is left out, and so is a class of which nothing else is there.
 
         Ctrl-C ends the fit early and keeps the last iterate with its bounds.
 
@@ -121,7 +124,7 @@ class MinimaxRiskClassifier(Classifier):
         """
         self._check_parameters()
         X, y = self._validated(X, y)
-        problem = as_problem(X, y, name=type(self).__name__)
+        problem = self._problem(*self._weighed(X, y, sample_weight))
         name = self._solver_for(problem)
         rules = [below("gap", self.gap), rounds(self.max_iter)]
         if self.max_seconds is not None:
@@ -176,6 +179,9 @@ class MinimaxRiskClassifier(Classifier):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self.solver not in ("interior_point", "splitting")
         return tags
+
+    def _widened(self, X):
+        return X  # the solvers add the intercepts
 
     def _solver_for(self, problem: Problem) -> str:
         if self.solver != "auto":

@@ -115,6 +115,8 @@ class SampledCutClassifier(SampledCuts):
     ``max(0, 1 - y_i f(x_i))``; for more it is that of Crammer and Singer,
     ``max(0, max_{j != y_i} 1 - f_{y_i}(x_i) + f_j(x_i))``. There is no bias: where one is needed,
     add a constant to the kernel, by a function k(X, Z) + 1. Scale the features first.
+    There is no `sample_weight`: cuts are samples of the rows, drawn alike, and a weight could not
+    stand for repeated rows.
 
     Parameters
     ----------

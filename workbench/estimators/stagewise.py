@@ -31,7 +31,8 @@ class StagewiseLeastSquares(Linked):
     It minimises mean_i loss(W'z_i, y_i) + alpha/2 |W|^2 over the features z_i of a row, one block
     after the other, `passes` times. The model stores the seed of the features, and makes them
     again to predict. There is no certificate. Several labels a row: see
-    :class:`GeneralizedLeastSquares`.
+    :class:`GeneralizedLeastSquares`. There is no `sample_weight`: landmarks and the median distance
+    are of rows drawn by chance, and a weight could not stand for repeated rows.
 
     Ctrl-C keeps what there is, and :func:`workbench.stream.watch` shows it while it comes, from
     the same stream (see the example); every state has ``scores(X)``.

@@ -41,7 +41,8 @@ class Bounded(Classifier):
         self.lower_, self.upper_ = trace.last["lower"], trace.last["primal"]
         if trace.stopped_by == "interrupted":  # maybe on the way to the next iterate
             scores = np.ascontiguousarray(state.scores(problem.X))
-            loss = parameters["C"] * hinges(scores, problem.y, problem.k)
+            weights = getattr(problem, "weights", None)
+            loss = parameters["C"] * hinges(scores, problem.y, problem.k, weights)
             self.upper_ = self._half_norm(scores) + loss
         first = trace.rows[1]["primal"] - trace.rows[1]["dual"] if self.n_iter_ else math.nan
         self.gap_ratio_ = share_of(first, self.upper_, self.lower_)
@@ -141,8 +142,11 @@ class WestonWatkinsClassifier(Bounded):
         self.max_seconds = max_seconds
         self.random_state = random_state
 
-    def fit(self, X, y):
+    def fit(self, X, y, sample_weight=None):
         """Learn from rows `X` (n, d), dense or sparse, and labels `y` (n,).
+
+        A row with a `sample_weight`, (n,) of numbers >= 0, counts as that many equal rows; one of 0
+        is left out, and so is a class of which nothing else is there.
 
         Ctrl-C ends the fit early and keeps the last iterate with its bounds.
 
@@ -166,7 +170,7 @@ class WestonWatkinsClassifier(Bounded):
         solver, parameters = SOLVER_OF[self.solver], {"C": float(self.C), "seed": self._seed()}
         if self.kernel is not None:
             solver, parameters = ww_kernel, parameters | self._kernel()
-        problem = self._problem(*self._validated(X, y))
+        problem = self._problem(*self._weighed(*self._validated(X, y), sample_weight))
         for name in ("coef_", "intercept_", "support_", "support_vectors_", "dual_coef_", "gamma_"):
             vars(self).pop(name, None)  # of an earlier fit with another kernel
         self._solve(solver, problem, parameters, *limits)

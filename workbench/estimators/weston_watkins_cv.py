@@ -26,7 +26,8 @@ class WestonWatkinsClassifierCV(Bounded):
 
     Each fold is solved for every C, from the smallest up, each solution started from the last
     one, scaled: see :func:`workbench.weston_watkins.path.ww_path`. All rows are then fitted with
-    the best C, the smallest one among equals.
+    the best C, the smallest one among equals. There is no `sample_weight`: repeated rows would fall
+    into different folds, for which no weight can stand.
 
     Parameters
     ----------

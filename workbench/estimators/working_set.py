@@ -108,8 +108,11 @@ class WorkingSetClassifier(SparseLinear):
         self.max_rounds = max_rounds
         self.random_state = random_state
 
-    def fit(self, X, y):
+    def fit(self, X, y, sample_weight=None):
         """Learn from rows `X` (n, d), dense or sparse, and labels `y` (n,).
+
+        A row with a `sample_weight`, (n,) of numbers >= 0, counts as that many equal rows; one of 0
+        is left out, and so is a class of which nothing else is there.
 
         Ctrl-C ends the fit early and keeps the weights as they are, with their bounds.
 
@@ -134,7 +137,7 @@ class WorkingSetClassifier(SparseLinear):
             "balance": float(self.balance),
             "seed": self._seed(),
         }
-        problem = self._problem(*self._validated(X, y))
+        problem = self._problem(*self._weighed(*self._validated(X, y), sample_weight))
         warm_few("cs_working_set", problem, parameters)
         given = {"parameters": parameters, "warm_up": False}
         trace, state = run("cs_working_set", problem, *rules, **given)
@@ -155,7 +158,8 @@ class WorkingSetClassifier(SparseLinear):
 
     def _certificate(self, problem: Problem, state) -> tuple[float, float]:
         """Return the bounds of a state as it is."""
-        costs = costs_of(problem.y, float(self.C), float(self.balance))
+        weights = getattr(problem, "weights", None)
+        costs = costs_of(problem.y, float(self.C), float(self.balance), weights)
         pairwise = self.loss == "weston_watkins"
         return certificate(problem, state, rows_of(problem.X), costs, pairwise)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from workbench.checks import check_positive
 from workbench.least_squares.products import (
     GRAM_ROWS,
     Factor,
@@ -16,7 +17,7 @@ from workbench.least_squares.products import (
     pieces,
 )
 from workbench.least_squares.simplex import clip, project
-from workbench.problem import Matrix, Problem, check_positive
+from workbench.problem import Matrix, Problem
 from workbench.stream import Row
 
 RIDGE = 1e-8  # of the calibration, over the mean diagonal: saturated y, y^2, y^3 are nearly equal
@@ -94,7 +95,8 @@ def ls_calibrated(
         For an `alpha` that is no positive number, a `basis` that is neither or whose values are
         not finite, or more features than one Gram matrix can hold.
     """
-    yield from calibrate(problem.X, problem.y, problem.k, alpha, basis, state)
+    weights = getattr(problem, "weights", None)
+    yield from calibrate(problem.X, problem.y, problem.k, alpha, basis, state, weights)
 
 
 def calibrate(
@@ -104,32 +106,36 @@ def calibrate(
     alpha: float,
     basis: Basis,
     state: CalibratedState | None = None,
+    weights: np.ndarray | None = None,
 ) -> Iterator[CalibratedState]:
     """Do the rounds of Algorithm 2; `y` may be (n, k) targets, several ones a row or fractions.
 
-    Predictions of such targets are clipped to [0, 1], not projected onto the simplex.
+    Predictions of such targets are clipped to [0, 1], not projected onto the simplex. With (n,)
+    positive `weights` all means over rows are weighted ones.
     """
     alpha = check_positive(alpha, "alpha")
     n, d = X.shape
+    total = n if weights is None else weights.sum()
     basis = basis if state is None else state.basis
     q = check_basis(basis, k)
     check_size(d)
     check_size(q)
-    H = gram(X)
+    H = gram(X, weights)
     H.flat[:: d + 1] += alpha
     R = Factor(H)
     s = state
     if s is None:
         Y = np.zeros((n, k), X.dtype)
-        first = squared_error(Y, y)
+        first = squared_error(Y, y, weights)
         chain = np.zeros((0, d, k)), np.zeros((0, q, k))
         s = CalibratedState(0, *chain, Y, first, first, first, basis, y.ndim == 2)
     yield s
     while True:
         G = np.zeros((d, k))
         for rows in pieces(n, cached_rows(X)):
-            G += X[rows].T @ (targets(y[rows], k, X.dtype) - s.predictions[rows])
-        W = R.solve(G / n)  # (18)
+            rest = targets(y[rows], k, X.dtype) - s.predictions[rows]
+            G += X[rows].T @ weighed(rest, weights, rows)
+        W = R.solve(G / total)  # (18)
 
         step = W.astype(X.dtype)
         Y, fitted = s.predictions.copy(), 0.0
@@ -138,9 +144,10 @@ def calibrate(
             Y[rows] += X[rows] @ step  # y~
             B = expanded(Y[rows], basis).astype(np.float64, copy=False)
             rest = targets(y[rows], k, np.float64) - Y[rows]
-            fitted += float(np.vdot(rest, rest))
-            B_B += B.T @ B
-            B_rest += B.T @ rest
+            heavy = weighed(rest, weights, rows)
+            fitted += float(np.vdot(rest, heavy))
+            B_B += B.T @ weighed(B, weights, rows)
+            B_rest += B.T @ heavy
         if not np.isfinite(B_B).all():
             raise ValueError(
                 "basis: its values at predictions before their projection, from "
@@ -154,11 +161,14 @@ def calibrate(
         refitted = 0.0
         for rows in pieces(n, GRAM_ROWS):
             Y[rows] = expanded(Y[rows], basis) @ V
-            refitted += squared_error(Y[rows], y[rows]) * len(Y[rows])
+            own = None if weights is None else weights[rows]
+            mass = len(Y[rows]) if own is None else own.sum()
+            refitted += squared_error(Y[rows], y[rows], own) * mass
             Y[rows] = clipped(Y[rows], s.labels)
         s.W, s.V = np.concatenate([s.W, [W]]), np.concatenate([s.V, [V]])
         s.predictions = Y
-        s.fitted, s.refitted, s.squared_error = fitted / n, refitted / n, squared_error(Y, y)
+        s.fitted, s.refitted = fitted / total, refitted / total
+        s.squared_error = squared_error(Y, y, weights)
         s.round += 1
         yield s
 
@@ -185,13 +195,18 @@ def targets(y: np.ndarray, k: int, dtype) -> np.ndarray:
     return y.astype(dtype) if y.ndim == 2 else (y[:, None] == np.arange(k)).astype(dtype)
 
 
-def squared_error(Y: np.ndarray, y: np.ndarray) -> float:
+def squared_error(Y: np.ndarray, y: np.ndarray, weights: np.ndarray | None = None) -> float:
     """Return the mean over rows of |y - Y|^2, in float64."""
     total = 0.0
     for rows in pieces(len(Y), GRAM_ROWS):
         rest = targets(y[rows], Y.shape[1], np.float64) - Y[rows]
-        total += float(np.vdot(rest, rest))
-    return total / len(Y)
+        total += float(np.vdot(rest, weighed(rest, weights, rows)))
+    return total / (len(Y) if weights is None else weights.sum())
+
+
+def weighed(Z: np.ndarray, weights: np.ndarray | None, rows: slice) -> np.ndarray:
+    """Return `Z` with these rows' weights on its rows, in its own type; itself without any."""
+    return Z if weights is None else (Z * weights[rows, None]).astype(Z.dtype, copy=False)
 
 
 def check_basis(basis: Basis, k: int) -> int:

@@ -7,11 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from workbench.checks import check_positive
 from workbench.least_squares.links import check_link
 from workbench.least_squares.products import Factor, check_size, gram, residuals
 from workbench.measures import bounds
-from workbench.problem import Matrix, Problem, check_positive
+from workbench.problem import Matrix, Problem
 from workbench.stream import Row
+
+EPS = float(np.finfo(float).eps)
 
 
 @dataclass
@@ -53,12 +56,14 @@ def ls_generalized(
     Every round solves one least squares problem, all of them with the same Cholesky factor. The
     paper has no formula for its regulariser; here L (S + alpha/L I) majorises the Hessian, with
     S the second moment of the rows, which makes the identity link ridge regression in one step.
-    P is alpha-strongly convex, so that P(W) - |grad P(W)|^2 / (2 alpha) is a lower bound. Bounds of
-    rows in single precision hold to that precision, 1e-7 of the loss.
+    P is alpha-strongly convex, so that P(W) - |grad P(W)|^2 / (2 alpha) is a lower bound. From it
+    is taken what rounding in the rows' type may add to it or take from P: in single precision, for
+    rows of length 1, some 1e-7 of the loss, of the classes and of the length of W.
 
     Parameters
     ----------
-    alpha : positive, for the mean loss of a row (the paper's lambda of text is n alpha)
+    alpha : positive, for the mean loss of a row (the paper's lambda of text is n alpha), which is
+        a weighted mean where the problem has weights
     link : "identity", "softmax", "squared_hinge" or "sigmoid"
     L : positive, the Lipschitz constant of the link; None takes the smallest that theory allows
 
@@ -68,7 +73,8 @@ def ls_generalized(
         For an `alpha` or `L` that is no positive number, an unknown `link`, or more features than
         one Gram matrix can hold.
     """
-    yield from descend(problem.X, problem.y, problem.k, alpha, link, L, False, state)
+    weights = getattr(problem, "weights", None)
+    yield from descend(problem.X, problem.y, problem.k, alpha, link, L, False, state, weights)
 
 
 def ls_accelerated(
@@ -85,7 +91,8 @@ def ls_accelerated(
     extrapolated point, of which the loss and the gradient are known. Parameters and errors are
     those of :func:`ls_generalized`.
     """
-    yield from descend(problem.X, problem.y, problem.k, alpha, link, L, True, state)
+    weights = getattr(problem, "weights", None)
+    yield from descend(problem.X, problem.y, problem.k, alpha, link, L, True, state, weights)
 
 
 def descend(
@@ -97,25 +104,37 @@ def descend(
     L: float | None,
     accelerated: bool,
     state: GeneralizedState | None = None,
+    weights: np.ndarray | None = None,
 ) -> Iterator[GeneralizedState]:
-    """Do the rounds of both methods; `y` may be (n, k) targets of zeros and ones."""
+    """Do the rounds of both methods; `y` may be (n, k) targets of zeros and ones.
+
+    With (n,) positive `weights` the mean over rows is a weighted one.
+    """
     alpha, g = check_positive(alpha, "alpha"), check_link(link)
     L = g.L if L is None else check_positive(L, "L")
     n, d = X.shape
     check_size(d)
-    H = gram(X)
+    total = n if weights is None else weights.sum()
+    H = gram(X, weights)
+    eps, length = np.finfo(X.dtype).eps, np.sqrt(np.trace(H))  # of rows, their root mean square
     H.flat[:: d + 1] += alpha / L
     R = Factor(H)
 
     def judge(s: GeneralizedState) -> np.ndarray:
         """Put the objective and the bounds at W into the state and return the gradient there."""
-        loss, G = residuals(X, y, s.W, g.residuals)
-        s.loss, G = loss / n, G / n
+        loss, G = residuals(X, y, s.W, g.residuals, weights=weights)
+        s.loss, G = loss / total, G / total
         s.primal = s.loss + alpha / 2 * float(np.vdot(s.W, s.W))
         # P - |grad P|^2 / (2 alpha), without the terms that cancel.
         lower = s.loss - float(np.vdot(s.W, G)) - float(np.vdot(G, G)) / (2 * alpha)
+        gradient = G + alpha * s.W
+        # A loss of zero or more is at least |residuals|^2 / (2 L): rounding changes G by some `off`
+        # and the loss, a sum of k terms a row and then of n k in float64, by some `blur`.
+        off = eps * length * float(np.sqrt(2 * g.L * max(s.loss, 0.0)))
+        blur = eps * (s.loss + k / 2) + EPS * n * k * s.loss + off * float(np.linalg.norm(s.W))
+        lower -= 2 * blur + off * (float(np.linalg.norm(gradient)) + off / 2) / alpha
         s.lower, s.upper = max(s.lower, lower), min(s.upper, s.primal)
-        return G + alpha * s.W
+        return gradient
 
     if state is None:
         zeros = np.zeros((d, k))

@@ -15,8 +15,8 @@ CACHED = 2**19  # bytes of rows that are read twice, and the second time from th
 LARGEST = 20_000  # features: their Gram matrix, its summands and its factor take 10 GB
 
 
-def gram(X: Matrix) -> np.ndarray:
-    """Return X'X / n of (n, d) rows, in float64.
+def gram(X: Matrix, weights: np.ndarray | None = None) -> np.ndarray:
+    """Return X'X / n of (n, d) rows, in float64; with weights X' diag(weights) X over their sum.
 
     Products are of double precision too: errors of single precision in directions that the rows
     leave out are larger than a small penalty, and steps with such a matrix diverge.
@@ -24,17 +24,26 @@ def gram(X: Matrix) -> np.ndarray:
     n, d = X.shape
     if sp.issparse(X):
         X = X.astype(np.float64, copy=False)
+        if weights is not None:
+            return np.asarray((X.T @ sp.diags_array(weights) @ X).todense()) / weights.sum()
         return np.asarray((X.T @ X).todense()) / n
     S, product = np.zeros((d, d)), np.empty((d, d))
     for rows in pieces(n, GRAM_ROWS):
         exact = X[rows].astype(np.float64, copy=False)
+        if weights is not None:
+            exact = exact * np.sqrt(weights[rows])[:, None]
         S += np.dot(exact.T, exact, out=product)  # a symmetric one: NumPy does half
-    S /= n
+    S /= n if weights is None else weights.sum()
     return S
 
 
 def residuals(
-    X: Matrix, y: np.ndarray, W: np.ndarray, of: Callable, offset: np.ndarray | None = None
+    X: Matrix,
+    y: np.ndarray,
+    W: np.ndarray,
+    of: Callable,
+    offset: np.ndarray | None = None,
+    weights: np.ndarray | None = None,
 ) -> tuple[float, np.ndarray]:
     """Return the summed loss at the scores XW + offset, and X'R for their residuals R, in float64.
 
@@ -45,6 +54,7 @@ def residuals(
     W : (d, k)
     of : the compiled residuals of a link
     offset : (n, k) scores that are there already
+    weights : (n,), by which each row's loss and residuals are multiplied
     """
     W = W.astype(X.dtype, copy=False)
     loss, G = 0.0, np.zeros(W.shape)
@@ -52,7 +62,7 @@ def residuals(
         F = np.asarray(X[rows] @ W)
         if offset is not None:
             F += offset[rows]
-        loss += of(F, y[rows], F)
+        loss += of(F, y[rows], F) if weights is None else of(F, y[rows], F, weights[rows])
         G += X[rows].T @ F
     return loss, G
 

@@ -116,7 +116,7 @@ def position(starts, sizes, classes, f, c, k):
         return start + np.int64(c)
     if size == 0:
         return np.int64(-1)
-    mask = np.uint64((1 << size) - 1)
+    mask = np.uint64((1 << int(size)) - 1)
     slot = hashed(c, size)
     while True:
         found = classes[np.uint64(start) + slot]
@@ -135,9 +135,9 @@ def slots_for(blocks, f, more, k):
         return size
     needed = blocks.used[f] + more
     size = max(size, np.uint8(LEAST))
-    while needed > FULL * (1 << size):
+    while needed > FULL * (1 << int(size)):
         size += np.uint8(1)
-        if (1 << size) > DENSE * k:
+        if (1 << int(size)) > DENSE * k:
             return np.uint8(WHOLE)
     return size
 
@@ -151,7 +151,7 @@ def need_of(blocks, rows, i, more, k):
         f = rows.indices[p - rows.shift * start]
         size = slots_for(blocks, f, more, k)
         if size != blocks.sizes[f]:
-            need += k if size == WHOLE else 1 << size
+            need += k if size == WHOLE else 1 << int(size)
     return need
 
 
@@ -162,7 +162,7 @@ def reserve(blocks, f, more, k):
     if size == old:
         return
     end = blocks.end[0]
-    length = k if size == WHOLE else 1 << size
+    length = k if size == WHOLE else 1 << int(size)
     blocks.starts[f], blocks.sizes[f] = end, size
     blocks.end[0] = end + length
     for p in range(end, end + length):
@@ -172,7 +172,7 @@ def reserve(blocks, f, more, k):
         blocks.sums[end : end + length] = 0.0
     if old == 0:
         return
-    for p in range(start, start + (1 << old)):
+    for p in range(start, start + (1 << int(old))):
         c = blocks.classes[p]
         if c != k:
             q = position(blocks.starts, blocks.sizes, blocks.classes, f, c, k)
@@ -236,7 +236,7 @@ def live_slots(blocks, k):
     total = 0
     for size in blocks.sizes:
         if size:
-            total += k if size == WHOLE else 1 << size
+            total += k if size == WHOLE else 1 << int(size)
     return total
 
 
@@ -247,7 +247,7 @@ def _copy(old, new, k):
         size = old.sizes[f]
         new.sizes[f], new.used[f], new.starts[f] = size, old.used[f], end
         if size:
-            length = k if size == WHOLE else 1 << size
+            length = k if size == WHOLE else 1 << int(size)
             start = old.starts[f]
             new.classes[end : end + length] = old.classes[start : start + length]
             new.values[end : end + length] = old.values[start : start + length]
@@ -263,7 +263,7 @@ def _count(blocks, k, l1, counts):
         size = blocks.sizes[f]
         if size:
             start = blocks.starts[f]
-            for p in range(start, start + (k if size == WHOLE else 1 << size)):
+            for p in range(start, start + (k if size == WHOLE else 1 << int(size))):
                 counts[f] += soft(blocks.values[p], l1) != 0.0
 
 
@@ -273,7 +273,7 @@ def _fill(blocks, k, l1, indptr, indices, data):
         size = blocks.sizes[f]
         if size:
             at, start = indptr[f], blocks.starts[f]
-            for p in range(start, start + (k if size == WHOLE else 1 << size)):
+            for p in range(start, start + (k if size == WHOLE else 1 << int(size))):
                 value = soft(blocks.values[p], l1)
                 if value != 0.0:
                     indices[at], data[at] = blocks.classes[p], value

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from workbench.problem import check_positive
+from workbench.checks import check_positive
 
 
 def risk_bound(

@@ -9,8 +9,9 @@ import numpy as np
 import scipy.sparse as sp
 from numba import njit
 
+from workbench.checks import check_positive
 from workbench.measures import bounds
-from workbench.problem import Matrix, Problem, check_positive
+from workbench.problem import Matrix, Problem
 from workbench.stream import Row
 
 SCORES = 2**22  # held at a time when the objective is computed: 32 MiB

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import sqrt
 
+from workbench.checks import LARGEST, check_positive
 from workbench.generators import check_counts
 from workbench.memoir.descent import SAMPLINGS, descend
 from workbench.memoir.state import MemoirState, start
 from workbench.memoir.steps import Plan, eta_of
 from workbench.mips import MIPS
-from workbench.problem import Problem, check_positive
+from workbench.problem import Problem
 
 PAPER = {"eta0": 0.1, "eta_step": 0.02}  # Table 4; batches of 100 sqrt(C) rows are the default
 REFERENCE = PAPER | {
@@ -195,6 +196,11 @@ def _run(problem: Problem, plan: Plan, gamma: float | None, given: dict) -> Iter
         if given[name] not in accepted:
             raise ValueError(f"{name}: must be one of {', '.join(accepted)}, got {given[name]!r}")
     check_counts(threads=given["threads"])
+    if not abs(problem.X).max() <= LARGEST["f"]:
+        raise ValueError(
+            f"problem: the weights are of single precision, which values beyond {LARGEST['f']:g} "
+            "leave; scale the features"
+        )
     size = given["batch_size"]
     if size is None:
         size = default_batch(problem)

@@ -94,7 +94,7 @@ def answer(w, rows, y, batch, first, last, found, met, spare, r, margins, k):
     """Fill `r` and `margins`, those of U, from place `first` to `last` of the batch."""
     out = np.empty(k + 1, np.float32)
     for at in range(first, last):
-        i = batch[at]
+        i = np.uint64(batch[at])
         r[at], margins[at] = search(w, rows, i, y[i], at, found, met, spare, out, k)
 
 

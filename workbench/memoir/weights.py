@@ -215,7 +215,7 @@ def _merge(w, thresholds, mass, k, average, starts, classes, values, sums):
         starts[f] = at
         p, last = w.starts[f], w.starts[f + 1]
         size, first = b.sizes[f], b.starts[f]
-        length = 0 if size == 0 else (k if size == WHOLE else 1 << size)
+        length = 0 if size == 0 else (k if size == WHOLE else 1 << int(size))
         order = np.argsort(b.classes[first : first + length]) if size else np.empty(0, np.int64)
         j = 0
         while True:

@@ -15,13 +15,14 @@ from itertools import pairwise
 import numpy as np
 import scipy.sparse as sp
 
+from workbench.checks import check_positive
 from workbench.generators import check_counts
 from workbench.measures import bounds
 from workbench.memoir.ascent import candidates, full_pass, losses, norms, set_pass
 from workbench.memoir.blocks import Blocks, csr_of, empty, need_of, roomier
 from workbench.memoir.visit import Rules, Sets
 from workbench.mips import scores
-from workbench.problem import Matrix, Problem, check_positive
+from workbench.problem import Matrix, Problem
 from workbench.rows import Rows, rows_of
 from workbench.stream import Row, off_the_clock
 
@@ -158,7 +159,8 @@ def cs_working_set(
     if loss not in LOSSES:
         raise ValueError(f"loss: must be one of {', '.join(LOSSES)}, got {loss!r}")
     X, y, n, k = problem.X, problem.y, problem.n, problem.k
-    rows, squares, costs = rows_of(X), squares_of(X), costs_of(y, C, balance)
+    weights = getattr(problem, "weights", None)
+    rows, squares, costs = rows_of(X), squares_of(X), costs_of(y, C, balance, weights)
     caps = rounded_down(costs)
     every = loss == "weston_watkins"
     worst = float(costs.sum()) * (k - 1 if every else 1)
@@ -313,10 +315,14 @@ def squares_of(X: Matrix) -> np.ndarray:
     return np.einsum("ij,ij->i", X, X, dtype=float)
 
 
-def costs_of(y: np.ndarray, C: float, balance: float) -> np.ndarray:
-    """Return C_i, proportional to (rows of its class)^-balance and of mean C."""
-    weights = np.bincount(y)[y] ** -float(balance)
-    return C * weights / weights.mean()
+def costs_of(y: np.ndarray, C: float, balance: float, weights=None) -> np.ndarray:
+    """Return C_i, proportional to (rows of its class)^-balance and of mean C.
+
+    With (n,) `weights` a row counts so often, and costs so many times that.
+    """
+    costs = np.bincount(y, weights)[y] ** -float(balance)
+    costs = C * costs / np.average(costs, weights=weights)
+    return costs if weights is None else weights * costs
 
 
 def truncated(W: sp.csr_array, share: float) -> sp.csr_array:

@@ -200,7 +200,7 @@ def distribution(risk: MinimaxRisk, s: CutState) -> np.ndarray:
     """Return the (n, k) joint distribution on the samples that alpha stands for.
 
     A centroid's mass is spread over the samples of its class, the empirical constraint's over
-    all samples with their own labels: neither changes the mean of Phi.
+    all samples with their own labels, by their weights: neither changes the mean of Phi.
     """
     weights = s.alpha[:, None] * s.masks / s.masks.sum(axis=1, keepdims=True)
     p = np.zeros((risk.n, risk.k))
@@ -209,8 +209,9 @@ def distribution(risk: MinimaxRisk, s: CutState) -> np.ndarray:
     mass = np.zeros((risk.k, risk.k))
     central = s.samples >= risk.n
     np.add.at(mass, s.samples[central] - risk.n, weights[central])
-    p += (mass / np.bincount(risk.y)[:, None])[risk.y]
-    p[np.arange(risk.n), risk.y] += s.alpha[s.samples == EMPIRICAL].sum() / risk.n
+    p += (mass / np.bincount(risk.y, risk.weights)[:, None])[risk.y] * risk.weights[:, None]
+    empirical = s.alpha[s.samples == EMPIRICAL].sum()
+    p[np.arange(risk.n), risk.y] += empirical * risk.weights / risk.weights.sum()
     return p
 
 
@@ -290,7 +291,8 @@ def initial_constraints(risk: MinimaxRisk, n_max: int) -> tuple[np.ndarray, np.n
 def class_means(risk: MinimaxRisk):
     """Return the (k, d') centroids tau^y / p_y of equation (20), sparse when X is."""
     n, k = risk.n, risk.k
-    share = sp.csr_matrix((1.0 / np.bincount(risk.y)[risk.y], (risk.y, np.arange(n))), (k, n))
+    shares = risk.weights / np.bincount(risk.y, risk.weights)[risk.y]
+    share = sp.csr_matrix((shares, (risk.y, np.arange(n))), (k, n))
     return share @ risk.X
 
 

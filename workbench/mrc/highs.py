@@ -9,6 +9,8 @@ import highspy
 import numpy as np
 import scipy.sparse as sp
 
+TOO_LARGE = 1e15  # what HiGHS calls large_matrix_value, and refuses without a word
+
 
 @dataclass
 class Solution:
@@ -55,10 +57,18 @@ def minimise(
 
     Raises
     ------
+    ValueError
+        For numbers that HiGHS takes for infinite.
     RuntimeError
         If HiGHS finds the program infeasible or unbounded, or gives up.
     """
     rows, columns = A.shape
+    largest = max(abs(A.data).max(initial=0), abs(cost).max(initial=0))
+    if not largest < TOO_LARGE:
+        raise ValueError(
+            f"problem: its linear program holds numbers up to {largest:.3g}, and HiGHS takes none "
+            f"from {TOO_LARGE:g}; scale the features"
+        )
     inf = highspy.kHighsInf
     lp = highspy.HighsLp()
     lp.num_col_, lp.num_row_ = columns, rows

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
+from workbench.checks import check_positive
 from workbench.measures import bounds
 from workbench.mrc.highs import minimise
 from workbench.mrc.lp import refuse_large
@@ -163,14 +164,9 @@ def l1_svm(solver: str, problem: Problem, lam: float) -> L1SVM:
     """Return the support vector machine of a problem of two classes, for `solver`."""
     if problem.k != 2:
         raise ValueError(f"problem: {solver} separates two classes, got {problem.k}; use svm_multi")
-    check_lam(lam)
+    check_positive(lam, "lam")
     X = problem.X.astype(np.float64, copy=False)
     return L1SVM(X, np.where(problem.y == 1, 1.0, -1.0), lam)
-
-
-def check_lam(lam: float) -> None:
-    if not (np.isfinite(lam) and lam > 0):
-        raise ValueError(f"lam: must be a positive number, got {lam!r}")
 
 
 def rule(w: np.ndarray, b: float) -> np.ndarray:
@@ -210,7 +206,7 @@ def svm_multi(
     Wang, Shen: On L1-norm multiclass support vector machines: methodology and theory. JASA 102
     (2007).
     """
-    check_lam(lam)
+    check_positive(lam, "lam")
     X = problem.X.astype(np.float64, copy=False)
     y, n, d, k = problem.y, problem.n, problem.d, problem.k
     filled = X.nnz if sp.issparse(X) else X.size

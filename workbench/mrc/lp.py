@@ -54,7 +54,7 @@ def mrc_lp(
     """
     risk = minimax_risk(problem, lambda0)
     subsets = all_subsets(risk.k) if risk.k < 16 else None
-    count = 2.0**risk.k - 1
+    count = 2.0 ** min(risk.k, 900) - 1  # what is larger is no float, and as much too large
     nonzeros = count * risk.n * (risk.X.shape[1] * risk.k)
     refuse_large("mrc_lp", count * risk.n, nonzeros, OTHERS)
     s = state or start(risk)

@@ -116,7 +116,7 @@ def mrc_pdhg(
 
 def start(risk: MinimaxRisk, balance: float) -> PrimalDualState:
     """Return round 0: M = 0 and the empirical distribution, whose mean is tau."""
-    p = np.eye(risk.k)[risk.y] / risk.n
+    p = np.eye(risk.k)[risk.y] * risk.weights[:, None] / risk.weights.sum()
     M = np.zeros_like(risk.tau)
     limits = 0.0, risk.upper(M), risk.lambda0
     return PrimalDualState(0, M.T.copy(), 0.0 * p, p, 0.0, balance, M, *limits)

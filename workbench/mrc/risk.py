@@ -29,6 +29,8 @@ class MinimaxRisk:
     active : (k, d') bool. A component that is zero in every row of its class has lam = 0 and
         says nothing but "never seen"; taken literally it would forbid its class wherever it
         occurs. It is left out of Phi: its coefficient stays 0 and no bound counts it.
+    weights : (n,) > 0, how often each row counts in tau and lam; ones, unless the problem has
+        weights. The maximum of U knows no weights: repeated rows do not change it
     """
 
     X: Matrix
@@ -37,6 +39,7 @@ class MinimaxRisk:
     lam: np.ndarray
     lambda0: float
     active: np.ndarray
+    weights: np.ndarray
 
     @property
     def n(self) -> int:
@@ -98,17 +101,19 @@ def minimax_risk(problem: Problem, lambda0: float = 0.01) -> MinimaxRisk:
     if not (np.isfinite(lambda0) and lambda0 > 0):
         raise ValueError(f"lambda0: must be a positive number, got {lambda0!r}")
     X = with_intercept(problem.X)
+    weights = getattr(problem, "weights", np.ones(problem.n))
+    total = weights.sum()
     one_hot = sp.csr_matrix(
-        (np.ones(problem.n), (problem.y, np.arange(problem.n))), shape=(problem.k, problem.n)
+        (weights, (problem.y, np.arange(problem.n))), shape=(problem.k, problem.n)
     )
-    tau = _dense(one_hot @ X) / problem.n
+    tau = _dense(one_hot @ X) / total
     squares = X.multiply(X) if sp.issparse(X) else X * X
-    second = _dense(one_hot @ squares) / problem.n
+    second = _dense(one_hot @ squares) / total
     active = second > 0
     lam = lambda0 * np.sqrt(np.maximum(second - tau**2, 0.0))
     active &= lam > 0
     tau, lam = np.where(active, tau, 0.0), np.where(active, lam, 0.0)
-    return MinimaxRisk(X, problem.y, tau, lam, lambda0, active)
+    return MinimaxRisk(X, problem.y, tau, lam, lambda0, active, weights)
 
 
 def renew_bounds(s, risk: MinimaxRisk) -> None:

@@ -19,7 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.problem import Problem, check_positive
+from workbench.checks import check_positive
+from workbench.problem import Problem
 from workbench.sampled_cuts.cutting_plane import cutting_plane
 from workbench.sampled_cuts.kernels import Kernel
 from workbench.sampled_cuts.spaces import KernelSpace

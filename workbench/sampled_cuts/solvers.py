@@ -8,8 +8,9 @@ from numbers import Real
 import numpy as np
 import psutil
 
+from workbench.checks import check_positive
 from workbench.generators import check_counts
-from workbench.problem import Problem, check_positive
+from workbench.problem import Problem
 from workbench.sampled_cuts.cutting_plane import (
     all_units,
     constant_time,

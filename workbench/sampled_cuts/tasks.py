@@ -116,6 +116,7 @@ class Binary:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def binary_answers(f, signs, losses, gains):
+    """Write each row's loss, 1 where its margin is below 1 and else 0, and loss times margin."""
     for i in range(np.uint64(len(f))):
         margin = signs[i] * f[i]
         loss = 1.0 if margin < 1.0 else 0.0
@@ -176,6 +177,7 @@ class Multiclass:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def multiclass_answers(F, y, costs, slack, labels, losses, gains):
+    """Write each row's most violated label, its cost, and that cost less its violation."""
     for i in range(np.uint64(len(y))):
         own = y[i]
         best, label = 0.0, own

@@ -8,7 +8,8 @@ from itertools import islice
 import numpy as np
 from numba import njit
 
-from workbench.problem import Problem, check_positive
+from workbench.checks import check_positive
+from workbench.problem import Problem
 from workbench.rows import FAST, multiply, rows_of, subtract, width
 from workbench.stream import off_the_clock
 from workbench.weston_watkins.dual import WWState, go_on, objectives, squared_norms, start
@@ -60,13 +61,14 @@ def _descent(
     norms = squared_norms(problem.X)
     s = state or start(problem, C, seed, norms)
     rows, lanes = rows_of(problem.X), width(s.W.shape[1])
+    weights = getattr(problem, "weights", None)
     if s.C != C:
         *_, cold = islice(_descent(problem, C, seed, None, epoch), 2)
         go_on(s, problem, C, C, norms, cold.first)
     yield s
     while not s.finished(C):
         order = s.rng.permutation(problem.n)
-        changed = epoch(rows, problem.y, norms, C, order, s.W, s.B, problem.k, lanes)
+        changed = epoch(rows, problem.y, norms, C, order, s.W, s.B, problem.k, lanes, weights)
         s.round += 1
         s.visits += 1.0
         s.updates = changed / problem.n
@@ -76,8 +78,11 @@ def _descent(
 
 
 @njit(cache=True, fastmath=FAST)
-def walrus_epoch(rows, y, norms, C, order, W, B, k, width):
-    """Visit the rows in this order, in place; return how many blocks changed."""
+def walrus_epoch(rows, y, norms, C, order, W, B, k, width, weights=None):
+    """Visit the rows in this order, in place; return how many blocks changed.
+
+    With (n,) `weights` row i has ``weights[i] * C`` in the place of C.
+    """
     z, v, delta = np.empty(W.shape[1]), np.empty(W.shape[1]), np.empty(W.shape[1])
     changed = 0
     for i in order.astype(np.uint64):
@@ -86,16 +91,20 @@ def walrus_epoch(rows, y, norms, C, order, W, B, k, width):
         own = np.uint64(y[i])
         margins(rows, i, own, W, z, width)
         arguments(i, own, norms[i], z, B, v, k, width)
-        g = sweep(v, C)
-        if settle(i, own, g, C, v, B, delta, width):
+        bound = C if weights is None else C * weights[i]
+        g = sweep(v, bound)
+        if settle(i, own, g, bound, v, B, delta, width):
             subtract(rows, i, delta, W, width)
             changed += 1
     return changed
 
 
 @njit(cache=True, fastmath=FAST)
-def shark_epoch(rows, y, norms, C, order, W, B, k, width):
-    """Visit the rows in this order, in place; return how many blocks changed."""
+def shark_epoch(rows, y, norms, C, order, W, B, k, width, weights=None):
+    """Visit the rows in this order, in place; return how many blocks changed.
+
+    With (n,) `weights` row i has ``weights[i] * C`` in the place of C.
+    """
     z, b, delta = np.empty(W.shape[1]), np.empty(k), np.zeros(W.shape[1])
     changed = 0
     for i in order.astype(np.uint64):
@@ -106,7 +115,7 @@ def shark_epoch(rows, y, norms, C, order, W, B, k, width):
         z[own] = LOWEST
         for j in range(np.uint64(k)):
             b[j] = B[i, j]
-        if greedy(z, C, norms[i], b):
+        if greedy(z, C if weights is None else C * weights[i], norms[i], b):
             total = 0.0
             for j in range(np.uint64(k)):
                 delta[j] = b[j] - B[i, j]

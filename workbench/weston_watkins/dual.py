@@ -12,7 +12,8 @@ row to say which class is which. Here B (n, k) is indexed by the label itself, B
 
 and P(W) - D(B) is a sum over rows of sum_j (C max(0, z_ij) - B_ij z_ij), no term of which is
 negative. The rows of W sum to zero. For two classes this is the binary SVM without offset, with
-w = w_1 - w_0 and 2C in the place of C.
+w = w_1 - w_0 and 2C in the place of C. Where the problem has ``weights``, row i has weights[i] C in
+the place of C.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ class WWState:
         if self.round == 1:
             self.first = primal - dual
 
-    def move_to(self, C: float, y: np.ndarray, norms: np.ndarray) -> bool:
+    def move_to(self, C: float, y: np.ndarray, norms: np.ndarray, weights=None) -> bool:
         """Scale the iterate to one of the problem with another `C`; return whether it differs.
 
         B <= level stays feasible up to the factor C / level, and D(s B) is largest at the factor
@@ -101,7 +102,7 @@ class WWState:
         self.W *= ratio
         self.B *= ratio
         self.level, self.since = C, self.round
-        fill(self.B, y, norms, C, self.classes)
+        fill(self.B, y, norms, C, self.classes, weights)
         return True
 
 
@@ -112,7 +113,7 @@ def go_on(s: WWState, problem: Problem, C: float, level: float, norms, first: fl
     ----------
     first : the gap after round 1 of a run with this `C` from the start
     """
-    s.move_to(level, problem.y, norms)
+    s.move_to(level, problem.y, norms, getattr(problem, "weights", None))
     s.C, s.updates, s.lower, s.upper = C, 1.0, 0.0, math.inf
     s.judged(*objectives(problem, s.W, s.B, C))
     s.first = first
@@ -128,17 +129,18 @@ def share_of(first: float, primal: float, dual: float) -> float:
 
 def start(problem: Problem, C: float, seed: int, norms: np.ndarray) -> WWState:
     """Return round 0: W = 0, and B = 0 but in rows of zeros."""
-    n, k = problem.n, problem.k
+    n, k, weights = problem.n, problem.k, getattr(problem, "weights", None)
     W, B = np.zeros((problem.d, lanes(k))), np.zeros((n, lanes(k)))
-    fill(B, problem.y, norms, C, k)
-    lower, upper = float(B.sum()), C * n * (k - 1.0)
+    fill(B, problem.y, norms, C, k, weights)
+    total = n if weights is None else float(weights.sum())
+    lower, upper = float(B.sum()), C * total * (k - 1.0)
     return WWState(0, np.random.default_rng(seed), k, W, B, upper, lower, lower, upper, C, C)
 
 
-def fill(B: np.ndarray, y: np.ndarray, norms: np.ndarray, C: float, k: int) -> None:
+def fill(B: np.ndarray, y: np.ndarray, norms, C: float, k: int, weights=None) -> None:
     """Put the best dual variables into rows of zeros, whatever W is: C for each wrong class."""
     zero = np.flatnonzero(norms == 0.0)
-    B[zero, :k] = C
+    B[zero, :k] = C if weights is None else C * weights[zero, None]
     B[zero, y[zero]] = 0.0
 
 
@@ -161,21 +163,28 @@ def squared_norms(X: Matrix) -> np.ndarray:
 
 def objectives(problem: Problem, W: np.ndarray, B: np.ndarray, C: float) -> tuple[float, float]:
     """Return (P(W), D(B)) for W made of B, both with or without padding."""
-    half = 0.5 * float(np.vdot(W, W))
+    half, weights = 0.5 * float(np.vdot(W, W)), getattr(problem, "weights", None)
     total, rows = 0.0, max(1, SCORES // W.shape[1])
     for first in range(0, problem.n, rows):
-        V = np.ascontiguousarray(problem.X[first : first + rows] @ W)
-        total += hinges(V, problem.y[first : first + rows], problem.k)
+        piece = slice(first, first + rows)
+        V = np.ascontiguousarray(problem.X[piece] @ W)
+        own = None if weights is None else weights[piece]
+        total += hinges(V, problem.y[piece], problem.k, own)
     return half + C * total, float(B.sum()) - half
 
 
 @njit(cache=True, fastmath=FAST)
-def hinges(V, y, k):
-    """Return sum_i sum_{j != y_i} max(0, 1 - V[i, y_i] + V[i, j]) over the first k columns."""
+def hinges(V, y, k, weights=None):
+    """Return sum_i sum_{j != y_i} max(0, 1 - V[i, y_i] + V[i, j]) over the first k columns.
+
+    With (n,) `weights` row i counts so often.
+    """
     total = 0.0
     for i in range(np.uint64(len(y))):
-        own = 1.0 - V[i, np.uint64(y[i])]
+        own, before = 1.0 - V[i, np.uint64(y[i])], total
         for j in range(np.uint64(k)):
             total += max(0.0, own + V[i, j])
         total -= 1.0  # of j = y_i
+        if weights is not None:
+            total = before + weights[i] * (total - before)
     return total

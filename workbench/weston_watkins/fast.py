@@ -9,7 +9,8 @@ from itertools import islice
 import numpy as np
 from numba import njit
 
-from workbench.problem import Problem, check_positive
+from workbench.checks import check_positive
+from workbench.problem import Problem
 from workbench.rows import FAST, rows_of, subtract, width
 from workbench.weston_watkins.bcd import arguments, margins, settle
 from workbench.weston_watkins.dual import WWState, go_on, squared_norms, start
@@ -61,22 +62,24 @@ def ww_walrus_fast(
     norms = squared_norms(problem.X)
     s = state or replace(start(problem, C, seed, norms), share=SHARE)
     rows, lanes = rows_of(problem.X), width(s.W.shape[1])
-    y, k = problem.y, problem.k
+    y, k, weights = problem.y, problem.k, getattr(problem, "weights", None)
+    costs = C if weights is None else C * weights
     if s.C != C:
         *_, cold = islice(ww_walrus_fast(problem, C=C, seed=seed), 2)
         go_on(s, problem, C, min(C, s.level), norms, cold.first)
-    gaps = np.where(norms > 0.0, C * (k - 1.0), 0.0)  # of W = 0
+    gaps = np.where(norms > 0.0, costs * (k - 1.0), 0.0)  # of W = 0
     if s.round:
-        screen(rows, y, s.level, s.W, s.B, k, lanes, gaps)
+        screen(rows, y, s.level, s.W, s.B, k, lanes, gaps, weights)
     yield s
     while not s.finished(C):
         if s.round == 1:
-            moved = s.move_to(easiest(C, norms), y, norms)
+            first = easiest(C, norms if weights is None else weights * norms)
+            moved = s.move_to(first, y, norms, weights)
         else:
             done = gaps.sum() <= STAGE * s.first * s.level / C or s.round - s.since >= LONGEST
-            moved = done and s.move_to(min(C, STEP * s.level), y, norms)
+            moved = done and s.move_to(min(C, STEP * s.level), y, norms, weights)
         if moved:
-            screen(rows, y, s.level, s.W, s.B, k, lanes, gaps)
+            screen(rows, y, s.level, s.W, s.B, k, lanes, gaps, weights)
         share = s.share * gaps.mean() if s.round else 0.0
         active = np.flatnonzero((gaps > share) & (norms > 0.0)).astype(np.uint64)
         looked = changed = 0
@@ -84,7 +87,8 @@ def ww_walrus_fast(
             if not len(active) or (looked and looked + len(active) > VISITS * problem.n):
                 break
             s.rng.shuffle(active)
-            idle, moved = visit(rows, y, norms, s.level, share, active, s.W, s.B, k, lanes)
+            given = s.level, share, active, s.W, s.B, k, lanes, weights
+            idle, moved = visit(rows, y, norms, *given)
             looked += len(active)
             changed += moved
             active = active[~idle]
@@ -92,7 +96,7 @@ def ww_walrus_fast(
         s.round += 1
         s.visits += looked / problem.n
         s.updates = changed / max(looked, 1)
-        hinge = screen(rows, y, s.level, s.W, s.B, k, lanes, gaps)
+        hinge = screen(rows, y, s.level, s.W, s.B, k, lanes, gaps, weights)
         half = 0.5 * float(np.vdot(s.W, s.W))
         s.judged(half + C * hinge, float(s.B.sum()) - half)
         yield s
@@ -107,13 +111,18 @@ def easiest(C: float, norms: np.ndarray) -> float:
 
 
 @njit(cache=True, fastmath=FAST)
-def screen(rows, y, C, W, B, k, width, gaps):
-    """Fill ``gaps[i] = sum_j (C max(0, z_ij) - B_ij z_ij)``; return the sum of all hinges."""
+def screen(rows, y, C, W, B, k, width, gaps, weights=None):
+    """Fill ``gaps[i] = sum_j (C max(0, z_ij) - B_ij z_ij)``; return the sum of all hinges.
+
+    With (n,) `weights` row i has ``weights[i] * C`` in the place of C, and hinges so much heavier.
+    """
     z = np.empty(W.shape[1])
     total = 0.0
     for i in range(np.uint64(len(y))):
         margins(rows, i, np.uint64(y[i]), W, z, width)
         hinge, linear = part(i, z, B, k)
+        if weights is not None:
+            hinge *= weights[i]
         gaps[i] = C * hinge - linear
         total += hinge
     return total
@@ -130,10 +139,10 @@ def part(i, z, B, k):
 
 
 @njit(cache=True, fastmath=FAST)
-def visit(rows, y, norms, C, share, order, W, B, k, width):
+def visit(rows, y, norms, C, share, order, W, B, k, width, weights=None):
     """Solve the blocks of these rows whose part of the gap exceeds `share`.
 
-    Return which did not, and how many blocks changed.
+    Return which did not, and how many blocks changed. For `weights` see :func:`screen`.
     """
     z, v, delta = np.empty(W.shape[1]), np.empty(W.shape[1]), np.empty(W.shape[1])
     idle = np.zeros(len(order), np.bool_)
@@ -143,12 +152,13 @@ def visit(rows, y, norms, C, share, order, W, B, k, width):
         own = np.uint64(y[i])
         margins(rows, i, own, W, z, width)
         hinge, linear = part(i, z, B, k)
-        if C * hinge - linear <= share:
+        bound = C if weights is None else C * weights[i]
+        if bound * hinge - linear <= share:
             idle[at] = True
             continue
         S = arguments(i, own, norms[i], z, B, v, k, width)
-        g = threshold(v, C, S)
-        if settle(i, own, g, C, v, B, delta, width):
+        g = threshold(v, bound, S)
+        if settle(i, own, g, bound, v, B, delta, width):
             subtract(rows, i, delta, W, width)
             changed += 1
     return idle, changed

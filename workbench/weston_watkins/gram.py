@@ -41,9 +41,16 @@ def check_kernel(kernel, gamma, degree, coef0) -> None:
         raise ValueError(f"coef0: must be a number, not negative, got {coef0!r}")
 
 
-def scale(X: Matrix) -> float:
-    """Return 1 / (d times the variance of all entries), the gamma of scikit-learn's "scale"."""
-    if sp.issparse(X):
+def scale(X: Matrix, weights: np.ndarray | None = None) -> float:
+    """Return 1 / (d times the variance of all entries), the gamma of scikit-learn's "scale".
+
+    With (n,) `weights` the variance is that of rows which are there so often.
+    """
+    if weights is not None:
+        first, total = weights @ X, weights.sum() * X.shape[1]
+        mean = first.sum() / total
+        variance = weights @ squared_norms(X) / total - mean**2
+    elif sp.issparse(X):
         total, size = X.sum(dtype=np.float64), X.shape[0] * X.shape[1]
         variance = squared_norms(X).sum() / size - (total / size) ** 2
     else:

@@ -21,8 +21,9 @@ import psutil
 import scipy.sparse as sp
 from numba import njit
 
+from workbench.checks import check_positive
 from workbench.measures import bounds
-from workbench.problem import Problem, check_positive
+from workbench.problem import Problem
 from workbench.rows import FAST
 from workbench.stream import Row
 from workbench.weston_watkins.bcd import LOWEST
@@ -136,14 +137,15 @@ def ww_kernel(
             f"problem: too large for ww_kernel, n = {problem.n} rows of k = {problem.k} classes "
             f"take {need / 2**30:.2g} GB, {free / 2**30:.2g} GB of memory are free"
         )
-    gram = Gram(problem.X, kernel, gamma or scale(problem.X), degree, coef0)
+    weights = getattr(problem, "weights", None)
+    gram = Gram(problem.X, kernel, gamma or scale(problem.X, weights), degree, coef0)
     diagonal, cache = gram.diagonal(), Cache(gram, cache_mb)
     s = state or start(problem, gram, diagonal, C, seed)
     if s.C != C:
         same = {"kernel": kernel, "gamma": gamma, "degree": degree, "coef0": coef0}
         *_, cold = islice(ww_kernel(problem, C=C, **same, cache_mb=cache_mb, seed=seed), 2)
-        go_on(s, C, diagonal, cold.first)
-    gaps, hinge = judge(s.F, s.y, s.B, C)
+        go_on(s, C, diagonal, cold.first, weights)
+    gaps, hinge = judge(s.F, s.y, s.B, C, weights)
     yield s
     while not s.round or share_of(s.first, s.primal, s.dual) > 0.0:
         share = SHARE * gaps.mean() if s.round else 0.0
@@ -157,9 +159,9 @@ def ww_kernel(
                 order = shuffled(alive, s.rng)
                 for at in range(0, len(order), BLOCK):
                     block = s.rng.permutation(order[at : at + BLOCK])
-                    found = visit(s, cache, diagonal, block, share)
+                    found = visit(s, cache, diagonal, block, share, weights)
                     looked, moved = looked + found[0], moved + found[1]
-                gaps, hinge = judge(s.F, s.y, s.B, C)
+                gaps, hinge = judge(s.F, s.y, s.B, C, weights)
                 alive = chunk[gaps[chunk] > share]
         half = 0.5 * float(np.vdot(coefficients(s.B, s.y), s.F))
         s.round += 1
@@ -176,8 +178,10 @@ def start(problem: Problem, gram: Gram, diagonal: np.ndarray, C: float, seed: in
     """Return round 0: B = 0, but C where K_ii = 0: no f changes the loss of such a row."""
     n, k, X = problem.n, problem.k, problem.X
     B = np.zeros((k, n))
-    fill(B, problem.y, diagonal, C)
-    lower, upper = float(B.sum()), C * n * (k - 1.0)
+    weights = getattr(problem, "weights", None)
+    fill(B, problem.y, diagonal, C, weights)
+    total = n if weights is None else float(weights.sum())
+    lower, upper = float(B.sum()), C * total * (k - 1.0)
     parts = (X.data, X.indices, X.indptr) if problem.is_sparse else (X, None, None)
     kernel = (gram.kernel, float(gram.gamma), int(gram.degree), float(gram.coef0))
     objectives = (C, upper, lower, lower, upper)
@@ -185,14 +189,14 @@ def start(problem: Problem, gram: Gram, diagonal: np.ndarray, C: float, seed: in
     return KernelState(0, rng, k, B, F, problem.y, *parts, problem.d, *kernel, *objectives)
 
 
-def fill(B: np.ndarray, y: np.ndarray, diagonal: np.ndarray, C: float) -> None:
+def fill(B: np.ndarray, y: np.ndarray, diagonal, C: float, weights=None) -> None:
     """Put the best dual variables into rows with K_ii = 0: C for each wrong class."""
     zero = np.flatnonzero(diagonal == 0.0)
-    B[:, zero] = C
+    B[:, zero] = C if weights is None else C * weights[zero]
     B[y[zero], zero] = 0.0
 
 
-def go_on(s: KernelState, C: float, diagonal: np.ndarray, first: float) -> None:
+def go_on(s: KernelState, C: float, diagonal: np.ndarray, first: float, weights=None) -> None:
     """Ask a state for another `C`, from its iterate scaled as it is in `WWState.move_to`.
 
     Parameters
@@ -204,9 +208,9 @@ def go_on(s: KernelState, C: float, diagonal: np.ndarray, first: float) -> None:
         ratio = min(ratio, float(s.B[:, diagonal > 0.0].sum()) / square)
     s.B *= ratio
     s.F *= ratio
-    fill(s.B, s.y, diagonal, C)
+    fill(s.B, s.y, diagonal, C, weights)
     s.C, s.first = C, first
-    half, hinge = ratio**2 * square / 2, judge(s.F, s.y, s.B, C)[1]
+    half, hinge = ratio**2 * square / 2, judge(s.F, s.y, s.B, C, weights)[1]
     s.primal, s.dual = half + C * hinge, float(s.B.sum()) - half
     s.lower, s.upper = max(0.0, s.dual), s.primal
 
@@ -226,7 +230,7 @@ def shuffled(rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return rows[order[order < len(rows)]]
 
 
-def visit(s, cache, diagonal, block, share) -> tuple[int, int]:
+def visit(s, cache, diagonal, block, share, weights=None) -> tuple[int, int]:
     """Solve these rows' blocks in turn, several times; return how many it looked at and moved."""
     y = s.y[block]
     places = cache.at(block)
@@ -234,7 +238,8 @@ def visit(s, cache, diagonal, block, share) -> tuple[int, int]:
     F, B = s.F.take(block, axis=1), s.B.take(block, axis=1)
     before = coefficients(B, y)
     sweeps = SWEEPS if s.round else 1
-    found = solve(K, y, diagonal[block], s.C, share, F, B, sweeps)
+    own = None if weights is None else weights[block]
+    found = solve(K, y, diagonal[block], s.C, share, F, B, sweeps, own)
     s.B[:, block] = B
     delta = coefficients(B, y) - before
     classes, at = np.nonzero(delta)
@@ -243,35 +248,42 @@ def visit(s, cache, diagonal, block, share) -> tuple[int, int]:
     return found
 
 
-def judge(F: np.ndarray, y: np.ndarray, B: np.ndarray, C: float) -> tuple[np.ndarray, float]:
+def judge(
+    F: np.ndarray, y: np.ndarray, B: np.ndarray, C: float, weights: np.ndarray | None = None
+) -> tuple[np.ndarray, float]:
     """Return every row's part of the duality gap, (n,), and the sum of all hinges."""
     gaps = np.empty(len(y))
-    return gaps, parts(F, y, B, C, gaps)
+    return gaps, parts(F, y, B, C, gaps, weights)
 
 
 @njit(cache=True, fastmath=FAST)
-def parts(F, y, B, C, gaps):
-    """Fill ``gaps[i] = sum_j (C max(0, z_ij) - B_ij z_ij)``; return the sum of all hinges."""
+def parts(F, y, B, C, gaps, weights=None):
+    """Fill ``gaps[i] = sum_j (C max(0, z_ij) - B_ij z_ij)``; return the sum of all hinges.
+
+    With (n,) `weights` row i has ``weights[i] * C`` in the place of C, and hinges so much heavier.
+    """
     n = np.uint64(len(y))
-    total = -float(len(y))  # without j = y_i, whose z is 1
+    total = -float(len(y)) if weights is None else -weights.sum()  # without j = y_i, whose z is 1
     margin = np.empty(len(y))
     for i in range(n):
         margin[i] = 1.0 - F[np.uint64(y[i]), i]
-        gaps[i] = -C
+        gaps[i] = -C if weights is None else -C * weights[i]
     for j in range(np.uint64(F.shape[0])):
         for i in range(n):
             z = margin[i] + F[j, i]
             hinge = max(0.0, z)
+            if weights is not None:
+                hinge *= weights[i]
             total += hinge
             gaps[i] += C * hinge - B[j, i] * z
     return total
 
 
 @njit(cache=True, fastmath=FAST)
-def solve(K, y, diagonal, C, share, F, B, sweeps):
+def solve(K, y, diagonal, C, share, F, B, sweeps, weights=None):
     """Sweep over (k, m) `B` and `F`, in place, until no row's part of the gap exceeds `share`.
 
-    Return the number of rows looked at, and of those that did.
+    Return the number of rows looked at, and of those that did. For `weights` see :func:`parts`.
     """
     k, m = np.uint64(F.shape[0]), np.uint64(F.shape[1])
     z, v = np.empty(F.shape[0]), np.empty(F.shape[0])
@@ -288,16 +300,17 @@ def solve(K, y, diagonal, C, share, F, B, sweeps):
                 S += B[j, i]
                 hinge += max(0.0, z[j])
                 linear += B[j, i] * z[j]
-            if C * hinge - linear <= share:
+            bound = C if weights is None else C * weights[i]
+            if bound * hinge - linear <= share:
                 continue
             moved += 1
             for j in range(k):  # Proposition 3.5
                 v[j] = z[j] / diagonal[i] + B[j, i] + S
             v[own] = LOWEST
-            g = threshold(v, C, S)
+            g = threshold(v, bound, S)
             total = 0.0
             for j in range(k):
-                b = min(max(v[j] - g, 0.0), C)
+                b = min(max(v[j] - g, 0.0), bound)
                 delta = b - B[j, i]
                 if delta != 0.0:
                     total += delta

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from workbench.problem import Problem, check_positive
+from workbench.checks import check_positive
+from workbench.problem import Problem
 from workbench.weston_watkins.dual import (
     WWState,
     objectives,

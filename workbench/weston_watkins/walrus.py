@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from workbench.problem import check_positive
+from workbench.checks import check_positive
 from workbench.rows import FAST
 
 FEW = 200  # entries up to which sorting by insertion is quicker
