@@ -11,7 +11,7 @@ PYTHON3 = $(shell for python in python3.13 python3.12 python3.11 python3; do \
   && echo $$python && break; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help figures report lessons lab arena test test-browser lint data lock peers clean
+.PHONY: help figures report lessons docs lab arena test test-browser lint bench dist data lock peers clean
 
 help: ## say what there is
 	@echo 'usage: make TARGET [ARGS="..."]'
@@ -25,6 +25,11 @@ report: .venv/.ok ## put all figures, and the papers' numbers beside ours, on on
 
 lessons: .venv/.ok ## student copies and an offline HTML course in course/ (ARGS="ls_1 --out DIR -j N")
 	.venv/bin/workbench lessons -j 2 $(ARGS)
+
+docs: .venv/.ok ## the course, the report and pages of the API, to read offline: docs/index.html
+	.venv/bin/workbench lessons -j 2 --out docs/course
+	.venv/bin/workbench report --out docs/report.html
+	$(PYTHON) -m workbench.docs docs
 
 lab: .venv/.ok ## open JupyterLab on the start page
 	.venv/bin/jupyter lab notebooks/00_start_here.ipynb $(ARGS)
@@ -42,6 +47,12 @@ lint: .venv/.ok ## check style and format of all .py and .ipynb
 	.venv/bin/ruff check $(ARGS)
 	.venv/bin/ruff format --check
 
+bench: .venv/.ok ## compare speed with what is committed, some minutes on an idle machine (ARGS=--update writes it)
+	$(PYTHON) benchmarks/bench.py $(ARGS)
+
+dist: .venv/.ok ## build the wheel and the sdist in dist/
+	.venv/bin/hatchling build -d dist $(ARGS)
+
 data: .venv/.ok ## list, fetch and check the data sets (ARGS="...")
 	.venv/bin/workbench data $(ARGS)
 
@@ -54,12 +65,13 @@ lock: .venv/.ok ## export requirements.lock and the other pins from pyproject.to
 	awk -F '[ =]+' 'NR == FNR { pin[$$1] = $$2; next } { name = $$3; gsub("_", "-", name) } \
 	  name in pin { sub(/==.*/, "==" pin[name]) } 1' constraints.txt environment.yml > environment.yml.new
 	mv environment.yml.new environment.yml
+	@echo '==> install them (make .venv/.ok), then: .venv/bin/python tests/test_supply_chain.py renews THIRD_PARTY.md'
 
 peers: .venv/.ok ## measure the peers that ours is compared with, each in an environment of its own
 	$(PYTHON) benchmarks/peers.py $(ARGS)
 
 clean: ## remove the environment and the caches (not downloaded data, nor runs that were kept)
-	rm -rf .venv .pytest_cache .ruff_cache build course dist traces tests/browser/node_modules
+	rm -rf .venv .pytest_cache .ruff_cache build course docs dist traces tests/browser/node_modules
 	find runs -mindepth 1 -maxdepth 1 ! -name kept ! -name grids -exec rm -rf {} + 2>/dev/null || true
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -1,5 +1,6 @@
 """The benchmarks' machinery on data that take no time: what is measured, judged and reported."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -12,10 +13,12 @@ from workbench.data.synthetic import checkers
 from workbench.mrc.risk import minimax_risk
 from workbench.panels import panel
 from workbench.problem import as_problem
+from workbench.registry import SOLVERS
 from workbench.run import resolve
 
 pytest.importorskip("resource", reason="the benchmarks limit CPU time as POSIX systems do")
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+import bench
 import least_squares
 import measuring
 import memoir
@@ -273,3 +276,45 @@ def test_ratios_of_memoir_are_of_medians_of_cpu_times(capsys):
     ours, rival = capsys.readouterr().out.splitlines()[-2:]
     assert ours.split() == ["ours", "2", "50", "1.00x", "C", "=", "3"]
     assert rival.split() == ["rival", "10", "50", "4", "5.00x", "C", "=", "3"]
+
+
+@pytest.mark.parametrize("name", bench.CASES)
+def test_a_case_of_the_regression_table_names_what_there_is(name):
+    case = bench.CASES[name]
+    arms = {*SOLVERS, *sampled_cuts.ARMS, *least_squares.ARMS, "stagewise"}
+    assert {case.ours, case.rival} <= arms
+
+
+def test_a_case_stops_at_its_mark_or_says_that_it_did_not(monkeypatch):
+    assert 0 < bench.solver("mrc_interior_point", "iris", {"gap": 1e-3}) < 5
+    monkeypatch.setitem(bench.LIMIT, "cpu", 0.01)
+    with pytest.raises(TimeoutError, match=r"on iris: not there after 0\.01 CPU seconds"):
+        bench.solver("mrc_subgradient", "iris", {"gap": 0.0})
+
+
+def test_what_got_slower_is_said_with_numbers(tmp_path, monkeypatch, capsys):
+    clock = {"own": 2.0, "other": 8.0}
+    drift = iter(np.tile([1.0, 1.0, 1.02, 1.02, 0.98, 1.0], 99))
+    monkeypatch.setattr(bench, "seconds", lambda name, side: clock[side] * next(drift))
+    monkeypatch.setattr(bench, "RATIOS", tmp_path / "ratios.json")
+
+    def told(*arguments):
+        monkeypatch.setattr(sys, "argv", ["bench.py", "MEMOIR", "--runs", "3", *arguments])
+        return bench.main(), capsys.readouterr().out
+
+    code, out = told("--update")
+    assert code == 0 and "ratio 4 (4-4.08), none committed" in out
+    kept = json.loads((tmp_path / "ratios.json").read_text())
+    assert kept["ratios"]["MEMOIR"]["ours"] == 2.0 and {"machine", "versions", "date"} <= set(kept)
+    assert "as it was" in told()[1] and told()[0] == 0
+    clock["own"] = 2.15  # within the noise of a machine
+    assert told()[0] == 0
+    clock["own"] = 2.5
+    code, out = told()
+    assert code == 1 and "ratio 3.2 (3.2-3.27), was 4 (4-4.08): SLOWER, 20 % less" in out
+    assert out.endswith("slower: MEMOIR\n")
+    clock["own"] = 1.0
+    code, out = told()
+    assert code == 0 and "faster; `--update` keeps that" in out
+    clock["own"], drift = 3.0, iter([1.0, 1.0, 3.0, 1.0, 0.5, 1.0])
+    assert told()[0] == 0  # too wide a spread to say

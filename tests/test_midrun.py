@@ -10,7 +10,7 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from test_solvers import CLOCK, SHORT, TWO_CLASSES, UNCERTIFIED, affine, suited
+from test_solvers import CLOCK, NEW, SHORT, TWO_CLASSES, UNCERTIFIED, affine, suited
 from test_solvers import objective as classical
 
 from workbench.mrc.risk import minimax_risk
@@ -34,6 +34,7 @@ RESTARTED = {
     "logistic_saga",
     "ridge",
     "centroid",
+    "mrcpy",
     "vw",
     "vw_recall_tree",
 }
@@ -111,6 +112,7 @@ STOPS = {"eps", "eps1", "eps2", "tol", "k_max", "p", "passes"}
 PAIRS = [
     pytest.param(name, parameter, old, new, id=f"{name} {parameter} {old} to {new}")
     for name, solver in SOLVERS.items()
+    if name not in NEW
     for parameter in solver.live
     for old, new in (VALUES[parameter], VALUES[parameter][::-1])
 ]
@@ -202,7 +204,10 @@ def test_every_solver_says_which_of_its_parameters_are_live():
     for name, solver in SOLVERS.items():
         assert set(solver.live) <= set(inspect.signature(solver.steps).parameters) - {"state"}
         assert len(set(solver.live)) == len(solver.live)
-        assert bool(solver.live) != (name in RESTARTED)
+        if name in NEW:
+            assert not solver.live, f"{name}: a list of test_solvers.py has to know it by name"
+        else:
+            assert bool(solver.live) != (name in RESTARTED)
 
 
 @each_pair

@@ -7,8 +7,10 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tomllib
 import venv
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -24,7 +26,7 @@ PROJECT = PYPROJECT["project"]
 ENVIRONMENT = yaml.safe_load((ROOT / "environment.yml").read_text())
 
 RUNTIME = [Requirement(line) for line in PROJECT["dependencies"]]
-UNLOCKED = {"vw"}  # a peer that has no wheels for every Python
+UNLOCKED = {"vw", "mrcpy"}  # peers that have no wheels for every Python, or want older packages
 EXTRAS = [
     Requirement(line)
     for extra, lines in PROJECT["optional-dependencies"].items()
@@ -105,7 +107,9 @@ def test_one_version_everywhere():
 
 def test_the_package_imports_only_what_it_declares():
     dev = map(Requirement, PROJECT["optional-dependencies"]["dev"])
-    declared = {r.name for r in RUNTIME + EXTRAS} - {r.name for r in dev}
+    peers = [line for extra in UNLOCKED for line in PROJECT["optional-dependencies"][extra]]
+    declared = {canonicalize_name(r.name) for r in RUNTIME + EXTRAS + [*map(Requirement, peers)]}
+    declared -= {r.name for r in dev}
     owners = importlib.metadata.packages_distributions()
     undeclared = set()
     for path in (ROOT / "workbench").rglob("*.py"):
@@ -151,32 +155,102 @@ def test_no_machine_path_and_no_registry_host_is_committed():
     assert not found
 
 
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """Return the wheel and the sdist, built as `make dist` does."""
+    folder = tmp_path_factory.mktemp("dist")
+    command = [sys.executable, "-m", "hatchling", "build", "-d", folder]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    return next(folder.glob("*.whl")), next(folder.glob("*.tar.gz"))
+
+
+def test_wheel_and_sdist_hold_what_they_should_and_no_more(built):
+    wheel = set(zipfile.ZipFile(built[0]).namelist())
+    tops = {name.partition("/")[0] for name in wheel}
+    assert tops == {"workbench", f"workbench_mc-{PROJECT['version']}.dist-info"}
+    kinds = {Path(name).suffix for name in wheel if name.startswith("workbench/")}
+    assert kinds == {".py", ".js", ".css", ".html"}
+    own = {f"workbench/{name}" for name in ("live/chart.js", "report/page.html", "registry.py")}
+    assert own < wheel and any(name.endswith("licenses/LICENSE") for name in wheel)
+    with tarfile.open(built[1]) as sdist:
+        names = {name.partition("/")[2] for name in sdist.getnames()}
+    wanted = {"Makefile", "requirements.lock", "CONTRIBUTING.md", "CHANGELOG.md", "THIRD_PARTY.md"}
+    wanted |= {"tests/test_stream.py", "examples/frank_wolfe.py", "notebooks/00_start_here.ipynb"}
+    wanted.add("data/reference/README.md")
+    assert wanted <= names
+    tops = {name.partition("/")[0] for name in names}
+    assert not tops & {".hypothesis", ".venv", ".git", "runs", "course", "docs", "figures", "dist"}
+
+
+PROGRAM = """
+from sklearn.datasets import load_iris
+from workbench.estimators import WestonWatkinsClassifier
+from workbench.live import explore
+
+X, y = load_iris(return_X_y=True, as_frame=True)
+X.assign(species=y.map({0: "a", 1: "b", 2: "c"})).to_csv("rows.csv", index=False)
+assert WestonWatkinsClassifier().fit(X, y).score(X, y) > 0.9
+assert explore("iris", ["ww_walrus"]).buttons["run"].description
+"""
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(
     not os.environ.get("WORKBENCH_INSTALL_TEST"),
     reason="installs everything once more, two minutes: set WORKBENCH_INSTALL_TEST=1",
 )
-def test_pip_part_of_environment_installs_in_a_fresh_environment(tmp_path):
-    """As `conda env create` runs it, but with the locked pins in place of conda's packages."""
+def test_wheel_and_sdist_work_outside_the_repository(built, tmp_path):
+    """Also what `conda env create` runs: the pins of the lock stand for conda's packages."""
+    wheel, sdist = built
     venv.create(tmp_path / "venv", with_pip=True)
     python = tmp_path / "venv" / ("Scripts" if os.name == "nt" else "bin") / "python"
+    here = tmp_path / "elsewhere"
+    here.mkdir()
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "WORKBENCH"))}
 
-    def run(*args, cwd=ROOT, timeout=1200):
+    def run(*arguments, cwd=here, program=python, timeout=1200):
         return subprocess.run(
-            [python, *args], cwd=cwd, capture_output=True, text=True, timeout=timeout
+            [program, *arguments],
+            cwd=cwd,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
         )
 
-    requirements = tmp_path / "requirements.txt"
-    requirements.write_text("\n".join(pip_part()))
-    pip = ["-m", "pip", "install", "--retries=2", "-c", "constraints.txt"]
+    requirements = here / "requirements.txt"
+    requirements.write_text("\n".join([*pip_part()[:-1], str(wheel)]))
+    pip = ["-m", "pip", "install", "--retries=2", "-c", ROOT / "constraints.txt"]
     installed = run(*pip, "-r", requirements)
     if installed.returncode and (retried := re.search(r"Retrying \(.*", installed.stderr)):
         pytest.skip(f"the package index cannot be reached: {retried[0]}")
     assert installed.returncode == 0, installed.stderr[-3000:]
+    before = set(python.parents[1].rglob("site-packages/*"))
 
-    # Away from the checkout, so that it is the install that is imported.
-    code = "import workbench, nmslib; print(workbench.__version__)"
-    imported = run("-c", code, cwd=tmp_path)
+    imported = run("-c", "import workbench, nmslib; print(workbench.__version__)")
     assert imported.stdout.strip() == PROJECT["version"], imported.stderr
-    helped = subprocess.run([python.with_name("workbench"), "--help"], capture_output=True)
-    assert helped.returncode == 0, helped.stderr
+    tried = run("-c", PROGRAM)
+    assert tried.returncode == 0, tried.stderr
+
+    command = python.with_name("workbench")
+    for words in (
+        ["list"],
+        ["run", "ww_walrus", "iris", "--rounds", "5"],
+        ["compare", "rows.csv", "--target", "species", "--seconds", "5"],
+    ):
+        done = run(*words, program=command)
+        assert done.returncode == 0 and done.stdout, (words, done.stderr)
+    for words in (["figures"], ["report"], ["lessons"]):  # are made of notebooks
+        done = run(*words, program=command)
+        assert done.returncode == 2 and "checkout" in done.stderr, (words, done)
+        assert "Traceback" not in done.stderr
+    assert set(python.parents[1].rglob("site-packages/*")) == before
+
+    # The sdist is a checkout: its tests run, here with the packages that are there already.
+    with tarfile.open(sdist) as archive:
+        archive.extractall(tmp_path, filter="data")
+    (unpacked,) = tmp_path.glob("workbench_mc-*")
+    environment["PYTHONPATH"] = str(unpacked)
+    tests = ["-m", "pytest", "-n0", "tests/test_stream.py", "tests/test_trace.py"]
+    passed = run(*tests, cwd=unpacked, program=sys.executable)
+    assert passed.returncode == 0, passed.stdout + passed.stderr

@@ -101,7 +101,8 @@ def _picture(group: Runs) -> str:
             rows = [row for row in trace.rows if key in row]
             x = [row["seconds"] for row in rows]
             y, line = [row[key] for row in rows], styles[i % len(styles)]
-            ax.step(x, y, line, where="post", color=colour, label=f"{label} ({stem})")
+            name = f"{label} ({stem})".replace("$", r"\$")  # not a formula
+            ax.step(x, y, line, where="post", color=colour, label=name)
         ax.set(xlabel=LABELS["seconds"], ylabel=LABELS.get(key, "objective"))
         log_axes(ax)
         ax.legend()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import os
 from html import escape
@@ -46,6 +48,16 @@ def join(*content: Any) -> Html:
         elif item is not None:
             parts.append(item if isinstance(item, Html) else escape(str(item)))
     return Html("".join(parts))
+
+
+def policy(script: str = "") -> str:
+    """Return a page's security policy: no request goes out, and no script runs but this one."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    scripts = f"script-src 'sha256-{digest}'; " if script else ""
+    return (
+        "default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
+        f"{scripts}form-action 'none'; base-uri 'none'"
+    )
 
 
 def write_page(path: Path, text: str) -> None:

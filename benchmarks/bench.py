@@ -1,0 +1,189 @@
+"""What got slower: ``make bench`` measures a few ratios and compares them with those committed.
+
+Each case is a method of ours and the one that it is to be faster than, on generated rows and such
+as ship with scikit-learn. Both run in turn, in fresh processes of one thread. A ratio is the
+rival's CPU seconds over ours; its spread is that over the turns. It ends with 1 where a ratio is
+less than the committed one by more than both spreads and a tenth. ``--update`` commits the new
+ones to ``ratios.json``: on an idle machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+import least_squares
+import psutil
+import sampled_cuts
+
+from workbench.panels import panel
+from workbench.run import machine, run, versions
+from workbench.stream import stopping
+from workbench.worker import ONE_THREAD
+
+RATIOS = Path(__file__).with_name("ratios.json")
+NOISE = 0.1  # by which the same code moves between two days on one machine
+BUSY = 0.2  # cores that others may use before the table is warned of
+BOARD = {"C": 1.0, "gamma": 30.0}
+
+
+def solver(name: str, data: str, stop: dict[str, float], **parameters: Any) -> float:
+    """Return the CPU seconds of a solver of the registry to where it is told to stop."""
+    trace, _ = run(name, panel(data, test=None), *stopping(stop | LIMIT), parameters=parameters)
+    if trace.stopped_by.startswith(f"{LIMIT['cpu']:g} "):
+        raise TimeoutError(f"{name} on {data}: not there after {LIMIT['cpu']:g} CPU seconds")
+    return trace.last["cpu"]
+
+
+def cuts(arm: str) -> float:
+    """Return the CPU seconds of an arm of `sampled_cuts.py`."""
+    return sampled_cuts.fit(sampled_cuts.board(6_000), arm, BOARD)["cpu"]
+
+
+def product(arm: str) -> float:
+    """Return the CPU seconds for 1e11 operations of an arm of `least_squares.py`."""
+    found = least_squares.measured(arm, panel("synthetic 20000x50x10", test=None), 4096)
+    return 1e11 * found["cpu"] / found["operations"]
+
+
+class Case(NamedTuple):
+    """What is compared: names for the table and, of each side, what returns its CPU seconds."""
+
+    ours: str
+    rival: str
+    own: Callable[[], float]
+    other: Callable[[], float]
+
+
+def case(data: str, stop: dict, ours: str, rival: str, own: dict, other: dict) -> Case:
+    """Return a case of two solvers of the registry."""
+    return Case(
+        ours,
+        rival,
+        lambda: solver(ours, data, stop, **own),
+        lambda: solver(rival, data, stop, **other),
+    )
+
+
+LIMIT = {"cpu": 120.0}
+LOSS = {"C": 1.0}
+CASES = {
+    "minimax risk": case(
+        "digits", {"gap": 1e-2}, "mrc_interior_point", "mrc_ccg", {}, {"n_max": 100}
+    ),
+    "Weston-Watkins": case(
+        "synthetic 6000x64x60 @ unit",
+        {"gap_ratio": 1e-3},
+        "ww_walrus_fast",
+        "ww_walrus",
+        LOSS,
+        LOSS,
+    ),
+    "MEMOIR": case(
+        "text 6000x300",
+        {"gap": 10.0},
+        "cs_working_set",
+        "liblinear_cs",
+        LOSS | {"l1": 0.0},
+        LOSS,
+    ),
+    "least squares": Case(
+        "stagewise", "sgemm", lambda: product("linear"), lambda: product("sgemm")
+    ),
+    "sampled cuts": Case(
+        "linear time, line search",
+        "LIBSVM",
+        lambda: cuts("linear time, line search"),
+        lambda: cuts("LIBSVM"),
+    ),
+}
+
+
+def main() -> int:
+    """Measure, compare and print; return 1 where something got slower."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("cases", nargs="*", metavar="CASE", help="; ".join(CASES))
+    parser.add_argument("--runs", type=int, default=5, help="turns of every case (default 5)")
+    parser.add_argument("--update", action="store_true", help=f"write {RATIOS.name}")
+    parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.child:
+        name, side = given.child
+        print(getattr(CASES[name], side)())
+        return 0
+    if unknown := set(given.cases) - set(CASES):
+        parser.error(f"unknown case {', '.join(sorted(unknown))}; known are {'; '.join(CASES)}")
+    committed = json.loads(RATIOS.read_text("utf-8")) if RATIOS.exists() else {"ratios": {}}
+    found, load = {}, 0.0
+    for name in given.cases or CASES:
+        busy = psutil.cpu_percent(interval=1.0) / 100 * (os.cpu_count() or 1)
+        load = max(load, busy)
+        found[name] = measured(name, given.runs)
+        print(compared(name, found[name], committed["ratios"].get(name)), flush=True)
+    if load > BUSY:
+        print(f"warning: others kept up to {load:.1f} cores busy; repeat on an idle machine")
+    if "machine" in committed and committed["machine"] != machine():
+        print(f"the committed ratios are those of another machine: {committed['machine']['cpu']}")
+    if given.update:
+        kept = {"ratios": committed["ratios"] | found, "load": round(load, 2)}
+        kept |= {"date": datetime.now(UTC).date().isoformat(), "runs": given.runs}
+        kept |= {"machine": machine(), "versions": versions()}
+        RATIOS.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+        return 0
+    slower = [name for name in found if is_slower(found[name], committed["ratios"].get(name))]
+    print(f"slower: {', '.join(slower) or 'nothing'}")
+    return 1 if slower else 0
+
+
+def measured(name: str, runs: int) -> dict[str, float]:
+    """Return the medians of both sides, their ratio, and the least and the largest of a turn."""
+    turns = [[seconds(name, side) for side in ("own", "other")] for _ in range(runs)]
+    own, other = (median(turn[side] for turn in turns) for side in (0, 1))
+    ratios = [rival / ours for ours, rival in turns]
+    numbers = {"ours": own, "rival": other, "ratio": other / own}
+    numbers |= {"low": min(ratios), "high": max(ratios)}
+    return {key: float(f"{value:.4g}") for key, value in numbers.items()}
+
+
+def seconds(name: str, side: str) -> float:
+    """Return the CPU seconds of one side of a case, in a fresh process of one thread."""
+    command = [sys.executable, __file__, "--child", name, side]
+    done = subprocess.run(
+        command, env=os.environ | ONE_THREAD, stdout=subprocess.PIPE, text=True, check=True
+    )
+    return float(done.stdout.splitlines()[-1])
+
+
+def is_slower(now: dict[str, float], before: dict[str, float] | None) -> bool:
+    """Whether the ratio fell by more than both spreads and :data:`NOISE`."""
+    if before is None:
+        return False
+    return now["high"] < before["low"] and now["ratio"] < (1 - NOISE) * before["ratio"]
+
+
+def compared(name: str, now: dict[str, float], before: dict[str, float] | None) -> str:
+    """Return the line of a case."""
+    case = CASES[name]
+    line = (
+        f"{name}: {case.ours} {now['ours']:.3g} CPU s, {case.rival} {now['rival']:.3g}: "
+        f"ratio {now['ratio']:.3g} ({now['low']:.3g}-{now['high']:.3g})"
+    )
+    if before is None:
+        return f"{line}, none committed"
+    line += f", was {before['ratio']:.3g} ({before['low']:.3g}-{before['high']:.3g})"
+    if is_slower(now, before):
+        return f"{line}: SLOWER, {100 * (1 - now['ratio'] / before['ratio']):.0f} % less"
+    faster = is_slower(before, now)
+    return f"{line}: faster; `--update` keeps that" if faster else f"{line}: as it was"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,146 @@
+"""Pages made of what others wrote: hostile names in every field, and nothing of it runs."""
+
+import json
+import re
+from html.parser import HTMLParser
+
+import matplotlib.pyplot as plt
+import pandas as pd
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output, writes
+
+from workbench.course.html import lesson_page
+from workbench.course.lessons import read_lessons
+from workbench.registry import SOLVERS
+from workbench.report import report
+from workbench.report.comparison import KEYS
+from workbench.trace import Trace, write_trace
+
+EVIL = "\"'></script></style><script>alert(1)</script><img src=x onerror=alert(2)><b id=evil>"
+LINK = "javascript:alert(3)"
+
+
+class Page(HTMLParser):
+    """What a browser makes of a page: its elements and its text."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.elements, self.text, self.scripts = [], "", 0
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+
+    def handle_data(self, data):
+        self.text += data
+
+    def told(self):
+        """Return the page's text with what attributes say of it, for readers and filters."""
+        return self.text + "".join(v for _, given in self.elements for v in given.values() if v)
+
+
+def harmless(text, scripts):
+    """Return the page, in which nothing is active but so many scripts of its own."""
+    page = Page(text)
+    names = [name for name, _ in page.elements]
+    assert names.count("script") == scripts
+    assert not {"iframe", "object", "embed", "base", "svg"} & set(names)
+    for name, given in page.elements:
+        assert not [a for a in given if a.startswith("on") or a == "srcdoc"], (name, given)
+        assert given.get("id") != "evil"
+        for address in (given.get("href"), given.get("src"), given.get("action")):
+            assert not re.match(r"\s*javascript:|\w+://", address or "", re.IGNORECASE), address
+        if name == "img":
+            assert given["src"].startswith("data:image/png;base64,")
+    policy = next(a["content"] for _, a in page.elements if a.get("http-equiv"))
+    assert "default-src 'none'" in policy and "script-src 'unsafe" not in policy
+    return page
+
+
+def hostile(value):
+    """Return a sidecar's value with every text in it hostile, and its keys where they are free."""
+    if isinstance(value, dict):
+        return {key: hostile(v) for key, v in value.items()}
+    return [hostile(v) for v in value] if isinstance(value, list) else EVIL + value
+
+
+@pytest.fixture
+def figures(tmp_path):
+    """Return a folder with one figure whose sidecar is hostile, and one that cannot be read."""
+    # A file's name cannot hold a slash.
+    folder = tmp_path / "figures" / EVIL.replace("/", "|")
+    folder.mkdir(parents=True)
+    name = EVIL.replace("/", "|") + LINK
+    plt.figure().savefig(folder / f"{name}.png")
+    plt.close()
+    row = dict.fromkeys((*KEYS, "unit", "reason", "data"), "words") | {"paper": "a paper"}
+    texts = {
+        "caption": "A caption.",
+        "command": ["workbench", "figures"],
+        "commit": "c0ffee",
+        "date": "2026",
+        "profile": "quick",
+        "solvers": [{"solver": "mine", "label": "Mine"}],
+        "data": [{"name": "rows", "checksum": "aa"}],
+        "machine": {"cpu": "a processor"},
+        "parameters": {"p": "value"},
+        "threads": {"blas": "one"},
+        "versions": {"numpy": "2"},
+        "numbers": [row],
+        "traces": [{"solver": "mrc_ccg", "data": "rows", "checksum": "aa", "label": "Mine"}],
+    }
+    record = hostile(texts)
+    record["parameters"] |= {EVIL: EVIL, "link": LINK}
+    record["numbers"][0] |= {"value": 1.0, "runs": EVIL}
+    record["traces"][0] |= {"solver": "mrc_ccg", "times": {"1e-3": 1.0}, "timed": False}
+    (folder / f"{name}.json").write_text(json.dumps(record), encoding="utf-8")
+    (folder / "broken.json").write_text(json.dumps({EVIL: EVIL}), encoding="utf-8")
+    return tmp_path / "figures"
+
+
+@pytest.fixture
+def kept(tmp_path):
+    """Return a folder of kept runs: one with hostile names, and one that cannot be read."""
+    folder = tmp_path / "kept"
+    folder.mkdir()
+    problem = {"name": EVIL, "n": EVIL, "k": EVIL, "checksum": EVIL}
+    header = {"solver": "<b>$\\evil$", "code": EVIL, "problem": problem, "machine": {"cpu": EVIL}}
+    rows = [{"round": i, "seconds": float(i), "gap": 1.0 / (i + 1)} for i in range(3)]
+    write_trace(folder / "$\\evil$ <b>.jsonl", Trace(header, rows))
+    (folder / f"no {EVIL.replace('/', '|')}.jsonl").write_text(json.dumps({EVIL: EVIL}))
+    return folder
+
+
+def test_nothing_hostile_is_active_in_the_report(figures, kept, tmp_path, monkeypatch):
+    look = SOLVERS["mrc_ccg"]._replace(label=f"{EVIL} the label")
+    monkeypatch.setitem(SOLVERS, "mrc_ccg", look)
+    printed = pd.DataFrame([dict.fromkeys((*KEYS, "unit", "hardware", "note"), EVIL)])
+    printed["value"], printed["spread"] = 1.0, EVIL
+    said = []
+    path = report(tmp_path / "r.html", figures=figures, kept=kept, printed=printed, say=said.append)
+    page = harmless(path.read_text("utf-8"), scripts=2)
+    assert len(said) == 2  # the two that could not be read
+    told = page.told()
+    for words in ("A caption.", "a processor", "c0ffee", "rows", "value", "the label", "words"):
+        assert words in told, words
+    assert told.count("<script>alert(1)") > 20 and LINK in told
+
+
+def test_nothing_hostile_is_active_in_a_lesson(tmp_path):
+    table = f"<table><tr><td onclick='alert(1)'>{EVIL}</td></tr></table>"
+    cells = [
+        new_markdown_cell("# A lesson\n\nWords.\n\n## One"),
+        new_code_cell(f"# {EVIL}\nprint({EVIL!r})"),
+        new_markdown_cell("It reads."),
+    ]
+    (tmp_path / "mrc_1_a.ipynb").write_text(writes(new_notebook(cells=cells)), "utf-8")
+    (lesson,) = read_lessons(tmp_path)
+    shown = {"text/plain": EVIL}
+    outputs = [
+        new_output("stream", name="stdout", text=EVIL),
+        new_output("execute_result", data=shown),
+        new_output("execute_result", data=shown | {"text/html": table}),
+    ]
+    found = {cell.id: outputs for cell in lesson.notebook.cells if cell.cell_type == "code"}
+    page = harmless(lesson_page(lesson, found, [lesson], set()), scripts=0)
+    assert page.text.count("<script>alert(1)") == 5

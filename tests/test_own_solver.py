@@ -1,0 +1,120 @@
+"""A stranger's solver: the documented example, an import and one line of the registry, no more."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+EXAMPLE = ROOT / "examples" / "frank_wolfe.py"
+IMPORT = "from workbench.frank_wolfe import frank_wolfe\n"
+LINE = '    "frank_wolfe": Solver(frank_wolfe, "Frank-Wolfe", "#123456"),\n'
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory):
+    """Return a checkout with the example in it: links, but for what a contributor would touch."""
+    top = tmp_path_factory.mktemp("tree")
+    package = top / "workbench"
+    package.mkdir()
+    for path in (ROOT / "workbench").iterdir():
+        if path.name not in ("registry.py", "__pycache__"):
+            (package / path.name).symlink_to(path)
+    (top / "figures").mkdir()
+    for name in ("pyproject.toml", "notebooks", "data"):
+        (top / name).symlink_to(ROOT / name)
+    (package / "frank_wolfe.py").write_text(EXAMPLE.read_text(encoding="utf-8"), encoding="utf-8")
+    before, start, after = (ROOT / "workbench/registry.py").read_text("utf-8").partition("SOLVERS")
+    before = before.replace("from workbench.least", f"{IMPORT}from workbench.least", 1)
+    after = after.replace("{\n", "{\n" + LINE, 1)
+    (package / "registry.py").write_text(before + start + after, encoding="utf-8")
+    return top
+
+
+def python(tree, *arguments):
+    """Return what a process prints that has the tree for its package."""
+    own = {"PYTHONPATH": str(tree), "WORKBENCH_RUNS": str(tree / "runs"), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, *map(str, arguments)]
+    done = subprocess.run(command, cwd=tree, env=os.environ | own, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return done.stdout
+
+
+def test_the_example_is_short_and_shown_where_contributors_look():
+    assert len(EXAMPLE.read_text("utf-8").splitlines()) < 60
+    said = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    assert "examples/frank_wolfe.py" in said and LINE.strip() in said and IMPORT.strip() in said
+
+
+def test_one_line_and_the_solver_is_everywhere(tree):
+    program = textwrap.dedent("""
+        from pathlib import Path
+
+        import workbench
+        from workbench.arena import contest
+        from workbench.cli import main
+        from workbench.grid import grid
+        from workbench.live import explore
+        from workbench.live.keep import keep
+        from workbench.live.lane import Lane
+        from workbench.panels import panel
+        from workbench.registry import SOLVERS
+        from workbench.report import report
+        from workbench.run import run
+        from workbench.stream import below, rounds
+        from workbench.sweep import sweep
+
+        if __name__ == "__main__":
+            here = Path.cwd()
+            assert Path(workbench.__file__).is_relative_to(here)
+            assert main(["list"]) == 0
+            assert main(["run", "frank_wolfe", "iris", "--gap", "0.01"]) == 0
+
+            # The minimum is the one that our working sets certify, C = 1 / (alpha n).
+            problem = panel("iris", test=None)
+            stop, penalty = (below("gap", 1e-5), rounds(2000)), {"alpha": 0.1}
+            mine = run("frank_wolfe", problem, *stop, parameters=penalty)[0].last
+            given = {"C": 10 / problem.n, "l1": 0.0}
+            other = run("cs_working_set", problem, *stop, parameters=given)[0].last
+            assert mine["gap"] <= 1e-5
+            assert mine["lower"] <= other["upper"] / given["C"] / problem.n
+            assert other["lower"] / given["C"] / problem.n <= mine["upper"]
+
+            points = grid({"frank_wolfe": {"alpha": [0.01, 0.1]}}, "iris", stop={"rounds": 5})
+            assert list(sweep(points).frame()["status"]) == ["done", "done"]
+
+            frame = contest(
+                ["iris + constant"], ["frank_wolfe", "centroid"], partitions=1, budget=0.2
+            ).frame().set_index("entry")
+            assert frame.loc["frank_wolfe", "status"] == "done"
+            assert "alpha" in frame.loc["frank_wolfe", "settings"]
+            assert frame.loc["frank_wolfe", "test_error"] < 0.25
+
+            explore("iris", ["frank_wolfe", "mrc_ccg"], chosen=["frank_wolfe"])
+            lane = Lane("frank_wolfe", problem, {})
+            for _ in range(4):
+                assert lane.advance()["gap"] > 0
+            assert lane.back() and lane.last["round"] == 2
+            pictures = SOLVERS["frank_wolfe"].portrait(lane.state, problem, lane.parameters)
+            assert "Weights of each class" in [picture.title for picture in pictures]
+            keep(lane, "iris")
+            page = report(here / "report.html").read_text("utf-8")
+            assert "Frank-Wolfe: round 2, gap" in page and "run(&quot;frank_wolfe&quot;" in page
+            print("everywhere")
+    """)
+    (tree / "everywhere.py").write_text(program)
+    printed = python(tree, "everywhere.py")
+    listed = [line.split() for line in printed.splitlines() if "Frank-Wolfe" in line]
+    assert listed == [["frank_wolfe", "Frank-Wolfe", "alpha=0.01,", "seed=0"]]
+    assert printed.endswith("everywhere\n")
+
+
+def test_one_line_and_the_solver_is_held_to_what_all_solvers_promise(tree):
+    files = [ROOT / "tests" / f"test_{name}.py" for name in ("solvers", "midrun", "plots", "keys")]
+    chosen = ("-k", "frank_wolfe or live or colour", "-n0", "-rp", "-p", "no:cacheprovider")
+    said = python(tree, "-m", "pytest", *files, *chosen)
+    assert said.count("[frank_wolfe") > 20 and "skipped" not in said
+    assert "which_of_its_parameters_are_live" in said and "colour" in said

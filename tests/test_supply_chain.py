@@ -1,0 +1,209 @@
+"""What we are made of, and that no file that is read can run code.
+
+``python tests/test_supply_chain.py`` writes THIRD_PARTY.md anew.
+"""
+
+import ast
+import importlib.metadata
+import json
+import pickle
+import re
+from pathlib import Path
+
+import nbformat
+import numpy as np
+import pytest
+
+import workbench
+from workbench.data import load
+from workbench.grid import read_points
+from workbench.notebooks import read
+from workbench.trace import load_state, read_trace
+
+ROOT = Path(__file__).parents[1]
+LIST = ROOT / "THIRD_PARTY.md"
+PACKAGE = Path(workbench.__file__).parent.resolve()
+
+# Of packages that other systems or other Pythons need, or whose wheel names none: as published.
+GIVEN = {
+    "aiohappyeyeballs": "PSF-2.0",
+    "aiohttp": "Apache-2.0 AND MIT",
+    "aiosignal": "Apache-2.0",
+    "appnope": "BSD-2-Clause",
+    "colorama": "BSD-3-Clause",
+    "frozenlist": "Apache-2.0",
+    "multidict": "Apache-2.0",
+    "nmslib": "Apache-2.0",
+    "propcache": "Apache-2.0",
+    "pywinpty": "MIT",
+    "yarl": "Apache-2.0",
+}
+# The beginnings of all names by which permissive licences go, and MPL-2.0, which asks for the
+# source of its own files alone.
+KINDS = r"(3-Clause )?BSD|0BSD|MIT|Apache|ISC|PSF|Python Software|MPL-2|Mozilla|Zlib|CC0-1|LLVM"
+HEAD = """\
+# Third-party licences
+
+All that `requirements.lock` installs, with its hashes, for use and for development, on any system.
+Nothing of it is copied into this repository or its wheels. Made by `python
+tests/test_supply_chain.py` from what the packages say of themselves; a test holds it to the lock.
+
+The tests in a browser use `playwright-core` (Apache-2.0), locked in `tests/browser/`. Peers that
+only benchmarks and one figure run are not locked, and are installed by who asks for them: MRCpy
+(MIT), Vowpal Wabbit (BSD-3-Clause), and gurobipy, which is proprietary and comes with a licence for
+small problems.
+
+| package | version | licence |
+|---|---|---|
+"""
+
+
+def locked():
+    """Yield name and version of every pin of the lock."""
+    for line in (ROOT / "requirements.lock").read_text(encoding="utf-8").splitlines():
+        if found := re.match(r"([a-z0-9][\w.-]*)==([^ ;\\]+)", line):
+            yield found[1], found[2]
+
+
+def licence(name):
+    """Return what a package says of its licence, in a line."""
+    if name in GIVEN:
+        return GIVEN[name]
+    said = importlib.metadata.metadata(name)
+    classified = [c for c in said.get_all("Classifier") or [] if c.startswith("License ::")]
+    classified = "; ".join(c.rpartition(" :: ")[2] for c in classified)
+    text = said.get("License") or ""
+    short = text if len(text.splitlines()) == 1 and text != "UNKNOWN" else ""
+    return said.get("License-Expression") or short or classified
+
+
+def listed():
+    """Return name -> (version, licence) of THIRD_PARTY.md."""
+    rows = re.findall(r"^\| ([\w.-]+) \| (\S+) \| (.+) \|$", LIST.read_text("utf-8"), re.MULTILINE)
+    return {name: rest for name, *rest in rows if name != "package"}
+
+
+def test_every_locked_package_is_listed_with_its_licence():
+    assert {name: version for name, (version, _) in listed().items()} == dict(locked())
+
+
+def test_every_licence_is_of_a_kind_that_we_know():
+    strange = {
+        name: said
+        for name, (_, said) in listed().items()
+        for part in re.split(r" AND | OR | WITH |; ", said)
+        if not re.match(KINDS, part)
+    }
+    assert not strange
+
+
+# Names whose use can turn data into code, and where we use them all the same.
+FORBIDDEN = {
+    *("eval", "exec", "compile", "__import__", "import_module", "allow_pickle", "shell"),
+    *("pickle", "cloudpickle", "dill", "marshal", "shelve", "runpy", "read_pickle"),
+    *(
+        "os.system",
+        "os.popen",
+        "unsafe_load",
+        "full_load",
+        "yaml.load",
+        "joblib.load",
+        "torch.load",
+        "np.load",
+    ),
+}
+ALLOWED = {
+    ("arrays.py", "import_module"): "of three names, written there: what is not installed is said",
+    ("baselines/vowpal_wabbit.py", "import_module"): "one name, written there: an extra",
+    ("mips/graphs.py", "import_module"): "one name, written there: its notice is silenced",
+    ("grid.py", "yaml.load"): "with a loader derived from SafeLoader",
+}
+
+
+def suspicious(tree):
+    """Yield the forbidden names that a module uses."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names = [alias.name for alias in node.names]
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            yield from FORBIDDEN.intersection(part for name in names for part in name.split("."))
+        elif isinstance(node, ast.Call):
+            called = ast.unparse(node.func)
+            refused = any(ast.unparse(k) == "allow_pickle=False" for k in node.keywords)
+            if called in FORBIDDEN and not (called == "np.load" and refused):
+                yield called
+            elif isinstance(node.func, ast.Attribute) and called != "re.compile":
+                yield from FORBIDDEN & {node.func.attr}
+            for keyword in node.keywords:
+                if keyword.arg in FORBIDDEN and ast.unparse(keyword.value) != "False":
+                    yield keyword.arg
+
+
+def test_nothing_turns_data_into_code_but_where_it_says_why():
+    found = set()
+    for path in PACKAGE.rglob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        place = path.relative_to(PACKAGE).as_posix()
+        found |= {(place, name) for name in suspicious(tree)}
+    assert found == ALLOWED.keys()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import pickle",
+        "from joblib import dill",
+        "eval(text)",
+        "np.load(path)",
+        "np.load(path, allow_pickle=True)",
+        "frame = pd.read_pickle(path)",
+        "yaml.load(text, Loader)",
+        "os.system(line)",
+        "subprocess.run(line, shell=True)",
+        "importlib.import_module(name)",
+    ],
+)
+def test_the_search_finds_what_it_looks_for(line):
+    assert set(suspicious(ast.parse(line)))
+    assert not set(suspicious(ast.parse("np.load(p, allow_pickle=False); re.compile(t)")))
+
+
+class Bomb:
+    """Fails the test when it is unpickled."""
+
+    def __reduce__(self):
+        return pytest.fail, ("code was run",)
+
+
+CALL = "__import__('pytest').fail('code was run')"
+
+
+@pytest.mark.parametrize("reader", ["data", "state", "trace", "grid", "notebook"])
+def test_a_file_that_holds_code_is_refused_and_not_run(reader, tmp_path):
+    archive = tmp_path / "rows.npz"
+    np.savez(archive, **{"X": np.eye(2), "y": np.array([Bomb(), Bomb()]), "": np.array(Bomb())})
+    trace, grid = tmp_path / "trace.jsonl", tmp_path / "grid.yaml"
+    trace.write_bytes(pickle.dumps(Bomb()))
+    grid.write_text("solvers: !!python/object/apply:pytest.fail ['code was run']\ndata: iris\n")
+    cell = nbformat.v4.new_code_cell(f"n: int = {CALL}  # rows", metadata={"tags": ["parameters"]})
+    notebook = tmp_path / "figure.ipynb"
+    meta = {"workbench": {"figures": ["one"], "profiles": {}}}
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell], metadata=meta), notebook)
+    with pytest.raises((ValueError, json.JSONDecodeError)):
+        {
+            "data": lambda: load(archive),
+            "state": lambda: load_state(archive, Bomb),
+            "trace": lambda: read_trace(trace),
+            "grid": lambda: read_points(grid),
+            "notebook": lambda: read(notebook),
+        }[reader]()
+
+
+def write_list():
+    """Write THIRD_PARTY.md from the packages that are installed and what is given above."""
+    rows = [f"| {name} | {version} | {licence(name)} |\n" for name, version in locked()]
+    LIST.write_text(HEAD + "".join(rows), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write_list()
