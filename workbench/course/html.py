@@ -13,6 +13,7 @@ from workbench.course.executed import Outputs
 from workbench.course.lessons import SERIES, Lesson, Sheet, tags
 from workbench.course.links import in_the_course
 from workbench.course.markup import Page, code_styles, coloured
+from workbench.report.markup import policy
 from workbench.report.papers import PAPERS, title
 
 ROOM = Path(__file__).parent
@@ -26,6 +27,7 @@ your own, or have honestly looked for it.
 Each series stands on its own, and its lessons build on one another. The last lesson puts the five
 papers side by side; read it when you know two or three of them.
 """
+FOREIGN = r"<(script|link|iframe|img)\b|url\(|\son\w+\s*="  # what loads or runs something
 
 
 def lesson_page(
@@ -60,7 +62,7 @@ def lesson_page(
     at = [other.name for other in course].index(lesson.name)
     before = course[at - 1] if at else None
     after = course[at + 1] if at + 1 < len(course) else None
-    return _filled(
+    return filled(
         title=lesson.title,
         kind="lesson",
         where=f" <span>{escape(title(lesson.series))}</span>",
@@ -82,7 +84,7 @@ def sheet_page(sheet: Sheet, folder: Path, pages: set[Path]) -> str:
     body = page.html(opening) + '<div class="sections">'
     for section in sections:
         body += f"<section>{page.html(section)}</section>\n"
-    return _filled(
+    return filled(
         title=sheet.title,
         kind="sheet",
         where=" <span>cheat sheet</span>",
@@ -125,7 +127,7 @@ def index_page(
         body += f"<ul>\n{''.join(rows)}</ul>\n"
     rows = [f'<li><a href="students/{name}.ipynb">{name}</a></li>\n' for name in copies]
     body += f'<h2 id="students">Student copies</h2>\n<ul class="copies">\n{"".join(rows)}</ul>\n'
-    return _filled(title="The course", kind="index", body=body)
+    return filled(title="The course", kind="index", body=body)
 
 
 def _entry(page: Page, lesson: Lesson, done: bool) -> str:
@@ -166,7 +168,7 @@ def _shown(output, alt: str) -> str:
         png = "".join(data["image/png"].split())
         return f'<img src="data:image/png;base64,{png}" alt="{escape(alt)}"{width}>\n'
     html = data.get("text/html", "")
-    if html and not re.search(r"<(script|link|iframe|img)\b|url\(", html, re.IGNORECASE):
+    if html and not re.search(FOREIGN, html, re.IGNORECASE):
         html = re.sub(r"<style.*?</style>", "", html, flags=re.DOTALL)
         html = re.sub(r'(<table[^>]*?) border="\d+"', r"\1", html)
         return f'<div class="wide">{html}</div>\n'
@@ -211,9 +213,33 @@ def _neighbours(before: Lesson | None, after: Lesson | None) -> str:
     return f'<nav class="neighbours" aria-label="Lessons">{"".join([*links, home])}</nav>'
 
 
-def _filled(
-    *, title, kind, body, where="", relations="", contents="", footer="", home="index.html"
-):
+def filled(
+    *,
+    title: str,
+    kind: str,
+    body: str,
+    where: str = "",
+    relations: str = "",
+    contents: str = "",
+    footer: str = "",
+    home: str = "index.html",
+    site: str = "workbench · the course",
+    style: str = "",
+    script: str = "",
+) -> str:
+    """Return a page in the course's looks.
+
+    Parameters
+    ----------
+    title : of the window, Markdown
+    kind : the body's class
+    where : HTML behind the link home
+    relations : elements for the head
+    contents, footer : HTML before and behind the body
+    home, site : where the link home leads, and its words
+    style : what is set otherwise than in the course
+    script : the only one that may run
+    """
     plain = re.sub(r"[$*`]", "", title)
     return Template((ROOM / "page.html").read_text(encoding="utf-8")).substitute(
         title=escape(f"{plain} · workbench"),
@@ -224,7 +250,10 @@ def _filled(
         body=body,
         footer=footer,
         home=home,
-        style=_style(),
+        site=site,
+        policy=policy(script),
+        style=_style() + style,
+        script=f"<script>{script}</script>\n" if script else "",
     )
 
 
