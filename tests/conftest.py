@@ -1,13 +1,37 @@
 """What several test files share: small problems, and the folder of real data."""
 
 import os
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from numba import config
 
 from workbench.problem import as_problem
+
+
+def pytest_configure():
+    """Write vector registers out in NumPy where NUMBA_DISABLE_JIT=1 lets compiled code run as is.
+
+    They are no Python: without compilation they cannot be called.
+    """
+    if not config.DISABLE_JIT:
+        return
+    from workbench import rows
+    from workbench.mips import hashing
+    from workbench.sampled_cuts import kernels
+
+    def add_four_rows(out, W, w, x, width):
+        out += x[0] * W[w[0]] + x[1] * W[w[1]] + x[2] * W[w[2]] + x[3] * W[w[3]]
+
+    def add_to_row(W, w, x, delta, width):
+        W[w] += x * delta
+
+    rows.add_four_rows, rows.add_to_row = add_four_rows, add_to_row
+    kernels.power_of_two = lambda m: np.ldexp(np.float32(1), m)
+    hashing._popcount = lambda word: int(word).bit_count()
 
 
 @pytest.fixture(scope="session")
@@ -28,6 +52,18 @@ def blobs():
         return as_problem(X, y, name=name, synthetic=True)
 
     return make
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Let time pass in ``time.sleep()`` alone, for the clock of streams: a busy machine adds none.
+
+    Only wall seconds are so; processor seconds are what they are.
+    """
+    now = [0.0]
+    for module in ("stream", "baselines.certified", "baselines.refits"):
+        monkeypatch.setattr(f"workbench.{module}.perf_counter", lambda: now[0])
+    monkeypatch.setattr(time, "sleep", lambda seconds: now.append(now.pop() + seconds))
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,69 @@
+"""The kernels whose mutants are tried: their functions, and the tests that should notice."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import NamedTuple
+
+from workbench import rows
+from workbench.least_squares import calibrated, generalized, links, simplex, stagewise
+from workbench.memoir import blocks, steps, weights
+from workbench.mrc import risk, splitting
+from workbench.sampled_cuts import qp
+from workbench.weston_watkins import bcd, walrus
+
+
+class Kernel(NamedTuple):
+    """Names of functions, what compiled code takes into itself included, and the tests of them."""
+
+    names: dict[ModuleType, str]
+    tests: list[str]
+
+    def functions(self) -> list:
+        """Return the functions."""
+        return [
+            getattr(module, name) for module, names in self.names.items() for name in names.split()
+        ]
+
+
+KERNELS = {
+    "mrc": Kernel(
+        {risk: "psi greedy_subset", splitting: "prox_of_max relax soft_threshold"},
+        ["test_kernels_mrc.py"],
+    ),
+    "weston_watkins": Kernel(
+        {
+            walrus: "sweep descending threshold evaluate",
+            bcd: "walrus_epoch margins arguments settle",
+            rows: "multiply subtract",
+        },
+        ["test_kernels_ww.py", "test_rows.py"],
+    ),
+    "memoir": Kernel(
+        {
+            steps: "search empty_class begin finish rescale eta_of take squared",
+            weights: "row_scores class_score lacks_room add_row",
+            blocks: "soft position slots_for need_of reserve insert add_scores",
+        },
+        ["test_kernels_memoir.py"],
+    ),
+    "least_squares": Kernel(
+        {
+            simplex: "project clip",
+            links: "target identity softmax sigmoid squared_hinge",
+            generalized: "descend extrapolated",
+            calibrated: "calibrate expanded",
+            stagewise: "stages visit steps penalised",
+        },
+        [
+            "test_kernels_ls.py",
+            "test_ls.py::test_too_many_features_for_one_gram_matrix_are_refused",
+            "test_ls.py::test_a_basis_is_looked_at_where_predictions_are",
+            "test_stagewise.py::test_steps_that_raise_the_objective_are_taken_again",
+        ],
+    ),
+    "sampled_cuts": Kernel(
+        {qp: "solve_qp objective best_of_face pairwise"},
+        ["test_kernels_cuts.py"],
+    ),
+}

@@ -1,0 +1,150 @@
+"""The compiled kernel of the sampled cuts: the quadratic program over a simplex, step by step."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from workbench.sampled_cuts.qp import best_of_face, objective, pairwise, solve_qp
+
+
+def best(G, h, C):
+    """The largest objective, by looking at every face, with its sum free and at C."""
+    T, values = len(h), [0.0]
+    for size in range(1, T + 1):
+        for face in map(list, combinations(range(T), size)):
+            H, g = G[np.ix_(face, face)], h[face]
+            tight = np.block([[H, np.ones((size, 1))], [np.ones((1, size)), np.zeros((1, 1))]])
+            for system, right in ((H, g), (tight, np.append(g, C))):
+                alpha = np.zeros(T)
+                alpha[face] = np.linalg.lstsq(system, right, rcond=None)[0][:size]
+                if alpha.min() >= -1e-12 and alpha.sum() <= C * (1 + 1e-12):
+                    values.append(objective(G, h, alpha))
+    return max(values)
+
+
+def programs():
+    """Programs of up to four cuts: full rank and less, the same cut twice, and a flat one."""
+    rng = np.random.default_rng(0)
+    for trial in range(24):
+        T = 1 + trial % 4
+        V = rng.normal(size=(T, max(1, T - trial % 3)))
+        if trial % 5 == 0 and T > 1:
+            V[1] = V[0]
+        h = rng.uniform(-0.3, 1.0, T)
+        yield V @ V.T, h, (0.2, 1.0, 20.0)[trial % 3]
+    yield np.zeros((2, 2)), np.array([1.0, 2.0]), 3.0  # flat: all goes to the larger
+
+
+def starts(T, C):
+    """Feasible points: nothing, a corner, half of the way to it, and the middle of the face."""
+    yield np.zeros(T)
+    yield C * np.eye(T)[0]
+    yield C / 2 * np.eye(T)[-1]
+    yield np.full(T, C / T)
+
+
+def test_the_optimum_is_found_from_any_start():
+    for G, h, C in programs():
+        exact = best(G, h, C)
+        for alpha in starts(len(h), C):
+            value = solve_qp(G, h, C, alpha)
+            assert (alpha >= 0).all() and alpha.sum() <= C * (1 + 1e-12)
+            assert value == pytest.approx(objective(G, h, alpha), rel=1e-14, abs=1e-14)
+            assert exact - 2e-9 * C <= value <= exact + 1e-9
+
+
+def one_pair(G, h, C, alpha):
+    """One step as it is printed: over all partners of the largest gradient, and the slack.
+
+    Nothing where two gradients are the largest but for rounding.
+    """
+    G = np.pad(G, (0, 1))
+    alpha, q = np.append(alpha, max(0.0, C - alpha.sum())), np.append(h - G[:-1, :-1] @ alpha, 0.0)
+    i = q.argmax()
+    if (q > q[i] - 1e-9).sum() > 1:
+        return None
+    gains, moves = np.zeros(len(q)), np.zeros(len(q))
+    for j in range(len(q)):
+        if alpha[j] > 0 and q[j] < q[i]:
+            curved = max(G[i, i] + G[j, j] - 2 * G[i, j], 1e-15 * G.diagonal().max(), 1e-300)
+            gains[j] = (q[i] - q[j]) ** 2 / curved
+            moves[j] = min((q[i] - q[j]) / curved, alpha[j])
+    j = gains.argmax()
+    alpha[i] += moves[j]
+    alpha[j] -= moves[j]
+    return alpha[:-1]
+
+
+def test_each_step_is_the_second_order_choice():
+    for G, h, C in programs():
+        for alpha in starts(len(h), C):
+            for _ in range(6):
+                expected = one_pair(G, h, C, alpha)
+                if expected is None:
+                    break
+                taken = pairwise(G, h, C, alpha, 0.0, 1)
+                assert taken in (0, 1)
+                np.testing.assert_allclose(alpha, expected, rtol=0, atol=1e-12 * C)
+
+
+def test_steps_end_when_no_pair_violates_by_more_than_the_tolerance():
+    G, h = np.diag([1.0, 2.0]), np.array([1.0, 0.5])
+    alpha = np.zeros(2)
+    assert pairwise(G, h, 10.0, alpha, 1.0, 50) == 0  # the violation is exactly the tolerance
+    assert pairwise(G, h, 10.0, alpha, 0.999, 50) == 1
+    assert alpha.tolist() == [1.0, 0.0]
+    assert pairwise(G, h, 10.0, alpha, 0.0, 50) == 1
+    assert alpha.tolist() == [1.0, 0.25]
+    assert pairwise(G, h, 10.0, alpha, 0.0, 50) == 0
+    assert pairwise(G, -h, 10.0, np.zeros(2), 0.0, 50) == 0
+    many = np.zeros(2)
+    assert pairwise(np.array([[1.0, 0.9], [0.9, 1.0]]), np.ones(2), 9.0, many, 1e-12, 3) == 3
+
+
+def test_a_face_ends_at_its_best_point_or_where_it_meets_zero():
+    G, h = np.diag([1.0, 2.0, 4.0]), np.array([1.0, 1.0, 1.0])
+    alpha = np.array([0.1, 0.1, 0.0])
+    best_of_face(G, h, 10.0, alpha)
+    np.testing.assert_allclose(alpha, [1.0, 0.5, 0.0], atol=1e-9)  # what is zero stays
+    alpha, h = np.array([0.1, 0.1, 0.1]), np.array([5.0, 4.0, 3.0])
+    best_of_face(G, h, 5.0, alpha)  # the sum is tight, and the solution on it is above zero
+    lam = (5.0 + 4.0 / 2 + 3.0 / 4 - 5.0) / 1.75
+    np.testing.assert_allclose(alpha, (h - lam) / np.array([1.0, 2.0, 4.0]), atol=1e-9)
+    assert alpha.sum() <= 5.0 * (1 + 1e-15)
+    alpha = np.array([0.1, 0.1])
+    best_of_face(np.diag([1.0, 0.0]), np.ones(2), 2.0, alpha)  # the second is not curved at all
+    np.testing.assert_allclose(alpha, [0.0, 2.0], atol=1e-9)
+    alpha = np.array([0.5, 0.5])
+    best_of_face(np.eye(2), np.array([1.0, -2.0]), 1.0, alpha)  # the second must end at zero
+    np.testing.assert_allclose(alpha, [1.0, 0.0], atol=1e-9)
+    assert alpha[1] == 0.0
+    rng = np.random.default_rng(0)
+    for _ in range(20):  # one alone leaves, and is zero without rounding
+        C, negative = 10.0 * rng.random(), rng.integers(3)
+        alpha = C * rng.dirichlet(np.ones(3)) * rng.choice([0.7, 1.0, 1 + 1e-13])
+        before, h = alpha.copy(), C * (3.0 + 0.3 * rng.random(3))
+        h[negative] = -4.0 * C
+        best_of_face(np.eye(3), h, C, alpha)
+        assert (alpha == 0).tolist() == (np.arange(3) == negative).tolist()
+        rest = np.flatnonzero(alpha)
+        expected = (C - h[rest].sum()) / 2 + h[rest]
+        np.testing.assert_allclose(alpha[rest], expected, rtol=1e-9)
+        assert before.all() and alpha.sum() <= C * (1 + 1e-14)
+    alpha = np.array([1.0, 0.0])
+    best_found = alpha.copy()
+    best_of_face(np.eye(2), np.array([1.0, -2.0]), 1.0, alpha)
+    np.testing.assert_array_equal(alpha, best_found)  # no step to what is not better
+    nothing = np.zeros(2)
+    best_of_face(np.eye(2), np.ones(2), 1.0, nothing)
+    assert not nothing.any()
+
+
+def test_cuts_that_nearly_cancel_need_the_face():
+    rng = np.random.default_rng(0)
+    V = 30.0 * rng.normal(size=(12, 3))
+    G, h, C = V @ V.T, rng.random(12), 300.0
+    alpha = np.zeros(12)
+    solve_qp(G, h, C, alpha)
+    q = h - G @ alpha
+    assert C * max(0.0, q.max()) - alpha @ q <= 1e-6 * C

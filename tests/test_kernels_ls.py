@@ -1,0 +1,217 @@
+"""The kernels of least squares revisited on problems of a few rows, against the formulas."""
+
+from itertools import islice
+
+import numpy as np
+import pytest
+from scipy.special import log_softmax
+
+from workbench.generators import fitted
+from workbench.least_squares import products
+from workbench.least_squares.calibrated import calibrate
+from workbench.least_squares.generalized import descend, extrapolated
+from workbench.least_squares.links import LINKS
+from workbench.least_squares.simplex import clip, project
+from workbench.least_squares.stagewise import RAISES, ls_stagewise
+
+F = np.array([[0.5, -1.0, 2.0], [0.0, 0.0, 0.0], [-3.0, 1.5, 1.0], [800.0, -400.0, 2.0]])
+Y = np.array([2, 0, 1, 0])
+
+
+def by_formula(name, F, T):
+    """The loss of all rows and its gradient."""
+    if name == "identity":
+        return ((F - T) ** 2).sum() / 2, F - T
+    if name == "softmax":
+        return -(T * log_softmax(F, axis=1)).sum(), np.exp(log_softmax(F, axis=1)) - T
+    if name == "sigmoid":
+        return (np.logaddexp(0, F) - T * F).sum(), 1 / (1 + np.exp(-F)) - T
+    t = 2 * T - 1
+    short = np.maximum(1 - t * F, 0)
+    return (short**2).sum(), -2 * t * short
+
+
+@pytest.mark.parametrize("name", LINKS)
+def test_links_by_their_formulas(name):
+    loss, R = by_formula(name, F, np.eye(3)[Y])
+    for y in (Y, np.eye(3)[Y]):
+        found = np.empty_like(F)
+        assert LINKS[name].residuals(F, y, found) == pytest.approx(loss, rel=1e-12)
+        np.testing.assert_allclose(found, R, rtol=1e-12, atol=1e-15)
+    found = np.empty(F.shape, np.float32)
+    assert LINKS[name].residuals(F.astype(np.float32), Y, found) == pytest.approx(loss, rel=1e-5)
+    np.testing.assert_allclose(found, R, rtol=1e-5, atol=1e-6)
+
+
+def test_projections_by_hand():
+    V = np.array([[0.5, 0.5, 0.5], [2.0, 0.0, 0.0], [1.0, 0.8, -3.0], [-5.0, -5.0, -6.0]])
+    project(V)
+    third = 1 / 3
+    expected = [[third] * 3, [1.0, 0.0, 0.0], [0.6, 0.4, 0.0], [0.5, 0.5, 0.0]]
+    np.testing.assert_allclose(V, expected, atol=1e-15)
+    V = np.array([[10.0, 4.0, 3.5, 0.0], [0.9, 0.35, 0.3, -0.2]])
+    project(V)
+    np.testing.assert_allclose(V, [[1, 0, 0, 0], [2.15 / 3 - 0, 0.5 / 3, 0.35 / 3, 0]], atol=1e-15)
+    one = np.array([[7.0], [-7.0]])
+    project(one)
+    assert one.tolist() == [[1.0], [1.0]]
+    V = np.array([[-0.5, 0.25, 7.0], [0.0, 1.0, 0.5]])
+    clip(V)
+    assert V.tolist() == [[0.0, 0.25, 1.0], [0.0, 1.0, 0.5]]
+
+
+def test_momentum_by_hand():
+    W, before = np.array([[1.0, 3.0]]), np.array([[0.5, 1.0]])
+    point, after = extrapolated(W, before, -np.ones((1, 2)), 2.0)
+    assert after == (1 + np.sqrt(17)) / 2
+    np.testing.assert_allclose(point, W + (W - before) / after, rtol=1e-15)
+    point, after = extrapolated(W, before, np.full((1, 2), 0.1), 2.0)  # uphill: it starts anew
+    assert after == (1 + np.sqrt(5)) / 2 and point.tolist() == W.tolist()
+    _, after = extrapolated(W, before, np.zeros((1, 2)), 2.0)  # neither
+    assert after == (1 + np.sqrt(17)) / 2
+
+
+@pytest.mark.parametrize("L", [None, 0.8])
+@pytest.mark.parametrize("accelerated", [False, True])
+@pytest.mark.parametrize("link", ["identity", "softmax"])
+def test_the_rounds_of_algorithm_1(link, accelerated, L, blobs):
+    problem = blobs(n=20, d=3, k=3)
+    X, n, alpha, T = problem.X, 20, 0.3, np.eye(3)[problem.y]
+    l = L or LINKS[link].L
+    H = X.T @ X / n + alpha / l * np.eye(3)
+    W = stepped = np.zeros((3, 3))
+    theta, lower, upper = 1.0, 0.0, np.inf
+    for s in islice(descend(X, problem.y, 3, alpha, link, L, accelerated), 8):
+        loss, R = by_formula(link, X @ W, T)
+        gradient = X.T @ R / n + alpha * W
+        primal = loss / n + alpha / 2 * (W**2).sum()
+        lower = max(lower, primal - (gradient**2).sum() / (2 * alpha))
+        upper = min(upper, primal)
+        np.testing.assert_allclose(s.W, W, atol=1e-12)
+        found = s.loss, s.primal, s.lower, s.upper, s.theta
+        np.testing.assert_allclose(found, [loss / n, primal, lower, upper, theta], atol=1e-12)
+        np.testing.assert_allclose(s.stepped, stepped, atol=1e-12)
+        before, stepped = stepped, W - np.linalg.solve(H, gradient) / l
+        W = stepped
+        if accelerated:
+            W, theta = extrapolated(stepped, before, gradient, theta)
+    assert s.round == 7
+    kept = s.lower, s.upper, s.theta, s.primal
+    again = next(descend(X, problem.y, 3, alpha, link, L, accelerated, s))
+    assert (again.lower, again.upper, again.theta, again.primal) == kept
+    other = next(descend(X, problem.y, 3, 0.6, link, L, accelerated, s))
+    assert other.theta == 1.0 and other.alpha == 0.6 and other.upper == other.primal
+    loss, R = by_formula(link, X @ s.W, T)
+    gradient = X.T @ R / n + 0.6 * s.W
+    expected = loss / n + 0.3 * (s.W**2).sum()
+    assert other.primal == pytest.approx(expected, rel=1e-12)
+    assert other.lower == pytest.approx(max(0.0, expected - (gradient**2).sum() / 1.2), abs=1e-12)
+
+
+@pytest.mark.parametrize("labels", [False, True])
+def test_the_rounds_of_algorithm_2(labels, blobs):
+    problem = blobs(n=20, d=3, k=3)
+    X, n, alpha, k = problem.X, 20, 0.1, 3
+    T = np.eye(k)[problem.y]
+    if labels:
+        T[:, 0] = X[:, 0] > 0
+    P = between = refitted = np.zeros((n, k))
+    Ws, Vs = [], []
+    for s in islice(calibrate(X, T if labels else problem.y, k, alpha, 2), 5):
+        np.testing.assert_allclose(s.predictions, P, atol=1e-9)
+        np.testing.assert_allclose(s.W, np.reshape(Ws, (-1, 3, k)), atol=1e-9)
+        np.testing.assert_allclose(s.V, np.reshape(Vs, (-1, 2 * k, k)), atol=1e-6)
+        assert s.squared_error == pytest.approx(((T - P) ** 2).sum() / n, abs=1e-9)
+        assert s.round == len(Ws) and s.labels == labels
+        if Ws:
+            assert s.fitted == pytest.approx(((T - between) ** 2).sum() / n, abs=1e-9)
+            assert s.refitted == pytest.approx(((T - refitted) ** 2).sum() / n, abs=1e-9)
+            np.testing.assert_allclose(s.scores(X), P, atol=1e-9)
+        else:
+            assert s.fitted == s.refitted == s.squared_error
+        W = np.linalg.solve(X.T @ X / n + alpha * np.eye(3), X.T @ (T - P) / n)
+        between = P + X @ W
+        G = np.hstack([between, between**2])
+        ridge = 1e-8 * (G**2).sum() / 6 * np.eye(6)
+        V = np.eye(6, k) + np.linalg.solve(G.T @ G + ridge, G.T @ (T - between))
+        refitted = G @ V
+        P = refitted.copy()
+        (clip if labels else project)(P)
+        Ws.append(W)
+        Vs.append(V)
+    assert s.round == 4
+    with pytest.raises(ValueError, match="features are too many for one Gram matrix"):
+        next(calibrate(X, problem.y, k, alpha, 10_000))
+
+
+@pytest.mark.parametrize("calibrated", [False, True])
+@pytest.mark.parametrize("features", ["fourier", "nystroem"])
+@pytest.mark.parametrize("link", ["identity", "softmax"])
+def test_the_rounds_of_algorithm_3(link, features, calibrated, blobs):
+    problem = blobs(n=30, d=3, k=3)
+    n, k, alpha, L, T = 30, 3, 0.2, LINKS[link].L, np.eye(3)[problem.y]
+    sizes = {"features": features, "n_features": 8, "block": 4}
+    generator = fitted(problem, features, 8, 4, 1.0, 0)
+    Z, M = [], []
+    for b in range(2):
+        Z.append(np.empty((n, generator.width(b)), np.float32))
+        generator.make(b)(problem.X, Z[b])
+        penalty = generator.penalty(b)
+        M.append(np.eye(Z[b].shape[1]) if penalty is None else penalty)
+    parts = [generator.part(b) for b in range(2)]
+    W, F = np.zeros((generator.n_features, k)), np.zeros((n, k))
+    passes = 1 if calibrated else 2
+    settings = sizes | {"alpha": alpha, "link": link, "passes": passes, "inner": 3}
+    seen = []
+    for s in ls_stagewise(problem, **settings, calibrate=calibrated):
+        loss = by_formula(link, F, T)[0] / n
+        penalty = sum(np.vdot(W[p], m @ W[p]) for p, m in zip(parts, M))
+        np.testing.assert_allclose(s.W, W, atol=2e-5)
+        np.testing.assert_allclose(s.F, F, atol=2e-5)
+        assert s.loss == pytest.approx(loss, abs=1e-5)
+        assert s.primal == pytest.approx(loss + alpha / 2 * penalty, abs=1e-5)
+        seen.append(s.round)
+        b = s.round % 2
+        ZF, V, m = Z[b].astype(float), np.zeros((Z[b].shape[1], k)), M[b]
+        old = W[parts[b]]
+        if calibrated:
+            ZF, V = np.hstack([ZF, F]), np.vstack([V, np.zeros((k, k))])
+            old = np.vstack([old, np.zeros((k, k))])
+            m = np.block([[m, np.zeros((len(m), k))], [np.zeros((k, len(m))), np.eye(k)]])
+        H = ZF.T @ ZF / n + alpha / L * m
+        stepped, theta = V, 1.0
+        for _ in range(1 if link == "identity" else 3):
+            gradient = ZF.T @ by_formula(link, F + ZF @ V, T)[1] / n + alpha * m @ (old + V)
+            before, stepped = stepped, V - np.linalg.solve(H, gradient) / L
+            V, theta = extrapolated(stepped, before, gradient, theta)
+        F = F + ZF @ stepped
+        if calibrated:
+            stepped, U = stepped[:-k], stepped[-k:]
+            W = W + W @ U
+        W = W.copy()
+        W[parts[b]] += stepped
+    assert seen == list(range(2 * passes + 1))
+
+
+def test_a_block_stays_where_every_step_leads_uphill(blobs, monkeypatch):
+    solve, bound, shifts = products.Factor.solve, products.Factor.bound, []
+    monkeypatch.setattr(products.Factor, "solve", lambda self, G: -0.05 * solve(self, G))
+
+    def raised(self, shift):
+        shifts.append(shift / bound(self))
+        return self
+
+    monkeypatch.setattr(products.Factor, "raised", raised)
+    for s in ls_stagewise(blobs(n=30, d=3, k=3), n_features=4, block=4, alpha=0.2, passes=1):
+        assert not s.W.any() and s.primal == pytest.approx(np.log(3))
+    np.testing.assert_allclose(shifts, RAISES)
+
+
+def test_stages_go_on_where_a_state_was_left(blobs):
+    problem = blobs(n=30, d=3, k=3)
+    settings = {"n_features": 8, "block": 4, "alpha": 0.2, "passes": 2, "inner": 3}
+    whole = [(s.round, s.loss, s.primal) for s in ls_stagewise(problem, **settings)]
+    for rounds in (2, 3):
+        state = next(islice(ls_stagewise(problem, **settings), rounds, None))
+        rest = [(s.round, s.loss, s.primal) for s in ls_stagewise(problem, **settings, state=state)]
+        np.testing.assert_allclose(rest, whole[rounds:], rtol=1e-6)

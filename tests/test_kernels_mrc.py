@@ -1,0 +1,85 @@
+"""The compiled kernel of the splitting method for minimax risks, number by number."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from workbench.mrc.risk import greedy_subset, psi
+from workbench.mrc.splitting import prox_of_max, relax, soft_threshold
+
+ROWS = np.array(
+    [
+        [0.0, 0.0, 0.0],
+        [2.0, 0.5, -1.0],  # one class is the best subset
+        [1.5, 0.5, 0.5],  # two ties: adding class 1 changes nothing
+        [1.0, 1.0, -5.0],
+        [0.25, 1.0, 0.75],
+        [-3.0, -2.5, -2.75],
+        [-2.0, -1.0, 4.0],
+    ]
+)
+
+
+def by_definition(v):
+    """The largest (sum_C v_y - 1) / |C|."""
+    subsets = (C for size in range(1, len(v) + 1) for C in combinations(range(len(v)), size))
+    return max((v[list(C)].sum() - 1.0) / len(C) for C in subsets)
+
+
+def test_psi_is_the_best_of_all_subsets():
+    expected = [by_definition(v) for v in ROWS]
+    np.testing.assert_allclose(psi(ROWS), expected, rtol=0, atol=1e-15)
+    np.testing.assert_allclose(psi(ROWS + 100.0), np.array(expected) + 100.0, rtol=0, atol=1e-13)
+    assert psi(np.array([[1e17, 0.0]])).tolist() == [1e17]  # where subtracting 1 changes nothing
+    assert psi(ROWS[:, :1]).tolist() == (ROWS[:, 0] - 1.0).tolist()
+    assert psi(ROWS.astype(np.float32)).dtype == np.float32
+
+
+def test_the_greedy_subset_is_a_best_one_and_no_larger_than_it_must_be():
+    for v in ROWS:
+        value, mask = greedy_subset(v)
+        assert value == pytest.approx(by_definition(v), abs=1e-15)
+        assert (v[mask].sum() - 1.0) / mask.sum() == pytest.approx(value, abs=1e-15)
+    assert greedy_subset(ROWS[1])[1].tolist() == [True, False, False]
+    assert greedy_subset(ROWS[4])[1].tolist() == [False, True, True]
+    assert greedy_subset(ROWS[2])[1].tolist() == [True, True, True]  # a tie is taken
+
+
+def thresholded(Z, mass):
+    """P by bisection for phi, and phi."""
+    clipped = np.minimum(Z, psi(Z)[:, None])
+    low, high = clipped.min() - mass, clipped.max()
+    for _ in range(200):
+        phi = (low + high) / 2
+        low, high = (phi, high) if np.maximum(clipped - phi, 0).sum() > mass else (low, phi)
+    return np.maximum(clipped - phi, 0), phi
+
+
+@pytest.mark.parametrize("mass", [1e-3, 0.5, 3.0, 40.0])
+def test_the_prox_of_the_maximum_from_any_start(mass):
+    before = ROWS.copy()
+    expected, threshold = thresholded(ROWS, mass)
+    t = psi(ROWS)
+    for start in (threshold, 0.0, t.max(), t.max() + 2.0, -30.0, t[4], ROWS[3, 0]):
+        P, phi = prox_of_max(ROWS, mass, start)
+        np.testing.assert_allclose(P, expected, rtol=0, atol=1e-12 * max(mass, 1.0))
+        assert phi == pytest.approx(threshold, abs=1e-12 * max(mass, 1.0))
+    np.testing.assert_array_equal(ROWS, before)
+
+
+def test_newton_s_method_goes_on_until_the_mass_is_right():
+    Z = np.linspace(-1.0, 1.0, 60).reshape(20, 3) ** 3
+    for mass in (0.01, 0.3, 2.0, 10.0):
+        P, _ = prox_of_max(Z, mass, -1.0)
+        assert P.sum() == pytest.approx(mass, rel=1e-12)
+    P, _ = prox_of_max(1e-5 * Z, 1e-6, -1.0)
+    assert P.sum() == pytest.approx(1e-6, rel=1e-8)
+
+
+def test_relaxation_and_soft_thresholds_by_hand():
+    Z, S, P = np.array([[1.0, 2.0]]), np.array([[4.0, 0.5]]), np.array([[0.25, 0.0]])
+    relax(Z, S, P, 1.5)
+    assert Z.tolist() == [[1.0 + 1.5 * 3.25, 2.0 + 1.5 * -1.5]]
+    M, t = np.array([[3.0, -3.0, 0.5, -0.5, 0.0]]), np.array([[1.0, 1.0, 1.0, 0.25, 1.0]])
+    assert soft_threshold(M, t).tolist() == [[2.0, -2.0, 0.0, -0.25, 0.0]]

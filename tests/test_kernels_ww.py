@@ -1,0 +1,128 @@
+"""The compiled kernel of Walrus, against the same written out with whole vectors."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numba import config
+
+from workbench.rows import lanes, rows_of, width
+from workbench.weston_watkins import walrus
+from workbench.weston_watkins.bcd import LOWEST, walrus_epoch
+from workbench.weston_watkins.dual import squared_norms
+from workbench.weston_watkins.walrus import FEW, descending, evaluate, sweep, threshold
+
+
+def root(v, C):
+    """The root of F, the one of the linear pieces between two breakpoints that holds it."""
+    points = np.unique(np.maximum(np.concatenate([v, v - C, [0.0]]), 0.0))
+    F = np.array([np.clip(v - g, 0.0, C).sum() - g for g in points])
+    at = np.flatnonzero(F >= 0.0)[-1]
+    free = (v > points[at]) & (v - C <= points[at])
+    return points[at] + F[at] / (1.0 + free.sum())
+
+
+def vectors():
+    """Arguments of every kind: alone, tied, all below zero, at C and around it."""
+    rng = np.random.default_rng(0)
+    yield from (np.array(v) for v in ([0.5], [2.5], [-1.0], [0.0, 0.0], [1.0, 1.0, 1.0]))
+    yield from (np.array(v) for v in ([3.0, 2.0, 1.0, 0.0], [2.0, -1.0, 3.0, 1.4], [5.0, 4.5]))
+    for m in (2, 3, 5, 9):
+        yield from rng.normal(0.5, 1.0, size=(6, m))
+        yield from np.round(2 * rng.normal(0.5, 1.0, size=(3, m))) / 2
+
+
+@pytest.mark.parametrize("C", [0.1, 0.5, 1.0, 8.0])
+def test_sweep_and_newton_s_method_find_the_root(C):
+    for v in vectors():
+        g = root(v, C)
+        assert sweep(v, C) == pytest.approx(g, rel=1e-14, abs=1e-15), v
+        for start in (0.0, g, g / 2, 2 * g + 0.1, -1.0, v.max() + 1.0, 1e300):
+            assert threshold(v, C, start) == pytest.approx(g, rel=1e-14, abs=1e-15), (v, start)
+
+
+@pytest.mark.skipif(not config.DISABLE_JIT, reason="counts calls, with NUMBA_DISABLE_JIT=1")
+def test_newton_s_method_takes_few_passes_and_rarely_the_sweep(monkeypatch):
+    passes, swept = [], []
+    monkeypatch.setattr(walrus, "evaluate", lambda *given: (passes.append(1), evaluate(*given))[1])
+    monkeypatch.setattr(walrus, "sweep", lambda *given: (swept.append(1), sweep(*given))[1])
+    for v in vectors():
+        threshold(v, 8.0, 0.0)  # F is convex there
+        assert len(passes) <= len(v) + 2 and not swept, v
+        passes.clear()
+        g = root(v, 8.0)
+        threshold(v, 8.0, g)
+        assert len(passes) <= 2 and not swept, v
+        passes.clear()
+    v = np.array([1.3, 2.0, -0.8, 2.0, 1.8])  # from 0 it would go to 4, and back
+    assert threshold(v, 1.0, 0.0) == pytest.approx(root(v, 1.0), rel=1e-14)
+    assert len(passes) == 2 and len(swept) == 1
+
+
+def test_f_and_its_free_indices_by_hand():
+    v = np.array([2.0, -1.0, 3.0, 1.5])
+    assert evaluate(v, 1.0, 1.0) == (1.0 + 0.0 + 1.0 + 0.5 - 1.0, 1.0)
+    assert evaluate(v, 2.0, 1.0) == (1.0 + 2.0 + 0.5 - 1.0, 2.0)  # at C is not free
+    assert evaluate(v, 2.0, 1.5) == (0.5 + 1.5 + 0.0 - 1.5, 2.0)  # nor at zero
+
+
+@pytest.mark.parametrize("m", [1, 6, FEW, FEW + 1])
+def test_what_is_positive_comes_in_descending_order(m):
+    v = np.round(np.random.default_rng(m).normal(size=m), 1)
+    v[: m // 3] = 0.0
+    before = v.copy()
+    assert descending(v).tolist() == sorted(v[v > 0], reverse=True)
+    np.testing.assert_array_equal(v, before)
+
+
+def epoch_by_hand(X, y, costs, order, W, B):
+    """Algorithm 1 with whole vectors; return how many blocks changed."""
+    changed = 0
+    for i in order:
+        x, own = X[i], y[i]
+        if not x @ x:
+            continue
+        v = (1.0 - x @ W[:, [own]] + x @ W) / (x @ x) + B[i] + B[i].sum()
+        v[own] = LOWEST
+        b = np.clip(v - root(v, costs[i]), 0.0, costs[i])
+        delta = b - B[i]
+        delta[own] = -delta.sum()
+        B[i] += np.where(np.arange(len(b)) == own, 0.0, delta)
+        W -= np.outer(x, delta)
+        changed += bool(delta.any())
+    return changed
+
+
+@pytest.mark.parametrize("k", [3, 4, 66])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_an_epoch_of_walrus(sparse, k):
+    rng = np.random.default_rng(k)
+    n, d = 12, 7
+    X, y = rng.normal(size=(n, d)), (np.arange(n) % k).astype(np.int32)
+    X[3] = 0.0
+    if sparse:
+        X[rng.random((n, d)) < 0.6] = 0.0
+    X[5] = 10.0 * np.eye(d)[0]
+    stored = sp.csr_matrix(X) if sparse else X
+    rows, norms = rows_of(stored), squared_norms(stored)
+    W, B = np.zeros((d, lanes(k))), np.zeros((n, lanes(k)))
+    W_own, B_own = np.zeros((d, k)), np.zeros((n, k))
+    weights = rng.uniform(0.5, 2.0, n)
+    for C, given in ((0.05, None), (0.3, None), (0.2, weights if k == 4 else None)):
+        order = rng.permutation(n)
+        found = walrus_epoch(rows, y, norms, C, order, W, B, k, width(lanes(k)), given)
+        costs = np.full(n, C) if given is None else C * given
+        changed = epoch_by_hand(X, y, costs, order, W_own, B_own)
+        if C == 0.05:  # later, a block may move by rounding alone
+            assert found == changed
+        np.testing.assert_allclose(W[:, :k], W_own, atol=1e-12)
+        np.testing.assert_allclose(B[:, :k], B_own, atol=1e-12)
+        assert not B[:, k:].any() and not W[:, k:].any()
+
+
+def test_a_row_that_is_solved_changes_nothing():
+    X, y = np.array([[2.0, 0.0], [0.0, 2.0]]), np.array([0, 1], np.int32)
+    W, B, counts = np.zeros((2, 4)), np.zeros((2, 4)), []
+    for _ in range(2):
+        given = rows_of(X), y, squared_norms(X), 10.0, np.array([0, 1]), W, B, 2, width(4), None
+        counts.append(walrus_epoch(*given))
+    assert counts == [2, 0]
