@@ -65,13 +65,16 @@ def test_many_scores_are_made_block_by_block(held, most, monkeypatch):
     monkeypatch.setattr(measures, "HELD", held)
     problem, state = with_test_rows()
     whole = np.argmax(problem.X_test @ state.W, axis=1)
-    np.testing.assert_array_equal(predictions(state, problem.X_test), whole)
-    assert max(state.asked) == most and sum(state.asked) == 90 + 1  # and one row to count classes
+    for k, counting in ((40, 0), (None, 1)):  # without k, one row to count the classes
+        state.asked.clear()
+        np.testing.assert_array_equal(predictions(state, problem.X_test, k), whole)
+        assert max(state.asked) == most and sum(state.asked) == 90 + counting
 
 
 def test_errors_are_of_both_kinds_of_rows():
     problem, state = with_test_rows()
     row = errors(problem)(state)
+    assert sum(state.asked) == 300 + 90  # each row once
     assert row["train_error"] == np.mean(np.argmax(problem.X @ state.W, axis=1) != problem.y)
     assert row["test_error"] == macro(problem)(state)["test_error"]
     assert set(errors(as_problem(problem.X, problem.y))(state)) == {"train_error"}

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
-from workbench.problem import as_problem, check_positive
+from workbench.checks import check_positive
+from workbench.problem import as_problem
 
 X = np.arange(24.0).reshape(8, 3)
 Y = [0, 1, 2, 0, 1, 2, 0, 1]
@@ -178,6 +179,32 @@ def test_tiny_compiles_the_same_kernels(kind, dtype):
         assert tiny.X.indices.dtype == problem.X.indices.dtype
     else:
         assert tiny.X.flags.c_contiguous
+
+
+def test_tiny_is_small_for_many_classes():
+    y = np.arange(4000) % 2000
+    tiny = as_problem(np.ones((4000, 2)), y).tiny()
+    assert tiny.k == 512 and np.bincount(tiny.y).tolist() == [2] * 512
+    assert tiny.classes.tolist() == list(range(512))
+    # Codes of four bytes are for other kernels than those of two.
+    y = np.arange(2**16)
+    tiny = as_problem(np.ones((2**16, 2), np.float32), y).tiny()
+    assert tiny.k == 2**16 and tiny.n == 512
+
+
+def test_splits_of_many_classes_are_those_of_a_loop_over_them():
+    y = np.random.default_rng(0).permutation(np.repeat(np.arange(30), np.arange(1, 31)))
+    problem = as_problem(np.arange(len(y))[:, None], y)
+    for share in (0.1, 0.4):
+        rngs = np.random.default_rng(7), np.random.default_rng(7)
+        held, kept = [], []
+        for c in range(30):
+            rows = rngs[0].permutation(np.flatnonzero(y == c))
+            held += rows[: min(round(share * len(rows)), len(rows) - 1)].tolist()
+            rows = rngs[1].permutation(np.flatnonzero(y == c))
+            kept += rows[: max(1, round(share * len(rows)))].tolist()
+        assert problem.split(share, seed=7).X_test[:, 0].tolist() == sorted(held)
+        assert problem.subset(share, seed=7).X[:, 0].tolist() == sorted(kept)
 
 
 def test_checksum_tells_rows_labels_and_split_apart():

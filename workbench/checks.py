@@ -9,7 +9,7 @@ import scipy.sparse as sp
 Matrix = np.ndarray | sp.csr_matrix | sp.csr_array
 # Magnitudes that values may have, and at least one of each column that is not zero must have:
 # squares, sums and quotients of them are numbers.
-LARGEST = {"d": 1e100, "f": 1e15}
+LARGEST = {"d": 1e60, "f": 1e15}  # from 1e78 on LIBLINEAR, which takes fourth powers, never ends
 SMALLEST = {"d": 1e-100, "f": 1e-18}
 
 
@@ -31,7 +31,7 @@ def check_matrix(X, argument: str) -> Matrix:
     ------
     ValueError
         Naming `argument`, what is wrong with it and what is accepted; also of a value beyond
-        1e100, or 1e15 in single precision.
+        1e60, or 1e15 in single precision.
     """
     X = X if sp.issparse(X) else as_array(X, argument)
     if X.ndim != 2:
@@ -49,7 +49,7 @@ def check_matrix(X, argument: str) -> Matrix:
     if dtype not in (np.float32, np.float64):
         dtype = np.dtype(np.float64)
     with np.errstate(over="ignore"):  # of long floats: infinite is refused below
-        X = _csr(X, argument, dtype) if sp.issparse(X) else np.ascontiguousarray(X, dtype=dtype)
+        X = _csr(X, argument, dtype) if sp.issparse(X) else np.require(X, dtype, "CAE")
     _check_values(X, argument)
     return X
 
@@ -148,6 +148,6 @@ def _check_values(X: Matrix, argument: str) -> None:
         raise ValueError(f"{argument}: holds NaN or infinite values; clean or impute them first")
     if max(values.max(initial=0), -values.min(initial=0)) > float(LARGEST[X.dtype.char]):
         raise ValueError(
-            f"{argument}: holds values beyond {LARGEST[X.dtype.char]:g}, whose squares are no "
+            f"{argument}: holds values beyond {LARGEST[X.dtype.char]:g}, whose powers are no "
             f"{X.dtype} numbers; scale the features"
         )

@@ -22,7 +22,7 @@ def errors(problem: Problem) -> Callable[[State], Row]:
     beside = nothing if problem.X_test is None else held_out(problem)
 
     def measure(state: State) -> Row:
-        wrong = predictions(state, problem.X) != problem.y
+        wrong = predictions(state, problem.X, problem.k) != problem.y
         return {"train_error": float(np.mean(wrong))} | beside(state)
 
     return measure
@@ -40,7 +40,8 @@ def held_out(problem: Problem) -> Callable[[State], Row]:
         raise ValueError("problem: has no test rows to judge")
 
     def measure(state: State) -> Row:
-        return {"test_error": float(np.mean(predictions(state, problem.X_test) != problem.y_test))}
+        wrong = predictions(state, problem.X_test, problem.k) != problem.y_test
+        return {"test_error": float(np.mean(wrong))}
 
     return measure
 
@@ -61,7 +62,8 @@ def macro(problem: Problem) -> Callable[[State], Row]:
         raise ValueError("problem: has no test rows to judge")
 
     def measure(state: State) -> Row:
-        predicted, y, k = predictions(state, problem.X_test), problem.y_test, problem.k
+        y, k = problem.y_test, problem.k
+        predicted = predictions(state, problem.X_test, k)
         hits = np.bincount(y[predicted == y], minlength=k)
         true, said = np.bincount(y, minlength=k), np.bincount(predicted, minlength=k)
         met = true + said > 0
@@ -77,10 +79,14 @@ def macro(problem: Problem) -> Callable[[State], Row]:
     return measure
 
 
-def predictions(state: State, X: Matrix) -> np.ndarray:
-    """Return the class with the highest score for each row; many scores are made block by block."""
+def predictions(state: State, X: Matrix, k: int | None = None) -> np.ndarray:
+    """Return the class with the highest score for each row; many scores are made block by block.
+
+    Without the number of classes `k`, one row is scored to learn it, which is dear where the
+    features have to be made first.
+    """
     n = X.shape[0]
-    k = state.scores(X[:1]).shape[1]
+    k = k or state.scores(X[:1]).shape[1]
     step = n if n * k <= HELD else max(1, HELD // k)
     blocks = (state.scores(X[first : first + step]) for first in range(0, n, step))
     return np.concatenate([np.argmax(V, axis=1) for V in blocks])

@@ -112,39 +112,43 @@ def read(path: Path, figures: bool = True) -> Notebook:
         exactly one parameters cell, a line of it that is not ``name: type = value  # help``,
         metadata with unknown keys, or a profile that sets what the cell does not declare.
     """
+    strange = OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         cells, metadata = content["cells"], content["metadata"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        kernel = metadata.get("kernelspec", {}).get("name")
+        tagged = [c for c in cells if "parameters" in c["metadata"].get("tags", ())]
+        sources = ["".join(c["source"]) for c in tagged]
+        code = "\n\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "code")
+        declared = metadata.get("workbench", {})
+        named, profiled = tuple(declared.get("figures", ())), dict(declared.get("profiles", ()))
+        profiled = {profile: dict(values) for profile, values in profiled.items()}
+    except strange as error:
         raise ValueError(f"{path.stem}: not a notebook; {error}") from None
-    kernel = metadata.get("kernelspec", {}).get("name")
     if kernel != "python3":
         raise ValueError(f"{path.stem}: its kernelspec must be python3, not {kernel!r}")
-    tagged = [c for c in cells if "parameters" in c["metadata"].get("tags", ())]
     if len(tagged) != 1:
         raise ValueError(
             f"{path.stem}: needs exactly one cell tagged 'parameters', has {len(tagged)}"
         )
-    parameters = parameters_of("".join(tagged[0]["source"]), path.stem)
-    code = "\n\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "code")
+    parameters = parameters_of(sources[0], path.stem)
     if not figures:
         return Notebook(path, parameters, {}, (), code)
-    declared = metadata.get("workbench", {})
     if set(declared) != {"figures", "profiles"}:
         raise ValueError(
             f"{path.stem}: metadata 'workbench' must hold 'figures' and 'profiles', "
             f"holds {sorted(declared)}"
         )
-    if set(declared["profiles"]) != {"smoke", "paper"}:
+    if set(profiled) != {"smoke", "paper"}:
         raise ValueError(f"{path.stem}: metadata must set the profiles 'smoke' and 'paper'")
-    bare = Notebook(path, parameters, {}, tuple(declared["figures"]))
+    bare = Notebook(path, parameters, {}, named)
     profiles = {}
-    for profile, values in declared["profiles"].items():
+    for profile, values in profiled.items():
         try:
             profiles[profile] = bare.check(values)
         except ValueError as error:
             raise ValueError(f"{error}, in profile {profile!r}") from None
-    return Notebook(path, parameters, profiles, bare.figures, code)
+    return Notebook(path, parameters, profiles, named, code)
 
 
 def parameters_of(source: str, notebook: str) -> dict[str, Parameter]:

@@ -56,7 +56,7 @@ def listed(text: str | float, kind: type = str) -> list:
     if "" in items:
         raise ValueError(f"list: an item is empty in {text!r}")
     if kind is int:
-        if broken := [item for item in items if float(item) != int(float(item))]:
+        if broken := [item for item in items if not float(item).is_integer()]:
             raise ValueError(f"list: {broken[0]!r} is no whole number in {text!r}")
         return [int(float(item)) for item in items]
     return [kind(item) for item in items]

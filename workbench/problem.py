@@ -5,12 +5,15 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
-import pandas as pd
 import scipy.sparse as sp
 
-Matrix = np.ndarray | sp.csr_matrix | sp.csr_array
+from workbench.checks import Matrix as Matrix
+from workbench.checks import check_columns, check_labels, check_matrix, encode
+
+FEW_CLASSES = 512  # of which a tiny problem has rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,14 +78,14 @@ class Problem:
         """A few rows and features of every class: compiles the same kernels as the whole.
 
         Nine features are an image too, of 3 x 3 pixels, to those who take rows for images.
-        It keeps k, dtype, sparsity, memory order, and whether the rows may be written to.
+        It keeps dtype, sparsity, memory order, whether the rows may be written to, and k up to
+        :data:`FEW_CLASSES`: of more classes, the first so many, lest rows times classes be many.
+        Only where codes of classes need more than two bytes, and so other kernels, it keeps k all
+        the same, and most classes have no row.
         """
-        order = np.argsort(self.y, kind="stable")
-        first = np.searchsorted(self.y[order], np.arange(self.k))
-        sizes = np.bincount(self.y, minlength=self.k)
-        rows = np.concatenate(
-            [order[f : f + min(s, rows_per_class)] for f, s in zip(first, sizes, strict=True)]
-        )
+        order, starts = _by_class(self.y, self.k)
+        sizes = np.minimum(np.diff(starts), rows_per_class)[:FEW_CLASSES]
+        rows = np.concatenate([order[f : f + s] for f, s in zip(starts, sizes, strict=False)])
         X, y = self.X[np.sort(rows)], self.y[np.sort(rows)]
         # The columns with most in them: rows of zeros only would compile less.
         filled = np.asarray((X != 0).sum(axis=0)).ravel()
@@ -90,8 +93,9 @@ class Problem:
         X = X if self.is_sparse else np.ascontiguousarray(X)
         for part, whole in zip((*_buffers(X), y), (*_buffers(self.X), self.y), strict=True):
             part.flags.writeable = whole.flags.writeable
-        name = f"{self.name} (tiny)"
-        return replace(self, X=X, y=y, X_test=None, y_test=None, features=None, name=name)
+        classes = self.classes if self.k >= 2**16 else self.classes[:FEW_CLASSES]
+        few = {"X": X, "y": y, "classes": classes, "name": f"{self.name} (tiny)"}
+        return replace(self, **few, X_test=None, y_test=None, features=None)
 
     def split(self, test: float = 0.2, seed: int = 0) -> Problem:
         """Hold out a stratified random share of all rows as the test rows.
@@ -108,8 +112,9 @@ class Problem:
         X, y = self._all_rows()
         rng = np.random.default_rng(seed)
         held = np.zeros(len(y), dtype=bool)
-        for c in range(self.k):
-            rows = rng.permutation(np.flatnonzero(y == c))
+        order, starts = _by_class(y, self.k)
+        for start, end in pairwise(starts):
+            rows = rng.permutation(order[start:end])
             held[rows[: min(round(test * len(rows)), len(rows) - 1)]] = True
         if not held.any():
             raise ValueError(f"test: a share of {test!r} of {len(y)} rows holds out no row")
@@ -121,8 +126,9 @@ class Problem:
             raise ValueError(f"fraction: must lie in (0, 1], got {fraction!r}")
         rng = np.random.default_rng(seed)
         kept = np.zeros(self.n, dtype=bool)
-        for c in range(self.k):
-            rows = rng.permutation(np.flatnonzero(self.y == c))
+        order, starts = _by_class(self.y, self.k)
+        for start, end in pairwise(starts):
+            rows = rng.permutation(order[start:end])
             kept[rows[: max(1, round(fraction * len(rows)))]] = True
         return replace(self, X=self.X[kept], y=self.y[kept])
 
@@ -171,13 +177,18 @@ def as_problem(
     ------
     ValueError
         Naming the argument: not two-dimensional, no rows or features, NaN or infinite values,
-        lengths that differ, missing labels, fewer than two classes, a class without rows.
+        lengths that differ, missing labels, fewer than two classes, a class without rows, values
+        or columns of values so large or so small that their squares are no numbers.
     """
     if features is None and hasattr(X, "columns"):
         features = X.columns
     X = check_matrix(X, "X")
+    check_columns(X, "X")
     y = check_labels(y, "y", X.shape[0])
-    given = np.unique(y) if classes is None else np.asarray(classes)
+    try:
+        given = np.unique(y) if classes is None else np.asarray(classes)
+    except TypeError:
+        raise ValueError(f"y: labels of type {type(y[0]).__name__} cannot be sorted") from None
     if len(given) < 2:
         raise ValueError(f"y: needs at least two classes, got only {given.tolist()!r}")
     y = encode(y, given, "y")
@@ -190,7 +201,10 @@ def as_problem(
     if (X_test is None) != (y_test is None):
         raise ValueError("X_test, y_test: give both or neither")
     if X_test is not None:
-        X_test = check_matrix(X_test, "X_test").astype(X.dtype, copy=False)
+        X_test = check_matrix(X_test, "X_test")
+        if X_test.dtype != X.dtype:
+            with np.errstate(over="ignore"):
+                X_test = check_matrix(X_test.astype(X.dtype), "X_test")
         if X_test.shape[1] != X.shape[1]:
             raise ValueError(f"X_test: has {X_test.shape[1]} features, X has {X.shape[1]}")
         if sp.issparse(X_test) != sp.issparse(X):
@@ -203,92 +217,10 @@ def as_problem(
     return Problem(X, y, given, name, X_test, y_test, features, synthetic, about)
 
 
-def check_positive(value: float, argument: str) -> float:
-    """Return `value` as a float; a ValueError names `argument` unless it is a positive number."""
-    try:
-        positive = np.isfinite(value) and value > 0
-    except TypeError:  # no number
-        positive = False
-    if not positive:
-        raise ValueError(f"{argument}: must be a positive number, got {value!r}")
-    return float(value)
-
-
-def check_matrix(X, argument: str) -> Matrix:
-    """Return `X` as a finite, C-ordered float array or a canonical CSR matrix.
-
-    Raises
-    ------
-    ValueError
-        Naming `argument`, what is wrong with it and what is accepted.
-    """
-    if sp.issparse(X):
-        X = sp.csr_matrix(X)
-        if not (X.has_sorted_indices and X.has_canonical_format):
-            X = X.copy()
-            X.sum_duplicates()
-        if X.indices.dtype != np.int32 and max(X.nnz, *X.shape) < 2**31:
-            parts = (X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32))
-            X = sp.csr_matrix(parts, shape=X.shape)
-        values = X.data
-    else:
-        X = np.asarray(X)
-        values = X
-    if X.ndim != 2:
-        raise ValueError(f"{argument}: must have two dimensions (rows, features), got {X.ndim}")
-    if 0 in X.shape:
-        raise ValueError(f"{argument}: is empty, its shape is {X.shape}")
-    if values.dtype == object:
-        try:
-            X = values = X.astype(np.float64)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"{argument}: must be numeric; {error}") from None
-    if values.dtype.kind not in "biuf":
-        raise ValueError(f"{argument}: must hold real numbers, got dtype {values.dtype}")
-    if not np.isfinite(values).all():
-        raise ValueError(f"{argument}: holds NaN or infinite values; clean or impute them first")
-    dtype = np.result_type(values.dtype, np.float32)
-    if dtype not in (np.float32, np.float64):
-        dtype = np.float64
-    if sp.issparse(X):
-        return X.astype(dtype, copy=False)
-    return np.ascontiguousarray(X, dtype=dtype)
-
-
-def check_labels(y, argument: str, n: int) -> np.ndarray:
-    """Return `y` as a one-dimensional array of `n` labels, none of them missing."""
-    y = np.asarray(y)
-    if y.ndim == 2 and y.shape[1] == 1:
-        y = y[:, 0]
-    if y.ndim != 1:
-        raise ValueError(f"{argument}: must be one-dimensional, got shape {y.shape}")
-    if len(y) != n:
-        raise ValueError(f"{argument}: has {len(y)} labels for {n} rows")
-    missing = np.asarray(pd.isna(y))
-    if missing.any():
-        raise ValueError(f"{argument}: {int(missing.sum())} labels are missing")
-    if y.dtype == object and len({type(label) for label in y}) > 1:
-        kinds = sorted({type(label).__name__ for label in y})
-        raise ValueError(f"{argument}: mixes labels of types {', '.join(kinds)}; use one type")
-    return y
-
-
-def encode(labels: np.ndarray, classes: np.ndarray, argument: str) -> np.ndarray:
-    """Return the int32 code of each label, its position in `classes`."""
-    order = np.argsort(classes, kind="stable")
-    try:
-        at = np.searchsorted(classes[order], labels)
-    except TypeError:
-        raise ValueError(
-            f"{argument}: labels of type {type(labels[0]).__name__} among classes of type "
-            f"{type(classes[0]).__name__}"
-        ) from None
-    codes = order[np.minimum(at, len(classes) - 1)]
-    strange = classes[codes] != labels
-    if np.any(strange):
-        unknown = np.unique(labels[strange])[:5].tolist()
-        raise ValueError(f"{argument}: labels {unknown!r} are not among the classes")
-    return codes.astype(np.int32)
+def _by_class(y: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows in the order of their classes, and where each of k classes starts there."""
+    order = np.argsort(y, kind="stable")
+    return order, np.searchsorted(y[order], np.arange(k + 1))
 
 
 def _buffers(part) -> tuple[np.ndarray, ...]:

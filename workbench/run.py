@@ -85,7 +85,8 @@ def warm(steps: Callable, problem: Problem, parameters: Mapping[str, Any]) -> No
     """Run the solver for three states on ``problem.tiny()``: its kernels are compiled then.
 
     The first time on a machine that may take up to a minute, and is announced on stderr; later
-    processes load what it has left in Numba's cache.
+    processes load what it has left in Numba's cache. What fails on a few rows may be right on all:
+    an error is left to the run, which comes to it again where it is one.
     """
     notice = threading.Timer(
         PATIENCE,
@@ -100,6 +101,8 @@ def warm(steps: Callable, problem: Problem, parameters: Mapping[str, Any]) -> No
     try:
         for _ in islice(steps(problem.tiny(), **parameters), 3):
             pass
+    except Exception:  # of any kind: the tiny problem is ours, the caller's comes next
+        pass
     finally:
         notice.cancel()
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import os
+import zipfile
+import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -15,6 +17,9 @@ import numpy as np
 from workbench.stream import Row, State
 
 SCHEMA = 1
+# What NumPy and its archives raise of files that are no archives, damaged, or packed otherwise.
+UNREADABLE = (ValueError, OSError, EOFError, KeyError, TypeError, AttributeError, MemoryError)
+UNREADABLE += (RuntimeError, zlib.error, zipfile.BadZipFile)
 _NON_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
@@ -99,18 +104,26 @@ def read_trace(path: str | os.PathLike) -> Trace:
     ValueError
         If the file is no trace, was written by a newer schema, or is damaged before its end.
     """
-    lines = Path(path).read_text(encoding="utf-8").split("\n")
+    try:
+        lines = Path(path).read_text(encoding="utf-8").split("\n")
+    except UnicodeDecodeError:
+        raise ValueError(f"{path}: not a trace, nor any text") from None
     entries = []
     for number, line in enumerate(lines, 1):
         try:
             entries.append(decode(json.loads(line)))
-        except json.JSONDecodeError:
+        except (ValueError, RecursionError):  # also numbers and nests too large to read
             if number < len(lines):
                 raise ValueError(f"{path}: line {number} is damaged") from None
     if not entries or not isinstance(entries[0], dict) or "schema" not in entries[0]:
         raise ValueError(f"{path}: not a trace, its first line is no header")
+    strange = [number for number, entry in enumerate(entries, 1) if not isinstance(entry, dict)]
+    if strange:
+        raise ValueError(f"{path}: line {strange[0]} is damaged")
     header, *rows = entries
     schema = header.pop("schema")
+    if not isinstance(schema, int):
+        raise ValueError(f"{path}: not a trace, its schema is {schema!r}")
     if schema > SCHEMA:
         raise ValueError(f"{path}: schema {schema} is newer than this package's {SCHEMA}")
     if len(rows) > 1 and "round" not in rows[-1]:
@@ -156,16 +169,22 @@ def load_state(path: str | os.PathLike, kind: type) -> Any:
     Raises
     ------
     ValueError
-        If the file holds a state of another kind or other fields.
+        If the file is damaged, or holds no state, one of another kind or other fields.
     """
-    with np.load(path, allow_pickle=False) as archive:
-        if "" not in archive.files:
-            raise ValueError(f"{path}: holds no state")
-        values = {name: archive[name] for name in archive.files if name}
-        text = json.loads(str(archive[""]))
-    if text["state"] != kind.__name__:
-        raise ValueError(f"{path}: holds a {text['state']}, not a {kind.__name__}")
-    for name, value in text["plain"].items():
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            if "" not in archive.files:
+                raise ValueError("it holds no state")
+            values = {name: archive[name] for name in archive.files if name}
+            text = json.loads(str(archive[""]))
+        state, plain = text["state"], text["plain"].items()
+    except FileNotFoundError:
+        raise
+    except UNREADABLE as error:
+        raise ValueError(f"{path}: not a state; {error}") from None
+    if state != kind.__name__:
+        raise ValueError(f"{path}: holds a {state}, not a {kind.__name__}")
+    for name, value in plain:
         if isinstance(value, dict):
             rng = np.random.Generator(np.random.PCG64())
             rng.bit_generator.state = value["generator"]

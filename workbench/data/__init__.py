@@ -260,9 +260,12 @@ def _is_path(source) -> bool:
 
 
 def _file(source: str | os.PathLike) -> Path:
-    path = Path(source).expanduser()
-    if path.is_file():
-        return path
+    try:
+        path = Path(source).expanduser()
+        if path.is_file():
+            return path
+    except (OSError, RuntimeError) as error:  # too long a name, no such user
+        raise FileNotFoundError(f"source: there is no such file; {error}") from None
     if isinstance(source, str) and path.name == source and not path.suffix:
         _check_name(source)
     raise FileNotFoundError(f"source: there is no file {path}")

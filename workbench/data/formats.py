@@ -24,6 +24,7 @@ TARGETS = ("target", "label", "class", "y")
 OPENERS = {".bz2": bz2.open, ".gz": gzip.open, ".xz": lzma.open}
 CSR = ("data", "indices", "indptr", "shape")
 BROKEN = (ValueError, OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile)
+BROKEN += (RuntimeError, MemoryError, OverflowError)  # locked archives; impossible sizes, indices
 
 
 class Rows(NamedTuple):

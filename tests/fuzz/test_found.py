@@ -1,0 +1,123 @@
+"""What the fuzzing found, each once, in plain words."""
+
+import zipfile
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from workbench.data import load
+from workbench.problem import as_problem
+from workbench.registry import SOLVERS
+from workbench.run import run
+from workbench.stream import rounds
+from workbench.trace import Trace, load_state, read_trace
+
+
+class Trivial:
+    round = 0
+
+    def info(self):
+        return {}
+
+
+X = np.arange(12.0).reshape(4, 3)
+Y = [0, 1, 0, 1]
+
+
+def test_small_integers_of_the_same_place_add_up_beyond_their_type():
+    twice = sp.coo_matrix((np.array([100, 100], np.int8), ([0, 0], [0, 0])), shape=(2, 1))
+    assert as_problem(twice, [0, 1]).X[0, 0] == 200
+
+
+def test_integers_beyond_int64_stay_apart():
+    labels = [2**63, 2**63 + 1, -1]
+    assert as_problem(X[:3], labels).classes.tolist() == sorted(labels)
+    wide = np.array([2**63, 2**63 - 1], np.uint64)
+    problem = as_problem(X[:2], wide, X_test=X[:1], y_test=np.array([2**63 - 1]))
+    assert problem.classes[problem.y_test].tolist() == [2**63 - 1]
+
+
+def test_what_a_mask_hides_is_not_taken():
+    with pytest.raises(ValueError, match="X: masks 1 values"):
+        as_problem(np.ma.masked_equal(X, 5), Y)
+    with pytest.raises(ValueError, match="y: masks 2 values"):
+        as_problem(X, np.ma.masked_equal(Y, 1))
+
+
+def test_a_damaged_sparse_matrix_is_refused_and_false_flags_are_not_believed():
+    damaged = sp.csr_matrix(X)
+    damaged.indices[0] = 2**30  # compiled code would read there
+    with pytest.raises(ValueError, match="X: is damaged"):
+        as_problem(damaged, Y)
+    turned = sp.csr_matrix(([1.0, 2.0], [2, 0], [0, 2]), shape=(1, 3))
+    turned.has_sorted_indices = turned.has_canonical_format = True
+    rows = sp.vstack([turned, turned], format="csr")
+    rows.has_sorted_indices = rows.has_canonical_format = True
+    assert as_problem(rows, [0, 1]).X.indices.tolist() == [0, 2, 0, 2]
+
+
+def test_values_whose_squares_are_no_numbers_are_refused():
+    for scale, message in (
+        (1e300, "X: holds values beyond 1e"),
+        (1e78, "X: holds values beyond 1e"),  # LIBLINEAR's Newton method never ends on them
+        (1e-300, "X: column 0 holds no value beyond"),
+    ):
+        for kind in (np.asarray, sp.csr_matrix):
+            with pytest.raises(ValueError, match=message):
+                as_problem(kind((X + 1) * scale), Y)
+    some = as_problem(np.where(X == 1, 1e-300, X), Y)  # beside others they are harmless
+    assert some.X[0, 1] == 1e-300
+    with pytest.raises(ValueError, match="X_test: holds NaN or infinite"):
+        as_problem(X.astype(np.float32), Y, X_test=X * 1e50, y_test=Y)
+
+
+@pytest.mark.parametrize("name", ["mrc_lp", "svm_multi", "memoir_l1"])
+def test_rows_too_large_for_a_solver_are_refused_by_it(name):
+    with pytest.raises(ValueError, match=r"^problem: .*; scale the features"):
+        run(name, as_problem(X * 1e20, Y), rounds(2), warm_up=False)
+
+
+def test_a_linear_program_of_thousands_of_classes_is_too_large():
+    y = np.arange(2000)
+    with pytest.raises(ValueError, match="too large for mrc_lp"):
+        next(SOLVERS["mrc_lp"].steps(as_problem(np.ones((2000, 1)), y)))
+
+
+def test_damaged_traces_and_states_are_named(tmp_path):
+    path = tmp_path / "file"
+    head = b'{"schema": 1}\n'
+    for content in (
+        b"\x80",
+        head + b"5\n",
+        b'{"schema": "1"}\n',
+        head + b"[" * 10**5 + b"\n" + head,
+    ):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match="file: "):
+            read_trace(path)
+    np.save(tmp_path / "array.npy", X)
+    with zipfile.ZipFile(tmp_path / "text.zip", "w") as archive:
+        archive.writestr(".npy", "{}")
+    for file in (path, tmp_path / "array.npy", tmp_path / "text.zip"):
+        with pytest.raises(ValueError, match="not a state"):
+            load_state(file, Trace)
+
+
+def test_a_name_too_long_for_a_file_is_no_file():
+    with pytest.raises(FileNotFoundError, match="source: there is no such file"):
+        load("x" * 5000)
+
+
+def test_a_warm_up_that_fails_is_no_reason_to_fail():
+    """Of 65,536 classes and more, a tiny problem has most without a row, and LIBLINEAR ends."""
+
+    def steps(problem):
+        if problem.n < 10:
+            raise ArithmeticError("too few rows")
+        yield Trivial()
+
+    problem = as_problem(np.tile(X, (3, 1)), Y * 3)
+    assert len(run(steps, problem, rounds(1))[0].rows) == 1
+    with pytest.raises(ArithmeticError):
+        run(steps, as_problem(X, Y), rounds(1))
