@@ -73,7 +73,8 @@ def answers():
 @pytest.mark.parametrize(("name", "parameters", "gap"), ORACLES)
 def test_the_exact_solvers_agree_with_cvxpy(name, parameters, gap, answers):
     reached = []
-    for problem, lambda0, exact, _ in answers:
+    every = {"mrc_pdhg": 4, "mrc_interior_point": 4, "mrc_ccg": 2}.get(name, 1)  # they take longer
+    for problem, lambda0, exact, _ in answers[::every]:
         steps = SOLVERS[name].steps(problem, lambda0=lambda0, **parameters)
         for row, _ in until(watch(steps), below("gap", 5e-7), rounds(200)):
             assert row["lower"] - 1e-7 <= exact <= row["upper"] + 1e-7, problem.name

@@ -49,7 +49,7 @@ def residual(v, C, b):
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_optimality_conditions_hold(kind):
     rng = np.random.default_rng(KINDS.index(kind))
-    for _ in range(2000):
+    for _ in range(600):
         v, C = instance(kind, rng, 1000)
         b = subproblem(v, C)
         assert b.min() >= 0.0 and b.max() <= C
@@ -61,7 +61,7 @@ def test_the_optimality_conditions_hold(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_both_methods_agree_from_any_start(kind):
     rng = np.random.default_rng(100 + KINDS.index(kind))
-    for _ in range(1000):
+    for _ in range(300):
         v, C = instance(kind, rng, 1000)
         g = sweep(v, C)
         starts = [0.0, g, 0.5 * g, 2.0 * g, C, C * len(v), rng.uniform(0, max(v.max(), 1e-9))]
@@ -73,7 +73,7 @@ def test_both_methods_agree_from_any_start(kind):
 def test_never_worse_than_cvxpy(kind):
     rng = np.random.default_rng(200 + KINDS.index(kind))
     close = 0
-    for _ in range(12):
+    for _ in range(6):
         v, C = instance(kind, rng, 1000)
         # The solution scales; in this unit the absolute tolerances of the other mean something.
         size = np.abs(v).max() or 1.0
@@ -82,7 +82,7 @@ def test_never_worse_than_cvxpy(kind):
         ours, theirs = objective(v, subproblem(v, C)), objective(v, by_cvxpy(v, C))
         assert ours <= theirs + 1e-13 * abs(ours)
         close += theirs - ours <= 1e-5 * abs(ours) + 1e-7
-    assert close >= 11, "the oracle is none"
+    assert close >= 5, "the oracle is none"
 
 
 def test_one_class_and_equal_ones_have_a_closed_form():
