@@ -86,7 +86,7 @@ def torment(folder: Path, minutes: float, every: float, jobs: int, chance: rando
     done = [sweep(points(n), jobs=jobs, memory=MEMORY, folder=folder, say=quiet)
             for n in range(rounds_of(folder))]  # fmt: skip
     lost |= changed(folder, known)
-    missing = [task.label for part in done for task in part.runs
+    missing = [f"{task.label}: {part.failures[task.key]}" for part in done for task in part.runs
                if task.key in part.failures and task.point.data != GREEDY]  # fmt: skip
     different = [label for part in done[:3] for label in unlike(part)]
     growth = flat(folder)
@@ -171,7 +171,7 @@ def unlike(done: Sweep) -> list[str]:
         if task.key in done.failures:
             continue
         kept, point = read_trace(task.path(done.folder)), task.point
-        if kept.stopped_by.startswith("cpu"):
+        if "processor" in kept.stopped_by:
             continue  # where it ended depends on the machine
         problem = panel(point.data, point.seed, point.test)
         again, _ = run(point.solver, problem, *stopping(point.stop), parameters=point.parameters)

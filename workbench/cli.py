@@ -1,4 +1,4 @@
-"""The command line: ``workbench list | run | sweep | figures | report | lessons | data``.
+"""The command line: ``workbench list | run | compare | sweep | figures | report | lessons | data``.
 
 Imports are inside the commands, so that ``workbench --help`` does not wait for the solvers.
 """
@@ -6,11 +6,12 @@ Imports are inside the commands, so that ``workbench --help`` does not wait for 
 from __future__ import annotations
 
 import argparse
-import ast
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
+
+from workbench.arguments import Parser, add_parameters, pairs, typed
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -20,7 +21,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return arguments.command(arguments)
     except SystemExit as exit:
         return exit.code or 0
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, RuntimeError) as error:
         message = " ".join(str(error).split())
         print(f"workbench: {message}", file=sys.stderr)
         return 2
@@ -29,18 +30,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
-class _Parser(argparse.ArgumentParser):
-    """argparse with errors of one line, and no abbreviations: a typo is an error."""
-
-    def __init__(self, **kwargs):
-        super().__init__(**kwargs, allow_abbrev=False)
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message}; try {self.prog} --help\n")
-
-
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="workbench", description="Large-scale multiclass classification.")
+    parser = Parser(prog="workbench", description="Large-scale multiclass classification.")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
 
     add = commands.add_parser("list", help="solvers, data sets and figure notebooks")
@@ -49,7 +40,7 @@ def _parser() -> argparse.ArgumentParser:
     add = commands.add_parser("run", help="run one solver on one data set, live")
     add.add_argument("solver", metavar="SOLVER")
     add.add_argument("data", metavar="DATA", help="a name of `workbench data list`, or a file")
-    _add_parameters(add, "a parameter of the solver")
+    add_parameters(add, "a parameter of the solver")
     add.add_argument("--scale", choices=("standard", "unit"), help="scale the features first")
     add.add_argument("--test", type=float, metavar="SHARE", help="hold out a share as test rows")
     add.add_argument("--gap", type=float, default=1e-3, help="stop at this certified gap (1e-3)")
@@ -60,9 +51,21 @@ def _parser() -> argparse.ArgumentParser:
     add.add_argument("--out", type=Path, metavar="FILE", help="write the trace as JSON Lines")
     add.set_defaults(command=_run)
 
+    add = commands.add_parser("compare", help="a sensible set of solvers on your own data")
+    add.add_argument("data", metavar="FILE", help="a table, or any file or name of data")
+    add.add_argument("--target", metavar="COLUMN", help="the labels of a table (target, or last)")
+    add.add_argument(
+        "--seconds", type=float, default=60.0, metavar="S", help="about how long it may take (60)"
+    )
+    add.add_argument(
+        "-j", "--jobs", type=int, metavar="N", help="worker processes (half the cores)"
+    )
+    add.add_argument("--out", type=Path, metavar="DIR", help="write table, figure and code")
+    add.set_defaults(command=_compare)
+
     add = commands.add_parser("sweep", help="run a grid of solvers, or of a notebook's parameters")
     add.add_argument("grid", type=Path, metavar="GRID.yaml|NOTEBOOK.ipynb")
-    _add_parameters(add, "values of a notebook's parameter, separated by commas")
+    add_parameters(add, "values of a notebook's parameter, separated by commas")
     add.add_argument("-j", "--jobs", type=int, default=1, metavar="N", help="worker processes (1)")
     add.add_argument("--timing", action="store_true", help="one pinned job, at least five runs")
     add.add_argument("--cluster", metavar="ADDRESS", help="a Dask scheduler, tcp://HOST:PORT")
@@ -79,7 +82,7 @@ def _parser() -> argparse.ArgumentParser:
     add.add_argument(
         "--profile", default="quick", help="smoke (seconds), quick (minutes, the default) or paper"
     )
-    _add_parameters(add, "a parameter of the notebooks")
+    add_parameters(add, "a parameter of the notebooks")
     add.add_argument("-j", "--jobs", type=int, default=1, metavar="N", help="notebooks at a time")
     add.add_argument("--again", action="store_true", help="also those for which nothing changed")
     add.add_argument("--timeout", type=float, metavar="S", help="seconds for each notebook")
@@ -103,17 +106,6 @@ def _parser() -> argparse.ArgumentParser:
     add.add_argument("names", nargs="*", metavar="NAME")
     add.set_defaults(command=_data)
     return parser
-
-
-def _add_parameters(parser: argparse.ArgumentParser, what: str) -> None:
-    parser.add_argument(
-        "-p",
-        dest="parameters",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help=f"{what}; may be repeated",
-    )
 
 
 def _list(arguments: argparse.Namespace) -> int:
@@ -144,9 +136,9 @@ def _run(arguments: argparse.Namespace) -> int:
     from workbench.stream import below, geometric, rounds, seconds
 
     _, defaults = resolve(arguments.solver, {})
-    texts = _pairs(arguments.parameters)
+    texts = pairs(arguments.parameters)
     resolve(arguments.solver, texts)
-    parameters = {name: _as(defaults[name], name, text) for name, text in texts.items()}
+    parameters = {name: typed(defaults[name], name, text) for name, text in texts.items()}
     problem = load(arguments.data, test=arguments.test, scale=arguments.scale)
     print(f"{problem.name}: n = {problem.n:,}, d = {problem.d:,}, k = {problem.k:,}", flush=True)
     rules = [below("gap", arguments.gap), seconds(arguments.seconds)]
@@ -171,6 +163,24 @@ def _run(arguments: argparse.Namespace) -> int:
         return 130
     print(_line(trace.last | errors(problem)(state)))
     return {"diverged": 1, "interrupted": 130}.get(trace.stopped_by, 0)
+
+
+def _compare(arguments: argparse.Namespace) -> int:
+    from workbench.arena import compare
+
+    done = compare(
+        arguments.data,
+        arguments.target,
+        seconds=arguments.seconds,
+        jobs=arguments.jobs,
+        say=_say,
+    )
+    print(f"\n{done}")
+    if not done.ended:
+        return 130 if done.interrupted else 1
+    if arguments.out is not None:
+        print(f"table, figure and code: {done.save(arguments.out)}")
+    return 130 if done.interrupted else 0
 
 
 def _sweep(arguments: argparse.Namespace) -> int:
@@ -219,7 +229,7 @@ def _fan_out(arguments: argparse.Namespace) -> int:
     from workbench.worker import Limits
 
     notebook = read(arguments.grid, figures=False)
-    runs = fan_out(notebook, _pairs(arguments.parameters), jobs=arguments.jobs)
+    runs = fan_out(notebook, pairs(arguments.parameters), jobs=arguments.jobs)
     folder = (runs_folder() / "sweeps").absolute()
     limits = Limits(arguments.seconds, arguments.memory)
     options = {"jobs": arguments.jobs, "cluster": arguments.cluster, "limits": limits}
@@ -231,6 +241,7 @@ def _fan_out(arguments: argparse.Namespace) -> int:
 
 
 def _report(arguments: argparse.Namespace) -> int:
+    _in_a_checkout()
     from workbench.report import report
 
     print(report(arguments.out, figures=arguments.figures))
@@ -238,6 +249,7 @@ def _report(arguments: argparse.Namespace) -> int:
 
 
 def _lessons(arguments: argparse.Namespace) -> int:
+    _in_a_checkout()
     from workbench.course import build
 
     options = {"jobs": arguments.jobs, "again": arguments.again}
@@ -248,9 +260,10 @@ def _lessons(arguments: argparse.Namespace) -> int:
 
 
 def _figures(arguments: argparse.Namespace) -> int:
+    _in_a_checkout()
     from workbench.mill import make
 
-    overrides = _pairs(arguments.parameters)
+    overrides = pairs(arguments.parameters)
     if overrides and not arguments.names:
         raise ValueError("-p: name the notebooks whose parameters it sets")
     failed = make(
@@ -285,6 +298,16 @@ def _data(arguments: argparse.Namespace) -> int:
     return 0 if sound else 1
 
 
+def _in_a_checkout() -> None:
+    from workbench.notebooks import CHECKOUT
+
+    if not (CHECKOUT / "pyproject.toml").is_file():
+        raise ValueError(
+            "figures, lessons and the report are made of notebooks: run this in a checkout of the "
+            "repository (`make figures`), or in its unpacked sdist"
+        )
+
+
 def _say(line: str) -> None:
     print(line, flush=True)
 
@@ -296,30 +319,6 @@ def _failed(failures: dict[str, str], what: str) -> int:
         f"workbench: {len(failures)} {what} failed; they are tried again next time", file=sys.stderr
     )
     return 1
-
-
-def _pairs(texts: Sequence[str]) -> dict[str, str]:
-    pairs = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            raise ValueError(f"-p: must be NAME=VALUE, got {text!r}")
-        if name in pairs:
-            raise ValueError(f"-p: {name} is there twice")
-        pairs[name] = value
-    return pairs
-
-
-def _as(default: Any, name: str, text: str) -> Any:
-    """Return `text` as the type of the default; where that is None, as any Python scalar."""
-    from workbench.notebooks import Parameter, parse
-
-    if default is not None:
-        return parse(Parameter(name, type(default), default, ""), text)
-    try:
-        return ast.literal_eval(text.capitalize() if text in ("true", "false") else text)
-    except (ValueError, SyntaxError):
-        return text
 
 
 def _line(row: dict[str, Any]) -> str:

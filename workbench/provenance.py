@@ -60,7 +60,7 @@ def in_words(made: Mapping[str, Any]) -> list[str]:
         groups: dict[tuple[str, bool], list[dict]] = {}
         for problem in made["data"]:
             # Generators put the size into the name; here one phrase tells the range of sizes.
-            name = re.sub(r" \d+x\d+x\d+", "", problem["name"])
+            name = re.sub(r" \d+x\d+(x\d+)?", "", problem["name"])
             groups.setdefault((name, problem["synthetic"]), []).append(problem)
         described = [
             f"{name} ({'synthetic, ' if synthetic and 'synthetic' not in name else ''}"

@@ -16,6 +16,7 @@ from workbench.baselines.liblinear import (
     liblinear_lr,
 )
 from workbench.baselines.linear import logistic_lbfgs, logistic_saga, ridge
+from workbench.baselines.mrcpy import mrcpy
 from workbench.baselines.nystroem import nystroem_svm
 from workbench.baselines.vowpal_wabbit import vw, vw_recall_tree
 from workbench.least_squares import portrait as least_squares
@@ -231,6 +232,7 @@ SOLVERS = {
     "logistic_saga": Solver(logistic_saga, "Logistic regression (SAGA)", "#FF7F9F"),
     "ridge": Solver(ridge, "Ridge regression (scikit-learn)", "#A0A0D0"),
     "centroid": Solver(centroid, "Cosine centroids", "#8C6D46"),
+    "mrcpy": Solver(mrcpy, "MRC-CCG (MRCpy)", "#004D80"),
     "vw": Solver(vw, "Vowpal Wabbit", "#400060"),
     "vw_recall_tree": Solver(vw_recall_tree, "Recall tree (Vowpal Wabbit)", "#9A5FB0"),
 }

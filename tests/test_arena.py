@@ -1,0 +1,242 @@
+"""The arena's rules: one budget, one split, one judge; nobody sees test rows; nobody sinks all."""
+
+import time
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from workbench import stream
+from workbench.arena import contest, match, memory, search
+from workbench.arena.contest import planned
+from workbench.arena.entries import ENTRIES, FAMILIES, Entry, entry
+from workbench.panels import panel
+from workbench.registry import SOLVERS
+from workbench.run import resolve
+from workbench.worker import Limits
+
+MANY = 1000.0  # seconds that no search here comes to the end of
+
+
+@dataclass
+class Toy:
+    """A classifier that errs less the nearer its parameter is to one, from round `late` on."""
+
+    round: int
+    wrong: float
+
+    def scores(self, X):
+        right = X[:, 0].astype(int)  # the label is the first feature
+        right = np.where(X[:, 1] < self.wrong, 1 - right, right)
+        return np.eye(2)[right]
+
+    def info(self):
+        return {}
+
+
+def toy(problem, *, C=1.0, cost=0.1, late=3, ends=100):
+    for r in range(ends + 1):
+        time.sleep(cost if r else 0.0)
+        yield Toy(r, abs(np.log10(C)) / 10 + (0.5 if r < late else 0.0))
+
+
+@pytest.fixture
+def clock(clock, monkeypatch):
+    """Let CPU seconds pass in ``time.sleep()`` alone, too."""
+    monkeypatch.setattr(stream, "process_time", lambda: stream.perf_counter())
+
+
+@pytest.fixture
+def rows():
+    rng = np.random.default_rng(0)
+    y = np.arange(400) % 2
+    return SimpleNamespace(y=y, X=np.column_stack([y, rng.random(400)]))
+
+
+@pytest.fixture
+def problem(rows):
+    from workbench.problem import as_problem
+
+    return as_problem(rows.X, rows.y)
+
+
+def found(problem, budget, fit, ranges=None, **fixed):
+    ranges = {"C": (1e-4, 1e2)} if ranges is None else ranges
+    return search.search(toy, fixed, ranges, problem, budget=budget, fit=fit)
+
+
+def test_points_begin_in_the_middle_and_leave_no_gap():
+    points = search.points({"C": (1e-3, 1e3), "gamma": (1e-2, 1e2)})
+    first = [next(points) for _ in range(60)]
+    assert first[0] == {"C": 1.0, "gamma": 1.0}
+    logs = np.log10([[p["C"] / 1e3, p["gamma"] / 1e2] for p in first]) / [6, 4] + 1
+    for column in logs.T:
+        assert np.diff(np.sort(np.r_[0, column, 1])).max() < 0.07
+    boxes = np.unique((logs * 4).astype(int) @ [4, 1])
+    assert len(boxes) == 16  # of 4 x 4, none is missed
+
+
+def test_the_budget_ends_the_search_and_a_fit_ends_the_run(problem, clock):
+    # A run goes on to 2 s: its best round is the third, at 0.3 s, and nothing gets better.
+    cheap = found(problem, budget=20.0, fit=2.0)
+    assert len(cheap.trials) * search._repeats(problem.n) * 2.0 == pytest.approx(20.0, rel=0.1)
+    assert cheap.search_cpu == pytest.approx(20.0, abs=2.5 * search._repeats(problem.n))
+    assert cheap.rounds == 3 and cheap.cpu == pytest.approx(0.3)
+    # Rounds that cost more than a fit may take do not count, and the search says so.
+    with pytest.raises(RuntimeError, match="no round ended within 2 s"):
+        found(problem, budget=20.0, fit=2.0, cost=2.5)
+    assert len(found(problem, budget=MANY, fit=MANY, ends=5).trials) == search.TRIALS
+
+
+def test_a_run_ends_when_its_best_round_lies_far_behind(problem, clock):
+    run = search._run(toy, {"cost": 0.1}, problem.split(0.2, 0), fit=2.0)
+    assert run.spent == pytest.approx(2.0) and run.cut
+    run = search._run(toy, {"cost": 0.1, "late": 1}, problem.split(0.2, 0), fit=2.0)
+    assert run.spent == pytest.approx(1.1) and not run.cut
+
+
+def test_the_best_value_wins_and_an_edge_is_told(problem, clock):
+    best = found(problem, budget=MANY, fit=100.0)
+    assert abs(np.log10(best.values["C"])) < 0.15 and best.at_edge == ()
+    edge = found(problem, budget=MANY, fit=100.0, ranges={"C": (1e-4, 1.0)})
+    assert edge.at_edge == ("C",)
+
+
+def test_a_round_that_does_not_end_is_given_up_and_ends_the_search(problem):
+    with pytest.raises(TimeoutError), search._at_most(0.05):
+        while True:
+            pass
+
+    def stuck(problem, *, C):
+        began.append(C)
+        yield from toy(problem, ends=0)
+        raise TimeoutError
+
+    began = []
+    with pytest.raises(RuntimeError, match="no round ended within 1 s"):
+        search.search(stuck, {}, {"C": (1e-4, 1e2)}, problem, budget=10.0, fit=1.0)
+    assert len(began) == search._repeats(problem.n)
+
+
+def test_runs_that_ended_stay_as_they_are_in_the_mean():
+    one = search._Run([1, 2, 4], [0.4, 0.2, 0.3], [1.0, 2.0, 4.0], 4.0, False, "")
+    two = search._Run([1, 2], [0.4, 0.3], [1.0, 3.0], 3.0, False, "")
+    best = search._best([one, two])
+    assert (best["rounds"], best["validation_error"], best["cpu"]) == (2, 0.25, 2.5)
+    later = search._best([one._replace(errors=[0.4, 0.3, 0.1]), two])
+    assert (later["rounds"], later["validation_error"], later["cpu"]) == (4, 0.2, 3.5)
+    none = search._best([one, two._replace(rounds=[], reason="lost")])
+    assert none["rounds"] is None and none["reason"] == "lost"
+
+
+def test_no_entry_sees_test_rows(blobs, monkeypatch, tmp_path):
+    whole = blobs(200, k=4).split(0.3)
+    with pytest.raises(ValueError, match="must not be given test rows"):
+        search.search(toy, {}, {}, whole, budget=1.0, fit=1.0)
+    monkeypatch.setattr(search, "TRIALS", 4)
+    seen, chosen = [], []
+    rng = np.random.default_rng(0)
+    scrambled = replace(whole, y_test=rng.permutation(whole.y_test), X_test=whole.X_test + 3.0)
+
+    def spying(problem, **parameters):
+        seen.append(problem.X_test)
+        return steps(problem, **parameters)
+
+    steps = SOLVERS["centroid"].steps
+    spying.__kwdefaults__, spying.__module__ = steps.__kwdefaults__, steps.__module__
+    for problem in (whole, scrambled):
+        monkeypatch.setattr(match, "made", lambda data, seed, test, p=problem: p)
+        task = match.Match("x", 0, "centroid", ENTRIES["centroid"], MANY, MANY, 0.3, False)
+        task = replace(task, key=match.match_key(task, problem))
+        with monkeypatch.context() as patch:
+            patch.setattr(match, "resolve", lambda name, own: (spying, resolve("centroid", own)[1]))
+            task.run(tmp_path, Limits())
+        chosen.append(match.read_result(task.path(tmp_path)))
+    assert len(seen) == 2 * (4 * 5 + 1) and all(rows is None for rows in seen)
+    first, second = chosen
+    assert first["settings"] == second["settings"] and first["rounds"] == second["rounds"]
+    assert first["validation_error"] == second["validation_error"]
+    assert first["test_error"] < second["test_error"]
+
+
+def test_a_failure_sinks_nobody_and_nothing_runs_twice(tmp_path):
+    entries = {
+        "ridge": entry("ridge"),
+        "bad": Entry("ridge", "peer", {"alpha": (1e-3, 1e-1)}, {"tol": -1.0}),
+        "dense": entry("mrc_splitting"),
+    }
+    settings = {"partitions": 1, "budget": 0.1, "folder": tmp_path}
+    spec = "text 150x3"
+    lines = []
+    done = contest([spec], entries, **settings, say=lines.append)
+    frame = done.frame().set_index("entry")
+    assert frame["status"].to_dict() == {"ridge": "done", "bad": "failed", "dense": "refused"}
+    assert "tol: must be a positive number" in frame.loc["bad", "reason"]
+    assert frame.loc["dense", "reason"] == "takes dense rows only"
+    assert frame.loc["ridge", "search_cpu"] > 0 and frame.loc["ridge", "n"] == 150
+    (trace,) = done.traces(entry="ridge")
+    assert trace.last["test_error"] == frame.loc["ridge", "test_error"]
+    assert trace.header["contest"]["trials"] == len(done.trials()) == frame.loc["ridge", "trials"]
+    with pytest.raises(ValueError, match="no column solver"):
+        done.traces(solver="ridge")
+    lines.clear()
+    again = contest([spec], {"ridge": entries["ridge"]}, **settings, say=lines.append)
+    assert lines == ["1 points, 1 done before, 0 to run"]
+    assert again.frame().iloc[0]["fit_cpu"] == frame.loc["ridge", "fit_cpu"]
+    # Another budget is another match.
+    settings |= {"budget": 0.2, "fit": None, "test": 0.3, "timing": False}
+    other = planned([spec], ["ridge"], **settings)
+    assert other.frame()["status"].tolist() == ["not run"]
+
+
+def test_refusals_have_reasons():
+    sparse, wide = panel("text 40x2", test=None), SimpleNamespace(is_sparse=False, d=9000)
+    assert ENTRIES["mrc_interior_point"].refuses(sparse) == "takes dense rows only"
+    assert "9,000" in ENTRIES["mrc_splitting"].refuses(wide)
+    sizes = {"is_sparse": False, "d": 100}
+    assert "d k = 20,100" in ENTRIES["mrc_interior_point"].refuses(SimpleNamespace(**sizes, k=201))
+    assert ENTRIES["mrc_interior_point"].refuses(SimpleNamespace(**sizes, k=200)) is None
+    assert "30,000 training rows" in ENTRIES["libsvm"].refuses(SimpleNamespace(n=30_001))
+    assert ENTRIES["libsvm"].refuses(SimpleNamespace(n=30_000)) is None
+
+
+def test_entries_are_of_the_registry_and_equals_have_equal_ranges():
+    for name, e in ENTRIES.items():
+        parameters = resolve(e.solver, dict(e.fixed))[1]
+        assert name == e.solver and e.family in FAMILIES
+        assert set(e.ranges) <= set(parameters) and not set(e.ranges) & set(e.fixed)
+        assert all(0 < low < high for low, high in e.ranges.values())
+        decades = {p: round(np.log10(high / low), 9) for p, (low, high) in e.ranges.items()}
+        assert all(decades.get(p, 6) == 6 for p in ("C", "alpha", "lam", "gamma"))
+    made = entry("logistic_saga")
+    assert made.ranges == {"C": ENTRIES["logistic_lbfgs"].ranges["C"]}
+    with pytest.raises(ValueError, match="unknown name 'libsvn'"):
+        entry("libsvn")
+
+
+MISTAKES = {
+    "partitions": ({"partitions": 0}, "partitions: must be at least 1"),
+    "fit": ({"fit": 50.0}, "fit: must be positive and at most the budget"),
+    "test": ({"test": None}, "has no published split"),
+    "timing": ({"timing": True, "jobs": 2}, "timing: takes one job"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_told_before_anything_runs(mistake, tmp_path):
+    settings, message = MISTAKES[mistake]
+    with pytest.raises(ValueError, match=message):
+        contest(["iris"], ["ridge"], folder=tmp_path, **settings)
+    with pytest.raises(ValueError, match="specs: must be a list"):
+        contest("iris", ["ridge"], folder=tmp_path)
+
+
+@pytest.mark.skipif(not memory.CLEAR.exists(), reason="only Linux can forget a peak")
+def test_the_peak_is_what_came_on_top():
+    held = memory.begin()
+    rows = np.ones(5_000_000)
+    del rows
+    assert memory.peak() - held == pytest.approx(40, abs=3)
+    held = memory.begin()
+    assert memory.peak() - held < 3

@@ -1,0 +1,158 @@
+"""Profiles, ranks and verdicts: right on tables worked by hand, and humble on small ones."""
+
+import math
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+
+from workbench.arena import profiles
+from workbench.style import Look
+from workbench.trace import Trace
+
+LOOKS = {name: Look(name, "#112233", "o") for name in "abc"}
+
+
+@pytest.fixture
+def ax():
+    figure, ax = plt.subplots()
+    yield ax
+    plt.close(figure)
+
+
+def frame(**columns) -> pd.DataFrame:
+    places = [(d, p, e) for d in ("iris", "wine") for p in (0, 1) for e in "ab"]
+    return pd.DataFrame(places, columns=["data", "partition", "entry"]).assign(**columns)
+
+
+def test_a_table_has_a_place_for_every_match_and_infinity_where_nothing_counts():
+    rows = frame(test_error=np.arange(8.0), status=["done"] * 7 + ["failed"])
+    rows.loc[2, "test_error"] = None
+    rows.loc[5, "test_error"] = math.inf
+    entries, sets, costs = profiles.table(rows, "test_error", rows["status"] == "done")
+    assert (entries, sets) == (["a", "b"], ["iris", "wine"])
+    assert costs.tolist() == [[[0, 1], [math.inf, 3]], [[4, math.inf], [6, math.inf]]]
+
+
+def test_a_table_with_a_hole_or_a_double_is_refused():
+    rows = frame(cost=1.0)
+    with pytest.raises(ValueError, match="needs a row for each"):
+        profiles.table(rows.drop(index=3), "cost")
+    with pytest.raises(ValueError, match="two rows of one"):
+        profiles.table(pd.concat([rows, rows[:1]]), "cost")
+
+
+def test_there_is_one_standard_error_above_the_best_of_the_same_partition():
+    nan = math.nan
+    error, spread = [0.2, 0.5, nan, 0.3, 0.1, 0.1, nan, nan], [0.04, 0.05, nan, 0.02] + [0.01] * 4
+    status = ["failed" if math.isnan(e) else "done" for e in error]
+    rows = frame(test_error=error, standard_error=spread, status=status)
+    runs = [
+        Trace({}, [{"cpu": 1.0, "test_error": 0.6}, {"cpu": 2.0, "test_error": e}])
+        for e in error
+        if not math.isnan(e)
+    ]
+    found = profiles.until_there(rows, runs)
+    expected = [0.24] * 2 + [0.32] * 2 + [0.11] * 2 + [nan] * 2
+    assert found["target"].tolist() == pytest.approx(expected, nan_ok=True)
+    never = math.inf
+    assert found["since"].tolist() == [2.0, never, never, 2.0, 2.0, 2.0, never, never]
+
+
+@pytest.mark.parametrize(
+    "errors, expected",
+    [
+        ((0.5, 0.2, 0.1, 0.1), 2.0),
+        ((0.5, 0.1, 0.3, 0.1), 4.0),  # the dip at 2 was luck
+        ((0.1, 0.1, 0.1, 0.3), math.inf),
+        ((0.1, None, 0.1, 0.1), 1.0),
+        ((0.5, None, None, 0.2), 4.0),
+    ],
+)
+def test_a_run_is_there_when_it_stays(errors, expected):
+    rows = [{"cpu": float(i), "test_error": e} for i, e in enumerate(errors, 1)]
+    rows = [{name: v for name, v in row.items() if v is not None} for row in rows]
+    assert profiles.stays(Trace({}, rows), 0.2) == expected
+
+
+def test_ranks_are_shared_by_equals_and_by_all_that_never_got_there():
+    costs = np.array([[[1.0, 2.0, 2.0], [math.inf, math.inf, 7.0]]])
+    assert profiles.ranks(costs).tolist() == [[[1.0, 2.5, 2.5], [2.5, 2.5, 1.0]]]
+
+
+def test_resamples_spread_as_the_mean_over_sets_and_partitions_does():
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=(12, 1, 2)) * [3.0, 0.0] + rng.normal(size=(12, 4, 2)) * [0.0, 1.0]
+    draws = profiles.resampled(scores, draws=4000)
+    assert draws.mean(axis=0) == pytest.approx(scores.mean(axis=(0, 1)), abs=0.05)
+    sets = scores.mean(axis=1).std(axis=0)  # the bootstrap's own variance has no degree less
+    within = scores.std(axis=1) / 2
+    expected = np.sqrt((sets**2 + (within**2).mean(axis=0)) / 12)
+    assert draws.std(axis=0) == pytest.approx(expected, rel=0.06)
+    assert (draws == profiles.resampled(scores, draws=4000)).all()
+
+
+def test_the_critical_difference_is_the_one_in_the_literature():
+    # Demšar 2006, Section 3.2.3: four classifiers on 14 sets.
+    assert profiles.critical_difference(4, 14) == pytest.approx(1.25, abs=0.005)
+
+
+def always_first(sets: int) -> np.ndarray:
+    """Ranks of three entries: the first wins everywhere, the others change places."""
+    return np.array([[[1.0, 2.0 + s % 2, 3.0 - s % 2]] * 2 for s in range(sets)])
+
+
+def test_few_sets_carry_no_claim_not_even_for_one_who_always_wins():
+    assert profiles.sets_needed(0.05) == 6
+    few, enough = (profiles.verdict(always_first(n), "abc") for n in (5, 6))
+    assert few.best == enough.best == "a"
+    assert few.text == "no difference shown: 5 of the 6 sets that a claim needs"
+    assert enough.rivals == () and enough.text == "ahead of all others"
+
+
+def test_a_rival_who_is_not_told_apart_is_named():
+    ranks = always_first(8)
+    ranks[:3] = ranks[:3][..., [1, 0, 2]]  # the second wins on three of eight sets
+    found = profiles.verdict(ranks, "abc")
+    assert found.best == "a" and "b" in found.rivals
+    assert found.text == f"no difference shown from {len(found.rivals)} of 2"
+    assert found.low <= found.rank <= found.high
+
+
+def test_a_profile_counts_what_was_never_solved(ax):
+    never = math.inf
+    costs = np.array([[[1.0, 3.0, 1.0], [4.0, 1.0, never]], [[2.0, never, 9.0], [never] * 3]])
+    shares = profiles.draw_profiles(ax, LOOKS, costs)
+    assert shares == {"a": (0.5, 0.75), "b": (0.25, 0.5), "c": (0.25, 0.5)}
+    lines = {line.get_label(): line.get_xydata() for line in ax.lines}
+    assert lines["a"].tolist() == [[1, 0.5], [1, 0.5], [1, 0.5], [4, 0.75], [10, 0.75]]
+
+
+def test_ranks_are_drawn_best_first_with_the_critical_difference(ax):
+    drawn = profiles.draw_ranks(ax, LOOKS, always_first(6)[..., [1, 0, 2]])
+    assert drawn["entry"][0] == "b" and drawn["rank"].tolist() == [1.0, 2.5, 2.5]
+    assert ax.get_yticklabels()[0].get_text() == "b"
+    assert drawn["low"].le(drawn["rank"]).all() and drawn["high"].ge(drawn["rank"]).all()
+
+
+def two(end: float, error: float) -> list[dict]:
+    """Two judged rounds with another between them."""
+    judged = [{"round": 1, "cpu": 1.0, "test_error": 0.5}, {"round": 2, "cpu": 1.5}]
+    return [*judged, {"round": 3, "cpu": end, "test_error": error}]
+
+
+def test_errors_end_in_a_mark_with_whiskers(ax):
+    runs = [
+        Trace({}, [{"round": 0, "cpu": 9.0, "test_error": 0.9}, *two(end, error)])
+        for end, error in ((2.0, 0.1), (3.0, 0.2), (4.0, 0.4))
+    ]
+    profiles.draw_errors(ax, LOOKS["a"], runs)
+    profiles.draw_errors(ax, LOOKS["a"], runs, cut=True)
+    full, hollow = (bars.lines[0] for bars in ax.containers)
+    assert full.get_xydata().tolist() == [[3.0, 0.2]]
+    assert full.get_markerfacecolor() == LOOKS["a"].colour
+    assert hollow.get_markerfacecolor() == "white"
+    assert ax.lines[0].get_xdata()[0] == 1.0  # not that of round 0
+    bars = [bar.get_segments()[0].tolist() for bar in ax.containers[0].lines[2]]
+    assert bars == [[[2.0, 0.2], [4.0, 0.2]], [[3.0, 0.1], [3.0, 0.4]]]

@@ -1,0 +1,224 @@
+"""Your own data in one line: what is said of bad files, and code that repeats what was shown."""
+
+import json
+import warnings
+
+import nbformat
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+
+from workbench.arena import compare, prepared
+from workbench.arena.entries import ENTRIES, entry
+from workbench.arena.own_data import inspected, thinned
+from workbench.arena.recipe import OURS, THEIRS, recipe
+from workbench.cli import main
+from workbench.measures import predictions
+from workbench.notebooks import CHECKOUT
+from workbench.run import resolve, run
+from workbench.stream import rounds
+
+n = 60
+rng = np.random.default_rng(0)
+KIND = np.array(["oak", "elm", "ash"])[np.arange(n) % 3]
+GOOD = pd.DataFrame(
+    {
+        "height": (np.arange(n) % 3 + rng.normal(0, 0.4, n)).round(3),
+        "girth": (np.arange(n) % 3 - rng.normal(0, 0.4, n)).round(3),
+        "kind": KIND,
+    }
+)
+HOLES = np.where(np.arange(n) % 20 == 0, np.nan, GOOD["height"])
+BAD = {
+    "no such column": (GOOD, "knd", r"no column 'knd'; did you mean 'kind'\? there are height, gi"),
+    "gaps": (
+        GOOD.assign(height=HOLES),
+        "kind",
+        r"height: 3 missing values\. Fill gaps .*frame.fillna\(frame.median",
+    ),
+    "infinity": (GOOD.assign(girth=GOOD["girth"] / 0.0), "kind", "girth: 60 infinite values"),
+    "numbers as text": (
+        GOOD.assign(height=["?", *map(str, GOOD["height"][1:])]),
+        "kind",
+        r"height: numbers, but for 1 entry such as '\?'",
+    ),
+    "one class": (GOOD.assign(kind="oak"), "kind", "all rows have the label oak"),
+    "a quantity": (GOOD, "height", "different fractional numbers look like a quantity"),
+    "names of rows": (GOOD.assign(kind=np.arange(n) * 7), "kind", "60 of 60 classes have one row"),
+    "few rows": (GOOD[:9], "kind", "9 labelled rows are too few"),
+    "no feature": (GOOD[["kind"]].assign(all=1), "kind", "no feature is left.*same in all rows"),
+    "two candidates": (GOOD.assign(label=1, Class=2), None, "label and Class could hold"),
+    "one column": (GOOD[["kind"]], "kind", "only one column.*is the separator a comma"),
+    "uneven": ((GOOD[["height"]], KIND[1:]), None, "has 59 labels for 60 rows"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_what_is_wrong_is_said_in_plain_words(kind):
+    data, target, message = BAD[kind]
+    with pytest.raises(ValueError, match=message):
+        inspected(data, target)
+
+
+def test_what_can_be_mended_is_mended_and_told(tmp_path):
+    frame = GOOD.assign(
+        bark=np.where(np.arange(n) % 4, "rough", None),
+        name=[f"tree {i}" for i in range(n)],
+        row=range(n),
+        planet="earth",
+        seen=pd.Timestamp("2020-01-01"),
+        native=np.arange(n) % 2 == 0,
+    )
+    frame.loc[0, "kind"] = None
+    frame.loc[1, "kind"] = "yew"
+    frame = pd.concat([frame, frame.iloc[[5]]])
+    frame.to_parquet(tmp_path / "trees.parquet")
+    X, y, features, name, notes = inspected(tmp_path / "trees.parquet", "kind")
+    assert name == "trees" and X.shape == (n, 6) and set(y) == {"oak", "elm", "ash", "yew"}
+    assert features == ("height", "girth", "bark=missing", "bark=rough", "row", "native")
+    said = "\n".join(notes)
+    assert "1 row without a label left out" in said and "class yew; it is trained on" in said
+    assert "zeros and ones (different texts): bark (2)" in said
+    assert "name (59 different texts, an identifier)" in said
+    assert "seen (datetime64" in said and "row (the numbers" not in said  # 5 comes again
+    assert "the same in all rows: planet" in said and "1 row there more than once" in said
+    assert "row (the numbers of the rows)" in "".join(inspected(frame[1:n], "kind").notes)
+
+
+def test_every_kind_of_data_is_taken(tmp_path):
+    GOOD.to_csv(tmp_path / "a.csv.gz", index=False)
+    plain = GOOD.drop(columns="kind")
+    whole = inspected(tmp_path / "a.csv.gz")
+    assert whole.notes == ("the labels are taken from the column 'kind'; target says otherwise",)
+    pair = inspected((plain.to_numpy(), KIND))
+    assert np.array_equal(pair.X, whole.X) and list(pair.y) == list(whole.y) == list(KIND)
+    assert np.array_equal(inspected((plain, KIND)).X, whole.X)
+    sparse = inspected((sp.csr_matrix(plain.to_numpy()), KIND))
+    assert sp.issparse(sparse.X) and np.array_equal(sparse.X.toarray(), whole.X)
+    pl = pytest.importorskip("polars")
+    assert np.array_equal(inspected(pl.from_pandas(GOOD), "kind").X, whole.X)
+    with pytest.raises(FileNotFoundError, match="there is no file"):
+        inspected(tmp_path / "b.csv")
+    with pytest.raises(ValueError, match="no data set or file is called 'irs'"):
+        inspected("irs")
+
+
+def test_thinning_keeps_every_class_and_is_told():
+    y = np.r_[np.zeros(300, int), 1, 2]
+    data = inspected((np.random.default_rng(0).normal(size=(302, 2)), y))
+    few = thinned(data, 40)
+    assert len(few.y) == 40 and set(few.y) == {0, 1, 2}
+    assert few.notes[-1].startswith("40 of 302 rows")
+    assert thinned(data, 302) is data
+
+
+@pytest.mark.parametrize("name", [*OURS, *THEIRS])
+def test_the_code_is_the_fit(name):
+    """Three rounds by the solver, and by the lines that are handed over."""
+    e, problem = entry(name), prepared((GOOD[["height", "girth"]], KIND))
+    middle = {p: float(np.sqrt(low * high)) for p, (low, high) in e.ranges.items()}
+    complete = resolve(e.solver, dict(e.fixed) | middle)[1]
+    trace, state = run(e.solver, problem, rounds(3), parameters=complete)
+    used = {p: complete[p] for p in {*e.fixed, *middle, "seed"} & set(complete)}
+    place = {"frame": GOOD}
+    code = recipe("prepared(frame, target='kind')", e, used, trace.last["round"], problem.n)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it ends early on purpose
+        exec(code, place)
+    predicted = place["model"].predict(problem.X_test)
+    assert np.array_equal(predicted, problem.classes[predictions(state, problem.X_test)])
+
+
+NAMES = ("centroid", "mrc_lp", "ridge")  # of which one leaves the best code to its solver
+
+
+def here(run, tasks, jobs, mark):
+    """The engine's workers, without their start: in this process."""
+    yield from map(run, tasks.values())
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory):
+    """A comparison that was cut off after its first match, and how it stood; then the rest."""
+    folder = tmp_path_factory.mktemp("own data + more | odd")
+    GOOD.assign(**{"<b>": range(n)}).to_csv(folder / "trees.csv", index=False)
+    lines = []
+
+    def say(line):
+        lines.append(line)
+        if line.startswith("[") and len([said for said in lines if said.startswith("[")]) == 1:
+            raise KeyboardInterrupt
+
+    options = {"entries": NAMES, "seconds": 1.0, "jobs": 1, "folder": folder / "arena"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("workbench.engine._in_processes", here)
+        patch.setattr("workbench.worker._one_thread", lambda: None)
+        first = compare(folder / "trees.csv", "kind", **options, say=say)
+        stood = first.interrupted, first.table()
+        second = compare(folder / "trees.csv", "kind", **options, say=lines.append)
+    return folder, stood, second, lines
+
+
+def test_an_interrupted_comparison_keeps_what_it_has(shown):
+    _, (interrupted, table), again, lines = shown
+    assert interrupted and not again.interrupted
+    assert set(table["status"]) == {"done", "not run"} and table["status"][0] == "done"
+    assert "3 points, 1 done before, 2 to run" in lines
+    assert sum("the first time on this machine" in line for line in lines) == 2
+    assert (again.table()["status"] == "done").all()
+
+
+def test_the_table_tells_the_best_and_its_code_gives_the_same_error(shown, tmp_path):
+    _, _, done, _ = shown
+    table = done.table()
+    assert done.best == table["entry"][0] and table["test_error"].is_monotonic_increasing
+    assert table["within_noise"][0]
+    for name in table["entry"]:
+        place = {}
+        exec(done.code(name), place)
+        error = table.set_index("entry").loc[name, "test_error"]
+        assert place["test_error"] == pytest.approx(error, abs=1e-12)
+    text, page = str(done), done._repr_html_()
+    assert "left out: <b> (the numbers of the rows)" in text and done.code() in text
+    assert (
+        "<b>" not in page
+        and "<svg" in page
+        and ENTRIES["ridge"].label in page
+        and "test error %" in page
+    )
+    done.save(tmp_path / "out")
+    names = {path.suffix for path in (tmp_path / "out").iterdir()}
+    assert names == {".png", ".svg", ".pdf", ".json", ".csv", ".py"}
+    record = json.loads((tmp_path / "out" / "compare.json").read_text("utf-8"))
+    assert record["code"] == done.code() and len(record["numbers"]) == 3
+
+
+@pytest.fixture
+def as_before(shown, monkeypatch):
+    """Let what the comparison has done be done for the command line and the notebook, too."""
+    monkeypatch.setattr("workbench.arena.comparison.SENSIBLE", NAMES)
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    monkeypatch.setenv("WORKBENCH_RUNS", str(shown[0]))
+    return shown[0] / "trees.csv"
+
+
+def test_the_command_line_compares(as_before, capsys, tmp_path):
+    command = ["compare", str(as_before), "--target", "kind", "--seconds", "1"]
+    assert main([*command, "--out", str(tmp_path / "out")]) == 0
+    out = capsys.readouterr().out
+    assert "3 done before, 0 to run" in out and "The code that repeats" in out
+    assert (tmp_path / "out" / "compare.pdf").exists()
+    assert main(["compare", str(as_before), "--target", "kinds"]) == 2
+    assert "did you mean 'kind'?" in capsys.readouterr().err
+
+
+def test_the_notebook_runs(as_before, capsys):
+    path = CHECKOUT / "notebooks" / "explore" / "compare.ipynb"
+    place = {}
+    for cell in nbformat.read(path, as_version=4).cells:
+        if cell.cell_type == "code":
+            exec(cell.source, place)
+            if cell.id == "parameters":
+                place |= {"data": as_before, "target": "kind", "seconds": 1.0}
+    assert place["done"].best in NAMES and place["done"].code() in capsys.readouterr().out

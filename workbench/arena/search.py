@@ -1,0 +1,225 @@
+"""One budgeted search for everyone: what it may see, what it costs, and when it ends."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import count
+from math import inf, log
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from workbench.measures import held_out
+from workbench.problem import Problem
+from workbench.stream import Row, geometric, processor_seconds, until, watch
+from workbench.worker import one_line
+
+VALIDATION = 0.2  # share of the training rows that all choices are made on
+ENOUGH = 1000  # validation rows; of fewer, a trial runs on up to five random splits
+TRIALS = 30  # at most, for those whose fit costs next to nothing
+PATIENCE = 10.0  # a trial ends when it has gone on so many times as long as to its best round
+LEAST = 0.2  # of the seconds of a fit, that it goes on in any case
+OVERRUN = 10.0  # times the seconds of a fit that a trial may take with all that is off the clock
+EDGE = 0.1  # of the range, in decades, within which a choice is called one at its edge
+
+Ranges = Mapping[str, tuple[float, float]]
+
+
+class Found(NamedTuple):
+    """What a search chose, on validation rows, and what it cost.
+
+    Attributes
+    ----------
+    values : the parameters searched
+    rounds : after how many the fit is to end
+    validation_error : a fraction
+    cpu : CPU seconds to that round
+    trials : one mapping each: values, and validation_error, rounds and cpu, or the reason
+    search_cpu : CPU seconds of solver clock of all trials
+    at_edge : the parameters whose value lies at the edge of its range
+    cut : whether it was the clock that ended the chosen trial: more rounds might be better
+    """
+
+    values: dict[str, float]
+    rounds: int
+    validation_error: float
+    cpu: float
+    trials: list[dict[str, Any]]
+    search_cpu: float
+    at_edge: tuple[str, ...]
+    cut: bool
+
+
+def search(
+    steps: Callable,
+    fixed: Mapping[str, Any],
+    ranges: Ranges,
+    problem: Problem,
+    *,
+    budget: float,
+    fit: float,
+    seed: int = 0,
+) -> Found:
+    """Choose parameters and the number of rounds on validation rows, the same way for every solver.
+
+    A trial runs the solver at one point of the box, the first in its middle, on one random split of
+    the rows, or on several where validation rows are few (:data:`ENOUGH`). A run is judged at
+    geometric rounds and ends after `fit` seconds, when its best round lies far behind
+    (:data:`PATIENCE`), or by itself. The next trial begins while less than `budget` seconds and
+    fewer than :data:`TRIALS` trials are spent. The setting and the round with the least mean
+    validation error win; of equal ones those of fewer rounds, and then the earlier trial, so that
+    the noise of the clock does not decide. Rounds that end after `fit` seconds do not count.
+
+    Parameters
+    ----------
+    steps : the solver
+    fixed : its other parameters
+    ranges : {parameter: (low, high)}, searched on a log scale
+    problem : with training rows alone; a share :data:`VALIDATION` of them becomes validation rows
+    budget, fit : CPU seconds of solver clock, of all trials and of one run
+    seed : of the validation rows
+
+    Raises
+    ------
+    RuntimeError
+        When no trial came to a round that counts, with the reason of the first.
+    """
+    if problem.X_test is not None:
+        raise ValueError("problem: a search must not be given test rows")
+    splits = [problem.split(VALIDATION, [seed, f]) for f in range(_repeats(problem.n))]
+    trials, spent = [], 0.0
+    for values in points(ranges):
+        runs = [_run(steps, fixed | values, held, fit) for held in splits]
+        spent += sum(run.spent for run in runs)
+        trials.append({"values": values} | _best(runs))
+        if spent >= budget or len(trials) >= TRIALS or not ranges:
+            break
+    best = min(trials, key=lambda trial: (trial["validation_error"], trial["rounds"] or 0))
+    if best["rounds"] is None:
+        raise RuntimeError(f"no trial came to a round: {trials[0]['reason']}")
+    places = {name: _place(best["values"][name], ends) for name, ends in ranges.items()}
+    return Found(
+        best["values"],
+        best["rounds"],
+        best["validation_error"],
+        best["cpu"],
+        trials,
+        spent,
+        tuple(name for name, place in places.items() if not EDGE < place < 1 - EDGE),
+        best["cut"],
+    )
+
+
+def points(ranges: Ranges) -> Iterator[dict[str, float]]:
+    """Yield points of the box, evenly spread however many are taken, the first in its middle.
+
+    Multiples of the powers of 1/g modulo 1, where g^(m + 1) = g + 1 for m parameters (for one, the
+    golden ratio); values are rounded to three digits.
+
+    References
+    ----------
+    Roberts: The unreasonable effectiveness of quasirandom sequences. 2018.
+    """
+    g = 1.0
+    for _ in range(60):
+        g = (1.0 + g) ** (1.0 / (len(ranges) + 1))
+    for i in count():
+        yield {
+            name: float(f"{low * (high / low) ** ((0.5 + i * g**-power) % 1.0):.3g}")
+            for power, (name, (low, high)) in enumerate(ranges.items(), 1)
+        }
+
+
+class _Run(NamedTuple):
+    """One run on one split: its judged rounds with errors and CPU seconds, and how it ended."""
+
+    rounds: list[int]
+    errors: list[float]
+    cpu: list[float]
+    spent: float
+    cut: bool
+    reason: str
+
+
+def _run(steps: Callable, parameters: Mapping[str, Any], held: Problem, fit: float) -> _Run:
+    """Run a solver on the training rows of a split, judged on its other rows."""
+    stream, judge = steps(replace(held, X_test=None, y_test=None), **parameters), held_out(held)
+    sampled, seen = geometric(1.4), []
+    row, state, cut, reason = {"round": 0, "cpu": 0.0}, None, False, ""
+
+    def when(row: Row) -> bool:
+        return 0 < row["round"] and row["cpu"] <= fit and sampled(row)
+
+    try:
+        with _at_most(OVERRUN * fit + 5.0):
+            for row, state in until(watch(stream, judge, when), processor_seconds(fit)):  # noqa: B007
+                if "test_error" in row:
+                    seen.append((row["round"], row["test_error"], row["cpu"]))
+                if seen and row["cpu"] > max(PATIENCE * min(seen, key=_error)[2], LEAST * fit):
+                    break
+            if 0 < row["round"] and row["cpu"] <= fit and "test_error" not in row:
+                seen.append((row["round"], judge(state)["test_error"], row["cpu"]))
+        cut = "processor" in row.get("stopped_by", "")
+    except TimeoutError:
+        cut, row = True, row | {"cpu": max(row["cpu"], OVERRUN * fit)}  # it had so many at least
+    except Exception as error:  # a solver fails in its own way; what it had reached counts
+        reason = f"{type(error).__name__}: {one_line(error)}"
+    reason = "" if seen else reason or f"no round ended within {fit:.2g} s"
+    return _Run(*map(list, zip(*seen) if seen else ([], [], [])), row["cpu"], cut, reason)
+
+
+def _best(runs: list[_Run]) -> dict[str, Any]:
+    """Return the round of least mean error over the runs; one that has ended stays as it is."""
+    if failed := [run.reason for run in runs if not run.rounds]:
+        none = {"validation_error": inf, "rounds": None, "cpu": inf, "cut": False}
+        return none | {"reason": failed[0]}
+    first, seen = max(run.rounds[0] for run in runs), {r for run in runs for r in run.rounds}
+    rounds = np.array(sorted(r for r in seen if r >= first))
+    at = [np.searchsorted(run.rounds, rounds, side="right") - 1 for run in runs]
+    errors = np.mean([np.array(run.errors)[i] for run, i in zip(runs, at)], axis=0)
+    best = int(np.argmin(errors))  # the earliest of equal ones
+    cpu = np.mean([run.cpu[i[best]] for run, i in zip(runs, at)])
+    error, last = float(errors[best]), int(rounds[best])
+    cut = any(run.cut for run in runs)
+    return {"validation_error": error, "rounds": last, "cpu": float(cpu), "cut": cut, "reason": ""}
+
+
+def _error(judged: tuple[int, float, float]) -> float:
+    return judged[1]
+
+
+def _repeats(n: int) -> int:
+    """Return on how many random splits a trial runs: more where validation rows are few."""
+    return int(np.clip(ENOUGH / (VALIDATION * n), 1, 5))
+
+
+@contextmanager
+def _at_most(seconds: float) -> Iterator[None]:
+    """Raise TimeoutError after so many CPU seconds, where compiled code lets Python have a word.
+
+    A round that does not end would else hold up the contest until its worker is killed.
+    """
+    can = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
+    if not can:
+        yield
+        return
+
+    def give_up(number, frame):
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGPROF, give_up)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+        signal.signal(signal.SIGPROF, before)
+
+
+def _place(value: float, ends: tuple[float, float]) -> float:
+    """Return where a value stands in its range, 0 to 1 on the log scale."""
+    return log(value / ends[0]) / log(ends[1] / ends[0])
