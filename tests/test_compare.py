@@ -138,24 +138,25 @@ def here(run, tasks, jobs, mark):
     yield from map(run, tasks.values())
 
 
+def cut_off(run, tasks, jobs, mark):
+    """The same, and Ctrl-C after the first."""
+    yield run(next(iter(tasks.values())))
+    raise KeyboardInterrupt
+
+
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory):
     """A comparison that was cut off after its first match, and how it stood; then the rest."""
     folder = tmp_path_factory.mktemp("own data + more | odd")
     GOOD.assign(**{"<b>": range(n)}).to_csv(folder / "trees.csv", index=False)
     lines = []
-
-    def say(line):
-        lines.append(line)
-        if line.startswith("[") and len([said for said in lines if said.startswith("[")]) == 1:
-            raise KeyboardInterrupt
-
     options = {"entries": NAMES, "seconds": 1.0, "jobs": 1, "folder": folder / "arena"}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("workbench.engine._in_processes", here)
         patch.setattr("workbench.worker._one_thread", lambda: None)
-        first = compare(folder / "trees.csv", "kind", **options, say=say)
+        patch.setattr("workbench.engine._in_processes", cut_off)
+        first = compare(folder / "trees.csv", "kind", **options, say=lines.append)
         stood = first.interrupted, first.table()
+        patch.setattr("workbench.engine._in_processes", here)
         second = compare(folder / "trees.csv", "kind", **options, say=lines.append)
     return folder, stood, second, lines
 

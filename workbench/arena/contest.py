@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
-from workbench.arena.entries import ENTRIES, Entry, entry
+from workbench.arena.entries import Entry, entry, installed
 from workbench.arena.match import LONGER, Data, Match, made, match_key, read_result, shown
 from workbench.engine import Say, execute
 from workbench.keys import code
@@ -116,7 +116,7 @@ def contest(
         are standardised and have a constant column appended. Linear solvers have no intercept
         without one: ``digits + constant``.
     entries : names of :data:`workbench.arena.entries.ENTRIES` or of any solver, or entries by
-        name; all entries by default
+        name; by default all whose packages are installed
     partitions : random splits of each set, seeds 0, 1, ...; also of what solvers draw at random
     budget : CPU seconds of solver clock for the trials of one search
     fit : CPU seconds of one trial, by default a fifth of `budget`; the fit of all training rows,
@@ -167,7 +167,7 @@ def planned(
         raise ValueError(f"specs: must be a list of data sets, got {specs!r}")
     if partitions < 1:
         raise ValueError(f"partitions: must be at least 1, got {partitions!r}")
-    names = list(ENTRIES) if entries is None else entries
+    names = installed() if entries is None else entries
     chosen = names if isinstance(names, Mapping) else {name: entry(name) for name in names}
     code.cache_clear()  # a notebook's kernel may be older than the code; new workers are not
     matches, refused = [], {}

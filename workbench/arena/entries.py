@@ -146,6 +146,11 @@ ENTRIES = {
 }
 
 
+def installed() -> list[str]:
+    """Return the names of the entries whose packages are installed."""
+    return [name for name in ENTRIES if name != "mrcpy" or find_spec("MRCpy")]
+
+
 def entry(name: str) -> Entry:
     """Return the entry of this name, or one made of a solver that has none.
 
