@@ -37,9 +37,7 @@ def averaged():
 @parametrize_with_checks(
     [
         MemoirClassifier(),
-        MemoirClassifier(preset="reference"),
         MemoirClassifier("l1", preset="paper"),
-        MemoirClassifier(mips="simple_lsh", dense=False),
     ]
 )
 def test_scikit_learn_s_own_checks(estimator, check):

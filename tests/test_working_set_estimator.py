@@ -45,7 +45,6 @@ TO_THE_GAP = {
 @parametrize_with_checks(
     [
         WorkingSetClassifier(),
-        WorkingSetClassifier(quantize=True),
         WorkingSetClassifier(loss="weston_watkins", l1=0.0, balance=0.5),
     ],
     expected_failed_checks=lambda one: TO_THE_GAP,
