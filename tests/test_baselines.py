@@ -180,7 +180,7 @@ def test_the_clock_is_that_of_the_dearest_fit_alone(name, blobs, clock, monkeypa
     s = rows[-1][1]
     more = islice(watch(STREAMS[name](problem, state=s), seconds=rows[-1][0]["seconds"]), 2)
     seconds = [row["seconds"] for row, _ in (*rows, *more)]
-    assert np.all(np.diff(seconds) >= 0)
+    assert np.all(np.diff(seconds) >= -1e-12)  # tenths are not exact
     np.testing.assert_allclose(seconds, [0.0, 0.1, 0.2, 0.2, 0.2, 0.3], atol=1e-12)
 
 
