@@ -168,7 +168,7 @@ def test_the_stream_ends_where_liblinear_gives_up(blobs, monkeypatch):
 
 @each
 def test_the_clock_is_that_of_the_dearest_fit_alone(name, blobs, clock, monkeypatch):
-    fit, pauses = LinearSVC.fit, iter([0.1, 0.2, 0.15, 0.3])
+    fit, pauses = LinearSVC.fit, iter([0.125, 0.25, 0.1875, 0.375])  # exact in binary
 
     def slow(self, X, y):
         time.sleep(next(pauses))
@@ -180,8 +180,8 @@ def test_the_clock_is_that_of_the_dearest_fit_alone(name, blobs, clock, monkeypa
     s = rows[-1][1]
     more = islice(watch(STREAMS[name](problem, state=s), seconds=rows[-1][0]["seconds"]), 2)
     seconds = [row["seconds"] for row, _ in (*rows, *more)]
-    assert np.all(np.diff(seconds) >= -1e-12)  # tenths are not exact
-    np.testing.assert_allclose(seconds, [0.0, 0.1, 0.2, 0.2, 0.2, 0.3], atol=1e-12)
+    assert np.all(np.diff(seconds) >= 0)
+    np.testing.assert_allclose(seconds, [0.0, 0.125, 0.25, 0.25, 0.25, 0.375], atol=1e-12)
 
 
 @each

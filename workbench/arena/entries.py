@@ -78,7 +78,7 @@ def few_rows(problem: Problem) -> str | None:
 
 def with_mrcpy(problem: Problem) -> str | None:
     """Refuse everything where MRCpy is not installed."""
-    if find_spec("MRCpy") is None:
+    if "mrcpy" not in installed():
         return "not installed: pip install 'workbench-mc[mrcpy]'"
     return dense(problem)
 
