@@ -1,4 +1,4 @@
-# Every target works on a bare machine: the first one to run builds .venv from requirements.lock.
+# Every target but test-browser works on a bare machine: the first builds .venv from requirements.lock.
 #   make figures ARGS="mrc_epsilon --profile smoke"
 #   make test ARGS="-k stream"
 
@@ -82,7 +82,7 @@ clean: ## remove the environment and the caches (not downloaded data, nor runs t
 	  'On Debian or Ubuntu: apt-get install python3 python3-venv' >&2; exit 1; }
 	@$(PYTHON) -m pip --version >/dev/null 2>&1 || { \
 	  echo "==> making .venv with $$($(PYTHON3) --version)"; $(PYTHON3) -m venv --clear .venv; }
-	@echo '==> installing the packages of requirements.lock (a minute or two the first time)'
+	@echo '==> installing the packages of requirements.lock (a few minutes the first time)'
 	$(PYTHON) -m pip install --disable-pip-version-check --require-hashes -r requirements.lock
 	@echo '==> installing workbench itself, editable'
 	$(PYTHON) -m pip install --disable-pip-version-check --no-deps --no-build-isolation -e .

@@ -1,10 +1,15 @@
 """What several test files share: small problems, and the folder of real data."""
 
+import io
 import os
 import threading
 import time
+from contextlib import redirect_stdout
 from pathlib import Path
 
+import matplotlib
+import matplotlib.pyplot as plt
+import nbformat
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -93,6 +98,29 @@ def real():
         return as_problem(X, problem.y, X_test=X_test, y_test=problem.y_test, name=name)
 
     return load
+
+
+@pytest.fixture(scope="session")
+def execute():
+    """Return a runner of notebooks in this process: a kernel's start takes longer than most run.
+
+    It returns each code cell with what it printed and the number of its figures.
+    """
+
+    def run(path, values=()):
+        namespace, ran = {"__name__": "__main__", "display": print}, []
+        with matplotlib.rc_context():
+            for number, cell in enumerate(nbformat.read(path, as_version=4).cells):
+                if cell.cell_type == "code":
+                    with redirect_stdout(io.StringIO()) as printed:
+                        exec(compile(cell.source, f"{path}, cell {number}", "exec"), namespace)
+                    ran.append((cell, printed.getvalue(), len(plt.get_fignums())))
+                    plt.close("all")
+                if "parameters" in cell.metadata.get("tags", []):
+                    namespace |= values
+        return ran
+
+    return run
 
 
 @pytest.fixture(scope="session")

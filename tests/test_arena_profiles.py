@@ -84,13 +84,13 @@ def test_ranks_are_shared_by_equals_and_by_all_that_never_got_there():
 def test_resamples_spread_as_the_mean_over_sets_and_partitions_does():
     rng = np.random.default_rng(0)
     scores = rng.normal(size=(12, 1, 2)) * [3.0, 0.0] + rng.normal(size=(12, 4, 2)) * [0.0, 1.0]
-    draws = profiles.resampled(scores, draws=4000)
+    draws = profiles.resampled(scores)
     assert draws.mean(axis=0) == pytest.approx(scores.mean(axis=(0, 1)), abs=0.05)
     sets = scores.mean(axis=1).std(axis=0)  # the bootstrap's own variance has no degree less
     within = scores.std(axis=1) / 2
     expected = np.sqrt((sets**2 + (within**2).mean(axis=0)) / 12)
     assert draws.std(axis=0) == pytest.approx(expected, rel=0.06)
-    assert (draws == profiles.resampled(scores, draws=4000)).all()
+    assert (draws == profiles.resampled(scores)).all()
 
 
 def test_the_critical_difference_is_the_one_in_the_literature():
@@ -104,7 +104,7 @@ def always_first(sets: int) -> np.ndarray:
 
 
 def test_few_sets_carry_no_claim_not_even_for_one_who_always_wins():
-    assert profiles.sets_needed(0.05) == 6
+    assert profiles.sets_needed() == 6
     few, enough = (profiles.verdict(always_first(n), "abc") for n in (5, 6))
     assert few.best == enough.best == "a"
     assert few.text == "no difference shown: 5 of the 6 sets that a claim needs"

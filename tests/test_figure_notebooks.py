@@ -6,8 +6,6 @@ import re
 import subprocess
 import sys
 
-import matplotlib
-import matplotlib.pyplot as plt
 import nbformat
 import pytest
 from papermill import inspect_notebook
@@ -58,6 +56,7 @@ def test_committed_figures_pair_with_their_notebook(name):
             "traces",
         }  # fmt: skip
         assert record["timed"] and record["jobs"] == 1
+        assert not record["commit"].endswith("dirty"), "made of code that nobody can check out"
         assert record["command"] == f"workbench figures {name} --profile quick"
         for problem in record["data"]:
             assert re.fullmatch("[0-9a-f]{16}", problem["checksum"])
@@ -74,18 +73,10 @@ def test_every_folder_of_figures_has_its_notebook():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", COMMITTED)
-def test_every_figure_notebook_runs_at_its_smallest_scale(name, tmp_path, monkeypatch):
-    """In this process: a kernel of its own takes longer to start than most take to run."""
+def test_every_figure_notebook_runs_at_its_smallest_scale(name, execute, tmp_path, monkeypatch):
     monkeypatch.setenv("WORKBENCH_FIGURES", str(tmp_path))
     notebook = read(FOLDER / f"{name}.ipynb")
-    namespace = {"__name__": "__main__", "display": print}
-    with matplotlib.rc_context():
-        for number, cell in enumerate(nbformat.read(notebook.path, as_version=4).cells):
-            if cell.cell_type == "code":
-                exec(compile(cell.source, f"{name}, cell {number}", "exec"), namespace)
-            if "parameters" in cell.metadata.get("tags", []):
-                namespace |= notebook.values("smoke")
-        plt.close("all")
+    execute(notebook.path, notebook.values("smoke"))
     for figure in notebook.figures:
         record = json.loads((tmp_path / name / f"{figure}.json").read_text())
         assert record["data"] and record["solvers"] and record["profile"] == "smoke"

@@ -74,9 +74,13 @@ def draw(folder: Path, name: str) -> str:
 
 
 def test_a_notebook_is_run_and_its_figure_saved_with_how_it_was_made(mill, tmp_path):
-    write(mill.folder, "toy", draw(mill.folder, "toy"))
+    code = "import sys\nfrom ipykernel.kernelapp import IPKernelApp\nprint(sys.executable)\n"
+    code += "print(IPKernelApp.instance().transport)\n"
+    write(mill.folder, "toy", code + draw(mill.folder, "toy"))
     failed, lines = mill("toy", profile="smoke")
     assert failed == [], lines
+    assert f"  toy | {sys.executable}" in lines
+    assert "  toy | ipc" in lines or os.name == "nt"
     made = tmp_path / "figures" / "toy"
     assert sorted(p.name for p in made.iterdir()) == [
         "line.json",
@@ -96,16 +100,6 @@ def test_a_notebook_is_run_and_its_figure_saved_with_how_it_was_made(mill, tmp_p
     assert [p.name for p in (tmp_path / "runs").iterdir()] == ["toy.ipynb"]
     assert any("  toy | drawn" == line for line in lines)
     assert any(line.startswith("[1/1] toy done") and "toy/line.png" in line for line in lines)
-
-
-def test_equal_figures_are_equal_files(mill, tmp_path):
-    write(mill.folder, "toy", draw(mill.folder, "toy"))
-    made = tmp_path / "figures" / "toy"
-    versions = []
-    for _ in range(2):
-        assert mill("toy", again=True)[0] == []
-        versions.append([(made / f"line.{kind}").read_bytes() for kind in ("png", "svg", "pdf")])
-    assert versions[0] == versions[1]
 
 
 def in_this_process(path, part, values, **options):
@@ -277,28 +271,23 @@ def test_a_notebook_that_takes_too_long_is_stopped(mill):
     assert "not done after 6 s" in "\n".join(lines)
 
 
-def test_a_failure_leaves_the_old_figure_in_place(mill, tmp_path):
+def test_a_failure_leaves_the_old_figure_and_equal_figures_are_equal_files(mill, tmp_path):
+    def files():
+        made = tmp_path / "figures" / "toy"
+        return [(made / f"line.{kind}").read_bytes() for kind in ("png", "svg", "pdf")]
+
     write(mill.folder, "toy", draw(mill.folder, "toy"))
     assert mill()[0] == []
-    before = (tmp_path / "figures" / "toy" / "line.png").read_bytes()
+    before = files()
     write(mill.folder, "toy", draw(mill.folder, "toy").replace("ax.plot", "ax.plott"))
     assert mill()[0] == ["toy"]
-    assert (tmp_path / "figures" / "toy" / "line.png").read_bytes() == before
+    assert files() == before
     kept = {p.name for p in (tmp_path / "runs").iterdir()}
     assert kept == {"toy.ipynb", "toy.failed.ipynb"}
     write(mill.folder, "toy", draw(mill.folder, "toy"))
     assert mill(again=True)[0] == []
+    assert files() == before
     assert [p.name for p in (tmp_path / "runs").iterdir()] == ["toy.ipynb"]
-
-
-def test_the_kernel_is_the_running_interpreter_over_ipc(mill):
-    code = "import sys\nfrom ipykernel.kernelapp import IPKernelApp\nprint(sys.executable)\n"
-    code += "print(IPKernelApp.instance().transport)\n"
-    write(mill.folder, "toy", code + draw(mill.folder, "toy"))
-    failed, lines = mill()
-    assert failed == []
-    assert f"  toy | {sys.executable}" in lines
-    assert "  toy | ipc" in lines or os.name == "nt"
 
 
 @pytest.mark.slow

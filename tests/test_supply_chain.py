@@ -48,10 +48,10 @@ All that `requirements.lock` installs, with its hashes, for use and for developm
 Nothing of it is copied into this repository or its wheels. Made by `python
 tests/test_supply_chain.py` from what the packages say of themselves; a test holds it to the lock.
 
-The tests in a browser use `playwright-core` (Apache-2.0), locked in `tests/browser/`. Peers that
-only benchmarks and one figure run are not locked, and are installed by who asks for them: MRCpy
-(MIT), Vowpal Wabbit (BSD-3-Clause), and gurobipy, which is proprietary and comes with a licence for
-small problems.
+The tests in a browser use `playwright-core` (Apache-2.0), locked in `tests/browser/`. What is used
+only where it is found is not locked, and is installed by whoever asks for it: MRCpy (MIT), Vowpal
+Wabbit (BSD-3-Clause), PyTorch (BSD-3-Clause), CuPy (MIT), and gurobipy, which is proprietary and
+comes with a licence for small problems.
 
 | package | version | licence |
 |---|---|---|

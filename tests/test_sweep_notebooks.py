@@ -1,10 +1,8 @@
 """What notebooks/sweeps ships: grids that read, notebooks with the parameters that are swept."""
 
-import json
-
 import pytest
 
-from workbench.cli import main
+from workbench.fanout import fan_out
 from workbench.grid import read_points
 from workbench.notebooks import CHECKOUT, read
 
@@ -12,8 +10,8 @@ FOLDER = CHECKOUT / "notebooks" / "sweeps"
 GRIDS = sorted(FOLDER.glob("*.yaml"))
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 SMALL = {
-    "mrc_ccg": "-p data=iris -p eps1=1e-1,1e-2 -p n_max=20",
-    "pegasos": "-p data=iris -p batch_size=1,20 -p max_seconds=0.2",
+    "mrc_ccg": {"data": "iris", "eps1": "1e-1,1e-2", "n_max": "20"},
+    "pegasos": {"data": "iris", "batch_size": "1,20", "max_seconds": "0.2"},
 }
 
 
@@ -32,13 +30,9 @@ def test_every_hyper_parameter_has_its_sweep():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_every_notebook_fans_out(path, tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path))
-    assert main(["sweep", str(path), *SMALL[path.stem].split(), "-j", "2"]) == 0
-    kept = sorted((tmp_path / "sweeps").glob(f"{path.stem}-*/{path.stem}.ipynb"))
-    assert len(kept) == 2
-    cells = json.loads(kept[0].read_text())["cells"]
-    outputs = [output for cell in cells for output in cell.get("outputs", [])]
-    assert any("image/png" in output.get("data", {}) for output in outputs)
-    assert main(["sweep", str(path), *SMALL[path.stem].split(), "-j", "2"]) == 0
-    assert "2 points, 2 done before, 0 to run" in capsys.readouterr().out
+def test_every_notebook_runs_over_a_grid_of_its_parameters(path, execute):
+    """As tests/test_fanout.py holds of any notebook, each run is then kept as executed."""
+    runs = fan_out(read(path, figures=False), SMALL[path.stem])
+    assert len(runs) == 2 and len({run.key for run in runs}) == 2
+    ran = execute(path, runs[0].values)
+    assert sum(figures for _, _, figures in ran)

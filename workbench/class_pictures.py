@@ -46,17 +46,11 @@ def _squares(W: Matrix, axis: int) -> np.ndarray:
     return np.asarray(squares.sum(axis=axis, dtype=np.float64)).ravel()
 
 
-def per_class(
-    title: str,
-    values: np.ndarray,
-    problem: Problem,
-    unit: str = "",
-    logarithmic: bool = False,
-) -> Bars:
+def per_class(title: str, values: np.ndarray, problem: Problem, unit: str = "") -> Bars:
     """Return one bar a class, from (k,) `values`; of many classes the first :data:`BARS`."""
     labels = tuple(str(label) for label in problem.classes[:BARS])
     title += first_of(len(values))
-    return Bars(title, finite(values[:BARS]), labels, unit, logarithmic)
+    return Bars(title, finite(values[:BARS]), labels, unit)
 
 
 def norms(W: Matrix, problem: Problem) -> Bars:

@@ -53,7 +53,9 @@ def _parser() -> argparse.ArgumentParser:
 
     add = commands.add_parser("compare", help="a sensible set of solvers on your own data")
     add.add_argument("data", metavar="FILE", help="a table, or any file or name of data")
-    add.add_argument("--target", metavar="COLUMN", help="the labels of a table (target, or last)")
+    add.add_argument(
+        "--target", metavar="COLUMN", help="by default target, label, class, y or last"
+    )
     add.add_argument(
         "--seconds", type=float, default=60.0, metavar="S", help="about how long it may take (60)"
     )

@@ -28,7 +28,6 @@ def ratios(
     levels: Iterable[float],
     key: str = "gap",
     x: str = "cpu",
-    symbol: str = "C",
 ) -> list[Row]:
     """Draw how many times as long `one` solver takes as an `other` to bring a column down.
 
@@ -41,7 +40,7 @@ def ratios(
 
     Returns
     -------
-    rows : ``symbol``, ``level`` and ``ratio`` of each dot, with ``bound`` where it is one
+    rows : ``C``, ``level`` and ``ratio`` of each dot, with ``bound`` where it is one
     """
     levels = np.sort(np.asarray(list(levels), dtype=float))[::-1]
     first, second = dict(zip(*grouped(one, setting))), dict(zip(*grouped(other, setting)))
@@ -61,12 +60,12 @@ def ratios(
             bound = not np.isfinite(over)
             if bound:
                 over = np.median([trace.last[x] for trace in first[value]])
-            found.append({symbol: float(value), "level": float(level), "ratio": over / under})
+            found.append({"C": float(value), "level": float(level), "ratio": over / under})
             found[-1] |= {"bound": True} if bound else {}
         for bound, marker in ((False, "o"), (True, "^")):
             kept = [row for row in found if ("bound" in row) is bound]
             at = [row["level"] * 10 ** (0.45 * (0.5 - share)) for row in kept]
-            label = f"{symbol} = {value:g}" if not bound else None
+            label = f"C = {value:g}" if not bound else None
             fill = {"fillstyle": "none"} if bound else {}
             ax.plot(at, [r["ratio"] for r in kept], marker=marker, label=label, **style, **fill)
         rows += found

@@ -8,6 +8,8 @@ import numpy as np
 
 from workbench.trace import Trace
 
+POINTS = 400  # of a drawn curve at most: beyond so many steps the eye cannot tell
+
 
 def time_to(trace: Trace, key: str, tolerance: float, x: str = "seconds") -> float:
     """Return ``row[x]`` of the first row with ``row[key] <= tolerance``, infinity without one."""
@@ -33,9 +35,7 @@ def grouped(
     return np.array(keys), [groups[k] for k in keys]
 
 
-def on_grid(
-    curves: Sequence[tuple[np.ndarray, np.ndarray]], points: int = 400
-) -> tuple[np.ndarray, np.ndarray]:
+def on_grid(curves: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
     """Evaluate step functions on one common grid, from where all have begun to where all ended.
 
     Parameters
@@ -44,7 +44,7 @@ def on_grid(
 
     Returns
     -------
-    grid : geometric, of at most `points` points, with every step of a single curve kept
+    grid : geometric, of at most :data:`POINTS` points, with every step of a single curve kept
     values : (curves, len(grid)); a curve keeps its last value
     """
     if not curves:
@@ -52,11 +52,11 @@ def on_grid(
     start, stop = max(x[0] for x, _ in curves), max(x[-1] for x, _ in curves)
     grid = np.unique(np.concatenate([x for x, _ in curves]))
     grid = grid[(grid >= start) & (grid <= stop)]
-    # A step is drawn by its two ends; beyond `points` steps the eye cannot tell.
+    # A step is drawn by its two ends.
     grid = np.unique(np.concatenate([grid, np.nextafter(grid[1:], -np.inf)]))
-    if len(grid) > points:
+    if len(grid) > POINTS:
         positive = grid[grid > 0]
-        grid = np.unique(np.append(np.geomspace(positive[0], positive[-1], points), grid[[0, -1]]))
+        grid = np.unique(np.append(np.geomspace(positive[0], positive[-1], POINTS), grid[[0, -1]]))
     at = [np.clip(np.searchsorted(x, grid, side="right") - 1, 0, None) for x, _ in curves]
     return grid, np.array([y[i] for (_, y), i in zip(curves, at, strict=True)])
 

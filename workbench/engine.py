@@ -212,9 +212,9 @@ def _throw_away_litter(folder: Path) -> None:
                 path.unlink(missing_ok=True)
 
 
-def busy_cores(seconds: float = 0.3) -> float:
+def busy_cores() -> float:
     """Return how many cores other work keeps busy, measured while this process sleeps."""
-    return psutil.cpu_percent(seconds) / 100 * (os.cpu_count() or 1)
+    return psutil.cpu_percent(0.3) / 100 * (os.cpu_count() or 1)
 
 
 class _Progress:

@@ -46,16 +46,13 @@ class NotebookRun:
         return ended
 
 
-def fan_out(
-    notebook: Notebook, texts: Mapping[str, str], profile: str = "quick", jobs: int = 1
-) -> list[NotebookRun]:
+def fan_out(notebook: Notebook, texts: Mapping[str, str], jobs: int = 1) -> list[NotebookRun]:
     """Return a run for every combination of the comma-separated values in `texts`.
 
     Parameters
     ----------
-    notebook : with a parameters cell
+    notebook : with a parameters cell, which gives the values of the other parameters
     texts : parameter -> its values, as in ``{"eps1": "1e-2,1e-3"}``
-    profile : gives the values of the other parameters
     jobs : how many will run side by side; with more than one nothing inside is timed
 
     Raises
@@ -71,9 +68,9 @@ def fan_out(
         if len(set(values)) < len(values):
             raise ValueError(f"{name}: a value is there twice in {text!r}")
         axes.append(values)
-    return [_run(notebook, dict(zip(texts, chosen)), profile, jobs) for chosen in product(*axes)]
+    return [_run(notebook, dict(zip(texts, chosen)), jobs) for chosen in product(*axes)]
 
 
-def _run(notebook: Notebook, chosen: dict[str, Any], profile: str, jobs: int) -> NotebookRun:
-    values = notebook.values(profile) | chosen
+def _run(notebook: Notebook, chosen: dict[str, Any], jobs: int) -> NotebookRun:
+    values = notebook.values() | chosen
     return NotebookRun(notebook, values, notebook_key(notebook, values), tuple(chosen), jobs)

@@ -59,14 +59,12 @@ def convergence(
     ax.set_ylabel(ylabel)
 
 
-def certified_band(
-    ax: Axes, label: str, traces: Sequence[Trace], x: str = "seconds", position: int = 0
-) -> None:
+def certified_band(ax: Axes, label: str, traces: Sequence[Trace], x: str = "seconds") -> None:
     """Fill the band between the best lower and the best upper bound so far, medians over runs.
 
     The minimax risk, or whatever the bounds enclose, is certified to lie in the band.
     """
-    name, colour, marker = look(label, position)
+    name, colour, marker = look(label)
     edges = []
     for key, best in (("lower", np.fmax), ("upper", np.fmin)):
         curves = [

@@ -223,7 +223,7 @@ def compare(
     ----------
     data, target : a file, frame or pair, see :func:`workbench.arena.own_data.inspected`
     seconds : about how long all may take; too many rows for it are thinned, with a note
-    entries : names of entries or solvers; by default a dozen, see :data:`SENSIBLE`
+    entries : names of entries or solvers; by default :data:`SENSIBLE`
     test : random share of test rows
     jobs : worker processes, by default half of the cores
     folder : where traces are kept, by default ``runs/arena`` of the checkout

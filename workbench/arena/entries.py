@@ -1,8 +1,10 @@
 """Who stands in the arena: solvers, what is searched of them, and whom they must refuse.
 
 Every range is six decades wide, of the numbers that mean the same: for n rows, C of a row's loss is
-1 / (n alpha). Two cannot be: MRC's lambda0 is a number of standard deviations, and beyond 1 nothing
-is left to learn; the centroid's power is one between nothing and a multiple of the cosine.
+1 / (n alpha). Four cannot be: MRC's lambda0 is a number of standard deviations, and beyond 1
+nothing is left to learn; the centroid's power is one between nothing and a multiple of the cosine;
+MEMOIR's first step is no longer than one; and beyond three decades of bandwidths random features
+are all equal or all different.
 """
 
 from __future__ import annotations

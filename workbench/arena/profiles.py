@@ -132,43 +132,43 @@ def ranks(costs: np.ndarray) -> np.ndarray:
     return rankdata(costs, axis=-1)
 
 
-def resampled(ranks: np.ndarray, draws: int = DRAWS, seed: int = 0) -> np.ndarray:
-    """Return the entries' mean ranks over resamples, (draws, entries).
+def resampled(ranks: np.ndarray) -> np.ndarray:
+    """Return the entries' mean ranks over resamples, (:data:`DRAWS`, entries).
 
     Sets are drawn with replacement, and in each drawn set its partitions: both kinds of chance are
     in the spread. A set stays one voice however many partitions it has.
     """
     n_sets, n_parts, _ = ranks.shape
-    rng = np.random.default_rng(seed)
-    drawn = rng.integers(n_sets, size=(draws, n_sets, 1))
-    parts = rng.integers(n_parts, size=(draws, n_sets, n_parts))
-    counts = np.zeros((draws, n_sets * n_parts))
-    flat = (drawn * n_parts + parts).reshape(draws, -1)
-    np.add.at(counts, (np.arange(draws)[:, None], flat), 1.0)
+    rng = np.random.default_rng(0)
+    drawn = rng.integers(n_sets, size=(DRAWS, n_sets, 1))
+    parts = rng.integers(n_parts, size=(DRAWS, n_sets, n_parts))
+    counts = np.zeros((DRAWS, n_sets * n_parts))
+    flat = (drawn * n_parts + parts).reshape(DRAWS, -1)
+    np.add.at(counts, (np.arange(DRAWS)[:, None], flat), 1.0)
     return counts @ ranks.reshape(n_sets * n_parts, -1) / (n_sets * n_parts)
 
 
-def sets_needed(level: float = LEVEL) -> int:
+def sets_needed() -> int:
     """Return the number of sets below which not even a winner on all of them proves anything.
 
     The chance that one of two equal entries wins on all of N sets is ``2 ** (1 - N)``.
     """
-    return 1 + math.ceil(math.log2(1 / level))
+    return 1 + math.ceil(math.log2(1 / LEVEL))
 
 
-def critical_difference(entries: int, sets: int, level: float = LEVEL) -> float:
+def critical_difference(entries: int, sets: int) -> float:
     """Return Nemenyi's critical difference of mean ranks (Demšar 2006, Section 3.2.2).
 
     Two of `entries` entries whose mean ranks over `sets` sets are closer are not told apart, all
     pairs being compared at once. Partitions of one set are not independent: they do not count.
     """
     return float(
-        studentized_range.ppf(1 - level, entries, np.inf)
+        studentized_range.ppf(1 - LEVEL, entries, np.inf)
         * math.sqrt(entries * (entries + 1) / (12 * sets))
     )
 
 
-def verdict(ranks: np.ndarray, labels: Sequence[str], level: float = LEVEL) -> Verdict:
+def verdict(ranks: np.ndarray, labels: Sequence[str]) -> Verdict:
     """Say which entry has the least mean rank, and which are not told from it.
 
     A rival is not told apart when the interval of its difference from the best, over resamples of
@@ -178,12 +178,12 @@ def verdict(ranks: np.ndarray, labels: Sequence[str], level: float = LEVEL) -> V
     mean, spread = ranks.mean(axis=(0, 1)), resampled(ranks)
     order = np.argsort(mean, kind="stable")
     best, others = order[0], order[1:]
-    low, high = np.quantile(spread[:, best], [level / 2, 1 - level / 2])
+    low, high = np.quantile(spread[:, best], [LEVEL / 2, 1 - LEVEL / 2])
     apart = spread[:, others] - spread[:, [best]]
-    least = np.quantile(apart, level / (2 * max(len(others), 1)), axis=0)
+    least = np.quantile(apart, LEVEL / (2 * max(len(others), 1)), axis=0)
     rivals = tuple(labels[j] for j, bound in zip(others, least) if bound <= 0)
     name, n_sets = labels[best], ranks.shape[0]
-    if n_sets < (needed := sets_needed(level)):
+    if n_sets < (needed := sets_needed()):
         text = f"no difference shown: {n_sets} of the {needed} sets that a claim needs"
     elif rivals:
         text = f"no difference shown from {len(rivals)} of {len(others)}"
@@ -299,7 +299,7 @@ def draw_spread(
 def plain_log(axis) -> None:
     """Number a logarithmic axis as people write it, at 1, 2 and 5 where it is short."""
     low, high = axis.get_view_interval()
-    subs = (1, 2, 5) if high < 50 * low else (1,)
+    subs = (1, 2, 5) if high < 200 * low else (1,)
     axis.set_major_locator(LogLocator(subs=subs, numticks=7))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
     axis.set_minor_formatter(NullFormatter())

@@ -18,7 +18,7 @@ from workbench.mrc.risk import linear_scores, minimax_risk
 from workbench.problem import Problem
 from workbench.stream import Row, off_the_clock
 
-MISSING = "mrcpy: needs the extra: pip install 'workbench-mc[mrcpy]'"
+MISSING = "mrcpy: needs the extra: pip install 'workbench-mc[mrcpy]', in an environment of its own"
 
 
 @dataclass
