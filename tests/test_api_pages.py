@@ -9,7 +9,7 @@ from urllib.parse import unquote
 import pytest
 
 from workbench import docs
-from workbench.docs.docstrings import docstring_html, parameters, roles
+from workbench.docs.docstrings import ROLE, docstring_html, items, sections
 from workbench.docs.modules import read_modules
 from workbench.docs.pages import Names
 from workbench.registry import SOLVERS
@@ -22,6 +22,13 @@ def documented():
         yield module, "", module.doc, ()
         for entry in module.entries:
             yield module, entry.name, entry.doc, entry.arguments
+
+
+def parameters(docstring):
+    """Return the names that a docstring lists as parameters, without the stars of some."""
+    listed = dict(sections(docstring)).get("Parameters", "")
+    names = [name for name, _ in items(listed)] if listed else []
+    return [name.lstrip("*") for entry in names for name in entry.split(", ")]
 
 
 def test_every_public_name_has_a_docstring():
@@ -53,7 +60,7 @@ def test_docstrings_refer_to_names_that_exist():
     lost = [
         f"{module.name}.{name}: {target}"
         for module, name, doc, _ in documented()
-        for target in roles(doc)
+        for _, target in ROLE.findall(doc)
         if not names.link(target, module, name.partition(".")[0])
         and target.partition(".")[0] not in ("sklearn", "scipy", "numpy")
     ]

@@ -1,10 +1,13 @@
 """The arena's rules: one budget, one split, one judge; nobody sees test rows; nobody sinks all."""
 
+import ast
 import time
 from dataclasses import dataclass, replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from workbench import stream
@@ -190,6 +193,38 @@ def test_a_failure_sinks_nobody_and_nothing_runs_twice(tmp_path):
     assert other.frame()["status"].tolist() == ["not run"]
 
 
+def test_a_file_that_has_changed_is_read_again(tmp_path):
+    rows = tmp_path / "rows.csv"
+    settings = {"partitions": 1, "budget": 0.02, "fit": None, "test": 0.3, "timing": False}
+
+    def write(seed):
+        frame = pd.DataFrame(np.random.default_rng(seed).normal(size=(40, 3)))
+        frame.assign(label=np.arange(40) % 2).to_csv(rows, index=False)
+        return rows
+
+    first, other = (
+        planned([write(seed)], ["centroid"], **settings, folder=tmp_path).matches[0]
+        for seed in (0, 1)
+    )
+    assert first.key != other.key
+    write(0)  # a worker that rested has the other rows by now
+    first.run(tmp_path, Limits())
+    assert first.path(tmp_path).exists()
+    write(1)
+    first.path(tmp_path).unlink()
+    match.made.cache_clear()
+    with pytest.raises(ValueError, match="have changed since the contest was planned"):
+        first.run(tmp_path, Limits())
+
+
+def test_what_decides_a_match_is_in_its_key():
+    """The code of a match is not, as it imports everything: it must hold no numbers."""
+    tree = ast.parse(Path(match.__file__).read_text("utf-8"))
+    assigned = [node.value for node in tree.body if isinstance(node, ast.Assign)]
+    assert not [v for v in assigned if isinstance(v, ast.Constant) and not isinstance(v.value, str)]
+    assert "workbench.arena.search" in match.HASHED
+
+
 def test_refusals_have_reasons():
     sparse, wide = panel("text 40x2", test=None), SimpleNamespace(is_sparse=False, d=9000)
     assert ENTRIES["mrc_interior_point"].refuses(sparse) == "takes dense rows only"
@@ -211,6 +246,8 @@ def test_entries_are_of_the_registry_and_equals_have_equal_ranges():
         assert all(decades.get(p, 6) == 6 for p in ("C", "alpha", "lam", "gamma"))
     made = entry("logistic_saga")
     assert made.ranges == {"C": ENTRIES["logistic_lbfgs"].ranges["C"]}
+    others = ("mrc_pdhg", "ww_shark", "memoir_l1", "ls_generalized", "cuts_exact", "vw")
+    assert [entry(name).family for name in others] == list(FAMILIES)
     with pytest.raises(ValueError, match="unknown name 'libsvn'"):
         entry("libsvn")
 
@@ -230,6 +267,8 @@ def test_a_mistake_is_told_before_anything_runs(mistake, tmp_path):
         contest(["iris"], ["ridge"], folder=tmp_path, **settings)
     with pytest.raises(ValueError, match="specs: must be a list"):
         contest("iris", ["ridge"], folder=tmp_path)
+    with pytest.raises(ValueError, match="entries: at least one name is wanted"):
+        contest(["iris"], [], folder=tmp_path)
 
 
 @pytest.mark.skipif(not memory.CLEAR.exists(), reason="only Linux can forget a peak")

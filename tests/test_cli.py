@@ -37,7 +37,7 @@ def test_run_prints_rows_and_writes_the_trace(capsys, tmp_path):
 
 
 def test_run_stops_at_the_given_rounds(capsys):
-    assert main("run mrc_ccg wine --scale standard --gap 0 --rounds 2 -p columns=true".split()) == 0
+    assert main("run mrc_ccg wine --scale range --gap 0 --rounds 2 -p columns=true".split()) == 0
     assert "round 2" in capsys.readouterr().out.splitlines()[-1]
 
 
@@ -46,7 +46,7 @@ MISTAKES = {
     "rn": "invalid choice: 'rn'",
     "run mrc_cg iris": "unknown name 'mrc_cg'; known are mrc_lp",
     "run mrc_ccg irises": "irises",
-    "run mrc_ccg iris --scale max": "invalid choice: 'max'",
+    "run mrc_ccg iris --scale max": "scale: must be None or one of standard, unit, root, range",
     "run mrc_ccg iris -p eps=1": "has no 'eps'; it takes lambda0, eps1",
     "run mrc_ccg iris -p eps1": "must be NAME=VALUE, got 'eps1'",
     "run mrc_ccg iris -p eps1=small": "eps1: must be of type float, got 'small'",
@@ -56,6 +56,7 @@ MISTAKES = {
     "run mrc_ccg no/such/file.csv": "no/such/file.csv",
     "compare no/such/file.csv": "there is no file no/such/file.csv",
     "compare iris --seconds 0": "seconds: must be positive and finite, got 0.0",
+    "compare iris -j 0": "jobs: must be at least 1, got 0",
     "compare iris --target label": "target: only tables and frames have a label column",
     "figures mrc_convergense": "unknown name 'mrc_convergense'; known are",
     "figures --profile slow": "unknown name 'slow'; known are smoke, quick, paper",

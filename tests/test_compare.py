@@ -14,6 +14,7 @@ from workbench.arena.entries import ENTRIES, entry
 from workbench.arena.own_data import inspected, thinned
 from workbench.arena.recipe import OURS, THEIRS, recipe
 from workbench.cli import main
+from workbench.data import load
 from workbench.measures import predictions
 from workbench.notebooks import CHECKOUT
 from workbench.run import resolve, run
@@ -59,6 +60,17 @@ def test_what_is_wrong_is_said_in_plain_words(kind):
     data, target, message = BAD[kind]
     with pytest.raises(ValueError, match=message):
         inspected(data, target)
+
+
+@pytest.mark.parametrize("pack", [".gz", ".bz2", ".xz", ".zip"])
+def test_a_damaged_table_is_one_line(pack, tmp_path, capsys):
+    path = tmp_path / f"trees.csv{pack}"
+    GOOD.to_csv(path, index=False)
+    path.write_bytes(path.read_bytes()[:-20])
+    assert main(["compare", str(path)]) == 2
+    assert f"{path}: cannot be read as a table: " in capsys.readouterr().err
+    with pytest.raises(ValueError, match="cannot be read as a table"):
+        load(path)
 
 
 def test_what_can_be_mended_is_mended_and_told(tmp_path):

@@ -8,6 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 from workbench import data
+from workbench.data.cache import state_of_folders
 from workbench.data.formats import Rows, write_npz
 from workbench.data.sources import SOURCES
 
@@ -142,6 +143,16 @@ def test_the_mirror_goes_first_and_any_name_in_it_is_known(mirror):
     entry = data.available()[-1]
     assert entry[:5] == ("mine", 6, 3, 2, "local mirror")
     assert data.check("mine").ok
+
+
+def test_a_file_in_a_text_counts_by_its_date(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    rows = tmp_path / "rows.csv"
+    for text in (f"iris, {rows} @ given + constant", "~/rows.csv | 3 classes"):
+        rows.write_text("a")
+        before = state_of_folders([text])
+        rows.write_text("ab")
+        assert before != state_of_folders([text])
 
 
 def test_classes_have_the_names_of_the_registry(mirror):

@@ -57,6 +57,8 @@ def test_a_table_without_a_header(tmp_path):
     problem = data.load(table(tmp_path, "1.5,2,0\n4,5,1\n1,0,1\n"))
     assert problem.n == 3
     assert problem.features == ("0", "1")
+    problem = data.load(table(tmp_path, "1.5,1.5,0\n4,5,1\n1,0,1\n"))
+    assert problem.n == 3 and problem.X[0].tolist() == [1.5, 1.5]
 
 
 @pytest.mark.parametrize(

@@ -243,11 +243,13 @@ def test_what_cannot_be_sent_to_a_worker_fails_alone(tmp_path):
 
 
 def test_marks_and_parts_of_sweeps_long_dead_are_thrown_away(tmp_path):
-    for name, age in (("old.begun", LITTER + 60), ("old.part", LITTER + 60), ("new.begun", 60)):
+    old, new = ("old.begun", "old.part", "ab/old.part"), ("new.begun", "ab/new.part")
+    (tmp_path / "ab").mkdir()
+    for name, age in (*((name, LITTER + 60) for name in old), *((name, 60) for name in new)):
         (tmp_path / name).write_text("")
         os.utime(tmp_path / name, (time.time() - age,) * 2)
     execute([Job("one")], tmp_path, say=lambda line: None)
-    assert left(tmp_path) == ["new.begun"]
+    assert left(tmp_path) == ["new.begun"] and left(tmp_path / "ab") == ["new.part"]
 
 
 @pytest.mark.parametrize("limits", [{"seconds": 0}, {"memory": -1}, {"seconds": float("nan")}])

@@ -53,6 +53,12 @@ def test_the_order_of_parameters_and_values_does_not_count(notebook):
     assert usual.key == fan_out(read_once, {"a": "1"})[0].key
 
 
+def test_runs_beside_others_are_not_those_of_one_at_a_time(notebook):
+    read_once = read(notebook, figures=False)
+    alone, two, four = (fan_out(read_once, {}, jobs)[0].key for jobs in (1, 2, 4))
+    assert alone != two == four
+
+
 def test_the_code_of_the_notebook_counts(notebook):
     [before] = fan_out(read(notebook, figures=False), {})
     notebook.write_text(notebook.read_text().replace("a + b", "a - b"))

@@ -15,7 +15,7 @@ import pytest
 
 from workbench import provenance
 from workbench.figures import Figures
-from workbench.kernels import SOCKET_PATH_LIMIT, IpcKernelManager, socket_folder
+from workbench.jupyter_kernels import SOCKET_PATH_LIMIT, IpcKernelManager, socket_folder
 from workbench.mill import make
 from workbench.notebooks import CHECKOUT, Parameter, parameters_of, parse, read
 from workbench.panels import panel
@@ -129,6 +129,9 @@ def test_a_notebook_runs_again_only_where_something_has_changed(mill, tmp_path, 
     assert runs(again=True)
     assert runs(overrides={"points": "4"}) and not runs(overrides={"points": "4"})
     assert runs()
+    record = json.loads((made / "line.json").read_text())
+    (made / "line.json").write_text(json.dumps(record | {"jobs": 2}))  # beside another, not timed
+    assert not runs(jobs=2) and runs() and not runs()
     (made / "line.svg").unlink()
     assert runs()
     (made / "line.json").write_text("{")

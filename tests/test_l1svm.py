@@ -198,7 +198,9 @@ def test_lam_is_positive(name, lam, blobs):
     ("name", "value"), [("eps", -1e-9), ("eps", np.nan), ("n_max", 0), ("m_max", 0)]
 )
 def test_ccg_refuses_parameters_outside_their_range(name, value, blobs):
-    with pytest.raises(ValueError, match=f"{name}: must be at least [01], got"):
+    with pytest.raises(
+        ValueError, match=f"{name}: must be (a whole number of )?at least [01], got"
+    ):
         next(svm_ccg(blobs(k=2), **{name: value}))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from papermill import execute_notebook
 
-from workbench.kernels import IpcKernelManager
+from workbench.jupyter_kernels import IpcKernelManager
 from workbench.live import Dashboard, explore
 from workbench.live.chart import KEPT, Chart, Inside
 from workbench.live.curve import SIZE, Curve
@@ -349,7 +349,7 @@ def test_a_new_dashboard_stops_the_old_one_and_wrong_names_do_not(dashboard):
     wrong = [
         ({"solvers": ("mrc",)}, "unknown name 'mrc'"),
         ({"solvers": ()}, "at least one"),
-        ({"chosen": ("ww_walrus",)}, "unknown name 'ww_walrus'"),
+        ({"chosen": ("ww_walrus",)}, "chosen: 'ww_walrus' is not among the solvers mrc_ccg, "),
         ({"parameters": {"nmax": 3}}, "no slider is called 'nmax'"),
         ({"parameters": {"eps1": "small"}}, "eps1 must be like 1.0, got 'small'"),
         ({"problem": []}, "problem: at least one"),

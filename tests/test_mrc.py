@@ -11,7 +11,7 @@ from workbench.mrc.lp import all_subsets
 from workbench.mrc.master import carry, largest
 from workbench.mrc.risk import greedy_subset, minimax_risk, psi
 from workbench.mrc.subgradient import mrc_subgradient
-from workbench.problem import as_problem
+from workbench.problem import Problem, as_problem
 from workbench.registry import SOLVERS
 from workbench.run import run
 from workbench.stream import below, rounds, until, watch
@@ -269,8 +269,27 @@ def test_centroids_are_the_class_means(blobs):
     [("eps1", -1e-9), ("eps2", -1.0), ("eps1", np.nan), ("n_max", 0), ("m_max", 0), ("k_max", 0)],
 )
 def test_ccg_refuses_parameters_outside_their_range(name, value, blobs):
-    with pytest.raises(ValueError, match=f"{name}: must be at least [01], got"):
+    with pytest.raises(
+        ValueError, match=f"{name}: must be (a whole number of )?at least [01], got"
+    ):
         next(mrc_ccg(blobs(), **{name: value}))
+
+
+def test_counts_that_are_not_whole_are_refused(blobs):
+    counts = {"mrc_ccg": "n_max", "mrc_interior_point": "splitting_rounds"}
+    for name in ("mrc_subgradient", "mrc_splitting", "mrc_pdhg"):
+        counts[name] = "steps"
+    for name, count in counts.items():
+        for value in (0, 0.5, 1.5, True):
+            message = f"^{count}: must be a whole number of at least 1, got {value}"
+            with pytest.raises(ValueError, match=message):
+                next(SOLVERS[name].steps(blobs(), **{count: value}))
+
+
+def test_the_whole_lp_takes_sixteen_classes_of_few_rows():
+    few = Problem(np.array([[0.0], [1.0]]), np.array([0, 1], np.int32), np.arange(16))
+    whole, compact = (list(SOLVERS[n].steps(few))[-1] for n in ("mrc_lp", "mrc_lp_compact"))
+    assert whole.round == 1 and whole.R == pytest.approx(compact.R, abs=1e-6)
 
 
 def test_a_linear_program_that_is_too_large_is_refused_before_it_is_built():

@@ -7,7 +7,15 @@ import pytest
 import scipy.sparse as sp
 
 from workbench.mrc.lp import mrc_lp
-from workbench.mrc.pdhg import PrimalDualState, dual_step, mrc_pdhg, project_columns, project_rows
+from workbench.mrc.pdhg import (
+    PrimalDualState,
+    dual_step,
+    entries,
+    mrc_pdhg,
+    project_columns,
+    project_rows,
+    renew_lower,
+)
 from workbench.mrc.risk import minimax_risk, psi
 from workbench.problem import as_problem
 from workbench.stream import below, rounds, until, watch
@@ -139,6 +147,22 @@ def test_the_dual_step_is_the_prox(phi):
     for _ in range(200):
         r = 0.9 * out + 0.1 * rng.dirichlet(np.full(n * k, 0.2)).reshape(n, k)
         assert value(r) >= value(out) - 1e-12
+
+
+@pytest.mark.parametrize("total", [0.5, 0.999, 1.001])
+def test_weights_that_do_not_sum_to_one_are_judged_as_if_they_did(total):
+    """Newton's method may end early; 1 - sum_i max_y p_iy is too high where sum p < 1."""
+    problem = toy(0)
+    risk, *_, s = minimax_risk(problem, 0.1), *islice(mrc_pdhg(problem, lambda0=0.1), 6)
+    p = np.maximum(s.p, 0.0)
+    p /= p.sum()
+    tables = [np.ascontiguousarray(a.T) for a in (risk.tau, risk.lam, risk.active)]
+
+    def lower(p):
+        return renew_lower(s, risk, entries(risk.X.T, float), *tables, p, risk.X.T @ p)
+
+    assert lower(total * p) == pytest.approx(lower(p), rel=1e-9)
+    assert 0 < s.lower <= exact(problem, lambda0=0.1) + 1e-9
 
 
 def test_repairs_reach_their_sets():

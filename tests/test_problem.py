@@ -1,6 +1,7 @@
 """The problem: what is accepted as rows and labels, what is refused, and its subsets."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -227,6 +228,8 @@ def test_the_first_classes_keep_their_rows_and_their_test_rows():
     assert part.k == 2 and part.classes.tolist() == [0, 1]
     assert part.n == np.sum(problem.y < 2) and len(part.y_test) == np.sum(problem.y_test < 2)
     assert set(part.y) == set(part.y_test) == {0, 1}
+    others = replace(problem, y_test=np.full_like(problem.y_test, 3)).first_classes(2)
+    assert others.X_test is None and others.y_test is None
     for k in (1, 5):
         with pytest.raises(ValueError, match="classes: must be from 2 to 4"):
             problem.first_classes(k)

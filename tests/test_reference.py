@@ -62,7 +62,7 @@ def test_the_columns_and_their_types(everything):
         else:
             assert all(type(text) is str for text in everything[column])
     assert not everything.duplicated(list(COLUMNS[:KEY])).any()
-    assert tuple(everything["paper"].unique()) == PAPERS
+    assert tuple(everything["paper"].unique()) == tuple(PAPERS)
 
 
 def test_the_words(everything):

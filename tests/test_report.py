@@ -17,6 +17,7 @@ from workbench.figures import figures_folder
 from workbench.live.keep import keep
 from workbench.live.lane import Lane
 from workbench.panels import panel
+from workbench.papers import ACROSS, base, paper_of_name, paper_of_solver
 from workbench.report import measurements, report
 from workbench.report.comparison import (
     KEYS,
@@ -31,7 +32,6 @@ from workbench.report.comparison import (
 )
 from workbench.report.markup import embedded, tag
 from workbench.report.numerals import amount, as_printed
-from workbench.report.papers import ACROSS, base, paper_of_name, paper_of_solver
 from workbench.report.profiles import ratios, scopes, share, time_table
 from workbench.report.sidecars import collect
 

@@ -158,3 +158,22 @@ def test_an_npz_that_is_no_state_is_refused(tmp_path):
     np.savez(tmp_path / "s.npz", field=np.zeros(3))
     with pytest.raises(ValueError, match=r"s\.npz"):
         load_state(tmp_path / "s.npz", Single)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {},
+        {"bit_generator": "MT19937"},
+        {"state": {}},
+        {"state": {"state": -1, "inc": 1}},
+        {"has_uint32": 2**70},
+    ],
+)
+def test_a_damaged_generator_is_refused(tmp_path, damage):
+    sound = np.random.PCG64(0).state
+    generator = sound | damage if damage else "none"
+    text = json.dumps({"state": "Single", "plain": {"field": {"generator": generator}}})
+    np.savez(tmp_path / "s.npz", **{"": np.array(text)})
+    with pytest.raises(ValueError, match=r"s\.npz: not a state"):
+        load_state(tmp_path / "s.npz", Single)

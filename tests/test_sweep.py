@@ -273,6 +273,15 @@ def test_a_worker_with_other_code_or_data_refuses(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_file_that_has_changed_is_read_again(tmp_path, no_workers):
+    rows = tmp_path / "rows.csv"
+    for last in "xy":
+        rows.write_text("a,b,label\n1,2,x\n2,1,y\n3,5,x\n4,4,y\n2,2,x\n5,3," + last)
+        points = grid("mrc_lp", str(rows), stop={"rounds": 1}, test=None)
+        assert sweep(points, folder=tmp_path / "runs", say=quiet).failures == {}
+    assert len(list(tmp_path.glob("runs/*/*.jsonl"))) == 2
+
+
 def test_a_point_whose_run_was_interrupted_is_not_kept(tmp_path, monkeypatch):
     def interrupted(*args, **options):
         trace, state = run(*args, **options)

@@ -172,3 +172,20 @@ def test_a_failed_write_leaves_the_old_trace(tmp_path):
     with pytest.raises(TypeError):
         write_trace(path, Trace(HEADER, [{"round": 0, "state": object()}]))
     assert same(read_trace(path).rows, ROWS)
+
+
+def test_two_may_write_one_trace_at_once(tmp_path, monkeypatch):
+    path, replace = tmp_path / "t.jsonl", os.replace
+
+    def meanwhile(part, target):
+        monkeypatch.setattr(os, "replace", replace)
+        write_trace(path, Trace(HEADER, ROWS[:2]))
+        replace(part, target)
+
+    monkeypatch.setattr(os, "replace", meanwhile)
+    write_trace(path, Trace(HEADER, ROWS))
+    assert same(read_trace(path).rows, ROWS) and os.listdir(tmp_path) == ["t.jsonl"]
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OSError):
+        write_trace(tmp_path / "folder", Trace(HEADER, ROWS))
+    assert sorted(os.listdir(tmp_path)) == ["folder", "t.jsonl"]

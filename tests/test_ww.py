@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from sklearn.svm import LinearSVC
 
+from workbench.estimators.common import weighted
 from workbench.problem import as_problem
 from workbench.registry import SOLVERS
 from workbench.rows import rows_of, width
@@ -178,6 +179,18 @@ def test_the_path_solves_every_C_to_the_gap_asked_for(blobs):
     assert np.all(np.diff([row["round"] for row in rows]) > 0)
 
 
+def test_a_path_of_weighted_rows_stays_in_their_box(blobs):
+    """A row of zeros has weight C (k - 1) in the optimum, whatever W is, and half of it here."""
+    rows, zeros, k = blobs(n=60, d=3, k=3), 20, 3
+    X = np.vstack([rows.X, np.zeros((zeros, 3))])
+    problem = as_problem(X, np.r_[rows.y, np.arange(zeros) % k])
+    problem = weighted(problem, np.repeat([1.0, 0.5], [60, zeros]))
+    for s in ww_path(problem, [0.1, 4.0, 64.0], max_rounds=2):
+        value = optimum(rows, s.level)[0] + 0.5 * s.level * (k - 1) * zeros
+        assert s.lower <= value * (1 + 1e-8) and s.upper >= value * (1 - 1e-8)
+        assert np.all(s.B <= s.level * problem.weights[:, None] * (1 + 1e-12))
+
+
 def test_a_path_ends_where_only_rounding_is_left_or_rounds_run_out(blobs):
     problem = as_problem(np.pi * np.eye(3), [0, 1, 2])
     assert len(list(ww_path(problem, 2.0 ** np.arange(-6, 4)))) == 10
@@ -233,7 +246,8 @@ def test_a_continuation_does_not_wait_for_an_easy_problem_that_is_hard(blobs):
     ("arguments", "message"),
     [
         ({"Cs": [1.0, 0.0]}, "C: must be a positive number, got 0"),
-        ({"Cs": [1.0], "max_rounds": 0}, "max_rounds: must be at least 1, got 0"),
+        ({"Cs": [1.0], "max_rounds": 0}, "max_rounds: must be a whole number of at least 1, got 0"),
+        ({"Cs": [1.0], "max_rounds": 1.5}, "max_rounds: must be a whole number"),
         ({"Cs": []}, "Cs: needs at least one C"),
         ({"Cs": [1.0], "gap_ratio": 0.0}, "gap_ratio: must be a positive number, got 0"),
         ({"Cs": [1.0], "gap_ratio": np.nan}, "gap_ratio: must be a positive number, got nan"),

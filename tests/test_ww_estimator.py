@@ -36,6 +36,10 @@ IRIS = scale(IRIS)
 TIGHT = {"gap_ratio": 1e-8, "max_iter": 100_000, "random_state": 0}
 
 
+def nan_between_rows(X, Z):
+    return np.where((X[:, None] == Z).all(axis=2), 1.0, np.nan)
+
+
 # What it compares to all digits is the same to the gap: test_citizens.py holds it to that.
 TO_THE_GAP = {
     f"check_sample_weight_equivalence_on_{kind}_data": "solutions are equal to their gap only"
@@ -320,6 +324,7 @@ def test_a_kernel_without_a_round_predicts_nothing():
         ("coef0", np.inf, "^coef0: .*got inf"),
         ("fit_intercept", True, "^fit_intercept: must be False with a kernel"),
         ("kernel", lambda X, Z: np.ones(3), "^kernel: must return an array of shape"),
+        ("kernel", nan_between_rows, "^kernel: must return finite numbers"),
     ],
 )
 def test_parameters_of_kernels_outside_their_range_are_refused_at_fit(name, value, message):

@@ -1,6 +1,8 @@
-"""What is accepted as rows, labels and positive numbers, or an error that says what is wrong."""
+"""What is accepted as rows, labels and numbers, or an error that says what is wrong."""
 
 from __future__ import annotations
+
+from numbers import Integral
 
 import numpy as np
 import pandas as pd
@@ -22,6 +24,35 @@ def check_positive(value: float, argument: str) -> float:
     if not positive:
         raise ValueError(f"{argument}: must be a positive number, got {value!r}")
     return float(value)
+
+
+def check_not_negative(**values: float) -> None:
+    """Raise a ValueError that names the first of `values` which is no number from 0 up."""
+    for name, value in values.items():
+        try:
+            allowed = 0 <= value < np.inf
+        except TypeError:  # no number
+            allowed = False
+        if not allowed:
+            raise ValueError(f"{name}: must be a number that is not negative, got {value!r}")
+
+
+def is_whole(value, least: int = 1, most: float = np.inf) -> bool:
+    """Say whether `value` is a whole number from `least` to `most`; True and False are none."""
+    return isinstance(value, Integral) and not isinstance(value, bool) and least <= value <= most
+
+
+def check_whole(value: int, argument: str, least: int = 1) -> int:
+    """Return `value` as an int; a ValueError names `argument` unless :func:`is_whole` of it."""
+    if not is_whole(value, least):
+        raise ValueError(f"{argument}: must be a whole number of at least {least}, got {value!r}")
+    return int(value)
+
+
+def check_counts(**counts: int) -> None:
+    """Raise a ValueError that names the first of `counts` which is no whole number above 0."""
+    for name, value in counts.items():
+        check_whole(value, name)
 
 
 def check_matrix(X, argument: str) -> Matrix:

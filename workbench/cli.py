@@ -41,7 +41,7 @@ def _parser() -> argparse.ArgumentParser:
     add.add_argument("solver", metavar="SOLVER")
     add.add_argument("data", metavar="DATA", help="a name of `workbench data list`, or a file")
     add_parameters(add, "a parameter of the solver")
-    add.add_argument("--scale", choices=("standard", "unit"), help="scale the features first")
+    add.add_argument("--scale", help="scale the features first: standard, unit, tfidf or another")
     add.add_argument("--test", type=float, metavar="SHARE", help="hold out a share as test rows")
     add.add_argument("--gap", type=float, default=1e-3, help="stop at this certified gap (1e-3)")
     add.add_argument("--rounds", type=int, metavar="N", help="stop after N rounds")

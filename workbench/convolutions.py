@@ -101,13 +101,13 @@ def filters(
     return np.hstack([masks, (masks @ mean)[:, None]]).astype(np.float32)
 
 
-def convolve(X: np.ndarray, filters: np.ndarray, pool: int = POOL) -> np.ndarray:
-    """Responses z of all patches, as max(0, z - t) and max(0, -z - t), averaged over pool x pool
+def convolve(X: np.ndarray, filters: np.ndarray) -> np.ndarray:
+    """Responses z of all patches, as max(0, z - t) and max(0, -z - t), averaged over 2 x 2
     cells and scaled to a mean square of about one.
 
     Both signs, as least squares can then weigh them apart; t = 0.25 standard deviations, and 0 to
     0.5 do about as well on validation rows of CIFAR-10. Cells overlap in the middle where the
-    number of positions is not a multiple of `pool`.
+    number of positions is odd.
 
     Parameters
     ----------
@@ -116,11 +116,11 @@ def convolve(X: np.ndarray, filters: np.ndarray, pool: int = POOL) -> np.ndarray
 
     Returns
     -------
-    (n, n_filters * pool * pool * 2) float32, in the order filter, cell, sign: those of some filters
+    (n, n_filters * 8) float32, in the order filter, cell, sign: those of some filters
     are columns of those of all
     """
-    Z = np.empty((X.shape[0], len(filters) * pool * pool * 2), np.float32)
-    _convolve(X, filters, pool, Z)
+    Z = np.empty((X.shape[0], len(filters) * PER_FILTER), np.float32)
+    _convolve(X, filters, Z)
     return Z
 
 
@@ -128,7 +128,7 @@ def random_filters(generator: Generator, b: int) -> Callable[[np.ndarray, np.nda
     """Return convolutions with the block's share of random masks."""
     part = generator.part(b)
     own = generator.anchors[part.start // PER_FILTER : part.stop // PER_FILTER]
-    return lambda X, Z: _convolve(X, own, POOL, Z)
+    return lambda X, Z: _convolve(X, own, Z)
 
 
 def kmeans_filters(generator: Generator, b: int) -> Callable[[np.ndarray, np.ndarray], None]:
@@ -146,7 +146,7 @@ def check_multiples(kind: str, **counts: int) -> None:
             )
 
 
-def _convolve(X: np.ndarray, filters: np.ndarray, pool: int, Z: np.ndarray) -> None:
+def _convolve(X: np.ndarray, filters: np.ndarray, Z: np.ndarray) -> None:
     side, _, channels = _images(X)
     patch = math.isqrt((filters.shape[1] - 1) // channels)
     if patch * patch * channels + 1 != filters.shape[1] or patch > side:
@@ -156,9 +156,9 @@ def _convolve(X: np.ndarray, filters: np.ndarray, pool: int, Z: np.ndarray) -> N
         )
     positions = side - patch + 1
     masks, offsets = np.ascontiguousarray(filters[:, :-1].T), filters[:, -1].copy()
-    steps = np.arange(pool) * positions
-    cells = np.stack([steps // pool, -(-(steps + positions) // pool)], axis=1)
-    Z = Z.reshape(len(Z), len(filters), pool * pool, 2)
+    steps = np.arange(POOL) * positions
+    cells = np.stack([steps // POOL, -(-(steps + positions) // POOL)], axis=1)
+    Z = Z.reshape(len(Z), len(filters), POOL**2, 2)
     rows = max(1, CHUNK // (positions**2 * sum(filters.shape)))
     for start in range(0, len(Z), rows):
         windows = _windows(X[start : start + rows], patch)

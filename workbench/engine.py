@@ -14,7 +14,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, as_completed, wait
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from functools import partial
 from pathlib import Path
 
@@ -206,10 +206,11 @@ def _on_a_cluster(run: Callable, tasks: Mapping[str, Task], address: str) -> Ite
 
 def _throw_away_litter(folder: Path) -> None:
     """Remove the marks and unfinished files that killed sweeps left; they name no point as done."""
-    for pattern in ("*.begun", "*.part"):
+    for pattern in ("*.begun", "*.part", "*/*.part"):
         for path in folder.glob(pattern):
-            if time.time() - path.stat().st_mtime > LITTER:
-                path.unlink(missing_ok=True)
+            with suppress(FileNotFoundError):  # that of a sweep beside this one, which is done
+                if time.time() - path.stat().st_mtime > LITTER:
+                    path.unlink()
 
 
 def busy_cores() -> float:

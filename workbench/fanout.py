@@ -8,6 +8,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from workbench.keys import key
 from workbench.mill import TIMEOUTS, environment, run_notebook
 from workbench.notebooks import Notebook, parse
 from workbench.provenance import notebook_key
@@ -73,4 +74,6 @@ def fan_out(notebook: Notebook, texts: Mapping[str, str], jobs: int = 1) -> list
 
 def _run(notebook: Notebook, chosen: dict[str, Any], jobs: int) -> NotebookRun:
     values = notebook.values() | chosen
-    return NotebookRun(notebook, values, notebook_key(notebook, values), tuple(chosen), jobs)
+    # What ran beside others was not timed: it is not what one at a time would give.
+    own = key(notebook=notebook_key(notebook, values), alone=jobs == 1)
+    return NotebookRun(notebook, values, own, tuple(chosen), jobs)

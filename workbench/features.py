@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import scipy.sparse as sp
 
+from workbench.checks import is_whole
 from workbench.problem import Matrix, Problem, check_matrix
 
 BLOCK = 4096  # rows mapped at a time: the intermediate arrays stay small
@@ -302,7 +303,6 @@ def _in_blocks(f: Callable[[Matrix], np.ndarray], X: Matrix, width: int) -> np.n
 
 
 def _check_count(argument: str, value: int, most: float = np.inf) -> None:
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not whole or not 1 <= value <= most:
+    if not is_whole(value, most=most):
         upper = "" if most == np.inf else f", at most {most}"
         raise ValueError(f"{argument}: must be a whole number, at least 1{upper}; got {value!r}")

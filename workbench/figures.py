@@ -117,8 +117,11 @@ def figures_folder() -> Path:
     return Path(os.environ.get("WORKBENCH_FIGURES") or CHECKOUT / "figures")
 
 
-def unchanged(notebook: Notebook, values: Mapping[str, Any], folder: Path) -> bool:
-    """Tell whether the notebook's figures in `folder` are whole and would come out the same."""
+def unchanged(notebook: Notebook, values: Mapping[str, Any], folder: Path, jobs: int = 1) -> bool:
+    """Tell whether the notebook's figures in `folder` are whole and would come out the same.
+
+    Where one of `jobs` runs at a time, those that ran beside others do not count: nothing is timed.
+    """
     wanted = notebook_key(notebook, values)
     for name in notebook.figures:
         stem = folder / notebook.name / name
@@ -129,6 +132,8 @@ def unchanged(notebook: Notebook, values: Mapping[str, Any], folder: Path) -> bo
         except (OSError, ValueError):
             return False
         if not isinstance(record, dict) or record.get("key") != wanted:
+            return False
+        if jobs == 1 != record.get("jobs"):
             return False
     return True
 

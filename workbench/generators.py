@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from numba import njit
 
 from workbench import convolutions
-from workbench.checks import check_positive
+from workbench.checks import check_counts, check_positive, check_whole
 from workbench.features import sampled_distances
 from workbench.problem import Matrix, Problem
 
@@ -125,9 +125,7 @@ def fitted(
         raise ValueError(f"features: unknown name {kind!r}; known are {known}")
     check_counts(n_features=n_features, block=block)
     n_features, block = int(n_features), int(min(block, n_features))
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise ValueError(f"seed: must be a whole number of at least 0, got {seed!r}")
-    seed = int(seed)
+    seed = check_whole(seed, "seed", least=0)
     bandwidth = check_positive(bandwidth, "bandwidth")
     if kind.endswith("_filters"):
         convolutions.check_multiples(kind, n_features=n_features, block=block)
@@ -143,13 +141,6 @@ def fitted(
         anchors = problem.X[rows]
         anchors = (anchors.toarray() if sp.issparse(anchors) else anchors).astype(np.float32)
     return Generator(kind, problem.d, n_features, block, seed, s, anchors)
-
-
-def check_counts(**counts: int) -> None:
-    """Raise a ValueError that names the first of `counts` which is no whole number above 0."""
-    for name, value in counts.items():
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-            raise ValueError(f"{name}: must be a whole number of at least 1, got {value!r}")
 
 
 def fourier(generator: Generator, b: int) -> Map:

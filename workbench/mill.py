@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.figures import figures_folder, unchanged
-from workbench.kernels import IpcKernelManager, kill_kernels
+from workbench.jupyter_kernels import IpcKernelManager, kill_kernels
 from workbench.notebooks import CHECKOUT, FOLDER, PROFILES, Notebook, find
 
 TIMEOUTS = {"smoke": 300.0, "quick": 900.0, "paper": 7 * 86400.0}
@@ -69,7 +69,7 @@ def make(
     own = "" if profile == "quick" else profile
     figures = Path(figures or figures_folder() / own).absolute()
     asked = len(work)
-    work = [(n, values) for n, values in work if again or not unchanged(n, values, figures)]
+    work = [(n, values) for n, values in work if again or not unchanged(n, values, figures, jobs)]
     jobs = min(jobs, max(1, len(work)))
     executed = Path(executed or CHECKOUT / "runs" / "figures" / own).absolute()
     executed.mkdir(parents=True, exist_ok=True)

@@ -133,7 +133,7 @@ class Problem:
         return replace(self, X=self.X[kept], y=self.y[kept])
 
     def first_classes(self, k: int) -> Problem:
-        """The rows of the first `k` classes, 2 <= k <= :attr:`k`."""
+        """The rows of the first `k` classes, 2 <= k <= :attr:`k`, with test rows if any is left."""
         if not 2 <= k <= self.k:
             raise ValueError(f"classes: must be from 2 to {self.k}, got {k!r}")
         kept = self.y < k
@@ -141,6 +141,8 @@ class Problem:
         if self.X_test is None:
             return part
         kept = self.y_test < k
+        if not kept.any():
+            return replace(part, X_test=None, y_test=None)
         return replace(part, X_test=self.X_test[kept], y_test=self.y_test[kept])
 
     def _all_rows(self) -> tuple[Matrix, np.ndarray]:

@@ -16,7 +16,7 @@ from workbench.notebooks import PROFILES, Notebook
 from workbench.run import machine, threads, versions
 from workbench.trace import Trace, encode
 
-TOLERANCES = tuple(10.0**-digits for digits in range(1, 7))
+TOLERANCES = tuple(f"1e-0{digits}" for digits in range(1, 7))
 
 
 def made_by(traces: list[Trace]) -> dict[str, Any]:
@@ -135,7 +135,7 @@ def unique(items: Iterable[dict]) -> list[dict]:
 def _summary(trace: Trace) -> dict[str, Any]:
     header, last = trace.header, trace.last
     gap = "gap_ratio" if "gap_ratio" in last else "gap"
-    reached = {f"{t:.0e}": time_to(trace, gap, t, "cpu") for t in TOLERANCES}
+    reached = {t: time_to(trace, gap, float(t), "cpu") for t in TOLERANCES}
     return {
         "key": header.get("key", ""),
         "solver": header["solver"],

@@ -15,9 +15,9 @@ import numpy as np
 import pandas as pd
 
 from workbench.notebooks import CHECKOUT
+from workbench.papers import PAPERS
 
 FOLDER = CHECKOUT / "data" / "reference"
-PAPERS = ("mrc", "weston_watkins", "memoir", "least_squares", "sampled_cuts")
 COLUMNS = (
     *("paper", "table", "dataset", "method", "quantity", "setting"),  # these name the number
     *("value", "spread", "unit", "hardware", "note"),

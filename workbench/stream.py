@@ -42,11 +42,6 @@ def always(row: Row) -> bool:
     return True
 
 
-def every(rounds: int) -> Callable[[Row], bool]:
-    """Sample rows whose round is a multiple of `rounds`."""
-    return lambda row: row["round"] % rounds == 0
-
-
 def geometric(ratio: float = 1.2) -> Callable[[Row], bool]:
     """Sample rounds 0, 1, and then about every `ratio`-th multiple: dense early, sparse late."""
     if ratio <= 1:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -58,6 +57,9 @@ class Run:
         point = self.point
         problem = _problem(point.data, point.seed, point.test)
         if point_key(point, problem, self.timed) != self.key:
+            _problem.cache_clear()  # a worker that rested may hold a file as it was before
+            problem = _problem(point.data, point.seed, point.test)
+        if point_key(point, problem, self.timed) != self.key:
             raise ValueError(
                 "data, code or versions have changed since the sweep was planned, or are other "
                 "ones on this worker"
@@ -96,7 +98,8 @@ class Run:
             "stop": dict(point.stop),
             "timed": self.timed,
         }
-        _keep(trace, self.path(folder))
+        self.path(folder).parent.mkdir(exist_ok=True)
+        write_trace(self.path(folder), trace)
         return _in_words(trace)
 
 
@@ -279,18 +282,6 @@ def _planned(points: Sequence[Point], timed: bool) -> tuple[Run, ...]:
 @lru_cache(maxsize=2)
 def _problem(data: str, seed: int, test: float | None) -> Problem:
     return panel(data, seed, test)
-
-
-def _keep(trace: Trace, path: Path) -> None:
-    """Write a finished trace, whole or not at all, also beside a sweep at the same point."""
-    part = path.parents[1] / f"{path.stem}.{uuid.uuid4().hex[:8]}.part"
-    try:
-        write_trace(part, trace)
-        path.parent.mkdir(exist_ok=True)
-        os.replace(part, path)
-    finally:
-        for rest in (part, Path(f"{part}.part")):
-            rest.unlink(missing_ok=True)
 
 
 def _ends(path: Path) -> tuple[dict[str, Any], Row]:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from workbench.stream import Row, State
 SCHEMA = 1
 # What NumPy and its archives raise of files that are no archives, damaged, or packed otherwise.
 UNREADABLE = (ValueError, OSError, EOFError, KeyError, TypeError, AttributeError, MemoryError)
-UNREADABLE += (RuntimeError, zlib.error, zipfile.BadZipFile)
+UNREADABLE += (RuntimeError, OverflowError, zlib.error, zipfile.BadZipFile)
 _NON_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
@@ -89,11 +90,14 @@ def record(
 
 
 def write_trace(path: str | os.PathLike, trace: Trace) -> None:
-    """Write a finished trace to `path`, whole or not at all."""
+    """Write a finished trace to `path`, whole or not at all, also beside others at the same one."""
     entries = [{"schema": SCHEMA} | trace.header, *trace.rows]
-    part = Path(f"{path}.part")
-    part.write_text("".join(json.dumps(encode(e)) + "\n" for e in entries), encoding="utf-8")
-    os.replace(part, path)
+    part = Path(f"{path}.{uuid4().hex[:8]}.part")
+    try:
+        part.write_text("".join(json.dumps(encode(e)) + "\n" for e in entries), encoding="utf-8")
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def read_trace(path: str | os.PathLike) -> Trace:
@@ -177,19 +181,19 @@ def load_state(path: str | os.PathLike, kind: type) -> Any:
                 raise ValueError("it holds no state")
             values = {name: archive[name] for name in archive.files if name}
             text = json.loads(str(archive[""]))
-        state, plain = text["state"], text["plain"].items()
+        state = text["state"]
+        for name, value in text["plain"].items():
+            if isinstance(value, dict):
+                rng = np.random.Generator(np.random.PCG64())
+                rng.bit_generator.state = value["generator"]
+                value = rng
+            values[name] = value
     except FileNotFoundError:
         raise
     except UNREADABLE as error:
         raise ValueError(f"{path}: not a state; {error}") from None
     if state != kind.__name__:
         raise ValueError(f"{path}: holds a {state}, not a {kind.__name__}")
-    for name, value in plain:
-        if isinstance(value, dict):
-            rng = np.random.Generator(np.random.PCG64())
-            rng.bit_generator.state = value["generator"]
-            value = rng
-        values[name] = value
     expected = {f.name for f in fields(kind)}
     if set(values) != expected:
         raise ValueError(f"{path}: fields {sorted(set(values) ^ expected)} do not match")

@@ -238,8 +238,10 @@ def compare(
     """
     if not 0 < seconds < np.inf:
         raise ValueError(f"seconds: must be positive and finite, got {seconds!r}")
+    jobs = max(1, (os.cpu_count() or 1) // 2) if jobs is None else jobs
+    if jobs < 1:
+        raise ValueError(f"jobs: must be at least 1, got {jobs!r}")
     whole, names = inspected(data, target), list(entries or SENSIBLE)
-    jobs = jobs or max(1, (os.cpu_count() or 1) // 2)
     budget = SHARE * seconds * jobs / len(names)
     most = max(FEW, round(budget * PASSES / (_width(whole) * len(np.unique(whole.y)))))
     kept = thinned(whole, most)

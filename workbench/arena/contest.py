@@ -16,7 +16,8 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from workbench.arena.entries import Entry, entry, installed
-from workbench.arena.match import LONGER, Data, Match, made, match_key, read_result, shown
+from workbench.arena.match import Data, Match, made, match_key, read_result, shown
+from workbench.arena.search import LONGER
 from workbench.engine import Say, execute
 from workbench.keys import code
 from workbench.sweep import runs_folder
@@ -100,7 +101,6 @@ def contest(
     test: float | None = 0.3,
     jobs: int = 1,
     timing: bool = False,
-    memory_gb: float | None = None,
     folder: str | os.PathLike | None = None,
     say: Say = print,
 ) -> Contest:
@@ -124,7 +124,6 @@ def contest(
     test : random share of test rows, or None for the published split
     jobs : worker processes
     timing : one worker, pinned to a core; without it seconds are marked as not timed
-    memory_gb : what a worker may allocate beyond its start
     folder : where traces are kept, by default ``runs/arena`` of the checkout
     say : receives the progress, line by line
 
@@ -142,7 +141,7 @@ def contest(
         timing = False
     settings = {"partitions": partitions, "budget": budget, "fit": fit, "test": test}
     done = planned(specs, entries, **settings, timing=timing, folder=folder)
-    limits = limits_of(done, memory_gb)
+    limits = limits_of(done)
     running = [match for match in done.matches if match.key not in done.refused]
     failures = execute(running, done.folder, jobs=jobs, limits=limits, timing=timing, say=say)
     return replace(done, failures=failures)
@@ -169,7 +168,10 @@ def planned(
         raise ValueError(f"partitions: must be at least 1, got {partitions!r}")
     names = installed() if entries is None else entries
     chosen = names if isinstance(names, Mapping) else {name: entry(name) for name in names}
+    if not chosen:
+        raise ValueError("entries: at least one name is wanted")
     code.cache_clear()  # a notebook's kernel may be older than the code; new workers are not
+    made.cache_clear()  # and older than the files
     matches, refused = [], {}
     for data in specs:
         for partition in range(partitions):
@@ -187,7 +189,7 @@ def planned(
     return Contest(tuple(matches), folder, refused)
 
 
-def limits_of(planned: Contest, memory_gb: float | None = None) -> Limits:
+def limits_of(planned: Contest) -> Limits:
     """Return when a worker is killed: the clock leaves out the judge and what peers do again."""
     first = planned.matches[0]
-    return Limits(10 * (first.budget + LONGER * first.fit) + 60, memory_gb)
+    return Limits(10 * (first.budget + LONGER * first.fit) + 60)

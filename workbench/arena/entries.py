@@ -15,18 +15,19 @@ from importlib.util import find_spec
 from typing import NamedTuple
 
 from workbench.mrc.splitting import WIDEST
+from workbench.papers import paper_of_solver
 from workbench.problem import Problem
 from workbench.registry import SOLVERS
 from workbench.weston_watkins.gram import scale
 
-FAMILIES = (
-    "minimax risk",
-    "Weston-Watkins",
-    "MEMOIR",
-    "least squares",
-    "sampled cuts",
-    "peer",
-)
+FAMILY = {  # of the solvers of a paper
+    "mrc": "minimax risk",
+    "weston_watkins": "Weston-Watkins",
+    "memoir": "MEMOIR",
+    "least_squares": "least squares",
+    "sampled_cuts": "sampled cuts",
+}
+FAMILIES = (*FAMILY.values(), "peer")
 PAIRS_ROWS = 30_000  # training rows beyond which LIBSVM takes hours
 COMPONENTS = 20_000  # of weights: a matrix of their pairs holds 3.2 GB
 
@@ -157,7 +158,7 @@ def entry(name: str) -> Entry:
     """Return the entry of this name, or one made of a solver that has none.
 
     Of such a solver the parameter that :data:`KNOWN` has a range of is searched, if there is one;
-    all else keeps its default.
+    all else keeps its default. Its family is that of its paper, or "peer".
 
     Raises
     ------
@@ -169,4 +170,5 @@ def entry(name: str) -> Entry:
     if name not in SOLVERS:
         raise ValueError(f"entries: unknown name {name!r}; known are {', '.join(SOLVERS)}")
     takes = inspect.signature(SOLVERS[name].steps).parameters
-    return Entry(name, "peer", {p: ends for p, ends in KNOWN.items() if p in takes})
+    family = FAMILY.get(paper_of_solver(name), "peer")
+    return Entry(name, family, {p: ends for p, ends in KNOWN.items() if p in takes})

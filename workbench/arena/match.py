@@ -14,7 +14,7 @@ import numpy as np
 
 from workbench.arena import memory
 from workbench.arena.entries import Entry
-from workbench.arena.search import Found, search
+from workbench.arena.search import LONGER, Found, search
 from workbench.data import load
 from workbench.features import constant
 from workbench.keys import code, key, library_versions
@@ -33,7 +33,6 @@ HASHED = (
     "workbench.arena.search",
     "workbench.arena.memory",
 )
-LONGER = 5.0  # times the seconds of a trial that the fit of all training rows may take
 
 Data = str | Path
 
@@ -62,6 +61,9 @@ class Match:
     def run(self, folder: Path, limits: Limits) -> str:
         """Search, fit all training rows, judge on the test rows, and write the trace."""
         problem = made(self.data, self.partition, self.test)
+        if match_key(self, problem) != self.key:
+            made.cache_clear()  # a worker that rested may hold a file as it was before
+            problem = made(self.data, self.partition, self.test)
         if match_key(self, problem) != self.key:
             raise ValueError("data, code or versions have changed since the contest was planned")
         blind = replace(problem, X_test=None, y_test=None)

@@ -16,7 +16,7 @@ import pandas as pd
 import scipy.sparse as sp
 
 from workbench.data import TABLES, load
-from workbench.data.formats import TARGETS, Rows, as_integers, table_suffix
+from workbench.data.formats import TARGETS, Rows, as_integers, table, table_suffix
 from workbench.features import constant, standardise
 from workbench.problem import Matrix, Problem, as_problem
 
@@ -114,7 +114,7 @@ def _read(source, target: str | None, notes: list[str]):
         path = Path(source).expanduser()
         if not path.is_file():
             raise FileNotFoundError(f"data: there is no file {path}")
-        return *_target(_table(path), target, notes), path.name.partition(".")[0]
+        return *_target(table(path), target, notes), path.name.partition(".")[0]
     if hasattr(source, "columns"):
         frame = source.to_pandas() if hasattr(source, "to_pandas") else source.copy()
         frame.columns = frame.columns.map(str)
@@ -146,22 +146,6 @@ def _read(source, target: str | None, notes: list[str]):
         X = pd.DataFrame(X, columns=problem.features)
         X.columns = X.columns.map(str)
     return X, y, problem.name.replace("/", "_")
-
-
-def _table(path: Path) -> pd.DataFrame:
-    try:
-        if table_suffix(path) == ".parquet":
-            frame = pd.read_parquet(path)
-        else:
-            separator = "\t" if table_suffix(path) == ".tsv" else ","
-            options = {"sep": separator, "skipinitialspace": True}
-            frame = pd.read_csv(path, **options)
-            if all(_is_number(column) for column in frame.columns):  # there is no header
-                frame = pd.read_csv(path, header=None, **options)
-    except (ValueError, OSError, ImportError) as error:
-        raise ValueError(f"{path}: cannot be read as a table: {error}") from None
-    frame.columns = frame.columns.map(str)
-    return frame
 
 
 def _target(frame: pd.DataFrame, target: str | None, notes: list[str]):
@@ -289,14 +273,6 @@ def _row_numbers(values: np.ndarray) -> bool:
 
 def _codes(y: np.ndarray) -> np.ndarray:
     return np.unique(y, return_inverse=True)[1]
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _count(number: int, what: str) -> str:

@@ -89,7 +89,7 @@ def table(
     return list(levels[2]), list(levels[0]), np.where(np.isnan(costs), np.inf, costs).reshape(shape)
 
 
-def until_there(frame: pd.DataFrame, traces: Sequence[Trace], x: str = "cpu") -> pd.DataFrame:
+def until_there(frame: pd.DataFrame, traces: Sequence[Trace]) -> pd.DataFrame:
     """Return the frame with what counts as there on each set and partition, and who came when.
 
     Parameters
@@ -107,18 +107,18 @@ def until_there(frame: pd.DataFrame, traces: Sequence[Trace], x: str = "cpu") ->
     frame["since"] = np.inf
     ended = frame.index[frame["status"] == "done"]
     for row, trace in zip(ended, traces, strict=True):
-        frame.loc[row, "since"] = stays(trace, frame.loc[row, "target"], x)
+        frame.loc[row, "since"] = stays(trace, frame.loc[row, "target"])
     return frame
 
 
-def stays(trace: Trace, target: float, x: str = "cpu") -> float:
-    """Return ``row[x]`` from which on the test error is `target` at most, to the end of the run.
+def stays(trace: Trace, target: float) -> float:
+    """Return the CPU seconds from which on the test error is `target` at most, to the run's end.
 
     Infinity for a run that ends above it: nobody is let off at a lucky round.
     """
     errors = trace.column("test_error")
     judged = np.isfinite(errors)
-    errors, clock = errors[judged], trace.column(x)[judged]
+    errors, clock = errors[judged], trace.column("cpu")[judged]
     above = np.flatnonzero(errors > target)
     first = above[-1] + 1 if len(above) else 0
     return float(clock[first]) if first < len(errors) else math.inf
@@ -262,20 +262,19 @@ def draw_errors(
     ax: Axes,
     look: Look,
     traces: Sequence[Trace],
-    x: str = "cpu",
     floor: float = 1e-4,
     cut: bool = False,
 ) -> None:
-    """Draw the median curve of test errors, and where the runs ended, see :func:`draw_spread`.
+    """Draw the median curve of test errors over CPU seconds, and where the runs ended.
 
-    Both axes are for logarithms; errors below `floor` are drawn at it. Round 0, in which nothing
-    is learnt, is left out.
+    The end is that of :func:`draw_spread`. Both axes are for logarithms; errors below `floor` are
+    drawn at it. Round 0, in which nothing is learnt, is left out.
     """
     curves = []
     for trace in traces:
         rows = [row for row in trace.rows if row["round"] > 0 and "test_error" in row]
         errors = [max(row["test_error"], floor) for row in rows]
-        curves.append((np.array([row[x] for row in rows]), np.array(errors)))
+        curves.append((np.array([row["cpu"] for row in rows]), np.array(errors)))
     grid, values = on_grid(curves)
     if len(grid) > 1:
         ax.plot(grid, np.median(values, axis=0), color=look.colour, linewidth=0.9)

@@ -23,6 +23,7 @@ ENOUGH = 1000  # validation rows; of fewer, a trial runs on up to five random sp
 TRIALS = 30  # at most, for those whose fit costs next to nothing
 PATIENCE = 10.0  # a trial ends when it has gone on so many times as long as to its best round
 LEAST = 0.2  # of the seconds of a fit, that it goes on in any case
+LONGER = 5.0  # times the seconds of a fit that the one of all training rows may take
 OVERRUN = 10.0  # times the seconds of a fit that a trial may take with all that is off the clock
 EDGE = 0.1  # of the range, in decades, within which a choice is called one at its edge
 

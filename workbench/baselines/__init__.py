@@ -1,1 +1,1 @@
-"""Peers as streams: scikit-learn's solvers, LIBLINEAR among them, and Vowpal Wabbit."""
+"""Peers as streams: scikit-learn's solvers, Vowpal Wabbit, MRCpy, and the classes' centroids."""

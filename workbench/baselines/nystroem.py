@@ -10,8 +10,7 @@ import numpy as np
 from workbench.baselines.kernel import ExpansionState, quiet, started
 from workbench.baselines.liblinear import mirrored
 from workbench.baselines.refits import ITERATIONS
-from workbench.checks import check_positive
-from workbench.generators import check_counts
+from workbench.checks import check_counts, check_positive
 from workbench.memoir.pegasos import mean_hinge
 from workbench.problem import Problem
 from workbench.sampled_cuts.solvers import kernel_of

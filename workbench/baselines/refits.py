@@ -131,6 +131,7 @@ def fits(
         wall, process = perf_counter(), process_time()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
+            warnings.filterwarnings("ignore", "The number of unique classes")  # they are classes
             W, s.iterations = fit(X, y, budget(s.round + 1), s.seed)
         leave_dearest(s, perf_counter() - wall, process_time() - process)
         with off_the_clock():

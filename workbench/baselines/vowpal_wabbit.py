@@ -15,8 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from workbench.baselines.refits import LinearState, logistic_losses, total
-from workbench.checks import check_positive
-from workbench.generators import check_counts
+from workbench.checks import check_counts, check_not_negative, check_positive
 from workbench.problem import Problem
 from workbench.stream import Row, off_the_clock
 
@@ -58,8 +57,7 @@ def vw(
     Ross, Mineiro, Langford: Normalized online learning. UAI 2013.
     """
     check_positive(learning_rate, "learning_rate")
-    if not (np.isfinite(l2) and l2 >= 0):
-        raise ValueError(f"l2: must be a number that is not negative, got {l2!r}")
+    check_not_negative(l2=l2)
     s = state
     with off_the_clock():
         workspace = _workspace(problem.d, problem.k, learning_rate, l2)

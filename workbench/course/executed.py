@@ -16,7 +16,7 @@ import nbformat
 
 from workbench.course.lessons import Lesson, tags
 from workbench.data.cache import state_of_folders
-from workbench.kernels import kill_kernels
+from workbench.jupyter_kernels import kill_kernels
 from workbench.keys import key, library_versions, package_code
 from workbench.mill import environment, run_notebook
 from workbench.notebooks import Notebook

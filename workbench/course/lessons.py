@@ -10,7 +10,7 @@ from pathlib import Path
 import nbformat
 
 from workbench.notebooks import CHECKOUT
-from workbench.report.papers import ACROSS, PAPERS, PREFIXES
+from workbench.papers import ACROSS, PAPERS, PREFIXES
 
 FOLDER = CHECKOUT / "notebooks" / "learn"
 SERIES = ("mrc", "weston_watkins", "least_squares", "sampled_cuts", "memoir", ACROSS)  # as read

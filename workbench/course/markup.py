@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterator
 from html import escape
 from pathlib import Path
 
@@ -117,14 +116,6 @@ class _Renderer(mistune.HTMLRenderer):
 
     def block_code(self, code: str, info: str | None = None) -> str:
         return coloured(code, info or "text")
-
-
-def formulas(markdown: str) -> Iterator[tuple[str, bool]]:
-    """Yield the formulas of a markdown text, each with whether it is displayed."""
-    for match in PARTS.finditer(markdown):
-        if not match["code"]:
-            shown = match["display"] is not None
-            yield match["display"] if shown else match["inline"], shown
 
 
 def coloured(code: str, language: str = "python") -> str:

@@ -57,13 +57,14 @@ def state_of_folders(mentioned: Iterable[str] = ()) -> list[list]:
 
     Parameters
     ----------
-    mentioned : texts such as ``"digits, my rows.csv + 400 fourier"``
+    mentioned : texts such as ``"digits, my rows.csv @ given + 400 fourier"``
     """
     folders = [folder for folder in (mirror_folder(), cache_folder()) if folder and folder.is_dir()]
     files = [path for folder in folders for path in sorted(folder.iterdir())]
-    words = [word.strip() for text in mentioned for word in re.split(r"[,+|]| or ", text)]
+    words = [word.strip() for text in mentioned for word in re.split(r"[,+|@]| or ", text)]
     # A word with a suffix or a folder may be a file; others are names of data sets or numbers.
-    named = [Path(word) for word in words if len(word) < 1000 and re.search(r"[./]", word)]
+    words = [word for word in words if len(word) < 1000 and re.search(r"[./]", word)]
+    named = [Path(os.path.expanduser(word)) for word in words]
     seen = [path for path in files + named if path.is_file()]
     return [[str(p), (s := p.stat()).st_size, s.st_mtime_ns] for p in seen]
 

@@ -12,13 +12,16 @@ import zipfile
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from uuid import uuid4
 
 import numpy as np
 import scipy.sparse as sp
 
 from workbench.problem import Matrix
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 TARGETS = ("target", "label", "class", "y")
 OPENERS = {".bz2": bz2.open, ".gz": gzip.open, ".xz": lzma.open}
@@ -120,20 +123,18 @@ def write_npz(path: str | os.PathLike, rows: Rows) -> None:
         part.unlink(missing_ok=True)
 
 
-def read_table(path: str | os.PathLike, target: str | None = None) -> Rows:
-    """Read a CSV, TSV or Parquet table, one row a sample.
+def table(path: str | os.PathLike) -> pd.DataFrame:
+    """Return a CSV, TSV or Parquet table as it is, the names of its columns as text.
 
     Parameters
     ----------
-    path : a .csv, .tsv or .parquet file; the first two may be compressed (.gz, .bz2, .xz, .zip)
-    target : the column of the labels; by default the one column that is called target, label,
-        class or y, in any case, else the last. A CSV whose first line is all numbers has no
-        header; its columns are called 0, 1, ...
+    path : a .csv, .tsv or .parquet file; the first two may be compressed (.gz, .bz2, .xz, .zip).
+        A CSV whose first line is all numbers has no header; its columns are called 0, 1, ...
 
     Raises
     ------
     ValueError
-        Naming the file: no such column, several candidates, columns that are not numbers.
+        Naming the file: it is no table, or damaged.
     """
     import pandas as pd  # half a second that other formats need not wait for
 
@@ -143,16 +144,38 @@ def read_table(path: str | os.PathLike, target: str | None = None) -> Rows:
             frame = pd.read_parquet(path)
         else:
             separator = "\t" if table_suffix(path) == ".tsv" else ","
-            frame = pd.read_csv(path, sep=separator, skipinitialspace=True)
-            if all(map(_is_number, frame.columns)):
-                frame = pd.read_csv(path, sep=separator, header=None, skipinitialspace=True)
+            options = {"sep": separator, "skipinitialspace": True}
+            # As text: what pandas makes of a header, it makes of equal numbers too, 1.5 and 1.5.1.
+            first = pd.read_csv(path, header=None, nrows=1, dtype=str, na_filter=False, **options)
+            header = None if first.iloc[0].map(_is_number).all() else 0
+            frame = pd.read_csv(path, header=header, **options)
     except (*BROKEN, ImportError) as error:
         raise ValueError(f"{path}: cannot be read as a table: {error}") from error
     frame.columns = frame.columns.map(str)
+    return frame
+
+
+def read_table(path: str | os.PathLike, target: str | None = None) -> Rows:
+    """Read a CSV, TSV or Parquet table, one row a sample.
+
+    Parameters
+    ----------
+    path : see :func:`table`
+    target : the column of the labels; by default the one column that is called target, label,
+        class or y, in any case, else the last
+
+    Raises
+    ------
+    ValueError
+        Naming the file: no such column, several candidates, columns that are not numbers.
+    """
+    from pandas.api.types import is_numeric_dtype
+
+    path, frame = Path(path), table(path)
     if len(frame.columns) < 2:
         raise ValueError(f"{path}: needs a label column and a feature, has {list(frame.columns)}")
     y = frame.pop(_target(frame.columns, target, path)).to_numpy()
-    numeric = [pd.api.types.is_numeric_dtype(frame[column]) for column in frame]
+    numeric = [is_numeric_dtype(frame[column]) for column in frame]
     if not all(numeric):
         strange = [column for column, good in zip(frame, numeric) if not good]
         raise ValueError(
@@ -255,9 +278,9 @@ def _numbers(column: np.ndarray) -> np.ndarray:
         return np.unique(column, return_inverse=True)[1] + 1.0
 
 
-def _is_number(name) -> bool:
+def _is_number(text: str) -> bool:
     try:
-        float(name)
+        float(text)
     except ValueError:
         return False
     return True

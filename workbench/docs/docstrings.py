@@ -38,18 +38,6 @@ def items(text: str) -> Iterator[tuple[str, str]]:
         yield " ".join(name.split()), f"{words}\n{dedent(below)}".strip()
 
 
-def parameters(docstring: str) -> list[str]:
-    """Return the names that a docstring lists as parameters, without the stars of some."""
-    listed = dict(sections(docstring)).get("Parameters", "")
-    names = [name for name, _ in items(listed)] if listed else []
-    return [name.lstrip("*") for entry in names for name in entry.split(", ")]
-
-
-def roles(docstring: str) -> list[str]:
-    """Return what a docstring refers to with ``:func:`` and its like."""
-    return [target for _, target in ROLE.findall(docstring)]
-
-
 def docstring_html(docstring: str, link: Link) -> str:
     """Return a docstring as HTML; `link` says where a name leads, None for nowhere."""
     parts = []

@@ -14,10 +14,10 @@ from workbench.course.markup import coloured
 from workbench.data import load
 from workbench.docs.docstrings import docstring_html, text_html
 from workbench.docs.modules import PACKAGE, Entry, Module
+from workbench.papers import PAPERS, paper_of_solver
 from workbench.problem import Problem
 from workbench.registry import SOLVERS, Solver
 from workbench.report.markup import Html, join, tag
-from workbench.report.papers import PAPERS, paper_of_solver
 from workbench.run import resolve
 
 ROOM = Path(__file__).parent

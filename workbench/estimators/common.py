@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
+from workbench.checks import is_whole
 from workbench.problem import Problem, as_problem, check_matrix
 from workbench.stream import State
 
@@ -128,7 +129,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
     def _check_count(self, *names: str) -> None:
         for name in names:
             value = getattr(self, name)
-            if not isinstance(value, Integral) or value < 1:
+            if not is_whole(value):
                 raise ValueError(f"{name}: must be an integer of at least 1, got {value!r}")
 
 

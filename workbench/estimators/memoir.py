@@ -123,7 +123,7 @@ class MemoirClassifier(SparseLinear):
         as well, which takes one and a half times as much again
     n_iter_ : int, steps since `fit` or the first `partial_fit`
     trace_ : :class:`workbench.trace.Trace` of the last call, whose rows have ``primal``, on at
-        most 20,000 of the rows, and with an approximate search ``recall`` and ``epsilon``
+        most 5,000 of the rows, and with an approximate search ``recall`` and ``epsilon``
     n_features_in_ : int, ``feature_names_in_`` : (d,) where X has names
 
     References

@@ -152,10 +152,10 @@ class SampledCutClassifier(SampledCuts):
         (1, m) for the one f of the decision function, as in SVC
     gamma_ : float, as it was used
     upper_ : float, the objective at the fitted w, before `compress`; in single precision for the
-        sampled bases. For "constant_time" it takes a sweep over all rows after the fit, which may
-        take longer than the fit
-    lower_ : float, no w has a smaller objective; for "nystroem" no w in the span of its rows; nan
-        for the sampled bases
+        sampled bases, and for "nystroem" where X is. For "constant_time" it takes a sweep over all
+        rows after the fit, which may take longer than the fit
+    lower_ : float, no w has a smaller objective; for "nystroem" no w in the span of its rows, and
+        in single precision where X is; nan for the sampled bases
     gap_ : float, ``upper_ - lower_``, at most C n eps unless a limit stopped the fit
     compression_error_ : float, |w - Pw| / |w| for the projection P of `compress`, 0 without
     n_iter_ : int, rounds of the solver

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import warnings
-from numbers import Integral, Real
+from numbers import Real
 
 from sklearn.exceptions import ConvergenceWarning
 
+from workbench.checks import is_whole
 from workbench.estimators.memoir import SparseLinear, warm_few
 from workbench.memoir.compress import quantized
 from workbench.memoir.working_set import LOSSES, certificate, costs_of
@@ -190,7 +191,7 @@ class WorkingSetClassifier(SparseLinear):
             self._check_positive("tol")
         if not isinstance(self.truncate, Real) or not 0 <= self.truncate <= 1:
             raise ValueError(f"truncate: must be a number from 0 to 1, got {self.truncate!r}")
-        if not isinstance(self.inner, Integral) or self.inner < 0:
+        if not is_whole(self.inner, least=0):
             raise ValueError(f"inner: must be an integer of at least 0, got {self.inner!r}")
         if self.quantize not in (True, False):
             raise ValueError(f"quantize: must be True or False, got {self.quantize!r}")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.checks import check_positive
+from workbench.checks import check_positive, is_whole
 from workbench.least_squares.products import (
     GRAM_ROWS,
     Factor,
@@ -216,7 +216,7 @@ def check_basis(basis: Basis, k: int) -> int:
     and ones are what a projection leaves.
     """
     if not callable(basis):
-        if isinstance(basis, bool) or not isinstance(basis, int) or basis < 1:
+        if not is_whole(basis):
             raise ValueError(
                 f"basis: must be a whole number of at least 1 or a function, got {basis!r}"
             )

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.generators import Generator, check_counts
+from workbench.checks import check_counts
+from workbench.generators import Generator
 from workbench.least_squares.links import LINKS
 from workbench.least_squares.products import check_size
 from workbench.least_squares.rows import shares, threads

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from workbench.generators import Generator, check_counts
+from workbench.checks import check_counts
+from workbench.generators import Generator
 from workbench.least_squares.links import LINKS
 from workbench.least_squares.rows import Share
 from workbench.least_squares.stagewise import (

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from numbers import Real
 
 import numpy as np
 
 from workbench.arrays import library
-from workbench.checks import check_positive
-from workbench.generators import Generator, check_counts, fitted
+from workbench.checks import check_counts, check_positive
+from workbench.generators import Generator, fitted
 from workbench.least_squares.device import DeviceShare
 from workbench.least_squares.generalized import extrapolated
 from workbench.least_squares.links import check_link
 from workbench.least_squares.products import GRAM_ROWS, Factor, check_size, pieces
-from workbench.least_squares.rows import Ask, Share, shares, threads
-from workbench.measures import bounds
+from workbench.least_squares.rows import Ask, shares, threads
 from workbench.problem import Matrix, Problem
 from workbench.stream import Row
 
@@ -271,32 +270,6 @@ def steps(
 def penalised(M: np.ndarray | None, W: np.ndarray) -> np.ndarray:
     """Return M W with the matrix of a block's penalty; None is the identity."""
     return W if M is None else np.vstack([M @ W[: len(M)], W[len(M) :]])
-
-
-def certificate(problem: Problem, *, alpha: float, link: str) -> Callable[[StagewiseState], Row]:
-    """Return a judge of `lower`, `upper` and `gap`: bounds on the optimum for all features.
-
-    P is alpha-strongly convex in the norm of its penalty, so that P - |grad P|^2 / (2 alpha) in
-    the dual norm is a lower bound, as is zero. The gradient takes one sweep over all features.
-
-    Parameters
-    ----------
-    alpha, link : those of the run
-    """
-
-    def measure(s: StagewiseState) -> Row:
-        share = Share(problem.X, problem.y, s.F, s.generator, link, 0, False)
-        lower = s.loss
-        for b in range(s.generator.blocks):
-            share.open(b)
-            _, G, _ = share.sums(False)
-            G /= problem.n
-            M, W = s.generator.penalty(b), s.W[s.generator.part(b)]
-            dual = G if M is None else Factor(M).solve(G)
-            lower -= float(np.vdot(W, G)) + float(np.vdot(G, dual)) / (2 * alpha)
-        return bounds(max(lower, 0.0), s.primal)
-
-    return measure
 
 
 def total(results):

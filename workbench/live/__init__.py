@@ -50,8 +50,8 @@ def explore(
     Raises
     ------
     ValueError
-        For a name that is no solver, a parameter that none of them has a slider for, or seconds
-        that are not positive.
+        For a name that is no solver, one chosen that is not among them, a parameter that none of
+        them has a slider for, or seconds that are not positive.
     """
     global _shown
     solvers = [solvers] if isinstance(solvers, str) else solvers
@@ -59,9 +59,12 @@ def explore(
         raise ValueError("solvers: at least one name is wanted")
     if not isinstance(problem, Problem) and not len(problem):
         raise ValueError("problem: at least one description is wanted")
-    for name in (*solvers, *chosen):
-        if name not in SOLVERS or name not in solvers:
+    for name in solvers:
+        if name not in SOLVERS:
             raise ValueError(f"solvers: unknown name {name!r}; known are {', '.join(SOLVERS)}")
+    for name in chosen:
+        if name not in solvers:
+            raise ValueError(f"chosen: {name!r} is not among the solvers {', '.join(solvers)}")
     if not 0 < seconds < float("inf"):
         raise ValueError(f"seconds: must be positive and finite, got {seconds!r}")
     dashboard = Dashboard(problem, solvers, parameters or {}, chosen or solvers[:1], seconds)

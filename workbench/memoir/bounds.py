@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from workbench.checks import check_positive
+from workbench.checks import check_not_negative, check_positive
 
 
 def risk_bound(
@@ -50,7 +50,7 @@ def risk_bound(
         Naming the argument that is out of its range.
     """
     rho = check_positive(rho, "rho")
-    _check(eps=eps, norm=norm, length=length)
+    check_not_negative(eps=eps, norm=norm, length=length)
     _check_share(delta)
     margins = np.asarray(margins, float)
     n = margins.size
@@ -95,7 +95,7 @@ def l2_bound(steps, *, lam: float, eps: float = 0.0, missed: float = 0.0, delta:
         Naming the argument that is out of its range.
     """
     lam = check_positive(lam, "lam")
-    _check(eps=eps)
+    check_not_negative(eps=eps)
     _check_share(delta)
     if not 0 <= missed <= 1:
         raise ValueError(f"missed: must lie in [0, 1], got {missed!r}")
@@ -138,18 +138,12 @@ def l1_bound(etas: np.ndarray, *, radius: float, slope: float, eps: float = 0.0)
     ValueError
         Naming the argument that is out of its range.
     """
-    _check(eps=eps, radius=radius, slope=slope)
+    check_not_negative(eps=eps, radius=radius, slope=slope)
     etas = np.asarray(etas, float)
     if etas.ndim != 1 or not np.all(etas > 0) or np.any(np.diff(etas) > 0):
         raise ValueError(f"etas: must be positive step sizes that never grow, got {etas!r}")
     T, S = np.arange(1, len(etas) + 1), np.cumsum(etas)
     return radius**2 / (2 * T * etas) + (slope**2 / 2 + 2 * radius * slope * eps) * S / T
-
-
-def _check(**values: float) -> None:
-    for name, value in values.items():
-        if not 0 <= value < np.inf:
-            raise ValueError(f"{name}: must be a number that is not negative, got {value!r}")
 
 
 def _check_share(delta: float) -> None:

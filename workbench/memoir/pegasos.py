@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numba import njit
 
-from workbench.checks import check_positive
+from workbench.checks import check_positive, check_whole
 from workbench.measures import bounds
 from workbench.problem import Matrix, Problem
 from workbench.stream import Row
@@ -93,9 +93,7 @@ def memoir_pegasos(
         If `lam` is not a positive number, or `batch_size` no whole number of at least 1.
     """
     lam = check_positive(lam, "lam")
-    if not batch_size >= 1 or batch_size % 1:
-        raise ValueError(f"batch_size: must be a whole number of at least 1, got {batch_size!r}")
-    batches = -(-problem.n // int(batch_size))
+    batches = -(-problem.n // check_whole(batch_size, "batch_size"))
     rows = _entries(problem.X)
     W = np.zeros((problem.d, problem.k))
     s = state or PegasosState(0, 0, np.random.default_rng(seed), W, 0.0, 0.0, 1.0, 0.0, 1.0, lam)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import sqrt
 
-from workbench.checks import LARGEST, check_positive
-from workbench.generators import check_counts
+from workbench.checks import LARGEST, check_counts, check_not_negative, check_positive
 from workbench.memoir.descent import SAMPLINGS, descend
 from workbench.memoir.state import MemoirState, start
 from workbench.memoir.steps import Plan, eta_of
@@ -110,8 +109,7 @@ def memoir_l2(
     ValueError
         Naming the argument that is out of its range.
     """
-    if not 0 <= lam < float("inf"):
-        raise ValueError(f"lam: must be a number that is not negative, got {lam!r}")
+    check_not_negative(lam=lam)
     check_steps(eta0, eta_step, eta_power)
     plan = Plan(eta0, eta_step, eta_power, float(lam), hinge, div_by_batch, project)
     if lam * eta_of(plan, 1.0) >= 1:
@@ -165,8 +163,7 @@ def memoir_l1(
     ValueError
         Naming the argument that is out of its range.
     """
-    if not 0 <= gamma < float("inf"):
-        raise ValueError(f"gamma: must be a number that is not negative, got {gamma!r}")
+    check_not_negative(gamma=gamma)
     check_steps(eta0, eta_step, eta_power)
     plan = Plan(eta0, eta_step, eta_power, 0.0, hinge, div_by_batch, False)
     yield from _run(problem, plan, float(gamma), locals())
@@ -175,9 +172,7 @@ def memoir_l1(
 def check_steps(eta0: float, eta_step: float, eta_power: float) -> None:
     """Raise a ValueError unless these make a sequence of step sizes."""
     check_positive(eta0, "eta0")
-    for name, value in (("eta_step", eta_step), ("eta_power", eta_power)):
-        if not 0 <= value < float("inf"):
-            raise ValueError(f"{name}: must be a number that is not negative, got {value!r}")
+    check_not_negative(eta_step=eta_step, eta_power=eta_power)
 
 
 def default_batch(problem: Problem) -> int:

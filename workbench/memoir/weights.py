@@ -79,7 +79,7 @@ def merged(w: Weights, thresholds: np.ndarray, mass: float) -> tuple[Weights, fl
     Parameters
     ----------
     thresholds : (C,) float32, by how much the weights of each class are taken towards zero, or (0,)
-    mass : what S takes of each unit by which a weight is changed (see `sampled.py`)
+    mass : what S takes of each unit by which a weight is changed (see `steps.py`)
     """
     if len(w.dense):
         return w, _truncate_dense(w.dense, w.dense_sums, thresholds, mass)

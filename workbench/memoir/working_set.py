@@ -15,8 +15,7 @@ from itertools import pairwise
 import numpy as np
 import scipy.sparse as sp
 
-from workbench.checks import check_positive
-from workbench.generators import check_counts
+from workbench.checks import check_counts, check_not_negative, check_positive
 from workbench.measures import bounds
 from workbench.memoir.ascent import candidates, full_pass, losses, norms, set_pass
 from workbench.memoir.blocks import Blocks, csr_of, empty, need_of, roomier
@@ -42,7 +41,7 @@ class WorkingSetState:
     ``starts`` to ``end`` are the fields of :class:`workbench.memoir.blocks.Blocks`, ``sets`` to
     ``calm`` those of :class:`workbench.memoir.visit.Sets`. W = soft(V, ``l1``). ``primal`` is
     P(W) for this ``C``; ``updates`` the steps of the last full pass over n, ``full`` how often in
-    it a violating class found no place in a set, or lost it to a worse one.
+    it a violating class found no place in a set.
     """
 
     round: int
@@ -148,9 +147,7 @@ def cs_working_set(
         Naming the argument that is out of its range.
     """
     check_positive(C, "C")
-    for name, value in (("l1", l1), ("balance", balance)):
-        if not 0 <= value < float("inf"):
-            raise ValueError(f"{name}: must be a number that is not negative, got {value!r}")
+    check_not_negative(l1=l1, balance=balance)
     check_counts(working_set=working_set, added=added, entering=entering, threads=threads)
     if not 2 <= working_set <= 255:
         raise ValueError(f"working_set: must be from 2 to 255, got {working_set!r}")

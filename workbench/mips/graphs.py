@@ -61,9 +61,10 @@ def hnsw(
 class Graph:
     """Approximate search in a graph over the classes' weights, by the negative inner product.
 
-    Two neighbours are asked for, of which the row's label is dropped; a row left without an
-    answer gets a random other class. The graph depends on a generator of nmslib's own that no
-    seed reaches: two graphs of the same weights in one process may differ.
+    Two neighbours are asked for, of which the row's label is dropped; for a row left without an
+    answer sixteen, and one still without gets a random other class. The graph depends on a
+    generator of nmslib's own that no seed reaches: two graphs of the same weights in one process
+    may differ.
 
     Parameters
     ----------

@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 import scipy.sparse as sp
 
+from workbench.checks import is_whole
 from workbench.problem import Matrix
 
 BLOCK_BYTES = 2**24  # of scores or of dense rows that are held at once
@@ -70,8 +71,7 @@ def check_sizes(k: int, d: int) -> tuple[int, int]:
 
 def check_count(value: int, argument: str) -> int:
     """Return `value` as an int; a ValueError names `argument` unless it is a whole one > 0."""
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not whole or value < 1:
+    if not is_whole(value):
         raise ValueError(f"{argument}: must be a positive whole number, got {value!r}")
     return int(value)
 

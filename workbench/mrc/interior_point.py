@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from workbench.checks import check_whole
 from workbench.measures import bounds
 from workbench.mrc import splitting
 from workbench.mrc.newton import (
@@ -135,11 +136,10 @@ def mrc_interior_point(
     """
     if problem.is_sparse:
         raise ValueError("problem: mrc_interior_point takes dense rows; use mrc_pdhg for sparse")
-    if (splitting_rounds is not None and splitting_rounds < 1) or not 0 < slack < 1 or not mu0 > 0:
-        raise ValueError(
-            "splitting_rounds, slack, mu0: must be at least 1, inside (0, 1) and positive, got "
-            f"{splitting_rounds!r}, {slack!r}, {mu0!r}"
-        )
+    if splitting_rounds is not None:
+        check_whole(splitting_rounds, "splitting_rounds")
+    if not 0 < slack < 1 or not mu0 > 0:
+        raise ValueError(f"slack, mu0: must be inside (0, 1) and positive, got {slack!r}, {mu0!r}")
     risk = minimax_risk(problem, lambda0)
     s = state
     if s is not None and s.lambda0 != lambda0:

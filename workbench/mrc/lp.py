@@ -53,10 +53,10 @@ def mrc_lp(
         If the LP has more than :data:`NONZEROS` non-zeros.
     """
     risk = minimax_risk(problem, lambda0)
-    subsets = all_subsets(risk.k) if risk.k < 16 else None
     count = 2.0 ** min(risk.k, 900) - 1  # what is larger is no float, and as much too large
     nonzeros = count * risk.n * (risk.X.shape[1] * risk.k)
     refuse_large("mrc_lp", count * risk.n, nonzeros, OTHERS)
+    subsets = all_subsets(risk.k)
     s = state or start(risk)
     yield s
     if s.round:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
+from workbench.checks import check_whole
 from workbench.mrc.highs import minimise
 
 
@@ -114,7 +115,7 @@ def largest(violation: np.ndarray, threshold: float, count: int) -> np.ndarray:
 
 
 def check(**parameters: float) -> None:
-    """Refuse thresholds, whose names begin with eps, below 0 and counts below 1.
+    """Refuse thresholds, whose names begin with eps, below 0 and counts that are not 1, 2, ...
 
     Raises
     ------
@@ -122,6 +123,7 @@ def check(**parameters: float) -> None:
         Naming the first parameter out of range.
     """
     for name, value in parameters.items():
-        least = 0 if name.startswith("eps") else 1
-        if not value >= least:
-            raise ValueError(f"{name}: must be at least {least}, got {value!r}")
+        if not name.startswith("eps"):
+            check_whole(value, name)
+        elif not value >= 0:
+            raise ValueError(f"{name}: must be at least 0, got {value!r}")

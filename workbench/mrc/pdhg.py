@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numba import njit
 
+from workbench.checks import check_positive, check_whole
 from workbench.measures import bounds
 from workbench.mrc.risk import MinimaxRisk, linear_scores, minimax_risk, psi, renew_bounds
 from workbench.problem import Matrix, Problem
@@ -81,10 +82,8 @@ def mrc_pdhg(
     ValueError
         For a parameter outside its range.
     """
-    if steps < 1:
-        raise ValueError(f"steps: must be at least 1, got {steps!r}")
-    if not 0 < balance < np.inf:
-        raise ValueError(f"balance: must be a positive number, got {balance!r}")
+    check_whole(steps, "steps")
+    check_positive(balance, "balance")
     if not 0 < relaxation < 2:
         raise ValueError(f"relaxation: must lie strictly between 0 and 2, got {relaxation!r}")
     risk = minimax_risk(problem, lambda0)
@@ -139,7 +138,8 @@ def renew_upper(s: PrimalDualState, risk: MinimaxRisk, rows, active, scale, M, V
 
 def renew_lower(s: PrimalDualState, risk: MinimaxRisk, columns, tau, lam, active, p, G) -> float:
     """Judge p with its mean G, and then while it is projected on |G - tau| <= lam."""
-    p, G, best = p.copy(), G.copy(), 0.0
+    total = p.sum()  # near 1: of less, BR(p) would be too high
+    p, G, best = p / total, G / total, 0.0
     for _ in range(REPAIRS):
         best = max(best, risk.lower(p, G.T))
         if not project_columns(*columns, p, G, tau, lam, active):

@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numba import njit
 
+from workbench.checks import check_positive
 from workbench.problem import Matrix, Problem
 
 
@@ -98,8 +99,7 @@ def minimax_risk(problem: Problem, lambda0: float = 0.01) -> MinimaxRisk:
     ValueError
         If `lambda0` is not a positive number.
     """
-    if not (np.isfinite(lambda0) and lambda0 > 0):
-        raise ValueError(f"lambda0: must be a positive number, got {lambda0!r}")
+    check_positive(lambda0, "lambda0")
     X = with_intercept(problem.X)
     weights = getattr(problem, "weights", np.ones(problem.n))
     total = weights.sum()

@@ -16,7 +16,7 @@ from array_api_compat import array_namespace
 from numba import njit
 
 from workbench.arrays import library
-from workbench.checks import check_positive
+from workbench.checks import check_positive, check_whole
 from workbench.measures import bounds
 from workbench.mrc.device import Kit, elsewhere
 from workbench.mrc.repair import sharpest_lower, sharpest_upper
@@ -91,14 +91,13 @@ def mrc_splitting(
     """
     if problem.is_sparse:
         raise ValueError("problem: the splitting takes dense rows; use mrc_pdhg for sparse ones")
-    check_positive(steps, "steps")
+    check_whole(steps, "steps")
     check_positive(weight, "weight")
     check_positive(ratio, "ratio")
     check_positive(relaxation, "relaxation")
     if relaxation >= 2:
         raise ValueError(f"relaxation: must be less than 2, got {relaxation!r}")
-    if repairs < 0:
-        raise ValueError(f"repairs: must be at least 0, got {repairs!r}")
+    check_whole(repairs, "repairs", least=0)
     place = library(arrays)
     kit = place and elsewhere(place)
     risk = minimax_risk(problem, lambda0)

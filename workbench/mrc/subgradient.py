@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from workbench.checks import check_whole
 from workbench.measures import bounds
 from workbench.mrc.risk import greedy_subset, linear_scores, minimax_risk, psi, renew_bounds
 from workbench.problem import Problem
@@ -55,10 +56,9 @@ def mrc_subgradient(
     Raises
     ------
     ValueError
-        If `steps` is less than 1.
+        If `steps` is no whole number of at least 1, or `lambda0` no positive number.
     """
-    if steps < 1:
-        raise ValueError(f"steps: must be at least 1, got {steps!r}")
+    check_whole(steps, "steps")
     risk = minimax_risk(problem, lambda0)
     zero = np.zeros_like(risk.tau)
     s = state or SubgradientState(

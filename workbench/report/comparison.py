@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from workbench.papers import base, token
 from workbench.report.numerals import amount
-from workbench.report.papers import base, token
 
 NOT_IN_PRINT = "not in print"
 KEYS = ("paper", "table", "dataset", "method", "quantity", "setting")

@@ -11,8 +11,8 @@ from typing import Any
 from urllib.parse import quote
 
 from workbench.notebooks import CHECKOUT, PROFILES
+from workbench.papers import token
 from workbench.report.markup import Html, tag
-from workbench.report.papers import token
 from workbench.report.sidecars import Figure
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import matplotlib
 from matplotlib.figure import Figure as Canvas
 
+from workbench.papers import token
 from workbench.plots import log_axes
 from workbench.report.markup import Html, tag
-from workbench.report.papers import token
 from workbench.style import LABELS, STYLE, look
 from workbench.trace import Trace, read_trace
 

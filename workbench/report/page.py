@@ -8,12 +8,12 @@ from pathlib import Path
 
 import workbench
 from workbench.notebooks import PROFILES
+from workbench.papers import PAPERS, order, title, token
 from workbench.report.comparison import NOT_IN_PRINT, Row
 from workbench.report.gallery import card, heading, profile
 from workbench.report.kept import Runs
 from workbench.report.kept import section as kept_section
 from workbench.report.markup import Html, join, tag
-from workbench.report.papers import PAPERS, order, title, token
 from workbench.report.profiles import Scope, ratios, share
 from workbench.report.sidecars import Figure
 from workbench.report.tables import printed_tables, time_tables

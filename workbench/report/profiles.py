@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.curves import quartiles
+from workbench.papers import base, order, paper_of_solver
+from workbench.provenance import TOLERANCES
 from workbench.report.comparison import number
-from workbench.report.papers import base, order, paper_of_solver
 from workbench.report.sidecars import Figure, label
 from workbench.style import look
 
-TOLERANCES = tuple(f"1e-0{power}" for power in range(1, 7))
 # These change what is to be solved; all other parameters only how.
 PROBLEM_PARAMETERS = {"lambda0", "C", "lam", "lambda_", "l1", "l2", "ridge", "kernel", "gamma"}
 RESOLUTION = 1e-4  # seconds, of the times in sidecars; no ratio is taken of less

@@ -9,8 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from workbench.papers import ACROSS, base, paper_of_name, paper_of_solver
 from workbench.registry import SOLVERS
-from workbench.report.papers import ACROSS, base, paper_of_name, paper_of_solver
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 SHAPES = {  # what a sidecar's keys must hold where they are there at all

@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
+from workbench.papers import token
 from workbench.report.comparison import Number, Row, kind
 from workbench.report.markup import Html, join, tag
 from workbench.report.numerals import amount, as_printed
-from workbench.report.papers import token
 from workbench.report.profiles import TOLERANCES, Scope, TimeRow, data_set, time_table
 
 FEW = 6  # numbers of a row that we did not run; more of them are folded

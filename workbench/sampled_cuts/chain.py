@@ -39,7 +39,6 @@ class Chain:
     K: int
     transition: float = 1.0
     mean_length: float | None = None
-    joint = False
 
     def __post_init__(self):
         if self.mean_length is None:

@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from workbench.checks import check_positive
+from workbench.checks import check_positive, check_whole
 from workbench.problem import Problem
 from workbench.sampled_cuts.cutting_plane import cutting_plane
 from workbench.sampled_cuts.kernels import Kernel
@@ -63,11 +63,9 @@ class JointFeatures:
     slack: bool = False
     parts = NO_PARTS
     K = 1
-    joint = False
 
     def __post_init__(self):
-        if isinstance(self.size, bool) or not isinstance(self.size, Integral) or self.size < 1:
-            raise ValueError(f"size: must be a whole number of at least 1, got {self.size!r}")
+        check_whole(self.size, "size")
         if not len(self.X):
             raise ValueError("X: needs at least one example")
         if len(self.Y) != len(self.X):

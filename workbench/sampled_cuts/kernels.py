@@ -18,6 +18,7 @@ from workbench.problem import Matrix
 from workbench.vectors import power_of_two
 from workbench.weston_watkins.dual import squared_norms
 from workbench.weston_watkins.gram import gaussian as gaussian_double
+from workbench.weston_watkins.gram import values_of
 
 HELD = 2**18  # bytes of the kernel matrix at a time: they stay in the processor's cache
 CALLED = 2**24  # the same where a user's function is called for them
@@ -140,13 +141,7 @@ class Kernel:
 
     def called(self, X: Matrix, Z: Matrix) -> np.ndarray:
         """Return what the user's function says of two sets of rows, checked."""
-        K = np.asarray(self.kind(X, Z))
-        if K.shape != (X.shape[0], Z.shape[0]):
-            shape = (X.shape[0], Z.shape[0])
-            raise ValueError(f"kernel: must return an array of shape {shape}, got {K.shape}")
-        if K.dtype.kind not in "biuf" or not np.isfinite(K).all():
-            raise ValueError("kernel: must return finite numbers")
-        return K.astype(self.dtype, copy=False)
+        return values_of(self.kind, X, Z).astype(self.dtype, copy=False)
 
 
 @dataclass(kw_only=True)

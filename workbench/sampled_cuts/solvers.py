@@ -8,8 +8,7 @@ from numbers import Real
 import numpy as np
 import psutil
 
-from workbench.checks import check_positive
-from workbench.generators import check_counts
+from workbench.checks import check_counts, check_positive
 from workbench.problem import Problem
 from workbench.sampled_cuts.cutting_plane import (
     all_units,

@@ -51,14 +51,12 @@ class Task(Protocol):
     parts : (N,) the rows of X that are this task's parts, in the order of its scores
     K : labels a part
     explicit : number of explicit weights, for features that have no kernel
-    joint : True where the outputs of all units are one output, which no few units give
     """
 
     n: int
     parts: np.ndarray
     K: int
     explicit: int
-    joint: bool
 
     def of(self, units: np.ndarray) -> Task:
         """Return the task of these units alone; one may occur several times."""
@@ -92,7 +90,6 @@ class Binary:
     signs: np.ndarray
     K = 1
     explicit = 0
-    joint = False
 
     @property
     def n(self) -> int:
@@ -141,7 +138,6 @@ class Multiclass:
     costs: np.ndarray
     slack: bool = False
     explicit = 0
-    joint = False
 
     @property
     def n(self) -> int:
@@ -210,7 +206,6 @@ class RocArea:
     signs: np.ndarray
     K = 1
     explicit = 0
-    joint = True
 
     @property
     def n(self) -> int:

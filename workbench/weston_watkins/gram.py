@@ -7,12 +7,13 @@ run that is resumed starts empty. (Matrix products of BLAS promise no such thing
 from __future__ import annotations
 
 from collections.abc import Callable
-from numbers import Integral, Real
+from numbers import Real
 
 import numpy as np
 import scipy.sparse as sp
 from numba import njit
 
+from workbench.checks import is_whole
 from workbench.problem import Matrix
 from workbench.rows import FAST
 from workbench.weston_watkins.dual import squared_norms
@@ -35,10 +36,21 @@ def check_kernel(kernel, gamma, degree, coef0) -> None:
         raise ValueError(f"kernel: must be one of {names} or a function k(X, Z), got {kernel!r}")
     if gamma is not None and not (isinstance(gamma, Real) and 0 < gamma < np.inf):
         raise ValueError(f"gamma: must be a positive number or None, got {gamma!r}")
-    if not (isinstance(degree, Integral) and degree >= 1):
+    if not is_whole(degree):
         raise ValueError(f"degree: must be a whole number, at least 1, got {degree!r}")
     if not (isinstance(coef0, Real) and 0 <= coef0 < np.inf):
         raise ValueError(f"coef0: must be a number, not negative, got {coef0!r}")
+
+
+def values_of(kernel: Callable, X: Matrix, Z: Matrix) -> np.ndarray:
+    """Return what a user's function says of two sets of rows; ValueError, if no finite numbers."""
+    K = np.asarray(kernel(X, Z))
+    shape = (X.shape[0], Z.shape[0])
+    if K.shape != shape:
+        raise ValueError(f"kernel: must return an array of shape {shape}, got {K.shape}")
+    if K.dtype.kind not in "biuf" or not np.isfinite(K).all():
+        raise ValueError("kernel: must return finite numbers")
+    return K
 
 
 def scale(X: Matrix, weights: np.ndarray | None = None) -> float:
@@ -140,11 +152,7 @@ class Gram:
         return products
 
     def _called(self, X, Z):
-        found = np.asarray(self.kernel(X, Z), dtype=np.float64)
-        if found.shape != (X.shape[0], Z.shape[0]):
-            shape = (X.shape[0], Z.shape[0])
-            raise ValueError(f"kernel: must return an array of shape {shape}, got {found.shape}")
-        return found
+        return values_of(self.kernel, X, Z).astype(np.float64, copy=False)
 
 
 class Cache:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from workbench.checks import check_positive
+from workbench.checks import check_positive, check_whole
 from workbench.problem import Problem
 from workbench.weston_watkins.dual import (
     WWState,
@@ -47,13 +47,12 @@ def ww_path(
     if not Cs:
         raise ValueError("Cs: needs at least one C")
     check_positive(gap_ratio, "gap_ratio")
-    if max_rounds < 1:
-        raise ValueError(f"max_rounds: must be at least 1, got {max_rounds!r}")
-    s, norms = None, squared_norms(problem.X)
+    check_whole(max_rounds, "max_rounds")
+    s, norms, weights = None, squared_norms(problem.X), getattr(problem, "weights", None)
     for C in Cs:
         *_, cold = islice(ww_walrus_fast(problem, C=C, seed=seed), 2)
         if s is not None:
-            s.move_to(C, problem.y, norms)
+            s.move_to(C, problem.y, norms, weights)
             warm = {"W": s.W, "B": s.B, "rng": s.rng, "updates": 1.0}
             s = replace(cold, round=s.round + 1, visits=s.visits + 1, **warm)
             s.judged(*objectives(problem, s.W, s.B, C))
@@ -61,6 +60,6 @@ def ww_path(
         for s in islice(steps, 1 + max_rounds):
             if s.gap_ratio <= gap_ratio:
                 break
-        if s.move_to(C, problem.y, norms):  # the rounds ended on the way to this C
+        if s.move_to(C, problem.y, norms, weights):  # the rounds ended on the way to this C
             s.judged(*objectives(problem, s.W, s.B, C))
         yield s

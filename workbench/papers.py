@@ -1,4 +1,4 @@
-"""The five papers as a report names them, and which of them a solver or a figure belongs to."""
+"""The five papers, and which of them a solver or a figure belongs to."""
 
 from __future__ import annotations
 
