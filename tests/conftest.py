@@ -1,7 +1,9 @@
 """What several test files share: small problems, and the folder of real data."""
 
+import ast
 import io
 import os
+import signal
 import threading
 import time
 from contextlib import redirect_stdout
@@ -19,12 +21,18 @@ from workbench.problem import as_problem
 
 
 def pytest_configure():
+    """Hear interrupts, which background jobs ignore, and let kernels run without compilation."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if config.DISABLE_JIT:
+        _write_registers_out()
+
+
+def _write_registers_out():
     """Write vector registers out in NumPy where NUMBA_DISABLE_JIT=1 lets compiled code run as is.
 
     They are no Python: without compilation they cannot be called.
     """
-    if not config.DISABLE_JIT:
-        return
     from workbench import rows
     from workbench.mips import hashing
     from workbench.sampled_cuts import kernels
@@ -104,8 +112,14 @@ def real():
 def execute():
     """Return a runner of notebooks in this process: a kernel's start takes longer than most run.
 
-    It returns each code cell with what it printed and the number of its figures.
+    It returns each code cell with what it printed, the number of its figures, and its value.
     """
+
+    def value(source, name, namespace):
+        tree = ast.parse(source)
+        last = tree.body.pop().value if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+        exec(compile(tree, name, "exec"), namespace)
+        return last and eval(compile(ast.Expression(last), name, "eval"), namespace)
 
     def run(path, values=()):
         namespace, ran = {"__name__": "__main__", "display": print}, []
@@ -113,10 +127,10 @@ def execute():
             for number, cell in enumerate(nbformat.read(path, as_version=4).cells):
                 if cell.cell_type == "code":
                     with redirect_stdout(io.StringIO()) as printed:
-                        exec(compile(cell.source, f"{path}, cell {number}", "exec"), namespace)
-                    ran.append((cell, printed.getvalue(), len(plt.get_fignums())))
+                        shown = value(cell.source, f"{path}, cell {number}", namespace)
+                    ran.append((cell, printed.getvalue(), len(plt.get_fignums()), shown))
                     plt.close("all")
-                if "parameters" in cell.metadata.get("tags", []):
+                if "parameters" in {cell.id, *cell.metadata.get("tags", [])}:
                     namespace |= values
         return ran
 

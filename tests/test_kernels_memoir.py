@@ -11,7 +11,7 @@ from test_blocks import slot_of
 from test_memoir import SHARED, SHRINKING, documents, literal
 
 from workbench.memoir import descent
-from workbench.memoir.blocks import WHOLE, empty, slots_for
+from workbench.memoir.blocks import WHOLE, add_scores, empty, slots_for
 from workbench.memoir.solvers import memoir_l1, memoir_l2
 from workbench.memoir.steps import (
     LEAST,
@@ -29,9 +29,12 @@ from workbench.memoir.steps import (
     search,
     take,
 )
-from workbench.memoir.weights import zeros
+from workbench.memoir.weights import add_row, class_score, lacks_room, merged, row_scores, zeros
 from workbench.rows import rows_of
 
+uncompiled = pytest.mark.skipif(
+    not config.DISABLE_JIT, reason="would compile anew; with NUMBA_DISABLE_JIT=1"
+)
 CASES = {
     "projected": (memoir_l2, {"lam": 1.0, "eta0": 0.9}),
     "sizes of steps": (memoir_l2, {"lam": 0.2, "eta0": 0.7, "eta_step": 0.5, "eta_power": 2.0}),
@@ -106,7 +109,7 @@ def test_a_small_scale_is_multiplied_into_the_weights():
     assert numbers[SCALE] == LEAST
 
 
-@pytest.mark.skipif(not config.DISABLE_JIT, reason="would compile anew; with NUMBA_DISABLE_JIT=1")
+@uncompiled
 def test_what_steps_carry_along():
     X = np.array([[3.0, 0.0], [0.0, 1.0], [1.0, 1.0], [2.0, 0.0]], np.float32)
     rows, y, k = rows_of(X), np.array([0, 1, 2, 0], np.int32), 4
@@ -139,6 +142,9 @@ def test_what_steps_carry_along():
     assert found == (3, -2.0)  # the class without weights, whose score is zero
     found = search(w, rows, 1, 1, 0, NOBODY, np.array([0, 1, 1, 1], bool), np.zeros(2), out, k)
     assert found == (0, -2.0)
+    w.dense[1], before = [2.0, 0.0, 0.0, 0.0], numbers[UPDATES]
+    take(w, rows, np.zeros(4, np.int32), np.array([1]), 1, 0, True, *given, k)
+    assert numbers[UPDATES] == before  # at a scale of 1/2 the margin is exactly one: enough
 
 
 def test_the_empty_class_at_each_share():
@@ -151,7 +157,9 @@ def test_the_empty_class_at_each_share():
 
 def test_blocks_grow_when_they_are_nearly_full():
     k = 100
-    b = empty(1, k, sums=True, slots=200)
+    b, first = empty(1, k, sums=True, slots=250), 50
+    b.end[0] = first
+    b.values[:] = b.sums[:] = 7.0  # which blocks that take these slots do not hold
     sizes = []
     for met in range(1, 60):
         p = slot_of(b, 0, 7 * met % k, k)
@@ -165,5 +173,52 @@ def test_blocks_grow_when_they_are_nearly_full():
     start = b.starts[0]
     np.testing.assert_array_equal(b.values[start : start + k], dense)
     np.testing.assert_array_equal(b.sums[start : start + k], -dense)
-    assert start == 4 + 8 + 16 + 32 and b.end[0] == start + k
+    assert start == first + 4 + 8 + 16 + 32 and b.end[0] == start + k
+    assert not b.values[first:start].any()  # norms are of all slots up to the end
     assert slots_for(b, 0, 1000, k) == WHOLE
+    # Eight slots are half of 16 classes, and more than half of 15.
+    assert [slots_for(empty(1, k), 0, 4, k) for k in (16, 15)] == [3, WHOLE]
+
+
+@uncompiled
+def test_scores_are_of_the_list_and_its_changes_together():
+    d, k = 4, 5
+    X = np.array([[3, 0, 0, 1], [0, 2, 1, 0], [1, 0, 2, 0], [0, 0, 0, 2]], np.float32)
+    rows = rows_of(sp.csr_matrix(X))
+    listed = [(0, 0), (0, 2), (1, 1), (1, 4), (2, 0), (2, 3)]
+    beside = [(0, 0), (0, 4), (3, 1), (3, 3)]  # classes 0 and 4 take the slots 0 and 1
+    w, W, step = zeros(d, k, dense=False, average=False), np.zeros((d, k)), 1.0
+    for changes in listed, beside:
+        w, before = merged(w, NO_MARGINS, 0.0)[0], W.copy()
+        w = w._replace(changes=empty(d, k, slots=50))
+        for i, c in changes:
+            step = -1.5 * step
+            add_row(w, rows, np.uint64(i), c, step, 0.0, k)
+            W[:, c] += step * X[i]
+    assert w.changes.sizes.tolist() == [2, 0, 0, WHOLE] and len(w.values) == 11
+    out = np.empty(k + 1, np.float32)
+    for i in range(len(X)):
+        row_scores(w, rows, np.uint64(i), out, k)
+        np.testing.assert_allclose(out[:k], X[i] @ W, atol=1e-5)
+        scores = [class_score(w, rows, np.uint64(i), c, k) for c in range(k)]
+        np.testing.assert_allclose(scores, X[i] @ W, atol=1e-5)
+        for l1 in (0.5, 1.0):
+            nearer = np.sign(W - before) * np.maximum(np.abs(W - before) - l1, 0)
+            out[:] = 0.0
+            add_scores(w.changes, rows, np.uint64(i), np.float32(l1), out, k)
+            np.testing.assert_allclose(out[:k], X[i] @ nearer, atol=1e-4)
+
+
+@uncompiled
+def test_a_row_lacks_what_two_more_classes_would_take():
+    k, rows = 40, rows_of(sp.csr_matrix([[1.0, 0, 0], [0, 1, 0], [1, 1, 0], [0, 0, 1]]))
+    for free in (0, 20, 39, 40, 41, 79):
+        w = zeros(3, k, dense=False, average=False)
+        w = w._replace(changes=empty(3, k, slots=4 + 8 + 16 + 4 + free))
+        for c in range(12):  # as many as 16 slots take
+            add_row(w, rows, np.uint64(0), c, 1.0, 0.0, k)
+        add_row(w, rows, np.uint64(1), 7, 1.0, 0.0, k)
+        assert w.changes.end[0] == len(w.changes.values) - free  # no room is taken before its time
+        lacks = [lacks_room(w, rows, np.uint64(i), k) for i in range(4)]
+        # The first feature will want all 40 classes. The second has met one: its slots take three.
+        assert lacks == [max(0, 40 - free), 0, max(0, 40 - free), max(0, 4 - free)]

@@ -102,7 +102,7 @@ def test_every_exercise_has_its_check_and_a_hidden_solution(path):
 def test_notebook_runs_from_top_to_bottom(path, execute, monkeypatch):
     monkeypatch.chdir(ROOT)
     begun, pictures = perf_counter(), 0
-    for cell, text, figures in execute(path):
+    for cell, text, figures, _ in execute(path):
         tags = cell.metadata.get("tags", ())
         expected = {"exercise": "not yet:", "solution": "right:"}
         for tag in set(tags) & set(expected):

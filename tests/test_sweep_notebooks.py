@@ -35,4 +35,4 @@ def test_every_notebook_runs_over_a_grid_of_its_parameters(path, execute):
     runs = fan_out(read(path, figures=False), SMALL[path.stem])
     assert len(runs) == 2 and len({run.key for run in runs}) == 2
     ran = execute(path, runs[0].values)
-    assert sum(figures for _, _, figures in ran)
+    assert sum(figures for _, _, figures, _ in ran)
