@@ -44,7 +44,7 @@ def test_run_stops_at_the_given_rounds(capsys):
 MISTAKES = {
     "": "required: COMMAND",
     "rn": "invalid choice: 'rn'",
-    "run mrc_cg iris": "unknown name 'mrc_cg'; known are mrc_lp",
+    "run mrc_cg iris": "unknown name 'mrc_cg'; did you mean mrc_ccg",
     "run mrc_ccg irises": "irises",
     "run mrc_ccg iris --scale max": "scale: must be None or one of standard, unit, root, range",
     "run mrc_ccg iris -p eps=1": "has no 'eps'; it takes lambda0, eps1",

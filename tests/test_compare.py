@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from pathlib import Path
 
 import nbformat
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 from workbench.arena import compare, prepared
+from workbench.arena.comparison import _expression
 from workbench.arena.entries import ENTRIES, entry
 from workbench.arena.own_data import inspected, thinned
 from workbench.arena.recipe import OURS, THEIRS, recipe
@@ -31,18 +33,30 @@ GOOD = pd.DataFrame(
     }
 )
 HOLES = np.where(np.arange(n) % 20 == 0, np.nan, GOOD["height"])
+BARK = np.where(np.arange(n) % 4, "rough", None)
 BAD = {
-    "no such column": (GOOD, "knd", r"no column 'knd'; did you mean 'kind'\? there are height, gi"),
+    "no such column": (GOOD, "knd", r"no column 'knd'; did you mean kind\? there are height, gi"),
     "gaps": (
         GOOD.assign(height=HOLES),
         "kind",
-        r"height: 3 missing values\. Fill gaps .*frame.fillna\(frame.median",
+        r"height: 3 missing values\. Fill gaps.*frame.fillna\(frame.median",
     ),
     "infinity": (GOOD.assign(girth=GOOD["girth"] / 0.0), "kind", "girth: 60 infinite values"),
     "numbers as text": (
         GOOD.assign(height=["?", *map(str, GOOD["height"][1:])]),
         "kind",
         r"height: numbers, but for 1 entry such as '\?'",
+    ),
+    "gaps of all kinds": (
+        GOOD.assign(height=HOLES, girth=["?", None, *map(str, GOOD["girth"][2:])], bark=BARK),
+        "kind",
+        r"height: 3 missing values; girth: numbers, but for 1 entry such as '\?', and 1 missing "
+        r"value; bark: 15 gaps, which would be a text of its own\. Fill gaps",
+    ),
+    "commas between thousands": (
+        GOOD.assign(girth=["?", *map("{:,.1f}".format, range(990, 1049))]),
+        "kind",
+        r"girth: 49 numbers with a comma such as '1,000\.0'\. Write numbers with a decimal point",
     ),
     "one class": (GOOD.assign(kind="oak"), "kind", "all rows have the label oak"),
     "a quantity": (GOOD, "height", "different fractional numbers look like a quantity"),
@@ -73,9 +87,17 @@ def test_a_damaged_table_is_one_line(pack, tmp_path, capsys):
         load(path)
 
 
+@pytest.mark.parametrize("separator", [",", ";"])
+def test_decimal_commas_are_refused_by_name(separator, tmp_path):
+    GOOD.to_csv(tmp_path / "trees.csv", index=False, sep=separator, decimal=",")
+    said = r"height: 60 numbers with a comma such as '.*'; girth: 60 .*decimal point.*decimal=','"
+    with pytest.raises(ValueError, match=said):
+        inspected(tmp_path / "trees.csv")
+
+
 def test_what_can_be_mended_is_mended_and_told(tmp_path):
     frame = GOOD.assign(
-        bark=np.where(np.arange(n) % 4, "rough", None),
+        bark=BARK,
         name=[f"tree {i}" for i in range(n)],
         row=range(n),
         planet="earth",
@@ -91,11 +113,40 @@ def test_what_can_be_mended_is_mended_and_told(tmp_path):
     assert features == ("height", "girth", "bark=missing", "bark=rough", "row", "native")
     said = "\n".join(notes)
     assert "1 row without a label left out" in said and "class yew; it is trained on" in said
-    assert "zeros and ones (different texts): bark (2)" in said
+    assert "zeros and ones (different texts): bark (2, 14 gaps as one of them)" in said
     assert "name (59 different texts, an identifier)" in said
     assert "seen (datetime64" in said and "row (the numbers" not in said  # 5 comes again
     assert "the same in all rows: planet" in said and "1 row there more than once" in said
     assert "row (the numbers of the rows)" in "".join(inspected(frame[1:n], "kind").notes)
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("{}-01-30", "dates"),
+        ("1/1/{} 12:30", "dates"),
+        ("to be or {} not", "free text"),
+        ("10.0.19.{}", "an identifier"),
+        ("tree {}", "an identifier"),
+    ],
+)
+def test_texts_are_called_what_they_are(text, what):
+    frame = GOOD.assign(text=[text.format(i) for i in range(1930, 1930 + n)])
+    assert f"left out: text (60 different texts, {what}" in "".join(inspected(frame, "kind").notes)
+
+
+def test_a_copy_of_the_labels_is_asked_about():
+    copies = {"word": pd.Series(KIND).str.upper(), "number": np.arange(n) % 3 - 7.5}
+    others = {"finer": np.arange(n) % 6, "coarser": np.arange(n) % 3 == 0}
+    frame = GOOD.assign(**copies, **others, once=np.r_[9, np.arange(1, n) % 3])
+    *_, note = (note for note in inspected(frame, "kind").notes if "more than once" not in note)
+    assert note.startswith("alone tells the label of every row") and note.endswith(": word, number")
+    assert inspected(frame, "kind").X.shape[1] == 2 + 3 + 1 + 2 + 1
+    long = pd.concat([GOOD.assign(word=KIND)] * 20, ignore_index=True)
+    long.loc[len(long) - 1, "kind"] = "elm"
+    assert not any("alone" in note for note in inspected(long, "kind").notes)
+    rare = GOOD.assign(kind=np.arange(n) < 4, same=np.arange(n) < 4)  # may well be chance
+    assert not any("alone" in note for note in inspected(rare, "kind").notes)
 
 
 def test_every_kind_of_data_is_taken(tmp_path):
@@ -182,7 +233,14 @@ def test_an_interrupted_comparison_keeps_what_it_has(shown):
     assert (again.table()["status"] == "done").all()
 
 
-def test_the_table_tells_the_best_and_its_code_gives_the_same_error(shown, tmp_path):
+def test_the_code_finds_a_file_from_any_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("a.csv").touch()
+    assert _expression("a.csv", "kind") == f"{str(tmp_path / 'a.csv')!r}, target='kind'"
+    assert _expression("digits", None) == "'digits'"
+
+
+def test_the_table_tells_the_best_and_its_code_gives_the_same_error(shown, tmp_path, capsys):
     _, _, done, _ = shown
     table = done.table()
     assert done.best == table["entry"][0] and table["test_error"].is_monotonic_increasing
@@ -192,6 +250,7 @@ def test_the_table_tells_the_best_and_its_code_gives_the_same_error(shown, tmp_p
         exec(done.code(name), place)
         error = table.set_index("entry").loc[name, "test_error"]
         assert place["test_error"] == pytest.approx(error, abs=1e-12)
+        assert capsys.readouterr().out == f"test error: {100 * error:.2f} %\n"
     text, page = str(done), done._repr_html_()
     assert "left out: <b> (the numbers of the rows)" in text and done.code() in text
     assert (
@@ -223,7 +282,7 @@ def test_the_command_line_compares(as_before, capsys, tmp_path):
     assert "3 done before, 0 to run" in out and "The code that repeats" in out
     assert (tmp_path / "out" / "compare.pdf").exists()
     assert main(["compare", str(as_before), "--target", "kinds"]) == 2
-    assert "did you mean 'kind'?" in capsys.readouterr().err
+    assert "did you mean kind?" in capsys.readouterr().err
 
 
 def test_the_notebook_runs(as_before, capsys):

@@ -69,12 +69,42 @@ def test_a_table_without_a_header(tmp_path):
         ("a,y\n1,u\n2,\n3,v\n", "y: 1 labels are missing"),
         ("a,y\n1,1\n2,1\n", "y: needs at least two classes"),
         ("y\n1\n2\n", "needs a label column and a feature"),
-        ("", "cannot be read as a table"),
+        ("", "cannot be read as a table: it is empty"),
+        ("größe,y\n1,0\n", "cannot be read as a table: its text is not UTF-8"),
+        ("a,y\n1,0\n1,2,3\n", "cannot be read as a table: Expected 2 fields in line 3, saw 3$"),
     ],
 )
 def test_tables_that_are_refused(tmp_path, text, message):
+    path = table(tmp_path, "")
+    path.write_bytes(text.encode("latin-1"))
     with pytest.raises(ValueError, match=message):
-        data.load(table(tmp_path, text))
+        data.load(path)
+
+
+@pytest.mark.parametrize(
+    "text, features, note",
+    [
+        ("a;b;y\n1;2.5;0\n4;5;1\n", ("a", "b"), "separated by semicolons"),
+        ('"a";"b, c";"y"\n"1";"2.5";"0"\n4;5;1\n', ("a", "b, c"), "separated by semicolons"),
+        ("1;2.5;0\n4;5;1\n", ("0", "1"), "separated by semicolons"),
+        ("a;0,5;y\n1;2.5;0\n4;5;1\n", ("a", "0,5"), "separated by semicolons"),
+        ("a,b;c,d;y\n1,2.5,0\n4,5,1\n", ("a", "b;c"), ""),
+        ("a,a,y\n1,2.5,0\n4,5,1\n", ("a", "a.1"), "there twice are now a.1 (was a)"),
+        ("1,0.5,y\n1,2.5,0\n4,5,1\n", ("1", "0.5"), "taken for names, not for a row: 1, 0.5, y"),
+        ("1,2,y\n1,2.5,0\n4,5,1\n", ("1", "2"), ""),
+    ],
+)
+def test_what_is_guessed_of_a_table_is_told(tmp_path, text, features, note):
+    problem = data.load(table(tmp_path, text))
+    assert problem.features == features and problem.X.tolist() == [[1, 2.5], [4, 5]]
+    assert note in problem.about and bool(note) == bool(problem.about)
+
+
+@pytest.mark.parametrize("target", [None, "y"])
+def test_a_spreadsheet_is_called_one(tmp_path, target):
+    (tmp_path / "rows.XLSX").write_bytes(b"PK")
+    with pytest.raises(ValueError, match=r"rows.XLSX: is a spreadsheet; save .* as CSV"):
+        data.load(tmp_path / "rows.XLSX", target=target)
 
 
 LINES = "+1 1:0.5 3:2 \n-1 2:1\n+1 1:3\n-1 2:4 3:0.25 # remark\n"

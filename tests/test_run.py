@@ -110,8 +110,10 @@ def test_the_header_of_every_solver_is_plain_data(solver, blobs):
 
 
 def test_unknown_names_are_errors_that_say_what_is_known(blobs):
-    with pytest.raises(ValueError, match=r"unknown name 'mrc_cgg'; known are .*mrc_ccg"):
+    with pytest.raises(ValueError, match=r"unknown name 'mrc_cgg'; did you mean mrc_ccg"):
         run("mrc_cgg", blobs())
+    with pytest.raises(ValueError, match=r"unknown name 'zzz'; known are mrc_lp, .*mrc_ccg"):
+        run("zzz", blobs())
     with pytest.raises(ValueError, match=r"mrc_ccg has no 'nmax'; it takes .*n_max"):
         run("mrc_ccg", blobs(), parameters={"nmax": 3})
     with pytest.raises(ValueError, match="has no 'state'"):

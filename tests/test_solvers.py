@@ -234,7 +234,7 @@ def test_bounds_are_certified_and_only_improve(name, parameters, blobs):
     )
     assert np.all(lower <= upper + 1e-9) and np.array_equal(gap, upper - lower)
     assert np.all(np.diff(lower) >= 0) and np.all(np.diff(upper) <= 0)
-    assert np.all(lower >= 0)
+    assert np.all(lower >= 0), "a lower bound below 0: no objective is, start from 0"
     if name in KERNELS and "kernel" not in parameters:
         return  # its scores are not linear: tests of its own ask the same of it
     # The classifier at hand is the one whose bound is claimed.

@@ -20,6 +20,7 @@ import psutil
 import threadpoolctl
 
 import workbench
+from workbench.names import hint
 from workbench.problem import Problem
 from workbench.registry import SOLVERS
 from workbench.stream import Row, Rule, State, always, nothing, until, watch
@@ -117,7 +118,7 @@ def resolve(solver: str | Callable, parameters: Mapping[str, Any]) -> tuple[Call
     """
     if isinstance(solver, str):
         if solver not in SOLVERS:
-            raise ValueError(f"solver: unknown name {solver!r}; known are {', '.join(SOLVERS)}")
+            raise ValueError(f"solver: unknown name {solver!r}; {hint(solver, SOLVERS)}")
         solver = SOLVERS[solver].steps
     defaults = {
         name: p.default

@@ -277,10 +277,11 @@ def _width(data: Inspected) -> float:
 
 
 def _expression(data, target: str | None) -> str:
-    """Return how the data are called in the code."""
+    """Return how the data are called in the code, a file so that it is found from any folder."""
     named = f", target={target!r}" if target is not None else ""
     if isinstance(data, str | os.PathLike):
-        return repr(os.fspath(data)) + named
+        path = Path(data).expanduser()
+        return repr(str(path.absolute()) if path.is_file() else os.fspath(data)) + named
     return ("(X, y)" if isinstance(data, tuple) else "frame") + named
 
 

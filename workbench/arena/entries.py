@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from typing import NamedTuple
 
 from workbench.mrc.splitting import WIDEST
+from workbench.names import hint
 from workbench.papers import paper_of_solver
 from workbench.problem import Problem
 from workbench.registry import SOLVERS
@@ -168,7 +169,7 @@ def entry(name: str) -> Entry:
     if name in ENTRIES:
         return ENTRIES[name]
     if name not in SOLVERS:
-        raise ValueError(f"entries: unknown name {name!r}; known are {', '.join(SOLVERS)}")
+        raise ValueError(f"entries: unknown name {name!r}; {hint(name, SOLVERS)}")
     takes = inspect.signature(SOLVERS[name].steps).parameters
     family = FAMILY.get(paper_of_solver(name), "peer")
     return Entry(name, family, {p: ends for p, ends in KNOWN.items() if p in takes})

@@ -6,7 +6,6 @@ error that says where and what to do.
 
 from __future__ import annotations
 
-import difflib
 import os
 from pathlib import Path
 from typing import NamedTuple
@@ -15,14 +14,14 @@ import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 
+from workbench.arena.columns import count, numbers, some
 from workbench.data import TABLES, load
 from workbench.data.formats import TARGETS, Rows, as_integers, table, table_suffix
 from workbench.features import constant, standardise
+from workbench.names import near
 from workbench.problem import Matrix, Problem, as_problem
 
-LEVELS = 30  # distinct words up to which a column of text becomes columns of zeros and ones
 FEWEST = 20  # rows
-SHOWN = 5  # columns, values or classes that a message names
 
 
 class Inspected(NamedTuple):
@@ -74,12 +73,12 @@ def inspected(source, target: str | None = None) -> Inspected:
     frame, y, name = _read(source, target, notes)
     known = ~np.asarray(pd.isna(y))
     if not known.all():
-        notes.append(f"{_count(int((~known).sum()), 'row')} without a label left out")
+        notes.append(f"{count(int((~known).sum()), 'row')} without a label left out")
         frame, y = frame[known], y[known]
         frame = frame.reset_index(drop=True) if isinstance(frame, pd.DataFrame) else frame
     y = _labels(np.asarray(y), notes)
     if isinstance(frame, pd.DataFrame):
-        X, features = _numbers(frame, notes)
+        X, features = numbers(frame, y, notes)
     else:
         X, features = frame, None
     finite = np.isfinite(X.data if sp.issparse(X) else X).all()
@@ -87,7 +86,7 @@ def inspected(source, target: str | None = None) -> Inspected:
         raise ValueError("data: there are missing or infinite values among the features; fill them")
     dense = not sp.issparse(X)
     if dense and (twice := len(X) - len(np.unique(np.column_stack([X, _codes(y)]), axis=0))):
-        notes.append(f"{_count(twice, 'row')} there more than once: test rows may be known")
+        notes.append(f"{count(twice, 'row')} there more than once: test rows may be known")
     return Inspected(X, y, features, name, tuple(notes))
 
 
@@ -114,7 +113,9 @@ def _read(source, target: str | None, notes: list[str]):
         path = Path(source).expanduser()
         if not path.is_file():
             raise FileNotFoundError(f"data: there is no file {path}")
-        return *_target(table(path), target, notes), path.name.partition(".")[0]
+        frame, said = table(path)
+        notes += said
+        return *_target(frame, target, notes), path.name.partition(".")[0]
     if hasattr(source, "columns"):
         frame = source.to_pandas() if hasattr(source, "to_pandas") else source.copy()
         frame.columns = frame.columns.map(str)
@@ -152,7 +153,7 @@ def _target(frame: pd.DataFrame, target: str | None, notes: list[str]):
     """Split a frame into features and labels."""
     columns = list(frame.columns)
     if len(set(columns)) < len(columns):
-        raise ValueError(f"data: two columns have the same name; there are {_some(columns, 20)}")
+        raise ValueError(f"data: two columns have the same name; there are {some(columns, 20)}")
     if len(columns) < 2:
         raise ValueError(
             f"data: there is only one column, {columns}; a table needs a label column and features "
@@ -165,9 +166,8 @@ def _target(frame: pd.DataFrame, target: str | None, notes: list[str]):
         target = named[0] if named else columns[-1]
         notes.append(f"the labels are taken from the column {target!r}; target says otherwise")
     elif str(target) not in columns:
-        close = difflib.get_close_matches(str(target), columns, n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
-        raise ValueError(f"target: no column {target!r}; {hint}there are {_some(columns, 20)}")
+        there = f"{near(str(target), columns)} there are {some(columns, 20)}".lstrip()
+        raise ValueError(f"target: no column {target!r}; {there}")
     rest = frame.drop(columns=str(target)).reset_index(drop=True)
     return rest, frame[str(target)].to_numpy()
 
@@ -193,94 +193,10 @@ def _labels(y: np.ndarray, notes: list[str]) -> np.ndarray:
             "like names of rows or a quantity, not like classes; name another column"
         )
     if (single := values[counts == 1]).size:
-        classes = _some(single)
+        classes = some(single)
         notes.append(f"one row alone: class {classes}; it is trained on and never tested")
     return y
 
 
-def _numbers(frame: pd.DataFrame, notes: list[str]) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Return the features as numbers, text of few words as zeros and ones."""
-    kept, wrong, encoded, left_out, still = [], [], [], [], []
-    for name, column in frame.items():
-        numeric = pd.api.types.is_numeric_dtype(column)
-        if not numeric and (reason := _mixed(column)):
-            wrong.append(f"{name}: {reason}")
-        elif not numeric and _text(column):
-            words = column.astype(object).where(column.notna(), "missing").astype(str)
-            if words.nunique() > LEVELS:
-                what = "an identifier" if words.nunique() > 0.5 * len(words) else "too many to use"
-                left_out.append(f"{name} ({words.nunique():,} different texts, {what})")
-            elif words.nunique() == 1:
-                still.append(name)
-            else:
-                encoded.append(f"{name} ({words.nunique()})")
-                kept.append(pd.get_dummies(words, prefix=name, prefix_sep="=", dtype=np.float64))
-        elif not numeric:
-            left_out.append(f"{name} ({column.dtype}: make numbers of it, such as days or hours)")
-        else:
-            values = column.to_numpy(np.float64, na_value=np.nan)
-            missing, infinite = int(np.isnan(values).sum()), int(np.isinf(values).sum())
-            if missing:
-                wrong.append(f"{name}: {_count(missing, 'missing value')}")
-            if infinite:
-                wrong.append(f"{name}: {_count(infinite, 'infinite value')}")
-            if missing or infinite:
-                continue
-            if values.min() == values.max():
-                still.append(name)
-            elif _row_numbers(values):
-                left_out.append(f"{name} (the numbers of the rows)")
-            else:
-                kept.append(pd.Series(values, name=name))
-    if wrong:
-        raise ValueError(
-            f"data: {_some(wrong, 10, '; ')}. Fill gaps with a value that you can answer for, such "
-            "as the median (frame.fillna(frame.median(numeric_only=True))), or drop these columns "
-            "or rows"
-        )
-    for what, names in (
-        ("text made columns of zeros and ones (different texts)", encoded),
-        ("left out", left_out),
-        ("left out, the same in all rows", still),
-    ):
-        if names:
-            notes.append(f"{what}: {_some(names, 10)}")
-    if not kept:
-        raise ValueError(f"data: no feature is left; {'; '.join(notes)}")
-    table = pd.concat(kept, axis=1)
-    return table.to_numpy(np.float64), tuple(map(str, table.columns))
-
-
-def _mixed(column: pd.Series) -> str | None:
-    """Tell of numbers that are text for the sake of a few entries."""
-    if not _text(column):
-        return None
-    filled = column.dropna()
-    strange = filled[pd.to_numeric(filled, errors="coerce").isna()]
-    if 0 < len(strange) < 0.2 * len(filled):
-        return f"numbers, but for {_count(len(strange), 'entry')} such as {strange.iloc[0]!r}"
-    return None
-
-
-def _text(column: pd.Series) -> bool:
-    return column.dtype == object or isinstance(column.dtype, pd.CategoricalDtype | pd.StringDtype)
-
-
-def _row_numbers(values: np.ndarray) -> bool:
-    """Tell whether a column counts the rows: it would give away the order they were sorted in."""
-    return len(values) > LEVELS and bool((np.diff(values) == 1).all())
-
-
 def _codes(y: np.ndarray) -> np.ndarray:
     return np.unique(y, return_inverse=True)[1]
-
-
-def _count(number: int, what: str) -> str:
-    plural = f"{what[:-1]}ies" if what.endswith("y") else f"{what}s"
-    return f"{number:,} {what if number == 1 else plural}"
-
-
-def _some(names, most: int = SHOWN, between: str = ", ") -> str:
-    names = list(map(str, names))
-    rest = f" and {len(names) - most} more" if len(names) > most else ""
-    return between.join(names[:most]) + rest

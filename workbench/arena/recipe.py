@@ -46,6 +46,7 @@ THEIRS = {
     ),
     "ridge": ("linear_model", "RidgeClassifier(alpha={alpha_n}, fit_intercept=False)"),
 }
+SHOWN = 'print(f"test error: {100 * test_error:.2f} %")'
 
 
 def recipe(rows: str, entry: Entry, parameters: Mapping[str, Any], rounds: int, n: int) -> str:
@@ -77,6 +78,7 @@ problem = {rows}
 model = {expression}
 model.fit(problem.X, problem.classes[problem.y])
 test_error = 1 - model.score(problem.X_test, problem.classes[problem.y_test])
+{SHOWN}
 """
 
 
@@ -91,4 +93,5 @@ parameters = {dict(parameters)!r}
 trace, state = run({entry.solver!r}, problem, rounds({rounds}), parameters=parameters)
 predicted = problem.classes[predictions(state, problem.X_test, problem.k)]
 test_error = (predicted != problem.classes[problem.y_test]).mean()
+{SHOWN}
 """

@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from dataclasses import replace
 from functools import partial
@@ -23,6 +22,7 @@ from workbench.data.label_lists import has_label_lists, read_label_lists
 from workbench.data.sources import SOURCES
 from workbench.data.synthetic import synthetic, synthetic_text
 from workbench.data.text import zipf_text as zipf_text
+from workbench.names import hint
 from workbench.problem import Problem, as_problem
 
 EMBEDDED = {
@@ -285,6 +285,4 @@ def _read(path: Path, target: str | None) -> Rows:
 
 def _check_name(name: str) -> None:
     if name not in names():
-        close = difflib.get_close_matches(name, names(), n=3)
-        hint = f"did you mean {' or '.join(close)}?" if close else f"known are {', '.join(names())}"
-        raise ValueError(f"source: no data set or file is called {name!r}; {hint}")
+        raise ValueError(f"source: no data set or file is called {name!r}; {hint(name, names())}")

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 TARGETS = ("target", "label", "class", "y")
+SHEETS = (".xlsx", ".xlsm", ".xls", ".ods")
 OPENERS = {".bz2": bz2.open, ".gz": gzip.open, ".xz": lzma.open}
 CSR = ("data", "indices", "indptr", "shape")
 BROKEN = (ValueError, OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile)
@@ -123,13 +124,19 @@ def write_npz(path: str | os.PathLike, rows: Rows) -> None:
         part.unlink(missing_ok=True)
 
 
-def table(path: str | os.PathLike) -> pd.DataFrame:
+def table(path: str | os.PathLike) -> tuple[pd.DataFrame, list[str]]:
     """Return a CSV, TSV or Parquet table as it is, the names of its columns as text.
 
     Parameters
     ----------
     path : a .csv, .tsv or .parquet file; the first two may be compressed (.gz, .bz2, .xz, .zip).
-        A CSV whose first line is all numbers has no header; its columns are called 0, 1, ...
+        A CSV is separated by semicolons where they make more columns of its first line than commas
+        do; one whose first line is all numbers has no header, its columns are called 0, 1, ...
+
+    Returns
+    -------
+    frame
+    notes : what was guessed of the separator and the header, for people
 
     Raises
     ------
@@ -138,21 +145,19 @@ def table(path: str | os.PathLike) -> pd.DataFrame:
     """
     import pandas as pd  # half a second that other formats need not wait for
 
-    path = Path(path)
+    path, notes = Path(path), []
     try:
-        if table_suffix(path) == ".parquet":
-            frame = pd.read_parquet(path)
-        else:
-            separator = "\t" if table_suffix(path) == ".tsv" else ","
-            options = {"sep": separator, "skipinitialspace": True}
-            # As text: what pandas makes of a header, it makes of equal numbers too, 1.5 and 1.5.1.
-            first = pd.read_csv(path, header=None, nrows=1, dtype=str, na_filter=False, **options)
-            header = None if first.iloc[0].map(_is_number).all() else 0
-            frame = pd.read_csv(path, header=header, **options)
+        parquet = table_suffix(path) == ".parquet"
+        frame = pd.read_parquet(path) if parquet else _delimited(path, notes)
     except (*BROKEN, ImportError) as error:
-        raise ValueError(f"{path}: cannot be read as a table: {error}") from error
+        reason = str(error).removeprefix("Error tokenizing data. C error: ").strip()
+        if isinstance(error, pd.errors.EmptyDataError):
+            reason = "it is empty"
+        if isinstance(error, UnicodeDecodeError):
+            reason = "its text is not UTF-8; save it anew in that encoding"
+        raise ValueError(f"{path}: cannot be read as a table: {reason}") from error
     frame.columns = frame.columns.map(str)
-    return frame
+    return frame, notes
 
 
 def read_table(path: str | os.PathLike, target: str | None = None) -> Rows:
@@ -171,21 +176,22 @@ def read_table(path: str | os.PathLike, target: str | None = None) -> Rows:
     """
     from pandas.api.types import is_numeric_dtype
 
-    path, frame = Path(path), table(path)
+    path, (frame, notes) = Path(path), table(path)
     if len(frame.columns) < 2:
         raise ValueError(f"{path}: needs a label column and a feature, has {list(frame.columns)}")
     y = frame.pop(_target(frame.columns, target, path)).to_numpy()
     numeric = [is_numeric_dtype(frame[column]) for column in frame]
     if not all(numeric):
         strange = [column for column, good in zip(frame, numeric) if not good]
+        other = "" if target else ", or name the label column with target="
         raise ValueError(
             f"{path}: features must be numbers; {', '.join(strange[:5])} are not: "
-            "encode or drop them, or name the label column with target="
+            f"encode or drop them{other}"
         )
     X = frame.to_numpy()
     if X.dtype == object:
         X = frame.to_numpy(dtype=np.float64, na_value=np.nan)
-    return Rows(X, y, features=tuple(frame.columns))
+    return Rows(X, y, features=tuple(frame.columns), about="; ".join(notes))
 
 
 def read_libsvm(
@@ -258,10 +264,42 @@ def as_integers(labels: np.ndarray) -> np.ndarray:
 
 
 def table_suffix(path: str | os.PathLike) -> str:
-    """The suffix that tells the format, in lower case: that of ``rows.csv.gz`` is ``.csv``."""
+    """The suffix that tells the format, in lower case: that of ``rows.csv.gz`` is ``.csv``.
+
+    Raises
+    ------
+    ValueError
+        For a spreadsheet.
+    """
     path = Path(path)
     packed = path.suffix.lower() in (*OPENERS, ".zip")
-    return (path.with_suffix("") if packed else path).suffix.lower()
+    suffix = (path.with_suffix("") if packed else path).suffix.lower()
+    if suffix in SHEETS:
+        raise ValueError(f"{path}: is a spreadsheet; save the sheet with the rows as CSV (UTF-8)")
+    return suffix
+
+
+def _delimited(path: Path, notes: list[str]) -> pd.DataFrame:
+    import pandas as pd
+
+    options = {"sep": "\t" if table_suffix(path) == ".tsv" else ",", "skipinitialspace": True}
+    # As text: what pandas makes of a header, it makes of equal numbers too, 1.5 and 1.5.1.
+    as_text = {"header": None, "nrows": 1, "dtype": str, "na_filter": False}
+    first = list(pd.read_csv(path, **as_text, **options).iloc[0])
+    if options["sep"] == ",":
+        other = list(pd.read_csv(path, **as_text, **options | {"sep": ";"}).iloc[0])
+        if len(other) > len(first):
+            first, options["sep"] = other, ";"
+            notes.append("the columns are separated by semicolons")
+    if all(map(_is_number, first)):
+        return pd.read_csv(path, header=None, **options)
+    frame = pd.read_csv(path, **options)
+    if any(_is_number(name) and not name.isdigit() for name in first):
+        notes.append(f"the first line is taken for names, not for a row: {', '.join(first[:5])}")
+    renamed = [f"{new} (was {old})" for old, new in zip(first, frame) if old and old != new]
+    if renamed:
+        notes.append(f"names that were there twice are now {', '.join(renamed[:5])}")
+    return frame
 
 
 def _csr(data, indices, indptr, shape) -> sp.csr_matrix:

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from workbench.live.dashboard import Dashboard
+from workbench.names import hint
 from workbench.problem import Problem
 from workbench.registry import SOLVERS
 
@@ -61,7 +62,7 @@ def explore(
         raise ValueError("problem: at least one description is wanted")
     for name in solvers:
         if name not in SOLVERS:
-            raise ValueError(f"solvers: unknown name {name!r}; known are {', '.join(SOLVERS)}")
+            raise ValueError(f"solvers: unknown name {name!r}; {hint(name, SOLVERS)}")
     for name in chosen:
         if name not in solvers:
             raise ValueError(f"chosen: {name!r} is not among the solvers {', '.join(solvers)}")

@@ -1,0 +1,17 @@
+"""What is said of a name that is not known."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+def hint(name: str, known: Iterable[str]) -> str:
+    """Return the question whether a known name was meant, or all of them where none is near."""
+    return near(name, known) or f"known are {', '.join(known)}"
+
+
+def near(name: str, known: Iterable[str]) -> str:
+    """Return "did you mean ...?" with the known names, three at most, that are spelt alike."""
+    close = difflib.get_close_matches(name, list(known), n=3)
+    return f"did you mean {' or '.join(close)}?" if close else ""
