@@ -158,8 +158,8 @@ def test_ctrl_c_ends_with_130_keeps_what_is_done_and_leaves_no_worker(tmp_path, 
     family = [child.pid for child in psutil.Process(process.pid).children(recursive=True)]
     os.killpg(process.pid, signal.SIGINT)
     out, err = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert err == "workbench: interrupted\n"
+    said = [line for line in err.splitlines() if not line.startswith("compiling ")]
+    assert (process.returncode, said) == (130, ["workbench: interrupted"])
     kept = re.search(r"interrupted: (\d+) of (\d+) points .* kept; the same again goes on", out)
     wait_for(lambda: not alive(family), seconds=20)
     before = finished(tmp_path)

@@ -123,7 +123,7 @@ def _in_processes(
             pool = _rested() or ProcessPoolExecutor(
                 1, timeout=IDLE, env=ONE_THREAD, initializer=start, initargs=[os.getpid()]
             )
-            stop.callback(pool.shutdown, kill_workers=True)
+            stop.callback(_end, pool)
             return pool
 
         idle = [worker() for _ in range(min(jobs, len(tasks)))]
@@ -155,6 +155,15 @@ def _in_processes(
     _resting.extend((surroundings(), pool) for pool in idle)
 
 
+def _end(pool: ProcessPoolExecutor) -> None:
+    """Kill a worker that is not needed any more; what ended the sweep is told, and not this.
+
+    An interrupt may have caught the pool half started, or its worker as well.
+    """
+    with suppress(OSError, RuntimeError):
+        pool.shutdown(kill_workers=True)
+
+
 def _rested() -> ProcessPoolExecutor | None:
     """Return a waiting worker, None where there is none that a new one would not differ from."""
     now = surroundings()
@@ -162,7 +171,7 @@ def _rested() -> ProcessPoolExecutor | None:
         before, pool = _resting.pop()
         if before == now:
             return pool
-        pool.shutdown(kill_workers=True)
+        _end(pool)
     return None
 
 
