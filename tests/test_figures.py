@@ -102,16 +102,7 @@ def test_a_notebook_is_run_and_its_figure_saved_with_how_it_was_made(mill, tmp_p
     assert any(line.startswith("[1/1] toy done") and "toy/line.png" in line for line in lines)
 
 
-def in_this_process(path, part, values, **options):
-    """Execute a notebook as papermill does, without the seconds that a kernel takes to start."""
-    namespace = {"__name__": "__main__"}
-    for cell in nbformat.read(path, as_version=4).cells:
-        exec(cell.source, namespace)
-        if "parameters" in cell.metadata.get("tags", []):
-            namespace |= values
-
-
-def test_a_notebook_runs_again_only_where_something_has_changed(mill, tmp_path, monkeypatch):
+def test_a_notebook_runs_again_only_where_something_changed(mill, execute, tmp_path, monkeypatch):
     monkeypatch.setenv("WORKBENCH_DATA", str(tmp_path))
     write(mill.folder, "toy", draw(mill.folder, "toy"))
     made = tmp_path / "figures" / "toy"
@@ -122,7 +113,8 @@ def test_a_notebook_runs_again_only_where_something_has_changed(mill, tmp_path, 
         return any("done in" in line for line in lines)
 
     assert runs()
-    monkeypatch.setattr("papermill.execute_notebook", in_this_process)
+    at_once = lambda path, part, values, **options: execute(path, values)  # noqa: E731
+    monkeypatch.setattr("papermill.execute_notebook", at_once)
     date = json.loads((made / "line.json").read_text())["date"]
     assert not runs()
     assert json.loads((made / "line.json").read_text())["date"] == date

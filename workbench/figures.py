@@ -133,7 +133,7 @@ def unchanged(notebook: Notebook, values: Mapping[str, Any], folder: Path, jobs:
             return False
         if not isinstance(record, dict) or record.get("key") != wanted:
             return False
-        if jobs == 1 != record.get("jobs"):
+        if jobs == 1 and record.get("jobs") != 1:
             return False
     return True
 
