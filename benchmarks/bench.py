@@ -24,10 +24,10 @@ import least_squares
 import psutil
 import sampled_cuts
 
-from workbench.panels import panel
-from workbench.run import machine, run, versions
-from workbench.stream import stopping
-from workbench.worker import ONE_THREAD
+from workbench.core.stream import stopping
+from workbench.data.panels import panel
+from workbench.runs.run import machine, run, versions
+from workbench.runs.worker import ONE_THREAD
 
 RATIOS = Path(__file__).with_name("ratios.json")
 NOISE = 0.1  # by which the same code moves between two days on one machine

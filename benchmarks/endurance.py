@@ -25,11 +25,11 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-from workbench.grid import Point, grid
-from workbench.run import run
-from workbench.stream import stopping
-from workbench.sweep import Sweep, sweep
-from workbench.trace import read_trace
+from workbench.core.stream import stopping
+from workbench.core.trace import read_trace
+from workbench.runs.grid import Point, grid
+from workbench.runs.run import run
+from workbench.runs.sweep import Sweep, sweep
 
 SOLVERS = {
     "mrc_ccg": {},
@@ -164,7 +164,7 @@ def noted(folder: Path) -> list[dict]:
 
 def unlike(done: Sweep) -> list[str]:
     """Return the labels of points whose trace an undisturbed run does not give."""
-    from workbench.panels import panel
+    from workbench.data.panels import panel
 
     found = []
     for task in done.runs:

@@ -22,13 +22,13 @@ import numpy as np
 import psutil
 from measuring import Clock, forget_peak, load_rows, peak_memory, save_rows
 
-from workbench.generators import fitted
+from workbench.core.problem import Problem, as_problem
+from workbench.data.generators import fitted
+from workbench.data.panels import panel
 from workbench.least_squares.products import GRAM_ROWS
 from workbench.least_squares.rows import shares
 from workbench.least_squares.stagewise import ls_stagewise, scores
-from workbench.panels import panel
-from workbench.problem import Problem, as_problem
-from workbench.run import machine, versions
+from workbench.runs.run import machine, versions
 
 DATA = "mnist @ given | 50 pca or synthetic 60000x50x10"
 BLOCK, FEATURES = 1024, 8192

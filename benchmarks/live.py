@@ -18,12 +18,12 @@ from time import perf_counter
 
 from jupyter_client.session import json_packer
 
+from workbench.core.stream import watch
+from workbench.data.panels import panel
 from workbench.live import explore
 from workbench.live.chart import Chart, Inside
 from workbench.live.lane import closed
-from workbench.panels import panel
-from workbench.run import resolve, warm
-from workbench.stream import watch
+from workbench.runs.run import resolve, warm
 
 SECONDS = 10.0  # about as long as either arm takes
 PATIENCE = 120.0

@@ -26,14 +26,14 @@ import psutil
 import scipy.sparse as sp
 from measuring import Clock, forget_peak, load_rows, peak_memory, save_rows
 
-from workbench.baselines.centroid import centroid
-from workbench.measures import macro
+from workbench.core.measures import macro
+from workbench.core.problem import Problem, as_problem
+from workbench.core.stream import rounds
+from workbench.data.panels import panel
+from workbench.memoir.mips import inexactness, make_oracle, scores
 from workbench.memoir.solvers import PRESETS
-from workbench.mips import inexactness, make_oracle, scores
-from workbench.panels import panel
-from workbench.problem import Problem, as_problem
-from workbench.run import machine, run, versions, warm
-from workbench.stream import rounds
+from workbench.peers.centroid import centroid
+from workbench.runs.run import machine, run, versions, warm
 
 QUERIES = 2_000  # rows that are searched for
 JUDGED = 10_000  # test rows, at most

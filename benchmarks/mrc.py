@@ -25,12 +25,12 @@ import scipy.sparse as sp
 from measuring import limit_cpu, load_rows, peak_memory, save_rows
 from mrc_cases import CASES, Arm, Case
 
-from workbench.measures import error
+from workbench.core.measures import error
+from workbench.core.problem import Problem, as_problem
+from workbench.core.stream import State, below, rounds
+from workbench.core.trace import read_trace
 from workbench.mrc.risk import linear_scores, minimax_risk
-from workbench.problem import Problem, as_problem
-from workbench.run import machine, run, versions
-from workbench.stream import State, below, rounds
-from workbench.trace import read_trace
+from workbench.runs.run import machine, run, versions
 
 HERE = Path(__file__).parent
 ONE_THREAD = dict.fromkeys(

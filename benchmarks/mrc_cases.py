@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from sklearn.cluster import MiniBatchKMeans
 
-from workbench import data, features
-from workbench.problem import Problem, as_problem
+from workbench import data
+from workbench.core.problem import Problem, as_problem
+from workbench.data import features
 
 
 @dataclass(frozen=True)

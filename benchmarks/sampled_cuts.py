@@ -24,11 +24,11 @@ import numpy as np
 import psutil
 from measuring import load_rows, peak_memory, save_rows
 
+from workbench.core.measures import error
+from workbench.core.problem import Problem, as_problem
+from workbench.data.panels import panel
 from workbench.data.synthetic import checkers
-from workbench.measures import error
-from workbench.panels import panel
-from workbench.problem import Problem, as_problem
-from workbench.run import machine, run, versions
+from workbench.runs.run import machine, run, versions
 from workbench.sampled_cuts import cutting_plane
 
 ARMS = {

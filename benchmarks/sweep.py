@@ -18,14 +18,14 @@ from statistics import median
 
 import psutil
 
-from workbench.grid import Point, grid
-from workbench.measures import errors
-from workbench.panels import panel
-from workbench.run import run
-from workbench.stream import geometric, stopping
-from workbench.sweep import Run, point_key, sweep
-from workbench.trace import write_trace
-from workbench.worker import ONE_THREAD, Limits
+from workbench.core.measures import errors
+from workbench.core.stream import geometric, stopping
+from workbench.core.trace import write_trace
+from workbench.data.panels import panel
+from workbench.runs.grid import Point, grid
+from workbench.runs.run import run
+from workbench.runs.sweep import Run, point_key, sweep
+from workbench.runs.worker import ONE_THREAD, Limits
 
 FEW, MANY = 200, 1200  # points; what a process costs to start drops out of the difference
 FINISHED = 10_000

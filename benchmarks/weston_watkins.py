@@ -22,10 +22,10 @@ import numpy as np
 import psutil
 from measuring import Clock, load_rows, peak_memory, save_rows
 
-from workbench.panels import panel
-from workbench.problem import Problem, as_problem
-from workbench.run import machine, run, versions
-from workbench.stream import below, processor_seconds, rounds
+from workbench.core.problem import Problem, as_problem
+from workbench.core.stream import below, processor_seconds, rounds
+from workbench.data.panels import panel
+from workbench.runs.run import machine, run, versions
 from workbench.weston_watkins.fast import ww_walrus_fast
 from workbench.weston_watkins.path import ww_path
 
@@ -39,7 +39,7 @@ ONE_THREAD = dict.fromkeys(
 
 
 class Case(NamedTuple):
-    """Training rows as :func:`workbench.panels.panel` reads them, and C; None for the path."""
+    """Training rows as :func:`workbench.data.panels.panel` reads them, and C; None for the path."""
 
     data: str
     C: float | None

@@ -6,8 +6,8 @@ import numpy as np
 import scipy.sparse as sp
 from numba import njit
 
-from workbench.checks import check_positive
-from workbench.measures import bounds
+from workbench.core.checks import check_positive
+from workbench.core.measures import bounds
 
 
 @dataclass

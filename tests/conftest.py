@@ -17,7 +17,7 @@ import pytest
 import scipy.sparse as sp
 from numba import config
 
-from workbench.problem import as_problem
+from workbench.core.problem import as_problem
 
 
 def pytest_configure():
@@ -33,9 +33,9 @@ def _write_registers_out():
 
     They are no Python: without compilation they cannot be called.
     """
-    from workbench import rows
-    from workbench.mips import hashing
-    from workbench.sampled_cuts import kernels
+    from workbench.kernels import functions as kernels
+    from workbench.kernels import rows
+    from workbench.memoir.mips import hashing
 
     def add_four_rows(out, W, w, x, width):
         out += x[0] * W[w[0]] + x[1] * W[w[1]] + x[2] * W[w[2]] + x[3] * W[w[3]]

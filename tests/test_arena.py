@@ -10,14 +10,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from workbench import stream
 from workbench.arena import contest, match, memory, search
 from workbench.arena.contest import planned
 from workbench.arena.entries import ENTRIES, FAMILIES, Entry, entry
-from workbench.panels import panel
+from workbench.core import stream
+from workbench.data.panels import panel
 from workbench.registry import SOLVERS
-from workbench.run import resolve
-from workbench.worker import Limits
+from workbench.runs.run import resolve
+from workbench.runs.worker import Limits
 
 MANY = 1000.0  # seconds that no search here comes to the end of
 
@@ -59,7 +59,7 @@ def rows():
 
 @pytest.fixture
 def problem(rows):
-    from workbench.problem import as_problem
+    from workbench.core.problem import as_problem
 
     return as_problem(rows.X, rows.y)
 

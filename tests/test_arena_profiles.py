@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from workbench.arena import profiles
-from workbench.style import Look
-from workbench.trace import Trace
+from workbench.core.trace import Trace
+from workbench.figures.style import Look
 
 LOOKS = {name: Look(name, "#112233", "o") for name in "abc"}
 

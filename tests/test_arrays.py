@@ -7,10 +7,10 @@ import pytest
 import scipy.sparse as sp
 
 from workbench.arrays import library
+from workbench.core.problem import as_problem
+from workbench.core.stream import rounds
 from workbench.data import load
-from workbench.problem import as_problem
-from workbench.run import run
-from workbench.stream import rounds
+from workbench.runs.run import run
 
 ELSEWHERE = ["array_api_strict", "torch", "torch:cuda:0", "cupy"]
 

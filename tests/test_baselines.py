@@ -11,16 +11,16 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
-from workbench.baselines import certified
-from workbench.baselines.certified import (
+from workbench.core.problem import as_problem
+from workbench.core.stream import watch
+from workbench.core.trace import load_state, save_state
+from workbench.peers import certified
+from workbench.peers.certified import (
     crammer_singer,
     liblinear_cs,
     liblinear_ovr,
     one_against_the_rest,
 )
-from workbench.problem import as_problem
-from workbench.stream import watch
-from workbench.trace import load_state, save_state
 
 STREAMS = {"liblinear_cs": liblinear_cs, "liblinear_ovr": liblinear_ovr}
 OWN = {"liblinear_cs": {"multi_class": "crammer_singer"}, "liblinear_ovr": {"loss": "hinge"}}

@@ -9,12 +9,12 @@ import pytest
 import scipy.sparse as sp
 
 from workbench import data
+from workbench.core.problem import as_problem
+from workbench.data.panels import panel
 from workbench.data.synthetic import checkers
 from workbench.mrc.risk import minimax_risk
-from workbench.panels import panel
-from workbench.problem import as_problem
 from workbench.registry import SOLVERS
-from workbench.run import resolve
+from workbench.runs.run import resolve
 
 pytest.importorskip("resource", reason="the benchmarks limit CPU time as POSIX systems do")
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))

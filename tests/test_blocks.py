@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from workbench.core.problem import as_problem
+from workbench.kernels.rows import rows_of
 from workbench.memoir.blocks import (
     FULL,
     WHOLE,
@@ -17,8 +19,6 @@ from workbench.memoir.blocks import (
     roomier,
     slots_for,
 )
-from workbench.problem import as_problem
-from workbench.rows import rows_of
 
 D = 30
 CLASSES = [2, 3, 5, 17, 100, 1000, 2**16 - 1, 2**16, 70_000]

@@ -15,13 +15,13 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from workbench.baselines.centroid import centroid
+from workbench.core.problem import as_problem
+from workbench.data.features import tfidf
 from workbench.data.text import zipf_text
 from workbench.estimators import CentroidClassifier
 from workbench.estimators import centroid as module
-from workbench.features import tfidf
-from workbench.problem import as_problem
-from workbench.run import run
+from workbench.peers.centroid import centroid
+from workbench.runs.run import run
 
 DIGITS, NUMBERS = load_digits(return_X_y=True)
 TEXT = tfidf(zipf_text(600, 40, 0, n_test=200, words=30))

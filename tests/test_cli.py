@@ -5,11 +5,11 @@ import sys
 
 import pytest
 
-from workbench import mill
 from workbench.cli import main
+from workbench.core.trace import read_trace
 from workbench.data.routes import Source
 from workbench.registry import SOLVERS
-from workbench.trace import read_trace
+from workbench.runs import mill
 
 
 def test_list_names_solvers_with_defaults_data_and_notebooks(capsys):

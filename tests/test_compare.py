@@ -16,11 +16,11 @@ from workbench.arena.entries import ENTRIES, entry
 from workbench.arena.own_data import inspected, thinned
 from workbench.arena.recipe import OURS, THEIRS, recipe
 from workbench.cli import main
+from workbench.core.measures import predictions
+from workbench.core.stream import rounds
 from workbench.data import load
-from workbench.measures import predictions
-from workbench.notebooks import CHECKOUT
-from workbench.run import resolve, run
-from workbench.stream import rounds
+from workbench.runs.notebooks import CHECKOUT
+from workbench.runs.run import resolve, run
 
 n = 60
 rng = np.random.default_rng(0)
@@ -215,11 +215,11 @@ def shown(tmp_path_factory):
     lines = []
     options = {"entries": NAMES, "seconds": 1.0, "jobs": 1, "folder": folder / "arena"}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("workbench.worker._one_thread", lambda: None)
-        patch.setattr("workbench.engine._in_processes", cut_off)
+        patch.setattr("workbench.runs.worker._one_thread", lambda: None)
+        patch.setattr("workbench.runs.engine._in_processes", cut_off)
         first = compare(folder / "trees.csv", "kind", **options, say=lines.append)
         stood = first.interrupted, first.table()
-        patch.setattr("workbench.engine._in_processes", here)
+        patch.setattr("workbench.runs.engine._in_processes", here)
         second = compare(folder / "trees.csv", "kind", **options, say=lines.append)
     return folder, stood, second, lines
 

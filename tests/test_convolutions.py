@@ -8,10 +8,10 @@ import scipy.sparse as sp
 from scipy.signal import correlate
 from sklearn.datasets import load_sample_image
 
-from workbench import convolutions
-from workbench.convolutions import convolve, filters, image_shape
-from workbench.generators import fitted
-from workbench.problem import as_problem
+from workbench.core.problem import as_problem
+from workbench.data import convolutions
+from workbench.data.convolutions import convolve, filters, image_shape
+from workbench.data.generators import fitted
 
 
 def images(n=30, side=10, channels=3, seed=0):

@@ -8,18 +8,18 @@ import pytest
 import scipy.sparse as sp
 from sklearn.metrics import roc_auc_score
 
+from workbench.core.problem import as_problem
+from workbench.core.trace import load_state, save_state
+from workbench.data.sequences import as_sequences
 from workbench.data.synthetic import chain as synthetic_chain
-from workbench.problem import as_problem
+from workbench.kernels.functions import Kernel
 from workbench.sampled_cuts.chain import Chain, decode, errors
 from workbench.sampled_cuts.cutting_plane import all_units, cutting_plane
 from workbench.sampled_cuts.joint import JointFeatures, structural_svm
-from workbench.sampled_cuts.kernels import Kernel
 from workbench.sampled_cuts.solvers import cuts_exact
 from workbench.sampled_cuts.spaces import KernelSpace
 from workbench.sampled_cuts.state import CutState, start
 from workbench.sampled_cuts.tasks import Binary, Multiclass, RocArea
-from workbench.sequences import as_sequences
-from workbench.trace import load_state, save_state
 
 ROWS, FEATURES = 40, 6  # of which a task takes some, in an order of its own
 STARTS = np.array([0, 1, 5, 8, 12, 17])

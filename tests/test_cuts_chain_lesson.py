@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from workbench.data import chunking
-from workbench.notebooks import CHECKOUT
+from workbench.runs.notebooks import CHECKOUT
 from workbench.sampled_cuts import teach_chains as teach
 
 # Right answers, and those that a student is likely to give.

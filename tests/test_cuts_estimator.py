@@ -21,6 +21,7 @@ from sklearn.preprocessing import StandardScaler, scale
 from sklearn.svm import SVC, LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from workbench.core.trace import Trace
 from workbench.data.synthetic import chain
 from workbench.estimators import (
     SampledCutChain,
@@ -28,7 +29,6 @@ from workbench.estimators import (
 )
 from workbench.registry import SOLVERS
 from workbench.sampled_cuts import cutting_plane
-from workbench.trace import Trace
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 IRIS = scale(IRIS)

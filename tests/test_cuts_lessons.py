@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
+from workbench.core.stream import rounds
+from workbench.core.trace import Trace
 from workbench.data.synthetic import checkers
-from workbench.run import run
+from workbench.runs.run import run
 from workbench.sampled_cuts import teach
 from workbench.sampled_cuts.qp import solve_qp
 from workbench.sampled_cuts.tasks import Binary, Multiclass
-from workbench.stream import rounds
-from workbench.trace import Trace
 
 # Right answers, and those that a student is likely to give.
 

@@ -20,11 +20,11 @@ PROGRAM = """
 import hashlib, json, sys
 from dataclasses import fields
 import numpy as np
-from workbench.problem import as_problem
+from workbench.core.problem import as_problem
 from workbench.registry import SOLVERS
-from workbench.run import run
-from workbench.stream import rounds
-from workbench.trace import encode
+from workbench.runs.run import run
+from workbench.core.stream import rounds
+from workbench.core.trace import encode
 
 def said(value):
     if isinstance(value, np.ndarray):

@@ -16,9 +16,9 @@ import psutil
 import pytest
 import scipy.linalg as la
 
-from workbench import engine
-from workbench.engine import LITTER, duration, execute
-from workbench.worker import (
+from workbench.runs import engine
+from workbench.runs.engine import LITTER, duration, execute
+from workbench.runs.worker import (
     DIED,
     ONE_THREAD,
     TOO_LONG,
@@ -266,7 +266,7 @@ def test_at_least_one_job_is_asked_for(tmp_path):
 SCRIPT = """
 from pathlib import Path
 from test_engine import Job
-from workbench.engine import execute
+from workbench.runs.engine import execute
 execute([Job(f"job{{i}}", "sleeps {pause}") for i in range(20)], Path({folder!r}), jobs=2)
 """
 

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from workbench import export
 from workbench.benchopt import to_benchopt
-from workbench.export import to_parquet
-from workbench.measures import errors
-from workbench.run import run
-from workbench.stream import geometric, rounds
-from workbench.trace import Trace, read_trace, write_trace
+from workbench.core.measures import errors
+from workbench.core.stream import geometric, rounds
+from workbench.core.trace import Trace, read_trace, write_trace
+from workbench.runs import export
+from workbench.runs.export import to_parquet
+from workbench.runs.run import run
 
 PROBLEM = {"name": "blobs", "n": 60, "d": 4, "k": 3, "synthetic": False, "checksum": "ab12"}
 ROWS = [

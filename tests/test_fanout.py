@@ -4,8 +4,8 @@ import nbformat
 import pytest
 
 from workbench.cli import main
-from workbench.fanout import fan_out
-from workbench.notebooks import read
+from workbench.runs.fanout import fan_out
+from workbench.runs.notebooks import read
 
 PARAMETERS = "a: int = 1  # the first\nb: float = 0.5  # the second\nname: str = 'x'  # a label\n"
 CODE = """

@@ -7,8 +7,8 @@ import pytest
 import scipy.sparse as sp
 from sklearn.metrics.pairwise import rbf_kernel
 
-from workbench import features
-from workbench.problem import as_problem
+from workbench.core.problem import as_problem
+from workbench.data import features
 
 MAPS = {
     "standardise": features.standardise,

@@ -10,7 +10,7 @@ import nbformat
 import pytest
 from papermill import inspect_notebook
 
-from workbench.notebooks import CHECKOUT, FOLDER, find, read
+from workbench.runs.notebooks import CHECKOUT, FOLDER, find, read
 
 COMMITTED = sorted(path.stem for path in FOLDER.glob("*.ipynb"))
 ALL = sorted((CHECKOUT / "notebooks").glob("**/*.ipynb"))

@@ -13,14 +13,13 @@ import numpy as np
 import psutil
 import pytest
 
-from workbench import provenance
-from workbench.figures import Figures
-from workbench.jupyter_kernels import SOCKET_PATH_LIMIT, IpcKernelManager, socket_folder
-from workbench.mill import make
-from workbench.notebooks import CHECKOUT, Parameter, parameters_of, parse, read
-from workbench.panels import panel
-from workbench.run import run
-from workbench.stream import rounds
+from workbench.core.stream import rounds
+from workbench.data.panels import panel
+from workbench.figures import Figures, provenance
+from workbench.runs.jupyter_kernels import SOCKET_PATH_LIMIT, IpcKernelManager, socket_folder
+from workbench.runs.mill import make
+from workbench.runs.notebooks import CHECKOUT, Parameter, parameters_of, parse, read
+from workbench.runs.run import run
 
 PARAMETERS = "points: int = 3  # how many points\ngrid: str = '1,2'  # where"
 DRAW = """
@@ -292,7 +291,7 @@ def test_an_interrupt_takes_the_kernels_with_it(mill, tmp_path):
     for name in ("a", "b"):
         write(mill.folder, name, slow)
     code = (
-        "from pathlib import Path; from workbench.mill import make; import functools\n"
+        "from pathlib import Path; from workbench.runs.mill import make; import functools\n"
         f"make(notebooks=Path({str(mill.folder)!r}), figures={str(tmp_path)!r}, jobs=2,"
         f" executed={str(tmp_path / 'runs')!r}, say=functools.partial(print, flush=True))"
     )

@@ -7,9 +7,9 @@ import pytest
 import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 
-from workbench import convolutions
-from workbench.generators import JITTER, RANDOM, Generator, cosines, fitted
-from workbench.problem import as_problem
+from workbench.core.problem import as_problem
+from workbench.data import convolutions
+from workbench.data.generators import JITTER, RANDOM, Generator, cosines, fitted
 
 PLAIN = [kind for kind in RANDOM if not kind.endswith("_filters")]
 

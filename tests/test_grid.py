@@ -4,7 +4,7 @@ import textwrap
 
 import pytest
 
-from workbench.grid import Point, at_least, grid, read_grid, read_points
+from workbench.runs.grid import Point, at_least, grid, read_grid, read_points
 
 STOP = {"rounds": 3}
 

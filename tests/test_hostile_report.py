@@ -9,12 +9,12 @@ import pandas as pd
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output, writes
 
+from workbench.core.trace import Trace, write_trace
 from workbench.course.html import lesson_page
 from workbench.course.lessons import read_lessons
+from workbench.figures.report import report
+from workbench.figures.report.comparison import KEYS
 from workbench.registry import SOLVERS
-from workbench.report import report
-from workbench.report.comparison import KEYS
-from workbench.trace import Trace, write_trace
 
 EVIL = "\"'></script></style><script>alert(1)</script><img src=x onerror=alert(2)><b id=evil>"
 LINK = "javascript:alert(3)"

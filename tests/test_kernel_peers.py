@@ -8,15 +8,15 @@ import scipy.sparse as sp
 from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 from sklearn.svm import SVC, LinearSVC
 
-from workbench.baselines import kernel as peers
-from workbench.baselines import nystroem
-from workbench.measures import error
-from workbench.panels import panel
-from workbench.problem import as_problem
+from workbench.core.measures import error
+from workbench.core.problem import as_problem
+from workbench.core.stream import watch
+from workbench.data.panels import panel
+from workbench.peers import kernel as peers
+from workbench.peers import nystroem
 from workbench.registry import SOLVERS
-from workbench.run import run
+from workbench.runs.run import run
 from workbench.sampled_cuts.spaces import inverse_root
-from workbench.stream import watch
 
 POLY = {"kernel": "poly", "gamma": 0.2, "degree": 2, "coef0": 1.0}
 each = pytest.mark.parametrize("name", ["libsvm", "nystroem_svm"])

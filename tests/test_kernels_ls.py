@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import log_softmax
 
-from workbench.generators import fitted
+from workbench.data.generators import fitted
 from workbench.least_squares import products
 from workbench.least_squares.calibrated import calibrate
 from workbench.least_squares.generalized import descend, extrapolated

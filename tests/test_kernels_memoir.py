@@ -10,6 +10,7 @@ from numba import config
 from test_blocks import slot_of
 from test_memoir import SHARED, SHRINKING, documents, literal
 
+from workbench.kernels.rows import rows_of
 from workbench.memoir import descent
 from workbench.memoir.blocks import WHOLE, add_scores, empty, slots_for
 from workbench.memoir.solvers import memoir_l1, memoir_l2
@@ -30,7 +31,6 @@ from workbench.memoir.steps import (
     take,
 )
 from workbench.memoir.weights import add_row, class_score, lacks_room, merged, row_scores, zeros
-from workbench.rows import rows_of
 
 uncompiled = pytest.mark.skipif(
     not config.DISABLE_JIT, reason="would compile anew; with NUMBA_DISABLE_JIT=1"

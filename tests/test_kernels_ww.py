@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from numba import config
 
-from workbench.rows import lanes, rows_of, width
+from workbench.kernels.rows import lanes, rows_of, width
 from workbench.weston_watkins import walrus
 from workbench.weston_watkins.bcd import LOWEST, walrus_epoch
 from workbench.weston_watkins.dual import squared_norms

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workbench import keys, sweep
-from workbench.grid import grid
-from workbench.keys import code, key, library_versions
-from workbench.panels import panel
+from workbench.data.panels import panel
 from workbench.registry import SOLVERS
-from workbench.sweep import point_key
+from workbench.runs import keys, sweep
+from workbench.runs.grid import grid
+from workbench.runs.keys import code, key, library_versions
+from workbench.runs.sweep import point_key
 
 scalars = (
     st.none()
@@ -252,7 +252,7 @@ def test_imports_of_this_package_are_followed_from_elsewhere(package, monkeypatc
     source = keys._source
     monkeypatch.setattr(keys, "_source", lambda module: read.append(module) or source(module))
     package()
-    assert "workbench.measures" in read and "workbench.problem" in read
+    assert "workbench.core.measures" in read and "workbench.core.problem" in read
     assert "numpy" not in read
 
 
@@ -262,8 +262,8 @@ def test_a_solver_s_code_is_its_own_and_not_all_solvers(monkeypatch):
     monkeypatch.setattr(keys, "_source", lambda module: read.append(module) or source(module))
     code.cache_clear()
     code("workbench.mrc.ccg", *sweep.SPINE)
-    assert {"workbench.mrc.ccg", "workbench.mrc.risk", "workbench.stream"} <= set(read)
-    assert not {"workbench.registry", "workbench.mrc.pdhg", "workbench.run"} & set(read)
+    assert {"workbench.mrc.ccg", "workbench.mrc.risk", "workbench.core.stream"} <= set(read)
+    assert not {"workbench.registry", "workbench.mrc.pdhg", "workbench.runs.run"} & set(read)
 
 
 def test_code_is_read_again_when_the_next_sweep_is_planned(package, monkeypatch):

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from workbench.core.problem import as_problem
+from workbench.core.stream import watch
+from workbench.core.trace import load_state, save_state
 from workbench.mrc.l1svm import l1_svm, multiclass_lower, multiclass_objective, svm_lp, svm_multi
 from workbench.mrc.svm_ccg import norm_squared, smoothed, svm_ccg
-from workbench.problem import as_problem
 from workbench.registry import SOLVERS
-from workbench.run import run
-from workbench.stream import watch
-from workbench.trace import load_state, save_state
+from workbench.runs.run import run
 
 TIGHT = {"tol_gap_abs": 1e-10, "tol_gap_rel": 1e-10, "tol_feas": 1e-10}
 SMALL_STEPS = {"eps": 1e-9, "n_max": 2, "m_max": 1}

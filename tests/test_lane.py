@@ -7,15 +7,15 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from workbench.grid import read_points
+from workbench.core.measures import held_out
+from workbench.core.stream import rounds
+from workbench.core.trace import read_trace
+from workbench.data.panels import panel
 from workbench.live import lane as lanes
 from workbench.live.keep import code, keep, send_to_sweep
 from workbench.live.lane import Lane, Spare, closed
-from workbench.measures import held_out
-from workbench.panels import panel
-from workbench.run import run
-from workbench.stream import rounds
-from workbench.trace import read_trace
+from workbench.runs.grid import read_points
+from workbench.runs.run import run
 
 
 @dataclass

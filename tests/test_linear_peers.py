@@ -14,12 +14,12 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import LinearSVC
 
-from workbench.baselines import refits
-from workbench.baselines.vowpal_wabbit import vw
-from workbench.problem import as_problem
+from workbench.core.problem import as_problem
+from workbench.core.stream import watch
+from workbench.core.trace import load_state, save_state
+from workbench.peers import refits
+from workbench.peers.vowpal_wabbit import vw
 from workbench.registry import SOLVERS
-from workbench.stream import watch
-from workbench.trace import load_state, save_state
 
 L2 = {"loss": "squared_hinge", "fit_intercept": False}
 # What scikit-learn is told, once, for the same fit; C, tol, seed and iterations come with it.

@@ -8,15 +8,15 @@ import nbformat
 import numpy as np
 import pytest
 
+from workbench.data.panels import panel
 from workbench.live import Dashboard, explore
 from workbench.live.chart import KEPT, Chart, Inside
 from workbench.live.curve import SIZE, Curve
+from workbench.live.pictures import Bars, Image, Lines, Plane, pack
 from workbench.live.sliders import SLIDERS, Sliders
-from workbench.notebooks import CHECKOUT
-from workbench.panels import panel
-from workbench.pictures import Bars, Image, Lines, Plane, pack
 from workbench.registry import SOLVERS, Solver
-from workbench.run import resolve
+from workbench.runs.notebooks import CHECKOUT
+from workbench.runs.run import resolve
 
 NOTEBOOKS = sorted((CHECKOUT / "notebooks" / "explore").glob("*.ipynb"))
 DASHBOARDS = [path for path in NOTEBOOKS if path.stem != "compare"]  # that one is no dashboard

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from workbench.generators import fitted
+from workbench.core.problem import as_problem
+from workbench.data.generators import fitted
 from workbench.least_squares import calibrated, products
 from workbench.least_squares.calibrated import calibrate, ls_calibrated
 from workbench.least_squares.generalized import descend, ls_accelerated, ls_generalized
 from workbench.least_squares.links import LINKS
 from workbench.least_squares.simplex import clip, project
 from workbench.least_squares.stagewise import scores
-from workbench.problem import as_problem
 
 SOLVERS = {"plain": ls_generalized, "accelerated": ls_accelerated}
 

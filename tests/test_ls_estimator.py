@@ -22,6 +22,9 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler, scale
 from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from workbench.core.problem import as_problem
+from workbench.core.stream import rounds
+from workbench.core.trace import Trace
 from workbench.estimators import (
     CalibratedLeastSquares,
     GeneralizedLeastSquares,
@@ -29,11 +32,8 @@ from workbench.estimators import (
 )
 from workbench.least_squares.calibrated import ls_calibrated
 from workbench.least_squares.stagewise import ls_stagewise
-from workbench.problem import as_problem
 from workbench.registry import SOLVERS
-from workbench.run import run
-from workbench.stream import rounds
-from workbench.trace import Trace
+from workbench.runs.run import run
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 IRIS = scale(IRIS)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score, precision_score, recall_score
 
-from workbench import measures
-from workbench.measures import errors, macro, predictions
-from workbench.problem import as_problem
+from workbench.core import measures
+from workbench.core.measures import errors, macro, predictions
+from workbench.core.problem import as_problem
 
 
 class Linear:

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from workbench.core.problem import as_problem
 from workbench.memoir.descent import MANY, draw
+from workbench.memoir.mips.protocol import draw_others
 from workbench.memoir.solvers import PRESETS, memoir_l1, memoir_l2
 from workbench.memoir.steps import LEAST
-from workbench.mips.protocol import draw_others
-from workbench.problem import as_problem
 
 SOLVERS = {"l1": memoir_l1, "l2": memoir_l2}
 

@@ -5,10 +5,10 @@ from itertools import islice
 import numpy as np
 import pytest
 
+from workbench.core.problem import as_problem
 from workbench.memoir.bounds import l1_bound, l2_bound, risk_bound
 from workbench.memoir.pegasos import memoir_pegasos
 from workbench.memoir.solvers import memoir_l1, memoir_l2
-from workbench.problem import as_problem
 
 
 def hinge(margins, rho):

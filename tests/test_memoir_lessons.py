@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from workbench.measures import macro
+from workbench.core.measures import macro
+from workbench.core.stream import rounds, until, watch
+from workbench.data.panels import panel
 from workbench.memoir import teach, teach_search
 from workbench.memoir.solvers import PRESETS, memoir_l2
-from workbench.panels import panel
-from workbench.stream import rounds, until, watch
 
 # Right answers, and those that a student is likely to give.
 

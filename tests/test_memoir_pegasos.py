@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from workbench.core.problem import as_problem
+from workbench.core.stream import watch
+from workbench.core.trace import load_state, save_state
 from workbench.memoir.pegasos import memoir_pegasos
-from workbench.problem import as_problem
-from workbench.stream import watch
-from workbench.trace import load_state, save_state
 
 BATCHES = [1, 7, 60, 1000]
 

@@ -12,15 +12,15 @@ import pytest
 import scipy.sparse as sp
 
 import workbench
-from workbench.measures import error
+from workbench.core.measures import error
+from workbench.core.problem import as_problem
+from workbench.core.stream import rounds
+from workbench.core.trace import load_state, save_state
+from workbench.data.panels import panel
 from workbench.memoir import descent
 from workbench.memoir.solvers import PRESETS, default_batch, memoir_l1, memoir_l2
 from workbench.memoir.state import unit_columns
-from workbench.panels import panel
-from workbench.problem import as_problem
-from workbench.run import run
-from workbench.stream import rounds
-from workbench.trace import load_state, save_state
+from workbench.runs.run import run
 
 SOLVERS = {"l1": memoir_l1, "l2": memoir_l2}
 each_preset = pytest.mark.parametrize(("penalty", "preset"), PRESETS)

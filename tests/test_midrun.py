@@ -13,10 +13,10 @@ import pytest
 from test_solvers import CLOCK, NEW, SHORT, TWO_CLASSES, UNCERTIFIED, affine, suited
 from test_solvers import objective as classical
 
+from workbench.core.stream import below, rounds, watch
 from workbench.mrc.risk import minimax_risk
 from workbench.registry import SOLVERS
-from workbench.run import run
-from workbench.stream import below, rounds, watch
+from workbench.runs.run import run
 
 # One fit, one linear program, or a peer that cannot be resumed but by fitting anew.
 RESTARTED = {

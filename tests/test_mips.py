@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from workbench.mips import MIPS, inexactness, make_oracle, scores
+from workbench.memoir.mips import MIPS, inexactness, make_oracle, scores
 
 N, D, C = 70, 33, 24
 
@@ -78,7 +78,7 @@ def test_scores_are_the_product(x_sparse, w_sparse, n):
 
 @pytest.mark.parametrize("x_sparse, w_sparse", STORAGE)
 def test_many_blocks_are_one_search(x_sparse, w_sparse, monkeypatch):
-    monkeypatch.setattr("workbench.mips.protocol.BLOCK_BYTES", 4 * D * 7)
+    monkeypatch.setattr("workbench.memoir.mips.protocol.BLOCK_BYTES", 4 * D * 7)
     rng = np.random.default_rng(3)
     X, W = eighths(rng, (N, D)), eighths(rng, (D, C))
     y = rng.integers(C, size=N)

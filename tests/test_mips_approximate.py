@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from workbench.mips import collision_probability, inexactness, make_oracle
-from workbench.mips.hashing import SimpleLSH
+from workbench.memoir.mips import collision_probability, inexactness, make_oracle
+from workbench.memoir.mips.hashing import SimpleLSH
 
 N, D, C = 60, 40, 150
 STORAGE = list(itertools.product([False, True], repeat=2))
@@ -110,7 +110,7 @@ def test_hashing_scans_rows_in_blocks(monkeypatch):
     oracle = make_oracle("simple_lsh", k=C, d=D, rerank=5)
     oracle.update(W, None)
     whole = oracle.query(X, np.arange(N), y)
-    monkeypatch.setattr("workbench.mips.protocol.BLOCK_BYTES", 4 * 64 * 7)
+    monkeypatch.setattr("workbench.memoir.mips.protocol.BLOCK_BYTES", 4 * 64 * 7)
     np.testing.assert_array_equal(oracle.query(X, np.arange(N), y), whole)
 
 
@@ -188,7 +188,7 @@ def run_python(code):
 def test_importing_nmslib_writes_nothing_and_later_errors_are_heard():
     code = """
 import os
-from workbench.mips import make_oracle
+from workbench.memoir.mips import make_oracle
 make_oracle("sw_graph", k=2, d=2)
 import nmslib
 os.write(2, b"heard")
@@ -207,6 +207,6 @@ def test_without_nmslib_graphs_say_so_and_all_else_works(name, monkeypatch):
 
 
 def test_the_package_does_not_import_nmslib():
-    assert run_python("import sys, workbench.mips; print('nmslib' in sys.modules)").stdout == (
-        "False\n"
-    )
+    assert run_python(
+        "import sys, workbench.memoir.mips; print('nmslib' in sys.modules)"
+    ).stdout == ("False\n")

@@ -6,15 +6,15 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
+from workbench.core.problem import Problem, as_problem
+from workbench.core.stream import below, rounds, until, watch
 from workbench.mrc.ccg import class_means, constr, mrc_ccg
 from workbench.mrc.lp import all_subsets
 from workbench.mrc.master import carry, largest
 from workbench.mrc.risk import greedy_subset, minimax_risk, psi
 from workbench.mrc.subgradient import mrc_subgradient
-from workbench.problem import Problem, as_problem
 from workbench.registry import SOLVERS
-from workbench.run import run
-from workbench.stream import below, rounds, until, watch
+from workbench.runs.run import run
 
 EXACT = {"eps1": 0.0, "eps2": 0.0}
 # Solvers of the optimum, with the gap that they must certify on every problem of a few rows. On

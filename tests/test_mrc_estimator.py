@@ -17,13 +17,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from workbench.core.problem import as_problem
+from workbench.core.trace import Trace
 from workbench.estimators import MinimaxRiskClassifier
 from workbench.estimators.minimax_risk import SOLVER_OF, WIDE
 from workbench.mrc.risk import minimax_risk
 from workbench.mrc.splitting import WIDEST
-from workbench.problem import as_problem
 from workbench.registry import SOLVERS
-from workbench.trace import Trace
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 

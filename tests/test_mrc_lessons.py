@@ -4,12 +4,12 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
+from workbench.core.stream import below, seconds
+from workbench.core.trace import Trace
 from workbench.mrc import teach, teach_certificates
 from workbench.mrc.lp import all_subsets, mrc_lp
 from workbench.mrc.risk import greedy_subset, minimax_risk, psi
-from workbench.run import run
-from workbench.stream import below, seconds
-from workbench.trace import Trace
+from workbench.runs.run import run
 
 # Right answers, and those that a student is likely to give.
 

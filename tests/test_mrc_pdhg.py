@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from workbench.core.problem import as_problem
+from workbench.core.stream import below, rounds, until, watch
+from workbench.core.trace import load_state, save_state
 from workbench.mrc.lp import mrc_lp
 from workbench.mrc.pdhg import (
     PrimalDualState,
@@ -17,9 +20,6 @@ from workbench.mrc.pdhg import (
     renew_lower,
 )
 from workbench.mrc.risk import minimax_risk, psi
-from workbench.problem import as_problem
-from workbench.stream import below, rounds, until, watch
-from workbench.trace import load_state, save_state
 
 
 def toy(seed, n=25, d=4, k=3, sparse=False, scale=1.0):

@@ -56,16 +56,16 @@ def test_one_line_and_the_solver_is_everywhere(tree):
         import workbench
         from workbench.arena import contest
         from workbench.cli import main
-        from workbench.grid import grid
+        from workbench.runs.grid import grid
         from workbench.live import explore
         from workbench.live.keep import keep
         from workbench.live.lane import Lane
-        from workbench.panels import panel
+        from workbench.data.panels import panel
         from workbench.registry import SOLVERS
-        from workbench.report import report
-        from workbench.run import run
-        from workbench.stream import below, rounds
-        from workbench.sweep import sweep
+        from workbench.figures.report import report
+        from workbench.runs.run import run
+        from workbench.core.stream import below, rounds
+        from workbench.runs.sweep import sweep
 
         if __name__ == "__main__":
             here = Path.cwd()

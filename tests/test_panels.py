@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from workbench.data.panels import at_hand, listed, panel
 from workbench.data.synthetic import checkers
-from workbench.panels import at_hand, listed, panel
 
 
 def test_lists_as_text():

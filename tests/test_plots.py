@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 
-from workbench import comparisons, curves, plots, style
+from workbench.core.problem import as_problem
+from workbench.core.trace import Trace
 from workbench.data.synthetic import synthetic
-from workbench.problem import as_problem
-from workbench.reference import measured, printed
+from workbench.figures import comparisons, curves, plots, style
+from workbench.figures.reference import measured, printed
 from workbench.registry import SOLVERS
-from workbench.trace import Trace
 
 
 def trace(**columns) -> Trace:

@@ -7,15 +7,14 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from workbench.class_pictures import BARS
+from workbench.core.problem import as_problem
 from workbench.data import load
-from workbench.memoir import portrait as memoir
+from workbench.live.inside import memoir, mrc
+from workbench.live.inside import weston_watkins as ww
+from workbench.live.inside.classes import BARS
+from workbench.live.pictures import Bars, Image, Lines, pack
 from workbench.memoir.pegasos import mean_hinge
-from workbench.mrc import portrait as mrc
-from workbench.pictures import Bars, Image, Lines, pack
-from workbench.problem import as_problem
-from workbench.run import resolve
-from workbench.weston_watkins import portrait as ww
+from workbench.runs.run import resolve
 
 PORTRAITS = {
     "mrc_ccg": mrc.cuts,

@@ -10,17 +10,17 @@ import scipy.sparse as sp
 from scipy.special import logsumexp
 from sklearn.metrics import confusion_matrix
 
-from workbench import portraits
-from workbench.baselines.portrait import portrait as of_peer
+from workbench.core.problem import as_problem
+from workbench.data.panels import panel
+from workbench.data.sequences import as_sequences
 from workbench.data.synthetic import synthetic
-from workbench.least_squares import portrait as least_squares
-from workbench.panels import panel
-from workbench.pictures import Bars, Image, Lines, Plane, pack
-from workbench.portraits import confusion, margins, plane, scored, weight_images
-from workbench.problem import as_problem
-from workbench.run import resolve
-from workbench.sampled_cuts.portrait import portrait as of_cuts
-from workbench.sequences import as_sequences
+from workbench.live.inside import common as portraits
+from workbench.live.inside import least_squares
+from workbench.live.inside.common import confusion, margins, plane, scored, weight_images
+from workbench.live.inside.peers import portrait as of_peer
+from workbench.live.inside.sampled_cuts import portrait as of_cuts
+from workbench.live.pictures import Bars, Image, Lines, Plane, pack
+from workbench.runs.run import resolve
 
 PORTRAITS = {
     "ls_generalized": least_squares.generalized,

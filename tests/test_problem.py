@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
-from workbench.checks import check_positive
-from workbench.problem import as_problem
+from workbench.core.checks import check_positive
+from workbench.core.problem import as_problem
 
 X = np.arange(24.0).reshape(8, 3)
 Y = [0, 1, 2, 0, 1, 2, 0, 1]

@@ -5,9 +5,9 @@ import math
 import pandas as pd
 import pytest
 
-from workbench import reference
 from workbench.data.sources import SOURCES
-from workbench.reference import COLUMNS, KEY, PAPERS, QUANTITIES, UNITS, printed
+from workbench.figures import reference
+from workbench.figures.reference import COLUMNS, KEY, PAPERS, QUANTITIES, UNITS, printed
 
 # Counted in the papers: rows times columns of numbers, with the empty cells.
 CELLS = {

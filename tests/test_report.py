@@ -12,14 +12,11 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from workbench import reference
-from workbench.figures import figures_folder
-from workbench.live.keep import keep
-from workbench.live.lane import Lane
-from workbench.panels import panel
-from workbench.papers import ACROSS, base, paper_of_name, paper_of_solver
-from workbench.report import measurements, report
-from workbench.report.comparison import (
+from workbench.data.panels import panel
+from workbench.figures import figures_folder, reference
+from workbench.figures.papers import ACROSS, base, paper_of_name, paper_of_solver
+from workbench.figures.report import measurements, report
+from workbench.figures.report.comparison import (
     KEYS,
     Measurement,
     Number,
@@ -30,10 +27,12 @@ from workbench.report.comparison import (
     same_data,
     side_by_side,
 )
-from workbench.report.markup import embedded, tag
-from workbench.report.numerals import amount, as_printed
-from workbench.report.profiles import ratios, scopes, share, time_table
-from workbench.report.sidecars import collect
+from workbench.figures.report.markup import embedded, tag
+from workbench.figures.report.numerals import amount, as_printed
+from workbench.figures.report.profiles import ratios, scopes, share, time_table
+from workbench.figures.report.sidecars import collect
+from workbench.live.keep import keep
+from workbench.live.lane import Lane
 
 EVIL = "</script><script>document.title = 'hijacked'</script><img src=x onerror=alert(1)>"
 HARDWARE = "Intel Core i7-6850K 3.60 GHz, 31 GiB"

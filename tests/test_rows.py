@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from numba import njit
 
-from workbench.rows import WIDEST, lanes, multiply, rows_of, subtract, width
+from workbench.kernels.rows import WIDEST, lanes, multiply, rows_of, subtract, width
 
 
 @njit

@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 
 import workbench
-from workbench.measures import error, errors
-from workbench.problem import as_problem
+from workbench.core.measures import error, errors
+from workbench.core.problem import as_problem
+from workbench.core.stream import below, rounds, seconds
+from workbench.core.trace import read_trace
 from workbench.registry import SOLVERS
-from workbench.run import LIBRARIES, header, resolve, run
-from workbench.stream import below, rounds, seconds
-from workbench.trace import read_trace
+from workbench.runs.run import LIBRARIES, header, resolve, run
 
 ROOT = Path(workbench.__file__).parent.parent
 
@@ -216,8 +216,8 @@ PROGRAM = """
     import sys, time
     sys.path.insert(0, {tests!r})
     from test_run import halving
-    from workbench.problem import as_problem
-    from workbench.run import run
+    from workbench.core.problem import as_problem
+    from workbench.runs.run import run
 
     problem = as_problem([[0.0], [1.0]], [0, 1])
     trace, state = run(halving, problem, parameters={{"pause": 0.01}}, path=sys.argv[1])

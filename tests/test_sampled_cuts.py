@@ -10,8 +10,10 @@ import scipy.sparse as sp
 from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
 from sklearn.svm import SVC
 
+from workbench.core.problem import as_problem
+from workbench.data.sequences import as_sequences
 from workbench.data.synthetic import chain, checkers
-from workbench.problem import as_problem
+from workbench.kernels.functions import FEW, HELD, Kernel
 from workbench.sampled_cuts.cutting_plane import (
     CLEAN_UP,
     IDLE,
@@ -23,7 +25,6 @@ from workbench.sampled_cuts.cutting_plane import (
     some_violators,
 )
 from workbench.sampled_cuts.joint import JointFeatures, structural_svm
-from workbench.sampled_cuts.kernels import FEW, HELD, Kernel
 from workbench.sampled_cuts.line_search import line_search
 from workbench.sampled_cuts.qp import solve_qp
 from workbench.sampled_cuts.solvers import (
@@ -35,7 +36,6 @@ from workbench.sampled_cuts.solvers import (
 from workbench.sampled_cuts.spaces import KernelSpace
 from workbench.sampled_cuts.state import append, keep, start
 from workbench.sampled_cuts.tasks import task_of
-from workbench.sequences import as_sequences
 
 SOLVERS = cuts_exact, cuts_linear_time, cuts_constant_time, cuts_nystroem
 each_cut_solver = pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.__name__)

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from sklearn.svm import LinearSVC
 
+from workbench.core.measures import errors
+from workbench.core.stream import rounds
 from workbench.data import chunking
 from workbench.data.cache import mirror_folder
 from workbench.data.chunking import conll2000
-from workbench.measures import errors
-from workbench.run import run
-from workbench.stream import rounds
+from workbench.runs.run import run
 
 TRAIN = """He PRP B-NP
 saw VBD B-VP

@@ -15,12 +15,12 @@ import scipy.sparse as sp
 from scipy.special import logsumexp
 
 import workbench
+from workbench.core.problem import as_problem
+from workbench.core.stream import below, rounds, until, watch
+from workbench.core.trace import load_state, save_state
 from workbench.mrc.risk import minimax_risk
-from workbench.problem import as_problem
 from workbench.registry import SOLVERS
-from workbench.run import run
-from workbench.stream import below, rounds, until, watch
-from workbench.trace import load_state, save_state
+from workbench.runs.run import run
 
 CLOCK = {"seconds", "cpu"}
 # Solvers that need a package that is no dependency.
@@ -329,7 +329,7 @@ def test_the_warm_up_compiles_all_that_the_run_needs():
         import numpy as np, scipy.sparse as sp
         import sklearn.linear_model, sklearn.svm  # here once, not in every child
         from numba.core.dispatcher import Dispatcher
-        from workbench.problem import as_problem
+        from workbench.core.problem import as_problem
         from workbench.registry import SOLVERS
 
         def kernels():

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from workbench.trace import load_state, save_state
+from workbench.core.trace import load_state, save_state
 
 
 def same(a, b):

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from workbench import stream
-from workbench.stream import (
+from workbench.core import stream
+from workbench.core.stream import (
     below,
     geometric,
     off_the_clock,

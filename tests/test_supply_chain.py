@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 import workbench
+from workbench.core.trace import load_state, read_trace
 from workbench.data import load
-from workbench.grid import read_points
-from workbench.notebooks import read
-from workbench.trace import load_state, read_trace
+from workbench.runs.grid import read_points
+from workbench.runs.notebooks import read
 
 ROOT = Path(__file__).parents[1]
 LIST = ROOT / "THIRD_PARTY.md"

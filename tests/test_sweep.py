@@ -15,15 +15,15 @@ import psutil
 import pytest
 import yaml
 
-from workbench import engine, worker
-from workbench import sweep as room
 from workbench.cli import main
-from workbench.grid import grid
-from workbench.panels import panel
-from workbench.run import run
-from workbench.sweep import Run, Sweep, runs_folder, summary, sweep
-from workbench.trace import read_trace
-from workbench.worker import Limits
+from workbench.core.trace import read_trace
+from workbench.data.panels import panel
+from workbench.runs import engine, worker
+from workbench.runs import sweep as room
+from workbench.runs.grid import grid
+from workbench.runs.run import run
+from workbench.runs.sweep import Run, Sweep, runs_folder, summary, sweep
+from workbench.runs.worker import Limits
 
 TIMES = ["seconds", "cpu", "load"]
 GRID = {

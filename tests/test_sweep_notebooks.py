@@ -2,9 +2,9 @@
 
 import pytest
 
-from workbench.fanout import fan_out
-from workbench.grid import read_points
-from workbench.notebooks import CHECKOUT, read
+from workbench.runs.fanout import fan_out
+from workbench.runs.grid import read_points
+from workbench.runs.notebooks import CHECKOUT, read
 
 FOLDER = CHECKOUT / "notebooks" / "sweeps"
 GRIDS = sorted(FOLDER.glob("*.yaml"))

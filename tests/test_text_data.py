@@ -9,13 +9,13 @@ from sklearn.datasets import load_svmlight_file
 from sklearn.feature_extraction.text import TfidfTransformer
 
 from workbench import data
+from workbench.core.problem import as_problem
 from workbench.data import text
+from workbench.data.features import tfidf
 from workbench.data.label_lists import read_label_lists
+from workbench.data.panels import panel
 from workbench.data.text import zipf_text
 from workbench.estimators import CentroidClassifier
-from workbench.features import tfidf
-from workbench.panels import panel
-from workbench.problem import as_problem
 
 # generated documents
 
@@ -146,7 +146,7 @@ def test_validation_rows_are_training_rows():
 
 def test_validation_leaves_every_class_a_row():
     problem = as_problem(np.arange(6.0)[:, None], [0, 1, 2, 2, 2, 2])
-    from workbench.panels import _validation
+    from workbench.data.panels import _validation
 
     part = _validation(problem, 0.9, 0)
     assert sorted(part.y) == [0, 1, 2] and part.y_test.tolist() == [2, 2, 2]

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from workbench.stream import rounds, until, watch
-from workbench.trace import (
+from workbench.core.stream import rounds, until, watch
+from workbench.core.trace import (
     SCHEMA,
     Trace,
     read_trace,

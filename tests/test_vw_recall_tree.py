@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from workbench.baselines import vowpal_wabbit
-from workbench.baselines.vowpal_wabbit import RecallTreeState, vw_recall_tree
-from workbench.problem import as_problem
+from workbench.core.problem import as_problem
+from workbench.peers import vowpal_wabbit
+from workbench.peers.vowpal_wabbit import RecallTreeState, vw_recall_tree
 
 needs_vw = pytest.mark.skipif(not find_spec("vowpalwabbit"), reason="needs the extra vw")
 

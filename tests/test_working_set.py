@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from workbench.core.measures import errors
+from workbench.core.problem import as_problem
+from workbench.core.stream import below, rounds, until, watch
+from workbench.core.trace import load_state, save_state
 from workbench.data import synthetic_text, zipf_text
-from workbench.features import tfidf
-from workbench.measures import errors
+from workbench.data.features import tfidf
 from workbench.memoir import working_set
 from workbench.memoir.blocks import csr_of
 from workbench.memoir.visit import step_of_max, step_of_sum
 from workbench.memoir.working_set import costs_of, cs_working_set, truncated
-from workbench.problem import as_problem
-from workbench.stream import below, rounds, until, watch
-from workbench.trace import load_state, save_state
 
 
 def optimum(problem, C, l1, balance, loss):

@@ -16,15 +16,15 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from workbench.core.stream import rounds
+from workbench.data.features import tfidf
 from workbench.data.text import zipf_text
 from workbench.estimators import MemoirClassifier, WorkingSetClassifier
 from workbench.estimators import working_set as module
-from workbench.features import tfidf
 from workbench.memoir.compress import Quantized, quantized
-from workbench.mips import scores
+from workbench.memoir.mips import scores
 from workbench.registry import SOLVERS
-from workbench.run import run
-from workbench.stream import rounds
+from workbench.runs.run import run
 
 TEXT = tfidf(zipf_text(600, 40, 0, n_test=200, words=30, own=0.3))
 LARGE = tfidf(zipf_text(3000, 60, 1, n_test=2000, words=30, own=0.2))

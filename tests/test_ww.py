@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from sklearn.svm import LinearSVC
 
+from workbench.core.problem import as_problem
+from workbench.core.stream import below, rounds, watch
 from workbench.estimators.common import weighted
-from workbench.problem import as_problem
+from workbench.kernels.rows import rows_of, width
 from workbench.registry import SOLVERS
-from workbench.rows import rows_of, width
-from workbench.run import run
-from workbench.stream import below, rounds, watch
+from workbench.runs.run import run
 from workbench.weston_watkins.bcd import ww_walrus
 from workbench.weston_watkins.dual import objectives, share_of, squared_norms
 from workbench.weston_watkins.fast import easiest, screen, ww_walrus_fast

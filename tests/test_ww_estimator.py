@@ -21,6 +21,7 @@ from sklearn.preprocessing import StandardScaler, scale
 from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from workbench.core.trace import Trace
 from workbench.estimators import (
     WestonWatkinsClassifier,
     WestonWatkinsClassifierCV,
@@ -28,7 +29,6 @@ from workbench.estimators import (
 )
 from workbench.estimators.weston_watkins import SOLVER_OF
 from workbench.registry import SOLVERS
-from workbench.trace import Trace
 from workbench.weston_watkins.kernel import ww_kernel
 
 IRIS, SPECIES = load_iris(return_X_y=True)

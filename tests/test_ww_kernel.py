@@ -10,12 +10,13 @@ import scipy.sparse as sp
 from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
 from sklearn.svm import SVC
 
-from workbench.problem import as_problem
-from workbench.stream import below, rounds, until, watch
-from workbench.trace import load_state, save_state
-from workbench.weston_watkins import gram, kernel
+from workbench.core.problem import as_problem
+from workbench.core.stream import below, rounds, until, watch
+from workbench.core.trace import load_state, save_state
+from workbench.kernels import gram
+from workbench.kernels.gram import Cache, Gram, scale
+from workbench.weston_watkins import kernel
 from workbench.weston_watkins.fast import ww_walrus_fast
-from workbench.weston_watkins.gram import Cache, Gram, scale
 from workbench.weston_watkins.kernel import KernelState, coefficients, shuffled, ww_kernel
 
 GAMMA, DEGREE, COEF0 = 0.25, 3, 0.5

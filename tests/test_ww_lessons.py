@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from workbench.problem import as_problem
-from workbench.trace import Trace
+from workbench.core.problem import as_problem
+from workbench.core.trace import Trace
 from workbench.weston_watkins import teach, teach_descent
 from workbench.weston_watkins.dual import objectives
 from workbench.weston_watkins.walrus import subproblem, sweep

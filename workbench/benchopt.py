@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from workbench.export import PROBLEM, as_array, as_text, parameters, read_all, value_of, write
-from workbench.trace import Trace
+from workbench.core.trace import Trace
+from workbench.runs.export import PROBLEM, as_array, as_text, parameters, read_all, value_of, write
 
 CLOCK = ("round", "seconds", "cpu")
 FIRST = ("value", "gap", "upper", "lower", "train_error", "test_error")  # of the page's choices

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from workbench.arguments import Parser, add_parameters, pairs, typed
+from workbench.runs.arguments import Parser, add_parameters, pairs, typed
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -111,10 +111,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    from workbench import notebooks
     from workbench.data import available
     from workbench.registry import SOLVERS
-    from workbench.run import resolve
+    from workbench.runs import notebooks
+    from workbench.runs.run import resolve
 
     print("Solvers")
     for name, solver in SOLVERS.items():
@@ -132,10 +132,10 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    from workbench.core.measures import errors
+    from workbench.core.stream import below, geometric, rounds, seconds
     from workbench.data import load
-    from workbench.measures import errors
-    from workbench.run import resolve, run
-    from workbench.stream import below, geometric, rounds, seconds
+    from workbench.runs.run import resolve, run
 
     _, defaults = resolve(arguments.solver, {})
     texts = pairs(arguments.parameters)
@@ -195,9 +195,9 @@ def _sweep(arguments: argparse.Namespace) -> int:
     if arguments.timing and arguments.jobs > 1:
         raise ValueError("--timing: runs one job, leave -j out")
     from workbench.benchopt import to_benchopt
-    from workbench.export import to_parquet
-    from workbench.grid import read_points
-    from workbench.sweep import runs_folder, summary, sweep
+    from workbench.runs.export import to_parquet
+    from workbench.runs.grid import read_points
+    from workbench.runs.sweep import runs_folder, summary, sweep
 
     done = sweep(
         read_points(arguments.grid),
@@ -224,11 +224,11 @@ def _fan_out(arguments: argparse.Namespace) -> int:
     for option in ("timing", "parquet", "benchopt"):
         if getattr(arguments, option):
             raise ValueError(f"--{option}: is for grids, not for notebooks")
-    from workbench.engine import execute
-    from workbench.fanout import fan_out
-    from workbench.notebooks import read
-    from workbench.sweep import runs_folder
-    from workbench.worker import Limits
+    from workbench.runs.engine import execute
+    from workbench.runs.fanout import fan_out
+    from workbench.runs.notebooks import read
+    from workbench.runs.sweep import runs_folder
+    from workbench.runs.worker import Limits
 
     notebook = read(arguments.grid, figures=False)
     runs = fan_out(notebook, pairs(arguments.parameters), jobs=arguments.jobs)
@@ -244,7 +244,7 @@ def _fan_out(arguments: argparse.Namespace) -> int:
 
 def _report(arguments: argparse.Namespace) -> int:
     _in_a_checkout()
-    from workbench.report import report
+    from workbench.figures.report import report
 
     print(report(arguments.out, figures=arguments.figures))
     return 0
@@ -263,7 +263,7 @@ def _lessons(arguments: argparse.Namespace) -> int:
 
 def _figures(arguments: argparse.Namespace) -> int:
     _in_a_checkout()
-    from workbench.mill import make
+    from workbench.runs.mill import make
 
     overrides = pairs(arguments.parameters)
     if overrides and not arguments.names:
@@ -301,7 +301,7 @@ def _data(arguments: argparse.Namespace) -> int:
 
 
 def _in_a_checkout() -> None:
-    from workbench.notebooks import CHECKOUT
+    from workbench.runs.notebooks import CHECKOUT
 
     if not (CHECKOUT / "pyproject.toml").is_file():
         raise ValueError(

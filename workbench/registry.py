@@ -5,30 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from workbench.baselines import portrait as baselines
-from workbench.baselines.centroid import centroid
-from workbench.baselines.certified import liblinear_cs, liblinear_ovr
-from workbench.baselines.kernel import libsvm
-from workbench.baselines.liblinear import (
-    liblinear_l1,
-    liblinear_l2_dual,
-    liblinear_l2_primal,
-    liblinear_lr,
-)
-from workbench.baselines.linear import logistic_lbfgs, logistic_saga, ridge
-from workbench.baselines.mrcpy import mrcpy
-from workbench.baselines.nystroem import nystroem_svm
-from workbench.baselines.vowpal_wabbit import vw, vw_recall_tree
-from workbench.least_squares import portrait as least_squares
 from workbench.least_squares.calibrated import ls_calibrated
 from workbench.least_squares.columns import ls_columns
 from workbench.least_squares.generalized import ls_accelerated, ls_generalized
 from workbench.least_squares.stagewise import ls_stagewise
-from workbench.memoir import portrait as memoir
+from workbench.live.inside import least_squares, memoir, mrc, sampled_cuts, weston_watkins
+from workbench.live.inside import peers as baselines
 from workbench.memoir.pegasos import memoir_pegasos
 from workbench.memoir.solvers import memoir_l1, memoir_l2
 from workbench.memoir.working_set import cs_working_set
-from workbench.mrc import portrait as mrc
 from workbench.mrc.ccg import mrc_ccg
 from workbench.mrc.interior_point import mrc_interior_point
 from workbench.mrc.l1svm import svm_lp, svm_multi
@@ -37,14 +22,25 @@ from workbench.mrc.pdhg import mrc_pdhg
 from workbench.mrc.splitting import mrc_splitting
 from workbench.mrc.subgradient import mrc_subgradient
 from workbench.mrc.svm_ccg import svm_ccg
-from workbench.sampled_cuts import portrait as sampled_cuts
+from workbench.peers.centroid import centroid
+from workbench.peers.certified import liblinear_cs, liblinear_ovr
+from workbench.peers.kernel import libsvm
+from workbench.peers.liblinear import (
+    liblinear_l1,
+    liblinear_l2_dual,
+    liblinear_l2_primal,
+    liblinear_lr,
+)
+from workbench.peers.linear import logistic_lbfgs, logistic_saga, ridge
+from workbench.peers.mrcpy import mrcpy
+from workbench.peers.nystroem import nystroem_svm
+from workbench.peers.vowpal_wabbit import vw, vw_recall_tree
 from workbench.sampled_cuts.solvers import (
     cuts_constant_time,
     cuts_exact,
     cuts_linear_time,
     cuts_nystroem,
 )
-from workbench.weston_watkins import portrait as weston_watkins
 from workbench.weston_watkins.bcd import ww_shark, ww_walrus
 from workbench.weston_watkins.fast import ww_walrus_fast
 from workbench.weston_watkins.kernel import ww_kernel
@@ -55,7 +51,7 @@ class Solver(NamedTuple):
 
     ``live`` names the parameters that may change in mid-run: the function goes on from a state
     under another value, and all that it yields is true of the new one. ``portrait``, as in
-    :mod:`workbench.pictures`, draws the method's own state.
+    :mod:`workbench.live.pictures`, draws the method's own state.
     """
 
     steps: Callable

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from workbench.core.problem import as_problem
+from workbench.core.stream import rounds
+from workbench.core.trace import Trace, load_state, read_trace
 from workbench.data import load
-from workbench.problem import as_problem
 from workbench.registry import SOLVERS
-from workbench.run import run
-from workbench.stream import rounds
-from workbench.trace import Trace, load_state, read_trace
+from workbench.runs.run import run
 
 
 class Trivial:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fuzz.inputs import labels, rows, values
 from fuzz.trying import examples, refused, trying
-from workbench.problem import as_problem
+from workbench.core.problem import as_problem
 
 sizes = st.tuples(st.integers(2, 12), st.integers(1, 5))
 

@@ -9,10 +9,10 @@ from test_solvers import CERTIFIED, DENSE_ONLY, NAMES, SHORT, SINGLE, TWO_CLASSE
 
 from fuzz.inputs import STORED, long_indices, unsorted, values
 from fuzz.trying import examples, long, refused, trying
-from workbench.measures import predictions
-from workbench.problem import as_problem
-from workbench.run import run
-from workbench.stream import rounds
+from workbench.core.measures import predictions
+from workbench.core.problem import as_problem
+from workbench.core.stream import rounds
+from workbench.runs.run import run
 
 ROUNDS = 4
 # Solvers of the least time to compile: the others are tried on what is stored otherwise in the

@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 
 from fuzz.inputs import FOLDER
 from fuzz.trying import examples, refused, trying
-from workbench import cli, notebooks
+from workbench import cli
+from workbench.core.problem import Problem
+from workbench.core.trace import Trace, load_state, read_trace, write_trace
 from workbench.data import load
 from workbench.data.formats import Rows, npz_shape, write_npz
-from workbench.grid import grid, read_points
-from workbench.panels import listed, panel
-from workbench.problem import Problem
-from workbench.trace import Trace, load_state, read_trace, write_trace
+from workbench.data.panels import listed, panel
+from workbench.runs import notebooks
+from workbench.runs.grid import grid, read_points
 
 RAN = FOLDER / "ran"  # what a file that runs code would leave behind
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import NamedTuple
 
-from workbench import rows
+from workbench.kernels import rows
 from workbench.least_squares import calibrated, generalized, links, simplex, stagewise
 from workbench.memoir import blocks, steps, weights
 from workbench.mrc import risk, splitting

@@ -22,12 +22,12 @@ from workbench.arena.contest import Contest, planned
 from workbench.arena.own_data import Inspected, inspected, thinned
 from workbench.arena.recipe import recipe
 from workbench.data.formats import write_npz
-from workbench.engine import Say, execute
 from workbench.figures import METADATA
-from workbench.provenance import as_json, in_words, made_by
-from workbench.style import STYLE, look
-from workbench.sweep import runs_folder
-from workbench.worker import Limits
+from workbench.figures.provenance import as_json, in_words, made_by
+from workbench.figures.style import STYLE, look
+from workbench.runs.engine import Say, execute
+from workbench.runs.sweep import runs_folder
+from workbench.runs.worker import Limits
 
 # Those that end first come first: an early end still shows something.
 SENSIBLE = (

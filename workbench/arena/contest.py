@@ -18,11 +18,11 @@ from threadpoolctl import threadpool_limits
 from workbench.arena.entries import Entry, entry, installed
 from workbench.arena.match import Data, Match, made, match_key, read_result, shown
 from workbench.arena.search import LONGER
-from workbench.engine import Say, execute
-from workbench.keys import code
-from workbench.sweep import runs_folder
-from workbench.trace import Trace, read_trace
-from workbench.worker import Limits
+from workbench.core.trace import Trace, read_trace
+from workbench.runs.engine import Say, execute
+from workbench.runs.keys import code
+from workbench.runs.sweep import runs_folder
+from workbench.runs.worker import Limits
 
 COLUMNS = ["data", "partition", "entry", "label", "family", "status", "reason", "n", "d", "k"]
 COLUMNS += ["n_test", "sparse", "synthetic", "settings", "rounds", "trials", "search_cpu"]
@@ -112,7 +112,7 @@ def contest(
 
     Parameters
     ----------
-    specs : descriptions that :func:`workbench.panels.panel` reads, or paths of files, whose rows
+    specs : descriptions that :func:`workbench.data.panels.panel` reads, or paths of files, whose rows
         are standardised and have a constant column appended. Linear solvers have no intercept
         without one: ``digits + constant``.
     entries : names of :data:`workbench.arena.entries.ENTRIES` or of any solver, or entries by

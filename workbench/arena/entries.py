@@ -14,12 +14,12 @@ from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from typing import NamedTuple
 
+from workbench.core.names import hint
+from workbench.core.problem import Problem
+from workbench.figures.papers import paper_of_solver
+from workbench.kernels.gram import scale
 from workbench.mrc.splitting import WIDEST
-from workbench.names import hint
-from workbench.papers import paper_of_solver
-from workbench.problem import Problem
 from workbench.registry import SOLVERS
-from workbench.weston_watkins.gram import scale
 
 FAMILY = {  # of the solvers of a paper
     "mrc": "minimax risk",

@@ -15,21 +15,21 @@ import numpy as np
 from workbench.arena import memory
 from workbench.arena.entries import Entry
 from workbench.arena.search import LONGER, Found, search
+from workbench.core.measures import held_out, predictions
+from workbench.core.problem import Problem
+from workbench.core.stream import geometric, processor_seconds, rounds
+from workbench.core.trace import Trace, decode, write_trace
 from workbench.data import load
-from workbench.features import constant
-from workbench.keys import code, key, library_versions
-from workbench.measures import held_out, predictions
-from workbench.panels import panel
-from workbench.problem import Problem
+from workbench.data.features import constant
+from workbench.data.panels import panel
 from workbench.registry import SOLVERS
-from workbench.run import machine, resolve, run, warm
-from workbench.stream import geometric, processor_seconds, rounds
-from workbench.trace import Trace, decode, write_trace
-from workbench.worker import Limits
+from workbench.runs.keys import code, key, library_versions
+from workbench.runs.run import machine, resolve, run, warm
+from workbench.runs.worker import Limits
 
 HASHED = (
-    "workbench.stream",
-    "workbench.measures",
+    "workbench.core.stream",
+    "workbench.core.measures",
     "workbench.arena.search",
     "workbench.arena.memory",
 )

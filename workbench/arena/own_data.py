@@ -15,11 +15,11 @@ import pandas as pd
 import scipy.sparse as sp
 
 from workbench.arena.columns import count, numbers, some
+from workbench.core.names import near
+from workbench.core.problem import Matrix, Problem, as_problem
 from workbench.data import TABLES, load
+from workbench.data.features import constant, standardise
 from workbench.data.formats import TARGETS, Rows, as_integers, table, table_suffix
-from workbench.features import constant, standardise
-from workbench.names import near
-from workbench.problem import Matrix, Problem, as_problem
 
 FEWEST = 20  # rows
 

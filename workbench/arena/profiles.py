@@ -19,10 +19,10 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from scipy.stats import rankdata, studentized_range
 
-from workbench.curves import on_grid
-from workbench.report.profiles import ratios, share
-from workbench.style import Look, look
-from workbench.trace import Trace
+from workbench.core.trace import Trace
+from workbench.figures.curves import on_grid
+from workbench.figures.report.profiles import ratios, share
+from workbench.figures.style import Look, look
 
 LEVEL = 0.05  # of all intervals and tests here
 DRAWS = 4000  # resamples

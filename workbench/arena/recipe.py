@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from workbench.arena.entries import Entry
-from workbench.baselines.refits import budget
+from workbench.peers.refits import budget
 
 # Estimators whose fit is the solver's for the same number of rounds. A gap that is never reached
 # leaves the end to the rounds: those that the validation rows chose.
@@ -84,9 +84,9 @@ test_error = 1 - model.score(problem.X_test, problem.classes[problem.y_test])
 
 def _of_the_solver(rows: str, entry: Entry, parameters: Mapping[str, Any], rounds: int) -> str:
     return f"""from workbench.arena import prepared
-from workbench.measures import predictions
-from workbench.run import run
-from workbench.stream import rounds
+from workbench.core.measures import predictions
+from workbench.runs.run import run
+from workbench.core.stream import rounds
 
 problem = {rows}
 parameters = {dict(parameters)!r}

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.measures import held_out
-from workbench.problem import Problem
-from workbench.stream import Row, geometric, processor_seconds, until, watch
-from workbench.worker import one_line
+from workbench.core.measures import held_out
+from workbench.core.problem import Problem
+from workbench.core.stream import Row, geometric, processor_seconds, until, watch
+from workbench.runs.worker import one_line
 
 VALIDATION = 0.2  # share of the training rows that all choices are made on
 ENOUGH = 1000  # validation rows; of fewer, a trial runs on up to five random splits

@@ -15,9 +15,9 @@ from workbench.course import html
 from workbench.course.executed import execute, outputs
 from workbench.course.lessons import FOLDER, Lesson, Sheet, chosen, read_lessons, read_sheets
 from workbench.course.students import student_copy
-from workbench.notebooks import CHECKOUT
-from workbench.report.markup import write_page
-from workbench.sweep import runs_folder
+from workbench.figures.report.markup import write_page
+from workbench.runs.notebooks import CHECKOUT
+from workbench.runs.sweep import runs_folder
 
 
 def build(

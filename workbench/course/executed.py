@@ -16,10 +16,10 @@ import nbformat
 
 from workbench.course.lessons import Lesson, tags
 from workbench.data.cache import state_of_folders
-from workbench.jupyter_kernels import kill_kernels
-from workbench.keys import key, library_versions, package_code
-from workbench.mill import environment, run_notebook
-from workbench.notebooks import Notebook
+from workbench.runs.jupyter_kernels import kill_kernels
+from workbench.runs.keys import key, library_versions, package_code
+from workbench.runs.mill import environment, run_notebook
+from workbench.runs.notebooks import Notebook
 
 TIMEOUT = 900.0  # seconds, for one lesson on a slow and busy machine
 CRISP = '%config InlineBackend.figure_formats = ["retina"]\n'  # twice the pixels, the same size

@@ -13,8 +13,8 @@ from workbench.course.executed import Outputs
 from workbench.course.lessons import SERIES, Lesson, Sheet, tags
 from workbench.course.links import in_the_course
 from workbench.course.markup import Page, code_styles, coloured
-from workbench.papers import PAPERS, title
-from workbench.report.markup import policy
+from workbench.figures.papers import PAPERS, title
+from workbench.figures.report.markup import policy
 
 ROOM = Path(__file__).parent
 ANSI = re.compile(r"\x1b\[[0-9;]*m")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import nbformat
 
-from workbench.notebooks import CHECKOUT
-from workbench.papers import ACROSS, PAPERS, PREFIXES
+from workbench.figures.papers import ACROSS, PAPERS, PREFIXES
+from workbench.runs.notebooks import CHECKOUT
 
 FOLDER = CHECKOUT / "notebooks" / "learn"
 SERIES = ("mrc", "weston_watkins", "least_squares", "sampled_cuts", "memoir", ACROSS)  # as read

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from workbench.notebooks import CHECKOUT
+from workbench.runs.notebooks import CHECKOUT
 
 # Code comes first: what looks like a link there is none.
 LINK = re.compile(r"`[^`]*`|(?<!!)\[((?:[^\[\]]|\[[^\]]*\])+)\]\(([^()\s]+)\)")

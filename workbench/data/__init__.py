@@ -15,15 +15,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from workbench import features
+from workbench.core.names import hint
+from workbench.core.problem import Problem, as_problem
+from workbench.data import features
 from workbench.data.cache import differences, fetch_into_cache, held, read
 from workbench.data.formats import Rows, npz_shape, read_libsvm, read_npz, read_table, table_suffix
 from workbench.data.label_lists import has_label_lists, read_label_lists
 from workbench.data.sources import SOURCES
 from workbench.data.synthetic import synthetic, synthetic_text
 from workbench.data.text import zipf_text as zipf_text
-from workbench.names import hint
-from workbench.problem import Problem, as_problem
 
 EMBEDDED = {
     "digits": (1_797, 64, 10),
@@ -120,7 +120,7 @@ def load(
     ------
     ValueError
         For an unknown name, a file that cannot be read, a bad argument, or rows and labels that
-        :func:`workbench.problem.as_problem` refuses.
+        :func:`workbench.core.problem.as_problem` refuses.
     FileNotFoundError
         For a file that does not exist, and for a name that cannot be had here: the message lists
         what was tried and how to get it. Nothing else is ever put in its place.

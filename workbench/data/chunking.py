@@ -13,11 +13,11 @@ from numbers import Integral
 import numpy as np
 import scipy.sparse as sp
 
+from workbench.core.problem import as_problem
 from workbench.data.cache import cache_folder, mirror_folder
 from workbench.data.formats import BROKEN
 from workbench.data.routes import File, download
-from workbench.problem import as_problem
-from workbench.sequences import SequenceProblem, vars_of
+from workbench.data.sequences import SequenceProblem, vars_of
 
 FOLDER = "https://raw.githubusercontent.com/teropa/nlp/master/resources/corpora/conll2000/"
 SHA256 = {  # of the published text, as others have published them too

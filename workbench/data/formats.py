@@ -18,7 +18,7 @@ from uuid import uuid4
 import numpy as np
 import scipy.sparse as sp
 
-from workbench.problem import Matrix
+from workbench.core.problem import Matrix
 
 if TYPE_CHECKING:
     import pandas as pd

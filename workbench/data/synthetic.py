@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from workbench.problem import Problem, as_problem
-from workbench.sequences import SequenceProblem, as_sequences
+from workbench.core.problem import Problem, as_problem
+from workbench.data.sequences import SequenceProblem, as_sequences
 
 
 def synthetic(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from workbench.problem import Problem, as_problem
+from workbench.core.problem import Problem, as_problem
 
 BLOCK = 1 << 16  # documents generated at a time: their words stay in some 100 MB
 GENRES = 20

@@ -13,8 +13,8 @@ from workbench.course.links import local
 from workbench.course.markup import Page
 from workbench.docs.modules import PACKAGE, read_modules
 from workbench.docs.pages import STYLE, Names, index_page, module_page, solvers_page
-from workbench.notebooks import CHECKOUT
-from workbench.report.markup import join, tag, write_page
+from workbench.figures.report.markup import join, tag, write_page
+from workbench.runs.notebooks import CHECKOUT
 
 PARTS = (
     ("course/index.html", "The course", "lessons, exercises with solutions, cheat sheets"),

@@ -9,16 +9,16 @@ from html import escape
 from itertools import groupby, islice
 from pathlib import Path
 
+from workbench.core.problem import Problem
 from workbench.course.html import filled
 from workbench.course.markup import coloured
 from workbench.data import load
 from workbench.docs.docstrings import docstring_html, text_html
 from workbench.docs.modules import PACKAGE, Entry, Module
-from workbench.papers import PAPERS, paper_of_solver
-from workbench.problem import Problem
+from workbench.figures.papers import PAPERS, paper_of_solver
+from workbench.figures.report.markup import Html, join, tag
 from workbench.registry import SOLVERS, Solver
-from workbench.report.markup import Html, join, tag
-from workbench.run import resolve
+from workbench.runs.run import resolve
 
 ROOM = Path(__file__).parent
 STYLE = (ROOM / "style.css").read_text(encoding="utf-8")

@@ -8,9 +8,9 @@ from sklearn.preprocessing import normalize
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from workbench.baselines.centroid import centroids, class_sums, dense_scores
+from workbench.core.problem import check_matrix, encode
 from workbench.estimators.common import FLOATS, Classifier
-from workbench.problem import check_matrix, encode
+from workbench.peers.centroid import centroids, class_sums, dense_scores
 
 ENTRIES = 2**24  # of a block of scores: 100,000 classes are not to be scored for all rows at once
 

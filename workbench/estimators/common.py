@@ -14,9 +14,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
-from workbench.checks import is_whole
-from workbench.problem import Problem, as_problem, check_matrix
-from workbench.stream import State
+from workbench.core.checks import is_whole
+from workbench.core.problem import Problem, as_problem, check_matrix
+from workbench.core.stream import State
 
 FLOATS = [np.float64, np.float32]
 

@@ -9,12 +9,12 @@ from scipy.special import expit, log_expit, softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
 
+from workbench.core.stream import Rule, rounds, seconds
 from workbench.estimators.common import MultilabelClassifier
 from workbench.least_squares.calibrated import CalibratedState
 from workbench.least_squares.links import LINKS
 from workbench.least_squares.products import LARGEST, residuals
-from workbench.run import run
-from workbench.stream import Rule, rounds, seconds
+from workbench.runs.run import run
 
 # Where the derivative of the loss is the same for a label and for none.
 THRESHOLD = {"identity": 0.5, "softmax": 0.0, "squared_hinge": 0.0, "sigmoid": 0.0}
@@ -86,7 +86,7 @@ class GeneralizedLeastSquares(Linked):
     lower_ : float, no coefficients have a smaller P
     gap_ : float, ``upper_ - lower_``
     n_iter_ : int, rounds of the solver
-    trace_ : :class:`workbench.trace.Trace` of the fit, whose last row says ``stopped_by``
+    trace_ : :class:`workbench.core.trace.Trace` of the fit, whose last row says ``stopped_by``
     n_features_in_ : int, ``feature_names_in_`` : (d,) where X has names
 
     References
@@ -200,7 +200,7 @@ class CalibratedLeastSquares(MultilabelClassifier):
     calibration_ : (t, q, k), weights of the basis functions
     squared_error_ : float, mean over the training rows of |y - prediction|^2
     n_iter_ : int, rounds t
-    trace_ : :class:`workbench.trace.Trace` of the fit
+    trace_ : :class:`workbench.core.trace.Trace` of the fit
     n_features_in_ : int, ``feature_names_in_`` : (d,) where X has names
 
     References

@@ -13,17 +13,17 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from workbench.core.problem import Matrix, Problem, check_matrix, encode
+from workbench.core.stream import Rule
+from workbench.core.trace import Trace
 from workbench.estimators.common import FLOATS, Classifier
 from workbench.memoir.compress import Quantized
+from workbench.memoir.mips import MIPS, scores
+from workbench.memoir.mips.exact import best_others, index
 from workbench.memoir.solvers import PRESETS, default_batch
 from workbench.memoir.state import MemoirState
-from workbench.mips import MIPS, scores
-from workbench.mips.exact import best_others, index
-from workbench.problem import Matrix, Problem, check_matrix, encode
 from workbench.registry import SOLVERS
-from workbench.run import resolve, run, warm
-from workbench.stream import Rule
-from workbench.trace import Trace
+from workbench.runs.run import resolve, run, warm
 
 WEIGHT_OF = {"l2": "lam", "l1": "gamma"}
 BATCHES = 25  # the least of Table 4
@@ -95,7 +95,7 @@ class MemoirClassifier(SparseLinear):
     Parameters
     ----------
     penalty : {"l2", "l1"}
-    mips : {"exact", "sw_graph", "hnsw", "simple_lsh", "random"}, see :mod:`workbench.mips`. Exact
+    mips : {"exact", "sw_graph", "hnsw", "simple_lsh", "random"}, see :mod:`workbench.memoir.mips`. Exact
         search is the fastest up to tens of thousands of classes; the graphs are nmslib's
     preset : {"averaged", "reference", "paper"}, what the parameters below are where they are None,
         see :data:`workbench.memoir.solvers.PRESETS`; "averaged" with penalty "l2" only
@@ -122,7 +122,7 @@ class MemoirClassifier(SparseLinear):
     nbytes_ : int, bytes of the weights that predict. For `partial_fit` the solver's state is kept
         as well, which takes one and a half times as much again
     n_iter_ : int, steps since `fit` or the first `partial_fit`
-    trace_ : :class:`workbench.trace.Trace` of the last call, whose rows have ``primal``, on at
+    trace_ : :class:`workbench.core.trace.Trace` of the last call, whose rows have ``primal``, on at
         most 5,000 of the rows, and with an approximate search ``recall`` and ``epsilon``
     n_features_in_ : int, ``feature_names_in_`` : (d,) where X has names
 

@@ -7,12 +7,12 @@ import warnings
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from workbench.core.problem import Problem
+from workbench.core.stream import below, rounds, seconds
 from workbench.estimators.common import Classifier, affine
 from workbench.mrc.risk import psi
 from workbench.mrc.splitting import WIDEST
-from workbench.problem import Problem
-from workbench.run import run
-from workbench.stream import below, rounds, seconds
+from workbench.runs.run import run
 
 SOLVER_OF = {
     "interior_point": "mrc_interior_point",
@@ -65,7 +65,7 @@ class MinimaxRiskClassifier(Classifier):
     phi_ : float, the largest psi of a training row, threshold of the randomised rule
     lower_, upper_ : float, certified bounds of R*
     n_iter_ : int, rounds of the solver
-    trace_ : :class:`workbench.trace.Trace` of the fit, whose last row says ``stopped_by``
+    trace_ : :class:`workbench.core.trace.Trace` of the fit, whose last row says ``stopped_by``
     n_features_in_ : int, ``feature_names_in_`` : (d,) where X has names
 
     References

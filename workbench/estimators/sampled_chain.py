@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from workbench.data.sequences import as_sequences, joined
 from workbench.estimators.sampled_cuts import SampledCuts
 from workbench.sampled_cuts.chain import decode
-from workbench.sequences import as_sequences, joined
 
 
 class SampledCutChain(SampledCuts):

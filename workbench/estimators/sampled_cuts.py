@@ -9,18 +9,18 @@ from numbers import Real
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from workbench.core.problem import Matrix, Problem
+from workbench.core.stream import rounds, seconds
+from workbench.core.trace import Trace
 from workbench.estimators.common import Classifier
-from workbench.problem import Matrix, Problem
+from workbench.kernels.functions import Kernel, as_given
+from workbench.kernels.gram import check_kernel
 from workbench.registry import SOLVERS
-from workbench.run import run, warm
+from workbench.runs.run import run, warm
 from workbench.sampled_cuts.cutting_plane import half_square, mean_violation
-from workbench.sampled_cuts.kernels import Kernel, as_given
 from workbench.sampled_cuts.spaces import inverse_root
 from workbench.sampled_cuts.state import CutState
 from workbench.sampled_cuts.tasks import task_of
-from workbench.stream import rounds, seconds
-from workbench.trace import Trace
-from workbench.weston_watkins.gram import check_kernel
 
 PARAMETERS_OF = {  # of the solver of each basis, beside those that all have
     "linear_time": ("r",),
@@ -159,7 +159,7 @@ class SampledCutClassifier(SampledCuts):
     gap_ : float, ``upper_ - lower_``, at most C n eps unless a limit stopped the fit
     compression_error_ : float, |w - Pw| / |w| for the projection P of `compress`, 0 without
     n_iter_ : int, rounds of the solver
-    trace_ : :class:`workbench.trace.Trace` of the fit, whose last row says ``stopped_by``
+    trace_ : :class:`workbench.core.trace.Trace` of the fit, whose last row says ``stopped_by``
     n_features_in_ : int, ``feature_names_in_`` : (d,) where X has names
 
     References

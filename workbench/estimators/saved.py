@@ -22,6 +22,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 import workbench
+from workbench.core.trace import Trace, decode, encode
+from workbench.data.generators import RANDOM, Generator
 from workbench.estimators.centroid import CentroidClassifier
 from workbench.estimators.least_squares import CalibratedLeastSquares, GeneralizedLeastSquares
 from workbench.estimators.memoir import MemoirClassifier
@@ -32,10 +34,8 @@ from workbench.estimators.stagewise import StagewiseLeastSquares
 from workbench.estimators.weston_watkins import WestonWatkinsClassifier
 from workbench.estimators.weston_watkins_cv import WestonWatkinsClassifierCV
 from workbench.estimators.working_set import WorkingSetClassifier
-from workbench.generators import RANDOM, Generator
+from workbench.kernels.functions import Kernel
 from workbench.memoir.compress import Quantized
-from workbench.sampled_cuts.kernels import Kernel
-from workbench.trace import Trace, decode, encode
 
 VERSION = 1  # of the format
 LONGEST = 2**28  # bytes of the header, most of which is the trace

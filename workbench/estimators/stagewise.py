@@ -11,13 +11,13 @@ from joblib import effective_n_jobs
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
+from workbench.core.trace import Trace
+from workbench.data.generators import RANDOM, Generator
 from workbench.estimators.least_squares import Linked
-from workbench.generators import RANDOM, Generator
 from workbench.least_squares.links import LINKS
 from workbench.least_squares.products import GRAM_ROWS
 from workbench.least_squares.stagewise import scores
-from workbench.run import run
-from workbench.trace import Trace
+from workbench.runs.run import run
 
 SHARED = "features", "n_features", "block", "link", "passes", "inner", "kept"  # with ls_stagewise
 # So few rows are scored one by one, so that none depends on the others: it takes less time than
@@ -34,14 +34,14 @@ class StagewiseLeastSquares(Linked):
     :class:`GeneralizedLeastSquares`. There is no `sample_weight`: landmarks and the median distance
     are of rows drawn by chance, and a weight could not stand for repeated rows.
 
-    Ctrl-C keeps what there is, and :func:`workbench.stream.watch` shows it while it comes, from
+    Ctrl-C keeps what there is, and :func:`workbench.core.stream.watch` shows it while it comes, from
     the same stream (see the example); every state has ``scores(X)``.
 
     Parameters
     ----------
     features : {"orthogonal_fourier", "fourier", "logits", "poly2", "poly3", "poly4", "nystroem", \
             "random_filters", "kmeans_filters"}
-        See :func:`workbench.generators.fitted`. "nystroem" takes training rows as landmarks, and
+        See :func:`workbench.data.generators.fitted`. "nystroem" takes training rows as landmarks, and
         has at most so many features; filters are for rows that are square images
     n_features, block : int >= 1, in all and at a time
     link : see :class:`GeneralizedLeastSquares`
@@ -68,8 +68,8 @@ class StagewiseLeastSquares(Linked):
     ----------
     classes_ : (k,) labels; with several labels a row, the numbers of the columns
     multilabel_ : bool, whether rows have several labels
-    generators_ : list of one :class:`workbench.generators.Generator` a model, ``coefs_`` : list of
-        (n_features, k) weights, ``traces_`` : list of :class:`workbench.trace.Trace`, whose rows
+    generators_ : list of one :class:`workbench.data.generators.Generator` a model, ``coefs_`` : list of
+        (n_features, k) weights, ``traces_`` : list of :class:`workbench.core.trace.Trace`, whose rows
         have ``primal`` and ``loss`` after every visit
     generator_, coef_, trace_ : those of the first model
     scaler_ : StandardScaler, or None without `standardise`
@@ -92,8 +92,8 @@ class StagewiseLeastSquares(Linked):
     The same fit, seen while it goes on:
 
     >>> from workbench.least_squares.stagewise import ls_stagewise
-    >>> from workbench.problem import as_problem
-    >>> from workbench.stream import watch
+    >>> from workbench.core.problem import as_problem
+    >>> from workbench.core.stream import watch
     >>> errors = []
     >>> for row, state in watch(ls_stagewise(as_problem(X, y), **parameters, seed=0)):
     ...     errors.append((state.scores(X).argmax(axis=1) != y).sum().item())

@@ -9,12 +9,12 @@ from numbers import Real
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from workbench.core.problem import Problem
+from workbench.core.stream import State, below, rounds, seconds
 from workbench.estimators.common import Classifier
-from workbench.problem import Problem
-from workbench.run import run, warm
-from workbench.stream import State, below, rounds, seconds
+from workbench.kernels.gram import Gram, check_kernel
+from workbench.runs.run import run, warm
 from workbench.weston_watkins.dual import hinges, share_of
-from workbench.weston_watkins.gram import Gram, check_kernel
 from workbench.weston_watkins.kernel import coefficients, ww_kernel
 
 SOLVER_OF = {"walrus_fast": "ww_walrus_fast", "walrus": "ww_walrus", "shark": "ww_shark"}
@@ -99,7 +99,7 @@ class WestonWatkinsClassifier(Bounded):
     gap_ratio_ : float, ``upper_ - lower_`` over the gap after the first round; 0 where that is
         nothing but rounding, nan where there was no round
     n_iter_ : int, rounds of the solver
-    trace_ : :class:`workbench.trace.Trace` of the fit, whose last row says ``stopped_by``
+    trace_ : :class:`workbench.core.trace.Trace` of the fit, whose last row says ``stopped_by``
     n_features_in_ : int, ``feature_names_in_`` : (d,) where X has names
 
     References

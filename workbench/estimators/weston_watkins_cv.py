@@ -12,9 +12,9 @@ from sklearn.metrics import get_scorer
 from sklearn.model_selection import check_cv
 from sklearn.utils.parallel import Parallel, delayed
 
+from workbench.core.stream import rounds
 from workbench.estimators.weston_watkins import Bounded, WestonWatkinsClassifier
-from workbench.run import warm
-from workbench.stream import rounds
+from workbench.runs.run import warm
 from workbench.weston_watkins.fast import ww_walrus_fast
 from workbench.weston_watkins.path import ww_path
 

@@ -8,14 +8,14 @@ from numbers import Real
 
 from sklearn.exceptions import ConvergenceWarning
 
-from workbench.checks import is_whole
+from workbench.core.checks import is_whole
+from workbench.core.problem import Problem
+from workbench.core.stream import Rule, rounds
 from workbench.estimators.memoir import SparseLinear, warm_few
+from workbench.kernels.rows import rows_of
 from workbench.memoir.compress import quantized
 from workbench.memoir.working_set import LOSSES, certificate, costs_of
-from workbench.problem import Problem
-from workbench.rows import rows_of
-from workbench.run import run
-from workbench.stream import Rule, rounds
+from workbench.runs.run import run
 
 SHARED = "working_set", "inner", "loss"  # with cs_working_set
 
@@ -64,7 +64,7 @@ class WorkingSetClassifier(SparseLinear):
     lower_ : float, no weights have a smaller P
     gap_ : float, ``upper_ - lower_``
     n_iter_ : int, rounds
-    trace_ : :class:`workbench.trace.Trace` of the fit, whose last row says ``stopped_by``
+    trace_ : :class:`workbench.core.trace.Trace` of the fit, whose last row says ``stopped_by``
     n_features_in_ : int, ``feature_names_in_`` : (d,) where X has names
 
     References

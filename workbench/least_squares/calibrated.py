@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.checks import check_positive, is_whole
+from workbench.core.checks import check_positive, is_whole
+from workbench.core.problem import Matrix, Problem
+from workbench.core.stream import Row
 from workbench.least_squares.products import (
     GRAM_ROWS,
     Factor,
@@ -17,8 +19,6 @@ from workbench.least_squares.products import (
     pieces,
 )
 from workbench.least_squares.simplex import clip, project
-from workbench.problem import Matrix, Problem
-from workbench.stream import Row
 
 RIDGE = 1e-8  # of the calibration, over the mean diagonal: saturated y, y^2, y^3 are nearly equal
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.checks import check_counts
-from workbench.generators import Generator
+from workbench.core.checks import check_counts
+from workbench.core.problem import Problem
+from workbench.core.stream import Row
+from workbench.data.generators import Generator
 from workbench.least_squares.links import LINKS
 from workbench.least_squares.products import check_size
 from workbench.least_squares.rows import shares, threads
 from workbench.least_squares.stagewise import check_kept, check_stages, visit
-from workbench.problem import Problem
-from workbench.stream import Row
 
 
 @dataclass

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from workbench.arrays import Library
-from workbench.generators import WAVES, Generator
+from workbench.core.problem import Matrix
+from workbench.data.generators import WAVES, Generator
 from workbench.least_squares.products import pieces
-from workbench.problem import Matrix
 
 ROWS = 2**16  # of one product: a GPU wants them long
 

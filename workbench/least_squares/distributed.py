@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from workbench.checks import check_counts
-from workbench.generators import Generator
+from workbench.core.checks import check_counts
+from workbench.core.problem import Problem
+from workbench.data.generators import Generator
 from workbench.least_squares.links import LINKS
 from workbench.least_squares.rows import Share
 from workbench.least_squares.stagewise import (
@@ -21,7 +22,6 @@ from workbench.least_squares.stagewise import (
     stages,
     start,
 )
-from workbench.problem import Problem
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -58,7 +58,7 @@ def stagewise_on_dask(
     parts : futures of pairs (X, y), float32 rows (m, d) and codes (m,); from :func:`scattered`,
         or better of a function that reads a part on the worker, ``client.submit(read, path)``:
         those are made again when they are lost
-    generator : see :func:`workbench.generators.fitted`, on a sample of the rows
+    generator : see :func:`workbench.data.generators.fitted`, on a sample of the rows
     k : number of classes
     kept : bytes that the features of a block and a part may take on a worker
 

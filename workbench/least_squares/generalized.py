@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.checks import check_positive
+from workbench.core.checks import check_positive
+from workbench.core.measures import bounds
+from workbench.core.problem import Matrix, Problem
+from workbench.core.stream import Row
 from workbench.least_squares.links import check_link
 from workbench.least_squares.products import Factor, check_size, gram, residuals
-from workbench.measures import bounds
-from workbench.problem import Matrix, Problem
-from workbench.stream import Row
 
 EPS = float(np.finfo(float).eps)
 

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.linalg as sla
 import scipy.sparse as sp
 
-from workbench.problem import Matrix
+from workbench.core.problem import Matrix
 
 GRAM_ROWS = 4096  # rows of one product of a Gram matrix: long enough for BLAS to be at its best
 CACHED = 2**19  # bytes of rows that are read twice, and the second time from the processor's cache

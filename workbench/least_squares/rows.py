@@ -11,10 +11,10 @@ from threading import Lock
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from workbench.generators import Generator
+from workbench.core.problem import Matrix, Problem
+from workbench.data.generators import Generator
 from workbench.least_squares.links import LINKS
 from workbench.least_squares.products import GRAM_ROWS, pieces, residuals
-from workbench.problem import Matrix, Problem
 
 Ask = Callable[..., list]  # ask("name", ...) calls that method of every share of the rows
 

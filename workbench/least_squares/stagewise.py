@@ -9,15 +9,15 @@ from numbers import Real
 import numpy as np
 
 from workbench.arrays import library
-from workbench.checks import check_counts, check_positive
-from workbench.generators import Generator, fitted
+from workbench.core.checks import check_counts, check_positive
+from workbench.core.problem import Matrix, Problem
+from workbench.core.stream import Row
+from workbench.data.generators import Generator, fitted
 from workbench.least_squares.device import DeviceShare
 from workbench.least_squares.generalized import extrapolated
 from workbench.least_squares.links import check_link
 from workbench.least_squares.products import GRAM_ROWS, Factor, check_size, pieces
 from workbench.least_squares.rows import Ask, shares, threads
-from workbench.problem import Matrix, Problem
-from workbench.stream import Row
 
 TOLERANCE = 1e-6  # by which an objective may rise: the rounding of the losses
 RAISES = tuple(10.0**e for e in range(-8, 2))  # of the diagonal, in relation to the trace
@@ -28,7 +28,7 @@ class StagewiseState:
     """Weights ``W`` (n_features, k), the scores ``F`` (n, k) of the training rows, the objective.
 
     ``loss`` is the mean loss, ``primal`` adds the penalty. The other fields are those of a
-    :class:`~workbench.generators.Generator`: the model stores a seed in the features' place.
+    :class:`~workbench.data.generators.Generator`: the model stores a seed in the features' place.
     """
 
     round: int
@@ -88,7 +88,7 @@ def ls_stagewise(
     Parameters
     ----------
     alpha : positive, for the mean loss of a row
-    features, n_features, block, bandwidth : see :func:`workbench.generators.fitted`
+    features, n_features, block, bandwidth : see :func:`workbench.data.generators.fitted`
     link : "identity", "softmax", "squared_hinge" or "sigmoid"
     passes : visits of every block, at least 1
     inner : steps of Algorithm 1 a visit, at least 1

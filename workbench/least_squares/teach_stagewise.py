@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from workbench.core.trace import Trace
 from workbench.teach import array, ask, exercise, need, number, same
-from workbench.trace import Trace
 
 # Lesson 3: features block by block
 

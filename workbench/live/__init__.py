@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from workbench.core.names import hint
+from workbench.core.problem import Problem
 from workbench.live.dashboard import Dashboard
-from workbench.names import hint
-from workbench.problem import Problem
 from workbench.registry import SOLVERS
 
 _shown: Dashboard | None = None
@@ -40,7 +40,7 @@ def explore(
 
     Parameters
     ----------
-    problem : data as :func:`workbench.panels.panel` reads them, which train on 70 % of the rows,
+    problem : data as :func:`workbench.data.panels.panel` reads them, which train on 70 % of the rows,
         or a list of such to choose from, or a problem of your own
     solvers : names of the registry to choose from, or one
     parameters : what the sliders start from, by the parameter's name; the solvers' defaults

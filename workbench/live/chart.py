@@ -8,9 +8,9 @@ from typing import Any
 
 import anywidget
 
+from workbench.core.stream import Row
 from workbench.live.curve import Curve
-from workbench.pictures import Picture, pack
-from workbench.stream import Row
+from workbench.live.pictures import Picture, pack
 
 UPDATES = 10  # drawn a second, at most
 KEPT = 12  # curves on the canvas
@@ -94,7 +94,7 @@ class Chart(anywidget.AnyWidget):
 
 
 class Inside(anywidget.AnyWidget):
-    """Pictures of a method's own state, as :mod:`workbench.pictures` describes them."""
+    """Pictures of a method's own state, as :mod:`workbench.live.pictures` describes them."""
 
     _esm = _module("inside.js")
 

@@ -7,7 +7,7 @@ from array import array
 from dataclasses import dataclass, field
 from typing import Any
 
-from workbench.stream import Row, geometric
+from workbench.core.stream import Row, geometric
 
 SIZE = 5  # numbers of a point: seconds, round, lower, upper, test error
 OBJECTIVES = ("upper", "primal", "squared_error")  # a row's first of these is drawn above

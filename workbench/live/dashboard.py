@@ -8,18 +8,18 @@ from typing import Any
 
 import ipywidgets as widgets
 
+from workbench.core.measures import held_out
+from workbench.core.problem import Problem
+from workbench.core.stream import Row, nothing
+from workbench.data.panels import panel
+from workbench.figures.style import look
 from workbench.live.chart import Chart, Inside
 from workbench.live.curve import Curve
 from workbench.live.keep import code, keep, own_parameters, send_to_sweep
 from workbench.live.lane import Lane, Spare, can_change, changed
 from workbench.live.player import LIVE, Player
 from workbench.live.sliders import Sliders, text
-from workbench.measures import held_out
-from workbench.panels import panel
-from workbench.problem import Problem
 from workbench.registry import SOLVERS
-from workbench.stream import Row, nothing
-from workbench.style import look
 
 FOURIER = 400  # random features that the checkbox appends, as the paper does
 BUDGETS = (1, 2, 5, 10, 30, 60, 120, 300, 600, 3600)  # solver seconds
@@ -140,7 +140,7 @@ class Dashboard(widgets.VBox):
 
     @property
     def spec(self) -> str | None:
-        """The chosen data in words that :func:`workbench.panels.panel` reads."""
+        """The chosen data in words that :func:`workbench.data.panels.panel` reads."""
         if self.problem:
             return None
         return self.data.value + (f" + {FOURIER} fourier" if self.fourier.value else "")

@@ -9,10 +9,10 @@ from typing import Any
 
 import yaml
 
+from workbench.core.trace import write_trace
 from workbench.live.lane import Lane
-from workbench.run import resolve
-from workbench.sweep import runs_folder
-from workbench.trace import write_trace
+from workbench.runs.run import resolve
+from workbench.runs.sweep import runs_folder
 
 NO_SPEC = "...  # the problem that the dashboard was given"
 
@@ -25,7 +25,7 @@ def keep(lane: Lane, spec: str | None) -> Path:
     Parameters
     ----------
     lane : a run that has done a round
-    spec : its data as :func:`workbench.panels.panel` reads them; None for a problem given as such
+    spec : its data as :func:`workbench.data.panels.panel` reads them; None for a problem given as such
 
     Raises
     ------
@@ -45,9 +45,9 @@ def code(lane: Lane, spec: str | None) -> str:
     """Return a program that repeats a run to its present iterate, branch by branch."""
     legs = [*lane.past, (lane.parameters, lane.last["round"])]
     lines = [
-        "from workbench.panels import panel",
-        "from workbench.run import run",
-        "from workbench.stream import rounds",
+        "from workbench.data.panels import panel",
+        "from workbench.runs.run import run",
+        "from workbench.core.stream import rounds",
         "",
         f"problem = panel({spec!r})" if spec else f"problem = {NO_SPEC}",
     ]

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from workbench.problem import Problem
+from workbench.core.problem import Problem
+from workbench.core.stream import Row, State, diverged, geometric, nothing, watch
+from workbench.core.trace import Trace
 from workbench.registry import SOLVERS
-from workbench.run import header, resolve, warm
-from workbench.stream import Row, State, diverged, geometric, nothing, watch
-from workbench.trace import Trace
+from workbench.runs.run import header, resolve, warm
 
 TOLERANCE = 1e-9  # certified gap at which a run ends, against an upper bound above 1
 RECENT = 1000  # rows that are all kept; of the older ones, later and later, one in many

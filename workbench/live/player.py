@@ -6,8 +6,8 @@ import math
 import threading
 from collections.abc import Callable, Iterable
 
+from workbench.core.stream import Row
 from workbench.live.lane import Lane
-from workbench.stream import Row
 
 ONE_AT_A_TIME = threading.Lock()  # two dashboards that play together would spoil both clocks
 SLICE = 0.02  # seconds that a lane plays before others do, or its view learns of it

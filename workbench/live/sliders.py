@@ -9,9 +9,9 @@ import ipywidgets as widgets
 
 from workbench.least_squares.links import LINKS
 from workbench.memoir.descent import SAMPLINGS
-from workbench.mips import MIPS
+from workbench.memoir.mips import MIPS
 from workbench.registry import SOLVERS
-from workbench.run import resolve
+from workbench.runs.run import resolve
 
 SERIES = (*(float(f"{m}e{e}") for e in range(-6, 0) for m in (1, 2, 5)), 1.0)
 COUNTS = (1, 2, 5, 10, 20, 50, 100, 200, 400, 1000, 2000)

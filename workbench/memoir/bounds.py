@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from workbench.checks import check_not_negative, check_positive
+from workbench.core.checks import check_not_negative, check_positive
 
 
 def risk_bound(

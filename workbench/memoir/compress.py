@@ -9,8 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 from numba import njit
 
-from workbench.mips.protocol import blocks
-from workbench.problem import Matrix
+from workbench.core.problem import Matrix
+from workbench.memoir.mips.protocol import blocks
 
 STEPS = 127  # from zero to the largest weight of a feature
 

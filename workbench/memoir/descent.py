@@ -7,7 +7,12 @@ from collections.abc import Iterator
 import numpy as np
 import scipy.sparse as sp
 
+from workbench.core.problem import Matrix, Problem
+from workbench.core.stream import off_the_clock
+from workbench.kernels.rows import rows_of
 from workbench.memoir.blocks import roomier
+from workbench.memoir.mips import Oracle, inexactness, make_oracle
+from workbench.memoir.mips.exact import score_blocks
 from workbench.memoir.state import MemoirState, with_constant
 from workbench.memoir.steps import (
     MASS,
@@ -26,11 +31,6 @@ from workbench.memoir.steps import (
     take_batches,
 )
 from workbench.memoir.weights import Weights, merged, zeros
-from workbench.mips import Oracle, inexactness, make_oracle
-from workbench.mips.exact import score_blocks
-from workbench.problem import Matrix, Problem
-from workbench.rows import rows_of
-from workbench.stream import off_the_clock
 
 MANY = 50  # batches in a pass over the rows from which on the pass is a round
 SAMPLED = 200  # rows on which the answers of a search are compared with the exact ones
@@ -58,7 +58,7 @@ def descend(
     ----------
     gamma : the l1 weight by which the classes of a batch are truncated; None without
     empty : answers that score no more than 0 become a class that is still empty
-    options : of :func:`workbench.mips.make_oracle`
+    options : of :func:`workbench.memoir.mips.make_oracle`
     """
     X = with_constant(problem.X) if s.bias else problem.X
     rows, y, k = rows_of(X), problem.y, problem.k

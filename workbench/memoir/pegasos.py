@@ -9,10 +9,10 @@ import numpy as np
 import scipy.sparse as sp
 from numba import njit
 
-from workbench.checks import check_positive, check_whole
-from workbench.measures import bounds
-from workbench.problem import Matrix, Problem
-from workbench.stream import Row
+from workbench.core.checks import check_positive, check_whole
+from workbench.core.measures import bounds
+from workbench.core.problem import Matrix, Problem
+from workbench.core.stream import Row
 
 SCORES = 2**22  # held at a time when the objective is computed: 32 MiB
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import sqrt
 
-from workbench.checks import LARGEST, check_counts, check_not_negative, check_positive
+from workbench.core.checks import LARGEST, check_counts, check_not_negative, check_positive
+from workbench.core.problem import Problem
 from workbench.memoir.descent import SAMPLINGS, descend
+from workbench.memoir.mips import MIPS
 from workbench.memoir.state import MemoirState, start
 from workbench.memoir.steps import Plan, eta_of
-from workbench.mips import MIPS
-from workbench.problem import Problem
 
 PAPER = {"eta0": 0.1, "eta_step": 0.02}  # Table 4; batches of 100 sqrt(C) rows are the default
 REFERENCE = PAPER | {
@@ -99,7 +99,7 @@ def memoir_l2(
     bias : add a constant feature
     predict_metric : "dot", or "cosine" to divide scores by |w_c|
     empty : answers that score no more than 0 become a random class that was never changed
-    mips : "exact", "sw_graph", "hnsw", "simple_lsh" or "random", see :mod:`workbench.mips`
+    mips : "exact", "sw_graph", "hnsw", "simple_lsh" or "random", see :mod:`workbench.memoir.mips`
     ef, neighbours, two_tier : of the two graphs; ``bits``, ``rerank`` : of the hash
     threads : for searches of frozen batches and in nmslib
     dense : keep W dense, 4 d C bytes, or as a list, 8 bytes an entry; by default dense up to 256 MB

@@ -8,11 +8,11 @@ import numpy as np
 import psutil
 import scipy.sparse as sp
 
+from workbench.core.problem import Matrix, Problem
+from workbench.core.stream import Row
 from workbench.memoir.blocks import empty
+from workbench.memoir.mips import scores
 from workbench.memoir.weights import Weights, zeros
-from workbench.mips import scores
-from workbench.problem import Matrix, Problem
-from workbench.stream import Row
 
 BUDGET = 2**28  # bytes up to which weights are dense
 
@@ -30,7 +30,7 @@ class MemoirState:
     ``primal`` is the objective of W or of the average, on all rows or on a sample of them, with
     this ``weight`` of its penalty; ``updates`` is the share of the round's rows that violated their
     margin; ``recall``, ``epsilon`` and both times are those of the search, see
-    :func:`workbench.mips.inexactness`.
+    :func:`workbench.memoir.mips.inexactness`.
     """
 
     round: int

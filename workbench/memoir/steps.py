@@ -17,9 +17,9 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from workbench.kernels.rows import Rows
 from workbench.memoir.blocks import roomier
 from workbench.memoir.weights import Weights, add_row, class_score, lacks_room, row_scores
-from workbench.rows import Rows
 
 LEAST = 1e-3  # scale below which it is multiplied into U; the average cancels by as many digits
 PATCH = 2**16  # slots that are free in a new pool of the changes, at least

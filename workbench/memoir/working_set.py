@@ -15,15 +15,15 @@ from itertools import pairwise
 import numpy as np
 import scipy.sparse as sp
 
-from workbench.checks import check_counts, check_not_negative, check_positive
-from workbench.measures import bounds
+from workbench.core.checks import check_counts, check_not_negative, check_positive
+from workbench.core.measures import bounds
+from workbench.core.problem import Matrix, Problem
+from workbench.core.stream import Row, off_the_clock
+from workbench.kernels.rows import Rows, rows_of
 from workbench.memoir.ascent import candidates, full_pass, losses, norms, set_pass
 from workbench.memoir.blocks import Blocks, csr_of, empty, need_of, roomier
+from workbench.memoir.mips import scores
 from workbench.memoir.visit import Rules, Sets
-from workbench.mips import scores
-from workbench.problem import Matrix, Problem
-from workbench.rows import Rows, rows_of
-from workbench.stream import Row, off_the_clock
 
 LOSSES = "crammer_singer", "weston_watkins"
 EPS = 0.1  # violation below which a row is left alone at first, in units of the margin

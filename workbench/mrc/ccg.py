@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from workbench.measures import bounds
+from workbench.core.measures import bounds
+from workbench.core.problem import Problem
+from workbench.core.stream import Row
 from workbench.mrc.lp import all_subsets, averages
 from workbench.mrc.master import Restricted, carry, check, largest, solve
 from workbench.mrc.risk import (
@@ -19,8 +21,6 @@ from workbench.mrc.risk import (
     psi,
     renew_bounds,
 )
-from workbench.problem import Problem
-from workbench.stream import Row
 
 TIGHT = 1e-9  # a constraint violated by less is tight; "at least 0" would add it for ever
 EMPIRICAL = -1  # the sample index of the constraint tau'mu <= nu, see `initial_constraints`

@@ -18,8 +18,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.checks import check_whole
-from workbench.measures import bounds
+from workbench.core.checks import check_whole
+from workbench.core.measures import bounds
+from workbench.core.problem import Problem
+from workbench.core.stream import Row
 from workbench.mrc import splitting
 from workbench.mrc.newton import (
     Direction,
@@ -37,8 +39,6 @@ from workbench.mrc.working_set import (
     violated_features,
     violated_rows,
 )
-from workbench.problem import Problem
-from workbench.stream import Row
 
 TO_BOUNDARY = 0.95  # share of the way to the boundary that a step may go
 LEAD = 0.1  # complementarity may run ahead of the certified gap by this factor at most

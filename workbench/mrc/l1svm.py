@@ -20,13 +20,13 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from workbench.checks import check_positive
-from workbench.measures import bounds
+from workbench.core.checks import check_positive
+from workbench.core.measures import bounds
+from workbench.core.problem import Matrix, Problem
+from workbench.core.stream import Row
 from workbench.mrc.highs import minimise
 from workbench.mrc.lp import refuse_large
 from workbench.mrc.risk import linear_scores, with_intercept
-from workbench.problem import Matrix, Problem
-from workbench.stream import Row
 
 
 @dataclass(frozen=True, eq=False)

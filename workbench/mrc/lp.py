@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from workbench.measures import bounds
+from workbench.core.measures import bounds
+from workbench.core.problem import Problem
+from workbench.core.stream import Row
 from workbench.mrc.highs import minimise
 from workbench.mrc.risk import MinimaxRisk, linear_scores, minimax_risk
-from workbench.problem import Problem
-from workbench.stream import Row
 
 NONZEROS = 200_000_000  # about 5 GB inside HiGHS
 OTHERS = "mrc_ccg, mrc_interior_point or mrc_pdhg"

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from workbench.checks import check_whole
+from workbench.core.checks import check_whole
 from workbench.mrc.highs import minimise
 
 

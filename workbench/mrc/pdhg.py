@@ -9,11 +9,11 @@ import numpy as np
 import scipy.sparse as sp
 from numba import njit
 
-from workbench.checks import check_positive, check_whole
-from workbench.measures import bounds
+from workbench.core.checks import check_positive, check_whole
+from workbench.core.measures import bounds
+from workbench.core.problem import Matrix, Problem
+from workbench.core.stream import Row
 from workbench.mrc.risk import MinimaxRisk, linear_scores, minimax_risk, psi, renew_bounds
-from workbench.problem import Matrix, Problem
-from workbench.stream import Row
 
 REPAIRS = 8  # sweeps of projections a certificate, at most
 POWER = 50  # iterations that estimate the norm of X

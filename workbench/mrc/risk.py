@@ -12,8 +12,8 @@ import numpy as np
 import scipy.sparse as sp
 from numba import njit
 
-from workbench.checks import check_positive
-from workbench.problem import Matrix, Problem
+from workbench.core.checks import check_positive
+from workbench.core.problem import Matrix, Problem
 
 
 @dataclass(frozen=True, eq=False)

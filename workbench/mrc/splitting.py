@@ -16,13 +16,13 @@ from array_api_compat import array_namespace
 from numba import njit
 
 from workbench.arrays import library
-from workbench.checks import check_positive, check_whole
-from workbench.measures import bounds
+from workbench.core.checks import check_positive, check_whole
+from workbench.core.measures import bounds
+from workbench.core.problem import Problem
+from workbench.core.stream import Row
 from workbench.mrc.device import Kit, elsewhere
 from workbench.mrc.repair import sharpest_lower, sharpest_upper
 from workbench.mrc.risk import MinimaxRisk, linear_scores, minimax_risk, psi, renew_bounds
-from workbench.problem import Problem
-from workbench.stream import Row
 
 WIDEST = 8000  # features; beyond, the d' x d' factor is the wrong tool
 

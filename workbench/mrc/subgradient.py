@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.checks import check_whole
-from workbench.measures import bounds
+from workbench.core.checks import check_whole
+from workbench.core.measures import bounds
+from workbench.core.problem import Problem
+from workbench.core.stream import Row
 from workbench.mrc.risk import greedy_subset, linear_scores, minimax_risk, psi, renew_bounds
-from workbench.problem import Problem
-from workbench.stream import Row
 
 
 @dataclass

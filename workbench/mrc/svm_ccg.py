@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from workbench.measures import bounds
+from workbench.core.measures import bounds
+from workbench.core.problem import Problem
+from workbench.core.stream import Row
 from workbench.mrc.l1svm import L1SVM, l1_svm, rule
 from workbench.mrc.master import Restricted, carry, check, largest, solve
 from workbench.mrc.risk import linear_scores
-from workbench.problem import Problem
-from workbench.stream import Row
 
 NEARLY = 0.01  # a margin short of 1.01 is taken into the first program, as the authors do
 ITERATIONS = 100  # of the first-order method that finds it

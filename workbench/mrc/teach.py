@@ -5,12 +5,12 @@ from __future__ import annotations
 import cvxpy as cp
 import numpy as np
 
+from workbench.core.problem import Problem, as_problem
+from workbench.core.trace import Trace
 from workbench.mrc.highs import minimise
 from workbench.mrc.lp import all_subsets, constraints, mrc_lp
 from workbench.mrc.risk import MinimaxRisk, minimax_risk
-from workbench.problem import Problem, as_problem
 from workbench.teach import CLOSE, Hint, Unfinished, array, ask, exercise, need, number, same
-from workbench.trace import Trace
 
 # Lesson 1: the minimax risk
 

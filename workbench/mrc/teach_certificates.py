@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from workbench.core.problem import Problem
+from workbench.core.trace import Trace
 from workbench.mrc.ccg import mrc_ccg
 from workbench.mrc.risk import MinimaxRisk, minimax_risk
 from workbench.mrc.teach import joint
-from workbench.problem import Problem
 from workbench.teach import CLOSE, ask, exercise, need, number, same
-from workbench.trace import Trace
 
 
 @exercise

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from workbench.problem import Matrix
+from workbench.core.problem import Matrix
+from workbench.core.stream import Row
+from workbench.data.sequences import SequenceProblem
 from workbench.sampled_cuts.state import CutState
 from workbench.sampled_cuts.tasks import Answers, Cut
-from workbench.sequences import SequenceProblem
-from workbench.stream import Row
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +108,7 @@ def decode(F: np.ndarray, v: np.ndarray, starts: np.ndarray, transition: float =
 
 
 def errors(problem: SequenceProblem) -> Callable[[CutState], Row]:
-    """Return a judge like :func:`workbench.measures.errors` whose labels are those of sequences."""
+    """Return a judge like :func:`workbench.core.measures.errors` whose labels are those of sequences."""
 
     def error(s: CutState, X: Matrix, y: np.ndarray, starts: np.ndarray) -> float:
         return float(np.mean(decode(s.scores(X), s.transitions, starts) != y))

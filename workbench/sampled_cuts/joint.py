@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from workbench.checks import check_positive, check_whole
-from workbench.problem import Problem
+from workbench.core.checks import check_positive, check_whole
+from workbench.core.problem import Problem
+from workbench.kernels.functions import Kernel
 from workbench.sampled_cuts.cutting_plane import cutting_plane
-from workbench.sampled_cuts.kernels import Kernel
 from workbench.sampled_cuts.spaces import KernelSpace
 from workbench.sampled_cuts.state import CutState, start
 from workbench.sampled_cuts.tasks import Answers, Cut

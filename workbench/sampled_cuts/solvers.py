@@ -8,19 +8,19 @@ from numbers import Real
 import numpy as np
 import psutil
 
-from workbench.checks import check_counts, check_positive
-from workbench.problem import Problem
+from workbench.core.checks import check_counts, check_positive
+from workbench.core.problem import Problem
+from workbench.kernels.functions import Kernel
+from workbench.kernels.gram import check_kernel, scale
 from workbench.sampled_cuts.cutting_plane import (
     all_units,
     constant_time,
     cutting_plane,
     some_violators,
 )
-from workbench.sampled_cuts.kernels import Kernel
 from workbench.sampled_cuts.spaces import KernelSpace, NystroemSpace
 from workbench.sampled_cuts.state import CutState, start
 from workbench.sampled_cuts.tasks import Task, task_of
-from workbench.weston_watkins.gram import check_kernel, scale
 
 
 def cuts_exact(

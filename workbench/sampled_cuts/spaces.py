@@ -12,11 +12,11 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from workbench.problem import Matrix
-from workbench.sampled_cuts.kernels import DENSE, Kernel, Points
+from workbench.core.problem import Matrix
+from workbench.kernels.functions import DENSE, Kernel, Points
+from workbench.kernels.gram import add_rows
 from workbench.sampled_cuts.state import CutState, append, keep, merged
 from workbench.sampled_cuts.tasks import Cut
-from workbench.weston_watkins.gram import add_rows
 
 PIECE = 2**15  # rows whose features are summed at a time
 CUTS = 256  # for whose scores room is made at a time

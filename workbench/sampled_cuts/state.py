@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.measures import bounds
-from workbench.problem import Problem
-from workbench.sampled_cuts.kernels import Kernel, KernelRows, fields_of
-from workbench.stream import Row
+from workbench.core.measures import bounds
+from workbench.core.problem import Problem
+from workbench.core.stream import Row
+from workbench.kernels.functions import Kernel, KernelRows, fields_of
 
 
 @dataclass(kw_only=True)

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numba import njit
 
-from workbench.problem import Problem
+from workbench.core.problem import Problem
 
 
 class Answers(NamedTuple):

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from workbench.core.trace import Trace
 from workbench.teach import CLOSE, array, ask, exercise, need, number, same
-from workbench.trace import Trace
 
 # Lesson 1: one slack
 

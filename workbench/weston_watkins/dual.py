@@ -24,10 +24,10 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from workbench.measures import bounds
-from workbench.problem import Matrix, Problem
-from workbench.rows import FAST, lanes
-from workbench.stream import Row
+from workbench.core.measures import bounds
+from workbench.core.problem import Matrix, Problem
+from workbench.core.stream import Row
+from workbench.kernels.rows import FAST, lanes
 
 ROUNDING = 1e-12  # of the objective: a gap of less means nothing
 SCORES = 2**18  # held at a time while the rows are judged: 2 MiB, which fits the cache

@@ -9,9 +9,9 @@ from itertools import islice
 import numpy as np
 from numba import njit
 
-from workbench.checks import check_positive
-from workbench.problem import Problem
-from workbench.rows import FAST, rows_of, subtract, width
+from workbench.core.checks import check_positive
+from workbench.core.problem import Problem
+from workbench.kernels.rows import FAST, rows_of, subtract, width
 from workbench.weston_watkins.bcd import arguments, margins, settle
 from workbench.weston_watkins.dual import WWState, go_on, squared_norms, start
 from workbench.weston_watkins.walrus import threshold

@@ -21,14 +21,14 @@ import psutil
 import scipy.sparse as sp
 from numba import njit
 
-from workbench.checks import check_positive
-from workbench.measures import bounds
-from workbench.problem import Problem
-from workbench.rows import FAST
-from workbench.stream import Row
+from workbench.core.checks import check_positive
+from workbench.core.measures import bounds
+from workbench.core.problem import Problem
+from workbench.core.stream import Row
+from workbench.kernels.gram import Cache, Gram, add_rows, check_kernel, scale
+from workbench.kernels.rows import FAST
 from workbench.weston_watkins.bcd import LOWEST
 from workbench.weston_watkins.dual import share_of
-from workbench.weston_watkins.gram import Cache, Gram, add_rows, check_kernel, scale
 from workbench.weston_watkins.walrus import threshold
 
 # Of the mean part of the gap: rows with less are left alone. It must be small: where a kernel has a

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from workbench.checks import check_positive, check_whole
-from workbench.problem import Problem
+from workbench.core.checks import check_positive, check_whole
+from workbench.core.problem import Problem
 from workbench.weston_watkins.dual import (
     WWState,
     objectives,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from workbench.problem import Problem
+from workbench.core.problem import Problem
 from workbench.teach import CLOSE, Unfinished, array, ask, exercise, need, number, same
 from workbench.weston_watkins.walrus import evaluate, sweep
 

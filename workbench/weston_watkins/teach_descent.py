@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from workbench.core.trace import Trace
 from workbench.teach import CLOSE, array, ask, exercise, need, number, same
-from workbench.trace import Trace
 from workbench.weston_watkins.teach import block_of, margins, minimiser, toy, weights
 
 ROUNDING = 1e-9  # a smaller gap is no gap: with a tiny C all objectives are that small

@@ -18,8 +18,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from workbench.checks import check_positive
-from workbench.rows import FAST
+from workbench.core.checks import check_positive
+from workbench.kernels.rows import FAST
 
 FEW = 200  # entries up to which sorting by insertion is quicker
 PASSES = 20  # of Newton's method; it has rarely taken five, and then sorting is as good

@@ -1,0 +1,102 @@
+"""The common judge: what is measured of any solver's state, always off the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from workbench.core.problem import Matrix, Problem
+from workbench.core.stream import Row, State, nothing
+
+HELD = 2**27  # scores up to which all rows are scored at once
+
+
+def errors(problem: Problem) -> Callable[[State], Row]:
+    """Return a judge of the 0-1 error, a fraction in [0, 1], on training and test rows.
+
+    ``test_error`` is left out where the problem has no test rows. A row whose scores are all
+    equal is predicted as the first class, as ``argmax`` does.
+    """
+
+    beside = nothing if problem.X_test is None else held_out(problem)
+
+    def measure(state: State) -> Row:
+        wrong = predictions(state, problem.X, problem.k) != problem.y
+        return {"train_error": float(np.mean(wrong))} | beside(state)
+
+    return measure
+
+
+def held_out(problem: Problem) -> Callable[[State], Row]:
+    """Return a judge of the 0-1 error on the test rows alone, where time is short.
+
+    Raises
+    ------
+    ValueError
+        If the problem has no test rows.
+    """
+    if problem.X_test is None:
+        raise ValueError("problem: has no test rows to judge")
+
+    def measure(state: State) -> Row:
+        wrong = predictions(state, problem.X_test, problem.k) != problem.y_test
+        return {"test_error": float(np.mean(wrong))}
+
+    return measure
+
+
+def macro(problem: Problem) -> Callable[[State], Row]:
+    """Return a judge of test rows where classes are many: three fractions in [0, 1].
+
+    ``test_error`` as in :func:`errors`; ``macro_f1``, the mean of the classes' F1 scores as
+    scikit-learn has it; ``maf1``, MEMOIR's: the harmonic mean of macro-precision and macro-recall.
+    All three are over the classes that occur among the test rows or their predictions.
+
+    Raises
+    ------
+    ValueError
+        If the problem has no test rows.
+    """
+    if problem.X_test is None:
+        raise ValueError("problem: has no test rows to judge")
+
+    def measure(state: State) -> Row:
+        y, k = problem.y_test, problem.k
+        predicted = predictions(state, problem.X_test, k)
+        hits = np.bincount(y[predicted == y], minlength=k)
+        true, said = np.bincount(y, minlength=k), np.bincount(predicted, minlength=k)
+        met = true + said > 0
+        precision = hits[met] / np.maximum(said[met], 1)
+        recall = hits[met] / np.maximum(true[met], 1)
+        P, R = precision.mean(), recall.mean()
+        return {
+            "test_error": float(np.mean(predicted != y)),
+            "macro_f1": float((2 * hits[met] / (true[met] + said[met])).mean()),
+            "maf1": float(2 * P * R / (P + R)) if P + R else 0.0,
+        }
+
+    return measure
+
+
+def predictions(state: State, X: Matrix, k: int | None = None) -> np.ndarray:
+    """Return the class with the highest score for each row; many scores are made block by block.
+
+    Without the number of classes `k`, one row is scored to learn it, which is dear where the
+    features have to be made first.
+    """
+    n = X.shape[0]
+    k = k or state.scores(X[:1]).shape[1]
+    step = n if n * k <= HELD else max(1, HELD // k)
+    blocks = (state.scores(X[first : first + step]) for first in range(0, n, step))
+    return np.concatenate([np.argmax(V, axis=1) for V in blocks])
+
+
+def error(scores: np.ndarray, y: np.ndarray) -> float:
+    """Return the fraction of rows whose highest score is not at their label."""
+    return float(np.mean(np.argmax(scores, axis=1) != y))
+
+
+def bounds(lower: float, upper: float) -> Row:
+    """Return the certificate columns of a row: ``lower``, ``upper`` and ``gap``, their distance."""
+    return {"lower": float(lower), "upper": float(upper), "gap": float(upper - lower)}

@@ -1,0 +1,231 @@
+"""The classification problem that every solver receives: rows, labels, names, and nothing else."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+import scipy.sparse as sp
+
+from workbench.core.checks import Matrix as Matrix
+from workbench.core.checks import check_columns, check_labels, check_matrix, encode
+
+FEW_CLASSES = 512  # of which a tiny problem has rows
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Training rows and, where there are any, test rows of one multiclass data set.
+
+    Build one with :func:`as_problem` or :func:`workbench.data.load`; both check their input.
+
+    Attributes
+    ----------
+    X : (n, d) float32 or float64, C-ordered array or CSR matrix
+    y : (n,) int32, codes 0..k-1, every one of which occurs
+    classes : (k,) array of the labels as they were given, sorted; ``classes[y]`` are the labels
+    name : str
+    X_test, y_test : rows that no solver sees, coded as the training rows; None without a split
+    features : tuple of d names, or None
+    synthetic : bool, True for generated data; every figure of such data says so
+    about : str, where the data come from
+    """
+
+    X: Matrix
+    y: np.ndarray
+    classes: np.ndarray
+    name: str = "unnamed"
+    X_test: Matrix | None = None
+    y_test: np.ndarray | None = None
+    features: tuple[str, ...] | None = None
+    synthetic: bool = False
+    about: str = ""
+
+    @property
+    def n(self) -> int:
+        """Number of training rows."""
+        return self.X.shape[0]
+
+    @property
+    def d(self) -> int:
+        """Number of features."""
+        return self.X.shape[1]
+
+    @property
+    def k(self) -> int:
+        """Number of classes."""
+        return len(self.classes)
+
+    @property
+    def is_sparse(self) -> bool:
+        return sp.issparse(self.X)
+
+    @cached_property
+    def checksum(self) -> str:
+        """Sixteen hex digits of the SHA-256 of the training and test rows and labels."""
+        digest = hashlib.sha256()
+        for part in (self.X, self.y, self.X_test, self.y_test):
+            digest.update(f"{getattr(part, 'shape', None)}".encode())
+            for array in _buffers(part):
+                digest.update(f"{array.dtype.str}{array.shape}".encode())
+                digest.update(memoryview(np.ascontiguousarray(array)).cast("B"))
+        return digest.hexdigest()[:16]
+
+    def tiny(self, rows_per_class: int = 2, d: int = 9) -> Problem:
+        """A few rows and features of every class: compiles the same kernels as the whole.
+
+        Nine features are an image too, of 3 x 3 pixels, to those who take rows for images.
+        It keeps dtype, sparsity, memory order, whether the rows may be written to, and k up to
+        :data:`FEW_CLASSES`: of more classes, the first so many, lest rows times classes be many.
+        Only where codes of classes need more than two bytes, and so other kernels, it keeps k all
+        the same, and most classes have no row.
+        """
+        order, starts = _by_class(self.y, self.k)
+        sizes = np.minimum(np.diff(starts), rows_per_class)[:FEW_CLASSES]
+        rows = np.concatenate([order[f : f + s] for f, s in zip(starts, sizes, strict=False)])
+        X, y = self.X[np.sort(rows)], self.y[np.sort(rows)]
+        # The columns with most in them: rows of zeros only would compile less.
+        filled = np.asarray((X != 0).sum(axis=0)).ravel()
+        X = X[:, np.sort(np.argsort(-filled, kind="stable")[:d])]
+        X = X if self.is_sparse else np.ascontiguousarray(X)
+        for part, whole in zip((*_buffers(X), y), (*_buffers(self.X), self.y), strict=True):
+            part.flags.writeable = whole.flags.writeable
+        classes = self.classes if self.k >= 2**16 else self.classes[:FEW_CLASSES]
+        few = {"X": X, "y": y, "classes": classes, "name": f"{self.name} (tiny)"}
+        return replace(self, **few, X_test=None, y_test=None, features=None)
+
+    def split(self, test: float = 0.2, seed: int = 0) -> Problem:
+        """Hold out a stratified random share of all rows as the test rows.
+
+        Every class keeps at least one training row.
+
+        Raises
+        ------
+        ValueError
+            If `test` is not inside (0, 1), or too small to hold out a row.
+        """
+        if not 0 < test < 1:
+            raise ValueError(f"test: must lie strictly between 0 and 1, got {test!r}")
+        X, y = self._all_rows()
+        rng = np.random.default_rng(seed)
+        held = np.zeros(len(y), dtype=bool)
+        order, starts = _by_class(y, self.k)
+        for start, end in pairwise(starts):
+            rows = rng.permutation(order[start:end])
+            held[rows[: min(round(test * len(rows)), len(rows) - 1)]] = True
+        if not held.any():
+            raise ValueError(f"test: a share of {test!r} of {len(y)} rows holds out no row")
+        return replace(self, X=X[~held], y=y[~held], X_test=X[held], y_test=y[held])
+
+    def subset(self, fraction: float, seed: int = 0) -> Problem:
+        """A stratified random fraction, in (0, 1], of the training rows; the test rows stay."""
+        if not 0 < fraction <= 1:
+            raise ValueError(f"fraction: must lie in (0, 1], got {fraction!r}")
+        rng = np.random.default_rng(seed)
+        kept = np.zeros(self.n, dtype=bool)
+        order, starts = _by_class(self.y, self.k)
+        for start, end in pairwise(starts):
+            rows = rng.permutation(order[start:end])
+            kept[rows[: max(1, round(fraction * len(rows)))]] = True
+        return replace(self, X=self.X[kept], y=self.y[kept])
+
+    def first_classes(self, k: int) -> Problem:
+        """The rows of the first `k` classes, 2 <= k <= :attr:`k`, with test rows if any is left."""
+        if not 2 <= k <= self.k:
+            raise ValueError(f"classes: must be from 2 to {self.k}, got {k!r}")
+        kept = self.y < k
+        part = replace(self, X=self.X[kept], y=self.y[kept], classes=self.classes[:k])
+        if self.X_test is None:
+            return part
+        kept = self.y_test < k
+        if not kept.any():
+            return replace(part, X_test=None, y_test=None)
+        return replace(part, X_test=self.X_test[kept], y_test=self.y_test[kept])
+
+    def _all_rows(self) -> tuple[Matrix, np.ndarray]:
+        if self.X_test is None:
+            return self.X, self.y
+        stack = sp.vstack if self.is_sparse else np.vstack
+        X = stack([self.X, self.X_test])
+        return (X.tocsr() if self.is_sparse else X), np.concatenate([self.y, self.y_test])
+
+
+def as_problem(
+    X,
+    y,
+    *,
+    X_test=None,
+    y_test=None,
+    classes=None,
+    name: str = "unnamed",
+    features=None,
+    synthetic: bool = False,
+    about: str = "",
+) -> Problem:
+    """Check rows and labels of any type and wrap them as a :class:`Problem`.
+
+    Parameters
+    ----------
+    X : (n, d) array, DataFrame or SciPy sparse matrix of finite real numbers
+        float32 and float64 are kept, small integers become float32, all else float64.
+    y : (n,) labels of any sortable type
+    X_test, y_test : test rows and labels, each label one of the training labels
+    classes : the labels to expect; by default those that occur in `y`
+
+    Raises
+    ------
+    ValueError
+        Naming the argument: not two-dimensional, no rows or features, NaN or infinite values,
+        lengths that differ, missing labels, fewer than two classes, a class without rows, values
+        or columns of values so large or so small that their squares are no numbers.
+    """
+    if features is None and hasattr(X, "columns"):
+        features = X.columns
+    X = check_matrix(X, "X")
+    check_columns(X, "X")
+    y = check_labels(y, "y", X.shape[0])
+    try:
+        given = np.unique(y) if classes is None else np.asarray(classes)
+    except TypeError:
+        raise ValueError(f"y: labels of type {type(y[0]).__name__} cannot be sorted") from None
+    if len(given) < 2:
+        raise ValueError(f"y: needs at least two classes, got only {given.tolist()!r}")
+    y = encode(y, given, "y")
+    empty = np.flatnonzero(np.bincount(y, minlength=len(given)) == 0)
+    if len(empty):
+        raise ValueError(
+            f"classes: {given[empty].tolist()!r} have no training row; "
+            "every class must occur in y at least once"
+        )
+    if (X_test is None) != (y_test is None):
+        raise ValueError("X_test, y_test: give both or neither")
+    if X_test is not None:
+        X_test = check_matrix(X_test, "X_test")
+        if X_test.dtype != X.dtype:
+            with np.errstate(over="ignore"):
+                X_test = check_matrix(X_test.astype(X.dtype), "X_test")
+        if X_test.shape[1] != X.shape[1]:
+            raise ValueError(f"X_test: has {X_test.shape[1]} features, X has {X.shape[1]}")
+        if sp.issparse(X_test) != sp.issparse(X):
+            raise ValueError("X_test: must be sparse exactly when X is sparse")
+        y_test = encode(check_labels(y_test, "y_test", X_test.shape[0]), given, "y_test")
+    if features is not None:
+        features = tuple(str(f) for f in features)
+        if len(features) != X.shape[1]:
+            raise ValueError(f"features: {len(features)} names for {X.shape[1]} columns of X")
+    return Problem(X, y, given, name, X_test, y_test, features, synthetic, about)
+
+
+def _by_class(y: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows in the order of their classes, and where each of k classes starts there."""
+    order = np.argsort(y, kind="stable")
+    return order, np.searchsorted(y[order], np.arange(k + 1))
+
+
+def _buffers(part) -> tuple[np.ndarray, ...]:
+    if part is None:
+        return ()
+    return (part.data, part.indices, part.indptr) if sp.issparse(part) else (part,)

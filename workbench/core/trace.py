@@ -1,0 +1,227 @@
+"""Traces as JSON Lines and states as npz: plain data, so loading one can never run code."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+
+from workbench.core.stream import Row, State
+
+SCHEMA = 1
+# What NumPy and its archives raise of files that are no archives, damaged, or packed otherwise.
+UNREADABLE = (ValueError, OSError, EOFError, KeyError, TypeError, AttributeError, MemoryError)
+UNREADABLE += (RuntimeError, OverflowError, zlib.error, zipfile.BadZipFile)
+_NON_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+
+
+@dataclass
+class Trace:
+    """One run: how it was made (`header`) and what was seen (`rows`).
+
+    Attributes
+    ----------
+    header : dict, see :func:`workbench.runs.run.header`
+    rows : list of dicts, one a round, in order; the last says ``stopped_by`` unless the run
+        was killed
+    """
+
+    header: dict[str, Any] = field(default_factory=dict)
+    rows: list[Row] = field(default_factory=list)
+
+    def column(self, key: str) -> np.ndarray:
+        """Return ``row[key]`` of every row as floats, NaN where a row lacks it."""
+        return np.array([row.get(key, math.nan) for row in self.rows], dtype=float)
+
+    @property
+    def last(self) -> Row:
+        """The last row, empty before the first."""
+        return self.rows[-1] if self.rows else {}
+
+    @property
+    def stopped_by(self) -> str | None:
+        """Why the run ended; None when it is still running or was killed."""
+        return self.last.get("stopped_by")
+
+
+def record(
+    stream: Iterable[tuple[Row, State]], trace: Trace, path: str | os.PathLike | None = None
+) -> Iterator[tuple[Row, State]]:
+    """Pass the stream on while its rows are appended to `trace` and, line by line, to `path`.
+
+    A stream that ends by itself is closed as ``finished``; one that is cut by Ctrl-C as
+    ``interrupted``, before the interrupt goes on its way. A killed process leaves a readable
+    prefix.
+    """
+    sink = open(path, "w", encoding="utf-8") if path is not None else None
+
+    def write(entry: dict[str, Any]) -> None:
+        if sink:
+            sink.write(json.dumps(encode(entry)) + "\n")
+            sink.flush()
+
+    def close(reason: str) -> None:
+        if trace.rows and trace.stopped_by is None:
+            trace.rows[-1]["stopped_by"] = reason
+            write({"stopped_by": reason})
+
+    try:
+        write({"schema": SCHEMA} | trace.header)
+        for row, state in stream:
+            trace.rows.append(row)
+            write(row)
+            yield row, state
+        close("finished")
+    except (KeyboardInterrupt, GeneratorExit):  # here, or in the reader's own code
+        close("interrupted")
+        raise
+    finally:
+        if sink:
+            sink.close()
+
+
+def write_trace(path: str | os.PathLike, trace: Trace) -> None:
+    """Write a finished trace to `path`, whole or not at all, also beside others at the same one."""
+    entries = [{"schema": SCHEMA} | trace.header, *trace.rows]
+    part = Path(f"{path}.{uuid4().hex[:8]}.part")
+    try:
+        part.write_text("".join(json.dumps(encode(e)) + "\n" for e in entries), encoding="utf-8")
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def read_trace(path: str | os.PathLike) -> Trace:
+    """Read a trace, also one whose last line was cut off by a kill.
+
+    Raises
+    ------
+    ValueError
+        If the file is no trace, was written by a newer schema, or is damaged before its end.
+    """
+    try:
+        lines = Path(path).read_text(encoding="utf-8").split("\n")
+    except UnicodeDecodeError:
+        raise ValueError(f"{path}: not a trace, nor any text") from None
+    entries = []
+    for number, line in enumerate(lines, 1):
+        try:
+            entries.append(decode(json.loads(line)))
+        except (ValueError, RecursionError):  # also numbers and nests too large to read
+            if number < len(lines):
+                raise ValueError(f"{path}: line {number} is damaged") from None
+    if not entries or not isinstance(entries[0], dict) or "schema" not in entries[0]:
+        raise ValueError(f"{path}: not a trace, its first line is no header")
+    strange = [number for number, entry in enumerate(entries, 1) if not isinstance(entry, dict)]
+    if strange:
+        raise ValueError(f"{path}: line {strange[0]} is damaged")
+    header, *rows = entries
+    schema = header.pop("schema")
+    if not isinstance(schema, int):
+        raise ValueError(f"{path}: not a trace, its schema is {schema!r}")
+    if schema > SCHEMA:
+        raise ValueError(f"{path}: schema {schema} is newer than this package's {SCHEMA}")
+    if len(rows) > 1 and "round" not in rows[-1]:
+        closing = rows.pop()
+        rows[-1] |= closing
+    return Trace(header, rows)
+
+
+def save_state(path: str | os.PathLike, state: State) -> None:
+    """Save a solver's state to an npz file without pickle, whole or not at all.
+
+    A state is a plain dataclass of arrays, numbers, strings, booleans, None and one or more
+    `numpy.random.Generator` (PCG64).
+
+    Raises
+    ------
+    TypeError
+        Naming a field of any other type.
+    """
+    arrays, plain = {}, {}
+    for f in fields(state):
+        value = getattr(state, f.name)
+        if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+            arrays[f.name] = value
+        elif _is_pcg64(value):
+            plain[f.name] = {"generator": value.bit_generator.state}
+        elif value is None or isinstance(value, (bool, int, float, str)):
+            plain[f.name] = value
+        elif isinstance(value, np.generic):
+            plain[f.name] = value.item()
+        else:
+            raise TypeError(f"{type(state).__name__}.{f.name}: cannot save a {type(value)}")
+    plain_json = json.dumps({"state": type(state).__name__, "plain": plain})
+    part = Path(f"{path}.part")
+    with open(part, "wb") as sink:
+        np.savez(sink, **arrays, **{"": np.array(plain_json)})
+    os.replace(part, path)
+
+
+def load_state(path: str | os.PathLike, kind: type) -> Any:
+    """Load a state of dataclass `kind` that :func:`save_state` wrote.
+
+    Raises
+    ------
+    ValueError
+        If the file is damaged, or holds no state, one of another kind or other fields.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            if "" not in archive.files:
+                raise ValueError("it holds no state")
+            values = {name: archive[name] for name in archive.files if name}
+            text = json.loads(str(archive[""]))
+        state = text["state"]
+        for name, value in text["plain"].items():
+            if isinstance(value, dict):
+                rng = np.random.Generator(np.random.PCG64())
+                rng.bit_generator.state = value["generator"]
+                value = rng
+            values[name] = value
+    except FileNotFoundError:
+        raise
+    except UNREADABLE as error:
+        raise ValueError(f"{path}: not a state; {error}") from None
+    if state != kind.__name__:
+        raise ValueError(f"{path}: holds a {state}, not a {kind.__name__}")
+    expected = {f.name for f in fields(kind)}
+    if set(values) != expected:
+        raise ValueError(f"{path}: fields {sorted(set(values) ^ expected)} do not match")
+    return kind(**values)
+
+
+def _is_pcg64(value) -> bool:
+    bits = getattr(value, "bit_generator", None)
+    return isinstance(value, np.random.Generator) and isinstance(bits, np.random.PCG64)
+
+
+def encode(value):
+    """Return `value` as strict JSON: NaN and infinities as strings, NumPy scalars as numbers."""
+    if isinstance(value, dict):
+        return {key: encode(v) for key, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [encode(v) for v in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return repr(value)
+    return value
+
+
+def decode(value):
+    """Return what :func:`encode` was given, from its JSON."""
+    if isinstance(value, dict):
+        return {key: decode(v) for key, v in value.items()}
+    if isinstance(value, list):
+        return [decode(v) for v in value]
+    return _NON_FINITE.get(value, value) if isinstance(value, str) else value

@@ -1,0 +1,308 @@
+"""Feature maps, Problem -> Problem: fitted on the training rows, applied to all rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import scipy.sparse as sp
+
+from workbench.core.checks import is_whole
+from workbench.core.problem import Matrix, Problem, check_matrix
+
+BLOCK = 4096  # rows mapped at a time: the intermediate arrays stay small
+SAMPLE = 1000  # training rows that the median distance is taken over
+
+
+def standardise(problem: Problem) -> Problem:
+    """Columns of mean zero and variance one over the training rows.
+
+    Dense columns that are constant over the training rows become zero in all rows. Sparse columns
+    are only divided by their standard deviation, so that zeros stay zero; constant ones stay.
+    """
+    from sklearn.preprocessing import StandardScaler
+
+    scaler = StandardScaler(with_mean=not problem.is_sparse).fit(problem.X)
+    constant = np.zeros(problem.d, bool)
+    if not problem.is_sparse:
+        constant = problem.X.min(axis=0) == problem.X.max(axis=0)
+
+    def transform(X: Matrix) -> Matrix:
+        X = scaler.transform(X)
+        if constant.any():
+            X[:, constant] = 0
+        return X
+
+    return _mapped(problem, transform, f"{problem.name}, standardised", problem.features)
+
+
+def ranged(problem: Problem) -> Problem:
+    """Columns mapped onto [-1, 1] by the training rows, as LIBSVM's svm-scale does.
+
+    Dense columns that are constant over the training rows become zero in all rows. Sparse columns
+    are only divided by their largest magnitude, so that zeros stay zero.
+    """
+    if problem.is_sparse:
+        from sklearn.preprocessing import MaxAbsScaler
+
+        return _mapped(
+            problem,
+            MaxAbsScaler().fit(problem.X).transform,
+            f"{problem.name}, scaled",
+            problem.features,
+        )
+    low, high = problem.X.min(axis=0), problem.X.max(axis=0)
+    half = (high.astype(np.float64) - low) / 2
+    middle, constant = low + half, half == 0
+    half[constant] = np.inf
+
+    def transform(X: Matrix) -> Matrix:
+        return ((X - middle) / half).astype(X.dtype)
+
+    return _mapped(problem, transform, f"{problem.name}, scaled", problem.features)
+
+
+def over_maximum(problem: Problem) -> Problem:
+    """All entries divided by the largest magnitude of a training row: pixels come into [0, 1]."""
+    largest = abs(problem.X).max()
+
+    def transform(X: Matrix) -> Matrix:
+        return (X / largest if largest else X).astype(X.dtype)
+
+    return _mapped(problem, transform, f"{problem.name}, over its maximum", problem.features)
+
+
+def unit_rows(problem: Problem) -> Problem:
+    """Rows of Euclidean norm one; rows of zeros stay."""
+    from sklearn.preprocessing import normalize
+
+    return _mapped(problem, normalize, f"{problem.name}, unit rows", problem.features)
+
+
+def root_rows(problem: Problem) -> Problem:
+    """Square roots of the entries, then rows of norm one: inner products of two distributions.
+
+    For counts and pixels: it brings small values up (the Bhattacharyya coefficient).
+
+    Raises
+    ------
+    ValueError
+        For negative entries.
+    """
+    for name, X in (("X", problem.X), ("X_test", problem.X_test)):
+        if X is not None and X.min() < 0:
+            raise ValueError(f"{name}: holds negative values, which have no square root")
+    roots = _mapped(problem, lambda X: X.sqrt() if sp.issparse(X) else np.sqrt(X), "", None)
+    return replace(
+        unit_rows(roots), name=f"{problem.name}, root unit rows", features=problem.features
+    )
+
+
+def log_counts(problem: Problem, least: int = 3) -> Problem:
+    """Counts x become log(1 + x), without the columns that are zero in all but a few training rows.
+
+    A word that occurs in fewer than `least` training rows tells little of the others.
+
+    Parameters
+    ----------
+    least : training rows, at least 1, in which a column must not be zero
+
+    Raises
+    ------
+    ValueError
+        For negative entries, or if no column is left.
+    """
+    _check_count("least", least)
+    for name, X in (("X", problem.X), ("X_test", problem.X_test)):
+        if X is not None and X.min() < 0:
+            raise ValueError(f"{name}: holds negative values; log(1 + x) is for counts")
+    # Sparse rows may store zeros, so that their entries are not to be counted.
+    there = np.asarray((problem.X != 0).sum(axis=0)).ravel()
+    kept = np.flatnonzero(there >= least)
+    if not len(kept):
+        raise ValueError(f"least: no column of X has {least} entries that are not zero")
+
+    def transform(X: Matrix) -> Matrix:
+        X = X[:, kept]
+        return X.log1p() if sp.issparse(X) else np.log1p(X)
+
+    names = problem.features and tuple(problem.features[j] for j in kept)
+    return _mapped(problem, transform, f"{problem.name}, log counts", names)
+
+
+def tfidf(problem: Problem) -> Problem:
+    """Word counts x_j become x_j (1 + log((1 + n) / (1 + n_j))), then rows of norm one.
+
+    n_j is the number of the n training rows that have the word j: common words weigh little. The
+    two ones are scikit-learn's default smoothing, as if one more row had every word; words that
+    no training row has are weighted too. Empty rows stay.
+
+    Raises
+    ------
+    ValueError
+        For dense rows or negative entries, which are no word counts.
+    """
+    from sklearn.feature_extraction.text import TfidfTransformer
+
+    if not problem.is_sparse:
+        raise ValueError("X: tf-idf is for word counts in a sparse matrix, got a dense one")
+    for name, X in (("X", problem.X), ("X_test", problem.X_test)):
+        if X is not None and X.min() < 0:
+            raise ValueError(f"{name}: holds negative values; tf-idf is for counts")
+    transform = TfidfTransformer().fit(problem.X).transform
+    return _mapped(problem, transform, f"{problem.name}, tf-idf", problem.features)
+
+
+def constant(problem: Problem) -> Problem:
+    """One more column, of ones: an intercept for methods that have none."""
+
+    def transform(X: Matrix) -> Matrix:
+        ones = np.ones((X.shape[0], 1), X.dtype)
+        return sp.hstack([X, ones], format="csr") if sp.issparse(X) else np.hstack([X, ones])
+
+    names = problem.features and (*problem.features, "1")
+    return _mapped(problem, transform, f"{problem.name} + constant", names)
+
+
+def pca(problem: Problem, d: int, seed: int = 0) -> Problem:
+    """The first `d` principal components of the training rows, centred, not whitened; dense.
+
+    Parameters
+    ----------
+    d : 1 <= d <= min(n, problem.d); for sparse rows d < min(n, problem.d)
+    seed : of scikit-learn's randomised or iterative solver, where it chooses one
+
+    Raises
+    ------
+    ValueError
+        For a `d` out of range.
+    """
+    from sklearn.decomposition import PCA
+
+    most = min(problem.n, problem.d) - problem.is_sparse
+    _check_count("d", d, most)
+    model = PCA(n_components=d, random_state=seed).fit(problem.X)
+    names = tuple(f"pc{i + 1}" for i in range(d))
+    return _mapped(problem, model.transform, f"{problem.name}, PCA {d}", names)
+
+
+def fourier(problem: Problem, n_features: int = 400, seed: int = 0, append: bool = True) -> Problem:
+    """Random Fourier features of the Gaussian kernel exp(-|x - x'|^2 / s).
+
+    s is the squared median Euclidean distance between training rows (`median_distance`). With the
+    frequencies w_j ~ N(0, 2 I / s), a row x becomes sqrt(2 / n_features) times cos(w_1 x), ...,
+    cos(w_m x), sin(w_1 x), ..., sin(w_m x), m = n_features / 2: inner products of such rows have
+    the kernel as their mean and rows have norm one (Rahimi and Recht, 2007).
+
+    Parameters
+    ----------
+    n_features : even, at least 2
+    seed : of the frequencies and of the sample behind the median
+    append : keep the given columns in front, as the papers on minimax risk classifiers do
+
+    Raises
+    ------
+    ValueError
+        For an odd or too small `n_features`, or training rows that are half equal (s is zero).
+    """
+    _check_count("n_features", n_features)
+    if n_features % 2:
+        raise ValueError(f"n_features: must be even, half cosines, half sines; got {n_features!r}")
+    half = n_features // 2
+    s = median_distance(problem, seed) ** 2
+    rng = np.random.default_rng(seed)
+    frequencies = rng.standard_normal((problem.d, half)) * np.sqrt(2 / s)
+    scale = np.sqrt(2 / n_features)
+
+    def waves(X: Matrix) -> np.ndarray:
+        phases = X @ frequencies
+        return np.hstack([np.cos(phases), np.sin(phases)]) * scale
+
+    def transform(X: Matrix) -> Matrix:
+        Z = _in_blocks(waves, X, n_features)
+        if not append:
+            return Z
+        return sp.hstack([X, sp.csr_matrix(Z)]).tocsr() if sp.issparse(X) else np.hstack([X, Z])
+
+    names = tuple(f"{wave}{j + 1}" for wave in ("cos", "sin") for j in range(half))
+    if append:
+        names = problem.features and (*problem.features, *names)
+    name = f"{problem.name}{' +' if append else ','} {n_features} Fourier"
+    return _mapped(problem, transform, name, names)
+
+
+def relu(problem: Problem, n_features: int = 512, seed: int = 0) -> Problem:
+    """Random ReLU features, sqrt(2 / n_features) max(0, w_j x) with w_j ~ N(0, I); dense.
+
+    Inner products of such rows have the arc-cosine kernel of degree one as their mean, so that
+    squared norms are kept on average (Cho and Saul, 2009).
+
+    Raises
+    ------
+    ValueError
+        For an `n_features` below 1.
+    """
+    _check_count("n_features", n_features)
+    rng = np.random.default_rng(seed)
+    weights = rng.standard_normal((problem.d, n_features), problem.X.dtype)
+    weights *= problem.X.dtype.type(np.sqrt(2 / n_features))
+
+    def transform(X: Matrix) -> np.ndarray:
+        return _in_blocks(lambda rows: np.maximum(rows @ weights, 0), X, n_features)
+
+    names = tuple(f"relu{j + 1}" for j in range(n_features))
+    return _mapped(problem, transform, f"{problem.name}, {n_features} ReLU", names)
+
+
+def median_distance(problem: Problem, seed: int = 0) -> float:
+    """The median Euclidean distance between distinct training rows, over a sample of at most 1000.
+
+    Raises
+    ------
+    ValueError
+        When the median is zero: at least half of the pairs of rows are equal.
+    """
+    median = float(np.median(sampled_distances(problem, seed)))
+    if not median > 0:
+        raise ValueError("problem: the median distance between its training rows is zero")
+    return median
+
+
+def sampled_distances(problem: Problem, seed: int = 0) -> np.ndarray:
+    """Return the Euclidean distances of all pairs among at most 1000 random training rows."""
+    from sklearn.metrics import pairwise_distances
+
+    rng = np.random.default_rng(seed)
+    rows = np.sort(rng.permutation(problem.n)[:SAMPLE])
+    # In double precision: the squares of large values would drown small distances.
+    distances = pairwise_distances(problem.X[rows].astype(np.float64))
+    return distances[np.triu_indices(len(rows), 1)]
+
+
+def _mapped(
+    problem: Problem,
+    transform: Callable[[Matrix], Matrix],
+    name: str,
+    features: tuple[str, ...] | None,
+) -> Problem:
+    """Map training and test rows, and make sure that the result is fit for a solver."""
+    X = check_matrix(transform(problem.X), "X")
+    X_test = problem.X_test
+    if X_test is not None:
+        X_test = check_matrix(transform(X_test), "X_test")
+    return replace(problem, X=X, X_test=X_test, name=name, features=features)
+
+
+def _in_blocks(f: Callable[[Matrix], np.ndarray], X: Matrix, width: int) -> np.ndarray:
+    """Return f(X), computed a block of rows at a time, in the type of X."""
+    Z = np.empty((X.shape[0], width), X.dtype)
+    for start in range(0, len(Z), BLOCK):
+        Z[start : start + BLOCK] = f(X[start : start + BLOCK])
+    return Z
+
+
+def _check_count(argument: str, value: int, most: float = np.inf) -> None:
+    if not is_whole(value, most=most):
+        upper = "" if most == np.inf else f", at most {most}"
+        raise ValueError(f"{argument}: must be a whole number, at least 1{upper}; got {value!r}")

@@ -1,0 +1,331 @@
+"""Random features made block by block from a seed: the GEN of stagewise regression.
+
+No block depends on another, and none is stored: what predicts is a :class:`Generator`, a few
+numbers and, for kinds that look at the data, their landmarks or filters. Features are of single
+precision. Of rows like the training rows, waves, logits and filters have a mean square of order
+one; so have polynomials where the rows are centred, and more far from zero. Those of a kernel lie
+in [0, 1].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse as sp
+from numba import njit
+
+from workbench.core.checks import check_counts, check_positive, check_whole
+from workbench.core.problem import Matrix, Problem
+from workbench.data import convolutions
+from workbench.data.features import sampled_distances
+
+Map = Callable[[Matrix, np.ndarray], None]  # rows (m, d), and where their (m, p) features go
+HALF = np.float32(0.5)
+COEFFICIENTS = tuple(  # of sqrt(2) cos(2 pi t) in powers of t^2, |t| <= 1/2
+    np.float32(c)
+    for c in (
+        1.414213546900218,
+        -27.91545071358391,
+        91.83778064032919,
+        -120.84474623131669,
+        85.08987970707877,
+        -36.72373104043279,
+        9.23291691669159,
+    )
+)
+JITTER = 1e-6  # on the diagonal of a kernel matrix of landmarks, which is one: singular otherwise
+
+
+@dataclass(frozen=True, eq=False)
+class Generator:
+    """How to make `n_features` features of rows with `d` entries, `block` at a time.
+
+    Attributes
+    ----------
+    kind : a name of :data:`KINDS`
+    s : the squared distance that the kernel exp(-|x - x'|^2 / s) is scaled by
+    anchors : landmarks or filters of all blocks, one below the other; of no rows where there are
+        none
+    """
+
+    kind: str
+    d: int
+    n_features: int
+    block: int
+    seed: int
+    s: float
+    anchors: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.float32))
+
+    @property
+    def blocks(self) -> int:
+        """Number of blocks; the last one may be smaller."""
+        return -(-self.n_features // self.block)
+
+    def part(self, b: int) -> slice:
+        """Return where the features of block `b` lie among all."""
+        return slice(b * self.block, min((b + 1) * self.block, self.n_features))
+
+    def width(self, b: int) -> int:
+        """Return the number of features of block `b`."""
+        part = self.part(b)
+        return part.stop - part.start
+
+    def rng(self, b: int) -> np.random.Generator:
+        """Return the random numbers of block `b`."""
+        return np.random.default_rng([self.seed, b])
+
+    def make(self, b: int) -> Map:
+        """Return the function that puts block `b`'s features of (m, d) rows into (m, width) `Z`."""
+        return KINDS[self.kind](self, b)
+
+    @cached_property
+    def centre(self) -> np.ndarray:
+        """The mean of all landmarks, float32: what distances are measured from."""
+        return self.anchors.mean(axis=0, dtype=np.float64).astype(np.float32)
+
+    def penalty(self, b: int) -> np.ndarray | None:
+        """Return the matrix M of block `b`'s regulariser tr(W'M W); None is the identity."""
+        if self.kind != "nystroem":
+            return None
+        landmarks = self.anchors[self.part(b)].astype(np.float64)
+        K = np.exp(-_squared_distances(landmarks, landmarks, self.centre) / self.s)
+        K.flat[:: len(K) + 1] += JITTER
+        return K
+
+
+def fitted(
+    problem: Problem, kind: str, n_features: int, block: int, bandwidth: float = 1.0, seed: int = 0
+) -> Generator:
+    """Return the generator of that kind for the training rows of `problem`.
+
+    Parameters
+    ----------
+    kind : "fourier", sqrt(2) cos(w.x + b) (Rahimi, Recht, 2007); "orthogonal_fourier", the same
+        with w orthogonal in groups of d (Yu et al., 2016); "logits", 2 sigmoid(w.x + b) - 1;
+        "poly2", "poly3", "poly4", the product of that many factors w.x + b; "nystroem", the
+        kernel with random training rows as landmarks, which repeat where they are too few;
+        "random_filters", "kmeans_filters", convolutions of images
+        (:mod:`workbench.data.convolutions`)
+    n_features, block : whole numbers of at least 1; a `block` above `n_features` is that many.
+        Multiples of 8, the features of one filter, for convolutions
+    bandwidth : positive; the kernel is exp(-|x - x'|^2 / (bandwidth m^2)) with the median distance
+        m of training rows that differ, 1 where none do
+    seed : of all that is random, a whole number of at least 0
+
+    Raises
+    ------
+    ValueError
+        For an unknown kind, or sizes, a bandwidth or a seed out of range.
+    """
+    if kind not in RANDOM:
+        known = ", ".join(RANDOM)
+        raise ValueError(f"features: unknown name {kind!r}; known are {known}")
+    check_counts(n_features=n_features, block=block)
+    n_features, block = int(n_features), int(min(block, n_features))
+    seed = check_whole(seed, "seed", least=0)
+    bandwidth = check_positive(bandwidth, "bandwidth")
+    if kind.endswith("_filters"):
+        convolutions.check_multiples(kind, n_features=n_features, block=block)
+        n_filters, how = n_features // convolutions.PER_FILTER, kind.removesuffix("_filters")
+        anchors = convolutions.filters(problem.X, n_filters, how, seed)
+        return Generator(kind, problem.d, n_features, block, seed, 1.0, anchors)
+    distances = sampled_distances(problem, seed)
+    distances = distances[distances > 0]
+    s = bandwidth * (float(np.median(distances)) ** 2 if len(distances) else 1.0)
+    anchors = np.zeros((0, 0), np.float32)
+    if kind == "nystroem":
+        rows = np.resize(np.random.default_rng(seed).permutation(problem.n), n_features)
+        anchors = problem.X[rows]
+        anchors = (anchors.toarray() if sp.issparse(anchors) else anchors).astype(np.float32)
+    return Generator(kind, problem.d, n_features, block, seed, s, anchors)
+
+
+def fourier(generator: Generator, b: int) -> Map:
+    """Return sqrt(2) cos(w.x + b), w ~ N(0, 2/s I), b uniform over a period."""
+    return _waves(*fourier_waves(generator, b))
+
+
+def orthogonal_fourier(generator: Generator, b: int) -> Map:
+    """Return the same with w orthogonal in groups of d, of the lengths they would have had."""
+    return _waves(*orthogonal_waves(generator, b))
+
+
+def fourier_waves(generator: Generator, b: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the (d, p) directions and (p,) shifts of a block's waves, in turns of the circle."""
+    rng, p = generator.rng(b), generator.width(b)
+    W = rng.standard_normal((generator.d, p), np.float32)
+    return _in_turns(W, generator.s), rng.random(p, np.float32)
+
+
+def orthogonal_waves(generator: Generator, b: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the same for orthogonal directions."""
+    rng, p, d = generator.rng(b), generator.width(b), generator.d
+    groups = []
+    for first in range(0, p, d):
+        # Q of a QR factorisation is uniform once its signs are those of R's diagonal.
+        Q, R = np.linalg.qr(rng.standard_normal((d, min(d, p - first))))
+        lengths = np.sqrt(rng.chisquare(d, Q.shape[1]))
+        groups.append(Q * (np.sign(np.diag(R)) * lengths))
+    return _in_turns(np.hstack(groups), generator.s), rng.random(p, np.float32)
+
+
+def logits(generator: Generator, b: int) -> Map:
+    """Return 2 sigmoid(w.x + b) - 1, w ~ N(0, 8/s I), b ~ N(0, 1)."""
+    rng, p = generator.rng(b), generator.width(b)
+    W = _scaled(rng.standard_normal((generator.d, p)), np.sqrt(8 / generator.s))
+    shift = rng.standard_normal(p, np.float32)
+
+    def make(X: Matrix, Z: np.ndarray) -> None:
+        _product(X, W, Z)
+        Z += shift
+        Z *= 0.5
+        np.tanh(Z, out=Z)  # 2 sigmoid(z) - 1 = tanh(z / 2)
+
+    return make
+
+
+def polynomial(degree: int) -> Callable[[Generator, int], Map]:
+    """Return the maker of products of `degree` factors w.x + b, w ~ N(0, 2/s I), b ~ N(0, 1/2)."""
+
+    def kind(generator: Generator, b: int) -> Map:
+        rng, p = generator.rng(b), generator.width(b)
+        W = [
+            _scaled(rng.standard_normal((generator.d, p)), np.sqrt(2 / generator.s))
+            for _ in range(degree)
+        ]
+        shifts = rng.standard_normal((degree, p), np.float32) * np.float32(0.7)
+
+        def make(X: Matrix, Z: np.ndarray) -> None:
+            _product(X, W[0], Z)
+            Z += shifts[0]
+            factor = np.empty_like(Z)
+            for w, shift in zip(W[1:], shifts[1:], strict=True):
+                _product(X, w, factor)
+                times(Z, factor, shift)
+
+        return make
+
+    return kind
+
+
+def nystroem(generator: Generator, b: int) -> Map:
+    """Return the kernel exp(-|x - c|^2 / s) with the landmarks c of the block."""
+    landmarks = generator.anchors[generator.part(b)]
+    centre, scale = generator.centre, np.float32(1 / generator.s)
+
+    def make(X: Matrix, Z: np.ndarray) -> None:
+        Z[...] = _squared_distances(X, landmarks, centre)
+        Z *= -scale
+        np.exp(Z, out=Z)
+
+    return make
+
+
+def columns(generator: Generator, b: int) -> Map:
+    """Return columns of the rows themselves, in the order that the anchors name."""
+    order = generator.anchors[generator.part(b)]
+    position = np.full(generator.d, -1, np.int32)
+    position[order] = np.arange(len(order), dtype=np.int32)
+
+    def make(X: Matrix, Z: np.ndarray) -> None:
+        if sp.issparse(X):
+            Z[...] = 0
+            gather(X.data, X.indices, X.indptr, position, Z)
+        else:
+            Z[...] = X[:, order]
+
+    return make
+
+
+RANDOM: dict[str, Callable[[Generator, int], Map]] = {
+    "fourier": fourier,
+    "orthogonal_fourier": orthogonal_fourier,
+    "logits": logits,
+    "poly2": polynomial(2),
+    "poly3": polynomial(3),
+    "poly4": polynomial(4),
+    "nystroem": nystroem,
+    "random_filters": convolutions.random_filters,
+    "kmeans_filters": convolutions.kmeans_filters,
+}
+KINDS = RANDOM | {"columns": columns}
+WAVES = {"fourier": fourier_waves, "orthogonal_fourier": orthogonal_waves}
+
+
+def _in_turns(W: np.ndarray, s: float) -> np.ndarray:
+    # Of the circle, not radians: what is whole of them falls away.
+    return _scaled(W, np.sqrt(2 / s) / (2 * np.pi))
+
+
+def _waves(W: np.ndarray, shift: np.ndarray) -> Map:
+    def make(X: Matrix, Z: np.ndarray) -> None:
+        _product(X, W, Z)
+        cosines(Z, shift)
+
+    return make
+
+
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+def cosines(Z, shift):
+    """Put sqrt(2) cos(2 pi (z + shift)) into the float32 (m, p) `Z`, in place, to within 1e-6.
+
+    A polynomial of the squared distance to the nearest whole turn, the interpolant at Chebyshev's
+    points. It compiles to vector instructions, and is several times as fast as a library's cosine.
+    """
+    c0, c1, c2, c3, c4, c5, c6 = COEFFICIENTS
+    for i in range(Z.shape[0]):
+        z = Z[i]
+        for j in range(np.uint64(z.shape[0])):
+            t = z[j] + shift[j]
+            t -= np.floor(t + HALF)
+            q = t * t
+            z[j] = c0 + q * (c1 + q * (c2 + q * (c3 + q * (c4 + q * (c5 + q * c6)))))
+
+
+@njit(cache=True, nogil=True)
+def gather(data, indices, indptr, position, Z):
+    """Put the entries of a CSR matrix into (m, p) `Z`, column c of it into column position[c]."""
+    for i in range(Z.shape[0]):
+        for q in range(indptr[i], indptr[i + 1]):
+            j = position[indices[q]]
+            if j >= 0:
+                Z[i, j] = data[q]
+
+
+@njit(cache=True, nogil=True)
+def times(Z, factor, shift):
+    """Multiply the (m, p) `Z` by factor + shift, in place."""
+    for i in range(Z.shape[0]):
+        for j in range(np.uint64(Z.shape[1])):
+            Z[i, j] *= factor[i, j] + shift[j]
+
+
+def _product(X: Matrix, W: np.ndarray, Z: np.ndarray) -> None:
+    if sp.issparse(X):
+        Z[...] = X.astype(np.float32, copy=False) @ W
+    else:
+        np.matmul(np.asarray(X, np.float32), W, out=Z)
+
+
+def _squared_distances(X: Matrix, C: np.ndarray, centre: np.ndarray) -> np.ndarray:
+    """Return |x - c|^2 of rows and landmarks, in the landmarks' type."""
+    if sp.issparse(X):
+        # Not from the centre, which would fill them; most of their entries are zero anyway.
+        squares = np.asarray(X.multiply(X).sum(axis=1)).ravel()
+        D = np.asarray(X.astype(C.dtype, copy=False) @ C.T)
+    else:
+        # From the centre, in the rows' own type: squares of an offset would drown the distances.
+        X, C = np.asarray(X - centre, C.dtype), C - centre
+        squares = np.einsum("ij,ij->i", X, X)
+        D = X @ C.T
+    D *= -2
+    D += squares.astype(C.dtype)[:, None]
+    D += np.einsum("ij,ij->i", C, C)
+    return np.maximum(D, 0, out=D)
+
+
+def _scaled(W: np.ndarray, scale: float) -> np.ndarray:
+    return np.ascontiguousarray(W * scale, np.float32)

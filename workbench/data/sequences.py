@@ -1,0 +1,124 @@
+"""Labelled sequences as a problem: its rows are the positions of one sequence after the other."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse as sp
+
+from workbench.core.problem import Problem, as_problem, check_labels, check_matrix
+
+NONE = np.zeros(1, np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class SequenceProblem(Problem):
+    """A problem whose rows are positions; solvers that know no sequences take each on its own.
+
+    Attributes
+    ----------
+    starts : (n + 1,) training sequence i is the rows ``starts[i]:starts[i + 1]``, at least one
+    starts_test : the same for the test rows, if any
+    """
+
+    starts: np.ndarray = field(default_factory=lambda: NONE)
+    starts_test: np.ndarray = field(default_factory=lambda: NONE)
+
+    @cached_property
+    def checksum(self) -> str:
+        """Sixteen hex digits of the SHA-256 of the rows, the labels and where sequences start."""
+        digest = hashlib.sha256(super().checksum.encode())
+        for starts in (self.starts, self.starts_test):
+            digest.update(np.ascontiguousarray(starts, np.int64).tobytes())
+        return digest.hexdigest()[:16]
+
+    def tiny(self, rows_per_class: int = 2, d: int = 9) -> SequenceProblem:
+        """The few rows of :meth:`Problem.tiny`, as sequences of two."""
+        small = super().tiny(rows_per_class, d)
+        starts = np.unique(np.append(np.arange(0, small.n, 2), small.n))
+        return replace(small, starts=starts, starts_test=NONE)
+
+    def split(self, test: float = 0.2, seed: int = 0):
+        """Refuse to: what is drawn by rows is no sequence any more. So do the next two."""
+        raise ValueError("problem: sequences have no random rows or classes; use first_sequences")
+
+    def subset(self, fraction: float, seed: int = 0):
+        self.split()
+
+    def first_classes(self, k: int):
+        self.split()
+
+    def first_sequences(self, n: int) -> SequenceProblem:
+        """The first `n` training sequences; every class must occur in them."""
+        if not 1 <= n < len(self.starts):
+            raise ValueError(f"n: must be from 1 to {len(self.starts) - 1}, got {n!r}")
+        end = self.starts[n]
+        missing = np.setdiff1d(np.arange(self.k), self.y[:end])
+        if len(missing):
+            raise ValueError(f"n: no {self.classes[missing].tolist()!r} in the first {n} sequences")
+        return replace(self, X=self.X[:end], y=self.y[:end], starts=self.starts[: n + 1])
+
+
+def as_sequences(
+    X: Sequence, y: Sequence, *, X_test: Sequence = (), y_test: Sequence = (), **about
+) -> SequenceProblem:
+    """Check lists of sequences and wrap them as a :class:`SequenceProblem`.
+
+    Parameters
+    ----------
+    X : n arrays or sparse matrices, one a sequence, (length, d)
+    y : n sequences of as many labels
+    X_test, y_test : the same of test sequences, whose labels all occur in training
+    about : `name`, `features`, `synthetic`, `about` as of :func:`~workbench.core.problem.as_problem`
+
+    Raises
+    ------
+    ValueError
+        Naming the argument: no sequence, an empty one, lengths or widths that differ, and what
+        ``as_problem`` refuses.
+    """
+    rows, labels, starts = joined(X, y, "X", "y")
+    if not len(X_test):
+        made = as_problem(rows, labels, **about)
+        return SequenceProblem(**vars_of(made), starts=starts)
+    test_rows, test_labels, starts_test = joined(X_test, y_test, "X_test", "y_test")
+    made = as_problem(rows, labels, X_test=test_rows, y_test=test_labels, **about)
+    return SequenceProblem(**vars_of(made), starts=starts, starts_test=starts_test)
+
+
+def joined(X: Sequence, y: Sequence | None, name: str = "X", labels: str = "y"):
+    """Return all rows, all labels (None without `y`), and where each sequence starts."""
+    if not len(X):
+        raise ValueError(f"{name}: needs at least one sequence")
+    parts = []
+    for i, part in enumerate(X):
+        part = part if sp.issparse(part) else np.asarray(part)
+        if part.ndim == 2 and not part.shape[0]:
+            raise ValueError(f"{name}: sequence {i} is empty; leave empty sequences out")
+        parts.append(check_matrix(part, f"{name}[{i}]"))
+        if sp.issparse(part) != sp.issparse(parts[0]):
+            kinds = ("dense", "sparse") if sp.issparse(parts[0]) else ("sparse", "dense")
+            raise ValueError(f"{name}: sequence {i} is {kinds[0]}, the first is {kinds[1]}")
+        if parts[i].shape[1] != parts[0].shape[1]:
+            raise ValueError(
+                f"{name}: sequence {i} has {parts[i].shape[1]} features, the first has "
+                f"{parts[0].shape[1]}"
+            )
+    lengths = [part.shape[0] for part in parts]
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    rows = sp.vstack(parts, format="csr") if sp.issparse(parts[0]) else np.vstack(parts)
+    if y is None:
+        return rows, None, starts
+    if len(y) != len(X):
+        raise ValueError(f"{labels}: has {len(y)} sequences, {name} has {len(X)}")
+    checked = [check_labels(p, f"{labels}[{i}]", lengths[i]) for i, p in enumerate(y)]
+    return rows, np.concatenate(checked), starts
+
+
+def vars_of(problem: Problem) -> dict:
+    """Return a problem's fields by name."""
+    return {name: getattr(problem, name) for name in Problem.__dataclass_fields__}

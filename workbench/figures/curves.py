@@ -1,0 +1,71 @@
+"""The numbers behind the plots: many runs of one setting as one curve or one time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from workbench.core.trace import Trace
+
+POINTS = 400  # of a drawn curve at most: beyond so many steps the eye cannot tell
+
+
+def time_to(trace: Trace, key: str, tolerance: float, x: str = "seconds") -> float:
+    """Return ``row[x]`` of the first row with ``row[key] <= tolerance``, infinity without one."""
+    hits = np.flatnonzero(trace.column(key) <= tolerance)
+    return float(trace.rows[hits[0]][x]) if len(hits) else np.inf
+
+
+def times(traces: Sequence[Trace], tolerance: float | None, x: str) -> np.ndarray:
+    """Return the three quartiles of the times to a certified gap, or of the last rows' times."""
+    if tolerance is None:
+        return quartiles([[trace.last[x]] for trace in traces])[:, 0]
+    return quartiles([[time_to(trace, "gap", tolerance, x)] for trace in traces])[:, 0]
+
+
+def grouped(
+    traces: Sequence[Trace], key: Callable[[Trace], float]
+) -> tuple[np.ndarray, list[list[Trace]]]:
+    """Return the ascending values of `key` and the traces that have each."""
+    groups: dict[float, list[Trace]] = {}
+    for trace in traces:
+        groups.setdefault(key(trace), []).append(trace)
+    keys = sorted(groups)
+    return np.array(keys), [groups[k] for k in keys]
+
+
+def on_grid(curves: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+    """Evaluate step functions on one common grid, from where all have begun to where all ended.
+
+    Parameters
+    ----------
+    curves : pairs (x, y) of equally long arrays, x ascending
+
+    Returns
+    -------
+    grid : geometric, of at most :data:`POINTS` points, with every step of a single curve kept
+    values : (curves, len(grid)); a curve keeps its last value
+    """
+    if not curves:
+        return np.zeros(0), np.zeros((0, 0))
+    start, stop = max(x[0] for x, _ in curves), max(x[-1] for x, _ in curves)
+    grid = np.unique(np.concatenate([x for x, _ in curves]))
+    grid = grid[(grid >= start) & (grid <= stop)]
+    # A step is drawn by its two ends.
+    grid = np.unique(np.concatenate([grid, np.nextafter(grid[1:], -np.inf)]))
+    if len(grid) > POINTS:
+        positive = grid[grid > 0]
+        grid = np.unique(np.append(np.geomspace(positive[0], positive[-1], POINTS), grid[[0, -1]]))
+    at = [np.clip(np.searchsorted(x, grid, side="right") - 1, 0, None) for x, _ in curves]
+    return grid, np.array([y[i] for (_, y), i in zip(curves, at, strict=True)])
+
+
+def quartiles(values) -> np.ndarray:
+    """Return the quartiles of (runs, points) values over runs, as (3, points).
+
+    Infinite values (never reached) count as the largest; no mean is taken with one.
+    """
+    values = np.asarray(values, dtype=float)
+    method = "linear" if np.isfinite(values).all() else "higher"
+    return np.quantile(values, [0.25, 0.5, 0.75], axis=0, method=method)

@@ -1,0 +1,246 @@
+"""Plots of traces in one house style: one colour and one marker per solver everywhere.
+
+Every function draws into an Axes and takes ``runs``: a dict from a label to the traces of its
+repetitions. A label that names a solver of the registry gets the solver's label, colour and
+marker; other labels (the settings of one solver) are drawn as they are given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from workbench.core.trace import Trace
+from workbench.figures.curves import grouped, on_grid, quartiles, times
+from workbench.figures.style import LABELS, look
+
+Runs = Mapping[str, Sequence[Trace]]
+RAMP = colormaps["viridis"]  # of ordered settings
+
+
+def convergence(
+    ax: Axes,
+    runs: Runs,
+    x: str = "seconds",
+    y: str | Callable[[Trace], np.ndarray] = "gap",
+    floor: float = 1e-9,
+    ylabel: str | None = None,
+) -> None:
+    """Draw the median curve and the quartile band of each label over its repetitions.
+
+    A run is a step function: between two rows it keeps the value of the first, and after its last
+    row that value. A marker stands where a label's last run ended.
+
+    Parameters
+    ----------
+    x : ``seconds``, ``cpu`` or ``round``; logarithmic, rounds with 0 shown
+    y : a column of the rows, or ``y(trace) -> array`` with one value a row; logarithmic. NaN
+        values (rows that were not judged) are skipped.
+    floor : values below it are drawn at it, since a logarithmic axis has no 0
+    """
+    for position, (label, traces) in enumerate(runs.items()):
+        curves = [_curve(trace, x, y) for trace in traces]
+        grid, values = on_grid([c for c in curves if len(c[0])])
+        if not len(grid):
+            continue
+        name, colour, marker = look(label, position)
+        low, median, high = np.maximum(quartiles(values), floor)
+        ax.plot(grid, median, color=colour, label=name, marker=marker, markevery=[len(grid) - 1])
+        if len(traces) > 1:
+            ax.fill_between(grid, low, high, color=colour, alpha=0.18, linewidth=0)
+    _x_axis(ax, x, runs.values())
+    ax.set_yscale("log")
+    if ylabel is None:
+        ylabel = LABELS.get(y, y) if isinstance(y, str) else ""
+    ax.set_ylabel(ylabel)
+
+
+def certified_band(ax: Axes, label: str, traces: Sequence[Trace], x: str = "seconds") -> None:
+    """Fill the band between the best lower and the best upper bound so far, medians over runs.
+
+    The minimax risk, or whatever the bounds enclose, is certified to lie in the band.
+    """
+    name, colour, marker = look(label)
+    edges = []
+    for key, best in (("lower", np.fmax), ("upper", np.fmin)):
+        curves = [
+            _curve(trace, x, lambda t, key=key, best=best: best.accumulate(t.column(key)))
+            for trace in traces
+        ]
+        grid, values = on_grid([c for c in curves if len(c[0])])
+        edges.append((grid, quartiles(values)[1]))
+    (grid, low), (same, high) = edges
+    start = max(grid[0], same[0])
+    grid, low = grid[grid >= start], low[grid >= start]
+    high = high[np.searchsorted(same, grid, side="right") - 1]
+    ax.fill_between(grid, low, high, color=colour, alpha=0.2, linewidth=0)
+    for edge in (low, high):
+        ax.plot(
+            grid,
+            edge,
+            color=colour,
+            linewidth=1.1,
+            marker=marker,
+            markevery=[len(grid) - 1],
+            label=name if edge is low else None,
+        )
+    _x_axis(ax, x, [traces])
+
+
+def scaling(
+    ax: Axes,
+    runs: Runs,
+    size: Callable[[Trace], float],
+    tolerance: float | None = None,
+    x: str = "seconds",
+    symbol: str = "n",
+    cost: Callable[[Trace], float] | None = None,
+) -> dict[str, float]:
+    """Draw time over size, both logarithmic, with the exponent of a fitted power law.
+
+    Points are medians over the repetitions of one size, whiskers the quartiles. A size that half
+    of the runs did not finish is an open marker at the time spent: a lower bound, left out of the
+    fit.
+
+    Parameters
+    ----------
+    size : ``size(trace) -> number`` in (0, inf)
+    tolerance : the time is that of the first row with a certified gap of at most this; by default
+        that of the last row
+    x : ``seconds`` or ``cpu``
+    symbol : what stands for the size in the legend
+    cost : drawn in the place of the time; infinite for a run that did not finish
+
+    Returns
+    -------
+    exponents : by label, of those with at least three finished sizes
+    """
+    exponents, ticks = {}, set()
+    for position, (label, traces) in enumerate(runs.items()):
+        if not traces:
+            continue
+        name, colour, marker = look(label, position)
+        sizes, groups = grouped(traces, size)
+        ticks.update(sizes)
+        if cost is None:
+            spread = np.array([times(group, tolerance, x) for group in groups]).T
+        else:
+            spread = np.hstack([quartiles([[cost(trace)] for trace in group]) for group in groups])
+        done = np.isfinite(spread[1])
+        if done.sum() >= 3:
+            logs = np.log(sizes[done]), np.log(spread[1, done])
+            exponents[label] = float(np.polyfit(*logs, 1)[0])
+            name = f"{name}  ∝ ${symbol}^{{{exponents[label]:.1f}}}$"
+        style = {"color": colour, "marker": marker}
+        if done.any():
+            with_whiskers(ax, sizes, spread, label=name, **style)
+            name = None
+        else:
+            name = f"{name} (not finished)"
+        spent = [max(t.last[x] for t in g) for g, d in zip(groups, done, strict=True) if not d]
+        ax.plot(sizes[~done], spent, linestyle="none", fillstyle="none", label=name, **style)
+    log_axes(ax, ticks)
+    if cost is None:
+        ax.set_ylabel(clock_label(x, runs.values()))
+    return exponents
+
+
+def over(ax: Axes, runs: Runs, x: Callable[[Trace], float], y: Callable[[Trace], float]) -> None:
+    """Draw a value over a setting, both logarithmic: medians with quartile whiskers.
+
+    Parameters
+    ----------
+    x, y : functions of a trace; runs with equal `x` are the repetitions of one setting
+    """
+    for position, (label, traces) in enumerate(runs.items()):
+        if not traces:
+            continue
+        name, colour, marker = look(label, position)
+        settings, groups = grouped(traces, x)
+        values = np.hstack([quartiles([[y(trace)] for trace in group]) for group in groups])
+        with_whiskers(ax, settings, values, color=colour, marker=marker, label=name)
+    log_axes(ax, {x(trace) for traces in runs.values() for trace in traces})
+
+
+def heatmap(
+    ax: Axes,
+    values: np.ndarray,
+    rows: Sequence[float],
+    columns: Sequence[float],
+    form: str = ".1e",
+    log: bool = True,
+) -> None:
+    """Draw a table as shades, darker for more, with the numbers written in.
+
+    Parameters
+    ----------
+    values : (len(rows), len(columns)), not negative; positive when `log`, which shades their
+        logarithms. The shades span a decade, or a fifth of the largest, at least: noise stays pale.
+    form : format specification of the numbers
+    """
+    shades = np.log10(values) if log else values
+    low, span = shades.min(), max(np.ptp(shades), 1.0 if log else 0.2 * shades.max() or 1.0)
+    # The darkest third of the map is left out, so that black numbers stay legible throughout.
+    ax.imshow(shades, cmap="Blues", vmin=low - 0.1 * span, vmax=low + 1.8 * span, aspect="auto")
+    for (i, j), value in np.ndenumerate(values):
+        ax.text(j, i, f"{value:{form}}", ha="center", va="center", size=8)
+    ax.set_xticks(range(len(columns)), [f"{column:g}" for column in columns])
+    ax.set_yticks(range(len(rows)), [f"{row:g}" for row in rows])
+    ax.grid(False)
+    ax.spines[:].set_visible(False)
+    ax.tick_params(length=0)
+
+
+def clock_label(x: str, groups: Iterable[Sequence[Trace]]) -> str:
+    """Return the label of an axis of ``seconds``, ``cpu`` or ``round``.
+
+    It says ``not timed`` where a run's seconds were not measured in timing mode.
+    """
+    label = LABELS.get(x, x)
+    runs = [trace for traces in groups for trace in traces]
+    if x == "round" or all(trace.header.get("timed", False) for trace in runs):
+        return label
+    return f"{label}, not timed"
+
+
+def with_whiskers(ax: Axes, x: np.ndarray, quarters: np.ndarray, **style) -> None:
+    """Draw the finite medians of (3, points) quartiles, whiskers up to a finite quartile."""
+    low, median, high = quarters[:, np.isfinite(quarters[1])]
+    x = x[np.isfinite(quarters[1])]
+    whiskers = [median - low, np.where(np.isfinite(high), high, median) - median]
+    ax.plot(x, median, **style)
+    ax.errorbar(x, median, whiskers, fmt="none", ecolor=style["color"], capsize=2, elinewidth=1)
+
+
+def log_axes(ax: Axes, settings: Iterable[float] = ()) -> None:
+    """Make both axes logarithmic with numbers as people write them, x ticks at the settings."""
+    ax.set(xscale="log", yscale="log")
+    low, high = ax.get_ylim()
+    ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 20 * low else (1,)))
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    ax.yaxis.set_minor_formatter(NullFormatter())
+    if settings := sorted(settings):
+        ax.set_xticks(settings, [f"{setting:,g}" for setting in settings])
+        ax.set_xticks([], minor=True)
+
+
+def _curve(trace: Trace, x: str, y) -> tuple[np.ndarray, np.ndarray]:
+    xs = trace.column(x)
+    ys = trace.column(y) if isinstance(y, str) else np.asarray(y(trace), dtype=float)
+    kept = np.isfinite(ys)
+    return xs[kept], ys[kept]
+
+
+def _x_axis(ax: Axes, x: str, groups: Iterable[Sequence[Trace]]) -> None:
+    ax.set_xlabel(clock_label(x, groups))
+    if x == "round":
+        ax.set_xscale("symlog", linthresh=1)
+        ax.set_xlim(left=0)
+    else:
+        ax.set_xscale("log")
+    ax.xaxis.set_minor_locator(LogLocator(subs=range(2, 10)))
+    ax.xaxis.set_minor_formatter(NullFormatter())

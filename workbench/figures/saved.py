@@ -1,0 +1,191 @@
+"""Figures saved with how they were made: what a figure notebook calls.
+
+>>> figures = Figures("mrc_convergence", globals())                        # doctest: +SKIP
+>>> figures.save(fig, "gap", "Certified gap over time.", traces=traces)    # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import textwrap
+import time
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+from PIL import Image
+
+from workbench.core.trace import Trace
+from workbench.figures.provenance import as_json, in_words, made_by, notebook_key, regenerated_by
+from workbench.runs.notebooks import CHECKOUT, FOLDER, Notebook, read
+
+# matplotlib would write the time of day into them; without it equal figures are equal files.
+METADATA = {
+    "png": {},
+    "svg": {"Date": None, "Creator": None},
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+}
+CAPTION_POINTS = 7
+
+
+class Figures:
+    """The figures of one notebook: saves each as png, svg and pdf, with a json of how it was made.
+
+    Parameters
+    ----------
+    notebook : its name, as in ``notebooks/figures/<notebook>.ipynb``
+    namespace : the notebook's ``globals()``, where its parameters are read
+    folder : where figures go; by default the environment variable ``WORKBENCH_FIGURES``, and
+        without it ``figures/`` of the checkout
+    notebooks : the folder of the notebook itself
+
+    Raises
+    ------
+    ValueError
+        If a parameter is missing or not of its declared type.
+    """
+
+    def __init__(
+        self,
+        notebook: str,
+        namespace: Mapping[str, Any],
+        *,
+        folder: str | os.PathLike | None = None,
+        notebooks: str | os.PathLike = FOLDER,
+    ):
+        self.notebook = read(Path(notebooks) / f"{notebook}.ipynb")
+        self.parameters = _parameters(self.notebook, namespace)
+        self.folder = Path(folder or figures_folder()) / notebook
+        self.started = time.perf_counter()
+
+    def save(
+        self,
+        figure,
+        name: str,
+        caption: str,
+        traces: Iterable[Trace] = (),
+        numbers: list[dict[str, Any]] | None = None,
+    ) -> None:
+        """Write ``<name>.{png,svg,pdf,json}``, each file whole or not at all.
+
+        Parameters
+        ----------
+        figure : matplotlib Figure; the caption is written beneath it
+        name : one of the figures that the notebook's metadata declare
+        caption : what is shown; sentences on the data and the machine are appended
+        traces : the runs that the figure shows
+        numbers : the rows of a table or the points of a curve, for a report to read
+
+        Raises
+        ------
+        ValueError
+            For a figure that the notebook does not declare.
+        """
+        if name not in self.notebook.figures:
+            raise ValueError(
+                f"figure: {self.notebook.name} does not declare {name!r} in its metadata; "
+                f"it declares {', '.join(self.notebook.figures)}"
+            )
+        made = made_by(list(traces))
+        profile, command = regenerated_by(self.notebook, self.parameters)
+        record = {
+            "figure": name,
+            "notebook": f"notebooks/figures/{self.notebook.name}.ipynb",
+            "profile": profile,
+            "command": command,
+            "key": notebook_key(self.notebook, self.parameters),
+            "parameters": self.parameters,
+            "caption": " ".join([caption, *in_words(made)]),
+            "date": datetime.now(UTC).isoformat(timespec="seconds"),
+            "seconds": round(time.perf_counter() - self.started, 1),
+            **made,
+        }
+        if numbers is not None:
+            record["numbers"] = numbers
+        self.folder.mkdir(parents=True, exist_ok=True)
+        _draw(figure, self.folder / name, record["caption"])
+        _replace(self.folder / f"{name}.json", as_json(record).encode())
+        print(f"saved {self.folder.name}/{name}")
+
+
+def figures_folder() -> Path:
+    """Return where figures go: ``WORKBENCH_FIGURES``, or ``figures/`` of the checkout."""
+    return Path(os.environ.get("WORKBENCH_FIGURES") or CHECKOUT / "figures")
+
+
+def unchanged(notebook: Notebook, values: Mapping[str, Any], folder: Path, jobs: int = 1) -> bool:
+    """Tell whether the notebook's figures in `folder` are whole and would come out the same.
+
+    Where one of `jobs` runs at a time, those that ran beside others do not count: nothing is timed.
+    """
+    wanted = notebook_key(notebook, values)
+    for name in notebook.figures:
+        stem = folder / notebook.name / name
+        if not all(stem.with_suffix(f".{kind}").exists() for kind in (*METADATA, "json")):
+            return False
+        try:
+            record = json.loads(stem.with_suffix(".json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return False
+        if not isinstance(record, dict) or record.get("key") != wanted:
+            return False
+        if jobs == 1 and record.get("jobs") != 1:
+            return False
+    return True
+
+
+def _parameters(notebook: Notebook, namespace: Mapping[str, Any]) -> dict[str, Any]:
+    missing = [name for name in notebook.parameters if name not in namespace]
+    if missing:
+        raise ValueError(f"{notebook.name}: parameters {missing} are not set; run their cell first")
+    values = {name: namespace[name] for name in notebook.parameters}
+    for name, parameter in notebook.parameters.items():
+        # papermill's `-p grid 1e-2` passes a number where a list of one was meant.
+        if parameter.type is str and type(values[name]) in (int, float):
+            values[name] = str(values[name])
+    return notebook.check(values)
+
+
+def _draw(figure, stem: Path, caption: str) -> None:
+    width, height = figure.get_size_inches()
+    lines = textwrap.wrap(caption, int(width * 72 / (0.54 * CAPTION_POINTS)))
+    text = figure.text(
+        0.01,
+        -6 / 72 / height,
+        "\n".join(lines),
+        va="top",
+        fontsize=CAPTION_POINTS,
+        color="#444444",
+        linespacing=1.35,
+        in_layout=True,
+    )
+    try:
+        with matplotlib.rc_context({"svg.hashsalt": "workbench", "pdf.fonttype": 42}):
+            for kind, metadata in METADATA.items():
+                sink = BytesIO()
+                figure.savefig(sink, format=kind, metadata=metadata, bbox_inches="tight", dpi=160)
+                content = _palette(sink) if kind == "png" else sink.getvalue()
+                _replace(Path(f"{stem}.{kind}"), content)
+    finally:
+        text.remove()
+
+
+def _palette(png: BytesIO) -> bytes:
+    """Return the picture with 256 colours: a third of the size, and no visible difference."""
+    sink = BytesIO()
+    picture = Image.open(png).convert("RGB").quantize(256, dither=Image.Dither.NONE)
+    picture.save(sink, format="png", optimize=True)
+    return sink.getvalue()
+
+
+def _replace(path: Path, content: bytes) -> None:
+    part = path.with_name(f".{path.name}.part")
+    try:
+        part.write_bytes(content)
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)

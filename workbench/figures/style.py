@@ -1,0 +1,90 @@
+"""The house style of every figure: fonts, axes, and one colour and one marker per solver."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import matplotlib
+from matplotlib.figure import Figure
+
+from workbench.core.problem import Problem
+from workbench.registry import SOLVERS
+
+# The solvers' colours are in the registry. These are for other labels, such as data sets: Tol's
+# "muted" scheme, apart for colour-blind readers, and none of them a solver's.
+PALETTE = ("#332288", "#CC6677", "#117733", "#AA4499", "#88CCEE", "#999933", "#882255", "#44AA99")
+MARKERS = "sDo^vPX<>*ph"
+STYLE = {
+    "figure.dpi": 110,
+    "figure.constrained_layout.use": True,
+    "font.size": 9,
+    "axes.titlesize": 9,
+    "axes.titlelocation": "left",
+    "axes.titlepad": 6,
+    "axes.labelsize": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.7,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.prop_cycle": matplotlib.cycler(color=PALETTE),
+    "grid.color": "#E4E4E4",
+    "grid.linewidth": 0.6,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "xtick.direction": "out",
+    "lines.linewidth": 1.6,
+    "lines.markersize": 5,
+    "legend.fontsize": 8,
+    "legend.frameon": False,
+    "legend.handlelength": 2.2,
+}
+LABELS = {
+    "seconds": "solver time (s)",
+    "cpu": "processor time (s)",
+    "round": "rounds",
+    "gap": "certified gap",
+    "train_error": "training error (fraction)",
+    "test_error": "test error (fraction)",
+}
+
+
+class Look(NamedTuple):
+    """How one label is drawn."""
+
+    label: str
+    colour: str
+    marker: str
+
+
+def use_style() -> None:
+    """Set matplotlib to the house style for the rest of the session."""
+    matplotlib.rcParams.update(STYLE)
+
+
+def look(label: str, position: int = 0) -> Look:
+    """Return the solver's label, colour and marker, or those of place `position` of the palette."""
+    if label in SOLVERS:
+        place = list(SOLVERS).index(label)
+        return Look(SOLVERS[label].label, SOLVERS[label].colour, MARKERS[place % len(MARKERS)])
+    return Look(label, PALETTE[position % len(PALETTE)], MARKERS[position % len(MARKERS)])
+
+
+def title(problem: Problem, between: str = "\n") -> str:
+    """Return a panel's title: the data's name, ``synthetic`` where they are, and their size."""
+    name = re.sub(r" \d+x\d+x\d+|, standardised", "", problem.name)
+    kind = ", synthetic" if problem.synthetic and "synthetic" not in name else ""
+    return f"{name}{kind}{between}n = {problem.n:,}, d = {problem.d:,}, k = {problem.k:,}"
+
+
+def legend(figure: Figure, columns: int = 4) -> None:
+    """Put one legend for all panels above them: every label once, solvers in registry order."""
+    entries = {}
+    for ax in figure.axes:
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+            entries.setdefault(label, handle)
+    order = {solver.label: place for place, solver in enumerate(SOLVERS.values())}
+    labels = sorted(entries, key=lambda label: order.get(label, len(order)))
+    handles = [entries[label] for label in labels]
+    figure.legend(handles, labels, loc="outside upper center", ncols=columns)

@@ -1,0 +1,120 @@
+"""The rows of a dense or CSR matrix in compiled loops: row times matrix, and rank-one updates.
+
+The matrices W (d, lanes) hold one row a feature, padded with columns of zeros to a whole number of
+vector registers; `width` is a tuple of that length. A compiled function is specialised for each
+tuple, so that its inner loops are unrolled; wide matrices pass the empty tuple.
+
+Indices are unsigned: for a signed one, compiled code asks at each access whether it counts from
+the end, and no longer uses vector instructions.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numba import njit
+
+from workbench.core.problem import Matrix
+from workbench.kernels.vectors import add_four_rows, add_to_row
+
+FAST = {"reassoc", "contract", "nsz", "arcp"}  # NaN and infinity keep their meaning
+WIDEST = 64  # lanes up to which loops are unrolled
+FEW = 4  # a single column costs about as much as this many of a whole row
+FULL = 0.5  # share of entries from which on a matrix is read as a dense one
+
+
+class Rows(NamedTuple):
+    """The entries of all rows: ``data[p], indices[p]`` for p in ``starts[i]:starts[i + 1]``.
+
+    Rows without zeros share the one list of features: ``shift`` is 1 there, 0 elsewhere, and
+    entry p of row i is feature ``indices[p - shift * starts[i]]``.
+    """
+
+    data: np.ndarray
+    indices: np.ndarray
+    starts: np.ndarray
+    shift: np.uint64
+
+
+def rows_of(X: Matrix) -> Rows:
+    """Return the entries of `X`; a dense matrix with many zeros is read by its other entries."""
+    if not sp.issparse(X):
+        n, d = X.shape
+        if np.count_nonzero(X) > FULL * X.size:
+            features = np.arange(d, dtype=np.uint32)
+            starts = np.arange(0, (n + 1) * d, d, dtype=np.uint64)
+            return Rows(X.ravel(), features, starts, np.uint64(1))
+        X = sp.csr_matrix(X)
+    return Rows(X.data, X.indices.astype(np.uint32), X.indptr.astype(np.uint64), np.uint64(0))
+
+
+def lanes(k: int) -> int:
+    """Return the number of columns to pad k to."""
+    return 4 if k <= 4 else -(-k // 8) * 8
+
+
+def width(columns: int) -> tuple:
+    """Return what tells compiled code the number of columns: a tuple of it, or of none."""
+    return (0,) * columns if columns <= WIDEST else ()
+
+
+@njit(cache=True, fastmath=FAST, inline="always")
+def multiply(rows, i, W, out, width):
+    """Put row i times W into (lanes,) `out`."""
+    one, two, three, four = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
+    start, end = rows.starts[i], rows.starts[i + one]
+    shift = rows.shift * start
+    out[:] = 0.0
+    p = start
+    while p + four <= end:
+        q = p - shift
+        x = (
+            np.float64(rows.data[p]),
+            np.float64(rows.data[p + one]),
+            np.float64(rows.data[p + two]),
+            np.float64(rows.data[p + three]),
+        )
+        w = (
+            np.uint64(rows.indices[q]),
+            np.uint64(rows.indices[q + one]),
+            np.uint64(rows.indices[q + two]),
+            np.uint64(rows.indices[q + three]),
+        )
+        if len(width):
+            add_four_rows(out, W, w, x, width)
+        else:
+            for j in range(np.uint64(len(out))):
+                out[j] += (
+                    x[0] * W[w[0], j] + x[1] * W[w[1], j] + x[2] * W[w[2], j] + x[3] * W[w[3], j]
+                )
+        p += four
+    while p < end:
+        x0, w0 = np.float64(rows.data[p]), np.uint64(rows.indices[p - shift])
+        for j in range(np.uint64(len(out))):
+            out[j] += x0 * W[w0, j]
+        p += one
+
+
+@njit(cache=True, fastmath=FAST, inline="always")
+def subtract(rows, i, delta, W, width):
+    """Subtract the outer product of row i and (lanes,) `delta` from W."""
+    one = np.uint64(1)
+    start, end = rows.starts[i], rows.starts[i + one]
+    shift = rows.shift * start
+    if len(width):
+        for p in range(start, end):
+            x, w = np.float64(rows.data[p]), np.uint64(rows.indices[p - shift])
+            add_to_row(W, w, -x, delta, width)
+        return
+    columns = np.flatnonzero(delta).astype(np.uint64)
+    few = len(columns) * FEW < len(delta)
+    for p in range(start, end):
+        x, w = np.float64(rows.data[p]), np.uint64(rows.indices[p - shift])
+        if few:
+            for j in columns:
+                W[w, j] -= x * delta[j]
+        else:
+            for j in range(np.uint64(len(delta))):
+                W[w, j] -= x * delta[j]

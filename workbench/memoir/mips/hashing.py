@@ -1,0 +1,218 @@
+"""SimpleLSH: random hyperplanes, after a transform that turns inner products into cosines.
+
+A weight vector w becomes (w/M, sqrt(1 - |w/M|^2)) and a row x becomes (x/|x|, 0), both of length
+1, where M is the largest norm of any class's weights. A bit is the side of a random hyperplane on
+which a vector lies, so two bits agree with probability 1 - arccos(x.w / (M |x|)) / pi. The
+classes nearest in Hamming distance are found by a scan of packed bits.
+
+References
+----------
+Neyshabur, Srebro: On symmetric and asymmetric LSHs for inner product search. ICML 2015.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+from numba import njit, types
+from numba.extending import intrinsic
+
+from workbench.core.problem import Matrix
+from workbench.memoir.mips.protocol import (
+    blocks,
+    check_count,
+    check_query,
+    check_sizes,
+    check_weights,
+    timed,
+)
+
+PLANE_BYTES = 2**30  # for the normals of the hyperplanes
+
+
+def collision_probability(cosine):
+    """Return the probability, in [0, 1], that one bit of two vectors with this cosine agrees.
+
+    `cosine` is a number or an array in [-1, 1]; rounding beyond is cut off. (The paper's (9)
+    prints cos for arccos.)
+    """
+    return 1 - np.arccos(np.clip(cosine, -1, 1)) / np.pi
+
+
+class SimpleLSH:
+    """Approximate search for the class whose bits are nearest to the row's.
+
+    Of classes at equal distances it answers the lowest.
+
+    Parameters
+    ----------
+    k, d : numbers of classes and features
+    seed : integer or generator, of the hyperplanes; drawn once
+    bits : length of a hash; the (d + 1, bits) normals of the hyperplanes may take 1 GiB
+    rerank : None, or the number of nearest classes among which exact inner products decide
+    scale : True divides by the largest norm of any class's weights, as the theory wants. False
+        takes the weights as they are, as the code of MEMOIR's authors does: of short weights all
+        hashes are then nearly the same, and weights longer than 1 lose their last coordinate
+
+    Raises
+    ------
+    ValueError
+        If `bits` or `rerank` is no positive whole number, or the hyperplanes are too large.
+    """
+
+    def __init__(
+        self, k: int, d: int, seed=0, *, bits: int = 64, rerank: int | None = None, scale=True
+    ):
+        self.k, self.d = check_sizes(k, d)
+        self.bits = check_count(bits, "bits")
+        needed = 4 * self.bits * (self.d + 1)
+        if needed > PLANE_BYTES:
+            most = PLANE_BYTES // (4 * (self.d + 1))
+            raise ValueError(
+                f"bits: hyperplanes of d = {d} features and {bits} bits take {needed / 2**30:.2f} "
+                f"GiB, more than the {PLANE_BYTES / 2**30:g} GiB allowed; at most {most} bits fit"
+            )
+        self.rerank = None if rerank is None else check_count(rerank, "rerank")
+        self.scale = scale
+        rng = np.random.default_rng(seed)
+        self.planes = rng.standard_normal((self.d + 1, self.bits), dtype=np.float32)
+        self.codes = None
+        self.build_seconds = self.query_seconds = 0.0
+
+    @timed("build_seconds")
+    def update(self, W: Matrix, touched: np.ndarray | None = None) -> None:
+        check_weights(W, self.k, self.d)
+        self.codes = np.ascontiguousarray(self.hash_weights(W).T)
+        if self.rerank is not None:
+            self.W = sp.csc_array(W) if sp.issparse(W) else W
+
+    @timed("query_seconds")
+    def query(self, X: Matrix, rows: np.ndarray, y: np.ndarray) -> np.ndarray:
+        rows, y = check_query(self.codes is not None, X, rows, y, self.k, self.d)
+        answers = np.empty(len(rows), np.int32)
+        many = 1 if self.rerank is None else min(self.rerank, self.k - 1)
+        for part in blocks(len(rows), max(self.bits, 0 if sp.issparse(X) else self.d)):
+            Z = X[rows[part]]
+            nearest = np.empty((len(y[part]), many), np.int32)
+            _nearest(
+                self.hash_rows(Z), self.codes, y[part], np.uint32(64 * len(self.codes)), nearest
+            )
+            if many > 1:
+                self._decide(Z, nearest, answers[part])
+            else:
+                answers[part] = nearest[:, 0]
+        return answers
+
+    def hash_weights(self, W: Matrix) -> np.ndarray:
+        """Return the packed bits of every class of (d, C) `W`: (C, ceil(bits / 64)) uint64."""
+        if sp.issparse(W):
+            squares = np.bincount(W.indices, W.data.astype(np.float64) ** 2, self.k)
+        else:
+            squares = np.einsum("fc,fc->c", W, W, dtype=np.float64)
+        norms = np.sqrt(squares)
+        longest = norms.max() if self.scale and norms.max() > 0 else 1.0
+        last = np.sqrt(np.maximum(0, 1 - (norms / longest) ** 2))
+        # In units of `longest`, so that the large array is not divided.
+        sides = W.T @ self.planes[:-1] + np.outer(last * longest, self.planes[-1])
+        return _pack(sides > 0)
+
+    def hash_rows(self, X: Matrix) -> np.ndarray:
+        """Return the packed bits of (n, d) rows, whose length no bit depends on."""
+        return _pack(X @ self.planes[:-1] > 0)
+
+    def _decide(self, Z: Matrix, nearest: np.ndarray, answers: np.ndarray) -> None:
+        """Put the candidate with the largest inner product into `answers`, the lowest of equals."""
+        Z = sp.csr_array(Z)
+        if sp.issparse(self.W):
+            weights = (self.W.data, self.W.indices, self.W.indptr)
+            _rerank_lists(Z.data, Z.indices, Z.indptr, *weights, nearest, self.d, answers)
+        else:
+            _rerank_dense(Z.data, Z.indices, Z.indptr, self.W, nearest, answers)
+
+
+def _pack(sides: np.ndarray) -> np.ndarray:
+    """Return (n, bits) booleans as (n, words) uint64, the last word filled up with zeros."""
+    packed = np.packbits(sides, axis=1)
+    whole = np.zeros((len(sides), -(-sides.shape[1] // 64) * 8), np.uint8)
+    whole[:, : packed.shape[1]] = packed
+    return whole.view(np.uint64)
+
+
+@intrinsic
+def _popcount(context, word):
+    """Return the number of ones of a uint64."""
+
+    def generate(context, builder, signature, given):
+        return builder.ctpop(given[0])
+
+    return types.uint64(types.uint64), generate
+
+
+@njit(cache=True)
+def _nearest(hashes, codes, y, longest, nearest):
+    """Put the nearest classes other than y, in ascending order, into the rows of `nearest`.
+
+    `codes` is (words, C): the scan of a word runs over classes, several at a time. Distances are
+    at most `longest`; counted, they tell the largest that is still among the nearest.
+    """
+    words, C, many = len(codes), np.uint64(codes.shape[1]), nearest.shape[1]
+    distances = np.empty(C, np.uint32)
+    counts = np.empty(longest + 2, np.int64)
+    for j in range(np.uint64(len(y))):
+        distances[:] = 0
+        for w in range(np.uint64(words)):
+            word, code = hashes[j, w], codes[w]
+            for c in range(C):
+                distances[c] += np.uint32(_popcount(word ^ code[c]))
+        distances[np.uint64(y[j])] = longest + 1
+        counts[:] = 0
+        for c in range(C):
+            counts[distances[c]] += 1
+        last, within = np.uint32(0), counts[0]
+        while within < many:
+            last += np.uint32(1)
+            within += counts[last]
+        spare = many - (within - counts[last])  # so many of those at the largest distance
+        filled = np.uint64(0)
+        for c in range(C):
+            if distances[c] > last or (distances[c] == last and spare == 0):
+                continue
+            if distances[c] == last:
+                spare -= 1
+            nearest[j, filled] = c
+            filled += np.uint64(1)
+
+
+@njit(cache=True)
+def _rerank_lists(data, indices, indptr, W_data, W_indices, W_indptr, nearest, d, answers):
+    x = np.zeros(d, W_data.dtype)
+    for j in range(len(nearest)):
+        start, end = indptr[j], indptr[j + 1]
+        for p in range(start, end):
+            x[indices[p]] = data[p]
+        best, place = W_data.dtype.type(-np.inf), nearest[j, 0]
+        for c in nearest[j]:
+            score = W_data.dtype.type(0)
+            for q in range(np.uint64(W_indptr[c]), np.uint64(W_indptr[c + 1])):
+                score += W_data[q] * x[np.uint64(W_indices[q])]
+            if score > best:
+                best, place = score, c
+        answers[j] = place
+        for p in range(start, end):
+            x[indices[p]] = 0
+
+
+@njit(cache=True)
+def _rerank_dense(data, indices, indptr, W, nearest, answers):
+    scores = np.empty(nearest.shape[1], W.dtype)
+    for j in range(len(nearest)):
+        scores[:] = 0
+        for p in range(indptr[j], indptr[j + 1]):
+            x, weights = W.dtype.type(data[p]), W[indices[p]]
+            for m in range(len(scores)):
+                scores[m] += x * weights[np.uint64(nearest[j, m])]
+        best, place = W.dtype.type(-np.inf), nearest[j, 0]
+        for m in range(len(scores)):
+            if scores[m] > best:
+                best, place = scores[m], nearest[j, m]
+        answers[j] = place

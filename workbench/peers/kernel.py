@@ -1,0 +1,198 @@
+"""LIBSVM through scikit-learn, and what every peer with a kernel knows of its classifier.
+
+A peer is one fit, one round. All that the fit does is the peer's own cost and stays on the clock,
+LIBSVM's copy of the rows in double precision too.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import scipy.sparse as sp
+
+from workbench.core.checks import check_positive
+from workbench.core.problem import Matrix, Problem
+from workbench.core.stream import Row, off_the_clock
+from workbench.kernels.functions import Kernel, KernelRows, fields_of, parts_of
+from workbench.kernels.gram import check_kernel
+from workbench.sampled_cuts.solvers import kernel_of
+
+ENTRIES = 2**22  # decisions of a block of rows, in double precision
+
+
+@dataclass(kw_only=True)
+class ExpansionState(KernelRows):
+    """Coefficients ``A`` (m, K) of kernel values with the m rows held, and the objective."""
+
+    round: int
+    A: np.ndarray
+    primal: float
+    iterations: int
+
+    def hold(self, rows: Matrix) -> None:
+        """Take these rows in the place of those that are held."""
+        vars(self).update(parts_of(rows))
+
+    def info(self) -> Row:
+        return {"primal": self.primal, "iterations": self.iterations}
+
+
+@dataclass(kw_only=True)
+class LibsvmState(ExpansionState):
+    """Support vectors, ``counts`` (k,) of each class in its order, and their multipliers.
+
+    Row u of ``A`` (m, k - 1) has y alpha of that row against each other class, in their order,
+    where y is 1 for the first class of a pair; ``b`` (k (k - 1) / 2,) are the pairs' biases.
+    """
+
+    counts: np.ndarray
+    b: np.ndarray
+    dual: float
+
+    def scores(self, X) -> np.ndarray:
+        """Return half the margin of two classes, (n, 2), or the votes of more, (n, k)."""
+        k = len(self.counts)
+        F = np.zeros((X.shape[0], k))
+        for part, D in self.decisions(X):
+            if k == 2:
+                F[part] = np.stack([D[0] / 2, -D[0] / 2], axis=1)
+                continue
+            votes, (i, j) = np.zeros((k, D.shape[1])), np.triu_indices(k, 1)
+            np.add.at(votes, i, D > 0.0)
+            np.add.at(votes, j, D <= 0.0)
+            F[part] = votes.T
+        return F
+
+    def decisions(self, X) -> Iterator[tuple[slice, np.ndarray]]:
+        """Yield slices of rows and their (k (k - 1) / 2, rows) decisions; > 0 is for the first."""
+        if not len(self.A):
+            return
+        k = len(self.counts)
+        i, j = np.triu_indices(k, 1)
+        kernel, X = self.made_kernel(np.float64), self.as_held(X)
+        basis = kernel.points(self.held_rows())
+        classes = [slice(*ends) for ends in pairwise(np.append(0, np.cumsum(self.counts)))]
+        step = max(1, ENTRIES // k**2)
+        for at in range(0, X.shape[0], step):
+            part = slice(at, at + step)
+            points = kernel.points(X[part])
+            P = np.stack([kernel.times(points, basis[c], self.A[c]) for c in classes])
+            yield part, P[i, :, j - 1] + P[j, :, i] + self.b[:, None]
+
+    def info(self) -> Row:
+        return super().info() | {"dual": self.dual, "support_vectors": len(self.A)}
+
+
+def libsvm(
+    problem: Problem,
+    *,
+    C: float = 1.0,
+    kernel: str | Callable = "rbf",
+    gamma: float | None = None,
+    degree: int = 3,
+    coef0: float = 0.0,
+    tol: float = 1e-3,
+    cache_mb: float = 512.0,
+    state: LibsvmState | None = None,
+) -> Iterator[LibsvmState]:
+    """Minimise 1/2 |w|^2 + C sum_i max(0, 1 -+ (w.phi(x_i) + b)) by sequential optimisation.
+
+    Two classes have one such SVM with a bias, more one for each pair of classes: `primal` and
+    `dual` are sums over pairs, of all rows of both classes. Predictions are scikit-learn's: most
+    votes, of several the first.
+
+    Parameters
+    ----------
+    C : positive, weight of a row's loss
+    kernel, gamma, degree, coef0 : as of :func:`~workbench.weston_watkins.kernel.ww_kernel`; of a
+        function the whole kernel matrix is held
+    tol : positive, LIBSVM's tolerance on the dual's violation of optimality
+    cache_mb : positive, megabytes of rows of the kernel matrix, in single precision
+
+    Raises
+    ------
+    ValueError
+        Naming the argument, if it is not as above.
+
+    References
+    ----------
+    Chang, Lin: LIBSVM: a library for support vector machines. ACM TIST 2011.
+    """
+    from sklearn.svm import SVC
+
+    for name, value in (("C", C), ("tol", tol), ("cache_mb", cache_mb)):
+        check_positive(value, name)
+    check_kernel(kernel, gamma, degree, coef0)
+    k, made = problem.k, kernel_of(problem, kernel, gamma, degree, coef0, np.float64)
+    s = state
+    if s is None:
+        start = started(problem, made, k - 1, C * problem.n * (k - 1))
+        counts, b = np.zeros(k, np.int64), np.zeros(k * (k - 1) // 2)
+        s = LibsvmState(**start, counts=counts, b=b, dual=0.0)
+    yield s
+    if s.round:
+        return
+    model = SVC(
+        C=C,
+        kernel=made.called if callable(kernel) else kernel,
+        gamma=made.gamma,
+        degree=degree,
+        coef0=coef0,
+        tol=tol,
+        cache_size=cache_mb,
+    )
+    with quiet():
+        model.fit(problem.X, problem.y)
+    with off_the_clock():
+        A = model.dual_coef_
+        A, b = (A.toarray() if sp.issparse(A) else A).T, model.intercept_
+        sign = 1.0 if k > 2 else -1.0  # scikit-learn turns two classes round
+        s.A, s.b = np.ascontiguousarray(sign * A), sign * b
+        s.counts = model.n_support_.astype(np.int64)
+        s.hold(problem.X[model.support_])
+        s.iterations = int(np.sum(model.n_iter_))
+        s.primal, s.dual = objectives(problem, s, C)
+        s.round = 1
+    yield s
+
+
+def objectives(problem: Problem, s: LibsvmState, C: float) -> tuple[float, float]:
+    """Return the sums over all pairs of classes of the primal and of the dual objective."""
+    k = problem.k
+    i, j = np.triu_indices(k, 1)
+    first, second = i[:, None], j[:, None]
+    loss = squares = 0.0
+    for part, D in s.decisions(problem.X):
+        y = problem.y[part]
+        loss += np.maximum(0.0, 1.0 - D[y == first]).sum()
+        loss += np.maximum(0.0, 1.0 + D[y == second]).sum()
+    classes = np.repeat(np.arange(k), s.counts)
+    for part, D in s.decisions(s.held_rows()):  # |w|^2 is that of w.phi(x) over the multipliers
+        y, A = classes[part], s.A[part].T
+        D -= s.b[:, None]
+        squares += np.vdot(np.where(y == first, A[j - 1], 0.0), D)
+        squares += np.vdot(np.where(y == second, A[i], 0.0), D)
+    return float(squares / 2 + C * loss), float(np.abs(s.A).sum() - squares / 2)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep back what scikit-learn warns of: fits that gave up, and as many classes as rows."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # ConvergenceWarning is one
+        yield
+
+
+def started(problem: Problem, kernel: Kernel, columns: int, primal: float) -> dict:
+    """Return the fields of round 0, in which nothing is taken: w = 0, whose objective this is."""
+    return fields_of(problem.X[:0], kernel) | {
+        "round": 0,
+        "A": np.zeros((0, columns)),
+        "primal": float(primal),
+        "iterations": 0,
+    }

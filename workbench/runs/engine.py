@@ -1,0 +1,268 @@
+"""Many tasks in worker processes: isolated, limited, resumable, on this machine or on a cluster.
+
+A task is done when its file is there, so a sweep that was cut off goes on where it was. Here each
+worker is a pool of its own, of joblib's loky, so that its death takes one task along; with a Dask
+cluster the same function runs in its workers, which must share the folder of results.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, as_completed, wait
+from contextlib import ExitStack, closing, suppress
+from functools import partial
+from pathlib import Path
+
+import psutil
+from joblib.externals.loky import ProcessPoolExecutor
+
+from workbench.runs.worker import (
+    DIED,
+    ONE_THREAD,
+    TOO_LONG,
+    Limits,
+    Outcome,
+    Task,
+    attempt,
+    failed,
+    mark_of,
+    overdue,
+    start,
+)
+
+LITTER = 86400.0  # seconds after which what a killed sweep left is thrown away
+IDLE = 60.0  # seconds after which a worker without work goes
+
+Say = Callable[[str], None]
+
+# A worker takes seconds to start, so those of a sweep that ended well wait a while for the next.
+_resting: list[tuple[tuple, ProcessPoolExecutor]] = []
+
+
+def execute(
+    tasks: Sequence[Task],
+    folder: Path,
+    *,
+    jobs: int = 1,
+    cluster: str | None = None,
+    limits: Limits | None = None,
+    timing: bool = False,
+    say: Say = print,
+) -> dict[str, str]:
+    """Run the tasks that are not done yet; a failing one does not stop the others.
+
+    Parameters
+    ----------
+    tasks : those with equal keys are run once
+    folder : where their files go
+    jobs : worker processes on this machine
+    cluster : address of a Dask scheduler to use instead, such as ``tcp://node1:8786``
+    timing : one worker, pinned to a core
+    say : receives the progress, line by line
+
+    Returns
+    -------
+    failures : the reason of each key that failed; it is tried again next time
+
+    Raises
+    ------
+    OSError
+        When results cannot be written. What was finished before is kept.
+    KeyboardInterrupt
+        After all workers have been stopped.
+    """
+    if jobs < 1:
+        raise ValueError(f"jobs: must be at least 1, got {jobs!r}")
+    folder.mkdir(parents=True, exist_ok=True)
+    waiting = {task.key: task for task in tasks if not task.path(folder).exists()}
+    progress = _Progress(len({task.key for task in tasks}), len(waiting), say)
+    if not waiting:
+        return {}
+    _throw_away_litter(folder)
+    session = uuid.uuid4().hex[:12]
+    run = partial(attempt, folder=folder, session=session, limits=limits or Limits(), timing=timing)
+    if cluster:
+        ended = _on_a_cluster(run, waiting, cluster)
+    else:
+        mark = partial(mark_of, folder, session)
+        ended = _in_processes(run, waiting, 1 if timing else jobs, mark)
+    failures = {}
+    try:
+        with closing(ended):
+            for outcome in ended:
+                task = waiting[outcome.key]
+                if outcome.status == "stop":
+                    raise OSError(f"{outcome.text}; {progress.kept()}")
+                if outcome.status == "done" and not task.path(folder).exists():
+                    text = f"its worker does not share the folder {folder}"
+                    outcome = outcome._replace(status="failed", text=text)
+                if outcome.status == "failed":
+                    failures[task.key] = outcome.text
+                progress.show(task.label, outcome)
+    except KeyboardInterrupt:
+        say(f"interrupted: {progress.kept()}")
+        raise
+    finally:
+        for mark in folder.glob(f"*.{session}.begun"):
+            mark.unlink(missing_ok=True)
+    return failures
+
+
+def _in_processes(
+    run: Callable, tasks: Mapping[str, Task], jobs: int, mark: Callable[[str], Path]
+) -> Iterator[Outcome]:
+    """Yield how each task ended; one whose worker dies is tried once more in a new one."""
+    with ExitStack() as stop:
+
+        def worker() -> ProcessPoolExecutor:
+            pool = _rested() or ProcessPoolExecutor(
+                1, timeout=IDLE, env=ONE_THREAD, initializer=start, initargs=[os.getpid()]
+            )
+            stop.callback(_end, pool)
+            return pool
+
+        idle = [worker() for _ in range(min(jobs, len(tasks)))]
+        waiting, died = list(reversed(tasks)), set()
+        busy: dict[Future, tuple] = {}
+        while waiting or busy:
+            while waiting and idle:
+                try:
+                    future = idle[-1].submit(run, tasks[waiting[-1]])
+                except BrokenExecutor:  # its worker died while it had nothing to do
+                    idle[-1] = worker()
+                else:
+                    busy[future] = waiting.pop(), idle.pop()
+            for future in wait(busy, return_when=FIRST_COMPLETED).done:
+                key, pool = busy.pop(future)
+                try:
+                    yield future.result()
+                except BrokenExecutor:
+                    pool = worker()
+                    if key in died or overdue(mark(key)):
+                        yield Outcome(key, "failed", TOO_LONG if overdue(mark(key)) else DIED)
+                    else:
+                        died.add(key)
+                        waiting.append(key)
+                except Exception as error:  # what a pickle raises, not the task
+                    yield failed(key, error)
+                idle.append(pool)
+        stop.pop_all()
+    _resting.extend((surroundings(), pool) for pool in idle)
+
+
+def _end(pool: ProcessPoolExecutor) -> None:
+    """Kill a worker that is not needed any more; what ended the sweep is told, and not this.
+
+    An interrupt may have caught the pool half started, or its worker as well.
+    """
+    with suppress(OSError, RuntimeError):
+        pool.shutdown(kill_workers=True)
+
+
+def _rested() -> ProcessPoolExecutor | None:
+    """Return a waiting worker, None where there is none that a new one would not differ from."""
+    now = surroundings()
+    while _resting:
+        before, pool = _resting.pop()
+        if before == now:
+            return pool
+        _end(pool)
+    return None
+
+
+def surroundings() -> tuple:
+    """Return what a new process would see: dates of code files, search path, folder, settings."""
+    files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
+    ours = sorted(f for f in files if f and not f.startswith((sys.prefix, sys.base_prefix)))
+    dates = tuple((f, os.stat(f).st_mtime_ns) for f in ours if os.path.exists(f))
+    settings = tuple(sorted((n, v) for n, v in os.environ.items() if n.startswith("WORKBENCH_")))
+    return dates, tuple(sys.path), os.getcwd(), settings
+
+
+def _on_a_cluster(run: Callable, tasks: Mapping[str, Task], address: str) -> Iterator[Outcome]:
+    """Yield how each task ended; Dask gives those of a dead worker to others."""
+    try:
+        from distributed import Client, comm
+    except ImportError:
+        raise ValueError("cluster: needs the extra: pip install 'workbench-mc[cluster]'") from None
+    try:
+        # Asked first, because a client that finds nobody complains for long.
+        socket.create_connection(comm.get_address_host_port(address), timeout=10).close()
+        client = Client(address, timeout="10s", set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"cluster: no scheduler answers at {address!r}: {error}") from None
+    with client, ExitStack() as stop:
+        threads = client.nthreads()
+        if not threads:
+            raise ValueError(f"cluster: the scheduler at {address!r} has no workers")
+        if set(threads.values()) != {1}:
+            raise ValueError("cluster: start its workers with one thread each (--nthreads 1)")
+        pool = client.get_executor(pure=False)
+        stop.callback(pool.shutdown, wait=False)  # cancels what has not ended
+        futures = {pool.submit(run, task): key for key, task in tasks.items()}
+        for future in as_completed(futures):
+            key = futures.pop(future)  # so that memory does not grow with the sweep
+            try:
+                yield future.result()
+            except Exception as error:  # what the scheduler or a pickle raises, not the task
+                yield failed(key, error)
+
+
+def _throw_away_litter(folder: Path) -> None:
+    """Remove the marks and unfinished files that killed sweeps left; they name no point as done."""
+    for pattern in ("*.begun", "*.part", "*/*.part"):
+        for path in folder.glob(pattern):
+            with suppress(FileNotFoundError):  # that of a sweep beside this one, which is done
+                if time.time() - path.stat().st_mtime > LITTER:
+                    path.unlink()
+
+
+def busy_cores() -> float:
+    """Return how many cores other work keeps busy, measured while this process sleeps."""
+    return psutil.cpu_percent(0.3) / 100 * (os.cpu_count() or 1)
+
+
+class _Progress:
+    """Says what ended, at most one line a second but every failure, and the time left."""
+
+    def __init__(self, total: int, waiting: int, say: Say):
+        self.total, self.waiting, self.say = total, waiting, say
+        self.done = 0
+        self.started = self.said = time.monotonic()
+        before = total - waiting
+        say(
+            f"{total} points"
+            + (f", {before} done before" if before else "")
+            + f", {waiting} to run"
+        )
+
+    def show(self, label: str, outcome: Outcome) -> None:
+        self.done += 1
+        now, left = time.monotonic(), self.waiting - self.done
+        failed = outcome.status == "failed"
+        if not failed and left and now - self.said < 1:
+            return
+        self.said = now
+        rest = duration((now - self.started) / self.done * left)
+        text = f"{'FAILED, ' * failed}{outcome.text}"
+        place = f"[{self.total - left}/{self.total}]"
+        self.say(f"{place} {label}: {text}" + (f"; {rest} left" if left else ""))
+
+    def kept(self) -> str:
+        """Tell what an early end leaves."""
+        done = self.total - self.waiting + self.done
+        return (
+            f"{done} of {self.total} points have ended and are kept; the same again goes on there"
+        )
+
+
+def duration(seconds: float) -> str:
+    """Return a time in words: ``40 s``, ``3 min``, ``2.5 h``."""
+    if seconds < 99.5:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5940 else f"{seconds / 3600:.1f} h"

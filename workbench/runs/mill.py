@@ -1,0 +1,199 @@
+"""The figure notebooks through papermill: strict before the start, plain about the progress."""
+
+from __future__ import annotations
+
+import os
+import re
+import textwrap
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from workbench.figures import figures_folder, unchanged
+from workbench.runs.jupyter_kernels import IpcKernelManager, kill_kernels
+from workbench.runs.notebooks import CHECKOUT, FOLDER, PROFILES, Notebook, find
+
+TIMEOUTS = {"smoke": 300.0, "quick": 900.0, "paper": 7 * 86400.0}
+
+Say = Callable[[str], None]
+
+
+def make(
+    names: Iterable[str] = (),
+    profile: str = "quick",
+    overrides: Mapping[str, str] | None = None,
+    *,
+    jobs: int = 1,
+    again: bool = False,
+    timeout: float | None = None,
+    notebooks: Path = FOLDER,
+    figures: Path | None = None,
+    executed: Path | None = None,
+    say: Say = print,
+) -> list[str]:
+    """Run figure notebooks, each in a kernel of its own; a failing one does not stop the others.
+
+    Parameters
+    ----------
+    names : which notebooks of the folder `notebooks`; all of them by default
+    profile : ``smoke`` (seconds), ``quick`` (minutes, embedded data) or ``paper``
+    overrides : parameter values as text; each of the notebooks must declare every one
+    jobs : notebooks at a time; with more than one nothing is timed, and the figures say so
+    again : run notebooks too whose figures are there and would come out the same
+    timeout : seconds for each notebook, by default 300, 900 or a week, as the profile
+    figures, executed : where the figures and the executed notebooks go, by default ``figures/``
+        and ``runs/figures/`` of the checkout, for another profile than quick in folders of its name
+    say : receives the progress, line by line
+
+    Returns
+    -------
+    failed : the names of the notebooks that failed
+
+    Raises
+    ------
+    ValueError
+        Before anything runs: an unknown notebook, profile or parameter, a value of the wrong type,
+        a notebook without a proper parameters cell.
+    """
+    if jobs < 1:
+        raise ValueError(f"jobs: must be at least 1, got {jobs}")
+    if profile not in PROFILES:
+        raise ValueError(f"profile: unknown name {profile!r}; known are {', '.join(PROFILES)}")
+    work = [
+        (notebook, notebook.values(profile, overrides)) for notebook in find(list(names), notebooks)
+    ]
+    own = "" if profile == "quick" else profile
+    figures = Path(figures or figures_folder() / own).absolute()
+    asked = len(work)
+    work = [(n, values) for n, values in work if again or not unchanged(n, values, figures, jobs)]
+    jobs = min(jobs, max(1, len(work)))
+    executed = Path(executed or CHECKOUT / "runs" / "figures" / own).absolute()
+    executed.mkdir(parents=True, exist_ok=True)
+    timeout = TIMEOUTS[profile] if timeout is None else timeout
+    say = _one_at_a_time(say)
+    same = f"; nothing has changed for {asked - len(work)}" if asked > len(work) else ""
+    say(f"{asked} notebooks, profile {profile}, {jobs} at a time{same}; figures go to {figures}")
+    failed, tic = [], time.perf_counter()
+    pool = ThreadPoolExecutor(jobs)
+    with environment(WORKBENCH_FIGURES=str(figures), WORKBENCH_JOBS=str(jobs)):
+        try:
+            futures = {
+                pool.submit(
+                    run_notebook, notebook, values, figures, executed, timeout, say
+                ): notebook.name
+                for notebook, values in work
+            }
+            for done, future in enumerate(as_completed(futures), 1):
+                name, (outcome, error) = futures[future], future.result()
+                elapsed = f"{time.perf_counter() - tic:.0f} s since the start"
+                say(f"[{done}/{len(work)}] {name} {outcome} ({elapsed})")
+                if error:
+                    failed.append(name)
+                    say(textwrap.indent(error, f"  {name} | ", lambda line: True))
+        except KeyboardInterrupt:
+            pool.shutdown(wait=False, cancel_futures=True)
+            kill_kernels()
+            raise
+        finally:
+            pool.shutdown()
+    return failed
+
+
+def run_notebook(
+    notebook: Notebook, values: dict[str, Any], figures: Path, executed: Path, timeout: float, say
+) -> tuple[str, str | None]:
+    """Run one notebook in a kernel of its own; return how it ended, and what went wrong or None.
+
+    What was executed is kept in the folder `executed`, as ``NAME.ipynb``, or ``NAME.failed.ipynb``.
+    """
+    # papermill takes a second to import; `workbench list` reads notebooks without it.
+    from papermill import execute_notebook
+    from papermill.exceptions import PapermillExecutionError
+
+    say(f"{notebook.name}: starts")
+    part = executed / f"{notebook.name}.part.ipynb"
+    tic, started = time.monotonic(), time.time_ns()
+    error = None
+    try:
+        execute_notebook(
+            notebook.path,
+            part,
+            values,
+            kernel_name="python3",
+            progress_bar=False,
+            stdout_file=_Lines(f"  {notebook.name} | ", say),
+            kernel_manager_class=IpcKernelManager,
+            # The shutdown interrupts the kernel, which would log that as an error.
+            extra_arguments=["--log-level=CRITICAL"],
+            # nbclient's timeout is for one cell; each gets what is left until the deadline.
+            timeout_func=lambda cell: max(tic + timeout - time.monotonic(), 0.01),
+        )
+        error = _missing(notebook, figures, started)
+    except PapermillExecutionError as failure:
+        traceback = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(failure.traceback))
+        error = f"in cell {failure.cell_index}:\n{traceback}"
+    except TimeoutError:
+        error = f"not done after {timeout:g} s"
+    except Exception as failure:  # a dead kernel, a full disk: this notebook's, not the others'
+        error = f"{type(failure).__name__}: {failure}"
+    failed = executed / f"{notebook.name}.failed.ipynb"
+    failed.unlink(missing_ok=True)
+    kept = failed if error else executed / f"{notebook.name}.ipynb"
+    if part.exists():
+        os.replace(part, kept)
+    seconds = f"{time.monotonic() - tic:.0f} s"
+    if error:
+        return f"FAILED after {seconds}; see {kept}", error
+    pictures = ", ".join(f"{notebook.name}/{name}.png" for name in notebook.figures)
+    return f"done in {seconds}" + (f": {pictures}" if pictures else ""), None
+
+
+def _missing(notebook: Notebook, figures: Path, started: int) -> str | None:
+    """Say which declared figures were not written since `started` (in ns), None when all were."""
+    paths = [figures / notebook.name / f"{name}.json" for name in notebook.figures]
+    stale = [p.stem for p in paths if not p.exists() or p.stat().st_mtime_ns < started]
+    return f"did not make the figures {stale} that its metadata declare" if stale else None
+
+
+class _Lines:
+    """A text file that passes whole lines on, each behind a prefix."""
+
+    def __init__(self, prefix: str, say: Say):
+        self.prefix, self.say, self.rest = prefix, say, ""
+
+    def write(self, text: str) -> None:
+        *lines, self.rest = (self.rest + text).split("\n")
+        for line in lines:
+            self.say(self.prefix + line)
+
+    def flush(self) -> None:
+        """Nothing is held back but an unfinished line."""
+
+
+def _one_at_a_time(say: Say) -> Say:
+    lock = threading.Lock()
+
+    def locked(line: str) -> None:
+        with lock:
+            say(line)
+
+    return locked
+
+
+@contextmanager
+def environment(**variables: str) -> Iterator[None]:
+    """Set environment variables for a while."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ |= variables
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

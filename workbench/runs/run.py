@@ -1,0 +1,216 @@
+"""One timed, judged, recorded run of a solver: what sweeps, figures and estimators are made of."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import platform
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from functools import cache, lru_cache, partial
+from importlib.metadata import version
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import psutil
+import threadpoolctl
+
+import workbench
+from workbench.core.names import hint
+from workbench.core.problem import Problem
+from workbench.core.stream import Row, Rule, State, always, nothing, until, watch
+from workbench.core.trace import Trace, record
+from workbench.registry import SOLVERS
+
+PATIENCE = 2.0  # seconds of compiling that pass without a word
+LIBRARIES = ("numpy", "scipy", "numba", "highspy", "scikit-learn")
+
+
+def run(
+    solver: str | Callable,
+    problem: Problem,
+    *rules: Rule,
+    parameters: Mapping[str, Any] | None = None,
+    measure: Callable[[State], Row] = nothing,
+    when: Callable[[Row], bool] = always,
+    path: str | os.PathLike | None = None,
+    warm_up: bool = True,
+    after: tuple[Trace, State] | None = None,
+) -> tuple[Trace, State | None]:
+    """Run a solver until a rule stops it, it finishes, or Ctrl-C; keep all that was seen.
+
+    Parameters
+    ----------
+    solver : a name of :data:`workbench.registry.SOLVERS`, or any function
+        ``solver(problem, *, ...) -> iterator of states``
+    problem : Problem
+    rules : stopping rules of :mod:`workbench.core.stream`
+    parameters : the solver's keyword parameters; the others keep their defaults
+    measure, when : the judge, off the clock, and the rows it judges
+    path : where the trace is written while the run goes on
+    warm_up : compile the kernels on ``problem.tiny()`` before the clock starts
+    after : what an earlier run returned, to go on from its state, which is used up, and its
+        clock; the new trace begins where that one ended
+
+    Returns
+    -------
+    trace : Trace; its last row says ``stopped_by``
+    state : the last state, None when the solver was interrupted before its first
+
+    Raises
+    ------
+    ValueError
+        For an unknown solver or parameter name.
+    """
+    steps, parameters = resolve(solver, parameters or {})
+    if warm_up:
+        warm(steps, problem, parameters)
+    trace = Trace(header(solver, problem, parameters, rules))
+    since, state = after or (Trace(), None)
+    own = parameters if state is None else parameters | {"state": state}
+    clock = {name: since.last.get(name, 0.0) for name in ("seconds", "cpu")}
+    stream = until(watch(steps(problem, **own), measure, when, **clock), *rules)
+    try:
+        for _, latest in record(stream, trace, path):
+            state = latest
+    except KeyboardInterrupt:
+        pass
+    return trace, state
+
+
+def warm(steps: Callable, problem: Problem, parameters: Mapping[str, Any]) -> None:
+    """Run the solver for three states on ``problem.tiny()``: its kernels are compiled then.
+
+    The first time on a machine that may take up to a minute, and is announced on stderr; later
+    processes load what it has left in Numba's cache. What fails on a few rows may be right on all:
+    an error is left to the run, which comes to it again where it is one.
+    """
+    notice = threading.Timer(
+        PATIENCE,
+        lambda: print(
+            f"compiling {steps.__name__}, once on this machine and not on the clock ...",
+            file=sys.stderr,
+            flush=True,
+        ),
+    )
+    notice.daemon = True
+    notice.start()
+    try:
+        for _ in islice(steps(problem.tiny(), **parameters), 3):
+            pass
+    except Exception:  # of any kind: the tiny problem is ours, the caller's comes next
+        pass
+    finally:
+        notice.cancel()
+
+
+def resolve(solver: str | Callable, parameters: Mapping[str, Any]) -> tuple[Callable, dict]:
+    """Return the solver's function and its complete parameters, defaults filled in.
+
+    Raises
+    ------
+    ValueError
+        For a name that is no solver, or a parameter that the solver does not declare.
+    """
+    if isinstance(solver, str):
+        if solver not in SOLVERS:
+            raise ValueError(f"solver: unknown name {solver!r}; {hint(solver, SOLVERS)}")
+        solver = SOLVERS[solver].steps
+    defaults = {
+        name: p.default
+        for name, p in inspect.signature(solver).parameters.items()
+        if p.kind is p.KEYWORD_ONLY and name != "state"
+    }
+    unknown = set(parameters) - set(defaults)
+    if unknown:
+        raise ValueError(
+            f"parameters: {solver.__name__} has no {', '.join(sorted(map(repr, unknown)))}; "
+            f"it takes {', '.join(defaults)}"
+        )
+    return solver, defaults | dict(parameters)
+
+
+def header(
+    solver: str | Callable, problem: Problem, parameters: Mapping[str, Any], rules: tuple = ()
+) -> dict[str, Any]:
+    """Return all that is needed to repeat a run and to judge its clock."""
+    return {
+        "solver": solver if isinstance(solver, str) else solver.__name__,
+        "parameters": dict(parameters),
+        "rules": [rule.__name__ for rule in rules],
+        "problem": {
+            "name": problem.name,
+            "n": problem.n,
+            "d": problem.d,
+            "k": problem.k,
+            "synthetic": problem.synthetic,
+            "checksum": problem.checksum,
+        },
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
+        "threads": threads(),
+        "machine": machine(),
+        "versions": versions(),
+    }
+
+
+def threads() -> dict[str, int]:
+    """Return the number of threads of each linear-algebra library in use."""
+    pools = _pools(len(sys.modules)).info()
+    return {f"{pool['internal_api']}": pool["num_threads"] for pool in pools}
+
+
+@cache
+def machine() -> dict[str, Any]:
+    """Return processor, cores, memory and system of this machine."""
+    return {
+        "cpu": _cpu(),
+        "cores": os.cpu_count(),
+        "memory_gb": round(psutil.virtual_memory().total / 2**30, 1),
+        "system": f"{platform.system()} {platform.machine()}",
+    }
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Return the versions of Python, this package (with its commit) and the numeric libraries."""
+    return {
+        "python": platform.python_version(),
+        "workbench": workbench.__version__,
+        "commit": _commit(),
+        **{name: version(name) for name in LIBRARIES},
+    }
+
+
+@lru_cache(maxsize=1)
+def _pools(modules: int) -> threadpoolctl.ThreadpoolController:
+    """Look for the libraries, which takes milliseconds, again only where modules have come in."""
+    return threadpoolctl.ThreadpoolController()
+
+
+def _cpu() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def _commit() -> str:
+    root = Path(__file__).parent.parent
+    if not (root / ".git").exists():
+        return "none"
+    git = partial(subprocess.run, cwd=root, capture_output=True, text=True, timeout=10, check=False)
+    try:
+        commit = git(["git", "rev-parse", "--short=12", "HEAD"]).stdout.strip()
+        # Only what can change a result: a figure that was just renewed does not.
+        changed = git(["git", "diff", "--quiet", "HEAD", "--", "workbench", "notebooks"]).returncode
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+    return commit + "-dirty" * bool(changed) if commit else "unknown"

@@ -1,0 +1,305 @@
+"""Sweeps: every point of a grid as one trace in a file named by its content, and never run twice.
+
+>>> points = grid({"mrc_ccg": {"n_max": [100, 400]}}, "wine", stop={"cpu": 60})  # doctest: +SKIP
+>>> sweep(points, jobs=2).frame()                                                # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from threadpoolctl import threadpool_limits
+
+from workbench.core.measures import errors
+from workbench.core.problem import Problem
+from workbench.core.stream import LIMITS, Row, geometric, stopping
+from workbench.core.trace import Trace, decode, read_trace, write_trace
+from workbench.data.panels import panel
+from workbench.registry import SOLVERS
+from workbench.runs.engine import Say, busy_cores, execute
+from workbench.runs.grid import Point, at_least
+from workbench.runs.keys import code, key, library_versions
+from workbench.runs.notebooks import CHECKOUT
+from workbench.runs.run import machine, run
+from workbench.runs.worker import Limits
+
+TIMED_RUNS = 5
+DAMAGED = "{} is damaged; delete it and sweep again"
+SPINE = (
+    "workbench.core.stream",
+    "workbench.core.measures",
+)  # what else a trace's numbers come from
+
+_warm: set[tuple[str, str]] = set()
+
+
+@dataclass(frozen=True)
+class Run:
+    """A point with its key: the task that the engine runs."""
+
+    point: Point
+    key: str
+    timed: bool
+
+    @property
+    def label(self) -> str:
+        return self.point.label
+
+    def path(self, folder: Path) -> Path:
+        return folder / self.key[:2] / f"{self.key}.jsonl"
+
+    def run(self, folder: Path, limits: Limits) -> str:
+        """Solve, judge at geometric rounds and at the end, and write the trace."""
+        point = self.point
+        problem = _problem(point.data, point.seed, point.test)
+        if point_key(point, problem, self.timed) != self.key:
+            _problem.cache_clear()  # a worker that rested may hold a file as it was before
+            problem = _problem(point.data, point.seed, point.test)
+        if point_key(point, problem, self.timed) != self.key:
+            raise ValueError(
+                "data, code or versions have changed since the sweep was planned, or are other "
+                "ones on this worker"
+            )
+
+        def in_time(row: Row) -> None:
+            strange = set(point.stop) - set(LIMITS) - set(row)
+            if strange and row["round"] == 1:  # some columns begin there, as a gap over the first
+                columns = ", ".join(name for name in row if name not in LIMITS)
+                raise ValueError(f"stop: no column {', '.join(strange)}; there are {columns}")
+            if limits.seconds and row["seconds"] > limits.seconds:
+                raise TimeoutError(f"took more than {limits.seconds:g} s")
+
+        judge, kind = errors(problem), (point.solver, point.data)
+        trace, state = run(
+            point.solver,
+            problem,
+            *stopping(point.stop),
+            in_time,
+            parameters=point.parameters,
+            measure=judge,
+            when=geometric(),
+            warm_up=self.timed or kind not in _warm,
+        )
+        _warm.add(kind)
+        if trace.stopped_by == "interrupted":
+            raise InterruptedError("its worker was interrupted")
+        trace.last.update(judge(state))
+        trace.header["rules"].pop()  # the limit of this call is no rule of the point
+        trace.header |= {
+            "key": self.key,
+            "data": point.data,
+            "seed": point.seed,
+            "test": point.test,
+            "repetition": point.repetition,
+            "stop": dict(point.stop),
+            "timed": self.timed,
+        }
+        self.path(folder).parent.mkdir(exist_ok=True)
+        write_trace(self.path(folder), trace)
+        return _in_words(trace)
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What a sweep has: its runs, the traces in their folder, the failures by key."""
+
+    runs: tuple[Run, ...]
+    folder: Path
+    failures: dict[str, str]
+
+    def traces(self, **where: Any) -> list[Trace]:
+        """Return the traces of the points whose attributes or parameters have these values.
+
+        A run that failed, or that a solver's own limit ended before its first round, has none.
+        Points that are the same run have one.
+        """
+        found = []
+        for task in {task.key: task for task in self._chosen(where)}.values():
+            path = task.path(self.folder)
+            trace = read_trace(path)
+            if trace.stopped_by is None:
+                raise ValueError(DAMAGED.format(path))
+            if trace.last["round"] > 0:
+                found.append(trace)
+        return found
+
+    def frame(self) -> pd.DataFrame:
+        """Return a row for each point: what it is, how it ended, its last row.
+
+        ``seed`` is that of the data. The parameters that the grid names are in columns
+        ``p_<name>``, as in a Parquet file; ``status`` is done or failed, with the ``reason``;
+        ``timed`` tells whether its seconds were measured in timing mode, ``load`` how busy the
+        machine was. Points that are the same run have the same ``key``.
+        """
+        rows = []
+        for task in self.runs:
+            point = task.point
+            row = {"solver": point.solver, "data": point.data, "seed": point.seed}
+            rules = ", ".join(f"{name} {value:g}" for name, value in sorted(point.stop.items()))
+            row |= {"repetition": point.repetition, "test": point.test, "stop": rules}
+            row |= {f"p_{name}": point.parameters[name] for name in point.varied}
+            if task.key in self.failures:
+                row |= {"status": "failed", "reason": self.failures[task.key]}
+            else:
+                header, last = _ends(task.path(self.folder))
+                size = {name: header["problem"][name] for name in ("n", "d", "k", "checksum")}
+                row |= {"status": "done", "reason": "", "load": header["load"], **size, **last}
+            rows.append(row | {"timed": task.timed, "key": task.key})
+        return pd.DataFrame(rows)
+
+    def _chosen(self, where: dict[str, Any]) -> Iterator[Run]:
+        known = [{**task.point.parameters, **vars(task.point)} for task in self.runs]
+        if unknown := set(where).difference(*known):
+            raise ValueError(f"traces: no point has {', '.join(sorted(unknown))}")
+        for task, values in zip(self.runs, known):
+            chosen = all(name in values and values[name] == v for name, v in where.items())
+            if chosen and task.key not in self.failures:
+                yield task
+
+
+def sweep(
+    points: Sequence[Point],
+    *,
+    jobs: int = 1,
+    timing: bool = False,
+    cluster: str | None = None,
+    seconds: float | None = None,
+    memory: float | None = None,
+    folder: str | os.PathLike | None = None,
+    say: Say = print,
+) -> Sweep:
+    """Run the points of a grid that have not been run before, in worker processes.
+
+    Parameters
+    ----------
+    points : of :func:`workbench.runs.grid.grid`; grids can be added
+    jobs : worker processes, each with one thread
+    timing : one worker, pinned to a core, and at least five runs of each setting, over its seeds
+        and, where these are fewer, added repetitions. Without it the seconds are not comparable
+        and are marked so.
+    cluster : address of a Dask scheduler to use instead; it must share `folder`
+    seconds, memory : limits of one point, in wall seconds and GB, see
+        :class:`workbench.runs.worker.Limits`
+    folder : where traces are kept; by default ``runs/points`` of the checkout, for all sweeps
+    say : receives the progress, line by line
+
+    Raises
+    ------
+    ValueError
+        For data that cannot be read, or timing on a cluster, before anything runs.
+    OSError
+        When traces cannot be written; what was finished before is kept.
+    KeyboardInterrupt
+        After all workers have been stopped; the same call goes on from there.
+    """
+    limits = Limits(seconds, memory)
+    folder = Path(folder or runs_folder() / "points").absolute()
+    if timing and cluster:
+        raise ValueError("timing: is for one pinned process here, not for a cluster")
+    if timing and jobs != 1:
+        raise ValueError(f"timing: takes one job, got {jobs!r}")
+    if timing and (notebooks := os.environ.get("WORKBENCH_JOBS", "1")) != "1":
+        say(f"not timed: {notebooks} notebooks run side by side")
+        timing = False
+    if timing:
+        points = at_least(points, TIMED_RUNS)
+    runs = _planned(points, timing)
+    if timing and not all(task.path(folder).exists() for task in runs):
+        if (busy := busy_cores()) > 0.3:
+            say(f"warning: other work keeps {busy:.1f} cores busy, the times will not be clean")
+    failures = execute(
+        runs, folder, jobs=jobs, cluster=cluster, limits=limits, timing=timing, say=say
+    )
+    return Sweep(runs, folder, failures)
+
+
+def summary(done: Sweep) -> pd.DataFrame:
+    """Return a row for each setting: medians over its seeds and repetitions, and how many ended.
+
+    ``cpu`` is headed ``not timed`` where it was not measured in timing mode.
+    """
+    frame = done.frame()
+    named = [name for name in frame if name.startswith("p_")]
+    by = ["solver", *named, "data", *[c for c in ("test", "stop") if frame[c].nunique() > 1]]
+    frame = frame.drop_duplicates([*by, "key"])  # points that are the same run
+    columns = [c for c in ("cpu", "round", "gap", "primal", "test_error") if c in frame]
+    groups = frame.groupby(by, sort=False, dropna=False)
+    table = groups[columns].median().join(groups.agg(runs=("key", "size")))
+    table["failed"] = groups["status"].agg(lambda status: (status == "failed").sum())
+    cpu = "cpu (s)" if frame["timed"].all() else "cpu (s, not timed)"
+    return table.reset_index().rename(columns={"cpu": cpu})
+
+
+def point_key(point: Point, problem: Problem, timed: bool) -> str:
+    """Return the content key of a point on its problem.
+
+    The seed counts by what it does to data and parameters. Runs that are timed are kept apart even
+    where it does nothing, and by machine: each is a measurement.
+    """
+    return key(
+        solver=point.solver,
+        parameters=dict(point.parameters),
+        data=problem.checksum,
+        stop=dict(point.stop),
+        repetition=point.repetition,
+        timed=timed and {"seed": point.seed, "machine": machine()},
+        code=code(SOLVERS[point.solver].steps.__module__, *SPINE),
+        versions=library_versions(),
+    )
+
+
+def runs_folder() -> Path:
+    """Return where runs are kept: ``WORKBENCH_RUNS``, or ``runs/`` of the checkout or from here."""
+    checkout = CHECKOUT if (CHECKOUT / "pyproject.toml").is_file() else Path()
+    return Path(os.environ.get("WORKBENCH_RUNS") or checkout / "runs")
+
+
+def _planned(points: Sequence[Point], timed: bool) -> tuple[Run, ...]:
+    """Give every point its key; each problem is made once, in turn."""
+    code.cache_clear()  # a notebook's kernel may be older than the code; new workers are not
+    places: dict[tuple, list[int]] = {}
+    for place, point in enumerate(points):
+        places.setdefault((point.data, point.seed, point.test), []).append(place)
+    runs: list[Run | None] = [None] * len(points)
+    for chosen, there in places.items():
+        try:
+            # As in the workers: the last digits of a matrix product depend on the threads.
+            with threadpool_limits(1):
+                problem = panel(*chosen)
+        except (ValueError, OSError) as error:
+            raise type(error)(f"data {chosen[0]!r}: {error}") from None
+        for place in there:
+            point = points[place]
+            # Only the checksum says which problem it is: equal data under two names is one run.
+            runs[place] = Run(point, point_key(point, problem, timed), timed)
+    return tuple(runs)
+
+
+@lru_cache(maxsize=2)
+def _problem(data: str, seed: int, test: float | None) -> Problem:
+    return panel(data, seed, test)
+
+
+def _ends(path: Path) -> tuple[dict[str, Any], Row]:
+    """Return the header and the last row of a finished trace without reading the rest."""
+    lines = path.read_bytes().rstrip(b"\n").split(b"\n")
+    try:
+        header, last = decode(json.loads(lines[0])), decode(json.loads(lines[-1]))
+    except ValueError:
+        raise ValueError(DAMAGED.format(path)) from None
+    if "stopped_by" not in last:
+        raise ValueError(DAMAGED.format(path))
+    return header, last
+
+
+def _in_words(trace: Trace) -> str:
+    last = trace.last
+    gap = f"gap {last['gap']:.1e} after " if "gap" in last else ""
+    return f"{gap}{last['cpu']:.2f} s and {last['round']} rounds, {last['stopped_by']}"
