@@ -5,10 +5,9 @@ import pytest
 import scipy.sparse as sp
 from numba import config
 
-from workbench.kernels.rows import lanes, rows_of, width
+from workbench.kernels.rows import lanes, rows_of, squared_norms, width
 from workbench.weston_watkins import walrus
 from workbench.weston_watkins.bcd import LOWEST, walrus_epoch
-from workbench.weston_watkins.dual import squared_norms
 from workbench.weston_watkins.walrus import FEW, descending, evaluate, sweep, threshold
 
 

@@ -98,7 +98,7 @@ def test_one_line_and_the_solver_is_everywhere(tree):
             for _ in range(4):
                 assert lane.advance()["gap"] > 0
             assert lane.back() and lane.last["round"] == 2
-            pictures = SOLVERS["frank_wolfe"].portrait(lane.state, problem, lane.parameters)
+            pictures = portrait(lane.state, problem, lane.parameters)
             assert "Weights of each class" in [picture.title for picture in pictures]
             keep(lane, "iris")
             page = report(here / "report.html").read_text("utf-8")

@@ -9,33 +9,32 @@ import pytest
 
 from workbench.core.problem import as_problem
 from workbench.data import load
-from workbench.live.inside import memoir, mrc
-from workbench.live.inside import weston_watkins as ww
+from workbench.live.inside import portrait
 from workbench.live.inside.classes import BARS
 from workbench.live.pictures import Bars, Image, Lines, pack
 from workbench.memoir.pegasos import mean_hinge
 from workbench.runs.run import resolve
 
-PORTRAITS = {
-    "mrc_ccg": mrc.cuts,
-    "mrc_lp": mrc.linear_program,
-    "mrc_lp_compact": mrc.linear_program,
-    "mrc_subgradient": mrc.first_order,
-    "mrc_splitting": mrc.first_order,
-    "mrc_pdhg": mrc.primal_dual,
-    "mrc_interior_point": mrc.interior_point,
-    "svm_ccg": mrc.svm_cuts,
-    "svm_lp": mrc.svm,
-    "svm_multi": mrc.svm,
-    "ww_walrus": ww.linear,
-    "ww_shark": ww.linear,
-    "ww_walrus_fast": ww.linear,
-    "ww_kernel": ww.with_kernel,
-    "memoir_l2": memoir.sampled,
-    "memoir_l1": memoir.sampled,
-    "memoir_pegasos": memoir.pegasos,
-    "cs_working_set": memoir.working_sets,
-}
+NAMES = (
+    "mrc_ccg",
+    "mrc_lp",
+    "mrc_lp_compact",
+    "mrc_subgradient",
+    "mrc_splitting",
+    "mrc_pdhg",
+    "mrc_interior_point",
+    "svm_ccg",
+    "svm_lp",
+    "svm_multi",
+    "ww_walrus",
+    "ww_shark",
+    "ww_walrus_fast",
+    "ww_kernel",
+    "memoir_l2",
+    "memoir_l1",
+    "memoir_pegasos",
+    "cs_working_set",
+)
 SHORT = {
     "mrc_ccg": {"n_max": 30, "m_max": 20},
     "mrc_subgradient": {"steps": 20},
@@ -49,7 +48,7 @@ TWO_CLASSES = "svm_lp", "svm_ccg"
 DENSE_ONLY = "mrc_splitting", "mrc_interior_point"
 WHOLE_PROGRAMS = "mrc_lp", "mrc_lp_compact", "svm_multi"  # slow beyond a few rows and classes
 WW = "ww_walrus", "ww_shark", "ww_walrus_fast"
-each_solver = pytest.mark.parametrize("name", PORTRAITS)
+each_solver = pytest.mark.parametrize("name", NAMES)
 
 
 def portraits(name, problem, rounds=5, **given):
@@ -57,12 +56,12 @@ def portraits(name, problem, rounds=5, **given):
     steps, parameters = resolve(name, SHORT.get(name, {}) | given)
     for state in islice(steps(problem, **parameters), rounds + 1):
         before = pickle.dumps((state, problem.X, problem.y))
-        pictures = PORTRAITS[name](state, problem, parameters)
+        pictures = portrait(state, problem, parameters)
         assert pickle.dumps((state, problem.X, problem.y)) == before
         assert 3 <= len(pictures) <= 6
         for picture in pictures:
             check(picture)
-        assert pack(pictures) == pack(PORTRAITS[name](state, problem, parameters))
+        assert pack(pictures) == pack(portrait(state, problem, parameters))
         yield state, pictures
 
 
@@ -120,7 +119,7 @@ def test_the_smallest_problems_have_portraits(name, sparse, blobs):
         assert list(portraits(name, blobs(k=k, sparse=sparse).tiny()))
 
 
-@pytest.mark.parametrize("name", [n for n in PORTRAITS if n not in (*TWO_CLASSES, *WHOLE_PROGRAMS)])
+@pytest.mark.parametrize("name", [n for n in NAMES if n not in (*TWO_CLASSES, *WHOLE_PROGRAMS)])
 def test_many_classes_are_cut_and_the_title_says_so(name, blobs):
     _, pictures = last(name, blobs(n=180, d=50, k=60), rounds=2)
     cut = [picture.title for picture in pictures.values() if "of 60 classes" in picture.title]

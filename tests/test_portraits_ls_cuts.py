@@ -15,31 +15,30 @@ from workbench.data.panels import panel
 from workbench.data.sequences import as_sequences
 from workbench.data.synthetic import synthetic
 from workbench.live.inside import common as portraits
-from workbench.live.inside import least_squares
+from workbench.live.inside import least_squares, portrait
 from workbench.live.inside.common import confusion, margins, plane, scored, weight_images
 from workbench.live.inside.peers import portrait as of_peer
-from workbench.live.inside.sampled_cuts import portrait as of_cuts
 from workbench.live.pictures import Bars, Image, Lines, Plane, pack
 from workbench.runs.run import resolve
 
-PORTRAITS = {
-    "ls_generalized": least_squares.generalized,
-    "ls_accelerated": least_squares.generalized,
-    "ls_calibrated": least_squares.calibrated,
-    "ls_stagewise": least_squares.stagewise,
-    "ls_columns": least_squares.columns,
-    "cuts_exact": of_cuts,
-    "cuts_linear_time": of_cuts,
-    "cuts_constant_time": of_cuts,
-    "cuts_nystroem": of_cuts,
-    "libsvm": of_peer,
-    "nystroem_svm": of_peer,
-    "liblinear_cs": of_peer,
-    "liblinear_lr": of_peer,
-    "logistic_lbfgs": of_peer,
-    "ridge": of_peer,
-    "centroid": of_peer,
-}
+NAMES = (
+    "ls_generalized",
+    "ls_accelerated",
+    "ls_calibrated",
+    "ls_stagewise",
+    "ls_columns",
+    "cuts_exact",
+    "cuts_linear_time",
+    "cuts_constant_time",
+    "cuts_nystroem",
+    "libsvm",
+    "nystroem_svm",
+    "liblinear_cs",
+    "liblinear_lr",
+    "logistic_lbfgs",
+    "ridge",
+    "centroid",
+)
 SMALL = {
     "ls_stagewise": {"n_features": 64, "block": 16},
     "ls_columns": {"block": 1, "passes": 4},
@@ -48,7 +47,7 @@ SMALL = {
     "cuts_nystroem": {"landmarks": 30},
 }
 ROUNDS = 5
-each_solver = pytest.mark.parametrize("name", PORTRAITS)
+each_solver = pytest.mark.parametrize("name", NAMES)
 
 
 @dataclass
@@ -74,7 +73,7 @@ def looked_at(name, problem, rounds, **parameters):
     """Return the pictures after some rounds, checked, with state and parameters."""
     state, parameters = after(name, problem, rounds, **parameters)
     before = pickle.dumps((state, problem))
-    pictures = PORTRAITS[name](state, problem, parameters)
+    pictures = portrait(state, problem, parameters)
     assert pickle.dumps((state, problem)) == before
     assert len(pictures) <= 6
     for picture in pictures:
@@ -366,7 +365,7 @@ def test_many_blocks_share_bars():
     assert np.sum(bars.values**2) == pytest.approx(np.sum(state.W**2))
 
 
-@pytest.mark.parametrize("name", [name for name in PORTRAITS if name.startswith("cuts")])
+@pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("cuts")])
 def test_cuts_are_drawn_with_multipliers_losses_and_slacks(name, blobs):
     problem = blobs(n=80, d=4, k=3)
     pictures, s, _ = looked_at(name, problem, 8)

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from workbench.data.panels import panel
-from workbench.figures import figures_folder, reference
+from workbench.figures import reference
 from workbench.figures.papers import ACROSS, base, paper_of_name, paper_of_solver
 from workbench.figures.report import measurements, report
 from workbench.figures.report.comparison import (
@@ -33,6 +33,7 @@ from workbench.figures.report.profiles import ratios, scopes, share, time_table
 from workbench.figures.report.sidecars import collect
 from workbench.live.keep import keep
 from workbench.live.lane import Lane
+from workbench.runs.mill import figures_folder
 
 EVIL = "</script><script>document.title = 'hijacked'</script><img src=x onerror=alert(1)>"
 HARDWARE = "Intel Core i7-6850K 3.60 GHz, 31 GiB"

@@ -11,11 +11,11 @@ from sklearn.svm import LinearSVC
 from workbench.core.problem import as_problem
 from workbench.core.stream import below, rounds, watch
 from workbench.estimators.common import weighted
-from workbench.kernels.rows import rows_of, width
+from workbench.kernels.rows import rows_of, squared_norms, width
 from workbench.registry import SOLVERS
 from workbench.runs.run import run
 from workbench.weston_watkins.bcd import ww_walrus
-from workbench.weston_watkins.dual import objectives, share_of, squared_norms
+from workbench.weston_watkins.dual import objectives, share_of
 from workbench.weston_watkins.fast import easiest, screen, ww_walrus_fast
 from workbench.weston_watkins.path import ww_path
 from workbench.weston_watkins.shark import TOLERANCE, greedy

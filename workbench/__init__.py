@@ -1,3 +1,27 @@
 """Workbench: large-scale multiclass classification, every solver a stream of certified iterates."""
 
+from importlib import import_module
+from typing import Any
+
 __version__ = "0.1.0"
+
+# What a user types first, imported when it is asked for: the estimators need none of it.
+FIRST = {
+    "as_problem": "workbench.core.problem",
+    "below": "workbench.core.stream",
+    "load": "workbench.data",
+    "rounds": "workbench.core.stream",
+    "run": "workbench.runs.run",
+    "seconds": "workbench.core.stream",
+    "SOLVERS": "workbench.registry",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in FIRST:
+        raise AttributeError(f"module 'workbench' has no attribute {name!r}")
+    return getattr(import_module(FIRST[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *FIRST])

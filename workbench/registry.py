@@ -9,8 +9,6 @@ from workbench.least_squares.calibrated import ls_calibrated
 from workbench.least_squares.columns import ls_columns
 from workbench.least_squares.generalized import ls_accelerated, ls_generalized
 from workbench.least_squares.stagewise import ls_stagewise
-from workbench.live.inside import least_squares, memoir, mrc, sampled_cuts, weston_watkins
-from workbench.live.inside import peers as baselines
 from workbench.memoir.pegasos import memoir_pegasos
 from workbench.memoir.solvers import memoir_l1, memoir_l2
 from workbench.memoir.working_set import cs_working_set
@@ -50,15 +48,13 @@ class Solver(NamedTuple):
     """A solver's generator function, its label in legends and its colour in every figure.
 
     ``live`` names the parameters that may change in mid-run: the function goes on from a state
-    under another value, and all that it yields is true of the new one. ``portrait``, as in
-    :mod:`workbench.live.pictures`, draws the method's own state.
+    under another value, and all that it yields is true of the new one.
     """
 
     steps: Callable
     label: str
     colour: str
     live: tuple[str, ...] = ()
-    portrait: Callable = baselines.portrait
 
 
 # Of both kinds of MEMOIR.
@@ -67,152 +63,73 @@ DESCENT += ("div_by_batch", "empty", "mips", "ef", "neighbours", "two_tier", "bi
 DESCENT += ("threads",)
 
 SOLVERS = {
-    "mrc_lp": Solver(mrc_lp, "MRC-LP", "#7A7A7A", portrait=mrc.linear_program),
-    "mrc_lp_compact": Solver(
-        mrc_lp_compact, "MRC-LP compact", "#000000", portrait=mrc.linear_program
-    ),
+    "mrc_lp": Solver(mrc_lp, "MRC-LP", "#7A7A7A"),
+    "mrc_lp_compact": Solver(mrc_lp_compact, "MRC-LP compact", "#000000"),
     "mrc_ccg": Solver(
-        mrc_ccg,
-        "MRC-CCG",
-        "#0072B2",
-        live=("lambda0", "eps1", "eps2", "n_max", "m_max", "k_max"),
-        portrait=mrc.cuts,
+        mrc_ccg, "MRC-CCG", "#0072B2", live=("lambda0", "eps1", "eps2", "n_max", "m_max", "k_max")
     ),
-    "mrc_subgradient": Solver(
-        mrc_subgradient, "MRC-SUB", "#E69F00", live=("lambda0", "steps"), portrait=mrc.first_order
-    ),
-    "mrc_pdhg": Solver(
-        mrc_pdhg,
-        "MRC-PDHG",
-        "#CC79A7",
-        live=("lambda0", "steps", "relaxation"),
-        portrait=mrc.primal_dual,
-    ),
+    "mrc_subgradient": Solver(mrc_subgradient, "MRC-SUB", "#E69F00", live=("lambda0", "steps")),
+    "mrc_pdhg": Solver(mrc_pdhg, "MRC-PDHG", "#CC79A7", live=("lambda0", "steps", "relaxation")),
     "mrc_splitting": Solver(
         mrc_splitting,
         "MRC splitting",
         "#009E73",
         live=("lambda0", "steps", "ratio", "relaxation", "adapt", "repairs"),
-        portrait=mrc.first_order,
     ),
     "mrc_interior_point": Solver(
-        mrc_interior_point,
-        "MRC interior point",
-        "#D55E00",
-        live=("lambda0",),
-        portrait=mrc.interior_point,
+        mrc_interior_point, "MRC interior point", "#D55E00", live=("lambda0",)
     ),
-    "svm_lp": Solver(svm_lp, "SVM-LP", "#602000", portrait=mrc.svm),
-    "svm_ccg": Solver(
-        svm_ccg, "SVM-CCG", "#0000E0", live=("lam", "eps", "n_max", "m_max"), portrait=mrc.svm_cuts
-    ),
-    "svm_multi": Solver(svm_multi, "SVM-MULTI", "#56B4E9", portrait=mrc.svm),
+    "svm_lp": Solver(svm_lp, "SVM-LP", "#602000"),
+    "svm_ccg": Solver(svm_ccg, "SVM-CCG", "#0000E0", live=("lam", "eps", "n_max", "m_max")),
+    "svm_multi": Solver(svm_multi, "SVM-MULTI", "#56B4E9"),
     "memoir_pegasos": Solver(
-        memoir_pegasos,
-        "Pegasos (exact search)",
-        "#785EF0",
-        live=("lam", "batch_size"),
-        portrait=memoir.pegasos,
+        memoir_pegasos, "Pegasos (exact search)", "#785EF0", live=("lam", "batch_size")
     ),
-    "memoir_l2": Solver(
-        memoir_l2,
-        "MEMOIR-ℓ2",
-        "#B0005A",
-        live=("lam", "project", *DESCENT),
-        portrait=memoir.sampled,
-    ),
-    "memoir_l1": Solver(
-        memoir_l1, "MEMOIR-ℓ1", "#F2A6C8", live=("gamma", *DESCENT), portrait=memoir.sampled
-    ),
+    "memoir_l2": Solver(memoir_l2, "MEMOIR-ℓ2", "#B0005A", live=("lam", "project", *DESCENT)),
+    "memoir_l1": Solver(memoir_l1, "MEMOIR-ℓ1", "#F2A6C8", live=("gamma", *DESCENT)),
     "cs_working_set": Solver(
         cs_working_set,
         "Working sets (ours)",
         "#1B9E4B",
         live=("C", "l1", "inner", "added", "entering", "threads"),
-        portrait=memoir.working_sets,
     ),
-    "ww_walrus": Solver(
-        ww_walrus, "Walrus", "#009292", live=("C",), portrait=weston_watkins.linear
-    ),
-    "ww_shark": Solver(
-        ww_shark,
-        "Shark's subproblem solver",
-        "#924900",
-        live=("C",),
-        portrait=weston_watkins.linear,
-    ),
-    "ww_walrus_fast": Solver(
-        ww_walrus_fast, "Walrus fast (ours)", "#DB2D20", live=("C",), portrait=weston_watkins.linear
-    ),
+    "ww_walrus": Solver(ww_walrus, "Walrus", "#009292", live=("C",)),
+    "ww_shark": Solver(ww_shark, "Shark's subproblem solver", "#924900", live=("C",)),
+    "ww_walrus_fast": Solver(ww_walrus_fast, "Walrus fast (ours)", "#DB2D20", live=("C",)),
     "ww_kernel": Solver(
-        ww_kernel,
-        "Walrus with a kernel (ours)",
-        "#8E5BD0",
-        live=("C", "cache_mb"),
-        portrait=weston_watkins.with_kernel,
+        ww_kernel, "Walrus with a kernel (ours)", "#8E5BD0", live=("C", "cache_mb")
     ),
     "ls_generalized": Solver(
-        ls_generalized,
-        "Generalized least squares",
-        "#1B6CA8",
-        live=("alpha", "L"),
-        portrait=least_squares.generalized,
+        ls_generalized, "Generalized least squares", "#1B6CA8", live=("alpha", "L")
     ),
     "ls_accelerated": Solver(
-        ls_accelerated,
-        "Generalized, accelerated (ours)",
-        "#D4357B",
-        live=("alpha", "L"),
-        portrait=least_squares.generalized,
+        ls_accelerated, "Generalized, accelerated (ours)", "#D4357B", live=("alpha", "L")
     ),
-    "ls_calibrated": Solver(
-        ls_calibrated,
-        "Calibrated least squares",
-        "#2CA25F",
-        live=("alpha",),
-        portrait=least_squares.calibrated,
-    ),
+    "ls_calibrated": Solver(ls_calibrated, "Calibrated least squares", "#2CA25F", live=("alpha",)),
     "ls_stagewise": Solver(
         ls_stagewise,
         "Stagewise least squares",
         "#E8710A",
         live=("alpha", "passes", "inner", "kept", "workers"),
-        portrait=least_squares.stagewise,
     ),
     "ls_columns": Solver(
         ls_columns,
         "Stagewise, columns of X",
         "#6A3D9A",
         live=("alpha", "passes", "inner", "kept", "workers"),
-        portrait=least_squares.columns,
     ),
-    "cuts_exact": Solver(
-        cuts_exact,
-        "Exact cuts",
-        "#101060",
-        live=("C", "eps", "stabilised"),
-        portrait=sampled_cuts.portrait,
-    ),
+    "cuts_exact": Solver(cuts_exact, "Exact cuts", "#101060", live=("C", "eps", "stabilised")),
     "cuts_linear_time": Solver(
         cuts_linear_time,
         "Sampled cuts, linear time",
         "#C2185B",
         live=("C", "r", "eps", "stabilised", "p", "cache_mb"),
-        portrait=sampled_cuts.portrait,
     ),
     "cuts_constant_time": Solver(
-        cuts_constant_time,
-        "Sampled cuts, constant time",
-        "#00838F",
-        live=("C", "r", "p", "eps"),
-        portrait=sampled_cuts.portrait,
+        cuts_constant_time, "Sampled cuts, constant time", "#00838F", live=("C", "r", "p", "eps")
     ),
     "cuts_nystroem": Solver(
-        cuts_nystroem,
-        "Exact cuts, Nyström (ours)",
-        "#7CB342",
-        live=("C", "eps", "stabilised"),
-        portrait=sampled_cuts.portrait,
+        cuts_nystroem, "Exact cuts, Nyström (ours)", "#7CB342", live=("C", "eps", "stabilised")
     ),
     "libsvm": Solver(libsvm, "SVM with a kernel (LIBSVM)", "#3A3A3A"),
     "nystroem_svm": Solver(nystroem_svm, "Nyström and linear SVM (LIBLINEAR)", "#C49A00"),

@@ -22,8 +22,8 @@ from workbench.arena.contest import Contest, planned
 from workbench.arena.own_data import Inspected, inspected, thinned
 from workbench.arena.recipe import recipe
 from workbench.data.formats import write_npz
-from workbench.figures import METADATA
 from workbench.figures.provenance import as_json, in_words, made_by
+from workbench.figures.saved import METADATA
 from workbench.figures.style import STYLE, look
 from workbench.runs.engine import Say, execute
 from workbench.runs.sweep import runs_folder

@@ -112,8 +112,8 @@ def contest(
 
     Parameters
     ----------
-    specs : descriptions that :func:`workbench.data.panels.panel` reads, or paths of files, whose rows
-        are standardised and have a constant column appended. Linear solvers have no intercept
+    specs : descriptions that :func:`workbench.data.panels.panel` reads, or paths of files, whose
+        rows are standardised and have a constant column appended. Linear solvers have no intercept
         without one: ``digits + constant``.
     entries : names of :data:`workbench.arena.entries.ENTRIES` or of any solver, or entries by
         name; by default all whose packages are installed

@@ -1,0 +1,1 @@
+"""What every solver touches: the problem, the stream of iterates, its trace, and the judges."""

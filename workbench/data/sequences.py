@@ -73,7 +73,8 @@ def as_sequences(
     X : n arrays or sparse matrices, one a sequence, (length, d)
     y : n sequences of as many labels
     X_test, y_test : the same of test sequences, whose labels all occur in training
-    about : `name`, `features`, `synthetic`, `about` as of :func:`~workbench.core.problem.as_problem`
+    about : `name`, `features`, `synthetic`, `about` as of
+        :func:`~workbench.core.problem.as_problem`
 
     Raises
     ------

@@ -95,8 +95,8 @@ class MemoirClassifier(SparseLinear):
     Parameters
     ----------
     penalty : {"l2", "l1"}
-    mips : {"exact", "sw_graph", "hnsw", "simple_lsh", "random"}, see :mod:`workbench.memoir.mips`. Exact
-        search is the fastest up to tens of thousands of classes; the graphs are nmslib's
+    mips : {"exact", "sw_graph", "hnsw", "simple_lsh", "random"}, see :mod:`workbench.memoir.mips`.
+        Exact search is the fastest up to tens of thousands of classes; the graphs are nmslib's
     preset : {"averaged", "reference", "paper"}, what the parameters below are where they are None,
         see :data:`workbench.memoir.solvers.PRESETS`; "averaged" with penalty "l2" only
     batch_size : int >= 1 or None, rows a step; None is 1 for "averaged", else 100 sqrt(k)

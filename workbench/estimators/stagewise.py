@@ -34,15 +34,15 @@ class StagewiseLeastSquares(Linked):
     :class:`GeneralizedLeastSquares`. There is no `sample_weight`: landmarks and the median distance
     are of rows drawn by chance, and a weight could not stand for repeated rows.
 
-    Ctrl-C keeps what there is, and :func:`workbench.core.stream.watch` shows it while it comes, from
-    the same stream (see the example); every state has ``scores(X)``.
+    Ctrl-C keeps what there is, and :func:`workbench.core.stream.watch` shows it while it comes,
+    from the same stream (see the example); every state has ``scores(X)``.
 
     Parameters
     ----------
     features : {"orthogonal_fourier", "fourier", "logits", "poly2", "poly3", "poly4", "nystroem", \
             "random_filters", "kmeans_filters"}
-        See :func:`workbench.data.generators.fitted`. "nystroem" takes training rows as landmarks, and
-        has at most so many features; filters are for rows that are square images
+        See :func:`workbench.data.generators.fitted`. "nystroem" takes training rows as landmarks,
+        and has at most so many features; filters are for rows that are square images
     n_features, block : int >= 1, in all and at a time
     link : see :class:`GeneralizedLeastSquares`
     passes : int >= 1, visits of every block; 1 is the paper's algorithm, more are ours and go on
@@ -68,9 +68,10 @@ class StagewiseLeastSquares(Linked):
     ----------
     classes_ : (k,) labels; with several labels a row, the numbers of the columns
     multilabel_ : bool, whether rows have several labels
-    generators_ : list of one :class:`workbench.data.generators.Generator` a model, ``coefs_`` : list of
-        (n_features, k) weights, ``traces_`` : list of :class:`workbench.core.trace.Trace`, whose rows
-        have ``primal`` and ``loss`` after every visit
+    generators_ : list of one :class:`workbench.data.generators.Generator` a model, ``coefs_`` :
+        list of (n_features, k) weights, ``traces_`` : list of
+        :class:`workbench.core.trace.Trace`, whose rows have ``primal`` and ``loss`` after
+        every visit
     generator_, coef_, trace_ : those of the first model
     scaler_ : StandardScaler, or None without `standardise`
     n_iter_ : int, visits of blocks, of all models

@@ -111,7 +111,8 @@ def beside(
 
     Parameters
     ----------
-    ours : rows of :func:`workbench.figures.reference.measured`; several tables may have the same number
+    ours : rows of :func:`workbench.figures.reference.measured`; several tables may have the
+        same number
     theirs : rows of :func:`workbench.figures.reference.printed`
     """
     ours = {(r["dataset"], r["method"]): r for r in ours if r["quantity"] == quantity}

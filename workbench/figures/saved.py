@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import textwrap
 import time
@@ -20,8 +19,10 @@ import matplotlib
 from PIL import Image
 
 from workbench.core.trace import Trace
-from workbench.figures.provenance import as_json, in_words, made_by, notebook_key, regenerated_by
-from workbench.runs.notebooks import CHECKOUT, FOLDER, Notebook, read
+from workbench.figures.provenance import as_json, in_words, made_by, regenerated_by
+from workbench.runs.keys import notebook_key
+from workbench.runs.mill import figures_folder
+from workbench.runs.notebooks import FOLDER, Notebook, read
 
 # matplotlib would write the time of day into them; without it equal figures are equal files.
 METADATA = {
@@ -110,32 +111,6 @@ class Figures:
         _draw(figure, self.folder / name, record["caption"])
         _replace(self.folder / f"{name}.json", as_json(record).encode())
         print(f"saved {self.folder.name}/{name}")
-
-
-def figures_folder() -> Path:
-    """Return where figures go: ``WORKBENCH_FIGURES``, or ``figures/`` of the checkout."""
-    return Path(os.environ.get("WORKBENCH_FIGURES") or CHECKOUT / "figures")
-
-
-def unchanged(notebook: Notebook, values: Mapping[str, Any], folder: Path, jobs: int = 1) -> bool:
-    """Tell whether the notebook's figures in `folder` are whole and would come out the same.
-
-    Where one of `jobs` runs at a time, those that ran beside others do not count: nothing is timed.
-    """
-    wanted = notebook_key(notebook, values)
-    for name in notebook.figures:
-        stem = folder / notebook.name / name
-        if not all(stem.with_suffix(f".{kind}").exists() for kind in (*METADATA, "json")):
-            return False
-        try:
-            record = json.loads(stem.with_suffix(".json").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return False
-        if not isinstance(record, dict) or record.get("key") != wanted:
-            return False
-        if jobs == 1 and record.get("jobs") != 1:
-            return False
-    return True
 
 
 def _parameters(notebook: Notebook, namespace: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,8 +17,8 @@ from numba import njit
 from workbench.core.problem import Matrix
 from workbench.kernels.gram import gaussian as gaussian_double
 from workbench.kernels.gram import values_of
+from workbench.kernels.rows import squared_norms
 from workbench.kernels.vectors import power_of_two
-from workbench.weston_watkins.dual import squared_norms
 
 HELD = 2**18  # bytes of the kernel matrix at a time: they stay in the processor's cache
 CALLED = 2**24  # the same where a user's function is called for them

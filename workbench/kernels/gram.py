@@ -15,8 +15,7 @@ from numba import njit
 
 from workbench.core.checks import is_whole
 from workbench.core.problem import Matrix
-from workbench.kernels.rows import FAST
-from workbench.weston_watkins.dual import squared_norms
+from workbench.kernels.rows import FAST, squared_norms
 
 KERNELS = ("linear", "poly", "rbf")
 TOGETHER = 16  # rows of K that are computed together

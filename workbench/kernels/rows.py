@@ -50,6 +50,23 @@ def rows_of(X: Matrix) -> Rows:
     return Rows(X.data, X.indices.astype(np.uint32), X.indptr.astype(np.uint64), np.uint64(0))
 
 
+def squared_norms(X: Matrix) -> np.ndarray:
+    """Return |x_i|^2 of every row, in double precision; 0 where a number holds no more of it.
+
+    Raises
+    ------
+    ValueError
+        If one overflows.
+    """
+    if isinstance(X, np.ndarray):
+        norms = np.einsum("ij,ij->i", X, X, dtype=np.float64)
+    else:
+        norms = np.asarray(X.astype(np.float64).power(2).sum(axis=1)).ravel()
+    if not np.isfinite(norms).all():
+        raise ValueError("X: the squared norm of a row overflows; scale the features first")
+    return np.where(norms < np.finfo(np.float64).tiny, 0.0, norms)
+
+
 def lanes(k: int) -> int:
     """Return the number of columns to pad k to."""
     return 4 if k <= 4 else -(-k // 8) * 8

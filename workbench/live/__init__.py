@@ -40,8 +40,8 @@ def explore(
 
     Parameters
     ----------
-    problem : data as :func:`workbench.data.panels.panel` reads them, which train on 70 % of the rows,
-        or a list of such to choose from, or a problem of your own
+    problem : data as :func:`workbench.data.panels.panel` reads them, which train on 70 % of the
+        rows, or a list of such to choose from, or a problem of your own
     solvers : names of the registry to choose from, or one
     parameters : what the sliders start from, by the parameter's name; the solvers' defaults
         otherwise

@@ -15,11 +15,11 @@ from workbench.data.panels import panel
 from workbench.figures.style import look
 from workbench.live.chart import Chart, Inside
 from workbench.live.curve import Curve
+from workbench.live.inside import portrait
 from workbench.live.keep import code, keep, own_parameters, send_to_sweep
 from workbench.live.lane import Lane, Spare, can_change, changed
 from workbench.live.player import LIVE, Player
 from workbench.live.sliders import Sliders, text
-from workbench.registry import SOLVERS
 
 FOURIER = 400  # random features that the checkbox appends, as the paper does
 BUDGETS = (1, 2, 5, 10, 30, 60, 120, 300, 600, 3600)  # solver seconds
@@ -256,7 +256,6 @@ class Dashboard(widgets.VBox):
             return
         where = f"{look(lane.solver).label}, {lane.problem.name}: round {lane.state.round}"
         try:
-            portrait = SOLVERS[lane.solver].portrait
             self.inside.show(where, portrait(lane.state, lane.problem, lane.parameters))
         except Exception as error:  # a picture is not worth a run
             self.inside.show(where, [])

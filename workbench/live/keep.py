@@ -25,7 +25,8 @@ def keep(lane: Lane, spec: str | None) -> Path:
     Parameters
     ----------
     lane : a run that has done a round
-    spec : its data as :func:`workbench.data.panels.panel` reads them; None for a problem given as such
+    spec : its data as :func:`workbench.data.panels.panel` reads them; None for a problem given as
+        such
 
     Raises
     ------

@@ -1,6 +1,6 @@
 """Pictures as plain data: what a solver's portrait is made of, for the page to draw.
 
-A portrait, ``portrait(state, problem, parameters) -> list of pictures``, shows a method's own
+A portrait, as in :mod:`workbench.live.inside`, shows a method's own
 state: its active constraints, its breakpoints, its cuts. It holds no colours and no pixels;
 ``live/inside.js`` draws it on a dark page as on a light one.
 """

@@ -25,8 +25,8 @@ from workbench.core.checks import check_positive
 from workbench.core.measures import bounds
 from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import Row, give_back, off_the_clock
+from workbench.kernels.rows import squared_norms
 from workbench.memoir.pegasos import mean_hinge
-from workbench.weston_watkins.dual import squared_norms
 
 OWN = 2.0**-100
 LOOSEST = 10.0  # the tolerance of round 1, which one pass over the rows meets

@@ -8,8 +8,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from workbench.figures.provenance import notebook_key
-from workbench.runs.keys import key
+from workbench.runs.keys import key, notebook_key
 from workbench.runs.mill import TIMEOUTS, environment, run_notebook
 from workbench.runs.notebooks import Notebook, parse
 from workbench.runs.worker import Limits

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 
 import workbench
+from workbench.data.cache import state_of_folders
+from workbench.runs.notebooks import Notebook
 from workbench.runs.run import versions
 
 PACKAGE = Path(workbench.__file__).parent
@@ -60,6 +62,21 @@ def package_code() -> str:
 def library_versions() -> dict[str, str]:
     """Return the versions that can change a number: Python's and the numeric libraries'."""
     return {name: v for name, v in versions().items() if name not in ("workbench", "commit")}
+
+
+def notebook_key(notebook: Notebook, values: Mapping[str, Any]) -> str:
+    """Return the key of all that a notebook's figures depend on, whatever it does inside.
+
+    Its code and parameters, the package, the libraries, and the names, sizes and dates of the
+    files in the data folders and of those that the parameters name.
+    """
+    return key(
+        notebook=notebook.code,
+        parameters=dict(values),
+        package=package_code(),
+        versions=library_versions(),
+        data=state_of_folders(str(value) for value in values.values()),
+    )
 
 
 def _canonical(value: Any) -> Any:

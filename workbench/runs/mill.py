@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import textwrap
@@ -13,10 +14,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from workbench.figures import figures_folder, unchanged
 from workbench.runs.jupyter_kernels import IpcKernelManager, kill_kernels
+from workbench.runs.keys import notebook_key
 from workbench.runs.notebooks import CHECKOUT, FOLDER, PROFILES, Notebook, find
 
+KINDS = ("png", "svg", "pdf", "json")  # files of a figure
 TIMEOUTS = {"smoke": 300.0, "quick": 900.0, "paper": 7 * 86400.0}
 
 Say = Callable[[str], None]
@@ -101,6 +103,32 @@ def make(
         finally:
             pool.shutdown()
     return failed
+
+
+def figures_folder() -> Path:
+    """Return where figures go: ``WORKBENCH_FIGURES``, or ``figures/`` of the checkout."""
+    return Path(os.environ.get("WORKBENCH_FIGURES") or CHECKOUT / "figures")
+
+
+def unchanged(notebook: Notebook, values: Mapping[str, Any], folder: Path, jobs: int = 1) -> bool:
+    """Tell whether the notebook's figures in `folder` are whole and would come out the same.
+
+    Where one of `jobs` runs at a time, those that ran beside others do not count: nothing is timed.
+    """
+    wanted = notebook_key(notebook, values)
+    for name in notebook.figures:
+        stem = folder / notebook.name / name
+        if not all(stem.with_suffix(f".{kind}").exists() for kind in KINDS):
+            return False
+        try:
+            record = json.loads(stem.with_suffix(".json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return False
+        if not isinstance(record, dict) or record.get("key") != wanted:
+            return False
+        if jobs == 1 and record.get("jobs") != 1:
+            return False
+    return True
 
 
 def run_notebook(

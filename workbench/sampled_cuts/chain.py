@@ -108,7 +108,7 @@ def decode(F: np.ndarray, v: np.ndarray, starts: np.ndarray, transition: float =
 
 
 def errors(problem: SequenceProblem) -> Callable[[CutState], Row]:
-    """Return a judge like :func:`workbench.core.measures.errors` whose labels are those of sequences."""
+    """Return a judge like :func:`workbench.core.measures.errors`, for labels of sequences."""
 
     def error(s: CutState, X: Matrix, y: np.ndarray, starts: np.ndarray) -> float:
         return float(np.mean(decode(s.scores(X), s.transitions, starts) != y))

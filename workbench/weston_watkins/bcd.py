@@ -11,8 +11,8 @@ from numba import njit
 from workbench.core.checks import check_positive
 from workbench.core.problem import Problem
 from workbench.core.stream import off_the_clock
-from workbench.kernels.rows import FAST, multiply, rows_of, subtract, width
-from workbench.weston_watkins.dual import WWState, go_on, objectives, squared_norms, start
+from workbench.kernels.rows import FAST, multiply, rows_of, squared_norms, subtract, width
+from workbench.weston_watkins.dual import WWState, go_on, objectives, start
 from workbench.weston_watkins.shark import greedy
 from workbench.weston_watkins.walrus import sweep
 

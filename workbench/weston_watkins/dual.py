@@ -25,7 +25,7 @@ import numpy as np
 from numba import njit
 
 from workbench.core.measures import bounds
-from workbench.core.problem import Matrix, Problem
+from workbench.core.problem import Problem
 from workbench.core.stream import Row
 from workbench.kernels.rows import FAST, lanes
 
@@ -142,23 +142,6 @@ def fill(B: np.ndarray, y: np.ndarray, norms, C: float, k: int, weights=None) ->
     zero = np.flatnonzero(norms == 0.0)
     B[zero, :k] = C if weights is None else C * weights[zero, None]
     B[zero, y[zero]] = 0.0
-
-
-def squared_norms(X: Matrix) -> np.ndarray:
-    """Return |x_i|^2 of every row, in double precision; 0 where a number holds no more of it.
-
-    Raises
-    ------
-    ValueError
-        If one overflows.
-    """
-    if isinstance(X, np.ndarray):
-        norms = np.einsum("ij,ij->i", X, X, dtype=np.float64)
-    else:
-        norms = np.asarray(X.astype(np.float64).power(2).sum(axis=1)).ravel()
-    if not np.isfinite(norms).all():
-        raise ValueError("X: the squared norm of a row overflows; scale the features first")
-    return np.where(norms < np.finfo(np.float64).tiny, 0.0, norms)
 
 
 def objectives(problem: Problem, W: np.ndarray, B: np.ndarray, C: float) -> tuple[float, float]:

@@ -11,9 +11,9 @@ from numba import njit
 
 from workbench.core.checks import check_positive
 from workbench.core.problem import Problem
-from workbench.kernels.rows import FAST, rows_of, subtract, width
+from workbench.kernels.rows import FAST, rows_of, squared_norms, subtract, width
 from workbench.weston_watkins.bcd import arguments, margins, settle
-from workbench.weston_watkins.dual import WWState, go_on, squared_norms, start
+from workbench.weston_watkins.dual import WWState, go_on, start
 from workbench.weston_watkins.walrus import threshold
 
 SHARE = 0.05  # of the mean part of the gap: rows with less are left alone; and at the

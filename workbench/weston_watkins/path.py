@@ -8,10 +8,10 @@ from itertools import islice
 
 from workbench.core.checks import check_positive, check_whole
 from workbench.core.problem import Problem
+from workbench.kernels.rows import squared_norms
 from workbench.weston_watkins.dual import (
     WWState,
     objectives,
-    squared_norms,
 )
 from workbench.weston_watkins.fast import ww_walrus_fast
 

@@ -12,13 +12,14 @@ from string import Template
 
 import pandas as pd
 
-from workbench.figures import figures_folder, reference
+from workbench.figures import reference
 from workbench.figures.report import kept as kept_runs
 from workbench.figures.report.comparison import Measurement, Number, number, side_by_side
 from workbench.figures.report.markup import embedded, policy, write_page
 from workbench.figures.report.page import body
 from workbench.figures.report.profiles import payload, scopes
 from workbench.figures.report.sidecars import Figure, collect
+from workbench.runs.mill import figures_folder
 from workbench.runs.notebooks import CHECKOUT
 from workbench.runs.sweep import runs_folder
 

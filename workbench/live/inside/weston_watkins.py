@@ -9,10 +9,11 @@ import numpy as np
 
 from workbench.core.problem import Problem
 from workbench.kernels.gram import Gram
+from workbench.kernels.rows import squared_norms
 from workbench.live.inside.classes import BARS, norms, per_class, ranked, weights
 from workbench.live.inside.common import ROWS, evenly, finite
 from workbench.live.pictures import Bars, Lines, Picture
-from workbench.weston_watkins.dual import WWState, squared_norms
+from workbench.weston_watkins.dual import WWState
 from workbench.weston_watkins.kernel import KernelState, coefficients
 from workbench.weston_watkins.walrus import sweep
 

@@ -1,0 +1,52 @@
+"""The rooms of the package: imports go downwards only."""
+
+import ast
+from pathlib import Path
+
+import workbench
+
+PACKAGE = Path(workbench.__file__).parent
+PAPERS = "mrc", "weston_watkins", "memoir", "least_squares", "sampled_cuts"
+# From the ground up; rooms of one floor do not know each other.
+FLOORS = [
+    ("core",),
+    ("kernels",),
+    ("data",),
+    PAPERS,
+    ("peers",),
+    ("registry",),
+    ("runs",),
+    ("figures",),
+    ("live", "estimators"),
+    ("arena",),
+    ("cli",),
+]
+FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
+
+
+def imports(path):
+    """Yield the modules of the package that a file imports, inside its functions too."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: a relative import"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def test_every_room_has_its_floor():
+    rooms = {path.relative_to(PACKAGE).parts[0] for path in PACKAGE.rglob("*.py")}
+    assert {room.removesuffix(".py") for room in rooms} - {"__init__"} == FLOOR.keys()
+
+
+def test_imports_go_downwards_only():
+    upwards = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        place = path.relative_to(PACKAGE)
+        room = place.parts[0].removesuffix(".py")
+        for name in imports(path):
+            other = (name.split(".") + [""])[1]
+            if name.startswith("workbench.") and other in FLOOR and other != room:
+                if FLOOR[other] >= FLOOR[room]:
+                    upwards.append(f"{place} imports {name}")
+    assert not upwards
