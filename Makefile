@@ -58,7 +58,7 @@ data: .venv/.ok ## list, fetch and check the data sets (ARGS="...")
 
 lock: .venv/.ok ## export requirements.lock and the other pins from pyproject.toml (ARGS=--upgrade for newer ones)
 	@echo '==> resolving pyproject.toml for Python 3.11 and later, all platforms'
-	.venv/bin/uv pip compile pyproject.toml --extra cluster --extra onnx --extra voila --extra dev --universal --python-version 3.11 \
+	.venv/bin/uv pip compile pyproject.toml --extra cluster --extra voila --extra dev --universal --python-version 3.11 \
 	  --fork-strategy fewest --generate-hashes --no-annotate \
 	  --custom-compile-command 'make lock' --output-file requirements.lock --quiet $(ARGS)
 	sed -n 's/ \\$$//; /^#/p; /==/p' requirements.lock > constraints.txt

@@ -1,16 +1,13 @@
-"""Traces as Parquet: every value as it was, columns of one type, and what benchopt's pages read."""
+"""Traces as Parquet: every value as it was, and columns of one type."""
 
-import json
 import math
 import os
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from workbench.benchopt import to_benchopt
 from workbench.core.measures import errors
 from workbench.core.stream import geometric, rounds
 from workbench.core.trace import Trace, read_trace, write_trace
@@ -41,17 +38,6 @@ trace.made = 0
 def tidy(tmp_path, *traces):
     to_parquet(traces, tmp_path / "t.parquet")
     return pq.read_table(tmp_path / "t.parquet")
-
-
-def benchopt(tmp_path, *traces, **options):
-    to_benchopt(traces, tmp_path / "b.parquet", **options)
-    return pd.read_parquet(tmp_path / "b.parquet")
-
-
-def curves(frame):
-    """The distinct names of the curves, as benchopt groups them."""
-    columns = ["dataset_name", "objective_name", "solver_name", "idx_rep"]
-    return [tuple(row) for row in frame[columns].drop_duplicates().itertuples(index=False)]
 
 
 def test_every_value_of_a_real_run_comes_back(tmp_path, blobs):
@@ -147,26 +133,23 @@ def test_a_run_s_id_is_stable_and_its_own(tmp_path):
 
 def test_the_same_traces_make_the_same_bytes(tmp_path):
     traces = [trace(parameters={"C": c}) for c in (1, "auto", None)]
-    for write in (to_parquet, to_benchopt):
-        write(traces, tmp_path / "one.parquet")
-        write(iter(traces), tmp_path / "two.parquet")
-        assert (tmp_path / "one.parquet").read_bytes() == (tmp_path / "two.parquet").read_bytes()
+    to_parquet(traces, tmp_path / "one.parquet")
+    to_parquet(iter(traces), tmp_path / "two.parquet")
+    assert (tmp_path / "one.parquet").read_bytes() == (tmp_path / "two.parquet").read_bytes()
 
 
-@pytest.mark.parametrize("write", [to_parquet, to_benchopt])
-def test_no_trace_or_one_given_twice_is_refused(tmp_path, write):
+def test_no_trace_or_one_given_twice_is_refused(tmp_path):
     with pytest.raises(ValueError, match="there are none to export"):
-        write([], tmp_path / "t.parquet")
+        to_parquet([], tmp_path / "t.parquet")
     one = trace()
     with pytest.raises(ValueError, match=f"{one.header['key']} is there twice"):
-        write([one, one], tmp_path / "t.parquet")
+        to_parquet([one, one], tmp_path / "t.parquet")
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize("write", [to_parquet, to_benchopt])
-def test_a_failed_export_leaves_the_old_file(tmp_path, monkeypatch, write):
+def test_a_failed_export_leaves_the_old_file(tmp_path, monkeypatch):
     path = tmp_path / "t.parquet"
-    write([trace()], path)
+    to_parquet([trace()], path)
     before = path.read_bytes()
 
     def broken():
@@ -174,7 +157,7 @@ def test_a_failed_export_leaves_the_old_file(tmp_path, monkeypatch, write):
         raise RuntimeError("a damaged trace")
 
     with pytest.raises(RuntimeError, match="a damaged trace"):
-        write(broken(), path)
+        to_parquet(broken(), path)
 
     def full(table, part):
         with open(part, "wb") as sink:
@@ -183,7 +166,7 @@ def test_a_failed_export_leaves_the_old_file(tmp_path, monkeypatch, write):
 
     monkeypatch.setattr(export.pq, "write_table", full)
     with pytest.raises(OSError, match="no space left"):
-        write([trace()], path)
+        to_parquet([trace()], path)
     assert path.read_bytes() == before
 
 
@@ -195,135 +178,3 @@ def test_a_row_s_column_must_not_hide_a_header_s(tmp_path):
 def test_a_trace_without_rows_adds_none(tmp_path):
     assert len(tidy(tmp_path, trace([]), trace())) == 3
     assert len(tidy(tmp_path, trace([]))) == 0
-
-
-# What benchopt 1.10 reads: see workbench.benchopt.to_benchopt.
-
-
-def test_benchopt_finds_its_columns(tmp_path):
-    machine = {"cpu": "A CPU", "cores": 2, "memory_gb": 23.5, "system": "Linux x86_64"}
-    made = trace(
-        parameters={"C": 1.0, "seed": 7},
-        machine=machine,
-        versions={"python": "3.13", "numpy": "2.4"},
-        threads={"openblas": 1, "openmp": 2},
-    )
-    frame = benchopt(tmp_path, made, objective="risk")
-    assert curves(frame) == [("blobs", "risk", "ccg", 0)]
-    assert frame.stop_val.tolist() == [0, 1, 2] and frame.time.tolist() == [0.1, 0.1 + 0.2, 1.0]
-    assert [name for name in frame if name.startswith("objective_")] == [
-        *("objective_name", "objective_value", "objective_gap", "objective_upper"),
-        *("objective_lower", "objective_error"),
-    ]
-    assert frame.objective_value.tolist() == frame.objective_upper.tolist() == [math.inf, 0.5, 0.4]
-    last = frame.iloc[-1].to_dict()
-    expected = {
-        "sampling_strategy": "Iteration",
-        "solver_description": "ccg[C=1.0]",
-        "run_date": "2026-01-01T00:00:00+00:00",
-        "p_solver_C": 1.0,
-        "p_solver_seed": 7,
-        "p_dataset_n": 60,
-        "p_dataset_checksum": "ab12",
-        "platform": "Linux",
-        "platform-release": "",
-        "platform-architecture": "x86_64",
-        "system-cpus": 2,
-        "system-processor": "A CPU",
-        "system-ram (GB)": 23.5,
-        "env-OMP_NUM_THREADS": 2,
-        "version-numpy": "2.4",
-        "version-python": "3.13",
-        "stopped_by": "2 rounds",
-    }
-    assert {name: last[name] for name in expected} == expected
-
-
-def test_benchopt_opens_on_the_certified_gap(tmp_path):
-    benchopt(tmp_path, trace())
-    metadata = pq.read_metadata(tmp_path / "b.parquet").metadata
-    [view] = json.loads(metadata[b"_meta_json"])["plot_configs"].values()
-    assert view["plot_kind"] == "objective_curve" and view["scale"] == "semilog-y"
-    assert view["objective_curve_objective_column"] == "objective_gap"
-    benchopt(tmp_path, trace([{"round": 0, "seconds": 0.0, "primal": 1.0}]))
-    # benchopt fails on a file without any metadata.
-    assert pq.read_metadata(tmp_path / "b.parquet").metadata[b"_meta_json"] == b"{}"
-
-
-def test_benchopt_gets_no_holes(tmp_path):
-    rows = [{"round": r, "seconds": float(r), "upper": 1.0 - r / 10} for r in range(4)]
-    judged = [dict(row) for row in rows]
-    judged[1] |= {"test_error": 0.5, "lower": 0.1}
-    judged[3] |= {"upper": math.nan}
-    frame = benchopt(tmp_path, trace(judged), trace(rows, solver="other"))
-    ours, other = frame[frame.solver_name == "ccg"], frame[frame.solver_name == "other"]
-    assert ours.objective_test_error.tolist() == [math.inf, 0.5, 0.5, 0.5]
-    assert ours.objective_lower.tolist() == [-math.inf, 0.1, 0.1, 0.1]
-    assert ours.objective_upper.tolist() == [1.0, 0.9, 0.8, math.inf]
-    assert np.isinf(other.objective_test_error).all()
-    assert not frame.filter(like="objective_").isna().any(axis=None)
-
-
-def test_benchopt_tells_curves_apart_by_what_differs(tmp_path):
-    def made(C, lam, seed=0):
-        return trace(parameters={"lam": lam, "C": C, "same": 1, "seed": seed}, seed=seed)
-
-    traces = [made(1.0, 0.1), made(2.0, 0.1), made(1.0, 0.2), trace(solver="other")]
-    assert [curve[2] for curve in curves(benchopt(tmp_path, *traces))] == [
-        *("ccg[C=1.0,lam=0.1]", "ccg[C=2.0,lam=0.1]", "ccg[C=1.0,lam=0.2]", "other"),
-    ]
-    frame = benchopt(tmp_path, *traces[:3], objective="risk", by=["lam"])
-    assert [curve[1:3] for curve in curves(frame)] == [
-        ("risk[lam=0.1]", "ccg[C=1.0]"),
-        ("risk[lam=0.1]", "ccg[C=2.0]"),
-        ("risk[lam=0.2]", "ccg[C=1.0]"),
-    ]
-    assert frame.p_obj_lam.unique().tolist() == [0.1, 0.2] and "p_solver_lam" not in frame
-
-
-def test_benchopt_counts_seeds_and_repetitions_as_repetitions(tmp_path):
-    def made(seed, repetition):  # a seed has its own split
-        problem = PROBLEM | {"checksum": f"of seed {seed}"}
-        header = {"data": "blobs | 50 % rows", "seed": seed, "repetition": repetition}
-        return trace(parameters={"seed": seed}, problem=problem, **header)
-
-    frame = benchopt(tmp_path, made(0, 0), made(0, 1), made(1, 0))
-    assert curves(frame) == [("blobs | 50 % rows", "workbench", "ccg", i) for i in range(3)]
-
-
-def test_benchopt_never_pools_other_data_and_says_what_is_synthetic(tmp_path):
-    other = trace(problem=PROBLEM | {"checksum": "cd34"})
-    generated = trace(problem=PROBLEM | {"name": "normal", "synthetic": True})
-    frame = benchopt(tmp_path, trace(), other, generated)
-    assert [curve[0] for curve in curves(frame)] == [
-        *("blobs[checksum=ab12]", "blobs[checksum=cd34]", "normal (synthetic)"),
-    ]
-
-
-def test_benchopt_s_page_can_look_every_name_up(tmp_path):
-    made = trace(problem=PROBLEM | {"name": 'a "b" &amp; <c>'}, parameters={"kernel": 'x="1"'})
-    frame = benchopt(tmp_path, made, trace(parameters={"kernel": "y"}))
-    names = {name for curve in curves(frame) for name in curve[:3]}
-    assert not any(mark in name for name in names for mark in '"&<')
-
-
-def test_benchopt_is_told_when_times_are_not_comparable(tmp_path):
-    def opens_on():
-        return json.loads(pq.read_metadata(tmp_path / "b.parquet").metadata[b"_meta_json"])[
-            "plot_configs"
-        ]["certified gap"]["objective_curve_X_axis"]
-
-    assert benchopt(tmp_path, trace(timed=True), trace()).obj_description.unique() == [""]
-    assert opens_on() == "Time"
-    shared = benchopt(tmp_path, trace(timed=True), trace(timed=False))
-    assert shared.obj_description.str.contains("compare rounds, not times").all()
-    assert opens_on() == "Iteration"
-
-
-def test_benchopt_refuses_what_it_cannot_plot(tmp_path):
-    with pytest.raises(ValueError, match=r"end in \.parquet"):
-        to_benchopt([trace()], tmp_path / "t.pq")
-    for rows in ([], [{"round": 0, "seconds": 0.0, "cpu": 0.0}], [{"gap": 1.0}]):
-        with pytest.raises(ValueError, match="no row holds its round, its seconds and a number"):
-            to_benchopt([trace(rows)], tmp_path / "t.parquet")
-    assert os.listdir(tmp_path) == []

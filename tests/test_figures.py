@@ -16,6 +16,7 @@ import pytest
 from workbench.core.stream import rounds
 from workbench.data.panels import panel
 from workbench.figures import Figures, provenance
+from workbench.runs import keys as runs_keys
 from workbench.runs.jupyter_kernels import SOCKET_PATH_LIMIT, IpcKernelManager, socket_folder
 from workbench.runs.mill import make
 from workbench.runs.notebooks import CHECKOUT, Parameter, parameters_of, parse, read
@@ -136,11 +137,11 @@ def test_a_notebook_runs_again_only_where_something_changed(mill, execute, tmp_p
 def test_the_code_of_the_package_and_the_libraries_make_the_key(mill, monkeypatch):
     write(mill.folder, "toy", draw(mill.folder, "toy"))
     notebook = read(mill.folder / "toy.ipynb")
-    keys = [provenance.notebook_key(notebook, notebook.values())]
-    monkeypatch.setattr(provenance, "package_code", lambda: "other")
-    keys.append(provenance.notebook_key(notebook, notebook.values()))
-    monkeypatch.setattr(provenance, "library_versions", lambda: {"numpy": "1.0"})
-    keys.append(provenance.notebook_key(notebook, notebook.values()))
+    keys = [runs_keys.notebook_key(notebook, notebook.values())]
+    monkeypatch.setattr(runs_keys, "package_code", lambda: "other")
+    keys.append(runs_keys.notebook_key(notebook, notebook.values()))
+    monkeypatch.setattr(runs_keys, "library_versions", lambda: {"numpy": "1.0"})
+    keys.append(runs_keys.notebook_key(notebook, notebook.values()))
     assert len(set(keys)) == 3
 
 

@@ -198,7 +198,7 @@ def package(tmp_path, monkeypatch):
     files = {
         "__init__.py": "",
         "solver.py": SOLVER.format(package=name),
-        "helper.py": "from workbench import measures\n\ndef half(x):\n    return x / 2\n",
+        "helper.py": "from workbench.core import measures\n\ndef half(x):\n    return x / 2\n",
         "deeper/__init__.py": "",
         "deeper/constants.py": "import numpy\nSTEP = 1.0\n",
         "stranger.py": "A = 1\n",

@@ -58,6 +58,7 @@ def test_one_line_and_the_solver_is_everywhere(tree):
         from workbench.cli import main
         from workbench.runs.grid import grid
         from workbench.live import explore
+        from workbench.live.inside import portrait
         from workbench.live.keep import keep
         from workbench.live.lane import Lane
         from workbench.data.panels import panel

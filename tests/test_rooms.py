@@ -45,7 +45,7 @@ def test_imports_go_downwards_only():
         place = path.relative_to(PACKAGE)
         room = place.parts[0].removesuffix(".py")
         for name in imports(path):
-            other = (name.split(".") + [""])[1]
+            other = [*name.split("."), ""][1]
             if name.startswith("workbench.") and other in FLOOR and other != room:
                 if FLOOR[other] >= FLOOR[room]:
                     upwards.append(f"{place} imports {name}")

@@ -50,7 +50,7 @@ tests/test_supply_chain.py` from what the packages say of themselves; a test hol
 
 The tests in a browser use `playwright-core` (Apache-2.0), locked in `tests/browser/`. What is used
 only where it is found is not locked, and is installed by whoever asks for it: MRCpy (MIT), Vowpal
-Wabbit (BSD-3-Clause), PyTorch (BSD-3-Clause), CuPy (MIT), and gurobipy, which is proprietary and
+Wabbit (BSD-3-Clause) and gurobipy, which is proprietary and
 comes with a licence for small problems.
 
 | package | version | licence |
@@ -113,7 +113,6 @@ FORBIDDEN = {
     ),
 }
 ALLOWED = {
-    ("arrays.py", "import_module"): "of three names, written there: what is not installed is said",
     ("__init__.py", "import_module"): "of the names in a table, written there",
     ("peers/vowpal_wabbit.py", "import_module"): "one name, written there: an extra",
     ("memoir/mips/graphs.py", "import_module"): "one name, written there: its notice is silenced",

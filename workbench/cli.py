@@ -76,7 +76,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     add.add_argument("--memory", type=float, metavar="GB", help="memory that a point may take")
     add.add_argument("--parquet", type=Path, metavar="FILE", help="write all traces, tidy")
-    add.add_argument("--benchopt", type=Path, metavar="FILE", help="write them as benchopt reads")
     add.set_defaults(command=_sweep)
 
     add = commands.add_parser("figures", help="run the figure notebooks")
@@ -194,7 +193,6 @@ def _sweep(arguments: argparse.Namespace) -> int:
         raise ValueError("-p: is for notebooks; write the values into the YAML file")
     if arguments.timing and arguments.jobs > 1:
         raise ValueError("--timing: runs one job, leave -j out")
-    from workbench.benchopt import to_benchopt
     from workbench.runs.export import to_parquet
     from workbench.runs.grid import read_points
     from workbench.runs.sweep import runs_folder, summary, sweep
@@ -213,15 +211,14 @@ def _sweep(arguments: argparse.Namespace) -> int:
     done.frame().to_csv(table, index=False)
     print(summary(done).to_string(index=False))
     print(f"every point: {table}")
-    for write, path in ((to_parquet, arguments.parquet), (to_benchopt, arguments.benchopt)):
-        if path is not None:
-            write(done.traces(), path)
-            print(f"traces: {path}")
+    if arguments.parquet is not None:
+        to_parquet(done.traces(), arguments.parquet)
+        print(f"traces: {arguments.parquet}")
     return _failed(done.failures, "points")
 
 
 def _fan_out(arguments: argparse.Namespace) -> int:
-    for option in ("timing", "parquet", "benchopt"):
+    for option in ("timing", "parquet"):
         if getattr(arguments, option):
             raise ValueError(f"--{option}: is for grids, not for notebooks")
     from workbench.runs.engine import execute

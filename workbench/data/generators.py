@@ -145,23 +145,13 @@ def fitted(
 
 def fourier(generator: Generator, b: int) -> Map:
     """Return sqrt(2) cos(w.x + b), w ~ N(0, 2/s I), b uniform over a period."""
-    return _waves(*fourier_waves(generator, b))
+    rng, p = generator.rng(b), generator.width(b)
+    W = rng.standard_normal((generator.d, p), np.float32)
+    return _waves(_in_turns(W, generator.s), rng.random(p, np.float32))
 
 
 def orthogonal_fourier(generator: Generator, b: int) -> Map:
     """Return the same with w orthogonal in groups of d, of the lengths they would have had."""
-    return _waves(*orthogonal_waves(generator, b))
-
-
-def fourier_waves(generator: Generator, b: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the (d, p) directions and (p,) shifts of a block's waves, in turns of the circle."""
-    rng, p = generator.rng(b), generator.width(b)
-    W = rng.standard_normal((generator.d, p), np.float32)
-    return _in_turns(W, generator.s), rng.random(p, np.float32)
-
-
-def orthogonal_waves(generator: Generator, b: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the same for orthogonal directions."""
     rng, p, d = generator.rng(b), generator.width(b), generator.d
     groups = []
     for first in range(0, p, d):
@@ -169,7 +159,7 @@ def orthogonal_waves(generator: Generator, b: int) -> tuple[np.ndarray, np.ndarr
         Q, R = np.linalg.qr(rng.standard_normal((d, min(d, p - first))))
         lengths = np.sqrt(rng.chisquare(d, Q.shape[1]))
         groups.append(Q * (np.sign(np.diag(R)) * lengths))
-    return _in_turns(np.hstack(groups), generator.s), rng.random(p, np.float32)
+    return _waves(_in_turns(np.hstack(groups), generator.s), rng.random(p, np.float32))
 
 
 def logits(generator: Generator, b: int) -> Map:
@@ -252,7 +242,6 @@ RANDOM: dict[str, Callable[[Generator, int], Map]] = {
     "kmeans_filters": convolutions.kmeans_filters,
 }
 KINDS = RANDOM | {"columns": columns}
-WAVES = {"fourier": fourier_waves, "orthogonal_fourier": orthogonal_waves}
 
 
 def _in_turns(W: np.ndarray, s: float) -> np.ndarray:

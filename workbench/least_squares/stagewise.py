@@ -8,12 +8,10 @@ from numbers import Real
 
 import numpy as np
 
-from workbench.arrays import library
 from workbench.core.checks import check_counts, check_positive
 from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import Row
 from workbench.data.generators import Generator, fitted
-from workbench.least_squares.device import DeviceShare
 from workbench.least_squares.generalized import extrapolated
 from workbench.least_squares.links import check_link
 from workbench.least_squares.products import GRAM_ROWS, Factor, check_size, pieces
@@ -73,7 +71,6 @@ def ls_stagewise(
     seed: int = 0,
     kept: int = 2**28,
     workers: int = 1,
-    arrays: str = "numpy",
     state: StagewiseState | None = None,
 ) -> Iterator[StagewiseState]:
     """Minimise mean_i loss(W'z_i, y_i) + alpha/2 |W|^2 over random features z, block by block.
@@ -98,20 +95,16 @@ def ls_stagewise(
     kept : bytes, at least 0, that a block's features may take between two steps; what does not
         fit is made again at every step
     workers : threads, at least 1, each with its share of the rows
-    arrays : where the rows are, see :func:`workbench.arrays.library`; elsewhere than in NumPy's
-        arrays they are dense, features are random waves, and results agree to single precision
 
     Raises
     ------
     ValueError
-        For a parameter out of its range, features that are not finite, or arrays that are not to
-        be had.
+        For a parameter out of its range, or features that are not finite.
     """
     check_stages(alpha, link, passes, inner)
     check_counts(n_features=n_features, block=block, workers=workers)
     check_kept(kept)
     check_size(min(block, n_features), "block: its")
-    place = library(arrays)
     if calibrate and passes > 1:
         raise ValueError(f"calibrate: goes with one pass, got passes={passes!r}")
     s = state
@@ -123,11 +116,7 @@ def ls_stagewise(
             f"state: is of {len(s.F)} rows and {s.F.shape[1]} classes, the problem has "
             f"{problem.n} and {problem.k}"
         )
-    if place is None:
-        parts = shares(problem, s.F, s.generator, link, workers, kept, calibrate)
-    else:
-        rows = problem.X, problem.y, s.F, s.generator
-        parts = [DeviceShare(*rows, link, kept, calibrate, place)]
+    parts = shares(problem, s.F, s.generator, link, workers, kept, calibrate)
     with threads(parts) as ask:
         yield from stages(ask, s, problem.n, alpha, link, passes, inner, calibrate)
 

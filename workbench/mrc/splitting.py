@@ -12,15 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg as la
-from array_api_compat import array_namespace
 from numba import njit
 
-from workbench.arrays import library
 from workbench.core.checks import check_positive, check_whole
 from workbench.core.measures import bounds
 from workbench.core.problem import Problem
 from workbench.core.stream import Row
-from workbench.mrc.device import Kit, elsewhere
 from workbench.mrc.repair import sharpest_lower, sharpest_upper
 from workbench.mrc.risk import MinimaxRisk, linear_scores, minimax_risk, psi, renew_bounds
 
@@ -65,7 +62,6 @@ def mrc_splitting(
     relaxation: float = 1.8,
     adapt: bool = True,
     repairs: int = 8,
-    arrays: str = "numpy",
     state: SplittingState | None = None,
 ) -> Iterator[SplittingState]:
     """Minimise U by over-relaxed Douglas-Rachford splitting; a round is `steps` iterations.
@@ -80,14 +76,11 @@ def mrc_splitting(
     relaxation : in (0, 2)
     adapt : let `weight` follow the two halves of the gap, see :func:`rebalance`
     repairs : >= 0, sweeps of :mod:`workbench.mrc.repair` at every certificate
-    arrays : where the iterations are done, see :func:`workbench.arrays.library`; certificates are
-        NumPy's in any case
 
     Raises
     ------
     ValueError
-        For sparse rows (use :func:`mrc_pdhg`), too many features, a parameter outside its range,
-        or arrays that are not to be had.
+        For sparse rows (use :func:`mrc_pdhg`), too many features, or a parameter outside its range.
     """
     if problem.is_sparse:
         raise ValueError("problem: the splitting takes dense rows; use mrc_pdhg for sparse ones")
@@ -98,13 +91,11 @@ def mrc_splitting(
     if relaxation >= 2:
         raise ValueError(f"relaxation: must be less than 2, got {relaxation!r}")
     check_whole(repairs, "repairs", least=0)
-    place = library(arrays)
-    kit = place and elsewhere(place)
     risk = minimax_risk(problem, lambda0)
     s = state or start(risk, weight)
     if s.lambda0 != lambda0:
         renew_bounds(s, risk)
-    yield from split(risk, s, steps, ratio, relaxation, adapt, repairs, kit)
+    yield from split(risk, s, steps, ratio, relaxation, adapt, repairs)
 
 
 def split(
@@ -115,13 +106,8 @@ def split(
     relaxation: float,
     adapt: bool,
     repairs: int,
-    kit: Kit | None = None,
 ) -> Iterator[SplittingState]:
-    """Run the splitting on `risk` from `s`, with the parameters of :func:`mrc_splitting`.
-
-    The iterations are those of whole arrays, wherever these are; what is not in the standard for
-    arrays is in `kit`, by default our compiled one. Set-up and certificates are NumPy's.
-    """
+    """Run the splitting on `risk` from `s`, with the parameters of :func:`mrc_splitting`."""
     d = risk.X.shape[1] - 1
     if d > WIDEST:
         raise ValueError(f"problem: {d} features, the splitting takes up to {WIDEST}")
@@ -132,27 +118,26 @@ def split(
     factor = la.cho_factor(gram.astype("f8") + ratio * np.eye(len(gram)))
     project = la.cho_solve(factor, np.eye(len(gram))).astype("f4")
     tau, lam = (risk.tau / scale).astype("f4"), (risk.lam / scale).astype("f4")
-    put, get, take, prox_of_max, relax, times = kit or COMPILED
-    X, gram, project, tau, lam = map(put, (X, gram, project, tau, lam))
-    active = put(risk.active.astype("f4"))
+    active = risk.active.astype("f4")
     while True:
         rows = working_rows(s)
-        X_rows, Z = (X, put(s.Z_S)) if len(rows) == risk.n else (take(X, rows), put(s.Z_S[rows]))
-        XZ, Z_M = X.T @ put(s.Z_S), put(s.Z_M)
+        # Copies: an iteration that is cut off must leave the state's arrays as they were.
+        X_rows, Z = (X, s.Z_S.copy()) if len(rows) == risk.n else (X[rows], s.Z_S[rows])
+        XZ, Z_M = X.T @ s.Z_S, s.Z_M.copy()
         C = 0 * Z_M
         r_S, r_M = s.weight / risk.n, ratio * s.weight / risk.n
         for _ in range(steps):
             half = soft_threshold(Z_M + tau / r_M, lam / r_M) * active
             P, s.phi = prox_of_max(Z, 1.0 / r_S, s.phi)
-            XP = times(X_rows, P)
+            XP = times_support(X_rows, P)
             M = (ratio * (2 * half - Z_M).T + XZ - 2 * XP).T @ project
             Z_M = Z_M + relaxation * (M - half)
             Z = relax(Z, X_rows @ M.T, P, relaxation)
             XZ = XZ + relaxation * (gram @ M.T - XZ + XP)
             C = C + relaxation * (M - C)
-        s.Z_M, half, P = get(Z_M), get(half), get(P)
-        s.Z_S = (1.0 - relaxation) ** steps * s.Z_S + get(X @ C.T)
-        s.Z_S[rows] = get(Z)
+        s.Z_M = Z_M
+        s.Z_S = (1.0 - relaxation) ** steps * s.Z_S + X @ C.T
+        s.Z_S[rows] = Z
         s.M = half / scale
         s.p = np.zeros((risk.n, risk.k))
         s.p[rows] = P / P.sum(dtype="f8")
@@ -215,9 +200,9 @@ def column_scale(X) -> np.ndarray:
 
 
 def soft_threshold(M, t):
-    """Return the proximal operator of ``t |M|``, for arrays of any library."""
+    """Return the proximal operator of ``t |M|``."""
     over = abs(M) - t
-    return array_namespace(M).sign(M) * (over + abs(over)) / 2
+    return np.sign(M) * (over + abs(over)) / 2
 
 
 @njit(cache=True)
@@ -269,7 +254,3 @@ def times_support(X, P):
     """Return X'P, of the few rows of P that are not zero."""
     support = np.flatnonzero(P.any(axis=1))
     return X[support].T @ P[support]
-
-
-# Copies come back: an iteration that is cut off must leave the state's arrays as they were.
-COMPILED = Kit(np.array, np.asarray, np.ndarray.__getitem__, prox_of_max, relax, times_support)
