@@ -45,7 +45,7 @@ from workbench.weston_watkins.kernel import ww_kernel
 
 
 class Solver(NamedTuple):
-    """A solver's generator function, its label in legends and its colour in every figure.
+    """A solver's generator function, its label in legends, its colour and marker in every figure.
 
     ``live`` names the parameters that may change in mid-run: the function goes on from a state
     under another value, and all that it yields is true of the new one.
@@ -54,6 +54,7 @@ class Solver(NamedTuple):
     steps: Callable
     label: str
     colour: str
+    marker: str = "o"
     live: tuple[str, ...] = ()
 
 
@@ -63,89 +64,114 @@ DESCENT += ("div_by_batch", "empty", "mips", "ef", "neighbours", "two_tier", "bi
 DESCENT += ("threads",)
 
 SOLVERS = {
-    "mrc_lp": Solver(mrc_lp, "MRC-LP", "#7A7A7A"),
-    "mrc_lp_compact": Solver(mrc_lp_compact, "MRC-LP compact", "#000000"),
+    "mrc_lp": Solver(mrc_lp, "MRC-LP", "#7A7A7A", "s"),
+    "mrc_lp_compact": Solver(mrc_lp_compact, "MRC-LP compact", "#000000", "D"),
     "mrc_ccg": Solver(
-        mrc_ccg, "MRC-CCG", "#0072B2", live=("lambda0", "eps1", "eps2", "n_max", "m_max", "k_max")
+        mrc_ccg,
+        "MRC-CCG",
+        "#0072B2",
+        "o",
+        live=("lambda0", "eps1", "eps2", "n_max", "m_max", "k_max"),
     ),
-    "mrc_subgradient": Solver(mrc_subgradient, "MRC-SUB", "#E69F00", live=("lambda0", "steps")),
-    "mrc_pdhg": Solver(mrc_pdhg, "MRC-PDHG", "#CC79A7", live=("lambda0", "steps", "relaxation")),
+    "mrc_subgradient": Solver(
+        mrc_subgradient, "MRC-SUB", "#E69F00", "^", live=("lambda0", "steps")
+    ),
+    "mrc_pdhg": Solver(
+        mrc_pdhg, "MRC-PDHG", "#CC79A7", "v", live=("lambda0", "steps", "relaxation")
+    ),
     "mrc_splitting": Solver(
         mrc_splitting,
         "MRC splitting",
         "#009E73",
+        "P",
         live=("lambda0", "steps", "ratio", "relaxation", "adapt", "repairs"),
     ),
     "mrc_interior_point": Solver(
-        mrc_interior_point, "MRC interior point", "#D55E00", live=("lambda0",)
+        mrc_interior_point, "MRC interior point", "#D55E00", "X", live=("lambda0",)
     ),
-    "svm_lp": Solver(svm_lp, "SVM-LP", "#602000"),
-    "svm_ccg": Solver(svm_ccg, "SVM-CCG", "#0000E0", live=("lam", "eps", "n_max", "m_max")),
-    "svm_multi": Solver(svm_multi, "SVM-MULTI", "#56B4E9"),
+    "svm_lp": Solver(svm_lp, "SVM-LP", "#602000", "<"),
+    "svm_ccg": Solver(svm_ccg, "SVM-CCG", "#0000E0", ">", live=("lam", "eps", "n_max", "m_max")),
+    "svm_multi": Solver(svm_multi, "SVM-MULTI", "#56B4E9", "*"),
     "memoir_pegasos": Solver(
-        memoir_pegasos, "Pegasos (exact search)", "#785EF0", live=("lam", "batch_size")
+        memoir_pegasos, "Pegasos (exact search)", "#785EF0", "p", live=("lam", "batch_size")
     ),
-    "memoir_l2": Solver(memoir_l2, "MEMOIR-ℓ2", "#B0005A", live=("lam", "project", *DESCENT)),
-    "memoir_l1": Solver(memoir_l1, "MEMOIR-ℓ1", "#F2A6C8", live=("gamma", *DESCENT)),
+    "memoir_l2": Solver(memoir_l2, "MEMOIR-ℓ2", "#B0005A", "h", live=("lam", "project", *DESCENT)),
+    "memoir_l1": Solver(memoir_l1, "MEMOIR-ℓ1", "#F2A6C8", "s", live=("gamma", *DESCENT)),
     "cs_working_set": Solver(
         cs_working_set,
         "Working sets (ours)",
         "#1B9E4B",
+        "D",
         live=("C", "l1", "inner", "added", "entering", "threads"),
     ),
-    "ww_walrus": Solver(ww_walrus, "Walrus", "#009292", live=("C",)),
-    "ww_shark": Solver(ww_shark, "Shark's subproblem solver", "#924900", live=("C",)),
-    "ww_walrus_fast": Solver(ww_walrus_fast, "Walrus fast (ours)", "#DB2D20", live=("C",)),
+    "ww_walrus": Solver(ww_walrus, "Walrus", "#009292", "o", live=("C",)),
+    "ww_shark": Solver(ww_shark, "Shark's subproblem solver", "#924900", "^", live=("C",)),
+    "ww_walrus_fast": Solver(ww_walrus_fast, "Walrus fast (ours)", "#DB2D20", "v", live=("C",)),
     "ww_kernel": Solver(
-        ww_kernel, "Walrus with a kernel (ours)", "#8E5BD0", live=("C", "cache_mb")
+        ww_kernel, "Walrus with a kernel (ours)", "#8E5BD0", "P", live=("C", "cache_mb")
     ),
     "ls_generalized": Solver(
-        ls_generalized, "Generalized least squares", "#1B6CA8", live=("alpha", "L")
+        ls_generalized, "Generalized least squares", "#1B6CA8", "X", live=("alpha", "L")
     ),
     "ls_accelerated": Solver(
-        ls_accelerated, "Generalized, accelerated (ours)", "#D4357B", live=("alpha", "L")
+        ls_accelerated, "Generalized, accelerated (ours)", "#D4357B", "<", live=("alpha", "L")
     ),
-    "ls_calibrated": Solver(ls_calibrated, "Calibrated least squares", "#2CA25F", live=("alpha",)),
+    "ls_calibrated": Solver(
+        ls_calibrated, "Calibrated least squares", "#2CA25F", ">", live=("alpha",)
+    ),
     "ls_stagewise": Solver(
         ls_stagewise,
         "Stagewise least squares",
         "#E8710A",
+        "*",
         live=("alpha", "passes", "inner", "kept", "workers"),
     ),
     "ls_columns": Solver(
         ls_columns,
         "Stagewise, columns of X",
         "#6A3D9A",
+        "p",
         live=("alpha", "passes", "inner", "kept", "workers"),
     ),
-    "cuts_exact": Solver(cuts_exact, "Exact cuts", "#101060", live=("C", "eps", "stabilised")),
+    "cuts_exact": Solver(cuts_exact, "Exact cuts", "#101060", "h", live=("C", "eps", "stabilised")),
     "cuts_linear_time": Solver(
         cuts_linear_time,
         "Sampled cuts, linear time",
         "#C2185B",
+        "s",
         live=("C", "r", "eps", "stabilised", "p", "cache_mb"),
     ),
     "cuts_constant_time": Solver(
-        cuts_constant_time, "Sampled cuts, constant time", "#00838F", live=("C", "r", "p", "eps")
+        cuts_constant_time,
+        "Sampled cuts, constant time",
+        "#00838F",
+        "D",
+        live=("C", "r", "p", "eps"),
     ),
     "cuts_nystroem": Solver(
-        cuts_nystroem, "Exact cuts, Nyström (ours)", "#7CB342", live=("C", "eps", "stabilised")
+        cuts_nystroem, "Exact cuts, Nyström (ours)", "#7CB342", "o", live=("C", "eps", "stabilised")
     ),
-    "libsvm": Solver(libsvm, "SVM with a kernel (LIBSVM)", "#3A3A3A"),
-    "nystroem_svm": Solver(nystroem_svm, "Nyström and linear SVM (LIBLINEAR)", "#C49A00"),
-    "liblinear_cs": Solver(liblinear_cs, "Crammer-Singer (LIBLINEAR)", "#5B8C5A", live=("tol",)),
-    "liblinear_ovr": Solver(liblinear_ovr, "One-vs-rest (LIBLINEAR)", "#B8A200", live=("tol",)),
-    "liblinear_lr": Solver(liblinear_lr, "Logistic regression, one-vs-rest (LIBLINEAR)", "#C04000"),
-    "liblinear_l2_dual": Solver(liblinear_l2_dual, "L2-loss SVC, dual (LIBLINEAR)", "#3B7A57"),
+    "libsvm": Solver(libsvm, "SVM with a kernel (LIBSVM)", "#3A3A3A", "^"),
+    "nystroem_svm": Solver(nystroem_svm, "Nyström and linear SVM (LIBLINEAR)", "#C49A00", "v"),
+    "liblinear_cs": Solver(
+        liblinear_cs, "Crammer-Singer (LIBLINEAR)", "#5B8C5A", "P", live=("tol",)
+    ),
+    "liblinear_ovr": Solver(
+        liblinear_ovr, "One-vs-rest (LIBLINEAR)", "#B8A200", "X", live=("tol",)
+    ),
+    "liblinear_lr": Solver(
+        liblinear_lr, "Logistic regression, one-vs-rest (LIBLINEAR)", "#C04000", "<"
+    ),
+    "liblinear_l2_dual": Solver(liblinear_l2_dual, "L2-loss SVC, dual (LIBLINEAR)", "#3B7A57", ">"),
     "liblinear_l2_primal": Solver(
-        liblinear_l2_primal, "L2-loss SVC, primal (LIBLINEAR)", "#7FB800"
+        liblinear_l2_primal, "L2-loss SVC, primal (LIBLINEAR)", "#7FB800", "*"
     ),
-    "liblinear_l1": Solver(liblinear_l1, "L1-regularised L2-loss SVC (LIBLINEAR)", "#A67C52"),
-    "logistic_lbfgs": Solver(logistic_lbfgs, "Logistic regression (L-BFGS)", "#4B5D8C"),
-    "logistic_saga": Solver(logistic_saga, "Logistic regression (SAGA)", "#FF7F9F"),
-    "ridge": Solver(ridge, "Ridge regression (scikit-learn)", "#A0A0D0"),
-    "centroid": Solver(centroid, "Cosine centroids", "#8C6D46"),
-    "mrcpy": Solver(mrcpy, "MRC-CCG (MRCpy)", "#004D80"),
-    "vw": Solver(vw, "Vowpal Wabbit", "#400060"),
-    "vw_recall_tree": Solver(vw_recall_tree, "Recall tree (Vowpal Wabbit)", "#9A5FB0"),
+    "liblinear_l1": Solver(liblinear_l1, "L1-regularised L2-loss SVC (LIBLINEAR)", "#A67C52", "p"),
+    "logistic_lbfgs": Solver(logistic_lbfgs, "Logistic regression (L-BFGS)", "#4B5D8C", "h"),
+    "logistic_saga": Solver(logistic_saga, "Logistic regression (SAGA)", "#FF7F9F", "s"),
+    "ridge": Solver(ridge, "Ridge regression (scikit-learn)", "#A0A0D0", "D"),
+    "centroid": Solver(centroid, "Cosine centroids", "#8C6D46", "o"),
+    "mrcpy": Solver(mrcpy, "MRC-CCG (MRCpy)", "#004D80", "^"),
+    "vw": Solver(vw, "Vowpal Wabbit", "#400060", "v"),
+    "vw_recall_tree": Solver(vw_recall_tree, "Recall tree (Vowpal Wabbit)", "#9A5FB0", "P"),
 }

@@ -66,8 +66,8 @@ def use_style() -> None:
 def look(label: str, position: int = 0) -> Look:
     """Return the solver's label, colour and marker, or those of place `position` of the palette."""
     if label in SOLVERS:
-        place = list(SOLVERS).index(label)
-        return Look(SOLVERS[label].label, SOLVERS[label].colour, MARKERS[place % len(MARKERS)])
+        solver = SOLVERS[label]
+        return Look(solver.label, solver.colour, solver.marker)
     return Look(label, PALETTE[position % len(PALETTE)], MARKERS[position % len(MARKERS)])
 
 
