@@ -226,6 +226,24 @@ def ended_by_clock(traces: Iterable[Trace]) -> str:
     return f"Hollow: ended by the clock ({', '.join(limits)}): {', '.join(said)}." if said else ""
 
 
+def ranked(values: Mapping[str, float], unit: str = "s") -> str:
+    """Return labels and values in words, from the least on, with multiples of the least.
+
+    Infinite values were not reached.
+
+    >>> ranked({"mrc_ccg": 0.5, "mrc_lp": np.inf, "ours": 0.1})
+    'ours 0.1 s, MRC-CCG 0.5 s (5 times), not reached by MRC-LP'
+    """
+    reached = sorted((value, label) for label, value in values.items() if np.isfinite(value))
+    said = [f"{look(label).label} {value:.2g} {unit}" for value, label in reached]
+    said[1:] = [
+        f"{text} ({value / reached[0][0]:.2g} times)"
+        for text, (value, _) in zip(said[1:], reached[1:], strict=True)
+    ]
+    missed = [look(label).label for label, value in values.items() if not np.isfinite(value)]
+    return ", ".join(said + [f"not reached by {', '.join(missed)}"] * bool(missed))
+
+
 def clock_label(x: str, groups: Iterable[Sequence[Trace]]) -> str:
     """Return the label of an axis of ``seconds``, ``cpu`` or ``round``.
 
