@@ -231,17 +231,22 @@ def ranked(values: Mapping[str, float], unit: str = "s") -> str:
 
     Infinite values were not reached.
 
-    >>> ranked({"mrc_ccg": 0.5, "mrc_lp": np.inf, "ours": 0.1})
-    'ours 0.1 s, MRC-CCG 0.5 s (5 times), not reached by MRC-LP'
+    >>> ranked({"mrc_ccg": 160.0, "mrc_lp": np.inf, "ours": 0.1})
+    'ours 0.1 s, MRC-CCG 160 s (1,600 times), not reached by MRC-LP'
     """
     reached = sorted((value, label) for label, value in values.items() if np.isfinite(value))
-    said = [f"{look(label).label} {value:.2g} {unit}" for value, label in reached]
+    said = [f"{look(label).label} {two_digits(value)} {unit}" for value, label in reached]
     said[1:] = [
-        f"{text} ({value / reached[0][0]:.2g} times)"
+        f"{text} ({two_digits(value / reached[0][0])} times)"
         for text, (value, _) in zip(said[1:], reached[1:], strict=True)
     ]
     missed = [look(label).label for label, value in values.items() if not np.isfinite(value)]
     return ", ".join(said + [f"not reached by {', '.join(missed)}"] * bool(missed))
+
+
+def two_digits(value: float) -> str:
+    """Return a number with its first two digits, as people write it: 0.052, 7.5, 1,600."""
+    return f"{float(f'{value:.2g}'):,g}"
 
 
 def clock_label(x: str, groups: Iterable[Sequence[Trace]]) -> str:
