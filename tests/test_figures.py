@@ -8,12 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import nbformat
 import numpy as np
 import psutil
 import pytest
 
-from workbench.core.stream import rounds
+from workbench.core.stream import rounds, seconds
 from workbench.data.panels import panel
 from workbench.figures import Figures, provenance
 from workbench.runs import keys as runs_keys
@@ -184,6 +185,17 @@ def test_what_was_not_timed_says_so():
         "1e-06",
     }
     assert provenance.made_by([])["timed"] is None
+
+
+def test_every_caption_says_which_runs_the_clock_ended(tmp_path):
+    trace, _ = run("mrc_interior_point", panel("iris"), seconds(0.0))
+    write(tmp_path, "toy")
+    values = {"points": 3, "grid": "1,2"}
+    figures = Figures("toy", values, folder=tmp_path, notebooks=tmp_path)
+    figures.save(plt.figure(), "line", "A line.", iter([trace]))
+    caption = json.loads((tmp_path / "toy" / "line.json").read_text())["caption"]
+    said = "Hollow: ended by the clock (0 seconds): MRC interior point in 1 of 1 runs."
+    assert caption.startswith(f"A line. {said} Data: iris")
 
 
 REFUSALS = {

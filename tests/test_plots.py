@@ -119,9 +119,7 @@ def test_scaling_fits_the_exponent_of_the_finished_sizes(ax):
     assert exponents == {"mrc_ccg": pytest.approx(1.5)}
     labels = [text for text in ax.get_legend_handles_labels()[1]]
     assert labels == [f"{SOLVERS['mrc_ccg'].label}  ∝ $n^{{1.5}}$"]
-    drawn = [line for line in ax.lines if line.get_fillstyle() == "none"]
-    assert [line.get_xdata().tolist() for line in drawn] == [[10_000]]
-    assert [line.get_ydata().tolist() for line in drawn] == [[60.0]]
+    assert hollow(ax) == [(10_000, 60.0)]
 
 
 def test_scaling_draws_any_cost_and_tells_what_did_not_finish(ax):
@@ -136,8 +134,7 @@ def test_scaling_draws_any_cost_and_tells_what_did_not_finish(ax):
     )
     assert exponents == {"mrc_ccg": pytest.approx(1)}
     assert ax.lines[0].get_ydata() == pytest.approx([0.01, 0.02, 0.04])
-    (hollow,) = (line for line in ax.lines if line.get_fillstyle() == "none")
-    assert (hollow.get_xdata().tolist(), hollow.get_ydata().tolist()) == ([80], [60.0])
+    assert hollow(ax) == [(80, 60.0)]
     assert ax.get_ylabel() == "time a row"
 
 
@@ -163,10 +160,7 @@ def test_ratios_are_of_medians_and_bounds_where_one_did_not_get_there(ax):
         (8.0, 0.1): pytest.approx(3),
     }
     assert [row["level"] for row in rows if "bound" in row] == [0.001]
-    (hollow,) = (
-        line for line in ax.lines if line.get_fillstyle() == "none" and len(line.get_xdata())
-    )
-    assert hollow.get_ydata() == pytest.approx([60 / 7])
+    assert [y for _, y in hollow(ax)] == [pytest.approx(60 / 7)]
     middle = [line for line in ax.lines if line.get_color() == "#888888"]
     assert [line.get_ydata().tolist() for line in middle] == [[2.5]]  # where both have a ratio
     assert ax.get_legend_handles_labels()[1] == ["C = 1", "C = 8"]
@@ -186,6 +180,46 @@ def test_time_to_tolerance_leaves_out_what_most_runs_did_not_reach(ax):
     assert line.get_xdata().tolist() == [1e-1, 1e-2]
     assert line.get_ydata().tolist() == [1.0, 4.0]
     assert ax.xaxis_inverted()
+
+
+def hollow(ax) -> list[tuple]:
+    """The marks that are hollow, as (x, y)."""
+    marks = [line for line in ax.lines if line.get_markerfacecolor() == "white"]
+    return [point for line in marks for point in zip(*line.get_data(), strict=True)]
+
+
+@pytest.mark.parametrize("reason", ["2 seconds", "2 processor seconds", "finished", "gap <= 0.1"])
+def test_a_run_that_the_clock_ended_is_hollow_and_says_so(ax, reason):
+    runs = [trace(seconds=[1.0, 2.0], gap=[0.5, gap], lower=[0, 0], upper=[1, gap])
+            for gap in (0.125, 0.25)]  # fmt: skip
+    runs[1].last["stopped_by"] = reason
+    runs[1].header["problem"] = runs[0].header["problem"] = {"n": 7}
+    cut = reason.endswith("seconds")
+    assert [run.cut for run in runs] == [False, cut]
+    drawn = [
+        ((2, 0.1875), lambda: plots.convergence(ax, {"mrc_ccg": runs})),
+        ((2, 0.25), lambda: plots.certified_band(ax, "mrc_ccg", runs[1:])),
+        ((7, 2), lambda: plots.over(ax, {"mrc_ccg": runs}, size, lambda t: t.last["seconds"])),
+        ((7, 2), lambda: plots.scaling(ax, {"mrc_ccg": runs[1:]}, size)),
+        ((0.1, 2), lambda: comparisons.time_to_tolerance(ax, {"mrc_ccg": runs[1:]}, [0.3, 0.1])),
+    ]
+    for point, draw in drawn:
+        ax.clear()
+        draw()
+        assert (point in hollow(ax)) == cut
+        assert ax.get_legend_handles_labels()[0][0].get_markerfacecolor() != "white" or cut
+    said = plots.ended_by_clock(runs)
+    assert said == f"Hollow: ended by the clock ({reason}): MRC-CCG in 1 of 2 runs." * cut
+
+
+def test_the_number_of_a_run_that_the_clock_ended_is_in_brackets(ax):
+    values = np.array([[1.0, 2.0]])
+    plots.heatmap(ax, values, [1], [1, 2], "g", cut=np.array([[False, True]]))
+    assert [text.get_text() for text in ax.texts] == ["1", "(2)"]
+
+
+def size(run) -> int:
+    return run.header["problem"]["n"]
 
 
 def test_a_value_over_a_setting_with_the_settings_as_ticks(ax):
@@ -225,9 +259,12 @@ def test_ours_and_the_papers_are_drawn_side_by_side(ax):
     ours += measured("mrc", ["II"], "pulsar", "MRC-LP", "training time", [], "s")
     assert [(row["table"], row["value"]) for row in ours] == [("II", 2.0), ("V", 2.0), ("II", None)]
     assert ours[0]["spread"] == pytest.approx(np.sqrt(2)) and ours[2]["runs"] == 0
+    ours += measured("mrc", ["II"], "pulsar", "MRC-SUB", "training time", [60.0], "s", cut=1)
     comparisons.beside(ax, ours, printed("mrc"), "training time")
-    filled = [line for line in ax.lines if line.get_fillstyle() == "full"]
-    hollow = [line for line in ax.lines if line.get_fillstyle() == "none"]
-    assert 2.0 in [float(line.get_xdata()[0]) for line in filled]
-    assert sorted(float(line.get_xdata()[0]) for line in hollow) == [7.2, 70.0]
+    marks = {line.get_marker(): [] for line in ax.lines}
+    for line in ax.lines:
+        marks[line.get_marker()] += list(line.get_xdata())
+    assert sorted(marks["|"]) == [7.2, 70.0, 250.0]
+    assert [x for x, _ in hollow(ax)] == [60.0]
+    assert marks[style.look("mrc_ccg").marker] == [2.0]
     assert [tick.get_text() for tick in ax.get_yticklabels() if tick.get_text()] == ["pulsar"]

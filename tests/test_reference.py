@@ -7,7 +7,7 @@ import pytest
 
 from workbench.data.sources import SOURCES
 from workbench.figures import reference
-from workbench.figures.reference import COLUMNS, KEY, PAPERS, QUANTITIES, UNITS, printed
+from workbench.figures.reference import COLUMNS, KEY, PAPERS, QUANTITIES, UNITS, measured, printed
 
 # Counted in the papers: rows times columns of numbers, with the empty cells.
 CELLS = {
@@ -33,7 +33,7 @@ CELLS = {
     ("least_squares", "2"): 3 * 4,
 }
 UNREGISTERED = {
-    "mrc": {"cats_vs_dogs", "yearbook", "cifar100"},
+    "mrc": set(),
     "weston_watkins": set(),
     "memoir": {"lshtc1", "dmoz", "wiki_small", "wiki_50k", "wiki_100k"},
     "least_squares": {"rcv1_four_classes"},
@@ -100,10 +100,10 @@ SPOTS = {
     "mrc": [
         ("I", "news20_binary", "", "features", "", "1355191"),
         ("II", "pulsar", "MRC-CCG", "training time", "", "7.2 ± 1 s"),
-        ("II", "yearbook", "SVM-CCG", "average error", "", "1e-11 fraction"),
+        ("II", "yearbook_resnet18", "SVM-CCG", "average error", "", "1e-11 fraction"),
         ("II", "real_sim", "MRC-SUB", "training time", "", "62000 ± 20000 s"),
         ("III", "optdigits", "SVM-MULTI", "training time", "", "490 ± 10 s"),
-        ("III", "cifar100", "MRC-CCG", "training time", "", "97000 ± 3000 s"),
+        ("III", "cifar100_resnet18", "MRC-CCG", "training time", "", "97000 ± 3000 s"),
         ("IV", "real_sim", "MRC-CCG", "training time", "eps1=1e-4 eps2=1e-5", "29000 s"),
         ("IV", "real_sim", "MRC-CCG", "average error", "eps1=1e-4 eps2=1e-5", "0.00093 fraction"),
         ("V", "rcv1", "MRC-SUB", "worst-case error", "", "0.25 fraction"),
@@ -149,7 +149,11 @@ def test_spot_checks(everything, spot):
 
 def test_cells_without_a_number(everything):
     gone = one(
-        everything, table="VI", dataset="cifar10", method="SVM-MULTI", quantity="training time"
+        everything,
+        table="VI",
+        dataset="cifar10_resnet18",
+        method="SVM-MULTI",
+        quantity="training time",
     )
     assert math.isnan(gone["value"])
     assert "no solution" in gone["note"]
@@ -270,3 +274,23 @@ def test_an_unknown_paper():
 def test_all_papers_are_the_papers_one_by_one(everything):
     apart = pd.concat([printed(paper) for paper in PAPERS], ignore_index=True)
     pd.testing.assert_frame_equal(apart, everything)
+
+
+@pytest.mark.parametrize(
+    "data, named",
+    [
+        ("mnist, over its maximum", "mnist"),
+        ("Mnist", "mnist"),
+        ("mnist, 3,000 of the training rows", "mnist, 3,000 of the training rows"),
+        ("mnist_resnet18, standardised", "mnist_resnet18"),
+        ("synthetic 60000x512x10, standardised", "synthetic 60000x512x10"),
+    ],
+)
+def test_a_row_on_other_data_than_the_papers_has_their_name(data, named):
+    (row,) = measured("mrc", ["VI"], "mnist", "MRC-CCG", "accuracy", [1.0], "%", data=data)
+    assert (row["dataset"], row["data"]) == (named, data)
+
+
+def test_a_row_that_is_about_no_data_set_stays_one():
+    (row,) = measured("memoir", ["2"], "", "MEMOIR", "accuracy", [1.0], "%", data="text 9x9")
+    assert row["dataset"] == ""

@@ -14,7 +14,7 @@ from PIL import Image
 
 from workbench.data.panels import panel
 from workbench.figures import reference
-from workbench.figures.papers import ACROSS, base, paper_of_name, paper_of_solver
+from workbench.figures.papers import ACROSS, base, paper_of_name, paper_of_solver, same_data
 from workbench.figures.report import measurements, report
 from workbench.figures.report.comparison import (
     KEYS,
@@ -24,7 +24,6 @@ from workbench.figures.report.comparison import (
     compare,
     kind,
     rounding,
-    same_data,
     side_by_side,
 )
 from workbench.figures.report.markup import embedded, tag
@@ -62,9 +61,11 @@ PRINTED = pd.DataFrame(
 )
 
 
-def measured(value, unit="%", spread=None, data="dna", synthetic=False, timed=True, cpu="EPYC"):
+def measured(
+    value, unit="%", spread=None, data="dna", synthetic=False, timed=True, cpu="EPYC", **row
+):
     number = Number(value, spread, unit)
-    return Measurement({}, number, data, synthetic, timed, cpu, "figure", (True, 1, timed, ""))
+    return Measurement(row, number, data, synthetic, timed, cpu, "figure", (True, 1, timed, ""))
 
 
 def test_names_lead_to_papers_and_data_sets():
@@ -144,6 +145,7 @@ def test_only_like_and_like_is_a_claim():
     ]:
         assert caveat("training time", "s", "dna", HARDWARE, ours) == expected
     assert caveat("test error", "%", "dna", "", measured(8.0, timed=False)) == ""
+    assert caveat("test error", "%", "dna", "", measured(8.0, cut=2)) == "ended by the clock"
 
 
 def test_numbers_are_written_as_people_write_them():

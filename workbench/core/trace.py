@@ -52,6 +52,11 @@ class Trace:
         """Why the run ended; None when it is still running or was killed."""
         return self.last.get("stopped_by")
 
+    @property
+    def cut(self) -> bool:
+        """Whether the clock ended the run, by a limit on its wall or processor seconds."""
+        return (self.stopped_by or "").endswith("seconds")
+
 
 def record(
     stream: Iterable[tuple[Row, State]], trace: Trace, path: str | os.PathLike | None = None

@@ -15,7 +15,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from workbench.core.stream import Row
 from workbench.core.trace import Trace
 from workbench.figures.curves import grouped, quartiles, time_to
-from workbench.figures.plots import RAMP, Runs, clock_label, log_axes, with_whiskers
+from workbench.figures.plots import HOLLOW, RAMP, Runs, clock_label, log_axes, with_whiskers
 from workbench.figures.style import LABELS, look
 from workbench.registry import SOLVERS
 
@@ -66,8 +66,8 @@ def ratios(
             kept = [row for row in found if ("bound" in row) is bound]
             at = [row["level"] * 10 ** (0.45 * (0.5 - share)) for row in kept]
             label = f"C = {value:g}" if not bound else None
-            fill = {"fillstyle": "none"} if bound else {}
-            ax.plot(at, [r["ratio"] for r in kept], marker=marker, label=label, **style, **fill)
+            fill = HOLLOW if bound else {}
+            ax.plot(at, [r["ratio"] for r in kept], marker=marker, label=label, **style | fill)
         rows += found
     found = {level: [row for row in rows if row["level"] == level] for level in levels}
     middle = {
@@ -89,7 +89,8 @@ def time_to_tolerance(
     """Draw the time to reach each tolerance, tighter to the right; both axes logarithmic.
 
     Medians over repetitions with quartile whiskers; a tolerance that fewer than half of the runs
-    reached is left out.
+    reached is left out. The first of these is a hollow mark at the median time spent, a lower
+    bound, where the clock ended a run.
     """
     tolerances = np.sort(np.asarray(list(tolerances), dtype=float))[::-1]
     for position, (label, traces) in enumerate(runs.items()):
@@ -97,7 +98,12 @@ def time_to_tolerance(
             continue
         name, colour, marker = look(label, position)
         reached = [[time_to(trace, key, t, x) for t in tolerances] for trace in traces]
-        with_whiskers(ax, tolerances, quartiles(reached), color=colour, marker=marker, label=name)
+        quarters = quartiles(reached)
+        with_whiskers(ax, tolerances, quarters, color=colour, marker=marker, label=name)
+        missed = np.flatnonzero(np.isinf(quarters[1]))[:1]
+        if any(trace.cut for trace in traces):
+            spent = [np.median([trace.last[x] for trace in traces])] * len(missed)
+            ax.plot(tolerances[missed], spent, color=colour, marker=marker, **HOLLOW)
     log_axes(ax)
     ax.set(ylabel=clock_label(x, runs.values()), xlabel=f"tolerance on the {LABELS.get(key, key)}")
     if not ax.xaxis_inverted():
@@ -107,12 +113,12 @@ def time_to_tolerance(
 def beside(
     ax: Axes, ours: Sequence[Row], theirs: pd.DataFrame, quantity: str, log: bool = False
 ) -> None:
-    """Draw one quantity of a table: a line for each data set, ours filled, the paper's hollow.
+    """Draw one quantity of a table: a line for each data set, ours as marks, the paper's as bars.
 
     Parameters
     ----------
     ours : rows of :func:`workbench.figures.reference.measured`; several tables may have the
-        same number
+        same number. Hollow where their `cut` is not 0: the clock ended so many of the runs.
     theirs : rows of :func:`workbench.figures.reference.printed`
     """
     ours = {(r["dataset"], r["method"]): r for r in ours if r["quantity"] == quantity}
@@ -126,14 +132,14 @@ def beside(
         shift = (place - (len(names) - 1) / 2) * 0.8 / len(names)
         for height, dataset in enumerate(datasets):
             row = ours.get((dataset, method), {})
-            style = {"marker": marker, "color": colour, "linestyle": "none", "markersize": 4}
+            style = {"color": colour, "linestyle": "none"}
+            other = printed.get((dataset, method), np.nan)
+            ax.plot(other, height + shift, marker="|", markersize=9, markeredgewidth=1.6, **style)
             if row.get("value") is not None:
                 at, spread = row["value"], row.get("spread") or 0.0
-                ax.errorbar(at, height + shift, xerr=spread, **style, label=label, elinewidth=1)
-                label = None  # once is enough
-            other = printed.get((dataset, method), np.nan)
-            (hollow,) = ax.plot(other, height + shift, **style, fillstyle="none")
-        hollow.set_label(label)
+                style |= {"marker": marker, "markersize": 5} | (HOLLOW if row.get("cut") else {})
+                ax.errorbar(at, height + shift, xerr=spread, elinewidth=1, **style)
+        ax.plot([], [], color=colour, marker=marker, linestyle="none", label=label)
     if log:
         ax.set_xscale("log")
         low, high = ax.get_xlim()

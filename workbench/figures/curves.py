@@ -17,11 +17,14 @@ def time_to(trace: Trace, key: str, tolerance: float, x: str = "seconds") -> flo
     return float(trace.rows[hits[0]][x]) if len(hits) else np.inf
 
 
-def times(traces: Sequence[Trace], tolerance: float | None, x: str) -> np.ndarray:
-    """Return the three quartiles of the times to a certified gap, or of the last rows' times."""
+def times(traces: Sequence[Trace], tolerance: float | None, x: str, key: str = "gap") -> np.ndarray:
+    """Return the three quartiles of the times to a gap, or another `key`, or to the runs' end.
+
+    The time of a run that did not get there, or that the clock ended, is infinite.
+    """
     if tolerance is None:
-        return quartiles([[trace.last[x]] for trace in traces])[:, 0]
-    return quartiles([[time_to(trace, "gap", tolerance, x)] for trace in traces])[:, 0]
+        return quartiles([[np.inf if trace.cut else trace.last[x]] for trace in traces])[:, 0]
+    return quartiles([[time_to(trace, key, tolerance, x)] for trace in traces])[:, 0]
 
 
 def grouped(

@@ -39,6 +39,8 @@ PAPERS = {
         "Training Structural SVMs with Kernels Using Sampled Cuts", "Yu, Joachims", "KDD 2008"
     ),
 }
+# A name that goes on like this is not the whole of the paper's data set.
+LESS = r"synthetic|stand-in|subset|sample|first|tiny|rows|\["
 ACROSS = "across"  # what belongs to several papers, or to none
 PREFIXES = {"ww": "weston_watkins", "ls": "least_squares", "cuts": "sampled_cuts"}
 
@@ -86,3 +88,11 @@ def base(data: str) -> str:
     ('synthetic', 'wine', 'checkers')
     """
     return re.split(r"[,:(\[]| \+ | \d+(?:x\d+)*\b", data, maxsplit=1)[0].strip()
+
+
+def same_data(dataset: str, data: str, synthetic: bool = False) -> bool:
+    """Tell whether we ran on the paper's data set: the same name, and all of it."""
+    if not data or token(base(data)) != token(base(dataset)):
+        return False
+    less = bool(re.search(LESS, data[len(base(data)) :].casefold())) or synthetic
+    return not less or "synthetic" in dataset.casefold()

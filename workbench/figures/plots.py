@@ -3,6 +3,10 @@
 Every function draws into an Axes and takes ``runs``: a dict from a label to the traces of its
 repetitions. A label that names a solver of the registry gets the solver's label, colour and
 marker; other labels (the settings of one solver) are drawn as they are given.
+
+A mark is hollow where the clock ended a run that it stands for, and nowhere else;
+:func:`ended_by_clock` says so in words, which :class:`workbench.figures.Figures` appends to every
+caption. A paper's printed number is a bar.
 """
 
 from __future__ import annotations
@@ -17,9 +21,11 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from workbench.core.trace import Trace
 from workbench.figures.curves import grouped, on_grid, quartiles, times
 from workbench.figures.style import LABELS, look
+from workbench.registry import SOLVERS
 
 Runs = Mapping[str, Sequence[Trace]]
 RAMP = colormaps["viridis"]  # of ordered settings
+HOLLOW = {"markerfacecolor": "white", "linestyle": "none"}
 
 
 def convergence(
@@ -33,7 +39,7 @@ def convergence(
     """Draw the median curve and the quartile band of each label over its repetitions.
 
     A run is a step function: between two rows it keeps the value of the first, and after its last
-    row that value. A marker stands where a label's last run ended.
+    row that value. A marker stands where a label's last run ended, hollow if the clock ended one.
 
     Parameters
     ----------
@@ -50,6 +56,8 @@ def convergence(
         name, colour, marker = look(label, position)
         low, median, high = np.maximum(quartiles(values), floor)
         ax.plot(grid, median, color=colour, label=name, marker=marker, markevery=[len(grid) - 1])
+        if any(trace.cut for trace in traces):
+            ax.plot(grid[-1], median[-1], color=colour, marker=marker, **HOLLOW)
         if len(traces) > 1:
             ax.fill_between(grid, low, high, color=colour, alpha=0.18, linewidth=0)
     _x_axis(ax, x, runs.values())
@@ -88,6 +96,8 @@ def certified_band(ax: Axes, label: str, traces: Sequence[Trace], x: str = "seco
             markevery=[len(grid) - 1],
             label=name if edge is low else None,
         )
+        if any(trace.cut for trace in traces):
+            ax.plot(grid[-1], edge[-1], color=colour, marker=marker, **HOLLOW)
     _x_axis(ax, x, [traces])
 
 
@@ -103,14 +113,14 @@ def scaling(
     """Draw time over size, both logarithmic, with the exponent of a fitted power law.
 
     Points are medians over the repetitions of one size, whiskers the quartiles. A size that half
-    of the runs did not finish is an open marker at the time spent: a lower bound, left out of the
+    of the runs did not finish is a hollow mark at the time spent: a lower bound, left out of the
     fit.
 
     Parameters
     ----------
     size : ``size(trace) -> number`` in (0, inf)
     tolerance : the time is that of the first row with a certified gap of at most this; by default
-        that of the last row
+        that of the last row, infinite where the clock ended the run
     x : ``seconds`` or ``cpu``
     symbol : what stands for the size in the legend
     cost : drawn in the place of the time; infinite for a run that did not finish
@@ -142,7 +152,7 @@ def scaling(
         else:
             name = f"{name} (not finished)"
         spent = [max(t.last[x] for t in g) for g, d in zip(groups, done, strict=True) if not d]
-        ax.plot(sizes[~done], spent, linestyle="none", fillstyle="none", label=name, **style)
+        ax.plot(sizes[~done], spent, label=name, **style, **HOLLOW)
     log_axes(ax, ticks)
     if cost is None:
         ax.set_ylabel(clock_label(x, runs.values()))
@@ -151,6 +161,8 @@ def scaling(
 
 def over(ax: Axes, runs: Runs, x: Callable[[Trace], float], y: Callable[[Trace], float]) -> None:
     """Draw a value over a setting, both logarithmic: medians with quartile whiskers.
+
+    A median is hollow where the clock ended one of its runs.
 
     Parameters
     ----------
@@ -163,6 +175,8 @@ def over(ax: Axes, runs: Runs, x: Callable[[Trace], float], y: Callable[[Trace],
         settings, groups = grouped(traces, x)
         values = np.hstack([quartiles([[y(trace)] for trace in group]) for group in groups])
         with_whiskers(ax, settings, values, color=colour, marker=marker, label=name)
+        cut = [any(trace.cut for trace in group) for group in groups]
+        ax.plot(settings[cut], values[1, cut], color=colour, marker=marker, **HOLLOW)
     log_axes(ax, {x(trace) for traces in runs.values() for trace in traces})
 
 
@@ -173,6 +187,7 @@ def heatmap(
     columns: Sequence[float],
     form: str = ".1e",
     log: bool = True,
+    cut: np.ndarray | None = None,
 ) -> None:
     """Draw a table as shades, darker for more, with the numbers written in.
 
@@ -181,18 +196,57 @@ def heatmap(
     values : (len(rows), len(columns)), not negative; positive when `log`, which shades their
         logarithms. The shades span a decade, or a fifth of the largest, at least: noise stays pale.
     form : format specification of the numbers
+    cut : of the shape of `values`, true where the clock ended a run: these are in brackets
     """
     shades = np.log10(values) if log else values
     low, span = shades.min(), max(np.ptp(shades), 1.0 if log else 0.2 * shades.max() or 1.0)
     # The darkest third of the map is left out, so that black numbers stay legible throughout.
     ax.imshow(shades, cmap="Blues", vmin=low - 0.1 * span, vmax=low + 1.8 * span, aspect="auto")
     for (i, j), value in np.ndenumerate(values):
-        ax.text(j, i, f"{value:{form}}", ha="center", va="center", size=8)
+        text = f"{value:{form}}" if cut is None or not cut[i, j] else f"({value:{form}})"
+        ax.text(j, i, text, ha="center", va="center", size=8)
     ax.set_xticks(range(len(columns)), [f"{column:g}" for column in columns])
     ax.set_yticks(range(len(rows)), [f"{row:g}" for row in rows])
     ax.grid(False)
     ax.spines[:].set_visible(False)
     ax.tick_params(length=0)
+
+
+def ended_by_clock(traces: Iterable[Trace]) -> str:
+    """Return a sentence on the runs that the clock ended, for a caption; empty without any."""
+    solvers: dict[str, list[Trace]] = {}
+    for trace in traces:
+        solvers.setdefault(trace.header["solver"], []).append(trace)
+    limits, said = {}, []
+    for name, runs in solvers.items():
+        cut = [trace.stopped_by for trace in runs if trace.cut]
+        limits |= dict.fromkeys(cut)
+        label = SOLVERS[name].label if name in SOLVERS else name
+        said += [f"{label} in {len(cut)} of {len(runs)} runs"] if cut else []
+    return f"Hollow: ended by the clock ({', '.join(limits)}): {', '.join(said)}." if said else ""
+
+
+def ranked(values: Mapping[str, float], unit: str = "s") -> str:
+    """Return labels and values in words, from the least on, with multiples of the least.
+
+    Infinite values were not reached.
+
+    >>> ranked({"mrc_ccg": 160.0, "mrc_lp": np.inf, "ours": 0.1})
+    'ours 0.1 s, MRC-CCG 160 s (1,600 times), not reached by MRC-LP'
+    """
+    reached = sorted((value, label) for label, value in values.items() if np.isfinite(value))
+    said = [f"{look(label).label} {two_digits(value)} {unit}" for value, label in reached]
+    said[1:] = [
+        f"{text} ({two_digits(value / reached[0][0])} times)"
+        for text, (value, _) in zip(said[1:], reached[1:], strict=True)
+    ]
+    missed = [look(label).label for label, value in values.items() if not np.isfinite(value)]
+    return ", ".join(said + [f"not reached by {', '.join(missed)}"] * bool(missed))
+
+
+def two_digits(value: float) -> str:
+    """Return a number with its first two digits, as people write it: 0.052, 7.5, 1,600."""
+    return f"{float(f'{value:.2g}'):,g}"
 
 
 def clock_label(x: str, groups: Iterable[Sequence[Trace]]) -> str:

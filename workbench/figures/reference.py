@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from workbench.figures.papers import PAPERS
+from workbench.figures.papers import PAPERS, same_data
 from workbench.runs.notebooks import CHECKOUT
 
 FOLDER = CHECKOUT / "data" / "reference"
@@ -63,14 +63,18 @@ def measured(
     unit: str,
     **more: Any,
 ) -> list[dict[str, Any]]:
-    """Return rows like those of :func:`printed`, one a table, with the mean of our values.
+    """Return rows like those of :func:`printed`, one per table, with the mean of our values.
 
     Parameters
     ----------
-    values : one a run; none where no run came to an end. The spread is their standard deviation.
-    more : ``setting``, ``data`` (what was really run on), ``timed``, and the ``reason`` for which
-        ours may differ from the paper's
+    dataset : the paper's name of it. A row on other ``data``, stand-ins or parts, has their name.
+    values : one per run; none where no run came to an end. The spread is their standard deviation.
+    more : ``setting``, ``data`` (what was really run on), ``timed``, ``cut`` (how many of the runs
+        the clock ended), and the ``reason`` for which ours may differ from the paper's
     """
+    data = more.get("data", dataset)
+    if dataset and not same_data(dataset, data):
+        dataset = data.replace(", standardised", "")
     row = {
         "dataset": dataset,
         "method": method,

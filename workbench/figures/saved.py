@@ -19,6 +19,7 @@ import matplotlib
 from PIL import Image
 
 from workbench.core.trace import Trace
+from workbench.figures.plots import ended_by_clock
 from workbench.figures.provenance import as_json, in_words, made_by, regenerated_by
 from workbench.runs.keys import notebook_key
 from workbench.runs.mill import figures_folder
@@ -77,7 +78,8 @@ class Figures:
         ----------
         figure : matplotlib Figure; the caption is written beneath it
         name : one of the figures that the notebook's metadata declare
-        caption : what is shown; sentences on the data and the machine are appended
+        caption : what is shown; sentences on the runs that the clock ended, the data and the
+            machine are appended
         traces : the runs that the figure shows
         numbers : the rows of a table or the points of a curve, for a report to read
 
@@ -91,7 +93,8 @@ class Figures:
                 f"figure: {self.notebook.name} does not declare {name!r} in its metadata; "
                 f"it declares {', '.join(self.notebook.figures)}"
             )
-        made = made_by(list(traces))
+        traces = list(traces)
+        made = made_by(traces)
         profile, command = regenerated_by(self.notebook, self.parameters)
         record = {
             "figure": name,
@@ -100,7 +103,7 @@ class Figures:
             "command": command,
             "key": notebook_key(self.notebook, self.parameters),
             "parameters": self.parameters,
-            "caption": " ".join([caption, *in_words(made)]),
+            "caption": " ".join(filter(None, [caption, ended_by_clock(traces), *in_words(made)])),
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
             "seconds": round(time.perf_counter() - self.started, 1),
             **made,

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from workbench.figures.papers import base, token
+from workbench.figures.papers import same_data, token
 from workbench.figures.report.numerals import amount
 
 NOT_IN_PRINT = "not in print"
@@ -37,8 +37,6 @@ CLOCK = r"\btime|seconds|runtime"
 COUNTS = r"memory|size|nonzero|non-zero|epoch|round|iteration|vectors|condition number"
 ERRORS = r"(?<!worst-case )error|risk|loss|gap|objective"  # a bound that is lower is no merit
 SCORES = r"accura|f1|precision|recall"
-# A name that goes on like this is not the whole of the paper's data set.
-LESS = r"synthetic|stand-in|subset|sample|first|tiny|rows|\["
 
 
 class Number(NamedTuple):
@@ -193,15 +191,9 @@ def caveat(quantity: str, unit: str, dataset: str, hardware: str, ours: Measurem
             reasons.append("other machine")
         if not ours.timed:
             reasons.append("not timed")
+    if ours.row.get("cut"):
+        reasons.append("ended by the clock")
     return ", ".join(reasons)
-
-
-def same_data(dataset: str, data: str, synthetic: bool = False) -> bool:
-    """Tell whether we ran on the paper's data set: the same name, and all of it."""
-    if not data or token(base(data)) != token(base(dataset)):
-        return False
-    less = bool(re.search(LESS, data[len(base(data)) :].casefold())) or synthetic
-    return not less or "synthetic" in dataset.casefold()
 
 
 def side_by_side(printed: pd.DataFrame, measured: Iterable[Measurement]) -> list[Row]:

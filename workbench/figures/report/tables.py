@@ -183,6 +183,8 @@ def _ours(row: Row) -> Html | list:
         decimals = len(as_printed(row.paper.value).partition(".")[2])
     spread = f" ± {amount(ours.spread, digits=2)}" if ours.spread is not None else ""
     shown = f"{amount(ours.value, decimals)}{spread}{unit_of(ours)}"
+    if row.ours.row.get("cut") and kind(row.names["quantity"], row.paper.unit) == "time":
+        shown = f"> {shown}"  # a lower bound
     return tag("a", shown, href=f"#{row.ours.anchor}", title="the figure that brought it")
 
 
@@ -225,6 +227,7 @@ def _remarks_on(row: Row) -> list[str]:
         said.append(caveat if "units" in caveat else "")
         said.append(str(given.get("reason") or ""))
         said.append(f"{given['runs']} runs" if given.get("runs") else "")
+        said.append(f"{given['cut']} of them ended by the clock" if given.get("cut") else "")
         said.append(f"one of {row.others + 1} measurements" if row.others else "")
     return said
 
