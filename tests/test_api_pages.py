@@ -103,11 +103,13 @@ def test_examples_run():
 
 @pytest.fixture(scope="module")
 def pages():
-    """Return the pages of two modules and the index, as `make docs` writes it."""
+    """Return the pages of three modules and the index, as `make docs` writes it."""
     makefile = (ROOT / "Makefile").read_text("utf-8")
     assert "pdoc --docformat numpy --template-directory .pdoc " in makefile
     pdoc.render.configure(docformat="numpy", template_directory=ROOT / ".pdoc")
-    names = ("workbench.core.stream", "workbench.weston_watkins.walrus")
+    names = [
+        f"workbench.{name}" for name in ("stream", "weston_watkins.walrus", "weston_watkins.bcd")
+    ]
     modules = {name: pdoc.doc.Module(importlib.import_module(name)) for name in names}
     made = {name: pdoc.render.html_module(module, modules) for name, module in modules.items()}
     return made | {"index": pdoc.render.html_index(modules)}
@@ -120,6 +122,8 @@ def test_pages_show_sections_and_source_and_load_nothing(pages):
     assert "Return the (m,) minimiser of problem (4)" in walrus
     assert '<section id="sweep">' in walrus and "njit(cache=True)" in walrus  # compiled
     assert walrus.count("pdoc-code codehilite") > 5  # the source
+    link = '<a href="walrus.html#sweep">workbench.weston_watkins.walrus.sweep()</a>'
+    assert link in pages["workbench.weston_watkins.bcd"]
     for text in pages.values():
         assert not re.search(r"<(?:script|img|link|iframe)\b[^>]*(?:src|href)=.https?:", text)
         assert not re.search(r"@import|url\(.?https?:", text)

@@ -34,7 +34,14 @@ from workbench.runs.notebooks import CHECKOUT
 from workbench.runs.sweep import runs_folder
 
 FOLDER = CHECKOUT / "notebooks" / "learn"
-SERIES = ("mrc", "weston_watkins", "least_squares", "sampled_cuts", "memoir", ACROSS)  # as read
+SERIES = (
+    "mrc",
+    "weston_watkins",
+    "least_squares",
+    "sampled_cuts",
+    "memoir",
+    ACROSS,
+)  # reading order
 TIMEOUT_S = 900.0  # for one lesson on a slow and busy machine
 RETINA = '%config InlineBackend.figure_formats = ["retina"]\n'  # twice the pixels, the same size
 OPENING = """\
@@ -134,7 +141,7 @@ def build(
     files = {copies[lesson.path]: student_copy(lesson, places) for lesson in lessons}
     for page in [*lessons, *sheets]:
         for cell in page.notebook.cells:
-            rewritten(cell, page, places)  # a bad formula is told now, not after the runs
+            rewritten(cell, page, places)  # a bad formula is reported now, not after the runs
     out = Path(out or CHECKOUT / "course").absolute()
     executed = Path(executed or runs_folder() / "lessons").absolute()
     asked = [lesson for lesson in lessons if not names or lesson.name.startswith(names)]
@@ -148,7 +155,7 @@ def build(
             files[page.place] = html_page(page, places, done, found.get(page.place))
         files["index.html"] = index_page(lessons, sheets, files)
         for place in found.keys() - files.keys():
-            (out / place).unlink(missing_ok=True)  # it shows the lesson as it was
+            (out / place).unlink(missing_ok=True)  # it shows an earlier version of the lesson
         for name, text in files.items():
             (out / name).parent.mkdir(parents=True, exist_ok=True)
             (out / name).write_text(text, encoding="utf-8")
@@ -279,7 +286,7 @@ def student_copy(lesson: Page, places: Mapping[Path, str]) -> str:
             cell.source = hints.strip()
             cell.source = rewritten(cell, lesson, places, formulas=False)
     opening = new_markdown_cell(OPENING, id="your-copy")
-    # A cell that was nothing but a solution leaves nothing.
+    # A cell may have contained nothing but a solution.
     notebook.cells = [opening, *(cell for cell in cells if cell.source)]
     nbformat.validate(notebook)
     return nbformat.writes(notebook).rstrip("\n") + "\n"
@@ -414,7 +421,7 @@ def _rejected(executed: NotebookNode) -> str | None:
     for cell in executed.cells:
         text = "".join(out.get("text", "") for out in cell.get("outputs", ()))
         if "solution" in cell.metadata.get("tags", ()) and not text.startswith("right"):
-            return f"cell {cell.id}: its solution is not accepted: {text.strip() or 'no word'}"
+            return f"cell {cell.id}: its solution is not accepted: {text.strip() or 'no output'}"
     return None
 
 
