@@ -34,14 +34,8 @@ from workbench.runs.notebooks import CHECKOUT
 from workbench.runs.sweep import runs_folder
 
 FOLDER = CHECKOUT / "notebooks" / "learn"
-SERIES = (
-    "mrc",
-    "weston_watkins",
-    "least_squares",
-    "sampled_cuts",
-    "memoir",
-    ACROSS,
-)  # reading order
+# In reading order.
+SERIES = ("mrc", "weston_watkins", "least_squares", "sampled_cuts", "memoir", ACROSS)
 TIMEOUT_S = 900.0  # for one lesson on a slow and busy machine
 RETINA = '%config InlineBackend.figure_formats = ["retina"]\n'  # twice the pixels, the same size
 OPENING = """\
