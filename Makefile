@@ -29,7 +29,8 @@ lessons: .venv/.ok ## student copies and an offline HTML course in course/ (ARGS
 docs: .venv/.ok ## the course, the report and pages of the API, to read offline: docs/index.html
 	.venv/bin/workbench lessons -j 2 --out docs/course
 	.venv/bin/workbench report --out docs/report.html
-	$(PYTHON) -m workbench.docs docs
+	$(PYTHON) -W ignore -m pdoc --docformat numpy --template-directory .pdoc --output-directory docs \
+	  workbench $(subst /,.,$(basename $(wildcard workbench/*/[a-z]*.py)))
 
 lab: .venv/.ok ## open JupyterLab on the start page
 	.venv/bin/jupyter lab notebooks/00_start_here.ipynb $(ARGS)

@@ -10,10 +10,9 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output, writes
 
 from workbench.core.trace import Trace, write_trace
-from workbench.course.html import lesson_page
-from workbench.course.lessons import read_lessons
 from workbench.figures.report import report
 from workbench.figures.report.comparison import KEYS
+from workbench.lessons import html_page, read
 from workbench.registry import SOLVERS
 
 EVIL = "\"'></script></style><script>alert(1)</script><img src=x onerror=alert(2)><b id=evil>"
@@ -134,13 +133,15 @@ def test_nothing_hostile_is_active_in_a_lesson(tmp_path):
         new_markdown_cell("It reads."),
     ]
     (tmp_path / "mrc_1_a.ipynb").write_text(writes(new_notebook(cells=cells)), "utf-8")
-    (lesson,) = read_lessons(tmp_path)
-    shown = {"text/plain": EVIL}
+    lesson = read(tmp_path / "mrc_1_a.ipynb")
+    shown = {"text/plain": EVIL, "image/svg+xml": f"<svg>{EVIL}</svg>", "text/markdown": EVIL}
     outputs = [
         new_output("stream", name="stdout", text=EVIL),
         new_output("execute_result", data=shown),
         new_output("execute_result", data=shown | {"text/html": table}),
+        new_output("display_data", data={"application/javascript": "alert(4)"}),
     ]
     found = {cell.id: outputs for cell in lesson.notebook.cells if cell.cell_type == "code"}
-    page = harmless(lesson_page(lesson, found, [lesson], set()), scripts=0)
-    assert page.text.count("<script>alert(1)") == 5
+    page = harmless(html_page(lesson, {lesson.path: lesson.place}, [lesson], found), scripts=0)
+    assert page.text.count("<script>alert(1)") == 4  # the code twice, what it printed and shows
+    assert ("td", {}) in page.elements and "alert(4)" not in page.told()

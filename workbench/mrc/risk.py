@@ -145,7 +145,7 @@ def psi(V):
     """Return psi(v) = max over non-empty C of (sum_C v_y - 1) / |C| for every row v of (n, k) V.
 
     psi is the unique root t of ``sum_y (v_y - t)_+ = 1``; Newton from ``max v - 1`` climbs to it
-    monotonically while ``{y : v_y > t}`` shrinks, and ends exactly, when it no longer does.
+    monotonically while ``{y: v_y > t}`` shrinks, and ends exactly, when it no longer does.
     """
     n, k = V.shape
     out = np.empty(n, dtype=V.dtype)
