@@ -10,9 +10,9 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from workbench import lessons as course
 from workbench.cli import main
-from workbench.lessons import PARTS, html_page, read, rewritten, student_copy
+from workbench.figures import lessons as course
+from workbench.figures.lessons import PARTS, html_page, read, rewritten, student_copy
 
 LEARN = Path(__file__).parents[1] / "notebooks" / "learn"
 LESSONS = [read(path) for path in sorted(LEARN.glob("*.ipynb"))]

@@ -7,9 +7,9 @@ import nbformat
 import numpy as np
 import pytest
 
+from checks import chains as teach
 from workbench.data import chunking
 from workbench.runs.notebooks import CHECKOUT
-from workbench.sampled_cuts import teach_chains as teach
 
 # Right answers, and those that a student is likely to give.
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from checks import sampled_cuts as teach
 from workbench.core.stream import rounds
 from workbench.core.trace import Trace
 from workbench.data.synthetic import checkers
 from workbench.runs.run import run
-from workbench.sampled_cuts import teach
 from workbench.sampled_cuts.qp import solve_qp
 from workbench.sampled_cuts.tasks import Binary, Multiclass
 

@@ -10,9 +10,9 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output, writes
 
 from workbench.core.trace import Trace, write_trace
+from workbench.figures.lessons import html_page, read
 from workbench.figures.report import report
 from workbench.figures.report.comparison import KEYS
-from workbench.lessons import html_page, read
 from workbench.registry import SOLVERS
 
 EVIL = "\"'></script></style><script>alert(1)</script><img src=x onerror=alert(2)><b id=evil>"

@@ -8,8 +8,8 @@ import nbformat
 import numpy as np
 import pytest
 
-from workbench.mrc import teach
-from workbench.teach import Hint, Unfinished, array, ask, exercise, number
+from checks import mrc as teach
+from checks.exercise import Hint, Unfinished, array, ask, exercise, number
 
 ROOT = Path(__file__).parents[1]
 LESSONS = sorted((ROOT / "notebooks" / "learn").glob("*.ipynb"))

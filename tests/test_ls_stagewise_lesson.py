@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from checks import stagewise as teach
 from workbench.core.trace import Trace
-from workbench.least_squares import teach_stagewise as teach
 
 # Right answers, and those that a student is likely to give.
 

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
+from checks import memoir as teach
+from checks import memoir_search as teach_search
 from workbench.core.measures import macro
 from workbench.core.stream import rounds, until, watch
 from workbench.data.panels import panel
-from workbench.memoir import teach, teach_search
 from workbench.memoir.solvers import PRESETS, memoir_l2
 
 # Right answers, and those that a student is likely to give.

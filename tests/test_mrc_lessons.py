@@ -4,9 +4,10 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
+from checks import mrc as teach
+from checks import mrc_certificates as teach_certificates
 from workbench.core.stream import below, seconds
 from workbench.core.trace import Trace
-from workbench.mrc import teach, teach_certificates
 from workbench.mrc.lp import all_subsets, mrc_lp
 from workbench.mrc.risk import greedy_subset, minimax_risk, psi
 from workbench.runs.run import run

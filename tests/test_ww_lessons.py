@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+from checks import weston_watkins as teach
+from checks import weston_watkins_descent as teach_descent
 from workbench.core.problem import as_problem
 from workbench.core.trace import Trace
-from workbench.weston_watkins import teach, teach_descent
 from workbench.weston_watkins.dual import objectives
 from workbench.weston_watkins.walrus import subproblem, sweep
 

@@ -249,7 +249,7 @@ def _report(arguments: argparse.Namespace) -> int:
 
 def _lessons(arguments: argparse.Namespace) -> int:
     _in_a_checkout()
-    from workbench.lessons import build
+    from workbench.figures.lessons import build
 
     options = {"jobs": arguments.jobs, "again": arguments.again}
     failed = build(arguments.names, arguments.out, **options, say=_say)

@@ -1,16 +1,16 @@
-"""The checks of the lessons mrc_1 and mrc_2; they print, see :mod:`workbench.teach`."""
+"""The checks of the lessons mrc_1 and mrc_2; they print, see :mod:`checks.exercise`."""
 
 from __future__ import annotations
 
 import cvxpy as cp
 import numpy as np
 
+from checks.exercise import CLOSE, Hint, Unfinished, array, ask, exercise, need, number, same
 from workbench.core.problem import Problem, as_problem
 from workbench.core.trace import Trace
 from workbench.mrc.highs import minimise
 from workbench.mrc.lp import all_subsets, constraints, mrc_lp
 from workbench.mrc.risk import MinimaxRisk, minimax_risk
-from workbench.teach import CLOSE, Hint, Unfinished, array, ask, exercise, need, number, same
 
 # Lesson 1: the minimax risk
 

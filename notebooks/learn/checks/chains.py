@@ -1,4 +1,4 @@
-"""The checks of the lesson cuts_3; they print, see :mod:`workbench.teach`."""
+"""The checks of the lesson cuts_3; they print, see :mod:`checks.exercise`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 
-from workbench.teach import array, ask, exercise, need, number, same
+from checks.exercise import array, ask, exercise, need, number, same
 
 
 @exercise

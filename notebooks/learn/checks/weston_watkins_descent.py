@@ -1,4 +1,4 @@
-"""The checks of the lesson ww_3; they print, see :mod:`workbench.teach`."""
+"""The checks of the lesson ww_3; they print, see :mod:`checks.exercise`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from checks.exercise import CLOSE, array, ask, exercise, need, number, same
+from checks.weston_watkins import block_of, margins, minimiser, toy, weights
 from workbench.core.trace import Trace
-from workbench.teach import CLOSE, array, ask, exercise, need, number, same
-from workbench.weston_watkins.teach import block_of, margins, minimiser, toy, weights
 
 ROUNDING = 1e-9  # a smaller gap is no gap: with a tiny C all objectives are that small
 

@@ -1,4 +1,4 @@
-"""The checks of the lesson on the five papers' answers; they print, see :mod:`workbench.teach`."""
+"""The checks of the lesson on the five papers' answers; they print, see :mod:`checks.exercise`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import pairwise, product
 
 import numpy as np
 
-from workbench.teach import CLOSE, array, ask, exercise, need, number, same
+from checks.exercise import CLOSE, array, ask, exercise, need, number, same
 
 
 @exercise

@@ -1,11 +1,11 @@
-"""The checks of the lessons ww_1 and ww_2; they print, see :mod:`workbench.teach`."""
+"""The checks of the lessons ww_1 and ww_2; they print, see :mod:`checks.exercise`."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from checks.exercise import CLOSE, Unfinished, array, ask, exercise, need, number, same
 from workbench.core.problem import Problem
-from workbench.teach import CLOSE, Unfinished, array, ask, exercise, need, number, same
 from workbench.weston_watkins.walrus import evaluate, sweep
 
 # Lesson 1: the loss

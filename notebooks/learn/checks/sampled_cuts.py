@@ -1,4 +1,4 @@
-"""The checks of the lessons cuts_1 and cuts_2; they print, see :mod:`workbench.teach`."""
+"""The checks of the lessons cuts_1 and cuts_2; they print, see :mod:`checks.exercise`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from checks.exercise import CLOSE, array, ask, exercise, need, number, same
 from workbench.core.trace import Trace
-from workbench.teach import CLOSE, array, ask, exercise, need, number, same
 
 # Lesson 1: one slack
 

@@ -1,4 +1,4 @@
-"""The checks of the lessons ls_3 and ls_4; they print, see :mod:`workbench.teach`."""
+"""The checks of the lessons ls_3 and ls_4; they print, see :mod:`checks.exercise`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from checks.exercise import array, ask, exercise, need, number, same
 from workbench.core.trace import Trace
-from workbench.teach import array, ask, exercise, need, number, same
 
 # Lesson 3: features block by block
 

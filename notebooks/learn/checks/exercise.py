@@ -1,6 +1,6 @@
 """How a lesson checks an answer: it prints ``right``, a hint, or ``not yet``, and never raises.
 
-The checks themselves are in the room of each paper, as ``workbench/mrc/teach.py``:
+The checks themselves are in a file for each series of lessons, as ``checks/mrc.py``:
 
 >>> @exercise
 ... def check_coin(answer):

@@ -95,10 +95,10 @@ def build(
     executed: Path | None = None,
     say: Callable[[str], None] = print,
 ) -> list[str]:
-    """Write ``students/*.ipynb``, a page for each lesson and cheat sheet, and ``index.html``.
+    """Write ``students/``, a page for each lesson and cheat sheet, and ``index.html``.
 
-    Every lesson has its student copy, executed or not. Pages are written for the lessons executed
-    now, and for those executed before that have not changed since.
+    Every lesson has its student copy beside the checks, executed or not. Pages are written for the
+    lessons executed now, and for those executed before that have not changed since.
 
     Parameters
     ----------
@@ -133,6 +133,7 @@ def build(
     copies = {lesson.path: f"students/{lesson.name}.ipynb" for lesson in lessons}
     places = copies | {sheet.path: sheet.place for sheet in sheets}
     files = {copies[lesson.path]: student_copy(lesson, places) for lesson in lessons}
+    files |= {f"students/{name}": text for name, text in checks_of(folder).items()}
     for page in [*lessons, *sheets]:
         for cell in page.notebook.cells:
             rewritten(cell, page, places)  # a bad formula is reported now, not after the runs
@@ -378,10 +379,17 @@ def lesson_key(lesson: Page) -> str:
     code = [cell for cell in lesson.notebook.cells if cell.cell_type == "code"]
     return key(
         cells=[[cell.id, cell.metadata.get("tags", []), cell.source] for cell in code],
+        checks=checks_of(lesson.path.parent),
         package=package_code(),
         versions=library_versions(),
         data=state_of_folders(),
     )
+
+
+def checks_of(folder: Path) -> dict[str, str]:
+    """Return the source of what checks the exercises, by its path below the lessons' folder."""
+    found = sorted(folder.glob("checks/*.py"))
+    return {path.relative_to(folder).as_posix(): path.read_text("utf-8") for path in found}
 
 
 def _run(lesson: Page, folder: Path) -> tuple[float, str | None]:
@@ -398,7 +406,8 @@ def _run(lesson: Page, folder: Path) -> tuple[float, str | None]:
         timeout_func=lambda cell: max(tic + TIMEOUT_S - time.monotonic(), 0.01),
     )
     try:
-        runner.preprocess(notebook, {})
+        # Beside the lesson lie the checks that it imports.
+        runner.preprocess(notebook, {"metadata": {"path": str(lesson.path.parent)}})
         error = _rejected(notebook)
     except Exception as failure:  # an error in a cell, a dead kernel: this lesson's only
         error = strip_ansi(str(failure)) or repr(failure)

@@ -1,10 +1,10 @@
-"""The checks of the lesson memoir_2, on search; they print, see :mod:`workbench.teach`."""
+"""The checks of the lesson memoir_2, on search; they print, see :mod:`checks.exercise`."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from workbench.teach import CLOSE, array, ask, exercise, need, number, same
+from checks.exercise import CLOSE, array, ask, exercise, need, number, same
 
 
 @exercise

@@ -1,15 +1,15 @@
-"""The checks of the lesson mrc_3, on certificates; they print, see :mod:`workbench.teach`."""
+"""The checks of the lesson mrc_3, on certificates; they print, see :mod:`checks.exercise`."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from checks.exercise import CLOSE, ask, exercise, need, number, same
+from checks.mrc import joint
 from workbench.core.problem import Problem
 from workbench.core.trace import Trace
 from workbench.mrc.ccg import mrc_ccg
 from workbench.mrc.risk import MinimaxRisk, minimax_risk
-from workbench.mrc.teach import joint
-from workbench.teach import CLOSE, ask, exercise, need, number, same
 
 
 @exercise

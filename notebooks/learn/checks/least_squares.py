@@ -1,11 +1,11 @@
-"""The checks of the lessons ls_1 and ls_2; they print, see :mod:`workbench.teach`."""
+"""The checks of the lessons ls_1 and ls_2; they print, see :mod:`checks.exercise`."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from checks.exercise import CLOSE, array, ask, exercise, need, number, same
 from workbench.least_squares import simplex
-from workbench.teach import CLOSE, array, ask, exercise, need, number, same
 
 # Lesson 1: second order
 
