@@ -30,7 +30,7 @@ docs: .venv/.ok ## the course, the report and pages of the API, to read offline:
 	.venv/bin/workbench lessons -j 2 --out docs/course
 	.venv/bin/workbench report --out docs/report.html
 	$(PYTHON) -W ignore -m pdoc --docformat numpy --template-directory .pdoc --output-directory docs \
-	  workbench $(subst /,.,$(basename $(wildcard workbench/*/[a-z]*.py)))
+	  workbench $(subst /,.,$(basename $(shell find workbench -mindepth 2 -name '[a-z]*.py')))
 
 lab: .venv/.ok ## open JupyterLab on the start page
 	.venv/bin/jupyter lab notebooks/00_start_here.ipynb $(ARGS)

@@ -108,7 +108,8 @@ def pages():
     assert "pdoc --docformat numpy --template-directory .pdoc " in makefile
     pdoc.render.configure(docformat="numpy", template_directory=ROOT / ".pdoc")
     names = [
-        f"workbench.{name}" for name in ("stream", "weston_watkins.walrus", "weston_watkins.bcd")
+        f"workbench.{name}"
+        for name in ("core.stream", "weston_watkins.walrus", "weston_watkins.bcd")
     ]
     modules = {name: pdoc.doc.Module(importlib.import_module(name)) for name in names}
     made = {name: pdoc.render.html_module(module, modules) for name, module in modules.items()}
