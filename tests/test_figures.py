@@ -133,13 +133,14 @@ def test_a_notebook_runs_again_only_where_something_changed(mill, execute, tmp_p
     assert runs() and not runs()
 
 
-def test_the_code_of_the_package_and_the_libraries_make_the_key(mill, monkeypatch):
+def test_the_code_of_the_package_and_the_printed_numbers_make_the_key(mill, monkeypatch, tmp_path):
     write(mill.folder, "toy", draw(mill.folder, "toy"))
     notebook = read(mill.folder / "toy.ipynb")
     keys = [provenance.notebook_key(notebook, notebook.values())]
     monkeypatch.setattr(provenance, "package_code", lambda: "other")
     keys.append(provenance.notebook_key(notebook, notebook.values()))
-    monkeypatch.setattr(provenance, "library_versions", lambda: {"numpy": "1.0"})
+    (tmp_path / "shark.csv").write_text("12")
+    monkeypatch.setattr(provenance, "PRINTED", tmp_path)
     keys.append(provenance.notebook_key(notebook, notebook.values()))
     assert len(set(keys)) == 3
 

@@ -21,10 +21,11 @@ class Library(NamedTuple):
     get: Callable[[Any], np.ndarray]
 
 
-NAMESPACES = {
-    "torch": "array_api_compat.torch",
-    "cupy": "array_api_compat.cupy",
-    "array_api_strict": "array_api_strict",  # a stand-in without a GPU: refuses all else
+# Each library is imported by its own name too, which the content keys of runs go by.
+NAMESPACES: dict[str, Callable[[], Any]] = {
+    "torch": lambda: import_module("torch") and import_module("array_api_compat.torch"),
+    "cupy": lambda: import_module("cupy") and import_module("array_api_compat.cupy"),
+    "array_api_strict": lambda: import_module("array_api_strict"),  # a stand-in, without a GPU
 }
 GET: dict[str, Callable[[Any], np.ndarray]] = {
     "torch": lambda a: a.cpu().numpy(),
@@ -52,7 +53,7 @@ def library(arrays: str) -> Library | None:
         known = ", ".join(["numpy", *NAMESPACES])
         raise ValueError(f"arrays: unknown {arrays!r}; known are {known} and torch:DEVICE")
     try:
-        xp = import_module(NAMESPACES[name])
+        xp = NAMESPACES[name]()
     except ImportError as error:
         raise ValueError(f"arrays: {name} is not installed ({error})") from None
     where = {"device": device} if device else {}

@@ -23,16 +23,9 @@ from workbench.data import load
 from workbench.data.features import constant
 from workbench.data.panels import panel
 from workbench.registry import SOLVERS
-from workbench.runs.keys import code, key, library_versions
+from workbench.runs.keys import code, key
 from workbench.runs.run import machine, resolve, run, warm
 from workbench.runs.worker import Limits
-
-HASHED = (
-    "workbench.core.stream",
-    "workbench.core.measures",
-    "workbench.arena.search",
-    "workbench.arena.memory",
-)
 
 Data = str | Path
 
@@ -140,20 +133,19 @@ class Match:
 
 def match_key(match: Match, problem: Problem) -> str:
     """Return the content key of a match on its problem."""
-    e = match.entry
-    units = {name: f"{unit.__module__}.{unit.__qualname__}" for name, unit in e.units.items()}
+    e, steps = match.entry, SOLVERS[match.entry.solver].steps
     return key(
         solver=e.solver,
+        steps=steps.__qualname__,
         fixed=dict(e.fixed),
         ranges={name: list(ends) for name, ends in e.ranges.items()},
-        units=units,
+        units={name: unit(problem) for name, unit in e.units.items()},
         data=problem.checksum,
         partition=match.partition,
         budget=match.budget,
         fit=match.fit,
         timed=match.timed and machine(),
-        code=code(SOLVERS[e.solver].steps.__module__, *HASHED),
-        versions=library_versions(),
+        code=code(steps.__module__, __name__),
     )
 
 

@@ -17,7 +17,7 @@ import nbformat
 from workbench.course.lessons import Lesson, tags
 from workbench.data.cache import state_of_folders
 from workbench.runs.jupyter_kernels import kill_kernels
-from workbench.runs.keys import key, library_versions, package_code
+from workbench.runs.keys import key, package_code
 from workbench.runs.mill import environment, run_notebook
 from workbench.runs.notebooks import Notebook
 
@@ -97,7 +97,6 @@ def lesson_key(lesson: Lesson) -> str:
     return key(
         cells=[[cell.id, tags(cell), cell.source] for cell in code],
         package=package_code(),
-        versions=library_versions(),
         data=state_of_folders(),
     )
 

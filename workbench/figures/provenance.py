@@ -12,7 +12,8 @@ from typing import Any
 from workbench.core.trace import Trace, encode
 from workbench.data.cache import state_of_folders
 from workbench.figures.curves import time_to
-from workbench.runs.keys import key, library_versions, package_code
+from workbench.figures.reference import FOLDER as PRINTED
+from workbench.runs.keys import key, package_code
 from workbench.runs.notebooks import PROFILES, Notebook
 from workbench.runs.run import machine, threads, versions
 
@@ -92,14 +93,14 @@ def in_words(made: Mapping[str, Any]) -> list[str]:
 def notebook_key(notebook: Notebook, values: Mapping[str, Any]) -> str:
     """Return the key of all that a notebook's figures depend on, whatever it does inside.
 
-    Its code and parameters, the package, the libraries, and the names, sizes and dates of the
-    files in the data folders and of those that the parameters name.
+    Its code and parameters, the package with its libraries, the papers' printed numbers, and the
+    names, sizes and dates of the files in the data folders and of those that the parameters name.
     """
     return key(
         notebook=notebook.code,
         parameters=dict(values),
         package=package_code(),
-        versions=library_versions(),
+        printed=[path.read_text(encoding="utf-8") for path in sorted(PRINTED.glob("*.csv"))],
         data=state_of_folders(str(value) for value in values.values()),
     )
 

@@ -59,6 +59,7 @@ class Figures:
     ):
         self.notebook = read(Path(notebooks) / f"{notebook}.ipynb")
         self.parameters = _parameters(self.notebook, namespace)
+        self.key = notebook_key(self.notebook, self.parameters)  # of the code that runs from here
         self.folder = Path(folder or figures_folder()) / notebook
         self.started = time.perf_counter()
 
@@ -97,7 +98,7 @@ class Figures:
             "notebook": f"notebooks/figures/{self.notebook.name}.ipynb",
             "profile": profile,
             "command": command,
-            "key": notebook_key(self.notebook, self.parameters),
+            "key": self.key,
             "parameters": self.parameters,
             "caption": " ".join([caption, *in_words(made)]),
             "date": datetime.now(UTC).isoformat(timespec="seconds"),

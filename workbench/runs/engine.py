@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+import sysconfig
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -176,9 +177,13 @@ def _rested() -> ProcessPoolExecutor | None:
 
 
 def surroundings() -> tuple:
-    """Return what a new process would see: dates of code files, search path, folder, settings."""
+    """Return what a new process would see: dates of code files, search path, folder, settings.
+
+    An installation changes the date of the folder of libraries.
+    """
     files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
     ours = sorted(f for f in files if f and not f.startswith((sys.prefix, sys.base_prefix)))
+    ours += [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
     dates = tuple((f, os.stat(f).st_mtime_ns) for f in ours if os.path.exists(f))
     settings = tuple(sorted((n, v) for n, v in os.environ.items() if n.startswith("WORKBENCH_")))
     return dates, tuple(sys.path), os.getcwd(), settings

@@ -25,17 +25,13 @@ from workbench.data.panels import panel
 from workbench.registry import SOLVERS
 from workbench.runs.engine import Say, busy_cores, execute
 from workbench.runs.grid import Point, at_least
-from workbench.runs.keys import code, key, library_versions
+from workbench.runs.keys import code, key
 from workbench.runs.notebooks import CHECKOUT
 from workbench.runs.run import machine, run
 from workbench.runs.worker import Limits
 
 TIMED_RUNS = 5
 DAMAGED = "{} is damaged; delete it and sweep again"
-SPINE = (
-    "workbench.core.stream",
-    "workbench.core.measures",
-)  # what else a trace's numbers come from
 
 _warm: set[tuple[str, str]] = set()
 
@@ -243,15 +239,16 @@ def point_key(point: Point, problem: Problem, timed: bool) -> str:
     The seed counts by what it does to data and parameters. Runs that are timed are kept apart even
     where it does nothing, and by machine: each is a measurement.
     """
+    steps = SOLVERS[point.solver].steps
     return key(
         solver=point.solver,
+        steps=steps.__qualname__,
         parameters=dict(point.parameters),
         data=problem.checksum,
         stop=dict(point.stop),
         repetition=point.repetition,
         timed=timed and {"seed": point.seed, "machine": machine()},
-        code=code(SOLVERS[point.solver].steps.__module__, *SPINE),
-        versions=library_versions(),
+        code=code(steps.__module__, __name__),
     )
 
 
