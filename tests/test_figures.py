@@ -309,6 +309,39 @@ def test_an_interrupt_takes_the_kernels_with_it(mill, tmp_path):
     assert not [pid for pid in kernels if psutil.pid_exists(int(pid))]
 
 
+HUNG = """
+import sys, threading, papermill
+from workbench import cli
+
+from workbench.runs import mill
+
+def execute_notebook(*arguments, **options):  # as nbclient may, which terminates a context of ZMQ
+    print("hangs", flush=True)
+    threading.Event().wait()
+
+papermill.execute_notebook, mill.PATIENCE_S = execute_notebook, 0.2
+sys.exit(cli.main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="Ctrl-C is no signal to a process on Windows")
+@pytest.mark.parametrize("command", ["figures mrc_epsilon --again", "lessons ww_1 --again"])
+def test_an_interrupt_does_not_wait_for_a_notebook_that_hangs(command, tmp_path):
+    command = [sys.executable, "-c", HUNG, *command.split(), "--out", tmp_path]
+    process = subprocess.Popen(
+        command, cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        while process.stdout.readline() != "hangs\n":
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=20)
+    finally:
+        process.kill()
+    assert (process.returncode, err) == (130, "workbench: interrupted\n")
+
+
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no IPC transport")
 def test_sockets_fit_however_long_the_temporary_folder_is(tmp_path, monkeypatch):
     long = tmp_path / ("x" * 120)

@@ -8,7 +8,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,8 @@ import nbformat
 
 from workbench.course.lessons import Lesson, tags
 from workbench.data.cache import state_of_folders
-from workbench.runs.jupyter_kernels import kill_kernels
 from workbench.runs.keys import key, package_code
-from workbench.runs.mill import environment, run_notebook
+from workbench.runs.mill import environment, run_notebook, side_by_side
 from workbench.runs.notebooks import Notebook
 
 TIMEOUT = 900.0  # seconds, for one lesson on a slow and busy machine
@@ -61,22 +60,12 @@ def execute(
             say(f"{lesson.name}: starts")
         return _run(lesson, folder)
 
-    pool = ThreadPoolExecutor(jobs)
-    with environment(WORKBENCH_JOBS=str(jobs)):
-        try:
-            futures = {pool.submit(start, lesson): lesson.name for lesson in work}
-            for done, future in enumerate(as_completed(futures), 1):
-                name, (outcome, error) = futures[future], future.result()
-                with lock:
-                    say(f"[{done}/{len(work)}] {name} {outcome}")
-                if error:
-                    failed[name] = error
-        except KeyboardInterrupt:
-            pool.shutdown(wait=False, cancel_futures=True)
-            kill_kernels()
-            raise
-        finally:
-            pool.shutdown()
+    with environment(WORKBENCH_JOBS=str(jobs)), closing(side_by_side(start, work, jobs)) as ended:
+        for done, (lesson, (outcome, error)) in enumerate(ended, 1):
+            with lock:
+                say(f"[{done}/{len(work)}] {lesson.name} {outcome}")
+            if error:
+                failed[lesson.name] = error
     return failed
 
 
