@@ -18,7 +18,7 @@ from workbench.arena.search import LONGER, Found, search
 from workbench.core.measures import held_out, predictions
 from workbench.core.problem import Problem
 from workbench.core.stream import geometric, processor_seconds, rounds
-from workbench.core.trace import Trace, decode, write_trace
+from workbench.core.trace import Trace, decode, read_finished, write_trace
 from workbench.data import load
 from workbench.data.features import constant
 from workbench.data.panels import panel
@@ -50,6 +50,10 @@ class Match:
 
     def path(self, folder: Path) -> Path:
         return folder / self.key[:2] / f"{self.key}.jsonl"
+
+    def check(self, path: Path) -> None:
+        read_finished(path, self.key)
+        read_result(path)
 
     def run(self, folder: Path, limits: Limits) -> str:
         """Search, fit all training rows, judge on the test rows, and write the trace."""
@@ -152,7 +156,10 @@ def match_key(match: Match, problem: Problem) -> str:
 def read_result(path: Path) -> dict[str, Any]:
     """Return what the trace of a match says of it, without reading the curve."""
     with open(path, encoding="utf-8") as file:
-        return decode(json.loads(file.readline()))["contest"]
+        try:
+            return dict(decode(json.loads(file.readline()))["contest"])
+        except (ValueError, KeyError, TypeError, RecursionError):
+            raise ValueError(f"{path}: line 1 is damaged") from None
 
 
 def standard_error(error: float, rows: int) -> float:

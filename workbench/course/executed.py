@@ -73,11 +73,11 @@ def outputs(lesson: Lesson, folder: Path) -> Outputs | None:
     """Return the outputs of a lesson's cells by their ids, None where it must be run first."""
     try:
         executed = nbformat.read(folder / f"{lesson.name}.ipynb", as_version=4)
-    except (OSError, ValueError):
+        if executed.metadata["workbench_key"] != lesson_key(lesson):
+            return None
+        return {cell.id: cell.outputs for cell in executed.cells if cell.cell_type == "code"}
+    except Exception:  # there is none, or it is damaged in one of many ways
         return None
-    if executed.metadata.get("workbench_key") != lesson_key(lesson):
-        return None
-    return {cell.id: cell.outputs for cell in executed.cells if cell.cell_type == "code"}
 
 
 def lesson_key(lesson: Lesson) -> str:

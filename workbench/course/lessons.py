@@ -122,7 +122,7 @@ def _lesson(path: Path) -> Lesson:
     try:
         notebook = nbformat.read(path, as_version=4)
         nbformat.validate(notebook)
-    except (ValueError, nbformat.ValidationError) as error:
+    except Exception as error:  # nbformat's own, or of JSON that is of another kind
         raise ValueError(f"{path.stem}: not a notebook; {error}") from None
     opening = notebook.cells[0].source if notebook.cells else ""
     title = re.match(r"# (.+)", opening)

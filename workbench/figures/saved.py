@@ -130,7 +130,7 @@ def unchanged(notebook: Notebook, values: Mapping[str, Any], folder: Path, jobs:
             return False
         try:
             record = json.loads(stem.with_suffix(".json").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return False
         if not isinstance(record, dict) or record.get("key") != wanted:
             return False
