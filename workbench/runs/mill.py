@@ -15,6 +15,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
+from workbench.core.checks import check_positive
 from workbench.figures import figures_folder, unchanged
 from workbench.runs.jupyter_kernels import IpcKernelManager, kill_kernels
 from workbench.runs.notebooks import CHECKOUT, FOLDER, PROFILES, Notebook, find
@@ -64,6 +65,8 @@ def make(
     """
     if jobs < 1:
         raise ValueError(f"jobs: must be at least 1, got {jobs}")
+    if timeout is not None:
+        check_positive(timeout, "timeout")
     if profile not in PROFILES:
         raise ValueError(f"profile: unknown name {profile!r}; known are {', '.join(PROFILES)}")
     work = [
