@@ -13,13 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg as la
 from array_api_compat import array_namespace
-from numba import njit
 
 from workbench.arrays import library
 from workbench.core.checks import check_positive, check_whole
 from workbench.core.measures import bounds
 from workbench.core.problem import Problem
 from workbench.core.stream import Row
+from workbench.kernels.compiled import njit
 from workbench.mrc.device import Kit, elsewhere
 from workbench.mrc.repair import sharpest_lower, sharpest_upper
 from workbench.mrc.risk import MinimaxRisk, linear_scores, minimax_risk, psi, renew_bounds
