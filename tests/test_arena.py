@@ -1,9 +1,7 @@
 """The arena's rules: one budget, one split, one judge; nobody sees test rows; nobody sinks all."""
 
-import ast
 import time
 from dataclasses import dataclass, replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,6 +14,7 @@ from workbench.arena.entries import ENTRIES, FAMILIES, Entry, entry
 from workbench.core import stream
 from workbench.data.panels import panel
 from workbench.registry import SOLVERS
+from workbench.runs import keys
 from workbench.runs.run import resolve
 from workbench.runs.worker import Limits
 
@@ -217,12 +216,26 @@ def test_a_file_that_has_changed_is_read_again(tmp_path):
         first.run(tmp_path, Limits())
 
 
-def test_what_decides_a_match_is_in_its_key():
-    """The code of a match is not, as it imports everything: it must hold no numbers."""
-    tree = ast.parse(Path(match.__file__).read_text("utf-8"))
-    assigned = [node.value for node in tree.body if isinstance(node, ast.Assign)]
-    assert not [v for v in assigned if isinstance(v, ast.Constant) and not isinstance(v.value, str)]
-    assert "workbench.arena.search" in match.HASHED
+def test_what_decides_a_match_is_in_its_key(blobs, monkeypatch):
+    problem, e = blobs(), ENTRIES["libsvm"]
+    first = match.Match("iris", 0, "libsvm", e, 1.0, 0.2, None, False)
+    changed = [
+        replace(first, entry=e._replace(units={"gamma": lambda problem: 2.0})),
+        replace(first, entry=e._replace(ranges={"C": (1.0, 2.0)})),
+        replace(first, entry=e._replace(fixed={"tol": 0.1})),
+        *(replace(first, **{name: 0.5}) for name in ("budget", "fit")),
+        replace(first, partition=1),
+    ]
+    seen = {match.match_key(m, problem) for m in [first, *changed]}
+    files, _ = keys.reached(match.__name__)
+    assert {"match", "search", "memory", "measures", "run"} <= {path.stem for path in files}
+    for path in files:
+        read = lambda p, path=path: p.read_text("utf-8") + "\nA = 1" * (p == path)  # noqa: E731
+        monkeypatch.setattr(keys, "_text", read)
+        keys.code.cache_clear()
+        seen.add(match.match_key(first, problem))
+    keys.code.cache_clear()
+    assert len(seen) == 1 + len(changed) + len(files)
 
 
 def test_refusals_have_reasons():

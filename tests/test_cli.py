@@ -1,5 +1,6 @@
 """The command line: what each command prints, and errors of one line with exit code 2."""
 
+import os
 import subprocess
 import sys
 
@@ -54,6 +55,13 @@ MISTAKES = {
     "run mrc_ccg iris -p eps1=-1": "eps1: must be at least 0",
     "run mrc_ccg iris --second 1": "unrecognized arguments: --second",
     "run mrc_ccg no/such/file.csv": "no/such/file.csv",
+    "run mrc_ccg iris --seconds -1": "seconds: must be a positive number, got -1.0",
+    "run mrc_ccg iris --seconds nan": "seconds: must be a positive number, got nan",
+    "run mrc_ccg iris --rounds 0": "rounds: must be a whole number of at least 1, got 0",
+    "run mrc_ccg iris --gap nan": "gap: must be a number that is not negative, got nan",
+    "sweep no/such/grid.yaml": "workbench: no/such/grid.yaml: No such file or directory",
+    "sweep no/such/book.ipynb": "workbench: no/such/book.ipynb: No such file or directory",
+    "figures --timeout 0": "timeout: must be a positive number, got 0.0",
     "compare no/such/file.csv": "there is no file no/such/file.csv",
     "compare iris --seconds 0": "seconds: must be positive and finite, got 0.0",
     "compare iris -j 0": "jobs: must be at least 1, got 0",
@@ -98,6 +106,17 @@ def test_data_lists_and_checks(monkeypatch, tmp_path, capsys):
     monkeypatch.setitem(sys.modules["workbench.data"].SOURCES, "lost", nowhere)
     assert main(["data", "check", "lost"]) == 1
     assert "not at hand" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a closed pipe is another error on Windows")
+@pytest.mark.parametrize("lines", [0, 1])
+def test_a_reader_that_has_seen_enough_is_no_error(lines):
+    command = [sys.executable, "-m", "workbench.cli", "list"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    for _ in range(lines):
+        process.stdout.readline()
+    process.stdout.close()
+    assert (process.stderr.read(), process.wait()) == ("", 141)
 
 
 def test_help_does_not_wait_for_the_solvers():

@@ -44,6 +44,10 @@ class Job:
     def path(self, folder):
         return folder / f"{self.key}.done"
 
+    def check(self, path):
+        if not path.read_text():
+            raise ValueError(f"{path.name}: is empty")
+
     def run(self, folder, limits):
         with open(folder / f"{self.key}.log", "a") as log:
             log.write(f"{os.getpid()}\n")
@@ -128,6 +132,17 @@ ENDS = {
     "cannot read": "FileNotFoundError",
     "writes elsewhere": "its worker does not share the folder",
 }
+
+
+def test_a_damaged_file_is_told_put_aside_and_made_again(tmp_path):
+    for name in "ab":
+        Job(name).path(tmp_path).write_text("" if name == "a" else "whole")
+    said = []
+    assert execute([Job("a"), Job("b"), Job("a")], tmp_path, say=said.append) == {}
+    assert said[0] == f"{Job('a').label}: {Job('a').path(tmp_path).name}: is empty; it is run again"
+    assert said[1] == "2 points, 1 done before, 1 to run"
+    assert Job("a").path(tmp_path).read_text() and Job("b").path(tmp_path).read_text() == "whole"
+    assert len([path for path in tmp_path.iterdir() if path.suffix == ".damaged"]) == 1
 
 
 def test_workers_that_died_while_they_rested_are_replaced(tmp_path):

@@ -135,13 +135,14 @@ def test_a_notebook_runs_again_only_where_something_changed(mill, execute, tmp_p
     assert runs() and not runs()
 
 
-def test_the_code_of_the_package_and_the_libraries_make_the_key(mill, monkeypatch):
+def test_the_code_of_the_package_and_the_printed_numbers_make_the_key(mill, monkeypatch, tmp_path):
     write(mill.folder, "toy", draw(mill.folder, "toy"))
     notebook = read(mill.folder / "toy.ipynb")
     keys = [runs_keys.notebook_key(notebook, notebook.values())]
     monkeypatch.setattr(runs_keys, "package_code", lambda: "other")
     keys.append(runs_keys.notebook_key(notebook, notebook.values()))
-    monkeypatch.setattr(runs_keys, "library_versions", lambda: {"numpy": "1.0"})
+    (tmp_path / "shark.csv").write_text("12")
+    monkeypatch.setattr(runs_keys, "PRINTED", tmp_path)
     keys.append(runs_keys.notebook_key(notebook, notebook.values()))
     assert len(set(keys)) == 3
 
@@ -319,6 +320,40 @@ def test_an_interrupt_takes_the_kernels_with_it(mill, tmp_path):
     process.communicate(timeout=60)
     assert process.returncode not in (0, 1)
     assert not [pid for pid in kernels if psutil.pid_exists(int(pid))]
+
+
+HUNG = """
+import sys, threading, papermill
+from nbconvert.preprocessors import ExecutePreprocessor
+from workbench import cli
+from workbench.runs import mill
+
+def execute_notebook(*arguments, **options):  # as nbclient may, which terminates a context of ZMQ
+    print("hangs", flush=True)
+    threading.Event().wait()
+
+papermill.execute_notebook, mill.PATIENCE_S = execute_notebook, 0.2
+ExecutePreprocessor.preprocess = execute_notebook
+sys.exit(cli.main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="Ctrl-C is no signal to a process on Windows")
+@pytest.mark.parametrize("command", ["figures mrc_epsilon --again", "lessons ww_1 --again"])
+def test_an_interrupt_does_not_wait_for_a_notebook_that_hangs(command, tmp_path):
+    command = [sys.executable, "-c", HUNG, *command.split(), "--out", tmp_path]
+    process = subprocess.Popen(
+        command, cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        while process.stdout.readline() != "hangs\n":
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=20)
+    finally:
+        process.kill()
+    assert (process.returncode, err) == (130, "workbench: interrupted\n")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no IPC transport")

@@ -210,6 +210,10 @@ FILES = {
     "'mrc_ccg' is there twice": GOOD.replace("mrc_lp", "{mrc_ccg: {}, mrc_ccg: {}}"),
     "unknown name 'mrc'": GOOD.replace("mrc_lp", "mrc"),
     "not a YAML file; could not determine a constructor": GOOD + "seeds: !!python/object:a.b {}\n",
+    "not a YAML file; it is nested too deeply": "[" * 3000,
+    "not a YAML file; month must be in 1..12": GOOD + "about: 2020-13-01\n",
+    "not a YAML file; Exceeds the limit": GOOD + f"seeds: {'9' * 5000}\n",
+    "lambda0 must be of type float": GOOD + f"parameters: {{lambda0: 1{'0' * 400}}}\n",
 }
 
 

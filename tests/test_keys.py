@@ -3,18 +3,23 @@
 import importlib
 import sys
 from dataclasses import replace
+from importlib.metadata import packages_distributions
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from workbench.arena import match
+from workbench.arena.entries import entry
 from workbench.data.panels import panel
 from workbench.registry import SOLVERS
 from workbench.runs import keys, sweep
 from workbench.runs.grid import grid
-from workbench.runs.keys import code, key, library_versions
+from workbench.runs.keys import code, key
 from workbench.runs.sweep import point_key
+from workbench.runs.worker import Limits
 
 scalars = (
     st.none()
@@ -167,18 +172,93 @@ def test_timed_runs_are_apart_and_each_is_a_measurement(point, iris):
     assert point_key(other, iris, True) != timed
 
 
+def keys_of(solver, iris):
+    """Return the keys of a solver's point and of its match in the arena."""
+    [point] = grid(solver, "iris", stop={"rounds": 1})
+    contender = match.Match("iris", 0, solver, entry(solver), 1.0, 1.0, None, False)
+    code.cache_clear()
+    return point_key(point, iris, False), match.match_key(contender, iris)
+
+
+def both_differ(a, b):
+    return all(x != y for x, y in zip(a, b))
+
+
+NUMERIC = ("numpy", "scipy", "numba", "llvmlite", "scikit-learn", "pandas")
+
+
 @pytest.mark.parametrize(
-    "library", ["python", "numpy", "scipy", "numba", "highspy", "scikit-learn"]
+    ("library", "solver"),
+    [(name, "ww_kernel") for name in NUMERIC]
+    + [("highspy", "mrc_ccg"), ("nmslib", "memoir_l2"), ("vowpalwabbit", "vw")]
+    + [("MRCpy", "mrcpy"), ("gurobipy", "mrcpy")],
 )
-def test_every_library_version_counts(library, point, iris, monkeypatch):
-    before = point_key(point, iris, False)
-    versions = library_versions() | {library: "0.0.1"}
-    monkeypatch.setattr(sweep, "library_versions", lambda: versions)
-    assert point_key(point, iris, False) != before
+def test_the_version_of_every_library_that_a_run_uses_counts(library, solver, iris, monkeypatch):
+    before = keys_of(solver, iris)
+    installed = keys.version
+    fake = lambda name: "0.0.1" if name == library else installed(name)  # noqa: E731
+    monkeypatch.setattr(keys, "version", fake)
+    assert both_differ(keys_of(solver, iris), before)
 
 
-def test_the_commit_and_our_own_version_do_not_count_but_the_code_does():
-    assert not {"commit", "workbench"} & set(library_versions())
+def test_python_counts_and_a_library_that_a_run_does_not_use_does_not(iris, monkeypatch):
+    before = keys_of("mrc_ccg", iris)
+    installed = keys.version
+    used = lambda name: "0.0.1" if name in ("nmslib", "matplotlib") else installed(name)  # noqa: E731
+    monkeypatch.setattr(keys, "version", used)
+    assert keys_of("mrc_ccg", iris) == before
+    monkeypatch.setattr(keys.platform, "python_version", lambda: "3.99.0")
+    assert both_differ(keys_of("mrc_ccg", iris), before)
+
+
+def test_every_library_is_found_by_the_name_of_its_module():
+    packages = [path.stem for path in keys.PACKAGE.glob("*") if path.suffix in ("", ".py")]
+    _, libraries = keys.reached(*(f"workbench.{name}" for name in packages if name[0] != "_"))
+    installed = libraries & set(packages_distributions())
+    assert {"sklearn", "PIL", "yaml", "highspy"} <= installed
+    assert [name for name in installed if None in keys._versions([name]).values()] == []
+
+
+@pytest.mark.parametrize("solver", ["mrc_ccg", "memoir_l2"])
+def test_every_file_that_a_run_reaches_counts(solver, iris, monkeypatch):
+    [point] = grid(solver, "iris", stop={"rounds": 1})
+    before, text = point_key(point, iris, False), keys._text
+    files, _ = keys.reached(SOLVERS[solver].steps.__module__, sweep.__name__)
+    names = {path.relative_to(keys.PACKAGE).with_suffix("").as_posix() for path in files}
+    assert {"runs/run", "runs/sweep", "core/trace", "core/stream", "core/measures"} <= names
+    assert {"data/__init__", "data/formats", "data/panels", "runs/worker"} <= names
+    assert not {"cli", "figures/saved", "figures/plots", "registry", "live/dashboard"} & names
+    for changed in files:
+        patch = lambda path: text(path) + "\nA = 1" * (path == changed)  # noqa: B023, E731
+        monkeypatch.setattr(keys, "_text", patch)
+        code.cache_clear()
+        assert point_key(point, iris, False) != before, changed
+
+
+@pytest.mark.parametrize("name", ["mrc_splitting", "memoir_l1", "ww_kernel", "cuts_linear_time"])
+def test_every_function_that_runs_is_in_a_file_that_counts(name, tmp_path, monkeypatch):
+    """Ask the interpreter, and not the imports, what was run."""
+    ran = set()
+
+    def heard(frame, event, argument):
+        ran.add(frame.f_code.co_filename)
+
+    [task] = sweep._planned(grid(name, "digits + 20 fourier", stop={"rounds": 2}), False)
+    sweep._problem.cache_clear()
+    sys.setprofile(heard)
+    try:
+        task.run(tmp_path, Limits())
+    finally:
+        sys.setprofile(None)
+    ours = {Path(file) for file in ran if Path(file).is_relative_to(keys.PACKAGE)}
+    files, _ = keys.reached(SOLVERS[name].steps.__module__, sweep.__name__)
+    assert len(ours) > 10 and ours <= {*files}
+
+
+def test_the_function_that_a_name_stands_for_counts(iris, monkeypatch):
+    before = keys_of("ww_walrus", iris)
+    monkeypatch.setitem(SOLVERS, "ww_walrus", SOLVERS["ww_shark"])
+    assert both_differ(keys_of("ww_walrus", iris), before)
 
 
 SOLVER = '''\
@@ -246,24 +326,23 @@ def test_code_that_a_solver_does_not_import_does_not_count(package):
     assert package("stranger.py", "A = 1", "A = 2") == before
 
 
-def test_imports_of_this_package_are_followed_from_elsewhere(package, monkeypatch):
+def test_imports_of_this_package_are_followed_from_elsewhere(package):
     package()
-    read = []
-    source = keys._source
-    monkeypatch.setattr(keys, "_source", lambda module: read.append(module) or source(module))
-    package()
-    assert "workbench.core.measures" in read and "workbench.core.problem" in read
-    assert "numpy" not in read
+    files, libraries = keys.reached("solvers_of_a_test.solver")
+    core = keys.PACKAGE / "core"
+    assert {core / "measures.py", core / "problem.py"} <= {*files}
+    assert {"numpy", "scipy"} <= libraries
 
 
-def test_a_solver_s_code_is_its_own_and_not_all_solvers(monkeypatch):
-    read = []
-    source = keys._source
-    monkeypatch.setattr(keys, "_source", lambda module: read.append(module) or source(module))
-    code.cache_clear()
-    code("workbench.mrc.ccg", *sweep.SPINE)
-    assert {"workbench.mrc.ccg", "workbench.mrc.risk", "workbench.core.stream"} <= set(read)
-    assert not {"workbench.registry", "workbench.mrc.pdhg", "workbench.runs.run"} & set(read)
+def test_a_solver_s_code_is_its_own_and_not_all_solvers():
+    files, _ = keys.reached("workbench.mrc.ccg", sweep.__name__, match.__name__)
+    assert keys.PACKAGE / "mrc" / "risk.py" in files
+    assert keys.PACKAGE / "mrc" / "pdhg.py" not in files
+
+
+def test_code_that_cannot_be_read_has_no_key():
+    with pytest.raises(ValueError, match="no source of numpy_of_nobody can be read"):
+        code("numpy_of_nobody")
 
 
 def test_code_is_read_again_when_the_next_sweep_is_planned(package, monkeypatch):

@@ -31,6 +31,7 @@ def imports(path):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: a relative import"
+            assert node.module != "workbench", f"{path}: content keys do not follow such names"
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 

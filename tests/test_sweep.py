@@ -326,12 +326,28 @@ def test_a_summary_has_medians_and_says_that_it_is_not_timed(whole):
     assert row["gap"] == chosen["gap"].median() and row["failed"] == 0
 
 
-def test_a_damaged_file_is_named(tmp_path, no_workers):
-    done = sweep(grid("mrc_lp", "iris", stop={"rounds": 1}), folder=tmp_path, say=quiet)
-    path = done.runs[0].path(tmp_path)
-    path.write_text("")
-    with pytest.raises(ValueError, match=f"{path} is damaged; delete it"):
-        done.frame()
+def test_a_damaged_point_is_named_and_run_again_and_nothing_else(tmp_path, no_workers):
+    points, said = grid("mrc_ccg", "iris", stop={"rounds": 3}, seeds=4), []
+    done = sweep(points, folder=tmp_path, say=quiet)
+    paths = [task.path(tmp_path) for task in done.runs]
+    before = without_times(done.frame())
+    damages = [
+        lambda text: text + "1\n",
+        lambda text: text.replace('"round": 1', '"round": 0'),
+        lambda text: text.replace(done.runs[2].key, "0" * 24),
+    ]
+    for seed, damage in enumerate(damages):
+        paths[seed].write_text(damage(paths[seed].read_text()))
+        with pytest.raises(ValueError, match=f"{paths[seed]}: .*; sweep again to renew it"):
+            done.traces(seed=seed)
+    kept = paths[3].stat().st_mtime_ns
+    again = sweep(points, folder=tmp_path, say=said.append)
+    named = [f"{task.label}: {path}: " for task, path in zip(done.runs, paths[:3])]
+    assert all(line.startswith(name) for line, name in zip(said, named))
+    assert all(line.endswith("; it is run again") for line in said[:3])
+    assert said[3] == "4 points, 1 done before, 3 to run"
+    pd.testing.assert_frame_equal(without_times(again.frame()), before)
+    assert len(again.traces()) == 4 and paths[3].stat().st_mtime_ns == kept
 
 
 def test_timing_runs_each_setting_five_times_and_says_so(tmp_path, monkeypatch, no_workers):

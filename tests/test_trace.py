@@ -12,6 +12,7 @@ from workbench.core.stream import rounds, until, watch
 from workbench.core.trace import (
     SCHEMA,
     Trace,
+    read_finished,
     read_trace,
     record,
     write_trace,
@@ -157,6 +158,58 @@ def test_damage_before_the_end_is_refused(tmp_path):
     path.write_text("\n".join(lines))
     with pytest.raises(ValueError, match="line 3 is damaged"):
         read_trace(path)
+
+
+LINES = [
+    {"round": 0, "seconds": 0.1, "cpu": 0.1, "gap": math.inf},
+    {"round": 1, "seconds": 0.2, "cpu": 0.2, "gap": 0.5},
+    {"round": 2, "seconds": 0.3, "cpu": 0.3, "gap": 0.1, "stopped_by": "gap <= 0.1"},
+]
+DAMAGE = {
+    "a number": "1",
+    "a list": "[]",
+    "nothing": "",
+    "nests": "[" * 100_000,
+    "a nest in a row": '{"round": 1, "gap": [0.5]}',
+    "no round": '{"seconds": 0.2, "cpu": 0.2}',
+    "a round before": '{"round": -1, "seconds": 0.2, "cpu": 0.2}',
+    "the same round": '{"round": 0, "seconds": 0.2, "cpu": 0.2}',
+    "a round that is not whole": '{"round": 1.0, "seconds": 0.2, "cpu": 0.2}',
+    "a clock behind": '{"round": 1, "seconds": 0.05, "cpu": 0.2}',
+    "a clock ahead": '{"round": 1, "seconds": 0.2, "cpu": 9.0}',
+    "a clock beyond all numbers": '{"round": 1, "seconds": 0.2, "cpu": 1' + "0" * 400 + "}",
+    "a clock of text": '{"round": 1, "seconds": "0.2", "cpu": 0.2}',
+    "no clock": '{"round": 1, "seconds": 0.2}',
+    "a literal that is not JSON": '{"round": 1, "seconds": 0.2, "cpu": 0.2, "gap": NaN}',
+    "an end": '{"round": 1, "seconds": 0.2, "cpu": 0.2, "stopped_by": "gap"}',
+    "zeros": "\0" * 20,
+}
+
+
+@pytest.mark.parametrize("place", [0, 1, 2, 3, 4])
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_line_is_named_wherever_it_is(tmp_path, damage, place):
+    path = tmp_path / "t.jsonl"
+    write_trace(path, Trace({"key": "k"}, LINES))
+    lines = path.read_text().splitlines()
+    lines[place : place + (damage != "nothing")] = [DAMAGE[damage]]
+    path.write_text("\n".join(lines) + "\n")
+    with pytest.raises(ValueError, match=r"t\.jsonl: (line \d is damaged|not a trace|has no end)"):
+        read_finished(path, "k")
+
+
+def test_a_trace_is_finished_only_whole_and_under_its_key(tmp_path):
+    path, problem = tmp_path / "t.jsonl", {"n": 9, "d": 2, "k": 2, "checksum": "c"}
+    write_trace(path, Trace({"key": "k", "problem": problem}, LINES))
+    assert same(read_finished(path, "k").rows, LINES)
+    with pytest.raises(ValueError, match=r"t\.jsonl: is the trace of the key 'k'"):
+        read_finished(path, "other")
+    write_trace(path, Trace({"key": "k", "problem": problem}, LINES[:2]))
+    with pytest.raises(ValueError, match=r"t\.jsonl: has no end"):
+        read_finished(path, "k")
+    write_trace(path, Trace({"key": "k", "problem": 3}, LINES))
+    with pytest.raises(ValueError, match=r"t\.jsonl: line 1 is damaged"):
+        read_finished(path, "k")
 
 
 def test_a_newer_schema_is_refused(tmp_path):

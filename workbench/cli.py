@@ -6,6 +6,7 @@ Imports are inside the commands, so that ``workbench --help`` does not wait for 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,14 +16,25 @@ from workbench.runs.arguments import Parser, add_parameters, pairs, typed
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; return 0, 1 where the work failed, 2 for a usage error, 130 for Ctrl-C."""
+    """Run one command; return 0, or 1 for failed work, 2 for a usage error, 130 for Ctrl-C.
+
+    It is 141 where nobody reads on, as after ``workbench list | head``.
+    """
     try:
-        arguments = _parser().parse_args(argv)
-        return arguments.command(arguments)
-    except SystemExit as exit:
-        return exit.code or 0
+        try:
+            arguments = _parser().parse_args(argv)
+            code = arguments.command(arguments)
+        except SystemExit as exit:
+            code = exit.code or 0
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # What is left in the buffer goes nowhere, or Python would complain at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
     except (ValueError, OSError, RuntimeError) as error:
-        message = " ".join(str(error).split())
+        file = getattr(error, "filename", None)
+        message = " ".join((f"{file}: {error.strerror}" if file else str(error)).split())
         print(f"workbench: {message}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
@@ -131,11 +143,16 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    from workbench.core.checks import check_counts, check_not_negative, check_positive
     from workbench.core.measures import errors
     from workbench.core.stream import below, geometric, rounds, seconds
     from workbench.data import load
     from workbench.runs.run import resolve, run
 
+    check_positive(arguments.seconds, "seconds")
+    check_not_negative(gap=arguments.gap)
+    if arguments.rounds is not None:
+        check_counts(rounds=arguments.rounds)
     _, defaults = resolve(arguments.solver, {})
     texts = pairs(arguments.parameters)
     resolve(arguments.solver, texts)

@@ -18,21 +18,14 @@ from workbench.arena.search import LONGER, Found, search
 from workbench.core.measures import held_out, predictions
 from workbench.core.problem import Problem
 from workbench.core.stream import geometric, processor_seconds, rounds
-from workbench.core.trace import Trace, decode, write_trace
+from workbench.core.trace import Trace, decode, read_finished, write_trace
 from workbench.data import load
 from workbench.data.features import constant
 from workbench.data.panels import panel
 from workbench.registry import SOLVERS
-from workbench.runs.keys import code, key, library_versions
+from workbench.runs.keys import code, key
 from workbench.runs.run import machine, resolve, run, warm
 from workbench.runs.worker import Limits
-
-HASHED = (
-    "workbench.core.stream",
-    "workbench.core.measures",
-    "workbench.arena.search",
-    "workbench.arena.memory",
-)
 
 Data = str | Path
 
@@ -57,6 +50,10 @@ class Match:
 
     def path(self, folder: Path) -> Path:
         return folder / self.key[:2] / f"{self.key}.jsonl"
+
+    def check(self, path: Path) -> None:
+        read_finished(path, self.key)
+        read_result(path)
 
     def run(self, folder: Path, limits: Limits) -> str:
         """Search, fit all training rows, judge on the test rows, and write the trace."""
@@ -140,27 +137,29 @@ class Match:
 
 def match_key(match: Match, problem: Problem) -> str:
     """Return the content key of a match on its problem."""
-    e = match.entry
-    units = {name: f"{unit.__module__}.{unit.__qualname__}" for name, unit in e.units.items()}
+    e, steps = match.entry, SOLVERS[match.entry.solver].steps
     return key(
         solver=e.solver,
+        steps=steps.__qualname__,
         fixed=dict(e.fixed),
         ranges={name: list(ends) for name, ends in e.ranges.items()},
-        units=units,
+        units={name: unit(problem) for name, unit in e.units.items()},
         data=problem.checksum,
         partition=match.partition,
         budget=match.budget,
         fit=match.fit,
         timed=match.timed and machine(),
-        code=code(SOLVERS[e.solver].steps.__module__, *HASHED),
-        versions=library_versions(),
+        code=code(steps.__module__, __name__),
     )
 
 
 def read_result(path: Path) -> dict[str, Any]:
     """Return what the trace of a match says of it, without reading the curve."""
     with open(path, encoding="utf-8") as file:
-        return decode(json.loads(file.readline()))["contest"]
+        try:
+            return dict(decode(json.loads(file.readline()))["contest"])
+        except (ValueError, KeyError, TypeError, RecursionError):
+            raise ValueError(f"{path}: line 1 is damaged") from None
 
 
 def standard_error(error: float, rows: int) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import sys
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
@@ -21,6 +22,8 @@ SCHEMA = 1
 # What NumPy and its archives raise of files that are no archives, damaged, or packed otherwise.
 UNREADABLE = (ValueError, OSError, EOFError, KeyError, TypeError, AttributeError, MemoryError)
 UNREADABLE += (RuntimeError, OverflowError, zlib.error, zipfile.BadZipFile)
+PLAIN = (bool, int, float, str, type(None))
+TICK = 1e-6  # seconds by which the rounding of clocks may set them back
 _NON_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
@@ -111,7 +114,9 @@ def read_trace(path: str | os.PathLike) -> Trace:
     Raises
     ------
     ValueError
-        If the file is no trace, was written by a newer schema, or is damaged before its end.
+        If the file is no trace, was written by a newer schema, or a line before a cut one is not
+        what this package writes: an object of plain values, its round above the one before, its
+        clocks not behind.
     """
     try:
         lines = Path(path).read_text(encoding="utf-8").split("\n")
@@ -120,7 +125,7 @@ def read_trace(path: str | os.PathLike) -> Trace:
     entries = []
     for number, line in enumerate(lines, 1):
         try:
-            entries.append(decode(json.loads(line)))
+            entries.append(decode(json.loads(line, parse_constant=_refuse)))
         except (ValueError, RecursionError):  # also numbers and nests too large to read
             if number < len(lines):
                 raise ValueError(f"{path}: line {number} is damaged") from None
@@ -135,10 +140,51 @@ def read_trace(path: str | os.PathLike) -> Trace:
         raise ValueError(f"{path}: not a trace, its schema is {schema!r}")
     if schema > SCHEMA:
         raise ValueError(f"{path}: schema {schema} is newer than this package's {SCHEMA}")
-    if len(rows) > 1 and "round" not in rows[-1]:
+    if len(rows) > 1 and set(rows[-1]) == {"stopped_by"} > set(rows[-2]) & {"stopped_by"}:
         closing = rows.pop()
         rows[-1] |= closing
+    before: Row = {}
+    for number, row in enumerate(rows, 2):
+        if not _follows(row, before):
+            raise ValueError(f"{path}: line {number} is damaged")
+        before = row
     return Trace(header, rows)
+
+
+def read_finished(path: str | os.PathLike, key: str) -> Trace:
+    """Read the trace of a run that came to its end and was kept under its content key.
+
+    Raises
+    ------
+    ValueError
+        As :func:`read_trace`, and if it has no end, another key or no problem in its header.
+    """
+    trace = read_trace(path)
+    problem, found = trace.header.get("problem"), trace.header.get("key")
+    if not isinstance(trace.stopped_by, str):
+        raise ValueError(f"{path}: has no end")
+    if found != key:
+        raise ValueError(f"{path}: is the trace of the key {found!r}")
+    if not isinstance(problem, dict) or not {"n", "d", "k", "checksum"} <= set(problem):
+        raise ValueError(f"{path}: line 1 is damaged")
+    return trace
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _follows(row: Row, before: Row) -> bool:
+    """Return whether this can be the row after another one, or the first after an empty one."""
+    clocks = {"seconds", "cpu"} & (set(row) | set(before))
+    return (
+        all(isinstance(value, PLAIN) for value in row.values())
+        and "stopped_by" not in before
+        and type(row.get("round")) is int
+        and row["round"] > before.get("round", -1)
+        and all(type(row.get(clock)) in (int, float) for clock in clocks)
+        and all(before.get(c, 0.0) - TICK <= row[c] <= sys.float_info.max for c in clocks)
+    )
 
 
 def save_state(path: str | os.PathLike, state: State) -> None:

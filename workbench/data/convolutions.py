@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 from numpy.lib.stride_tricks import sliding_window_view
 from threadpoolctl import threadpool_limits
+
+from workbench.kernels.compiled import njit
 
 if TYPE_CHECKING:
     from workbench.data.generators import Generator

@@ -15,12 +15,12 @@ from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 
 from workbench.core.checks import check_counts, check_positive, check_whole
 from workbench.core.problem import Matrix, Problem
 from workbench.data import convolutions
 from workbench.data.features import sampled_distances
+from workbench.kernels.compiled import njit
 
 Map = Callable[[Matrix, np.ndarray], None]  # rows (m, d), and where their (m, p) features go
 HALF = np.float32(0.5)

@@ -11,7 +11,8 @@ import re
 import textwrap
 import time
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import closing
+from functools import partial
 from html import unescape
 from pathlib import Path
 from typing import NamedTuple
@@ -27,9 +28,9 @@ from nbformat.v4 import new_markdown_cell, new_notebook
 
 from workbench.data.cache import state_of_folders
 from workbench.figures.papers import ACROSS, PAPERS, PREFIXES, title
-from workbench.runs.jupyter_kernels import IpcKernelManager, kill_kernels
-from workbench.runs.keys import key, library_versions, package_code
-from workbench.runs.mill import environment
+from workbench.runs.jupyter_kernels import IpcKernelManager
+from workbench.runs.keys import key, package_code
+from workbench.runs.mill import environment, side_by_side
 from workbench.runs.notebooks import CHECKOUT
 from workbench.runs.sweep import runs_folder
 
@@ -177,7 +178,7 @@ def read(path: Path) -> Page:
         else:
             notebook = nbformat.read(path, as_version=4)
             nbformat.validate(notebook)
-    except (ValueError, nbformat.ValidationError) as error:
+    except Exception as error:  # nbformat's own, or of JSON that is of another kind
         raise ValueError(f"{name}: not a notebook; {error}") from None
     opening = notebook.cells[0].source if notebook.cells else ""
     heading = re.match(r"# (.+)", opening)
@@ -345,21 +346,12 @@ def execute(
     same = f"; nothing has changed for {len(lessons) - len(work)}" if work != lessons else ""
     say(f"{len(lessons)} lessons, {jobs} at a time{same}")
     failed: dict[str, str] = {}
-    pool = ThreadPoolExecutor(jobs)
-    with environment(WORKBENCH_JOBS=str(jobs)):
-        try:
-            futures = {pool.submit(_run, lesson, folder): lesson.name for lesson in work}
-            for done, future in enumerate(as_completed(futures), 1):
-                name, (seconds, error) = futures[future], future.result()
-                outcome = "FAILED after" if error else "done in"
-                say(f"[{done}/{len(work)}] {name} {outcome} {seconds:.0f} s")
-                failed |= {name: error} if error else {}
-        except KeyboardInterrupt:
-            pool.shutdown(wait=False, cancel_futures=True)
-            kill_kernels()
-            raise
-        finally:
-            pool.shutdown()
+    ended = side_by_side(partial(_run, folder=folder), work, jobs)
+    with environment(WORKBENCH_JOBS=str(jobs)), closing(ended):
+        for done, (lesson, (seconds, error)) in enumerate(ended, 1):
+            outcome = "FAILED after" if error else "done in"
+            say(f"[{done}/{len(work)}] {lesson.name} {outcome} {seconds:.0f} s")
+            failed |= {lesson.name: error} if error else {}
     return failed
 
 
@@ -367,11 +359,11 @@ def outputs(lesson: Page, folder: Path) -> dict[str, list] | None:
     """Return the outputs of a lesson's cells by their ids, None if it must be run first."""
     try:
         executed = nbformat.read(folder / f"{lesson.name}.ipynb", as_version=4)
-    except (OSError, ValueError):
+        if executed.metadata["workbench_key"] != lesson_key(lesson):
+            return None
+        return {cell.id: cell.outputs for cell in executed.cells if cell.cell_type == "code"}
+    except Exception:  # there is none, or it is damaged in one of many ways
         return None
-    if executed.metadata.get("workbench_key") != lesson_key(lesson):
-        return None
-    return {cell.id: cell.outputs for cell in executed.cells if cell.cell_type == "code"}
 
 
 def lesson_key(lesson: Page) -> str:
@@ -381,7 +373,6 @@ def lesson_key(lesson: Page) -> str:
         cells=[[cell.id, cell.metadata.get("tags", []), cell.source] for cell in code],
         checks=checks_of(lesson.path.parent),
         package=package_code(),
-        versions=library_versions(),
         data=state_of_folders(),
     )
 

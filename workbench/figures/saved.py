@@ -61,6 +61,7 @@ class Figures:
     ):
         self.notebook = read(Path(notebooks) / f"{notebook}.ipynb")
         self.parameters = _parameters(self.notebook, namespace)
+        self.key = notebook_key(self.notebook, self.parameters)  # of the code that runs from here
         self.folder = Path(folder or figures_folder()) / notebook
         self.started = time.perf_counter()
 
@@ -101,7 +102,7 @@ class Figures:
             "notebook": f"notebooks/figures/{self.notebook.name}.ipynb",
             "profile": profile,
             "command": command,
-            "key": notebook_key(self.notebook, self.parameters),
+            "key": self.key,
             "parameters": self.parameters,
             "caption": " ".join(filter(None, [caption, ended_by_clock(traces), *in_words(made)])),
             "date": datetime.now(UTC).isoformat(timespec="seconds"),

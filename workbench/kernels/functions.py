@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 
 from workbench.core.problem import Matrix
+from workbench.kernels.compiled import njit
 from workbench.kernels.gram import gaussian as gaussian_double
 from workbench.kernels.gram import values_of
 from workbench.kernels.rows import squared_norms

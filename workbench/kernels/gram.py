@@ -11,10 +11,10 @@ from numbers import Real
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 
 from workbench.core.checks import is_whole
 from workbench.core.problem import Matrix
+from workbench.kernels.compiled import njit
 from workbench.kernels.rows import FAST, squared_norms
 
 KERNELS = ("linear", "poly", "rbf")

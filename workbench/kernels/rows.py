@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 
 from workbench.core.problem import Matrix
+from workbench.kernels.compiled import njit
 from workbench.kernels.vectors import add_four_rows, add_to_row
 
 FAST = {"reassoc", "contract", "nsz", "arcp"}  # NaN and infinity keep their meaning

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+
+from workbench.kernels.compiled import njit
 
 
 class Link(NamedTuple):

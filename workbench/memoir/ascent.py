@@ -7,8 +7,8 @@ solves the dual over a block of that set exactly, which is an ascent step whatev
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from workbench.kernels.compiled import njit
 from workbench.memoir.blocks import add_scores, need_of, position, soft
 from workbench.memoir.visit import floor_of, scratch_of, solve
 

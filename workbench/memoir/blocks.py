@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
+
+from workbench.kernels.compiled import njit
 
 WHOLE = 255  # in `sizes`: the block has a slot for every class
 LEAST = 2  # log2 of the slots of the smallest block

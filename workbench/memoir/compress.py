@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 
 from workbench.core.problem import Matrix
+from workbench.kernels.compiled import njit
 from workbench.memoir.mips.protocol import blocks
 
 STEPS = 127  # from zero to the largest weight of a feature

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 
 from workbench.core.checks import check_positive, check_whole
 from workbench.core.measures import bounds
 from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import Row
+from workbench.kernels.compiled import njit
 
 SCORES = 2**22  # held at a time when the objective is computed: 32 MiB
 

@@ -15,8 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from workbench.kernels.compiled import njit
 from workbench.kernels.rows import Rows
 from workbench.memoir.blocks import roomier
 from workbench.memoir.weights import Weights, add_row, class_score, lacks_room, row_scores

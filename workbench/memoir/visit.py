@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from workbench.kernels.compiled import njit
 from workbench.memoir.blocks import WHOLE, insert, position, reserve
 
 LEAST = 1e-6  # of |x|^2 times the cost: with less, rounding of g is all that steps would follow

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 
+from workbench.kernels.compiled import njit
 from workbench.memoir.blocks import (
     WHOLE,
     Blocks,

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 
 from workbench.core.checks import check_positive, check_whole
 from workbench.core.measures import bounds
 from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import Row
+from workbench.kernels.compiled import njit
 from workbench.mrc.risk import MinimaxRisk, linear_scores, minimax_risk, psi, renew_bounds
 
 REPAIRS = 8  # sweeps of projections a certificate, at most

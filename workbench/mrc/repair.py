@@ -8,8 +8,8 @@ moves the rest little. Every result is judged by the same bounds as the iterate 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from workbench.kernels.compiled import njit
 from workbench.mrc.risk import MinimaxRisk, psi
 
 

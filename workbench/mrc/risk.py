@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 
 from workbench.core.checks import check_positive
 from workbench.core.problem import Matrix, Problem
+from workbench.kernels.compiled import njit
 
 
 @dataclass(frozen=True, eq=False)

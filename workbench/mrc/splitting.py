@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg as la
-from numba import njit
 
 from workbench.core.checks import check_positive, check_whole
 from workbench.core.measures import bounds
 from workbench.core.problem import Problem
 from workbench.core.stream import Row
+from workbench.kernels.compiled import njit
 from workbench.mrc.repair import sharpest_lower, sharpest_upper
 from workbench.mrc.risk import MinimaxRisk, linear_scores, minimax_risk, psi, renew_bounds
 

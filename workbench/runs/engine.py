@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+import sysconfig
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -58,7 +59,7 @@ def execute(
 
     Parameters
     ----------
-    tasks : those with equal keys are run once
+    tasks : those with equal keys are run once, and one whose file is damaged again
     folder : where their files go
     jobs : worker processes on this machine
     cluster : address of a Dask scheduler to use instead, such as ``tcp://node1:8786``
@@ -79,8 +80,9 @@ def execute(
     if jobs < 1:
         raise ValueError(f"jobs: must be at least 1, got {jobs!r}")
     folder.mkdir(parents=True, exist_ok=True)
-    waiting = {task.key: task for task in tasks if not task.path(folder).exists()}
-    progress = _Progress(len({task.key for task in tasks}), len(waiting), say)
+    once = {task.key: task for task in tasks}
+    waiting = {key: task for key, task in once.items() if not _done(task, folder, say)}
+    progress = _Progress(len(once), len(waiting), say)
     if not waiting:
         return {}
     _throw_away_litter(folder)
@@ -111,6 +113,20 @@ def execute(
         for mark in folder.glob(f"*.{session}.begun"):
             mark.unlink(missing_ok=True)
     return failures
+
+
+def _done(task: Task, folder: Path, say: Say) -> bool:
+    """Return whether a task's file is there; a damaged one is told and put out of the way."""
+    path = task.path(folder)
+    if not path.exists():
+        return False
+    try:
+        task.check(path)
+    except ValueError as error:
+        say(f"{task.label}: {error}; it is run again")
+        os.replace(path, path.with_suffix(".damaged"))
+        return False
+    return True
 
 
 def _in_processes(
@@ -176,9 +192,13 @@ def _rested() -> ProcessPoolExecutor | None:
 
 
 def surroundings() -> tuple:
-    """Return what a new process would see: dates of code files, search path, folder, settings."""
+    """Return what a new process would see: dates of code files, search path, folder, settings.
+
+    An installation changes the date of the folder of libraries.
+    """
     files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
     ours = sorted(f for f in files if f and not f.startswith((sys.prefix, sys.base_prefix)))
+    ours += [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
     dates = tuple((f, os.stat(f).st_mtime_ns) for f in ours if os.path.exists(f))
     settings = tuple(sorted((n, v) for n, v in os.environ.items() if n.startswith("WORKBENCH_")))
     return dates, tuple(sys.path), os.getcwd(), settings

@@ -10,7 +10,7 @@ from typing import Any
 
 from workbench.runs.keys import key, notebook_key
 from workbench.runs.mill import TIMEOUTS, environment, run_notebook
-from workbench.runs.notebooks import Notebook, parse
+from workbench.runs.notebooks import Notebook, parse, read
 from workbench.runs.worker import Limits
 
 
@@ -31,6 +31,9 @@ class NotebookRun:
     def path(self, folder: Path) -> Path:
         """Return the executed notebook; its figures are in folders beside it."""
         return folder / f"{self.notebook.name}-{self.key[:10]}" / f"{self.notebook.name}.ipynb"
+
+    def check(self, path: Path) -> None:
+        read(path, figures=False)
 
     def run(self, folder: Path, limits: Limits) -> str:
         """Execute the notebook."""

@@ -127,7 +127,9 @@ def read_grid(path: str | os.PathLike) -> dict[str, Any]:
     except yaml.MarkedYAMLError as error:
         where = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
         raise ValueError(f"{path.name}: not a YAML file; {error.problem}{where}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except RecursionError:
+        raise ValueError(f"{path.name}: not a YAML file; it is nested too deeply") from None
+    except (yaml.YAMLError, ValueError) as error:  # also of dates and of long numbers
         raise ValueError(f"{path.name}: not a YAML file; {error}") from None
     if not isinstance(entries, dict):
         raise ValueError(f"{path.name}: must hold entries such as solvers, data and stop")
@@ -224,7 +226,7 @@ def _typed(solver: str, name: str, value: Any, default: Any) -> Any:
     if kind is float and not isinstance(value, bool) and isinstance(value, (int, float, str)):
         try:
             return float(value)
-        except ValueError:
+        except (ValueError, OverflowError):
             pass
     elif kind is int and not isinstance(value, bool) and isinstance(value, (int, float, str)):
         try:

@@ -7,7 +7,9 @@ import shutil
 import signal
 import sys
 import tempfile
+import threading
 import weakref
+from contextlib import suppress
 from pathlib import Path
 
 from jupyter_client.kernelspec import KernelSpec
@@ -17,6 +19,7 @@ from jupyter_client.manager import AsyncKernelManager
 SOCKET_PATH_LIMIT = 103
 
 _managers: weakref.WeakSet[IpcKernelManager] = weakref.WeakSet()
+_lock = threading.Lock()  # of that set
 
 
 class IpcKernelManager(AsyncKernelManager):
@@ -35,7 +38,8 @@ class IpcKernelManager(AsyncKernelManager):
             self.transport = "ipc"
             self.connection_file = str(folder / "k.json")
             self.ip = str(folder / "k")
-        _managers.add(self)
+        with _lock:
+            _managers.add(self)
 
     @property
     def kernel_spec(self) -> KernelSpec:
@@ -57,12 +61,15 @@ def socket_folder() -> Path:
 
 def kill_kernels() -> None:
     """Kill every kernel that this process has started, with its children."""
-    for manager in list(_managers):
+    with _lock:
+        managers = list(_managers)
+    for manager in managers:
         process = getattr(manager.provisioner, "process", None)
         if process is None or process.poll() is not None:
             continue
-        if os.name == "nt":
-            process.kill()
-        else:
-            # A kernel leads its own session, so the group is the kernel and its workers.
-            os.killpg(process.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it ended meanwhile
+            if os.name == "nt":
+                process.kill()
+            else:
+                # A kernel leads its own session, so the group is the kernel and its workers.
+                os.killpg(process.pid, signal.SIGKILL)

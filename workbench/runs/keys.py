@@ -6,8 +6,12 @@ import ast
 import hashlib
 import importlib.util
 import json
-from collections.abc import Iterator, Mapping
+import platform
+import sys
+from collections.abc import Iterable, Mapping
 from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from itertools import chain
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -16,10 +20,19 @@ import numpy as np
 
 import workbench
 from workbench.data.cache import state_of_folders
-from workbench.runs.notebooks import Notebook
-from workbench.runs.run import versions
+from workbench.runs.notebooks import CHECKOUT, Notebook
 
 PACKAGE = Path(workbench.__file__).parent
+PRINTED = CHECKOUT / "data" / "reference"
+# Not followed: what a run takes from these tables is in its key.
+TABLES = ("workbench", "workbench.registry", "workbench.arena.entries")
+# What comes with a library, where that is not one distribution of the module's name.
+DISTRIBUTIONS = {
+    "numba": ("numba", "llvmlite"),
+    "sklearn": ("scikit-learn",),
+    "yaml": ("pyyaml",),
+    "PIL": ("pillow",),
+}
 
 
 def key(**parts: Any) -> str:
@@ -33,48 +46,66 @@ def key(**parts: Any) -> str:
 
 @cache
 def code(*modules: str) -> str:
-    """Return a hash of the source of some modules and of all that they import of their package.
+    """Return a hash of what some modules run: their sources, libraries and Python.
 
-    Imports of this package count too, those of libraries do not; nor do comments and layout. The
-    source is read once, until a sweep that is planned asks anew.
+    Whatever they import of their own packages and of this one is followed; of other libraries the
+    version counts. Comments and layout do not. Sources are read once, until
+    ``code.cache_clear()``, which the planning of a sweep calls.
+
+    Raises
+    ------
+    ValueError
+        If a source cannot be read, as in a zip file.
     """
-    packages = {"workbench", *(module.partition(".")[0] for module in modules)}
-    seen, waiting = {}, list(modules)
-    while waiting:
-        path = _source(module := waiting.pop())
-        if path and path not in seen:
-            seen[path] = ast.parse(path.read_text(encoding="utf-8"))
-            package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-            names = _imports(seen[path], package)
-            waiting += [name for name in names if name.partition(".")[0] in packages]
-    dumps = "".join(ast.dump(seen[path]) for path in sorted(seen))
-    return hashlib.sha256(dumps.encode()).hexdigest()[:16]
+    files, libraries = reached(*modules)
+    sources = [_parsed(_text(path))[0] for path in files]
+    return key(sources=sources, python=platform.python_version(), libraries=_versions(libraries))
 
 
 @cache
 def package_code() -> str:
-    """Return a hash of every Python file of the package."""
+    """Return the hash of all modules of this package, as :func:`code`."""
     files = sorted(PACKAGE.rglob("*.py"))
     names = [".".join(["workbench", *f.relative_to(PACKAGE).with_suffix("").parts]) for f in files]
     return code(*names)
 
 
-def library_versions() -> dict[str, str]:
-    """Return the versions that can change a number: Python's and the numeric libraries'."""
-    return {name: v for name, v in versions().items() if name not in ("workbench", "commit")}
+def reached(*modules: str) -> tuple[list[Path], set[str]]:
+    """Return the files of some modules and of all that they import, and the other libraries.
+
+    The libraries are names of modules, without those of Python's standard library.
+    """
+    packages = {"workbench", *(module.partition(".")[0] for module in modules)}
+    waiting = [found for name in modules if (found := _module(name))]
+    if len(waiting) < len(modules):
+        raise ValueError(f"code: no source of {', '.join(modules)} can be read")
+    files, libraries = set(), set()
+    while waiting:
+        module, path = waiting.pop()
+        if path in files:
+            continue
+        files.add(path)
+        package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+        for name in _parsed(_text(path))[1]:
+            name = importlib.util.resolve_name(name, package)
+            if (top := name.partition(".")[0]) not in packages:
+                libraries.add(top)
+            elif (found := _module(name)) and found[0] not in TABLES:
+                waiting.append(found)
+    return sorted(files), libraries - sys.stdlib_module_names
 
 
 def notebook_key(notebook: Notebook, values: Mapping[str, Any]) -> str:
     """Return the key of all that a notebook's figures depend on, whatever it does inside.
 
-    Its code and parameters, the package, the libraries, and the names, sizes and dates of the
-    files in the data folders and of those that the parameters name.
+    Its code and parameters, the package with its libraries, the papers' printed numbers, and the
+    names, sizes and dates of the files in the data folders and of those that the parameters name.
     """
     return key(
         notebook=notebook.code,
         parameters=dict(values),
         package=package_code(),
-        versions=library_versions(),
+        printed=[path.read_text(encoding="utf-8") for path in sorted(PRINTED.glob("*.csv"))],
         data=state_of_folders(str(value) for value in values.values()),
     )
 
@@ -92,25 +123,49 @@ def _canonical(value: Any) -> Any:
     return value
 
 
-def _source(module: str) -> Path | None:
-    """Return the file of a module without importing anything, None for what is no module."""
-    top, *rest = module.split(".")
+def _module(name: str) -> tuple[str, Path] | None:
+    """Return the module that a dotted name is, or is in, with its file; nothing is imported."""
+    top, *rest = name.split(".")
     try:
         spec = importlib.util.find_spec(top)
     except ValueError:  # __main__
         return None
     if spec is None or not spec.submodule_search_locations:
-        return Path(spec.origin) if spec and not rest and spec.has_location else None
-    place = Path(spec.submodule_search_locations[0]).joinpath(*rest)
-    choices = (place / "__init__.py", place.with_name(f"{place.name}.py"))
-    return next((path for path in choices if path.is_file()), None)
+        return (top, Path(spec.origin)) if spec and spec.has_location else None
+    root = Path(spec.submodule_search_locations[0])
+    for depth in reversed(range(len(rest) + 1)):
+        place = root.joinpath(*rest[:depth])
+        for path in (place / "__init__.py", place.with_name(f"{place.name}.py")):
+            if path.is_file():
+                return ".".join([top, *rest[:depth]]), path
+    return None
 
 
-def _imports(tree: ast.Module, package: str) -> Iterator[str]:
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+@cache
+def _parsed(text: str) -> tuple[str, list[str]]:
+    """Return a hash of a source, and the dotted names that it imports."""
+    tree, names = ast.parse(text), []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            name = "." * node.level + (node.module or "")
-            module = importlib.util.resolve_name(name, package)
-            yield from (module, *(f"{module}.{alias.name}" for alias in node.names))
+            module = "." * node.level + (f"{node.module}." if node.module else "")
+            names += [module + alias.name for alias in node.names]
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "import_module":
+            names += [a.value for a in node.args if isinstance(a, ast.Constant)]
+    return hashlib.sha256(ast.dump(tree).encode()).hexdigest(), names
+
+
+def _versions(libraries: Iterable[str]) -> dict[str, str | None]:
+    """Return the versions of libraries, None for one that is not installed."""
+    versions = {}
+    for name in chain.from_iterable(DISTRIBUTIONS.get(name, (name,)) for name in libraries):
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            versions[name] = None
+    return versions

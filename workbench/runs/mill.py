@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
+from concurrent.futures import Future, as_completed
+from contextlib import closing, contextmanager
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
+from workbench.core.checks import check_positive
 from workbench.runs.jupyter_kernels import IpcKernelManager, kill_kernels
 from workbench.runs.keys import notebook_key
 from workbench.runs.notebooks import CHECKOUT, FOLDER, PROFILES, Notebook, find
 
 KINDS = ("png", "svg", "pdf", "json")  # files of a figure
 TIMEOUTS = {"smoke": 300.0, "quick": 900.0, "paper": 7 * 86400.0}
+PATIENCE_S = 3.0  # that notebooks have to end after an interrupt
 
 Say = Callable[[str], None]
 
@@ -63,6 +67,8 @@ def make(
     """
     if jobs < 1:
         raise ValueError(f"jobs: must be at least 1, got {jobs}")
+    if timeout is not None:
+        check_positive(timeout, "timeout")
     if profile not in PROFILES:
         raise ValueError(f"profile: unknown name {profile!r}; known are {', '.join(PROFILES)}")
     work = [
@@ -80,28 +86,17 @@ def make(
     same = f"; nothing has changed for {asked - len(work)}" if asked > len(work) else ""
     say(f"{asked} notebooks, profile {profile}, {jobs} at a time{same}; figures go to {figures}")
     failed, tic = [], time.perf_counter()
-    pool = ThreadPoolExecutor(jobs)
-    with environment(WORKBENCH_FIGURES=str(figures), WORKBENCH_JOBS=str(jobs)):
-        try:
-            futures = {
-                pool.submit(
-                    run_notebook, notebook, values, figures, executed, timeout, say
-                ): notebook.name
-                for notebook, values in work
-            }
-            for done, future in enumerate(as_completed(futures), 1):
-                name, (outcome, error) = futures[future], future.result()
-                elapsed = f"{time.perf_counter() - tic:.0f} s since the start"
-                say(f"[{done}/{len(work)}] {name} {outcome} ({elapsed})")
-                if error:
-                    failed.append(name)
-                    say(textwrap.indent(error, f"  {name} | ", lambda line: True))
-        except KeyboardInterrupt:
-            pool.shutdown(wait=False, cancel_futures=True)
-            kill_kernels()
-            raise
-        finally:
-            pool.shutdown()
+    run = lambda work: run_notebook(*work, figures, executed, timeout, say)  # noqa: E731
+    with (
+        environment(WORKBENCH_FIGURES=str(figures), WORKBENCH_JOBS=str(jobs)),
+        closing(side_by_side(run, work, jobs)) as ended,
+    ):
+        for done, ((notebook, _), (outcome, error)) in enumerate(ended, 1):
+            elapsed = f"{time.perf_counter() - tic:.0f} s since the start"
+            say(f"[{done}/{len(work)}] {notebook.name} {outcome} ({elapsed})")
+            if error:
+                failed.append(notebook.name)
+                say(textwrap.indent(error, f"  {notebook.name} | ", lambda line: True))
     return failed
 
 
@@ -122,13 +117,51 @@ def unchanged(notebook: Notebook, values: Mapping[str, Any], folder: Path, jobs:
             return False
         try:
             record = json.loads(stem.with_suffix(".json").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return False
         if not isinstance(record, dict) or record.get("key") != wanted:
             return False
         if jobs == 1 and record.get("jobs") != 1:
             return False
     return True
+
+
+def side_by_side(run: Callable, items: Iterable, jobs: int) -> Iterator[tuple[Any, Any]]:
+    """Yield each item with ``run(item)``, as they end; `jobs` of them run notebooks at a time.
+
+    To be closed: when an interrupt or an error ends its reader, the kernels are killed, and what
+    runs has :data:`PATIENCE_S` to end. Then it is left behind, in daemon threads: nbclient may
+    wait forever for a kernel that was killed.
+    """
+    futures = {Future(): item for item in items}
+    waiting: SimpleQueue[Future | None] = SimpleQueue()
+    for future in (*futures, *[None] * jobs):
+        waiting.put(future)
+
+    def work() -> None:
+        for future in iter(waiting.get, None):
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(run(futures[future]))
+                except BaseException as error:
+                    future.set_exception(error)
+
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(jobs)]
+    try:
+        for thread in threads:
+            thread.start()
+        for future in as_completed(futures):
+            yield futures[future], future.result()
+    except BaseException:
+        for name in ("papermill", "traitlets"):  # that kernels have died is no news now
+            logging.getLogger(name).setLevel(logging.CRITICAL)
+        for future in futures:
+            future.cancel()
+        end = time.monotonic() + PATIENCE_S
+        while any(map(threading.Thread.is_alive, threads)) and time.monotonic() < end:
+            kill_kernels()  # also one that is just being started
+            time.sleep(0.05)
+        raise
 
 
 def run_notebook(

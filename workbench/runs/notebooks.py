@@ -111,8 +111,10 @@ def read(path: Path, figures: bool = True) -> Notebook:
         Naming the notebook and what is wrong: no JSON, another kernel than ``python3``, not
         exactly one parameters cell, a line of it that is not ``name: type = value  # help``,
         metadata with unknown keys, or a profile that sets what the cell does not declare.
+    OSError
+        If the file cannot be read.
     """
-    strange = OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError
+    strange = ValueError, KeyError, TypeError, AttributeError, RecursionError
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         cells, metadata = content["cells"], content["metadata"]

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -20,22 +19,17 @@ from threadpoolctl import threadpool_limits
 from workbench.core.measures import errors
 from workbench.core.problem import Problem
 from workbench.core.stream import LIMITS, Row, geometric, stopping
-from workbench.core.trace import Trace, decode, read_trace, write_trace
+from workbench.core.trace import Trace, read_finished, write_trace
 from workbench.data.panels import panel
 from workbench.registry import SOLVERS
 from workbench.runs.engine import Say, busy_cores, execute
 from workbench.runs.grid import Point, at_least
-from workbench.runs.keys import code, key, library_versions
+from workbench.runs.keys import code, key
 from workbench.runs.notebooks import CHECKOUT
 from workbench.runs.run import machine, run
 from workbench.runs.worker import Limits
 
 TIMED_RUNS = 5
-DAMAGED = "{} is damaged; delete it and sweep again"
-SPINE = (
-    "workbench.core.stream",
-    "workbench.core.measures",
-)  # what else a trace's numbers come from
 
 _warm: set[tuple[str, str]] = set()
 
@@ -54,6 +48,9 @@ class Run:
 
     def path(self, folder: Path) -> Path:
         return folder / self.key[:2] / f"{self.key}.jsonl"
+
+    def check(self, path: Path) -> None:
+        read_finished(path, self.key)
 
     def run(self, folder: Path, limits: Limits) -> str:
         """Solve, judge at geometric rounds and at the end, and write the trace."""
@@ -122,10 +119,7 @@ class Sweep:
         """
         found = []
         for task in {task.key: task for task in self._chosen(where)}.values():
-            path = task.path(self.folder)
-            trace = read_trace(path)
-            if trace.stopped_by is None:
-                raise ValueError(DAMAGED.format(path))
+            trace = self._trace(task)
             if trace.last["round"] > 0:
                 found.append(trace)
         return found
@@ -148,11 +142,18 @@ class Sweep:
             if task.key in self.failures:
                 row |= {"status": "failed", "reason": self.failures[task.key]}
             else:
-                header, last = _ends(task.path(self.folder))
-                size = {name: header["problem"][name] for name in ("n", "d", "k", "checksum")}
-                row |= {"status": "done", "reason": "", "load": header["load"], **size, **last}
+                trace = self._trace(task)
+                problem, load = trace.header["problem"], trace.header.get("load")
+                size = {name: problem[name] for name in ("n", "d", "k", "checksum")}
+                row |= {"status": "done", "reason": "", "load": load, **size, **trace.last}
             rows.append(row | {"timed": task.timed, "key": task.key})
         return pd.DataFrame(rows)
+
+    def _trace(self, task: Run) -> Trace:
+        try:
+            return read_finished(task.path(self.folder), task.key)
+        except ValueError as error:
+            raise ValueError(f"{error}; sweep again to renew it") from None
 
     def _chosen(self, where: dict[str, Any]) -> Iterator[Run]:
         known = [{**task.point.parameters, **vars(task.point)} for task in self.runs]
@@ -243,15 +244,16 @@ def point_key(point: Point, problem: Problem, timed: bool) -> str:
     The seed counts by what it does to data and parameters. Runs that are timed are kept apart even
     where it does nothing, and by machine: each is a measurement.
     """
+    steps = SOLVERS[point.solver].steps
     return key(
         solver=point.solver,
+        steps=steps.__qualname__,
         parameters=dict(point.parameters),
         data=problem.checksum,
         stop=dict(point.stop),
         repetition=point.repetition,
         timed=timed and {"seed": point.seed, "machine": machine()},
-        code=code(SOLVERS[point.solver].steps.__module__, *SPINE),
-        versions=library_versions(),
+        code=code(steps.__module__, __name__),
     )
 
 
@@ -285,18 +287,6 @@ def _planned(points: Sequence[Point], timed: bool) -> tuple[Run, ...]:
 @lru_cache(maxsize=2)
 def _problem(data: str, seed: int, test: float | None) -> Problem:
     return panel(data, seed, test)
-
-
-def _ends(path: Path) -> tuple[dict[str, Any], Row]:
-    """Return the header and the last row of a finished trace without reading the rest."""
-    lines = path.read_bytes().rstrip(b"\n").split(b"\n")
-    try:
-        header, last = decode(json.loads(lines[0])), decode(json.loads(lines[-1]))
-    except ValueError:
-        raise ValueError(DAMAGED.format(path)) from None
-    if "stopped_by" not in last:
-        raise ValueError(DAMAGED.format(path))
-    return header, last
 
 
 def _in_words(trace: Trace) -> str:

@@ -39,6 +39,9 @@ class Task(Protocol):
     def path(self, folder: Path) -> Path:
         """Return the file that says it is done; it appears whole or not at all."""
 
+    def check(self, path: Path) -> None:
+        """Raise a ValueError if the file there is not a whole one of this task."""
+
     def run(self, folder: Path, limits: Limits) -> str:
         """Do the work in a worker and tell in a few words how it went; raise where it failed."""
 

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
 from workbench.core.problem import Matrix
 from workbench.core.stream import Row
 from workbench.data.sequences import SequenceProblem
+from workbench.kernels.compiled import njit
 from workbench.sampled_cuts.state import CutState
 from workbench.sampled_cuts.tasks import Answers, Cut
 

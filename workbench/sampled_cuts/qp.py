@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from workbench.kernels.compiled import njit
 
 STEPS = 20  # a variable, between two looks for the best point of a face
 TURNS = 100  # such looks, at most

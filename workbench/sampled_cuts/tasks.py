@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numba import njit
 
 from workbench.core.problem import Problem
+from workbench.kernels.compiled import njit
 
 
 class Answers(NamedTuple):

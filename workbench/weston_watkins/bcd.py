@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 
 import numpy as np
-from numba import njit
 
 from workbench.core.checks import check_positive
 from workbench.core.problem import Problem
 from workbench.core.stream import off_the_clock
+from workbench.kernels.compiled import njit
 from workbench.kernels.rows import FAST, multiply, rows_of, squared_norms, subtract, width
 from workbench.weston_watkins.dual import WWState, go_on, objectives, start
 from workbench.weston_watkins.shark import greedy

@@ -22,11 +22,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
 from workbench.core.measures import bounds
 from workbench.core.problem import Problem
 from workbench.core.stream import Row
+from workbench.kernels.compiled import njit
 from workbench.kernels.rows import FAST, lanes
 
 ROUNDING = 1e-12  # of the objective: a gap of less means nothing

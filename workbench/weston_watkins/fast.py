@@ -7,10 +7,10 @@ from dataclasses import replace
 from itertools import islice
 
 import numpy as np
-from numba import njit
 
 from workbench.core.checks import check_positive
 from workbench.core.problem import Problem
+from workbench.kernels.compiled import njit
 from workbench.kernels.rows import FAST, rows_of, squared_norms, subtract, width
 from workbench.weston_watkins.bcd import arguments, margins, settle
 from workbench.weston_watkins.dual import WWState, go_on, start

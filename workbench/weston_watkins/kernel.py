@@ -19,12 +19,12 @@ from itertools import islice
 import numpy as np
 import psutil
 import scipy.sparse as sp
-from numba import njit
 
 from workbench.core.checks import check_positive
 from workbench.core.measures import bounds
 from workbench.core.problem import Problem
 from workbench.core.stream import Row
+from workbench.kernels.compiled import njit
 from workbench.kernels.gram import Cache, Gram, add_rows, check_kernel, scale
 from workbench.kernels.rows import FAST
 from workbench.weston_watkins.bcd import LOWEST

@@ -5,7 +5,7 @@ It is not Shark: that adapts how often each row is visited, may shrink, and stop
 
 from __future__ import annotations
 
-from numba import njit
+from workbench.kernels.compiled import njit
 
 TOLERANCE = 1e-6  # largest violation of an optimality condition that is left
 STEPS_PER_CLASS = 10

@@ -16,9 +16,9 @@ and no sorting (:func:`threshold`). Both return the same root, and 0 where no v_
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from workbench.core.checks import check_positive
+from workbench.kernels.compiled import njit
 from workbench.kernels.rows import FAST
 
 FEW = 200  # entries up to which sorting by insertion is quicker

@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 
 from workbench.core.problem import Matrix
+from workbench.kernels.compiled import njit
 from workbench.memoir.mips.protocol import blocks, check_query, check_sizes, check_weights, timed
 
 HEADS = 0.25  # share of the classes from which on a feature's row is copied into a dense one

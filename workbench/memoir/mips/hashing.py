@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 
 from workbench.core.problem import Matrix
+from workbench.kernels.compiled import njit
 from workbench.memoir.mips.protocol import (
     blocks,
     check_count,
