@@ -96,7 +96,8 @@ class Match:
             warm_up=False,
         )
         curve.last.update(judge(state))
-        curve.header |= {"timed": self.timed, "key": self.key, "contest": result}
+        own = {"timed": self.timed, "key": self.key, "load": trace.header["load"]}
+        curve.header |= own | {"contest": result}
         self.path(folder).parent.mkdir(exist_ok=True)
         write_trace(self.path(folder), curve)
         error = result["test_error"]
