@@ -129,7 +129,7 @@ class Match:
             "search_cpu": found.search_cpu,
             "validation_error": found.validation_error,
             "at_edge": ", ".join(found.at_edge),
-            "cut": found.cut,
+            "cut": found.cut or "processor" in fitted.stopped_by,
             "fit_cpu": fitted.last["cpu"],
             "fit_seconds": fitted.last["seconds"],
             "predict_seconds": took,
