@@ -89,7 +89,7 @@ def test_the_budget_ends_the_search_and_a_fit_ends_the_run(problem, clock):
     assert cheap.search_cpu == pytest.approx(15.0, abs=2 * search._repeats(problem.n))
     assert cheap.rounds == 3 and cheap.cpu == pytest.approx(0.3)
     # Rounds that cost more than a fit may take do not count, and the search says so.
-    with pytest.raises(RuntimeError, match="no round ended within 1.5 s"):
+    with pytest.raises(RuntimeError, match=r"no round ended within 1\.5 s"):
         found(problem, budget=15.0, fit=1.5, cost=2.5)
     assert len(found(problem, budget=MANY, fit=MANY, ends=5).trials) == search.TRIALS
 
