@@ -33,14 +33,16 @@ class Toy:
         right = np.where(X[:, 1] < self.wrong, 1 - right, right)
         return np.eye(2)[right]
 
+    gap: float
+
     def info(self):
-        return {}
+        return {"gap": self.gap, "upper": 1.0}
 
 
-def toy(problem, *, C=1.0, cost=0.1, late=3, ends=100):
+def toy(problem, *, C=1.0, cost=0.1, late=3, ends=100, gap=0.0):
     for r in range(ends + 1):
         time.sleep(cost if r else 0.0)
-        yield Toy(r, abs(np.log10(C)) / 10 + (0.5 if r < late else 0.0))
+        yield Toy(r, abs(np.log10(C)) / 10 + (0.5 if r < late else 0.0), gap)
 
 
 @pytest.fixture
@@ -80,22 +82,26 @@ def test_points_begin_in_the_middle_and_leave_no_gap():
 
 
 def test_the_budget_ends_the_search_and_a_fit_ends_the_run(problem, clock):
-    # A run goes on to 2 s: its best round is the third, at 0.3 s, and nothing gets better.
-    cheap = found(problem, budget=20.0, fit=2.0)
-    assert len(cheap.trials) * search._repeats(problem.n) * 2.0 == pytest.approx(20.0, rel=0.1)
-    assert cheap.search_cpu == pytest.approx(20.0, abs=2.5 * search._repeats(problem.n))
+    # A run goes on to 1.5 s: its best round is the third, at 0.3 s, and nothing gets better.
+    cheap = found(problem, budget=15.0, fit=1.5)
+    assert len(cheap.trials) * search._repeats(problem.n) * 1.5 == pytest.approx(15.0, rel=0.1)
+    assert cheap.search_cpu == pytest.approx(15.0, abs=2 * search._repeats(problem.n))
     assert cheap.rounds == 3 and cheap.cpu == pytest.approx(0.3)
     # Rounds that cost more than a fit may take do not count, and the search says so.
-    with pytest.raises(RuntimeError, match="no round ended within 2 s"):
-        found(problem, budget=20.0, fit=2.0, cost=2.5)
+    with pytest.raises(RuntimeError, match=r"no round ended within 1\.5 s"):
+        found(problem, budget=15.0, fit=1.5, cost=2.5)
     assert len(found(problem, budget=MANY, fit=MANY, ends=5).trials) == search.TRIALS
 
 
 def test_a_run_ends_when_its_best_round_lies_far_behind(problem, clock):
-    run = search._run(toy, {"cost": 0.1}, problem.split(0.2, 0), fit=2.0)
+    run = search._run(toy, {"cost": 0.1}, problem.split(0.2, 0), fit=1.5)
+    assert run.spent == pytest.approx(1.5) and run.cut
+    at_once = {"cost": 0.1, "late": 1, "C": 10.0}
+    run = search._run(toy, at_once, problem.split(0.2, 0), fit=2.0)
+    assert run.spent == pytest.approx(0.6) and not run.cut
+    # The error has not moved, and the bounds are apart: it is not the end.
+    run = search._run(toy, at_once | {"gap": 0.5}, problem.split(0.2, 0), fit=2.0)
     assert run.spent == pytest.approx(2.0) and run.cut
-    run = search._run(toy, {"cost": 0.1, "late": 1}, problem.split(0.2, 0), fit=2.0)
-    assert run.spent == pytest.approx(1.1) and not run.cut
 
 
 def test_the_best_value_wins_and_an_edge_is_told(problem, clock):

@@ -47,7 +47,8 @@ def test_there_is_one_standard_error_above_the_best_of_the_same_partition():
     nan = math.nan
     error, spread = [0.2, 0.5, nan, 0.3, 0.1, 0.1, nan, nan], [0.04, 0.05, nan, 0.02] + [0.01] * 4
     status = ["failed" if math.isnan(e) else "done" for e in error]
-    rows = frame(test_error=error, standard_error=spread, status=status)
+    cut = [nan if math.isnan(e) else False for e in error]
+    rows = frame(test_error=error, standard_error=spread, status=status, cut=cut)
     runs = [
         Trace({}, [{"cpu": 1.0, "test_error": 0.6}, {"cpu": 2.0, "test_error": e}])
         for e in error
@@ -58,6 +59,11 @@ def test_there_is_one_standard_error_above_the_best_of_the_same_partition():
     assert found["target"].tolist() == pytest.approx(expected, nan_ok=True)
     never = math.inf
     assert found["since"].tolist() == [2.0, never, never, 2.0, 2.0, 2.0, never, never]
+    assert found["there"].tolist() == [True, False, False, True, True, True, False, False]
+    rows.loc[0, "cut"] = True  # it neither sets the target nor gets there
+    found = profiles.until_there(rows, runs)
+    assert found["target"].tolist()[:2] == [0.55] * 2
+    assert found["since"].tolist()[:2] == [never, 2.0] and not found["whole"][0]
 
 
 @pytest.mark.parametrize(
@@ -142,17 +148,23 @@ def two(end: float, error: float) -> list[dict]:
     return [*judged, {"round": 3, "cpu": end, "test_error": error}]
 
 
-def test_errors_end_in_a_mark_with_whiskers(ax):
+def test_errors_end_in_a_mark_with_whiskers_and_cut_runs_are_apart(ax):
+    ends = ((2.0, 0.1, False), (3.0, 0.2, False), (4.0, 0.4, False), (8.0, 0.45, True))
     runs = [
-        Trace({}, [{"round": 0, "cpu": 9.0, "test_error": 0.9}, *two(end, error)])
-        for end, error in ((2.0, 0.1), (3.0, 0.2), (4.0, 0.4))
+        Trace(
+            {"contest": {"cut": cut}},
+            [{"round": 0, "cpu": 9.0, "test_error": 0.9}, *two(end, error)],
+        )
+        for end, error, cut in ends
     ]
     profiles.draw_errors(ax, LOOKS["a"], runs)
-    profiles.draw_errors(ax, LOOKS["a"], runs, cut=True)
     full, hollow = (bars.lines[0] for bars in ax.containers)
     assert full.get_xydata().tolist() == [[3.0, 0.2]]
     assert full.get_markerfacecolor() == LOOKS["a"].colour
+    assert hollow.get_xydata().tolist() == [[8.0, 0.45]]
     assert hollow.get_markerfacecolor() == "white"
-    assert ax.lines[0].get_xdata()[0] == 1.0  # not that of round 0
+    curve = ax.lines[0]
+    assert curve.get_xdata()[0] == 1.0  # not that of round 0
+    assert curve.get_xdata()[-1] == 4.0  # nor beyond the runs that ended
     bars = [bar.get_segments()[0].tolist() for bar in ax.containers[0].lines[2]]
     assert bars == [[[2.0, 0.2], [4.0, 0.2]], [[3.0, 0.1], [3.0, 0.4]]]

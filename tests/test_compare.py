@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 from workbench.arena import compare, prepared
-from workbench.arena.comparison import _expression
+from workbench.arena.comparison import Comparison, _expression
 from workbench.arena.entries import ENTRIES, entry
 from workbench.arena.own_data import inspected, thinned
 from workbench.arena.recipe import OURS, THEIRS, recipe
@@ -264,6 +264,18 @@ def test_the_table_tells_the_best_and_its_code_gives_the_same_error(shown, tmp_p
     assert names == {".png", ".svg", ".pdf", ".json", ".csv", ".py"}
     record = json.loads((tmp_path / "out" / "compare.json").read_text("utf-8"))
     assert record["code"] == done.code() and len(record["numbers"]) == 3
+
+
+def test_a_fit_that_the_clock_cut_is_hollow_and_named(shown, monkeypatch):
+    done, table = shown[2], shown[2].table()
+    first = table["label"][0]
+    cut = pd.Series([True, *[False] * (len(table) - 1)])
+    monkeypatch.setattr(Comparison, "table", lambda self: table.assign(cut=cut))
+    assert f"perhaps better with more time: {first}.\n" in str(done)
+    faces = [bars.lines[0].get_markerfacecolor() for bars in done.figure().axes[0].containers]
+    assert [face == "white" for face in faces] == list(cut)
+    monkeypatch.setattr(Comparison, "table", lambda self: table.assign(cut=False))
+    assert "Cut by the clock" not in str(done)
 
 
 @pytest.fixture

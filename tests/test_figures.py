@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from workbench.core.stream import rounds, seconds
+from workbench.core.trace import Trace
 from workbench.data.panels import panel
 from workbench.figures import Figures, provenance
 from workbench.runs import keys as runs_keys
@@ -166,25 +167,40 @@ def test_a_record_is_strict_json_that_people_can_read():
     assert len(text.splitlines()) == 11
 
 
-def test_what_was_not_timed_says_so():
-    problem = panel("iris")
-    trace, _ = run("mrc_interior_point", problem, rounds(2))
-    plain = provenance.made_by([trace])
-    assert plain["timed"] is False
-    assert any("Not timed" in sentence for sentence in provenance.in_words(plain))
-    trace.header["timed"] = True
-    timed = provenance.made_by([trace])
-    assert timed["timed"] is True
-    assert not any("Not timed" in sentence for sentence in provenance.in_words(timed))
-    assert timed["traces"][0]["solver"] == "mrc_interior_point"
-    assert set(timed["traces"][0]["times"]) <= {
-        "1e-01",
-        "1e-02",
-        "1e-03",
-        "1e-04",
-        "1e-05",
-        "1e-06",
-    }
+LOADS = {  # of a run with one thread: in timing mode, its header's changes, what is said
+    "idle": (True, {"load": 0.2, "load_at_end": 1.4}, ""),
+    "unknown": (True, {"load": None, "load_at_end": None}, ""),
+    "plain": (False, {"load": 0.2}, "the seconds were not measured in timing mode"),
+    "busy": (True, {"load": 6.66}, "the machine was busy (load 6.66, of which ours was 1 thread)"),
+    "late": (True, {"load_at_end": 1.5}, "the machine was busy (load 1.5, of which"),
+    "two": (True, {"load_at_end": 2.4, "parameters": {"threads": 2}}, ""),
+    "three": (True, {"load": 2.5, "parameters": {"threads": 2}}, "of which ours was 2 threads"),
+}
+
+
+@pytest.mark.parametrize("case", LOADS)
+def test_what_was_not_timed_says_so(case):
+    timing, change, reason = LOADS[case]
+    trace, _ = run("mrc_interior_point", panel("iris"), rounds(2))
+    assert set(trace.header) >= {"load", "load_at_end"}
+    for row in trace.rows:
+        row["seconds"] = row["cpu"]
+    calm = {"timed": timing, "load": 0.5, "load_at_end": 0.5, "threads": {"openblas": 1}}
+    trace.header |= calm | change
+    made = provenance.made_by([trace])
+    assert made["timed"] is made["traces"][0]["timed"] is (not reason)
+    assert reason in provenance.why_not_timed(made) and bool(made.get("not_timed")) == bool(reason)
+    said = [s for s in provenance.in_words(made) if s.startswith("Not timed: ")]
+    assert len(said) == bool(reason) and all(reason in sentence for sentence in said)
+    assert made["traces"][0]["solver"] == "mrc_interior_point"
+    assert set(made["traces"][0]["times"]) <= set(provenance.TOLERANCES)
+
+
+def test_wall_time_beyond_cpu_time_is_not_a_timing():
+    header = run("mrc_interior_point", panel("iris"), rounds(1))[0].header
+    header |= {"timed": True, "load": 0.1, "load_at_end": 0.1, "threads": {}}
+    made = provenance.made_by([Trace(header, [{"round": 1, "seconds": 1.3, "cpu": 1.0}])])
+    assert made["timed"] is False and "wall time was 1.3 times CPU time" in made["not_timed"]
     assert provenance.made_by([])["timed"] is None
 
 

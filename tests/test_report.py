@@ -22,6 +22,7 @@ from workbench.figures.report.comparison import (
     Number,
     caveat,
     compare,
+    counts,
     kind,
     rounding,
     side_by_side,
@@ -30,6 +31,7 @@ from workbench.figures.report.markup import embedded, tag
 from workbench.figures.report.numerals import amount, as_printed
 from workbench.figures.report.profiles import ratios, scopes, share, time_table
 from workbench.figures.report.sidecars import collect
+from workbench.figures.report.tables import NOT_EXPLAINED, _remarks_on
 from workbench.live.keep import keep
 from workbench.live.lane import Lane
 from workbench.runs.mill import figures_folder
@@ -111,14 +113,14 @@ def test_rounding_is_half_a_unit_of_the_last_printed_digit():
         ("test error", Number(8.1, None, "%"), Number(8.6, 0.5, "%"), "agrees", "+0.50 points"),
         ("test error", Number(8.1, None, "%"), Number(0.07, None, ""), "better", "−1.1 points"),
         ("accuracy", Number(0.9, None, "fraction"), Number(97.0, None, "%"), "better", "+0.070"),
-        ("condition number", Number(10.0), Number(15.0), "agrees", "× 1.5"),
+        ("condition number", Number(10.0), Number(15.0), "agrees", "1.5×"),
         ("parameter", Number(30.0), Number(31.0), "differs", "+1.0"),
-        ("training time", Number(2.0, None, "s"), Number(900, None, "ms"), "better", "× 0.45"),
-        ("training time", Number(2.0, None, "s"), Number(4.0, None, "s"), "agrees", "× 2.0"),
-        ("training time", Number(2.0, None, "s"), Number(1.0, None, "min"), "worse", "× 30"),
-        ("memory", Number(1.0, None, "GB"), Number(100, None, "MB"), "better", "× 0.10"),
-        ("speed-up", Number(2.0, None, "x"), Number(10, None, "x"), "better", "× 5.0"),
-        ("slow-down", Number(2.0, None, "x"), Number(10, None, "x"), "worse", "× 5.0"),
+        ("training time", Number(2.0, None, "s"), Number(900, None, "ms"), "better", "2.2×"),
+        ("training time", Number(2.0, None, "s"), Number(4.0, None, "s"), "agrees", "2.0×"),
+        ("training time", Number(2.0, None, "s"), Number(1.0, None, "min"), "worse", "30×"),
+        ("memory", Number(1.0, None, "GB"), Number(100, None, "MB"), "better", "10×"),
+        ("speed-up", Number(2.0, None, "x"), Number(10, None, "x"), "better", "5.0×"),
+        ("slow-down", Number(2.0, None, "x"), Number(10, None, "x"), "worse", "5.0×"),
         ("training time", Number(2.0, None, "s"), Number(9.0, None, "GB"), "context", ""),
         ("training time", Number(None, None, "s"), Number(9.0, None, "s"), "none", ""),
         ("training time", Number(2.0, None, "s"), Number(0.0, None, "s"), "none", ""),
@@ -243,13 +245,38 @@ def test_the_join_loses_no_number(folder):
     assert len(rows) == len(PRINTED) + 1
     by_name = {(r.names["method"], r.names["quantity"]): r for r in rows}
     time = by_name["MRC-CCG", "training time"]
-    assert time.verdict[:3] == ("context", "× 1.9", "within 2×")
+    assert time.verdict[:3] == ("context", "1.9×", "slower, within 2×")
     assert by_name["MRC-CCG", "classification error"].verdict.tone == "agrees"
     assert by_name["MRC-SUB", "classification error"].ours is None
     ours = by_name["ours", "classification error"]
     assert ours.paper.value is None and ours.note == "not in print"
     assert [r.names["table"] for r in rows] == ["II"] * 5 + ["1"], "with the others of its table"
     assert rows[-1].paper.value is None and "masked" in rows[-1].note
+
+
+def test_what_is_counted_is_values(folder, tmp_path):
+    row = {"paper": "mrc", "table": "II"}
+    late = row | {"dataset": "letter", "method": "SVM-CCG", "setting": "C=1", "data": "letter"}
+    late |= {"quantity": "training time", "value": None, "unit": "s"}
+    worse = row | {"dataset": "dna", "method": "MRC-SUB", "quantity": "classification error"}
+    worse |= {"value": 20.0, "unit": "%", "data": "dna", "reason": "other partitions"}
+    masked = {"paper": "sampled_cuts", "table": "1", "dataset": "rings", "method": "svmlight"}
+    masked |= {"quantity": "test error", "value": 0.1, "data": "rings"}
+    cut = worse | {"method": "MRC-CCG", "quantity": "training time", "unit": "s", "cut": 1}
+    write(folder, "mrc_more", "more", profile="paper", numbers=[late, worse, masked, cut])
+    rows = side_by_side(PRINTED, measurements(collect(folder)[0]))
+    found = counts(rows)
+    assert found == (4, 1, 3, 3, 2, 1)  # of the six rows one is without print, one masked
+    assert found.printed == PRINTED["value"].notna().sum()
+    time = next(r for r in rows if r.names["method"] == "MRC-CCG" and r.paper.unit == "s")
+    assert time.verdict[:3] == ("context", "", "ended by the clock"), "no time to compare"
+    page = report(tmp_path / "r.html", figures=folder, printed=PRINTED).read_text("utf-8")
+    assert "Table II: 4 numbers in print, 3 with one of ours beside; 1 of ours alone" in page
+    assert "Table 1: 0 numbers in print, 0 with one of ours beside" in page
+    assert "4 numbers that the papers print: 3 have a number of ours beside them, 3 of" in page
+    remarks = [remark for r in rows for remark in _remarks_on(r)]
+    assert "here other partitions" in remarks
+    assert remarks.count(NOT_EXPLAINED) == 1, "of what differs, and of nothing else"
 
 
 def test_the_better_of_two_measurements_is_shown(tmp_path):
@@ -259,7 +286,7 @@ def test_the_better_of_two_measurements_is_shown(tmp_path):
     write(tmp_path, "mrc_b", "x", profile="quick", numbers=[row | {"value": 8.02}])
     write(tmp_path, "paper/mrc_c", "x", profile="paper", numbers=[row | {"value": "nan"}])
     found = side_by_side(PRINTED, measurements(collect(tmp_path)[0]))[1]
-    assert found.ours.number.value == 8.02 and found.others == 2
+    assert found.ours.number.value == 8.02 and found.others == 1, "one has no value"
     assert found.verdict.tone == "agrees", "spelling does not keep the two apart"
 
 

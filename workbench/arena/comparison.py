@@ -79,7 +79,7 @@ class Comparison:
         noise = 2 * np.hypot(frame["standard_error"], least["standard_error"])
         frame["within_noise"] = frame["test_error"] - least["test_error"] <= noise
         names = ["entry", "label", "family", "status", "reason", "test_error", "standard_error"]
-        names += ["within_noise", "fit_cpu", "memory_mb", "settings"]
+        names += ["within_noise", "cut", "fit_cpu", "memory_mb", "settings"]
         return frame[names].reset_index(drop=True)
 
     @property
@@ -116,9 +116,11 @@ class Comparison:
         ax = figure.subplots()
         for row in done.itertuples():
             _, colour, marker = look(row.entry)
-            style = {"color": colour, "marker": marker, "linestyle": "none", "elinewidth": 0.8}
+            style = {"color": colour, "marker": marker, "linestyle": "none"}
             at, error, spread = row.fit_cpu, 100 * row.test_error, 100 * row.standard_error
-            ax.errorbar(at, error, spread, label=row.label, **style)
+            face = "white" if row.cut else colour
+            ax.errorbar(at, error, spread, elinewidth=0.8, mfc=face, **style)
+            ax.plot([], [], label=row.label, **style)
         ax.set(xscale="log", xlabel="processor time of the fit (s)", ylabel="test error (%)")
         ax.set_ylim(bottom=0)
         figure.legend(loc="outside right upper", fontsize=7)
@@ -187,6 +189,11 @@ class Comparison:
             sentences.append(
                 f"Least test error: {first.label}, {100 * first.test_error:.2f} % "
                 f"(standard error {100 * first.standard_error:.2f}); {alike}."
+            )
+        if len(cut := list(done["label"][done["cut"].astype(bool)])):
+            sentences.append(
+                f"Cut by the clock, hollow in the figure, and perhaps better with more time: "
+                f"{', '.join(cut)}."
             )
         sentences.append(
             f"One random split, {100 * self.test:g} % of the rows for the test; every entry had "

@@ -46,7 +46,8 @@ class Contest:
         fractions, ``memory_mb`` the peak of the fit of all training rows above what the process
         held with its data, in 10^6 bytes, NaN off Linux. ``fit_cpu`` is that of one fit with the
         chosen setting and rounds; ``search_cpu`` of all trials. ``at_edge`` names the parameters
-        that lie at the edge of their range, ``cut`` says that more rounds might be better.
+        that lie at the edge of their range, ``cut`` says that the clock ended the chosen trial or
+        the fit: more rounds might be better, and the error is not yet the method's.
         """
         rows = []
         for match in self.matches:

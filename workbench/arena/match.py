@@ -93,7 +93,8 @@ class Match:
             warm_up=False,
         )
         curve.last.update(judge(state))
-        curve.header |= {"timed": self.timed, "key": self.key, "contest": result}
+        own = {"timed": self.timed, "key": self.key, "load": trace.header["load"]}
+        curve.header |= own | {"contest": result}
         self.path(folder).parent.mkdir(exist_ok=True)
         write_trace(self.path(folder), curve)
         error = result["test_error"]
@@ -125,7 +126,7 @@ class Match:
             "search_cpu": found.search_cpu,
             "validation_error": found.validation_error,
             "at_edge": ", ".join(found.at_edge),
-            "cut": found.cut,
+            "cut": found.cut or "processor" in fitted.stopped_by,
             "fit_cpu": fitted.last["cpu"],
             "fit_seconds": fitted.last["seconds"],
             "predict_seconds": took,

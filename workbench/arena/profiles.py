@@ -1,7 +1,7 @@
 """Who is best, how often, and how sure that is: profiles, ranks and what they can carry.
 
 All functions take costs, an array (sets, partitions, entries): less is better, infinity stands
-for an entry that never got there, be it refused, failed or not good enough.
+for an entry that never got there, be it refused, failed, cut by the clock or not good enough.
 
 >>> labels, sets, error = table(contest.frame(), "test_error")             # doctest: +SKIP
 >>> verdict(ranks(error), labels)                                          # doctest: +SKIP
@@ -92,22 +92,27 @@ def table(
 def until_there(frame: pd.DataFrame, traces: Sequence[Trace]) -> pd.DataFrame:
     """Return the frame with what counts as there on each set and partition, and who came when.
 
+    A fit that the clock cut is not a result: it sets no target and never gets there.
+
     Parameters
     ----------
     frame, traces : of a contest; the traces are those of the rows that are done, in their order
 
     Returns
     -------
-    frame : with ``target``, the least test error of any entry and its standard error, NaN where
-        all failed, and ``since``, see :func:`stays`, infinite for those that have no trace
+    frame : with ``whole``, done and not cut; ``target``, the least test error of any entry and its
+        standard error, NaN if there is none; ``there``, whole and at the target; and ``since``, see
+        :func:`stays`, infinite for those that are not whole
     """
-    places = ["data", "partition"]
-    best = frame.sort_values("test_error").groupby(places)[["test_error", "standard_error"]].first()
+    places, done = ["data", "partition"], frame["status"] == "done"
+    frame = frame.assign(whole=done & ~frame["cut"].eq(True), since=np.inf)
+    ranked = frame[frame["whole"]].sort_values("test_error").groupby(places)
+    best = ranked[["test_error", "standard_error"]].first()
     frame = frame.join(best.sum(axis=1, min_count=2).rename("target"), on=places)
-    frame["since"] = np.inf
-    ended = frame.index[frame["status"] == "done"]
-    for row, trace in zip(ended, traces, strict=True):
-        frame.loc[row, "since"] = stays(trace, frame.loc[row, "target"])
+    frame["there"] = frame["whole"] & (frame["test_error"] <= frame["target"])
+    for row, trace in zip(frame.index[done], traces, strict=True):
+        if frame.loc[row, "whole"]:
+            frame.loc[row, "since"] = stays(trace, frame.loc[row, "target"])
     return frame
 
 
@@ -258,40 +263,39 @@ def draw_ranks(
     return drawn.reset_index()
 
 
-def draw_errors(
-    ax: Axes,
-    look: Look,
-    traces: Sequence[Trace],
-    floor: float = 1e-4,
-    cut: bool = False,
-) -> None:
+def draw_errors(ax: Axes, look: Look, traces: Sequence[Trace], floor: float = 1e-4) -> None:
     """Draw the median curve of test errors over CPU seconds, and where the runs ended.
 
-    The end is that of :func:`draw_spread`. Both axes are for logarithms; errors below `floor` are
-    drawn at it. Round 0, in which nothing is learnt, is left out.
+    The end is that of :func:`draw_spread`; runs that the clock cut have a mark of their own and no
+    part in the curve. Both axes are for logarithms; errors below `floor` are drawn at it. Round 0,
+    in which nothing is learnt, is left out.
     """
     curves = []
     for trace in traces:
         rows = [row for row in trace.rows if row["round"] > 0 and "test_error" in row]
         errors = [max(row["test_error"], floor) for row in rows]
         curves.append((np.array([row["cpu"] for row in rows]), np.array(errors)))
-    grid, values = on_grid(curves)
+    cut = [trace.header["contest"]["cut"] for trace in traces]
+    grid, values = on_grid([curve for curve, by_clock in zip(curves, cut) if not by_clock])
     if len(grid) > 1:
         ax.plot(grid, np.median(values, axis=0), color=look.colour, linewidth=0.9)
     draw_spread(ax, look, *([values[-1] for values in part] for part in zip(*curves)), cut)
 
 
 def draw_spread(
-    ax: Axes, look: Look, x: Sequence[float], y: Sequence[float], cut: bool = False
+    ax: Axes, look: Look, x: Sequence[float], y: Sequence[float], cut: Sequence[bool]
 ) -> None:
     """Draw the medians of some runs as one mark, with whiskers to the least and the most.
 
-    The mark is hollow where the runs were `cut` by the clock; in the legend it is full.
+    The runs that the clock `cut` have a hollow mark of their own; in the legend it is full.
     """
-    (left, at, right), (low, up, high) = (np.quantile(v, [0, 0.5, 1]) for v in (x, y))
     style = {"color": look.colour, "marker": look.marker, "markersize": 4, "linestyle": "none"}
-    whiskers = {"xerr": [[at - left], [right - at]], "yerr": [[up - low], [high - up]]}
-    ax.errorbar(at, up, **whiskers, **style, elinewidth=0.6, mfc="white" if cut else None)
+    x, y, cut = np.asarray(x), np.asarray(y), np.asarray(cut, dtype=bool)
+    for runs, face in ((~cut, look.colour), (cut, "white")):
+        if runs.any():
+            (left, at, right), (low, up, high) = (np.quantile(v[runs], [0, 0.5, 1]) for v in (x, y))
+            whiskers = {"xerr": [[at - left], [right - at]], "yerr": [[up - low], [high - up]]}
+            ax.errorbar(at, up, **whiskers, **style, elinewidth=0.6, mfc=face)
     ax.plot([], [], **style, label=look.label)
 
 

@@ -21,8 +21,9 @@ from workbench.runs.worker import one_line
 VALIDATION = 0.2  # share of the training rows that all choices are made on
 ENOUGH = 1000  # validation rows; of fewer, a trial runs on up to five random splits
 TRIALS = 30  # at most, for those whose fit costs next to nothing
-PATIENCE = 10.0  # a trial ends when it has gone on so many times as long as to its best round
-LEAST = 0.2  # of the seconds of a fit, that it goes on in any case
+PATIENCE = 5.0  # a trial ends when it has gone on this many times as long as to its best round
+LEAST = 0.1  # of the seconds of a fit, that it goes on in any case
+CLOSED = 0.1  # certified gap over the upper bound from which on a run is near its end
 LONGER = 5.0  # times the seconds of a fit that the one of all training rows may take
 OVERRUN = 10.0  # times the seconds of a fit that a trial may take with all that is off the clock
 EDGE = 0.1  # of the range, in decades, within which a choice is called one at its edge
@@ -70,7 +71,9 @@ def search(
     A trial runs the solver at one point of the box, the first in its middle, on one random split of
     the rows, or on several where validation rows are few (:data:`ENOUGH`). A run is judged at
     geometric rounds and ends after `fit` seconds, when its best round lies far behind
-    (:data:`PATIENCE`), or by itself. The next trial begins while less than `budget` seconds and
+    (:data:`PATIENCE`), or by itself. A run whose error has not moved since its first judged round
+    is not given up while its bounds are apart (:data:`CLOSED`): a cutting plane's first rounds are
+    all one classifier. The next trial begins while less than `budget` seconds and
     fewer than :data:`TRIALS` trials are spent. The setting and the round with the least mean
     validation error win; of equal ones those of fewer rounds, and then the earlier trial, so that
     the noise of the clock does not decide. Rounds that end after `fit` seconds do not count.
@@ -160,7 +163,7 @@ def _run(steps: Callable, parameters: Mapping[str, Any], held: Problem, fit: flo
             for row, state in until(watch(stream, judge, when), processor_seconds(fit)):  # noqa: B007
                 if "test_error" in row:
                     seen.append((row["round"], row["test_error"], row["cpu"]))
-                if seen and row["cpu"] > max(PATIENCE * min(seen, key=_error)[2], LEAST * fit):
+                if _given_up(row, seen, fit):
                     break
             if 0 < row["round"] and row["cpu"] <= fit and "test_error" not in row:
                 seen.append((row["round"], judge(state)["test_error"], row["cpu"]))
@@ -189,8 +192,14 @@ def _best(runs: list[_Run]) -> dict[str, Any]:
     return {"validation_error": error, "rounds": last, "cpu": float(cpu), "cut": cut, "reason": ""}
 
 
-def _error(judged: tuple[int, float, float]) -> float:
-    return judged[1]
+def _given_up(row: Row, seen: list[tuple[int, float, float]], fit: float) -> bool:
+    """Return whether the best of the judged rounds (round, error, cpu) lies far behind."""
+    if not seen:
+        return False
+    _, least, cpu = min(seen, key=lambda judged: judged[1])
+    moved = least == 0.0 or any(error != least for _, error, _ in seen)
+    closed = row.get("gap", inf) <= CLOSED * row.get("upper", 0.0)
+    return (moved or closed) and row["cpu"] > max(PATIENCE * cpu, LEAST * fit)
 
 
 def _repeats(n: int) -> int:

@@ -15,25 +15,27 @@ from workbench.runs.notebooks import PROFILES, Notebook
 from workbench.runs.run import machine, threads, versions
 
 TOLERANCES = tuple(f"1e-0{digits}" for digits in range(1, 7))
+MAX_OTHER_LOAD = 0.5  # load average beyond our own threads from which on a machine is busy
+MAX_WALL_OVER_CPU = 1.2
 
 
 def made_by(traces: list[Trace]) -> dict[str, Any]:
     """Return the data, solvers, machine, versions and conditions that lie behind some runs.
 
-    ``timed`` tells whether all of them were measured in timing mode. ``wall_over_cpu`` is the
-    ratio of their wall to CPU seconds: near 1 on an idle machine with one thread. ``jobs`` is the
-    number of notebooks that ran side by side. ``traces`` has of each run what it was and the CPU
-    seconds until its certified gap was below 1e-1, 1e-2, ... as far as it came; where the solver
-    measures the gap over its first one, that ratio. The versions and the commit are those of who
-    draws; runs that were made before have their own commits.
+    ``timed`` says whether their seconds are timings, see :func:`why_not_timed`; ``not_timed`` says
+    why not. ``load`` is the largest load average at the start or the end of a run;
+    ``wall_over_cpu`` is the ratio of their wall to CPU seconds: near 1 on an idle machine with one
+    thread. ``jobs`` is the number of notebooks that ran side by side. ``traces`` has of each run
+    what it was and the CPU seconds until its certified gap was below 1e-1, 1e-2, ... as far as it
+    came; where the solver measures the gap over its first one, that ratio. The versions and the
+    commit are those of who draws; runs that were made before have their own commits.
     """
     headers = [trace.header for trace in traces]
     wall = sum(trace.last.get("seconds", 0.0) for trace in traces)
     cpu = sum(trace.last.get("cpu", 0.0) for trace in traces)
-    loads = [header["load"] for header in headers if header["load"] is not None]
     keys = ("solver", "parameters", "rules")
     machines = unique(header["machine"] for header in headers) or [machine()]
-    return {
+    made = {
         "data": unique(header["problem"] for header in headers),
         "solvers": unique({name: header[name] for name in keys} for header in headers),
         "runs": len(traces),
@@ -41,7 +43,7 @@ def made_by(traces: list[Trace]) -> dict[str, Any]:
         "machine": machines[0],
         **({"other_machines": machines[1:]} if machines[1:] else {}),
         "threads": headers[0]["threads"] if headers else threads(),
-        "load": max(loads, default=None),
+        "load": max(filter(None, map(_load, headers)), default=None),
         "wall_over_cpu": round(wall / cpu, 2) if cpu > 0 else None,
         "jobs": int(os.environ.get("WORKBENCH_JOBS", "1")),
         "versions": versions(),
@@ -49,6 +51,28 @@ def made_by(traces: list[Trace]) -> dict[str, Any]:
         "commits_of_runs": sorted({header["versions"]["commit"] for header in headers}),
         "traces": [_summary(trace) for trace in traces],
     }
+    reason = why_not_timed(made)
+    return made | ({"timed": False, "not_timed": reason} if headers and reason else {})
+
+
+def why_not_timed(made: Mapping[str, Any]) -> str:
+    """Return why the seconds behind a figure are not timings; empty if they are.
+
+    They are if every run was in timing mode, no other notebook ran, the load average at the start
+    and the end of each run was below the threads that it used plus :data:`MAX_OTHER_LOAD`, and
+    wall time was at most :data:`MAX_WALL_OVER_CPU` times CPU time.
+    """
+    if made["jobs"] > 1:
+        return f"{made['jobs']} notebooks ran side by side"
+    if made["timed"] is False:
+        return made.get("not_timed") or "the seconds were not measured in timing mode"
+    own = _own_threads(made["threads"], made["solvers"])
+    if (made["load"] or 0.0) >= own + MAX_OTHER_LOAD:
+        threads = f"{own} thread{'s' if own > 1 else ''}"
+        return f"the machine was busy (load {made['load']:g}, of which ours was {threads})"
+    if (made["wall_over_cpu"] or 1.0) > MAX_WALL_OVER_CPU:
+        return f"the machine was busy (wall time was {made['wall_over_cpu']:g} times CPU time)"
+    return ""
 
 
 def in_words(made: Mapping[str, Any]) -> list[str]:
@@ -75,15 +99,8 @@ def in_words(made: Mapping[str, Any]) -> list[str]:
     )
     if others := made.get("other_machines"):
         sentences.append(f"Other machines that runs are from: {len(others)}.")
-    if made["timed"] is False:
-        sentences.append("Not timed: the seconds were not measured in timing mode.")
-    elif made["jobs"] > 1:
-        sentences.append(f"Not timed: {made['jobs']} notebooks ran side by side.")
-    elif (made["wall_over_cpu"] or 1) > 1.2:
-        sentences.append(
-            "Not a clean timing: the machine was busy "
-            f"(wall time was {made['wall_over_cpu']} times CPU time)."
-        )
+    if reason := why_not_timed(made):
+        sentences.append(f"Not timed: {reason}.")
     return sentences
 
 
@@ -127,10 +144,27 @@ def _summary(trace: Trace) -> dict[str, Any]:
         "seed": header.get("seed"),
         "repetition": header.get("repetition"),
         "parameters": header["parameters"],
-        "timed": header.get("timed", False),
+        "timed": _quiet(header),
         "stopped_by": last.get("stopped_by"),
         "times": {t: round(cpu, 4) for t, cpu in reached.items() if cpu < float("inf")},
     }
+
+
+def _quiet(header: Mapping[str, Any]) -> bool:
+    """Return whether a run was in timing mode and the machine had nothing else to do."""
+    own = _own_threads(header["threads"], [header])
+    return header.get("timed", False) and (_load(header) or 0.0) < own + MAX_OTHER_LOAD
+
+
+def _load(header: Mapping[str, Any]) -> float | None:
+    """Return the larger load average of the start and the end of a run, None if unknown."""
+    return max(filter(None, (header["load"], header.get("load_at_end"))), default=None)
+
+
+def _own_threads(threads: Mapping[str, int], solvers: Iterable[Mapping[str, Any]]) -> int:
+    """Return the most threads that runs used: of BLAS, or of a solver's own."""
+    own = [s["parameters"].get(name) for s in solvers for name in ("threads", "workers")]
+    return max([1, *threads.values(), *filter(None, own)])
 
 
 def _range(values: Iterable[int]) -> str:

@@ -58,7 +58,7 @@ def run(
 
     Returns
     -------
-    trace : Trace; its last row says ``stopped_by``
+    trace : Trace; its last row says ``stopped_by``, its header the load before and after
     state : the last state, None when the solver was interrupted before its first
 
     Raises
@@ -79,6 +79,7 @@ def run(
             state = latest
     except KeyboardInterrupt:
         pass
+    trace.header["load_at_end"] = load()
     return trace, state
 
 
@@ -151,11 +152,16 @@ def header(
             "checksum": problem.checksum,
         },
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
-        "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
+        "load": load(),
         "threads": threads(),
         "machine": machine(),
         "versions": versions(),
     }
+
+
+def load() -> float | None:
+    """Return the load average of the last minute, None on systems that have none."""
+    return round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
 
 
 def threads() -> dict[str, int]:

@@ -65,7 +65,7 @@ class Verdict(NamedTuple):
     Attributes
     ----------
     tone : ``agrees``, ``better``, ``worse``, ``differs``, ``context`` or ``none``
-    amount : the ratio or the difference, ready to print
+    amount : the ratio or the difference, ready to print before the word
     word : what it means
     caveat : why it is no more than context; empty for a claim
     """
@@ -105,7 +105,10 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Row:
-    """A cell of a paper's table with all that there is to say about it; `ours` may be None."""
+    """A cell of a paper's table with all that there is to say about it; `ours` may be None.
+
+    `others` is how many more values of ours there are.
+    """
 
     names: Mapping[str, str]
     paper: Number
@@ -113,6 +116,48 @@ class Row:
     ours: Measurement | None
     others: int
     verdict: Verdict
+
+    @property
+    def measured(self) -> bool:
+        """Whether there is a value of ours."""
+        return self.ours is not None and self.ours.number.value is not None
+
+
+class Counts(NamedTuple):
+    """How many values some rows have; a cell without one, or a run without a result, is none.
+
+    Attributes
+    ----------
+    printed : values that the papers print
+    absent : cells of theirs without a value: masked, lost, or a run of theirs that did not end
+    beside : printed values with a value of ours beside them
+    same_data : those of them where ours is on the paper's own data
+    claims : those of them that are compared as like with like
+    alone : values of ours that no table prints
+    """
+
+    printed: int
+    absent: int
+    beside: int
+    same_data: int
+    claims: int
+    alone: int
+
+
+def counts(rows: Iterable[Row]) -> Counts:
+    """Return how many values the papers print, and how many ours stand beside."""
+    rows = list(rows)
+    own = [row for row in rows if row.note != NOT_IN_PRINT]
+    printed = [row for row in own if row.paper.value is not None]
+    beside = [row for row in printed if row.measured]
+    return Counts(
+        len(printed),
+        len(own) - len(printed),
+        len(beside),
+        sum("other data" not in row.verdict.caveat for row in beside),
+        sum(row.verdict.tone not in ("none", "context") for row in beside),
+        sum(row.measured for row in rows if row.note == NOT_IN_PRINT),
+    )
 
 
 def cell(row: Mapping[str, Any]) -> tuple[str, ...]:
@@ -161,8 +206,8 @@ def compare(
 
     Notes
     -----
-    Times and counts (sizes, rounds) are divided, ours by the paper's: within a factor of 2 they
-    agree. So are speed-ups, where more is better. Everything else is subtracted, and agrees where
+    Times and counts (sizes, rounds) are divided, the larger by the smaller: within a factor of 2
+    they agree. So are speed-ups, where more is better. Everything else is subtracted, and agrees if
     the difference is at most the larger of both spreads and of the paper's rounding.
     """
     ours = ours.in_unit(paper.unit)
@@ -240,17 +285,19 @@ def _row(record: Mapping[str, Any], group: list[Measurement], column, in_print=T
         hardware = _text(record.get("hardware"))
         why = caveat(names["quantity"], unit, names["dataset"], hardware, ours)
         verdict = compare(names["quantity"], paper, ours.number, caveat=why, column=column)
+        if ours.row.get("cut") and kind(names["quantity"], unit) == "time":
+            verdict = Verdict("context", word="ended by the clock", caveat=why)
     if not note and not in_print:
         note = NOT_IN_PRINT
-    return Row(names, paper, note, ours, max(0, len(group) - 1), verdict)
+    others = sum(m is not ours and m.number.value is not None for m in group)
+    return Row(names, paper, note, ours, others, verdict)
 
 
 def _ratio(how: str, ratio: float) -> tuple[str, str, str]:
-    times = f"× {amount(ratio, digits=2)}"
     less, more = ("faster", "slower") if how == "time" else ("smaller", "larger")
+    times, word = f"{amount(max(ratio, 1 / ratio), digits=2)}×", less if ratio < 1 else more
     if 0.5 <= ratio <= 2:
-        return "agrees", times, "within 2×"
-    word = less if ratio < 1 else more
+        return "agrees", times, f"{word}, within 2×"
     good = ratio < 1 if how != "speed-up" else ratio > 1
     return "better" if good else "worse", times, word
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import workbench
 from workbench.figures.papers import PAPERS, order, title, token
-from workbench.figures.report.comparison import NOT_IN_PRINT, Row
+from workbench.figures.report.comparison import Row, counts
 from workbench.figures.report.gallery import card, heading, profile
 from workbench.figures.report.kept import Runs
 from workbench.figures.report.kept import section as kept_section
@@ -21,7 +21,7 @@ from workbench.runs.notebooks import PROFILES
 TAUS = (1, 2, 5, 10)
 PROFILE_WORDS = {
     "smoke": "smoke (seconds: it shows that the code runs, nothing else)",
-    "quick": "quick (minutes, on small data that ship with the dependencies)",
+    "quick": "quick (minutes, on small data)",
     "paper": "paper (the papers' sizes)",
     "custom": "parameters of their own",
 }
@@ -39,8 +39,8 @@ AGREEMENT = (
     (
         "context",
         "context",
-        "no claim: ours ran on other data (a stand-in, or a part), or it is a time taken on "
-        "another machine or not in timing mode",
+        "no claim: ours ran on other data (a stand-in, or a part), the clock ended it, or it is a "
+        "time taken on another machine or not in timing mode",
     ),
 )
 
@@ -83,23 +83,25 @@ def body(
 
 def _header(figures, rows: list[Row], scopes, faults: list[str]) -> Html:
     made = Counter(map(profile, figures))
-    counts = [f"{made[name]} × {PROFILE_WORDS[name]}" for name in (*PROFILES, "custom")]
-    counts = [count for name, count in zip((*PROFILES, "custom"), counts) if made[name]]
+    kinds = [name for name in (*PROFILES, "custom") if made[name]]
+    shown = "; ".join(f"{made[name]} × {PROFILE_WORDS[name]}" for name in kinds)
     machines = Counter(str(f.record.get("machine", {}).get("cpu", "unknown")) for f in figures)
     commits = Counter(str(f.record.get("commit", "unknown")) for f in figures)
     dates = sorted(str(f.record["date"])[:10] for f in figures if f.record.get("date"))
     between = " to ".join(dict.fromkeys([dates[0], dates[-1]])) if dates else "at unknown dates"
-    measured = sum(row.ours is not None for row in rows)
+    values = counts(rows)
     timed = sum(run.timed for scope in scopes if scope.notebook for run in scope.runs)
     runs = sum(len(scope.runs) for scope in scopes if scope.notebook)
     now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     lines = [
         f"{len(figures)} figures of {len({f.notebook for f in figures})} notebooks, made {between} "
         f"on {', '.join(machines) or 'no machine'}; commit {', '.join(commits) or 'none'}.",
-        f"{len(rows)} numbers of the papers or beside them, {measured} of them measured here.",
-        f"{runs} runs with times to a certified gap, {timed} of them in timing mode.",
+        f"{values.printed:,} numbers that the papers print: {values.beside} have a number of ours "
+        f"beside them, {values.same_data} of these on the paper's own data; {values.claims} are "
+        "compared as like with like.",
+        f"{runs:,} runs with times to a certified gap, {timed:,} of them in timing mode.",
     ]
-    said = f"Figures come from: {'; '.join(counts)}." if figures else NO_FIGURES
+    said = f"Figures come from: {shown}." if figures else NO_FIGURES
     if any(commit.endswith("-dirty") for commit in commits):
         lines.append("A commit that ends in -dirty had changes which it does not hold.")
     left_out = None
@@ -160,25 +162,22 @@ def _overview(papers: list[str], figures: list[Figure], rows: list[Row]) -> Html
         "figures",
         "numbers in print",
         "masked or none",
-        "beside it",
+        "ours beside",
+        "on its data",
         "ours only",
         *tones,
     ]
     lines = []
     for paper in papers:
         every = [row for row in rows if row.names["paper"] == paper]
-        own = [row for row in every if row.note != NOT_IN_PRINT]
-        found = Counter(row.verdict.tone for row in own)
-        counts = [
+        tone, values = Counter(row.verdict.tone for row in every), counts(every)
+        numbers = [
             sum(figure.paper == paper for figure in figures),
-            sum(row.paper.value is not None for row in own),
-            sum(row.paper.value is None for row in own),
-            sum(row.ours is not None for row in own),
-            len(every) - len(own),
-            *(found[tone] for tone in tones),
+            *(values.printed, values.absent, values.beside, values.same_data, values.alone),
+            *(tone[name] for name in tones),
         ]
         link = tag("a", title(paper), href=f"#paper-{paper}")
-        cells = [tag("td", count or "–", class_="number") for count in counts]
+        cells = [tag("td", number or "–", class_="number") for number in numbers]
         lines.append(tag("tr", tag("th", link, scope="row"), cells))
     legend = [
         [tag("dt", tag("span", word, class_=f"verdict {tone}")), tag("dd", meaning)]

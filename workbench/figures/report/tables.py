@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 from workbench.figures.papers import token
-from workbench.figures.report.comparison import Number, Row, kind
+from workbench.figures.report.comparison import Number, Row, counts, kind
 from workbench.figures.report.markup import Html, join, tag
 from workbench.figures.report.numerals import amount, as_printed
 from workbench.figures.report.profiles import TOLERANCES, Scope, TimeRow, data_set, time_table
@@ -66,15 +66,17 @@ def _printed_table(anchor: str, heading: str, rows: list[Row]) -> Html:
                 data_ran="yes" if ran else "no",
             )
         )
-    measured = sum(row.ours is not None for row in rows)
-    caption = f"{heading}: {len(rows)} numbers, {measured or 'none'} of them measured here"
+    found = counts(rows)
+    caption = f"{heading}: {found.printed} numbers in print, {found.beside} with one of ours beside"
+    if found.alone:
+        caption += f"; {found.alone} of ours alone"
     if all(row.names["quantity"] in DESCRIPTIONS for row in rows):
-        caption = f"{heading}: {len(rows)} numbers on data and settings"
+        caption = f"{heading}: {found.printed} numbers on data and settings"
     table = tag("table", tag("caption", caption), tag("thead", head), bodies, class_="beside")
     return tag("div", table, class_="scroll", tabindex="0", role="region", aria_labelledby=anchor)
 
 
-COLUMNS = ("data set", "method", "quantity", "paper", "ours", "ours ÷ or − paper", "remarks")
+COLUMNS = ("data set", "method", "quantity", "paper", "ours", "ours against the paper", "remarks")
 
 
 def _head(names: Sequence[str], first: int, last: int) -> Html:
@@ -141,10 +143,11 @@ def _range(rows: list[Row]) -> str:
     for quantity in dict.fromkeys(row.names["quantity"] for row in rows):
         group = [row for row in rows if row.names["quantity"] == quantity]
         values = [row.paper.value for row in group if row.paper.value is not None]
-        many = f" ({len(group)} numbers)" if len(group) > 1 else ""
         if not values:
+            many = f" ({len(group)} cells)" if len(group) > 1 else ""
             said.append(f"{quantity} {_absent(group[0])}{many}")
             continue
+        many = f" ({len(values)} numbers)" if len(values) > 1 else ""
         ends = dict.fromkeys([as_printed(min(values)), as_printed(max(values))])
         units = {row.paper.unit for row in group}
         unit = unit_of(group[0].paper) if len(units) == 1 else ""
@@ -195,12 +198,13 @@ def _verdict(row: Row) -> Html | str:
         words = [verdict.amount, " ", tag("span", verdict.word)]
         said = tag("span", words, class_=f"verdict {verdict.tone}")
     # A time without a printed one beside it may still not be clean.
-    untimed = kind(row.names["quantity"], row.paper.unit) == "time" and not row.ours.timed
+    time = row.measured and kind(row.names["quantity"], row.paper.unit) == "time"
+    untimed = time and not row.ours.timed
     return join(said, tag("span", " not timed", class_="untimed") if untimed else None)
 
 
 def _remarks(rows: list[Row]) -> Html:
-    """Return what our data were, why ours may differ, and the paper's notes, each said once."""
+    """Return what our data were, what else is other here, and the paper's notes, each said once."""
     found: dict[str, list[str]] = {}
     for row in rows:
         about = f"{row.names['quantity']} {row.names['setting']}".strip()
@@ -209,12 +213,13 @@ def _remarks(rows: list[Row]) -> Html:
     lines = []
     for remark, about in found.items():
         of_all = len(about) == len(rows) or remark == OTHER_MACHINE
-        few = ", ".join(about) if len(about) <= 2 else f"{len(about)} of {len(rows)} numbers"
+        few = ", ".join(about) if len(about) <= 2 else f"{len(about)} of {len(rows)} lines"
         lines.append(tag("div", remark if of_all else f"{few}: {remark}"))
     return join(lines)
 
 
 OTHER_MACHINE = "times on another machine"
+NOT_EXPLAINED = "the difference is not explained yet"
 
 
 def _remarks_on(row: Row) -> list[str]:
@@ -225,7 +230,11 @@ def _remarks_on(row: Row) -> list[str]:
             said.append(f"our data: {row.ours.data or 'not said'}")
         said.append(OTHER_MACHINE if "machine" in caveat else "")
         said.append(caveat if "units" in caveat else "")
-        said.append(str(given.get("reason") or ""))
+        reason = str(given.get("reason") or "")
+        # What differs between two runs is no cause of a difference until it has been tried.
+        told = reason and row.measured and row.paper.value is not None
+        said.append(f"here {reason}" if told else reason)
+        said.append(NOT_EXPLAINED if row.verdict.tone in ("better", "worse", "differs") else "")
         said.append(f"{given['runs']} runs" if given.get("runs") else "")
         said.append(f"{given['cut']} of them ended by the clock" if given.get("cut") else "")
         said.append(f"one of {row.others + 1} measurements" if row.others else "")
