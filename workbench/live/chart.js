@@ -51,7 +51,7 @@ const PAGE = `<style>
   .live .numbers { display: block; }
   </style>
   <p><b class="status" role="status"></b></p><p class="error" role="alert"></p>
-  <p class="note"></p><p class="hint"></p>
+  <p class="pending" role="status"></p><p class="note"></p><p class="hint"></p>
   <div class="stage">
     <canvas tabindex="0" role="application" data-lm-suppress-shortcuts="true" aria-label="Chart of
       bounds, and of gaps or errors. Left and right move a cursor along a curve, up and down
@@ -115,7 +115,7 @@ function open(el, show) {
     const { look, marked, width } = scene;
     cursor = marked && { number: marked.curve.number, i: marked.i }; // it may have turned back
     part(".below").value = below;
-    for (const key of ["status", "note", "error"]) write(part(`.${key}`), said[key] ?? "");
+    for (const key of ["status", "pending", "note", "error"]) write(part(`.${key}`), said[key] ?? "");
     const idle = !curves.length && !["starting", "running"].includes(said.status);
     write(part(".hint"), idle ? "press run or step" : "");
     const entries = part("ol").children;
@@ -130,7 +130,7 @@ function open(el, show) {
   };
 }
 
-export default panel({ status: "", error: "", note: "", curves: [] }, take, open);
+export default panel({ status: "", error: "", pending: "", note: "", curves: [] }, take, open);
 
 function append(points, at, news) {
   points.length = at; // the last point was the latest row, not for good
