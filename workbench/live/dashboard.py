@@ -101,6 +101,7 @@ class Dashboard(widgets.VBox):
         for control in (self.data, self.fourier, self.solvers):
             control.observe(lambda _: self.chart.say(), "value")
         super().__init__([*self._layout(), self.answer, self.inside])
+        self.add_class("live-page")
 
     def run(self) -> None:
         """Start, or go on; branch or begin anew where the controls have changed."""
@@ -313,6 +314,8 @@ class Dashboard(widgets.VBox):
         sliders = self.sliders.widgets.values()
         controls = [*data, self.solvers, *sliders, self.budget, self.speed, self.watched]
         column = widgets.VBox(controls, layout={"flex": "0 1 25em"})
+        for part in (buttons, column):
+            part.add_class("live-controls")  # which the page disables without a kernel
         self.chart.layout.flex = "1 1 30em"
         return [buttons, widgets.HBox([column, self.chart], layout=row)]
 
