@@ -33,10 +33,13 @@ docs: .venv/.ok ## the course, the report and pages of the API, to read offline:
 	  workbench $(subst /,.,$(basename $(shell find workbench -mindepth 2 -name '[a-z]*.py')))
 
 lab: .venv/.ok ## open JupyterLab on the start page
-	.venv/bin/jupyter lab notebooks/00_start_here.ipynb $(ARGS)
+	.venv/bin/jupyter lab --ServerApp.root_dir='$(CURDIR)' \
+	  --LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb $(ARGS)
 
 arena: .venv/.ok ## serve the arena as a page, without JupyterLab around it
-	.venv/bin/voila notebooks/explore/arena.ipynb --TagRemovePreprocessor.remove_cell_tags=static $(ARGS)
+	JUPYTER_PATH='$(CURDIR)/notebooks/explore'$${JUPYTER_PATH:+:$$JUPYTER_PATH} \
+	  .venv/bin/voila notebooks/explore/arena.ipynb --template=offline \
+	  --TagRemovePreprocessor.remove_cell_tags=static $(ARGS)
 
 test: .venv/.ok ## run the tests (ARGS="-k stream")
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(PYTHON) -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal $(ARGS)

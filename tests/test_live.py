@@ -1,8 +1,10 @@
 """The live view: what the canvases are sent, and what the controls do."""
 
 import gc
+import threading
 import time
 import weakref
+from dataclasses import dataclass
 
 import nbformat
 import numpy as np
@@ -218,7 +220,7 @@ def test_a_parameter_that_may_change_makes_a_branch_and_another_a_new_run(dashbo
         click(dashboard, "step", "paused")
         wait(lambda n=n: dashboard.player.lanes[0].last.get("round") == n)
     dashboard.sliders.widgets["n_max"].value = 50
-    wait(lambda: sent and "as a new branch" in sent[-1][0]["note"])
+    wait(lambda: sent and sent[-1][0]["pending"] == "pending: n_max (when run or step is pressed)")
     click(dashboard, "step", "paused")
     wait(lambda: len(dashboard.chart.curves) == 2 and dashboard.player.status == "paused")
     assert labels(dashboard)[1] == "MRC-CCG, iris, n_max = 50, from round 2"
@@ -243,6 +245,117 @@ def test_a_parameter_that_changes_on_the_fly_goes_on_at_once(dashboard, sent):
     assert "lambda0 = 0.2, from round" in labels(dashboard)[1]
     click(dashboard, "stop", "stopped")
     assert not any(curve.live for curve in dashboard.chart.curves)
+
+
+@dataclass
+class Used:
+    """A state that says which parameters it was last run with."""
+
+    round: int
+    parameters: tuple = ()
+
+    def scores(self, X):
+        return np.zeros((X.shape[0], 3))
+
+    def info(self):
+        return {"primal": 1.0}
+
+
+def toy(problem, *, C=1.0, alpha=0.01, eps=0.1, block=64, state=None):
+    if eps > 0.4:
+        raise ValueError(f"eps: must be at most 0.4, got {eps}")
+    s = state or Used(0)
+    s.parameters = C, alpha, eps, block
+    yield s
+    while s.round < 60:
+        s.round += 1
+        toy.round()
+        yield s
+
+
+@pytest.fixture
+def toys(sent, monkeypatch):
+    """Return a dashboard of two solvers that share their sliders; C is live in one of them."""
+    monkeypatch.setattr(toy, "round", lambda: time.sleep(0.001), raising=False)
+    for name, live in {"ww_toy": ("C", "alpha", "eps"), "ls_toy": ("alpha", "eps")}.items():
+        monkeypatch.setitem(SOLVERS, name, Solver(toy, name, "#000000", live=live))
+    dashboard = explore(("iris", "wine"), ("ww_toy", "ls_toy"))
+    yield dashboard
+    dashboard.reset()
+
+
+def not_run(dashboard):
+    """The controls that say something else than what the lanes have run with."""
+    lanes = {lane.solver: lane for lane in dashboard.player.lanes}
+    names = {"solvers"} if lanes and {*lanes} != {*dashboard.solvers.value} else set()
+    for solver, lane in lanes.items():
+        names |= {"data"} if not lane.problem.name.startswith(dashboard.data.value) else set()
+        values = dashboard.sliders.parameters(solver)
+        assert lane.state is None or lane.state.parameters == (*lane.parameters.values(),)
+        if solver in dashboard.solvers.value:
+            names |= {key for key in values if lane.parameters[key] != values[key]}
+    return names
+
+
+def told_to_wait(sent, when):
+    """The controls that the page says will count then."""
+    parts = sent[-1][0]["pending"].removeprefix("pending: ").split("; ") if sent else []
+    return {x for part in parts if f"({when}" in part for x in part.split(" (")[0].split(", ")}
+
+
+def test_all_sliders_that_move_while_a_round_is_in_progress_count_in_the_next(
+    toys, sent, monkeypatch
+):
+    gate = threading.Semaphore(3)  # two rounds of the warm-up, and one
+    monkeypatch.setattr(toy, "round", gate.acquire)
+    toys.run()
+    wait(lambda: any(lane.state and lane.state.round == 2 for lane in toys.player.lanes))
+    sliders = toys.sliders.widgets
+    sliders["alpha"].value, sliders["C"].value, sliders["block"].value = 1e-6, 0.25, 128
+    sliders["alpha"].value = 1e-4
+    wait(lambda: told_to_wait(sent, "from the next round on") == {"C", "alpha"})
+    wait(lambda: told_to_wait(sent, "when run") == {"block"})
+    gate.release(10**6)
+    status(toys, "finished")
+    (lane,) = toys.player.lanes
+    assert lane.state.parameters == (0.25, 1e-4, 0.1, 64) and lane.past[0][1] == 2
+    wait(lambda: sent[-1][0]["pending"] == "pending: block (when run or step is pressed)")
+    toys.run()
+    wait(lambda: toys.player.lanes[0].parameters["block"] == 128 and not sent[-1][0]["pending"])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_runs_is_what_the_controls_say_or_they_say_that_they_wait(seed, toys, sent):
+    rng = np.random.default_rng(seed)
+    sliders = toys.sliders.widgets
+    choices = ("ww_toy",), ("ls_toy",), ("ww_toy", "ls_toy")
+
+    def move(names):
+        slider = sliders[rng.choice(names)]
+        slider.index = int(rng.integers(len(slider.options)))
+
+    def settle():
+        status(toys, "ready", "paused", "finished", "failed", "stopped")
+        wait(lambda: told_to_wait(sent, "when run") == not_run(toys), 5)
+
+    acts = [lambda: move([*sliders])] * 8 + [toys.run] * 2
+    acts += [toys.step, toys.player.back, toys.player.pause, toys.player.stop, toys.reset]
+    acts += [lambda: setattr(toys.data, "value", rng.choice(["iris", "wine"]))]
+    acts += [lambda: setattr(toys.solvers, "value", choices[rng.integers(3)])]
+    for _ in range(4):
+        for act in rng.choice(len(acts), 25):
+            acts[act]()
+            time.sleep(rng.exponential(0.003))
+        settle()
+        sliders["eps"].value = 0.1
+        toys.run()
+        for _ in range(4):
+            time.sleep(rng.exponential(0.01))
+            move(["C", "alpha"])
+        settle()
+        toys.run()
+        status(toys, "finished")
+        assert not_run(toys) == set()
 
 
 def test_a_solver_that_is_no_longer_chosen_leaves_its_curve(dashboard):

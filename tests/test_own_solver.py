@@ -113,6 +113,19 @@ def test_one_line_and_the_solver_is_everywhere(tree):
     assert printed.endswith("everywhere\n")
 
 
+def test_a_live_parameter_that_the_solver_does_not_handle_is_found_out(tree):
+    registry = tree / "workbench" / "registry.py"
+    honest = registry.read_text("utf-8")
+    registry.write_text(honest.replace(LINE, LINE.replace('"),', '", live=("alpha",)),')), "utf-8")
+    tests = [sys.executable, "-m", "pytest", ROOT / "tests" / "test_midrun.py", "-n0", "-p"]
+    own = {"PYTHONPATH": str(tree), "OMP_NUM_THREADS": "1"}
+    command = [*tests, "no:cacheprovider", "-k", "all_is_true and frank_wolfe"]
+    done = subprocess.run(command, cwd=tree, env=os.environ | own, capture_output=True, text=True)
+    registry.write_text(honest, "utf-8")
+    false_bounds = ">" + 7 * " " + "assert max(best[0]) <= upper"
+    assert done.stdout.count(false_bounds) == 2, done.stdout[-3000:]
+
+
 def test_one_line_and_the_solver_is_held_to_what_all_solvers_promise(tree):
     files = [ROOT / "tests" / f"test_{name}.py" for name in ("solvers", "midrun", "plots", "keys")]
     chosen = ("-k", "frank_wolfe or live or colour", "-n0", "-rp", "-p", "no:cacheprovider")

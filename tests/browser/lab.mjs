@@ -1,37 +1,45 @@
-// JupyterLab as `make lab` opens it, and a headless Chromium that looks at it.
+// What `make lab` and `make arena` serve, and a headless Chromium that looks at it.
 
+import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { join, relative, resolve } from "node:path";
 import { chromium } from "playwright-core";
 
 const ROOT = resolve(import.meta.dirname ?? new URL(".", import.meta.url).pathname, "../..");
-const BIN = join(ROOT, ".venv", "bin");
+const LEFT_OUT = new Set([".git", ".venv", "tests", "runs", "data/cache", "course", "docs"]);
+export const DASHBOARDS = ["mrc", "weston_watkins", "least_squares", "sampled_cuts", "memoir",
+  "arena"];
 const PICTURES = process.env.SCREENSHOTS; // a folder, to look at what the tests saw
 const QUIET = ["--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
   "--disable-background-networking", "--disable-component-update", "--no-sandbox"];
 const PATIENCE = 90_000; // ms; compiling a solver for the first time takes up to a minute
 
-// Notebooks are opened as copies: JupyterLab saves what it runs. Of the dashboards' notebooks only
-// the cells before the dashboard are left out that draw its static picture.
-async function copies() {
+// The checkout is served as a copy: JupyterLab saves what it runs. Of the dashboards' notebooks only
+// the cells are left out that draw a static picture before the dashboard.
+async function copy() {
   const folder = await mkdtemp(join(tmpdir(), "workbench-lab-"));
-  for (const part of ["notebooks", "figures"]) {
-    await cp(join(ROOT, part), join(folder, part), { recursive: true });
-  }
-  for (const name of ["mrc", "weston_watkins", "least_squares", "sampled_cuts", "memoir", "arena"]) {
+  const filter = (path) => !LEFT_OUT.has(relative(ROOT, path));
+  await cp(ROOT, folder, { recursive: true, preserveTimestamps: true, filter });
+  await symlink(join(ROOT, ".venv"), join(folder, ".venv"));
+  for (const name of DASHBOARDS) {
     const path = join(folder, "notebooks", "explore", `${name}.ipynb`);
     const notebook = JSON.parse(await readFile(path, "utf8"));
-    const wanted = new Set(["title", "parameters", "live-text", "static", "live", "try"]);
-    notebook.cells = notebook.cells.filter((cell) => wanted.has(cell.id));
+    const wanted = new Set(["parameters", "live"]);
+    notebook.cells = notebook.cells.filter((cell) => cell.cell_type !== "code" || wanted.has(cell.id));
     await writeFile(path, JSON.stringify(notebook));
   }
   const settings = join(folder, "config", "lab", "user-settings", "@jupyterlab");
-  await mkdir(join(settings, "apputils-extension"), { recursive: true });
-  await writeFile(join(settings, "apputils-extension", "notification.jupyterlab-settings"),
-    JSON.stringify({ fetchNews: "false", checkForUpdates: false }));
+  for (const [extension, value] of Object.entries({
+    "apputils-extension/notification": { fetchNews: "false", checkForUpdates: false },
+    "notebook-extension/tracker": { windowingMode: "none" }, // or cells out of sight are not there
+  })) {
+    const path = join(settings, `${extension}.jupyterlab-settings`);
+    await mkdir(resolve(path, ".."), { recursive: true });
+    await writeFile(path, JSON.stringify(value));
+  }
   return folder;
 }
 
@@ -44,45 +52,43 @@ function freePort() {
   });
 }
 
-// Starts a server by this command, and waits until it answers at `path`.
-async function serve(command, options, path, cwd) {
+// Starts a server as a user does, by `make TARGET`, and waits until it answers at `path`.
+async function serve(target, options, path, cwd) {
   const port = await freePort();
   const env = { ...process.env, OMP_NUM_THREADS: "1", OPENBLAS_NUM_THREADS: "1" };
+  for (const name of ["MAKEFLAGS", "MFLAGS", "MAKELEVEL"]) delete env[name]; // of make test-browser
   env.WORKBENCH_RUNS = join(cwd, "runs");
   env.JUPYTER_CONFIG_DIR = join(cwd, "config"); // a theme that is tried is nobody's choice
-  const process_ = spawn(join(BIN, command), [...options, `--port=${port}`], {
-    cwd, env, stdio: ["ignore", "ignore", "pipe"],
+  const args = ["--no-browser", `--port=${port}`, ...options].join(" ");
+  const child = spawn("make", [target, `ARGS=${args}`], {
+    cwd, env, stdio: ["ignore", "ignore", "pipe"], detached: true,
   });
   let log = "";
-  process_.stderr.on("data", (text) => (log += text));
+  child.stderr.on("data", (text) => (log += text));
   const url = `http://127.0.0.1:${port}`;
   for (const end = Date.now() + PATIENCE; Date.now() < end; ) {
     const answer = await fetch(url + path).catch(() => null);
-    if (answer) return { url, process: process_ };
-    if (process_.exitCode !== null) break;
+    if (answer) return { url, stop: () => process.kill(-child.pid, "SIGTERM") };
+    if (child.exitCode !== null) break;
     await new Promise((done) => setTimeout(done, 200));
   }
-  process_.kill();
-  throw new Error(`${command} did not start:\n${log.slice(-2000)}`);
+  if (child.exitCode === null) process.kill(-child.pid, "SIGTERM");
+  throw new Error(`make ${target} did not start:\n${log.slice(-2000)}`);
 }
 
 export class Lab {
   static async open() {
     const lab = new Lab();
-    lab.folder = await copies();
-    const options = ["lab", "--no-browser", "--expose-app-in-browser", "--allow-root",
-      "--IdentityProvider.token="];
-    lab.servers = [await serve("jupyter", options, "/api", lab.folder)];
+    lab.folder = await copy();
+    const options = ["--expose-app-in-browser", "--allow-root", "--IdentityProvider.token="];
+    lab.servers = [await serve("lab", options, "/api", lab.folder)];
     lab.browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: QUIET });
     return lab;
   }
 
   async close() {
     await this.browser?.close();
-    for (const { process } of this.servers) {
-      process.kill("SIGINT");
-      process.kill("SIGTERM");
-    }
+    for (const server of this.servers ?? []) server.stop();
     await rm(this.folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 500 });
   }
 
@@ -96,11 +102,9 @@ export class Lab {
     return dashboard;
   }
 
-  // Serves a notebook as a page of its own, without JupyterLab around it.
-  async voila(name) {
-    const path = join(this.folder, "notebooks", "explore", `${name}.ipynb`);
-    const options = [path, "--no-browser", "--TagRemovePreprocessor.remove_cell_tags=static"];
-    const server = await serve("voila", options, "/favicon.ico", this.folder);
+  // Serves the arena as a page of its own, without JupyterLab around it.
+  async arena() {
+    const server = await serve("arena", [], "/favicon.ico", this.folder);
     this.servers.push(server);
     const page = await this.page({ width: 1500, height: 1300 });
     await page.goto(server.url);
@@ -111,9 +115,21 @@ export class Lab {
     const context = await this.browser.newContext({ viewport });
     const page = await context.newPage();
     page.setDefaultTimeout(PATIENCE);
+    page.setDefaultNavigationTimeout(PATIENCE);
     page.faults = [];
     page.on("pageerror", (error) => page.faults.push(String(error)));
+    page.on("request", (request) => {
+      const { protocol, hostname } = new URL(request.url());
+      const here = ["data:", "blob:"].includes(protocol) || hostname === "127.0.0.1";
+      if (!here) page.faults.push(`asks another host: ${request.url()}`);
+    });
     return page;
+  }
+
+  // Closes a page on which there was no error, and which has asked no other host.
+  async leave(page) {
+    assert.deepEqual(page.faults, []);
+    await page.context().close();
   }
 }
 

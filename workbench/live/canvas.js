@@ -12,17 +12,22 @@ const NOUGHT = 1e-12; // of the size, or of 1: less than this apart is rounding
 
 // One model, any number of views: each asks for everything when it opens. `take` reads a message
 // into itself, given the one before, and returns whether it could; `open` fills a view and
-// returns what draws it.
+// returns what draws it, which is also told whether the kernel is lost: restarted or shut down.
 const panel = (nothing, take, open) => () => {
   let said = nothing;
+  let kernel; // as JupyterLab and Voilà have it
   const views = new Set();
   const ask = (model) => model.send({ wants: "everything" });
+  const showAll = () => views.forEach((show) => show());
 
   function initialize({ model }) {
+    kernel = model.widget_manager?.kernel;
+    kernel?.disposed.connect(showAll);
+    model.on("comm_live_update", showAll);
     model.on("msg:custom", (message, buffers) => {
       if (!take(message, buffers, said)) ask(model);
       said = message;
-      views.forEach((show) => show());
+      showAll();
     });
   }
 
@@ -31,7 +36,9 @@ const panel = (nothing, take, open) => () => {
     const show = () => {
       frame ||= requestAnimationFrame(() => {
         frame = 0;
-        refresh(said);
+        if (!el.isConnected) return; // off the page it has neither a size nor colours
+        const restarted = el.closest(".jupyter-widgets-disconnected") !== null;
+        refresh(said, restarted || Boolean(kernel?.isDisposed));
       });
     };
     const refresh = open(el, show);

@@ -23,6 +23,9 @@ const KEYS = { // steps along a curve, and from curve to curve
   Home: [-Infinity, 0], End: [Infinity, 0], Escape: [0, 0],
 };
 
+const LOST = `the kernel has stopped or restarted: ${
+  document.body.dataset.voila ? "reload this page" : "run this cell again"}`;
+
 const choice = (name, choices) => `<label>${name} <select class="${name}">
   ${Object.keys(choices).map((title) => `<option>${title}</option>`).join("")}</select></label>`;
 // The canvas is an application: of an img, screen readers keep the arrow keys to themselves.
@@ -49,9 +52,12 @@ const PAGE = `<style>
     min-height: 1.9em; }
   .live .swatch { position: absolute; left: 0; width: 2.5em; height: 1.45em; }
   .live .numbers { display: block; }
+  .live-page.jupyter-widgets-disconnected::before,
+  .live-page .jupyter-widgets-disconnected::before { content: none; }
+  .live-controls[inert] { opacity: 0.4; }
   </style>
   <p><b class="status" role="status"></b></p><p class="error" role="alert"></p>
-  <p class="note"></p><p class="hint"></p>
+  <p class="pending" role="status"></p><p class="note"></p><p class="hint"></p>
   <div class="stage">
     <canvas tabindex="0" role="application" data-lm-suppress-shortcuts="true" aria-label="Chart of
       bounds, and of gaps or errors. Left and right move a cursor along a curve, up and down
@@ -107,7 +113,7 @@ function open(el, show) {
   el.addEventListener("change", show);
 
   // Reads the layout first and writes to the page last, so that it is laid out once.
-  return (said) => {
+  return (said, lost) => {
     const { curves } = said;
     const below = chosen || usual(curves);
     const lit = Number((part("li:hover") ?? part("li:focus-visible"))?.dataset.number);
@@ -115,8 +121,11 @@ function open(el, show) {
     const { look, marked, width } = scene;
     cursor = marked && { number: marked.curve.number, i: marked.i }; // it may have turned back
     part(".below").value = below;
-    for (const key of ["status", "note", "error"]) write(part(`.${key}`), said[key] ?? "");
-    const idle = !curves.length && !["starting", "running"].includes(said.status);
+    const told = lost ? { status: LOST } : said;
+    for (const key of ["status", "pending", "note", "error"]) write(part(`.${key}`), told[key] ?? "");
+    const controls = el.closest(".live-page")?.querySelectorAll(".live-controls") ?? [];
+    controls.forEach((part) => (part.inert = lost)); // a press of a button would be an error
+    const idle = !lost && !curves.length && !["starting", "running"].includes(said.status);
     write(part(".hint"), idle ? "press run or step" : "");
     const entries = part("ol").children;
     while (entries.length > curves.length) entries[curves.length].remove();
@@ -130,7 +139,7 @@ function open(el, show) {
   };
 }
 
-export default panel({ status: "", error: "", note: "", curves: [] }, take, open);
+export default panel({ status: "", error: "", pending: "", note: "", curves: [] }, take, open);
 
 function append(points, at, news) {
   points.length = at; // the last point was the latest row, not for good

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +28,18 @@ class Chart(anywidget.AnyWidget):
 
     Points go as binary appends that say where they belong, so that none is drawn twice. A page
     that is opened later asks for all of them.
+
+    Parameters
+    ----------
+    pending : returns a line on the changes that do not count yet, asked whenever news are sent
     """
 
     _esm = _module("chart.js")
 
-    def __init__(self):
+    def __init__(self, pending: Callable[[], str] = str):
         super().__init__()
         self.curves: list[Curve] = []
+        self._pending = pending
         self._count = 0
         self._said = {"status": "ready", "error": "", "note": ""}
         self._lock = threading.RLock()
@@ -82,7 +88,8 @@ class Chart(anywidget.AnyWidget):
         with self._lock:
             self._timer = None
             news = [curve.news() for curve in self.curves]
-            content = self._said | {"curves": [said for said, _ in news]}
+            curves = [said for said, _ in news]
+            content = self._said | {"pending": self._pending(), "curves": curves}
             self.send(content, [points for _, points in news])
 
     def _answer(self, _, content: Any, buffers: Any) -> None:

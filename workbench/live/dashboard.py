@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from html import escape
 from typing import Any
 
@@ -18,7 +20,7 @@ from workbench.live.curve import Curve
 from workbench.live.inside import portrait
 from workbench.live.keep import code, keep, own_parameters, send_to_sweep
 from workbench.live.lane import Lane, Spare, can_change, changed
-from workbench.live.player import LIVE, Player
+from workbench.live.player import PLAYING, Player
 from workbench.live.sliders import Sliders, text
 
 FOURIER = 400  # random features that the checkbox appends, as the paper does
@@ -62,13 +64,16 @@ class Dashboard(widgets.VBox):
         self.speed = choice("rounds", list(SPEEDS.items()), 0.0)
         self.watched = widgets.Dropdown(description="inside of", **WIDE)
         self.answer = widgets.HTML(layout={"max_width": "60em"})
-        self.chart, self.inside = Chart(), Inside()
+        self.chart, self.inside = Chart(self._pending), Inside()
         self.player = Player(self._hear)
         self._curves: dict[Lane, Curve] = {}
         self._specs: dict[Lane, str | None] = {}
         self._portrait = Spare(SHARE, REST)
         self._loaded: tuple[str | None, Problem] | None = None
+        # What is to run, as far as it was asked for: data, and parameters by solver.
+        self._target: tuple[str | None, dict[str, dict[str, Any]]] = None, {}
         self._resets = 0
+        self._registering = threading.Lock()  # of lanes in their thread, or a reset
 
         acts = {
             "run": ("play", self.run, "Start, or go on"),
@@ -94,8 +99,9 @@ class Dashboard(widgets.VBox):
         self._choose()
         self._pace()
         for control in (self.data, self.fourier, self.solvers):
-            control.observe(lambda _: self._note("counts when run or step is pressed"), "value")
+            control.observe(lambda _: self.chart.say(), "value")
         super().__init__([*self._layout(), self.answer, self.inside])
+        self.add_class("live-page")
 
     def run(self) -> None:
         """Start, or go on; branch or begin anew where the controls have changed."""
@@ -108,9 +114,10 @@ class Dashboard(widgets.VBox):
 
     def reset(self) -> None:
         """End the runs and remove all curves; the controls stay as they are."""
-        self._resets += 1
         self.player.reset()
-        self._forget()
+        with self._registering:
+            self._resets += 1
+            self._forget()
         self.inside.show("", [])
         self.answer.value = ""
 
@@ -154,37 +161,28 @@ class Dashboard(widgets.VBox):
         self._loaded = None
 
     def _arrangement(self) -> Callable[[list[Lane]], list[Lane]]:
-        """Return what makes the lanes of these settings from those there are, in their thread."""
-        spec, resets = self.spec, self._resets
-        wanted = [(name, self.sliders.parameters(name)) for name in self.solvers.value]
+        """Ask for all that the controls say, and return what makes lanes of it, in their thread."""
+        wanted = {name: self.sliders.parameters(name) for name in self.solvers.value}
+        self._target = self.spec, wanted
         self.chart.say(note="")
+        return partial(self._arrange, self._resets)
 
-        def arrange(lanes: list[Lane]) -> list[Lane]:
-            if not wanted:
-                raise ValueError("solvers: choose at least one")
-            loaded = self._loaded
-            if loaded is None or loaded[0] != spec:
-                loaded, lanes = (spec, self.problem or panel(spec)), []
-            made = [self._lane(lanes, *each, loaded[1]) for each in wanted]
+    def _arrange(self, resets: int, lanes: list[Lane]) -> list[Lane]:
+        """Return the lanes of all that was asked for since this reset, made from `lanes`."""
+        spec, wanted = self._target
+        if not wanted:
+            raise ValueError("solvers: choose at least one")
+        loaded = self._loaded
+        if loaded is None or loaded[0] != spec:
+            loaded, lanes = (spec, self.problem or panel(spec)), []
+        made = [self._lane(lanes, *each, loaded[1]) for each in wanted.items()]
+        with self._registering:
             if resets != self._resets:
                 return []
             if self._loaded not in (None, loaded):
                 self._forget()
             self._loaded = loaded
             return self._register(made, spec)
-
-        return arrange
-
-    def _rearrangement(self, key: str) -> Callable[[list[Lane]], list[Lane]]:
-        """Return what branches the runs in progress under the value of one slider."""
-        resets = self._resets
-
-        def arrange(lanes: list[Lane]) -> list[Lane]:
-            values = [(x.solver, x.parameters | self.sliders.one(key, x.solver)) for x in lanes]
-            made = [self._lane(lanes, *each, lanes[0].problem) for each in values]
-            return self._register(made, self._specs[lanes[0]]) if resets == self._resets else []
-
-        return arrange
 
     def _lane(self, lanes: list[Lane], name: str, values: dict[str, Any], problem) -> Lane:
         """Return the lane that goes on, a branch of it, or a new one."""
@@ -273,19 +271,35 @@ class Dashboard(widgets.VBox):
         self.player.budget = self.budget.value
         self.player.pause_between = self.speed.value
 
-    def _note(self, words: str) -> None:
-        """Say when a control counts, where there is a run that it does not count for yet."""
-        if self.player.status in LIVE:
-            self.chart.say(note=words)
-
     def _moved(self, key: str) -> None:
         """Go on under the new value at once where a run is in progress and can."""
-        if not self.sliders.live(key, self.solvers.value):
-            self._note(f"{key}: counts when the run begins anew, which run and step do")
-        elif self.player.status == "running":
-            self.player.run(self._rearrangement(key))
-        else:
-            self._note(f"{key}: run and step go on from this iterate, as a new branch")
+        spec, wanted = self._target
+        moved = {name: values | self.sliders.one(key, name) for name, values in wanted.items()}
+        if moved != wanted and self.sliders.live(key, wanted):
+            self._target = spec, moved
+            self.player.rearrange(partial(self._arrange, self._resets))
+        self.chart.say()
+
+    def _pending(self) -> str:
+        """Return which controls say something else than what runs, and when they will count."""
+        running = {lane.solver: lane.parameters for lane in self.player.lanes}
+        waiting = self._differ(self._loaded and self._loaded[0], running)
+        playing = self.player.status in PLAYING
+        later = self._differ(*self._target) if playing else waiting
+        soon = [name for name in waiting if name not in later]
+        said = [f"{', '.join(soon)} (from the next round on)"] * bool(soon)
+        said += [f"{', '.join(later)} (when run or step is pressed)"] * bool(later)
+        return f"pending: {'; '.join(said)}" if said else ""
+
+    def _differ(self, spec: str | None, wanted: Mapping[str, Mapping[str, Any]]) -> list[str]:
+        """Return the controls that differ from these data and these parameters by solver."""
+        if not wanted:
+            return []
+        chosen = self.solvers.value
+        names = ["data"] * (spec != self.spec) + ["solvers"] * (set(wanted) != set(chosen))
+        for solver in chosen:
+            names += self.sliders.differ(solver, wanted[solver]) if solver in wanted else []
+        return [*dict.fromkeys(names)]
 
     def _tell(self, line: str, program: str = "") -> None:
         pre = f"<pre style='user-select: all'>{escape(program)}</pre>" if program else ""
@@ -299,6 +313,8 @@ class Dashboard(widgets.VBox):
         sliders = self.sliders.widgets.values()
         controls = [*data, self.solvers, *sliders, self.budget, self.speed, self.watched]
         column = widgets.VBox(controls, layout={"flex": "0 1 25em"})
+        for part in (buttons, column):
+            part.add_class("live-controls")  # which the page disables without a kernel
         self.chart.layout.flex = "1 1 30em"
         return [buttons, widgets.HBox([column, self.chart], layout=row)]
 

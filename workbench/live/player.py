@@ -11,7 +11,8 @@ from workbench.live.lane import Lane
 
 ONE_AT_A_TIME = threading.Lock()  # two dashboards that play together would spoil both clocks
 SLICE = 0.02  # seconds that a lane plays before others do, or its view learns of it
-LIVE = ("starting", "running", "pausing", "paused")  # the thread is there and can go on
+PLAYING = ("starting", "running")
+LIVE = (*PLAYING, "pausing", "paused")  # the thread is there and can go on
 Arrange = Callable[[list[Lane]], list[Lane]]
 
 
@@ -23,11 +24,14 @@ class Player:
     when it ends. A lane that fails ends alone. All methods return at once and may be called from
     any thread.
 
+    Of several ``arrange`` functions that are given before one is called, only the last is: each
+    must lead to all that was asked for, not to the latest change alone.
+
     Parameters
     ----------
     hear : ``hear(lane, rows)`` for new rows of a lane, none of them where it has ended or come to
         rest; ``hear(lane, None)`` for one that has turned back; ``hear(None, None)`` when only the
-        status has changed. All but the last may take their time
+        status or `lanes` have changed. All but the last may take their time
 
     Attributes
     ----------
@@ -62,6 +66,15 @@ class Player:
         """Play one round of each lane as `run` would, then pause."""
         self._play(arrange, 1)
 
+    def rearrange(self, arrange: Arrange) -> None:
+        """Call `arrange` before the next round where a run or a step is in progress, or not at all.
+
+        How many rounds may be asked for stays as it is: a step ends in a pause.
+        """
+        with self._change:
+            if self.status in PLAYING:
+                self._arrange = arrange
+
     def back(self) -> None:
         """Turn each lane back by one round, then pause."""
         if self.lanes:
@@ -71,7 +84,7 @@ class Player:
         """Ask for no further round until `run` or `step`."""
         with self._change:
             self._allowed = 0
-            if self.status in ("starting", "running"):
+            if self.status in PLAYING:
                 self._say("pausing")
 
     def stop(self) -> None:
@@ -160,6 +173,7 @@ class Player:
         with self._change:
             if not self._is_over():
                 self.lanes = lanes
+                self._hear(None, None)
 
     def _play_on(self, rounds: float) -> bool:
         """Do what is allowed; False where no lane can go on."""
@@ -233,6 +247,7 @@ class Player:
         with self._change:
             if self._is_current():
                 self.status = "ending"  # what is asked for from now on begins another thread
+                self._arrange = None
         try:
             self._settle(self._left if status == "stopped" else self.lanes)
         except Exception as fault:

@@ -98,6 +98,11 @@ class Sliders:
         names = [name for name, own in self._of[solver].items() if own == key]
         return {name: self.parameters(solver)[name] for name in names}
 
+    def differ(self, solver: str, parameters: Mapping[str, Any]) -> list[str]:
+        """Return the sliders of this solver whose values are not among its `parameters`."""
+        shown = self.parameters(solver)
+        return [key for name, key in self._of[solver].items() if parameters[name] != shown[name]]
+
     def show(self, solvers: Sequence[str]) -> None:
         """Show the sliders of these solvers and no others; a name alone where that is plain."""
         shown = {key for solver in solvers for key in self._of[solver].values()}
