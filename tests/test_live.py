@@ -16,7 +16,7 @@ from workbench.live.chart import KEPT, Chart, Inside
 from workbench.live.curve import SIZE, Curve
 from workbench.live.pictures import Bars, Image, Lines, Plane, pack
 from workbench.live.sliders import SLIDERS, Sliders
-from workbench.registry import SOLVERS
+from workbench.registry import SOLVERS, Solver
 from workbench.runs.notebooks import CHECKOUT
 from workbench.runs.run import resolve
 
