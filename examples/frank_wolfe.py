@@ -7,6 +7,7 @@ import scipy.sparse as sp
 
 from workbench.core.checks import check_positive
 from workbench.core.measures import bounds
+from workbench.kernels.compiled import njit
 
 
 @dataclass
