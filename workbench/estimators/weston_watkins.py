@@ -38,7 +38,10 @@ class Bounded(Classifier):
             raise KeyboardInterrupt
         self._take(state, problem)
         self.trace_, self.n_iter_ = trace, trace.last["round"]
-        self.lower_, self.upper_ = trace.last["lower"], trace.last["primal"]
+        self.lower_, self.upper_ = (
+            trace.last["lower"],
+            max(trace.last["primal"], trace.last["upper"]),
+        )
         if trace.stopped_by == "interrupted":  # maybe on the way to the next iterate
             scores = np.ascontiguousarray(state.scores(problem.X))
             weights = getattr(problem, "weights", None)

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from numba import njit
 
 from workbench.core.checks import is_whole
+from workbench.core.measures import EPS
 from workbench.core.problem import Matrix
 from workbench.kernels.rows import FAST
 from workbench.weston_watkins.dual import squared_norms
@@ -103,6 +104,13 @@ class Gram:
                 f"it lies between {found.min():.3g} and {found.max():.3g}"
             )
         return found
+
+    def precision(self) -> float:
+        """Return the relative error of a value of the kernel."""
+        d = self.X.shape[1]
+        if self.kernel == "rbf":  # an exponent's absolute error is the value's relative one
+            return EPS * (d + 4) * (1.0 + 4.0 * self.gamma * float(self.norms.max()))
+        return EPS * (d + self.degree)
 
     def rows(self, wanted: np.ndarray) -> np.ndarray:
         """Return these rows of the kernel matrix, (len(wanted), n)."""

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from workbench.core.measures import bounds
+from workbench.core.measures import EPS, bounds, svm_bounds
 from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import Row
 from workbench.kernels.rows import FAST, lanes
@@ -81,11 +81,25 @@ class WWState:
         done = self.gap_ratio == 0.0 or self.updates == 0.0
         return self.round > 0 and self.level == C and done
 
-    def judged(self, primal: float, dual: float) -> None:
-        """Note the objectives of a new round's iterate."""
+    def judged(self, primal: float, dual: float, norms: np.ndarray) -> None:
+        """Note the objectives of a new round's iterate, and bounds with room for their rounding.
+
+        Parameters
+        ----------
+        primal : with room for that of the scores
+        norms : (n,) squared lengths of the rows
+        """
         self.primal, self.dual = primal, dual
-        self.upper = min(self.upper, primal)
-        self.lower = min(max(self.lower, dual), self.upper)  # where they meet, rounding may cross
+        square = float(np.vdot(self.W, self.W))
+        lower, upper = svm_bounds(
+            primal,
+            dual + 0.5 * square,
+            square,
+            terms=len(norms) + sum(self.W.shape),
+            pull=2.0 * float(np.sqrt(norms) @ self.B.sum(axis=1)),
+            updates=self.visits * len(norms),
+        )
+        self.lower, self.upper = max(self.lower, lower), min(self.upper, upper)
         if self.round == 1:
             self.first = primal - dual
 
@@ -116,7 +130,7 @@ def go_on(s: WWState, problem: Problem, C: float, level: float, norms, first: fl
     """
     s.move_to(level, problem.y, norms, getattr(problem, "weights", None))
     s.C, s.updates, s.lower, s.upper = C, 1.0, 0.0, math.inf
-    s.judged(*objectives(problem, s.W, s.B, C))
+    s.judged(*objectives(problem, s.W, s.B, C), norms)
     s.first = first
 
 
@@ -134,8 +148,15 @@ def start(problem: Problem, C: float, seed: int, norms: np.ndarray) -> WWState:
     W, B = np.zeros((problem.d, lanes(k))), np.zeros((n, lanes(k)))
     fill(B, problem.y, norms, C, k, weights)
     total = n if weights is None else float(weights.sum())
-    lower, upper = float(B.sum()), C * total * (k - 1.0)
-    return WWState(0, np.random.default_rng(seed), k, W, B, upper, lower, lower, upper, C, C)
+    rng = np.random.default_rng(seed)
+    s = WWState(0, rng, k, W, B, math.inf, 0.0, lower=0.0, upper=math.inf, C=C, level=C)
+    s.judged(C * total * (k - 1.0), float(B.sum()), norms)
+    return s
+
+
+def slack_of(norms: np.ndarray, W: np.ndarray) -> np.ndarray:
+    """Return by how much, at most, rounding lowers a z_ij in rows of these squared lengths."""
+    return EPS * (len(W) + 4.0) * (1.0 + 2.0 * np.sqrt(norms) * np.linalg.norm(W))
 
 
 def fill(B: np.ndarray, y: np.ndarray, norms, C: float, k: int, weights=None) -> None:
@@ -163,14 +184,19 @@ def squared_norms(X: Matrix) -> np.ndarray:
 
 
 def objectives(problem: Problem, W: np.ndarray, B: np.ndarray, C: float) -> tuple[float, float]:
-    """Return (P(W), D(B)) for W made of B, both with or without padding."""
+    """Return (P(W), D(B)) for W made of B, both with or without padding.
+
+    What rounding may have taken from a margin is in P(W).
+    """
     half, weights = 0.5 * float(np.vdot(W, W)), getattr(problem, "weights", None)
     total, rows = 0.0, max(1, SCORES // W.shape[1])
     for first in range(0, problem.n, rows):
         piece = slice(first, first + rows)
-        V = np.ascontiguousarray(problem.X[piece] @ W)
+        X, y = problem.X[piece], problem.y[piece]
+        V = np.ascontiguousarray(X @ W)
+        V[np.arange(len(y)), y] -= slack_of(squared_norms(X), W)
         own = None if weights is None else weights[piece]
-        total += hinges(V, problem.y[piece], problem.k, own)
+        total += hinges(V, y, problem.k, own)
     return half + C * total, float(B.sum()) - half
 
 
@@ -185,7 +211,6 @@ def hinges(V, y, k, weights=None):
         own = 1.0 - V[i, np.uint64(y[i])]
         loss = total if weights is None else 0.0  # a row with a weight has a sum of its own
         for j in range(np.uint64(k)):
-            loss += max(0.0, own + V[i, j])
-        loss -= 1.0  # of j = y_i
+            loss += max(0.0, own + V[i, j]) * (j != np.uint64(y[i]))
         total = loss if weights is None else total + weights[i] * loss
     return total
