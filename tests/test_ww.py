@@ -124,7 +124,8 @@ def test_nothing_but_rows_of_zeros():
     problem = as_problem(np.zeros((6, 2)), [0, 1, 2] * 2)
     for name in LINEAR:
         row = solved(name, problem, 2.0, limit=3)[0]
-        assert (row["lower"], row["upper"], row["gap_ratio"]) == (24, 24, 0)
+        assert 24 - 1e-9 < row["lower"] <= 24 <= row["upper"] < 24 + 1e-9
+        assert row["gap_ratio"] == 0
 
 
 @each
@@ -235,7 +236,7 @@ def test_rows_too_small_or_too_large_for_squares(size, blobs):
                 next(SOLVERS[name].steps(problem))
         else:
             row = solved(name, problem, 1.0, limit=5)[0]
-            assert row["lower"] <= row["upper"] <= 40
+            assert row["lower"] <= row["upper"] <= 40 + 1e-9
 
 
 def test_a_gap_that_is_no_number_is_not_small():
