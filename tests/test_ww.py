@@ -148,10 +148,11 @@ def test_each_row_has_its_part_of_the_gap(blobs):
     problem, C = blobs(n=70, d=4, k=5, sparse=True), 2.0
     *_, s = islice(ww_walrus(problem, C=C), 4)
     gaps, rows = np.empty(70), rows_of(problem.X)
-    hinge = screen(rows, problem.y, C, s.W, s.B, 5, width(s.W.shape[1]), gaps, np.zeros(problem.n))
+    given = s.W, s.B, 5, width(s.W.shape[1]), gaps, np.zeros(70)
+    hinge, room = screen(rows, problem.y, C, *given)
     primal, dual = objectives(problem, s.W, s.B, C)
     assert gaps.min() >= -1e-9 and gaps.sum() == pytest.approx(primal - dual, rel=1e-9)
-    assert primal == pytest.approx(0.5 * (s.W**2).sum() + C * hinge)
+    assert primal == pytest.approx(0.5 * (s.W**2).sum() + C * hinge) and room == 0
     assert objectives(problem, s.W[:, :5], s.B[:, :5], C) == pytest.approx((primal, dual))
     V = problem.X @ s.W[:, :5]
     z = 1 - V[np.arange(70), problem.y][:, None] + V

@@ -12,7 +12,7 @@ from workbench.core.checks import check_positive
 from workbench.core.problem import Problem
 from workbench.core.stream import off_the_clock
 from workbench.kernels.rows import FAST, multiply, rows_of, subtract, width
-from workbench.weston_watkins.dual import WWState, go_on, objectives, squared_norms, start
+from workbench.weston_watkins.dual import WWState, evaluated, go_on, squared_norms, start
 from workbench.weston_watkins.shark import greedy
 from workbench.weston_watkins.walrus import sweep
 
@@ -73,7 +73,7 @@ def _descent(
         s.visits += 1.0
         s.updates = changed / problem.n
         with off_the_clock():
-            s.judged(*objectives(problem, s.W, s.B, C), norms)
+            s.judged(*evaluated(problem, s.W, s.B, C), norms)
         yield s
 
 

@@ -81,18 +81,18 @@ class WWState:
         done = self.gap_ratio == 0.0 or self.updates == 0.0
         return self.round > 0 and self.level == C and done
 
-    def judged(self, primal: float, dual: float, norms: np.ndarray) -> None:
+    def judged(self, primal: float, dual: float, room: float, norms: np.ndarray) -> None:
         """Note the objectives of a new round's iterate, and bounds with room for their rounding.
 
         Parameters
         ----------
-        primal : with room for that of the scores
+        room : what rounding of the scores may have taken from `primal`
         norms : (n,) squared lengths of the rows
         """
         self.primal, self.dual = primal, dual
         square = float(np.vdot(self.W, self.W))
         lower, upper = svm_bounds(
-            primal,
+            primal + room,
             dual + 0.5 * square,
             square,
             terms=len(norms) + sum(self.W.shape),
@@ -130,7 +130,7 @@ def go_on(s: WWState, problem: Problem, C: float, level: float, norms, first: fl
     """
     s.move_to(level, problem.y, norms, getattr(problem, "weights", None))
     s.C, s.updates, s.lower, s.upper = C, 1.0, 0.0, math.inf
-    s.judged(*objectives(problem, s.W, s.B, C), norms)
+    s.judged(*evaluated(problem, s.W, s.B, C), norms)
     s.first = first
 
 
@@ -150,7 +150,7 @@ def start(problem: Problem, C: float, seed: int, norms: np.ndarray) -> WWState:
     total = n if weights is None else float(weights.sum())
     rng = np.random.default_rng(seed)
     s = WWState(0, rng, k, W, B, math.inf, 0.0, lower=0.0, upper=math.inf, C=C, level=C)
-    s.judged(C * total * (k - 1.0), float(B.sum()), norms)
+    s.judged(C * total * (k - 1.0), float(B.sum()), 0.0, norms)
     return s
 
 
@@ -184,33 +184,40 @@ def squared_norms(X: Matrix) -> np.ndarray:
 
 
 def objectives(problem: Problem, W: np.ndarray, B: np.ndarray, C: float) -> tuple[float, float]:
-    """Return (P(W), D(B)) for W made of B, both with or without padding.
+    """Return (P(W), D(B)) for W made of B, both with or without padding."""
+    return evaluated(problem, W, B, C)[:2]
 
-    What rounding may have taken from a margin is in P(W).
-    """
+
+def evaluated(problem: Problem, W: np.ndarray, B: np.ndarray, C: float):
+    """Return P(W), D(B) and what rounding of the scores may have taken from P(W)."""
     half, weights = 0.5 * float(np.vdot(W, W)), getattr(problem, "weights", None)
-    total, rows = 0.0, max(1, SCORES // W.shape[1])
+    total, room, rows = 0.0, 0.0, max(1, SCORES // W.shape[1])
     for first in range(0, problem.n, rows):
         piece = slice(first, first + rows)
         X, y = problem.X[piece], problem.y[piece]
         V = np.ascontiguousarray(X @ W)
-        V[np.arange(len(y)), y] -= slack_of(squared_norms(X), W)
         own = None if weights is None else weights[piece]
-        total += hinges(V, y, problem.k, own)
-    return half + C * total, float(B.sum()) - half
+        found = hinges(V, y, problem.k, slack_of(squared_norms(X), W), own)
+        total, room = total + found[0], room + found[1]
+    return half + C * total, float(B.sum()) - half, C * room
 
 
 @njit(cache=True, fastmath=FAST)
-def hinges(V, y, k, weights=None):
-    """Return sum_i sum_{j != y_i} max(0, 1 - V[i, y_i] + V[i, j]) over the first k columns.
+def hinges(V, y, k, slack, weights=None):
+    """Return the sum of max(0, z_ij) over all rows i and wrong classes j, of (n, k) scores or more.
 
-    With (n,) `weights` row i counts so often.
+    z_ij is 1 - V[i, y_i] + V[i, j]; with (n,) `weights` row i counts so often. Return, too, by how
+    much the sum may grow where every z_ij does by up to slack_i.
     """
-    total = 0.0
+    total = room = 0.0
     for i in range(np.uint64(len(y))):
-        own = 1.0 - V[i, np.uint64(y[i])]
-        loss = total if weights is None else 0.0  # a row with a weight has a sum of its own
+        own, more = 1.0 - V[i, np.uint64(y[i])], slack[i]
+        loss = near = 0.0  # a row with a weight has a sum of its own
         for j in range(np.uint64(k)):
-            loss += max(0.0, own + V[i, j]) * (j != np.uint64(y[i]))
-        total = loss if weights is None else total + weights[i] * loss
-    return total
+            z, other = own + V[i, j], j != np.uint64(y[i])
+            loss += max(0.0, z) * other
+            near += (z > -more) * other
+        weight = 1.0 if weights is None else weights[i]
+        total += weight * loss
+        room += weight * near * more
+    return total, room

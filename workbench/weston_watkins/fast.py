@@ -97,9 +97,9 @@ def ww_walrus_fast(
         s.visits += looked / problem.n
         s.updates = changed / max(looked, 1)
         slack = slack_of(norms, s.W)
-        hinge = screen(rows, y, s.level, s.W, s.B, k, lanes, gaps, slack, weights)
+        hinge, room = screen(rows, y, s.level, s.W, s.B, k, lanes, gaps, slack, weights)
         half = 0.5 * float(np.vdot(s.W, s.W))
-        s.judged(half + C * hinge, float(s.B.sum()) - half, norms)
+        s.judged(half + C * hinge, float(s.B.sum()) - half, C * room, norms)
         yield s
 
 
@@ -115,27 +115,30 @@ def easiest(C: float, norms: np.ndarray) -> float:
 def screen(rows, y, C, W, B, k, width, gaps, slack, weights=None):
     """Fill ``gaps[i] = sum_j (C max(0, z_ij) - B_ij z_ij)``; return the sum of all hinges.
 
-    Hinges are of z_ij + slack_i: what rounding may have taken from z_ij counts as violated.
+    Return, too, by how much the sum may grow where every z_ij does by up to slack_i.
     With (n,) `weights` row i has ``weights[i] * C`` in the place of C, and hinges so much heavier.
     """
     z = np.empty(W.shape[1])
-    total = 0.0
+    total = room = 0.0
     for i in range(np.uint64(len(y))):
         margins(rows, i, np.uint64(y[i]), W, z, width)
-        hinge, linear = part(i, z, B, k, slack[i])
-        if weights is not None:
-            hinge *= weights[i]
-        gaps[i] = C * hinge - linear
-        total += hinge
-    return total
+        hinge, linear = part(i, z, B, k)
+        near = 0.0
+        for j in range(np.uint64(k)):
+            near += z[j] > -slack[i]
+        weight = 1.0 if weights is None else weights[i]
+        gaps[i] = C * weight * hinge - linear
+        total += weight * hinge
+        room += weight * near * slack[i]
+    return total, room
 
 
 @njit(cache=True, fastmath=FAST, inline="always")
-def part(i, z, B, k, slack):
-    """Return row i's sums of max(0, z_ij + slack) and of B_ij z_ij over the wrong classes j."""
+def part(i, z, B, k):
+    """Return row i's sums of max(0, z_ij) and of B_ij z_ij over the wrong classes j."""
     hinge, linear = 0.0, 0.0
     for j in range(np.uint64(k)):
-        hinge += max(0.0, z[j] + slack)
+        hinge += max(0.0, z[j])
         linear += B[i, j] * z[j]
     return hinge, linear
 
@@ -153,7 +156,7 @@ def visit(rows, y, norms, C, share, order, W, B, k, width, weights=None):
         i = order[at]
         own = np.uint64(y[i])
         margins(rows, i, own, W, z, width)
-        hinge, linear = part(i, z, B, k, 0.0)
+        hinge, linear = part(i, z, B, k)
         bound = C if weights is None else C * weights[i]
         if bound * hinge - linear <= share:
             idle[at] = True
