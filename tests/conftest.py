@@ -135,21 +135,3 @@ def execute():
         return ran
 
     return run
-
-
-@pytest.fixture(scope="session")
-def demand_right_and_wrong():
-    """Return what a lesson's table is held to: of every check, a right answer and two wrong ones.
-
-    Wrong ones are told so; "not yet" is no answer.
-    """
-
-    def demand(table, *rooms):
-        tried = {name: [] for room in rooms for name in vars(room) if name.startswith("check_")}
-        for check, _, told in table:
-            if not told.startswith("not yet"):
-                tried[check].append(told.startswith("right"))
-        for check, right in tried.items():
-            assert sum(right) >= 1 and len(right) - sum(right) >= 2, check
-
-    return demand

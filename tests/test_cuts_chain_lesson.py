@@ -145,10 +145,6 @@ def test_check(check, answers, told, capsys):
     assert told in capsys.readouterr().out
 
 
-def test_every_check_is_given_a_right_and_two_wrong_answers(demand_right_and_wrong):
-    demand_right_and_wrong(ANSWERS, teach)
-
-
 # The lesson where the sentences are not at hand. (Where they are, test_lessons.py runs all of it.)
 
 CELLS = (

@@ -258,10 +258,6 @@ def test_check(check, answers, told, capsys):
     assert "raised" not in printed
 
 
-def test_every_check_is_given_a_right_and_two_wrong_answers(demand_right_and_wrong):
-    demand_right_and_wrong(CHECKS, teach)
-
-
 # What the lessons say of the package.
 
 

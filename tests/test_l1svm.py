@@ -168,7 +168,7 @@ def test_the_first_order_method_starts_near_the_optimum(blobs):
         svm = l1_svm("svm_ccg", variant, lam)
         w, b = smoothed(svm, np.arange(40))
         # The bend of the smoothed hinge costs at most a quarter of its width.
-        assert exact <= svm.objective(w, svm.shortfall(w, b)) <= exact + 0.1
+        assert exact <= svm.objective(w, b, svm.shortfall(w, b)) <= exact + 0.1
         largest = np.linalg.norm(np.column_stack([problem.X, np.ones(300)]), 2) ** 2
         assert largest <= norm_squared(variant.X) <= 1.2 * largest
 

@@ -201,7 +201,3 @@ def test_check(check, answers, told, capsys):
     assert told in printed
     assert printed.startswith(("right: ", "try again: ", "not yet: "))
     assert "raised" not in printed
-
-
-def test_every_check_is_given_a_right_and_two_wrong_answers(demand_right_and_wrong):
-    demand_right_and_wrong(CHECKS, teach)

@@ -175,7 +175,3 @@ ANSWERS = [
 def test_check(check, answers, told, capsys):
     getattr(teach, check)(*answers)
     assert told in capsys.readouterr().out
-
-
-def test_every_check_is_given_a_right_and_two_wrong_answers(demand_right_and_wrong):
-    demand_right_and_wrong(ANSWERS, teach)

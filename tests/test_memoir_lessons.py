@@ -288,10 +288,6 @@ def test_the_last_weights_are_not_their_average(capsys):
     assert "those are the last weights" in capsys.readouterr().out
 
 
-def test_every_check_is_given_a_right_and_two_wrong_answers(demand_right_and_wrong):
-    demand_right_and_wrong(CHECKS, teach, teach_search)
-
-
 # What the lessons say of the package.
 
 

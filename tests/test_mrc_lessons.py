@@ -189,7 +189,7 @@ def test_checks_of_lesson_1(problem, risk, solved, told):
 
 def test_checks_of_lesson_2(problem, risk, told):
     check = teach.check_unbounded
-    assert "right: HiGHS ended with" in told(check, [0], [[True, False, False]], risk)
+    assert "right: HiGHS ends without" in told(check, [0], [[True, False, False]], risk)
     everything = np.repeat(np.arange(risk.n), 7), np.tile(all_subsets(3), (risk.n, 1))
     assert "is bounded, R = " in told(check, *everything, risk)
     assert "no empty subset" in told(check, [0], [[False, False, False]], risk)

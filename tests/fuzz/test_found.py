@@ -5,11 +5,15 @@ import zipfile
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from test_solvers import CERTIFIED, weight
 
+from fuzz.trying import refused
 from workbench.core.problem import as_problem
 from workbench.core.stream import rounds
 from workbench.core.trace import Trace, load_state, read_trace
 from workbench.data import load
+from workbench.estimators.common import weighted
+from workbench.mrc.risk import minimax_risk
 from workbench.registry import SOLVERS
 from workbench.runs.run import run
 
@@ -121,3 +125,49 @@ def test_a_warm_up_that_fails_is_no_reason_to_fail():
     assert len(run(steps, problem, rounds(1))[0].rows) == 1
     with pytest.raises(ArithmeticError):
         run(steps, as_problem(X, Y), rounds(1))
+
+
+@pytest.mark.parametrize("value", [1e-31, 1e31, 1e308, 10**400])
+@pytest.mark.parametrize("name", CERTIFIED)
+def test_weights_beyond_their_range_are_refused(name, value):
+    """lambda0 of 1e308 gave an upper bound of nan, or an error of NumPy's, C a lower one of inf."""
+    rows = as_problem(np.zeros((4, 3)), Y)
+    with pytest.raises(
+        ValueError, match=f"{weight(name)}: must be a positive number, got 1.*accepted"
+    ):
+        next(SOLVERS[name].steps(rows, **{weight(name): value}))
+
+
+@pytest.mark.parametrize("value", [1e-30, 1e30])
+@pytest.mark.parametrize("name", CERTIFIED)
+def test_rows_of_zeros_at_the_ends_of_the_range_have_bounds(name, value):
+    given = {"parameters": {weight(name): value}, "warm_up": False}
+    if name in ("mrc_lp", "mrc_lp_compact") and value == 1e30:
+        with pytest.raises(ValueError, match="HiGHS takes none from 1e"):
+            run(name, as_problem(np.zeros((4, 3)), Y), rounds(3), **given)
+        return
+    for row in run(name, as_problem(np.zeros((4, 3)), Y), rounds(3), **given)[0].rows:
+        assert 0 <= row["lower"] <= row["upper"] < np.inf
+
+
+@pytest.mark.parametrize("name", ["mrc_lp", "mrc_lp_compact", "mrc_ccg"])
+def test_what_highs_cannot_do_is_said_clearly(name):
+    """Rows of very different lengths ended in a bare "HiGHS ended with 'Unbounded'"."""
+    scales = 10.0 ** np.array([8, -8, 0, 8, -8, 5, 2, -5])[:, None]
+    problem = as_problem((np.arange(24.0).reshape(8, 3) % 7 - 3) * scales, [0, 1] * 4)
+    for lambda0 in (1e-14, 1e-8, 1e-2):
+        try:
+            run(name, problem, rounds(8), parameters={"lambda0": lambda0}, warm_up=False)
+        except ValueError as error:
+            assert refused(error)
+
+
+def test_the_spread_of_a_feature_is_no_difference_of_squares():
+    """A class that is nearly all of the weight left a spread of zero, and its features out."""
+    problem = weighted(as_problem(X, Y), np.array([1e14, 1e-12, 1e14, 1e-12]))
+    risk = minimax_risk(problem, 1.0)
+    share = 1e-26
+    among = X[[0, 2]].std(axis=0) ** 2
+    np.testing.assert_allclose(risk.lam[0, :3] ** 2, among + share * X[[0, 2]].mean(axis=0) ** 2)
+    np.testing.assert_allclose(risk.lam[1, 3] ** 2, share, rtol=1e-12)
+    assert risk.active.all()

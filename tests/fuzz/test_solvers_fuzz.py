@@ -78,11 +78,10 @@ def test_any_rows_end_in_numbers_or_a_clear_error(name, data):
     try:
         problem = as_problem(sp.csr_matrix(X) if sparse else X, y)
         trace, scores, said = solved(name, problem)
-    except (ValueError, RuntimeError) as error:
-        # Out of scale, libraries have words of their own, and HiGHS finds programs unbounded or
-        # infeasible that are neither: it measures with one absolute tolerance.
+    except ValueError as error:
+        # Out of scale, libraries have words of their own.
         assert not ordinary, repr(error)
-        assert refused(error) or "rescale" in str(error) or "HiGHS ended" in str(error), repr(error)
+        assert refused(error) or "rescale" in str(error), repr(error)
         return
     if trace.stopped_by == "diverged":
         assert not ordinary

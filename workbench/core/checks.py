@@ -13,16 +13,26 @@ Matrix = np.ndarray | sp.csr_matrix | sp.csr_array
 # squares, sums and quotients of them are numbers.
 LARGEST = {"d": 1e60, "f": 1e15}  # from 1e78 on LIBLINEAR, which takes fourth powers, never ends
 SMALLEST = {"d": 1e-100, "f": 1e-18}
+# Positive parameters: products of two of them, and of one with a sum over rows, are numbers, and in
+# single precision each of them is.
+POSITIVE = 1e-30, 1e30
 
 
 def check_positive(value: float, argument: str) -> float:
-    """Return `value` as a float; a ValueError names `argument` unless it is a positive number."""
+    """Return `value` as a float; a ValueError names `argument` unless it is a positive number.
+
+    It must lie in :data:`POSITIVE`.
+    """
+    least, most = POSITIVE
     try:
-        positive = np.isfinite(value) and value > 0
-    except TypeError:  # no number
-        positive = False
-    if not positive:
-        raise ValueError(f"{argument}: must be a positive number, got {value!r}")
+        accepted = least <= value <= most
+    except TypeError:  # not a number
+        accepted = False
+    if not accepted:
+        raise ValueError(
+            f"{argument}: must be a positive number, got {value!r}; "
+            f"numbers from {least:g} to {most:g} are accepted"
+        )
     return float(value)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import Row, State, nothing
 
+EPS = float(np.finfo(float).eps)  # of double precision, in which all certificates are computed
 HELD = 2**27  # scores up to which all rows are scored at once
 
 
@@ -100,3 +102,33 @@ def error(scores: np.ndarray, y: np.ndarray) -> float:
 def bounds(lower: float, upper: float) -> Row:
     """Return the certificate columns of a row: ``lower``, ``upper`` and ``gap``, their distance."""
     return {"lower": float(lower), "upper": float(upper), "gap": float(upper - lower)}
+
+
+def svm_bounds(
+    primal: float,
+    linear: float,
+    square: float,
+    *,
+    terms: float,
+    pull: float,
+    losses: float = 0.0,
+    reach: float = 0.0,
+    norm: float = 0.0,
+    updates: float = 0.0,
+) -> tuple[float, float]:
+    """Return an SVM's lower and upper bound, moved apart by what double precision may have lost.
+
+    Parameters
+    ----------
+    primal : P(W), with W of length `norm`
+    linear, square : sum(b) and |V|^2 of the dual objective sum(b) - 1/2 |V|^2
+    terms : of the longest sum: rows, features and classes together
+    pull : sum of the dual variables times their row's length, of which V is the sum
+    losses, reach : sum of the costs of all terms of the loss, and of these times their row's
+        length; zeros where P(W) has room for the rounding of scores
+    updates : how often V has been rounded since it was made of them
+    """
+    units = EPS * terms
+    upper = primal + units * (primal + losses + 2.0 * reach * norm)
+    lost = units * (linear + square) + EPS * (terms + updates) * math.sqrt(square) * pull
+    return linear - 0.5 * square - 2.0 * lost, upper

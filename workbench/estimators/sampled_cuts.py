@@ -55,7 +55,7 @@ class SampledCuts(Classifier):
         used = A.any(axis=1)
         rows, A = rows[used], A[used]
         self._kernel, self.gamma_ = state.made_kernel(np.float64), state.gamma
-        self.upper_ = state.primal
+        self.upper_ = max(state.primal, state.upper) if state.certified else state.primal
         if self.basis == "constant_time":  # what the state has is an estimate
             self.upper_ = objective(state, problem, self.C)
         self.lower_ = state.lower if state.certified else math.nan

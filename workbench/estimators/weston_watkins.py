@@ -38,14 +38,17 @@ class Bounded(Classifier):
             raise KeyboardInterrupt
         self._take(state, problem)
         self.trace_, self.n_iter_ = trace, trace.last["round"]
-        self.lower_, self.upper_ = trace.last["lower"], trace.last["primal"]
+        primal = trace.last["primal"]
+        # The best upper bound has room for rounding, and these coefficients are no better.
+        self.lower_, self.upper_ = trace.last["lower"], max(primal, trace.last["upper"])
         if trace.stopped_by == "interrupted":  # maybe on the way to the next iterate
             scores = np.ascontiguousarray(state.scores(problem.X))
             weights = getattr(problem, "weights", None)
-            loss = parameters["C"] * hinges(scores, problem.y, problem.k, weights)
-            self.upper_ = self._half_norm(scores) + loss
+            loss, _ = hinges(scores, problem.y, problem.k, np.zeros(problem.n), weights)
+            primal = self._half_norm(scores) + parameters["C"] * loss
+            self.upper_ = max(primal, self.lower_)
         first = trace.rows[1]["primal"] - trace.rows[1]["dual"] if self.n_iter_ else math.nan
-        self.gap_ratio_ = share_of(first, self.upper_, self.lower_)
+        self.gap_ratio_ = share_of(first, primal, trace.column("dual").max())
         if not self.gap_ratio_ <= self.gap_ratio:
             warnings.warn(
                 f"{trace.header['solver']} stopped ({trace.stopped_by}) after {self.n_iter_} "
@@ -96,8 +99,8 @@ class WestonWatkinsClassifier(Bounded):
         rows, ``dual_coef_`` : (k, m), and ``gamma_`` as it was used; with a kernel only
     upper_ : float, the objective at the fitted coefficients
     lower_ : float, no coefficients have a smaller one
-    gap_ratio_ : float, ``upper_ - lower_`` over the gap after the first round; 0 where that is
-        nothing but rounding, nan where there was no round
+    gap_ratio_ : float, the gap over that after the first round, neither of them with the bounds'
+        room for rounding; 0 where it is nothing but rounding, nan where there was no round
     n_iter_ : int, rounds of the solver
     trace_ : :class:`workbench.core.trace.Trace` of the fit, whose last row says ``stopped_by``
     n_features_in_ : int, ``feature_names_in_`` : (d,) where X has names

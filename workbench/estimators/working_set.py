@@ -151,7 +151,7 @@ class WorkingSetClassifier(SparseLinear):
         self.n_iter_ = trace.last["round"]
         self.lower_, self.upper_ = trace.last["lower"], trace.last["primal"]
         if trace.stopped_by == "interrupted":  # maybe on the way to the next iterate
-            self.upper_, dual = self._certificate(problem, state)
+            dual, self.upper_ = self._certificate(problem, state)
             self.lower_ = max(self.lower_, dual)
         self.gap_ = self.upper_ - self.lower_
         self._warn()

@@ -7,12 +7,14 @@ dense rows are centred, and lose fewer digits.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
 
+from workbench.core.measures import EPS
 from workbench.core.problem import Matrix
 from workbench.kernels.compiled import njit
 from workbench.kernels.gram import gaussian as gaussian_double
@@ -138,6 +140,20 @@ class Kernel:
             gaussian_of_products(K, part.half, half)
         elif self.kind == "rbf":
             gaussian_double(K, 2 * part.half, 2 * half, LN2 / 2)
+
+    def precision(self, points: Points) -> tuple[float, float]:
+        """Return the relative error of a value of the kernel, and the largest sqrt(k(x, x))."""
+        (n, d), half = points.X.shape, float(points.half.max(initial=0.0))
+        if self.kind == "rbf":  # an exponent's absolute error is the value's relative one
+            return EPS * (d + 4) * (1.0 + 4.0 * half), 1.0
+        if self.kind == "linear":
+            return EPS * d, math.sqrt(2.0 * half)
+        if self.kind == "poly":
+            largest = 2.0 * self.gamma * half + self.coef0
+            return EPS * (d + self.degree), largest ** (self.degree / 2)
+        few = (points.X[at : at + LEAST_ROWS] for at in range(0, n, LEAST_ROWS))
+        largest = max((float(self.called(X, X).diagonal().max()) for X in few), default=0.0)
+        return EPS * d, math.sqrt(max(largest, 0.0))
 
     def called(self, X: Matrix, Z: Matrix) -> np.ndarray:
         """Return what the user's function says of two sets of rows, checked."""

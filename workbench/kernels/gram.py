@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from workbench.core.checks import is_whole
+from workbench.core.measures import EPS
 from workbench.core.problem import Matrix
 from workbench.kernels.compiled import njit
 from workbench.kernels.rows import FAST, squared_norms
@@ -102,6 +103,13 @@ class Gram:
                 f"it lies between {found.min():.3g} and {found.max():.3g}"
             )
         return found
+
+    def precision(self) -> float:
+        """Return the relative error of a value of the kernel."""
+        d = self.X.shape[1]
+        if self.kernel == "rbf":  # an exponent's absolute error is the value's relative one
+            return EPS * (d + 4) * (1.0 + 4.0 * self.gamma * float(self.norms.max()))
+        return EPS * (d + self.degree)
 
     def rows(self, wanted: np.ndarray) -> np.ndarray:
         """Return these rows of the kernel matrix, (len(wanted), n)."""

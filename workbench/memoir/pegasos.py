@@ -9,10 +9,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from workbench.core.checks import check_positive, check_whole
-from workbench.core.measures import bounds
+from workbench.core.measures import EPS, bounds
 from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import Row
 from workbench.kernels.compiled import njit
+from workbench.kernels.rows import squared_norms
 
 SCORES = 2**22  # held at a time when the objective is computed: 32 MiB
 
@@ -79,7 +80,9 @@ def memoir_pegasos(
     W_a at every step, whatever class c the search returned. After E rounds, T = m E steps, what
     step t added is m / (T n) or less, and every row was met E times: sum_c a_ic <= E m / (T n) =
     1/n. (Batches drawn with replacement would break this.) All that D needs is |W|^2 and the sum
-    of the weights, `mass`. s a is feasible for s in [0, 1] too; ``lower`` takes the best.
+    of the weights, `mass`. s a is feasible for s in [0, 1] too; ``lower`` takes the best. W, whose
+    length the projection keeps to 1 / sqrt(lam), has been rounded n times in each round; both
+    bounds leave room for that.
 
     Parameters
     ----------
@@ -97,10 +100,11 @@ def memoir_pegasos(
     rows = _entries(problem.X)
     W = np.zeros((problem.d, problem.k))
     s = state or PegasosState(0, 0, np.random.default_rng(seed), W, 0.0, 0.0, 1.0, 0.0, 1.0, lam)
+    length = float(np.sqrt(squared_norms(problem.X)).mean())
     if s.lam != lam:  # the same dual point, which is feasible for any lam
         s.W *= s.lam / lam
         s.lam, s.lower, s.upper = lam, 0.0, 1.0
-        judge(problem, s)
+        judge(problem, s, length)
     yield s
     while True:
         order = s.rng.permutation(problem.n)
@@ -108,19 +112,29 @@ def memoir_pegasos(
         s.mass, updates = epoch(*rows, problem.y, order, batches, lam, s.step, s.W, square, s.mass)
         s.step += batches
         s.updates = updates / problem.n
-        judge(problem, s)
         s.round += 1
+        judge(problem, s, length)
         yield s
 
 
-def judge(problem: Problem, s: PegasosState) -> None:
-    """Put P(W), and bounds that are no worse than those so far, into the state."""
+def judge(problem: Problem, s: PegasosState, length: float) -> None:
+    """Put P(W), and bounds that are no worse than those so far, into the state.
+
+    Parameters
+    ----------
+    length : mean length of a row
+    """
     square = float(np.vdot(s.W, s.W))
     s.primal = s.lam / 2 * square + mean_hinge(problem.X, problem.y, s.W)
+    units = EPS * (problem.n + problem.d + problem.k)
+    s.primal += units * (s.primal + 1.0 + 2.0 * length * square**0.5)
+    s.upper = min(s.upper, s.primal)
     if s.mass > 0.0:  # after round 0: the first row of all violates its margin
         shrink = s.mass / max(s.mass, s.lam * square)
-        s.lower = max(s.lower, shrink * s.mass - shrink**2 * s.lam / 2 * square)
-    s.upper = min(s.upper, s.primal)
+        linear, square = shrink * s.mass, shrink**2 * s.lam * square
+        size = linear + square + shrink * square**0.5
+        lost = 2.0 * (units + EPS * problem.n * s.round) * size
+        s.lower = max(s.lower, linear - square / 2 - lost)
 
 
 def mean_hinge(X: Matrix, y: np.ndarray, W: np.ndarray) -> float:

@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from workbench.core.checks import check_counts, check_not_negative, check_positive
-from workbench.core.measures import bounds
+from workbench.core.measures import bounds, svm_bounds
 from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import Row, off_the_clock
 from workbench.kernels.rows import Rows, rows_of
@@ -168,7 +168,7 @@ def cs_working_set(
         s.calm[:] = 0
         s.C, s.l1 = float(C), float(l1)
         with off_the_clock():
-            s.primal, dual = certificate(problem, s, rows, costs, every)
+            dual, s.primal = certificate(problem, s, rows, costs, every)
             s.lower, s.upper = max(0.0, dual), min(worst, s.primal)
     yield s
     while True:
@@ -185,7 +185,7 @@ def cs_working_set(
         s.eps = max(s.eps / 2, LEAST) if seen[0] < FEW * n else s.eps
         s.updates, s.full = float(seen[0]) / n, float(seen[1]) / n
         with off_the_clock():
-            s.primal, dual = certificate(problem, s, rows, costs, every)
+            dual, s.primal = certificate(problem, s, rows, costs, every)
             s.lower, s.upper = max(s.lower, dual), min(s.upper, s.primal)
         s.round += 1
         yield s
@@ -265,7 +265,7 @@ def start(
 def certificate(
     problem: Problem, s: WorkingSetState, rows: Rows, costs: np.ndarray, every: bool
 ) -> tuple[float, float]:
-    """Return P(W) and D(alpha)."""
+    """Return D(alpha) and P(W), with room for rounding."""
     l1 = np.float32(s.l1)
     b = s.blocks()
     one, two = norms(b.values[: b.end[0]], l1) if b.end[0] else (0.0, 0.0)
@@ -274,7 +274,8 @@ def certificate(
     alpha[:, 0] = -alpha[:, 1:].sum(axis=1)  # what rounding has left undone
     if not every:
         alpha *= np.minimum(1.0, costs / np.maximum(alpha[:, 0], costs))[:, None]
-    dual = float(alpha[:, 0].sum())
+    lengths, terms = np.sqrt(squares_of(problem.X)), s.k - 1 if every else 1
+    linear, pull, square = float(alpha[:, 0].sum()), 2.0 * float(alpha[:, 0] @ lengths), 0.0
     ends = np.arange(0, alpha.size + 1, alpha.shape[1])
     A = sp.csr_matrix((alpha.ravel(), s.sets.ravel().astype(int), ends), shape=(len(alpha), s.k))
     A.eliminate_zeros()
@@ -283,8 +284,17 @@ def certificate(
     for part in pieces(filled, ENTRIES):
         V = A.T @ X[:, part]
         excess = np.maximum(np.abs(V.data if problem.is_sparse else np.asarray(V)) - s.l1, 0.0)
-        dual -= float(np.vdot(excess, excess)) / 2
-    return float(primal), dual
+        square += float(np.vdot(excess, excess))
+    return svm_bounds(
+        float(primal),
+        linear,
+        square,
+        terms=problem.n + problem.d + s.k,
+        losses=terms * float(costs.sum()),
+        reach=terms * float(costs @ lengths),
+        pull=pull,
+        norm=float(np.sqrt(two)),
+    )
 
 
 def pieces(filled: np.ndarray, size: int) -> Iterator[slice]:

@@ -191,7 +191,7 @@ def price(risk: MinimaxRisk, s: CutState, centroids) -> None:
     violation = np.where(risk.active, np.abs(s.mean - risk.tau) - risk.lam, 0.0)
     s.eps2 = max(0.0, float(violation.max()))
     s.lower = max(s.lower, risk.lower(p, s.mean))
-    upper = risk.linear(s.M) + float(s.psi.max())
+    upper = risk.upper(s.M, float(s.psi.max()))
     if upper < s.upper:
         s.upper, s.M_best = upper, s.M
 

@@ -58,9 +58,8 @@ def minimise(
     Raises
     ------
     ValueError
-        For numbers that HiGHS takes for infinite.
-    RuntimeError
-        If HiGHS finds the program infeasible or unbounded, or gives up.
+        For numbers that HiGHS takes for infinite, or if it finds the program infeasible or
+        unbounded, or gives up. None of ours is either; but all of its tolerances are absolute.
     """
     rows, columns = A.shape
     largest = max(abs(A.data).max(initial=0), abs(cost).max(initial=0))
@@ -102,7 +101,10 @@ def minimise(
     highs.run()
     status = highs.getModelStatus()
     if status not in (highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kTimeLimit):
-        raise RuntimeError(f"HiGHS ended with '{highs.modelStatusToString(status)}'")
+        raise ValueError(
+            f"problem: HiGHS ended with '{highs.modelStatusToString(status)}'; its tolerances are "
+            "absolute: scale the features, or choose a weight of the regulariser nearer to 1"
+        )
     found, end = highs.getSolution(), highs.getBasis()
     return Solution(
         np.array(found.col_value),

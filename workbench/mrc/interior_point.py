@@ -323,11 +323,11 @@ def certify(risk: MinimaxRisk, s: InteriorPointState) -> tuple[np.ndarray, np.nd
     """Renew the bounds over all rows and components; return the (n, k) scores and the ratios."""
     M = coefficients(risk, s)
     scores = risk.X @ M.T
-    upper = risk.linear(M) + float(psi(scores).max())
+    upper = risk.upper(M, float(psi(scores).max()))
     if upper < s.upper:
         s.upper, s.M_best = upper, M
     mass = s.p.sum() + s.alpha
     mean = ((risk.X[s.I].T @ s.p).T + s.alpha * risk.tau) / mass
     bayes = 1.0 - (s.p.max(axis=1).sum() + s.alpha) / mass
-    s.lower = max(s.lower, max(0.0, float(bayes)) / risk.rho(mean))
+    s.lower = max(s.lower, risk.lower_of(float(bayes), mean))
     return scores, risk.ratios(mean)

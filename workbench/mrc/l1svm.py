@@ -21,7 +21,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from workbench.core.checks import check_positive
-from workbench.core.measures import bounds
+from workbench.core.measures import EPS, bounds
 from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import Row
 from workbench.mrc.highs import minimise
@@ -42,26 +42,30 @@ class L1SVM:
     X : (n, d) float64 array or CSR matrix
     z : (n,) float64, 1.0 for rows of the second class and -1.0 for those of the first
     lam : > 0
+    size : (d,) mean magnitude of each feature, of which the bounds' rounding is a multiple
     """
 
     X: Matrix
     z: np.ndarray
     lam: float
+    size: np.ndarray
 
     def shortfall(self, w: np.ndarray, b: float) -> np.ndarray:
         """Return ``1 - z_i (x_i'w + b)``, by how much each margin falls short of 1."""
         return 1.0 - self.z * (self.X @ w + b)
 
-    def objective(self, w: np.ndarray, short: np.ndarray) -> float:
-        """Return the objective of w, an upper bound of the optimum, from its (n,) shortfall."""
-        return float(np.maximum(short, 0.0).mean() + self.lam * np.abs(w).sum())
+    def objective(self, w: np.ndarray, b: float, short: np.ndarray) -> float:
+        """Return the objective from its (n,) shortfall, rounded up: a bound of the optimum."""
+        value = float(np.maximum(short, 0.0).mean() + self.lam * np.abs(w).sum())
+        terms = 1.0 + abs(b) + float(self.size @ np.abs(w))
+        return value + EPS * sum(self.X.shape) * (value + terms)
 
     def dual(self, alpha: np.ndarray) -> tuple[np.ndarray, float]:
         """Return ``X'(z alpha)`` and a lower bound of the optimum, from any alpha.
 
         Clipped to [0, 1] and with the heavier class scaled down until ``z'alpha = 0``, alpha may
         still violate columns; all of it scaled down by the worst is feasible for every one, since
-        the constraints of the dual hold at 0 and are convex.
+        the constraints of the dual hold at 0 and are convex. Rounding counts as a violation.
         """
         alpha = np.clip(alpha, 0.0, 1.0)
         second = self.z > 0
@@ -69,8 +73,10 @@ class L1SVM:
         share = np.divide(mass.min(), mass, out=np.zeros(2), where=mass > 0)
         alpha *= share[second.astype(int)]
         slope = self.X.T @ (self.z * alpha)
-        most = len(self.z) * self.lam
-        return slope, float(alpha.mean()) * most / max(most, float(np.abs(slope).max()))
+        n = len(self.z)
+        most, rounding = n * self.lam, 4.0 * EPS * n
+        worst = float((np.abs(slope) + rounding * n * self.size).max())
+        return slope, (1.0 - rounding) * float(alpha.mean()) * most / max(most, worst)
 
 
 @dataclass
@@ -131,7 +137,7 @@ def svm_lp(
         round=0,
         W=rule(zero, 0.0),
         lower=svm.dual(np.ones(n))[1],
-        upper=svm.objective(zero, svm.shortfall(zero, 0.0)),
+        upper=1.0,
         objective=float("inf"),
         constraints=n,
         features=d,
@@ -151,7 +157,7 @@ def svm_lp(
     if not found.optimal:
         return
     w, b = -found.dual[:-1], -float(found.dual[-1])
-    upper = svm.objective(w, svm.shortfall(w, b))
+    upper = svm.objective(w, b, svm.shortfall(w, b))
     if upper < s.upper:
         s.W, s.upper = rule(w, b), upper
     s.lower = max(s.lower, svm.dual(found.x)[1])
@@ -166,7 +172,12 @@ def l1_svm(solver: str, problem: Problem, lam: float) -> L1SVM:
         raise ValueError(f"problem: {solver} separates two classes, got {problem.k}; use svm_multi")
     check_positive(lam, "lam")
     X = problem.X.astype(np.float64, copy=False)
-    return L1SVM(X, np.where(problem.y == 1, 1.0, -1.0), lam)
+    return L1SVM(X, np.where(problem.y == 1, 1.0, -1.0), lam, mean_size(X))
+
+
+def mean_size(X: Matrix) -> np.ndarray:
+    """Return the (d,) mean magnitude of each feature."""
+    return np.asarray(abs(X).mean(axis=0)).ravel()
 
 
 def rule(w: np.ndarray, b: float) -> np.ndarray:
@@ -256,10 +267,15 @@ def svm_multi(
 
 
 def multiclass_objective(X: Matrix, y: np.ndarray, lam: float, W: np.ndarray) -> float:
-    """Return the objective of `svm_multi` at (k, d + 1) coefficients whose columns sum to 0."""
+    """Return the objective of `svm_multi` at (k, d + 1) coefficients whose columns sum to 0.
+
+    It is rounded up by what double precision may have lost.
+    """
     loss = np.maximum(linear_scores(W, X) + 1.0, 0.0)
     loss[np.arange(len(y)), y] = 0.0
-    return float(loss.sum() / len(y) + lam * np.abs(W[:, :-1]).sum())
+    value = float(loss.sum() / len(y) + lam * np.abs(W[:, :-1]).sum())
+    terms = float((1.0 + np.abs(W) @ np.append(mean_size(X), 1.0)).sum())
+    return value + EPS * sum(X.shape) * (value + terms)
 
 
 def multiclass_lower(X: Matrix, y: np.ndarray, lam: float, alpha: np.ndarray) -> float:
@@ -268,12 +284,15 @@ def multiclass_lower(X: Matrix, y: np.ndarray, lam: float, alpha: np.ndarray) ->
     The dual is to maximise the sum of alpha / n over ``0 <= alpha <= 1``, zero at the labels, the
     same sum in every column, and ``max_c g_jc - min_c g_jc <= 2 n lam`` for ``g = X'alpha``: then
     some multiplier of ``sum_c w_cj = 0`` brings every g_jc to within n lam. As in
-    :meth:`L1SVM.dual`, the columns are scaled down to the least of them, and all by the worst j.
+    :meth:`L1SVM.dual`, the columns are scaled down to the least of them, and all by the worst j;
+    rounding counts as a violation.
     """
+    n = len(y)
     alpha = np.clip(alpha, 0.0, 1.0)
-    alpha[np.arange(len(y)), y] = 0.0
+    alpha[np.arange(n), y] = 0.0
     mass = alpha.sum(axis=0)
     alpha *= np.divide(mass.min(), mass, out=np.zeros(len(mass)), where=mass > 0)
     g = np.asarray(X.T @ alpha)
-    most = 2.0 * len(y) * lam
-    return float(alpha.sum() / len(y)) * most / max(most, float(np.ptp(g, axis=1).max()))
+    most, rounding = 2.0 * n * lam, 8.0 * EPS * n
+    worst = float((np.ptp(g, axis=1) + rounding * n * mean_size(X)).max())
+    return (1.0 - rounding) * float(alpha.sum() / n) * most / max(most, worst)

@@ -130,10 +130,12 @@ def finish(
     s: LinearProgramState, risk: MinimaxRisk, J: np.ndarray, mu: np.ndarray, p: np.ndarray, R: float
 ) -> LinearProgramState:
     """Put the LP's solution into the state and certify it."""
-    s.M = np.zeros_like(risk.tau)
-    s.M.ravel()[J] = mu
-    s.lower, s.upper, s.R = risk.lower(p / p.sum()), risk.upper(s.M), R
-    s.round = 1
+    M = np.zeros_like(risk.tau)
+    M.ravel()[J] = mu
+    upper = risk.upper(M)
+    if upper < s.upper:
+        s.M, s.upper = M, upper
+    s.lower, s.R, s.round = risk.lower(p / p.sum()), R, 1
     return s
 
 

@@ -56,7 +56,7 @@ def solve(lp: Restricted, column_basis: np.ndarray, row_basis: np.ndarray) -> Op
 
     Raises
     ------
-    RuntimeError
+    ValueError
         If the program is unbounded, or HiGHS gives up.
     """
     r, f = lp.F.shape

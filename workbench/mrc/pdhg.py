@@ -126,7 +126,7 @@ def renew_upper(s: PrimalDualState, risk: MinimaxRisk, rows, active, scale, M, V
     M, V, best = M.copy(), V.copy(), np.inf
     for _ in range(REPAIRS):
         values = psi(V)
-        upper = risk.linear(M.T) + float(values.max())
+        upper = risk.upper(M.T, float(values.max()))
         best = min(best, upper)
         if upper < s.upper:
             s.upper, s.M_best = upper, np.ascontiguousarray(M.T)

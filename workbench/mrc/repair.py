@@ -28,7 +28,7 @@ def sharpest_upper(
     best, best_M = np.inf, M
     for sweep in range(sweeps + 1):
         values = psi(risk.X @ M.T)
-        upper = risk.linear(M) + float(values.max())
+        upper = risk.upper(M, float(values.max()))
         if upper < best:
             best, best_M = upper, M
         above = np.flatnonzero(values > phi)

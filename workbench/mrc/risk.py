@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from workbench.core.checks import check_positive
+from workbench.core.measures import EPS
 from workbench.core.problem import Matrix, Problem
 from workbench.kernels.compiled import njit
 
@@ -32,6 +33,7 @@ class MinimaxRisk:
         occurs. It is left out of Phi: its coefficient stays 0 and no bound counts it.
     weights : (n,) > 0, how often each row counts in tau and lam; ones, unless the problem has
         weights. The maximum of U knows no weights: repeated rows do not change it
+    top : (d',) the largest magnitude of each feature
     """
 
     X: Matrix
@@ -41,6 +43,7 @@ class MinimaxRisk:
     lambda0: float
     active: np.ndarray
     weights: np.ndarray
+    top: np.ndarray
 
     @property
     def n(self) -> int:
@@ -54,16 +57,29 @@ class MinimaxRisk:
     def is_sparse(self) -> bool:
         return sp.issparse(self.X)
 
-    def upper(self, M: np.ndarray) -> float:
-        """Return U(M), an upper bound of R* for every (k, d') M (equation 3)."""
-        return self.linear(M) + float(psi(self.X @ M.T).max())
+    @property
+    def rounding(self) -> float:
+        """Bound what double precision loses of a sum over rows, features or classes, relatively."""
+        return EPS * (self.n + len(self.top) + self.k)
+
+    def upper(self, M: np.ndarray, height: float | None = None) -> float:
+        """Return U(M), an upper bound of R* for every (k, d') M (equation 3), rounding included.
+
+        Parameters
+        ----------
+        height : ``max_i psi(M Psi(x_i))`` if it is known
+        """
+        if height is None:
+            height = float(psi(self.X @ M.T).max())
+        size = 1.0 + float((np.abs(M) @ self.top).sum())
+        return self.linear(M) + height + 4.0 * self.rounding * size
 
     def linear(self, M: np.ndarray) -> float:
         """Return ``1 - <tau, M> + <lam, |M|>``, the part of U(M) without the maximum."""
         return 1.0 - float(np.vdot(self.tau, M)) + float(np.vdot(self.lam, np.abs(M)))
 
     def lower(self, p: np.ndarray, mean: np.ndarray | None = None) -> float:
-        """Return BR(p) / rho, a lower bound of R* for every joint distribution p.
+        """Return BR(p) / rho, a lower bound of R* for every joint distribution p, less rounding.
 
         BR(p) = 1 - sum_i max_y p_iy is the error of the best rule under p, and rho >= 1 is by
         how much p leaves the uncertainty set U, over *all* components. Mixed with the empirical
@@ -78,12 +94,17 @@ class MinimaxRisk:
         """
         if mean is None:
             mean = (self.X.T @ p).T
-        bayes = 1.0 - float(p.max(axis=1).sum())
-        return max(0.0, bayes) / self.rho(mean)
+        return self.lower_of(1.0 - float(p.max(axis=1).sum()), mean)
+
+    def lower_of(self, bayes: float, mean: np.ndarray) -> float:
+        """Return the same for a distribution of this Bayes error and (k, d') mean of Phi."""
+        return max(0.0, bayes - 4.0 * self.rounding) / self.rho(mean)
 
     def rho(self, mean: np.ndarray) -> float:
-        """Return ``max(1, max_j |mean_j - tau_j| / lam_j)`` for a (k, d') mean of Phi."""
-        return max(1.0, float(self.ratios(mean).max()))
+        """Return ``max(1, max_j |mean_j - tau_j| / lam_j)`` for a mean of Phi, rounded up."""
+        off = np.abs(mean - self.tau) + 4.0 * self.rounding * self.top
+        ratios = np.divide(off, self.lam, out=np.zeros_like(off), where=self.active)
+        return max(1.0, float(ratios.max()))
 
     def ratios(self, mean: np.ndarray) -> np.ndarray:
         """Return the (k, d') array ``|mean_j - tau_j| / lam_j``, 0 where inactive."""
@@ -100,20 +121,22 @@ def minimax_risk(problem: Problem, lambda0: float = 0.01) -> MinimaxRisk:
         If `lambda0` is not a positive number.
     """
     check_positive(lambda0, "lambda0")
-    X = with_intercept(problem.X)
+    X, y = with_intercept(problem.X), problem.y
     weights = getattr(problem, "weights", np.ones(problem.n))
-    total = weights.sum()
+    of_class = np.bincount(y, weights, problem.k)
     one_hot = sp.csr_matrix(
-        (weights, (problem.y, np.arange(problem.n))), shape=(problem.k, problem.n)
+        (weights / of_class[y], (y, np.arange(problem.n))), (problem.k, problem.n)
     )
-    tau = _dense(one_hot @ X) / total
-    squares = X.multiply(X) if sp.issparse(X) else X * X
-    second = _dense(one_hot @ squares) / total
-    active = second > 0
-    lam = lambda0 * np.sqrt(np.maximum(second - tau**2, 0.0))
-    active &= lam > 0
+    mean = _dense(one_hot @ X)
+    # Of a component that is x in a share of the rows and else zero, without differences of squares.
+    share = (of_class / of_class.sum())[:, None]
+    others = ((1.0 - np.eye(problem.k)) @ of_class / of_class.sum())[:, None]
+    tau = share * mean
+    lam = lambda0 * np.sqrt(share * (_variance(X, y, one_hot, mean) + others * mean**2))
+    active = lam > 0
     tau, lam = np.where(active, tau, 0.0), np.where(active, lam, 0.0)
-    return MinimaxRisk(X, problem.y, tau, lam, lambda0, active, weights)
+    top = _dense(abs(X).max(axis=0)).ravel()
+    return MinimaxRisk(X, y, tau, lam, lambda0, active, weights, top)
 
 
 def renew_bounds(s, risk: MinimaxRisk) -> None:
@@ -187,6 +210,18 @@ def greedy_subset(v):
         value = candidate
         c[order[j]] = True
     return value, c
+
+
+def _variance(X: Matrix, y: np.ndarray, one_hot: sp.csr_matrix, mean: np.ndarray) -> np.ndarray:
+    """Return the (k, d') variance of every class's rows around their mean."""
+    if not sp.issparse(X):
+        return one_hot @ (X - mean[y]) ** 2
+    squares, filled = X.copy(), X.copy()
+    rows = np.repeat(np.arange(len(y)), np.diff(X.indptr))
+    squares.data = (X.data - mean[y[rows], X.indices]) ** 2
+    filled.data[:] = 1.0
+    zeros = np.maximum(1.0 - _dense(one_hot @ filled), 0.0)
+    return _dense(one_hot @ squares) + zeros * mean**2
 
 
 def _dense(A):

@@ -75,7 +75,7 @@ def mrc_subgradient(
             V = np.asarray(risk.X @ s.M.T)
             values = psi(V)
             i = int(np.argmax(values))
-            upper = risk.linear(s.M) + float(values[i])
+            upper = risk.upper(s.M, float(values[i]))
             if upper < s.upper:
                 s.upper, s.M_best = upper, s.M
             _, mask = greedy_subset(V[i])

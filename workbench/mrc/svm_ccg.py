@@ -158,7 +158,7 @@ def price(svm: L1SVM, s: SVMCutState) -> None:
     alpha[s.samples] = s.alpha
     s.slope, lower = svm.dual(alpha)
     s.lower = max(s.lower, lower)
-    upper = svm.objective(s.w, s.short)
+    upper = svm.objective(s.w, s.b, s.short)
     if upper < s.upper:
         s.upper, s.W_best = upper, rule(s.w, s.b)
 
@@ -193,7 +193,7 @@ def start(svm: L1SVM, m_max: int) -> SVMCutState:
         row_basis=np.zeros(0, dtype=np.int8),
         W_best=rule(w, b),
         lower=lower,
-        upper=svm.objective(w, short),
+        upper=svm.objective(w, b, short),
         lam=svm.lam,
     )
     lpsolve(svm, s)
@@ -209,7 +209,7 @@ def solve_anew(svm: L1SVM, s: SVMCutState) -> None:
     """
     s.lower *= min(1.0, svm.lam / s.lam)
     w, b = s.W_best[1, :-1], s.W_best[1, -1]
-    s.upper, s.lam = svm.objective(w, svm.shortfall(w, b)), svm.lam
+    s.upper, s.lam = svm.objective(w, b, svm.shortfall(w, b)), svm.lam
     lpsolve(svm, s)
     price(svm, s)
 

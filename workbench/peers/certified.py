@@ -22,7 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from workbench.core.checks import check_positive
-from workbench.core.measures import bounds
+from workbench.core.measures import bounds, svm_bounds
 from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import Row, give_back, off_the_clock
 from workbench.kernels.rows import squared_norms
@@ -133,41 +133,61 @@ def liblinear_ovr(
 
 
 def crammer_singer(X: Matrix, y: np.ndarray, C: float, W: np.ndarray, A: np.ndarray):
-    """Return the primal objective of (d, k) `W`, and that of the dual point made of (n, k) `A`.
+    """Return the objective of the dual point made of (n, k) `A`, and the primal one of (d, k) `W`.
 
-    The dual is to maximise ``sum_ic b_ic - 1/2 |W_b|^2`` over b >= 0, b_iy = 0, sum_c b_ic <= C,
-    with ``W_b = sum_i x_i (e_y sum_c b_ic - b_i)'``. LIBLINEAR's variables are the brackets, to
-    rounding.
+    Both leave room for their rounding. The dual is to maximise ``sum_ic b_ic - 1/2 |W_b|^2`` over
+    b >= 0, b_iy = 0, sum_c b_ic <= C, with ``W_b = sum_i x_i (e_y sum_c b_ic - b_i)'``. LIBLINEAR's
+    variables are the brackets, to rounding.
     """
-    rows = np.arange(len(y))
+    rows, lengths = np.arange(len(y)), np.sqrt(squared_norms(X))
     primal = 0.5 * float(np.vdot(W, W)) + C * len(y) * mean_hinge(X, y, W)
     B = np.maximum(-A, 0.0)
     B[rows, y] = 0.0
-    zero = np.flatnonzero(squared_norms(X) == 0.0)
+    zero = np.flatnonzero(lengths == 0.0)
     B[zero, (y[zero] + 1) % B.shape[1]] = C
     S = B.sum(axis=1)
     B *= np.divide(C, S, out=np.ones(len(y)), where=S > C)[:, None]
     S = B.sum(axis=1)
     np.negative(B, out=B)
     B[rows, y] = S
-    V = X.T @ B
-    return primal, float(S.sum()) - 0.5 * float(np.vdot(V, V))
+    return enclosed(X, lengths, C, primal, W, S, X.T @ B)
 
 
 def one_against_the_rest(X: Matrix, y: np.ndarray, C: float, W: np.ndarray, A: np.ndarray):
-    """Return the primal objective of (d, k) `W`, and that of the dual point made of (n, k) `A`.
+    """Return the objective of the dual point made of (n, k) `A`, and the primal one of (d, k) `W`.
 
-    The dual is to maximise ``sum_ic a_ic - 1/2 |W_a|^2`` over 0 <= a <= C, with the columns
-    ``w_c = sum_i z_ic a_ic x_i`` for z_ic = 1 where y_i = c, else -1. LIBLINEAR's variables are
-    the z_ic a_ic.
+    Both leave room for their rounding. The dual is to maximise ``sum_ic a_ic - 1/2 |W_a|^2`` over
+    0 <= a <= C, with the columns ``w_c = sum_i z_ic a_ic x_i`` for z_ic = 1 where y_i = c, else -1.
+    LIBLINEAR's variables are the z_ic a_ic.
     """
     Z = np.where(np.arange(W.shape[1]) == y[:, None], 1.0, -1.0)
     hinge = np.maximum(1.0 - Z * np.asarray(X @ W), 0.0).sum()
     a = np.clip(Z * A, 0.0, C)
-    a[squared_norms(X) == 0.0] = C
-    V = X.T @ (Z * a)
+    lengths = np.sqrt(squared_norms(X))
+    a[lengths == 0.0] = C
     primal = 0.5 * float(np.vdot(W, W)) + C * float(hinge)
-    return primal, float(a.sum()) - 0.5 * float(np.vdot(V, V))
+    return enclosed(X, lengths, C * W.shape[1], primal, W, a.sum(axis=1), X.T @ (Z * a))
+
+
+def enclosed(X: Matrix, lengths: np.ndarray, cost: float, primal: float, W, S, V):
+    """Return the dual objective of V (d, k) and P(W), with room for rounding.
+
+    Parameters
+    ----------
+    lengths : (n,) of the rows
+    cost : of a row's loss, times the number of its terms
+    S : (n,) sums of each row's dual variables, of which V is made
+    """
+    return svm_bounds(
+        float(primal),
+        float(S.sum()),
+        float(np.vdot(V, V)),
+        terms=sum(X.shape) + W.shape[1],
+        losses=cost * len(S),
+        reach=cost * float(lengths.sum()),
+        pull=2.0 * float(lengths @ S),
+        norm=float(np.linalg.norm(W)),
+    )
 
 
 def _fits(
@@ -193,8 +213,8 @@ def _fits(
         s = state
         if s is None:
             W = np.zeros((d, k))
-            primal, dual = certificate(X, problem.y, C, W, np.zeros((n, k)))
-            s = LiblinearState(0, seed, W, 0, primal, dual, dual, primal)
+            dual, primal = certificate(X, problem.y, C, W, np.zeros((n, k)))
+            s = LiblinearState(0, seed, W, 0, primal, dual, max(0.0, dual), primal)
     model = LinearSVC(C=C, fit_intercept=False, random_state=s.seed, **settings)
     yield s
     while s.iterations < ITERATIONS and _tolerance(s.round) > tol:
@@ -211,7 +231,7 @@ def _fits(
                 weights = weights * [[-share, share]]
             s.W = weights[:d]
             s.iterations = int(model.n_iter_)
-            s.primal, s.dual = certificate(X, problem.y, C, s.W, weights[d:] / OWN)
+            s.dual, s.primal = certificate(X, problem.y, C, s.W, weights[d:] / OWN)
             s.lower, s.upper = max(s.lower, s.dual), min(s.upper, s.primal)
             s.round += 1
         yield s

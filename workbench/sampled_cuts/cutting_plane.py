@@ -10,6 +10,7 @@ Here v = -g is what is kept. Where the units of a cut are sampled, it need not l
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
@@ -41,6 +42,8 @@ class Space(Protocol):
     def combine(self, coefficients: np.ndarray) -> np.ndarray: ...
 
     def keep(self, kept: np.ndarray) -> None: ...
+
+    def precision(self) -> tuple[float, float]: ...
 
 
 def all_units(answers: Answers, s: CutState) -> tuple[np.ndarray, float]:
@@ -97,11 +100,13 @@ def cutting_plane(
         all: where cuts are sampled or numbers are rounded, it need not become small; None for no
         such end
     """
+    units, longest = space.precision()
+    precision = units, 2.0 * longest * len(task.parts) / task.n
     if s.C != C:
         solve_anew(s, C, task.n, eps)
         if not stabilised:
             s.w = s.alpha.copy()
-        judge(s, task.n, task.answers(space.combine(s.w), s.w @ s.explicit))
+        judge(s, task.n, task.answers(space.combine(s.w), s.w @ s.explicit), precision)
     if s.eps != eps:
         s.eps, s.calm = eps, 0
     C = C * task.n
@@ -131,7 +136,8 @@ def cutting_plane(
             w, best = s.alpha.copy(), model
             answers = task.answers(*best)
             primal = half_square(s, w) + C * mean_violation(answers)
-        advance(s, w, value, primal, C, LITTLE * eps * C)
+        off = lost(s, w, primal, C, precision)
+        advance(s, w, value, primal, C, LITTLE * eps * C, off)
         drop_idle(s, space)
         yield s
 
@@ -187,12 +193,14 @@ def solve_anew(s: CutState, C: float, n: int, eps: float) -> None:
     s.C = C
 
 
-def judge(s: CutState, n: int, answers: Answers) -> None:
+def judge(s: CutState, n: int, answers: Answers, precision=(0.0, 0.0)) -> None:
     """Judge iterate and model by these answers to the iterate, whatever was known before."""
     risk = mean_violation(answers)
     s.primal = half_square(s, s.w) + s.C * n * risk
     s.violation = (s.primal - s.model) / (s.C * n)
-    s.lower, s.upper, s.mark, s.calm = s.model, s.primal, s.primal - s.model, 0
+    down, up = lost(s, s.w, s.primal, s.C * n, precision)
+    s.lower, s.upper = max(0.0, s.model - down), s.primal + up
+    s.mark, s.calm = s.primal - s.model, 0
 
 
 def point(best: tuple, model: tuple, stabilised: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -217,11 +225,33 @@ def half_square(s: CutState, w: np.ndarray) -> float:
     return 0.5 * float(w @ s.G @ w)
 
 
+def lost(s: CutState, w: np.ndarray, primal: float, C: float, precision) -> tuple[float, float]:
+    """Return what rounding may have cost the model, and the objective at w.
+
+    Inner products of cuts are sums of values of the kernel, however short the cuts are.
+
+    Parameters
+    ----------
+    precision : relative error of a score, and the mean length of dPsi, at most
+    """
+    units, spread = precision
+    spread = max(spread, math.sqrt(s.G.diagonal().max(initial=0.0)))
+    of_model = float(s.h @ s.alpha) + (spread * s.alpha.sum()) ** 2
+    length = spread * w.sum()
+    return 2.0 * units * of_model, 2.0 * units * (primal + length**2 + C * (1.0 + spread * length))
+
+
 def advance(
-    s: CutState, w: np.ndarray, model: float, primal: float, C: float, little: float
+    s: CutState,
+    w: np.ndarray,
+    model: float,
+    primal: float,
+    C: float,
+    little: float,
+    off: tuple[float, float],
 ) -> None:
     """Take the state to a new iterate, at once: an interrupted round leaves the one before it."""
-    lower, upper = max(s.lower, model), min(s.upper, primal)
+    lower, upper = max(s.lower, model - off[0]), min(s.upper, primal + off[1])
     fell = upper - lower < s.mark - little
     vars(s).update(
         round=s.round + 1,

@@ -175,8 +175,7 @@ def cuts_nystroem(
     """Ours: Algorithm 1 in the span of random rows, with a certificate for that space.
 
     Its solution is a function of the kernel's own space with the same objective, so that the upper
-    bound holds there too; the lower one does not. Products are of the rows' precision, and the
-    certificate with them.
+    bound holds there too; the lower one does not.
 
     Parameters
     ----------
@@ -195,7 +194,7 @@ def cuts_nystroem(
     """
     task = checked(problem, C, eps, kernel, gamma, degree, coef0, landmarks=landmarks)
     m = min(landmarks, problem.n)
-    fits(f"cuts_nystroem, {m} landmarks", m * (problem.n * problem.X.dtype.itemsize + 32 * m))
+    fits(f"cuts_nystroem, {m} landmarks", m * (8 * problem.n + 32 * m))
     made = kernel_of(problem, kernel, gamma, degree, coef0, np.float64)
     s = state or start(problem, task, made, C, True, seed)
     space = NystroemSpace(s, made, problem.X, landmarks)

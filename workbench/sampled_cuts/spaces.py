@@ -7,11 +7,13 @@ the state when cuts have been dropped.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
+from workbench.core.measures import EPS
 from workbench.core.problem import Matrix
 from workbench.kernels.functions import DENSE, Kernel, Points
 from workbench.kernels.gram import add_rows
@@ -108,6 +110,11 @@ class KernelSpace:
         keep(self.s, kept)
         self._fill()
 
+    def precision(self) -> tuple[float, float]:
+        """Return the relative error of a score, and the length of the longest part's vector."""
+        of_value, longest = self.kernel.precision(self.points)
+        return of_value + EPS * (self.size + self.s.explicit.shape[1] + 1), longest
+
     def _fill(self) -> None:
         """Compute the scores of those cuts that have room and lack them."""
         s = self.s
@@ -140,7 +147,8 @@ def gathered(points: Points, rows: np.ndarray) -> Points:
 class NystroemSpace:
     """The span of a few landmarks, whose coordinates are the features Z = k(X, landmarks) K^-1/2.
 
-    Features are computed in double precision, the inverse of K asks for it, and kept in the rows'.
+    Features are of double precision, whatever the rows are: the inverse of K asks for it, and so do
+    bounds.
 
     Cuts are exact here and cost no values of the kernel. A function of this space is one of the
     kernel's space, with the same scores and norm, so that its objective is an upper bound there.
@@ -153,7 +161,7 @@ class NystroemSpace:
         chosen = kernel.points(X[s.landmarks])
         if not len(s.root):
             s.root = inverse_root(kernel.matrix(chosen, chosen))
-        self.Z = np.empty((N, len(s.root)), X.dtype)
+        self.Z = np.empty((N, len(s.root)))
         for at in range(0, N, PIECE):
             piece = slice(at, at + PIECE)
             self.Z[piece] = kernel.times(kernel.points(X[piece]), chosen, s.root)
@@ -162,10 +170,9 @@ class NystroemSpace:
         """Append a cut to the state, projected onto the space."""
         s, m = self.s, len(self.s.landmarks)
         g = np.zeros((m, cut.B.shape[1]))
-        B = cut.B.astype(self.Z.dtype)
-        for at in range(0, len(B), PIECE):
+        for at in range(0, len(cut.B), PIECE):
             piece = slice(at, at + PIECE)
-            g += self.Z[cut.parts[piece]].T @ B[piece]
+            g += self.Z[cut.parts[piece]].T @ cut.B[piece]
         others = s.B.reshape(len(s.h), g.size)
         products = others @ g.ravel() + s.explicit @ cut.explicit
         products = np.append(products, np.vdot(g, g) + cut.explicit @ cut.explicit)
@@ -175,12 +182,16 @@ class NystroemSpace:
         """Return the scores of all parts by the sum of coefficients times cuts, (N, K)."""
         s = self.s
         g = s.B.reshape(len(coefficients), len(s.landmarks), s.B.shape[1])
-        W = np.tensordot(coefficients, g, 1)
-        return self.Z @ W.astype(self.Z.dtype)
+        return self.Z @ np.tensordot(coefficients, g, 1)
 
     def keep(self, kept: np.ndarray) -> None:
         """Leave only these cuts, a mask."""
         keep(self.s, kept)
+
+    def precision(self) -> tuple[float, float]:
+        """Return the relative error of a score, and the length of the longest part's vector."""
+        longest = np.einsum("ij,ij->i", self.Z, self.Z).max()
+        return EPS * (sum(self.Z.shape) + self.s.explicit.shape[1] + 1), math.sqrt(longest)
 
 
 def inverse_root(K: np.ndarray) -> np.ndarray:

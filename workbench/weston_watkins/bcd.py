@@ -12,7 +12,7 @@ from workbench.core.problem import Problem
 from workbench.core.stream import off_the_clock
 from workbench.kernels.compiled import njit
 from workbench.kernels.rows import FAST, multiply, rows_of, squared_norms, subtract, width
-from workbench.weston_watkins.dual import WWState, go_on, objectives, start
+from workbench.weston_watkins.dual import WWState, evaluated, go_on, start
 from workbench.weston_watkins.shark import greedy
 from workbench.weston_watkins.walrus import sweep
 
@@ -73,7 +73,7 @@ def _descent(
         s.visits += 1.0
         s.updates = changed / problem.n
         with off_the_clock():
-            s.judged(*objectives(problem, s.W, s.B, C))
+            s.judged(*evaluated(problem, s.W, s.B, C), norms)
         yield s
 
 
@@ -129,11 +129,12 @@ def shark_epoch(rows, y, norms, C, order, W, B, k, width, weights=None):
 
 @njit(cache=True, fastmath=FAST, inline="always")
 def margins(rows, i, own, W, z, width):
-    """Put z_ij = 1 - (w_own - w_j).x_i into (lanes,) `z`."""
+    """Put z_ij = 1 - (w_own - w_j).x_i into (lanes,) `z`, and -1 for the row's own class."""
     multiply(rows, i, W, z, width)
     margin = 1.0 - z[own]
     for j in range(np.uint64(len(width)) if len(width) else np.uint64(len(z))):
         z[j] += margin
+    z[own] = -1.0
 
 
 @njit(cache=True, fastmath=FAST, inline="always")

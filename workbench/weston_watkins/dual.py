@@ -23,11 +23,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.core.measures import bounds
+from workbench.core.measures import EPS, bounds, svm_bounds
 from workbench.core.problem import Problem
 from workbench.core.stream import Row
 from workbench.kernels.compiled import njit
-from workbench.kernels.rows import FAST, lanes
+from workbench.kernels.rows import FAST, lanes, squared_norms
 
 ROUNDING = 1e-12  # of the objective: a gap of less means nothing
 SCORES = 2**18  # held at a time while the rows are judged: 2 MiB, which fits the cache
@@ -81,10 +81,25 @@ class WWState:
         done = self.gap_ratio == 0.0 or self.updates == 0.0
         return self.round > 0 and self.level == C and done
 
-    def judged(self, primal: float, dual: float) -> None:
-        """Note the objectives of a new round's iterate."""
+    def judged(self, primal: float, dual: float, room: float, norms: np.ndarray) -> None:
+        """Note the objectives of a new round's iterate, and bounds with room for their rounding.
+
+        Parameters
+        ----------
+        room : what rounding of the scores may have taken from `primal`
+        norms : (n,) squared lengths of the rows
+        """
         self.primal, self.dual = primal, dual
-        self.lower, self.upper = max(self.lower, dual), min(self.upper, primal)
+        square = float(np.vdot(self.W, self.W))
+        lower, upper = svm_bounds(
+            primal + room,
+            dual + 0.5 * square,
+            square,
+            terms=len(norms) + sum(self.W.shape),
+            pull=2.0 * float(np.sqrt(norms) @ self.B.sum(axis=1)),
+            updates=self.visits * len(norms),
+        )
+        self.lower, self.upper = max(self.lower, lower), min(self.upper, upper)
         if self.round == 1:
             self.first = primal - dual
 
@@ -115,7 +130,7 @@ def go_on(s: WWState, problem: Problem, C: float, level: float, norms, first: fl
     """
     s.move_to(level, problem.y, norms, getattr(problem, "weights", None))
     s.C, s.updates, s.lower, s.upper = C, 1.0, 0.0, math.inf
-    s.judged(*objectives(problem, s.W, s.B, C))
+    s.judged(*evaluated(problem, s.W, s.B, C), norms)
     s.first = first
 
 
@@ -133,8 +148,15 @@ def start(problem: Problem, C: float, seed: int, norms: np.ndarray) -> WWState:
     W, B = np.zeros((problem.d, lanes(k))), np.zeros((n, lanes(k)))
     fill(B, problem.y, norms, C, k, weights)
     total = n if weights is None else float(weights.sum())
-    lower, upper = float(B.sum()), C * total * (k - 1.0)
-    return WWState(0, np.random.default_rng(seed), k, W, B, upper, lower, lower, upper, C, C)
+    rng = np.random.default_rng(seed)
+    s = WWState(0, rng, k, W, B, math.inf, 0.0, lower=0.0, upper=math.inf, C=C, level=C)
+    s.judged(C * total * (k - 1.0), float(B.sum()), 0.0, norms)
+    return s
+
+
+def slack_of(norms: np.ndarray, W: np.ndarray) -> np.ndarray:
+    """Return by how much, at most, rounding lowers a z_ij in rows of these squared lengths."""
+    return EPS * (len(W) + 4.0) * (1.0 + 2.0 * np.sqrt(norms) * np.linalg.norm(W))
 
 
 def fill(B: np.ndarray, y: np.ndarray, norms, C: float, k: int, weights=None) -> None:
@@ -146,28 +168,39 @@ def fill(B: np.ndarray, y: np.ndarray, norms, C: float, k: int, weights=None) ->
 
 def objectives(problem: Problem, W: np.ndarray, B: np.ndarray, C: float) -> tuple[float, float]:
     """Return (P(W), D(B)) for W made of B, both with or without padding."""
+    return evaluated(problem, W, B, C)[:2]
+
+
+def evaluated(problem: Problem, W: np.ndarray, B: np.ndarray, C: float):
+    """Return P(W), D(B) and what rounding of the scores may have taken from P(W)."""
     half, weights = 0.5 * float(np.vdot(W, W)), getattr(problem, "weights", None)
-    total, rows = 0.0, max(1, SCORES // W.shape[1])
+    total, room, rows = 0.0, 0.0, max(1, SCORES // W.shape[1])
     for first in range(0, problem.n, rows):
         piece = slice(first, first + rows)
-        V = np.ascontiguousarray(problem.X[piece] @ W)
+        X, y = problem.X[piece], problem.y[piece]
+        V = np.ascontiguousarray(X @ W)
         own = None if weights is None else weights[piece]
-        total += hinges(V, problem.y[piece], problem.k, own)
-    return half + C * total, float(B.sum()) - half
+        found = hinges(V, y, problem.k, slack_of(squared_norms(X), W), own)
+        total, room = total + found[0], room + found[1]
+    return half + C * total, float(B.sum()) - half, C * room
 
 
 @njit(cache=True, fastmath=FAST)
-def hinges(V, y, k, weights=None):
-    """Return sum_i sum_{j != y_i} max(0, 1 - V[i, y_i] + V[i, j]) over the first k columns.
+def hinges(V, y, k, slack, weights=None):
+    """Return the sum of max(0, z_ij) over all rows i and wrong classes j, of (n, k) scores or more.
 
-    With (n,) `weights` row i counts so often.
+    z_ij is 1 - V[i, y_i] + V[i, j]; with (n,) `weights` row i counts so often. Return, too, by how
+    much the sum may grow where every z_ij does by up to slack_i.
     """
-    total = 0.0
+    total = room = 0.0
     for i in range(np.uint64(len(y))):
-        own, before = 1.0 - V[i, np.uint64(y[i])], total
+        own, more = 1.0 - V[i, np.uint64(y[i])], slack[i]
+        loss = near = 0.0  # a row with a weight has a sum of its own
         for j in range(np.uint64(k)):
-            total += max(0.0, own + V[i, j])
-        total -= 1.0  # of j = y_i
-        if weights is not None:
-            total = before + weights[i] * (total - before)
-    return total
+            z, other = own + V[i, j], j != np.uint64(y[i])
+            loss += max(0.0, z) * other
+            near += (z > -more) * other
+        weight = 1.0 if weights is None else weights[i]
+        total += weight * loss
+        room += weight * near * more
+    return total, room

@@ -13,7 +13,7 @@ from workbench.core.problem import Problem
 from workbench.kernels.compiled import njit
 from workbench.kernels.rows import FAST, rows_of, squared_norms, subtract, width
 from workbench.weston_watkins.bcd import arguments, margins, settle
-from workbench.weston_watkins.dual import WWState, go_on, start
+from workbench.weston_watkins.dual import WWState, go_on, slack_of, start
 from workbench.weston_watkins.walrus import threshold
 
 SHARE = 0.05  # of the mean part of the gap: rows with less are left alone; and at the
@@ -69,7 +69,7 @@ def ww_walrus_fast(
         go_on(s, problem, C, min(C, s.level), norms, cold.first)
     gaps = np.where(norms > 0.0, costs * (k - 1.0), 0.0)  # of W = 0
     if s.round:
-        screen(rows, y, s.level, s.W, s.B, k, lanes, gaps, weights)
+        screen(rows, y, s.level, s.W, s.B, k, lanes, gaps, slack_of(norms, s.W), weights)
     yield s
     while not s.finished(C):
         if s.round == 1:
@@ -79,7 +79,7 @@ def ww_walrus_fast(
             done = gaps.sum() <= STAGE * s.first * s.level / C or s.round - s.since >= LONGEST
             moved = done and s.move_to(min(C, STEP * s.level), y, norms, weights)
         if moved:
-            screen(rows, y, s.level, s.W, s.B, k, lanes, gaps, weights)
+            screen(rows, y, s.level, s.W, s.B, k, lanes, gaps, slack_of(norms, s.W), weights)
         share = s.share * gaps.mean() if s.round else 0.0
         active = np.flatnonzero((gaps > share) & (norms > 0.0)).astype(np.uint64)
         looked = changed = 0
@@ -96,9 +96,10 @@ def ww_walrus_fast(
         s.round += 1
         s.visits += looked / problem.n
         s.updates = changed / max(looked, 1)
-        hinge = screen(rows, y, s.level, s.W, s.B, k, lanes, gaps, weights)
+        slack = slack_of(norms, s.W)
+        hinge, room = screen(rows, y, s.level, s.W, s.B, k, lanes, gaps, slack, weights)
         half = 0.5 * float(np.vdot(s.W, s.W))
-        s.judged(half + C * hinge, float(s.B.sum()) - half)
+        s.judged(half + C * hinge, float(s.B.sum()) - half, C * room, norms)
         yield s
 
 
@@ -111,27 +112,31 @@ def easiest(C: float, norms: np.ndarray) -> float:
 
 
 @njit(cache=True, fastmath=FAST)
-def screen(rows, y, C, W, B, k, width, gaps, weights=None):
+def screen(rows, y, C, W, B, k, width, gaps, slack, weights=None):
     """Fill ``gaps[i] = sum_j (C max(0, z_ij) - B_ij z_ij)``; return the sum of all hinges.
 
+    Return, too, by how much the sum may grow where every z_ij does by up to slack_i.
     With (n,) `weights` row i has ``weights[i] * C`` in the place of C, and hinges so much heavier.
     """
     z = np.empty(W.shape[1])
-    total = 0.0
+    total = room = 0.0
     for i in range(np.uint64(len(y))):
         margins(rows, i, np.uint64(y[i]), W, z, width)
         hinge, linear = part(i, z, B, k)
-        if weights is not None:
-            hinge *= weights[i]
-        gaps[i] = C * hinge - linear
-        total += hinge
-    return total
+        near = 0.0
+        for j in range(np.uint64(k)):
+            near += z[j] > -slack[i]
+        weight = 1.0 if weights is None else weights[i]
+        gaps[i] = C * weight * hinge - linear
+        total += weight * hinge
+        room += weight * near * slack[i]
+    return total, room
 
 
 @njit(cache=True, fastmath=FAST, inline="always")
 def part(i, z, B, k):
     """Return row i's sums of max(0, z_ij) and of B_ij z_ij over the wrong classes j."""
-    hinge, linear = -1.0, 0.0  # without the row's own class, whose z is 1
+    hinge, linear = 0.0, 0.0
     for j in range(np.uint64(k)):
         hinge += max(0.0, z[j])
         linear += B[i, j] * z[j]

@@ -21,7 +21,7 @@ import psutil
 import scipy.sparse as sp
 
 from workbench.core.checks import check_positive
-from workbench.core.measures import bounds
+from workbench.core.measures import EPS, bounds
 from workbench.core.problem import Problem
 from workbench.core.stream import Row
 from workbench.kernels.compiled import njit
@@ -140,11 +140,15 @@ def ww_kernel(
     weights = getattr(problem, "weights", None)
     gram = Gram(problem.X, kernel, gamma or scale(problem.X, weights), degree, coef0)
     diagonal, cache = gram.diagonal(), Cache(gram, cache_mb)
-    s = state or start(problem, gram, diagonal, C, seed)
+    s = state
+    if s is None:
+        s = start(problem, gram, diagonal, C, seed)
+        renew_bounds(s, gram, diagonal, weights)
     if s.C != C:
         same = {"kernel": kernel, "gamma": gamma, "degree": degree, "coef0": coef0}
         *_, cold = islice(ww_kernel(problem, C=C, **same, cache_mb=cache_mb, seed=seed), 2)
         go_on(s, C, diagonal, cold.first, weights)
+        renew_bounds(s, gram, diagonal, weights)
     gaps, hinge = judge(s.F, s.y, s.B, C, weights)
     yield s
     while not s.round or share_of(s.first, s.primal, s.dual) > 0.0:
@@ -168,7 +172,7 @@ def ww_kernel(
         s.visits += looked / problem.n
         s.updates = moved / max(looked, 1)
         s.primal, s.dual = half + C * hinge, float(s.B.sum()) - half
-        s.lower, s.upper = max(s.lower, s.dual), min(s.upper, s.primal)
+        renew_bounds(s, gram, diagonal, weights)
         if s.round == 1:
             s.first = s.primal - s.dual
         yield s
@@ -184,7 +188,7 @@ def start(problem: Problem, gram: Gram, diagonal: np.ndarray, C: float, seed: in
     lower, upper = float(B.sum()), C * total * (k - 1.0)
     parts = (X.data, X.indices, X.indptr) if problem.is_sparse else (X, None, None)
     kernel = (gram.kernel, float(gram.gamma), int(gram.degree), float(gram.coef0))
-    objectives = (C, upper, lower, lower, upper)
+    objectives = (C, upper, lower, 0.0, math.inf)
     rng, F = np.random.default_rng(seed), np.zeros((k, n))
     return KernelState(0, rng, k, B, F, problem.y, *parts, problem.d, *kernel, *objectives)
 
@@ -212,7 +216,24 @@ def go_on(s: KernelState, C: float, diagonal: np.ndarray, first: float, weights=
     s.C, s.first = C, first
     half, hinge = ratio**2 * square / 2, judge(s.F, s.y, s.B, C, weights)[1]
     s.primal, s.dual = half + C * hinge, float(s.B.sum()) - half
-    s.lower, s.upper = max(0.0, s.dual), s.primal
+    s.lower, s.upper = 0.0, math.inf
+
+
+def renew_bounds(s: KernelState, gram: Gram, diagonal: np.ndarray, weights) -> None:
+    """Let the best bounds be those of this iterate if they are better, with room for rounding.
+
+    F has been rounded once a visit, and is made of values of the kernel that are rounded too.
+    """
+    (k, n), A = s.B.shape, np.abs(coefficients(s.B, s.y)).sum(axis=0)
+    lengths, linear = np.sqrt(diagonal), float(s.B.sum())
+    of_visits = EPS * (n + k + n * s.visits)
+    off = of_visits * float(np.abs(s.F).max() + s.B.max() * diagonal.max())
+    off += gram.precision() * float(lengths.max() * (A @ lengths))
+    lost = EPS * (n + k) * linear + off * float(A.sum())
+    _, hinge = judge(s.F, s.y, s.B, s.C, weights, slack=2.0 * off + 4.0 * EPS)
+    upper = linear - s.dual + s.C * hinge + lost
+    s.lower = max(s.lower, s.dual - 2.0 * lost)
+    s.upper = min(s.upper, upper + EPS * (n + k) * upper)
 
 
 def coefficients(B: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -249,29 +270,37 @@ def visit(s, cache, diagonal, block, share, weights=None) -> tuple[int, int]:
 
 
 def judge(
-    F: np.ndarray, y: np.ndarray, B: np.ndarray, C: float, weights: np.ndarray | None = None
+    F: np.ndarray,
+    y: np.ndarray,
+    B: np.ndarray,
+    C: float,
+    weights: np.ndarray | None = None,
+    slack: float = 0.0,
 ) -> tuple[np.ndarray, float]:
-    """Return every row's part of the duality gap, (n,), and the sum of all hinges."""
+    """Return every row's part of the duality gap, (n,), and the sum of all hinges.
+
+    Hinges are of z_ij + slack: what rounding may have taken from z_ij.
+    """
     gaps = np.empty(len(y))
-    return gaps, parts(F, y, B, C, gaps, weights)
+    return gaps, parts(F, y, B, C, gaps, slack, weights)
 
 
 @njit(cache=True, fastmath=FAST)
-def parts(F, y, B, C, gaps, weights=None):
+def parts(F, y, B, C, gaps, slack, weights=None):
     """Fill ``gaps[i] = sum_j (C max(0, z_ij) - B_ij z_ij)``; return the sum of all hinges.
 
-    With (n,) `weights` row i has ``weights[i] * C`` in the place of C, and hinges so much heavier.
+    Hinges are of z_ij + slack. With (n,) `weights` row i has ``weights[i] * C`` in the place of C,
+    and hinges so much heavier.
     """
-    n = np.uint64(len(y))
-    total = -float(len(y)) if weights is None else -weights.sum()  # without j = y_i, whose z is 1
+    n, total = np.uint64(len(y)), 0.0
     margin = np.empty(len(y))
     for i in range(n):
         margin[i] = 1.0 - F[np.uint64(y[i]), i]
-        gaps[i] = -C if weights is None else -C * weights[i]
+        gaps[i] = 0.0
     for j in range(np.uint64(F.shape[0])):
         for i in range(n):
             z = margin[i] + F[j, i]
-            hinge = max(0.0, z)
+            hinge = max(0.0, z + slack) * (np.uint64(y[i]) != j)
             if weights is not None:
                 hinge *= weights[i]
             total += hinge
@@ -294,11 +323,11 @@ def solve(K, y, diagonal, C, share, F, B, sweeps, weights=None):
         for i in range(m):
             own = np.uint64(y[i])
             margin = 1.0 - F[own, i]
-            S, hinge, linear = 0.0, -1.0, 0.0
+            S, hinge, linear = 0.0, 0.0, 0.0
             for j in range(k):
                 z[j] = F[j, i] + margin
                 S += B[j, i]
-                hinge += max(0.0, z[j])
+                hinge += max(0.0, z[j]) * (own != j)
                 linear += B[j, i] * z[j]
             bound = C if weights is None else C * weights[i]
             if bound * hinge - linear <= share:

@@ -11,7 +11,7 @@ from workbench.core.problem import Problem
 from workbench.kernels.rows import squared_norms
 from workbench.weston_watkins.dual import (
     WWState,
-    objectives,
+    evaluated,
 )
 from workbench.weston_watkins.fast import ww_walrus_fast
 
@@ -55,11 +55,11 @@ def ww_path(
             s.move_to(C, problem.y, norms, weights)
             warm = {"W": s.W, "B": s.B, "rng": s.rng, "updates": 1.0}
             s = replace(cold, round=s.round + 1, visits=s.visits + 1, **warm)
-            s.judged(*objectives(problem, s.W, s.B, C))
+            s.judged(*evaluated(problem, s.W, s.B, C), norms)
         steps = ww_walrus_fast(problem, C=C, state=s or cold)
         for s in islice(steps, 1 + max_rounds):
             if s.gap_ratio <= gap_ratio:
                 break
         if s.move_to(C, problem.y, norms, weights):  # the rounds ended on the way to this C
-            s.judged(*objectives(problem, s.W, s.B, C))
+            s.judged(*evaluated(problem, s.W, s.B, C), norms)
         yield s

@@ -185,8 +185,8 @@ def check_unbounded(samples, masks, risk: MinimaxRisk):
     tau, lam = risk.tau.ravel()[J], risk.lam.ravel()[J]
     try:
         R = minimise(np.r_[lam - tau, lam + tau, 1.0], A, b, free=[-1]).objective
-    except RuntimeError as error:
-        return f"{error}: in some direction no row stops mu"
+    except ValueError:
+        return "HiGHS ends without a solution: in some direction no row stops mu"
     raise Hint(f"this LP is bounded, R = {R:.4f}; try fewer rows, or fewer labels")
 
 

@@ -1,0 +1,204 @@
+"""One attack on all certificates: bounds hold, or a ValueError says what cannot be done."""
+
+import warnings
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from oracles import LINKS, optimum
+from test_solvers import CERTIFIED, DENSE_ONLY
+
+from fuzz.inputs import values
+from fuzz.trying import examples, refused, trying
+from workbench import estimators
+from workbench.core.problem import as_problem
+from workbench.core.stream import rounds
+from workbench.estimators.common import weighted
+from workbench.runs.run import run
+
+ROUNDS = 8
+SCALES = [-8, -8, -5, -2, 0, 0, 0, 0, 2, 5, 8]  # powers of ten
+WEIGHTS = [-12, -6, 0, 0, 0, 6, 14]
+LAMBDAS = [-14, -8, -4, -2, -2, -1, 0, 4]
+# Solvers of one problem, and how each weighs its loss: by `C`, or by 1 / (n C) beside the mean.
+FAMILIES = {
+    "mrc": {name: {} for name in CERTIFIED if name.startswith("mrc")},
+    "svm": {"svm_lp": {}, "svm_ccg": {"eps": 0.0, "n_max": 2, "m_max": 1}},
+    "svm_multi": {"svm_multi": {}},
+    "ww": {
+        "ww_walrus": {},
+        "ww_shark": {},
+        "ww_walrus_fast": {},
+        "ww_kernel": {"kernel": "linear"},
+        "cs_working_set": {"l1": 0.0, "loss": "weston_watkins"},
+    },
+    "cs": {
+        "cs_working_set": {"l1": 0.0},
+        "memoir_pegasos": {},
+        "liblinear_cs": {"tol": 1e-2},
+        "cuts_exact": {"kernel": "linear", "eps": 1e-12},
+    },
+    "cuts": {"cuts_exact": {"eps": 1e-12}},
+    "nystroem": {"cuts_nystroem": {"eps": 1e-12, "landmarks": 3}},
+    "elastic net": {"cs_working_set": {}},
+    "ww_kernel": {"ww_kernel": {}},
+    "ovr": {"liblinear_ovr": {"tol": 1e-2}},
+}
+FAMILIES |= {
+    link: {name: {"link": link} for name in ("ls_generalized", "ls_accelerated")} for link in LINKS
+}
+WEIGHTED = "mrc", "ww", "elastic net", "ww_kernel", *LINKS
+
+
+def hard(pick, X, y, family):
+    """Return a problem made harder by chance, as `pick` of a list of options has it."""
+    n, k = len(y), y.max() + 1
+    kind = pick(["", "", "duplicates", "singletons", "zero rows", "own scales"])
+    if kind == "duplicates":
+        X[n // 2 :] = X[: n - n // 2]
+    elif kind == "singletons":
+        y = np.minimum(np.arange(n), k - 1)
+    elif kind == "zero rows":
+        X[::2] = 0.0
+    elif kind == "own scales":
+        X = X * 10.0 ** np.array([pick(SCALES) for _ in range(n)])[:, None]
+    if pick([False, True]):
+        X = X + 10.0 ** pick([0, 3, 4, 6])
+    X = X * 10.0 ** pick(SCALES)
+    X = X.astype(pick([np.float64, np.float32]))
+    weights = 10.0 ** np.array([pick(WEIGHTS) for _ in range(n)])
+    if family == "svm":
+        y = np.arange(n) % 2
+    sparse = pick([False, True])
+    problem = as_problem(sp.csr_matrix(X) if sparse else X, y)
+    return weighted(problem, weights) if family in WEIGHTED and pick([False, True]) else problem
+
+
+def settings(name, problem, parameters, size):
+    """Return the parameters with the weight `size` of the loss, or of the regulariser."""
+    if name.startswith("mrc"):
+        return parameters | {"lambda0": size}
+    if name.startswith("svm"):
+        return parameters | {"lam": size}
+    if name == "memoir_pegasos":
+        return parameters | {"lam": 1.0 / (problem.n * size)}
+    if name.startswith("ls"):
+        return parameters | {"alpha": size}
+    return parameters | {"C": size}
+
+
+def attack(family, problem, size):
+    """Run all solvers of a family; hold their bounds against the optimum and one another."""
+    ends, refusals = [], []
+    for name, given_ in FAMILIES[family].items():
+        if problem.is_sparse and name in DENSE_ONLY:
+            continue
+        if family == "cs" and problem.k == 2 and name.startswith("cuts"):
+            continue  # the binary machine, whose norm is another
+        parameters = settings(name, problem, given_, size)
+        with trying(name), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                trace, state = run(
+                    name, problem, rounds(ROUNDS), parameters=parameters, warm_up=False
+                )
+            except ValueError as error:
+                assert refused(error), f"{name}: {error!r}"
+                refusals.append((name, str(error)))
+                continue
+        scale = 1.0 / parameters["lam"] if name == "memoir_pegasos" else 1.0
+        low, high = optimum(name, problem, parameters, state)
+        for row in trace.rows:
+            what = f"{name}: {row}, optimum in {low!r}, {high!r}"
+            assert -np.inf < row["lower"] <= row["upper"] < np.inf, what
+            assert row["lower"] <= high and row["upper"] >= low, what
+        ends.append((name, scale * row["lower"], scale * row["upper"]))
+    assert not ends or max(e[1] for e in ends) <= min(e[2] for e in ends), ends
+    return ends, refusals
+
+
+@examples(4)
+@pytest.mark.parametrize("family", FAMILIES)
+@given(data=st.data())
+def test_bounds_hold_or_an_error_says_why_not(family, data):
+    def pick(options):
+        return data.draw(st.sampled_from(options))
+
+    n, k = data.draw(st.integers(4, 14)), data.draw(st.integers(2, 4))
+    X, y = data.draw(values(n, data.draw(st.integers(1, 4)))), np.arange(n) % k
+    size = 10.0 ** pick(LAMBDAS if family == "mrc" else SCALES)
+    try:
+        problem = hard(pick, X, y, family)
+    except ValueError as error:
+        assert refused(error), repr(error)
+        return
+    attack(family, problem, size)
+
+
+# Estimators with bounds: settings, the solver whose problem theirs is, and what weighs it.
+ESTIMATORS = [
+    ("MinimaxRiskClassifier", {"solver": solver}, "mrc", "lambda0")
+    for solver in ("auto", "interior_point", "splitting", "pdhg", "ccg", "lp", "subgradient")
+]
+ESTIMATORS += [
+    ("WestonWatkinsClassifier", {"solver": solver}, "ww_walrus", "C")
+    for solver in ("walrus_fast", "walrus", "shark")
+]
+ESTIMATORS += [
+    ("WestonWatkinsClassifier", {"kernel": "rbf"}, "ww_kernel", "C"),
+    ("SampledCutClassifier", {"basis": "exact"}, "cuts_exact", "C"),
+]
+ESTIMATORS += [
+    (
+        "GeneralizedLeastSquares",
+        {"link": link, "accelerated": fast, "fit_intercept": False},
+        "ls_generalized",
+        "alpha",
+    )
+    for link in LINKS
+    for fast in (True, False)
+]
+ESTIMATORS += [
+    ("WorkingSetClassifier", {"loss": loss, "l1": l1, "tol": None}, "cs_working_set", "C")
+    for loss in ("crammer_singer", "weston_watkins")
+    for l1 in (0.0, 0.02)
+]
+SHARED = "lambda0", "C", "alpha", "link", "loss", "l1", "kernel"
+
+
+@examples(3)
+@pytest.mark.parametrize(("kind", "given_", "name", "weight"), ESTIMATORS)
+@given(data=st.data())
+def test_estimators_bounds_hold_or_an_error_says_why_not(kind, given_, name, weight, data):
+    def pick(options):
+        return data.draw(st.sampled_from(options))
+
+    n, k = data.draw(st.integers(4, 14)), data.draw(st.integers(2, 4))
+    X, y = data.draw(values(n, data.draw(st.integers(1, 4)))), np.arange(n) % k
+    try:
+        problem = hard(pick, X, y, "mrc" if kind != "SampledCutClassifier" else "cuts")
+    except ValueError as error:
+        assert refused(error), repr(error)
+        return
+    estimator = getattr(estimators, kind)(**given_)
+    few = {"max_iter", "max_rounds"} & estimator.get_params().keys()
+    size = 10.0 ** pick(LAMBDAS if name == "mrc" else SCALES)
+    estimator.set_params(**{weight: size}, **dict.fromkeys(few, ROUNDS))
+    weights = {"sample_weight": problem.weights} if hasattr(problem, "weights") else {}
+    with trying(kind), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            estimator.fit(problem.X, problem.y, **weights)
+        except ValueError as error:
+            assert str(error)
+            return
+    parameters = {key: value for key, value in estimator.get_params().items() if key in SHARED}
+    low, high = optimum(
+        name, problem, parameters, SimpleNamespace(gamma=vars(estimator).get("gamma_"))
+    )
+    found = f"[{estimator.lower_!r}, {estimator.upper_!r}], optimum in [{low!r}, {high!r}]"
+    assert -np.inf < estimator.lower_ <= estimator.upper_ < np.inf, found
+    assert estimator.lower_ <= high and low <= estimator.upper_, found
