@@ -72,6 +72,11 @@ def l2_bound(steps, *, lam: float, eps: float = 0.0, missed: float = 0.0, delta:
         psi = min(B, (1 - missed) eps + missed B + sqrt(log(1 / delta) / (lam T))),
         B = sqrt(2 / lam).
 
+    An answer whose score falls short by s makes the step one along an s-subgradient of P: the
+    hinge is at least 1 + (w_r - w_y).x for every r, and at W itself at most s more. So the mean of
+    P(W_t) - P* keeps the mean shortfall, which psi bounds, however small the steps become; of one
+    row a step, G = sqrt(lam) + sqrt(2) would do, and the paper's is larger.
+
     Corrected: the paper prints G for its square, which is that of the subgradients' norm. It has
     1 / sqrt(lam) for B, the largest shortfall of a score; but of |W| <= 1 / sqrt(lam), two columns
     differ by sqrt(2) times that, as its last term has it. Its n is T here. In the paper
@@ -107,43 +112,6 @@ def l2_bound(steps, *, lam: float, eps: float = 0.0, missed: float = 0.0, delta:
     psi = np.minimum(largest, (1 - missed) * eps + missed * largest + chance)
     bound = G**2 * (1 + np.log(T)) / (2 * lam * T) + psi
     return bound if bound.ndim else float(bound)
-
-
-def l1_bound(etas: np.ndarray, *, radius: float, slope: float, eps: float = 0.0) -> np.ndarray:
-    """Bound how far the mean of the first T iterates of MEMOIR-l1 lies above the optimum.
-
-    Theorem 3, for T = 1 .. n, one row a step, of which each one is a step for all weights:
-
-        radius^2 / (2 T eta_T) + slope^2 S_T / (2 T) + 2 radius slope eps S_T / T,
-        S_T = eta_1 + .. + eta_T.
-
-    Corrected: (14) and its psi lack the 1 / T in front of S_T, and would grow without end for the
-    very steps that converge, those of 1 / sqrt(t). The paper's R is said to bound the rows, but
-    what its terms need is a bound of |W_t - W*|. The last term is left as it is, 1 / T apart: its
-    units are not those of an objective, and the proof is in a supplement.
-
-    Parameters
-    ----------
-    etas : (n,) step sizes, positive, none larger than the one before
-    radius : R, largest distance of an iterate from the optimum
-    slope : G, largest norm of a subgradient
-    eps : largest shortfall of a margin, and change by a truncation, not negative
-
-    Returns
-    -------
-    (n,) array
-
-    Raises
-    ------
-    ValueError
-        Naming the argument that is out of its range.
-    """
-    check_not_negative(eps=eps, radius=radius, slope=slope)
-    etas = np.asarray(etas, float)
-    if etas.ndim != 1 or not np.all(etas > 0) or np.any(np.diff(etas) > 0):
-        raise ValueError(f"etas: must be positive step sizes that never grow, got {etas!r}")
-    T, S = np.arange(1, len(etas) + 1), np.cumsum(etas)
-    return radius**2 / (2 * T * etas) + (slope**2 / 2 + 2 * radius * slope * eps) * S / T
 
 
 def _check_share(delta: float) -> None:
