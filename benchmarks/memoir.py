@@ -32,12 +32,13 @@ from workbench.core.stream import rounds
 from workbench.data.panels import panel
 from workbench.memoir.mips import inexactness, make_oracle, scores
 from workbench.memoir.solvers import PRESETS
+from workbench.memoir.working_set import truncated
 from workbench.peers.centroid import centroid
 from workbench.runs.run import machine, run, versions, warm
 
 QUERIES = 2_000  # rows that are searched for
 JUDGED = 10_000  # test rows, at most
-TRUNCATE = 0.25  # weights below this times their root mean square are not part of our models
+TRUNCATE = 0.25  # weights below this times their root mean square are not part of a model
 SLACK = 0.5  # standard errors of the validation error that a faster setting may cost
 ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"
@@ -101,9 +102,8 @@ def memoir(problem: Problem, *, count: int, **parameters: Any) -> dict:
 
 
 def working_sets(problem: Problem, *, count: int, **parameters: Any) -> dict:
-    """Train ours for so many rounds; its model is truncated."""
-    model = lambda state: state.model(TRUNCATE)  # noqa: E731
-    return trained(problem, "cs_working_set", parameters, count, model)
+    """Train ours for `count` rounds."""
+    return trained(problem, "cs_working_set", parameters, count, lambda state: state.model())
 
 
 def trained(
@@ -155,12 +155,16 @@ def grown(before: float) -> float:
 
 
 def judged(problem: Problem, W: sp.csr_array | np.ndarray) -> dict:
-    """Return accuracies in percent, and the megabytes of a list of weights at 8 bytes each."""
+    """Return accuracies in percent, and the megabytes of a list of weights at 8 bytes each.
+
+    Every arm's weights are cut alike, at :data:`TRUNCATE`.
+    """
+    W = truncated(sp.csr_array(W, dtype=np.float32, copy=True), TRUNCATE)
     found = macro(problem)(Linear(W))
     return {
         "accuracy": 100 * (1 - found["test_error"]),
         "macro_f1": 100 * found["macro_f1"],
-        "model_mb": 8e-6 * (W.nnz if sp.issparse(W) else np.count_nonzero(W)),
+        "model_mb": 8e-6 * W.nnz,
     }
 
 
