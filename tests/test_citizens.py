@@ -23,6 +23,7 @@ from workbench.estimators import (
     GeneralizedLeastSquares,
     MemoirClassifier,
     MinimaxRiskClassifier,
+    SampledCutChain,
     SampledCutClassifier,
     StagewiseLeastSquares,
     WestonWatkinsClassifier,
@@ -153,6 +154,55 @@ def test_any_sparse_matrix_is_the_same(name, fitted):
         for form in (sp.csr_array, sp.csc_matrix, sp.coo_array):
             found = model.decision_function(form(X))
             np.testing.assert_allclose(found, decision, rtol=1e-5, atol=1e-5)
+
+
+def damaged(X, kind=sp.csr_matrix):
+    X = kind(X)
+    X.indices[0] = 10**8
+    return X
+
+
+@each
+def test_a_damaged_sparse_matrix_is_refused_before_anything_reads_it(name, fitted):
+    known, X = fitted
+    model = known[name]
+    asked = ("predict", "decision_function", "predict_proba")
+    calls = [getattr(model, method) for method in asked if hasattr(model, method)]
+    learnt = ("fit", "score", "partial_fit", "errors")
+    calls += [
+        lambda rows, method=method: getattr(model, method)(rows, SPECIES)
+        for method in learnt
+        if hasattr(model, method)
+    ]
+    if has_fit_parameter(model, "sample_weight"):
+        calls.append(lambda rows: model.fit(rows, SPECIES, sample_weight=np.ones(75)))
+    for call in calls:
+        for kind in (sp.csr_matrix, sp.csc_array):
+            with pytest.raises(ValueError, match=r"^X: is damaged; "):
+                call(damaged(X, kind))
+    twice = sp.csr_matrix(np.hstack([X, X]) / 2)  # each row from right to left, and in two parts
+    twice = sp.csr_matrix((twice.data[::-1], twice.indices[::-1] % 4, twice.indptr), X.shape)
+    twice.has_sorted_indices = twice.has_canonical_format = True
+    model = clone(model).fit(sp.csr_matrix(X), SPECIES)
+    expected = model.decision_function(sp.csr_matrix(X[::-1]))
+    np.testing.assert_allclose(model.decision_function(twice), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_damaged_labels_weights_and_sequences_are_refused_too():
+    Y, several = np.eye(3, dtype=int)[SPECIES], GeneralizedLeastSquares("sigmoid", alpha=1e-2)
+    with pytest.raises(ValueError, match=r"^y: is damaged; "):
+        several.fit(IRIS, damaged(Y))
+    with pytest.raises(ValueError, match=r"^y: is damaged; "):
+        several.fit(IRIS, Y).score(IRIS, damaged(Y))
+    with pytest.raises(ValueError, match=r"^sample_weight: must be dense"):
+        several.fit(IRIS, Y, sample_weight=damaged(np.ones((1, 75))))
+    chain = SampledCutChain(random_state=0)
+    with pytest.raises(ValueError, match=r"^X\[0\]: is damaged; "):
+        chain.fit([damaged(IRIS)], [NAMES])
+    chain.fit([sp.csr_matrix(IRIS)], [NAMES])
+    for method in (chain.predict, chain.decision_function, lambda X: chain.score(X, [NAMES])):
+        with pytest.raises(ValueError, match=r"^X\[0\]: is damaged; "):
+            method([damaged(IRIS)])
 
 
 TIGHT = {  # with the tolerance of their scores: their solvers end at a gap

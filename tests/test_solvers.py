@@ -225,6 +225,16 @@ def test_ten_rounds_are_five_saved_loaded_and_five(name, parameters, cut, sparse
     assert resumed == whole[min(cut, len(whole) - 1) :]
 
 
+@each_solver
+def test_scores_refuse_a_damaged_sparse_matrix(name, blobs):
+    problem = suited(name, blobs())
+    *_, s = islice(SOLVERS[name].steps(problem, **SHORT.get(name, {})), 2)
+    damaged = sp.csr_matrix(problem.X)
+    damaged.indices[0] = 10**8
+    with pytest.raises(ValueError, match=r"^X: is damaged; "):
+        s.scores(damaged)
+
+
 @each_certified_case
 def test_bounds_are_certified_and_only_improve(name, parameters, blobs):
     problem = suited(name, blobs())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from numbers import Integral
+import math
+from numbers import Integral, Real
 
 import numpy as np
 import pandas as pd
@@ -13,31 +14,33 @@ Matrix = np.ndarray | sp.csr_matrix | sp.csr_array
 # squares, sums and quotients of them are numbers.
 LARGEST = {"d": 1e60, "f": 1e15}  # from 1e78 on LIBLINEAR, which takes fourth powers, never ends
 SMALLEST = {"d": 1e-100, "f": 1e-18}
+LARGEST_WHOLE = 2**63 - 1  # of the sizes and counts that compiled code can hold
+
+
+def as_number(value) -> float:
+    """Return a real number as a float; nan for anything else, also for integers beyond floats."""
+    value = value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
+    try:
+        return float(value) if isinstance(value, Real | np.bool_) else math.nan
+    except OverflowError:
+        return math.nan
 
 
 def check_positive(value: float, argument: str) -> float:
     """Return `value` as a float; a ValueError names `argument` unless it is a positive number."""
-    try:
-        positive = np.isfinite(value) and value > 0
-    except TypeError:  # no number
-        positive = False
-    if not positive:
-        raise ValueError(f"{argument}: must be a positive number, got {value!r}")
-    return float(value)
+    if not 0 < (number := as_number(value)) < math.inf:
+        raise ValueError(f"{argument}: must be a positive number, got {shown(value)}")
+    return number
 
 
 def check_not_negative(**values: float) -> None:
-    """Raise a ValueError that names the first of `values` which is no number from 0 up."""
+    """Raise a ValueError that names the first of `values` which is not a number of at least 0."""
     for name, value in values.items():
-        try:
-            allowed = 0 <= value < np.inf
-        except TypeError:  # no number
-            allowed = False
-        if not allowed:
-            raise ValueError(f"{name}: must be a number that is not negative, got {value!r}")
+        if not 0 <= as_number(value) < math.inf:
+            raise ValueError(f"{name}: must be a number that is not negative, got {shown(value)}")
 
 
-def is_whole(value, least: int = 1, most: float = np.inf) -> bool:
+def is_whole(value, least: int = 1, most: float = LARGEST_WHOLE) -> bool:
     """Say whether `value` is a whole number from `least` to `most`; True and False are none."""
     return isinstance(value, Integral) and not isinstance(value, bool) and least <= value <= most
 
@@ -45,7 +48,9 @@ def is_whole(value, least: int = 1, most: float = np.inf) -> bool:
 def check_whole(value: int, argument: str, least: int = 1) -> int:
     """Return `value` as an int; a ValueError names `argument` unless :func:`is_whole` of it."""
     if not is_whole(value, least):
-        raise ValueError(f"{argument}: must be a whole number of at least {least}, got {value!r}")
+        raise ValueError(
+            f"{argument}: must be a whole number of at least {least}, got {shown(value)}"
+        )
     return int(value)
 
 
@@ -53,6 +58,15 @@ def check_counts(**counts: int) -> None:
     """Raise a ValueError that names the first of `counts` which is no whole number above 0."""
     for name, value in counts.items():
         check_whole(value, name)
+
+
+def shown(value) -> str:
+    """Return the beginning of ``repr(value)``, which Python refuses for very long integers."""
+    try:
+        text = repr(value)
+    except ValueError:
+        return "an integer of thousands of digits"
+    return text if len(text) <= 60 else f"{text[:40]}... ({len(text)} characters)"
 
 
 def check_matrix(X, argument: str) -> Matrix:
@@ -69,19 +83,51 @@ def check_matrix(X, argument: str) -> Matrix:
         raise ValueError(f"{argument}: must have two dimensions (rows, features), got {X.ndim}")
     if 0 in X.shape:
         raise ValueError(f"{argument}: is empty, its shape is {X.shape}")
-    if X.dtype == object:
-        try:
-            X = X.astype(np.float64)
-        except (TypeError, ValueError, OverflowError) as error:
-            raise ValueError(f"{argument}: must be numeric; {error}") from None
-    if X.dtype.kind not in "biuf":
+    floats = np.dtype(np.float64) if X.dtype == object else X.dtype
+    if floats.kind not in "biuf":
         raise ValueError(f"{argument}: must hold real numbers, got dtype {X.dtype}")
-    dtype = np.result_type(X.dtype, np.float32)
+    dtype = np.result_type(floats, np.float32)
     if dtype not in (np.float32, np.float64):
         dtype = np.dtype(np.float64)
     with np.errstate(over="ignore"):  # of long floats: infinite is refused below
-        X = _csr(X, argument, dtype) if sp.issparse(X) else np.require(X, dtype, "CAE")
+        X = check_sparse(X, argument, dtype) if sp.issparse(X) else _floats(X, argument, dtype)
     _check_values(X, argument)
+    return X
+
+
+def check_sparse(X, argument: str = "X", dtype: type = np.float64):
+    """Return a sparse `X` as a canonical CSR matrix that compiled code can read; all else as it is.
+
+    Nothing may read a sparse matrix before, not even SciPy or scikit-learn: what it says of itself
+    is not believed, and one bad index makes compiled code read or write anywhere. Float32 and
+    float64 are kept where `dtype` is float64, all else is converted to it.
+
+    Raises
+    ------
+    ValueError
+        Naming `argument`, if an index, a length or a type is not what the format asks for.
+    """
+    if not sp.issparse(X):
+        return X
+    if X.ndim != 2:
+        raise ValueError(f"{argument}: must have two dimensions (rows, features), got {X.ndim}")
+    if X.dtype.kind not in "biufO":
+        raise ValueError(f"{argument}: must hold real numbers, got dtype {X.dtype}")
+    dtype = np.dtype(np.float32 if X.dtype == np.float32 else dtype)
+    try:
+        X = rebuilt(X)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise ValueError(f"{argument}: is damaged; {error}") from None
+    if X.dtype != bool:  # equal entries are one there; of small integers, their sum would overflow
+        X = _floats(X, argument, dtype)
+    X = sp.csr_matrix(X)
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    X = X.astype(dtype, copy=False)
+    if X.indices.dtype != np.int32 and max(X.nnz, *X.shape) < 2**31:
+        parts = (X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32))
+        X = sp.csr_matrix(parts, shape=X.shape)
     return X
 
 
@@ -154,23 +200,39 @@ def as_array(given, argument: str) -> np.ndarray:
         raise ValueError(f"{argument}: is no array; {error}") from None
 
 
-def _csr(X, argument: str, dtype: np.dtype) -> sp.csr_matrix:
-    """Return a canonical CSR matrix; what it says of itself is not believed."""
-    if hasattr(X, "check_format"):
-        try:
-            X = type(X)((X.data, X.indices, X.indptr), shape=X.shape)
-            X.check_format(full_check=True)  # a bad index would make compiled code read anywhere
-        except (ValueError, TypeError) as error:
-            raise ValueError(f"{argument}: is damaged; {error}") from None
-    X = X.tocsr() if X.dtype == bool else X  # where entries that are there twice are one
-    given, X = X, sp.csr_matrix(X.astype(dtype, copy=False))  # small integers would overflow
-    if not X.has_canonical_format:
-        X = X.copy() if np.may_share_memory(X.data, given.data) else X
-        X.sum_duplicates()
-    if X.indices.dtype != np.int32 and max(X.nnz, *X.shape) < 2**31:
-        parts = (X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32))
-        X = sp.csr_matrix(parts, shape=X.shape)
+def rebuilt(X):
+    """Return a sparse matrix of the same arrays; a ValueError says which of them is damaged."""
+    for name in ("indices", "indptr", "row", "col", "offsets"):
+        if hasattr(X, name) and np.asarray(getattr(X, name)).dtype.kind not in "iu":
+            raise ValueError(f"{name} must hold whole numbers")
+    if X.format == "lil":
+        lengths = [len(row) for row in X.rows]
+        if len(lengths) != X.shape[0] or lengths != [len(values) for values in X.data]:
+            raise ValueError("its rows and values differ in their lengths")
+        X = X.tocsr()
+    elif X.format == "dok":
+        X = X.tocoo()
+    if X.format == "coo":
+        return type(X)((X.data, (X.row, X.col)), shape=X.shape)
+    if X.format == "dia":
+        if not (np.abs(X.offsets.astype(np.float64)) < 2**31).all():
+            raise ValueError("its offsets are beyond 32 bits")
+        return type(X)((X.data, X.offsets), shape=X.shape)
+    X = type(X)((X.data, X.indices, X.indptr), shape=X.shape)
+    if X.format == "bsr" and (X.shape[0] % X.blocksize[0] or X.shape[1] % X.blocksize[1]):
+        raise ValueError("its blocks do not fit its shape")
+    # Not their differences, as in check_format, which can overflow; nor only where there are any.
+    if (X.indptr[1:] < X.indptr[:-1]).any():
+        raise ValueError("indptr must be a non-decreasing sequence")
+    X.check_format()
     return X
+
+
+def _floats(X, argument: str, dtype: np.dtype):
+    try:
+        return X.astype(dtype, copy=False) if sp.issparse(X) else np.require(X, dtype, "CAE")
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"{argument}: must be numeric; {error}") from None
 
 
 def _check_values(X: Matrix, argument: str) -> None:

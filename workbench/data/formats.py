@@ -18,6 +18,7 @@ from uuid import uuid4
 import numpy as np
 import scipy.sparse as sp
 
+from workbench.core.checks import rebuilt
 from workbench.core.problem import Matrix
 
 if TYPE_CHECKING:
@@ -303,10 +304,7 @@ def _delimited(path: Path, notes: list[str]) -> pd.DataFrame:
 
 
 def _csr(data, indices, indptr, shape) -> sp.csr_matrix:
-    X = sp.csr_matrix((data, indices, indptr), shape=tuple(shape))
-    # A bad index would make compiled code read foreign memory.
-    X.check_format(full_check=True)
-    return X
+    return rebuilt(sp.csr_matrix((data, indices, indptr), shape=tuple(shape)))
 
 
 def _numbers(column: np.ndarray) -> np.ndarray:

@@ -6,10 +6,10 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.preprocessing import normalize
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from workbench.core.problem import check_matrix, encode
-from workbench.estimators.common import FLOATS, Classifier
+from workbench.estimators.common import Classifier
 from workbench.peers.centroid import centroids, class_sums, dense_scores
 
 ENTRIES = 2**24  # of a block of scores: 100,000 classes are not to be scored for all rows at once
@@ -85,7 +85,7 @@ class CentroidClassifier(Classifier):
         """
         self._check_positive("power")
         first = not hasattr(self, "classes_")
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, reset=first)
+        X, y = self._rows(X, y, reset=first)
         check_classification_targets(y)
         if first:
             if classes is None:
@@ -102,7 +102,7 @@ class CentroidClassifier(Classifier):
     def predict(self, X):
         """Return the (n,) labels of highest score, a block of rows at a time."""
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
+        X = self._rows(X, reset=False)
         size = max(1, ENTRIES // len(self.classes_))
         best = [self._scored(X[at : at + size]).argmax(axis=1) for at in range(0, X.shape[0], size)]
         return self.classes_[np.concatenate(best)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
+from numbers import Integral
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
-from workbench.core.checks import is_whole
+from workbench.core.checks import check_counts, check_not_negative, check_positive, check_sparse
 from workbench.core.problem import Problem, as_problem, check_matrix
 from workbench.core.stream import State
 
@@ -34,6 +34,10 @@ class Classifier(ClassifierMixin, BaseEstimator):
         scores = self._scores(X)
         return self.classes_[scores.argmax(axis=1)]
 
+    def score(self, X, y, sample_weight=None):
+        """Return the share of rows, by their weights, whose labels are all predicted as in `y`."""
+        return super().score(X, check_sparse(y, "y"), sample_weight)
+
     def save(self, path) -> None:
         """Write the fitted estimator to `path`, an npz file without pickle.
 
@@ -51,13 +55,21 @@ class Classifier(ClassifierMixin, BaseEstimator):
 
     def _scores(self, X) -> np.ndarray:
         check_is_fitted(self)
-        return self._scored(validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False))
+        return self._scored(self._rows(X, reset=False))
 
     def _scored(self, X) -> np.ndarray:
         return np.asarray(X @ self.coef_.T) + self.intercept_
 
-    def _validated(self, X, y):
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, ensure_min_samples=2)
+    def _rows(self, X, y="no_validation", **options):
+        """Return `X`, or `X` and `y`, as scikit-learn checks them; nothing reads them before."""
+        given = check_sparse(X), check_sparse(y, "y")
+        try:
+            return validate_data(self, *given, accept_sparse="csr", dtype=FLOATS, **options)
+        except OverflowError as error:
+            raise ValueError(f"X: must be numeric; {error}") from None
+
+    def _validated(self, X, y, **options):
+        X, y = self._rows(X, y, ensure_min_samples=2, **options)
         check_classification_targets(y)
         return X, y
 
@@ -65,6 +77,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
         """Return the rows and labels that weigh more than nothing, and their weights, or None."""
         if sample_weight is None:
             return X, y, None
+        if sp.issparse(sample_weight):
+            raise ValueError("sample_weight: must be dense, got a sparse matrix")
         given = {"dtype": np.float64, "ensure_2d": False, "input_name": "sample_weight"}
         weights = check_array(sample_weight, **given)
         if weights.shape != (n := (X.shape[0],)):
@@ -116,21 +130,13 @@ class Classifier(ClassifierMixin, BaseEstimator):
 
     def _check_positive(self, *names: str) -> None:
         for name in names:
-            value = getattr(self, name)
-            if not isinstance(value, Real) or not 0 < value < math.inf:
-                raise ValueError(f"{name}: must be a positive number, got {value!r}")
+            check_positive(getattr(self, name), name)
 
     def _check_not_negative(self, *names: str) -> None:
-        for name in names:
-            value = getattr(self, name)
-            if not isinstance(value, Real) or not value >= 0:
-                raise ValueError(f"{name}: must be a number of at least 0, got {value!r}")
+        check_not_negative(**{name: getattr(self, name) for name in names})
 
     def _check_count(self, *names: str) -> None:
-        for name in names:
-            value = getattr(self, name)
-            if not is_whole(value):
-                raise ValueError(f"{name}: must be an integer of at least 1, got {value!r}")
+        check_counts(**{name: getattr(self, name) for name in names})
 
 
 class MultilabelClassifier(Classifier):
@@ -164,16 +170,7 @@ class MultilabelClassifier(Classifier):
         return self.multilabel_
 
     def _validated(self, X, y):
-        X, y = validate_data(
-            self,
-            X,
-            y,
-            accept_sparse="csr",
-            dtype=FLOATS,
-            ensure_min_samples=2,
-            multi_output=True,
-        )
-        check_classification_targets(y)
+        X, y = super()._validated(X, y, multi_output=True)
         if not sp.issparse(y) and (y.ndim == 1 or y.shape[1] == 1):
             return X, column_or_1d(y, warn=True)
         if (reason := self._one_label_only()) is not None:

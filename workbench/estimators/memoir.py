@@ -11,12 +11,12 @@ import psutil
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from workbench.core.problem import Matrix, Problem, check_matrix, encode
 from workbench.core.stream import Rule
 from workbench.core.trace import Trace
-from workbench.estimators.common import FLOATS, Classifier
+from workbench.estimators.common import Classifier
 from workbench.memoir.compress import Quantized
 from workbench.memoir.mips import MIPS, scores
 from workbench.memoir.mips.exact import best_others, index
@@ -45,7 +45,7 @@ class SparseLinear(Classifier):
     def predict(self, X):
         """Return the (n,) labels of highest score, without holding the scores of all rows."""
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
+        X = self._rows(X, reset=False)
         if isinstance(self._weights, Quantized):
             return self.classes_[self._weights.best(X)]
         n = X.shape[0]
@@ -208,7 +208,7 @@ class MemoirClassifier(SparseLinear):
         first = not hasattr(self, "classes_")
         if not (first or hasattr(self, "_state")):
             raise ValueError("partial_fit: a loaded model only predicts; call fit to learn anew")
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, reset=first)
+        X, y = self._rows(X, y, reset=first)
         check_classification_targets(y)
         known = _known(classes, None if first else self.classes_)
         problem = Problem(check_matrix(X, "X"), encode(y, known, "y"), known, type(self).__name__)

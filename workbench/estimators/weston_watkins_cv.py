@@ -147,7 +147,7 @@ class WestonWatkinsClassifierCV(Bounded):
             Cs = np.empty(0)
         if Cs.ndim != 1 or not len(Cs) or not np.all((Cs > 0) & (Cs < math.inf)):
             raise ValueError(
-                f"Cs: must be an integer of at least 1 or positive numbers, got {self.Cs!r}"
+                f"Cs: must be a whole number of at least 1 or positive numbers, got {self.Cs!r}"
             )
         return np.unique(Cs)
 

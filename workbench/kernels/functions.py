@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numba import njit
 
+from workbench.core.checks import check_sparse
 from workbench.core.problem import Matrix
 from workbench.kernels.gram import gaussian as gaussian_double
 from workbench.kernels.gram import values_of
@@ -200,6 +201,7 @@ def parts_of(X: Matrix) -> dict:
 
 def as_given(X, indices) -> Matrix:
     """Return new rows as the rows held are: dense where `indices` are None, else sparse."""
+    X = check_sparse(X)
     if indices is None:
         return X.toarray() if sp.issparse(X) else np.asarray(X)
     return sp.csr_matrix(X)

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from numba import njit
 
-from workbench.core.checks import is_whole
+from workbench.core.checks import check_sparse, is_whole
 from workbench.core.problem import Matrix
 from workbench.kernels.rows import FAST
 from workbench.weston_watkins.dual import squared_norms
@@ -123,7 +123,7 @@ class Gram:
 
     def times(self, X, used: np.ndarray, A: np.ndarray) -> np.ndarray:
         """Return k(X, self.X[used]) @ A' for new rows `X` and (k, len(used)) `A`."""
-        Z, norms = self.X[used], self.norms[used]
+        X, Z, norms = check_sparse(X), self.X[used], self.norms[used]
         kind = sp.csr_matrix if self.sparse else np.asarray
         found = np.zeros((X.shape[0], len(A)))
         step = max(1, HELD // max(1, len(used)))

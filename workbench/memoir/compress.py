@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numba import njit
 
+from workbench.core.checks import check_sparse
 from workbench.core.problem import Matrix
 from workbench.memoir.mips.protocol import blocks
 
@@ -62,7 +63,7 @@ class Quantized:
 
     def score_blocks(self, X: Matrix) -> Iterator[tuple[slice, np.ndarray]]:
         """Yield slices of the rows with their scores."""
-        d, k = len(self.scales), int(self.k)
+        X, d, k = check_sparse(X), len(self.scales), int(self.k)
         if X.shape[1] != d:
             raise ValueError(f"X: must have {d} features, got {X.shape[1]}")
         for part in blocks(X.shape[0], max(d, k)):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from workbench.core.checks import check_positive
+from workbench.core.checks import check_positive, check_sparse
 from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import Row, off_the_clock
 
@@ -31,7 +31,7 @@ class CentroidState:
         return sp.csr_matrix(parts, shape=(len(self.indptr) - 1, self.d))
 
     def scores(self, X) -> np.ndarray:
-        return dense_scores(X, self.W)
+        return dense_scores(check_sparse(X), self.W)
 
     def info(self) -> Row:
         return {"primal": self.primal, "nonzeros": len(self.data)}
