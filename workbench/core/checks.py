@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from numbers import Integral, Real
+from numbers import Integral
 
 import numpy as np
 import pandas as pd
@@ -14,6 +14,7 @@ Matrix = np.ndarray | sp.csr_matrix | sp.csr_array
 # squares, sums and quotients of them are numbers.
 LARGEST = {"d": 1e60, "f": 1e15}  # from 1e78 on LIBLINEAR, which takes fourth powers, never ends
 SMALLEST = {"d": 1e-100, "f": 1e-18}
+NUMBERS = int, float, np.integer, np.floating, np.bool_  # compiled code takes no fractions
 LARGEST_WHOLE = 2**63 - 1  # of the sizes and counts that compiled code can hold
 
 
@@ -21,7 +22,7 @@ def as_number(value) -> float:
     """Return a real number as a float; nan for anything else, also for integers beyond floats."""
     value = value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
     try:
-        return float(value) if isinstance(value, Real | np.bool_) else math.nan
+        return float(value) if isinstance(value, NUMBERS) else math.nan
     except OverflowError:
         return math.nan
 
@@ -43,6 +44,11 @@ def check_not_negative(**values: float) -> None:
 def is_whole(value, least: int = 1, most: float = LARGEST_WHOLE) -> bool:
     """Say whether `value` is a whole number from `least` to `most`; True and False are none."""
     return isinstance(value, Integral) and not isinstance(value, bool) and least <= value <= most
+
+
+def is_flag(value) -> bool:
+    """Say whether `value` is True or False, or the 1 or 0 that stand for them."""
+    return isinstance(value, Integral | np.bool_) and value in (0, 1)
 
 
 def check_whole(value: int, argument: str, least: int = 1) -> int:
@@ -159,15 +165,27 @@ def check_labels(y, argument: str, n: int) -> np.ndarray:
         raise ValueError(f"{argument}: must be one-dimensional, got shape {y.shape}")
     if len(y) != n:
         raise ValueError(f"{argument}: has {len(y)} labels for {n} rows")
-    missing = np.asarray(pd.isna(y))
+    missing = np.asarray(pd.isna(y)) if y.dtype.kind != "V" else np.zeros(n, bool)
     if missing.any():
         raise ValueError(f"{argument}: {int(missing.sum())} labels are missing")
     if y.dtype.kind == "f" and listed and all(isinstance(label, int) for label in listed):
         y = np.array(listed, dtype=object)  # too large for int64: floats would merge neighbours
-    if y.dtype == object and len({type(label) for label in y}) > 1:
-        kinds = sorted({type(label).__name__ for label in y})
-        raise ValueError(f"{argument}: mixes labels of types {', '.join(kinds)}; use one type")
+    check_kinds(listed or y, argument)
     return y
+
+
+def check_kinds(y, argument: str) -> None:
+    """Refuse labels of several types, of which NumPy would make texts, and what is no labels."""
+    listed = isinstance(y, list | tuple)
+    if listed or getattr(y, "dtype", None) == np.dtype(object):
+        kinds = {type(label) for label in y}
+        texts = {kind for kind in kinds if issubclass(kind, str)}
+        if (len(kinds) > 1 and not listed) or len(kinds) > len(texts) > 0:
+            names = ", ".join(sorted(kind.__name__ for kind in kinds))
+            raise ValueError(f"{argument}: mixes labels of types {names}; use one type")
+    labels = as_array(y, argument)
+    if labels.ndim == 0 or labels.dtype.kind == "V":
+        raise ValueError(f"{argument}: must be an array or a list of labels, got {shown(y)}")
 
 
 def encode(labels: np.ndarray, classes: np.ndarray, argument: str) -> np.ndarray:

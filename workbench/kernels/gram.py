@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from numba import njit
 
-from workbench.core.checks import check_sparse, is_whole
+from workbench.core.checks import as_number, check_sparse, is_whole, shown
 from workbench.core.problem import Matrix
 from workbench.kernels.rows import FAST
 from workbench.weston_watkins.dual import squared_norms
@@ -34,12 +34,21 @@ def check_kernel(kernel, gamma, degree, coef0) -> None:
     if not (callable(kernel) or kernel in KERNELS):
         names = ", ".join(map(repr, KERNELS))
         raise ValueError(f"kernel: must be one of {names} or a function k(X, Z), got {kernel!r}")
-    if gamma is not None and not (isinstance(gamma, Real) and 0 < gamma < np.inf):
-        raise ValueError(f"gamma: must be a positive number or None, got {gamma!r}")
+    if gamma is not None and not 0 < as_number(gamma) < np.inf:
+        raise ValueError(f"gamma: must be a positive number or None, got {shown(gamma)}")
     if not is_whole(degree):
-        raise ValueError(f"degree: must be a whole number, at least 1, got {degree!r}")
-    if not (isinstance(coef0, Real) and 0 <= coef0 < np.inf):
-        raise ValueError(f"coef0: must be a number, not negative, got {coef0!r}")
+        raise ValueError(f"degree: must be a whole number, at least 1, got {shown(degree)}")
+    if not 0 <= as_number(coef0) < np.inf:
+        raise ValueError(f"coef0: must be a number, not negative, got {shown(coef0)}")
+
+
+def check_gamma(gamma) -> float | None:
+    """Return an estimator's gamma as a float, None for "scale"; ValueError for anything else."""
+    if isinstance(gamma, str) and gamma == "scale":
+        return None
+    if not 0 < as_number(gamma) < np.inf:
+        raise ValueError(f'gamma: must be "scale" or a positive number, got {shown(gamma)}')
+    return as_number(gamma)
 
 
 def values_of(kernel: Callable, X: Matrix, Z: Matrix) -> np.ndarray:

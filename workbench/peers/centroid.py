@@ -98,9 +98,12 @@ def centroids(sums: sp.csr_matrix, counts: np.ndarray, power: float) -> sp.csr_m
     there = lengths > 0
     # m / |m|^p for the mean m = s / n is s |s|^-p n^(p - 1).
     factors = np.zeros(len(counts))
-    factors[there] = lengths[there] ** -power * counts[there] ** (power - 1.0)
     W = sums.copy()
-    W.data *= np.repeat(factors, np.diff(W.indptr)).astype(W.dtype)
+    with np.errstate(all="ignore"):
+        factors[there] = lengths[there] ** -power * counts[there] ** (power - 1.0)
+        W.data *= np.repeat(factors, np.diff(W.indptr)).astype(W.dtype)
+    if not (np.isfinite(W.data).all() and factors[there].all()):
+        raise ValueError(f"power: makes weights that are zero or not finite, got {power:g}; take 1")
     return W
 
 
