@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
@@ -233,6 +234,27 @@ def test_scores_refuse_a_damaged_sparse_matrix(name, blobs):
     damaged.indices[0] = 10**8
     with pytest.raises(ValueError, match=r"^X: is damaged; "):
         s.scores(damaged)
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        ("centroid", "indices"),
+        ("cuts_exact", "indices"),
+        ("libsvm", "indices"),
+        ("nystroem_svm", "indices"),
+        ("ww_kernel", "indices"),
+        ("memoir_l2", "classes"),
+    ],
+)
+def test_scores_refuse_a_damaged_state(name, place, blobs):
+    problem = blobs(sparse=True)
+    dense = {"dense": False} if name == "memoir_l2" else {}
+    *_, s = islice(SOLVERS[name].steps(problem, **SHORT.get(name, {}) | dense), 3)
+    damaged = getattr(s, place).copy()
+    damaged[0] = 10**8
+    with pytest.raises(ValueError, match="indices must be <"):
+        replace(s, **{place: damaged}).scores(problem.X)
 
 
 @each_certified_case

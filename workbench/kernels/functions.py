@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numba import njit
 
-from workbench.core.checks import check_sparse
+from workbench.core.checks import check_sparse, rebuilt
 from workbench.core.problem import Matrix
 from workbench.kernels.gram import gaussian as gaussian_double
 from workbench.kernels.gram import values_of
@@ -169,7 +169,7 @@ class KernelRows:
         if self.indices is None:
             return self.data
         shape = (len(self.indptr) - 1, self.features)
-        return sp.csr_matrix((self.data, self.indices, self.indptr), shape=shape)
+        return rebuilt(sp.csr_matrix((self.data, self.indices, self.indptr), shape=shape))
 
     def made_kernel(self, dtype: type) -> Kernel:
         """Return the kernel, in this precision."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from workbench.core.checks import check_positive, check_sparse
+from workbench.core.checks import check_positive, check_sparse, rebuilt
 from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import Row, off_the_clock
 
@@ -28,7 +28,7 @@ class CentroidState:
     def W(self) -> sp.csr_matrix:
         """The weights (k, d), which share the state's arrays."""
         parts = self.data, self.indices, self.indptr
-        return sp.csr_matrix(parts, shape=(len(self.indptr) - 1, self.d))
+        return rebuilt(sp.csr_matrix(parts, shape=(len(self.indptr) - 1, self.d)))
 
     def scores(self, X) -> np.ndarray:
         return dense_scores(check_sparse(X), self.W)

@@ -21,7 +21,7 @@ import psutil
 import scipy.sparse as sp
 from numba import njit
 
-from workbench.core.checks import check_positive
+from workbench.core.checks import check_positive, rebuilt
 from workbench.core.measures import bounds
 from workbench.core.problem import Problem
 from workbench.core.stream import Row
@@ -80,7 +80,7 @@ class KernelState:
             rows = self.data
         else:
             shape = (len(self.y), self.features)
-            rows = sp.csr_matrix((self.data, self.indices, self.indptr), shape=shape)
+            rows = rebuilt(sp.csr_matrix((self.data, self.indices, self.indptr), shape=shape))
         gram = Gram(rows, self.kernel, self.gamma, self.degree, self.coef0)
         return gram.times(X, used, A[:, used])
 
