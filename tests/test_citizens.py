@@ -1,6 +1,7 @@
 """Every estimator where scikit-learn's own are used: pipelines, searches, frames, any labels."""
 
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -23,6 +24,7 @@ from workbench.estimators import (
     GeneralizedLeastSquares,
     MemoirClassifier,
     MinimaxRiskClassifier,
+    SampledCutChain,
     SampledCutClassifier,
     StagewiseLeastSquares,
     WestonWatkinsClassifier,
@@ -153,6 +155,134 @@ def test_any_sparse_matrix_is_the_same(name, fitted):
         for form in (sp.csr_array, sp.csc_matrix, sp.coo_array):
             found = model.decision_function(form(X))
             np.testing.assert_allclose(found, decision, rtol=1e-5, atol=1e-5)
+
+
+def damaged(X, kind=sp.csr_matrix):
+    X = kind(X)
+    X.indices[0] = 10**8
+    return X
+
+
+@each
+def test_a_damaged_sparse_matrix_is_refused_before_anything_reads_it(name, fitted):
+    known, X = fitted
+    model = known[name]
+    asked = ("predict", "decision_function", "predict_proba")
+    calls = [getattr(model, method) for method in asked if hasattr(model, method)]
+    learnt = ("fit", "score", "partial_fit", "errors")
+    calls += [
+        lambda rows, method=method: getattr(model, method)(rows, SPECIES)
+        for method in learnt
+        if hasattr(model, method)
+    ]
+    if has_fit_parameter(model, "sample_weight"):
+        calls.append(lambda rows: model.fit(rows, SPECIES, sample_weight=np.ones(75)))
+    for call in calls:
+        for kind in (sp.csr_matrix, sp.csc_array):
+            with pytest.raises(ValueError, match=r"^X: is damaged; "):
+                call(damaged(X, kind))
+    twice = sp.csr_matrix(np.hstack([X, X]) / 2)  # each row from right to left, and in two parts
+    twice = sp.csr_matrix((twice.data[::-1], twice.indices[::-1] % 4, twice.indptr), X.shape)
+    twice.has_sorted_indices = twice.has_canonical_format = True
+    model = clone(model).fit(sp.csr_matrix(X), SPECIES)
+    expected = model.decision_function(sp.csr_matrix(X[::-1]))
+    np.testing.assert_allclose(model.decision_function(twice), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_damaged_labels_weights_and_sequences_are_refused_too():
+    Y, several = np.eye(3, dtype=int)[SPECIES], GeneralizedLeastSquares("sigmoid", alpha=1e-2)
+    with pytest.raises(ValueError, match=r"^y: is damaged; "):
+        several.fit(IRIS, damaged(Y))
+    with pytest.raises(ValueError, match=r"^y: is damaged; "):
+        several.fit(IRIS, Y).score(IRIS, damaged(Y))
+    with pytest.raises(ValueError, match=r"^sample_weight: must be an array of numbers; Sparse"):
+        several.fit(IRIS, Y, sample_weight=damaged(np.ones((1, 75))))
+    chain = SampledCutChain(random_state=0)
+    with pytest.raises(ValueError, match=r"^X\[0\]: is damaged; "):
+        chain.fit([damaged(IRIS)], [NAMES])
+    chain.fit([sp.csr_matrix(IRIS)], [NAMES])
+    for method in (chain.predict, chain.decision_function, lambda X: chain.score(X, [NAMES])):
+        with pytest.raises(ValueError, match=r"^X\[0\]: is damaged; "):
+            method([damaged(IRIS)])
+
+
+HUGE = 10**400  # beyond floats; of more digits than 4,300, Python does not even print integers
+ODD = {
+    "C: must be a positive number, got 1000": (WestonWatkinsClassifier(C=HUGE), {}),
+    "C: must be a positive number, got an integer of thousands of digits": (
+        SampledCutClassifier(C=10**5000),
+        {},
+    ),
+    "C: must make positive numbers of a finite sum": (
+        WestonWatkinsClassifier(C=1e308),
+        {"sample_weight": np.full(75, 1e10)},
+    ),
+    "C: must make positive numbers of": (
+        WorkingSetClassifier(C=1e-300),
+        {"sample_weight": np.full(75, 1e-300)},
+    ),
+    "Cs: must be at most 1000 powers": (WestonWatkinsClassifierCV(2**40), {}),
+    "Cs: must be a whole number .* or positive numbers": (WestonWatkinsClassifierCV([HUGE]), {}),
+    "alpha: must be a positive number, got Fraction": (
+        GeneralizedLeastSquares(alpha=Fraction(1, 2)),
+        {},
+    ),
+    "bandwidth: times the squared median distance of rows, .* must lie between": (
+        StagewiseLeastSquares(bandwidth=1e-300),
+        {},
+    ),
+    "coef0: must be a number, not negative": (SampledCutClassifier(coef0=HUGE), {}),
+    "cv: ": (WestonWatkinsClassifierCV(cv=[1]), {}),
+    "degree: must be a whole number": (WestonWatkinsClassifier(kernel="poly", degree=HUGE), {}),
+    "eta0: must be a positive number": (MemoirClassifier(eta0=HUGE), {}),
+    "fit_intercept: must be True or False, got 'no'": (
+        WestonWatkinsClassifier(fit_intercept="no"),
+        {},
+    ),
+    "gamma: must be .* a positive number": (WestonWatkinsClassifier(kernel="rbf", gamma=HUGE), {}),
+    "kept: must be a number that is not negative": (StagewiseLeastSquares(kept=HUGE), {}),
+    "link: unknown name b'softmax'": (GeneralizedLeastSquares(b"softmax"), {}),
+    "max_iter: must be a whole number": (CalibratedLeastSquares(max_iter=HUGE), {}),
+    "max_seconds: must be a positive number": (MinimaxRiskClassifier(max_seconds=HUGE), {}),
+    "n_jobs: must be None or an integer but 0": (WestonWatkinsClassifierCV(n_jobs=HUGE), {}),
+    "power: makes weights that are zero or not finite": (CentroidClassifier(power=1e15), {}),
+    "sample_weight: must be an array of numbers": (
+        CentroidClassifier(),
+        {"sample_weight": [HUGE] * 75},
+    ),
+    "X: must be numeric": (CentroidClassifier(), {"X": [[HUGE, 1]] * 75}),
+    "y: Support for labels represented as bytes": (
+        MemoirClassifier(),
+        {"y": [b"a", b"b", b"c"] * 25},
+    ),
+    "y: mixes labels of types int, str": (MemoirClassifier(), {"y": [1, "a", 2] * 25}),
+    "y: must be an array or a list of labels": (GeneralizedLeastSquares(), {"y": 3}),
+    "y: must be one-dimensional, got a sparse matrix": (CentroidClassifier(), {"y": sp.eye(75)}),
+}
+
+
+@pytest.mark.parametrize("message", list(ODD))
+def test_odd_arguments_raise_errors_that_name_them(message):
+    estimator, given = ODD[message]
+    with pytest.raises(ValueError, match=f"^{message}"):
+        estimator.fit(**{"X": IRIS, "y": SPECIES} | given)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
+@each
+def test_scores_that_are_no_numbers_are_refused(name, kind, fitted):
+    known, X = fitted
+    model = known[name]
+    if kind is sp.csr_matrix and name == "stagewise":
+        model = clone(model).fit(kind(X), SPECIES)
+    for scale in (1e38, 1e200, 1e300):
+        for method in (model.predict, model.decision_function):
+            try:
+                said = method(kind(X * scale))
+            except ValueError as error:
+                assert str(error).startswith("X: "), error
+            else:
+                assert method == model.predict or np.isfinite(said).all()
 
 
 TIGHT = {  # with the tolerance of their scores: their solvers end at a gap

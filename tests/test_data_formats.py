@@ -13,7 +13,8 @@ import pytest
 import scipy.sparse as sp
 
 from workbench import data
-from workbench.data.formats import Rows, npz_shape, read_npz, write_npz
+from workbench.data import formats
+from workbench.data.formats import OPENERS, Rows, npz_shape, read_npz, write_npz
 
 X = np.array([[0.5, 0, 2], [0, 1, 0], [3, 0, 0], [0, 4, 0.25], [1, 1, 1], [2, 0, 5]])
 Y = np.array([0, 1, 0, 1, 1, 0])
@@ -201,6 +202,15 @@ CSR = {"data": np.ones(2), "indptr": np.array([0, 1, 2]), "shape": np.array([2, 
         ({"X": X, "y": Y[:3]}, "shapes .* do not match"),
         ({"X": X, "y": Y, "labels": np.array(["one"])}, r"y must hold codes 0\.\.0"),
         ({"X": X, "y": Y, "n_train": np.array(6)}, "n_train is 6, there are 6 rows"),
+        ({"X": X, "y": np.array(1)}, "refused, y must have 1 axes"),
+        ({"X": np.array(1.0), "y": Y}, "refused, X must have 2 axes"),
+        ({"X": X, "y": Y, "labels": np.array("one")}, "refused, labels must have 1 axes"),
+        ({"X": X, "y": Y, "labels": np.eye(6)}, "refused, labels must have 1 axes"),
+        ({"X": X, "y": Y, "n_train": np.array(2.5)}, "refused, n_train must have 0 axes"),
+        ({"X": X, "y": Y, "n_train": np.array([2])}, "refused, n_train must have 0 axes"),
+        ({"X": X, "y": Y, "features": np.array("a")}, "refused, features must have 1 axes"),
+        ({"y": Y[:2], "indices": np.array([0.0, 1.0]), **CSR}, "refused, indices must have"),
+        ({"y": Y[:2], "indices": np.array([0, 1]), **CSR, "shape": np.array(3)}, "shape must have"),
         ({"y": Y[:2], "indices": np.array([0, 3]), **CSR}, "refused, .*indices"),
         ({"y": Y[:2], "indices": np.array([0, -1]), **CSR}, "refused, .*indices"),
     ],
@@ -209,6 +219,29 @@ def test_archives_at_odds_with_themselves(tmp_path, parts, message):
     np.savez(tmp_path / "rows.npz", **parts)
     with pytest.raises(ValueError, match=message):
         data.load(tmp_path / "rows.npz")
+
+
+@pytest.mark.parametrize(
+    "suffix", ["csv.gz", "csv.bz2", "csv.xz", "csv.zip", "svm.gz", "npz", "parquet"]
+)
+def test_packed_files_that_grow_too_large_are_refused(suffix, tmp_path, monkeypatch):
+    path, rows = tmp_path / f"rows.{suffix}", 10**5
+    text = b"1 1:1\n2 2:1\n" if suffix == "svm.gz" else b"1,1\n1,2\n"
+    if suffix == "npz":
+        np.savez_compressed(path, X=np.zeros((rows, 2)), y=np.arange(rows) % 2)
+    elif suffix == "parquet":
+        pd.DataFrame({"a": np.zeros(rows), "y": np.arange(rows) % 2}).to_parquet(path)
+    elif suffix == "csv.zip":
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("rows.csv", text * (rows // 2))
+    else:
+        with OPENERS[path.suffix](path, "wb") as file:
+            file.write(text * (rows // 2))
+    monkeypatch.setattr(formats, "TIMES", 1)
+    assert data.load(path).n == rows
+    monkeypatch.setattr(formats, "UNPACKED", 10**5)
+    with pytest.raises(ValueError, match=rf"rows.{suffix}: .*it unpacks to more than .* GB"):
+        data.load(path)
 
 
 @pytest.mark.parametrize("keep", [0.2, 0.6, 0.99])

@@ -243,7 +243,7 @@ def test_ctrl_c_keeps_what_was_learnt(monkeypatch):
         ({"penalty": "l1"}, "^preset: .*'l1' it must be one of paper, reference, got 'averaged'"),
         ({"gamma": 0.1}, "^gamma: must be None with penalty='l2', which has lam; got 0.1"),
         ({"penalty": "l1", "preset": "paper", "lam": 0.1}, "^lam: must be None with pen.* gamma"),
-        ({"penalty": "l1", "preset": "paper", "gamma": -1}, "^gamma: .*at least 0, got -1"),
+        ({"penalty": "l1", "preset": "paper", "gamma": -1}, "^gamma: .*not negative, got -1"),
         ({"penalty": "l1", "preset": "paper", "gamma": np.inf}, "^gamma: .*got inf"),
         ({"lam": -0.1}, "^lam: .*got -0.1"),
         ({"lam": np.nan}, "^lam: .*got nan"),

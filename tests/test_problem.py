@@ -2,13 +2,14 @@
 
 import re
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
 
-from workbench.core.checks import check_positive
+from workbench.core.checks import check_positive, check_sparse
 from workbench.core.problem import as_problem
 
 X = np.arange(24.0).reshape(8, 3)
@@ -87,6 +88,71 @@ def test_zero_rows_constant_columns_and_duplicates_are_data_too():
     assert as_problem(sp.csr_matrix(np.zeros((8, 3))), Y).X.nnz == 0
 
 
+def changed(kind=sp.csr_matrix, **parts):
+    """Return the rows with these attributes, and entries (name, place) of attributes, changed."""
+    rows = kind(X)
+    for name, value in parts.items():
+        setattr(rows, name, value)
+    return rows
+
+
+def poked(name, place, value, kind=sp.csr_matrix, dtype=None):
+    array = getattr(kind(X), name)
+    array = array.astype(dtype or array.dtype)
+    array[place] = value
+    return changed(kind, **{name: array})
+
+
+STARTS = sp.csr_matrix(X).indptr
+DAMAGED = {
+    "a column far away": poked("indices", 0, 10**8),
+    "a column before the first": poked("indices", 3, -1),
+    "a column beyond 32 bits": poked("indices", 0, 2**32, dtype=np.int64),
+    "columns that are no numbers": poked("indices", 0, np.nan, dtype=float),
+    "decreasing starts": poked("indptr", 4, 2),
+    "starts beyond the entries": poked("indptr", -1, 10**6),
+    "a start before the first": poked("indptr", -1, -5),
+    "starts that return to zero": changed(indptr=np.where(np.arange(9) % 8, 10**8, 0)),
+    "starts whose differences overflow": changed(
+        indptr=np.array([0, 2**31 - 1, -2, *STARTS[3:]], np.int32)
+    ),
+    "too few starts": changed(indptr=STARTS[:-1]),
+    "fewer values than columns": changed(data=np.ones(3)),
+    "values in two dimensions": changed(data=np.ones((24, 1))),
+    "a row far away": poked("indices", 0, 10**8, sp.csc_matrix),
+    "a block far away": poked("indices", 0, 10**8, partial(sp.bsr_matrix, blocksize=(2, 3))),
+    "blocks that do not fit": changed(
+        partial(sp.bsr_matrix, blocksize=(2, 3)), data=np.ones((4, 3, 3))
+    ),
+    "coordinates far away": poked("row", 0, 10**8, sp.coo_matrix),
+    "fewer coordinates than values": changed(sp.coo_matrix, col=np.zeros(3, np.int32)),
+    "offsets beyond 32 bits": poked("offsets", -1, 2**32, sp.dia_matrix, np.int64),
+    "rows of other lengths": poked("data", 0, [1.0] * 1000, sp.lil_matrix),
+    "a list of a column far away": poked("rows", 0, [0, 1, 10**8], sp.lil_matrix),
+}
+
+
+@pytest.mark.parametrize("kind", list(DAMAGED))
+def test_a_damaged_sparse_matrix_is_refused_before_anything_reads_it(kind):
+    with pytest.raises(ValueError, match=r"^X: is damaged; "):
+        check_sparse(DAMAGED[kind])
+
+
+@pytest.mark.parametrize(
+    "kind", [sp.csr_matrix, sp.csc_array, partial(sp.bsr_matrix, blocksize=(1, 1))]
+)
+def test_what_a_sparse_matrix_says_of_itself_is_not_believed(kind):
+    rows = kind(np.ones((2, 2)))
+    rows.indices = np.array([1, 0, 1, 1], rows.indices.dtype)
+    rows.has_sorted_indices = rows.has_canonical_format = True
+    before = rows.indices.copy()
+    read = check_sparse(rows)
+    assert read.has_canonical_format and read.format == "csr"
+    expected = [[1, 1], [0, 2]] if rows.format != "csc" else [[1, 0], [1, 2]]
+    assert np.array_equal(read.toarray(), expected)
+    assert np.array_equal(rows.indices, before)
+
+
 def with_value(value):
     rows = X.copy()
     rows[3, 1] = value
@@ -116,6 +182,9 @@ def test_values_that_are_not_finite_are_refused(value, kind):
         ({"y": [0.5, np.nan] * 4}, "y: 4 labels are missing"),
         ({"y": np.array(["a", None] * 4, object)}, "y: 4 labels are missing"),
         ({"y": np.array(["a", 1] * 4, object)}, "y: mixes labels of types int, str"),
+        ({"y": ["a", 1] * 4}, "y: mixes labels of types int, str"),
+        ({"y": ["a", b"a"] * 4}, "y: mixes labels of types bytes, str"),
+        ({"y": np.zeros(8, "V4")}, "y: must be an array or a list of labels"),
         ({"classes": [0, 1, 2, 3]}, r"classes: \[3\] have no training row"),
         ({"classes": [0, 1]}, r"y: labels \[2\] are not among the classes"),
         ({"X_test": X}, "give both or neither"),

@@ -4,6 +4,7 @@ import io
 import json
 import subprocess
 import sys
+import warnings
 import zipfile
 from functools import partial
 
@@ -269,7 +270,7 @@ BAD = {
     r"unknown arrays \['\.\./\.\./evil'\]": change_array("../../evil", np.ones(3)),
     "intercept_: has a shape of": change_array("intercept_", np.zeros(2)),
     "intercept_: is missing": without("intercept_"),
-    "n_features_in_ or classes_": put("fitted", "n_features_in_", value="4"),
+    "n_features_in_: is not what a fit leaves": put("fitted", "n_features_in_", value="4"),
     "indices": change_array("coef_.indices", np.full(12, 10**6, np.int32)),
     "index pointer": change_array("coef_.indptr", np.array([0, 5, 10, 99], np.int32)),
 }
@@ -299,6 +300,126 @@ def test_indices_that_compiled_code_would_trust_are_refused(folder, tmp_path):
     wrong = change_array("generators_.0.anchors", np.ones((9, 4), np.float32))
     with pytest.raises(ValueError, match="coefs_: one does not fit"):
         load(rewritten(source, tmp_path / "bad.npz", wrong))
+
+
+ONE_OF_EACH = "calibrated dense", "centroid sparse", "generalized dense", "memoir sparse"
+ONE_OF_EACH += "memoir dense", "minimax risk dense", "cuts sparse", "stages dense", "chain"
+ONE_OF_EACH += "landmarks dense", "Weston-Watkins dense", "Weston-Watkins, kernel sparse"
+ONE_OF_EACH += "Weston-Watkins, searched dense", "working set dense", "working set, bytes dense"
+
+
+def with_entry(array, value):
+    array = array.copy()
+    array.ravel()[-1] = value
+    return array
+
+
+def mutants(array):
+    """Yield arrays of other types, shapes and values; a value that the type cannot hold is none."""
+    yield array.astype(array.dtype.newbyteorder())
+    yield np.array([(value, 0) for value in array.ravel()], [("a", array.dtype), ("b", "i4")])
+    yield array.astype("S")
+    yield array.astype(object).astype("U")
+    yield np.asfortranarray(array)
+    yield array[None]
+    yield array.ravel()[0] if array.size else np.zeros((), array.dtype)
+    yield array[:1]
+    yield array[:0]
+    yield array[:-1]
+    yield np.concatenate([array, array[-1:]])
+    yield np.repeat(array[:1], len(array), axis=0)
+    yield array[::-1].copy()
+    if array.dtype.kind in "biuf":
+        for dtype in ("?", "i1", "u2", "i4", "i8", "u8", "f2", "f4", "f8", "g", "c16"):
+            yield array.astype(dtype)
+        yield array.astype(np.int64) + 2**32
+    values = (-1, 10**4, 2**31 - 1) if array.dtype.kind in "iu" else (np.nan, np.inf, -np.inf)
+    for value in values if array.dtype.kind in "iuf" and array.size else ():
+        if array.dtype.kind == "f" or (
+            value <= np.iinfo(array.dtype).max and (value >= np.iinfo(array.dtype).min)
+        ):
+            yield with_entry(array, value)
+
+
+@pytest.mark.parametrize("name", ONE_OF_EACH)
+def test_an_array_of_another_type_shape_or_value_is_refused_or_predicts(name, folder, tmp_path):
+    rows = sp.csr_matrix(IRIS[::10]) if "sparse" in name else IRIS[::10]
+    rows = [[[0.0], [9.0]]] if name == "chain" else rows
+    source = folder[0] / f"{name}.npz"
+    with np.load(source) as archive:
+        arrays = {key: archive[key] for key in archive.files if key != "header"}
+    refused = 0
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tried = [(key, mutant) for key, array in arrays.items() for mutant in mutants(array)]
+    for key, mutant in tried:
+        bad = rewritten(source, tmp_path / "bad.npz", change_array(key, mutant))
+        try:
+            model = load(bad)
+        except ValueError as error:
+            refused += "damaged" in str(error)
+            continue
+        assert mutant.dtype.names is None and mutant.dtype.isnative and mutant.flags.c_contiguous
+        for said in answers(model, rows):
+            said = np.concatenate([np.atleast_1d(part) for part in said])
+            assert said.dtype.kind != "f" or np.isfinite(said).all()
+    assert refused > len(tried) // 2
+
+
+@pytest.mark.parametrize(
+    ("name", "array", "value"),
+    [
+        ("working set, bytes dense", "_weights.classes", lambda a: a.astype(np.int64) + 2**32),
+        ("working set, bytes dense", "_weights.values", lambda a: a[:1]),
+        ("working set, bytes dense", "_weights.starts", lambda a: a[::-1].copy()),
+        ("working set, bytes dense", "_weights.scales", lambda a: with_entry(a, np.nan)),
+        ("memoir sparse", "_weights.data", lambda a: a.astype(np.float64)),
+        ("memoir sparse", "_weights.indices", lambda a: a[::-1].copy()),
+        ("memoir sparse", "_weights.indptr", lambda a: with_entry(a, -5)),
+        ("cuts sparse", "support_vectors_.indices", lambda a: with_entry(a, 4)),
+        ("stages dense", "coefs_.0", lambda a: with_entry(a, np.inf)),
+        ("stages dense", "scaler_.mean_", lambda a: a[:1]),
+        ("landmarks dense", "generators_.0.anchors", lambda a: a.astype(np.float64)),
+        ("centroid dense", "intercept_", lambda a: with_entry(a, -np.inf)),
+        ("minimax risk dense", "coef_", lambda a: with_entry(a, np.nan)),
+        ("Weston-Watkins, kernel dense", "dual_coef_", np.asfortranarray),
+        ("generalized dense", "classes_", lambda a: a[::-1].copy()),
+        ("memoir dense", "classes_", lambda a: np.array([(v,) for v in a], [("label", "f8")])),
+    ],
+)
+def test_arrays_that_compiled_code_would_misread_are_refused(name, array, value, folder, tmp_path):
+    source = folder[0] / f"{name}.npz"
+    with np.load(source) as archive:
+        wrong = change_array(array, value(archive[array]))
+    with pytest.raises(ValueError, match=r"bad.npz: not a saved estimator, or damaged: "):
+        load(rewritten(source, tmp_path / "bad.npz", wrong))
+
+
+NUMBERS = {
+    "stages dense": ("fitted", "generators_", "list", 0, "Generator", "block"),
+    "landmarks dense": ("fitted", "generators_", "list", 0, "Generator", "seed"),
+    "cuts dense": ("fitted", "_kernel", "Kernel", "degree"),
+    "cuts sparse": ("fitted", "gamma_"),
+    "calibrated dense": ("parameters", "basis"),
+    "working set, bytes dense": ("fitted", "_weights", "Quantized", "k"),
+    "working set dense": ("parameters", "random_state", "RandomState", "state", "dict", "pos"),
+    "Weston-Watkins, searched dense": ("parameters", "Cs"),
+    "centroid sparse": ("fitted", "coef_", "csr_matrix", 3, 1),
+    "minimax risk dense": ("fitted", "phi_"),
+    "generalized dense": ("fitted", "multilabel_"),
+}
+
+
+@pytest.mark.parametrize("value", [None, "3", -1, 2**31, 1e400, {"list": []}, [1], {"eval": 1}])
+@pytest.mark.parametrize("name", list(NUMBERS))
+def test_numbers_of_the_header_are_refused_where_they_are_not_what_a_fit_leaves(
+    name, value, folder, tmp_path
+):
+    if name in ("landmarks dense", "cuts dense") and value == 2**31:
+        value = 1e999  # for what is a number, too
+    change = put(*NUMBERS[name], value=value)
+    with pytest.raises(ValueError, match=r"bad.npz: not a saved estimator, or damaged: "):
+        load(rewritten(folder[0] / f"{name}.npz", tmp_path / "bad.npz", change))
 
 
 class Bomb:

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
@@ -214,6 +215,37 @@ def test_ten_rounds_are_five_saved_loaded_and_five(name, parameters, cut, sparse
     resumed = [seen[:2] for seen in islice(observe(name, problem, parameters, loaded), 11 - cut)]
     # The loaded state comes first, as the last one before the cut did.
     assert resumed == whole[min(cut, len(whole) - 1) :]
+
+
+@each_solver
+def test_scores_refuse_a_damaged_sparse_matrix(name, blobs):
+    problem = suited(name, blobs())
+    *_, s = islice(SOLVERS[name].steps(problem, **SHORT.get(name, {})), 2)
+    damaged = sp.csr_matrix(problem.X)
+    damaged.indices[0] = 10**8
+    with pytest.raises(ValueError, match=r"^X: is damaged; "):
+        s.scores(damaged)
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        ("centroid", "indices"),
+        ("cuts_exact", "indices"),
+        ("libsvm", "indices"),
+        ("nystroem_svm", "indices"),
+        ("ww_kernel", "indices"),
+        ("memoir_l2", "classes"),
+    ],
+)
+def test_scores_refuse_a_damaged_state(name, place, blobs):
+    problem = blobs(sparse=True)
+    dense = {"dense": False} if name == "memoir_l2" else {}
+    *_, s = islice(SOLVERS[name].steps(problem, **SHORT.get(name, {}) | dense), 3)
+    damaged = getattr(s, place).copy()
+    damaged[0] = 10**8
+    with pytest.raises(ValueError, match="indices must be <"):
+        replace(s, **{place: damaged}).scores(problem.X)
 
 
 @each_certified_case

@@ -4,7 +4,7 @@ import json
 import math
 import os
 import pickle
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -152,6 +152,40 @@ def test_a_state_with_other_fields_is_refused(tmp_path):
     older = dataclass(type("Single", (), {"__annotations__": {"field": float, "added": int}}))
     with pytest.raises(ValueError, match=r"\['added'\] do not match"):
         load_state(tmp_path / "s.npz", older)
+
+
+@dataclass
+class Typed:
+    numbers: np.ndarray
+    count: int
+    size: float
+    name: str | None
+    rng: np.random.Generator
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("numbers", 1.0),
+        ("numbers", np.array(["a"])),
+        ("numbers", np.array([(1, 2.0)], dtype=[("a", int), ("b", float)])),
+        ("numbers", np.zeros(2, ">f8")),
+        ("count", 1.5),
+        ("count", True),
+        ("count", np.array([1])),
+        ("size", "1"),
+        ("size", None),
+        ("name", 1),
+        ("rng", 1),
+    ],
+)
+def test_a_field_of_another_type_is_refused(name, value, tmp_path):
+    sound = Typed(np.zeros(2), 1, 2, None, np.random.default_rng(0))
+    save_state(tmp_path / "s.npz", sound)
+    assert load_state(tmp_path / "s.npz", Typed).size == 2
+    save_state(tmp_path / "s.npz", replace(sound, **{name: value}))
+    with pytest.raises(ValueError, match=rf"s\.npz: {name} is not what a Typed has"):
+        load_state(tmp_path / "s.npz", Typed)
 
 
 def test_an_npz_that_is_no_state_is_refused(tmp_path):

@@ -436,8 +436,8 @@ def test_parameters_outside_their_range_are_refused_at_fit(name, value):
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("Cs", 0, "Cs: must be an integer of at least 1, got 0"),
-        ("Cs", -3, "Cs: must be an integer of at least 1"),
+        ("Cs", 0, "Cs: must be a whole number of at least 1, got 0"),
+        ("Cs", -3, "Cs: must be a whole number of at least 1"),
         ("Cs", [], r"Cs: .*positive numbers, got \[\]"),
         ("Cs", [1, 0], r"Cs: .*positive numbers, got \[1, 0\]"),
         ("Cs", [1, np.nan], "Cs: .*positive numbers"),
@@ -446,7 +446,7 @@ def test_parameters_outside_their_range_are_refused_at_fit(name, value):
         ("Cs", 2.5, "Cs: .*positive numbers, got 2.5"),
         ("Cs", None, "Cs: .*positive numbers, got None"),
         ("gap_ratio", 0, "^gap_ratio: must be a positive number, got 0"),
-        ("max_iter", 0, "^max_iter: must be an integer of at least 1, got 0"),
+        ("max_iter", 0, "^max_iter: must be a whole number of at least 1, got 0"),
         ("random_state", -1, "^random_state: .*got -1"),
         ("scoring", "excellence", "^scoring: 'excellence' is not a valid scoring"),
         ("scoring", lambda svm, X, y: np.nan, "^scoring: .*NaN"),

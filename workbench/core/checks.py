@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from numbers import Integral
 
 import numpy as np
@@ -16,6 +17,17 @@ SMALLEST = {"d": 1e-100, "f": 1e-18}
 # Positive parameters: products of two of them, and of one with a sum over rows, are numbers, and in
 # single precision each of them is.
 POSITIVE = 1e-30, 1e30
+NUMBERS = int, float, np.integer, np.floating, np.bool_  # compiled code takes no fractions
+LARGEST_WHOLE = 2**63 - 1  # of the sizes and counts that compiled code can hold
+
+
+def as_number(value) -> float:
+    """Return a real number as a float; nan for anything else, also for integers beyond floats."""
+    value = value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
+    try:
+        return float(value) if isinstance(value, NUMBERS) else math.nan
+    except OverflowError:
+        return math.nan
 
 
 def check_positive(value: float, argument: str) -> float:
@@ -24,38 +36,37 @@ def check_positive(value: float, argument: str) -> float:
     It must lie in :data:`POSITIVE`.
     """
     least, most = POSITIVE
-    try:
-        accepted = least <= value <= most
-    except TypeError:  # not a number
-        accepted = False
-    if not accepted:
+    if not least <= (number := as_number(value)) <= most:
         raise ValueError(
-            f"{argument}: must be a positive number, got {value!r}; "
+            f"{argument}: must be a positive number, got {shown(value)}; "
             f"numbers from {least:g} to {most:g} are accepted"
         )
-    return float(value)
+    return number
 
 
 def check_not_negative(**values: float) -> None:
-    """Raise a ValueError that names the first of `values` which is no number from 0 up."""
+    """Raise a ValueError that names the first of `values` which is not a number of at least 0."""
     for name, value in values.items():
-        try:
-            allowed = 0 <= value < np.inf
-        except TypeError:  # no number
-            allowed = False
-        if not allowed:
-            raise ValueError(f"{name}: must be a number that is not negative, got {value!r}")
+        if not 0 <= as_number(value) < math.inf:
+            raise ValueError(f"{name}: must be a number that is not negative, got {shown(value)}")
 
 
-def is_whole(value, least: int = 1, most: float = np.inf) -> bool:
+def is_whole(value, least: int = 1, most: float = LARGEST_WHOLE) -> bool:
     """Say whether `value` is a whole number from `least` to `most`; True and False are none."""
     return isinstance(value, Integral) and not isinstance(value, bool) and least <= value <= most
+
+
+def is_flag(value) -> bool:
+    """Say whether `value` is True or False, or the 1 or 0 that stand for them."""
+    return isinstance(value, Integral | np.bool_) and value in (0, 1)
 
 
 def check_whole(value: int, argument: str, least: int = 1) -> int:
     """Return `value` as an int; a ValueError names `argument` unless :func:`is_whole` of it."""
     if not is_whole(value, least):
-        raise ValueError(f"{argument}: must be a whole number of at least {least}, got {value!r}")
+        raise ValueError(
+            f"{argument}: must be a whole number of at least {least}, got {shown(value)}"
+        )
     return int(value)
 
 
@@ -63,6 +74,15 @@ def check_counts(**counts: int) -> None:
     """Raise a ValueError that names the first of `counts` which is no whole number above 0."""
     for name, value in counts.items():
         check_whole(value, name)
+
+
+def shown(value) -> str:
+    """Return the beginning of ``repr(value)``, which Python refuses for very long integers."""
+    try:
+        text = repr(value)
+    except ValueError:
+        return "an integer of thousands of digits"
+    return text if len(text) <= 60 else f"{text[:40]}... ({len(text)} characters)"
 
 
 def check_matrix(X, argument: str) -> Matrix:
@@ -79,19 +99,51 @@ def check_matrix(X, argument: str) -> Matrix:
         raise ValueError(f"{argument}: must have two dimensions (rows, features), got {X.ndim}")
     if 0 in X.shape:
         raise ValueError(f"{argument}: is empty, its shape is {X.shape}")
-    if X.dtype == object:
-        try:
-            X = X.astype(np.float64)
-        except (TypeError, ValueError, OverflowError) as error:
-            raise ValueError(f"{argument}: must be numeric; {error}") from None
-    if X.dtype.kind not in "biuf":
+    floats = np.dtype(np.float64) if X.dtype == object else X.dtype
+    if floats.kind not in "biuf":
         raise ValueError(f"{argument}: must hold real numbers, got dtype {X.dtype}")
-    dtype = np.result_type(X.dtype, np.float32)
+    dtype = np.result_type(floats, np.float32)
     if dtype not in (np.float32, np.float64):
         dtype = np.dtype(np.float64)
     with np.errstate(over="ignore"):  # of long floats: infinite is refused below
-        X = _csr(X, argument, dtype) if sp.issparse(X) else np.require(X, dtype, "CAE")
+        X = check_sparse(X, argument, dtype) if sp.issparse(X) else _floats(X, argument, dtype)
     _check_values(X, argument)
+    return X
+
+
+def check_sparse(X, argument: str = "X", dtype: type = np.float64):
+    """Return a sparse `X` as a canonical CSR matrix that compiled code can read; all else as it is.
+
+    Nothing may read a sparse matrix before, not even SciPy or scikit-learn: what it says of itself
+    is not believed, and one bad index makes compiled code read or write anywhere. Float32 and
+    float64 are kept where `dtype` is float64, all else is converted to it.
+
+    Raises
+    ------
+    ValueError
+        Naming `argument`, if an index, a length or a type is not what the format asks for.
+    """
+    if not sp.issparse(X):
+        return X
+    if X.ndim != 2:
+        raise ValueError(f"{argument}: must have two dimensions (rows, features), got {X.ndim}")
+    if X.dtype.kind not in "biufO":
+        raise ValueError(f"{argument}: must hold real numbers, got dtype {X.dtype}")
+    dtype = np.dtype(np.float32 if X.dtype == np.float32 else dtype)
+    try:
+        X = rebuilt(X)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise ValueError(f"{argument}: is damaged; {error}") from None
+    if X.dtype != bool:  # equal entries are one there; of small integers, their sum would overflow
+        X = _floats(X, argument, dtype)
+    X = sp.csr_matrix(X)
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    X = X.astype(dtype, copy=False)
+    if X.indices.dtype != np.int32 and max(X.nnz, *X.shape) < 2**31:
+        parts = (X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32))
+        X = sp.csr_matrix(parts, shape=X.shape)
     return X
 
 
@@ -123,15 +175,27 @@ def check_labels(y, argument: str, n: int) -> np.ndarray:
         raise ValueError(f"{argument}: must be one-dimensional, got shape {y.shape}")
     if len(y) != n:
         raise ValueError(f"{argument}: has {len(y)} labels for {n} rows")
-    missing = np.asarray(pd.isna(y))
+    missing = np.asarray(pd.isna(y)) if y.dtype.kind != "V" else np.zeros(n, bool)
     if missing.any():
         raise ValueError(f"{argument}: {int(missing.sum())} labels are missing")
     if y.dtype.kind == "f" and listed and all(isinstance(label, int) for label in listed):
         y = np.array(listed, dtype=object)  # too large for int64: floats would merge neighbours
-    if y.dtype == object and len({type(label) for label in y}) > 1:
-        kinds = sorted({type(label).__name__ for label in y})
-        raise ValueError(f"{argument}: mixes labels of types {', '.join(kinds)}; use one type")
+    check_kinds(listed or y, argument)
     return y
+
+
+def check_kinds(y, argument: str) -> None:
+    """Refuse labels of several types, of which NumPy would make texts, and what is no labels."""
+    listed = isinstance(y, list | tuple)
+    if listed or getattr(y, "dtype", None) == np.dtype(object):
+        kinds = {type(label) for label in y}
+        texts = {kind for kind in kinds if issubclass(kind, str)}
+        if (len(kinds) > 1 and not listed) or len(kinds) > len(texts) > 0:
+            names = ", ".join(sorted(kind.__name__ for kind in kinds))
+            raise ValueError(f"{argument}: mixes labels of types {names}; use one type")
+    labels = as_array(y, argument)
+    if labels.ndim == 0 or labels.dtype.kind == "V":
+        raise ValueError(f"{argument}: must be an array or a list of labels, got {shown(y)}")
 
 
 def encode(labels: np.ndarray, classes: np.ndarray, argument: str) -> np.ndarray:
@@ -164,23 +228,39 @@ def as_array(given, argument: str) -> np.ndarray:
         raise ValueError(f"{argument}: is no array; {error}") from None
 
 
-def _csr(X, argument: str, dtype: np.dtype) -> sp.csr_matrix:
-    """Return a canonical CSR matrix; what it says of itself is not believed."""
-    if hasattr(X, "check_format"):
-        try:
-            X = type(X)((X.data, X.indices, X.indptr), shape=X.shape)
-            X.check_format(full_check=True)  # a bad index would make compiled code read anywhere
-        except (ValueError, TypeError) as error:
-            raise ValueError(f"{argument}: is damaged; {error}") from None
-    X = X.tocsr() if X.dtype == bool else X  # where entries that are there twice are one
-    given, X = X, sp.csr_matrix(X.astype(dtype, copy=False))  # small integers would overflow
-    if not X.has_canonical_format:
-        X = X.copy() if np.may_share_memory(X.data, given.data) else X
-        X.sum_duplicates()
-    if X.indices.dtype != np.int32 and max(X.nnz, *X.shape) < 2**31:
-        parts = (X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32))
-        X = sp.csr_matrix(parts, shape=X.shape)
+def rebuilt(X):
+    """Return a sparse matrix of the same arrays; a ValueError says which of them is damaged."""
+    for name in ("indices", "indptr", "row", "col", "offsets"):
+        if hasattr(X, name) and np.asarray(getattr(X, name)).dtype.kind not in "iu":
+            raise ValueError(f"{name} must hold whole numbers")
+    if X.format == "lil":
+        lengths = [len(row) for row in X.rows]
+        if len(lengths) != X.shape[0] or lengths != [len(values) for values in X.data]:
+            raise ValueError("its rows and values differ in their lengths")
+        X = X.tocsr()
+    elif X.format == "dok":
+        X = X.tocoo()
+    if X.format == "coo":
+        return type(X)((X.data, (X.row, X.col)), shape=X.shape)
+    if X.format == "dia":
+        if not (np.abs(X.offsets.astype(np.float64)) < 2**31).all():
+            raise ValueError("its offsets are beyond 32 bits")
+        return type(X)((X.data, X.offsets), shape=X.shape)
+    X = type(X)((X.data, X.indices, X.indptr), shape=X.shape)
+    if X.format == "bsr" and (X.shape[0] % X.blocksize[0] or X.shape[1] % X.blocksize[1]):
+        raise ValueError("its blocks do not fit its shape")
+    # Not their differences, as in check_format, which can overflow; nor only where there are any.
+    if (X.indptr[1:] < X.indptr[:-1]).any():
+        raise ValueError("indptr must be a non-decreasing sequence")
+    X.check_format()
     return X
+
+
+def _floats(X, argument: str, dtype: np.dtype):
+    try:
+        return X.astype(dtype, copy=False) if sp.issparse(X) else np.require(X, dtype, "CAE")
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"{argument}: must be numeric; {error}") from None
 
 
 def _check_values(X: Matrix, argument: str) -> None:

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 from uuid import uuid4
 
 import numpy as np
@@ -221,10 +221,15 @@ def save_state(path: str | os.PathLike, state: State) -> None:
 def load_state(path: str | os.PathLike, kind: type) -> Any:
     """Load a state of dataclass `kind` that :func:`save_state` wrote.
 
+    Loading runs nothing, and types are checked here. Going on from a state is for files that you
+    trust: no solver compares its lengths and places with those of the problem, and compiled code
+    that follows wrong ones could read or write anywhere.
+
     Raises
     ------
     ValueError
-        If the file is damaged, or holds no state, one of another kind or other fields.
+        If the file is damaged, or holds no state, one of another kind, other fields or fields of
+        other types.
     """
     try:
         with np.load(path, allow_pickle=False) as archive:
@@ -248,7 +253,19 @@ def load_state(path: str | os.PathLike, kind: type) -> Any:
     expected = {f.name for f in fields(kind)}
     if set(values) != expected:
         raise ValueError(f"{path}: fields {sorted(set(values) ^ expected)} do not match")
+    for name, hint in get_type_hints(kind).items():
+        hints = get_args(hint) or [hint]
+        if name in expected and not any(_is_a(values[name], one) for one in hints):
+            raise ValueError(f"{path}: {name} is not what a {state} has")
     return kind(**values)
+
+
+def _is_a(value, hint) -> bool:
+    """Return whether a value of a state is of this type; arrays are of plain, native numbers."""
+    if isinstance(value, np.ndarray):
+        plain = value.dtype.kind in "biufc" and value.dtype.isnative
+        return hint in (np.ndarray, object) and plain
+    return hint is object or type(value) is hint or (hint is float and type(value) is int)
 
 
 def _is_pcg64(value) -> bool:

@@ -147,14 +147,22 @@ def check_multiples(kind: str, **counts: int) -> None:
             )
 
 
-def _convolve(X: np.ndarray, filters: np.ndarray, Z: np.ndarray) -> None:
-    side, _, channels = _images(X)
-    patch = math.isqrt((filters.shape[1] - 1) // channels)
-    if patch * patch * channels + 1 != filters.shape[1] or patch > side:
+def check_filters(filters: np.ndarray, d: int) -> int:
+    """Return the side of masks with their offsets; a ValueError unless they fit rows of `d`."""
+    side, _, channels = image_shape(d)
+    weights = filters.shape[1] - 1
+    patch = math.isqrt(max(weights, 0) // channels)
+    if not 1 <= patch <= side or patch * patch * channels != weights:
         raise ValueError(
-            f"filters: {filters.shape[1] - 1} weights a mask do not fit images of {side} x {side} "
-            f"pixels and {channels} channels"
+            f"filters: {weights} weights a mask do not fit images of {side} x {side} pixels and "
+            f"{channels} channels"
         )
+    return patch
+
+
+def _convolve(X: np.ndarray, filters: np.ndarray, Z: np.ndarray) -> None:
+    side, _, _ = _images(X)
+    patch = check_filters(filters, X.shape[1])
     positions = side - patch + 1
     masks, offsets = np.ascontiguousarray(filters[:, :-1].T), filters[:, -1].copy()
     steps = np.arange(POOL) * positions

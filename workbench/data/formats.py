@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import io
 import lzma
 import math
 import os
@@ -12,12 +13,13 @@ import zipfile
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import IO, TYPE_CHECKING, NamedTuple
 from uuid import uuid4
 
 import numpy as np
 import scipy.sparse as sp
 
+from workbench.core.checks import rebuilt
 from workbench.core.problem import Matrix
 
 if TYPE_CHECKING:
@@ -27,7 +29,22 @@ TARGETS = ("target", "label", "class", "y")
 SHEETS = (".xlsx", ".xlsm", ".xls", ".ods")
 OPENERS = {".bz2": bz2.open, ".gz": gzip.open, ".xz": lzma.open}
 CSR = ("data", "indices", "indptr", "shape")
-BROKEN = (ValueError, OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile)
+PARTS = {  # of an archive, with their axes and the kinds of their dtypes
+    "X": (2, "biuf"),
+    "data": (1, "biuf"),
+    "indices": (1, "iu"),
+    "indptr": (1, "iu"),
+    "shape": (1, "iu"),
+    "y": (1, "biufUSmM"),
+    "labels": (1, "biufUS"),
+    "n_train": (0, "iu"),
+    "features": (1, "biufU"),
+    "about": (0, "U"),
+}
+UNPACKED = 2**30  # bytes that a packed file may always unpack to; a larger one to TIMES its size
+TIMES = 100
+BROKEN = (ValueError, TypeError, OSError, EOFError, zlib.error, lzma.LZMAError)
+BROKEN += (zipfile.BadZipFile,)
 BROKEN += (RuntimeError, MemoryError, OverflowError)  # locked archives; impossible sizes, indices
 
 
@@ -57,24 +74,39 @@ def read_npz(path: str | os.PathLike) -> Rows:
     if not zipfile.is_zipfile(path):
         raise ValueError(f"{path}: not an .npz archive, or cut short")
     try:
+        check_unpacked(path)
         with np.load(path, allow_pickle=False) as archive:
             parts = {key: archive[key] for key in archive.files}
-        X = parts["X"] if "X" in parts else _csr(**{key: parts[key] for key in CSR})
-        y = parts["y"]
+        if not all(isinstance(part, np.ndarray) for part in parts.values()):
+            raise ValueError("it has entries that are no arrays")
+        return _rows_of(parts)
     except KeyError as error:
         raise ValueError(f"{path}: lacks {error}; see data/README.md for the format") from None
     except BROKEN as error:
         raise ValueError(f"{path}: refused, {error}") from error
-    if X.ndim != 2 or y.shape != X.shape[:1]:
-        raise ValueError(f"{path}: shapes {X.shape} of the rows and {y.shape} of y do not match")
+
+
+def _rows_of(parts: dict[str, np.ndarray]) -> Rows:
+    """Return the rows of an archive of these arrays; a ValueError or KeyError names a bad one."""
+    for name, (axes, kinds) in PARTS.items():
+        if name in parts and (parts[name].ndim != axes or parts[name].dtype.kind not in kinds):
+            shape, dtype = parts[name].shape, parts[name].dtype
+            raise ValueError(
+                f"{name} must have {axes} axes and a dtype of kind {' or '.join(kinds)}, got "
+                f"shape {shape} and dtype {dtype}"
+            )
+    X = parts["X"] if "X" in parts else _csr(**{key: parts[key] for key in CSR})
+    y = parts["y"]
+    if y.shape != X.shape[:1]:
+        raise ValueError(f"shapes {X.shape} of the rows and {y.shape} of y do not match")
     if "labels" in parts:
         labels = as_integers(parts["labels"])
         if y.dtype.kind not in "iu" or y.min(initial=0) < 0 or y.max(initial=0) >= len(labels):
-            raise ValueError(f"{path}: y must hold codes 0..{len(labels) - 1}, as labels has them")
+            raise ValueError(f"y must hold codes 0..{len(labels) - 1}, as labels has them")
         y = labels[y]
     n_train = int(parts["n_train"]) if "n_train" in parts else None
     if n_train is not None and not 0 < n_train < len(y):
-        raise ValueError(f"{path}: n_train is {n_train}, there are {len(y)} rows")
+        raise ValueError(f"n_train is {n_train}, there are {len(y)} rows")
     features = tuple(map(str, parts["features"])) if "features" in parts else None
     return Rows(X, y, n_train, features, str(parts.get("about", "")))
 
@@ -124,6 +156,59 @@ def write_npz(path: str | os.PathLike, rows: Rows) -> None:
         part.unlink(missing_ok=True)
 
 
+class _Counted(io.RawIOBase):
+    """Bytes of a packed file, counted as they come: the size that it claims is not believed."""
+
+    def __init__(self, source: IO[bytes], most: int):
+        self.source, self.most, self.count = source, most, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer) -> int:
+        count = self.source.readinto(buffer)
+        self.count += count
+        if self.count > self.most:
+            raise ValueError(too_large(self.most))
+        return count
+
+    def close(self) -> None:
+        self.source.close()
+        super().close()
+
+
+def open_text(path: Path) -> IO[bytes]:
+    """Open a file, plain or compressed (.bz2, .gz, .xz), to be read as bytes.
+
+    A ValueError comes while a compressed one is read that unpacks to more than :data:`UNPACKED`
+    bytes and to more than :data:`TIMES` its size.
+    """
+    suffix = path.suffix.lower()
+    if suffix not in OPENERS:
+        return open(path, "rb")
+    return io.BufferedReader(_Counted(OPENERS[suffix](path, "rb"), allowed(path)), 2**18)
+
+
+def allowed(path: Path) -> int:
+    """Return the bytes to which a packed file may unpack."""
+    return max(UNPACKED, TIMES * path.stat().st_size)
+
+
+def too_large(most: int) -> str:
+    """Return what is wrong with a packed file."""
+    return f"it unpacks to more than {most / 2**30:.2g} GB; unpack it first if it is to be trusted"
+
+
+def check_unpacked(path: Path) -> None:
+    """Refuse a zip archive whose entries take more than what is allowed, as it says itself.
+
+    More than it says is not read of an entry.
+    """
+    with zipfile.ZipFile(path) as archive:
+        if sum(entry.file_size for entry in archive.infolist()) > allowed(path):
+            raise ValueError(too_large(allowed(path)))
+
+
 def table(path: str | os.PathLike) -> tuple[pd.DataFrame, list[str]]:
     """Return a CSV, TSV or Parquet table as it is, the names of its columns as text.
 
@@ -148,7 +233,7 @@ def table(path: str | os.PathLike) -> tuple[pd.DataFrame, list[str]]:
     path, notes = Path(path), []
     try:
         parquet = table_suffix(path) == ".parquet"
-        frame = pd.read_parquet(path) if parquet else _delimited(path, notes)
+        frame = _parquet(path) if parquet else _delimited(path, notes)
     except (*BROKEN, ImportError) as error:
         reason = str(error).removeprefix("Error tokenizing data. C error: ").strip()
         if isinstance(error, pd.errors.EmptyDataError):
@@ -212,7 +297,7 @@ def read_libsvm(
     path = Path(path)
     zero_based = "auto" if d is None else False
     try:
-        with OPENERS.get(path.suffix, open)(path, "rb") as file:
+        with open_text(path) as file:
             X, y = load_svmlight_file(file, n_features=d, dtype=dtype, zero_based=zero_based)
     except BROKEN as error:
         raise ValueError(f"{path}: cannot be read as LIBSVM's format: {error}") from error
@@ -240,7 +325,7 @@ def read_delimited(texts: Sequence[str], separator: str | None = ",", label: int
 
 def read_idx(path: str | os.PathLike) -> np.ndarray:
     """Read an array of bytes from MNIST's idx format, compressed with gzip."""
-    with gzip.open(path) as file:
+    with open_text(Path(path)) as file:
         content = file.read()
     if content[:3] != b"\0\0\x08":
         raise ValueError(f"{path}: not an idx file of bytes")
@@ -279,21 +364,40 @@ def table_suffix(path: str | os.PathLike) -> str:
     return suffix
 
 
-def _delimited(path: Path, notes: list[str]) -> pd.DataFrame:
+def _parquet(path: Path) -> pd.DataFrame:
+    import pandas as pd
+    from pyarrow.parquet import read_metadata
+
+    about = read_metadata(path)
+    if 8 * about.num_rows * about.num_columns > allowed(path):
+        raise ValueError(too_large(allowed(path)))
+    return pd.read_parquet(path)
+
+
+def _csv(path: Path, **options) -> pd.DataFrame:
     import pandas as pd
 
+    if path.suffix.lower() == ".zip":
+        return pd.read_csv(path, **options)
+    with open_text(path) as file:
+        return pd.read_csv(file, **options)
+
+
+def _delimited(path: Path, notes: list[str]) -> pd.DataFrame:
+    if path.suffix.lower() == ".zip":
+        check_unpacked(path)
     options = {"sep": "\t" if table_suffix(path) == ".tsv" else ",", "skipinitialspace": True}
     # As text: what pandas makes of a header, it makes of equal numbers too, 1.5 and 1.5.1.
     as_text = {"header": None, "nrows": 1, "dtype": str, "na_filter": False}
-    first = list(pd.read_csv(path, **as_text, **options).iloc[0])
+    first = list(_csv(path, **as_text, **options).iloc[0])
     if options["sep"] == ",":
-        other = list(pd.read_csv(path, **as_text, **options | {"sep": ";"}).iloc[0])
+        other = list(_csv(path, **as_text, **options | {"sep": ";"}).iloc[0])
         if len(other) > len(first):
             first, options["sep"] = other, ";"
             notes.append("the columns are separated by semicolons")
     if all(map(_is_number, first)):
-        return pd.read_csv(path, header=None, **options)
-    frame = pd.read_csv(path, **options)
+        return _csv(path, header=None, **options)
+    frame = _csv(path, **options)
     if any(_is_number(name) and not name.isdigit() for name in first):
         notes.append(f"the first line is taken for names, not for a row: {', '.join(first[:5])}")
     renamed = [f"{new} (was {old})" for old, new in zip(first, frame) if old and old != new]
@@ -303,10 +407,7 @@ def _delimited(path: Path, notes: list[str]) -> pd.DataFrame:
 
 
 def _csr(data, indices, indptr, shape) -> sp.csr_matrix:
-    X = sp.csr_matrix((data, indices, indptr), shape=tuple(shape))
-    # A bad index would make compiled code read foreign memory.
-    X.check_format(full_check=True)
-    return X
+    return rebuilt(sp.csr_matrix((data, indices, indptr), shape=tuple(shape)))
 
 
 def _numbers(column: np.ndarray) -> np.ndarray:

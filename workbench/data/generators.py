@@ -64,6 +64,16 @@ class Generator:
         """Number of blocks; the last one may be smaller."""
         return -(-self.n_features // self.block)
 
+    def anchors_shape(self) -> tuple[int, int]:
+        """Return the shape that the anchors of a random kind have; ValueError where none fits."""
+        if self.kind == "nystroem":
+            return self.n_features, self.d
+        if not self.kind.endswith("_filters"):
+            return 0, 0
+        convolutions.check_multiples(self.kind, n_features=self.n_features, block=self.block)
+        convolutions.check_filters(self.anchors, self.d)
+        return self.n_features // convolutions.PER_FILTER, self.anchors.shape[1]
+
     def part(self, b: int) -> slice:
         """Return where the features of block `b` lie among all."""
         return slice(b * self.block, min((b + 1) * self.block, self.n_features))
@@ -134,7 +144,13 @@ def fitted(
         return Generator(kind, problem.d, n_features, block, seed, 1.0, anchors)
     distances = sampled_distances(problem, seed)
     distances = distances[distances > 0]
-    s = bandwidth * (float(np.median(distances)) ** 2 if len(distances) else 1.0)
+    square = float(np.median(distances)) ** 2 if len(distances) else 1.0
+    s = bandwidth * square
+    if not 1e-36 < s < 1e36:  # features are of single precision
+        raise ValueError(
+            f"bandwidth: times the squared median distance of rows, {square:.3g}, must lie between "
+            f"1e-36 and 1e36, got {bandwidth:.3g}"
+        )
     anchors = np.zeros((0, 0), np.float32)
     if kind == "nystroem":
         rows = np.resize(np.random.default_rng(seed).permutation(problem.n), n_features)

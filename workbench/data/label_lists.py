@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from workbench.data.formats import BROKEN, OPENERS, Rows
+from workbench.data.formats import BROKEN, Rows, open_text
 
 HEADER = re.compile(rb"\s*\d+\s+\d+\s+\d+\s*")
 LABELS = re.compile(rb"\s*(\d+\s*(,\s*\d+\s*)*,?\s*)?")
@@ -38,7 +38,7 @@ def read_label_lists(path: str | os.PathLike) -> Rows:
     labels, counts, lengths = array("q"), array("q"), array("q")  # of each line
     indices, values = array("q"), array("d")
     try:
-        with OPENERS.get(path.suffix, open)(path, "rb") as file:
+        with open_text(path) as file:
             for number, line in enumerate(file, 1):
                 line = line.partition(b"#")[0]
                 if number == 1 and (line.strip() == b"Data" or HEADER.fullmatch(line)):
@@ -80,7 +80,7 @@ def has_label_lists(path: str | os.PathLike) -> bool:
     """Whether a text file has a line with several labels, or begins as such files do."""
     path = Path(path)
     try:
-        with OPENERS.get(path.suffix, open)(path, "rb") as file:
+        with open_text(path) as file:
             first = next(file, b"")
             if first.strip() == b"Data" or HEADER.fullmatch(first):
                 return True

@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
+from workbench.core.checks import shown
 from workbench.core.problem import Problem, as_problem, check_labels, check_matrix
 
 NONE = np.zeros(1, np.int64)
@@ -93,7 +94,11 @@ def as_sequences(
 
 def joined(X: Sequence, y: Sequence | None, name: str = "X", labels: str = "y"):
     """Return all rows, all labels (None without `y`), and where each sequence starts."""
-    if not len(X):
+    try:
+        count = len(X)
+    except TypeError:  # also of a sparse matrix
+        raise ValueError(f"{name}: must be a list of sequences, got {shown(X)}") from None
+    if not count:
         raise ValueError(f"{name}: needs at least one sequence")
     parts = []
     for i, part in enumerate(X):

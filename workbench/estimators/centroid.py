@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 from sklearn.preprocessing import normalize
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from workbench.core.problem import check_matrix, encode
-from workbench.estimators.common import FLOATS, Classifier
+from workbench.estimators.common import Classifier
 from workbench.peers.centroid import centroids, class_sums, dense_scores
 
 ENTRIES = 2**24  # of a block of scores: 100,000 classes are not to be scored for all rows at once
@@ -62,7 +61,7 @@ class CentroidClassifier(Classifier):
         ValueError
             For a parameter outside its range, NaN or infinite features, or a single class.
         """
-        self._check_positive("power")
+        self._check_parameters()
         X, y = self._validated(X, y)
         X, y, weights = self._weighed(X, y, sample_weight)
         classes = np.unique(y)
@@ -83,10 +82,9 @@ class CentroidClassifier(Classifier):
         ValueError
             As `fit`, for labels that are not among the classes, or a first call without them.
         """
-        self._check_positive("power")
+        self._check_parameters()
         first = not hasattr(self, "classes_")
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, reset=first)
-        check_classification_targets(y)
+        X, y = self._validated(X, y, ensure_min_samples=1, reset=first)
         if first:
             if classes is None:
                 raise ValueError("classes: must be given to the first call of partial_fit")
@@ -102,9 +100,10 @@ class CentroidClassifier(Classifier):
     def predict(self, X):
         """Return the (n,) labels of highest score, a block of rows at a time."""
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
+        X = self._rows(X, reset=False)
         size = max(1, ENTRIES // len(self.classes_))
-        best = [self._scored(X[at : at + size]).argmax(axis=1) for at in range(0, X.shape[0], size)]
+        blocks = (X[at : at + size] for at in range(0, X.shape[0], size))
+        best = [self._finite(self._scored(block)).argmax(axis=1) for block in blocks]
         return self.classes_[np.concatenate(best)]
 
     def __sklearn_is_fitted__(self):
@@ -112,6 +111,13 @@ class CentroidClassifier(Classifier):
 
     def _scored(self, X) -> np.ndarray:
         return dense_scores(X, self.coef_) + self.intercept_.astype(X.dtype)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._check_positive("power")
+
+    def _unseen(self) -> np.ndarray:
+        return self.class_count_ == 0
 
     def _begin(self, classes: np.ndarray, X) -> None:
         k, d = len(classes), X.shape[1]

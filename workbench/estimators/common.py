@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
+from inspect import signature
+from numbers import Integral
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,7 +15,16 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
-from workbench.core.checks import is_whole
+from workbench.core.checks import (
+    check_counts,
+    check_kinds,
+    check_not_negative,
+    check_positive,
+    check_sparse,
+    is_flag,
+    is_whole,
+    shown,
+)
 from workbench.core.problem import Problem, as_problem, check_matrix
 from workbench.core.stream import State
 
@@ -34,6 +44,10 @@ class Classifier(ClassifierMixin, BaseEstimator):
         scores = self._scores(X)
         return self.classes_[scores.argmax(axis=1)]
 
+    def score(self, X, y, sample_weight=None):
+        """Return the share of rows, by their weights, whose labels are all predicted as in `y`."""
+        return super().score(X, check_sparse(y, "y"), sample_weight)
+
     def save(self, path) -> None:
         """Write the fitted estimator to `path`, an npz file without pickle.
 
@@ -51,14 +65,42 @@ class Classifier(ClassifierMixin, BaseEstimator):
 
     def _scores(self, X) -> np.ndarray:
         check_is_fitted(self)
-        return self._scored(validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False))
+        with np.errstate(over="ignore", invalid="ignore"):  # said below
+            return self._finite(self._scored(self._rows(X, reset=False)))
+
+    def _finite(self, scores: np.ndarray) -> np.ndarray:
+        """Return the scores; a ValueError unless they are numbers."""
+        if not (np.isfinite(scores) | self._unseen()).all():
+            raise ValueError("X: the scores of some rows are not finite; scale the rows")
+        return scores
+
+    def _unseen(self) -> np.ndarray | bool:
+        """Return which classes have had no rows yet, whose scores are minus infinity."""
+        return False
 
     def _scored(self, X) -> np.ndarray:
         return np.asarray(X @ self.coef_.T) + self.intercept_
 
-    def _validated(self, X, y):
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, ensure_min_samples=2)
-        check_classification_targets(y)
+    def _rows(self, X, y="no_validation", **options):
+        """Return `X`, or `X` and `y`, as scikit-learn checks them; nothing reads them before."""
+        given = check_sparse(X), check_sparse(y, "y")
+        try:
+            return validate_data(self, *given, accept_sparse="csr", dtype=FLOATS, **options)
+        except OverflowError as error:
+            raise ValueError(f"X: must be numeric; {error}") from None
+
+    def _validated(self, X, y, ensure_min_samples=2, **options):
+        """Return rows and labels, checked."""
+        if sp.issparse(y):
+            if not options.get("multi_output"):
+                raise ValueError("y: must be one-dimensional, got a sparse matrix")
+        elif y is not None:  # of which scikit-learn speaks
+            check_kinds(y, "y")
+        X, y = self._rows(X, y, ensure_min_samples=ensure_min_samples, **options)
+        try:
+            check_classification_targets(y)
+        except TypeError as error:  # of bytes
+            raise ValueError(f"y: {error}") from None
         return X, y
 
     def _weighed(self, X, y, sample_weight) -> tuple:
@@ -66,7 +108,10 @@ class Classifier(ClassifierMixin, BaseEstimator):
         if sample_weight is None:
             return X, y, None
         given = {"dtype": np.float64, "ensure_2d": False, "input_name": "sample_weight"}
-        weights = check_array(sample_weight, **given)
+        try:
+            weights = check_array(sample_weight, **given)
+        except (TypeError, OverflowError) as error:
+            raise ValueError(f"sample_weight: must be an array of numbers; {error}") from None
         if weights.shape != (n := (X.shape[0],)):
             raise ValueError(f"sample_weight: must have the shape {n}, got {weights.shape}")
         if weights.min() < 0 or not 0 < weights.sum() < math.inf:
@@ -75,6 +120,13 @@ class Classifier(ClassifierMixin, BaseEstimator):
                 f"{weights.min():.3g} to {weights.max():.3g}"
             )
         kept = weights > 0
+        C = float(getattr(self, "C", 1.0))
+        least, most = C * float(weights[kept].min()), C * float(weights.sum())
+        if not (least > 0 and most < math.inf):
+            raise ValueError(
+                "C: must make positive numbers of a finite sum times the sample weights, got "
+                f"{C:g} for weights of {weights[kept].min():.3g} to {weights.max():.3g}"
+            )
         return (X, y, weights) if kept.all() else (X[kept], y[kept], weights[kept])
 
     def _problem(self, X, y, weights: np.ndarray | None = None) -> Problem:
@@ -105,32 +157,36 @@ class Classifier(ClassifierMixin, BaseEstimator):
         if not (seed is None or isinstance(seed, np.random.RandomState)):
             raise ValueError(
                 "random_state: must be None, an integer from 0 to 2^32 - 1 or a "
-                f"numpy.random.RandomState, got {seed!r}"
+                f"numpy.random.RandomState, got {shown(seed)}"
             )
         return int(check_random_state(seed).randint(2**31 - 1))
 
+    def _check_parameters(self) -> None:
+        """Raise a ValueError that names a parameter which is not as its class says."""
+        for name, parameter in signature(type(self)).parameters.items():
+            value = getattr(self, name)
+            if isinstance(parameter.default, bool) and not is_flag(value):
+                raise ValueError(f"{name}: must be True or False, got {shown(value)}")
+
+    def _check_jobs(self) -> None:
+        jobs = self.n_jobs
+        if not (jobs is None or (is_whole(jobs, -(2**31), 2**31 - 1) and jobs)):
+            raise ValueError(f"n_jobs: must be None or an integer but 0, got {shown(jobs)}")
+
     def _check_name(self, name: str, known: Iterable[str]) -> None:
         value = getattr(self, name)
-        if value not in list(known):
-            raise ValueError(f"{name}: unknown name {value!r}; known are {', '.join(known)}")
+        if not isinstance(value, str) or value not in known:
+            raise ValueError(f"{name}: unknown name {shown(value)}; known are {', '.join(known)}")
 
     def _check_positive(self, *names: str) -> None:
         for name in names:
-            value = getattr(self, name)
-            if not isinstance(value, Real) or not 0 < value < math.inf:
-                raise ValueError(f"{name}: must be a positive number, got {value!r}")
+            check_positive(getattr(self, name), name)
 
     def _check_not_negative(self, *names: str) -> None:
-        for name in names:
-            value = getattr(self, name)
-            if not isinstance(value, Real) or not value >= 0:
-                raise ValueError(f"{name}: must be a number of at least 0, got {value!r}")
+        check_not_negative(**{name: getattr(self, name) for name in names})
 
     def _check_count(self, *names: str) -> None:
-        for name in names:
-            value = getattr(self, name)
-            if not is_whole(value):
-                raise ValueError(f"{name}: must be an integer of at least 1, got {value!r}")
+        check_counts(**{name: getattr(self, name) for name in names})
 
 
 class MultilabelClassifier(Classifier):
@@ -164,16 +220,7 @@ class MultilabelClassifier(Classifier):
         return self.multilabel_
 
     def _validated(self, X, y):
-        X, y = validate_data(
-            self,
-            X,
-            y,
-            accept_sparse="csr",
-            dtype=FLOATS,
-            ensure_min_samples=2,
-            multi_output=True,
-        )
-        check_classification_targets(y)
+        X, y = super()._validated(X, y, multi_output=True)
         if not sp.issparse(y) and (y.ndim == 1 or y.shape[1] == 1):
             return X, column_or_1d(y, warn=True)
         if (reason := self._one_label_only()) is not None:

@@ -11,7 +11,7 @@ from sklearn.utils.metaestimators import available_if
 
 from workbench.core.stream import Rule, rounds, seconds
 from workbench.estimators.common import MultilabelClassifier
-from workbench.least_squares.calibrated import CalibratedState
+from workbench.least_squares.calibrated import CalibratedState, check_basis
 from workbench.least_squares.links import LINKS
 from workbench.least_squares.products import LARGEST, residuals
 from workbench.runs.run import run
@@ -140,12 +140,9 @@ class GeneralizedLeastSquares(Linked):
         ConvergenceWarning
             When ``gap_`` is above `gap`.
         """
-        self._check_name("link", LINKS)
-        self._check_positive("alpha", "gap")
-        self._check_count("max_iter")
+        self._check_parameters()
         rules = [_certified(self.gap), rounds(self.max_iter)]
         if self.max_seconds is not None:
-            self._check_positive("max_seconds")
             rules.append(seconds(self.max_seconds))
         X, y = self._validated(X, y)
         _check_width(X)
@@ -172,6 +169,14 @@ class GeneralizedLeastSquares(Linked):
                 stacklevel=2,
             )
         return self
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._check_name("link", LINKS)
+        self._check_positive("alpha", "gap")
+        self._check_count("max_iter")
+        if self.max_seconds is not None:
+            self._check_positive("max_seconds")
 
 
 class CalibratedLeastSquares(MultilabelClassifier):
@@ -241,8 +246,7 @@ class CalibratedLeastSquares(MultilabelClassifier):
         ConvergenceWarning
             When it was interrupted.
         """
-        self._check_positive("alpha")
-        self._check_count("max_iter")
+        self._check_parameters()
         X, y = self._validated(X, y)
         _check_width(X)
         problem = self._problem(*self._weighed(X, y, sample_weight))
@@ -269,6 +273,13 @@ class CalibratedLeastSquares(MultilabelClassifier):
         P = self._scores(X)
         tiny = np.finfo(P.dtype).eps  # scikit-learn has probabilities of labels inside (0, 1)
         return P.clip(tiny, 1 - tiny) if self.multilabel_ else P
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._check_positive("alpha")
+        self._check_count("max_iter")
+        if not callable(self.basis):
+            check_basis(self.basis, 1)
 
     def _scored(self, X) -> np.ndarray:
         W = self.coef_

@@ -10,14 +10,14 @@ import numpy as np
 import psutil
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from workbench.core.checks import is_flag, shown
 from workbench.core.problem import Matrix, Problem, check_matrix, encode
 from workbench.core.stream import Rule
 from workbench.core.trace import Trace
-from workbench.estimators.common import FLOATS, Classifier
-from workbench.memoir.compress import Quantized
+from workbench.estimators.common import Classifier
+from workbench.memoir.compress import STEPS, Quantized
 from workbench.memoir.mips import MIPS, scores
 from workbench.memoir.mips.exact import best_others, index
 from workbench.memoir.solvers import PRESETS, default_batch
@@ -45,7 +45,7 @@ class SparseLinear(Classifier):
     def predict(self, X):
         """Return the (n,) labels of highest score, without holding the scores of all rows."""
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
+        X = self._bounded(self._rows(X, reset=False))
         if isinstance(self._weights, Quantized):
             return self.classes_[self._weights.best(X)]
         n = X.shape[0]
@@ -56,8 +56,19 @@ class SparseLinear(Classifier):
         return hasattr(self, "classes_")  # a refused first call has left n_features_in_ alone
 
     def _scored(self, X) -> np.ndarray:
-        W = self._weights
+        W, X = self._weights, self._bounded(X)
         return W.scores(X) if isinstance(W, Quantized) else scores(X, W)
+
+    def _bounded(self, X):
+        """Return the rows; a ValueError if scores of single precision may overflow for them."""
+        W = self._weights
+        weight = STEPS * W.scales.max(initial=0) if isinstance(W, Quantized) else abs(W).max()
+        most = float(abs(X).max())
+        if not most * float(weight) * X.shape[1] < np.finfo(np.float32).max:
+            raise ValueError(
+                f"X: values of up to {most:.3g} make scores beyond single precision; scale the rows"
+            )
+        return X
 
     def _widened(self, X):
         return X
@@ -208,8 +219,7 @@ class MemoirClassifier(SparseLinear):
         first = not hasattr(self, "classes_")
         if not (first or hasattr(self, "_state")):
             raise ValueError("partial_fit: a loaded model only predicts; call fit to learn anew")
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, reset=first)
-        check_classification_targets(y)
+        X, y = self._validated(X, y, ensure_min_samples=1, reset=first)
         known = _known(classes, None if first else self.classes_)
         problem = Problem(check_matrix(X, "X"), encode(y, known, "y"), known, type(self).__name__)
         # The rows of the pass that a state is in are gone.
@@ -217,8 +227,8 @@ class MemoirClassifier(SparseLinear):
         state = None if first else replace(self._state, **at_end)
         return self._descend(problem, parameters, self._pass(problem, parameters), state)
 
-    def _parameters(self) -> dict:
-        """Return the solver's parameters, checked."""
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         self._check_name("penalty", WEIGHT_OF)
         self._check_name("mips", MIPS)
         presets = [name for penalty, name in PRESETS if penalty == self.penalty]
@@ -241,20 +251,25 @@ class MemoirClassifier(SparseLinear):
             "batch_size": self._check_count,
             "n_batches": self._check_count,
         }
-        given = {name: getattr(self, name) for name in checks if getattr(self, name) is not None}
-        for name in given:
-            checks[name](name)
-        given.pop("n_batches", None)
+        for name, check in checks.items():
+            if getattr(self, name) is not None:
+                check(name)
         if not (self.switches is None or isinstance(self.switches, dict)):
             raise ValueError(f"switches: must be None or a dict, got {self.switches!r}")
         ours = {"seed", "bias", *self.get_params()}
         known = [name for name in resolve(f"memoir_{self.penalty}", {})[1] if name not in ours]
-        switches = self.switches or {}
-        for name in switches:
+        for name in self.switches or {}:
             if name not in known:
                 raise ValueError(f"switches: unknown name {name!r}; known are {', '.join(known)}")
-        if self.dense not in (None, True, False):
-            raise ValueError(f"dense: must be None, True or False, got {self.dense!r}")
+        if not (self.dense is None or is_flag(self.dense)):
+            raise ValueError(f"dense: must be None, True or False, got {shown(self.dense)}")
+
+    def _parameters(self) -> dict:
+        """Return the solver's parameters, checked."""
+        self._check_parameters()
+        own = WEIGHT_OF[self.penalty], "eta0", "eta_step", "batch_size"
+        given = {name: getattr(self, name) for name in own if getattr(self, name) is not None}
+        switches = self.switches or {}
         given |= {"mips": self.mips, "dense": self.dense, "seed": self._seed()}
         return PRESETS[self.penalty, self.preset] | switches | given
 

@@ -200,6 +200,7 @@ class MinimaxRiskClassifier(Classifier):
         return parameters
 
     def _check_parameters(self) -> None:
+        super()._check_parameters()
         self._check_name("solver", ["auto", *SOLVER_OF])
         self._check_count("n_max", "m_max", "max_iter")
         self._check_not_negative("gap", "eps1", "eps2")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from numbers import Real
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -14,7 +13,7 @@ from workbench.core.stream import rounds, seconds
 from workbench.core.trace import Trace
 from workbench.estimators.common import Classifier
 from workbench.kernels.functions import Kernel, as_given
-from workbench.kernels.gram import check_kernel
+from workbench.kernels.gram import check_gamma, check_kernel
 from workbench.registry import SOLVERS
 from workbench.runs.run import run, warm
 from workbench.sampled_cuts.cutting_plane import half_square, mean_violation
@@ -34,6 +33,7 @@ class SampledCuts(Classifier):
     """What both estimators do alike: run the solver of a basis, and keep what predicts."""
 
     def _check_parameters(self) -> None:
+        super()._check_parameters()
         self._check_name("basis", PARAMETERS_OF)
         self._check_positive("C", "eps")
         self._check_count("r", "landmarks", "max_iter")
@@ -41,12 +41,8 @@ class SampledCuts(Classifier):
             self._check_count("compress")
         if self.max_seconds is not None:
             self._check_positive("max_seconds")
-        if not self._scaled() and not (isinstance(self.gamma, Real) and 0 < self.gamma < math.inf):
-            raise ValueError(f'gamma: must be "scale" or a positive number, got {self.gamma!r}')
+        check_gamma(self.gamma)
         check_kernel(self.kernel, None, self.degree, self.coef0)
-
-    def _scaled(self) -> bool:
-        return isinstance(self.gamma, str) and self.gamma == "scale"
 
     def _fit(self, problem: Problem) -> CutState:
         """Run the solver and keep where it ended; warn if that is too early."""
@@ -86,7 +82,7 @@ class SampledCuts(Classifier):
             "C": float(self.C),
             "eps": float(self.eps),
             "kernel": self.kernel,
-            "gamma": None if self._scaled() else float(self.gamma),
+            "gamma": check_gamma(self.gamma),
             "degree": self.degree,
             "coef0": float(self.coef0),
             "seed": self._seed(),

@@ -12,6 +12,7 @@ import json
 import math
 import os
 import zipfile
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -22,9 +23,11 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 import workbench
+from workbench.core.checks import rebuilt
 from workbench.core.trace import Trace, decode, encode
 from workbench.data.generators import RANDOM, Generator
 from workbench.estimators.centroid import CentroidClassifier
+from workbench.estimators.common import FLOATS
 from workbench.estimators.least_squares import CalibratedLeastSquares, GeneralizedLeastSquares
 from workbench.estimators.memoir import MemoirClassifier
 from workbench.estimators.minimax_risk import MinimaxRiskClassifier
@@ -35,6 +38,7 @@ from workbench.estimators.weston_watkins import WestonWatkinsClassifier
 from workbench.estimators.weston_watkins_cv import WestonWatkinsClassifierCV
 from workbench.estimators.working_set import WorkingSetClassifier
 from workbench.kernels.functions import Kernel
+from workbench.kernels.gram import KERNELS, check_kernel
 from workbench.memoir.compress import Quantized
 
 VERSION = 1  # of the format
@@ -50,7 +54,7 @@ BOUNDS = f"{STREAM} lower_ upper_"
 SPARSE = "_weights:dk _from_sparse intercept_:k nbytes_"
 CUTS = f"{BOUNDS} _kernel gamma_ gap_ compression_error_ support_:m support_vectors_:md"
 # What a fit leaves, with the letters of an array's axes, equal ones of equal lengths; "?" where not
-# every fit leaves it. k and d are the numbers of classes and of features.
+# every fit leaves it. k and d are the numbers of classes and of features, r is that of functions.
 MODELS = {
     "CalibratedLeastSquares": (
         CalibratedLeastSquares,
@@ -88,6 +92,7 @@ MATRICES = {"csr_matrix": sp.csr_matrix, "csr_array": sp.csr_array}
 PARTS = "data", "indices", "indptr"
 KERNEL = "kind", "gamma", "degree", "coef0", "centre"
 SCALER = "mean_", "var_", "scale_", "n_samples_seen_", "n_features_in_"
+PLAIN = "biufSUmM"  # kinds of arrays: numbers, texts and times
 
 
 def save(estimator, path: str | os.PathLike) -> None:
@@ -171,7 +176,14 @@ def _arrays(source) -> dict[str, np.ndarray]:
             raise ValueError("it has no header of a saved estimator")
     source.seek(0)
     with np.load(source, allow_pickle=False) as archive:
-        return {name: archive[name] for name in archive.files}
+        arrays = {name: archive[name] for name in archive.files}
+    for name, array in arrays.items():
+        native = array.dtype.kind in PLAIN and array.dtype.isnative
+        if not (native and array.flags.c_contiguous):
+            raise ValueError(
+                f"{name}: must be an array of plain values in C order, of this machine"
+            )
+    return arrays
 
 
 def _estimator(arrays: dict[str, np.ndarray]):
@@ -194,7 +206,8 @@ def _estimator(arrays: dict[str, np.ndarray]):
     found = {k: _unpack(v, arrays, used) for k, v in found.items()}
     if other := set(arrays) - used:
         raise ValueError(f"unknown arrays {sorted(other)}")
-    _check(found, _axes(layout))
+    estimator._check_parameters()
+    _check(estimator, found, _axes(layout))
     vars(estimator).update(found)
     return estimator
 
@@ -205,37 +218,174 @@ def _axes(layout: str) -> dict[str, str]:
     return {name.rstrip("?"): axes + "?" * name.endswith("?") for name, _, axes in pairs}
 
 
-def _check(found: dict[str, Any], layout: dict[str, str]) -> None:
-    """Raise a ValueError unless the attributes are complete and their shapes fit together."""
-    lengths = {"d": found.get("n_features_in_"), "k": len(found.get("classes_", ()))}
-    if type(lengths["d"]) is not int or lengths["d"] < 1 or lengths["k"] < 1:
-        raise ValueError("n_features_in_ or classes_ is missing or no such thing")
+def _check(estimator, found: dict[str, Any], layout: dict[str, str]) -> None:
+    """Raise a ValueError unless the attributes are complete, of their kinds, and fit together.
+
+    Compiled code does not look again, so what is looked at are the arrays that it will read.
+    """
     for name, axes in layout.items():
-        if name not in found:
-            if not axes.endswith("?"):
-                raise ValueError(f"{name}: is missing")
-            continue
-        value, axes = found[name], axes.rstrip("?")
-        if isinstance(value, Quantized):
-            value = value.weights()
-            value.check_format()
-        shape = getattr(value, "shape", ())
+        if name not in found and not axes.endswith("?"):
+            raise ValueError(f"{name}: is missing")
+    centroids = isinstance(estimator, CentroidClassifier)
+    allowed = {"_weights", "support_vectors_"} | ({"_sums", "coef_"} if centroids else set())
+    for name, value in found.items():
+        misplaced = sp.issparse(value) and name not in allowed
+        if misplaced or not KINDS.get(name, are_finite)(value):
+            raise ValueError(f"{name}: is not what a fit leaves")
+    d, k = found["n_features_in_"], len(found["classes_"])
+    lengths = {"d": d, "k": k, "r": 1 if k == 2 else k}
+    for name, value in found.items():
+        axes = layout[name].rstrip("?")
+        shape = getattr(value, "shape", ()) if axes else ()
         wanted = tuple(lengths.setdefault(axis, n) for axis, n in zip(axes, shape))
         if len(shape) != len(axes) or shape != wanted:
             raise ValueError(f"{name}: has a shape of {shape}, which does not fit the others")
-    kernel, d = found.get("_kernel"), lengths["d"]
-    if kernel is not None and kernel.centre.shape not in ((0,), (d,)):
+    if not d:
+        raise ValueError("n_features_in_: must be at least 1")
+    if centroids:
+        expected = np.where(found["class_count_"] > 0, 0.0, -np.inf)
+        if not np.array_equal(found["intercept_"], expected):
+            raise ValueError("intercept_: does not fit class_count_")
+        if not sp.issparse(found["_sums"]):
+            raise ValueError("_sums: must be a matrix")
+    elif not np.isfinite(found.get("intercept_", 0.0)).all():
+        raise ValueError("intercept_: is not finite")
+    if isinstance(estimator, CalibratedLeastSquares):
+        if found["calibration_"].shape[1] != estimator.basis * k:
+            raise ValueError("calibration_: does not fit basis")
+    if isinstance(estimator, WestonWatkinsClassifier):
+        linear, kernel = {"coef_", "intercept_"}, {"gamma_", "support_", "support_vectors_"}
+        wanted = {"dual_coef_", *kernel} if "dual_coef_" in found else linear
+        if set(found) & {"dual_coef_", *kernel, *linear} != wanted:
+            raise ValueError("coef_, dual_coef_: must be there, one of them, with what it needs")
+        if "dual_coef_" in found and estimator.kernel is None:
+            raise ValueError("kernel: must be a name where there is a dual_coef_")
+    if "_kernel" in found and found["_kernel"].centre.shape not in ((0,), (d,)):
         raise ValueError("_kernel: its centre does not fit the features")
-    generators, coefs = found.get("generators_", []), found.get("coefs_", [])
-    if len(generators) != len(coefs):
-        raise ValueError("coefs_: must be as many as generators_")
+    if isinstance(estimator, StagewiseLeastSquares):
+        _check_stages(found, d, k)
+
+
+def _check_stages(found: dict[str, Any], d: int, k: int) -> None:
+    """Raise a ValueError unless generators, weights and scaler fit the features and classes.
+
+    A file says twice what the first model is; here it is what predicts.
+    """
+    generators, coefs, traces = found["generators_"], found["coefs_"], found["traces_"]
+    if not len(generators) == len(coefs) == len(traces) > 0:
+        raise ValueError("generators_, coefs_, traces_: must be of one length, at least one")
     for g, W in zip(generators, coefs):
-        block_fits = type(g.block) is type(g.n_features) is int and 1 <= g.block <= g.n_features
-        anchored = g.kind == "nystroem"
-        if g.kind not in RANDOM or g.d != d or not block_fits or g.anchors.ndim != 2:
+        if g.d != d:
             raise ValueError("generators_: one does not fit the features")
-        if W.shape != (g.n_features, lengths["k"]) or (anchored and len(g.anchors) != len(W)):
+        if W.shape != (g.n_features, k):
             raise ValueError("coefs_: one does not fit its generator")
+    if found["scaler_"] is not None and found["scaler_"].n_features_in_ != d:
+        raise ValueError("scaler_: does not fit the features")
+    found["generator_"], found["coef_"], found["trace_"] = generators[0], coefs[0], traces[0]
+
+
+def are_floats(value) -> bool:
+    """Say whether this is an array or a CSR matrix of single or double floats, none of them nan."""
+    value = value.data if type(value) in MATRICES.values() else value
+    kinds = np.float32, np.float64
+    return isinstance(value, np.ndarray) and value.dtype in kinds and not np.isnan(value).any()
+
+
+def are_finite(value) -> bool:
+    """Say whether this is an array or a CSR matrix of finite floats."""
+    values = value.data if sp.issparse(value) else value
+    return are_floats(value) and bool(np.isfinite(values).all())
+
+
+def are_labels(value) -> bool:
+    """Say whether these are two labels or more, of one type, in ascending order."""
+    if not isinstance(value, np.ndarray) or value.ndim != 1 or len(value) < 2:
+        return False
+    if value.dtype == object and {type(label) for label in value} not in LABELS:
+        return False
+    if value.dtype.kind == "f" and not np.isfinite(value).all():
+        return False
+    return bool((value[1:] > value[:-1]).all())
+
+
+def are_weights(value) -> bool:
+    """Say whether these are weights that compiled code takes: quantized ones, or floats."""
+    return isinstance(value, Quantized) or (are_finite(value) and value.dtype == np.float32)
+
+
+def are_names(value) -> bool:
+    """Say whether this is an array of texts."""
+    return isinstance(value, np.ndarray) and all(type(name) is str for name in value.tolist())
+
+
+def are_counts(value) -> bool:
+    """Say whether this is an array of numbers of at least 0."""
+    whole = isinstance(value, np.ndarray) and value.dtype == np.int64
+    return (whole or are_finite(value)) and not (value < 0).any()
+
+
+def are_places(value) -> bool:
+    """Say whether this is an array of whole numbers of at least 0."""
+    return isinstance(value, np.ndarray) and value.dtype == np.int64 and not (value < 0).any()
+
+
+def is_count(value) -> bool:
+    """Say whether this is a whole number of at least 0."""
+    return type(value) is int and value >= 0
+
+
+def is_number(value) -> bool:
+    """Say whether this is a number, infinite or nan."""
+    return type(value) in (int, float)
+
+
+def is_positive(value) -> bool:
+    """Say whether this is a positive number, of the type that compiled code takes."""
+    return type(value) is float and 0 < value < math.inf
+
+
+def is_a(kind: type) -> Callable[[Any], bool]:
+    """Return a function that says whether its argument is of this type itself."""
+    return lambda value: type(value) is kind
+
+
+def are_all(kind: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """Return a function that says whether its argument is a list of such values."""
+    return lambda value: type(value) is list and all(map(kind, value))
+
+
+LABELS = {str}, {int}, {float}, {bool}
+KINDS = {  # of attributes; all others are arrays or CSR matrices of finite floats
+    "C_": is_positive,
+    "_from_sparse": is_a(bool),
+    "_kernel": is_a(Kernel),
+    "_sparse": is_a(bool),
+    "_weights": are_weights,
+    "class_count_": are_counts,
+    "classes_": are_labels,
+    "coefs_": are_all(are_finite),
+    "compression_error_": is_number,
+    "feature_names_in_": are_names,
+    "gamma_": is_positive,
+    "gap_": is_number,
+    "gap_ratio_": is_number,
+    "generator_": is_a(Generator),
+    "generators_": are_all(is_a(Generator)),
+    "intercept_": are_floats,
+    "lower_": is_number,
+    "multilabel_": is_a(bool),
+    "n_features_in_": is_count,
+    "n_iter_": is_count,
+    "nbytes_": is_count,
+    "phi_": lambda value: type(value) is float and math.isfinite(value),
+    "scaler_": lambda value: value is None or type(value) is StandardScaler,
+    "scores_": are_floats,
+    "squared_error_": is_number,
+    "support_": are_places,
+    "trace_": is_a(Trace),
+    "traces_": are_all(is_a(Trace)),
+    "upper_": is_number,
+}
 
 
 def _pack(value, name: str, arrays: dict[str, np.ndarray]):
@@ -249,6 +399,9 @@ def _pack(value, name: str, arrays: dict[str, np.ndarray]):
     if isinstance(value, np.ndarray):
         if value.dtype.hasobject:
             return {"objects": [_pack(v, name, arrays) for v in value.tolist()]}
+        if value.dtype.kind not in PLAIN:
+            raise TypeError(f"{name}: cannot save an array of dtype {value.dtype}")
+        value = np.require(value, value.dtype.newbyteorder("="), "C")
         same = (known for known, array in arrays.items() if array is value)
         known = next(same, name)
         arrays[known] = value
@@ -294,7 +447,10 @@ def _unpack(node, arrays: dict[str, np.ndarray], used: set[str]):
         used.add(inside)
         return arrays[inside]
     if kind == "Trace":
-        return Trace(*decode(inside))
+        trace = Trace(*decode(inside))
+        if not (type(trace.header) is dict and are_all(is_a(dict))(trace.rows)):
+            raise ValueError("its trace is none")
+        return trace
     if kind in ("objects", "list", "tuple", *MATRICES):
         *values, last = [*inside, None]
         if kind in MATRICES:
@@ -304,26 +460,79 @@ def _unpack(node, arrays: dict[str, np.ndarray], used: set[str]):
             return np.array([*values, None], dtype=object)[:-1]  # one axis, whatever they are
         if kind in ("list", "tuple"):
             return values if kind == "list" else tuple(values)
-        matrix = MATRICES[kind](tuple(values), shape=last)
-        matrix.check_format()  # compiled code trusts the indices
-        return matrix
+        return _matrix(MATRICES[kind], values, last)
     values = {k: _unpack(v, arrays, used) for k, v in inside.items()}
-    if kind == "dict":
-        return values
-    if kind in RECORDS:
-        return RECORDS[kind](**values)
-    if kind == "Kernel":
-        if values["dtype"] not in ("float32", "float64") or set(values) != {*KERNEL, "dtype"}:
-            raise ValueError("its kernel has other fields")
-        return Kernel(**values)
-    if kind == "StandardScaler":
-        scaler = StandardScaler(with_mean=values.pop("with_mean"))
-        vars(scaler).update({name: values[name] for name in SCALER})
-        return scaler
-    if kind == "RandomState":
-        if not 0 <= values["state"]["pos"] <= 624:  # which NumPy trusts
-            raise ValueError("its RandomState is none")
-        drawn = np.random.RandomState()
-        drawn.set_state(values)
-        return drawn
-    raise ValueError(f"its header has an unknown kind {kind!r}")
+    if kind not in MAKERS:
+        raise ValueError(f"its header has an unknown kind {kind!r}")
+    return MAKERS[kind](**values)
+
+
+def _matrix(kind: type, parts: list[np.ndarray], shape: tuple):
+    """Return a CSR matrix that compiled code can read."""
+    for name, array in zip(PARTS, parts, strict=True):
+        kinds = FLOATS if name == "data" else (np.int32, np.int64)
+        if array.ndim != 1 or array.dtype not in kinds:
+            raise ValueError(f"{name}: must be one-dimensional, of the type of a CSR matrix")
+    if not are_all(is_count)(list(shape)):
+        raise ValueError("the shape of a matrix is none")
+    matrix = rebuilt(kind(tuple(parts), shape=shape))
+    if not matrix.has_canonical_format:
+        raise ValueError("indices: must be in ascending order in each row of a matrix")
+    return matrix
+
+
+def _kernel(dtype, kind, gamma, degree, coef0, centre) -> Kernel:
+    if dtype not in ("float32", "float64") or kind not in KERNELS:
+        raise ValueError("its kernel is none that we know")
+    check_kernel(kind, gamma, degree, coef0)
+    if not (type(gamma) is type(coef0) is float and are_finite(centre)):
+        raise ValueError("_kernel: its numbers are none")
+    return Kernel(kind, gamma, degree, coef0, dtype, centre)
+
+
+def _generator(kind, d, n_features, block, seed, s, anchors) -> Generator:
+    sizes = all(map(is_count, (d, n_features, block, seed))) and 1 <= block <= n_features
+    if kind not in RANDOM or not sizes or not is_positive(s) or not are_finite(anchors):
+        raise ValueError("generators_: one has fields that are not its own")
+    made = Generator(kind, d, n_features, block, seed, s, anchors)
+    if anchors.dtype != np.float32 or anchors.shape != made.anchors_shape():
+        raise ValueError("coefs_: one does not fit its generator")
+    return made
+
+
+def _scaler(with_mean, mean_, var_, scale_, n_samples_seen_, n_features_in_) -> StandardScaler:
+    found = dict(zip(SCALER, (mean_, var_, scale_, n_samples_seen_, n_features_in_)))
+    shape = (n_features_in_,)
+    fits = all(map(are_floats, (mean_, var_, scale_))) and type(with_mean) is bool
+    if not (fits and mean_.shape == var_.shape == scale_.shape == shape and (scale_ > 0).all()):
+        raise ValueError("scaler_: is not what a fit leaves")
+    if not (is_number(n_samples_seen_) and np.isfinite([*mean_, *var_]).all()):
+        raise ValueError("scaler_: is not what a fit leaves")
+    scaler = StandardScaler(with_mean=with_mean)
+    vars(scaler).update(found)
+    return scaler
+
+
+def _random_state(**values) -> np.random.RandomState:
+    key, pos = values["state"]["key"], values["state"]["pos"]
+    drawn = np.random.RandomState()
+    wanted = drawn.get_state(legacy=False)
+    if (
+        any(type(values[name]) is not type(value) for name, value in wanted.items())
+        or key.dtype != np.uint32
+        or key.shape != (624,)
+        or not (is_count(pos) and pos <= 624)  # which NumPy trusts
+    ):
+        raise ValueError("its RandomState is none")
+    drawn.set_state(values)
+    return drawn
+
+
+MAKERS: dict[str, Callable] = {
+    "Generator": _generator,
+    "Kernel": _kernel,
+    "Quantized": Quantized,
+    "RandomState": _random_state,
+    "StandardScaler": _scaler,
+    "dict": dict,
+}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from numbers import Integral
 
 import numpy as np
 import scipy.sparse as sp
@@ -152,11 +151,7 @@ class StagewiseLeastSquares(Linked):
         ConvergenceWarning
             When it was interrupted.
         """
-        self._check_name("features", RANDOM)
-        self._check_name("link", LINKS)
-        self._check_positive("alpha", "bandwidth")
-        self._check_count("n_features", "block", "passes", "inner", "n_models")
-        self._check_not_negative("kept")
+        self._check_parameters()
         parameters = {name: getattr(self, name) for name in SHARED} | {
             "alpha": float(self.alpha),
             "bandwidth": float(self.bandwidth),
@@ -196,6 +191,15 @@ class StagewiseLeastSquares(Linked):
             )
         return self
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._check_name("features", RANDOM)
+        self._check_name("link", LINKS)
+        self._check_positive("alpha", "bandwidth")
+        self._check_count("n_features", "block", "passes", "inner", "n_models")
+        self._check_not_negative("kept")
+        self._check_jobs()
+
     def _widened(self, X):
         return X  # the random shifts of the features serve as intercepts
 
@@ -216,8 +220,6 @@ class StagewiseLeastSquares(Linked):
     def _workers(self) -> int:
         if self.n_jobs is None:
             return 1
-        if not isinstance(self.n_jobs, Integral) or self.n_jobs == 0:
-            raise ValueError(f"n_jobs: must be None or an integer but 0, got {self.n_jobs!r}")
         return effective_n_jobs(self.n_jobs)
 
 

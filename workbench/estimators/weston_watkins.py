@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from numbers import Real
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -12,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from workbench.core.problem import Problem
 from workbench.core.stream import State, below, rounds, seconds
 from workbench.estimators.common import Classifier
-from workbench.kernels.gram import Gram, check_kernel
+from workbench.kernels.gram import Gram, check_gamma, check_kernel
 from workbench.runs.run import run, warm
 from workbench.weston_watkins.dual import hinges, share_of
 from workbench.weston_watkins.kernel import coefficients, ww_kernel
@@ -163,12 +162,9 @@ class WestonWatkinsClassifier(Bounded):
         ConvergenceWarning
             When ``gap_ratio_`` is above `gap_ratio`.
         """
-        self._check_name("solver", SOLVER_OF)
-        self._check_positive("C", "gap_ratio")
-        self._check_count("max_iter")
+        self._check_parameters()
         limits = [rounds(self.max_iter)]
         if self.max_seconds is not None:
-            self._check_positive("max_seconds")
             limits.append(seconds(self.max_seconds))
         solver, parameters = SOLVER_OF[self.solver], {"C": float(self.C), "seed": self._seed()}
         if self.kernel is not None:
@@ -185,20 +181,26 @@ class WestonWatkinsClassifier(Bounded):
             raise AttributeError(f"{name}: with a kernel there is none, see dual_coef_")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._check_name("solver", SOLVER_OF)
+        self._check_positive("C", "gap_ratio")
+        self._check_count("max_iter")
+        if self.max_seconds is not None:
+            self._check_positive("max_seconds")
+        if self.kernel is not None:
+            check_gamma(self.gamma)
+            check_kernel(self.kernel, None, self.degree, self.coef0)
+            if self.fit_intercept:
+                raise ValueError(
+                    "fit_intercept: must be False with a kernel; add a constant to it instead"
+                )
+
     def _kernel(self) -> dict:
-        """Return the kernel's parameters as the solver takes them, checked."""
-        if self.fit_intercept:
-            raise ValueError(
-                "fit_intercept: must be False with a kernel; add a constant to the kernel instead"
-            )
-        scaled = isinstance(self.gamma, str) and self.gamma == "scale"
-        if not scaled and not (isinstance(self.gamma, Real) and 0 < self.gamma < math.inf):
-            raise ValueError(f'gamma: must be "scale" or a positive number, got {self.gamma!r}')
-        gamma = None if scaled else float(self.gamma)
-        check_kernel(self.kernel, gamma, self.degree, self.coef0)
+        """Return the kernel's parameters as the solver takes them."""
         return {
             "kernel": self.kernel,
-            "gamma": gamma,
+            "gamma": check_gamma(self.gamma),
             "degree": self.degree,
             "coef0": float(self.coef0),
         }

@@ -12,12 +12,14 @@ from sklearn.metrics import get_scorer
 from sklearn.model_selection import check_cv
 from sklearn.utils.parallel import Parallel, delayed
 
+from workbench.core.checks import shown
 from workbench.core.stream import rounds
 from workbench.estimators.weston_watkins import Bounded, WestonWatkinsClassifier
 from workbench.runs.run import warm
 from workbench.weston_watkins.fast import ww_walrus_fast
 from workbench.weston_watkins.path import ww_path
 
+MOST_POWERS = 1000  # of two, from 2^-6 up: more are not finite
 EQUAL = 1e-12  # mean scores that differ by less are the same
 
 
@@ -93,9 +95,8 @@ class WestonWatkinsClassifierCV(Bounded):
         ConvergenceWarning
             When ``gap_ratio_``, or that of a C in a fold, is above `gap_ratio`.
         """
+        self._check_parameters()
         Cs = self._grid()
-        self._check_positive("gap_ratio")
-        self._check_count("max_iter")
         seed = self._seed()
         try:
             scorer = get_scorer("accuracy" if self.scoring is None else self.scoring)
@@ -104,8 +105,9 @@ class WestonWatkinsClassifierCV(Bounded):
         X, y = self._validated(X, y)
         problem = self._problem(X, y)
         try:
-            folds = list(check_cv(self.cv, y, classifier=True).split(X, y))
-        except ValueError as error:
+            split = check_cv(self.cv, y, classifier=True).split(X, y)
+            folds = [(np.asarray(train), np.asarray(test)) for train, test in split]
+        except (IndexError, OverflowError, TypeError, ValueError) as error:
             raise ValueError(f"cv: {error}") from None
         for i, (train, _) in enumerate(folds):
             if len(np.unique(y[train])) < 2:
@@ -137,17 +139,27 @@ class WestonWatkinsClassifierCV(Bounded):
         self._solve("ww_walrus_fast", problem, parameters, rounds(self.max_iter))
         return self
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._grid()
+        self._check_positive("gap_ratio")
+        self._check_count("max_iter")
+        self._check_jobs()
+
     def _grid(self) -> np.ndarray:
         if isinstance(self.Cs, Integral):
             self._check_count("Cs")
+            if self.Cs > MOST_POWERS:
+                raise ValueError(f"Cs: must be at most {MOST_POWERS} powers, got {shown(self.Cs)}")
             return 2.0 ** np.arange(-6, self.Cs - 6)
         try:
             Cs = np.asarray(self.Cs, dtype=np.float64)
-        except (TypeError, ValueError):
+        except (OverflowError, TypeError, ValueError):
             Cs = np.empty(0)
         if Cs.ndim != 1 or not len(Cs) or not np.all((Cs > 0) & (Cs < math.inf)):
             raise ValueError(
-                f"Cs: must be an integer of at least 1 or positive numbers, got {self.Cs!r}"
+                "Cs: must be a whole number of at least 1 or positive numbers, got "
+                f"{shown(self.Cs)}"
             )
         return np.unique(Cs)
 

@@ -183,6 +183,7 @@ class WorkingSetClassifier(SparseLinear):
         )
 
     def _check_parameters(self) -> None:
+        super()._check_parameters()
         self._check_positive("C")
         self._check_not_negative("l1", "balance")
         self._check_count("working_set", "max_rounds")
@@ -193,8 +194,6 @@ class WorkingSetClassifier(SparseLinear):
             raise ValueError(f"truncate: must be a number from 0 to 1, got {self.truncate!r}")
         if not is_whole(self.inner, least=0):
             raise ValueError(f"inner: must be an integer of at least 0, got {self.inner!r}")
-        if self.quantize not in (True, False):
-            raise ValueError(f"quantize: must be True or False, got {self.quantize!r}")
 
 
 def _certified(tol: float) -> Rule:

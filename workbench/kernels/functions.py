@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
+from workbench.core.checks import check_sparse, rebuilt
 from workbench.core.measures import EPS
 from workbench.core.problem import Matrix
 from workbench.kernels.compiled import njit
@@ -184,7 +185,7 @@ class KernelRows:
         if self.indices is None:
             return self.data
         shape = (len(self.indptr) - 1, self.features)
-        return sp.csr_matrix((self.data, self.indices, self.indptr), shape=shape)
+        return rebuilt(sp.csr_matrix((self.data, self.indices, self.indptr), shape=shape))
 
     def made_kernel(self, dtype: type) -> Kernel:
         """Return the kernel, in this precision."""
@@ -216,6 +217,7 @@ def parts_of(X: Matrix) -> dict:
 
 def as_given(X, indices) -> Matrix:
     """Return new rows as the rows held are: dense where `indices` are None, else sparse."""
+    X = check_sparse(X)
     if indices is None:
         return X.toarray() if sp.issparse(X) else np.asarray(X)
     return sp.csr_matrix(X)

@@ -12,7 +12,7 @@ from numbers import Real
 import numpy as np
 import scipy.sparse as sp
 
-from workbench.core.checks import is_whole
+from workbench.core.checks import as_number, check_sparse, is_whole, shown
 from workbench.core.measures import EPS
 from workbench.core.problem import Matrix
 from workbench.kernels.compiled import njit
@@ -34,12 +34,21 @@ def check_kernel(kernel, gamma, degree, coef0) -> None:
     if not (callable(kernel) or kernel in KERNELS):
         names = ", ".join(map(repr, KERNELS))
         raise ValueError(f"kernel: must be one of {names} or a function k(X, Z), got {kernel!r}")
-    if gamma is not None and not (isinstance(gamma, Real) and 0 < gamma < np.inf):
-        raise ValueError(f"gamma: must be a positive number or None, got {gamma!r}")
+    if gamma is not None and not 0 < as_number(gamma) < np.inf:
+        raise ValueError(f"gamma: must be a positive number or None, got {shown(gamma)}")
     if not is_whole(degree):
-        raise ValueError(f"degree: must be a whole number, at least 1, got {degree!r}")
-    if not (isinstance(coef0, Real) and 0 <= coef0 < np.inf):
-        raise ValueError(f"coef0: must be a number, not negative, got {coef0!r}")
+        raise ValueError(f"degree: must be a whole number, at least 1, got {shown(degree)}")
+    if not 0 <= as_number(coef0) < np.inf:
+        raise ValueError(f"coef0: must be a number, not negative, got {shown(coef0)}")
+
+
+def check_gamma(gamma) -> float | None:
+    """Return an estimator's gamma as a float, None for "scale"; ValueError for anything else."""
+    if isinstance(gamma, str) and gamma == "scale":
+        return None
+    if not 0 < as_number(gamma) < np.inf:
+        raise ValueError(f'gamma: must be "scale" or a positive number, got {shown(gamma)}')
+    return as_number(gamma)
 
 
 def values_of(kernel: Callable, X: Matrix, Z: Matrix) -> np.ndarray:
@@ -130,7 +139,7 @@ class Gram:
 
     def times(self, X, used: np.ndarray, A: np.ndarray) -> np.ndarray:
         """Return k(X, self.X[used]) @ A' for new rows `X` and (k, len(used)) `A`."""
-        Z, norms = self.X[used], self.norms[used]
+        X, Z, norms = check_sparse(X), self.X[used], self.norms[used]
         kind = sp.csr_matrix if self.sparse else np.asarray
         found = np.zeros((X.shape[0], len(A)))
         step = max(1, HELD // max(1, len(used)))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.core.checks import check_positive, is_whole
+from workbench.core.checks import check_positive, check_sparse, is_whole
 from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import Row
 from workbench.least_squares.products import (
@@ -47,7 +47,7 @@ class CalibratedState:
 
     def scores(self, X) -> np.ndarray:
         """Replay the chain: all products with the rows are one."""
-        t, d, k = self.W.shape
+        X, (t, d, k) = check_sparse(X), self.W.shape
         Y = np.zeros((X.shape[0], k), self.predictions.dtype)
         wide = np.ascontiguousarray(self.W.transpose(1, 0, 2).reshape(d, t * k), Y.dtype)
         V = self.V.astype(Y.dtype)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.core.checks import check_counts
+from workbench.core.checks import check_counts, check_sparse
 from workbench.core.problem import Problem
 from workbench.core.stream import Row
 from workbench.data.generators import Generator
@@ -29,7 +29,7 @@ class ColumnsState:
     primal: float
 
     def scores(self, X) -> np.ndarray:
-        return np.asarray(X @ self.W)
+        return np.asarray(check_sparse(X) @ self.W)
 
     def info(self) -> Row:
         return {"primal": self.primal, "loss": self.loss}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.core.checks import check_positive
+from workbench.core.checks import check_positive, check_sparse
 from workbench.core.measures import bounds
 from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import Row
@@ -37,7 +37,7 @@ class GeneralizedState:
     alpha: float
 
     def scores(self, X) -> np.ndarray:
-        return np.asarray(X @ self.W)
+        return np.asarray(check_sparse(X) @ self.W)
 
     def info(self) -> Row:
         return bounds(self.lower, self.upper) | {"primal": self.primal, "loss": self.loss}

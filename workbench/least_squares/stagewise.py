@@ -8,7 +8,7 @@ from numbers import Real
 
 import numpy as np
 
-from workbench.core.checks import check_counts, check_positive
+from workbench.core.checks import check_counts, check_positive, check_sparse
 from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import Row
 from workbench.data.generators import Generator, fitted
@@ -50,7 +50,7 @@ class StagewiseState:
         )
 
     def scores(self, X) -> np.ndarray:
-        return scores(self.generator, X, self.W)
+        return scores(self.generator, check_sparse(X), self.W)
 
     def info(self) -> Row:
         return {"primal": self.primal, "loss": self.loss}

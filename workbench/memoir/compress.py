@@ -8,11 +8,18 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
+from workbench.core.checks import check_sparse, is_whole
 from workbench.core.problem import Matrix
 from workbench.kernels.compiled import njit
 from workbench.memoir.mips.protocol import blocks
 
 STEPS = 127  # from zero to the largest weight of a feature
+KINDS = {
+    "values": (np.int8,),
+    "classes": (np.uint16, np.uint32),
+    "starts": (np.int32, np.int64),
+    "scales": (np.float32,),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +43,32 @@ class Quantized:
     starts: np.ndarray
     scales: np.ndarray
     k: int
+
+    def __post_init__(self):
+        """Raise a ValueError unless compiled code can read these arrays: it does not look again."""
+        for name, kinds in KINDS.items():
+            array = getattr(self, name)
+            plain = isinstance(array, np.ndarray) and array.ndim == 1 and array.flags.c_contiguous
+            if not plain or array.dtype not in kinds:
+                allowed = " or ".join(np.dtype(kind).name for kind in kinds)
+                raise ValueError(f"{name}: must be a one-dimensional array of {allowed}")
+        k = np.asarray(self.k)
+        if k.ndim or not is_whole(k[()], most=2**31 - 1):
+            raise ValueError(f"k: must be a number of classes, got {self.k!r}")
+        starts, m = self.starts, len(self.values)
+        if len(starts) != len(self.scales) + 1 or starts[0] != 0 or starts[-1] != m:
+            raise ValueError("starts: must be one more than scales, from 0 to the number of values")
+        if (starts[1:] < starts[:-1]).any():
+            raise ValueError("starts: must not decrease")
+        if len(self.classes) != m or self.classes.max(initial=0) >= k:
+            raise ValueError("classes: must be one for each value, with indices from 0 to k - 1")
+        if not (np.isfinite(self.scales) & (self.scales >= 0)).all():
+            raise ValueError("scales: must be finite and not negative")
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of features and of classes."""
+        return len(self.scales), int(self.k)
 
     @property
     def nbytes(self) -> int:
@@ -62,7 +95,7 @@ class Quantized:
 
     def score_blocks(self, X: Matrix) -> Iterator[tuple[slice, np.ndarray]]:
         """Yield slices of the rows with their scores."""
-        d, k = len(self.scales), int(self.k)
+        X, d, k = check_sparse(X), len(self.scales), int(self.k)
         if X.shape[1] != d:
             raise ValueError(f"X: must have {d} features, got {X.shape[1]}")
         for part in blocks(X.shape[0], max(d, k)):

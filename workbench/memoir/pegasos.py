@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from workbench.core.checks import check_positive, check_whole
+from workbench.core.checks import check_positive, check_sparse, check_whole
 from workbench.core.measures import EPS, bounds
 from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import Row
@@ -40,7 +40,7 @@ class PegasosState:
     lam: float
 
     def scores(self, X) -> np.ndarray:
-        return np.asarray(X @ self.W)
+        return np.asarray(check_sparse(X) @ self.W)
 
     def info(self) -> Row:
         return bounds(self.lower, self.upper) | {

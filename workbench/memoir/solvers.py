@@ -110,7 +110,7 @@ def memoir_l2(
         Naming the argument that is out of its range.
     """
     check_not_negative(lam=lam)
-    check_steps(eta0, eta_step, eta_power)
+    eta0, eta_step, eta_power = check_steps(eta0, eta_step, eta_power)
     plan = Plan(eta0, eta_step, eta_power, float(lam), hinge, div_by_batch, project)
     if lam * eta_of(plan, 1.0) >= 1:
         raise ValueError(
@@ -164,15 +164,16 @@ def memoir_l1(
         Naming the argument that is out of its range.
     """
     check_not_negative(gamma=gamma)
-    check_steps(eta0, eta_step, eta_power)
+    eta0, eta_step, eta_power = check_steps(eta0, eta_step, eta_power)
     plan = Plan(eta0, eta_step, eta_power, 0.0, hinge, div_by_batch, False)
     yield from _run(problem, plan, float(gamma), locals())
 
 
-def check_steps(eta0: float, eta_step: float, eta_power: float) -> None:
-    """Raise a ValueError unless these make a sequence of step sizes."""
+def check_steps(eta0: float, eta_step: float, eta_power: float) -> tuple[float, float, float]:
+    """Return these as floats; a ValueError unless they make a sequence of step sizes."""
     check_positive(eta0, "eta0")
     check_not_negative(eta_step=eta_step, eta_power=eta_power)
+    return float(eta0), float(eta_step), float(eta_power)
 
 
 def default_batch(problem: Problem) -> int:

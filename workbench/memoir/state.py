@@ -8,6 +8,7 @@ import numpy as np
 import psutil
 import scipy.sparse as sp
 
+from workbench.core.checks import rebuilt
 from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import Row
 from workbench.memoir.blocks import empty
@@ -73,8 +74,10 @@ class MemoirState:
         w = self.weights()
         U, S = (w.dense, w.dense_sums) if len(w.dense) else (w.values, w.sums)
         if self.average and self.step:
-            return w.matrix(((self.mass * U - S.astype(float)) / self.step).astype(np.float32))
-        return w.matrix((self.scale * U).astype(np.float32))
+            W = w.matrix(((self.mass * U - S.astype(float)) / self.step).astype(np.float32))
+        else:
+            W = w.matrix((self.scale * U).astype(np.float32))
+        return rebuilt(W) if sp.issparse(W) else W
 
     def predictor(self) -> sp.csr_array | np.ndarray:
         """Return the weights that predict: the model, its columns of unit length for a cosine."""

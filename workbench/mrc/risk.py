@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from workbench.core.checks import check_positive
+from workbench.core.checks import check_positive, check_sparse
 from workbench.core.measures import EPS
 from workbench.core.problem import Matrix, Problem
 from workbench.kernels.compiled import njit
@@ -160,7 +160,7 @@ def with_intercept(X: Matrix) -> Matrix:
 
 def linear_scores(M: np.ndarray, X: Matrix) -> np.ndarray:
     """Return the (n, k) scores M Psi(x) of raw rows `X` without building Psi."""
-    return np.asarray(X @ M[:, :-1].T) + M[:, -1]
+    return np.asarray(check_sparse(X) @ M[:, :-1].T) + M[:, -1]
 
 
 @njit(cache=True)

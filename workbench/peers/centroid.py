@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from workbench.core.checks import check_positive
+from workbench.core.checks import check_positive, check_sparse, rebuilt
 from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import Row, off_the_clock
 
@@ -28,10 +28,10 @@ class CentroidState:
     def W(self) -> sp.csr_matrix:
         """The weights (k, d), which share the state's arrays."""
         parts = self.data, self.indices, self.indptr
-        return sp.csr_matrix(parts, shape=(len(self.indptr) - 1, self.d))
+        return rebuilt(sp.csr_matrix(parts, shape=(len(self.indptr) - 1, self.d)))
 
     def scores(self, X) -> np.ndarray:
-        return dense_scores(X, self.W)
+        return dense_scores(check_sparse(X), self.W)
 
     def info(self) -> Row:
         return {"primal": self.primal, "nonzeros": len(self.data)}
@@ -98,9 +98,12 @@ def centroids(sums: sp.csr_matrix, counts: np.ndarray, power: float) -> sp.csr_m
     there = lengths > 0
     # m / |m|^p for the mean m = s / n is s |s|^-p n^(p - 1).
     factors = np.zeros(len(counts))
-    factors[there] = lengths[there] ** -power * counts[there] ** (power - 1.0)
     W = sums.copy()
-    W.data *= np.repeat(factors, np.diff(W.indptr)).astype(W.dtype)
+    with np.errstate(all="ignore"):
+        factors[there] = lengths[there] ** -power * counts[there] ** (power - 1.0)
+        W.data *= np.repeat(factors, np.diff(W.indptr)).astype(W.dtype)
+    if not (np.isfinite(W.data).all() and factors[there].all()):
+        raise ValueError(f"power: makes weights that are zero or not finite, got {power:g}; take 1")
     return W
 
 

@@ -21,7 +21,7 @@ from time import perf_counter, process_time
 import numpy as np
 import scipy.sparse as sp
 
-from workbench.core.checks import check_positive
+from workbench.core.checks import check_positive, check_sparse
 from workbench.core.measures import bounds, svm_bounds
 from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import Row, give_back, off_the_clock
@@ -54,7 +54,7 @@ class LiblinearState:
     cpu: float = 0.0
 
     def scores(self, X) -> np.ndarray:
-        return np.asarray(X @ self.W)
+        return np.asarray(check_sparse(X) @ self.W)
 
     def info(self) -> Row:
         return bounds(self.lower, self.upper) | {

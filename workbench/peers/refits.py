@@ -20,7 +20,7 @@ from time import perf_counter, process_time
 import numpy as np
 from scipy.special import logsumexp
 
-from workbench.core.checks import check_positive
+from workbench.core.checks import check_positive, check_sparse
 from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import Row, off_the_clock
 from workbench.peers.certified import leave_dearest
@@ -48,7 +48,7 @@ class LinearState:
     cpu: float = 0.0
 
     def scores(self, X) -> np.ndarray:
-        return np.concatenate([V for _, V in blocks(X, self.W)])
+        return np.concatenate([V for _, V in blocks(check_sparse(X), self.W)])
 
     def info(self) -> Row:
         return {"primal": self.primal, "iterations": self.iterations}

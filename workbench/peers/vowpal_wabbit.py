@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import scipy.sparse as sp
 
-from workbench.core.checks import check_counts, check_not_negative, check_positive
+from workbench.core.checks import check_counts, check_not_negative, check_positive, check_sparse
 from workbench.core.problem import Problem
 from workbench.core.stream import Row, off_the_clock
 from workbench.peers.refits import LinearState, logistic_losses, total
@@ -101,7 +101,10 @@ class RecallTreeState:
             path = Path(folder, "model")
             path.write_bytes(self.model.tobytes())
             workspace = _started({"initial_regressor": path}, "--testonly")
-            examples = (workspace.example(features) for features in _features(sp.csr_matrix(X)))
+            examples = (
+                workspace.example(features)
+                for features in _features(sp.csr_matrix(check_sparse(X)))
+            )
             return np.array([workspace.predict(e) - 1 for e in examples], np.int32)
 
     def info(self) -> Row:

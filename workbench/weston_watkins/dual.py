@@ -23,6 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from workbench.core.checks import check_sparse
 from workbench.core.measures import EPS, bounds, svm_bounds
 from workbench.core.problem import Problem
 from workbench.core.stream import Row
@@ -63,7 +64,7 @@ class WWState:
     updates: float = 0.0
 
     def scores(self, X) -> np.ndarray:
-        return np.asarray(X @ self.W[:, : self.classes])
+        return np.asarray(check_sparse(X) @ self.W[:, : self.classes])
 
     def info(self) -> Row:
         row = bounds(self.lower, self.upper) | {"primal": self.primal, "dual": self.dual}

@@ -20,7 +20,7 @@ import numpy as np
 import psutil
 import scipy.sparse as sp
 
-from workbench.core.checks import check_positive
+from workbench.core.checks import check_positive, rebuilt
 from workbench.core.measures import EPS, bounds
 from workbench.core.problem import Problem
 from workbench.core.stream import Row
@@ -80,7 +80,7 @@ class KernelState:
             rows = self.data
         else:
             shape = (len(self.y), self.features)
-            rows = sp.csr_matrix((self.data, self.indices, self.indptr), shape=shape)
+            rows = rebuilt(sp.csr_matrix((self.data, self.indices, self.indptr), shape=shape))
         gram = Gram(rows, self.kernel, self.gamma, self.degree, self.coef0)
         return gram.times(X, used, A[:, used])
 
