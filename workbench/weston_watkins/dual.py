@@ -140,7 +140,7 @@ def share_of(first: float, primal: float, dual: float) -> float:
     gap = primal - dual
     if gap <= ROUNDING * primal:
         return 0.0
-    return gap / first if first else math.inf
+    return float(gap / first) if first else math.inf
 
 
 def start(problem: Problem, C: float, seed: int, norms: np.ndarray) -> WWState:
