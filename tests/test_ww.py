@@ -26,15 +26,15 @@ each = pytest.mark.parametrize("name", LINEAR)
 
 
 def optimum(problem, C):
-    """The optimal value and W (d, k) of problem (P), by a conic solver."""
+    """The optimal value and W (d, k) of (P), for one C or (n, 1) of them, by a conic solver."""
     k = problem.k
     X = problem.X.toarray() if problem.is_sparse else problem.X
     W = cp.Variable((problem.d, k))
     V = X @ W
     own = cp.sum(cp.multiply(V, np.eye(k)[problem.y]), axis=1, keepdims=True) @ np.ones((1, k))
     wrong = 1.0 - np.eye(k)[problem.y]
-    hinges = cp.sum(cp.multiply(wrong, cp.pos(1 - own + V)))
-    model = cp.Problem(cp.Minimize(cp.sum_squares(W) / 2 + C * hinges))
+    hinges = cp.sum(cp.multiply(C * wrong, cp.pos(1 - own + V)))
+    model = cp.Problem(cp.Minimize(cp.sum_squares(W) / 2 + hinges))
     return model.solve(solver="CLARABEL", tol_gap_abs=1e-11, tol_gap_rel=1e-11), W.value
 
 
@@ -64,6 +64,21 @@ def test_the_optimum_is_that_of_a_conic_solver(name, n, d, k, C, sparse, blobs):
     assert row["upper"] == pytest.approx(value, rel=1e-6, abs=left)
     assert row["lower"] == pytest.approx(value, rel=1e-6, abs=left)
     np.testing.assert_allclose(state.W[:, :k], W, atol=1e-3 * abs(W).max())
+
+
+@pytest.mark.parametrize("name", [*LINEAR, "ww_kernel"])
+@pytest.mark.parametrize(("few", "rest"), [(1e-12, 1e-12), (1e14, 1e14), (1e14, 1.0)])
+def test_bounds_hold_whatever_rows_weigh(name, few, rest, blobs):
+    """C times the other rows' weight is 1; few rows of far more are constraints, as of 1e3."""
+    problem, C = blobs(n=60, d=6, k=3, seed=2), 1 / rest
+    heavy = np.arange(60) < 6
+    value, _ = optimum(problem, np.where(heavy, min(few * C, 1e3), 1.0)[:, None])
+    problem = weighted(problem, np.where(heavy, few, rest))
+    kernel = {"kernel": "linear"} if name == "ww_kernel" else {}
+    for s in islice(SOLVERS[name].steps(problem, C=C, **kernel), 100):
+        assert s.lower <= s.upper
+        assert s.lower <= value * (1 + 1e-8) and value * (1 - 1e-8) <= s.upper
+    assert s.upper - s.lower < 0.1 * value
 
 
 @each

@@ -84,7 +84,8 @@ class WWState:
     def judged(self, primal: float, dual: float) -> None:
         """Note the objectives of a new round's iterate."""
         self.primal, self.dual = primal, dual
-        self.lower, self.upper = max(self.lower, dual), min(self.upper, primal)
+        self.upper = min(self.upper, primal)
+        self.lower = min(max(self.lower, dual), self.upper)  # where they meet, rounding may cross
         if self.round == 1:
             self.first = primal - dual
 
@@ -181,10 +182,10 @@ def hinges(V, y, k, weights=None):
     """
     total = 0.0
     for i in range(np.uint64(len(y))):
-        own, before = 1.0 - V[i, np.uint64(y[i])], total
+        own = 1.0 - V[i, np.uint64(y[i])]
+        loss = total if weights is None else 0.0  # a row with a weight has a sum of its own
         for j in range(np.uint64(k)):
-            total += max(0.0, own + V[i, j])
-        total -= 1.0  # of j = y_i
-        if weights is not None:
-            total = before + weights[i] * (total - before)
+            loss += max(0.0, own + V[i, j])
+        loss -= 1.0  # of j = y_i
+        total = loss if weights is None else total + weights[i] * loss
     return total

@@ -168,7 +168,8 @@ def ww_kernel(
         s.visits += looked / problem.n
         s.updates = moved / max(looked, 1)
         s.primal, s.dual = half + C * hinge, float(s.B.sum()) - half
-        s.lower, s.upper = max(s.lower, s.dual), min(s.upper, s.primal)
+        s.upper = min(s.upper, s.primal)
+        s.lower = min(max(s.lower, s.dual), s.upper)  # where they meet, rounding may cross them
         if s.round == 1:
             s.first = s.primal - s.dual
         yield s
@@ -212,7 +213,7 @@ def go_on(s: KernelState, C: float, diagonal: np.ndarray, first: float, weights=
     s.C, s.first = C, first
     half, hinge = ratio**2 * square / 2, judge(s.F, s.y, s.B, C, weights)[1]
     s.primal, s.dual = half + C * hinge, float(s.B.sum()) - half
-    s.lower, s.upper = max(0.0, s.dual), s.primal
+    s.lower, s.upper = min(max(0.0, s.dual), s.primal), s.primal
 
 
 def coefficients(B: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -263,7 +264,7 @@ def parts(F, y, B, C, gaps, weights=None):
     With (n,) `weights` row i has ``weights[i] * C`` in the place of C, and hinges so much heavier.
     """
     n = np.uint64(len(y))
-    total = -float(len(y)) if weights is None else -weights.sum()  # without j = y_i, whose z is 1
+    total = -float(len(y)) if weights is None else 0.0  # without j = y_i, whose z is 1
     margin = np.empty(len(y))
     for i in range(n):
         margin[i] = 1.0 - F[np.uint64(y[i]), i]
@@ -272,9 +273,11 @@ def parts(F, y, B, C, gaps, weights=None):
         for i in range(n):
             z = margin[i] + F[j, i]
             hinge = max(0.0, z)
-            if weights is not None:
+            if weights is None:
+                total += hinge
+            else:
                 hinge *= weights[i]
-            total += hinge
+                total += hinge if y[i] != j else 0.0  # a heavy row's would swallow light ones
             gaps[i] += C * hinge - B[j, i] * z
     return total
 
