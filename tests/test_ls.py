@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from workbench.core.problem import as_problem
 from workbench.data.generators import fitted
+from workbench.estimators.common import weighted
 from workbench.least_squares import calibrated, products
 from workbench.least_squares.calibrated import calibrate, ls_calibrated
 from workbench.least_squares.generalized import descend, ls_accelerated, ls_generalized
@@ -82,17 +83,27 @@ def test_one_step_of_the_identity_link_is_ridge_regression(solver, sparse, blobs
     assert state.info()["gap"] == pytest.approx(0, abs=1e-12)
 
 
-def cvxpy_optimum(problem, link, alpha):
-    W = cp.Variable((problem.d, problem.k))
-    U, T = problem.X @ W, onehot(problem)
-    loss = {
-        "softmax": lambda: cp.sum(cp.log_sum_exp(U, axis=1)) - cp.sum(cp.multiply(T, U)),
-        "sigmoid": lambda: cp.sum(cp.logistic(U)) - cp.sum(cp.multiply(T, U)),
-        "squared_hinge": lambda: cp.sum_squares(cp.pos(1 - cp.multiply(2 * T - 1, U))),
-        "identity": lambda: cp.sum_squares(U - T) / 2,
+def cvxpy_optimum(problem, link, alpha, weights=None):
+    n, k = problem.n, problem.k
+    X = (problem.X.toarray() if problem.is_sparse else problem.X).astype(float)
+    share = np.full(n, 1 / n) if weights is None else weights / weights.sum()
+    W, offset = cp.Variable((problem.d, k)), cp.Variable((1, k))  # of scores, by the rows' mean
+    U, T, mean = (
+        (X - X.mean(axis=0)) @ W + np.ones((n, 1)) @ offset,
+        onehot(problem),
+        X.mean(axis=0),
+    )
+    losses = {
+        "softmax": lambda: cp.log_sum_exp(U, axis=1) - cp.sum(cp.multiply(T, U), axis=1),
+        "sigmoid": lambda: cp.sum(cp.logistic(U) - cp.multiply(T, U), axis=1),
+        "squared_hinge": lambda: cp.sum(cp.pos(1 - cp.multiply(2 * T - 1, U)) ** 2, axis=1),
+        "identity": lambda: cp.sum((U - T) ** 2, axis=1) / 2,
     }[link]()
-    objective = cp.Minimize(loss / problem.n + alpha / 2 * cp.sum_squares(W))
-    return cp.Problem(objective).solve(solver="CLARABEL")
+    objective = cp.Minimize(share @ losses + alpha / 2 * cp.sum_squares(W))
+    size = np.linalg.norm(mean)
+    return cp.Problem(objective, [(mean / size)[None] @ W == offset / size]).solve(
+        solver="CLARABEL"
+    )
 
 
 @pytest.mark.parametrize("link", LINKS)
@@ -103,6 +114,33 @@ def test_the_bounds_close_in_on_cvxpys_optimum(solver, link, blobs):
     for state in islice(SOLVERS[solver](problem, alpha=0.05, link=link), 301):
         assert state.lower - 1e-7 <= optimum <= state.upper + 1e-7
     assert state.upper - state.lower < 1e-6
+
+
+@pytest.mark.parametrize("link", LINKS)
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize(
+    ("dtype", "sparse", "offset", "decades"),
+    [
+        (np.float32, False, 1e4, 0),
+        (np.float32, True, 1e3, 0),
+        (np.float64, False, 1e6, 0),
+        (np.float32, False, 0.0, 26),
+        (np.float64, True, 0.0, 26),
+    ],
+)
+def test_the_bounds_hold_far_from_zero_and_for_any_weights(
+    dtype, sparse, offset, decades, solver, link, blobs
+):
+    problem = blobs(n=60, d=4, k=3)
+    X = (problem.X + offset).astype(dtype)
+    problem = as_problem(sp.csr_matrix(X) if sparse else X, problem.y)
+    weights = 10.0 ** np.random.default_rng(0).uniform(14 - decades, 14, 60)
+    optimum = cvxpy_optimum(problem, link, 0.01, weights if decades else None)
+    problem = weighted(problem, weights) if decades else problem
+    for state in islice(SOLVERS[solver](problem, alpha=0.01, link=link), 60):
+        assert state.lower <= state.upper <= state.primal
+        assert state.lower - 3e-8 <= optimum <= state.upper + 3e-8
+    assert state.upper < 1.5 * optimum
 
 
 def test_the_loss_falls_at_every_step_and_faster_with_the_smaller_constant(blobs):

@@ -12,8 +12,9 @@ from sklearn.utils.metaestimators import available_if
 from workbench.core.stream import Rule, rounds, seconds
 from workbench.estimators.common import MultilabelClassifier
 from workbench.least_squares.calibrated import CalibratedState
+from workbench.least_squares.generalized import ls_accelerated, ls_generalized
 from workbench.least_squares.links import LINKS
-from workbench.least_squares.products import LARGEST, residuals
+from workbench.least_squares.products import LARGEST
 from workbench.runs.run import run
 
 # Where the derivative of the loss is the same for a label and for none.
@@ -159,10 +160,9 @@ class GeneralizedLeastSquares(Linked):
         self.trace_, self.n_iter_ = trace, trace.last["round"]
         self.lower_, self.upper_ = trace.last["lower"], trace.last["primal"]
         if trace.stopped_by == "interrupted":  # maybe on the way to the next iterate
-            weights, given = getattr(problem, "weights", None), (problem.X, problem.y, state.W)
-            loss, _ = residuals(*given, LINKS[self.link].residuals, weights=weights)
-            total = problem.n if weights is None else weights.sum()
-            self.upper_ = loss / total + self.alpha / 2 * float(np.vdot(state.W, state.W))
+            steps = ls_accelerated if self.accelerated else ls_generalized
+            state = next(steps(problem, **parameters, state=state))
+            self.lower_, self.upper_ = state.lower, state.primal
         self.gap_ = self.upper_ - self.lower_
         if not self.gap_ <= self.gap:
             warnings.warn(

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse as sp
 
 from workbench.core.checks import check_positive
 from workbench.core.measures import bounds
 from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import Row
 from workbench.least_squares.links import check_link
-from workbench.least_squares.products import Factor, check_size, gram, residuals
+from workbench.least_squares.products import Factor, cached_rows, check_size, gram, residuals, terms
 
 EPS = float(np.finfo(float).eps)
 
@@ -21,6 +22,7 @@ EPS = float(np.finfo(float).eps)
 class GeneralizedState:
     """Weights ``W`` (d, k), their mean ``loss`` and objective ``primal``, and both best bounds.
 
+    What rounding may hide of the objective is added to ``primal``: it is at least P(W).
     ``stepped`` (d, k) is where the last step ended, from which the accelerated method goes on to
     ``W``; ``theta`` is its momentum's counter. The plain method keeps the first equal to ``W``. All
     is for this ``alpha``.
@@ -56,9 +58,10 @@ def ls_generalized(
     Every round solves one least squares problem, all of them with the same Cholesky factor. The
     paper has no formula for its regulariser; here L (S + alpha/L I) majorises the Hessian, with
     S the second moment of the rows, which makes the identity link ridge regression in one step.
-    P is alpha-strongly convex, so that P(W) - |grad P(W)|^2 / (2 alpha) is a lower bound. From it
-    is taken what rounding in the rows' type may add to it or take from P: in single precision, for
-    rows of length 1, some 1e-7 of the loss, of the classes and of the length of W.
+    P is alpha-strongly convex, so that P(W) - |grad P(W)|^2 / (2 alpha) is a lower bound. Both
+    bounds allow for the largest error that rounding can make. In single precision that is some
+    1e-5 times |W| and the root mean squares of the rows' lengths and residuals, so centre features
+    that are far from zero, or take double precision.
 
     Parameters
     ----------
@@ -116,23 +119,43 @@ def descend(
     check_size(d)
     total = n if weights is None else weights.sum()
     H = gram(X, weights)
-    eps, length = np.finfo(X.dtype).eps, np.sqrt(np.trace(H))  # of rows, their root mean square
+    length = float(np.sqrt(np.trace(H)))  # of rows, their root mean square
+    longest = int(np.diff(X.indptr).max()) if sp.issparse(X) else d
+    depth = float(np.sqrt((terms(X) + 2.0) ** 2 @ H.diagonal()))
+    eps, piece = float(np.finfo(X.dtype).eps), min(n, cached_rows(X))
+    single = eps > EPS
+    sums = EPS * (piece + n / piece + d * k)  # of double precision
     H.flat[:: d + 1] += alpha / L
     R = Factor(H)
 
     def judge(s: GeneralizedState) -> np.ndarray:
-        """Put the objective and the bounds at W into the state and return the gradient there."""
-        loss, G = residuals(X, y, s.W, g.residuals, weights=weights)
+        """Put the objective and the bounds at W into the state and return the gradient there.
+
+        Let F be the scores and r their residuals as computed. Since the loss is convex and of
+        curvature L, it is at most loss(F) + <r, XW - F> + L/2 |XW - F|^2 at the true scores, and
+        X'r, from any F, makes a dual point whose value is that without the last term and less
+        |X'r + alpha W|^2 / (2 alpha). The middle term is known: in single precision it is added,
+        and what is left of the rounding is that of sums in X'r.
+        """
+        loss, inner, G = residuals(X, y, s.W, g.residuals, weights=weights)
         s.loss, G = loss / total, G / total
-        s.primal = s.loss + alpha / 2 * float(np.vdot(s.W, s.W))
-        # P - |grad P|^2 / (2 alpha), without the terms that cancel.
-        lower = s.loss - float(np.vdot(s.W, G)) - float(np.vdot(G, G)) / (2 * alpha)
-        gradient = G + alpha * s.W
-        # A loss of zero or more is at least |residuals|^2 / (2 L): rounding changes G by some `off`
-        # and the loss, a sum of k terms a row and then of n k in float64, by some `blur`.
-        off = eps * length * float(np.sqrt(2 * g.L * max(s.loss, 0.0)))
-        blur = eps * (s.loss + k / 2) + EPS * n * k * s.loss + off * float(np.linalg.norm(s.W))
-        lower -= 2 * blur + off * (float(np.linalg.norm(gradient)) + off / 2) / alpha
+        gradient, square = G + alpha * s.W, float(np.vdot(s.W, s.W))
+        slope, size = float(np.linalg.norm(gradient)), float(np.sqrt(square))
+        value = s.loss + alpha / 2 * square
+        # How far scores, residuals and X'r may be off, as root mean squares over rows; a loss of
+        # zero or more is at least |r|^2 / (2 L).
+        residual = float(np.sqrt(2 * g.L * max(s.loss, 0.0)))
+        score = eps * (longest + 3) * length * size
+        rough = eps * (4 + k**0.5 + residual)
+        off = (eps / 2 * depth + EPS * n / piece * length) * residual
+        blur = eps * (s.loss + 4 + k / 2) + sums * (s.loss + alpha * square) + score * rough
+        s.primal = value + blur + g.L / 2 * score**2
+        if single:
+            shift = float(np.vdot(s.W, G)) - inner / total
+            value, s.primal = value + shift, s.primal + shift + off * size
+        else:
+            blur, s.primal = blur + residual * score, s.primal + residual * score
+        lower = value - blur - off * size - (slope + off + rough * length) ** 2 / (2 * alpha)
         s.lower, s.upper = max(s.lower, lower), min(s.upper, s.primal)
         return gradient
 

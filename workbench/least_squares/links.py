@@ -31,16 +31,16 @@ def target(y, i, c):
 
 
 @njit(nogil=True)
-def weighed(total, before, R, i, weights):
-    """Multiply row i's residuals, and what it has added to the sum, by its weight, if it has one.
+def weighed(loss, R, i, weights):
+    """Return row i's loss times its weight, if it has one, and multiply its residuals by it.
 
     Compiled code for no weights has nothing of this.
     """
     if weights is None:
-        return total
+        return loss
     for c in range(R.shape[1]):
         R[i, c] *= weights[i]
-    return before + weights[i] * (total - before)
+    return weights[i] * loss
 
 
 @njit(cache=True, nogil=True)
@@ -48,12 +48,12 @@ def identity(F, y, R, weights=None):
     """1/2 |u - y|^2: least squares."""
     total = 0.0
     for i in range(F.shape[0]):
-        before = total
+        loss = 0.0
         for c in range(F.shape[1]):
             r = F[i, c] - target(y, i, c)
             R[i, c] = r
-            total += 0.5 * float(r) * float(r)
-        total = weighed(total, before, R, i, weights)
+            loss += 0.5 * float(r) * float(r)
+        total += weighed(loss, R, i, weights)
     return total
 
 
@@ -62,18 +62,17 @@ def softmax(F, y, R, weights=None):
     """log sum_c exp(u_c) - y.u: the multinomial logit."""
     total = 0.0
     for i in range(F.shape[0]):
-        before = total
         largest = F[i].max()
-        own = mass = F[i, 0] - F[i, 0]  # a zero of F's type
+        own, mass = F[i, 0] - F[i, 0], 0.0  # the first is a zero of F's type
         for c in range(F.shape[1]):
             u = F[i, c] - largest
             own += target(y, i, c) * u
             R[i, c] = np.exp(u)
-            mass += R[i, c]
+            mass += float(R[i, c])
+        whole = R.dtype.type(mass)
         for c in range(F.shape[1]):
-            R[i, c] = R[i, c] / mass - target(y, i, c)
-        total += np.log(float(mass)) - float(own)
-        total = weighed(total, before, R, i, weights)
+            R[i, c] = R[i, c] / whole - target(y, i, c)
+        total += weighed(np.log(mass) - float(own), R, i, weights)
     return total
 
 
@@ -82,13 +81,13 @@ def sigmoid(F, y, R, weights=None):
     """sum_c log(1 + exp(u_c)) - y_c u_c: one logit for each class, for rows of several labels."""
     total = 0.0
     for i in range(F.shape[0]):
-        before = total
+        loss = 0.0
         for c in range(F.shape[1]):
             u, t = F[i, c], target(y, i, c)
             small = np.exp(-abs(u))  # in (0, 1]: no overflow
-            total += max(float(u), 0.0) - float(t) * float(u) + np.log1p(float(small))
+            loss += max(float(u), 0.0) - float(t) * float(u) + np.log1p(float(small))
             R[i, c] = (1.0 if u >= 0.0 else small) / (1.0 + small) - t
-        total = weighed(total, before, R, i, weights)
+        total += weighed(loss, R, i, weights)
     return total
 
 
@@ -97,13 +96,13 @@ def squared_hinge(F, y, R, weights=None):
     """sum_c max(0, 1 - t_c u_c)^2 with t_c = 2 y_c - 1: the L2-loss SVM, one against the rest."""
     total = 0.0
     for i in range(F.shape[0]):
-        before = total
+        loss = 0.0
         for c in range(F.shape[1]):
             t = 2.0 * target(y, i, c) - 1.0
             short = max(1.0 - t * F[i, c], 0.0)
             R[i, c] = -2.0 * t * short
-            total += float(short) * float(short)
-        total = weighed(total, before, R, i, weights)
+            loss += float(short) * float(short)
+        total += weighed(loss, R, i, weights)
     return total
 
 

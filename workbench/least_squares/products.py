@@ -7,10 +7,13 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import scipy.linalg as sla
 import scipy.sparse as sp
+from numba import njit
 
 from workbench.core.problem import Matrix
+from workbench.kernels.rows import FAST
 
 GRAM_ROWS = 4096  # rows of one product of a Gram matrix: long enough for BLAS to be at its best
+TOGETHER = 128  # rows whose products with residuals are summed in single precision
 CACHED = 2**19  # bytes of rows that are read twice, and the second time from the processor's cache
 LARGEST = 20_000  # features: their Gram matrix, its summands and its factor take 10 GB
 
@@ -44,8 +47,10 @@ def residuals(
     of: Callable,
     offset: np.ndarray | None = None,
     weights: np.ndarray | None = None,
-) -> tuple[float, np.ndarray]:
-    """Return the summed loss at the scores XW + offset, and X'R for their residuals R, in float64.
+) -> tuple[float, float, np.ndarray]:
+    """Return the summed loss at the scores F = XW + offset, <R, F> and X'R for their residuals R.
+
+    The sums are of double precision, but for those of :func:`product`.
 
     Parameters
     ----------
@@ -57,21 +62,50 @@ def residuals(
     weights : (n,), by which each row's loss and residuals are multiplied
     """
     W = W.astype(X.dtype, copy=False)
-    loss, G = 0.0, np.zeros(W.shape)
+    loss, inner, G = 0.0, 0.0, np.zeros(W.shape)
     for rows in pieces(X.shape[0], cached_rows(X)):
         F = np.asarray(X[rows] @ W)
         if offset is not None:
             F += offset[rows]
-        loss += of(F, y[rows], F) if weights is None else of(F, y[rows], F, weights[rows])
-        G += X[rows].T @ F
-    return loss, G
+        R = np.empty_like(F)
+        loss += of(F, y[rows], R) if weights is None else of(F, y[rows], R, weights[rows])
+        inner += inner_product(F.ravel(), R.ravel())
+        G += product(X[rows], R)
+    return loss, inner, G
+
+
+def product(X: Matrix, R: np.ndarray) -> np.ndarray:
+    """Return X'R; that of dense rows of single precision is summed in double, every 128 rows."""
+    whole = len(R) // TOGETHER * TOGETHER
+    if sp.issparse(X) or X.dtype != np.float32 or len(R) <= TOGETHER:
+        return X.T @ R
+    Z, S = (M[:whole].reshape(-1, TOGETHER, M.shape[1]) for M in (X, R))
+    summed = np.matmul(Z.transpose(0, 2, 1), S).sum(axis=0, dtype=np.float64)
+    return summed if whole == len(R) else summed + X[whole:].T @ R[whole:]
+
+
+def terms(X: Matrix) -> np.ndarray:
+    """Return how many products :func:`residuals` sums at most in the rows' type, by feature."""
+    if sp.issparse(X):
+        return np.minimum(np.bincount(X.indices, minlength=X.shape[1]), GRAM_ROWS)
+    most = TOGETHER if X.dtype == np.float32 else cached_rows(X)
+    return np.full(X.shape[1], min(len(X), most))
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def inner_product(F, R):
+    """Return <F, R> of two arrays (m,), in double precision."""
+    total = 0.0
+    for p in range(len(F)):
+        total += np.float64(F[p]) * np.float64(R[p])
+    return total
 
 
 def cached_rows(X: Matrix) -> int:
     """Return how many rows stay in the processor's cache between two products."""
     if sp.issparse(X):
         return GRAM_ROWS
-    return max(64, CACHED // (X.shape[1] * X.itemsize))
+    return max(1, CACHED // (X.shape[1] * X.itemsize) // TOGETHER) * TOGETHER
 
 
 def pieces(n: int, size: int) -> Iterator[slice]:

@@ -75,7 +75,7 @@ class Share:
         """Return Z'R and the loss at the scores F + ZV."""
         G, loss = np.zeros(V.shape), 0.0
         for rows, Z in self.features():
-            l, g = residuals(Z, self.y[rows], V, self.residuals_of, self.F[rows])
+            l, _, g = residuals(Z, self.y[rows], V, self.residuals_of, self.F[rows])
             G, loss = G + g, loss + l
         return G, loss
 
