@@ -120,7 +120,7 @@ def attack(family, problem, size):
     return ends, refusals
 
 
-@examples(4)
+@examples(12)
 @pytest.mark.parametrize("family", FAMILIES)
 @given(data=st.data())
 def test_bounds_hold_or_an_error_says_why_not(family, data):
@@ -169,7 +169,7 @@ ESTIMATORS += [
 SHARED = "lambda0", "C", "alpha", "link", "loss", "l1", "kernel"
 
 
-@examples(3)
+@examples(8)
 @pytest.mark.parametrize(("kind", "given_", "name", "weight"), ESTIMATORS)
 @given(data=st.data())
 def test_estimators_bounds_hold_or_an_error_says_why_not(kind, given_, name, weight, data):

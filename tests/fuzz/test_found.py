@@ -150,6 +150,17 @@ def test_rows_of_zeros_at_the_ends_of_the_range_have_bounds(name, value):
         assert 0 <= row["lower"] <= row["upper"] < np.inf
 
 
+def test_highs_interior_point_method_ends():
+    """It went on for ever between points that are as good as each other, to rounding."""
+    rows = [[9999.978, 10000.065, 10000.045], [9999.961, 9999.98, 9999.973]]
+    rows += [[9999.949, 10000.044, 10000.004], *rows, [9999.949, 10000.044, 10000.004]]
+    rows += [[9999.943, 10000.035, 9999.969]]
+    weights = np.array([1e-12, 1e14, 1e6, 1e-12, 1e-12, 1e-6, 1.0])
+    problem = weighted(as_problem(np.float32(rows), [0, 1, 2, 0, 1, 2, 0]), weights)
+    with pytest.raises(ValueError, match="problem: HiGHS ended with 'Iteration limit reached'"):
+        list(SOLVERS["mrc_lp_compact"].steps(problem, lambda0=1e-14))
+
+
 @pytest.mark.parametrize("name", ["mrc_lp", "mrc_lp_compact", "mrc_ccg"])
 def test_what_highs_cannot_do_is_said_clearly(name):
     """Rows of very different lengths ended in a bare "HiGHS ended with 'Unbounded'"."""

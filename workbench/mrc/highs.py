@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 TOO_LARGE = 1e15  # what HiGHS calls large_matrix_value, and refuses without a word
+ITERATIONS = 1000  # of the interior point method, which never ends where rounding stops it
 
 
 @dataclass
@@ -86,6 +87,7 @@ def minimise(
     highs.setOptionValue("output_flag", False)
     highs.setOptionValue("threads", 1)
     highs.setOptionValue("solver", method)
+    highs.setOptionValue("ipm_iteration_limit", ITERATIONS)
     highs.setOptionValue("primal_feasibility_tolerance", 1e-9)
     highs.setOptionValue("dual_feasibility_tolerance", 1e-9)
     if math.isfinite(seconds):
