@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from workbench.core.checks import check_sparse
+from workbench.core.checks import check_sparse, check_whole
 from workbench.core.measures import bounds
 from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import Row
@@ -135,7 +135,19 @@ def start(problem: Problem, C: float, seed: int, norms: np.ndarray) -> WWState:
     fill(B, problem.y, norms, C, k, weights)
     total = n if weights is None else float(weights.sum())
     lower, upper = float(B.sum()), C * total * (k - 1.0)
-    return WWState(0, np.random.default_rng(seed), k, W, B, upper, lower, lower, upper, C, C)
+    return WWState(
+        0,
+        np.random.default_rng(check_whole(seed, "seed", least=0)),
+        k,
+        W,
+        B,
+        upper,
+        lower,
+        lower,
+        upper,
+        C,
+        C,
+    )
 
 
 def fill(B: np.ndarray, y: np.ndarray, norms, C: float, k: int, weights=None) -> None:
