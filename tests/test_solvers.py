@@ -248,6 +248,18 @@ def test_scores_refuse_a_damaged_state(name, place, blobs):
         replace(s, **{place: damaged}).scores(problem.X)
 
 
+@each_solver
+def test_parameters_of_odd_types_raise_value_errors(name, blobs):
+    problem, steps = suited(name, blobs()), SOLVERS[name].steps
+    for parameter in list(inspect.signature(steps).parameters)[1:-1]:
+        for value in (10**400, None, "1", b"x", [], object()):
+            given = SHORT.get(name, {}) | {parameter: value}
+            try:
+                list(islice(steps(problem, **given), 2))
+            except ValueError as error:
+                assert parameter in str(error)
+
+
 @each_certified_case
 def test_bounds_are_certified_and_only_improve(name, parameters, blobs):
     problem = suited(name, blobs())

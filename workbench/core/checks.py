@@ -61,6 +61,13 @@ def is_flag(value) -> bool:
     return isinstance(value, Integral | np.bool_) and value in (0, 1)
 
 
+def check_flags(**flags) -> None:
+    """Raise a ValueError that names the first of `flags` which is not True or False."""
+    for name, value in flags.items():
+        if not is_flag(value):
+            raise ValueError(f"{name}: must be True or False, got {shown(value)}")
+
+
 def check_whole(value: int, argument: str, least: int = 1) -> int:
     """Return `value` as an int; a ValueError names `argument` unless :func:`is_whole` of it."""
     if not is_whole(value, least):

@@ -130,7 +130,7 @@ def fitted(
     ValueError
         For an unknown kind, or sizes, a bandwidth or a seed out of range.
     """
-    if kind not in RANDOM:
+    if not isinstance(kind, str) or kind not in RANDOM:
         known = ", ".join(RANDOM)
         raise ValueError(f"features: unknown name {kind!r}; known are {known}")
     check_counts(n_features=n_features, block=block)

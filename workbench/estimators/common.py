@@ -17,11 +17,11 @@ from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d,
 
 from workbench.core.checks import (
     check_counts,
+    check_flags,
     check_kinds,
     check_not_negative,
     check_positive,
     check_sparse,
-    is_flag,
     is_whole,
     shown,
 )
@@ -164,9 +164,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
     def _check_parameters(self) -> None:
         """Raise a ValueError that names a parameter which is not as its class says."""
         for name, parameter in signature(type(self)).parameters.items():
-            value = getattr(self, name)
-            if isinstance(parameter.default, bool) and not is_flag(value):
-                raise ValueError(f"{name}: must be True or False, got {shown(value)}")
+            if isinstance(parameter.default, bool):
+                check_flags(**{name: getattr(self, name)})
 
     def _check_jobs(self) -> None:
         jobs = self.n_jobs

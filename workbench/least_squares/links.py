@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from workbench.core.checks import shown
 from workbench.kernels.compiled import njit
 
 
@@ -119,6 +120,6 @@ LINKS = {
 
 def check_link(link: str) -> Link:
     """Return the link of that name; a ValueError says which are known."""
-    if link not in LINKS:
-        raise ValueError(f"link: unknown name {link!r}; known are {', '.join(LINKS)}")
+    if not isinstance(link, str) or link not in LINKS:
+        raise ValueError(f"link: unknown name {shown(link)}; known are {', '.join(LINKS)}")
     return LINKS[link]

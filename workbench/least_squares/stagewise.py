@@ -8,7 +8,7 @@ from numbers import Real
 
 import numpy as np
 
-from workbench.core.checks import check_counts, check_positive, check_sparse
+from workbench.core.checks import check_counts, check_flags, check_positive, check_sparse
 from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import Row
 from workbench.data.generators import Generator, fitted
@@ -105,6 +105,8 @@ def ls_stagewise(
     check_counts(n_features=n_features, block=block, workers=workers)
     check_kept(kept)
     check_size(min(block, n_features), "block: its")
+    check_flags(calibrate=calibrate)
+    check_counts(passes=passes)
     if calibrate and passes > 1:
         raise ValueError(f"calibrate: goes with one pass, got passes={passes!r}")
     s = state

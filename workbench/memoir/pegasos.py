@@ -99,7 +99,8 @@ def memoir_pegasos(
     batches = -(-problem.n // check_whole(batch_size, "batch_size"))
     rows = _entries(problem.X)
     W = np.zeros((problem.d, problem.k))
-    s = state or PegasosState(0, 0, np.random.default_rng(seed), W, 0.0, 0.0, 1.0, 0.0, 1.0, lam)
+    rng = np.random.default_rng(check_whole(seed, "seed", least=0))
+    s = state or PegasosState(0, 0, rng, W, 0.0, 0.0, 1.0, 0.0, 1.0, lam)
     length = float(np.sqrt(squared_norms(problem.X)).mean())
     if s.lam != lam:  # the same dual point, which is feasible for any lam
         s.W *= s.lam / lam

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import sqrt
 
-from workbench.core.checks import LARGEST, check_counts, check_not_negative, check_positive
+from workbench.core.checks import (
+    LARGEST,
+    check_counts,
+    check_flags,
+    check_not_negative,
+    check_positive,
+)
 from workbench.core.problem import Problem
 from workbench.memoir.descent import SAMPLINGS, descend
 from workbench.memoir.mips import MIPS
@@ -110,6 +116,7 @@ def memoir_l2(
         Naming the argument that is out of its range.
     """
     check_not_negative(lam=lam)
+    check_flags(hinge=hinge, div_by_batch=div_by_batch, project=project, average=average, bias=bias)
     eta0, eta_step, eta_power = check_steps(eta0, eta_step, eta_power)
     plan = Plan(eta0, eta_step, eta_power, float(lam), hinge, div_by_batch, project)
     if lam * eta_of(plan, 1.0) >= 1:
@@ -164,6 +171,7 @@ def memoir_l1(
         Naming the argument that is out of its range.
     """
     check_not_negative(gamma=gamma)
+    check_flags(hinge=hinge, div_by_batch=div_by_batch, average=average, bias=bias)
     eta0, eta_step, eta_power = check_steps(eta0, eta_step, eta_power)
     plan = Plan(eta0, eta_step, eta_power, 0.0, hinge, div_by_batch, False)
     yield from _run(problem, plan, float(gamma), locals())

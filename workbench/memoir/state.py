@@ -8,7 +8,7 @@ import numpy as np
 import psutil
 import scipy.sparse as sp
 
-from workbench.core.checks import rebuilt
+from workbench.core.checks import check_whole, rebuilt
 from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import Row
 from workbench.memoir.blocks import empty
@@ -123,7 +123,7 @@ def start(
         round=0,
         step=0,
         seed=seed,
-        rng=np.random.default_rng(seed),
+        rng=np.random.default_rng(check_whole(seed, "seed", least=0)),
         **{name: getattr(w, name) for name in Weights._fields if name != "changes"},
         scale=1.0,
         square=0.0,

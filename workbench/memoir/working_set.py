@@ -15,7 +15,7 @@ from itertools import pairwise
 import numpy as np
 import scipy.sparse as sp
 
-from workbench.core.checks import check_counts, check_not_negative, check_positive
+from workbench.core.checks import check_counts, check_not_negative, check_positive, check_whole
 from workbench.core.measures import bounds, svm_bounds
 from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import Row, off_the_clock
@@ -239,7 +239,7 @@ def start(
     sets[:, 0] = problem.y
     return WorkingSetState(
         round=0,
-        rng=np.random.default_rng(seed),
+        rng=np.random.default_rng(check_whole(seed, "seed", least=0)),
         k=k,
         C=float(C),
         l1=float(l1),

@@ -9,6 +9,8 @@ import highspy
 import numpy as np
 import scipy.sparse as sp
 
+from workbench.core.checks import as_number, shown
+
 TOO_LARGE = 1e15  # what HiGHS calls large_matrix_value, and refuses without a word
 ITERATIONS = 1000  # of the interior point method, which never ends where rounding stops it
 
@@ -90,6 +92,8 @@ def minimise(
     highs.setOptionValue("ipm_iteration_limit", ITERATIONS)
     highs.setOptionValue("primal_feasibility_tolerance", 1e-9)
     highs.setOptionValue("dual_feasibility_tolerance", 1e-9)
+    if not as_number(seconds) > 0:
+        raise ValueError(f"max_seconds: must be a positive number, or inf, got {shown(seconds)}")
     if math.isfinite(seconds):
         highs.setOptionValue("time_limit", float(seconds))
     highs.passModel(lp)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.core.checks import check_whole
+from workbench.core.checks import as_number, check_whole, shown
 from workbench.core.measures import bounds
 from workbench.core.problem import Problem
 from workbench.core.stream import Row
@@ -138,8 +138,9 @@ def mrc_interior_point(
         raise ValueError("problem: mrc_interior_point takes dense rows; use mrc_pdhg for sparse")
     if splitting_rounds is not None:
         check_whole(splitting_rounds, "splitting_rounds")
-    if not 0 < slack < 1 or not mu0 > 0:
-        raise ValueError(f"slack, mu0: must be inside (0, 1) and positive, got {slack!r}, {mu0!r}")
+    if not 0 < as_number(slack) < 1 or not as_number(mu0) > 0:
+        given = f"{shown(slack)}, {shown(mu0)}"
+        raise ValueError(f"slack, mu0: must be inside (0, 1) and positive, got {given}")
     risk = minimax_risk(problem, lambda0)
     s = state
     if s is not None and s.lambda0 != lambda0:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from workbench.core.checks import check_whole
+from workbench.core.checks import as_number, check_whole, shown
 from workbench.mrc.highs import minimise
 
 
@@ -125,5 +125,5 @@ def check(**parameters: float) -> None:
     for name, value in parameters.items():
         if not name.startswith("eps"):
             check_whole(value, name)
-        elif not value >= 0:
-            raise ValueError(f"{name}: must be at least 0, got {value!r}")
+        elif not as_number(value) >= 0:
+            raise ValueError(f"{name}: must be at least 0, got {shown(value)}")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from workbench.core.checks import check_positive, check_whole
+from workbench.core.checks import as_number, check_whole, shown
 from workbench.core.measures import bounds
 from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import Row
@@ -83,9 +83,11 @@ def mrc_pdhg(
         For a parameter outside its range.
     """
     check_whole(steps, "steps")
-    check_positive(balance, "balance")
-    if not 0 < relaxation < 2:
-        raise ValueError(f"relaxation: must lie strictly between 0 and 2, got {relaxation!r}")
+    if not 1e-50 < as_number(balance) < 1e50:  # steps and their inverses are numbers
+        raise ValueError(f"balance: must lie between 1e-50 and 1e50, got {shown(balance)}")
+    if not 0 < as_number(relaxation) < 2:
+        raise ValueError(f"relaxation: must lie strictly between 0 and 2, got {shown(relaxation)}")
+    balance, relaxation = float(balance), float(relaxation)
     risk = minimax_risk(problem, lambda0)
     rows, columns = entries(risk.X, problem.X.dtype), entries(risk.X.T, problem.X.dtype)
     tau, lam, active = (np.ascontiguousarray(a.T) for a in (risk.tau, risk.lam, risk.active))

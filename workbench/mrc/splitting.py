@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg as la
 
-from workbench.core.checks import check_positive, check_whole
+from workbench.core.checks import as_number, check_positive, check_whole, shown
 from workbench.core.measures import bounds
 from workbench.core.problem import Problem
 from workbench.core.stream import Row
@@ -85,7 +85,8 @@ def mrc_splitting(
     if problem.is_sparse:
         raise ValueError("problem: the splitting takes dense rows; use mrc_pdhg for sparse ones")
     check_whole(steps, "steps")
-    check_positive(weight, "weight")
+    if not 1e-50 < as_number(weight) < 1e50:  # it is divided by, and divides
+        raise ValueError(f"weight: must lie between 1e-50 and 1e50, got {shown(weight)}")
     check_positive(ratio, "ratio")
     check_positive(relaxation, "relaxation")
     if relaxation >= 2:

@@ -21,7 +21,7 @@ from time import perf_counter, process_time
 import numpy as np
 import scipy.sparse as sp
 
-from workbench.core.checks import check_positive, check_sparse
+from workbench.core.checks import check_positive, check_sparse, check_whole
 from workbench.core.measures import bounds, svm_bounds
 from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import Row, give_back, off_the_clock
@@ -205,6 +205,7 @@ def _fits(
 
     for name, value in (("C", C), ("tol", tol)):
         check_positive(value, name)
+    check_whole(seed, "seed", least=0)
     n, d, k = problem.n, problem.d, problem.k
     with off_the_clock():
         X = problem.X.astype(np.float64, copy=False)

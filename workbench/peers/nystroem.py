@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.core.checks import check_counts, check_positive
+from workbench.core.checks import check_counts, check_positive, check_whole
 from workbench.core.problem import Problem
 from workbench.core.stream import off_the_clock
 from workbench.kernels.gram import check_kernel
@@ -75,6 +75,7 @@ def nystroem_svm(
         check_positive(value, name)
     check_kernel(kernel, gamma, degree, coef0)
     check_counts(landmarks=landmarks)
+    check_whole(seed, "seed", least=0)
     X, n = problem.X, problem.n
     made = kernel_of(problem, kernel, gamma, degree, coef0, np.float64)
     s = state or SubspaceState(**started(problem, made, problem.k, C * n))

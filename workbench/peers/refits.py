@@ -20,7 +20,7 @@ from time import perf_counter, process_time
 import numpy as np
 from scipy.special import logsumexp
 
-from workbench.core.checks import check_positive, check_sparse
+from workbench.core.checks import check_positive, check_sparse, check_whole
 from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import Row, off_the_clock
 from workbench.peers.certified import leave_dearest
@@ -120,6 +120,7 @@ def fits(
 
     for name, value in positive.items():
         check_positive(value, name)
+    check_whole(seed, "seed", least=0)
     X, y = problem.X, problem.y
     s = state
     if s is None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from numbers import Real
 
 import numpy as np
 import psutil
 
-from workbench.core.checks import check_counts, check_positive
+from workbench.core.checks import as_number, check_counts, check_positive, shown
 from workbench.core.problem import Problem
 from workbench.kernels.functions import Kernel
 from workbench.kernels.gram import check_kernel, scale
@@ -57,7 +56,7 @@ def cuts_exact(
     ValueError
         Naming the argument, if it is not as above, or the problem does not fit into memory.
     """
-    task = checked(problem, C, eps, kernel, gamma, degree, coef0)
+    task, C = checked(problem, C, eps, kernel, gamma, degree, coef0)
     made = kernel_of(problem, kernel, gamma, degree, coef0, np.float64)
     points, s = made.points(problem.X), state or start(problem, task, made, C, True, seed)
     space = KernelSpace(s, made, points, task.K, room(task, 8))
@@ -106,9 +105,9 @@ def cuts_linear_time(
     ValueError
         Naming the argument, if it is not as above.
     """
-    task = checked(problem, C, eps, kernel, gamma, degree, coef0, r=r, p=p)
-    if not isinstance(cache_mb, Real) or not 0 <= cache_mb < np.inf:
-        raise ValueError(f"cache_mb: must be a number of at least 0, got {cache_mb!r}")
+    task, C = checked(problem, C, eps, kernel, gamma, degree, coef0, r=r, p=p)
+    if not 0 <= as_number(cache_mb) < np.inf:
+        raise ValueError(f"cache_mb: must be a number of at least 0, got {shown(cache_mb)}")
     made = kernel_of(problem, kernel, gamma, degree, coef0, np.float32)
     points, s = made.points(problem.X), state or start(problem, task, made, C, False, seed)
     space = KernelSpace(s, made, points, task.K, cache_mb)
@@ -151,7 +150,7 @@ def cuts_constant_time(
     ValueError
         Naming the argument, if it is not as above.
     """
-    task = checked(problem, C, eps, kernel, gamma, degree, coef0, r=r, p=p)
+    task, C = checked(problem, C, eps, kernel, gamma, degree, coef0, r=r, p=p)
     made = kernel_of(problem, kernel, gamma, degree, coef0, np.float32)
     points, s = made.points(problem.X), state or start(problem, task, made, C, False, seed)
     space = KernelSpace(s, made, points, task.K, 0.0)
@@ -192,7 +191,7 @@ def cuts_nystroem(
     ValueError
         Naming the argument, if it is not as above, or the features do not fit into memory.
     """
-    task = checked(problem, C, eps, kernel, gamma, degree, coef0, landmarks=landmarks)
+    task, C = checked(problem, C, eps, kernel, gamma, degree, coef0, landmarks=landmarks)
     m = min(landmarks, problem.n)
     fits(f"cuts_nystroem, {m} landmarks", m * (8 * problem.n + 32 * m))
     made = kernel_of(problem, kernel, gamma, degree, coef0, np.float64)
@@ -201,13 +200,13 @@ def cuts_nystroem(
     yield from counted(cutting_plane(task, space, s, C, eps, all_units, stabilised), made, state)
 
 
-def checked(problem, C, eps, kernel, gamma, degree, coef0, **counts) -> Task:
-    """Return the problem's task; ValueError, naming the argument, unless these are in range."""
-    check_positive(C, "C")
+def checked(problem, C, eps, kernel, gamma, degree, coef0, **counts) -> tuple[Task, float]:
+    """Return the problem's task, and C; a ValueError names an argument that is out of range."""
+    C = check_positive(C, "C")
     check_positive(eps, "eps")
     check_kernel(kernel, gamma, degree, coef0)
     check_counts(**counts)
-    return task_of(problem)
+    return task_of(problem), C
 
 
 def kernel_of(problem, kernel, gamma, degree, coef0, dtype) -> Kernel:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from workbench.core.checks import check_whole
 from workbench.core.measures import bounds
 from workbench.core.problem import Problem
 from workbench.core.stream import Row
@@ -94,7 +95,7 @@ def start(problem: Problem, task, kernel: Kernel, C: float, certified: bool, see
     upper = C * float(task.answers(np.zeros((len(task.parts), K)), np.zeros(q)).losses.sum())
     return CutState(
         round=0,
-        rng=np.random.default_rng(seed),
+        rng=np.random.default_rng(check_whole(seed, "seed", least=0)),
         rows=np.zeros(0, np.int64),
         B=np.zeros((0, K)),
         ends=np.zeros(1, np.int64),

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.core.checks import check_sparse
+from workbench.core.checks import check_sparse, check_whole
 from workbench.core.measures import EPS, bounds, svm_bounds
 from workbench.core.problem import Problem
 from workbench.core.stream import Row
@@ -149,7 +149,7 @@ def start(problem: Problem, C: float, seed: int, norms: np.ndarray) -> WWState:
     W, B = np.zeros((problem.d, lanes(k))), np.zeros((n, lanes(k)))
     fill(B, problem.y, norms, C, k, weights)
     total = n if weights is None else float(weights.sum())
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(check_whole(seed, "seed", least=0))
     s = WWState(0, rng, k, W, B, math.inf, 0.0, lower=0.0, upper=math.inf, C=C, level=C)
     s.judged(C * total * (k - 1.0), float(B.sum()), 0.0, norms)
     return s

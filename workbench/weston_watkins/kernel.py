@@ -20,7 +20,7 @@ import numpy as np
 import psutil
 import scipy.sparse as sp
 
-from workbench.core.checks import check_positive, rebuilt
+from workbench.core.checks import check_positive, check_whole, rebuilt
 from workbench.core.measures import EPS, bounds
 from workbench.core.problem import Problem
 from workbench.core.stream import Row
@@ -131,6 +131,7 @@ def ww_kernel(
     """
     C = check_positive(C, "C")
     check_kernel(kernel, gamma, degree, coef0)
+    gamma = None if gamma is None else float(gamma)
     need, free = 16 * problem.n * problem.k, psutil.virtual_memory().available
     if need > free and state is None:
         raise ValueError(
@@ -189,7 +190,8 @@ def start(problem: Problem, gram: Gram, diagonal: np.ndarray, C: float, seed: in
     parts = (X.data, X.indices, X.indptr) if problem.is_sparse else (X, None, None)
     kernel = (gram.kernel, float(gram.gamma), int(gram.degree), float(gram.coef0))
     objectives = (C, upper, lower, 0.0, math.inf)
-    rng, F = np.random.default_rng(seed), np.zeros((k, n))
+    rng = np.random.default_rng(check_whole(seed, "seed", least=0))
+    F = np.zeros((k, n))
     return KernelState(0, rng, k, B, F, problem.y, *parts, problem.d, *kernel, *objectives)
 
 
