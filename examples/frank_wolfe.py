@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from workbench.core.checks import check_positive
+from workbench.core.checks import check_positive, check_sparse
 from workbench.core.measures import bounds
 from workbench.kernels.compiled import njit
 
@@ -20,7 +20,7 @@ class FWState:
     upper: float = 1.0
 
     def scores(self, X):
-        return np.asarray(X @ self.W)
+        return np.asarray(check_sparse(X) @ self.W)
 
     def info(self):
         return bounds(self.lower, self.upper)

@@ -112,7 +112,7 @@ def test_any_dual_point_gives_a_lower_bound(name):
         for scale in (0.1 * C, C, 10 * C):
             A = scale * rng.normal(size=(problem.n, 3))
             W = rng.normal(size=(problem.d, 3))
-            primal, dual = CERTIFICATES[name](problem.X, problem.y, C, W, A)
+            dual, primal = CERTIFICATES[name](problem.X, problem.y, C, W, A)
             assert dual <= exact + 1e-9 and primal >= exact - 1e-9
 
 
