@@ -19,7 +19,8 @@ from workbench.core.problem import as_problem
 from workbench.core.stream import below, rounds, seconds
 from workbench.core.trace import read_trace
 from workbench.registry import SOLVERS
-from workbench.runs.run import LIBRARIES, header, resolve, run
+from workbench.runs.notebooks import CHECKOUT
+from workbench.runs.run import LIBRARIES, header, resolve, run, versions
 
 ROOT = Path(workbench.__file__).parent.parent
 
@@ -272,3 +273,10 @@ def test_problem_names_and_labels_survive(tmp_path):
     problem = as_problem([[0.0], [1.0], [2.0]], ["b", "a", "b"], name="naïve")
     run(halving, problem, rounds(1), path=tmp_path / "t.jsonl")
     assert read_trace(tmp_path / "t.jsonl").header["problem"]["name"] == "naïve"
+
+
+@pytest.mark.skipif(not (CHECKOUT / ".git").exists(), reason="needs a checkout with its history")
+def test_the_commit_is_that_of_the_checkout():
+    head = ["git", "rev-parse", "--short=12", "HEAD"]
+    commit = subprocess.run(head, cwd=CHECKOUT, capture_output=True, text=True, check=True).stdout
+    assert versions()["commit"].removesuffix("-dirty") == commit.strip()

@@ -209,7 +209,7 @@ def _cpu() -> str:
 
 
 def _commit() -> str:
-    root = Path(__file__).parent.parent
+    root = Path(workbench.__file__).parents[1]
     if not (root / ".git").exists():
         return "none"
     git = partial(subprocess.run, cwd=root, capture_output=True, text=True, timeout=10, check=False)
