@@ -587,7 +587,9 @@ def test_parameters_outside_their_range_are_refused_at_fit(model, name, value):
 
 
 def test_messages_say_what_is_accepted():
-    with pytest.raises(ValueError, match=r"^alpha: must be a positive number, got 0; numbers from 1e-30 to"):
+    with pytest.raises(
+        ValueError, match=r"^alpha: must be a positive number, got 0; numbers from 1e-30 to"
+    ):
         GeneralizedLeastSquares(alpha=0).fit(IRIS, SPECIES)
     with pytest.raises(ValueError, match=r"^link: unknown name 'logit'; known are identity"):
         GeneralizedLeastSquares("logit").fit(IRIS, SPECIES)
