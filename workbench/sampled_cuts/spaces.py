@@ -144,6 +144,9 @@ def gathered(points: Points, rows: np.ndarray) -> Points:
     return some
 
 
+COARSEST = 1e-8  # relative error of a kernel's value; the inverse of K makes more of it
+
+
 class NystroemSpace:
     """The span of a few landmarks, whose coordinates are the features Z = k(X, landmarks) K^-1/2.
 
@@ -159,6 +162,11 @@ class NystroemSpace:
         if not len(s.landmarks):
             s.landmarks = np.sort(s.rng.choice(N, min(landmarks, N), replace=False))
         chosen = kernel.points(X[s.landmarks])
+        if (off := kernel.precision(chosen)[0]) > COARSEST:
+            raise ValueError(
+                f"problem: rows lie so far from zero that values of the kernel may be off by {off:.0e}, "
+                f"at most {COARSEST:g} is accepted; centre them, as dense rows are, or lower gamma"
+            )
         if not len(s.root):
             s.root = inverse_root(kernel.matrix(chosen, chosen))
         self.Z = np.empty((N, len(s.root)))
