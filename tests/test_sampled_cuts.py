@@ -616,3 +616,11 @@ def test_what_does_not_fit_is_refused(blobs, monkeypatch):
     with pytest.raises(ValueError, match="problem: too large for cuts_exact, 60 rows of 3 labels"):
         next(cuts_exact(blobs()))
     next(cuts_linear_time(blobs()))
+
+
+def test_sparse_rows_too_far_from_zero_for_a_kernel_are_refused(blobs):
+    problem = blobs()
+    far = as_problem(sp.csr_matrix(problem.X + 1e6), problem.y)
+    with pytest.raises(ValueError, match="values of the kernel may be off by"):
+        next(cuts_nystroem(far, gamma=1.0))
+    next(cuts_nystroem(as_problem(problem.X + 1e6, problem.y), gamma=1.0))  # dense ones are centred

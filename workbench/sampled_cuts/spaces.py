@@ -164,8 +164,9 @@ class NystroemSpace:
         chosen = kernel.points(X[s.landmarks])
         if (off := kernel.precision(chosen)[0]) > COARSEST:
             raise ValueError(
-                f"problem: rows lie so far from zero that values of the kernel may be off by {off:.0e}, "
-                f"at most {COARSEST:g} is accepted; centre them, as dense rows are, or lower gamma"
+                f"problem: rows lie so far from zero that values of the kernel may be off by "
+                f"{off:.0e}, at most {COARSEST:g} is accepted; centre them, as dense rows are, or "
+                "lower gamma"
             )
         if not len(s.root):
             s.root = inverse_root(kernel.matrix(chosen, chosen))
