@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from workbench.core.checks import check_positive, check_sparse
+from workbench.core.checks import check_positive, check_sparse, check_whole
 from workbench.core.measures import bounds
 from workbench.kernels.compiled import njit
 
@@ -31,7 +31,7 @@ def frank_wolfe(problem, *, alpha: float = 1e-2, seed: int = 0, state: FWState |
 
     Lacoste-Julien, Jaggi, Schmidt, Pletscher: Block-coordinate Frank-Wolfe optimization for
     structural SVMs. ICML 2013, Algorithm 4, its rows in a new random order each round."""
-    check_positive(alpha, "alpha")
+    check_positive(alpha, "alpha"), check_whole(seed, "seed", least=0)
     X, Y = sp.csr_matrix(problem.X), np.eye(problem.k)[problem.y]
     s = state or FWState(0, np.random.default_rng(seed), np.zeros((problem.d, problem.k)), Y.copy())
     while True:
