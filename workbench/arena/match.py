@@ -164,7 +164,7 @@ def read_result(path: Path) -> dict[str, Any]:
 
 
 def standard_error(error: float, rows: int) -> float:
-    """Return that of an error on so many rows, as if one row at least were wrong."""
+    """Return the standard error of an error rate, as if at least one row were wrong."""
     return float(np.sqrt(max(error, 1 / rows) * max(1 - error, 1 / rows) / rows))
 
 

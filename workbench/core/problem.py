@@ -79,7 +79,7 @@ class Problem:
 
         Nine features are an image too, of 3 x 3 pixels, to those who take rows for images.
         It keeps dtype, sparsity, memory order, whether the rows may be written to, and k up to
-        :data:`FEW_CLASSES`: of more classes, the first so many, lest rows times classes be many.
+        :data:`FEW_CLASSES`: of more classes, only the first are kept, to stay small.
         Only where codes of classes need more than two bytes, and so other kernels, it keeps k all
         the same, and most classes have no row.
         """

@@ -109,7 +109,7 @@ def indicators(codes: list[np.ndarray], m: int) -> sp.csr_matrix:
 
 
 def _codes(values: Sequence[str]) -> np.ndarray:
-    """Return whole numbers from 1 in the place of the values; 0 is left for what is beyond."""
+    """Return whole numbers from 1 instead of the values; 0 is left for what is beyond."""
     code = {value: i for i, value in enumerate(sorted(set(values)), 1)}
     return np.array([code[value] for value in values])
 

@@ -71,7 +71,7 @@ def panel(spec: str, seed: int = 0, test: float | None = 0.3) -> Problem:
         problem of that size, or ``checkers N`` for N rows of a noisy board, which stays in the
         unit square unless a scale is asked for, or ``text NxC`` for N generated documents of C
         classes (:func:`~workbench.data.text.zipf_text`), which come as tf-idf unless another
-        scale is asked for; ``@ SCALE`` puts another scale of ``load`` in the place of "standard",
+        scale is asked for; ``@ SCALE`` chooses another scale of ``load`` instead of "standard",
         or ``@ given`` none; and then steps, in their order: ``+ M fourier`` appends M random
         Fourier features, as the paper on minimax risk classifiers does, ``+ constant`` a column
         of ones; ``| M fourier`` puts them in the features' place,

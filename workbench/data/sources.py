@@ -175,7 +175,7 @@ SOURCES = {
         routes=libsvm("multiclass/news20.scale.bz2", "multiclass/news20.t.scale.bz2"),
     ),
     # The test file (518,571 rows) is left out: of the 53 topics, others count 51 in the training
-    # rows, and a class without a training row is no class of a problem.
+    # rows, and every class of a problem needs a training row.
     "rcv1_multiclass": Source(
         shape=(15_564, 47_236, 51),
         licence="not stated",
