@@ -10,7 +10,6 @@ import scipy.sparse as sp
 
 from workbench.core.problem import as_problem
 from workbench.data.generators import fitted
-from workbench.estimators.common import weighted
 from workbench.least_squares import calibrated, products
 from workbench.least_squares.calibrated import calibrate, ls_calibrated
 from workbench.least_squares.generalized import descend, ls_accelerated, ls_generalized
@@ -136,7 +135,7 @@ def test_the_bounds_hold_far_from_zero_and_for_any_weights(
     problem = as_problem(sp.csr_matrix(X) if sparse else X, problem.y)
     weights = 10.0 ** np.random.default_rng(0).uniform(14 - decades, 14, 60)
     optimum = cvxpy_optimum(problem, link, 0.01, weights if decades else None)
-    problem = weighted(problem, weights) if decades else problem
+    problem = replace(problem, weights=weights) if decades else problem
     for state in islice(SOLVERS[solver](problem, alpha=0.01, link=link), 60):
         assert state.lower <= state.upper <= state.primal
         assert state.lower - 3e-8 <= optimum <= state.upper + 3e-8

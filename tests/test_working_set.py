@@ -22,7 +22,7 @@ from workbench.memoir.working_set import costs_of, cs_working_set, truncated
 def optimum(problem, C, l1, balance, loss):
     """P* by a general solver."""
     X = problem.X.toarray() if problem.is_sparse else problem.X
-    y, k, costs = problem.y, problem.k, costs_of(problem.y, C, balance)
+    y, k, costs = problem.y, problem.k, costs_of(problem.y, C, balance, problem.weights)
     W = cp.Variable((problem.d, k))
     V = X.astype(float) @ W
     own = np.eye(k)[y]

@@ -10,7 +10,6 @@ from sklearn.svm import LinearSVC
 
 from workbench.core.problem import as_problem
 from workbench.core.stream import below, rounds, watch
-from workbench.estimators.common import weighted
 from workbench.kernels.rows import rows_of, squared_norms, width
 from workbench.registry import SOLVERS
 from workbench.runs.run import run
@@ -73,7 +72,7 @@ def test_bounds_hold_whatever_rows_weigh(name, few, rest, blobs):
     problem, C = blobs(n=60, d=6, k=3, seed=2), 1 / rest
     heavy = np.arange(60) < 6
     value, _ = optimum(problem, np.where(heavy, min(few * C, 1e3), 1.0)[:, None])
-    problem = weighted(problem, np.where(heavy, few, rest))
+    problem = replace(problem, weights=np.where(heavy, few, rest))
     kernel = {"kernel": "linear"} if name == "ww_kernel" else {}
     for s in islice(SOLVERS[name].steps(problem, C=C, **kernel), 100):
         assert s.lower <= s.upper
@@ -148,7 +147,7 @@ def test_each_row_has_its_part_of_the_gap(blobs):
     problem, C = blobs(n=70, d=4, k=5, sparse=True), 2.0
     *_, s = islice(ww_walrus(problem, C=C), 4)
     gaps, rows = np.empty(70), rows_of(problem.X)
-    given = s.W, s.B, 5, width(s.W.shape[1]), gaps, np.zeros(70)
+    given = s.W, s.B, 5, width(s.W.shape[1]), gaps, np.zeros(70), problem.weights
     hinge, room = screen(rows, problem.y, C, *given)
     primal, dual = objectives(problem, s.W, s.B, C)
     assert gaps.min() >= -1e-9 and gaps.sum() == pytest.approx(primal - dual, rel=1e-9)
@@ -201,7 +200,7 @@ def test_a_path_of_weighted_rows_stays_in_their_box(blobs):
     rows, zeros, k = blobs(n=60, d=3, k=3), 20, 3
     X = np.vstack([rows.X, np.zeros((zeros, 3))])
     problem = as_problem(X, np.r_[rows.y, np.arange(zeros) % k])
-    problem = weighted(problem, np.repeat([1.0, 0.5], [60, zeros]))
+    problem = replace(problem, weights=np.repeat([1.0, 0.5], [60, zeros]))
     for s in ww_path(problem, [0.1, 4.0, 64.0], max_rounds=2):
         value = optimum(rows, s.level)[0] + 0.5 * s.level * (k - 1) * zeros
         assert s.lower <= value * (1 + 1e-8) and s.upper >= value * (1 - 1e-8)

@@ -1,6 +1,7 @@
 """One attack on all certificates: bounds hold, or a ValueError says what cannot be done."""
 
 import warnings
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,7 +17,6 @@ from fuzz.trying import examples, refused, trying
 from workbench import estimators
 from workbench.core.problem import as_problem
 from workbench.core.stream import rounds
-from workbench.estimators.common import weighted
 from workbench.runs.run import run
 
 ROUNDS = 8
@@ -74,7 +74,9 @@ def hard(pick, X, y, family):
         y = np.arange(n) % 2
     sparse = pick([False, True])
     problem = as_problem(sp.csr_matrix(X) if sparse else X, y)
-    return weighted(problem, weights) if family in WEIGHTED and pick([False, True]) else problem
+    return (
+        replace(problem, weights=weights) if family in WEIGHTED and pick([False, True]) else problem
+    )
 
 
 def settings(name, problem, parameters, size):

@@ -1,6 +1,7 @@
 """What the fuzzing found, each once, in plain words."""
 
 import zipfile
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,6 @@ from workbench.core.problem import as_problem
 from workbench.core.stream import rounds
 from workbench.core.trace import Trace, load_state, read_trace
 from workbench.data import load
-from workbench.estimators.common import weighted
 from workbench.mrc.risk import minimax_risk
 from workbench.registry import SOLVERS
 from workbench.runs.run import run
@@ -156,7 +156,7 @@ def test_highs_interior_point_method_ends():
     rows += [[9999.949, 10000.044, 10000.004], *rows, [9999.949, 10000.044, 10000.004]]
     rows += [[9999.943, 10000.035, 9999.969]]
     weights = np.array([1e-12, 1e14, 1e6, 1e-12, 1e-12, 1e-6, 1.0])
-    problem = weighted(as_problem(np.float32(rows), [0, 1, 2, 0, 1, 2, 0]), weights)
+    problem = replace(as_problem(np.float32(rows), [0, 1, 2, 0, 1, 2, 0]), weights=weights)
     with pytest.raises(ValueError, match="problem: HiGHS ended with 'Iteration limit reached'"):
         list(SOLVERS["mrc_lp_compact"].steps(problem, lambda0=1e-14))
 
@@ -175,7 +175,7 @@ def test_what_highs_cannot_do_is_said_clearly(name):
 
 def test_the_spread_of_a_feature_is_no_difference_of_squares():
     """A class that is nearly all of the weight left a spread of zero, and its features out."""
-    problem = weighted(as_problem(X, Y), np.array([1e14, 1e-12, 1e14, 1e-12]))
+    problem = replace(as_problem(X, Y), weights=np.array([1e14, 1e-12, 1e14, 1e-12]))
     risk = minimax_risk(problem, 1.0)
     share = 1e-26
     among = X[[0, 2]].std(axis=0) ** 2

@@ -32,6 +32,7 @@ class Problem:
     features : tuple of d names, or None
     synthetic : bool, True for generated data; every figure of such data says so
     about : str, where the data come from
+    weights : (n,) positive float64; row i counts `weights[i]` times; ones by default
     """
 
     X: Matrix
@@ -43,6 +44,16 @@ class Problem:
     features: tuple[str, ...] | None = None
     synthetic: bool = False
     about: str = ""
+    weights: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        if self.weights is None:
+            object.__setattr__(self, "weights", np.ones(self.n))
+        elif self.weights.shape != (self.n,):
+            raise ValueError(
+                f"weights: must have the shape {(self.n,)}, got {self.weights.shape}; "
+                "replace them together with the rows"
+            )
 
     @property
     def n(self) -> int:
@@ -72,6 +83,8 @@ class Problem:
             for array in _buffers(part):
                 digest.update(f"{array.dtype.str}{array.shape}".encode())
                 digest.update(memoryview(np.ascontiguousarray(array)).cast("B"))
+        if np.any(self.weights != 1.0):
+            digest.update(memoryview(self.weights).cast("B"))
         return digest.hexdigest()[:16]
 
     def tiny(self, rows_per_class: int = 2, d: int = 9) -> Problem:
@@ -95,7 +108,7 @@ class Problem:
             part.flags.writeable = whole.flags.writeable
         classes = self.classes if self.k >= 2**16 else self.classes[:FEW_CLASSES]
         few = {"X": X, "y": y, "classes": classes, "name": f"{self.name} (tiny)"}
-        return replace(self, **few, X_test=None, y_test=None, features=None)
+        return replace(self, **few, X_test=None, y_test=None, features=None, weights=None)
 
     def split(self, test: float = 0.2, seed: int = 0) -> Problem:
         """Hold out a stratified random share of all rows as the test rows.
@@ -110,6 +123,8 @@ class Problem:
         if not 0 < test < 1:
             raise ValueError(f"test: must lie strictly between 0 and 1, got {test!r}")
         X, y = self._all_rows()
+        tested = np.ones(len(y) - self.n)  # whose weights nobody has used
+        weights = np.concatenate([self.weights, tested])
         rng = np.random.default_rng(seed)
         held = np.zeros(len(y), dtype=bool)
         order, starts = _by_class(y, self.k)
@@ -118,7 +133,9 @@ class Problem:
             held[rows[: min(round(test * len(rows)), len(rows) - 1)]] = True
         if not held.any():
             raise ValueError(f"test: a share of {test!r} of {len(y)} rows holds out no row")
-        return replace(self, X=X[~held], y=y[~held], X_test=X[held], y_test=y[held])
+        return replace(
+            self, X=X[~held], y=y[~held], X_test=X[held], y_test=y[held], weights=weights[~held]
+        )
 
     def subset(self, fraction: float, seed: int = 0) -> Problem:
         """A stratified random fraction, in (0, 1], of the training rows; the test rows stay."""
@@ -130,14 +147,15 @@ class Problem:
         for start, end in pairwise(starts):
             rows = rng.permutation(order[start:end])
             kept[rows[: max(1, round(fraction * len(rows)))]] = True
-        return replace(self, X=self.X[kept], y=self.y[kept])
+        return replace(self, X=self.X[kept], y=self.y[kept], weights=self.weights[kept])
 
     def first_classes(self, k: int) -> Problem:
         """The rows of the first `k` classes, 2 <= k <= :attr:`k`, with test rows if any is left."""
         if not 2 <= k <= self.k:
             raise ValueError(f"classes: must be from 2 to {self.k}, got {k!r}")
         kept = self.y < k
-        part = replace(self, X=self.X[kept], y=self.y[kept], classes=self.classes[:k])
+        rows = {"X": self.X[kept], "y": self.y[kept], "weights": self.weights[kept]}
+        part = replace(self, **rows, classes=self.classes[:k])
         if self.X_test is None:
             return part
         kept = self.y_test < k

@@ -151,7 +151,7 @@ def _validation(problem: Problem, share: float, seed: int) -> Problem:
     """
     if not 0 < share < 1:
         raise ValueError(f"data: '| {100 * share:g} % validation' must be between 0 and 100")
-    X, y, n = problem.X, problem.y, problem.n
+    X, y, n, weights = problem.X, problem.y, problem.n, problem.weights
     rng = np.random.default_rng(seed)
     order = rng.permutation(n)
     order = order[np.argsort(y[order], kind="stable")]
@@ -164,7 +164,8 @@ def _validation(problem: Problem, share: float, seed: int) -> Problem:
         raise ValueError(f"data: '| {100 * share:g} % validation' holds out no row")
     held.sort()
     order.sort()
-    return replace(problem, X=X[order], y=y[order], X_test=X[held], y_test=y[held])
+    rows = {"X": X[order], "y": y[order], "weights": weights[order]}
+    return replace(problem, **rows, X_test=X[held], y_test=y[held])
 
 
 def _first_of_classes(problem: Problem, m: int) -> Problem:
@@ -178,7 +179,8 @@ def _first_of_classes(problem: Problem, m: int) -> Problem:
     if m < 1 or first.all():
         raise ValueError(f"data: '| {m} a class' leaves no training rows or no test rows")
     X, y = problem.X, problem.y
-    return replace(problem, X=X[first], y=y[first], X_test=X[~first], y_test=y[~first])
+    rows = {"X": X[first], "y": y[first], "weights": problem.weights[first]}
+    return replace(problem, **rows, X_test=X[~first], y_test=y[~first])
 
 
 def _first_of(spec: str, make: Callable[[str], Any]) -> Any:

@@ -61,7 +61,8 @@ class SequenceProblem(Problem):
         missing = np.setdiff1d(np.arange(self.k), self.y[:end])
         if len(missing):
             raise ValueError(f"n: no {self.classes[missing].tolist()!r} in the first {n} sequences")
-        return replace(self, X=self.X[:end], y=self.y[:end], starts=self.starts[: n + 1])
+        rows = {"X": self.X[:end], "y": self.y[:end], "weights": self.weights[:end]}
+        return replace(self, **rows, starts=self.starts[: n + 1])
 
 
 def as_sequences(

@@ -132,7 +132,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
     def _problem(self, X, y, weights: np.ndarray | None = None) -> Problem:
         """Wrap rows and labels, with the constant feature where one is asked for."""
         problem = as_problem(self._widened(X), y, name=type(self).__name__)
-        return problem if weights is None else weighted(problem, weights)
+        return replace(problem, weights=weights)
 
     def _widened(self, X):
         """Return the rows with the constant feature where one is asked for."""
@@ -238,38 +238,18 @@ class MultilabelClassifier(Classifier):
             return super()._problem(X, y, weights)
         X = check_matrix(self._widened(X), "X")
         problem = LabelsProblem(X, y, np.arange(y.shape[1]), type(self).__name__)
-        return problem if weights is None else replace(problem, weights=weights)
+        return replace(problem, weights=weights)
 
 
 @dataclass(frozen=True, eq=False)
 class LabelsProblem(Problem):
     """A problem whose rows have several labels: `y` is an (n, k) matrix of zeros and ones."""
 
-    weights: np.ndarray | None = None
-
     def tiny(self, rows: int = 8, d: int = 8) -> LabelsProblem:
         """The first rows and features: compiles the same kernels as the whole."""
         X = self.X[:rows, :d]
         X = X if self.is_sparse else np.ascontiguousarray(X)
-        weights = None if self.weights is None else self.weights[:rows]
-        return replace(self, X=X, y=self.y[:rows], weights=weights, name=f"{self.name} (tiny)")
-
-
-@dataclass(frozen=True, eq=False)
-class WeightedProblem(Problem):
-    """A problem whose row i is there ``weights[i]`` times, a positive number."""
-
-    weights: np.ndarray | None = None
-
-    def tiny(self, rows_per_class: int = 2, d: int = 9) -> WeightedProblem:
-        """A few rows and features: compiles the same kernels as the whole."""
-        few = super().tiny(rows_per_class, d)
-        return replace(few, weights=np.ones(few.n))
-
-
-def weighted(problem: Problem, weights: np.ndarray) -> WeightedProblem:
-    """Return the problem with (n,) weights."""
-    return WeightedProblem(**vars(problem), weights=weights)
+        return replace(self, X=X, y=self.y[:rows], weights=None, name=f"{self.name} (tiny)")
 
 
 def affine(state: State, problem: Problem) -> tuple[np.ndarray, np.ndarray]:

@@ -42,7 +42,7 @@ class Bounded(Classifier):
         self.lower_, self.upper_ = trace.last["lower"], max(primal, trace.last["upper"])
         if trace.stopped_by == "interrupted":  # maybe on the way to the next iterate
             scores = np.ascontiguousarray(state.scores(problem.X))
-            weights = getattr(problem, "weights", None)
+            weights = problem.weights
             loss, _ = hinges(scores, problem.y, problem.k, np.zeros(problem.n), weights)
             primal = self._half_norm(scores) + parameters["C"] * loss
             self.upper_ = max(primal, self.lower_)

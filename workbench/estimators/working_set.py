@@ -159,7 +159,7 @@ class WorkingSetClassifier(SparseLinear):
 
     def _certificate(self, problem: Problem, state) -> tuple[float, float]:
         """Return the bounds of a state as it is."""
-        weights = getattr(problem, "weights", None)
+        weights = problem.weights
         costs = costs_of(problem.y, float(self.C), float(self.balance), weights)
         pairwise = self.loss == "weston_watkins"
         return certificate(problem, state, rows_of(problem.X), costs, pairwise)

@@ -95,7 +95,7 @@ def ls_calibrated(
         For an `alpha` that is no positive number, a `basis` that is neither or whose values are
         not finite, or more features than one Gram matrix can hold.
     """
-    weights = getattr(problem, "weights", None)
+    weights = problem.weights
     yield from calibrate(problem.X, problem.y, problem.k, alpha, basis, state, weights)
 
 
@@ -115,7 +115,7 @@ def calibrate(
     """
     alpha = check_positive(alpha, "alpha")
     n, d = X.shape
-    total = n if weights is None else weights.sum()
+    total = n if weights is None else float(weights.sum())
     basis = basis if state is None else state.basis
     q = check_basis(basis, k)
     check_size(d)
@@ -201,7 +201,7 @@ def squared_error(Y: np.ndarray, y: np.ndarray, weights: np.ndarray | None = Non
     for rows in pieces(len(Y), GRAM_ROWS):
         rest = targets(y[rows], Y.shape[1], np.float64) - Y[rows]
         total += float(np.vdot(rest, weighed(rest, weights, rows)))
-    return total / (len(Y) if weights is None else weights.sum())
+    return total / (len(Y) if weights is None else float(weights.sum()))
 
 
 def weighed(Z: np.ndarray, weights: np.ndarray | None, rows: slice) -> np.ndarray:

@@ -76,7 +76,7 @@ def ls_generalized(
         For an `alpha` or `L` that is no positive number, an unknown `link`, or more features than
         one Gram matrix can hold.
     """
-    weights = getattr(problem, "weights", None)
+    weights = problem.weights
     yield from descend(problem.X, problem.y, problem.k, alpha, link, L, False, state, weights)
 
 
@@ -94,7 +94,7 @@ def ls_accelerated(
     extrapolated point, of which the loss and the gradient are known. Parameters and errors are
     those of :func:`ls_generalized`.
     """
-    weights = getattr(problem, "weights", None)
+    weights = problem.weights
     yield from descend(problem.X, problem.y, problem.k, alpha, link, L, True, state, weights)
 
 
@@ -117,7 +117,7 @@ def descend(
     L = g.L if L is None else check_positive(L, "L")
     n, d = X.shape
     check_size(d)
-    total = n if weights is None else weights.sum()
+    total = n if weights is None else float(weights.sum())
     H = gram(X, weights)
     length = float(np.sqrt(np.trace(H)))  # of rows, their root mean square
     longest = int(np.diff(X.indptr).max()) if sp.issparse(X) else d

@@ -156,7 +156,7 @@ def cs_working_set(
     if loss not in LOSSES:
         raise ValueError(f"loss: must be one of {', '.join(LOSSES)}, got {loss!r}")
     X, y, n, k = problem.X, problem.y, problem.n, problem.k
-    weights = getattr(problem, "weights", None)
+    weights = problem.weights
     rows, squares, costs = rows_of(X), squares_of(X), costs_of(y, C, balance, weights)
     caps = rounded_down(costs)
     every = loss == "weston_watkins"
@@ -322,14 +322,14 @@ def squares_of(X: Matrix) -> np.ndarray:
     return np.einsum("ij,ij->i", X, X, dtype=float)
 
 
-def costs_of(y: np.ndarray, C: float, balance: float, weights=None) -> np.ndarray:
+def costs_of(y: np.ndarray, C: float, balance: float, weights) -> np.ndarray:
     """Return C_i, proportional to (rows of its class)^-balance and of mean C.
 
     With (n,) `weights` a row counts so often, and costs so many times that.
     """
     costs = np.bincount(y, weights)[y] ** -float(balance)
     costs = C * costs / np.average(costs, weights=weights)
-    return costs if weights is None else weights * costs
+    return weights * costs
 
 
 def truncated(W: sp.csr_array, share: float) -> sp.csr_array:

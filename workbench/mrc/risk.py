@@ -122,7 +122,7 @@ def minimax_risk(problem: Problem, lambda0: float = 0.01) -> MinimaxRisk:
     """
     check_positive(lambda0, "lambda0")
     X, y = with_intercept(problem.X), problem.y
-    weights = getattr(problem, "weights", np.ones(problem.n))
+    weights = problem.weights
     of_class = np.bincount(y, weights, problem.k)
     one_hot = sp.csr_matrix(
         (weights / of_class[y], (y, np.arange(problem.n))), (problem.k, problem.n)

@@ -61,7 +61,7 @@ def _descent(
     norms = squared_norms(problem.X)
     s = state or start(problem, C, seed, norms)
     rows, lanes = rows_of(problem.X), width(s.W.shape[1])
-    weights = getattr(problem, "weights", None)
+    weights = problem.weights
     if s.C != C:
         *_, cold = islice(_descent(problem, C, seed, None, epoch), 2)
         go_on(s, problem, C, C, norms, cold.first)
@@ -78,10 +78,10 @@ def _descent(
 
 
 @njit(cache=True, fastmath=FAST)
-def walrus_epoch(rows, y, norms, C, order, W, B, k, width, weights=None):
+def walrus_epoch(rows, y, norms, C, order, W, B, k, width, weights):
     """Visit the rows in this order, in place; return how many blocks changed.
 
-    With (n,) `weights` row i has ``weights[i] * C`` in the place of C.
+    With (n,) `weights` row i has ``weights[i] * C`` instead of C.
     """
     z, v, delta = np.empty(W.shape[1]), np.empty(W.shape[1]), np.empty(W.shape[1])
     changed = 0
@@ -91,7 +91,7 @@ def walrus_epoch(rows, y, norms, C, order, W, B, k, width, weights=None):
         own = np.uint64(y[i])
         margins(rows, i, own, W, z, width)
         arguments(i, own, norms[i], z, B, v, k, width)
-        bound = C if weights is None else C * weights[i]
+        bound = C * weights[i]
         g = sweep(v, bound)
         if settle(i, own, g, bound, v, B, delta, width):
             subtract(rows, i, delta, W, width)
@@ -100,10 +100,10 @@ def walrus_epoch(rows, y, norms, C, order, W, B, k, width, weights=None):
 
 
 @njit(cache=True, fastmath=FAST)
-def shark_epoch(rows, y, norms, C, order, W, B, k, width, weights=None):
+def shark_epoch(rows, y, norms, C, order, W, B, k, width, weights):
     """Visit the rows in this order, in place; return how many blocks changed.
 
-    With (n,) `weights` row i has ``weights[i] * C`` in the place of C.
+    With (n,) `weights` row i has ``weights[i] * C`` instead of C.
     """
     z, b, delta = np.empty(W.shape[1]), np.empty(k), np.zeros(W.shape[1])
     changed = 0
@@ -115,7 +115,7 @@ def shark_epoch(rows, y, norms, C, order, W, B, k, width, weights=None):
         z[own] = LOWEST
         for j in range(np.uint64(k)):
             b[j] = B[i, j]
-        if greedy(z, C if weights is None else C * weights[i], norms[i], b):
+        if greedy(z, C * weights[i], norms[i], b):
             total = 0.0
             for j in range(np.uint64(k)):
                 delta[j] = b[j] - B[i, j]

@@ -104,7 +104,7 @@ class WWState:
         if self.round == 1:
             self.first = primal - dual
 
-    def move_to(self, C: float, y: np.ndarray, norms: np.ndarray, weights=None) -> bool:
+    def move_to(self, C: float, y: np.ndarray, norms: np.ndarray, weights) -> bool:
         """Scale the iterate to one of the problem with another `C`; return whether it differs.
 
         B <= level stays feasible up to the factor C / level, and D(s B) is largest at the factor
@@ -129,7 +129,7 @@ def go_on(s: WWState, problem: Problem, C: float, level: float, norms, first: fl
     ----------
     first : the gap after round 1 of a run with this `C` from the start
     """
-    s.move_to(level, problem.y, norms, getattr(problem, "weights", None))
+    s.move_to(level, problem.y, norms, problem.weights)
     s.C, s.updates, s.lower, s.upper = C, 1.0, 0.0, math.inf
     s.judged(*evaluated(problem, s.W, s.B, C), norms)
     s.first = first
@@ -145,10 +145,10 @@ def share_of(first: float, primal: float, dual: float) -> float:
 
 def start(problem: Problem, C: float, seed: int, norms: np.ndarray) -> WWState:
     """Return round 0: W = 0, and B = 0 but in rows of zeros."""
-    n, k, weights = problem.n, problem.k, getattr(problem, "weights", None)
+    n, k, weights = problem.n, problem.k, problem.weights
     W, B = np.zeros((problem.d, lanes(k))), np.zeros((n, lanes(k)))
     fill(B, problem.y, norms, C, k, weights)
-    total = n if weights is None else float(weights.sum())
+    total = float(weights.sum())
     rng = np.random.default_rng(check_whole(seed, "seed", least=0))
     s = WWState(0, rng, k, W, B, math.inf, 0.0, lower=0.0, upper=math.inf, C=C, level=C)
     s.judged(C * total * (k - 1.0), float(B.sum()), 0.0, norms)
@@ -160,10 +160,10 @@ def slack_of(norms: np.ndarray, W: np.ndarray) -> np.ndarray:
     return EPS * (len(W) + 4.0) * (1.0 + 2.0 * np.sqrt(norms) * np.linalg.norm(W))
 
 
-def fill(B: np.ndarray, y: np.ndarray, norms, C: float, k: int, weights=None) -> None:
+def fill(B: np.ndarray, y: np.ndarray, norms, C: float, k: int, weights) -> None:
     """Put the best dual variables into rows of zeros, whatever W is: C for each wrong class."""
     zero = np.flatnonzero(norms == 0.0)
-    B[zero, :k] = C if weights is None else C * weights[zero, None]
+    B[zero, :k] = C * weights[zero, None]
     B[zero, y[zero]] = 0.0
 
 
@@ -174,20 +174,20 @@ def objectives(problem: Problem, W: np.ndarray, B: np.ndarray, C: float) -> tupl
 
 def evaluated(problem: Problem, W: np.ndarray, B: np.ndarray, C: float):
     """Return P(W), D(B) and what rounding of the scores may have taken from P(W)."""
-    half, weights = 0.5 * float(np.vdot(W, W)), getattr(problem, "weights", None)
+    half, weights = 0.5 * float(np.vdot(W, W)), problem.weights
     total, room, rows = 0.0, 0.0, max(1, SCORES // W.shape[1])
     for first in range(0, problem.n, rows):
         piece = slice(first, first + rows)
         X, y = problem.X[piece], problem.y[piece]
         V = np.ascontiguousarray(X @ W)
-        own = None if weights is None else weights[piece]
+        own = weights[piece]
         found = hinges(V, y, problem.k, slack_of(squared_norms(X), W), own)
         total, room = total + found[0], room + found[1]
     return half + C * total, float(B.sum()) - half, C * room
 
 
 @njit(cache=True, fastmath=FAST)
-def hinges(V, y, k, slack, weights=None):
+def hinges(V, y, k, slack, weights):
     """Return the sum of max(0, z_ij) over all rows i and wrong classes j, of (n, k) scores or more.
 
     z_ij is 1 - V[i, y_i] + V[i, j]; with (n,) `weights` row i counts so often. Return, too, by how
@@ -201,7 +201,7 @@ def hinges(V, y, k, slack, weights=None):
             z, other = own + V[i, j], j != np.uint64(y[i])
             loss += max(0.0, z) * other
             near += (z > -more) * other
-        weight = 1.0 if weights is None else weights[i]
+        weight = weights[i]
         total += weight * loss
         room += weight * near * more
     return total, room

@@ -62,8 +62,8 @@ def ww_walrus_fast(
     norms = squared_norms(problem.X)
     s = state or replace(start(problem, C, seed, norms), share=SHARE)
     rows, lanes = rows_of(problem.X), width(s.W.shape[1])
-    y, k, weights = problem.y, problem.k, getattr(problem, "weights", None)
-    costs = C if weights is None else C * weights
+    y, k, weights = problem.y, problem.k, problem.weights
+    costs = C * weights
     if s.C != C:
         *_, cold = islice(ww_walrus_fast(problem, C=C, seed=seed), 2)
         go_on(s, problem, C, min(C, s.level), norms, cold.first)
@@ -73,7 +73,7 @@ def ww_walrus_fast(
     yield s
     while not s.finished(C):
         if s.round == 1:
-            first = easiest(C, norms if weights is None else weights * norms)
+            first = easiest(C, weights * norms)
             moved = s.move_to(first, y, norms, weights)
         else:
             done = gaps.sum() <= STAGE * s.first * s.level / C or s.round - s.since >= LONGEST
@@ -112,11 +112,11 @@ def easiest(C: float, norms: np.ndarray) -> float:
 
 
 @njit(cache=True, fastmath=FAST)
-def screen(rows, y, C, W, B, k, width, gaps, slack, weights=None):
+def screen(rows, y, C, W, B, k, width, gaps, slack, weights):
     """Fill ``gaps[i] = sum_j (C max(0, z_ij) - B_ij z_ij)``; return the sum of all hinges.
 
     Return, too, by how much the sum may grow where every z_ij does by up to slack_i.
-    With (n,) `weights` row i has ``weights[i] * C`` in the place of C, and hinges so much heavier.
+    With (n,) `weights` row i has ``weights[i] * C`` instead of C, and hinges so much heavier.
     """
     z = np.empty(W.shape[1])
     total = room = 0.0
@@ -126,7 +126,7 @@ def screen(rows, y, C, W, B, k, width, gaps, slack, weights=None):
         near = 0.0
         for j in range(np.uint64(k)):
             near += z[j] > -slack[i]
-        weight = 1.0 if weights is None else weights[i]
+        weight = weights[i]
         gaps[i] = C * weight * hinge - linear
         total += weight * hinge
         room += weight * near * slack[i]
@@ -144,7 +144,7 @@ def part(i, z, B, k):
 
 
 @njit(cache=True, fastmath=FAST)
-def visit(rows, y, norms, C, share, order, W, B, k, width, weights=None):
+def visit(rows, y, norms, C, share, order, W, B, k, width, weights):
     """Solve the blocks of these rows whose part of the gap exceeds `share`.
 
     Return which did not, and how many blocks changed. For `weights` see :func:`screen`.
@@ -157,7 +157,7 @@ def visit(rows, y, norms, C, share, order, W, B, k, width, weights=None):
         own = np.uint64(y[i])
         margins(rows, i, own, W, z, width)
         hinge, linear = part(i, z, B, k)
-        bound = C if weights is None else C * weights[i]
+        bound = C * weights[i]
         if bound * hinge - linear <= share:
             idle[at] = True
             continue

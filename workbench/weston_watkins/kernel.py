@@ -138,7 +138,7 @@ def ww_kernel(
             f"problem: too large for ww_kernel, n = {problem.n} rows of k = {problem.k} classes "
             f"take {need / 2**30:.2g} GB, {free / 2**30:.2g} GB of memory are free"
         )
-    weights = getattr(problem, "weights", None)
+    weights = problem.weights
     gram = Gram(problem.X, kernel, gamma or scale(problem.X, weights), degree, coef0)
     diagonal, cache = gram.diagonal(), Cache(gram, cache_mb)
     s = state
@@ -183,9 +183,9 @@ def start(problem: Problem, gram: Gram, diagonal: np.ndarray, C: float, seed: in
     """Return round 0: B = 0, but C where K_ii = 0: no f changes the loss of such a row."""
     n, k, X = problem.n, problem.k, problem.X
     B = np.zeros((k, n))
-    weights = getattr(problem, "weights", None)
+    weights = problem.weights
     fill(B, problem.y, diagonal, C, weights)
-    total = n if weights is None else float(weights.sum())
+    total = float(weights.sum())
     lower, upper = float(B.sum()), C * total * (k - 1.0)
     parts = (X.data, X.indices, X.indptr) if problem.is_sparse else (X, None, None)
     kernel = (gram.kernel, float(gram.gamma), int(gram.degree), float(gram.coef0))
@@ -195,14 +195,14 @@ def start(problem: Problem, gram: Gram, diagonal: np.ndarray, C: float, seed: in
     return KernelState(0, rng, k, B, F, problem.y, *parts, problem.d, *kernel, *objectives)
 
 
-def fill(B: np.ndarray, y: np.ndarray, diagonal, C: float, weights=None) -> None:
+def fill(B: np.ndarray, y: np.ndarray, diagonal, C: float, weights) -> None:
     """Put the best dual variables into rows with K_ii = 0: C for each wrong class."""
     zero = np.flatnonzero(diagonal == 0.0)
-    B[:, zero] = C if weights is None else C * weights[zero]
+    B[:, zero] = C * weights[zero]
     B[y[zero], zero] = 0.0
 
 
-def go_on(s: KernelState, C: float, diagonal: np.ndarray, first: float, weights=None) -> None:
+def go_on(s: KernelState, C: float, diagonal: np.ndarray, first: float, weights) -> None:
     """Ask a state for another `C`, from its iterate scaled as it is in `WWState.move_to`.
 
     Parameters
@@ -253,7 +253,7 @@ def shuffled(rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return rows[order[order < len(rows)]]
 
 
-def visit(s, cache, diagonal, block, share, weights=None) -> tuple[int, int]:
+def visit(s, cache, diagonal, block, share, weights) -> tuple[int, int]:
     """Solve these rows' blocks in turn, several times; return how many it looked at and moved."""
     y = s.y[block]
     places = cache.at(block)
@@ -261,7 +261,7 @@ def visit(s, cache, diagonal, block, share, weights=None) -> tuple[int, int]:
     F, B = s.F.take(block, axis=1), s.B.take(block, axis=1)
     before = coefficients(B, y)
     sweeps = SWEEPS if s.round else 1
-    own = None if weights is None else weights[block]
+    own = weights[block]
     found = solve(K, y, diagonal[block], s.C, share, F, B, sweeps, own)
     s.B[:, block] = B
     delta = coefficients(B, y) - before
@@ -276,7 +276,7 @@ def judge(
     y: np.ndarray,
     B: np.ndarray,
     C: float,
-    weights: np.ndarray | None = None,
+    weights: np.ndarray,
     slack: float = 0.0,
 ) -> tuple[np.ndarray, float]:
     """Return every row's part of the duality gap, (n,), and the sum of all hinges.
@@ -288,7 +288,7 @@ def judge(
 
 
 @njit(cache=True, fastmath=FAST)
-def parts(F, y, B, C, gaps, slack, weights=None):
+def parts(F, y, B, C, gaps, slack, weights):
     """Fill ``gaps[i] = sum_j (C max(0, z_ij) - B_ij z_ij)``; return the sum of all hinges.
 
     Hinges are of z_ij + slack. With (n,) `weights` row i has ``weights[i] * C`` in the place of C,
@@ -303,15 +303,14 @@ def parts(F, y, B, C, gaps, slack, weights=None):
         for i in range(n):
             z = margin[i] + F[j, i]
             hinge = max(0.0, z + slack) * (np.uint64(y[i]) != j)
-            if weights is not None:
-                hinge *= weights[i]
+            hinge *= weights[i]
             total += hinge
             gaps[i] += C * hinge - B[j, i] * z
     return total
 
 
 @njit(cache=True, fastmath=FAST)
-def solve(K, y, diagonal, C, share, F, B, sweeps, weights=None):
+def solve(K, y, diagonal, C, share, F, B, sweeps, weights):
     """Sweep over (k, m) `B` and `F`, in place, until no row's part of the gap exceeds `share`.
 
     Return the number of rows looked at, and of those that did. For `weights` see :func:`parts`.
@@ -331,7 +330,7 @@ def solve(K, y, diagonal, C, share, F, B, sweeps, weights=None):
                 S += B[j, i]
                 hinge += max(0.0, z[j]) * (own != j)
                 linear += B[j, i] * z[j]
-            bound = C if weights is None else C * weights[i]
+            bound = C * weights[i]
             if bound * hinge - linear <= share:
                 continue
             moved += 1

@@ -48,7 +48,7 @@ def ww_path(
         raise ValueError("Cs: needs at least one C")
     check_positive(gap_ratio, "gap_ratio")
     check_whole(max_rounds, "max_rounds")
-    s, norms, weights = None, squared_norms(problem.X), getattr(problem, "weights", None)
+    s, norms, weights = None, squared_norms(problem.X), problem.weights
     for C in Cs:
         *_, cold = islice(ww_walrus_fast(problem, C=C, seed=seed), 2)
         if s is not None:

@@ -56,7 +56,7 @@ def working_sets(state: WorkingSetState, problem: Problem, parameters: Mapping) 
 def _multipliers(state: WorkingSetState, problem: Problem, parameters: Mapping) -> list[Picture]:
     """Return a histogram of -alpha / C_i over the wrong classes that the rows' sets hold."""
     rows = evenly(problem.n, ROWS)
-    costs = costs_of(problem.y, state.C, parameters["balance"])[rows]
+    costs = costs_of(problem.y, state.C, parameters["balance"], problem.weights)[rows]
     inside = np.arange(1, state.sets.shape[1]) < state.held[rows, None]
     shares = -state.alpha[rows, 1:].astype(np.float64) / costs[:, None]
     if not inside.any():
