@@ -112,7 +112,8 @@ def real():
 def execute():
     """Return a runner of notebooks in this process: a kernel's start takes longer than most run.
 
-    It returns each code cell with what it printed, the number of its figures, and its value.
+    It returns each code cell with what it printed, the number of its figures, and its value, and
+    calls ``after(cell, namespace)`` behind each.
     """
 
     def value(source, name, namespace):
@@ -121,7 +122,7 @@ def execute():
         exec(compile(tree, name, "exec"), namespace)
         return last and eval(compile(ast.Expression(last), name, "eval"), namespace)
 
-    def run(path, values=()):
+    def run(path, values=(), after=lambda cell, namespace: None):
         namespace, ran = {"__name__": "__main__", "display": print}, []
         with matplotlib.rc_context():
             for number, cell in enumerate(nbformat.read(path, as_version=4).cells):
@@ -130,6 +131,7 @@ def execute():
                         shown = value(cell.source, f"{path}, cell {number}", namespace)
                     ran.append((cell, printed.getvalue(), len(plt.get_fignums()), shown))
                     plt.close("all")
+                    after(cell, namespace)
                 if "parameters" in {cell.id, *cell.metadata.get("tags", [])}:
                     namespace |= values
         return ran

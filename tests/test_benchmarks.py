@@ -13,8 +13,7 @@ from workbench.registry import SOLVERS
 from workbench.runs.run import resolve
 
 pytest.importorskip("resource", reason="the benchmarks limit CPU time as POSIX systems do")
-FOLDER = Path(__file__).parents[1] / "benchmarks"
-sys.path.insert(0, str(FOLDER))
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import bench
 import least_squares
 import measuring
@@ -24,9 +23,8 @@ import sampled_cuts
 import weston_watkins
 from mrc_cases import CASES, Arm
 
-SCRIPTS = sorted(
-    path.stem for path in FOLDER.glob("*.py") if "ArgumentParser" in path.read_text("utf-8")
-)
+FOLDER = Path(bench.__file__).parent
+SCRIPTS = sorted(path.stem for path in FOLDER.glob("*.py") if "argparse" in path.read_text("utf-8"))
 
 
 @pytest.mark.parametrize("script", SCRIPTS)

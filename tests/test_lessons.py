@@ -1,6 +1,10 @@
 """The lessons: a check prints and never raises, and every lesson runs from top to bottom."""
 
+import io
 import re
+import tomllib
+from contextlib import redirect_stdout
+from itertools import islice
 from pathlib import Path
 from time import perf_counter
 
@@ -10,10 +14,17 @@ import pytest
 
 from checks import mrc as teach
 from checks.exercise import Hint, Unfinished, array, ask, exercise, number
+from workbench.core.stream import rounds
+from workbench.data.panels import panel
+from workbench.data.synthetic import checkers
+from workbench.memoir.solvers import PRESETS, memoir_l2
+from workbench.runs.run import run
+from workbench.sampled_cuts.tasks import Binary, Multiclass
 
 ROOT = Path(__file__).parents[1]
 LESSONS = sorted((ROOT / "notebooks" / "learn").glob("*.ipynb"))
 NOTEBOOKS = [ROOT / "notebooks" / "00_start_here.ipynb", *LESSONS]
+SLIPS = tomllib.loads((ROOT / "tests" / "slips.toml").read_text(encoding="utf-8"))
 KINDS = {"derive", "code", "predict", "break"}
 SECONDS = 240  # for one lesson on a slow, shared core
 
@@ -99,16 +110,106 @@ def test_every_exercise_has_its_check_and_a_hidden_solution(path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_notebook_runs_from_top_to_bottom(path, execute, monkeypatch):
+def test_notebook_runs_and_its_checks_tell_right_from_wrong(path, execute, monkeypatch):
     monkeypatch.chdir(ROOT)
+    mistakes = {f"{cell}-solution": made for cell, made in SLIPS.get(path.stem, {}).items()}
+
+    def make_mistakes(cell, namespace):
+        for text, other, hint in mistakes.pop(cell.id, ()):
+            assert text in cell.source
+            with redirect_stdout(io.StringIO()) as printed:
+                exec(cell.source.replace(text, other), dict(namespace))
+            answer = printed.getvalue().splitlines()[-1]
+            assert answer.startswith(("try again: ", "not yet: ")) and hint in answer, (text, other)
+            assert "raised" not in answer or "raised" in hint, (text, other)
+
     begun, pictures = perf_counter(), 0
-    for cell, text, figures, _ in execute(path):
+    for cell, text, figures, _ in execute(path, after=make_mistakes):
         tags = cell.metadata.get("tags", ())
         expected = {"exercise": "not yet:", "solution": "right:"}
         for tag in set(tags) & set(expected):
             assert text.startswith(expected[tag]), cell.source
         assert "try again" not in text
         pictures += figures
-    assert pictures
+    assert pictures and not mistakes
     duration = perf_counter() - begun
     assert duration < SECONDS, f"{path.stem} took {duration:.0f} s"
+
+
+# What the lessons say of the package, in the words of their solutions.
+
+
+def solution(lesson, cell):
+    """Return what the cell of a solution defines, by its name."""
+    cells = {c.id: c.source for c in read(ROOT / "notebooks/learn" / f"{lesson}.ipynb").cells}
+    defined = {"np": np, "moves_of": None}
+    exec(cells[f"{cell}-solution"].partition("\nteach.")[0], defined)
+    return defined
+
+
+@pytest.mark.parametrize("K", [2, 3])
+def test_the_cuts_of_the_lessons_are_the_packages(K):
+    rng = np.random.default_rng(0)
+    X, codes = rng.normal(size=(40, 3)), np.arange(40) % K
+    if K == 2:
+        y, w = 2 * codes - 1, rng.normal(size=3)
+        task, F = Binary(np.arange(40), y), (X @ w)[:, None]
+        value, slope = solution("cuts_1_one_slack", "cut")["cut"](w, X, y)
+    else:
+        w = rng.normal(size=9)
+        task, F = Multiclass(np.arange(40), codes, 1.0 - np.eye(3)), X @ w.reshape(3, 3)
+        value, slope = solution("cuts_1_one_slack", "many")["cut_many"](w, X, codes, 3)
+    answers = task.answers(F, np.zeros(0))
+    cut = task.cut(answers, np.arange(40), 1 / 40)
+    assert answers.losses.mean() == pytest.approx(value)
+    np.testing.assert_allclose(-X[cut.parts].T @ cut.B, slope.reshape(3, -1), atol=1e-12)
+
+
+def test_kernel_values_stay_below_what_lesson_2_derives():
+    n, T, r = 500, 8, 30
+    derived = solution("cuts_2_sampling", "values")
+    limits = {"cuts_linear_time": derived["linear_values"](T, n, r)}
+    limits["cuts_constant_time"] = derived["constant_values"](T, r)
+    for name, limit in limits.items():
+        chosen = {"gamma": 30.0, "r": r, "p": T + 1}
+        trace, _ = run(name, checkers(n), rounds(T), parameters=chosen)
+        assert trace.last["round"] == T
+        assert 0.3 * limit < trace.last["kernel_values"] <= limit
+
+
+def models(count, **parameters):
+    """Return the texts, and copies of the weights after each round of MEMOIR on them."""
+    texts = panel("text 400x20", test=0.5)
+    states = islice(memoir_l2(texts, **parameters), 1, count + 1)
+    found = [(state.model().copy(), state.order.copy(), state.info()) for state in states]
+    return texts, *zip(*found, strict=True)
+
+
+def test_the_twelve_lines_of_lesson_3_are_the_preset():
+    # The package draws its own order: give it one by running a single pass of rows as they are.
+    texts, W, orders, _ = models(1, **PRESETS["l2", "averaged"] | {"dense": True})
+    X, y = texts.X[orders[0]].toarray(), texts.y[orders[0]]
+    etas = 1 / (1 + 1e-4 * np.arange(1, texts.n + 1)) ** 0.5
+    averaged = solution("memoir_3_details_matter", "averaged")["averaged"]
+    np.testing.assert_allclose(W[0], averaged(X, y, texts.k, etas), atol=2e-5)
+
+
+def test_batches_count_as_lesson_3_derives():
+    # Random answers, to all rows: what a batch adds does not depend on W.
+    blind = PRESETS["l2", "reference"] | {"hinge": False, "mips": "random", "project": False}
+    blind |= {"batch_size": 100, "empty": False, "predict_metric": "dot"}
+    _, Ws, *_ = models(8, **blind | {"lam": 0.0})
+    eta = 0.1 / (1 + 0.02 * np.arange(1, 9))
+    batches = np.diff([0 * Ws[0], *Ws], axis=0) / eta[:, None, None]
+    _, Ws, *_ = models(8, **blind | {"lam": 3.0})
+    shares = solution("memoir_3_details_matter", "shares")["shares"]
+    expected = np.tensordot(shares(eta, 3.0), batches, axes=1)
+    np.testing.assert_allclose(Ws[-1], expected, atol=1e-6)
+    assert np.abs(expected).max() > 1e-4
+
+
+def test_a_frozen_batch_that_is_not_divided_fills_the_ball():
+    frozen = PRESETS["l2", "paper"] | {"in_batch": "frozen", "batch_size": 400}
+    for divided, fills in ((False, True), (True, False)):
+        *_, infos = models(4, **frozen | {"div_by_batch": divided})
+        assert infos[-1]["norm"] == pytest.approx(1.0) if fills else infos[-1]["norm"] < 0.5
