@@ -47,11 +47,12 @@ class Problem:
     weights: np.ndarray | None = None
 
     def __post_init__(self) -> None:
-        if self.weights is None:
+        weights = self.weights
+        if weights is None or (weights.shape != (self.n,) and np.all(weights == 1.0)):
             object.__setattr__(self, "weights", np.ones(self.n))
-        elif self.weights.shape != (self.n,):
+        elif weights.shape != (self.n,):
             raise ValueError(
-                f"weights: must have the shape {(self.n,)}, got {self.weights.shape}; "
+                f"weights: must have the shape {(self.n,)}, got {weights.shape}; "
                 "replace them together with the rows"
             )
 

@@ -162,7 +162,7 @@ def calibrate(
         for rows in pieces(n, GRAM_ROWS):
             Y[rows] = expanded(Y[rows], basis) @ V
             own = None if weights is None else weights[rows]
-            mass = len(Y[rows]) if own is None else own.sum()
+            mass = len(Y[rows]) if own is None else float(own.sum())
             refitted += squared_error(Y[rows], y[rows], own) * mass
             Y[rows] = clipped(Y[rows], s.labels)
         s.W, s.V = np.concatenate([s.W, [W]]), np.concatenate([s.V, [V]])
