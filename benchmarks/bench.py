@@ -1,4 +1,4 @@
-"""What got slower: ``make bench`` measures a few ratios and compares them with those committed.
+"""Find what got slower: measure a few ratios and compare them with those committed.
 
 Each case is a method of ours and the one that it is to be faster than, on generated rows and such
 as ship with scikit-learn. Both run in turn, in fresh processes of one thread. A ratio is the
@@ -55,7 +55,7 @@ def product(arm: str) -> float:
 
 
 class Case(NamedTuple):
-    """What is compared: names for the table and, of each side, what returns its CPU seconds."""
+    """The two sides of a comparison: names for the table, and functions that return CPU seconds."""
 
     ours: str
     rival: str

@@ -58,7 +58,7 @@ def main() -> int:
     if given.child:
         return sweeping(given.child, given.jobs)
     with tempfile.TemporaryDirectory() as folder:
-        compiled = Path(folder) / "compiled"  # by a sweep that nobody disturbs
+        compiled = Path(folder) / "compiled"  # by a sweep that nothing disturbs
         sweep(points(0), jobs=given.jobs, folder=compiled, say=quiet)
         chance = random.Random(given.seed)
         return torment(Path(folder) / "runs", given.minutes, given.every, given.jobs, chance)
@@ -124,7 +124,7 @@ def workers(parent: int) -> list[int]:
 
 
 def asked(question: Callable):
-    """Return what a process says of itself; nothing where it has ended."""
+    """Return the status of a process; empty if it has ended."""
     try:
         return question()
     except psutil.Error:
@@ -156,7 +156,7 @@ def rounds_of(folder: Path) -> int:
 
 
 def noted(folder: Path) -> list[dict]:
-    """Return what the sweeps noted of their memory."""
+    """Return the memory that the sweeps recorded."""
     log = folder / "memory.log"
     lines = log.read_text().splitlines() if log.exists() else []
     return [json.loads(line) for line in lines]
@@ -183,7 +183,7 @@ def unlike(done: Sweep) -> list[str]:
 
 
 def leftovers(folder: Path) -> list[int]:
-    """Return what still runs of the sweeps that were killed, ten seconds later."""
+    """Return the processes of killed sweeps that still run ten seconds later."""
     time.sleep(10)
     return [
         process.pid

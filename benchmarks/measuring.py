@@ -1,4 +1,4 @@
-"""What both arms of a benchmark share: one clock, one limit, one memory gauge, one file format.
+"""Measure both arms of a benchmark alike: one clock, one limit, one memory gauge, one file format.
 
 Only NumPy, SciPy and the standard library: the peers' environment has no workbench.
 """
@@ -26,7 +26,7 @@ class Clock:
 
 
 def limit_cpu(seconds: float) -> None:
-    """Let the system end this process after so many more CPU seconds, also inside C code."""
+    """Let the system end this process after `seconds` more CPU seconds, also inside C code."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     resource.setrlimit(resource.RLIMIT_CPU, (int(process_time() + seconds) + 1, hard))
@@ -46,7 +46,7 @@ def peak_memory() -> float:
 
 
 def forget_peak() -> None:
-    """Let :func:`peak_memory` begin anew with what the process holds now, where Linux can."""
+    """Let :func:`peak_memory` start again from the memory in use now, if Linux can."""
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
 
@@ -60,7 +60,7 @@ def save_rows(path: Path, X, y: np.ndarray) -> None:
 
 
 def load_rows(path: Path) -> tuple[np.ndarray | sp.csr_matrix, np.ndarray]:
-    """Return what :func:`save_rows` saved."""
+    """Return the rows and labels that :func:`save_rows` saved."""
     with np.load(path, allow_pickle=False) as a:
         if "X" in a:
             return a["X"], a["y"]

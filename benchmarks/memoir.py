@@ -1,4 +1,4 @@
-"""MEMOIR: exact search beside graphs and products, working sets beside LIBLINEAR, many classes.
+"""MEMOIR: exact search against graphs and products, working sets against LIBLINEAR, many classes.
 
 ``python benchmarks/memoir.py [CASE ...] [--runs 3] [--out results.json]`` chooses the parameters of
 every arm that has any to choose on rows held out of the training rows, then runs the arms in turn,
@@ -97,7 +97,7 @@ def costs_of_search(problem: Problem, build: float, query: float) -> dict:
 
 
 def memoir(problem: Problem, *, count: int, **parameters: Any) -> dict:
-    """Train MEMOIR for so many rounds."""
+    """Train MEMOIR for a number of rounds."""
     return trained(problem, "memoir_l2", parameters, count, lambda state: state.predictor())
 
 

@@ -1,4 +1,4 @@
-"""What `mrc.py` measures: data, arms and targets of every case.
+"""The cases of `mrc.py`: data, arms and targets of every case.
 
 The paper's ResNet18 feature files are not public, so its image sets are stood in for by pixels
 through random ReLU features, of the paper's n, d and k.

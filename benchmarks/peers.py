@@ -55,7 +55,7 @@ def pins() -> str:
 
 
 def main() -> None:
-    """Make the environment anew unless it is there already."""
+    """Make the environment unless it is there already."""
     if ready():
         print("benchmarks/.peers is up to date")
         return

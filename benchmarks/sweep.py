@@ -1,4 +1,4 @@
-"""What the sweep engine costs over the work itself, and how fast finished points are read again.
+"""Measure what the sweep engine adds to the work, and how fast finished points are read again.
 
 ``python benchmarks/sweep.py [--runs 5]`` times whole processes and prints medians. A point is
 `mrc_subgradient` on iris stopped at round 0, so that next to nothing but the engine is seen.
@@ -34,7 +34,7 @@ COST, RELOAD = 5.0, 10.0  # targets: ms a point, s
 
 
 def main() -> None:
-    """Measure both and print them beside their targets."""
+    """Measure both and print them with their targets."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=5, help="runs of every process (default 5)")
     parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)

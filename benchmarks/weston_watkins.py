@@ -63,7 +63,7 @@ CASES = {
 
 @dataclass
 class Record:
-    """What one process measured: CPU seconds to each mark, None where it was not reached."""
+    """One process: CPU seconds to each mark, None if it was not reached."""
 
     case: str
     arm: str

@@ -1,1 +1,1 @@
-"""What checks the exercises: one file per series of lessons; `exercise` is what they share."""
+"""The checks of the exercises: one file per series of lessons; all of them use `exercise`."""

@@ -62,7 +62,7 @@ def check_most_violated(most_violated):
         )
         need(n == 1 or not same(value, n * truth), "that is the sum over the rows; take the mean")
         need(same(value, truth), case + f"the largest violation is {truth:.3f}, not {value:.3f}")
-    return "n looks at k scores, in the place of k^n"
+    return "n looks at k scores, instead of at k^n"
 
 
 @exercise

@@ -49,7 +49,7 @@ def check_step(step):
     )
     need(same(scores, through.max(axis=0) + F_t), "scores[b]: max over a of best[a] + moves[a, b]")
     need(same(sources, through.argmax(axis=0)), "the scores are right; sources[b] is that a")
-    return "k^2 sums a position, in the place of k^T paths"
+    return "k^2 sums per position, instead of k^T paths"
 
 
 @exercise

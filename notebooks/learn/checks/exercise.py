@@ -1,4 +1,4 @@
-"""How a lesson checks an answer: it prints ``right``, a hint, or ``not yet``, and never raises.
+"""Check an answer of a lesson: print ``right``, a hint, or ``not yet``, and never raise.
 
 The checks themselves are in a file for each series of lessons, as ``checks/mrc.py``:
 
@@ -25,7 +25,7 @@ CLOSE = 1e-6
 
 
 class Hint(Exception):
-    """What is wrong with an answer, in words for the student."""
+    """An answer is wrong; the message is a hint for the student."""
 
 
 class Unfinished(Exception):
@@ -60,7 +60,7 @@ def finished(*values) -> None:
 
 
 def ask(function: Callable, *arguments):
-    """Return what the student's function returns; ``...`` and None are no answer."""
+    """Return the value of the student's function; ``...`` and None do not count as an answer."""
     found = function(*arguments)
     finished(found)
     return found

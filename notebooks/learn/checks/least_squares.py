@@ -38,7 +38,7 @@ def check_loss(softmax_loss):
     far, truth = number(softmax_loss(1e4 * W, X, Y)[0]), _loss(1e4 * W, X, Y)[0]
     need(np.isfinite(far), "large scores overflow: subtract the largest of each row from all")
     need(same(far / truth, 1), f"with large scores the loss is {truth:.0f}, not {far:.0f}")
-    return "the gradient of linear regression, but for the link g"
+    return "the gradient of linear regression, except for the link g"
 
 
 @exercise

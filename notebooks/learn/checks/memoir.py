@@ -28,7 +28,7 @@ def check_margin(margin):
 
 @exercise
 def check_loss_range(loss_range):
-    """``loss_range(h, eps, rho)``: least and largest exact hinge beside an inexact hinge `h`."""
+    """``loss_range(h, eps, rho)``: smallest and largest exact hinge for an inexact hinge `h`."""
     for h, eps, rho in ((0.7, 0.2, 1.0), (0.3, 0.1, 0.5), (0.0, 0.2, 1.0)):
         found = ask(loss_range, h, eps, rho)
         need(isinstance(found, tuple) and len(found) == 2, "return two things: least, largest")
@@ -82,7 +82,7 @@ def check_random(answer, accuracies: dict[str, float], classes: int):
         truth = "chance"
     elif drawn > 0.9 * exact:
         truth = "as good"
-    told = f"{drawn:.1%} beside {exact:.1%}, and {1 / classes:.1%} by chance"
+    told = f"{drawn:.1%} against {exact:.1%}, and {1 / classes:.1%} by chance"
     hint = ": every step still raises the own class" if truth != "chance" else ""
     need(answer == truth, "no: " + told + hint)
     return told

@@ -98,8 +98,8 @@ def check_argmax_broken(p, M: np.ndarray, risk: MinimaxRisk):
     need(ratio <= 1 + 1e-4, f"p is outside U: an average is {ratio:.3f} tolerances off")
     wrong = 1 - p[np.arange(risk.n), np.argmax(risk.X @ M.T, axis=1)].sum()
     bound = risk.upper(M)
-    need(wrong > bound + 1e-4, f"here argmax errs {wrong:.4f}, not more than R* = {bound:.4f}")
-    return f"argmax errs {wrong:.4f} although R* = {bound:.4f}"
+    need(wrong > bound + 1e-4, f"argmax: an error of {wrong:.4f}, not more than R* = {bound:.4f}")
+    return f"the error of argmax is {wrong:.4f} although R* = {bound:.4f}"
 
 
 # Lesson 2: cutting planes

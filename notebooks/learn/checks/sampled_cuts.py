@@ -166,7 +166,7 @@ def check_sampled(sampled_cut):
     hint = "c is right; g, too, is a mean over the r rows drawn, and varies as such means do"
     need(_near((slopes - g) ** 2, parts.var(axis=0) / r), hint)
     need(same(offsets, -slopes[:, 0]), "make c and g of the same sample: draw once a cut")
-    need(same(offsets * r, np.round(offsets * r)), f"c is a share of r = {r} rows: draw so many")
+    need(same(offsets * r, np.round(offsets * r)), f"c is a share of r = {r} rows: draw that many")
     return "unbiased: right on average"
 
 

@@ -71,7 +71,7 @@ def check_cost(cost):
         need(not same(found / truth, p / d), f"that is one block; there are {d // p}")
         need(
             not same(found / truth, (n * d**2 + d**3 / 3) / truth),
-            "that is the cost of all features at once, d in the place of p",
+            "that is the cost of all features at once, d instead of p",
         )
         need(
             same(found / truth, 1),
@@ -93,7 +93,7 @@ def check_one_pass(one_pass):
     alone = _ridge(make(X, 1), Y, 0.1)
     need(not same(Ws[1], alone), "block 1 fits Y; it should fit what block 0 left over, Y - F")
     summed = _ridge(make(X, 0), Y, 0.1 / len(X))
-    need(not same(Ws[0], summed), "the ridge stands beside the mean: Z'Z/n + alpha I, and Z'R/n")
+    need(not same(Ws[0], summed), "the ridge is added to the mean: Z'Z/n + alpha I, and Z'R/n")
     need(not same(Ws[0], _ridge(make(X, 0), Y, 0)), "the ridge is missing: Z'Z/n + alpha I")
     for b in range(3):
         need(same(Ws[b], truth[b]), f"Ws[{b}] is the first that is off")
@@ -221,8 +221,8 @@ def check_averaged(averaged):
 def check_optimism(seeds, rows, wrong: np.ndarray, optimism: Callable):
     """The best of `seeds` on `rows` rows looks better there, by a standard error, than elsewhere.
 
-    ``wrong`` (seeds, rows) says who errs where; ``optimism(wrong, seeds, rows)`` is a pair: the
-    best one's error on the rows that chose it, and on the others.
+    ``wrong`` (seeds, rows) says which seed is wrong on which row. ``optimism(wrong, seeds, rows)``
+    is the pair of the best one's error on the rows that chose it, and on the others.
     """
     most = len(wrong), wrong.shape[1] - 50
     seeds, rows = number(seeds), number(rows)

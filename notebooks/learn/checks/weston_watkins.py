@@ -198,7 +198,7 @@ def check_cycle(v, C: float):
     steps = len(visited) - 1
     need(abs(excess) > CLOSE, f"Newton stops after {steps} steps at {visited[-1]:.4g}: the root")
     back = " -> ".join(f"{g:.3g}" for g in visited[:4])
-    return f"{back} -> ..., for ever; the root is {sweep(v, C):.4g}"
+    return f"{back} -> ..., forever; the root is {sweep(v, C):.4g}"
 
 
 # What several checks and the lessons use
