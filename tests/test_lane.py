@@ -72,7 +72,7 @@ SETTINGS = {
 
 @pytest.mark.parametrize("solver", SETTINGS)
 def test_back_is_exactly_one_iterate_and_the_way_on_is_the_same(solver, iris, monkeypatch):
-    monkeypatch.setattr(lanes, "SHARE", 1e-9)  # states are kept at the start alone
+    monkeypatch.setattr(lanes, "TIME_FRACTION", 1e-9)  # states are kept at the start alone
     lane = Lane(solver, iris, SETTINGS[solver])
     lane.advance()
     lane._keeping._next = np.inf
@@ -175,12 +175,12 @@ def test_a_replay_that_fails_ends_the_run(iris):
     assert lane.advance() is None and [row["round"] for row in lane.rows] == [0, 1, 2]
 
 
-def test_a_failed_iterate_is_not_judged(iris):
+def test_a_failed_iterate_is_not_evaluated(iris):
     lane = Lane(counting, iris, {"fails_at": 5}, lambda state: {"test_error": state.sum[0]})
     lane.play(60.0)
-    lane._judged = -1
+    lane._evaluated = -1
     before = dict(lane.last)
-    assert lane.error and lane.settle() == before and before["round"] == 4
+    assert lane.error and lane.evaluate_now() == before and before["round"] == 4
 
 
 @pytest.mark.parametrize("at", [0, 3])
@@ -191,9 +191,9 @@ def test_a_judge_that_fails_ends_the_run(iris, at):
         return {}
 
     lane = Lane(counting, iris, {}, judge)
-    lane._judging._next = np.inf
+    lane._evaluating._next = np.inf
     lane.play(60.0, lambda: lane.state.round < at)
-    assert not lane.error and lane.settle()["round"] == at
+    assert not lane.error and lane.evaluate_now()["round"] == at
     assert isinstance(lane.error, OSError) and lane.advance() is None
 
 
@@ -219,7 +219,7 @@ def test_states_stay_within_their_memory(iris, monkeypatch):
         assert held[0] == 0 and held[-1] == i and len(held) <= 11
 
 
-def test_judging_takes_its_share_of_the_time_and_all_of_it_where_nobody_waits(iris):
+def test_evaluating_takes_its_share_of_the_time_and_all_of_it_where_nobody_waits(iris):
     calls = []
 
     def slow(state):
@@ -227,13 +227,13 @@ def test_judging_takes_its_share_of_the_time_and_all_of_it_where_nobody_waits(ir
         return {"test_error": 0.5}
 
     lane = Lane(counting, iris, {}, slow)
-    lane._judging._next = np.inf
+    lane._evaluating._next = np.inf
     assert "test_error" not in lane.advance() and calls == []
-    assert lane.settle()["test_error"] == 0.5 and lane.last["test_error"] == 0.5
+    assert lane.evaluate_now()["test_error"] == 0.5 and lane.last["test_error"] == 0.5
     assert lane.advance(wait=True)["test_error"] == 0.5 and calls == [0, 1]
 
-    spare = Spare(0.5)
-    assert spare.due() and spare.spend(lambda a: 2 * a, 3) == 6
+    spare = Spare(0.5, 0.0)
+    assert spare.due() and spare.run_and_rest(lambda a: 2 * a, 3) == 6
     spare._next = np.inf
     assert not spare.due()
     spare.now()

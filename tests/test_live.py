@@ -12,8 +12,7 @@ import pytest
 
 from workbench.data.panels import panel
 from workbench.live import Dashboard, explore
-from workbench.live.chart import KEPT, Chart, Inside
-from workbench.live.curve import SIZE, Curve
+from workbench.live.chart import KEPT, SIZE, Chart, Curve, Inside
 from workbench.live.pictures import Bars, Image, Lines, Plane, pack
 from workbench.live.sliders import SLIDERS, Sliders
 from workbench.registry import SOLVERS, Solver
@@ -44,25 +43,23 @@ def test_a_curve_sends_each_point_once_and_the_latest_row_always():
         {"round": i, "seconds": i / 2, "lower": lower, "upper": upper}
         for i, (lower, upper) in enumerate([(0.0, 4.0), (1.0, 3.0), (0.5, 3.5)])
     ]
-    for row in rows[:2]:
-        curve.add(row)
+    curve.add(rows[:2])
     words, sent = curve.news()
     assert words["at"] == 0 and words["label"] == "toy" and "round 1" in words["numbers"]
     assert points(sent)[:, :4].tolist() == [[0, 0, 0, 4], [0.5, 1, 1, 3], [0.5, 1, 1, 3]]
-    curve.add(rows[2])
+    curve.add(rows[2:])
     words, sent = curve.news()
     # The bounds are the best so far.
     assert words["at"] == 2 and points(sent)[0, :4].tolist() == [1, 2, 1, 3]
     assert np.isnan(points(sent)[:, 4]).all()
-    curve.again(rows[:2])
+    curve.restart(rows[:2])
     words, sent = curve.news()
     assert words["at"] == 0 and points(sent)[-1, :4].tolist() == [0.5, 1, 1, 3]
 
 
 def test_a_curve_thins_its_points_but_ends_at_its_latest_row():
     curve = Curve(1, "toy", "#000000")
-    for i in range(20_000):
-        curve.add({"round": i, "seconds": i / 10, "upper": 1.0})
+    curve.add([{"round": i, "seconds": i / 10, "upper": 1.0} for i in range(20_000)])
     _, sent = curve.news()
     assert 500 < len(points(sent)) < 5000 and points(sent)[-1, 1] == 19_999
 
@@ -70,9 +67,10 @@ def test_a_curve_thins_its_points_but_ends_at_its_latest_row():
 @pytest.mark.parametrize("key", ["primal", "squared_error"])
 def test_a_curve_without_a_certificate_has_an_objective_and_errors(key):
     curve = Curve(1, "toy", "#000000")
-    curve.add({"round": 0, "seconds": 0.0, key: 2.0, "test_error": 0.5})
-    curve.add({"round": 1, "seconds": 1.0, key: 1.0})  # not judged
-    curve.add({"round": 2, "seconds": 2.0, key: 3.0})  # an estimate may rise, and is drawn so
+    rows = [
+        {"round": i, "seconds": float(i), key: value} for i, value in enumerate((2.0, 1.0, 3.0))
+    ]
+    curve.add([rows[0] | {"test_error": 0.5}, *rows[1:]])  # an estimate may rise, and is drawn so
     _, sent = curve.news()
     nan = np.nan
     expected = [[0, 0, nan, 2, 0.5], [1, 1, nan, 1, nan], [2, 2, nan, 3, nan]]
@@ -123,7 +121,7 @@ def test_pictures_are_packed_in_the_order_of_their_arrays():
     pictures = [
         Bars("b", values[0], labels=("x", "y", "z"), marked=np.array([0, 1, 0])),
         Image("i", values, 0.0, 5.0, written=True),
-        Lines("l", values[0], values, logarithmic=True),
+        Lines("l", values[0], values),
         Plane("p", values.astype(int), (0.0, 1.0, 0.0, 1.0), values.T[:, :2], np.zeros(3)),
     ]
     words, buffers = pack(pictures)
@@ -401,20 +399,20 @@ def test_solvers_run_side_by_side_for_the_same_seconds(dashboard, sent):
 
 def test_kept_runs_and_grids_are_shown_with_their_code(dashboard, tmp_path, monkeypatch):
     monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path))
-    dashboard.buttons["keep"].click()
+    dashboard.buttons["keep this run"].click()
     assert "no run to keep yet" in dashboard.answer.value
-    dashboard.buttons["sweep"].click()
+    dashboard.buttons["send to sweep"].click()
     assert "no run on data" in dashboard.answer.value
     click(dashboard, "run", "finished")
-    dashboard.buttons["keep"].click()
+    dashboard.buttons["keep this run"].click()
     assert "mrc-ccg-iris-1.jsonl" in dashboard.answer.value
     assert "&#x27;n_max&#x27;: 20" in dashboard.answer.value
-    dashboard.buttons["sweep"].click()
+    dashboard.buttons["send to sweep"].click()
     assert "workbench sweep" in dashboard.answer.value and "n_max: 20" in dashboard.answer.value
     assert len([*tmp_path.glob("*/*")]) == 2
     dashboard.solvers.value = ("mrc_subgradient",)
     click(dashboard, "run", "running")
-    dashboard.buttons["keep"].click()
+    dashboard.buttons["keep this run"].click()
     assert "Press pause first" in dashboard.answer.value
 
 
@@ -458,11 +456,11 @@ def test_a_new_dashboard_stops_the_old_one_and_wrong_names_do_not(dashboard):
     click(dashboard, "run", "running")
     wrong = [
         ({"solvers": ("mrc",)}, "unknown name 'mrc'"),
-        ({"solvers": ()}, "at least one"),
+        ({"solvers": ()}, "give at least one"),
         ({"chosen": ("ww_walrus",)}, "chosen: 'ww_walrus' is not among the solvers mrc_ccg, "),
         ({"parameters": {"nmax": 3}}, "no slider is called 'nmax'"),
         ({"parameters": {"eps1": "small"}}, "eps1 must be like 1.0, got 'small'"),
-        ({"problem": []}, "problem: at least one"),
+        ({"problem": []}, "problem: give at least one"),
         ({"seconds": 0}, "seconds: must be positive"),
     ]
     for settings, told in wrong:
@@ -480,7 +478,7 @@ def test_a_problem_of_ones_own(sent, tmp_path, monkeypatch):
     assert dashboard.sliders.parameters("ww_walrus") == {"C": 0.3}
     click(dashboard, "run", "finished")
     assert labels(dashboard) == ["Walrus, wine, standardised, C = 0.3"]
-    dashboard.buttons["keep"].click()
+    dashboard.buttons["keep this run"].click()
     assert "the problem that the dashboard was given" in dashboard.answer.value
     dashboard.reset()
 

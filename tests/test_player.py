@@ -41,7 +41,7 @@ class Toy:
         row = self.advance()
         return [row] if row else []
 
-    def settle(self):
+    def evaluate_now(self):
         self.settled += 1
         return {}
 
@@ -189,7 +189,7 @@ def test_a_second_press_of_pause_hangs_nothing(heard):
 def test_what_is_pressed_while_the_last_iterate_is_judged_is_not_lost(heard, press):
     player, first, second = heard.player, Toy(last=2), Toy(last=1)
     judging, judged = threading.Event(), threading.Event()
-    first.settle = lambda: (judging.set(), judged.wait(20))[:0]
+    first.evaluate_now = lambda: (judging.set(), judged.wait(20))[:0]
     player.run(always(first))
     judging.wait(20)
     player.run(always(second)) if press == "run" else player.back()
