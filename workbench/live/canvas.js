@@ -176,17 +176,6 @@ function nought(values, size = NOUGHT) {
   return values.some(Boolean) ? "all 0, but for rounding" : "all 0";
 }
 
-// The lines that a text breaks into, each this wide if its words are not wider.
-function wrap(pen, text, wide) {
-  const lines = [];
-  for (const word of text.split(" ")) {
-    const longer = lines.length ? `${lines.at(-1)} ${word}` : word;
-    if (lines.length && pen.measureText(longer).width > wide) lines.push(word);
-    else lines.splice(-1, 1, longer);
-  }
-  return lines;
-}
-
 // The least and the most of these values, of the positive ones where `logarithmic`.
 function extent(values, logarithmic) {
   const fit = values.filter((v) => Number.isFinite(v) && (!logarithmic || v > 0));

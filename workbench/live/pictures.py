@@ -238,10 +238,11 @@ def _mosaic(rows: np.ndarray) -> np.ndarray:
 
 
 def histogram(title: str, values: np.ndarray, unit: str = "rows") -> Bars:
-    """Return how many of the finite `values` lie in about :data:`BINS` intervals; 0 is a border.
+    """Return how many of the `values` lie in about :data:`BINS` intervals; 0 is a border.
 
     Bars are named by their lower ends; those of negative values are marked.
     """
+    values = finite(values)
     low, high = min(0.0, float(values.min())), max(0.0, float(values.max()))
     rough = (high - low) / BINS or 1.0
     decade = 10.0 ** np.floor(np.log10(rough))
@@ -271,7 +272,7 @@ def ranked(
     title += f" by rank, {shown}{len(values):,} {what}"
     labels = tuple(f"{rank + 1:,}" for rank in ranks)
     marks = np.empty(0) if marked is None else marked[order].astype(float)
-    return Bars(title, finite(values[order]), labels, unit, logarithmic, marks)
+    return Bars(title, values[order], labels, unit, logarithmic, marks)
 
 
 def evenly(n: int, limit: int) -> np.ndarray:
@@ -290,14 +291,14 @@ def dense(X: Matrix) -> np.ndarray:
 
 
 def pack(pictures: Iterable[Picture]) -> tuple[list[dict[str, Any]], list[bytes]]:
-    """Return the pictures' words, which name and shape their arrays, and the arrays as float32."""
+    """Return the pictures' words, which name and shape their arrays, and these in float32."""
     words, buffers = [], []
     for picture in pictures:
         said, arrays = {"kind": type(picture).__name__.lower()}, []
         for name, value in picture._asdict().items():
             if isinstance(value, np.ndarray):
                 arrays.append([name, list(value.shape)])
-                buffers.append(np.ascontiguousarray(value, dtype="<f4").tobytes())
+                buffers.append(finite(value).astype("<f4").tobytes())
             else:
                 said[name] = value
         words.append(said | {"arrays": arrays})
