@@ -16,7 +16,7 @@ from workbench.core.problem import as_problem
 from workbench.data.panels import panel
 from workbench.data.sequences import as_sequences
 from workbench.live import pictures as drawing
-from workbench.live.inside import classifier, portrait
+from workbench.live.inside import portrait
 from workbench.live.pictures import (
     MAX_BARS,
     Bars,
@@ -265,7 +265,7 @@ def test_large_problems_are_looked_at_in_part():
 def test_scores_that_are_not_finite_give_pictures_that_are(broken, blobs):
     state = Given(lambda X: np.where(np.arange(3) == 1, broken, 1.0) * np.ones((X.shape[0], 1)))
     for d in (2, 4):
-        for picture in classifier(state, blobs(n=30, d=d), {}):
+        for picture in portrait(state, blobs(n=30, d=d), {}):
             check(picture)
 
 
