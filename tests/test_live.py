@@ -34,9 +34,6 @@ def points(sent):
     return np.frombuffer(sent).reshape(-1, SIZE)
 
 
-# Curves and canvases.
-
-
 def test_a_curve_sends_each_point_once_and_the_latest_row_always():
     curve = Curve(1, "toy", "#000000")
     rows = [
@@ -57,24 +54,18 @@ def test_a_curve_sends_each_point_once_and_the_latest_row_always():
     assert words["at"] == 0 and points(sent)[-1, :4].tolist() == [0.5, 1, 1, 3]
 
 
-def test_a_curve_thins_its_points_but_ends_at_its_latest_row():
-    curve = Curve(1, "toy", "#000000")
-    curve.add([{"round": i, "seconds": i / 10, "upper": 1.0} for i in range(20_000)])
-    _, sent = curve.news()
-    assert 500 < len(points(sent)) < 5000 and points(sent)[-1, 1] == 19_999
-
-
 @pytest.mark.parametrize("key", ["primal", "squared_error"])
 def test_a_curve_without_a_certificate_has_an_objective_and_errors(key):
     curve = Curve(1, "toy", "#000000")
-    rows = [
-        {"round": i, "seconds": float(i), key: value} for i, value in enumerate((2.0, 1.0, 3.0))
-    ]
+    rows = [{"round": i, "seconds": float(i), key: v} for i, v in enumerate((2.0, 1.0, 3.0))]
     curve.add([rows[0] | {"test_error": 0.5}, *rows[1:]])  # an estimate may rise, and is drawn so
     _, sent = curve.news()
     nan = np.nan
     expected = [[0, 0, nan, 2, 0.5], [1, 1, nan, 1, nan], [2, 2, nan, 3, nan]]
     np.testing.assert_array_equal(points(sent)[:3], expected)
+    curve.add([{"round": i, "seconds": i / 10, key: 1.0} for i in range(3, 20_000)])
+    _, sent = curve.news()
+    assert 500 < len(points(sent)) < 5000 and points(sent)[-1, 1] == 19_999, "some are left out"
 
 
 @pytest.fixture
@@ -133,9 +124,6 @@ def test_pictures_are_packed_in_the_order_of_their_arrays():
     assert np.frombuffer(buffers[2], "<f4").tolist() == [0, 1, 2, 3, 4, 5]
 
 
-# Sliders.
-
-
 def test_sliders_are_shared_by_name_where_solvers_start_them_alike():
     sliders = Sliders(("cuts_exact", "cuts_linear_time", "cuts_constant_time"), {"gamma": 2.0})
     assert {"eps", "eps (cuts_linear_time)", "gamma", "r"} <= set(sliders.widgets)
@@ -155,20 +143,14 @@ def test_a_default_that_depends_on_the_data_is_offered_as_such():
     assert sliders.parameters("memoir_l2")["batch_size"] is None
 
 
-@pytest.mark.parametrize("name", ["D", "seed"])
-def test_a_start_without_a_slider_is_refused(name):
-    with pytest.raises(ValueError, match=f"no slider is called '{name}'"):
-        Sliders(("ww_walrus",), {name: 1})
-
-
-def test_every_solver_has_its_sliders():
+def test_every_solver_has_its_sliders_and_a_start_without_one_is_refused():
     for solver in SOLVERS:
         sliders = Sliders((solver,), {})
         declared = resolve(solver, {})[1]
         assert sliders.parameters(solver) == {k: v for k, v in declared.items() if k in SLIDERS}
-
-
-# The dashboard.
+    for name in ("D", "seed"):
+        with pytest.raises(ValueError, match=f"no slider is called '{name}'"):
+            Sliders(("ww_walrus",), {name: 1})
 
 
 @pytest.fixture
@@ -202,24 +184,24 @@ def test_a_dashboard_runs_a_solver_to_its_end(dashboard, sent):
     assert lower <= upper <= lower + 1e-2 and 0 < error < 0.5
 
 
-def test_step_and_back_are_one_iterate_each(dashboard, sent):
-    for n in range(3):
-        click(dashboard, "step", "paused")
-        wait(lambda n=n: dashboard.player.lanes[0].last.get("round") == n)
+def steps(dashboard, *rounds):
+    """Press step for each of these rounds in turn."""
+    for n in rounds:
+        dashboard.step()
+        wait(lambda n=n: all(x.last.get("round") == n for x in dashboard.player.lanes))
         status(dashboard, "paused")
+
+
+def test_steps_go_back_and_branch_and_a_parameter_that_cannot_change_starts_a_new_run(
+    dashboard, sent
+):
+    steps(dashboard, 0, 1, 2, 3)
     click(dashboard, "back", "paused")
-    wait(lambda: dashboard.player.lanes[0].state.round == 1)
-    (curve,) = dashboard.chart.curves
-    assert curve.latest[1] == 1
-
-
-def test_a_parameter_that_may_change_makes_a_branch_and_another_a_new_run(dashboard, sent):
-    for n in range(3):
-        click(dashboard, "step", "paused")
-        wait(lambda n=n: dashboard.player.lanes[0].last.get("round") == n)
+    wait(lambda: dashboard.player.lanes[0].state.round == 2)
+    assert dashboard.chart.curves[0].latest[1] == 2
     dashboard.sliders.widgets["n_max"].value = 50
     wait(lambda: sent and sent[-1][0]["pending"] == "pending: n_max (when run or step is pressed)")
-    click(dashboard, "step", "paused")
+    steps(dashboard, 3)
     wait(lambda: len(dashboard.chart.curves) == 2 and dashboard.player.status == "paused")
     assert labels(dashboard)[1] == "MRC-CCG, iris, n_max = 50, from round 2"
     assert [curve.live for curve in dashboard.chart.curves] == [False, True]
@@ -356,12 +338,14 @@ def test_what_runs_is_what_the_controls_say_or_they_say_that_they_wait(seed, toy
         assert not_run(toys) == set()
 
 
-def test_a_solver_that_is_no_longer_chosen_leaves_its_curve(dashboard):
+def test_a_solver_that_is_not_chosen_any_more_leaves_its_curve_and_takes_its_sliders(dashboard):
+    shown = lambda: {k for k, s in dashboard.sliders.widgets.items() if not s.layout.display}  # noqa: E731
+    assert shown() == {"lambda0", "eps1", "eps2", "n_max", "m_max"}
     dashboard.solvers.value = ("mrc_ccg", "mrc_subgradient")
     dashboard.watched.value = "mrc_subgradient"
     click(dashboard, "step", "paused")
     dashboard.solvers.value = ("mrc_subgradient",)
-    assert dashboard.watched.value == "mrc_subgradient"
+    assert dashboard.watched.value == "mrc_subgradient" and shown() == {"lambda0"}
     click(dashboard, "step", "paused")
     wait(lambda: [curve.live for curve in dashboard.chart.curves] == [False, True])
 
@@ -416,29 +400,22 @@ def test_kept_runs_and_grids_are_shown_with_their_code(dashboard, tmp_path, monk
     assert "Press pause first" in dashboard.answer.value
 
 
-def test_sliders_are_those_of_the_chosen_solvers(dashboard):
-    shown = {k for k, s in dashboard.sliders.widgets.items() if s.layout.display is None}
-    assert shown == {"lambda0", "eps1", "eps2", "n_max", "m_max"}
-    dashboard.solvers.value = ("mrc_subgradient",)
-    shown = {k for k, s in dashboard.sliders.widgets.items() if s.layout.display is None}
-    assert shown == {"lambda0"}
-
-
-def test_without_a_solver_it_says_so(dashboard, sent):
-    dashboard.solvers.value = ()
-    click(dashboard, "run", "failed")
-    wait(lambda: sent and "choose at least one" in sent[-1][0]["error"])
-
-
-def test_a_failure_is_shown_and_the_dashboard_lives_on(dashboard, sent):
-    dashboard.data.value = "no_such_data"
-    dashboard.run()
-    wait(lambda: sent and sent[-1][0]["status"] == "failed")
-    assert "no data set or file is called 'no_such_data'" in sent[-1][0]["error"]
-    dashboard.data.value = "iris"
-    dashboard.run()
-    wait(lambda: sent[-1][0]["status"] == "finished")
+def test_a_failure_is_shown_and_the_dashboard_lives_on(sent):
+    dashboard = explore(("iris", "no_such_data"), ("mrc_ccg", "memoir_l2"))
+    for control, wrong, right, told in (
+        (dashboard.data, "no_such_data", "iris", "no data set or file is called 'no_such_data'"),
+        (dashboard.solvers, (), ("memoir_l2",), "choose at least one"),
+        (dashboard.sliders.widgets["eta0"], 3.0, 0.1, "lam * eta_1 must be below 1"),
+    ):
+        control.value = wrong
+        dashboard.run()
+        wait(lambda told=told: sent and told in sent[-1][0]["error"])
+        status(dashboard, "failed")
+        control.value = right
+    click(dashboard, "step", "paused")
+    wait(lambda: sent[-1][0]["status"] == "paused")
     assert sent[-1][0]["error"] == ""
+    dashboard.reset()
 
 
 def test_a_picture_that_fails_costs_no_run(dashboard, sent, monkeypatch):
@@ -498,29 +475,13 @@ def test_every_family_runs_side_by_side_and_shows_its_inside(family, sent):
     solvers = FAMILIES[family]
     starts = SMALL if family == "least squares" else {}
     dashboard = explore("iris", solvers, starts, chosen=solvers)
-    for n in range(3):
-        dashboard.step()
-        wait(
-            lambda n=n: [x.last.get("round") for x in dashboard.player.lanes] == [n] * len(solvers)
-        )
-        status(dashboard, "paused")
+    steps(dashboard, 0, 1)
     for solver in solvers:
         dashboard.watched.value = solver
         words, buffers = dashboard.inside.shown
-        assert words["title"].endswith("iris, standardised: round 2") and buffers
-    assert [curve.latest[1] for curve in dashboard.chart.curves] == [2] * len(solvers)
+        assert words["title"].endswith("iris, standardised: round 1") and buffers
+    assert [curve.latest[1] for curve in dashboard.chart.curves] == [1] * len(solvers)
     dashboard.reset()
-
-
-def test_a_step_that_leaves_nothing_says_why(sent):
-    dashboard = explore("text 60x3", ("memoir_l2",), {"eta0": 3.0})
-    dashboard.run()
-    wait(lambda: sent and sent[-1][0]["status"] == "failed")
-    assert "lam * eta_1 must be below 1" in sent[-1][0]["error"]
-    dashboard.reset()
-
-
-# The notebooks.
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
