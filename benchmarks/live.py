@@ -1,4 +1,4 @@
-"""What the live view costs a solver: time to the same round, watched on a dashboard and alone.
+"""Measure what a dashboard costs a solver: time to the same round, watched and alone.
 
 ``python benchmarks/live.py [CASE ...] [--runs 5]`` runs both arms in turn, each in a fresh process
 with one thread: the stream alone, and the same stream on a dashboard that judges, keeps states,

@@ -104,7 +104,7 @@ def test_only_the_newest_curves_are_kept_and_live_ones_always(sent):
     assert chart.curves[0].live
     chart.clear()
     wait(lambda: sent and sent[-1][0]["curves"] == [])
-    assert chart.begin("anew", "#123456").number == 1
+    assert chart.begin("next", "#123456").number == 1
 
 
 def test_pictures_are_packed_in_the_order_of_their_arrays():

@@ -170,10 +170,10 @@ function short(v, digits = 4) {
   return long ? rounded.toExponential().replace("+", "") : String(rounded);
 }
 
-// What to write where there is nothing to see.
+// Says so if there is nothing to see.
 function nought(values, size = NOUGHT) {
   if (!values.length || !values.every((v) => Math.abs(v) <= size)) return "";
-  return values.some(Boolean) ? "all 0, but for rounding" : "all 0";
+  return values.some(Boolean) ? "all 0, except for rounding" : "all 0";
 }
 
 // The least and the most of these values, of the positive ones where `logarithmic`.

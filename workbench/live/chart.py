@@ -68,7 +68,7 @@ class Curve:
         self.add(rows)
 
     def news(self) -> tuple[dict[str, Any], bytes]:
-        """Return what to draw: the curve's words, and the new points with the latest, binary."""
+        """Return the curve's words, and in binary the new points and the latest one."""
         numbers = {k: f"{v:.4g}" if isinstance(v, float) else v for k, v in self.row.items()}
         said = {
             "number": self.number,

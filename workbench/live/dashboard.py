@@ -21,7 +21,7 @@ from workbench.live.sliders import WIDE, Sliders, slider, text
 from workbench.registry import SOLVERS
 
 FOURIER = 400  # random features that the checkbox appends, as the paper does
-BUDGETS_S = (1, 2, 5, 10, 30, 60, 120, 300, 600, 3600)  # of the solver
+BUDGETS_S = (1, 2, 5, 10, 30, 60, 120, 300, 600, 3600)  # solver seconds
 PAUSES_S = {"1/s": 1.0, "3/s": 1 / 3, "10/s": 0.1, "full": 0.0}  # between two rounds
 TIME_FRACTION = 0.01  # for portraits
 MIN_PAUSE_S = 0.1  # between two of them
@@ -179,7 +179,7 @@ class Dashboard(widgets.VBox):
         return made
 
     def _lane(self, lanes: list[Lane], name: str, values: dict[str, Any], problem: Problem) -> Lane:
-        """Return the lane that goes on, a branch of it, or a new one."""
+        """Return the lane to resume, a branch of it, or a new one."""
         same = (x for x in lanes if x.solver == name and x.problem is problem and not x.error)
         if old := next(same, None):
             differ = old.changed(values)
@@ -211,7 +211,7 @@ class Dashboard(widgets.VBox):
         error, lanes = self.player.error, self.player.lanes
         said = f"{type(error).__name__}: {error}" if error else ""
         self.chart.say(status=self.player.status, error=said)
-        if any(lane.problem is not new.problem for lane in self._curves for new in lanes):
+        if any(lane.problem is not new.problem for lane in [*self._curves] for new in lanes):
             self._forget()  # bounds on other data are not comparable
             self.chart.clear()
         for lane, curve in [*self._curves.items()]:

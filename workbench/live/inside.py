@@ -28,20 +28,19 @@ from workbench.mrc.lp import LinearProgramState
 from workbench.mrc.pdhg import PrimalDualState
 from workbench.mrc.splitting import SplittingState
 from workbench.mrc.subgradient import SubgradientState
-from workbench.mrc.svm_ccg import SVMCutState
 from workbench.sampled_cuts.state import CutState
 from workbench.weston_watkins.dual import WWState
 from workbench.weston_watkins.kernel import KernelState
 from workbench.weston_watkins.walrus import sweep
 
-MIN_MASS = 1e-9  # of a row in the worst distribution; relaxation leaves traces of less
+MIN_MASS = 1e-9  # a row in the worst distribution has more; relaxation leaves traces
 TINY = 1e-300  # stands for a product that has no logarithm
-MAX_BREAKPOINTS = 200  # of one F
-MAX_ENTRIES = 2**22  # of weights, or of sums of rows times residuals
+MAX_BREAKPOINTS = 200  # drawn in one F
+MAX_ENTRIES = 2**22  # in weights, or in sums of rows times residuals
 MAX_BLOCKS = 256  # bars of blocks
 MAX_LINKS = 10  # classes whose link is drawn
 MAX_CUTS = 60  # that have a place in a line
-HEAVY_ROWS = 60  # of an expansion, that stand out in a plane
+HEAVY_ROWS = 60  # rows of an expansion that stand out in a plane
 FACES = 12  # rows drawn as images
 EXPONENTIAL = 16  # multiplications that take as long as a value of the kernel, about
 
@@ -102,16 +101,6 @@ def minimax(state: Minimax, problem: Problem, parameters: Parameters) -> Picture
         bars = draw.histogram("log₁₀ of the pairs' products over their mean", central, "pairs")
         pictures += [bars._replace(marked=np.empty(0))]
     return [draw.weights(M[:, :-1].T, "Coefficients M"), *pictures, *draw.decisions(state, problem)]
-
-
-@portrait.register
-def svm_cuts(state: SVMCutState, problem: Problem, parameters: Parameters) -> Pictures:
-    """Return coefficients, the multipliers of the samples in the program, and decisions."""
-    return [
-        draw.weights(state.w[:, None], "Coefficients w"),
-        _multipliers(state.alpha, state.alpha > 0, "samples"),
-        *draw.decisions(state, problem),
-    ]
 
 
 @portrait.register
@@ -232,7 +221,7 @@ def least_squares(state: LeastSquares, problem: Problem, parameters: Parameters)
 
 
 def _link(state: CalibratedState, problem: Problem) -> draw.Lines:
-    """Return what the last calibration makes of a class's score u if another class has 1 - u.
+    """Return the last calibration's prediction for a score u of a class if another has 1 - u.
 
     Predictions are means over the other classes, and not projected yet.
     """

@@ -1,4 +1,4 @@
-"""What is left of a run on the dashboard: its trace with the code that repeats it, and a grid."""
+"""Files kept of a run on the dashboard: its trace with the code that repeats it, and a grid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One run that goes on round by round, turns back and branches: no threads, no widgets.
+"""A run that advances round by round, turns back and branches: no threads, no widgets.
 
 >>> lane = Lane("ww_walrus", problem, {"C": 0.25})   # doctest: +SKIP
 >>> lane.advance(), lane.advance(), lane.back()      # doctest: +SKIP
@@ -25,12 +25,12 @@ TOLERANCE = 1e-9  # certified gap at which a run ends, relative to an upper boun
 RECENT = 1000  # rows that are all kept; of the older ones, fewer and fewer
 TIME_FRACTION = 0.005  # for each of: evaluating, keeping states
 MIN_PAUSE_S = 0.05  # between two of them
-FREE_S = 0.3  # of evaluating at the beginning of a run, when errors fall fastest
+FREE_S = 0.3  # evaluating at the beginning of a run, when errors fall fastest
 MEMORY = 2**28  # bytes of states kept on the way
 
 
 class Spare:
-    """Say when work beside the solver is due, so that it takes at most a `fraction` of the time.
+    """Say when work between rounds is due, so that it takes at most a `fraction` of the time.
 
     After each time it rests for at least `pause` seconds. The first `free` seconds of work are
     followed by no rest: new runs change fast.
@@ -63,7 +63,7 @@ class Lane:
     """A solver's run on one problem, from its first round or from a state of another lane.
 
     States are kept on the way, as often as a small fraction of the time allows, so that `back` can
-    go on from the latest one and repeat the rounds since then.
+    resume from the latest one and repeat the rounds since then.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class Lane:
     parameters : all of them
     state : the present iterate, on loan; None before the first
     rows : of all recent rounds, and of fewer and fewer later ones before
-    ended : why it cannot go on, or ""
+    ended : why the run ended, or ""
     error : the exception that ended it, or None
     past : what was run before this lane branched off, as (parameters, last round) each
 
@@ -112,7 +112,7 @@ class Lane:
 
     @property
     def trace(self) -> Trace:
-        """What was seen so far; ``stopped_by`` is the reason, or "kept" while it could go on."""
+        """The trace so far; ``stopped_by`` is why the run ended, or "kept" if it has not."""
         rows = [dict(row) for row in self.rows]
         if rows:
             rows[-1]["stopped_by"] = self.ended or "kept"
@@ -190,8 +190,8 @@ class Lane:
     def back(self) -> bool:
         """Turn back by one row and return True; at the first, do nothing and return False.
 
-        The latest kept state before that row goes on to it, not timed. Solvers repeat themselves
-        bit for bit, except those that say so.
+        The latest kept state before that row is resumed, not timed. Solvers repeat themselves bit
+        for bit, except those that say so.
         """
         if len(self.rows) < 2:
             return False
@@ -273,6 +273,6 @@ def closed(row: Row) -> str | None:
 
 
 def size(state: State) -> int:
-    """Return the bytes of a state, about: its arrays, and a generator and numbers beside them."""
+    """Return about how many bytes a state has: its arrays, a generator and some numbers."""
     values = (getattr(state, f.name) for f in fields(state))
     return 4096 + sum(value.nbytes for value in values if isinstance(value, np.ndarray))

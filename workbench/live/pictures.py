@@ -25,8 +25,8 @@ MAX_MARKED = 200  # points of a plane that stand out
 MAX_SIDE = 60  # cells of a plane's side
 MAX_BARS = 40  # in one picture, and classes or features of a matrix
 WRITTEN_CLASSES = 12  # up to which a confusion matrix shows its numbers
-BINS = 20  # of a histogram, about
-IMAGE_SIDES = 3, 64  # of rows that are taken for images
+BINS = 20  # in a histogram, about
+IMAGE_SIDES = 3, 64  # pixels, of rows that are taken for square images
 SHADED = 0.98  # fraction of the weights below the darkest shade: a few large ones hide no others
 LARGEST = 1e30  # single precision holds it
 
