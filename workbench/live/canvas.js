@@ -141,9 +141,6 @@ function inscribe(pen, numbers, { em, ink, paper }) {
   }
 }
 
-// Amid a pixel: a thin line between two is paler.
-const crisp = (spot) => ({ ...spot, ys: spot.ys.map((y) => Math.floor(y) + 0.5) });
-
 // A run is a step function: between two rows it keeps the value of the first.
 function steps(spots, k) {
   const corners = [];

@@ -261,8 +261,7 @@ function draw(canvas, curves, over, below, logarithmic, cursor, lit) {
   const strong = ({ curve }) => lit ? curve.number === lit : curve.live || curve === curves.at(-1);
   const numbers = [];
   for (const line of lines.toSorted((a, b) => strong(a) - strong(b))) {
-    line.spots = line.kept.map((i) => spot(line.curve.points, i));
-    const drawn = strong(line) ? line.spots : line.spots.map(crisp);
+    const drawn = line.spots = line.kept.map((i) => spot(line.curve.points, i));
     const certain = drawn.filter(({ ys }) => Number.isFinite(ys[0]));
     const [floor, roof] = [0, 1].map((k) => steps(certain, k));
     const [high, under] = [1, 2].map((k) => steps(drawn, k));
