@@ -1,4 +1,4 @@
-"""Measure what the live view costs: time to the same round, on a dashboard and alone.
+"""Measure what a dashboard costs a solver: time to the same round, watched and alone.
 
 ``python benchmarks/live.py [CASE ...] [--runs 5]`` runs both arms in turn, each in a fresh process
 with one thread: the stream alone, and the same stream on a dashboard that judges, keeps states,
@@ -60,17 +60,17 @@ def watched(solver: str, data: str, parameters: dict, last: int) -> dict:
             len(json_packer(content)) + sum(map(len, buffers))
         )
     dashboard = explore(data, (solver,), parameters, seconds=3600)
-    hear, times, over = dashboard.player._hear, [], threading.Event()
+    on_rows, times, over = dashboard.player._on_rows, [], threading.Event()
 
     def heard(lane, rows):
-        hear(lane, rows)
+        on_rows(lane, rows)
         if rows and not over.is_set():
             times.append((perf_counter(), rows[-1]["seconds"]))
             if rows[-1]["round"] >= last:
                 over.set()
                 dashboard.player.stop()
 
-    dashboard.player._hear = heard
+    dashboard.player._on_rows = heard
     dashboard.run()
     if not over.wait(PATIENCE):
         raise RuntimeError(f"round {last} was not reached: {dashboard.player.error}")

@@ -7,7 +7,6 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from workbench.core.measures import held_out
 from workbench.core.stream import rounds
 from workbench.core.trace import read_trace
 from workbench.data.panels import panel
@@ -72,7 +71,7 @@ SETTINGS = {
 
 @pytest.mark.parametrize("solver", SETTINGS)
 def test_back_is_exactly_one_iterate_and_the_way_on_is_the_same(solver, iris, monkeypatch):
-    monkeypatch.setattr(lanes, "SHARE", 1e-9)  # states are kept at the start alone
+    monkeypatch.setattr(lanes, "TIME_FRACTION", 1e-9)  # states are kept at the start alone
     lane = Lane(solver, iris, SETTINGS[solver])
     lane.advance()
     lane._keeping._next = np.inf
@@ -96,29 +95,15 @@ def test_back_stops_at_the_first_row_and_takes_the_clock_back(iris):
     assert lane.seconds == first["seconds"]
 
 
-def test_a_lane_plays_until_it_is_told_otherwise(iris):
-    lane = Lane(counting, iris, {})
+def test_a_lane_plays_until_it_is_told_otherwise_or_ends_and_can_turn_back_then(iris):
+    lane = Lane(counting, iris, {"last": 9})
     assert len(lane.play(0.0)) == 1
     assert len(lane.play(60.0, lambda: lane.state.round < 7)) == 7 and lane.last["round"] == 7
-    rows = lane.play(0.05)
-    assert len(rows) > 1 and lane.rows[-2:] == rows[-2:]
-
-
-def test_a_run_that_has_ended_can_turn_back_and_end_again(iris):
-    lane = Lane(counting, iris, {"last": 3})
-    assert [lane.advance()["round"] for _ in range(4)] == [0, 1, 2, 3]
-    assert lane.advance() is None and lane.ended == "finished"
-    assert lane.trace.stopped_by == "finished"
+    rows = lane.play(60.0)
+    assert len(rows) == 2 and lane.rows[-2:] == rows and lane.ended == "finished"
+    assert lane.advance() is None and lane.trace.stopped_by == "finished"
     assert lane.back() and not lane.ended and lane.trace.stopped_by == "kept"
-    assert lane.advance()["primal"] == 3 and lane.advance() is None
-
-
-def test_a_failure_ends_the_run_and_the_iterate_before_it_can_be_had_again(iris):
-    lane = Lane(counting, iris, {"fails_at": 3})
-    assert [row["round"] for row in lane.play(60.0)] == [0, 1, 2]
-    assert lane.ended == "failed: the toy broke" and isinstance(lane.error, ArithmeticError)
-    assert lane.advance() is None
-    assert lane.back() and lane.error is None and lane.state.sum[0] == 1
+    assert lane.advance()["primal"] == 9 and lane.advance() is None
 
 
 def test_bounds_that_have_met_end_a_run():
@@ -127,7 +112,7 @@ def test_bounds_that_have_met_end_a_run():
     assert closed({"upper": 1.0}) is None
 
 
-def test_a_branch_goes_on_from_the_same_iterate_and_leaves_the_other_as_it_was(iris):
+def test_a_branch_goes_on_from_the_same_iterate_and_leaves_the_other_unchanged(iris):
     lane = Lane("mrc_ccg", iris, {"n_max": 5})
     for _ in range(3):
         lane.advance()
@@ -140,23 +125,28 @@ def test_a_branch_goes_on_from_the_same_iterate_and_leaves_the_other_as_it_was(i
     assert branch.back() and branch.state.round == 2 and not branch.back()
 
 
-def test_what_cannot_change_in_mid_run_is_refused(iris):
-    lane = Lane("ls_stagewise", iris, SETTINGS["ls_stagewise"])
+def test_a_branch_that_cannot_be_is_refused_and_leaves_the_lane_unchanged(iris):
+    lane = Lane("memoir_l2", iris, {"batch_size": 20})
     with pytest.raises(ValueError, match="before its first round"):
         lane.branch(lane.parameters)
     lane.advance()
-    with pytest.raises(ValueError, match="ls_stagewise cannot change block in mid-run"):
-        lane.branch(lane.parameters | {"block": 32})
-    with pytest.raises(ValueError, match="has no 'blocks'"):
-        lane.branch({"blocks": 32})
-
-
-def test_a_value_that_the_solver_refuses_leaves_the_lane_as_it_was(iris):
-    lane = Lane("memoir_l2", iris, {"batch_size": 20})
-    lane.advance()
-    with pytest.raises(ValueError, match="eta_1 must be below 1"):
-        lane.branch(lane.parameters | {"eta0": 3.0})
+    for change, told in (
+        ({"eta0": 3.0}, "eta_1 must be below 1"),
+        ({"seed": 1}, "memoir_l2 cannot change seed in mid-run"),
+        ({"lams": 32}, "has no 'lams'"),
+    ):
+        with pytest.raises(ValueError, match=told):
+            lane.branch(lane.parameters | change)
     assert lane.advance()["round"] == 1 and not lane.error
+
+
+def test_a_failure_ends_the_run_and_the_iterate_before_it_can_be_had_again(iris):
+    lane = Lane(counting, iris, {"fails_at": 3}, lambda state: {"test_error": state.sum[0]})
+    assert [row["round"] for row in lane.play(60.0)] == [0, 1, 2]
+    assert lane.ended == "failed: the toy broke" and isinstance(lane.error, ArithmeticError)
+    lane._evaluated, before = -1, dict(lane.last)
+    assert lane.advance() is None and lane.evaluate_now() == before, "not what failed in mid-round"
+    assert lane.back() and lane.error is None and lane.state.sum[0] == 1
 
 
 def test_a_replay_that_fails_ends_the_run(iris):
@@ -175,25 +165,17 @@ def test_a_replay_that_fails_ends_the_run(iris):
     assert lane.advance() is None and [row["round"] for row in lane.rows] == [0, 1, 2]
 
 
-def test_a_failed_iterate_is_not_judged(iris):
-    lane = Lane(counting, iris, {"fails_at": 5}, lambda state: {"test_error": state.sum[0]})
-    lane.play(60.0)
-    lane._judged = -1
-    before = dict(lane.last)
-    assert lane.error and lane.settle() == before and before["round"] == 4
-
-
 @pytest.mark.parametrize("at", [0, 3])
-def test_a_judge_that_fails_ends_the_run(iris, at):
-    def judge(state):
+def test_a_measure_that_fails_ends_the_run(iris, at):
+    def measure(state):
         if state.round == at:
             raise OSError("no test rows any more")
         return {}
 
-    lane = Lane(counting, iris, {}, judge)
-    lane._judging._next = np.inf
+    lane = Lane(counting, iris, {}, measure)
+    lane._evaluating._next = np.inf
     lane.play(60.0, lambda: lane.state.round < at)
-    assert not lane.error and lane.settle()["round"] == at
+    assert not lane.error and lane.evaluate_now()["round"] == at
     assert isinstance(lane.error, OSError) and lane.advance() is None
 
 
@@ -219,7 +201,7 @@ def test_states_stay_within_their_memory(iris, monkeypatch):
         assert held[0] == 0 and held[-1] == i and len(held) <= 11
 
 
-def test_judging_takes_its_share_of_the_time_and_all_of_it_where_nobody_waits(iris):
+def test_evaluating_takes_its_fraction_of_the_time_and_all_of_it_if_no_solver_waits(iris):
     calls = []
 
     def slow(state):
@@ -227,27 +209,14 @@ def test_judging_takes_its_share_of_the_time_and_all_of_it_where_nobody_waits(ir
         return {"test_error": 0.5}
 
     lane = Lane(counting, iris, {}, slow)
-    lane._judging._next = np.inf
+    lane._evaluating._next = np.inf
     assert "test_error" not in lane.advance() and calls == []
-    assert lane.settle()["test_error"] == 0.5 and lane.last["test_error"] == 0.5
+    assert lane.evaluate_now()["test_error"] == 0.5 and lane.last["test_error"] == 0.5
     assert lane.advance(wait=True)["test_error"] == 0.5 and calls == [0, 1]
-
-    spare = Spare(0.5)
-    assert spare.due() and spare.spend(lambda a: 2 * a, 3) == 6
-    spare._next = np.inf
-    assert not spare.due()
+    spare = Spare(1e-9, 0.0)
+    assert spare.due() and spare.run_and_rest(lambda a: 2 * a, 3) == 6 and not spare.due()
     spare.now()
     assert spare.due()
-
-
-def test_the_judge_off_the_clock_is_that_of_the_package(iris):
-    lane = Lane("centroid", iris, {}, held_out(iris))
-    while lane.advance(wait=True):
-        pass
-    predicted = np.argmax(lane.state.scores(iris.X_test), axis=1)
-    assert lane.last["test_error"] == np.mean(predicted != iris.y_test)
-    with pytest.raises(ValueError, match="no test rows"):
-        held_out(panel("iris", test=None))
 
 
 @pytest.fixture

@@ -12,8 +12,7 @@ import pytest
 
 from workbench.data.panels import panel
 from workbench.live import Dashboard, explore
-from workbench.live.chart import KEPT, Chart, Inside
-from workbench.live.curve import SIZE, Curve
+from workbench.live.chart import KEPT, SIZE, Chart, Curve, Inside
 from workbench.live.pictures import Bars, Image, Lines, Plane, pack
 from workbench.live.sliders import SLIDERS, Sliders
 from workbench.registry import SOLVERS, Solver
@@ -35,48 +34,38 @@ def points(sent):
     return np.frombuffer(sent).reshape(-1, SIZE)
 
 
-# Curves and canvases.
-
-
 def test_a_curve_sends_each_point_once_and_the_latest_row_always():
     curve = Curve(1, "toy", "#000000")
     rows = [
         {"round": i, "seconds": i / 2, "lower": lower, "upper": upper}
         for i, (lower, upper) in enumerate([(0.0, 4.0), (1.0, 3.0), (0.5, 3.5)])
     ]
-    for row in rows[:2]:
-        curve.add(row)
+    curve.add(rows[:2])
     words, sent = curve.news()
     assert words["at"] == 0 and words["label"] == "toy" and "round 1" in words["numbers"]
     assert points(sent)[:, :4].tolist() == [[0, 0, 0, 4], [0.5, 1, 1, 3], [0.5, 1, 1, 3]]
-    curve.add(rows[2])
+    curve.add(rows[2:])
     words, sent = curve.news()
     # The bounds are the best so far.
     assert words["at"] == 2 and points(sent)[0, :4].tolist() == [1, 2, 1, 3]
     assert np.isnan(points(sent)[:, 4]).all()
-    curve.again(rows[:2])
+    curve.restart(rows[:2])
     words, sent = curve.news()
     assert words["at"] == 0 and points(sent)[-1, :4].tolist() == [0.5, 1, 1, 3]
-
-
-def test_a_curve_thins_its_points_but_ends_at_its_latest_row():
-    curve = Curve(1, "toy", "#000000")
-    for i in range(20_000):
-        curve.add({"round": i, "seconds": i / 10, "upper": 1.0})
-    _, sent = curve.news()
-    assert 500 < len(points(sent)) < 5000 and points(sent)[-1, 1] == 19_999
 
 
 @pytest.mark.parametrize("key", ["primal", "squared_error"])
 def test_a_curve_without_a_certificate_has_an_objective_and_errors(key):
     curve = Curve(1, "toy", "#000000")
-    curve.add({"round": 0, "seconds": 0.0, key: 2.0, "test_error": 0.5})
-    curve.add({"round": 1, "seconds": 1.0, key: 1.0})  # not judged
-    curve.add({"round": 2, "seconds": 2.0, key: 3.0})  # an estimate may rise, and is drawn so
+    rows = [{"round": i, "seconds": float(i), key: v} for i, v in enumerate((2.0, 1.0, 3.0))]
+    curve.add([rows[0] | {"test_error": 0.5}, *rows[1:]])  # an estimate may rise, and is drawn so
     _, sent = curve.news()
     nan = np.nan
     expected = [[0, 0, nan, 2, 0.5], [1, 1, nan, 1, nan], [2, 2, nan, 3, nan]]
     np.testing.assert_array_equal(points(sent)[:3], expected)
+    curve.add([{"round": i, "seconds": i / 10, key: 1.0} for i in range(3, 20_000)])
+    _, sent = curve.news()
+    assert 500 < len(points(sent)) < 5000 and points(sent)[-1, 1] == 19_999, "some are left out"
 
 
 @pytest.fixture
@@ -115,7 +104,7 @@ def test_only_the_newest_curves_are_kept_and_live_ones_always(sent):
     assert chart.curves[0].live
     chart.clear()
     wait(lambda: sent and sent[-1][0]["curves"] == [])
-    assert chart.begin("anew", "#123456").number == 1
+    assert chart.begin("next", "#123456").number == 1
 
 
 def test_pictures_are_packed_in_the_order_of_their_arrays():
@@ -123,7 +112,7 @@ def test_pictures_are_packed_in_the_order_of_their_arrays():
     pictures = [
         Bars("b", values[0], labels=("x", "y", "z"), marked=np.array([0, 1, 0])),
         Image("i", values, 0.0, 5.0, written=True),
-        Lines("l", values[0], values, logarithmic=True),
+        Lines("l", values[0], values),
         Plane("p", values.astype(int), (0.0, 1.0, 0.0, 1.0), values.T[:, :2], np.zeros(3)),
     ]
     words, buffers = pack(pictures)
@@ -133,9 +122,6 @@ def test_pictures_are_packed_in_the_order_of_their_arrays():
     arrays = [shape for w in words for _, shape in w["arrays"]]
     assert [4 * int(np.prod(shape)) for shape in arrays] == [len(b) for b in buffers]
     assert np.frombuffer(buffers[2], "<f4").tolist() == [0, 1, 2, 3, 4, 5]
-
-
-# Sliders.
 
 
 def test_sliders_are_shared_by_name_where_solvers_start_them_alike():
@@ -157,20 +143,14 @@ def test_a_default_that_depends_on_the_data_is_offered_as_such():
     assert sliders.parameters("memoir_l2")["batch_size"] is None
 
 
-@pytest.mark.parametrize("name", ["D", "seed"])
-def test_a_start_without_a_slider_is_refused(name):
-    with pytest.raises(ValueError, match=f"no slider is called '{name}'"):
-        Sliders(("ww_walrus",), {name: 1})
-
-
-def test_every_solver_has_its_sliders():
+def test_every_solver_has_its_sliders_and_a_start_without_one_is_refused():
     for solver in SOLVERS:
         sliders = Sliders((solver,), {})
         declared = resolve(solver, {})[1]
         assert sliders.parameters(solver) == {k: v for k, v in declared.items() if k in SLIDERS}
-
-
-# The dashboard.
+    for name in ("D", "seed"):
+        with pytest.raises(ValueError, match=f"no slider is called '{name}'"):
+            Sliders(("ww_walrus",), {name: 1})
 
 
 @pytest.fixture
@@ -204,24 +184,24 @@ def test_a_dashboard_runs_a_solver_to_its_end(dashboard, sent):
     assert lower <= upper <= lower + 1e-2 and 0 < error < 0.5
 
 
-def test_step_and_back_are_one_iterate_each(dashboard, sent):
-    for n in range(3):
-        click(dashboard, "step", "paused")
-        wait(lambda n=n: dashboard.player.lanes[0].last.get("round") == n)
+def steps(dashboard, *rounds):
+    """Press step for each of these rounds in turn."""
+    for n in rounds:
+        dashboard.step()
+        wait(lambda n=n: all(x.last.get("round") == n for x in dashboard.player.lanes))
         status(dashboard, "paused")
+
+
+def test_steps_go_back_and_branch_and_a_parameter_that_cannot_change_starts_a_new_run(
+    dashboard, sent
+):
+    steps(dashboard, 0, 1, 2, 3)
     click(dashboard, "back", "paused")
-    wait(lambda: dashboard.player.lanes[0].state.round == 1)
-    (curve,) = dashboard.chart.curves
-    assert curve.latest[1] == 1
-
-
-def test_a_parameter_that_may_change_makes_a_branch_and_another_a_new_run(dashboard, sent):
-    for n in range(3):
-        click(dashboard, "step", "paused")
-        wait(lambda n=n: dashboard.player.lanes[0].last.get("round") == n)
+    wait(lambda: dashboard.player.lanes[0].state.round == 2)
+    assert dashboard.chart.curves[0].latest[1] == 2
     dashboard.sliders.widgets["n_max"].value = 50
     wait(lambda: sent and sent[-1][0]["pending"] == "pending: n_max (when run or step is pressed)")
-    click(dashboard, "step", "paused")
+    steps(dashboard, 3)
     wait(lambda: len(dashboard.chart.curves) == 2 and dashboard.player.status == "paused")
     assert labels(dashboard)[1] == "MRC-CCG, iris, n_max = 50, from round 2"
     assert [curve.live for curve in dashboard.chart.curves] == [False, True]
@@ -231,20 +211,6 @@ def test_a_parameter_that_may_change_makes_a_branch_and_another_a_new_run(dashbo
     assert labels(dashboard) == ["MRC-CCG, iris + 400 fourier, n_max = 50"], "on other data"
     click(dashboard, "reset", "ready")
     assert dashboard.chart.curves == []
-
-
-def test_a_parameter_that_changes_on_the_fly_goes_on_at_once(dashboard, sent):
-    dashboard.solvers.value = ("mrc_subgradient",)
-    dashboard.sliders.widgets["lambda0"].value = 0.1
-    click(dashboard, "run", "running")
-    wait(lambda: dashboard.player.lanes and dashboard.player.lanes[0].last.get("round", 0) > 5)
-    dashboard.data.value = "no_such_data"  # is for the next run
-    dashboard.sliders.widgets["lambda0"].value = 0.2
-    wait(lambda: len(dashboard.chart.curves) == 2)
-    assert dashboard.player.status == "running" and "iris" in labels(dashboard)[1]
-    assert "lambda0 = 0.2, from round" in labels(dashboard)[1]
-    click(dashboard, "stop", "stopped")
-    assert not any(curve.live for curve in dashboard.chart.curves)
 
 
 @dataclass
@@ -312,16 +278,20 @@ def test_all_sliders_that_move_while_a_round_is_in_progress_count_in_the_next(
     wait(lambda: any(lane.state and lane.state.round == 2 for lane in toys.player.lanes))
     sliders = toys.sliders.widgets
     sliders["alpha"].value, sliders["C"].value, sliders["block"].value = 1e-6, 0.25, 128
-    sliders["alpha"].value = 1e-4
+    sliders["alpha"].value, toys.data.value = 1e-4, "wine"
     wait(lambda: told_to_wait(sent, "from the next round on") == {"C", "alpha"})
-    wait(lambda: told_to_wait(sent, "when run") == {"block"})
+    wait(lambda: told_to_wait(sent, "when run") == {"block", "data"})
     gate.release(10**6)
     status(toys, "finished")
     (lane,) = toys.player.lanes
     assert lane.state.parameters == (0.25, 1e-4, 0.1, 64) and lane.past[0][1] == 2
+    assert labels(toys)[1] == "ww_toy, iris, C = 0.25, alpha = 0.0001, from round 2"
+    toys.data.value = "iris"
     wait(lambda: sent[-1][0]["pending"] == "pending: block (when run or step is pressed)")
     toys.run()
     wait(lambda: toys.player.lanes[0].parameters["block"] == 128 and not sent[-1][0]["pending"])
+    toys.player.stop()
+    wait(lambda: not any(curve.live for curve in toys.chart.curves))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -358,12 +328,14 @@ def test_what_runs_is_what_the_controls_say_or_they_say_that_they_wait(seed, toy
         assert not_run(toys) == set()
 
 
-def test_a_solver_that_is_no_longer_chosen_leaves_its_curve(dashboard):
+def test_a_solver_that_is_not_chosen_any_more_leaves_its_curve_and_takes_its_sliders(dashboard):
+    shown = lambda: {k for k, s in dashboard.sliders.widgets.items() if not s.layout.display}  # noqa: E731
+    assert shown() == {"lambda0", "eps1", "eps2", "n_max", "m_max"}
     dashboard.solvers.value = ("mrc_ccg", "mrc_subgradient")
     dashboard.watched.value = "mrc_subgradient"
     click(dashboard, "step", "paused")
     dashboard.solvers.value = ("mrc_subgradient",)
-    assert dashboard.watched.value == "mrc_subgradient"
+    assert dashboard.watched.value == "mrc_subgradient" and shown() == {"lambda0"}
     click(dashboard, "step", "paused")
     wait(lambda: [curve.live for curve in dashboard.chart.curves] == [False, True])
 
@@ -384,63 +356,57 @@ def test_lanes_are_let_go_when_their_curves_are(dashboard):
     assert sum(lane() is not None for lane in lanes) <= 1
 
 
-def test_solvers_run_side_by_side_for_the_same_seconds(dashboard, sent):
-    dashboard.solvers.value = ("mrc_ccg", "mrc_subgradient")
-    dashboard.budget.value = 1
+def test_solvers_run_side_by_side_for_the_same_seconds(sent):
+    solvers = "mrc_ccg", "mrc_subgradient"
+    dashboard = explore("iris", solvers, {"n_max": 20}, chosen=solvers, seconds=0.2)
     click(dashboard, "run", "finished")
     ccg, subgradient = dashboard.chart.curves
     assert ccg.ended == "the bounds have met" and subgradient.ended == "out of time"
-    assert 1 <= subgradient.latest[0] < 3
+    assert 0.2 <= subgradient.latest[0] < 1
     dashboard.watched.value = "mrc_subgradient"
     assert dashboard.inside.shown[0]["title"].startswith("MRC-SUB, iris, standardised: round ")
-    dashboard.budget.value = 2
+    dashboard.budget.value = 1
     click(dashboard, "run", "running")
     status(dashboard, "finished")
-    assert len(dashboard.chart.curves) == 2 and subgradient.latest[0] >= 2
+    assert len(dashboard.chart.curves) == 2 and subgradient.latest[0] >= 1
+    dashboard.reset()
 
 
 def test_kept_runs_and_grids_are_shown_with_their_code(dashboard, tmp_path, monkeypatch):
     monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path))
-    dashboard.buttons["keep"].click()
+    dashboard.buttons["keep this run"].click()
     assert "no run to keep yet" in dashboard.answer.value
-    dashboard.buttons["sweep"].click()
+    dashboard.buttons["send to sweep"].click()
     assert "no run on data" in dashboard.answer.value
     click(dashboard, "run", "finished")
-    dashboard.buttons["keep"].click()
+    dashboard.buttons["keep this run"].click()
     assert "mrc-ccg-iris-1.jsonl" in dashboard.answer.value
     assert "&#x27;n_max&#x27;: 20" in dashboard.answer.value
-    dashboard.buttons["sweep"].click()
+    dashboard.buttons["send to sweep"].click()
     assert "workbench sweep" in dashboard.answer.value and "n_max: 20" in dashboard.answer.value
     assert len([*tmp_path.glob("*/*")]) == 2
     dashboard.solvers.value = ("mrc_subgradient",)
     click(dashboard, "run", "running")
-    dashboard.buttons["keep"].click()
+    dashboard.buttons["keep this run"].click()
     assert "Press pause first" in dashboard.answer.value
 
 
-def test_sliders_are_those_of_the_chosen_solvers(dashboard):
-    shown = {k for k, s in dashboard.sliders.widgets.items() if s.layout.display is None}
-    assert shown == {"lambda0", "eps1", "eps2", "n_max", "m_max"}
-    dashboard.solvers.value = ("mrc_subgradient",)
-    shown = {k for k, s in dashboard.sliders.widgets.items() if s.layout.display is None}
-    assert shown == {"lambda0"}
-
-
-def test_without_a_solver_it_says_so(dashboard, sent):
-    dashboard.solvers.value = ()
-    click(dashboard, "run", "failed")
-    wait(lambda: sent and "choose at least one" in sent[-1][0]["error"])
-
-
-def test_a_failure_is_shown_and_the_dashboard_lives_on(dashboard, sent):
-    dashboard.data.value = "no_such_data"
-    dashboard.run()
-    wait(lambda: sent and sent[-1][0]["status"] == "failed")
-    assert "no data set or file is called 'no_such_data'" in sent[-1][0]["error"]
-    dashboard.data.value = "iris"
-    dashboard.run()
-    wait(lambda: sent[-1][0]["status"] == "finished")
+def test_a_failure_is_shown_and_the_dashboard_lives_on(sent):
+    dashboard = explore(("iris", "no_such_data"), ("mrc_ccg", "memoir_l2"))
+    for control, wrong, right, told in (
+        (dashboard.data, "no_such_data", "iris", "no data set or file is called 'no_such_data'"),
+        (dashboard.solvers, (), ("memoir_l2",), "choose at least one"),
+        (dashboard.sliders.widgets["eta0"], 3.0, 0.1, "lam * eta_1 must be below 1"),
+    ):
+        control.value = wrong
+        dashboard.run()
+        wait(lambda told=told: sent and told in sent[-1][0]["error"])
+        status(dashboard, "failed")
+        control.value = right
+    click(dashboard, "step", "paused")
+    wait(lambda: sent[-1][0]["status"] == "paused")
     assert sent[-1][0]["error"] == ""
+    dashboard.reset()
 
 
 def test_a_picture_that_fails_costs_no_run(dashboard, sent, monkeypatch):
@@ -458,11 +424,11 @@ def test_a_new_dashboard_stops_the_old_one_and_wrong_names_do_not(dashboard):
     click(dashboard, "run", "running")
     wrong = [
         ({"solvers": ("mrc",)}, "unknown name 'mrc'"),
-        ({"solvers": ()}, "at least one"),
+        ({"solvers": ()}, "give at least one"),
         ({"chosen": ("ww_walrus",)}, "chosen: 'ww_walrus' is not among the solvers mrc_ccg, "),
         ({"parameters": {"nmax": 3}}, "no slider is called 'nmax'"),
         ({"parameters": {"eps1": "small"}}, "eps1 must be like 1.0, got 'small'"),
-        ({"problem": []}, "problem: at least one"),
+        ({"problem": []}, "problem: give at least one"),
         ({"seconds": 0}, "seconds: must be positive"),
     ]
     for settings, told in wrong:
@@ -480,7 +446,7 @@ def test_a_problem_of_ones_own(sent, tmp_path, monkeypatch):
     assert dashboard.sliders.parameters("ww_walrus") == {"C": 0.3}
     click(dashboard, "run", "finished")
     assert labels(dashboard) == ["Walrus, wine, standardised, C = 0.3"]
-    dashboard.buttons["keep"].click()
+    dashboard.buttons["keep this run"].click()
     assert "the problem that the dashboard was given" in dashboard.answer.value
     dashboard.reset()
 
@@ -500,29 +466,13 @@ def test_every_family_runs_side_by_side_and_shows_its_inside(family, sent):
     solvers = FAMILIES[family]
     starts = SMALL if family == "least squares" else {}
     dashboard = explore("iris", solvers, starts, chosen=solvers)
-    for n in range(3):
-        dashboard.step()
-        wait(
-            lambda n=n: [x.last.get("round") for x in dashboard.player.lanes] == [n] * len(solvers)
-        )
-        status(dashboard, "paused")
+    steps(dashboard, 0, 1)
     for solver in solvers:
         dashboard.watched.value = solver
         words, buffers = dashboard.inside.shown
-        assert words["title"].endswith("iris, standardised: round 2") and buffers
-    assert [curve.latest[1] for curve in dashboard.chart.curves] == [2] * len(solvers)
+        assert words["title"].endswith("iris, standardised: round 1") and buffers
+    assert [curve.latest[1] for curve in dashboard.chart.curves] == [1] * len(solvers)
     dashboard.reset()
-
-
-def test_a_step_that_leaves_nothing_says_why(sent):
-    dashboard = explore("text 60x3", ("memoir_l2",), {"eta0": 3.0})
-    dashboard.run()
-    wait(lambda: sent and sent[-1][0]["status"] == "failed")
-    assert "lam * eta_1 must be below 1" in sent[-1][0]["error"]
-    dashboard.reset()
-
-
-# The notebooks.
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

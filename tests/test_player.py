@@ -2,7 +2,6 @@
 
 import threading
 import time
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,24 +10,23 @@ from workbench.live.player import Player
 
 
 class Toy:
-    """A lane whose rounds are let through one by one, or all where `free`; it counts them."""
+    """A lane whose rounds are let through one by one, or all if `free`; it counts them."""
 
     busy = together = 0
 
     def __init__(self, last=10**9, fails_at=None, free=True, cost=0.001):
         self.end, self.fails_at, self.cost = last, fails_at, cost
-        self.asked = self.settled = 0
+        self.asked = self.evaluated = 0
         self.at, self.seconds, self.ended, self.error = -1, 0.0, "", None
         self.gate = threading.Semaphore(10**9 if free else 0)
 
     def advance(self, wait=False):
-        self.asked += 1
+        self.asked, self.waited = self.asked + 1, wait
         Toy.busy += 1
         Toy.together = max(Toy.together, Toy.busy)
         self.gate.acquire()
         time.sleep(0.001)
         Toy.busy -= 1
-        self.waited = wait
         if self.at + 1 == self.fails_at:
             self.ended, self.error = "failed: the toy broke", ArithmeticError("the toy broke")
             return None
@@ -41,8 +39,8 @@ class Toy:
         row = self.advance()
         return [row] if row else []
 
-    def settle(self):
-        self.settled += 1
+    def evaluate_now(self):
+        self.evaluated += 1
         return {}
 
     def back(self):
@@ -50,21 +48,27 @@ class Toy:
         self.ended = ""
 
 
-@pytest.fixture
-def heard():
-    """Return a player, and the rounds and statuses that were heard of it."""
-    rounds, statuses = [], []
+class Heard(Player):
+    """A player, and the rounds and statuses that were heard of it."""
 
-    def hear(lane, rows):
+    def __init__(self):
+        self.rounds, self.statuses = [], []
+        super().__init__(self.hear)
+
+    def hear(self, lane, rows):
         if lane is None:
-            statuses.extend([player.status] if statuses[-1:] != [player.status] else [])
-        elif rows is None:
-            rounds.append(("back to", lane.at))
+            self.statuses += [self.status] if self.statuses[-1:] != [self.status] else []
         else:
-            rounds.extend(row["round"] for row in rows if row)
+            self.rounds += [("back to", lane.at)] if rows is None else [r["round"] for r in rows]
 
-    player = Player(hear)
-    yield SimpleNamespace(player=player, rounds=rounds, statuses=statuses)
+    def until(self, status):
+        wait(lambda: self.status == status)
+
+
+@pytest.fixture
+def player():
+    player = Heard()
+    yield player
     player.reset()
 
 
@@ -80,8 +84,8 @@ def always(*toys):
     return lambda lanes: [*toys]
 
 
-def anew(made, **settings):
-    """Arrange one new lane where there is none to go on with."""
+def new(made, **settings):
+    """Arrange one new lane if there is none to resume."""
 
     def arrange(lanes):
         if not lanes:
@@ -91,131 +95,128 @@ def anew(made, **settings):
     return arrange
 
 
-def rest(player):
-    wait(lambda: player.status == "paused")
-
-
-def test_a_run_plays_to_its_end(heard):
-    player = heard.player
-    player.run(always(Toy(last=4)))
-    wait(lambda: player.status == "finished")
-    assert heard.rounds == [0, 1, 2, 3, 4]
-    assert heard.statuses == ["starting", "running", "finished"]
-    assert player.error is None
-
-
-def test_each_step_asks_each_lane_for_one_round(heard):
-    player, toys = heard.player, (Toy(), Toy(cost=5.0))
-    for n in range(1, 5):
+def steps(player, *toys, count=3):
+    for n in range(1, count + 1):
         player.step(always(*toys))
-        wait(lambda n=n: len(heard.rounds) == 2 * n and player.status == "paused")
-        assert [toy.asked for toy in toys] == [n, n] and toys[0].waited
+        wait(lambda n=n: len(player.rounds) == n * len(toys) and player.status == "paused")
+
+
+def test_a_run_plays_to_its_end_and_the_next_starts_again_after_a_stop(player):
+    made = []
+    player.run(new(made, last=4))
+    player.until("finished")
+    assert player.rounds == [0, 1, 2, 3, 4] and player.error is None
+    assert player.statuses == ["starting", "running", "finished"]
+    player.stop()
+    assert player.status == "stopped"
+    player.step(new(made))
+    player.until("paused")
+    assert len(made) == 2
+
+
+def test_each_step_asks_each_lane_for_one_round(player):
+    toys = Toy(), Toy(cost=5.0)
+    steps(player, *toys)
+    assert [toy.asked for toy in toys] == [3, 3] and toys[0].waited
     assert player.lanes == [*toys]
 
 
-def test_nothing_is_asked_for_while_paused(heard):
-    player, toy = heard.player, Toy()
+def test_nothing_is_asked_for_while_paused(player):
+    toy = Toy()
     player.run(always(toy))
-    wait(lambda: len(heard.rounds) > 5)
+    wait(lambda: len(player.rounds) > 5)
     player.pause()
-    rest(player)
-    asked, seen = toy.asked, len(heard.rounds)
-    time.sleep(0.1)
-    assert toy.asked == asked == seen == len(heard.rounds) and toy.settled == 1
+    player.pause()  # a second press hangs nothing
+    player.until("paused")
+    asked, seen = toy.asked, len(player.rounds)
+    time.sleep(0.05)
+    assert toy.asked == asked == seen == len(player.rounds) and toy.evaluated == 1
     player.run(always(toy))
-    wait(lambda: len(heard.rounds) > seen + 5)
-    assert heard.rounds == list(range(len(heard.rounds))), "went on where it was"
+    wait(lambda: len(player.rounds) > seen + 5)
+    assert player.rounds == list(range(len(player.rounds))), "went on where it was"
+    player.pause()
+    player.run(always(toy))
+    player.pause()
+    player.until("paused")
+    at = toy.at
+    player.step(always(toy))
+    wait(lambda: toy.at == at + 1 and player.status == "paused")
 
 
-def test_a_round_in_progress_ends_before_the_pause(heard):
-    player, toy = heard.player, Toy(free=False)
+def test_a_round_in_progress_ends_before_the_pause(player):
+    toy = Toy(free=False)
     player.run(always(toy))
     wait(lambda: toy.asked == 1)
     player.pause()
-    assert player.status == "pausing" and heard.rounds == []
+    assert player.status == "pausing" and player.rounds == []
     toy.gate.release()
-    rest(player)
-    assert heard.rounds == [0] and toy.asked == 1
+    player.until("paused")
+    assert player.rounds == [0] and toy.asked == 1
 
 
 @pytest.mark.parametrize("ended", [False, True])
-def test_back_turns_every_lane_back_by_one_and_pauses(heard, ended):
-    player, toys = heard.player, (Toy(last=3), Toy(last=3))
+def test_back_turns_every_lane_back_by_one_and_pauses(player, ended):
+    toys = Toy(last=3), Toy(last=3)
     player.back()
     assert player.status == "ready", "there is nothing to turn back"
     if ended:
         player.run(always(*toys))
-        wait(lambda: player.status == "finished")
+        player.until("finished")
     else:
-        for n in range(1, 4):
-            player.step(always(*toys))
-            wait(lambda n=n: len(heard.rounds) == 2 * n and player.status == "paused")
+        steps(player, *toys)
     at = toys[0].at
     player.back()
     wait(lambda: player.status == "paused" and toys[1].at == at - 1)
-    assert heard.rounds[-2:] == [("back to", at - 1)] * 2
+    assert player.rounds[-2:] == [("back to", at - 1)] * 2
     player.run(always(*toys))
-    wait(lambda: player.status == "finished")
+    player.until("finished")
     assert [toy.at for toy in toys] == [3, 3]
 
 
-def test_the_lane_with_the_least_solver_time_goes_first(heard):
-    player = heard.player
-    player.budget = 1.0
-    slow, quick, failing = Toy(cost=0.1), Toy(cost=0.01), Toy(fails_at=2)
-    player.run(always(slow, quick, failing))
-    wait(lambda: player.status == "finished")
-    assert slow.asked in (10, 11) and quick.asked in (100, 101) and failing.asked == 3
-    assert str(player.error) == "the toy broke", "it failed alone, and that is said"
-    player.budget = 2.0
-    player.run(always(slow, quick, failing))
-    wait(lambda: player.status == "finished")
-    assert slow.asked in (20, 21) and failing.asked == 3, "went on with what time was added"
-
-
-def test_a_second_press_of_pause_hangs_nothing(heard):
-    player, toy = heard.player, Toy()
-    player.step(always(toy))
-    rest(player)
-    player.run(always(toy))
-    player.pause()
-    rest(player)
-    player.step(always(toy))
-    at = toy.at
-    wait(lambda: toy.at == at + 1)
+def test_the_lane_with_the_least_solver_time_goes_first(player):
+    slow, quick, failing = Toy(cost=0.1), Toy(cost=0.02), Toy(fails_at=2)
+    for budget in (1.0, 2.0):
+        player.budget = budget
+        player.run(always(slow, quick, failing))
+        player.until("finished")
+        assert round(10 * budget) <= slow.asked <= round(10 * budget) + 1
+        assert round(50 * budget) <= quick.asked <= round(50 * budget) + 1
+        assert failing.asked == 3
+        if budget == 1.0:
+            assert str(player.error) == "the toy broke", "it failed alone, and that is said"
 
 
 @pytest.mark.parametrize("press", ["run", "back"])
-def test_what_is_pressed_while_the_last_iterate_is_judged_is_not_lost(heard, press):
-    player, first, second = heard.player, Toy(last=2), Toy(last=1)
-    judging, judged = threading.Event(), threading.Event()
-    first.settle = lambda: (judging.set(), judged.wait(20))[:0]
+def test_what_is_pressed_while_the_last_iterate_is_evaluated_is_not_lost(player, press):
+    first, second = Toy(last=2), Toy(last=1)
+    evaluating, evaluated = threading.Event(), threading.Event()
+    first.evaluate_now = lambda: (evaluating.set(), evaluated.wait(20))[:0]
     player.run(always(first))
-    judging.wait(20)
+    evaluating.wait(20)
     player.run(always(second)) if press == "run" else player.back()
-    judged.set()
+    evaluated.set()
     if press == "run":
         wait(lambda: player.status == "finished" and second.at == 1)
     else:
         wait(lambda: player.status == "paused" and first.at == 1)
 
 
-def test_quick_presses_are_counted(heard):
-    player, toy = heard.player, Toy(free=False)
+def test_quick_presses_are_counted(player):
+    toy = Toy(free=False)
     player.step(always(toy))
     wait(lambda: toy.asked == 1)
     for _ in range(3):
         player.step(always(toy))
-    for _ in range(4):
-        toy.gate.release()
+    toy.gate.release(4)
     wait(lambda: toy.at == 3 and player.status == "paused")
     player.back()
     player.back()
     wait(lambda: toy.at == 1 and player.status == "paused")
 
 
-def test_a_pause_while_lanes_are_made_lets_no_round_begin(heard):
-    player, toy, begun, made = heard.player, Toy(), threading.Event(), threading.Event()
+@pytest.mark.parametrize("press", ["pause", "stop", "reset"])
+def test_a_press_while_lanes_are_made_lets_no_round_begin(player, press):
+    toy, begun, made = Toy(), threading.Event(), threading.Event()
 
     def slowly(lanes):
         begun.set()
@@ -224,10 +225,11 @@ def test_a_pause_while_lanes_are_made_lets_no_round_begin(heard):
 
     player.run(slowly)
     begun.wait(20)
-    player.pause()
+    getattr(player, press)()
     made.set()
-    rest(player)
-    assert toy.asked == 0 and player.lanes == [toy]
+    player.until({"pause": "paused", "stop": "stopped", "reset": "ready"}[press])
+    time.sleep(0.02)
+    assert toy.asked == 0 and player.lanes == [toy] * (press == "pause")
 
 
 @pytest.mark.parametrize("deaf_to", [2, 4])
@@ -244,91 +246,83 @@ def test_a_listener_that_fails_ends_the_run_and_is_told(deaf_to):
     wait(lambda: player.status == "finished")
 
 
-def test_stop_after_the_end_begins_anew(heard):
-    player, made = heard.player, []
-    player.run(anew(made, last=1))
-    wait(lambda: player.status == "finished")
-    player.stop()
-    assert player.status == "stopped"
-    player.step(anew(made))
-    rest(player)
-    assert len(made) == 2
-
-
-def test_what_is_arranged_in_mid_run_goes_on_at_the_next_round(heard):
-    player, first, second = heard.player, Toy(), Toy(last=2)
+def test_what_is_arranged_in_mid_run_goes_on_at_the_next_round(player):
+    first, second = Toy(), Toy(last=2)
+    Toy.together = 0
     player.run(always(first))
     wait(lambda: first.at > 3)
     player.run(always(second))
-    wait(lambda: player.status == "finished")
+    player.until("finished")
     assert second.at == 2 and player.lanes == [second]
     asked = first.asked
     time.sleep(0.02)
     assert first.asked == asked and Toy.together == 1
 
 
-def test_lanes_are_rearranged_in_mid_step_and_the_step_ends_in_a_pause(heard):
-    player, first, second = heard.player, Toy(free=False), Toy()
+def test_lanes_are_rearranged_in_mid_step_and_the_step_ends_in_a_pause(player):
+    first, second = Toy(free=False), Toy()
     player.rearrange(always(second))
     assert player.status == "ready" and not player.lanes, "nothing was in progress"
     player.step(always(first))
     wait(lambda: first.asked == 1)
     player.rearrange(always(second))
     first.gate.release()
-    rest(player)
+    player.until("paused")
     time.sleep(0.02)
     assert player.status == "paused" and second.asked == 0
     player.back()
     wait(lambda: player.status == "paused" and player.lanes == [second])
 
 
-def test_rounds_can_be_slowed_down_and_a_pause_does_not_wait_for_them(heard):
-    player, toy = heard.player, Toy()
-    player.pause_between = 60.0
+def test_rounds_can_be_slowed_down_and_a_pause_does_not_wait_for_them(player):
+    toy, player.pause_between = Toy(), 60.0
     player.run(always(toy))
     wait(lambda: toy.at == 0)
     time.sleep(0.05)
     assert toy.asked == 1
     player.pause()
-    rest(player)
+    player.until("paused")
     player.pause_between = 0.0
     player.run(always(toy))
     wait(lambda: toy.at > 5)
 
 
 @pytest.mark.parametrize("paused", [False, True])
-def test_stop_ends_the_run_and_the_next_begins_anew(heard, paused):
-    player, made = heard.player, []
-    player.run(anew(made))
-    wait(lambda: len(heard.rounds) > 3)
+def test_stop_ends_the_run_and_the_next_starts_again(player, paused):
+    made = []
+    player.run(new(made))
+    wait(lambda: len(player.rounds) > 3)
     if paused:
         player.pause()
-        rest(player)
+        player.until("paused")
     player.stop()
-    wait(lambda: player.status == "stopped")
-    seen = len(heard.rounds)
-    player.step(anew(made))
-    rest(player)
-    assert heard.rounds[seen:] == [0] and len(made) == 2
+    player.until("stopped")
+    seen = len(player.rounds)
+    player.step(new(made))
+    player.until("paused")
+    assert player.rounds[seen:] == [0] and len(made) == 2
 
 
-def test_stop_then_run_at_once_begins_anew(heard):
-    player, made = heard.player, []
-    player.run(anew(made, free=False))
+@pytest.mark.parametrize("press", ["stop", "reset"])
+def test_an_abandoned_round_ends_before_the_next_run_and_after_a_reset_is_not_heard(player, press):
+    made = []
+    player.run(new(made, free=False))
     wait(lambda: made and made[0].asked == 1)
-    player.stop()
-    player.step(anew(made))
-    assert len(made) == 1, "the round of the first still goes on"
+    getattr(player, press)()
+    assert player.lanes == [] and player.status == {"stop": "stopping", "reset": "ready"}[press]
+    player.run(new(made, last=2))
+    time.sleep(0.02)
+    assert len(made) == 1, "the round of the first is still in progress"
     made[0].gate.release()
-    wait(lambda: len(made) == 2 and player.status == "paused")
-    assert made[1].at == 0 and player.lanes == [made[1]]
+    player.until("finished")
+    assert player.rounds == [0] * (press == "stop") + [0, 1, 2]
+    assert player.lanes == [made[1]] and made[0].asked == 1
 
 
-def test_an_exception_ends_the_run_and_the_player_lives_on(heard):
-    player = heard.player
+def test_an_exception_ends_the_run_and_the_player_lives_on(player):
     player.run(always(Toy(fails_at=3)))
-    wait(lambda: player.status == "failed")
-    assert heard.rounds == [0, 1, 2] and str(player.error) == "the toy broke"
+    player.until("failed")
+    assert player.rounds == [0, 1, 2] and str(player.error) == "the toy broke"
 
     def no_start(lanes):
         raise ValueError("no such data")
@@ -336,27 +330,13 @@ def test_an_exception_ends_the_run_and_the_player_lives_on(heard):
     player.run(no_start)
     wait(lambda: str(player.error) == "no such data")
     player.run(always(Toy(last=1)))
-    wait(lambda: player.status == "finished")
+    player.until("finished")
     assert player.error is None
 
 
-def test_after_a_reset_an_abandoned_round_is_not_heard(heard):
-    player, slow, toy = heard.player, Toy(free=False), Toy(last=2)
-    player.run(always(slow))
-    wait(lambda: slow.asked == 1)
-    player.reset()
-    assert player.status == "ready" and player.lanes == []
-    player.run(always(toy))
-    time.sleep(0.05)
-    assert toy.asked == 0, "one at a time: the round of the first still goes on"
-    slow.gate.release()
-    wait(lambda: player.status == "finished")
-    assert heard.rounds == [0, 1, 2] and slow.asked == 1
-
-
-def test_pressing_everything_at_once_never_plays_two_rounds_together(heard):
-    player, made, rng = heard.player, [], np.random.default_rng(0)
-    acts = (lambda: player.run(anew(made)), lambda: player.step(anew(made)), player.back)
+def test_pressing_everything_at_once_never_plays_two_rounds_together(player):
+    made, rng = [], np.random.default_rng(0)
+    acts = (lambda: player.run(new(made)), lambda: player.step(new(made)), player.back)
     acts += (player.pause, player.stop, player.reset)
     Toy.together = 0
 
@@ -370,8 +350,8 @@ def test_pressing_everything_at_once_never_plays_two_rounds_together(heard):
         hand.start()
     for hand in hands:
         hand.join()
-    player.run(anew(made))
-    wait(lambda: player.status == "running")
+    player.run(new(made))
+    player.until("running")
     player.stop()
-    wait(lambda: player.status == "stopped")
+    player.until("stopped")
     assert len(made) > 1 and Toy.together == 1

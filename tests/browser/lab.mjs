@@ -58,7 +58,7 @@ async function serve(target, options, path, cwd) {
   const env = { ...process.env, OMP_NUM_THREADS: "1", OPENBLAS_NUM_THREADS: "1" };
   for (const name of ["MAKEFLAGS", "MFLAGS", "MAKELEVEL"]) delete env[name]; // of make test-browser
   env.WORKBENCH_RUNS = join(cwd, "runs");
-  env.JUPYTER_CONFIG_DIR = join(cwd, "config"); // a theme that is tried is nobody's choice
+  env.JUPYTER_CONFIG_DIR = join(cwd, "config"); // the user's own theme stays
   const args = ["--no-browser", `--port=${port}`, ...options].join(" ");
   const child = spawn("make", [target, `ARGS=${args}`], {
     cwd, env, stdio: ["ignore", "ignore", "pipe"], detached: true,

@@ -36,12 +36,12 @@ def explore(
 ) -> Dashboard:
     """Return a dashboard on which solvers run live; show it as the last line of a cell.
 
-    The dashboard returned before is stopped, and what it held is let go.
+    The dashboard returned before is stopped, and releases its data.
 
     Parameters
     ----------
     problem : data as :func:`workbench.data.panels.panel` reads them, which train on 70 % of the
-        rows, or a list of such to choose from, or a problem of your own
+        rows, or a list of them to choose from, or a problem of your own
     solvers : names of the registry to choose from, or one
     parameters : what the sliders start from, by the parameter's name; the solvers' defaults
         otherwise
@@ -51,15 +51,15 @@ def explore(
     Raises
     ------
     ValueError
-        For a name that is no solver, one chosen that is not among them, a parameter that none of
-        them has a slider for, or seconds that are not positive.
+        For a name that is not a solver, one chosen that is not among them, a parameter that none
+        of them has a slider for, or seconds that are not positive.
     """
     global _shown
     solvers = [solvers] if isinstance(solvers, str) else solvers
     if not solvers:
-        raise ValueError("solvers: at least one name is wanted")
+        raise ValueError("solvers: give at least one name")
     if not isinstance(problem, Problem) and not len(problem):
-        raise ValueError("problem: at least one description is wanted")
+        raise ValueError("problem: give at least one description")
     for name in solvers:
         if name not in SOLVERS:
             raise ValueError(f"solvers: unknown name {name!r}; {hint(name, SOLVERS)}")

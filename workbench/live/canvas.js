@@ -141,9 +141,6 @@ function inscribe(pen, numbers, { em, ink, paper }) {
   }
 }
 
-// Amid a pixel: a thin line between two is paler.
-const crisp = (spot) => ({ ...spot, ys: spot.ys.map((y) => Math.floor(y) + 0.5) });
-
 // A run is a step function: between two rows it keeps the value of the first.
 function steps(spots, k) {
   const corners = [];
@@ -170,21 +167,10 @@ function short(v, digits = 4) {
   return long ? rounded.toExponential().replace("+", "") : String(rounded);
 }
 
-// What to write where there is nothing to see.
+// Says so if there is nothing to see.
 function nought(values, size = NOUGHT) {
   if (!values.length || !values.every((v) => Math.abs(v) <= size)) return "";
-  return values.some(Boolean) ? "all 0, but for rounding" : "all 0";
-}
-
-// The lines that a text breaks into, each this wide if its words are not wider.
-function wrap(pen, text, wide) {
-  const lines = [];
-  for (const word of text.split(" ")) {
-    const longer = lines.length ? `${lines.at(-1)} ${word}` : word;
-    if (lines.length && pen.measureText(longer).width > wide) lines.push(word);
-    else lines.splice(-1, 1, longer);
-  }
-  return lines;
+  return values.some(Boolean) ? "all 0, except for rounding" : "all 0";
 }
 
 // The least and the most of these values, of the positive ones where `logarithmic`.

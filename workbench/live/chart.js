@@ -7,7 +7,7 @@ const SIZE = 5; // numbers of a point: seconds, round, lower, upper, test error
 const FLOOR = 1e-9; // gaps below it are drawn at it: a logarithmic axis has no 0
 const FEWEST = 1e-3; // and test errors below this one
 const FAR = 30; // from the highest upper bound down to the lowest: no linear axis shows both
-const FEW = 80; // test errors of a curve: so many are seen one by one
+const FEW = 80; // test errors of a curve: up to here each has a dot
 const DEEP = 1e-5; // of the highest upper bound: a fit without an error must not squeeze the rest
 const EDGE = { left: 3.8, right: 1.8, top: 1.9, middle: 17.4, next: 20.4, bottom: 28.6, end: 32 };
 
@@ -133,7 +133,7 @@ function open(el, show) {
     curves.forEach((curve, i) => tag(entries[i], curve, look, dash(curve, curves)));
     const readout = part(".readout");
     write(readout, marked ? `${name(marked.curve)}\n${tell(marked.curve, marked.i, "\n")}` : "");
-    const right = 2 * marked?.x > width; // where there is more room on the left
+    const right = 2 * marked?.x > width; // then there is more room on the left
     readout.style.left = right ? "auto" : `calc(${marked?.x}px + 1em)`;
     readout.style.right = right ? `calc(${width - marked.x}px + 1em)` : "auto";
   };
@@ -150,11 +150,11 @@ const last = ({ points }) => points.length - SIZE;
 const has = (value) => (curve) => Number.isFinite(value(curve.points, last(curve)));
 const name = ({ number, label }) => `${number} · ${label}`;
 const usual = (curves) =>
-  curves.every(has(gap)) || !curves.some((curve) => judged(curve.points, last(curve)) >= 0)
+  curves.every(has(gap)) || !curves.some((curve) => evaluated(curve.points, last(curve)) >= 0)
     ? "certified gap" : "test error";
 
-// The last point up to this one that has a test error: not every row is judged.
-function judged(points, i) {
+// The last point up to this one that has a test error: not every row is evaluated.
+function evaluated(points, i) {
   while (i >= 0 && !Number.isFinite(points[i + 4])) i -= SIZE;
   return i;
 }
@@ -162,7 +162,7 @@ function judged(points, i) {
 function tell({ points }, i, between) {
   const [seconds, round, low, high] = points.slice(i, i + SIZE);
   const best = Number.isFinite(low) ? "upper" : "objective";
-  const then = judged(points, i);
+  const then = evaluated(points, i);
   const wrong = points[then + 4];
   const values = { seconds, lower: low, [best]: high, gap: high - low, "test error": wrong };
   const known = Object.entries(values).filter(([, value]) => Number.isFinite(value));
@@ -261,15 +261,14 @@ function draw(canvas, curves, over, below, logarithmic, cursor, lit) {
   const strong = ({ curve }) => lit ? curve.number === lit : curve.live || curve === curves.at(-1);
   const numbers = [];
   for (const line of lines.toSorted((a, b) => strong(a) - strong(b))) {
-    line.spots = line.kept.map((i) => spot(line.curve.points, i));
-    const drawn = strong(line) ? line.spots : line.spots.map(crisp);
+    const drawn = line.spots = line.kept.map((i) => spot(line.curve.points, i));
     const certain = drawn.filter(({ ys }) => Number.isFinite(ys[0]));
     const [floor, roof] = [0, 1].map((k) => steps(certain, k));
     const [high, under] = [1, 2].map((k) => steps(drawn, k));
     pen.fillStyle = pen.strokeStyle = paint(line.curve, look);
     pen.globalAlpha = strong(line) ? 0.22 : 0.06;
     pen.fill(path([...floor, ...roof.toReversed()]));
-    // The others are thinner: paler ones would stand out only beside one that is pointed at.
+    // The others are thinner: paler ones would stand out only next to one that is pointed at.
     pen.globalAlpha = lit && !strong(line) ? 0.4 : 1;
     pen.lineWidth = strong(line) ? 2 : 1;
     pen.setLineDash(dash(line.curve, curves).map((length) => length * em));
@@ -298,7 +297,7 @@ function mark(pen, { curve, x, ys }, top, bottom, look) {
   for (const y of ys.filter(Number.isFinite)) dot(pen, x, y, 0.3 * look.em);
 }
 
-// A pixel's last point and its last judged one: a step has two corners, no more can be seen.
+// A pixel's last point and its last evaluated one: a step has two corners, no more can be seen.
 function thin(points, place) {
   const columns = [[], []];
   for (let i = 0; i < points.length; i += SIZE) {

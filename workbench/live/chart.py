@@ -2,19 +2,86 @@
 
 from __future__ import annotations
 
+import math
 import threading
+from array import array
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import anywidget
 
-from workbench.core.stream import Row
-from workbench.live.curve import Curve
+from workbench.core.stream import Row, geometric
 from workbench.live.pictures import Picture, pack
 
-UPDATES = 10  # drawn a second, at most
+UPDATES = 10  # drawn per second, at most
 KEPT = 12  # curves on the canvas
+SIZE = 5  # numbers of a point: seconds, round, lower, upper, test error
+OBJECTIVES = ("upper", "primal", "squared_error")  # a row's first of these is drawn above
+NO_POINT = (0.0, 0.0, math.nan, math.nan, math.nan)
+in_geometric = geometric(1.002)  # the first 500 rows, later two in a thousand
+
+
+@dataclass
+class Curve:
+    """The points of one run: seconds, round, best lower, best upper, test error of its rows.
+
+    The test error is NaN if a row was not evaluated. A solver without a certificate has no lower
+    bounds; its objective is drawn instead of the upper ones, unchanged: the best of many estimates
+    would be too good.
+    """
+
+    number: int
+    label: str
+    colour: str
+    row: Row = field(default_factory=dict)
+    ended: str = ""
+    live: bool = True
+    points: array = field(default_factory=lambda: array("d"))
+    latest: tuple[float, ...] = NO_POINT
+    sent: int = 0  # points that a page has for good
+    seen: int = 0  # rows, and those that were evaluated
+    evaluated: int = 0
+
+    def add(self, rows: list[Row]) -> None:
+        """Take in rows; only some stay as points when the next one comes."""
+        for row in rows:
+            _, _, lower, upper, _ = self.latest
+            objective = next((row[key] for key in OBJECTIVES if key in row), upper)
+            if not lower >= (new := row.get("lower", math.nan)) and new == new:
+                lower = new
+            if "upper" not in row or not upper <= objective:
+                upper = objective
+            error = row.get("test_error", math.nan)
+            self.row, self.latest = row, (row["seconds"], row["round"], lower, upper, error)
+            self.seen += 1
+            self.evaluated += error == error
+            counts = [self.seen] + [self.evaluated] * (error == error)
+            if any(in_geometric({"round": count}) for count in counts):
+                self.points.extend(self.latest)
+
+    def restart(self, rows: list[Row]) -> None:
+        """Be the curve of these rows: of a run that has turned back."""
+        self.points, self.latest = array("d"), NO_POINT
+        self.sent = self.seen = self.evaluated = 0
+        self.add(rows)
+
+    def news(self) -> tuple[dict[str, Any], bytes]:
+        """Return the curve's words, and in binary the new points and the latest one."""
+        numbers = {k: f"{v:.4g}" if isinstance(v, float) else v for k, v in self.row.items()}
+        said = {
+            "number": self.number,
+            "label": self.label,
+            "colour": self.colour,
+            "ended": self.ended,
+            "live": self.live,
+            "numbers": " · ".join(f"{key} {v}" for key, v in numbers.items() if key != "cpu"),
+            "at": self.sent,
+        }
+        points = self.points[SIZE * self.sent :] + array("d", self.latest)
+        self.sent = len(self.points) // SIZE
+        return said, points.tobytes()
 
 
 def _module(panel: str) -> str:
@@ -56,17 +123,10 @@ class Chart(anywidget.AnyWidget):
             self.curves = [c for c in self.curves if c not in old[:spare]] + [curve]
             return curve
 
-    def add(self, curve: Curve, rows: list[Row]) -> None:
-        """Draw new rows."""
+    def add(self, curve: Curve, rows: list[Row], restart: bool = False) -> None:
+        """Draw new rows, or only these if the run has turned back."""
         with self._lock:
-            for row in rows:
-                curve.add(row)
-        self.say()
-
-    def again(self, curve: Curve, rows: list[Row]) -> None:
-        """Draw a curve anew that has turned back to the last of these rows."""
-        with self._lock:
-            curve.again(rows)
+            curve.restart(rows) if restart else curve.add(rows)
         self.say()
 
     def say(self, **words: str) -> None:
@@ -111,7 +171,7 @@ class Inside(anywidget.AnyWidget):
         self.on_msg(lambda *_: self.send(*self.shown))
 
     def show(self, title: str, pictures: list[Picture]) -> None:
-        """Show these pictures in the place of the last ones."""
+        """Show these pictures instead of the last ones."""
         words, buffers = pack(pictures)
         self.shown = ({"title": title, "pictures": words}, buffers)
         self.send(*self.shown)

@@ -10,7 +10,6 @@ const SHADE = 7; // contrast of an image's darkest shade
 const HEIGHT = 15; // of a picture, in em; a plane is up to twice as high
 const ROOM = 31; // of the grid, in em: two columns, so that a plane may have both
 const MANY = 30; // marked points: more of them have thin rings
-const FEW = 6; // labels of bars: so many are always written
 const SPOKEN = { bars: 12, lines: 4 }; // more than these are too many to be read out
 const PAGE = `<style>
   .inside { ${TEXT} }
@@ -22,7 +21,6 @@ const PAGE = `<style>
     grid-template-columns: repeat(auto-fit, minmax(min(15em, 100%), 1fr)); }
   .inside figure { margin: 0; min-width: 0; position: relative; padding-bottom: 1.7em; }
   .inside .roomy .plane { grid-column: span 2; }
-  .inside .note { font-size: 0.85em; }
   .inside figcaption { overflow-wrap: anywhere; }
   .inside canvas { display: block; width: 100%; }
   .inside .legend span { display: inline-block; margin-right: 1em; }
@@ -58,7 +56,7 @@ function open(el) {
     grid.classList.toggle("roomy", grid.clientWidth >= ROOM * look.em);
     const hues = CYCLE.map((hue) => stand(hue, look));
     look.cycle = (k) => hues[k % hues.length];
-    const widths = [...grid.children].map(({ children }) => children[2].clientWidth);
+    const widths = [...grid.children].map(({ children }) => children[1].clientWidth);
     pictures.forEach((picture, i) => fill(grid.children[i], picture, widths[i], look));
     write(title, said.title);
     write(none, pictures.length ? "" : "nothing to see yet");
@@ -70,9 +68,9 @@ export default panel({ title: "", pictures: [] }, take, open);
 function figure({ kind }) {
   const parts = document.createElement("figure");
   parts.className = kind;
-  parts.innerHTML = `<figcaption></figcaption><p class="note"></p><canvas role="img"></canvas>
+  parts.innerHTML = `<figcaption></figcaption><canvas role="img"></canvas>
     <p class="legend"></p><div class="readout" hidden></div>`;
-  const [, , canvas, , readout] = parts.children;
+  const [, canvas, , readout] = parts.children;
   canvas.addEventListener("pointermove", ({ offsetX, offsetY }) => {
     write(readout, parts.tell(offsetX, offsetY) ?? "");
     readout.hidden = !readout.textContent;
@@ -81,21 +79,19 @@ function figure({ kind }) {
   return parts;
 }
 
-// Draws a picture. Of its drawing come words to read out, names of its colours, a note of what
-// there was no room for, and what tells the value at a place.
+// Draws a picture. Its drawing returns words to read out, names of its colours, and what tells the
+// value at a place.
 function fill(parts, picture, width, look) {
-  const [caption, below, canvas, legend] = parts.children;
+  const [caption, canvas, legend] = parts.children;
   const [left, right, bottom, top] = picture.extent ?? [0, 1, 0, 0];
   const suits = ((width - 4.1 * look.em) * (top - bottom)) / (right - left) + 2.1 * look.em;
   const height = Math.min(Math.max(suits, HEIGHT * look.em), 2 * HEIGHT * look.em);
   canvas.style.height = `${height}px`;
   const pen = clean(canvas, width, height, look, 0.85);
-  const draw = KINDS[picture.kind];
-  const { words, names = [], note = "", tell } = draw(pen, width, height, picture, look);
+  const { words, names = [], tell } = KINDS[picture.kind](pen, width, height, picture, look);
   parts.tell = tell;
   canvas.ariaLabel = words ? `${picture.title}: ${words}` : picture.title;
   write(caption, picture.title);
-  write(below, note);
   const key = [...names, look.paper].join();
   if (legend.dataset.key !== key) legend.replaceChildren(...names.map(entry(look)));
   legend.dataset.key = key;
@@ -114,31 +110,23 @@ function bars(pen, width, height, { values, labels, unit, logarithmic, marked },
   const { em, ink } = look;
   const [left, right] = [3.6 * em, width - 0.3 * em];
   const slot = (right - left) / values.length;
-  const few = labels.length <= FEW;
-  const wrapped = labels.map((label) => (few ? wrap(pen, label, slot - 0.3 * em) : [label]));
-  const widest = (texts) => Math.max(...texts.map((text) => pen.measureText(text).width));
-  const full = few && widest(wrapped.flat()) > slot; // then they are numbered, and in the note
-  const texts = full ? labels.map((_, i) => [String(i + 1)]) : wrapped;
-  const widths = texts.map(widest);
-  const every = few ? 1 : Math.ceil((Math.max(...widths) + 0.2 * em) / slot); // or they would meet
-  const high = Math.max(0, ...texts.map((text) => text.length));
-  const bottom = height - (high ? 0.3 + 1.1 * high : 0.5) * em;
+  const every = Math.ceil((0.2 * em + widest(pen, labels)) / slot); // or they would meet
+  const bottom = height - (labels.length ? 1.4 : 0.5) * em;
   const bases = logarithmic ? values.map((value) => value / 2) : [0]; // the least bar has a height
   const y = axis([...values, ...bases], bottom, 1.8 * em, logarithmic, 1.8 * em);
   rule(pen, { from: left, to: right, ticks: [] }, y, unit, em);
   pen.textAlign = "center";
   const zero = logarithmic ? bottom : y.at(0);
   values.forEach((value, i) => {
-    const up = Number.isFinite(value) ? y.at(value) - zero : 0;
-    const [middle, bar] = [left + (i + 0.5) * slot, Math.max(0.8 * slot, 1)];
+    const [up, middle] = [y.at(value) - zero, left + (i + 0.5) * slot];
+    const bar = Math.max(0.8 * slot, 1);
     const box = [middle - bar / 2, zero, bar, up];
     pen.fillStyle = css(stand(marked[i] ? WARM : COLD, look));
     pen.fillRect(...box);
     if (marked[i] && up && slot > 4) pen.strokeRect(...box); // a mark is more than a hue
     pen.fillStyle = ink;
-    const inside = middle + widths[i] / 2 <= width;
-    if (!inside || i % every) return;
-    texts[i].forEach((text, j) => pen.fillText(text, middle, bottom + 1.1 * (j + 1) * em));
+    const fits = middle + pen.measureText(labels[i] ?? "").width / 2 <= width;
+    if (labels.length && fits && i % every === 0) pen.fillText(labels[i], middle, bottom + 1.1 * em);
   });
   pen.fillText(nought(values, logarithmic ? 0 : NOUGHT), (left + right) / 2, height / 2);
   const say = (i, of = "") =>
@@ -146,16 +134,14 @@ function bars(pen, width, height, { values, labels, unit, logarithmic, marked },
   const at = (x) => Math.floor((x - left) / slot);
   const tell = (x) => (at(x) in values ? say(at(x), ` ${unit}`) : "");
   const words = values.length <= SPOKEN.bars && values.map((_, i) => say(i)).join("; ");
-  const note = full ? labels.map((label, i) => `${i + 1}:\u00a0${label}`).join("; ") : "";
-  return { tell, words, note };
+  return { tell, words };
 }
 
 function image(pen, width, height, picture, look) {
   const { values, shape: [h, w], low, high, rows, columns, written } = picture;
   const { em, ink, paper, font } = look;
   const names = [rows && `${rows} ↓`, columns && `${columns} →`].filter(Boolean).join("   ");
-  const spare = width - pen.measureText(names).width; // none: the names go into the note
-  const top = (names && spare >= 0 ? 1.5 : 0.3) * em;
+  const top = (names ? 1.5 : 0.3) * em;
   const cell = Math.min((width - 2) / w, (height - top - 1.8 * em) / h);
   const left = (width - cell * w) / 2;
   const bottom = top + cell * h;
@@ -166,17 +152,16 @@ function image(pen, width, height, picture, look) {
     if (none) return paper;
     return mix(paper, low < 0 && v < 0 ? less : more, Math.min(Math.max(share || 0, 0), 1));
   };
-  const colours = values.map((v) => Number.isFinite(v) && shade(v));
+  const colours = values.map(shade);
   paste(pen, w, h, colours, [left, top, cell * w, cell * h]);
-  if (spare >= 0) pen.fillText(names, Math.min(left, spare), 1.1 * em);
+  pen.fillText(names, Math.max(0, Math.min(left, width - widest(pen, [names]))), 1.1 * em);
 
-  const texts = written ? values.map((v) => (v === v ? short(v, 2) : "")) : [];
-  const longest = Math.max(1, ...texts.map((text) => pen.measureText(text).width));
-  const size = Math.min(0.85, (0.6 * cell) / em, (0.7 * cell) / longest) * em;
+  const texts = written ? values.map((v) => short(v, 2)) : [];
+  const size = Math.min(0.85, (0.6 * cell) / em, (0.7 * cell) / (widest(pen, texts) || 1)) * em;
   pen.font = `${size}px ${font}`;
   pen.textAlign = "center";
   (size > 0.5 * em ? texts : []).forEach((text, i) => {
-    pen.fillStyle = luminance(colours[i] || paper) > 0.18 ? "#000" : "#fff"; // more contrast
+    pen.fillStyle = luminance(colours[i]) > 0.18 ? "#000" : "#fff"; // more contrast
     const [j, k] = [i % w, Math.floor(i / w)];
     pen.fillText(text, left + cell * (j + 0.5), top + cell * (k + 0.5) + 0.35 * size);
   });
@@ -186,30 +171,29 @@ function image(pen, width, height, picture, look) {
     if (j < 0 || j >= w || i < 0 || i >= h) return "";
     return `${rows || "row"} ${i}, ${columns || "column"} ${j}: ${short(values[w * i + j])}`;
   };
-  const note = spare < 0 ? names : "";
+  Object.assign(pen, { font: `${0.85 * em}px ${font}`, fillStyle: ink });
   if (none) {
-    Object.assign(pen, { font: `${0.85 * em}px ${font}`, fillStyle: ink });
     if (!written) pen.fillText(none, width / 2, (top + bottom) / 2);
-    return { tell, note };
+    return { tell };
   }
   const key = [width / 2 - 3 * em, bottom + 0.6 * em, 6 * em, 0.8 * em];
   const steps = Array.from({ length: 64 }, (_, i) => shade(low + (i / 63) * (high - low)));
   paste(pen, 64, 1, steps, key);
-  Object.assign(pen, { font: `${0.85 * em}px ${font}`, fillStyle: ink, textAlign: "right" });
+  pen.textAlign = "right";
   pen.fillText(short(low), key[0] - 0.4 * em, bottom + 1.3 * em);
   pen.textAlign = "left";
   pen.fillText(short(high), key[0] + 6.4 * em, bottom + 1.3 * em);
-  return { tell, note };
+  return { tell };
 }
 
-function lines(pen, width, height, { x, ys, labels, across, up, logarithmic, points }, look) {
+function lines(pen, width, height, { x, ys, labels, across, up, points }, look) {
   const { em, ink, paper } = look;
   const dots = pairs(points);
   const rows = Array.from({ length: ys.length / (x.length || 1) }, (_, i) =>
     ys.slice(i * x.length, (i + 1) * x.length));
   const [us, vs] = [[...x, ...dots.map(([u]) => u)], [...ys, ...dots.map(([, v]) => v)]];
   const along = axis(us, 3.6 * em, width - 0.8 * em, false, 4 * em);
-  const y = axis(vs, height - 2.8 * em, 1.8 * em, logarithmic, 1.8 * em);
+  const y = axis(vs, height - 2.8 * em, 1.8 * em, false, 1.8 * em);
   rule(pen, along, y, up, em);
   foot(pen, along, y, across, em);
   rows.forEach((row, i) => {
@@ -217,7 +201,7 @@ function lines(pen, width, height, { x, ys, labels, across, up, logarithmic, poi
     pen.lineWidth = 1.8;
     pen.setLineDash(i < CYCLE.length ? [] : [0.5 * em, 0.3 * em]);
     pen.beginPath();
-    row.forEach((v, j) => Number.isFinite(v) && pen.lineTo(along.at(x[j]), y.at(v)));
+    row.forEach((v, j) => pen.lineTo(along.at(x[j]), y.at(v)));
     pen.stroke();
   });
   pen.setLineDash([]);
@@ -246,7 +230,7 @@ function plane(pen, width, height, picture, look) {
   const y = axis([bottom, top], roof + high, roof, false, 2 * em);
   const pale = regions.map((_, i) => {
     const k = regions[(h - 1 - Math.floor(i / w)) * w + (i % w)]; // their first row is the lowest
-    return k >= 0 && mix(paper, look.cycle(k), PALE);
+    return mix(paper, look.cycle(k), PALE);
   });
   paste(pen, w, h, pale, [from, roof, wide, high]);
   rule(pen, x, y, "", em);
@@ -262,8 +246,6 @@ function plane(pen, width, height, picture, look) {
     Object.assign(pen, { fillStyle: "transparent", lineWidth: thick });
     if (marked[i]) dot(pen, x.at(u), y.at(v), ring);
   });
-  pen.lineWidth = 1;
-  pen.stroke(borders(regions, w, h, [from, roof, wide, high]));
   const count = [...regions, ...classes].reduce((a, b) => Math.max(a, b), -1) + 1;
   const tell = (px, py) => {
     const [j, i] = [((px - from) / wide) * w, ((roof + high - py) / high) * h].map(Math.floor);
@@ -273,36 +255,18 @@ function plane(pen, width, height, picture, look) {
   return { tell, names };
 }
 
-// Between the regions, along the sides of their cells.
-function borders(regions, w, h, [from, roof, wide, high]) {
-  const lines = new Path2D();
-  const [across, down] = [(j) => from + (j / w) * wide, (i) => roof + (1 - i / h) * high];
-  regions.forEach((k, at) => {
-    const [j, i] = [at % w, Math.floor(at / w)];
-    if (j + 1 < w && regions[at + 1] !== k) {
-      lines.moveTo(across(j + 1), down(i));
-      lines.lineTo(across(j + 1), down(i + 1));
-    }
-    if (i + 1 < h && regions[at + w] !== k) {
-      lines.moveTo(across(j), down(i + 1));
-      lines.lineTo(across(j + 1), down(i + 1));
-    }
-  });
-  return lines;
-}
-
 const KINDS = { bars, image, lines, plane };
 
+const widest = (pen, texts) => Math.max(0, ...texts.map((text) => pen.measureText(text).width));
 const pairs = (flat) => flat.flatMap((u, i) => (i % 2 ? [] : [[u, flat[i + 1]]]));
 const least = (items, far) => items.reduce((a, b, i) => (far(b) < far(items[a]) ? i : a), 0);
 
-// Paints a matrix of colours, or of nothing where there is none, with sharp cells.
+// Paints a matrix of colours with sharp cells.
 const tile = document.createElement("canvas");
 function paste(pen, w, h, colours, box) {
-  if (!colours.length) return;
   [tile.width, tile.height] = [w, h];
   const cells = new ImageData(w, h);
-  colours.forEach((colour, i) => colour && cells.data.set([...colour, 255], 4 * i));
+  colours.forEach((colour, i) => cells.data.set([...colour, 255], 4 * i));
   tile.getContext("2d").putImageData(cells, 0, 0);
   pen.imageSmoothingEnabled = false;
   pen.drawImage(tile, ...box);

@@ -1,9 +1,10 @@
-"""What is left of a run on the dashboard: its trace with the code that repeats it, and a grid."""
+"""Files kept of a run on the dashboard: its trace with the code that repeats it, and a grid."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,17 @@ from workbench.runs.run import resolve
 from workbench.runs.sweep import runs_folder
 
 NO_SPEC = "...  # the problem that the dashboard was given"
+PROGRAM = """\
+from workbench.data.panels import panel
+from workbench.runs.run import run
+from workbench.core.stream import rounds
+
+problem = {problem}
+"""
 
 
 def keep(lane: Lane, spec: str | None) -> Path:
-    """Write a run's trace to ``kept/`` in the folder of runs, and return where.
+    """Write a run's trace to ``kept/`` in the folder of runs, and return its path.
 
     The header holds the code that repeats the run, too; ``make report`` shows both.
 
@@ -44,28 +52,21 @@ def keep(lane: Lane, spec: str | None) -> Path:
 
 def code(lane: Lane, spec: str | None) -> str:
     """Return a program that repeats a run to its present iterate, branch by branch."""
-    legs = [*lane.past, (lane.parameters, lane.last["round"])]
-    lines = [
-        "from workbench.data.panels import panel",
-        "from workbench.runs.run import run",
-        "from workbench.core.stream import rounds",
-        "",
-        f"problem = panel({spec!r})" if spec else f"problem = {NO_SPEC}",
-    ]
-    for i, (parameters, last) in enumerate(legs):
+    program = PROGRAM.format(problem=f"panel({spec!r})" if spec else NO_SPEC)
+    for i, (parameters, last) in enumerate([*lane.past, (lane.parameters, lane.last["round"])]):
         call = [f'"{lane.solver}"', "problem", f"rounds({last})"]
         if own := own_parameters(lane.solver, parameters):
             call.append(f"parameters={own!r}")
         if i:
             call.append("after=(trace, state)")
-        lines.append(f"trace, state = run({', '.join(call)})")
-    return "\n".join(lines) + "\n"
+        program += f"trace, state = run({', '.join(call)})\n"
+    return program
 
 
 def send_to_sweep(lanes: Sequence[Lane], data: Sequence[str], cpu: float) -> Path:
-    """Write a grid over all values that these runs have tried, and return where.
+    """Write a grid over all values that these runs have tried, and return its path.
 
-    ``workbench sweep`` runs it as it is; it is meant to be edited.
+    ``workbench sweep`` runs it unchanged; it is meant to be edited.
 
     Parameters
     ----------
@@ -76,7 +77,7 @@ def send_to_sweep(lanes: Sequence[Lane], data: Sequence[str], cpu: float) -> Pat
     Raises
     ------
     ValueError
-        If there is no run, or one on data that has no description.
+        If there is no run, or one on data that have no description.
     """
     if not lanes or not all(data):
         raise ValueError("sweep: there is no run on data that can be described")
@@ -110,11 +111,8 @@ def own_parameters(solver: str, parameters: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _free(folder: Path, name: str, suffix: str) -> Path:
-    """Return a path in `folder` that no file has yet; the folder is there then."""
+    """Return the first numbered path in `folder`, which is made, that no file has yet."""
     folder.mkdir(parents=True, exist_ok=True)
     stem = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")[:80]
-    taken = {path.name for path in folder.iterdir()}
-    numbers = range(1, len(taken) + 2)
-    return next(
-        folder / f"{stem}-{i}{suffix}" for i in numbers if f"{stem}-{i}{suffix}" not in taken
-    )
+    paths = (folder / f"{stem}-{i}{suffix}" for i in count(1))
+    return next(path for path in paths if not path.exists())

@@ -1,23 +1,41 @@
-"""Pictures as plain data: what a solver's portrait is made of, for the page to draw.
+"""Pictures of a method's inside as plain data: made here, drawn on the page by ``inside.js``.
 
-A portrait, as in :mod:`workbench.live.inside`, shows a method's own
-state: its active constraints, its breakpoints, its cuts. It holds no colours and no pixels;
-``live/inside.js`` draws it on a dark page as on a light one.
+They hold no colours and no pixels. The functions below neither change a state nor take long: of
+a large problem they look at some rows, the same ones in every round.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import isqrt
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import norm as sparse_norm
+
+from workbench.core.problem import Matrix, Problem
+from workbench.core.stream import State
+
+MAX_ROWS = 500  # scored for a picture
+MIN_ROWS = 40  # scored even if a row is expensive
+MAX_WORK = 2**26  # multiplications for the scores of a picture
+MAX_POINTS = 400  # drawn in a plane
+MAX_MARKED = 200  # points of a plane that stand out
+MAX_SIDE = 60  # cells of a plane's side
+MAX_BARS = 40  # in one picture, and classes or features of a matrix
+WRITTEN_CLASSES = 12  # up to which a confusion matrix shows its numbers
+BINS = 20  # in a histogram, about
+IMAGE_SIDES = 3, 64  # pixels, of rows that are taken for square images
+SHADED = 0.98  # fraction of the weights below the darkest shade: a few large ones hide no others
+LARGEST = 1e30  # single precision holds it
 
 
 class Bars(NamedTuple):
-    """One bar a value, upwards or downwards from 0.
+    """One bar per value, upwards or downwards from 0.
 
     ``values`` (m,), ``labels`` of the bars (m of them, or none), ``unit`` of the axis; ``marked``
-    (m,), not 0 where a bar stands out.
+    (m,) is not 0 where a bar stands out.
     """
 
     title: str
@@ -31,7 +49,7 @@ class Bars(NamedTuple):
 class Image(NamedTuple):
     """A matrix in shades, ``values`` (h, w), from ``low`` to ``high``.
 
-    Where ``low`` is negative the shades have two hues that meet at 0. ``rows`` and ``columns``
+    If ``low`` is negative, the shades have two hues that meet at 0. ``rows`` and ``columns``
     name the axes. ``written`` prints each number into its cell: for small matrices.
     """
 
@@ -53,7 +71,6 @@ class Lines(NamedTuple):
     labels: tuple[str, ...] = ()
     across: str = ""
     up: str = ""
-    logarithmic: bool = False
     points: np.ndarray = np.empty((0, 2))
 
 
@@ -61,7 +78,7 @@ class Plane(NamedTuple):
     """Rows in two dimensions over the regions that a classifier gives to each class.
 
     ``regions`` (h, w) are classes on a grid over ``extent`` (left, right, bottom, top), the first
-    row at the bottom; ``points`` (p, 2) are rows of the data, ``classes`` (p,) theirs; ``marked``
+    row at the bottom; ``points`` (p, 2) are rows of the data of these ``classes`` (p,); ``marked``
     (p,) is not 0 where a point stands out.
     """
 
@@ -76,15 +93,212 @@ class Plane(NamedTuple):
 Picture = Bars | Image | Lines | Plane
 
 
+class Scored(NamedTuple):
+    """Some rows of a problem: their classes ``y`` (m,), scores ``F`` (m, k), and which they are."""
+
+    y: np.ndarray
+    F: np.ndarray
+    which: str
+
+
+def decisions(
+    state: State,
+    problem: Problem,
+    rows: Scored | None = None,
+    cost: float = 0.0,
+    marked: np.ndarray | None = None,
+    why: str = "",
+) -> list[Picture]:
+    """Return a classifier's regions if rows have two features, else its confusion; and margins.
+
+    Parameters
+    ----------
+    rows : those to look at; if None, :func:`scored` ones, and regions are drawn
+    cost : multiplications that the scores of a row take; by default those of a linear model
+    marked : training rows that stand out among the regions, the foremost first
+    why : a few words on the marked rows
+    """
+    drawn = rows is None and problem.d == 2
+    rows = rows or scored(state, problem, cost)
+    first = plane(state, problem, cost, marked, why) if drawn else confusion(rows, problem.k)
+    return [first, margins(rows)]
+
+
+def scored(state: State, problem: Problem, cost: float = 0.0) -> Scored:
+    """Return scores of at most :data:`MAX_ROWS` test rows, or training rows if there are none."""
+    tested = problem.X_test is not None
+    X, y = (problem.X_test, problem.y_test) if tested else (problem.X, problem.y)
+    entries = X.nnz / X.shape[0] if sp.issparse(X) else X.shape[1]
+    limit = np.clip(MAX_WORK / (cost or entries * problem.k + 1), MIN_ROWS, MAX_ROWS)
+    rows = evenly(len(y), int(limit))
+    which = "test rows" if tested else "training rows"
+    return Scored(y[rows], finite(state.scores(X[rows])), which)
+
+
+def confusion(rows: Scored, k: int) -> Image:
+    """Return how often each true class was predicted as each; of many classes, the most frequent.
+
+    The shades end at twice the most frequent mistake, to show mistakes next to the diagonal.
+    """
+    y, F, which = rows
+    predicted = np.argmax(F, axis=1)
+    title = f"Confusion: {np.sum(predicted != y)} of {len(y)} {which} wrong"
+    shown = np.arange(k)
+    if k > MAX_BARS:
+        shown = np.sort(np.argsort(-np.bincount(y, minlength=k), kind="stable")[:MAX_BARS])
+        title += f"; {MAX_BARS} of {k} classes"
+    counts = sp.coo_array((np.ones(len(y)), (y, predicted)), shape=(k, k)).tocsr()
+    counts = counts[shown][:, shown].toarray()
+    mistakes = counts - np.diag(counts.diagonal())
+    high = max(1.0, min(counts.max(), 2.0 * mistakes.max()))
+    written = k <= WRITTEN_CLASSES
+    return Image(title, counts, 0.0, float(high), "true", "predicted", written)
+
+
+def margins(rows: Scored) -> Bars:
+    """Return a histogram of rows' margins, the own class's score less the largest other one.
+
+    Rows below 0, which are marked, are predicted wrong.
+    """
+    y, F, which = rows
+    each, others = np.arange(len(y)), F.astype(np.float64)
+    others[each, y] = -np.inf
+    title = f"Margins of {len(y)} {which} (wrong: marked)"
+    return histogram(title, F[each, y] - others.max(axis=1))
+
+
+def plane(
+    state: State,
+    problem: Problem,
+    cost: float = 0.0,
+    marked: np.ndarray | None = None,
+    why: str = "",
+) -> Plane:
+    """Return the regions of two features that each class is predicted in, with training rows.
+
+    Parameters are those of :func:`decisions`; at most :data:`MAX_MARKED` rows are marked.
+    """
+    ends = np.array([dense(end(axis=0)).ravel() for end in (problem.X.min, problem.X.max)], float)
+    rim = np.where(ends[1] > ends[0], 0.04 * (ends[1] - ends[0]), 1.0)
+    (left, bottom), (right, top) = ends[0] - rim, ends[1] + rim
+    side = int(np.clip(np.sqrt(MAX_WORK / (cost or 3.0 * problem.k)), MAX_SIDE // 3, MAX_SIDE))
+    middle = (np.arange(side) + 0.5) / side
+    x, y = np.meshgrid(left + middle * (right - left), bottom + middle * (top - bottom))
+    grid = np.stack([x.ravel(), y.ravel()], axis=1).astype(problem.X.dtype)
+    F = finite(state.scores(sp.csr_matrix(grid) if problem.is_sparse else grid))
+    foremost = np.empty(0, int) if marked is None else np.unique(marked[:MAX_MARKED])
+    rows = np.union1d(evenly(problem.n, MAX_POINTS - len(foremost)), foremost).astype(int)
+    title = f"Regions and {len(rows)} training rows"
+    return Plane(
+        title + (f"; marked: {why}" if len(foremost) else ""),
+        np.argmax(F, axis=1).reshape(side, side).astype(float),
+        (float(left), float(right), float(bottom), float(top)),
+        dense(problem.X[rows]).astype(float),
+        problem.y[rows].astype(float),
+        np.isin(rows, foremost).astype(float),
+    )
+
+
+def weights(W: Matrix, title: str) -> Image:
+    """Return (d, k) `W` as one small image per class or, if d is not a square, one row per class.
+
+    Of many classes it shows the first, of many features in rows those of largest weight.
+    """
+    d, k = W.shape
+    title += f"; the first {MAX_BARS} of {k:,} classes" if k > MAX_BARS else ""
+    W, names = W[:, :MAX_BARS], ("", "")
+    if is_image(d):
+        values = _mosaic(finite(dense(W)).T)
+    else:
+        names = "classes", "features"
+        if d > MAX_BARS:
+            lengths = sparse_norm(W, axis=1) if sp.issparse(W) else np.linalg.norm(W, axis=1)
+            W = W[np.sort(np.argsort(-lengths, kind="stable")[:MAX_BARS])]
+            names = "classes", f"the {MAX_BARS} largest of {d:,} features"
+        values = finite(dense(W)).T
+    sizes = np.abs(values[values != 0.0])
+    high = float(np.quantile(sizes, SHADED)) if len(sizes) else 1.0
+    return Image(title, values, -high, high, *names)
+
+
+def is_image(d: int) -> bool:
+    """Return whether rows of d features are taken for square images."""
+    return isqrt(d) ** 2 == d and IMAGE_SIDES[0] <= isqrt(d) <= IMAGE_SIDES[1]
+
+
+def _mosaic(rows: np.ndarray) -> np.ndarray:
+    """Return (m, s^2) rows as s x s tiles, in the order of words on a page, one cell apart."""
+    m, side = len(rows), isqrt(rows.shape[1])
+    across = -(-m // max(1, round(np.sqrt(m / 2))))
+    down = -(-m // across)
+    tiles = np.zeros((down * across, side + 1, side + 1))
+    tiles[:m, :side, :side] = rows.reshape(m, side, side)
+    page = tiles.reshape(down, across, side + 1, side + 1).swapaxes(1, 2)
+    return page.reshape(down * (side + 1), across * (side + 1))[:-1, :-1]
+
+
+def histogram(title: str, values: np.ndarray, unit: str = "rows") -> Bars:
+    """Return how many of the `values` lie in about :data:`BINS` intervals; 0 is a border.
+
+    Bars are named by their lower ends; those of negative values are marked.
+    """
+    values = finite(values)
+    low, high = min(0.0, float(values.min())), max(0.0, float(values.max()))
+    rough = (high - low) / BINS or 1.0
+    decade = 10.0 ** np.floor(np.log10(rough))
+    width = next(m * decade for m in (1, 2, 5, 10) if m * decade >= rough * (1 - 1e-9))
+    first, last = int(np.floor(low / width)), int(np.floor(high / width))
+    counts = np.bincount(np.floor(values / width).astype(int) - first, minlength=last - first + 1)
+    edges = np.arange(first, first + len(counts))
+    labels = tuple(f"{edge * width:.6g}" for edge in edges)
+    return Bars(title, counts.astype(float), labels, unit, marked=(edges < 0).astype(float))
+
+
+def ranked(
+    title: str,
+    values: np.ndarray,
+    what: str,
+    unit: str = "",
+    logarithmic: bool = False,
+    marked: np.ndarray | None = None,
+) -> Bars:
+    """Return `values`, the largest first; of many, those at evenly spaced ranks.
+
+    Bars are named by their ranks, from 1; the title says how many there are of `what`.
+    """
+    ranks = evenly(len(values), MAX_BARS)
+    order = np.argsort(-values, kind="stable")[ranks]
+    shown = "" if len(ranks) == len(values) else f"{len(ranks)} of "
+    title += f" by rank, {shown}{len(values):,} {what}"
+    labels = tuple(f"{rank + 1:,}" for rank in ranks)
+    marks = np.empty(0) if marked is None else marked[order].astype(float)
+    return Bars(title, values[order], labels, unit, logarithmic, marks)
+
+
+def evenly(n: int, limit: int) -> np.ndarray:
+    """Return at most `limit` of n rows, evenly spaced."""
+    return np.arange(n) if n <= limit else np.linspace(0, n - 1, limit).astype(int)
+
+
+def finite(values: np.ndarray) -> np.ndarray:
+    """Return the nearest numbers that single precision holds; 0 for NaN."""
+    return np.clip(np.nan_to_num(values, posinf=LARGEST, neginf=-LARGEST), -LARGEST, LARGEST)
+
+
+def dense(X: Matrix) -> np.ndarray:
+    """Return X as an array."""
+    return X.toarray() if sp.issparse(X) else np.asarray(X)
+
+
 def pack(pictures: Iterable[Picture]) -> tuple[list[dict[str, Any]], list[bytes]]:
-    """Return the pictures' words, which name and shape their arrays, and the arrays as float32."""
+    """Return the pictures' words, which name and shape their arrays, and these in float32."""
     words, buffers = [], []
     for picture in pictures:
         said, arrays = {"kind": type(picture).__name__.lower()}, []
         for name, value in picture._asdict().items():
             if isinstance(value, np.ndarray):
                 arrays.append([name, list(value.shape)])
-                buffers.append(np.ascontiguousarray(value, dtype="<f4").tobytes())
+                buffers.append(finite(value).astype("<f4").tobytes())
             else:
                 said[name] = value
         words.append(said | {"arrays": arrays})

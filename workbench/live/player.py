@@ -10,66 +10,65 @@ from workbench.core.stream import Row
 from workbench.live.lane import Lane
 
 ONE_AT_A_TIME = threading.Lock()  # two dashboards that play together would spoil both clocks
-SLICE = 0.02  # seconds that a lane plays before others do, or its view learns of it
+SLICE_S = 0.02  # that a lane plays before others do, or its view learns of it
 PLAYING = ("starting", "running")
-LIVE = (*PLAYING, "pausing", "paused")  # the thread is there and can go on
+AT_REST = ("paused", "finished", "failed", "stopped")
 Arrange = Callable[[list[Lane]], list[Lane]]
 
 
 class Player:
-    """Plays lanes, the one with the least solver seconds first: all under one clock.
+    """Play lanes, the one with the least solver seconds first: all under one clock.
 
-    A round is asked for only while rounds are allowed: none after `pause`, one of each lane after
-    `step`, any number after `run`. Nothing interrupts a round; what is asked for meanwhile is done
-    when it ends. A lane that fails ends alone. All methods return at once and may be called from
-    any thread.
+    A thread lives as long as something is asked for: any number of rounds after `run`, one of
+    each lane after `step`. Nothing interrupts a round; what is asked for meanwhile is done when
+    it ends. A lane that fails ends alone. All methods return at once and may be called from any
+    thread.
 
     Of several ``arrange`` functions that are given before one is called, only the last is: each
     must lead to all that was asked for, not to the latest change alone.
 
     Parameters
     ----------
-    hear : ``hear(lane, rows)`` for new rows of a lane, none of them where it has ended or come to
-        rest; ``hear(lane, None)`` for one that has turned back; ``hear(None, None)`` when only the
-        status or `lanes` have changed. All but the last may take their time
+    on_rows : ``on_rows(lane, rows)`` for new rows of a lane, none of them if it has ended or come
+        to rest; ``on_rows(lane, None)`` for one that has turned back; ``on_rows(None, None)`` if
+        only the status or `lanes` have changed. All but the last may take their time
 
     Attributes
     ----------
     status : ready, starting, running, pausing, paused, stopping, stopped, finished or failed
     error : the exception that kept lanes from being made, or of the last one that failed, or None
-    lanes : those that `run` goes on with
+    lanes : those that `run` resumes
     budget : solver seconds that a lane may take
     pause_between : seconds to wait after every round, for eyes to follow
     """
 
     def __init__(
-        self, hear: Callable[[Lane | None, list[Row] | None], None] = lambda lane, rows: None
+        self, on_rows: Callable[[Lane | None, list[Row] | None], None] = lambda lane, rows: None
     ):
         self.status = "ready"
         self.error: Exception | None = None
         self.lanes: list[Lane] = []
         self.budget = math.inf
         self.pause_between = 0.0
-        self._hear = hear
-        self._left: list[Lane] = []  # lanes that were stopped
+        self._on_rows = on_rows
         self._arrange: Arrange | None = None  # what is still to be arranged
-        self._allowed = 0.0  # rounds that may still be asked for; -1 to turn back
-        self._current: threading.Thread | None = None  # whose rows are heard
-        self._latest: threading.Thread | None = None  # may still be busy with an abandoned round
+        self._rounds = 0.0  # that are still asked for; negative to turn back
+        self._resets = 0  # what was played before one is not heard any more
+        self._worker: threading.Thread | None = None
         self._change = threading.Condition(threading.RLock())
 
     def run(self, arrange: Arrange) -> None:
         """Play on; ``arrange(lanes) -> lanes`` is called first, between two rounds."""
-        self._play(arrange, math.inf)
+        self._ask(arrange, math.inf)
 
     def step(self, arrange: Arrange) -> None:
         """Play one round of each lane as `run` would, then pause."""
-        self._play(arrange, 1)
+        self._ask(arrange, 1)
 
     def rearrange(self, arrange: Arrange) -> None:
-        """Call `arrange` before the next round where a run or a step is in progress, or not at all.
+        """Call `arrange` before the next round if a run or a step is in progress, or not at all.
 
-        How many rounds may be asked for stays as it is: a step ends in a pause.
+        How many rounds are asked for stays the same: a step ends in a pause.
         """
         with self._change:
             if self.status in PLAYING:
@@ -78,186 +77,142 @@ class Player:
     def back(self) -> None:
         """Turn each lane back by one round, then pause."""
         if self.lanes:
-            self._play(None, -1)
+            self._ask(None, -1)
 
     def pause(self) -> None:
         """Ask for no further round until `run` or `step`."""
         with self._change:
-            self._allowed = 0
+            self._rounds = 0
             if self.status in PLAYING:
                 self._say("pausing")
 
     def stop(self) -> None:
-        """End the run; the next one begins anew."""
+        """End the run; the next one starts from the beginning."""
         with self._change:
-            self._left, self.lanes, self._arrange = self.lanes, [], None
-            if self.status in LIVE:
-                self._say("stopping")
-            elif self.status in ("finished", "failed"):
-                self._say("stopped")
+            self.lanes, self._arrange, self._rounds = [], None, 0
+            if self.status != "ready":
+                self._say("stopping" if self._worker else "stopped")
 
     def reset(self) -> None:
         """Be as new at once; what a round still in progress finds is not heard."""
         with self._change:
-            self._current, self._arrange, self.error = None, None, None
-            self.lanes, self._left = [], []
+            self.lanes, self._arrange, self._rounds, self.error = [], None, 0, None
+            self._resets += 1
             self._say("ready")
 
     def at_rest(self) -> bool:
-        """Whether no round is in progress, so that states may be looked at."""
-        return self.status in ("paused", "finished", "failed", "stopped")
+        """Return whether no round is in progress, so that states may be looked at."""
+        return self.status in AT_REST
 
-    def _play(self, arrange: Arrange | None, rounds: float) -> None:
+    def _ask(self, arrange: Arrange | None, rounds: float) -> None:
         with self._change:
-            both = rounds * self._allowed
-            more = self.status in LIVE and 0 < both < math.inf  # quick clicks are counted
-            self._allowed = rounds + (self._allowed if more else 0)
+            quick = 0 < rounds * self._rounds < math.inf  # quick clicks are counted
+            self._rounds = rounds + (self._rounds if quick else 0)
             self._arrange = arrange or self._arrange
-            if self.status in LIVE:
-                self._say("starting" if self.status == "starting" else "running")
-                return
-            worker = threading.Thread(target=self._work, args=(self._latest,), daemon=True)
-            self._current, self._latest, self.error = worker, worker, None
             self._say("starting")
-            worker.start()
+            if self._worker is None:
+                self.error = None
+                self._worker = threading.Thread(target=self._work, daemon=True)
+                self._worker.start()
 
-    def _work(self, before: threading.Thread | None) -> None:
-        if before is not None:
-            before.join()  # two threads at once would share the cores and spoil all clocks
-        try:
-            while rounds := self._ask():
-                self._prepare()
-                if rounds == math.inf and not self._allowed:
-                    continue  # a pause while the lanes were made
-                with ONE_AT_A_TIME:
-                    can_go_on = self._play_on(rounds)
-                if not can_go_on and self._is_settled():
-                    break
-        except Exception as error:
-            return self._end("failed", error)
-        failed = [lane.error for lane in self.lanes if lane.error]
-        if self.status == "stopping":
-            self._end("stopped")
-        elif failed and len(failed) == len(self.lanes):
-            self._end("failed", failed[-1])
-        else:
-            self._end("finished", failed[-1] if failed else None)
+    def _work(self) -> None:
+        """Do what is asked for until nothing is, then say how that ended."""
+        lanes, resets, outcome = self.lanes, self._resets, "paused"
+        while True:
+            with self._change:
+                if resets != self._resets:
+                    lanes, resets = [], self._resets
+                if rounds := self._rounds:
+                    self._rounds = rounds if rounds == math.inf else 0
+                    arrange, self._arrange = self._arrange, None
+                    if self.status != "running":
+                        self._say("running")
+            try:
+                if rounds:
+                    lanes = self._arranged(arrange, lanes, resets)
+                    outcome = self._play(lanes, rounds, resets)
+                else:
+                    self._evaluate(lanes, resets)
+            except Exception as error:
+                outcome = "failed"
+                with self._change:
+                    if resets == self._resets:
+                        self.error, self._rounds, self._arrange = error, 0, None
+            with self._change:
+                if not rounds and not self._rounds:  # all is evaluated, and nothing asked for
+                    self._worker = None
+                    if self.status != "ready":
+                        self._say("stopped" if self.status == "stopping" else outcome)
+                    return
 
-    def _ask(self) -> float:
-        """Wait until something is allowed and return it; 0 when the run is over instead."""
-        if not self._allowed:
-            self._settle(self.lanes)
+    def _arranged(self, arrange: Arrange | None, lanes: list[Lane], resets: int) -> list[Lane]:
+        """Return the lanes to play, which may take time to make; evaluate those that are left."""
+        made = arrange(self.lanes) if arrange else self.lanes
+        self._evaluate((lane for lane in lanes if lane not in made), resets)
         with self._change:
-            while not self._allowed and not self._is_over():
-                if self.status != "paused":
-                    self._say("paused")
-                self._change.wait()
-            if self._is_over():
-                return 0
-            if self.status != "running":
-                self._say("running")
-            allowed = self._allowed
-            if allowed < math.inf:
-                self._allowed = 0
-            return allowed
+            if resets == self._resets and self.status != "stopping":
+                self.lanes = made
+                self._on_rows(None, None)
+        return made
 
-    def _prepare(self) -> None:
-        """Arrange the lanes, which may take time, where that was asked for."""
-        with self._change:
-            if self._is_over() or self._arrange is None:
-                return
-            arrange, self._arrange = self._arrange, None
-            before = self.lanes
-        lanes = arrange(before)
-        self._settle(lane for lane in before if lane not in lanes)
-        with self._change:
-            if not self._is_over():
-                self.lanes = lanes
-                self._hear(None, None)
-
-    def _play_on(self, rounds: float) -> bool:
-        """Do what is allowed; False where no lane can go on."""
+    def _play(self, lanes: list[Lane], rounds: float, resets: int) -> str:
+        """Play these rounds, or a slice of time; return how the run ended if that is all."""
         if rounds < 0:
-            for _ in range(int(-rounds)):
-                self._turn_back()
-            return True
-        return all([self._round(rounds) for _ in range(1 if rounds == math.inf else int(rounds))])
+            self.error = None
+            for lane in lanes * int(-rounds):
+                lane.back()
+                self._tell(lane, None, resets)
+            return "paused"
+        with ONE_AT_A_TIME:
+            for _ in range(1 if rounds == math.inf else int(rounds)):
+                if resets != self._resets or (rounds == math.inf and not self._rounds):
+                    return "paused"  # pressed while the lanes were made
+                self._round(lanes, rounds, resets)
+        if self._playing(lanes):
+            return "paused"
+        with self._change:
+            if self._arrange is None and self._rounds == math.inf:
+                self._rounds = 0
+        return "failed" if lanes and all(lane.error for lane in lanes) else "finished"
 
-    def _round(self, rounds: float) -> bool:
-        """Play a round, of each lane if only one is allowed; False where none can go on."""
-        playing = self._playing()
-        one = rounds < math.inf or self.pause_between > 0
+    def _round(self, lanes: list[Lane], rounds: float, resets: int) -> None:
+        """Play a round of each lane, or a slice of the one with the least solver seconds."""
+        playing = self._playing(lanes)
         if rounds == math.inf and playing:
             playing = [min(playing, key=lambda lane: lane.seconds)]
         for lane in playing:
-            if one:
+            if rounds < math.inf or self.pause_between:
                 row = lane.advance(wait=True)
                 rows = [row] if row else []
             else:
-                rows = lane.play(SLICE, self._unchanged)
+                rows = lane.play(SLICE_S, self._unchanged)
             if lane.ended and not lane.error:
-                lane.settle()
-            if not self._is_current():
-                return False
-            self.error = lane.error or self.error
-            self._hear(lane, rows)
-        if self.pause_between:
-            with self._change:
-                rest = self.pause_between
-                self._change.wait_for(lambda: not self._allowed or self._is_over(), rest)
-        return bool(self._playing())
-
-    def _is_settled(self) -> bool:
-        """Whether nothing was asked for meanwhile; what is from now on begins another thread."""
+                lane.evaluate_now()
+            self._tell(lane, rows, resets)
         with self._change:
-            settled = self._arrange is None and self._allowed >= 0
-            if settled and self._is_current() and self.status != "stopping":
-                self.status = "ending"
-            return settled
+            self._change.wait_for(lambda: not self._rounds, self.pause_between)
+
+    def _playing(self, lanes: list[Lane]) -> list[Lane]:
+        return [x for x in lanes if not x.ended and x.seconds < self.budget]
 
     def _unchanged(self) -> bool:
-        """Whether nobody has asked for anything since the round began; costs next to nothing."""
-        return self._allowed > 0 and self._arrange is None and self.status == "running"
+        """Return whether nothing was asked for since the round began; costs next to nothing."""
+        return self._rounds > 0 and self._arrange is None and self.status == "running"
 
-    def _playing(self) -> list[Lane]:
-        return [x for x in self.lanes if not x.ended and x.seconds < self.budget]
-
-    def _settle(self, lanes: Iterable[Lane]) -> None:
-        """Let the present iterates be judged and looked at."""
+    def _evaluate(self, lanes: Iterable[Lane], resets: int) -> None:
+        """Let the present iterates be evaluated and looked at."""
         for lane in lanes:
-            row = lane.settle()
-            if self._is_current() and row:
-                self._hear(lane, [row])
-                self._hear(lane, [])
+            row = lane.evaluate_now()
+            if row:
+                self._tell(lane, [row], resets)
+                self._tell(lane, [], resets)
 
-    def _turn_back(self) -> None:
-        for lane in self.lanes:
-            lane.back()
-            if self._is_current():
-                self._hear(lane, None)
-        self.error = next((lane.error for lane in self.lanes if lane.error), None)
-
-    def _is_current(self) -> bool:
-        return self._current is threading.current_thread()
-
-    def _is_over(self) -> bool:
-        return not self._is_current() or self.status not in LIVE
-
-    def _end(self, status: str, error: Exception | None = None) -> None:
-        with self._change:
-            if self._is_current():
-                self.status = "ending"  # what is asked for from now on begins another thread
-                self._arrange = None
-        try:
-            self._settle(self._left if status == "stopped" else self.lanes)
-        except Exception as fault:
-            status, error = "failed", fault
-        with self._change:
-            if self._is_current():
-                self.error = error
-                self._say(status)
+    def _tell(self, lane: Lane, rows: list[Row] | None, resets: int) -> None:
+        if resets == self._resets:
+            self.error = lane.error or self.error
+            self._on_rows(lane, rows)
 
     def _say(self, status: str) -> None:
         self.status = status
         self._change.notify_all()
-        self._hear(None, None)
+        self._on_rows(None, None)

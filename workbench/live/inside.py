@@ -1,0 +1,318 @@
+"""Pictures of the inside of a method, found by the type of its state: one function per family."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+
+from workbench.core.problem import Problem
+from workbench.core.stream import State
+from workbench.kernels.gram import Gram
+from workbench.kernels.rows import squared_norms
+from workbench.least_squares.calibrated import CalibratedState, expanded, targets
+from workbench.least_squares.columns import ColumnsState
+from workbench.least_squares.generalized import GeneralizedState
+from workbench.least_squares.links import LINKS
+from workbench.least_squares.stagewise import StagewiseState
+from workbench.live import pictures as draw
+from workbench.memoir.pegasos import PegasosState
+from workbench.memoir.state import MemoirState
+from workbench.memoir.working_set import WorkingSetState, costs_of
+from workbench.mrc.ccg import TIGHT
+from workbench.mrc.ccg import CutState as MinimaxCutState
+from workbench.mrc.interior_point import InteriorPointState
+from workbench.mrc.lp import LinearProgramState
+from workbench.mrc.pdhg import PrimalDualState
+from workbench.mrc.splitting import SplittingState
+from workbench.mrc.subgradient import SubgradientState
+from workbench.sampled_cuts.state import CutState
+from workbench.weston_watkins.dual import WWState
+from workbench.weston_watkins.kernel import KernelState
+from workbench.weston_watkins.walrus import sweep
+
+MIN_MASS = 1e-9  # a row in the worst distribution has more; relaxation leaves traces
+TINY = 1e-300  # stands for a product that has no logarithm
+MAX_BREAKPOINTS = 200  # drawn in one F
+MAX_ENTRIES = 2**22  # in weights, or in sums of rows times residuals
+MAX_BLOCKS = 256  # bars of blocks
+MAX_LINKS = 10  # classes whose link is drawn
+MAX_CUTS = 60  # that have a place in a line
+HEAVY_ROWS = 60  # rows of an expansion that stand out in a plane
+FACES = 12  # rows drawn as images
+EXPONENTIAL = 16  # multiplications that take as long as a value of the kernel, about
+
+Parameters = Mapping[str, Any]
+Pictures = list[draw.Picture]
+Minimax = MinimaxCutState | LinearProgramState | SubgradientState
+Minimax |= SplittingState | PrimalDualState | InteriorPointState
+WestonWatkins = WWState | KernelState
+Memoir = PegasosState | MemoirState | WorkingSetState
+LeastSquares = GeneralizedState | CalibratedState | StagewiseState | ColumnsState
+
+
+@singledispatch
+def portrait(state: State, problem: Problem, parameters: Parameters) -> Pictures:
+    """Return the pictures of a state: those of its family, registered below by its type.
+
+    A state of another type has decisions and, if there are any, weights ``W``, (d, k) or (k, d).
+    """
+    held = getattr(state, "A", None)  # coefficients of rows, which make scores expensive
+    cost = 0.0 if held is None else _expansion_cost(*held.shape, problem.d)
+    pictures = draw.decisions(state, problem, cost=cost)
+    W = getattr(state, "W", None)
+    if W is not None and problem.d * problem.k <= MAX_ENTRIES:
+        W = W if W.shape[0] == problem.d else W.T
+        pictures.append(draw.weights(W, "Weights of each class"))
+    return pictures
+
+
+@portrait.register
+def minimax(state: Minimax, problem: Problem, parameters: Parameters) -> Pictures:
+    """Return coefficients and what proves the bounds: constraints, or the worst distribution.
+
+    A constraint is active if it has a multiplier or is tight. The most violated constraint of a
+    row has the slack ``nu - 1 - psi``: below 0, it may join. The pairs of an interior point are
+    variables and their multipliers; on the central path all their products are equal.
+    """
+    pictures = []
+    if isinstance(state, InteriorPointState):
+        M = np.zeros_like(state.M_best)
+        M.ravel()[state.J] = state.mu
+    else:
+        M = state.M.T if isinstance(state, PrimalDualState) else state.M
+    if isinstance(state, MinimaxCutState):
+        title = "Slack ν − 1 − ψ by row (violated: marked)"
+        slack = draw.histogram(title, state.nu - 1.0 - state.psi)
+        active = (state.alpha > 0) | (state.slack <= TIGHT)
+        pictures += [_multipliers(state.alpha, active, "constraints")]
+        pictures += [slack._replace(logarithmic=True)]
+    elif np.any(p := np.maximum(getattr(state, "p", 0.0), 0.0)):  # extrapolated, p may be negative
+        mass = p.sum(axis=1) / p.sum()
+        mass = mass[mass > MIN_MASS]
+        pictures += [draw.ranked("Worst distribution", mass, "rows in it", "fraction", True)]
+    if isinstance(state, InteriorPointState):
+        pairs = [(state.p, state.s), (state.g, state.h)]
+        pairs += [(state.a, state.m_plus), (state.b, state.m_minus)]
+        products = np.concatenate([(x * z).ravel() for x, z in pairs])
+        central = np.log10(np.maximum(products, TINY) / max(products.mean(), TINY))
+        bars = draw.histogram("log₁₀ of the pairs' products over their mean", central, "pairs")
+        pictures += [bars._replace(marked=np.empty(0))]
+    return [draw.weights(M[:, :-1].T, "Coefficients M"), *pictures, *draw.decisions(state, problem)]
+
+
+@portrait.register
+def weston_watkins(state: WestonWatkins, problem: Problem, parameters: Parameters) -> Pictures:
+    """Return the subproblem of the row with most of the gap, all parts of the gap, and weights.
+
+    A row's part is ``sum_j (C max(0, z_j) - b_j z_j)`` over the wrong classes j. A visit of it
+    sets ``b = clip(v - root, 0, C)`` with the root of F, and v as in Proposition 3.5. C is that
+    of the problem in progress, smaller than the one asked for while a continuation lasts.
+    """
+    rows, k = draw.evenly(problem.n, draw.MAX_ROWS), problem.k
+    if isinstance(state, KernelState):
+        gram = Gram(problem.X[rows], state.kernel, state.gamma, state.degree, state.coef0)
+        F, B, norms, C = state.F[:, rows].T, state.B[:, rows].T, gram.diagonal(), state.C
+        pictures = []
+    else:
+        X, W = problem.X[rows], state.W[:, :k]
+        F, B, norms, C = X @ W, state.B[rows, :k], squared_norms(X), state.level
+        pictures = [draw.weights(W, "Weights W"), *draw.decisions(state, problem)]
+    if not (norms > 0.0).any():
+        return pictures
+    y, F = problem.y[rows], np.asarray(F, dtype=np.float64)
+    own = np.arange(len(rows)), y
+    Z = 1.0 - F[own][:, None] + F
+    parts = C * np.maximum(Z, 0.0) - B * Z
+    parts[own] = 0.0
+    parts = np.where(norms > 0.0, np.maximum(parts.sum(axis=1), 0.0), -1.0)
+    i = int(np.argmax(parts))
+    wrong = np.delete(np.arange(k), y[i])
+    v = (Z[i] / norms[i] + B[i] + B[i].sum())[wrong]
+    root = sweep(v, C)
+    ends = np.sort(np.concatenate([v, v - C]))
+    ends = ends[ends > 0.0]  # the root is not below 0
+    shown = ends[draw.evenly(len(ends), MAX_BREAKPOINTS)]
+    across = np.unique([0.0, *shown, root, 1.05 * ends[-1] if len(ends) else C])
+    up = np.clip(v - across[:, None], 0.0, C).sum(axis=1) - across
+    title = f"F(γ) of row {rows[i]:,} (class {problem.classes[y[i]]}), "
+    title += f"{len(ends):,} breakpoints above 0"
+    point = np.array([[root, 0.0]])
+    b = np.zeros(k)
+    b[wrong] = np.clip(v - root, 0.0, C)
+    what = "rows" if problem.n <= draw.MAX_ROWS else f"rows of {problem.n:,}"
+    return [
+        draw.Lines(title, across, up[None, :], (), "γ", "F", point),
+        _dual_variables(b, C, problem),
+        draw.ranked("Parts of the gap", parts[norms > 0.0], what),
+        *pictures,
+    ]
+
+
+def _dual_variables(b: np.ndarray, C: float, problem: Problem) -> draw.Bars:
+    """Return one bar per class for (k,) `b`; of many classes, the largest ones."""
+    title = f"Its dual variables b by class, at most C = {C:.4g} (free: marked)"
+    shown = np.sort(np.argsort(-b, kind="stable")[: draw.MAX_BARS])
+    if len(b) > draw.MAX_BARS:
+        title += f"; the {draw.MAX_BARS} largest of {len(b):,} classes"
+    free = ((b > 0.0) & (b < C)).astype(float)
+    labels = tuple(str(label) for label in problem.classes[shown])
+    return draw.Bars(title, b[shown], labels, marked=free[shown])
+
+
+@portrait.register
+def memoir(state: Memoir, problem: Problem, parameters: Parameters) -> Pictures:
+    """Return weights, how sparse they are, decisions and, of working sets, sets and multipliers."""
+    W = state.W if isinstance(state, PegasosState) else state.model()
+    filled = (W != 0).sum(axis=0).astype(float)
+    pictures = [
+        draw.weights(W[: problem.d], "Weights W"),
+        draw.ranked("Nonzero weights per class", filled, "classes", "weights", logarithmic=True),
+        *draw.decisions(state, problem),
+    ]
+    if not isinstance(state, WorkingSetState):
+        return pictures
+    places = state.sets.shape[1]
+    counts = np.bincount(state.held, minlength=places + 1)[1:].astype(float)
+    labels = tuple(map(str, range(1, places + 1)))
+    pictures.append(draw.Bars("Classes in a row's set", counts, labels, "rows"))
+    rows = draw.evenly(problem.n, draw.MAX_ROWS)
+    costs = costs_of(problem.y, state.C, parameters["balance"], problem.weights)[rows]
+    held = np.arange(1, places) < state.held[rows, None]
+    if held.any():
+        shares = -state.alpha[rows, 1:].astype(float) / costs[:, None]
+        title = f"−α/C of wrong classes in {len(rows):,} of {problem.n:,} sets"
+        bars = draw.histogram(title, shares[held], "multipliers")
+        pictures.append(bars._replace(logarithmic=True, marked=np.empty(0)))
+    return pictures
+
+
+@portrait.register
+def least_squares(state: LeastSquares, problem: Problem, parameters: Parameters) -> Pictures:
+    """Return decisions, what each class still asks for, and what the solver changes per round.
+
+    The gradient of a loss by the weights of class c is minus the sum of rows times their residuals
+    y_c - g(w_c.x). Drawn as a row, it shows where the class still asks for more. Decisions are on
+    training rows if the state holds their scores: others would need all rounds or features again.
+    """
+    entries = problem.X.size / problem.n  # those that are stored
+    limit = np.clip(draw.MAX_WORK / (entries * problem.k + 1), 1, draw.MAX_ROWS)
+    rows = draw.evenly(problem.n, int(limit))
+    X, y = problem.X[rows], problem.y[rows]
+    if isinstance(state, CalibratedState):
+        F = state.predictions[rows]
+        R = targets(y, problem.k, np.float64) - F
+        pictures = [_link(state, problem)] if state.round else []
+    else:
+        linear = isinstance(state, GeneralizedState)
+        F = np.asarray(X @ state.W.astype(X.dtype)) if linear else state.F[rows]
+        R = np.empty_like(F)
+        LINKS[parameters["link"]].residuals(F, y, R)
+        R = -R
+        pictures = [draw.weights(state.W, "Weights of each class")] if linear else []
+        pictures += [] if linear else _blocks(state, problem, parameters)
+    if problem.d * min(problem.k, draw.MAX_BARS) <= MAX_ENTRIES:
+        title = "What each class still asks for: rows times residuals"
+        pictures.append(draw.weights(np.asarray(X.T @ draw.finite(R)) / len(R), title))
+    held = None if isinstance(state, GeneralizedState) else draw.Scored(y, F, "training rows")
+    return [*draw.decisions(state, problem, held), *pictures]
+
+
+def _link(state: CalibratedState, problem: Problem) -> draw.Lines:
+    """Return the last calibration's prediction for a score u of a class if another has 1 - u.
+
+    Predictions are means over the other classes, and not projected yet.
+    """
+    k, shown = problem.k, min(problem.k, MAX_LINKS)
+    u = np.linspace(0.0, 1.0, 41)
+    ys = np.empty((shown + 1, len(u)))
+    for c in range(shown):
+        others = np.delete(np.arange(k), c)[draw.evenly(k - 1, MAX_LINKS)]
+        scores = np.zeros((len(others), len(u), k))
+        scores[:, :, c] = u
+        scores[np.arange(len(others)), :, others] = 1.0 - u
+        predicted = expanded(scores.reshape(-1, k), state.basis) @ state.V[-1, :, c]
+        ys[c] = predicted.reshape(scores.shape[:2]).mean(axis=0)
+    ys[shown] = u
+    title = f"The link learnt in round {state.round}"
+    title += f"; {shown} of {k} classes" if shown < k else ""
+    labels = (*(str(label) for label in problem.classes[:shown]), "unchanged")
+    return draw.Lines(title, u, ys, labels, "score of a class", "its prediction")
+
+
+def _blocks(
+    state: StagewiseState | ColumnsState, problem: Problem, parameters: Parameters
+) -> list[draw.Bars]:
+    """Return the norms of the blocks, the last one visited marked, and the heaviest columns."""
+    norms, pictures = np.linalg.norm(state.W, axis=1), []
+    if isinstance(state, ColumnsState):
+        names = problem.features or range(problem.d)
+        heaviest = np.argsort(-norms, kind="stable")[: draw.MAX_BARS]
+        labels = tuple(str(names[j]) for j in heaviest)
+        title = "The columns with the largest weights"
+        pictures = [draw.Bars(title, norms[heaviest], labels, "norm over classes")]
+        norms = norms[state.order]
+    block = min(parameters["block"], len(norms))
+    blocks = -(-len(norms) // block)
+    together = -(-blocks // MAX_BLOCKS)
+    starts = np.arange(0, len(norms), block * together)
+    values = np.sqrt(np.add.reduceat(norms**2, starts))
+    marked, title = np.zeros(len(starts)), "Blocks of features"
+    if state.round:
+        done, last = divmod(state.round - 1, blocks)
+        marked[last // together] = 1.0
+        title += f": pass {done + 1} of {parameters['passes']}, block {last + 1} of {blocks}"
+    title += f" ({together} per bar)" if together > 1 else ""
+    return [draw.Bars(title, values, (), "norm of the weights", marked=marked), *pictures]
+
+
+@portrait.register
+def sampled_cuts(state: CutState, problem: Problem, parameters: Parameters) -> Pictures:
+    """Return decisions (of sequences, which label follows which), cuts and the heaviest rows."""
+    rows, A = state.expansion()
+    sizes = np.linalg.norm(A, axis=1)
+    rows = state.landmarks if len(state.landmarks) else rows
+    foremost = rows[np.argsort(-sizes, kind="stable")]
+    if state.explicit.shape[1]:
+        k, shown = problem.k, min(problem.k, draw.MAX_BARS)
+        values = state.transitions.reshape(k, k)[:shown, :shown]
+        high = float(np.abs(values).max()) or 1.0
+        title = "Weights of transitions" + (f", {shown} of {k} labels" if shown < k else "")
+        pictures = [draw.Image(title, values, -high, high, "label", "next label", shown <= 12)]
+    else:
+        cost = _expansion_cost(len(foremost), state.B.shape[1], problem.d)
+        marked, why = foremost[:HEAVY_ROWS], "most weight"
+        if len(state.landmarks):
+            marked, why = state.landmarks, "landmarks"
+        pictures = draw.decisions(state, problem, None, cost, marked, why)
+    if T := len(state.h):
+        active = state.alpha > 0.0
+        latest = np.arange(max(0, T - MAX_CUTS), T)
+        slack = state.h - state.G @ state.w
+        tight = latest[active[latest]]
+        title = f"The latest {len(latest)} of {T} cuts" if T > MAX_CUTS else f"The {T} cuts"
+        ys = np.stack([state.h[latest], slack[latest]])
+        names = "loss", "slack it asks for at the iterate"
+        points = np.stack([tight + 1.0, slack[tight]], axis=1)
+        pictures.append(_multipliers(state.alpha, active, "cuts"))
+        pictures.append(draw.Lines(title, latest + 1.0, ys, names, "cut", "loss of a row", points))
+    if len(sizes):
+        what = "landmarks" if len(state.landmarks) else f"of {problem.n:,} rows in the expansion"
+        pictures.append(draw.ranked("Weight", sizes, what, "norm over classes"))
+        if draw.is_image(problem.d) and not problem.is_sparse:
+            faces = problem.X[foremost[:FACES]].T
+            pictures.append(draw.weights(faces, f"The {faces.shape[1]} rows of most weight"))
+    return pictures
+
+
+def _multipliers(alpha: np.ndarray, active: np.ndarray, what: str) -> draw.Bars:
+    """Return the (c,) multipliers of the constraints in the program, marked if active."""
+    what += f", {np.count_nonzero(active):,} active"
+    return draw.ranked("Multipliers α", alpha, what, marked=active)
+
+
+def _expansion_cost(rows: int, width: int, d: int) -> float:
+    """Return the multiplications that scores of one row take in an expansion over kernel rows."""
+    return 1.0 + rows * (width + d + EXPONENTIAL)
