@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from workbench.arena.entries import Entry
-from workbench.peers.refits import budget
+from workbench.peers.linear import budget
 
 # Estimators whose fit is the solver's for the same number of rounds. A gap that is never reached
 # leaves the end to the rounds: those that the validation rows chose.
