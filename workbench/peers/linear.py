@@ -7,7 +7,7 @@ its rounds, and those of the other SVM with a certificate, have a tolerance that
 tighter each time: 10, 3.2, 1 and so on. A user who knows the budget fits once, so the clock shows
 the longest fit so far alone; the time of the others is given back.
 
-A stream ends with the fit that needs less than its budget or has the tolerance `tol`, or when the
+A stream ends with the fit that needs less than its budget or has the tolerance `tol`, or if the
 peer gives up. All that a fit does is the peer's own cost and is timed: checks, labels and copies of
 the rows, which must leave memory for these. There is no intercept: add a constant column. LIBLINEAR
 fits one class against the rest; of two classes it fits one, and the objective counts both.
@@ -44,7 +44,6 @@ from workbench.peers.objectives import (
 ITERATIONS = 10_000  # the last budget
 LIBLINEAR_LIMIT = 100_000  # iterations at which LIBLINEAR's solvers of SVMs give up
 LOOSEST = 10.0  # the tolerance of round 1, which one pass over the rows meets
-EACH = "LogisticRegression, one for each class"
 
 
 class Peer(NamedTuple):
@@ -67,13 +66,14 @@ class Peer(NamedTuple):
 
 
 SQUARED = {"loss": "squared_hinge"}
-SQUARED_SVM, SOFTMAX = regularised(squared_hinges), regularised(softmax_losses)
+LOGISTIC, SOFTMAX = regularised(logistic_losses), regularised(softmax_losses)
+SQUARED_SVM = regularised(squared_hinges)
 SPARSE_SVM = regularised(squared_hinges, lambda W: float(np.abs(W).sum()))
-CS, OVR = {"multi_class": "crammer_singer"}, {"loss": "hinge", "dual": True}
+MULTI = {"multi_class": "crammer_singer"}
 PEERS = {
-    "liblinear_cs": Peer("LinearSVC", CS, None, crammer_singer, two=(-0.5, 0.5)),
-    "liblinear_ovr": Peer("LinearSVC", OVR, None, one_vs_rest),
-    "liblinear_lr": Peer(EACH, {"solver": "liblinear"}, regularised(logistic_losses)),
+    "liblinear_cs": Peer("LinearSVC", MULTI, None, crammer_singer, two=(-0.5, 0.5)),
+    "liblinear_ovr": Peer("LinearSVC", {"loss": "hinge", "dual": True}, None, one_vs_rest),
+    "liblinear_lr": Peer("LogisticRegression", {"solver": "liblinear"}, LOGISTIC),
     "liblinear_l2_dual": Peer("LinearSVC", SQUARED | {"dual": True}, SQUARED_SVM),
     "liblinear_l2_primal": Peer("LinearSVC", SQUARED | {"dual": False}, SQUARED_SVM),
     "liblinear_l1": Peer("LinearSVC", SQUARED | {"dual": False, "penalty": "l1"}, SPARSE_SVM),
@@ -100,11 +100,10 @@ def fitted(peer: Peer, X, y: np.ndarray, k: int, settings: Mapping) -> tuple[np.
         return Ridge(alpha=alpha, tol=tol, fit_intercept=False).fit(X, Y).coef_.T, 1
     kind = LinearSVC if peer.model == "LinearSVC" else LogisticRegression
     model = kind(fit_intercept=False, **peer.settings, **settings)
-    labels = [y]
-    if peer.model == EACH:
+    labels, weights, taken = [y], [], 0
+    if peer.settings.get("solver") == "liblinear":
         X = X.astype(np.float64, copy=False)  # or scikit-learn does it for each class
         labels = [y == c for c in (range(k) if k > 2 else [1])]
-    weights, taken = [], 0
     for own in labels:
         weights.append(model.fit(X, own).coef_)
         taken = max(taken, int(np.max(model.n_iter_)))
@@ -131,10 +130,6 @@ def fits(
     check_whole(seed, "seed", least=0)
     peer, (weight, tol) = PEERS[name], given.values()
     X, y, d, k = problem.X, problem.y, problem.d, problem.k
-    with off_the_clock():
-        if peer.certificate is not None:
-            X = X.astype(np.float64, copy=False)
-        taken = X if peer.certificate is None else marked(X)
 
     def judge(s: LinearState, W: np.ndarray) -> None:
         s.W = W[:d]
@@ -144,10 +139,12 @@ def fits(
             s.dual, s.primal = peer.certificate(X, y, weight, s.W, W[d:] / OWN)
             s.lower, s.upper = max(s.lower, s.dual), min(s.upper, s.primal)
 
+    s, kind, taken = state, LinearState, X
     with off_the_clock():
-        s = state
+        if peer.certificate is not None:
+            X, kind = X.astype(np.float64, copy=False), CertifiedState
+            taken = marked(X)
         if s is None:
-            kind = LinearState if peer.certificate is None else CertifiedState
             s = kind(0, seed, np.zeros((d, k)), 0, 0.0)
             judge(s, np.zeros((taken.shape[1], k)))
     yield s
@@ -178,19 +175,13 @@ def _limits(peer: Peer, s: LinearState, tol: float) -> dict[str, float] | None:
         if not budget(s.round) <= s.iterations < min(peer.last, ITERATIONS):
             return None
         return {"max_iter": budget(s.round + 1)}
-    now, later = (LOOSEST * 10.0 ** (0.5 - r / 2) for r in (s.round, s.round + 1))
-    if s.iterations >= LIBLINEAR_LIMIT or now <= tol:
+    if s.iterations >= LIBLINEAR_LIMIT or LOOSEST * 10.0 ** (0.5 - s.round / 2) <= tol:
         return None
-    return {"tol": max(later, tol), "max_iter": LIBLINEAR_LIMIT}
+    return {"tol": max(LOOSEST * 10.0 ** (-s.round / 2), tol), "max_iter": LIBLINEAR_LIMIT}
 
 
 def documented(tol: str) -> Callable:
-    """Return a decorator that adds to a docstring the parameters and errors that peers share.
-
-    Parameters
-    ----------
-    tol : what the tolerance is on
-    """
+    """Return a decorator that adds the shared parameters to a docstring, `tol` as given."""
     shared = {
         "C": "positive, weight of a row's loss",
         "alpha": "positive, weight of the squared weights; scikit-learn's own is n times as large",
