@@ -75,7 +75,7 @@ def clock(monkeypatch):
     Only wall seconds are so; processor seconds are what they are.
     """
     now = [0.0]
-    for module in ("core.stream", "peers.certified", "peers.refits"):
+    for module in ("core.stream", "peers.linear"):
         monkeypatch.setattr(f"workbench.{module}.perf_counter", lambda: now[0])
     sleep, here = time.sleep, threading.get_ident()
 

@@ -11,15 +11,6 @@ from workbench.arena import profiles
 from workbench.core.trace import Trace
 from workbench.figures.style import Look
 
-LOOKS = {name: Look(name, "#112233", "o") for name in "abc"}
-
-
-@pytest.fixture
-def ax():
-    figure, ax = plt.subplots()
-    yield ax
-    plt.close(figure)
-
 
 def frame(**columns) -> pd.DataFrame:
     places = [(d, p, e) for d in ("iris", "wine") for p in (0, 1) for e in "ab"]
@@ -109,7 +100,7 @@ def always_first(sets: int) -> np.ndarray:
     return np.array([[[1.0, 2.0 + s % 2, 3.0 - s % 2]] * 2 for s in range(sets)])
 
 
-def test_few_sets_carry_no_claim_not_even_for_one_who_always_wins():
+def test_few_sets_support_no_claim_even_if_one_entry_always_wins():
     assert profiles.sets_needed() == 6
     few, enough = (profiles.verdict(always_first(n), "abc") for n in (5, 6))
     assert few.best == enough.best == "a"
@@ -117,7 +108,7 @@ def test_few_sets_carry_no_claim_not_even_for_one_who_always_wins():
     assert enough.rivals == () and enough.text == "ahead of all others"
 
 
-def test_a_rival_who_is_not_told_apart_is_named():
+def test_a_rival_that_is_not_different_is_named():
     ranks = always_first(8)
     ranks[:3] = ranks[:3][..., [1, 0, 2]]  # the second wins on three of eight sets
     found = profiles.verdict(ranks, "abc")
@@ -126,45 +117,30 @@ def test_a_rival_who_is_not_told_apart_is_named():
     assert found.low <= found.rank <= found.high
 
 
-def test_a_profile_counts_what_was_never_solved(ax):
+def test_a_profile_counts_what_was_never_solved():
     never = math.inf
     costs = np.array([[[1.0, 3.0, 1.0], [4.0, 1.0, never]], [[2.0, never, 9.0], [never] * 3]])
-    shares = profiles.draw_profiles(ax, LOOKS, costs)
-    assert shares == {"a": (0.5, 0.75), "b": (0.25, 0.5), "c": (0.25, 0.5)}
-    lines = {line.get_label(): line.get_xydata() for line in ax.lines}
-    assert lines["a"].tolist() == [[1, 0.5], [1, 0.5], [1, 0.5], [4, 0.75], [10, 0.75]]
+    ratios = profiles.performance_ratios(costs)
+    assert ratios.tolist() == [[1, 3, 1], [4, 1, never], [1, never, 4.5], [never] * 3]
 
 
-def test_ranks_are_drawn_best_first_with_the_critical_difference(ax):
-    drawn = profiles.draw_ranks(ax, LOOKS, always_first(6)[..., [1, 0, 2]])
-    assert drawn["entry"][0] == "b" and drawn["rank"].tolist() == [1.0, 2.5, 2.5]
-    assert ax.get_yticklabels()[0].get_text() == "b"
-    assert drawn["low"].le(drawn["rank"]).all() and drawn["high"].ge(drawn["rank"]).all()
+def test_the_intervals_hold_the_mean_ranks():
+    ranks = always_first(6)[..., [1, 0, 2]]
+    low, high = profiles.interval(ranks)
+    assert low[1] == high[1] == 1.0
+    assert (low <= ranks.mean(axis=(0, 1))).all() and (ranks.mean(axis=(0, 1)) <= high).all()
 
 
-def two(end: float, error: float) -> list[dict]:
-    """Two judged rounds with another between them."""
-    judged = [{"round": 1, "cpu": 1.0, "test_error": 0.5}, {"round": 2, "cpu": 1.5}]
-    return [*judged, {"round": 3, "cpu": end, "test_error": error}]
-
-
-def test_errors_end_in_a_mark_with_whiskers_and_cut_runs_are_apart(ax):
-    ends = ((2.0, 0.1, False), (3.0, 0.2, False), (4.0, 0.4, False), (8.0, 0.45, True))
-    runs = [
-        Trace(
-            {"contest": {"cut": cut}},
-            [{"round": 0, "cpu": 9.0, "test_error": 0.9}, *two(end, error)],
-        )
-        for end, error, cut in ends
-    ]
-    profiles.draw_errors(ax, LOOKS["a"], runs)
+def test_runs_end_in_a_mark_with_whiskers_and_cut_runs_are_apart():
+    figure, ax = plt.subplots()
+    look = Look("a", "#112233", "o")
+    x, y, cut = (2.0, 3.0, 4.0, 8.0), (0.1, 0.2, 0.4, 0.45), (False, False, False, True)
+    profiles.draw_spread(ax, look, x, y, cut)
     full, hollow = (bars.lines[0] for bars in ax.containers)
     assert full.get_xydata().tolist() == [[3.0, 0.2]]
-    assert full.get_markerfacecolor() == LOOKS["a"].colour
+    assert full.get_markerfacecolor() == look.colour
     assert hollow.get_xydata().tolist() == [[8.0, 0.45]]
     assert hollow.get_markerfacecolor() == "white"
-    curve = ax.lines[0]
-    assert curve.get_xdata()[0] == 1.0  # not that of round 0
-    assert curve.get_xdata()[-1] == 4.0  # nor beyond the runs that ended
     bars = [bar.get_segments()[0].tolist() for bar in ax.containers[0].lines[2]]
     assert bars == [[[2.0, 0.2], [4.0, 0.2]], [[3.0, 0.1], [3.0, 0.4]]]
+    plt.close(figure)

@@ -8,12 +8,9 @@ import scipy.sparse as sp
 from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 from sklearn.svm import SVC, LinearSVC
 
-from workbench.core.measures import error
 from workbench.core.problem import as_problem
 from workbench.core.stream import watch
-from workbench.data.panels import panel
 from workbench.peers import kernel as peers
-from workbench.peers import nystroem
 from workbench.registry import SOLVERS
 from workbench.runs.run import run
 from workbench.sampled_cuts.spaces import inverse_root
@@ -84,13 +81,9 @@ def test_libsvms_objectives_are_those_of_its_pairs(k, blobs):
     assert last.info()["dual"] == pytest.approx(dual, rel=1e-6)
     assert 0 <= last.primal - last.dual < 1e-4 * last.primal
     assert before == pairs  # at w = 0
-
-
-def test_a_looser_tolerance_leaves_a_wider_gap(blobs):
-    problem = blobs(200, 3, 2)
-    loose, tight = (fitted("libsvm", problem, tol=tol) for tol in (0.5, 1e-5))
-    assert loose.primal - loose.dual > 100 * (tight.primal - tight.dual)
-    assert loose.iterations < tight.iterations and loose.dual < tight.primal < loose.primal
+    loose = fitted("libsvm", problem, C=C, tol=0.5, **POLY)
+    assert loose.primal - loose.dual > 100 * (last.primal - last.dual)
+    assert loose.iterations < last.iterations
 
 
 @pytest.mark.parametrize("k", [2, 4])
@@ -124,13 +117,6 @@ def test_the_whole_space_is_the_kernels_own(blobs):
     assert few > more > whole == pytest.approx(exact.last["upper"], rel=1e-4)
 
 
-def test_a_board_is_learnt_as_well_as_its_noise_allows():
-    board = panel("checkers 2000", seed=1)
-    for name in ("libsvm", "nystroem_svm"):
-        state = fitted(name, board, gamma=30.0)
-        assert 0.08 < error(state.scores(board.X_test), board.y_test) < 0.13
-
-
 @each
 def test_a_kernel_may_be_a_function(name, blobs):
     def k(X, Z):
@@ -152,7 +138,7 @@ def test_a_kernel_may_be_a_function(name, blobs):
 @pytest.mark.filterwarnings("error")
 def test_nothing_is_warned_of(name, blobs, monkeypatch):
     fitted(name, blobs(n=5, k=5))  # scikit-learn asks whether this is a regression
-    monkeypatch.setattr(nystroem, "ITERATIONS", 1)
+    monkeypatch.setattr(peers, "ITERATIONS", 1)
     assert fitted(name, blobs(k=2)).iterations > 0
 
 
@@ -171,8 +157,8 @@ def test_judging_is_off_the_clock_and_features_are_on_it(name, blobs, clock, mon
         return lambda *given: (time.sleep(seconds), call(*given))[1]
 
     fitted(name, blobs())  # compiled
-    judge = (peers, "objectives") if name == "libsvm" else (nystroem, "mean_hinge")
+    judge = (peers, "objectives" if name == "libsvm" else "mean_hinge")
     monkeypatch.setattr(*judge, slow(getattr(*judge), 1.0))
-    monkeypatch.setattr(nystroem, "inverse_root", slow(inverse_root, 0.2))
+    monkeypatch.setattr(peers, "inverse_root", slow(inverse_root, 0.2))
     *_, (row, _) = watch(SOLVERS[name].steps(blobs()))
     assert row["seconds"] == pytest.approx(0.0 if name == "libsvm" else 0.2)

@@ -194,7 +194,7 @@ def _compare(arguments: argparse.Namespace) -> int:
         say=_say,
     )
     print(f"\n{done}")
-    if not done.ended:
+    if done.ended.empty:
         return 130 if done.interrupted else 1
     if arguments.out is not None:
         print(f"table, figure and code: {done.save(arguments.out)}")

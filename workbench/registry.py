@@ -21,17 +21,19 @@ from workbench.mrc.splitting import mrc_splitting
 from workbench.mrc.subgradient import mrc_subgradient
 from workbench.mrc.svm_ccg import svm_ccg
 from workbench.peers.centroid import centroid
-from workbench.peers.certified import liblinear_cs, liblinear_ovr
-from workbench.peers.kernel import libsvm
-from workbench.peers.liblinear import (
+from workbench.peers.kernel import libsvm, nystroem_svm
+from workbench.peers.linear import (
+    liblinear_cs,
     liblinear_l1,
     liblinear_l2_dual,
     liblinear_l2_primal,
     liblinear_lr,
+    liblinear_ovr,
+    logistic_lbfgs,
+    logistic_saga,
+    ridge,
 )
-from workbench.peers.linear import logistic_lbfgs, logistic_saga, ridge
 from workbench.peers.mrcpy import mrcpy
-from workbench.peers.nystroem import nystroem_svm
 from workbench.peers.vowpal_wabbit import vw, vw_recall_tree
 from workbench.sampled_cuts.solvers import (
     cuts_constant_time,

@@ -1,23 +1,22 @@
-"""Who stands in the arena: solvers, what is searched of them, and whom they must refuse.
+"""Entries of the arena: solvers, the ranges that are searched, and the rows that they refuse.
 
-Every range is six decades wide, of the numbers that mean the same: for n rows, C of a row's loss is
-1 / (n alpha). Four cannot be: MRC's lambda0 is a number of standard deviations, and beyond 1
-nothing is left to learn; the centroid's power is one between nothing and a multiple of the cosine;
-MEMOIR's first step is no longer than one; and beyond three decades of bandwidths random features
-are all equal or all different.
+Every range is six decades wide, in numbers that mean the same: with n rows, C of a row's loss is
+1 / (n alpha). Four differ: MRC's lambda0 is a number of standard deviations, and beyond 1 nothing
+is left to learn; the centroid's power is an exponent; MEMOIR's first step is at most 1; and beyond
+three decades of bandwidths random features are all equal or all different. A range of gamma is in
+units of 1 / (d times the variance of all entries).
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import NamedTuple
 
 from workbench.core.names import hint
 from workbench.core.problem import Problem
 from workbench.figures.papers import paper_of_solver
-from workbench.kernels.gram import scale
 from workbench.mrc.splitting import WIDEST
 from workbench.registry import SOLVERS
 
@@ -29,139 +28,105 @@ FAMILY = {  # of the solvers of a paper
     "sampled_cuts": "sampled cuts",
 }
 FAMILIES = (*FAMILY.values(), "peer")
-PAIRS_ROWS = 30_000  # training rows beyond which LIBSVM takes hours
-COMPONENTS = 20_000  # of weights: a matrix of their pairs holds 3.2 GB
-
-LOSS = {"C": (1e-4, 1e2)}  # weight of a row's loss
-PENALTY = {"alpha": (1e-7, 1e-1)}  # weight of the squared weights beside the mean loss
-KERNEL = {"C": (1e-2, 1e4), "gamma": (1e-3, 1e3)}
-RISK = {"lambda0": (1e-4, 1.0)}
-KNOWN = LOSS | PENALTY | RISK  # what is searched of a solver that has no entry
-
-
-def takes_all(problem: Problem) -> str | None:
-    """Refuse nothing."""
-    return None
-
-
-def dense_and_narrow(problem: Problem) -> str | None:
-    """Refuse what the splitting refuses."""
-    if problem.is_sparse:
-        return "takes dense rows only"
-    if problem.d > WIDEST:
-        return f"takes up to {WIDEST:,} features, these are {problem.d:,}"
-    return None
-
-
-def few_components(problem: Problem) -> str | None:
-    """Refuse what the splitting does, and weights whose normal matrix may not fit."""
-    if reason := dense_and_narrow(problem):
-        return reason
-    if (components := problem.d * problem.k) > COMPONENTS:
-        return (
-            f"its normal matrix has a row for each of up to d k = {components:,} weights, "
-            f"{COMPONENTS:,} are taken"
-        )
-    return None
-
-
-def dense(problem: Problem) -> str | None:
-    """Refuse sparse rows."""
-    return "takes dense rows only" if problem.is_sparse else None
-
-
-def few_rows(problem: Problem) -> str | None:
-    """Refuse rows whose kernel matrix LIBSVM would go through for hours."""
-    if problem.n > PAIRS_ROWS:
-        return (
-            f"its time grows with the square of the rows or faster: up to {PAIRS_ROWS:,} training "
-            f"rows are taken, these are {problem.n:,}"
-        )
-    return None
-
-
-def with_mrcpy(problem: Problem) -> str | None:
-    """Refuse everything where MRCpy is not installed."""
-    if "mrcpy" not in installed():
-        return "not installed: pip install 'workbench-mc[mrcpy]'"
-    return dense(problem)
 
 
 class Entry(NamedTuple):
-    """A solver as it enters: its family, what is searched, what is fixed, what it refuses.
+    """A solver as a competitor: what is searched, what is fixed, which rows it refuses.
 
     Attributes
     ----------
     solver : name of :data:`workbench.registry.SOLVERS`
     family : one of :data:`FAMILIES`
-    ranges : {parameter: (low, high)}, searched on a log scale; none for nothing to search
-    fixed : the parameters that are not searched, where they are not the solver's defaults
-    units : {parameter: function of a problem}, the unit in which its range is meant
-    refuses : ``refuses(problem)`` returns why these rows are not taken, or None
-    name : for legends, where it is not the registry's
+    ranges : {parameter: (low, high)}, searched on a log scale; may be empty
+    fixed : the parameters that are not searched and differ from the solver's defaults
+    dense : whether sparse rows are refused
+    most : the most "training rows", "features" or "weights" (features times classes) it takes
+    needs : a module without which it refuses all rows
+    name : for legends, if not the registry's
     """
 
     solver: str
     family: str
     ranges: Mapping[str, tuple[float, float]] = {}
     fixed: Mapping[str, object] = {}
-    units: Mapping[str, Callable[[Problem], float]] = {}
-    refuses: Callable[[Problem], str | None] = takes_all
+    dense: bool = False
+    most: Mapping[str, int] = {}
+    needs: str = ""
     name: str = ""
 
     @property
     def label(self) -> str:
         return self.name or SOLVERS[self.solver].label
 
+    def refuses(self, problem: Problem) -> str | None:
+        """Return why these training rows are refused, None if they are accepted."""
+        if self.needs and not find_spec(self.needs):
+            return f"not installed: pip install 'workbench-mc[{self.solver}]'"
+        if self.dense and problem.is_sparse:
+            return "takes dense rows only"
+        sizes = {"training rows": problem.n, "features": problem.d}
+        sizes["weights"] = problem.d * problem.k
+        for what, most in self.most.items():
+            if sizes[what] > most:
+                return f"takes at most {most:,} {what}, got {sizes[what]:,}"
+        return None
 
-def _scale(problem: Problem) -> float:
-    return scale(problem.X)
 
-
-RBF = {"gamma": _scale}  # in units of 1 / (d times the variance of all entries)
+LOSS = {"C": (1e-4, 1e2)}  # weight of a row's loss
+PENALTY = {"alpha": (1e-7, 1e-1)}  # weight of the squared weights next to the mean loss
+KERNEL = {"C": (1e-2, 1e4), "gamma": (1e-3, 1e3)}
+RISK = {"lambda0": (1e-4, 1.0)}
+KNOWN = LOSS | PENALTY | RISK  # what is searched of a solver that has no entry
+PAIRS = {"training rows": 30_000}  # beyond, methods that need all pairs take hours
+# Beyond 20,000 weights the matrix of their pairs holds 3.2 GB.
+NORMAL = {"features": WIDEST, "weights": 20_000}
 # The paper's 400 takes three times as long on satellite: benchmarks/mrc_cases.py compares them.
 FEWER_CUTS = {"n_max": 100}
 SLACK = {"tol": 1e-4}  # scikit-learn's default, with which a peer's largest budget ends
+RANDOM = {"n_features": 2048, "block": 256}
 
 ENTRIES = {
-    "mrc_ccg": Entry("mrc_ccg", "minimax risk", RISK, FEWER_CUTS),
-    "mrc_splitting": Entry("mrc_splitting", "minimax risk", RISK, refuses=dense_and_narrow),
-    "mrc_interior_point": Entry("mrc_interior_point", "minimax risk", RISK, refuses=few_components),
-    "ww_walrus": Entry("ww_walrus", "Weston-Watkins", LOSS),
-    "ww_walrus_fast": Entry("ww_walrus_fast", "Weston-Watkins", LOSS),
-    "ww_kernel": Entry("ww_kernel", "Weston-Watkins", KERNEL, units=RBF, refuses=few_rows),
-    "memoir_l2": Entry("memoir_l2", "MEMOIR", {"lam": (1e-7, 1e-1), "eta0": (1e-3, 1.0)}),
-    "cs_working_set": Entry("cs_working_set", "MEMOIR", LOSS, {"l1": 0.0}),
-    "ls_accelerated": Entry("ls_accelerated", "least squares", PENALTY),
-    "ls_stagewise": Entry(
-        "ls_stagewise",
-        "least squares",
-        PENALTY | {"bandwidth": (0.03, 30.0)},
-        {"n_features": 2048, "block": 256},
-        name="Stagewise LS, 2,048 features",
-    ),
-    "cuts_linear_time": Entry("cuts_linear_time", "sampled cuts", KERNEL, units=RBF),
-    "cuts_nystroem": Entry("cuts_nystroem", "sampled cuts", KERNEL, units=RBF),
-    "libsvm": Entry("libsvm", "peer", KERNEL, units=RBF, refuses=few_rows),
-    "liblinear_cs": Entry("liblinear_cs", "peer", LOSS, SLACK),
-    "liblinear_l2_dual": Entry("liblinear_l2_dual", "peer", LOSS, SLACK),
-    "logistic_lbfgs": Entry("logistic_lbfgs", "peer", LOSS, SLACK),
-    "ridge": Entry("ridge", "peer", PENALTY),
-    "centroid": Entry("centroid", "peer", {"power": (0.1, 10.0)}),
-    "mrcpy": Entry("mrcpy", "peer", RISK, refuses=with_mrcpy),
+    entry.solver: entry
+    for entry in (
+        Entry("mrc_ccg", "minimax risk", RISK, FEWER_CUTS),
+        Entry("mrc_splitting", "minimax risk", RISK, dense=True, most={"features": WIDEST}),
+        Entry("mrc_interior_point", "minimax risk", RISK, dense=True, most=NORMAL),
+        Entry("ww_walrus", "Weston-Watkins", LOSS),
+        Entry("ww_walrus_fast", "Weston-Watkins", LOSS),
+        Entry("ww_kernel", "Weston-Watkins", KERNEL, most=PAIRS),
+        Entry("memoir_l2", "MEMOIR", {"lam": (1e-7, 1e-1), "eta0": (1e-3, 1.0)}),
+        Entry("cs_working_set", "MEMOIR", LOSS, {"l1": 0.0}),
+        Entry("ls_accelerated", "least squares", PENALTY),
+        Entry(
+            "ls_stagewise",
+            "least squares",
+            PENALTY | {"bandwidth": (0.03, 30.0)},
+            RANDOM,
+            name="Stagewise LS, 2,048 features",
+        ),
+        Entry("cuts_linear_time", "sampled cuts", KERNEL),
+        Entry("cuts_nystroem", "sampled cuts", KERNEL),
+        Entry("libsvm", "peer", KERNEL, most=PAIRS),
+        Entry("liblinear_cs", "peer", LOSS, SLACK),
+        Entry("liblinear_l2_dual", "peer", LOSS, SLACK),
+        Entry("logistic_lbfgs", "peer", LOSS, SLACK),
+        Entry("ridge", "peer", PENALTY),
+        Entry("centroid", "peer", {"power": (0.1, 10.0)}),
+        Entry("mrcpy", "peer", RISK, dense=True, needs="MRCpy"),
+    )
 }
 
 
 def installed() -> list[str]:
     """Return the names of the entries whose packages are installed."""
-    return [name for name in ENTRIES if name != "mrcpy" or find_spec("MRCpy")]
+    return [name for name, e in ENTRIES.items() if not e.needs or find_spec(e.needs)]
 
 
 def entry(name: str) -> Entry:
-    """Return the entry of this name, or one made of a solver that has none.
+    """Return the entry of this name, or a new one for a solver that has none.
 
-    Of such a solver the parameter that :data:`KNOWN` has a range of is searched, if there is one;
-    all else keeps its default. Its family is that of its paper, or "peer".
+    In a new one the parameter that has a range in :data:`KNOWN` is searched, if there is one; all
+    others keep their defaults. Its family is that of its paper, or "peer".
 
     Raises
     ------

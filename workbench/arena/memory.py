@@ -1,25 +1,26 @@
-"""The memory of a process: what it holds, and the most that it has held since it was last asked."""
+"""The memory of this process, in MB (10^6 bytes): what it holds, and the most since it was asked.
+
+A copy of a few lines of benchmarks/measuring.py, which must run without the workbench.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import gc
+import re
 from contextlib import suppress
 from pathlib import Path
 
-# A copy of a few lines of benchmarks/measuring.py, which must run where there is no workbench.
-STATUS = Path("/proc/self/status")
 CLEAR = Path("/proc/self/clear_refs")
 
 
 def begin() -> float | None:
-    """Forget the peak so far and return what is held now in MB (10^6 bytes), None off Linux.
+    """Forget the peak so far and return what is held now, None off Linux.
 
-    What was freed is given back to the system first: a fit that found it again would seem to need
-    nothing.
+    Freed memory is first given back to the system: a fit that reused it would seem to need none.
     """
     gc.collect()
-    with suppress(OSError, AttributeError):  # glibc alone has it
+    with suppress(OSError, AttributeError):  # only glibc has it
         ctypes.CDLL(None).malloc_trim(0)
     try:
         CLEAR.write_text("5", encoding="ascii")
@@ -29,11 +30,10 @@ def begin() -> float | None:
 
 
 def peak() -> float:
-    """Return the most that was held since :func:`begin` in MB."""
+    """Return the most that was held since :func:`begin`."""
     return _megabytes("VmHWM")
 
 
 def _megabytes(field: str) -> float:
-    lines = STATUS.read_text(encoding="ascii").splitlines()
-    kib = next(line for line in lines if line.startswith(f"{field}:")).split()[1]
-    return int(kib) * 1024 / 1e6
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return int(re.search(rf"{field}:\s*(\d+)", status)[1]) * 1024 / 1e6

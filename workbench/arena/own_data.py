@@ -1,12 +1,13 @@
-"""A stranger's table, looked at before anything is learnt from it, in plain words.
+"""A user's own table, checked before anything is learnt from it, with messages in plain words.
 
-What can be mended without a choice of the owner's is mended, and told in a note; what cannot is an
-error that says where and what to do.
+What can be mended without a decision of the owner is mended, with a note; anything else is an error
+that says where it is and what to do.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,14 +15,29 @@ import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 
-from workbench.arena.columns import count, numbers, some
 from workbench.core.names import near
 from workbench.core.problem import Matrix, Problem, as_problem
 from workbench.data import TABLES, load
 from workbench.data.features import constant, standardise
 from workbench.data.formats import TARGETS, Rows, as_integers, table, table_suffix
 
-FEWEST = 20  # rows
+MIN_ROWS = 20
+LEVELS = 30  # distinct texts up to which a column of text becomes columns of zeros and ones
+MIN_OTHERS = 5  # rows outside the largest class from which a copy of the labels is no coincidence
+WITH_COMMA = re.compile(r"[-+]?(\d[\d.]*)?,\d[\d,]*(\.\d+)?([eE][-+]?\d+)?")
+ADVICE = {
+    "commas": "Write numbers with a decimal point and nothing between thousands, or read them in "
+    "Python, with pandas.read_csv(..., decimal=',') or thousands=',', and compare the frame",
+    "wrong": "Fill gaps, in the file or in a frame, with a value that you can answer for, such as "
+    "the median (frame.fillna(frame.median(numeric_only=True))), or drop these columns or rows",
+}
+NOTES = {
+    "encoded": "text made columns of zeros and ones (different texts)",
+    "left out": "left out",
+    "constant": "left out, the same in all rows",
+    "copies": "identifies the label of every row, one to one, as a copy of it would; is it known "
+    "before the label is? If not, drop it",
+}
 
 
 class Inspected(NamedTuple):
@@ -46,8 +62,8 @@ def prepared(
     Parameters
     ----------
     source, target : see :func:`inspected`
-    test, seed : share and seed of the random test rows; the scale is that of the training rows
-    most : rows that are kept at most, see :func:`thinned`
+    test, seed : fraction and seed of the random test rows; the scale is that of the training rows
+    most : the most rows that are kept, see :func:`thinned`
     """
     data = thinned(inspected(source, target), most)
     problem = as_problem(data.X, data.y, features=data.features, name=data.name)
@@ -59,7 +75,7 @@ def inspected(source, target: str | None = None) -> Inspected:
 
     Parameters
     ----------
-    source : a table (.csv, .tsv, .parquet; packed ones too) or any other file or name that
+    source : a table (.csv, .tsv, .parquet; compressed ones too) or any other file or name that
         :func:`workbench.data.load` takes; a DataFrame of pandas or Polars; a pair ``(X, y)``
     target : the column of the labels; by default the one called target, label, class or y, else
         the last
@@ -67,7 +83,7 @@ def inspected(source, target: str | None = None) -> Inspected:
     Raises
     ------
     ValueError
-        Saying in plain words what is wrong with the data, where, and what to do.
+        With what is wrong with the data, where, and what to do.
     """
     notes: list[str] = []
     frame, y, name = _read(source, target, notes)
@@ -75,40 +91,109 @@ def inspected(source, target: str | None = None) -> Inspected:
     if not known.all():
         notes.append(f"{count(int((~known).sum()), 'row')} without a label left out")
         frame, y = frame[known], y[known]
-        frame = frame.reset_index(drop=True) if isinstance(frame, pd.DataFrame) else frame
     y = _labels(np.asarray(y), notes)
-    if isinstance(frame, pd.DataFrame):
-        X, features = numbers(frame, y, notes)
-    else:
-        X, features = frame, None
-    finite = np.isfinite(X.data if sp.issparse(X) else X).all()
-    if not finite:
-        raise ValueError("data: there are missing or infinite values among the features; fill them")
-    dense = not sp.issparse(X)
-    if dense and (twice := len(X) - len(np.unique(np.column_stack([X, _codes(y)]), axis=0))):
-        notes.append(f"{count(twice, 'row')} there more than once: test rows may be known")
+    X, features = numbers(frame, y, notes) if isinstance(frame, pd.DataFrame) else (frame, None)
+    if sp.issparse(X):
+        if not np.isfinite(X.data).all():
+            raise ValueError("data: features contain missing or infinite values; fill them")
+    elif twice := len(X) - len(np.unique(np.column_stack([X, pd.factorize(y)[0]]), axis=0)):
+        notes.append(f"{count(twice, 'row')} duplicated: test rows may be known from training")
     return Inspected(X, y, features, name, tuple(notes))
 
 
 def thinned(data: Inspected, most: int | None) -> Inspected:
-    """Keep a random share of `most` rows, the same for the same data, a row of each class at least.
+    """Return a random part of `most` rows, the same for the same data, with a row of each class.
 
     With a note; None keeps all.
     """
     n = len(data.y)
     if most is None or n <= most:
         return data
-    rng, codes = np.random.default_rng(0), _codes(data.y)
-    order = rng.permutation(n)
-    _, first = np.unique(codes[order], return_index=True)
+    order = np.random.default_rng(0).permutation(n)
+    _, first = np.unique(data.y[order], return_index=True)
     others = np.delete(order, first)[: max(0, most - len(first))]
     kept = np.sort(np.append(order[first], others))
     note = f"{len(kept):,} of {n:,} rows, drawn at random, to keep within the time given"
     return data._replace(X=data.X[kept], y=data.y[kept], notes=(*data.notes, note))
 
 
+def numbers(
+    frame: pd.DataFrame, y: np.ndarray, notes: list[str]
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Return the features as numbers (n, d), text of few words as zeros and ones, and their names.
+
+    Columns that are the same in all rows, that count the rows, or whose text cannot be used are
+    left out. A column that identifies the label `y` of every row is kept, with a note that asks.
+
+    Raises
+    ------
+    ValueError
+        Naming all columns with gaps, infinite values or numbers that are written as text.
+    """
+    said = {kind: [] for kind in (*ADVICE, *NOTES)}
+    kept, labels = [], pd.factorize(y)[0]
+    often = len(y) - np.bincount(labels).max() >= MIN_OTHERS
+    for name, column in frame.reset_index(drop=True).items():
+        kind, text, values = _inspect(column)
+        if kind:
+            said[kind].append(f"{name}{text}")
+        if values is not None:
+            kept.append(values)
+            if often and np.array_equal(pd.factorize(column, use_na_sentinel=False)[0], labels):
+                said["copies"].append(name)
+    if said["commas"] or said["wrong"]:
+        advice = [text for kind, text in ADVICE.items() if said[kind]]
+        found = some(said["commas"] + said["wrong"], 20, "; ")
+        raise ValueError(f"data: {found}. {'. '.join(advice)}")
+    notes += [f"{text}: {some(said[kind], 10)}" for kind, text in NOTES.items() if said[kind]]
+    if not kept:
+        raise ValueError(f"data: no feature is left; {'; '.join(notes)}")
+    whole = pd.concat(kept, axis=1)
+    return whole.to_numpy(np.float64), tuple(map(str, whole.columns))
+
+
+def _inspect(column: pd.Series) -> tuple[str, str, pd.Series | pd.DataFrame | None]:
+    """Return a kind of :data:`ADVICE` or :data:`NOTES` or "", its text, and the numbers to use."""
+    missing = int(column.isna().sum())
+    if pd.api.types.is_numeric_dtype(column):
+        values = pd.Series(column.to_numpy(np.float64, na_value=np.nan), name=column.name)
+        infinite = int(np.isinf(values).sum())
+        wrong = [(missing, "missing value"), (infinite, "infinite value")]
+        if missing or infinite:
+            return "wrong", ": " + " and ".join(count(n, what) for n, what in wrong if n), None
+        if values.nunique() == 1:
+            return "constant", "", None
+        if len(values) > LEVELS and bool((values.diff()[1:] == 1).all()):
+            return "left out", " (row numbers)", None
+        return "", "", values
+    if not isinstance(column.dtype, pd.CategoricalDtype | pd.StringDtype | np.dtypes.ObjectDType):
+        return "left out", f" ({column.dtype}: make numbers of it, such as days or hours)", None
+    filled = column.dropna().astype(str).str.strip()
+    strange = filled[pd.to_numeric(filled, errors="coerce").isna()]
+    comma = strange.str.fullmatch(WITH_COMMA)
+    if comma.any() and (~comma).sum() < 0.2 * len(filled):
+        text = (
+            f"{count(int(comma.sum()), 'number')} with a comma such as {strange[comma].iloc[0]!r}"
+        )
+        return "commas", f": {text}", None
+    if 0 < len(strange) < 0.2 * len(filled):
+        entries = f"numbers, except for {count(len(strange), 'entry')} such as {strange.iloc[0]!r}"
+        gaps = f", and {count(missing, 'missing value')}" if missing else ""
+        return "wrong", f": {entries}{gaps}", None
+    words = column.astype(object).where(column.notna(), "missing").astype(str)
+    different = words.nunique()
+    if different > LEVELS:
+        hint = "make numbers of them, such as days or counts of words"
+        return "left out", f" ({different:,} different texts; {hint})", None
+    if different == 1:
+        return "constant", "", None
+    gaps = f", {count(missing, 'gap')} as one of them" if missing else ""
+    values = pd.get_dummies(words, prefix=column.name, prefix_sep="=", dtype=np.float64)
+    return "encoded", f" ({different}{gaps})", values
+
+
 def _read(source, target: str | None, notes: list[str]):
-    """Return features (a frame, or a matrix), labels and a name."""
+    """Return features (a frame, or a sparse matrix), labels and a name."""
     if isinstance(source, str | os.PathLike) and table_suffix(source) in TABLES:
         path = Path(source).expanduser()
         if not path.is_file():
@@ -117,36 +202,33 @@ def _read(source, target: str | None, notes: list[str]):
         notes += said
         return *_target(frame, target, notes), path.name.partition(".")[0]
     if hasattr(source, "columns"):
-        frame = source.to_pandas() if hasattr(source, "to_pandas") else source.copy()
-        frame.columns = frame.columns.map(str)
-        return *_target(frame, target, notes), "frame"
+        return *_target(_frame(source), target, notes), "frame"
     if target is not None:
         raise ValueError("target: only tables and frames have a label column to name")
-    if isinstance(source, tuple) and len(source) == 2 and hasattr(source[0], "columns"):
-        frame = source[0].to_pandas() if hasattr(source[0], "to_pandas") else source[0].copy()
-        frame.columns = frame.columns.map(str)
-        if len(frame) != len(y := np.asarray(source[1])):
-            raise ValueError(f"y: has {len(y)} labels for {len(frame)} rows")
-        return frame.reset_index(drop=True), y, "data"
     if isinstance(source, tuple) and len(source) == 2 and not sp.issparse(source[0]):
-        X = np.asarray(source[0])
-        if X.ndim == 2:  # as a frame, so that its columns are looked at too
-            columns = [f"column {j}" for j in range(X.shape[1])]
-            return _read((pd.DataFrame(X, columns=columns), source[1]), None, notes)
+        X, y = source[0], np.asarray(source[1])
+        if not hasattr(X, "columns") and np.ndim(X) == 2:
+            X = pd.DataFrame(np.asarray(X)).add_prefix("column ")
+        if hasattr(X, "columns"):
+            if len(X) != len(y):
+                raise ValueError(f"y: has {len(y)} labels for {len(X)} rows")
+            return _frame(X), y, "data"
     problem = load(source)
     X, y = problem.X, problem.classes[problem.y]
     if problem.X_test is not None:
-        notes.append("its published split is given up for a random one")
-        X = (
-            sp.vstack([X, problem.X_test], "csr")
-            if problem.is_sparse
-            else np.vstack([X, problem.X_test])
-        )
+        notes.append("its published split is replaced by a random one")
+        stack = sp.vstack if problem.is_sparse else np.vstack
+        X = stack([X, problem.X_test])
         y = np.concatenate([y, problem.classes[problem.y_test]])
-    if not problem.is_sparse:
-        X = pd.DataFrame(X, columns=problem.features)
-        X.columns = X.columns.map(str)
-    return X, y, problem.name.replace("/", "_")
+    if problem.is_sparse:
+        return sp.csr_matrix(X), y, problem.name.replace("/", "_")
+    return _frame(pd.DataFrame(X, columns=problem.features)), y, problem.name.replace("/", "_")
+
+
+def _frame(source) -> pd.DataFrame:
+    """Return a frame of pandas or Polars as one of pandas, the names of its columns as text."""
+    frame = source.to_pandas() if hasattr(source, "to_pandas") else source
+    return frame.set_axis(frame.columns.map(str), axis=1)
 
 
 def _target(frame: pd.DataFrame, target: str | None, notes: list[str]):
@@ -162,41 +244,53 @@ def _target(frame: pd.DataFrame, target: str | None, notes: list[str]):
     if target is None:
         named = [column for column in columns if column.lower() in TARGETS]
         if len(named) > 1:
-            raise ValueError(f"target: {' and '.join(named)} could hold the labels; say which")
+            raise ValueError(f"target: {' and '.join(named)} could hold the labels; choose one")
         target = named[0] if named else columns[-1]
-        notes.append(f"the labels are taken from the column {target!r}; target says otherwise")
+        notes.append(f"the labels are taken from the column {target!r}; target names another")
     elif str(target) not in columns:
         there = f"{near(str(target), columns)} there are {some(columns, 20)}".lstrip()
         raise ValueError(f"target: no column {target!r}; {there}")
-    rest = frame.drop(columns=str(target)).reset_index(drop=True)
-    return rest, frame[str(target)].to_numpy()
+    return frame.drop(columns=str(target)), frame[str(target)].to_numpy()
 
 
 def _labels(y: np.ndarray, notes: list[str]) -> np.ndarray:
     """Check that these are labels of classes, and return them as integers or text."""
-    if len(y) < FEWEST:
-        raise ValueError(f"data: {len(y)} labelled rows are too few, {FEWEST} are the least")
+    if len(y) < MIN_ROWS:
+        raise ValueError(
+            f"data: {count(len(y), 'labelled row')} found; at least {MIN_ROWS} are needed"
+        )
     if y.dtype == object or y.dtype.kind in "bmM":
         y = y.astype(str)
     y = as_integers(y)
     values, counts = np.unique(y, return_counts=True)
     if len(values) < 2:
-        raise ValueError(f"target: all rows have the label {values[0]}; two classes are the least")
+        raise ValueError(
+            f"target: all rows have the label {values[0]}; at least two classes are needed"
+        )
     if y.dtype.kind == "f" and len(values) > max(10, 0.05 * len(y)):
         raise ValueError(
             f"target: {len(values)} different fractional numbers look like a quantity, for "
             "regression, not like classes; cut them into bins, or name another column"
         )
-    if 2 * (counts == 1).sum() > len(values) and len(values) > 0.2 * len(y):
+    single = values[counts == 1]
+    if 2 * len(single) > len(values) and len(values) > 0.2 * len(y):
         raise ValueError(
-            f"target: {int((counts == 1).sum())} of {len(values)} classes have one row: these look "
-            "like names of rows or a quantity, not like classes; name another column"
+            f"target: {len(single)} of {len(values)} classes have one row: these look like names "
+            "of rows or a quantity, not like classes; name another column"
         )
-    if (single := values[counts == 1]).size:
-        classes = some(single)
-        notes.append(f"one row alone: class {classes}; it is trained on and never tested")
+    if len(single):
+        notes.append(f"one row alone: class {some(single)}; it is trained on and never tested")
     return y
 
 
-def _codes(y: np.ndarray) -> np.ndarray:
-    return np.unique(y, return_inverse=True)[1]
+def count(number: int, what: str) -> str:
+    """Return a number with the plural of what it counts."""
+    plural = f"{what[:-1]}ies" if what.endswith("y") else f"{what}s"
+    return f"{number:,} {what if number == 1 else plural}"
+
+
+def some(names, most: int = 5, between: str = ", ") -> str:
+    """Return the first names, and how many more there are."""
+    names = list(map(str, names))
+    rest = f" and {len(names) - most} more" if len(names) > most else ""
+    return between.join(names[:most]) + rest

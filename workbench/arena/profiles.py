@@ -1,7 +1,7 @@
-"""Who is best, how often, and how sure that is: profiles, ranks and what they can carry.
+"""Which entry is best, how often, and what that rests on: performance profiles, ranks, verdicts.
 
-All functions take costs, an array (sets, partitions, entries): less is better, infinity stands
-for an entry that never got there, be it refused, failed, cut by the clock or not good enough.
+All functions take costs, an array (sets, partitions, entries): less is better, and infinity means
+that an entry never got there: it was refused, failed, was cut by the clock or was not good enough.
 
 >>> labels, sets, error = table(contest.frame(), "test_error")             # doctest: +SKIP
 >>> verdict(ranks(error), labels)                                          # doctest: +SKIP
@@ -10,7 +10,7 @@ for an entry that never got there, be it refused, failed, cut by the clock or no
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -20,24 +20,21 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from scipy.stats import rankdata, studentized_range
 
 from workbench.core.trace import Trace
-from workbench.figures.curves import on_grid
-from workbench.figures.report.profiles import ratios, share
 from workbench.figures.style import Look, look
 
 LEVEL = 0.05  # of all intervals and tests here
 DRAWS = 4000  # resamples
-WIDEST = 1e3  # times the best cost: farther no profile is drawn
 
 
 class Verdict(NamedTuple):
-    """What some sets say of who is best.
+    """What some data sets show about the best entry.
 
     Attributes
     ----------
     best : the entry of the least mean rank
     rank, low, high : its mean rank and the interval of that
-    rivals : the entries that the sets do not tell from it, by mean rank
-    sets : how many there were
+    rivals : the entries that are not significantly different from it, by mean rank
+    sets : number of data sets
     text : all this in words that claim no more than it supports
     """
 
@@ -75,22 +72,23 @@ def table(
     Raises
     ------
     ValueError
-        For two rows of one match, or where sets have different partitions.
+        For two rows of one match, or if sets have different partitions.
     """
     values = frame[column] if where is None else frame[column].where(where)
+    values = values.astype(float).fillna(np.inf)
     indexed = values.set_axis(pd.MultiIndex.from_frame(frame[["data", "partition", "entry"]]))
     if not indexed.index.is_unique:
         raise ValueError("frame: has two rows of one data set, partition and entry")
     levels = [frame[name].unique() for name in indexed.index.names]
-    if len(frame) != math.prod(map(len, levels)):
-        raise ValueError("frame: needs a row for each data set, partition and entry")
-    costs = indexed.reindex(pd.MultiIndex.from_product(levels)).to_numpy(float)
     shape = [len(level) for level in levels]
-    return list(levels[2]), list(levels[0]), np.where(np.isnan(costs), np.inf, costs).reshape(shape)
+    if len(frame) != math.prod(shape):
+        raise ValueError("frame: needs a row for each data set, partition and entry")
+    costs = indexed.reindex(pd.MultiIndex.from_product(levels)).to_numpy()
+    return list(levels[2]), list(levels[0]), costs.reshape(shape)
 
 
 def until_there(frame: pd.DataFrame, traces: Sequence[Trace]) -> pd.DataFrame:
-    """Return the frame with what counts as there on each set and partition, and who came when.
+    """Return the frame with the target of each set and partition, and when each entry reached it.
 
     A fit that the clock cut is not a result: it sets no target and never gets there.
 
@@ -100,7 +98,7 @@ def until_there(frame: pd.DataFrame, traces: Sequence[Trace]) -> pd.DataFrame:
 
     Returns
     -------
-    frame : with ``whole``, done and not cut; ``target``, the least test error of any entry and its
+    frame : with ``whole``, done and not cut; ``target``, the least test error of any entry plus its
         standard error, NaN if there is none; ``there``, whole and at the target; and ``since``, see
         :func:`stays`, infinite for those that are not whole
     """
@@ -117,9 +115,9 @@ def until_there(frame: pd.DataFrame, traces: Sequence[Trace]) -> pd.DataFrame:
 
 
 def stays(trace: Trace, target: float) -> float:
-    """Return the CPU seconds from which on the test error is `target` at most, to the run's end.
+    """Return the CPU seconds from which on the test error is at most `target`, to the run's end.
 
-    Infinity for a run that ends above it: nobody is let off at a lucky round.
+    Infinity for a run that ends above it: one lucky round does not count.
     """
     errors = trace.column("test_error")
     judged = np.isfinite(errors)
@@ -127,6 +125,17 @@ def stays(trace: Trace, target: float) -> float:
     above = np.flatnonzero(errors > target)
     first = above[-1] + 1 if len(above) else 0
     return float(clock[first]) if first < len(errors) else math.inf
+
+
+def performance_ratios(costs: np.ndarray) -> np.ndarray:
+    """Return the performance ratios of Dolan and Moré (2002), (instances, entries).
+
+    A ratio is a positive cost over the least of its instance, a set and a partition; infinite if
+    the entry never got there. The share of an entry's ratios that are at most tau is its profile.
+    """
+    flat = costs.reshape(-1, costs.shape[-1])
+    there, best = np.isfinite(flat), flat.min(axis=1, keepdims=True)
+    return np.divide(flat, best, out=np.full(flat.shape, np.inf), where=there)
 
 
 def ranks(costs: np.ndarray) -> np.ndarray:
@@ -140,17 +149,19 @@ def ranks(costs: np.ndarray) -> np.ndarray:
 def resampled(ranks: np.ndarray) -> np.ndarray:
     """Return the entries' mean ranks over resamples, (:data:`DRAWS`, entries).
 
-    Sets are drawn with replacement, and in each drawn set its partitions: both kinds of chance are
-    in the spread. A set stays one voice however many partitions it has.
+    Sets are drawn with replacement, and in each drawn set its partitions, so the spread holds both
+    kinds of chance. Every set has the same weight however many partitions it has.
     """
     n_sets, n_parts, _ = ranks.shape
     rng = np.random.default_rng(0)
     drawn = rng.integers(n_sets, size=(DRAWS, n_sets, 1))
     parts = rng.integers(n_parts, size=(DRAWS, n_sets, n_parts))
-    counts = np.zeros((DRAWS, n_sets * n_parts))
-    flat = (drawn * n_parts + parts).reshape(DRAWS, -1)
-    np.add.at(counts, (np.arange(DRAWS)[:, None], flat), 1.0)
-    return counts @ ranks.reshape(n_sets * n_parts, -1) / (n_sets * n_parts)
+    return ranks[drawn, parts].mean(axis=(1, 2))
+
+
+def interval(ranks: np.ndarray) -> np.ndarray:
+    """Return the lower and upper ends of the entries' mean ranks over resamples, (2, entries)."""
+    return np.quantile(resampled(ranks), [LEVEL / 2, 1 - LEVEL / 2], axis=0)
 
 
 def sets_needed() -> int:
@@ -164,122 +175,36 @@ def sets_needed() -> int:
 def critical_difference(entries: int, sets: int) -> float:
     """Return Nemenyi's critical difference of mean ranks (Demšar 2006, Section 3.2.2).
 
-    Two of `entries` entries whose mean ranks over `sets` sets are closer are not told apart, all
-    pairs being compared at once. Partitions of one set are not independent: they do not count.
+    Of `entries` entries over `sets` sets, two whose mean ranks are closer are not significantly
+    different, all pairs being compared at once. Partitions of one set are not independent: they do
+    not count.
     """
-    return float(
-        studentized_range.ppf(1 - LEVEL, entries, np.inf)
-        * math.sqrt(entries * (entries + 1) / (12 * sets))
-    )
+    quantile = studentized_range.ppf(1 - LEVEL, entries, np.inf)
+    return float(quantile * math.sqrt(entries * (entries + 1) / (12 * sets)))
 
 
 def verdict(ranks: np.ndarray, labels: Sequence[str]) -> Verdict:
-    """Say which entry has the least mean rank, and which are not told from it.
+    """Return which entry has the least mean rank, and which are not significantly different.
 
-    A rival is not told apart when the interval of its difference from the best, over resamples of
-    sets and partitions, reaches zero; the level is shared among all rivals (Bonferroni). Of fewer
+    A rival is not different if the interval of its difference from the best, over resamples of
+    sets and partitions, reaches zero; the level is shared among all rivals (Bonferroni). With fewer
     sets than :func:`sets_needed` nothing is claimed.
     """
     mean, spread = ranks.mean(axis=(0, 1)), resampled(ranks)
     order = np.argsort(mean, kind="stable")
     best, others = order[0], order[1:]
-    low, high = np.quantile(spread[:, best], [LEVEL / 2, 1 - LEVEL / 2])
+    low, high = interval(ranks)[:, best]
     apart = spread[:, others] - spread[:, [best]]
     least = np.quantile(apart, LEVEL / (2 * max(len(others), 1)), axis=0)
     rivals = tuple(labels[j] for j, bound in zip(others, least) if bound <= 0)
-    name, n_sets = labels[best], ranks.shape[0]
+    n_sets = ranks.shape[0]
     if n_sets < (needed := sets_needed()):
         text = f"no difference shown: {n_sets} of the {needed} sets that a claim needs"
     elif rivals:
         text = f"no difference shown from {len(rivals)} of {len(others)}"
     else:
         text = "ahead of all others"
-    return Verdict(name, float(mean[best]), float(low), float(high), rivals, n_sets, text)
-
-
-def draw_profiles(
-    ax: Axes, looks: Mapping[str, Look], costs: np.ndarray, shown: Collection[str] | None = None
-) -> dict[str, tuple[float, float]]:
-    """Draw the performance profiles of Dolan and Moré (2002): who is within τ times the best.
-
-    Parameters
-    ----------
-    looks : the entries' looks, in the order of `costs`
-    costs : positive; what cannot be measured should be raised to the least that can
-    shown : entries in colour, with a place in a legend; the others are grey. By default all
-
-    Returns
-    -------
-    shares : entry -> the share of all instances on which it was the best, and that on which it got
-        there at all
-    """
-    flat = costs.reshape(-1, costs.shape[-1])
-    found, count = ratios({name: dict(enumerate(flat[:, j])) for j, name in enumerate(looks)})
-    largest = max((own[-1] for own in found.values() if len(own)), default=1.0)
-    edge = min(max(2 * largest, 10.0), WIDEST)
-    for name, own in found.items():
-        at = np.concatenate([[1.0], own[own <= edge], [edge]])
-        heights = [share(own, count, tau) for tau in at]
-        style = {"color": "#D0D0D0", "linewidth": 0.7, "zorder": 1}
-        if shown is None or name in shown:
-            label, colour, marker = looks[name]
-            style = {"color": colour, "marker": marker, "label": label, "linewidth": 1.3}
-            style |= {"markevery": [len(at) - 1], "clip_on": False}
-        ax.step(at, heights, where="post", **style)
-    ax.set(xscale="log", xlim=(1, edge), ylim=(0, 1.02))
-    plain_log(ax.xaxis)
-    return {name: (share(own, count, 1.0), len(own) / count) for name, own in found.items()}
-
-
-def draw_ranks(
-    ax: Axes, looks: Mapping[str, Look], ranks: np.ndarray, order: Sequence[str] | None = None
-) -> pd.DataFrame:
-    """Draw mean ranks with their intervals over resamples, best at the top.
-
-    The bar is Nemenyi's critical difference, from the best on: who is inside is not told from it.
-
-    Parameters
-    ----------
-    order : entries from the top, by default by mean rank
-
-    Returns
-    -------
-    table : a row an entry in this order: ``entry``, ``rank``, ``low``, ``high``
-    """
-    low, high = np.quantile(resampled(ranks), [LEVEL / 2, 1 - LEVEL / 2], axis=0)
-    values = {"rank": ranks.mean(axis=(0, 1)), "low": low, "high": high}
-    drawn = pd.DataFrame(values, index=pd.Index(looks, name="entry")).sort_values("rank")
-    best, last = drawn["rank"].iloc[0], len(drawn) + 0.5
-    drawn = drawn if order is None else drawn.loc[list(order)]
-    for height, row in enumerate(drawn.itertuples()):
-        _, colour, marker = looks[row.Index]
-        ax.plot([row.low, row.high], [height, height], color=colour, linewidth=1.4)
-        ax.plot(row.rank, height, marker=marker, color=colour)
-    ax.set_yticks(range(len(drawn)), [looks[name].label for name in drawn.index])
-    ax.set(ylim=(len(drawn) - 0.4, -0.6), xlim=(0.5, last))
-    end = best + critical_difference(len(drawn), ranks.shape[0])
-    ax.axvspan(best, min(end, last), color="#DDDDDD", alpha=0.6, zorder=0)
-    ax.grid(False, axis="y")
-    return drawn.reset_index()
-
-
-def draw_errors(ax: Axes, look: Look, traces: Sequence[Trace], floor: float = 1e-4) -> None:
-    """Draw the median curve of test errors over CPU seconds, and where the runs ended.
-
-    The end is that of :func:`draw_spread`; runs that the clock cut have a mark of their own and no
-    part in the curve. Both axes are for logarithms; errors below `floor` are drawn at it. Round 0,
-    in which nothing is learnt, is left out.
-    """
-    curves = []
-    for trace in traces:
-        rows = [row for row in trace.rows if row["round"] > 0 and "test_error" in row]
-        errors = [max(row["test_error"], floor) for row in rows]
-        curves.append((np.array([row["cpu"] for row in rows]), np.array(errors)))
-    cut = [trace.header["contest"]["cut"] for trace in traces]
-    grid, values = on_grid([curve for curve, by_clock in zip(curves, cut) if not by_clock])
-    if len(grid) > 1:
-        ax.plot(grid, np.median(values, axis=0), color=look.colour, linewidth=0.9)
-    draw_spread(ax, look, *([values[-1] for values in part] for part in zip(*curves)), cut)
+    return Verdict(labels[best], float(mean[best]), float(low), float(high), rivals, n_sets, text)
 
 
 def draw_spread(
@@ -287,7 +212,7 @@ def draw_spread(
 ) -> None:
     """Draw the medians of some runs as one mark, with whiskers to the least and the most.
 
-    The runs that the clock `cut` have a hollow mark of their own; in the legend it is full.
+    The runs that the clock `cut` get a hollow mark of their own; the legend shows a full one.
     """
     style = {"color": look.colour, "marker": look.marker, "markersize": 4, "linestyle": "none"}
     x, y, cut = np.asarray(x), np.asarray(y), np.asarray(cut, dtype=bool)
@@ -300,7 +225,7 @@ def draw_spread(
 
 
 def plain_log(axis) -> None:
-    """Number a logarithmic axis as people write it, at 1, 2 and 5 where it is short."""
+    """Number a logarithmic axis in plain decimals, at 1, 2 and 5 if it is short."""
     low, high = axis.get_view_interval()
     subs = (1, 2, 5) if high < 200 * low else (1,)
     axis.set_major_locator(LogLocator(subs=subs, numticks=7))

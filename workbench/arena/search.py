@@ -1,4 +1,4 @@
-"""One budgeted search for everyone: what it may see, what it costs, and when it ends."""
+"""The search of the arena: the same budget, validation rows and rules for every solver."""
 
 from __future__ import annotations
 
@@ -16,44 +16,17 @@ import numpy as np
 from workbench.core.measures import held_out
 from workbench.core.problem import Problem
 from workbench.core.stream import Row, geometric, processor_seconds, until, watch
-from workbench.runs.worker import one_line
 
-VALIDATION = 0.2  # share of the training rows that all choices are made on
-ENOUGH = 1000  # validation rows; of fewer, a trial runs on up to five random splits
-TRIALS = 30  # at most, for those whose fit costs next to nothing
-PATIENCE = 5.0  # a trial ends when it has gone on this many times as long as to its best round
-LEAST = 0.1  # of the seconds of a fit, that it goes on in any case
-CLOSED = 0.1  # certified gap over the upper bound from which on a run is near its end
-LONGER = 5.0  # times the seconds of a fit that the one of all training rows may take
-OVERRUN = 10.0  # times the seconds of a fit that a trial may take with all that is off the clock
-EDGE = 0.1  # of the range, in decades, within which a choice is called one at its edge
+VALIDATION = 0.2  # fraction of the training rows that all choices are made on
+MIN_VALIDATION_ROWS = 1000  # with fewer, a trial runs on up to five random splits
+TRIALS = 30  # the most trials, for solvers whose fit costs next to nothing
+PATIENCE = 5.0  # a trial ends after this many times the seconds to its best round
+LEAST = 0.1  # fraction of the seconds of a fit for which a trial goes on in any case
+CLOSED = 0.1  # certified gap over the upper bound at which a run is near its end
+OVERRUN = 10.0  # times the seconds of a fit that a trial may take with what is not timed
+EDGE = 0.1  # fraction of a range, in decades, that counts as its edge
 
 Ranges = Mapping[str, tuple[float, float]]
-
-
-class Found(NamedTuple):
-    """What a search chose, on validation rows, and what it cost.
-
-    Attributes
-    ----------
-    values : the parameters searched
-    rounds : after how many the fit is to end
-    validation_error : a fraction
-    cpu : CPU seconds to that round
-    trials : one mapping each: values, and validation_error, rounds and cpu, or the reason
-    search_cpu : CPU seconds of solver clock of all trials
-    at_edge : the parameters whose value lies at the edge of its range
-    cut : whether it was the clock that ended the chosen trial: more rounds might be better
-    """
-
-    values: dict[str, float]
-    rounds: int
-    validation_error: float
-    cpu: float
-    trials: list[dict[str, Any]]
-    search_cpu: float
-    at_edge: tuple[str, ...]
-    cut: bool
 
 
 def search(
@@ -65,36 +38,44 @@ def search(
     budget: float,
     fit: float,
     seed: int = 0,
-) -> Found:
-    """Choose parameters and the number of rounds on validation rows, the same way for every solver.
+) -> dict[str, Any]:
+    """Choose parameters and the number of rounds on validation rows, by one rule for all solvers.
 
     A trial runs the solver at one point of the box, the first in its middle, on one random split of
-    the rows, or on several where validation rows are few (:data:`ENOUGH`). A run is judged at
-    geometric rounds and ends after `fit` seconds, when its best round lies far behind
-    (:data:`PATIENCE`), or by itself. A run whose error has not moved since its first judged round
+    the rows, or on several if validation rows are few (:data:`MIN_VALIDATION_ROWS`). A run is
+    evaluated at geometric rounds and ends after `fit` seconds, when its best round lies far behind
+    (:data:`PATIENCE`), or by itself. A run whose error has not moved since its first evaluation
     is not given up while its bounds are apart (:data:`CLOSED`): a cutting plane's first rounds are
-    all one classifier. The next trial begins while less than `budget` seconds and
-    fewer than :data:`TRIALS` trials are spent. The setting and the round with the least mean
-    validation error win; of equal ones those of fewer rounds, and then the earlier trial, so that
-    the noise of the clock does not decide. Rounds that end after `fit` seconds do not count.
+    all one classifier. The next trial begins while less than `budget` seconds and fewer than
+    :data:`TRIALS` trials are spent. The setting and the round with the least mean validation error
+    win; of equal ones those of fewer rounds, and then the earlier trial, so that the noise of the
+    clock does not decide. Rounds that end after `fit` seconds do not count.
 
     Parameters
     ----------
     steps : the solver
     fixed : its other parameters
     ranges : {parameter: (low, high)}, searched on a log scale
-    problem : with training rows alone; a share :data:`VALIDATION` of them becomes validation rows
-    budget, fit : CPU seconds of solver clock, of all trials and of one run
-    seed : of the validation rows
+    problem : training rows alone; a fraction :data:`VALIDATION` of them becomes validation rows
+    budget, fit : CPU seconds of all trials, and of one run
+    seed : whole number of at least 0, seeds the choice of validation rows
+
+    Returns
+    -------
+    found : the chosen ``values``, their number of ``rounds``, ``validation_error`` (a fraction),
+        ``cpu`` seconds to that round, and whether the clock ``cut`` a run: more rounds might be
+        better; all ``trials``, with the same entries and the ``reason`` of a failure; their
+        ``search_cpu`` seconds; and ``at_edge``, the parameters chosen at the edge of their range
 
     Raises
     ------
     RuntimeError
-        When no trial came to a round that counts, with the reason of the first.
+        If no trial reached a round that counts, with the reason of the first.
     """
     if problem.X_test is not None:
         raise ValueError("problem: a search must not be given test rows")
-    splits = [problem.split(VALIDATION, [seed, f]) for f in range(_repeats(problem.n))]
+    repeats = int(np.clip(MIN_VALIDATION_ROWS / (VALIDATION * problem.n), 1, 5))
+    splits = [problem.split(VALIDATION, [seed, f]) for f in range(repeats)]
     trials, spent = [], 0.0
     for values in points(ranges):
         runs = [_run(steps, fixed | values, held, fit) for held in splits]
@@ -105,21 +86,16 @@ def search(
     best = min(trials, key=lambda trial: (trial["validation_error"], trial["rounds"] or 0))
     if best["rounds"] is None:
         raise RuntimeError(f"no trial came to a round: {trials[0]['reason']}")
-    places = {name: _place(best["values"][name], ends) for name, ends in ranges.items()}
-    return Found(
-        best["values"],
-        best["rounds"],
-        best["validation_error"],
-        best["cpu"],
-        trials,
-        spent,
-        tuple(name for name, place in places.items() if not EDGE < place < 1 - EDGE),
-        best["cut"],
-    )
+    places = {
+        name: log(best["values"][name] / low) / log(high / low)
+        for name, (low, high) in ranges.items()
+    }
+    at_edge = [name for name, place in places.items() if not EDGE < place < 1 - EDGE]
+    return best | {"trials": trials, "search_cpu": spent, "at_edge": at_edge}
 
 
 def points(ranges: Ranges) -> Iterator[dict[str, float]]:
-    """Yield points of the box, evenly spread however many are taken, the first in its middle.
+    """Yield points of the box, evenly spread at any number of them, the first in its middle.
 
     Multiples of the powers of 1/g modulo 1, where g^(m + 1) = g + 1 for m parameters (for one, the
     golden ratio); values are rounded to three digits.
@@ -139,7 +115,7 @@ def points(ranges: Ranges) -> Iterator[dict[str, float]]:
 
 
 class _Run(NamedTuple):
-    """One run on one split: its judged rounds with errors and CPU seconds, and how it ended."""
+    """One run on one split: its evaluated rounds with errors and CPU seconds, and how it ended."""
 
     rounds: list[int]
     errors: list[float]
@@ -150,7 +126,7 @@ class _Run(NamedTuple):
 
 
 def _run(steps: Callable, parameters: Mapping[str, Any], held: Problem, fit: float) -> _Run:
-    """Run a solver on the training rows of a split, judged on its other rows."""
+    """Run a solver on the training rows of a split, evaluated on its other rows."""
     stream, judge = steps(replace(held, X_test=None, y_test=None), **parameters), held_out(held)
     sampled, seen = geometric(1.4), []
     row, state, cut, reason = {"round": 0, "cpu": 0.0}, None, False, ""
@@ -169,15 +145,15 @@ def _run(steps: Callable, parameters: Mapping[str, Any], held: Problem, fit: flo
                 seen.append((row["round"], judge(state)["test_error"], row["cpu"]))
         cut = "processor" in row.get("stopped_by", "")
     except TimeoutError:
-        cut, row = True, row | {"cpu": max(row["cpu"], OVERRUN * fit)}  # it had so many at least
-    except Exception as error:  # a solver fails in its own way; what it had reached counts
-        reason = f"{type(error).__name__}: {one_line(error)}"
+        cut, row = True, row | {"cpu": max(row["cpu"], OVERRUN * fit)}  # it took at least this
+    except Exception as error:  # a solver fails in its own way; the rounds before that count
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())[:500]}"
     reason = "" if seen else reason or f"no round ended within {fit:.2g} s"
     return _Run(*map(list, zip(*seen) if seen else ([], [], [])), row["cpu"], cut, reason)
 
 
 def _best(runs: list[_Run]) -> dict[str, Any]:
-    """Return the round of least mean error over the runs; one that has ended stays as it is."""
+    """Return the round of least mean error over the runs; a run that has ended keeps its last."""
     if failed := [run.reason for run in runs if not run.rounds]:
         none = {"validation_error": inf, "rounds": None, "cpu": inf, "cut": False}
         return none | {"reason": failed[0]}
@@ -193,7 +169,7 @@ def _best(runs: list[_Run]) -> dict[str, Any]:
 
 
 def _given_up(row: Row, seen: list[tuple[int, float, float]], fit: float) -> bool:
-    """Return whether the best of the judged rounds (round, error, cpu) lies far behind."""
+    """Return whether the best of the evaluated rounds (round, error, cpu) lies far behind."""
     if not seen:
         return False
     _, least, cpu = min(seen, key=lambda judged: judged[1])
@@ -202,19 +178,13 @@ def _given_up(row: Row, seen: list[tuple[int, float, float]], fit: float) -> boo
     return (moved or closed) and row["cpu"] > max(PATIENCE * cpu, LEAST * fit)
 
 
-def _repeats(n: int) -> int:
-    """Return on how many random splits a trial runs: more where validation rows are few."""
-    return int(np.clip(ENOUGH / (VALIDATION * n), 1, 5))
-
-
 @contextmanager
 def _at_most(seconds: float) -> Iterator[None]:
-    """Raise TimeoutError after so many CPU seconds, where compiled code lets Python have a word.
+    """Raise TimeoutError after `seconds` of CPU time, when compiled code returns to Python.
 
-    A round that does not end would else hold up the contest until its worker is killed.
+    Otherwise a round that does not end would hold up the contest until its worker is killed.
     """
-    can = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
-    if not can:
+    if not hasattr(signal, "setitimer") or threading.current_thread() != threading.main_thread():
         yield
         return
 
@@ -228,8 +198,3 @@ def _at_most(seconds: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0.0)
         signal.signal(signal.SIGPROF, before)
-
-
-def _place(value: float, ends: tuple[float, float]) -> float:
-    """Return where a value stands in its range, 0 to 1 on the log scale."""
-    return log(value / ends[0]) / log(ends[1] / ends[0])

@@ -1,4 +1,4 @@
-"""The centroids of the classes: the cheapest linear classifier, which every table has beside it."""
+"""Centroids of the classes: the cheapest linear classifier, a baseline for every table."""
 
 from __future__ import annotations
 
@@ -38,17 +38,14 @@ class CentroidState:
 
 
 def centroid(
-    problem: Problem,
-    *,
-    power: float = 1.0,
-    state: CentroidState | None = None,
+    problem: Problem, *, power: float = 1.0, state: CentroidState | None = None
 ) -> Iterator[CentroidState]:
     """Take the mean m of each class's rows, of norm one, over |m|^power, in one round.
 
     With a power of 1 the highest score x.w_c is the largest cosine of a row and a centroid; with
-    less, classes whose rows agree with each other have more of a say. Weights take 8 bytes a
-    non-zero of rows in single precision. Their column ``primal`` is the mean over the training
-    rows of 1 - cos(x_i, m_{y_i}), which no other vectors than the means make smaller.
+    less, classes whose rows agree with each other weigh more. Weights of rows in single precision
+    take 8 bytes per non-zero. The column ``primal`` is the mean over the training rows of
+    1 - cos(x_i, m_{y_i}), which the means minimise.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """The minimax risk papers' own package, MRCpy: an extra, not a dependency.
 
-Its version 3.0.0 does not run with scikit-learn 1.8 or later, so that it cannot be in the lock.
+Its version 3.0.0 does not run with scikit-learn 1.8 or later, so it cannot be in the lock file.
 """
 
 from __future__ import annotations
@@ -37,16 +37,13 @@ class MrcpyState:
 
 
 def mrcpy(
-    problem: Problem,
-    *,
-    lambda0: float = 0.01,
-    state: MrcpyState | None = None,
+    problem: Problem, *, lambda0: float = 0.01, state: MrcpyState | None = None
 ) -> Iterator[MrcpyState]:
-    """Minimise U(M) by MRCpy's constraint and column generation, all else as it comes, in one fit.
+    """Minimise U(M) by MRCpy's constraint and column generation with its defaults, in one fit.
 
     The problem of :func:`~workbench.mrc.ccg.mrc_ccg`. Its linear programs go to Gurobi, here on
-    one thread; the licence that comes with it takes 2,000 rows and columns. ``primal`` is U(M),
-    computed off the clock: MRCpy has no lower bound to go with it.
+    one thread; its free licence takes 2,000 rows and columns. ``primal`` is U(M), computed off the
+    clock; MRCpy has no lower bound.
 
     Parameters
     ----------
@@ -57,8 +54,8 @@ def mrcpy(
     Raises
     ------
     ValueError
-        For sparse rows, if `lambda0` is not a positive number, or MRCpy is not installed or does
-        not work with this scikit-learn.
+        For sparse rows, if `lambda0` is not a positive number, or MRCpy is missing or does not
+        work with this scikit-learn.
 
     References
     ----------
@@ -86,14 +83,14 @@ def mrcpy(
 
 
 def _imported():
-    """Import MRCpy, and hold Gurobi to one thread, which has no other setting for it."""
+    """Import MRCpy, and limit Gurobi to one thread, for which it has no other setting."""
     if find_spec("MRCpy") is None:
         raise ValueError(MISSING)
     try:
         import gurobipy
         from MRCpy import MRC
     except ImportError as error:
-        raise ValueError(f"{MISSING}; what is there does not work: {error}") from None
+        raise ValueError(f"{MISSING}; the installed one does not work: {error}") from None
     gurobipy.setParam("OutputFlag", 0)
     gurobipy.setParam("Threads", 1)
     return MRC

@@ -1,12 +1,16 @@
-"""Vowpal Wabbit, through its own Python package: an extra, not a dependency.
+"""Vowpal Wabbit through its own Python package: an extra, not a dependency.
 
-One against all, and the recall tree, which finds the class in time logarithmic in their number.
+One against all, and the recall tree, which finds the class in time logarithmic in their number. A
+round is one pass over the rows, in an order that is random but the same in each, as in a shuffled
+file. The clock shows learning alone, with Python's loop over the rows, some microseconds each: they
+are parsed before it starts, and take 12 bytes a value then. Saved models do not resume exactly: a
+resumed stream repeats its passes, off the clock. There is no intercept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,10 +18,16 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import scipy.sparse as sp
 
-from workbench.core.checks import check_counts, check_not_negative, check_positive, check_sparse
+from workbench.core.checks import (
+    check_counts,
+    check_not_negative,
+    check_positive,
+    check_sparse,
+    check_whole,
+)
 from workbench.core.problem import Problem
 from workbench.core.stream import Row, off_the_clock
-from workbench.peers.refits import LinearState, logistic_losses, total
+from workbench.peers.objectives import LinearState, logistic_losses, total
 
 
 def vw(
@@ -31,25 +41,18 @@ def vw(
     """Minimise 1/n sum_ic log(1 + exp(-+ x_i.w_c)) + l2/2 |W|^2, the sign - for rows of class c.
 
     One against all with the logistic loss, by Vowpal Wabbit's adaptive, normalised and invariant
-    online updates; there is no intercept. A round is one pass over the rows, in an order that is
-    random but the same for each, as of a shuffled file. The clock is that of learning alone, with
-    Python's loop over the rows, some microseconds each: they are parsed before it starts. Parsed
-    rows take 12 bytes a value.
-
-    Vowpal Wabbit's saved models do not resume exactly. A stream that is resumed takes its passes
-    once more, off the clock.
+    online updates.
 
     Parameters
     ----------
-    learning_rate : positive, of the first update; what tuning is about
-    l2 : not negative, weight of the squared weights; Vowpal Wabbit's own default is none
-    seed : of the rows' order
+    learning_rate : positive, of the first update; the parameter to tune
+    l2 : not negative, weight of the squared weights; Vowpal Wabbit's own default is 0
+    seed : whole number of at least 0, seeds the rows' order
 
     Raises
     ------
     ValueError
-        If `learning_rate` is not a positive number, `l2` is negative or no number, or the package
-        vowpalwabbit is not installed.
+        If a parameter is not as above, or the package vowpalwabbit is not installed.
 
     References
     ----------
@@ -58,23 +61,21 @@ def vw(
     """
     check_positive(learning_rate, "learning_rate")
     check_not_negative(l2=l2)
-    s = state
+    check_whole(seed, "seed", least=0)
+    d, k = problem.d, problem.k
+
+    def judge(s: LinearState) -> None:
+        s.iterations, s.W = s.round, _weights(workspace, d, k)
+        s.primal = _objective(problem, l2, s.W)
+
     with off_the_clock():
-        workspace = _workspace(problem.d, problem.k, learning_rate, l2)
-        if s is None:
-            W = np.zeros((problem.d, problem.k))
-            s = LinearState(0, seed, W, 0, _objective(problem, l2, W))
-        examples = _parse(workspace, problem, np.random.default_rng(s.seed).permutation(problem.n))
-        for _ in range(s.round):
-            _learn(workspace, examples)
-    yield s
-    while True:
-        _learn(workspace, examples)
-        with off_the_clock():
-            s.round = s.iterations = s.round + 1
-            s.W = _weights(workspace, problem.d, problem.k)
-            s.primal = _objective(problem, l2, s.W)
-        yield s
+        options = {"oaa": k, "loss_function": "logistic", "learning_rate": learning_rate, "l2": l2}
+        # A weight of its own for every feature and class: nothing collides.
+        options["bit_precision"] = max(1, (d * _stride(k) - 1).bit_length())
+        workspace = _started(options, "--noconstant", "--scores")
+        W = np.zeros((d, k))
+        s = state or LinearState(0, seed, W, 0, _objective(problem, l2, W))
+    yield from _passes(workspace, problem, problem.X, s, judge)
 
 
 @dataclass
@@ -94,18 +95,15 @@ class RecallTreeState:
         return scores if len(self.model) else np.zeros_like(scores)
 
     def predicted(self, X) -> np.ndarray:
-        """Return the codes of the classes that the tree predicts (n,), without k numbers a row."""
+        """Return the codes of the classes that the tree predicts (n,), without k scores per row."""
         if not len(self.model):
             return np.zeros(X.shape[0], np.int32)
         with TemporaryDirectory() as folder:
             path = Path(folder, "model")
             path.write_bytes(self.model.tobytes())
             workspace = _started({"initial_regressor": path}, "--testonly")
-            examples = (
-                workspace.example(features)
-                for features in _features(sp.csr_matrix(check_sparse(X)))
-            )
-            return np.array([workspace.predict(e) - 1 for e in examples], np.int32)
+            rows = _features(sp.csr_matrix(check_sparse(X)))
+            return np.array([workspace.predict(workspace.example(x)) - 1 for x in rows], np.int32)
 
     def info(self) -> Row:
         return {"primal": self.primal, "bytes": len(self.model)}
@@ -121,23 +119,21 @@ def vw_recall_tree(
 ) -> Iterator[RecallTreeState]:
     """Learn a tree that sends a row to a few candidate classes, and a scorer that ranks them.
 
-    The rival of the paper on inexact margins, with its hinge loss (four of its five data sets);
-    a round is one pass over the rows, of which it makes five. The column ``primal`` is the error
-    on the training rows, which passes need not lower. Parsing, clock and resumed streams are as
-    of :func:`vw`, and there is no intercept.
+    The competitor in the paper on inexact margins, with its hinge loss (four of its five data
+    sets), where it makes five passes. The column ``primal`` is the error on the training rows,
+    which passes need not lower.
 
     Parameters
     ----------
     learning_rate : positive, of the first update; the paper's are 0.5 to 1
-    bits : the weights are hashed into 2^bits of them, at least 1, at most 31; the paper's are 28
-        to 30, which take some 16 bytes each, used or not
-    seed : of the rows' order
+    bits : 1 to 31, the weights are hashed into 2^bits of them; the paper's are 28 to 30, which take
+        some 16 bytes each, used or not
+    seed : whole number of at least 0, seeds the rows' order
 
     Raises
     ------
     ValueError
-        If `learning_rate` is not a positive number, `bits` no such whole number, or the package
-        vowpalwabbit is not installed.
+        If a parameter is not as above, or the package vowpalwabbit is not installed.
 
     References
     ----------
@@ -145,57 +141,54 @@ def vw_recall_tree(
     """
     check_positive(learning_rate, "learning_rate")
     check_counts(bits=bits)
+    check_whole(seed, "seed", least=0)
     if bits > 31:
         raise ValueError(f"bits: must be at most 31, got {bits!r}")
-    options = {
-        "recall_tree": problem.k,
-        "loss_function": "hinge",
-        "learning_rate": learning_rate,
-        "bit_precision": bits,
-    }
-    s = state
+
+    def judge(s: RecallTreeState) -> None:
+        with TemporaryDirectory() as folder:
+            path = Path(folder, "model")
+            workspace.save(str(path))
+            s.model = np.frombuffer(path.read_bytes(), np.uint8)
+        s.primal = float(np.mean(s.predicted(problem.X) != problem.y))
+
     with off_the_clock():
-        workspace = _started(options, "--noconstant")
-        if s is None:
-            error = float(np.mean(problem.y != 0))
-            s = RecallTreeState(0, seed, problem.k, np.zeros(0, np.uint8), error)
-        rows = replace(problem, X=sp.csr_matrix(problem.X))
-        examples = _parse(workspace, rows, np.random.default_rng(s.seed).permutation(problem.n))
+        options = {"recall_tree": problem.k, "loss_function": "hinge"}
+        options |= {"learning_rate": learning_rate, "bit_precision": bits}
+        workspace, error = _started(options, "--noconstant"), float(np.mean(problem.y != 0))
+        s = state or RecallTreeState(0, seed, problem.k, np.zeros(0, np.uint8), error)
+    yield from _passes(workspace, problem, sp.csr_matrix(problem.X), s, judge)
+
+
+def _passes(workspace, problem: Problem, X, s, judge: Callable) -> Iterator:
+    """Learn from the rows `X`, pass after pass, and judge each pass off the clock."""
+    with off_the_clock():
+        order = np.random.default_rng(s.seed).permutation(problem.n)
+        examples = []
+        for i, features in zip(order.tolist(), _features(X[order])):
+            example = workspace.example(features)
+            example.set_label_string(str(problem.y[i] + 1))
+            example.setup_example()
+            examples.append(example)
         for _ in range(s.round):
             _learn(workspace, examples)
     yield s
     while True:
         _learn(workspace, examples)
         with off_the_clock():
-            with TemporaryDirectory() as folder:
-                path = Path(folder, "model")
-                workspace.save(str(path))
-                s.model = np.frombuffer(path.read_bytes(), np.uint8)
             s.round += 1
-            s.primal = float(np.mean(s.predicted(problem.X) != problem.y))
+            judge(s)
         yield s
 
 
 def _started(options: dict, *flags: str):
-    """Return a learner of Vowpal Wabbit's."""
+    """Return a learner of Vowpal Wabbit."""
     try:
         Workspace = import_module("vowpalwabbit").Workspace
     except ImportError:
         raise ValueError("vw: needs the extra: pip install 'workbench-mc[vw]'") from None
     settings = [f"--{name}={value}" for name, value in options.items()]
     return Workspace(arg_list=[*settings, *flags, "--quiet", "--no_stdin"])
-
-
-def _workspace(d: int, k: int, learning_rate: float, l2: float):
-    """Return a learner with a weight of its own for every feature and class: nothing collides."""
-    options = {
-        "oaa": k,
-        "loss_function": "logistic",
-        "learning_rate": learning_rate,
-        "l2": l2,
-        "bit_precision": max(1, (d * _stride(k) - 1).bit_length()),
-    }
-    return _started(options, "--noconstant", "--scores")
 
 
 def _stride(k: int) -> int:
@@ -213,18 +206,8 @@ def _features(X) -> Iterator[dict]:
             yield {"x": list(enumerate(X[i].tolist()))}
 
 
-def _parse(workspace, problem: Problem, order: np.ndarray) -> list:
-    """Return the rows in the given order as Vowpal Wabbit's examples."""
-    examples = []
-    for i, features in zip(order.tolist(), _features(problem.X[order])):
-        example = workspace.example(features)
-        example.set_label_string(str(problem.y[i] + 1))
-        example.setup_example()
-        examples.append(example)
-    return examples
-
-
 def _learn(workspace, examples: list) -> None:
+    """Take one pass."""
     for example in examples:
         workspace.learn(example)
 
@@ -232,8 +215,8 @@ def _learn(workspace, examples: list) -> None:
 def _weights(workspace, d: int, k: int) -> np.ndarray:
     """Return the (d, k) weights that Vowpal Wabbit predicts with.
 
-    It keeps them divided by a number of its own, by which `l2` shrinks them all at once; one
-    prediction tells it.
+    It keeps them divided by a number by which `l2` shrinks them all at once; one prediction shows
+    this number.
     """
     stride = _stride(k)
     W = np.array([[workspace.get_weight(j * stride + c) for c in range(k)] for j in range(d)])

@@ -1,0 +1,81 @@
+"""Vowpal Wabbit, if its package is installed; what all solvers promise is in test_solvers.py."""
+
+import sys
+from importlib.util import find_spec
+from itertools import islice
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from workbench.core.problem import as_problem
+from workbench.peers.vowpal_wabbit import RecallTreeState, vw, vw_recall_tree
+
+needs_vw = pytest.mark.skipif(not find_spec("vowpalwabbit"), reason="needs the extra vw")
+
+
+@pytest.mark.parametrize("steps", [vw, vw_recall_tree])
+def test_the_missing_package_is_named(steps, monkeypatch, blobs):
+    monkeypatch.setitem(sys.modules, "vowpalwabbit", None)
+    with pytest.raises(ValueError, match=r"vw: needs the extra: pip install 'workbench-mc\[vw\]'"):
+        next(steps(blobs()))
+
+
+@pytest.mark.parametrize(
+    "steps, parameters, message",
+    [(s, {"learning_rate": v}, "learning_rate") for s in (vw, vw_recall_tree) for v in (0, np.nan)]
+    + [(vw, {"l2": v}, "l2: must be a number that is not negative") for v in (-1.0, np.nan, np.inf)]
+    + [(vw_recall_tree, {"bits": v}, "bits: ") for v in (0, 2.5)]
+    + [(vw_recall_tree, {"bits": 32}, "bits: must be at most 31")],
+)
+def test_bad_parameters_are_refused(steps, parameters, message, blobs):
+    with pytest.raises(ValueError, match=message):
+        next(steps(blobs(), **parameters))
+
+
+def test_an_untrained_tree_has_no_opinion():
+    state = RecallTreeState(0, 0, 3, np.zeros(0, np.uint8), 1.0)
+    assert state.scores(np.ones((2, 5))).tolist() == [[0, 0, 0]] * 2
+    assert state.predicted(np.ones((2, 5))).tolist() == [0, 0]
+
+
+@needs_vw
+@pytest.mark.parametrize("l2", [0.0, 1e-3])
+@pytest.mark.parametrize("k", [2, 3, 5])
+def test_the_weights_are_those_that_it_predicts_with(k, l2, blobs):
+    from vowpalwabbit import Workspace
+
+    problem = blobs(100, 6, k)
+    *_, s = islice(vw(problem, l2=l2, learning_rate=0.2), 3)
+    # The same from a text file, features by name.
+    arguments = f"--oaa {k} --loss_function logistic -l 0.2 --l2 {l2} --noconstant --scores"
+    workspace = Workspace(f"{arguments} --quiet --no_stdin")
+    order = np.random.default_rng(0).permutation(problem.n)
+    text = [" ".join(f"f{j}:{v}" for j, v in enumerate(x)) for x in problem.X]
+    for i in 2 * order.tolist():
+        workspace.learn(f"{problem.y[i] + 1} | {text[i]}")
+    theirs = np.array([workspace.predict(f"| {line}") for line in text])
+    workspace.finish()
+    np.testing.assert_allclose(s.scores(problem.X), theirs, rtol=1e-4, atol=1e-4)
+    z = np.where(np.eye(k)[problem.y] > 0, 1, -1) * (problem.X @ s.W)
+    expected = np.log1p(np.exp(-z)).sum() / problem.n + l2 / 2 * (s.W**2).sum()
+    assert s.info()["primal"] == pytest.approx(expected, rel=1e-12)
+
+
+@needs_vw
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
+def test_the_tree_learns_many_classes(kind):
+    rng = np.random.default_rng(0)
+    centres, y = rng.standard_normal((64, 40)), np.tile(np.arange(64), 12)
+    X = centres[y] + 0.3 * rng.standard_normal((len(y), 40))
+    problem = as_problem(kind(X[:640]), y[:640])
+    states = vw_recall_tree(problem, seed=1)
+    assert next(states).primal == pytest.approx(63 / 64)
+    state = list(islice(states, 5))[-1]
+    assert state.round == 5 and state.primal < 0.1
+    scores = state.scores(kind(X[640:]))
+    assert set(np.unique(scores)) == {0, 1} and (scores.sum(axis=1) == 1).all()
+    assert np.mean(scores.argmax(axis=1) == y[640:]) > 0.9
+    assert state.info()["bytes"] == len(state.model) > 1000
+    few = list(islice(vw_recall_tree(problem, bits=2, seed=1), 4))[-1]
+    assert few.primal > state.primal + 0.1  # fewer weights collide
