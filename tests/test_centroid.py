@@ -125,7 +125,7 @@ def test_classes_without_rows_are_never_predicted():
 def test_prediction_in_blocks(monkeypatch):
     model = CentroidClassifier().fit(TEXT.X, TEXT.y)
     expected = model.predict(TEXT.X_test)
-    monkeypatch.setattr(module, "ENTRIES", 40 * 7)
+    monkeypatch.setattr(module, "BLOCK_SCORES", 40 * 7)
     assert (model.predict(TEXT.X_test) == expected).all()
 
 

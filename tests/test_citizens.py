@@ -231,10 +231,10 @@ ODD = {
         StagewiseLeastSquares(bandwidth=1e-300),
         {},
     ),
-    "coef0: must be a number, not negative": (SampledCutClassifier(coef0=HUGE), {}),
+    "coef0: must be a number that is not negative": (SampledCutClassifier(coef0=HUGE), {}),
     "cv: ": (WestonWatkinsClassifierCV(cv=[1]), {}),
     "degree: must be a whole number": (WestonWatkinsClassifier(kernel="poly", degree=HUGE), {}),
-    "eta0: must be a positive number": (MemoirClassifier(eta0=HUGE), {}),
+    "eta0: must be None or a positive number": (MemoirClassifier(eta0=HUGE), {}),
     "fit_intercept: must be True or False, got 'no'": (
         WestonWatkinsClassifier(fit_intercept="no"),
         {},
@@ -243,8 +243,8 @@ ODD = {
     "kept: must be a number that is not negative": (StagewiseLeastSquares(kept=HUGE), {}),
     "link: unknown name b'softmax'": (GeneralizedLeastSquares(b"softmax"), {}),
     "max_iter: must be a whole number": (CalibratedLeastSquares(max_iter=HUGE), {}),
-    "max_seconds: must be a positive number": (MinimaxRiskClassifier(max_seconds=HUGE), {}),
-    "n_jobs: must be None or an integer but 0": (WestonWatkinsClassifierCV(n_jobs=HUGE), {}),
+    "max_seconds: must be None or a positive number": (MinimaxRiskClassifier(max_seconds=HUGE), {}),
+    "n_jobs: must be None or an integer other than 0": (WestonWatkinsClassifierCV(n_jobs=HUGE), {}),
     "power: makes weights that are zero or not finite": (CentroidClassifier(power=1e15), {}),
     "sample_weight: must be an array of numbers": (
         CentroidClassifier(),

@@ -34,7 +34,7 @@ from workbench.estimators import (
     WorkingSetClassifier,
     load,
 )
-from workbench.estimators.saved import MODELS
+from workbench.estimators.saved import CLASSES
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 IRIS = IRIS / 8
@@ -110,7 +110,7 @@ for path in sorted(Path(sys.argv[1]).glob("* *.npz")):
 
 def test_every_estimator_predicts_the_same_in_another_process(folder, tmp_path):
     folder, made, _ = folder
-    assert {type(model).__name__ for model, _ in made.values()} == {*MODELS} - {"SampledCutChain"}
+    assert {type(model).__name__ for model, _ in made.values()} == {*CLASSES} - {"SampledCutChain"}
     np.save(tmp_path / "rows.npy", IRIS)
     call = [sys.executable, "-W", "ignore", "-c", ELSEWHERE, folder, tmp_path / "rows.npy"]
     subprocess.run(list(map(str, call)), check=True, timeout=120)
@@ -220,7 +220,7 @@ def test_a_file_is_written_whole_or_not_at_all(folder, tmp_path, monkeypatch):
         model.save(tmp_path / "m")
     assert (tmp_path / "m").read_bytes() == before
     model.surprise_ = 1
-    with pytest.raises(TypeError, match=r"^surprise_: no attribute that a fit"):
+    with pytest.raises(TypeError, match=r"^surprise_: not an attribute that a fit"):
         model.save(tmp_path / "m")
     del model.surprise_
 
@@ -480,6 +480,6 @@ def test_headers_that_claim_too_much_are_refused(folder, tmp_path, monkeypatch):
     np.savez(tmp_path / "bad.npz", header=nested)
     with pytest.raises(ValueError, match="damaged"):
         load(tmp_path / "bad.npz")
-    monkeypatch.setattr(estimators.saved, "LONGEST", 100)
+    monkeypatch.setattr(estimators.saved, "MAX_HEADER_BYTES", 100)
     with pytest.raises(ValueError, match="no header of a saved estimator"):
         load(source)

@@ -25,7 +25,6 @@ from workbench.core.trace import Trace
 from workbench.estimators import (
     WestonWatkinsClassifier,
     WestonWatkinsClassifierCV,
-    weston_watkins,
 )
 from workbench.estimators.weston_watkins import SOLVER_OF
 from workbench.registry import SOLVERS
@@ -365,7 +364,7 @@ def test_ctrl_c_keeps_the_last_iterate_of_a_kernel(monkeypatch):
                 signal.raise_signal(signal.SIGINT)
             yield s
 
-    monkeypatch.setattr(weston_watkins, "ww_kernel", interrupted)
+    monkeypatch.setitem(SOLVERS, "ww_kernel", SOLVERS["ww_kernel"]._replace(steps=interrupted))
     svm = WestonWatkinsClassifier(kernel="rbf", random_state=0)
     with pytest.warns(ConvergenceWarning, match="interrupted"):
         svm.fit(IRIS, SPECIES)

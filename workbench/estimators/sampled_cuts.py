@@ -3,108 +3,37 @@
 from __future__ import annotations
 
 import math
-import warnings
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from workbench.core.problem import Matrix, Problem
-from workbench.core.stream import rounds, seconds
-from workbench.core.trace import Trace
+from workbench.estimators import parameters as check
 from workbench.estimators.common import Classifier
+from workbench.estimators.parameters import parameter, positive, whole
 from workbench.kernels.functions import Kernel, as_given
-from workbench.kernels.gram import check_gamma, check_kernel
-from workbench.registry import SOLVERS
-from workbench.runs.run import run, warm
+from workbench.kernels.gram import check_gamma
 from workbench.sampled_cuts.cutting_plane import half_square, mean_violation
 from workbench.sampled_cuts.spaces import inverse_root
 from workbench.sampled_cuts.state import CutState
 from workbench.sampled_cuts.tasks import task_of
 
-PARAMETERS_OF = {  # of the solver of each basis, beside those that all have
+PARAMETERS_OF = {  # of the solver of each basis, in addition to those that all have
     "linear_time": ("r",),
     "constant_time": ("r",),
     "exact": (),
     "nystroem": ("landmarks",),
 }
 
-
-class SampledCuts(Classifier):
-    """What both estimators do alike: run the solver of a basis, and keep what predicts."""
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        self._check_name("basis", PARAMETERS_OF)
-        self._check_positive("C", "eps")
-        self._check_count("r", "landmarks", "max_iter")
-        if self.compress is not None:
-            self._check_count("compress")
-        if self.max_seconds is not None:
-            self._check_positive("max_seconds")
-        check_gamma(self.gamma)
-        check_kernel(self.kernel, None, self.degree, self.coef0)
-
-    def _fit(self, problem: Problem) -> CutState:
-        """Run the solver and keep where it ended; warn if that is too early."""
-        trace, state = self._run(f"cuts_{self.basis}", problem)
-        rows, A = state.expansion()
-        used = A.any(axis=1)
-        rows, A = rows[used], A[used]
-        self._kernel, self.gamma_ = state.made_kernel(np.float64), state.gamma
-        self.upper_ = max(state.primal, state.upper) if state.certified else state.primal
-        if self.basis == "constant_time":  # what the state has is an estimate
-            self.upper_ = objective(state, problem, self.C)
-        self.lower_ = state.lower if state.certified else math.nan
-        self.gap_ = self.upper_ - self.lower_
-        self.n_iter_, self.trace_, self.compression_error_ = state.round, trace, 0.0
-        if self.compress is not None and self.compress < len(rows):
-            compressed = projected(self._kernel, problem.X, rows, A, self.compress, state.rng)
-            rows, A, self.compression_error_ = compressed
-        self.support_, self.support_vectors_ = rows, problem.X[rows]
-        self.dual_coef_ = np.ascontiguousarray(A.T)
-        # Certified bases end by rounding, too, and the others where nothing gets better.
-        early = state.violation > self.eps if state.certified else trace.stopped_by != "finished"
-        if early:
-            warnings.warn(
-                f"cuts_{self.basis} stopped ({trace.stopped_by}) after {self.n_iter_} rounds, "
-                "before it had converged: scale the features, raise the limit, or raise eps",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-        return state
-
-    def _run(self, name: str, problem: Problem) -> tuple[Trace, CutState]:
-        """Return the trace and the last state."""
-        rules = [rounds(self.max_iter)]
-        if self.max_seconds is not None:
-            rules.append(seconds(self.max_seconds))
-        parameters = {
-            "C": float(self.C),
-            "eps": float(self.eps),
-            "kernel": self.kernel,
-            "gamma": check_gamma(self.gamma),
-            "degree": self.degree,
-            "coef0": float(self.coef0),
-            "seed": self._seed(),
-        } | {name: getattr(self, name) for name in PARAMETERS_OF[self.basis]}
-        if self.basis == "exact":
-            parameters["stabilised"] = True  # as the others are
-        own_kernel = callable(self.kernel)  # may want rows as long as they are
-        if own_kernel:
-            warm(SOLVERS[name].steps, problem, parameters | {"kernel": "rbf"})
-        trace, state = run(name, problem, *rules, parameters=parameters, warm_up=not own_kernel)
-        if state is None:
-            raise KeyboardInterrupt
-        return trace, state  # which is whole, also where a round was interrupted
-
-    def _of_rows(self, X: Matrix) -> np.ndarray:
-        """Return the scores of rows by the kernel, (n, len(dual_coef_)), in double precision."""
-        X = as_given(X, getattr(self.support_vectors_, "indices", None))
-        basis = self._kernel.points(self.support_vectors_)
-        return self._kernel.times(self._kernel.points(X), basis, self.dual_coef_.T)
+SAVED = (
+    "n_iter_ trace_ lower_ upper_ _kernel gamma_ gap_ compression_error_ support_:m "
+    "support_vectors_:md~"
+)
 
 
-class SampledCutClassifier(SampledCuts):
+@dataclass(eq=False, repr=False)
+class SampledCutClassifier(Classifier, saved=f"{SAVED} dual_coef_:rm"):
     """The kernel SVM by cutting planes, whose cuts may be made of random samples of the rows.
 
     It minimises ``1/2 |w|^2 + C sum_i hinge_i``. For two classes the hinge is that of LIBSVM,
@@ -175,64 +104,76 @@ class SampledCutClassifier(SampledCuts):
     (200, True)
     """
 
-    def __init__(
-        self,
-        C=1.0,
-        *,
-        kernel="rbf",
-        gamma="scale",
-        degree=3,
-        coef0=0.0,
-        basis="linear_time",
-        r=400,
-        eps=5e-3,
-        landmarks=200,
-        compress=None,
-        max_iter=1000,
-        max_seconds=None,
-        random_state=None,
-    ):
-        self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.basis = basis
-        self.r = r
-        self.eps = eps
-        self.landmarks = landmarks
-        self.compress = compress
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.random_state = random_state
+    C: float = parameter(1.0, positive)
+    _: KW_ONLY
+    kernel: Any = parameter("rbf", check.kernel)
+    gamma: str | float = parameter("scale", check.gamma)
+    degree: int = parameter(3, whole)
+    coef0: float = parameter(0.0, check.not_negative)
+    basis: str = parameter("linear_time", check.one_of(PARAMETERS_OF))
+    r: int = parameter(400, whole)
+    eps: float = parameter(5e-3, positive)
+    landmarks: int = parameter(200, whole)
+    compress: int | None = parameter(None, whole)
+    max_iter: int = parameter(1000, whole)
+    max_seconds: float | None = parameter(None, positive)
+    random_state: Any = parameter(None, check.seed)
 
-    def fit(self, X, y):
-        """Learn from rows `X` (n, d), dense or sparse, and labels `y` (n,).
+    def _solver(self, problem: Problem) -> tuple[str, dict[str, Any]]:
+        names = "kernel", "degree", *PARAMETERS_OF[self.basis]
+        parameters = {name: getattr(self, name) for name in names} | {
+            "C": float(self.C),
+            "eps": float(self.eps),
+            "gamma": check_gamma(self.gamma),
+            "coef0": float(self.coef0),
+            "seed": self._seed(),
+        }
+        if self.basis == "exact":
+            parameters["stabilised"] = True  # as the others are
+        return f"cuts_{self.basis}", parameters
 
-        Ctrl-C ends the fit early and keeps the last iterate.
+    def _keep(self, problem: Problem, state: CutState, trace) -> None:
+        rows, A = state.expansion()  # of a whole state, also if a round was interrupted
+        used = A.any(axis=1)
+        rows, A = rows[used], A[used]
+        self._kernel, self.gamma_ = state.made_kernel(np.float64), state.gamma
+        self.upper_ = max(state.primal, state.upper) if state.certified else state.primal
+        if self.basis == "constant_time":  # the state has an estimate only
+            self.upper_ = objective(state, problem, self.C)
+        self.lower_ = state.lower if state.certified else math.nan
+        self.gap_ = self.upper_ - self.lower_
+        self.compression_error_ = 0.0
+        if self.compress is not None and self.compress < len(rows):
+            compressed = projected(self._kernel, problem.X, rows, A, self.compress, state.rng)
+            rows, A, self.compression_error_ = compressed
+        self.support_, self.support_vectors_ = rows, problem.X[rows]
+        self.dual_coef_ = np.ascontiguousarray(A.T)
+        self.n_iter_ = state.round
 
-        Raises
-        ------
-        ValueError
-            For a parameter outside its range, NaN or infinite features, a single class, a kernel
-            that returns other than finite numbers, or too many rows for exact cuts.
+    def _early(self) -> str | None:
+        # Certified bases end by rounding, too, and the others when nothing gets better.
+        early = self.trace_.stopped_by != "finished"
+        if self.basis in ("exact", "nystroem"):
+            early = self.trace_.last["violation"] > self.eps
+        if not early:
+            return None
+        return (
+            f"after {self.n_iter_} rounds, before it had converged: scale the features, raise the "
+            "limit, or raise eps"
+        )
 
-        Warns
-        -----
-        ConvergenceWarning
-            When a limit, Ctrl-C or rounding stopped it.
-        """
-        self._check_parameters()
-        problem = self._problem(*self._validated(X, y))
-        self._fit(problem)
-        self.classes_ = problem.classes
-        return self
+    def _check_saved(self, found: dict[str, Any], d: int, k: int) -> None:
+        if found["_kernel"].centre.shape not in ((0,), (d,)):
+            raise ValueError("_kernel: its centre does not fit the features")
 
-    def _widened(self, X):
-        return X  # there is no bias
+    def _kernel_scores(self, X: Matrix) -> np.ndarray:
+        """Return the scores of rows by the kernel, (n, len(dual_coef_)), in double precision."""
+        X = as_given(X, getattr(self.support_vectors_, "indices", None))
+        basis = self._kernel.points(self.support_vectors_)
+        return self._kernel.times(self._kernel.points(X), basis, self.dual_coef_.T)
 
     def _scored(self, X) -> np.ndarray:
-        F = self._of_rows(X)
+        F = self._kernel_scores(X)
         return np.hstack([-F / 2, F / 2]) if F.shape[1] == 1 else F
 
 
