@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from contextlib import redirect_stdout
+from functools import wraps
 from pathlib import Path
 
 import matplotlib
@@ -18,6 +19,7 @@ import scipy.sparse as sp
 from numba import config
 
 from workbench.core.problem import as_problem
+from workbench.registry import SOLVERS
 
 
 def pytest_configure():
@@ -86,6 +88,26 @@ def clock(monkeypatch):
             sleep(seconds)
 
     monkeypatch.setattr(time, "sleep", pass_time)
+
+
+@pytest.fixture
+def interrupt(monkeypatch):
+    """Return a function that sends Ctrl-C when a solver has done a round, not as it compiles."""
+    originals = {}
+
+    def patch(solver, at):
+        entry = originals.setdefault(solver, SOLVERS[solver])
+
+        @wraps(entry.steps)
+        def interrupted(problem, **parameters):
+            for s in entry.steps(problem, **parameters):
+                if s.round == at and not problem.name.endswith("(tiny)"):
+                    signal.raise_signal(signal.SIGINT)
+                yield s
+
+        monkeypatch.setitem(SOLVERS, solver, entry._replace(steps=interrupted))
+
+    return patch
 
 
 @pytest.fixture(scope="session")

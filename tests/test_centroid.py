@@ -2,18 +2,11 @@
 
 from itertools import islice
 
-import joblib
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.base import clone
-from sklearn.datasets import load_digits, load_iris
-from sklearn.exceptions import NotFittedError
-from sklearn.feature_extraction.text import TfidfTransformer
+from sklearn.datasets import load_digits
 from sklearn.metrics.pairwise import cosine_similarity
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from workbench.core.problem import as_problem
 from workbench.data.features import tfidf
@@ -82,11 +75,6 @@ def test_rows_of_zeros_have_no_direction():
 # the estimator
 
 
-@parametrize_with_checks([CentroidClassifier(), CentroidClassifier(power=0.5)])
-def test_scikit_learn_estimator(estimator, check):
-    check(estimator)
-
-
 @pytest.mark.parametrize("problem", [TEXT, as_problem(DIGITS, NUMBERS)], ids=["sparse", "dense"])
 def test_the_estimator_is_the_stream(problem):
     _, state = run("centroid", problem)
@@ -127,58 +115,3 @@ def test_prediction_in_blocks(monkeypatch):
     expected = model.predict(TEXT.X_test)
     monkeypatch.setattr(module, "BLOCK_SCORES", 40 * 7)
     assert (model.predict(TEXT.X_test) == expected).all()
-
-
-def test_two_classes_labels_and_dtypes():
-    X, y = load_iris(return_X_y=True)
-    y = np.array(["other", "setosa"])[(y == 0).astype(int)]
-    model = CentroidClassifier().fit(X.astype(np.float32), y)
-    decision = model.decision_function(X)
-    assert decision.shape == (150,) and model.coef_.shape == (2, 4)
-    assert (model.predict(X) == model.classes_[(decision > 0).astype(int)]).all()
-    assert model.score(X, y) == 1.0 and model.coef_.dtype == np.float32
-
-
-def test_it_works_where_classifiers_do(tmp_path):
-    counts = zipf_text(600, 40, 0)
-    search = GridSearchCV(
-        make_pipeline(TfidfTransformer(), CentroidClassifier()),
-        {"centroidclassifier__power": [0.5, 1.0]},
-        cv=2,
-    )
-    search.fit(counts.X, counts.y)
-    assert search.best_score_ > 0.2
-    model = clone(CentroidClassifier(power=0.5)).fit(counts.X, counts.y)
-    joblib.dump(model, tmp_path / "m")
-    loaded = joblib.load(tmp_path / "m").partial_fit(counts.X_test, counts.y_test)
-    assert loaded.class_count_.sum() == 600 + 150
-
-
-@pytest.mark.parametrize("power", [0, -1, np.nan, np.inf, "1", None])
-def test_bad_parameters_are_refused(power):
-    with pytest.raises(ValueError, match="power: must be a positive number"):
-        CentroidClassifier(power=power).fit(DIGITS, NUMBERS)
-    with pytest.raises(ValueError, match="power: must be a positive number"):
-        next(centroid(as_problem(DIGITS, NUMBERS), power=power))
-
-
-def test_bad_input_is_refused():
-    model = CentroidClassifier()
-    with pytest.raises(NotFittedError):
-        model.predict(DIGITS)
-    with pytest.raises(ValueError, match="classes: must be given to the first call"):
-        model.partial_fit(DIGITS, NUMBERS)
-    with pytest.raises(ValueError, match="classes: needs at least two"):
-        model.partial_fit(DIGITS, NUMBERS, classes=[3])
-    with pytest.raises(ValueError, match=r"y: labels \[9\] are not among the classes"):
-        model.partial_fit(DIGITS, NUMBERS, classes=range(9))
-    with pytest.raises(NotFittedError):  # a refused first call begins nothing
-        model.predict(DIGITS)
-    model.partial_fit(DIGITS, NUMBERS, classes=range(10))
-    with pytest.raises(ValueError, match="classes: must be those of the first call"):
-        model.partial_fit(DIGITS, NUMBERS, classes=range(11))
-    with pytest.raises(ValueError, match="y: labels"):
-        model.partial_fit(DIGITS, NUMBERS + 5)
-    assert model.class_count_.sum() == len(NUMBERS)
-    with pytest.raises(ValueError, match="needs at least two classes"):
-        model.fit(DIGITS, np.zeros(len(DIGITS)))

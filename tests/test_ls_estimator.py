@@ -1,26 +1,21 @@
 """The three least squares classifiers: scikit-learn's contract, closed forms, several labels."""
 
-import os
 import signal
 import warnings
 from functools import wraps
 
 import joblib
 import numpy as np
-import pandas as pd
 import pytest
 import scipy.sparse as sp
 from scipy.special import expit
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris, make_multilabel_classification
-from sklearn.exceptions import ConvergenceWarning, DataConversionWarning, NotFittedError
+from sklearn.exceptions import ConvergenceWarning, DataConversionWarning
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import f1_score, roc_auc_score
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MinMaxScaler, StandardScaler, scale
+from sklearn.preprocessing import scale
 from sklearn.svm import LinearSVC
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from workbench.core.problem import as_problem
 from workbench.core.stream import rounds
@@ -30,7 +25,6 @@ from workbench.estimators import (
     GeneralizedLeastSquares,
     StagewiseLeastSquares,
 )
-from workbench.least_squares.calibrated import ls_calibrated
 from workbench.least_squares.stagewise import ls_stagewise
 from workbench.registry import SOLVERS
 from workbench.runs.run import run
@@ -50,20 +44,6 @@ THREE = [
     StagewiseLeastSquares(**SMALL),
 ]
 LINKS_OF_LABELS = ["sigmoid", "identity", "squared_hinge"]
-
-
-@parametrize_with_checks(
-    [
-        GeneralizedLeastSquares(max_iter=200),
-        CalibratedLeastSquares(max_iter=5),
-        StagewiseLeastSquares(n_features=48, block=32, passes=2),
-    ]
-)
-def test_scikit_learn_s_own_checks(estimator, check):
-    # Some checks fit a few rows of noise, where no gap is promised.
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        check(estimator)
 
 
 @pytest.fixture(scope="module")
@@ -173,20 +153,6 @@ def test_attributes(fitted):
     assert staged.trace_.header["parameters"]["seed"] == 0
 
 
-def test_no_convergence_is_warned_of_and_says_what_to_do():
-    with pytest.warns(ConvergenceWarning, match=r"ls_acc.*1 rounds.*above 0.001") as caught:
-        model = GeneralizedLeastSquares(max_iter=1).fit(IRIS, SPECIES)
-    assert caught[0].filename == __file__ and model.n_iter_ == 1 and model.gap_ > 1e-3
-    with pytest.warns(ConvergenceWarning, match="1e-09 seconds"):
-        model = GeneralizedLeastSquares(max_seconds=1e-9).fit(IRIS, SPECIES)
-    assert model.upper_ == pytest.approx(np.log(3)) and not model.coef_.any()
-    np.testing.assert_allclose(model.predict_proba(IRIS), 1 / 3)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for other in (GeneralizedLeastSquares(), *THREE):
-            clone(other).fit(IRIS, SPECIES)
-
-
 @pytest.mark.parametrize("link", ["identity", "squared_hinge"])
 @pytest.mark.parametrize("model", [GeneralizedLeastSquares(), StagewiseLeastSquares(**SMALL)])
 def test_other_links_have_no_probabilities(model, link):
@@ -195,26 +161,6 @@ def test_other_links_have_no_probabilities(model, link):
         model.predict_proba(IRIS)
     assert f"link='{link}' has no probabilities" in str(caught.value.__cause__)
     assert not hasattr(model, "predict_proba") and model.score(IRIS, SPECIES) > 0.8
-
-
-def test_two_classes_have_one_decision(fitted):
-    X, y = IRIS[50:], np.where(SPECIES[50:] == 1, "versicolor", "virginica")
-    for model in fitted:
-        model = clone(model).fit(X, y)
-        decision, P = model.decision_function(X), model.predict_proba(X)
-        assert decision.shape == (100,) and P.shape == (100, 2) and model.score(X, y) > 0.9
-        assert np.array_equal(model.predict(X), model.classes_[(decision > 0).astype(int)])
-        sure = np.abs(decision) > 1e-9
-        assert np.array_equal((P[:, 1] > P[:, 0])[sure], (decision > 0)[sure])
-
-
-@pytest.mark.parametrize("labels", [[3, 7, 100], ["b", "a", "c"], [0.0, 2.0, 1.0]])
-def test_labels_may_be_anything(fitted, labels):
-    labels = np.array(labels)
-    for model in fitted:
-        other = clone(model).fit(IRIS, labels[SPECIES])
-        assert other.classes_.tolist() == sorted(labels)
-        assert np.mean(other.predict(IRIS) == labels[model.predict(IRIS)]) > 0.99
 
 
 def test_dense_and_sparse_rows_of_both_precisions_give_the_same_fit(blobs):
@@ -418,35 +364,6 @@ def test_ctrl_c_keeps_the_last_iterate(monkeypatch, accelerated):
         model.fit(IRIS, SPECIES)
 
 
-def test_ctrl_c_keeps_the_rounds_that_were_done(monkeypatch):
-    entry = SOLVERS["ls_calibrated"]
-    for number in (0, 1, 4):
-        steps = interrupted_at(ls_calibrated, number)
-        monkeypatch.setitem(SOLVERS, "ls_calibrated", entry._replace(steps=steps))
-        model = CalibratedLeastSquares()
-        if not number:
-            with pytest.raises(KeyboardInterrupt):
-                model.fit(IRIS, SPECIES)
-            continue
-        with pytest.warns(ConvergenceWarning, match=f"after {number} of 20 rounds"):
-            model.fit(IRIS, SPECIES)
-        assert model.n_iter_ == len(model.coef_) == number and model.score(IRIS, SPECIES) > 0.8
-
-
-def test_ctrl_c_keeps_the_visited_blocks(monkeypatch):
-    entry, model = SOLVERS["ls_stagewise"], StagewiseLeastSquares(**SMALL)
-    for number in (3, 0):
-        steps = interrupted_at(ls_stagewise, number)
-        monkeypatch.setitem(SOLVERS, "ls_stagewise", entry._replace(steps=steps))
-        if not number:  # nothing is there to keep
-            with pytest.raises(KeyboardInterrupt):
-                model.fit(IRIS, SPECIES)
-            continue
-        with pytest.warns(ConvergenceWarning, match="after 3 of 9 visits"):
-            model.fit(IRIS, SPECIES)
-        assert model.n_iter_ == 3 and model.score(IRIS, SPECIES) > 0.8 and model.coef_.any()
-
-
 @pytest.mark.parametrize(("number", "visits", "kept"), [(0, 9, 1), (1, 10, 2), (5, 14, 2)])
 def test_ctrl_c_in_the_second_model_keeps_the_first(monkeypatch, fitted, number, visits, kept):
     entry = SOLVERS["ls_stagewise"]
@@ -561,31 +478,6 @@ def test_too_many_features_for_one_gram_matrix():
             clone(model).fit(X, [0, 1, 0, 1])
 
 
-@pytest.mark.parametrize(
-    ("model", "name", "value"),
-    [(model, "alpha", value) for model in THREE for value in (0, -1.0, np.nan, np.inf, "1", None)]
-    + [(THREE[0], "link", value) for value in ("logit", None, 3, ["softmax"])]
-    + [(THREE[0], "gap", value) for value in (0, -1, np.nan, "small")]
-    + [(THREE[0], "max_iter", value) for value in (0, 2.5, None)]
-    + [(THREE[0], "max_seconds", value) for value in (0, "1")]
-    + [(THREE[1], "basis", value) for value in (0, 2.5, "cubic", None)]
-    + [(THREE[1], "max_iter", value) for value in (0, 1.5)]
-    + [(THREE[2], "features", value) for value in ("rff", None, 1, ["fourier"])]
-    + [(THREE[2], "link", value) for value in ("logit", None)]
-    + [(THREE[2], name, 0) for name in ("n_features", "block", "passes", "inner", "n_models")]
-    + [(THREE[2], name, 2.5) for name in ("n_features", "block", "passes", "inner", "n_models")]
-    + [(THREE[2], "bandwidth", value) for value in (0, -1, np.nan, "wide")]
-    + [(THREE[2], "kept", value) for value in (-1, np.nan, None)]
-    + [(THREE[2], "n_jobs", value) for value in (0, 1.5, "all")]
-    + [(THREE[2], "random_state", value) for value in (-1, 0.5, "0")],
-)
-def test_parameters_outside_their_range_are_refused_at_fit(model, name, value):
-    with pytest.raises(ValueError) as caught:
-        clone(model).set_params(**{name: value}).fit(IRIS, SPECIES)
-    said = str(caught.value)
-    assert said.startswith(f"{name}: ") and repr(value) in said
-
-
 def test_messages_say_what_is_accepted():
     with pytest.raises(
         ValueError, match=r"^alpha: must be a positive number, got 0; numbers from 1e-30 to"
@@ -601,83 +493,7 @@ def test_messages_say_what_is_accepted():
         GeneralizedLeastSquares(C=1)
 
 
-def spoilt(value):
-    X = IRIS.copy()
-    X[3, 2] = value
-    return X
-
-
-@pytest.mark.parametrize("model", THREE)
-@pytest.mark.parametrize(
-    ("X", "y", "message"),
-    [
-        (spoilt(np.nan), SPECIES, "NaN"),
-        (spoilt(np.inf), SPECIES, "infinity"),
-        (sp.csr_matrix(spoilt(np.nan)), SPECIES, "NaN"),
-        (IRIS, np.ones(150), "two classes"),
-        (IRIS[:1], SPECIES[:1], "1 sample"),
-        (IRIS, SPECIES[:-1], "inconsistent numbers of samples"),
-        (IRIS, IRIS[:, 0] + 0.123, "continuous"),
-        (IRIS[:, :0], SPECIES, r"0 feature\(s\)"),
-        (IRIS[:, 0], SPECIES, "2D array"),
-    ],
-)
-def test_bad_rows_and_labels_are_refused(model, X, y, message):
-    with pytest.raises(ValueError, match=message):
-        clone(model).fit(X, y)
-
-
-def test_unfitted_and_mismatched_use_is_refused(fitted):
-    for model in fitted:
-        for method in ("predict", "decision_function", "predict_proba"):
-            with pytest.raises(NotFittedError):
-                getattr(clone(model), method)(IRIS)
-            with pytest.raises(ValueError, match="expecting 4 features"):
-                getattr(model, method)(IRIS[:, :3])
-
-
-def test_names_of_features_are_kept_and_checked():
-    frame = pd.DataFrame(IRIS, columns=list("abcd"))
-    for model in THREE:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            model = clone(model).fit(frame, SPECIES)
-            assert model.score(frame, SPECIES) > 0.9
-        assert model.feature_names_in_.tolist() == list("abcd")
-        with pytest.raises(ValueError, match="feature names"):
-            model.predict(frame[list("dcba")])
-
-
-def test_fits_are_repeatable_dump_and_leave_no_file(fitted, tmp_path, monkeypatch):
-    (tmp_path / "run").mkdir()
-    monkeypatch.chdir(tmp_path / "run")
-    for model in fitted:
-        again = clone(model).fit(IRIS, SPECIES)
-        assert np.array_equal(again.decision_function(IRIS), model.decision_function(IRIS))
-        joblib.dump(model, tmp_path / "model.joblib")
-        loaded = joblib.load(tmp_path / "model.joblib")
-        assert np.array_equal(loaded.decision_function(IRIS), model.decision_function(IRIS))
-        assert np.array_equal(loaded.predict_proba(IRIS), model.predict_proba(IRIS))
-    assert os.listdir(tmp_path / "run") == []
-    drawn = StagewiseLeastSquares(**SMALL | {"random_state": None}).fit(IRIS, SPECIES)
-    seed = drawn.generator_.seed
-    again = StagewiseLeastSquares(**SMALL | {"random_state": seed}).fit(IRIS, SPECIES)
-    assert np.array_equal(again.coef_, drawn.coef_)
-
-
 def test_a_model_weighs_its_seed_not_its_rows():
     X, y = np.tile(IRIS, (20, 1)), np.tile(SPECIES, 20)
     model = StagewiseLeastSquares(**SMALL).fit(X, y)
     assert len(joblib.hash(model)) and max(np.size(v) for v in vars(model).values()) < len(y)
-
-
-def test_they_work_in_pipelines_and_searches():
-    for model, name, values in (
-        (THREE[0], "alpha", [1e-3, 1e-1]),
-        (THREE[1], "max_iter", [1, 5]),
-        (THREE[2], "bandwidth", [0.5, 2.0]),
-    ):
-        pipe = make_pipeline(StandardScaler(), MinMaxScaler(), clone(model))
-        key = f"{type(model).__name__.lower()}__{name}"
-        search = GridSearchCV(pipe, {key: values}, cv=2).fit(IRIS, SPECIES)
-        assert search.best_score_ > 0.9

@@ -3,18 +3,12 @@
 import inspect
 import signal
 
-import joblib
 import numpy as np
 import psutil
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.datasets import load_iris
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.feature_extraction.text import TfidfTransformer
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.exceptions import ConvergenceWarning
 
 from workbench.core.stream import rounds
 from workbench.data.features import tfidf
@@ -32,16 +26,6 @@ TEXT = tfidf(zipf_text(600, 40, 0, n_test=200, words=30, own=0.3))
 @pytest.fixture(scope="module")
 def averaged():
     return MemoirClassifier(random_state=0).fit(TEXT.X, TEXT.y)
-
-
-@parametrize_with_checks(
-    [
-        MemoirClassifier(),
-        MemoirClassifier("l1", preset="paper"),
-    ]
-)
-def test_scikit_learn_s_own_checks(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.parametrize(("penalty", "preset"), PRESETS)
@@ -180,35 +164,6 @@ def test_empty_documents_and_constant_features():
         assert model.coef_[:, [-1]].nnz == 0
 
 
-def test_two_classes_labels_and_dtypes():
-    X, y = load_iris(return_X_y=True)
-    X, y = (X / 8)[50:], np.array(["versicolor", "virginica"])[y[50:] - 1]
-    model = MemoirClassifier(n_batches=20_000, random_state=0).fit(X.astype(np.float32), y)
-    decision = model.decision_function(X)
-    assert decision.shape == (100,) and model.coef_.shape == (2, 4)
-    assert (model.predict(X) == model.classes_[(decision > 0).astype(int)]).all()
-    assert model.score(X, y) > 0.9
-    counts = zipf_text(600, 40, 0).X.astype(np.int64)
-    whole = MemoirClassifier(random_state=0).fit(counts, TEXT.y)
-    real = MemoirClassifier(random_state=0).fit(counts.astype(float), TEXT.y)
-    assert (whole.coef_ != real.coef_).nnz == 0
-
-
-def test_it_works_where_classifiers_do(tmp_path, averaged):
-    counts = zipf_text(600, 40, 0)
-    search = GridSearchCV(
-        make_pipeline(TfidfTransformer(), MemoirClassifier(n_batches=1, random_state=0)),
-        {"memoirclassifier__eta0": [0.1, 1.0]},
-        cv=2,
-    )
-    assert search.fit(counts.X, counts.y).best_score_ > 0.2
-    joblib.dump(averaged, tmp_path / "m")
-    loaded = joblib.load(tmp_path / "m")
-    assert (loaded.predict(TEXT.X) == averaged.predict(TEXT.X)).all()
-    more, other = (m.partial_fit(TEXT.X, TEXT.y) for m in (loaded, joblib.load(tmp_path / "m")))
-    assert (more.coef_ != other.coef_).nnz == 0 and more.n_iter_ == 3600
-
-
 def test_ctrl_c_keeps_what_was_learnt(monkeypatch):
     steps = SOLVERS["memoir_l2"].steps
 
@@ -264,33 +219,6 @@ def test_ctrl_c_keeps_what_was_learnt(monkeypatch):
 def test_bad_parameters_are_refused(given, message):
     with pytest.raises(ValueError, match=message):
         MemoirClassifier(**given).fit(TEXT.X, TEXT.y)
-
-
-def test_bad_input_is_refused():
-    model = MemoirClassifier()
-    with pytest.raises(NotFittedError):
-        model.predict(TEXT.X)
-    for strange in (np.nan, np.inf):
-        X = TEXT.X.copy()
-        X.data[3] = strange
-        with pytest.raises(ValueError, match=r"NaN|infinity"):
-            model.fit(X, TEXT.y)
-    with pytest.raises(ValueError, match="at least two classes"):
-        model.fit(TEXT.X, np.zeros(600))
-    with pytest.raises(ValueError, match="classes: must be given to the first call"):
-        model.partial_fit(TEXT.X, TEXT.y)
-    with pytest.raises(ValueError, match="classes: needs at least two"):
-        model.partial_fit(TEXT.X, TEXT.y, classes=[3])
-    with pytest.raises(ValueError, match=r"y: labels \[39\] are not among the classes"):
-        model.partial_fit(TEXT.X, TEXT.y, classes=range(39))
-    with pytest.raises(NotFittedError):  # a refused first call begins nothing
-        model.predict(TEXT.X)
-    model.partial_fit(TEXT.X, TEXT.y, classes=range(40))
-    with pytest.raises(ValueError, match="classes: must be those of the first call"):
-        model.partial_fit(TEXT.X, TEXT.y, classes=range(41))
-    with pytest.raises(ValueError, match="features"):
-        model.partial_fit(TEXT.X[:, :5], TEXT.y)
-    assert model.n_iter_ == 600
 
 
 def test_weights_that_are_too_large_are_refused(monkeypatch):

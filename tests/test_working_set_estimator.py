@@ -5,16 +5,11 @@ import signal
 import warnings
 
 import cvxpy as cp
-import joblib
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.feature_extraction.text import TfidfTransformer
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.exceptions import ConvergenceWarning
 
 from workbench.core.stream import rounds
 from workbench.data.features import tfidf
@@ -40,17 +35,6 @@ TO_THE_GAP = {
     f"check_sample_weight_equivalence_on_{kind}_data": "solutions are equal to their gap only"
     for kind in ("dense", "sparse")
 }
-
-
-@parametrize_with_checks(
-    [
-        WorkingSetClassifier(),
-        WorkingSetClassifier(loss="weston_watkins", l1=0.0, balance=0.5),
-    ],
-    expected_failed_checks=lambda one: TO_THE_GAP,
-)
-def test_scikit_learn_s_own_checks(estimator, check):
-    check(estimator)
 
 
 def objective(W, X, y, C, l1, loss):
@@ -184,81 +168,6 @@ def test_empty_documents_and_constant_features():
         assert np.isfinite(model.coef_.data).all() and model.lower_ <= model.upper_
         assert set(model.predict(sp.csr_matrix((3, X.shape[1])))) == {0}
         assert model.coef_[:, [-1]].nnz == 0 and model.score(X, y) > 0.8
-
-
-def test_two_classes_labels_and_dtypes():
-    X, y = TEXT.X, np.where(TEXT.y < 20, "low", "up")
-    model = WorkingSetClassifier(random_state=0).fit(X.astype(float), y)
-    decision = model.decision_function(X)
-    assert decision.shape == (600,) and model.coef_.shape == (2, TEXT.d)
-    assert (model.predict(X) == model.classes_[(decision > 0).astype(int)]).all()
-    assert model.score(X, y) > 0.9
-    counts = zipf_text(600, 40, 0).X.astype(np.int64)
-    whole = WorkingSetClassifier(random_state=0).fit(counts, TEXT.y)
-    real = WorkingSetClassifier(random_state=0).fit(counts.astype(float), TEXT.y)
-    assert (whole.coef_ != real.coef_).nnz == 0
-    # A list may be longer than there are classes.
-    assert WorkingSetClassifier(working_set=255).fit(X, y).score(X, y) > 0.9
-
-
-@pytest.mark.parametrize("quantize", [False, True])
-def test_it_works_where_classifiers_do(tmp_path, quantize):
-    counts = zipf_text(600, 40, 0)
-    search = GridSearchCV(
-        make_pipeline(TfidfTransformer(), WorkingSetClassifier(random_state=0, quantize=quantize)),
-        {"workingsetclassifier__C": [0.5, 1.0]},
-        cv=2,
-    )
-    assert search.fit(counts.X, counts.y).best_score_ > 0.2
-    joblib.dump(search.best_estimator_, tmp_path / "m")
-    loaded = joblib.load(tmp_path / "m")
-    assert (loaded.predict(counts.X) == search.predict(counts.X)).all()
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("C", 0),
-        ("C", np.nan),
-        ("C", "1"),
-        ("l1", -0.1),
-        ("l1", np.inf),
-        ("working_set", 1),
-        ("working_set", 256),
-        ("working_set", 2.5),
-        ("truncate", -0.1),
-        ("truncate", 1.5),
-        ("truncate", None),
-        ("quantize", "int8"),
-        ("balance", -1),
-        ("balance", np.nan),
-        ("loss", "hinge"),
-        ("inner", -1),
-        ("inner", 0.5),
-        ("tol", 0),
-        ("tol", np.nan),
-        ("max_rounds", 0),
-        ("random_state", 0.5),
-    ],
-)
-def test_bad_parameters_are_refused(name, value):
-    with pytest.raises(ValueError, match=f"^{name}: .*{value!r}"):
-        WorkingSetClassifier(**{name: value}).fit(TEXT.X, TEXT.y)
-
-
-def test_bad_input_is_refused():
-    model = WorkingSetClassifier()
-    with pytest.raises(NotFittedError):
-        model.predict(TEXT.X)
-    for strange in (np.nan, np.inf):
-        X = TEXT.X.copy()
-        X.data[3] = strange
-        with pytest.raises(ValueError, match=r"NaN|infinity"):
-            model.fit(X, TEXT.y)
-    with pytest.raises(ValueError, match="at least two classes"):
-        model.fit(TEXT.X, np.zeros(600))
-    with pytest.raises(ValueError, match="features"):
-        model.fit(TEXT.X, TEXT.y).predict(TEXT.X[:, :5])
 
 
 # models of one byte a weight
