@@ -92,16 +92,20 @@ def clock(monkeypatch):
 
 @pytest.fixture
 def interrupt(monkeypatch):
-    """Return a function that sends Ctrl-C when a solver has done a round, not as it compiles."""
+    """Return a function that sends Ctrl-C when a solver has done a round, not as it compiles.
+
+    With `seeds`, only runs of seeds in which `seeds(seed)` is true are interrupted.
+    """
     originals = {}
 
-    def patch(solver, at):
+    def patch(solver, at, seeds=lambda seed: True):
         entry = originals.setdefault(solver, SOLVERS[solver])
 
         @wraps(entry.steps)
         def interrupted(problem, **parameters):
             for s in entry.steps(problem, **parameters):
-                if s.round == at and not problem.name.endswith("(tiny)"):
+                whole = not problem.name.endswith("(tiny)")
+                if s.round == at and whole and seeds(parameters.get("seed")):
                     signal.raise_signal(signal.SIGINT)
                 yield s
 

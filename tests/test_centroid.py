@@ -72,9 +72,6 @@ def test_rows_of_zeros_have_no_direction():
     assert state.primal == pytest.approx(1 - 2 * half / 6)
 
 
-# the estimator
-
-
 @pytest.mark.parametrize("problem", [TEXT, as_problem(DIGITS, NUMBERS)], ids=["sparse", "dense"])
 def test_the_estimator_is_the_stream(problem):
     _, state = run("centroid", problem)

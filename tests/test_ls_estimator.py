@@ -1,10 +1,7 @@
-"""The three least squares classifiers: scikit-learn's contract, closed forms, several labels."""
+"""The three least squares classifiers: closed forms, bounds, several labels, features."""
 
-import signal
 import warnings
-from functools import wraps
 
-import joblib
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -19,14 +16,12 @@ from sklearn.svm import LinearSVC
 
 from workbench.core.problem import as_problem
 from workbench.core.stream import rounds
-from workbench.core.trace import Trace
 from workbench.estimators import (
     CalibratedLeastSquares,
     GeneralizedLeastSquares,
     StagewiseLeastSquares,
 )
 from workbench.least_squares.stagewise import ls_stagewise
-from workbench.registry import SOLVERS
 from workbench.runs.run import run
 
 IRIS, SPECIES = load_iris(return_X_y=True)
@@ -132,25 +127,18 @@ def test_bounds_hold_at_any_round(link, accelerated):
 
 def test_attributes(fitted):
     general, calibrated, staged = fitted
-    for model in fitted:
-        assert model.classes_.tolist() == [0, 1, 2] and model.n_features_in_ == 4
-        assert not model.multilabel_ and not hasattr(model, "feature_names_in_")
-        assert isinstance(model.trace_, Trace) and model.score(IRIS, SPECIES) > 0.95
-        assert model.decision_function(IRIS).shape == (150, 3)
-        P = model.predict_proba(IRIS)
-        assert P.min() >= 0 and np.allclose(P.sum(axis=1), 1)
-        assert np.array_equal(model.predict(IRIS), P.argmax(axis=1))
-    assert general.coef_.shape == (3, 4) and general.intercept_.shape == (3,)
+    assert all(model.score(IRIS, SPECIES) > 0.95 and not model.multilabel_ for model in fitted)
     assert general.trace_.stopped_by == "gap <= 0.001" and general.gap_ <= 1e-3
-    assert general.n_iter_ == general.trace_.last["round"] >= 1
     assert general.trace_.header["parameters"] == {"alpha": 1e-3, "link": "softmax", "L": None}
     assert calibrated.coef_.shape == (5, 4, 3) and calibrated.intercept_.shape == (5, 3)
     assert calibrated.calibration_.shape == (5, 9, 3) and calibrated.n_iter_ == 5
     assert staged.coef_.shape == (60, 3) and staged.coef_ is staged.coefs_[0]
     assert staged.generator_ is staged.generators_[0] and staged.generator_.blocks == 3
     assert staged.trace_ is staged.traces_[0] and staged.n_iter_ == 9
-    assert staged.trace_.header["solver"] == "ls_stagewise"
-    assert staged.trace_.header["parameters"]["seed"] == 0
+    with pytest.warns(ConvergenceWarning, match="1e-09 seconds"):
+        model = GeneralizedLeastSquares(max_seconds=1e-9).fit(IRIS, SPECIES)
+    assert model.upper_ == pytest.approx(np.log(3)) and not model.coef_.any()
+    np.testing.assert_allclose(model.predict_proba(IRIS), 1 / 3)
 
 
 @pytest.mark.parametrize("link", ["identity", "squared_hinge"])
@@ -163,19 +151,17 @@ def test_other_links_have_no_probabilities(model, link):
     assert not hasattr(model, "predict_proba") and model.score(IRIS, SPECIES) > 0.8
 
 
-def test_dense_and_sparse_rows_of_both_precisions_give_the_same_fit(blobs):
+@pytest.mark.parametrize("model", THREE)
+def test_dense_and_sparse_rows_of_both_precisions_give_the_same_fit(blobs, model):
     problem = blobs(n=80, d=6, sparse=True)
     X = problem.X.astype(np.float64)
-    for model in THREE:
-        if "standardise" in model.get_params():  # which does not centre sparse rows
-            model = clone(model).set_params(standardise=False)
-        one = clone(model).fit(X, problem.y).decision_function(X)
-        for form in (X.toarray(), X.toarray().astype(np.float32), X.astype(np.float32)):
-            other = clone(model).fit(form, problem.y)
-            np.testing.assert_allclose(other.decision_function(form), one, atol=5e-2)
-            assert np.mean(other.predict(form) == one.argmax(axis=1)) > 0.98
-        array = clone(model).fit(sp.csc_array(X), problem.y)
-        np.testing.assert_allclose(array.decision_function(sp.coo_matrix(X)), one, atol=1e-5)
+    if "standardise" in model.get_params():  # which does not centre sparse rows
+        model = clone(model).set_params(standardise=False)
+    one = clone(model).fit(X, problem.y).decision_function(X)
+    for form in (X.toarray(), X.toarray().astype(np.float32), X.astype(np.float32)):
+        other = clone(model).fit(form, problem.y).decision_function(form)
+        np.testing.assert_allclose(other, one, atol=5e-2)
+        assert np.mean(other.argmax(axis=1) == one.argmax(axis=1)) > 0.98
 
 
 def test_calibrated_predictions_are_those_of_training(fitted):
@@ -207,19 +193,16 @@ def test_a_basis_may_be_a_function_and_the_intercept_be_left_out():
 
 def features_of(model, X):
     """Return all features of rows, block by block."""
-    if model.scaler_ is not None:
-        X = model.scaler_.transform(X)
-    blocks = []
-    for b in range(model.generator_.blocks):
-        blocks.append(np.empty((len(X), model.generator_.width(b)), np.float32))
-        model.generator_.make(b)(X, blocks[-1])
+    X, g = model.scaler_.transform(X), model.generator_
+    blocks = [np.empty((len(X), g.width(b)), np.float32) for b in range(g.blocks)]
+    for b, Z in enumerate(blocks):
+        g.make(b)(X, Z)
     return np.hstack(blocks).astype(np.float64)
 
 
 def test_one_stage_of_least_squares_is_ridge_regression_on_its_features():
-    model = StagewiseLeastSquares(
-        n_features=40, block=40, link="identity", passes=1, alpha=ALPHA, random_state=3
-    ).fit(IRIS, SPECIES)
+    given = {"n_features": 40, "block": 40, "passes": 1, "alpha": ALPHA, "random_state": 3}
+    model = StagewiseLeastSquares(link="identity", **given).fit(IRIS, SPECIES)
     Z = features_of(model, IRIS)
     ridge = Ridge(150 * ALPHA, fit_intercept=False).fit(Z, indicators(SPECIES))
     np.testing.assert_allclose(model.coef_, ridge.coef_.T, atol=1e-4)
@@ -227,9 +210,8 @@ def test_one_stage_of_least_squares_is_ridge_regression_on_its_features():
 
 
 def test_passes_lead_to_logistic_regression_on_the_features():
-    model = StagewiseLeastSquares(
-        n_features=30, block=15, passes=80, alpha=0.1, random_state=3
-    ).fit(IRIS, SPECIES)
+    given = {"n_features": 30, "block": 15, "passes": 80, "alpha": 0.1, "random_state": 3}
+    model = StagewiseLeastSquares(**given).fit(IRIS, SPECIES)
     Z = features_of(model, IRIS)
     peer = LogisticRegression(C=1 / (150 * 0.1), fit_intercept=False, tol=1e-8, max_iter=10**4)
     expected = peer.fit(Z, SPECIES).predict_proba(Z)
@@ -247,7 +229,7 @@ def test_scores_of_models_are_averaged(fitted):
     assert np.array_equal(model.coef_, fitted[2].coef_)
 
 
-def test_it_is_the_stream_that_one_may_watch(fitted):
+def test_it_is_the_stream_that_one_may_watch():
     names = {"n_features": 60, "block": 25, "alpha": 1e-3, "seed": 0}
     *_, last = ls_stagewise(as_problem(IRIS, SPECIES), **names)
     model = StagewiseLeastSquares(**SMALL, standardise=False).fit(IRIS, SPECIES)
@@ -335,46 +317,32 @@ def test_bad_labels_are_refused():
             assert not clone(model).fit(LABELLED, LABELS[:, :1]).multilabel_
 
 
-def interrupted_at(steps, number):
-    """Return the solver with a Ctrl-C in round `number`, not while it compiles."""
-
-    @wraps(steps)
-    def interrupted(problem, **parameters):
-        for s in steps(problem, **parameters):
-            if s.round == number and not problem.name.endswith("(tiny)"):
-                signal.raise_signal(signal.SIGINT)
-            yield s
-
-    return interrupted
-
-
 @pytest.mark.parametrize("accelerated", [True, False])
-def test_ctrl_c_keeps_the_last_iterate(monkeypatch, accelerated):
-    name = "ls_accelerated" if accelerated else "ls_generalized"
-    steps = SOLVERS[name].steps
+def test_ctrl_c_keeps_the_last_iterate_with_its_objective(interrupt, accelerated):
+    interrupt("ls_accelerated" if accelerated else "ls_generalized", at=5)
     model = GeneralizedLeastSquares(alpha=1e-3, accelerated=accelerated)
-    monkeypatch.setitem(SOLVERS, name, SOLVERS[name]._replace(steps=interrupted_at(steps, 5)))
     with pytest.warns(ConvergenceWarning, match="interrupted"):
         model.fit(IRIS, SPECIES)
-    assert model.n_iter_ == 4 and model.score(IRIS, SPECIES) > 0.8
     value = objective(model, IRIS, indicators(SPECIES), LOSSES["softmax"])
     assert value == pytest.approx(model.upper_, rel=1e-12) and model.lower_ < model.upper_
-    monkeypatch.setitem(SOLVERS, name, SOLVERS[name]._replace(steps=interrupted_at(steps, 0)))
-    with pytest.raises(KeyboardInterrupt):  # nothing is there to keep
-        model.fit(IRIS, SPECIES)
+    assert model.n_iter_ == 4
 
 
-@pytest.mark.parametrize(("number", "visits", "kept"), [(0, 9, 1), (1, 10, 2), (5, 14, 2)])
-def test_ctrl_c_in_the_second_model_keeps_the_first(monkeypatch, fitted, number, visits, kept):
-    entry = SOLVERS["ls_stagewise"]
-    later = interrupted_at(ls_stagewise, number)
+@pytest.mark.parametrize("at", [1, 4])
+def test_ctrl_c_keeps_the_rounds_and_blocks_that_were_done(interrupt, at):
+    for solver in ("ls_calibrated", "ls_stagewise"):
+        interrupt(solver, at)
+    with pytest.warns(ConvergenceWarning, match=f"after {at} of 20 rounds"):
+        model = CalibratedLeastSquares().fit(IRIS, SPECIES)
+    assert model.n_iter_ == len(model.coef_) == at
+    with pytest.warns(ConvergenceWarning, match=f"after {at} of 9 visits"):
+        model = StagewiseLeastSquares(**SMALL).fit(IRIS, SPECIES)
+    assert model.n_iter_ == at and model.coef_.any()
 
-    @wraps(ls_stagewise)
-    def second_is_interrupted(problem, *, seed, **parameters):
-        return (later if seed else ls_stagewise)(problem, seed=seed, **parameters)
 
-    steps = entry._replace(steps=second_is_interrupted)
-    monkeypatch.setitem(SOLVERS, "ls_stagewise", steps)
+@pytest.mark.parametrize(("at", "visits", "kept"), [(0, 9, 1), (1, 10, 2), (5, 14, 2)])
+def test_ctrl_c_in_the_second_model_keeps_the_first(interrupt, fitted, at, visits, kept):
+    interrupt("ls_stagewise", at, seeds=lambda seed: seed > 0)
     with pytest.warns(ConvergenceWarning, match=f"after {visits} of 27 visits"):
         model = StagewiseLeastSquares(**SMALL, n_models=3).fit(IRIS, SPECIES)
     assert len(model.coefs_) == len(model.traces_) == kept
@@ -478,22 +446,13 @@ def test_too_many_features_for_one_gram_matrix():
             clone(model).fit(X, [0, 1, 0, 1])
 
 
-def test_messages_say_what_is_accepted():
-    with pytest.raises(
-        ValueError, match=r"^alpha: must be a positive number, got 0; numbers from 1e-30 to"
-    ):
-        GeneralizedLeastSquares(alpha=0).fit(IRIS, SPECIES)
-    with pytest.raises(ValueError, match=r"^link: unknown name 'logit'; known are identity"):
-        GeneralizedLeastSquares("logit").fit(IRIS, SPECIES)
+def test_parameters_that_do_not_go_together_are_refused():
     with pytest.raises(ValueError, match=r"^calibrate: goes with one pass, got passes=3"):
         StagewiseLeastSquares(**SMALL, calibrate=True).fit(IRIS, SPECIES)
     with pytest.raises(ValueError, match=r"^n_features: nystroem .*150.* got 8192"):
         StagewiseLeastSquares("nystroem").fit(IRIS, SPECIES)
-    with pytest.raises(TypeError, match="C"):
-        GeneralizedLeastSquares(C=1)
 
 
-def test_a_model_weighs_its_seed_not_its_rows():
-    X, y = np.tile(IRIS, (20, 1)), np.tile(SPECIES, 20)
-    model = StagewiseLeastSquares(**SMALL).fit(X, y)
-    assert len(joblib.hash(model)) and max(np.size(v) for v in vars(model).values()) < len(y)
+def test_a_model_keeps_its_seed_not_its_rows():
+    model = StagewiseLeastSquares(**SMALL).fit(np.tile(IRIS, (20, 1)), np.tile(SPECIES, 20))
+    assert max(np.size(value) for value in vars(model).values()) < 20 * 150
