@@ -131,8 +131,9 @@ class Classifier(ClassifierMixin, BaseEstimator):
     def _solve(self, problem: Problem, solver: str, parameters: dict[str, Any]):
         """Run a solver on the problem, keep where it ended, and warn if that is too early."""
         trace, state = self._run(problem, solver, parameters, *self._rules())
-        self.classes_, self.trace_, self.n_iter_ = problem.classes, trace, trace.last["round"]
+        self.n_iter_ = trace.last["round"]
         self._keep(problem, state, trace)
+        self.classes_, self.trace_ = problem.classes, trace
         if early := self._early():
             warn(f"{solver} stopped ({trace.stopped_by}) {early}")
         return self

@@ -15,8 +15,15 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from workbench.core.problem import Problem, check_matrix
 from workbench.estimators.common import Classifier, WeightedClassifier, certified
-from workbench.estimators.parameters import flag, one_of, parameter, positive, whole
-from workbench.least_squares.calibrated import CalibratedState, check_basis
+from workbench.estimators.parameters import (
+    flag,
+    one_of,
+    parameter,
+    positive,
+    whole,
+    whole_or_function,
+)
+from workbench.least_squares.calibrated import CalibratedState
 from workbench.least_squares.generalized import ls_accelerated, ls_generalized
 from workbench.least_squares.links import LINKS
 from workbench.least_squares.products import LARGEST
@@ -257,7 +264,7 @@ class CalibratedLeastSquares(
 
     _: KW_ONLY
     alpha: float = parameter(1e-5, positive)
-    basis: int | Callable = parameter(3, lambda basis, _: callable(basis) or check_basis(basis, 1))
+    basis: int | Callable = parameter(3, whole_or_function)
     max_iter: int = parameter(20, whole)
     fit_intercept: bool = parameter(True, flag)
 

@@ -73,6 +73,14 @@ def one_of(known: Iterable[str]) -> Check:
     return check
 
 
+def whole_or_function(value, name: str) -> None:
+    """Accept whole numbers of at least 1, and functions."""
+    if not (callable(value) or is_whole(value)):
+        raise ValueError(
+            f"{name}: must be a whole number of at least 1 or a function, got {shown(value)}"
+        )
+
+
 def dictionary(value, name: str) -> None:
     """Accept dictionaries."""
     if not isinstance(value, dict):
