@@ -24,6 +24,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from workbench import estimators
 from workbench.core.checks import shown
+from workbench.core.stream import rounds
 from workbench.core.trace import Trace
 from workbench.estimators import (
     CalibratedLeastSquares,
@@ -39,6 +40,7 @@ from workbench.estimators import (
     WorkingSetClassifier,
 )
 from workbench.registry import SOLVERS
+from workbench.runs.run import run
 
 IRIS, SPECIES = (part[::2] for part in load_iris(return_X_y=True))
 SCALED = StandardScaler().fit_transform(IRIS)
@@ -128,6 +130,24 @@ def test_attributes_that_all_have(name, fitted):
     if hasattr(model, "lower_") and np.isfinite(model.lower_):
         assert model.lower_ <= model.upper_
         assert getattr(model, "gap_", model.upper_ - model.lower_) == model.upper_ - model.lower_
+
+
+@streams
+def test_a_fit_is_the_stream_of_its_solver(name, fitted):
+    """What solvers' own tests say of a stream is true of the estimator."""
+    model, trace = fitted[name], fitted[name].trace_
+    problem = model._problem(getattr(model, "_scaled", np.asarray)(SCALED), SPECIES)
+    solver, given = trace.header["solver"], trace.header["parameters"]
+    again, state = run(solver, problem, rounds(trace.last["round"]), parameters=given)
+    clocks = dict.fromkeys(("seconds", "cpu", "stopped_by"))
+    assert [row | clocks for row in again.rows] == [row | clocks for row in trace.rows]
+    scores = state.scores(problem.X)
+    if name == "working set":  # which drops small weights
+        scores = SCALED @ state.model(0.25)
+    np.testing.assert_allclose(model.decision_function(SCALED), scores, atol=1e-4)
+    if hasattr(model, "lower_") and np.isfinite(model.lower_):
+        assert model.lower_ == trace.last["lower"]
+        assert model.upper_ in (trace.last["upper"], trace.last.get("primal"))
 
 
 @each

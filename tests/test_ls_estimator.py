@@ -1,7 +1,5 @@
 """The three least squares classifiers: closed forms, bounds, several labels, features."""
 
-import warnings
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -21,7 +19,6 @@ from workbench.estimators import (
     GeneralizedLeastSquares,
     StagewiseLeastSquares,
 )
-from workbench.least_squares.stagewise import ls_stagewise
 from workbench.runs.run import run
 
 IRIS, SPECIES = load_iris(return_X_y=True)
@@ -70,59 +67,36 @@ LOSSES = {
 
 
 @pytest.mark.parametrize("accelerated", [True, False])
-def test_the_identity_is_ridge_regression_in_one_round(accelerated):
-    model = GeneralizedLeastSquares("identity", alpha=ALPHA, accelerated=accelerated)
-    model.fit(IRIS, SPECIES)
-    ridge = Ridge(150 * ALPHA, fit_intercept=False, solver="cholesky")
-    W = ridge.fit(with_ones(IRIS), indicators(SPECIES)).coef_
-    np.testing.assert_allclose(np.column_stack([model.coef_, model.intercept_]), W, atol=1e-8)
-    assert model.n_iter_ == 1 and model.gap_ < 1e-12
-
-
-@pytest.mark.parametrize("accelerated", [True, False])
-def test_the_softmax_is_multinomial_logistic_regression(accelerated):
-    model = GeneralizedLeastSquares(accelerated=accelerated, **TIGHT).fit(IRIS, SPECIES)
-    peer = LogisticRegression(C=1 / (150 * ALPHA), fit_intercept=False, tol=1e-10, max_iter=10**4)
-    peer.fit(with_ones(IRIS), SPECIES)
-    expected = peer.predict_proba(with_ones(IRIS))
-    np.testing.assert_allclose(model.predict_proba(IRIS), expected, atol=1e-4)
-    loss = objective(model, IRIS, indicators(SPECIES), LOSSES["softmax"])
-    assert loss == pytest.approx(model.upper_, rel=1e-12)
-    scores = with_ones(IRIS) @ peer.coef_.T
-    best = LOSSES["softmax"](scores, indicators(SPECIES)).mean() + ALPHA / 2 * (peer.coef_**2).sum()
-    assert model.lower_ <= best + 1e-12 and model.upper_ == pytest.approx(best, rel=1e-7)
-
-
-@pytest.mark.parametrize("link", ["sigmoid", "squared_hinge"])
-def test_other_links_are_one_against_the_rest(link):
-    model = GeneralizedLeastSquares(link, **TIGHT).fit(IRIS, SPECIES)
-    C, X = 1 / (150 * ALPHA), with_ones(IRIS)
+@pytest.mark.parametrize(
+    ("link", "several"),
+    [*((link, False) for link in LOSSES), *((link, True) for link in LINKS_OF_LABELS)],
+)
+def test_links_are_the_models_of_scikit_learn(link, accelerated, several):
+    X, y, Y = (LABELLED, LABELS, LABELS) if several else (IRIS, SPECIES, indicators(SPECIES))
+    model = GeneralizedLeastSquares(link, accelerated=accelerated, **TIGHT).fit(X, y)
+    C, weight = 1 / (len(X) * ALPHA), len(X) * ALPHA
     peer = {
+        "identity": Ridge(weight, fit_intercept=False),
+        "softmax": LogisticRegression(C=C, fit_intercept=False, tol=1e-10, max_iter=10**4),
         "sigmoid": LogisticRegression(C=C, fit_intercept=False, tol=1e-10, max_iter=10**4),
         "squared_hinge": LinearSVC(C=C, fit_intercept=False, tol=1e-10, dual=False),
     }[link]
-    for c in range(3):
-        scores = clone(peer).fit(X, SPECIES == c).decision_function(X)
-        np.testing.assert_allclose(model.decision_function(IRIS)[:, c], scores, atol=1e-4)
+    ones = np.column_stack([X, np.ones(len(X))])
+    targets = [y] if link == "softmax" else Y.T
+    W = np.vstack([clone(peer).fit(ones, target).coef_ for target in targets])
+    found = np.column_stack([model.coef_, model.intercept_])
+    if link == "softmax":  # which does not change with the mean of the weights
+        found, W = found - found.mean(axis=0), W - W.mean(axis=0)
+    np.testing.assert_allclose(found, W, atol=1e-4)
+    assert model.gap_ == model.upper_ - model.lower_ <= 1e-12
+    assert objective(model, X, Y, LOSSES[link]) == pytest.approx(model.upper_, rel=1e-12)
     if link == "sigmoid":
-        p = expit(model.decision_function(IRIS))
-        expected = p / p.sum(axis=1, keepdims=True)
-        np.testing.assert_allclose(model.predict_proba(IRIS), expected, atol=1e-12)
-
-
-@pytest.mark.parametrize("link", LOSSES)
-@pytest.mark.parametrize("accelerated", [True, False])
-def test_bounds_hold_at_any_round(link, accelerated):
-    best = GeneralizedLeastSquares(link, **TIGHT).fit(IRIS, SPECIES)
-    assert best.gap_ == best.upper_ - best.lower_ <= 1e-12
-    for n in (1, 3):
-        model = GeneralizedLeastSquares(link, accelerated=accelerated, alpha=ALPHA, max_iter=n)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            model.fit(IRIS, SPECIES)
-        assert model.lower_ <= best.upper_ and best.lower_ <= model.upper_ + 1e-15
-        value = objective(model, IRIS, indicators(SPECIES), LOSSES[link])
-        assert value == pytest.approx(model.upper_, rel=1e-12)
+        P = expit(model.decision_function(X))
+        expected = P if several else P / P.sum(axis=1, keepdims=True)
+        np.testing.assert_allclose(model.predict_proba(X), expected, atol=1e-12)
+    if several:
+        threshold = 0.5 if link == "identity" else 0
+        assert np.array_equal(model.predict(X), model.decision_function(X) > threshold)
 
 
 def test_attributes(fitted):
@@ -191,33 +165,6 @@ def test_a_basis_may_be_a_function_and_the_intercept_be_left_out():
     np.testing.assert_allclose(plain.decision_function(IRIS), IRIS @ plain.coef_.T, atol=1e-12)
 
 
-def features_of(model, X):
-    """Return all features of rows, block by block."""
-    X, g = model.scaler_.transform(X), model.generator_
-    blocks = [np.empty((len(X), g.width(b)), np.float32) for b in range(g.blocks)]
-    for b, Z in enumerate(blocks):
-        g.make(b)(X, Z)
-    return np.hstack(blocks).astype(np.float64)
-
-
-def test_one_stage_of_least_squares_is_ridge_regression_on_its_features():
-    given = {"n_features": 40, "block": 40, "passes": 1, "alpha": ALPHA, "random_state": 3}
-    model = StagewiseLeastSquares(link="identity", **given).fit(IRIS, SPECIES)
-    Z = features_of(model, IRIS)
-    ridge = Ridge(150 * ALPHA, fit_intercept=False).fit(Z, indicators(SPECIES))
-    np.testing.assert_allclose(model.coef_, ridge.coef_.T, atol=1e-4)
-    np.testing.assert_allclose(model.decision_function(IRIS), ridge.predict(Z), atol=1e-4)
-
-
-def test_passes_lead_to_logistic_regression_on_the_features():
-    given = {"n_features": 30, "block": 15, "passes": 80, "alpha": 0.1, "random_state": 3}
-    model = StagewiseLeastSquares(**given).fit(IRIS, SPECIES)
-    Z = features_of(model, IRIS)
-    peer = LogisticRegression(C=1 / (150 * 0.1), fit_intercept=False, tol=1e-8, max_iter=10**4)
-    expected = peer.fit(Z, SPECIES).predict_proba(Z)
-    np.testing.assert_allclose(model.predict_proba(IRIS), expected, atol=1e-4)
-
-
 def test_scores_of_models_are_averaged(fitted):
     model = StagewiseLeastSquares(**SMALL, n_models=3).fit(IRIS, SPECIES)
     seeds = [g.seed for g in model.generators_]
@@ -229,43 +176,12 @@ def test_scores_of_models_are_averaged(fitted):
     assert np.array_equal(model.coef_, fitted[2].coef_)
 
 
-def test_it_is_the_stream_that_one_may_watch():
-    names = {"n_features": 60, "block": 25, "alpha": 1e-3, "seed": 0}
-    *_, last = ls_stagewise(as_problem(IRIS, SPECIES), **names)
-    model = StagewiseLeastSquares(**SMALL, standardise=False).fit(IRIS, SPECIES)
-    assert np.array_equal(model.coef_, last.W)
-    np.testing.assert_allclose(model.decision_function(IRIS), last.scores(IRIS), atol=1e-5)
-
-
 def test_few_rows_have_the_digits_that_they_have_alone(fitted):
     model = fitted[2]
     some = model.decision_function(IRIS[:40])
     alone = np.vstack([model.decision_function(IRIS[i : i + 1]) for i in range(40)])
     assert np.array_equal(some, alone)
     np.testing.assert_allclose(model.decision_function(IRIS)[:40], some, atol=1e-4)
-
-
-@pytest.mark.parametrize("link", LINKS_OF_LABELS)
-def test_several_labels_are_one_problem_a_label(link):
-    model = GeneralizedLeastSquares(link, **TIGHT).fit(LABELLED, LABELS)
-    assert model.multilabel_ and model.classes_.tolist() == [0, 1, 2, 3]
-    C, X = 1 / (200 * ALPHA), with_ones(LABELLED)
-    for c in range(4):
-        peer = {
-            "sigmoid": LogisticRegression(C=C, fit_intercept=False, tol=1e-10, max_iter=10**4),
-            "identity": Ridge(200 * ALPHA, fit_intercept=False),
-            "squared_hinge": LinearSVC(C=C, fit_intercept=False, tol=1e-10, dual=False),
-        }[link].fit(X, LABELS[:, c])
-        np.testing.assert_allclose(
-            np.append(model.coef_[c], model.intercept_[c]), peer.coef_.ravel(), atol=1e-4
-        )
-    value = objective(model, LABELLED, LABELS, LOSSES[link])
-    assert value == pytest.approx(model.upper_, rel=1e-12)
-    scores = model.decision_function(LABELLED)
-    threshold = 0.5 if link == "identity" else 0
-    assert np.array_equal(model.predict(LABELLED), scores > threshold)
-    if link == "sigmoid":
-        np.testing.assert_allclose(model.predict_proba(LABELLED), expit(scores), atol=1e-12)
 
 
 MULTILABEL = [
@@ -347,23 +263,6 @@ def test_ctrl_c_in_the_second_model_keeps_the_first(interrupt, fitted, at, visit
         model = StagewiseLeastSquares(**SMALL, n_models=3).fit(IRIS, SPECIES)
     assert len(model.coefs_) == len(model.traces_) == kept
     assert np.array_equal(model.coef_, fitted[2].coef_)
-
-
-@pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("features", ["orthogonal_fourier", "fourier", "logits", "poly3"])
-def test_rows_of_which_half_are_equal(features, sparse):
-    X, y = np.zeros((60, 4)), np.arange(60) % 5 == 0
-    X[y] = np.random.default_rng(0).normal(3, 1, (12, 4))
-    X = sp.csr_matrix(X) if sparse else X
-    model = StagewiseLeastSquares(features, **SMALL).fit(X, y)
-    assert model.score(X, y) == 1 and 0 < model.generator_.s < 100
-
-
-def test_landmarks_may_be_equal_rows():
-    X = np.repeat([[0.0, 0], [1, 0], [0, 2]], [50, 5, 5], axis=0)
-    y = np.repeat([0, 1, 2], [50, 5, 5])
-    model = StagewiseLeastSquares("nystroem", 50, standardise=False, random_state=0).fit(X, y)
-    assert model.score(X, y) == 1 and model.generator_.s == 4  # distances 1, 2, sqrt 5
 
 
 @pytest.mark.parametrize("standardise", [False, True])

@@ -74,25 +74,6 @@ def test_what_is_given_replaces_the_preset():
     assert header(batch_size=7)[1] == -(-600 // 7) and header(batch_size=1000)[1] == 2
 
 
-def test_a_heavier_l1_norm_leaves_less():
-    sizes = [
-        MemoirClassifier("l1", preset="paper", gamma=gamma, random_state=0)
-        .fit(TEXT.X, TEXT.y)
-        .coef_.nnz
-        for gamma in (0.0, 0.03)
-    ]
-    assert sizes[1] < 0.8 * sizes[0]
-
-
-@pytest.mark.parametrize("mips", ["sw_graph", "hnsw", "simple_lsh", "random"])
-def test_any_search(mips):
-    if mips in ("sw_graph", "hnsw"):
-        pytest.importorskip("nmslib")
-    model = MemoirClassifier(mips=mips, preset="paper", n_batches=3, random_state=0)
-    assert model.fit(TEXT.X, TEXT.y).score(TEXT.X, TEXT.y) > 0.05
-    assert model.trace_.last["recall"] <= 1 and model.trace_.header["parameters"]["mips"] == mips
-
-
 @pytest.mark.parametrize("kind", [sp.csr_matrix, sp.csr_matrix.toarray])
 def test_parts_are_learnt_from_one_after_the_other(kind):
     model = MemoirClassifier(random_state=0)

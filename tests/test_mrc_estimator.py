@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
@@ -70,25 +69,6 @@ def test_the_bounds_of_both_rules_hold_on_the_training_rows(blobs):
         assert errors["randomised"] == pytest.approx(1 - p[np.arange(50), problem.y].mean())
 
 
-def test_dense_and_sparse_rows_give_the_same_bounds(blobs):
-    problem = blobs(n=80, d=6, sparse=True)
-    fits = [
-        MinimaxRiskClassifier(solver="ccg", eps1=0, eps2=0, gap=1e-7).fit(X, problem.y)
-        for X in (problem.X, sp.csc_array(problem.X), problem.X.toarray())
-    ]
-    for other in fits[1:]:
-        assert other.upper_ == pytest.approx(fits[0].upper_, abs=2e-7)
-    p = fits[0].predict_proba(problem.X)
-    np.testing.assert_allclose(fits[0].predict_proba(problem.X.toarray()), p, atol=1e-12)
-
-
-def test_sparse_rows_whose_first_columns_are_empty(blobs):
-    problem = blobs(n=80, d=6, sparse=True)
-    X = sp.hstack([sp.csr_matrix((80, 20)), problem.X], format="csr")
-    mrc = MinimaxRiskClassifier(gap=0.05).fit(X, problem.y)
-    assert mrc.upper_ - mrc.lower_ <= 0.05 and not mrc.coef_[:, :20].any()
-
-
 def test_a_feature_absent_from_a_class_has_no_coefficient_there(blobs):
     problem = blobs(n=60, d=3)
     X = problem.X.copy()
@@ -119,12 +99,3 @@ def test_a_gap_that_stays_is_warned_of():
         noisy.fit(IRIS, SPECIES)
     with pytest.warns(ConvergenceWarning, match=r"1 rounds.*raise max_iter"):
         assert MinimaxRiskClassifier(max_iter=1).fit(IRIS, SPECIES).upper_ <= 2 / 3
-
-
-def test_two_hundred_classes():
-    rng = np.random.default_rng(0)
-    y = np.repeat(np.arange(200), 2)
-    X = rng.normal(size=(200, 5))[y] + 0.1 * rng.normal(size=(400, 5))
-    mrc = MinimaxRiskClassifier(gap=0.95).fit(X, y)
-    assert mrc.predict_proba(X).shape == (400, 200)
-    assert mrc.errors(X, y)["randomised"] <= mrc.upper_ <= 1 - 1 / 200

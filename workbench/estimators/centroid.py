@@ -35,12 +35,10 @@ class CentroidClassifier(
 
     Attributes
     ----------
-    classes_ : (k,) labels
     coef_ : (k, d), a CSR matrix where the rows were sparse, else an array; zeros for a class that
         `partial_fit` was told of and that has no rows yet, which is never predicted
     intercept_ : (k,) zeros, and minus infinity for a class without rows
     class_count_ : (k,) rows of each class, or the sums of their weights
-    n_features_in_ : int, ``feature_names_in_`` : (d,) where X has names
 
     References
     ----------
@@ -89,8 +87,9 @@ class CentroidClassifier(
     def _scored(self, X) -> np.ndarray:
         return dense_scores(X, self.coef_) + self.intercept_.astype(X.dtype)
 
-    def _unseen(self) -> np.ndarray:
-        return self.class_count_ == 0
+    def _finite(self, scores: np.ndarray) -> np.ndarray:
+        super()._finite(scores[:, self.class_count_ > 0])  # others have minus infinity
+        return scores
 
     def _check_saved(self, found: dict[str, Any], d: int, k: int) -> None:
         expected = np.where(found["class_count_"] > 0, 0.0, -np.inf)

@@ -33,6 +33,15 @@ FLOATS = [np.float64, np.float32]
 class Classifier(ClassifierMixin, BaseEstimator):
     """Fit a solver's stream to checked rows and labels, and predict by the highest score.
 
+    Attributes
+    ----------
+    classes_ : (k,) labels
+    n_features_in_ : int, ``feature_names_in_`` : (d,) if the columns of X have names
+    n_iter_ : int, rounds of the solver, if it has one
+    trace_ : :class:`workbench.core.trace.Trace` of the fit, whose last row says ``stopped_by``
+
+    Notes
+    -----
     A subclass is a dataclass of its parameters (:func:`workbench.estimators.parameters.parameter`)
     with three methods: ``_solver(problem)`` returns the solver's name and parameters,
     ``_keep(problem, state, trace)`` sets the fitted attributes, and ``_early()`` says why a fit
@@ -162,13 +171,9 @@ class Classifier(ClassifierMixin, BaseEstimator):
 
     def _finite(self, scores: np.ndarray) -> np.ndarray:
         """Return the scores; a ValueError unless they are numbers."""
-        if not (np.isfinite(scores) | self._unseen()).all():
+        if not np.isfinite(scores).all():
             raise ValueError("X: the scores of some rows are not finite; scale the rows")
         return scores
-
-    def _unseen(self) -> np.ndarray | bool:
-        """Return which classes have had no rows yet, whose scores are minus infinity."""
-        return False
 
     def _scored(self, X) -> np.ndarray:
         return np.asarray(X @ self.coef_.T) + self.intercept_

@@ -163,9 +163,6 @@ class GeneralizedLeastSquares(
     upper_ : float, P at the fitted coefficients
     lower_ : float, no coefficients have a smaller P
     gap_ : float, ``upper_ - lower_``
-    n_iter_ : int, rounds of the solver
-    trace_ : :class:`workbench.core.trace.Trace` of the fit, whose last row says ``stopped_by``
-    n_features_in_ : int, ``feature_names_in_`` : (d,) where X has names
 
     References
     ----------
@@ -246,8 +243,6 @@ class CalibratedLeastSquares(
     calibration_ : (t, q, k), weights of the basis functions
     squared_error_ : float, mean over the training rows of |y - prediction|^2
     n_iter_ : int, rounds t
-    trace_ : :class:`workbench.core.trace.Trace` of the fit
-    n_features_in_ : int, ``feature_names_in_`` : (d,) where X has names
 
     References
     ----------

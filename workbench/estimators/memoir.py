@@ -125,7 +125,6 @@ class MemoirClassifier(SparseLinear, saved=SAVED):
 
     Attributes
     ----------
-    classes_ : (k,) labels
     coef_ : (k, d) what predicts, float32; a CSR matrix where the rows were sparse, else an array;
         it is made again at each access. Rows have length 1 where the scores are cosines
     intercept_ : (k,) zeros
@@ -134,7 +133,6 @@ class MemoirClassifier(SparseLinear, saved=SAVED):
     n_iter_ : int, steps since `fit` or the first `partial_fit`
     trace_ : :class:`workbench.core.trace.Trace` of the last call, whose rows have ``primal``, on at
         most 5,000 of the rows, and with an approximate search ``recall`` and ``epsilon``
-    n_features_in_ : int, ``feature_names_in_`` : (d,) where X has names
 
     References
     ----------

@@ -62,13 +62,9 @@ class MinimaxRiskClassifier(
 
     Attributes
     ----------
-    classes_ : (k,) labels
     coef_ : (k, d), ``intercept_`` : (k,), also for two classes
     phi_ : float, the largest psi of a training row, threshold of the randomised rule
     lower_, upper_ : float, certified bounds of R*
-    n_iter_ : int, rounds of the solver
-    trace_ : :class:`workbench.core.trace.Trace` of the fit, whose last row says ``stopped_by``
-    n_features_in_ : int, ``feature_names_in_`` : (d,) where X has names
 
     References
     ----------

@@ -70,7 +70,6 @@ class SampledCutClassifier(Classifier, saved=f"{SAVED} dual_coef_:rm"):
 
     Attributes
     ----------
-    classes_ : (k,) labels
     support_ : (m,) the training rows that predictions need, ``support_vectors_`` : (m, d), these
         rows; there are more of them than in an exact solution
     dual_coef_ : (k, m), f_j = sum_i dual_coef_[j, i] k(support_vectors_[i], .); for two classes
@@ -83,9 +82,6 @@ class SampledCutClassifier(Classifier, saved=f"{SAVED} dual_coef_:rm"):
         in single precision where X is; nan for the sampled bases
     gap_ : float, ``upper_ - lower_``, at most C n eps unless a limit stopped the fit
     compression_error_ : float, |w - Pw| / |w| for the projection P of `compress`, 0 without
-    n_iter_ : int, rounds of the solver
-    trace_ : :class:`workbench.core.trace.Trace` of the fit, whose last row says ``stopped_by``
-    n_features_in_ : int, ``feature_names_in_`` : (d,) where X has names
 
     References
     ----------

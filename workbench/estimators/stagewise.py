@@ -79,7 +79,6 @@ class StagewiseLeastSquares(
     generator_, coef_, trace_ : those of the first model
     scaler_ : StandardScaler, or None without `standardise`
     n_iter_ : int, visits of blocks, of all models
-    n_features_in_ : int, ``feature_names_in_`` : (d,) where X has names
 
     References
     ----------

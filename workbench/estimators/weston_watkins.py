@@ -96,7 +96,6 @@ class WestonWatkinsClassifier(
 
     Attributes
     ----------
-    classes_ : (k,) labels
     coef_ : (k, d), ``intercept_`` : (k,), also for two classes; without a kernel only. The
         intercepts are zeros without `fit_intercept`
     support_ : (m,) the training rows that predictions need, ``support_vectors_`` : (m, d), these
@@ -105,9 +104,6 @@ class WestonWatkinsClassifier(
     lower_ : float, no coefficients have a smaller one
     gap_ratio_ : float, the gap over that after the first round, neither of them with the bounds'
         room for rounding; 0 where it is nothing but rounding, nan where there was no round
-    n_iter_ : int, rounds of the solver
-    trace_ : :class:`workbench.core.trace.Trace` of the fit, whose last row says ``stopped_by``
-    n_features_in_ : int, ``feature_names_in_`` : (d,) where X has names
 
     References
     ----------

@@ -55,7 +55,6 @@ class WorkingSetClassifier(WeightedClassifier, SparseLinear, saved=f"{SAVED} low
 
     Attributes
     ----------
-    classes_ : (k,) labels
     coef_ : (k, d) what predicts, truncated, float32; a CSR matrix where the rows were sparse, else
         an array; it is made again at each access
     intercept_ : (k,) zeros
@@ -63,9 +62,6 @@ class WorkingSetClassifier(WeightedClassifier, SparseLinear, saved=f"{SAVED} low
     upper_ : float, P at the weights before they were truncated
     lower_ : float, no weights have a smaller P
     gap_ : float, ``upper_ - lower_``
-    n_iter_ : int, rounds
-    trace_ : :class:`workbench.core.trace.Trace` of the fit, whose last row says ``stopped_by``
-    n_features_in_ : int, ``feature_names_in_`` : (d,) where X has names
 
     References
     ----------
