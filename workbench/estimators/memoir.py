@@ -61,7 +61,7 @@ class SparseLinear(Classifier):
         W = self._weights
         weight = STEPS * W.scales.max(initial=0) if isinstance(W, Quantized) else abs(W).max()
         most = float(abs(X).max())
-        if not most * float(weight) * X.shape[1] < np.finfo(np.float32).max:
+        if not most * float(weight) * X.shape[1] < float(np.finfo(np.float32).max):
             raise ValueError(
                 f"X: values of up to {most:.3g} make scores beyond single precision; scale the rows"
             )
