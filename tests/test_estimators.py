@@ -129,7 +129,7 @@ def test_attributes_that_all_have(name, fitted):
 
 @streams
 def test_a_fit_is_the_stream_of_its_solver(name, fitted):
-    """What solvers' own tests say of a stream is true of the estimator."""
+    """Solvers' own tests hold for estimators: a fit is the stream, row by row."""
     model, trace = fitted[name], fitted[name].trace_
     problem = model._problem(getattr(model, "_scaled", np.asarray)(SCALED), SPECIES)
     solver, given = trace.header["solver"], trace.header["parameters"]

@@ -111,7 +111,7 @@ def test_classes_without_rows_wait():
     assert model.coef_.shape == (40, TEXT.d) and model.score(X, y) > 0.8
     model.partial_fit(TEXT.X, TEXT.y).partial_fit(TEXT.X, TEXT.y)
     assert model.score(TEXT.X, TEXT.y) > 0.8
-    # A class of no rows at all has no weights where it was nobody's rival.
+    # A class without rows has no weights unless it scored highest for some row.
     few = MemoirClassifier(preset="paper", batch_size=5)
     few.partial_fit(TEXT.X[:5], np.zeros(5, int), classes=range(9))
     assert few.coef_[[8]].nnz == 0 and few.predict(TEXT.X[:5]).tolist() == [0] * 5

@@ -35,7 +35,7 @@ class CentroidClassifier(
 
     Attributes
     ----------
-    coef_ : (k, d), a CSR matrix where the rows were sparse, else an array; zeros for a class that
+    coef_ : (k, d), a CSR matrix if the rows were sparse, else an array; zeros for a class that
         `partial_fit` was told of and that has no rows yet, which is never predicted
     intercept_ : (k,) zeros, and minus infinity for a class without rows
     class_count_ : (k,) rows of each class, or the sums of their weights

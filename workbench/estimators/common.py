@@ -89,8 +89,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
     def save(self, path) -> None:
         """Write the fitted estimator to `path`, an npz file without pickle.
 
-        :func:`workbench.estimators.load` reads it; what is kept and what is refused, see
-        :func:`workbench.estimators.saved.save`.
+        :func:`workbench.estimators.load` reads it. See :func:`workbench.estimators.saved.save` for
+        the attributes that are kept and the values that are refused.
         """
         save(self, path)
 

@@ -113,7 +113,7 @@ class LinkedClassifier(MultilabelClassifier):
     def predict_proba(self, X):
         """Return (n, k) probabilities; for the links "softmax" and "sigmoid".
 
-        Those of the sigmoid are divided by their sum, but not where rows have several labels.
+        Those of the sigmoid are divided by their sum, unless rows have several labels.
         """
         scores = self._scores(X).astype(np.float64, copy=False)
         if self.multilabel_:
@@ -137,7 +137,7 @@ class GeneralizedLeastSquares(
     scaling of the features does not matter to the first order. For up to 20,000 features;
     :class:`StagewiseLeastSquares` takes more.
 
-    Rows may have several labels: `fit` takes an (n, k) matrix of zeros and ones in place of
+    Rows may have several labels: `fit` takes an (n, k) matrix of zeros and ones instead of
     labels, unless `link` is "softmax", and `predict` returns such a matrix.
 
     Parameters
@@ -157,7 +157,7 @@ class GeneralizedLeastSquares(
 
     Attributes
     ----------
-    classes_ : (k,) labels; with several labels a row, the numbers of the columns
+    classes_ : (k,) labels; if rows have several labels, the numbers of the columns
     multilabel_ : bool, whether rows have several labels
     coef_ : (k, d), ``intercept_`` : (k,), also for two classes
     upper_ : float, P at the fitted coefficients
@@ -220,11 +220,11 @@ class CalibratedLeastSquares(
 ):
     """Calibrated least squares (Algorithm 2): the link is learnt with the weights.
 
-    Every round fits what the predictions leave over, recalibrates them by powers of themselves,
+    Every round fits the residuals of the predictions, recalibrates these by powers of themselves,
     and projects them onto the simplex. Predictions are probabilities already. The problem is not
     convex, and there is no certificate; the training error never rises.
 
-    Rows may have several labels: `fit` takes an (n, k) matrix of zeros and ones in place of
+    Rows may have several labels: `fit` takes an (n, k) matrix of zeros and ones instead of
     labels, and `predict` returns such a matrix; predictions are then clipped to [0, 1].
 
     Parameters
@@ -237,9 +237,9 @@ class CalibratedLeastSquares(
 
     Attributes
     ----------
-    classes_ : (k,) labels; with several labels a row, the numbers of the columns
+    classes_ : (k,) labels; if rows have several labels, the numbers of the columns
     multilabel_ : bool, whether rows have several labels
-    coef_ : (t, d, k), ``intercept_`` : (t, k), what each of the t rounds adds to the predictions
+    coef_ : (t, d, k), ``intercept_`` : (t, k), the terms that the t rounds add
     calibration_ : (t, q, k), weights of the basis functions
     squared_error_ : float, mean over the training rows of |y - prediction|^2
     n_iter_ : int, rounds t
@@ -264,7 +264,7 @@ class CalibratedLeastSquares(
     fit_intercept: bool = parameter(True, flag)
 
     def predict_proba(self, X):
-        """Return the (n, k) predictions: on the simplex, or in (0, 1) for several labels a row."""
+        """Return the (n, k) predictions: on the simplex, or in (0, 1) for several labels."""
         P = self._scores(X)
         tiny = np.finfo(P.dtype).eps  # scikit-learn has probabilities of labels inside (0, 1)
         return P.clip(tiny, 1 - tiny) if self.multilabel_ else P

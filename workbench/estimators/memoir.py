@@ -36,7 +36,7 @@ class SparseLinear(Classifier):
 
     @property
     def coef_(self) -> Matrix:
-        """The (k, d) weights, made again at each access: CSR where all rows were sparse."""
+        """The (k, d) weights, made again at each access: CSR if all rows were sparse."""
         W = self._weights.weights() if isinstance(self._weights, Quantized) else self._weights
         if self._from_sparse:
             return sp.csr_matrix(W.T)
@@ -107,9 +107,9 @@ class MemoirClassifier(SparseLinear, saved=SAVED):
     penalty : {"l2", "l1"}
     mips : {"exact", "sw_graph", "hnsw", "simple_lsh", "random"}, see :mod:`workbench.memoir.mips`.
         Exact search is the fastest up to tens of thousands of classes; the graphs are nmslib's
-    preset : {"averaged", "reference", "paper"}, what the parameters below are where they are None,
-        see :data:`workbench.memoir.solvers.PRESETS`; "averaged" with penalty "l2" only
-    batch_size : int >= 1 or None, rows a step; None is 1 for "averaged", else 100 sqrt(k)
+    preset : {"averaged", "reference", "paper"}, values of the parameters below that are None, see
+        :data:`workbench.memoir.solvers.PRESETS`; "averaged" with penalty "l2" only
+    batch_size : int >= 1 or None, rows per step; None is 1 for "averaged", else 100 sqrt(k)
     n_batches : int >= 1 or None, steps of `fit`. Where a batch is less than a fiftieth of the rows
         they are rounded up to whole passes over these. None is 25, or for "averaged" five passes
     lam : float >= 0 or None, of the penalty "l2"; ``lam * eta0 / (1 + eta_step)`` is below 1
@@ -125,8 +125,8 @@ class MemoirClassifier(SparseLinear, saved=SAVED):
 
     Attributes
     ----------
-    coef_ : (k, d) what predicts, float32; a CSR matrix where the rows were sparse, else an array;
-        it is made again at each access. Rows have length 1 where the scores are cosines
+    coef_ : (k, d) weights, float32; a CSR matrix if the rows were sparse, else an array; made again
+        at each access. Rows have length 1 if the scores are cosines
     intercept_ : (k,) zeros
     nbytes_ : int, bytes of the weights that predict. For `partial_fit` the solver's state is kept
         as well, which takes one and a half times as much again
@@ -165,7 +165,7 @@ class MemoirClassifier(SparseLinear, saved=SAVED):
         """Go on with rows `X` (n, d) and labels `y` (n,): as many batches as make one pass.
 
         The weights, their average and the step size stay where earlier calls have left them.
-        Ctrl-C ends the call early, with a ConvergenceWarning, and keeps what was learnt.
+        Ctrl-C ends the call early, with a ConvergenceWarning, and keeps the progress.
 
         Parameters
         ----------

@@ -36,9 +36,9 @@ SAVED = (
 class SampledCutClassifier(Classifier, saved=f"{SAVED} dual_coef_:rm"):
     """The kernel SVM by cutting planes, whose cuts may be made of random samples of the rows.
 
-    It minimises ``1/2 |w|^2 + C sum_i hinge_i``. For two classes the hinge is that of LIBSVM,
-    ``max(0, 1 - y_i f(x_i))``; for more it is that of Crammer and Singer,
-    ``max(0, max_{j != y_i} 1 - f_{y_i}(x_i) + f_j(x_i))``. There is no bias: where one is needed,
+    It minimises ``1/2 |w|^2 + C sum_i hinge_i``. For two classes the hinge is LIBSVM's,
+    ``max(0, 1 - y_i f(x_i))``; for more it is Crammer and Singer's,
+    ``max(0, max_{j != y_i} 1 - f_{y_i}(x_i) + f_j(x_i))``. There is no bias: if one is needed,
     add a constant to the kernel, by a function k(X, Z) + 1. Scale the features first.
     There is no `sample_weight`: cuts are samples of the rows, drawn alike, and a weight could not
     stand for repeated rows.
@@ -52,17 +52,17 @@ class SampledCutClassifier(Classifier, saved=f"{SAVED} dual_coef_:rm"):
         entries of X), as in SVC
     degree, coef0 : int >= 1 and float >= 0, of "poly", (gamma x'z + coef0)^degree
     basis : {"linear_time", "constant_time", "exact", "nystroem"}
-        What a cut is made of: `r` random rows among those that violate (Algorithm 3), `r` random
+        The rows of a cut: `r` random rows among those that violate (Algorithm 3), `r` random
         rows, all others not being looked at (Algorithm 2), all rows that violate (Algorithm 1),
         or (ours) all of them in the span of a few rows. All but "constant_time" take a line
         search from the best iterate
     r : int >= 1, rows of a cut for the first two
     eps : float > 0, in units of the mean hinge: it ends where the last cut is violated by no more.
-        "constant_time" asks that of ten samples in a row; "linear_time" also ends where that
-        comes down no more
+        "constant_time" requires this of ten samples in a row; "linear_time" also ends when the
+        violation no longer decreases
     landmarks : int >= 1, rows of "nystroem"
-    compress : int >= 1 or None, rows that predictions need at most. So many random ones of those
-        that the fit needs are kept, and w is projected onto their span
+    compress : int >= 1 or None, most rows that predictions may need. That number of random rows of
+        those that the fit needs are kept, and w is projected onto their span
     max_iter : int >= 1, rounds of the solver, a cut each
     max_seconds : float > 0 or None, wall seconds of the solver; checked between rounds
     random_state : int, RandomState or None, of the samples. An integer is the solver's seed itself,
@@ -76,10 +76,10 @@ class SampledCutClassifier(Classifier, saved=f"{SAVED} dual_coef_:rm"):
         (1, m) for the one f of the decision function, as in SVC
     gamma_ : float, as it was used
     upper_ : float, the objective at the fitted w, before `compress`; in single precision for the
-        sampled bases, and for "nystroem" where X is. For "constant_time" it takes a sweep over all
+        sampled bases, and for "nystroem" if X is. For "constant_time" it takes a sweep over all
         rows after the fit, which may take longer than the fit
     lower_ : float, no w has a smaller objective; for "nystroem" no w in the span of its rows, and
-        in single precision where X is; nan for the sampled bases
+        in single precision if X is; nan for the sampled bases
     gap_ : float, ``upper_ - lower_``, at most C n eps unless a limit stopped the fit
     compression_error_ : float, |w - Pw| / |w| for the projection P of `compress`, 0 without
 
@@ -189,7 +189,7 @@ def projected(
 
     Returns
     -------
-    kept, coefficients : the (m,) rows, and those of the projection Pw, (m, K)
+    kept, coefficients : the (m,) rows, and the coefficients (m, K) of the projection Pw
     error : |w - Pw| / |w|
     """
     kept = np.sort(rng.choice(len(rows), m, replace=False))

@@ -34,11 +34,11 @@ class StagewiseLeastSquares(
 
     It minimises mean_i loss(W'z_i, y_i) + alpha/2 |W|^2 over the features z_i of a row, one block
     after the other, `passes` times. The model stores the seed of the features, and makes them
-    again to predict. There is no certificate. Several labels a row: see
+    again to predict. There is no certificate. Rows with several labels: see
     :class:`GeneralizedLeastSquares`. There is no `sample_weight`: landmarks and the median distance
     are of rows drawn by chance, and a weight could not stand for repeated rows.
 
-    Ctrl-C keeps what there is, and :func:`workbench.core.stream.watch` shows it while it comes,
+    Ctrl-C keeps the visited blocks, and :func:`workbench.core.stream.watch` shows the progress,
     from the same stream (see the example); every state has ``scores(X)``.
 
     Parameters
@@ -46,12 +46,12 @@ class StagewiseLeastSquares(
     features : {"orthogonal_fourier", "fourier", "logits", "poly2", "poly3", "poly4", "nystroem", \
             "random_filters", "kmeans_filters"}
         See :func:`workbench.data.generators.fitted`. "nystroem" takes training rows as landmarks,
-        and has at most so many features; filters are for rows that are square images
+        and has at most as many features; filters are for rows that are square images
     n_features, block : int >= 1, in all and at a time
     link : see :class:`GeneralizedLeastSquares`
     passes : int >= 1, visits of every block; 1 is the paper's algorithm, more are ours and go on
         to the solution for all features at once
-    inner : int >= 1, steps a visit
+    inner : int >= 1, steps per visit
     alpha : float > 0, for the mean loss of a row
     bandwidth : float > 0, of the kernel exp(-|x - x'|^2 / (bandwidth m^2)) that the features
         approximate, with the median distance m of training rows that differ, 1 where none do
@@ -70,7 +70,7 @@ class StagewiseLeastSquares(
 
     Attributes
     ----------
-    classes_ : (k,) labels; with several labels a row, the numbers of the columns
+    classes_ : (k,) labels; if rows have several labels, the numbers of the columns
     multilabel_ : bool, whether rows have several labels
     generators_ : list of one :class:`workbench.data.generators.Generator` a model, ``coefs_`` :
         list of (n_features, k) weights, ``traces_`` : list of

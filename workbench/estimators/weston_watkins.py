@@ -79,7 +79,7 @@ class WestonWatkinsClassifier(
         ours with fewer visits, "shark" has Shark's solver of the subproblem; that one leaves
         violations of 1e-6, and gaps of their size. A kernel has its own solver
     gap_ratio : float > 0, stop when the duality gap is at most this share of the gap after the
-        first round, as the paper does, or nothing but rounding
+        first round, as the paper does, or is only rounding
     kernel : None, "rbf", "poly", "linear", or a function
         None is the linear SVM. A function k(X, Z) is symmetric, positive semidefinite and returns
         a (len(X), len(Z)) array
@@ -103,7 +103,7 @@ class WestonWatkinsClassifier(
     upper_ : float, the objective at the fitted coefficients
     lower_ : float, no coefficients have a smaller one
     gap_ratio_ : float, the gap over that after the first round, neither of them with the bounds'
-        room for rounding; 0 where it is nothing but rounding, nan where there was no round
+        room for rounding; 0 if it is only rounding, nan without a round
 
     References
     ----------
@@ -175,9 +175,11 @@ class WestonWatkinsClassifier(
         super()._check_saved(found, d, k)
         wanted = set(WITH_KERNEL) if "dual_coef_" in found else {"coef_", "intercept_"}
         if set(found) & {"coef_", "intercept_", *WITH_KERNEL} != wanted:
-            raise ValueError("coef_, dual_coef_: must be there, one of them, with what it needs")
+            raise ValueError(
+                "coef_, dual_coef_: must be one of them, with the attributes that it needs"
+            )
         if "dual_coef_" in found and self.kernel is None:
-            raise ValueError("kernel: must be a name where there is a dual_coef_")
+            raise ValueError("kernel: must be a name with a dual_coef_, got None")
 
     def _half_norm(self, scores: np.ndarray) -> float:
         if self.kernel is None:

@@ -22,7 +22,7 @@ from workbench.runs.run import warm
 from workbench.weston_watkins.fast import ww_walrus_fast
 from workbench.weston_watkins.path import ww_path
 
-MOST_POWERS = 1000  # of two, from 2^-6 up: more are not finite
+MAX_POWERS = 1000  # powers of two from 2^-6 up; more are not finite
 EQUAL = 1e-12  # mean scores that differ by less are the same
 
 
@@ -40,7 +40,7 @@ class WestonWatkinsClassifierCV(
 
     Parameters
     ----------
-    Cs : int >= 1, so many powers of two from 2^-6 up (10 are the paper's), or positive numbers
+    Cs : int >= 1, number of powers of two from 2^-6 up (the paper has 10), or positive numbers
     cv : int, or scikit-learn splitter, or iterable of (train, test) indices
         An integer stands for that many stratified folds. A fold whose training rows lack a
         class is scored with the classes it has; one with a single class is refused.
@@ -132,8 +132,8 @@ class WestonWatkinsClassifierCV(
 def grid(Cs) -> np.ndarray:
     """Return the values of C in ascending order; a ValueError unless they are positive numbers."""
     if isinstance(Cs, Integral):
-        if check_whole(Cs, "Cs") > MOST_POWERS:
-            raise ValueError(f"Cs: must be at most {MOST_POWERS} powers, got {shown(Cs)}")
+        if check_whole(Cs, "Cs") > MAX_POWERS:
+            raise ValueError(f"Cs: must be at most {MAX_POWERS} powers, got {shown(Cs)}")
         return 2.0 ** np.arange(-6, Cs - 6)
     try:
         values = np.asarray(Cs, dtype=np.float64)

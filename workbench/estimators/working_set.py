@@ -43,7 +43,7 @@ class WorkingSetClassifier(WeightedClassifier, SparseLinear, saved=f"{SAVED} low
     balance : float >= 0, C_i is proportional to (rows of its class)^-balance, with mean C; 0.25
         helps where classes are of very different sizes and rows are long
     loss : {"crammer_singer", "weston_watkins"}; the second has the sum of the positive
-        1 + x_i.(w_c - w_{y_i}) over c != y_i in place of the maximum
+        1 + x_i.(w_c - w_{y_i}) over c != y_i instead of the maximum
     inner : int >= 0, passes over the lists before each but the first pass over all classes
     tol : float > 0 or None, stop when P is certified to be at most this share above its minimum.
         A list that is too short for the optimum can keep the gap above it
@@ -55,8 +55,8 @@ class WorkingSetClassifier(WeightedClassifier, SparseLinear, saved=f"{SAVED} low
 
     Attributes
     ----------
-    coef_ : (k, d) what predicts, truncated, float32; a CSR matrix where the rows were sparse, else
-        an array; it is made again at each access
+    coef_ : (k, d) truncated weights, float32; a CSR matrix if the rows were sparse, else an array;
+        made again at each access
     intercept_ : (k,) zeros
     nbytes_ : int, bytes of the weights that predict
     upper_ : float, P at the weights before they were truncated
