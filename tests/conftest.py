@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from contextlib import redirect_stdout
+from functools import wraps
 from pathlib import Path
 
 import matplotlib
@@ -18,6 +19,7 @@ import scipy.sparse as sp
 from numba import config
 
 from workbench.core.problem import as_problem
+from workbench.registry import SOLVERS
 
 
 def pytest_configure():
@@ -86,6 +88,30 @@ def clock(monkeypatch):
             sleep(seconds)
 
     monkeypatch.setattr(time, "sleep", pass_time)
+
+
+@pytest.fixture
+def interrupt(monkeypatch):
+    """Return a function that sends Ctrl-C when a solver has done a round, not as it compiles.
+
+    With `seeds`, only runs of seeds in which `seeds(seed)` is true are interrupted.
+    """
+    originals = {}
+
+    def patch(solver, at, seeds=lambda seed: True):
+        entry = originals.setdefault(solver, SOLVERS[solver])
+
+        @wraps(entry.steps)
+        def interrupted(problem, **parameters):
+            for s in entry.steps(problem, **parameters):
+                whole = not problem.name.endswith("(tiny)")
+                if s.round == at and whole and seeds(parameters.get("seed")):
+                    signal.raise_signal(signal.SIGINT)
+                yield s
+
+        monkeypatch.setitem(SOLVERS, solver, entry._replace(steps=interrupted))
+
+    return patch
 
 
 @pytest.fixture(scope="session")

@@ -102,7 +102,7 @@ def optimum(name, problem, parameters=None, state=None) -> tuple[float, float]:
     parameters = parameters or {}
     X = problem.X.toarray() if problem.is_sparse else problem.X
     X, Y = X.astype(np.float64), np.eye(problem.k)[problem.y]
-    weights = getattr(problem, "weights", np.ones(problem.n))
+    weights = problem.weights
     if name.startswith("mrc"):
         low, high = minimax_risk(X, Y, weights, parameters.get("lambda0", 0.01))
     else:

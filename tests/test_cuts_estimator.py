@@ -1,6 +1,5 @@
-"""SampledCutClassifier and SampledCutChain: scikit-learn's contract, the optimum, compression."""
+"""SampledCutClassifier and SampledCutChain: the optimum, kernels, compression, sequences."""
 
-import os
 import pickle
 import signal
 import warnings
@@ -8,20 +7,16 @@ from functools import wraps
 from itertools import islice, product
 
 import numpy as np
-import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone, is_classifier
-from sklearn.datasets import load_breast_cancer, load_digits, load_iris
+from sklearn.datasets import load_digits, load_iris
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.metrics.pairwise import pairwise_kernels, rbf_kernel
+from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler, scale
-from sklearn.svm import SVC, LinearSVC
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.svm import SVC
 
-from workbench.core.trace import Trace
 from workbench.data.synthetic import chain
 from workbench.estimators import (
     SampledCutChain,
@@ -34,15 +29,6 @@ IRIS, SPECIES = load_iris(return_X_y=True)
 IRIS = scale(IRIS)
 BASES = ["linear_time", "constant_time", "exact", "nystroem"]
 SMALL = {"r": 60, "landmarks": 60, "random_state": 0}
-TIGHT = {"basis": "exact", "eps": 1e-6, "max_iter": 10_000}
-
-
-@parametrize_with_checks([SampledCutClassifier(basis=basis, max_iter=6) for basis in BASES[::3]])
-def test_scikit_learn_s_own_checks(estimator, check):
-    # Most checks set five rounds.
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        check(estimator)
 
 
 @pytest.fixture(scope="module", params=BASES)
@@ -64,108 +50,49 @@ def objective(svm, X, y):
     return 0.5 * norm + svm.C * z.max(axis=1).sum()
 
 
-def features(K):
-    """Return rows whose inner products are K."""
-    values, vectors = np.linalg.eigh(K)
-    return vectors * np.sqrt(np.maximum(values, 0))
-
-
-@pytest.mark.parametrize("C", [0.3, 5.0])
-def test_two_classes_are_the_svm_of_libsvm_without_a_bias(C):
-    X, y = IRIS[50:], SPECIES[50:]
-    svm = SampledCutClassifier(C, gamma=0.5, **TIGHT).fit(X, y)
-    Z = features(rbf_kernel(X, gamma=0.5))
-    peer = LinearSVC(loss="hinge", C=C, fit_intercept=False, tol=1e-9, max_iter=10**6)
-    decision = peer.fit(Z, y).decision_function(Z)
-    hinges = np.maximum(0, 1 - np.where(y == 2, 1, -1) * decision).sum()
-    best = 0.5 * (peer.coef_**2).sum() + C * hinges
-    assert svm.lower_ <= best * (1 + 1e-6) and svm.upper_ == pytest.approx(best, rel=2e-5)
-    np.testing.assert_allclose(svm.decision_function(X), decision, atol=0.02)
-    assert np.array_equal(svm.predict(X), np.where(svm.decision_function(X) > 0, 2, 1))
-
-
-def test_more_classes_are_the_svm_of_crammer_and_singer():
-    svm = SampledCutClassifier(0.5, gamma=0.5, **TIGHT).fit(IRIS, SPECIES)
-    Z = features(rbf_kernel(IRIS, gamma=0.5))
-    peer = LinearSVC(C=0.5, multi_class="crammer_singer", fit_intercept=False, tol=1e-9)
-    decision = peer.fit(Z, SPECIES).decision_function(Z)
-    np.testing.assert_allclose(svm.decision_function(IRIS), decision, atol=0.02)
-
-
-def test_the_objective_is_that_of_what_predicts_and_is_certified(fitted):
+def test_the_objective_is_that_of_the_model_and_is_certified(fitted):
     assert fitted.upper_ == pytest.approx(objective(fitted, IRIS, SPECIES), rel=1e-5)
-    optimum = SampledCutClassifier(**TIGHT).fit(IRIS, SPECIES).upper_
-    assert fitted.upper_ >= optimum * (1 - 1e-5)
+    tight = {"basis": "exact", "eps": 1e-6, "max_iter": 10_000}
+    optimum = SampledCutClassifier(**tight).fit(IRIS, SPECIES).upper_
+    assert optimum * (1 - 1e-5) <= fitted.upper_ < 1.3 * optimum
     if fitted.basis in ("exact", "nystroem"):
         assert fitted.gap_ == fitted.upper_ - fitted.lower_ <= 150 * 5e-3
+        assert fitted.basis == "nystroem" or fitted.lower_ <= optimum
     else:
         assert np.isnan(fitted.lower_) and np.isnan(fitted.gap_)
-        assert fitted.upper_ < 1.3 * optimum
-    if fitted.basis == "exact":
-        assert fitted.lower_ <= optimum
-
-
-def test_c_is_divided_by_nothing():
-    once = SampledCutClassifier(2.0, gamma=0.5, **TIGHT).fit(IRIS, SPECIES)
-    twice = SampledCutClassifier(1.0, gamma=0.5, **TIGHT).fit(np.vstack([IRIS] * 2), [*SPECIES] * 2)
-    assert once.upper_ == pytest.approx(twice.upper_, rel=1e-4)
-
-
-def test_cuts_of_all_violators_are_exact_cuts():
-    sampled = SampledCutClassifier(r=150, random_state=0).fit(IRIS, SPECIES)
-    exact = SampledCutClassifier(basis="exact").fit(IRIS, SPECIES)
-    assert sampled.upper_ == pytest.approx(exact.upper_, rel=1e-3)
-    decision = exact.decision_function(IRIS)
-    np.testing.assert_allclose(sampled.decision_function(IRIS), decision, atol=0.05)
 
 
 def test_attributes(fitted):
     m = len(fitted.support_)
-    assert fitted.classes_.tolist() == [0, 1, 2] and fitted.n_features_in_ == 4
     assert 0 < m <= 150 and np.all(np.diff(fitted.support_) > 0)
     assert np.array_equal(fitted.support_vectors_, IRIS[fitted.support_])
-    assert fitted.dual_coef_.shape == (3, m)
+    assert fitted.dual_coef_.shape == (3, m) and (fitted.basis != "nystroem" or m == 60)
     np.testing.assert_allclose(fitted.dual_coef_.sum(axis=0), 0, atol=1e-6)
     K = rbf_kernel(IRIS, fitted.support_vectors_, gamma=fitted.gamma_)
     decision = fitted.decision_function(IRIS)
     np.testing.assert_allclose(decision, K @ fitted.dual_coef_.T, atol=1e-9)
-    assert np.array_equal(fitted.predict(IRIS), decision.argmax(axis=1))
     assert fitted.score(IRIS, SPECIES) > 0.93 and fitted.compression_error_ == 0
-    assert isinstance(fitted.trace_, Trace) and fitted.trace_.stopped_by == "finished"
+    assert fitted.gamma_ == pytest.approx(1 / (4 * IRIS.var()))
     assert fitted.trace_.header["solver"] == f"cuts_{fitted.basis}"
-    assert fitted.n_iter_ == fitted.trace_.last["round"] >= 1
-    if fitted.basis == "nystroem":
-        assert m == 60
+    assert fitted.n_iter_ == fitted.trace_.last["round"] and fitted.trace_.stopped_by == "finished"
+    loaded = pickle.loads(pickle.dumps(fitted))
+    loaded.set_params(kernel="linear", gamma=3.0)  # for the next fit
+    assert np.array_equal(loaded.decision_function(IRIS), decision)
 
 
 @pytest.mark.parametrize("basis", BASES)
-def test_two_classes_have_one_decision_and_one_row_of_coefficients(basis):
-    X, y = IRIS[50:], np.where(SPECIES[50:] == 1, "versicolor", "virginica")
+def test_two_classes_have_one_row_of_coefficients(basis):
+    X, y = IRIS[50:], SPECIES[50:]
     svm = SampledCutClassifier(basis=basis, **SMALL).fit(X, y)
-    decision = svm.decision_function(X)
-    assert decision.shape == (100,) and svm.dual_coef_.shape == (1, len(svm.support_))
+    assert svm.dual_coef_.shape == (1, len(svm.support_)) and svm.score(X, y) > 0.9
     K = rbf_kernel(X, svm.support_vectors_, gamma=svm.gamma_)
-    np.testing.assert_allclose(decision, K @ svm.dual_coef_[0], atol=1e-9)
-    assert np.array_equal(svm.predict(X), svm.classes_[(decision > 0).astype(int)])
+    np.testing.assert_allclose(svm.decision_function(X), K @ svm.dual_coef_[0], atol=1e-9)
     assert svm.upper_ == pytest.approx(objective(svm, X, y), rel=1e-5)
-    assert svm.score(X, y) > 0.9
 
 
-@pytest.mark.parametrize("sparse", [False, True])
-def test_gamma_is_that_of_svc(blobs, sparse):
-    problem = blobs(n=60, d=5, sparse=sparse)
-    peer = SVC(gamma="scale").fit(problem.X, problem.y)
-    svm = SampledCutClassifier(**SMALL).fit(problem.X, problem.y)
-    assert svm.gamma_ == pytest.approx(peer._gamma, rel=1e-12)
-    given = SampledCutClassifier(gamma=peer._gamma, **SMALL).fit(problem.X, problem.y)
-    np.testing.assert_allclose(
-        given.decision_function(problem.X), svm.decision_function(problem.X), atol=1e-6
-    )
-
-
-@pytest.mark.parametrize("load", [load_digits, load_breast_cancer])
-def test_errors_are_those_of_svc(load):
-    X, X_test, y, y_test = train_test_split(*load(return_X_y=True), test_size=0.4, random_state=0)
+def test_errors_are_those_of_svc():
+    data = load_digits(return_X_y=True)
+    X, X_test, y, y_test = train_test_split(*data, test_size=0.4, random_state=0)
     scaler = StandardScaler().fit(X)
     X, X_test = scaler.transform(X), scaler.transform(X_test)
     peer = SVC(C=10).fit(X, y).score(X_test, y_test)
@@ -187,12 +114,8 @@ def test_compression_is_a_projection(fitted):
     whole = np.vdot(fitted.dual_coef_, fitted.dual_coef_ @ K[25:, 25:])
     error = np.sqrt(np.vdot(rest, rest @ K) / whole)
     assert small.compression_error_ == pytest.approx(error, abs=1e-4) and 1e-3 < error < 1
-    again = clone(small).fit(IRIS, SPECIES)
-    assert np.array_equal(again.support_, small.support_)
-
-
-def test_compression_to_more_rows_than_there_are_changes_nothing(fitted):
-    for rows in (len(fitted.support_), 10_000):
+    assert np.array_equal(clone(small).fit(IRIS, SPECIES).support_, small.support_)
+    for rows in (len(fitted.support_), 10_000):  # all of them
         same = clone(fitted).set_params(compress=rows).fit(IRIS, SPECIES)
         assert same.compression_error_ == 0
         assert np.array_equal(same.dual_coef_, fitted.dual_coef_)
@@ -202,13 +125,13 @@ def test_compression_to_more_rows_than_there_are_changes_nothing(fitted):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_dense_and_sparse_rows_give_the_same_fit(blobs, basis, dtype):
     problem = blobs(n=80, d=6, sparse=True, dtype=dtype)
-    forms = problem.X, sp.csc_array(problem.X), problem.X.toarray()
+    forms = problem.X, problem.X.toarray()
     parameters = SMALL | {"basis": basis, "max_iter": 8, "compress": 40}
     with pytest.warns(ConvergenceWarning):
         fits = [SampledCutClassifier(**parameters).fit(X, problem.y) for X in forms]
     decision = fits[0].decision_function(problem.X)
     for svm in fits:
-        assert sp.issparse(svm.support_vectors_) == (svm is not fits[2])
+        assert sp.issparse(svm.support_vectors_) == (svm is fits[0])
         assert svm.support_vectors_.dtype == dtype
         for X in forms:
             np.testing.assert_allclose(svm.decision_function(X), decision, atol=2e-3)
@@ -228,11 +151,11 @@ def test_a_function_is_a_kernel_as_any_other(blobs, basis):
         named.fit(problem.X, problem.y)
         called = SampledCutClassifier(kernel=polynomial, **common).fit(problem.X, problem.y)
     decision = named.decision_function(problem.X)
-    K = pairwise_kernels(problem.X, named.support_vectors_, "poly", gamma=0.5, degree=2, coef0=1)
+    K = polynomial(problem.X, named.support_vectors_)
     np.testing.assert_allclose(decision, K @ named.dual_coef_.T, atol=1e-9)
     np.testing.assert_allclose(called.decision_function(problem.X), decision, atol=1e-3)
-    again = pickle.loads(pickle.dumps(called))
-    assert np.array_equal(again.decision_function(problem.X), called.decision_function(problem.X))
+    again = pickle.loads(pickle.dumps(called)).decision_function(problem.X)
+    assert np.array_equal(again, called.decision_function(problem.X))
 
 
 def test_a_function_may_want_rows_of_their_own_length_and_may_add_a_constant():
@@ -244,23 +167,19 @@ def test_a_function_may_want_rows_of_their_own_length_and_may_add_a_constant():
     assert svm.score(X, y) > 0.97 > without.score(X, y) + 0.02
 
 
-def test_no_convergence_is_warned_of():
-    with pytest.warns(ConvergenceWarning, match=r"cuts_linear_time stopped \(1 rounds\).*eps") as w:
-        svm = SampledCutClassifier(max_iter=1).fit(IRIS, SPECIES)
-    assert svm.n_iter_ == 1 and w[0].filename == __file__
+def test_fits_without_a_round_predict_nothing():
+    given = {"basis": "exact", "max_seconds": 1e-9, "compress": 3}
     with pytest.warns(ConvergenceWarning, match=r"cuts_exact stopped \(1e-09 seconds\)"):
-        svm = SampledCutClassifier(basis="exact", max_seconds=1e-9, compress=3).fit(IRIS, SPECIES)
-    assert svm.n_iter_ == 0 and svm.upper_ == 150 and svm.lower_ == 0
-    assert len(svm.support_) == 0 and not svm.decision_function(IRIS).any()
+        svm = SampledCutClassifier(**given).fit(IRIS, SPECIES)
+    assert svm.n_iter_ == 0 and svm.upper_ == 150 and svm.lower_ == 0 and len(svm.support_) == 0
     # Scikit-learn's kernels refuse to be called with no rows.
-    svm = SampledCutClassifier(kernel=rbf_kernel, basis="constant_time", max_seconds=1e-9)
-    with pytest.warns(ConvergenceWarning, match="cuts_constant_time"):
-        svm.fit(IRIS, SPECIES)
-    assert svm.upper_ == 150 and not svm.decision_function(IRIS).any()
-    sparse = sp.csr_matrix(IRIS)
-    with pytest.warns(ConvergenceWarning):
-        svm = SampledCutClassifier(max_seconds=1e-9).fit(sparse, SPECIES)
-    assert not svm.decision_function(sparse).any()
+    for X, given in (
+        (IRIS, {"kernel": rbf_kernel, "basis": "constant_time"}),
+        (sp.csr_matrix(IRIS), {}),
+    ):
+        with pytest.warns(ConvergenceWarning):
+            svm = SampledCutClassifier(**given, max_seconds=1e-9).fit(X, SPECIES)
+        assert svm.upper_ == 150 and not svm.decision_function(X).any()
 
 
 @pytest.mark.parametrize("basis", BASES)
@@ -278,40 +197,17 @@ def test_a_stream_that_ends_with_a_gap_is_warned_of_where_it_is_certified(monkey
     assert all("stopped (finished) after 2 rounds" in str(w.message) for w in caught)
 
 
-def test_convergence_is_not_warned_of():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for basis in BASES:
-            SampledCutClassifier(basis=basis, **SMALL).fit(IRIS, SPECIES)
-
-
 @pytest.mark.parametrize("basis", BASES)
-def test_ctrl_c_keeps_the_last_iterate(monkeypatch, basis):
-    entry = SOLVERS[f"cuts_{basis}"]
-    at = 5
-
-    @wraps(entry.steps)
-    def interrupted(problem, **parameters):
-        for s in entry.steps(problem, **parameters):
-            if s.round == at and not problem.name.endswith("(tiny)"):
-                signal.raise_signal(signal.SIGINT)
-            yield s
-
-    monkeypatch.setitem(SOLVERS, f"cuts_{basis}", entry._replace(steps=interrupted))
-    svm = SampledCutClassifier(basis=basis, **SMALL)
-    with pytest.warns(ConvergenceWarning, match="interrupted"):
-        svm.fit(IRIS, SPECIES)
-    assert svm.n_iter_ == 5 and svm.trace_.stopped_by == "interrupted"
-    assert svm.upper_ == pytest.approx(objective(svm, IRIS, SPECIES), rel=1e-5)
-    limited = clone(svm).set_params(max_iter=5)
-    monkeypatch.setitem(SOLVERS, f"cuts_{basis}", entry)
+def test_ctrl_c_keeps_the_last_iterate(interrupt, basis):
+    limited = SampledCutClassifier(basis=basis, max_iter=5, **SMALL)
     with pytest.warns(ConvergenceWarning, match="5 rounds"):
         limited.fit(IRIS, SPECIES)
-    assert np.array_equal(svm.dual_coef_, limited.dual_coef_)
-    monkeypatch.setitem(SOLVERS, f"cuts_{basis}", entry._replace(steps=interrupted))
-    at = 0  # nothing is there to keep
-    with pytest.raises(KeyboardInterrupt):
+    interrupt(f"cuts_{basis}", at=5)
+    svm = clone(limited).set_params(max_iter=1000)
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
         svm.fit(IRIS, SPECIES)
+    assert svm.n_iter_ == 5 and np.array_equal(svm.dual_coef_, limited.dual_coef_)
+    assert svm.upper_ == pytest.approx(objective(svm, IRIS, SPECIES), rel=1e-5)
 
 
 @pytest.mark.parametrize("step", ["line_search", "drop_idle"])
@@ -331,112 +227,6 @@ def test_ctrl_c_amid_a_round_leaves_a_whole_iterate(monkeypatch, step):
         svm.fit(IRIS, SPECIES)
     assert 0 < svm.n_iter_ < 12 and svm.lower_ < svm.upper_
     assert svm.upper_ == pytest.approx(objective(svm, IRIS, SPECIES), rel=1e-9)
-
-
-@pytest.mark.parametrize("kind", [SampledCutClassifier, SampledCutChain])
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [(name, value) for name in ("C", "eps") for value in (0, -1.0, np.nan, np.inf, "1", None)]
-    + [(name, value) for name in ("r", "landmarks", "max_iter") for value in (0, 2.5, None)]
-    + [("compress", 0), ("compress", 2.5), ("max_seconds", 0), ("max_seconds", "1")]
-    + [("basis", "nystrom"), ("basis", None), ("kernel", "cubic"), ("kernel", 3)]
-    + [("gamma", "auto"), ("gamma", 0), ("gamma", None), ("gamma", np.nan)]
-    + [("degree", 0), ("degree", 2.5), ("coef0", -1), ("coef0", np.inf)]
-    + [("random_state", -1), ("random_state", 0.5)],
-)
-def test_parameters_outside_their_range_are_refused_at_fit(kind, name, value):
-    X, y = (IRIS, SPECIES) if kind is SampledCutClassifier else ([IRIS], [SPECIES])
-    with pytest.raises(ValueError, match=f"^{name}: .*{value!r}"):
-        kind(**{name: value}).fit(X, y)
-
-
-def test_messages_say_what_is_accepted():
-    with pytest.raises(ValueError, match=r"^gamma: must be \"scale\" or a positive number"):
-        SampledCutClassifier(gamma="auto").fit(IRIS, SPECIES)
-    with pytest.raises(ValueError, match="known are linear_time, constant_time, exact, nystroem"):
-        SampledCutClassifier(basis="nystrom").fit(IRIS, SPECIES)
-    with pytest.raises(ValueError, match=r"^kernel: must return an array of shape"):
-        SampledCutClassifier(kernel=lambda X, Z: np.ones(3)).fit(IRIS, SPECIES)
-    with pytest.raises(ValueError, match=r"^kernel: must return finite numbers"):
-        SampledCutClassifier(kernel=lambda X, Z: np.nan * (X @ Z.T)).fit(IRIS, SPECIES)
-    with pytest.raises(TypeError, match="transition"):
-        SampledCutChain(transition=2.0)
-
-
-def spoilt(value):
-    X = IRIS.copy()
-    X[3, 2] = value
-    return X
-
-
-@pytest.mark.parametrize(
-    ("X", "y", "message"),
-    [
-        (spoilt(np.nan), SPECIES, "NaN"),
-        (sp.csr_matrix(spoilt(np.inf)), SPECIES, "infinity"),
-        (IRIS, np.ones(150), "two classes"),
-        (IRIS[:1], SPECIES[:1], "1 sample"),
-        (IRIS, SPECIES[:-1], "inconsistent numbers of samples"),
-        (IRIS, IRIS[:, 0] + 0.123, "continuous"),
-        (IRIS[:, 0], SPECIES, "2D array"),
-    ],
-)
-def test_bad_rows_and_labels_are_refused(X, y, message):
-    with pytest.raises(ValueError, match=message):
-        SampledCutClassifier().fit(X, y)
-
-
-def test_unfitted_and_mismatched_use_is_refused(fitted):
-    for method in ("predict", "decision_function"):
-        with pytest.raises(NotFittedError):
-            getattr(clone(fitted), method)(IRIS)
-        with pytest.raises(ValueError, match="expecting 4 features"):
-            getattr(fitted, method)(IRIS[:, :3])
-
-
-def test_fits_are_repeatable_pickle_and_leave_no_file(fitted, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    decision = fitted.decision_function(IRIS)
-    again = clone(fitted).fit(IRIS, SPECIES)
-    assert np.array_equal(again.decision_function(IRIS), decision)
-    loaded = pickle.loads(pickle.dumps(fitted))
-    assert np.array_equal(loaded.decision_function(IRIS), decision)
-    loaded.set_params(kernel="linear", gamma=3.0)  # for the next fit
-    assert np.array_equal(loaded.decision_function(IRIS), decision)
-    assert os.listdir(tmp_path) == []
-
-
-def test_random_states_are_seeds_generators_or_none():
-    def fit(random_state):
-        return SampledCutClassifier(r=20, random_state=random_state).fit(IRIS, SPECIES)
-
-    assert not np.array_equal(fit(3).upper_, fit(4).upper_)
-    one, two = (fit(np.random.RandomState(5)) for _ in range(2))
-    assert np.array_equal(one.dual_coef_, two.dual_coef_)
-    drawn = fit(None)
-    again = fit(drawn.trace_.header["parameters"]["seed"])
-    assert np.array_equal(again.dual_coef_, drawn.dual_coef_)
-
-
-@pytest.mark.parametrize("basis", BASES)
-def test_a_model_keeps_the_rows_that_predict(basis):
-    X, y = np.tile(IRIS, (20, 1)), np.tile(SPECIES, 20)
-    common = {"max_iter": 3, "compress": 30, "r": 20, "random_state": 0}
-    with pytest.warns(ConvergenceWarning):
-        svm = SampledCutClassifier(basis=basis, **common).fit(X, y)
-    assert len(pickle.dumps(svm)) < X.nbytes / 3
-
-
-def test_it_works_in_pipelines_and_searches():
-    pipe = make_pipeline(StandardScaler(), SampledCutClassifier(r=60, random_state=0))
-    search = GridSearchCV(pipe, {"sampledcutclassifier__C": [0.01, 1.0]}, cv=3)
-    search.fit(IRIS, SPECIES)
-    assert search.best_score_ == search.cv_results_["mean_test_score"].max() > 0.9
-    frame = pd.DataFrame(IRIS, columns=list("abcd"))
-    svm = SampledCutClassifier(**SMALL).fit(frame, SPECIES)
-    assert svm.feature_names_in_.tolist() == list("abcd")
-    with pytest.raises(ValueError, match="feature names"):
-        svm.predict(frame[list("dcba")])
 
 
 def sequences(rows, starts):
@@ -545,27 +335,18 @@ def test_labels_that_a_chain_has_not_seen_are_wrong(labelled):
 def test_bad_sequences_are_refused(labelled):
     X, y, model = labelled
     for bad, labels, message in (
-        ([], [], "^X: needs at least one sequence"),
-        ([X[0], X[1][:0]], y[:2], "^X: sequence 1 is empty"),
         (X, y[:-1], "^y: has 38 sequences, X has 39"),
-        (X, [*y[:-1], y[-1][:3]], r"^y\[38\]: has 3 labels for 4 rows"),
         ([X[0], X[1][:, :1]], y[:2], "^X: sequence 1 has 1 features, the first has 2"),
         ([X[0], np.nan * X[1]], y[:2], r"^X\[1\]: holds NaN"),
-        (X[0], y[0], r"^X\[0\]: must have two dimensions"),
     ):
-        with pytest.raises(ValueError, match=message):
-            clone(model).fit(bad, labels)
-        with pytest.raises(ValueError, match=message):
-            model.score(bad, labels)
-        if not message.startswith("^y"):
+        for method in (clone(model).fit, model.score):
             with pytest.raises(ValueError, match=message):
-                model.predict(bad)
+                method(bad, labels)
     with pytest.raises(ValueError, match="two classes"):
         clone(model).fit(X, [np.zeros(len(labels)) for labels in y])
-    for method in (model.predict, model.decision_function):
-        with pytest.raises(ValueError, match=r"^X: has 1 features, SampledCutChain is .*2"):
-            method([x[:, :1] for x in X])
     for method in ("predict", "decision_function"):
+        with pytest.raises(ValueError, match=r"^X: has 1 features, SampledCutChain is .*2"):
+            getattr(model, method)([x[:, :1] for x in X])
         with pytest.raises(NotFittedError):
             getattr(clone(model), method)(X)
     with pytest.raises(NotFittedError):
@@ -585,9 +366,14 @@ def test_chains_can_be_cloned_pickled_and_searched(labelled):
     assert cross_val_score(clone(model), X, y, cv=2).shape == (2,)
 
 
-def test_a_chain_that_is_stopped_warns():
+def test_a_chain_that_is_stopped_warns_and_its_parameters_are_checked():
     X, y = [IRIS[:75], IRIS[75:]], [SPECIES[:75], SPECIES[75:]]
     with pytest.warns(ConvergenceWarning, match="cuts_linear_time stopped") as caught:
         model = SampledCutChain(max_seconds=1e-9).fit(X, y)
     assert caught[0].filename == __file__ and not len(model.support_)
     assert not model.transitions_.any() and set(model.predict(X)[0]) == {0}
+    for name, value in (("r", 0), ("C", np.nan), ("basis", "nystrom"), ("random_state", 0.5)):
+        with pytest.raises(ValueError, match=f"^{name}: .*{value!r}"):
+            SampledCutChain(**{name: value}).fit(X, y)
+    with pytest.raises(TypeError, match="transition"):
+        SampledCutChain(transition=2.0)

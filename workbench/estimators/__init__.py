@@ -1,4 +1,9 @@
-"""Scikit-learn classifiers over the streams: ``fit`` runs a solver to its end."""
+"""Scikit-learn classifiers over the streams: ``fit`` runs a solver to its end.
+
+Every fitted classifier has the attributes of :class:`workbench.estimators.common.Classifier`:
+``classes_``, ``n_features_in_``, and with a solver ``n_iter_`` and ``trace_``. Its own docstring
+lists the others.
+"""
 
 from workbench.estimators.centroid import CentroidClassifier
 from workbench.estimators.least_squares import CalibratedLeastSquares, GeneralizedLeastSquares

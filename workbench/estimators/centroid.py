@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
 import numpy as np
 import scipy.sparse as sp
 from sklearn.preprocessing import normalize
 from sklearn.utils.validation import check_is_fitted
 
 from workbench.core.problem import check_matrix, encode
-from workbench.estimators.common import Classifier
+from workbench.estimators.common import WeightedClassifier
+from workbench.estimators.parameters import parameter, positive
 from workbench.peers.centroid import centroids, class_sums, dense_scores
 
-ENTRIES = 2**24  # of a block of scores: 100,000 classes are not to be scored for all rows at once
+# Largest number of scores in memory: 100,000 classes are not scored for all rows at once.
+BLOCK_SCORES = 2**24
 
 
-class CentroidClassifier(Classifier):
+@dataclass(eq=False, repr=False)
+class CentroidClassifier(
+    WeightedClassifier, saved="coef_:kd~ intercept_:k class_count_:k _sums:kd~ _sparse"
+):
     """Predict the class whose mean row, of rows of norm one, has the largest cosine with a row.
 
     One pass over the rows, and a model of at most as many non-zeros as they have; `partial_fit`
@@ -22,17 +30,15 @@ class CentroidClassifier(Classifier):
 
     Parameters
     ----------
-    power : float > 0, of its own norm that a class's mean is divided by: 1 is the cosine, less
-        gives more of a say to classes whose rows agree with each other
+    power : float > 0, a class's mean is divided by this power of its norm. 1 is the cosine; less
+        gives more weight to classes whose rows agree with each other
 
     Attributes
     ----------
-    classes_ : (k,) labels
-    coef_ : (k, d), a CSR matrix where the rows were sparse, else an array; zeros for a class that
+    coef_ : (k, d), a CSR matrix if the rows were sparse, else an array; zeros for a class that
         `partial_fit` was told of and that has no rows yet, which is never predicted
     intercept_ : (k,) zeros, and minus infinity for a class without rows
     class_count_ : (k,) rows of each class, or the sums of their weights
-    n_features_in_ : int, ``feature_names_in_`` : (d,) where X has names
 
     References
     ----------
@@ -47,28 +53,8 @@ class CentroidClassifier(Classifier):
     ((3, 4), 0.97)
     """
 
-    def __init__(self, *, power=1.0):
-        self.power = power
-
-    def fit(self, X, y, sample_weight=None):
-        """Learn from rows `X` (n, d), dense or sparse, and labels `y` (n,), and from no others.
-
-        A row with a `sample_weight`, (n,) of numbers >= 0, counts as that many equal rows; one of 0
-        is left out, and so is a class of which nothing else is there.
-
-        Raises
-        ------
-        ValueError
-            For a parameter outside its range, NaN or infinite features, or a single class.
-        """
-        self._check_parameters()
-        X, y = self._validated(X, y)
-        X, y, weights = self._weighed(X, y, sample_weight)
-        classes = np.unique(y)
-        if len(classes) < 2:
-            raise ValueError(f"y: needs at least two classes, got one class, {classes[0]!r}")
-        self._begin(classes, X)
-        return self._add(X, y, weights)
+    _: KW_ONLY
+    power: float = parameter(1.0, positive)
 
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Add rows `X` (n, d) with labels `y` (n,) to those learnt from before.
@@ -83,41 +69,44 @@ class CentroidClassifier(Classifier):
             As `fit`, for labels that are not among the classes, or a first call without them.
         """
         self._check_parameters()
-        first = not hasattr(self, "classes_")
-        X, y = self._validated(X, y, ensure_min_samples=1, reset=first)
-        if first:
-            if classes is None:
-                raise ValueError("classes: must be given to the first call of partial_fit")
-            known = np.unique(classes)
-            if len(known) < 2:
-                raise ValueError(f"classes: needs at least two classes, got {known.tolist()!r}")
-            encode(y, known, "y")
+        X, y, known = self._part(X, y, classes)
+        X, y, weights = self._weighed(X, y, sample_weight)
+        if not hasattr(self, "classes_"):
             self._begin(known, X)
-        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
-            raise ValueError("classes: must be those of the first call of partial_fit, or None")
-        return self._add(*self._weighed(X, y, sample_weight))
+        return self._add(X, y, weights)
 
     def predict(self, X):
         """Return the (n,) labels of highest score, a block of rows at a time."""
         check_is_fitted(self)
         X = self._rows(X, reset=False)
-        size = max(1, ENTRIES // len(self.classes_))
+        size = max(1, BLOCK_SCORES // len(self.classes_))
         blocks = (X[at : at + size] for at in range(0, X.shape[0], size))
         best = [self._finite(self._scored(block)).argmax(axis=1) for block in blocks]
         return self.classes_[np.concatenate(best)]
 
-    def __sklearn_is_fitted__(self):
-        return hasattr(self, "classes_")  # a refused first call has left n_features_in_ alone
-
     def _scored(self, X) -> np.ndarray:
         return dense_scores(X, self.coef_) + self.intercept_.astype(X.dtype)
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        self._check_positive("power")
+    def _finite(self, scores: np.ndarray) -> np.ndarray:
+        super()._finite(scores[:, self.class_count_ > 0])  # others have minus infinity
+        return scores
 
-    def _unseen(self) -> np.ndarray:
-        return self.class_count_ == 0
+    def _check_saved(self, found: dict[str, Any], d: int, k: int) -> None:
+        expected = np.where(found["class_count_"] > 0, 0.0, -np.inf)
+        if not np.array_equal(found["intercept_"], expected):
+            raise ValueError("intercept_: does not fit class_count_")
+        if not sp.issparse(found["_sums"]):
+            raise ValueError("_sums: must be a matrix")
+
+    def _learn(self, X, y, sample_weight=None):
+        self._check_parameters()
+        X, y = self._validated(X, y)
+        X, y, weights = self._weighed(X, y, sample_weight)
+        classes = np.unique(y)
+        if len(classes) < 2:
+            raise ValueError(f"y: needs at least two classes, got one class, {classes[0]!r}")
+        self._begin(classes, X)
+        return self._add(X, y, weights)
 
     def _begin(self, classes: np.ndarray, X) -> None:
         k, d = len(classes), X.shape[1]

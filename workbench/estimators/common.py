@@ -1,38 +1,76 @@
-"""What the classifiers share: checked input, linear scores, several labels a row."""
+"""The base of the classifiers: checked input, one fit, limits, sample weights, linear scores."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from inspect import signature
+import os
+import sys
+import warnings
+from dataclasses import replace
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from workbench.core.checks import (
-    check_counts,
-    check_flags,
-    check_kinds,
-    check_not_negative,
-    check_positive,
-    check_sparse,
-    is_whole,
-    shown,
-)
-from workbench.core.problem import Problem, as_problem, check_matrix
-from workbench.core.stream import State
+from workbench.core.checks import check_kinds, check_sparse
+from workbench.core.problem import Problem, as_problem, encode
+from workbench.core.stream import Rule, State, rounds, seconds
+from workbench.core.trace import Trace
+from workbench.estimators.parameters import check_parameters
+from workbench.estimators.saved import CLASSES, save
+from workbench.registry import SOLVERS
+from workbench.runs.run import run, warm
 
 FLOATS = [np.float64, np.float32]
 
 
 class Classifier(ClassifierMixin, BaseEstimator):
-    """Check parameters, rows and labels, and predict by the highest score."""
+    """Fit a solver's stream to checked rows and labels, and predict by the highest score.
+
+    Attributes
+    ----------
+    classes_ : (k,) labels
+    n_features_in_ : int, ``feature_names_in_`` : (d,) if the columns of X have names
+    n_iter_ : int, rounds of the solver, if it has one
+    trace_ : :class:`workbench.core.trace.Trace` of the fit, whose last row says ``stopped_by``
+
+    Notes
+    -----
+    A subclass is a dataclass of its parameters (:func:`workbench.estimators.parameters.parameter`)
+    with three methods: ``_solver(problem)`` returns the solver's name and parameters,
+    ``_keep(problem, state, trace)`` sets the fitted attributes, and ``_early()`` says why a fit
+    ended too early, if it did. Attributes that a saved file holds are the class argument `saved`,
+    as :mod:`workbench.estimators.saved` describes them.
+    """
+
+    def __init_subclass__(cls, saved: str | None = None, **options):
+        super().__init_subclass__(**options)
+        if saved is not None:
+            CLASSES[cls.__name__] = cls, saved
+
+    def fit(self, X, y):
+        """Learn from rows `X` (n, d), dense or sparse, and labels `y` (n,), and from no others.
+
+        Ctrl-C ends the fit early and keeps the last iterate, with its bounds if it has any.
+
+        Raises
+        ------
+        ValueError
+            For a parameter outside its range, NaN or infinite features, a single class, or rows
+            that the solver cannot take.
+
+        Warns
+        -----
+        ConvergenceWarning
+            When a limit or Ctrl-C stopped it before the tolerance was reached.
+        """
+        return self._learn(X, y)
 
     def decision_function(self, X):
         """Return the (n, k) class scores; for two classes (n,), positive for ``classes_[1]``."""
@@ -45,38 +83,97 @@ class Classifier(ClassifierMixin, BaseEstimator):
         return self.classes_[scores.argmax(axis=1)]
 
     def score(self, X, y, sample_weight=None):
-        """Return the share of rows, by their weights, whose labels are all predicted as in `y`."""
+        """Return the fraction of rows, by their weights, all of whose labels are predicted."""
         return super().score(X, check_sparse(y, "y"), sample_weight)
 
     def save(self, path) -> None:
         """Write the fitted estimator to `path`, an npz file without pickle.
 
-        :func:`workbench.estimators.load` reads it; what is kept and what is refused, see
-        :func:`workbench.estimators.saved.save`.
+        :func:`workbench.estimators.load` reads it. See :func:`workbench.estimators.saved.save` for
+        the attributes that are kept and the values that are refused.
         """
-        from workbench.estimators.saved import save
-
         save(self, path)
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "classes_")  # a refused fit may have set n_features_in_
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
 
+    def _solver(self, problem: Problem) -> tuple[str, dict[str, Any]]:
+        """Return the name of the solver and its parameters."""
+        raise NotImplementedError
+
+    def _goal(self) -> list[Rule]:
+        """Return the rules that stop a fit which is good enough."""
+        return []
+
+    def _keep(self, problem: Problem, state: State, trace: Trace) -> None:
+        """Set the fitted attributes but ``classes_``, ``trace_`` and ``n_iter_``."""
+        raise NotImplementedError
+
+    def _early(self) -> str | None:
+        """Return the rest of the warning "... stopped (limit)" of a fit that ended too early."""
+        return None
+
+    def _is_empty(self, state: State, trace: Trace) -> bool:
+        """Return whether an interrupted run has left nothing that could predict."""
+        return False
+
+    def _check_parameters(self) -> None:
+        """Raise a ValueError that names a parameter which is not as its class says."""
+        check_parameters(self)
+
+    def _check_saved(self, found: dict[str, Any], d: int, k: int) -> None:
+        """Raise a ValueError unless the attributes of a saved file fit each other."""
+        if not np.isfinite(found.get("intercept_", 0.0)).all():
+            raise ValueError("intercept_: is not finite")
+
+    def _learn(self, X, y, sample_weight=None):
+        self._check_parameters()
+        X, y = self._validated(X, y)
+        problem = self._problem(*self._weighed(X, y, sample_weight))
+        return self._solve(problem, *self._solver(problem))
+
+    def _solve(self, problem: Problem, solver: str, parameters: dict[str, Any]):
+        """Run a solver on the problem, keep where it ended, and warn if that is too early."""
+        trace, state = self._run(problem, solver, parameters, *self._rules())
+        self.n_iter_ = trace.last["round"]
+        self._keep(problem, state, trace)
+        self.classes_, self.trace_ = problem.classes, trace
+        if early := self._early():
+            warn(f"{solver} stopped ({trace.stopped_by}) {early}")
+        return self
+
+    def _rules(self) -> list[Rule]:
+        """Return the goal and the limits."""
+        rules = [*self._goal(), rounds(self.max_iter)]
+        if getattr(self, "max_seconds", None) is not None:
+            rules.append(seconds(self.max_seconds))
+        return rules
+
+    def _run(self, problem: Problem, solver: str, parameters: dict, *rules: Rule, **options):
+        """Return a run's trace and last state; KeyboardInterrupt if there is nothing to keep."""
+        if callable(parameters.get("kernel")):  # it may want rows as long as they are
+            warm(SOLVERS[solver].steps, problem, parameters | {"kernel": "rbf"})
+            options["warm_up"] = False
+        trace, state = run(solver, problem, *rules, parameters=parameters, **options)
+        if state is None or not trace.rows or self._is_empty(state, trace):
+            raise KeyboardInterrupt
+        return trace, state
+
     def _scores(self, X) -> np.ndarray:
         check_is_fitted(self)
-        with np.errstate(over="ignore", invalid="ignore"):  # said below
+        with np.errstate(over="ignore", invalid="ignore"):  # refused below
             return self._finite(self._scored(self._rows(X, reset=False)))
 
     def _finite(self, scores: np.ndarray) -> np.ndarray:
         """Return the scores; a ValueError unless they are numbers."""
-        if not (np.isfinite(scores) | self._unseen()).all():
+        if not np.isfinite(scores).all():
             raise ValueError("X: the scores of some rows are not finite; scale the rows")
         return scores
-
-    def _unseen(self) -> np.ndarray | bool:
-        """Return which classes have had no rows yet, whose scores are minus infinity."""
-        return False
 
     def _scored(self, X) -> np.ndarray:
         return np.asarray(X @ self.coef_.T) + self.intercept_
@@ -94,7 +191,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         if sp.issparse(y):
             if not options.get("multi_output"):
                 raise ValueError("y: must be one-dimensional, got a sparse matrix")
-        elif y is not None:  # of which scikit-learn speaks
+        elif y is not None:  # which scikit-learn refuses
             check_kinds(y, "y")
         X, y = self._rows(X, y, ensure_min_samples=ensure_min_samples, **options)
         try:
@@ -103,8 +200,23 @@ class Classifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"y: {error}") from None
         return X, y
 
+    def _part(self, X, y, classes):
+        """Return the checked rows and labels of a call of `partial_fit`, and all classes."""
+        known = getattr(self, "classes_", None)
+        X, y = self._validated(X, y, ensure_min_samples=1, reset=known is None)
+        if known is None:
+            if classes is None:
+                raise ValueError("classes: must be given to the first call of partial_fit")
+            known = np.unique(classes)
+            if len(known) < 2:
+                raise ValueError(f"classes: needs at least two classes, got {known.tolist()!r}")
+        elif classes is not None and not np.array_equal(np.unique(classes), known):
+            raise ValueError("classes: must be those of the first call of partial_fit, or None")
+        encode(y, known, "y")
+        return X, y, known
+
     def _weighed(self, X, y, sample_weight) -> tuple:
-        """Return the rows and labels that weigh more than nothing, and their weights, or None."""
+        """Return the rows and labels of positive weight, and their weights, or None."""
         if sample_weight is None:
             return X, y, None
         given = {"dtype": np.float64, "ensure_2d": False, "input_name": "sample_weight"}
@@ -130,19 +242,19 @@ class Classifier(ClassifierMixin, BaseEstimator):
         return (X, y, weights) if kept.all() else (X[kept], y[kept], weights[kept])
 
     def _problem(self, X, y, weights: np.ndarray | None = None) -> Problem:
-        """Wrap rows and labels, with the constant feature where one is asked for."""
+        """Wrap rows and labels, with the constant feature if `fit_intercept` asks for it."""
         problem = as_problem(self._widened(X), y, name=type(self).__name__)
         return replace(problem, weights=weights)
 
     def _widened(self, X):
-        """Return the rows with the constant feature where one is asked for."""
-        if not self.fit_intercept:
+        """Return the rows, with the constant feature if `fit_intercept` asks for it."""
+        if not getattr(self, "fit_intercept", False):
             return X
         ones = np.ones((X.shape[0], 1), dtype=X.dtype)
         return sp.hstack([X, ones], format="csr") if sp.issparse(X) else np.hstack([X, ones])
 
-    def _take(self, state: State, problem: Problem) -> None:
-        """Keep what predicts."""
+    def _keep_linear(self, state: State, problem: Problem) -> None:
+        """Keep the coefficients and intercepts, which are zeros without `fit_intercept`."""
         coef, _ = affine(state, problem)
         self.classes_, self.intercept_ = problem.classes, np.zeros(problem.k)
         if self.fit_intercept:
@@ -152,112 +264,67 @@ class Classifier(ClassifierMixin, BaseEstimator):
     def _seed(self) -> int:
         """Return the seed that `random_state` stands for: itself, or one drawn from it."""
         seed = self.random_state
-        if isinstance(seed, Integral) and 0 <= seed < 2**32:
+        if isinstance(seed, Integral):
             return int(seed)
-        if not (seed is None or isinstance(seed, np.random.RandomState)):
-            raise ValueError(
-                "random_state: must be None, an integer from 0 to 2^32 - 1 or a "
-                f"numpy.random.RandomState, got {shown(seed)}"
-            )
         return int(check_random_state(seed).randint(2**31 - 1))
 
-    def _check_parameters(self) -> None:
-        """Raise a ValueError that names a parameter which is not as its class says."""
-        for name, parameter in signature(type(self)).parameters.items():
-            if isinstance(parameter.default, bool):
-                check_flags(**{name: getattr(self, name)})
 
-    def _check_jobs(self) -> None:
-        jobs = self.n_jobs
-        if not (jobs is None or (is_whole(jobs, -(2**31), 2**31 - 1) and jobs)):
-            raise ValueError(f"n_jobs: must be None or an integer but 0, got {shown(jobs)}")
+class WeightedClassifier(Classifier):
+    """A classifier whose `fit` takes sample weights."""
 
-    def _check_name(self, name: str, known: Iterable[str]) -> None:
-        value = getattr(self, name)
-        if not isinstance(value, str) or value not in known:
-            raise ValueError(f"{name}: unknown name {shown(value)}; known are {', '.join(known)}")
+    def fit(self, X, y, sample_weight=None):
+        """Learn from rows `X` (n, d), dense or sparse, and labels `y` (n,), and from no others.
 
-    def _check_positive(self, *names: str) -> None:
-        for name in names:
-            check_positive(getattr(self, name), name)
+        A row with a `sample_weight`, (n,) numbers of at least 0, counts as that many equal rows. A
+        row of weight 0 is left out, and so is a class that has no other rows.
 
-    def _check_not_negative(self, *names: str) -> None:
-        check_not_negative(**{name: getattr(self, name) for name in names})
+        Ctrl-C ends the fit early and keeps the last iterate, with its bounds if it has any.
 
-    def _check_count(self, *names: str) -> None:
-        check_counts(**{name: getattr(self, name) for name in names})
+        Raises
+        ------
+        ValueError
+            For a parameter outside its range, NaN or infinite features, weights that are negative
+            or all zero, a single class, or rows that the solver cannot take.
 
-
-class MultilabelClassifier(Classifier):
-    """A classifier that takes an (n, k) matrix of zeros and ones in the labels' place as well."""
-
-    def decision_function(self, X):
-        """Return the (n, k) scores; for two classes (n,), positive for ``classes_[1]``."""
-        return self._scores(X) if self._is_multilabel() else super().decision_function(X)
-
-    def predict(self, X):
-        """Return the (n,) labels of highest score, or which of k labels each row has, (n, k)."""
-        if not self._is_multilabel():
-            return super().predict(X)
-        return (self._scores(X) > self._threshold()).astype(int)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_label = self._one_label_only() is None
-        return tags
-
-    def _one_label_only(self) -> str | None:
-        """Say why a row can have one label only; None where it can have several."""
-        return None
-
-    def _threshold(self) -> float:
-        """Return the score above which a row has a label."""
-        return 0.5
-
-    def _is_multilabel(self) -> bool:
-        check_is_fitted(self)
-        return self.multilabel_
-
-    def _validated(self, X, y):
-        X, y = super()._validated(X, y, multi_output=True)
-        if not sp.issparse(y) and (y.ndim == 1 or y.shape[1] == 1):
-            return X, column_or_1d(y, warn=True)
-        if (reason := self._one_label_only()) is not None:
-            raise ValueError(f"y: {reason}; got an array of shape {y.shape}")
-        Y = y.toarray() if sp.issparse(y) else y
-        if type_of_target(y) != "multilabel-indicator" or not np.isin(Y, (0, 1)).all():
-            raise ValueError(
-                "y: must be (n,) labels or an (n, k) matrix of zeros and ones, got one of shape "
-                f"{y.shape} with other values"
-            )
-        return X, Y.astype(np.int8)
-
-    def _problem(self, X, y, weights: np.ndarray | None = None) -> Problem:
-        self.multilabel_ = y.ndim == 2
-        if not self.multilabel_:
-            return super()._problem(X, y, weights)
-        X = check_matrix(self._widened(X), "X")
-        problem = LabelsProblem(X, y, np.arange(y.shape[1]), type(self).__name__)
-        return replace(problem, weights=weights)
-
-
-@dataclass(frozen=True, eq=False)
-class LabelsProblem(Problem):
-    """A problem whose rows have several labels: `y` is an (n, k) matrix of zeros and ones."""
-
-    def tiny(self, rows: int = 8, d: int = 8) -> LabelsProblem:
-        """The first rows and features: compiles the same kernels as the whole."""
-        X = self.X[:rows, :d]
-        X = X if self.is_sparse else np.ascontiguousarray(X)
-        return replace(self, X=X, y=self.y[:rows], weights=None, name=f"{self.name} (tiny)")
+        Warns
+        -----
+        ConvergenceWarning
+            When a limit or Ctrl-C stopped it before the tolerance was reached.
+        """
+        return self._learn(X, y, sample_weight)
 
 
 def affine(state: State, problem: Problem) -> tuple[np.ndarray, np.ndarray]:
     """Return the (k, d) coefficients and (k,) intercepts behind a state's linear scores.
 
-    Scores are all that may be asked of a state, and those of the origin and of the unit vectors
-    say everything.
+    Scores are all that may be asked of a state. Those of the origin are the intercepts, and those
+    of the unit vectors give the coefficients.
     """
     intercept = state.scores(np.zeros((1, problem.d)))[0]
     units = sp.identity(problem.d, format="csr")
     return np.ascontiguousarray((state.scores(units) - intercept).T), intercept
+
+
+def certified(gap: float, relative: bool = False) -> Rule:
+    """Stop when the objective of this iterate, not of the best one, is certified to be optimal.
+
+    Parameters
+    ----------
+    gap : largest distance above the minimum
+    relative : whether `gap` is a fraction of the objective
+    """
+
+    def rule(row) -> str | None:
+        most = gap * row["primal"] if relative else gap
+        return rule.__name__ if row["primal"] - row["lower"] <= most else None
+
+    rule.__name__ = f"gap <= {gap:g}" + " of primal" * relative
+    return rule
+
+
+def warn(message: str) -> None:
+    """Warn of a fit that ended early, in the name of the line outside of this folder."""
+    level, frame, here = 1, sys._getframe(), os.path.dirname(__file__)
+    while frame.f_back is not None and os.path.dirname(frame.f_code.co_filename) == here:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, ConvergenceWarning, stacklevel=level)

@@ -2,27 +2,102 @@
 
 from __future__ import annotations
 
-import warnings
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.special import expit, log_expit, softmax
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from workbench.core.stream import Rule, rounds, seconds
-from workbench.estimators.common import MultilabelClassifier
-from workbench.least_squares.calibrated import CalibratedState, check_basis
+from workbench.core.problem import Problem, check_matrix
+from workbench.estimators.common import Classifier, WeightedClassifier, certified
+from workbench.estimators.parameters import (
+    flag,
+    one_of,
+    parameter,
+    positive,
+    whole,
+    whole_or_function,
+)
+from workbench.least_squares.calibrated import CalibratedState
 from workbench.least_squares.generalized import ls_accelerated, ls_generalized
 from workbench.least_squares.links import LINKS
 from workbench.least_squares.products import LARGEST
-from workbench.runs.run import run
 
-# Where the derivative of the loss is the same for a label and for none.
+# Scores at which the derivative of the loss is the same with the label and without it.
 THRESHOLD = {"identity": 0.5, "softmax": 0.0, "squared_hinge": 0.0, "sigmoid": 0.0}
 
 
-class Linked(MultilabelClassifier):
-    """What the classifiers with a `link` do alike: its thresholds and its probabilities."""
+class MultilabelClassifier(Classifier):
+    """A classifier that also takes an (n, k) matrix of zeros and ones instead of labels."""
+
+    def decision_function(self, X):
+        """Return the (n, k) scores; for two classes (n,), positive for ``classes_[1]``."""
+        return self._scores(X) if self._is_multilabel() else super().decision_function(X)
+
+    def predict(self, X):
+        """Return the (n,) labels of highest score, or which of k labels each row has, (n, k)."""
+        if not self._is_multilabel():
+            return super().predict(X)
+        return (self._scores(X) > self._threshold()).astype(int)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = getattr(self, "link", None) != "softmax"
+        return tags
+
+    def _threshold(self) -> float:
+        """Return the score above which a row has a label."""
+        return 0.5
+
+    def _is_multilabel(self) -> bool:
+        check_is_fitted(self)
+        return self.multilabel_
+
+    def _validated(self, X, y):
+        X, y = super()._validated(X, y, multi_output=True)
+        if not sp.issparse(y) and (y.ndim == 1 or y.shape[1] == 1):
+            return X, column_or_1d(y, warn=True)
+        if getattr(self, "link", None) == "softmax":
+            others = ", ".join(repr(link) for link in LINKS if link != "softmax")
+            raise ValueError(
+                f"y: with link='softmax' a row has one label; take {others} for several; got an "
+                f"array of shape {y.shape}"
+            )
+        Y = y.toarray() if sp.issparse(y) else y
+        if type_of_target(y) != "multilabel-indicator" or not np.isin(Y, (0, 1)).all():
+            raise ValueError(
+                "y: must be (n,) labels or an (n, k) matrix of zeros and ones, got one of shape "
+                f"{y.shape} with other values"
+            )
+        return X, Y.astype(np.int8)
+
+    def _problem(self, X, y, weights: np.ndarray | None = None) -> Problem:
+        self.multilabel_ = y.ndim == 2
+        if not self.multilabel_:
+            return super()._problem(X, y, weights)
+        X = check_matrix(self._widened(X), "X")
+        problem = LabelsProblem(X, y, np.arange(y.shape[1]), type(self).__name__)
+        return replace(problem, weights=weights)
+
+
+@dataclass(frozen=True, eq=False)
+class LabelsProblem(Problem):
+    """A problem whose rows have several labels: `y` is an (n, k) matrix of zeros and ones."""
+
+    def tiny(self, rows: int = 8, d: int = 8) -> LabelsProblem:
+        """The first rows and features: compiles the same kernels as the whole."""
+        X = self.X[:rows, :d]
+        X = X if self.is_sparse else np.ascontiguousarray(X)
+        return replace(self, X=X, y=self.y[:rows], weights=None, name=f"{self.name} (tiny)")
+
+
+class LinkedClassifier(MultilabelClassifier):
+    """A classifier with a `link`, which gives it thresholds and probabilities."""
 
     def _has_probabilities(self) -> bool:
         if self.link in ("softmax", "sigmoid"):
@@ -35,24 +110,23 @@ class Linked(MultilabelClassifier):
     def predict_proba(self, X):
         """Return (n, k) probabilities; for the links "softmax" and "sigmoid".
 
-        Those of the sigmoid are divided by their sum, but not where rows have several labels.
+        Those of the sigmoid are divided by their sum, unless rows have several labels.
         """
         scores = self._scores(X).astype(np.float64, copy=False)
         if self.multilabel_:
             return expit(scores)
         return softmax(scores if self.link == "softmax" else log_expit(scores), axis=1)
 
-    def _one_label_only(self) -> str | None:
-        if self.link != "softmax":
-            return None
-        others = ", ".join(repr(link) for link in LINKS if link != "softmax")
-        return f"with link='softmax' a row has one label; take {others} for several"
-
     def _threshold(self) -> float:
         return THRESHOLD[self.link]
 
 
-class GeneralizedLeastSquares(Linked):
+@dataclass(eq=False, repr=False)
+class GeneralizedLeastSquares(
+    WeightedClassifier,
+    LinkedClassifier,
+    saved="n_iter_ trace_ lower_ upper_ coef_:kd intercept_:k gap_ multilabel_",
+):
     """A generalized linear model, fitted by least squares steps to a certified gap.
 
     It minimises P = mean_i loss(W'x_i, y_i) + alpha/2 |W|^2. Every round costs one pass over the
@@ -60,7 +134,7 @@ class GeneralizedLeastSquares(Linked):
     scaling of the features does not matter to the first order. For up to 20,000 features;
     :class:`StagewiseLeastSquares` takes more.
 
-    Rows may have several labels: `fit` takes an (n, k) matrix of zeros and ones in place of
+    Rows may have several labels: `fit` takes an (n, k) matrix of zeros and ones instead of
     labels, unless `link` is "softmax", and `predict` returns such a matrix.
 
     Parameters
@@ -80,15 +154,12 @@ class GeneralizedLeastSquares(Linked):
 
     Attributes
     ----------
-    classes_ : (k,) labels; with several labels a row, the numbers of the columns
+    classes_ : (k,) labels; if rows have several labels, the numbers of the columns
     multilabel_ : bool, whether rows have several labels
     coef_ : (k, d), ``intercept_`` : (k,), also for two classes
     upper_ : float, P at the fitted coefficients
     lower_ : float, no coefficients have a smaller P
     gap_ : float, ``upper_ - lower_``
-    n_iter_ : int, rounds of the solver
-    trace_ : :class:`workbench.core.trace.Trace` of the fit, whose last row says ``stopped_by``
-    n_features_in_ : int, ``feature_names_in_`` : (d,) where X has names
 
     References
     ----------
@@ -103,90 +174,54 @@ class GeneralizedLeastSquares(Linked):
     (True, [0, 0])
     """
 
-    def __init__(
-        self,
-        link="softmax",
-        *,
-        alpha=1e-5,
-        accelerated=True,
-        fit_intercept=True,
-        gap=1e-3,
-        max_iter=1000,
-        max_seconds=None,
-    ):
-        self.link = link
-        self.alpha = alpha
-        self.accelerated = accelerated
-        self.fit_intercept = fit_intercept
-        self.gap = gap
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
+    link: str = parameter("softmax", one_of(LINKS))
+    _: KW_ONLY
+    alpha: float = parameter(1e-5, positive)
+    accelerated: bool = parameter(True, flag)
+    fit_intercept: bool = parameter(True, flag)
+    gap: float = parameter(1e-3, positive)
+    max_iter: int = parameter(1000, whole)
+    max_seconds: float | None = parameter(None, positive)
 
-    def fit(self, X, y, sample_weight=None):
-        """Learn from rows `X` (n, d), dense or sparse, and labels `y` (n,) or (n, k).
-
-        A row with a `sample_weight`, (n,) of numbers >= 0, counts as that many equal rows; one of 0
-        is left out, and so is a class of which nothing else is there.
-
-        Ctrl-C ends the fit early and keeps the last iterate with its bounds.
-
-        Raises
-        ------
-        ValueError
-            For a parameter outside its range, NaN or infinite features, a single class, more
-            features than one Gram matrix can hold, or several labels a row with the softmax.
-
-        Warns
-        -----
-        ConvergenceWarning
-            When ``gap_`` is above `gap`.
-        """
-        self._check_parameters()
-        rules = [_certified(self.gap), rounds(self.max_iter)]
-        if self.max_seconds is not None:
-            rules.append(seconds(self.max_seconds))
-        X, y = self._validated(X, y)
-        _check_width(X)
-        problem = self._problem(*self._weighed(X, y, sample_weight))
+    def _solver(self, problem: Problem) -> tuple[str, dict[str, Any]]:
+        _check_width(self.n_features_in_)
         name = "ls_accelerated" if self.accelerated else "ls_generalized"
-        parameters = {"alpha": float(self.alpha), "link": self.link}
-        trace, state = run(name, problem, *rules, parameters=parameters)
-        if state is None:
-            raise KeyboardInterrupt
-        self._take(state, problem)
-        self.trace_, self.n_iter_ = trace, trace.last["round"]
+        return name, {"alpha": float(self.alpha), "link": self.link}
+
+    def _goal(self):
+        return [certified(self.gap)]
+
+    def _keep(self, problem: Problem, state, trace) -> None:
+        self._keep_linear(state, problem)
         self.lower_, self.upper_ = trace.last["lower"], trace.last["primal"]
-        if trace.stopped_by == "interrupted":  # maybe on the way to the next iterate
+        if trace.stopped_by == "interrupted":  # perhaps on the way to the next iterate
             steps = ls_accelerated if self.accelerated else ls_generalized
-            state = next(steps(problem, **parameters, state=state))
+            state = next(steps(problem, **self._solver(problem)[1], state=state))
             self.lower_, self.upper_ = state.lower, state.primal
         self.gap_ = self.upper_ - self.lower_
-        if not self.gap_ <= self.gap:
-            warnings.warn(
-                f"{name} stopped ({trace.stopped_by}) after {self.n_iter_} rounds with a gap of "
-                f"{self.gap_:.2g}, above {self.gap:.2g}: raise the limit, alpha or gap",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
-        return self
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        self._check_name("link", LINKS)
-        self._check_positive("alpha", "gap")
-        self._check_count("max_iter")
-        if self.max_seconds is not None:
-            self._check_positive("max_seconds")
+    def _early(self) -> str | None:
+        if self.gap_ <= self.gap:
+            return None
+        return (
+            f"after {self.n_iter_} rounds with a gap of {self.gap_:.2g}, above {self.gap:.2g}: "
+            "raise the limit, alpha or gap"
+        )
 
 
-class CalibratedLeastSquares(MultilabelClassifier):
+@dataclass(eq=False, repr=False)
+class CalibratedLeastSquares(
+    WeightedClassifier,
+    MultilabelClassifier,
+    saved="n_iter_ trace_ coef_:tdk intercept_:tk calibration_:tqk squared_error_ multilabel_",
+):
     """Calibrated least squares (Algorithm 2): the link is learnt with the weights.
 
-    Every round fits what the predictions leave over, recalibrates them by powers of themselves,
+    Every round fits the residuals of the predictions, recalibrates these by powers of themselves,
     and projects them onto the simplex. Predictions are probabilities already. The problem is not
     convex, and there is no certificate; the training error never rises.
 
-    Rows may have several labels: `fit` takes an (n, k) matrix of zeros and ones in place of
+    Rows may have several labels: `fit` takes an (n, k) matrix of zeros and ones instead of
     labels, and `predict` returns such a matrix; predictions are then clipped to [0, 1].
 
     Parameters
@@ -194,19 +229,17 @@ class CalibratedLeastSquares(MultilabelClassifier):
     alpha : float > 0, ridge of the fits, for the mean squared error of a row
     basis : int >= 1, the highest power of a prediction (3 is the paper's), or a function from
         (n, k) predictions to an (n, q) array whose first k columns are its argument
-    max_iter : int >= 1, rounds; the model grows with them, by (d, k) weights each
+    max_iter : int >= 1, rounds; each adds (d, k) weights to the model
     fit_intercept : bool, append a constant feature of 1; regularised as all others are
 
     Attributes
     ----------
-    classes_ : (k,) labels; with several labels a row, the numbers of the columns
+    classes_ : (k,) labels; if rows have several labels, the numbers of the columns
     multilabel_ : bool, whether rows have several labels
-    coef_ : (t, d, k), ``intercept_`` : (t, k), what each of the t rounds adds to the predictions
+    coef_ : (t, d, k), ``intercept_`` : (t, k), the terms that the t rounds add
     calibration_ : (t, q, k), weights of the basis functions
     squared_error_ : float, mean over the training rows of |y - prediction|^2
     n_iter_ : int, rounds t
-    trace_ : :class:`workbench.core.trace.Trace` of the fit
-    n_features_in_ : int, ``feature_names_in_`` : (d,) where X has names
 
     References
     ----------
@@ -221,88 +254,55 @@ class CalibratedLeastSquares(MultilabelClassifier):
     ((20, 4, 3), [[1.0, 0.0, 0.0]])
     """
 
-    def __init__(self, *, alpha=1e-5, basis=3, max_iter=20, fit_intercept=True):
-        self.alpha = alpha
-        self.basis = basis
-        self.max_iter = max_iter
-        self.fit_intercept = fit_intercept
-
-    def fit(self, X, y, sample_weight=None):
-        """Learn from rows `X` (n, d), dense or sparse, and labels `y` (n,) or (n, k).
-
-        A row with a `sample_weight`, (n,) of numbers >= 0, counts as that many equal rows; one of 0
-        is left out, and so is a class of which nothing else is there.
-
-        Ctrl-C ends the fit early and keeps the rounds that were done.
-
-        Raises
-        ------
-        ValueError
-            For a parameter outside its range, NaN or infinite features, a single class, or more
-            features than one Gram matrix can hold.
-
-        Warns
-        -----
-        ConvergenceWarning
-            When it was interrupted.
-        """
-        self._check_parameters()
-        X, y = self._validated(X, y)
-        _check_width(X)
-        problem = self._problem(*self._weighed(X, y, sample_weight))
-        parameters = {"alpha": float(self.alpha), "basis": self.basis}
-        trace, state = run("ls_calibrated", problem, rounds(self.max_iter), parameters=parameters)
-        if state is None or not len(state.W):
-            raise KeyboardInterrupt
-        coef, self.calibration_ = state.W, state.V
-        self.coef_, self.intercept_ = coef, np.zeros((len(coef), problem.k))
-        if self.fit_intercept:
-            self.coef_, self.intercept_ = coef[:, :-1].copy(), coef[:, -1].copy()
-        self.classes_, self.n_iter_, self.trace_ = problem.classes, len(coef), trace
-        self.squared_error_ = trace.last["squared_error"]
-        if trace.stopped_by == "interrupted":
-            warnings.warn(
-                f"ls_calibrated was interrupted after {self.n_iter_} of {self.max_iter} rounds",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
-        return self
+    _: KW_ONLY
+    alpha: float = parameter(1e-5, positive)
+    basis: int | Callable = parameter(3, whole_or_function)
+    max_iter: int = parameter(20, whole)
+    fit_intercept: bool = parameter(True, flag)
 
     def predict_proba(self, X):
-        """Return the (n, k) predictions: on the simplex, or in (0, 1) for several labels a row."""
+        """Return the (n, k) predictions: on the simplex, or in (0, 1) for several labels."""
         P = self._scores(X)
         tiny = np.finfo(P.dtype).eps  # scikit-learn has probabilities of labels inside (0, 1)
         return P.clip(tiny, 1 - tiny) if self.multilabel_ else P
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        self._check_positive("alpha")
-        self._check_count("max_iter")
-        if not callable(self.basis):
-            check_basis(self.basis, 1)
+    def _solver(self, problem: Problem) -> tuple[str, dict[str, Any]]:
+        _check_width(self.n_features_in_)
+        return "ls_calibrated", {"alpha": float(self.alpha), "basis": self.basis}
+
+    def _is_empty(self, state: CalibratedState, trace) -> bool:
+        return not len(state.W)
+
+    def _keep(self, problem: Problem, state: CalibratedState, trace) -> None:
+        coef, self.calibration_ = state.W, state.V
+        self.coef_, self.intercept_ = coef, np.zeros((len(coef), problem.k))
+        if self.fit_intercept:
+            self.coef_, self.intercept_ = coef[:, :-1].copy(), coef[:, -1].copy()
+        self.n_iter_ = len(coef)
+        self.squared_error_ = trace.last["squared_error"]
+
+    def _early(self) -> str | None:
+        if self.trace_.stopped_by != "interrupted":
+            return None
+        return f"after {self.n_iter_} of {self.max_iter} rounds"
+
+    def _check_saved(self, found: dict[str, Any], d: int, k: int) -> None:
+        super()._check_saved(found, d, k)
+        if found["calibration_"].shape[1] != self.basis * k:
+            raise ValueError("calibration_: does not fit basis")
 
     def _scored(self, X) -> np.ndarray:
         W = self.coef_
         if self.fit_intercept:
             W = np.concatenate([W, self.intercept_[:, None]], axis=1)
         none, nan = np.zeros((0, W.shape[2])), np.nan
-        chain = W, self.calibration_, none, nan, nan, nan, self.basis, self.multilabel_
-        return CalibratedState(len(W), *chain).scores(self._widened(X))
+        fields = W, self.calibration_, none, nan, nan, nan, self.basis, self.multilabel_
+        return CalibratedState(len(W), *fields).scores(self._widened(X))
 
 
-def _certified(gap: float) -> Rule:
-    """Stop when the objective of this iterate, not of the best one, is within `gap`."""
-
-    def rule(row) -> str | None:
-        return rule.__name__ if row["primal"] - row["lower"] <= gap else None
-
-    rule.__name__ = f"gap <= {gap:g}"
-    return rule
-
-
-def _check_width(X) -> None:
-    if X.shape[1] >= LARGEST:
+def _check_width(d: int) -> None:
+    if d >= LARGEST:
         raise ValueError(
-            f"X: its {X.shape[1]} features are too many for one Gram matrix, fewer than {LARGEST}; "
+            f"X: its {d} features are too many for one Gram matrix, fewer than {LARGEST}; "
             "StagewiseLeastSquares takes them block by block"
         )

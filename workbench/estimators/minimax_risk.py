@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from workbench.core.problem import Problem
-from workbench.core.stream import below, rounds, seconds
-from workbench.estimators.common import Classifier, affine
+from workbench.core.stream import below
+from workbench.estimators.common import WeightedClassifier, affine
+from workbench.estimators.parameters import not_negative, one_of, parameter, positive, whole
 from workbench.mrc.risk import psi
 from workbench.mrc.splitting import WIDEST
-from workbench.runs.run import run
 
 SOLVER_OF = {
     "interior_point": "mrc_interior_point",
@@ -26,7 +25,10 @@ SOLVER_OF = {
 WIDE = 16_000
 
 
-class MinimaxRiskClassifier(Classifier):
+@dataclass(eq=False, repr=False)
+class MinimaxRiskClassifier(
+    WeightedClassifier, saved="n_iter_ trace_ lower_ upper_ coef_:kd intercept_:k phi_"
+):
     """0-1 minimax risk classifier with a certificate: ``lower_ <= R* <= upper_``.
 
     R* is the smallest worst-case error over all distributions whose mean of the features, class
@@ -60,13 +62,9 @@ class MinimaxRiskClassifier(Classifier):
 
     Attributes
     ----------
-    classes_ : (k,) labels
     coef_ : (k, d), ``intercept_`` : (k,), also for two classes
     phi_ : float, the largest psi of a training row, threshold of the randomised rule
     lower_, upper_ : float, certified bounds of R*
-    n_iter_ : int, rounds of the solver
-    trace_ : :class:`workbench.core.trace.Trace` of the fit, whose last row says ``stopped_by``
-    n_features_in_ : int, ``feature_names_in_`` : (d,) where X has names
 
     References
     ----------
@@ -81,66 +79,16 @@ class MinimaxRiskClassifier(Classifier):
     True
     """
 
-    def __init__(
-        self,
-        lambda0=0.01,
-        *,
-        solver="auto",
-        gap=1e-3,
-        eps1=1e-2,
-        eps2=1e-5,
-        n_max=400,
-        m_max=400,
-        max_iter=1000,
-        max_seconds=None,
-    ):
-        self.lambda0 = lambda0
-        self.solver = solver
-        self.gap = gap
-        self.eps1 = eps1
-        self.eps2 = eps2
-        self.n_max = n_max
-        self.m_max = m_max
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-
-    def fit(self, X, y, sample_weight=None):
-        """Learn from rows `X` (n, d), dense or sparse, and labels `y` (n,).
-
-        A row with a `sample_weight`, (n,) of numbers >= 0, counts as that many equal rows; one of 0
-        is left out, and so is a class of which nothing else is there.
-
-        Ctrl-C ends the fit early and keeps the last iterate with its bounds.
-
-        Raises
-        ------
-        ValueError
-            For a parameter outside its range, NaN or infinite features, or a single class.
-
-        Warns
-        -----
-        ConvergenceWarning
-            When the bounds are further apart than `gap`.
-        """
-        self._check_parameters()
-        X, y = self._validated(X, y)
-        problem = self._problem(*self._weighed(X, y, sample_weight))
-        name = self._solver_for(problem)
-        rules = [below("gap", self.gap), rounds(self.max_iter)]
-        if self.max_seconds is not None:
-            rules.append(seconds(self.max_seconds))
-        trace, state = run(name, problem, *rules, parameters=self._parameters(name))
-        if state is None:
-            raise KeyboardInterrupt
-        self.classes_ = problem.classes
-        self.coef_, self.intercept_ = affine(state, problem)
-        self.phi_ = float(psi(self._scored(problem.X)).max())
-        self.lower_, self.upper_ = trace.last["lower"], trace.last["upper"]
-        self.n_iter_ = trace.last["round"]
-        self.trace_ = trace
-        if not self.upper_ - self.lower_ <= self.gap:
-            self._warn(name)
-        return self
+    lambda0: float = parameter(0.01, positive)
+    _: KW_ONLY
+    solver: str = parameter("auto", one_of(["auto", *SOLVER_OF]))
+    gap: float = parameter(1e-3, not_negative)
+    eps1: float = parameter(1e-2, not_negative)
+    eps2: float = parameter(1e-5, not_negative)
+    n_max: int = parameter(400, whole)
+    m_max: int = parameter(400, whole)
+    max_iter: int = parameter(1000, whole)
+    max_seconds: float | None = parameter(None, positive)
 
     def predict(self, X):
         """Return the (n,) labels of highest score, the mode of the randomised rule.
@@ -180,8 +128,13 @@ class MinimaxRiskClassifier(Classifier):
         tags.input_tags.sparse = self.solver not in ("interior_point", "splitting")
         return tags
 
-    def _widened(self, X):
-        return X  # the solvers add the intercepts
+    def _solver(self, problem: Problem) -> tuple[str, dict]:
+        name, parameters = self._solver_for(problem), {"lambda0": float(self.lambda0)}
+        if name == "mrc_ccg":
+            parameters |= {key: getattr(self, key) for key in ("eps1", "eps2", "n_max", "m_max")}
+        if name == "mrc_lp_compact" and self.max_seconds is not None:
+            parameters["max_seconds"] = self.max_seconds
+        return name, parameters
 
     def _solver_for(self, problem: Problem) -> str:
         if self.solver != "auto":
@@ -191,31 +144,22 @@ class MinimaxRiskClassifier(Classifier):
         wide = problem.k * (problem.d + 1) > WIDE
         return SOLVER_OF["splitting" if wide else "interior_point"]
 
-    def _parameters(self, name: str) -> dict:
-        parameters = {"lambda0": float(self.lambda0)}
-        if name == "mrc_ccg":
-            parameters |= {key: getattr(self, key) for key in ("eps1", "eps2", "n_max", "m_max")}
-        if name == "mrc_lp_compact" and self.max_seconds is not None:
-            parameters["max_seconds"] = self.max_seconds
-        return parameters
+    def _goal(self):
+        return [below("gap", self.gap)]
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        self._check_name("solver", ["auto", *SOLVER_OF])
-        self._check_count("n_max", "m_max", "max_iter")
-        self._check_not_negative("gap", "eps1", "eps2")
-        self._check_positive("lambda0")
-        if self.max_seconds is not None:
-            self._check_positive("max_seconds")
+    def _keep(self, problem, state, trace) -> None:
+        self.coef_, self.intercept_ = affine(state, problem)
+        self.phi_ = float(psi(self._scored(problem.X)).max())
+        self.lower_, self.upper_ = trace.last["lower"], trace.last["upper"]
 
-    def _warn(self, name: str) -> None:
-        if self.trace_.stopped_by != "finished":
-            advice = "raise max_iter or max_seconds"
-        else:
-            advice = "lower eps1 and eps2" if name == "mrc_ccg" else "take another solver"
-        warnings.warn(
-            f"{name} stopped ({self.trace_.stopped_by}) after {self.n_iter_} rounds with a gap "
-            f"of {self.upper_ - self.lower_:.2g}, above {self.gap:.2g}: {advice}, or raise gap",
-            ConvergenceWarning,
-            stacklevel=3,
+    def _early(self) -> str | None:
+        if self.upper_ - self.lower_ <= self.gap:
+            return None
+        advice = "raise max_iter or max_seconds"
+        if self.trace_.stopped_by == "finished":
+            ccg = self.trace_.header["solver"] == "mrc_ccg"
+            advice = "lower eps1 and eps2" if ccg else "take another solver"
+        return (
+            f"after {self.n_iter_} rounds with a gap of {self.upper_ - self.lower_:.2g}, above "
+            f"{self.gap:.2g}: {advice}, or raise gap"
         )

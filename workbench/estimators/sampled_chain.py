@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from workbench.data.sequences import as_sequences, joined
-from workbench.estimators.sampled_cuts import SampledCuts
+from workbench.estimators.parameters import parameter, whole
+from workbench.estimators.sampled_cuts import SAVED, SampledCutClassifier
 from workbench.sampled_cuts.chain import decode
 
 
-class SampledCutChain(SampledCuts):
+@dataclass(eq=False, repr=False)
+class SampledCutChain(SampledCutClassifier, saved=f"{SAVED} dual_coef_:km transitions_:kk"):
     """A linear chain of labels: positions are scored by a kernel, and neighbours by a table.
 
     The score of labels y for a sequence x is ``sum_t f_{y_t}(x_t) + sum_t T[y_t, y_{t+1}]``. It
@@ -25,12 +29,11 @@ class SampledCutChain(SampledCuts):
 
     Parameters
     ----------
-    C : float > 0, weight of a sequence's loss; the paper's C is n times that
     r : int >= 1, sequences of a cut, of the bases "linear_time" and "constant_time"
-    kernel, gamma, degree, coef0, basis, eps, landmarks, compress, max_iter, max_seconds, \
-            random_state
-        As of :class:`~workbench.estimators.SampledCutClassifier`, for positions in place of rows,
-        but for `r` and `eps`, which count sequences and are in shares of wrong positions
+
+    All others are as of :class:`~workbench.estimators.sampled_cuts.SampledCutClassifier`, for
+    positions instead of rows. `C` weighs a sequence's loss (the paper's C is n times that), and
+    `eps` is in fractions of wrong positions.
 
     Attributes
     ----------
@@ -55,36 +58,7 @@ class SampledCutChain(SampledCuts):
     (['low', 'high'], 1.0)
     """
 
-    def __init__(
-        self,
-        C=1.0,
-        *,
-        kernel="rbf",
-        gamma="scale",
-        degree=3,
-        coef0=0.0,
-        basis="linear_time",
-        r=100,
-        eps=5e-3,
-        landmarks=200,
-        compress=None,
-        max_iter=1000,
-        max_seconds=None,
-        random_state=None,
-    ):
-        self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.basis = basis
-        self.r = r
-        self.eps = eps
-        self.landmarks = landmarks
-        self.compress = compress
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.random_state = random_state
+    r: int = parameter(100, whole)
 
     def fit(self, X, y):
         """Learn from sequences `X` and their labels `y`.
@@ -105,10 +79,7 @@ class SampledCutChain(SampledCuts):
         """
         self._check_parameters()
         problem = as_sequences(X, y, name=type(self).__name__)
-        state = self._fit(problem)
-        self.transitions_ = state.transitions.reshape(problem.k, problem.k)
-        self.classes_, self.n_features_in_ = problem.classes, problem.d
-        return self
+        return self._solve(problem, *self._solver(problem))
 
     def predict(self, X):
         """Return a list of (length,) arrays: the labels of highest score, sequence by sequence."""
@@ -116,7 +87,7 @@ class SampledCutChain(SampledCuts):
         return np.split(labels, starts[1:-1])
 
     def score(self, X, y):
-        """Return the share of all positions that get their label; one never seen is not got."""
+        """Return the fraction of positions with the right label; unknown labels count as wrong."""
         _, wanted, _ = joined(X, y)
         labels, _ = self._labels(X)
         return float(np.mean(labels == wanted))
@@ -132,6 +103,11 @@ class SampledCutChain(SampledCuts):
         tags.input_tags.two_d_array = False
         return tags
 
+    def _keep(self, problem, state, trace) -> None:
+        super()._keep(problem, state, trace)
+        self.transitions_ = state.transitions.reshape(problem.k, problem.k)
+        self.n_features_in_ = problem.d
+
     def _labels(self, X) -> tuple[np.ndarray, np.ndarray]:
         F, starts = self._position_scores(X)
         return self.classes_[decode(F, self.transitions_, starts)], starts
@@ -144,4 +120,4 @@ class SampledCutChain(SampledCuts):
                 f"X: has {rows.shape[1]} features, SampledCutChain is expecting "
                 f"{self.n_features_in_} features"
             )
-        return self._of_rows(rows), starts
+        return self._kernel_scores(rows), starts

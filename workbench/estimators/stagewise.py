@@ -2,38 +2,43 @@
 
 from __future__ import annotations
 
-import warnings
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from joblib import effective_n_jobs
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
-from workbench.core.trace import Trace
-from workbench.data.generators import RANDOM, Generator
-from workbench.estimators.least_squares import Linked
+from workbench.data.generators import RANDOM
+from workbench.estimators import parameters as check
+from workbench.estimators.common import warn
+from workbench.estimators.least_squares import LinkedClassifier
+from workbench.estimators.parameters import flag, one_of, parameter, positive, whole
 from workbench.least_squares.links import LINKS
 from workbench.least_squares.products import GRAM_ROWS
 from workbench.least_squares.stagewise import scores
-from workbench.runs.run import run
 
 SHARED = "features", "n_features", "block", "link", "passes", "inner", "kept"  # with ls_stagewise
-# So few rows are scored one by one, so that none depends on the others: it takes less time than
-# drawing a block's weights.
-FEW = 64
+# Up to this number, rows are scored one by one, so that none depends on the others: it takes less
+# time than drawing a block's weights.
+SINGLE_ROWS = 64
 
 
-class StagewiseLeastSquares(Linked):
+@dataclass(eq=False, repr=False)
+class StagewiseLeastSquares(
+    LinkedClassifier,
+    saved="n_iter_ trace_ generators_ coefs_ traces_ generator_ coef_:pk scaler_ multilabel_",
+):
     """A generalized linear model on random features, which are made block by block and not stored.
 
     It minimises mean_i loss(W'z_i, y_i) + alpha/2 |W|^2 over the features z_i of a row, one block
     after the other, `passes` times. The model stores the seed of the features, and makes them
-    again to predict. There is no certificate. Several labels a row: see
+    again to predict. There is no certificate. Rows with several labels: see
     :class:`GeneralizedLeastSquares`. There is no `sample_weight`: landmarks and the median distance
     are of rows drawn by chance, and a weight could not stand for repeated rows.
 
-    Ctrl-C keeps what there is, and :func:`workbench.core.stream.watch` shows it while it comes,
+    Ctrl-C keeps the visited blocks, and :func:`workbench.core.stream.watch` shows the progress,
     from the same stream (see the example); every state has ``scores(X)``.
 
     Parameters
@@ -41,12 +46,12 @@ class StagewiseLeastSquares(Linked):
     features : {"orthogonal_fourier", "fourier", "logits", "poly2", "poly3", "poly4", "nystroem", \
             "random_filters", "kmeans_filters"}
         See :func:`workbench.data.generators.fitted`. "nystroem" takes training rows as landmarks,
-        and has at most so many features; filters are for rows that are square images
+        and has at most as many features; filters are for rows that are square images
     n_features, block : int >= 1, in all and at a time
     link : see :class:`GeneralizedLeastSquares`
     passes : int >= 1, visits of every block; 1 is the paper's algorithm, more are ours and go on
         to the solution for all features at once
-    inner : int >= 1, steps a visit
+    inner : int >= 1, steps per visit
     alpha : float > 0, for the mean loss of a row
     bandwidth : float > 0, of the kernel exp(-|x - x'|^2 / (bandwidth m^2)) that the features
         approximate, with the median distance m of training rows that differ, 1 where none do
@@ -65,7 +70,7 @@ class StagewiseLeastSquares(Linked):
 
     Attributes
     ----------
-    classes_ : (k,) labels; with several labels a row, the numbers of the columns
+    classes_ : (k,) labels; if rows have several labels, the numbers of the columns
     multilabel_ : bool, whether rows have several labels
     generators_ : list of one :class:`workbench.data.generators.Generator` a model, ``coefs_`` :
         list of (n_features, k) weights, ``traces_`` : list of
@@ -74,7 +79,6 @@ class StagewiseLeastSquares(Linked):
     generator_, coef_, trace_ : those of the first model
     scaler_ : StandardScaler, or None without `standardise`
     n_iter_ : int, visits of blocks, of all models
-    n_features_in_ : int, ``feature_names_in_`` : (d,) where X has names
 
     References
     ----------
@@ -101,62 +105,29 @@ class StagewiseLeastSquares(Linked):
     (13, True)
     """
 
-    def __init__(
-        self,
-        features="orthogonal_fourier",
-        n_features=8192,
-        block=1024,
-        link="softmax",
-        *,
-        passes=3,
-        inner=4,
-        alpha=1e-5,
-        bandwidth=1.0,
-        standardise=True,
-        calibrate=False,
-        n_models=1,
-        kept=2**28,
-        n_jobs=None,
-        random_state=None,
-    ):
-        self.features = features
-        self.n_features = n_features
-        self.block = block
-        self.link = link
-        self.passes = passes
-        self.inner = inner
-        self.alpha = alpha
-        self.bandwidth = bandwidth
-        self.standardise = standardise
-        self.calibrate = calibrate
-        self.n_models = n_models
-        self.kept = kept
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    features: str = parameter("orthogonal_fourier", one_of(RANDOM))
+    n_features: int = parameter(8192, whole)
+    block: int = parameter(1024, whole)
+    link: str = parameter("softmax", one_of(LINKS))
+    _: KW_ONLY
+    passes: int = parameter(3, whole)
+    inner: int = parameter(4, whole)
+    alpha: float = parameter(1e-5, positive)
+    bandwidth: float = parameter(1.0, positive)
+    standardise: bool = parameter(True, flag)
+    calibrate: bool = parameter(False, flag)
+    n_models: int = parameter(1, whole)
+    kept: int = parameter(2**28, check.not_negative)
+    n_jobs: int | None = parameter(None, check.jobs)
+    random_state: Any = parameter(None, check.seed)
 
-    def fit(self, X, y):
-        """Learn from rows `X` (n, d), dense or sparse, and labels `y` (n,) or (n, k).
-
-        Ctrl-C ends the fit early and keeps the weights of the blocks that were visited.
-
-        Raises
-        ------
-        ValueError
-            For a parameter outside its range, NaN or infinite features, of the rows or of the
-            generator, a single class, fewer rows than landmarks, rows that are no images where
-            filters are asked for, or several labels a row with the softmax.
-
-        Warns
-        -----
-        ConvergenceWarning
-            When it was interrupted.
-        """
+    def _learn(self, X, y):
         self._check_parameters()
         parameters = {name: getattr(self, name) for name in SHARED} | {
             "alpha": float(self.alpha),
             "bandwidth": float(self.bandwidth),
             "calibrate": bool(self.calibrate),
-            "workers": self._workers(),
+            "workers": 1 if self.n_jobs is None else effective_n_jobs(self.n_jobs),
         }
         seed = self._seed()
         X, y = self._validated(X, y)
@@ -164,44 +135,48 @@ class StagewiseLeastSquares(Linked):
         problem = self._problem(self._scaled(X), y)
         if self.features == "nystroem" and self.n_features > problem.n:
             raise ValueError(
-                f"n_features: nystroem takes at most one landmark a row, {problem.n}, got "
+                f"n_features: nystroem takes at most one landmark per row, {problem.n}, got "
                 f"{self.n_features}"
             )
-        fits: list[tuple[Generator, np.ndarray, Trace, int]] = []
+        fits: list[tuple] = []  # generator, weights, trace and number of visits of each model
         others = np.random.SeedSequence(seed).generate_state(self.n_models - 1)
         for own in (seed, *others.tolist()):
             parameters["seed"] = own
-            trace, state = run("ls_stagewise", problem, parameters=parameters, warm_up=not fits)
-            if state is not None and (state.round or not fits):
-                fits.append((state.generator, state.W, trace, state.round))
-            if state is None or trace.stopped_by == "interrupted":
+            try:
+                trace, state = self._run(problem, "ls_stagewise", parameters, warm_up=not fits)
+            except KeyboardInterrupt:
+                if not fits:
+                    raise
                 break
-        if not fits:
-            raise KeyboardInterrupt
+            if state.round or not fits:
+                fits.append((state.generator, state.W, trace, state.round))
+            if trace.stopped_by == "interrupted":
+                break
         self.generators_, self.coefs_, self.traces_, visited = map(list, zip(*fits))
         self.generator_, self.coef_, self.trace_ = fits[0][:3]
         self.classes_ = problem.classes
         self.n_iter_ = sum(visited)
         visits = self.generator_.blocks * self.passes * self.n_models
         if self.n_iter_ < visits:
-            warnings.warn(
-                f"ls_stagewise was interrupted after {self.n_iter_} of {visits} visits of blocks",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+            warn(f"ls_stagewise stopped (interrupted) after {self.n_iter_} of {visits} visits")
         return self
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        self._check_name("features", RANDOM)
-        self._check_name("link", LINKS)
-        self._check_positive("alpha", "bandwidth")
-        self._check_count("n_features", "block", "passes", "inner", "n_models")
-        self._check_not_negative("kept")
-        self._check_jobs()
+    def _check_saved(self, found: dict[str, Any], d: int, k: int) -> None:
+        """Raise a ValueError unless generators, weights and scaler fit the features and classes.
 
-    def _widened(self, X):
-        return X  # the random shifts of the features serve as intercepts
+        A file holds the first model twice; the list, which predicts, is believed.
+        """
+        generators, coefs, traces = found["generators_"], found["coefs_"], found["traces_"]
+        if not len(generators) == len(coefs) == len(traces) > 0:
+            raise ValueError("generators_, coefs_, traces_: must be of one length, at least one")
+        for g, W in zip(generators, coefs):
+            if g.d != d:
+                raise ValueError("generators_: one does not fit the features")
+            if W.shape != (g.n_features, k):
+                raise ValueError("coefs_: one does not fit its generator")
+        if found["scaler_"] is not None and found["scaler_"].n_features_in_ != d:
+            raise ValueError("scaler_: does not fit the features")
+        found["generator_"], found["coef_"], found["trace_"] = generators[0], coefs[0], traces[0]
 
     def _scaled(self, X):
         # The features are of single precision, for which values of about 1 lose nothing.
@@ -210,17 +185,12 @@ class StagewiseLeastSquares(Linked):
     def _scored(self, X) -> np.ndarray:
         with np.errstate(over="ignore", invalid="ignore"):
             X = self._scaled(X)
-            rows = 1 if X.shape[0] <= FEW else GRAM_ROWS
+            rows = 1 if X.shape[0] <= SINGLE_ROWS else GRAM_ROWS
             made = [scores(g, X, W, rows) for g, W in zip(self.generators_, self.coefs_)]
         mean = np.mean(made, axis=0, dtype=np.float64)
         if not np.isfinite(mean).all():
             raise ValueError(f"X: features of kind {self.features!r} are not finite for some rows")
         return mean
-
-    def _workers(self) -> int:
-        if self.n_jobs is None:
-            return 1
-        return effective_n_jobs(self.n_jobs)
 
 
 def _scaler(X) -> StandardScaler:

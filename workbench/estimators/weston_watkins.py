@@ -3,62 +3,67 @@
 from __future__ import annotations
 
 import math
-import warnings
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from workbench.core.problem import Problem
-from workbench.core.stream import State, below, rounds, seconds
-from workbench.estimators.common import Classifier
-from workbench.kernels.gram import Gram, check_gamma, check_kernel
-from workbench.runs.run import run, warm
+from workbench.core.stream import State, below
+from workbench.core.trace import Trace
+from workbench.estimators import parameters as check
+from workbench.estimators.common import Classifier, WeightedClassifier
+from workbench.estimators.parameters import parameter, positive, whole
+from workbench.kernels.gram import Gram, check_gamma
 from workbench.weston_watkins.dual import hinges, share_of
-from workbench.weston_watkins.kernel import coefficients, ww_kernel
+from workbench.weston_watkins.kernel import coefficients
 
 SOLVER_OF = {"walrus_fast": "ww_walrus_fast", "walrus": "ww_walrus", "shark": "ww_shark"}
 
 
+WITH_KERNEL = "support_", "support_vectors_", "dual_coef_", "gamma_"  # attributes
+
+
 class Bounded(Classifier):
-    """What both classifiers do alike: fit one C, and say how good the fit is."""
+    """A Weston-Watkins SVM, which keeps its coefficients with their bounds and its gap ratio."""
+
+    def _goal(self):
+        return [below("gap_ratio", self.gap_ratio)]
 
     def _half_norm(self, scores: np.ndarray) -> float:
         """Return 1/2 |W|^2, given the scores of the training rows."""
         return 0.5 * float((self.coef_**2).sum() + (self.intercept_**2).sum())
 
-    def _solve(self, solver, problem: Problem, parameters: dict, *limits) -> None:
-        """Run a solver and keep where it ended, with its bounds; warn if that is too early."""
-        rules = below("gap_ratio", self.gap_ratio), *limits
-        own_kernel = callable(parameters.get("kernel"))  # may want rows as long as they are
-        if own_kernel:
-            warm(solver, problem, parameters | {"kernel": "rbf"})
-        trace, state = run(solver, problem, *rules, parameters=parameters, warm_up=not own_kernel)
-        if state is None:
-            raise KeyboardInterrupt
-        self._take(state, problem)
-        self.trace_, self.n_iter_ = trace, trace.last["round"]
+    def _keep(self, problem: Problem, state: State, trace: Trace) -> None:
+        self._keep_linear(state, problem)
         primal = trace.last["primal"]
         # The best upper bound has room for rounding, and these coefficients are no better.
         self.lower_, self.upper_ = trace.last["lower"], max(primal, trace.last["upper"])
-        if trace.stopped_by == "interrupted":  # maybe on the way to the next iterate
+        if trace.stopped_by == "interrupted":  # perhaps on the way to the next iterate
             scores = np.ascontiguousarray(state.scores(problem.X))
             weights = problem.weights
             loss, _ = hinges(scores, problem.y, problem.k, np.zeros(problem.n), weights)
-            primal = self._half_norm(scores) + parameters["C"] * loss
+            primal = self._half_norm(scores) + trace.header["parameters"]["C"] * loss
             self.upper_ = max(primal, self.lower_)
         first = trace.rows[1]["primal"] - trace.rows[1]["dual"] if self.n_iter_ else math.nan
         self.gap_ratio_ = share_of(first, primal, trace.column("dual").max())
-        if not self.gap_ratio_ <= self.gap_ratio:
-            warnings.warn(
-                f"{trace.header['solver']} stopped ({trace.stopped_by}) after {self.n_iter_} "
-                f"rounds with a gap ratio of {self.gap_ratio_:.2g}, above {self.gap_ratio:.2g}: "
-                "scale the features, raise the limit, or raise gap_ratio",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+
+    def _early(self) -> str | None:
+        if self.gap_ratio_ <= self.gap_ratio:
+            return None
+        return (
+            f"after {self.n_iter_} rounds with a gap ratio of {self.gap_ratio_:.2g}, above "
+            f"{self.gap_ratio:.2g}: scale the features, raise the limit, or raise gap_ratio"
+        )
 
 
-class WestonWatkinsClassifier(Bounded):
+@dataclass(eq=False, repr=False)
+class WestonWatkinsClassifier(
+    WeightedClassifier,
+    Bounded,
+    saved="n_iter_ trace_ lower_ upper_ gap_ratio_ coef_:kd? intercept_:k? gamma_? support_:m? "
+    "support_vectors_:md~? dual_coef_:km?",
+):
     """The Weston-Watkins SVM, a multiclass one, solved to a certified duality gap.
 
     It minimises ``1/2 |W|^2 + C sum_i sum_{j != y_i} max(0, 1 - (w_{y_i} - w_j).x_i)``; `C` is
@@ -74,7 +79,7 @@ class WestonWatkinsClassifier(Bounded):
         ours with fewer visits, "shark" has Shark's solver of the subproblem; that one leaves
         violations of 1e-6, and gaps of their size. A kernel has its own solver
     gap_ratio : float > 0, stop when the duality gap is at most this share of the gap after the
-        first round, as the paper does, or nothing but rounding
+        first round, as the paper does, or is only rounding
     kernel : None, "rbf", "poly", "linear", or a function
         None is the linear SVM. A function k(X, Z) is symmetric, positive semidefinite and returns
         a (len(X), len(Z)) array
@@ -91,7 +96,6 @@ class WestonWatkinsClassifier(Bounded):
 
     Attributes
     ----------
-    classes_ : (k,) labels
     coef_ : (k, d), ``intercept_`` : (k,), also for two classes; without a kernel only. The
         intercepts are zeros without `fit_intercept`
     support_ : (m,) the training rows that predictions need, ``support_vectors_`` : (m, d), these
@@ -99,10 +103,7 @@ class WestonWatkinsClassifier(Bounded):
     upper_ : float, the objective at the fitted coefficients
     lower_ : float, no coefficients have a smaller one
     gap_ratio_ : float, the gap over that after the first round, neither of them with the bounds'
-        room for rounding; 0 where it is nothing but rounding, nan where there was no round
-    n_iter_ : int, rounds of the solver
-    trace_ : :class:`workbench.core.trace.Trace` of the fit, whose last row says ``stopped_by``
-    n_features_in_ : int, ``feature_names_in_`` : (d,) where X has names
+        room for rounding; 0 if it is only rounding, nan without a round
 
     References
     ----------
@@ -117,63 +118,18 @@ class WestonWatkinsClassifier(Bounded):
     ((3, 4), True)
     """
 
-    def __init__(
-        self,
-        C=1.0,
-        *,
-        solver="walrus_fast",
-        gap_ratio=1e-3,
-        kernel=None,
-        gamma="scale",
-        degree=3,
-        coef0=0.0,
-        fit_intercept=False,
-        max_iter=1000,
-        max_seconds=None,
-        random_state=None,
-    ):
-        self.C = C
-        self.solver = solver
-        self.gap_ratio = gap_ratio
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.fit_intercept = fit_intercept
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.random_state = random_state
-
-    def fit(self, X, y, sample_weight=None):
-        """Learn from rows `X` (n, d), dense or sparse, and labels `y` (n,).
-
-        A row with a `sample_weight`, (n,) of numbers >= 0, counts as that many equal rows; one of 0
-        is left out, and so is a class of which nothing else is there.
-
-        Ctrl-C ends the fit early and keeps the last iterate with its bounds.
-
-        Raises
-        ------
-        ValueError
-            For a parameter outside its range, NaN or infinite features, or a single class.
-
-        Warns
-        -----
-        ConvergenceWarning
-            When ``gap_ratio_`` is above `gap_ratio`.
-        """
-        self._check_parameters()
-        limits = [rounds(self.max_iter)]
-        if self.max_seconds is not None:
-            limits.append(seconds(self.max_seconds))
-        solver, parameters = SOLVER_OF[self.solver], {"C": float(self.C), "seed": self._seed()}
-        if self.kernel is not None:
-            solver, parameters = ww_kernel, parameters | self._kernel()
-        problem = self._problem(*self._weighed(*self._validated(X, y), sample_weight))
-        for name in ("coef_", "intercept_", "support_", "support_vectors_", "dual_coef_", "gamma_"):
-            vars(self).pop(name, None)  # of an earlier fit with another kernel
-        self._solve(solver, problem, parameters, *limits)
-        return self
+    C: float = parameter(1.0, positive)
+    _: KW_ONLY
+    solver: str = parameter("walrus_fast", check.one_of(SOLVER_OF))
+    gap_ratio: float = parameter(1e-3, positive)
+    kernel: Any = parameter(None, check.kernel)
+    gamma: str | float = parameter("scale", check.gamma)
+    degree: int = parameter(3, whole)
+    coef0: float = parameter(0.0, check.not_negative)
+    fit_intercept: bool = parameter(False, check.flag)
+    max_iter: int = parameter(1000, whole)
+    max_seconds: float | None = parameter(None, positive)
+    random_state: Any = parameter(None, check.seed)
 
     def __getattr__(self, name):
         """Say why there are no coefficients; called for attributes that are not there."""
@@ -183,37 +139,47 @@ class WestonWatkinsClassifier(Bounded):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        self._check_name("solver", SOLVER_OF)
-        self._check_positive("C", "gap_ratio")
-        self._check_count("max_iter")
-        if self.max_seconds is not None:
-            self._check_positive("max_seconds")
+        if self.kernel is not None and self.fit_intercept:
+            raise ValueError(
+                "fit_intercept: must be False with a kernel; add a constant to it instead"
+            )
+
+    def _solver(self, problem: Problem) -> tuple[str, dict[str, Any]]:
+        name, parameters = SOLVER_OF[self.solver], {"C": float(self.C), "seed": self._seed()}
         if self.kernel is not None:
-            check_gamma(self.gamma)
-            check_kernel(self.kernel, None, self.degree, self.coef0)
-            if self.fit_intercept:
-                raise ValueError(
-                    "fit_intercept: must be False with a kernel; add a constant to it instead"
-                )
+            name, parameters = (
+                "ww_kernel",
+                parameters
+                | {
+                    "kernel": self.kernel,
+                    "gamma": check_gamma(self.gamma),
+                    "degree": self.degree,
+                    "coef0": float(self.coef0),
+                },
+            )
+        return name, parameters
 
-    def _kernel(self) -> dict:
-        """Return the kernel's parameters as the solver takes them."""
-        return {
-            "kernel": self.kernel,
-            "gamma": check_gamma(self.gamma),
-            "degree": self.degree,
-            "coef0": float(self.coef0),
-        }
-
-    def _take(self, state: State, problem: Problem) -> None:
+    def _keep_linear(self, state: State, problem: Problem) -> None:
+        for name in ("coef_", "intercept_", *WITH_KERNEL):
+            vars(self).pop(name, None)  # of an earlier fit with another kernel
         if self.kernel is None:
-            super()._take(state, problem)
+            super()._keep_linear(state, problem)
             return
         A = coefficients(state.B, problem.y)
         self.classes_, self.gamma_ = problem.classes, state.gamma
         self.support_ = np.flatnonzero(A.any(axis=0))
         self.support_vectors_ = problem.X[self.support_]
         self.dual_coef_ = np.ascontiguousarray(A[:, self.support_])
+
+    def _check_saved(self, found: dict[str, Any], d: int, k: int) -> None:
+        super()._check_saved(found, d, k)
+        wanted = set(WITH_KERNEL) if "dual_coef_" in found else {"coef_", "intercept_"}
+        if set(found) & {"coef_", "intercept_", *WITH_KERNEL} != wanted:
+            raise ValueError(
+                "coef_, dual_coef_: must be one of them, with the attributes that it needs"
+            )
+        if "dual_coef_" in found and self.kernel is None:
+            raise ValueError("kernel: must be a name with a dual_coef_, got None")
 
     def _half_norm(self, scores: np.ndarray) -> float:
         if self.kernel is None:

@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 import math
-import warnings
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
+from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import get_scorer
 from sklearn.model_selection import check_cv
 from sklearn.utils.parallel import Parallel, delayed
 
-from workbench.core.checks import shown
-from workbench.core.stream import rounds
+from workbench.core.checks import check_whole, shown
+from workbench.estimators import parameters as check
+from workbench.estimators.common import warn
+from workbench.estimators.parameters import parameter, positive, whole
 from workbench.estimators.weston_watkins import Bounded, WestonWatkinsClassifier
 from workbench.runs.run import warm
 from workbench.weston_watkins.fast import ww_walrus_fast
 from workbench.weston_watkins.path import ww_path
 
-MOST_POWERS = 1000  # of two, from 2^-6 up: more are not finite
+MAX_POWERS = 1000  # powers of two from 2^-6 up; more are not finite
 EQUAL = 1e-12  # mean scores that differ by less are the same
 
 
-class WestonWatkinsClassifierCV(Bounded):
+@dataclass(eq=False, repr=False)
+class WestonWatkinsClassifierCV(
+    Bounded,
+    saved="n_iter_ trace_ lower_ upper_ gap_ratio_ coef_:kd intercept_:k C_ Cs_:c scores_:fc",
+):
     """The Weston-Watkins SVM with the C of the best cross-validated score.
 
     Each fold is solved for every C, from the smallest up, each solution started from the last
@@ -33,7 +40,7 @@ class WestonWatkinsClassifierCV(Bounded):
 
     Parameters
     ----------
-    Cs : int >= 1, so many powers of two from 2^-6 up (10 are the paper's), or positive numbers
+    Cs : int >= 1, number of powers of two from 2^-6 up (the paper has 10), or positive numbers
     cv : int, or scikit-learn splitter, or iterable of (train, test) indices
         An integer stands for that many stratified folds. A fold whose training rows lack a
         class is scored with the classes it has; one with a single class is refused.
@@ -58,46 +65,19 @@ class WestonWatkinsClassifierCV(Bounded):
     ([0.015625, 0.03125, 0.0625], (5, 3))
     """
 
-    def __init__(
-        self,
-        Cs=10,
-        *,
-        cv=5,
-        gap_ratio=1e-3,
-        fit_intercept=False,
-        max_iter=1000,
-        scoring=None,
-        n_jobs=None,
-        random_state=None,
-    ):
-        self.Cs = Cs
-        self.cv = cv
-        self.gap_ratio = gap_ratio
-        self.fit_intercept = fit_intercept
-        self.max_iter = max_iter
-        self.scoring = scoring
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    Cs: Any = parameter(10, lambda Cs, _: grid(Cs))
+    _: KW_ONLY
+    cv: Any = parameter(5)
+    gap_ratio: float = parameter(1e-3, positive)
+    fit_intercept: bool = parameter(False, check.flag)
+    max_iter: int = parameter(1000, whole)
+    scoring: str | Callable | None = parameter(None)
+    n_jobs: int | None = parameter(None, check.jobs)
+    random_state: Any = parameter(None, check.seed)
 
-    def fit(self, X, y):
-        """Choose C and learn from rows `X` (n, d), dense or sparse, and labels `y` (n,).
-
-        Ctrl-C during the refit ends it early and keeps the last iterate with its bounds.
-
-        Raises
-        ------
-        ValueError
-            For a parameter outside its range, NaN or infinite features, a single class, in all
-            rows or in the training rows of a fold, or fewer rows of every class than folds.
-
-        Warns
-        -----
-        ConvergenceWarning
-            When ``gap_ratio_``, or that of a C in a fold, is above `gap_ratio`.
-        """
+    def _learn(self, X, y):
         self._check_parameters()
-        Cs = self._grid()
-        seed = self._seed()
+        Cs, seed = grid(self.Cs), self._seed()
         try:
             scorer = get_scorer("accuracy" if self.scoring is None else self.scoring)
         except ValueError as error:
@@ -127,41 +107,13 @@ class WestonWatkinsClassifierCV(Bounded):
             raise ValueError(f"scoring: {self.scoring!r} gives NaN; scores must be numbers")
         self.C_ = float(Cs[np.flatnonzero(means >= means.max() - EQUAL)[0]])
         if late.any():
-            warnings.warn(
+            warn(
                 f"{late.sum()} of {late.size} solutions of the folds are above a gap ratio of "
                 f"{self.gap_ratio:.2g} after {self.max_iter} rounds, from C = "
                 f"{Cs[late.any(axis=0)][0]:.4g} on: scale the features, raise max_iter or "
-                "gap_ratio, or leave out large Cs",
-                ConvergenceWarning,
-                stacklevel=2,
+                "gap_ratio, or leave out large Cs"
             )
-        parameters = {"C": self.C_, "seed": seed}
-        self._solve("ww_walrus_fast", problem, parameters, rounds(self.max_iter))
-        return self
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        self._grid()
-        self._check_positive("gap_ratio")
-        self._check_count("max_iter")
-        self._check_jobs()
-
-    def _grid(self) -> np.ndarray:
-        if isinstance(self.Cs, Integral):
-            self._check_count("Cs")
-            if self.Cs > MOST_POWERS:
-                raise ValueError(f"Cs: must be at most {MOST_POWERS} powers, got {shown(self.Cs)}")
-            return 2.0 ** np.arange(-6, self.Cs - 6)
-        try:
-            Cs = np.asarray(self.Cs, dtype=np.float64)
-        except (OverflowError, TypeError, ValueError):
-            Cs = np.empty(0)
-        if Cs.ndim != 1 or not len(Cs) or not np.all((Cs > 0) & (Cs < math.inf)):
-            raise ValueError(
-                "Cs: must be a whole number of at least 1 or positive numbers, got "
-                f"{shown(self.Cs)}"
-            )
-        return np.unique(Cs)
+        return self._solve(problem, "ww_walrus_fast", {"C": self.C_, "seed": seed})
 
     def _scores_of_fold(self, scorer, Cs, seed, X, y, X_test, y_test) -> tuple[list, list]:
         """Return the score of each C, and whether its gap is still too large."""
@@ -171,7 +123,24 @@ class WestonWatkinsClassifierCV(Bounded):
         scores, late = [], []
         limits = {"gap_ratio": self.gap_ratio, "max_rounds": self.max_iter}
         for state in ww_path(problem, Cs, seed=seed, **limits):
-            fitted._take(state, problem)
+            fitted._keep_linear(state, problem)
             scores.append(scorer(fitted, X_test, y_test))
             late.append(state.gap_ratio > self.gap_ratio)
         return scores, late
+
+
+def grid(Cs) -> np.ndarray:
+    """Return the values of C in ascending order; a ValueError unless they are positive numbers."""
+    if isinstance(Cs, Integral):
+        if check_whole(Cs, "Cs") > MAX_POWERS:
+            raise ValueError(f"Cs: must be at most {MAX_POWERS} powers, got {shown(Cs)}")
+        return 2.0 ** np.arange(-6, Cs - 6)
+    try:
+        values = np.asarray(Cs, dtype=np.float64)
+    except (OverflowError, TypeError, ValueError):
+        values = np.empty(0)
+    if values.ndim != 1 or not len(values) or not np.all((values > 0) & (values < math.inf)):
+        raise ValueError(
+            f"Cs: must be a whole number of at least 1 or positive numbers, got {shown(Cs)}"
+        )
+    return np.unique(values)

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import math
-import warnings
-from numbers import Real
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
 
-from sklearn.exceptions import ConvergenceWarning
-
-from workbench.core.checks import is_whole
 from workbench.core.problem import Problem
-from workbench.core.stream import Rule, rounds
-from workbench.estimators.memoir import SparseLinear, warm_few
+from workbench.core.stream import rounds
+from workbench.estimators import parameters as check
+from workbench.estimators.common import WeightedClassifier, certified
+from workbench.estimators.memoir import SAVED, SparseLinear
+from workbench.estimators.parameters import not_negative, parameter, positive, whole
 from workbench.kernels.rows import rows_of
 from workbench.memoir.compress import quantized
 from workbench.memoir.working_set import LOSSES, certificate, costs_of
-from workbench.runs.run import run
 
 SHARED = "working_set", "inner", "loss"  # with cs_working_set
 
 
-class WorkingSetClassifier(SparseLinear):
+@dataclass(eq=False, repr=False)
+class WorkingSetClassifier(WeightedClassifier, SparseLinear, saved=f"{SAVED} lower_ upper_ gap_"):
     """A linear SVM for very many classes, with a small model and a certified duality gap. Ours.
 
     It minimises ``P = 1/2 |W|^2 + l1 |W|_1 + sum_i C_i max_c ([c != y_i] + x_i.(w_c - w_{y_i}))``
@@ -43,7 +43,7 @@ class WorkingSetClassifier(SparseLinear):
     balance : float >= 0, C_i is proportional to (rows of its class)^-balance, with mean C; 0.25
         helps where classes are of very different sizes and rows are long
     loss : {"crammer_singer", "weston_watkins"}; the second has the sum of the positive
-        1 + x_i.(w_c - w_{y_i}) over c != y_i in place of the maximum
+        1 + x_i.(w_c - w_{y_i}) over c != y_i instead of the maximum
     inner : int >= 0, passes over the lists before each but the first pass over all classes
     tol : float > 0 or None, stop when P is certified to be at most this share above its minimum.
         A list that is too short for the optimum can keep the gap above it
@@ -55,17 +55,13 @@ class WorkingSetClassifier(SparseLinear):
 
     Attributes
     ----------
-    classes_ : (k,) labels
-    coef_ : (k, d) what predicts, truncated, float32; a CSR matrix where the rows were sparse, else
-        an array; it is made anew at each access
+    coef_ : (k, d) truncated weights, float32; a CSR matrix if the rows were sparse, else an array;
+        made again at each access
     intercept_ : (k,) zeros
     nbytes_ : int, bytes of the weights that predict
     upper_ : float, P at the weights before they were truncated
     lower_ : float, no weights have a smaller P
     gap_ : float, ``upper_ - lower_``
-    n_iter_ : int, rounds
-    trace_ : :class:`workbench.core.trace.Trace` of the fit, whose last row says ``stopped_by``
-    n_features_in_ : int, ``feature_names_in_`` : (d,) where X has names
 
     References
     ----------
@@ -82,80 +78,44 @@ class WorkingSetClassifier(SparseLinear):
     ((10, 64), True, True)
     """
 
-    def __init__(
-        self,
-        C=1.0,
-        *,
-        l1=0.02,
-        working_set=16,
-        truncate=0.25,
-        quantize=False,
-        balance=0.0,
-        loss="crammer_singer",
-        inner=2,
-        tol=None,
-        max_rounds=3,
-        random_state=None,
-    ):
-        self.C = C
-        self.l1 = l1
-        self.working_set = working_set
-        self.truncate = truncate
-        self.quantize = quantize
-        self.balance = balance
-        self.loss = loss
-        self.inner = inner
-        self.tol = tol
-        self.max_rounds = max_rounds
-        self.random_state = random_state
+    C: float = parameter(1.0, positive)
+    _: KW_ONLY
+    l1: float = parameter(0.02, not_negative)
+    working_set: int = parameter(16, whole)
+    truncate: float = parameter(0.25, check.fraction)
+    quantize: bool = parameter(False, check.flag)
+    balance: float = parameter(0.0, not_negative)
+    loss: str = parameter("crammer_singer", check.one_of(LOSSES))
+    inner: int = parameter(2, check.whole_or_zero)
+    tol: float | None = parameter(None, positive)
+    max_rounds: int = parameter(3, whole)
+    random_state: Any = parameter(None, check.seed)
 
-    def fit(self, X, y, sample_weight=None):
-        """Learn from rows `X` (n, d), dense or sparse, and labels `y` (n,).
-
-        A row with a `sample_weight`, (n,) of numbers >= 0, counts as that many equal rows; one of 0
-        is left out, and so is a class of which nothing else is there.
-
-        Ctrl-C ends the fit early and keeps the weights as they are, with their bounds.
-
-        Raises
-        ------
-        ValueError
-            For a parameter outside its range, NaN or infinite features, a single class, or weights
-            that overflow.
-
-        Warns
-        -----
-        ConvergenceWarning
-            When it was interrupted, or ``gap_`` is above `tol`'s share of ``upper_``.
-        """
-        self._check_parameters()
-        rules = [rounds(self.max_rounds)]
-        if self.tol is not None:
-            rules.insert(0, _certified(self.tol))
-        parameters = {name: getattr(self, name) for name in SHARED} | {
+    def _solver(self, problem: Problem) -> tuple[str, dict[str, Any]]:
+        return "cs_working_set", {name: getattr(self, name) for name in SHARED} | {
             "C": float(self.C),
             "l1": float(self.l1),
             "balance": float(self.balance),
             "seed": self._seed(),
         }
-        problem = self._problem(*self._weighed(*self._validated(X, y), sample_weight))
-        warm_few("cs_working_set", problem, parameters)
-        given = {"parameters": parameters, "warm_up": False}
-        trace, state = run("cs_working_set", problem, *rules, **given)
-        if state is None or (not state.alpha.any() and trace.stopped_by == "interrupted"):
-            raise KeyboardInterrupt
-        self._keep(state.model(float(self.truncate)), problem.classes, problem.is_sparse, trace)
+
+    def _rules(self):
+        goal = [] if self.tol is None else [certified(self.tol, relative=True)]
+        return [*goal, rounds(self.max_rounds)]
+
+    def _is_empty(self, state, trace) -> bool:
+        return trace.stopped_by == "interrupted" and not state.alpha.any()
+
+    def _keep(self, problem: Problem, state, trace) -> None:
+        self._keep_weights(state.model(float(self.truncate)), problem.is_sparse, trace)
         if self.quantize:
             self._weights = quantized(self._weights)
             self.nbytes_ = self._weights.nbytes
-        self.n_iter_ = trace.last["round"]
         self.lower_, self.upper_ = trace.last["lower"], trace.last["primal"]
-        if trace.stopped_by == "interrupted":  # maybe on the way to the next iterate
+        if trace.stopped_by == "interrupted":  # perhaps on the way to the next iterate
             dual, self.upper_ = self._certificate(problem, state)
             self.lower_ = max(self.lower_, dual)
         self.gap_ = self.upper_ - self.lower_
-        self._warn()
-        return self
 
     def _certificate(self, problem: Problem, state) -> tuple[float, float]:
         """Return the bounds of a state as it is."""
@@ -164,43 +124,14 @@ class WorkingSetClassifier(SparseLinear):
         pairwise = self.loss == "weston_watkins"
         return certificate(problem, state, rows_of(problem.X), costs, pairwise)
 
-    def _warn(self) -> None:
-        """Warn of a fit that ended too early."""
-        stopped = self.trace_.stopped_by
-        wanted = math.inf if self.tol is None else self.tol * self.upper_
-        if self.gap_ <= wanted and stopped != "interrupted":
-            return
-        advice = (
-            ""
-            if self.tol is None
-            else (f", above {self.tol:.2g} of it: raise max_rounds, working_set or tol")
-        )
-        warnings.warn(
-            f"cs_working_set stopped ({stopped}) after {self.n_iter_} rounds with a gap of "
-            f"{self.gap_ / self.upper_:.2g} of the objective{advice}",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        self._check_positive("C")
-        self._check_not_negative("l1", "balance")
-        self._check_count("working_set", "max_rounds")
-        self._check_name("loss", LOSSES)
+    def _early(self) -> str | None:
+        allowed = math.inf if self.tol is None else self.tol * self.upper_
+        if self.gap_ <= allowed and self.trace_.stopped_by != "interrupted":
+            return None
+        advice = ""
         if self.tol is not None:
-            self._check_positive("tol")
-        if not isinstance(self.truncate, Real) or not 0 <= self.truncate <= 1:
-            raise ValueError(f"truncate: must be a number from 0 to 1, got {self.truncate!r}")
-        if not is_whole(self.inner, least=0):
-            raise ValueError(f"inner: must be an integer of at least 0, got {self.inner!r}")
-
-
-def _certified(tol: float) -> Rule:
-    """Stop when P of this iterate, not of the best one, is within a share `tol` of its minimum."""
-
-    def rule(row) -> str | None:
-        return rule.__name__ if row["primal"] - row["lower"] <= tol * row["primal"] else None
-
-    rule.__name__ = f"gap <= {tol:g} of primal"
-    return rule
+            advice = f", above {self.tol:.2g} of it: raise max_rounds, working_set or tol"
+        return (
+            f"after {self.n_iter_} rounds with a gap of {self.gap_ / self.upper_:.2g} of the "
+            f"objective{advice}"
+        )
