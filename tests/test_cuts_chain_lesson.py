@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from checks import chains as teach
-from workbench.data import chunking
+from checks import conll2000
 from workbench.runs.notebooks import CHECKOUT
 
 # Right answers, and those that a student is likely to give.
@@ -166,7 +166,7 @@ def test_the_lesson_falls_back_on_a_synthetic_chain(monkeypatch, capsys):
     def missing(*sizes):
         raise FileNotFoundError
 
-    monkeypatch.setattr(chunking, "conll2000", missing)
+    monkeypatch.setattr(conll2000, "conll2000", missing)
     lesson = nbformat.read(CHECKOUT / "notebooks" / "learn" / "cuts_3_chains.ipynb", as_version=4)
     source, space = {cell.id: cell.source for cell in lesson.cells}, {}
     with plt.rc_context():
