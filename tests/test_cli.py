@@ -102,10 +102,10 @@ def test_data_lists_and_checks(monkeypatch, tmp_path, capsys):
     assert "synthetic_100k" in capsys.readouterr().out
     assert main(["data", "check", "iris"]) == 0
     assert capsys.readouterr().out.startswith("iris: scikit-learn")
-    nowhere = Source(shape=(1, 1, 2), licence="none", origin="nowhere", routes=())
+    nowhere = Source("nowhere", (1, 1, 2))
     monkeypatch.setitem(sys.modules["workbench.data"].SOURCES, "lost", nowhere)
     assert main(["data", "check", "lost"]) == 1
-    assert "not at hand" in capsys.readouterr().out
+    assert "not available" in capsys.readouterr().out
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a closed pipe is another error on Windows")

@@ -4,7 +4,7 @@ import nbformat
 import pytest
 
 from workbench.cli import main
-from workbench.runs.fanout import fan_out
+from workbench.runs.mill import fan_out
 from workbench.runs.notebooks import read
 
 PARAMETERS = "a: int = 1  # the first\nb: float = 0.5  # the second\nname: str = 'x'  # a label\n"
@@ -73,7 +73,7 @@ def test_each_notebook_is_kept_with_its_parameters_and_a_failing_one_is_tried_ag
     command = ["sweep", str(notebook), "-p", "a=2,3", "-p", "b=0.25,4", "-j", "2"]
     assert main(command) == 1
     out, err = capsys.readouterr()
-    assert err == "workbench: 2 notebooks failed; they are tried again next time\n"
+    assert err == "workbench: 2 notebooks failed; run the sweep again to retry\n"
     assert out.count("FAILED, RuntimeError") == 2 and "ValueError: a must not be three" in out
     folder = tmp_path / "runs" / "sweeps"
     kept = sorted(folder.glob("little-*/little.ipynb"))
@@ -107,9 +107,9 @@ MISTAKES = {
     "-p a=1,two": "a: must be of type int, got 'two'",
     "-p a=1.5": "a: must be of type int, got '1.5'",
     "-p a=1,": "a: must be of type int, got ''",
-    "-p b=1,1.0": "b: a value is there twice in '1,1.0'",
+    "-p b=1,1.0": "b: a value appears twice in '1,1.0'",
     "-p a": "-p: must be NAME=VALUE, got 'a'",
-    "-p a=1 -p a=2": "-p: a is there twice",
+    "-p a=1 -p a=2": "-p: a appears twice",
     "-j 0": "jobs: must be at least 1",
     "--timing": "--timing: is for grids",
     "--parquet x.parquet": "--parquet: is for grids",
