@@ -47,7 +47,7 @@ MISTAKES = {
     "rn": "invalid choice: 'rn'",
     "run mrc_cg iris": "unknown name 'mrc_cg'; did you mean mrc_ccg",
     "run mrc_ccg irises": "irises",
-    "run mrc_ccg iris --scale max": "scale: must be None or one of standard, unit, root, range",
+    "run mrc_ccg iris --scale max": "scale: must be None or one of standard, unit, range",
     "run mrc_ccg iris -p eps=1": "has no 'eps'; it takes lambda0, eps1",
     "run mrc_ccg iris -p eps1": "must be NAME=VALUE, got 'eps1'",
     "run mrc_ccg iris -p eps1=small": "eps1: must be of type float, got 'small'",

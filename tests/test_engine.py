@@ -17,8 +17,8 @@ import pytest
 import scipy.linalg as la
 
 from workbench.runs import engine
-from workbench.runs.engine import LITTER_S, duration, execute
-from workbench.runs.worker import DIED, TOO_LONG, Limits, one_line, one_thread, timed_alone
+from workbench.runs.engine import LITTER_S, execute
+from workbench.runs.worker import DIED, TOO_LONG, Limits, one_thread, timed_alone
 
 
 @dataclass(frozen=True)
@@ -285,7 +285,7 @@ def test_workers_end_when_their_parent_was_killed(tmp_path):
 
 
 def test_progress_is_reported_once_per_second_with_the_time_left(monkeypatch):
-    clock = iter([0.0, 0.4, 1.5, 1.6, 1.7])
+    clock = iter([0.0, 0.4, 240.0, 240.1, 240.2])
     monkeypatch.setattr(engine.time, "monotonic", lambda: next(clock))
     said = []
     progress = engine._Progress(6, 4, said.append)
@@ -293,17 +293,10 @@ def test_progress_is_reported_once_per_second_with_the_time_left(monkeypatch):
         progress.show(f"job {i}", status, "so it went")
     assert said == [
         "6 points, 2 done before, 4 to run",
-        "[4/6] job 1: so it went; 2 s left",
-        "[5/6] job 2: FAILED, so it went; 1 s left",
+        "[4/6] job 1: so it went; 4 min left",
+        "[5/6] job 2: FAILED, so it went; 80 s left",
         "[6/6] job 3: so it went",
     ]
-
-
-def test_times_and_messages_are_short():
-    told = [duration(s) for s in (0, 99, 100, 5939, 9000)]
-    assert told == ["0 s", "99 s", "2 min", "99 min", "2.5 h"]
-    assert one_line(ValueError("a\n  b")) == "a b"
-    assert len(one_line(ValueError("x" * 10_000))) < 600
 
 
 def test_workers_wait_for_the_next_sweep_unless_a_new_one_would_differ(tmp_path, monkeypatch):

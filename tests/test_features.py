@@ -13,7 +13,6 @@ from workbench.data import features
 MAPS = {
     "standardise": features.standardise,
     "unit_rows": features.unit_rows,
-    "root_rows": lambda problem: features.root_rows(counted(problem)),
     "ranged": features.ranged,
     "over_maximum": features.over_maximum,
     "constant": features.constant,
@@ -240,16 +239,6 @@ def test_a_constant_column(sparse):
     assert mapped.is_sparse == sparse and mapped.features == (*problem.features, "1")
     assert (dense(mapped.X)[:, :-1] == dense(problem.X)).all()
     assert (dense(mapped.X)[:, -1] == 1).all() and (dense(mapped.X_test)[:, -1] == 1).all()
-
-
-@pytest.mark.parametrize("sparse", [False, True])
-def test_roots_of_rows_are_of_length_one(sparse):
-    problem = counted(make(sparse))
-    mapped = features.root_rows(problem)
-    shares = dense(problem.X) / dense(problem.X).sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(dense(mapped.X) ** 2, shares, rtol=1e-5, atol=1e-7)
-    with pytest.raises(ValueError, match="X: contains negative values; square roots"):
-        features.root_rows(replace(problem, X=-problem.X))
 
 
 def test_tfidf_is_that_of_the_training_rows():

@@ -8,12 +8,14 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import psutil
 import pytest
 import yaml
+from test_engine import gone
 
 from workbench.cli import main
 from workbench.core.trace import read_trace
@@ -22,7 +24,7 @@ from workbench.runs import engine, worker
 from workbench.runs import sweep as room
 from workbench.runs.grid import grid
 from workbench.runs.run import run
-from workbench.runs.sweep import Run, Sweep, runs_folder, summary, sweep
+from workbench.runs.sweep import Sweep, runs_folder, summary, sweep
 from workbench.runs.worker import Limits
 
 TIMES = ["seconds", "cpu", "load"]
@@ -81,17 +83,6 @@ def wait_for(there, process=None, seconds=60):
     return found
 
 
-def alive(pids):
-    found = []
-    for pid in pids:
-        try:
-            if psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
-                found.append(pid)
-        except psutil.NoSuchProcess:
-            pass
-    return found
-
-
 @pytest.fixture
 def here(tmp_path, monkeypatch):
     """Keep the runs of the command line, called in this process, in a folder of the test's own."""
@@ -130,7 +121,7 @@ def test_a_sweep_killed_twice_equals_the_undisturbed_one(whole, tmp_path):
         process.kill()
         process.communicate()
         assert len(family) >= 2
-        wait_for(lambda pids=family: not alive(pids), seconds=60)
+        assert gone(family, 60)
         after = finished(tmp_path)
         assert before.items() <= after.items() and len(after) < len(whole.runs)
         assert all(read_trace(path).stopped_by for path in after)
@@ -156,7 +147,7 @@ def test_ctrl_c_ends_with_130_keeps_what_is_done_and_leaves_no_worker(tmp_path, 
     said = [line for line in err.splitlines() if not line.startswith("compiling ")]
     assert (process.returncode, said) == (130, ["workbench: interrupted"])
     kept = re.search(r"interrupted: (\d+) of (\d+) points .* kept; run it again", out)
-    wait_for(lambda: not alive(family), seconds=20)
+    assert gone(family, 20)
     before = finished(tmp_path)
     assert 0 < int(kept[1]) <= len(before) < int(kept[2])
     few = grid(**entries)[:8]
@@ -249,10 +240,21 @@ def test_a_point_that_takes_too_long_is_stopped_after_a_round(tmp_path):
     assert list(done.frame()["status"]) == ["failed", "done"]
 
 
-def test_a_worker_with_other_code_or_data_refuses(tmp_path, monkeypatch):
-    [point] = grid("mrc_lp", "iris", stop={"rounds": 1})
+def test_a_worker_with_other_code_or_data_refuses_and_an_interrupted_run_is_not_kept(
+    tmp_path, monkeypatch
+):
+    [task] = room._planned(grid("mrc_lp", "iris", stop={"rounds": 1}), False)
     with pytest.raises(ValueError, match="have changed since the sweep was planned"):
-        Run(point, "0" * 24, False).run(tmp_path, Limits())
+        replace(task, key="0" * 24).run(tmp_path, Limits())
+
+    def interrupted(*args, **options):
+        trace, state = run(*args, **options)
+        trace.last["stopped_by"] = "interrupted"
+        return trace, state
+
+    monkeypatch.setattr(room, "run", interrupted)
+    with pytest.raises(InterruptedError):
+        task.run(tmp_path, Limits())
     assert list(tmp_path.iterdir()) == []
 
 
@@ -263,19 +265,6 @@ def test_a_file_that_has_changed_is_read_again(tmp_path, no_workers):
         points = grid("mrc_lp", str(rows), stop={"rounds": 1}, test=None)
         assert sweep(points, folder=tmp_path / "runs", say=quiet).failures == {}
     assert len(list(tmp_path.glob("runs/*/*.jsonl"))) == 2
-
-
-def test_a_point_whose_run_was_interrupted_is_not_kept(tmp_path, monkeypatch):
-    def interrupted(*args, **options):
-        trace, state = run(*args, **options)
-        trace.last["stopped_by"] = "interrupted"
-        return trace, state
-
-    [task] = room._planned(grid("mrc_lp", "iris", stop={"rounds": 1}), False)
-    monkeypatch.setattr(room, "run", interrupted)
-    with pytest.raises(InterruptedError):
-        task.run(tmp_path, Limits())
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow  # as all that read `whole`
@@ -308,27 +297,18 @@ def test_a_summary_has_medians_and_says_that_it_is_not_timed(whole):
 
 
 def test_a_damaged_point_is_named_and_run_again_and_nothing_else(tmp_path, no_workers):
-    points, said = grid("mrc_ccg", "iris", stop={"rounds": 3}, seeds=4), []
+    points, said = grid("mrc_ccg", "iris", stop={"rounds": 3}, seeds=2), []
     done = sweep(points, folder=tmp_path, say=quiet)
-    paths = [task.path(tmp_path) for task in done.runs]
-    before = without_times(done.frame())
-    damages = [
-        lambda text: text + "1\n",
-        lambda text: text.replace('"round": 1', '"round": 0'),
-        lambda text: text.replace(done.runs[2].key, "0" * 24),
-    ]
-    for seed, damage in enumerate(damages):
-        paths[seed].write_text(damage(paths[seed].read_text()))
-        with pytest.raises(ValueError, match=f"{paths[seed]}: .*; sweep again to renew it"):
-            done.traces(seed=seed)
-    kept = paths[3].stat().st_mtime_ns
+    damaged, whole = (task.path(tmp_path) for task in done.runs)
+    before, kept = without_times(done.frame()), whole.stat().st_mtime_ns
+    damaged.write_text(damaged.read_text().replace('"round": 1', '"round": 0'))
+    with pytest.raises(ValueError, match=f"{damaged}: .*; sweep again to renew it"):
+        done.traces(seed=0)
     again = sweep(points, folder=tmp_path, say=said.append)
-    named = [f"{task.label}: {path}: " for task, path in zip(done.runs, paths[:3])]
-    assert all(line.startswith(name) for line, name in zip(said, named))
-    assert all(line.endswith("; it is run again") for line in said[:3])
-    assert said[3] == "4 points, 1 done before, 3 to run"
+    assert said[0].startswith(f"{done.runs[0].label}: {damaged}: ")
+    assert said[:2] == [said[0], "2 points, 1 done before, 1 to run"]
     pd.testing.assert_frame_equal(without_times(again.frame()), before)
-    assert len(again.traces()) == 4 and paths[3].stat().st_mtime_ns == kept
+    assert len(again.traces()) == 2 and whole.stat().st_mtime_ns == kept
 
 
 def test_timing_runs_each_setting_five_times_and_says_so(tmp_path, monkeypatch, no_workers):

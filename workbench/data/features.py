@@ -77,23 +77,6 @@ def unit_rows(problem: Problem) -> Problem:
     return _mapped(problem, normalize, f"{problem.name}, unit rows", problem.features)
 
 
-def root_rows(problem: Problem) -> Problem:
-    """Return square roots of the entries, scaled to rows of norm one.
-
-    For counts and pixels: inner products are Bhattacharyya coefficients, which raise small values.
-
-    Raises
-    ------
-    ValueError
-        For negative entries.
-    """
-    _check_not_negative(problem, "square roots are")
-    roots = _mapped(problem, lambda X: X.sqrt() if sp.issparse(X) else np.sqrt(X), "", None)
-    return replace(
-        unit_rows(roots), name=f"{problem.name}, root unit rows", features=problem.features
-    )
-
-
 def log_counts(problem: Problem, least: int = 3) -> Problem:
     """Return log(1 + x) of counts x, without columns that are zero in nearly all training rows.
 
