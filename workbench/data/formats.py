@@ -1,4 +1,4 @@
-"""The file formats of data sets: each reader returns all rows of one set, as the file has them."""
+"""The file formats of data sets: each reader returns all rows of a data set, as in its file."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ BROKEN += (RuntimeError, MemoryError, OverflowError)  # locked archives; impossi
 
 
 class Rows(NamedTuple):
-    """All rows of a data set; where there is a split, the first `n_train` are the training rows."""
+    """All rows of a data set; with a split, the first `n_train` are the training rows."""
 
     X: Matrix
     y: np.ndarray

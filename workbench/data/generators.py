@@ -1,10 +1,10 @@
 """Random features made block by block from a seed: the GEN of stagewise regression.
 
-No block depends on another, and none is stored: what predicts is a :class:`Generator`, a few
-numbers and, for kinds that look at the data, their landmarks or filters. Features are of single
-precision. Of rows like the training rows, waves, logits and filters have a mean square of order
-one; so have polynomials where the rows are centred, and more far from zero. Those of a kernel lie
-in [0, 1].
+No block depends on another, and none is stored: a prediction needs a :class:`Generator`, which is
+a few numbers and, for kinds that depend on the data, landmarks or filters. Features are of single
+precision. For rows like the training rows, waves, logits and filters have a mean square of order
+one; so have polynomials if the rows are centred, and more far from zero. Those of a kernel lie in
+[0, 1].
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ JITTER = 1e-6  # on the diagonal of a kernel matrix of landmarks, which is one: 
 
 @dataclass(frozen=True, eq=False)
 class Generator:
-    """How to make `n_features` features of rows with `d` entries, `block` at a time.
+    """A recipe of `n_features` features of rows with `d` entries, `block` at a time.
 
     Attributes
     ----------
     kind : a name of :data:`KINDS`
     s : the squared distance that the kernel exp(-|x - x'|^2 / s) is scaled by
-    anchors : landmarks or filters of all blocks, one below the other; of no rows where there are
+    anchors : landmarks or filters of all blocks, one below the other; without rows if there are
         none
     """
 
@@ -65,7 +65,7 @@ class Generator:
         return -(-self.n_features // self.block)
 
     def anchors_shape(self) -> tuple[int, int]:
-        """Return the shape that the anchors of a random kind have; ValueError where none fits."""
+        """Return the shape of the anchors of a random kind; a ValueError if none fits."""
         if self.kind == "nystroem":
             return self.n_features, self.d
         if not self.kind.endswith("_filters"):
