@@ -486,7 +486,7 @@ def test_a_dask_cluster_gives_the_same_rows_also_when_a_worker_dies(whole, sched
     from distributed import Client
 
     address, start = scheduler
-    points = grid(**GRID)[::3]
+    points = grid(**GRID)[::4]
     with pytest.raises(ValueError, match=r"the scheduler at .* has no workers"):
         sweep(points, cluster=address, folder=tmp_path, say=quiet)
     for _ in range(2):
