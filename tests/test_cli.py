@@ -47,7 +47,7 @@ MISTAKES = {
     "rn": "invalid choice: 'rn'",
     "run mrc_cg iris": "unknown name 'mrc_cg'; did you mean mrc_ccg",
     "run mrc_ccg irises": "irises",
-    "run mrc_ccg iris --scale max": "scale: must be None or one of standard, unit, root, range",
+    "run mrc_ccg iris --scale max": "scale: must be None or one of standard, unit, range",
     "run mrc_ccg iris -p eps=1": "has no 'eps'; it takes lambda0, eps1",
     "run mrc_ccg iris -p eps1": "must be NAME=VALUE, got 'eps1'",
     "run mrc_ccg iris -p eps1=small": "eps1: must be of type float, got 'small'",
@@ -102,10 +102,10 @@ def test_data_lists_and_checks(monkeypatch, tmp_path, capsys):
     assert "synthetic_100k" in capsys.readouterr().out
     assert main(["data", "check", "iris"]) == 0
     assert capsys.readouterr().out.startswith("iris: scikit-learn")
-    nowhere = Source(shape=(1, 1, 2), licence="none", origin="nowhere", routes=())
+    nowhere = Source("nowhere", (1, 1, 2))
     monkeypatch.setitem(sys.modules["workbench.data"].SOURCES, "lost", nowhere)
     assert main(["data", "check", "lost"]) == 1
-    assert "not at hand" in capsys.readouterr().out
+    assert "not available" in capsys.readouterr().out
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a closed pipe is another error on Windows")

@@ -69,12 +69,8 @@ def test_same_seed_same_filters(how):
     X = images()
     assert (filters(X, 8, how, 3) == filters(X, 8, how, 3)).all()
     assert not np.allclose(filters(X, 8, how, 3), filters(X, 8, how, 4))
-
-
-def test_scale_of_the_pixels_does_not_matter():
-    X = images()
-    near, far = (convolve(scale * X, filters(scale * X, 8, "random")) for scale in (1, 1 / 255))
-    np.testing.assert_allclose(near, far, rtol=1e-2, atol=1e-3)
+    near, far = (convolve(scale * X, filters(scale * X, 8, how)) for scale in (1, 1 / 255))
+    np.testing.assert_allclose(near, far, rtol=2e-2, atol=2e-3)  # the scale of pixels is no matter
 
 
 def test_same_features_of_one_row_and_of_many(bank, monkeypatch):
@@ -87,12 +83,12 @@ def test_same_features_of_one_row_and_of_many(bank, monkeypatch):
 
 
 def test_memory_does_not_grow_with_the_rows():
-    X, bank = np.zeros((3000, 28 * 28), np.float32), np.ones((64, 37), np.float32)
+    X, bank = np.zeros((1000, 28 * 28), np.float32), np.ones((64, 37), np.float32)
     convolve(X[:2], bank)
     tracemalloc.start()
     try:
         Z = convolve(X, bank)
-        assert tracemalloc.get_traced_memory()[1] - Z.nbytes < 2**25
+        assert tracemalloc.get_traced_memory()[1] - Z.nbytes < 2**24
     finally:
         tracemalloc.stop()
 
@@ -106,23 +102,10 @@ def test_blocks_are_those_of_all_filters(kind):
         generator.make(b)(problem.X, part)
     bank = filters(problem.X, 7, kind.removesuffix("_filters"), 5)
     assert (generator.anchors == bank).all()
+    problem.X_test[:] = 0
+    assert (fitted(problem, kind, 56, 24, seed=5).anchors == bank).all()
     assert [part.shape[1] for part in Z] == [24, 24, 8]
     np.testing.assert_allclose(np.hstack(Z), convolve(problem.X, bank), rtol=1e-4, atol=1e-4)
-
-
-def test_centroids_are_those_of_training_rows():
-    problem = as_problem(images(), np.arange(30) % 3).split(0.3)
-    generator = fitted(problem, "kmeans_filters", n_features=16, block=16)
-    problem.X_test[:] = 0
-    assert (fitted(problem, "kmeans_filters", 16, 16).anchors == generator.anchors).all()
-
-
-def test_fits_the_columns_of_a_tiny_problem():
-    problem = as_problem(images(), np.arange(30) % 3).tiny()
-    generator = fitted(problem, "kmeans_filters", n_features=160, block=80)
-    Z = np.empty((problem.n, 80), np.float32)
-    generator.make(1)(problem.X, Z)
-    assert np.isfinite(Z).all()
 
 
 def test_images_of_one_colour_are_no_error():
@@ -145,27 +128,22 @@ def test_refuses_what_it_cannot_use(bank):
         filters(X, 4, patch=11)
     with pytest.raises(ValueError, match="filters: 48 weights"):
         convolve(images(2, 10, 1), bank)
-    problem = as_problem(X, np.arange(30) % 3)
-    for name, *sizes in [("n_features", 20, 16), ("n_features", 4, 4), ("block", 32, 12)]:
-        with pytest.raises(ValueError, match=f"{name}: must be a multiple of 8"):
-            fitted(problem, "random_filters", *sizes)
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_noise_is_not_taken_for_planes_and_planes_are_not_for_pixels(seed):
-    noise = np.random.default_rng(seed).standard_normal((30, 300)).astype(np.float32)
-    assert np.isfinite(filters(noise, 2, "random")).all()
-    X = images(seed=seed)
-    assert np.isfinite(filters(X, 2, "random")).all()
-    with pytest.raises(ValueError, match="plane by plane"):
-        filters(X.reshape(-1, 100, 3).transpose(0, 2, 1).reshape(len(X), -1), 2, "random")
-
-
-@pytest.mark.parametrize("name", ["china.jpg", "flower.jpg"])
-def test_planes_of_photographs_are_told_from_pixels(name):
+def photographs(name):
+    """Return rows of 32 x 32 pixels of a photograph."""
     photo = load_sample_image(name)[:416, :640].astype(np.float32)
     photo = photo.reshape(208, 2, 320, 2, 3).mean(axis=(1, 3))
-    X = photo[:192].reshape(6, 32, 10, 32, 3).swapaxes(1, 2).reshape(60, -1)
-    assert np.isfinite(filters(X, 2, "random")).all()
-    with pytest.raises(ValueError, match="plane by plane"):
-        filters(X.reshape(60, -1, 3).transpose(0, 2, 1).reshape(60, -1), 2, "random")
+    return [photo[:192].reshape(6, 32, 10, 32, 3).swapaxes(1, 2).reshape(60, -1)]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_noise_is_not_taken_for_planes_and_planes_are_not_for_pixels(seed):
+    noise = np.random.default_rng(seed).standard_normal((30, 300)).astype(np.float32)
+    photos = photographs("china.jpg" if seed % 2 else "flower.jpg") if seed < 2 else []
+    assert np.isfinite(filters(noise, 2, "random")).all()
+    for X in (images(seed=seed), *photos):
+        assert np.isfinite(filters(X, 2, "random")).all()
+        pixels = X.shape[1] // 3
+        with pytest.raises(ValueError, match="plane by plane"):
+            filters(X.reshape(-1, pixels, 3).transpose(0, 2, 1).reshape(len(X), -1), 2, "random")

@@ -1,4 +1,4 @@
-"""Files: tables, LIBSVM's format and the workbench's own, whole, damaged and malicious."""
+"""Files: tables, LIBSVM's format and the workbench's own; whole, damaged and malicious."""
 
 import bz2
 import gzip
@@ -48,23 +48,12 @@ def test_the_label_column_of_a_table(tmp_path):
     assert data.load(path, target="b").classes.tolist() == [0, 2, 5]
     with pytest.raises(ValueError, match=r"target: .* no column 'z'; it has \['a', 'b', 'c'\]"):
         data.load(path, target="z")
-    with pytest.raises(ValueError, match=r"target: .* columns \['y', 'label'\]; say which"):
-        data.load(table(tmp_path, "y,label\n1,2\n2,3\n"))
-    with pytest.raises(ValueError, match="target: only tables"):
-        data.load("iris", target="a")
-
-
-def test_a_table_without_a_header(tmp_path):
-    problem = data.load(table(tmp_path, "1.5,2,0\n4,5,1\n1,0,1\n"))
-    assert problem.n == 3
-    assert problem.features == ("0", "1")
-    problem = data.load(table(tmp_path, "1.5,1.5,0\n4,5,1\n1,0,1\n"))
-    assert problem.n == 3 and problem.X[0].tolist() == [1.5, 1.5]
 
 
 @pytest.mark.parametrize(
     "text, message",
     [
+        ("y,label\n1,2\n2,3\n", r"target: .* columns \['y', 'label'\]; name the one"),
         ("a,b,y\n1,red,0\n2,blue,1\n", "features must be numbers; b are not"),
         ("a,y\n1,0\n,1\n3,1\n", "X: holds NaN"),
         ("a,y\n1,u\n2,\n3,v\n", "y: 1 labels are missing"),
@@ -90,24 +79,25 @@ def test_tables_that_are_refused(tmp_path, text, message):
         ("1;2.5;0\n4;5;1\n", ("0", "1"), "separated by semicolons"),
         ("a;0,5;y\n1;2.5;0\n4;5;1\n", ("a", "0,5"), "separated by semicolons"),
         ("a,b;c,d;y\n1,2.5,0\n4,5,1\n", ("a", "b;c"), ""),
-        ("a,a,y\n1,2.5,0\n4,5,1\n", ("a", "a.1"), "there twice are now a.1 (was a)"),
-        ("1,0.5,y\n1,2.5,0\n4,5,1\n", ("1", "0.5"), "taken for names, not for a row: 1, 0.5, y"),
+        ("a,a,y\n1,2.5,0\n4,5,1\n", ("a", "a.1"), "duplicate names are now a.1 (was a)"),
+        ("1,0.5,y\n1,2.5,0\n4,5,1\n", ("1", "0.5"), "is read as names, not as a row: 1, 0.5, y"),
         ("1,2,y\n1,2.5,0\n4,5,1\n", ("1", "2"), ""),
+        ("1,2.5,0\n4,5,1\n", ("0", "1"), ""),  # no header
     ],
 )
-def test_what_is_guessed_of_a_table_is_told(tmp_path, text, features, note):
+def test_guesses_about_a_table_are_noted(tmp_path, text, features, note):
     problem = data.load(table(tmp_path, text))
     assert problem.features == features and problem.X.tolist() == [[1, 2.5], [4, 5]]
     assert note in problem.about and bool(note) == bool(problem.about)
 
 
-@pytest.mark.parametrize("target", [None, "y"])
-def test_a_spreadsheet_is_called_one(tmp_path, target):
+def test_a_spreadsheet_is_called_one(tmp_path):
     (tmp_path / "rows.XLSX").write_bytes(b"PK")
     with pytest.raises(ValueError, match=r"rows.XLSX: is a spreadsheet; save .* as CSV"):
-        data.load(tmp_path / "rows.XLSX", target=target)
+        data.load(tmp_path / "rows.XLSX")
 
 
+LISTS = "7, 3 1:2 5:1\n9 2:1\n3 1:1 2:2.5 # 1, 2\n12,3,9\n"  # as in the files of LSHTC
 LINES = "+1 1:0.5 3:2 \n-1 2:1\n+1 1:3\n-1 2:4 3:0.25 # remark\n"
 
 
@@ -126,28 +116,61 @@ LINES = "+1 1:0.5 3:2 \n-1 2:1\n+1 1:3\n-1 2:4 3:0.25 # remark\n"
 def test_libsvm_files(tmp_path, name, pack):
     (tmp_path / name).write_bytes(pack(LINES.encode()))
     problem = data.load(tmp_path / name)
-    assert problem.is_sparse
+    assert problem.is_sparse and problem.about == ""
     assert (problem.X.toarray() == X[:4]).all()
-    assert problem.classes.tolist() == [-1, 1]
-    assert problem.y.tolist() == [1, 0, 1, 0]
+    assert problem.classes.tolist() == [-1, 1] and problem.y.tolist() == [1, 0, 1, 0]
+
+
+@pytest.mark.parametrize("name, pack", [("train.txt", bytes), ("train.bz2", bz2.compress)])
+def test_a_line_becomes_a_row_for_each_of_its_labels(tmp_path, name, pack):
+    (tmp_path / name).write_bytes(pack(LISTS.encode()))
+    problem = data.load(tmp_path / name)
+    assert problem.classes[problem.y].tolist() == [3, 7, 9, 3, 3, 9, 12]
+    first, other, empty = [2, 0, 0, 0, 1], [1, 2.5, 0, 0, 0], [0] * 5
+    assert problem.X.toarray()[[0, 1, 3, 6]].tolist() == [first, first, other, empty]
+    told = "4 lines: 2 with several labels became a row for each, 0 without a label none"
+    assert problem.about == told
 
 
 def test_libsvm_files_that_are_mostly_full_become_dense(tmp_path):
     (tmp_path / "rows.svm").write_text("1 1:2 2:3\n0.5 1:4\n")
     problem = data.load(tmp_path / "rows.svm")
-    assert not problem.is_sparse
-    assert problem.classes.tolist() == [0.5, 1]
+    assert not problem.is_sparse and problem.classes.tolist() == [0.5, 1]
 
 
-@pytest.mark.parametrize("content", [b"a,b\n1,2\n", bz2.compress(b"1 1:2\n" * 99)[:-9], b"\x80\3"])
-def test_other_files_are_not_taken_for_libsvm(tmp_path, content):
+def test_a_first_line_can_be_a_header(tmp_path):
+    path = tmp_path / "xmc.txt"
+    path.write_text("4 6 9\n1,8 0:1 4:2\n 3:1\n\n5 2:1\n")
+    problem = data.load(path)
+    assert problem.X.shape == (3, 6) and problem.classes.tolist() == [1, 5, 8]
+    assert problem.X.toarray()[0].tolist() == [1, 0, 0, 0, 2, 0]
+    assert "4 lines: 1 with several" in problem.about and "2 without a label" in problem.about
+    path.write_text("Data\n5 1:1\n6 0:2\n")
+    problem = data.load(path)
+    assert problem.classes.tolist() == [5, 6] and problem.X.toarray().tolist() == [[0, 1], [2, 0]]
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        (b"a,b\n1,2\n", ""),
+        (b"\x80\3", ""),
+        (bz2.compress(b"1 1:2\n" * 99)[:-9], ""),
+        (b"1,2 3:x\n2 1:1\n", ""),
+        (b"1,,2 3:4\n2 1:1\n", ""),
+        (b"1 2 3:4\n2 1:1\n", ""),
+        (b"1,2 3:1 -4:1\n2 1:1\n", ""),
+        (b"1 2:1\n 3:1\n", "a line has no label"),
+        (b"2 3 1\n 1:1\n 2:1\n", "no line with a label"),
+        (b"4 6 9\n1 0:1\n2 3:1\n", "promises 4 rows, it has 2"),
+        (b"2 3 9\n1 0:1\n2 3:1\n", "but input file contains 4"),
+    ],
+)
+def test_other_files_are_not_taken_for_libsvm(tmp_path, content, message):
     path = tmp_path / ("rows.bz2" if content.startswith(b"BZ") else "rows.svm")
     path.write_bytes(content)
-    with pytest.raises(ValueError, match=f"{path.name}: cannot be read as LIBSVM"):
+    with pytest.raises(ValueError, match=f"{path.name}: cannot be read as LIBSVM.*{message}"):
         data.load(path)
-
-
-# the workbench's own format
 
 
 @pytest.mark.parametrize("matrix", [X.astype(np.uint8), X, sp.csr_matrix(X.astype(np.int16))])

@@ -11,12 +11,12 @@ import pandas as pd
 import pytest
 from sklearn.utils import Bunch
 
-from workbench.data.routes import Source, idx, libsvm, newsgroups, openml, uci
+from workbench.data.routes import idx, libsvm, newsgroups, openml, uci
 from workbench.data.sources import SOURCES
 
 
-def parse(routes, paths, shape=(6, 3, 2), n_train=None):
-    return routes[0].parse(paths, Source(shape, "", "", n_train=n_train))
+def parse(source, *paths):
+    return source.parse(paths, source)
 
 
 def archive(path, **members):
@@ -29,35 +29,28 @@ def archive(path, **members):
 def test_uci_archives(tmp_path):
     arff = "@RELATION bean\n% words\n@ATTRIBUTE a REAL\n@DATA\n1,2.5,SEKER\n3,4.125,CALI\n"
     path = archive(tmp_path / "beans.zip", bean_arff=arff)
-    rows = parse(uci("1/beans.zip", ["bean.arff"]), [path])
+    rows = parse(uci("", (2, 2, 2), "1/beans.zip", "bean.arff"), path)
     assert rows.X.tolist() == [[1, 2.5], [3, 4.125]]
     assert rows.y.tolist() == ["SEKER", "CALI"]
     path = archive(tmp_path / "sat.zip", sat_trn="1 2 7\n3 4 5\n", sat_tst="5 6 7\n")
-    routes = uci("1/s.zip", ["sat.trn", "sat.tst"], old="s", separator=None)
-    rows = parse(routes, [path], n_train=2)
-    assert (rows.y.tolist(), rows.n_train, rows.X.dtype) == ([7, 5, 7], 2, np.float32)
-    (tmp_path / "sat.trn").write_text("1 2 7\n3 4 5\n")
-    (tmp_path / "sat.tst").write_text("5 6 7\n")
-    unpacked = parse(routes[1:], [tmp_path / "sat.trn", tmp_path / "sat.tst"], n_train=2)
-    assert (unpacked.X == rows.X).all()
+    rows = parse(SOURCES["satimage"], path)
+    assert (rows.y.tolist(), rows.n_train, rows.X.dtype) == ([7, 5, 7], 4_435, np.float32)
     with pytest.raises(KeyError, match=r"bean\.arff"):
-        parse(uci("1/beans.zip", ["bean.arff"]), [path])
+        parse(uci("", (2, 2, 2), "1/beans.zip", "bean.arff"), path)
 
 
 def test_uci_adult_is_coded_as_published_and_its_halves_agree(tmp_path):
     train = "39, State-gov, 7, <=50K\n50, ?, 8, >50K\n\n"
     test = "|1x3 Cross validator\n25, Private, 9, <=50K.\n"
-    path = archive(tmp_path / "adult.zip", adult_data=train, adult_test=test)
-    rows = parse(SOURCES["adult"].routes, [path])
+    rows = parse(SOURCES["adult"], archive(tmp_path / "a.zip", adult_data=train, adult_test=test))
     assert rows.X.tolist() == [[39, 3, 7], [50, 1, 8], [25, 2, 9]]
     assert rows.y.tolist() == ["<=50K", ">50K", "<=50K"]
 
 
 def test_planes_of_colour_become_pixels(tmp_path):
     (tmp_path / "rgb").write_text("1 1:1 2:2 3:3 4:4 5:5 6:6\n0 1:7\n")
-    routes = libsvm("rgb", dense=True, planes=3)
-    rows = parse(routes, [tmp_path / "rgb"], shape=(2, 6, 2))
-    assert rows.X.tolist() == [[1, 3, 5, 2, 4, 6], [7, 0, 0, 0, 0, 0]]
+    rows = parse(libsvm("", (None, 2, 6, 2), "rgb", planes=3), tmp_path / "rgb")
+    assert rows.X.tolist() == [[1, 3, 5, 2, 4, 6], [7, 0, 0, 0, 0, 0]] and rows.n_train is None
 
 
 def write_idx(path, array):
@@ -69,18 +62,18 @@ def write_idx(path, array):
 def test_idx_files(tmp_path):
     images = np.arange(48, dtype=np.uint8).reshape(3, 4, 4)
     labels = np.array([3, 1, 3], np.uint8)
-    routes = idx("http://host/folder")
+    source = idx("", "", ["http://host/folder"])
     arrays = (images[:2], labels[:2], images[2:], labels[2:])
-    paths = [write_idx(tmp_path / f.name, a) for f, a in zip(routes[0].files, arrays)]
-    rows = parse(routes, paths)
+    paths = [write_idx(tmp_path / f.name, a) for f, a in zip(source.files, arrays)]
+    rows = parse(source, *paths)
     assert (rows.X == images.reshape(3, 16)).all()
     assert (rows.y.tolist(), rows.n_train) == ([3, 1, 3], 2)
     paths[0].write_bytes(gzip.compress(gzip.decompress(paths[0].read_bytes())[:-1]))
     with pytest.raises(ValueError, match="cut short"):
-        parse(routes, paths)
+        parse(source, *paths)
     paths[0].write_bytes(gzip.compress(b"text"))
     with pytest.raises(ValueError, match="not an idx file"):
-        parse(routes, paths)
+        parse(source, *paths)
 
 
 def test_newsgroups(tmp_path):
@@ -94,7 +87,7 @@ def test_newsgroups(tmp_path):
             member = tarfile.TarInfo(name)
             member.size = len(text)
             packed.addfile(member, io.BytesIO(text.encode("latin-1")))
-    rows = parse(newsgroups(), [tmp_path / "news.tar.gz"])
+    rows = parse(newsgroups("", (3, None, 2), 2), tmp_path / "news.tar.gz")
     assert rows.y.tolist() == ["alt.atheism", "sci.space", "sci.space"]
     assert rows.n_train == 2
     assert rows.X.toarray().tolist() == [[1, 0, 0, 1], [0, 2, 1, 0], [0, 1, 0, 0]]
@@ -108,7 +101,7 @@ def test_openml(monkeypatch):
         return Bunch(data=table, target=target, feature_names=["a", "b"])
 
     monkeypatch.setattr("sklearn.datasets.fetch_openml", fetch_openml)
-    rows = parse(openml(7), [])
+    rows = parse(openml("", (3, 2, 2), "", 7, ("N", "P")))
     assert rows.y.tolist() == ["P", "N", "P"]
     assert rows.X.dtype == np.float32
     assert rows.features == ("a", "b")
@@ -121,9 +114,8 @@ def test_the_registry_is_consistent(name):
     assert source.n_train is None or 0 < source.n_train < n
     assert source.labels is None or list(source.labels) == sorted(set(source.labels))
     assert source.labels is None or len(source.labels) == k
-    for route in source.routes:
-        for file in route.files:
-            assert file.urls and all(url.startswith(("https://", "http://")) for url in file.urls)
-            assert all(url.startswith("https://") for url in file.urls[:1])
-            assert file.sha256 is None or len(bytes.fromhex(file.sha256)) == 32
-            assert file.name == file.name.rpartition("/")[2] and " " not in file.name
+    for file in source.files:
+        assert file.urls and all(url.startswith(("https://", "http://")) for url in file.urls)
+        assert file.urls[0].startswith("https://")
+        assert file.sha256 is None or len(bytes.fromhex(file.sha256)) == 32
+        assert file.name == file.name.rpartition("/")[2] and " " not in file.name

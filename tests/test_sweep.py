@@ -8,12 +8,14 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import psutil
 import pytest
 import yaml
+from test_engine import gone
 
 from workbench.cli import main
 from workbench.core.trace import read_trace
@@ -22,7 +24,7 @@ from workbench.runs import engine, worker
 from workbench.runs import sweep as room
 from workbench.runs.grid import grid
 from workbench.runs.run import run
-from workbench.runs.sweep import Run, Sweep, runs_folder, summary, sweep
+from workbench.runs.sweep import Sweep, runs_folder, summary, sweep
 from workbench.runs.worker import Limits
 
 TIMES = ["seconds", "cpu", "load"]
@@ -31,17 +33,15 @@ GRID = {
         "mrc_subgradient": {"lambda0": [0.01, 0.02, 0.04, 0.08, 0.16]},
         "mrc_ccg": {"eps1": [1e-1, 1e-2, 1e-3], "n_max": [20, 100]},
         "mrc_pdhg": {"lambda0": [0.01, 0.02, 0.04, 0.08, 0.16, 0.32]},
-        "mrc_interior_point": {"lambda0": [0.01, 0.02, 0.04, 0.08]},
     },
     "data": ["iris", "wine"],
-    "seeds": 5,
+    "seeds": 3,
     "stop": {"gap": 1e-4, "rounds": 12},
 }
 SMALL = {"solvers": ["mrc_ccg", "mrc_subgradient"], "data": "iris", "stop": {"rounds": 3}}
 
 
-def quiet(line):
-    """Say nothing."""
+quiet = str  # says nothing
 
 
 def without_times(frame):
@@ -83,17 +83,6 @@ def wait_for(there, process=None, seconds=60):
     return found
 
 
-def alive(pids):
-    found = []
-    for pid in pids:
-        try:
-            if psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
-                found.append(pid)
-        except psutil.NoSuchProcess:
-            pass
-    return found
-
-
 @pytest.fixture
 def here(tmp_path, monkeypatch):
     """Keep the runs of the command line, called in this process, in a folder of the test's own."""
@@ -117,32 +106,29 @@ def no_workers(monkeypatch):
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """Return a sweep of a few hundred points that nothing disturbed."""
+    """Return a sweep of a hundred points that nothing disturbed."""
     return sweep(grid(**GRID), jobs=2, folder=tmp_path_factory.mktemp("whole"), say=quiet)
 
 
 @pytest.mark.slow
-def test_a_sweep_killed_three_times_equals_the_undisturbed_one(whole, tmp_path):
-    assert len(whole.runs) >= 200 and not whole.failures
+def test_a_sweep_killed_twice_equals_the_undisturbed_one(whole, tmp_path):
+    assert len(whole.runs) == 102 and not whole.failures
     before = {}
-    for enough in (40, 90, 140):
+    for enough in (15, 50):
         process = command(tmp_path, GRID, "-j", "2")
         wait_for(lambda n=enough: len(finished(tmp_path)) > n, process)
         family = [child.pid for child in psutil.Process(process.pid).children(recursive=True)]
         process.kill()
         process.communicate()
         assert len(family) >= 2
-        wait_for(lambda pids=family: not alive(pids), seconds=60)
+        assert gone(family, 60)
         after = finished(tmp_path)
         assert before.items() <= after.items() and len(after) < len(whole.runs)
-        for path in after:
-            assert read_trace(path).stopped_by
+        assert all(read_trace(path).stopped_by for path in after)
         before = after
     said = []
     resumed = sweep(grid(**GRID), jobs=2, folder=tmp_path / "points", say=said.append)
-    assert said[0] == f"{len(whole.runs)} points, {len(before)} done before, " + (
-        f"{len(whole.runs) - len(before)} to run"
-    )
+    assert said[0] == f"102 points, {len(before)} done before, {102 - len(before)} to run"
     after = finished(tmp_path)
     assert before.items() <= after.items() and len(after) == len(whole.runs)
     pd.testing.assert_frame_equal(without_times(resumed.frame()), without_times(whole.frame()))
@@ -160,8 +146,8 @@ def test_ctrl_c_ends_with_130_keeps_what_is_done_and_leaves_no_worker(tmp_path, 
     out, err = process.communicate(timeout=60)
     said = [line for line in err.splitlines() if not line.startswith("compiling ")]
     assert (process.returncode, said) == (130, ["workbench: interrupted"])
-    kept = re.search(r"interrupted: (\d+) of (\d+) points .* kept; the same again goes on", out)
-    wait_for(lambda: not alive(family), seconds=20)
+    kept = re.search(r"interrupted: (\d+) of (\d+) points .* kept; run it again", out)
+    assert gone(family, 20)
     before = finished(tmp_path)
     assert 0 < int(kept[1]) <= len(before) < int(kept[2])
     few = grid(**entries)[:8]
@@ -173,14 +159,14 @@ def test_ctrl_c_ends_with_130_keeps_what_is_done_and_leaves_no_worker(tmp_path, 
 
 @pytest.mark.slow
 def test_two_sweeps_of_the_same_points_at_once_both_end_well(tmp_path):
-    process = command(tmp_path, SMALL | {"seeds": 30})
-    points = grid(**SMALL | {"seeds": 30})
+    process = command(tmp_path, SMALL | {"seeds": 12})
+    points = grid(**SMALL | {"seeds": 12})
     wait_for(lambda: len(finished(tmp_path)) > 2, process)
     done = sweep(points, jobs=2, folder=tmp_path / "points", say=quiet)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 0 and err == "", err
     frame = done.frame()
-    assert set(frame["status"]) == {"done"} and len(finished(tmp_path)) == 60
+    assert set(frame["status"]) == {"done"} and len(finished(tmp_path)) == 24
     theirs = pd.read_csv(tmp_path / "sweeps" / "grid.csv")
     assert list(theirs["key"]) == list(frame["key"]) and list(theirs["gap"]) == list(frame["gap"])
     assert list(tmp_path.glob("points/*.*")) == []
@@ -206,22 +192,20 @@ def test_a_trace_says_what_point_it_is_and_its_last_row_is_judged(tmp_path):
 
 def test_sweeps_that_share_points_share_files(tmp_path, no_workers):
     said = []
-    for eps in ([1e-2, 1e-3], [1e-3, 1e-4], [1e-4, 1e-2]):
+    for eps in ([1e-2, 1e-3], [1e-3, 1e-4]):
         points = grid({"mrc_ccg": {"eps1": eps}}, "iris", stop={"rounds": 9}, seeds=2)
         sweep(points, folder=tmp_path, say=said.append)
     starts = [line for line in said if line.startswith("4 points")]
-    assert starts == [
-        "4 points, 4 to run",
-        "4 points, 2 done before, 2 to run",
-        "4 points, 4 done before, 0 to run",
-    ]
+    assert starts == ["4 points, 4 to run", "4 points, 2 done before, 2 to run"]
     assert len(list(tmp_path.glob("*/*.jsonl"))) == 6
 
 
-def test_equal_data_under_two_names_are_run_once(tmp_path, no_workers):
-    points = grid("mrc_lp", ["iris", "missing.csv or iris"], stop={"rounds": 1})
+def test_points_that_are_the_same_run_are_run_and_counted_once(tmp_path, no_workers):
+    points = grid("mrc_ccg", "wine, missing.csv or wine", stop={"rounds": 2}, seeds=3, test=None)
     done = sweep(points, folder=tmp_path, say=quiet)
-    assert len(done.frame()) == 2 and len(list(tmp_path.glob("*/*.jsonl"))) == 1
+    assert len(done.frame()) == 6 and done.frame()["key"].nunique() == 1
+    assert len(list(tmp_path.glob("*/*.jsonl"))) == len(done.traces()) == 1
+    assert list(summary(done)["runs"]) == [1, 1]
 
 
 def test_a_failure_is_a_row_with_its_reason_is_not_kept_and_is_tried_again(tmp_path, no_workers):
@@ -245,16 +229,6 @@ def test_a_failure_is_a_row_with_its_reason_is_not_kept_and_is_tried_again(tmp_p
     assert "4 points, 2 done before, 2 to run" in said
 
 
-def test_a_tighter_tolerance_does_not_reuse_a_looser_trace(tmp_path, no_workers):
-    gaps = []
-    for gap in (1e-1, 1e-3, 1.0000001e-3):
-        points = grid("mrc_interior_point", "wine", stop={"gap": gap, "rounds": 200})
-        done = sweep(points, folder=tmp_path, say=quiet)
-        gaps.append(done.frame()["gap"][0])
-    assert gaps[0] > 1e-3 >= gaps[1]
-    assert len(list(tmp_path.glob("*/*.jsonl"))) == 3
-
-
 @pytest.mark.slow
 def test_a_point_that_takes_too_long_is_stopped_after_a_round(tmp_path):
     points = [
@@ -266,10 +240,21 @@ def test_a_point_that_takes_too_long_is_stopped_after_a_round(tmp_path):
     assert list(done.frame()["status"]) == ["failed", "done"]
 
 
-def test_a_worker_with_other_code_or_data_refuses(tmp_path, monkeypatch):
-    [point] = grid("mrc_lp", "iris", stop={"rounds": 1})
+def test_a_worker_with_other_code_or_data_refuses_and_an_interrupted_run_is_not_kept(
+    tmp_path, monkeypatch
+):
+    [task] = room._planned(grid("mrc_lp", "iris", stop={"rounds": 1}), False)
     with pytest.raises(ValueError, match="have changed since the sweep was planned"):
-        Run(point, "0" * 24, False).run(tmp_path, Limits())
+        replace(task, key="0" * 24).run(tmp_path, Limits())
+
+    def interrupted(*args, **options):
+        trace, state = run(*args, **options)
+        trace.last["stopped_by"] = "interrupted"
+        return trace, state
+
+    monkeypatch.setattr(room, "run", interrupted)
+    with pytest.raises(InterruptedError):
+        task.run(tmp_path, Limits())
     assert list(tmp_path.iterdir()) == []
 
 
@@ -282,30 +267,17 @@ def test_a_file_that_has_changed_is_read_again(tmp_path, no_workers):
     assert len(list(tmp_path.glob("runs/*/*.jsonl"))) == 2
 
 
-def test_a_point_whose_run_was_interrupted_is_not_kept(tmp_path, monkeypatch):
-    def interrupted(*args, **options):
-        trace, state = run(*args, **options)
-        trace.last["stopped_by"] = "interrupted"
-        return trace, state
-
-    [task] = room._planned(grid("mrc_lp", "iris", stop={"rounds": 1}), False)
-    monkeypatch.setattr(room, "run", interrupted)
-    with pytest.raises(InterruptedError):
-        task.run(tmp_path, Limits())
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.slow  # as all that read `whole`
 def test_frames_and_traces_choose_by_attribute_and_parameter(whole):
     frame = whole.frame()
     assert len(frame) == len(whole.runs) and frame["key"].is_unique
     assert {"n", "d", "k", "checksum", "stopped_by", "gap", "test_error"} <= set(frame)
     assert not frame["timed"].any() and (frame["status"] == "done").all()
-    assert len(whole.traces(solver="mrc_ccg")) == (frame["solver"] == "mrc_ccg").sum() == 60
+    assert len(whole.traces(solver="mrc_ccg")) == (frame["solver"] == "mrc_ccg").sum() == 36
     chosen = whole.traces(solver="mrc_ccg", data="wine", eps1=1e-2, n_max=20)
-    assert [trace.header["seed"] for trace in chosen] == [0, 1, 2, 3, 4]
+    assert [trace.header["seed"] for trace in chosen] == [0, 1, 2]
     assert {t.header["solver"] for t in whole.traces(n_max=20)} == {"mrc_ccg"}
-    assert whole.traces(eps1=17.0) == [] and len(whole.traces(seed=2)) == len(frame) / 5
+    assert whole.traces(eps1=17.0) == [] and len(whole.traces(seed=2)) == len(frame) / 3
     for mistake in ({"eps": 1}, {"eps1": 1e-2, "eps": 1}):
         with pytest.raises(ValueError, match="traces: no point has eps"):
             whole.traces(**mistake)
@@ -313,41 +285,30 @@ def test_frames_and_traces_choose_by_attribute_and_parameter(whole):
 
 @pytest.mark.slow
 def test_a_summary_has_medians_and_says_that_it_is_not_timed(whole):
-    table = summary(whole)
+    table, frame = summary(whole), whole.frame()
     assert "cpu (s, not timed)" in table and "cpu (s)" not in table
-    assert len(table) == (5 + 6 + 6 + 4) * 2 and set(table["runs"]) == {5}
-    frame = whole.frame()
-    chosen = frame[(frame["solver"] == "mrc_pdhg") & (frame["p_lambda0"] == 0.02)]
-    chosen = chosen[chosen["data"] == "wine"]
-    [row] = table[
-        (table["solver"] == "mrc_pdhg") & (table["p_lambda0"] == 0.02) & (table["data"] == "wine")
-    ].to_dict("records")
-    assert row["cpu (s, not timed)"] == chosen["cpu"].median()
-    assert row["gap"] == chosen["gap"].median() and row["failed"] == 0
+    assert len(table) == (5 + 6 + 6) * 2 and set(table["runs"]) == {3}
+    chosen, row = (
+        t[(t["solver"] == "mrc_pdhg") & (t["p_lambda0"] == 0.02) & (t["data"] == "wine")]
+        for t in (frame, table)
+    )
+    assert row["cpu (s, not timed)"].item() == chosen["cpu"].median()
+    assert row["gap"].item() == chosen["gap"].median() and row["failed"].item() == 0
 
 
 def test_a_damaged_point_is_named_and_run_again_and_nothing_else(tmp_path, no_workers):
-    points, said = grid("mrc_ccg", "iris", stop={"rounds": 3}, seeds=4), []
+    points, said = grid("mrc_ccg", "iris", stop={"rounds": 3}, seeds=2), []
     done = sweep(points, folder=tmp_path, say=quiet)
-    paths = [task.path(tmp_path) for task in done.runs]
-    before = without_times(done.frame())
-    damages = [
-        lambda text: text + "1\n",
-        lambda text: text.replace('"round": 1', '"round": 0'),
-        lambda text: text.replace(done.runs[2].key, "0" * 24),
-    ]
-    for seed, damage in enumerate(damages):
-        paths[seed].write_text(damage(paths[seed].read_text()))
-        with pytest.raises(ValueError, match=f"{paths[seed]}: .*; sweep again to renew it"):
-            done.traces(seed=seed)
-    kept = paths[3].stat().st_mtime_ns
+    damaged, whole = (task.path(tmp_path) for task in done.runs)
+    before, kept = without_times(done.frame()), whole.stat().st_mtime_ns
+    damaged.write_text(damaged.read_text().replace('"round": 1', '"round": 0'))
+    with pytest.raises(ValueError, match=f"{damaged}: .*; sweep again to renew it"):
+        done.traces(seed=0)
     again = sweep(points, folder=tmp_path, say=said.append)
-    named = [f"{task.label}: {path}: " for task, path in zip(done.runs, paths[:3])]
-    assert all(line.startswith(name) for line, name in zip(said, named))
-    assert all(line.endswith("; it is run again") for line in said[:3])
-    assert said[3] == "4 points, 1 done before, 3 to run"
+    assert said[0].startswith(f"{done.runs[0].label}: {damaged}: ")
+    assert said[:2] == [said[0], "2 points, 1 done before, 1 to run"]
     pd.testing.assert_frame_equal(without_times(again.frame()), before)
-    assert len(again.traces()) == 4 and paths[3].stat().st_mtime_ns == kept
+    assert len(again.traces()) == 2 and whole.stat().st_mtime_ns == kept
 
 
 def test_timing_runs_each_setting_five_times_and_says_so(tmp_path, monkeypatch, no_workers):
@@ -373,20 +334,19 @@ def test_timing_runs_each_setting_five_times_and_says_so(tmp_path, monkeypatch, 
 
     monkeypatch.setenv("WORKBENCH_JOBS", "2")  # beside other notebooks nothing is timed
     beside = sweep(points, timing=True, folder=tmp_path, say=said.append)
-    assert said[-1] == "2 points, 2 done before, 0 to run" and not beside.runs[0].timed
+    assert said[-2:] == [
+        "not timed: 2 notebooks run side by side",
+        "2 points, 2 done before, 0 to run",
+    ]
+    assert not beside.runs[0].timed
+    with pytest.raises(ValueError, match="timing: takes one job, got 2"):
+        sweep(points, jobs=2, timing=True, folder=tmp_path)
 
 
-MISTAKES = {
+MISTAKES = {  # test_grid.py has the others
     "grid.yaml: not a YAML file": "solvers: [",
-    "grid.yaml: unknown entries seed": SMALL | {"seed": 1},
-    "grid.yaml: missing entries data, stop": {"solvers": "mrc_lp"},
-    "grid.yaml: solver: unknown name 'mrc'": SMALL | {"solvers": "mrc"},
     "grid.yaml: parameters: mrc_ccg has no 'eps'": SMALL | {"solvers": {"mrc_ccg": {"eps": 1}}},
-    "mrc_ccg: eps1 must be of type float": SMALL | {"solvers": {"mrc_ccg": {"eps1": "a"}}},
-    "mrc_ccg: the list of eps1 is empty": SMALL | {"solvers": {"mrc_ccg": {"eps1": []}}},
-    "data: must be a list of descriptions": SMALL | {"data": []},
-    "points: mrc_ccg, iris, seed 1 is there twice": SMALL | {"seeds": [1, 1]},
-    "stop: must set a limit": SMALL | {"stop": {"gap": 1e-3}},
+    "points: mrc_ccg, iris, seed 1 appears twice": SMALL | {"seeds": [1, 1]},
     "data 'irises': ": SMALL | {"data": "irises"},
     "data 'no/such/rows.csv': ": SMALL | {"data": "no/such/rows.csv"},
     "data 'iris + many fourier': data: ": SMALL | {"data": "iris + many fourier"},
@@ -428,7 +388,7 @@ def test_a_wrong_option_is_one_line_and_exit_code_2(options, here, tmp_path, cap
     assert finished(tmp_path / "runs") == {}
 
 
-def test_the_command_prints_a_summary_and_writes_every_point(here, tmp_path, capsys):
+def test_the_command_prints_a_summary_and_writes_every_point(here, tmp_path, capsys, no_workers):
     assert main(["sweep", here(SMALL), "-j", "2"]) == 0
     out = capsys.readouterr().out
     assert "2 points, 2 to run" in out and "cpu (s, not timed)" in out
@@ -440,20 +400,16 @@ def test_the_command_prints_a_summary_and_writes_every_point(here, tmp_path, cap
 def test_a_sweep_in_which_every_point_fails_says_so(here, tmp_path, capsys, no_workers):
     assert main(["sweep", here(SMALL | {"solvers": {"mrc_ccg": {"eps1": -1}}})]) == 1
     out, err = capsys.readouterr()
-    assert err == "workbench: 1 points failed; they are tried again next time\n"
+    assert err == "workbench: 1 point failed; run the sweep again to retry\n"
     assert "eps1: must be at least 0" in out
     assert pd.read_csv(tmp_path / "runs" / "sweeps" / "grid.csv")["status"][0] == "failed"
 
 
-def test_a_folder_that_cannot_be_made_is_one_line(here, tmp_path, capsys):
+def test_a_file_in_the_way_stops_the_sweep_and_keeps_the_rest(here, tmp_path, capsys, no_workers):
     (tmp_path / "runs").write_text("in the way")
     assert main(["sweep", here(SMALL)]) == 2
-    _, err = capsys.readouterr()
-    assert err.count("\n") == 1 and "runs" in err
-    assert (tmp_path / "runs").read_text() == "in the way"
-
-
-def test_a_file_in_the_way_stops_the_sweep_and_keeps_the_rest(here, tmp_path, capsys, no_workers):
+    assert "runs" in capsys.readouterr().err
+    (tmp_path / "runs").unlink()
     path = here(SMALL | {"seeds": 3})
     tasks = room._planned(grid(**SMALL | {"seeds": 3}), False)
     folder = tmp_path / "runs" / "points"
@@ -530,7 +486,7 @@ def test_a_dask_cluster_gives_the_same_rows_also_when_a_worker_dies(whole, sched
     from distributed import Client
 
     address, start = scheduler
-    points = grid(**GRID)[::2]
+    points = grid(**GRID)[::4]
     with pytest.raises(ValueError, match=r"the scheduler at .* has no workers"):
         sweep(points, cluster=address, folder=tmp_path, say=quiet)
     for _ in range(2):
@@ -540,7 +496,7 @@ def test_a_dask_cluster_gives_the_same_rows_also_when_a_worker_dies(whole, sched
         client.wait_for_workers(2, timeout=60)
 
         def kill():
-            wait_for(lambda: len(list(tmp_path.glob("*/*.jsonl"))) > 20)
+            wait_for(lambda: len(list(tmp_path.glob("*/*.jsonl"))) > 5)
             pid = next(iter(pids.values()))
             os.kill(pid, signal.SIGKILL)
             killed.append(pid)
@@ -572,24 +528,18 @@ def test_a_parameter_is_not_mistaken_for_what_a_solver_reports(tmp_path, no_work
     assert sorted(frame["p_steps"].dropna()) == [5, 5, 50, 50]
     assert sorted(frame["steps"].dropna())[:2] == [15, 15]  # so far, which is another thing
     assert sorted(frame["p_seed"].dropna()) == [3, 3, 4, 4] and set(frame["seed"]) == {0, 1}
-    assert list(room.summary(done)["runs"]) == [2] * 4
+    assert list(summary(done)["runs"]) == [2] * 4
 
 
-def test_added_grids_are_told_apart_by_their_stops(tmp_path, no_workers):
-    loose, tight = (
+def test_added_grids_are_summarised_apart_by_their_stops(tmp_path, no_workers):
+    """And a tighter tolerance does not reuse a looser trace."""
+    loose, tight, tighter = (
         grid("mrc_interior_point", "iris", stop={"gap": gap, "rounds": 90}, seeds=2)
-        for gap in (1e-1, 1e-4)
+        for gap in (1e-1, 1e-3, 0.999e-3)
     )
-    table = room.summary(sweep(loose + tight, folder=tmp_path, say=quiet))
-    assert list(table["runs"]) == [2, 2] and table["gap"][1] <= 1e-4 < table["gap"][0]
-    assert len(room.at_least(loose + tight, 5)) == 10
-
-
-def test_points_that_are_the_same_run_count_once(tmp_path, no_workers):
-    points = grid("mrc_ccg", "wine", stop={"rounds": 2}, seeds=3, test=None)
-    done = sweep(points, folder=tmp_path, say=quiet)
-    assert len(done.frame()) == 3 and done.frame()["key"].nunique() == 1
-    assert len(done.traces()) == 1 and list(room.summary(done)["runs"]) == [1]
+    table = summary(sweep(loose + tight + tighter, folder=tmp_path, say=quiet))
+    assert list(table["runs"]) == [2, 2, 2] and table["gap"][1] <= 1e-3 < table["gap"][0]
+    assert len(list(tmp_path.glob("*/*.jsonl"))) == 6
 
 
 def test_a_stop_at_a_column_that_is_not_there_fails_with_those_that_are(tmp_path, no_workers):
@@ -597,17 +547,3 @@ def test_a_stop_at_a_column_that_is_not_there_fails_with_those_that_are(tmp_path
     frame = sweep(points, folder=tmp_path, say=quiet).frame()
     assert list(frame["status"]) == ["failed"]
     assert "stop: no column gpa; there are" in frame["reason"][0] and "gap" in frame["reason"][0]
-
-
-def test_where_nothing_can_be_timed_it_is_said(tmp_path, no_workers, monkeypatch):
-    points = grid("mrc_ccg", "iris", stop={"rounds": 2})
-    with pytest.raises(ValueError, match="timing: takes one job, got 2"):
-        sweep(points, jobs=2, timing=True, folder=tmp_path)
-    monkeypatch.setenv("WORKBENCH_JOBS", "2")
-    said = []
-    done = sweep(points, timing=True, folder=tmp_path, say=said.append)
-    assert said[0] == "not timed: 2 notebooks run side by side"
-    assert not done.frame()["timed"].any() and len(done.runs) == 1
-    for limit in (float("inf"), 0, -1.0, "3"):
-        with pytest.raises(ValueError, match="seconds: must be positive and finite"):
-            sweep(points, seconds=limit, folder=tmp_path)

@@ -6,19 +6,18 @@ Imports are inside the commands, so that ``workbench --help`` does not wait for 
 from __future__ import annotations
 
 import argparse
+import ast
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-
-from workbench.runs.arguments import Parser, add_parameters, pairs, typed
+from typing import Any, NoReturn
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return 0, or 1 for failed work, 2 for a usage error, 130 for Ctrl-C.
 
-    It is 141 where nobody reads on, as after ``workbench list | head``.
+    Return 141 if the reader of the output has gone, as after ``workbench list | head``.
     """
     try:
         try:
@@ -29,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except BrokenPipeError:
-        # What is left in the buffer goes nowhere, or Python would complain at its end.
+        # The rest of the buffer is discarded, or Python would complain at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except (ValueError, OSError, RuntimeError) as error:
@@ -42,83 +41,111 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
+class Parser(argparse.ArgumentParser):
+    """argparse with errors of one line, and no abbreviations: a typo is an error."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs, allow_abbrev=False)
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {' '.join(message.split())}; try {self.prog} --help\n")
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(prog="workbench", description="Large-scale multiclass classification.")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
 
-    add = commands.add_parser("list", help="solvers, data sets and figure notebooks")
-    add.set_defaults(command=_list)
+    def command(function, text: str):
+        add = commands.add_parser(function.__name__.removeprefix("_"), help=text)
+        add.set_defaults(command=function)
+        return add.add_argument
 
-    add = commands.add_parser("run", help="run one solver on one data set, live")
-    add.add_argument("solver", metavar="SOLVER")
-    add.add_argument("data", metavar="DATA", help="a name of `workbench data list`, or a file")
-    add_parameters(add, "a parameter of the solver")
-    add.add_argument("--scale", help="scale the features first: standard, unit, tfidf or another")
-    add.add_argument("--test", type=float, metavar="SHARE", help="hold out a share as test rows")
-    add.add_argument("--gap", type=float, default=1e-3, help="stop at this certified gap (1e-3)")
-    add.add_argument("--rounds", type=int, metavar="N", help="stop after N rounds")
-    add.add_argument(
-        "--seconds", type=float, default=60.0, metavar="S", help="stop after S solver seconds (60)"
-    )
-    add.add_argument("--out", type=Path, metavar="FILE", help="write the trace as JSON Lines")
-    add.set_defaults(command=_run)
+    def parameters(add, text: str) -> None:
+        text += "; may be repeated"
+        options = {"dest": "parameters", "action": "append", "default": []}
+        add("-p", **options, metavar="NAME=VALUE", help=text)
 
-    add = commands.add_parser("compare", help="a sensible set of solvers on your own data")
-    add.add_argument("data", metavar="FILE", help="a table, or any file or name of data")
-    add.add_argument(
-        "--target", metavar="COLUMN", help="by default target, label, class, y or last"
-    )
-    add.add_argument(
-        "--seconds", type=float, default=60.0, metavar="S", help="about how long it may take (60)"
-    )
-    add.add_argument(
-        "-j", "--jobs", type=int, metavar="N", help="worker processes (half the cores)"
-    )
-    add.add_argument("--out", type=Path, metavar="DIR", help="write table, figure and code")
-    add.set_defaults(command=_compare)
+    def jobs(add, text: str) -> None:
+        add("-j", "--jobs", type=int, default=1, metavar="N", help=f"{text} (default: 1)")
 
-    add = commands.add_parser("sweep", help="run a grid of solvers, or of a notebook's parameters")
-    add.add_argument("grid", type=Path, metavar="GRID.yaml|NOTEBOOK.ipynb")
-    add_parameters(add, "values of a notebook's parameter, separated by commas")
-    add.add_argument("-j", "--jobs", type=int, default=1, metavar="N", help="worker processes (1)")
-    add.add_argument("--timing", action="store_true", help="one pinned job, at least five runs")
-    add.add_argument("--cluster", metavar="ADDRESS", help="a Dask scheduler, tcp://HOST:PORT")
-    add.add_argument(
-        "--seconds", type=float, metavar="S", help="wall seconds that a point may take"
-    )
-    add.add_argument("--memory", type=float, metavar="GB", help="memory that a point may take")
-    add.add_argument("--parquet", type=Path, metavar="FILE", help="write all traces, tidy")
-    add.set_defaults(command=_sweep)
+    add = command(_list, "solvers, data sets and figure notebooks")
 
-    add = commands.add_parser("figures", help="run the figure notebooks")
-    add.add_argument("names", nargs="*", metavar="NAME", help="notebooks; all by default")
-    add.add_argument(
-        "--profile", default="quick", help="smoke (seconds), quick (minutes, the default) or paper"
-    )
-    add_parameters(add, "a parameter of the notebooks")
-    add.add_argument("-j", "--jobs", type=int, default=1, metavar="N", help="notebooks at a time")
-    add.add_argument("--again", action="store_true", help="also those for which nothing changed")
-    add.add_argument("--timeout", type=float, metavar="S", help="seconds for each notebook")
-    add.add_argument("--out", type=Path, metavar="DIR", help="where figures go (figures/)")
-    add.set_defaults(command=_figures)
+    add = command(_run, "run one solver on one data set, live")
+    add("solver", metavar="SOLVER")
+    add("data", metavar="DATA", help="a name of `workbench data list`, or a file")
+    parameters(add, "a parameter of the solver")
+    add("--scale", help="scale the features first: standard, unit, tfidf or another")
+    add("--test", type=float, metavar="FRACTION", help="hold out a fraction as test rows")
+    add("--gap", type=float, default=1e-3, help="stop at this certified gap (default: 1e-3)")
+    add("--rounds", type=int, metavar="N", help="stop after N rounds")
+    add("--seconds", type=float, default=60.0, metavar="S", help="solver seconds (default: 60)")
+    add("--out", type=Path, metavar="FILE", help="write the trace as JSON Lines")
 
-    add = commands.add_parser("report", help="one HTML page of all figures, paper beside ours")
-    add.add_argument("--figures", type=Path, metavar="DIR", help="where figures are (figures/)")
-    add.add_argument("--out", type=Path, metavar="FILE", help="the page (runs/report.html)")
-    add.set_defaults(command=_report)
+    add = command(_compare, "a sensible set of solvers on your own data")
+    add("data", metavar="FILE", help="a table, or any file or name of data")
+    add("--target", metavar="COLUMN", help="label column (default: target, label, class, y, last)")
+    add("--seconds", type=float, default=60.0, metavar="S", help="about how long (default: 60)")
+    add("-j", "--jobs", type=int, metavar="N", help="worker processes (default: half the cores)")
+    add("--out", type=Path, metavar="DIR", help="write table, figure and code")
 
-    add = commands.add_parser("lessons", help="student copies, and an offline HTML course")
-    add.add_argument("names", nargs="*", metavar="NAME", help="how names begin; all by default")
-    add.add_argument("-j", "--jobs", type=int, default=1, metavar="N", help="lessons at a time")
-    add.add_argument("--again", action="store_true", help="also those for which nothing changed")
-    add.add_argument("--out", type=Path, metavar="DIR", help="where the course goes (course/)")
-    add.set_defaults(command=_lessons)
+    add = command(_sweep, "run a grid of solvers, or of a notebook's parameters")
+    add("grid", type=Path, metavar="GRID.yaml|NOTEBOOK.ipynb")
+    parameters(add, "values of a notebook's parameter, separated by commas")
+    jobs(add, "worker processes")
+    add("--timing", action="store_true", help="time solvers: one pinned process, at least 5 runs")
+    add("--cluster", metavar="ADDRESS", help="a Dask scheduler, tcp://HOST:PORT")
+    add("--seconds", type=float, metavar="S", help="wall seconds that a point may take")
+    add("--memory", type=float, metavar="GB", help="memory that a point may take")
+    add("--parquet", type=Path, metavar="FILE", help="write all traces, tidy")
 
-    add = commands.add_parser("data", help="list, fetch or check data sets")
-    add.add_argument("action", choices=("list", "fetch", "check"), nargs="?", default="list")
-    add.add_argument("names", nargs="*", metavar="NAME")
-    add.set_defaults(command=_data)
+    add = command(_figures, "run the figure notebooks")
+    add("names", nargs="*", metavar="NAME", help="notebooks (default: all)")
+    add("--profile", default="quick", help="smoke (seconds), quick (minutes, default) or paper")
+    parameters(add, "a parameter of the notebooks")
+    jobs(add, "notebooks at a time")
+    add("--again", action="store_true", help="rerun notebooks even if nothing changed")
+    add("--timeout", type=float, metavar="S", help="seconds for each notebook")
+    add("--out", type=Path, metavar="DIR", help="folder of the figures (default: figures/)")
+
+    add = command(_report, "one HTML page of all figures, with the papers' numbers")
+    add("--figures", type=Path, metavar="DIR", help="folder of the figures (default: figures/)")
+    add("--out", type=Path, metavar="FILE", help="the page (default: runs/report.html)")
+
+    add = command(_lessons, "student copies, and an offline HTML course")
+    add("names", nargs="*", metavar="NAME", help="how names begin (default: all)")
+    jobs(add, "lessons at a time")
+    add("--again", action="store_true", help="rerun lessons even if nothing changed")
+    add("--out", type=Path, metavar="DIR", help="folder of the course (default: course/)")
+
+    add = command(_data, "list, fetch or check data sets")
+    add("action", choices=("list", "fetch", "check"), nargs="?", default="list")
+    add("names", nargs="*", metavar="NAME")
     return parser
+
+
+def _pairs(texts: Sequence[str]) -> dict[str, str]:
+    """Return the values of ``NAME=VALUE`` by their names."""
+    found = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise ValueError(f"-p: must be NAME=VALUE, got {text!r}")
+        if name in found:
+            raise ValueError(f"-p: {name} appears twice")
+        found[name] = value
+    return found
+
+
+def _typed(default: Any, name: str, text: str) -> Any:
+    """Return `text` in the type of the default; if that is None, as any Python scalar."""
+    from workbench.runs.notebooks import Parameter, parse
+
+    if default is not None:
+        return parse(Parameter(name, type(default), default, ""), text)
+    try:
+        return ast.literal_eval(text.capitalize() if text in ("true", "false") else text)
+    except (ValueError, SyntaxError):
+        return text
 
 
 def _list(arguments: argparse.Namespace) -> int:
@@ -154,14 +181,13 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.rounds is not None:
         check_counts(rounds=arguments.rounds)
     _, defaults = resolve(arguments.solver, {})
-    texts = pairs(arguments.parameters)
+    texts = _pairs(arguments.parameters)
     resolve(arguments.solver, texts)
-    parameters = {name: typed(defaults[name], name, text) for name, text in texts.items()}
+    parameters = {name: _typed(defaults[name], name, text) for name, text in texts.items()}
     problem = load(arguments.data, test=arguments.test, scale=arguments.scale)
     print(f"{problem.name}: n = {problem.n:,}, d = {problem.d:,}, k = {problem.k:,}", flush=True)
     rules = [below("gap", arguments.gap), seconds(arguments.seconds)]
-    if arguments.rounds is not None:
-        rules.append(rounds(arguments.rounds))
+    rules += [rounds(arguments.rounds)] if arguments.rounds is not None else []
     sampled = geometric()
 
     def show(row: dict[str, Any]) -> bool:
@@ -169,14 +195,8 @@ def _run(arguments: argparse.Namespace) -> int:
             print(_line(row), flush=True)
         return seen
 
-    trace, state = run(
-        arguments.solver,
-        problem,
-        *rules,
-        parameters=parameters,
-        when=show,
-        path=arguments.out,
-    )
+    options = {"parameters": parameters, "when": show, "path": arguments.out}
+    trace, state = run(arguments.solver, problem, *rules, **options)
     if state is None:
         return 130
     print(_line(trace.last | errors(problem)(state)))
@@ -186,19 +206,12 @@ def _run(arguments: argparse.Namespace) -> int:
 def _compare(arguments: argparse.Namespace) -> int:
     from workbench.arena import compare
 
-    done = compare(
-        arguments.data,
-        arguments.target,
-        seconds=arguments.seconds,
-        jobs=arguments.jobs,
-        say=_say,
-    )
+    options = _options(arguments, "seconds jobs")
+    done = compare(arguments.data, arguments.target, **options)
     print(f"\n{done}")
-    if done.ended.empty:
-        return 130 if done.interrupted else 1
-    if arguments.out is not None:
+    if not done.ended.empty and arguments.out is not None:
         print(f"table, figure and code: {done.save(arguments.out)}")
-    return 130 if done.interrupted else 0
+    return 130 if done.interrupted else int(done.ended.empty)
 
 
 def _sweep(arguments: argparse.Namespace) -> int:
@@ -214,15 +227,8 @@ def _sweep(arguments: argparse.Namespace) -> int:
     from workbench.runs.grid import read_points
     from workbench.runs.sweep import runs_folder, summary, sweep
 
-    done = sweep(
-        read_points(arguments.grid),
-        jobs=arguments.jobs,
-        timing=arguments.timing,
-        cluster=arguments.cluster,
-        seconds=arguments.seconds,
-        memory=arguments.memory,
-        say=_say,
-    )
+    options = _options(arguments, "jobs timing cluster seconds memory")
+    done = sweep(read_points(arguments.grid), **options)
     table = runs_folder() / "sweeps" / f"{arguments.grid.stem}.csv"
     table.parent.mkdir(parents=True, exist_ok=True)
     done.frame().to_csv(table, index=False)
@@ -231,7 +237,7 @@ def _sweep(arguments: argparse.Namespace) -> int:
     if arguments.parquet is not None:
         to_parquet(done.traces(), arguments.parquet)
         print(f"traces: {arguments.parquet}")
-    return _failed(done.failures, "points")
+    return _retried(done.failures, "point")
 
 
 def _fan_out(arguments: argparse.Namespace) -> int:
@@ -239,21 +245,20 @@ def _fan_out(arguments: argparse.Namespace) -> int:
         if getattr(arguments, option):
             raise ValueError(f"--{option}: is for grids, not for notebooks")
     from workbench.runs.engine import execute
-    from workbench.runs.fanout import fan_out
+    from workbench.runs.mill import fan_out
     from workbench.runs.notebooks import read
     from workbench.runs.sweep import runs_folder
     from workbench.runs.worker import Limits
 
     notebook = read(arguments.grid, figures=False)
-    runs = fan_out(notebook, pairs(arguments.parameters), jobs=arguments.jobs)
+    runs = fan_out(notebook, _pairs(arguments.parameters), jobs=arguments.jobs)
     folder = (runs_folder() / "sweeps").absolute()
     limits = Limits(arguments.seconds, arguments.memory)
-    options = {"jobs": arguments.jobs, "cluster": arguments.cluster, "limits": limits}
-    failures = execute(runs, folder, **options, say=_say)
+    failures = execute(runs, folder, limits=limits, **_options(arguments, "jobs cluster"))
     for run in runs:
         if run.key not in failures:
             print(f"{run.label}: {run.path(folder)}")
-    return _failed(failures, "notebooks")
+    return _retried(failures, "notebook")
 
 
 def _report(arguments: argparse.Namespace) -> int:
@@ -268,33 +273,18 @@ def _lessons(arguments: argparse.Namespace) -> int:
     _in_a_checkout()
     from workbench.figures.lessons import build
 
-    options = {"jobs": arguments.jobs, "again": arguments.again}
-    failed = build(arguments.names, arguments.out, **options, say=_say)
-    if failed:
-        print(f"workbench: {len(failed)} failed: {', '.join(failed)}", file=sys.stderr)
-    return 1 if failed else 0
+    return _failed(build(arguments.names, arguments.out, **_options(arguments, "jobs again")))
 
 
 def _figures(arguments: argparse.Namespace) -> int:
     _in_a_checkout()
     from workbench.runs.mill import make
 
-    overrides = pairs(arguments.parameters)
+    overrides = _pairs(arguments.parameters)
     if overrides and not arguments.names:
         raise ValueError("-p: name the notebooks whose parameters it sets")
-    failed = make(
-        arguments.names,
-        arguments.profile,
-        overrides,
-        jobs=arguments.jobs,
-        again=arguments.again,
-        timeout=arguments.timeout,
-        figures=arguments.out,
-        say=_say,
-    )
-    if failed:
-        print(f"workbench: {len(failed)} failed: {', '.join(failed)}", file=sys.stderr)
-    return 1 if failed else 0
+    options = _options(arguments, "jobs again timeout") | {"figures": arguments.out}
+    return _failed(make(arguments.names, arguments.profile, overrides, **options))
 
 
 def _data(arguments: argparse.Namespace) -> int:
@@ -324,17 +314,26 @@ def _in_a_checkout() -> None:
         )
 
 
+def _options(arguments: argparse.Namespace, names: str) -> dict[str, Any]:
+    return {name: getattr(arguments, name) for name in names.split()} | {"say": _say}
+
+
 def _say(line: str) -> None:
     print(line, flush=True)
 
 
-def _failed(failures: dict[str, str], what: str) -> int:
-    if not failures:
-        return 0
-    print(
-        f"workbench: {len(failures)} {what} failed; they are tried again next time", file=sys.stderr
-    )
-    return 1
+def _failed(failed: Sequence[str]) -> int:
+    if failed:
+        print(f"workbench: {len(failed)} failed: {', '.join(failed)}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def _retried(failures: dict[str, str], what: str) -> int:
+    if failures:
+        what += "s" * (len(failures) > 1)
+        told = f"workbench: {len(failures)} {what} failed; run the sweep again to retry"
+        print(told, file=sys.stderr)
+    return 1 if failures else 0
 
 
 def _line(row: dict[str, Any]) -> str:

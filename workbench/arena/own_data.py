@@ -17,9 +17,10 @@ import scipy.sparse as sp
 
 from workbench.core.names import near
 from workbench.core.problem import Matrix, Problem, as_problem
-from workbench.data import TABLES, load
+from workbench.data import load
 from workbench.data.features import constant, standardise
-from workbench.data.formats import TARGETS, Rows, as_integers, table, table_suffix
+from workbench.data.formats import Rows, as_integers
+from workbench.data.tables import TABLES, TARGETS, table, table_suffix
 
 MIN_ROWS = 20
 LEVELS = 30  # distinct texts up to which a column of text becomes columns of zeros and ones

@@ -18,11 +18,11 @@ import numpy as np
 from workbench.core.names import hint
 from workbench.core.problem import Problem, as_problem
 from workbench.data import features
-from workbench.data.cache import differences, fetch_into_cache, held, read
-from workbench.data.formats import Rows, npz_shape, read_libsvm, read_npz, read_table, table_suffix
-from workbench.data.label_lists import has_label_lists, read_label_lists
+from workbench.data.cache import available_files, differences, fetch_into_cache, read
+from workbench.data.formats import Rows, npz_shape, read_libsvm, read_npz
 from workbench.data.sources import SOURCES
 from workbench.data.synthetic import synthetic, synthetic_text
+from workbench.data.tables import TABLES, read_table, table_suffix
 from workbench.data.text import zipf_text as zipf_text
 
 EMBEDDED = {
@@ -40,16 +40,14 @@ GENERATED = {
 SCALES = {
     "standard": features.standardise,
     "unit": features.unit_rows,
-    "root": features.root_rows,
     "range": features.ranged,
     "maximum": features.over_maximum,
     "tfidf": features.tfidf,
 }
-TABLES = (".csv", ".tsv", ".parquet")
 
 
 class Entry(NamedTuple):
-    """One line of the list of data sets; `n` counts all rows, `d` is None where it varies."""
+    """One line of the list of data sets; `n` counts all rows, `d` is None if it varies."""
 
     name: str
     n: int | None
@@ -64,16 +62,10 @@ class Entry(NamedTuple):
 
 
 class Check(NamedTuple):
-    """What a look at one data set found; it is sound when there are no faults."""
+    """The result of :func:`check`; a data set without faults is sound."""
 
-    name: str
     where: str
-    path: Path | None
-    n: int | None = None
-    n_test: int | None = None
-    d: int | None = None
-    k: int | None = None
-    checksum: str | None = None
+    problem: Problem | None = None
     faults: tuple[str, ...] = ()
 
     @property
@@ -81,9 +73,12 @@ class Check(NamedTuple):
         return not self.faults
 
     def __str__(self) -> str:
-        size = f"{self.n} rows and {self.n_test} test rows, d = {self.d}, k = {self.k}; "
-        told = "; ".join(self.faults) or f"sound, checksum {self.checksum}"
-        return f"{self.where}, {size if self.n else ''}{told}"
+        parts = [self.where]
+        if p := self.problem:
+            n_test = 0 if p.y_test is None else len(p.y_test)
+            parts.append(f"{p.n} rows and {n_test} test rows, d = {p.d}, k = {p.k}")
+        told = "; ".join(self.faults) or f"sound, checksum {p.checksum}"
+        return f"{', '.join(parts)}; {told}"
 
 
 def load(
@@ -99,22 +94,20 @@ def load(
     Parameters
     ----------
     source : str, path or pair
-        A name of :func:`available`; it is looked up in scikit-learn, among the generators, in the
-        local mirror (the folder WORKBENCH_DATA), in the cache, and is then downloaded. Or a file:
-        .csv, .tsv, .parquet, the workbench's .npz; any other suffix is read as LIBSVM's format,
-        kept sparse unless more than half of it is non-zero. Where lines have several labels, as
-        in the files of LSHTC, DMOZ and WIKI, each becomes a row for each of its labels
-        (:func:`workbench.data.label_lists.read_label_lists`). Or a pair ``(X, y)``.
+        A name of :func:`available`: embedded in scikit-learn, generated, in the local mirror (the
+        folder WORKBENCH_DATA), in the cache, or downloaded. Or a file: .csv, .tsv, .parquet, the
+        workbench's .npz; any other suffix is read as LIBSVM's format with one label per line or
+        several (:func:`workbench.data.formats.read_libsvm`), kept sparse unless more than half
+        of it is non-zero. Or a pair ``(X, y)``.
     target : the label column of a table; by default the one called target, label, class or y,
         else the last
-    test : None for the published split where there is one, else no test rows; a share in (0, 1)
+    test : None for the published split if there is one, else no test rows; a fraction in (0, 1)
         for a stratified random split of all rows
-    seed : of the random split
+    seed : int, seeds the random split
     scale : None, "standard" (columns to mean 0 and variance 1; sparse ones to variance 1), "unit"
-        (rows to Euclidean norm 1), "root" (square roots, then unit rows), "range" (columns onto
-        [-1, 1]; sparse ones over their largest magnitude), "maximum" (all entries over the
-        largest magnitude) or "tfidf" (sparse counts to unit rows of tf-idf); fitted on the
-        training rows
+        (rows to Euclidean norm 1), "range" (columns onto [-1, 1]; sparse ones over their largest
+        magnitude), "maximum" (all entries over the largest magnitude) or "tfidf" (sparse counts to
+        unit rows of tf-idf); fitted on the training rows
 
     Raises
     ------
@@ -122,8 +115,8 @@ def load(
         For an unknown name, a file that cannot be read, a bad argument, or rows and labels that
         :func:`workbench.core.problem.as_problem` refuses.
     FileNotFoundError
-        For a file that does not exist, and for a name that cannot be had here: the message lists
-        what was tried and how to get it. Nothing else is ever put in its place.
+        For a file that does not exist, and for a data set that is not available here: the message
+        lists what was tried and how to get it. No other data set is ever used instead.
     """
     if scale is not None and scale not in SCALES:
         raise ValueError(f"scale: must be None or one of {', '.join(SCALES)}, got {scale!r}")
@@ -148,48 +141,47 @@ def load(
 
 
 def names() -> list[str]:
-    """Return every name that :func:`load` knows, sets found in the local mirror and cache too."""
-    return list(dict.fromkeys([*EMBEDDED, *GENERATED, *SOURCES, *held()]))
+    """Return every name that :func:`load` knows, also of files in the local mirror and cache."""
+    return list(dict.fromkeys([*EMBEDDED, *GENERATED, *SOURCES, *available_files()]))
 
 
 def available() -> list[Entry]:
-    """List the data sets by name, with their sizes and where each would come from now."""
-    here = held()
+    """Return the list of data sets, with their sizes and where each would come from now."""
+    here = available_files()
     entries = []
     for name in names():
-        where = here[name][0] if name in here else None
         if name in EMBEDDED:
             entry = Entry(name, *EMBEDDED[name], "scikit-learn", "BSD-3-Clause")
         elif name in GENERATED:
             entry = Entry(name, *GENERATED[name][1], "generated", "synthetic")
-        elif name in SOURCES:
-            source = SOURCES[name]
-            away = "download" if source.routes else "not at hand"
-            entry = Entry(name, *source.shape, where or away, source.licence)
+        elif source := SOURCES.get(name):
+            away = "download" if source.parse else "not available"
+            where = here[name][0] if name in here else away
+            entry = Entry(name, *source.shape, where, source.licence)
         else:
-            entry = Entry(name, *npz_shape(here[name][1]), where, "see its file")
+            entry = Entry(name, *npz_shape(here[name][1]), here[name][0], "see its file")
         entries.append(entry)
     return entries
 
 
 def fetch(name: str, *, progress: bool = False) -> Check:
-    """Make a data set at hand, downloading it into the cache where it is not, and check it.
+    """Download a data set into the cache unless it is available, and check it.
 
     Raises
     ------
     ValueError
         For an unknown name.
     FileNotFoundError
-        When it cannot be had, saying what was tried.
+        If it cannot be downloaded, with what was tried.
     """
     _check_name(name)
-    if name in SOURCES and name not in held():
+    if name in SOURCES and name not in available_files():
         fetch_into_cache(name, SOURCES[name], progress)
     return check(name)
 
 
 def check(name: str) -> Check:
-    """Read a data set that is at hand and compare it with the registry; nothing is downloaded.
+    """Read a data set that is available and compare it with the registry, without a download.
 
     Raises
     ------
@@ -198,22 +190,22 @@ def check(name: str) -> Check:
     """
     _check_name(name)
     if name in EMBEDDED or name in GENERATED:
-        where, path = "scikit-learn" if name in EMBEDDED else "generated", None
-    elif name in held():
-        where, path = held()[name]
-    else:
-        return Check(name, "not at hand", None, faults=("fetch it first",))
+        where = "scikit-learn" if name in EMBEDDED else "generated"
+        return Check(where, _named(name))
+    if name not in available_files():
+        return Check("not available", faults=("fetch it first",))
+    where, _ = available_files()[name]
     try:
         problem = _named(name)
     except ValueError as error:
-        return Check(name, where, path, faults=(str(error),))
-    n_test = 0 if problem.y_test is None else len(problem.y_test)
-    size = (problem.n, n_test, problem.d, problem.k)
-    faults = ()
-    if name in SOURCES:
-        shape = (problem.n + n_test, problem.d, problem.k)
-        faults = differences(shape, problem.n if n_test else None, SOURCES[name])
-    return Check(name, where, path, *size, problem.checksum, faults)
+        return Check(where, faults=(str(error),))
+    if name not in SOURCES:
+        return Check(where, problem)
+    n, n_train = problem.n, None
+    if problem.y_test is not None:
+        n, n_train = n + len(problem.y_test), n
+    faults = differences((n, problem.d, problem.k), n_train, SOURCES[name])
+    return Check(where, problem, faults)
 
 
 def _named(name: str, published: bool = True) -> Problem:
@@ -222,11 +214,10 @@ def _named(name: str, published: bool = True) -> Problem:
         return replace(make(*shape), name=name)
     if name in EMBEDDED:
         return _embedded(name)
-    if name not in held():
+    if name not in available_files():
         fetch_into_cache(name, SOURCES[name])
-    rows = read(held()[name][1])
-    labels = SOURCES[name].labels if name in SOURCES else None
-    if labels is not None:
+    rows = read(available_files()[name][1])
+    if name in SOURCES and (labels := SOURCES[name].labels):
         present, codes = np.unique(rows.y, return_inverse=True)
         if len(present) == len(labels):
             rows = rows._replace(y=np.array(labels)[codes])
@@ -248,11 +239,10 @@ def _embedded(name: str) -> Problem:
 
 def _problem(rows: Rows, name: str, published: bool) -> Problem:
     X, y, m, columns, about = rows
-    if m is None or not published:
-        return as_problem(X, y, name=name, features=columns, about=about)
-    return as_problem(
-        X[:m], y[:m], X_test=X[m:], y_test=y[m:], name=name, features=columns, about=about
-    )
+    test = {"X_test": X[m:], "y_test": y[m:]} if m is not None and published else {}
+    if test:
+        X, y = X[:m], y[:m]
+    return as_problem(X, y, **test, name=name, features=columns, about=about)
 
 
 def _is_path(source) -> bool:
@@ -277,10 +267,9 @@ def _read(path: Path, target: str | None) -> Rows:
         return read_table(path, target)
     if suffix == ".npz":
         return read_npz(path)
-    if has_label_lists(path):
-        return read_label_lists(path)
-    X, y = read_libsvm(path)
-    return Rows(X.toarray() if 2 * X.nnz > X.shape[0] * X.shape[1] else X, y)
+    rows = read_libsvm(path)
+    full = 2 * rows.X.nnz > rows.X.shape[0] * rows.X.shape[1]
+    return rows._replace(X=rows.X.toarray()) if full else rows
 
 
 def _check_name(name: str) -> None:

@@ -1,8 +1,8 @@
-"""The folders that hold data sets on this machine, and how a set gets into the cache.
+"""The folders that hold data sets on this machine, and how a data set gets into the cache.
 
 Both folders hold ``<name>.npz`` (:func:`workbench.data.formats.read_npz`). The cache also keeps
-the downloaded files, ``<name>/<file>``, and in SHA256SUMS the checksum of all that it holds, as it
-was when it first came: ``sha256sum -c SHA256SUMS`` checks the lot.
+the downloaded files, ``<name>/<file>``, and in SHA256SUMS the checksum of everything it holds, as
+it was when it first came: ``sha256sum -c SHA256SUMS`` checks all of it.
 """
 
 from __future__ import annotations
@@ -18,33 +18,33 @@ from pathlib import Path
 import numpy as np
 
 from workbench.data.formats import BROKEN, Rows, read_npz, write_npz
-from workbench.data.routes import Source, download
+from workbench.data.routes import File, Source
 
 LEDGER = "SHA256SUMS"
 
 
 def mirror_folder() -> Path | None:
-    """The local mirror: the folder that WORKBENCH_DATA names, if any."""
+    """Return the local mirror: the folder that WORKBENCH_DATA names, if any."""
     folder = os.environ.get("WORKBENCH_DATA")
     return Path(folder).expanduser() if folder else None
 
 
 def cache_folder() -> Path:
-    """WORKBENCH_CACHE, else data/cache of the checkout, else the user's cache folder."""
+    """Return WORKBENCH_CACHE, else data/cache of the checkout, else the user's cache folder."""
     if folder := os.environ.get("WORKBENCH_CACHE"):
         return Path(folder).expanduser()
     checkout = Path(__file__).parents[2]
     if (checkout / "pyproject.toml").is_file():
         return checkout / "data" / "cache"
-    import pooch  # with requests, only where it is needed
+    import pooch  # with requests, only if it is needed
 
     return Path(pooch.os_cache("workbench"))
 
 
-def held() -> dict[str, tuple[str, Path]]:
-    """Return every set at hand: its name -> where it lies, "local mirror" or "cache", and its file.
+def available_files() -> dict[str, tuple[str, Path]]:
+    """Return, by name, where each data set lies, "local mirror" or "cache", and its file.
 
-    The local mirror goes before the cache.
+    The local mirror comes before the cache.
     """
     files = {path.stem: ("cache", path) for path in sorted(cache_folder().glob("*.npz"))}
     if mirror := mirror_folder():
@@ -53,7 +53,7 @@ def held() -> dict[str, tuple[str, Path]]:
 
 
 def state_of_folders(mentioned: Iterable[str] = ()) -> list[list]:
-    """Return name, size and date of every data file at hand, and of files that a text names.
+    """Return name, size and date of every data file here, and of files that a text names.
 
     Parameters
     ----------
@@ -64,113 +64,123 @@ def state_of_folders(mentioned: Iterable[str] = ()) -> list[list]:
     words = [word.strip() for text in mentioned for word in re.split(r"[,+|@]| or ", text)]
     # A word with a suffix or a folder may be a file; others are names of data sets or numbers.
     words = [word for word in words if len(word) < 1000 and re.search(r"[./]", word)]
-    named = [Path(os.path.expanduser(word)) for word in words]
-    seen = [path for path in files + named if path.is_file()]
-    return [[str(p), (s := p.stat()).st_size, s.st_mtime_ns] for p in seen]
+    files += [Path(os.path.expanduser(word)) for word in words]
+    return [[str(p), (s := p.stat()).st_size, s.st_mtime_ns] for p in files if p.is_file()]
 
 
 def read(path: Path) -> Rows:
-    """Read a set at hand; a file of the cache must be as it was when it came.
+    """Read a data set of these folders; a file of the cache must be as it was when it came.
 
     Raises
     ------
     ValueError
-        When it has changed since, or cannot be read.
+        If it has changed since, or cannot be read.
     """
     known = _recorded(path.parent).get(path.name)
-    if known not in (None, _digest(path)):
-        raise ValueError(f"{path}: is not as it was fetched; delete it to fetch it again")
+    if known and known != _digest(path):
+        raise ValueError(f"{path}: has changed since download; delete it to fetch it again")
     return read_npz(path)
 
 
+def download(file: File, path: Path, known: str | None = None, progress: bool = False) -> None:
+    """Put `file` at `path`, from the first mirror that has it; a failure leaves nothing behind.
+
+    Parameters
+    ----------
+    file : what to download; if it has no SHA-256 of its own, `known` is asked for, if given
+    path : a file that is there already and has the right checksum stays
+    progress : show a bar
+
+    Raises
+    ------
+    OSError
+        If no mirror has it, with the answer of each.
+    """
+    import pooch
+
+    # It would report each download, and the hash of what it did not know.
+    pooch.get_logger().setLevel("WARNING")
+    downloader = pooch.HTTPDownloader(progressbar=progress, chunk_size=2**16, timeout=30)
+    answers = []
+    for url in file.urls:
+        try:
+            pooch.retrieve(url, file.sha256 or known, path.name, path.parent, downloader=downloader)
+            return
+        except (OSError, ValueError) as error:
+            answers.append(f"{url}: {error}")
+    raise OSError("\n".join(answers))
+
+
 def fetch_into_cache(name: str, source: Source, progress: bool = False) -> None:
-    """Get a set by the first of its routes that leads to rows of the published shape.
+    """Download a data set, check that it has the published shape, and keep it.
 
     Raises
     ------
     FileNotFoundError
-        Saying what was tried and how to get the set. No half file stays behind, and no file whose
-        checksum nobody knows and whose content is not what it should be.
+        With what was tried and how to get the data set. No half file stays behind, and no file of
+        unknown checksum whose content is not the published one.
     """
     folder = cache_folder()
-    answers = []
-    for route in source.routes:
-        paths = {file: folder / name / file.name for file in route.files}
-        known = _recorded(folder)
-        try:
-            for file, path in paths.items():
-                download(file, path, known.get(f"{name}/{file.name}"), progress)
-            rows = route.parse(list(paths.values()), source)
-            shape = (*rows.X.shape, len(np.unique(rows.y)))
-            if faults := differences(shape, rows.n_train, source):
-                raise ValueError(f"not the published set: {'; '.join(faults)}")
-        except (*BROKEN, KeyError, tarfile.TarError) as error:
-            answers.append(f"{route.name}: {error}")
-            for file, path in paths.items():
-                if file.sha256 is None and f"{name}/{file.name}" not in known:
-                    path.unlink(missing_ok=True)
-            with suppress(OSError):  # it may hold other files
-                (folder / name).rmdir()
-            continue
-        held_as = folder / f"{name}.npz"
-        write_npz(held_as, rows._replace(about=f"{source.origin}; {source.licence}; {route.name}"))
-        _record(folder, [*paths.values(), held_as])
-        return
-    raise FileNotFoundError(_advice(name, source, answers))
+    known, paths = _recorded(folder), [folder / name / file.name for file in source.files]
+    try:
+        if source.parse is None:
+            raise ValueError("no public file has these rows")
+        for file, path in zip(source.files, paths):
+            download(file, path, known.get(f"{name}/{file.name}"), progress)
+        rows = source.parse(paths, source)
+        shape = (*rows.X.shape, len(np.unique(rows.y)))
+        if faults := differences(shape, rows.n_train, source):
+            raise ValueError(f"not the published data set: {'; '.join(faults)}")
+    except (*BROKEN, KeyError, tarfile.TarError) as error:
+        for file, path in zip(source.files, paths):
+            if file.sha256 is None and f"{name}/{file.name}" not in known:
+                path.unlink(missing_ok=True)
+        with suppress(OSError):  # it may hold other files
+            (folder / name).rmdir()
+        raise FileNotFoundError(_advice(name, source, error)) from None
+    path = folder / f"{name}.npz"
+    write_npz(path, rows._replace(about=f"{source.origin}; {source.licence}"))
+    lines = [f"{_digest(p)}  {p.relative_to(folder).as_posix()}\n" for p in [*paths, path]]
+    with (folder / LEDGER).open("a") as ledger:  # in one write: other processes may do the same
+        ledger.write("".join(lines))
 
 
 def differences(
     shape: tuple[int, int, int], n_train: int | None, source: Source
 ) -> tuple[str, ...]:
-    """Say where rows, features, classes and training rows differ from what is published."""
-    what = ("rows", "features", "classes", "training rows")
+    """Return which of rows, features, classes and training rows are not as published."""
+    names = ("rows", "features", "classes", "training rows")
     published = (*source.shape, source.n_train)
     return tuple(
         f"{name}: {have}, published {want}"
-        for name, have, want in zip(what, (*shape, n_train), published)
+        for name, have, want in zip(names, (*shape, n_train), published)
         if have != want and not (name == "features" and want is None)
     )
 
 
-def _advice(name: str, source: Source, answers: list[str]) -> str:
+def _advice(name: str, source: Source, error: Exception) -> str:
     mirror, cache = mirror_folder(), cache_folder()
     place = f"no {name}.npz in {mirror}" if mirror else "WORKBENCH_DATA is not set"
-    tried = [f"local mirror: {place}", f"cache: no {name}.npz in {cache}", *answers]
-    files = dict.fromkeys(file.name for route in source.routes for file in route.files)
-    if not source.routes:
-        tried.append("download: no public file has these rows")
-        advice = f"Make {name}.npz from its origin ({source.origin})"
-    else:
+    tried = [f"local mirror: {place}", f"cache: no {name}.npz in {cache}", f"download: {error}"]
+    advice = f"Make {name}.npz from its origin ({source.origin})"
+    if source.parse:
         advice = f"Run `workbench data fetch {name}` with a network, or bring {name}.npz"
-    if files:
-        advice += f", or put {', '.join(files)} into {cache / name}"
+    if source.files:
+        files = ", ".join(file.name for file in source.files)
+        advice += f", or put {files} into {cache / name}"
     lines = [f"  {line}" for answer in tried for line in answer.splitlines()]
-    return "\n".join(
-        [
-            f"{name} cannot be had here. Tried:",
-            *lines,
-            f"{advice}. WORKBENCH_DATA names the folder of the local mirror; data/README.md has "
-            "the format.",
-        ]
+    return "\n".join([f"{name} is not available here. Tried:", *lines]) + (
+        f"\n{advice}. WORKBENCH_DATA names the folder of the local mirror; data/README.md has the "
+        "format."
     )
 
 
 def _recorded(folder: Path) -> dict[str, str]:
-    """File, relative to the folder -> its SHA-256 as it was last recorded."""
-    try:
+    """Return the SHA-256 of each file, relative to the folder, as it was last recorded."""
+    with suppress(FileNotFoundError):
         lines = (folder / LEDGER).read_text().splitlines()
-    except FileNotFoundError:
-        return {}
-    return {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
-
-
-def _record(folder: Path, paths: list[Path]) -> None:
-    """Append what is new, in one write: other processes may do the same."""
-    known = _recorded(folder)
-    digests = {path.relative_to(folder).as_posix(): _digest(path) for path in paths}
-    lines = [f"{digest}  {file}\n" for file, digest in digests.items() if known.get(file) != digest]
-    with (folder / LEDGER).open("a") as ledger:
-        ledger.write("".join(lines))
+        return {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+    return {}
 
 
 def _digest(path: Path) -> str:

@@ -7,8 +7,6 @@ revisited" takes them for CIFAR-10; the masks are random or the centroids of k-m
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,9 +14,6 @@ from numpy.lib.stride_tricks import sliding_window_view
 from threadpoolctl import threadpool_limits
 
 from workbench.kernels.compiled import njit
-
-if TYPE_CHECKING:
-    from workbench.data.generators import Generator
 
 POOL = 2  # cells along a side, so that a filter has 2 * POOL**2 features
 PER_FILTER = 2 * POOL**2
@@ -30,7 +25,7 @@ CHUNK = 2**20  # patch entries and responses held at a time, 4 MB: the cache, no
 
 
 def image_shape(d: int) -> tuple[int, int, int]:
-    """The sides and the number of channels of images whose rows have `d` entries.
+    """Return height, width and number of channels of images whose rows have `d` entries.
 
     Entries are in C order of (side, side, channels): grey where `d` is a square, three channels,
     pixel by pixel, where d / 3 is one.
@@ -38,14 +33,14 @@ def image_shape(d: int) -> tuple[int, int, int]:
     Raises
     ------
     ValueError
-        For any other `d`.
+        For another `d`.
     """
     for channels in (1, 3):
         side = math.isqrt(d // channels)
         if side * side * channels == d:
             return side, side, channels
     raise ValueError(
-        f"features: filters need rows that are square images, of s * s entries in grey or "
+        "features: filters need rows that are square images, of s * s entries in grey or "
         f"s * s * 3 in colour; the rows have {d}"
     )
 
@@ -53,7 +48,7 @@ def image_shape(d: int) -> tuple[int, int, int]:
 def filters(
     X: np.ndarray, n_filters: int, how: str = "kmeans", seed: int = 0, patch: int | None = None
 ) -> np.ndarray:
-    """Masks with their offsets: the response of a patch x to a row (m, o) is x'm - o.
+    """Return masks with their offsets: the response of a patch x to a row (m, o) is x'm - o.
 
     Patches of the rows are whitened, x -> A(x - mean) with a ridge on their spectrum; masks of
     equal length there, w, make m = Aw and o = m'mean, scaled so that responses have mean square
@@ -73,7 +68,7 @@ def filters(
     Raises
     ------
     ValueError
-        For rows that are no images, or colour images plane by plane, or another `how`.
+        For rows that are not images, colour images plane by plane, or another `how`.
     """
     side = _images(X)[0]
     patch = max(2, min(PATCH, round(side / 3))) if patch is None else patch
@@ -102,9 +97,11 @@ def filters(
     return np.hstack([masks, (masks @ mean)[:, None]]).astype(np.float32)
 
 
-def convolve(X: np.ndarray, filters: np.ndarray) -> np.ndarray:
-    """Responses z of all patches, as max(0, z - t) and max(0, -z - t), averaged over 2 x 2
-    cells and scaled to a mean square of about one.
+def convolve(X: np.ndarray, filters: np.ndarray, Z: np.ndarray | None = None) -> np.ndarray:
+    """Return the pooled responses of all patches.
+
+    Responses z become max(0, z - t) and max(0, -z - t), averaged over 2 x 2 cells and scaled to a
+    mean square of about one.
 
     Both signs, as least squares can then weigh them apart; t = 0.25 standard deviations, and 0 to
     0.5 do about as well on validation rows of CIFAR-10. Cells overlap in the middle where the
@@ -114,37 +111,28 @@ def convolve(X: np.ndarray, filters: np.ndarray) -> np.ndarray:
     ----------
     X : (n, d) rows, dense, see :func:`image_shape`
     filters : of :func:`filters`, fitted on training rows of that shape
+    Z : (n, n_filters * 8) float32 where the features go, by default a new array
 
     Returns
     -------
-    (n, n_filters * 8) float32, in the order filter, cell, sign: those of some filters
-    are columns of those of all
+    Z : in the order filter, cell, sign: the features of some filters are columns of those of all
     """
-    Z = np.empty((X.shape[0], len(filters) * PER_FILTER), np.float32)
-    _convolve(X, filters, Z)
+    side, _, _ = _images(X)
+    patch = check_filters(filters, X.shape[1])
+    if Z is None:
+        Z = np.empty((X.shape[0], len(filters) * PER_FILTER), np.float32)
+    positions = side - patch + 1
+    masks, offsets = np.ascontiguousarray(filters[:, :-1].T), filters[:, -1].copy()
+    steps = np.arange(POOL) * positions
+    cells = np.stack([steps // POOL, -(-(steps + positions) // POOL)], axis=1)
+    pooled = Z.reshape(len(Z), len(filters), POOL**2, 2)
+    rows = max(1, CHUNK // (positions**2 * sum(filters.shape)))
+    for start in range(0, len(Z), rows):
+        windows = _windows(X[start : start + rows], patch)
+        # One product per image: its digits do not depend on which images come with it.
+        R = windows.reshape(len(windows), positions**2, -1) @ masks
+        _pool(R, offsets, np.float32(THRESHOLD), positions, cells, pooled[start : start + rows])
     return Z
-
-
-def random_filters(generator: Generator, b: int) -> Callable[[np.ndarray, np.ndarray], None]:
-    """Return convolutions with the block's share of random masks."""
-    part = generator.part(b)
-    own = generator.anchors[part.start // PER_FILTER : part.stop // PER_FILTER]
-    return lambda X, Z: _convolve(X, own, Z)
-
-
-def kmeans_filters(generator: Generator, b: int) -> Callable[[np.ndarray, np.ndarray], None]:
-    """Return convolutions with the block's share of k-means' masks; see `random_filters`."""
-    return random_filters(generator, b)
-
-
-def check_multiples(kind: str, **counts: int) -> None:
-    """Raise a ValueError that names the first of `counts` which cuts a filter's 8 features."""
-    for name, value in counts.items():
-        if value % PER_FILTER:
-            raise ValueError(
-                f"{name}: must be a multiple of {PER_FILTER}, the features of one filter, with "
-                f"features={kind!r}; got {value!r}"
-            )
 
 
 def check_filters(filters: np.ndarray, d: int) -> int:
@@ -154,32 +142,15 @@ def check_filters(filters: np.ndarray, d: int) -> int:
     patch = math.isqrt(max(weights, 0) // channels)
     if not 1 <= patch <= side or patch * patch * channels != weights:
         raise ValueError(
-            f"filters: {weights} weights a mask do not fit images of {side} x {side} pixels and "
+            f"filters: {weights} weights per mask do not fit images of {side} x {side} pixels and "
             f"{channels} channels"
         )
     return patch
 
 
-def _convolve(X: np.ndarray, filters: np.ndarray, Z: np.ndarray) -> None:
-    side, _, _ = _images(X)
-    patch = check_filters(filters, X.shape[1])
-    positions = side - patch + 1
-    masks, offsets = np.ascontiguousarray(filters[:, :-1].T), filters[:, -1].copy()
-    steps = np.arange(POOL) * positions
-    cells = np.stack([steps // POOL, -(-(steps + positions) // POOL)], axis=1)
-    Z = Z.reshape(len(Z), len(filters), POOL**2, 2)
-    rows = max(1, CHUNK // (positions**2 * sum(filters.shape)))
-    for start in range(0, len(Z), rows):
-        windows = _windows(X[start : start + rows], patch)
-        patches = windows.reshape(len(windows), positions**2, -1)
-        # One product an image: its digits do not depend on which images come with it.
-        R = patches @ masks
-        _pool(R, offsets, np.float32(THRESHOLD), positions, cells, Z[start : start + rows])
-
-
 def _images(X: np.ndarray) -> tuple[int, int, int]:
     if sp.issparse(X):
-        raise ValueError("features: filters need dense rows, that are images")
+        raise ValueError("features: filters need dense rows, which are images")
     return image_shape(X.shape[1])
 
 

@@ -16,7 +16,7 @@ SAMPLE = 1000  # training rows that the median distance is taken over
 
 
 def standardise(problem: Problem) -> Problem:
-    """Columns of mean zero and variance one over the training rows.
+    """Return columns of mean zero and variance one over the training rows.
 
     Dense columns that are constant over the training rows become zero in all rows. Sparse columns
     are only divided by their standard deviation, so that zeros stay zero; constant ones stay.
@@ -38,20 +38,17 @@ def standardise(problem: Problem) -> Problem:
 
 
 def ranged(problem: Problem) -> Problem:
-    """Columns mapped onto [-1, 1] by the training rows, as LIBSVM's svm-scale does.
+    """Return columns mapped onto [-1, 1] by the training rows, as LIBSVM's svm-scale does.
 
     Dense columns that are constant over the training rows become zero in all rows. Sparse columns
     are only divided by their largest magnitude, so that zeros stay zero.
     """
+    name = f"{problem.name}, scaled"
     if problem.is_sparse:
         from sklearn.preprocessing import MaxAbsScaler
 
-        return _mapped(
-            problem,
-            MaxAbsScaler().fit(problem.X).transform,
-            f"{problem.name}, scaled",
-            problem.features,
-        )
+        scale = MaxAbsScaler().fit(problem.X).transform
+        return _mapped(problem, scale, name, problem.features)
     low, high = problem.X.min(axis=0), problem.X.max(axis=0)
     half = (high.astype(np.float64) - low) / 2
     middle, constant = low + half, half == 0
@@ -60,49 +57,30 @@ def ranged(problem: Problem) -> Problem:
     def transform(X: Matrix) -> Matrix:
         return ((X - middle) / half).astype(X.dtype)
 
-    return _mapped(problem, transform, f"{problem.name}, scaled", problem.features)
+    return _mapped(problem, transform, name, problem.features)
 
 
 def over_maximum(problem: Problem) -> Problem:
-    """All entries divided by the largest magnitude of a training row: pixels come into [0, 1]."""
-    largest = abs(problem.X).max()
+    """Return all entries divided by the largest magnitude of a training row, as for pixels."""
+    largest = abs(problem.X).max() or 1
 
     def transform(X: Matrix) -> Matrix:
-        return (X / largest if largest else X).astype(X.dtype)
+        return (X / largest).astype(X.dtype)
 
     return _mapped(problem, transform, f"{problem.name}, over its maximum", problem.features)
 
 
 def unit_rows(problem: Problem) -> Problem:
-    """Rows of Euclidean norm one; rows of zeros stay."""
+    """Return rows of Euclidean norm one; rows of zeros stay."""
     from sklearn.preprocessing import normalize
 
     return _mapped(problem, normalize, f"{problem.name}, unit rows", problem.features)
 
 
-def root_rows(problem: Problem) -> Problem:
-    """Square roots of the entries, then rows of norm one: inner products of two distributions.
-
-    For counts and pixels: it brings small values up (the Bhattacharyya coefficient).
-
-    Raises
-    ------
-    ValueError
-        For negative entries.
-    """
-    for name, X in (("X", problem.X), ("X_test", problem.X_test)):
-        if X is not None and X.min() < 0:
-            raise ValueError(f"{name}: holds negative values, which have no square root")
-    roots = _mapped(problem, lambda X: X.sqrt() if sp.issparse(X) else np.sqrt(X), "", None)
-    return replace(
-        unit_rows(roots), name=f"{problem.name}, root unit rows", features=problem.features
-    )
-
-
 def log_counts(problem: Problem, least: int = 3) -> Problem:
-    """Counts x become log(1 + x), without the columns that are zero in all but a few training rows.
+    """Return log(1 + x) of counts x, without columns that are zero in nearly all training rows.
 
-    A word that occurs in fewer than `least` training rows tells little of the others.
+    A word that occurs in fewer than `least` training rows says little about the others.
 
     Parameters
     ----------
@@ -114,9 +92,7 @@ def log_counts(problem: Problem, least: int = 3) -> Problem:
         For negative entries, or if no column is left.
     """
     _check_count("least", least)
-    for name, X in (("X", problem.X), ("X_test", problem.X_test)):
-        if X is not None and X.min() < 0:
-            raise ValueError(f"{name}: holds negative values; log(1 + x) is for counts")
+    _check_not_negative(problem, "log(1 + x) is")
     # Sparse rows may store zeros, so that their entries are not to be counted.
     there = np.asarray((problem.X != 0).sum(axis=0)).ravel()
     kept = np.flatnonzero(there >= least)
@@ -132,7 +108,7 @@ def log_counts(problem: Problem, least: int = 3) -> Problem:
 
 
 def tfidf(problem: Problem) -> Problem:
-    """Word counts x_j become x_j (1 + log((1 + n) / (1 + n_j))), then rows of norm one.
+    """Return word counts x_j as x_j (1 + log((1 + n) / (1 + n_j))), scaled to rows of norm one.
 
     n_j is the number of the n training rows that have the word j: common words weigh little. The
     two ones are scikit-learn's default smoothing, as if one more row had every word; words that
@@ -141,21 +117,19 @@ def tfidf(problem: Problem) -> Problem:
     Raises
     ------
     ValueError
-        For dense rows or negative entries, which are no word counts.
+        For dense rows or negative entries, which are not word counts.
     """
     from sklearn.feature_extraction.text import TfidfTransformer
 
     if not problem.is_sparse:
         raise ValueError("X: tf-idf is for word counts in a sparse matrix, got a dense one")
-    for name, X in (("X", problem.X), ("X_test", problem.X_test)):
-        if X is not None and X.min() < 0:
-            raise ValueError(f"{name}: holds negative values; tf-idf is for counts")
+    _check_not_negative(problem, "tf-idf is")
     transform = TfidfTransformer().fit(problem.X).transform
     return _mapped(problem, transform, f"{problem.name}, tf-idf", problem.features)
 
 
 def constant(problem: Problem) -> Problem:
-    """One more column, of ones: an intercept for methods that have none."""
+    """Return one more column, of ones: an intercept for methods that have none."""
 
     def transform(X: Matrix) -> Matrix:
         ones = np.ones((X.shape[0], 1), X.dtype)
@@ -166,12 +140,12 @@ def constant(problem: Problem) -> Problem:
 
 
 def pca(problem: Problem, d: int, seed: int = 0) -> Problem:
-    """The first `d` principal components of the training rows, centred, not whitened; dense.
+    """Return the first `d` principal components of the training rows, centred, not whitened; dense.
 
     Parameters
     ----------
     d : 1 <= d <= min(n, problem.d); for sparse rows d < min(n, problem.d)
-    seed : of scikit-learn's randomised or iterative solver, where it chooses one
+    seed : int, seeds scikit-learn's randomised or iterative solver, if it chooses one
 
     Raises
     ------
@@ -188,7 +162,7 @@ def pca(problem: Problem, d: int, seed: int = 0) -> Problem:
 
 
 def fourier(problem: Problem, n_features: int = 400, seed: int = 0, append: bool = True) -> Problem:
-    """Random Fourier features of the Gaussian kernel exp(-|x - x'|^2 / s).
+    """Return random Fourier features of the Gaussian kernel exp(-|x - x'|^2 / s).
 
     s is the squared median Euclidean distance between training rows (`median_distance`). With the
     frequencies w_j ~ N(0, 2 I / s), a row x becomes sqrt(2 / n_features) times cos(w_1 x), ...,
@@ -198,7 +172,7 @@ def fourier(problem: Problem, n_features: int = 400, seed: int = 0, append: bool
     Parameters
     ----------
     n_features : even, at least 2
-    seed : of the frequencies and of the sample behind the median
+    seed : int, seeds the frequencies and the sample behind the median
     append : keep the given columns in front, as the papers on minimax risk classifiers do
 
     Raises
@@ -233,7 +207,7 @@ def fourier(problem: Problem, n_features: int = 400, seed: int = 0, append: bool
 
 
 def relu(problem: Problem, n_features: int = 512, seed: int = 0) -> Problem:
-    """Random ReLU features, sqrt(2 / n_features) max(0, w_j x) with w_j ~ N(0, I); dense.
+    """Return random ReLU features sqrt(2 / n_features) max(0, w_j x), w_j ~ N(0, I); dense.
 
     Inner products of such rows have the arc-cosine kernel of degree one as their mean, so that
     squared norms are kept on average (Cho and Saul, 2009).
@@ -256,7 +230,7 @@ def relu(problem: Problem, n_features: int = 512, seed: int = 0) -> Problem:
 
 
 def median_distance(problem: Problem, seed: int = 0) -> float:
-    """The median Euclidean distance between distinct training rows, over a sample of at most 1000.
+    """Return the median Euclidean distance of training rows, over a sample of at most 1000.
 
     Raises
     ------
@@ -286,12 +260,18 @@ def _mapped(
     name: str,
     features: tuple[str, ...] | None,
 ) -> Problem:
-    """Map training and test rows, and make sure that the result is fit for a solver."""
+    """Map training and test rows, and check that a solver can take the result."""
     X = check_matrix(transform(problem.X), "X")
     X_test = problem.X_test
     if X_test is not None:
         X_test = check_matrix(transform(X_test), "X_test")
     return replace(problem, X=X, X_test=X_test, name=name, features=features)
+
+
+def _check_not_negative(problem: Problem, what: str) -> None:
+    for name, X in (("X", problem.X), ("X_test", problem.X_test)):
+        if X is not None and X.min() < 0:
+            raise ValueError(f"{name}: contains negative values; {what} for counts")
 
 
 def _in_blocks(f: Callable[[Matrix], np.ndarray], X: Matrix, width: int) -> np.ndarray:

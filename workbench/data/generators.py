@@ -1,10 +1,10 @@
 """Random features made block by block from a seed: the GEN of stagewise regression.
 
-No block depends on another, and none is stored: what predicts is a :class:`Generator`, a few
-numbers and, for kinds that look at the data, their landmarks or filters. Features are of single
-precision. Of rows like the training rows, waves, logits and filters have a mean square of order
-one; so have polynomials where the rows are centred, and more far from zero. Those of a kernel lie
-in [0, 1].
+No block depends on another, and none is stored: a prediction needs a :class:`Generator`, which is
+a few numbers and, for kinds that depend on the data, landmarks or filters. Features are of single
+precision. For rows like the training rows, waves, logits and filters have a mean square of order
+one; so have polynomials if the rows are centred, and more far from zero. Those of a kernel lie in
+[0, 1].
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import scipy.sparse as sp
 
 from workbench.core.checks import check_counts, check_positive, check_whole
 from workbench.core.problem import Matrix, Problem
-from workbench.data import convolutions
+from workbench.data.convolutions import PER_FILTER, check_filters, convolve, filters
 from workbench.data.features import sampled_distances
 from workbench.kernels.compiled import njit
 
@@ -41,13 +41,13 @@ JITTER = 1e-6  # on the diagonal of a kernel matrix of landmarks, which is one: 
 
 @dataclass(frozen=True, eq=False)
 class Generator:
-    """How to make `n_features` features of rows with `d` entries, `block` at a time.
+    """A recipe of `n_features` features of rows with `d` entries, `block` at a time.
 
     Attributes
     ----------
     kind : a name of :data:`KINDS`
     s : the squared distance that the kernel exp(-|x - x'|^2 / s) is scaled by
-    anchors : landmarks or filters of all blocks, one below the other; of no rows where there are
+    anchors : landmarks or filters of all blocks, one below the other; without rows if there are
         none
     """
 
@@ -65,14 +65,14 @@ class Generator:
         return -(-self.n_features // self.block)
 
     def anchors_shape(self) -> tuple[int, int]:
-        """Return the shape that the anchors of a random kind have; ValueError where none fits."""
+        """Return the shape of the anchors of a random kind; a ValueError if none fits."""
         if self.kind == "nystroem":
             return self.n_features, self.d
         if not self.kind.endswith("_filters"):
             return 0, 0
-        convolutions.check_multiples(self.kind, n_features=self.n_features, block=self.block)
-        convolutions.check_filters(self.anchors, self.d)
-        return self.n_features // convolutions.PER_FILTER, self.anchors.shape[1]
+        _check_multiples(self.kind, n_features=self.n_features, block=self.block)
+        check_filters(self.anchors, self.d)
+        return self.n_features // PER_FILTER, self.anchors.shape[1]
 
     def part(self, b: int) -> slice:
         """Return where the features of block `b` lie among all."""
@@ -138,9 +138,9 @@ def fitted(
     seed = check_whole(seed, "seed", least=0)
     bandwidth = check_positive(bandwidth, "bandwidth")
     if kind.endswith("_filters"):
-        convolutions.check_multiples(kind, n_features=n_features, block=block)
-        n_filters, how = n_features // convolutions.PER_FILTER, kind.removesuffix("_filters")
-        anchors = convolutions.filters(problem.X, n_filters, how, seed)
+        _check_multiples(kind, n_features=n_features, block=block)
+        how = kind.removesuffix("_filters")
+        anchors = filters(problem.X, n_features // PER_FILTER, how, seed)
         return Generator(kind, problem.d, n_features, block, seed, 1.0, anchors)
     distances = sampled_distances(problem, seed)
     distances = distances[distances > 0]
@@ -162,8 +162,7 @@ def fitted(
 def fourier(generator: Generator, b: int) -> Map:
     """Return sqrt(2) cos(w.x + b), w ~ N(0, 2/s I), b uniform over a period."""
     rng, p = generator.rng(b), generator.width(b)
-    W = rng.standard_normal((generator.d, p), np.float32)
-    return _waves(_in_turns(W, generator.s), rng.random(p, np.float32))
+    return _waves(generator, rng.standard_normal((generator.d, p), np.float32), rng)
 
 
 def orthogonal_fourier(generator: Generator, b: int) -> Map:
@@ -175,7 +174,7 @@ def orthogonal_fourier(generator: Generator, b: int) -> Map:
         Q, R = np.linalg.qr(rng.standard_normal((d, min(d, p - first))))
         lengths = np.sqrt(rng.chisquare(d, Q.shape[1]))
         groups.append(Q * (np.sign(np.diag(R)) * lengths))
-    return _waves(_in_turns(np.hstack(groups), generator.s), rng.random(p, np.float32))
+    return _waves(generator, np.hstack(groups), rng)
 
 
 def logits(generator: Generator, b: int) -> Map:
@@ -246,6 +245,13 @@ def columns(generator: Generator, b: int) -> Map:
     return make
 
 
+def masks(generator: Generator, b: int) -> Map:
+    """Return convolutions with the block's masks (:mod:`workbench.data.convolutions`)."""
+    part = generator.part(b)
+    own = generator.anchors[part.start // PER_FILTER : part.stop // PER_FILTER]
+    return lambda X, Z: convolve(X, own, Z)
+
+
 RANDOM: dict[str, Callable[[Generator, int], Map]] = {
     "fourier": fourier,
     "orthogonal_fourier": orthogonal_fourier,
@@ -254,18 +260,26 @@ RANDOM: dict[str, Callable[[Generator, int], Map]] = {
     "poly3": polynomial(3),
     "poly4": polynomial(4),
     "nystroem": nystroem,
-    "random_filters": convolutions.random_filters,
-    "kmeans_filters": convolutions.kmeans_filters,
+    "random_filters": masks,
+    "kmeans_filters": masks,
 }
 KINDS = RANDOM | {"columns": columns}
 
 
-def _in_turns(W: np.ndarray, s: float) -> np.ndarray:
-    # Of the circle, not radians: what is whole of them falls away.
-    return _scaled(W, np.sqrt(2 / s) / (2 * np.pi))
+def _check_multiples(kind: str, **counts: int) -> None:
+    for name, value in counts.items():
+        if value % PER_FILTER:
+            raise ValueError(
+                f"{name}: must be a multiple of {PER_FILTER}, the features of one filter, with "
+                f"features={kind!r}; got {value!r}"
+            )
 
 
-def _waves(W: np.ndarray, shift: np.ndarray) -> Map:
+def _waves(generator: Generator, W: np.ndarray, rng: np.random.Generator) -> Map:
+    # Phases are in turns of the circle, not radians: whole turns fall away.
+    W = _scaled(W, np.sqrt(2 / generator.s) / (2 * np.pi))
+    shift = rng.random(W.shape[1], np.float32)
+
     def make(X: Matrix, Z: np.ndarray) -> None:
         _product(X, W, Z)
         cosines(Z, shift)

@@ -57,37 +57,38 @@ def listed(text: str | float, kind: type = str) -> list:
         raise ValueError(f"list: an item is empty in {text!r}")
     if kind is int:
         if broken := [item for item in items if not float(item).is_integer()]:
-            raise ValueError(f"list: {broken[0]!r} is no whole number in {text!r}")
+            raise ValueError(f"list: {broken[0]!r} is not a whole number in {text!r}")
         return [int(float(item)) for item in items]
     return [kind(item) for item in items]
 
 
 def panel(spec: str, seed: int = 0, test: float | None = 0.3) -> Problem:
-    """Return the problem that `spec` describes, standardised where it does not say otherwise.
+    """Return the problem that `spec` describes, standardised unless it names another scale.
 
     Parameters
     ----------
-    spec : a name or file of :func:`workbench.data.load`, or ``synthetic NxDxK`` for a generated
-        problem of that size, or ``checkers N`` for N rows of a noisy board, which stays in the
-        unit square unless a scale is asked for, or ``text NxC`` for N generated documents of C
-        classes (:func:`~workbench.data.text.zipf_text`), which come as tf-idf unless another
-        scale is asked for; ``@ SCALE`` chooses another scale of ``load`` instead of "standard",
-        or ``@ given`` none; and then steps, in their order: ``+ M fourier`` appends M random
-        Fourier features, as the paper on minimax risk classifiers does, ``+ constant`` a column
-        of ones; ``| M fourier`` puts them in the features' place,
-        ``| M relu`` a random ReLU layer of M units, ``| M pca`` the first M principal components,
-        ``| M log counts`` log(1 + x) of those that are not zero in M training rows or more;
-        ``| K classes`` keeps the first K classes; ``| M a class`` makes the first M rows of each
-        class the training rows and the others the test rows; ``| P % rows`` keeps a stratified
-        random share of the training rows; ``| P % validation`` makes such a share of them the
-        test rows, and drops those there were: to tune a method by what it may see. Every class
-        keeps a training row; the scale and the steps before it were fitted on all of them.
-        ``A or B`` is B where A is not at hand.
-    seed : of the split, of random features and shares and of generated rows
-    test : random share of test rows, in (0, 1), or None for the published split, if any.
-        ``checkers N`` has N training rows; its test rows are 20,000 more of the same board, the
-        same ones for every N, whatever the share, and none for None. ``text NxC`` has N training
-        rows, and as many more for the test that they are this share of all, at most 20,000.
+    spec : ``DATA @ SCALE`` with any number of steps; ``A or B`` is B if A is not available
+
+        - ``DATA`` is a name or file of :func:`workbench.data.load`; ``synthetic NxDxK``, a
+          generated problem of that size; ``checkers N``, N rows of a noisy board; ``text NxC``, N
+          generated documents of C classes (:func:`~workbench.data.text.zipf_text`).
+        - ``@ SCALE`` is a scale of ``load``, or ``given`` for none; by default "standard", for
+          ``checkers`` given and for ``text`` tfidf.
+        - ``+ M fourier`` appends M random Fourier features, as the paper on minimax risk
+          classifiers does; ``+ constant`` appends a column of ones.
+        - ``| M fourier`` replaces the features by M random Fourier features, ``| M relu`` by a
+          random ReLU layer of M units, ``| M pca`` by the first M principal components, ``| M log
+          counts`` by log(1 + x) of those that are not zero in M training rows or more.
+        - ``| K classes`` keeps the first K classes; ``| M a class`` makes the first M rows of each
+          class the training rows and the others the test rows; ``| P % rows`` keeps a stratified
+          random fraction of the training rows; ``| P % validation`` makes such a fraction of them
+          the test rows, and drops the test rows there were. Every class keeps a training row;
+          the scale and earlier steps were fitted on all of them.
+    seed : int, seeds the split, random features and fractions, and generated rows
+    test : random fraction of test rows, in (0, 1), or None for the published split, if any.
+        ``checkers N`` has N training rows and 20,000 test rows of the same board, the same ones
+        for every N and fraction, none for None; ``text NxC`` has N training rows and this fraction
+        of all as test rows, at most 20,000.
 
     Raises
     ------
@@ -98,12 +99,12 @@ def panel(spec: str, seed: int = 0, test: float | None = 0.3) -> Problem:
 
 
 def at_hand(text: str) -> list[str]:
-    """Return the descriptions in a list whose data can be had, and print the others.
+    """Return the descriptions in a list whose data are available, and print the others.
 
     Raises
     ------
     FileNotFoundError
-        When none of them can.
+        If none is.
     """
     there = []
     for spec in listed(text):
@@ -111,9 +112,9 @@ def at_hand(text: str) -> list[str]:
             _first_of(spec, _rows)
             there.append(spec)
         except FileNotFoundError:
-            print(f"left out, its data are not at hand: {spec}", flush=True)
+            print(f"left out, its data are not available: {spec}", flush=True)
     if not there:
-        raise FileNotFoundError(f"data: none of {text!r} is at hand")
+        raise FileNotFoundError(f"data: none of {text!r} is available")
     return there
 
 
@@ -184,7 +185,7 @@ def _first_of_classes(problem: Problem, m: int) -> Problem:
 
 
 def _first_of(spec: str, make: Callable[[str], Any]) -> Any:
-    """Return what `make` makes of the first alternative that is at hand."""
+    """Return what `make` returns for the first alternative that is available."""
     *first, last = spec.split(" or ")
     for choice in first:
         try:
@@ -205,8 +206,8 @@ def _parsed(spec: str) -> tuple[str, str | None, list[tuple[Callable, float]]]:
     rest, steps = spec.strip()[len(source) :], []
     name, at, scale = (part.strip() for part in source.partition("@"))
     if not at:
-        made = (CHECKERS, "given"), (TEXT, "tfidf")
-        scale = next((usual for kind, usual in made if kind.fullmatch(name)), "standard")
+        scale = "given" if CHECKERS.fullmatch(name) else "standard"
+        scale = "tfidf" if TEXT.fullmatch(name) else scale
     if scale != "given" and scale not in SCALES:
         known = ", ".join(["given", *SCALES])
         raise ValueError(f"data: unknown scale {scale!r} in {spec!r}; known are {known}")

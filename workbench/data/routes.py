@@ -1,7 +1,9 @@
-"""Ways to get a published data set: which files to download, and how to read them together."""
+"""How a published data set is downloaded and read: its files, and what makes rows of them."""
 
 from __future__ import annotations
 
+import math
+import struct
 import tarfile
 import tempfile
 import zipfile
@@ -9,32 +11,29 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from workbench.data.formats import Rows, read_delimited, read_idx, read_libsvm
+from workbench.data.formats import Rows, as_integers, open_text, read_libsvm
 
+CC_BY = "CC BY 4.0"
+SHA256 = {
+    "htru2.zip": "ba442c076dd22a8952700f26e38499fc1806037dcf7bea0e125e6bfba393f379",
+    "dry_bean_dataset.zip": "0a64eff5be87f48c3dbbfc0a12a56c5d5b5167ef8e61cd45d69b3e7c7130c06f",
+    "letter_recognition.zip": "3b5f07a334697b6cace4fbae22940393a18fee596e73f68d97ce5973d52dc60f",
+}
 LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/"
-UCI = "https://archive.ics.uci.edu/"
+UCI = "https://archive.ics.uci.edu/static/public/"
 
 
-@dataclass(frozen=True)
-class File:
-    """One file of a set: its mirrors, tried in turn, and its SHA-256 where it is known."""
+class File(NamedTuple):
+    """One file of a data set: its mirrors, tried in turn, and its SHA-256 if it is known."""
 
     name: str
     urls: tuple[str, ...]
     sha256: str | None = None
-
-
-@dataclass(frozen=True)
-class Route:
-    """One way to get a set: files to download, and a function of their paths and the source."""
-
-    files: tuple[File, ...]
-    parse: Callable[[Sequence[Path], Source], Rows]
-    name: str = ""
 
 
 @dataclass(frozen=True)
@@ -43,135 +42,147 @@ class Source:
 
     Attributes
     ----------
-    shape : all rows, features (None where the vocabulary decides) and classes
-    licence, origin : as published
+    origin, licence : as published
+    shape : all rows, features (None if the vocabulary decides) and classes
+    files : to download
+    parse : makes the rows of the paths of these files and the source; None for data sets that
+        only a local mirror can hold
     n_train : the published number of training rows, or None without a published split
-    routes : ways to get it, tried in turn; none for sets that only a local mirror can hold
-    labels : the classes in the order of their codes, where the routes spell them differently
+    labels : the classes in the order of their codes, if the files spell them differently
     """
 
-    shape: tuple[int, int | None, int]
-    licence: str
     origin: str
+    shape: tuple[int, int | None, int]
+    licence: str = "not stated"
+    files: tuple[File, ...] = ()
+    parse: Callable[[Sequence[Path], Source], Rows] | None = None
     n_train: int | None = None
-    routes: tuple[Route, ...] = ()
     labels: tuple | None = None
 
 
-def download(file: File, path: Path, known: str | None = None, progress: bool = False) -> None:
-    """Put `file` at `path`, from the first mirror that has it; a failure leaves nothing behind.
+def libsvm(
+    origin: str,
+    sizes: tuple,
+    paths: str,
+    licence: str = "not stated",
+    sparse: bool = False,
+    planes: int = 1,
+    labels: tuple | None = None,
+) -> Source:
+    """Return a data set of the LIBSVM collection.
 
     Parameters
     ----------
-    file : what to download; without a SHA-256 of its own `known` is asked for, if given
-    path : where it goes; a file that is there already and has the right checksum stays
-    progress : show a bar
-
-    Raises
-    ------
-    OSError
-        When no mirror has it, saying what each of them answered.
+    sizes : training rows (None without a published split), all rows, features, classes
+    paths : of the training file and, if any, the test file, separated by a blank
+    sparse : keep the rows sparse
+    planes : rows of that many images, one per colour, become images of that many values per pixel
     """
-    import pooch  # with requests, only where something is downloaded
-
-    # It would report each download, and the hash of what it did not know.
-    pooch.get_logger().setLevel("WARNING")
-    downloader = pooch.HTTPDownloader(progressbar=progress, chunk_size=2**16, timeout=30)
-    answers = []
-    for url in file.urls:
-        try:
-            pooch.retrieve(url, file.sha256 or known, path.name, path.parent, downloader=downloader)
-            return
-        except (OSError, ValueError) as error:
-            answers.append(f"{url}: {error}")
-    raise OSError("\n".join(answers))
-
-
-def libsvm(*paths: str, dense: bool = False, planes: int = 1) -> tuple[Route, ...]:
-    """The route to one training file or a training and a test file of the LIBSVM collection.
-
-    Rows of `planes` images, one a colour, become images of that many values a pixel.
-    """
-    files = tuple(File(path.rpartition("/")[2], (LIBSVM + path,)) for path in paths)
-    return (Route(files, partial(_libsvm, dense=dense, planes=planes), "LIBSVM"),)
+    n_train, n, d, k = sizes
+    folder = LIBSVM + ("binary/" if k == 2 else "multiclass/")
+    files = tuple(File(path.rpartition("/")[2], (folder + path,)) for path in paths.split())
+    parse = partial(_libsvm, sparse=sparse, planes=planes)
+    return Source(f"{origin}, LIBSVM", (n, d, k), licence, files, parse, n_train, labels)
 
 
 def uci(
+    origin: str,
+    shape: tuple,
     archive: str,
-    members: Sequence[str],
-    twin: str | None = None,
-    old: str | None = None,
-    sha256: str | None = None,
+    *members: str,
     separator: str | None = ",",
     label: int = -1,
-) -> tuple[Route, ...]:
-    """Routes to a zip of the UCI repository.
-
-    `twin` is where the older site has the same zip, `old` its folder of the unpacked files.
-    """
+    **more,
+) -> Source:
+    """Return a data set of the UCI repository, whose tables are members of a zip archive."""
     name = archive.rpartition("/")[2].replace("+", "_")
-    older = f"{UCI}ml/machine-learning-databases/"
-    urls = (f"{UCI}static/public/{archive}", *([older + twin] if twin else []))
-    parse = partial(_tables, members=members, separator=separator, label=label)
-    zipped = Route((File(name, urls, sha256),), parse, "UCI")
-    if old is None:
-        return (zipped,)
-    files = tuple(File(member, (f"{older}{old}/{member}",)) for member in members)
-    return (zipped, Route(files, parse, "UCI, older site"))
+    file = File(name, (UCI + archive,), SHA256.get(name))
+    parse = partial(_zipped, members=members, separator=separator, label=label)
+    return Source(origin, shape, CC_BY, (file,), parse, **more)
 
 
-def idx(*folders: str) -> tuple[Route, ...]:
-    """The route to the four files of MNIST's format, each in any of the folders."""
-    names = [
-        f"{part}-{kind}-ubyte.gz"
-        for part in ("train", "t10k")
-        for kind in ("images-idx3", "labels-idx1")
-    ]
+def idx(origin: str, licence: str, folders: Sequence[str]) -> Source:
+    """Return a data set of four files in MNIST's format, each in any of the folders."""
+    kinds = "images-idx3", "labels-idx1"
+    names = [f"{part}-{kind}-ubyte.gz" for part in ("train", "t10k") for kind in kinds]
     files = tuple(File(name, tuple(f"{folder}/{name}" for folder in folders)) for name in names)
-    return (Route(files, _idx, "idx files"),)
+    return Source(origin, (70_000, 784, 10), licence, files, _idx, n_train=60_000)
 
 
-def openml(data_id: int) -> tuple[Route, ...]:
-    """The route through scikit-learn to a numeric table of OpenML, which checks its own MD5."""
-    return (Route((), partial(_openml, data_id=data_id), f"OpenML {data_id}"),)
+def openml(origin: str, shape: tuple, licence: str, data_id: int, labels: tuple) -> Source:
+    """Return a numeric table of OpenML; scikit-learn downloads it and checks its MD5."""
+    parse = partial(_openml, data_id=data_id)
+    return Source(f"{origin}, OpenML {data_id}", shape, licence, parse=parse, labels=labels)
 
 
-def newsgroups() -> tuple[Route, ...]:
-    """The route to the archive of 20 Newsgroups, sorted by date, that scikit-learn uses."""
+def newsgroups(origin: str, shape: tuple, n_train: int) -> Source:
+    """Return the archive of 20 Newsgroups, sorted by date, that scikit-learn uses."""
     urls = (
         "https://ndownloader.figshare.com/files/5975967",
         "http://qwone.com/~jason/20Newsgroups/20news-bydate.tar.gz",
     )
-    return (Route((File("20news-bydate.tar.gz", urls),), _newsgroups, "20 Newsgroups"),)
+    files = (File("20news-bydate.tar.gz", urls),)
+    return Source(origin, shape, files=files, parse=_newsgroups, n_train=n_train)
 
 
-def _libsvm(paths: Sequence[Path], source: Source, dense: bool, planes: int) -> Rows:
+def _libsvm(paths: Sequence[Path], source: Source, sparse: bool, planes: int) -> Rows:
     parts = [read_libsvm(path, source.shape[1], np.float32) for path in paths]
-    X = sp.vstack([X for X, _ in parts], format="csr")
-    n_train = parts[0][0].shape[0] if source.n_train is not None else None
-    y = np.concatenate([y for _, y in parts])
-    if dense:
+    X, y = sp.vstack([part.X for part in parts], "csr"), np.concatenate([p.y for p in parts])
+    if not sparse:
         X = X.toarray().reshape(len(y), planes, -1).transpose(0, 2, 1).reshape(len(y), -1)
-    return Rows(X, y, n_train)
+    return Rows(X, y, len(parts[0].y) if source.n_train is not None else None)
 
 
-def _tables(
+def _zipped(
     paths: Sequence[Path], source: Source, members: Sequence[str], separator: str | None, label: int
 ) -> Rows:
-    if zipfile.is_zipfile(paths[0]):
-        with zipfile.ZipFile(paths[0]) as archive:
-            inside = {name.rpartition("/")[2]: name for name in archive.namelist()}
-            texts = [archive.read(inside[member]).decode("latin-1") for member in members]
-    else:
-        texts = [path.read_text("latin-1") for path in paths]
-    rows = read_delimited(texts, separator, label)
-    return rows._replace(n_train=source.n_train)
+    with zipfile.ZipFile(paths[0]) as archive:
+        inside = {name.rpartition("/")[2]: name for name in archive.namelist()}
+        texts = [archive.read(inside[member]).decode("latin-1") for member in members]
+    return read_delimited(texts, separator, label)._replace(n_train=source.n_train)
+
+
+def read_delimited(texts: Sequence[str], separator: str | None = ",", label: int = -1) -> Rows:
+    """Read headerless tables, one below the other; `label` is the column of the labels.
+
+    A `separator` of None is any run of blanks. Lines that begin with ``@``, ``%`` or ``|`` (ARFF
+    headers, remarks) are skipped. A column of words becomes the codes 1, 2, ... of its sorted
+    words, a missing one (``?``) among them.
+    """
+    lines = [line for text in texts for line in text.splitlines() if line.strip()]
+    table = np.char.strip([line.split(separator) for line in lines if line[0] not in "@%|"])
+    # The test half of UCI's Adult ends its labels with a full stop.
+    y = as_integers(np.char.rstrip(table[:, label], "."))
+    X = np.column_stack([_numbers(column) for column in np.delete(table, label, axis=1).T])
+    with np.errstate(over="ignore"):
+        exact = X.astype(np.float32)
+    return Rows(exact if np.array_equal(exact, X) else X, y)
+
+
+def _numbers(column: np.ndarray) -> np.ndarray:
+    try:
+        return column.astype(np.float64)
+    except ValueError:
+        return np.unique(column, return_inverse=True)[1] + 1.0
 
 
 def _idx(paths: Sequence[Path], source: Source) -> Rows:
-    images, y, images_test, y_test = map(read_idx, paths)
+    images, y, images_test, y_test = map(_bytes, paths)
     X = np.concatenate([images, images_test])
     return Rows(X.reshape(len(X), -1), np.concatenate([y, y_test]), len(y))
+
+
+def _bytes(path: Path) -> np.ndarray:
+    """Return an array of bytes in MNIST's idx format, compressed with gzip."""
+    with open_text(path) as file:
+        content = file.read()
+    if content[:3] != b"\0\0\x08":
+        raise ValueError(f"{path}: not an idx file of bytes")
+    start = 4 + 4 * content[3]
+    shape = struct.unpack(f">{content[3]}I", content[4:start])
+    if math.prod(shape) != len(content) - start:
+        raise ValueError(f"{path}: is cut short, its header says {shape}")
+    return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
 
 
 def _openml(paths: Sequence[Path], source: Source, data_id: int) -> Rows:
@@ -180,8 +191,8 @@ def _openml(paths: Sequence[Path], source: Source, data_id: int) -> Rows:
     # Its own cache would keep a second copy.
     with tempfile.TemporaryDirectory() as folder:
         table = fetch_openml(data_id=data_id, data_home=folder, as_frame=True, parser="auto")
-    y = table.target.to_numpy().astype(str)
     X = table.data.to_numpy(dtype=np.float32)
+    y = table.target.to_numpy().astype(str)
     return Rows(X, y, source.n_train, tuple(map(str, table.feature_names)))
 
 

@@ -18,7 +18,7 @@ NONE = np.zeros(1, np.int64)
 
 @dataclass(frozen=True, eq=False)
 class SequenceProblem(Problem):
-    """A problem whose rows are positions; solvers that know no sequences take each on its own.
+    """A problem whose rows are positions; other solvers treat each position on its own.
 
     Attributes
     ----------
@@ -38,13 +38,13 @@ class SequenceProblem(Problem):
         return digest.hexdigest()[:16]
 
     def tiny(self, rows_per_class: int = 2, d: int = 9) -> SequenceProblem:
-        """The few rows of :meth:`Problem.tiny`, as sequences of two."""
+        """Return the few rows of :meth:`Problem.tiny`, as sequences of two."""
         small = super().tiny(rows_per_class, d)
         starts = np.unique(np.append(np.arange(0, small.n, 2), small.n))
         return replace(small, starts=starts, starts_test=NONE)
 
     def split(self, test: float = 0.2, seed: int = 0):
-        """Refuse to: what is drawn by rows is no sequence any more. So do the next two."""
+        """Raise a ValueError, as do the next two: rows drawn at random are not sequences."""
         raise ValueError("problem: sequences have no random rows or classes; use first_sequences")
 
     def subset(self, fraction: float, seed: int = 0):
@@ -54,7 +54,7 @@ class SequenceProblem(Problem):
         self.split()
 
     def first_sequences(self, n: int) -> SequenceProblem:
-        """The first `n` training sequences; every class must occur in them."""
+        """Return the first `n` training sequences; every class must occur in them."""
         if not 1 <= n < len(self.starts):
             raise ValueError(f"n: must be from 1 to {len(self.starts) - 1}, got {n!r}")
         end = self.starts[n]
@@ -72,7 +72,7 @@ def as_sequences(
 
     Parameters
     ----------
-    X : n arrays or sparse matrices, one a sequence, (length, d)
+    X : n arrays or sparse matrices (length, d), one per sequence
     y : n sequences of as many labels
     X_test, y_test : the same of test sequences, whose labels all occur in training
     about : `name`, `features`, `synthetic`, `about` as of

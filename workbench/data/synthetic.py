@@ -1,4 +1,4 @@
-"""Generated data sets: each problem they return says that it is synthetic."""
+"""Generated data sets; each problem says that it is synthetic."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def synthetic(
     separation: float = 3.0,
     dtype: type = np.float64,
 ) -> Problem:
-    """Gaussian classes of equal size that overlap.
+    """Return overlapping Gaussian classes of equal size.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def synthetic(
     ValueError
         For sizes or a separation out of range.
     """
-    _check(n, d, k)
+    check_sizes(n, d, k)
     if not separation > 0:
         raise ValueError(f"separation: must be positive, got {separation!r}")
     rng = np.random.default_rng(seed)
@@ -55,7 +55,7 @@ def synthetic_text(
     words: float = 60.0,
     topicality: float = 0.7,
 ) -> Problem:
-    """Word counts whose frequencies follow a power law, sparse, with few words of each topic.
+    """Return sparse word counts whose frequencies follow a power law.
 
     The r-th word of the language has a probability proportional to 1/r; each class multiplies it
     by log-normal factors of its own.
@@ -64,15 +64,15 @@ def synthetic_text(
     ----------
     n, d, k : documents, words of the vocabulary and classes, n >= k >= 2
     words : mean number of words in a document, positive
-    topicality : standard deviation of the factors' logarithms, not negative; at 0 all classes
-        speak alike
+    topicality : standard deviation of the factors' logarithms, not negative; at 0 all classes have
+        the same words
 
     Raises
     ------
     ValueError
         For sizes or parameters out of range.
     """
-    _check(n, d, k)
+    check_sizes(n, d, k)
     if not words > 0:
         raise ValueError(f"words: must be positive, got {words!r}")
     if not topicality >= 0:
@@ -95,12 +95,12 @@ def synthetic_text(
 
 
 def checkers(n: int = 10_000, seed: int = 0, *, squares: int = 4, sigma: float = 0.02) -> Problem:
-    """Rows on a checkerboard, uniform in the unit square, its colours the two classes; float32.
+    """Return rows on a checkerboard, uniform in the unit square, labelled by colour; float32.
 
     Parameters
     ----------
     n : rows, at least 2
-    squares : of a side, at least 2
+    squares : number per side, at least 2
     sigma : standard deviation of the noise that is added to the coordinates, in sides of the
         board, not negative; at 0.02 the best possible error is about 9 %
 
@@ -109,7 +109,7 @@ def checkers(n: int = 10_000, seed: int = 0, *, squares: int = 4, sigma: float =
     ValueError
         For sizes or noise out of range.
     """
-    _check(n, 2, 2)
+    check_sizes(n, 2, 2)
     if squares < 2:
         raise ValueError(f"squares: must be at least 2, got {squares!r}")
     if not sigma >= 0:
@@ -117,7 +117,7 @@ def checkers(n: int = 10_000, seed: int = 0, *, squares: int = 4, sigma: float =
     rng = np.random.default_rng(seed)
     X = rng.random((n, 2))
     y = np.floor(squares * X).astype(int).sum(axis=1) % 2
-    y[:2] = 0, 1  # however few the rows
+    y[:2] = 0, 1  # both classes, even of two rows
     X += sigma * rng.standard_normal((n, 2))
     about = f"synthetic: a board of {squares} x {squares} squares, noise of {sigma:g} sides"
     name = f"checkers {n}" + (f" of {squares}x{squares}" if squares != 4 else "")
@@ -127,11 +127,11 @@ def checkers(n: int = 10_000, seed: int = 0, *, squares: int = 4, sigma: float =
 def chain(
     n: int = 600, length: int = 20, states: int = 6, seed: int = 0, *, test: int = 200
 ) -> SequenceProblem:
-    """Sequences of a hidden Markov model whose states overlap: each is three blobs in the plane.
+    """Return sequences of a hidden Markov model with overlapping states, three blobs each.
 
-    A position alone says little of its state, the order of states much: from each state two
-    others follow, with probabilities 0.7 and 0.2, and all others share the rest. The first
-    sequences begin with all states in turn, so that none is missing.
+    A position alone determines little of its state, the order of states much: two others follow
+    each state with probabilities 0.7 and 0.2, and all others share the rest. The first sequences
+    begin with all states in turn, so that none is missing.
 
     Parameters
     ----------
@@ -173,7 +173,8 @@ def chain(
     )
 
 
-def _check(n: int, d: int, k: int) -> None:
+def check_sizes(n: int, d: int, k: int) -> None:
+    """Raise a ValueError unless n >= k >= 2 and d >= 1."""
     if k < 2:
         raise ValueError(f"k: must be at least 2, got {k!r}")
     if n < k:

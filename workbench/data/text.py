@@ -6,11 +6,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from workbench.core.problem import Problem, as_problem
+from workbench.data.synthetic import check_sizes
 
 BLOCK = 1 << 16  # documents generated at a time: their words stay in some 100 MB
 GENRES = 20
-# Share of a document's words, and how many words there are, of its genre and of its class's topic
-# at each level of the tree; the class's own share is a parameter, the rest is common speech.
+# Fraction of a document's words, and size of the vocabulary, of its genre and of its class's topic
+# at each level of the tree; the class's own fraction is a parameter, the rest is common speech.
 GENRE = 0.15, 3000
 TOPICS = (0.10, 3000), (0.15, 800)
 OWN_WORDS = 500
@@ -30,49 +31,44 @@ def zipf_text(
     own: float = 0.1,
     noise: float = 0.08,
 ) -> Problem:
-    """Word counts of documents in very many classes, which are the leaves of a tree of topics.
+    """Return word counts of documents in very many classes, the leaves of a tree of topics.
 
     The tree has three levels: about k^(1/3) fields, k^(2/3) subjects, k classes. A word of a
     document is of its class with probability `own`, of its subject 0.15, of its field 0.10, of
-    its genre 0.15, else of the language. There are 20 genres, which tell nothing of the class. In
-    each of these vocabularies the r-th of m words has the probability log(1 + 1/r) / log(1 + m),
-    about 1/r; m is 500 for a class, 800, 3000, 3000 and d. Topics share their words: each is
-    drawn from the language, at the rank d u^3 for a uniform u, so frequent words more often.
-    Lengths are log-normal with a deviation of 0.5. The class of rank r has a share of the
-    documents proportional to r^-0.6, and at least one training row.
+    its genre 0.15, else of the language. There are 20 genres, independent of the class. In each of
+    these vocabularies the r-th of m words has the probability log(1 + 1/r) / log(1 + m), about
+    1/r; m is 500 for a class, 800, 3000, 3000 and d. Topics share their words: each is drawn from
+    the language, at the rank d u^3 for a uniform u, so frequent words more often. Lengths are
+    log-normal with a deviation of 0.5. The class of rank r has a fraction of the documents
+    proportional to r^-0.6, and at least one training row.
 
     These numbers were chosen by the accuracy of a cosine centroid on tf-idf alone, which is 59 %
     with 20,000 documents of 1,000 classes and 49 % with 120,000 of 12,000. Words are independent
-    given the class, which flatters centroids: what holds here has to be seen on real text too.
+    given the class, which favours centroids: results must be checked on real text.
 
-    Which words a topic has is computed when they are drawn, and nothing is kept for each class:
-    a million documents of 100,000 classes take seconds and 1.2 GB.
+    The words of a topic are computed when they are drawn, and nothing is stored for each class: a
+    million documents of 100,000 classes take seconds and 1.2 GB.
 
     Parameters
     ----------
     n, k : training documents and classes, n >= k >= 2
-    seed : of all; training rows are the same for every `n_test`
+    seed : int, seeds all of it; training rows are the same for every `n_test`
     d : words of the language, at least 1; by default 187 k^0.784, which is 42,000 for 1,000
         classes and 1.5 million for 100,000, about as many as large collections of text have
     n_test : test documents, of the same distribution, not negative; by default a quarter of n,
         at most 20,000
     words : mean number of words in a document, at least 1; about nine tenths are distinct
-    own : in [0, 0.6], share of the words that are of the class; what makes it easy
-    noise : in [0, 1], share of the documents, test rows among them, whose label is that of
+    own : in [0, 0.6], fraction of the words that are of the class: more make the task easier
+    noise : in [0, 1], fraction of the documents, test rows included, whose label is that of
         another class of the same subject; no method can be right about those
 
     Raises
     ------
     ValueError
-        For sizes or shares out of range.
+        For sizes or fractions out of range.
     """
-    if k < 2:
-        raise ValueError(f"k: must be at least 2, got {k!r}")
-    if n < k:
-        raise ValueError(f"n: must be at least k = {k}, so that no class is empty, got {n!r}")
-    d = round(187 * k**0.784) if d is None else d
-    if d < 1:
-        raise ValueError(f"d: must be at least 1, got {d!r}")
+    d = round(187 * abs(k) ** 0.784) if d is None else d
+    check_sizes(n, d, k)
     n_test = min(n // 4, 20_000) if n_test is None else n_test
     if n_test < 0:
         raise ValueError(f"n_test: must not be negative, got {n_test!r}")
@@ -125,7 +121,7 @@ def _classes(sizes: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
 def _with_noise(
     labels: np.ndarray, subject: np.ndarray, noise: float, rng: np.random.Generator
 ) -> np.ndarray:
-    """Return the class that each document is really of: at times a sibling of its label."""
+    """Return the true class of each document: in some a sibling of its label."""
     first = np.searchsorted(subject, subject[labels])
     count = np.searchsorted(subject, subject[labels], side="right") - first
     wrong = (rng.random(len(labels)) < noise) & (count > 1)

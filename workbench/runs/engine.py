@@ -1,8 +1,8 @@
 """Many tasks in worker processes: isolated, limited, resumable, on this machine or on a cluster.
 
-A task is done when its file is there, so a sweep that was cut off goes on where it was. Here each
-worker is a pool of its own, of joblib's loky, so that its death takes one task along; with a Dask
-cluster the same function runs in its workers, which must share the folder of results.
+A task is done when its file is there, so a sweep that was cut off resumes where it was. Each worker
+is a pool of its own, of joblib's loky, so that its death takes one task along; with a Dask cluster
+the same function runs in its workers, which must share the folder of results.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sysconfig
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, as_completed, wait
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, as_completed, wait
 from contextlib import ExitStack, closing, suppress
 from functools import partial
 from pathlib import Path
@@ -36,8 +36,8 @@ from workbench.runs.worker import (
     start,
 )
 
-LITTER = 86400.0  # seconds after which what a killed sweep left is thrown away
-IDLE = 60.0  # seconds after which a worker without work goes
+LITTER_S = 86400.0  # age at which the marks and unfinished files of killed sweeps are removed
+IDLE_S = 60.0  # after which a worker without work ends
 
 Say = Callable[[str], None]
 
@@ -68,12 +68,12 @@ def execute(
 
     Returns
     -------
-    failures : the reason of each key that failed; it is tried again next time
+    failures : the reason of each key that failed; the next call retries it
 
     Raises
     ------
     OSError
-        When results cannot be written. What was finished before is kept.
+        If results cannot be written. Finished tasks are kept.
     KeyboardInterrupt
         After all workers have been stopped.
     """
@@ -85,27 +85,24 @@ def execute(
     progress = _Progress(len(once), len(waiting), say)
     if not waiting:
         return {}
-    _throw_away_litter(folder)
-    session = uuid.uuid4().hex[:12]
+    _remove_litter(folder)
+    session, failures = uuid.uuid4().hex[:12], {}
     run = partial(attempt, folder=folder, session=session, limits=limits or Limits(), timing=timing)
     if cluster:
         ended = _on_a_cluster(run, waiting, cluster)
     else:
         mark = partial(mark_of, folder, session)
         ended = _in_processes(run, waiting, 1 if timing else jobs, mark)
-    failures = {}
     try:
         with closing(ended):
-            for outcome in ended:
-                task = waiting[outcome.key]
-                if outcome.status == "stop":
-                    raise OSError(f"{outcome.text}; {progress.kept()}")
-                if outcome.status == "done" and not task.path(folder).exists():
-                    text = f"its worker does not share the folder {folder}"
-                    outcome = outcome._replace(status="failed", text=text)
-                if outcome.status == "failed":
-                    failures[task.key] = outcome.text
-                progress.show(task.label, outcome)
+            for key, status, text in ended:
+                if status == "stop":
+                    raise OSError(f"{text}; {progress.kept()}")
+                if status == "done" and not waiting[key].path(folder).exists():
+                    status, text = "failed", f"its worker does not share the folder {folder}"
+                if status == "failed":
+                    failures[key] = text
+                progress.show(waiting[key].label, status, text)
     except KeyboardInterrupt:
         say(f"interrupted: {progress.kept()}")
         raise
@@ -116,7 +113,7 @@ def execute(
 
 
 def _done(task: Task, folder: Path, say: Say) -> bool:
-    """Return whether a task's file is there; a damaged one is told and put out of the way."""
+    """Return whether a task's file is there; a damaged one is reported and put out of the way."""
     path = task.path(folder)
     if not path.exists():
         return False
@@ -136,15 +133,12 @@ def _in_processes(
     with ExitStack() as stop:
 
         def worker() -> ProcessPoolExecutor:
-            pool = _rested() or ProcessPoolExecutor(
-                1, timeout=IDLE, env=ONE_THREAD, initializer=start, initargs=[os.getpid()]
-            )
+            pool = _worker()
             stop.callback(_end, pool)
             return pool
 
         idle = [worker() for _ in range(min(jobs, len(tasks)))]
-        waiting, died = list(reversed(tasks)), set()
-        busy: dict[Future, tuple] = {}
+        waiting, died, busy = list(reversed(tasks)), set(), {}
         while waiting or busy:
             while waiting and idle:
                 try:
@@ -159,36 +153,37 @@ def _in_processes(
                     yield future.result()
                 except BrokenExecutor:
                     pool = worker()
-                    if key in died or overdue(mark(key)):
-                        yield Outcome(key, "failed", TOO_LONG if overdue(mark(key)) else DIED)
+                    if overdue(mark(key)):
+                        yield Outcome(key, "failed", TOO_LONG)
+                    elif key in died:
+                        yield Outcome(key, "failed", DIED)
                     else:
                         died.add(key)
                         waiting.append(key)
-                except Exception as error:  # what a pickle raises, not the task
+                except Exception as error:  # raised by pickle, not by the task
                     yield failed(key, error)
                 idle.append(pool)
         stop.pop_all()
     _resting.extend((surroundings(), pool) for pool in idle)
 
 
-def _end(pool: ProcessPoolExecutor) -> None:
-    """Kill a worker that is not needed any more; what ended the sweep is told, and not this.
-
-    An interrupt may have caught the pool half started, or its worker as well.
-    """
-    with suppress(OSError, RuntimeError):
-        pool.shutdown(kill_workers=True)
-
-
-def _rested() -> ProcessPoolExecutor | None:
-    """Return a waiting worker, None where there is none that a new one would not differ from."""
+def _worker() -> ProcessPoolExecutor:
+    """Return a worker that rests and that a new one would not differ from, or else a new one."""
     now = surroundings()
     while _resting:
         before, pool = _resting.pop()
         if before == now:
             return pool
         _end(pool)
-    return None
+    return ProcessPoolExecutor(
+        1, timeout=IDLE_S, env=ONE_THREAD, initializer=start, initargs=[os.getpid()]
+    )
+
+
+def _end(pool: ProcessPoolExecutor) -> None:
+    """Kill a worker; an interrupt may have caught the pool, or its worker, half started."""
+    with suppress(OSError, RuntimeError):
+        pool.shutdown(kill_workers=True)
 
 
 def surroundings() -> tuple:
@@ -211,7 +206,7 @@ def _on_a_cluster(run: Callable, tasks: Mapping[str, Task], address: str) -> Ite
     except ImportError:
         raise ValueError("cluster: needs the extra: pip install 'workbench-mc[cluster]'") from None
     try:
-        # Asked first, because a client that finds nobody complains for long.
+        # Asked first, because a client that finds no scheduler complains at length.
         socket.create_connection(comm.get_address_host_port(address), timeout=10).close()
         client = Client(address, timeout="10s", set_as_default=False)
     except (OSError, ValueError) as error:
@@ -229,16 +224,16 @@ def _on_a_cluster(run: Callable, tasks: Mapping[str, Task], address: str) -> Ite
             key = futures.pop(future)  # so that memory does not grow with the sweep
             try:
                 yield future.result()
-            except Exception as error:  # what the scheduler or a pickle raises, not the task
+            except Exception as error:  # raised by the scheduler or a pickle, not by the task
                 yield failed(key, error)
 
 
-def _throw_away_litter(folder: Path) -> None:
-    """Remove the marks and unfinished files that killed sweeps left; they name no point as done."""
+def _remove_litter(folder: Path) -> None:
+    """Remove the marks and unfinished files that killed sweeps left."""
     for pattern in ("*.begun", "*.part", "*/*.part"):
         for path in folder.glob(pattern):
-            with suppress(FileNotFoundError):  # that of a sweep beside this one, which is done
-                if time.time() - path.stat().st_mtime > LITTER:
+            with suppress(FileNotFoundError):  # of a sweep that runs at the same time
+                if time.time() - path.stat().st_mtime > LITTER_S:
                     path.unlink()
 
 
@@ -248,37 +243,31 @@ def busy_cores() -> float:
 
 
 class _Progress:
-    """Says what ended, at most one line a second but every failure, and the time left."""
+    """Says what ended, at most one line per second but every failure, and the time left."""
 
     def __init__(self, total: int, waiting: int, say: Say):
-        self.total, self.waiting, self.say = total, waiting, say
-        self.done = 0
+        self.total, self.left, self.say, self.before = total, waiting, say, total - waiting
         self.started = self.said = time.monotonic()
-        before = total - waiting
-        say(
-            f"{total} points"
-            + (f", {before} done before" if before else "")
-            + f", {waiting} to run"
-        )
+        before = f", {self.before} done before" if self.before else ""
+        say(f"{total} points{before}, {waiting} to run")
 
-    def show(self, label: str, outcome: Outcome) -> None:
-        self.done += 1
-        now, left = time.monotonic(), self.waiting - self.done
-        failed = outcome.status == "failed"
-        if not failed and left and now - self.said < 1:
+    def show(self, label: str, status: str, text: str) -> None:
+        self.left -= 1
+        now, done = time.monotonic(), self.total - self.left
+        if status == "failed":
+            text = f"FAILED, {text}"
+        elif self.left and now - self.said < 1:
             return
         self.said = now
-        rest = duration((now - self.started) / self.done * left)
-        text = f"{'FAILED, ' * failed}{outcome.text}"
-        place = f"[{self.total - left}/{self.total}]"
-        self.say(f"{place} {label}: {text}" + (f"; {rest} left" if left else ""))
+        if self.left:
+            seconds = (now - self.started) / (done - self.before) * self.left
+            text += f"; {duration(seconds)} left"
+        self.say(f"[{done}/{self.total}] {label}: {text}")
 
     def kept(self) -> str:
-        """Tell what an early end leaves."""
-        done = self.total - self.waiting + self.done
-        return (
-            f"{done} of {self.total} points have ended and are kept; the same again goes on there"
-        )
+        """Return what an early end leaves."""
+        done = self.total - self.left
+        return f"{done} of {self.total} points have ended and are kept; run it again to resume"
 
 
 def duration(seconds: float) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
@@ -18,13 +18,13 @@ from typing import Any
 
 import yaml
 
+from workbench.core.checks import is_whole
 from workbench.core.stream import LIMITS
 from workbench.data.panels import listed
 from workbench.registry import SOLVERS
 from workbench.runs.run import resolve
 
 ENTRIES = ("about", "solvers", "parameters", "data", "seeds", "repetitions", "test", "stop")
-SCALARS = (bool, int, float, str, type(None))
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ class Point:
     Attributes
     ----------
     solver, parameters : a name of the registry, and all of its parameters, defaults filled in
-    data, seed, test : what :func:`workbench.data.panels.panel` makes the problem from
-    repetition : tells runs apart that are equal in all else
+    data, seed, test : arguments of :func:`workbench.data.panels.panel`, which makes the problem
+    repetition : distinguishes runs that are otherwise equal
     stop : stopping rules as :func:`workbench.core.stream.stopping` reads them
     varied : the names of the parameters that the grid names, for labels and tables
     """
@@ -51,12 +51,11 @@ class Point:
 
     @property
     def label(self) -> str:
-        """What tells this point from the others, in a line."""
-        values = [f"{name}={_short(self.parameters[name])}" for name in self.varied]
-        repeated = [f"repetition {self.repetition}"] if self.repetition else []
-        return ", ".join(
-            [" ".join([self.solver, *values]), self.data, f"seed {self.seed}", *repeated]
-        )
+        """The values that distinguish this point from others, in one line."""
+        varied = ((name, self.parameters[name]) for name in self.varied)
+        values = [f"{n}={v:g}" if isinstance(v, float) else f"{n}={v}" for n, v in varied]
+        parts = [" ".join([self.solver, *values]), self.data, f"seed {self.seed}"]
+        return ", ".join(parts + [f"repetition {self.repetition}"] * bool(self.repetition))
 
 
 def grid(
@@ -77,53 +76,55 @@ def grid(
         lists. A list of such mappings is the union of their grids: parameters that go together.
     data : descriptions of problems that :func:`workbench.data.panels.panel` reads
     stop : when a run ends, see :func:`workbench.core.stream.stopping`; at least one of ``rounds``,
-        ``cpu`` and ``seconds``, so that every run does
+        ``cpu`` and ``seconds``, so that every run ends
     parameters : of all the solvers
-    seeds : how many, or which; of the data's split and random features, and of every solver that
-        has a parameter ``seed`` which the grid does not name
+    seeds : how many, or which; of the data's split and random features, and of every solver with a
+        parameter ``seed`` that the grid does not name
     repetitions : runs of each point that is otherwise the same
-    test : the share of test rows in (0, 1), or None for the published split
+    test : the fraction of test rows in (0, 1), or None for the published split
 
     Raises
     ------
     ValueError
-        Naming what is wrong: an unknown solver or parameter, a value of the wrong type, an empty
-        axis, a point that is there twice.
+        Naming the argument: an unknown solver or parameter, a value of the wrong type, an empty
+        axis, a duplicate point.
     """
     stop = _stop(stop)
-    seeds = list(range(seeds)) if _whole(seeds) and seeds > 0 else seeds
-    if not _filled(seeds) or not all(_whole(seed) and seed >= 0 for seed in seeds):
+    seeds = list(range(seeds)) if is_whole(seeds) else seeds
+    if not _filled(seeds) or not all(is_whole(seed, least=0) for seed in seeds):
         raise ValueError(f"seeds: must be a number from 1 or a list of numbers, got {seeds!r}")
-    if not _whole(repetitions) or repetitions < 1:
+    if not is_whole(repetitions):
         raise ValueError(f"repetitions: must be a whole number, at least 1, got {repetitions!r}")
     if test is not None and not (isinstance(test, float) and 0 < test < 1):
         raise ValueError(f"test: must be None or lie strictly between 0 and 1, got {test!r}")
     specs = listed(data) if isinstance(data, str) else data
     if not _filled(specs) or not all(isinstance(spec, str) for spec in specs):
         raise ValueError(f"data: must be a list of descriptions, got {data!r}")
-    points = []
+    points: dict[tuple, Point] = {}
     for solver, settings in _settings(solvers, parameters or {}):
         for values, spec, seed, r in product(settings, specs, seeds, range(repetitions)):
             own = {"seed": seed} if "seed" in resolve(solver, {})[1] else {}
             complete = resolve(solver, own | values)[1]
-            points.append(Point(solver, complete, spec, seed, test, r, stop, tuple(values)))
-    _refuse_twins(points)
-    return points
+            point = Point(solver, complete, spec, seed, test, r, stop, tuple(values))
+            identity = (solver, repr(sorted(complete.items())), spec, seed, r)
+            if points.setdefault(identity, point) is not point:
+                raise ValueError(f"points: {point.label} appears twice")
+    return list(points.values())
 
 
-def read_grid(path: str | os.PathLike) -> dict[str, Any]:
-    """Read the arguments of :func:`grid` from a YAML file; an entry ``about`` is for people.
+def read_points(path: str | os.PathLike) -> list[Point]:
+    """Return the points of a YAML file: the arguments of :func:`grid`, and a comment ``about``.
 
     Raises
     ------
     ValueError
-        For a file that is no YAML, or entries that are unknown or missing; it names the file.
+        Naming the file: not YAML, unknown or missing entries, and what :func:`grid` refuses.
     FileNotFoundError
-        When there is no such file.
+        If there is no such file.
     """
     path = Path(path)
     try:
-        entries = yaml.load(path.read_text(encoding="utf-8"), _NothingTwice)
+        entries = yaml.load(path.read_text(encoding="utf-8"), _NoDuplicates)
     except yaml.MarkedYAMLError as error:
         where = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
         raise ValueError(f"{path.name}: not a YAML file; {error.problem}{where}") from None
@@ -132,7 +133,7 @@ def read_grid(path: str | os.PathLike) -> dict[str, Any]:
     except (yaml.YAMLError, ValueError) as error:  # also of dates and of long numbers
         raise ValueError(f"{path.name}: not a YAML file; {error}") from None
     if not isinstance(entries, dict):
-        raise ValueError(f"{path.name}: must hold entries such as solvers, data and stop")
+        raise ValueError(f"{path.name}: must contain entries such as solvers, data and stop")
     unknown = [str(name) for name in entries if name not in ENTRIES]
     missing = [name for name in ("solvers", "data", "stop") if name not in entries]
     for kind, names in (("unknown", unknown), ("missing", missing)):
@@ -141,106 +142,92 @@ def read_grid(path: str | os.PathLike) -> dict[str, Any]:
                 f"{path.name}: {kind} entries {', '.join(names)}; it takes {', '.join(ENTRIES)}"
             )
     entries.pop("about", None)
-    return entries
-
-
-def read_points(path: str | os.PathLike) -> list[Point]:
-    """Return the points of a YAML file.
-
-    Raises
-    ------
-    ValueError
-        As :func:`read_grid` and :func:`grid`; it names the file.
-    """
-    arguments = read_grid(path)
     try:
-        return grid(**arguments)
+        return grid(**entries)
     except ValueError as error:
-        raise ValueError(f"{Path(path).name}: {error}") from None
+        raise ValueError(f"{path.name}: {error}") from None
 
 
 def at_least(points: Sequence[Point], runs: int) -> list[Point]:
     """Return `points` with repetitions added until each setting has `runs`, over its seeds."""
-    groups: dict[tuple, list[Point]] = {}
+    groups: dict[str, list[Point]] = {}
     for point in points:
-        values = tuple(sorted((n, repr(v)) for n, v in point.parameters.items() if n != "seed"))
-        setting = (point.solver, values, point.data, point.test, tuple(sorted(point.stop.items())))
+        values = sorted((n, v) for n, v in point.parameters.items() if n != "seed")
+        setting = repr((point.solver, values, point.data, point.test, sorted(point.stop.items())))
         groups.setdefault(setting, []).append(point)
     extended = list(points)
     for group in groups.values():
         first = [point for point in group if point.repetition == group[0].repetition]
         highest = max(point.repetition for point in group)
         for added in range(runs - len(group)):
-            original, lap = first[added % len(first)], added // len(first)
-            extended.append(replace(original, repetition=highest + 1 + lap))
+            lap, place = divmod(added, len(first))
+            extended.append(replace(first[place], repetition=highest + 1 + lap))
     return extended
 
 
-def _settings(
-    solvers: str | Sequence[str] | Mapping[str, Any], shared: Mapping[str, Any]
-) -> Iterable[tuple[str, list[dict[str, Any]]]]:
+def _settings(solvers: Any, shared: Any) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """Yield each solver with the list of its parameter settings, typed."""
-    if isinstance(solvers, str):
-        solvers = listed(solvers)
     if not isinstance(shared, Mapping):
         raise ValueError(f"parameters: must be 'name: value', got {shared!r}")
+    solvers = listed(solvers) if isinstance(solvers, str) else solvers
     if _filled(solvers) and all(isinstance(name, str) for name in solvers):
         if len(set(solvers)) < len(solvers):
-            raise ValueError(f"solvers: a name is there twice in {list(solvers)!r}")
-        solvers = {name: {} for name in solvers}
+            raise ValueError(f"solvers: a name appears twice in {list(solvers)!r}")
+        solvers = dict.fromkeys(solvers)
     if not isinstance(solvers, Mapping) or not solvers:
         raise ValueError(f"solvers: must be names, or 'name: parameters' lines, got {solvers!r}")
     for solver, own in solvers.items():
         if not isinstance(solver, str):
             raise ValueError(f"solvers: a name must be text, got {solver!r}")
-        defaults = resolve(solver, {})[1]
-        settings = []
         if own == []:
             raise ValueError(f"{solver}: its list of parameters is empty")
+        settings = []
         for alternative in own if isinstance(own, list) else [own or {}]:
             if not isinstance(alternative, Mapping):
                 raise ValueError(f"{solver}: its parameters must be 'name: value', got {own!r}")
-            values = dict(shared) | dict(alternative)
+            values = {**shared, **alternative}
             resolve(solver, values)
-            axes = [_axis(solver, name, value, defaults[name]) for name, value in values.items()]
+            axes = [_axis(solver, name, value) for name, value in values.items()]
             settings += [dict(zip(values, chosen)) for chosen in product(*axes)]
         yield solver, settings
 
 
-def _axis(solver: str, name: str, value: Any, default: Any) -> list:
-    values = list(value) if isinstance(value, (list, tuple)) else [value]
+def _axis(solver: str, name: str, value: Any) -> list:
+    """Return the values of one parameter, in the type of its default."""
+    values = value if isinstance(value, (list, tuple)) else [value]
     if not values:
         raise ValueError(f"{solver}: the list of {name} is empty")
-    typed = [_typed(solver, name, v, default) for v in values]
-    for v in typed:
-        if sum(v == w and type(v) is type(w) for w in typed) > 1:
-            raise ValueError(f"{solver}: the list of {name} holds {v!r} twice")
-    return typed
+    parameter = inspect.signature(SOLVERS[solver].steps).parameters[name]
+    axis = []
+    for value in values:
+        typed = _typed(solver, name, value, parameter.default)
+        flag = str(parameter.annotation) == "bool | None"
+        if flag and not isinstance(typed, (bool, type(None))):
+            raise ValueError(f"{solver}: {name} must be true, false or null, got {value!r}")
+        if any(typed == other and type(typed) is type(other) for other in axis):
+            raise ValueError(f"{solver}: the list of {name} holds {typed!r} twice")
+        axis.append(typed)
+    return axis
 
 
 def _typed(solver: str, name: str, value: Any, default: Any) -> Any:
     """Return `value` in the type of the default; YAML reads 1e-2, without a point, as text."""
     kind = type(default)
-    if type(value) is kind and kind in (bool, int, float, str):
+    if default is None:
+        if isinstance(value, (bool, int, float, str, type(None))):
+            return value
+        raise ValueError(f"{solver}: {name} must be one value, got {value!r}")
+    if type(value) is kind:
         return value
-    if kind is float and not isinstance(value, bool) and isinstance(value, (int, float, str)):
+    number = isinstance(value, (int, float, str)) and not isinstance(value, bool)
+    if kind in (int, float) and number:
         try:
-            return float(value)
+            number = float(value)
+            if kind is float or number == int(number):
+                return kind(number)
         except (ValueError, OverflowError):
             pass
-    elif kind is int and not isinstance(value, bool) and isinstance(value, (int, float, str)):
-        try:
-            if float(value) == int(float(value)):
-                return int(float(value))
-        except (ValueError, OverflowError):
-            pass
-    elif default is None and isinstance(value, SCALARS):
-        annotation = str(inspect.signature(SOLVERS[solver].steps).parameters[name].annotation)
-        if annotation == "bool | None" and not isinstance(value, (bool, type(None))):
-            raise ValueError(f"{solver}: {name} must be true, false or null, got {value!r}")
-        return value
-    what = "one value" if default is None else f"of type {kind.__name__}"
-    raise ValueError(f"{solver}: {name} must be {what}, got {value!r}")
+    raise ValueError(f"{solver}: {name} must be of type {kind.__name__}, got {value!r}")
 
 
 def _stop(stop: Any) -> dict[str, float]:
@@ -261,34 +248,16 @@ def _stop(stop: Any) -> dict[str, float]:
     return rules
 
 
-class _NothingTwice(yaml.SafeLoader):
-    """A loader that refuses an entry which is there twice; YAML's own keeps the last in silence."""
+class _NoDuplicates(yaml.SafeLoader):
+    """A loader that refuses duplicate entries; YAML's own keeps the last silently."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
         names = [self.construct_object(name, deep=True) for name, _ in node.value]
         for name in names:
             if names.count(name) > 1:
-                raise yaml.YAMLError(f"{name!r} is there twice, line {node.start_mark.line + 1}")
+                raise yaml.YAMLError(f"{name!r} appears twice, line {node.start_mark.line + 1}")
         return super().construct_mapping(node, deep)
-
-
-def _refuse_twins(points: Sequence[Point]) -> None:
-    seen = set()
-    for point in points:
-        parameters = repr(sorted(point.parameters.items()))
-        identity = (point.solver, parameters, point.data, point.seed, point.repetition)
-        if identity in seen:
-            raise ValueError(f"points: {point.label} is there twice")
-        seen.add(identity)
 
 
 def _filled(values: Any) -> bool:
     return isinstance(values, Sequence) and not isinstance(values, str) and len(values) > 0
-
-
-def _whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _short(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)

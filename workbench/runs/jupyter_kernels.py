@@ -25,9 +25,8 @@ _lock = threading.Lock()  # of that set
 class IpcKernelManager(AsyncKernelManager):
     """Starts kernels of ``sys.executable``, reached over IPC (over TCP on Windows).
 
-    Parallel kernels that pick free TCP ports race for them; a folder of sockets of one's own is
-    nobody else's. And whichever ``python3`` kernelspec Jupyter finds first need not be the
-    environment that asked.
+    Parallel kernels that pick free TCP ports race for them; a folder of sockets is private. And the
+    first ``python3`` kernelspec that Jupyter finds may belong to another environment.
     """
 
     def __init__(self, **kwargs):

@@ -36,7 +36,7 @@ DISTRIBUTIONS = {
 
 
 def key(**parts: Any) -> str:
-    """Return 24 hex digits of the SHA-256 of named parts; the order of names does not count.
+    """Return 24 hex digits of the SHA-256 of named parts, whatever the order of names.
 
     Parts are plain data. 1 and 1.0 are one number and make one key, True is another.
     """
@@ -46,7 +46,7 @@ def key(**parts: Any) -> str:
 
 @cache
 def code(*modules: str) -> str:
-    """Return a hash of what some modules run: their sources, libraries and Python.
+    """Return a hash of the code of some modules: their sources, libraries and Python.
 
     Whatever they import of their own packages and of this one is followed; of other libraries the
     version counts. Comments and layout do not. Sources are read once, until
@@ -96,7 +96,7 @@ def reached(*modules: str) -> tuple[list[Path], set[str]]:
 
 
 def notebook_key(notebook: Notebook, values: Mapping[str, Any]) -> str:
-    """Return the key of all that a notebook's figures depend on, whatever it does inside.
+    """Return the key of everything that a notebook's figures depend on, whatever it does inside.
 
     Its code and parameters, the package with its libraries, the papers' printed numbers, and the
     names, sizes and dates of the files in the data folders and of those that the parameters name.

@@ -1,4 +1,4 @@
-"""The figure notebooks through papermill: strict before the start, plain about the progress."""
+"""Notebooks by papermill: the figure notebooks, and any notebook over a grid of its parameters."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, as_completed
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
 from workbench.core.checks import check_positive
 from workbench.runs.jupyter_kernels import IpcKernelManager, kill_kernels
-from workbench.runs.keys import notebook_key
-from workbench.runs.notebooks import CHECKOUT, FOLDER, PROFILES, Notebook, find
+from workbench.runs.keys import key, notebook_key
+from workbench.runs.notebooks import CHECKOUT, FOLDER, PROFILES, Notebook, find, parse, read
+from workbench.runs.worker import Limits
 
 KINDS = ("png", "svg", "pdf", "json")  # files of a figure
 TIMEOUTS = {"smoke": 300.0, "quick": 900.0, "paper": 7 * 86400.0}
@@ -45,14 +48,14 @@ def make(
 
     Parameters
     ----------
-    names : which notebooks of the folder `notebooks`; all of them by default
+    names : notebooks of the folder `notebooks`; all of them by default
     profile : ``smoke`` (seconds), ``quick`` (minutes, embedded data) or ``paper``
     overrides : parameter values as text; each of the notebooks must declare every one
     jobs : notebooks at a time; with more than one nothing is timed, and the figures say so
-    again : run notebooks too whose figures are there and would come out the same
-    timeout : seconds for each notebook, by default 300, 900 or a week, as the profile
+    again : rerun notebooks even if nothing changed
+    timeout : seconds for each notebook, by default those of the profile in :data:`TIMEOUTS`
     figures, executed : where the figures and the executed notebooks go, by default ``figures/``
-        and ``runs/figures/`` of the checkout, for another profile than quick in folders of its name
+        and ``runs/figures/`` of the checkout; profiles other than quick have their own folders
     say : receives the progress, line by line
 
     Returns
@@ -63,7 +66,7 @@ def make(
     ------
     ValueError
         Before anything runs: an unknown notebook, profile or parameter, a value of the wrong type,
-        a notebook without a proper parameters cell.
+        a notebook without a valid parameters cell.
     """
     if jobs < 1:
         raise ValueError(f"jobs: must be at least 1, got {jobs}")
@@ -106,9 +109,9 @@ def figures_folder() -> Path:
 
 
 def unchanged(notebook: Notebook, values: Mapping[str, Any], folder: Path, jobs: int = 1) -> bool:
-    """Tell whether the notebook's figures in `folder` are whole and would come out the same.
+    """Return whether the notebook's figures in `folder` are whole and would come out the same.
 
-    Where one of `jobs` runs at a time, those that ran beside others do not count: nothing is timed.
+    If `jobs` is 1, figures that ran beside others do not count: nothing in them was timed.
     """
     wanted = notebook_key(notebook, values)
     for name in notebook.figures:
@@ -127,11 +130,11 @@ def unchanged(notebook: Notebook, values: Mapping[str, Any], folder: Path, jobs:
 
 
 def side_by_side(run: Callable, items: Iterable, jobs: int) -> Iterator[tuple[Any, Any]]:
-    """Yield each item with ``run(item)``, as they end; `jobs` of them run notebooks at a time.
+    """Yield each item with ``run(item)``, which runs a notebook, as they end; `jobs` at a time.
 
-    To be closed: when an interrupt or an error ends its reader, the kernels are killed, and what
-    runs has :data:`PATIENCE_S` to end. Then it is left behind, in daemon threads: nbclient may
-    wait forever for a kernel that was killed.
+    Close it: if an interrupt or an error ends its reader, the kernels are killed, and the runs have
+    :data:`PATIENCE_S` to end. Then they are left in daemon threads: nbclient may wait forever for a
+    kernel that was killed.
     """
     futures = {Future(): item for item in items}
     waiting: SimpleQueue[Future | None] = SimpleQueue()
@@ -153,7 +156,7 @@ def side_by_side(run: Callable, items: Iterable, jobs: int) -> Iterator[tuple[An
         for future in as_completed(futures):
             yield futures[future], future.result()
     except BaseException:
-        for name in ("papermill", "traitlets"):  # that kernels have died is no news now
+        for name in ("papermill", "traitlets"):  # which would report that kernels have died
             logging.getLogger(name).setLevel(logging.CRITICAL)
         for future in futures:
             future.cancel()
@@ -167,9 +170,10 @@ def side_by_side(run: Callable, items: Iterable, jobs: int) -> Iterator[tuple[An
 def run_notebook(
     notebook: Notebook, values: dict[str, Any], figures: Path, executed: Path, timeout: float, say
 ) -> tuple[str, str | None]:
-    """Run one notebook in a kernel of its own; return how it ended, and what went wrong or None.
+    """Run one notebook in a kernel of its own; return how it ended, and its error or None.
 
-    What was executed is kept in the folder `executed`, as ``NAME.ipynb``, or ``NAME.failed.ipynb``.
+    The executed notebook is kept in the folder `executed`, as ``NAME.ipynb`` or
+    ``NAME.failed.ipynb``.
     """
     # papermill takes a second to import; `workbench list` reads notebooks without it.
     from papermill import execute_notebook
@@ -214,14 +218,14 @@ def run_notebook(
 
 
 def _missing(notebook: Notebook, figures: Path, started: int) -> str | None:
-    """Say which declared figures were not written since `started` (in ns), None when all were."""
+    """Return which declared figures were not written since `started` (in ns), None if all were."""
     paths = [figures / notebook.name / f"{name}.json" for name in notebook.figures]
     stale = [p.stem for p in paths if not p.exists() or p.stat().st_mtime_ns < started]
     return f"did not make the figures {stale} that its metadata declare" if stale else None
 
 
 class _Lines:
-    """A text file that passes whole lines on, each behind a prefix."""
+    """A text file that passes on whole lines, each with a prefix."""
 
     def __init__(self, prefix: str, say: Say):
         self.prefix, self.say, self.rest = prefix, say, ""
@@ -232,7 +236,7 @@ class _Lines:
             self.say(self.prefix + line)
 
     def flush(self) -> None:
-        """Nothing is held back but an unfinished line."""
+        """Do nothing: only an unfinished line is held back."""
 
 
 def _one_at_a_time(say: Say) -> Say:
@@ -258,3 +262,67 @@ def environment(**variables: str) -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+@dataclass(frozen=True)
+class NotebookRun:
+    """A notebook with values for all of its parameters: a task of the engine."""
+
+    notebook: Notebook
+    values: Mapping[str, Any]
+    key: str
+    varied: tuple[str, ...]
+    jobs: int = 1
+
+    @property
+    def label(self) -> str:
+        return " ".join([self.notebook.name, *(f"{n}={self.values[n]}" for n in self.varied)])
+
+    def path(self, folder: Path) -> Path:
+        """Return the executed notebook; its figures are in folders beside it."""
+        return folder / f"{self.notebook.name}-{self.key[:10]}" / f"{self.notebook.name}.ipynb"
+
+    def check(self, path: Path) -> None:
+        read(path, figures=False)
+
+    def run(self, folder: Path, limits: Limits) -> str:
+        """Execute the notebook."""
+        home = self.path(folder).parent
+        home.mkdir(exist_ok=True)
+        timeout = limits.seconds or TIMEOUTS["paper"]
+        with environment(WORKBENCH_FIGURES=str(home), WORKBENCH_JOBS=str(self.jobs)):
+            ended, error = run_notebook(
+                self.notebook, dict(self.values), home, home, timeout, lambda line: None
+            )
+        if error:
+            raise RuntimeError(f"{ended}: {error.splitlines()[-1]}")
+        return ended
+
+
+def fan_out(notebook: Notebook, texts: Mapping[str, str], jobs: int = 1) -> list[NotebookRun]:
+    """Return a run for every combination of the comma-separated values in `texts`.
+
+    Parameters
+    ----------
+    notebook : with a parameters cell, which gives the values of the other parameters
+    texts : parameter -> its values, as in ``{"eps1": "1e-2,1e-3"}``
+    jobs : how many will run side by side; with more than one nothing inside is timed
+
+    Raises
+    ------
+    ValueError
+        For a parameter that the notebook does not declare, a value of the wrong type or a
+        duplicate value.
+    """
+    axes = []
+    for name, text in texts.items():
+        axes.append([parse(notebook.parameter(name), part.strip()) for part in text.split(",")])
+        if len(set(axes[-1])) < len(axes[-1]):
+            raise ValueError(f"{name}: a value appears twice in {text!r}")
+    runs = []
+    for chosen in product(*axes):
+        values = notebook.values() | dict(zip(texts, chosen))
+        # A notebook that ran beside others was not timed: its results differ.
+        own = key(notebook=notebook_key(notebook, values), alone=jobs == 1)
+        runs.append(NotebookRun(notebook, values, own, tuple(texts), jobs))
+    return runs

@@ -33,13 +33,13 @@ class Parameter(NamedTuple):
 
 @dataclass(frozen=True)
 class Notebook:
-    """A figure notebook: its file and what it declares.
+    """A figure notebook: its file and its declarations.
 
     Attributes
     ----------
-    path : where it lies; its name without suffix is the notebook's name
+    path : its name without suffix is the notebook's name
     parameters : by name, in the order of the parameters cell
-    profiles : what ``smoke`` and ``paper`` change, by parameter name
+    profiles : the parameters that ``smoke`` and ``paper`` change, with their values
     figures : the names of the figures that it makes
     code : the source of its code cells
     """
@@ -69,13 +69,7 @@ class Notebook:
         return values
 
     def check(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return `values` with each one checked against its declaration.
-
-        Raises
-        ------
-        ValueError
-            Naming the parameter: not declared, or of another type.
-        """
+        """Return `values` in their declared types; a ValueError names one that does not fit."""
         return {name: _typed(self.parameter(name), value) for name, value in values.items()}
 
     def parameter(self, name: str) -> Parameter:
@@ -108,13 +102,13 @@ def read(path: Path, figures: bool = True) -> Notebook:
     Raises
     ------
     ValueError
-        Naming the notebook and what is wrong: no JSON, another kernel than ``python3``, not
+        Naming the notebook and the fault: not JSON, another kernel than ``python3``, not
         exactly one parameters cell, a line of it that is not ``name: type = value  # help``,
         metadata with unknown keys, or a profile that sets what the cell does not declare.
     OSError
         If the file cannot be read.
     """
-    strange = ValueError, KeyError, TypeError, AttributeError, RecursionError
+    broken = ValueError, KeyError, TypeError, AttributeError, RecursionError
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         cells, metadata = content["cells"], content["metadata"]
@@ -125,7 +119,7 @@ def read(path: Path, figures: bool = True) -> Notebook:
         declared = metadata.get("workbench", {})
         named, profiled = tuple(declared.get("figures", ())), dict(declared.get("profiles", ()))
         profiled = {profile: dict(values) for profile, values in profiled.items()}
-    except strange as error:
+    except broken as error:
         raise ValueError(f"{path.stem}: not a notebook; {error}") from None
     if kernel != "python3":
         raise ValueError(f"{path.stem}: its kernelspec must be python3, not {kernel!r}")
@@ -143,14 +137,13 @@ def read(path: Path, figures: bool = True) -> Notebook:
         )
     if set(profiled) != {"smoke", "paper"}:
         raise ValueError(f"{path.stem}: metadata must set the profiles 'smoke' and 'paper'")
-    bare = Notebook(path, parameters, {}, named)
-    profiles = {}
+    notebook = Notebook(path, parameters, profiled, named, code)
     for profile, values in profiled.items():
         try:
-            profiles[profile] = bare.check(values)
+            profiled[profile] = notebook.check(values)
         except ValueError as error:
             raise ValueError(f"{error}, in profile {profile!r}") from None
-    return Notebook(path, parameters, profiles, named, code)
+    return notebook
 
 
 def parameters_of(source: str, notebook: str) -> dict[str, Parameter]:

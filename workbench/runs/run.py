@@ -1,4 +1,4 @@
-"""One timed, judged, recorded run of a solver: what sweeps, figures and estimators are made of."""
+"""One timed, evaluated, recorded run of a solver, for sweeps, figures and estimators."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ from workbench.core.stream import Row, Rule, State, always, nothing, until, watc
 from workbench.core.trace import Trace, record
 from workbench.registry import SOLVERS
 
-PATIENCE = 2.0  # seconds of compiling that pass without a word
+PATIENCE_S = 2.0  # seconds of compiling before it is announced
+PROBLEM = ("name", "n", "d", "k", "synthetic", "checksum")
 LIBRARIES = ("numpy", "scipy", "numba", "highspy", "scikit-learn")
 
 
@@ -41,7 +42,7 @@ def run(
     warm_up: bool = True,
     after: tuple[Trace, State] | None = None,
 ) -> tuple[Trace, State | None]:
-    """Run a solver until a rule stops it, it finishes, or Ctrl-C; keep all that was seen.
+    """Run a solver until a rule stops it, it finishes, or Ctrl-C; record every round.
 
     Parameters
     ----------
@@ -50,10 +51,10 @@ def run(
     problem : Problem
     rules : stopping rules of :mod:`workbench.core.stream`
     parameters : the solver's keyword parameters; the others keep their defaults
-    measure, when : the judge, off the clock, and the rows it judges
+    measure, when : the evaluation, which is not timed, and the rows it evaluates
     path : where the trace is written while the run goes on
     warm_up : compile the kernels on ``problem.tiny()`` before the clock starts
-    after : what an earlier run returned, to go on from its state, which is used up, and its
+    after : the result of an earlier run, to resume from its state, which is used up, and its
         clock; the new trace begins where that one ended
 
     Returns
@@ -87,17 +88,11 @@ def warm(steps: Callable, problem: Problem, parameters: Mapping[str, Any]) -> No
     """Run the solver for three states on ``problem.tiny()``: its kernels are compiled then.
 
     The first time on a machine that may take up to a minute, and is announced on stderr; later
-    processes load what it has left in Numba's cache. What fails on a few rows may be right on all:
-    an error is left to the run, which comes to it again where it is one.
+    processes load the kernels from Numba's cache. Errors are ignored: the run itself raises those
+    that are not due to the tiny problem.
     """
-    notice = threading.Timer(
-        PATIENCE,
-        lambda: print(
-            f"compiling {steps.__name__}, once on this machine and not on the clock ...",
-            file=sys.stderr,
-            flush=True,
-        ),
-    )
+    text = f"compiling {steps.__name__}, once on this machine and not timed ..."
+    notice = threading.Timer(PATIENCE_S, partial(print, text, file=sys.stderr, flush=True))
     notice.daemon = True
     notice.start()
     try:
@@ -115,7 +110,7 @@ def resolve(solver: str | Callable, parameters: Mapping[str, Any]) -> tuple[Call
     Raises
     ------
     ValueError
-        For a name that is no solver, or a parameter that the solver does not declare.
+        For an unknown solver, or a parameter that the solver does not declare.
     """
     if isinstance(solver, str):
         if solver not in SOLVERS:
@@ -138,19 +133,12 @@ def resolve(solver: str | Callable, parameters: Mapping[str, Any]) -> tuple[Call
 def header(
     solver: str | Callable, problem: Problem, parameters: Mapping[str, Any], rules: tuple = ()
 ) -> dict[str, Any]:
-    """Return all that is needed to repeat a run and to judge its clock."""
+    """Return the facts that are needed to repeat a run and to interpret its times."""
     return {
         "solver": solver if isinstance(solver, str) else solver.__name__,
         "parameters": dict(parameters),
         "rules": [rule.__name__ for rule in rules],
-        "problem": {
-            "name": problem.name,
-            "n": problem.n,
-            "d": problem.d,
-            "k": problem.k,
-            "synthetic": problem.synthetic,
-            "checksum": problem.checksum,
-        },
+        "problem": {name: getattr(problem, name) for name in PROBLEM},
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "load": load(),
         "threads": threads(),
@@ -160,14 +148,14 @@ def header(
 
 
 def load() -> float | None:
-    """Return the load average of the last minute, None on systems that have none."""
+    """Return the load average of the last minute, None on systems without one."""
     return round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
 
 
 def threads() -> dict[str, int]:
     """Return the number of threads of each linear-algebra library in use."""
     pools = _pools(len(sys.modules)).info()
-    return {f"{pool['internal_api']}": pool["num_threads"] for pool in pools}
+    return {pool["internal_api"]: pool["num_threads"] for pool in pools}
 
 
 @cache
@@ -194,7 +182,7 @@ def versions() -> dict[str, str]:
 
 @lru_cache(maxsize=1)
 def _pools(modules: int) -> threadpoolctl.ThreadpoolController:
-    """Look for the libraries, which takes milliseconds, again only where modules have come in."""
+    """Look for the libraries, which takes milliseconds, again only if modules have come in."""
     return threadpoolctl.ThreadpoolController()
 
 

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -53,7 +53,7 @@ class Run:
         read_finished(path, self.key)
 
     def run(self, folder: Path, limits: Limits) -> str:
-        """Solve, judge at geometric rounds and at the end, and write the trace."""
+        """Solve, evaluate at geometric rounds and at the end, and write the trace."""
         point = self.point
         problem = _problem(point.data, point.seed, point.test)
         if point_key(point, problem, self.timed) != self.key:
@@ -61,15 +61,15 @@ class Run:
             problem = _problem(point.data, point.seed, point.test)
         if point_key(point, problem, self.timed) != self.key:
             raise ValueError(
-                "data, code or versions have changed since the sweep was planned, or are other "
-                "ones on this worker"
+                "data, code or versions have changed since the sweep was planned, or differ on "
+                "this worker"
             )
 
         def in_time(row: Row) -> None:
-            strange = set(point.stop) - set(LIMITS) - set(row)
-            if strange and row["round"] == 1:  # some columns begin there, as a gap over the first
+            unknown = set(point.stop) - set(LIMITS) - set(row)
+            if unknown and row["round"] == 1:  # some columns begin there, as a gap over the first
                 columns = ", ".join(name for name in row if name not in LIMITS)
-                raise ValueError(f"stop: no column {', '.join(strange)}; there are {columns}")
+                raise ValueError(f"stop: no column {', '.join(unknown)}; there are {columns}")
             if limits.seconds and row["seconds"] > limits.seconds:
                 raise TimeoutError(f"took more than {limits.seconds:g} s")
 
@@ -88,24 +88,19 @@ class Run:
         if trace.stopped_by == "interrupted":
             raise InterruptedError("its worker was interrupted")
         trace.last.update(judge(state))
-        trace.header["rules"].pop()  # the limit of this call is no rule of the point
-        trace.header |= {
-            "key": self.key,
-            "data": point.data,
-            "seed": point.seed,
-            "test": point.test,
-            "repetition": point.repetition,
-            "stop": dict(point.stop),
-            "timed": self.timed,
-        }
+        trace.header["rules"].pop()  # the limit of this call does not belong to the point
+        own = {name: getattr(point, name) for name in ("data", "seed", "test", "repetition")}
+        trace.header |= {"key": self.key, **own, "stop": dict(point.stop), "timed": self.timed}
         self.path(folder).parent.mkdir(exist_ok=True)
         write_trace(self.path(folder), trace)
-        return _in_words(trace)
+        last = trace.last
+        gap = f"gap {last['gap']:.1e} after " if "gap" in last else ""
+        return f"{gap}{last['cpu']:.2f} s and {last['round']} rounds, {last['stopped_by']}"
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """What a sweep has: its runs, the traces in their folder, the failures by key."""
+    """The runs of a sweep, the folder of their traces, and the reasons of failures by key."""
 
     runs: tuple[Run, ...]
     folder: Path
@@ -117,20 +112,24 @@ class Sweep:
         A run that failed, or that a solver's own limit ended before its first round, has none.
         Points that are the same run have one.
         """
-        found = []
-        for task in {task.key: task for task in self._chosen(where)}.values():
-            trace = self._trace(task)
-            if trace.last["round"] > 0:
-                found.append(trace)
-        return found
+        known = [{**task.point.parameters, **vars(task.point)} for task in self.runs]
+        if unknown := set(where).difference(*known):
+            raise ValueError(f"traces: no point has {', '.join(sorted(unknown))}")
+        chosen = {
+            task.key: task
+            for task, values in zip(self.runs, known)
+            if all(name in values and values[name] == value for name, value in where.items())
+        }
+        traces = [self._trace(t) for key, t in chosen.items() if key not in self.failures]
+        return [trace for trace in traces if trace.last["round"] > 0]
 
     def frame(self) -> pd.DataFrame:
-        """Return a row for each point: what it is, how it ended, its last row.
+        """Return a row for each point: its setting, how it ended, its last row.
 
         ``seed`` is that of the data. The parameters that the grid names are in columns
         ``p_<name>``, as in a Parquet file; ``status`` is done or failed, with the ``reason``;
-        ``timed`` tells whether its seconds were measured in timing mode, ``load`` how busy the
-        machine was. Points that are the same run have the same ``key``.
+        ``timed`` is whether its seconds were measured in timing mode, ``load`` the machine's.
+        Points that are the same run have the same ``key``.
         """
         rows = []
         for task in self.runs:
@@ -154,15 +153,6 @@ class Sweep:
             return read_finished(task.path(self.folder), task.key)
         except ValueError as error:
             raise ValueError(f"{error}; sweep again to renew it") from None
-
-    def _chosen(self, where: dict[str, Any]) -> Iterator[Run]:
-        known = [{**task.point.parameters, **vars(task.point)} for task in self.runs]
-        if unknown := set(where).difference(*known):
-            raise ValueError(f"traces: no point has {', '.join(sorted(unknown))}")
-        for task, values in zip(self.runs, known):
-            chosen = all(name in values and values[name] == v for name, v in where.items())
-            if chosen and task.key not in self.failures:
-                yield task
 
 
 def sweep(
@@ -198,7 +188,7 @@ def sweep(
     OSError
         When traces cannot be written; what was finished before is kept.
     KeyboardInterrupt
-        After all workers have been stopped; the same call goes on from there.
+        After all workers have been stopped; the same call resumes from there.
     """
     limits = Limits(seconds, memory)
     folder = Path(folder or runs_folder() / "points").absolute()
@@ -222,9 +212,9 @@ def sweep(
 
 
 def summary(done: Sweep) -> pd.DataFrame:
-    """Return a row for each setting: medians over its seeds and repetitions, and how many ended.
+    """Return a row for each setting: medians over its seeds and repetitions, runs and failures.
 
-    ``cpu`` is headed ``not timed`` where it was not measured in timing mode.
+    The heading of ``cpu`` says ``not timed`` unless all was measured in timing mode.
     """
     frame = done.frame()
     named = [name for name in frame if name.startswith("p_")]
@@ -241,8 +231,8 @@ def summary(done: Sweep) -> pd.DataFrame:
 def point_key(point: Point, problem: Problem, timed: bool) -> str:
     """Return the content key of a point on its problem.
 
-    The seed counts by what it does to data and parameters. Runs that are timed are kept apart even
-    where it does nothing, and by machine: each is a measurement.
+    The seed counts by its effect on data and parameters. Timed runs are kept apart even if it has
+    none, and by machine: each is a measurement.
     """
     steps = SOLVERS[point.solver].steps
     return key(
@@ -264,12 +254,12 @@ def runs_folder() -> Path:
 
 
 def _planned(points: Sequence[Point], timed: bool) -> tuple[Run, ...]:
-    """Give every point its key; each problem is made once, in turn."""
+    """Return a run for every point, with its key; each problem is made once, in turn."""
     code.cache_clear()  # a notebook's kernel may be older than the code; new workers are not
     places: dict[tuple, list[int]] = {}
     for place, point in enumerate(points):
         places.setdefault((point.data, point.seed, point.test), []).append(place)
-    runs: list[Run | None] = [None] * len(points)
+    runs: dict[int, Run] = {}
     for chosen, there in places.items():
         try:
             # As in the workers: the last digits of a matrix product depend on the threads.
@@ -281,15 +271,9 @@ def _planned(points: Sequence[Point], timed: bool) -> tuple[Run, ...]:
             point = points[place]
             # Only the checksum says which problem it is: equal data under two names is one run.
             runs[place] = Run(point, point_key(point, problem, timed), timed)
-    return tuple(runs)
+    return tuple(runs[place] for place in range(len(points)))
 
 
 @lru_cache(maxsize=2)
 def _problem(data: str, seed: int, test: float | None) -> Problem:
     return panel(data, seed, test)
-
-
-def _in_words(trace: Trace) -> str:
-    last = trace.last
-    gap = f"gap {last['gap']:.1e} after " if "gap" in last else ""
-    return f"{gap}{last['cpu']:.2f} s and {last['round']} rounds, {last['stopped_by']}"

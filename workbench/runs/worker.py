@@ -1,4 +1,4 @@
-"""One task in a worker process: held to its limits, on one thread, its failure told in a line."""
+"""One task in a worker process: held to its limits, on one thread, its failure in one line."""
 
 from __future__ import annotations
 
@@ -25,33 +25,33 @@ from threadpoolctl import threadpool_limits
 ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"
 )
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 DIED = "its worker died, twice (out of memory, or a crash in compiled code)"
 TOO_LONG = "took more than its time and did not end a round: killed"
 
 
 class Task(Protocol):
-    """What the engine may ask of a task; it must be picklable."""
+    """A task of the engine; it must be picklable."""
 
     key: str
     label: str
 
     def path(self, folder: Path) -> Path:
-        """Return the file that says it is done; it appears whole or not at all."""
+        """Return the file that marks it as done; it appears whole or not at all."""
 
     def check(self, path: Path) -> None:
         """Raise a ValueError if the file there is not a whole one of this task."""
 
     def run(self, folder: Path, limits: Limits) -> str:
-        """Do the work in a worker and tell in a few words how it went; raise where it failed."""
+        """Do the work in a worker and return in a few words how it went; raise if it failed."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What one task may take: wall ``seconds`` and ``memory`` in GB, None for no limit.
+    """Limits of one task: wall ``seconds`` and ``memory`` in GB, None for no limit.
 
-    The time of a solver is looked at after each of its rounds. A task that takes half as much
-    again and five seconds in all, with its data and its judge, is killed with its worker. The
+    The time of a solver is checked after each of its rounds. A task that takes half as much again
+    and five seconds in all, with its data and its evaluation, is killed with its worker. The
     memory is what the process may allocate beyond what it has; it is enforced on Linux alone.
     """
 
@@ -59,14 +59,13 @@ class Limits:
     memory: float | None = None
 
     def __post_init__(self):
-        for name in ("seconds", "memory"):
-            value = getattr(self, name)
+        for name, value in vars(self).items():
             if value is not None and not (isinstance(value, (int, float)) and 0 < value < inf):
                 raise ValueError(f"{name}: must be positive and finite, got {value!r}")
 
 
 class Outcome(NamedTuple):
-    """How a task ended: ``done``, ``failed`` or, where results cannot be kept, ``stop``."""
+    """How a task ended: ``done``, ``failed`` or, if results cannot be kept, ``stop``."""
 
     key: str
     status: str
@@ -83,8 +82,7 @@ def attempt(task: Task, *, folder: Path, session: str, limits: Limits, timing: b
             return Outcome(task.key, "failed", TOO_LONG)
         _one_thread()
         with _limited(limits, mark), _on_one_core(timing):
-            text = task.run(folder, limits)
-        outcome = Outcome(task.key, "done", text)
+            outcome = Outcome(task.key, "done", task.run(folder, limits))
     except TimeoutError as error:
         outcome = Outcome(task.key, "failed", one_line(error))
     except (Exception, SystemExit, KeyboardInterrupt) as error:
@@ -96,15 +94,14 @@ def attempt(task: Task, *, folder: Path, session: str, limits: Limits, timing: b
 def failed(
     key: str, error: BaseException, limits: Limits | None = None, folder: Path | None = None
 ) -> Outcome:
-    """Tell of an error in a line; one that says that results cannot be kept stops the sweep."""
-    number = getattr(error, "errno", None)
+    """Return an error in one line; one that says that results cannot be kept stops the sweep."""
+    number, place = getattr(error, "errno", None), getattr(error, "filename", None)
     if isinstance(error, MemoryError) or number == errno.ENOMEM:
         within = f"{limits.memory:g} GB" if limits and limits.memory else "there is"
         return Outcome(key, "failed", f"out of memory: it needs more than {within}")
-    text = f"{type(error).__name__}: {one_line(error)}"
-    place = getattr(error, "filename", None)
     ours = folder and isinstance(place, (str, Path)) and Path(place).is_relative_to(folder)
-    return Outcome(key, "stop" if number in NO_ROOM or ours else "failed", text)
+    status = "stop" if number in DISK_FULL or ours else "failed"
+    return Outcome(key, status, f"{type(error).__name__}: {one_line(error)}")
 
 
 @cache
@@ -117,7 +114,7 @@ def _one_thread() -> None:
 
 @contextmanager
 def _limited(limits: Limits, mark: Path) -> Iterator[None]:
-    """Hold the process to the limits; the mark tells that the task began, and why it was killed."""
+    """Hold the process to the limits; the mark shows that the task began, and why it was killed."""
     with open(mark, "w") as report, _memory(limits.memory):
         if limits.seconds:
             # Its thread is C and needs no lock of Python's: compiled code cannot hold it up.
@@ -126,8 +123,7 @@ def _limited(limits: Limits, mark: Path) -> Iterator[None]:
         try:
             yield
         finally:
-            if limits.seconds:
-                faulthandler.cancel_dump_traceback_later()
+            faulthandler.cancel_dump_traceback_later()
 
 
 @contextmanager
@@ -149,19 +145,19 @@ def _memory(gigabytes: float | None) -> Iterator[None]:
 
 @cache
 def _take_buffers() -> None:
-    """Let NumPy's and SciPy's OpenBLAS take their buffers, for which they wait for ever."""
+    """Let NumPy's and SciPy's OpenBLAS take their buffers, for which they would wait forever."""
     A = np.eye(100)
     solve(A, A @ A, assume_a="pos")
 
 
 def timed_alone(timing: bool) -> bool:
-    """Say whether the runs of a notebook itself are timed: not beside other notebooks."""
+    """Return whether the runs of a notebook itself are timed: not beside other notebooks."""
     return timing and os.environ.get("WORKBENCH_JOBS", "1") == "1"
 
 
 @contextmanager
 def one_thread(timed: bool) -> Iterator[None]:
-    """Hold this process to one thread of BLAS, and to one core where its runs are timed."""
+    """Hold this process to one thread of BLAS, and to one core if its runs are timed."""
     with threadpool_limits(1), _on_one_core(timed):
         yield
 
@@ -186,23 +182,23 @@ def mark_of(folder: Path, session: str, key: str) -> Path:
 
 
 def overdue(mark: Path) -> bool:
-    """Tell whether a task was killed for its time: then its mark holds where it was."""
+    """Return whether a task was killed for its time: then its mark has a traceback."""
     return mark.exists() and mark.stat().st_size > 0
 
 
 def one_line(error: BaseException) -> str:
-    """Return the message of an error without its line breaks, cut where it is long."""
+    """Return the message of an error without its line breaks, at most some 500 characters."""
     text = " ".join(str(error).split())
     return text if len(text) <= 500 else f"{text[:500]} ..."
 
 
 def start(parent: int) -> None:
-    """Make a new worker leave Ctrl-C to its parent, and go when that is gone, however it went."""
+    """Make a new worker leave Ctrl-C to its parent, and end when the parent ends, however."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_go_with, args=[parent], daemon=True).start()
+    threading.Thread(target=_end_with, args=[parent], daemon=True).start()
 
 
-def _go_with(parent: int) -> None:
+def _end_with(parent: int) -> None:
     while os.getppid() == parent and psutil.pid_exists(parent):
         time.sleep(1)
     os._exit(1)

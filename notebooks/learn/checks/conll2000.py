@@ -9,14 +9,15 @@ import gzip
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from numbers import Integral
+from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
 
 from workbench.core.problem import as_problem
-from workbench.data.cache import cache_folder, mirror_folder
+from workbench.data.cache import cache_folder, download, mirror_folder
 from workbench.data.formats import BROKEN
-from workbench.data.routes import File, download
+from workbench.data.routes import File
 from workbench.data.sequences import SequenceProblem, vars_of
 
 FOLDER = "https://raw.githubusercontent.com/teropa/nlp/master/resources/corpora/conll2000/"
@@ -44,14 +45,14 @@ def conll2000(
     n : the first training sentences, of 8,936; None for all. Vocabulary and classes are theirs.
     n_test : the first test sentences, of 2,012; None for all. Those with a chunk that the training
         sentences lack are left out; ``about`` counts them.
-    fetch : download what is neither in the local mirror nor in the cache
+    fetch : download the files unless they are in the local mirror or the cache
 
     Raises
     ------
     ValueError
         For an `n` or `n_test` out of range, or a file that cannot be read.
     FileNotFoundError
-        When the files are not at hand, saying how to get them.
+        If the files are not available, with how to get them.
     """
     train, test = _sentences("train", n, "n", fetch), _sentences("test", n_test, "n_test", fetch)
     classes = {chunk for sentence in train for *_, chunk in sentence}
@@ -134,31 +135,25 @@ def _sentences(part: str, n: int | None, argument: str, fetch: bool) -> list[lis
     return sentences
 
 
-def _text(part: str, fetch: bool) -> tuple:
+def _text(part: str, fetch: bool) -> tuple[Path, str]:
     """Return where a file lies, and its text."""
-    mirror = mirror_folder()
     file = File(f"conll2000_{part}.txt", (f"{FOLDER}{part}.txt",), SHA256[part])
-    cached = cache_folder() / "conll2000" / file.name
-    tried = ["local mirror: WORKBENCH_DATA is not set"]
-    if mirror:
-        packed = mirror / f"{file.name}.gz"
-        tried = [f"local mirror: no {packed.name} in {mirror}"]
-        if packed.is_file():
-            try:
-                return packed, gzip.decompress(packed.read_bytes()).decode()
-            except BROKEN as error:
-                raise ValueError(f"{packed}: cannot be read; {error}") from None
-    if fetch:
+    mirror, cached = mirror_folder(), cache_folder() / "conll2000" / file.name
+    packed = mirror and mirror / f"{file.name}.gz"
+    if packed and packed.is_file():
         try:
+            return packed, gzip.decompress(packed.read_bytes()).decode()
+        except BROKEN as error:
+            raise ValueError(f"{packed}: cannot be read; {error}") from None
+    try:
+        if fetch:
             download(file, cached)
-        except OSError as error:
-            tried.append(str(error))
-    if cached.is_file():
         return cached, cached.read_text("utf-8")
-    tried.append(f"cache: no {file.name} in {cached.parent}")
-    raise FileNotFoundError(
-        "\n  ".join(["CoNLL-2000 cannot be had here. Tried:", *tried])
-        + "\nRun conll2000(fetch=True) with a network, or put conll2000_train.txt.gz and "
-        "conll2000_test.txt.gz (lines of word, tag and chunk, a blank line between sentences) into "
-        "the folder that WORKBENCH_DATA names."
-    )
+    except OSError as error:
+        place = f"no {packed.name} in {mirror}" if mirror else "WORKBENCH_DATA is not set"
+        raise FileNotFoundError(
+            f"CoNLL-2000 is not available here. Tried:\n  local mirror: {place}\n  cache: {error}\n"
+            "Run conll2000(fetch=True) with a network, or put conll2000_train.txt.gz and "
+            "conll2000_test.txt.gz (lines of word, tag and chunk, a blank line between sentences) "
+            "into the folder that WORKBENCH_DATA names."
+        ) from None
