@@ -67,6 +67,19 @@ def test_long_curves_are_thinned_but_keep_their_ends():
     assert values[0, -1] == 50.0
 
 
+def test_performance_ratios_of_a_case_done_by_hand():
+    inf = np.inf
+    times = {"a": {1: 1.0, 2: 4.0, 3: inf, 4: inf}, "b": {1: 2.0, 2: 2.0, 3: 5.0, 4: inf}}
+    found, count = curves.ratios(times)
+    assert count == 4
+    assert found["a"].tolist() == [1.0, 2.0] and found["b"].tolist() == [1.0, 1.0, 2.0]
+    shares = [curves.share(found["a"], count, tau) for tau in (1, 1.9, 2, inf)]
+    assert shares == [0.25, 0.25, 0.5, 0.5]
+    assert curves.share(found["b"], count, inf) == 0.75, "what none solved is not left out"
+    assert curves.ratios({"a": {1: 1.0, 2: 1.0}, "b": {2: 3.0}})[1] == 1, "only common instances"
+    assert curves.ratios({}) == ({}, 0) and curves.share(np.array([]), 0, 1.0) == 0.0
+
+
 def test_convergence_draws_median_and_quartiles(ax):
     gaps = [1e-1, 1e-2, 1e-4]
     runs = {"mrc_ccg": [trace(seconds=[1.0, 2.0], gap=[1.0, g]) for g in gaps]}

@@ -20,8 +20,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from scipy.stats import rankdata, studentized_range
 
 from workbench.core.trace import Trace
-from workbench.figures.curves import on_grid
-from workbench.figures.report.profiles import ratios, share
+from workbench.figures.curves import on_grid, ratios, share
 from workbench.figures.style import Look, look
 
 LEVEL = 0.05  # of all intervals and tests here

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -72,3 +73,30 @@ def quartiles(values) -> np.ndarray:
     values = np.asarray(values, dtype=float)
     method = "linear" if np.isfinite(values).all() else "higher"
     return np.quantile(values, [0.25, 0.5, 0.75], axis=0, method=method)
+
+
+def ratios(times: Mapping[str, Mapping[Any, float]]) -> tuple[dict[str, np.ndarray], int]:
+    """Return the performance ratios of Dolan and Moré (2002).
+
+    Parameters
+    ----------
+    times : entry -> instance -> seconds, inf for a failure. Only instances on which every entry
+        ran are compared.
+
+    Returns
+    -------
+    ratios : entry -> ascending times, each divided by the best of all entries on its instance;
+        failures are left out
+    count : instances compared, with those that no entry solved
+    """
+    common = set.intersection(*(set(ran) for ran in times.values())) if times else set()
+    best = {i: min(ran[i] for ran in times.values()) for i in common}
+    return {
+        entry: np.sort([ran[i] / best[i] for i in common if np.isfinite(ran[i])])
+        for entry, ran in times.items()
+    }, len(common)
+
+
+def share(ratios: np.ndarray, count: int, tau: float) -> float:
+    """Return the fraction of `count` instances solved within `tau` times the best time."""
+    return float(np.searchsorted(ratios, tau * (1 + 1e-12), side="right")) / count if count else 0.0
