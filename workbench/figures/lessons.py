@@ -1,4 +1,4 @@
-"""The course: student copies of the lessons, and pages to read without a kernel or a network.
+"""The course: student copies of the lessons, and pages to read offline without a kernel.
 
 >>> build(["ls_1"])                                                        # doctest: +SKIP
 """
@@ -37,16 +37,15 @@ from workbench.runs.sweep import runs_folder
 FOLDER = CHECKOUT / "notebooks" / "learn"
 # In reading order.
 SERIES = ("mrc", "weston_watkins", "least_squares", "sampled_cuts", "memoir", ACROSS)
-TIMEOUT_S = 900.0  # for one lesson on a slow and busy machine
-RETINA = '%config InlineBackend.figure_formats = ["retina"]\n'  # twice the pixels, the same size
+TIMEOUT_S = 900  # for one cell on a slow and busy machine
 OPENING = """\
-> **Your copy.** It holds no solutions. Replace each `...` and run the cell: the `check_...` in its
-> last line says `right`, gives a hint, or says `not yet`. Cells below may use your answers, so go
-> from top to bottom; if you are stuck, go on, and come back.
+> **Your copy.** It contains no solutions. Replace each `...` and run the cell: the `check_...` in
+> its last line says `right`, gives a hint, or says `not yet`. Cells below may use your answers, so
+> go from top to bottom; if you are stuck, go on, and come back.
 >
 > *To open it:* `make lab` in a checkout of the workbench, then this file; any Jupyter will do whose
 > kernel can `import workbench`. *To hand it in:* Kernel, Restart Kernel and Run All Cells, save,
-> and give this file in under your name. What the checks then print is what counts."""
+> and hand in this file under your name. Only what the checks then print counts."""
 DETAILS = re.compile(r"<details[^>]*>\s*<summary>(.*?)</summary>.*?</details>\n*", re.DOTALL)
 # Code comes first: it contains neither formulas nor links. Formulas contain no links.
 PARTS = re.compile(
@@ -205,12 +204,12 @@ def read(path: Path) -> Page:
 def rewritten(
     cell: NotebookNode, page: Page, places: Mapping[Path, str], formulas: bool = True
 ) -> str:
-    """Return a cell's Markdown with its links as the course has them and formulas as MathML.
+    """Return a cell's Markdown with the links of the course and with formulas as MathML.
 
     Parameters
     ----------
-    places : file -> its path in the course, for `page` and the files that links lead to; a link to
-        another file becomes its words and the file's path in the repository
+    places : file -> its path in the course, for `page` and the targets of links; a link to another
+        file becomes its words and the file's path in the repository
     formulas : whether formulas become MathML
 
     Raises
@@ -220,11 +219,18 @@ def rewritten(
         not exist.
     """
 
+    def part(match: re.Match) -> str:
+        if match["words"]:
+            return link(PARTS.sub(part, match["words"]), match["target"])
+        if match["code"] or not formulas:
+            return match[0]
+        return mathml(match["display"] or match["inline"], match["display"] is not None)
+
     def link(words: str, target: str) -> str:
         path, _, fragment = target.partition("#")
-        found = (page.path.parent / path).resolve()
         if not path or re.match(r"https?:|mailto:", path):
             return f"[{words}]({target})"
+        found = (page.path.parent / path).resolve()
         if not found.exists():
             raise ValueError(f"link to {target}: there is no such file")
         if found not in places:
@@ -232,13 +238,6 @@ def rewritten(
             return f"{words} (`{found.relative_to(CHECKOUT).as_posix() if inside else found.name}`)"
         leads = os.path.relpath(places[found], os.path.dirname(places[page.path]))
         return f"[{words}]({Path(leads).as_posix()}{'#' * bool(fragment)}{fragment})"
-
-    def part(match: re.Match) -> str:
-        if match["words"]:
-            return link(PARTS.sub(part, match["words"]), match["target"])
-        if match["code"] or not formulas:
-            return match[0]
-        return mathml(match["display"] or match["inline"], match["display"] is not None)
 
     if cell.cell_type != "markdown":
         return cell.source
@@ -249,13 +248,7 @@ def rewritten(
 
 
 def mathml(formula: str, display: bool = False) -> str:
-    """Return a LaTeX formula as a ``<math>`` element to put into Markdown.
-
-    Raises
-    ------
-    ValueError
-        Quoting the formula, if it is not understood.
-    """
+    """Return a LaTeX formula as a ``<math>`` element for Markdown; quote it in an error."""
     try:
         made = MATHML.convert_with_local_state(" ".join(formula.split()), displaystyle=display)
     except LatexError as error:
@@ -276,13 +269,11 @@ def student_copy(lesson: Page, places: Mapping[Path, str]) -> str:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
         else:
-            hints = DETAILS.sub(
-                lambda m: m[0] if m[1].strip().startswith("Hint") else "", cell.source
-            )
-            cell.source = hints.strip()
+            hint = lambda m: m[0] if m[1].strip().startswith("Hint") else ""  # noqa: E731
+            cell.source = DETAILS.sub(hint, cell.source).strip()
             cell.source = rewritten(cell, lesson, places, formulas=False)
     opening = new_markdown_cell(OPENING, id="your-copy")
-    # A cell may have contained nothing but a solution.
+    # A cell may have contained only a solution.
     notebook.cells = [opening, *(cell for cell in cells if cell.source)]
     nbformat.validate(notebook)
     return nbformat.writes(notebook).rstrip("\n") + "\n"
@@ -295,7 +286,7 @@ def html_page(
 
     Parameters
     ----------
-    places : as :func:`rewritten` takes them
+    places : see :func:`rewritten`
     course : the lessons that have a page, in their order
     outputs : of the code cells, by their ids
     """
@@ -339,7 +330,7 @@ def execute(
 
     Returns
     -------
-    failed : name -> what went wrong; a failing lesson does not stop the others
+    failed : name -> the error; a failing lesson does not stop the others
     """
     folder.mkdir(parents=True, exist_ok=True)
     work = [lesson for lesson in lessons if again or outputs(lesson, folder) is None]
@@ -362,7 +353,7 @@ def outputs(lesson: Page, folder: Path) -> dict[str, list] | None:
         if executed.metadata["workbench_key"] != lesson_key(lesson):
             return None
         return {cell.id: cell.outputs for cell in executed.cells if cell.cell_type == "code"}
-    except Exception:  # there is none, or it is damaged in one of many ways
+    except Exception:  # the file is missing, or damaged in one of many ways
         return None
 
 
@@ -378,26 +369,24 @@ def lesson_key(lesson: Page) -> str:
 
 
 def checks_of(folder: Path) -> dict[str, str]:
-    """Return the source of what checks the exercises, by its path below the lessons' folder."""
+    """Return the sources that check the exercises, by their paths below the lessons' folder."""
     found = sorted(folder.glob("checks/*.py"))
     return {path.relative_to(folder).as_posix(): path.read_text("utf-8") for path in found}
 
 
 def _run(lesson: Page, folder: Path) -> tuple[float, str | None]:
-    """Run one lesson and keep it; return the wall seconds, and what went wrong or None."""
+    """Run one lesson and keep it; return the wall seconds, and the error or None."""
     tic, wanted = time.monotonic(), lesson_key(lesson)
     kept, notebook = folder / f"{lesson.name}.ipynb", copy.deepcopy(lesson.notebook)
-    for cell in [cell for cell in notebook.cells if cell.cell_type == "code"][:1]:
-        cell.source = RETINA + cell.source
     runner = ExecutePreprocessor(
+        timeout=TIMEOUT_S,
         kernel_manager_class=IpcKernelManager,
-        # The shutdown interrupts the kernel, which would log that as an error.
-        extra_arguments=["--log-level=CRITICAL"],
-        # nbclient's timeout is for one cell; each gets what is left until the deadline.
-        timeout_func=lambda cell: max(tic + TIMEOUT_S - time.monotonic(), 0.01),
+        extra_arguments=[
+            "--log-level=CRITICAL",  # the shutdown's interrupt would be logged as an error
+            "--InlineBackend.figure_formats=retina",  # twice the pixels, the same size
+        ],
     )
-    try:
-        # Beside the lesson lie the checks that it imports.
+    try:  # where the lesson imports its checks
         runner.preprocess(notebook, {"metadata": {"path": str(lesson.path.parent)}})
         error = _rejected(notebook)
     except Exception as failure:  # an error in a cell, a dead kernel: this lesson's only
@@ -411,7 +400,7 @@ def _run(lesson: Page, folder: Path) -> tuple[float, str | None]:
 
 
 def _rejected(executed: NotebookNode) -> str | None:
-    """Say which solution its own check does not accept, None if all are right."""
+    """Return which solution its own check does not accept, None if all are right."""
     for cell in executed.cells:
         text = "".join(out.get("text", "") for out in cell.get("outputs", ()))
         if "solution" in cell.metadata.get("tags", ()) and not text.startswith("right"):
