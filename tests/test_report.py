@@ -4,7 +4,6 @@ import base64
 import json
 import math
 import re
-import shutil
 from html import escape
 from io import BytesIO
 
@@ -314,30 +313,6 @@ def test_the_page_of_the_checkout(tmp_path):
     assert text.count("<article") == len(figures) and "An Exact Solver" in text
     if figures:
         assert "../" in re.search(r'href="([^"]*mrc_\w+\.ipynb)"', text)[1]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    """Return a Chromium without a window, driven by selenium; nothing is downloaded for it."""
-    webdriver = pytest.importorskip("selenium.webdriver")
-    from selenium.webdriver.chrome.service import Service
-
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
-    driver = shutil.which("chromedriver")
-    if not chromium or not driver:
-        pytest.skip("needs chromium and chromedriver on the path")
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    for option in (
-        *("headless=new", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run"),
-        *("disable-background-networking", "disable-component-update", "disable-sync"),
-        *("disable-dev-shm-usage", "window-size=1280,800"),
-    ):
-        options.add_argument(f"--{option}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    chrome = webdriver.Chrome(options=options, service=Service(driver))
-    yield chrome
-    chrome.quit()
 
 
 class Page:
