@@ -157,7 +157,7 @@ def rendered(markdown, path=LEARN / "page.md"):
     return html_page(page, {path: "page.html"}, []).partition('<main id="content">')[2]
 
 
-def test_formulas_are_found_where_they_are():
+def test_formulas_and_code_are_found_where_they_are():
     assert "<code>$a$ b</code>" in rendered("see `$a$ b` here")
     assert "<math" not in rendered("```\n$a$\n```") + rendered("5 \\$ and $\n\n$ more")
     made = rendered("| a | b |\n|---|---|\n| $|x|$ | $\\|y\\|$ |")
@@ -167,18 +167,14 @@ def test_formulas_are_found_where_they_are():
     assert "<summary>Why <math>" in made and "<em>it</em>" in made
     assert made.index("</details>") < made.index("On.")
     assert re.search('<h2 id="Of-x">Of <math><mi>x</mi></math>', rendered("## Of $x$"))
+    made = rendered("```python\nif a < b: pass\n```\n\n```\nplain <b>\n```")
+    assert '<span class="k">if</span>' in made and "<code>plain &lt;" in made
 
 
 @pytest.mark.parametrize("formula", [r"\foo x", r"\begin{foo} x \end{foo}", "{a", "x_1_2", "a & b"])
 def test_a_formula_that_is_not_understood_is_an_error_that_quotes_it(formula):
     with pytest.raises(ValueError, match=re.escape(f"page: cell sheet: formula {formula!r}: ")):
         rendered(f"Here: ${formula}$")
-
-
-def test_code_is_coloured_and_escaped():
-    made = rendered("```python\nif a < b: pass\n```")
-    assert '<span class="k">if</span>' in made and "&lt;" in made
-    assert "<code>plain &lt;" in rendered("```\nplain <b>\n```")
 
 
 def test_links_lead_to_pages_and_else_say_the_path():
@@ -197,27 +193,22 @@ def test_links_lead_to_pages_and_else_say_the_path():
 
 def small_lesson(answer="4"):
     check = 'print("right: four" if two_times_two == 4 else "not yet: put your answer there")'
+    code = lambda id, *lines, **more: new_code_cell("\n".join(lines), id=id, metadata=more)  # noqa: E731
+    folded = "<details><summary>{}</summary>\n\n{}\n</details>"
+    cells = [
+        new_markdown_cell("# 1 · Two by two\n\n**What is** it? **What is $2^2$?**", id="title"),
+        code("plot", "import matplotlib.pyplot as plt", "plt.plot([1, 2]);"),
+        new_markdown_cell("The line *rises*. See [the next](ww_9_next.ipynb).", id="read"),
+        code("yours", "two_times_two = ...", check, tags=["exercise"]),
+        code("theirs", f"two_times_two = {answer}  # secret", check, tags=["solution"]),
+        code("after", "print(two_times_two < 5, '<b>')"),
+        new_markdown_cell(
+            folded.format("Why", "Because secret.") + "\n\n" + folded.format("Hint", "Count."),
+            id="why",
+        ),
+    ]
     return new_notebook(
-        cells=[
-            new_markdown_cell("# 1 · Two by two\n\n**What is** it? **What is $2^2$?**", id="title"),
-            new_code_cell("import matplotlib.pyplot as plt\nplt.plot([1, 2]);", id="plot"),
-            new_markdown_cell("The line *rises*. See [the next](ww_9_next.ipynb).", id="read"),
-            new_code_cell(
-                f"two_times_two = ...\n{check}", id="yours", metadata={"tags": ["exercise"]}
-            ),
-            new_code_cell(
-                f"two_times_two = {answer}  # secret\n{check}",
-                id="theirs",
-                metadata={"tags": ["solution"]},
-            ),
-            new_code_cell("print(two_times_two < 5, '<b>')", id="after"),
-            new_markdown_cell(
-                "<details><summary>Why</summary>\n\nBecause secret.\n</details>\n\n"
-                "<details><summary>Hint</summary>\n\nCount.\n</details>",
-                id="why",
-            ),
-        ],
-        metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}},
+        cells=cells, metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}}
     )
 
 

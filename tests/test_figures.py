@@ -175,7 +175,7 @@ def test_a_record_is_strict_json_that_people_can_read():
     assert len(text.splitlines()) == 11
 
 
-LOADS = {  # of a run with one thread: in timing mode, its header's changes, what is said
+LOADS = {  # of a run with one thread: timing mode, changes of its header, the reason
     "idle": (True, {"load": 0.2, "load_at_end": 1.4}, ""),
     "unknown": (True, {"load": None, "load_at_end": None}, ""),
     "plain": (False, {"load": 0.2}, "the seconds were not measured in timing mode"),
