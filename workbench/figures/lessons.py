@@ -97,7 +97,7 @@ def build(
 ) -> list[str]:
     """Write ``students/``, a page for each lesson and cheat sheet, and ``index.html``.
 
-    Every lesson has its student copy beside the checks, executed or not. Pages are written for the
+    Every lesson has its student copy next to the checks, executed or not. Pages are written for the
     lessons executed now, and for those executed before that have not changed since.
 
     Parameters

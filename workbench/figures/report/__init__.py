@@ -25,6 +25,7 @@ from workbench.figures.papers import PAPERS, order, title, token
 from workbench.figures.report import kept as kept_runs
 from workbench.figures.report.rows import Row, counts, measurements, side_by_side
 from workbench.figures.report.sidecars import Figure, collect
+from workbench.figures.saved import write_whole
 from workbench.runs.mill import figures_folder
 from workbench.runs.notebooks import CHECKOUT, PROFILES
 from workbench.runs.sweep import runs_folder
@@ -71,13 +72,7 @@ def report(
         say(fault)
     rows = side_by_side(reference.printed() if printed is None else printed, measurements(found))
     page = render(found, rows, runs, faults + unread, path.parent)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.part")
-    try:
-        part.write_text(page, encoding="utf-8")
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
+    write_whole(path, page.encode())
     return path
 
 
@@ -93,13 +88,8 @@ def render(
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     named = {f.paper for f in figures} | {row.names["paper"] for row in rows}
     sections = [_section(paper, figures, rows) for paper in sorted(named, key=order)]
-    shown = {"sets": set(), "methods": set()}
-    for figure in figures:
-        shown["sets"] |= {*figure.sets}
-        shown["methods"] |= {*figure.methods}
-    for row in rows:
-        shown["sets"].add(row.names["dataset"])
-        shown["methods"].add(row.names["method"])
+    sets = {s for f in figures for s in f.sets} | {row.names["dataset"] for row in rows}
+    methods = {m for f in figures for m in f.methods} | {row.names["method"] for row in rows}
     environment = Environment(
         loader=FileSystemLoader([ROOM, ROOM.parent]),
         autoescape=True,
@@ -120,7 +110,7 @@ def render(
         total=counts(rows),
         faults=faults,
         sections=sections,
-        choices={name: _choices(names) for name, names in shown.items()},
+        choices={"sets": _choices(sets), "methods": _choices(methods)},
         kept=kept,
         tones=TONES,
         links=lambda figure: _links(figure, folder),
@@ -130,7 +120,7 @@ def render(
 
 
 def _section(paper: str, figures: list[Figure], rows: list[Row]) -> dict[str, Any]:
-    """Return what the page says on one paper."""
+    """Return the title, the figures, the tables and the counts of one paper."""
     own = [row for row in rows if row.names["paper"] == paper]
     tones = Counter(row.verdict.tone for row in own)
     return {
@@ -176,7 +166,7 @@ def _remarks(rows: list[Row]) -> dict[str, str]:
 
 
 def _choices(names: set[str]) -> list[tuple[str, str]]:
-    """Return what a filter offers: (token, name), each token once."""
+    """Return the choices of a filter: (token, name), each token once."""
     tokens = {token(name): name for name in sorted(names)}
     return sorted(((t, n) for t, n in tokens.items() if t), key=lambda choice: choice[1].casefold())
 

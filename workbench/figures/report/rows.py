@@ -79,7 +79,7 @@ class Row:
 
     @property
     def kind(self) -> str:
-        """How the number is compared, see :func:`kind`."""
+        """The kind of comparison, see :func:`workbench.figures.report.comparison.kind`."""
         return kind(self.names["quantity"], self.paper.unit)
 
     @property
