@@ -11,7 +11,8 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from workbench.cli import main
 from workbench.figures import lessons as course
-from workbench.figures.lessons import PARTS, html_page, read, rewritten, student_copy
+from workbench.figures.lesson_files import PARTS, Page, read, rewritten, student_copy
+from workbench.figures.lessons import html_page
 
 LEARN = Path(__file__).parents[1] / "notebooks" / "learn"
 LESSONS = [read(path) for path in sorted(LEARN.glob("*.ipynb"))]
@@ -153,7 +154,7 @@ def test_the_instructors_map_knows_every_lesson_and_answers_every_question():
 def rendered(markdown, path=LEARN / "page.md"):
     """Return the main part of the page of a cheat sheet with this text."""
     notebook = new_notebook(cells=[new_markdown_cell(markdown, id="sheet")])
-    page = course.Page(path, notebook, "page.html", "A page", "", "")
+    page = Page(path, notebook, "page.html", "A page", "", "")
     return html_page(page, {path: "page.html"}, []).partition('<main id="content">')[2]
 
 

@@ -10,7 +10,8 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output, writes
 
 from workbench.core.trace import Trace, write_trace
-from workbench.figures.lessons import html_page, read
+from workbench.figures.lesson_files import read
+from workbench.figures.lessons import html_page
 from workbench.figures.report import report
 from workbench.figures.report.rows import KEYS
 from workbench.registry import SOLVERS
