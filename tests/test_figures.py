@@ -132,7 +132,7 @@ def test_a_notebook_runs_again_only_if_something_changed(mill, execute, tmp_path
     assert runs(overrides={"points": "4"}) and not runs(overrides={"points": "4"})
     assert runs()
     record = json.loads((made / "line.json").read_text())
-    (made / "line.json").write_text(json.dumps(record | {"jobs": 2}))  # beside another, not timed
+    (made / "line.json").write_text(json.dumps(record | {"jobs": 2}))  # next to another: not timed
     assert not runs(jobs=2) and runs() and not runs()
     (made / "line.svg").unlink()
     assert runs()

@@ -50,7 +50,7 @@ def test_the_tables_of_all_papers_are_whole(everything):
         assert len({method.lower() for method in methods}) == len(methods)  # one spelling
     tables = everything[everything["table"].str.fullmatch(r"[IVX]+|\d+")]
     counted = tables.groupby(["paper", "table"]).size().to_dict()
-    assert counted.pop(("sampled_cuts", "1")) > 0  # masked, so nobody can count
+    assert counted.pop(("sampled_cuts", "1")) > 0  # masked: they cannot be counted
     assert counted == CELLS
     apart = pd.concat([printed(paper) for paper in PAPERS], ignore_index=True)
     pd.testing.assert_frame_equal(apart, everything)

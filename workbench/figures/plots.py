@@ -26,7 +26,7 @@ from workbench.figures.style import LABELS, look
 from workbench.registry import SOLVERS
 
 Runs = Mapping[str, Sequence[Trace]]
-RAMP = colormaps["viridis"]  # of ordered settings
+RAMP = colormaps["viridis"]  # for ordered settings
 HOLLOW = {"markerfacecolor": "white", "linestyle": "none"}
 
 
@@ -180,7 +180,7 @@ def beside(
     Parameters
     ----------
     ours : rows of :func:`workbench.figures.reference.measured`; several tables may have the
-        same number. A mark is hollow if its `cut` is not 0: the clock ended so many of the runs.
+        same number. A mark is hollow if `cut`, the number of runs that the clock ended, is not 0.
     theirs : rows of :func:`workbench.figures.reference.printed`
     """
     ours = {(r["dataset"], r["method"]): r for r in ours if r["quantity"] == quantity}

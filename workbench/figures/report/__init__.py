@@ -32,7 +32,7 @@ from workbench.runs.sweep import runs_folder
 
 ROOM = Path(__file__).parent
 TONES = ("agrees", "better", "worse", "differs", "context")
-DESCRIPTIONS = {"samples", "features", "classes", "parameter"}  # of data and settings, not results
+DESCRIPTIONS = {"samples", "features", "classes", "parameter"}  # quantities without a result
 
 
 def report(
