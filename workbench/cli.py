@@ -102,7 +102,7 @@ def _parser() -> argparse.ArgumentParser:
     add.add_argument("--out", type=Path, metavar="DIR", help="where figures go (figures/)")
     add.set_defaults(command=_figures)
 
-    add = commands.add_parser("report", help="one HTML page of all figures and the papers' numbers next to ours")
+    add = commands.add_parser("report", help="one HTML page: figures, papers' numbers and ours")
     add.add_argument("--figures", type=Path, metavar="DIR", help="where figures are (figures/)")
     add.add_argument("--out", type=Path, metavar="FILE", help="the page (runs/report.html)")
     add.set_defaults(command=_report)
