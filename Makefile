@@ -20,7 +20,7 @@ help: ## say what there is
 figures: .venv/.ok ## regenerate the figures, quick profile (ARGS="NAME... --profile smoke|quick|paper -j N")
 	.venv/bin/workbench figures $(ARGS)
 
-report: .venv/.ok ## put all figures, and the papers' numbers beside ours, on one HTML page
+report: .venv/.ok ## put all figures, and the papers' numbers next to ours, on one HTML page
 	.venv/bin/workbench report $(ARGS)
 
 lessons: .venv/.ok ## student copies and an offline HTML course in course/ (ARGS="ls_1 --out DIR -j N")

@@ -1,8 +1,7 @@
 """The course: formulas, copies without solutions, pages that need nothing but themselves."""
 
+import base64
 import re
-import shutil
-import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -12,24 +11,17 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from workbench.cli import main
 from workbench.figures import lessons as course
-from workbench.figures.lessons import PARTS, html_page, read, rewritten, student_copy
+from workbench.figures.lesson_files import PARTS, Page, read, rewritten, student_copy
+from workbench.figures.lessons import html_page
 
 LEARN = Path(__file__).parents[1] / "notebooks" / "learn"
 LESSONS = [read(path) for path in sorted(LEARN.glob("*.ipynb"))]
 SHEETS = [read(path) for path in sorted(LEARN.glob("cheat_sheets/*.md"))]
 PLACES = {page.path: page.place for page in LESSONS + SHEETS}
 COPIES = PLACES | {lesson.path: f"students/{lesson.name}.ipynb" for lesson in LESSONS}
-HEADINGS = [
-    "Problem",
-    "Dual",
-    "Update",
-    "Cost",
-    "Certificate",
-    "When to use it (and when not)",
-    "Here",
-]
+HEADINGS = ["Problem", "Dual", "Update", "Cost", "Certificate"]
+HEADINGS += ["When to use it (and when not)", "Here"]
 EMPTY = {"br", "hr", "img", "input", "link", "meta"}
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
 class Reader(HTMLParser):
@@ -108,21 +100,14 @@ def test_every_lesson_and_cheat_sheet_becomes_a_sound_page(page):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here")
-@pytest.mark.parametrize("sheet", SHEETS, ids=lambda sheet: sheet.name)
-def test_every_cheat_sheet_prints_on_one_page(sheet, tmp_path):
-    page, pdf = tmp_path / "sheet.html", tmp_path / "sheet.pdf"
-    page.write_text(html_page(sheet, PLACES, []))
-    options = "--headless --no-sandbox --disable-gpu --no-first-run --no-pdf-header-footer"
-    options += " --disable-background-networking --disable-component-update --disable-sync"
-    command = [CHROMIUM, *options.split(), f"--user-data-dir={tmp_path / 'profile'}"]
-    subprocess.run(
-        [*command, f"--print-to-pdf={pdf}", page.as_uri()],
-        check=True,
-        timeout=120,
-        capture_output=True,
-    )
-    assert len(re.findall(rb"/Type\s*/Page\b", pdf.read_bytes())) == 1
+def test_every_cheat_sheet_prints_on_one_page(browser, tmp_path):
+    page = tmp_path / "sheet.html"
+    for sheet in SHEETS:
+        page.write_text(html_page(sheet, PLACES, []))
+        browser.get(page.as_uri())
+        pdf = browser.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True})["data"]
+        pages = re.findall(rb"/Type\s*/Page\b", base64.b64decode(pdf))
+        assert len(pages) == 1, sheet.name
 
 
 @pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.name)
@@ -169,11 +154,11 @@ def test_the_instructors_map_knows_every_lesson_and_answers_every_question():
 def rendered(markdown, path=LEARN / "page.md"):
     """Return the main part of the page of a cheat sheet with this text."""
     notebook = new_notebook(cells=[new_markdown_cell(markdown, id="sheet")])
-    page = course.Page(path, notebook, "page.html", "A page", "", "")
+    page = Page(path, notebook, "page.html", "A page", "", "")
     return html_page(page, {path: "page.html"}, []).partition('<main id="content">')[2]
 
 
-def test_formulas_are_found_where_they_are():
+def test_formulas_and_code_are_found_where_they_are():
     assert "<code>$a$ b</code>" in rendered("see `$a$ b` here")
     assert "<math" not in rendered("```\n$a$\n```") + rendered("5 \\$ and $\n\n$ more")
     made = rendered("| a | b |\n|---|---|\n| $|x|$ | $\\|y\\|$ |")
@@ -183,18 +168,14 @@ def test_formulas_are_found_where_they_are():
     assert "<summary>Why <math>" in made and "<em>it</em>" in made
     assert made.index("</details>") < made.index("On.")
     assert re.search('<h2 id="Of-x">Of <math><mi>x</mi></math>', rendered("## Of $x$"))
+    made = rendered("```python\nif a < b: pass\n```\n\n```\nplain <b>\n```")
+    assert '<span class="k">if</span>' in made and "<code>plain &lt;" in made
 
 
 @pytest.mark.parametrize("formula", [r"\foo x", r"\begin{foo} x \end{foo}", "{a", "x_1_2", "a & b"])
 def test_a_formula_that_is_not_understood_is_an_error_that_quotes_it(formula):
     with pytest.raises(ValueError, match=re.escape(f"page: cell sheet: formula {formula!r}: ")):
         rendered(f"Here: ${formula}$")
-
-
-def test_code_is_coloured_and_escaped():
-    made = rendered("```python\nif a < b: pass\n```")
-    assert '<span class="k">if</span>' in made and "&lt;" in made
-    assert "<code>plain &lt;" in rendered("```\nplain <b>\n```")
 
 
 def test_links_lead_to_pages_and_else_say_the_path():
@@ -213,27 +194,22 @@ def test_links_lead_to_pages_and_else_say_the_path():
 
 def small_lesson(answer="4"):
     check = 'print("right: four" if two_times_two == 4 else "not yet: put your answer there")'
+    code = lambda id, *lines, **more: new_code_cell("\n".join(lines), id=id, metadata=more)  # noqa: E731
+    folded = "<details><summary>{}</summary>\n\n{}\n</details>"
+    cells = [
+        new_markdown_cell("# 1 · Two by two\n\n**What is** it? **What is $2^2$?**", id="title"),
+        code("plot", "import matplotlib.pyplot as plt", "plt.plot([1, 2]);"),
+        new_markdown_cell("The line *rises*. See [the next](ww_9_next.ipynb).", id="read"),
+        code("yours", "two_times_two = ...", check, tags=["exercise"]),
+        code("theirs", f"two_times_two = {answer}  # secret", check, tags=["solution"]),
+        code("after", "print(two_times_two < 5, '<b>')"),
+        new_markdown_cell(
+            folded.format("Why", "Because secret.") + "\n\n" + folded.format("Hint", "Count."),
+            id="why",
+        ),
+    ]
     return new_notebook(
-        cells=[
-            new_markdown_cell("# 1 · Two by two\n\n**What is** it? **What is $2^2$?**", id="title"),
-            new_code_cell("import matplotlib.pyplot as plt\nplt.plot([1, 2]);", id="plot"),
-            new_markdown_cell("The line *rises*. See [the next](ww_9_next.ipynb).", id="read"),
-            new_code_cell(
-                f"two_times_two = ...\n{check}", id="yours", metadata={"tags": ["exercise"]}
-            ),
-            new_code_cell(
-                f"two_times_two = {answer}  # secret\n{check}",
-                id="theirs",
-                metadata={"tags": ["solution"]},
-            ),
-            new_code_cell("print(two_times_two < 5, '<b>')", id="after"),
-            new_markdown_cell(
-                "<details><summary>Why</summary>\n\nBecause secret.\n</details>\n\n"
-                "<details><summary>Hint</summary>\n\nCount.\n</details>",
-                id="why",
-            ),
-        ],
-        metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}},
+        cells=cells, metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}}
     )
 
 

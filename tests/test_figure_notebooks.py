@@ -68,7 +68,7 @@ def test_every_committed_figure_says_how_it_was_made(path):
     }  # fmt: skip
     assert find([path.parent.name]) and path.with_suffix(".png").exists()
     for commit in (record["commit"], *record["commits_of_runs"]):
-        assert re.fullmatch("[0-9a-f]{12}", commit), "made of code that nobody can check out"
+        assert re.fullmatch("[0-9a-f]{12}", commit), "made of code that cannot be checked out"
     reason = why_not_timed(record)
     assert record["timed"] == (not reason), reason
     assert (f"Not timed: {reason}." if reason else record["machine"]["cpu"]) in record["caption"]

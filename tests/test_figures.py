@@ -20,7 +20,7 @@ from workbench.data.panels import panel
 from workbench.figures import Figures, provenance
 from workbench.runs import keys as runs_keys
 from workbench.runs.jupyter_kernels import SOCKET_PATH_LIMIT, IpcKernelManager, socket_folder
-from workbench.runs.mill import make
+from workbench.runs.mill import KINDS, make
 from workbench.runs.notebooks import CHECKOUT, Parameter, parameters_of, parse, read
 from workbench.runs.run import run
 
@@ -37,13 +37,13 @@ print("drawn")
 """
 
 
-def write(folder: Path, name: str, *code: str, parameters: str | None = PARAMETERS, **declared):
+def write(folder: Path, name: str, *code: str, parameters=PARAMETERS, kernel="python3", **declared):
     """Write a toy figure notebook; `declared` replaces entries of its metadata."""
     declared = {"figures": ["line"], "profiles": {"smoke": {"points": 2}, "paper": {}}} | declared
     cells = [nbformat.v4.new_code_cell(source) for source in code]
     if parameters is not None:
         cells.insert(0, nbformat.v4.new_code_cell(parameters, metadata={"tags": ["parameters"]}))
-    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    kernel = {"name": kernel, "display_name": kernel, "language": "python"}
     notebook = nbformat.v4.new_notebook(cells=cells)
     notebook.metadata |= {"kernelspec": kernel, "workbench": declared}
     path = folder / f"{name}.ipynb"
@@ -81,50 +81,58 @@ def test_a_notebook_is_run_and_its_figure_saved_with_how_it_was_made(mill, tmp_p
     write(mill.folder, "toy", code + draw(mill.folder, "toy"))
     failed, lines = mill("toy", profile="smoke")
     assert failed == [], lines
-    assert f"  toy | {sys.executable}" in lines
+    assert f"  toy | {sys.executable}" in lines and "  toy | drawn" in lines
     assert "  toy | ipc" in lines or os.name == "nt"
+    assert any(line.startswith("[1/1] toy done") and "toy/line.png" in line for line in lines)
     made = tmp_path / "figures" / "toy"
-    assert sorted(p.name for p in made.iterdir()) == [
-        "line.json",
-        "line.pdf",
-        "line.png",
-        "line.svg",
-    ]
+    assert {p.name for p in made.iterdir()} == {f"line.{kind}" for kind in KINDS}
+    assert [p.name for p in (tmp_path / "runs").iterdir()] == ["toy.ipynb"]
     record = json.loads((made / "line.json").read_text())
-    assert record["notebook"] == "notebooks/figures/toy.ipynb"
-    assert record["profile"] == "smoke"
-    assert record["parameters"] == {"points": 2, "grid": "1,2"}
+    wanted = {
+        "notebook": "notebooks/figures/toy.ipynb",
+        "profile": "smoke",
+        "parameters": {"points": 2, "grid": "1,2"},
+        "numbers": [{"points": 2}],
+        "jobs": 1,
+    }
+    assert record.items() >= wanted.items()
     assert record["caption"].startswith("A line of 2 points. Machine: ")
-    assert record["numbers"] == [{"points": 2}]
-    assert record["jobs"] == 1
     assert set(record["versions"]) >= {"python", "numpy", "workbench", "commit"}
     assert set(record["machine"]) == {"cpu", "cores", "memory_gb", "system"}
-    assert [p.name for p in (tmp_path / "runs").iterdir()] == ["toy.ipynb"]
-    assert any("  toy | drawn" == line for line in lines)
-    assert any(line.startswith("[1/1] toy done") and "toy/line.png" in line for line in lines)
 
 
-def test_a_notebook_runs_again_only_where_something_changed(mill, execute, tmp_path, monkeypatch):
+def test_a_notebook_runs_again_only_if_something_changed(mill, execute, tmp_path, monkeypatch):
     monkeypatch.setenv("WORKBENCH_DATA", str(tmp_path))
-    write(mill.folder, "toy", draw(mill.folder, "toy"))
+    # In this process: a kernel takes seconds to start.
+    at_once = lambda path, part, values, **options: execute(path, values)  # noqa: E731
+    monkeypatch.setattr("papermill.execute_notebook", at_once)
     made = tmp_path / "figures" / "toy"
+    good = draw(mill.folder, "toy")
 
     def runs(**options):
         failed, lines = mill("toy", **options)
         assert failed == []
         return any("done in" in line for line in lines)
 
-    assert runs()
-    at_once = lambda path, part, values, **options: execute(path, values)  # noqa: E731
-    monkeypatch.setattr("papermill.execute_notebook", at_once)
-    date = json.loads((made / "line.json").read_text())["date"]
-    assert not runs()
-    assert json.loads((made / "line.json").read_text())["date"] == date
+    def files():
+        return [(made / f"line.{kind}").read_bytes() for kind in ("png", "svg", "pdf")]
+
+    write(mill.folder, "toy", good)
+    assert runs() and not runs()
+    before = files()
     assert runs(again=True)
+    assert files() == before, "equal figures are equal files"
+    write(mill.folder, "toy", good.replace("ax.plot", "ax.plott"))
+    assert mill()[0] == ["toy"] and files() == before, "a failure leaves the old figure"
+    write(mill.folder, "toy", "1 + 1")
+    failed, lines = mill()
+    assert failed == ["toy"] and "did not make the figures ['line']" in "\n".join(lines)
+    write(mill.folder, "toy", good)
+    assert not runs()
     assert runs(overrides={"points": "4"}) and not runs(overrides={"points": "4"})
     assert runs()
     record = json.loads((made / "line.json").read_text())
-    (made / "line.json").write_text(json.dumps(record | {"jobs": 2}))  # beside another, not timed
+    (made / "line.json").write_text(json.dumps(record | {"jobs": 2}))  # next to another: not timed
     assert not runs(jobs=2) and runs() and not runs()
     (made / "line.svg").unlink()
     assert runs()
@@ -132,7 +140,7 @@ def test_a_notebook_runs_again_only_where_something_changed(mill, execute, tmp_p
     assert runs()
     (tmp_path / "new.npz").write_bytes(b"data")
     assert runs()
-    write(mill.folder, "toy", draw(mill.folder, "toy") + "\nprint(points)")
+    write(mill.folder, "toy", good + "\nprint(points)")
     assert runs() and not runs()
 
 
@@ -167,7 +175,7 @@ def test_a_record_is_strict_json_that_people_can_read():
     assert len(text.splitlines()) == 11
 
 
-LOADS = {  # of a run with one thread: in timing mode, its header's changes, what is said
+LOADS = {  # of a run with one thread: timing mode, changes of its header, the reason
     "idle": (True, {"load": 0.2, "load_at_end": 1.4}, ""),
     "unknown": (True, {"load": None, "load_at_end": None}, ""),
     "plain": (False, {"load": 0.2}, "the seconds were not measured in timing mode"),
@@ -237,11 +245,8 @@ REFUSALS = {
         "points: must be of type int.*smoke",
     ),
     "no paper profile": ({"profiles": {"smoke": {"points": 2}}}, {}, "'smoke' and 'paper'"),
-    "unknown notebook": ({}, {"names": ["other"]}, "unknown name 'other'; known are good, toy"),
-    "unknown profile": ({}, {"profile": "slow"}, "unknown name 'slow'"),
+    "another kernel": ({"kernel": "julia"}, {}, "must be python3, not 'julia'"),
     "unknown parameter": ({}, {"overrides": {"pints": "3"}}, "no parameter 'pints'; it takes"),
-    "wrong type": ({}, {"overrides": {"points": "many"}}, "points: must be of type int"),
-    "no jobs": ({}, {"jobs": 0}, "jobs: must be at least 1"),
 }
 
 
@@ -259,30 +264,19 @@ def test_refused_before_anything_runs(mill, tmp_path, reason):
     assert not (tmp_path / "figures").exists()
 
 
-def test_another_kernel_is_refused(mill):
-    path = write(mill.folder, "toy", "1")
-    content = json.loads(path.read_text())
-    content["metadata"]["kernelspec"]["name"] = "julia"
-    path.write_text(json.dumps(content))
-    with pytest.raises(ValueError, match="must be python3, not 'julia'"):
-        mill()
-
-
 def test_one_failing_notebook_does_not_stop_the_others(mill, tmp_path):
     write(mill.folder, "a_broken", "print('so far')\nraise RuntimeError('no luck')")
-    write(mill.folder, "b_idle", "1 + 1")
-    write(mill.folder, "c_dead", "import os; os._exit(3)")
-    write(mill.folder, "d_good", draw(mill.folder, "d_good"))
+    write(mill.folder, "b_dead", "import os; os._exit(3)")
+    write(mill.folder, "c_good", draw(mill.folder, "c_good"))
     failed, lines = mill(jobs=2)
     said = "\n".join(lines)
-    assert sorted(failed) == ["a_broken", "b_idle", "c_dead"]
+    assert sorted(failed) == ["a_broken", "b_dead"]
     assert "RuntimeError: no luck" in said
-    assert "did not make the figures ['line']" in said
-    assert (tmp_path / "figures" / "d_good" / "line.png").exists()
+    assert (tmp_path / "figures" / "c_good" / "line.png").exists()
     kept = sorted(p.name for p in (tmp_path / "runs").iterdir())
-    assert "d_good.ipynb" in kept and "a_broken.failed.ipynb" in kept
+    assert "c_good.ipynb" in kept and "a_broken.failed.ipynb" in kept
     assert not [name for name in kept if ".part." in name]
-    record = json.loads((tmp_path / "figures" / "d_good" / "line.json").read_text())
+    record = json.loads((tmp_path / "figures" / "c_good" / "line.json").read_text())
     assert record["jobs"] == 2
     assert "Not timed: 2 notebooks ran side by side." in record["caption"]
 
@@ -293,25 +287,6 @@ def test_a_notebook_that_takes_too_long_is_stopped(mill):
     failed, lines = mill(timeout=6)
     assert failed == ["slow"]
     assert "not done after 6 s" in "\n".join(lines)
-
-
-def test_a_failure_leaves_the_old_figure_and_equal_figures_are_equal_files(mill, tmp_path):
-    def files():
-        made = tmp_path / "figures" / "toy"
-        return [(made / f"line.{kind}").read_bytes() for kind in ("png", "svg", "pdf")]
-
-    write(mill.folder, "toy", draw(mill.folder, "toy"))
-    assert mill()[0] == []
-    before = files()
-    write(mill.folder, "toy", draw(mill.folder, "toy").replace("ax.plot", "ax.plott"))
-    assert mill()[0] == ["toy"]
-    assert files() == before
-    kept = {p.name for p in (tmp_path / "runs").iterdir()}
-    assert kept == {"toy.ipynb", "toy.failed.ipynb"}
-    write(mill.folder, "toy", draw(mill.folder, "toy"))
-    assert mill(again=True)[0] == []
-    assert files() == before
-    assert [p.name for p in (tmp_path / "runs").iterdir()] == ["toy.ipynb"]
 
 
 @pytest.mark.slow
@@ -340,7 +315,6 @@ def test_an_interrupt_takes_the_kernels_with_it(mill, tmp_path):
 
 HUNG = """
 import sys, threading, papermill
-from nbconvert.preprocessors import ExecutePreprocessor
 from workbench import cli
 from workbench.runs import mill
 
@@ -349,19 +323,16 @@ def execute_notebook(*arguments, **options):  # as nbclient may, which terminate
     threading.Event().wait()
 
 papermill.execute_notebook, mill.PATIENCE_S = execute_notebook, 0.2
-ExecutePreprocessor.preprocess = execute_notebook
 sys.exit(cli.main(sys.argv[1:]))
 """
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="Ctrl-C is no signal to a process on Windows")
-@pytest.mark.parametrize("command", ["figures mrc_epsilon --again", "lessons ww_1 --again"])
-def test_an_interrupt_does_not_wait_for_a_notebook_that_hangs(command, tmp_path):
-    command = [sys.executable, "-c", HUNG, *command.split(), "--out", tmp_path]
-    process = subprocess.Popen(
-        command, cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+def test_an_interrupt_does_not_wait_for_a_notebook_that_hangs(tmp_path):
+    command = [sys.executable, "-c", HUNG, *"figures mrc_epsilon --again --out".split(), tmp_path]
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = subprocess.Popen(command, cwd=CHECKOUT, text=True, **streams)
     try:
         while process.stdout.readline() != "hangs\n":
             assert process.poll() is None

@@ -103,7 +103,7 @@ def test_one_line_and_the_solver_is_everywhere(tree):
             assert "Weights of each class" in [picture.title for picture in pictures]
             keep(lane, "iris")
             page = report(here / "report.html").read_text("utf-8")
-            assert "Frank-Wolfe: round 2, gap" in page and "run(&quot;frank_wolfe&quot;" in page
+            assert "Frank-Wolfe: round 2, gap" in page and "run(&#34;frank_wolfe&#34;" in page
             print("everywhere")
     """)
     (tree / "everywhere.py").write_text(program)

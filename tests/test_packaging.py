@@ -170,9 +170,8 @@ def test_wheel_and_sdist_hold_what_they_should_and_no_more(built):
     assert tops == {"workbench", f"workbench_mc-{PROJECT['version']}.dist-info"}
     kinds = {Path(name).suffix for name in wheel if name.startswith("workbench/")}
     assert kinds == {".py", ".js", ".css", ".html"}
-    own = {
-        f"workbench/{name}" for name in ("live/chart.js", "figures/report/page.html", "registry.py")
-    }
+    own = ("live/chart.js", "figures/report/report.html", "registry.py")
+    own = {f"workbench/{name}" for name in own}
     assert own < wheel and any(name.endswith("licenses/LICENSE") for name in wheel)
     with tarfile.open(built[1]) as sdist:
         names = {name.partition("/")[2] for name in sdist.getnames()}

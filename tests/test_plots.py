@@ -8,7 +8,7 @@ from matplotlib.colors import to_hex
 from workbench.core.problem import as_problem
 from workbench.core.trace import Trace
 from workbench.data.synthetic import synthetic
-from workbench.figures import comparisons, curves, plots, style
+from workbench.figures import curves, plots, style
 from workbench.figures.reference import measured, printed
 from workbench.registry import SOLVERS
 
@@ -42,7 +42,6 @@ def test_every_solver_has_its_own_colour_and_label():
 def test_a_label_without_runs_is_left_out(ax):
     runs = {"mrc_lp": [], "mrc_ccg": [trace(seconds=[1.0], gap=[0.1])]}
     plots.convergence(ax, runs)
-    comparisons.time_to_tolerance(ax, runs, [1e-1])
     plots.scaling(ax, runs, lambda t: 10, tolerance=1e-1)
     plots.over(ax, runs, lambda t: 10, lambda t: 1.0)
     assert {line.get_label() for line in ax.lines if line.get_label()[0] != "_"} == {"MRC-CCG"}
@@ -57,6 +56,14 @@ def test_a_curve_is_a_step_function_on_a_common_grid():
     for x, expected in at.items():
         column = values[:, np.searchsorted(grid, x, side="right") - 1]
         assert tuple(column) == expected, x
+
+
+def test_the_time_to_a_level_is_that_of_the_first_row_there():
+    run = trace(seconds=[1.0, 2.0, 3.0], gap=[1e-1, 1e-2, 1e-3])
+    assert curves.time_to(run, "gap", 1e-2) == 2.0
+    assert curves.time_to(run, "gap", 1e-4) == np.inf
+    runs = [run, trace(seconds=[1.0, 4.0], gap=[1e-1, 1e-2]), trace(seconds=[1.0], gap=[1e-1])]
+    assert curves.times(runs, 1e-2, "seconds").tolist() == [4.0, 4.0, np.inf]
 
 
 def test_long_curves_are_thinned_but_keep_their_ends():
@@ -106,80 +113,28 @@ def sized(n: int, seconds: float, reached: bool = True) -> Trace:
     return made
 
 
+def size(run) -> int:
+    return run.header["problem"]["n"]
+
+
 def test_scaling_fits_the_exponent_of_the_finished_sizes(ax):
-    sizes = [10, 100, 1000]
-    runs = [sized(n, 1e-3 * n**1.5 * s) for n in sizes for s in (0.5, 1.0, 2.0)]
+    runs = [sized(n, 1e-3 * n**1.5 * s) for n in (10, 100, 1000) for s in (0.5, 1.0, 2.0)]
     runs += [sized(10_000, 60.0, reached=False)]
-    exponents = plots.scaling(
-        ax,
-        {"mrc_ccg": runs},
-        lambda t: t.header["problem"]["n"],
-        tolerance=1e-3,
-    )
+    exponents = plots.scaling(ax, {"mrc_ccg": runs}, size, tolerance=1e-3)
     assert exponents == {"mrc_ccg": pytest.approx(1.5)}
-    labels = [text for text in ax.get_legend_handles_labels()[1]]
-    assert labels == [f"{SOLVERS['mrc_ccg'].label}  ∝ $n^{{1.5}}$"]
+    label = f"{SOLVERS['mrc_ccg'].label}  ∝ $n^{{1.5}}$"
+    assert ax.get_legend_handles_labels()[1] == [label]
     assert hollow(ax) == [(10_000, 60.0)]
 
+    def cost(run):
+        return np.inf if run.last["gap"] > 0 else run.last["seconds"] / size(run)
 
-def test_scaling_draws_any_cost_and_tells_what_did_not_finish(ax):
-    runs = [sized(n, 1e-3 * n**2) for n in (10, 20, 40)] + [sized(80, 60.0, reached=False)]
-
-    def cost(t):
-        return np.inf if t.last["gap"] > 0 else t.last["seconds"] / t.header["problem"]["n"]
-
-    ax.set_ylabel("time a row")
-    exponents = plots.scaling(
-        ax, {"mrc_ccg": runs}, lambda t: t.header["problem"]["n"], symbol="k", cost=cost
-    )
-    assert exponents == {"mrc_ccg": pytest.approx(1)}
-    assert ax.lines[0].get_ydata() == pytest.approx([0.01, 0.02, 0.04])
-    assert hollow(ax) == [(80, 60.0)]
-    assert ax.get_ylabel() == "time a row"
-
-
-def decaying(C: float, *times: float) -> Trace:
-    """A run whose gap ratio is 1, 0.1, 0.01, ... at these times."""
-    made = trace(cpu=times, gap_ratio=[10.0**-i for i in range(len(times))])
-    made.header["parameters"] = {"C": C}
-    return made
-
-
-def test_ratios_are_of_medians_and_bounds_where_one_did_not_get_there(ax):
-    slow = [decaying(1.0, 1, 2 * f, 30 * f) for f in (1, 2, 3)] + [decaying(8.0, 1, 6, 9)]
-    fast = [decaying(1.0, 1, 1, 5, 7), decaying(1.0, 1, 3, 5, 7), decaying(8.0, 1, 2)]
-    fast += [decaying(2.0, 1, 1)]  # the other has no such run
-    rows = comparisons.ratios(
-        ax, slow, fast, lambda t: t.header["parameters"]["C"], [1e-3, 1e-1, 1e-2], "gap_ratio"
-    )
-    found = {(row["C"], row["level"]): row["ratio"] for row in rows}
-    assert found == {
-        (1.0, 0.1): pytest.approx(2),  # 4 over 2
-        (1.0, 0.01): pytest.approx(12),
-        (1.0, 0.001): pytest.approx(60 / 7),  # not reached after 60
-        (8.0, 0.1): pytest.approx(3),
-    }
-    assert [row["level"] for row in rows if "bound" in row] == [0.001]
-    assert [y for _, y in hollow(ax)] == [pytest.approx(60 / 7)]
-    middle = [line for line in ax.lines if line.get_color() == "#888888"]
-    assert [line.get_ydata().tolist() for line in middle] == [[2.5]]  # where both have a ratio
-    assert ax.get_legend_handles_labels()[1] == ["C = 1", "C = 8"]
-    assert ax.xaxis_inverted() and ax.get_yscale() == "log"
-
-
-def test_time_to_tolerance_leaves_out_what_most_runs_did_not_reach(ax):
-    runs = [
-        trace(seconds=[1.0, 2.0, 3.0], gap=[1e-1, 1e-2, 1e-3]),
-        trace(seconds=[1.0, 4.0], gap=[1e-1, 1e-2]),
-        trace(seconds=[1.0], gap=[1e-1]),
-    ]
-    assert curves.time_to(runs[0], "gap", 1e-2) == 2.0
-    assert curves.time_to(runs[2], "gap", 1e-2) == np.inf
-    comparisons.time_to_tolerance(ax, {"mrc_ccg": runs}, [1e-3, 1e-1, 1e-2])
-    line = ax.lines[0]
-    assert line.get_xdata().tolist() == [1e-1, 1e-2]
-    assert line.get_ydata().tolist() == [1.0, 4.0]
-    assert ax.xaxis_inverted()
+    ax.clear()
+    ax.set_ylabel("time per row")
+    exponents = plots.scaling(ax, {"mrc_ccg": runs}, size, symbol="k", cost=cost)
+    assert exponents == {"mrc_ccg": pytest.approx(0.5)}
+    assert ax.lines[0].get_ydata() == pytest.approx([1e-3 * n**0.5 for n in (10, 100, 1000)])
+    assert hollow(ax) == [(10_000, 60.0)] and ax.get_ylabel() == "time per row"
 
 
 def hollow(ax) -> list[tuple]:
@@ -201,7 +156,6 @@ def test_a_run_that_the_clock_ended_is_hollow_and_says_so(ax, reason):
         ((2, 0.25), lambda: plots.certified_band(ax, "mrc_ccg", runs[1:])),
         ((7, 2), lambda: plots.over(ax, {"mrc_ccg": runs}, size, lambda t: t.last["seconds"])),
         ((7, 2), lambda: plots.scaling(ax, {"mrc_ccg": runs[1:]}, size)),
-        ((0.1, 2), lambda: comparisons.time_to_tolerance(ax, {"mrc_ccg": runs[1:]}, [0.3, 0.1])),
     ]
     for point, draw in drawn:
         ax.clear()
@@ -212,28 +166,12 @@ def test_a_run_that_the_clock_ended_is_hollow_and_says_so(ax, reason):
     assert said == f"Hollow: ended by the clock ({reason}): MRC-CCG in 1 of 2 runs." * cut
 
 
-def test_the_number_of_a_run_that_the_clock_ended_is_in_brackets(ax):
-    values = np.array([[1.0, 2.0]])
-    plots.heatmap(ax, values, [1], [1, 2], "g", cut=np.array([[False, True]]))
-    assert [text.get_text() for text in ax.texts] == ["1", "(2)"]
-
-
-def size(run) -> int:
-    return run.header["problem"]["n"]
-
-
 def test_a_value_over_a_setting_with_the_settings_as_ticks(ax):
     runs = {"a set": [sized(n, s) for n in (25, 400) for s in (1.0, 2.0, 9.0)]}
-    plots.over(ax, runs, lambda t: t.header["problem"]["n"], lambda t: t.last["seconds"])
+    plots.over(ax, runs, size, lambda t: t.last["seconds"])
     assert ax.lines[0].get_xdata().tolist() == [25, 400]
     assert ax.lines[0].get_ydata().tolist() == [2.0, 2.0]
     assert [tick.get_text() for tick in ax.get_xticklabels()] == ["25", "400"]
-
-
-def test_a_heatmap_writes_every_number(ax):
-    plots.heatmap(ax, np.array([[1e-3, 2e-2], [3e-1, 4.0]]), [1e-1, 1e-2], [1.0, 2.0])
-    assert [text.get_text() for text in ax.texts] == ["1.0e-03", "2.0e-02", "3.0e-01", "4.0e+00"]
-    assert [tick.get_text() for tick in ax.get_yticklabels()] == ["0.1", "0.01"]
 
 
 def test_titles_say_synthetic_exactly_when_the_data_are():
@@ -260,7 +198,7 @@ def test_ours_and_the_papers_are_drawn_side_by_side(ax):
     assert [(row["table"], row["value"]) for row in ours] == [("II", 2.0), ("V", 2.0), ("II", None)]
     assert ours[0]["spread"] == pytest.approx(np.sqrt(2)) and ours[2]["runs"] == 0
     ours += measured("mrc", ["II"], "pulsar", "MRC-SUB", "training time", [60.0], "s", cut=1)
-    comparisons.beside(ax, ours, printed("mrc"), "training time")
+    plots.beside(ax, ours, printed("mrc"), "training time")
     marks = {line.get_marker(): [] for line in ax.lines}
     for line in ax.lines:
         marks[line.get_marker()] += list(line.get_xdata())

@@ -8,7 +8,7 @@ import numpy as np
 
 from workbench.core.trace import Trace
 
-POINTS = 400  # of a drawn curve at most: beyond so many steps the eye cannot tell
+POINTS = 400  # at most, per drawn curve: the eye cannot tell more steps
 
 
 def time_to(trace: Trace, key: str, tolerance: float, x: str = "seconds") -> float:

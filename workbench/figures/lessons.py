@@ -1,4 +1,4 @@
-"""The course: student copies of the lessons, and pages to read without a kernel or a network.
+"""The course: student copies of the lessons, and pages to read offline without a kernel.
 
 >>> build(["ls_1"])                                                        # doctest: +SKIP
 """
@@ -15,75 +15,39 @@ from contextlib import closing
 from functools import partial
 from html import unescape
 from pathlib import Path
-from typing import NamedTuple
 
 import nbformat
-from math_core import LatexError, LatexToMathML
 from nbconvert import TemplateExporter
 from nbconvert.filters import Highlight2HTML, markdown2html, strip_ansi
 from nbconvert.preprocessors import CoalesceStreamsPreprocessor, ExecutePreprocessor
 from nbconvert.preprocessors.sanitize import SanitizeHTML
 from nbformat import NotebookNode
-from nbformat.v4 import new_markdown_cell, new_notebook
+from nbformat.v4 import new_notebook
 
 from workbench.data.cache import state_of_folders
-from workbench.figures.papers import ACROSS, PAPERS, PREFIXES, title
+from workbench.figures.lesson_files import (
+    FOLDER,
+    PARTS,
+    Page,
+    checks_of,
+    mathml,
+    read,
+    rewritten,
+    student_copy,
+)
+from workbench.figures.papers import ACROSS, PAPERS, title
 from workbench.runs.jupyter_kernels import IpcKernelManager
 from workbench.runs.keys import key, package_code
 from workbench.runs.mill import environment, side_by_side
 from workbench.runs.notebooks import CHECKOUT
 from workbench.runs.sweep import runs_folder
 
-FOLDER = CHECKOUT / "notebooks" / "learn"
 # In reading order.
 SERIES = ("mrc", "weston_watkins", "least_squares", "sampled_cuts", "memoir", ACROSS)
-TIMEOUT_S = 900.0  # for one lesson on a slow and busy machine
-RETINA = '%config InlineBackend.figure_formats = ["retina"]\n'  # twice the pixels, the same size
-OPENING = """\
-> **Your copy.** It holds no solutions. Replace each `...` and run the cell: the `check_...` in its
-> last line says `right`, gives a hint, or says `not yet`. Cells below may use your answers, so go
-> from top to bottom; if you are stuck, go on, and come back.
->
-> *To open it:* `make lab` in a checkout of the workbench, then this file; any Jupyter will do whose
-> kernel can `import workbench`. *To hand it in:* Kernel, Restart Kernel and Run All Cells, save,
-> and give this file in under your name. What the checks then print is what counts."""
-DETAILS = re.compile(r"<details[^>]*>\s*<summary>(.*?)</summary>.*?</details>\n*", re.DOTALL)
-# Code comes first: it contains neither formulas nor links. Formulas contain no links.
-PARTS = re.compile(
-    r"(?P<code>^(?P<fence>```+|~~~+).*?^(?P=fence)[ \t]*$"
-    r"|(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`))"
-    r"|\$\$(?P<display>.+?)\$\$|(?<!\\)\$(?P<inline>(?:\\.|[^$\\\n]|\n(?!\s*\n))+)\$"
-    r"|(?<!!)\[(?P<words>(?:[^\[\]]|\[[^\]]*\])+)\]\((?P<target>[^()\s]+)\)",
-    re.DOTALL | re.MULTILINE,
-)
-MATHML = LatexToMathML(fancy_error=False)
+TIMEOUT_S = 900  # for one cell on a slow and busy machine
 BARE_TABLE = SanitizeHTML(
     tags=["div", "table", "thead", "tbody", "tr", "th", "td"], attributes={}, strip=True
 )
-
-
-class Page(NamedTuple):
-    """A lesson, or a cheat sheet as a notebook of one cell.
-
-    Attributes
-    ----------
-    path : its file, an absolute path
-    place : path of its HTML page in the course
-    title : its first heading
-    question : the first question in bold of its first cell, or empty
-    series : of a lesson, a key of the papers or ``across``; empty for a cheat sheet
-    """
-
-    path: Path
-    notebook: NotebookNode
-    place: str
-    title: str
-    question: str
-    series: str
-
-    @property
-    def name(self) -> str:
-        return self.path.stem
 
 
 def build(
@@ -98,7 +62,7 @@ def build(
 ) -> list[str]:
     """Write ``students/``, a page for each lesson and cheat sheet, and ``index.html``.
 
-    Every lesson has its student copy beside the checks, executed or not. Pages are written for the
+    Every lesson has its student copy next to the checks, executed or not. Pages are written for the
     lessons executed now, and for those executed before that have not changed since.
 
     Parameters
@@ -161,133 +125,6 @@ def build(
     return list(failed)
 
 
-def read(path: Path) -> Page:
-    """Return a lesson (``.ipynb``) or a cheat sheet (``.md``).
-
-    Raises
-    ------
-    ValueError
-        Naming the file: not a valid notebook, a first cell without a title, or a <details> that
-        does not begin with a <summary> or does not end.
-    """
-    name, sheet = path.stem, path.suffix == ".md"
-    try:
-        if sheet:
-            cell = new_markdown_cell(path.read_text(encoding="utf-8"), id="sheet")
-            notebook = new_notebook(cells=[cell])
-        else:
-            notebook = nbformat.read(path, as_version=4)
-            nbformat.validate(notebook)
-    except Exception as error:  # nbformat's own, or of JSON that is of another kind
-        raise ValueError(f"{name}: not a notebook; {error}") from None
-    opening = notebook.cells[0].source if notebook.cells else ""
-    heading = re.match(r"# (.+)", opening)
-    if not heading:
-        raise ValueError(f"{name}: its first cell does not begin with '# title'")
-    for cell in notebook.cells:
-        tags = [len(re.findall(tag, cell.source)) for tag in ("<details", "</details>")]
-        if cell.cell_type == "markdown" and tags != 2 * [len(DETAILS.findall(cell.source))]:
-            raise ValueError(f"{name}: cell {cell.id}: a <details> lacks its summary or its end")
-    bold = re.search(r"\*\*([^*]+\?)\*\*", opening)
-    question = " ".join(bold[1].split()) if bold else ""
-    prefix = name.partition("_")[0]
-    series = PREFIXES.get(prefix, prefix)
-    return Page(
-        path.resolve(),
-        notebook,
-        place=f"cheat_sheets/{name}.html" if sheet else f"{name}.html",
-        title=heading[1].strip(),
-        question=question[:1].upper() + question[1:],
-        series="" if sheet else series if series in PAPERS else ACROSS,
-    )
-
-
-def rewritten(
-    cell: NotebookNode, page: Page, places: Mapping[Path, str], formulas: bool = True
-) -> str:
-    """Return a cell's Markdown with its links as the course has them and formulas as MathML.
-
-    Parameters
-    ----------
-    places : file -> its path in the course, for `page` and the files that links lead to; a link to
-        another file becomes its words and the file's path in the repository
-    formulas : whether formulas become MathML
-
-    Raises
-    ------
-    ValueError
-        Naming the page and the cell: a formula that is not understood, a link to a file that does
-        not exist.
-    """
-
-    def link(words: str, target: str) -> str:
-        path, _, fragment = target.partition("#")
-        found = (page.path.parent / path).resolve()
-        if not path or re.match(r"https?:|mailto:", path):
-            return f"[{words}]({target})"
-        if not found.exists():
-            raise ValueError(f"link to {target}: there is no such file")
-        if found not in places:
-            inside = found.is_relative_to(CHECKOUT)
-            return f"{words} (`{found.relative_to(CHECKOUT).as_posix() if inside else found.name}`)"
-        leads = os.path.relpath(places[found], os.path.dirname(places[page.path]))
-        return f"[{words}]({Path(leads).as_posix()}{'#' * bool(fragment)}{fragment})"
-
-    def part(match: re.Match) -> str:
-        if match["words"]:
-            return link(PARTS.sub(part, match["words"]), match["target"])
-        if match["code"] or not formulas:
-            return match[0]
-        return mathml(match["display"] or match["inline"], match["display"] is not None)
-
-    if cell.cell_type != "markdown":
-        return cell.source
-    try:
-        return PARTS.sub(part, cell.source)
-    except ValueError as error:
-        raise ValueError(f"{page.name}: cell {cell.id}: {error}") from None
-
-
-def mathml(formula: str, display: bool = False) -> str:
-    """Return a LaTeX formula as a ``<math>`` element to put into Markdown.
-
-    Raises
-    ------
-    ValueError
-        Quoting the formula, if it is not understood.
-    """
-    try:
-        made = MATHML.convert_with_local_state(" ".join(formula.split()), displaystyle=display)
-    except LatexError as error:
-        raise ValueError(f"formula {formula.strip()!r}: {error}") from None
-    # XML does not know this name of a sign, and a bar would end a table's cell.
-    made = made.replace("&ApplyFunction;", "&#8289;").replace("|", "&#124;")
-    return f'<span class="formula">{made}</span>' if display else made
-
-
-def student_copy(lesson: Page, places: Mapping[Path, str]) -> str:
-    """Return a notebook file without outputs and without the cells tagged ``solution``.
-
-    Of the folded texts (<details>) only those stay whose summary begins with "Hint".
-    """
-    notebook = copy.deepcopy(lesson.notebook)
-    cells = [c for c in notebook.cells if "solution" not in c.metadata.get("tags", ())]
-    for cell in cells:
-        if cell.cell_type == "code":
-            cell.outputs, cell.execution_count = [], None
-        else:
-            hints = DETAILS.sub(
-                lambda m: m[0] if m[1].strip().startswith("Hint") else "", cell.source
-            )
-            cell.source = hints.strip()
-            cell.source = rewritten(cell, lesson, places, formulas=False)
-    opening = new_markdown_cell(OPENING, id="your-copy")
-    # A cell may have contained nothing but a solution.
-    notebook.cells = [opening, *(cell for cell in cells if cell.source)]
-    nbformat.validate(notebook)
-    return nbformat.writes(notebook).rstrip("\n") + "\n"
-
-
 def html_page(
     page: Page, places: Mapping[Path, str], course: list[Page], outputs: Mapping | None = None
 ) -> str:
@@ -295,7 +132,7 @@ def html_page(
 
     Parameters
     ----------
-    places : as :func:`rewritten` takes them
+    places : see :func:`rewritten`
     course : the lessons that have a page, in their order
     outputs : of the code cells, by their ids
     """
@@ -309,38 +146,33 @@ def html_page(
             alt = f"Plot, {section}. {_first_sentence(below.source if below else '')}".strip()
             cell.outputs = [_harmless(output, alt) for output in outputs.get(cell.id, ())]
     at = course.index(page) if page in course else None
-    resources = {
-        "page": page,
-        "home": os.path.relpath("index.html", os.path.dirname(page.place)),
-        "where": title(page.series) if page.series else "cheat sheet",
-        "contents": [(anchor, words) for level, anchor, words in headings if level == "2"],
-        "before": course[at - 1] if at else None,
-        "after": course[at + 1] if at is not None and at + 1 < len(course) else None,
-    }
-    return EXPORTER.from_notebook_node(notebook, resources)[0]
+    return _rendered(
+        notebook,
+        page=page,
+        home=os.path.relpath("index.html", os.path.dirname(page.place)),
+        where=title(page.series) if page.series else "cheat sheet",
+        contents=[(anchor, words) for level, anchor, words in headings if level == "2"],
+        before=course[at - 1] if at else None,
+        after=course[at + 1] if at is not None and at + 1 < len(course) else None,
+    )
 
 
 def index_page(lessons: list[Page], sheets: list[Page], files: Iterable[str]) -> str:
     """Return the first page: the series, the cheat sheets, the student copies among `files`."""
-    series = [(key, [lesson for lesson in lessons if lesson.series == key]) for key in SERIES]
-    resources = {
-        "home": "index.html",
-        "series": [(title(key), PAPERS.get(key), inside) for key, inside in series if inside],
-        "sheets": sheets,
-        "files": list(files),
-    }
-    return EXPORTER.from_notebook_node(new_notebook(), resources)[0]
+    series = [
+        (title(key), PAPERS.get(key), [lesson for lesson in lessons if lesson.series == key])
+        for key in SERIES
+    ]
+    series = [entry for entry in series if entry[2]]
+    return _rendered(
+        new_notebook(), home="index.html", series=series, sheets=sheets, files=list(files)
+    )
 
 
 def execute(
     lessons: list[Page], folder: Path, *, jobs: int, again: bool, say: Callable[[str], None]
 ) -> dict[str, str]:
-    """Run lessons, each in its own kernel, and keep them in `folder`; see :func:`build`.
-
-    Returns
-    -------
-    failed : name -> what went wrong; a failing lesson does not stop the others
-    """
+    """Run lessons, each in its own kernel, and keep them in `folder`; return errors by name."""
     folder.mkdir(parents=True, exist_ok=True)
     work = [lesson for lesson in lessons if again or outputs(lesson, folder) is None]
     same = f"; nothing has changed for {len(lessons) - len(work)}" if work != lessons else ""
@@ -362,7 +194,7 @@ def outputs(lesson: Page, folder: Path) -> dict[str, list] | None:
         if executed.metadata["workbench_key"] != lesson_key(lesson):
             return None
         return {cell.id: cell.outputs for cell in executed.cells if cell.cell_type == "code"}
-    except Exception:  # there is none, or it is damaged in one of many ways
+    except Exception:  # the file is missing, or damaged in one of many ways
         return None
 
 
@@ -377,27 +209,19 @@ def lesson_key(lesson: Page) -> str:
     )
 
 
-def checks_of(folder: Path) -> dict[str, str]:
-    """Return the source of what checks the exercises, by its path below the lessons' folder."""
-    found = sorted(folder.glob("checks/*.py"))
-    return {path.relative_to(folder).as_posix(): path.read_text("utf-8") for path in found}
-
-
 def _run(lesson: Page, folder: Path) -> tuple[float, str | None]:
-    """Run one lesson and keep it; return the wall seconds, and what went wrong or None."""
+    """Run one lesson and keep it; return the wall seconds, and the error or None."""
     tic, wanted = time.monotonic(), lesson_key(lesson)
     kept, notebook = folder / f"{lesson.name}.ipynb", copy.deepcopy(lesson.notebook)
-    for cell in [cell for cell in notebook.cells if cell.cell_type == "code"][:1]:
-        cell.source = RETINA + cell.source
     runner = ExecutePreprocessor(
+        timeout=TIMEOUT_S,
         kernel_manager_class=IpcKernelManager,
-        # The shutdown interrupts the kernel, which would log that as an error.
-        extra_arguments=["--log-level=CRITICAL"],
-        # nbclient's timeout is for one cell; each gets what is left until the deadline.
-        timeout_func=lambda cell: max(tic + TIMEOUT_S - time.monotonic(), 0.01),
+        extra_arguments=[
+            "--log-level=CRITICAL",  # the shutdown's interrupt would be logged as an error
+            "--InlineBackend.figure_formats=retina",  # twice the pixels, the same size
+        ],
     )
-    try:
-        # Beside the lesson lie the checks that it imports.
+    try:  # where the lesson imports its checks
         runner.preprocess(notebook, {"metadata": {"path": str(lesson.path.parent)}})
         error = _rejected(notebook)
     except Exception as failure:  # an error in a cell, a dead kernel: this lesson's only
@@ -411,7 +235,7 @@ def _run(lesson: Page, folder: Path) -> tuple[float, str | None]:
 
 
 def _rejected(executed: NotebookNode) -> str | None:
-    """Say which solution its own check does not accept, None if all are right."""
+    """Return which solution its own check does not accept, None if all are right."""
     for cell in executed.cells:
         text = "".join(out.get("text", "") for out in cell.get("outputs", ()))
         if "solution" in cell.metadata.get("tags", ()) and not text.startswith("right"):
@@ -440,10 +264,11 @@ def _inline(markdown: str) -> str:
     return markdown2html(made).strip().removeprefix("<p>").removesuffix("</p>")
 
 
-EXPORTER = TemplateExporter(
-    template_name="base",
-    template_file=str(Path(__file__).with_name("lessons.html")),
-    file_extension=".html",
-    preprocessors=[CoalesceStreamsPreprocessor],
-    filters={"inline": _inline, "highlight_code": Highlight2HTML()},
-)
+def _rendered(notebook: NotebookNode, **resources) -> str:
+    exporter = TemplateExporter(
+        template_name="base",
+        template_file=str(Path(__file__).with_name("lessons.html")),
+        preprocessors=[CoalesceStreamsPreprocessor],
+        filters={"inline": _inline, "highlight_code": Highlight2HTML()},
+    )
+    return exporter.from_notebook_node(notebook, resources)[0]

@@ -39,9 +39,9 @@ PAPERS = {
         "Training Structural SVMs with Kernels Using Sampled Cuts", "Yu, Joachims", "KDD 2008"
     ),
 }
-# A name that goes on like this is not the whole of the paper's data set.
+# A name that continues with one of these is not the whole of the paper's data set.
 LESS = r"synthetic|stand-in|subset|sample|first|tiny|rows|\["
-ACROSS = "across"  # what belongs to several papers, or to none
+ACROSS = "across"  # for figures and lessons on several papers, or on none
 PREFIXES = {"ww": "weston_watkins", "ls": "least_squares", "cuts": "sampled_cuts"}
 
 
@@ -53,7 +53,7 @@ def title(key: str) -> str:
 
 
 def order(key: str) -> tuple[int, str]:
-    """Return what papers are sorted by: the five first, in their order, then others by name."""
+    """Return the sort key of a paper: the five first, in their order, then others by name."""
     known = [*PAPERS]
     place = known.index(key) if key in known else len(known) + (key == ACROSS)
     return place, key
@@ -91,7 +91,7 @@ def base(data: str) -> str:
 
 
 def same_data(dataset: str, data: str, synthetic: bool = False) -> bool:
-    """Tell whether we ran on the paper's data set: the same name, and all of it."""
+    """Return whether we ran on the paper's data set: the same name, and all of it."""
     if not data or token(base(data)) != token(base(dataset)):
         return False
     less = bool(re.search(LESS, data[len(base(data)) :].casefold())) or synthetic

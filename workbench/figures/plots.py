@@ -4,9 +4,9 @@ Every function draws into an Axes and takes ``runs``: a dict from a label to the
 repetitions. A label that names a solver of the registry gets the solver's label, colour and
 marker; other labels (the settings of one solver) are drawn as they are given.
 
-A mark is hollow where the clock ended a run that it stands for, and nowhere else;
-:func:`ended_by_clock` says so in words, which :class:`workbench.figures.Figures` appends to every
-caption. A paper's printed number is a bar.
+A mark is hollow exactly if the clock ended a run behind it; :func:`ended_by_clock` says so in
+words, which :class:`workbench.figures.Figures` appends to every caption. A paper's printed number
+is a bar.
 """
 
 from __future__ import annotations
@@ -14,17 +14,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
+import pandas as pd
 from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
+from workbench.core.stream import Row
 from workbench.core.trace import Trace
 from workbench.figures.curves import grouped, on_grid, quartiles, times
 from workbench.figures.style import LABELS, look
 from workbench.registry import SOLVERS
 
 Runs = Mapping[str, Sequence[Trace]]
-RAMP = colormaps["viridis"]  # of ordered settings
+RAMP = colormaps["viridis"]  # for ordered settings
 HOLLOW = {"markerfacecolor": "white", "linestyle": "none"}
 
 
@@ -44,9 +46,9 @@ def convergence(
     Parameters
     ----------
     x : ``seconds``, ``cpu`` or ``round``; logarithmic, rounds with 0 shown
-    y : a column of the rows, or ``y(trace) -> array`` with one value a row; logarithmic. NaN
-        values (rows that were not judged) are skipped.
-    floor : values below it are drawn at it, since a logarithmic axis has no 0
+    y : a column of the rows, or ``y(trace) -> array`` with one value per row; logarithmic. NaN
+        values (rows that were not evaluated) are skipped.
+    floor : smallest value drawn; a logarithmic axis has no 0
     """
     for position, (label, traces) in enumerate(runs.items()):
         curves = [_curve(trace, x, y) for trace in traces]
@@ -75,10 +77,8 @@ def certified_band(ax: Axes, label: str, traces: Sequence[Trace], x: str = "seco
     name, colour, marker = look(label)
     edges = []
     for key, best in (("lower", np.fmax), ("upper", np.fmin)):
-        curves = [
-            _curve(trace, x, lambda t, key=key, best=best: best.accumulate(t.column(key)))
-            for trace in traces
-        ]
+        so_far = lambda trace, key=key, best=best: best.accumulate(trace.column(key))  # noqa: E731
+        curves = [_curve(trace, x, so_far) for trace in traces]
         grid, values = on_grid([c for c in curves if len(c[0])])
         edges.append((grid, quartiles(values)[1]))
     (grid, low), (same, high) = edges
@@ -86,18 +86,11 @@ def certified_band(ax: Axes, label: str, traces: Sequence[Trace], x: str = "seco
     grid, low = grid[grid >= start], low[grid >= start]
     high = high[np.searchsorted(same, grid, side="right") - 1]
     ax.fill_between(grid, low, high, color=colour, alpha=0.2, linewidth=0)
-    for edge in (low, high):
-        ax.plot(
-            grid,
-            edge,
-            color=colour,
-            linewidth=1.1,
-            marker=marker,
-            markevery=[len(grid) - 1],
-            label=name if edge is low else None,
-        )
+    style = {"color": colour, "marker": marker}
+    for edge, label in ((low, name), (high, None)):
+        ax.plot(grid, edge, linewidth=1.1, markevery=[len(grid) - 1], label=label, **style)
         if any(trace.cut for trace in traces):
-            ax.plot(grid[-1], edge[-1], color=colour, marker=marker, **HOLLOW)
+            ax.plot(grid[-1], edge[-1], **style, **HOLLOW)
     _x_axis(ax, x, [traces])
 
 
@@ -113,17 +106,16 @@ def scaling(
     """Draw time over size, both logarithmic, with the exponent of a fitted power law.
 
     Points are medians over the repetitions of one size, whiskers the quartiles. A size that half
-    of the runs did not finish is a hollow mark at the time spent: a lower bound, left out of the
-    fit.
+    of the runs did not finish is a hollow mark at the time spent, a lower bound; the fit omits it.
 
     Parameters
     ----------
     size : ``size(trace) -> number`` in (0, inf)
-    tolerance : the time is that of the first row with a certified gap of at most this; by default
-        that of the last row, infinite where the clock ended the run
+    tolerance : the time is that of the first row with a certified gap of at most this (default:
+        of the last row, infinite if the clock ended the run)
     x : ``seconds`` or ``cpu``
-    symbol : what stands for the size in the legend
-    cost : drawn in the place of the time; infinite for a run that did not finish
+    symbol : symbol of the size in the legend
+    cost : drawn instead of the time; infinite for a run that did not finish
 
     Returns
     -------
@@ -162,7 +154,7 @@ def scaling(
 def over(ax: Axes, runs: Runs, x: Callable[[Trace], float], y: Callable[[Trace], float]) -> None:
     """Draw a value over a setting, both logarithmic: medians with quartile whiskers.
 
-    A median is hollow where the clock ended one of its runs.
+    A median is hollow if the clock ended one of its runs.
 
     Parameters
     ----------
@@ -180,36 +172,49 @@ def over(ax: Axes, runs: Runs, x: Callable[[Trace], float], y: Callable[[Trace],
     log_axes(ax, {x(trace) for traces in runs.values() for trace in traces})
 
 
-def heatmap(
-    ax: Axes,
-    values: np.ndarray,
-    rows: Sequence[float],
-    columns: Sequence[float],
-    form: str = ".1e",
-    log: bool = True,
-    cut: np.ndarray | None = None,
+def beside(
+    ax: Axes, ours: Sequence[Row], theirs: pd.DataFrame, quantity: str, log: bool = False
 ) -> None:
-    """Draw a table as shades, darker for more, with the numbers written in.
+    """Draw one quantity of a table: a line per data set, ours as marks, the paper's as bars.
 
     Parameters
     ----------
-    values : (len(rows), len(columns)), not negative; positive when `log`, which shades their
-        logarithms. The shades span a decade, or a fifth of the largest, at least: noise stays pale.
-    form : format specification of the numbers
-    cut : of the shape of `values`, true where the clock ended a run: these are in brackets
+    ours : rows of :func:`workbench.figures.reference.measured`; several tables may have the
+        same number. A mark is hollow if `cut`, the number of runs that the clock ended, is not 0.
+    theirs : rows of :func:`workbench.figures.reference.printed`
     """
-    shades = np.log10(values) if log else values
-    low, span = shades.min(), max(np.ptp(shades), 1.0 if log else 0.2 * shades.max() or 1.0)
-    # The darkest third of the map is left out, so that black numbers stay legible throughout.
-    ax.imshow(shades, cmap="Blues", vmin=low - 0.1 * span, vmax=low + 1.8 * span, aspect="auto")
-    for (i, j), value in np.ndenumerate(values):
-        text = f"{value:{form}}" if cut is None or not cut[i, j] else f"({value:{form}})"
-        ax.text(j, i, text, ha="center", va="center", size=8)
-    ax.set_xticks(range(len(columns)), [f"{column:g}" for column in columns])
-    ax.set_yticks(range(len(rows)), [f"{row:g}" for row in rows])
-    ax.grid(False)
-    ax.spines[:].set_visible(False)
-    ax.tick_params(length=0)
+    ours = {(r["dataset"], r["method"]): r for r in ours if r["quantity"] == quantity}
+    theirs = theirs[theirs["quantity"] == quantity]
+    printed = {(r.dataset, r.method): r.value for r in theirs.itertuples()}
+    datasets = list(dict.fromkeys(dataset for dataset, _ in ours))
+    present = {method for _, method in ours}
+    names = [name for name, solver in SOLVERS.items() if solver.label in present]
+    for place, name in enumerate(names):
+        method, colour, marker = look(name)
+        for height, dataset in enumerate(datasets):
+            row = ours.get((dataset, method), {})
+            at = height + (place - (len(names) - 1) / 2) * 0.8 / len(names)
+            bar = {"marker": "|", "markersize": 9, "markeredgewidth": 1.6, "linestyle": "none"}
+            ax.plot(printed.get((dataset, method), np.nan), at, color=colour, **bar)
+            if row.get("value") is not None:
+                style = {"color": colour, "marker": marker, "linestyle": "none", "markersize": 5}
+                style |= HOLLOW if row.get("cut") else {}
+                ax.errorbar(row["value"], at, xerr=row.get("spread") or 0, elinewidth=1, **style)
+        ax.plot([], [], color=colour, marker=marker, linestyle="none", label=method)
+    if log:
+        ax.set_xscale("log")
+        low, high = ax.get_xlim()
+        ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 50 * low else (1,)))
+        ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        ax.xaxis.set_minor_formatter(NullFormatter())
+    else:
+        ax.set_xlim(left=0)
+    ax.set_yticks(range(len(datasets)), datasets)
+    ax.set_ylim(len(datasets) - 0.5, -0.5)
+    ax.set_yticks(np.arange(len(datasets) - 1) + 0.5, minor=True)
+    ax.grid(False, axis="y")
+    ax.grid(True, axis="y", which="minor")
+    ax.tick_params(axis="y", which="both", length=0)
 
 
 def ended_by_clock(traces: Iterable[Trace]) -> str:
@@ -227,7 +232,7 @@ def ended_by_clock(traces: Iterable[Trace]) -> str:
 
 
 def ranked(values: Mapping[str, float], unit: str = "s") -> str:
-    """Return labels and values in words, from the least on, with multiples of the least.
+    """Return labels and values in words, in ascending order, with multiples of the smallest.
 
     Infinite values were not reached.
 
@@ -252,7 +257,7 @@ def two_digits(value: float) -> str:
 def clock_label(x: str, groups: Iterable[Sequence[Trace]]) -> str:
     """Return the label of an axis of ``seconds``, ``cpu`` or ``round``.
 
-    It says ``not timed`` where a run's seconds were not measured in timing mode.
+    It says ``not timed`` if a run's seconds were not measured in timing mode.
     """
     label = LABELS.get(x, x)
     runs = [trace for traces in groups for trace in traces]

@@ -1,4 +1,4 @@
-"""How a figure came to be: its runs, data, machine and versions, as a record and in words."""
+"""The record of a figure, and the same in words: its runs, data, machine and versions."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ MAX_WALL_OVER_CPU = 1.2
 
 
 def made_by(traces: list[Trace]) -> dict[str, Any]:
-    """Return the data, solvers, machine, versions and conditions that lie behind some runs.
+    """Return the data, solvers, machine, versions and conditions of some runs.
 
-    ``timed`` says whether their seconds are timings, see :func:`why_not_timed`; ``not_timed`` says
-    why not. ``load`` is the largest load average at the start or the end of a run;
+    ``timed`` is whether their seconds are timings, ``not_timed`` why not, see
+    :func:`why_not_timed`. ``load`` is the largest load average at the start or the end of a run;
     ``wall_over_cpu`` is the ratio of their wall to CPU seconds: near 1 on an idle machine with one
     thread. ``jobs`` is the number of notebooks that ran side by side. ``traces`` has of each run
-    what it was and the CPU seconds until its certified gap was below 1e-1, 1e-2, ... as far as it
-    came; where the solver measures the gap over its first one, that ratio. The versions and the
-    commit are those of who draws; runs that were made before have their own commits.
+    its settings and the CPU seconds until its certified gap was below 1e-1, 1e-2, ... 1e-6; if the
+    solver measures the ratio of the gap to its first one, until that ratio was. The versions and
+    the commit are those of the drawing; runs that were made before have their own commits.
     """
     headers = [trace.header for trace in traces]
     wall = sum(trace.last.get("seconds", 0.0) for trace in traces)
@@ -76,12 +76,12 @@ def why_not_timed(made: Mapping[str, Any]) -> str:
 
 
 def in_words(made: Mapping[str, Any]) -> list[str]:
-    """Return sentences on the data and the machine that lie behind a figure."""
+    """Return sentences on the data and the machine behind a figure."""
     sentences = []
     if made["data"]:
         groups: dict[tuple[str, bool], list[dict]] = {}
         for problem in made["data"]:
-            # Generators put the size into the name; here one phrase tells the range of sizes.
+            # Generators put the size into the name; here one phrase gives the range of sizes.
             name = re.sub(r" \d+x\d+(x\d+)?", "", problem["name"])
             groups.setdefault((name, problem["synthetic"]), []).append(problem)
         described = [

@@ -30,16 +30,26 @@ QUANTITIES = (
     *("speed-up", "slow-down", "condition number"),
 )
 UNITS = ("", "fraction", "%", "s", "MB", "GB", "x", "thousand", "sqrt(C)")
-_NUMBER = re.compile(r"-?\d+(\.\d+)?(e[+-]?\d+)?")
-_TABLE = re.compile(r"[IVX]+|\d+|Figure \d+|text")
-_SETTING = re.compile(r"([A-Za-z][A-Za-z0-9_]*=[!-<>-~]+( (?=[A-Za-z])|$))*")
+NUMBER = r"(-?\d+(\.\d+)?(e[+-]?\d+)?)?", "is not a number such as 12, 0.5 or 1.1e+2"
+RULES = {  # column -> (pattern of its cells, message on another)
+    "table": (r"[IVX]+|\d+|Figure \d+|text", "is not a number, 'Figure 2' or 'text'"),
+    "dataset": (r"[a-z0-9_]*", "is not in lower case with underscores"),
+    "quantity": ("|".join(QUANTITIES), f"is not one of {', '.join(QUANTITIES)}"),
+    "setting": (
+        r"([A-Za-z][A-Za-z0-9_]*=[!-<>-~]+( (?=[A-Za-z])|$))*",
+        "is not name=value name=value",
+    ),
+    "value": NUMBER,
+    "spread": NUMBER,
+    "unit": ("|".join(map(re.escape, UNITS)), f"is not one of {', '.join(UNITS)}"),
+}
 
 
 def printed(paper: str | None = None) -> pd.DataFrame:
-    """Return the printed numbers of one paper, or of all five, a row a number.
+    """Return the printed numbers of one paper, or of all five, one row per number.
 
-    `value` and `spread` are floats, NaN where the paper or its text has none; the other columns
-    are strings.
+    `value` and `spread` are floats, NaN if the paper or its text has none; the other columns are
+    strings.
 
     Raises
     ------
@@ -49,8 +59,9 @@ def printed(paper: str | None = None) -> pd.DataFrame:
     if paper is not None and paper not in PAPERS:
         raise ValueError(f"paper: no {paper!r}; there are {', '.join(PAPERS)}")
     rows = [row for name in PAPERS if paper in (None, name) for row in _read(name)]
-    frame = pd.DataFrame(rows, columns=list(COLUMNS))
-    return frame.astype({c: float if c in ("value", "spread") else object for c in COLUMNS})
+    frame = pd.DataFrame(rows, columns=list(COLUMNS), dtype=object)
+    numbers = ["value", "spread"]
+    return frame.assign(**frame[numbers].replace("", math.nan).astype(float))
 
 
 def measured(
@@ -67,10 +78,10 @@ def measured(
 
     Parameters
     ----------
-    dataset : the paper's name of it. A row on other ``data``, stand-ins or parts, has their name.
-    values : one per run; none where no run came to an end. The spread is their standard deviation.
-    more : ``setting``, ``data`` (what was really run on), ``timed``, ``cut`` (how many of the runs
-        the clock ended), and the ``reason`` for which ours may differ from the paper's
+    dataset : its name in the paper. A row on other ``data``, stand-ins or parts, has their name.
+    values : one per run, empty if no run finished. The spread is their standard deviation.
+    more : ``setting``, ``data`` (the data set that was run on), ``timed``, ``cut`` (the number of
+        runs that the clock ended), and the ``reason`` for which ours may differ from the paper's
     """
     data = more.get("data", dataset)
     if dataset and not same_data(dataset, data):
@@ -88,7 +99,7 @@ def measured(
     return [{"paper": paper, "table": table} | row | more for table in tables]
 
 
-def _read(paper: str) -> list[list]:
+def _read(paper: str) -> list[list[str]]:
     """Read one paper's file."""
     path = FOLDER / f"{paper}.csv"
     if not path.is_file():
@@ -101,10 +112,10 @@ def _read(paper: str) -> list[list]:
                 raise ValueError(f"the columns are {header}, not {list(COLUMNS)}")
             for cells in reader:
                 _check(paper, cells)
-                key = tuple(cells[:KEY])
-                if (first := seen.setdefault(key, reader.line_num)) != reader.line_num:
+                line = reader.line_num
+                if (first := seen.setdefault(tuple(cells[:KEY]), line)) != line:
                     raise ValueError(f"the same number as line {first}")
-                rows.append([_number(c, t) for c, t in zip(COLUMNS, cells)])
+                rows.append(cells)
         except UnicodeDecodeError as error:  # a ValueError too, and decoding runs ahead of lines
             raise ValueError(f"{path}: not UTF-8: {error.reason}") from error
         except (ValueError, csv.Error) as error:
@@ -122,25 +133,10 @@ def _check(paper: str, cells: list[str]) -> None:
             raise ValueError(f"{column}: space around, or a line break in, {text!r}")
     if row["paper"] != paper:
         raise ValueError(f"paper: {row['paper']!r} in the file of {paper!r}")
-    if not _TABLE.fullmatch(row["table"]):
-        raise ValueError(f"table: {row['table']!r} is not a number, 'Figure 2' or 'text'")
-    if not re.fullmatch(r"[a-z0-9_]*", row["dataset"]):
-        raise ValueError(f"dataset: {row['dataset']!r} is not in lower case with underscores")
-    for column, words in (("quantity", QUANTITIES), ("unit", UNITS)):
-        if row[column] not in words:
-            raise ValueError(f"{column}: {row[column]!r} is not one of {', '.join(words)}")
-    if not _SETTING.fullmatch(row["setting"]):
-        raise ValueError(f"setting: {row['setting']!r} is not name=value name=value")
+    for column, (pattern, message) in RULES.items():
+        if not re.fullmatch(pattern, row[column]):
+            raise ValueError(f"{column}: {row[column]!r} {message}")
     if row["quantity"] == "parameter" and "parameter=" not in row["setting"]:
         raise ValueError("setting: a parameter needs parameter=name")
     if not row["value"] and (row["spread"] or not row["note"]):
-        raise ValueError("value: an empty one needs a note that says why, and has no spread")
-
-
-def _number(column: str, text: str) -> str | float:
-    """Return the text of a cell, or its number in the two columns of numbers."""
-    if column not in ("value", "spread"):
-        return text
-    if text and not _NUMBER.fullmatch(text):
-        raise ValueError(f"{column}: {text!r} is not a number such as 12, 0.5 or 1.1e+2")
-    return float(text) if text else math.nan
+        raise ValueError("value: an empty one needs a note with the reason, and has no spread")

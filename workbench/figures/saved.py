@@ -1,4 +1,4 @@
-"""Figures saved with how they were made: what a figure notebook calls.
+"""Figures saved with a record of their making, for figure notebooks.
 
 >>> figures = Figures("mrc_convergence", globals())                        # doctest: +SKIP
 >>> figures.save(fig, "gap", "Certified gap over time.", traces=traces)    # doctest: +SKIP
@@ -40,9 +40,9 @@ class Figures:
     Parameters
     ----------
     notebook : its name, as in ``notebooks/figures/<notebook>.ipynb``
-    namespace : the notebook's ``globals()``, where its parameters are read
-    folder : where figures go; by default the environment variable ``WORKBENCH_FIGURES``, and
-        without it ``figures/`` of the checkout
+    namespace : the notebook's ``globals()``, which contain its parameters
+    folder : the folder of all figures (default: the environment variable ``WORKBENCH_FIGURES``,
+        without it ``figures/`` of the checkout)
     notebooks : the folder of the notebook itself
 
     Raises
@@ -79,10 +79,10 @@ class Figures:
         ----------
         figure : matplotlib Figure; the caption is written beneath it
         name : one of the figures that the notebook's metadata declare
-        caption : what is shown; sentences on the runs that the clock ended, the data and the
-            machine are appended
+        caption : sentences on the figure; others on the runs that the clock ended, the data and
+            the machine are appended
         traces : the runs that the figure shows
-        numbers : the rows of a table or the points of a curve, for a report to read
+        numbers : the rows of a table or the points of a curve, for the report
 
         Raises
         ------
@@ -111,9 +111,8 @@ class Figures:
         }
         if numbers is not None:
             record["numbers"] = numbers
-        self.folder.mkdir(parents=True, exist_ok=True)
         _draw(figure, self.folder / name, record["caption"])
-        _replace(self.folder / f"{name}.json", as_json(record).encode())
+        write_whole(self.folder / f"{name}.json", as_json(record).encode())
         print(f"saved {self.folder.name}/{name}")
 
 
@@ -132,23 +131,15 @@ def _parameters(notebook: Notebook, namespace: Mapping[str, Any]) -> dict[str, A
 def _draw(figure, stem: Path, caption: str) -> None:
     width, height = figure.get_size_inches()
     lines = textwrap.wrap(caption, int(width * 72 / (0.54 * CAPTION_POINTS)))
-    text = figure.text(
-        0.01,
-        -6 / 72 / height,
-        "\n".join(lines),
-        va="top",
-        fontsize=CAPTION_POINTS,
-        color="#444444",
-        linespacing=1.35,
-        in_layout=True,
-    )
+    style = {"fontsize": CAPTION_POINTS, "color": "#444444", "linespacing": 1.35, "va": "top"}
+    text = figure.text(0.01, -6 / 72 / height, "\n".join(lines), in_layout=True, **style)
     try:
         with matplotlib.rc_context({"svg.hashsalt": "workbench", "pdf.fonttype": 42}):
             for kind, metadata in METADATA.items():
                 sink = BytesIO()
                 figure.savefig(sink, format=kind, metadata=metadata, bbox_inches="tight", dpi=160)
                 content = _palette(sink) if kind == "png" else sink.getvalue()
-                _replace(Path(f"{stem}.{kind}"), content)
+                write_whole(Path(f"{stem}.{kind}"), content)
     finally:
         text.remove()
 
@@ -161,7 +152,9 @@ def _palette(png: BytesIO) -> bytes:
     return sink.getvalue()
 
 
-def _replace(path: Path, content: bytes) -> None:
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file, whole or not at all; its folder is made."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.part")
     try:
         part.write_bytes(content)

@@ -51,7 +51,7 @@ LABELS = {
 
 
 class Look(NamedTuple):
-    """How one label is drawn."""
+    """The look of one label in plots."""
 
     label: str
     colour: str

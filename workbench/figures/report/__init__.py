@@ -1,29 +1,38 @@
-"""One HTML page of all figures and of the papers' numbers beside ours, to read without a network.
+"""One HTML page of all figures and of the papers' numbers next to ours, to read offline.
 
 >>> report()                                                               # doctest: +SKIP
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import os
+from collections import Counter
 from collections.abc import Callable
+from datetime import UTC, datetime
+from itertools import groupby
 from pathlib import Path
-from string import Template
+from typing import Any
+from urllib.parse import quote
 
 import pandas as pd
+from jinja2 import Environment, FileSystemLoader
 
+import workbench
 from workbench.figures import reference
+from workbench.figures.papers import PAPERS, order, title, token
 from workbench.figures.report import kept as kept_runs
-from workbench.figures.report.comparison import Measurement, Number, number, side_by_side
-from workbench.figures.report.markup import embedded, policy, write_page
-from workbench.figures.report.page import body
-from workbench.figures.report.profiles import payload, scopes
+from workbench.figures.report.rows import Row, counts, measurements, side_by_side
 from workbench.figures.report.sidecars import Figure, collect
+from workbench.figures.saved import write_whole
 from workbench.runs.mill import figures_folder
-from workbench.runs.notebooks import CHECKOUT
+from workbench.runs.notebooks import CHECKOUT, PROFILES
 from workbench.runs.sweep import runs_folder
 
-RANKS = ("smoke", "quick", None, "paper")  # of profiles, the last is the best
+ROOM = Path(__file__).parent
+TONES = ("agrees", "better", "worse", "differs", "context")
+DESCRIPTIONS = {"samples", "features", "classes", "parameter"}  # quantities without a result
 
 
 def report(
@@ -38,20 +47,20 @@ def report(
 
     Parameters
     ----------
-    path : the page, by default ``runs/report.html`` of the checkout
-    figures : the folder of figures and sidecars, by default where figures go
-    kept : the folder of runs that were kept on a dashboard, by default ``kept/`` where runs go
-    printed : the papers' numbers, by default those of ``data/reference``
-    say : receives a line on each file of the folder that had to be left out
+    path : the page (default: ``runs/report.html`` of the checkout)
+    figures : the folder of figures and sidecars (default: the folder that figures are saved in)
+    kept : the folder of runs that were kept on a dashboard (default: ``kept/`` in that of runs)
+    printed : the papers' numbers (default: those of ``data/reference``)
+    say : receives a line per file that had to be left out
 
     Returns
     -------
-    path : where the page is
+    path : of the page
 
     Raises
     ------
     ValueError
-        If there is no folder of figures.
+        If the folder of figures does not exist.
     """
     path = Path(path or CHECKOUT / "runs" / "report.html").absolute()
     folder = Path(figures or figures_folder())
@@ -59,59 +68,118 @@ def report(
         raise ValueError(f"figures: there is no folder {folder}")
     found, faults = collect(folder)
     runs, unread = kept_runs.collect(Path(kept or runs_folder() / "kept"))
-    faults += unread
-    for fault in faults:
+    for fault in faults + unread:
         say(fault)
-    if printed is None:
-        printed = reference.printed()
-    write_page(path, _page(found, runs, printed, faults, path))
+    rows = side_by_side(reference.printed() if printed is None else printed, measurements(found))
+    page = render(found, rows, runs, faults + unread, path.parent)
+    write_whole(path, page.encode())
     return path
 
 
-def measurements(figures: list[Figure]) -> list[Measurement]:
-    """Return what the figures measured beside the papers: the rows that name one."""
-    found = []
-    for figure in figures:
-        record = figure.record
-        generated = {str(p.get("name")) for p in record.get("data", []) if p.get("synthetic")}
-        profile = record.get("profile")
-        for row in record.get("numbers", []):
-            if not row.get("paper"):
-                continue
-            timed = bool(row.get("timed", record.get("timed")))
-            value, spread = number(row.get("value")), number(row.get("spread"))
-            data = str(row.get("data") or "")
-            found.append(
-                Measurement(
-                    row=row,
-                    number=Number(value, spread, str(row.get("unit") or "")),
-                    data=data,
-                    synthetic=data in generated,
-                    timed=timed,
-                    machine=str(record.get("machine", {}).get("cpu") or ""),
-                    anchor=figure.anchor,
-                    rank=(
-                        value is not None,
-                        RANKS.index(profile if profile in RANKS else None),
-                        timed,
-                        str(record.get("date")),
-                    ),
-                )
-            )
-    # The figures of one notebook may carry the same rows.
-    return list({(m.key, repr(sorted(m.row.items()))): m for m in found}.values())
-
-
-def _page(figures: list[Figure], runs, printed: pd.DataFrame, faults: list[str], path: Path) -> str:
-    room = Path(__file__).parent
-    files = ("report.css", "profile.js", "report.js")
-    style, *scripts = ((room / name).read_text("utf-8") for name in files)
-    script = "".join(scripts)
-    rows, compared = side_by_side(printed, measurements(figures)), scopes(figures)
-    return Template((room / "page.html").read_text("utf-8")).substitute(
-        policy=policy(script),  # whatever a sidecar holds
-        style=style,
-        script=script,
-        body=body(figures, rows, compared, runs, faults, path),
-        data=embedded([payload(scope) for scope in compared], "scopes"),
+def render(
+    figures: list[Figure],
+    rows: list[Row],
+    kept: list[dict[str, Any]],
+    faults: list[str],
+    folder: Path,
+) -> str:
+    """Return the page; its links are relative to `folder`. All text is escaped by Jinja."""
+    script = (ROOM / "report.js").read_text("utf-8")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    named = {f.paper for f in figures} | {row.names["paper"] for row in rows}
+    sections = [_section(paper, figures, rows) for paper in sorted(named, key=order)]
+    sets = {s for f in figures for s in f.sets} | {row.names["dataset"] for row in rows}
+    methods = {m for f in figures for m in f.methods} | {row.names["method"] for row in rows}
+    environment = Environment(
+        loader=FileSystemLoader([ROOM, ROOM.parent]),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
+    environment.filters["token"] = token
+    return environment.get_template("report.html").render(
+        script=script,
+        digest=digest,
+        now=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        version=workbench.__version__,
+        figures=figures,
+        profiles=Counter(sorted((f.profile for f in figures), key=[*PROFILES, "custom"].index)),
+        machines=_distinct(figures, lambda f: f.record.get("machine", {}).get("cpu", "unknown")),
+        commits=_distinct(figures, lambda f: f.record.get("commit", "unknown")),
+        dates=sorted(str(f.record["date"])[:10] for f in figures if f.record.get("date")),
+        total=counts(rows),
+        faults=faults,
+        sections=sections,
+        choices={"sets": _choices(sets), "methods": _choices(methods)},
+        kept=kept,
+        tones=TONES,
+        links=lambda figure: _links(figure, folder),
+        remarks=_remarks,
+        without_result=lambda rows: all(row.names["quantity"] in DESCRIPTIONS for row in rows),
+    )
+
+
+def _section(paper: str, figures: list[Figure], rows: list[Row]) -> dict[str, Any]:
+    """Return the title, the figures, the tables and the counts of one paper."""
+    own = [row for row in rows if row.names["paper"] == paper]
+    tones = Counter(row.verdict.tone for row in own)
+    return {
+        "paper": paper,
+        "title": title(paper),
+        "about": PAPERS.get(paper),
+        "figures": [figure for figure in figures if figure.paper == paper],
+        "counts": counts(own) | {tone: tones[tone] for tone in TONES},
+        "tables": [
+            _table(paper, name, list(group))
+            for name, group in groupby(own, key=lambda row: row.names["table"])
+        ],
+    }
+
+
+def _table(paper: str, name: str, rows: list[Row]) -> dict[str, Any]:
+    """Return a table; its groups have the rows of one data set and method."""
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:  # they need not be neighbours in print
+        groups.setdefault((row.names["dataset"], row.names["method"]), []).append(row)
+    heading = name if name.startswith("Figure") else f"Table {name}"
+    return {
+        "anchor": f"table-{paper}-{token(name) or 'none'}",
+        "heading": {"text": "In the text", "": "In no table"}.get(name, heading),
+        "counts": counts(rows),
+        "rows": rows,
+        "groups": groups,
+    }
+
+
+def _remarks(rows: list[Row]) -> dict[str, str]:
+    """Return each remark on some rows once, with the rows that it is about if not all."""
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        about = f"{row.names['quantity']} {row.names['setting']}".strip()
+        for remark in row.remarks:
+            found.setdefault(remark, []).append(about)
+    few = {
+        remark: ", ".join(about) if len(about) <= 2 else f"{len(about)} of {len(rows)} lines"
+        for remark, about in found.items()
+    }
+    return {remark: few[remark] if len(found[remark]) < len(rows) else "" for remark in found}
+
+
+def _choices(names: set[str]) -> list[tuple[str, str]]:
+    """Return the choices of a filter: (token, name), each token once."""
+    tokens = {token(name): name for name in sorted(names)}
+    return sorted(((t, n) for t, n in tokens.items() if t), key=lambda choice: choice[1].casefold())
+
+
+def _links(figure: Figure, folder: Path) -> dict[str, str]:
+    """Return the addresses of the figure's notebook as committed and as executed."""
+    name, found = f"{figure.notebook}.ipynb", {}
+    executed = CHECKOUT / "runs" / "figures" / figure.place / name
+    for said, path in (("source", CHECKOUT / "notebooks/figures" / name), ("executed", executed)):
+        if path.exists():
+            found[said] = quote(Path(os.path.relpath(path, folder)).as_posix())
+    return found
+
+
+def _distinct(figures: list[Figure], key: Callable[[Figure], Any]) -> str:
+    return ", ".join(dict.fromkeys(str(key(figure)) for figure in figures))

@@ -1,9 +1,11 @@
-"""The figures folder as read: every sidecar with its picture, and one line on each that is bad."""
+"""The figures folder as read: every sidecar with its picture, and one line per bad file."""
 
 from __future__ import annotations
 
+import base64
 import json
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,9 +13,10 @@ from typing import Any
 
 from workbench.figures.papers import ACROSS, base, paper_of_name, paper_of_solver
 from workbench.registry import SOLVERS
+from workbench.runs.notebooks import PROFILES
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
-SHAPES = {  # what a sidecar's keys must hold where they are there at all
+SHAPES = {  # the types of a sidecar's keys; each key may be missing or null, except the caption
     "caption": str,
     "data": list,
     "solvers": list,
@@ -34,14 +37,14 @@ class Figure:
     ----------
     notebook, name : the names of its folder and of its file
     place : the profile whose folder of figures it lies in, empty for that of all figures
-    record : the sidecar, as `workbench.figures` writes it; older ones lack keys
+    record : the sidecar, as :meth:`workbench.figures.saved.Figures.save` writes it
     png : the picture's bytes
     """
 
     notebook: str
     name: str
     place: str
-    record: dict[str, Any]
+    record: Mapping[str, Any]
     png: bytes
 
     @property
@@ -50,13 +53,31 @@ class Figure:
         return "-".join(filter(None, ("figure", self.place, self.notebook, self.name)))
 
     @property
+    def heading(self) -> str:
+        """The figure's name in words."""
+        notebook, name = self.notebook.replace("_", " "), self.name.replace("_", " ")
+        both = notebook if notebook.endswith(name) else f"{notebook}: {name}"
+        return f"{both}, {self.place}" if self.place else both
+
+    @property
+    def profile(self) -> str:
+        """The profile of the figure's notebook, ``custom`` for other parameters."""
+        found = self.record.get("profile")
+        return found if found in PROFILES else "custom"
+
+    @property
     def size(self) -> tuple[int, int]:
         """Width and height of the picture in pixels."""
         return struct.unpack(">II", self.png[16:24])
 
+    @property
+    def source(self) -> str:
+        """The picture as a data address."""
+        return "data:image/png;base64," + base64.b64encode(self.png).decode("ascii")
+
     @cached_property
     def paper(self) -> str:
-        """The paper's key: said by the notebook's name, by its numbers, or by all its solvers."""
+        """The paper's key: from the notebook's name, its numbers, or all its solvers."""
         named = paper_of_name(self.notebook)
         rows = {str(row["paper"]) for row in self.record.get("numbers", []) if row.get("paper")}
         solvers = {paper_of_solver(solver) for solver in self._solvers} - {None}
@@ -64,17 +85,29 @@ class Figure:
 
     @cached_property
     def sets(self) -> list[str]:
-        """The data sets shown, without what was done to them, in order of appearance."""
-        names = [str(problem.get("name", "")) for problem in self.record.get("data", [])]
-        named = [row.get("dataset") or row.get("data") for row in self.record.get("numbers", [])]
-        return [name for name in dict.fromkeys(map(base, names + list(map(text, named)))) if name]
+        """The data sets shown, without their preparation, in order of appearance."""
+        names = [problem.get("name") for problem in self.record.get("data", [])]
+        names += [row.get("dataset") or row.get("data") for row in self.record.get("numbers", [])]
+        return [name for name in dict.fromkeys(base(text(name)) for name in names) if name]
 
     @cached_property
     def methods(self) -> list[str]:
         """The labels of the solvers and methods shown."""
         rows = self.record.get("numbers", [])
         named = [text(row.get("method") or row.get("solver")) for row in rows]
-        return [label(name) for name in dict.fromkeys([*self._solvers, *named]) if name]
+        names = filter(None, dict.fromkeys([*self._solvers, *named]))
+        return [SOLVERS[name].label if name in SOLVERS else name for name in names]
+
+    @property
+    def problems(self) -> dict[str, list[str]]:
+        """The checksums of all splits, by the data set's name, sizes and kind in words."""
+        found: dict[str, list[str]] = {}
+        for problem in self.record.get("data", []):
+            sizes = [f"{k} = {problem[k]:,}" for k in "ndk" if isinstance(problem.get(k), int)]
+            kind = "synthetic" if problem.get("synthetic") else "real"
+            words = f"{problem.get('name', 'unnamed')} ({', '.join([*sizes, kind])})"
+            found.setdefault(words, []).append(str(problem.get("checksum", "no checksum")))
+        return found
 
     @property
     def _solvers(self) -> list[str]:
@@ -83,16 +116,16 @@ class Figure:
 
 
 def collect(folder: Path) -> tuple[list[Figure], list[str]]:
-    """Read a figures folder, and in it that of the profile ``paper``; ``smoke`` shows nothing.
+    """Read a figures folder and its ``paper/``; the profile ``smoke`` is left out.
 
     Returns
     -------
     figures : by notebook and name
-    faults : one line on each file that was left out, naming it and saying why
+    faults : one line per file that was left out, with its name and the reason
     """
     figures, faults = [], []
-    # What begins with a dot is being written.
     paths = [*sorted(folder.glob("paper/*/*.json")), *sorted(folder.glob("*/*.json"))]
+    # A name that begins with a dot is of a file that is being written.
     for path in (path for path in paths if not path.name.startswith(".")):
         place = path.relative_to(folder).parts[:-2]
         try:
@@ -102,14 +135,9 @@ def collect(folder: Path) -> tuple[list[Figure], list[str]]:
     return figures, faults
 
 
-def label(solver: str) -> str:
-    """Return a solver's label in legends; another name as it is."""
-    return SOLVERS[solver].label if solver in SOLVERS else solver
-
-
 def text(value: Any) -> str:
-    """Return a value of a sidecar as text, nothing and NaN as the empty one."""
-    return "" if value is None or value != value else str(value)
+    """Return a value of a table or a sidecar as stripped text; None and NaN are empty."""
+    return "" if value is None or value != value else str(value).strip()
 
 
 def _read(path: Path, place: str) -> Figure:
@@ -118,21 +146,18 @@ def _read(path: Path, place: str) -> Figure:
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise ValueError(f"it is damaged: {error}") from None
     if not isinstance(record, dict) or record.get("caption") is None:
-        raise ValueError("it is no figure's sidecar: it has no caption")
+        raise ValueError("it is not a figure's sidecar: it has no caption")
     for key, kind in SHAPES.items():
         if record.get(key) is None:
             record.pop(key, None)
         elif not isinstance(record[key], kind):
-            raise ValueError(f"its {key!r} is no {kind.__name__}")
+            raise ValueError(f"its {key!r} is not a {kind.__name__}")
         elif kind is list and not all(isinstance(entry, dict) for entry in record[key]):
-            raise ValueError(f"its {key!r} holds something that is no object")
-    for trace in record.get("traces", []):
-        if not isinstance(trace.get("times"), dict) or not trace.get("solver"):
-            raise ValueError("one of its 'traces' lacks a solver or its times")
+            raise ValueError(f"its {key!r} contains something that is not an object")
     picture = path.with_suffix(".png")
     if not picture.exists():
         raise ValueError(f"its picture {picture.name} is missing")
     png = picture.read_bytes()
     if len(png) < 24 or not png.startswith(SIGNATURE):
-        raise ValueError(f"its picture {picture.name} is no png")
+        raise ValueError(f"its picture {picture.name} is not a png")
     return Figure(path.parent.name, path.stem, place, record, png)

@@ -1,0 +1,239 @@
+"""The cells of the papers' tables, each with our number, a verdict and the reasons.
+
+A comparison is a claim only between like and like: on the paper's data, and for times on the
+paper's machine and measured in timing mode. Anything else is context.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from workbench.figures.papers import same_data, token
+from workbench.figures.report.comparison import (
+    Number,
+    Verdict,
+    after,
+    amount,
+    as_printed,
+    compare,
+    kind,
+    number,
+)
+from workbench.figures.report.sidecars import Figure, text
+
+NOT_IN_PRINT = "not in print"
+NOT_EXPLAINED = "the difference is not explained yet"
+KEYS = ("paper", "table", "dataset", "method", "quantity", "setting")
+RANKS = ("smoke", "quick", None, "paper")  # profiles in ascending order of trust
+
+
+class Measurement(NamedTuple):
+    """One of our numbers.
+
+    Attributes
+    ----------
+    row : the sidecar's row
+    data : the data set that was run on, with its preparation
+    synthetic : whether those data were generated
+    anchor : the figure that contains the number
+    rank : of several measurements of one cell the one with the largest rank is shown
+    """
+
+    row: Mapping[str, Any]
+    number: Number
+    data: str
+    synthetic: bool
+    timed: bool
+    machine: str
+    anchor: str
+    rank: tuple
+
+
+@dataclass(frozen=True)
+class Row:
+    """A cell of a paper's table, and ours.
+
+    Attributes
+    ----------
+    names : the cell, by `KEYS`
+    note : the paper's note, or :data:`NOT_IN_PRINT`
+    ours : the measurement to show, or None
+    others : how many more values of ours there are
+    """
+
+    names: Mapping[str, str]
+    paper: Number
+    note: str
+    ours: Measurement | None
+    others: int
+    verdict: Verdict
+
+    @property
+    def measured(self) -> bool:
+        """Whether there is a value of ours."""
+        return self.ours is not None and self.ours.number.value is not None
+
+    @property
+    def kind(self) -> str:
+        """The kind of comparison, see :func:`workbench.figures.report.comparison.kind`."""
+        return kind(self.names["quantity"], self.paper.unit)
+
+    @property
+    def printed(self) -> str:
+        """The paper's number in words; ``masked``, ``lost`` or ``none`` if it has no value."""
+        value, spread, unit = self.paper
+        if value is None:
+            return next((word for word in ("masked", "lost") if word in self.note), "none")
+        spread = f" ± {as_printed(spread)}" if spread is not None else ""
+        return f"{as_printed(value)}{spread}{after(unit)}"
+
+    @property
+    def shown(self) -> str:
+        """Our number in words; a time that the clock ended is a lower bound."""
+        value, spread, unit = self.ours.number.in_unit(self.paper.unit) or self.ours.number
+        if value is None:
+            return "no value"
+        known = self.paper.value is not None
+        decimals = len(as_printed(self.paper.value).partition(".")[2]) if known else 0
+        spread = f" ± {amount(spread, digits=2)}" if spread is not None else ""
+        bound = "> " if self.ours.row.get("cut") and self.kind == "time" else ""
+        return f"{bound}{amount(value, decimals)}{spread}{after(unit)}"
+
+    @property
+    def untimed(self) -> bool:
+        """Whether our value is a time that was not measured in timing mode."""
+        return self.measured and self.kind == "time" and not self.ours.timed
+
+    @property
+    def remarks(self) -> list[str]:
+        """The paper's note, our data, and the reasons for which ours may differ."""
+        said = [self.note]
+        if self.ours is not None:
+            given, caveat = self.ours.row, self.verdict.caveat
+            reason = text(given.get("reason"))
+            # A difference between two runs is not its cause until that has been tried.
+            told = reason and self.measured and self.paper.value is not None
+            said += [
+                f"our data: {self.ours.data or 'not said'}"
+                if "other data" in caveat or not self.ours.data
+                else "",
+                "times on another machine" if "machine" in caveat else "",
+                caveat if "units" in caveat else "",
+                f"here {reason}" if told else reason,
+                NOT_EXPLAINED if self.verdict.tone in ("better", "worse", "differs") else "",
+                f"{given['runs']} runs" if given.get("runs") else "",
+                f"{given['cut']} of them ended by the clock" if given.get("cut") else "",
+                f"one of {self.others + 1} measurements" if self.others else "",
+            ]
+        return [remark for remark in said if remark]
+
+
+def measurements(figures: Iterable[Figure]) -> list[Measurement]:
+    """Return the numbers of all figures that name a paper, each once."""
+    found = {}
+    for figure in figures:
+        record = figure.record
+        generated = {str(p.get("name")) for p in record.get("data", []) if p.get("synthetic")}
+        profile = record.get("profile")
+        for row in record.get("numbers", []):
+            if not row.get("paper"):
+                continue
+            timed = bool(row.get("timed", record.get("timed")))
+            own = Number(number(row.get("value")), number(row.get("spread")), text(row.get("unit")))
+            data = text(row.get("data"))
+            trust = RANKS.index(profile if profile in RANKS else None)
+            machine = text(record.get("machine", {}).get("cpu"))
+            rank = (own.value is not None, trust, timed, str(record.get("date")))
+            measurement = Measurement(
+                row, own, data, data in generated, timed, machine, figure.anchor, rank
+            )
+            # The figures of one notebook may contain the same rows.
+            found[cell(row), repr(sorted(row.items()))] = measurement
+    return list(found.values())
+
+
+def counts(rows: Iterable[Row]) -> dict[str, int]:
+    """Count values.
+
+    Returns
+    -------
+    counts : ``printed``, values that the papers print; ``absent``, their cells without a value
+        (masked, lost, or a run that did not end); ``both``, printed values with a value of ours;
+        ``same_data``, those of them on the paper's own data; ``claims``, those of them compared as
+        like with like; ``alone``, values of ours that no table prints
+    """
+    rows = list(rows)
+    own = [row for row in rows if row.note != NOT_IN_PRINT]
+    both = [row for row in own if row.paper.value is not None and row.measured]
+    return {
+        "printed": sum(row.paper.value is not None for row in own),
+        "absent": sum(row.paper.value is None for row in own),
+        "both": len(both),
+        "same_data": sum("other data" not in row.verdict.caveat for row in both),
+        "claims": sum(row.verdict.tone not in ("none", "context") for row in both),
+        "alone": sum(row.measured for row in rows if row.note == NOT_IN_PRINT),
+    }
+
+
+def cell(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the cell that a row is about, whatever its spelling."""
+    return tuple(token(text(row.get(key))) for key in KEYS)
+
+
+def caveat(quantity: str, unit: str, dataset: str, hardware: str, ours: Measurement) -> str:
+    """Return why a comparison is context only; empty if it is a claim."""
+    reasons = []
+    if not same_data(dataset, ours.data, ours.synthetic):
+        reasons.append("other data")
+    if kind(quantity, unit) == "time":
+        machine = token(ours.machine)
+        if not machine or machine not in token(hardware):
+            reasons.append("other machine")
+        if not ours.timed:
+            reasons.append("not timed")
+    if ours.row.get("cut"):
+        reasons.append("ended by the clock")
+    return ", ".join(reasons)
+
+
+def side_by_side(printed: pd.DataFrame, measured: Iterable[Measurement]) -> list[Row]:
+    """Join the papers' numbers with ours; neither side loses a number.
+
+    Returns
+    -------
+    rows : in the order of print; our numbers that no table prints follow those of their table
+    """
+    by_cell: dict[tuple, list[Measurement]] = {}
+    for measurement in measured:
+        by_cell.setdefault(cell(measurement.row), []).append(measurement)
+    column = ["paper", "table", "dataset", "quantity"]
+    columns = printed.dropna(subset="value").groupby(column, dropna=False)["value"].apply(list)
+    rows = []
+    for record in printed.to_dict("records"):
+        others = columns.get(tuple(record[name] for name in column), [])
+        rows.append(_row(record, by_cell.pop(cell(record), []), others))
+    rows += [_row(group[0].row, group, in_print=False) for group in by_cell.values()]
+    tables = list(dict.fromkeys((row.names["paper"], row.names["table"]) for row in rows))
+    return sorted(rows, key=lambda row: tables.index((row.names["paper"], row.names["table"])))
+
+
+def _row(record: Mapping[str, Any], group: list[Measurement], column=(), in_print=True) -> Row:
+    names = {key: text(record.get(key)) for key in KEYS}
+    unit, note, paper = text(record.get("unit")), NOT_IN_PRINT, (None, None)
+    if in_print:
+        note, paper = text(record.get("note")), (record.get("value"), record.get("spread"))
+    paper = Number(*map(number, paper), unit)
+    ours = max(group, key=lambda measurement: measurement.rank, default=None)
+    verdict = Verdict("none")
+    if ours is not None:
+        quantity = names["quantity"]
+        why = caveat(quantity, unit, names["dataset"], text(record.get("hardware")), ours)
+        verdict = compare(quantity, paper, ours.number, caveat=why, column=column)
+        if ours.row.get("cut") and kind(quantity, unit) == "time":
+            verdict = Verdict("context", word="ended by the clock", caveat=why)
+    others = sum(m is not ours and m.number.value is not None for m in group)
+    return Row(names, paper, note, ours, others, verdict)
