@@ -133,14 +133,22 @@ def _draw(figure, stem: Path, caption: str) -> None:
     lines = textwrap.wrap(caption, int(width * 72 / (0.54 * CAPTION_POINTS)))
     style = {"fontsize": CAPTION_POINTS, "color": "#444444", "linespacing": 1.35, "va": "top"}
     text = figure.text(0.01, -6 / 72 / height, "\n".join(lines), in_layout=True, **style)
+    # The layout and its border are computed once, and not twice for each of the formats.
+    figure.draw_without_rendering()
+    layout = figure.get_layout_engine()
+    border = figure.get_tightbbox().padded(matplotlib.rcParams["savefig.pad_inches"])
+    fixed = {"figure.constrained_layout.use": False}
+    fixed |= {"svg.hashsalt": "workbench", "pdf.fonttype": 42}
     try:
-        with matplotlib.rc_context({"svg.hashsalt": "workbench", "pdf.fonttype": 42}):
+        with matplotlib.rc_context(fixed):
+            figure.set_layout_engine(None)
             for kind, metadata in METADATA.items():
                 sink = BytesIO()
-                figure.savefig(sink, format=kind, metadata=metadata, bbox_inches="tight", dpi=160)
+                figure.savefig(sink, format=kind, metadata=metadata, bbox_inches=border, dpi=160)
                 content = _palette(sink) if kind == "png" else sink.getvalue()
                 write_whole(Path(f"{stem}.{kind}"), content)
     finally:
+        figure.set_layout_engine(layout)
         text.remove()
 
 
