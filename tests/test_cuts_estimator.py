@@ -28,7 +28,7 @@ from workbench.estimators import (
     SampledCutClassifier,
 )
 from workbench.registry import SOLVERS
-from workbench.sampled_cuts import cutting_plane
+from workbench.sampled_cuts import stabilised
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 IRIS = scale(IRIS)
@@ -316,7 +316,7 @@ def test_ctrl_c_keeps_the_last_iterate(monkeypatch, basis):
 
 @pytest.mark.parametrize("step", ["line_search", "drop_idle"])
 def test_ctrl_c_amid_a_round_leaves_a_whole_iterate(monkeypatch, step):
-    calls, taken = 0, getattr(cutting_plane, step)
+    calls, taken = 0, getattr(stabilised, step)
 
     def interrupted(*given):
         nonlocal calls
@@ -325,7 +325,7 @@ def test_ctrl_c_amid_a_round_leaves_a_whole_iterate(monkeypatch, step):
             signal.raise_signal(signal.SIGINT)
         return taken(*given)
 
-    monkeypatch.setattr(cutting_plane, step, interrupted)
+    monkeypatch.setattr(stabilised, step, interrupted)
     svm = SampledCutClassifier(basis="exact", eps=1e-6)
     with pytest.warns(ConvergenceWarning, match="interrupted"):
         svm.fit(IRIS, SPECIES)

@@ -270,7 +270,7 @@ def test_the_cuts_of_the_lessons_are_the_packages(K):
         task, F, ours = Binary(np.arange(40), y), (X @ w)[:, None], cut(w, X, y)
     else:
         w = rng.normal(size=9)
-        task = Multiclass(np.arange(40), codes, 1.0 - np.eye(3))
+        task = Multiclass(np.arange(40), codes, 3)
         F, ours = X @ w.reshape(3, 3), cut_many(w, X, codes, 3)
     answers = task.answers(F, np.zeros(0))
     theirs = task.cut(answers, np.arange(40), 1 / 40)

@@ -105,12 +105,10 @@ def test_an_epoch_of_walrus(sparse, k):
     rows, norms = rows_of(stored), squared_norms(stored)
     W, B = np.zeros((d, lanes(k))), np.zeros((n, lanes(k)))
     W_own, B_own = np.zeros((d, k)), np.zeros((n, k))
-    weights = rng.uniform(0.5, 2.0, n)
-    for C, given in ((0.05, None), (0.3, None), (0.2, weights if k == 4 else None)):
+    for C, weights in ((0.05, np.ones(n)), (0.3, np.ones(n)), (0.2, rng.uniform(0.5, 2.0, n))):
         order = rng.permutation(n)
-        found = walrus_epoch(rows, y, norms, C, order, W, B, k, width(lanes(k)), given)
-        costs = np.full(n, C) if given is None else C * given
-        changed = epoch_by_hand(X, y, costs, order, W_own, B_own)
+        found = walrus_epoch(rows, y, norms, C, order, W, B, k, width(lanes(k)), weights)
+        changed = epoch_by_hand(X, y, C * weights, order, W_own, B_own)
         if C == 0.05:  # later, a block may move by rounding alone
             assert found == changed
         np.testing.assert_allclose(W[:, :k], W_own, atol=1e-12)
@@ -122,6 +120,6 @@ def test_a_row_that_is_solved_changes_nothing():
     X, y = np.array([[2.0, 0.0], [0.0, 2.0]]), np.array([0, 1], np.int32)
     W, B, counts = np.zeros((2, 4)), np.zeros((2, 4)), []
     for _ in range(2):
-        given = rows_of(X), y, squared_norms(X), 10.0, np.array([0, 1]), W, B, 2, width(4), None
-        counts.append(walrus_epoch(*given))
+        given = rows_of(X), y, squared_norms(X), 10.0, np.array([0, 1]), W, B, 2, width(4)
+        counts.append(walrus_epoch(*given, np.ones(2)))
     assert counts == [2, 0]

@@ -7,6 +7,7 @@ from numbers import Integral
 
 import numpy as np
 import pandas as pd
+import psutil
 import scipy.sparse as sp
 
 Matrix = np.ndarray | sp.csr_matrix | sp.csr_array
@@ -81,6 +82,17 @@ def check_counts(**counts: int) -> None:
     """Raise a ValueError that names the first of `counts` which is no whole number above 0."""
     for name, value in counts.items():
         check_whole(value, name)
+
+
+def check_memory(what: str, need: float) -> int:
+    """Return the bytes of memory that are free; ValueError if they are fewer than `need`."""
+    free = psutil.virtual_memory().available
+    if need > free:
+        raise ValueError(
+            f"problem: too large for {what} take {need / 2**30:.2g} GB, "
+            f"{free / 2**30:.2g} GB of memory are free"
+        )
+    return free
 
 
 def shown(value) -> str:

@@ -12,11 +12,10 @@ from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import rounds, seconds
 from workbench.core.trace import Trace
 from workbench.estimators.common import Classifier
-from workbench.kernels.functions import Kernel, as_given
-from workbench.kernels.gram import check_gamma, check_kernel
+from workbench.kernels.functions import Kernel, as_given, check_gamma, check_kernel
 from workbench.registry import SOLVERS
 from workbench.runs.run import run, warm
-from workbench.sampled_cuts.cutting_plane import half_square, mean_violation
+from workbench.sampled_cuts.model import half_square, mean_violation
 from workbench.sampled_cuts.spaces import inverse_root
 from workbench.sampled_cuts.state import CutState
 from workbench.sampled_cuts.tasks import task_of

@@ -37,8 +37,7 @@ from workbench.estimators.stagewise import StagewiseLeastSquares
 from workbench.estimators.weston_watkins import WestonWatkinsClassifier
 from workbench.estimators.weston_watkins_cv import WestonWatkinsClassifierCV
 from workbench.estimators.working_set import WorkingSetClassifier
-from workbench.kernels.functions import Kernel
-from workbench.kernels.gram import KERNELS, check_kernel
+from workbench.kernels.functions import KERNELS, Kernel, check_kernel
 from workbench.memoir.compress import Quantized
 
 VERSION = 1  # of the format

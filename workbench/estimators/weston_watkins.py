@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from workbench.core.problem import Problem
 from workbench.core.stream import State, below, rounds, seconds
 from workbench.estimators.common import Classifier
-from workbench.kernels.gram import Gram, check_gamma, check_kernel
+from workbench.kernels.functions import as_given, check_gamma, check_kernel, kernel_at
 from workbench.runs.run import run, warm
 from workbench.weston_watkins.dual import hinges, share_of
 from workbench.weston_watkins.kernel import coefficients, ww_kernel
@@ -225,5 +225,7 @@ class WestonWatkinsClassifier(Bounded):
             return super()._scored(X)
         if not len(self.support_):
             return np.zeros((X.shape[0], len(self.classes_)))
-        gram = Gram(self.support_vectors_, self.kernel, self.gamma_, self.degree, self.coef0)
-        return gram.times(X, np.arange(len(self.support_)), self.dual_coef_)
+        held, given = self.support_vectors_, (self.gamma_, self.degree, self.coef0)
+        kernel = kernel_at(held, self.kernel, *given, np.float64)
+        rows = kernel.points(as_given(X, getattr(held, "indices", None)))
+        return kernel.times(rows, kernel.points(held), self.dual_coef_.T)

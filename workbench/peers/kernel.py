@@ -18,9 +18,14 @@ import scipy.sparse as sp
 from workbench.core.checks import check_positive
 from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import Row, off_the_clock
-from workbench.kernels.functions import Kernel, KernelRows, fields_of, parts_of
-from workbench.kernels.gram import check_kernel
-from workbench.sampled_cuts.solvers import kernel_of
+from workbench.kernels.functions import (
+    Kernel,
+    KernelRows,
+    check_kernel,
+    fields_of,
+    kernel_of,
+    parts_of,
+)
 
 ENTRIES = 2**22  # decisions of a block of rows, in double precision
 

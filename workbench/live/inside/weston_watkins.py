@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 
 from workbench.core.problem import Problem
-from workbench.kernels.gram import Gram
 from workbench.kernels.rows import squared_norms
 from workbench.live.inside.classes import BARS, norms, per_class, ranked, weights
 from workbench.live.inside.common import ROWS, evenly, finite
@@ -55,8 +54,8 @@ def linear(state: WWState, problem: Problem, parameters: Mapping) -> list[Pictur
 def with_kernel(state: KernelState, problem: Problem, parameters: Mapping) -> list[Picture]:
     """Return the portrait of `ww_kernel`, which has functions of the kernel's space for weights."""
     rows = evenly(problem.n, ROWS)
-    kernel = state.kernel, state.gamma, state.degree, state.coef0
-    diagonal = Gram(problem.X[rows], *kernel).diagonal()
+    kernel = state.made_kernel(np.float64)
+    diagonal = kernel.diagonal(kernel.points(problem.X[rows]))
     F, B = state.F[:, rows].T, state.B[:, rows].T
     sample = _sample(rows, problem, F, B, diagonal, state.C)
     squares = np.einsum("ij,ij->i", coefficients(state.B, state.y), state.F)
