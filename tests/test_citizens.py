@@ -231,7 +231,7 @@ ODD = {
         StagewiseLeastSquares(bandwidth=1e-300),
         {},
     ),
-    "coef0: must be a number, not negative": (SampledCutClassifier(coef0=HUGE), {}),
+    "coef0: must be a number of at least 0": (SampledCutClassifier(coef0=HUGE), {}),
     "cv: ": (WestonWatkinsClassifierCV(cv=[1]), {}),
     "degree: must be a whole number": (WestonWatkinsClassifier(kernel="poly", degree=HUGE), {}),
     "eta0: must be a positive number": (MemoirClassifier(eta0=HUGE), {}),

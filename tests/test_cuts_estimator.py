@@ -550,7 +550,7 @@ def test_bad_sequences_are_refused(labelled):
         (X, y[:-1], "^y: has 38 sequences, X has 39"),
         (X, [*y[:-1], y[-1][:3]], r"^y\[38\]: has 3 labels for 4 rows"),
         ([X[0], X[1][:, :1]], y[:2], "^X: sequence 1 has 1 features, the first has 2"),
-        ([X[0], np.nan * X[1]], y[:2], r"^X\[1\]: holds NaN"),
+        ([X[0], np.nan * X[1]], y[:2], r"^X\[1\]: contains NaN"),
         (X[0], y[0], r"^X\[0\]: must have two dimensions"),
     ):
         with pytest.raises(ValueError, match=message):

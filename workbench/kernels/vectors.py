@@ -1,4 +1,4 @@
-"""What compiled loops cannot say in Python: rows as vector registers, and a number's bits.
+"""Intrinsics that Python has no words for: rows as vector registers, and a number's bits.
 
 The two inner loops of coordinate descent, unrolled: left to itself, the compiler asks at each row
 whether matrix and scratch overlap, which costs as much as a short row's arithmetic. Both take

@@ -42,7 +42,7 @@ def slack(s: CutState) -> float:
 
 
 def rounding(s: CutState, w: np.ndarray, primal: float, C: float, precision) -> tuple:
-    """Return what rounding may have cost the model, and the objective at w.
+    """Return the most that rounding may have cost the model, and the objective at w.
 
     Inner products of cuts are sums of values of the kernel, however short the cuts are.
 

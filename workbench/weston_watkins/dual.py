@@ -31,7 +31,7 @@ from workbench.core.stream import Row
 from workbench.kernels.compiled import njit
 from workbench.kernels.rows import FAST, lanes, squared_norms
 
-ROUNDING = 1e-12  # of the objective: a gap of less means nothing
+ROUNDING = 1e-12  # a gap below this fraction of the objective means nothing
 SCORES = 2**18  # held at a time while the rows are judged: 2 MiB, which fits the cache
 
 

@@ -29,13 +29,13 @@ from workbench.weston_watkins.bcd import LOWEST
 from workbench.weston_watkins.dual import restated, scaling, share_of
 from workbench.weston_watkins.walrus import threshold
 
-# Of the mean part of the gap: rows with less are left alone. It must be small: where a kernel has a
-# large constant part, all rows must move a little for a few to move, and parts grow with C.
+# Fraction of the mean part of the gap: rows with less are left alone. It must be small: if a kernel
+# has a large constant part, all rows must move a little for a few to move, and parts grow with C.
 SHARE = 1e-6
-VISITS = 6.0  # of a row on average, between two certificates
+VISITS = 6.0  # average visits of a row between two certificates
 BLOCK = 128  # rows that are solved together before the scores of all others follow
-SWEEPS = 10  # over such a block
-RUN = 8  # neighbours that stay together in the random order: their numbers share cache lines
+SWEEPS = 10  # at most, over a block
+RUN = 8  # neighbours that stay together in the random order, as they share cache lines
 
 
 @dataclass(kw_only=True)
@@ -116,7 +116,7 @@ def ww_kernel(
     degree : a whole number >= 1
     coef0 : not negative
     cache_mb : megabytes of rows of the kernel matrix that are kept; those used last stay
-    seed : of the random order
+    seed : int, seeds the order of the rows
 
     Raises
     ------
