@@ -7,7 +7,7 @@ from numba import config
 
 from workbench.kernels.rows import lanes, rows_of, squared_norms, width
 from workbench.weston_watkins import walrus
-from workbench.weston_watkins.bcd import LOWEST, walrus_epoch
+from workbench.weston_watkins.bcd import LOWEST, arguments, margins, walrus_epoch
 from workbench.weston_watkins.walrus import FEW, descending, evaluate, sweep, threshold
 
 
@@ -89,6 +89,15 @@ def epoch_by_hand(X, y, costs, order, W, B):
         W -= np.outer(x, delta)
         changed += bool(delta.any())
     return changed
+
+
+def test_the_arguments_of_a_block_by_hand():
+    rows, own, z, v = rows_of(np.array([[2.0, 1.0]])), np.uint64(1), np.empty(4), np.empty(4)
+    W, B = np.array([[1.0, 2.0, 0.5, 0.0], [0.0, 1.0, 3.0, 0.0]]), np.array([[0.25, 0.0, 0.5, 0.0]])
+    margins(rows, np.uint64(0), own, W, z, width(4))  # scores 2, 5, 4
+    assert z.tolist() == [-2.0, -1.0, 0.0, -4.0]
+    assert arguments(np.uint64(0), own, 5.0, z, B, v, 3, width(4)) == 0.75
+    assert v.tolist() == [-2.0 / 5 + 1.0, LOWEST, 1.25, LOWEST]
 
 
 @pytest.mark.parametrize("k", [3, 4, 66])
