@@ -29,7 +29,7 @@ from workbench.core.problem import Problem, as_problem
 from workbench.data.panels import panel
 from workbench.data.synthetic import checkers
 from workbench.runs.run import machine, run, versions
-from workbench.sampled_cuts import cutting_plane
+from workbench.sampled_cuts import model
 
 ARMS = {
     "LIBSVM": ("libsvm", {}),
@@ -161,7 +161,7 @@ def load_split(folder: Path) -> Problem:
 def fit(problem: Problem, arm: str, parameters: dict[str, float]) -> dict:
     """Run one arm to its end in this process; the share of its small quadratic programs, too."""
     name, own = ARMS[arm]
-    spent, solve = [0.0], cutting_plane.solve_qp
+    spent, solve = [0.0], model.solve_qp
 
     def timed(*arguments):
         before = process_time()
@@ -170,11 +170,11 @@ def fit(problem: Problem, arm: str, parameters: dict[str, float]) -> dict:
         return value
 
     trace, state = run(name, problem.tiny(), parameters=parameters | own)  # compiles
-    cutting_plane.solve_qp = timed
+    model.solve_qp = timed
     try:
         trace, state = run(name, problem, parameters=parameters | own, warm_up=False)
     finally:
-        cutting_plane.solve_qp = solve
+        model.solve_qp = solve
     peak, last = peak_memory(), trace.last
     return {
         "seconds": last["seconds"],

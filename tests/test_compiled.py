@@ -64,7 +64,8 @@ def test_a_changed_callee_in_another_file_is_compiled_again(kind, tmp_path):
         return tuple(map(int, done.stdout.split()))
 
     assert answer() == (20, 0)
-    assert answer(plain="UNUSED = 2\n") == (20, 1)
+    if kind == "in its tree":
+        assert answer(plain="UNUSED = 2\n") == (20, 1)
     changed = FILES["inner.py"].replace("TEN = 10", "TEN = 30").replace("x + 10", "x + 20")
     # Of an index that cannot be unpickled, as its types' module has moved, nothing is read.
     indexes = [path for path in tmp_path.rglob("*.nbi")]

@@ -23,7 +23,7 @@ from workbench.estimators import (
     SampledCutClassifier,
 )
 from workbench.registry import SOLVERS
-from workbench.sampled_cuts import cutting_plane
+from workbench.sampled_cuts import stabilised
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 IRIS = scale(IRIS)
@@ -212,7 +212,7 @@ def test_ctrl_c_keeps_the_last_iterate(interrupt, basis):
 
 @pytest.mark.parametrize("step", ["line_search", "drop_idle"])
 def test_ctrl_c_amid_a_round_leaves_a_whole_iterate(monkeypatch, step):
-    calls, taken = 0, getattr(cutting_plane, step)
+    calls, taken = 0, getattr(stabilised, step)
 
     def interrupted(*given):
         nonlocal calls
@@ -221,7 +221,7 @@ def test_ctrl_c_amid_a_round_leaves_a_whole_iterate(monkeypatch, step):
             signal.raise_signal(signal.SIGINT)
         return taken(*given)
 
-    monkeypatch.setattr(cutting_plane, step, interrupted)
+    monkeypatch.setattr(stabilised, step, interrupted)
     svm = SampledCutClassifier(basis="exact", eps=1e-6)
     with pytest.warns(ConvergenceWarning, match="interrupted"):
         svm.fit(IRIS, SPECIES)
@@ -337,7 +337,7 @@ def test_bad_sequences_are_refused(labelled):
     for bad, labels, message in (
         (X, y[:-1], "^y: has 38 sequences, X has 39"),
         ([X[0], X[1][:, :1]], y[:2], "^X: sequence 1 has 1 features, the first has 2"),
-        ([X[0], np.nan * X[1]], y[:2], r"^X\[1\]: holds NaN"),
+        ([X[0], np.nan * X[1]], y[:2], r"^X\[1\]: contains NaN"),
     ):
         for method in (clone(model).fit, model.score):
             with pytest.raises(ValueError, match=message):

@@ -55,8 +55,8 @@ def test_the_label_column_of_a_table(tmp_path):
     [
         ("y,label\n1,2\n2,3\n", r"target: .* columns \['y', 'label'\]; name the one"),
         ("a,b,y\n1,red,0\n2,blue,1\n", "features must be numbers; b are not"),
-        ("a,y\n1,0\n,1\n3,1\n", "X: holds NaN"),
-        ("a,y\n1,u\n2,\n3,v\n", "y: 1 labels are missing"),
+        ("a,y\n1,0\n,1\n3,1\n", "X: contains NaN"),
+        ("a,y\n1,u\n2,\n3,v\n", "y: 1 label is missing"),
         ("a,y\n1,1\n2,1\n", "y: needs at least two classes"),
         ("y\n1\n2\n", "needs a label column and a feature"),
         ("", "cannot be read as a table: it is empty"),

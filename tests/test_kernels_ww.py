@@ -7,7 +7,7 @@ from numba import config
 
 from workbench.kernels.rows import lanes, rows_of, squared_norms, width
 from workbench.weston_watkins import walrus
-from workbench.weston_watkins.bcd import LOWEST, walrus_epoch
+from workbench.weston_watkins.bcd import LOWEST, arguments, margins, walrus_epoch
 from workbench.weston_watkins.walrus import FEW, descending, evaluate, sweep, threshold
 
 
@@ -91,6 +91,15 @@ def epoch_by_hand(X, y, costs, order, W, B):
     return changed
 
 
+def test_the_arguments_of_a_block_by_hand():
+    rows, own, z, v = rows_of(np.array([[2.0, 1.0]])), np.uint64(1), np.empty(4), np.empty(4)
+    W, B = np.array([[1.0, 2.0, 0.5, 0.0], [0.0, 1.0, 3.0, 0.0]]), np.array([[0.25, 0.0, 0.5, 0.0]])
+    margins(rows, np.uint64(0), own, W, z, width(4))  # scores 2, 5, 4
+    assert z.tolist() == [-2.0, -1.0, 0.0, -4.0]
+    assert arguments(np.uint64(0), own, 5.0, z, B, v, 3, width(4)) == 0.75
+    assert v.tolist() == [-2.0 / 5 + 1.0, LOWEST, 1.25, LOWEST]
+
+
 @pytest.mark.parametrize("k", [3, 4, 66])
 @pytest.mark.parametrize("sparse", [False, True])
 def test_an_epoch_of_walrus(sparse, k):
@@ -105,11 +114,10 @@ def test_an_epoch_of_walrus(sparse, k):
     rows, norms = rows_of(stored), squared_norms(stored)
     W, B = np.zeros((d, lanes(k))), np.zeros((n, lanes(k)))
     W_own, B_own = np.zeros((d, k)), np.zeros((n, k))
-    ones, weights = np.ones(n), rng.uniform(0.5, 2.0, n)
-    for C, given in ((0.05, ones), (0.3, ones), (0.2, weights if k == 4 else ones)):
+    for C, weights in ((0.05, np.ones(n)), (0.3, np.ones(n)), (0.2, rng.uniform(0.5, 2.0, n))):
         order = rng.permutation(n)
-        found = walrus_epoch(rows, y, norms, C, order, W, B, k, width(lanes(k)), given)
-        changed = epoch_by_hand(X, y, C * given, order, W_own, B_own)
+        found = walrus_epoch(rows, y, norms, C, order, W, B, k, width(lanes(k)), weights)
+        changed = epoch_by_hand(X, y, C * weights, order, W_own, B_own)
         if C == 0.05:  # later, a block may move by rounding alone
             assert found == changed
         np.testing.assert_allclose(W[:, :k], W_own, atol=1e-12)

@@ -157,7 +157,7 @@ def test_the_cuts_of_the_lessons_are_the_packages(K):
         value, slope = solution("cuts_1_one_slack", "cut")["cut"](w, X, y)
     else:
         w = rng.normal(size=9)
-        task, F = Multiclass(np.arange(40), codes, 1.0 - np.eye(3)), X @ w.reshape(3, 3)
+        task, F = Multiclass(np.arange(40), codes, 3), X @ w.reshape(3, 3)
         value, slope = solution("cuts_1_one_slack", "many")["cut_many"](w, X, codes, 3)
     answers = task.answers(F, np.zeros(0))
     cut = task.cut(answers, np.arange(40), 1 / 40)

@@ -1,5 +1,6 @@
 """Sampled cuts: the optimum, its certificates, what sampling costs, and what is refused."""
 
+from copy import deepcopy
 from itertools import islice, pairwise, product
 
 import clarabel
@@ -9,23 +10,15 @@ import pytest
 import scipy.sparse as sp
 from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
 from sklearn.svm import SVC
+from test_kernel_functions import BAD
 
 from workbench.core.problem import as_problem
 from workbench.data.sequences import as_sequences
 from workbench.data.synthetic import chain, checkers
-from workbench.kernels.functions import FEW, HELD, Kernel
-from workbench.sampled_cuts.cutting_plane import (
-    CLEAN_UP,
-    IDLE,
-    all_units,
-    cutting_plane,
-    drop_idle,
-    mean_violation,
-    slack,
-    some_violators,
-)
-from workbench.sampled_cuts.joint import JointFeatures, structural_svm
+from workbench.kernels.functions import Kernel
+from workbench.sampled_cuts.cutting_plane import exact, some_violators
 from workbench.sampled_cuts.line_search import line_search
+from workbench.sampled_cuts.model import CLEAN_UP, IDLE, drop_idle, mean_violation, slack
 from workbench.sampled_cuts.qp import solve_qp
 from workbench.sampled_cuts.solvers import (
     cuts_constant_time,
@@ -39,7 +32,7 @@ from workbench.sampled_cuts.tasks import task_of
 
 SOLVERS = cuts_exact, cuts_linear_time, cuts_constant_time, cuts_nystroem
 each_cut_solver = pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.__name__)
-NO_CENTRE = np.zeros(0)
+NOTHING = np.zeros(0)
 
 
 def clarabel_qp(P, q, A, b):
@@ -59,10 +52,10 @@ def last(steps):
     return s
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_the_qp_is_that_of_clarabel(seed):
     rng = np.random.default_rng(seed)
-    for trial in range(100):
+    for trial in range(60):
         T = int(rng.integers(1, 16))
         V = rng.normal(size=(T, rng.integers(0, T + 1))) * 10.0 ** rng.uniform(-2, 1)
         if trial % 4 == 0 and T > 1:
@@ -76,28 +69,6 @@ def test_the_qp_is_that_of_clarabel(seed):
         assert C * max(0.0, q.max()) - alpha @ q <= 1e-7 * C  # which proves it the best, to that
         A, b = np.vstack([-np.eye(T), np.ones(T)]), np.append(np.zeros(T), C)
         assert value == pytest.approx(-clarabel_qp(G, -h, A, b)[1], abs=1e-7 * C)
-
-
-def test_the_qp_of_cuts_that_nearly_cancel():
-    """Few features and a large C: the solution is a small difference of long vectors."""
-    rng = np.random.default_rng(0)
-    for _ in range(30):
-        V = 30.0 * rng.normal(size=(15, 3))
-        G, h, C = V @ V.T, rng.random(15), 300.0
-        alpha = np.zeros(15)
-        solve_qp(G, h, C, alpha)
-        q = h - G @ alpha
-        assert C * max(0.0, q.max()) - alpha @ q <= 1e-5 * C
-
-
-def test_a_qp_starts_where_it_is_told():
-    rng = np.random.default_rng(1)
-    V, h = rng.normal(size=(12, 12)), rng.random(12)
-    alpha = np.zeros(12)
-    best = solve_qp(V @ V.T, h, 3.0, alpha)
-    found = alpha.copy()
-    assert solve_qp(V @ V.T, h, 3.0, alpha) == pytest.approx(best, rel=1e-14)
-    np.testing.assert_allclose(alpha, found, atol=1e-12)
 
 
 def kernel_matrix(problem, kernel, gamma):
@@ -153,13 +124,11 @@ PROBLEMS = {
     "chain": lambda blobs: few_sequences(),
 }
 each_problem = pytest.mark.parametrize("make", PROBLEMS.values(), ids=PROBLEMS)
-each_of_two_kernels = pytest.mark.parametrize("kernel", ["rbf", "linear"])
 
 
 @each_problem
-@each_of_two_kernels
+@pytest.mark.parametrize(("kernel", "C"), [("rbf", 2.0), ("linear", 0.1)])
 @pytest.mark.parametrize("stabilised", [False, True])
-@pytest.mark.parametrize("C", [0.1, 2.0])
 def test_exact_cuts_find_the_optimum_of_the_whole_problem(make, kernel, stabilised, C, blobs):
     problem = make(blobs)
     best = optimum(problem, kernel, 0.25, C)
@@ -224,30 +193,6 @@ def test_two_classes_without_a_bias_are_the_svm_of_libsvm(kernel):
     assert sampled.primal == pytest.approx(theirs, rel=1e-3)
 
 
-def one_example(m, R):
-    """A true output and m others, whose dPsi are orthogonal and of length R."""
-
-    def joint_feature(x, y):
-        return np.zeros(m) if y < 0 else -R * np.eye(m)[y]
-
-    def inference(x, y, w):
-        return int(np.argmin(w)) if R * w.min() < 1 else -1
-
-    return JointFeatures([0], [-1], joint_feature, lambda y, o: float(y != o), inference, m)
-
-
-@pytest.mark.parametrize(("R2", "eps"), [(1.05, 0.1), (1.03, 0.05), (2.05, 0.1)])
-def test_the_hardest_problem_takes_as_many_cuts_as_theory_allows_to_a_constant(R2, eps):
-    """A cut sees one output: after t of them the others violate by R^2 / t more, at C = 1.
-
-    That is a sixteenth of the bound of Joachims, Finley, Yu: Cutting-plane training of structural
-    SVMs (2009), for any number of outputs. Their proof's older bound is eight times as high again.
-    """
-    s = last(structural_svm(one_example(60, np.sqrt(R2)), C=1.0, eps=eps))
-    bound = np.ceil(np.log2(1 / (4 * R2))) + np.ceil(16 * R2 / eps)
-    assert s.round == np.ceil(R2 / eps) < bound
-
-
 def increments(steps, C):
     """How much each round raised the model, and by how much its cut had been violated."""
     s = next(steps)
@@ -296,19 +241,6 @@ def test_streams_end(solver, stabilised):
     assert 3 < s.round < 200
 
 
-def test_all_violators_make_the_exact_cut(blobs):
-    problem = blobs(n=60, d=3, k=3)
-    task = task_of(problem)
-    traces = []
-    for choose in (all_units, some_violators(60, 1e-3, True), some_violators(60, 1e-3, False)):
-        kernel = Kernel("rbf", 0.3, 3, 0.0, np.float64, NO_CENTRE)
-        s = start(problem, task, kernel, 1.0, True, 0)
-        space = KernelSpace(s, kernel, kernel.points(problem.X), 3, 64.0)
-        steps = cutting_plane(task, space, s, 1.0, 1e-3, choose, True)
-        traces.append([s.info() | {"w": s.w.tobytes()} for s in islice(steps, 500)])
-    assert traces[0] == traces[1] == traces[2] and len(traces[0]) > 10
-
-
 @each_problem
 @pytest.mark.parametrize("stabilised", [False, True])
 def test_linear_time_is_exact_where_all_violators_are_taken(make, stabilised, blobs):
@@ -316,8 +248,9 @@ def test_linear_time_is_exact_where_all_violators_are_taken(make, stabilised, bl
     given = {"gamma": 0.25, "eps": 1e-4, "stabilised": stabilised}
     exact, linear = cuts_exact(problem, **given), cuts_linear_time(problem, **given, r=40, p=1000)
     # Single precision against double: the first rounds agree, and the last in what they reach.
+    near = 2e-4 if stabilised else 2e-5  # a line search ends within 0.05 C n eps
     for s, other in islice(zip(exact, linear), 1, 8):
-        assert [s.primal, s.model] == pytest.approx([other.primal, other.model], rel=2e-5)
+        assert [s.primal, s.model] == pytest.approx([other.primal, other.model], rel=near)
     s, other = last(exact), last(linear)
     assert other.primal == pytest.approx(s.primal, abs=2e-4 * task_of(problem).n)
     assert other.violation <= 1e-4
@@ -329,17 +262,20 @@ def a_fixed_point(n=2000):
     s = last(islice(cuts_linear_time(problem, gamma=30.0, r=100), 6))
     F = 2 * s.scores(problem.X)[:, 1:]
     task = task_of(problem)
-    return task, s, F, task.answers(F, NO_CENTRE)
+    return task, s, F, task.answers(F, NOTHING)
+
+
+def violations_of_cuts(stabilised):
+    """How much each cut is violated at the solution of the model that it joins."""
+    given, before = {"gamma": 30.0, "r": 10, "eps": 0.1, "stabilised": stabilised}, None
+    for s in islice(cuts_linear_time(checkers(300, 0), **given), 40):
+        if before is not None and len(s.h) == len(before.h) + 1:
+            yield s.h[-1] - s.G[-1, : len(before.h)] @ before.alpha - slack(before)
+        before = deepcopy(s)
 
 
 def test_the_paper_draws_until_the_sampled_cut_is_violated():
-    _, s, _, answers = a_fixed_point()
-    eps = mean_violation(answers) - slack(s) - 0.005  # half of all samples are violated by less
-    chosen = [some_violators(100, eps, insist)(answers, s) for insist in [True, False] * 60]
-    violations = np.array(
-        [answers.losses.mean() - w * answers.gains[u].sum() - slack(s) for u, w in chosen]
-    )
-    assert (violations[::2] > eps).all() and (violations[1::2] <= eps).any()
+    assert min(violations_of_cuts(stabilised=False)) > 0.1 > min(violations_of_cuts(True))
 
 
 @pytest.mark.parametrize("step", [0.0, 0.3, 1.0])
@@ -359,9 +295,9 @@ def test_the_line_search_ends_at_the_least_objective(step):
 
     def at(t):
         square = norms[0] + 2 * t * norms[1] + t**2 * norms[2]
-        return square / 2 + C * mean_violation(task.answers(w + t * d, NO_CENTRE))
+        return square / 2 + C * mean_violation(task.answers(w + t * d, NOTHING))
 
-    found = line_search(task, (w, NO_CENTRE), (d, NO_CENTRE), norms, C, eps)
+    found = line_search(task, (w, NOTHING), (d, NOTHING), norms, C, eps)
     assert 0.0 <= found <= 1.0
     assert at(found) <= min(at(t) for t in np.linspace(0, 1, 201)) + 0.05 * eps * C
 
@@ -379,36 +315,31 @@ def slope(x, y):
 
 
 def test_a_sampled_cut_is_unbiased_and_errs_as_one_over_the_root_of_r():
-    task, s, _, answers = a_fixed_point()
-    exact, gains = mean_violation(answers), answers.gains[answers.losses > 0]
-    sizes, spread = [25, 100, 400], []
-    assert len(gains) > max(sizes)
-    for r in sizes:
-        choose = some_violators(r, 1e-3, insist=False)
-        values = []
-        for _ in range(500):
-            units, weight = choose(answers, s)
-            assert len(units) == r
-            values.append(answers.losses.mean() - weight * answers.gains[units].sum())
-        theory = len(gains) / task.n * gains.std() / np.sqrt(r)
-        assert np.std(values) == pytest.approx(theory, rel=0.12)  # four deviations of 500 draws
-        assert np.mean(values) == pytest.approx(exact, abs=4 * theory / np.sqrt(500))
-        spread.append(np.std(values))
-    assert -0.56 < slope(sizes, spread) < -0.44
-
-
-def test_a_sample_of_all_rows_errs_as_one_over_the_root_of_r():
     task, s, F, answers = a_fixed_point()
-    sizes, spread = [25, 100, 400], []
-    for r in sizes:
-        values = []
-        for _ in range(500):
+    exact_risk, gains = mean_violation(answers), answers.gains[answers.losses > 0]
+    deviations = {  # of the cuts of Algorithms 3 and 2
+        "violators": len(gains) / task.n * gains.std(),
+        "all": (answers.losses - answers.gains).std(),
+    }
+
+    def sampled(kind, r):
+        if kind == "all":
             units = s.rng.integers(task.n, size=r)
-            values.append(mean_violation(task.of(units).answers(F[units], NO_CENTRE)))
-        theory = (answers.losses - answers.gains).std() / np.sqrt(r)
-        assert np.mean(values) == pytest.approx(mean_violation(answers), abs=4 * theory / 500**0.5)
-        spread.append(np.std(values))
-    assert -0.56 < slope(sizes, spread) < -0.44
+            return mean_violation(task.of(units).answers(F[units], NOTHING))
+        units, weight = some_violators(answers, s.rng, r)
+        assert len(units) == r
+        return answers.losses.mean() - weight * answers.gains[units].sum()
+
+    sizes = [25, 100, 400]
+    assert len(gains) > max(sizes)
+    for kind, deviation in deviations.items():
+        spread = []
+        for r in sizes:
+            values, theory = [sampled(kind, r) for _ in range(500)], deviation / np.sqrt(r)
+            assert np.mean(values) == pytest.approx(exact_risk, abs=4 * theory / 500**0.5)
+            assert np.std(values) == pytest.approx(theory, rel=0.15)  # five deviations
+            spread.append(np.std(values))
+        assert -0.56 < slope(sizes, spread) < -0.44
 
 
 @pytest.mark.parametrize("stabilised", [False, True])
@@ -435,69 +366,11 @@ def test_a_larger_sample_of_all_rows_gives_a_better_solution():
     assert 0 < excess[1] < excess[0] / 1.4
 
 
-def laplacian(X, Z):
-    return np.exp(-np.abs(X[:, None, :] - Z[None, :, :]).sum(axis=2) / 4)
-
-
-GAMMA, DEGREE, COEF0 = 0.3, 3, 0.5
-MATRICES = {
-    "linear": linear_kernel,
-    "poly": lambda X, Z: polynomial_kernel(X, Z, gamma=GAMMA, degree=DEGREE, coef0=COEF0),
-    "rbf": lambda X, Z: rbf_kernel(X, Z, gamma=GAMMA),
-    laplacian: laplacian,
-}
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize(
-    ("kind", "d", "sparse"),
-    [
-        *product(("linear", "poly", "rbf"), (1, FEW, FEW + 1, 60), (False, True)),
-        (laplacian, 5, False),
-    ],
-)
-def test_products_with_a_kernel_are_those_of_scikit_learn(kind, d, sparse, dtype):
-    rng = np.random.default_rng(0)
-    scale = 2.0 / np.sqrt(d)
-    X, Z = (scale * rng.normal(size=(m, d)) + 1.0 for m in (701, 203))
-    if sparse:
-        X, Z = (sp.csr_matrix(np.where(A < 0.8, 0, A)) for A in (X, Z))
-    B = rng.normal(size=(203, 3))
-    assert 701 * 203 * np.dtype(dtype).itemsize > HELD  # more than one piece
-    centre = np.full(d, 1.0) if kind == "rbf" and not sparse else NO_CENTRE
-    kernel = Kernel(kind, GAMMA, DEGREE, COEF0, dtype, centre)
-    K = MATRICES[kind](X, Z)
-    rounding = {np.float32: 4e-6, np.float64: 1e-13}[dtype] * max(1.0, np.abs(K).max())
-    found = kernel.times(kernel.points(X), kernel.points(Z), B)
-    assert found.dtype == dtype and kernel.values == 701 * 203
-    np.testing.assert_allclose(found, K @ B, rtol=0, atol=rounding * np.abs(B).sum(axis=0).max())
-    whole = kernel.matrix(kernel.points(X[:50]), kernel.points(Z))
-    np.testing.assert_allclose(whole, K[:50], rtol=0, atol=rounding)
-    one = kernel.times(kernel.points(X)[5:6], kernel.points(Z)[[3, 3]], np.ones((2, 1)))
-    assert one[0, 0] == pytest.approx(2 * K[5, 3], abs=2 * rounding)
-
-
-def test_rows_far_apart_have_nothing_in_common():
-    for dtype in (np.float32, np.float64):
-        kernel = Kernel("rbf", 1.0, 3, 0.0, dtype, NO_CENTRE)
-        points = kernel.points(np.array([[-10.0], [0.0], [15.0]]))
-        np.testing.assert_allclose(kernel.matrix(points, points), np.eye(3), atol=1e-5)
-
-
-BAD_KERNELS = {
-    "kernel: must return an array of shape": lambda X, Z: np.ones((len(X), len(Z) + 1)),
-    "kernel: must return an array of shape .*, got ..$": lambda X, Z: 1.0,
-    "kernel: must return finite numbers": lambda X, Z: np.full((len(X), len(Z)), np.nan),
-    "kernel: must return finite": lambda X, Z: np.ones((len(X), len(Z)), complex),
-    "kernel: must return": lambda X, Z: np.full((len(X), len(Z)), "1"),
-}
-
-
 @each_cut_solver
-@pytest.mark.parametrize("message", BAD_KERNELS)
+@pytest.mark.parametrize("message", list(BAD)[1:5])
 def test_a_bad_kernel_is_found_out(solver, message, blobs):
-    with pytest.raises(ValueError, match=message):
-        last(islice(solver(blobs(n=30, k=2), kernel=BAD_KERNELS[message]), 4))
+    with pytest.raises(ValueError, match=f"kernel: {message}"):
+        last(islice(solver(blobs(n=30, k=2), kernel=BAD[message]), 4))
 
 
 @pytest.mark.parametrize("solver", SOLVERS[1:3])
@@ -546,8 +419,8 @@ def test_the_constant_time_method_looks_at_no_more_rows_where_there_are_more():
 
 def test_idle_cuts_go_and_those_that_support_the_best_point_stay(blobs):
     problem = blobs(n=8, k=2)
-    kernel = Kernel("rbf", 1.0, 3, 0.0, np.float64, NO_CENTRE)
-    s = start(problem, task_of(problem), kernel, 1.0, True, 0)
+    kernel = Kernel("rbf", 1.0, 3, 0.0, np.float64, NOTHING)
+    s = start(problem, task_of(problem), kernel, 1.0, 1e-3, True, None)
     for t in range(5):
         products = np.eye(5)[t, : t + 1]
         append(s, np.arange(t), np.ones((t, 1)), np.zeros(0), 0.1 * t, products)
@@ -576,11 +449,11 @@ def test_idle_cuts_go_and_those_that_support_the_best_point_stay(blobs):
 def test_dropped_cuts_leave_the_solution_alone(megabytes):
     problem = checkers(120, 0)
     task, K = task_of(problem), rbf_kernel(problem.X.astype(float), gamma=30.0)
-    kernel = Kernel("rbf", 30.0, 3, 0.0, np.float64, NO_CENTRE)
-    first = start(problem, task, kernel, 50.0, True, 0)
+    kernel = Kernel("rbf", 30.0, 3, 0.0, np.float64, NOTHING)
+    first = start(problem, task, kernel, 50.0, 1e-4, True, None)
     space = KernelSpace(first, kernel, kernel.points(problem.X), 1, megabytes)
     cuts, drops = 0, 0
-    for s in islice(cutting_plane(task, space, first, 50.0, 1e-4, all_units, False), 500):
+    for s in islice(exact(task, space, first, 50.0, 1e-4), 500):
         if len(s.h) < cuts:
             drops += 1
             assert s.primal == pytest.approx(objective(problem, s, K, 50.0)[0], rel=1e-9)
@@ -592,15 +465,12 @@ def test_dropped_cuts_leave_the_solution_alone(megabytes):
 @pytest.mark.parametrize(
     ("name", "value", "solvers"),
     [
-        *(("r", value, SOLVERS[1:3]) for value in (0, -1, 1.5, True, np.nan, "2")),
-        *(("p", value, SOLVERS[1:3]) for value in (0, -1, 2.5, np.nan)),
-        *(("landmarks", value, SOLVERS[3:]) for value in (0, -3, 0.5, None)),
-        *(("eps", value, SOLVERS) for value in (0.0, -1.0, np.nan, np.inf, "small")),
-        *(("cache_mb", value, SOLVERS[1:2]) for value in (-1.0, np.nan, np.inf, "1")),
-        *(("kernel", value, SOLVERS) for value in ("sigmoid", None, 1)),
-        *(("gamma", value, SOLVERS) for value in (0.0, -1.0, np.nan, "scale")),
-        *(("degree", value, SOLVERS) for value in (0, 1.5)),
-        *(("coef0", value, SOLVERS) for value in (-1.0, np.nan)),
+        *(("r", value, SOLVERS[1:3]) for value in (0, 1.5, True, "2")),
+        *(("p", value, SOLVERS[1:3]) for value in (0, np.nan)),
+        *(("landmarks", value, SOLVERS[3:]) for value in (0, None)),
+        *(("eps", value, SOLVERS) for value in (0.0, np.nan, "small")),
+        *(("cache_mb", value, SOLVERS[1:2]) for value in (-1.0, np.nan, "1")),
+        *((name, "strange", SOLVERS) for name in ("kernel", "gamma", "degree", "coef0")),
     ],
 )
 def test_bad_parameters_are_refused(name, value, solvers, blobs):

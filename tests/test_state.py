@@ -67,7 +67,9 @@ def everything():
 
 def test_a_state_survives_the_disk_bit_for_bit(tmp_path):
     path, saved = tmp_path / "s.npz", everything()
+    before = saved.rng.bit_generator.state
     save_state(path, saved)
+    assert saved.rng.bit_generator.state == before  # saving draws nothing
     loaded = load_state(path, Everything)
     for name, value in vars(saved).items():
         other = getattr(loaded, name)
@@ -82,13 +84,6 @@ def test_a_state_survives_the_disk_bit_for_bit(tmp_path):
         else:
             assert same(other, value) and type(other) is not np.ndarray, name
     assert os.listdir(tmp_path) == ["s.npz"]
-
-
-def test_saving_draws_nothing(tmp_path):
-    s = everything()
-    before = s.rng.bit_generator.state
-    save_state(tmp_path / "s.npz", s)
-    assert s.rng.bit_generator.state == before
 
 
 @dataclass
@@ -141,17 +136,16 @@ def test_no_pickle_is_ever_opened(tmp_path):
     assert not os.path.exists(mark)
 
 
-def test_a_state_of_another_kind_is_refused(tmp_path):
+def test_another_state_is_refused(tmp_path):
     save_state(tmp_path / "s.npz", Single(1.0))
-    with pytest.raises(ValueError, match="holds a Single, not a Other"):
+    with pytest.raises(ValueError, match="contains a Single, not a Other"):
         load_state(tmp_path / "s.npz", Other)
-
-
-def test_a_state_with_other_fields_is_refused(tmp_path):
-    save_state(tmp_path / "s.npz", Single(1.0))
     older = dataclass(type("Single", (), {"__annotations__": {"field": float, "added": int}}))
     with pytest.raises(ValueError, match=r"\['added'\] do not match"):
         load_state(tmp_path / "s.npz", older)
+    np.savez(tmp_path / "s.npz", field=np.zeros(3))
+    with pytest.raises(ValueError, match=r"s\.npz: .* does not contain a state"):
+        load_state(tmp_path / "s.npz", Single)
 
 
 @dataclass
@@ -184,14 +178,8 @@ def test_a_field_of_another_type_is_refused(name, value, tmp_path):
     save_state(tmp_path / "s.npz", sound)
     assert load_state(tmp_path / "s.npz", Typed).size == 2
     save_state(tmp_path / "s.npz", replace(sound, **{name: value}))
-    with pytest.raises(ValueError, match=rf"s\.npz: {name} is not what a Typed has"):
+    with pytest.raises(ValueError, match=rf"s\.npz: {name} does not have the type of a Typed"):
         load_state(tmp_path / "s.npz", Typed)
-
-
-def test_an_npz_that_is_no_state_is_refused(tmp_path):
-    np.savez(tmp_path / "s.npz", field=np.zeros(3))
-    with pytest.raises(ValueError, match=r"s\.npz"):
-        load_state(tmp_path / "s.npz", Single)
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,7 @@ from workbench.weston_watkins.bcd import ww_walrus
 from workbench.weston_watkins.dual import objectives, share_of
 from workbench.weston_watkins.fast import easiest, screen, ww_walrus_fast
 from workbench.weston_watkins.path import ww_path
-from workbench.weston_watkins.shark import TOLERANCE, greedy
-from workbench.weston_watkins.walrus import subproblem
+from workbench.weston_watkins.shark import TOLERANCE
 
 LINEAR = ("ww_walrus", "ww_shark", "ww_walrus_fast")
 each = pytest.mark.parametrize("name", LINEAR)
@@ -38,31 +37,37 @@ def optimum(problem, C):
 
 
 def solved(name, problem, C, gap_ratio=1e-9, limit=20_000):
-    trace, state = run(
-        name,
-        problem,
-        below("gap_ratio", gap_ratio),
-        rounds(limit),
-        parameters={"C": C},
-        warm_up=False,
-    )
-    return trace.last, state
+    rules = below("gap_ratio", gap_ratio), rounds(limit)
+    trace, state = run(name, problem, *rules, parameters={"C": C}, warm_up=False)
+    return trace, state
 
 
 @each
-@pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize(
-    ("n", "d", "k", "C"), [(60, 5, 4, 0.7), (40, 3, 2, 2.0), (50, 4, 12, 0.05), (40, 6, 3, 9.0)]
+    ("n", "d", "k", "C", "sparse"),
+    [
+        (60, 5, 4, 0.7, False),
+        (40, 3, 2, 2.0, True),
+        (50, 4, 12, 0.05, True),
+        (40, 6, 3, 9.0, False),
+    ],
 )
 def test_the_optimum_is_that_of_a_conic_solver(name, n, d, k, C, sparse, blobs):
     problem = blobs(n=n, d=d, k=k, sparse=sparse)
     value, W = optimum(problem, C)
-    row, state = solved(name, problem, C)
+    trace, s = solved(name, problem, C)
     # Shark's subproblem solver leaves violations of its tolerance, of which each costs C at most.
     left = C * n * (k - 1) * TOLERANCE if name == "ww_shark" else 0.0
-    assert row["upper"] == pytest.approx(value, rel=1e-6, abs=left)
-    assert row["lower"] == pytest.approx(value, rel=1e-6, abs=left)
-    np.testing.assert_allclose(state.W[:, :k], W, atol=1e-3 * abs(W).max())
+    assert trace.last["upper"] == pytest.approx(value, rel=1e-6, abs=left)
+    assert trace.last["lower"] == pytest.approx(value, rel=1e-6, abs=left)
+    np.testing.assert_allclose(s.W[:, :k], W, atol=1e-3 * abs(W).max())
+    B, own = s.B[:, :k], (np.arange(n), problem.y)
+    assert not s.B[:, k:].any() and not s.W[:, k:].any() and not B[own].any()
+    assert B.min() >= 0 and B.max() <= C
+    A = -B.copy()
+    A[own] = B.sum(axis=1)
+    np.testing.assert_allclose(s.W[:, :k], problem.X.T @ A, atol=1e-11)
+    np.testing.assert_allclose(s.W.sum(axis=1), 0, atol=1e-11)
 
 
 @pytest.mark.parametrize("name", [*LINEAR, "ww_kernel"])
@@ -90,57 +95,32 @@ def test_two_classes_are_the_binary_svm_with_twice_the_C(name, blobs):
 
 
 @each
-@pytest.mark.parametrize("sparse", [False, True])
-def test_W_is_what_the_dual_point_makes_of_it(name, sparse, blobs):
-    problem, C = blobs(n=50, d=6, k=5, sparse=sparse), 3.0
-    *_, s = islice(SOLVERS[name].steps(problem, C=C), 9)
-    k, at = problem.k, np.arange(problem.n)
-    B = s.B[:, :k]
-    assert not s.B[:, k:].any() and not s.W[:, k:].any() and not B[at, problem.y].any()
-    assert B.min() >= 0 and B.max() <= C
-    A = -B.copy()
-    A[at, problem.y] = B.sum(axis=1)
-    np.testing.assert_allclose(s.W[:, :k], problem.X.T @ A, atol=1e-12)
-    np.testing.assert_allclose(s.W.sum(axis=1), 0, atol=1e-12)
-
-
-@each
 def test_rows_of_zeros_are_skipped_and_cost_what_they_must(name, blobs):
     problem, C = blobs(n=40, d=3, k=3), 0.5
     X = problem.X.copy()
     X[::5] = 0
-    row, state = solved(name, as_problem(X, problem.y), C)
+    trace, state = solved(name, as_problem(X, problem.y), C)
     rest = np.flatnonzero(np.any(X != 0, axis=1))
     alone, other = solved(name, as_problem(X[rest], problem.y[rest]), C)
     lost = (40 - len(rest)) * C * 2
-    assert row["upper"] == pytest.approx(alone["upper"] + lost, rel=1e-6)
-    assert row["gap"] < 1e-4
+    assert trace.last["upper"] == pytest.approx(alone.last["upper"] + lost, rel=1e-6)
     np.testing.assert_allclose(state.W, other.W, atol=1e-3)
-    assert np.isfinite(state.W).all()
-
-
-def test_nothing_but_rows_of_zeros():
-    problem = as_problem(np.zeros((6, 2)), [0, 1, 2] * 2)
-    for name in LINEAR:
-        row = solved(name, problem, 2.0, limit=3)[0]
-        assert 24 - 1e-9 < row["lower"] <= 24 <= row["upper"] < 24 + 1e-9
-        assert row["gap_ratio"] == 0
+    row = solved(name, as_problem(np.zeros((6, 2)), [0, 1, 2] * 2), 2.0, limit=3)[0].last
+    assert 24 - 1e-9 < row["lower"] <= 24 <= row["upper"] < 24 + 1e-9
+    assert row["gap_ratio"] == 0
 
 
 @each
-def test_large_C_and_the_gap_ratio_of_the_paper(name, blobs):
-    problem = blobs(n=60, d=4, k=3)
-    trace, _ = run(name, problem, rounds(15), parameters={"C": 50.0}, warm_up=False)
+def test_the_gap_ratio_of_the_paper(name, blobs):
+    trace, _ = run(name, blobs(n=60, k=3), rounds(15), parameters={"C": 50.0}, warm_up=False)
     gaps = trace.column("primal") - trace.column("dual")
     assert "gap_ratio" not in trace.rows[0] and trace.rows[1]["gap_ratio"] == 1
     np.testing.assert_allclose(trace.column("gap_ratio")[1:], gaps[1:] / gaps[1])
-
-
-@pytest.mark.parametrize("name", LINEAR[:2])
-def test_the_dual_of_plain_descent_rises(name, blobs):
-    trace, _ = run(name, blobs(n=80, k=5), rounds(30), parameters={"C": 4.0}, warm_up=False)
-    assert np.all(np.diff(trace.column("dual")) >= -1e-9)
-    assert trace.column("visits").tolist() == list(range(31))
+    if name != "ww_walrus_fast":  # the dual of plain descent rises
+        assert np.all(np.diff(trace.column("dual")) >= -1e-9)
+        assert trace.column("visits").tolist() == list(range(16))
+    assert np.isnan(share_of(1.0, np.nan, 0.0))  # a gap that is not a number is not small
+    assert share_of(0.0, 2.0, 1.0) == np.inf and share_of(0.0, 1.0, 1.0) == 0
 
 
 def test_each_row_has_its_part_of_the_gap(blobs):
@@ -159,40 +139,48 @@ def test_each_row_has_its_part_of_the_gap(blobs):
     np.testing.assert_allclose(gaps, (C * z.clip(0) - s.B[:, :5] * z).sum(axis=1), atol=1e-9)
 
 
-def test_what_is_left_alone_is_found_again(blobs):
-    problem = blobs(n=300, d=4, k=4)
-    trace, _ = run("ww_walrus_fast", problem, below("gap_ratio", 1e-6), rounds(500))
-    assert trace.stopped_by == "gap_ratio <= 1e-06"
-    plain, _ = run("ww_walrus", problem, below("gap_ratio", 1e-6), rounds(50_000))
-    assert trace.last["visits"] < plain.last["visits"] / 2
-    assert trace.last["upper"] == pytest.approx(plain.last["upper"], rel=1e-6)
+def test_what_is_left_alone_is_found_again_with_fewer_visits(blobs):
+    problem = blobs(n=200, d=4, k=4)
+    *_, plain = islice(ww_walrus(problem), 2)
+    *_, fast = islice(ww_walrus_fast(problem), 2)
+    assert (plain.round, fast.round, fast.visits) == (1, 1, 1)
+    assert fast.first == pytest.approx(plain.first, rel=1e-9)  # the first sweep is the same
+    fast, plain = (solved(name, problem, 1.0, 1e-6)[0] for name in ("ww_walrus_fast", "ww_walrus"))
+    assert fast.stopped_by == "gap_ratio <= 1e-06"
+    assert fast.last["visits"] < plain.last["visits"] / 2
+    assert fast.last["upper"] == pytest.approx(plain.last["upper"], rel=1e-6)
 
 
 def test_a_large_C_is_reached_by_smaller_ones(blobs):
     problem, C = blobs(n=200, d=4, k=4), 64.0
     norms = squared_norms(problem.X)
     assert easiest(C, norms) < C and easiest(0.01 / norms.mean(), norms) == 0.01 / norms.mean()
-    trace, _ = run("ww_walrus_fast", problem, below("gap_ratio", 1e-5), parameters={"C": C})
+    trace, _ = solved("ww_walrus_fast", problem, C, 1e-5)
     levels = trace.column("C")
     assert levels[1] == C == levels[-1] and np.all(np.diff(levels[2:]) >= 0)
     assert levels[2] == easiest(C, norms)
     value = optimum(problem, C)[0]
     assert np.all(trace.column("lower") <= value * (1 + 1e-8))
     assert np.all(trace.column("upper") >= value * (1 - 1e-8))
+    rough = blobs(n=90, d=4, k=3)  # an easy problem that is hard is not waited for
+    problem = as_problem(rough.X * np.array([1, 30, 900, 3e4]), rough.y)
+    trace, _ = run("ww_walrus_fast", problem, rounds(170), warm_up=False)
+    assert trace.last["C"] == 1.0
 
 
 def test_the_path_solves_every_C_to_the_gap_asked_for(blobs):
     problem, Cs = blobs(n=120, d=4, k=4), [4.0, 0.01, 0.1, 0.1, 32.0]
-    states = [(s.level, s.upper, s.primal - s.dual, s.round) for s in ww_path(problem, Cs)]
-    assert [level for level, *_ in states] == [0.01, 0.1, 4.0, 32.0]
-    for C, upper, gap, _ in states:
-        *_, cold = islice(ww_walrus_fast(problem, C=C), 2)
-        assert gap <= 1e-3 * cold.first
-        value = optimum(problem, C)[0]
-        assert value * (1 - 1e-8) <= upper <= value + 1e-3 * cold.first
-    rows = [row for row, _ in watch(ww_path(problem, Cs))]
-    assert [row["C"] for row in rows] == [0.01, 0.1, 4.0, 32.0]
-    assert np.all(np.diff([row["round"] for row in rows]) > 0)
+    found = []
+    for row, s in watch(ww_path(problem, Cs)):
+        found.append(row)
+        *_, cold = islice(ww_walrus_fast(problem, C=s.level), 2)
+        assert s.primal - s.dual <= 1e-3 * cold.first == pytest.approx(1e-3 * s.first)
+        assert objectives(problem, s.W, s.B, s.level) == pytest.approx((s.primal, s.dual), rel=1e-9)
+        value = optimum(problem, s.level)[0]
+        assert s.lower <= value * (1 + 1e-8)
+        assert value * (1 - 1e-8) <= s.upper <= value + 1e-3 * cold.first
+    assert [row["C"] for row in found] == [0.01, 0.1, 4.0, 32.0]
+    assert np.all(np.diff([row["round"] for row in found]) > 0)
 
 
 def test_a_path_of_weighted_rows_stays_in_their_box(blobs):
@@ -212,50 +200,29 @@ def test_a_path_ends_where_only_rounding_is_left_or_rounds_run_out(blobs):
     assert len(list(ww_path(problem, 2.0 ** np.arange(-6, 4)))) == 10
     states = [s.gap_ratio for s in ww_path(blobs(n=90), [1.0, 500.0], gap_ratio=1e-9, max_rounds=2)]
     assert len(states) == 2 and states[1] > 1e-9
-
-
-def test_a_path_holds_what_it_claims():
-    # One cold sweep solves this; the warm start is another point.
     problem = as_problem(np.diag([1.0, 2.0, 3.0, 4.0]), [0, 1, 2, 0])
-    for C in (0.01, 10.0):
-        *_, s = (s for s in ww_path(problem, [0.01, C]))
-        assert objectives(problem, s.W, s.B, C) == pytest.approx((s.primal, s.dual), rel=1e-9)
-        assert s.gap_ratio <= 1e-3 and s.level == C
     early = next(ww_path(problem, [64.0], max_rounds=1))
     assert early.level == 64
     assert objectives(problem, early.W, early.B, 64.0) == pytest.approx((early.primal, early.dual))
 
 
+@each
 @pytest.mark.parametrize("size", [1e-200, 1e-155, 1e200])
-def test_rows_too_small_or_too_large_for_squares(size, blobs):
+def test_rows_too_small_or_too_large_for_squares(name, size, blobs):
     small = blobs(n=20, d=3, k=3)
     problem = replace(small, X=small.X * size)  # past the door, which would refuse them
-    for name in LINEAR:
-        if size > 1:
-            with pytest.raises(ValueError, match="X: the squared norm of a row overflows"):
-                next(SOLVERS[name].steps(problem))
-        else:
-            row = solved(name, problem, 1.0, limit=5)[0]
-            assert row["lower"] <= row["upper"] <= 40 + 1e-9
+    if size > 1:
+        with pytest.raises(ValueError, match="X: the squared norm of a row overflows"):
+            next(SOLVERS[name].steps(problem))
+    else:
+        row = solved(name, problem, 1.0, limit=5)[0].last
+        assert row["lower"] <= row["upper"] <= 40 + 1e-9
 
 
-def test_a_gap_that_is_no_number_is_not_small():
-    assert np.isnan(share_of(1.0, np.nan, 0.0))
-    assert share_of(0.0, 2.0, 1.0) == np.inf and share_of(0.0, 1.0, 1.0) == 0
-
-
-def test_a_stream_ends_when_nothing_changes():
-    problem = as_problem(np.eye(3), [0, 1, 2])
-    for name in LINEAR:
-        trace, _ = run(name, problem, rounds(200), parameters={"C": 0.1}, warm_up=False)
-        assert trace.last["gap_ratio"] == 0 and trace.last["round"] < 200
-
-
-def test_a_continuation_does_not_wait_for_an_easy_problem_that_is_hard(blobs):
-    rough = blobs(n=90, d=4, k=3)
-    problem = as_problem(rough.X * np.array([1, 30, 900, 3e4]), rough.y)
-    trace, _ = run("ww_walrus_fast", problem, rounds(170), warm_up=False)
-    assert trace.last["C"] == 1.0
+@each
+def test_a_stream_ends_when_nothing_changes(name):
+    trace, _ = run(name, as_problem(np.eye(3), [0, 1, 2]), rounds(200), parameters={"C": 0.1})
+    assert trace.last["gap_ratio"] == 0 and trace.last["round"] < 200
 
 
 @pytest.mark.parametrize(
@@ -263,35 +230,10 @@ def test_a_continuation_does_not_wait_for_an_easy_problem_that_is_hard(blobs):
     [
         ({"Cs": [1.0, 0.0]}, "C: must be a positive number, got 0"),
         ({"Cs": [1.0], "max_rounds": 0}, "max_rounds: must be a whole number of at least 1, got 0"),
-        ({"Cs": [1.0], "max_rounds": 1.5}, "max_rounds: must be a whole number"),
-        ({"Cs": []}, "Cs: needs at least one C"),
-        ({"Cs": [1.0], "gap_ratio": 0.0}, "gap_ratio: must be a positive number, got 0"),
+        ({"Cs": []}, "Cs: must contain at least one C"),
         ({"Cs": [1.0], "gap_ratio": np.nan}, "gap_ratio: must be a positive number, got nan"),
     ],
 )
 def test_bad_paths_are_refused(arguments, message, blobs):
     with pytest.raises(ValueError, match=message):
         next(ww_path(blobs(), **arguments))
-
-
-@pytest.mark.parametrize("m", [1, 2, 7, 40])
-@pytest.mark.parametrize("C", [1e-2, 1.0, 100.0])
-def test_sharks_solver_ends_at_the_exact_solution(m, C):
-    rng = np.random.default_rng(m)
-    for _ in range(20):
-        norm = rng.uniform(0.1, 10)
-        v = rng.normal(size=m)
-        # From b = 0 the gradient is |x|^2 v.
-        b = np.zeros(m)
-        steps = greedy(norm * v, C, norm, b)
-        assert steps <= 10 * m
-        if steps < 10 * m:
-            np.testing.assert_allclose(b, subproblem(v, C), atol=10 * TOLERANCE / norm)
-
-
-def test_the_first_sweep_is_that_of_the_plain_solver(blobs):
-    problem = blobs(n=50, d=5, k=4)
-    *_, plain = islice(ww_walrus(problem, C=0.7), 2)
-    *_, fast = islice(ww_walrus_fast(problem, C=0.7), 2)
-    assert (plain.round, fast.round, fast.visits) == (1, 1, 1)
-    assert fast.first == pytest.approx(plain.first, rel=1e-9)

@@ -63,16 +63,16 @@ def test_a_damaged_sparse_matrix_is_refused_and_false_flags_are_not_believed():
 
 def test_values_whose_squares_are_no_numbers_are_refused():
     for scale, message in (
-        (1e300, "X: holds values beyond 1e"),
-        (1e78, "X: holds values beyond 1e"),  # LIBLINEAR's Newton method never ends on them
-        (1e-300, "X: column 0 holds no value beyond"),
+        (1e300, "X: contains values beyond 1e"),
+        (1e78, "X: contains values beyond 1e"),  # LIBLINEAR's Newton method never ends on them
+        (1e-300, "X: column 0 contains no value beyond"),
     ):
         for kind in (np.asarray, sp.csr_matrix):
             with pytest.raises(ValueError, match=message):
                 as_problem(kind((X + 1) * scale), Y)
     some = as_problem(np.where(X == 1, 1e-300, X), Y)  # beside others they are harmless
     assert some.X[0, 1] == 1e-300
-    with pytest.raises(ValueError, match="X_test: holds NaN or infinite"):
+    with pytest.raises(ValueError, match="X_test: contains NaN or infinite"):
         as_problem(X.astype(np.float32), Y, X_test=X * 1e50, y_test=Y)
 
 

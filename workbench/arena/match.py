@@ -21,7 +21,7 @@ from workbench.core.trace import Trace, decode, read_finished, write_trace
 from workbench.data import load
 from workbench.data.features import constant
 from workbench.data.panels import panel
-from workbench.kernels.gram import scale
+from workbench.kernels.functions import scale
 from workbench.registry import SOLVERS
 from workbench.runs.keys import code, key
 from workbench.runs.run import machine, resolve, run, warm
@@ -77,7 +77,7 @@ class Match:
         warm(steps, blind, parameters)
         ranges = dict(self.entry.ranges)
         if "gamma" in ranges:
-            unit = scale(blind.X)
+            unit = scale(blind)
             ranges["gamma"] = tuple(unit * end for end in ranges["gamma"])
         fixed = {name: value for name, value in parameters.items() if name not in ranges}
         settings = {"budget": self.budget, "fit": self.fit, "seed": self.partition}

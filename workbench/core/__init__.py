@@ -1,1 +1,1 @@
-"""What every solver touches: the problem, the stream of iterates, its trace, and the judges."""
+"""The parts that every solver touches: problem, stream of iterates, trace and judges."""

@@ -1,4 +1,4 @@
-"""What is accepted as rows, labels and numbers, or an error that says what is wrong."""
+"""Checks of rows, labels and numbers: they are accepted, or an error says what is wrong."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from numbers import Integral
 
 import numpy as np
 import pandas as pd
+import psutil
 import scipy.sparse as sp
 
 Matrix = np.ndarray | sp.csr_matrix | sp.csr_array
@@ -18,7 +19,7 @@ SMALLEST = {"d": 1e-100, "f": 1e-18}
 # single precision each of them is.
 POSITIVE = 1e-30, 1e30
 NUMBERS = int, float, np.integer, np.floating, np.bool_  # compiled code takes no fractions
-LARGEST_WHOLE = 2**63 - 1  # of the sizes and counts that compiled code can hold
+LARGEST_WHOLE = 2**63 - 1  # the largest size or count in compiled code
 
 
 def as_number(value) -> float:
@@ -52,12 +53,12 @@ def check_not_negative(**values: float) -> None:
 
 
 def is_whole(value, least: int = 1, most: float = LARGEST_WHOLE) -> bool:
-    """Say whether `value` is a whole number from `least` to `most`; True and False are none."""
+    """Return whether `value` is a whole number from `least` to `most`; booleans are not."""
     return isinstance(value, Integral) and not isinstance(value, bool) and least <= value <= most
 
 
 def is_flag(value) -> bool:
-    """Say whether `value` is True or False, or the 1 or 0 that stand for them."""
+    """Return whether `value` is True or False, or the 1 or 0 that stand for them."""
     return isinstance(value, Integral | np.bool_) and value in (0, 1)
 
 
@@ -78,9 +79,20 @@ def check_whole(value: int, argument: str, least: int = 1) -> int:
 
 
 def check_counts(**counts: int) -> None:
-    """Raise a ValueError that names the first of `counts` which is no whole number above 0."""
+    """Raise a ValueError that names the first of `counts` which is not a whole number above 0."""
     for name, value in counts.items():
         check_whole(value, name)
+
+
+def check_memory(what: str, need: float) -> int:
+    """Return the bytes of memory that are free; ValueError if they are fewer than `need`."""
+    free = psutil.virtual_memory().available
+    if need > free:
+        raise ValueError(
+            f"problem: too large for {what} take {need / 2**30:.2g} GB, "
+            f"{free / 2**30:.2g} GB of memory are free"
+        )
+    return free
 
 
 def shown(value) -> str:
@@ -119,16 +131,16 @@ def check_matrix(X, argument: str) -> Matrix:
 
 
 def check_sparse(X, argument: str = "X", dtype: type = np.float64):
-    """Return a sparse `X` as a canonical CSR matrix that compiled code can read; all else as it is.
+    """Return a sparse `X` as a canonical CSR matrix for compiled code; all else unchanged.
 
-    Nothing may read a sparse matrix before, not even SciPy or scikit-learn: what it says of itself
-    is not believed, and one bad index makes compiled code read or write anywhere. Float32 and
-    float64 are kept where `dtype` is float64, all else is converted to it.
+    Nothing may read a sparse matrix before, not even SciPy or scikit-learn: its own flags are not
+    believed, and one bad index makes compiled code read or write anywhere. Float32 and float64 are
+    kept if `dtype` is float64, all else is converted to it.
 
     Raises
     ------
     ValueError
-        Naming `argument`, if an index, a length or a type is not what the format asks for.
+        Naming `argument`, if an index, a length or a type does not fit the format.
     """
     if not sp.issparse(X):
         return X
@@ -141,7 +153,9 @@ def check_sparse(X, argument: str = "X", dtype: type = np.float64):
         X = rebuilt(X)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise ValueError(f"{argument}: is damaged; {error}") from None
-    if X.dtype != bool:  # equal entries are one there; of small integers, their sum would overflow
+    if (
+        X.dtype != bool
+    ):  # sums of equal entries would overflow small integers; of booleans they are one
         X = _floats(X, argument, dtype)
     X = sp.csr_matrix(X)
     if not X.has_canonical_format:
@@ -155,7 +169,7 @@ def check_sparse(X, argument: str = "X", dtype: type = np.float64):
 
 
 def check_columns(X: Matrix, argument: str) -> None:
-    """Refuse columns of values so small that their squares are zero, which says nothing of them."""
+    """Refuse columns of values so small that their squares are zero."""
     values, least = np.abs(X.data if sp.issparse(X) else X), SMALLEST[X.dtype.char]
     if sp.issparse(X):
         if not ((values > 0) & (values < least)).any():
@@ -167,7 +181,7 @@ def check_columns(X: Matrix, argument: str) -> None:
     small = np.flatnonzero((largest > 0) & (largest < least))
     if len(small):
         raise ValueError(
-            f"{argument}: column {small[0]} holds no value beyond {largest[small[0]]:.3g}, and "
+            f"{argument}: column {small[0]} contains no value beyond {largest[small[0]]:.3g}, and "
             f"squares of less than {least:g} are zero; scale the features"
         )
 
@@ -184,7 +198,8 @@ def check_labels(y, argument: str, n: int) -> np.ndarray:
         raise ValueError(f"{argument}: has {len(y)} labels for {n} rows")
     missing = np.asarray(pd.isna(y)) if y.dtype.kind != "V" else np.zeros(n, bool)
     if missing.any():
-        raise ValueError(f"{argument}: {int(missing.sum())} labels are missing")
+        count = int(missing.sum())
+        raise ValueError(f"{argument}: {count} label{'s are' if count > 1 else ' is'} missing")
     if y.dtype.kind == "f" and listed and all(isinstance(label, int) for label in listed):
         y = np.array(listed, dtype=object)  # too large for int64: floats would merge neighbours
     check_kinds(listed or y, argument)
@@ -192,7 +207,7 @@ def check_labels(y, argument: str, n: int) -> np.ndarray:
 
 
 def check_kinds(y, argument: str) -> None:
-    """Refuse labels of several types, of which NumPy would make texts, and what is no labels."""
+    """Refuse labels of several types, which NumPy would turn into texts, and other objects."""
     listed = isinstance(y, list | tuple)
     if listed or getattr(y, "dtype", None) == np.dtype(object):
         kinds = {type(label) for label in y}
@@ -226,13 +241,13 @@ def encode(labels: np.ndarray, classes: np.ndarray, argument: str) -> np.ndarray
 
 
 def as_array(given, argument: str) -> np.ndarray:
-    """Return an array; a ValueError names `argument` where it masks values, or is no array."""
+    """Return an array; a ValueError names `argument` if it masks values or is not an array."""
     if np.ma.is_masked(given):
         raise ValueError(f"{argument}: masks {np.ma.count_masked(given)} values; fill or drop them")
     try:
         return np.asarray(given)
     except ValueError as error:  # lists of different lengths
-        raise ValueError(f"{argument}: is no array; {error}") from None
+        raise ValueError(f"{argument}: must be an array; {error}") from None
 
 
 def rebuilt(X):
@@ -273,9 +288,9 @@ def _floats(X, argument: str, dtype: np.dtype):
 def _check_values(X: Matrix, argument: str) -> None:
     values = X.data if sp.issparse(X) else X
     if not np.isfinite(values).all():
-        raise ValueError(f"{argument}: holds NaN or infinite values; clean or impute them first")
+        raise ValueError(f"{argument}: contains NaN or infinite values; clean or impute them first")
     if max(values.max(initial=0), -values.min(initial=0)) > float(LARGEST[X.dtype.char]):
         raise ValueError(
-            f"{argument}: holds values beyond {LARGEST[X.dtype.char]:g}, whose powers are no "
+            f"{argument}: contains values beyond {LARGEST[X.dtype.char]:g}, whose powers are not "
             f"{X.dtype} numbers; scale the features"
         )

@@ -1,4 +1,4 @@
-"""The common judge: what is measured of any solver's state, always off the clock."""
+"""The common judges: errors of any solver's state, and bounds with room for rounding."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ import numpy as np
 from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import Row, State, nothing
 
-EPS = float(np.finfo(float).eps)  # of double precision, in which all certificates are computed
+EPS = float(np.finfo(float).eps)  # all certificates are computed in double precision
 HELD = 2**27  # scores up to which all rows are scored at once
 
 
 def errors(problem: Problem) -> Callable[[State], Row]:
     """Return a judge of the 0-1 error, a fraction in [0, 1], on training and test rows.
 
-    ``test_error`` is left out where the problem has no test rows. A row whose scores are all
+    ``test_error`` is left out if the problem has no test rows. A row whose scores are all
     equal is predicted as the first class, as ``argmax`` does.
     """
 
-    beside = nothing if problem.X_test is None else held_out(problem)
+    on_test_rows = nothing if problem.X_test is None else held_out(problem)
 
     def measure(state: State) -> Row:
         wrong = predictions(state, problem.X, problem.k) != problem.y
-        return {"train_error": float(np.mean(wrong))} | beside(state)
+        return {"train_error": float(np.mean(wrong))} | on_test_rows(state)
 
     return measure
 
 
 def held_out(problem: Problem) -> Callable[[State], Row]:
-    """Return a judge of the 0-1 error on the test rows alone, where time is short.
+    """Return a judge of the 0-1 error on the test rows alone, if time is short.
 
     Raises
     ------
@@ -49,7 +49,7 @@ def held_out(problem: Problem) -> Callable[[State], Row]:
 
 
 def macro(problem: Problem) -> Callable[[State], Row]:
-    """Return a judge of test rows where classes are many: three fractions in [0, 1].
+    """Return a judge of test rows for many classes: three fractions in [0, 1].
 
     ``test_error`` as in :func:`errors`; ``macro_f1``, the mean of the classes' F1 scores as
     scikit-learn has it; ``maf1``, MEMOIR's: the harmonic mean of macro-precision and macro-recall.
@@ -67,14 +67,14 @@ def macro(problem: Problem) -> Callable[[State], Row]:
         y, k = problem.y_test, problem.k
         predicted = predictions(state, problem.X_test, k)
         hits = np.bincount(y[predicted == y], minlength=k)
-        true, said = np.bincount(y, minlength=k), np.bincount(predicted, minlength=k)
-        met = true + said > 0
-        precision = hits[met] / np.maximum(said[met], 1)
+        true, given = np.bincount(y, minlength=k), np.bincount(predicted, minlength=k)
+        met = true + given > 0
+        precision = hits[met] / np.maximum(given[met], 1)
         recall = hits[met] / np.maximum(true[met], 1)
         P, R = precision.mean(), recall.mean()
         return {
             "test_error": float(np.mean(predicted != y)),
-            "macro_f1": float((2 * hits[met] / (true[met] + said[met])).mean()),
+            "macro_f1": float((2 * hits[met] / (true[met] + given[met])).mean()),
             "maf1": float(2 * P * R / (P + R)) if P + R else 0.0,
         }
 
@@ -82,10 +82,10 @@ def macro(problem: Problem) -> Callable[[State], Row]:
 
 
 def predictions(state: State, X: Matrix, k: int | None = None) -> np.ndarray:
-    """Return the class with the highest score for each row; many scores are made block by block.
+    """Return the class with the highest score for each row, scored block by block if many.
 
-    Without the number of classes `k`, one row is scored to learn it, which is dear where the
-    features have to be made first.
+    Without the number of classes `k`, one row is scored to learn it, which is slow if the features
+    have to be made first.
     """
     n = X.shape[0]
     k = k or state.scores(X[:1]).shape[1]
@@ -125,7 +125,7 @@ def svm_bounds(
     terms : of the longest sum: rows, features and classes together
     pull : sum of the dual variables times their row's length, of which V is the sum
     losses, reach : sum of the costs of all terms of the loss, and of these times their row's
-        length; zeros where P(W) has room for the rounding of scores
+        length; zeros if P(W) has room for the rounding of scores
     updates : how often V has been rounded since it was made of them
     """
     units = EPS * terms

@@ -1,4 +1,4 @@
-"""What is said of a name that is not known."""
+"""Suggestions for a name that is unknown."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 def hint(name: str, known: Iterable[str]) -> str:
-    """Return the question whether a known name was meant, or all of them where none is near."""
+    """Return the question whether a known name was meant, or all of them if none is near."""
     return near(name, known) or f"known are {', '.join(known)}"
 
 

@@ -1,4 +1,4 @@
-"""The classification problem that every solver receives: rows, labels, names, and nothing else."""
+"""The classification problem that every solver receives: rows, labels and names."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import scipy.sparse as sp
 from workbench.core.checks import Matrix as Matrix
 from workbench.core.checks import check_columns, check_labels, check_matrix, encode
 
-FEW_CLASSES = 512  # of which a tiny problem has rows
+FEW_CLASSES = 512  # a tiny problem has rows of no more
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Training rows and, where there are any, test rows of one multiclass data set.
+    """Training rows and, if there are any, test rows of one multiclass data set.
 
     Build one with :func:`as_problem` or :func:`workbench.data.load`; both check their input.
 
@@ -28,7 +28,7 @@ class Problem:
     y : (n,) int32, codes 0..k-1, every one of which occurs
     classes : (k,) array of the labels as they were given, sorted; ``classes[y]`` are the labels
     name : str
-    X_test, y_test : rows that no solver sees, coded as the training rows; None without a split
+    X_test, y_test : rows that solvers never see, coded as the training rows; None without a split
     features : tuple of d names, or None
     synthetic : bool, True for generated data; every figure of such data says so
     about : str, where the data come from
@@ -89,13 +89,13 @@ class Problem:
         return digest.hexdigest()[:16]
 
     def tiny(self, rows_per_class: int = 2, d: int = 9) -> Problem:
-        """A few rows and features of every class: compiles the same kernels as the whole.
+        """Return a few rows and features of every class: they compile the same kernels as all.
 
-        Nine features are an image too, of 3 x 3 pixels, to those who take rows for images.
+        Nine features are an image of 3 x 3 pixels, too.
         It keeps dtype, sparsity, memory order, whether the rows may be written to, and k up to
         :data:`FEW_CLASSES`: of more classes, only the first are kept, to stay small.
-        Only where codes of classes need more than two bytes, and so other kernels, it keeps k all
-        the same, and most classes have no row.
+        Only if codes of classes need more than two bytes, and so other kernels, it keeps k, and
+        most classes have no row.
         """
         order, starts = _by_class(self.y, self.k)
         sizes = np.minimum(np.diff(starts), rows_per_class)[:FEW_CLASSES]
@@ -112,7 +112,7 @@ class Problem:
         return replace(self, **few, X_test=None, y_test=None, features=None, weights=None)
 
     def split(self, test: float = 0.2, seed: int = 0) -> Problem:
-        """Hold out a stratified random share of all rows as the test rows.
+        """Return the problem with a stratified random fraction of all rows held out as test rows.
 
         Every class keeps at least one training row.
 
@@ -124,7 +124,7 @@ class Problem:
         if not 0 < test < 1:
             raise ValueError(f"test: must lie strictly between 0 and 1, got {test!r}")
         X, y = self._all_rows()
-        tested = np.ones(len(y) - self.n)  # whose weights nobody has used
+        tested = np.ones(len(y) - self.n)  # weights of test rows are not used
         weights = np.concatenate([self.weights, tested])
         rng = np.random.default_rng(seed)
         held = np.zeros(len(y), dtype=bool)
@@ -133,13 +133,13 @@ class Problem:
             rows = rng.permutation(order[start:end])
             held[rows[: min(round(test * len(rows)), len(rows) - 1)]] = True
         if not held.any():
-            raise ValueError(f"test: a share of {test!r} of {len(y)} rows holds out no row")
+            raise ValueError(f"test: a fraction of {test!r} of {len(y)} rows holds out no row")
         return replace(
             self, X=X[~held], y=y[~held], X_test=X[held], y_test=y[held], weights=weights[~held]
         )
 
     def subset(self, fraction: float, seed: int = 0) -> Problem:
-        """A stratified random fraction, in (0, 1], of the training rows; the test rows stay."""
+        """Return a stratified random fraction, in (0, 1], of the training rows; test rows stay."""
         if not 0 < fraction <= 1:
             raise ValueError(f"fraction: must lie in (0, 1], got {fraction!r}")
         rng = np.random.default_rng(seed)
@@ -151,7 +151,7 @@ class Problem:
         return replace(self, X=self.X[kept], y=self.y[kept], weights=self.weights[kept])
 
     def first_classes(self, k: int) -> Problem:
-        """The rows of the first `k` classes, 2 <= k <= :attr:`k`, with test rows if any is left."""
+        """Return the rows of the first `k` classes, 2 <= k <= :attr:`k`, and their test rows."""
         if not 2 <= k <= self.k:
             raise ValueError(f"classes: must be from 2 to {self.k}, got {k!r}")
         kept = self.y < k
@@ -199,7 +199,7 @@ def as_problem(
     ValueError
         Naming the argument: not two-dimensional, no rows or features, NaN or infinite values,
         lengths that differ, missing labels, fewer than two classes, a class without rows, values
-        or columns of values so large or so small that their squares are no numbers.
+        or columns of values so large or so small that their squares overflow or vanish.
     """
     if features is None and hasattr(X, "columns"):
         features = X.columns
@@ -239,7 +239,7 @@ def as_problem(
 
 
 def _by_class(y: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows in the order of their classes, and where each of k classes starts there."""
+    """Return the rows in the order of their classes, and the start of each of k classes there."""
     order = np.argsort(y, kind="stable")
     return order, np.searchsorted(y[order], np.arange(k + 1))
 

@@ -1,4 +1,4 @@
-"""A solver is a generator of iterates; this file is all that reads one.
+"""The stream of a solver's iterates: sampled, judged and stopped.
 
 Sampling (`when`), judging (`measure`) and stopping (`until`) are three arguments, never one:
 
@@ -18,10 +18,9 @@ from typing import Any, Protocol
 
 
 class State(Protocol):
-    """What the workbench may ask of a state: a plain dataclass with these and nothing more.
+    """The interface of a state, which is a plain dataclass.
 
-    A yielded state is a loan until the next ``next()``, and all that it holds belongs to one
-    iterate.
+    A yielded state is a loan until the next ``next()``, and all its fields belong to one iterate.
     """
 
     round: int
@@ -30,7 +29,7 @@ class State(Protocol):
         """Return the (n, k) class scores of rows `X`; the prediction is their argmax."""
 
     def info(self) -> dict[str, float]:
-        """Return what the solver knows of this iterate at no extra cost."""
+        """Return the numbers that the solver knows of this iterate at no extra cost."""
 
 
 Row = dict[str, Any]
@@ -66,19 +65,19 @@ def watch(
     seconds: float = 0.0,
     cpu: float = 0.0,
 ) -> Iterator[tuple[Row, State]]:
-    """Yield ``(row, state)`` for every iterate; the clock runs inside ``next()`` and nowhere else.
+    """Yield ``(row, state)`` for every iterate. The clock runs inside ``next()`` only.
 
     Parameters
     ----------
     steps : the solver's generator
-    measure : the judge, ``measure(state) -> dict``, off the clock
+    measure : the judge, ``measure(state) -> dict``, not timed
     when : ``when(row) -> bool``, which rows are judged
     seconds, cpu : wall and process seconds already spent, for a resumed run
 
     Yields
     ------
     row : dict with ``round``, ``seconds``, ``cpu`` (cumulative), the state's ``info()`` and,
-        on sampled rows, what `measure` returned
+        on sampled rows, the result of `measure`
     state : the iterate, on loan until the next one is asked for
     """
     steps = iter(steps)
@@ -108,7 +107,7 @@ def off_the_clock() -> Iterator[None]:
 
 
 def give_back(seconds: float, cpu: float) -> None:
-    """Take time off :func:`watch`'s clock, from inside a solver that did more than its peer need.
+    """Take time off :func:`watch`'s clock, from inside a solver that did more than it needs to.
 
     Parameters
     ----------
@@ -119,7 +118,7 @@ def give_back(seconds: float, cpu: float) -> None:
 
 
 def until(stream: Iterable[tuple[Row, State]], *rules: Rule) -> Iterator[tuple[Row, State]]:
-    """Pass the stream on until a rule speaks; that row is the last and says ``stopped_by``.
+    """Pass the stream on until a rule gives a reason; that row is the last and has ``stopped_by``.
 
     A row that holds a NaN ends the stream too, as ``diverged``. A stream that ends by itself
     passes unmarked: the solver had nothing left to do.
@@ -167,8 +166,8 @@ LIMITS = {"rounds": rounds, "seconds": seconds, "cpu": processor_seconds}
 def stopping(stop: Mapping[str, float]) -> tuple[Rule, ...]:
     """Return stopping rules from plain data: ``{"gap": 1e-3, "rounds": 500, "cpu": 60}``.
 
-    ``rounds``, ``seconds`` and ``cpu`` are limits; any other name is a column of the rows that
-    shall come down to its value.
+    ``rounds``, ``seconds`` and ``cpu`` are limits; any other name is a column of the rows, which
+    must fall to its value.
     """
     return tuple(
         LIMITS[name](value) if name in LIMITS else below(name, value)

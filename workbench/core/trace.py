@@ -19,7 +19,7 @@ import numpy as np
 from workbench.core.stream import Row, State
 
 SCHEMA = 1
-# What NumPy and its archives raise of files that are no archives, damaged, or packed otherwise.
+# Errors of NumPy and its archives for files that are not archives, damaged, or packed otherwise.
 UNREADABLE = (ValueError, OSError, EOFError, KeyError, TypeError, AttributeError, MemoryError)
 UNREADABLE += (RuntimeError, OverflowError, zlib.error, zipfile.BadZipFile)
 PLAIN = (bool, int, float, str, type(None))
@@ -29,12 +29,12 @@ _NON_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 @dataclass
 class Trace:
-    """One run: how it was made (`header`) and what was seen (`rows`).
+    """One run: how it was made (`header`) and its numbers (`rows`).
 
     Attributes
     ----------
     header : dict, see :func:`workbench.runs.run.header`
-    rows : list of dicts, one a round, in order; the last says ``stopped_by`` unless the run
+    rows : list of dicts, one per round, in order; the last has ``stopped_by`` unless the run
         was killed
     """
 
@@ -66,8 +66,8 @@ def record(
 ) -> Iterator[tuple[Row, State]]:
     """Pass the stream on while its rows are appended to `trace` and, line by line, to `path`.
 
-    A stream that ends by itself is closed as ``finished``; one that is cut by Ctrl-C as
-    ``interrupted``, before the interrupt goes on its way. A killed process leaves a readable
+    A stream that ends by itself is closed as ``finished``; one that Ctrl-C ends as
+    ``interrupted``, before the interrupt is raised again. A killed process leaves a readable
     prefix.
     """
     sink = open(path, "w", encoding="utf-8") if path is not None else None
@@ -98,7 +98,7 @@ def record(
 
 
 def write_trace(path: str | os.PathLike, trace: Trace) -> None:
-    """Write a finished trace to `path`, whole or not at all, also beside others at the same one."""
+    """Write a finished trace to `path`, whole or not at all, even if others write there too."""
     entries = [{"schema": SCHEMA} | trace.header, *trace.rows]
     part = Path(f"{path}.{uuid4().hex[:8]}.part")
     try:
@@ -114,14 +114,14 @@ def read_trace(path: str | os.PathLike) -> Trace:
     Raises
     ------
     ValueError
-        If the file is no trace, was written by a newer schema, or a line before a cut one is not
-        what this package writes: an object of plain values, its round above the one before, its
-        clocks not behind.
+        If the file is not a trace, was written by a newer schema, or a line before a cut one is
+        not as this package writes it: an object of plain values, its round above the one before,
+        its clocks not behind.
     """
     try:
         lines = Path(path).read_text(encoding="utf-8").split("\n")
     except UnicodeDecodeError:
-        raise ValueError(f"{path}: not a trace, nor any text") from None
+        raise ValueError(f"{path}: not a trace, nor a text") from None
     entries = []
     for number, line in enumerate(lines, 1):
         try:
@@ -130,7 +130,7 @@ def read_trace(path: str | os.PathLike) -> Trace:
             if number < len(lines):
                 raise ValueError(f"{path}: line {number} is damaged") from None
     if not entries or not isinstance(entries[0], dict) or "schema" not in entries[0]:
-        raise ValueError(f"{path}: not a trace, its first line is no header")
+        raise ValueError(f"{path}: not a trace, its first line is not a header")
     strange = [number for number, entry in enumerate(entries, 1) if not isinstance(entry, dict)]
     if strange:
         raise ValueError(f"{path}: line {strange[0]} is damaged")
@@ -175,7 +175,7 @@ def _refuse(constant: str) -> None:
 
 
 def _follows(row: Row, before: Row) -> bool:
-    """Return whether this can be the row after another one, or the first after an empty one."""
+    """Return whether this can be the row after `before`, or the first row if that is empty."""
     clocks = {"seconds", "cpu"} & (set(row) | set(before))
     return (
         all(isinstance(value, PLAIN) for value in row.values())
@@ -228,13 +228,13 @@ def load_state(path: str | os.PathLike, kind: type) -> Any:
     Raises
     ------
     ValueError
-        If the file is damaged, or holds no state, one of another kind, other fields or fields of
-        other types.
+        If the file is damaged, or does not contain a state of this kind, with its fields and their
+        types.
     """
     try:
         with np.load(path, allow_pickle=False) as archive:
             if "" not in archive.files:
-                raise ValueError("it holds no state")
+                raise ValueError("it does not contain a state")
             values = {name: archive[name] for name in archive.files if name}
             text = json.loads(str(archive[""]))
         state = text["state"]
@@ -249,14 +249,14 @@ def load_state(path: str | os.PathLike, kind: type) -> Any:
     except UNREADABLE as error:
         raise ValueError(f"{path}: not a state; {error}") from None
     if state != kind.__name__:
-        raise ValueError(f"{path}: holds a {state}, not a {kind.__name__}")
+        raise ValueError(f"{path}: contains a {state}, not a {kind.__name__}")
     expected = {f.name for f in fields(kind)}
     if set(values) != expected:
         raise ValueError(f"{path}: fields {sorted(set(values) ^ expected)} do not match")
     for name, hint in get_type_hints(kind).items():
         hints = get_args(hint) or [hint]
         if name in expected and not any(_is_a(values[name], one) for one in hints):
-            raise ValueError(f"{path}: {name} is not what a {state} has")
+            raise ValueError(f"{path}: {name} does not have the type of a {state}'s")
     return kind(**values)
 
 
@@ -287,7 +287,7 @@ def encode(value):
 
 
 def decode(value):
-    """Return what :func:`encode` was given, from its JSON."""
+    """Return the value that :func:`encode` was given, from its JSON."""
     if isinstance(value, dict):
         return {key: decode(v) for key, v in value.items()}
     if isinstance(value, list):

@@ -13,8 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from workbench.core.checks import rebuilt
 from workbench.core.trace import Trace, decode, encode
 from workbench.data.generators import RANDOM, Generator
-from workbench.kernels.functions import Kernel
-from workbench.kernels.gram import KERNELS, check_kernel
+from workbench.kernels.functions import KERNELS, Kernel, check_kernel
 from workbench.memoir.compress import Quantized
 
 MATRICES = {"csr_matrix": sp.csr_matrix, "csr_array": sp.csr_array}

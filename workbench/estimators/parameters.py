@@ -11,7 +11,7 @@ from numbers import Integral
 import numpy as np
 
 from workbench.core.checks import as_number, check_positive, check_whole, is_flag, is_whole, shown
-from workbench.kernels.gram import check_gamma, check_kernel
+from workbench.kernels.functions import check_gamma, check_kernel
 
 # A check takes a value and its name, and raises a ValueError that says what is accepted.
 Check = Callable[[object, str], object]

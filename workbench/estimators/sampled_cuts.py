@@ -12,9 +12,8 @@ from workbench.core.problem import Matrix, Problem
 from workbench.estimators import parameters as check
 from workbench.estimators.common import Classifier
 from workbench.estimators.parameters import parameter, positive, whole
-from workbench.kernels.functions import Kernel, as_given
-from workbench.kernels.gram import check_gamma
-from workbench.sampled_cuts.cutting_plane import half_square, mean_violation
+from workbench.kernels.functions import Kernel, as_given, check_gamma
+from workbench.sampled_cuts.model import half_square, mean_violation
 from workbench.sampled_cuts.spaces import inverse_root
 from workbench.sampled_cuts.state import CutState
 from workbench.sampled_cuts.tasks import task_of

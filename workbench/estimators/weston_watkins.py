@@ -14,7 +14,7 @@ from workbench.core.trace import Trace
 from workbench.estimators import parameters as check
 from workbench.estimators.common import Classifier, WeightedClassifier
 from workbench.estimators.parameters import parameter, positive, whole
-from workbench.kernels.gram import Gram, check_gamma
+from workbench.kernels.functions import as_given, check_gamma, kernel_at
 from workbench.weston_watkins.dual import hinges, share_of
 from workbench.weston_watkins.kernel import coefficients
 
@@ -191,5 +191,7 @@ class WestonWatkinsClassifier(
             return super()._scored(X)
         if not len(self.support_):
             return np.zeros((X.shape[0], len(self.classes_)))
-        gram = Gram(self.support_vectors_, self.kernel, self.gamma_, self.degree, self.coef0)
-        return gram.times(X, np.arange(len(self.support_)), self.dual_coef_)
+        held, given = self.support_vectors_, (self.gamma_, self.degree, self.coef0)
+        kernel = kernel_at(held, self.kernel, *given, np.float64)
+        rows = kernel.points(as_given(X, getattr(held, "indices", None)))
+        return kernel.times(rows, kernel.points(held), self.dual_coef_.T)

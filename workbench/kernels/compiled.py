@@ -49,7 +49,7 @@ def sources(module: str) -> str:
 
 @cache
 def _read(module: str) -> tuple[bytes, list[str]]:
-    """Return the digest and the imports of an imported module, nothing where it has no kernels."""
+    """Return the digest and the imports of an imported module, nothing if it has no kernels."""
     spec = getattr(sys.modules.get(module), "__spec__", None)
     text = spec.loader.get_data(spec.origin) if spec else b""  # from a zip file too
     if b"njit" not in text and b"numba" not in text:

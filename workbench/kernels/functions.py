@@ -1,4 +1,4 @@
-"""Products with kernel matrices that are never held: a piece of them at a time, in the cache.
+"""Kernels by name or function: their parameters, their values, and products with them.
 
 All is computed in one precision, that of the rows as they are taken in. Single precision has
 errors of about 1e-6 in a kernel's value, far below those of sampling. Distances do not change when
@@ -13,25 +13,27 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
+from numba import types
+from numba.extending import overload
 
-from workbench.core.checks import check_sparse, rebuilt
+from workbench.core.checks import as_number, check_sparse, is_whole, rebuilt, shown
 from workbench.core.measures import EPS
-from workbench.core.problem import Matrix
+from workbench.core.problem import Matrix, Problem
 from workbench.kernels.compiled import njit
-from workbench.kernels.gram import gaussian as gaussian_double
-from workbench.kernels.gram import values_of
 from workbench.kernels.rows import squared_norms
 from workbench.kernels.vectors import power_of_two
 
+KERNELS = ("linear", "poly", "rbf")
 HELD = 2**18  # bytes of the kernel matrix at a time: they stay in the processor's cache
-CALLED = 2**24  # the same where a user's function is called for them
-LEAST_ROWS = 32  # at a time, however long: fewer are no matrix product
+CALLED = 2**24  # the same if a user's function is called for them
+LEAST_ROWS = 32  # at a time, however long: fewer are not a matrix product
 DENSE = 2**26  # bytes of sparse rows that are made dense at a time, on one side of a product
-FEW = 8  # features up to which inner products are cheaper beside the exponential than by BLAS
-LN2 = 0.6931471805599453
-LEAST = np.float32(-126.0)  # two to this power is the smallest number of single precision
-HALF = np.float32(0.5)
-POWER = tuple(  # the interpolant of 2^r at Chebyshev's points, |r| <= 1/2
+FEW = 8  # features up to which inner products cost less next to the exponential than by BLAS
+LN2 = math.log(2.0)
+FAST = {"contract", "reassoc", "nsz"}
+# 2^r for |r| <= 1/2, the highest power first: of single precision the interpolant at Chebyshev's
+# points, of double precision Taylor's polynomial.
+SINGLE = tuple(
     np.float32(c)
     for c in (
         0.0013390863364698205,
@@ -42,7 +44,51 @@ POWER = tuple(  # the interpolant of 2^r at Chebyshev's points, |r| <= 1/2
         1.0000000754548972,
     )
 )
-FAST = {"contract", "reassoc", "nsz"}
+DOUBLE = tuple(LN2**k / math.factorial(k) for k in range(13, -1, -1))
+# Two to these powers is the smallest normal number of either precision.
+LEAST = np.float32(-126.0)
+LEAST_DOUBLE = -1022.0
+HALF = np.float32(0.5)
+
+
+def check_kernel(kernel, gamma, degree, coef0) -> None:
+    """Raise a ValueError that names the argument unless these make a kernel."""
+    if not (callable(kernel) or kernel in KERNELS):
+        names = ", ".join(map(repr, KERNELS))
+        raise ValueError(f"kernel: must be one of {names} or a function k(X, Z), got {kernel!r}")
+    if gamma is not None and not 0 < as_number(gamma) < np.inf:
+        raise ValueError(f"gamma: must be a positive number or None, got {shown(gamma)}")
+    if not is_whole(degree):
+        raise ValueError(f"degree: must be a whole number of at least 1, got {shown(degree)}")
+    if not 0 <= as_number(coef0) < np.inf:
+        raise ValueError(f"coef0: must be a number of at least 0, got {shown(coef0)}")
+
+
+def check_gamma(gamma) -> float | None:
+    """Return an estimator's gamma as a float, None for "scale"; ValueError for anything else."""
+    if isinstance(gamma, str) and gamma == "scale":
+        return None
+    if not 0 < as_number(gamma) < np.inf:
+        raise ValueError(f'gamma: must be "scale" or a positive number, got {shown(gamma)}')
+    return as_number(gamma)
+
+
+def scale(problem: Problem) -> float:
+    """Return 1 / (d times the variance of all entries), the gamma of scikit-learn's "scale".
+
+    The variance is that of training rows each of which is there as often as it weighs.
+    """
+    X, total = problem.X, float(problem.weights.sum()) * problem.d
+    mean = float((problem.weights @ X).sum()) / total
+    if problem.is_sparse:
+        zeros = problem.d - np.diff(X.indptr)
+        X = sp.csr_matrix((X.data.astype(np.float64) - mean, X.indices, X.indptr), X.shape)
+        squares = squared_norms(X) + zeros * mean**2
+    else:
+        squares = squared_norms(np.subtract(X, mean, dtype=np.float64))
+    variance = float(problem.weights @ squares) / total
+    spread = 1e-12 * abs(mean)  # entries that differ by less are equal but for rounding
+    return 1.0 / (problem.d * variance) if variance > spread**2 else 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +110,7 @@ class Kernel:
     kind : "linear", "poly", "rbf" or a function k(X, Z) that returns a (len(X), len(Z)) array
     gamma, degree, coef0 : as for :func:`~workbench.weston_watkins.kernel.ww_kernel`
     dtype : float32 or float64
-    centre : (d,), what rows are measured from; of no entries where they are left as they are
+    centre : (d,), what rows are measured from; without entries if they are left as they are
     values : how many values of the kernel have been computed
     """
 
@@ -78,7 +124,8 @@ class Kernel:
     def points(self, X: Matrix) -> Points:
         """Return rows, dense or sparse, as :meth:`times` takes them."""
         if callable(self.kind):
-            return Points(X, np.zeros(X.shape[0]))
+            dtype = np.result_type(X.dtype, self.dtype)  # no coarser than its values
+            return Points(X.astype(dtype, copy=False), np.zeros(X.shape[0]))
         if len(self.centre):
             X = X.toarray() if sp.issparse(X) else X
             X = X - self.centre
@@ -106,12 +153,11 @@ class Kernel:
         held = np.empty((min(step, m), r), self.dtype)
         for at in range(0, m, step):
             part = left[at : at + step]
-            K = held[: part.X.shape[0]]
-            with np.errstate(over="ignore", invalid="ignore"):  # those who sum them up say it
+            with np.errstate(over="ignore", invalid="ignore"):  # callers check the sums
                 if callable(self.kind):
                     K = self.called(part.X, right.X)
                 else:
-                    self._fill(K, part, across, right.half)
+                    K = self._fill(held[: part.X.shape[0]], part, across, right.half)
                 np.matmul(K, B, out=out[at : at + step])
         return out
 
@@ -121,44 +167,74 @@ class Kernel:
             return self.called(left.X, right.X)
         K = np.empty((left.X.shape[0], right.X.shape[0]), self.dtype)
         self.values += K.size
-        self._fill(K, left, transposed(right.X), right.half)
-        return K
+        return self._fill(K, left, transposed(right.X), right.half)
 
-    def _fill(self, K, part, across, half) -> None:
+    def _fill(self, K, part, across, half) -> np.ndarray:
         dense = not sp.issparse(part.X)
         if self.kind == "rbf" and self.dtype == np.float32 and dense and len(across) <= FEW:
             gaussian_of_few(part.X, across, part.half, half, K)
-            return
+            return K
         if dense:
             np.matmul(part.X, across, out=K)
         else:
             K[...] = part.X @ across
+        return self.of_products(K, part.half, half)
+
+    def of_products(self, K: np.ndarray, half: np.ndarray, others: np.ndarray) -> np.ndarray:
+        """Return the kernel, in place, of inner products of points with these half norms."""
         if self.kind == "poly":
             K *= self.gamma
             K += self.coef0
             np.power(K, self.degree, out=K)
-        elif self.kind == "rbf" and self.dtype == np.float32:
-            gaussian_of_products(K, part.half, half)
         elif self.kind == "rbf":
-            gaussian_double(K, 2 * part.half, 2 * half, LN2 / 2)
+            gaussian_of_products(K, half, others)
+        return K
 
-    def precision(self, points: Points) -> tuple[float, float]:
-        """Return the relative error of a value of the kernel, and the largest sqrt(k(x, x))."""
-        (n, d), half = points.X.shape, float(points.half.max(initial=0.0))
+    def diagonal(self, points: Points) -> np.ndarray:
+        """Return k(x, x) of every point; ValueError if it is negative or not finite."""
+        n = points.X.shape[0]
+        if self.kind == "rbf":
+            return np.ones(n)
+        with np.errstate(over="ignore", invalid="ignore"):  # refused below
+            if callable(self.kind):
+                parts = (points.X[at : at + LEAST_ROWS] for at in range(0, n, LEAST_ROWS))
+                found = np.concatenate([self.called(X, X).diagonal() for X in parts])
+            else:
+                found = self.of_products(2.0 * points.half, points.half, points.half)
+        if not (np.isfinite(found) & (found >= 0.0)).all():
+            raise ValueError(
+                "kernel: k(x, x) must be finite and not negative for every row x; "
+                f"it lies between {found.min():.3g} and {found.max():.3g}"
+            )
+        return found
+
+    def precision(self, points: Points) -> float:
+        """Return the relative error of a value of the kernel, in double precision."""
+        d = points.X.shape[1]
         if self.kind == "rbf":  # an exponent's absolute error is the value's relative one
-            return EPS * (d + 4) * (1.0 + 4.0 * half), 1.0
-        if self.kind == "linear":
-            return EPS * d, math.sqrt(2.0 * half)
-        if self.kind == "poly":
-            largest = 2.0 * self.gamma * half + self.coef0
-            return EPS * (d + self.degree), largest ** (self.degree / 2)
-        few = (points.X[at : at + LEAST_ROWS] for at in range(0, n, LEAST_ROWS))
-        largest = max((float(self.called(X, X).diagonal().max()) for X in few), default=0.0)
-        return EPS * d, math.sqrt(max(largest, 0.0))
+            return EPS * (d + 4) * (1.0 + 4.0 * float(points.half.max(initial=0.0)))
+        return EPS * (d + (self.degree if self.kind == "poly" else 0))
 
     def called(self, X: Matrix, Z: Matrix) -> np.ndarray:
-        """Return what the user's function says of two sets of rows, checked."""
-        return values_of(self.kind, X, Z).astype(self.dtype, copy=False)
+        """Return the values of the user's function for two sets of rows, or raise a ValueError."""
+        K, shape = np.asarray(self.kind(X, Z)), (X.shape[0], Z.shape[0])
+        if K.shape != shape:
+            raise ValueError(f"kernel: must return an array of shape {shape}, got {K.shape}")
+        if K.dtype.kind not in "biuf" or not np.isfinite(K).all():
+            raise ValueError("kernel: must return finite numbers")
+        return K.astype(self.dtype, copy=False)
+
+
+def kernel_of(problem: Problem, kernel, gamma, degree, coef0, dtype) -> Kernel:
+    """Return the kernel for the rows of a problem, with their gamma if it is None."""
+    return kernel_at(problem.X, kernel, gamma or scale(problem), degree, coef0, dtype)
+
+
+def kernel_at(X: Matrix, kernel, gamma, degree, coef0, dtype) -> Kernel:
+    """Return a kernel for these rows, centred on their mean if that changes no distance."""
+    centred = kernel == "rbf" and not sp.issparse(X)
+    centre = X.mean(axis=0, dtype=np.float64) if centred else np.zeros(0)
+    return Kernel(kernel, float(gamma), degree, coef0, dtype, centre)
 
 
 @dataclass(kw_only=True)
@@ -192,7 +268,7 @@ class KernelRows:
         return Kernel(self.kernel, self.gamma, self.degree, self.coef0, dtype, self.centre)
 
     def as_held(self, X) -> Matrix:
-        """Return new rows dense or sparse, as those are that are held."""
+        """Return new rows dense or sparse, as the rows held are."""
         return as_given(X, self.indices)
 
 
@@ -216,7 +292,7 @@ def parts_of(X: Matrix) -> dict:
 
 
 def as_given(X, indices) -> Matrix:
-    """Return new rows as the rows held are: dense where `indices` are None, else sparse."""
+    """Return new rows as the rows held are: dense if `indices` are None, else sparse."""
     X = check_sparse(X)
     if indices is None:
         return X.toarray() if sp.issparse(X) else np.asarray(X)
@@ -230,7 +306,7 @@ def transposed(X: Matrix) -> np.ndarray:
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def gaussian_of_products(K, half, others):
-    """Put 2^(x.z - |x|^2 / 2 - |z|^2 / 2) in the place of the products x.z, float32."""
+    """Replace the products x.z by 2^(x.z - |x|^2 / 2 - |z|^2 / 2), in either precision."""
     for i in range(np.uint64(K.shape[0])):
         row, own = K[i], half[i]
         for j in range(np.uint64(row.shape[0])):
@@ -254,16 +330,31 @@ def gaussian_of_few(X, across, half, others, K):
             row[j] = power(row[j] + x * z[j])
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def power(t):
-    """Return 2^t of a float32 t <= 0 to about 3e-7: that of its whole part times a polynomial."""
-    t = min(max(t, LEAST), np.float32(0.0))
-    m = np.int32(t - HALF)  # towards zero: the nearest integer
-    r = t - np.float32(m)
-    p = POWER[0]
-    p = p * r + POWER[1]
-    p = p * r + POWER[2]
-    p = p * r + POWER[3]
-    p = p * r + POWER[4]
-    p = p * r + POWER[5]
-    return p * power_of_two(m)
+    """Return 2^t of t <= 0, to about 3e-7 in single precision and 3e-16 in double.
+
+    That is 2 to the nearest integer times a polynomial; the library's is not vectorised.
+    """
+
+
+@overload(power, jit_options={"fastmath": FAST, "error_model": "numpy"})
+def _power(t):
+    def single(t):
+        t = min(max(t, LEAST), np.float32(0.0))
+        m = np.int32(t - HALF)  # towards zero: the nearest integer
+        r = t - np.float32(m)
+        p = SINGLE[0]
+        for c in SINGLE[1:]:
+            p = p * r + c
+        return p * power_of_two(m, p)
+
+    def double(t):
+        t = min(max(t, LEAST_DOUBLE), 0.0)
+        m = np.int32(t - 0.5)
+        r = t - m
+        p = DOUBLE[0]
+        for c in DOUBLE[1:]:
+            p = p * r + c
+        return p * power_of_two(m, p)
+
+    return single if t == types.float32 else double

@@ -1,11 +1,11 @@
 """The rows of a dense or CSR matrix in compiled loops: row times matrix, and rank-one updates.
 
-The matrices W (d, lanes) hold one row a feature, padded with columns of zeros to a whole number of
+The matrices W (d, lanes) hold one row per feature, padded with columns of zeros to a multiple of
 vector registers; `width` is a tuple of that length. A compiled function is specialised for each
 tuple, so that its inner loops are unrolled; wide matrices pass the empty tuple.
 
-Indices are unsigned: for a signed one, compiled code asks at each access whether it counts from
-the end, and no longer uses vector instructions.
+Indices are unsigned: for a signed index, compiled code checks at each access whether it counts
+from the end, and uses vector instructions no more.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from workbench.kernels.vectors import add_four_rows, add_to_row
 
 FAST = {"reassoc", "contract", "nsz", "arcp"}  # NaN and infinity keep their meaning
 WIDEST = 64  # lanes up to which loops are unrolled
-FEW = 4  # a single column costs about as much as this many of a whole row
-FULL = 0.5  # share of entries from which on a matrix is read as a dense one
+FEW = 4  # a single column costs about as much as this many columns of a whole row
+FULL = 0.5  # fraction of nonzero entries above which a matrix is read as a dense one
 
 
 class Rows(NamedTuple):
@@ -51,7 +51,7 @@ def rows_of(X: Matrix) -> Rows:
 
 
 def squared_norms(X: Matrix) -> np.ndarray:
-    """Return |x_i|^2 of every row, in double precision; 0 where a number holds no more of it.
+    """Return |x_i|^2 of every row, in double precision; 0 below the smallest normal number.
 
     Raises
     ------
@@ -73,7 +73,7 @@ def lanes(k: int) -> int:
 
 
 def width(columns: int) -> tuple:
-    """Return what tells compiled code the number of columns: a tuple of it, or of none."""
+    """Return a tuple as long as there are columns, for compiled code to unroll; or an empty one."""
     return (0,) * columns if columns <= WIDEST else ()
 
 

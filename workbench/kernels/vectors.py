@@ -1,4 +1,4 @@
-"""What compiled loops cannot say in Python: rows as vector registers, and a number's bits.
+"""Intrinsics that Python has no words for: rows as vector registers, and a number's bits.
 
 The two inner loops of coordinate descent, unrolled: left to itself, the compiler asks at each row
 whether matrix and scratch overlap, which costs as much as a short row's arithmetic. Both take
@@ -59,15 +59,18 @@ def add_to_row(context, W, w, x, delta, width):
 
 
 @intrinsic
-def power_of_two(context, m):
-    """Return 2^m as a float32, for an int32 m from -126 to 127."""
+def power_of_two(context, m, like):
+    """Return 2^m in the precision of `like`, for an int32 m whose power is a normal number."""
+    whole, bias, digits, kind = ir.IntType(32), 127, 23, ir.FloatType()
+    if like == types.float64:
+        whole, bias, digits, kind = ir.IntType(64), 1023, 52, ir.DoubleType()
 
     def generate(context, builder, signature, given):
-        exponent = builder.add(given[0], ir.Constant(ir.IntType(32), 127))
-        bits = builder.shl(exponent, ir.Constant(ir.IntType(32), 23))
-        return builder.bitcast(bits, ir.FloatType())
+        m = builder.sext(given[0], whole) if like == types.float64 else given[0]
+        exponent = builder.add(m, ir.Constant(whole, bias))
+        return builder.bitcast(builder.shl(exponent, ir.Constant(whole, digits)), kind)
 
-    return types.float32(types.int32), generate
+    return like(types.int32, like), generate
 
 
 def _data(context, builder, kind, value):

@@ -10,7 +10,6 @@ import numpy as np
 
 from workbench.core.problem import Problem
 from workbench.core.stream import State
-from workbench.kernels.gram import Gram
 from workbench.kernels.rows import squared_norms
 from workbench.least_squares.calibrated import CalibratedState, expanded, targets
 from workbench.least_squares.columns import ColumnsState
@@ -113,8 +112,9 @@ def weston_watkins(state: WestonWatkins, problem: Problem, parameters: Parameter
     """
     rows, k = draw.evenly(problem.n, draw.MAX_ROWS), problem.k
     if isinstance(state, KernelState):
-        gram = Gram(problem.X[rows], state.kernel, state.gamma, state.degree, state.coef0)
-        F, B, norms, C = state.F[:, rows].T, state.B[:, rows].T, gram.diagonal(), state.C
+        kernel = state.made_kernel(np.float64)
+        norms = kernel.diagonal(kernel.points(problem.X[rows]))
+        F, B, C = state.F[:, rows].T, state.B[:, rows].T, state.C
         pictures = []
     else:
         X, W = problem.X[rows], state.W[:, :k]

@@ -18,12 +18,17 @@ import scipy.sparse as sp
 from workbench.core.checks import check_counts, check_positive, check_whole
 from workbench.core.problem import Problem
 from workbench.core.stream import Row, off_the_clock
-from workbench.kernels.functions import Kernel, KernelRows, fields_of, parts_of
-from workbench.kernels.gram import check_kernel
+from workbench.kernels.functions import (
+    Kernel,
+    KernelRows,
+    check_kernel,
+    fields_of,
+    kernel_of,
+    parts_of,
+)
 from workbench.memoir.pegasos import mean_hinge
 from workbench.peers.linear import ITERATIONS
-from workbench.sampled_cuts.solvers import kernel_of
-from workbench.sampled_cuts.spaces import PIECE, inverse_root
+from workbench.sampled_cuts.spaces import features, inverse_root
 
 ENTRIES = 2**22  # decisions of a block of rows, in double precision
 
@@ -262,10 +267,7 @@ def nystroem_svm(
     vars(s).update(parts_of(X[np.sort(rows)]))
     chosen = made.points(s.held_rows())
     root = inverse_root(made.matrix(chosen, chosen))
-    Z = np.empty((n, len(root)))
-    for at in range(0, n, PIECE):
-        piece = slice(at, at + PIECE)
-        Z[piece] = made.times(made.points(X[piece]), chosen, root)
+    Z = features(made, X, chosen, root)
     two = {"loss": "hinge", "dual": True, "max_iter": ITERATIONS}
     kind = two if problem.k == 2 else {"multi_class": "crammer_singer"}
     model = LinearSVC(C=C, tol=tol, fit_intercept=False, random_state=seed, **kind)

@@ -6,9 +6,9 @@ import numpy as np
 
 from workbench.sampled_cuts.tasks import Task
 
-SWEEPS = 8  # over all outputs, at most
-PRECISE = 0.05  # share of eps: how far above the least a step may end
-EDGE = 0.02  # share of the interval that a new point keeps away from its ends
+SWEEPS = 8  # at most, each over all outputs
+PRECISE = 0.05  # fraction of eps: how far above the least a step may end
+EDGE = 0.02  # fraction of the interval that a new point keeps away from its ends
 
 
 def line_search(

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
-import psutil
 
-from workbench.core.checks import as_number, check_counts, check_positive, shown
+from workbench.core.checks import (
+    as_number,
+    check_counts,
+    check_memory,
+    check_positive,
+    check_whole,
+    shown,
+)
 from workbench.core.problem import Problem
-from workbench.kernels.functions import Kernel
-from workbench.kernels.gram import check_kernel, scale
+from workbench.kernels.functions import Kernel, check_kernel, kernel_of
 from workbench.sampled_cuts.cutting_plane import (
-    all_units,
+    STALLED,
     constant_time,
-    cutting_plane,
+    exact,
+    linear_time,
     some_violators,
+    violators,
 )
 from workbench.sampled_cuts.spaces import KernelSpace, NystroemSpace
+from workbench.sampled_cuts.stabilised import stabilised_cuts
 from workbench.sampled_cuts.state import CutState, start
 from workbench.sampled_cuts.tasks import Task, task_of
 
@@ -35,7 +44,7 @@ def cuts_exact(
     seed: int = 0,
     state: CutState | None = None,
 ) -> Iterator[CutState]:
-    """Algorithm 1: minimise 1/2 |w|^2 + C sum_i hinge_i by exact cuts, with a certificate.
+    """Minimise 1/2 |w|^2 + C sum_i hinge_i by exact cuts (Algorithm 1), with a certificate.
 
     Two classes have the hinge of LIBSVM without a bias, more that of Crammer and Singer, sequences
     that of a chain. A round adds a cut made of all rows that violate, which takes up to n^2 values
@@ -48,7 +57,7 @@ def cuts_exact(
     eps : positive, in units of the loss
     kernel, gamma, degree, coef0 : as of :func:`~workbench.weston_watkins.kernel.ww_kernel`
     stabilised : with a line search from the best point, see
-        :func:`~workbench.sampled_cuts.cutting_plane.cutting_plane`
+        :func:`~workbench.sampled_cuts.stabilised.stabilised_cuts`
     seed : nothing is random here
 
     Raises
@@ -56,11 +65,12 @@ def cuts_exact(
     ValueError
         Naming the argument, if it is not as above, or the problem does not fit into memory.
     """
-    task, C = checked(problem, C, eps, kernel, gamma, degree, coef0)
-    made = kernel_of(problem, kernel, gamma, degree, coef0, np.float64)
-    points, s = made.points(problem.X), state or start(problem, task, made, C, True, seed)
-    space = KernelSpace(s, made, points, task.K, room(task, 8))
-    yield from counted(cutting_plane(task, space, s, C, eps, all_units, stabilised), made, state)
+    of_kernel = kernel, gamma, degree, coef0
+    task, made, s = prepared(problem, state, C, eps, of_kernel, seed, np.float64, certified=True)
+    size = len(task.parts) * task.K
+    free = check_memory(f"cuts_exact, {len(task.parts)} rows of {task.K} labels", 160 * size)
+    space = KernelSpace(s, made, made.points(problem.X), task.K, free / (3 * 2**20))
+    yield from counted(of_all(task, space, s, C, eps, stabilised), made, state)
 
 
 def cuts_linear_time(
@@ -79,41 +89,41 @@ def cuts_linear_time(
     seed: int = 0,
     state: CutState | None = None,
 ) -> Iterator[CutState]:
-    """Algorithm 3: the same with cuts made of r random rows among those that violate.
+    """Minimise the same by cuts made of r random rows among those that violate (Algorithm 3).
 
     A round takes n r values of the kernel, in single precision. The exact cut and the exact
     objective are known all the same. The stream ends when the exact cut is violated by `eps` at
     most, and, since the model of sampled cuts is not a lower bound, with the line search also when
-    this violation no longer comes down. Long rows with a linear or polynomial kernel, 1000 and
-    more, leave single precision few digits: scale them.
+    this violation no longer falls. Long rows with a linear or polynomial kernel, 1000 and more,
+    leave single precision few digits: scale them.
 
     Parameters
     ----------
-    C : positive, weight of a row's or a sequence's loss; the paper's C is n times that
-    r : rows (or sequences) of a cut, at least 1; all that violate where these are no more
-    eps : positive, in units of the loss
-    kernel, gamma, degree, coef0 : as of :func:`~workbench.weston_watkins.kernel.ww_kernel`
+    C, eps, kernel, gamma, degree, coef0 : as of :func:`cuts_exact`
+    r : rows (or sequences) of a cut, at least 1; all that violate if they are no more
     stabilised : with a line search from the best point; False is the paper's algorithm
     p : with the line search, rounds after which it ends if they lowered the violation by less than
         eps / 5 in all
-    cache_mb : megabytes of scores of all rows by cuts; scores of further cuts are computed anew in
-        each round
-    seed : of the samples
+    cache_mb : megabytes of scores of all rows by cuts; scores of further cuts are computed again
+        in each round
+    seed : int, seeds the samples
 
     Raises
     ------
     ValueError
         Naming the argument, if it is not as above.
     """
-    task, C = checked(problem, C, eps, kernel, gamma, degree, coef0, r=r, p=p)
+    check_counts(r=r, p=p)
     if not 0 <= as_number(cache_mb) < np.inf:
         raise ValueError(f"cache_mb: must be a number of at least 0, got {shown(cache_mb)}")
-    made = kernel_of(problem, kernel, gamma, degree, coef0, np.float32)
-    points, s = made.points(problem.X), state or start(problem, task, made, C, False, seed)
-    space = KernelSpace(s, made, points, task.K, cache_mb)
-    choose = some_violators(r, eps, insist=not stabilised)
-    patience = p if stabilised else None
-    steps = cutting_plane(task, space, s, C, eps, choose, stabilised, patience)
+    of_kernel = kernel, gamma, degree, coef0
+    task, made, s = prepared(problem, state, C, eps, of_kernel, seed, np.float32)
+    space = KernelSpace(s, made, made.points(problem.X), task.K, cache_mb)
+    if stabilised:
+        choose = partial(some_violators, rng=s.rng, r=r)
+        steps = stabilised_cuts(task, space, s, C, eps, choose, p)
+    else:
+        steps = linear_time(task, space, s, C, eps, r)
     yield from counted(steps, made, state)
 
 
@@ -131,29 +141,28 @@ def cuts_constant_time(
     seed: int = 0,
     state: CutState | None = None,
 ) -> Iterator[CutState]:
-    """Algorithm 2: the same with cuts made of r random rows, the others not being looked at.
+    """Minimise the same by cuts made of r random rows, without a look at others (Algorithm 2).
 
     Round t takes t r^2 values of the kernel, in single precision, whatever n. ``primal`` of its
     rows is an estimate from the last sample, at the iterate before the last cut.
 
     Parameters
     ----------
-    C : positive, weight of a row's or a sequence's loss; the paper's C is n times that
+    C, kernel, gamma, degree, coef0 : as of :func:`cuts_exact`
     r : rows (or sequences) of a sample, at least 1
     p : satisfied samples in a row that end the stream, at least 1
     eps : positive, in units of the loss: a sample violated by no more counts as satisfied
-    kernel, gamma, degree, coef0 : as of :func:`~workbench.weston_watkins.kernel.ww_kernel`
-    seed : of the samples
+    seed : int, seeds the samples
 
     Raises
     ------
     ValueError
         Naming the argument, if it is not as above.
     """
-    task, C = checked(problem, C, eps, kernel, gamma, degree, coef0, r=r, p=p)
-    made = kernel_of(problem, kernel, gamma, degree, coef0, np.float32)
-    points, s = made.points(problem.X), state or start(problem, task, made, C, False, seed)
-    space = KernelSpace(s, made, points, task.K, 0.0)
+    check_counts(r=r, p=p)
+    of_kernel = kernel, gamma, degree, coef0
+    task, made, s = prepared(problem, state, C, eps, of_kernel, seed, np.float32)
+    space = KernelSpace(s, made, made.points(problem.X), task.K, 0.0)
     yield from counted(constant_time(task, space, s, C, eps, r, p), made, state)
 
 
@@ -171,73 +180,57 @@ def cuts_nystroem(
     seed: int = 0,
     state: CutState | None = None,
 ) -> Iterator[CutState]:
-    """Ours: Algorithm 1 in the span of random rows, with a certificate for that space.
+    """Minimise the same by exact cuts in the span of random rows (ours), certified for that space.
 
     Its solution is a function of the kernel's own space with the same objective, so that the upper
     bound holds there too; the lower one does not.
 
     Parameters
     ----------
-    C : positive, weight of a row's or a sequence's loss; the paper's C is n times that
-    landmarks : rows that span the space, at least 1; all where there are no more. A `state` that
-        is given has its own
-    eps : positive, in units of the loss
-    kernel, gamma, degree, coef0 : as of :func:`~workbench.weston_watkins.kernel.ww_kernel`
-    stabilised : with a line search from the best point; False is Algorithm 1 as it is
-    seed : of the landmarks
+    C, eps, kernel, gamma, degree, coef0 : as of :func:`cuts_exact`
+    landmarks : rows that span the space, at least 1; all if there are no more. A `state` that is
+        given has its own
+    stabilised : with a line search from the best point; False is Algorithm 1 unchanged
+    seed : int, seeds the landmarks
 
     Raises
     ------
     ValueError
         Naming the argument, if it is not as above, or the features do not fit into memory.
     """
-    task, C = checked(problem, C, eps, kernel, gamma, degree, coef0, landmarks=landmarks)
-    m = min(landmarks, problem.n)
-    fits(f"cuts_nystroem, {m} landmarks", m * (8 * problem.n + 32 * m))
-    made = kernel_of(problem, kernel, gamma, degree, coef0, np.float64)
-    s = state or start(problem, task, made, C, True, seed)
+    check_counts(landmarks=landmarks)
+    m, of_kernel = min(landmarks, problem.n), (kernel, gamma, degree, coef0)
+    check_memory(f"cuts_nystroem, {m} landmarks", m * (8 * problem.n + 32 * m))
+    task, made, s = prepared(problem, state, C, eps, of_kernel, seed, np.float64, certified=True)
     space = NystroemSpace(s, made, problem.X, landmarks)
-    yield from counted(cutting_plane(task, space, s, C, eps, all_units, stabilised), made, state)
+    yield from counted(of_all(task, space, s, C, eps, stabilised), made, state)
 
 
-def checked(problem, C, eps, kernel, gamma, degree, coef0, **counts) -> tuple[Task, float]:
-    """Return the problem's task, and C; a ValueError names an argument that is out of range."""
-    C = check_positive(C, "C")
+def prepared(
+    problem: Problem, state, C, eps, of_kernel: tuple, seed, dtype, certified: bool = False
+) -> tuple[Task, Kernel, CutState]:
+    """Return the task, the kernel and the first state; a ValueError names a bad argument."""
+    check_positive(C, "C")
     check_positive(eps, "eps")
-    check_kernel(kernel, gamma, degree, coef0)
-    check_counts(**counts)
-    return task_of(problem), C
+    check_kernel(*of_kernel)
+    task, made = task_of(problem), kernel_of(problem, *of_kernel, dtype)
+    if state is None:
+        rng = np.random.default_rng(check_whole(seed, "seed", least=0))
+        state = start(problem, task, made, float(C), float(eps), certified, rng)
+    return task, made, state
 
 
-def kernel_of(problem, kernel, gamma, degree, coef0, dtype) -> Kernel:
-    """Return the kernel for the rows of a problem, which are centred where that changes nothing."""
-    centred = kernel == "rbf" and not problem.is_sparse
-    centre = problem.X.mean(axis=0, dtype=np.float64) if centred else np.zeros(0)
-    return Kernel(kernel, gamma or scale(problem.X), degree, coef0, dtype, centre)
-
-
-def room(task: Task, itemsize: int) -> float:
-    """Return the megabytes for scores by exact cuts; ValueError where 20 cuts do not fit."""
-    N, K = len(task.parts), task.K
-    free = fits(f"cuts_exact, {N} rows of {K} labels", 20 * itemsize * N * K)
-    return free / (3 * 2**20)
-
-
-def fits(what: str, need: float) -> int:
-    """Return the bytes of memory that are free; ValueError where they are less than `need`."""
-    free = psutil.virtual_memory().available
-    if need > free:
-        raise ValueError(
-            f"problem: too large for {what} take {need / 2**30:.2g} GB, "
-            f"{free / 2**30:.2g} GB of memory are free"
-        )
-    return free
+def of_all(task: Task, space, s: CutState, C: float, eps: float, stabilised: bool) -> Iterator:
+    """Return the stream of exact cuts, with a line search or without."""
+    if stabilised:
+        return stabilised_cuts(task, space, s, C, eps, violators, STALLED)
+    return exact(task, space, s, C, eps)
 
 
 def counted(
     steps: Iterator[CutState], kernel: Kernel, resumed: CutState | None
 ) -> Iterator[CutState]:
-    """Pass the states on with the number of kernel values, those of a set-up anew left out."""
+    """Pass the states on with the number of kernel values, without those of a repeated set-up."""
     before = 0.0 if resumed is None else None
     for s in steps:
         if before is None:

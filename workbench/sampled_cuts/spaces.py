@@ -1,4 +1,4 @@
-"""Where cuts live: in the kernel's space, as sums over rows, or in the span of a few landmarks.
+"""Spaces of cuts: the kernel's space, as sums over rows, or the span of a few landmarks.
 
 A space keeps what it needs of the cuts of a state, in their order, and can be made again from the
 state: `add` takes a cut in, `combine` gives the scores of a combination of cuts, `keep` follows
@@ -25,14 +25,14 @@ CUTS = 256  # for whose scores room is made at a time
 
 
 class Known(NamedTuple):
-    """The scores ``values`` (T, m, K) of some rows, sorted, by every cut."""
+    """The scores ``values`` (T, m, K) of some sorted rows by every cut."""
 
     rows: np.ndarray
     values: np.ndarray
 
 
 class KernelSpace:
-    """The space of the kernel. A_k, the scores of all parts by cut k, are kept (the paper's A_ki).
+    """The space of the kernel, where A_k, the scores of all parts by cut k, are kept (A_ki).
 
     Then a new cut takes n r values of the kernel, and its inner products with others take none.
     Scores of cuts that do not fit into `megabytes` are computed when they are needed.
@@ -47,7 +47,7 @@ class KernelSpace:
         self._fill()
 
     def add(self, cut: Cut, offset: float, known: Known | None = None) -> None:
-        """Append a cut to the state; what cuts say of its rows may be `known` already."""
+        """Append a cut to the state; the scores of its rows by all cuts may be `known` already."""
         rows, B = merged(cut.parts, cut.B)
         own = self._scores(rows, B) if self.held < self.most else None
         if known is None:
@@ -55,7 +55,7 @@ class KernelSpace:
         else:
             by_cut = (scores[np.searchsorted(known.rows, rows)] for scores in known.values)
         products = np.array([np.vdot(scores, B) for scores in by_cut])
-        itself = own[rows] if own is not None else self._at(rows, rows, B)
+        itself = own[rows] if own is not None else self._scores(rows, B, rows)
         e = cut.explicit
         products = np.append(products + self.s.explicit @ e, np.vdot(itself, B) + e @ e)
         if not np.isfinite(products).all():
@@ -67,16 +67,13 @@ class KernelSpace:
             self._put(own)
 
     def values(self, rows: np.ndarray) -> np.ndarray:
-        """Return the scores of these rows by every cut, (T, len(rows), K)."""
-        s, held = self.s, self.held
-        found = np.empty((len(s.h), len(rows), self.K), self.kernel.dtype)
-        for t in range(held):
-            found[t] = self.at(t, rows)
+        """Return the scores of these rows by every cut, (T, len(rows), K), without the cache."""
+        s, found = self.s, np.empty((len(self.s.h), len(rows), self.K), self.kernel.dtype)
         # Rows are taken out once: for few of them that costs more than the products.
-        left, basis = gathered(self.points, rows), gathered(self.points, s.rows[s.ends[held] :])
-        for t in range(held, len(s.h)):
-            lines = slice(s.ends[t] - s.ends[held], s.ends[t + 1] - s.ends[held])
-            found[t] = self.kernel.times(left, basis[lines], s.B[s.ends[t] : s.ends[t + 1]])
+        left, basis = gathered(self.points, rows), gathered(self.points, s.rows)
+        for t in range(len(found)):
+            lines = slice(s.ends[t], s.ends[t + 1])
+            found[t] = self.kernel.times(left, basis[lines], s.B[lines])
         return found
 
     def at(self, t: int, rows: np.ndarray) -> np.ndarray:
@@ -84,7 +81,7 @@ class KernelSpace:
         if t < self.held:
             return self.A[t].reshape(-1, self.K)[rows]
         lines = slice(self.s.ends[t], self.s.ends[t + 1])
-        return self._at(rows, self.s.rows[lines], self.s.B[lines])
+        return self._scores(self.s.rows[lines], self.s.B[lines], rows)
 
     def combine(self, coefficients: np.ndarray) -> np.ndarray:
         """Return the scores of all parts by the sum of coefficients times cuts, (N, K)."""
@@ -112,8 +109,10 @@ class KernelSpace:
 
     def precision(self) -> tuple[float, float]:
         """Return the relative error of a score, and the length of the longest part's vector."""
-        of_value, longest = self.kernel.precision(self.points)
-        return of_value + EPS * (self.size + self.s.explicit.shape[1] + 1), longest
+        units = self.kernel.precision(self.points) + EPS * (
+            self.size + self.s.explicit.shape[1] + 1
+        )
+        return units, math.sqrt(self.kernel.diagonal(self.points).max())
 
     def _fill(self) -> None:
         """Compute the scores of those cuts that have room and lack them."""
@@ -129,15 +128,13 @@ class KernelSpace:
         self.A[self.held] = scores.ravel()
         self.held += 1
 
-    def _scores(self, rows: np.ndarray, B: np.ndarray) -> np.ndarray:
-        return self.kernel.times(self.points, self.points[rows], B)
-
-    def _at(self, rows: np.ndarray, basis: np.ndarray, B: np.ndarray) -> np.ndarray:
-        return self.kernel.times(self.points[rows], self.points[basis], B)
+    def _scores(self, basis: np.ndarray, B: np.ndarray, rows=None) -> np.ndarray:
+        left = self.points if rows is None else self.points[rows]
+        return self.kernel.times(left, self.points[basis], B)
 
 
 def gathered(points: Points, rows: np.ndarray) -> Points:
-    """Return these points, dense if they are not too many."""
+    """Return these points, dense unless they are too many."""
     some = points[rows]
     if sp.issparse(some.X) and some.X.shape[0] * some.X.shape[1] * some.X.dtype.itemsize <= DENSE:
         return Points(some.X.toarray(), some.half)
@@ -162,7 +159,7 @@ class NystroemSpace:
         if not len(s.landmarks):
             s.landmarks = np.sort(s.rng.choice(N, min(landmarks, N), replace=False))
         chosen = kernel.points(X[s.landmarks])
-        if (off := kernel.precision(chosen)[0]) > COARSEST:
+        if (off := kernel.precision(chosen)) > COARSEST:
             raise ValueError(
                 f"problem: rows lie so far from zero that values of the kernel may be off by "
                 f"{off:.0e}, at most {COARSEST:g} is accepted; centre them, as dense rows are, or "
@@ -170,10 +167,7 @@ class NystroemSpace:
             )
         if not len(s.root):
             s.root = inverse_root(kernel.matrix(chosen, chosen))
-        self.Z = np.empty((N, len(s.root)))
-        for at in range(0, N, PIECE):
-            piece = slice(at, at + PIECE)
-            self.Z[piece] = kernel.times(kernel.points(X[piece]), chosen, s.root)
+        self.Z = features(kernel, X, chosen, s.root)
 
     def add(self, cut: Cut, offset: float) -> None:
         """Append a cut to the state, projected onto the space."""
@@ -201,6 +195,15 @@ class NystroemSpace:
         """Return the relative error of a score, and the length of the longest part's vector."""
         longest = np.einsum("ij,ij->i", self.Z, self.Z).max()
         return EPS * (sum(self.Z.shape) + self.s.explicit.shape[1] + 1), math.sqrt(longest)
+
+
+def features(kernel: Kernel, X: Matrix, chosen: Points, root: np.ndarray) -> np.ndarray:
+    """Return Z = k(X, chosen) root (n, m), piece by piece: points are copies of rows."""
+    Z = np.empty((X.shape[0], len(root)))
+    for at in range(0, len(Z), PIECE):
+        piece = slice(at, at + PIECE)
+        Z[piece] = kernel.times(kernel.points(X[piece]), chosen, root)
+    return Z
 
 
 def inverse_root(K: np.ndarray) -> np.ndarray:

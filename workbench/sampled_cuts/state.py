@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.core.checks import check_whole
 from workbench.core.measures import bounds
 from workbench.core.problem import Problem
 from workbench.core.stream import Row
@@ -18,16 +17,16 @@ class CutState(KernelRows):
     """T cuts (c, g), the multipliers of the model that they make, and an iterate w.
 
     With v = -g, cut t says xi >= h[t] - w.v_t for v_t = sum_u phi(x_u) B[u] over its basis, rows
-    ``rows[ends[t]:ends[t + 1]]`` of the training rows, and ``explicit[t]`` beside them. The model's
+    ``rows[ends[t]:ends[t + 1]]`` of the training rows, and ``explicit[t]`` of its own. The model's
     solution is sum_t alpha[t] v_t, and the iterate, which predicts, sum_t w[t] v_t; ``G`` are the
     inner products of the v_t.
 
     ``primal`` is the objective at the iterate, ``model`` the value of the model, both for this C,
-    and ``violation`` their distance in units of the loss, or that of the last sampled cut where no
+    and ``violation`` their distance in units of the loss, or that of the last sampled cut if no
     more is known. ``calm`` counts rounds in a row: those whose sampled cut was satisfied, or those
-    in which the distance of objective and model has not come down much from ``mark``, as ``eps``
-    would have it. ``root`` takes coefficients in a Nystroem space to those of its rows
-    ``landmarks``. The rows held are all training rows.
+    in which the distance of objective and model has not fallen much from ``mark``, compared with
+    ``eps``. ``root`` takes coefficients in a Nystroem space to those of its rows ``landmarks``. The
+    rows held are all training rows.
     """
 
     round: int
@@ -51,7 +50,7 @@ class CutState(KernelRows):
     mark: float
     certified: bool
     C: float
-    eps: float = 0.0
+    eps: float
     calm: int = 0
     kernel_values: float = 0.0
 
@@ -89,13 +88,15 @@ class CutState(KernelRows):
         return self.w @ self.explicit
 
 
-def start(problem: Problem, task, kernel: Kernel, C: float, certified: bool, seed: int) -> CutState:
+def start(
+    problem: Problem, task, kernel: Kernel, C: float, eps: float, certified: bool, rng
+) -> CutState:
     """Return round 0: no cuts and w = 0, whose risk is the mean of the largest losses."""
     K, q = task.K, task.explicit
     upper = C * float(task.answers(np.zeros((len(task.parts), K)), np.zeros(q)).losses.sum())
     return CutState(
         round=0,
-        rng=np.random.default_rng(check_whole(seed, "seed", least=0)),
+        rng=rng,
         rows=np.zeros(0, np.int64),
         B=np.zeros((0, K)),
         ends=np.zeros(1, np.int64),
@@ -116,6 +117,7 @@ def start(problem: Problem, task, kernel: Kernel, C: float, certified: bool, see
         mark=upper,
         certified=certified,
         C=C,
+        eps=eps,
     )
 
 

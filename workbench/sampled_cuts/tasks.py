@@ -1,18 +1,9 @@
-"""What a structural SVM is trained on, as scores of parts and labels.
+"""The outputs that a structural SVM is trained on, as scores of parts and labels.
 
 Every task here has parts, rows of X each of which gets a score for each label: F (N, K). It knows
-its outputs only through these scores and a few explicit weights v:
-
-- ``answers(F, v)``: the outputs that violate most, argmax_y [Delta(y_i, y) + w.Psi(x_i, y)];
-- ``gains(F, v, answers)``: w.dPsi_i, by how much the true outputs score higher than these;
-- ``cut(answers, units, weight)``: the vector weight sum_i dPsi_i, as coefficients of parts.
-
-A part's feature map is phi(x), so that only inner products of rows are ever needed. What is
-sampled are `units`: rows, sequences, or rows of one great output. The empirical risk is the mean
-over units of loss minus gain.
-
-Slack rescaling multiplies a unit's gain by its loss: Delta (1 - w.dPsi). Tasks do it on their own,
-so that the solver need not know.
+its outputs only through these scores and a few explicit weights v. A part's feature map is phi(x),
+so that only inner products of rows are ever needed. Units are sampled: rows or sequences. The
+empirical risk is the mean over units of loss minus gain.
 """
 
 from __future__ import annotations
@@ -24,6 +15,7 @@ import numpy as np
 
 from workbench.core.problem import Problem
 from workbench.kernels.compiled import njit
+from workbench.sampled_cuts.chain import chain_gains, viterbi
 
 
 class Answers(NamedTuple):
@@ -43,13 +35,13 @@ class Cut(NamedTuple):
 
 
 class Task(Protocol):
-    """What the solver may ask of a task.
+    """The questions that a solver may ask of a task.
 
     Attributes
     ----------
     n : number of units
     parts : (N,) the rows of X that are this task's parts, in the order of its scores
-    K : labels a part
+    K : labels of a part
     explicit : number of explicit weights, for features that have no kernel
     """
 
@@ -62,10 +54,10 @@ class Task(Protocol):
         """Return the task of these units alone; one may occur several times."""
 
     def answers(self, F: np.ndarray, v: np.ndarray) -> Answers:
-        """Return the most violating output of every unit, with loss 0 where none violates."""
+        """Return every unit's argmax_y [Delta(y_i, y) + w.Psi(x_i, y)], loss 0 if none violates."""
 
     def gains(self, F: np.ndarray, v: np.ndarray, answers: Answers) -> np.ndarray:
-        """Return, at any scores, the (n,) gains of answers that were found at others."""
+        """Return w.dPsi_i (n,): by how much, at any scores, true outputs exceed these answers."""
 
     def cut(self, answers: Answers, units: np.ndarray, weight: float) -> Cut:
         """Return weight sum_i dPsi_i over these units, which may repeat."""
@@ -123,122 +115,144 @@ def binary_answers(f, signs, losses, gains):
 
 @dataclass(frozen=True, eq=False)
 class Multiclass:
-    """Psi(x, y) = phi(x) in the place of label y: the SVM of Crammer and Singer.
+    """Psi(x, y) = phi(x) for label y, zeros for all others: the SVM of Crammer and Singer.
 
     Attributes
     ----------
     parts : (n,) rows
     y : (n,) codes 0..K-1
-    costs : (K, K) Delta(y, y'), zeros on the diagonal and positive elsewhere
-    slack : True for slack rescaling, False for margin rescaling; with costs of one alike
+    K : labels
     """
 
     parts: np.ndarray
     y: np.ndarray
-    costs: np.ndarray
-    slack: bool = False
+    K: int
     explicit = 0
 
     @property
     def n(self) -> int:
         return len(self.parts)
 
-    @property
-    def K(self) -> int:
-        return len(self.costs)
-
     def of(self, units):
-        return Multiclass(self.parts[units], self.y[units], self.costs, self.slack)
+        return Multiclass(self.parts[units], self.y[units], self.K)
 
     def answers(self, F, v):
         labels = np.empty(self.n, self.y.dtype)
         losses, gains = np.empty(self.n), np.empty(self.n)
-        multiclass_answers(F, self.y, self.costs, self.slack, labels, losses, gains)
+        multiclass_answers(F, self.y, labels, losses, gains)
         return Answers(labels, losses, gains)
 
     def gains(self, F, v, answers):
         rows = np.arange(self.n)
-        gains = F[rows, self.y] - F[rows, answers.outputs]
-        return answers.losses * gains if self.slack else gains
+        return F[rows, self.y] - F[rows, answers.outputs]
 
     def cut(self, answers, units, weight):
         units = units[answers.losses[units] > 0.0]
         B = np.zeros((len(units), self.K))
         rows = np.arange(len(units))
-        weights = weight * answers.losses[units] if self.slack else weight
-        B[rows, self.y[units]] = weights
-        B[rows, answers.outputs[units]] = -weights
+        B[rows, self.y[units]] = weight
+        B[rows, answers.outputs[units]] = -weight
         return Cut(self.parts[units], B, NONE)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def multiclass_answers(F, y, costs, slack, labels, losses, gains):
-    """Write each row's most violated label, its cost, and that cost less its violation."""
+def multiclass_answers(F, y, labels, losses, gains):
+    """Write each row's most violating label, its loss of 1, or 0 if none violates, and its gain."""
     for i in range(np.uint64(len(y))):
         own = y[i]
         best, label = 0.0, own
         for c in range(F.shape[1]):
-            gain = F[i, own] - F[i, c]
-            cost = costs[own, c]
-            violation = cost * (1.0 - gain) if slack else cost - gain
+            violation = 1.0 - (F[i, own] - F[i, c])
             if violation > best and c != own:
                 best, label = violation, c
         labels[i] = label
-        losses[i] = costs[own, label]
+        losses[i] = 1.0 if label != own else 0.0
         gains[i] = losses[i] - best if label != own else 0.0
 
 
 @dataclass(frozen=True, eq=False)
-class RocArea:
-    """One output for all rows at once, their ranking: Delta is the share of pairs in wrong order.
+class Chain:
+    """Psi(x, y) = sum_t phi(x_t) for label y_t, and how often each label follows each.
 
-    The ranking that violates most swaps each positive with the negatives that score within one of
-    it, or more (Joachims: A support vector method for multivariate performance measures. ICML
-    2005). Units are rows, so that cuts can be sampled; a ranking of few rows is another output.
+    The loss is the number of wrong positions over the mean length of all sequences, so that the
+    mean loss is the fraction of wrong positions.
 
     Attributes
     ----------
-    parts : (n,) rows
-    signs : (n,) -1 or 1, both of which occur
+    parts : (N,) rows, the positions of one sequence after the other
+    y : (N,) codes 0..K-1
+    starts : (n + 1,) sequence i is ``starts[i]:starts[i + 1]``, which is not empty
+    K : labels
+    transition : positive, the length of a transition's feature, compared with kernel values of
+        about 1; the longer, the less its weights are regularised
+    mean_length : of all sequences, by default of these
     """
 
     parts: np.ndarray
-    signs: np.ndarray
-    K = 1
-    explicit = 0
+    y: np.ndarray
+    starts: np.ndarray
+    K: int
+    transition: float = 1.0
+    mean_length: float | None = None
+
+    def __post_init__(self):
+        if self.mean_length is None:
+            object.__setattr__(self, "mean_length", len(self.parts) / self.n)
 
     @property
     def n(self) -> int:
-        return len(self.parts)
+        return len(self.starts) - 1
+
+    @property
+    def explicit(self) -> int:
+        return self.K**2
 
     def of(self, units):
-        raise ValueError("task: a ranking of all rows has no answers for a few of them")
+        positions, starts = self._positions(units)
+        about = self.K, self.transition, self.mean_length
+        return Chain(self.parts[positions], self.y[positions], starts, *about)
 
     def answers(self, F, v):
-        f, positive = F[:, 0], self.signs > 0
-        up, down = np.sort(f[positive] - 1.0), np.sort(f[~positive])
-        swaps = np.empty(self.n)  # a row's partners: the more, the more it is to move
-        swaps[positive] = len(down) - np.searchsorted(down, f[positive] - 1.0, side="right")
-        swaps[~positive] = np.searchsorted(up, f[~positive], side="left")
-        swaps *= self.n / (len(up) * len(down))
-        answers = Answers(swaps, swaps / 2, NONE)  # half of a pair's loss at each of the two
+        labels = np.empty(len(self.y), self.y.dtype)
+        moves = self.transition * v.reshape(self.K, self.K)
+        viterbi(F, moves, self.starts, self.y, 1.0 / self.mean_length, labels)
+        wrong = np.add.reduceat((labels != self.y).astype(float), self.starts[:-1])
+        answers = Answers(labels, wrong / self.mean_length, wrong)
         return answers._replace(gains=self.gains(F, v, answers))
 
     def gains(self, F, v, answers):
-        return answers.outputs * self.signs * F[:, 0]
+        gains = np.empty(self.n)
+        moves = self.transition * v.reshape(self.K, self.K)
+        chain_gains(F, moves, self.starts, self.y, answers.outputs, gains)
+        return gains
 
     def cut(self, answers, units, weight):
-        B = weight * answers.outputs[units] * self.signs[units]
-        return Cut(self.parts[units], B[:, None], NONE)
+        positions, starts = self._positions(units)
+        y, other = self.y[positions], answers.outputs[positions]
+        counts = np.zeros((self.K, self.K))
+        before = np.delete(np.arange(len(positions)), starts[1:] - 1)  # all but the last positions
+        np.add.at(counts, (y[before], y[before + 1]), weight * self.transition)
+        np.add.at(counts, (other[before], other[before + 1]), -weight * self.transition)
+        wrong = np.flatnonzero(y != other)
+        B = np.zeros((len(wrong), self.K))
+        rows = np.arange(len(wrong))
+        B[rows, y[wrong]] = weight
+        B[rows, other[wrong]] = -weight
+        return Cut(self.parts[positions[wrong]], B, counts.ravel())
+
+    def _positions(self, units) -> tuple[np.ndarray, np.ndarray]:
+        """Return the positions of these sequences, one after the other, and where each starts."""
+        lengths = self.starts[units + 1] - self.starts[units]
+        starts = np.concatenate([[0], np.cumsum(lengths)])
+        shift = np.repeat(self.starts[units] - starts[:-1], lengths)
+        return np.arange(starts[-1]) + shift, starts
 
 
 def task_of(problem: Problem):
-    """Return the task of a problem: sequences where it has them, else two or more classes."""
+    """Return the task of a problem: sequences if it has any, else two or more classes."""
     parts = np.arange(problem.n)
     if hasattr(problem, "starts"):
-        from workbench.sampled_cuts.chain import Chain
-
         return Chain(parts, problem.y, problem.starts, problem.k)
     if problem.k == 2:
         return Binary(parts, np.where(problem.y == 1, 1.0, -1.0))
-    return Multiclass(parts, problem.y, 1.0 - np.eye(problem.k))
+    return Multiclass(parts, problem.y, problem.k)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import islice
 
 import numpy as np
 
@@ -12,11 +11,11 @@ from workbench.core.problem import Problem
 from workbench.core.stream import off_the_clock
 from workbench.kernels.compiled import njit
 from workbench.kernels.rows import FAST, multiply, rows_of, squared_norms, subtract, width
-from workbench.weston_watkins.dual import WWState, evaluated, go_on, start
+from workbench.weston_watkins.dual import WWState, evaluated, restated, start
 from workbench.weston_watkins.shark import greedy
 from workbench.weston_watkins.walrus import sweep
 
-LOWEST = -1e300  # the v of a class that is none: never free, and no infinity to compute with
+LOWEST = -1e300  # the v of what is not a wrong class: never free, and infinity spoils sums
 
 
 def ww_walrus(
@@ -33,7 +32,7 @@ def ww_walrus(
     Parameters
     ----------
     C : positive, the weight of each pair of a row and a wrong class; divided by nothing
-    seed : of the random order
+    seed : int, seeds the order of the rows
 
     Raises
     ------
@@ -46,7 +45,7 @@ def ww_walrus(
 def ww_shark(
     problem: Problem, *, C: float = 1.0, seed: int = 0, state: WWState | None = None
 ) -> Iterator[WWState]:
-    """Do the same with Shark's subproblem solver as reimplemented by the authors of Walrus.
+    """Minimise the same with Shark's subproblem solver as the authors of Walrus reimplemented it.
 
     Parameters and errors are those of :func:`ww_walrus`; the solver of one block is
     :func:`~workbench.weston_watkins.shark.greedy`.
@@ -57,18 +56,15 @@ def ww_shark(
 def _descent(
     problem: Problem, C: float, seed: int, state: WWState | None, epoch: Callable
 ) -> Iterator[WWState]:
-    C = check_positive(C, "C")
-    norms = squared_norms(problem.X)
-    s = state or start(problem, C, seed, norms)
+    C, norms = check_positive(C, "C"), squared_norms(problem.X)
+    fresh = _descent(problem, C, seed, None, epoch)
+    s = restated(problem, state, fresh, C=C) if state else start(problem, C, seed, norms)
     rows, lanes = rows_of(problem.X), width(s.W.shape[1])
-    weights = problem.weights
-    if s.C != C:
-        *_, cold = islice(_descent(problem, C, seed, None, epoch), 2)
-        go_on(s, problem, C, C, norms, cold.first)
     yield s
     while not s.finished(C):
         order = s.rng.permutation(problem.n)
-        changed = epoch(rows, problem.y, norms, C, order, s.W, s.B, problem.k, lanes, weights)
+        given = C, order, s.W, s.B, problem.k, lanes, problem.weights
+        changed = epoch(rows, problem.y, norms, *given)
         s.round += 1
         s.visits += 1.0
         s.updates = changed / problem.n
@@ -81,7 +77,7 @@ def _descent(
 def walrus_epoch(rows, y, norms, C, order, W, B, k, width, weights):
     """Visit the rows in this order, in place; return how many blocks changed.
 
-    With (n,) `weights` row i has ``weights[i] * C`` instead of C.
+    Row i has ``weights[i] * C`` instead of C.
     """
     z, v, delta = np.empty(W.shape[1]), np.empty(W.shape[1]), np.empty(W.shape[1])
     changed = 0
@@ -93,7 +89,7 @@ def walrus_epoch(rows, y, norms, C, order, W, B, k, width, weights):
         arguments(i, own, norms[i], z, B, v, k, width)
         bound = C * weights[i]
         g = sweep(v, bound)
-        if settle(i, own, g, bound, v, B, delta, width):
+        if write_block(i, own, g, bound, v, B, delta, width):
             subtract(rows, i, delta, W, width)
             changed += 1
     return changed
@@ -103,7 +99,7 @@ def walrus_epoch(rows, y, norms, C, order, W, B, k, width, weights):
 def shark_epoch(rows, y, norms, C, order, W, B, k, width, weights):
     """Visit the rows in this order, in place; return how many blocks changed.
 
-    With (n,) `weights` row i has ``weights[i] * C`` instead of C.
+    Row i has ``weights[i] * C`` instead of C.
     """
     z, b, delta = np.empty(W.shape[1]), np.empty(k), np.zeros(W.shape[1])
     changed = 0
@@ -139,7 +135,7 @@ def margins(rows, i, own, W, z, width):
 
 @njit(cache=True, fastmath=FAST, inline="always")
 def arguments(i, own, norm, z, B, v, k, width):
-    """Put the v of block i (Proposition 3.5) into (lanes,) `v`, LOWEST where no class is meant.
+    """Put the v of block i (Proposition 3.5) into (lanes,) `v`, LOWEST for no wrong class.
 
     Return the sum of the block.
     """
@@ -156,10 +152,10 @@ def arguments(i, own, norm, z, B, v, k, width):
 
 
 @njit(cache=True, fastmath=FAST, inline="always")
-def settle(i, own, g, C, v, B, delta, width):
-    """Put clip(v - g, 0, C) into block i and the change into `delta`; say whether there is any.
+def write_block(i, own, g, C, v, B, delta, width):
+    """Put clip(v - g, 0, C) into block i and the change into `delta`; return whether there is any.
 
-    What W has to take off column own is what the others add: ``delta[own]`` is minus their sum.
+    Column own of W loses what the others add: ``delta[own]`` is minus their sum.
     """
     total = moved = 0.0
     for j in range(np.uint64(len(width)) if len(width) else np.uint64(len(v))):

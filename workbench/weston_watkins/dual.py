@@ -1,10 +1,10 @@
 """The Weston-Watkins SVM, its dual in label-indexed variables, and the gap between them.
 
-With W (d, k), one column w_j a class, and no offset, the primal problem (P) is
+With W (d, k), one column w_j per class, and no offset, the primal problem (P) is
 
     P(W) = 1/2 |W|^2 + C sum_i sum_{j != y_i} max(0, z_ij),    z_ij = 1 - (w_{y_i} - w_j).x_i.
 
-The paper's dual variables beta_i in [0, C]^{k-1} lack the label's entry and need a permutation a
+The paper's dual variables beta_i in [0, C]^{k-1} lack the label's entry and need a permutation per
 row to say which class is which. Here B (n, k) is indexed by the label itself, B[i, y_i] = 0:
 
     W = sum_i x_i (S_i e_{y_i} - B_i)',    S_i = sum_j B_ij,
@@ -12,14 +12,15 @@ row to say which class is which. Here B (n, k) is indexed by the label itself, B
 
 and P(W) - D(B) is a sum over rows of sum_j (C max(0, z_ij) - B_ij z_ij), no term of which is
 negative. The rows of W sum to zero. For two classes this is the binary SVM without offset, with
-w = w_1 - w_0 and 2C in the place of C. Where the problem has ``weights``, row i has weights[i] C in
-the place of C.
+w = w_1 - w_0 and 2C instead of C. With the weights of the problem, row i has weights[i] C instead.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
@@ -30,7 +31,7 @@ from workbench.core.stream import Row
 from workbench.kernels.compiled import njit
 from workbench.kernels.rows import FAST, lanes, squared_norms
 
-ROUNDING = 1e-12  # of the objective: a gap of less means nothing
+ROUNDING = 1e-12  # a gap below this fraction of the objective means nothing
 SCORES = 2**18  # held at a time while the rows are judged: 2 MiB, which fits the cache
 
 
@@ -42,8 +43,8 @@ class WWState:
     ``dual`` are of this iterate, ``upper`` and ``lower`` the best so far. ``first`` is the gap
     after round 1, against which the paper measures. ``visits`` counts blocks looked at, in
     multiples of n; ``updates`` is the share of the last round's that changed. ``C`` is that of the
-    problem asked for, ``level`` that of the one in hand, since round ``since``, smaller while a
-    continuation lasts; ``share`` of the mean part of the gap leaves a row alone.
+    problem asked for, ``level`` that of the current one, since round ``since``, smaller while a
+    continuation lasts; rows with less than ``share`` of the mean part of the gap are left alone.
     """
 
     round: int
@@ -74,11 +75,11 @@ class WWState:
 
     @property
     def gap_ratio(self) -> float:
-        """The gap over that after round 1; 0 where it is nothing but rounding."""
+        """The gap over that after round 1; 0 if it is nothing but rounding."""
         return share_of(self.first, self.primal, self.dual)
 
     def finished(self, C: float) -> bool:
-        """Say whether nothing is left to do: no gap, or a round in which no block changed."""
+        """Return whether nothing is left to do: no gap, or a round in which no block changed."""
         done = self.gap_ratio == 0.0 or self.updates == 0.0
         return self.round > 0 and self.level == C and done
 
@@ -104,39 +105,57 @@ class WWState:
         if self.round == 1:
             self.first = primal - dual
 
-    def move_to(self, C: float, y: np.ndarray, norms: np.ndarray, weights) -> bool:
+    def move_to(self, C: float, problem: Problem, norms: np.ndarray) -> bool:
         """Scale the iterate to one of the problem with another `C`; return whether it differs.
 
-        B <= level stays feasible up to the factor C / level, and D(s B) is largest at the factor
-        sum B / |W|^2, which is at least 1 at the solution for the old C.
+        B <= level stays feasible up to the factor C / level; see :func:`scaling`.
         """
         if self.level == C:
             return False
-        ratio, square = C / self.level, float(np.vdot(self.W, self.W))
-        if square > 0.0:
-            ratio = min(ratio, float(self.B[norms > 0.0].sum()) / square)
+        square = float(np.vdot(self.W, self.W))
+        ratio = scaling(C / self.level, float(self.B[norms > 0.0].sum()), square)
         self.W *= ratio
         self.B *= ratio
         self.level, self.since = C, self.round
-        fill(self.B, y, norms, C, self.classes, weights)
+        fill(self.B, problem.y, norms, C, self.classes, problem.weights)
         return True
 
+    def rescale(self, problem: Problem, C: float, level: float) -> None:
+        """Take the iterate to the problem with another `C`, scaled to `level`, at most C."""
+        norms = squared_norms(problem.X)
+        self.move_to(level, problem, norms)
+        self.C, self.updates, self.lower, self.upper = C, 1.0, 0.0, math.inf
+        self.judged(*evaluated(problem, self.W, self.B, C), norms)
 
-def go_on(s: WWState, problem: Problem, C: float, level: float, norms, first: float) -> None:
-    """Ask a state for another `C`, from its iterate scaled to `level`, at most `C`; judge it anew.
+
+def restated(problem: Problem, state, fresh: Iterator, *, C: float, level: float | None = None):
+    """Return a state as its solver has it under another `C`, from the same iterate, scaled.
+
+    Nothing changes if C is the same.
 
     Parameters
     ----------
-    first : the gap after round 1 of a run with this `C` from the start
+    fresh : the solver's stream from the start under this C: all gaps are measured against the gap
+        after its round 1, and the visits of that round count
+    level : the C of the easier problem that a continuation is at, at most `C`, which is the default
     """
-    s.move_to(level, problem.y, norms, problem.weights)
-    s.C, s.updates, s.lower, s.upper = C, 1.0, 0.0, math.inf
-    s.judged(*evaluated(problem, s.W, s.B, C), norms)
-    s.first = first
+    if state.C != C:
+        *_, cold = islice(fresh, 2)
+        state.rescale(problem, C, C if level is None else level)
+        state.first, state.visits = cold.first, state.visits + cold.visits
+    return state
+
+
+def scaling(most: float, linear: float, square: float) -> float:
+    """Return the factor s, `most` at most, of largest D(s B) = s linear - s^2 square / 2.
+
+    At the solution for the old C, linear / square is at least 1.
+    """
+    return min(most, linear / square) if square > 0.0 else most
 
 
 def share_of(first: float, primal: float, dual: float) -> float:
-    """Return the gap over the `first` one; 0 where it is nothing but rounding."""
+    """Return the gap over the `first` one; 0 if it is nothing but rounding."""
     gap = primal - dual
     if gap <= ROUNDING * primal:
         return 0.0
@@ -191,7 +210,7 @@ def hinges(V, y, k, slack, weights):
     """Return the sum of max(0, z_ij) over all rows i and wrong classes j, of (n, k) scores or more.
 
     z_ij is 1 - V[i, y_i] + V[i, j]; with (n,) `weights` row i counts so often. Return, too, by how
-    much the sum may grow where every z_ij does by up to slack_i.
+    much the sum may grow if every z_ij does by up to slack_i.
     """
     total = room = 0.0
     for i in range(np.uint64(len(y))):

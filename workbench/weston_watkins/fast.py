@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import islice
 
 import numpy as np
 
@@ -12,18 +11,18 @@ from workbench.core.checks import check_positive
 from workbench.core.problem import Problem
 from workbench.kernels.compiled import njit
 from workbench.kernels.rows import FAST, rows_of, squared_norms, subtract, width
-from workbench.weston_watkins.bcd import arguments, margins, settle
-from workbench.weston_watkins.dual import WWState, go_on, slack_of, start
+from workbench.weston_watkins.bcd import arguments, margins, write_block
+from workbench.weston_watkins.dual import WWState, restated, slack_of, start
 from workbench.weston_watkins.walrus import threshold
 
-SHARE = 0.05  # of the mean part of the gap: rows with less are left alone; and at the
-LEAST = 1e-6  # least, where few rows have more
-VISITS = 2.0  # a round, in multiples of n, and
+SHARE = 0.05  # of the mean part of the gap: rows with less are left alone
+MIN_SHARE = 1e-6  # the same if few rows have more
+VISITS = 2.0  # per round, in multiples of n
 SWEEPS = 100  # over the rows that still change, before all rows are judged again
 STEP = 8.0  # from one C of the continuation to the next
 EASY = 0.5  # C mean|x|^2 from which a problem is worth easier ones before it
-STAGE = 1e-2  # gap ratio at which an easier problem has done its service, as it has after
-LONGEST = 20  # rounds
+STAGE = 1e-2  # gap ratio at which an easier problem has been solved well enough
+LONGEST = 20  # rounds after which the next problem follows anyway
 
 
 def ww_walrus_fast(
@@ -31,7 +30,7 @@ def ww_walrus_fast(
 ) -> Iterator[WWState]:
     """Minimise what :func:`~workbench.weston_watkins.bcd.ww_walrus` does, without wasted visits.
 
-    The duality gap is a sum of one part a row, none of them negative. A round
+    The duality gap is a sum of one part per row, none of them negative. A round
 
     1. judges all rows at the same W, which gives the certificate and every row's part;
     2. sweeps over the rows whose part exceeds a twentieth of the mean, in random order, and drops
@@ -51,35 +50,39 @@ def ww_walrus_fast(
     Parameters
     ----------
     C : positive, the weight of each pair of a row and a wrong class; divided by nothing
-    seed : of the random order
+    seed : int, seeds the order of the rows
 
     Raises
     ------
     ValueError
         If `C` is not a positive number.
     """
-    C = check_positive(C, "C")
-    norms = squared_norms(problem.X)
-    s = state or replace(start(problem, C, seed, norms), share=SHARE)
-    rows, lanes = rows_of(problem.X), width(s.W.shape[1])
+    C, norms = check_positive(C, "C"), squared_norms(problem.X)
     y, k, weights = problem.y, problem.k, problem.weights
-    costs = C * weights
-    if s.C != C:
-        *_, cold = islice(ww_walrus_fast(problem, C=C, seed=seed), 2)
-        go_on(s, problem, C, min(C, s.level), norms, cold.first)
-    gaps = np.where(norms > 0.0, costs * (k - 1.0), 0.0)  # of W = 0
+    if state is None:
+        s = replace(start(problem, C, seed, norms), share=SHARE)
+    else:
+        fresh = ww_walrus_fast(problem, C=C, seed=seed)
+        s = restated(problem, state, fresh, C=C, level=min(C, state.level))
+    rows, lanes = rows_of(problem.X), width(s.W.shape[1])
+    gaps = np.where(norms > 0.0, C * weights * (k - 1.0), 0.0)  # of W = 0
+
+    def screened():
+        """Fill `gaps`; return the sum of all hinges, and what rounding may have taken from it."""
+        slack = slack_of(norms, s.W)
+        return screen(rows, y, s.level, s.W, s.B, k, lanes, gaps, slack, weights)
+
     if s.round:
-        screen(rows, y, s.level, s.W, s.B, k, lanes, gaps, slack_of(norms, s.W), weights)
+        screened()
     yield s
     while not s.finished(C):
         if s.round == 1:
-            first = easiest(C, weights * norms)
-            moved = s.move_to(first, y, norms, weights)
+            moved = s.move_to(easiest(C, weights * norms), problem, norms)
         else:
             done = gaps.sum() <= STAGE * s.first * s.level / C or s.round - s.since >= LONGEST
-            moved = done and s.move_to(min(C, STEP * s.level), y, norms, weights)
+            moved = done and s.move_to(min(C, STEP * s.level), problem, norms)
         if moved:
-            screen(rows, y, s.level, s.W, s.B, k, lanes, gaps, slack_of(norms, s.W), weights)
+            screened()
         share = s.share * gaps.mean() if s.round else 0.0
         active = np.flatnonzero((gaps > share) & (norms > 0.0)).astype(np.uint64)
         looked = changed = 0
@@ -88,23 +91,22 @@ def ww_walrus_fast(
                 break
             s.rng.shuffle(active)
             given = s.level, share, active, s.W, s.B, k, lanes, weights
-            idle, moved = visit(rows, y, norms, *given)
+            idle, moves = visit(rows, y, norms, *given)
             looked += len(active)
-            changed += moved
+            changed += moves
             active = active[~idle]
-        s.share = min(4.0 * s.share, SHARE) if len(active) else max(s.share / 4.0, LEAST)
+        s.share = min(4.0 * s.share, SHARE) if len(active) else max(s.share / 4.0, MIN_SHARE)
         s.round += 1
         s.visits += looked / problem.n
         s.updates = changed / max(looked, 1)
-        slack = slack_of(norms, s.W)
-        hinge, room = screen(rows, y, s.level, s.W, s.B, k, lanes, gaps, slack, weights)
+        hinge, room = screened()
         half = 0.5 * float(np.vdot(s.W, s.W))
         s.judged(half + C * hinge, float(s.B.sum()) - half, C * room, norms)
         yield s
 
 
 def easiest(C: float, norms: np.ndarray) -> float:
-    """Return the first C of the continuation, `C` itself where it is small."""
+    """Return the first C of the continuation, `C` itself if it is small."""
     size = norms.mean()
     while C / STEP * size >= EASY:
         C /= STEP
@@ -115,8 +117,8 @@ def easiest(C: float, norms: np.ndarray) -> float:
 def screen(rows, y, C, W, B, k, width, gaps, slack, weights):
     """Fill ``gaps[i] = sum_j (C max(0, z_ij) - B_ij z_ij)``; return the sum of all hinges.
 
-    Return, too, by how much the sum may grow where every z_ij does by up to slack_i.
-    With (n,) `weights` row i has ``weights[i] * C`` instead of C, and hinges so much heavier.
+    Return, too, by how much the sum may grow if every z_ij does by up to slack_i.
+    Row i has ``weights[i] * C`` instead of C, and its hinges count `weights[i]` times.
     """
     z = np.empty(W.shape[1])
     total = room = 0.0
@@ -163,7 +165,7 @@ def visit(rows, y, norms, C, share, order, W, B, k, width, weights):
             continue
         S = arguments(i, own, norms[i], z, B, v, k, width)
         g = threshold(v, bound, S)
-        if settle(i, own, g, bound, v, B, delta, width):
+        if write_block(i, own, g, bound, v, B, delta, width):
             subtract(rows, i, delta, W, width)
             changed += 1
     return idle, changed

@@ -14,61 +14,48 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 
 import numpy as np
-import psutil
-import scipy.sparse as sp
 
-from workbench.core.checks import check_positive, check_whole, rebuilt
+from workbench.core.checks import check_memory, check_positive, check_whole
 from workbench.core.measures import EPS, bounds
 from workbench.core.problem import Problem
 from workbench.core.stream import Row
 from workbench.kernels.compiled import njit
-from workbench.kernels.gram import Cache, Gram, add_rows, check_kernel, scale
+from workbench.kernels.functions import Kernel, KernelRows, check_kernel, fields_of, kernel_of
+from workbench.kernels.gram import Gram, add_rows
 from workbench.kernels.rows import FAST
 from workbench.weston_watkins.bcd import LOWEST
-from workbench.weston_watkins.dual import share_of
+from workbench.weston_watkins.dual import restated, scaling, share_of
 from workbench.weston_watkins.walrus import threshold
 
-# Of the mean part of the gap: rows with less are left alone. It must be small: where a kernel has a
-# large constant part, all rows must move a little for a few to move, and parts grow with C.
+# Fraction of the mean part of the gap: rows with less are left alone. It must be small: if a kernel
+# has a large constant part, all rows must move a little for a few to move, and parts grow with C.
 SHARE = 1e-6
-VISITS = 6.0  # of a row on average, between two certificates
+VISITS = 6.0  # average visits of a row between two certificates
 BLOCK = 128  # rows that are solved together before the scores of all others follow
-SWEEPS = 10  # over such a block
-RUN = 8  # neighbours that stay together in the random order: their numbers share cache lines
+SWEEPS = 10  # at most, over a block
+RUN = 8  # neighbours that stay together in the random order, as they share cache lines
 
 
-@dataclass
-class KernelState:
+@dataclass(kw_only=True)
+class KernelState(KernelRows):
     """The iterate: ``B`` and the scores ``F`` of the training rows, both (k, n).
 
-    ``data``, ``indices``, ``indptr`` are the training rows (CSR, or an array and two None), ``y``
-    their labels; with the kernel they score new rows. Other fields are as in
-    :class:`~workbench.weston_watkins.dual.WWState`. A state whose kernel is a function cannot be
-    saved.
+    The rows held are all training rows, and ``y`` their labels. Other fields are as in
+    :class:`~workbench.weston_watkins.dual.WWState`.
     """
 
     round: int
     rng: np.random.Generator
-    classes: int
     B: np.ndarray
     F: np.ndarray
     y: np.ndarray
-    data: np.ndarray
-    indices: np.ndarray | None
-    indptr: np.ndarray | None
-    features: int
-    kernel: str | Callable
-    gamma: float
-    degree: int
-    coef0: float
     C: float
-    primal: float
-    dual: float
-    lower: float
-    upper: float
+    primal: float = math.inf
+    dual: float = 0.0
+    lower: float = 0.0
+    upper: float = math.inf
     first: float = math.inf
     visits: float = 0.0
     updates: float = 0.0
@@ -76,19 +63,26 @@ class KernelState:
     def scores(self, X) -> np.ndarray:
         A = coefficients(self.B, self.y)
         used = np.flatnonzero(A.any(axis=0))
-        if self.indices is None:
-            rows = self.data
-        else:
-            shape = (len(self.y), self.features)
-            rows = rebuilt(sp.csr_matrix((self.data, self.indices, self.indptr), shape=shape))
-        gram = Gram(rows, self.kernel, self.gamma, self.degree, self.coef0)
-        return gram.times(X, used, A[:, used])
+        kernel = self.made_kernel(np.float64)
+        basis = kernel.points(self.held_rows()[used])
+        return kernel.times(kernel.points(self.as_held(X)), basis, A[:, used].T)
 
     def info(self) -> Row:
         row = bounds(self.lower, self.upper) | {"primal": self.primal, "dual": self.dual}
         if self.round:
             row["gap_ratio"] = share_of(self.first, self.primal, self.dual)
         return row | {"C": self.C, "updates": self.updates, "visits": self.visits}
+
+    def rescale(self, problem: Problem, C: float, level: float) -> None:
+        """Take the iterate to the problem with another `C`, as :meth:`WWState.rescale` does."""
+        kernel = self.made_kernel(np.float64)
+        diagonal = kernel.diagonal(kernel.points(problem.X))
+        square = float(np.vdot(coefficients(self.B, self.y), self.F))
+        ratio = scaling(C / self.C, float(self.B[:, diagonal > 0.0].sum()), square)
+        self.B *= ratio
+        self.F *= ratio
+        fill(self.B, self.y, diagonal, C, problem.weights)
+        self.C, self.lower, self.upper = C, 0.0, math.inf
 
 
 def ww_kernel(
@@ -122,7 +116,7 @@ def ww_kernel(
     degree : a whole number >= 1
     coef0 : not negative
     cache_mb : megabytes of rows of the kernel matrix that are kept; those used last stay
-    seed : of the random order
+    seed : int, seeds the order of the rows
 
     Raises
     ------
@@ -131,68 +125,49 @@ def ww_kernel(
     """
     C = check_positive(C, "C")
     check_kernel(kernel, gamma, degree, coef0)
-    gamma = None if gamma is None else float(gamma)
-    need, free = 16 * problem.n * problem.k, psutil.virtual_memory().available
-    if need > free and state is None:
-        raise ValueError(
-            f"problem: too large for ww_kernel, n = {problem.n} rows of k = {problem.k} classes "
-            f"take {need / 2**30:.2g} GB, {free / 2**30:.2g} GB of memory are free"
-        )
-    weights = problem.weights
-    gram = Gram(problem.X, kernel, gamma or scale(problem.X, weights), degree, coef0)
-    diagonal, cache = gram.diagonal(), Cache(gram, cache_mb)
-    s = state
-    if s is None:
-        s = start(problem, gram, diagonal, C, seed)
-        renew_bounds(s, gram, diagonal, weights)
-    if s.C != C:
-        same = {"kernel": kernel, "gamma": gamma, "degree": degree, "coef0": coef0}
-        *_, cold = islice(ww_kernel(problem, C=C, **same, cache_mb=cache_mb, seed=seed), 2)
-        go_on(s, C, diagonal, cold.first, weights)
-        renew_bounds(s, gram, diagonal, weights)
-    gaps, hinge = judge(s.F, s.y, s.B, C, weights)
+    if state is None:
+        rows = f"n = {problem.n} rows of k = {problem.k} classes"
+        check_memory(f"ww_kernel, {rows}", 16 * problem.n * problem.k)
+    given = {"kernel": kernel, "gamma": gamma, "degree": degree, "coef0": coef0}
+    weights, made = problem.weights, kernel_of(problem, **given, dtype=np.float64)
+    gram = Gram(made, problem.X, cache_mb)
+    diagonal, precision = made.diagonal(gram.points), made.precision(gram.points)
+    fresh = ww_kernel(problem, C=C, **given, cache_mb=cache_mb, seed=seed)
+    s = restated(problem, state, fresh, C=C) if state else start(problem, made, diagonal, C, seed)
+    gaps = certify(s, diagonal, precision, weights)
     yield s
     while not s.round or share_of(s.first, s.primal, s.dual) > 0.0:
         share = SHARE * gaps.mean() if s.round else 0.0
         active = shuffled(np.flatnonzero((gaps > share) & (diagonal > 0.0)), s.rng)
         looked = moved = 0
-        for first in range(0, len(active), cache.most):  # what the cache holds at a time
-            chunk = np.sort(active[first : first + cache.most])
+        for first in range(0, len(active), gram.most):  # what the cache holds at a time
+            chunk = np.sort(active[first : first + gram.most])
             alive, left = chunk, VISITS * len(chunk) if s.round else len(chunk)
             while 0 < len(alive) <= left:
                 left -= len(alive)
                 order = shuffled(alive, s.rng)
                 for at in range(0, len(order), BLOCK):
                     block = s.rng.permutation(order[at : at + BLOCK])
-                    found = visit(s, cache, diagonal, block, share, weights)
+                    found = visit(s, gram, diagonal, block, share, weights)
                     looked, moved = looked + found[0], moved + found[1]
-                gaps, hinge = judge(s.F, s.y, s.B, C, weights)
+                gaps, _ = judge(s.F, s.y, s.B, C, weights, 0.0)
                 alive = chunk[gaps[chunk] > share]
-        half = 0.5 * float(np.vdot(coefficients(s.B, s.y), s.F))
         s.round += 1
         s.visits += looked / problem.n
         s.updates = moved / max(looked, 1)
-        s.primal, s.dual = half + C * hinge, float(s.B.sum()) - half
-        renew_bounds(s, gram, diagonal, weights)
+        gaps = certify(s, diagonal, precision, weights)
         if s.round == 1:
             s.first = s.primal - s.dual
         yield s
 
 
-def start(problem: Problem, gram: Gram, diagonal: np.ndarray, C: float, seed: int) -> KernelState:
+def start(problem: Problem, kernel: Kernel, diagonal, C: float, seed: int) -> KernelState:
     """Return round 0: B = 0, but C where K_ii = 0: no f changes the loss of such a row."""
-    n, k, X = problem.n, problem.k, problem.X
-    B = np.zeros((k, n))
-    weights = problem.weights
-    fill(B, problem.y, diagonal, C, weights)
-    total = float(weights.sum())
-    lower, upper = float(B.sum()), C * total * (k - 1.0)
-    parts = (X.data, X.indices, X.indptr) if problem.is_sparse else (X, None, None)
-    kernel = (gram.kernel, float(gram.gamma), int(gram.degree), float(gram.coef0))
-    objectives = (C, upper, lower, 0.0, math.inf)
+    B, F = np.zeros((2, problem.k, problem.n))
+    fill(B, problem.y, diagonal, C, problem.weights)
     rng = np.random.default_rng(check_whole(seed, "seed", least=0))
-    F = np.zeros((k, n))
-    return KernelState(0, rng, k, B, F, problem.y, *parts, problem.d, *kernel, *objectives)
+    rows = fields_of(problem.X, kernel)
+    return KernelState(round=0, rng=rng, B=B, F=F, y=problem.y, C=C, **rows)
 
 
 def fill(B: np.ndarray, y: np.ndarray, diagonal, C: float, weights) -> None:
@@ -202,40 +177,26 @@ def fill(B: np.ndarray, y: np.ndarray, diagonal, C: float, weights) -> None:
     B[y[zero], zero] = 0.0
 
 
-def go_on(s: KernelState, C: float, diagonal: np.ndarray, first: float, weights) -> None:
-    """Ask a state for another `C`, from its iterate scaled as it is in `WWState.move_to`.
+def certify(s: KernelState, diagonal: np.ndarray, precision: float, weights) -> np.ndarray:
+    """Note the objectives of this iterate and its bounds, if they are the best; return the gaps.
 
-    Parameters
-    ----------
-    first : the gap after round 1 of a run with this `C` from the start
+    Bounds have room for rounding: F has been rounded once per visit, and so are the values of the
+    kernel it is made of. The gaps are every row's part of the whole one, (n,).
     """
-    square, ratio = float(np.vdot(coefficients(s.B, s.y), s.F)), C / s.C
-    if square > 0.0:
-        ratio = min(ratio, float(s.B[:, diagonal > 0.0].sum()) / square)
-    s.B *= ratio
-    s.F *= ratio
-    fill(s.B, s.y, diagonal, C, weights)
-    s.C, s.first = C, first
-    half, hinge = ratio**2 * square / 2, judge(s.F, s.y, s.B, C, weights)[1]
-    s.primal, s.dual = half + C * hinge, float(s.B.sum()) - half
-    s.lower, s.upper = 0.0, math.inf
-
-
-def renew_bounds(s: KernelState, gram: Gram, diagonal: np.ndarray, weights) -> None:
-    """Let the best bounds be those of this iterate if they are better, with room for rounding.
-
-    F has been rounded once a visit, and is made of values of the kernel that are rounded too.
-    """
-    (k, n), A = s.B.shape, np.abs(coefficients(s.B, s.y)).sum(axis=0)
-    lengths, linear = np.sqrt(diagonal), float(s.B.sum())
+    gaps, hinge = judge(s.F, s.y, s.B, s.C, weights, 0.0)
+    A, linear = coefficients(s.B, s.y), float(s.B.sum())
+    half = 0.5 * float(np.vdot(A, s.F))
+    s.primal, s.dual = half + s.C * hinge, linear - half
+    (k, n), A, lengths = s.B.shape, np.abs(A).sum(axis=0), np.sqrt(diagonal)
     of_visits = EPS * (n + k + n * s.visits)
     off = of_visits * float(np.abs(s.F).max() + s.B.max() * diagonal.max())
-    off += gram.precision() * float(lengths.max() * (A @ lengths))
+    off += precision * float(lengths.max() * (A @ lengths))
     lost = EPS * (n + k) * linear + off * float(A.sum())
-    _, hinge = judge(s.F, s.y, s.B, s.C, weights, slack=2.0 * off + 4.0 * EPS)
-    upper = linear - s.dual + s.C * hinge + lost
+    _, hinge = judge(s.F, s.y, s.B, s.C, weights, 2.0 * off + 4.0 * EPS)
+    upper = half + s.C * hinge + lost
     s.lower = max(s.lower, s.dual - 2.0 * lost)
     s.upper = min(s.upper, upper + EPS * (n + k) * upper)
+    return gaps
 
 
 def coefficients(B: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -253,11 +214,11 @@ def shuffled(rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return rows[order[order < len(rows)]]
 
 
-def visit(s, cache, diagonal, block, share, weights) -> tuple[int, int]:
+def visit(s, gram, diagonal, block, share, weights) -> tuple[int, int]:
     """Solve these rows' blocks in turn, several times; return how many it looked at and moved."""
     y = s.y[block]
-    places = cache.at(block)
-    K = cache.rows[places[:, None], block]
+    places = gram.at(block)
+    K = gram.held[places[:, None], block]
     F, B = s.F.take(block, axis=1), s.B.take(block, axis=1)
     before = coefficients(B, y)
     sweeps = SWEEPS if s.round else 1
@@ -267,38 +228,21 @@ def visit(s, cache, diagonal, block, share, weights) -> tuple[int, int]:
     delta = coefficients(B, y) - before
     classes, at = np.nonzero(delta)
     ends = np.searchsorted(classes, np.arange(len(B) + 1)).astype(np.uint64)
-    add_rows(s.F, ends, places[at].astype(np.uint64), delta[classes, at], cache.rows)
+    add_rows(s.F, ends, places[at].astype(np.uint64), delta[classes, at], gram.held)
     return found
 
 
-def judge(
-    F: np.ndarray,
-    y: np.ndarray,
-    B: np.ndarray,
-    C: float,
-    weights: np.ndarray,
-    slack: float = 0.0,
-) -> tuple[np.ndarray, float]:
-    """Return every row's part of the duality gap, (n,), and the sum of all hinges.
-
-    Hinges are of z_ij + slack: what rounding may have taken from z_ij.
-    """
-    gaps = np.empty(len(y))
-    return gaps, parts(F, y, B, C, gaps, slack, weights)
-
-
 @njit(cache=True, fastmath=FAST)
-def parts(F, y, B, C, gaps, slack, weights):
-    """Fill ``gaps[i] = sum_j (C max(0, z_ij) - B_ij z_ij)``; return the sum of all hinges.
+def judge(F, y, B, C, weights, slack):
+    """Return ``sum_j (C_i max(0, z_ij + slack) - B_ij z_ij)`` of every row, (n,), and all hinges.
 
-    Hinges are of z_ij + slack. With (n,) `weights` row i has ``weights[i] * C`` in the place of C,
-    and hinges so much heavier.
+    C_i is ``weights[i] * C``; row i counts `weights[i]` times in the sum of all hinges. The slack
+    is what rounding may have taken from z_ij.
     """
     n, total = np.uint64(len(y)), 0.0
-    margin = np.empty(len(y))
+    margin, gaps = np.empty(len(y)), np.zeros(len(y))
     for i in range(n):
         margin[i] = 1.0 - F[np.uint64(y[i]), i]
-        gaps[i] = 0.0
     for j in range(np.uint64(F.shape[0])):
         for i in range(n):
             z = margin[i] + F[j, i]
@@ -306,14 +250,14 @@ def parts(F, y, B, C, gaps, slack, weights):
             hinge *= weights[i]
             total += hinge
             gaps[i] += C * hinge - B[j, i] * z
-    return total
+    return gaps, total
 
 
 @njit(cache=True, fastmath=FAST)
 def solve(K, y, diagonal, C, share, F, B, sweeps, weights):
     """Sweep over (k, m) `B` and `F`, in place, until no row's part of the gap exceeds `share`.
 
-    Return the number of rows looked at, and of those that did. For `weights` see :func:`parts`.
+    Return the number of rows looked at, and of those that did. For `weights` see :func:`judge`.
     """
     k, m = np.uint64(F.shape[0]), np.uint64(F.shape[1])
     z, v = np.empty(F.shape[0]), np.empty(F.shape[0])

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import islice
 
 from workbench.core.checks import check_positive, check_whole
 from workbench.core.problem import Problem
 from workbench.kernels.rows import squared_norms
-from workbench.weston_watkins.dual import (
-    WWState,
-    evaluated,
-)
+from workbench.weston_watkins.dual import WWState, evaluated
 from workbench.weston_watkins.fast import ww_walrus_fast
 
 
@@ -27,7 +23,7 @@ def ww_path(
     """Yield the solution for every C, from the smallest up; ``state.level`` and rows say which.
 
     From C to C' > C the dual point scaled by C'/C is feasible, since B <= C, and close to the new
-    solution: rows at their bound stay there; where the dual says so, it is scaled by less. Each
+    solution: rows at their bound stay there; if the dual says so, it is scaled by less. Each
     solution has a gap of at most `gap_ratio` times that of one cold sweep at its C, as for the
     solvers themselves; these sweeps are on the clock.
 
@@ -36,7 +32,7 @@ def ww_path(
     Cs : positive numbers in any order; equal ones are solved once
     gap_ratio : positive
     max_rounds : at least 1, for each C; ``state.gap_ratio`` tells whether they were enough
-    seed : of the random order of rows
+    seed : int, seeds the order of the rows
 
     Raises
     ------
@@ -45,21 +41,18 @@ def ww_path(
     """
     Cs = sorted({check_positive(C, "C") for C in Cs})
     if not Cs:
-        raise ValueError("Cs: needs at least one C")
+        raise ValueError("Cs: must contain at least one C")
     check_positive(gap_ratio, "gap_ratio")
     check_whole(max_rounds, "max_rounds")
-    s, norms, weights = None, squared_norms(problem.X), problem.weights
+    s, norms = None, squared_norms(problem.X)
     for C in Cs:
-        *_, cold = islice(ww_walrus_fast(problem, C=C, seed=seed), 2)
-        if s is not None:
-            s.move_to(C, problem.y, norms, weights)
-            warm = {"W": s.W, "B": s.B, "rng": s.rng, "updates": 1.0}
-            s = replace(cold, round=s.round + 1, visits=s.visits + 1, **warm)
-            s.judged(*evaluated(problem, s.W, s.B, C), norms)
-        steps = ww_walrus_fast(problem, C=C, state=s or cold)
+        if s is not None:  # the sweep that measures the first gap at this C is a round
+            s.round += 1
+            s.move_to(C, problem, norms)
+        steps = ww_walrus_fast(problem, C=C, seed=seed, state=s)
         for s in islice(steps, 1 + max_rounds):
-            if s.gap_ratio <= gap_ratio:
+            if s.round and s.gap_ratio <= gap_ratio:
                 break
-        if s.move_to(C, problem.y, norms, weights):  # the rounds ended on the way to this C
+        if s.move_to(C, problem, norms):  # the rounds ended on the way to this C
             s.judged(*evaluated(problem, s.W, s.B, C), norms)
         yield s

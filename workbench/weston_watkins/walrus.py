@@ -22,7 +22,7 @@ from workbench.kernels.compiled import njit
 from workbench.kernels.rows import FAST
 
 FEW = 200  # entries up to which sorting by insertion is quicker
-PASSES = 20  # of Newton's method; it has rarely taken five, and then sorting is as good
+PASSES = 20  # Newton steps; five are rare, and after so long sorting is as good
 
 
 def subproblem(v: np.ndarray, C: float) -> np.ndarray:

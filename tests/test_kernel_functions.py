@@ -1,0 +1,186 @@
+"""The kernel library: values, products, gamma, and rows of a kernel matrix that are kept."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
+from sklearn.svm import SVC
+
+from workbench.core.problem import as_problem
+from workbench.kernels.functions import (
+    FEW,
+    HELD,
+    Kernel,
+    check_gamma,
+    check_kernel,
+    gaussian_of_products,
+    kernel_at,
+    scale,
+)
+from workbench.kernels.gram import Gram
+
+GAMMA, DEGREE, COEF0 = 0.3, 3, 0.5
+
+
+def laplacian(X, Z):
+    return np.exp(-np.abs(X[:, None, :] - Z[None, :, :]).sum(axis=2) / 4)
+
+
+MATRICES = {
+    "linear": linear_kernel,
+    "poly": lambda X, Z: polynomial_kernel(X, Z, gamma=GAMMA, degree=DEGREE, coef0=COEF0),
+    "rbf": lambda X, Z: rbf_kernel(X, Z, gamma=GAMMA),
+    laplacian: laplacian,
+}
+KINDS = [(name, sparse) for name in MATRICES for sparse in (False, True)][:-1]
+
+
+def at(X, kind, dtype=np.float64):
+    return kernel_at(X, kind, GAMMA, DEGREE, COEF0, dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("d", [1, FEW + 1, 60])
+@pytest.mark.parametrize(("kind", "sparse"), KINDS)
+def test_products_with_a_kernel_are_those_of_scikit_learn(kind, d, sparse, dtype):
+    rng = np.random.default_rng(0)
+    X, Z = (2.0 / np.sqrt(d) * rng.normal(size=(m, d)) + 1.0 for m in (701, 203))
+    if sparse:
+        X, Z = (sp.csr_matrix(np.where(A < 0.8, 0, A)) for A in (X, Z))
+    B = rng.normal(size=(203, 3))
+    assert 701 * 203 * np.dtype(dtype).itemsize > HELD  # more than one piece
+    kernel = at(X, kind, dtype)
+    K = MATRICES[kind](X, Z)
+    rounding = {np.float32: 4e-6, np.float64: 1e-13}[dtype] * max(1.0, np.abs(K).max())
+    left, right = kernel.points(X), kernel.points(Z)
+    found = kernel.times(left, right, B)
+    assert found.dtype == dtype and kernel.values == 701 * 203
+    np.testing.assert_allclose(found, K @ B, rtol=0, atol=rounding * np.abs(B).sum(axis=0).max())
+    np.testing.assert_allclose(kernel.matrix(left[:50], right), K[:50], rtol=0, atol=rounding)
+    diagonal = MATRICES[kind](X[:9], X[:9]).diagonal()
+    np.testing.assert_allclose(kernel.diagonal(left[:9]), diagonal, rtol=0, atol=20 * rounding)
+    one = kernel.times(left[5:6], right[[3, 3]], np.ones((2, 1)))
+    assert one[0, 0] == pytest.approx(2 * K[5, 3], abs=2 * rounding)
+    with_none = kernel.times(left, right[:0], B[:0])
+    assert with_none.shape == (701, 3) and not with_none.any()
+
+
+@pytest.mark.parametrize(("kind", "sparse"), KINDS)
+def test_a_row_of_the_kernel_matrix_does_not_depend_on_its_company(kind, sparse, blobs):
+    X = blobs(n=101, d=7, k=3, sparse=sparse).X
+    gram = Gram(at(X, kind), X, 512)
+    whole = gram.rows(np.arange(101))
+    for some in (np.array([5]), np.array([100, 3, 5]), np.arange(0, 101, 7)):
+        assert np.array_equal(gram.rows(some), whole[some])
+    dense = X.toarray() if sparse else X
+    np.testing.assert_allclose(whole, MATRICES[kind](dense, dense), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_distances_keep_their_digits_far_from_zero(dtype):
+    X = np.random.default_rng(0).normal(size=(60, 6)).astype(dtype)
+    kernel = at(X + dtype(1e3), "rbf", dtype)
+    points = kernel.points(X + dtype(1e3))
+    tolerance = 1e-3 if dtype is np.float32 else 1e-11  # the offset rounds X itself
+    np.testing.assert_allclose(kernel.matrix(points, points), MATRICES["rbf"](X, X), atol=tolerance)
+    kernel = Kernel("rbf", 1.0, 3, 0.0, dtype, np.zeros(0))
+    points = kernel.points(np.array([[-10.0], [0.0], [15.0]]))  # which have nothing in common
+    np.testing.assert_allclose(kernel.matrix(points, points), np.eye(3), atol=1e-5)
+
+
+@pytest.mark.parametrize(("dtype", "digits", "least"), [("f4", 4e-7, -125), ("f8", 4e-16, -1021)])
+def test_the_exponential_is_exact_to_its_last_digits(dtype, digits, least):
+    t = -np.concatenate([[0.0, 1e-9], np.logspace(-20, np.log10(-least), 2000)]).astype(dtype)
+    out = t[None, :].copy()
+    gaussian_of_products(out, np.zeros(1, dtype), np.zeros(len(t), dtype))
+    np.testing.assert_allclose(out[0], np.exp2(t.astype(np.longdouble)), rtol=digits)
+    far = np.array([[-1e9, -5e8]], dtype)
+    gaussian_of_products(far, np.zeros(1, dtype), np.zeros(2, dtype))
+    assert np.all((far >= 0) & (far < 1e-37))
+
+
+def test_gamma_defaults_to_that_of_scikit_learn(blobs):
+    dense = blobs(n=50, d=5, k=3)
+    expected = SVC(gamma="scale").fit(dense.X, dense.y)._gamma
+    for X in (dense.X, dense.X.astype(np.float32), sp.csr_matrix(dense.X)):
+        assert scale(as_problem(X, dense.y)) == pytest.approx(expected, rel=1e-6)
+        constant = as_problem(0 * X + (0.1 if X is dense.X else 0.0), dense.y)
+        assert scale(constant) == 1.0
+
+
+@pytest.mark.parametrize("wrap", [np.asarray, sp.csr_matrix])
+@pytest.mark.parametrize("offset", [0.0, 1e7])
+def test_gamma_of_weighted_rows_is_that_of_repeated_ones(wrap, offset, blobs):
+    problem, times = blobs(n=30, d=4), np.arange(30) % 3 + 1
+    X = problem.X + offset
+    weighed = replace(as_problem(wrap(X), problem.y), weights=1e6 * times)
+    expected = 1 / (4 * np.repeat(X, times, axis=0).var())
+    assert scale(weighed) == pytest.approx(expected, rel=1e-12 if not offset else 1e-7)
+
+
+def test_the_rows_kept_are_within_their_budget_and_those_used_last(blobs):
+    X = blobs(n=120, d=5, k=3).X
+    gram = Gram(at(X, "rbf"), X, 40 * 120 * 8 / 2**20 + 1e-6)
+    exact = gram.rows(np.arange(120))
+    assert gram.most == 40 and gram.held.nbytes <= 40 * 120 * 8
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        wanted = rng.permutation(120)[: rng.integers(1, 41)]
+        assert np.array_equal(gram.held[gram.at(wanted)], exact[wanted])
+    for first in (0, 20, 0):
+        gram.at(np.arange(first, first + 20))
+    asked = []
+    gram.rows = lambda wanted, rows=gram.rows: asked.extend(wanted) or rows(wanted)
+    gram.at(np.arange(40, 60))  # instead of 20..39
+    gram.at(np.arange(20))
+    assert asked == list(range(40, 60))
+    assert Gram(at(X, "rbf"), X, 512).most == 120
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"kernel": "sigmoid"}, "kernel: must be one of 'linear', 'poly', 'rbf' or a function"),
+        ({"kernel": None}, "kernel: must be one of"),
+        ({"gamma": 0}, "gamma: must be a positive number or None, got 0"),
+        ({"gamma": np.nan}, "gamma: must be"),
+        ({"gamma": "scale"}, "gamma: must be a positive number or None, got 'scale'"),
+        ({"degree": 0}, "degree: must be a whole number of at least 1"),
+        ({"degree": 2.5}, "degree: must be a whole number"),
+        ({"coef0": -0.1}, "coef0: must be a number of at least 0"),
+        ({"coef0": np.inf}, "coef0: must be"),
+    ],
+)
+def test_what_does_not_make_a_kernel_is_refused(given, message):
+    fine = {"kernel": "rbf", "gamma": None, "degree": 3, "coef0": 0.0}
+    check_kernel(**fine)
+    with pytest.raises(ValueError, match=f"^{message}"):
+        check_kernel(**fine | given)
+
+
+@pytest.mark.parametrize("gamma", [0, -1.0, np.inf, None, "auto"])
+def test_an_estimators_gamma_is_scale_or_positive(gamma):
+    assert check_gamma("scale") is None and check_gamma(2) == 2.0
+    with pytest.raises(ValueError, match='gamma: must be "scale" or a positive number'):
+        check_gamma(gamma)
+
+
+BAD = {
+    "must return an array of shape .*, got .9, 10.": lambda X, Z: np.ones((len(X), len(Z) + 1)),
+    "must return an array of shape .*, got ..$": lambda X, Z: 1.0,
+    "must return finite numbers": lambda X, Z: np.full((len(X), len(Z)), np.nan),
+    "must return finite": lambda X, Z: np.ones((len(X), len(Z)), complex),
+    "must return": lambda X, Z: np.full((len(X), len(Z)), "1"),
+    r"k\(x, x\) must be finite and not negative": lambda X, Z: -(X @ Z.T),
+}
+
+
+@pytest.mark.parametrize("message", BAD)
+def test_a_bad_function_is_found_out(message, blobs):
+    kernel = at(blobs(n=9).X, BAD[message])
+    points = kernel.points(blobs(n=9).X)
+    with pytest.raises(ValueError, match=f"^kernel: {message}"):
+        kernel.times(points, points, np.ones((9, 1)))
+        kernel.diagonal(points)
