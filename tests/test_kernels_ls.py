@@ -1,5 +1,6 @@
 """The kernels of least squares revisited on problems of a few rows, against the formulas."""
 
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
@@ -8,8 +9,8 @@ from scipy.special import log_softmax
 
 from workbench.data.generators import fitted
 from workbench.least_squares import products
-from workbench.least_squares.calibrated import calibrate
-from workbench.least_squares.generalized import descend, extrapolated
+from workbench.least_squares.calibrated import ls_calibrated
+from workbench.least_squares.generalized import extrapolated, ls_accelerated, ls_generalized
 from workbench.least_squares.links import LINKS
 from workbench.least_squares.simplex import clip, project
 from workbench.least_squares.stagewise import RAISES, ls_stagewise
@@ -33,14 +34,15 @@ def by_formula(name, F, T):
 
 @pytest.mark.parametrize("name", LINKS)
 def test_links_by_their_formulas(name):
-    loss, R = by_formula(name, F, np.eye(3)[Y])
+    weights = np.array([1.0, 2.0, 0.5, 3.0])
+    losses = [by_formula(name, F[i : i + 1], np.eye(3)[Y[i : i + 1]])[0] for i in range(4)]
+    loss, R = weights @ losses, weights[:, None] * by_formula(name, F, np.eye(3)[Y])[1]
     for y in (Y, np.eye(3)[Y]):
-        found = np.empty_like(F)
-        assert LINKS[name].residuals(F, y, found) == pytest.approx(loss, rel=1e-12)
-        np.testing.assert_allclose(found, R, rtol=1e-12, atol=1e-15)
-    found = np.empty(F.shape, np.float32)
-    assert LINKS[name].residuals(F.astype(np.float32), Y, found) == pytest.approx(loss, rel=1e-5)
-    np.testing.assert_allclose(found, R, rtol=1e-5, atol=1e-6)
+        for dtype, close in ((np.float64, 1e-12), (np.float32, 1e-5)):
+            found = np.empty(F.shape, dtype)
+            of = LINKS[name].residuals(F.astype(dtype), y, found, weights)
+            assert of == pytest.approx(loss, rel=close)
+            np.testing.assert_allclose(found, R, rtol=close, atol=close / 10)
 
 
 def test_projections_by_hand():
@@ -72,16 +74,17 @@ def test_momentum_by_hand():
 
 
 @pytest.mark.parametrize("L", [None, 0.8])
-@pytest.mark.parametrize("accelerated", [False, True])
+@pytest.mark.parametrize("solver", [ls_generalized, ls_accelerated])
 @pytest.mark.parametrize("link", ["identity", "softmax"])
-def test_the_rounds_of_algorithm_1(link, accelerated, L, blobs):
+def test_the_rounds_of_algorithm_1(link, solver, L, blobs):
     problem = blobs(n=20, d=3, k=3)
+    settings = {"alpha": 0.3, "link": link, "L": L}
     X, n, alpha, T = problem.X, 20, 0.3, np.eye(3)[problem.y]
     l = L or LINKS[link].L
     H = X.T @ X / n + alpha / l * np.eye(3)
     W = stepped = np.zeros((3, 3))
     theta, lower, upper = 1.0, 0.0, np.inf
-    for s in islice(descend(X, problem.y, 3, alpha, link, L, accelerated), 8):
+    for s in islice(solver(problem, **settings), 8):
         loss, R = by_formula(link, X @ W, T)
         gradient = X.T @ R / n + alpha * W
         primal = loss / n + alpha / 2 * (W**2).sum()
@@ -93,13 +96,13 @@ def test_the_rounds_of_algorithm_1(link, accelerated, L, blobs):
         np.testing.assert_allclose(s.stepped, stepped, atol=1e-12)
         before, stepped = stepped, W - np.linalg.solve(H, gradient) / l
         W = stepped
-        if accelerated:
+        if solver is ls_accelerated:
             W, theta = extrapolated(stepped, before, gradient, theta)
     assert s.round == 7
     kept = s.lower, s.upper, s.theta, s.primal
-    again = next(descend(X, problem.y, 3, alpha, link, L, accelerated, s))
+    again = next(solver(problem, **settings, state=s))
     assert (again.lower, again.upper, again.theta, again.primal) == kept
-    other = next(descend(X, problem.y, 3, 0.6, link, L, accelerated, s))
+    other = next(solver(problem, **settings | {"alpha": 0.6}, state=s))
     assert other.theta == 1.0 and other.alpha == 0.6 and other.upper == other.primal
     loss, R = by_formula(link, X @ s.W, T)
     gradient = X.T @ R / n + 0.6 * s.W
@@ -109,18 +112,20 @@ def test_the_rounds_of_algorithm_1(link, accelerated, L, blobs):
 
 
 @pytest.mark.parametrize("labels", [False, True])
-def test_the_rounds_of_algorithm_2(labels, blobs):
+@pytest.mark.parametrize("power", [1, 2, 3])
+def test_the_rounds_of_algorithm_2(power, labels, blobs):
     problem = blobs(n=20, d=3, k=3)
     X, n, alpha, k = problem.X, 20, 0.1, 3
     T = np.eye(k)[problem.y]
     if labels:
         T[:, 0] = X[:, 0] > 0
+        problem = replace(problem, y=T)
     P = between = refitted = np.zeros((n, k))
     Ws, Vs = [], []
-    for s in islice(calibrate(X, T if labels else problem.y, k, alpha, 2), 5):
+    for s in islice(ls_calibrated(problem, alpha=alpha, basis=power), 5):
         np.testing.assert_allclose(s.predictions, P, atol=1e-9)
         np.testing.assert_allclose(s.W, np.reshape(Ws, (-1, 3, k)), atol=1e-9)
-        np.testing.assert_allclose(s.V, np.reshape(Vs, (-1, 2 * k, k)), atol=1e-6)
+        np.testing.assert_allclose(s.V, np.reshape(Vs, (-1, power * k, k)), atol=1e-5)
         assert s.squared_error == pytest.approx(((T - P) ** 2).sum() / n, abs=1e-9)
         assert s.round == len(Ws) and s.labels == labels
         if Ws:
@@ -131,9 +136,10 @@ def test_the_rounds_of_algorithm_2(labels, blobs):
             assert s.fitted == s.refitted == s.squared_error
         W = np.linalg.solve(X.T @ X / n + alpha * np.eye(3), X.T @ (T - P) / n)
         between = P + X @ W
-        G = np.hstack([between, between**2])
-        ridge = 1e-8 * (G**2).sum() / 6 * np.eye(6)
-        V = np.eye(6, k) + np.linalg.solve(G.T @ G + ridge, G.T @ (T - between))
+        G = np.hstack([between**m for m in range(1, power + 1)])
+        q = power * k
+        ridge = 1e-8 * (G**2).sum() / q * np.eye(q)
+        V = np.eye(q, k) + np.linalg.solve(G.T @ G + ridge, G.T @ (T - between))
         refitted = G @ V
         P = refitted.copy()
         (clip if labels else project)(P)
@@ -141,7 +147,7 @@ def test_the_rounds_of_algorithm_2(labels, blobs):
         Vs.append(V)
     assert s.round == 4
     with pytest.raises(ValueError, match="features are too many for one Gram matrix"):
-        next(calibrate(X, problem.y, k, alpha, 10_000))
+        next(ls_calibrated(problem, basis=10_000))
 
 
 @pytest.mark.parametrize("calibrated", [False, True])

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse as sp
 
 from workbench.core.checks import check_positive, check_sparse
 from workbench.core.measures import bounds
-from workbench.core.problem import Matrix, Problem
+from workbench.core.problem import Problem
 from workbench.core.stream import Row
 from workbench.least_squares.links import check_link
 from workbench.least_squares.products import Factor, cached_rows, check_size, gram, residuals, terms
@@ -22,10 +21,10 @@ EPS = float(np.finfo(float).eps)
 class GeneralizedState:
     """Weights ``W`` (d, k), their mean ``loss`` and objective ``primal``, and both best bounds.
 
-    What rounding may hide of the objective is added to ``primal``: it is at least P(W).
-    ``stepped`` (d, k) is where the last step ended, from which the accelerated method goes on to
-    ``W``; ``theta`` is its momentum's counter. The plain method keeps the first equal to ``W``. All
-    is for this ``alpha``.
+    ``primal`` is at least P(W): the largest error that rounding can make is added. ``stepped``
+    (d, k) is where the last step ended, from which the accelerated method goes on to ``W``, and
+    ``theta`` is its momentum's counter; the plain method keeps ``stepped`` equal to ``W``. All is
+    for this ``alpha``.
     """
 
     round: int
@@ -65,19 +64,19 @@ def ls_generalized(
 
     Parameters
     ----------
-    alpha : positive, for the mean loss of a row (the paper's lambda of text is n alpha), which is
-        a weighted mean where the problem has weights
+    problem : Problem; y may be an (n, k) array of zeros and ones, for rows of several labels
+    alpha : positive, for the mean loss of a row, weighted by the problem's weights (the paper's
+        lambda for text is n alpha)
     link : "identity", "softmax", "squared_hinge" or "sigmoid"
     L : positive, the Lipschitz constant of the link; None takes the smallest that theory allows
 
     Raises
     ------
     ValueError
-        For an `alpha` or `L` that is no positive number, an unknown `link`, or more features than
-        one Gram matrix can hold.
+        For an `alpha` or `L` that is not a positive number, an unknown `link`, or more features
+        than one Gram matrix can hold.
     """
-    weights = problem.weights
-    yield from descend(problem.X, problem.y, problem.k, alpha, link, L, False, state, weights)
+    yield from descend(problem, alpha, link, L, False, state)
 
 
 def ls_accelerated(
@@ -90,37 +89,38 @@ def ls_accelerated(
 ) -> Iterator[GeneralizedState]:
     """Minimise the same objective with Nesterov's momentum, distances being those of S.
 
-    The momentum starts anew when it points uphill (O'Donoghue, Candes, 2015). The state's W is the
-    extrapolated point, of which the loss and the gradient are known. Parameters and errors are
-    those of :func:`ls_generalized`.
+    The momentum restarts when it points uphill (O'Donoghue, Candes, 2015). The state's W is the
+    extrapolated point, whose loss and gradient are known. Parameters and errors are those of
+    :func:`ls_generalized`.
     """
-    weights = problem.weights
-    yield from descend(problem.X, problem.y, problem.k, alpha, link, L, True, state, weights)
+    yield from descend(problem, alpha, link, L, True, state)
+
+
+def restated(s: GeneralizedState, alpha: float) -> GeneralizedState:
+    """Return `s` as the solver would have it under `alpha`: without momentum and bounds if new."""
+    if s.alpha != alpha:
+        s.alpha, s.theta, s.lower, s.upper = alpha, 1.0, 0.0, np.inf
+    return s
 
 
 def descend(
-    X: Matrix,
-    y: np.ndarray,
-    k: int,
+    problem: Problem,
     alpha: float,
     link: str,
     L: float | None,
     accelerated: bool,
     state: GeneralizedState | None = None,
-    weights: np.ndarray | None = None,
 ) -> Iterator[GeneralizedState]:
-    """Do the rounds of both methods; `y` may be (n, k) targets of zeros and ones.
-
-    With (n,) positive `weights` the mean over rows is a weighted one.
-    """
+    """Do the rounds of both methods."""
     alpha, g = check_positive(alpha, "alpha"), check_link(link)
     L = g.L if L is None else check_positive(L, "L")
-    n, d = X.shape
+    X, y, weights = problem.X, problem.y, problem.weights
+    n, d, k = problem.n, problem.d, problem.k
     check_size(d)
-    total = n if weights is None else float(weights.sum())
+    total = float(weights.sum())
     H = gram(X, weights)
     length = float(np.sqrt(np.trace(H)))  # of rows, their root mean square
-    longest = int(np.diff(X.indptr).max()) if sp.issparse(X) else d
+    longest = int(np.diff(X.indptr).max()) if problem.is_sparse else d
     depth = float(np.sqrt((terms(X) + 2.0) ** 2 @ H.diagonal()))
     eps, piece = float(np.finfo(X.dtype).eps), min(n, cached_rows(X))
     single = eps > EPS
@@ -137,7 +137,7 @@ def descend(
         |X'r + alpha W|^2 / (2 alpha). The middle term is known: in single precision it is added,
         and what is left of the rounding is that of sums in X'r.
         """
-        loss, inner, G = residuals(X, y, s.W, g.residuals, weights=weights)
+        loss, inner, G = residuals(X, y, s.W, g.residuals, weights)
         s.loss, G = loss / total, G / total
         gradient, square = G + alpha * s.W, float(np.vdot(s.W, s.W))
         slope, size = float(np.linalg.norm(gradient)), float(np.sqrt(square))
@@ -159,13 +159,11 @@ def descend(
         s.lower, s.upper = max(s.lower, lower), min(s.upper, s.primal)
         return gradient
 
+    zeros = np.zeros((d, k))
     if state is None:
-        zeros = np.zeros((d, k))
         s = GeneralizedState(0, zeros, zeros, 1.0, 0.0, 0.0, 0.0, np.inf, alpha)
     else:
-        s = state
-    if s.alpha != alpha:  # no momentum, no bounds
-        s.alpha, s.theta, s.lower, s.upper = alpha, 1.0, 0.0, np.inf
+        s = restated(state, alpha)
     gradient = judge(s)
     yield s
     while True:
@@ -189,8 +187,8 @@ def extrapolated(
     ----------
     W, before : where the last two steps ended
     gradient : from which the last step was made; where it points along W - before, the momentum
-        leads uphill and starts anew
-    theta : the counter so far, 1 at first
+        leads uphill and restarts
+    theta : the counter so far, 1 at the start
     """
     theta = 1.0 if np.vdot(gradient, W - before) > 0 else theta
     after = (1 + np.sqrt(1 + 4 * theta**2)) / 2

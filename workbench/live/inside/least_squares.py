@@ -122,7 +122,7 @@ def _rows(problem: Problem) -> np.ndarray:
 def _residuals(F: np.ndarray, y: np.ndarray, link: str) -> np.ndarray:
     """Return y - g(F) of (m, k) scores."""
     R = np.empty_like(F)
-    LINKS[link].residuals(F, y, R)
+    LINKS[link].residuals(F, y, R, np.ones(len(F)))
     return -R
 
 
