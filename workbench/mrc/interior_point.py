@@ -19,42 +19,43 @@ from dataclasses import dataclass
 import numpy as np
 
 from workbench.core.checks import as_number, check_whole, shown
-from workbench.core.measures import bounds
 from workbench.core.problem import Problem
 from workbench.core.stream import Row
 from workbench.mrc import splitting
 from workbench.mrc.newton import (
+    PAIRS,
     Direction,
     NewtonSystem,
     complementarity_ahead,
-    move,
     step_lengths,
+    take,
 )
-from workbench.mrc.risk import MinimaxRisk, linear_scores, minimax_risk, psi, renew_bounds
+from workbench.mrc.risk import MinimaxRisk, RiskState, minimax_risk, psi, restated
 from workbench.mrc.splitting import SplittingState
 from workbench.mrc.working_set import (
     LARGEST,
+    distances,
     join_features,
     join_rows,
     violated_features,
     violated_rows,
 )
 
-TO_BOUNDARY = 0.95  # share of the way to the boundary that a step may go
+TO_BOUNDARY = 0.95  # fraction of the way to the boundary that a step may go
 LEAD = 0.1  # complementarity may run ahead of the certified gap by this factor at most
 
 
 @dataclass
-class InteriorPointState:
+class InteriorPointState(RiskState):
     """One primal-dual iterate on rows I and components J (positions y d' + j).
 
     Primal: ``p``, ``g`` (|I|, k), ``q`` (|I|,), ``alpha``, ``a``, ``b`` (|J|,). Dual: ``s``,
     ``h`` (|I|, k), ``s0``, ``m_plus``, ``m_minus``, ``mu`` (|J|,), ``phi``. ``mu`` is kept apart
-    from m- - m+: an error of the linear solver would else be multiplied by m / a. ``step`` is the
-    shorter of the last two step lengths, ``stalls`` how many in a row were short.
+    from m- - m+: an error of the linear solver would otherwise be multiplied by m / a. ``step`` is
+    the shorter of the last two step lengths, ``stalls`` how many in a row were short, ``double``
+    whether the Newton system is factored in double precision.
     """
 
-    round: int
     I: np.ndarray
     J: np.ndarray
     p: np.ndarray
@@ -73,16 +74,9 @@ class InteriorPointState:
     step: float
     stalls: int
     double: bool
-    M_best: np.ndarray
-    lower: float
-    upper: float
-    lambda0: float
-
-    def scores(self, X) -> np.ndarray:
-        return linear_scores(self.M_best, X)
 
     def info(self) -> Row:
-        return bounds(self.lower, self.upper) | {
+        return super().info() | {
             "complementarity": self.complementarity(),
             "rows": len(self.I),
             "components": len(self.J),
@@ -90,18 +84,18 @@ class InteriorPointState:
         }
 
     def complementarity(self) -> float:
-        """The sum of all products of a variable and its multiplier."""
-        return float(
-            np.vdot(self.p, self.s)
-            + np.vdot(self.g, self.h)
-            + self.alpha * self.s0
-            + self.a @ self.m_plus
-            + self.b @ self.m_minus
-        )
+        """Return the sum of all products of a variable and its multiplier."""
+        return float(sum(np.vdot(getattr(self, x), getattr(self, z)) for x, z in PAIRS.items()))
 
     @property
     def pairs(self) -> int:
         return 2 * self.p.size + 1 + 2 * len(self.J)
+
+    def move(self, risk: MinimaxRisk) -> None:
+        """Let the distances a and b be those of the means to the ends of new intervals."""
+        self.a, self.b = distances(risk, self, self.J)
+        self.stalls = 0
+        recentre(self, max(self.upper - self.lower, 1e-12) / self.pairs)
 
 
 def mrc_interior_point(
@@ -123,11 +117,11 @@ def mrc_interior_point(
     problem : Problem with dense rows
     lambda0 : > 0, confidence of the uncertainty set in standard deviations
     splitting_rounds : >= 1, rounds of :mod:`workbench.mrc.splitting` at the start; by default 12
-        and more where an iteration of the interior point method costs as much as several of them
-    slack : in (0, 1); J takes components whose mean leaves the middle of its interval by more
-        than this share
-    mu0 : > 0, least product of each variable and its multiplier at the start; it follows the gap
-        that splitting leaves
+        and more if an iteration of the interior point method costs as much as several of them
+    slack : in (0, 1); J takes components whose mean is off the middle of its interval by more
+        than this fraction of its half-width
+    mu0 : > 0, smallest product of each variable and its multiplier at the start; it follows the
+        gap that splitting leaves
 
     Raises
     ------
@@ -142,15 +136,11 @@ def mrc_interior_point(
         given = f"{shown(slack)}, {shown(mu0)}"
         raise ValueError(f"slack, mu0: must be inside (0, 1) and positive, got {given}")
     risk = minimax_risk(problem, lambda0)
-    s = state
-    if s is not None and s.lambda0 != lambda0:
-        renew_bounds(s, risk)
-        if isinstance(s, InteriorPointState):
-            move_intervals(risk, s)
+    s = None if state is None else restated(risk, state)
     if not isinstance(s, InteriorPointState):
-        first = s or splitting.start(risk, weight=5.0)
+        s = s or splitting.start(risk, weight=5.0)
         rounds = splitting.split(
-            risk, first, steps=25, ratio=500.0, relaxation=1.8, adapt=False, repairs=0
+            risk, s, steps=25, ratio=500.0, relaxation=1.8, adapt=False, repairs=0
         )
         for found in rounds:
             yield found
@@ -165,7 +155,7 @@ def mrc_interior_point(
 def iterate(risk: MinimaxRisk, s: InteriorPointState, mu0: float) -> bool:
     """Take one predictor-corrector step, certify it, and let violated rows and features join.
 
-    Returns False, and leaves `s` as it is, when no further step is possible or worth while.
+    Returns False, and leaves `s` unchanged, when no further step is possible or worthwhile.
     """
     gap = s.upper - s.lower
     if s.complementarity() < 1e-12 or s.stalls > 20:
@@ -176,7 +166,7 @@ def iterate(risk: MinimaxRisk, s: InteriorPointState, mu0: float) -> bool:
         found = newton_step(risk, s, gap)
     if found is None:
         return False
-    move(s, *found)
+    take(s, *found)
     s.step = min(found[1:])
     s.stalls = s.stalls + 1 if s.step < 0.05 else 0
     scores, ratios = certify(risk, s)
@@ -246,37 +236,17 @@ def start(risk: MinimaxRisk, found: SplittingState, slack: float, mu0: float) ->
     phi = float(margin.max())
     h = np.maximum(scores[I] - margin[I, None], 0.0)
     q = p.max(axis=1)
-    tau, lam, away = risk.tau.ravel()[J], risk.lam.ravel()[J], (mean - risk.tau).ravel()[J]
+    lam, away = risk.lam.ravel()[J], (mean - risk.tau).ravel()[J]
     p, s = smooth(p, np.maximum(h - scores[I] + phi, 0.0), mu0)
     h, g = smooth(h, q[:, None] - found.p[I], mu0)
     a, m_plus = smooth(lam - away, np.maximum(-mu, 0.0), mu0)
     b, m_minus = smooth(lam + away, np.maximum(mu, 0.0), mu0)
-    s0 = max(1.0 + phi - float(tau @ mu), 1e-3)
-    return InteriorPointState(
-        round=found.round + 1,
-        I=I,
-        J=J,
-        p=p,
-        g=g,
-        q=q,
-        alpha=mu0 / s0,
-        a=a,
-        b=b,
-        s=s,
-        h=h,
-        s0=s0,
-        m_plus=m_plus,
-        m_minus=m_minus,
-        mu=mu,
-        phi=phi,
-        step=1.0,
-        stalls=0,
-        double=len(J) < 1000,
-        M_best=found.M_best,
-        lower=found.lower,
-        upper=found.upper,
-        lambda0=found.lambda0,
-    )
+    s0 = max(1.0 + phi - float(risk.tau.ravel()[J] @ mu), 1e-3)
+    best = {name: getattr(found, name) for name in ("M_best", "lower", "upper", "lambda0")}
+    primal = {"p": p, "g": g, "q": q, "alpha": mu0 / s0, "a": a, "b": b}
+    dual = {"s": s, "h": h, "s0": s0, "m_plus": m_plus, "m_minus": m_minus, "mu": mu, "phi": phi}
+    lengths = {"step": 1.0, "stalls": 0, "double": len(J) < 1000}
+    return InteriorPointState(found.round + 1, **best, I=I, J=J, **primal, **dual, **lengths)
 
 
 def smooth(x: np.ndarray, z: np.ndarray, mu: float) -> tuple[np.ndarray, np.ndarray]:
@@ -296,7 +266,7 @@ def smooth(x: np.ndarray, z: np.ndarray, mu: float) -> tuple[np.ndarray, np.ndar
 
 
 def recentre(s: InteriorPointState, mu: float) -> None:
-    """Smooth every pair anew: the way out when steps have jammed at the boundary."""
+    """Smooth every pair again: the way out when steps have jammed at the boundary."""
     s.p, s.s = smooth(s.p, s.s, mu)
     s.h, s.g = smooth(s.h, s.g, mu)
     s.a, s.m_plus = smooth(s.a, s.m_plus, mu)
@@ -304,29 +274,12 @@ def recentre(s: InteriorPointState, mu: float) -> None:
     s.alpha = mu / s.s0
 
 
-def move_intervals(risk: MinimaxRisk, s: InteriorPointState) -> None:
-    """Let the distances a and b be those of the means to the ends of new intervals."""
-    J = s.J
-    mean = (risk.X[s.I].T @ s.p).T.ravel()[J] + s.alpha * risk.tau.ravel()[J]
-    lam, away = risk.lam.ravel()[J], mean - risk.tau.ravel()[J]
-    s.a, s.b, s.stalls = lam - away, lam + away, 0
-    recentre(s, max(s.upper - s.lower, 1e-12) / s.pairs)
-
-
-def coefficients(risk: MinimaxRisk, s: InteriorPointState) -> np.ndarray:
-    """Return the classifier mu as a (k, d') matrix."""
-    M = np.zeros_like(risk.tau)
-    M.ravel()[s.J] = s.mu
-    return M
-
-
 def certify(risk: MinimaxRisk, s: InteriorPointState) -> tuple[np.ndarray, np.ndarray]:
     """Renew the bounds over all rows and components; return the (n, k) scores and the ratios."""
-    M = coefficients(risk, s)
+    M = np.zeros_like(risk.tau)
+    M.ravel()[s.J] = s.mu
     scores = risk.X @ M.T
-    upper = risk.upper(M, float(psi(scores).max()))
-    if upper < s.upper:
-        s.upper, s.M_best = upper, M
+    s.offer(M, risk.upper(M, float(psi(scores).max())))
     mass = s.p.sum() + s.alpha
     mean = ((risk.X[s.I].T @ s.p).T + s.alpha * risk.tau) / mass
     bayes = 1.0 - (s.p.max(axis=1).sum() + s.alpha) / mass

@@ -14,42 +14,29 @@ import numpy as np
 import scipy.linalg as la
 
 from workbench.core.checks import as_number, check_positive, check_whole, shown
-from workbench.core.measures import bounds
 from workbench.core.problem import Problem
-from workbench.core.stream import Row
 from workbench.kernels.compiled import njit
 from workbench.mrc.repair import sharpest_lower, sharpest_upper
-from workbench.mrc.risk import MinimaxRisk, linear_scores, minimax_risk, psi, renew_bounds
+from workbench.mrc.risk import MinimaxRisk, RiskState, first, minimax_risk, psi, restated
 
 WIDEST = 8000  # features; beyond, the d' x d' factor is the wrong tool
 
 
 @dataclass
-class SplittingState:
-    """The governing sequence of the method, and the best of both bounds.
+class SplittingState(RiskState):
+    """The governing sequence of the method.
 
-    ``Z_M`` (k, d') and ``Z_S`` (n, k), float32, in the scaled features of the run; ``phi`` warm
+    ``Z_M`` (k, d') and ``Z_S`` (n, k), float32, are in the scaled features of the run; ``phi`` warm
     starts the threshold; ``M`` (k, d') and ``p`` (n, k), float64, are this iterate's classifier
-    and joint distribution in the problem's own features. Bounds are for this ``lambda0``.
+    and joint distribution in the problem's own features.
     """
 
-    round: int
     Z_M: np.ndarray
     Z_S: np.ndarray
     phi: float
     weight: float
     M: np.ndarray
     p: np.ndarray
-    M_best: np.ndarray
-    lower: float
-    upper: float
-    lambda0: float
-
-    def scores(self, X) -> np.ndarray:
-        return linear_scores(self.M_best, X)
-
-    def info(self) -> Row:
-        return bounds(self.lower, self.upper)
 
 
 def mrc_splitting(
@@ -93,9 +80,7 @@ def mrc_splitting(
         raise ValueError(f"relaxation: must be less than 2, got {relaxation!r}")
     check_whole(repairs, "repairs", least=0)
     risk = minimax_risk(problem, lambda0)
-    s = state or start(risk, weight)
-    if s.lambda0 != lambda0:
-        renew_bounds(s, risk)
+    s = start(risk, weight) if state is None else restated(risk, state)
     yield from split(risk, s, steps, ratio, relaxation, adapt, repairs)
 
 
@@ -163,28 +148,28 @@ def working_rows(s: SplittingState) -> np.ndarray:
 
 
 def start(risk: MinimaxRisk, weight: float) -> SplittingState:
-    """Return round 0: M = 0, whose bound is 1 - 1/k."""
+    """Return round 0: M = 0 and the uniform distribution."""
     zero = np.zeros_like(risk.tau)
     Z_M, Z_S = zero.astype("f4"), np.zeros((risk.n, risk.k), dtype="f4")
     p = np.full((risk.n, risk.k), 1.0 / (risk.n * risk.k))
-    limits = 0.0, risk.upper(zero), risk.lambda0
-    return SplittingState(0, Z_M, Z_S, -1.0, weight, zero, p, zero, *limits)
+    governing = {"Z_M": Z_M, "Z_S": Z_S, "phi": -1.0, "weight": weight}
+    return SplittingState(**first(risk), **governing, M=zero, p=p)
 
 
 def certify(risk: MinimaxRisk, s: SplittingState, repairs: int) -> tuple[float, float]:
     """Renew the best bounds; return those of this iterate, repaired."""
     upper, M = sharpest_upper(risk, s.M, s.phi, repairs)
     lower = sharpest_lower(risk, s.p, repairs)
-    if upper < s.upper:
-        s.upper, s.M_best = upper, M
+    s.offer(M, upper)
     s.lower = max(s.lower, lower)
     return upper, lower
 
 
 def rebalance(s: SplittingState, upper: float, lower: float, half, P, rows) -> None:
-    """Weigh the scores more when the upper bound is the farther from p's Bayes error.
+    """Weigh the scores more when the upper bound is farther from p's Bayes error than the lower.
 
-    The iterate and its multipliers stay: of Z = prox + multiplier / weight the last part scales.
+    The iterate and its multipliers stay: only the last part of Z = prox + multiplier / weight
+    scales.
     """
     bayes = 1.0 - float(s.p.max(axis=1).sum())
     above, below = max(upper - bayes, 1e-12), max(bayes - lower, 1e-12)
@@ -243,7 +228,7 @@ def prox_of_max(Z, mass, phi):
 
 @njit(cache=True)
 def relax(Z, S, P, relaxation):
-    """Return Z + relaxation (S - prox(Z)) with prox(Z) = Z - P, in the place of Z."""
+    """Add relaxation (S - prox(Z)), with prox(Z) = Z - P, to Z in place; return Z."""
     n, k = Z.shape
     for i in range(n):
         for y in range(k):
@@ -252,6 +237,6 @@ def relax(Z, S, P, relaxation):
 
 
 def times_support(X, P):
-    """Return X'P, of the few rows of P that are not zero."""
+    """Return X'P from the few rows of P that are not zero."""
     support = np.flatnonzero(P.any(axis=1))
     return X[support].T @ P[support]
