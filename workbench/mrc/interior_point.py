@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.core.checks import as_number, check_whole, shown
+from workbench.core.checks import check_whole
 from workbench.core.problem import Problem
 from workbench.core.stream import Row
 from workbench.mrc import splitting
@@ -42,6 +42,8 @@ from workbench.mrc.working_set import (
 )
 
 TO_BOUNDARY = 0.95  # fraction of the way to the boundary that a step may go
+SLACK = 0.8  # of a half-width: J takes components whose mean is farther off its interval's middle
+MIN_PRODUCT = 3e-7  # product of a variable and its multiplier at the start
 LEAD = 0.1  # complementarity may run ahead of the certified gap by this factor at most
 
 
@@ -103,8 +105,6 @@ def mrc_interior_point(
     *,
     lambda0: float = 0.01,
     splitting_rounds: int | None = None,
-    slack: float = 0.8,
-    mu0: float = 3e-7,
     state: SplittingState | InteriorPointState | None = None,
 ) -> Iterator[SplittingState | InteriorPointState]:
     """Minimise U by splitting, then by an interior point method on the rows and features found.
@@ -118,10 +118,6 @@ def mrc_interior_point(
     lambda0 : > 0, confidence of the uncertainty set in standard deviations
     splitting_rounds : >= 1, rounds of :mod:`workbench.mrc.splitting` at the start; by default 12
         and more if an iteration of the interior point method costs as much as several of them
-    slack : in (0, 1); J takes components whose mean is off the middle of its interval by more
-        than this fraction of its half-width
-    mu0 : > 0, smallest product of each variable and its multiplier at the start; it follows the
-        gap that splitting leaves
 
     Raises
     ------
@@ -132,27 +128,21 @@ def mrc_interior_point(
         raise ValueError("problem: mrc_interior_point takes dense rows; use mrc_pdhg for sparse")
     if splitting_rounds is not None:
         check_whole(splitting_rounds, "splitting_rounds")
-    if not 0 < as_number(slack) < 1 or not as_number(mu0) > 0:
-        given = f"{shown(slack)}, {shown(mu0)}"
-        raise ValueError(f"slack, mu0: must be inside (0, 1) and positive, got {given}")
     risk = minimax_risk(problem, lambda0)
     s = None if state is None else restated(risk, state)
     if not isinstance(s, InteriorPointState):
         s = s or splitting.start(risk, weight=5.0)
-        rounds = splitting.split(
-            risk, s, steps=25, ratio=500.0, relaxation=1.8, adapt=False, repairs=0
-        )
-        for found in rounds:
+        for found in splitting.split(risk, s, steps=25, repairs=0):
             yield found
             if found.round >= (splitting_rounds or rounds_worth_while(risk, found)):
                 break
-        s = start(risk, found, slack, mu0)
+        s = start(risk, found)
     yield s
-    while iterate(risk, s, mu0):
+    while iterate(risk, s):
         yield s
 
 
-def iterate(risk: MinimaxRisk, s: InteriorPointState, mu0: float) -> bool:
+def iterate(risk: MinimaxRisk, s: InteriorPointState) -> bool:
     """Take one predictor-corrector step, certify it, and let violated rows and features join.
 
     Returns False, and leaves `s` unchanged, when no further step is possible or worthwhile.
@@ -172,7 +162,7 @@ def iterate(risk: MinimaxRisk, s: InteriorPointState, mu0: float) -> bool:
     scores, ratios = certify(risk, s)
     if s.stalls and s.stalls % 5 == 0:
         if len(s.J) < risk.active.sum() <= LARGEST:
-            join_features(risk, s, np.setdiff1d(np.flatnonzero(risk.active), s.J), mu0)
+            join_features(risk, s, np.setdiff1d(np.flatnonzero(risk.active), s.J), MIN_PRODUCT)
         join_rows(s, violated_rows(s, scores, gap), scores)
         recentre(s, max(gap, s.complementarity()) / s.pairs)
     elif s.complementarity() < max(2e-2, 2.0 * LEAD * gap) and s.step > 0.25:
@@ -214,7 +204,7 @@ def rounds_worth_while(risk: MinimaxRisk, s: SplittingState) -> float:
     return 12 + min(28, 3 * newton / sweep)
 
 
-def start(risk: MinimaxRisk, found: SplittingState, slack: float, mu0: float) -> InteriorPointState:
+def start(risk: MinimaxRisk, found: SplittingState) -> InteriorPointState:
     """Return the working set and the smoothed point that the splitting iterate suggests.
 
     J holds the components with a non-zero coefficient or a mean near the end of its interval, I
@@ -225,14 +215,14 @@ def start(risk: MinimaxRisk, found: SplittingState, slack: float, mu0: float) ->
     margin = psi(scores)
     support = int(np.count_nonzero(mass))
     mean = (risk.X.T @ found.p).T
-    near = (found.M != 0) | (risk.ratios(mean) > slack)
+    near = (found.M != 0) | (risk.ratios(mean) > SLACK)
     J = np.flatnonzero(near & risk.active)
     if len(J) > LARGEST:
         J = np.sort(J[np.argsort(-risk.ratios(mean).ravel()[J])[:LARGEST]])
     rank = np.lexsort((-margin, -(mass > 0).astype(int)))
     I = np.sort(rank[: max(support + support // 2, len(J))])
     p, mu = found.p[I], found.M.ravel()[J]
-    mu0 = max(mu0, LEAD * (found.upper - found.lower) / (2 * (p.size + len(J)) + 1))
+    mu0 = max(MIN_PRODUCT, LEAD * (found.upper - found.lower) / (2 * (p.size + len(J)) + 1))
     phi = float(margin.max())
     h = np.maximum(scores[I] - margin[I, None], 0.0)
     q = p.max(axis=1)

@@ -13,13 +13,15 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg as la
 
-from workbench.core.checks import as_number, check_positive, check_whole, shown
+from workbench.core.checks import check_whole
 from workbench.core.problem import Problem
 from workbench.kernels.compiled import njit
 from workbench.mrc.repair import sharpest_lower, sharpest_upper
 from workbench.mrc.risk import MinimaxRisk, RiskState, first, minimax_risk, psi, restated
 
 WIDEST = 8000  # features; beyond, the d' x d' factor is the wrong tool
+RATIO = 500.0  # penalty of the coefficients over that of the scores
+RELAXATION = 1.8  # in (0, 2)
 
 
 @dataclass
@@ -27,8 +29,9 @@ class SplittingState(RiskState):
     """The governing sequence of the method.
 
     ``Z_M`` (k, d') and ``Z_S`` (n, k), float32, are in the scaled features of the run; ``phi`` warm
-    starts the threshold; ``M`` (k, d') and ``p`` (n, k), float64, are this iterate's classifier
-    and joint distribution in the problem's own features.
+    starts the threshold, and ``weight`` is the penalty of the scores times n; ``M`` (k, d') and
+    ``p`` (n, k), float64, are this iterate's classifier and joint distribution in the problem's
+    own features.
     """
 
     Z_M: np.ndarray
@@ -44,11 +47,6 @@ def mrc_splitting(
     *,
     lambda0: float = 0.01,
     steps: int = 50,
-    weight: float = 1.0,
-    ratio: float = 500.0,
-    relaxation: float = 1.8,
-    adapt: bool = True,
-    repairs: int = 8,
     state: SplittingState | None = None,
 ) -> Iterator[SplittingState]:
     """Minimise U by over-relaxed Douglas-Rachford splitting; a round is `steps` iterations.
@@ -58,11 +56,6 @@ def mrc_splitting(
     problem : Problem with dense rows and at most :data:`WIDEST` features
     lambda0 : > 0, confidence of the uncertainty set in standard deviations
     steps : >= 1, iterations between two certificates
-    weight : > 0, penalty of the scores times n, at the start
-    ratio : > 0, penalty of the coefficients over that of the scores
-    relaxation : in (0, 2)
-    adapt : let `weight` follow the two halves of the gap, see :func:`rebalance`
-    repairs : >= 0, sweeps of :mod:`workbench.mrc.repair` at every certificate
 
     Raises
     ------
@@ -72,28 +65,22 @@ def mrc_splitting(
     if problem.is_sparse:
         raise ValueError("problem: the splitting takes dense rows; use mrc_pdhg for sparse ones")
     check_whole(steps, "steps")
-    if not 1e-50 < as_number(weight) < 1e50:  # it is divided by, and divides
-        raise ValueError(f"weight: must lie between 1e-50 and 1e50, got {shown(weight)}")
-    check_positive(ratio, "ratio")
-    check_positive(relaxation, "relaxation")
-    if relaxation >= 2:
-        raise ValueError(f"relaxation: must be less than 2, got {relaxation!r}")
-    check_whole(repairs, "repairs", least=0)
     risk = minimax_risk(problem, lambda0)
-    s = start(risk, weight) if state is None else restated(risk, state)
-    yield from split(risk, s, steps, ratio, relaxation, adapt, repairs)
+    s = start(risk, weight=1.0) if state is None else restated(risk, state)
+    yield from split(risk, s, steps, repairs=8)
 
 
 def split(
-    risk: MinimaxRisk,
-    s: SplittingState,
-    steps: int,
-    ratio: float,
-    relaxation: float,
-    adapt: bool,
-    repairs: int,
+    risk: MinimaxRisk, s: SplittingState, steps: int, repairs: int
 ) -> Iterator[SplittingState]:
-    """Run the splitting on `risk` from `s`, with the parameters of :func:`mrc_splitting`."""
+    """Run the splitting on `risk` from `s`.
+
+    Parameters
+    ----------
+    steps : >= 1, iterations per round
+    repairs : >= 0, sweeps of :mod:`workbench.mrc.repair` at every certificate; if there are any,
+        the weight follows the two halves of the gap, see :func:`rebalance`
+    """
     d = risk.X.shape[1] - 1
     if d > WIDEST:
         raise ValueError(f"problem: {d} features, the splitting takes up to {WIDEST}")
@@ -101,7 +88,7 @@ def split(
     scale = column_scale(risk.X)
     X = (risk.X / scale).astype("f4")
     gram = X.T @ X
-    factor = la.cho_factor(gram.astype("f8") + ratio * np.eye(len(gram)))
+    factor = la.cho_factor(gram.astype("f8") + RATIO * np.eye(len(gram)))
     project = la.cho_solve(factor, np.eye(len(gram))).astype("f4")
     tau, lam = (risk.tau / scale).astype("f4"), (risk.lam / scale).astype("f4")
     active = risk.active.astype("f4")
@@ -111,25 +98,25 @@ def split(
         X_rows, Z = (X, s.Z_S.copy()) if len(rows) == risk.n else (X[rows], s.Z_S[rows])
         XZ, Z_M = X.T @ s.Z_S, s.Z_M.copy()
         C = 0 * Z_M
-        r_S, r_M = s.weight / risk.n, ratio * s.weight / risk.n
+        r_S, r_M = s.weight / risk.n, RATIO * s.weight / risk.n
         for _ in range(steps):
             half = soft_threshold(Z_M + tau / r_M, lam / r_M) * active
             P, s.phi = prox_of_max(Z, 1.0 / r_S, s.phi)
             XP = times_support(X_rows, P)
-            M = (ratio * (2 * half - Z_M).T + XZ - 2 * XP).T @ project
-            Z_M = Z_M + relaxation * (M - half)
-            Z = relax(Z, X_rows @ M.T, P, relaxation)
-            XZ = XZ + relaxation * (gram @ M.T - XZ + XP)
-            C = C + relaxation * (M - C)
+            M = (RATIO * (2 * half - Z_M).T + XZ - 2 * XP).T @ project
+            Z_M = Z_M + RELAXATION * (M - half)
+            Z = relax(Z, X_rows @ M.T, P, RELAXATION)
+            XZ = XZ + RELAXATION * (gram @ M.T - XZ + XP)
+            C = C + RELAXATION * (M - C)
         s.Z_M = Z_M
-        s.Z_S = (1.0 - relaxation) ** steps * s.Z_S + X @ C.T
+        s.Z_S = (1.0 - RELAXATION) ** steps * s.Z_S + X @ C.T
         s.Z_S[rows] = Z
         s.M = half / scale
         s.p = np.zeros((risk.n, risk.k))
         s.p[rows] = P / P.sum(dtype="f8")
         upper, lower = certify(risk, s, repairs)
         s.round += 1
-        if adapt:
+        if repairs:
             rebalance(s, upper, lower, half, P, rows)
         yield s
 
