@@ -13,6 +13,7 @@ from workbench.live.inside import portrait
 from workbench.live.inside.classes import BARS
 from workbench.live.pictures import Bars, Image, Lines, pack
 from workbench.memoir.pegasos import mean_hinge
+from workbench.mrc.ccg import subset_sizes
 from workbench.runs.run import resolve
 
 NAMES = (
@@ -194,7 +195,8 @@ def test_norms_of_functions_are_those_of_weights_for_a_linear_kernel(blobs):
 
 def test_cuts_are_counted(digits):
     state, pictures = last("mrc_ccg", digits)
-    sizes = state.masks.sum(axis=1)
+    sizes = subset_sizes(state)
+    assert len(sizes) == len(state.alpha)
     assert (pictures["Constraints"].values == [np.sum(sizes == s) for s in range(1, 11)]).all()
     slack = pictures["Slack"]
     assert slack.values.sum() == digits.n

@@ -10,7 +10,7 @@ from workbench.core.problem import Problem
 from workbench.live.inside.classes import counted, per_class, ranked, weights
 from workbench.live.inside.common import ROWS, evenly, histogram, margins
 from workbench.live.pictures import Bars, Picture
-from workbench.mrc.ccg import TIGHT, CutState
+from workbench.mrc.ccg import TIGHT, CutState, subset_sizes
 from workbench.mrc.interior_point import InteriorPointState
 from workbench.mrc.l1svm import SVMState
 from workbench.mrc.lp import LinearProgramState
@@ -38,7 +38,7 @@ def cuts(state: CutState, problem: Problem, parameters: Mapping) -> list[Picture
     return [
         weights(state.M[:, :-1].T, "Coefficients M"),
         _multipliers(state.alpha, active),
-        counted("Constraints by size of label subset", state.masks.sum(axis=1), k, "constraints"),
+        counted("Constraints by size of label subset", subset_sizes(state), k, "constraints"),
         slack._replace(logarithmic=True),
         per_class(f"Features in J by class, {used}", inside, problem, "features"),
     ]
