@@ -17,8 +17,8 @@ from workbench.registry import SOLVERS
 from workbench.runs.run import run
 
 EXACT = {"eps1": 0.0, "eps2": 0.0}
-# The gap that a solver must certify on every problem of a few rows, and what it reaches on half of
-# them, in so many rounds; `every`: of the slower ones on a few problems only.
+# The gap that a solver must certify on every problem of a few rows, the gap that it reaches on half
+# of them, its rounds at most, and of how many problems it solves one: fewer if it is slow.
 CASES = [
     ("mrc_lp", {}, 1e-7, 1e-6, 200, 1),
     ("mrc_lp_compact", {}, 1e-6, 1e-6, 200, 1),

@@ -21,7 +21,7 @@ from workbench.least_squares.products import (
 )
 from workbench.least_squares.simplex import clip, project
 
-RIDGE = 1e-8  # of the calibration, over the mean diagonal: saturated y, y^2, y^3 are nearly equal
+RIDGE = 1e-8  # calibration's, over the mean diagonal: saturated y, y^2, y^3 are nearly equal
 
 Basis = int | Callable[[np.ndarray], np.ndarray]
 
@@ -168,7 +168,7 @@ def expanded(Y: np.ndarray, basis: Basis) -> np.ndarray:
 
 
 def clipped(Y: np.ndarray, labels: bool) -> np.ndarray:
-    """Return the nearest predictions: on the simplex, or in [0, 1] for several labels a row."""
+    """Return the nearest predictions: on the simplex, or in [0, 1] for several labels per row."""
     Y = np.ascontiguousarray(Y)
     (clip if labels else project)(Y)
     return Y

@@ -57,7 +57,7 @@ def ls_columns(
     Parameters
     ----------
     alpha : positive, for the mean loss of a row; the paper's lambda = 30 is 30 / n
-    block : columns a visit, at least 1; more than d are all
+    block : columns per visit, at least 1; more than d are all
     link : "identity", "softmax", "squared_hinge" or "sigmoid"
     passes, inner, workers : whole numbers of at least 1
     kept : see :func:`~workbench.least_squares.stagewise.ls_stagewise`

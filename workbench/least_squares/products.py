@@ -120,7 +120,7 @@ def pieces(n: int, size: int) -> Iterator[slice]:
 
 
 class Factor:
-    """The Cholesky factor of a positive definite (p, p) `H`, which may be so but for rounding."""
+    """The Cholesky factor of a (p, p) `H` that is positive definite except for rounding."""
 
     def __init__(self, H: np.ndarray):
         if not np.isfinite(H).all():

@@ -18,7 +18,7 @@ from workbench.least_squares.products import GRAM_ROWS, Factor, check_size, piec
 from workbench.least_squares.rows import TrainingRows
 
 TOLERANCE = 1e-6  # by which an objective may rise: the rounding of the losses
-RAISES = tuple(10.0**e for e in range(-8, 2))  # of the diagonal, in relation to the trace
+RAISES = tuple(10.0**e for e in range(-8, 2))  # additions to the diagonal, over the trace
 
 
 @dataclass
@@ -88,7 +88,7 @@ def ls_stagewise(
     features, n_features, block, bandwidth : see :func:`workbench.data.generators.fitted`
     link : "identity", "softmax", "squared_hinge" or "sigmoid"
     passes : visits of every block, at least 1
-    inner : steps of Algorithm 1 a visit, at least 1
+    inner : steps of Algorithm 1 per visit, at least 1
     calibrate : take the scores so far as k more features of every block (the paper's linear
         calibration); the model stays linear in its features. With one pass only
     seed : of the features; a `state` that is given has its own

@@ -15,7 +15,8 @@ from itertools import chain
 import numpy as np
 import scipy.linalg as la
 
-PAIRS = {"p": "s", "g": "h", "alpha": "s0", "a": "m_plus", "b": "m_minus"}  # and their multipliers
+# Each variable that may not be negative, and its multiplier.
+PAIRS = {"p": "s", "g": "h", "alpha": "s0", "a": "m_plus", "b": "m_minus"}
 Direction = dict  # a change for each variable of the iterate, by its name
 
 
