@@ -26,7 +26,7 @@ from workbench.core.problem import Problem, as_problem
 from workbench.data.generators import fitted
 from workbench.data.panels import panel
 from workbench.least_squares.products import GRAM_ROWS
-from workbench.least_squares.rows import shares
+from workbench.least_squares.rows import TrainingRows
 from workbench.least_squares.stagewise import ls_stagewise, scores
 from workbench.runs.run import machine, versions
 
@@ -119,12 +119,11 @@ def products(problem: Problem, parameters: None, features: int) -> tuple[Callabl
 def grams(problem: Problem, parameters: None, features: int) -> tuple[Callable, float]:
     """Return the Gram matrix of a block whose features are there: n p^2 operations."""
     g = fitted(problem, "fourier", BLOCK, BLOCK)
-    (share,) = shares(
-        problem, np.zeros((problem.n, problem.k), np.float32), g, "identity", 1, 2**40
-    )
-    share.open(0)
-    share.sums(False)
-    return lambda: share.sums(True), float(problem.n) * BLOCK**2
+    F = np.zeros((problem.n, problem.k), np.float32)
+    rows = TrainingRows(problem, F, g, "identity", 2**40)
+    rows.generate(0)
+    rows.sums(False)
+    return lambda: rows.sums(True), float(problem.n) * BLOCK**2
 
 
 def fit(problem: Problem, parameters: dict, features: int) -> tuple[Callable, float]:

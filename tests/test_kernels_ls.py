@@ -1,5 +1,6 @@
 """The kernels of least squares revisited on problems of a few rows, against the formulas."""
 
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
@@ -8,8 +9,8 @@ from scipy.special import log_softmax
 
 from workbench.data.generators import fitted
 from workbench.least_squares import products
-from workbench.least_squares.calibrated import calibrate
-from workbench.least_squares.generalized import descend, extrapolated
+from workbench.least_squares.calibrated import ls_calibrated
+from workbench.least_squares.generalized import extrapolated, ls_accelerated, ls_generalized
 from workbench.least_squares.links import LINKS
 from workbench.least_squares.simplex import clip, project
 from workbench.least_squares.stagewise import RAISES, ls_stagewise
@@ -18,29 +19,38 @@ F = np.array([[0.5, -1.0, 2.0], [0.0, 0.0, 0.0], [-3.0, 1.5, 1.0], [800.0, -400.
 Y = np.array([2, 0, 1, 0])
 
 
-def by_formula(name, F, T):
-    """The loss of all rows and its gradient."""
+def by_formula(name, F, T, weights):
+    """The weighted loss of all rows and its gradient."""
     if name == "identity":
-        return ((F - T) ** 2).sum() / 2, F - T
-    if name == "softmax":
-        return -(T * log_softmax(F, axis=1)).sum(), np.exp(log_softmax(F, axis=1)) - T
-    if name == "sigmoid":
-        return (np.logaddexp(0, F) - T * F).sum(), 1 / (1 + np.exp(-F)) - T
-    t = 2 * T - 1
-    short = np.maximum(1 - t * F, 0)
-    return (short**2).sum(), -2 * t * short
+        losses, R = ((F - T) ** 2).sum(axis=1) / 2, F - T
+    elif name == "softmax":
+        logs = log_softmax(F, axis=1)
+        losses, R = -(T * logs).sum(axis=1), np.exp(logs) - T
+    elif name == "sigmoid":
+        losses, R = (np.logaddexp(0, F) - T * F).sum(axis=1), 1 / (1 + np.exp(-F)) - T
+    else:
+        t = 2 * T - 1
+        short = np.maximum(1 - t * F, 0)
+        losses, R = (short**2).sum(axis=1), -2 * t * short
+    return weights @ losses, weights[:, None] * R
+
+
+def weighted(problem):
+    """The problem with weights from 1 to 3, their sum, and zeros and ones for its labels."""
+    weights = 1.0 + np.arange(problem.n) % 5 / 2
+    return replace(problem, weights=weights), weights.sum(), np.eye(problem.k)[problem.y]
 
 
 @pytest.mark.parametrize("name", LINKS)
 def test_links_by_their_formulas(name):
-    loss, R = by_formula(name, F, np.eye(3)[Y])
+    weights = np.array([1.0, 2.0, 0.5, 3.0])
+    loss, R = by_formula(name, F, np.eye(3)[Y], weights)
     for y in (Y, np.eye(3)[Y]):
-        found = np.empty_like(F)
-        assert LINKS[name].residuals(F, y, found) == pytest.approx(loss, rel=1e-12)
-        np.testing.assert_allclose(found, R, rtol=1e-12, atol=1e-15)
-    found = np.empty(F.shape, np.float32)
-    assert LINKS[name].residuals(F.astype(np.float32), Y, found) == pytest.approx(loss, rel=1e-5)
-    np.testing.assert_allclose(found, R, rtol=1e-5, atol=1e-6)
+        for dtype, close in ((np.float64, 1e-12), (np.float32, 1e-5)):
+            found = np.empty(F.shape, dtype)
+            of = LINKS[name].residuals(F.astype(dtype), y, found, weights)
+            assert of == pytest.approx(loss, rel=close)
+            np.testing.assert_allclose(found, R, rtol=close, atol=close / 10)
 
 
 def test_projections_by_hand():
@@ -65,24 +75,25 @@ def test_momentum_by_hand():
     point, after = extrapolated(W, before, -np.ones((1, 2)), 2.0)
     assert after == (1 + np.sqrt(17)) / 2
     np.testing.assert_allclose(point, W + (W - before) / after, rtol=1e-15)
-    point, after = extrapolated(W, before, np.full((1, 2), 0.1), 2.0)  # uphill: it starts anew
+    point, after = extrapolated(W, before, np.full((1, 2), 0.1), 2.0)  # uphill: it restarts
     assert after == (1 + np.sqrt(5)) / 2 and point.tolist() == W.tolist()
     _, after = extrapolated(W, before, np.zeros((1, 2)), 2.0)  # neither
     assert after == (1 + np.sqrt(17)) / 2
 
 
 @pytest.mark.parametrize("L", [None, 0.8])
-@pytest.mark.parametrize("accelerated", [False, True])
+@pytest.mark.parametrize("solver", [ls_generalized, ls_accelerated])
 @pytest.mark.parametrize("link", ["identity", "softmax"])
-def test_the_rounds_of_algorithm_1(link, accelerated, L, blobs):
-    problem = blobs(n=20, d=3, k=3)
-    X, n, alpha, T = problem.X, 20, 0.3, np.eye(3)[problem.y]
+def test_the_rounds_of_algorithm_1(link, solver, L, blobs):
+    problem, n, T = weighted(blobs(n=20, d=3, k=3))
+    settings = {"alpha": 0.3, "link": link, "L": L}
+    X, alpha, weights = problem.X, 0.3, problem.weights
     l = L or LINKS[link].L
-    H = X.T @ X / n + alpha / l * np.eye(3)
+    H = X.T @ (weights[:, None] * X) / n + alpha / l * np.eye(3)
     W = stepped = np.zeros((3, 3))
     theta, lower, upper = 1.0, 0.0, np.inf
-    for s in islice(descend(X, problem.y, 3, alpha, link, L, accelerated), 8):
-        loss, R = by_formula(link, X @ W, T)
+    for s in islice(solver(problem, **settings), 8):
+        loss, R = by_formula(link, X @ W, T, weights)
         gradient = X.T @ R / n + alpha * W
         primal = loss / n + alpha / 2 * (W**2).sum()
         lower = max(lower, primal - (gradient**2).sum() / (2 * alpha))
@@ -93,15 +104,15 @@ def test_the_rounds_of_algorithm_1(link, accelerated, L, blobs):
         np.testing.assert_allclose(s.stepped, stepped, atol=1e-12)
         before, stepped = stepped, W - np.linalg.solve(H, gradient) / l
         W = stepped
-        if accelerated:
+        if solver is ls_accelerated:
             W, theta = extrapolated(stepped, before, gradient, theta)
     assert s.round == 7
     kept = s.lower, s.upper, s.theta, s.primal
-    again = next(descend(X, problem.y, 3, alpha, link, L, accelerated, s))
+    again = next(solver(problem, **settings, state=s))
     assert (again.lower, again.upper, again.theta, again.primal) == kept
-    other = next(descend(X, problem.y, 3, 0.6, link, L, accelerated, s))
+    other = next(solver(problem, **settings | {"alpha": 0.6}, state=s))
     assert other.theta == 1.0 and other.alpha == 0.6 and other.upper == other.primal
-    loss, R = by_formula(link, X @ s.W, T)
+    loss, R = by_formula(link, X @ s.W, T, weights)
     gradient = X.T @ R / n + 0.6 * s.W
     expected = loss / n + 0.3 * (s.W**2).sum()
     assert other.primal == pytest.approx(expected, rel=1e-12)
@@ -109,31 +120,35 @@ def test_the_rounds_of_algorithm_1(link, accelerated, L, blobs):
 
 
 @pytest.mark.parametrize("labels", [False, True])
-def test_the_rounds_of_algorithm_2(labels, blobs):
-    problem = blobs(n=20, d=3, k=3)
-    X, n, alpha, k = problem.X, 20, 0.1, 3
-    T = np.eye(k)[problem.y]
+@pytest.mark.parametrize("power", [1, 2, 3])
+def test_the_rounds_of_algorithm_2(power, labels, blobs):
+    problem, n, T = weighted(blobs(n=20, d=3, k=3))
+    X, alpha, k, weights = problem.X, 0.1, 3, problem.weights[:, None]
     if labels:
         T[:, 0] = X[:, 0] > 0
-    P = between = refitted = np.zeros((n, k))
+        problem = replace(problem, y=T)
+    P = between = refitted = np.zeros((20, k))
     Ws, Vs = [], []
-    for s in islice(calibrate(X, T if labels else problem.y, k, alpha, 2), 5):
+    for s in islice(ls_calibrated(problem, alpha=alpha, basis=power), 5):
         np.testing.assert_allclose(s.predictions, P, atol=1e-9)
         np.testing.assert_allclose(s.W, np.reshape(Ws, (-1, 3, k)), atol=1e-9)
-        np.testing.assert_allclose(s.V, np.reshape(Vs, (-1, 2 * k, k)), atol=1e-6)
-        assert s.squared_error == pytest.approx(((T - P) ** 2).sum() / n, abs=1e-9)
+        np.testing.assert_allclose(s.V, np.reshape(Vs, (-1, power * k, k)), atol=1e-5)
+        assert s.squared_error == pytest.approx((weights * (T - P) ** 2).sum() / n, abs=1e-9)
         assert s.round == len(Ws) and s.labels == labels
         if Ws:
-            assert s.fitted == pytest.approx(((T - between) ** 2).sum() / n, abs=1e-9)
-            assert s.refitted == pytest.approx(((T - refitted) ** 2).sum() / n, abs=1e-9)
+            assert s.fitted == pytest.approx((weights * (T - between) ** 2).sum() / n, abs=1e-9)
+            assert s.refitted == pytest.approx((weights * (T - refitted) ** 2).sum() / n, abs=1e-9)
             np.testing.assert_allclose(s.scores(X), P, atol=1e-9)
         else:
             assert s.fitted == s.refitted == s.squared_error
-        W = np.linalg.solve(X.T @ X / n + alpha * np.eye(3), X.T @ (T - P) / n)
+        S = X.T @ (weights * X) / n
+        W = np.linalg.solve(S + alpha * np.eye(3), X.T @ (weights * (T - P)) / n)
         between = P + X @ W
-        G = np.hstack([between, between**2])
-        ridge = 1e-8 * (G**2).sum() / 6 * np.eye(6)
-        V = np.eye(6, k) + np.linalg.solve(G.T @ G + ridge, G.T @ (T - between))
+        G = np.hstack([between**m for m in range(1, power + 1)])
+        q = power * k
+        ridge = 1e-8 * (weights * G**2).sum() / q * np.eye(q)
+        fitted = np.linalg.solve(G.T @ (weights * G) + ridge, G.T @ (weights * (T - between)))
+        V = np.eye(q, k) + fitted
         refitted = G @ V
         P = refitted.copy()
         (clip if labels else project)(P)
@@ -141,30 +156,30 @@ def test_the_rounds_of_algorithm_2(labels, blobs):
         Vs.append(V)
     assert s.round == 4
     with pytest.raises(ValueError, match="features are too many for one Gram matrix"):
-        next(calibrate(X, problem.y, k, alpha, 10_000))
+        next(ls_calibrated(problem, basis=10_000))
 
 
 @pytest.mark.parametrize("calibrated", [False, True])
 @pytest.mark.parametrize("features", ["fourier", "nystroem"])
 @pytest.mark.parametrize("link", ["identity", "softmax"])
 def test_the_rounds_of_algorithm_3(link, features, calibrated, blobs):
-    problem = blobs(n=30, d=3, k=3)
-    n, k, alpha, L, T = 30, 3, 0.2, LINKS[link].L, np.eye(3)[problem.y]
+    problem, n, T = weighted(blobs(n=30, d=3, k=3))
+    k, alpha, L, weights = 3, 0.2, LINKS[link].L, problem.weights
     sizes = {"features": features, "n_features": 8, "block": 4}
     generator = fitted(problem, features, 8, 4, 1.0, 0)
     Z, M = [], []
     for b in range(2):
-        Z.append(np.empty((n, generator.width(b)), np.float32))
+        Z.append(np.empty((30, generator.width(b)), np.float32))
         generator.make(b)(problem.X, Z[b])
         penalty = generator.penalty(b)
         M.append(np.eye(Z[b].shape[1]) if penalty is None else penalty)
     parts = [generator.part(b) for b in range(2)]
-    W, F = np.zeros((generator.n_features, k)), np.zeros((n, k))
+    W, F = np.zeros((generator.n_features, k)), np.zeros((30, k))
     passes = 1 if calibrated else 2
     settings = sizes | {"alpha": alpha, "link": link, "passes": passes, "inner": 3}
     seen = []
     for s in ls_stagewise(problem, **settings, calibrate=calibrated):
-        loss = by_formula(link, F, T)[0] / n
+        loss = by_formula(link, F, T, weights)[0] / n
         penalty = sum(np.vdot(W[p], m @ W[p]) for p, m in zip(parts, M))
         np.testing.assert_allclose(s.W, W, atol=2e-5)
         np.testing.assert_allclose(s.F, F, atol=2e-5)
@@ -178,10 +193,11 @@ def test_the_rounds_of_algorithm_3(link, features, calibrated, blobs):
             ZF, V = np.hstack([ZF, F]), np.vstack([V, np.zeros((k, k))])
             old = np.vstack([old, np.zeros((k, k))])
             m = np.block([[m, np.zeros((len(m), k))], [np.zeros((k, len(m))), np.eye(k)]])
-        H = ZF.T @ ZF / n + alpha / L * m
+        H = ZF.T @ (weights[:, None] * ZF) / n + alpha / L * m
         stepped, theta = V, 1.0
         for _ in range(1 if link == "identity" else 3):
-            gradient = ZF.T @ by_formula(link, F + ZF @ V, T)[1] / n + alpha * m @ (old + V)
+            R = by_formula(link, F + ZF @ V, T, weights)[1]
+            gradient = ZF.T @ R / n + alpha * m @ (old + V)
             before, stepped = stepped, V - np.linalg.solve(H, gradient) / L
             V, theta = extrapolated(stepped, before, gradient, theta)
         F = F + ZF @ stepped

@@ -1,7 +1,5 @@
 """L1-norm support vector machines against cvxpy, each other, and their own certificates."""
 
-from itertools import islice
-
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -9,15 +7,13 @@ import scipy.sparse as sp
 
 from workbench.core.problem import as_problem
 from workbench.core.stream import watch
-from workbench.core.trace import load_state, save_state
-from workbench.mrc.l1svm import l1_svm, multiclass_lower, multiclass_objective, svm_lp, svm_multi
+from workbench.mrc.l1svm import l1_svm, multiclass_lower
 from workbench.mrc.svm_ccg import norm_squared, smoothed, svm_ccg
 from workbench.registry import SOLVERS
 from workbench.runs.run import run
 
 TIGHT = {"tol_gap_abs": 1e-10, "tol_gap_rel": 1e-10, "tol_feas": 1e-10}
 SMALL_STEPS = {"eps": 1e-9, "n_max": 2, "m_max": 1}
-BINARY = ["svm_lp", "svm_ccg"]
 
 
 def tiny(seed, k=2):
@@ -34,16 +30,10 @@ def tiny(seed, k=2):
 
 
 def textbook(problem, lam):
-    """Solve the binary problem as it is printed, with the mean of the losses."""
-    X = problem.X.toarray() if problem.is_sparse else problem.X
-    w, b = cp.Variable(problem.d), cp.Variable()
-    losses = cp.pos(1 - cp.multiply(2 * problem.y - 1, X @ w + b))
-    program = cp.Problem(cp.Minimize(cp.sum(losses) / problem.n + lam * cp.norm1(w)))
-    return program.solve(solver="CLARABEL", **TIGHT)
+    """Solve the problem of Wang and Shen as it is printed, penalised, with the mean loss.
 
-
-def textbook_multiclass(problem, lam):
-    """Solve the multiclass problem of Wang and Shen as it is printed, penalised."""
+    Of two classes it is the binary machine of twice the lam.
+    """
     X = problem.X.toarray() if problem.is_sparse else problem.X
     W, b = cp.Variable((problem.d, problem.k)), cp.Variable((1, problem.k))
     others = 1 - np.eye(problem.k)[problem.y]
@@ -55,35 +45,43 @@ def textbook_multiclass(problem, lam):
 
 @pytest.fixture(scope="module")
 def answers():
-    """Binary problems, dense and sparse, with their textbook optimum."""
-    return [(*case, textbook(*case)) for case in (tiny(seed) for seed in range(60))]
+    """Problems of two classes, dense and sparse, with the optimum of the binary machine."""
+    return [(p, lam, textbook(p, lam / 2)) for p, lam in map(tiny, range(40))]
 
 
 @pytest.mark.parametrize(
-    ("name", "parameters"), [("svm_lp", {}), ("svm_ccg", {"eps": 1e-9}), ("svm_ccg", SMALL_STEPS)]
+    ("name", "parameters"),
+    [("svm_lp", {}), ("svm_multi", {}), ("svm_ccg", {"eps": 1e-9}), ("svm_ccg", SMALL_STEPS)],
 )
-def test_the_binary_machines_agree_with_cvxpy(name, parameters, answers):
+def test_machines_of_two_classes_agree_with_cvxpy(name, parameters, answers):
     for problem, lam, exact in answers:
-        *_, (row, _) = watch(SOLVERS[name].steps(problem, lam=lam, **parameters))
+        own = lam / 2 if name == "svm_multi" else lam
+        *_, (row, _) = watch(SOLVERS[name].steps(problem, lam=own, **parameters))
         for key in ("lower", "upper", "objective"):
             assert row[key] == pytest.approx(exact, abs=1e-6), problem.name
 
 
-@pytest.mark.parametrize("k", [2, 3, 5])
+@pytest.mark.parametrize("k", [3, 5])
 def test_the_multiclass_machine_agrees_with_cvxpy(k):
-    for seed in range(30):
+    rng = np.random.default_rng(0)
+    for seed in range(20):
         problem, lam = tiny(seed, k)
-        exact = textbook_multiclass(problem, lam)
+        exact = textbook(problem, lam)
         trace, state = run("svm_multi", problem, parameters={"lam": lam})
         for key in ("lower", "upper", "objective"):
             assert trace.last[key] == pytest.approx(exact, abs=1e-6), problem.name
         assert np.abs(state.W.sum(axis=0)).max() < 1e-9
+        for scale in (0.0, 0.1, 1.0, 10.0):  # any alpha gives a lower bound
+            alpha = scale * rng.normal(size=(problem.n, k))
+            assert multiclass_lower(problem.X, problem.y, lam, alpha) <= exact + 1e-8
 
 
-def test_with_two_classes_the_multiclass_machine_is_the_binary_one_of_twice_lam(answers):
-    for problem, lam, exact in answers[:20]:
-        trace, _ = run("svm_multi", problem, parameters={"lam": lam / 2})
-        assert trace.last["upper"] == pytest.approx(exact, abs=1e-6)
+def test_any_alpha_gives_a_lower_bound(answers):
+    rng = np.random.default_rng(0)
+    for problem, lam, exact in answers:
+        svm = l1_svm("svm_lp", problem, lam)
+        for scale in (0.0, 0.1, 1.0, 10.0):
+            assert svm.dual(scale * rng.normal(size=problem.n))[1] <= exact + 1e-9
 
 
 def test_generation_ends_where_the_whole_program_does(blobs):
@@ -91,26 +89,21 @@ def test_generation_ends_where_the_whole_program_does(blobs):
         problem = blobs(**shape, k=2)
         whole, _ = run("svm_lp", problem)
         cuts, state = run("svm_ccg", problem, parameters={"eps": 1e-9, "n_max": 20, "m_max": 5})
-        assert cuts.last["upper"] == pytest.approx(whole.last["upper"], abs=1e-6)
-        assert cuts.last["lower"] == pytest.approx(whole.last["lower"], abs=1e-6)
-        assert cuts.last["constraints"] < problem.n
-        assert cuts.last["features"] <= problem.d
-        assert len(set(state.samples)) == len(state.samples)
-        assert len(set(state.features)) == len(state.features)
+        for key in ("lower", "upper"):
+            assert cuts.last[key] == pytest.approx(whole.last[key], abs=1e-6)
+        assert cuts.last["constraints"] < problem.n and cuts.last["features"] <= problem.d
+        for indices in (state.samples, state.features):
+            assert len(set(indices)) == len(indices)
 
 
 @pytest.mark.parametrize("parameters", [SMALL_STEPS, {"eps": 0.1}, {"eps": 0.0, "n_max": 3}])
 def test_the_bounds_hold_in_every_round(parameters, answers):
     rounds = 0
     for problem, lam, exact in answers:
-        seen = [row for row, _ in watch(svm_ccg(problem, lam=lam, **parameters))]
-        for row in seen:
+        for row, _ in watch(svm_ccg(problem, lam=lam, **parameters)):
             assert 0 <= row["lower"] <= exact + 1e-8 and exact <= row["upper"] + 1e-8
-            assert row["gap"] == row["upper"] - row["lower"]
-        assert np.all(np.diff([row["lower"] for row in seen]) >= 0)
-        assert np.all(np.diff([row["upper"] for row in seen]) <= 0)
-        rounds += len(seen) - 1
-    assert rounds > 20
+            rounds += 1
+    assert rounds > len(answers) + 10
 
 
 def test_what_is_left_unviolated_bounds_the_error(blobs):
@@ -122,43 +115,11 @@ def test_what_is_left_unviolated_bounds_the_error(blobs):
         assert np.delete(s.short, s.samples).max(initial=-np.inf) <= eps
 
 
-def test_any_alpha_gives_a_lower_bound(answers):
-    rng = np.random.default_rng(0)
-    for problem, lam, exact in answers:
-        svm = l1_svm("svm_lp", problem, lam)
-        for scale in (0.0, 0.1, 1.0, 10.0):
-            assert svm.dual(scale * rng.normal(size=problem.n))[1] <= exact + 1e-9
-    for seed in range(20):
-        problem, lam = tiny(seed, 3)
-        exact = textbook_multiclass(problem, lam)
-        for scale in (0.0, 0.1, 1.0, 10.0):
-            alpha = scale * rng.normal(size=(problem.n, 3))
-            assert multiclass_lower(problem.X, problem.y, lam, alpha) <= exact + 1e-8
-
-
-def test_the_upper_bound_is_the_objective_of_the_rule_at_hand(blobs):
-    problem = blobs(k=2)
-    for name in BINARY:
-        trace, state = run(name, problem)
-        f = state.scores(problem.X)[:, 1]
-        w = state.scores(np.eye(problem.d))[:, 1] - state.scores(np.zeros((1, problem.d)))[:, 1]
-        hinge = np.maximum(1 - (2 * problem.y - 1) * f, 0).mean()
-        assert hinge + 0.01 * np.abs(w).sum() == pytest.approx(trace.last["upper"], abs=1e-12)
-        np.testing.assert_array_equal(state.scores(problem.X)[:, 0], -f)
-    problem = blobs(k=4)
-    trace, state = run("svm_multi", problem)
-    upper = multiclass_objective(problem.X, problem.y, 0.01, state.W)
-    assert upper == trace.last["upper"]
-
-
-def test_at_a_large_lam_no_feature_is_used(blobs):
-    problem = blobs(n=60, k=2)
-    for name in BINARY:
-        trace, state = run(name, problem, parameters={"lam": 1e3})
-        assert trace.last["gap"] < 1e-9 and trace.last["upper"] == pytest.approx(1.0)
-        assert (
-            not state.scores(np.eye(4)).any() or np.ptp(state.scores(np.eye(4)), axis=0).max() == 0
-        )
+@pytest.mark.parametrize("name", ["svm_lp", "svm_ccg"])
+def test_at_a_large_lam_no_feature_is_used(name, blobs):
+    trace, state = run(name, blobs(n=60, k=2), parameters={"lam": 1e3})
+    assert trace.last["gap"] < 1e-9 and trace.last["upper"] == pytest.approx(1.0)
+    assert np.ptp(state.scores(np.eye(4)), axis=0).max() == 0
 
 
 def test_the_first_order_method_starts_near_the_optimum(blobs):
@@ -173,56 +134,33 @@ def test_the_first_order_method_starts_near_the_optimum(blobs):
         assert largest <= norm_squared(variant.X) <= 1.2 * largest
 
 
-@pytest.mark.parametrize("cut", [0, 2, 5])
-def test_ten_rounds_are_five_saved_loaded_and_five(cut, blobs, tmp_path):
-    problem = blobs(n=120, d=60, k=2)
-    whole = list(islice(watch(svm_ccg(problem, **SMALL_STEPS)), 11))
-    whole = [{key: row[key] for key in row.keys() - {"seconds", "cpu"}} for row, _ in whole]
-    assert len(whole) == 11
-    *_, s = islice(svm_ccg(problem, **SMALL_STEPS), cut + 1)
-    save_state(tmp_path / "s.npz", s)
-    loaded = load_state(tmp_path / "s.npz", type(s))
-    again = islice(watch(svm_ccg(problem, **SMALL_STEPS, state=loaded)), 11 - cut)
-    rows = [{key: row[key] for key in row.keys() - {"seconds", "cpu"}} for row, _ in again]
-    assert rows == whole[cut:]
-
-
-@pytest.mark.parametrize("name", ["svm_lp", "svm_ccg", "svm_multi"])
-@pytest.mark.parametrize("lam", [0.0, -1.0, np.nan, np.inf])
-def test_lam_is_positive(name, lam, blobs):
-    with pytest.raises(ValueError, match="lam: must be a positive number"):
-        next(SOLVERS[name].steps(blobs(k=2), lam=lam))
-
-
 @pytest.mark.parametrize(
     ("name", "value"), [("eps", -1e-9), ("eps", np.nan), ("n_max", 0), ("m_max", 0)]
 )
 def test_ccg_refuses_parameters_outside_their_range(name, value, blobs):
-    with pytest.raises(
-        ValueError, match=f"{name}: must be (a whole number of )?at least [01], got"
-    ):
+    with pytest.raises(ValueError, match=f"{name}: must be a .*(not negative|at least 1), got"):
         next(svm_ccg(blobs(k=2), **{name: value}))
 
 
-@pytest.mark.parametrize("name", BINARY)
+@pytest.mark.parametrize("name", ["svm_lp", "svm_ccg"])
 def test_more_than_two_classes_are_refused(name, blobs):
     with pytest.raises(ValueError, match=f"^problem: {name} separates two classes, got 3; use svm"):
         next(SOLVERS[name].steps(blobs(k=3)))
 
 
-def test_a_linear_program_that_is_too_large_is_refused_before_it_is_built(blobs, monkeypatch):
-    monkeypatch.setattr("workbench.mrc.lp.NONZEROS", 500)
-    with pytest.raises(ValueError, match=r"^problem: too large for svm_lp, .* use svm_ccg"):
-        next(svm_lp(blobs(n=200, k=2)))
-    with pytest.raises(ValueError, match=r"^problem: too large for svm_multi, .* use Problem"):
-        next(svm_multi(blobs(n=100)))
-    next(svm_lp(blobs(n=100, k=2)))
-
-
 @pytest.mark.parametrize(
-    ("name", "shape"), [("svm_lp", {"n": 3000, "d": 60, "k": 2}), ("svm_multi", {"n": 600, "k": 8})]
+    ("name", "shape", "instead"),
+    [
+        ("svm_lp", {"n": 3000, "d": 60, "k": 2}, "svm_ccg"),
+        ("svm_multi", {"n": 600, "k": 8}, "Prob"),
+    ],
 )
-def test_the_whole_program_stops_at_its_time_limit(name, shape, blobs):
-    trace, _ = run(name, blobs(**shape), parameters={"max_seconds": 0.01}, warm_up=False)
+def test_a_whole_program_has_limits_of_time_and_size(name, shape, instead, blobs, monkeypatch):
+    problem = blobs(**shape)
+    trace, _ = run(name, problem, parameters={"max_seconds": 0.01}, warm_up=False)
     assert trace.last["round"] == 0 and trace.stopped_by == "finished"
     assert 0 <= trace.last["lower"] <= trace.last["upper"] <= shape["k"] - 1
+    monkeypatch.setattr("workbench.mrc.lp.NONZEROS", 500)
+    with pytest.raises(ValueError, match=f"^problem: too large for {name}, .* use {instead}"):
+        next(SOLVERS[name].steps(problem))
+    next(SOLVERS[name].steps(blobs(n=30, k=2)))

@@ -8,26 +8,28 @@ import pytest
 
 from workbench.core.problem import Problem, as_problem
 from workbench.core.stream import below, rounds, until, watch
-from workbench.mrc.ccg import class_means, constr, mrc_ccg
+from workbench.mrc.ccg import constr, distribution, mrc_ccg, restricted
 from workbench.mrc.lp import all_subsets
-from workbench.mrc.master import carry, largest
+from workbench.mrc.master import extend, largest
 from workbench.mrc.risk import greedy_subset, minimax_risk, psi
 from workbench.mrc.subgradient import mrc_subgradient
 from workbench.registry import SOLVERS
 from workbench.runs.run import run
 
 EXACT = {"eps1": 0.0, "eps2": 0.0}
-# Solvers of the optimum, with the gap that they must certify on every problem of a few rows. On
-# most of them the first-order method reaches 1e-6 too; its worst is slow.
-ORACLES = [
-    ("mrc_lp", {}, 1e-7),
-    ("mrc_lp_compact", {}, 1e-6),
-    ("mrc_ccg", EXACT | {"columns": True, "n_max": 5, "m_max": 3}, 1e-7),
-    ("mrc_ccg", EXACT | {"columns": False, "n_max": 5}, 1e-7),
-    ("mrc_interior_point", {}, 1e-6),
-    ("mrc_pdhg", {}, 1e-2),
+# The gap that a solver must certify on every problem of a few rows, the gap that it reaches on half
+# of them, its rounds at most, and of how many problems it solves one: fewer if it is slow.
+CASES = [
+    ("mrc_lp", {}, 1e-7, 1e-6, 200, 1),
+    ("mrc_lp_compact", {}, 1e-6, 1e-6, 200, 1),
+    ("mrc_ccg", EXACT | {"columns": True, "n_max": 5, "m_max": 3}, 1e-7, 1e-6, 200, 2),
+    ("mrc_ccg", EXACT | {"columns": False, "n_max": 5}, 1e-7, 1e-6, 200, 2),
+    ("mrc_interior_point", {}, 1e-6, 1e-6, 200, 4),
+    ("mrc_pdhg", {}, 1e-2, 1e-6, 200, 4),
+    ("mrc_splitting", {}, 1.0, 5e-3, 40, 8),
+    ("mrc_subgradient", {}, 1.0, 0.5, 10, 8),
 ]
-PROBLEMS = 200
+PROBLEMS = 120
 
 
 def tiny(seed):
@@ -64,32 +66,21 @@ def textbook(problem, lambda0):
 @pytest.fixture(scope="module")
 def answers():
     """The problems with their textbook solutions."""
-    return [
-        (problem, lambda0, *textbook(problem, lambda0))
-        for problem, lambda0 in (tiny(seed) for seed in range(PROBLEMS))
-    ]
+    return [(*case, *textbook(*case)) for case in map(tiny, range(PROBLEMS))]
 
 
-@pytest.mark.parametrize(("name", "parameters", "gap"), ORACLES)
-def test_the_exact_solvers_agree_with_cvxpy(name, parameters, gap, answers):
+@pytest.mark.parametrize(("name", "parameters", "gap", "median", "most", "every"), CASES)
+def test_bounds_hold_and_meet_at_cvxpys_optimum(
+    name, parameters, gap, median, most, every, answers
+):
     reached = []
-    every = {"mrc_pdhg": 4, "mrc_interior_point": 4, "mrc_ccg": 2}.get(name, 1)  # they take longer
     for problem, lambda0, exact, _ in answers[::every]:
         steps = SOLVERS[name].steps(problem, lambda0=lambda0, **parameters)
-        for row, _ in until(watch(steps), below("gap", 5e-7), rounds(200)):
+        for row, _ in until(watch(steps), below("gap", 5e-7), rounds(most)):
             assert row["lower"] - 1e-7 <= exact <= row["upper"] + 1e-7, problem.name
         assert row["gap"] <= gap, problem.name
-        assert row["upper"] == pytest.approx(exact, abs=max(gap, 1e-6)), problem.name
         reached.append(row["gap"])
-    assert np.median(reached) <= 1e-6
-
-
-@pytest.mark.parametrize("name", ["mrc_subgradient", "mrc_splitting"])
-def test_the_bounds_of_the_others_always_hold(name, answers):
-    for problem, lambda0, exact, _ in answers[::5]:
-        steps = SOLVERS[name].steps(problem, lambda0=lambda0)
-        for row, _ in until(watch(steps), below("gap", 1e-7), rounds(10)):
-            assert row["lower"] - 1e-7 <= exact <= row["upper"] + 1e-7, problem.name
+    assert np.median(reached) <= median
 
 
 def test_the_subgradient_method_takes_the_steps_of_the_paper():
@@ -113,15 +104,6 @@ def test_the_subgradient_method_takes_the_steps_of_the_paper():
     assert s.upper == pytest.approx(min(best, 2 / 3), abs=1e-12)
 
 
-def test_splitting_approaches_the_optimum(answers):
-    excess = []
-    for problem, lambda0, exact, _ in answers[::10]:
-        steps = SOLVERS["mrc_splitting"].steps(problem, lambda0=lambda0)
-        *_, (row, _) = until(watch(steps), rounds(40))
-        excess.append(row["upper"] - exact)
-    assert np.median(excess) < 2e-3
-
-
 def vectors(k, count, seed):
     """Random vectors, most of them with ties, of several scales and far from the origin too."""
     rng = np.random.default_rng(seed)
@@ -137,8 +119,7 @@ def test_psi_and_algorithm_2_equal_brute_force(k):
     V = vectors(k, 2000, seed=k)
     subsets = all_subsets(k)
     assert len(np.unique(subsets, axis=0)) == 2**k - 1 and subsets.any(axis=1).all()
-    values = (V @ subsets.T - 1.0) / subsets.sum(axis=1)
-    best = values.max(axis=1)
+    best = ((V @ subsets.T - 1.0) / subsets.sum(axis=1)).max(axis=1)
     np.testing.assert_allclose(psi(V), best, atol=2e-11)
     for v, expected in zip(V, best):
         value, mask = greedy_subset(v)
@@ -153,18 +134,13 @@ def test_psi_is_the_root_of_the_water_filling_equation_for_many_classes():
     np.testing.assert_allclose(psi(V.astype(np.float32)), t, rtol=1e-6, atol=1e-4)
 
 
-def test_the_objective_is_the_textbook_s(answers):
+def test_any_classifier_and_any_distribution_give_a_bound(answers):
+    rng = np.random.default_rng(0)
     for problem, lambda0, exact, M in answers[:50]:
         risk = minimax_risk(problem, lambda0)
         M = np.where(risk.active, M, 0.0)
         assert risk.upper(M) == pytest.approx(exact, abs=1e-6)
         assert risk.upper(np.zeros_like(M)) == pytest.approx(1 - 1 / problem.k)
-
-
-def test_any_distribution_gives_a_lower_bound(answers):
-    rng = np.random.default_rng(0)
-    for problem, lambda0, exact, _ in answers[:50]:
-        risk = minimax_risk(problem, lambda0)
         empirical = np.eye(problem.k)[problem.y] / problem.n
         assert risk.rho((risk.X.T @ empirical).T) == 1.0
         for share in (1e-4, 0.01, 0.1, 1.0):
@@ -194,12 +170,28 @@ def test_theorem_2_holds_in_every_round(columns, answers):
 
 def test_the_many_samples_mode_never_decreases(answers):
     risen = 0
-    for problem, lambda0, *_ in answers:
+    for problem, lambda0, *_ in answers[::4]:
         steps = mrc_ccg(problem, lambda0=lambda0, n_max=1, columns=False, **EXACT)
         R = np.array([row["R"] for row, _ in watch(steps)])
         assert np.all(np.diff(R) >= -1e-9), problem.name
         risen += len(R) > 3
-    assert risen > 50
+    assert risen > 10
+
+
+@pytest.mark.parametrize("k", [3, 8])  # with and without every subset of the class means
+def test_extra_constraints_hold_for_every_classifier(k, blobs):
+    problem = blobs(n=50, k=k)
+    risk, s = minimax_risk(problem), next(mrc_ccg(problem, columns=False))
+    M = np.where(risk.active, np.random.default_rng(0).normal(size=risk.tau.shape), 0.0)
+    lp = restricted(risk, s)
+    left = lp.F @ M.ravel()[s.features] - lp.b
+    assert len(left) == (k * (2**k - 1) if k == 3 else 2 * k + 1)
+    assert left.max() <= 1.0 + psi(risk.X @ M.T).max() + 1e-12  # the nu that M needs
+    if k == 8:
+        assert left[-1] == pytest.approx(np.vdot(risk.tau, M))
+    # The distribution has the mean that the multipliers stand for.
+    mean = (risk.X.T @ distribution(risk, s)).T
+    np.testing.assert_allclose(mean.ravel()[s.features], s.alpha @ lp.F, atol=1e-12)
 
 
 def test_the_many_samples_mode_removes_and_the_many_features_mode_does_not(blobs):
@@ -243,47 +235,45 @@ def test_the_most_violated_come_first():
     assert largest(violation, 0.6, 3).tolist() == []
 
 
-def test_a_basis_is_carried_to_other_rows_and_features():
+def test_a_basis_is_carried_to_other_rows_and_features(blobs):
     columns, rows = np.array([1, 0, 3, 4, 2, 5, 6], np.int8), np.array([0, 1], np.int8)
-    kept = np.array([False, True])
+    s = next(mrc_ccg(blobs()))
     for r in (0, 2):  # hard rows, and soft ones with a loss each
-        found = carry(columns[: 5 + r], rows, 2, joined=1, kept=kept, new=2)
-        assert found[0].tolist() == [1, 0, 0, 3, 4, 0, 2] + [6, 0, 0] * (r > 0)
-        assert found[1].tolist() == [1, 1, 1]
-        assert found[0].dtype == found[1].dtype == np.int8
+        s.features, s.column_basis, s.row_basis = np.array([7, 4]), columns[: 5 + r], rows
+        extend(s, np.array([9]), np.array([False, True]), new=2)
+        assert s.features.tolist() == [7, 4, 9]
+        assert s.column_basis.tolist() == [1, 0, 0, 3, 4, 0, 2] + [6, 0, 0] * (r > 0)
+        assert s.row_basis.tolist() == [1, 1, 1]
+        assert s.column_basis.dtype == s.row_basis.dtype == np.int8
 
 
-def test_centroids_are_the_class_means(blobs):
-    for sparse in (False, True):
-        problem = blobs(sparse=sparse)
-        risk = minimax_risk(problem)
-        means = class_means(risk)
-        means = means.toarray() if sparse else means
-        X = problem.X.toarray() if sparse else problem.X
-        expected = [np.append(X[problem.y == c].mean(axis=0), 1.0) for c in range(problem.k)]
-        np.testing.assert_allclose(means, expected, atol=1e-12)
+@pytest.mark.parametrize("value", [0, 0.5, True])
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [
+        *(("mrc_ccg", count) for count in ("n_max", "m_max", "k_max")),
+        ("mrc_interior_point", "splitting_rounds"),
+        *((f"mrc_{name}", "steps") for name in ("subgradient", "splitting", "pdhg")),
+    ],
+)
+def test_counts_that_are_not_whole_are_refused(name, count, value, blobs):
+    message = f"^{count}: must be a whole number of at least 1, got {value}"
+    with pytest.raises(ValueError, match=message):
+        next(SOLVERS[name].steps(blobs(), **{count: value}))
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
-    [("eps1", -1e-9), ("eps2", -1.0), ("eps1", np.nan), ("n_max", 0), ("m_max", 0), ("k_max", 0)],
+    ("name", "parameter", "value", "accepted"),
+    [
+        ("mrc_ccg", "eps1", -1e-9, "a number that is not negative"),
+        ("mrc_ccg", "eps2", np.nan, "a number that is not negative"),
+        ("mrc_pdhg", "balance", 0.0, "between 1e-50 and 1e50"),
+        ("mrc_pdhg", "relaxation", 2.0, "strictly between 0 and 2"),
+    ],
 )
-def test_ccg_refuses_parameters_outside_their_range(name, value, blobs):
-    with pytest.raises(
-        ValueError, match=f"{name}: must be (a whole number of )?at least [01], got"
-    ):
-        next(mrc_ccg(blobs(), **{name: value}))
-
-
-def test_counts_that_are_not_whole_are_refused(blobs):
-    counts = {"mrc_ccg": "n_max", "mrc_interior_point": "splitting_rounds"}
-    for name in ("mrc_subgradient", "mrc_splitting", "mrc_pdhg"):
-        counts[name] = "steps"
-    for name, count in counts.items():
-        for value in (0, 0.5, 1.5, True):
-            message = f"^{count}: must be a whole number of at least 1, got {value}"
-            with pytest.raises(ValueError, match=message):
-                next(SOLVERS[name].steps(blobs(), **{count: value}))
+def test_parameters_outside_their_range_are_refused(name, parameter, value, accepted, blobs):
+    with pytest.raises(ValueError, match=f"^{parameter}: must .*{accepted}, got"):
+        next(SOLVERS[name].steps(blobs(), **{parameter: value}))
 
 
 def test_the_whole_lp_takes_sixteen_classes_of_few_rows():
@@ -293,8 +283,7 @@ def test_the_whole_lp_takes_sixteen_classes_of_few_rows():
 
 
 def test_a_linear_program_that_is_too_large_is_refused_before_it_is_built():
-    y = np.arange(40) % 20
-    wide = as_problem(np.ones((40, 10)), y)
+    wide = as_problem(np.ones((40, 10)), np.arange(40) % 20)
     with pytest.raises(ValueError, match=r"too large for mrc_lp, its LP would have 4\.2e\+07 rows"):
         next(SOLVERS["mrc_lp"].steps(wide))
     tall = as_problem(np.ones((20_000, 600), dtype=np.float32), np.arange(20_000) % 20)
@@ -304,7 +293,7 @@ def test_a_linear_program_that_is_too_large_is_refused_before_it_is_built():
 
 @pytest.mark.parametrize(
     ("solver", "shape"),
-    [("mrc_lp", {"n": 200, "d": 10, "k": 8}), ("mrc_lp_compact", {"n": 2000, "d": 30, "k": 10})],
+    [("mrc_lp", {"n": 100, "d": 10, "k": 8}), ("mrc_lp_compact", {"n": 2000, "d": 30, "k": 10})],
 )
 def test_the_whole_lp_stops_at_its_time_limit(blobs, solver, shape):
     problem = blobs(**shape)
@@ -314,22 +303,17 @@ def test_the_whole_lp_stops_at_its_time_limit(blobs, solver, shape):
     assert trace.last["upper"] == pytest.approx(1 - 1 / shape["k"])
 
 
-# R* varies with the random split, that of satellite by as much as +-0.004: hence a mean of five.
+# R* varies with the random split, that of satellite by as much as +-0.004.
 @pytest.mark.parametrize(
-    ("name", "solver", "splits", "expected", "tolerance"),
+    ("name", "solver", "expected", "tolerance"),
     [
-        ("satellite", "mrc_ccg", 5, 0.490, 0.002),
-        ("optdigits", "mrc_interior_point", 1, 0.345, 0.003),
-        pytest.param("letter", "mrc_interior_point", 1, 0.833, 0.003, marks=pytest.mark.slow),
+        ("satellite", "mrc_ccg", 0.490, 0.006),
+        ("optdigits", "mrc_interior_point", 0.345, 0.003),
+        pytest.param("letter", "mrc_interior_point", 0.833, 0.003, marks=pytest.mark.slow),
     ],
 )
-def test_real_data_reach_a_certified_gap_of_1e_6(name, solver, splits, expected, tolerance, real):
-    found = []
-    for seed in range(splits):
-        parameters = EXACT | {"n_max": 400} if solver == "mrc_ccg" else {}
-        trace, _ = run(
-            solver, real(name, seed), below("gap", 1e-6), rounds(100), parameters=parameters
-        )
-        assert trace.stopped_by == "gap <= 1e-06" and trace.last["gap"] >= -1e-9
-        found.append(trace.last["upper"])
-    assert np.mean(found) == pytest.approx(expected, abs=tolerance)
+def test_real_data_reach_a_certified_gap_of_1e_6(name, solver, expected, tolerance, real):
+    parameters = EXACT | {"n_max": 400} if solver == "mrc_ccg" else {}
+    trace, _ = run(solver, real(name), below("gap", 1e-6), rounds(100), parameters=parameters)
+    assert trace.stopped_by == "gap <= 1e-06" and trace.last["gap"] >= -1e-9
+    assert trace.last["upper"] == pytest.approx(expected, abs=tolerance)

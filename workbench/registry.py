@@ -82,11 +82,7 @@ SOLVERS = {
         mrc_pdhg, "MRC-PDHG", "#CC79A7", "v", live=("lambda0", "steps", "relaxation")
     ),
     "mrc_splitting": Solver(
-        mrc_splitting,
-        "MRC splitting",
-        "#009E73",
-        "P",
-        live=("lambda0", "steps", "ratio", "relaxation", "adapt", "repairs"),
+        mrc_splitting, "MRC splitting", "#009E73", "P", live=("lambda0", "steps")
     ),
     "mrc_interior_point": Solver(
         mrc_interior_point, "MRC interior point", "#D55E00", "X", live=("lambda0",)

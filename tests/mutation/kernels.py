@@ -52,8 +52,8 @@ KERNELS = {
             simplex: "project clip",
             links: "target identity softmax sigmoid squared_hinge",
             generalized: "descend extrapolated",
-            calibrated: "calibrate expanded",
-            stagewise: "stages visit steps penalised",
+            calibrated: "ls_calibrated expanded",
+            stagewise: "stages fit steps penalised",
         },
         [
             "test_kernels_ls.py",

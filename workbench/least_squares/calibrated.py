@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from workbench.core.checks import check_positive, check_sparse, is_whole
-from workbench.core.problem import Matrix, Problem
+from workbench.core.problem import Problem
 from workbench.core.stream import Row
 from workbench.least_squares.products import (
     GRAM_ROWS,
     Factor,
+    by_root,
     cached_rows,
     check_size,
     gram,
@@ -20,7 +21,7 @@ from workbench.least_squares.products import (
 )
 from workbench.least_squares.simplex import clip, project
 
-RIDGE = 1e-8  # of the calibration, over the mean diagonal: saturated y, y^2, y^3 are nearly equal
+RIDGE = 1e-8  # calibration's, over the mean diagonal: saturated y, y^2, y^3 are nearly equal
 
 Basis = int | Callable[[np.ndarray], np.ndarray]
 
@@ -31,8 +32,8 @@ class CalibratedState:
 
     V_t is the paper's W~_t, transposed. ``predictions`` (n, k) are yhat of the training rows.
     The squared errors are means over rows of |y - .|^2: of y~ (``fitted``), before the projection
-    (``refitted``) and after (``squared_error``). ``labels`` says that rows have several labels.
-    With a function for its ``basis`` a state cannot be saved.
+    (``refitted``) and after (``squared_error``). ``labels`` says whether rows have several labels.
+    A state whose ``basis`` is a function cannot be saved.
     """
 
     round: int
@@ -46,7 +47,7 @@ class CalibratedState:
     labels: bool
 
     def scores(self, X) -> np.ndarray:
-        """Replay the chain: all products with the rows are one."""
+        """Replay the chain; all products with the rows are one."""
         X, (t, d, k) = check_sparse(X), self.W.shape
         Y = np.zeros((X.shape[0], k), self.predictions.dtype)
         wide = np.ascontiguousarray(self.W.transpose(1, 0, 2).reshape(d, t * k), Y.dtype)
@@ -75,14 +76,17 @@ def ls_calibrated(
 ) -> Iterator[CalibratedState]:
     """Fit E[y | x] = g(W'x) with a g whose inverse is a combination of the functions in `basis`.
 
-    A round fits what the predictions leave over (18), fits the targets by the basis functions of
-    the sum (19), and projects onto the simplex. No step of the three raises the squared error.
-    Predictions of other rows replay all rounds, so that the model grows with them. The problem is
-    not convex and there is no lower bound but zero.
+    A round of Algorithm 2 fits the residuals of the predictions (18), fits the targets by the basis
+    functions of the sum (19), and projects onto the simplex. No step of the three raises the
+    squared error. Predictions of other rows replay all rounds, so that the model grows with them.
+    The problem is not convex, and zero is its only lower bound.
 
     Parameters
     ----------
-    alpha : positive, ridge of the fits (18), for the mean squared error of a row
+    problem : Problem; y may be an (n, k) array from 0 to 1, for rows of several labels, whose
+        predictions are clipped to [0, 1] instead of projected onto the simplex
+    alpha : positive, ridge of the fits (18), for the mean squared error of a row, weighted by the
+        problem's weights
     basis : the highest power m >= 1 of y, y^2, ..., y^m (the paper's experiments take 3), or a
         function from (n, k) predictions to an (n, q) array whose first k columns are its
         argument. It must be finite at predictions that are not projected yet, which leave
@@ -92,30 +96,12 @@ def ls_calibrated(
     Raises
     ------
     ValueError
-        For an `alpha` that is no positive number, a `basis` that is neither or whose values are
+        For an `alpha` that is not a positive number, a `basis` that is neither or whose values are
         not finite, or more features than one Gram matrix can hold.
     """
-    weights = problem.weights
-    yield from calibrate(problem.X, problem.y, problem.k, alpha, basis, state, weights)
-
-
-def calibrate(
-    X: Matrix,
-    y: np.ndarray,
-    k: int,
-    alpha: float,
-    basis: Basis,
-    state: CalibratedState | None = None,
-    weights: np.ndarray | None = None,
-) -> Iterator[CalibratedState]:
-    """Do the rounds of Algorithm 2; `y` may be (n, k) targets, several ones a row or fractions.
-
-    Predictions of such targets are clipped to [0, 1], not projected onto the simplex. With (n,)
-    positive `weights` all means over rows are weighted ones.
-    """
     alpha = check_positive(alpha, "alpha")
-    n, d = X.shape
-    total = n if weights is None else float(weights.sum())
+    X, y, weights = problem.X, problem.y, problem.weights
+    n, d, k, total = problem.n, problem.d, problem.k, float(weights.sum())
     basis = basis if state is None else state.basis
     q = check_basis(basis, k)
     check_size(d)
@@ -126,7 +112,7 @@ def calibrate(
     s = state
     if s is None:
         Y = np.zeros((n, k), X.dtype)
-        first = squared_error(Y, y, weights)
+        first = squared_error(Y, y, weights) / total
         chain = np.zeros((0, d, k)), np.zeros((0, q, k))
         s = CalibratedState(0, *chain, Y, first, first, first, basis, y.ndim == 2)
     yield s
@@ -134,7 +120,7 @@ def calibrate(
         G = np.zeros((d, k))
         for rows in pieces(n, cached_rows(X)):
             rest = targets(y[rows], k, X.dtype) - s.predictions[rows]
-            G += X[rows].T @ weighed(rest, weights, rows)
+            G += X[rows].T @ (rest * weights[rows, None]).astype(X.dtype, copy=False)
         W = R.solve(G / total)  # (18)
 
         step = W.astype(X.dtype)
@@ -143,11 +129,11 @@ def calibrate(
         for rows in pieces(n, GRAM_ROWS):
             Y[rows] += X[rows] @ step  # y~
             B = expanded(Y[rows], basis).astype(np.float64, copy=False)
-            rest = targets(y[rows], k, np.float64) - Y[rows]
-            heavy = weighed(rest, weights, rows)
-            fitted += float(np.vdot(rest, heavy))
-            B_B += B.T @ weighed(B, weights, rows)
-            B_rest += B.T @ heavy
+            B = by_root(B, weights[rows])
+            rest = by_root(targets(y[rows], k, np.float64) - Y[rows], weights[rows])
+            fitted += float(np.vdot(rest, rest))
+            B_B += B.T @ B
+            B_rest += B.T @ rest
         if not np.isfinite(B_B).all():
             raise ValueError(
                 "basis: its values at predictions before their projection, from "
@@ -161,14 +147,12 @@ def calibrate(
         refitted = 0.0
         for rows in pieces(n, GRAM_ROWS):
             Y[rows] = expanded(Y[rows], basis) @ V
-            own = None if weights is None else weights[rows]
-            mass = len(Y[rows]) if own is None else float(own.sum())
-            refitted += squared_error(Y[rows], y[rows], own) * mass
+            refitted += squared_error(Y[rows], y[rows], weights[rows])
             Y[rows] = clipped(Y[rows], s.labels)
         s.W, s.V = np.concatenate([s.W, [W]]), np.concatenate([s.V, [V]])
         s.predictions = Y
         s.fitted, s.refitted = fitted / total, refitted / total
-        s.squared_error = squared_error(Y, y, weights)
+        s.squared_error = squared_error(Y, y, weights) / total
         s.round += 1
         yield s
 
@@ -184,7 +168,7 @@ def expanded(Y: np.ndarray, basis: Basis) -> np.ndarray:
 
 
 def clipped(Y: np.ndarray, labels: bool) -> np.ndarray:
-    """Return the nearest predictions: on the simplex, or in [0, 1] for several labels a row."""
+    """Return the nearest predictions: on the simplex, or in [0, 1] for several labels per row."""
     Y = np.ascontiguousarray(Y)
     (clip if labels else project)(Y)
     return Y
@@ -195,25 +179,20 @@ def targets(y: np.ndarray, k: int, dtype) -> np.ndarray:
     return y.astype(dtype) if y.ndim == 2 else (y[:, None] == np.arange(k)).astype(dtype)
 
 
-def squared_error(Y: np.ndarray, y: np.ndarray, weights: np.ndarray | None = None) -> float:
-    """Return the mean over rows of |y - Y|^2, in float64."""
+def squared_error(Y: np.ndarray, y: np.ndarray, weights: np.ndarray) -> float:
+    """Return the weighted sum over rows of |y - Y|^2, in float64."""
     total = 0.0
     for rows in pieces(len(Y), GRAM_ROWS):
-        rest = targets(y[rows], Y.shape[1], np.float64) - Y[rows]
-        total += float(np.vdot(rest, weighed(rest, weights, rows)))
-    return total / (len(Y) if weights is None else float(weights.sum()))
-
-
-def weighed(Z: np.ndarray, weights: np.ndarray | None, rows: slice) -> np.ndarray:
-    """Return `Z` with these rows' weights on its rows, in its own type; itself without any."""
-    return Z if weights is None else (Z * weights[rows, None]).astype(Z.dtype, copy=False)
+        rest = by_root(targets(y[rows], Y.shape[1], np.float64) - Y[rows], weights[rows])
+        total += float(np.vdot(rest, rest))
+    return total
 
 
 def check_basis(basis: Basis, k: int) -> int:
-    """Return how many functions there are in `basis`, after a look at what it makes of examples.
+    """Return the number of functions in `basis`; a function is tried on examples.
 
-    They are inside of (0, 1)^k, where no two sums are the same, and at its corners: exact zeros
-    and ones are what a projection leaves.
+    They lie inside (0, 1)^k, where no two sums are the same, and at its corners: a projection
+    leaves exact zeros and ones.
     """
     if not callable(basis):
         if not is_whole(basis):

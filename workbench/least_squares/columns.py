@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.core.checks import check_counts, check_sparse
+from workbench.core.checks import check_sparse
 from workbench.core.problem import Problem
 from workbench.core.stream import Row
 from workbench.data.generators import Generator
 from workbench.least_squares.links import LINKS
 from workbench.least_squares.products import check_size
-from workbench.least_squares.rows import shares, threads
-from workbench.least_squares.stagewise import check_kept, check_stages, visit
+from workbench.least_squares.rows import TrainingRows
+from workbench.least_squares.stagewise import check_stages, fit
 
 
 @dataclass
@@ -57,7 +57,7 @@ def ls_columns(
     Parameters
     ----------
     alpha : positive, for the mean loss of a row; the paper's lambda = 30 is 30 / n
-    block : columns a visit, at least 1; more than d are all
+    block : columns per visit, at least 1; more than d are all
     link : "identity", "softmax", "squared_hinge" or "sigmoid"
     passes, inner, workers : whole numbers of at least 1
     kept : see :func:`~workbench.least_squares.stagewise.ls_stagewise`
@@ -67,15 +67,13 @@ def ls_columns(
     ValueError
         For a parameter out of its range.
     """
-    check_stages(alpha, link, passes, inner)
-    check_counts(block=block, workers=workers)
-    check_kept(kept)
-    of = LINKS[link].residuals
-    n, d, k = problem.n, problem.d, problem.k
+    check_stages(alpha, link, passes, inner, block, kept, workers)
+    n, d, k, weights = problem.n, problem.d, problem.k, problem.weights
+    total = float(weights.sum())
     s = state
     if s is None:
         F = np.zeros((n, k), np.float32)
-        loss = of(F, problem.y, np.empty_like(F)) / n
+        loss = LINKS[link].residuals(F, problem.y, np.empty_like(F), weights) / total
         s = ColumnsState(0, np.zeros((d, k)), F, np.arange(d), loss, loss)
     block = min(block, d)
     check_size(block, "block: its")
@@ -85,17 +83,18 @@ def ls_columns(
     while s.round < passes * blocks:
         if s.round % blocks == 0:
             R = np.empty_like(s.F)
-            of(s.F, problem.y, R)
-            gradient = np.linalg.norm(problem.X.T @ R / n + alpha * s.W, axis=1)
+            LINKS[link].residuals(s.F, problem.y, R, weights)
+            gradient = np.linalg.norm(problem.X.T @ R / total + alpha * s.W, axis=1)
             s.order = np.argsort(-gradient, kind="stable")
         generator = Generator("columns", d, d, block, 0, 1.0, s.order)
-        with threads(shares(problem, s.F, generator, link, workers, kept)) as ask:
+        with TrainingRows(problem, s.F, generator, link, kept, workers) as rows:
             for b in range(s.round % blocks, blocks):
                 own = s.order[generator.part(b)]
-                step, loss, _ = visit(ask, n, b, s.W[own], alpha, link, inner)
+                rows.generate(b)
+                step, s.loss, _ = fit(rows, s.W[own], alpha, link, inner)
                 s.W[own] += step
-                ask("accept")
+                rows.update()
+                rows.forget()
                 s.round += 1
-                s.loss = loss / n
                 s.primal = s.loss + alpha / 2 * float(np.vdot(s.W, s.W))
                 yield s

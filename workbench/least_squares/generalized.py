@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse as sp
 
 from workbench.core.checks import check_positive, check_sparse
 from workbench.core.measures import bounds
-from workbench.core.problem import Matrix, Problem
+from workbench.core.problem import Problem
 from workbench.core.stream import Row
 from workbench.least_squares.links import check_link
 from workbench.least_squares.products import Factor, cached_rows, check_size, gram, residuals, terms
@@ -22,10 +21,10 @@ EPS = float(np.finfo(float).eps)
 class GeneralizedState:
     """Weights ``W`` (d, k), their mean ``loss`` and objective ``primal``, and both best bounds.
 
-    What rounding may hide of the objective is added to ``primal``: it is at least P(W).
-    ``stepped`` (d, k) is where the last step ended, from which the accelerated method goes on to
-    ``W``; ``theta`` is its momentum's counter. The plain method keeps the first equal to ``W``. All
-    is for this ``alpha``.
+    ``primal`` is at least P(W): the largest error that rounding can make is added. ``stepped``
+    (d, k) is where the last step ended, from which the accelerated method goes on to ``W``, and
+    ``theta`` is its momentum's counter; the plain method keeps ``stepped`` equal to ``W``. All is
+    for this ``alpha``.
     """
 
     round: int
@@ -65,19 +64,19 @@ def ls_generalized(
 
     Parameters
     ----------
-    alpha : positive, for the mean loss of a row (the paper's lambda of text is n alpha), which is
-        a weighted mean where the problem has weights
+    problem : Problem; y may be an (n, k) array of zeros and ones, for rows of several labels
+    alpha : positive, for the mean loss of a row, weighted by the problem's weights (the paper's
+        lambda for text is n alpha)
     link : "identity", "softmax", "squared_hinge" or "sigmoid"
     L : positive, the Lipschitz constant of the link; None takes the smallest that theory allows
 
     Raises
     ------
     ValueError
-        For an `alpha` or `L` that is no positive number, an unknown `link`, or more features than
-        one Gram matrix can hold.
+        For an `alpha` or `L` that is not a positive number, an unknown `link`, or more features
+        than one Gram matrix can hold.
     """
-    weights = problem.weights
-    yield from descend(problem.X, problem.y, problem.k, alpha, link, L, False, state, weights)
+    yield from descend(problem, alpha, link, L, False, state)
 
 
 def ls_accelerated(
@@ -90,83 +89,35 @@ def ls_accelerated(
 ) -> Iterator[GeneralizedState]:
     """Minimise the same objective with Nesterov's momentum, distances being those of S.
 
-    The momentum starts anew when it points uphill (O'Donoghue, Candes, 2015). The state's W is the
-    extrapolated point, of which the loss and the gradient are known. Parameters and errors are
-    those of :func:`ls_generalized`.
+    The momentum restarts when it points uphill (O'Donoghue, Candes, 2015). The state's W is the
+    extrapolated point, whose loss and gradient are known. Parameters and errors are those of
+    :func:`ls_generalized`.
     """
-    weights = problem.weights
-    yield from descend(problem.X, problem.y, problem.k, alpha, link, L, True, state, weights)
+    yield from descend(problem, alpha, link, L, True, state)
 
 
 def descend(
-    X: Matrix,
-    y: np.ndarray,
-    k: int,
+    problem: Problem,
     alpha: float,
     link: str,
     L: float | None,
     accelerated: bool,
     state: GeneralizedState | None = None,
-    weights: np.ndarray | None = None,
 ) -> Iterator[GeneralizedState]:
-    """Do the rounds of both methods; `y` may be (n, k) targets of zeros and ones.
-
-    With (n,) positive `weights` the mean over rows is a weighted one.
-    """
+    """Do the rounds of both methods."""
     alpha, g = check_positive(alpha, "alpha"), check_link(link)
     L = g.L if L is None else check_positive(L, "L")
-    n, d = X.shape
-    check_size(d)
-    total = n if weights is None else float(weights.sum())
-    H = gram(X, weights)
-    length = float(np.sqrt(np.trace(H)))  # of rows, their root mean square
-    longest = int(np.diff(X.indptr).max()) if sp.issparse(X) else d
-    depth = float(np.sqrt((terms(X) + 2.0) ** 2 @ H.diagonal()))
-    eps, piece = float(np.finfo(X.dtype).eps), min(n, cached_rows(X))
-    single = eps > EPS
-    sums = EPS * (piece + n / piece + d * k)  # of double precision
-    H.flat[:: d + 1] += alpha / L
+    check_size(problem.d)
+    H = gram(problem.X, problem.weights)
+    objective = Objective(problem, alpha, link, H)
+    H.flat[:: problem.d + 1] += alpha / L
     R = Factor(H)
-
-    def judge(s: GeneralizedState) -> np.ndarray:
-        """Put the objective and the bounds at W into the state and return the gradient there.
-
-        Let F be the scores and r their residuals as computed. Since the loss is convex and of
-        curvature L, it is at most loss(F) + <r, XW - F> + L/2 |XW - F|^2 at the true scores, and
-        X'r, from any F, makes a dual point whose value is that without the last term and less
-        |X'r + alpha W|^2 / (2 alpha). The middle term is known: in single precision it is added,
-        and what is left of the rounding is that of sums in X'r.
-        """
-        loss, inner, G = residuals(X, y, s.W, g.residuals, weights=weights)
-        s.loss, G = loss / total, G / total
-        gradient, square = G + alpha * s.W, float(np.vdot(s.W, s.W))
-        slope, size = float(np.linalg.norm(gradient)), float(np.sqrt(square))
-        value = s.loss + alpha / 2 * square
-        # How far scores, residuals and X'r may be off, as root mean squares over rows; a loss of
-        # zero or more is at least |r|^2 / (2 L).
-        residual = float(np.sqrt(2 * g.L * max(s.loss, 0.0)))
-        score = eps * (longest + 3) * length * size
-        rough = eps * (4 + k**0.5 + residual)
-        off = (eps / 2 * depth + EPS * n / piece * length) * residual
-        blur = eps * (s.loss + 4 + k / 2) + sums * (s.loss + alpha * square) + score * rough
-        s.primal = value + blur + g.L / 2 * score**2
-        if single:
-            shift = float(np.vdot(s.W, G)) - inner / total
-            value, s.primal = value + shift, s.primal + shift + off * size
-        else:
-            blur, s.primal = blur + residual * score, s.primal + residual * score
-        lower = value - blur - off * size - (slope + off + rough * length) ** 2 / (2 * alpha)
-        s.lower, s.upper = max(s.lower, lower), min(s.upper, s.primal)
-        return gradient
-
+    zeros = np.zeros((problem.d, problem.k))
     if state is None:
-        zeros = np.zeros((d, k))
         s = GeneralizedState(0, zeros, zeros, 1.0, 0.0, 0.0, 0.0, np.inf, alpha)
     else:
-        s = state
-    if s.alpha != alpha:  # no momentum, no bounds
-        s.alpha, s.theta, s.lower, s.upper = alpha, 1.0, 0.0, np.inf
-    gradient = judge(s)
+        s = restated(state, alpha)
+    gradient = objective.judge(s)
     yield s
     while True:
         W = s.W - R.solve(gradient) / L
@@ -176,8 +127,68 @@ def descend(
         else:
             s.W = s.stepped = W
         s.round += 1
-        gradient = judge(s)
+        gradient = objective.judge(s)
         yield s
+
+
+def restated(s: GeneralizedState, alpha: float) -> GeneralizedState:
+    """Return `s` as the solver would have it under `alpha`: without momentum and bounds if new."""
+    if s.alpha != alpha:
+        s.alpha, s.theta, s.lower, s.upper = alpha, 1.0, 0.0, np.inf
+    return s
+
+
+class Objective:
+    """The objective P of a problem, its gradient, and bounds that rounding cannot break.
+
+    Parameters
+    ----------
+    problem, alpha, link : see :func:`ls_generalized`
+    S : (d, d) second moment of the rows
+    """
+
+    def __init__(self, problem: Problem, alpha: float, link: str, S: np.ndarray):
+        X, n = problem.X, problem.n
+        self.problem, self.alpha, self.link = problem, alpha, check_link(link)
+        self.total = float(problem.weights.sum())
+        self.length = float(np.sqrt(np.trace(S)))  # of rows, their root mean square
+        self.longest = int(np.diff(X.indptr).max()) if problem.is_sparse else problem.d
+        self.eps, piece = float(np.finfo(X.dtype).eps), min(n, cached_rows(X))
+        depth = float(np.sqrt((terms(X) + 2.0) ** 2 @ S.diagonal()))
+        self.depth = self.eps / 2 * depth + EPS * n / piece * self.length
+        self.sums = EPS * (piece + n / piece + problem.d * problem.k)  # of double precision
+
+    def judge(self, s: GeneralizedState) -> np.ndarray:
+        """Put the objective and the bounds at W into the state and return the gradient there.
+
+        Let F be the scores and r their residuals as computed. Since the loss is convex and of
+        curvature L, it is at most loss(F) + <r, XW - F> + L/2 |XW - F|^2 at the true scores, and
+        X'r, from any F, makes a dual point whose value is that without the last term and less
+        |X'r + alpha W|^2 / (2 alpha). The middle term is known: in single precision it is added,
+        and the rounding that remains is that of sums in X'r.
+        """
+        p, alpha, L, eps, k = self.problem, self.alpha, self.link.L, self.eps, self.problem.k
+        loss, inner, G = residuals(p.X, p.y, s.W, self.link.residuals, p.weights)
+        s.loss, G = loss / self.total, G / self.total
+        gradient, square = G + alpha * s.W, float(np.vdot(s.W, s.W))
+        slope, size = float(np.linalg.norm(gradient)), float(np.sqrt(square))
+        value = s.loss + alpha / 2 * square
+        # How far scores, residuals and X'r may be off, as root mean squares over rows; a loss of
+        # zero or more is at least |r|^2 / (2 L).
+        residual = float(np.sqrt(2 * L * max(s.loss, 0.0)))
+        score = eps * (self.longest + 3) * self.length * size
+        rough = eps * (4 + k**0.5 + residual)
+        off = self.depth * residual
+        blur = eps * (s.loss + 4 + k / 2) + self.sums * (s.loss + alpha * square) + score * rough
+        s.primal = value + blur + L / 2 * score**2
+        if eps > EPS:
+            shift = float(np.vdot(s.W, G)) - inner / self.total
+            value, s.primal = value + shift, s.primal + shift + off * size
+        else:
+            blur, s.primal = blur + residual * score, s.primal + residual * score
+        lower = value - blur - off * size - (slope + off + rough * self.length) ** 2 / (2 * alpha)
+        s.lower, s.upper = max(s.lower, lower), min(s.upper, s.primal)
+        return gradient
 
 
 def extrapolated(
@@ -189,8 +200,8 @@ def extrapolated(
     ----------
     W, before : where the last two steps ended
     gradient : from which the last step was made; where it points along W - before, the momentum
-        leads uphill and starts anew
-    theta : the counter so far, 1 at first
+        leads uphill and restarts
+    theta : the counter so far, 1 at the start
     """
     theta = 1.0 if np.vdot(gradient, W - before) > 0 else theta
     after = (1 + np.sqrt(1 + 4 * theta**2)) / 2

@@ -1,9 +1,9 @@
 """The losses Phi(u) - y.u of generalized linear models with the link g = grad Phi (Section 2.2).
 
-Each link is one compiled function of scores ``F`` (m, k), targets ``y`` and residuals ``R`` (m, k):
-it writes g(F) - y into ``R`` and returns the sum of the losses. ``R`` may be ``F``. Targets are
-(m,) class codes or, where a row may have several labels, an (m, k) array of zeros and ones. With
-(m,) ``weights`` each row's loss and residuals are multiplied by its weight.
+Each link is one compiled function of scores ``F`` (m, k), targets ``y``, residuals ``R`` (m, k) and
+weights (m,). It writes g(F) - y into ``R``, which may be ``F``, and returns the sum of the losses,
+each row's residuals and loss multiplied by its weight. Targets are (m,) class codes or, for rows of
+several labels, an (m, k) array of zeros and ones.
 """
 
 from __future__ import annotations
@@ -34,19 +34,14 @@ def target(y, i, c):
 
 @njit(nogil=True)
 def weighed(loss, R, i, weights):
-    """Return row i's loss times its weight, if it has one, and multiply its residuals by it.
-
-    Compiled code for no weights has nothing of this.
-    """
-    if weights is None:
-        return loss
+    """Return row i's loss times its weight, and multiply its residuals by it."""
     for c in range(R.shape[1]):
         R[i, c] *= weights[i]
     return weights[i] * loss
 
 
 @njit(cache=True, nogil=True)
-def identity(F, y, R, weights=None):
+def identity(F, y, R, weights):
     """1/2 |u - y|^2: least squares."""
     total = 0.0
     for i in range(F.shape[0]):
@@ -60,7 +55,7 @@ def identity(F, y, R, weights=None):
 
 
 @njit(cache=True, nogil=True)
-def softmax(F, y, R, weights=None):
+def softmax(F, y, R, weights):
     """log sum_c exp(u_c) - y.u: the multinomial logit."""
     total = 0.0
     for i in range(F.shape[0]):
@@ -79,7 +74,7 @@ def softmax(F, y, R, weights=None):
 
 
 @njit(cache=True, nogil=True)
-def sigmoid(F, y, R, weights=None):
+def sigmoid(F, y, R, weights):
     """sum_c log(1 + exp(u_c)) - y_c u_c: one logit for each class, for rows of several labels."""
     total = 0.0
     for i in range(F.shape[0]):
@@ -94,7 +89,7 @@ def sigmoid(F, y, R, weights=None):
 
 
 @njit(cache=True, nogil=True)
-def squared_hinge(F, y, R, weights=None):
+def squared_hinge(F, y, R, weights):
     """sum_c max(0, 1 - t_c u_c)^2 with t_c = 2 y_c - 1: the L2-loss SVM, one against the rest."""
     total = 0.0
     for i in range(F.shape[0]):

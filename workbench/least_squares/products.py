@@ -18,26 +18,31 @@ CACHED = 2**19  # bytes of rows that are read twice, and the second time from th
 LARGEST = 20_000  # features: their Gram matrix, its summands and its factor take 10 GB
 
 
-def gram(X: Matrix, weights: np.ndarray | None = None) -> np.ndarray:
-    """Return X'X / n of (n, d) rows, in float64; with weights X' diag(weights) X over their sum.
+def gram(X: Matrix, weights: np.ndarray) -> np.ndarray:
+    """Return X' diag(weights) X / sum(weights) of (n, d) rows, in float64.
 
     Products are of double precision too: errors of single precision in directions that the rows
     leave out are larger than a small penalty, and steps with such a matrix diverge.
     """
-    n, d = X.shape
     if sp.issparse(X):
         X = X.astype(np.float64, copy=False)
-        if weights is not None:
-            return np.asarray((X.T @ sp.diags_array(weights) @ X).todense()) / weights.sum()
-        return np.asarray((X.T @ X).todense()) / n
+        each = X.data * np.repeat(weights, np.diff(X.indptr))
+        heavy = sp.csr_matrix((each, X.indices, X.indptr), X.shape)
+        return (X.T @ heavy).toarray() / weights.sum()
+    d = X.shape[1]
     S, product = np.zeros((d, d)), np.empty((d, d))
-    for rows in pieces(n, GRAM_ROWS):
-        exact = X[rows].astype(np.float64, copy=False)
-        if weights is not None:
-            exact = exact * np.sqrt(weights[rows])[:, None]
+    for rows in pieces(len(X), GRAM_ROWS):
+        exact = by_root(X[rows].astype(np.float64, copy=False), weights[rows])
         S += np.dot(exact.T, exact, out=product)  # a symmetric one: NumPy does half
-    S /= n if weights is None else weights.sum()
+    S /= weights.sum()
     return S
+
+
+def by_root(Z: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return (m, p) rows times the roots of their weights, in their own type; Z itself for ones."""
+    if (weights == 1.0).all():
+        return Z
+    return (Z * np.sqrt(weights)[:, None]).astype(Z.dtype, copy=False)
 
 
 def residuals(
@@ -45,12 +50,12 @@ def residuals(
     y: np.ndarray,
     W: np.ndarray,
     of: Callable,
+    weights: np.ndarray,
     offset: np.ndarray | None = None,
-    weights: np.ndarray | None = None,
 ) -> tuple[float, float, np.ndarray]:
     """Return the summed loss at the scores F = XW + offset, <R, F> and X'R for their residuals R.
 
-    The sums are of double precision, but for those of :func:`product`.
+    The sums are of double precision, except those of :func:`product`.
 
     Parameters
     ----------
@@ -58,8 +63,8 @@ def residuals(
     y : targets, see :mod:`~workbench.least_squares.links`
     W : (d, k)
     of : the compiled residuals of a link
-    offset : (n, k) scores that are there already
     weights : (n,), by which each row's loss and residuals are multiplied
+    offset : (n, k) scores to add to XW
     """
     W = W.astype(X.dtype, copy=False)
     loss, inner, G = 0.0, 0.0, np.zeros(W.shape)
@@ -68,7 +73,7 @@ def residuals(
         if offset is not None:
             F += offset[rows]
         R = np.empty_like(F)
-        loss += of(F, y[rows], R) if weights is None else of(F, y[rows], R, weights[rows])
+        loss += of(F, y[rows], R, weights[rows])
         inner += inner_product(F.ravel(), R.ravel())
         G += product(X[rows], R)
     return loss, inner, G
@@ -115,7 +120,7 @@ def pieces(n: int, size: int) -> Iterator[slice]:
 
 
 class Factor:
-    """The Cholesky factor of a positive definite (p, p) `H`, which may be so but for rounding."""
+    """The Cholesky factor of a (p, p) `H` that is positive definite except for rounding."""
 
     def __init__(self, H: np.ndarray):
         if not np.isfinite(H).all():

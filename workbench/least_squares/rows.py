@@ -1,10 +1,10 @@
-"""The training rows of stagewise regression: their scores, and sums over features made anew."""
+"""The training rows of stagewise regression: their scores, and sums over a block's features."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack
 from functools import cache
 from threading import Lock
 
@@ -14,13 +14,11 @@ from threadpoolctl import ThreadpoolController
 from workbench.core.problem import Matrix, Problem
 from workbench.data.generators import Generator
 from workbench.least_squares.links import LINKS
-from workbench.least_squares.products import GRAM_ROWS, pieces, residuals
-
-Ask = Callable[..., list]  # ask("name", ...) calls that method of every share of the rows
+from workbench.least_squares.products import GRAM_ROWS, by_root, pieces, residuals
 
 
 class Share:
-    """Some of the rows with their scores ``F`` (m, k); a thread's, or a Dask worker's.
+    """Some of the rows with their scores ``F`` (m, k), the share of one thread.
 
     The features of a block are made `GRAM_ROWS` rows at a time. Those of the first rows are kept
     while the block is visited, as many as fit into `kept` bytes; the others are made again
@@ -31,24 +29,22 @@ class Share:
         self,
         X: Matrix,
         y: np.ndarray,
+        weights: np.ndarray,
         F: np.ndarray,
         generator: Generator,
         link: str,
         kept: int,
         calibrate: bool,
     ):
-        self.X, self.y, self.F, self.aside = X, y, F, np.empty_like(F)
+        self.X, self.y, self.weights = X, y, weights
+        self.F, self.aside = F, np.empty_like(F)
         self.generator, self.residuals_of = generator, LINKS[link].residuals
         self.kept, self.calibrate = kept, calibrate
         self.Z = np.zeros((0, 0), np.float32)  # the rows that are kept, then a buffer
-        self.lasting = self.made = 0  # rows that are kept, and that are there already
+        self.lasting = self.made = 0  # rows that are kept, and rows whose features are made
 
-    def loss(self) -> float:
-        """Return the loss at the scores."""
-        return self.residuals_of(self.F, self.y, np.empty_like(self.F))
-
-    def open(self, b: int) -> None:
-        """Begin a visit of block `b`."""
+    def generate(self, b: int) -> None:
+        """Begin a visit of block `b`: its features are made when a sum first needs them."""
         n, p = len(self.F), self.generator.width(b)
         self.make, self.made = self.generator.make(b), 0
         rows_kept = self.kept // (4 * p)
@@ -57,29 +53,38 @@ class Share:
         if self.Z.shape != shape:
             self.Z = np.empty(shape, np.float32)
 
-    @np.errstate(over="ignore", invalid="ignore")  # who asks refuses what is not finite
-    def sums(self, with_gram: bool) -> tuple[np.ndarray | None, np.ndarray, float]:
-        """Return Z'Z, or None, and Z'R and the loss at the scores."""
+    def loss(self, F: np.ndarray, rows: slice, R: np.ndarray) -> float:
+        """Return the loss of some rows at their scores `F`, and write their residuals to `R`."""
+        return self.residuals_of(F, self.y[rows], R, self.weights[rows])
+
+    def at_scores(self) -> float:
+        """Return the loss of all rows at their scores."""
+        return self.loss(self.F, slice(None), np.empty_like(self.F))
+
+    @np.errstate(over="ignore", invalid="ignore")  # the caller refuses what is not finite
+    def sums(self, with_gram: bool) -> tuple[np.ndarray | float, np.ndarray, float]:
+        """Return Z'Z (0.0 without `with_gram`), Z'R and the loss at the scores."""
         k, q = self.F.shape[1], self.Z.shape[1] + self.calibrate * self.F.shape[1]
-        S, G, loss = np.zeros((q, q)) if with_gram else None, np.zeros((q, k)), 0.0
+        S, G, loss = np.zeros((q, q)) if with_gram else 0.0, np.zeros((q, k)), 0.0
         product = np.empty((q, q), np.float32) if with_gram else None
         for rows, Z in self.features():
             if with_gram:
-                S += np.dot(Z.T, Z, out=product)  # a symmetric one: NumPy does half
+                heavy = by_root(Z, self.weights[rows])
+                S += np.dot(heavy.T, heavy, out=product)  # a symmetric one: NumPy does half
             R = np.empty_like(self.F[rows])
-            loss += self.residuals_of(self.F[rows], self.y[rows], R)
+            loss += self.loss(self.F[rows], rows, R)
             G += Z.T @ R
         return S, G, loss
 
-    def residuals(self, V: np.ndarray) -> tuple[np.ndarray, float]:
-        """Return Z'R and the loss at the scores F + ZV."""
-        G, loss = np.zeros(V.shape), 0.0
+    def gradient(self, V: np.ndarray) -> np.ndarray:
+        """Return Z'R at the scores F + ZV."""
+        G = np.zeros(V.shape)
         for rows, Z in self.features():
-            l, _, g = residuals(Z, self.y[rows], V, self.residuals_of, self.F[rows])
-            G, loss = G + g, loss + l
-        return G, loss
+            of, weights = self.residuals_of, self.weights[rows]
+            G = G + residuals(Z, self.y[rows], V, of, weights, self.F[rows])[2]
+        return G
 
-    @np.errstate(over="ignore", invalid="ignore")  # who asks does not accept what is not finite
+    @np.errstate(over="ignore", invalid="ignore")  # the caller does not accept what is not finite
     def advance(self, V: np.ndarray) -> float:
         """Put the scores F + ZV aside and return the loss there."""
         V, loss = V.astype(np.float32), 0.0
@@ -87,15 +92,19 @@ class Share:
             F = self.aside[rows]
             np.matmul(Z, V, out=F)
             F += self.F[rows]
-            loss += self.residuals_of(F, self.y[rows], np.empty_like(F))
+            loss += self.loss(F, rows, np.empty_like(F))
         return loss
 
-    def accept(self) -> None:
-        """Make the scores that were put aside those of the rows: the end of a visit."""
+    def update(self) -> None:
+        """Replace the scores by those that were put aside."""
         self.F[...] = self.aside
 
+    def forget(self) -> None:
+        """Drop the block's weights; its features' memory is for the next block's."""
+        self.make = None
+
     def features(self) -> Iterator[tuple[slice, np.ndarray]]:
-        """Yield rows and their features; where predictions are calibrated, the scores are too."""
+        """Yield rows and their features; with `calibrate` the scores are features too."""
         for rows in pieces(len(self.F), GRAM_ROWS):
             if rows.stop <= self.lasting:
                 Z = self.Z[rows]
@@ -107,40 +116,78 @@ class Share:
             yield rows, np.hstack([Z, self.F[rows]]) if self.calibrate else Z
 
 
-def shares(
-    problem: Problem,
-    F: np.ndarray,
-    generator: Generator,
-    link: str,
-    workers: int,
-    kept: float,
-    calibrate: bool = False,
-) -> list[Share]:
-    """Return a share of the training rows, and of the bytes that may be kept, for each worker."""
-    n, workers = problem.n, min(workers, problem.n)
-    kept = int(min(kept, 2**62)) // workers
-    parts = []
-    for i in range(workers):
-        rows = slice(i * n // workers, (i + 1) * n // workers)
-        X = problem.X if workers == 1 else problem.X[rows]  # a slice of sparse rows is a copy
-        parts.append(Share(X, problem.y[rows], F[rows], generator, link, kept, calibrate))
-    return parts
+class TrainingRows:
+    """All training rows in shares, each worked on by its own thread with a BLAS of one thread.
 
+    Methods are those of :class:`Share`, with results summed over the shares in their order. A
+    context manager, which ends the threads.
 
-@contextmanager
-def threads(shares: list[Share]) -> Iterator[Ask]:
-    """Ask every share from a thread of its own, each with a BLAS of one thread."""
-    if len(shares) == 1:
-        yield lambda name, *arguments: [getattr(shares[0], name)(*arguments)]
-        return
-    with ThreadPoolExecutor(len(shares)) as pool:
+    Parameters
+    ----------
+    problem : Problem
+    F : (n, k) float32 scores, changed in place by :meth:`update`
+    generator, link : of the features, and the name of the loss's link
+    kept : bytes, at least 0, that the features of a block may take
+    workers : threads, at least 1
+    calibrate : take the scores as k more features
+    """
 
-        def ask(name: str, *arguments) -> list:
-            # The limit is the process's: of two streams at a time, one would undo the other's.
-            with _asking, _libraries().limit(limits=1):
-                return list(pool.map(lambda share: getattr(share, name)(*arguments), shares))
+    def __init__(
+        self,
+        problem: Problem,
+        F: np.ndarray,
+        generator: Generator,
+        link: str,
+        kept: float = 2**28,
+        workers: int = 1,
+        calibrate: bool = False,
+    ):
+        n, workers = problem.n, min(workers, problem.n)
+        kept = int(min(kept, 2**62)) // workers
+        self.total = float(problem.weights.sum())
+        self.shares = []
+        for i in range(workers):
+            at = slice(i * n // workers, (i + 1) * n // workers)
+            X = problem.X if workers == 1 else problem.X[at]  # a slice of sparse rows is a copy
+            own = X, problem.y[at], problem.weights[at], F[at]
+            self.shares.append(Share(*own, generator, link, kept, calibrate))
 
-        yield ask
+    def __enter__(self) -> TrainingRows:
+        self._open = ExitStack()
+        if len(self.shares) > 1:
+            self._pool = self._open.enter_context(ThreadPoolExecutor(len(self.shares)))
+        return self
+
+    def __exit__(self, *error) -> None:
+        self._open.close()
+
+    def generate(self, b: int) -> None:
+        self._each(Share.generate, b)
+
+    def at_scores(self) -> float:
+        return sum(self._each(Share.at_scores))
+
+    def sums(self, with_gram: bool) -> tuple[np.ndarray | float, np.ndarray, float]:
+        return tuple(sum(parts[1:], parts[0]) for parts in zip(*self._each(Share.sums, with_gram)))
+
+    def gradient(self, V: np.ndarray) -> np.ndarray:
+        return sum(self._each(Share.gradient, V))
+
+    def advance(self, V: np.ndarray) -> float:
+        return sum(self._each(Share.advance, V))
+
+    def update(self) -> None:
+        self._each(Share.update)
+
+    def forget(self) -> None:
+        self._each(Share.forget)
+
+    def _each(self, method: Callable, *arguments) -> list:
+        if len(self.shares) == 1:
+            return [method(self.shares[0], *arguments)]
+        # The limit is the process's: of two streams at a time, one would undo the other's.
+        with _limiting, _libraries().limit(limits=1):
+            return list(self._pool.map(lambda share: method(share, *arguments), self.shares))
 
 
 @cache
@@ -148,4 +195,4 @@ def _libraries() -> ThreadpoolController:
     return ThreadpoolController()  # looks for loaded libraries, which takes milliseconds
 
 
-_asking = Lock()
+_limiting = Lock()

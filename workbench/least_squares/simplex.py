@@ -35,7 +35,7 @@ def project(V):
 
 @njit(cache=True, nogil=True)
 def clip(V):
-    """Put every entry of (n, k) `V` into [0, 1], in place: predictions of several labels a row."""
+    """Put every entry of (n, k) `V` into [0, 1], in place: several labels per row."""
     for i in range(V.shape[0]):
         for c in range(V.shape[1]):
             V[i, c] = np.minimum(np.maximum(V[i, c], 0.0), 1.0)

@@ -15,10 +15,10 @@ from workbench.data.generators import Generator, fitted
 from workbench.least_squares.generalized import extrapolated
 from workbench.least_squares.links import check_link
 from workbench.least_squares.products import GRAM_ROWS, Factor, check_size, pieces
-from workbench.least_squares.rows import Ask, shares, threads
+from workbench.least_squares.rows import TrainingRows
 
 TOLERANCE = 1e-6  # by which an objective may rise: the rounding of the losses
-RAISES = tuple(10.0**e for e in range(-8, 2))  # of the diagonal, in relation to the trace
+RAISES = tuple(10.0**e for e in range(-8, 2))  # additions to the diagonal, over the trace
 
 
 @dataclass
@@ -26,7 +26,7 @@ class StagewiseState:
     """Weights ``W`` (n_features, k), the scores ``F`` (n, k) of the training rows, the objective.
 
     ``loss`` is the mean loss, ``primal`` adds the penalty. The other fields are those of a
-    :class:`~workbench.data.generators.Generator`: the model stores a seed in the features' place.
+    :class:`~workbench.data.generators.Generator`: the model stores a seed instead of features.
     """
 
     round: int
@@ -44,7 +44,7 @@ class StagewiseState:
 
     @property
     def generator(self) -> Generator:
-        """Return what makes the features."""
+        """Return the feature generator."""
         return Generator(
             self.features, self.d, self.n_features, self.block, self.seed, self.s, self.anchors
         )
@@ -77,21 +77,21 @@ def ls_stagewise(
 
     A round visits one block: it makes the block's features and takes `inner` accelerated steps of
     Algorithm 1 from where the scores are (one step for the identity link, which is exact). With
-    one pass this is the paper's Algorithm 3, for the softmax with the logits in the place of the
-    residuals. Later passes are ours: cyclic block descent, with the blocks' Cholesky factors kept,
-    which goes on to the solution for all features at once. Products are of single precision, sums
-    over rows of double. The stream ends after the last pass.
+    one pass this is the paper's Algorithm 3, for the softmax with logits instead of residuals.
+    Later passes are ours: cyclic block descent, with the blocks' Cholesky factors kept, which goes
+    on to the solution for all features at once. Products are of single precision, sums over rows
+    of double. The stream ends after the last pass.
 
     Parameters
     ----------
-    alpha : positive, for the mean loss of a row
+    alpha : positive, for the mean loss of a row, weighted by the problem's weights
     features, n_features, block, bandwidth : see :func:`workbench.data.generators.fitted`
     link : "identity", "softmax", "squared_hinge" or "sigmoid"
     passes : visits of every block, at least 1
-    inner : steps of Algorithm 1 a visit, at least 1
+    inner : steps of Algorithm 1 per visit, at least 1
     calibrate : take the scores so far as k more features of every block (the paper's linear
         calibration); the model stays linear in its features. With one pass only
-    seed : of the features; of a `state` that is given, the features are the state's
+    seed : of the features; a `state` that is given has its own
     kept : bytes, at least 0, that a block's features may take between two steps; what does not
         fit is made again at every step
     workers : threads, at least 1, each with its share of the rows
@@ -101,60 +101,55 @@ def ls_stagewise(
     ValueError
         For a parameter out of its range, or features that are not finite.
     """
-    check_stages(alpha, link, passes, inner)
-    check_counts(n_features=n_features, block=block, workers=workers)
-    check_kept(kept)
+    check_stages(alpha, link, passes, inner, block, kept, workers)
+    check_counts(n_features=n_features)
     check_size(min(block, n_features), "block: its")
     check_flags(calibrate=calibrate)
-    check_counts(passes=passes)
     if calibrate and passes > 1:
         raise ValueError(f"calibrate: goes with one pass, got passes={passes!r}")
     s = state
     if s is None:
-        made = fitted(problem, features, n_features, block, bandwidth, seed)
-        s = start(made, problem.n, problem.k)
+        s = start(fitted(problem, features, n_features, block, bandwidth, seed), problem)
     if s.F.shape != (problem.n, problem.k):
         raise ValueError(
             f"state: is of {len(s.F)} rows and {s.F.shape[1]} classes, the problem has "
             f"{problem.n} and {problem.k}"
         )
-    parts = shares(problem, s.F, s.generator, link, workers, kept, calibrate)
-    with threads(parts) as ask:
-        yield from stages(ask, s, problem.n, alpha, link, passes, inner, calibrate)
+    with TrainingRows(problem, s.F, s.generator, link, kept, workers, calibrate) as rows:
+        yield from stages(rows, s, alpha, link, passes, inner, calibrate)
 
 
-def check_kept(kept: float) -> None:
-    """Raise a ValueError unless `kept` is a number of bytes."""
+def check_stages(alpha, link, passes, inner, block, kept, workers) -> None:
+    """Raise a ValueError that names the first argument out of its range."""
+    check_positive(alpha, "alpha")
+    check_link(link)
+    check_counts(passes=passes, inner=inner, block=block, workers=workers)
     if not isinstance(kept, Real) or not kept >= 0:
         raise ValueError(f"kept: must be a number of bytes, at least 0, got {kept!r}")
 
 
-def check_stages(alpha: float, link: str, passes: int, inner: int) -> None:
-    """Raise a ValueError that names the first argument out of its range."""
-    check_positive(alpha, "alpha")
-    check_link(link)
-    check_counts(passes=passes, inner=inner)
-
-
-def start(generator: Generator, n: int, k: int) -> StagewiseState:
-    """Return the state of no weights."""
+def start(generator: Generator, problem: Problem) -> StagewiseState:
+    """Return the state without weights."""
     g = generator
-    W, F = np.zeros((g.n_features, k)), np.zeros((n, k), np.float32)
+    W, F = np.zeros((g.n_features, problem.k)), np.zeros((problem.n, problem.k), np.float32)
     about = g.kind, g.d, g.n_features, g.block, g.seed, g.s, g.anchors
     return StagewiseState(0, W, F, np.nan, np.nan, *about)
 
 
 def stages(
-    ask: Ask,
+    rows: TrainingRows,
     s: StagewiseState,
-    n: int,
     alpha: float,
     link: str,
     passes: int,
-    inner: int,
-    calibrate: bool,
+    inner: int = 4,
+    calibrate: bool = False,
 ) -> Iterator[StagewiseState]:
-    """Do the rounds of Algorithm 3 with all that touches rows left to `ask`."""
+    """Do the rounds of Algorithm 3 on `rows`, whose scores are the state's.
+
+    A visit has four steps: generate a block's features, fit them to what the scores leave over,
+    update weights and scores, and forget the features.
+    """
     generator, k = s.generator, s.W.shape[1]
     parts = [generator.part(b) for b in range(generator.blocks)]
     factors: dict[int, Factor] = {}
@@ -168,76 +163,78 @@ def stages(
     if s.round:
         costs[:] = [cost(b, generator.penalty(b)) for b in range(len(parts))]
     else:
-        s.loss = total(ask("loss")) / n
+        s.loss = rows.at_scores() / rows.total
     s.primal = s.loss + float(costs.sum())
     yield s
     while s.round < passes * len(parts):
         b = s.round % len(parts)
         M = generator.penalty(b)
+        rows.generate(b)
+
         W = np.vstack([s.W[parts[b]], np.zeros((k if calibrate else 0, k))])
-        step, loss, factor = visit(
-            ask, n, b, W, alpha, link, inner, M, factors.get(b), generator.kind
-        )
+        of = f"block {b} of {generator.kind!r}"
+        step, loss, factor = fit(rows, W, alpha, link, inner, M, factors.get(b), of)
+        if passes > 1:
+            factors[b] = factor
+
         if calibrate:  # F (I + U) + Z V: what made F changes with it
             step, U = step[:-k], step[-k:]
             s.W += s.W @ U
-        elif passes > 1:
-            factors[b] = factor
         s.W[parts[b]] += step
-        ask("accept")
+        rows.update()
+
+        rows.forget()
         changed = range(len(parts)) if calibrate else [b]
         costs[changed] = [cost(c, M if c == b else generator.penalty(c)) for c in changed]
         s.round += 1
-        s.loss = loss / n
+        s.loss = loss
         s.primal = s.loss + float(costs.sum())
         yield s
 
 
-def visit(
-    ask: Ask,
-    n: int,
-    b: int,
+def fit(
+    rows: TrainingRows,
     W: np.ndarray,
     alpha: float,
     link: str,
     inner: int,
     penalty: np.ndarray | None = None,
     factor: Factor | None = None,
-    kind: str = "columns",
+    block: str = "a block",
 ) -> tuple[np.ndarray, float, Factor]:
-    """Take the steps of Algorithm 1 on block `b`, whose weights are `W`; put the new scores aside.
+    """Take the steps of Algorithm 1 on the block of `rows`, from its weights `W`.
 
     Gram matrices of single precision may fall short of the Hessian in directions that the rows
-    hardly have, and there the steps are too long. It shows: the objective rises. They are taken
-    again then, with more on the diagonal.
+    hardly have, and there the steps are too long: the objective rises. They are taken again then,
+    with more on the diagonal.
 
-    Return the change of W, the loss of all rows after it and the factor of the block.
+    Returns
+    -------
+    The change of W, the mean loss after it, whose scores `rows` has put aside, and the factor
     """
-    ask("open", b)
-    S, first, before = map(total, zip(*ask("sums", factor is None), strict=True))
+    S, first, before = rows.sums(factor is None)
     if factor is None:
         if not np.isfinite(S).all():
-            raise ValueError(f"features: block {b} of {kind!r} is not finite; scale the rows of X")
-        H = S / n + alpha / check_link(link).L * penalised(penalty, np.eye(len(W)))
+            raise ValueError(f"features: {block} is not finite; scale the rows of X")
+        H = S / rows.total + alpha / check_link(link).L * penalised(penalty, np.eye(len(W)))
         factor = Factor(H)
 
     def objective(loss: float, W: np.ndarray) -> float:
-        return loss / n + alpha / 2 * float(np.vdot(W, penalised(penalty, W)))
+        return loss / rows.total + alpha / 2 * float(np.vdot(W, penalised(penalty, W)))
 
     highest = (1 + TOLERANCE) * objective(before, W)
     for shift in RAISES:
-        V = steps(ask, n, W, alpha, link, inner, penalty, factor, first)
-        loss = total(ask("advance", V))
+        V = steps(rows, W, alpha, link, inner, penalty, factor, first)
+        loss = rows.advance(V)
         if objective(loss, W + V) <= highest:
-            return V, loss, factor
+            return V, loss / rows.total, factor
         factor = factor.raised(shift * factor.bound())
     V = np.zeros(W.shape)
-    return V, total(ask("advance", V)), factor
+    return V, rows.advance(V) / rows.total, factor
 
 
 def steps(
-    ask: Ask,
-    n: int,
+    rows: TrainingRows,
     W: np.ndarray,
     alpha: float,
     link: str,
@@ -251,8 +248,8 @@ def steps(
     V = stepped = np.zeros(W.shape)
     theta = 1.0
     for step in range(1 if link == "identity" else inner):
-        G = total(part for part, _ in ask("residuals", V)) if step else first
-        gradient = G / n + alpha * penalised(penalty, W + V)
+        G = rows.gradient(V) if step else first
+        gradient = G / rows.total + alpha * penalised(penalty, W + V)
         before, stepped = stepped, V - factor.solve(gradient) / L
         V, theta = extrapolated(stepped, before, gradient, theta)
     return stepped
@@ -261,14 +258,6 @@ def steps(
 def penalised(M: np.ndarray | None, W: np.ndarray) -> np.ndarray:
     """Return M W with the matrix of a block's penalty; None is the identity."""
     return W if M is None else np.vstack([M @ W[: len(M)], W[len(M) :]])
-
-
-def total(results):
-    """Return the sum of what the shares of the rows returned, in their order; None stays."""
-    results = list(results)
-    if results[0] is None:
-        return None
-    return sum(results[1:], start=results[0])
 
 
 def scores(generator: Generator, X: Matrix, W: np.ndarray, rows: int = GRAM_ROWS) -> np.ndarray:

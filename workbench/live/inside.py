@@ -209,7 +209,7 @@ def least_squares(state: LeastSquares, problem: Problem, parameters: Parameters)
         linear = isinstance(state, GeneralizedState)
         F = np.asarray(X @ state.W.astype(X.dtype)) if linear else state.F[rows]
         R = np.empty_like(F)
-        LINKS[parameters["link"]].residuals(F, y, R)
+        LINKS[parameters["link"]].residuals(F, y, R, np.ones(len(F)))
         R = -R
         pictures = [draw.weights(state.W, "Weights of each class")] if linear else []
         pictures += [] if linear else _blocks(state, problem, parameters)

@@ -11,13 +11,13 @@ import scipy.sparse as sp
 
 from workbench.core.checks import as_number, shown
 
-TOO_LARGE = 1e15  # what HiGHS calls large_matrix_value, and refuses without a word
-ITERATIONS = 1000  # of the interior point method, which never ends where rounding stops it
+TOO_LARGE = 1e15  # HiGHS's large_matrix_value, which it refuses without a message
+ITERATIONS = 1000  # interior point iterations at most: it never ends if rounding stops it
 
 
 @dataclass
 class Solution:
-    """What HiGHS found: values, row duals (of a minimisation), row activity, basis, objective.
+    """A solution: values, row duals (of a minimisation), row activity, basis, objective.
 
     ``optimal`` is False when a time limit ended the run; the basis is empty without a simplex
     or crossover.

@@ -18,43 +18,46 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.core.checks import as_number, check_whole, shown
-from workbench.core.measures import bounds
+from workbench.core.checks import check_whole
 from workbench.core.problem import Problem
 from workbench.core.stream import Row
 from workbench.mrc import splitting
 from workbench.mrc.newton import (
+    PAIRS,
     Direction,
     NewtonSystem,
     complementarity_ahead,
-    move,
     step_lengths,
+    take,
 )
-from workbench.mrc.risk import MinimaxRisk, linear_scores, minimax_risk, psi, renew_bounds
+from workbench.mrc.risk import MinimaxRisk, RiskState, minimax_risk, psi, restated
 from workbench.mrc.splitting import SplittingState
 from workbench.mrc.working_set import (
     LARGEST,
+    distances,
     join_features,
     join_rows,
     violated_features,
     violated_rows,
 )
 
-TO_BOUNDARY = 0.95  # share of the way to the boundary that a step may go
+TO_BOUNDARY = 0.95  # fraction of the way to the boundary that a step may go
+SLACK = 0.8  # of a half-width: J takes components whose mean is farther off its interval's middle
+MIN_PRODUCT = 3e-7  # product of a variable and its multiplier at the start
 LEAD = 0.1  # complementarity may run ahead of the certified gap by this factor at most
 
 
 @dataclass
-class InteriorPointState:
+class InteriorPointState(RiskState):
     """One primal-dual iterate on rows I and components J (positions y d' + j).
 
     Primal: ``p``, ``g`` (|I|, k), ``q`` (|I|,), ``alpha``, ``a``, ``b`` (|J|,). Dual: ``s``,
     ``h`` (|I|, k), ``s0``, ``m_plus``, ``m_minus``, ``mu`` (|J|,), ``phi``. ``mu`` is kept apart
-    from m- - m+: an error of the linear solver would else be multiplied by m / a. ``step`` is the
-    shorter of the last two step lengths, ``stalls`` how many in a row were short.
+    from m- - m+: an error of the linear solver would otherwise be multiplied by m / a. ``step`` is
+    the shorter of the last two step lengths, ``stalls`` how many in a row were short, ``double``
+    whether the Newton system is factored in double precision.
     """
 
-    round: int
     I: np.ndarray
     J: np.ndarray
     p: np.ndarray
@@ -73,16 +76,9 @@ class InteriorPointState:
     step: float
     stalls: int
     double: bool
-    M_best: np.ndarray
-    lower: float
-    upper: float
-    lambda0: float
-
-    def scores(self, X) -> np.ndarray:
-        return linear_scores(self.M_best, X)
 
     def info(self) -> Row:
-        return bounds(self.lower, self.upper) | {
+        return super().info() | {
             "complementarity": self.complementarity(),
             "rows": len(self.I),
             "components": len(self.J),
@@ -90,18 +86,18 @@ class InteriorPointState:
         }
 
     def complementarity(self) -> float:
-        """The sum of all products of a variable and its multiplier."""
-        return float(
-            np.vdot(self.p, self.s)
-            + np.vdot(self.g, self.h)
-            + self.alpha * self.s0
-            + self.a @ self.m_plus
-            + self.b @ self.m_minus
-        )
+        """Return the sum of all products of a variable and its multiplier."""
+        return float(sum(np.vdot(getattr(self, x), getattr(self, z)) for x, z in PAIRS.items()))
 
     @property
     def pairs(self) -> int:
         return 2 * self.p.size + 1 + 2 * len(self.J)
+
+    def move(self, risk: MinimaxRisk) -> None:
+        """Let the distances a and b be those of the means to the ends of new intervals."""
+        self.a, self.b = distances(risk, self, self.J)
+        self.stalls = 0
+        recentre(self, max(self.upper - self.lower, 1e-12) / self.pairs)
 
 
 def mrc_interior_point(
@@ -109,8 +105,6 @@ def mrc_interior_point(
     *,
     lambda0: float = 0.01,
     splitting_rounds: int | None = None,
-    slack: float = 0.8,
-    mu0: float = 3e-7,
     state: SplittingState | InteriorPointState | None = None,
 ) -> Iterator[SplittingState | InteriorPointState]:
     """Minimise U by splitting, then by an interior point method on the rows and features found.
@@ -123,11 +117,7 @@ def mrc_interior_point(
     problem : Problem with dense rows
     lambda0 : > 0, confidence of the uncertainty set in standard deviations
     splitting_rounds : >= 1, rounds of :mod:`workbench.mrc.splitting` at the start; by default 12
-        and more where an iteration of the interior point method costs as much as several of them
-    slack : in (0, 1); J takes components whose mean leaves the middle of its interval by more
-        than this share
-    mu0 : > 0, least product of each variable and its multiplier at the start; it follows the gap
-        that splitting leaves
+        and more if an iteration of the interior point method costs as much as several of them
 
     Raises
     ------
@@ -138,34 +128,24 @@ def mrc_interior_point(
         raise ValueError("problem: mrc_interior_point takes dense rows; use mrc_pdhg for sparse")
     if splitting_rounds is not None:
         check_whole(splitting_rounds, "splitting_rounds")
-    if not 0 < as_number(slack) < 1 or not as_number(mu0) > 0:
-        given = f"{shown(slack)}, {shown(mu0)}"
-        raise ValueError(f"slack, mu0: must be inside (0, 1) and positive, got {given}")
     risk = minimax_risk(problem, lambda0)
-    s = state
-    if s is not None and s.lambda0 != lambda0:
-        renew_bounds(s, risk)
-        if isinstance(s, InteriorPointState):
-            move_intervals(risk, s)
+    s = None if state is None else restated(risk, state)
     if not isinstance(s, InteriorPointState):
-        first = s or splitting.start(risk, weight=5.0)
-        rounds = splitting.split(
-            risk, first, steps=25, ratio=500.0, relaxation=1.8, adapt=False, repairs=0
-        )
-        for found in rounds:
+        s = s or splitting.start(risk, weight=5.0)
+        for found in splitting.split(risk, s, steps=25, repairs=0):
             yield found
             if found.round >= (splitting_rounds or rounds_worth_while(risk, found)):
                 break
-        s = start(risk, found, slack, mu0)
+        s = start(risk, found)
     yield s
-    while iterate(risk, s, mu0):
+    while iterate(risk, s):
         yield s
 
 
-def iterate(risk: MinimaxRisk, s: InteriorPointState, mu0: float) -> bool:
+def iterate(risk: MinimaxRisk, s: InteriorPointState) -> bool:
     """Take one predictor-corrector step, certify it, and let violated rows and features join.
 
-    Returns False, and leaves `s` as it is, when no further step is possible or worth while.
+    Returns False, and leaves `s` unchanged, when no further step is possible or worthwhile.
     """
     gap = s.upper - s.lower
     if s.complementarity() < 1e-12 or s.stalls > 20:
@@ -176,13 +156,13 @@ def iterate(risk: MinimaxRisk, s: InteriorPointState, mu0: float) -> bool:
         found = newton_step(risk, s, gap)
     if found is None:
         return False
-    move(s, *found)
+    take(s, *found)
     s.step = min(found[1:])
     s.stalls = s.stalls + 1 if s.step < 0.05 else 0
     scores, ratios = certify(risk, s)
     if s.stalls and s.stalls % 5 == 0:
         if len(s.J) < risk.active.sum() <= LARGEST:
-            join_features(risk, s, np.setdiff1d(np.flatnonzero(risk.active), s.J), mu0)
+            join_features(risk, s, np.setdiff1d(np.flatnonzero(risk.active), s.J), MIN_PRODUCT)
         join_rows(s, violated_rows(s, scores, gap), scores)
         recentre(s, max(gap, s.complementarity()) / s.pairs)
     elif s.complementarity() < max(2e-2, 2.0 * LEAD * gap) and s.step > 0.25:
@@ -224,7 +204,7 @@ def rounds_worth_while(risk: MinimaxRisk, s: SplittingState) -> float:
     return 12 + min(28, 3 * newton / sweep)
 
 
-def start(risk: MinimaxRisk, found: SplittingState, slack: float, mu0: float) -> InteriorPointState:
+def start(risk: MinimaxRisk, found: SplittingState) -> InteriorPointState:
     """Return the working set and the smoothed point that the splitting iterate suggests.
 
     J holds the components with a non-zero coefficient or a mean near the end of its interval, I
@@ -235,48 +215,28 @@ def start(risk: MinimaxRisk, found: SplittingState, slack: float, mu0: float) ->
     margin = psi(scores)
     support = int(np.count_nonzero(mass))
     mean = (risk.X.T @ found.p).T
-    near = (found.M != 0) | (risk.ratios(mean) > slack)
+    near = (found.M != 0) | (risk.ratios(mean) > SLACK)
     J = np.flatnonzero(near & risk.active)
     if len(J) > LARGEST:
         J = np.sort(J[np.argsort(-risk.ratios(mean).ravel()[J])[:LARGEST]])
     rank = np.lexsort((-margin, -(mass > 0).astype(int)))
     I = np.sort(rank[: max(support + support // 2, len(J))])
     p, mu = found.p[I], found.M.ravel()[J]
-    mu0 = max(mu0, LEAD * (found.upper - found.lower) / (2 * (p.size + len(J)) + 1))
+    mu0 = max(MIN_PRODUCT, LEAD * (found.upper - found.lower) / (2 * (p.size + len(J)) + 1))
     phi = float(margin.max())
     h = np.maximum(scores[I] - margin[I, None], 0.0)
     q = p.max(axis=1)
-    tau, lam, away = risk.tau.ravel()[J], risk.lam.ravel()[J], (mean - risk.tau).ravel()[J]
+    lam, away = risk.lam.ravel()[J], (mean - risk.tau).ravel()[J]
     p, s = smooth(p, np.maximum(h - scores[I] + phi, 0.0), mu0)
     h, g = smooth(h, q[:, None] - found.p[I], mu0)
     a, m_plus = smooth(lam - away, np.maximum(-mu, 0.0), mu0)
     b, m_minus = smooth(lam + away, np.maximum(mu, 0.0), mu0)
-    s0 = max(1.0 + phi - float(tau @ mu), 1e-3)
-    return InteriorPointState(
-        round=found.round + 1,
-        I=I,
-        J=J,
-        p=p,
-        g=g,
-        q=q,
-        alpha=mu0 / s0,
-        a=a,
-        b=b,
-        s=s,
-        h=h,
-        s0=s0,
-        m_plus=m_plus,
-        m_minus=m_minus,
-        mu=mu,
-        phi=phi,
-        step=1.0,
-        stalls=0,
-        double=len(J) < 1000,
-        M_best=found.M_best,
-        lower=found.lower,
-        upper=found.upper,
-        lambda0=found.lambda0,
-    )
+    s0 = max(1.0 + phi - float(risk.tau.ravel()[J] @ mu), 1e-3)
+    best = {name: getattr(found, name) for name in ("M_best", "lower", "upper", "lambda0")}
+    primal = {"p": p, "g": g, "q": q, "alpha": mu0 / s0, "a": a, "b": b}
+    dual = {"s": s, "h": h, "s0": s0, "m_plus": m_plus, "m_minus": m_minus, "mu": mu, "phi": phi}
+    lengths = {"step": 1.0, "stalls": 0, "double": len(J) < 1000}
+    return InteriorPointState(found.round + 1, **best, I=I, J=J, **primal, **dual, **lengths)
 
 
 def smooth(x: np.ndarray, z: np.ndarray, mu: float) -> tuple[np.ndarray, np.ndarray]:
@@ -296,7 +256,7 @@ def smooth(x: np.ndarray, z: np.ndarray, mu: float) -> tuple[np.ndarray, np.ndar
 
 
 def recentre(s: InteriorPointState, mu: float) -> None:
-    """Smooth every pair anew: the way out when steps have jammed at the boundary."""
+    """Smooth every pair again: the way out when steps have jammed at the boundary."""
     s.p, s.s = smooth(s.p, s.s, mu)
     s.h, s.g = smooth(s.h, s.g, mu)
     s.a, s.m_plus = smooth(s.a, s.m_plus, mu)
@@ -304,29 +264,12 @@ def recentre(s: InteriorPointState, mu: float) -> None:
     s.alpha = mu / s.s0
 
 
-def move_intervals(risk: MinimaxRisk, s: InteriorPointState) -> None:
-    """Let the distances a and b be those of the means to the ends of new intervals."""
-    J = s.J
-    mean = (risk.X[s.I].T @ s.p).T.ravel()[J] + s.alpha * risk.tau.ravel()[J]
-    lam, away = risk.lam.ravel()[J], mean - risk.tau.ravel()[J]
-    s.a, s.b, s.stalls = lam - away, lam + away, 0
-    recentre(s, max(s.upper - s.lower, 1e-12) / s.pairs)
-
-
-def coefficients(risk: MinimaxRisk, s: InteriorPointState) -> np.ndarray:
-    """Return the classifier mu as a (k, d') matrix."""
-    M = np.zeros_like(risk.tau)
-    M.ravel()[s.J] = s.mu
-    return M
-
-
 def certify(risk: MinimaxRisk, s: InteriorPointState) -> tuple[np.ndarray, np.ndarray]:
     """Renew the bounds over all rows and components; return the (n, k) scores and the ratios."""
-    M = coefficients(risk, s)
+    M = np.zeros_like(risk.tau)
+    M.ravel()[s.J] = s.mu
     scores = risk.X @ M.T
-    upper = risk.upper(M, float(psi(scores).max()))
-    if upper < s.upper:
-        s.upper, s.M_best = upper, M
+    s.offer(M, risk.upper(M, float(psi(scores).max())))
     mass = s.p.sum() + s.alpha
     mean = ((risk.X[s.I].T @ s.p).T + s.alpha * risk.tau) / mass
     bayes = 1.0 - (s.p.max(axis=1).sum() + s.alpha) / mass

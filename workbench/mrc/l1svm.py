@@ -119,8 +119,8 @@ def svm_lp(
     Parameters
     ----------
     problem : Problem of two classes
-    lam : > 0, weight of ``|w|_1`` beside the mean hinge loss; the intercept is free
-    max_seconds : time limit of the LP solver
+    lam : > 0, weight of ``|w|_1`` relative to the mean hinge loss; the intercept is free
+    max_seconds : wall seconds that the LP solver may take
 
     Raises
     ------
@@ -203,8 +203,8 @@ def svm_multi(
     Parameters
     ----------
     problem : Problem
-    lam : > 0, weight of the norm beside the mean loss; the intercepts are free
-    max_seconds : time limit of the LP solver
+    lam : > 0, weight of the norm relative to the mean loss; the intercepts are free
+    max_seconds : wall seconds that the LP solver may take
 
     Raises
     ------

@@ -8,31 +8,28 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from workbench.core.measures import bounds
-from workbench.core.problem import Problem
+from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import Row
 from workbench.mrc.highs import minimise
-from workbench.mrc.risk import MinimaxRisk, linear_scores, minimax_risk
+from workbench.mrc.risk import MinimaxRisk, RiskState, first, minimax_risk, restated
 
 NONZEROS = 200_000_000  # about 5 GB inside HiGHS
 OTHERS = "mrc_ccg, mrc_interior_point or mrc_pdhg"
 
 
 @dataclass
-class LinearProgramState:
-    """Coefficients M (k, d') and the certificate; round 1 holds the solution."""
+class LinearProgramState(RiskState):
+    """The classifier and its certificate; round 1 holds the solution, of value ``R``."""
 
-    round: int
-    M: np.ndarray
-    lower: float
-    upper: float
     R: float
 
-    def scores(self, X) -> np.ndarray:
-        return linear_scores(self.M, X)
+    @property
+    def M(self) -> np.ndarray:
+        """The solution (k, d')."""
+        return self.M_best
 
     def info(self) -> Row:
-        return bounds(self.lower, self.upper) | {"R": self.R}
+        return super().info() | {"R": self.R}
 
 
 def mrc_lp(
@@ -44,8 +41,8 @@ def mrc_lp(
 ) -> Iterator[LinearProgramState]:
     """Solve the LP (6) with all n (2^k - 1) constraints (MRC-LP of the paper).
 
-    For small k: lessons, tests and reference values. One round; at `max_seconds` it ends without
-    a solution.
+    For small k: lessons, tests and reference values. One round; at `max_seconds` (wall seconds) it
+    ends without a solution.
 
     Raises
     ------
@@ -53,11 +50,11 @@ def mrc_lp(
         If the LP has more than :data:`NONZEROS` non-zeros.
     """
     risk = minimax_risk(problem, lambda0)
-    count = 2.0 ** min(risk.k, 900) - 1  # what is larger is no float, and as much too large
+    count = 2.0 ** min(risk.k, 900) - 1  # a larger power is not a float
     nonzeros = count * risk.n * (risk.X.shape[1] * risk.k)
     refuse_large("mrc_lp", count * risk.n, nonzeros, OTHERS)
     subsets = all_subsets(risk.k)
-    s = state or start(risk)
+    s = start(risk) if state is None else restated(risk, state)
     yield s
     if s.round:
         return
@@ -83,11 +80,11 @@ def mrc_lp_compact(
     max_seconds: float = np.inf,
     state: LinearProgramState | None = None,
 ) -> Iterator[LinearProgramState]:
-    """Solve the equivalent LP with n (k + 1) rows and no subset, by HiGHS's interior point.
+    """Solve the equivalent LP with n (k + 1) rows and no subsets, by HiGHS's interior point.
 
     psi(v) is the root t of ``sum_y (v_y - t)_+ = 1``, so (3) is the minimum of
     ``1 - tau'mu + lam'|mu| + phi`` over h >= 0 with ``h_iy >= v_iy - phi``, ``sum_y h_iy <= 1``.
-    At `max_seconds` the round ends without a solution.
+    At `max_seconds` (wall seconds) the round ends without a solution.
 
     Raises
     ------
@@ -98,7 +95,7 @@ def mrc_lp_compact(
     n, k = risk.n, risk.k
     filled = risk.X.nnz if sp.issparse(risk.X) else risk.X.size
     refuse_large("mrc_lp_compact", n * (k + 1.0), 2.0 * k * filled + 3 * n * k, OTHERS)
-    s = state or start(risk)
+    s = start(risk) if state is None else restated(risk, state)
     yield s
     if s.round:
         return
@@ -121,9 +118,8 @@ def mrc_lp_compact(
 
 
 def start(risk: MinimaxRisk) -> LinearProgramState:
-    """Return round 0: mu = 0, whose bound is 1 - 1/k."""
-    zero = np.zeros_like(risk.tau)
-    return LinearProgramState(0, zero, 0.0, risk.upper(zero), float("inf"))
+    """Return round 0."""
+    return LinearProgramState(**first(risk), R=float("inf"))
 
 
 def finish(
@@ -132,9 +128,7 @@ def finish(
     """Put the LP's solution into the state and certify it."""
     M = np.zeros_like(risk.tau)
     M.ravel()[J] = mu
-    upper = risk.upper(M)
-    if upper < s.upper:
-        s.M, s.upper = M, upper
+    s.offer(M, risk.upper(M))
     s.lower, s.R, s.round = risk.lower(p / p.sum()), R, 1
     return s
 
@@ -144,7 +138,7 @@ def all_subsets(k: int) -> np.ndarray:
     return (np.arange(1, 2**k)[:, None] >> np.arange(k) & 1).astype(bool)
 
 
-def constraints(X, masks: np.ndarray, J: np.ndarray) -> tuple[sp.csr_matrix, np.ndarray]:
+def constraints(X: Matrix, masks: np.ndarray, J: np.ndarray) -> tuple[sp.csr_matrix, np.ndarray]:
     """Return the rows (F_J, -F_J, -1) and right-hand sides b of the LP (14).
 
     Parameters
@@ -158,7 +152,7 @@ def constraints(X, masks: np.ndarray, J: np.ndarray) -> tuple[sp.csr_matrix, np.
     return sp.hstack([F, -F, nu], format="csr"), b
 
 
-def averages(X, masks: np.ndarray, J: np.ndarray) -> tuple[sp.csr_matrix, np.ndarray]:
+def averages(X: Matrix, masks: np.ndarray, J: np.ndarray) -> tuple[sp.csr_matrix, np.ndarray]:
     """Return F_J, in each row the mean of Phi over a label subset, and b (equation 7)."""
     labels, features = np.divmod(J, X.shape[1])
     size = masks.sum(axis=1)
@@ -171,7 +165,7 @@ def averages(X, masks: np.ndarray, J: np.ndarray) -> tuple[sp.csr_matrix, np.nda
 
 
 def refuse_large(solver: str, rows: float, nonzeros: float, instead: str) -> None:
-    """Raise a ValueError that says what to use `instead` of an LP beyond :data:`NONZEROS`."""
+    """Raise a ValueError that says what to use `instead` if an LP exceeds :data:`NONZEROS`."""
     if nonzeros > NONZEROS:
         raise ValueError(
             f"problem: too large for {solver}, its LP would have {rows:.2g} rows and up to "

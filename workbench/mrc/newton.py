@@ -10,29 +10,14 @@ diagonal: with W1 = s/p, W2 = h/g, e = 1/(W1 + W2), each row has ``e + (e W2)(e 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import scipy.linalg as la
 
-
-@dataclass
-class Direction:
-    """A Newton direction, a change for each variable of the iterate."""
-
-    p: np.ndarray
-    g: np.ndarray
-    q: np.ndarray
-    alpha: float
-    a: np.ndarray
-    b: np.ndarray
-    s: np.ndarray
-    h: np.ndarray
-    s0: float
-    m_plus: np.ndarray
-    m_minus: np.ndarray
-    mu: np.ndarray
-    phi: float
+# Each variable that may not be negative, and its multiplier.
+PAIRS = {"p": "s", "g": "h", "alpha": "s0", "a": "m_plus", "b": "m_minus"}
+Direction = dict  # a change for each variable of the iterate, by its name
 
 
 class NewtonSystem:
@@ -63,13 +48,9 @@ class NewtonSystem:
         None where the linear algebra broke down.
         """
         s, W1, W2, D = self.s, self.W1, self.W2, self.D
-        c_p, c_g = target - s.p * s.s, target - s.g * s.h
-        c_a, c_b = target - s.a * s.m_plus, target - s.b * s.m_minus
-        c_0 = target - s.alpha * s.s0
+        c = {x: target - getattr(s, x) * getattr(s, z) for x, z in PAIRS.items()}
         if affine is not None:
-            c_p, c_g = c_p - affine.p * affine.s, c_g - affine.g * affine.h
-            c_a, c_b = c_a - affine.a * affine.m_plus, c_b - affine.b * affine.m_minus
-            c_0 -= affine.alpha * affine.s0
+            c = {x: c[x] - affine[x] * affine[z] for x, z in PAIRS.items()}
         mean = self._pull(s.p) + s.alpha * self.tau
         r_q = s.q[:, None] - s.g - s.p
         r_a = self.lam + self.tau - s.a - mean
@@ -80,10 +61,10 @@ class NewtonSystem:
         r_0 = 1.0 + s.phi - self.tau @ s.mu - s.s0
         r_mu = s.m_minus - s.m_plus - s.mu
 
-        t = r_s - c_g / s.g + c_p / s.p + W2 * r_q
-        rest = (c_g / s.g - W2 * r_q).sum(axis=1) - r_h
-        c_mu = c_b / s.b - c_a / s.a - s.m_minus / s.b * r_b + s.m_plus / s.a * r_a + r_mu
-        c_alpha = (c_0 - s.alpha * r_0) / s.s0
+        t = r_s - c["g"] / s.g + c["p"] / s.p + W2 * r_q
+        rest = (c["g"] / s.g - W2 * r_q).sum(axis=1) - r_h
+        c_mu = c["b"] / s.b - c["a"] / s.a - s.m_minus / s.b * r_b + s.m_plus / s.a * r_a + r_mu
+        c_alpha = (c["alpha"] - s.alpha * r_0) / s.s0
         p = self._inverse_H(t) + self.ew * (rest / self.den)[:, None]
         rhs = np.append(c_mu / D - self._pull(p) - self.tau * c_alpha, -r_mass + p.sum() + c_alpha)
         u = self._solve(rhs)
@@ -98,21 +79,14 @@ class NewtonSystem:
         s0 = phi - self.tau @ mu + r_0
         w = (c_mu - mu) / D
         a, b = r_a - w, r_b + w
-        return Direction(
-            p=p,
-            g=g,
-            q=q,
-            alpha=(c_0 - s.alpha * s0) / s.s0,
-            a=a,
-            b=b,
-            s=c_p / s.p - W1 * p,
-            h=c_g / s.g - W2 * g,
-            s0=s0,
-            m_plus=(c_a - s.m_plus * a) / s.a,
-            m_minus=(c_b - s.m_minus * b) / s.b,
-            mu=mu,
-            phi=phi,
-        )
+        change = {"p": p, "g": g, "q": q, "a": a, "b": b, "s0": s0, "mu": mu, "phi": phi}
+        return change | {
+            "alpha": (c["alpha"] - s.alpha * s0) / s.s0,
+            "s": c["p"] / s.p - W1 * p,
+            "h": c["g"] / s.g - W2 * g,
+            "m_plus": (c["a"] - s.m_plus * a) / s.a,
+            "m_minus": (c["b"] - s.m_minus * b) / s.b,
+        }
 
     def _push(self, mu: np.ndarray) -> np.ndarray:
         """Return the (|I|, k) scores of a (|J|,) coefficient vector."""
@@ -192,31 +166,25 @@ class NewtonSystem:
 
 def step_lengths(s, d: Direction, fraction: float) -> tuple[float, float]:
     """Return the primal and dual steps in (0, 1], `fraction` of the way to the boundary."""
-    primal = [(s.p, d.p), (s.g, d.g), (s.a, d.a), (s.b, d.b), (s.alpha, d.alpha)]
-    dual = [(s.s, d.s), (s.h, d.h), (s.m_plus, d.m_plus), (s.m_minus, d.m_minus), (s.s0, d.s0)]
-    return tuple(
-        min(1.0, fraction / max(1e-30, *(float(np.max(-dx / x, initial=0.0)) for x, dx in pairs)))
-        for pairs in (primal, dual)
-    )
+
+    def longest(names) -> float:
+        falls = (float(np.max(-d[x] / getattr(s, x), initial=0.0)) for x in names)
+        return min(1.0, fraction / max(1e-30, *falls))
+
+    return longest(PAIRS), longest(PAIRS.values())
 
 
 def complementarity_ahead(s, d: Direction, primal: float, dual: float) -> float:
     """Return the complementarity after steps of these lengths."""
     return sum(
-        float(np.sum((x + primal * dx) * (z + dual * dz)))
-        for x, dx, z, dz in (
-            (s.p, d.p, s.s, d.s),
-            (s.g, d.g, s.h, d.h),
-            (s.alpha, d.alpha, s.s0, d.s0),
-            (s.a, d.a, s.m_plus, d.m_plus),
-            (s.b, d.b, s.m_minus, d.m_minus),
-        )
+        float(np.sum((getattr(s, x) + primal * d[x]) * (getattr(s, z) + dual * d[z])))
+        for x, z in PAIRS.items()
     )
 
 
-def move(s, d: Direction, primal: float, dual: float) -> None:
-    """Take the step."""
-    for name in ("p", "g", "q", "alpha", "a", "b"):
-        setattr(s, name, getattr(s, name) + primal * getattr(d, name))
-    for name in ("s", "h", "s0", "m_plus", "m_minus", "mu", "phi"):
-        setattr(s, name, getattr(s, name) + dual * getattr(d, name))
+def take(s, d: Direction, primal: float, dual: float) -> None:
+    """Take steps of these lengths."""
+    lengths = dict.fromkeys(chain(PAIRS, ["q"]), primal)
+    lengths |= dict.fromkeys(chain(PAIRS.values(), ["mu", "phi"]), dual)
+    for name, length in lengths.items():
+        setattr(s, name, getattr(s, name) + length * d[name])

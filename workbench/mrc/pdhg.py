@@ -9,44 +9,34 @@ import numpy as np
 import scipy.sparse as sp
 
 from workbench.core.checks import as_number, check_whole, shown
-from workbench.core.measures import bounds
 from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import Row
 from workbench.kernels.compiled import njit
-from workbench.mrc.risk import MinimaxRisk, linear_scores, minimax_risk, psi, renew_bounds
+from workbench.mrc.risk import MinimaxRisk, RiskState, first, minimax_risk, psi, restated
 
-REPAIRS = 8  # sweeps of projections a certificate, at most
+REPAIRS = 8  # sweeps of projections per certificate, at most
 POWER = 50  # iterations that estimate the norm of X
 CLOSE, STEADY = 1e-4, 1.2  # near the solution long steps circle it
 SAFETY = 0.95  # share of the largest stable step, for the error of that estimate
 
 
 @dataclass
-class PrimalDualState:
-    """The relaxed iterate and the best of both bounds.
+class PrimalDualState(RiskState):
+    """The relaxed iterate.
 
     ``M`` (d', k) are the coefficients, feature by feature, with ``V = X M`` (n, k), and ``p``
     (n, k) the dual weights; extrapolated, both may leave their sets. ``phi`` is the multiplier of
-    sum p = 1, an estimate of max psi. ``balance`` is the dual step in units of 1/n. ``M_best``
-    (k, d') has the lowest upper bound seen for this ``lambda0``.
+    sum p = 1, an estimate of max psi. ``balance`` is the dual step in units of 1/n.
     """
 
-    round: int
     M: np.ndarray
     V: np.ndarray
     p: np.ndarray
     phi: float
     balance: float
-    M_best: np.ndarray
-    lower: float
-    upper: float
-    lambda0: float
-
-    def scores(self, X) -> np.ndarray:
-        return linear_scores(self.M_best, X)
 
     def info(self) -> Row:
-        return bounds(self.lower, self.upper) | {"balance": self.balance}
+        return super().info() | {"balance": self.balance}
 
 
 def mrc_pdhg(
@@ -60,18 +50,18 @@ def mrc_pdhg(
 ) -> Iterator[PrimalDualState]:
     """Learn a minimax risk classifier by a preconditioned primal-dual hybrid gradient method.
 
-    It solves min_M max_p 1 - <tau, M> + <lam, |M|> + <X M, p> - sum_i max_y p_iy over the
+    The method solves min_M max_p 1 - <tau, M> + <lam, |M|> + <X M, p> - sum_i max_y p_iy over the
     distributions p, whose inner maximum is max_i psi, by over-relaxed steps (Chambolle & Pock
     2016) of lengths that suit each feature (Pock & Chambolle 2011). A round is `steps` of them,
     of two passes over the non-zeros each, and one certificate over all rows and components.
-    Both bounds hang on their worst row or component, and a few always lag; so they are taken of
+    Both bounds depend on their worst row or component, and a few always lag; so they are those of
     repaired copies, M projected in turn on every row's psi <= phi, p on every |G - tau| <= lam.
 
     Parameters
     ----------
     problem : Problem
     lambda0 : > 0, confidence of the uncertainty set in standard deviations
-    steps : >= 1, iterations a round
+    steps : >= 1, iterations per round
     balance : > 0, length of the first dual step in units of 1/n, see `rebalance`; the primal
         step is as long as it then may be
     relaxation : in (0, 2), 1 is the plain method; near 2 is fast to a gap of :data:`CLOSE`, and at
@@ -93,9 +83,7 @@ def mrc_pdhg(
     tau, lam, active = (np.ascontiguousarray(a.T) for a in (risk.tau, risk.lam, risk.active))
     scale = column_scale(risk.X)
     size = norm(rows, columns, scale)
-    s = state or start(risk, balance)
-    if s.lambda0 != lambda0:
-        renew_bounds(s, risk)
+    s = start(risk, balance) if state is None else restated(risk, state)
     M, V, p, G = np.zeros_like(s.M), np.empty_like(s.V), np.empty_like(s.p), np.empty_like(s.M)
     yield s
     while True:
@@ -118,20 +106,18 @@ def mrc_pdhg(
 def start(risk: MinimaxRisk, balance: float) -> PrimalDualState:
     """Return round 0: M = 0 and the empirical distribution, whose mean is tau."""
     p = np.eye(risk.k)[risk.y] * risk.weights[:, None] / risk.weights.sum()
-    M = np.zeros_like(risk.tau)
-    limits = 0.0, risk.upper(M), risk.lambda0
-    return PrimalDualState(0, M.T.copy(), 0.0 * p, p, 0.0, balance, M, *limits)
+    M = np.zeros_like(risk.tau.T, order="C")
+    return PrimalDualState(**first(risk), M=M, V=0.0 * p, p=p, phi=0.0, balance=balance)
 
 
 def renew_upper(s: PrimalDualState, risk: MinimaxRisk, rows, active, scale, M, V) -> float:
-    """Judge M with its scores V, and then while it is projected on psi <= phi; return the best."""
+    """Return the best U(M) of M, whose scores are V, while M is projected on psi <= phi."""
     M, V, best = M.copy(), V.copy(), np.inf
     for _ in range(REPAIRS):
         values = psi(V)
         upper = risk.upper(M.T, float(values.max()))
         best = min(best, upper)
-        if upper < s.upper:
-            s.upper, s.M_best = upper, np.ascontiguousarray(M.T)
+        s.offer(M.T.copy(), upper)
         if not project_rows(*rows, M, values, s.phi, active, scale):
             break
         multiply(*rows, M, V)
@@ -139,7 +125,7 @@ def renew_upper(s: PrimalDualState, risk: MinimaxRisk, rows, active, scale, M, V
 
 
 def renew_lower(s: PrimalDualState, risk: MinimaxRisk, columns, tau, lam, active, p, G) -> float:
-    """Judge p with its mean G, and then while it is projected on |G - tau| <= lam."""
+    """Return the best bound of p, whose mean is G, while p is projected on |G - tau| <= lam."""
     total = p.sum()  # near 1: of less, BR(p) would be too high
     p, G, best = p / total, G / total, 0.0
     for _ in range(REPAIRS):

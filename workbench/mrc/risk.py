@@ -7,13 +7,15 @@ so a coefficient vector mu is a (k, d') matrix M and the scores of row x are ``v
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from workbench.core.checks import check_positive, check_sparse
-from workbench.core.measures import EPS
+from workbench.core.measures import EPS, bounds
 from workbench.core.problem import Matrix, Problem
+from workbench.core.stream import Row
 from workbench.kernels.compiled import njit
 
 
@@ -25,19 +27,21 @@ class MinimaxRisk:
     ----------
     X : (n, d') float64 array or CSR matrix, the rows Psi(x_i) with a last column of ones
     y : (n,) int32 labels
+    means : (k, d') mean row of each class, the centroids tau^y / p_y of equation (20)
     tau : (k, d') empirical mean of Phi
     lam : (k, d') lambda0 times the population standard deviation of Phi
     lambda0 : > 0
-    active : (k, d') bool. A component that is zero in every row of its class has lam = 0 and
-        says nothing but "never seen"; taken literally it would forbid its class wherever it
-        occurs. It is left out of Phi: its coefficient stays 0 and no bound counts it.
-    weights : (n,) > 0, how often each row counts in tau and lam; ones, unless the problem has
-        weights. The maximum of U knows no weights: repeated rows do not change it
+    active : (k, d') bool. A component that is zero in every row of its class has lam = 0, which
+        only means "never seen"; taken literally it would forbid its class wherever it occurs. It
+        is left out of Phi: its coefficient stays 0 and no bound counts it.
+    weights : (n,) > 0, how often each row counts in tau and lam; the maximum of U has no weights,
+        since repeated rows do not change it
     top : (d',) the largest magnitude of each feature
     """
 
     X: Matrix
     y: np.ndarray
+    means: np.ndarray
     tau: np.ndarray
     lam: np.ndarray
     lambda0: float
@@ -59,7 +63,7 @@ class MinimaxRisk:
 
     @property
     def rounding(self) -> float:
-        """Bound what double precision loses of a sum over rows, features or classes, relatively."""
+        """Bound the relative error of a sum over rows, features or classes in double precision."""
         return EPS * (self.n + len(self.top) + self.k)
 
     def upper(self, M: np.ndarray, height: float | None = None) -> float:
@@ -81,16 +85,16 @@ class MinimaxRisk:
     def lower(self, p: np.ndarray, mean: np.ndarray | None = None) -> float:
         """Return BR(p) / rho, a lower bound of R* for every joint distribution p, less rounding.
 
-        BR(p) = 1 - sum_i max_y p_iy is the error of the best rule under p, and rho >= 1 is by
-        how much p leaves the uncertainty set U, over *all* components. Mixed with the empirical
+        BR(p) = 1 - sum_i max_y p_iy is the error of the best rule under p, and rho >= 1 the factor
+        by which p leaves the uncertainty set U, over *all* components. Mixed with the empirical
         distribution p_0 (which is in U and has BR >= 0), p / rho + (1 - 1/rho) p_0 lies in U,
         and BR is concave.
 
         Parameters
         ----------
-        p : (n, k) non-negative weights that sum to 1; rows without mass may be left out where
-            `mean` is given
-        mean : (k, d') mean of Phi under p, computed where it is not at hand
+        p : (n, k) non-negative weights that sum to 1; rows without mass may be left out if `mean`
+            is given
+        mean : (k, d') mean of Phi under p, computed if it is not given
         """
         if mean is None:
             mean = (self.X.T @ p).T
@@ -102,14 +106,61 @@ class MinimaxRisk:
 
     def rho(self, mean: np.ndarray) -> float:
         """Return ``max(1, max_j |mean_j - tau_j| / lam_j)`` for a mean of Phi, rounded up."""
-        off = np.abs(mean - self.tau) + 4.0 * self.rounding * self.top
-        ratios = np.divide(off, self.lam, out=np.zeros_like(off), where=self.active)
-        return max(1.0, float(ratios.max()))
+        return max(1.0, float(self.ratios(mean, 4.0 * self.rounding * self.top).max()))
 
-    def ratios(self, mean: np.ndarray) -> np.ndarray:
-        """Return the (k, d') array ``|mean_j - tau_j| / lam_j``, 0 where inactive."""
-        distance = np.abs(mean - self.tau)
-        return np.divide(distance, self.lam, out=np.zeros_like(distance), where=self.active)
+    def ratios(self, mean: np.ndarray, rounding: np.ndarray | float = 0.0) -> np.ndarray:
+        """Return the (k, d') array ``(|mean_j - tau_j| + rounding) / lam_j``, 0 where inactive."""
+        off = np.abs(mean - self.tau) + rounding
+        return np.divide(off, self.lam, out=np.zeros_like(off), where=self.active)
+
+
+@dataclass
+class RiskState:
+    """The best classifier so far, ``M_best`` (k, d'), and the best bounds, for this ``lambda0``.
+
+    A solver's state adds what its method updates.
+    """
+
+    round: int
+    M_best: np.ndarray
+    lower: float
+    upper: float
+    lambda0: float
+
+    def scores(self, X) -> np.ndarray:
+        return linear_scores(self.M_best, X)
+
+    def info(self) -> Row:
+        return bounds(self.lower, self.upper)
+
+    def offer(self, M: np.ndarray, upper: float) -> None:
+        """Keep the classifier M, whose U(M) is `upper`, if it is the best so far."""
+        if upper < self.upper:
+            self.upper, self.M_best = upper, M
+
+    def move(self, risk: MinimaxRisk) -> None:
+        """Change what else depends on lambda0; of most methods nothing does."""
+
+
+def first(risk: MinimaxRisk) -> dict[str, Any]:
+    """Return the fields of a :class:`RiskState` at M = 0, whose bound is 1 - 1/k."""
+    zero = np.zeros_like(risk.tau)
+    best = {"M_best": zero, "lower": 0.0, "upper": risk.upper(zero)}
+    return {"round": 0} | best | {"lambda0": risk.lambda0}
+
+
+def restated(risk: MinimaxRisk, s: RiskState) -> RiskState:
+    """Return `s` as its solver would have it for `risk`, which may have another lambda0.
+
+    The best classifier so far has an upper bound there too. Of the best lower bound BR(p) / rho,
+    whatever p was, the fraction by which lambda0 falls remains: rho rises by no more.
+    """
+    if s.lambda0 != risk.lambda0:
+        s.lower *= min(1.0, risk.lambda0 / s.lambda0)
+        s.upper = risk.upper(s.M_best)
+        s.lambda0 = risk.lambda0
+        s.move(risk)
+    return s
 
 
 def minimax_risk(problem: Problem, lambda0: float = 0.01) -> MinimaxRisk:
@@ -128,7 +179,7 @@ def minimax_risk(problem: Problem, lambda0: float = 0.01) -> MinimaxRisk:
         (weights / of_class[y], (y, np.arange(problem.n))), (problem.k, problem.n)
     )
     mean = _dense(one_hot @ X)
-    # Of a component that is x in a share of the rows and else zero, without differences of squares.
+    # A component is x in a fraction of the rows and 0 elsewhere; no differences of squares.
     share = (of_class / of_class.sum())[:, None]
     others = ((1.0 - np.eye(problem.k)) @ of_class / of_class.sum())[:, None]
     tau = share * mean
@@ -136,18 +187,7 @@ def minimax_risk(problem: Problem, lambda0: float = 0.01) -> MinimaxRisk:
     active = lam > 0
     tau, lam = np.where(active, tau, 0.0), np.where(active, lam, 0.0)
     top = _dense(abs(X).max(axis=0)).ravel()
-    return MinimaxRisk(X, y, tau, lam, lambda0, active, weights, top)
-
-
-def renew_bounds(s, risk: MinimaxRisk) -> None:
-    """Make the bounds of a solver's state true of `risk`, which may have another lambda0.
-
-    The best classifier so far has an upper bound there too. Of the best lower bound BR(p) / rho
-    what is left, whatever p was, is the share by which lambda0 falls: rho rises by no more.
-    """
-    s.lower *= min(1.0, risk.lambda0 / s.lambda0)
-    s.upper = risk.upper(s.M_best)
-    s.lambda0 = risk.lambda0
+    return MinimaxRisk(X, y, mean, tau, lam, lambda0, active, weights, top)
 
 
 def with_intercept(X: Matrix) -> Matrix:

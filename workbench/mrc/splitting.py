@@ -13,43 +13,33 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg as la
 
-from workbench.core.checks import as_number, check_positive, check_whole, shown
-from workbench.core.measures import bounds
+from workbench.core.checks import check_whole
 from workbench.core.problem import Problem
-from workbench.core.stream import Row
 from workbench.kernels.compiled import njit
 from workbench.mrc.repair import sharpest_lower, sharpest_upper
-from workbench.mrc.risk import MinimaxRisk, linear_scores, minimax_risk, psi, renew_bounds
+from workbench.mrc.risk import MinimaxRisk, RiskState, first, minimax_risk, psi, restated
 
 WIDEST = 8000  # features; beyond, the d' x d' factor is the wrong tool
+RATIO = 500.0  # penalty of the coefficients over that of the scores
+RELAXATION = 1.8  # in (0, 2)
 
 
 @dataclass
-class SplittingState:
-    """The governing sequence of the method, and the best of both bounds.
+class SplittingState(RiskState):
+    """The governing sequence of the method.
 
-    ``Z_M`` (k, d') and ``Z_S`` (n, k), float32, in the scaled features of the run; ``phi`` warm
-    starts the threshold; ``M`` (k, d') and ``p`` (n, k), float64, are this iterate's classifier
-    and joint distribution in the problem's own features. Bounds are for this ``lambda0``.
+    ``Z_M`` (k, d') and ``Z_S`` (n, k), float32, are in the scaled features of the run; ``phi`` warm
+    starts the threshold, and ``weight`` is the penalty of the scores times n; ``M`` (k, d') and
+    ``p`` (n, k), float64, are this iterate's classifier and joint distribution in the problem's
+    own features.
     """
 
-    round: int
     Z_M: np.ndarray
     Z_S: np.ndarray
     phi: float
     weight: float
     M: np.ndarray
     p: np.ndarray
-    M_best: np.ndarray
-    lower: float
-    upper: float
-    lambda0: float
-
-    def scores(self, X) -> np.ndarray:
-        return linear_scores(self.M_best, X)
-
-    def info(self) -> Row:
-        return bounds(self.lower, self.upper)
 
 
 def mrc_splitting(
@@ -57,11 +47,6 @@ def mrc_splitting(
     *,
     lambda0: float = 0.01,
     steps: int = 50,
-    weight: float = 1.0,
-    ratio: float = 500.0,
-    relaxation: float = 1.8,
-    adapt: bool = True,
-    repairs: int = 8,
     state: SplittingState | None = None,
 ) -> Iterator[SplittingState]:
     """Minimise U by over-relaxed Douglas-Rachford splitting; a round is `steps` iterations.
@@ -71,11 +56,6 @@ def mrc_splitting(
     problem : Problem with dense rows and at most :data:`WIDEST` features
     lambda0 : > 0, confidence of the uncertainty set in standard deviations
     steps : >= 1, iterations between two certificates
-    weight : > 0, penalty of the scores times n, at the start
-    ratio : > 0, penalty of the coefficients over that of the scores
-    relaxation : in (0, 2)
-    adapt : let `weight` follow the two halves of the gap, see :func:`rebalance`
-    repairs : >= 0, sweeps of :mod:`workbench.mrc.repair` at every certificate
 
     Raises
     ------
@@ -85,30 +65,22 @@ def mrc_splitting(
     if problem.is_sparse:
         raise ValueError("problem: the splitting takes dense rows; use mrc_pdhg for sparse ones")
     check_whole(steps, "steps")
-    if not 1e-50 < as_number(weight) < 1e50:  # it is divided by, and divides
-        raise ValueError(f"weight: must lie between 1e-50 and 1e50, got {shown(weight)}")
-    check_positive(ratio, "ratio")
-    check_positive(relaxation, "relaxation")
-    if relaxation >= 2:
-        raise ValueError(f"relaxation: must be less than 2, got {relaxation!r}")
-    check_whole(repairs, "repairs", least=0)
     risk = minimax_risk(problem, lambda0)
-    s = state or start(risk, weight)
-    if s.lambda0 != lambda0:
-        renew_bounds(s, risk)
-    yield from split(risk, s, steps, ratio, relaxation, adapt, repairs)
+    s = start(risk, weight=1.0) if state is None else restated(risk, state)
+    yield from split(risk, s, steps, repairs=8)
 
 
 def split(
-    risk: MinimaxRisk,
-    s: SplittingState,
-    steps: int,
-    ratio: float,
-    relaxation: float,
-    adapt: bool,
-    repairs: int,
+    risk: MinimaxRisk, s: SplittingState, steps: int, repairs: int
 ) -> Iterator[SplittingState]:
-    """Run the splitting on `risk` from `s`, with the parameters of :func:`mrc_splitting`."""
+    """Run the splitting on `risk` from `s`.
+
+    Parameters
+    ----------
+    steps : >= 1, iterations per round
+    repairs : >= 0, sweeps of :mod:`workbench.mrc.repair` at every certificate; if there are any,
+        the weight follows the two halves of the gap, see :func:`rebalance`
+    """
     d = risk.X.shape[1] - 1
     if d > WIDEST:
         raise ValueError(f"problem: {d} features, the splitting takes up to {WIDEST}")
@@ -116,7 +88,7 @@ def split(
     scale = column_scale(risk.X)
     X = (risk.X / scale).astype("f4")
     gram = X.T @ X
-    factor = la.cho_factor(gram.astype("f8") + ratio * np.eye(len(gram)))
+    factor = la.cho_factor(gram.astype("f8") + RATIO * np.eye(len(gram)))
     project = la.cho_solve(factor, np.eye(len(gram))).astype("f4")
     tau, lam = (risk.tau / scale).astype("f4"), (risk.lam / scale).astype("f4")
     active = risk.active.astype("f4")
@@ -126,25 +98,25 @@ def split(
         X_rows, Z = (X, s.Z_S.copy()) if len(rows) == risk.n else (X[rows], s.Z_S[rows])
         XZ, Z_M = X.T @ s.Z_S, s.Z_M.copy()
         C = 0 * Z_M
-        r_S, r_M = s.weight / risk.n, ratio * s.weight / risk.n
+        r_S, r_M = s.weight / risk.n, RATIO * s.weight / risk.n
         for _ in range(steps):
             half = soft_threshold(Z_M + tau / r_M, lam / r_M) * active
             P, s.phi = prox_of_max(Z, 1.0 / r_S, s.phi)
             XP = times_support(X_rows, P)
-            M = (ratio * (2 * half - Z_M).T + XZ - 2 * XP).T @ project
-            Z_M = Z_M + relaxation * (M - half)
-            Z = relax(Z, X_rows @ M.T, P, relaxation)
-            XZ = XZ + relaxation * (gram @ M.T - XZ + XP)
-            C = C + relaxation * (M - C)
+            M = (RATIO * (2 * half - Z_M).T + XZ - 2 * XP).T @ project
+            Z_M = Z_M + RELAXATION * (M - half)
+            Z = relax(Z, X_rows @ M.T, P, RELAXATION)
+            XZ = XZ + RELAXATION * (gram @ M.T - XZ + XP)
+            C = C + RELAXATION * (M - C)
         s.Z_M = Z_M
-        s.Z_S = (1.0 - relaxation) ** steps * s.Z_S + X @ C.T
+        s.Z_S = (1.0 - RELAXATION) ** steps * s.Z_S + X @ C.T
         s.Z_S[rows] = Z
         s.M = half / scale
         s.p = np.zeros((risk.n, risk.k))
         s.p[rows] = P / P.sum(dtype="f8")
         upper, lower = certify(risk, s, repairs)
         s.round += 1
-        if adapt:
+        if repairs:
             rebalance(s, upper, lower, half, P, rows)
         yield s
 
@@ -163,28 +135,28 @@ def working_rows(s: SplittingState) -> np.ndarray:
 
 
 def start(risk: MinimaxRisk, weight: float) -> SplittingState:
-    """Return round 0: M = 0, whose bound is 1 - 1/k."""
+    """Return round 0: M = 0 and the uniform distribution."""
     zero = np.zeros_like(risk.tau)
     Z_M, Z_S = zero.astype("f4"), np.zeros((risk.n, risk.k), dtype="f4")
     p = np.full((risk.n, risk.k), 1.0 / (risk.n * risk.k))
-    limits = 0.0, risk.upper(zero), risk.lambda0
-    return SplittingState(0, Z_M, Z_S, -1.0, weight, zero, p, zero, *limits)
+    governing = {"Z_M": Z_M, "Z_S": Z_S, "phi": -1.0, "weight": weight}
+    return SplittingState(**first(risk), **governing, M=zero, p=p)
 
 
 def certify(risk: MinimaxRisk, s: SplittingState, repairs: int) -> tuple[float, float]:
     """Renew the best bounds; return those of this iterate, repaired."""
     upper, M = sharpest_upper(risk, s.M, s.phi, repairs)
     lower = sharpest_lower(risk, s.p, repairs)
-    if upper < s.upper:
-        s.upper, s.M_best = upper, M
+    s.offer(M, upper)
     s.lower = max(s.lower, lower)
     return upper, lower
 
 
 def rebalance(s: SplittingState, upper: float, lower: float, half, P, rows) -> None:
-    """Weigh the scores more when the upper bound is the farther from p's Bayes error.
+    """Weigh the scores more when the upper bound is farther from p's Bayes error than the lower.
 
-    The iterate and its multipliers stay: of Z = prox + multiplier / weight the last part scales.
+    The iterate and its multipliers stay: only the last part of Z = prox + multiplier / weight
+    scales.
     """
     bayes = 1.0 - float(s.p.max(axis=1).sum())
     above, below = max(upper - bayes, 1e-12), max(bayes - lower, 1e-12)
@@ -243,7 +215,7 @@ def prox_of_max(Z, mass, phi):
 
 @njit(cache=True)
 def relax(Z, S, P, relaxation):
-    """Return Z + relaxation (S - prox(Z)) with prox(Z) = Z - P, in the place of Z."""
+    """Add relaxation (S - prox(Z)), with prox(Z) = Z - P, to Z in place; return Z."""
     n, k = Z.shape
     for i in range(n):
         for y in range(k):
@@ -252,6 +224,6 @@ def relax(Z, S, P, relaxation):
 
 
 def times_support(X, P):
-    """Return X'P, of the few rows of P that are not zero."""
+    """Return X'P from the few rows of P that are not zero."""
     support = np.flatnonzero(P.any(axis=1))
     return X[support].T @ P[support]

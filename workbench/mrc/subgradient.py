@@ -8,35 +8,37 @@ from dataclasses import dataclass
 import numpy as np
 
 from workbench.core.checks import check_whole
-from workbench.core.measures import bounds
 from workbench.core.problem import Problem
 from workbench.core.stream import Row
-from workbench.mrc.risk import greedy_subset, linear_scores, minimax_risk, psi, renew_bounds
+from workbench.mrc.risk import (
+    MinimaxRisk,
+    RiskState,
+    first,
+    greedy_subset,
+    minimax_risk,
+    psi,
+    restated,
+)
 
 
 @dataclass
-class SubgradientState:
-    """Iterates ``M`` and ``M_bar`` (k, d'), the step counter, and the best of both bounds.
+class SubgradientState(RiskState):
+    """Iterates ``M`` and ``M_bar`` (k, d') and the step counter.
 
-    ``p`` (n, k) sums the distributions of the maximising cuts; their average is the lower
-    bound's. All is of the problem with this ``lambda0``.
+    ``p`` (n, k) sums the distributions of the maximising cuts; the lower bound is their average's.
     """
 
-    round: int
     step: int
     M: np.ndarray
     M_bar: np.ndarray
     p: np.ndarray
-    M_best: np.ndarray
-    lower: float
-    upper: float
-    lambda0: float
-
-    def scores(self, X) -> np.ndarray:
-        return linear_scores(self.M_best, X)
 
     def info(self) -> Row:
-        return bounds(self.lower, self.upper) | {"steps": self.step}
+        return super().info() | {"steps": self.step}
+
+    def move(self, risk: MinimaxRisk) -> None:
+        """Restart from the best classifier: steps have become too short to leave it."""
+        self.step, self.M, self.M_bar, self.p = 0, self.M_best, self.M_best, 0.0 * self.p
 
 
 def mrc_subgradient(
@@ -56,17 +58,11 @@ def mrc_subgradient(
     Raises
     ------
     ValueError
-        If `steps` is no whole number of at least 1, or `lambda0` no positive number.
+        If `steps` is not a whole number of at least 1, or `lambda0` not a positive number.
     """
     check_whole(steps, "steps")
     risk = minimax_risk(problem, lambda0)
-    zero = np.zeros_like(risk.tau)
-    s = state or SubgradientState(
-        0, 0, zero, zero, np.zeros((risk.n, risk.k)), zero, 0.0, risk.upper(zero), lambda0
-    )
-    if s.lambda0 != lambda0:  # steps have become too short to leave the old optimum
-        renew_bounds(s, risk)
-        s.step, s.M, s.M_bar, s.p = 0, s.M_best, s.M_best, 0.0 * s.p
+    s = start(risk) if state is None else restated(risk, state)
     yield s
     while True:
         for _ in range(steps):
@@ -75,9 +71,7 @@ def mrc_subgradient(
             V = np.asarray(risk.X @ s.M.T)
             values = psi(V)
             i = int(np.argmax(values))
-            upper = risk.upper(s.M, float(values[i]))
-            if upper < s.upper:
-                s.upper, s.M_best = upper, s.M
+            s.offer(s.M, risk.upper(s.M, float(values[i])))
             _, mask = greedy_subset(V[i])
             cut = mask / mask.sum()
             s.p[i] += cut
@@ -89,3 +83,9 @@ def mrc_subgradient(
         s.lower = max(s.lower, risk.lower(s.p / s.p.sum()))
         s.round += 1
         yield s
+
+
+def start(risk: MinimaxRisk) -> SubgradientState:
+    """Return round 0."""
+    zero, p = np.zeros_like(risk.tau), np.zeros((risk.n, risk.k))
+    return SubgradientState(**first(risk), step=0, M=zero, M_bar=zero, p=p)

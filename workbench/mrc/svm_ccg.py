@@ -8,15 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
+from workbench.core.checks import check_counts, check_not_negative
 from workbench.core.measures import bounds
 from workbench.core.problem import Problem
 from workbench.core.stream import Row
 from workbench.mrc.l1svm import L1SVM, l1_svm, rule
-from workbench.mrc.master import Restricted, carry, check, largest, solve
+from workbench.mrc.master import Restricted, extend, largest, solve
 from workbench.mrc.risk import linear_scores
 
-NEARLY = 0.01  # a margin short of 1.01 is taken into the first program, as the authors do
-ITERATIONS = 100  # of the first-order method that finds it
+NEARLY = 0.01  # a margin short of 1.01 joins the first program, as in the authors' code
+ITERATIONS = 100  # of the first-order method that finds the first program
 SMOOTHING = 0.2  # half-width of the bend of the smoothed hinge
 
 
@@ -70,15 +71,15 @@ def svm_ccg(
 
     Every round solves the program over few samples and features, adds those that it violates and
     removes none. Ends by itself when there are no more: then the program's value is at most `eps`
-    below the optimum, and exceeds it by a share of `eps` / (n lam) of itself.
+    below the optimum, and exceeds it by at most the fraction `eps` / (n lam).
 
     Parameters
     ----------
     problem : Problem of two classes
-    lam : > 0, weight of ``|w|_1`` beside the mean hinge loss; the intercept is free
-    eps : >= 0, what counts: a margin short by more, or a derivative of the *sum* of the losses
-        that exceeds ``n lam`` by more. One tolerance for both, as in the authors' code
-    n_max, m_max : >= 1, samples and features added a round, the most violated first. The
+    lam : > 0, weight of ``|w|_1`` relative to the mean hinge loss; the intercept is free
+    eps : >= 0, smallest violation that counts: of a margin, or of a derivative of the *sum* of the
+        losses, beyond ``n lam``. One tolerance for both, as in the authors' code
+    n_max, m_max : >= 1, samples and features added per round, the most violated first. The
         authors add 400 features and all samples
 
     Raises
@@ -91,19 +92,18 @@ def svm_ccg(
     Dedieu, Mazumder, Wang: Solving L1-regularized SVMs and related linear programs: revisiting
     the effectiveness of column and constraint generation. JMLR 23 (2022).
     """
-    check(eps=eps, n_max=n_max, m_max=m_max)
+    check_not_negative(eps=eps)
+    check_counts(n_max=n_max, m_max=m_max)
     svm = l1_svm("svm_ccg", problem, lam)
-    s = state or start(svm, m_max)
-    if s.lam != lam:
-        solve_anew(svm, s)
+    s = start(svm, m_max) if state is None else restated(svm, state)
     yield s
     while True:
         features, samples = violated(svm, s, eps, n_max, m_max)
         if not len(features) and not len(samples):
             return
-        update_sets(s, features, samples)
+        extend(s, features, np.ones(len(s.samples), dtype=bool), len(samples))
+        s.samples = np.concatenate([s.samples, samples])
         lpsolve(svm, s)
-        price(svm, s)
         s.round += 1
         yield s
 
@@ -119,42 +119,21 @@ def violated(
     return largest(excess, eps, m_max), largest(short, eps, n_max)
 
 
-def update_sets(s: SVMCutState, features: np.ndarray, samples: np.ndarray) -> None:
-    """Add to I and J, and carry the basis along."""
-    s.column_basis, s.row_basis = carry(
-        s.column_basis,
-        s.row_basis,
-        len(s.features),
-        len(features),
-        np.ones(len(s.samples), dtype=bool),
-        len(samples),
-    )
-    s.features = np.concatenate([s.features, features])
-    s.samples = np.concatenate([s.samples, samples])
-
-
 def lpsolve(svm: L1SVM, s: SVMCutState) -> None:
-    """Solve the program over I and J by the dual simplex from the last basis."""
-    found = solve(restricted(svm, s.samples, s.features), s.column_basis, s.row_basis)
-    s.column_basis, s.row_basis = found.column_basis, found.row_basis
+    """Solve the program over I and J, in the scale of the sum, from the last basis.
+
+    Then price every sample and every feature at the solution, and renew the certificate.
+    """
+    n, f, z = len(svm.z), len(s.features), svm.z[s.samples]
+    F = sp.csr_matrix(sp.diags(-z) @ svm.X[s.samples][:, s.features])
+    lam = np.full(f, n * svm.lam)
+    b = np.full(len(z), -1.0)
+    found = solve(Restricted(F, -z, b, np.zeros(f), lam, cost=0.0, loss=1.0), s)
     s.w = np.zeros_like(s.w)
     s.w[s.features] = found.w
-    s.b, s.alpha, s.objective = found.t, found.alpha, found.value / len(svm.z)
-
-
-def restricted(svm: L1SVM, samples: np.ndarray, features: np.ndarray) -> Restricted:
-    """Return the program over `samples` and `features`, in the scale of the sum."""
-    z = svm.z[samples]
-    F = sp.csr_matrix(sp.diags(-z) @ svm.X[samples][:, features])
-    f = len(features)
-    lam = np.full(f, len(svm.z) * svm.lam)
-    return Restricted(F, -z, np.full(len(z), -1.0), np.zeros(f), lam, cost=0.0, loss=1.0)
-
-
-def price(svm: L1SVM, s: SVMCutState) -> None:
-    """Price every sample and every feature at the solution; renew the certificate."""
+    s.b, s.alpha, s.objective = found.t, found.alpha, found.value / n
     s.short = svm.shortfall(s.w, s.b)
-    alpha = np.zeros(len(svm.z))
+    alpha = np.zeros(n)
     alpha[s.samples] = s.alpha
     s.slope, lower = svm.dual(alpha)
     s.lower = max(s.lower, lower)
@@ -164,7 +143,7 @@ def price(svm: L1SVM, s: SVMCutState) -> None:
 
 
 def start(svm: L1SVM, m_max: int) -> SVMCutState:
-    """Return round 0: the program over what a first-order method finds to matter.
+    """Return round 0: the program over the samples and features that a first-order method finds.
 
     Of the `m_max` features of most negative reduced cost at w = 0, which are the most correlated
     with the labels, J keeps those that the method does not leave at zero; I are the samples whose
@@ -189,29 +168,29 @@ def start(svm: L1SVM, m_max: int) -> SVMCutState:
         objective=np.inf,
         short=short,
         slope=slope,
-        column_basis=np.zeros(0, dtype=np.int8),
-        row_basis=np.zeros(0, dtype=np.int8),
+        **dict.fromkeys(("column_basis", "row_basis"), np.zeros(0, dtype=np.int8)),
         W_best=rule(w, b),
         lower=lower,
         upper=svm.objective(w, b, short),
         lam=svm.lam,
     )
     lpsolve(svm, s)
-    price(svm, s)
     return s
 
 
-def solve_anew(svm: L1SVM, s: SVMCutState) -> None:
-    """Solve the program over I and J for another lam, from the last basis.
+def restated(svm: L1SVM, s: SVMCutState) -> SVMCutState:
+    """Return `s` as the solver would have it for `svm`, which may have another lam.
 
-    The dual point of the lower bound so far is feasible for it when scaled down by as much as lam
-    falls, see :meth:`~workbench.mrc.l1svm.L1SVM.dual`.
+    The program over I and J is solved again from the last basis. The dual point of the lower bound
+    so far is feasible when scaled down by as much as lam falls, see
+    :meth:`~workbench.mrc.l1svm.L1SVM.dual`.
     """
-    s.lower *= min(1.0, svm.lam / s.lam)
-    w, b = s.W_best[1, :-1], s.W_best[1, -1]
-    s.upper, s.lam = svm.objective(w, b, svm.shortfall(w, b)), svm.lam
-    lpsolve(svm, s)
-    price(svm, s)
+    if s.lam != svm.lam:
+        s.lower *= min(1.0, svm.lam / s.lam)
+        w, b = s.W_best[1, :-1], s.W_best[1, -1]
+        s.upper, s.lam = svm.objective(w, b, svm.shortfall(w, b)), svm.lam
+        lpsolve(svm, s)
+    return s
 
 
 def smoothed(svm: L1SVM, features: np.ndarray) -> tuple[np.ndarray, float]:

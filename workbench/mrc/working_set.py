@@ -1,5 +1,7 @@
-"""The working set of the interior point method: which rows and components are missing, and how
-they join an iterate `s` (an InteriorPointState) in place."""
+"""The working set of the interior point method: the rows and components that join its iterate `s`.
+
+`s` is an InteriorPointState, and changes in place.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +9,11 @@ import numpy as np
 
 from workbench.mrc.risk import MinimaxRisk, psi
 
-LARGEST = 8000  # components in the working set; a normal matrix of 256 MB in float32
+LARGEST = 8000  # components of the working set; their normal matrix takes 256 MB in float32
 
 
 def violated_rows(s, scores: np.ndarray, gap: float) -> np.ndarray:
-    """Return the rows outside I whose psi most exceeds phi, 2 % of |I| at most."""
+    """Return the rows outside I whose psi exceeds phi most, at most 2 % of |I|."""
     excess = psi(scores) - s.phi
     excess[s.I] = -np.inf
     worst = np.argsort(-excess)[: max(20, len(s.I) // 50)]
@@ -19,11 +21,18 @@ def violated_rows(s, scores: np.ndarray, gap: float) -> np.ndarray:
 
 
 def violated_features(s, ratios: np.ndarray) -> np.ndarray:
-    """Return the components outside J whose mean most leaves its interval, 3 % of |J| at most."""
+    """Return the components outside J whose mean is farthest outside, at most 3 % of |J|."""
     ratios = ratios.ravel().copy()
     ratios[s.J] = 0.0
     worst = np.argsort(-ratios)[: max(40, 3 * len(s.J) // 100)]
     return worst[ratios[worst] > 1.0][: max(0, LARGEST - len(s.J))]
+
+
+def distances(risk: MinimaxRisk, s, J: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return how far the means of components J are from the upper and lower ends of intervals."""
+    tau, lam = risk.tau.ravel()[J], risk.lam.ravel()[J]
+    away = (risk.X[s.I].T @ s.p).T.ravel()[J] + s.alpha * tau - tau
+    return lam - away, lam + away
 
 
 def join_rows(s, rows: np.ndarray, scores: np.ndarray) -> None:
@@ -42,9 +51,8 @@ def join_rows(s, rows: np.ndarray, scores: np.ndarray) -> None:
 
 def join_features(risk: MinimaxRisk, s, J: np.ndarray, mu: float) -> None:
     """Let components join J with coefficient 0 and their mean's distance to its interval's ends."""
-    mean = (risk.X[s.I].T @ s.p).T.ravel()[J] + s.alpha * risk.tau.ravel()[J]
-    lam, away = risk.lam.ravel()[J], mean - risk.tau.ravel()[J]
-    a, b = np.maximum(lam - away, 0.1 * lam), np.maximum(lam + away, 0.1 * lam)
+    least = 0.1 * risk.lam.ravel()[J]
+    a, b = (np.maximum(distance, least) for distance in distances(risk, s, J))
     s.J = np.concatenate([s.J, J])
     s.a, s.b = np.concatenate([s.a, a]), np.concatenate([s.b, b])
     s.m_plus = np.concatenate([s.m_plus, mu / a])
