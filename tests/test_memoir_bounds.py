@@ -5,8 +5,8 @@ from itertools import islice
 import numpy as np
 import pytest
 
+from checks.memoir_bounds import l2_bound, risk_bound
 from workbench.core.problem import as_problem
-from workbench.memoir.bounds import l2_bound, risk_bound
 from workbench.memoir.pegasos import memoir_pegasos
 from workbench.memoir.solvers import memoir_l2
 

@@ -57,7 +57,7 @@ def test_a_pause_changes_nothing(penalty, preset, dense, mips, tmp_path):
 
 def test_sparse_weights_take_few_bytes_and_forget_zeros():
     problem, given = documents(2000, 400, 150), {"dense": False, "batch_size": 100}
-    whole, cut = (after(20, "l1", problem, gamma=g, eta0=1.0, **given) for g in (0.0, 0.03))
+    whole, cut = (after(20, "l1", problem, gamma=g, eta0=1.0, **given) for g in (0.0, 0.3))
     for state in (whole, cut):
         entries = state.info()["nonzeros"]
         assert entries == state.model().nnz
