@@ -208,8 +208,12 @@ def test_scores_are_of_all_blocks_and_changes_go_to_their_classes(kind):
             out[:] = 1.0
             add_scores(b, rows, np.uint64(i), np.float32(l1), out, k)
             np.testing.assert_allclose(out[:k], 1 + X[i] @ nearer, atol=1e-4)
-            set_scores(b, rows, np.uint64(i), np.array([4, 1, 2]), np.float32(l1), g, k)
-            np.testing.assert_allclose(g, (X[i] @ nearer)[[4, 1, 2]], atol=1e-4)
+            set_scores(b, rows, np.uint64(i), np.array([4, 1, 0]), np.float32(l1), g, k)
+            np.testing.assert_allclose(g, (X[i] @ nearer)[[4, 1, 0]], atol=1e-4)
+    nothing = empty(1, k, slots=9)
+    nothing.values[:] = 7.0  # in no block
+    set_scores(nothing, rows_of(np.ones((1, 1))), np.uint64(0), np.array([0, 1, 4]), NONE, g, k)
+    assert not g.any()
     thresholds = np.array([0.5, 0.0, 3.0, 0.1, 100.0], np.float32)
     kept = np.sign(W) * np.maximum(np.abs(W) - thresholds, 0)
     assert truncate(b, np.zeros(0, np.float32), 2.0, k) == pytest.approx((W**2).sum(), rel=1e-6)
@@ -225,6 +229,8 @@ def test_scores_are_of_all_blocks_and_changes_go_to_their_classes(kind):
 def test_a_row_lacks_what_more_classes_would_take():
     k, rows = 40, rows_of(sp.csr_matrix([[1.0, 0, 0], [0, 1, 0], [1, 1, 0], [0, 0, 1]]))
     assert lacks_room(dense(np.zeros((3, k))), rows, np.uint64(0), 2, k) == 0
+    assert lacks_room(empty(3, k), rows_of(np.ones((2, 3))), np.uint64(1), 2, k) == 3 * 4
+    assert lacks_room(empty(3, 2, slots=3), rows, np.uint64(0), 2, 2) == 4
     for free in (0, 3, 4, 20, 39, 40, 41, 43, 44, 79):
         b = empty(3, k, slots=4 + 8 + 16 + 4 + free)
         for c in range(12):  # as many as 16 slots take

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from workbench.core.measures import errors
 from workbench.core.problem import as_problem
-from workbench.core.stream import below, rounds, until, watch
+from workbench.core.stream import rounds, until, watch
 from workbench.core.trace import load_state, save_state
 from workbench.data import synthetic_text, zipf_text
 from workbench.data.features import tfidf
@@ -194,11 +194,6 @@ def test_a_truncated_model_is_small_and_nearly_as_good():
     cut = np.mean((problem.X_test @ small).toarray().argmax(axis=1) != problem.y_test)
     assert abs(cut - whole) < 0.03
     assert truncated(W, 0.0) is W
-
-
-def test_a_gap_can_be_asked_for():
-    *_, (row, _) = until(watch(cs_working_set(text())), below("gap", 2.0), rounds(100))
-    assert row["gap"] <= 2.0 and row["stopped_by"] == "gap <= 2"
 
 
 @pytest.mark.parametrize(
