@@ -142,7 +142,9 @@ def test_a_row_finds_the_room_that_was_asked_for_and_changes_its_classes(k, kind
         b = dense(W.astype(np.float32), sums=True)
         b.sums[:] = S.ravel()
     for i in range(len(X)):
-        if need := lacks_room(b, rows, np.uint64(i), 2, k):
+        need = lacks_room(b, rows, np.uint64(i), 2, k)
+        assert not (need and kind == "dense")
+        if need:
             assert need > len(b.values) - b.end[0]
             b = roomier(b, k, need)
         pair, g = np.random.default_rng(i).choice(k, 2, replace=False), np.empty(2)

@@ -105,8 +105,6 @@ def lacks_room(blocks, rows, i, more, k):
 
     0 if the pool has as many free.
     """
-    if len(blocks.classes) == 0:
-        return 0
     start, end = rows.starts[i], rows.starts[i + np.uint64(1)]
     free = len(blocks.values) - blocks.end[0]
     if free >= np.int64(end - start) * max(k, 4 * more):  # a bound, which saves the count

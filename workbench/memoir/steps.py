@@ -95,7 +95,7 @@ def take(blocks, at, rows, y, batches, answers, rules, whole, numbers, touched, 
     b = np.searchsorted(batches.ends, at, side="right")
     while at < len(drawn):
         i = np.uint64(drawn[at])
-        need = lacks_room(blocks, rows, i, 2, k)
+        need = 0 if len(blocks.classes) == 0 else lacks_room(blocks, rows, i, 2, k)
         if need:
             return at, need
         if at == (batches.ends[b - 1] if b else 0):
@@ -124,7 +124,7 @@ def take(blocks, at, rows, y, batches, answers, rules, whole, numbers, touched, 
     return at, 0
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def finish(blocks, rules, numbers):
     """End a step: project W where that is wanted, and count it in the average."""
     if rules.lam:
@@ -149,7 +149,7 @@ def fold(blocks, numbers):
     numbers[SCALE], numbers[MASS] = 1.0, 0.0
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def search(blocks, rows, i, own, at, answers, met, out, pair, both, k):
     """Return the class r != y_i and x_i.(u_y - u_r): the best, or the answer of a search.
 
