@@ -64,10 +64,10 @@ def search(problem: Problem, *, mips: str, **options: Any) -> dict:
     """Look for the best wrong class of some rows under the centroids."""
     W, rows, y = searched(problem)
     small = make_oracle(mips, k=5, d=problem.d, **options)  # compiles
-    small.update(W[:, :5], None)
+    small.update(W[:, :5])
     small.query(problem.X, rows[:5], y[:5] % 5)
     oracle = make_oracle(mips, k=problem.k, d=problem.d, **options)
-    oracle.update(W, None)
+    oracle.update(W)
     oracle.query(problem.X, rows, y)
     return costs_of_search(problem, oracle.build_seconds, oracle.query_seconds) | {
         "recall": inexactness(oracle, W, problem.X, rows, y)["recall"]

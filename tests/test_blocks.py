@@ -8,20 +8,22 @@ from workbench.kernels.rows import rows_of
 from workbench.memoir.blocks import (
     FULL,
     WHOLE,
-    add_scores,
-    csr_of,
+    compacted,
+    dense,
     empty,
     insert,
+    length_of,
     live_slots,
-    need_of,
+    matrix_of,
     position,
     reserve,
     roomier,
     slots_for,
 )
+from workbench.memoir.products import add_outer, add_scores, lacks_room, set_scores
 
 D = 30
-CLASSES = [2, 3, 5, 17, 100, 1000, 2**16 - 1, 2**16, 70_000]
+CLASSES = [2, 5, 17, 100, 1000, 2**16 - 1, 2**16]
 
 
 def slot_of(b, f, c, k):
@@ -43,8 +45,8 @@ def fill(k, changes=1500, *, sums=False, seed=0, slots=8):
         f = int(D * rng.random() ** 0.5)
         c = int(rng.integers(max(1, round(k * (f / D) ** 4)), endpoint=True) * (1 - 1e-9))
         value = np.float32(rng.normal())
-        size = slots_for(b, f, 1, k)
-        need = 0 if size == b.sizes[f] else (k if size == WHOLE else 2 ** int(size))
+        size = slots_for(b.sizes[f], b.used[f] + 1, k)
+        need = 0 if size == b.sizes[f] else length_of(size, k)
         if len(b.values) - b.end[0] < need:
             b, pools = roomier(b, k, need), pools + 1
         p = slot_of(b, f, c, k)
@@ -60,7 +62,7 @@ def fill(k, changes=1500, *, sums=False, seed=0, slots=8):
 @pytest.mark.parametrize("k", CLASSES)
 def test_blocks_are_the_matrix_whose_changes_they_took(k):
     b, W, _ = fill(k)
-    made = csr_of(b, k)
+    made = matrix_of(b, k)
     assert made.has_canonical_format and (made.data != 0).all()
     np.testing.assert_allclose(made.toarray(), W, atol=1e-5)
     assert b.classes.dtype == (np.uint16 if k < 2**16 else np.uint32)
@@ -104,8 +106,8 @@ def test_a_new_pool_is_without_gaps_and_holds_the_same(k):
     new = roomier(b, k, 77)
     assert new.end[0] == old and len(new.values) - new.end[0] >= 77
     assert new.nbytes() == sum(part.nbytes for part in new)
-    np.testing.assert_allclose(csr_of(new, k).toarray(), W, atol=1e-5)
-    np.testing.assert_allclose(csr_of(new._replace(values=new.sums), k).toarray(), S, atol=1e-4)
+    np.testing.assert_allclose(matrix_of(new, k).toarray(), W, atol=1e-5)
+    np.testing.assert_allclose(matrix_of(new._replace(values=new.sums), k).toarray(), S, atol=1e-4)
 
 
 def documents(dtype, filled, n=20):
@@ -121,7 +123,7 @@ def documents(dtype, filled, n=20):
 def test_scores_are_the_product_with_the_values_taken_towards_zero(k, l1, filled):
     b, W, _ = fill(k)
     W = np.sign(W) * np.maximum(np.abs(W) - np.float32(l1), 0)
-    np.testing.assert_allclose(csr_of(b, k, l1).toarray(), W, atol=1e-5)
+    np.testing.assert_allclose(matrix_of(b, k, l1).toarray(), W, atol=1e-5)
     for dtype in (np.float32, np.float64):
         X, rows = documents(dtype, filled)
         for i in range(len(X)):
@@ -131,23 +133,56 @@ def test_scores_are_the_product_with_the_values_taken_towards_zero(k, l1, filled
             assert out[k] == 2  # empty slots add nothing, to a class that does not exist
 
 
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
 @pytest.mark.parametrize("k", [2, 5, 100, 70_000])
-def test_a_row_finds_the_room_that_was_asked_for(k):
-    b, W, _ = fill(k)
+def test_a_row_finds_the_room_that_was_asked_for_and_changes_its_classes(k, kind):
+    b, W, S = fill(k, sums=True)
     X, rows = documents(np.float64, 0.4)
+    if kind == "dense":
+        b = dense(W.astype(np.float32), sums=True)
+        b.sums[:] = S.ravel()
     for i in range(len(X)):
-        need = need_of(b, rows, np.uint64(i), 2, k)
-        b = roomier(b, k, need)
-        for c in np.random.default_rng(i).integers(k, size=2):
-            for f in np.flatnonzero(X[i]):
-                p = slot_of(b, f, c, k)
-                b.values[p] += X[i, f]
-                W[f, c] += X[i, f]
+        need = lacks_room(b, rows, np.uint64(i), 2, k)
+        assert not (need and kind == "dense")
+        if need:
+            assert need > len(b.values) - b.end[0]
+            b = roomier(b, k, need)
+        pair, g = np.random.default_rng(i).choice(k, 2, replace=False), np.empty(2)
+        add_outer(b, rows, np.uint64(i), np.array([0.5, -2.0]), pair, 3.0, k)
+        for c, step in zip(pair, (0.5, -2.0), strict=True):
+            W[:, c] += step * X[i]
+            S[:, c] += 3.0 * step * X[i]
+        set_scores(b, rows, np.uint64(i), pair, np.float32(0.0), g, k)
+        np.testing.assert_allclose(g, X[i] @ W[:, pair], atol=1e-4)
         assert b.end[0] <= len(b.values)
-    np.testing.assert_allclose(csr_of(b, k).toarray(), W, atol=1e-5)
+    np.testing.assert_allclose(np.asarray(array(matrix_of(b, k))), W, atol=1e-5)
+    np.testing.assert_allclose(array(matrix_of(b._replace(values=b.sums), k)), S, atol=1e-4)
+
+
+def array(W):
+    return W if isinstance(W, np.ndarray) else W.toarray()
+
+
+@pytest.mark.parametrize("k", [5, 100, 70_000])
+def test_without_zeros_blocks_are_smaller_and_hold_the_same(k):
+    b, *_ = fill(k)
+    some = np.random.default_rng(1).random(len(b.values)) < 0.9
+    b.values[some] = 0.0
+    made = compacted(b, k)
+    assert live_slots(made, k) <= live_slots(b, k) and (k == 5 or made.end[0] < b.end[0])
+    assert (matrix_of(made, k) != matrix_of(b, k)).nnz == 0
+
+
+def test_damaged_blocks_are_refused_before_compiled_code_reads_them():
+    b, _, _ = fill(100)
+    for name, value in (("starts", -1), ("starts", 10**9), ("sizes", 60), ("classes", 60_000)):
+        damaged = getattr(b, name).copy()
+        damaged[:] = value
+        with pytest.raises(ValueError, match=r"blocks must lie in the pool|indices must be <"):
+            matrix_of(b._replace(**{name: damaged}), 100)
 
 
 def test_nothing_is_an_empty_matrix():
     b = empty(D, 7)
-    assert csr_of(b, 7).nnz == 0 and live_slots(b, 7) == 0
-    assert csr_of(roomier(b, 7, 5), 7).shape == (D, 7)
+    assert matrix_of(b, 7).nnz == 0 and live_slots(b, 7) == 0
+    assert matrix_of(roomier(b, 7, 5), 7).shape == (D, 7)

@@ -8,30 +8,28 @@ import scipy.sparse as sp
 import test_memoir
 from numba import config
 from test_blocks import slot_of
-from test_memoir import SHARED, SHRINKING, documents, literal
+from test_memoir import SHARED, SHRINKING, array, documents, literal
 
 from workbench.kernels.rows import rows_of
-from workbench.memoir import descent
-from workbench.memoir.blocks import WHOLE, add_scores, empty, slots_for
-from workbench.memoir.solvers import memoir_l1, memoir_l2
+from workbench.memoir import solvers
+from workbench.memoir.blocks import WHOLE, dense, empty, length_of, live_slots, slots_for
+from workbench.memoir.products import add_outer, add_scores, lacks_room, set_scores
+from workbench.memoir.solvers import LEAST, memoir_l1, memoir_l2
 from workbench.memoir.steps import (
-    LEAST,
-    NO_MARGINS,
     NOBODY,
     SCALE,
-    SQUARE,
-    STEP,
     UPDATES,
-    Plan,
-    begin,
+    Answers,
+    Batches,
+    Rules,
     empty_class,
-    eta_of,
     finish,
     search,
     take,
+    truncate,
 )
-from workbench.memoir.weights import add_row, class_score, lacks_room, merged, row_scores, zeros
 
+NONE = np.float32(0.0)
 uncompiled = pytest.mark.skipif(
     not config.DISABLE_JIT, reason="would compile anew; with NUMBA_DISABLE_JIT=1"
 )
@@ -51,61 +49,51 @@ CASES = {
 @pytest.mark.parametrize("form", ["dense", "sparse", "full rows"])
 @pytest.mark.parametrize("case", CASES)
 def test_few_rows_take_the_literal_update(case, form, monkeypatch):
-    for module in (descent, test_memoir):
+    for module in (solvers, test_memoir):
         monkeypatch.setattr(module, "MANY", 2)  # batches from which on a round is a pass
     solver, given = CASES[case]
     given = {"batch_size": 3, "seed": 1} | given
     problem = documents(14, 9, 5, sparse=form == "sparse", words=9 if form == "full rows" else 3)
     *_, state = islice(solver(problem, dense=form == "dense", **given), 5)
     expected, norms = literal(problem, 4, **given)
-    W = state.model()
-    W = W.toarray() if sp.issparse(W) else W
+    W = array(state.model())
     atol = 2e-5 if given.get("average") else 1e-6
     np.testing.assert_allclose(W, expected, atol=atol * abs(expected).max(), rtol=0)
     assert state.step == len(norms)
     assert state.info()["norm"] == pytest.approx(norms[-1], rel=1e-6)
 
 
-def plan(**given):
-    chosen = {"eta0": 0.5, "eta_step": 0.1, "eta_power": 2.0, "lam": 0.25, "hinge": True}
-    return Plan(**chosen | {"div_by_batch": False, "project": True} | given)
+def numbers_of(scale, square, mass, total=0.0, updates=0.0, step=5.0):
+    return np.array([scale, square, mass, total, updates, step])
 
 
-def test_a_step_begins_smaller_and_ends_in_the_ball():
-    numbers = np.array([0.8, 100.0, 3.0, 0.0, 4.0])  # scale, |U|^2, mass, violated, steps
-    begin(plan(), numbers)
-    assert numbers[STEP] == 5 and eta_of(plan(), 5) == 0.5 / 1.5**2
-    assert numbers[SCALE] == pytest.approx(0.8 * (1 - 0.25 * 0.5 / 1.5**2), rel=1e-15)
-    w = zeros(2, 2, dense=True, average=True)
-    numbers = np.array([0.8, 100.0, 3.0, 0.0, 5.0])
-    finish(w, plan(), numbers)  # |W| = 8, in a ball of radius 2
-    np.testing.assert_allclose(numbers, [0.2, 100.0, 3.2, 0.0, 5.0], rtol=1e-15)
-    numbers = np.array([0.8, 1.0, 3.0, 0.0, 5.0])
-    finish(w, plan(), numbers)  # inside
-    np.testing.assert_allclose(numbers, [0.8, 1.0, 3.8, 0.0, 5.0], rtol=1e-15)
-    numbers = np.array([0.8, 0.01, 3.0, 0.0, 5.0])
-    finish(w, plan(lam=4.0), numbers)  # inside of a ball of radius 1/2
-    assert numbers[SCALE] == 0.8
-    finish(w, plan(project=False), given := np.array([0.8, 100.0, 3.0, 0.0, 5.0]))
-    assert given[SCALE] == 0.8
-    finish(w, plan(lam=0.0), given := np.array([0.8, 1e9, 3.0, 0.0, 5.0]))
-    assert given[SCALE] == 0.8
-    finish(w, plan(), given := np.array([0.8, -1e-9, 3.0, 0.0, 5.0]))  # by rounding
-    assert given[SCALE] == 0.8
+def test_a_step_ends_in_the_ball():
+    b = dense(np.zeros((2, 2), np.float32), sums=True)
+
+    def scale_after(lam, square):
+        numbers = numbers_of(0.8, square, 3.0, 7.0, 2.0)
+        finish(b, Rules(lam, True, LEAST), numbers)
+        scale = numbers[SCALE]
+        np.testing.assert_allclose(numbers, [scale, square, 3.0 + scale, 7.0, 2.0, 5.0], rtol=1e-15)
+        return scale
+
+    assert scale_after(0.25, 100.0) == pytest.approx(0.2, rel=1e-15)  # |W| = 8, radius 2
+    # Inside of it, inside of a ball of radius 1/2, without a ball, and negative by rounding.
+    for lam, square in ((0.25, 1.0), (4.0, 0.01), (0.0, 1e9), (0.25, -1e-9)):
+        assert scale_after(lam, square) == 0.8
 
 
 def test_a_small_scale_is_multiplied_into_the_weights():
-    w = zeros(2, 3, dense=True, average=True)
-    w.dense[:] = 4.0
-    w.dense_sums[:] = 1.0
-    numbers = np.array([LEAST / 2, 16.0, 2.0, 7.0, 5.0])
-    finish(w, plan(project=False), numbers)
+    b = dense(np.full((2, 3), 4.0, np.float32), sums=True)
+    b.sums[:] = 1.0
+    numbers, rules = numbers_of(LEAST / 2, 16.0, 2.0, 6.0, 7.0), Rules(0.0, True, LEAST)
+    finish(b, rules, numbers)
     mass = 2.0 + LEAST / 2
-    np.testing.assert_allclose(w.dense_sums, 1.0 - 4.0 * mass, rtol=1e-6)
-    np.testing.assert_allclose(w.dense, 4.0 * LEAST / 2, rtol=1e-6)
-    np.testing.assert_allclose(numbers, [1.0, 16.0 * (LEAST / 2) ** 2, 0.0, 7.0, 5.0], rtol=1e-12)
-    numbers = np.array([LEAST, 16.0, 2.0, 7.0, 5.0])
-    finish(w, plan(project=False), numbers)
+    np.testing.assert_allclose(b.sums, 1.0 - 4.0 * mass, rtol=1e-6)
+    np.testing.assert_allclose(b.values, 4.0 * LEAST / 2, rtol=1e-6)
+    expected = [1.0, 16.0 * (LEAST / 2) ** 2, 0.0, 6.0 * LEAST / 2, 7.0, 5.0]
+    np.testing.assert_allclose(numbers, expected, rtol=1e-12)
+    finish(b, rules, numbers := numbers_of(LEAST, 16.0, 2.0))
     assert numbers[SCALE] == LEAST
 
 
@@ -113,37 +101,46 @@ def test_a_small_scale_is_multiplied_into_the_weights():
 def test_what_steps_carry_along():
     X = np.array([[3.0, 0.0], [0.0, 1.0], [1.0, 1.0], [2.0, 0.0]], np.float32)
     rows, y, k = rows_of(X), np.array([0, 1, 2, 0], np.int32), 4
-    w, numbers = zeros(2, k, dense=True, average=False), np.array([0.5, 0.0, 0.0, 0.0, 0.0])
-    touched, met = np.zeros(k, bool), np.zeros(k, bool)
-    drawn, none = np.array([0, 1, 2, 3]), np.zeros(0)
-    given = NOBODY, NO_MARGINS, plan(lam=0.0), numbers, touched, met, none
-    at, lack = take(w, rows, y, drawn, 2, 0, True, *given, k)
-    assert (at, lack) == (4, 0) and numbers[STEP] == 2
-    W = np.zeros((2, k))
-    updates = 0
-    for t, i in ((1, 0), (1, 1), (2, 2), (2, 3)):
-        scores = X[i] @ W
-        margin = scores[y[i]] - np.delete(scores, y[i]).max()
-        r = np.argmax(np.where(np.arange(k) == y[i], -np.inf, scores))
-        if 0.5 * margin < 1:
-            updates += 1
-            step = 0.5 / (1 + 0.1 * t) ** 2 / 0.5
-            W[:, y[i]] += step * X[i]
-            W[:, r] -= step * X[i]
-    np.testing.assert_allclose(w.dense, W, rtol=1e-6, atol=1e-6)
-    assert numbers[UPDATES] == updates < 4
-    assert numbers[SQUARE] == pytest.approx((W**2).sum(), rel=1e-6)
-    out = np.empty(k + 1, np.float32)
-    found = search(w, rows, 1, 1, 0, NOBODY, np.array([1, 1, 1, 0], bool), np.zeros(2), out, k)
+    b, numbers = dense(np.zeros((2, k), np.float32)), numbers_of(0.5, 0.0, 0.0, step=0.0)
+    touched, met, none = np.zeros(k, bool), np.zeros(k, bool), np.zeros(0)
+    shrinks, steps = np.array([1.0, 0.9]), np.array([0.8, 0.3])
+    batches = Batches(np.array([0, 1, 2, 3]), np.array([2, 4]), shrinks, steps)
+    exact, rules = Answers(NOBODY, none, none), Rules(0.0, True, LEAST)
+    marks = touched, met, k
+    assert take(b, 0, rows, y, batches, exact, rules, True, numbers, *marks) == (4, 0)
+    W, scale, updates, total, mass = np.zeros((2, k)), 0.5, 0, 0.0, 0.0
+    for shrink, step, pair in zip(shrinks, steps, ((0, 1), (2, 3)), strict=True):
+        scale *= shrink
+        for i in pair:
+            scores = X[i] @ W
+            margin = scores[y[i]] - np.delete(scores, y[i]).max()
+            r = np.argmax(np.where(np.arange(k) == y[i], -np.inf, scores))
+            if scale * margin < 1:
+                updates, total = updates + 1, total + step / scale
+                W[:, y[i]] += step / scale * X[i]
+                W[:, r] -= step / scale * X[i]
+        mass += scale
+    np.testing.assert_allclose(b.values.reshape(2, k), W, rtol=1e-6, atol=1e-6)
+    expected = [scale, (W**2).sum(), mass, total, updates, 2]
+    np.testing.assert_allclose(numbers, expected, rtol=1e-6)
+    assert 0 < updates < 4
+    scratch = np.empty(k + 1, np.float32), np.empty(2, np.int64), np.empty(2)
+
+    def found(met, classes=NOBODY):
+        answers = Answers(classes, none, np.zeros(2))
+        return search(b, rows, 1, 1, 0, answers, np.array(met, bool), *scratch, k)
+
     best = max((X[1] @ W)[[0, 2, 3]])
-    assert best > 0 and found[1] == pytest.approx((X[1] @ W)[1] - best, rel=1e-6)
-    w.dense[:] = [[-1.0] * 4, [-2.0] * 4]
-    found = search(w, rows, 1, 1, 0, NOBODY, np.array([1, 1, 1, 0], bool), np.zeros(2), out, k)
-    assert found == (3, -2.0)  # the class without weights, whose score is zero
-    found = search(w, rows, 1, 1, 0, NOBODY, np.array([0, 1, 1, 1], bool), np.zeros(2), out, k)
-    assert found == (0, -2.0)
-    w.dense[1], before = [2.0, 0.0, 0.0, 0.0], numbers[UPDATES]
-    take(w, rows, np.zeros(4, np.int32), np.array([1]), 1, 0, True, *given, k)
+    assert best > 0 and found([1, 1, 1, 0])[1] == pytest.approx((X[1] @ W)[1] - best, rel=1e-6)
+    given = found([1, 1, 1, 1], np.array([3], np.int32))
+    assert given[0] == 3 and given[1] == pytest.approx((X[1] @ W)[1] - (X[1] @ W)[3], abs=1e-6)
+    b.values[:] = [-1.0] * 4 + [-2.0] * 4
+    assert found([1, 1, 1, 0]) == (3, -2.0)  # the class without weights, whose score is zero
+    assert found([0, 1, 1, 1]) == (0, -2.0)
+    b.values[4:], before = [2.0, 0.0, 0.0, 0.0], numbers[UPDATES]
+    numbers[SCALE] = 0.5
+    one = Batches(np.array([1]), np.array([1]), np.ones(1), np.ones(1))
+    take(b, 0, rows, np.zeros(4, np.int32), one, exact, rules, True, numbers, *marks)
     assert numbers[UPDATES] == before  # at a scale of 1/2 the margin is exactly one: enough
 
 
@@ -175,50 +172,71 @@ def test_blocks_grow_when_they_are_nearly_full():
     np.testing.assert_array_equal(b.sums[start : start + k], -dense)
     assert start == first + 4 + 8 + 16 + 32 and b.end[0] == start + k
     assert not b.values[first:start].any()  # norms are of all slots up to the end
-    assert slots_for(b, 0, 1000, k) == WHOLE
+    assert slots_for(np.uint8(WHOLE), 1000, k) == WHOLE
     # Eight slots are half of 16 classes, and more than half of 15.
-    assert [slots_for(empty(1, k), 0, 4, k) for k in (16, 15)] == [3, WHOLE]
+    assert [slots_for(np.uint8(0), 4, k) for k in (16, 15)] == [3, WHOLE]
+    assert [length_of(size, 7) for size in (0, 2, 5, WHOLE)] == [0, 4, 32, 7]
+    assert live_slots(b, k) == k
 
 
 @uncompiled
-def test_scores_are_of_the_list_and_its_changes_together():
+@pytest.mark.parametrize("kind", ["sparse", "dense"])
+def test_scores_are_of_all_blocks_and_changes_go_to_their_classes(kind):
     d, k = 4, 5
     X = np.array([[3, 0, 0, 1], [0, 2, 1, 0], [1, 0, 2, 0], [0, 0, 0, 2]], np.float32)
-    rows = rows_of(sp.csr_matrix(X))
-    listed = [(0, 0), (0, 2), (1, 1), (1, 4), (2, 0), (2, 3)]
-    beside = [(0, 0), (0, 4), (3, 1), (3, 3)]  # classes 0 and 4 take the slots 0 and 1
-    w, W, step = zeros(d, k, dense=False, average=False), np.zeros((d, k)), 1.0
-    for changes in listed, beside:
-        w, before = merged(w, NO_MARGINS, 0.0)[0], W.copy()
-        w = w._replace(changes=empty(d, k, slots=50))
-        for i, c in changes:
-            step = -1.5 * step
-            add_row(w, rows, np.uint64(i), c, step, 0.0, k)
-            W[:, c] += step * X[i]
-    assert w.changes.sizes.tolist() == [2, 0, 0, WHOLE] and len(w.values) == 11
-    out = np.empty(k + 1, np.float32)
+    rows, W, S = rows_of(sp.csr_matrix(X)), np.zeros((d, k)), np.zeros((d, k))
+    b = empty(d, k, sums=True, slots=50)
+    if kind == "dense":
+        b = dense(np.zeros((d, k), np.float32), sums=True)
+    step = 1.0
+    for i, c, r in [(0, 0, 2), (1, 1, 4), (2, 0, 3), (0, 0, 4), (3, 1, 3)]:
+        step = -1.5 * step
+        pair, steps = np.array([c, r]), np.array([step, -2 * step])
+        add_outer(b, rows, np.uint64(i), steps, pair, 0.5, k)
+        for changed, by in zip(pair, steps, strict=True):
+            W[:, changed] += by * X[i]
+            S[:, changed] += 0.5 * by * X[i]
+    if kind == "sparse":  # one hash table is left: five classes leave no room for a larger one
+        assert b.sizes.tolist() == [WHOLE, 2, WHOLE, WHOLE]
+    else:
+        np.testing.assert_allclose(b.values.reshape(d, k), W, atol=1e-5)
+        np.testing.assert_allclose(b.sums.reshape(d, k), S, atol=1e-5)
+    out, g = np.empty(k + 1, np.float32), np.empty(3)
     for i in range(len(X)):
-        row_scores(w, rows, np.uint64(i), out, k)
-        np.testing.assert_allclose(out[:k], X[i] @ W, atol=1e-5)
-        scores = [class_score(w, rows, np.uint64(i), c, k) for c in range(k)]
-        np.testing.assert_allclose(scores, X[i] @ W, atol=1e-5)
-        for l1 in (0.5, 1.0):
-            nearer = np.sign(W - before) * np.maximum(np.abs(W - before) - l1, 0)
+        for l1 in (0.0, 0.5, 1.0):
+            nearer = np.sign(W) * np.maximum(np.abs(W) - l1, 0)
+            out[:] = 1.0
+            add_scores(b, rows, np.uint64(i), np.float32(l1), out, k)
+            np.testing.assert_allclose(out[:k], 1 + X[i] @ nearer, atol=1e-4)
+            set_scores(b, rows, np.uint64(i), np.array([4, 1, 0]), np.float32(l1), g, k)
+            np.testing.assert_allclose(g, (X[i] @ nearer)[[4, 1, 0]], atol=1e-4)
+    nothing = empty(1, k, slots=9)
+    nothing.values[:] = 7.0  # in no block
+    set_scores(nothing, rows_of(np.ones((1, 1))), np.uint64(0), np.array([0, 1, 4]), NONE, g, k)
+    assert not g.any()
+    thresholds = np.array([0.5, 0.0, 3.0, 0.1, 100.0], np.float32)
+    kept = np.sign(W) * np.maximum(np.abs(W) - thresholds, 0)
+    assert truncate(b, np.zeros(0, np.float32), 2.0, k) == pytest.approx((W**2).sum(), rel=1e-6)
+    assert truncate(b, thresholds, 2.0, k) == pytest.approx((kept**2).sum(), rel=1e-5)
+    for i in range(len(X)):
+        for now, expected in ((b, kept), (b._replace(values=b.sums), S + 2.0 * (kept - W))):
             out[:] = 0.0
-            add_scores(w.changes, rows, np.uint64(i), np.float32(l1), out, k)
-            np.testing.assert_allclose(out[:k], X[i] @ nearer, atol=1e-4)
+            add_scores(now, rows, np.uint64(i), NONE, out, k)
+            np.testing.assert_allclose(out[:k], X[i] @ expected, atol=1e-3)
 
 
 @uncompiled
-def test_a_row_lacks_what_two_more_classes_would_take():
+def test_a_row_lacks_what_more_classes_would_take():
     k, rows = 40, rows_of(sp.csr_matrix([[1.0, 0, 0], [0, 1, 0], [1, 1, 0], [0, 0, 1]]))
-    for free in (0, 20, 39, 40, 41, 79):
-        w = zeros(3, k, dense=False, average=False)
-        w = w._replace(changes=empty(3, k, slots=4 + 8 + 16 + 4 + free))
+    assert lacks_room(empty(3, k), rows_of(np.ones((2, 3))), np.uint64(1), 2, k) == 3 * 4
+    assert lacks_room(empty(3, 2, slots=3), rows, np.uint64(0), 2, 2) == 4
+    for free in (0, 3, 4, 20, 39, 40, 41, 43, 44, 79):
+        b = empty(3, k, slots=4 + 8 + 16 + 4 + free)
         for c in range(12):  # as many as 16 slots take
-            add_row(w, rows, np.uint64(0), c, 1.0, 0.0, k)
-        add_row(w, rows, np.uint64(1), 7, 1.0, 0.0, k)
-        assert w.changes.end[0] == len(w.changes.values) - free  # no room is taken before its time
-        lacks = [lacks_room(w, rows, np.uint64(i), k) for i in range(4)]
+            add_outer(b, rows, np.uint64(0), np.ones(1), np.array([c]), 0.0, k)
+        add_outer(b, rows, np.uint64(1), np.ones(1), np.array([7]), 0.0, k)
+        assert b.end[0] == len(b.values) - free  # no room is taken before its time
+        needs = [lacks_room(b, rows, np.uint64(i), 2, k) for i in range(4)]
         # The first feature will want all 40 classes. The second has met one: its slots take three.
-        assert lacks == [max(0, 40 - free), 0, max(0, 40 - free), max(0, 4 - free)]
+        assert needs == [need if need > free else 0 for need in (40, 0, 40, 4)]
+        assert lacks_room(b, rows, np.uint64(2), 3, k) == (48 if free < 48 else 0)

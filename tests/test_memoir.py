@@ -8,10 +8,9 @@ import pytest
 import scipy.sparse as sp
 
 from workbench.core.problem import as_problem
-from workbench.memoir.descent import MANY, draw
-from workbench.memoir.mips.protocol import draw_others
-from workbench.memoir.solvers import PRESETS, memoir_l1, memoir_l2
-from workbench.memoir.steps import LEAST
+from workbench.memoir.algorithms import algorithm_1, algorithm_2
+from workbench.memoir.mips.oracle import Random
+from workbench.memoir.solvers import LEAST, MANY, PRESETS, draw, memoir_l1, memoir_l2
 
 SOLVERS = {"l1": memoir_l1, "l2": memoir_l2}
 
@@ -24,6 +23,10 @@ def documents(n=150, d=40, k=12, *, seed=0, sparse=True, words=6):
     X[np.arange(n), y % d] += rng.random(n)
     X /= np.linalg.norm(X, axis=1)[:, None]
     return as_problem(sp.csr_matrix(X) if sparse else X, y, synthetic=True)
+
+
+def array(W):
+    return W.toarray() if sp.issparse(W) else W
 
 
 def literal(
@@ -63,7 +66,7 @@ def literal(
             batch = drawn[first : first + batch_size]
             eta = eta0 / (1 + eta_step * (len(norms) + 1)) ** eta_power
             step = eta / len(batch) if div_by_batch else eta
-            found = draw_others(rng, y[batch], k) if mips == "random" else None
+            found = Random(k, 1, rng).others(y[batch]) if mips == "random" else None
             W *= 1 - lam * eta
             V, known = (W.copy(), met.copy()) if in_batch == "frozen" else (W, met)
             R = set()
@@ -140,23 +143,58 @@ def test_it_is_the_literal_update(case, form):
     rounds = 4 if given["batch_size"] < 5 else 25
     *_, state = islice(SOLVERS[penalty](problem, dense=dense, **given), rounds + 1)
     expected, norms = literal(problem, rounds, **given)
-    W = state.model()
-    W = W.toarray() if sp.issparse(W) else W
+    W = array(state.model())
     np.testing.assert_allclose(W, expected, atol=1e-6 * abs(expected).max(), rtol=0)
     assert state.step == len(norms)
     assert state.info()["norm"] == pytest.approx(norms[-1], rel=1e-6)
+
+
+PLAIN = {
+    "1": (algorithm_1, memoir_l2, {"lam": 1.0}),
+    "1, smaller ball": (algorithm_1, memoir_l2, {"lam": 3.0, "eta0": 0.3, "eta_step": 0.1}),
+    "2": (algorithm_2, memoir_l1, {"gamma": 1e-3}),
+    "2, sparser": (algorithm_2, memoir_l1, {"gamma": 0.02, "eta0": 1.0}),
+}
+
+
+@pytest.mark.parametrize("mips", ["exact", "random"])
+@pytest.mark.parametrize("dense", [True, False])
+@pytest.mark.parametrize("case", PLAIN)
+def test_every_iterate_is_that_of_the_printed_algorithm(case, dense, mips):
+    plain, fast, given = PLAIN[case]
+    problem = documents(sparse=not dense)
+    given = given | {"mips": mips, "batch_size": 20, "seed": 3}
+    pairs = zip(plain(problem, **given), fast(problem, dense=dense, **given), strict=False)
+    for one, other in islice(pairs, 20):
+        W = array(other.model())
+        np.testing.assert_allclose(W, one.W, atol=1e-6 * max(abs(one.W).max(), 1e-9), rtol=0)
+        assert one.round == other.step
+        assert one.info()["updates"] == pytest.approx(other.info()["updates"])
+        np.testing.assert_allclose(one.scores(problem.X), problem.X @ one.W)
+
+
+def test_the_printed_algorithms_resume_and_refuse():
+    problem = documents()
+    for plain in (algorithm_1, algorithm_2):
+        *_, whole = islice(plain(problem, mips="random"), 7)
+        *_, half = islice(plain(problem, mips="random"), 4)
+        *_, rest = islice(plain(problem, mips="random", state=half), 4)
+        assert np.array_equal(whole.W, rest.W)
+        with pytest.raises(ValueError, match="eta0: must be a positive number"):
+            next(plain(problem, eta0=0.0))
+    with pytest.raises(ValueError, match=r"lam: lam . eta_1 must be below 1"):
+        next(algorithm_1(problem, lam=20.0))
 
 
 @pytest.mark.parametrize("dense", [True, False])
 def test_scales_are_multiplied_in_before_digits_are_lost(dense):
     problem = documents()
     states = islice(memoir_l2(problem, dense=dense, batch_size=20, **SHRINKING), 26)
-    scales = [state.scale for state in states]
+    scales = [state.numbers[0] for state in states]
     assert min(scales) >= LEAST and scales.count(1.0) > 2
     given = {"batch_size": 20, "average": True} | SHRINKING
     *_, state = islice(memoir_l2(problem, dense=dense, **given), 26)
-    W = state.model()
+    W = array(state.model())
     expected, _ = literal(problem, 25, **given)
-    W = W.toarray() if sp.issparse(W) else W
     # An average is the difference of numbers that are up to 1 / LEAST as large.
     np.testing.assert_allclose(W, expected, atol=2e-5 * abs(expected).max(), rtol=0)

@@ -12,7 +12,7 @@ from workbench.data.features import tfidf
 from workbench.data.text import zipf_text
 from workbench.estimators import MemoirClassifier, WorkingSetClassifier
 from workbench.estimators import memoir as module
-from workbench.memoir.mips import protocol
+from workbench.memoir.mips import oracle
 from workbench.memoir.solvers import PRESETS
 from workbench.runs.run import run
 
@@ -123,7 +123,7 @@ def test_prediction_holds_few_scores(averaged, monkeypatch):
     scores = averaged.decision_function(TEXT.X_test)
     assert (averaged.predict(TEXT.X_test) == scores.argmax(axis=1)).all()
     dense = TEXT.X_test.toarray()
-    monkeypatch.setattr(protocol, "BLOCK_BYTES", 4 * TEXT.d * 7)
+    monkeypatch.setattr(oracle, "BLOCK_BYTES", 4 * TEXT.d * 7)
     monkeypatch.setattr(module, "scores", None)  # all scores are never asked for
     assert (averaged.predict(dense) == scores.argmax(axis=1)).all()
 

@@ -81,7 +81,6 @@ VALUES = {
     "mips": ("exact", "simple_lsh"),
     "ef": (1, 50),
     "neighbours": (2, 10),
-    "two_tier": (0.0, 0.5),
     "bits": (8, 64),
     "rerank": (0, 2),
 }
@@ -101,8 +100,7 @@ OWN |= {
 }
 WEIGHTS = "lambda0", "lam", "C", "alpha", "gamma"
 COLUMNS = {"m_max", "eps2"}
-SEARCH = {"ef": "hnsw", "neighbours": "hnsw", "two_tier": "sw_graph"}
-SEARCH |= {"bits": "simple_lsh", "rerank": "simple_lsh"}
+SEARCH = {"ef": "hnsw", "neighbours": "hnsw", "bits": "simple_lsh", "rerank": "simple_lsh"}
 # What does not change the iterates, or hardly: memory, cores, the quality of a search, stops.
 UNSEEN = {*SEARCH, "cache_mb", "kept", "workers", "threads", "empty", "hinge", "project"}
 STOPS = {"eps", "eps1", "eps2", "tol", "k_max", "p", "passes"}

@@ -62,7 +62,7 @@ class Solver(NamedTuple):
 
 # Of both kinds of MEMOIR.
 DESCENT = ("eta0", "eta_step", "eta_power", "batch_size", "sampling", "in_batch", "hinge")
-DESCENT += ("div_by_batch", "empty", "mips", "ef", "neighbours", "two_tier", "bits", "rerank")
+DESCENT += ("div_by_batch", "empty", "mips", "ef", "neighbours", "bits", "rerank")
 DESCENT += ("threads",)
 
 SOLVERS = {

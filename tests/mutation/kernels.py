@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from workbench.kernels import rows
 from workbench.least_squares import calibrated, generalized, links, simplex, stagewise
-from workbench.memoir import blocks, steps, weights
+from workbench.memoir import blocks, products, steps
 from workbench.mrc import risk, splitting
 from workbench.sampled_cuts import qp
 from workbench.weston_watkins import bcd, walrus
@@ -41,9 +41,9 @@ KERNELS = {
     ),
     "memoir": Kernel(
         {
-            steps: "search empty_class begin finish rescale eta_of take squared",
-            weights: "row_scores class_score lacks_room add_row",
-            blocks: "soft position slots_for need_of reserve insert add_scores",
+            steps: "take finish fold search empty_class truncate squared",
+            products: "add_scores set_scores add_outer lacks_room",
+            blocks: "soft position slots_for length_of reserve insert live_slots",
         },
         ["test_kernels_memoir.py"],
     ),

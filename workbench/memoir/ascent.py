@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from workbench.kernels.compiled import njit
-from workbench.memoir.blocks import add_scores, need_of, position, soft
+from workbench.memoir.blocks import soft
+from workbench.memoir.products import add_scores, lacks_room, set_scores
 from workbench.memoir.visit import floor_of, scratch_of, solve
 
 TOGETHER = 64  # classes that are compared with a threshold before each of them is
@@ -17,18 +18,19 @@ CALM = 2  # visits without a step after which a row is left out of passes over t
 
 
 @njit(cache=True)
-def full_pass(blocks, rows, order, at, y, sets, costs, squares, rules, seen, k):
+def full_pass(blocks, at, rows, order, y, sets, costs, squares, rules, seen, k):
     """Visit rows with the scores of all classes, from place `at` of `order` on.
 
-    Returns the place at which V wants room, or the end. `seen` counts steps, and violating classes
-    that found no place in a set.
+    Returns the place reached and the free slots that V needs there, 0 at the end. `seen` counts
+    steps, and violating classes that found no place in a set.
     """
     M = sets.classes.shape[1]
     out, best, scratch = np.empty(k + 1, np.float32), np.empty(rules.added, np.int64), scratch_of(M)
     while at < len(order):
         i = np.uint64(order[at])
-        if lacks_room(blocks, rows, i, M, k):
-            return at
+        need = lacks_room(blocks, rows, i, M, k)
+        if need:
+            return at, need
         found = violators(blocks, rows, i, y[i], sets, costs[i], rules, scratch.g, out, best, k)
         held = np.int64(sets.held[i])
         for m in range(found):
@@ -38,11 +40,11 @@ def full_pass(blocks, rows, order, at, y, sets, costs, squares, rules, seen, k):
         sets.held[i] = held
         seen[0] += solve(blocks, rows, i, sets, scratch, held, costs[i], squares[i], rules, k)
         at += 1
-    return at
+    return at, 0
 
 
 @njit(cache=True)
-def set_pass(blocks, rows, order, at, sets, costs, squares, rules, chosen, counts, seen, k):
+def set_pass(blocks, at, rows, order, sets, costs, squares, rules, chosen, counts, seen, k):
     """Visit rows with the scores of their own sets only; else as :func:`full_pass`.
 
     `chosen` (len(order), added) and `counts` are classes that enter their row's set before; where
@@ -57,8 +59,9 @@ def set_pass(blocks, rows, order, at, sets, costs, squares, rules, chosen, count
         if not len(counts) and (held < 2 or sets.calm[i] >= CALM):
             at += 1
             continue
-        if lacks_room(blocks, rows, i, M, k):
-            return at
+        need = lacks_room(blocks, rows, i, M, k)
+        if need:
+            return at, need
         set_scores(blocks, rows, i, sets.classes[i, :held], rules.l1, g, k)
         g[1:held] += 1.0
         if len(counts):
@@ -69,7 +72,7 @@ def set_pass(blocks, rows, order, at, sets, costs, squares, rules, chosen, count
             sets.held[i] = held
         seen[0] += solve(blocks, rows, i, sets, scratch, held, costs[i], squares[i], rules, k)
         at += 1
-    return at
+    return at, 0
 
 
 @njit(cache=True, nogil=True)
@@ -117,22 +120,6 @@ def enter(sets, i, g, held, c, score):
 
 
 @njit(cache=True)
-def set_scores(blocks, rows, i, members, l1, g, k):
-    """Put row i's scores of these classes into `g`."""
-    starts, sizes, _, classes, values, _, _ = blocks
-    data, indices = rows.data, rows.indices
-    start, end = rows.starts[i], rows.starts[i + np.uint64(1)]
-    shift = rows.shift * start
-    g[:] = 0.0
-    for p in range(start, end):
-        f, x = indices[p - shift], np.float64(data[p])
-        for j in range(len(members)):
-            q = position(starts, sizes, classes, f, np.int64(members[j]), k)
-            if q >= 0:
-                g[j] += x * soft(values[q], l1)
-
-
-@njit(cache=True)
 def largest(out, threshold, best, k):
     """Put the classes with the largest scores above `threshold` into `best`; return how many."""
     found = 0
@@ -166,14 +153,6 @@ def weakest(sets, i, g, held):
         if sets.alpha[i, j] == 0.0 and (found < 0 or g[j] < g[found]):
             found = j
     return found
-
-
-@njit(cache=True)
-def lacks_room(blocks, rows, i, more, k):
-    """Say whether V may want more slots than are free for `more` classes in row i's features."""
-    free = len(blocks.values) - blocks.end[0]
-    entries = np.int64(rows.starts[i + np.uint64(1)] - rows.starts[i])
-    return free < entries * max(k, 4 * more) and free < need_of(blocks, rows, i, more, k)
 
 
 @njit(cache=True)

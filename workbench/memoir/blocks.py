@@ -1,28 +1,30 @@
-"""A sparse matrix that changes while it is read: one small hash table for each of its rows.
+"""A (d, C) matrix that changes while it is read, sparse or dense: one block of slots for each row.
 
-Row f of the (d, C) matrix lists the classes that feature f has met, in a block of slots whose
-number is a power of two: a class is found by open addressing, and the whole block is read by one
-short sweep, in which empty slots add zero to a class that does not exist. A row with many classes
-has a slot for every class instead. So the matrix is its own inverted index, exact at all times.
-
-Indices are unsigned and blocks are sliced before they are swept: for a signed index compiled code
-asks at each access whether it counts from the end, and no longer uses vector instructions.
+Row f lists the classes that feature f has met, in a small hash table whose number of slots is a
+power of two: a class is found by open addressing, and the whole block is read by one short sweep,
+in which empty slots add zero to a class that does not exist. A row with many classes has a slot
+for every class instead, as all rows of a dense matrix have. So the matrix is its own inverted
+index, exact at all times. `products.py` multiplies it by rows of data.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
+from workbench.core.checks import rebuilt
 from workbench.kernels.compiled import njit
 
 WHOLE = 255  # in `sizes`: the block has a slot for every class
 LEAST = 2  # log2 of the slots of the smallest block
-SLACK = 1.5  # slots of a new pool over those that are in use
+SLACK = 1.5  # ratio of the slots of a new pool to those that are in use
+PATCH = 2**16  # slots left free in a new pool, beyond those that were asked for
 FULL = 0.8  # share of a block's slots from which on it grows
-DENSE = 0.5  # of a row for every class: blocks that would be larger become one
+DENSE = 0.5  # share of C slots beyond which a block gets a slot for every class
 
 
 class Blocks(NamedTuple):
@@ -33,9 +35,9 @@ class Blocks(NamedTuple):
     starts : (d,) int64, first slot of each block
     sizes : (d,) uint8, log2 of its number of slots, 0 where there is none, `WHOLE` for C of them
     used : (d,) int32, slots that hold a class
-    classes : (p,) uint16 or uint32, C where a slot is empty
-    values : (p,) float32
-    sums : (p,) float32, a second value of each slot, or (0,) where there is none
+    classes : (p,) uint16 or uint32, C where a slot is empty; (0,) if all blocks are whole
+    values : (p,) float32, or float64 of a dense matrix
+    sums : (p,) of the same type, a second value of each slot, or (0,) where there is none
     end : (1,) int64, first slot of the pool that is in no block
     """
 
@@ -52,21 +54,70 @@ class Blocks(NamedTuple):
         return sum(array.nbytes for array in self)
 
 
-def empty(d: int, k: int, *, sums: bool = False, slots: int = 1) -> Blocks:
-    """Return the blocks of a (d, k) matrix of zeros, in a pool of so many slots, at least 1.
+@dataclass
+class InBlocks:
+    """The part of a state that is a matrix in blocks: the number of classes and :class:`Blocks`."""
 
-    By default the first row asks for a larger pool, which the first row of a warm-up does, too.
-    """
-    kind = np.uint16 if k < 2**16 else np.uint32
+    k: int
+    starts: np.ndarray
+    sizes: np.ndarray
+    used: np.ndarray
+    classes: np.ndarray
+    values: np.ndarray
+    sums: np.ndarray
+    end: np.ndarray
+
+    def blocks(self) -> Blocks:
+        """Return the matrix, which compiled code changes in place."""
+        return Blocks(*(getattr(self, name) for name in Blocks._fields))
+
+    def hold(self, blocks: Blocks) -> None:
+        """Take these blocks as the matrix."""
+        vars(self).update(blocks._asdict())
+
+    def run(self, kernel: Callable, *given) -> None:
+        """Run a compiled pass to its end, in a larger pool whenever it lacks slots.
+
+        Parameters
+        ----------
+        kernel : takes the blocks, the place to begin at, `given` and k; returns the place it has
+            reached and how many free slots it needs there, 0 at the end
+        """
+        at, need = kernel(self.blocks(), 0, *given, self.k)
+        while need:
+            self.hold(roomier(self.blocks(), self.k, PATCH + need))
+            at, need = kernel(self.blocks(), at, *given, self.k)
+
+
+def empty(d: int, k: int, *, sums: bool = False, slots: int = 1) -> Blocks:
+    """Return the blocks of a sparse (d, k) matrix of zeros, in a pool of `slots`, at least 1."""
     return Blocks(
         np.zeros(d, np.int64),
         np.zeros(d, np.uint8),
         np.zeros(d, np.int32),
-        np.full(slots, k, kind),
+        np.full(slots, k, _kind(k)),
         np.zeros(slots, np.float32),
         np.zeros(slots if sums else 0, np.float32),
         np.zeros(1, np.int64),
     )
+
+
+def dense(W: np.ndarray, *, sums: bool = False) -> Blocks:
+    """Return the blocks of a dense (d, k) matrix, whose values they share."""
+    d, k = W.shape
+    return Blocks(
+        np.arange(d) * k,
+        np.full(d, WHOLE, np.uint8),
+        np.zeros(d, np.int32),
+        np.zeros(0, _kind(k)),
+        W.ravel(),
+        np.zeros(W.size if sums else 0, W.dtype),
+        np.array([W.size]),
+    )
+
+
+def _kind(k: int) -> type:
+    return np.uint16 if k < 2**16 else np.uint32
 
 
 def roomier(blocks: Blocks, k: int, need: int) -> Blocks:
@@ -77,16 +128,38 @@ def roomier(blocks: Blocks, k: int, need: int) -> Blocks:
     return made
 
 
-def csr_of(blocks: Blocks, k: int, l1: float = 0.0) -> sp.csr_array:
-    """Return the (d, k) matrix in CSR, each value taken `l1` towards zero, and no zeros."""
+def compacted(blocks: Blocks, k: int) -> Blocks:
+    """Return a matrix without sums in blocks that are as small as its non-zeros allow."""
+    made = empty(len(blocks.starts), k, slots=len(blocks.values))
+    _insert_nonzeros(blocks, made, k)
+    return roomier(made, k, PATCH)
+
+
+def matrix_of(blocks: Blocks, k: int, l1: float = 0.0) -> sp.csr_array | np.ndarray:
+    """Return the (d, k) matrix: the dense array, or CSR with values taken `l1` towards zero.
+
+    Raises
+    ------
+    ValueError
+        If blocks of a sparse matrix, from a file perhaps, are not those of such a matrix.
+    """
     d = len(blocks.starts)
+    if not len(blocks.classes):
+        return blocks.values.reshape(d, k)
+    sizes = blocks.sizes.astype(np.int64)
+    ends = blocks.starts + np.where(
+        sizes == WHOLE, k, np.where(sizes, 2 ** np.minimum(sizes, 40), 0)
+    )
+    shortest = min(len(blocks.classes), len(blocks.values))
+    if len(sizes) != d or blocks.starts.min() < 0 or ends.max() > shortest:
+        raise ValueError("starts: blocks must lie in the pool; the state is damaged")
     counts = np.zeros(d + 1, np.int64)
     _count(blocks, k, np.float32(l1), counts[1:])
     indptr = np.cumsum(counts)
     wide = np.int32 if max(indptr[-1], k) < 2**31 else np.int64
     indices, data = np.empty(indptr[-1], wide), np.empty(indptr[-1], np.float32)
     _fill(blocks, k, np.float32(l1), indptr, indices, data)
-    made = sp.csr_array((data, indices, indptr.astype(wide)), shape=(d, k))
+    made = rebuilt(sp.csr_array((data, indices, indptr.astype(wide)), shape=(d, k)))
     made.sort_indices()
     return made
 
@@ -129,12 +202,10 @@ def position(starts, sizes, classes, f, c, k):
 
 
 @njit(cache=True)
-def slots_for(blocks, f, more, k):
-    """Return the size that the block of feature f needs for `more` further classes."""
-    size = blocks.sizes[f]
+def slots_for(size, needed, k):
+    """Return the size that a block of this size must have to hold `needed` classes."""
     if size == WHOLE:
         return size
-    needed = blocks.used[f] + more
     size = max(size, np.uint8(LEAST))
     while needed > FULL * (1 << int(size)):
         size += np.uint8(1)
@@ -144,26 +215,22 @@ def slots_for(blocks, f, more, k):
 
 
 @njit(cache=True)
-def need_of(blocks, rows, i, more, k):
-    """Return how many free slots the features of row i may need for `more` further classes each."""
-    start, end = rows.starts[i], rows.starts[i + np.uint64(1)]
-    need = 0
-    for p in range(start, end):
-        f = rows.indices[p - rows.shift * start]
-        size = slots_for(blocks, f, more, k)
-        if size != blocks.sizes[f]:
-            need += k if size == WHOLE else 1 << int(size)
-    return need
+def length_of(size, k):
+    """Return the number of slots of a block of this size."""
+    if size == WHOLE:
+        return k
+    return 1 << int(size) if size else 0
 
 
 @njit(cache=True)
 def reserve(blocks, f, more, k):
     """Give feature f a block with room for `more` further classes, moving what it holds."""
-    size, old, start = slots_for(blocks, f, more, k), blocks.sizes[f], blocks.starts[f]
+    old, start = blocks.sizes[f], blocks.starts[f]
+    size = slots_for(old, blocks.used[f] + more, k)
     if size == old:
         return
     end = blocks.end[0]
-    length = k if size == WHOLE else 1 << int(size)
+    length = length_of(size, k)
     blocks.starts[f], blocks.sizes[f] = end, size
     blocks.end[0] = end + length
     for p in range(end, end + length):
@@ -171,9 +238,7 @@ def reserve(blocks, f, more, k):
         blocks.values[p] = 0.0
     if len(blocks.sums):
         blocks.sums[end : end + length] = 0.0
-    if old == 0:
-        return
-    for p in range(start, start + (1 << int(old))):
+    for p in range(start, start + length_of(old, k)):
         c = blocks.classes[p]
         if c != k:
             q = position(blocks.starts, blocks.sizes, blocks.classes, f, c, k)
@@ -197,47 +262,12 @@ def insert(used, classes, f, c, p):
     return p
 
 
-@njit(cache=True, fastmath={"reassoc", "contract", "nsz", "arcp"})
-def add_scores(blocks, rows, i, l1, out, k):
-    """Add row i times the matrix, its values taken l1 towards zero, to (k + 1,) `out`.
-
-    In the precision of `out`.
-    """
-    start, end = rows.starts[i], rows.starts[i + np.uint64(1)]
-    for p in range(start, end):
-        f = np.uint64(rows.indices[p - rows.shift * start])
-        size = blocks.sizes[f]
-        if size == 0:
-            continue
-        x = out.dtype.type(rows.data[p])
-        first = np.uint64(blocks.starts[f])
-        if size == WHOLE:
-            values = blocks.values[first : first + np.uint64(k)]
-            if l1 == 0.0:
-                for c in range(np.uint64(k)):
-                    out[c] += x * values[c]
-            else:
-                for c in range(np.uint64(k)):
-                    out[c] += x * soft(values[c], l1)
-            continue
-        length = np.uint64(1) << np.uint64(size)
-        values = blocks.values[first : first + length]
-        classes = blocks.classes[first : first + length]
-        if l1 == 0.0:
-            for q in range(length):
-                out[np.uint64(classes[q])] += x * values[q]
-        else:
-            for q in range(length):
-                out[np.uint64(classes[q])] += x * soft(values[q], l1)
-
-
 @njit(cache=True)
 def live_slots(blocks, k):
     """Return the number of slots of all blocks."""
     total = 0
     for size in blocks.sizes:
-        if size:
-            total += k if size == WHOLE else 1 << int(size)
+        total += length_of(size, k)
     return total
 
 
@@ -247,35 +277,48 @@ def _copy(old, new, k):
     for f in range(len(old.starts)):
         size = old.sizes[f]
         new.sizes[f], new.used[f], new.starts[f] = size, old.used[f], end
-        if size:
-            length = k if size == WHOLE else 1 << int(size)
-            start = old.starts[f]
-            new.classes[end : end + length] = old.classes[start : start + length]
-            new.values[end : end + length] = old.values[start : start + length]
-            if len(old.sums):
-                new.sums[end : end + length] = old.sums[start : start + length]
-            end += length
+        length, start = length_of(size, k), old.starts[f]
+        new.classes[end : end + length] = old.classes[start : start + length]
+        new.values[end : end + length] = old.values[start : start + length]
+        if len(old.sums):
+            new.sums[end : end + length] = old.sums[start : start + length]
+        end += length
     new.end[0] = end
+
+
+@njit(cache=True)
+def _insert_nonzeros(old, new, k):
+    for f in range(len(old.starts)):
+        start, count = old.starts[f], 0
+        slots = range(start, start + length_of(old.sizes[f], k))
+        for p in slots:
+            count += old.values[p] != 0.0
+        if not count:
+            continue
+        reserve(new, f, count, k)
+        for p in slots:
+            if old.values[p] != 0.0:
+                c = np.int64(old.classes[p])
+                q = position(new.starts, new.sizes, new.classes, f, c, k)
+                if q < 0:
+                    q = insert(new.used, new.classes, f, c, q)
+                new.values[q] = old.values[p]
 
 
 @njit(cache=True)
 def _count(blocks, k, l1, counts):
     for f in range(len(counts)):
-        size = blocks.sizes[f]
-        if size:
-            start = blocks.starts[f]
-            for p in range(start, start + (k if size == WHOLE else 1 << int(size))):
-                counts[f] += soft(blocks.values[p], l1) != 0.0
+        start = blocks.starts[f]
+        for p in range(start, start + length_of(blocks.sizes[f], k)):
+            counts[f] += soft(blocks.values[p], l1) != 0.0
 
 
 @njit(cache=True)
 def _fill(blocks, k, l1, indptr, indices, data):
     for f in range(len(blocks.starts)):
-        size = blocks.sizes[f]
-        if size:
-            at, start = indptr[f], blocks.starts[f]
-            for p in range(start, start + (k if size == WHOLE else 1 << int(size))):
-                value = soft(blocks.values[p], l1)
-                if value != 0.0:
-                    indices[at], data[at] = blocks.classes[p], value
-                    at += 1
+        at, start = indptr[f], blocks.starts[f]
+        for p in range(start, start + length_of(blocks.sizes[f], k)):
+            value = soft(blocks.values[p], l1)
+            if value != 0.0:
+                indices[at], data[at] = blocks.classes[p], value
+                at += 1

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from workbench.core.checks import check_sparse, is_whole
 from workbench.core.problem import Matrix
 from workbench.kernels.compiled import njit
-from workbench.memoir.mips.protocol import blocks
+from workbench.memoir.mips.oracle import parts
 
 STEPS = 127  # from zero to the largest weight of a feature
 KINDS = {
@@ -98,7 +98,7 @@ class Quantized:
         X, d, k = check_sparse(X), len(self.scales), int(self.k)
         if X.shape[1] != d:
             raise ValueError(f"X: must have {d} features, got {X.shape[1]}")
-        for part in blocks(X.shape[0], max(d, k)):
+        for part in parts(X.shape[0], max(d, k)):
             Z = sp.csr_array(X[part])
             F = np.zeros((Z.shape[0], k), np.float32)
             _add_scores(

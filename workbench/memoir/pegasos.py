@@ -6,16 +6,28 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse as sp
 
 from workbench.core.checks import check_positive, check_sparse, check_whole
 from workbench.core.measures import EPS, bounds
 from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import Row
-from workbench.kernels.compiled import njit
-from workbench.kernels.rows import squared_norms
+from workbench.kernels.rows import rows_of, squared_norms
+from workbench.memoir.blocks import dense
+from workbench.memoir.steps import (
+    NOBODY,
+    NUMBERS,
+    SCALE,
+    SQUARE,
+    TOTAL,
+    UPDATES,
+    Answers,
+    Batches,
+    Rules,
+    take,
+)
 
 SCORES = 2**22  # held at a time when the objective is computed: 32 MiB
+LEAST = 1e-9  # scale of W below which it is multiplied into the weights
 
 
 @dataclass
@@ -97,29 +109,52 @@ def memoir_pegasos(
     """
     lam = check_positive(lam, "lam")
     batches = -(-problem.n // check_whole(batch_size, "batch_size"))
-    rows = _entries(problem.X)
-    W = np.zeros((problem.d, problem.k))
-    rng = np.random.default_rng(check_whole(seed, "seed", least=0))
-    s = state or PegasosState(0, 0, rng, W, 0.0, 0.0, 1.0, 0.0, 1.0, lam)
-    length = float(np.sqrt(squared_norms(problem.X)).mean())
-    if s.lam != lam:  # the same dual point, which is feasible for any lam
-        s.W *= s.lam / lam
-        s.lam, s.lower, s.upper = lam, 0.0, 1.0
-        judge(problem, s, length)
+    seed = check_whole(seed, "seed", least=0)
+    s = start(problem, lam, seed) if state is None else restated(problem, state, lam=lam)
+    rows, n, k = rows_of(problem.X), problem.n, problem.k
+    ends = np.arange(1, batches + 1) * n // batches
+    exact, none = Answers(NOBODY, np.zeros(0), np.zeros(0)), np.zeros(k, bool)
+    rules, length = Rules(lam, True, LEAST), mean_length(problem.X)
     yield s
     while True:
-        order = s.rng.permutation(problem.n)
-        square = float(np.vdot(s.W, s.W))
-        s.mass, updates = epoch(*rows, problem.y, order, batches, lam, s.step, s.W, square, s.mass)
+        t = np.arange(s.step + 1, s.step + batches + 1)
+        eta = 1.0 / (lam * t)
+        shrinks = np.where(t == 1, 1.0, 1.0 - lam * eta)  # W^0 = 0: nothing to shrink, by 0
+        plan = Batches(s.rng.permutation(n), ends, shrinks, eta * batches / n)
+        numbers = np.array(NUMBERS)
+        numbers[SQUARE], numbers[TOTAL] = float(np.vdot(s.W, s.W)), s.mass / lam
+        take(dense(s.W), 0, rows, problem.y, plan, exact, rules, True, numbers, none, none, k)
+        s.W *= numbers[SCALE]
+        s.mass = float(lam * numbers[SCALE] * numbers[TOTAL])
         s.step += batches
-        s.updates = updates / problem.n
+        s.updates = float(numbers[UPDATES]) / n
         s.round += 1
         judge(problem, s, length)
         yield s
 
 
+def start(problem: Problem, lam: float, seed: int) -> PegasosState:
+    """Return round 0: weights of zero, whose objective is 1."""
+    W = np.zeros((problem.d, problem.k))
+    return PegasosState(0, 0, np.random.default_rng(seed), W, 0.0, 0.0, 1.0, 0.0, 1.0, lam)
+
+
+def restated(problem: Problem, state: PegasosState, *, lam: float) -> PegasosState:
+    """Return the same dual point, which is feasible for any `lam`, and its W and bounds."""
+    if state.lam != lam:
+        state.W *= state.lam / lam
+        state.lam, state.lower, state.upper = lam, 0.0, 1.0
+        judge(problem, state, mean_length(problem.X))
+    return state
+
+
+def mean_length(X: Matrix) -> float:
+    """Return the mean over the rows of |x_i|."""
+    return float(np.sqrt(squared_norms(X)).mean())
+
+
 def judge(problem: Problem, s: PegasosState, length: float) -> None:
-    """Put P(W), and bounds that are no worse than those so far, into the state.
+    """Put P(W), and bounds no worse than the earlier ones, into the state.
 
     Parameters
     ----------
@@ -144,83 +179,13 @@ def mean_hinge(X: Matrix, y: np.ndarray, W: np.ndarray) -> float:
     block = max(1, SCORES // W.shape[1])
     for first in range(0, len(y), block):
         V = np.asarray(X[first : first + block] @ W)
-        at = np.arange(len(V)), y[first : first + block]
-        own = V[at]
-        V[at] = -np.inf
-        total += float(np.maximum(0.0, 1.0 + V.max(axis=1) - own).sum())
+        total += float(hinges(V, y[first : first + block]).sum())
     return total / len(y)
 
 
-@njit(cache=True)
-def epoch(data, indices, starts, dense, y, order, batches, lam, t, W, square, mass):
-    """Take the steps t + 1 .. t + batches of Algorithm 1 on (d, k) `W`, in place.
-
-    Parameters
-    ----------
-    data, indices, starts, dense : see `_entries`
-    order : the rows, batch after batch
-    square : |W|^2
-    mass : the sum of the dual weights
-
-    Returns
-    -------
-    mass : float
-    updates : number of violated margins
-    """
-    n, k = len(order), W.shape[1]
-    scores = np.empty(k)
-    updates = 0
-    scale = 1.0  # W^t is scale * W, and square is |W|^2 without it: shrinking costs O(1)
-    for b in range(batches):
-        t += 1
-        eta = 1.0 / (lam * t)
-        if t > 1:  # W^0 = 0: nothing to shrink, by the factor 0
-            scale *= 1.0 - lam * eta
-            mass *= 1.0 - lam * eta
-        for i in order[b * n // batches : (b + 1) * n // batches]:
-            start = starts[i]
-            shift = start if dense else 0
-            scores[:] = 0.0
-            norm = 0.0
-            for p in range(start, starts[i + 1]):
-                value = float(data[p])
-                w = W[indices[p - shift]]
-                norm += value * value
-                for c in range(k):
-                    scores[c] += value * w[c]
-            own = y[i]
-            r = 1 if own == 0 else 0
-            for c in range(r + 1, k):
-                if c != own and scores[c] > scores[r]:
-                    r = c
-            margin = scores[own] - scores[r]
-            if 1.0 - scale * margin > 0.0:
-                step = eta * batches / n / scale
-                for p in range(start, starts[i + 1]):
-                    w = W[indices[p - shift]]
-                    w[r] -= step * data[p]
-                    w[own] += step * data[p]
-                square += 2.0 * step * margin + 2.0 * step * step * norm
-                mass += lam * eta * batches / n
-                updates += 1
-        length = scale * np.sqrt(lam * max(square, 0.0))
-        if length > 1.0:  # |W*| <= 1 / sqrt(lam): project onto that ball
-            scale /= length
-            mass /= length
-        if scale < 1e-9:  # many projections in a row; far from underflow
-            W *= scale
-            square *= scale * scale
-            scale = 1.0
-    W *= scale
-    return mass, updates
-
-
-def _entries(X: Matrix) -> tuple[np.ndarray, np.ndarray, np.ndarray, bool]:
-    """Return the entries of `X`, their features, where each row starts, and whether X is dense.
-
-    Dense rows share the one list of features 0..d-1: one kernel reads both kinds.
-    """
-    if sp.issparse(X):
-        return X.data, X.indices, X.indptr.astype(np.int64), False
-    n, d = X.shape
-    return X.ravel(), np.arange(d, dtype=np.int32), np.arange(0, (n + 1) * d, d), True
+def hinges(V: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return the (n,) hinge losses of rows with (n, k) scores `V`, which are overwritten."""
+    at = np.arange(len(V)), y
+    own = V[at].astype(float)
+    V[at] = -np.inf
+    return np.maximum(0.0, 1.0 + V.max(axis=1) - own)

@@ -1,33 +1,32 @@
-"""What MEMOIR's methods hold after a round, and how it predicts."""
+"""The state of MEMOIR's fast form after a round, and how it predicts."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import numpy as np
 import psutil
 import scipy.sparse as sp
 
-from workbench.core.checks import check_whole, rebuilt
+from workbench.core.checks import check_whole
 from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import Row
-from workbench.memoir.blocks import empty
+from workbench.memoir.blocks import PATCH, InBlocks, dense, empty, matrix_of, roomier
 from workbench.memoir.mips import scores
-from workbench.memoir.weights import Weights, zeros
+from workbench.memoir.steps import NUMBERS, SCALE, SQUARE, STEP
 
-BUDGET = 2**28  # bytes up to which weights are dense
+BUDGET = 2**28  # bytes up to which weights are dense by default
 
 
 @dataclass
-class MemoirState:
+class MemoirState(InBlocks):
     """Weights after a round, lazily scaled, and what was seen on the way.
 
-    W is ``scale`` U. U (d, C) is ``dense``, or listed: ``starts``, ``classes`` and ``values`` are
-    its CSR arrays. With ``average`` the model is (``mass`` U - S) / ``step`` with the S of
-    ``dense_sums`` or ``sums`` (see `steps.py`), with ``cosine`` its columns have unit length, with
-    ``bias`` its last row belongs to a constant feature. ``square`` is |U|^2. ``order`` and
-    ``position`` are those of the pass over the rows, ``met`` flags the classes changed so far.
-    ``seed`` began ``rng``; hyperplanes, which must outlive a pause, follow from it alone.
+    W is ``scale`` U, where U (d, k) is in blocks. With ``average`` the model is
+    (``mass`` U - S) / ``step`` with the S of ``sums`` (see `steps.py`), with ``cosine`` its columns
+    have unit length, with ``bias`` its last row belongs to a constant feature. ``numbers`` are
+    scale, |U|^2, mass, the sum of all steps, violated margins and steps so far.
     ``primal`` is the objective of W or of the average, on all rows or on a sample of them, with
     this ``weight`` of its penalty; ``updates`` is the share of the round's rows that violated their
     margin; ``recall``, ``epsilon`` and both times are those of the search, see
@@ -35,49 +34,39 @@ class MemoirState:
     """
 
     round: int
-    step: int
-    seed: int
+    # The method: weights, the pass over the rows, the classes changed so far.
+    numbers: np.ndarray
     rng: np.random.Generator
-    dense: np.ndarray
-    dense_sums: np.ndarray
-    starts: np.ndarray
-    classes: np.ndarray
-    values: np.ndarray
-    sums: np.ndarray
-    scale: float
-    square: float
-    mass: float
+    seed: int  # began `rng`; hyperplanes, which must outlive a pause, follow from it alone
     order: np.ndarray
     position: int
     met: np.ndarray
+    # How it predicts.
     average: bool
     bias: bool
     cosine: bool
-    updates: float
+    # What the rows of a trace say.
     weight: float
     primal: float
+    updates: float
     recall: float
     epsilon: float
     build_seconds: float
     query_seconds: float
 
-    def weights(self) -> Weights:
-        """Return U and S."""
-        # A step may scale what is listed, in place.
-        listed = self.starts, self.classes, self.values.copy(), self.sums.copy()
-        sums = self.average and not len(self.dense)
-        changes = empty(max(len(self.starts) - 1, 0), self.dense.shape[1], sums=sums)
-        return Weights(self.dense, self.dense_sums, *listed, changes)
+    @property
+    def step(self) -> int:
+        """Number of steps taken."""
+        return int(self.numbers[STEP])
 
     def model(self) -> sp.csr_array | np.ndarray:
-        """Return the (d, C) weights that are judged: W, or the average of all iterates."""
-        w = self.weights()
-        U, S = (w.dense, w.dense_sums) if len(w.dense) else (w.values, w.sums)
+        """Return the (d, k) weights that are judged: W, or the average of all iterates."""
+        U, S, (scale, _, mass, *_) = self.values, self.sums, self.numbers
         if self.average and self.step:
-            W = w.matrix(((self.mass * U - S.astype(float)) / self.step).astype(np.float32))
+            values = (mass * U - S.astype(float)) / self.step
         else:
-            W = w.matrix((self.scale * U).astype(np.float32))
-        return rebuilt(W) if sp.issparse(W) else W
+            values = np.float32(scale) * U
+        return matrix_of(self.blocks()._replace(values=values.astype(np.float32)), self.k)
 
     def predictor(self) -> sp.csr_array | np.ndarray:
         """Return the weights that predict: the model, its columns of unit length for a cosine."""
@@ -90,8 +79,8 @@ class MemoirState:
         return {
             "primal": self.primal,
             "updates": self.updates,
-            "norm": self.scale * float(np.sqrt(self.square)),
-            "nonzeros": int(np.count_nonzero(self.dense) + np.count_nonzero(self.values)),
+            "norm": float(self.numbers[SCALE] * np.sqrt(self.numbers[SQUARE])),
+            "nonzeros": int(np.count_nonzero(self.values)),
             "steps": self.step,
             "recall": self.recall,
             "epsilon": self.epsilon,
@@ -100,43 +89,44 @@ class MemoirState:
         }
 
 
-def start(
-    problem: Problem, *, seed: int, average: bool, bias: bool, cosine: bool, dense: bool | None
-) -> MemoirState:
+def start(problem: Problem, p: SimpleNamespace) -> MemoirState:
     """Return round 0: weights of zero, dense if asked for or, by default, if they are small.
+
+    `p` has the parameters of :func:`workbench.memoir.solvers.memoir_l2` and `gamma`.
 
     Raises
     ------
     ValueError
         If dense weights are asked for and do not fit into memory.
     """
-    d, k = problem.d + bias, problem.k
-    need, free = 4 * d * k * (1 + average), psutil.virtual_memory().available
-    dense = need <= BUDGET if dense is None else dense
-    if dense and need > free:
+    d, k = problem.d + p.bias, problem.k
+    need, free = 4 * d * k * (1 + p.average), psutil.virtual_memory().available
+    is_dense = need <= BUDGET if p.dense is None else p.dense
+    if is_dense and need > free:
         raise ValueError(
             f"dense: weights of {d} features and {k} classes take {need / 2**30:.2g} GB, "
-            f"{free / 2**30:.2g} GB of memory are free; False keeps them as a list"
+            f"{free / 2**30:.2g} GB of memory are free; False keeps them sparse"
         )
-    w = zeros(d, k, dense=dense, average=average)
+    # A warm-up on few rows has dense weights by default, and compiles this too.
+    blocks = roomier(empty(d, k, sums=p.average), k, 1 if is_dense else PATCH)
+    if is_dense:
+        blocks = dense(np.zeros((d, k), np.float32), sums=p.average)
     return MemoirState(
+        k=k,
+        **blocks._asdict(),
         round=0,
-        step=0,
-        seed=seed,
-        rng=np.random.default_rng(check_whole(seed, "seed", least=0)),
-        **{name: getattr(w, name) for name in Weights._fields if name != "changes"},
-        scale=1.0,
-        square=0.0,
-        mass=0.0,
+        numbers=np.array(NUMBERS),
+        rng=np.random.default_rng(check_whole(p.seed, "seed", least=0)),
+        seed=p.seed,
         order=np.zeros(0, np.int64),
         position=0,
         met=np.zeros(k, bool),
-        average=average,
-        bias=bias,
-        cosine=cosine,
-        updates=0.0,
-        weight=np.nan,  # of no objective yet
+        average=p.average,
+        bias=p.bias,
+        cosine=p.predict_metric == "cosine",
+        weight=p.lam + p.gamma,  # one of the two is 0
         primal=1.0,
+        updates=0.0,
         recall=1.0,
         epsilon=0.0,
         build_seconds=0.0,
@@ -153,11 +143,10 @@ def with_constant(X: Matrix) -> Matrix:
 
 
 def unit_columns(W: sp.csr_array | np.ndarray) -> sp.csr_array | np.ndarray:
-    """Return the matrix with columns of unit length, those of zeros as they are."""
+    """Return the matrix with columns of unit length, columns of zeros unchanged."""
     if sp.issparse(W):
         norms = np.sqrt(np.bincount(W.indices, W.data.astype(float) ** 2, W.shape[1]))
-        norms = np.where(norms > 0, norms, 1.0)
-        data = (W.data / norms[W.indices]).astype(np.float32)
-        return sp.csr_array((data, W.indices, W.indptr), shape=W.shape)
+        data = W.data / np.where(norms > 0, norms, 1.0)[W.indices]
+        return sp.csr_array((data.astype(np.float32), W.indices, W.indptr), shape=W.shape)
     norms = np.sqrt((W.astype(float) ** 2).sum(axis=0))
     return (W / np.where(norms > 0, norms, 1.0)).astype(np.float32)

@@ -11,119 +11,185 @@ When the scale is multiplied into U, all that is summed so far goes into S, and 
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
 
 from workbench.kernels.compiled import njit
-from workbench.kernels.rows import Rows
-from workbench.memoir.blocks import roomier
-from workbench.memoir.weights import Weights, add_row, class_score, lacks_room, row_scores
+from workbench.memoir.blocks import length_of, soft
+from workbench.memoir.products import add_outer, add_scores, lacks_room, set_scores
 
-LEAST = 1e-3  # scale below which it is multiplied into U; the average cancels by as many digits
-PATCH = 2**16  # slots that are free in a new pool of the changes, at least
-SCALE, SQUARE, MASS, UPDATES, STEP = range(5)  # of the numbers that a run carries along
+# The numbers that a run carries along: the scale, |U|^2, the mass, the sum of all steps in units
+# of U, how many margins were violated, and how many steps were taken.
+SCALE, SQUARE, MASS, TOTAL, UPDATES, STEP = range(6)
+NUMBERS = 1.0, 0.0, 0.0, 0.0, 0.0, 0.0  # of W = 0
+AS_IT_IS = np.float32(0.0)  # taken off values that are read
 NOBODY = np.zeros(0, np.int32)
-NO_MARGINS = np.zeros(0, np.float32)
 
 
-class Plan(NamedTuple):
-    """What is done at each step; the names are those of :func:`memoir_l2`."""
+class Rules(NamedTuple):
+    """What every step keeps to.
 
-    eta0: float
-    eta_step: float
-    eta_power: float
+    Attributes
+    ----------
+    lam : after a step, W is projected onto the ball |W| <= 1 / sqrt(lam); 0 for no projection
+    hinge : change W only for rows that violate their margin
+    least : scale below which it is multiplied into U; an average cancels by as many digits
+    """
+
     lam: float
     hinge: bool
-    div_by_batch: bool
-    project: bool
+    least: float
 
 
-def take_batches(
-    w: Weights, rows: Rows, y, drawn, size: int, plan: Plan, numbers, touched, met, spare
-) -> Weights:
-    """Take a step for every `size` of the rows `drawn`, each row's answer exact and of now."""
-    given = NOBODY, NO_MARGINS, plan, numbers, touched, met, spare
-    return _take(w, rows, y, drawn, size, True, *given)
+class Batches(NamedTuple):
+    """Rows that are taken one after the other, and the steps that end with some of them.
 
-
-def take_batch(
-    w: Weights, rows: Rows, y, batch, found, margins, plan: Plan, numbers, touched, met, spare
-) -> Weights:
-    """Take the changes of one batch, with these answers or exact ones where there are none."""
-    given = found, margins, plan, numbers, touched, met, spare
-    return _take(w, rows, y, batch, len(batch), False, *given)
-
-
-def _take(w, rows, y, drawn, size, whole, *rest):
-    k, at = w.dense.shape[1], 0
-    while True:
-        at, lack = take(w, rows, y, drawn, size, at, whole, *rest, k)
-        if at == len(drawn):
-            return w
-        w = w._replace(changes=roomier(w.changes, k, PATCH + lack))
-
-
-def answers(w: Weights, rows: Rows, y, batch, found, met, spare, threads: int):
-    """Return each row's class r and its margin under the weights as they are.
-
-    Parameters
+    Attributes
     ----------
-    found : the answers of a search, or none for exact ones
-    threads : over which the rows are spread
+    rows : (m,) int64
+    ends : (b,) int64, the place in `rows` after the last of each batch
+    shrinks : (b,) the factor by which each batch multiplies W before its first row
+    steps : (b,) how far a row of the batch moves the columns of two classes
     """
-    k = w.dense.shape[1]
-    r = np.empty(len(batch), np.int32)
-    margins = np.empty(len(batch), np.float32)
-    ends = np.linspace(0, len(batch), threads + 1).astype(np.int64)
 
-    def part(j: int) -> None:
-        answer(w, rows, y, batch, ends[j], ends[j + 1], found, met, spare, r, margins, k)
-
-    if threads == 1:
-        part(0)
-    else:
-        with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(part, range(threads)))
-    return r, margins
+    rows: np.ndarray
+    ends: np.ndarray
+    shrinks: np.ndarray
+    steps: np.ndarray
 
 
-@njit(cache=True, nogil=True)
-def answer(w, rows, y, batch, first, last, found, met, spare, r, margins, k):
-    """Fill `r` and `margins`, those of U, from place `first` to `last` of the batch."""
-    out = np.empty(k + 1, np.float32)
-    for at in range(first, last):
-        i = np.uint64(batch[at])
-        r[at], margins[at] = search(w, rows, i, y[i], at, found, met, spare, out, k)
+class Answers(NamedTuple):
+    """Answers of a search for the best wrong class of each row, where they are not exact ones.
+
+    Attributes
+    ----------
+    classes : (m,) int32, or (0,) for an exact search under the weights of that moment
+    margins : (m,) float64, x.(u_y - u_r) of an earlier moment, or (0,) for those of the moment
+    spare : (m,) in [0, 1): a row whose best score is not positive gets a class without weights,
+        at this share of them; or (0,)
+    """
+
+    classes: np.ndarray
+    margins: np.ndarray
+    spare: np.ndarray
 
 
 @njit(cache=True)
-def search(w, rows, i, own, at, found, met, spare, out, k):
-    """Return the class r != y_i and x_i.(u_y - u_r): exact, or the answer `found` by a search."""
-    if len(found):
-        r = np.int64(found[at])
-        score = class_score(w, rows, i, own, k)
-        best = class_score(w, rows, i, r, k)
+def take(blocks, at, rows, y, batches, answers, rules, whole, numbers, touched, met, k):
+    """Take the steps of some batches, from row `at` on, until all are done or room is lacking.
+
+    Parameters
+    ----------
+    whole : end every step here, by projecting W; otherwise :func:`finish` has to
+    numbers : (6,) float64, see `SCALE`; changed in place, as are the blocks
+    touched, met : (k,) bool, the classes y and r of these rows, and those ever changed; in place
+
+    Returns
+    -------
+    at : the place of the next row
+    need : free slots that it needs, 0 at the end
+    """
+    out, pair, moves = np.empty(k + 1, blocks.values.dtype), np.empty(2, np.int64), np.empty(2)
+    drawn = batches.rows
+    b = np.searchsorted(batches.ends, at, side="right")
+    while at < len(drawn):
+        i = np.uint64(drawn[at])
+        need = 0 if len(blocks.classes) == 0 else lacks_room(blocks, rows, i, 2, k)
+        if need:
+            return at, need
+        if at == (batches.ends[b - 1] if b else 0):
+            numbers[STEP] += 1
+            numbers[SCALE] *= batches.shrinks[b]
+        own = np.int64(y[i])
+        if len(answers.margins):
+            r, margin = np.int64(answers.classes[at]), answers.margins[at]
+        else:
+            r, margin = search(blocks, rows, i, own, at, answers, met, out, pair, moves, k)
+        touched[own] = touched[r] = True
+        violated = numbers[SCALE] * margin < 1.0
+        numbers[UPDATES] += violated
+        if violated or not rules.hinge:
+            step = batches.steps[b] / numbers[SCALE]
+            pair[0], pair[1], moves[0], moves[1] = own, r, step, -step
+            add_outer(blocks, rows, i, moves, pair, numbers[MASS], k)
+            numbers[SQUARE] += 2 * step * margin + 2 * step * step * squared(rows, i)
+            numbers[TOTAL] += step
+            met[own] = met[r] = True
+        at += 1
+        if at == batches.ends[b]:
+            if whole:
+                finish(blocks, rules, numbers)
+            b += 1
+    return at, 0
+
+
+@njit(cache=True, inline="always")
+def finish(blocks, rules, numbers):
+    """End a step: project W where that is wanted, and count it in the average."""
+    if rules.lam:
+        length = numbers[SCALE] * np.sqrt(rules.lam * max(numbers[SQUARE], 0.0))
+        if length > 1.0:
+            numbers[SCALE] /= length
+    numbers[MASS] += numbers[SCALE]
+    if numbers[SCALE] < rules.least:
+        fold(blocks, numbers)
+
+
+@njit(cache=True)
+def fold(blocks, numbers):
+    """Multiply the scale into U, and put into S what the iterates so far have summed to."""
+    U, S, scale = blocks.values, blocks.sums, numbers[SCALE]
+    for p in range(min(len(S), blocks.end[0])):
+        S[p] -= S.dtype.type(numbers[MASS] * U[p])
+    for p in range(blocks.end[0]):
+        U[p] *= U.dtype.type(scale)
+    numbers[SQUARE] *= scale * scale
+    numbers[TOTAL] *= scale
+    numbers[SCALE], numbers[MASS] = 1.0, 0.0
+
+
+@njit(cache=True, inline="always")
+def search(blocks, rows, i, own, at, answers, met, out, pair, both, k):
+    """Return the class r != y_i and x_i.(u_y - u_r): the best, or the answer of a search.
+
+    `out` (k + 1,), `pair` (2,) and `both` (2,) are overwritten.
+    """
+    if len(answers.classes):
+        r = np.int64(answers.classes[at])
+        pair[0], pair[1] = own, r
+        set_scores(blocks, rows, i, pair, AS_IT_IS, both, k)
+        score, best = both[0], both[1]
     else:
-        row_scores(w, rows, i, out, k)
-        score = out[own]
+        out[:] = 0.0
+        add_scores(blocks, rows, i, AS_IT_IS, out, k)
+        score = np.float64(out[own])
         out[own] = -np.inf
         r = 0
-        best = out[0]
         for c in range(1, k):
-            if out[c] > best:
-                r, best = c, out[c]
-    if len(spare) and best <= 0.0:
-        c = empty_class(met, own, spare[at])
+            if out[c] > out[r]:
+                r = c
+        best = np.float64(out[r])
+    if len(answers.spare) and best <= 0.0:
+        c = empty_class(met, own, answers.spare[at])
         if c >= 0:
-            r, best = c, np.float32(0.0)
+            r, best = c, 0.0
     return r, score - best
+
+
+@njit(cache=True, nogil=True)
+def answer(blocks, rows, y, drawn, first, last, answers, met, r, margins, k):
+    """Fill `r` and `margins`, those of U, from place `first` to `last` of the rows drawn."""
+    out, pair, both = np.empty(k + 1, blocks.values.dtype), np.empty(2, np.int64), np.empty(2)
+    for at in range(first, last):
+        i = np.uint64(drawn[at])
+        found = search(blocks, rows, i, np.int64(y[i]), at, answers, met, out, pair, both, k)
+        r[at], margins[at] = found
 
 
 @njit(cache=True)
 def empty_class(met, own, share):
-    """Return the class at this share, in [0, 1), of those not met yet, `own` apart; -1 if none."""
+    """Return the class at this share, in [0, 1), of those not met yet except `own`; -1 if none."""
     count = 0
     for c in range(len(met)):
         count += not met[c] and c != own
@@ -137,91 +203,31 @@ def empty_class(met, own, share):
 
 
 @njit(cache=True)
-def begin(plan, numbers):
-    """Begin the next step: count it and shrink W."""
-    numbers[STEP] += 1
-    if plan.lam:
-        numbers[SCALE] *= 1 - plan.lam * eta_of(plan, numbers[STEP])
-
-
-@njit(cache=True)
-def finish(w, plan, numbers):
-    """End a step: project W where that is wanted, and count it in the average."""
-    if plan.project and plan.lam:
-        length = numbers[SCALE] * np.sqrt(plan.lam * max(numbers[SQUARE], 0.0))
-        if length > 1.0:
-            numbers[SCALE] /= length
-    numbers[MASS] += numbers[SCALE]
-    if numbers[SCALE] < LEAST:
-        scale, mass = numbers[SCALE], numbers[MASS]
-        rescale(w.dense.ravel(), w.dense_sums.ravel(), scale, mass)
-        rescale(w.values, w.sums, scale, mass)
-        rescale(w.changes.values, w.changes.sums, scale, mass)
-        numbers[SQUARE] *= scale * scale
-        numbers[SCALE], numbers[MASS] = 1.0, 0.0
-
-
-@njit(cache=True)
-def rescale(U, S, scale, mass):
-    """Put into S what the iterates so far have summed to, and scale U."""
-    for p in range(len(S)):
-        S[p] -= np.float32(mass * U[p])
-    for p in range(len(U)):
-        U[p] *= np.float32(scale)
-
-
-@njit(cache=True)
-def eta_of(plan, t):
-    """Return the size of step t, counted from 1."""
-    return plan.eta0 / (1 + plan.eta_step * t) ** plan.eta_power
-
-
-@njit(cache=True)
-def take(w, rows, y, drawn, size, at, whole, found, margins, plan, numbers, touched, met, spare, k):
-    """Take rows from place `at` on, until all are taken or the changes want room.
+def truncate(blocks, thresholds, mass, k):
+    """Take the values of each class towards zero by its threshold; return |U|^2.
 
     Parameters
     ----------
-    drawn : row numbers, `size` a step
-    whole : begin and end each step here, too
-    found, margins : the answers of a search, and its margins where these are not to be of now
-    numbers : scale, |U|^2, mass, violated margins and steps so far, in place
-    touched, met : (k,) bool, the classes y and r of these rows, and those that were changed
-    spare : a number in [0, 1) for each row, to draw a class that is still empty; or none
-
-    Returns
-    -------
-    at : the place of the next row
-    lack : slots that the changes are short of
+    thresholds : (k,) float32, not negative; or (0,) to change nothing
+    mass : the factor by which S takes each change (see the top of this file)
     """
-    out = np.empty(k + 1, np.float32)
-    while at < len(drawn):
-        i = np.uint64(drawn[at])
-        lack = lacks_room(w, rows, i, k)
-        if lack:
-            return at, lack
-        if whole and at % size == 0:
-            begin(plan, numbers)
-        own = np.int64(y[i])
-        if len(margins):
-            r, margin = np.int64(found[at]), margins[at]
-        else:
-            r, margin = search(w, rows, i, own, at, found, met, spare, out, k)
-        touched[own] = touched[r] = True
-        violated = numbers[SCALE] * margin < 1.0
-        numbers[UPDATES] += violated
-        if violated or not plan.hinge:
-            step = eta_of(plan, numbers[STEP]) / numbers[SCALE]
-            if plan.div_by_batch:
-                step /= min(size, len(drawn) - at // size * size)  # the last batch may be smaller
-            add_row(w, rows, i, own, step, numbers[MASS], k)
-            add_row(w, rows, i, r, -step, numbers[MASS], k)
-            numbers[SQUARE] += 2 * step * margin + 2 * step * step * squared(rows, i)
-            met[own] = met[r] = True
-        at += 1
-        if whole and (at % size == 0 or at == len(drawn)):
-            finish(w, plan, numbers)
-    return at, 0
+    square = 0.0
+    if not len(thresholds):
+        for p in range(blocks.end[0]):
+            square += np.float64(blocks.values[p]) ** 2
+        return square
+    for f in range(len(blocks.starts)):
+        start = blocks.starts[f]
+        for p in range(start, start + length_of(blocks.sizes[f], k)):
+            value = blocks.values[p]
+            if value != 0.0:
+                c = p - start if len(blocks.classes) == 0 else np.int64(blocks.classes[p])
+                kept = soft(value, thresholds[c])
+                if len(blocks.sums):
+                    blocks.sums[p] += np.float32(mass * (kept - value))
+                blocks.values[p] = value = kept
+            square += np.float64(value) ** 2
+    return square
 
 
 @njit(cache=True)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from workbench.kernels.compiled import njit
-from workbench.memoir.blocks import WHOLE, insert, position, reserve
+from workbench.memoir.products import add_outer
 
 LEAST = 1e-6  # of |x|^2 times the cost: with less, rounding of g is all that steps would follow
 NEWTON = 60  # steps on a piecewise linear equation, which end it long before
@@ -137,26 +137,8 @@ def solve(blocks, rows, i, sets, scratch, held, cost, square, rules, k):
             if delta[b] != 0.0:
                 delta[m], stepping[m] = delta[b], sets.classes[i, block[b]]
                 m += 1
-        add_outer(blocks, rows, i, delta[:m], stepping[:m], k)
+        add_outer(blocks, rows, i, delta[:m], stepping[:m], 0.0, k)
     return moved
-
-
-@njit(cache=True)
-def add_outer(blocks, rows, i, steps, stepping, k):
-    """Add row i times these steps to the columns of V of these classes."""
-    starts, sizes, used, classes, values, _, _ = blocks
-    data, indices = rows.data, rows.indices
-    start, end = rows.starts[i], rows.starts[i + np.uint64(1)]
-    shift = rows.shift * start
-    for p in range(start, end):
-        f = indices[p - shift]
-        if sizes[f] != WHOLE:
-            reserve(blocks, f, len(steps), k)
-        for m in range(len(steps)):
-            q = position(starts, sizes, classes, f, stepping[m], k)
-            if q < 0:
-                q = insert(used, classes, f, stepping[m], q)
-            values[q] += np.float32(steps[m] * data[p])
 
 
 @njit(cache=True)

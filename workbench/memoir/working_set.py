@@ -17,11 +17,11 @@ import scipy.sparse as sp
 
 from workbench.core.checks import check_counts, check_not_negative, check_positive, check_whole
 from workbench.core.measures import bounds, svm_bounds
-from workbench.core.problem import Matrix, Problem
+from workbench.core.problem import Problem
 from workbench.core.stream import Row, off_the_clock
-from workbench.kernels.rows import Rows, rows_of
+from workbench.kernels.rows import Rows, rows_of, squared_norms
 from workbench.memoir.ascent import candidates, full_pass, losses, norms, set_pass
-from workbench.memoir.blocks import Blocks, csr_of, empty, need_of, roomier
+from workbench.memoir.blocks import PATCH, InBlocks, empty, matrix_of, roomier
 from workbench.memoir.mips import scores
 from workbench.memoir.visit import Rules, Sets
 
@@ -30,32 +30,23 @@ EPS = 0.1  # violation below which a row is left alone at first, in units of the
 LEAST = 1e-6  # and never below this, where single precision is all there is
 FEW = 0.25  # share of the rows: when a full pass takes steps for fewer, this violation is halved
 CHUNK = 1024  # rows whose violators are found before the steps of any
-PATCH = 2**16  # free slots of a new pool
 ENTRIES = 2**21  # of X's columns, or numbers of V, at a time when the dual is evaluated
 
 
 @dataclass
-class WorkingSetState:
+class WorkingSetState(InBlocks):
     """The dual point: V = sum_i alpha_i x_i in blocks, and each row's set with its alpha.
 
-    ``starts`` to ``end`` are the fields of :class:`workbench.memoir.blocks.Blocks`, ``sets`` to
-    ``calm`` those of :class:`workbench.memoir.visit.Sets`. W = soft(V, ``l1``). ``primal`` is
-    P(W) for this ``C``; ``updates`` the steps of the last full pass over n, ``full`` how often in
-    it a violating class found no place in a set.
+    ``sets`` to ``calm`` are the fields of :class:`workbench.memoir.visit.Sets`.
+    W = soft(V, ``l1``). ``primal`` is P(W) for this ``C``; ``updates`` the steps of the last full
+    pass over n, ``full`` how often in it a violating class found no place in a set.
     """
 
     round: int
     rng: np.random.Generator
-    k: int
     C: float
     l1: float
     eps: float
-    starts: np.ndarray
-    sizes: np.ndarray
-    used: np.ndarray
-    slots: np.ndarray
-    values: np.ndarray
-    end: np.ndarray
     sets: np.ndarray
     alpha: np.ndarray
     held: np.ndarray
@@ -66,14 +57,9 @@ class WorkingSetState:
     lower: float
     upper: float
 
-    def blocks(self) -> Blocks:
-        """Return V."""
-        none = np.zeros(0, np.float32)
-        return Blocks(self.starts, self.sizes, self.used, self.slots, self.values, none, self.end)
-
     def model(self, truncate: float = 0.0) -> sp.csr_array:
         """Return W (d, k) without the entries that are below `truncate` times their rms."""
-        return truncated(csr_of(self.blocks(), self.k, self.l1), truncate)
+        return truncated(matrix_of(self.blocks(), self.k, self.l1), truncate)
 
     def scores(self, X) -> np.ndarray:
         return scores(X, self.model())
@@ -157,29 +143,24 @@ def cs_working_set(
         raise ValueError(f"loss: must be one of {', '.join(LOSSES)}, got {loss!r}")
     X, y, n, k = problem.X, problem.y, problem.n, problem.k
     weights = problem.weights
-    rows, squares, costs = rows_of(X), squares_of(X), costs_of(y, C, balance, weights)
+    rows, squares, costs = rows_of(X), squared_norms(X), costs_of(y, C, balance, weights)
     caps = rounded_down(costs)
     every = loss == "weston_watkins"
     worst = float(costs.sum()) * (k - 1 if every else 1)
-    s = state or start(problem, min(working_set, k), C, l1, worst, seed)
-    if (s.C, s.l1) != (C, l1):
-        s.values *= np.float32(min(1.0, C / s.C))  # V, and alpha, which a larger C leaves feasible
-        s.alpha = np.maximum(min(1.0, C / s.C) * s.alpha, -caps[:, None]).astype(np.float32)
-        s.calm[:] = 0
-        s.C, s.l1 = float(C), float(l1)
-        with off_the_clock():
-            dual, s.primal = certificate(problem, s, rows, costs, every)
-            s.lower, s.upper = max(0.0, dual), min(worst, s.primal)
+    if state is None:
+        s = start(problem, min(working_set, k), C, l1, worst, seed)
+    else:
+        s = restated(problem, state, C=C, l1=l1, balance=balance, loss=loss)
     yield s
     while True:
         rules = Rules(np.float32(s.l1), s.eps, min(added, k - 1), entering, every)
         given = Sets(s.sets, s.alpha, s.held, s.calm), caps, squares, rules
         none = np.zeros((0, 1), s.sets.dtype), np.zeros(0, np.int64)
         for _ in range(inner if s.round else 0):
-            run_pass(s, set_pass, rows, s.rng.permutation(n), *given, *none, np.zeros(2))
+            s.run(set_pass, rows, s.rng.permutation(n), *given, *none, np.zeros(2))
         order, seen = s.rng.permutation(n), np.zeros(2)  # steps, and classes without a place
         if threads == 1:
-            run_pass(s, full_pass, rows, order, y, *given, seen)
+            s.run(full_pass, rows, order, y, *given, seen)
         else:
             shared_pass(s, rows, y, order, *given, seen, threads)
         s.eps = max(s.eps / 2, LEAST) if seen[0] < FEW * n else s.eps
@@ -189,18 +170,6 @@ def cs_working_set(
             s.lower, s.upper = max(s.lower, dual), min(s.upper, s.primal)
         s.round += 1
         yield s
-
-
-def run_pass(s: WorkingSetState, kernel, rows: Rows, order: np.ndarray, *given) -> None:
-    """Run a pass to its end, giving V a larger pool whenever it wants room."""
-    at = 0
-    while True:
-        at = kernel(s.blocks(), rows, order, at, *given, s.k)
-        if at == len(order):
-            return
-        V = s.blocks()
-        need = need_of(V, rows, np.uint64(order[at]), s.sets.shape[1], s.k)
-        hold(s, roomier(V, s.k, PATCH + int(need)))
 
 
 def shared_pass(
@@ -220,13 +189,33 @@ def shared_pass(
             jobs = [pool.submit(candidates, *before, *part, *after) for part in parts]
             for job in jobs:
                 job.result()
-            run_pass(s, set_pass, rows, chunk, sets, costs, squares, rules, *found, seen)
+            s.run(set_pass, rows, chunk, sets, costs, squares, rules, *found, seen)
 
 
-def hold(s: WorkingSetState, blocks: Blocks) -> None:
-    """Take these blocks as V."""
-    names = "starts", "sizes", "used", "slots", "values", "sums", "end"
-    vars(s).update({n: a for n, a in zip(names, blocks, strict=True) if n != "sums"})
+def restated(
+    problem: Problem,
+    state: WorkingSetState,
+    *,
+    C: float,
+    l1: float,
+    balance: float = 0.0,
+    loss: str = "crammer_singer",
+) -> WorkingSetState:
+    """Return the same dual point, scaled down to a smaller `C`, with its W and its bounds."""
+    if (state.C, state.l1) != (C, l1):
+        share = min(1.0, C / state.C)  # a larger C leaves alpha feasible
+        costs = costs_of(problem.y, C, balance, problem.weights)
+        state.values *= np.float32(share)
+        state.alpha = np.maximum(share * state.alpha, -rounded_down(costs)[:, None])
+        state.alpha = state.alpha.astype(np.float32)
+        state.calm[:] = 0
+        state.C, state.l1 = float(C), float(l1)
+        every = loss == "weston_watkins"
+        with off_the_clock():
+            dual, state.primal = certificate(problem, state, rows_of(problem.X), costs, every)
+        worst = float(costs.sum()) * (problem.k - 1 if every else 1)
+        state.lower, state.upper = max(0.0, dual), min(worst, state.primal)
+    return state
 
 
 def start(
@@ -238,18 +227,13 @@ def start(
     sets = np.zeros((n, M), b.classes.dtype)
     sets[:, 0] = problem.y
     return WorkingSetState(
+        k=k,
+        **b._asdict(),
         round=0,
         rng=np.random.default_rng(check_whole(seed, "seed", least=0)),
-        k=k,
         C=float(C),
         l1=float(l1),
         eps=EPS,
-        starts=b.starts,
-        sizes=b.sizes,
-        used=b.used,
-        slots=b.classes,
-        values=b.values,
-        end=b.end,
         sets=sets,
         alpha=np.zeros((n, M), np.float32),
         held=np.ones(n, np.uint8),
@@ -274,7 +258,7 @@ def certificate(
     alpha[:, 0] = -alpha[:, 1:].sum(axis=1)  # what rounding has left undone
     if not every:
         alpha *= np.minimum(1.0, costs / np.maximum(alpha[:, 0], costs))[:, None]
-    lengths, terms = np.sqrt(squares_of(problem.X)), s.k - 1 if every else 1
+    lengths, terms = np.sqrt(squared_norms(problem.X)), s.k - 1 if every else 1
     linear, pull, square = float(alpha[:, 0].sum()), 2.0 * float(alpha[:, 0] @ lengths), 0.0
     ends = np.arange(0, alpha.size + 1, alpha.shape[1])
     A = sp.csr_matrix((alpha.ravel(), s.sets.ravel().astype(int), ends), shape=(len(alpha), s.k))
@@ -312,14 +296,6 @@ def rounded_down(costs: np.ndarray) -> np.ndarray:
     single = costs.astype(np.float32)
     below = np.nextafter(single, np.float32(0.0))
     return np.where(single > costs, below, single).astype(float)
-
-
-def squares_of(X: Matrix) -> np.ndarray:
-    """Return |x_i|^2 of each row."""
-    if sp.issparse(X):
-        squares = sp.csr_matrix((X.data.astype(float) ** 2, X.indices, X.indptr), shape=X.shape)
-        return np.asarray(squares.sum(axis=1)).ravel()
-    return np.einsum("ij,ij->i", X, X, dtype=float)
 
 
 def costs_of(y: np.ndarray, C: float, balance: float, weights) -> np.ndarray:

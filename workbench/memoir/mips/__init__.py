@@ -1,26 +1,25 @@
 """Maximum inner product search: of all wrong classes, the one with the largest x.w, or nearly.
 
-One protocol, :class:`Oracle`: ``update(W, touched)``, then ``query(X, rows, y)``. How inexact the
-answers are tells :func:`inexactness`, off the clock.
+All are an :class:`Oracle`: ``update(W)``, then ``query(X, rows, y)``. :func:`inexactness` measures
+how inexact the answers are, off the clock.
 """
 
 from __future__ import annotations
 
 import inspect
 
-from workbench.memoir.mips.chance import Random
 from workbench.memoir.mips.exact import Exact, scores
-from workbench.memoir.mips.graphs import hnsw, sw_graph
+from workbench.memoir.mips.graphs import Hierarchical, SmallWorld
 from workbench.memoir.mips.hashing import SimpleLSH, collision_probability
-from workbench.memoir.mips.protocol import Oracle
+from workbench.memoir.mips.oracle import Oracle, Random
 from workbench.memoir.mips.quality import inexactness
 
 __all__ = ["MIPS", "Oracle", "collision_probability", "inexactness", "make_oracle", "scores"]
 
 MAKERS = {
     "exact": Exact,
-    "sw_graph": sw_graph,
-    "hnsw": hnsw,
+    "sw_graph": SmallWorld,
+    "hnsw": Hierarchical,
     "simple_lsh": SimpleLSH,
     "random": Random,
 }
@@ -33,9 +32,9 @@ def make_oracle(name: str, *, k: int, d: int, seed=0, **options) -> Oracle:
     Parameters
     ----------
     name : one of :data:`MIPS`
-    seed : integer, or a generator that the oracle then draws from: a solver's own, say, so that
-        its stream resumes where it stopped
-    options : of the oracle of this name, as the signatures in this package have them
+    seed : integer, or a generator that the oracle then draws from: a solver's own, for instance, so
+        that its stream resumes where it stopped
+    options : keyword arguments of the class of this name
 
     Raises
     ------
@@ -44,15 +43,10 @@ def make_oracle(name: str, *, k: int, d: int, seed=0, **options) -> Oracle:
     """
     if name not in MAKERS:
         raise ValueError(f"mips: must be one of {', '.join(MIPS)}, got {name!r}")
-    known = list_options(name)
+    parameters = inspect.signature(MAKERS[name]).parameters.values()
+    known = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
     for option in options:
         if option not in known:
-            accepted = ", ".join(known) or "none"
-            raise ValueError(f"{option}: is no option of {name}; accepted: {accepted}")
+            valid = ", ".join(known) or "none"
+            raise ValueError(f"{name} has no option {option!r}; valid options: {valid}")
     return MAKERS[name](k, d, seed, **options)
-
-
-def list_options(name: str) -> dict:
-    """Return the options of an oracle, with their defaults."""
-    parameters = inspect.signature(MAKERS[name]).parameters.values()
-    return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}

@@ -20,10 +20,10 @@ import scipy.sparse as sp
 from workbench.core.checks import check_sparse
 from workbench.core.problem import Matrix
 from workbench.kernels.compiled import njit
-from workbench.memoir.mips.protocol import blocks, check_query, check_sizes, check_weights, timed
+from workbench.memoir.mips.oracle import Oracle, parts
 
 HEADS = 0.25  # share of the classes from which on a feature's row is copied into a dense one
-FEW = 16  # rows for which copying does not pay
+FEW = 16  # rows up to which copying does not pay
 
 
 class Lists(NamedTuple):
@@ -48,48 +48,31 @@ class Lists(NamedTuple):
         return self.weights.dtype
 
 
-def index(W: Matrix, heads: float | None = HEADS) -> Lists | np.ndarray:
+def index(W: Matrix, heads: float = HEADS) -> Lists | np.ndarray:
     """Return (d, C) `W` as the searches below take it: lists of a CSR matrix, or the dense array.
 
     Features that more than a share `heads` of the classes use become dense rows, of 4 C bytes
-    each and so at most 4 / `heads` bytes a list entry; None copies nothing.
+    each and so at most 4 / `heads` bytes per list entry; from 1 on, none does.
     """
     if not sp.issparse(W):
         return W
     d, C = W.shape
-    counts = np.diff(W.indptr)
-    long = np.flatnonzero(counts > C) if heads is None else np.flatnonzero(counts > heads * C)
+    long = np.flatnonzero(np.diff(W.indptr) > heads * C)
     place = np.full(d, -1, np.int32)
     place[long] = np.arange(len(long))
     return Lists(W.data, W.indices, W.indptr, place, W[long].toarray())
 
 
-class Exact:
+class Exact(Oracle):
     """Exact search by a compiled scan, or by blocked GEMM where both X and W are dense.
 
     Of classes with equal scores it answers the lowest. Scores are computed in the precision of W.
-
-    Parameters
-    ----------
-    heads : None, or a share in (0, 1): features that more than this share of the classes use are
-        copied into dense rows at each update, at most 4 / `heads` bytes for each of their weights
     """
 
-    def __init__(self, k: int, d: int, seed=0, *, heads: float | None = HEADS):
-        self.k, self.d = check_sizes(k, d)
-        if heads is not None and not 0 < heads < 1:
-            raise ValueError(f"heads: must be None or a share in (0, 1), got {heads!r}")
-        self.heads = heads
-        self.index = None
-        self.build_seconds = self.query_seconds = 0.0
+    def _build(self, W: Matrix) -> None:
+        self.index = index(W)
 
-    @timed("build_seconds")
-    def update(self, W: Matrix, touched: np.ndarray | None = None) -> None:
-        self.index = index(check_weights(W, self.k, self.d), self.heads)
-
-    @timed("query_seconds")
-    def query(self, X: Matrix, rows: np.ndarray, y: np.ndarray) -> np.ndarray:
-        rows, y = check_query(self.index is not None, X, rows, y, self.k, self.d)
+    def _find(self, X: Matrix, rows: np.ndarray, y: np.ndarray) -> np.ndarray:
         return best_others(X, self.index, rows, y)[0]
 
 
@@ -110,12 +93,12 @@ def scores(X: Matrix, W: Matrix, rows: np.ndarray | None = None) -> np.ndarray:
 def score_blocks(X: Matrix, W: Matrix, rows: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
     """Yield slices of `rows` with their dense scores, an array of the reader's own."""
     if not (sp.issparse(X) or sp.issparse(W)):
-        for part in blocks(len(rows), max(W.shape)):
+        for part in parts(len(rows), max(W.shape)):
             yield part, np.asarray(X[rows[part]], dtype=W.dtype) @ W
         return
-    searched = index(W, HEADS if len(rows) > FEW else None)
+    searched = index(W, HEADS if len(rows) > FEW else 1.0)
     add_all = _scan_scores if sp.issparse(W) else _add_scores
-    for part in blocks(len(rows), W.shape[1] if sp.issparse(X) else max(W.shape)):
+    for part in parts(len(rows), W.shape[1] if sp.issparse(X) else max(W.shape)):
         Z, chosen = _sparse_rows(X, rows[part])
         F = np.empty((len(chosen), W.shape[1]), W.dtype)
         add_all(Z.data, Z.indices, Z.indptr, chosen, searched, F)
@@ -128,7 +111,7 @@ def best_others(
     """Return, for each row, the lowest best class other than y, int32, and its score.
 
     `searched` are weights as :func:`index` returns them. A label of -1 excludes no class. Rows
-    without any other class, or with scores that are no numbers, get the lowest class other than y
+    without any other class, or with scores that are not numbers, get the lowest class other than y
     and the score -inf.
     """
     answers = np.empty(len(rows), np.int32)
@@ -139,7 +122,7 @@ def best_others(
             best_of_scores(F, y[part], answers[part], values[part])
         return answers, values
     find_all = _scan_best if sparse else _add_best
-    for part in [slice(None)] if sp.issparse(X) else blocks(len(rows), max(searched.shape)):
+    for part in [slice(None)] if sp.issparse(X) else parts(len(rows), max(searched.shape)):
         Z, chosen = _sparse_rows(X, rows[part])
         given = (Z.data, Z.indices, Z.indptr, chosen, y[part])
         find_all(*given, searched, answers[part], values[part])
@@ -152,7 +135,7 @@ def best_of_scores(F: np.ndarray, y: np.ndarray, answers: np.ndarray, values: np
     F[places[labelled], y[labelled]] = -np.inf
     answers[:] = F.argmax(axis=1)
     values[:] = F[places, answers]
-    odd = np.flatnonzero(~(values > -np.inf))  # nothing but the label, or no numbers
+    odd = np.flatnonzero(~(values > -np.inf))  # nothing but the label, or not a number
     for j in odd:
         _best(F[j], y[j], answers, values, j)
 

@@ -19,14 +19,7 @@ from numba.extending import intrinsic
 
 from workbench.core.problem import Matrix
 from workbench.kernels.compiled import njit
-from workbench.memoir.mips.protocol import (
-    blocks,
-    check_count,
-    check_query,
-    check_sizes,
-    check_weights,
-    timed,
-)
+from workbench.memoir.mips.oracle import Oracle, check_count, parts
 
 PLANE_BYTES = 2**30  # for the normals of the hyperplanes
 
@@ -40,10 +33,13 @@ def collision_probability(cosine):
     return 1 - np.arccos(np.clip(cosine, -1, 1)) / np.pi
 
 
-class SimpleLSH:
+class SimpleLSH(Oracle):
     """Approximate search for the class whose bits are nearest to the row's.
 
-    Of classes at equal distances it answers the lowest.
+    Of classes at equal distances it answers the lowest. Weights are divided by the largest norm of
+    any class's, as the theory wants. The code of MEMOIR's authors takes them as they are: of short
+    weights all hashes are then nearly the same, and weights longer than 1 lose their last
+    coordinate.
 
     Parameters
     ----------
@@ -51,20 +47,15 @@ class SimpleLSH:
     seed : integer or generator, of the hyperplanes; drawn once
     bits : length of a hash; the (d + 1, bits) normals of the hyperplanes may take 1 GiB
     rerank : None, or the number of nearest classes among which exact inner products decide
-    scale : True divides by the largest norm of any class's weights, as the theory wants. False
-        takes the weights as they are, as the code of MEMOIR's authors does: of short weights all
-        hashes are then nearly the same, and weights longer than 1 lose their last coordinate
 
     Raises
     ------
     ValueError
-        If `bits` or `rerank` is no positive whole number, or the hyperplanes are too large.
+        If `bits` or `rerank` is not a positive whole number, or the hyperplanes are too large.
     """
 
-    def __init__(
-        self, k: int, d: int, seed=0, *, bits: int = 64, rerank: int | None = None, scale=True
-    ):
-        self.k, self.d = check_sizes(k, d)
+    def __init__(self, k: int, d: int, seed=0, *, bits: int = 64, rerank: int | None = None):
+        super().__init__(k, d, seed)
         self.bits = check_count(bits, "bits")
         needed = 4 * self.bits * (self.d + 1)
         if needed > PLANE_BYTES:
@@ -74,30 +65,21 @@ class SimpleLSH:
                 f"GiB, more than the {PLANE_BYTES / 2**30:g} GiB allowed; at most {most} bits fit"
             )
         self.rerank = None if rerank is None else check_count(rerank, "rerank")
-        self.scale = scale
-        rng = np.random.default_rng(seed)
-        self.planes = rng.standard_normal((self.d + 1, self.bits), dtype=np.float32)
-        self.codes = None
-        self.build_seconds = self.query_seconds = 0.0
+        self.planes = self.rng.standard_normal((self.d + 1, self.bits), dtype=np.float32)
 
-    @timed("build_seconds")
-    def update(self, W: Matrix, touched: np.ndarray | None = None) -> None:
-        check_weights(W, self.k, self.d)
+    def _build(self, W: Matrix) -> None:
         self.codes = np.ascontiguousarray(self.hash_weights(W).T)
         if self.rerank is not None:
             self.W = sp.csc_array(W) if sp.issparse(W) else W
 
-    @timed("query_seconds")
-    def query(self, X: Matrix, rows: np.ndarray, y: np.ndarray) -> np.ndarray:
-        rows, y = check_query(self.codes is not None, X, rows, y, self.k, self.d)
+    def _find(self, X: Matrix, rows: np.ndarray, y: np.ndarray) -> np.ndarray:
         answers = np.empty(len(rows), np.int32)
         many = 1 if self.rerank is None else min(self.rerank, self.k - 1)
-        for part in blocks(len(rows), max(self.bits, 0 if sp.issparse(X) else self.d)):
+        longest = np.uint32(64 * len(self.codes))
+        for part in parts(len(rows), max(self.bits, 0 if sp.issparse(X) else self.d)):
             Z = X[rows[part]]
             nearest = np.empty((len(y[part]), many), np.int32)
-            _nearest(
-                self.hash_rows(Z), self.codes, y[part], np.uint32(64 * len(self.codes)), nearest
-            )
+            _nearest(self.hash_rows(Z), self.codes, y[part], longest, nearest)
             if many > 1:
                 self._decide(Z, nearest, answers[part])
             else:
@@ -111,7 +93,7 @@ class SimpleLSH:
         else:
             squares = np.einsum("fc,fc->c", W, W, dtype=np.float64)
         norms = np.sqrt(squares)
-        longest = norms.max() if self.scale and norms.max() > 0 else 1.0
+        longest = norms.max() if norms.max() > 0 else 1.0
         last = np.sqrt(np.maximum(0, 1 - (norms / longest) ** 2))
         # In units of `longest`, so that the large array is not divided.
         sides = W.T @ self.planes[:-1] + np.outer(last * longest, self.planes[-1])

@@ -1,4 +1,4 @@
-"""How inexact an oracle's answers are: its recall, and the margin's inexactness epsilon."""
+"""The inexactness of a search: its recall, and the margin's epsilon."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from workbench.core.problem import Matrix
 from workbench.memoir.mips.exact import score_blocks
-from workbench.memoir.mips.protocol import Oracle
+from workbench.memoir.mips.oracle import Oracle
 
 
 def inexactness(
@@ -15,11 +15,10 @@ def inexactness(
     """Compare the oracle's answers for some rows with all scores under the (d, k) weights `W`.
 
     The margin of a row is x.w_y - max x.w_c over the other classes. With the score of an answer
-    in place of the largest it can only grow, by the epsilon >= 0 measured here. MEMOIR's paper
+    instead of the largest it can only grow, by the epsilon >= 0 measured here. MEMOIR's paper
     calls a margin (epsilon, delta) inexact if it is at most epsilon with probability 1 - delta.
 
-    Nothing of it is on the oracle's clock, and its generator is left as it was: who looks more
-    often must not change what is seen.
+    The oracle's clock and its generator stay as they were: looking must not change a run.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""What the theorems of MEMOIR's paper promise, corrected where they cannot hold as printed.
+"""The bounds of Theorems 1 and 2 of MEMOIR's paper, corrected where they cannot hold as printed.
 
 All are upper bounds, easily above 1 or above the objective of W = 0, and returned as they are.
 "Inexact" is a margin whose search missed the best wrong class: it is too large, by its shortfall.

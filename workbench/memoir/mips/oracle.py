@@ -1,0 +1,114 @@
+"""What every search of the best wrong class offers, how inexact its answers are, and chance."""
+
+from __future__ import annotations
+
+from time import process_time
+
+import numpy as np
+import scipy.sparse as sp
+
+from workbench.core.checks import is_whole
+from workbench.core.problem import Matrix
+
+BLOCK_BYTES = 2**24  # of scores or of dense rows that are held at once
+
+
+class Oracle:
+    """Finds, for a row x, the class r other than y whose weights have the largest x.w_r.
+
+    A subclass has ``_build(W)``, and ``_find(X, rows, y)`` of arguments that have been checked.
+
+    Attributes
+    ----------
+    k, d : int, numbers of classes and of features
+    rng : np.random.Generator, made of `seed`, or that generator itself
+    build_seconds, query_seconds : float, CPU seconds of the last update and of the last query
+    """
+
+    def __init__(self, k: int, d: int, seed=0):
+        if not k >= 2:
+            raise ValueError(f"k: must be at least 2 classes, got {k!r}")
+        if not d >= 1:
+            raise ValueError(f"d: must be at least 1 feature, got {d!r}")
+        self.k, self.d, self.rng = int(k), int(d), np.random.default_rng(seed)
+        self.built = False
+        self.build_seconds = self.query_seconds = 0.0
+
+    def update(self, W: Matrix) -> None:
+        """Take the (d, k) weights `W`, one column per class, as what later queries search.
+
+        W is a CSR matrix of float32 with at most one entry per place, or a C-ordered dense array of
+        float32 or float64; it is a loan and must not change before the next update.
+
+        Raises
+        ------
+        ValueError
+            If W is not such a matrix.
+        """
+        tic = process_time()
+        if W.shape != (self.d, self.k):
+            shape = self.d, self.k
+            raise ValueError(f"W: must have shape {shape}, features by classes, got {W.shape}")
+        if sp.issparse(W):
+            if W.format != "csr" or W.dtype != np.float32:
+                raise ValueError(f"W: must be CSR of float32 if sparse, got {W.format} {W.dtype}")
+        elif W.dtype not in (np.float32, np.float64) or not W.flags.c_contiguous:
+            raise ValueError("W: must be a C-ordered array of float32 or float64 if dense")
+        self._build(W)
+        self.built = True
+        self.build_seconds = process_time() - tic
+
+    def query(self, X: Matrix, rows: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Return the int32 classes found for these rows of (n, d) `X` with labels `y`.
+
+        An answer is never the row's label. Classes without weights are candidates, of score 0.
+
+        Raises
+        ------
+        ValueError
+            If the index has not been built, or `X`, `rows` or `y` do not fit it or each other.
+        """
+        tic = process_time()
+        if not self.built:
+            raise ValueError("query: the index has not been built; call update(W) first")
+        if sp.issparse(X) and X.format != "csr":
+            raise ValueError(f"X: must be CSR if sparse, got {X.format}")
+        if X.shape[1] != self.d:
+            raise ValueError(f"X: must have {self.d} features, got {X.shape[1]}")
+        rows, y = np.asarray(rows, dtype=np.int64), np.asarray(y, dtype=np.int32)
+        if rows.ndim != 1 or rows.shape != y.shape:
+            raise ValueError(f"y: must be a label for each row, got {y.shape} for {rows.shape}")
+        for name, codes, count in (("rows", rows, X.shape[0]), ("y", y, self.k)):
+            if len(codes) and not (codes.min() >= 0 and codes.max() < count):
+                raise ValueError(f"{name}: must be from 0 to {count - 1}")
+        answers = self._find(X, rows, y)
+        self.query_seconds = process_time() - tic
+        return answers
+
+    def others(self, y: np.ndarray) -> np.ndarray:
+        """Return a uniformly random class other than its label for each row, int32."""
+        r = self.rng.integers(self.k - 1, size=len(y), dtype=np.int32)
+        return r + (r >= y)
+
+
+class Random(Oracle):
+    """Answers a class other than y, uniformly at random, whatever the weights."""
+
+    def _build(self, W: Matrix) -> None:
+        pass
+
+    def _find(self, X: Matrix, rows: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return self.others(y)
+
+
+def check_count(value: int, argument: str) -> int:
+    """Return `value` as an int; a ValueError names `argument` unless it is a whole one > 0."""
+    if not is_whole(value):
+        raise ValueError(f"{argument}: must be a positive whole number, got {value!r}")
+    return int(value)
+
+
+def parts(count: int, floats: int) -> list[slice]:
+    """Return slices of range(count), each of as many items of `floats` float32 as fit a block."""
+    size = max(1, BLOCK_BYTES // (4 * max(1, floats)))
+    return [slice(start, min(start + size, count)) for start in range(0, count, size)]

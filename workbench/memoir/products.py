@@ -1,0 +1,118 @@
+"""Rows of data times a matrix in blocks, and the changes of it that a row makes.
+
+Indices are unsigned and blocks are sliced before they are swept: for a signed index compiled code
+asks at each access whether it counts from the end, and no longer uses vector instructions.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from workbench.kernels.compiled import njit
+from workbench.memoir.blocks import (
+    WHOLE,
+    insert,
+    length_of,
+    position,
+    reserve,
+    slots_for,
+    soft,
+)
+
+
+@njit(cache=True, fastmath={"reassoc", "contract", "nsz", "arcp"})
+def add_scores(blocks, rows, i, l1, out, k):
+    """Add row i times the matrix, its values taken l1 towards zero, to (k + 1,) `out`.
+
+    In the precision of `out`.
+    """
+    starts, sizes, _, classes, values, _, _ = blocks
+    data, indices = rows.data, rows.indices
+    start, end = rows.starts[i], rows.starts[i + np.uint64(1)]
+    shift = rows.shift * start
+    if len(classes) == 0 and l1 == 0.0:  # dense, with the shortest loop
+        W = values.reshape(len(starts), k)
+        for p in range(start, end):
+            x, w = out.dtype.type(data[p]), W[np.uint64(indices[p - shift])]
+            for c in range(np.uint64(k)):
+                out[c] += x * w[c]
+        return
+    for p in range(start, end):
+        f, x = np.uint64(indices[p - shift]), out.dtype.type(data[p])
+        size = sizes[f]
+        if size == 0:
+            continue
+        first = np.uint64(starts[f])
+        if size == WHOLE:
+            some = values[first : first + np.uint64(k)]
+            if l1 == 0.0:
+                for c in range(np.uint64(k)):
+                    out[c] += x * some[c]
+            else:
+                for c in range(np.uint64(k)):
+                    out[c] += x * soft(some[c], l1)
+            continue
+        length = np.uint64(1) << np.uint64(size)
+        some, places = values[first : first + length], classes[first : first + length]
+        if l1 == 0.0:
+            for q in range(length):
+                out[np.uint64(places[q])] += x * some[q]
+        else:
+            for q in range(length):
+                out[np.uint64(places[q])] += x * soft(some[q], l1)
+
+
+@njit(cache=True)
+def set_scores(blocks, rows, i, members, l1, g, k):
+    """Put row i times the columns of these classes, taken l1 towards zero, into `g`."""
+    starts, sizes, _, classes, values, _, _ = blocks
+    data, indices = rows.data, rows.indices
+    start, end = rows.starts[i], rows.starts[i + np.uint64(1)]
+    shift = rows.shift * start
+    g[:] = 0.0
+    for p in range(start, end):
+        f, x = indices[p - shift], np.float64(data[p])
+        for j in range(len(members)):
+            q = position(starts, sizes, classes, f, np.int64(members[j]), k)
+            if q >= 0:
+                g[j] += x * soft(values[q], l1)
+
+
+@njit(cache=True)
+def add_outer(blocks, rows, i, steps, members, mass, k):
+    """Add row i times these steps to the columns of these classes, and `mass` times it to sums."""
+    starts, sizes, used, classes, values, sums, _ = blocks
+    data, indices = rows.data, rows.indices
+    start, end = rows.starts[i], rows.starts[i + np.uint64(1)]
+    shift = rows.shift * start
+    for p in range(start, end):
+        f = indices[p - shift]
+        if sizes[f] != WHOLE:
+            reserve(blocks, f, len(steps), k)
+        for m in range(len(steps)):
+            q = position(starts, sizes, classes, f, members[m], k)
+            if q < 0:
+                q = insert(used, classes, f, members[m], q)
+            change = values.dtype.type(steps[m] * data[p])
+            values[q] += change
+            if len(sums):
+                sums[q] += values.dtype.type(mass * change)
+
+
+@njit(cache=True)
+def lacks_room(blocks, rows, i, more, k):
+    """Return how many slots `more` further classes take in the blocks of row i's features.
+
+    0 if the pool has as many free.
+    """
+    start, end = rows.starts[i], rows.starts[i + np.uint64(1)]
+    free = len(blocks.values) - blocks.end[0]
+    if free >= np.int64(end - start) * max(k, 4 * more):  # a bound, which saves the count
+        return 0
+    need = 0
+    for p in range(start, end):
+        f = rows.indices[p - rows.shift * start]
+        size = slots_for(blocks.sizes[f], blocks.used[f] + more, k)
+        if size != blocks.sizes[f]:
+            need += length_of(size, k)
+    return need if need > free else 0
