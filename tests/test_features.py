@@ -13,6 +13,7 @@ from workbench.data import features
 MAPS = {
     "standardise": features.standardise,
     "unit_rows": features.unit_rows,
+    "root_rows": lambda problem: features.root_rows(counted(problem)),
     "ranged": features.ranged,
     "over_maximum": features.over_maximum,
     "constant": features.constant,
@@ -256,3 +257,13 @@ def test_tfidf_is_that_of_the_training_rows():
         features.tfidf(as_problem(np.eye(3), [0, 1, 1]))
     with pytest.raises(ValueError, match="X_test: contains negative values"):
         features.tfidf(replace(problem, X_test=-problem.X_test))
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_roots_of_rows_are_of_length_one(sparse):
+    problem = counted(make(sparse))
+    mapped = features.root_rows(problem)
+    fractions = dense(problem.X) / dense(problem.X).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(dense(mapped.X) ** 2, fractions, rtol=1e-5, atol=1e-7)
+    with pytest.raises(ValueError, match="X: contains negative values, which have no square root"):
+        features.root_rows(replace(problem, X=-problem.X))

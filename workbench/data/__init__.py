@@ -40,6 +40,7 @@ GENERATED = {
 SCALES = {
     "standard": features.standardise,
     "unit": features.unit_rows,
+    "root": features.root_rows,
     "range": features.ranged,
     "maximum": features.over_maximum,
     "tfidf": features.tfidf,
@@ -105,9 +106,9 @@ def load(
         for a stratified random split of all rows
     seed : int, seeds the random split
     scale : None, "standard" (columns to mean 0 and variance 1; sparse ones to variance 1), "unit"
-        (rows to Euclidean norm 1), "range" (columns onto [-1, 1]; sparse ones over their largest
-        magnitude), "maximum" (all entries over the largest magnitude) or "tfidf" (sparse counts to
-        unit rows of tf-idf); fitted on the training rows
+        (rows to Euclidean norm 1), "root" (square roots, then unit rows), "range" (columns onto
+        [-1, 1]; sparse ones over their largest magnitude), "maximum" (all entries over the largest
+        magnitude) or "tfidf" (sparse counts to unit rows of tf-idf); fitted on the training rows
 
     Raises
     ------

@@ -77,6 +77,25 @@ def unit_rows(problem: Problem) -> Problem:
     return _mapped(problem, normalize, f"{problem.name}, unit rows", problem.features)
 
 
+def root_rows(problem: Problem) -> Problem:
+    """Return square roots of the entries, as rows of norm one: the Bhattacharyya coefficient.
+
+    It brings out small counts and dark pixels.
+
+    Raises
+    ------
+    ValueError
+        For negative entries.
+    """
+    for name, X in (("X", problem.X), ("X_test", problem.X_test)):
+        if X is not None and X.min() < 0:
+            raise ValueError(f"{name}: contains negative values, which have no square root")
+    roots = _mapped(problem, lambda X: X.sqrt() if sp.issparse(X) else np.sqrt(X), "", None)
+    return replace(
+        unit_rows(roots), name=f"{problem.name}, root unit rows", features=problem.features
+    )
+
+
 def log_counts(problem: Problem, least: int = 3) -> Problem:
     """Return log(1 + x) of counts x, without columns that are zero in nearly all training rows.
 
