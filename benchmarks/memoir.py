@@ -2,7 +2,7 @@
 
 ``python benchmarks/memoir.py [CASE ...] [--runs 3] [--out results.json]`` chooses the parameters of
 every arm that has any to choose on rows held out of the training rows, then runs the arms in turn,
-each in a fresh process with one thread, and prints medians. README.md beside this file says what
+each in a fresh process with one thread, and prints medians. README.md in this folder says what
 is on the clock. Without names it runs the cases that together end within five minutes.
 """
 

@@ -2,7 +2,7 @@
 
 ``python benchmarks/mrc.py [CASE ...] [--runs 3] [--out results.json]`` measures every arm of a
 case in a fresh process with one thread, the arms in turn (A B A B ...), and prints medians.
-What is on the clock, and what the peer is given, is in README.md beside this file.
+What is on the clock, and what the peer is given, is in README.md in this folder.
 """
 
 from __future__ import annotations

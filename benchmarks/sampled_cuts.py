@@ -2,7 +2,7 @@
 
 ``python benchmarks/sampled_cuts.py [CASE ...] [--runs 3] [--out results.json]`` tunes C and gamma
 of every arm on rows held out of the training rows, then runs the arms in turn, each in a fresh
-process with one thread, and prints medians. README.md beside this file says what is on the clock.
+process with one thread, and prints medians. README.md in this folder says what is on the clock.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ ALIKE = "LIBSVM, same C and gamma"  # as the arm that it is compared with
 ARMS[ALIKE] = ARMS[RIVAL]
 GRID = {"C": (1.0, 10.0), "gamma": None}
 TUNED_ON, VALIDATED_ON = 8_000, 8_000  # rows, at most
-TEST_ROWS = 50_000  # of generated data
+TEST_ROWS = 50_000  # rows of generated data
 ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"
 )

@@ -2,7 +2,7 @@
 
 ``python benchmarks/weston_watkins.py [CASE ...] [--runs 3] [--out results.json]`` measures every
 solver in a fresh process with one thread, the solvers in turn (A B A B ...), and prints the median
-CPU seconds to each gap ratio. README.md beside this file says what is on the clock.
+CPU seconds to each gap ratio. README.md in this folder says what is on the clock.
 """
 
 from __future__ import annotations

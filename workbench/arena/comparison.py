@@ -56,7 +56,7 @@ print(f"test error: {{100 * test_error:.2f}} %")
 
 @dataclass(frozen=True)
 class Comparison:
-    """How a set of solvers did on one's own data; a notebook shows it as a table and a figure.
+    """The results of a set of solvers on one's own data; a notebook shows a table and a figure.
 
     Attributes
     ----------
@@ -163,7 +163,7 @@ class Comparison:
         return f"<ul>{said}</ul>{table}<svg{picture}{end}<pre>{html.escape(self.code())}</pre>"
 
     def _sentences(self) -> list[str]:
-        """Return what was done to the data, and what the table can support."""
+        """Return the changes to the data, and the conclusions that the table supports."""
         sentences = [f"{self.data.name}: {note}." for note in self.data.notes]
         done = self.ended
         if len(done):

@@ -20,7 +20,7 @@ from workbench.figures.papers import paper_of_solver
 from workbench.mrc.splitting import WIDEST
 from workbench.registry import SOLVERS
 
-FAMILY = {  # of the solvers of a paper
+FAMILY = {  # family of the solvers of each paper
     "mrc": "minimax risk",
     "weston_watkins": "Weston-Watkins",
     "memoir": "MEMOIR",

@@ -27,7 +27,8 @@ from workbench.runs.keys import code, key
 from workbench.runs.run import machine, resolve, run, warm
 from workbench.runs.worker import Limits
 
-FINAL_FIT_FACTOR = 5.0  # times the seconds of a trial that the fit of all training rows may take
+# The fit of all training rows may take this many times the seconds of a trial.
+FINAL_FIT_FACTOR = 5.0
 
 Data = str | Path
 
@@ -141,7 +142,7 @@ def match_key(match: Match, problem: Problem) -> str:
 
 
 def read_result(path: Path) -> dict[str, Any]:
-    """Return what the trace of a match measured, without reading the curve."""
+    """Return the measurements of a match from its trace, without reading the curve."""
     with open(path, encoding="utf-8") as file:
         try:
             return dict(decode(json.loads(file.readline()))["contest"])

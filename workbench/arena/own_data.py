@@ -58,7 +58,7 @@ class Inspected(NamedTuple):
 def prepared(
     source, target: str | None = None, *, test: float = 0.3, seed: int = 0, most: int | None = None
 ) -> Problem:
-    """Return what `compare` learns from: inspected, split, standardised, with a constant column.
+    """Return the problem for `compare`: inspected, split, standardised, with a constant column.
 
     Parameters
     ----------

@@ -22,12 +22,12 @@ from scipy.stats import rankdata, studentized_range
 from workbench.core.trace import Trace
 from workbench.figures.style import Look, look
 
-LEVEL = 0.05  # of all intervals and tests here
+LEVEL = 0.05  # significance level of all intervals and tests here
 DRAWS = 4000  # resamples
 
 
 class Verdict(NamedTuple):
-    """What some data sets show about the best entry.
+    """The evidence of some data sets for the best entry.
 
     Attributes
     ----------

@@ -23,7 +23,8 @@ TRIALS = 30  # the most trials, for solvers whose fit costs next to nothing
 PATIENCE = 5.0  # a trial ends after this many times the seconds to its best round
 LEAST = 0.1  # fraction of the seconds of a fit for which a trial goes on in any case
 CLOSED = 0.1  # certified gap over the upper bound at which a run is near its end
-OVERRUN = 10.0  # times the seconds of a fit that a trial may take with what is not timed
+# A trial, with what is not timed, may take this many times the seconds of its fit.
+OVERRUN = 10.0
 EDGE = 0.1  # fraction of a range, in decades, that counts as its edge
 
 Ranges = Mapping[str, tuple[float, float]]

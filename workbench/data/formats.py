@@ -24,7 +24,7 @@ from workbench.core.problem import Matrix
 
 OPENERS = {".bz2": bz2.open, ".gz": gzip.open, ".xz": lzma.open}
 CSR = ("data", "indices", "indptr", "shape")
-PARTS = {  # of an archive, with their axes and the kinds of their dtypes
+PARTS = {  # the arrays of an archive, with their axes and the kinds of their dtypes
     "X": (2, "biuf"),
     "data": (1, "biuf"),
     "indices": (1, "iu"),

@@ -24,7 +24,7 @@ from workbench.kernels.compiled import njit
 
 Map = Callable[[Matrix, np.ndarray], None]  # rows (m, d), and where their (m, p) features go
 HALF = np.float32(0.5)
-COEFFICIENTS = tuple(  # of sqrt(2) cos(2 pi t) in powers of t^2, |t| <= 1/2
+COEFFICIENTS = tuple(  # sqrt(2) cos(2 pi t) in powers of t^2, |t| <= 1/2
     np.float32(c)
     for c in (
         1.414213546900218,

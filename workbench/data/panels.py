@@ -185,7 +185,7 @@ def _first_of_classes(problem: Problem, m: int) -> Problem:
 
 
 def _first_of(spec: str, make: Callable[[str], Any]) -> Any:
-    """Return what `make` returns for the first alternative that is available."""
+    """Return `make` of the first alternative that is available."""
     *first, last = spec.split(" or ")
     for choice in first:
         try:

@@ -1,4 +1,4 @@
-"""How a published data set is downloaded and read: its files, and what makes rows of them."""
+"""Download and read published data sets: their files, and the parsers of their rows."""
 
 from __future__ import annotations
 

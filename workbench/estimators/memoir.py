@@ -26,7 +26,7 @@ from workbench.runs.run import resolve, warm
 
 WEIGHT_OF = {"l2": "lam", "l1": "gamma"}
 MIN_BATCHES = 25  # the smallest number in Table 4
-PASSES = 5  # of the preset "averaged", ours
+PASSES = 5  # over the rows, with the preset "averaged", ours
 WARMUP_ROWS = 100
 SAVED = "n_iter_ trace_ _weights:dk~ _from_sparse intercept_:k nbytes_"
 

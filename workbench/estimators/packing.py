@@ -17,7 +17,7 @@ from workbench.kernels.functions import KERNELS, Kernel, check_kernel
 from workbench.memoir.compress import Quantized
 
 MATRICES = {"csr_matrix": sp.csr_matrix, "csr_array": sp.csr_array}
-PARTS = {  # of a CSR matrix, and their types
+PARTS = {  # the arrays of a CSR matrix, and their types
     "data": (np.float32, np.float64),
     "indices": (np.int32, np.int64),
     "indptr": (np.int32, np.int64),

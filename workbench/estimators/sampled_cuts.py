@@ -18,7 +18,7 @@ from workbench.sampled_cuts.spaces import inverse_root
 from workbench.sampled_cuts.state import CutState
 from workbench.sampled_cuts.tasks import task_of
 
-PARAMETERS_OF = {  # of the solver of each basis, in addition to those that all have
+PARAMETERS_OF = {  # parameters of each basis' solver, in addition to those that all have
     "linear_time": ("r",),
     "constant_time": ("r",),
     "exact": (),

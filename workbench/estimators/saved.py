@@ -40,7 +40,7 @@ from workbench.estimators.packing import (
 from workbench.kernels.functions import Kernel
 from workbench.memoir.compress import Quantized
 
-VERSION = 1  # of the format
+VERSION = 1  # version of the file format
 MAX_HEADER_BYTES = 2**28  # most of them are the trace
 # Scikit-learn's routing, and the state from which MEMOIR's steps go on.
 NOT_SAVED = "_metadata_request", "_state"
@@ -205,7 +205,7 @@ def are_labels(value) -> bool:
     return bool((value[1:] > value[:-1]).all())
 
 
-KINDS = {  # of attributes; all others are arrays or CSR matrices of finite floats
+KINDS = {  # kinds of attributes; all others are arrays or CSR matrices of finite floats
     "C_": is_positive,
     "_from_sparse": is_a(bool),
     "_kernel": is_a(Kernel),

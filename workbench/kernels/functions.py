@@ -87,7 +87,7 @@ def scale(problem: Problem) -> float:
     else:
         squares = squared_norms(np.subtract(X, mean, dtype=np.float64))
     variance = float(problem.weights @ squares) / total
-    spread = 1e-12 * abs(mean)  # entries that differ by less are equal but for rounding
+    spread = 1e-12 * abs(mean)  # entries that differ by less are equal except for rounding
     return 1.0 / (problem.d * variance) if variance > spread**2 else 1.0
 
 

@@ -99,7 +99,7 @@ def memoir_pegasos(
     Parameters
     ----------
     lam : positive
-    batch_size : rows a step, at least 1, the size of Theorem 2; n or more is one batch a round
+    batch_size : rows per step, at least 1, as in Theorem 2; n or more is one batch per round
     seed : of the random order
 
     Raises

@@ -69,7 +69,7 @@ REFERENCE = PAPER | {
 # and on sector the accuracy falls from 89 to 55 %: it is a switch, `bias`, but not in the preset.
 # By penalty and name, what is passed to the solvers below. `paper` is the pseudo-code with the
 # settings of Table 4, `reference` what the authors' code does, `averaged` the plain method that
-# does better than either: one row a step, no shrinking, the average of all iterates.
+# does better than either: one row per step, no shrinking, the average of all iterates.
 PRESETS = {
     ("l2", "paper"): PAPER | {"lam": 1.0},
     ("l2", "reference"): REFERENCE | {"lam": 1.0, "hinge": False},
@@ -131,7 +131,7 @@ def memoir_l2(
     eta0, eta_step, eta_power : step t is eta_t = eta0 / (1 + eta_step t)^eta_power; eta0 > 0, the
         others not negative
     lam : weight of the regularisation, not negative; lam * eta_1 must be below 1
-    batch_size : rows a step, by default 100 sqrt(C), or n where that is less. More than n may be
+    batch_size : rows per step, by default 100 sqrt(C), or n if that is less. More than n may be
         drawn independently; of a pass there are n at most
     sampling : "uniform" and "balanced" (over classes) draw rows independently, "passes" takes them
         in random order, each once a pass

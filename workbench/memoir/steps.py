@@ -22,13 +22,13 @@ from workbench.memoir.products import add_outer, add_scores, lacks_room, set_sco
 # The numbers that a run carries along: the scale, |U|^2, the mass, the sum of all steps in units
 # of U, how many margins were violated, and how many steps were taken.
 SCALE, SQUARE, MASS, TOTAL, UPDATES, STEP = range(6)
-NUMBERS = 1.0, 0.0, 0.0, 0.0, 0.0, 0.0  # of W = 0
+NUMBERS = 1.0, 0.0, 0.0, 0.0, 0.0, 0.0  # the numbers of W = 0
 AS_IT_IS = np.float32(0.0)  # taken off values that are read
 NOBODY = np.zeros(0, np.int32)
 
 
 class Rules(NamedTuple):
-    """What every step keeps to.
+    """The settings of every step.
 
     Attributes
     ----------
@@ -126,7 +126,7 @@ def take(blocks, at, rows, y, batches, answers, rules, whole, numbers, touched, 
 
 @njit(cache=True, inline="always")
 def finish(blocks, rules, numbers):
-    """End a step: project W where that is wanted, and count it in the average."""
+    """End a step: project W if asked to, and count it in the average."""
     if rules.lam:
         length = numbers[SCALE] * np.sqrt(rules.lam * max(numbers[SQUARE], 0.0))
         if length > 1.0:

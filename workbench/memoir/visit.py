@@ -9,7 +9,8 @@ import numpy as np
 from workbench.kernels.compiled import njit
 from workbench.memoir.products import add_outer
 
-LEAST = 1e-6  # of |x|^2 times the cost: with less, rounding of g is all that steps would follow
+# With a smaller |x|^2 times the cost, steps would follow the rounding of g alone.
+LEAST = 1e-6
 NEWTON = 60  # steps on a piecewise linear equation, which end it long before
 
 
@@ -31,7 +32,7 @@ class Sets(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Room for one block: allocating it anew would cost as much as a short row's arithmetic."""
+    """Room for one block: allocating it again would cost as much as a short row's arithmetic."""
 
     g: np.ndarray
     delta: np.ndarray
@@ -41,7 +42,7 @@ class Scratch(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """What a visit keeps to: see :func:`cs_working_set`; `every` is Weston and Watkins' loss."""
+    """The settings of a visit: see :func:`cs_working_set`; `every` is Weston and Watkins' loss."""
 
     l1: np.float32
     eps: float

@@ -27,10 +27,10 @@ from workbench.memoir.visit import Rules, Sets
 
 LOSSES = "crammer_singer", "weston_watkins"
 EPS = 0.1  # violation below which a row is left alone at first, in units of the margin
-LEAST = 1e-6  # and never below this, where single precision is all there is
+LEAST = 1e-6  # never below this: single precision has no more digits
 FEW = 0.25  # share of the rows: when a full pass takes steps for fewer, this violation is halved
 CHUNK = 1024  # rows whose violators are found before the steps of any
-ENTRIES = 2**21  # of X's columns, or numbers of V, at a time when the dual is evaluated
+ENTRIES = 2**21  # entries of X's columns or of V at a time when the dual is evaluated
 
 
 @dataclass
@@ -111,7 +111,7 @@ def cs_working_set(
     is 0.1, and halved whenever a full pass took steps for fewer than a quarter of the rows.
 
     Each round's certificate is of that W and alpha, evaluated off the clock, in double precision
-    and with V made anew from alpha. Where ``full`` stays above 0, sets are too small for the
+    and with V computed again from alpha. Where ``full`` stays above 0, sets are too small for the
     optimum.
 
     Parameters
@@ -301,7 +301,7 @@ def rounded_down(costs: np.ndarray) -> np.ndarray:
 def costs_of(y: np.ndarray, C: float, balance: float, weights) -> np.ndarray:
     """Return C_i, proportional to (rows of its class)^-balance and of mean C.
 
-    With (n,) `weights` a row counts so often, and costs so many times that.
+    With (n,) `weights`, row i counts `weights[i]` times, and costs that many times as much.
     """
     costs = np.bincount(y, weights)[y] ** -float(balance)
     costs = C * costs / np.average(costs, weights=weights)

@@ -42,7 +42,8 @@ from workbench.mrc.working_set import (
 )
 
 TO_BOUNDARY = 0.95  # fraction of the way to the boundary that a step may go
-SLACK = 0.8  # of a half-width: J takes components whose mean is farther off its interval's middle
+# J takes components whose mean is farther off its interval's middle, in half-widths.
+SLACK = 0.8
 MIN_PRODUCT = 3e-7  # product of a variable and its multiplier at the start
 LEAD = 0.1  # complementarity may run ahead of the certified gap by this factor at most
 

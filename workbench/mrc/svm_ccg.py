@@ -17,7 +17,7 @@ from workbench.mrc.master import Restricted, extend, largest, solve
 from workbench.mrc.risk import linear_scores
 
 NEARLY = 0.01  # a margin short of 1.01 joins the first program, as in the authors' code
-ITERATIONS = 100  # of the first-order method that finds the first program
+ITERATIONS = 100  # iterations of the first-order method that finds the first program
 SMOOTHING = 0.2  # half-width of the bend of the smoothed hinge
 
 

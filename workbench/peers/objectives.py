@@ -23,7 +23,7 @@ from workbench.core.stream import Row
 from workbench.kernels.rows import squared_norms
 from workbench.memoir.pegasos import mean_hinge
 
-ENTRIES = 2**22  # of a block of rows' scores in double precision
+ENTRIES = 2**22  # scores of a block of rows, in double precision
 OWN = 2.0**-100  # the value of a row's own feature
 
 Objective = Callable[[Matrix, np.ndarray, np.ndarray, float], float]

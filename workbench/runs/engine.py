@@ -187,7 +187,7 @@ def _end(pool: ProcessPoolExecutor) -> None:
 
 
 def surroundings() -> tuple:
-    """Return what a new process would see: dates of code files, search path, folder, settings.
+    """Return the surroundings of a new process: dates of code files, search path, folder, settings.
 
     An installation changes the date of the folder of libraries.
     """
@@ -265,7 +265,7 @@ class _Progress:
         self.say(f"[{done}/{self.total}] {label}: {text}")
 
     def kept(self) -> str:
-        """Return what an early end leaves."""
+        """Return the results that an early end leaves."""
         done = self.total - self.left
         return f"{done} of {self.total} points have ended and are kept; run it again to resume"
 

@@ -111,7 +111,7 @@ def figures_folder() -> Path:
 def unchanged(notebook: Notebook, values: Mapping[str, Any], folder: Path, jobs: int = 1) -> bool:
     """Return whether the notebook's figures in `folder` are whole and would come out the same.
 
-    If `jobs` is 1, figures that ran beside others do not count: nothing in them was timed.
+    If `jobs` is 1, figures that ran next to others do not count: nothing in them was timed.
     """
     wanted = notebook_key(notebook, values)
     for name in notebook.figures:
@@ -279,7 +279,7 @@ class NotebookRun:
         return " ".join([self.notebook.name, *(f"{n}={self.values[n]}" for n in self.varied)])
 
     def path(self, folder: Path) -> Path:
-        """Return the executed notebook; its figures are in folders beside it."""
+        """Return the executed notebook; its figures are in folders next to it."""
         return folder / f"{self.notebook.name}-{self.key[:10]}" / f"{self.notebook.name}.ipynb"
 
     def check(self, path: Path) -> None:
@@ -322,7 +322,7 @@ def fan_out(notebook: Notebook, texts: Mapping[str, str], jobs: int = 1) -> list
     runs = []
     for chosen in product(*axes):
         values = notebook.values() | dict(zip(texts, chosen))
-        # A notebook that ran beside others was not timed: its results differ.
+        # A notebook that ran at the same time as others was not timed: its results differ.
         own = key(notebook=notebook_key(notebook, values), alone=jobs == 1)
         runs.append(NotebookRun(notebook, values, own, tuple(texts), jobs))
     return runs

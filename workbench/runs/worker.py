@@ -65,7 +65,7 @@ class Limits:
 
 
 class Outcome(NamedTuple):
-    """How a task ended: ``done``, ``failed`` or, if results cannot be kept, ``stop``."""
+    """The end of a task: ``done``, ``failed`` or, if results cannot be kept, ``stop``."""
 
     key: str
     status: str
@@ -151,7 +151,7 @@ def _take_buffers() -> None:
 
 
 def timed_alone(timing: bool) -> bool:
-    """Return whether the runs of a notebook itself are timed: not beside other notebooks."""
+    """Return whether the runs of a notebook itself are timed: no other notebook runs."""
     return timing and os.environ.get("WORKBENCH_JOBS", "1") == "1"
 
 

@@ -15,10 +15,10 @@ from workbench.weston_watkins.bcd import arguments, margins, write_block
 from workbench.weston_watkins.dual import WWState, restated, slack_of, start
 from workbench.weston_watkins.walrus import threshold
 
-SHARE = 0.05  # of the mean part of the gap: rows with less are left alone
+SHARE = 0.05  # rows with less than this fraction of the mean part of the gap are left alone
 MIN_SHARE = 1e-6  # the same if few rows have more
 VISITS = 2.0  # per round, in multiples of n
-SWEEPS = 100  # over the rows that still change, before all rows are judged again
+SWEEPS = 100  # sweeps over the rows that still change, before all rows are judged again
 STEP = 8.0  # from one C of the continuation to the next
 EASY = 0.5  # C mean|x|^2 from which a problem is worth easier ones before it
 STAGE = 1e-2  # gap ratio at which an easier problem has been solved well enough

@@ -1,4 +1,4 @@
-"""What every search of the best wrong class offers, how inexact its answers are, and chance."""
+"""The interface of all searches for the best wrong class, and how inexact their answers are."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from workbench.core.checks import is_whole
 from workbench.core.problem import Matrix
 
-BLOCK_BYTES = 2**24  # of scores or of dense rows that are held at once
+BLOCK_BYTES = 2**24  # bytes of scores or of dense rows that are held at once
 
 
 class Oracle:
