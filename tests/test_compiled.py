@@ -113,3 +113,14 @@ def test_kernels_take_from_modules_with_kernels_alone():
                     f"{module}.{kernel.name} takes {name} from {imports[name]}"
                 )
     assert seen > 30
+
+
+def test_kernels_assign_only_constants_to_slices():
+    """An array on the right takes a third longer to compile: a message on shapes comes with it."""
+    for path in PACKAGE.rglob("*.py"):
+        for kernel in kernels_of(path)[0]:
+            for node in ast.walk(kernel):
+                if isinstance(node, ast.Assign | ast.AugAssign):
+                    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                    sliced = any(isinstance(getattr(t, "slice", None), ast.Slice) for t in targets)
+                    assert not sliced or isinstance(node.value, ast.Constant), ast.unparse(node)

@@ -63,7 +63,8 @@ def set_pass(blocks, at, rows, order, sets, costs, squares, rules, chosen, count
         if need:
             return at, need
         set_scores(blocks, rows, i, sets.classes[i, :held], rules.l1, g, k)
-        g[1:held] += 1.0
+        for c in range(1, held):  # assigning to a slice would take longer to compile
+            g[c] += 1.0
         if len(counts):
             for m in range(counts[at]):
                 set_scores(blocks, rows, i, chosen[at, m : m + 1], rules.l1, one, k)

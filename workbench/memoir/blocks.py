@@ -278,10 +278,11 @@ def _copy(old, new, k):
         size = old.sizes[f]
         new.sizes[f], new.used[f], new.starts[f] = size, old.used[f], end
         length, start = length_of(size, k), old.starts[f]
-        new.classes[end : end + length] = old.classes[start : start + length]
-        new.values[end : end + length] = old.values[start : start + length]
-        if len(old.sums):
-            new.sums[end : end + length] = old.sums[start : start + length]
+        for p in range(length):  # assigning to slices would take longer to compile
+            new.classes[end + p] = old.classes[start + p]
+            new.values[end + p] = old.values[start + p]
+            if len(old.sums):
+                new.sums[end + p] = old.sums[start + p]
         end += length
     new.end[0] = end
 

@@ -92,7 +92,9 @@ def descending(v):
             found[at] = entry
             m += 1
     if len(v) > FEW:
-        found[:m] = np.sort(found[:m])[::-1]
+        ascending = np.sort(found[:m])
+        for j in range(m):  # assigning to a slice would take a third longer to compile
+            found[j] = ascending[m - 1 - j]
     return found[:m]
 
 
