@@ -230,13 +230,6 @@ def class_subsets(k: int, every: bool) -> tuple[np.ndarray, np.ndarray]:
     return np.tile(np.arange(k), 2), np.vstack([np.eye(k, dtype=bool), np.ones((k, k), dtype=bool)])
 
 
-def subset_sizes(s: CutState) -> np.ndarray:
-    """Return the number of labels of each constraint of I, all for the empirical distribution's."""
-    masks = class_subsets(len(s.M), s.every)[1]
-    of_extra = np.append(masks.sum(axis=1), len(s.M))[s.extra]
-    return np.concatenate([of_extra, s.masks.sum(axis=1)])
-
-
 def all_extra(k: int, every: bool) -> np.ndarray:
     """Return the numbers of all extra constraints."""
     return np.arange(k * (2**k - 1) if every else 2 * k + 1)
