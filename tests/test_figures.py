@@ -144,7 +144,7 @@ def test_a_notebook_runs_again_only_if_something_changed(mill, execute, tmp_path
     assert runs() and not runs()
 
 
-def test_the_code_of_the_package_and_the_printed_numbers_make_the_key(mill, monkeypatch, tmp_path):
+def test_a_figure_has_a_key_and_the_command_that_makes_it_again(mill, monkeypatch, tmp_path):
     write(mill.folder, "toy", draw(mill.folder, "toy"))
     notebook = read(mill.folder / "toy.ipynb")
     keys = [runs_keys.notebook_key(notebook, notebook.values())]
@@ -154,11 +154,6 @@ def test_the_code_of_the_package_and_the_printed_numbers_make_the_key(mill, monk
     monkeypatch.setattr(runs_keys, "PRINTED", tmp_path)
     keys.append(runs_keys.notebook_key(notebook, notebook.values()))
     assert len(set(keys)) == 3
-
-
-def test_a_figure_tells_the_command_that_makes_it_again(mill):
-    write(mill.folder, "toy", draw(mill.folder, "toy"))
-    notebook = read(mill.folder / "toy.ipynb")
     profile, command = provenance.regenerated_by(notebook, notebook.values("smoke"))
     assert (profile, command) == ("smoke", "workbench figures toy --profile smoke")
     values = notebook.values(overrides={"points": "4", "grid": "a b"})
@@ -166,13 +161,6 @@ def test_a_figure_tells_the_command_that_makes_it_again(mill):
         None,
         "workbench figures toy -p points=4 -p grid='a b'",
     )
-
-
-def test_a_record_is_strict_json_that_people_can_read():
-    record = {"a": np.inf, "b": [{"n": i, "text": "x" * 30} for i in range(5)], "c": []}
-    text = provenance.as_json(record)
-    assert json.loads(text) == {"a": "inf", "b": record["b"], "c": []}
-    assert len(text.splitlines()) == 11
 
 
 LOADS = {  # of a run with one thread: timing mode, changes of its header, the reason
@@ -204,23 +192,14 @@ def test_what_was_not_timed_says_so(case):
     assert set(made["traces"][0]["times"]) <= set(provenance.TOLERANCES)
 
 
-def test_wall_time_beyond_cpu_time_is_not_a_timing():
+def test_wall_time_beyond_cpu_time_is_not_a_timing_and_records_are_strict_json():
+    record = {"a": np.inf, "b": [{"n": 1, "text": "x"}], "c": []}
+    assert json.loads(provenance.as_json(record)) == record | {"a": "inf"}
     header = run("mrc_interior_point", panel("iris"), rounds(1))[0].header
     header |= {"timed": True, "load": 0.1, "load_at_end": 0.1, "threads": {}}
     made = provenance.made_by([Trace(header, [{"round": 1, "seconds": 1.3, "cpu": 1.0}])])
     assert made["timed"] is False and "wall time was 1.3 times CPU time" in made["not_timed"]
     assert provenance.made_by([])["timed"] is None
-
-
-def test_every_caption_says_which_runs_the_clock_ended(tmp_path):
-    trace, _ = run("mrc_interior_point", panel("iris"), seconds(0.0))
-    write(tmp_path, "toy")
-    values = {"points": 3, "grid": "1,2"}
-    figures = Figures("toy", values, folder=tmp_path, notebooks=tmp_path)
-    figures.save(plt.figure(), "line", "A line.", iter([trace]))
-    caption = json.loads((tmp_path / "toy" / "line.json").read_text())["caption"]
-    said = "Hollow: ended by the clock (0 seconds): MRC interior point in 1 of 1 runs."
-    assert caption.startswith(f"A line. {said} Data: iris")
 
 
 REFUSALS = {
@@ -358,10 +337,15 @@ def test_sockets_fit_however_long_the_temporary_folder_is(tmp_path, monkeypatch)
     assert not home.exists()
 
 
-def test_figures_refuses_a_figure_that_is_not_declared(tmp_path):
+def test_figures_say_which_runs_the_clock_ended_and_refuse_what_is_not_declared(tmp_path):
     write(tmp_path, "toy")
     figures = Figures("toy", {"points": 3, "grid": 0.01}, folder=tmp_path, notebooks=tmp_path)
     assert figures.parameters == {"points": 3, "grid": "0.01"}
+    trace, _ = run("mrc_interior_point", panel("iris"), seconds(0.0))
+    figures.save(plt.figure(), "line", "A line.", iter([trace]))
+    caption = json.loads((tmp_path / "toy" / "line.json").read_text())["caption"]
+    said = "Hollow: ended by the clock (0 seconds): MRC interior point in 1 of 1 runs."
+    assert caption.startswith(f"A line. {said} Data: iris")
     with pytest.raises(ValueError, match=r"does not declare 'curve'.*declares line"):
         figures.save(None, "curve", "")
     with pytest.raises(ValueError, match="points: must be of type int, got '3'"):
