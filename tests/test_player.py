@@ -213,20 +213,6 @@ def test_a_press_while_lanes_are_made_lets_no_round_begin(player, press):
     assert toy.asked == 0 and player.lanes == [toy] * (press == "pause")
 
 
-@pytest.mark.parametrize("deaf_to", [2, 4])
-def test_a_listener_that_fails_ends_the_run_and_is_told(deaf_to):
-    def hear(lane, rows):
-        if lane is not None and lane.at == deaf_to:
-            raise OSError("no canvas")
-
-    player = Player(hear)
-    player.run(always(Toy(last=4)))
-    wait(lambda: player.status == "failed")
-    assert str(player.error) == "no canvas"
-    player.run(always(Toy(last=1)))
-    wait(lambda: player.status == "finished")
-
-
 def test_what_is_arranged_in_mid_run_goes_on_at_the_next_round(player):
     first, second = Toy(), Toy(last=2)
     Toy.together = 0
@@ -300,7 +286,7 @@ def test_an_abandoned_round_ends_before_the_next_run_and_after_a_reset_is_not_he
     assert player.lanes == [made[1]] and made[0].asked == 1
 
 
-def test_an_exception_ends_the_run_and_the_player_lives_on(player):
+def test_an_exception_of_a_lane_or_a_listener_ends_the_run_and_the_player_lives_on(player):
     player.run(always(Toy(fails_at=3)))
     player.until("failed")
     assert player.rounds == [0, 1, 2] and str(player.error) == "the toy broke"
@@ -313,6 +299,13 @@ def test_an_exception_ends_the_run_and_the_player_lives_on(player):
     player.run(always(Toy(last=1)))
     player.until("finished")
     assert player.error is None
+    for deaf_to in (2, 4):
+        player = Player(lambda lane, rows, at=deaf_to: lane and lane.at == at and 1 / 0)
+        player.run(always(Toy(last=4)))
+        wait(lambda player=player: player.status == "failed")
+        assert isinstance(player.error, ZeroDivisionError)
+        player.run(always(Toy(last=1)))
+        wait(lambda player=player: player.status == "finished")
 
 
 def test_pressing_everything_at_once_never_plays_two_rounds_together(player):

@@ -59,13 +59,6 @@ def measured(
     return Measurement(row, number, data, synthetic, timed, cpu, "figure", (True, 1, timed, ""))
 
 
-def test_names_lead_to_papers_and_data_sets():
-    assert paper_of_name("ww_walrus") == paper_of_solver("weston_watkins_x") == "weston_watkins"
-    assert paper_of_solver("mrc_ccg") == "mrc" and paper_of_name("mrcx") is None
-    assert base("synthetic 20000x30x2, standardised") == "synthetic"
-    assert base("breast_cancer, standardised + 200 Fourier") == "breast_cancer"
-
-
 def test_rounding_is_half_a_unit_of_the_last_printed_digit():
     assert rounding(1.83) == pytest.approx(0.005)
     assert rounding(5e-11) == pytest.approx(5e-12)
@@ -115,6 +108,8 @@ def test_agreement(quantity, paper, ours, tone, shown):
 
 def test_only_like_and_like_is_a_claim():
     assert same_data("dna", "dna, standardised") and same_data("Fashion-MNIST", "fashion_mnist")
+    assert base("synthetic 20000x30x2, standardised") == "synthetic"
+    assert base("breast_cancer, standardised + 200 Fourier") == "breast_cancer"
     assert not same_data("dna", "") and not same_data("dna", "letter")
     assert not same_data("dna", "dna", synthetic=True)
     assert not same_data("mnist", "mnist, 5000 rows") and not same_data("mnist", "mnist[:500]")
@@ -235,6 +230,8 @@ def test_a_figure_belongs_to_a_paper(tmp_path):
     a, b, c = collect(tmp_path)[0]
     assert [a.paper, b.paper, c.paper] == ["mrc", "memoir", ACROSS]
     assert a.methods == ["MRC-CCG"] and b.methods == ["OVR"]
+    assert paper_of_name("ww_walrus") == paper_of_solver("weston_watkins_x") == "weston_watkins"
+    assert paper_of_name("mrcx") is None
 
 
 @pytest.mark.parametrize(
