@@ -334,14 +334,18 @@ def learnt_link(s, problem, shown):
 
 def blocks(s, problem, shown):
     yield shown["Blocks"].values, [np.linalg.norm(s.W[b : b + 16]) for b in range(0, 64, 16)]
-    yield shown["Blocks"].marked, [0, 1, 0, 0]  # the second block is next
+    yield shown["Blocks"].marked, [0, 1, 0, 0]
+    assert shown["Blocks"].title.endswith("pass 2 of 3, block 2 of 4")
 
 
 def columns(s, problem, shown):
-    bars, heaviest = shown["Blocks"], shown["The"].values
+    bars, heaviest = shown["Blocks"], shown["The"]
     yield bars.values, [np.linalg.norm(s.W[s.order[b : b + 2]]) for b in (0, 2, 4)]
     yield bars.marked, [1, 0, 0]
-    yield heaviest, -np.sort(-np.linalg.norm(s.W, axis=1))
+    order = np.argsort(-np.linalg.norm(s.W, axis=1))
+    yield heaviest.values, np.linalg.norm(s.W[order], axis=1)
+    assert [*heaviest.labels] == [problem.features[i] for i in order]
+    assert "pass 2 of 4, block 1 of 3" in bars.title
 
 
 def many_columns(s, problem, shown):
@@ -411,7 +415,13 @@ SAYS = [  # the pictures, solvers, a problem, rounds, parameters
     (learnt_link, ["ls_calibrated"], made(), 4, {"basis": 2}),
     (lambda *_: (), ["ls_calibrated"], made(), 3, {"basis": np.abs}),  # a function of one's own
     (blocks, ["ls_stagewise"], made(), 6, {}),  # four blocks, three passes
-    (columns, ["ls_columns"], made(d=6), 4, {"block": 2}),
+    (
+        columns,
+        ["ls_columns"],
+        lambda blobs: replace(blobs(d=6), features=tuple("abcdef")),
+        4,
+        {"block": 2},
+    ),
     (many_columns, ["ls_columns"], made(d=700), 3, {}),
     (cuts, CUTS, made(80), 8, {}),
     (heaviest_rows, ["cuts_linear_time"], named("checkers 200"), 8, {}),

@@ -280,7 +280,7 @@ def test_all_sliders_that_move_while_a_round_is_in_progress_count_in_the_next(
     wait(lambda: not any(curve.live for curve in toys.chart.curves))
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(4))
 def test_what_runs_is_what_the_controls_say_or_they_say_that_they_wait(seed, toys, sent):
     rng = np.random.default_rng(seed)
     sliders = toys.sliders.widgets
