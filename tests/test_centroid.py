@@ -54,13 +54,19 @@ def _copy(state):
     return type(state)(**vars(state))
 
 
-def test_the_model_of_sparse_rows_is_sparse():
+def test_the_model_of_sparse_rows_is_sparse_and_predicts_in_blocks(monkeypatch):
     trace, state = run("centroid", TEXT)
     assert trace.last["nonzeros"] == state.W.nnz <= TEXT.X.nnz
     assert state.W.dtype == np.float32 and state.W.has_canonical_format
     assert state.scores(TEXT.X_test).shape == (200, 40)
     expected = cosine_similarity(TEXT.X_test, means(TEXT.X, TEXT.y))
     np.testing.assert_allclose(state.scores(TEXT.X_test), expected, atol=1e-6)
+    model = CentroidClassifier().fit(TEXT.X, TEXT.y)
+    assert (model.coef_ != state.W).nnz == 0 and model.coef_.dtype == np.float32
+    predicted = model.predict(TEXT.X_test)
+    assert (predicted == state.scores(TEXT.X_test).argmax(axis=1)).all()
+    monkeypatch.setattr(module, "BLOCK_SCORES", 40 * 7)
+    assert (model.predict(TEXT.X_test) == predicted).all()
 
 
 def test_rows_of_zeros_have_no_direction():
@@ -70,18 +76,6 @@ def test_rows_of_zeros_have_no_direction():
     half = np.sqrt(0.5)
     np.testing.assert_allclose(state.W.toarray(), [[0, 0], [half, half], [0, 0]], atol=1e-12)
     assert state.primal == pytest.approx(1 - 2 * half / 6)
-
-
-@pytest.mark.parametrize("problem", [TEXT, as_problem(DIGITS, NUMBERS)], ids=["sparse", "dense"])
-def test_the_estimator_is_the_stream(problem):
-    _, state = run("centroid", problem)
-    model = CentroidClassifier().fit(problem.X, problem.y)
-    assert sp.issparse(model.coef_) == problem.is_sparse and model.coef_.dtype == problem.X.dtype
-    W = model.coef_.toarray() if problem.is_sparse else model.coef_
-    np.testing.assert_array_equal(W, state.W.toarray())
-    scores = state.scores(problem.X)
-    np.testing.assert_allclose(model.decision_function(problem.X), scores, rtol=1e-12)
-    assert (model.predict(problem.X) == scores.argmax(axis=1)).all()
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
@@ -105,10 +99,3 @@ def test_classes_without_rows_are_never_predicted():
     assert (model.coef_[2] == 0).all() and model.class_count_.tolist() == [2, 2, 0]
     model.partial_fit([[1.0, 1.0]], [2])
     assert model.predict(-X).tolist() == [2] * 4 and model.intercept_[2] == 0
-
-
-def test_prediction_in_blocks(monkeypatch):
-    model = CentroidClassifier().fit(TEXT.X, TEXT.y)
-    expected = model.predict(TEXT.X_test)
-    monkeypatch.setattr(module, "BLOCK_SCORES", 40 * 7)
-    assert (model.predict(TEXT.X_test) == expected).all()

@@ -9,7 +9,7 @@ from itertools import islice
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.special import logsumexp
+from scipy.special import softmax
 from sklearn.metrics import confusion_matrix
 
 from workbench.core.problem import as_problem
@@ -52,6 +52,8 @@ DENSE_ONLY = "mrc_splitting", "mrc_interior_point", "mrcpy"
 WHOLE_PROGRAMS = "mrc_lp", "mrc_lp_compact", "svm_multi", "mrcpy"  # slow beyond a few rows
 CUTS = [name for name in NAMES if name.startswith("cuts")]
 WW = "ww_walrus", "ww_shark", "ww_walrus_fast"
+WORST = "mrc_subgradient", "mrc_splitting", "mrc_pdhg", "mrc_interior_point"
+SOFTMAX = {"link": "softmax"}
 
 
 @dataclass
@@ -139,50 +141,25 @@ def test_every_round_has_sound_pictures_that_leave_the_state_alone(name, data, b
         problem = replace(problem, X=problem.X.toarray())
     if name in TWO_CLASSES or (name in WHOLE_PROGRAMS and problem.k > 3):
         problem = problem.first_classes(2)
-    *_, (_, pictures) = portraits(name, problem)
+    *_, (_, pictures) = portraits(name, problem, 3)
     if problem.k == 60:
         assert any(re.search(r"\b40 (largest )?of 60 classes", p.title) for p in pictures)
 
 
-def test_sequences_show_how_labels_follow_each_other():
-    state, pictures = last("cuts_exact", sequences())
-    expected = np.tensordot(state.w, state.explicit, 1).reshape(3, 3)
-    image = pictures["Weights"]
-    assert np.array_equal(image.values, expected) and image.written and expected.any()
-
-
-# Pictures that fit any classifier.
-
-
 @pytest.mark.parametrize("k", [10, 50])
-@pytest.mark.parametrize("tested", [False, True])
-def test_confusion_counts_as_scikit_learn_does(k, tested, blobs):
-    problem = panel("digits") if k == 10 else blobs(n=900, d=5, k=50).split(0.5)
-    problem = problem if tested else replace(problem, X_test=None, y_test=None)
+def test_confusion_counts_test_rows_or_training_rows_as_scikit_learn_does(k, blobs):
+    problem = panel("digits") if k == 10 else blobs(n=900, d=5, k=50)
     state, pictures = last("ridge", problem, 1)
-    X, y = (problem.X_test, problem.y_test) if tested else (problem.X, problem.y)
+    X, y = (problem.X_test, problem.y_test) if k == 10 else (problem.X, problem.y)
     rows = np.linspace(0, len(y) - 1, min(500, len(y))).astype(int)
     said, y, image = state.scores(X[rows]).argmax(axis=1), y[rows], pictures["Confusion"]
     often = np.argsort(-np.bincount(y, minlength=k), kind="stable")[:40]
     truth = confusion_matrix(y, said, labels=np.sort(often))
     assert np.array_equal(image.values, truth) and image.written == (k == 10)
-    which = "test rows" if tested else "training rows"
+    which = "test rows" if k == 10 else "training rows"
     assert f"{np.sum(said != y)} of {len(rows)} {which} wrong" in image.title
     assert image.high == max(1, min(truth.max(), 2 * (truth - np.diag(np.diag(truth))).max()))
     assert ("40 of 50 classes" in image.title) == (k == 50)
-
-
-@pytest.mark.parametrize("name", ["logistic_lbfgs", "memoir_pegasos", "ls_stagewise"])
-def test_margins_are_counted_and_the_wrong_ones_marked(name, blobs):
-    problem = blobs(n=90)
-    state, pictures = last(name, problem)
-    F = state.scores(problem.X)
-    margin = [f[c] - np.delete(f, c).max() for f, c in zip(F, problem.y)]
-    bars = pictures["Margins"]
-    ends, width = values_of(bars)
-    counts, _ = np.histogram(margin, np.append(ends, ends[-1] + width))
-    assert np.array_equal(bars.values, counts) and bars.values.sum() == 90
-    assert np.array_equal(bars.marked, ends < -width / 2) and 5 < len(ends) < 30
 
 
 def test_regions_are_the_classes_of_highest_score():
@@ -212,35 +189,26 @@ def rows_of(problem, points):
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
-def test_a_plane_of_one_point_has_an_extent(kind):
+def test_a_plane_of_one_point_and_weights_of_any_shape(kind):
     problem = as_problem(kind(np.ones((6, 2))), np.arange(6) % 2)
     picture = plane(Given(lambda X: np.asarray(X @ np.eye(2))), problem)
     check(picture)
     assert picture.extent == (0.0, 2.0, 0.0, 2.0)
     # The second of two equal features wins above the diagonal.
     assert np.array_equal(picture.regions > 0, ~np.tri(*picture.regions.shape, dtype=bool).T)
-
-
-def test_weights_are_square_images_side_by_side_and_shades_end_before_the_largest():
     W = np.random.default_rng(0).normal(size=(25, 7))
-    for kind in (np.asarray, sp.csr_matrix):
-        image = weights(kind(W), "all")
-        check(image)
-        down, across = (np.array(image.values.shape) + 1) // 6
-        assert down * across >= 7
-        for c in range(7):
-            top, left = 6 * (c // across), 6 * (c % across)
-            tile = image.values[top : top + 5, left : left + 5]
-            assert np.array_equal(tile, W[:, c].reshape(5, 5))
-        assert np.abs(image.values).sum() == pytest.approx(np.abs(W).sum())  # nothing between
-        assert -image.low == image.high < np.abs(W).max()
+    image = weights(kind(W), "all")
+    check(image)
+    down, across = (np.array(image.values.shape) + 1) // 6
+    assert down * across >= 7
+    for c in range(7):  # square images side by side
+        top, left = 6 * (c // across), 6 * (c % across)
+        assert np.array_equal(image.values[top : top + 5, left : left + 5], W[:, c].reshape(5, 5))
+    assert np.abs(image.values).sum() == pytest.approx(np.abs(W).sum())  # nothing between
+    assert -image.low == image.high < np.abs(W).max()
     assert "40 of 70 classes" in weights(np.tile(W, 10), "all").title
     check(weights(np.full((9, 2), np.inf), "broken"))
-
-
-@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
-def test_weights_that_are_not_images_are_a_matrix_with_a_row_per_class(kind):
-    W = np.random.default_rng(0).normal(size=(200, 4))
+    W = np.random.default_rng(0).normal(size=(200, 4))  # not images: a row for each class
     assert np.array_equal(weights(kind(W[:5]), "few").values, W[:5].T)
     image = weights(kind(W), "many")
     largest = np.sort(np.argsort(-np.linalg.norm(W, axis=1))[:MAX_BARS])
@@ -269,213 +237,205 @@ def test_scores_that_are_not_finite_give_pictures_that_are(broken, blobs):
             check(picture)
 
 
-# Families.
+# What pictures show of a state, as pairs of what they say and what the state says.
 
 
-@pytest.mark.parametrize("name", WW)
-@pytest.mark.parametrize("sparse", [False, True])
-def test_the_line_is_the_subproblem_of_the_row_with_most_of_the_gap(name, sparse, blobs):
-    problem = blobs(n=80, k=5, sparse=sparse)
-    state, pictures = last(name, problem, rounds=2, C=0.5)
-    C, line, held = state.level, pictures["F(γ)"], pictures["Its"]
+def transitions(s, problem, shown):
+    yield shown["Weights"].values, np.tensordot(s.w, s.explicit, 1).reshape(3, 3)
+
+
+def margins(s, problem, shown):
+    bars, F = shown["Margins"], s.scores(problem.X)
+    ends, width = values_of(bars)
+    margin = [f[c] - np.delete(f, c).max() for f, c in zip(F, problem.y)]
+    yield bars.values, np.histogram(margin, np.append(ends, ends[-1] + width))[0]
+    yield bars.values.sum(), problem.n
+    yield bars.marked, ends < -width / 2
+
+
+def subproblem(s, problem, shown):
+    """The line is the subproblem of the row with most of the gap."""
+    C, k, line, held = s.level, problem.k, shown["F(γ)"], shown["Its"]
     i = int(re.search(r"row (\d+)", line.title)[1])
-    X = problem.X.toarray() if sparse else problem.X
-    x, y, W, B = X[i], problem.y[i], state.W[:, :5], state.B[i, :5]
+    X = problem.X.toarray() if problem.is_sparse else problem.X
+    x, y, W, B = X[i], problem.y[i], s.W[:, :k], s.B[i, :k]
     Z = 1 + X @ W - np.sum(X * W.T[problem.y], axis=1)[:, None]
-    gaps = np.where(np.eye(5)[problem.y], 0, C * np.maximum(Z, 0) - state.B[:, :5] * Z)
-    assert i == np.argmax(gaps.sum(axis=1))
-    without = W - np.outer(x, B.sum() * np.eye(5)[y] - B)
-    v = np.delete((1 - x @ without[:, [y]] + x @ without) / (x @ x), y)
-    expected = [np.clip(v - g, 0, C).sum() - g for g in line.x]
-    assert np.allclose(line.ys[0], expected, atol=1e-12)
-    ends = np.concatenate([v, v - C])
-    assert np.isin(np.round(ends[ends > 0], 9), np.round(line.x, 9)).all()
-    ((g, zero),) = line.points
-    assert zero == 0 and abs(np.interp(g, line.x, line.ys[0])) < 1e-12
-    assert np.isclose(held.values.sum(), g) and held.values[y] == 0
-    assert np.allclose(np.delete(held.values, y), np.clip(v - g, 0, C))
-    assert (held.marked == ((held.values > 0) & (held.values < C))).all()
-
-
-@pytest.mark.parametrize("name", [*WW, "ww_kernel"])
-def test_parts_of_the_gap_add_up(name, blobs):
-    state, pictures = last(name, blobs(n=MAX_BARS, k=3), rounds=4, C=0.1)
-    parts = pictures["Parts"].values
-    assert state.C == getattr(state, "level", 0.1) == 0.1  # not a continuation
-    assert np.isclose(parts.sum(), state.primal - state.dual, rtol=1e-6)
-    assert (np.diff(parts) <= 0).all()
-
-
-def test_cuts_of_minimax_risk_are_counted_by_slack_and_ranked_by_multiplier():
-    problem = panel("digits | 20 % rows")
-    state, pictures = last("mrc_ccg", problem)
-    slack, alpha = pictures["Slack"], pictures["Multipliers"]
-    violated = np.sum(state.psi + 1 > state.nu)
-    assert slack.values.sum() == problem.n
-    assert 0 < violated == slack.values[slack.marked != 0].sum()
-    assert alpha.values[0] == state.alpha.max() and alpha.values[-1] == state.alpha.min()
-    assert (alpha.marked[alpha.values > 0] == 1).all() and (alpha.marked == 0).any()
-    assert f"of {len(state.alpha)} constraints" in alpha.title
-
-
-@pytest.mark.parametrize(
-    "name", ["mrc_subgradient", "mrc_splitting", "mrc_pdhg", "mrc_interior_point"]
-)
-def test_the_worst_distribution_is_one(name, blobs):
-    for state, pictures in portraits(name, blobs(n=MAX_BARS), rounds=8):
-        found = [p for p in pictures if p.title.startswith("Worst")]
-        assert len(found) == np.any(state.p)
-        p = np.maximum(state.p, 0)
-        for bars in found:
-            assert np.isclose(bars.values.sum(), 1) and (np.diff(bars.values) <= 0).all()
-            assert np.isclose(bars.values[0], p.sum(axis=1).max() / p.sum())
-
-
-def test_pairs_of_the_interior_point_method_are_all_there_and_central(blobs):
-    state, pictures = last("mrc_interior_point", blobs(), rounds=8)
-    pairs = pictures["log₁₀"]
-    assert pairs.values.sum() == state.pairs - 1  # without that of alpha
-    products = np.concatenate([(state.p * state.s).ravel(), (state.g * state.h).ravel()])
-    products = np.concatenate([products, state.a * state.m_plus, state.b * state.m_minus])
-    below = pairs.values[values_of(pairs)[0] < 0].sum()
-    assert below == np.sum(products < products.mean())
-
-
-@pytest.mark.parametrize("dense", [False, True])
-def test_sparsity_is_counted_by_class(dense, blobs):
-    state, pictures = last(
-        "memoir_l1", blobs(n=90, d=30, k=6, sparse=True), gamma=0.01, dense=dense
+    yield (
+        i,
+        np.where(np.eye(k)[problem.y], 0, C * np.maximum(Z, 0) - s.B[:, :k] * Z).sum(1).argmax(),
     )
-    W = state.model() if dense else state.model().toarray()
-    bars = pictures["Nonzero"]
-    assert (bars.values == -np.sort(-np.count_nonzero(W, axis=0))).all() and bars.values[-1] < 30
+    without = W - np.outer(x, B.sum() * np.eye(k)[y] - B)
+    v = np.delete((1 - x @ without[:, [y]] + x @ without) / (x @ x), y)
+    yield line.ys[0], [np.clip(v - g, 0, C).sum() - g for g in line.x]
+    ((g, zero),) = line.points
+    yield [zero, np.interp(g, line.x, line.ys[0])], [0, 0]
+    yield held.values, np.insert(np.clip(v - g, 0, C), y, 0)
+    yield held.marked, (held.values > 0) & (held.values < C)
 
 
-def test_working_sets_are_counted(blobs):
-    problem = blobs(n=200, d=6, k=12)
-    rows = (problem.y < 6) | (np.arange(200) < 40)  # half of the classes are rare
-    problem = as_problem(problem.X[rows], problem.y[rows])
-    state, pictures = last("cs_working_set", problem, C=0.3, working_set=3, balance=0.5)
-    assert (pictures["Classes"].values == [np.sum(state.held == m) for m in range(1, 4)]).all()
+def parts_of_the_gap(s, problem, shown):
+    parts = shown["Parts"].values
+    yield parts.sum(), s.primal - s.dual
+    yield parts, -np.sort(-parts)
+
+
+def constraints(s, problem, shown):
+    slack, alpha = shown["Slack"], shown["Multipliers"]
+    yield slack.values.sum(), problem.n
+    yield slack.values[slack.marked != 0].sum(), np.sum(s.psi + 1 > s.nu)
+    yield alpha.values[[0, -1]], [s.alpha.max(), s.alpha.min()]
+    yield alpha.marked, alpha.values > 0
+
+
+def worst_distribution(s, problem, shown):
+    values, p = shown["Worst"].values, np.maximum(s.p, 0)
+    yield values.sum(), 1
+    yield values, -np.sort(-p.sum(axis=1) / p.sum())[: len(values)]
+
+
+def complementarity(s, problem, shown):
+    pairs = shown["log₁₀"]
+    products = [s.p * s.s, s.g * s.h, s.a * s.m_plus, s.b * s.m_minus]
+    products = np.concatenate([np.ravel(part) for part in products])
+    yield pairs.values.sum(), s.pairs - 1  # without that of alpha
+    yield pairs.values[values_of(pairs)[0] < 0].sum(), np.sum(products < products.mean())
+
+
+def sparsity(s, problem, shown):
+    W = s.model()
+    W = W.toarray() if sp.issparse(W) else W
+    yield shown["Nonzero"].values, -np.sort(-np.count_nonzero(W, axis=0))
+
+
+def working_sets(s, problem, shown):
+    yield shown["Classes"].values, [np.sum(s.held == m) for m in range(1, 4)]
     costs = np.bincount(problem.y)[problem.y] ** -0.5
     costs *= 0.3 / costs.mean()
-    shares = [-a[1:held] / cost for a, held, cost in zip(state.alpha, state.held, costs)]
-    bars = pictures["−α/C"]
-    expected = np.bincount(np.floor(np.concatenate(shares) / values_of(bars)[1]).astype(int))
-    assert len(expected) > 3 and (bars.values == expected).all()
+    shares = np.concatenate([-a[1:m] / cost for a, m, cost in zip(s.alpha, s.held, costs)])
+    bars = shown["−α/C"]
+    yield bars.values, np.bincount(np.floor(shares / values_of(bars)[1]).astype(int))
 
 
-@pytest.mark.parametrize("name", ["ls_generalized", "ls_accelerated", "ls_columns"])
-def test_what_classes_ask_for_is_the_steepest_descent_of_the_loss(name, blobs):
-    problem = blobs(n=80, d=5)
-    state, pictures = last(name, problem, 3, link="softmax")
-
-    def loss(W):
-        F = problem.X @ W
-        return float(np.mean(logsumexp(F, axis=1) - F[np.arange(80), problem.y]))
-
-    descent = np.empty((5, 3))
-    for j, c in np.ndindex(5, 3):
-        step = np.zeros((5, 3))
-        step[j, c] = 1e-5
-        descent[j, c] = -(loss(state.W + step) - loss(state.W - step)) / 2e-5
-    assert pictures["What"].values.T == pytest.approx(descent, abs=1e-6)
+def descent(s, problem, shown):
+    R = np.eye(problem.k)[problem.y] - softmax(problem.X @ s.W, axis=1)
+    yield shown["What"].values, (problem.X.T @ R / problem.n).T
 
 
-def test_the_learnt_link_of_calibrated_least_squares(blobs):
-    problem = blobs()
-    state, pictures = last("ls_calibrated", problem, 4, basis=2)
-    lines = pictures["The"]
-    u, V = lines.x, state.V[-1]
+def learnt_link(s, problem, shown):
+    lines, V = shown["The"], s.V[-1]
+    u, both = lines.x, lambda a, b, c, u: V[a, c] * u + V[b, c] * u**2
     for c in range(3):
-        both = [
-            V[c, c] * u + V[3 + c, c] * u**2 + V[r, c] * (1 - u) + V[3 + r, c] * (1 - u) ** 2
-            for r in range(3)
-            if r != c
-        ]
-        assert lines.ys[c] == pytest.approx(np.mean(both, axis=0), abs=1e-12)
-    assert np.array_equal(lines.ys[3], u) and lines.labels == ("0", "1", "2", "unchanged")
-    assert "round 4" in lines.title
-    R = np.eye(3)[problem.y] - state.predictions
-    assert pictures["What"].values == pytest.approx((problem.X.T @ R / problem.n).T, abs=1e-12)
-    said = state.predictions.argmax(axis=1)
-    assert np.array_equal(pictures["Confusion"].values, confusion_matrix(problem.y, said))
-    last("ls_calibrated", problem, 3, basis=np.abs)  # a function of one's own
+        rest = [both(c, 3 + c, c, u) + both(r, 3 + r, c, 1 - u) for r in range(3) if r != c]
+        yield lines.ys[c], np.mean(rest, axis=0)
+    yield lines.ys[3], u
+    R = np.eye(3)[problem.y] - s.predictions
+    yield shown["What"].values, (problem.X.T @ R / problem.n).T
 
 
-def test_blocks_of_features_and_how_far_the_pass_is(blobs):
-    state, pictures = last("ls_stagewise", blobs(), 6)  # four blocks, three passes
-    bars = pictures["Blocks"]
-    norms = [np.linalg.norm(state.W[b : b + 16]) for b in range(0, 64, 16)]
-    assert bars.values == pytest.approx(norms) and bars.values.all()
-    assert np.array_equal(bars.marked, [0, 1, 0, 0])
-    assert bars.title.endswith("pass 2 of 3, block 2 of 4")
-    _, pictures = last("ls_stagewise", blobs(), 0)
-    assert not pictures["Blocks"].marked.any()
+def blocks(s, problem, shown):
+    yield shown["Blocks"].values, [np.linalg.norm(s.W[b : b + 16]) for b in range(0, 64, 16)]
+    yield shown["Blocks"].marked, [0, 1, 0, 0]
+    assert shown["Blocks"].title.endswith("pass 2 of 3, block 2 of 4")
 
 
-def test_columns_are_drawn_in_the_order_of_the_pass_and_named(blobs):
-    problem = replace(blobs(d=6), features=tuple("abcdef"))
-    state, pictures = last("ls_columns", problem, 4, block=2)
-    bars, heaviest = pictures["Blocks"], pictures["The"]
-    norms = [np.linalg.norm(state.W[state.order[b : b + 2]]) for b in (0, 2, 4)]
-    assert bars.values == pytest.approx(norms) and np.array_equal(bars.marked, [1, 0, 0])
+def columns(s, problem, shown):
+    bars, heaviest = shown["Blocks"], shown["The"]
+    yield bars.values, [np.linalg.norm(s.W[s.order[b : b + 2]]) for b in (0, 2, 4)]
+    yield bars.marked, [1, 0, 0]
+    order = np.argsort(-np.linalg.norm(s.W, axis=1))
+    yield heaviest.values, np.linalg.norm(s.W[order], axis=1)
+    assert [*heaviest.labels] == [problem.features[i] for i in order]
     assert "pass 2 of 4, block 1 of 3" in bars.title
-    own = {name: np.linalg.norm(w) for name, w in zip("abcdef", state.W)}
-    assert dict(zip(heaviest.labels, heaviest.values)) == pytest.approx(own)
-    assert np.all(np.diff(heaviest.values) <= 0)
-    state, pictures = last("ls_columns", blobs(d=700), 3)  # more blocks than bars
-    bars = pictures["Blocks"]
-    assert len(bars.values) == 234 and "3 per bar" in bars.title and bars.marked[0] == 1
-    assert np.sum(bars.values**2) == pytest.approx(np.sum(state.W**2))
 
 
-@pytest.mark.parametrize("name", CUTS)
-def test_cuts_are_drawn_with_multipliers_losses_and_slacks(name, blobs):
-    problem = blobs(n=80, d=4, k=3)
-    s, pictures = last(name, problem, 8)
-    bars, lines = pictures["Multipliers"], pictures["The"]
-    assert np.array_equal(bars.values, np.sort(s.alpha)[::-1])
-    assert np.array_equal(bars.marked > 0, bars.values > 0)
-    assert f"{len(s.h)} cuts, {np.sum(s.alpha > 0)} active" in bars.title
-    assert np.array_equal(lines.ys[0], s.h)
-    # A cut's inner product with the iterate, by the iterate's scores of the rows in the cut.
+def many_columns(s, problem, shown):
+    assert len(shown["Blocks"].values) == 234  # three blocks for each bar
+    yield np.sum(shown["Blocks"].values ** 2), np.sum(s.W**2)
+
+
+def cuts(s, problem, shown):
+    """A cut's slack by the iterate's scores of the rows in the cut."""
+    bars, lines = shown["Multipliers"], shown["The"]
+    yield bars.values, np.sort(s.alpha)[::-1]
+    yield bars.marked, bars.values > 0
+    yield lines.ys[0], s.h
     F = s.scores(problem.X).astype(float)
     if len(s.root):
         F = np.linalg.pinv(s.root) @ s.expansion()[1]  # the iterate's coordinates in the span
         F = dict(zip(s.landmarks, F))
-    for t in range(len(s.h)):
-        part = slice(s.ends[t], s.ends[t + 1])
-        product = sum(F[u] @ b for u, b in zip(s.rows[part], s.B[part]))
-        assert lines.ys[1, t] == pytest.approx(s.h[t] - product, abs=1e-4)
+    parts = [slice(*ends) for ends in zip(s.ends[:-1], s.ends[1:])]
+    products = [sum(F[u] @ b for u, b in zip(s.rows[part], s.B[part])) for part in parts]
+    np.testing.assert_allclose(lines.ys[1], s.h - products[: len(s.h)], atol=1e-4)
     active = np.flatnonzero(s.alpha)
-    assert np.array_equal(lines.points, np.stack([active + 1, lines.ys[1, active]], axis=1))
+    yield lines.points, np.stack([active + 1, lines.ys[1, active]], axis=1)
 
 
-def test_the_rows_of_most_weight_are_marked_and_drawn():
-    problem = panel("checkers 200")
-    s, pictures = last("cuts_linear_time", problem, 8)
+def heaviest_rows(s, problem, shown):
     sizes = np.zeros(problem.n)
     np.add.at(sizes, s.rows, np.repeat(s.w, np.diff(s.ends)) * s.B[:, 0])
-    sizes = np.abs(sizes)
-    picture, bars = pictures["Regions"], pictures["Weight"]
-    assert bars.values[0] == pytest.approx(sizes.max())
-    assert f"{np.sum(sizes > 0)} of 200 rows in the expansion" in bars.title
+    sizes, picture = np.abs(sizes), shown["Regions"]
+    yield shown["Weight"].values[0], sizes.max()
     marked = rows_of(problem, picture.points[picture.marked > 0])
-    assert len(marked) == 60 and sizes[marked].min() >= np.sort(sizes)[-60]
-    problem = panel("digits | 20 % rows")
-    s, pictures = last("cuts_exact", problem, 4)
-    rows, A = s.expansion()
-    heaviest = rows[np.linalg.norm(A, axis=1).argmax()]
-    assert pictures["The"].title.startswith("The 12 rows")
-    assert np.array_equal(pictures["The"].values[:8, :8], problem.X[heaviest].reshape(8, 8))
+    yield np.sort(sizes[marked]), np.sort(sizes)[-60:]
 
 
-@pytest.mark.parametrize("rounds", [0, 5])
-def test_landmarks_are_marked_from_the_start(rounds):
-    problem = panel("checkers 200")
-    s, pictures = last("cuts_nystroem", problem, rounds)
-    picture = pictures["Regions"]
-    marked = picture.points[picture.marked > 0].astype(np.float32)
-    assert np.array_equal(marked, problem.X[s.landmarks]) and len(marked) == 30
-    assert picture.title.endswith("marked: landmarks")
+def landmarks(s, problem, shown):
+    picture = shown["Regions"]
+    yield picture.points[picture.marked > 0].astype(np.float32), problem.X[s.landmarks]
+
+
+def unbalanced(blobs):
+    problem = blobs(n=200, d=6, k=12)
+    rows = (problem.y < 6) | (np.arange(200) < 40)
+    return as_problem(problem.X[rows], problem.y[rows])
+
+
+def made(*shape, **given):
+    return lambda blobs: blobs(*shape, **given)
+
+
+def named(name):
+    return lambda blobs: panel(name)
+
+
+SPARSE = made(90, 30, 6, sparse=True)
+SAYS = [  # the pictures, solvers, a problem, rounds, parameters
+    (transitions, ["cuts_exact"], lambda blobs: sequences(), 5, {}),
+    (margins, ["logistic_lbfgs", "memoir_pegasos", "ls_stagewise"], made(90), 5, {}),
+    (subproblem, WW, made(80, k=5), 2, {"C": 0.5}),
+    (subproblem, WW, made(80, k=5, sparse=True), 2, {"C": 0.5}),
+    (parts_of_the_gap, [*WW, "ww_kernel"], made(MAX_BARS), 4, {"C": 0.1}),
+    (constraints, ["mrc_ccg"], named("digits | 20 % rows"), 5, {}),
+    (worst_distribution, WORST, made(MAX_BARS), 8, {}),
+    (complementarity, ["mrc_interior_point"], made(), 8, {}),
+    (sparsity, ["memoir_l1"], SPARSE, 5, {"gamma": 0.01, "dense": False}),
+    (sparsity, ["memoir_l1"], SPARSE, 5, {"gamma": 0.01, "dense": True}),
+    (working_sets, ["cs_working_set"], unbalanced, 5, {"C": 0.3, "working_set": 3, "balance": 0.5}),
+    (descent, ["ls_generalized", "ls_accelerated", "ls_columns"], made(80, 5), 3, SOFTMAX),
+    (learnt_link, ["ls_calibrated"], made(), 4, {"basis": 2}),
+    (lambda *_: (), ["ls_calibrated"], made(), 3, {"basis": np.abs}),  # a function of one's own
+    (blocks, ["ls_stagewise"], made(), 6, {}),  # four blocks, three passes
+    (
+        columns,
+        ["ls_columns"],
+        lambda blobs: replace(blobs(d=6), features=tuple("abcdef")),
+        4,
+        {"block": 2},
+    ),
+    (many_columns, ["ls_columns"], made(d=700), 3, {}),
+    (cuts, CUTS, made(80), 8, {}),
+    (heaviest_rows, ["cuts_linear_time"], named("checkers 200"), 8, {}),
+    *((landmarks, ["cuts_nystroem"], named("checkers 200"), n, {}) for n in (0, 5)),
+]
+
+
+@pytest.mark.parametrize(
+    ("says", "solver", "problem", "rounds", "given"),
+    [(says, solver, *rest) for says, solvers, *rest in SAYS for solver in solvers],
+)
+def test_pictures_say_what_the_state_says(says, solver, problem, rounds, given, blobs):
+    problem = problem(blobs)
+    state, shown = last(solver, problem, rounds, **given)
+    for found, expected in says(state, problem, shown):
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9)
+        assert np.any(expected) or np.size(expected) == 2

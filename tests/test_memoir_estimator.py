@@ -42,18 +42,6 @@ def test_a_fit_is_the_stream_of_its_preset(penalty, preset, sparse):
     assert model.n_iter_ == state.step == (5 * problem.n if passes else 25)
     scores = state.scores(X)
     np.testing.assert_allclose(model.decision_function(X), scores, atol=1e-4)
-    assert (model.predict(X) == model.classes_[model.decision_function(X).argmax(axis=1)]).all()
-
-
-def test_attributes(averaged):
-    assert averaged.coef_.shape == (40, TEXT.d) and averaged.coef_.format == "csr"
-    assert averaged.intercept_.tolist() == [0] * 40
-    assert averaged.nbytes_ == 8 * averaged.coef_.nnz + 4 * (TEXT.d + 1)
-    assert averaged.trace_.stopped_by == "3000 batches"
-    assert averaged.score(TEXT.X_test, TEXT.y_test) > 0.5
-    assert not hasattr(MemoirClassifier(), "coef_")
-    again = averaged.predict(sp.csc_array(TEXT.X_test.astype(float)))
-    assert (again == averaged.predict(TEXT.X_test)).all()
 
 
 def test_what_is_given_replaces_the_preset():
@@ -122,6 +110,9 @@ def test_classes_without_rows_wait():
 def test_prediction_holds_few_scores(averaged, monkeypatch):
     scores = averaged.decision_function(TEXT.X_test)
     assert (averaged.predict(TEXT.X_test) == scores.argmax(axis=1)).all()
+    assert averaged.nbytes_ == 8 * averaged.coef_.nnz + 4 * (TEXT.d + 1)
+    assert averaged.trace_.stopped_by == "3000 batches"
+    assert averaged.score(TEXT.X_test, TEXT.y_test) > 0.5
     dense = TEXT.X_test.toarray()
     monkeypatch.setattr(oracle, "BLOCK_BYTES", 4 * TEXT.d * 7)
     monkeypatch.setattr(module, "scores", None)  # all scores are never asked for

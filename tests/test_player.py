@@ -101,26 +101,6 @@ def steps(player, *toys, count=3):
         wait(lambda n=n: len(player.rounds) == n * len(toys) and player.status == "paused")
 
 
-def test_a_run_plays_to_its_end_and_the_next_starts_again_after_a_stop(player):
-    made = []
-    player.run(new(made, last=4))
-    player.until("finished")
-    assert player.rounds == [0, 1, 2, 3, 4] and player.error is None
-    assert player.statuses == ["starting", "running", "finished"]
-    player.stop()
-    assert player.status == "stopped"
-    player.step(new(made))
-    player.until("paused")
-    assert len(made) == 2
-
-
-def test_each_step_asks_each_lane_for_one_round(player):
-    toys = Toy(), Toy(cost=5.0)
-    steps(player, *toys)
-    assert [toy.asked for toy in toys] == [3, 3] and toys[0].waited
-    assert player.lanes == [*toys]
-
-
 def test_nothing_is_asked_for_while_paused(player):
     toy = Toy()
     player.run(always(toy))
@@ -143,17 +123,6 @@ def test_nothing_is_asked_for_while_paused(player):
     wait(lambda: toy.at == at + 1 and player.status == "paused")
 
 
-def test_a_round_in_progress_ends_before_the_pause(player):
-    toy = Toy(free=False)
-    player.run(always(toy))
-    wait(lambda: toy.asked == 1)
-    player.pause()
-    assert player.status == "pausing" and player.rounds == []
-    toy.gate.release()
-    player.until("paused")
-    assert player.rounds == [0] and toy.asked == 1
-
-
 @pytest.mark.parametrize("ended", [False, True])
 def test_back_turns_every_lane_back_by_one_and_pauses(player, ended):
     toys = Toy(last=3), Toy(last=3)
@@ -164,13 +133,18 @@ def test_back_turns_every_lane_back_by_one_and_pauses(player, ended):
         player.until("finished")
     else:
         steps(player, *toys)
+        assert [toy.asked for toy in toys] == [3, 3] and toys[0].waited
+        assert player.lanes == [*toys]
     at = toys[0].at
     player.back()
     wait(lambda: player.status == "paused" and toys[1].at == at - 1)
     assert player.rounds[-2:] == [("back to", at - 1)] * 2
     player.run(always(*toys))
     player.until("finished")
-    assert [toy.at for toy in toys] == [3, 3]
+    assert [toy.at for toy in toys] == [3, 3] and player.error is None
+    assert player.statuses[-3:] == ["starting", "running", "finished"]
+    player.stop()
+    assert player.status == "stopped"
 
 
 def test_the_lane_with_the_least_solver_time_goes_first(player):
@@ -201,7 +175,7 @@ def test_what_is_pressed_while_the_last_iterate_is_evaluated_is_not_lost(player,
         wait(lambda: player.status == "paused" and first.at == 1)
 
 
-def test_quick_presses_are_counted(player):
+def test_quick_presses_are_counted_and_a_round_in_progress_ends_before_the_pause(player):
     toy = Toy(free=False)
     player.step(always(toy))
     wait(lambda: toy.asked == 1)
@@ -212,6 +186,13 @@ def test_quick_presses_are_counted(player):
     player.back()
     player.back()
     wait(lambda: toy.at == 1 and player.status == "paused")
+    player.run(always(toy))
+    wait(lambda: toy.asked == 5)
+    player.pause()
+    assert player.status == "pausing"  # until the round in progress ends
+    toy.gate.release()
+    player.until("paused")
+    assert (toy.asked, toy.at) == (5, 2)
 
 
 @pytest.mark.parametrize("press", ["pause", "stop", "reset"])
@@ -230,20 +211,6 @@ def test_a_press_while_lanes_are_made_lets_no_round_begin(player, press):
     player.until({"pause": "paused", "stop": "stopped", "reset": "ready"}[press])
     time.sleep(0.02)
     assert toy.asked == 0 and player.lanes == [toy] * (press == "pause")
-
-
-@pytest.mark.parametrize("deaf_to", [2, 4])
-def test_a_listener_that_fails_ends_the_run_and_is_told(deaf_to):
-    def hear(lane, rows):
-        if lane is not None and lane.at == deaf_to:
-            raise OSError("no canvas")
-
-    player = Player(hear)
-    player.run(always(Toy(last=4)))
-    wait(lambda: player.status == "failed")
-    assert str(player.error) == "no canvas"
-    player.run(always(Toy(last=1)))
-    wait(lambda: player.status == "finished")
 
 
 def test_what_is_arranged_in_mid_run_goes_on_at_the_next_round(player):
@@ -319,7 +286,7 @@ def test_an_abandoned_round_ends_before_the_next_run_and_after_a_reset_is_not_he
     assert player.lanes == [made[1]] and made[0].asked == 1
 
 
-def test_an_exception_ends_the_run_and_the_player_lives_on(player):
+def test_an_exception_of_a_lane_or_a_listener_ends_the_run_and_the_player_lives_on(player):
     player.run(always(Toy(fails_at=3)))
     player.until("failed")
     assert player.rounds == [0, 1, 2] and str(player.error) == "the toy broke"
@@ -332,6 +299,13 @@ def test_an_exception_ends_the_run_and_the_player_lives_on(player):
     player.run(always(Toy(last=1)))
     player.until("finished")
     assert player.error is None
+    for deaf_to in (2, 4):
+        player = Player(lambda lane, rows, at=deaf_to: lane and lane.at == at and 1 / 0)
+        player.run(always(Toy(last=4)))
+        wait(lambda player=player: player.status == "failed")
+        assert isinstance(player.error, ZeroDivisionError)
+        player.run(always(Toy(last=1)))
+        wait(lambda player=player: player.status == "finished")
 
 
 def test_pressing_everything_at_once_never_plays_two_rounds_together(player):

@@ -56,6 +56,9 @@ def test_a_curve_is_a_step_function_on_a_common_grid():
     for x, expected in at.items():
         column = values[:, np.searchsorted(grid, x, side="right") - 1]
         assert tuple(column) == expected, x
+    x = np.linspace(0.0, 50.0, 5000)  # long curves are thinned, but keep their ends
+    grid, values = curves.on_grid([(x, x)])
+    assert len(grid) <= 402 and (grid[0], grid[-1], values[0, -1]) == (0.0, 50.0, 50.0)
 
 
 def test_the_time_to_a_level_is_that_of_the_first_row_there():
@@ -64,14 +67,6 @@ def test_the_time_to_a_level_is_that_of_the_first_row_there():
     assert curves.time_to(run, "gap", 1e-4) == np.inf
     runs = [run, trace(seconds=[1.0, 4.0], gap=[1e-1, 1e-2]), trace(seconds=[1.0], gap=[1e-1])]
     assert curves.times(runs, 1e-2, "seconds").tolist() == [4.0, 4.0, np.inf]
-
-
-def test_long_curves_are_thinned_but_keep_their_ends():
-    x = np.linspace(0.0, 50.0, 5000)
-    grid, values = curves.on_grid([(x, x)])
-    assert len(grid) <= 402
-    assert (grid[0], grid[-1]) == (0.0, 50.0)
-    assert values[0, -1] == 50.0
 
 
 def test_convergence_draws_median_and_quartiles(ax):
@@ -130,6 +125,11 @@ def test_scaling_fits_the_exponent_of_the_finished_sizes(ax):
         return np.inf if run.last["gap"] > 0 else run.last["seconds"] / size(run)
 
     ax.clear()
+    plots.over(ax, {"a set": runs[:9]}, size, lambda t: t.last["seconds"])
+    assert ax.lines[0].get_xdata().tolist() == [10, 100, 1000]
+    assert ax.lines[0].get_ydata() == pytest.approx([1e-3 * n**1.5 for n in (10, 100, 1000)])
+    assert [tick.get_text() for tick in ax.get_xticklabels()] == ["10", "100", "1,000"]
+    ax.clear()
     ax.set_ylabel("time per row")
     exponents = plots.scaling(ax, {"mrc_ccg": runs}, size, symbol="k", cost=cost)
     assert exponents == {"mrc_ccg": pytest.approx(0.5)}
@@ -164,14 +164,6 @@ def test_a_run_that_the_clock_ended_is_hollow_and_says_so(ax, reason):
         assert ax.get_legend_handles_labels()[0][0].get_markerfacecolor() != "white" or cut
     said = plots.ended_by_clock(runs)
     assert said == f"Hollow: ended by the clock ({reason}): MRC-CCG in 1 of 2 runs." * cut
-
-
-def test_a_value_over_a_setting_with_the_settings_as_ticks(ax):
-    runs = {"a set": [sized(n, s) for n in (25, 400) for s in (1.0, 2.0, 9.0)]}
-    plots.over(ax, runs, size, lambda t: t.last["seconds"])
-    assert ax.lines[0].get_xdata().tolist() == [25, 400]
-    assert ax.lines[0].get_ydata().tolist() == [2.0, 2.0]
-    assert [tick.get_text() for tick in ax.get_xticklabels()] == ["25", "400"]
 
 
 def test_titles_say_synthetic_exactly_when_the_data_are():

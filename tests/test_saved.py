@@ -393,19 +393,7 @@ class Bomb:
         return print, ("this has run",)
 
 
-def test_a_pickle_runs_nothing(made, tmp_path, capsys):
-    evil = array("coef_", np.array([Bomb()] * 3, dtype=object))
-    pickled = io.BytesIO()
-    np.save(pickled, np.array([Bomb()], dtype=object), allow_pickle=True)
-    (tmp_path / "pickle.npz").write_bytes(pickled.getvalue())
-    bad = rewritten(made[1] / "centroid dense.npz", tmp_path / "bad.npz", evil)
-    for path in (bad, tmp_path / "pickle.npz"):
-        with pytest.raises(ValueError, match="not a saved estimator, or damaged"):
-            load(path)
-    assert capsys.readouterr().out == ""
-
-
-def test_damaged_files_are_refused(made, tmp_path):
+def test_damaged_files_are_refused_and_a_pickle_runs_nothing(made, tmp_path, capsys):
     (model, X), source = made[0]["centroid dense"], made[1] / "centroid dense.npz"
     whole, path, rng = source.read_bytes(), tmp_path / "bad.npz", np.random.default_rng(0)
     for length in range(0, len(whole), 97):
@@ -421,9 +409,14 @@ def test_damaged_files_are_refused(made, tmp_path):
     with open(path, "wb") as sink:
         np.save(sink, np.ones(3))
     np.savez(tmp_path / "other.npz", coef_=np.ones(3))
-    for file in (path, tmp_path / "other.npz"):
+    with open(tmp_path / "pickle.npz", "wb") as sink:
+        np.save(sink, np.array([Bomb()], dtype=object), allow_pickle=True)
+    evil = array("coef_", np.array([Bomb()] * 3, dtype=object))
+    evil = rewritten(source, tmp_path / "evil.npz", evil)
+    for file in (path, tmp_path / "other.npz", tmp_path / "pickle.npz", evil):
         with pytest.raises(ValueError, match="not a saved estimator, or damaged"):
             load(file)
+    assert capsys.readouterr().out == ""
     with pytest.raises(FileNotFoundError):
         load(tmp_path / "nowhere.npz")
 
