@@ -252,10 +252,3 @@ def test_awkward_rows_of_two_classes(name):
         V = s.scores(rows)
         assert V.shape == (len(rows), 2) and np.isfinite(V).all() and np.isfinite(s.primal)
         assert (V.argmax(axis=1) == labels)[rows.any(axis=1)].mean() > 0.6
-
-
-@pytest.mark.parametrize("value", [0.0, -1.0, np.nan, np.inf])
-@each_linear
-def test_the_tolerance_is_positive(name, value, blobs):
-    with pytest.raises(ValueError, match="tol: must be a positive number, got"):
-        next(STREAMS[name](blobs(), tol=value))

@@ -158,19 +158,6 @@ def test_several_labels_a_row(blobs):
     np.testing.assert_allclose(state.scores(problem.X), state.predictions, atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("solver", "settings", "message"),
-    [
-        (ls_generalized, {"link": "probit"}, "link: unknown name 'probit'; known are identity"),
-        (ls_accelerated, {"L": 0.0}, "L: must be a positive number, got 0.0"),
-        (ls_calibrated, {"basis": 0}, "basis: must be a whole number of at least 1 or a function"),
-    ],
-)
-def test_bad_settings_are_named(solver, settings, message, blobs):
-    with pytest.raises(ValueError, match=message):
-        next(solver(blobs(), **settings))
-
-
 @each_solver
 def test_too_many_features_for_one_gram_matrix_are_refused(solver):
     d = products.LARGEST + 1

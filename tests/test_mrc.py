@@ -247,35 +247,6 @@ def test_a_basis_is_carried_to_other_rows_and_features(blobs):
         assert s.column_basis.dtype == s.row_basis.dtype == np.int8
 
 
-@pytest.mark.parametrize("value", [0, 0.5, True])
-@pytest.mark.parametrize(
-    ("name", "count"),
-    [
-        *(("mrc_ccg", count) for count in ("n_max", "m_max", "k_max")),
-        ("mrc_interior_point", "splitting_rounds"),
-        *((f"mrc_{name}", "steps") for name in ("subgradient", "splitting", "pdhg")),
-    ],
-)
-def test_counts_that_are_not_whole_are_refused(name, count, value, blobs):
-    message = f"^{count}: must be a whole number of at least 1, got {value}"
-    with pytest.raises(ValueError, match=message):
-        next(SOLVERS[name].steps(blobs(), **{count: value}))
-
-
-@pytest.mark.parametrize(
-    ("name", "parameter", "value", "accepted"),
-    [
-        ("mrc_ccg", "eps1", -1e-9, "a number that is not negative"),
-        ("mrc_ccg", "eps2", np.nan, "a number that is not negative"),
-        ("mrc_pdhg", "balance", 0.0, "between 1e-50 and 1e50"),
-        ("mrc_pdhg", "relaxation", 2.0, "strictly between 0 and 2"),
-    ],
-)
-def test_parameters_outside_their_range_are_refused(name, parameter, value, accepted, blobs):
-    with pytest.raises(ValueError, match=f"^{parameter}: must .*{accepted}, got"):
-        next(SOLVERS[name].steps(blobs(), **{parameter: value}))
-
-
 def test_the_whole_lp_takes_sixteen_classes_of_few_rows():
     few = Problem(np.array([[0.0], [1.0]]), np.array([0, 1], np.int32), np.arange(16))
     whole, compact = (list(SOLVERS[n].steps(few))[-1] for n in ("mrc_lp", "mrc_lp_compact"))

@@ -18,7 +18,7 @@ from workbench.data.synthetic import chain, checkers
 from workbench.kernels.functions import Kernel
 from workbench.sampled_cuts.cutting_plane import exact, some_violators
 from workbench.sampled_cuts.line_search import line_search
-from workbench.sampled_cuts.model import CLEAN_UP, IDLE, drop_idle, mean_violation, slack
+from workbench.sampled_cuts.model import mean_violation, slack
 from workbench.sampled_cuts.qp import solve_qp
 from workbench.sampled_cuts.solvers import (
     cuts_constant_time,
@@ -27,7 +27,7 @@ from workbench.sampled_cuts.solvers import (
     cuts_nystroem,
 )
 from workbench.sampled_cuts.spaces import KernelSpace
-from workbench.sampled_cuts.state import append, keep, start
+from workbench.sampled_cuts.state import start
 from workbench.sampled_cuts.tasks import task_of
 
 SOLVERS = cuts_exact, cuts_linear_time, cuts_constant_time, cuts_nystroem
@@ -417,34 +417,6 @@ def test_the_constant_time_method_looks_at_no_more_rows_where_there_are_more():
     assert counts[1] < 1.5 * counts[0]
 
 
-def test_idle_cuts_go_and_those_that_support_the_best_point_stay(blobs):
-    problem = blobs(n=8, k=2)
-    kernel = Kernel("rbf", 1.0, 3, 0.0, np.float64, NOTHING)
-    s = start(problem, task_of(problem), kernel, 1.0, 1e-3, True, None)
-    for t in range(5):
-        products = np.eye(5)[t, : t + 1]
-        append(s, np.arange(t), np.ones((t, 1)), np.zeros(0), 0.1 * t, products)
-    kept = []
-
-    class Space:
-        def keep(self, mask):
-            kept.append(mask.tolist())
-            keep(s, mask)
-
-    s.idle[:] = [IDLE - 1, IDLE - 1, IDLE + 5, IDLE - 2, 3]
-    s.alpha[:] = [0, 0, 0.2, 0, 0]
-    s.w[:] = [0, 0.3, 0, 0, 0]
-    s.round = CLEAN_UP + 1
-    drop_idle(s, Space())
-    assert s.idle.tolist() == [IDLE, IDLE, 0, IDLE - 1, 4] and not kept
-    s.round, s.idle[3] = 2 * CLEAN_UP, IDLE - 2
-    drop_idle(s, Space())
-    # The first goes. The second supports the best point, the third the model; the others may yet.
-    assert kept == [[False, True, True, True, True]]
-    assert s.idle.tolist() == [IDLE + 1, 0, IDLE - 1, 5] and s.w.tolist() == [0.3, 0, 0, 0]
-    assert s.h.tolist() == [0.1, 0.2, 0.30000000000000004, 0.4] and s.ends[-1] == len(s.rows) == 10
-
-
 @pytest.mark.parametrize("megabytes", [0.0, 0.02, 64.0])
 def test_dropped_cuts_leave_the_solution_alone(megabytes):
     problem = checkers(120, 0)
@@ -460,24 +432,6 @@ def test_dropped_cuts_leave_the_solution_alone(megabytes):
             assert s.w.any() and len(s.h) == len(s.G) == len(s.alpha) == len(s.ends) - 1
         cuts = len(s.h)
     assert drops >= 2 and s.violation <= 1e-4
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "solvers"),
-    [
-        *(("r", value, SOLVERS[1:3]) for value in (0, 1.5, True, "2")),
-        *(("p", value, SOLVERS[1:3]) for value in (0, np.nan)),
-        *(("landmarks", value, SOLVERS[3:]) for value in (0, None)),
-        *(("eps", value, SOLVERS) for value in (0.0, np.nan, "small")),
-        *(("cache_mb", value, SOLVERS[1:2]) for value in (-1.0, np.nan, "1")),
-        *((name, "strange", SOLVERS) for name in ("kernel", "gamma", "degree", "coef0")),
-    ],
-)
-def test_bad_parameters_are_refused(name, value, solvers, blobs):
-    problem = blobs(n=12)
-    for solver in solvers:
-        with pytest.raises(ValueError, match=f"^{name}: must be"):
-            next(solver(problem, **{name: value}))
 
 
 def test_what_does_not_fit_is_refused(blobs, monkeypatch):
