@@ -142,12 +142,6 @@ def test_the_condition_of_the_rows_does_not_matter(blobs):
     assert ends[0] == pytest.approx(ends[1], rel=1e-5)
 
 
-@each_solver
-def test_more_features_than_rows(solver, blobs):
-    problem = blobs(n=6, d=40, k=3)
-    assert np.isfinite(after(solver(problem), 30).scores(problem.X)).all()
-
-
 def test_several_labels_a_row(blobs):
     problem = several_labels(blobs(n=60, d=4, k=3))
     state = after(ls_accelerated(problem, alpha=1e-3, link="sigmoid"), 40)

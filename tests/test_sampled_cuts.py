@@ -19,7 +19,6 @@ from workbench.kernels.functions import Kernel
 from workbench.sampled_cuts.cutting_plane import exact, some_violators
 from workbench.sampled_cuts.line_search import line_search
 from workbench.sampled_cuts.model import mean_violation, slack
-from workbench.sampled_cuts.qp import solve_qp
 from workbench.sampled_cuts.solvers import (
     cuts_constant_time,
     cuts_exact,
@@ -50,25 +49,6 @@ def last(steps):
     """The last state of a stream, or one far beyond what these small problems take."""
     *_, s = islice(steps, 400)
     return s
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_the_qp_is_that_of_clarabel(seed):
-    rng = np.random.default_rng(seed)
-    for trial in range(60):
-        T = int(rng.integers(1, 16))
-        V = rng.normal(size=(T, rng.integers(0, T + 1))) * 10.0 ** rng.uniform(-2, 1)
-        if trial % 4 == 0 and T > 1:
-            V[1:] = V[rng.integers(T, size=T - 1)]  # the same cut again
-        G, h, C = V @ V.T, rng.uniform(-0.3, 1.0, T), 10.0 ** rng.uniform(-2, 2)
-        alpha = C * rng.dirichlet(np.ones(T + 1))[:T] if trial % 2 else np.zeros(T)
-        value = solve_qp(G, h, C, alpha)
-        assert (alpha >= 0).all() and alpha.sum() <= C * (1 + 1e-12)
-        assert value == pytest.approx(h @ alpha - alpha @ G @ alpha / 2, abs=1e-12 * C)
-        q = h - G @ alpha
-        assert C * max(0.0, q.max()) - alpha @ q <= 1e-7 * C  # which proves it the best, to that
-        A, b = np.vstack([-np.eye(T), np.ones(T)]), np.append(np.zeros(T), C)
-        assert value == pytest.approx(-clarabel_qp(G, -h, A, b)[1], abs=1e-7 * C)
 
 
 def kernel_matrix(problem, kernel, gamma):
@@ -342,28 +322,26 @@ def test_a_sampled_cut_is_unbiased_and_errs_as_one_over_the_root_of_r():
         assert -0.56 < slope(sizes, spread) < -0.44
 
 
-@pytest.mark.parametrize("stabilised", [False, True])
-def test_the_solution_of_sampled_cuts_nears_the_exact_one(stabilised):
-    problem = checkers(500, 1)
-    given = {"gamma": 30.0, "stabilised": stabilised}
-    best = last(cuts_exact(problem, gamma=30.0, eps=1e-4, stabilised=True)).lower
-    sizes, excess = [6, 24, 96], []
-    for r in sizes:
-        runs = [last(cuts_linear_time(problem, **given, r=r, seed=i)).primal for i in range(5)]
-        assert min(runs) > best
-        excess.append(np.mean(runs) / best - 1)
-    assert slope(sizes, excess) < -0.35 and excess[-1] < 0.1
-
-
-def test_a_larger_sample_of_all_rows_gives_a_better_solution():
-    problem = checkers(500, 1)
-    K, given = rbf_kernel(problem.X, gamma=30.0), {"gamma": 30.0, "eps": 0.1, "p": 3}
+@pytest.mark.parametrize(
+    ("solver", "given", "sizes"),
+    [
+        (cuts_linear_time, {"stabilised": False}, [6, 24, 96]),
+        (cuts_linear_time, {"stabilised": True}, [6, 24, 96]),
+        (cuts_constant_time, {"p": 3}, [8, 128]),
+    ],
+)
+def test_larger_samples_lead_nearer_to_the_optimum(solver, given, sizes):
+    problem, given = checkers(500, 1), {"gamma": 30.0} | given
+    K = rbf_kernel(problem.X, gamma=30.0)
     best = last(cuts_exact(problem, gamma=30.0, eps=1e-3, stabilised=True)).lower
-    sizes, excess = [8, 128], []
+    excess = []
     for r in sizes:
-        runs = [last(cuts_constant_time(problem, **given, r=r, seed=seed)) for seed in range(3)]
-        excess.append(np.mean([objective(problem, s, K, 1.0)[0] for s in runs]) / best - 1)
-    assert 0 < excess[1] < excess[0] / 1.4
+        runs = [last(solver(problem, **given, r=r, seed=seed)) for seed in range(4)]
+        primal = [objective(problem, s, K, 1.0)[0] for s in runs]
+        assert min(primal) > best
+        excess.append(np.mean(primal) / best - 1)
+    linear = solver is cuts_linear_time
+    assert slope(sizes, excess) < (-0.35 if linear else -0.12) and (excess[-1] < 0.1 or not linear)
 
 
 @each_cut_solver
