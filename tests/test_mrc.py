@@ -158,24 +158,19 @@ def test_components_without_spread_are_left_out():
 
 @pytest.mark.parametrize("columns", [True, False])
 def test_theorem_2_holds_in_every_round(columns, answers):
-    checked = 0
-    for problem, lambda0, exact, M in answers[::2]:
-        steps = mrc_ccg(problem, lambda0=lambda0, n_max=2, m_max=2, columns=columns, **EXACT)
-        for row, _ in watch(steps):
+    """With many samples, R never decreases either."""
+    checked = risen = 0
+    most = {"n_max": 2, "m_max": 2} if columns else {"n_max": 1}
+    for problem, lambda0, exact, M in answers[::3]:
+        R = []
+        for row, _ in watch(mrc_ccg(problem, lambda0=lambda0, columns=columns, **most, **EXACT)):
             slack = row["eps2_hat"] * np.abs(M).sum()
             assert row["R"] - slack - 1e-7 <= exact <= row["R"] + row["eps1_hat"] + 1e-7
             checked += row["eps1_hat"] > 1e-3
-    assert checked > 50  # in rounds, that is, where the theorem says something
-
-
-def test_the_many_samples_mode_never_decreases(answers):
-    risen = 0
-    for problem, lambda0, *_ in answers[::4]:
-        steps = mrc_ccg(problem, lambda0=lambda0, n_max=1, columns=False, **EXACT)
-        R = np.array([row["R"] for row, _ in watch(steps)])
-        assert np.all(np.diff(R) >= -1e-9), problem.name
+            R.append(row["R"])
+        assert columns or np.all(np.diff(R) >= -1e-9), problem.name
         risen += len(R) > 3
-    assert risen > 10
+    assert checked > 50 and risen > 10  # in rounds, that is, where the theorem says something
 
 
 @pytest.mark.parametrize("k", [3, 8])  # with and without every subset of the class means
