@@ -140,11 +140,20 @@ def test_a_face_ends_at_its_best_point_or_where_it_meets_zero():
     assert not nothing.any()
 
 
-def test_cuts_that_nearly_cancel_need_the_face():
+def test_no_feasible_point_is_better_than_the_one_found():
     rng = np.random.default_rng(0)
-    V = 30.0 * rng.normal(size=(12, 3))
-    G, h, C = V @ V.T, rng.random(12), 300.0
-    alpha = np.zeros(12)
-    solve_qp(G, h, C, alpha)
-    q = h - G @ alpha
-    assert C * max(0.0, q.max()) - alpha @ q <= 1e-6 * C
+    for trial in range(120):  # the last cuts nearly cancel, and need the face
+        T = int(rng.integers(1, 17))
+        V = rng.normal(size=(T, rng.integers(0, T + 1))) * 10.0 ** rng.uniform(-2, 1)
+        if trial % 4 == 0 and T > 1:
+            V[1:] = V[rng.integers(T, size=T - 1)]  # the same cut again
+        h, C = rng.uniform(-0.3, 1.0, T), 10.0 ** rng.uniform(-2, 2)
+        if trial >= 100:
+            V, h, C = 30.0 * rng.normal(size=(12, 3)), rng.random(12), 300.0
+        G, T = V @ V.T, len(V)
+        alpha = C * rng.dirichlet(np.ones(T + 1))[:T] if trial % 2 else np.zeros(T)
+        value = solve_qp(G, h, C, alpha)
+        assert (alpha >= 0).all() and alpha.sum() <= C * (1 + 1e-12)
+        assert value == pytest.approx(objective(G, h, alpha), rel=1e-10, abs=1e-12 * C)
+        q = h - G @ alpha
+        assert C * max(0.0, q.max()) - alpha @ q <= 1e-6 * C

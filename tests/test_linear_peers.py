@@ -238,24 +238,3 @@ def test_the_clock_shows_the_longest_fit_alone(name, kind, blobs, clock, monkeyp
     more = islice(watch(STREAMS[name](problem, state=s), seconds=rows[-1][0]["seconds"]), 2)
     seconds = [row["seconds"] for row, _ in (*rows, *more)]
     np.testing.assert_allclose(seconds, [0.0, 0.125, 0.25, 0.25, 0.25, 0.375], atol=1e-12)
-
-
-@each_linear
-def test_awkward_rows_of_two_classes(name):
-    rng = np.random.default_rng(0)
-    X, y = np.round(rng.normal(size=(20, 3)), 3), np.arange(20) % 2
-    X[:, 0] += 2 * y
-    zeros = np.where(np.arange(20)[:, None] % 3, X, 0.0)
-    wide = np.column_stack([X, np.zeros(20), np.full(20, 3.0)])
-    for rows, labels in ((zeros, y), (X[:2], y[:2]), (wide, y), (X[:, :1], y)):
-        *_, s = islice(STREAMS[name](as_problem(rows, labels)), 9)
-        V = s.scores(rows)
-        assert V.shape == (len(rows), 2) and np.isfinite(V).all() and np.isfinite(s.primal)
-        assert (V.argmax(axis=1) == labels)[rows.any(axis=1)].mean() > 0.6
-
-
-@pytest.mark.parametrize("value", [0.0, -1.0, np.nan, np.inf])
-@each_linear
-def test_the_tolerance_is_positive(name, value, blobs):
-    with pytest.raises(ValueError, match="tol: must be a positive number, got"):
-        next(STREAMS[name](blobs(), tol=value))

@@ -142,12 +142,6 @@ def test_the_condition_of_the_rows_does_not_matter(blobs):
     assert ends[0] == pytest.approx(ends[1], rel=1e-5)
 
 
-@each_solver
-def test_more_features_than_rows(solver, blobs):
-    problem = blobs(n=6, d=40, k=3)
-    assert np.isfinite(after(solver(problem), 30).scores(problem.X)).all()
-
-
 def test_several_labels_a_row(blobs):
     problem = several_labels(blobs(n=60, d=4, k=3))
     state = after(ls_accelerated(problem, alpha=1e-3, link="sigmoid"), 40)
@@ -156,19 +150,6 @@ def test_several_labels_a_row(blobs):
     assert state.predictions.min() >= 0 and state.predictions.max() <= 1
     assert ((state.predictions > 0.5) == problem.y).mean() > 0.85
     np.testing.assert_allclose(state.scores(problem.X), state.predictions, atol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("solver", "settings", "message"),
-    [
-        (ls_generalized, {"link": "probit"}, "link: unknown name 'probit'; known are identity"),
-        (ls_accelerated, {"L": 0.0}, "L: must be a positive number, got 0.0"),
-        (ls_calibrated, {"basis": 0}, "basis: must be a whole number of at least 1 or a function"),
-    ],
-)
-def test_bad_settings_are_named(solver, settings, message, blobs):
-    with pytest.raises(ValueError, match=message):
-        next(solver(blobs(), **settings))
 
 
 @each_solver

@@ -158,24 +158,19 @@ def test_components_without_spread_are_left_out():
 
 @pytest.mark.parametrize("columns", [True, False])
 def test_theorem_2_holds_in_every_round(columns, answers):
-    checked = 0
-    for problem, lambda0, exact, M in answers[::2]:
-        steps = mrc_ccg(problem, lambda0=lambda0, n_max=2, m_max=2, columns=columns, **EXACT)
-        for row, _ in watch(steps):
+    """With many samples, R never decreases either."""
+    checked = risen = 0
+    most = {"n_max": 2, "m_max": 2} if columns else {"n_max": 1}
+    for problem, lambda0, exact, M in answers[::3]:
+        R = []
+        for row, _ in watch(mrc_ccg(problem, lambda0=lambda0, columns=columns, **most, **EXACT)):
             slack = row["eps2_hat"] * np.abs(M).sum()
             assert row["R"] - slack - 1e-7 <= exact <= row["R"] + row["eps1_hat"] + 1e-7
             checked += row["eps1_hat"] > 1e-3
-    assert checked > 50  # in rounds, that is, where the theorem says something
-
-
-def test_the_many_samples_mode_never_decreases(answers):
-    risen = 0
-    for problem, lambda0, *_ in answers[::4]:
-        steps = mrc_ccg(problem, lambda0=lambda0, n_max=1, columns=False, **EXACT)
-        R = np.array([row["R"] for row, _ in watch(steps)])
-        assert np.all(np.diff(R) >= -1e-9), problem.name
+            R.append(row["R"])
+        assert columns or np.all(np.diff(R) >= -1e-9), problem.name
         risen += len(R) > 3
-    assert risen > 10
+    assert checked > 50 and risen > 10  # in rounds, that is, where the theorem says something
 
 
 @pytest.mark.parametrize("k", [3, 8])  # with and without every subset of the class means
@@ -245,35 +240,6 @@ def test_a_basis_is_carried_to_other_rows_and_features(blobs):
         assert s.column_basis.tolist() == [1, 0, 0, 3, 4, 0, 2] + [6, 0, 0] * (r > 0)
         assert s.row_basis.tolist() == [1, 1, 1]
         assert s.column_basis.dtype == s.row_basis.dtype == np.int8
-
-
-@pytest.mark.parametrize("value", [0, 0.5, True])
-@pytest.mark.parametrize(
-    ("name", "count"),
-    [
-        *(("mrc_ccg", count) for count in ("n_max", "m_max", "k_max")),
-        ("mrc_interior_point", "splitting_rounds"),
-        *((f"mrc_{name}", "steps") for name in ("subgradient", "splitting", "pdhg")),
-    ],
-)
-def test_counts_that_are_not_whole_are_refused(name, count, value, blobs):
-    message = f"^{count}: must be a whole number of at least 1, got {value}"
-    with pytest.raises(ValueError, match=message):
-        next(SOLVERS[name].steps(blobs(), **{count: value}))
-
-
-@pytest.mark.parametrize(
-    ("name", "parameter", "value", "accepted"),
-    [
-        ("mrc_ccg", "eps1", -1e-9, "a number that is not negative"),
-        ("mrc_ccg", "eps2", np.nan, "a number that is not negative"),
-        ("mrc_pdhg", "balance", 0.0, "between 1e-50 and 1e50"),
-        ("mrc_pdhg", "relaxation", 2.0, "strictly between 0 and 2"),
-    ],
-)
-def test_parameters_outside_their_range_are_refused(name, parameter, value, accepted, blobs):
-    with pytest.raises(ValueError, match=f"^{parameter}: must .*{accepted}, got"):
-        next(SOLVERS[name].steps(blobs(), **{parameter: value}))
 
 
 def test_the_whole_lp_takes_sixteen_classes_of_few_rows():

@@ -18,8 +18,7 @@ from workbench.data.synthetic import chain, checkers
 from workbench.kernels.functions import Kernel
 from workbench.sampled_cuts.cutting_plane import exact, some_violators
 from workbench.sampled_cuts.line_search import line_search
-from workbench.sampled_cuts.model import CLEAN_UP, IDLE, drop_idle, mean_violation, slack
-from workbench.sampled_cuts.qp import solve_qp
+from workbench.sampled_cuts.model import mean_violation, slack
 from workbench.sampled_cuts.solvers import (
     cuts_constant_time,
     cuts_exact,
@@ -27,7 +26,7 @@ from workbench.sampled_cuts.solvers import (
     cuts_nystroem,
 )
 from workbench.sampled_cuts.spaces import KernelSpace
-from workbench.sampled_cuts.state import append, keep, start
+from workbench.sampled_cuts.state import start
 from workbench.sampled_cuts.tasks import task_of
 
 SOLVERS = cuts_exact, cuts_linear_time, cuts_constant_time, cuts_nystroem
@@ -50,25 +49,6 @@ def last(steps):
     """The last state of a stream, or one far beyond what these small problems take."""
     *_, s = islice(steps, 400)
     return s
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_the_qp_is_that_of_clarabel(seed):
-    rng = np.random.default_rng(seed)
-    for trial in range(60):
-        T = int(rng.integers(1, 16))
-        V = rng.normal(size=(T, rng.integers(0, T + 1))) * 10.0 ** rng.uniform(-2, 1)
-        if trial % 4 == 0 and T > 1:
-            V[1:] = V[rng.integers(T, size=T - 1)]  # the same cut again
-        G, h, C = V @ V.T, rng.uniform(-0.3, 1.0, T), 10.0 ** rng.uniform(-2, 2)
-        alpha = C * rng.dirichlet(np.ones(T + 1))[:T] if trial % 2 else np.zeros(T)
-        value = solve_qp(G, h, C, alpha)
-        assert (alpha >= 0).all() and alpha.sum() <= C * (1 + 1e-12)
-        assert value == pytest.approx(h @ alpha - alpha @ G @ alpha / 2, abs=1e-12 * C)
-        q = h - G @ alpha
-        assert C * max(0.0, q.max()) - alpha @ q <= 1e-7 * C  # which proves it the best, to that
-        A, b = np.vstack([-np.eye(T), np.ones(T)]), np.append(np.zeros(T), C)
-        assert value == pytest.approx(-clarabel_qp(G, -h, A, b)[1], abs=1e-7 * C)
 
 
 def kernel_matrix(problem, kernel, gamma):
@@ -342,28 +322,26 @@ def test_a_sampled_cut_is_unbiased_and_errs_as_one_over_the_root_of_r():
         assert -0.56 < slope(sizes, spread) < -0.44
 
 
-@pytest.mark.parametrize("stabilised", [False, True])
-def test_the_solution_of_sampled_cuts_nears_the_exact_one(stabilised):
-    problem = checkers(500, 1)
-    given = {"gamma": 30.0, "stabilised": stabilised}
-    best = last(cuts_exact(problem, gamma=30.0, eps=1e-4, stabilised=True)).lower
-    sizes, excess = [6, 24, 96], []
-    for r in sizes:
-        runs = [last(cuts_linear_time(problem, **given, r=r, seed=i)).primal for i in range(5)]
-        assert min(runs) > best
-        excess.append(np.mean(runs) / best - 1)
-    assert slope(sizes, excess) < -0.35 and excess[-1] < 0.1
-
-
-def test_a_larger_sample_of_all_rows_gives_a_better_solution():
-    problem = checkers(500, 1)
-    K, given = rbf_kernel(problem.X, gamma=30.0), {"gamma": 30.0, "eps": 0.1, "p": 3}
+@pytest.mark.parametrize(
+    ("solver", "given", "sizes"),
+    [
+        (cuts_linear_time, {"stabilised": False}, [6, 24, 96]),
+        (cuts_linear_time, {"stabilised": True}, [6, 24, 96]),
+        (cuts_constant_time, {"p": 3}, [8, 128]),
+    ],
+)
+def test_larger_samples_lead_nearer_to_the_optimum(solver, given, sizes):
+    problem, given = checkers(500, 1), {"gamma": 30.0} | given
+    K = rbf_kernel(problem.X, gamma=30.0)
     best = last(cuts_exact(problem, gamma=30.0, eps=1e-3, stabilised=True)).lower
-    sizes, excess = [8, 128], []
+    excess = []
     for r in sizes:
-        runs = [last(cuts_constant_time(problem, **given, r=r, seed=seed)) for seed in range(3)]
-        excess.append(np.mean([objective(problem, s, K, 1.0)[0] for s in runs]) / best - 1)
-    assert 0 < excess[1] < excess[0] / 1.4
+        runs = [last(solver(problem, **given, r=r, seed=seed)) for seed in range(4)]
+        primal = [objective(problem, s, K, 1.0)[0] for s in runs]
+        assert min(primal) > best
+        excess.append(np.mean(primal) / best - 1)
+    linear = solver is cuts_linear_time
+    assert slope(sizes, excess) < (-0.35 if linear else -0.12) and (excess[-1] < 0.1 or not linear)
 
 
 @each_cut_solver
@@ -417,34 +395,6 @@ def test_the_constant_time_method_looks_at_no_more_rows_where_there_are_more():
     assert counts[1] < 1.5 * counts[0]
 
 
-def test_idle_cuts_go_and_those_that_support_the_best_point_stay(blobs):
-    problem = blobs(n=8, k=2)
-    kernel = Kernel("rbf", 1.0, 3, 0.0, np.float64, NOTHING)
-    s = start(problem, task_of(problem), kernel, 1.0, 1e-3, True, None)
-    for t in range(5):
-        products = np.eye(5)[t, : t + 1]
-        append(s, np.arange(t), np.ones((t, 1)), np.zeros(0), 0.1 * t, products)
-    kept = []
-
-    class Space:
-        def keep(self, mask):
-            kept.append(mask.tolist())
-            keep(s, mask)
-
-    s.idle[:] = [IDLE - 1, IDLE - 1, IDLE + 5, IDLE - 2, 3]
-    s.alpha[:] = [0, 0, 0.2, 0, 0]
-    s.w[:] = [0, 0.3, 0, 0, 0]
-    s.round = CLEAN_UP + 1
-    drop_idle(s, Space())
-    assert s.idle.tolist() == [IDLE, IDLE, 0, IDLE - 1, 4] and not kept
-    s.round, s.idle[3] = 2 * CLEAN_UP, IDLE - 2
-    drop_idle(s, Space())
-    # The first goes. The second supports the best point, the third the model; the others may yet.
-    assert kept == [[False, True, True, True, True]]
-    assert s.idle.tolist() == [IDLE + 1, 0, IDLE - 1, 5] and s.w.tolist() == [0.3, 0, 0, 0]
-    assert s.h.tolist() == [0.1, 0.2, 0.30000000000000004, 0.4] and s.ends[-1] == len(s.rows) == 10
-
-
 @pytest.mark.parametrize("megabytes", [0.0, 0.02, 64.0])
 def test_dropped_cuts_leave_the_solution_alone(megabytes):
     problem = checkers(120, 0)
@@ -460,24 +410,6 @@ def test_dropped_cuts_leave_the_solution_alone(megabytes):
             assert s.w.any() and len(s.h) == len(s.G) == len(s.alpha) == len(s.ends) - 1
         cuts = len(s.h)
     assert drops >= 2 and s.violation <= 1e-4
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "solvers"),
-    [
-        *(("r", value, SOLVERS[1:3]) for value in (0, 1.5, True, "2")),
-        *(("p", value, SOLVERS[1:3]) for value in (0, np.nan)),
-        *(("landmarks", value, SOLVERS[3:]) for value in (0, None)),
-        *(("eps", value, SOLVERS) for value in (0.0, np.nan, "small")),
-        *(("cache_mb", value, SOLVERS[1:2]) for value in (-1.0, np.nan, "1")),
-        *((name, "strange", SOLVERS) for name in ("kernel", "gamma", "degree", "coef0")),
-    ],
-)
-def test_bad_parameters_are_refused(name, value, solvers, blobs):
-    problem = blobs(n=12)
-    for solver in solvers:
-        with pytest.raises(ValueError, match=f"^{name}: must be"):
-            next(solver(problem, **{name: value}))
 
 
 def test_what_does_not_fit_is_refused(blobs, monkeypatch):

@@ -21,18 +21,6 @@ def test_the_missing_package_is_named(steps, monkeypatch, blobs):
         next(steps(blobs()))
 
 
-@pytest.mark.parametrize(
-    "steps, parameters, message",
-    [(s, {"learning_rate": v}, "learning_rate") for s in (vw, vw_recall_tree) for v in (0, np.nan)]
-    + [(vw, {"l2": v}, "l2: must be a number that is not negative") for v in (-1.0, np.nan, np.inf)]
-    + [(vw_recall_tree, {"bits": v}, "bits: ") for v in (0, 2.5)]
-    + [(vw_recall_tree, {"bits": 32}, "bits: must be at most 31")],
-)
-def test_bad_parameters_are_refused(steps, parameters, message, blobs):
-    with pytest.raises(ValueError, match=message):
-        next(steps(blobs(), **parameters))
-
-
 def test_an_untrained_tree_has_no_opinion():
     state = RecallTreeState(0, 0, 3, np.zeros(0, np.uint8), 1.0)
     assert state.scores(np.ones((2, 5))).tolist() == [[0, 0, 0]] * 2

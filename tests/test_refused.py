@@ -1,0 +1,94 @@
+"""Parameters outside their range: every solver refuses them by name and says what it accepts."""
+
+import re
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+from test_solvers import suited
+
+from workbench.registry import SOLVERS
+
+COUNT = "must be a (positive )?whole number"
+POSITIVE = "must be a positive number"
+NOT_NEGATIVE = "must be a number that is not negative"
+KERNEL = {"kernel": "one of", "gamma": POSITIVE, "degree": COUNT, "coef0": "must be a number of at"}
+LSH, GRAPH = {"mips": "simple_lsh"}, {"mips": "hnsw"}
+FRACTIONS, SMALL = (0, 0.5, True), (0, -1.0, np.nan)
+CUTS = "cuts_exact cuts_linear_time cuts_constant_time cuts_nystroem"
+LIBLINEAR = "liblinear_cs liblinear_ovr liblinear_lr liblinear_l2_dual liblinear_l2_primal"
+LOGISTIC = "liblinear_l1 logistic_lbfgs logistic_saga"
+# Solvers, parameters, values, what is accepted, and the settings that go with them.
+TABLE = [
+    ("mrc_ccg", "n_max m_max k_max", FRACTIONS, COUNT, {}),
+    ("mrc_interior_point", "splitting_rounds", FRACTIONS, COUNT, {}),
+    ("mrc_subgradient mrc_splitting mrc_pdhg", "steps", FRACTIONS, COUNT, {}),
+    ("mrc_ccg", "eps1 eps2", (-1e-9, np.nan), NOT_NEGATIVE, {}),
+    ("mrc_pdhg", "balance", (0.0,), "must .* between 1e-50 and 1e50", {}),
+    ("mrc_pdhg", "relaxation", (2.0,), "must .* strictly between 0 and 2", {}),
+    ("svm_ccg", "eps", (-1e-9, np.nan), NOT_NEGATIVE, {}),
+    ("svm_ccg", "n_max m_max", (0,), COUNT, {}),
+    ("cuts_linear_time cuts_constant_time", "r p", (*FRACTIONS, "2", np.nan), COUNT, {}),
+    ("cuts_nystroem nystroem_svm", "landmarks", (0, None), COUNT, {}),
+    (CUTS, "eps", (0.0, np.nan, "small"), POSITIVE, {}),
+    ("cuts_linear_time ww_kernel", "cache_mb", (-1.0, np.nan, "1"), "must be a number", {}),
+    ("libsvm ww_kernel", "cache_mb", (0,), "must be a (positive )?number", {}),
+    *(
+        (f"{CUTS} libsvm nystroem_svm ww_kernel", name, ("strange", b"x"), accepted, {})
+        for name, accepted in KERNEL.items()
+    ),
+    ("memoir_pegasos", "batch_size", (0, 2.5), COUNT, {}),
+    ("memoir_l2", "lam", (-0.1, np.nan), NOT_NEGATIVE, {}),
+    ("memoir_l2", "lam", (11.0,), "lam . eta_1 must be below 1", {}),
+    (
+        "memoir_l2",
+        "lam",
+        (5.0,),
+        "lam . eta_1 must be .* 0.294118",
+        {"eta0": 0.3},
+    ),
+    ("memoir_l1", "gamma", (-1e-9, np.nan, np.inf), NOT_NEGATIVE, {}),
+    ("memoir_l1 memoir_l2", "eta0", (0.0, np.nan), POSITIVE, {}),
+    ("memoir_l1 memoir_l2", "eta_step eta_power", (-1.0, np.nan), NOT_NEGATIVE, {}),
+    ("memoir_l1 memoir_l2", "batch_size threads", (0, 2.5), COUNT, {}),
+    ("memoir_l1 memoir_l2", "sampling in_batch predict_metric mips", ("x",), "must be one of", {}),
+    ("memoir_l2", "bits rerank", (-2, 1.5), COUNT, LSH),
+    ("memoir_l2", "ef neighbours", (0, -1), COUNT, GRAPH),
+    ("cs_working_set", "l1 balance", (-0.1, np.nan), NOT_NEGATIVE, {}),
+    ("cs_working_set", "working_set", (1, 256), "must be from 2 to 255", {}),
+    ("cs_working_set", "inner", (-1,), COUNT, {}),
+    ("cs_working_set", "threads", (0,), COUNT, {}),
+    ("cs_working_set", "loss", ("hinge",), "must be one of", {}),
+    (
+        "ls_generalized ls_accelerated ls_stagewise",
+        "link",
+        ("x",),
+        "unknown name",
+        {},
+    ),
+    ("ls_generalized ls_accelerated", "L", (0.0,), POSITIVE, {}),
+    ("ls_calibrated", "basis", (0,), "must be a whole number of at least 1 or a function", {}),
+    ("ls_stagewise ls_columns", "passes inner workers", FRACTIONS, COUNT, {}),
+    ("ls_stagewise ls_columns", "kept", (-1, "all"), "must be a number of bytes", {}),
+    ("ls_stagewise", "features", ("wavelets",), "unknown name", {}),
+    (f"{LIBLINEAR} {LOGISTIC} ridge libsvm nystroem_svm", "tol", SMALL, POSITIVE, {}),
+    ("vw vw_recall_tree", "learning_rate", (0, np.nan), POSITIVE, {}),
+    ("vw", "l2", (-1.0, np.nan, np.inf), NOT_NEGATIVE, {}),
+    ("vw_recall_tree", "bits", (0, 2.5, 32), "must be", {}),
+]
+CASES = [
+    pytest.param(solver, name, value, accepted, given, id=f"{solver} {name} {value}")
+    for solvers, names, values, accepted, given in TABLE
+    for solver in solvers.split()
+    for name in names.split()
+    for value in values
+]
+
+
+@pytest.mark.parametrize(("solver", "name", "value", "accepted", "given"), CASES)
+def test_a_value_outside_the_range_is_refused_by_name(solver, name, value, accepted, given, blobs):
+    if given == GRAPH and not find_spec("nmslib"):
+        pytest.skip("needs nmslib")
+    with pytest.raises(ValueError, match=f"^{name}: .*{accepted}") as refused:
+        next(SOLVERS[solver].steps(suited(solver, blobs()), **{name: value} | given))
+    assert re.search(r"got |known are", str(refused.value))
