@@ -38,16 +38,12 @@ def seeds():
     write_npz(csr, Rows(sp.csr_matrix(X % 3), y))
     np.savez(FOLDER / "bomb.npz", X=np.array([Bomb()], object), y=y, allow_pickle=True)
     text = b"a,b,label\n1,2.5,x\n3,-1e300,y\n,4,x\n0x10,nan,y\n"
+    german = "ä,ö\n1,ü\n2,ß\n".encode("latin-1")
     svm = b"1 1:0.5 3:2\n-1 2:1e300 # remark\n2 1:1\n"
     lists = b"3 5 2\n1,2 0:1.5 4:2\n0 1:1\n 2:1\n"
     return {
         ".npz": [npz.read_bytes(), csr.read_bytes(), (FOLDER / "bomb.npz").read_bytes()],
-        ".csv": [
-            text,
-            text.replace(b",", b";"),
-            "ä,ö\n1,ü\n2,ß\n".encode("latin-1"),
-            b"1,2\n3,4\n",
-        ],
+        ".csv": [text, text.replace(b",", b";"), german, b"1,2\n3,4\n"],
         ".tsv": [text.replace(b",", b"\t")],
         ".csv.gz": [gzip.compress(text)],
         ".svm": [svm, lists, b"Data\n1,2 3:4\n", pickle.dumps(Bomb())],
@@ -146,20 +142,10 @@ def test_a_state_of_any_bytes_is_refused(data):
     assert not RAN.exists()
 
 
-WORDS = ["digits", "wine", "synthetic 30x3x3", "checkers 20", "text 30x3", "+", "|", "@", "or", ","]
-WORDS += ["4 fourier", "constant", "2 pca", "9 relu", "3 log counts", "2 classes", "1 a class"]
-WORDS += [
-    "40 % rows",
-    "20 % validation",
-    "standard",
-    "given",
-    "tfidf",
-    "unit",
-    "0",
-    "-1",
-    "1e9",
-    "é",
-]
+WORDS = """digits, wine, synthetic 30x3x3, checkers 20, text 30x3, +, |, @, or, 4 fourier, constant,
+2 pca, 9 relu, 3 log counts, 2 classes, 1 a class, 40 % rows, 20 % validation, standard, given,
+tfidf, unit, 0, -1, 1e9, é"""
+WORDS = [",", *WORDS.replace("\n", " ").split(", ")]
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -276,43 +262,10 @@ def test_a_notebook_of_any_content(data):
             assert refused(error), repr(error)
 
 
-ARGUMENTS = [
-    "list",
-    "run",
-    "sweep",
-    "figures",
-    "data",
-    "check",
-    "fetch",
-    "ridge",
-    "mrc_ccg",
-    "wine",
-]
-ARGUMENTS += [
-    "-p",
-    "alpha=1",
-    "alpha=x",
-    "alpha=",
-    "=1",
-    "C=1",
-    "--rounds",
-    "2",
-    "-1",
-    "nan",
-    "--gap",
-]
-ARGUMENTS += ["--seconds", "inf", "--test", "0.5", "--scale", "unit", "--out", "/nowhere/x", "-j"]
-ARGUMENTS += [
-    "/dev/null",
-    "x.yaml",
-    "a\0.yaml",
-    "x.ipynb",
-    "--profile",
-    "smoke",
-    "--nothing",
-    "é",
-    "",
-]
+ARGUMENTS = """list run sweep figures data check fetch ridge mrc_ccg wine -p alpha=1 alpha=x alpha=
+=1 C=1 --rounds 2 -1 nan --gap --seconds inf --test 0.5 --scale unit --out /nowhere/x -j /dev/null
+x.yaml a\0.yaml x.ipynb --profile smoke --nothing é""".split()
+ARGUMENTS.append("")
 COMMANDS = ["run", "run ridge", "run ridge wine", "run ridge wine --rounds", "sweep", "data check"]
 
 
