@@ -73,23 +73,27 @@ def written(content, suffix):
     return path
 
 
+def read_or_refused(entry, read, *given):
+    """Return what is read, or None where a ValueError names what is wrong."""
+    with trying(entry):
+        try:
+            return read(*given)
+        except ValueError as error:
+            assert refused(error), repr(error)
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("suffix", sorted(SEEDS))
 @examples(40)
 @given(data=st.data())
 def test_a_file_of_any_bytes_is_a_problem_or_refused(suffix, data):
     path = written(data.draw(mutated(SEEDS[suffix])), suffix)
-    with trying(f"load, {suffix}"):
-        try:
-            problem = load(path)
-        except ValueError as error:
-            assert refused(error), repr(error)
-        else:
-            assert isinstance(problem, Problem) and problem.k >= 2
-            values = problem.X.data if problem.is_sparse else problem.X
-            assert np.isfinite(values).all()
-        if suffix == ".npz":
-            npz_shape(path)
+    problem = read_or_refused(f"load, {suffix}", load, path)
+    if problem is not None:
+        assert isinstance(problem, Problem) and problem.k >= 2
+        assert np.isfinite(problem.X.data if problem.is_sparse else problem.X).all()
+    if suffix == ".npz":
+        npz_shape(path)
     assert not RAN.exists()
 
 
@@ -121,15 +125,10 @@ def test_a_trace_of_any_bytes_is_read_or_refused(data):
     others = [json.dumps(row).encode() for row in data.draw(st.lists(ROWS, max_size=2))]
     sound = (FOLDER / "sound.jsonl").read_bytes() + b"\n".join(others)
     path = written(data.draw(mutated([sound])), ".jsonl")
-    with trying("read_trace"):
-        try:
-            found = read_trace(path)
-        except ValueError as error:
-            assert refused(error), repr(error)
-        else:
-            assert isinstance(found.header, dict)
-            assert all(isinstance(row, dict) for row in found.rows)
-            assert found.stopped_by is None or found.last
+    if found := read_or_refused("read_trace", read_trace, path):
+        assert isinstance(found.header, dict)
+        assert all(isinstance(row, dict) for row in found.rows)
+        assert found.stopped_by is None or found.last
 
 
 @examples(40)
@@ -191,11 +190,8 @@ def test_a_grid_of_any_entries(data):
     names = ["solvers", "data", "stop", "parameters", "seeds", "repetitions", "test"]
     for name in data.draw(st.lists(st.sampled_from(names), min_size=1, max_size=2)):
         entries[name] = data.draw(NESTED)
-    with trying("grid"):
-        try:
-            assert len({point.label for point in grid(**entries)}) >= 1
-        except ValueError as error:
-            assert refused(error), repr(error)
+    found = read_or_refused("grid", lambda: grid(**entries))
+    assert found is None or len({point.label for point in found}) >= 1
 
 
 YAML = b"""about: text
@@ -209,12 +205,7 @@ UNSAFE = b"solvers: !!python/object/apply:pathlib.Path.touch [x]\ndata: digits\n
 @examples(80)
 @given(mutated([YAML, UNSAFE, b"a: &a [*a]\n", b"{" * 200, b"&a [*a, *a]"]))
 def test_a_grid_file_of_any_bytes(content):
-    path = written(content, ".yaml")
-    with trying("read_points"):
-        try:
-            read_points(path)
-        except ValueError as error:
-            assert refused(error), repr(error)
+    read_or_refused("read_points", read_points, written(content, ".yaml"))
 
 
 LINE = b"n: int = 3  # rows\nx: float = 1e-3  # step\nname: str = 'a'  # which\n"
@@ -224,13 +215,8 @@ LINE = b"n: int = 3  # rows\nx: float = 1e-3  # step\nname: str = 'a'  # which\n
 @given(mutated([LINE, b"n: int = __import__('os').getpid()  # x\n", b"a: int = " + b"(" * 300]))
 def test_parameters_of_any_text(content):
     source = content.decode(errors="replace")
-    with trying("parameters_of"):
-        try:
-            found = notebooks.parameters_of(source, "notebook")
-        except ValueError as error:
-            assert refused(error), repr(error)
-        else:
-            assert all(type(p.default) is p.type for p in found.values())
+    found = read_or_refused("parameters_of", notebooks.parameters_of, source, "notebook")
+    assert all(type(p.default) is p.type for p in (found or {}).values())
 
 
 @examples(60)
@@ -255,11 +241,7 @@ def test_a_notebook_of_any_content(data):
         content["metadata"][at] = junk
     raw = json.dumps(content).encode()
     path = written(data.draw(mutated([raw])) if at == "bytes" else raw, ".ipynb")
-    with trying("notebooks.read"):
-        try:
-            notebooks.read(path)
-        except ValueError as error:
-            assert refused(error), repr(error)
+    read_or_refused("notebooks.read", notebooks.read, path)
 
 
 ARGUMENTS = """list run sweep figures data check fetch ridge mrc_ccg wine -p alpha=1 alpha=x alpha=
