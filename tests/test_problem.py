@@ -103,8 +103,10 @@ def test_what_a_sparse_matrix_says_of_itself_is_not_believed(kind):
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
-def test_test_rows_that_are_not_finite_are_refused_too(value, kind):
+def test_values_that_are_not_finite_are_refused(value, kind):
     rows = np.where(np.arange(24).reshape(8, 3) == 10, value, X)
+    with pytest.raises(ValueError, match="X: contains NaN or infinite"):
+        as_problem(kind(rows), Y)
     with pytest.raises(ValueError, match="X_test: contains NaN or infinite"):
         as_problem(kind(X), Y, X_test=kind(rows), y_test=Y)
 
@@ -112,6 +114,14 @@ def test_test_rows_that_are_not_finite_are_refused_too(value, kind):
 @pytest.mark.parametrize(
     "arguments, message",
     [
+        ({"X": X[:, 0]}, "X: must have two dimensions"),
+        ({"X": X[:0], "y": []}, "X: is empty"),
+        ({"X": X.astype(str)}, "X: must hold real numbers"),
+        ({"X": X.astype(complex)}, "X: must hold real numbers"),
+        ({"X": np.array([["a", 1]] * 8, object)}, "X: must be numeric"),
+        ({"y": np.ones((8, 2))}, "y: must be one-dimensional"),
+        ({"y": [1] * 8}, r"y: needs at least two classes, got only \[1\]"),
+        ({"y": [0.5, np.nan] * 4}, "y: 4 labels are missing"),
         ({"y": Y[:-1]}, "y: has 7 labels for 8 rows"),
         ({"y": np.array(["a", None] * 4, object)}, "y: 4 labels are missing"),
         ({"y": ["a", 1] * 4}, "y: mixes labels of types int, str"),
@@ -126,8 +136,7 @@ def test_test_rows_that_are_not_finite_are_refused_too(value, kind):
         ({"features": ["a"]}, "features: 1 names for 3 columns"),
     ],
 )
-def test_arguments_at_odds_are_named(arguments, message):
-    """What is wrong with rows or labels alone, fuzz/test_problem_fuzz.py has."""
+def test_what_is_wrong_is_named(arguments, message):
     with pytest.raises(ValueError, match=message):
         as_problem(**{"X": X, "y": Y} | arguments)
 
