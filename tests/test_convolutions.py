@@ -26,14 +26,6 @@ def bank():
     return filters(images(), 6, "kmeans", patch=4)
 
 
-def test_shapes_of_rows():
-    assert image_shape(784) == (28, 28, 1)
-    assert image_shape(3072) == (32, 32, 3)
-    for d in (2, 7, 40, 2352 + 1):
-        with pytest.raises(ValueError, match=rf"features: .* the rows have {d}"):
-            image_shape(d)
-
-
 @pytest.mark.parametrize("channels", [1, 3])
 @pytest.mark.parametrize("side", [9, 10])  # cells overlap where the positions are odd
 def test_equals_correlation_by_brute_force(channels, side):
@@ -108,26 +100,24 @@ def test_blocks_are_those_of_all_filters(kind):
     np.testing.assert_allclose(np.hstack(Z), convolve(problem.X, bank), rtol=1e-4, atol=1e-4)
 
 
-def test_images_of_one_colour_are_no_error():
-    bank = filters(np.full((5, 64), 3.0, np.float32), 4, "kmeans")
-    assert np.isfinite(convolve(images(5, 8, 1), bank)).all()
-
-
 def test_refuses_what_it_cannot_use(bank):
+    assert image_shape(784) == (28, 28, 1) and image_shape(3072) == (32, 32, 3)
+    for d in (2, 7, 40, 2352 + 1):
+        with pytest.raises(ValueError, match=rf"features: .* the rows have {d}"):
+            image_shape(d)
     X = images()
-    planes = X.reshape(-1, 10, 10, 3).transpose(0, 3, 1, 2).reshape(len(X), -1)
-    with pytest.raises(ValueError, match="plane by plane"):
-        filters(planes, 4)
-    with pytest.raises(ValueError, match="n_filters: must be at least 1"):
-        filters(X, 0)
-    with pytest.raises(ValueError, match="dense"):
-        filters(sp.csr_matrix(X), 4)
-    with pytest.raises(ValueError, match=r"how: .*'gabor'"):
-        filters(X, 4, "gabor")
-    with pytest.raises(ValueError, match=r"patch: .* 11"):
-        filters(X, 4, patch=11)
+    for arguments, message in (
+        ((X, 0), "n_filters: must be at least 1"),
+        ((sp.csr_matrix(X), 4), "dense"),
+        ((X, 4, "gabor"), r"how: .*'gabor'"),
+        ((X, 4, "random", 0, 11), r"patch: .* 11"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            filters(*arguments)
     with pytest.raises(ValueError, match="filters: 48 weights"):
         convolve(images(2, 10, 1), bank)
+    plain = filters(np.full((5, 64), 3.0, np.float32), 4, "kmeans")  # one colour is no error
+    assert np.isfinite(convolve(images(5, 8, 1), plain)).all()
 
 
 def photographs(name):

@@ -78,10 +78,7 @@ def test_a_pair_of_rows_and_labels():
     assert data.load((sp.csr_matrix(X), Y)).is_sparse
     frame = pd.DataFrame(X, columns=["u", "v", "w"])
     assert data.load((frame, pd.Series(Y))).features == ("u", "v", "w")
-
-
-def test_scale_is_fitted_on_the_training_rows():
-    problem = data.load("iris", test=0.5, scale="standard")
+    problem = data.load("iris", test=0.5, scale="standard")  # fitted on the training rows
     np.testing.assert_allclose(problem.X.mean(axis=0), 0, atol=1e-12)
     assert abs(problem.X_test.mean(axis=0)).max() > 1e-3
 

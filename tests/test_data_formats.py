@@ -2,7 +2,6 @@
 
 import bz2
 import gzip
-import io
 import lzma
 import pickle
 import zipfile
@@ -48,6 +47,9 @@ def test_the_label_column_of_a_table(tmp_path):
     assert data.load(path, target="b").classes.tolist() == [0, 2, 5]
     with pytest.raises(ValueError, match=r"target: .* no column 'z'; it has \['a', 'b', 'c'\]"):
         data.load(path, target="z")
+    (tmp_path / "rows.XLSX").write_bytes(b"PK")
+    with pytest.raises(ValueError, match=r"rows.XLSX: is a spreadsheet; save .* as CSV"):
+        data.load(tmp_path / "rows.XLSX")
 
 
 @pytest.mark.parametrize(
@@ -91,12 +93,6 @@ def test_guesses_about_a_table_are_noted(tmp_path, text, features, note):
     assert note in problem.about and bool(note) == bool(problem.about)
 
 
-def test_a_spreadsheet_is_called_one(tmp_path):
-    (tmp_path / "rows.XLSX").write_bytes(b"PK")
-    with pytest.raises(ValueError, match=r"rows.XLSX: is a spreadsheet; save .* as CSV"):
-        data.load(tmp_path / "rows.XLSX")
-
-
 LISTS = "7, 3 1:2 5:1\n9 2:1\n3 1:1 2:2.5 # 1, 2\n12,3,9\n"  # as in the files of LSHTC
 LINES = "+1 1:0.5 3:2 \n-1 2:1\n+1 1:3\n-1 2:4 3:0.25 # remark\n"
 
@@ -104,12 +100,8 @@ LINES = "+1 1:0.5 3:2 \n-1 2:1\n+1 1:3\n-1 2:4 3:0.25 # remark\n"
 @pytest.mark.parametrize(
     "name, pack",
     [
-        ("rows.svm", bytes),
-        ("rows.libsvm", bytes),
-        ("rows.scale", bytes),
-        ("rows", bytes),
-        ("rows.txt.bz2", bz2.compress),
-        ("rows.svm.gz", gzip.compress),
+        *(("rows.svm", bytes), ("rows.libsvm", bytes), ("rows.scale", bytes), ("rows", bytes)),
+        *(("rows.txt.bz2", bz2.compress), ("rows.svm.gz", gzip.compress)),
         ("rows.svm.xz", lzma.compress),
     ],
 )
@@ -119,6 +111,9 @@ def test_libsvm_files(tmp_path, name, pack):
     assert problem.is_sparse and problem.about == ""
     assert (problem.X.toarray() == X[:4]).all()
     assert problem.classes.tolist() == [-1, 1] and problem.y.tolist() == [1, 0, 1, 0]
+    (tmp_path / name).write_bytes(pack(b"1 1:2 2:3\n0.5 1:4\n"))  # mostly full: it becomes dense
+    problem = data.load(tmp_path / name)
+    assert not problem.is_sparse and problem.classes.tolist() == [0.5, 1]
 
 
 @pytest.mark.parametrize("name, pack", [("train.txt", bytes), ("train.bz2", bz2.compress)])
@@ -132,12 +127,6 @@ def test_a_line_becomes_a_row_for_each_of_its_labels(tmp_path, name, pack):
     assert problem.about == told
 
 
-def test_libsvm_files_that_are_mostly_full_become_dense(tmp_path):
-    (tmp_path / "rows.svm").write_text("1 1:2 2:3\n0.5 1:4\n")
-    problem = data.load(tmp_path / "rows.svm")
-    assert not problem.is_sparse and problem.classes.tolist() == [0.5, 1]
-
-
 def test_a_first_line_can_be_a_header(tmp_path):
     path = tmp_path / "xmc.txt"
     path.write_text("4 6 9\n1,8 0:1 4:2\n 3:1\n\n5 2:1\n")
@@ -148,6 +137,31 @@ def test_a_first_line_can_be_a_header(tmp_path):
     path.write_text("Data\n5 1:1\n6 0:2\n")
     problem = data.load(path)
     assert problem.classes.tolist() == [5, 6] and problem.X.toarray().tolist() == [[0, 1], [2, 0]]
+
+
+@pytest.mark.parametrize("matrix", [X.astype(np.uint8), X, sp.csr_matrix(X.astype(np.int16))])
+def test_npz_round_trip_and_what_is_cut_short(tmp_path, matrix):
+    labels = np.array(["no", "yes"])[Y]
+    path = tmp_path / "deep" / "rows.npz"
+    write_npz(path, Rows(matrix, labels, 4, ("a", "b", "c"), "where from"))
+    rows = read_npz(path)
+    assert rows.X.dtype == matrix.dtype
+    assert (rows.X != matrix).sum() == 0
+    assert rows.y.tolist() == labels.tolist()
+    assert rows[2:] == (4, ("a", "b", "c"), "where from")
+    assert npz_shape(path) == (6, 3, 2)
+    problem = data.load(path)
+    assert (problem.n, problem.k, problem.about) == (4, 2, "where from")
+    assert problem.X_test.shape == (2, 3)
+    assert [file.name for file in path.parent.iterdir()] == ["rows.npz"]
+    whole = path.read_bytes()
+    for keep in (0.2, 0.6, 0.99):
+        path.write_bytes(whole[: int(keep * len(whole))])
+        with pytest.raises(ValueError, match=r"not an \.npz archive, or cut short"):
+            data.load(path)
+        assert npz_shape(path) == (None, None, None)
+    write_npz(path, Rows(X, np.array(["10", "-1"])[Y]))  # labels that spell integers
+    assert data.load(path).classes.tolist() == [-1, 10]
 
 
 @pytest.mark.parametrize(
@@ -171,28 +185,6 @@ def test_other_files_are_not_taken_for_libsvm(tmp_path, content, message):
     path.write_bytes(content)
     with pytest.raises(ValueError, match=f"{path.name}: cannot be read as LIBSVM.*{message}"):
         data.load(path)
-
-
-@pytest.mark.parametrize("matrix", [X.astype(np.uint8), X, sp.csr_matrix(X.astype(np.int16))])
-def test_npz_round_trip(tmp_path, matrix):
-    labels = np.array(["no", "yes"])[Y]
-    path = tmp_path / "deep" / "rows.npz"
-    write_npz(path, Rows(matrix, labels, 4, ("a", "b", "c"), "where from"))
-    rows = read_npz(path)
-    assert rows.X.dtype == matrix.dtype
-    assert (rows.X != matrix).sum() == 0
-    assert rows.y.tolist() == labels.tolist()
-    assert rows[2:] == (4, ("a", "b", "c"), "where from")
-    assert npz_shape(path) == (6, 3, 2)
-    problem = data.load(path)
-    assert (problem.n, problem.k, problem.about) == (4, 2, "where from")
-    assert problem.X_test.shape == (2, 3)
-    assert [file.name for file in path.parent.iterdir()] == ["rows.npz"]
-
-
-def test_labels_that_spell_integers_become_integers(tmp_path):
-    write_npz(tmp_path / "rows.npz", Rows(X, np.array(["10", "-1"])[Y]))
-    assert data.load(tmp_path / "rows.npz").classes.tolist() == [-1, 10]
 
 
 class Bomb:
@@ -265,14 +257,3 @@ def test_packed_files_that_grow_too_large_are_refused(suffix, tmp_path, monkeypa
     monkeypatch.setattr(formats, "UNPACKED", 10**5)
     with pytest.raises(ValueError, match=rf"rows.{suffix}: .*it unpacks to more than .* GB"):
         data.load(path)
-
-
-@pytest.mark.parametrize("keep", [0.2, 0.6, 0.99])
-def test_an_archive_cut_short(tmp_path, keep):
-    whole = io.BytesIO()
-    np.savez(whole, X=X, y=Y)
-    path = tmp_path / "rows.npz"
-    path.write_bytes(whole.getvalue()[: int(keep * len(whole.getvalue()))])
-    with pytest.raises(ValueError, match=r"not an \.npz archive, or cut short"):
-        data.load(path)
-    assert npz_shape(path) == (None, None, None)

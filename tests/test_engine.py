@@ -27,6 +27,7 @@ class Job:
 
     key: str
     does: str = "well"
+    lock: object = None
 
     @property
     def label(self):
@@ -68,8 +69,6 @@ class Job:
         elif self.does == "tells its core":
             core = psutil.Process().cpu_affinity() if psutil.LINUX else ["any"]
             (folder / "cores").open("a").write(f"{os.getpid()} {core}\n")
-        elif self.does.startswith("sleeps"):
-            time.sleep(float(self.does.split()[1]))
         self.path(folder).write_text(os.environ["OMP_NUM_THREADS"])
         return "well done"
 
@@ -117,9 +116,10 @@ ENDS = {
     "dies": DIED,
     "hangs": TOO_LONG,
     "is greedy": "out of memory: it needs more than 1 GB",
-    "is late": "took more than 2 s",
+    "is late": "took more than 1 s",
     "cannot read": "FileNotFoundError",
     "writes elsewhere": "its worker does not share the folder",
+    "cannot be sent": "PicklingError: Could not pickle the task",
 }
 
 
@@ -153,20 +153,21 @@ def test_little_memory_does_not_make_linear_algebra_wait_for_its_buffers(tmp_pat
 @pytest.mark.slow
 def test_a_failing_task_has_its_reason_and_does_not_stop_the_others(tmp_path):
     good = [Job(f"good{i}") for i in range(6)]
-    bad = [Job(does.replace(" ", "_"), does) for does in ENDS]
+    lock = {"cannot be sent": threading.Lock()}
+    bad = [Job(does.replace(" ", "_"), does, lock.get(does)) for does in ENDS]
     tasks = [*good[:4], *bad, Job("once", "dies once"), *good[4:]]
     said = []
-    failures = execute(tasks, tmp_path, jobs=3, limits=Limits(seconds=2, memory=1), say=said.append)
+    failures = execute(tasks, tmp_path, jobs=3, limits=Limits(seconds=1, memory=1), say=said.append)
     if not psutil.LINUX:
         failures.setdefault("is_greedy", ENDS["is greedy"])
     assert set(failures) == {task.key for task in bad}
     for task in bad:
-        assert failures[task.key].startswith(ENDS[task.does]), failures[task.key]
+        assert ENDS[task.does] in failures[task.key], failures[task.key]
     for task in [*good, Job("once")]:
         assert task.path(tmp_path).read_text() == "1"  # one thread
     counts = {task.key: begun(tmp_path, task.key) for task in tasks}
-    assert {key for key, n in counts.items() if n > 1} == {"dies", "once"}
-    assert set(counts.values()) == {1, 2}
+    assert {key for key, n in counts.items() if n > 1} == {"dies", "once"}  # and no other
+    assert counts["dies"] == counts["once"] == 2 and counts["cannot_be_sent"] == 0
     assert left(tmp_path) == []
     assert sum("FAILED" in line for line in said) == len(bad)  # each is told, in a line of its own
     assert said[-1].startswith(f"[{len(tasks)}/{len(tasks)}]")
@@ -176,30 +177,6 @@ def test_a_failing_task_has_its_reason_and_does_not_stop_the_others(tmp_path):
     assert again == {} and said[-1] == "6 points, 6 done before, 0 to run"
     assert execute([Job("fails")], tmp_path, say=said.append) == {}
     assert begun(tmp_path, "fails") == 2 and begun(tmp_path, "good0") == 1
-
-
-@pytest.mark.slow
-def test_the_death_of_a_worker_takes_one_task_along(tmp_path):
-    tasks = [Job(f"job{i}", "sleeps 0.3") for i in range(8)]
-    killed = []
-
-    def kill():
-        while not killed:
-            time.sleep(0.05)
-            running = [t.key for t in tasks if begun(tmp_path, t.key)]
-            if len(running) >= 3 and not Job(running[-1]).path(tmp_path).exists():
-                pid = int((tmp_path / f"{running[-1]}.log").read_text())
-                os.kill(pid, signal.SIGKILL)
-                killed.append(running[-1])
-
-    thread = threading.Thread(target=kill)
-    thread.start()
-    assert execute(tasks, tmp_path, jobs=2, say=lambda line: None) == {}
-    thread.join()
-    counts = {task.key: begun(tmp_path, task.key) for task in tasks}
-    assert counts == {task.key: 1 + (task.key in killed) for task in tasks}
-    assert all(task.path(tmp_path).exists() for task in tasks)
-    assert left(tmp_path) == [] and len(workers_of(os.getpid())) == 2  # they wait for the next
 
 
 @pytest.mark.parametrize("does", ["cannot write", "fills the disk"])
@@ -230,17 +207,6 @@ def test_a_notebook_that_times_is_alone_on_one_core_for_as_long_as_it_does(monke
         assert psutil.Process().cpu_affinity() == cores
 
 
-def test_what_cannot_be_sent_to_a_worker_fails_alone(tmp_path):
-    @dataclass(frozen=True)
-    class Unsendable(Job):
-        lock: object = None
-
-    tasks = [Job("good"), Unsendable("bad", lock=threading.Lock())]
-    failures = execute(tasks, tmp_path, say=lambda line: None)
-    assert set(failures) == {"bad"} and "pickle" in failures["bad"]
-    assert Job("good").path(tmp_path).exists()
-
-
 def test_marks_and_parts_of_sweeps_long_dead_are_thrown_away(tmp_path):
     old, new = ("old.begun", "old.part", "ab/old.part"), ("new.begun", "ab/new.part")
     (tmp_path / "ab").mkdir()
@@ -251,37 +217,21 @@ def test_marks_and_parts_of_sweeps_long_dead_are_thrown_away(tmp_path):
     assert left(tmp_path) == ["new.begun"] and left(tmp_path / "ab") == ["new.part"]
 
 
-def test_limits_and_jobs_must_be_positive(tmp_path):
-    for limits in ({"seconds": 0}, {"memory": -1}, {"seconds": float("nan")}):
-        with pytest.raises(ValueError, match="must be positive"):
-            Limits(**limits)
-    with pytest.raises(ValueError, match="jobs: must be at least 1, got 0"):
-        execute([Job("one")], tmp_path, jobs=0)
-
-
 SCRIPT = """
 from pathlib import Path
 from test_engine import Job
 from workbench.runs.engine import execute
-execute([Job(f"job{{i}}", "sleeps 0.3") for i in range(20)], Path({folder!r}), jobs=2)
+execute([Job("one"), Job("two")], Path({folder!r}), jobs=2)
 """
 
 
 @pytest.mark.slow
-def test_workers_end_when_their_parent_was_killed(tmp_path):
-    """Also of a script without the guard of __main__."""
+def test_a_script_needs_no_guard_of_main(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT.format(folder=str(tmp_path)))
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent)}
-    process = subprocess.Popen([sys.executable, script], env=environment)
-    end = time.monotonic() + 60
-    while not begun(tmp_path, "job2"):
-        assert process.poll() is None and time.monotonic() < end
-        time.sleep(0.05)
-    workers = workers_of(process.pid)
-    process.kill()
-    process.wait()
-    assert len(workers) == 2 and gone(workers, 60) and begun(tmp_path, "job19") == 0
+    subprocess.run([sys.executable, script], env=environment, check=True, timeout=60)
+    assert begun(tmp_path, "one") == begun(tmp_path, "two") == 1
 
 
 def test_progress_is_reported_once_per_second_with_the_time_left(monkeypatch):

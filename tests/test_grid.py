@@ -25,36 +25,36 @@ def test_a_grid_is_the_product_of_its_axes():
     assert all(p.stop == {"cpu": 60.0} and p.test == 0.3 for p in points)
 
 
-def test_alternatives_are_parameters_that_go_together():
-    points = grid(
-        {"mrc_ccg": [{"eps1": 1e-2, "n_max": [10, 20]}, {"eps1": 1e-4}]}, "iris", stop=STOP
-    )
-    assert [(p.parameters["eps1"], p.parameters["n_max"]) for p in points] == [
-        (1e-2, 10),
-        (1e-2, 20),
-        (1e-4, 400),
-    ]
-
-
-def test_shared_parameters_go_to_every_solver_and_its_own_win():
-    points = grid(
-        {"mrc_ccg": {"lambda0": 0.5}, "mrc_lp": {}},
-        "iris",
-        stop=STOP,
-        parameters={"lambda0": [0.1, 0.2]},
-    )
-    assert [(p.solver, p.parameters["lambda0"]) for p in points] == [
-        ("mrc_ccg", 0.5),
-        ("mrc_lp", 0.1),
-        ("mrc_lp", 0.2),
-    ]
-
-
-def test_the_seed_of_a_point_is_the_solver_s_too_unless_the_grid_names_it():
-    points = grid("memoir_pegasos", "iris", stop=STOP, seeds=[4, 5])
-    assert [p.parameters["seed"] for p in points] == [4, 5]
-    points = grid({"memoir_pegasos": {"seed": [8, 9]}}, "iris", stop=STOP, seeds=[4])
-    assert [(p.seed, p.parameters["seed"]) for p in points] == [(4, 8), (4, 9)]
+@pytest.mark.parametrize(
+    ("solvers", "axes", "found"),
+    [
+        (  # alternatives are parameters that go together
+            {"mrc_ccg": [{"eps1": 1e-2, "n_max": [10, 20]}, {"eps1": 1e-4}]},
+            {},
+            [
+                ("mrc_ccg", {"eps1": e, "n_max": n})
+                for e, n in ((1e-2, 10), (1e-2, 20), (1e-4, 400))
+            ],
+        ),
+        (  # shared parameters go to every solver, and its own win
+            {"mrc_ccg": {"lambda0": 0.5}, "mrc_lp": {}},
+            {"parameters": {"lambda0": [0.1, 0.2]}},
+            [(s, {"lambda0": v}) for s, v in (("mrc_ccg", 0.5), ("mrc_lp", 0.1), ("mrc_lp", 0.2))],
+        ),
+        # the seed of a point is the solver's too, unless the grid names it
+        ("memoir_pegasos", {"seeds": [4, 5]}, [("memoir_pegasos", {"seed": s}) for s in (4, 5)]),
+        (
+            {"memoir_pegasos": {"seed": [8, 9]}},
+            {"seeds": [4]},
+            [("memoir_pegasos", {"seed": seed}) for seed in (8, 9)],
+        ),
+    ],
+)
+def test_parameters_of_points(solvers, axes, found):
+    points = grid(solvers, "iris", stop=STOP, **axes)
+    assert len(points) == len(found)
+    for point, (solver, parameters) in zip(points, found):
+        assert point.solver == solver and parameters.items() <= point.parameters.items()
 
 
 @pytest.mark.parametrize(
@@ -67,22 +67,18 @@ def test_the_seed_of_a_point_is_the_solver_s_too_unless_the_grid_names_it():
         ({"n_max": 2**60 + 1}, 2**60 + 1),
         ({"columns": True}, True),
         ({"columns": None}, None),
+        ({"rounds": "5"}, 5),
+        ({"gap": "1e-3"}, 0.001),
+        ({"seconds": 1}, 1.0),
     ],
 )
-def test_values_take_the_type_of_the_default(given, value):
+def test_values_take_the_type_of_the_default_and_limits_are_floats_but_for_rounds(given, value):
     [name] = given
-    [point] = grid({"mrc_ccg": given}, "iris", stop=STOP)
-    found = point.parameters[name]
+    limit = name in ("rounds", "gap", "seconds")
+    stop, given = (STOP | given, {}) if limit else (STOP, given)
+    [point] = grid({"mrc_ccg": given}, "iris", stop=stop)
+    found = (point.stop if limit else point.parameters)[name]
     assert found == value and type(found) is type(value)
-
-
-def test_rounds_are_whole_and_other_limits_are_floats():
-    [point] = grid("mrc_lp", "iris", stop={"rounds": "5", "gap": "1e-3", "seconds": 1})
-    assert {name: repr(v) for name, v in point.stop.items()} == {
-        "rounds": "5",
-        "gap": "0.001",
-        "seconds": "1.0",
-    }
 
 
 MISTAKES = {
@@ -188,6 +184,7 @@ def test_a_yaml_file_is_read_as_arguments(tmp_path):
 
 GOOD = "solvers: mrc_lp\ndata: iris\nstop: {rounds: 1}\n"
 FILES = {
+    "not a YAML file; 'utf-8' codec": b"\xff\xfe\x00data",
     "not a YAML file": "solvers: [mrc_lp\n",
     "must contain entries": "mrc_lp\n",
     "must contain entries such as": "",
@@ -207,15 +204,8 @@ FILES = {
 
 @pytest.mark.parametrize("message", FILES)
 def test_a_bad_file_is_refused_and_named(message, tmp_path):
-    path = tmp_path / "bad.yaml"
-    path.write_text(FILES[message])
+    path, text = tmp_path / "bad.yaml", FILES[message]
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(ValueError) as raised:
         read_points(path)
     assert message in str(raised.value) and str(raised.value).startswith("bad.yaml: ")
-
-
-def test_a_file_that_is_no_text_is_refused(tmp_path):
-    path = tmp_path / "bad.yaml"
-    path.write_bytes(b"\xff\xfe\x00data")
-    with pytest.raises(ValueError, match=r"bad\.yaml: not a YAML file"):
-        read_points(path)

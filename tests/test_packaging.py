@@ -73,13 +73,10 @@ def test_lock_satisfies_pyproject(requirement):
     assert LOCK[name] in requirement.specifier, "the lock is out of date: run `make lock`"
 
 
-def test_every_pin_of_the_lock_has_its_hashes():
+def test_the_lock_has_hashes_and_the_constraints_are_its_pins():
     blocks = re.split(r"\n(?=[a-z0-9])", (ROOT / "requirements.lock").read_text())
     unhashed = [b.split()[0] for b in blocks if "==" in b and "--hash=sha256:" not in b]
     assert len(blocks) > len(RUNTIME) and not unhashed
-
-
-def test_constraints_are_the_pins_of_the_lock():
     assert pins("constraints.txt") == pins("requirements.lock")
 
 

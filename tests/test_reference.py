@@ -56,12 +56,6 @@ def test_the_tables_of_all_papers_are_whole(everything):
     pd.testing.assert_frame_equal(apart, everything)
 
 
-def test_nothing_of_the_masked_paper_is_made_up():
-    masked = printed("sampled_cuts")
-    assert masked["value"].isna().all()
-    assert masked["note"].str.endswith("masked in the text at hand").all()
-
-
 # Typed from the papers, not copied from the files.
 SPOTS = {
     "mrc": [
@@ -124,6 +118,9 @@ def test_cells_without_a_number(everything):
         (("3", "wiki_small", "M-SVM"), "more than four days"),
     ):
         assert math.isnan(found.loc[key]["value"]) and note in found.loc[key]["note"]
+    masked = printed("sampled_cuts")
+    assert masked["value"].isna().all()
+    assert masked["note"].str.endswith("masked in the text at hand").all()
 
 
 def test_numbers_that_a_paper_prints_twice_agree():
@@ -164,15 +161,6 @@ def write(tmp_path, monkeypatch):
     return write
 
 
-def test_a_good_file(write):
-    write(HEADER, GOOD)
-    row = printed("mrc").iloc[0]
-    assert (row["value"], row["spread"], row["note"]) == (7.2, 1.0, "")
-    write(HEADER)
-    assert printed("mrc").empty
-    assert printed("mrc")["value"].dtype == float
-
-
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -211,23 +199,27 @@ def test_bad_rows_are_refused_by_file_and_line(write, old, new, message):
         assert "\n" not in text
 
 
-def test_bad_files_are_refused(write, tmp_path):
+def test_bad_and_good_files(write, tmp_path):
     with pytest.raises(ValueError, match="paper: no 'walrus'; there are mrc, weston_watkins"):
         printed("walrus")
     with pytest.raises(ValueError, match=r"mrc\.csv: no such file"):
         printed("mrc")
-    write(HEADER, GOOD, GOOD.replace("7.2", "7.3"))
-    with pytest.raises(ValueError, match=r"mrc\.csv, line 3: the same number as line 2"):
-        printed("mrc")
-    write(HEADER.replace("unit", "units"), GOOD)
-    with pytest.raises(ValueError, match=r"mrc\.csv, line 1: the columns are"):
-        printed("mrc")
-    write("")
-    with pytest.raises(ValueError, match=r"mrc\.csv, line 1: the columns are \[\]"):
-        printed("mrc")
+    for lines, message in (
+        ([HEADER, GOOD, GOOD.replace("7.2", "7.3")], ", line 3: the same number as line 2"),
+        ([HEADER.replace("unit", "units"), GOOD], ", line 1: the columns are"),
+        ([""], r", line 1: the columns are \[\]"),
+    ):
+        write(*lines)
+        with pytest.raises(ValueError, match=rf"mrc\.csv{message}"):
+            printed("mrc")
     write(HEADER, GOOD + "größer", encoding="latin-1")
     with pytest.raises(ValueError, match=r"mrc\.csv: not UTF-8"):
         printed("mrc")
+    write(HEADER, GOOD)
+    row = printed("mrc").iloc[0]
+    assert (row["value"], row["spread"], row["note"]) == (7.2, 1.0, "")
+    write(HEADER)
+    assert printed("mrc").empty and printed("mrc")["value"].dtype == float
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from workbench.core.stream import below, rounds, seconds
 from workbench.core.trace import read_trace
 from workbench.registry import SOLVERS
 from workbench.runs.notebooks import CHECKOUT
-from workbench.runs.run import LIBRARIES, header, resolve, run, versions
+from workbench.runs.run import LIBRARIES, header, resolve, run
 
 ROOT = Path(workbench.__file__).parent.parent
 
@@ -49,13 +49,11 @@ def halving(problem, *, gap=1.0, pause=0.0, limit=10**9, state=None):
 
 
 def test_a_run_is_a_trace_and_the_last_state(blobs):
-    trace, state = run(halving, blobs(), below("gap", 0.1), rounds(99))
+    trace, state = run(halving, blobs(), below("gap", 0.1), rounds(99), measure=errors(blobs()))
     assert [row["round"] for row in trace.rows] == [0, 1, 2, 3, 4]
     assert trace.stopped_by == "gap <= 0.1"
     assert isinstance(state, Halving) and state.round == 4
-
-
-def test_a_solver_that_ends_by_itself_is_finished(blobs):
+    assert "train_error" in trace.last and "test_error" not in trace.last  # no test rows
     trace, _ = run(halving, blobs(), rounds(99), parameters={"limit": 3})
     assert trace.stopped_by == "finished" and trace.last["round"] == 3
 
@@ -70,11 +68,6 @@ def test_only_sampled_rows_are_judged(blobs):
     assert test[0] == error(problem.X_test[:, :3], problem.y_test)
 
 
-def test_the_judge_leaves_out_the_test_error_where_there_are_no_test_rows(blobs):
-    trace, _ = run(halving, blobs(), rounds(0), measure=errors(blobs()))
-    assert "train_error" in trace.last and "test_error" not in trace.last
-
-
 def test_the_header_says_all_that_a_repetition_needs(blobs, tmp_path):
     problem = blobs()
     rules = (below("gap", 0.5), rounds(3), seconds(60))
@@ -85,16 +78,14 @@ def test_the_header_says_all_that_a_repetition_needs(blobs, tmp_path):
     # Complete: the defaults are part of the configuration.
     assert head["parameters"] == resolve("mrc_ccg", {"n_max": 7})[1]
     assert head["parameters"]["n_max"] == 7 and head["parameters"]["lambda0"] == 0.01
-    assert head["problem"] == {
-        "name": "blobs",
-        "n": 60,
-        "d": 4,
-        "k": 3,
-        "synthetic": True,
-        "checksum": problem.checksum,
-    }
+    shape = {"name": "blobs", "n": 60, "d": 4, "k": 3, "synthetic": True}
+    assert head["problem"] == shape | {"checksum": problem.checksum}
     assert {"cpu", "cores", "memory_gb", "system"} <= set(head["machine"])
     assert {"python", "workbench", "commit", *LIBRARIES} <= set(head["versions"])
+    if (CHECKOUT / ".git").exists():
+        command = ["git", "rev-parse", "--short=12", "HEAD"]
+        done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=True)
+        assert head["versions"]["commit"].removesuffix("-dirty") == done.stdout.strip()
     assert head["threads"] and all(count >= 1 for count in head["threads"].values())
     assert head["started"].endswith("+00:00") and "load" in head
     end = {"load_at_end": head["load_at_end"]}  # the file was begun before the end was known
@@ -110,43 +101,32 @@ def test_the_header_of_every_solver_is_plain_data(solver, blobs):
 
 
 def test_unknown_names_are_errors_that_say_what_is_known(blobs):
-    with pytest.raises(ValueError, match=r"unknown name 'mrc_cgg'; did you mean mrc_ccg"):
-        run("mrc_cgg", blobs())
-    with pytest.raises(ValueError, match=r"unknown name 'zzz'; known are mrc_lp, .*mrc_ccg"):
-        run("zzz", blobs())
-    with pytest.raises(ValueError, match=r"mrc_ccg has no 'nmax'; it takes .*n_max"):
-        run("mrc_ccg", blobs(), parameters={"nmax": 3})
-    with pytest.raises(ValueError, match="has no 'state'"):
-        run(halving, blobs(), parameters={"state": None})
+    for solver, parameters, message in (
+        ("mrc_cgg", {}, r"unknown name 'mrc_cgg'; did you mean mrc_ccg"),
+        ("zzz", {}, r"unknown name 'zzz'; known are mrc_lp, .*mrc_ccg"),
+        ("mrc_ccg", {"nmax": 3}, r"mrc_ccg has no 'nmax'; it takes .*n_max"),
+        (halving, {"state": None}, "has no 'state'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            run(solver, blobs(), parameters=parameters)
 
 
-def test_the_warm_up_is_tiny_and_off_the_clock(blobs, clock):
+def test_the_warm_up_is_short_tiny_and_off_the_clock(blobs, clock):
     seen = []
 
     def slow_first(problem, *, pause=0.1):
-        seen.append((problem.name, problem.n, problem.d))
-        time.sleep(pause if len(seen) == 1 else 0)
-        yield Halving(0, 1.0, problem.k)
-
-    trace, _ = run(slow_first, blobs(60, 20))
-    assert seen == [("blobs (tiny)", 6, 9), ("blobs", 60, 20)]
-    assert trace.last["seconds"] == 0
-    seen.clear()
-    run(slow_first, blobs(60, 20), warm_up=False)
-    assert [name for name, _, _ in seen] == ["blobs"]
-
-
-def test_the_warm_up_does_not_exhaust_an_endless_solver(blobs):
-    warmed = []
-
-    def endless(problem):
         for r in range(10**9):
-            if problem.name.endswith("(tiny)"):
-                warmed.append(r)
+            seen.append((problem.name, problem.n, problem.d))
+            time.sleep(pause if len(seen) == 1 else 0)
             yield Halving(r, 1.0, problem.k)
 
-    run(endless, blobs(), rounds(2))
-    assert len(warmed) <= 3
+    trace, _ = run(slow_first, blobs(60, 20), rounds(0))
+    *warmed, last = seen
+    assert set(warmed) == {("blobs (tiny)", 6, 9)} and last == ("blobs", 60, 20)
+    assert len(warmed) <= 3 and trace.last["seconds"] == 0
+    seen.clear()
+    run(slow_first, blobs(60, 20), rounds(0), warm_up=False)
+    assert [name for name, _, _ in seen] == ["blobs"]
 
 
 def interrupting(problem, *, at=3, state=None):
@@ -166,8 +146,6 @@ def test_an_interrupt_keeps_all_rows_and_the_last_state(blobs, tmp_path):
     trace, state = run(interrupting, blobs(), parameters={"at": 0})
     assert trace.rows == [] and trace.stopped_by is None and state is None
 
-
-def test_an_interrupt_of_the_evaluation_keeps_the_rows_before(blobs):
     def judge(state):
         if state.round == 2:
             raise KeyboardInterrupt
@@ -227,10 +205,3 @@ def test_a_run_that_is_interrupted_or_killed_keeps_its_rows(sent, tmp_path):
     assert (code, trace.stopped_by) == {"SIGINT": (130, "interrupted"), "SIGKILL": (-9, None)}[sent]
     assert trace.header["solver"] == "mrc_subgradient" and len(trace.rows) >= 4
     assert [row["round"] for row in trace.rows] == list(range(len(trace.rows)))
-
-
-@pytest.mark.skipif(not (CHECKOUT / ".git").exists(), reason="needs a checkout with its history")
-def test_the_commit_is_that_of_the_checkout():
-    head = ["git", "rev-parse", "--short=12", "HEAD"]
-    commit = subprocess.run(head, cwd=CHECKOUT, capture_output=True, text=True, check=True).stdout
-    assert versions()["commit"].removesuffix("-dirty") == commit.strip()

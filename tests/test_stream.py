@@ -72,11 +72,6 @@ def test_cpu_seconds_are_the_process_s_own():
     assert row["cpu"] >= 0.05
 
 
-def test_a_resumed_run_goes_on_from_the_seconds_already_spent(clock):
-    row, _ = next(watch(count(pause=0.5), seconds=100.0, cpu=50.0))
-    assert row["seconds"] == 100.5 and 50 <= row["cpu"] < 51
-
-
 def test_only_sampled_rows_are_judged_and_all_rows_pass():
     judged = []
 
@@ -133,16 +128,11 @@ def test_the_last_row_says_what_stopped_it(rule, last, reason):
         assert rule.__name__ == reason
 
 
-def test_the_first_of_several_rules_that_speaks_is_named():
-    *_, (row, _) = until(watch(count()), rounds(9), rounds(4), below("nowhere", 1))
-    assert row["stopped_by"] == "4 rounds"
-
-
-def test_nothing_is_asked_of_the_solver_after_the_stop():
+def test_the_first_rule_that_speaks_is_named_and_no_further_round_is_asked_for():
     asked = []
-    for _ in until(watch(asked.append(s.round) or s for s in count()), rounds(2)):
-        pass
-    assert asked == [0, 1, 2]
+    watched = watch((asked.append(s.round), s)[1] for s in count())
+    *_, (row, _) = until(watched, rounds(9), rounds(4), below("nowhere", 1))
+    assert row["stopped_by"] == "4 rounds" and asked == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("nan", [math.nan, np.float64("nan"), np.float32("nan")])
@@ -186,6 +176,8 @@ def test_a_solver_may_pause_the_clock(clock):
 
     rows = [row for row, _ in watch(steps())]
     assert rows[-1]["seconds"] == pytest.approx(0.03)
+    row, _ = next(watch(count(pause=0.5), seconds=100.0, cpu=50.0))  # of a resumed run
+    assert row["seconds"] == 100.5 and 50 <= row["cpu"] < 51
 
 
 def test_the_pause_of_one_thread_is_not_that_of_another():

@@ -74,12 +74,6 @@ def test_a_trace_survives_the_disk_exactly_as_strict_json(tmp_path):
     assert same(read, {"round": 3, "gap": 0.5, "bad": math.nan, "ok": True})
 
 
-def test_rows_are_on_disk_as_soon_as_they_are_seen(tmp_path):
-    path = tmp_path / "t.jsonl"
-    for seen, _ in enumerate(record(watch(toys()), Trace(HEADER), path), 1):
-        assert [row["round"] for row in read_trace(path).rows] == list(range(seen))
-
-
 @pytest.mark.parametrize(
     ("stream", "reason", "rows"),
     [
@@ -96,14 +90,15 @@ def test_a_trace_says_why_it_ended(tmp_path, stream, reason, rows):
     assert same(read_trace(path).rows, trace.rows) and same(read_trace(path).header, HEADER)
 
 
-def test_a_reader_s_own_interrupt_is_recorded(tmp_path):
+def test_a_reader_s_own_interrupt_is_recorded_as_rows_are_on_disk_at_once(tmp_path):
     path, trace = tmp_path / "t.jsonl", Trace(HEADER)
     with pytest.raises(KeyboardInterrupt):
-        for row, _ in record(watch(toys()), trace, path):
-            if row["round"] == 1:
+        for seen, (row, _) in enumerate(record(watch(toys()), trace, path), 1):
+            assert [row["round"] for row in read_trace(path).rows] == list(range(seen))
+            if row["round"] == 2:
                 raise KeyboardInterrupt
     assert trace.stopped_by == read_trace(path).stopped_by == "interrupted"
-    assert len(trace.rows) == 2
+    assert len(trace.rows) == 3
 
 
 def test_a_trace_cut_at_any_byte_is_readable_to_its_last_whole_line(tmp_path):

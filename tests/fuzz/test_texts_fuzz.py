@@ -38,16 +38,12 @@ def seeds():
     write_npz(csr, Rows(sp.csr_matrix(X % 3), y))
     np.savez(FOLDER / "bomb.npz", X=np.array([Bomb()], object), y=y, allow_pickle=True)
     text = b"a,b,label\n1,2.5,x\n3,-1e300,y\n,4,x\n0x10,nan,y\n"
+    german = "ä,ö\n1,ü\n2,ß\n".encode("latin-1")
     svm = b"1 1:0.5 3:2\n-1 2:1e300 # remark\n2 1:1\n"
     lists = b"3 5 2\n1,2 0:1.5 4:2\n0 1:1\n 2:1\n"
     return {
         ".npz": [npz.read_bytes(), csr.read_bytes(), (FOLDER / "bomb.npz").read_bytes()],
-        ".csv": [
-            text,
-            text.replace(b",", b";"),
-            "ä,ö\n1,ü\n2,ß\n".encode("latin-1"),
-            b"1,2\n3,4\n",
-        ],
+        ".csv": [text, text.replace(b",", b";"), german, b"1,2\n3,4\n"],
         ".tsv": [text.replace(b",", b"\t")],
         ".csv.gz": [gzip.compress(text)],
         ".svm": [svm, lists, b"Data\n1,2 3:4\n", pickle.dumps(Bomb())],
@@ -77,23 +73,27 @@ def written(content, suffix):
     return path
 
 
+def read_or_refused(entry, read, *given):
+    """Return what is read, or None where a ValueError names what is wrong."""
+    with trying(entry):
+        try:
+            return read(*given)
+        except ValueError as error:
+            assert refused(error), repr(error)
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("suffix", sorted(SEEDS))
 @examples(40)
 @given(data=st.data())
 def test_a_file_of_any_bytes_is_a_problem_or_refused(suffix, data):
     path = written(data.draw(mutated(SEEDS[suffix])), suffix)
-    with trying(f"load, {suffix}"):
-        try:
-            problem = load(path)
-        except ValueError as error:
-            assert refused(error), repr(error)
-        else:
-            assert isinstance(problem, Problem) and problem.k >= 2
-            values = problem.X.data if problem.is_sparse else problem.X
-            assert np.isfinite(values).all()
-        if suffix == ".npz":
-            npz_shape(path)
+    problem = read_or_refused(f"load, {suffix}", load, path)
+    if problem is not None:
+        assert isinstance(problem, Problem) and problem.k >= 2
+        assert np.isfinite(problem.X.data if problem.is_sparse else problem.X).all()
+    if suffix == ".npz":
+        npz_shape(path)
     assert not RAN.exists()
 
 
@@ -125,15 +125,10 @@ def test_a_trace_of_any_bytes_is_read_or_refused(data):
     others = [json.dumps(row).encode() for row in data.draw(st.lists(ROWS, max_size=2))]
     sound = (FOLDER / "sound.jsonl").read_bytes() + b"\n".join(others)
     path = written(data.draw(mutated([sound])), ".jsonl")
-    with trying("read_trace"):
-        try:
-            found = read_trace(path)
-        except ValueError as error:
-            assert refused(error), repr(error)
-        else:
-            assert isinstance(found.header, dict)
-            assert all(isinstance(row, dict) for row in found.rows)
-            assert found.stopped_by is None or found.last
+    if found := read_or_refused("read_trace", read_trace, path):
+        assert isinstance(found.header, dict)
+        assert all(isinstance(row, dict) for row in found.rows)
+        assert found.stopped_by is None or found.last
 
 
 @examples(40)
@@ -146,20 +141,10 @@ def test_a_state_of_any_bytes_is_refused(data):
     assert not RAN.exists()
 
 
-WORDS = ["digits", "wine", "synthetic 30x3x3", "checkers 20", "text 30x3", "+", "|", "@", "or", ","]
-WORDS += ["4 fourier", "constant", "2 pca", "9 relu", "3 log counts", "2 classes", "1 a class"]
-WORDS += [
-    "40 % rows",
-    "20 % validation",
-    "standard",
-    "given",
-    "tfidf",
-    "unit",
-    "0",
-    "-1",
-    "1e9",
-    "é",
-]
+WORDS = """digits, wine, synthetic 30x3x3, checkers 20, text 30x3, +, |, @, or, 4 fourier, constant,
+2 pca, 9 relu, 3 log counts, 2 classes, 1 a class, 40 % rows, 20 % validation, standard, given,
+tfidf, unit, 0, -1, 1e9, é"""
+WORDS = [",", *WORDS.replace("\n", " ").split(", ")]
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -205,11 +190,8 @@ def test_a_grid_of_any_entries(data):
     names = ["solvers", "data", "stop", "parameters", "seeds", "repetitions", "test"]
     for name in data.draw(st.lists(st.sampled_from(names), min_size=1, max_size=2)):
         entries[name] = data.draw(NESTED)
-    with trying("grid"):
-        try:
-            assert len({point.label for point in grid(**entries)}) >= 1
-        except ValueError as error:
-            assert refused(error), repr(error)
+    found = read_or_refused("grid", lambda: grid(**entries))
+    assert found is None or len({point.label for point in found}) >= 1
 
 
 YAML = b"""about: text
@@ -223,12 +205,7 @@ UNSAFE = b"solvers: !!python/object/apply:pathlib.Path.touch [x]\ndata: digits\n
 @examples(80)
 @given(mutated([YAML, UNSAFE, b"a: &a [*a]\n", b"{" * 200, b"&a [*a, *a]"]))
 def test_a_grid_file_of_any_bytes(content):
-    path = written(content, ".yaml")
-    with trying("read_points"):
-        try:
-            read_points(path)
-        except ValueError as error:
-            assert refused(error), repr(error)
+    read_or_refused("read_points", read_points, written(content, ".yaml"))
 
 
 LINE = b"n: int = 3  # rows\nx: float = 1e-3  # step\nname: str = 'a'  # which\n"
@@ -238,13 +215,8 @@ LINE = b"n: int = 3  # rows\nx: float = 1e-3  # step\nname: str = 'a'  # which\n
 @given(mutated([LINE, b"n: int = __import__('os').getpid()  # x\n", b"a: int = " + b"(" * 300]))
 def test_parameters_of_any_text(content):
     source = content.decode(errors="replace")
-    with trying("parameters_of"):
-        try:
-            found = notebooks.parameters_of(source, "notebook")
-        except ValueError as error:
-            assert refused(error), repr(error)
-        else:
-            assert all(type(p.default) is p.type for p in found.values())
+    found = read_or_refused("parameters_of", notebooks.parameters_of, source, "notebook")
+    assert all(type(p.default) is p.type for p in (found or {}).values())
 
 
 @examples(60)
@@ -269,50 +241,13 @@ def test_a_notebook_of_any_content(data):
         content["metadata"][at] = junk
     raw = json.dumps(content).encode()
     path = written(data.draw(mutated([raw])) if at == "bytes" else raw, ".ipynb")
-    with trying("notebooks.read"):
-        try:
-            notebooks.read(path)
-        except ValueError as error:
-            assert refused(error), repr(error)
+    read_or_refused("notebooks.read", notebooks.read, path)
 
 
-ARGUMENTS = [
-    "list",
-    "run",
-    "sweep",
-    "figures",
-    "data",
-    "check",
-    "fetch",
-    "ridge",
-    "mrc_ccg",
-    "wine",
-]
-ARGUMENTS += [
-    "-p",
-    "alpha=1",
-    "alpha=x",
-    "alpha=",
-    "=1",
-    "C=1",
-    "--rounds",
-    "2",
-    "-1",
-    "nan",
-    "--gap",
-]
-ARGUMENTS += ["--seconds", "inf", "--test", "0.5", "--scale", "unit", "--out", "/nowhere/x", "-j"]
-ARGUMENTS += [
-    "/dev/null",
-    "x.yaml",
-    "a\0.yaml",
-    "x.ipynb",
-    "--profile",
-    "smoke",
-    "--nothing",
-    "é",
-    "",
-]
+ARGUMENTS = """list run sweep figures data check fetch ridge mrc_ccg wine -p alpha=1 alpha=x alpha=
+=1 C=1 --rounds 2 -1 nan --gap --seconds inf --test 0.5 --scale unit --out /nowhere/x -j /dev/null
+x.yaml a\0.yaml x.ipynb --profile smoke --nothing é""".split()
+ARGUMENTS.append("")
 COMMANDS = ["run", "run ridge", "run ridge wine", "run ridge wine --rounds", "sweep", "data check"]
 
 
