@@ -36,8 +36,7 @@ def _write_registers_out():
 
     They are no Python: without compilation they cannot be called.
     """
-    from workbench.kernels import functions as kernels
-    from workbench.kernels import rows
+    from workbench.kernels import gaussian, rows
     from workbench.memoir.mips import hashing
 
     def add_four_rows(out, W, w, x, width):
@@ -47,7 +46,7 @@ def _write_registers_out():
         W[w] += x * delta
 
     rows.add_four_rows, rows.add_to_row = add_four_rows, add_to_row
-    kernels.power_of_two = lambda m: np.ldexp(np.float32(1), m)
+    gaussian.power_of_two = lambda m: np.ldexp(np.float32(1), m)
     hashing._popcount = lambda word: int(word).bit_count()
 
 

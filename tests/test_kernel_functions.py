@@ -15,10 +15,10 @@ from workbench.kernels.functions import (
     Kernel,
     check_gamma,
     check_kernel,
-    gaussian_of_products,
     kernel_at,
     scale,
 )
+from workbench.kernels.gaussian import gaussian_of_products
 from workbench.kernels.gram import Gram
 
 GAMMA, DEGREE, COEF0 = 0.3, 3, 0.5

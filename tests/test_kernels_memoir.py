@@ -11,10 +11,11 @@ from test_blocks import slot_of
 from test_memoir import SHARED, SHRINKING, array, documents, literal
 
 from workbench.kernels.rows import rows_of
-from workbench.memoir import solvers
+from workbench.memoir import descent
 from workbench.memoir.blocks import WHOLE, dense, empty, length_of, live_slots, slots_for
+from workbench.memoir.descent import LEAST
 from workbench.memoir.products import add_outer, add_scores, lacks_room, set_scores
-from workbench.memoir.solvers import LEAST, memoir_l1, memoir_l2
+from workbench.memoir.solvers import memoir_l1, memoir_l2
 from workbench.memoir.steps import (
     NOBODY,
     SCALE,
@@ -49,7 +50,7 @@ CASES = {
 @pytest.mark.parametrize("form", ["dense", "sparse", "full rows"])
 @pytest.mark.parametrize("case", CASES)
 def test_few_rows_take_the_literal_update(case, form, monkeypatch):
-    for module in (solvers, test_memoir):
+    for module in (descent, test_memoir):
         monkeypatch.setattr(module, "MANY", 2)  # batches from which on a round is a pass
     solver, given = CASES[case]
     given = {"batch_size": 3, "seed": 1} | given

@@ -9,8 +9,9 @@ import scipy.sparse as sp
 
 from workbench.core.problem import as_problem
 from workbench.memoir.algorithms import algorithm_1, algorithm_2
+from workbench.memoir.descent import LEAST, MANY, draw
 from workbench.memoir.mips.oracle import Random
-from workbench.memoir.solvers import LEAST, MANY, PRESETS, draw, memoir_l1, memoir_l2
+from workbench.memoir.solvers import PRESETS, memoir_l1, memoir_l2
 
 SOLVERS = {"l1": memoir_l1, "l2": memoir_l2}
 

@@ -17,8 +17,9 @@ from workbench.core.problem import as_problem
 from workbench.core.stream import rounds
 from workbench.core.trace import load_state, save_state
 from workbench.data.panels import panel
-from workbench.memoir import solvers
-from workbench.memoir.solvers import PRESETS, default_batch, memoir_l1, memoir_l2
+from workbench.memoir import descent
+from workbench.memoir.descent import default_batch
+from workbench.memoir.solvers import PRESETS, memoir_l1, memoir_l2
 from workbench.runs.run import run
 
 SOLVERS = {"l1": memoir_l1, "l2": memoir_l2}
@@ -168,7 +169,7 @@ def test_awkward_rows(penalty, preset, dense, mips):
 
 @pytest.mark.parametrize(("penalty", "preset"), [("l2", "paper"), ("l2", "reference")])
 def test_class_numbers_beyond_sixteen_bits(penalty, preset, monkeypatch):
-    monkeypatch.setattr(solvers, "JUDGED", 50)
+    monkeypatch.setattr(descent, "JUDGED", 50)
     n, d = 66_000, 20
     rng = np.random.default_rng(0)
     X = sp.csr_matrix((rng.random(2 * n), rng.integers(d, size=2 * n), np.arange(0, 2 * n + 1, 2)))

@@ -17,9 +17,10 @@ from workbench.estimators import parameters as check
 from workbench.estimators.common import Classifier, warn
 from workbench.estimators.parameters import not_negative, one_of, parameter, whole
 from workbench.memoir.compress import STEPS, Quantized
+from workbench.memoir.descent import default_batch
 from workbench.memoir.mips import MIPS, scores
 from workbench.memoir.mips.exact import best_others, index
-from workbench.memoir.solvers import PRESETS, default_batch
+from workbench.memoir.solvers import PRESETS
 from workbench.memoir.state import MemoirState
 from workbench.registry import SOLVERS
 from workbench.runs.run import resolve, warm

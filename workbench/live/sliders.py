@@ -8,8 +8,8 @@ from typing import Any
 import ipywidgets as widgets
 
 from workbench.least_squares.links import LINKS
+from workbench.memoir.descent import SAMPLINGS
 from workbench.memoir.mips import MIPS
-from workbench.memoir.solvers import SAMPLINGS
 from workbench.registry import SOLVERS
 from workbench.runs.run import resolve
 

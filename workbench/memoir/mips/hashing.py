@@ -155,7 +155,7 @@ def _nearest(hashes, codes, y, longest, nearest):
         while within < many:
             last += np.uint32(1)
             within += counts[last]
-        spare = many - (within - counts[last])  # so many of those at the largest distance
+        spare = many - (within - counts[last])  # places left for codes at the largest distance
         filled = np.uint64(0)
         for c in range(C):
             if distances[c] > last or (distances[c] == last and spare == 0):
