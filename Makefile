@@ -10,6 +10,10 @@ PYTHON3 = $(shell for python in python3.13 python3.12 python3.11 python3; do \
   $$python -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
   && echo $$python && break; done)
 
+PIP     = $(PYTHON) -m pip install --disable-pip-version-check
+# The index that pip is told to use is uv's, too.
+INDEX   = $(addprefix --default-index ,$(shell $(PYTHON) -m pip config get global.index-url 2>/dev/null))
+
 .DEFAULT_GOAL := help
 .PHONY: help figures report lessons docs lab arena test test-browser lint bench dist data lock peers clean
 
@@ -79,16 +83,22 @@ clean: ## remove the environment and the caches (not downloaded data, nor runs t
 	find runs -mindepth 1 -maxdepth 1 ! -name kept ! -name grids -exec rm -rf {} + 2>/dev/null || true
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# The mark is the last thing written: a set-up that was interrupted is taken up again.
+# The mark is the last thing written: a set-up that was interrupted is taken up again. uv installs
+# the same hashed lock as pip, in seconds; where it cannot, pip does.
 .venv/.ok: pyproject.toml requirements.lock
 	@rm -f $@
 	@test -n '$(PYTHON3)' || { echo 'No Python 3.11 or later with the venv module was found.' \
 	  'On Debian or Ubuntu: apt-get install python3 python3-venv' >&2; exit 1; }
 	@$(PYTHON) -m pip --version >/dev/null 2>&1 || { \
 	  echo "==> making .venv with $$($(PYTHON3) --version)"; $(PYTHON3) -m venv --clear .venv; }
-	@echo '==> installing the packages of requirements.lock (a few minutes the first time)'
-	$(PYTHON) -m pip install --disable-pip-version-check --require-hashes -r requirements.lock
+	@echo '==> installing the packages of requirements.lock'
+	@awk '/^uv==/ { uv = 1 } uv; uv && !/\\$$/ { exit }' requirements.lock > .venv/uv.lock
+	@$(PIP) --quiet --require-hashes -r .venv/uv.lock && \
+	  .venv/bin/uv pip install --python $(PYTHON) $(INDEX) --require-hashes -r requirements.lock || { \
+	  echo '==> with pip, as uv did not (a few minutes)'; $(PIP) --require-hashes -r requirements.lock; }
 	@echo '==> installing workbench itself, editable'
-	$(PYTHON) -m pip install --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(PIP) --quiet --no-deps --no-build-isolation -e .
+	@echo '==> compiling the solvers for this machine (half a minute; later they start at once)'
+	@.venv/bin/workbench warm > /dev/null 2>&1 || echo '==> not compiled: that happens when they first run'
 	@touch $@
 	@echo '==> .venv is ready'

@@ -97,6 +97,13 @@ def test_figures_tells_by_its_exit_code_what_failed(monkeypatch, capsys):
     assert main(["figures"]) == 0
 
 
+def test_warm_compiles_each_solver_in_a_process_of_its_own(monkeypatch, capsys):
+    monkeypatch.setattr("workbench.runs.warm.SOLVERS", ["ridge", "centroid"])
+    assert main(["warm"]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert sorted(line.split()[1] for line in said) == ["centroid", "ridge"]
+
+
 def test_data_lists_and_checks(monkeypatch, tmp_path, capsys):
     assert main(["data"]) == 0
     assert "synthetic_100k" in capsys.readouterr().out

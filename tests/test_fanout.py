@@ -4,7 +4,7 @@ import nbformat
 import pytest
 
 from workbench.cli import main
-from workbench.runs.mill import fan_out
+from workbench.runs.fan_out import fan_out
 from workbench.runs.notebooks import read
 
 PARAMETERS = "a: int = 1  # the first\nb: float = 0.5  # the second\nname: str = 'x'  # a label\n"

@@ -107,6 +107,30 @@ def test_a_figure_is_saved_with_how_it_was_made_though_other_notebooks_fail(mill
     assert set(record["machine"]) == {"cpu", "cores", "memory_gb", "system"}
 
 
+PLACE = """
+import os, psutil
+print("cores", len(psutil.Process().cpu_affinity()), os.environ["WORKBENCH_BESIDE"])
+"""
+
+
+@pytest.mark.skipif(not psutil.LINUX or os.cpu_count() < 2, reason="needs two cores of Linux")
+def test_what_times_nothing_runs_beside_what_is_timed_on_another_core(mill, tmp_path):
+    untimed = f"{PARAMETERS}\ntiming: bool = False  # whether it is timed"
+    write(mill.folder, "a_timed", PLACE + draw(mill.folder, "a_timed"))
+    write(mill.folder, "b_untimed", PLACE + draw(mill.folder, "b_untimed"), parameters=untimed)
+    failed, lines = mill()
+    assert not failed and ", 2 at a time" in lines[0]
+    cores = len(psutil.Process().cpu_affinity())
+    assert {f"  a_timed | cores {cores} 1", f"  b_untimed | cores {cores - 1} 1"} <= set(lines)
+    assert re.fullmatch(r"( +\d+\.\d s  [ab]_(un)?timed\n?){2}", lines[-2]), "the slowest first"
+    left = [line for line in lines if line.startswith("[1/2]")]
+    assert re.search(r"done in \d+ s: .*line.png; \d+ s left$", left[0])
+    record = json.loads((tmp_path / "figures" / "a_timed" / "line.json").read_text())
+    assert (record["jobs"], record["beside"]) == (1, 1)
+    assert "; notebooks that time nothing ran on another core." in record["caption"]
+    assert mill()[1][0].startswith("2 notebooks, profile quick, 1 at a time; nothing has changed")
+
+
 def test_a_notebook_runs_again_only_if_something_changed(mill, execute, tmp_path, monkeypatch):
     monkeypatch.setenv("WORKBENCH_DATA", str(tmp_path))
     # In this process: a kernel takes seconds to start.
@@ -175,6 +199,7 @@ LOADS = {  # of a run with one thread: timing mode, changes of its header, the r
     "plain": (False, {"load": 0.2}, "the seconds were not measured in timing mode"),
     "busy": (True, {"load": 6.66}, "the machine was busy (load 6.66, of which ours was 1 thread)"),
     "late": (True, {"load_at_end": 1.5}, "the machine was busy (load 1.5, of which"),
+    "beside": (True, {"load_at_end": 2.4, "beside": 1}, ""),
     "two": (True, {"load_at_end": 2.4, "parameters": {"threads": 2}}, ""),
     "three": (True, {"load": 2.5, "parameters": {"threads": 2}}, "of which ours was 2 threads"),
 }

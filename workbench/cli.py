@@ -1,4 +1,4 @@
-"""The command line: ``workbench list | run | compare | sweep | figures | report | lessons | data``.
+"""The command line: ``workbench list | run | compare | sweep | figures | report | lessons | ...``
 
 Imports are inside the commands, so that ``workbench --help`` does not wait for the solvers.
 """
@@ -9,7 +9,7 @@ import argparse
 import ast
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -116,6 +116,8 @@ def _parser() -> argparse.ArgumentParser:
     jobs(add, "lessons at a time")
     add("--again", action="store_true", help="rerun lessons even if nothing changed")
     add("--out", type=Path, metavar="DIR", help="folder of the course (default: course/)")
+
+    command(_warm, "compile all solvers for this machine, which is done once")
 
     add = command(_data, "list, fetch or check data sets")
     add("action", choices=("list", "fetch", "check"), nargs="?", default="list")
@@ -245,7 +247,7 @@ def _fan_out(arguments: argparse.Namespace) -> int:
         if getattr(arguments, option):
             raise ValueError(f"--{option}: is for grids, not for notebooks")
     from workbench.runs.engine import execute
-    from workbench.runs.mill import fan_out
+    from workbench.runs.fan_out import fan_out
     from workbench.runs.notebooks import read
     from workbench.runs.sweep import runs_folder
     from workbench.runs.worker import Limits
@@ -284,7 +286,16 @@ def _figures(arguments: argparse.Namespace) -> int:
     if overrides and not arguments.names:
         raise ValueError("-p: name the notebooks whose parameters it sets")
     options = _options(arguments, "jobs again timeout") | {"figures": arguments.out}
+    if sys.stderr.isatty():
+        options["say"] = _live()
     return _failed(make(arguments.names, arguments.profile, overrides, **options))
+
+
+def _warm(arguments: argparse.Namespace) -> int:
+    from workbench.runs.warm import warm_all
+
+    warm_all(_say)
+    return 0
 
 
 def _data(arguments: argparse.Namespace) -> int:
@@ -320,6 +331,21 @@ def _options(arguments: argparse.Namespace, names: str) -> dict[str, Any]:
 
 def _say(line: str) -> None:
     print(line, flush=True)
+
+
+def _live() -> Callable[[str], None]:
+    """Return a `say` whose last line is what the notebooks do now."""
+    from tqdm import tqdm
+
+    now = tqdm(bar_format="{desc}", leave=False, dynamic_ncols=True)
+
+    def say(line: str) -> None:
+        if line.startswith("  ") and "warning" not in line:
+            now.set_description_str(line.strip()[: now.ncols])
+        else:
+            tqdm.write(line)
+
+    return say
 
 
 def _failed(failed: Sequence[str]) -> int:

@@ -12,7 +12,6 @@ import textwrap
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
-from functools import partial
 from html import unescape
 from pathlib import Path
 
@@ -178,7 +177,7 @@ def execute(
     same = f"; nothing has changed for {len(lessons) - len(work)}" if work != lessons else ""
     say(f"{len(lessons)} lessons, {jobs} at a time{same}")
     failed: dict[str, str] = {}
-    ended = side_by_side(partial(_run, folder=folder), work, jobs)
+    ended = side_by_side(lambda lesson, lane: _run(lesson, folder), work, jobs)
     with environment(WORKBENCH_JOBS=str(jobs)), closing(ended):
         for done, (lesson, (seconds, error)) in enumerate(ended, 1):
             outcome = "FAILED after" if error else "done in"

@@ -25,10 +25,11 @@ def made_by(traces: list[Trace]) -> dict[str, Any]:
     ``timed`` is whether their seconds are timings, ``not_timed`` why not, see
     :func:`why_not_timed`. ``load`` is the largest load average at the start or the end of a run;
     ``wall_over_cpu`` is the ratio of their wall to CPU seconds: near 1 on an idle machine with one
-    thread. ``jobs`` is the number of notebooks that ran side by side. ``traces`` has of each run
-    its settings and the CPU seconds until its certified gap was below 1e-1, 1e-2, ... 1e-6; if the
-    solver measures the ratio of the gap to its first one, until that ratio was. The versions and
-    the commit are those of the drawing; runs that were made before have their own commits.
+    thread. ``jobs`` is the number of notebooks that ran side by side, ``beside`` that of those that
+    ran on other cores and timed nothing; what they load the machine with is subtracted. ``traces``
+    has of each run its settings and the CPU seconds until its certified gap was below 1e-1, 1e-2,
+    ... 1e-6; if the solver measures the ratio of the gap to its first one, until that ratio was.
+    The versions and the commit are those of the drawing; runs made before have their own commits.
     """
     headers = [trace.header for trace in traces]
     wall = sum(trace.last.get("seconds", 0.0) for trace in traces)
@@ -46,6 +47,7 @@ def made_by(traces: list[Trace]) -> dict[str, Any]:
         "load": max(filter(None, map(_load, headers)), default=None),
         "wall_over_cpu": round(wall / cpu, 2) if cpu > 0 else None,
         "jobs": int(os.environ.get("WORKBENCH_JOBS", "1")),
+        "beside": int(os.environ.get("WORKBENCH_BESIDE", "0")),
         "versions": versions(),
         "commit": versions()["commit"],
         "commits_of_runs": sorted({header["versions"]["commit"] for header in headers}),
@@ -95,7 +97,8 @@ def in_words(made: Mapping[str, Any]) -> list[str]:
     most = max(made["threads"].values(), default=1)
     sentences.append(
         f"Machine: {computer['cpu']}, {computer['cores']} cores, "
-        f"{most} BLAS thread{'s' if most > 1 else ''}."
+        f"{most} BLAS thread{'s' if most > 1 else ''}"
+        + ("; notebooks that time nothing ran on another core." if made.get("beside") else ".")
     )
     if others := made.get("other_machines"):
         sentences.append(f"Other machines that runs are from: {len(others)}.")
@@ -157,8 +160,12 @@ def _quiet(header: Mapping[str, Any]) -> bool:
 
 
 def _load(header: Mapping[str, Any]) -> float | None:
-    """Return the larger load average of the start and the end of a run, None if unknown."""
-    return max(filter(None, (header["load"], header.get("load_at_end"))), default=None)
+    """Return the larger load average of the start and the end of a run, None if unknown.
+
+    What notebooks on other cores may load, which time nothing, is subtracted.
+    """
+    largest = max(filter(None, (header["load"], header.get("load_at_end"))), default=None)
+    return largest and max(0.0, round(largest - header.get("beside", 0), 2))
 
 
 def _own_threads(threads: Mapping[str, int], solvers: Iterable[Mapping[str, Any]]) -> int:

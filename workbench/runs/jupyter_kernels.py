@@ -1,7 +1,13 @@
-"""Kernels for papermill: of the running interpreter, over IPC, which cannot race for ports."""
+"""Kernels for papermill: forked from a process that has imported what notebooks import.
+
+They are reached over IPC, which cannot race for ports. A kernel of its own would take four
+processor seconds to import the same modules again; where processes cannot fork (Windows), it does.
+"""
 
 from __future__ import annotations
 
+import atexit
+import multiprocessing
 import os
 import shutil
 import signal
@@ -14,6 +20,13 @@ from pathlib import Path
 
 from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import AsyncKernelManager
+from jupyter_client.provisioning import LocalProvisioner
+
+from workbench.runs.worker import keep_off_timed_core
+
+INLINE = "module://matplotlib_inline.backend_inline"
+FORKS = "forkserver" in multiprocessing.get_all_start_methods()
+_server = multiprocessing.get_context("forkserver" if FORKS else None)
 
 # A Unix socket's path ends at 104 bytes on macOS and 108 on Linux, its terminating zero included.
 SOCKET_PATH_LIMIT = 103
@@ -40,6 +53,11 @@ class IpcKernelManager(AsyncKernelManager):
         with _lock:
             _managers.add(self)
 
+    async def start_kernel(self, **kwargs) -> None:
+        if FORKS and self.provisioner is None:
+            self.provisioner = _Provisioner(parent=self, kernel_spec=self.kernel_spec)
+        await super().start_kernel(**kwargs)
+
     @property
     def kernel_spec(self) -> KernelSpec:
         return KernelSpec(
@@ -47,6 +65,62 @@ class IpcKernelManager(AsyncKernelManager):
             display_name="Python 3",
             language="python",
         )
+
+
+class BesideKernelManager(IpcKernelManager):
+    """Keeps its kernels off the core that timed runs are pinned to."""
+
+
+class _Kernel(_server.Process):
+    """A kernel as a process, with the methods of Popen that a provisioner calls."""
+
+    stdin = stdout = stderr = None
+
+    def __init__(self, argv: list[str], env: dict[str, str], folder: str | None):
+        # The end of this process is theirs, however it comes.
+        super().__init__(daemon=True)
+        self.argv, self.env, self.folder = argv, env, folder or os.getcwd()
+
+    def run(self) -> None:
+        """Be a kernel; this runs in the forked process."""
+        import matplotlib
+        from ipykernel.kernelapp import IPKernelApp
+
+        os.setsid()  # the kernel and its workers are a group
+        self.daemon = False  # it may have workers
+        os.environ.clear()
+        os.environ.update(self.env)
+        os.chdir(self.folder)
+        sys.argv = ["ipykernel_launcher", *self.argv]
+        matplotlib.use(os.environ.setdefault("MPLBACKEND", INLINE))
+        try:
+            IPKernelApp.launch_instance(self.argv, parent_handle=os.getppid())
+        finally:
+            atexit._run_exitfuncs()  # multiprocessing leaves them out
+
+    def poll(self) -> int | None:
+        return self.exitcode
+
+    def wait(self) -> int | None:
+        self.join()
+        return self.exitcode
+
+    def send_signal(self, number: int) -> None:
+        os.kill(self.pid, number)
+
+
+class _Provisioner(LocalProvisioner):
+    """Starts a kernel as a fork instead of a new interpreter."""
+
+    async def launch_kernel(self, cmd: list[str], **kwargs) -> dict:
+        _server.set_forkserver_preload(["workbench.figures.imported"])
+        # The command is `python -m ipykernel_launcher -f FILE ...`.
+        self.process = _Kernel(cmd[3:], kwargs["env"], kwargs.get("cwd"))
+        self.process.start()
+        self.pid = self.pgid = self.process.pid
+        if isinstance(self.parent, BesideKernelManager):
+            keep_off_timed_core(self.pid)
+        return self.connection_info
 
 
 def socket_folder() -> Path:

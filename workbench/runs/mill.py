@@ -1,4 +1,4 @@
-"""Notebooks by papermill: the figure notebooks, and any notebook over a grid of its parameters."""
+"""The figure notebooks by papermill: what is timed alone on its core, the rest beside it."""
 
 from __future__ import annotations
 
@@ -9,20 +9,18 @@ import re
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, as_completed
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
 from workbench.core.checks import check_positive
-from workbench.runs.jupyter_kernels import IpcKernelManager, kill_kernels
-from workbench.runs.keys import key, notebook_key
-from workbench.runs.notebooks import CHECKOUT, FOLDER, PROFILES, Notebook, find, parse, read
-from workbench.runs.worker import Limits
+from workbench.runs.engine import duration
+from workbench.runs.jupyter_kernels import BesideKernelManager, IpcKernelManager, kill_kernels
+from workbench.runs.keys import notebook_key
+from workbench.runs.notebooks import CHECKOUT, FOLDER, PROFILES, Notebook, find
 
 KINDS = ("png", "svg", "pdf", "json")  # files of a figure
 TIMEOUTS = {"smoke": 300.0, "quick": 900.0, "paper": 7 * 86400.0}
@@ -46,6 +44,9 @@ def make(
 ) -> list[str]:
     """Run figure notebooks, each in a kernel of its own; a failing one does not stop the others.
 
+    A notebook whose parameter `timing` is false times nothing: it runs beside one that does, on
+    another core, where there is one.
+
     Parameters
     ----------
     names : notebooks of the folder `notebooks`; all of them by default
@@ -56,7 +57,7 @@ def make(
     timeout : seconds for each notebook, by default those of the profile in :data:`TIMEOUTS`
     figures, executed : where the figures and the executed notebooks go, by default ``figures/``
         and ``runs/figures/`` of the checkout; profiles other than quick have their own folders
-    say : receives the progress, line by line
+    say : receives the progress, line by line; what a notebook prints begins with two spaces
 
     Returns
     -------
@@ -81,26 +82,77 @@ def make(
     figures = Path(figures or figures_folder() / own).absolute()
     asked = len(work)
     work = [(n, values) for n, values in work if again or not unchanged(n, values, figures, jobs)]
-    jobs = min(jobs, max(1, len(work)))
     executed = Path(executed or CHECKOUT / "runs" / "figures" / own).absolute()
     executed.mkdir(parents=True, exist_ok=True)
     timeout = TIMEOUTS[profile] if timeout is None else timeout
     say = _one_at_a_time(say)
+    alone = [(n, values) for n, values in work if jobs == 1 and timed(values)]
+    others = [item for item in work if item not in alone]
+    lanes = min(max(jobs, min(2, os.cpu_count() or 1)), max(1, bool(alone) + len(others)))
+    beside = int(lanes > 1 and bool(alone))
+    left = _TimeLeft(work, alone, lanes, figures)
     same = f"; nothing has changed for {asked - len(work)}" if asked > len(work) else ""
-    say(f"{asked} notebooks, profile {profile}, {jobs} at a time{same}; figures go to {figures}")
+    say(
+        f"{asked} notebooks, profile {profile}, {lanes} at a time{same}; figures go to {figures}"
+        + left.in_words()
+    )
+
+    def run(item: tuple[Notebook, dict], lane: int) -> tuple[str, str | None]:
+        manager = BesideKernelManager if beside and lane else IpcKernelManager
+        return run_notebook(*item, figures, executed, timeout, say, manager)
+
     failed, tic = [], time.perf_counter()
-    run = lambda work: run_notebook(*work, figures, executed, timeout, say)  # noqa: E731
+    surroundings = {"FIGURES": figures, "JOBS": jobs, "BESIDE": beside}
     with (
-        environment(WORKBENCH_FIGURES=str(figures), WORKBENCH_JOBS=str(jobs)),
-        closing(side_by_side(run, work, jobs)) as ended,
+        environment(**{f"WORKBENCH_{name}": str(value) for name, value in surroundings.items()}),
+        closing(side_by_side(run, others, lanes, alone)) as ended,
     ):
-        for done, ((notebook, _), (outcome, error)) in enumerate(ended, 1):
-            elapsed = f"{time.perf_counter() - tic:.0f} s since the start"
-            say(f"[{done}/{len(work)}] {notebook.name} {outcome} ({elapsed})")
+        for done, ((notebook, _), (outcome, error, seconds)) in enumerate(ended, 1):
+            left.took[notebook.name] = seconds
+            say(f"[{done}/{len(work)}] {notebook.name} {outcome}{left.in_words()}")
             if error:
                 failed.append(notebook.name)
-                say(textwrap.indent(error, f"  {notebook.name} | ", lambda line: True))
+                say(textwrap.indent(error, f"{notebook.name} | ", lambda line: True))
+    if len(work) > 1:
+        slowest = sorted(left.took.items(), key=lambda item: -item[1])
+        say("\n".join(f"{seconds:7.1f} s  {name}" for name, seconds in slowest))
+        say(f"all in {duration(time.perf_counter() - tic)}")
     return failed
+
+
+def timed(values: Mapping[str, Any]) -> bool:
+    """Return whether a notebook with these parameters times what it runs."""
+    return bool(values.get("timing", True))
+
+
+class _TimeLeft:
+    """How long the notebooks will take, by what each took when its figures were last made."""
+
+    def __init__(self, work: Sequence, alone: Sequence, lanes: int, figures: Path):
+        seconds = {notebook.name: _seconds(notebook, figures) for notebook, _ in work}
+        known = [s for s in seconds.values() if s]
+        self.known = bool(known)
+        usual = sum(known) / len(known) if known else 1.0
+        self.expected = {name: s or usual for name, s in seconds.items()}
+        self.alone, self.lanes = {notebook.name for notebook, _ in alone}, lanes
+        self.took: dict[str, float] = {}
+
+    def in_words(self) -> str:
+        """Return ``; 3 min left``, or nothing where nothing is known or left."""
+        waiting = {name: s for name, s in self.expected.items() if name not in self.took}
+        if not waiting or not (self.known or self.took):
+            return ""
+        ended = sum(self.expected[name] for name in self.took)
+        pace = sum(self.took.values()) / ended if ended else 1.0
+        alone = sum(s for name, s in waiting.items() if name in self.alone)
+        return f"; {duration(pace * max(alone, sum(waiting.values()) / self.lanes))} left"
+
+
+def _seconds(notebook: Notebook, figures: Path) -> float:
+    """Return the seconds after which a notebook's last figure was saved, 0 if that is not known."""
+    records = [_record(figures / notebook.name / f"{name}.json") for name in notebook.figures]
+    seconds = [record.get("seconds") for record in records]
+    return float(max((s for s in seconds if isinstance(s, (int, float))), default=0.0))
 
 
 def figures_folder() -> Path:
@@ -111,45 +163,60 @@ def figures_folder() -> Path:
 def unchanged(notebook: Notebook, values: Mapping[str, Any], folder: Path, jobs: int = 1) -> bool:
     """Return whether the notebook's figures in `folder` are whole and would come out the same.
 
-    If `jobs` is 1, figures that ran next to others do not count: nothing in them was timed.
+    If `jobs` is 1, what ran next to others does not count unless it times nothing.
     """
     wanted = notebook_key(notebook, values)
     for name in notebook.figures:
         stem = folder / notebook.name / name
         if not all(stem.with_suffix(f".{kind}").exists() for kind in KINDS):
             return False
-        try:
-            record = json.loads(stem.with_suffix(".json").read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError):
+        record = _record(stem.with_suffix(".json"))
+        if record.get("key") != wanted:
             return False
-        if not isinstance(record, dict) or record.get("key") != wanted:
-            return False
-        if jobs == 1 and record.get("jobs") != 1:
+        if jobs == 1 and timed(values) and record.get("jobs") != 1:
             return False
     return True
 
 
-def side_by_side(run: Callable, items: Iterable, jobs: int) -> Iterator[tuple[Any, Any]]:
-    """Yield each item with ``run(item)``, which runs a notebook, as they end; `jobs` at a time.
+def _record(path: Path) -> dict[str, Any]:
+    """Return how a figure was made, nothing if that cannot be read."""
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return record if isinstance(record, dict) else {}
+
+
+def side_by_side(
+    run: Callable, items: Iterable, lanes: int, alone: Sequence = ()
+) -> Iterator[tuple[Any, Any]]:
+    """Yield each item with ``run(item, lane)``, which runs a notebook, as they end.
+
+    The items `alone` come first, one after the other in lane 0, while the other lanes begin with
+    `items`.
 
     Close it: if an interrupt or an error ends its reader, the kernels are killed, and the runs have
     :data:`PATIENCE_S` to end. Then they are left in daemon threads: nbclient may wait forever for a
     kernel that was killed.
     """
-    futures = {Future(): item for item in items}
-    waiting: SimpleQueue[Future | None] = SimpleQueue()
-    for future in (*futures, *[None] * jobs):
-        waiting.put(future)
+    futures = {Future(): item for item in (*alone, *items)}
+    queues: tuple[SimpleQueue, SimpleQueue] = SimpleQueue(), SimpleQueue()
+    for place, future in enumerate(futures):
+        queues[place >= len(alone)].put(future)
+    for queue in queues:
+        for _ in range(lanes):
+            queue.put(None)
 
-    def work() -> None:
-        for future in iter(waiting.get, None):
-            if future.set_running_or_notify_cancel():
-                try:
-                    future.set_result(run(futures[future]))
-                except BaseException as error:
-                    future.set_exception(error)
+    def work(lane: int) -> None:
+        for queue in queues[min(lane, 1) :]:
+            for future in iter(queue.get, None):
+                if future.set_running_or_notify_cancel():
+                    try:
+                        future.set_result(run(futures[future], lane))
+                    except BaseException as error:
+                        future.set_exception(error)
 
-    threads = [threading.Thread(target=work, daemon=True) for _ in range(jobs)]
+    threads = [threading.Thread(target=work, args=[n], daemon=True) for n in range(lanes)]
     try:
         for thread in threads:
             thread.start()
@@ -168,9 +235,15 @@ def side_by_side(run: Callable, items: Iterable, jobs: int) -> Iterator[tuple[An
 
 
 def run_notebook(
-    notebook: Notebook, values: dict[str, Any], figures: Path, executed: Path, timeout: float, say
-) -> tuple[str, str | None]:
-    """Run one notebook in a kernel of its own; return how it ended, and its error or None.
+    notebook: Notebook,
+    values: dict[str, Any],
+    figures: Path,
+    executed: Path,
+    timeout: float,
+    say: Say,
+    manager: type = IpcKernelManager,
+) -> tuple[str, str | None, float]:
+    """Run one notebook in a kernel of its own; return how it ended, its error or None, its seconds.
 
     The executed notebook is kept in the folder `executed`, as ``NAME.ipynb`` or
     ``NAME.failed.ipynb``.
@@ -191,7 +264,7 @@ def run_notebook(
             kernel_name="python3",
             progress_bar=False,
             stdout_file=_Lines(f"  {notebook.name} | ", say),
-            kernel_manager_class=IpcKernelManager,
+            kernel_manager_class=manager,
             # The shutdown interrupts the kernel, which would log that as an error.
             extra_arguments=["--log-level=CRITICAL"],
             # nbclient's timeout is for one cell; each gets what is left until the deadline.
@@ -210,11 +283,12 @@ def run_notebook(
     kept = failed if error else executed / f"{notebook.name}.ipynb"
     if part.exists():
         os.replace(part, kept)
-    seconds = f"{time.monotonic() - tic:.0f} s"
+    seconds = time.monotonic() - tic
     if error:
-        return f"FAILED after {seconds}; see {kept}", error
-    pictures = ", ".join(f"{notebook.name}/{name}.png" for name in notebook.figures)
-    return f"done in {seconds}" + (f": {pictures}" if pictures else ""), None
+        return f"FAILED after {duration(seconds)}; see {kept}", error, seconds
+    folder = os.path.relpath(figures / notebook.name)
+    pictures = ", ".join(os.path.join(folder, f"{name}.png") for name in notebook.figures)
+    return f"done in {duration(seconds)}" + f": {pictures}" * bool(pictures), None, seconds
 
 
 def _missing(notebook: Notebook, figures: Path, started: int) -> str | None:
@@ -262,67 +336,3 @@ def environment(**variables: str) -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
-
-
-@dataclass(frozen=True)
-class NotebookRun:
-    """A notebook with values for all of its parameters: a task of the engine."""
-
-    notebook: Notebook
-    values: Mapping[str, Any]
-    key: str
-    varied: tuple[str, ...]
-    jobs: int = 1
-
-    @property
-    def label(self) -> str:
-        return " ".join([self.notebook.name, *(f"{n}={self.values[n]}" for n in self.varied)])
-
-    def path(self, folder: Path) -> Path:
-        """Return the executed notebook; its figures are in folders next to it."""
-        return folder / f"{self.notebook.name}-{self.key[:10]}" / f"{self.notebook.name}.ipynb"
-
-    def check(self, path: Path) -> None:
-        read(path, figures=False)
-
-    def run(self, folder: Path, limits: Limits) -> str:
-        """Execute the notebook."""
-        home = self.path(folder).parent
-        home.mkdir(exist_ok=True)
-        timeout = limits.seconds or TIMEOUTS["paper"]
-        with environment(WORKBENCH_FIGURES=str(home), WORKBENCH_JOBS=str(self.jobs)):
-            ended, error = run_notebook(
-                self.notebook, dict(self.values), home, home, timeout, lambda line: None
-            )
-        if error:
-            raise RuntimeError(f"{ended}: {error.splitlines()[-1]}")
-        return ended
-
-
-def fan_out(notebook: Notebook, texts: Mapping[str, str], jobs: int = 1) -> list[NotebookRun]:
-    """Return a run for every combination of the comma-separated values in `texts`.
-
-    Parameters
-    ----------
-    notebook : with a parameters cell, which gives the values of the other parameters
-    texts : parameter -> its values, as in ``{"eps1": "1e-2,1e-3"}``
-    jobs : how many will run side by side; with more than one nothing inside is timed
-
-    Raises
-    ------
-    ValueError
-        For a parameter that the notebook does not declare, a value of the wrong type or a
-        duplicate value.
-    """
-    axes = []
-    for name, text in texts.items():
-        axes.append([parse(notebook.parameter(name), part.strip()) for part in text.split(",")])
-        if len(set(axes[-1])) < len(axes[-1]):
-            raise ValueError(f"{name}: a value appears twice in {text!r}")
-    runs = []
-    for chosen in product(*axes):
-        values = notebook.values() | dict(zip(texts, chosen))
-        # A notebook that ran at the same time as others was not timed: its results differ.
-        own = key(notebook=notebook_key(notebook, values), alone=jobs == 1)
-        runs.append(NotebookRun(notebook, values, own, tuple(texts), jobs))
-    return runs

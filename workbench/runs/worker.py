@@ -176,6 +176,13 @@ def _on_one_core(timing: bool) -> Iterator[None]:
         process.cpu_affinity(cores)
 
 
+def keep_off_timed_core(pid: int) -> None:
+    """Leave the core that timed runs are pinned to, where there is another one."""
+    process = psutil.Process(pid)
+    if hasattr(process, "cpu_affinity") and len(cores := process.cpu_affinity()) > 1:
+        process.cpu_affinity(cores[:-1])
+
+
 def mark_of(folder: Path, session: str, key: str) -> Path:
     """Return the file that is there while a task runs, and after the death of its worker."""
     return folder / f"{key}.{session}.begun"

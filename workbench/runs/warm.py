@@ -1,0 +1,31 @@
+"""All solvers compiled for this machine, when its environment is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import matplotlib.font_manager  # noqa: F401  (its list of fonts is made by the first import)
+from joblib import Parallel, delayed
+
+from workbench.data.panels import panel
+from workbench.registry import SOLVERS
+from workbench.runs.run import warm
+
+ROWS = ("digits", "text 300x9")  # dense and sparse
+
+
+def warm_all(say: Callable[[str], None] = print) -> None:
+    """Compile the kernels of every solver for dense and for sparse rows, on all cores at once.
+
+    What a solver compiles for other rows (single precision, more classes than a byte counts) or
+    other parameters is compiled when it is first needed.
+    """
+    tasks = (delayed(_warm)(name) for name in SOLVERS)
+    for done, name in enumerate(Parallel(n_jobs=-1, return_as="generator_unordered")(tasks), 1):
+        say(f"[{done}/{len(SOLVERS)}] {name}")
+
+
+def _warm(name: str) -> str:
+    for rows in ROWS:
+        warm(SOLVERS[name].steps, panel(rows), {})
+    return name
