@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
-from uuid import uuid4
 
 import numpy as np
 
+from workbench.core.files import whole
 from workbench.core.stream import Row, State
 
 SCHEMA = 1
@@ -100,12 +100,8 @@ def record(
 def write_trace(path: str | os.PathLike, trace: Trace) -> None:
     """Write a finished trace to `path`, whole or not at all, even if others write there too."""
     entries = [{"schema": SCHEMA} | trace.header, *trace.rows]
-    part = Path(f"{path}.{uuid4().hex[:8]}.part")
-    try:
+    with whole(path) as part:
         part.write_text("".join(json.dumps(encode(e)) + "\n" for e in entries), encoding="utf-8")
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def read_trace(path: str | os.PathLike) -> Trace:
@@ -212,10 +208,8 @@ def save_state(path: str | os.PathLike, state: State) -> None:
         else:
             raise TypeError(f"{type(state).__name__}.{f.name}: cannot save a {type(value)}")
     plain_json = json.dumps({"state": type(state).__name__, "plain": plain})
-    part = Path(f"{path}.part")
-    with open(part, "wb") as sink:
+    with whole(path) as part, open(part, "wb") as sink:
         np.savez(sink, **arrays, **{"": np.array(plain_json)})
-    os.replace(part, path)
 
 
 def load_state(path: str | os.PathLike, kind: type) -> Any:

@@ -14,12 +14,12 @@ from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from typing import IO, NamedTuple
-from uuid import uuid4
 
 import numpy as np
 import scipy.sparse as sp
 
 from workbench.core.checks import rebuilt
+from workbench.core.files import whole
 from workbench.core.problem import Matrix
 
 OPENERS = {".bz2": bz2.open, ".gz": gzip.open, ".xz": lzma.open}
@@ -143,14 +143,8 @@ def write_npz(path: str | os.PathLike, rows: Rows) -> None:
         for name, value in (("n_train", rows.n_train), ("features", rows.features))
         if value is not None
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f"{path.name}.{uuid4().hex}.part")
-    try:
-        with part.open("wb") as file:
-            np.savez_compressed(file, **parts)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    with whole(path) as part, part.open("wb") as file:
+        np.savez_compressed(file, **parts)
 
 
 class _Counted(io.RawIOBase):

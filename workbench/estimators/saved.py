@@ -13,7 +13,6 @@ import json
 import math
 import os
 import zipfile
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 import workbench
+from workbench.core.files import whole
 from workbench.core.trace import Trace
 from workbench.data.generators import Generator
 from workbench.estimators.packing import (
@@ -82,10 +82,8 @@ def save(estimator, path: str | os.PathLike) -> None:
         "fitted": {k: pack(v, k, arrays) for k, v in found.items()},
     }
     text = json.dumps(header, allow_nan=False).encode()
-    part = Path(f"{os.fspath(path)}.part")
-    with open(part, "wb") as sink:
+    with whole(path) as part, open(part, "wb") as sink:
         np.savez(sink, allow_pickle=False, header=np.frombuffer(text, np.uint8), **arrays)
-    os.replace(part, path)
 
 
 def load(path: str | os.PathLike):

@@ -18,6 +18,7 @@ from typing import Any
 import matplotlib
 from PIL import Image
 
+from workbench.core.files import whole
 from workbench.core.trace import Trace
 from workbench.figures.plots import ended_by_clock
 from workbench.figures.provenance import as_json, in_words, made_by, regenerated_by
@@ -112,7 +113,8 @@ class Figures:
         if numbers is not None:
             record["numbers"] = numbers
         _draw(figure, self.folder / name, record["caption"])
-        write_whole(self.folder / f"{name}.json", as_json(record).encode())
+        with whole(self.folder / f"{name}.json") as part:
+            part.write_text(as_json(record), encoding="utf-8")
         print(f"saved {self.folder.name}/{name}")
 
 
@@ -146,7 +148,8 @@ def _draw(figure, stem: Path, caption: str) -> None:
                 sink = BytesIO()
                 figure.savefig(sink, format=kind, metadata=metadata, bbox_inches=border, dpi=160)
                 content = _palette(sink) if kind == "png" else sink.getvalue()
-                write_whole(Path(f"{stem}.{kind}"), content)
+                with whole(f"{stem}.{kind}") as part:
+                    part.write_bytes(content)
     finally:
         figure.set_layout_engine(layout)
         text.remove()
@@ -158,14 +161,3 @@ def _palette(png: BytesIO) -> bytes:
     picture = Image.open(png).convert("RGB").quantize(256, dither=Image.Dither.NONE)
     picture.save(sink, format="png", optimize=True)
     return sink.getvalue()
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file, whole or not at all; its folder is made."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.part")
-    try:
-        part.write_bytes(content)
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)

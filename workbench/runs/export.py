@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from workbench.core.files import whole
 from workbench.core.trace import Trace, encode
 from workbench.runs.keys import key
 
@@ -79,9 +80,8 @@ def to_parquet(traces: Iterable[Trace], path: str | os.PathLike) -> None:
         if pa.types.is_null(table[name].type):
             table[name] = table[name].cast(kind)
     table["stopped_by"] = pa.array(stops, pa.string())
-    part = f"{os.fspath(path)}.part"
-    pq.write_table(pa.table(table), part)
-    os.replace(part, path)
+    with whole(path) as part:
+        pq.write_table(pa.table(table), part)
 
 
 def _header(trace: Trace) -> Iterator[tuple[str, Any]]:

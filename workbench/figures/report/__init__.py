@@ -20,12 +20,12 @@ import pandas as pd
 from jinja2 import Environment, FileSystemLoader
 
 import workbench
+from workbench.core.files import whole
 from workbench.figures import reference
 from workbench.figures.papers import PAPERS, order, title, token
 from workbench.figures.report import kept as kept_runs
 from workbench.figures.report.rows import Row, counts, measurements, side_by_side
 from workbench.figures.report.sidecars import Figure, collect
-from workbench.figures.saved import write_whole
 from workbench.runs.mill import figures_folder
 from workbench.runs.notebooks import CHECKOUT, PROFILES
 from workbench.runs.sweep import runs_folder
@@ -72,7 +72,8 @@ def report(
         say(fault)
     rows = side_by_side(reference.printed() if printed is None else printed, measurements(found))
     page = render(found, rows, runs, faults + unread, path.parent)
-    write_whole(path, page.encode())
+    with whole(path) as part:
+        part.write_text(page, encoding="utf-8")
     return path
 
 

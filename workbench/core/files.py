@@ -1,0 +1,25 @@
+"""Files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import uuid4
+
+
+@contextmanager
+def whole(path: str | os.PathLike) -> Iterator[Path]:
+    """Give the path of a new file beside `path`, which takes its place unless an error ends it.
+
+    Its folder is made. Others may write to the same place: one of the files is there at the end.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}.{uuid4().hex[:8]}.part")
+    try:
+        yield part
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
