@@ -29,7 +29,7 @@ from workbench.runs.notebooks import CHECKOUT
 from workbench.runs.run import machine, run
 from workbench.runs.worker import Limits
 
-TIMED_RUNS = 5
+TIMED_RUNS = 3
 
 _warm: set[tuple[str, str]] = set()
 
@@ -172,7 +172,7 @@ def sweep(
     ----------
     points : of :func:`workbench.runs.grid.grid`; grids can be added
     jobs : worker processes, each with one thread
-    timing : one worker, pinned to a core, and at least five runs of each setting, over its seeds
+    timing : one worker, pinned to a core, and at least three runs of each setting, over its seeds
         and, where these are fewer, added repetitions. Without it the seconds are not comparable
         and are marked so.
     cluster : address of a Dask scheduler to use instead; it must share `folder`
