@@ -31,7 +31,7 @@ from workbench.runs.worker import Limits
 
 TIMED_RUNS = 3
 
-_warm: set[tuple[str, str]] = set()
+_warm: set[tuple[str, ...]] = set()
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,9 @@ class Run:
             if limits.seconds and row["seconds"] > limits.seconds:
                 raise TimeoutError(f"took more than {limits.seconds:g} s")
 
-        judge, kind = errors(problem), (point.solver, point.data)
+        # Parameters may choose other kernels, and compiling must not be timed.
+        own = (repr(sorted(point.parameters.items())),) if self.timed else ()
+        judge, kind = errors(problem), (point.solver, point.data, *own)
         trace, state = run(
             point.solver,
             problem,
@@ -82,7 +84,7 @@ class Run:
             parameters=point.parameters,
             measure=judge,
             when=geometric(),
-            warm_up=self.timed or kind not in _warm,
+            warm_up=kind not in _warm,
         )
         _warm.add(kind)
         if trace.stopped_by == "interrupted":
@@ -274,6 +276,6 @@ def _planned(points: Sequence[Point], timed: bool) -> tuple[Run, ...]:
     return tuple(runs[place] for place in range(len(points)))
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=TIMED_RUNS)  # the splits of one setting, for the next solver
 def _problem(data: str, seed: int, test: float | None) -> Problem:
     return panel(data, seed, test)
