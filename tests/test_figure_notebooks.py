@@ -53,7 +53,8 @@ def test_committed_figures_pair_with_their_notebook(name):
         assert record["figure"] == figure
         assert record["profile"] == "quick"
         assert record["parameters"] == notebook.values("quick")
-        assert record["timed"], "not timed: run it again on an idle machine"
+        if record["parameters"].get("timing", True):  # False: time is not the figure's point
+            assert record["timed"], "not timed: run it again on an idle machine"
         assert record["command"] == f"workbench figures {name} --profile quick"
         assert (folder / f"{figure}.png").stat().st_size < 200_000
 

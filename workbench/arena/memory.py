@@ -19,7 +19,9 @@ def begin() -> float | None:
 
     Freed memory is first given back to the system: a fit that reused it would seem to need none.
     """
+    # What stays, modules and compiled kernels, is walked once and not each time, for 0.2 s.
     gc.collect()
+    gc.freeze()
     with suppress(OSError, AttributeError):  # only glibc has it
         ctypes.CDLL(None).malloc_trim(0)
     try:

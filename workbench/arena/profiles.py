@@ -227,7 +227,7 @@ def draw_spread(
 def plain_log(axis) -> None:
     """Number a logarithmic axis in plain decimals, at 1, 2 and 5 if it is short."""
     low, high = axis.get_view_interval()
-    subs = (1, 2, 5) if high < 200 * low else (1,)
+    subs = (1, 2, 5) if high < 40 * low else (1,)
     axis.set_major_locator(LogLocator(subs=subs, numticks=7))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
     axis.set_minor_formatter(NullFormatter())

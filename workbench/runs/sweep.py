@@ -29,9 +29,9 @@ from workbench.runs.notebooks import CHECKOUT
 from workbench.runs.run import machine, run
 from workbench.runs.worker import Limits
 
-TIMED_RUNS = 5
+TIMED_RUNS = 3
 
-_warm: set[tuple[str, str]] = set()
+_warm: set[tuple[str, ...]] = set()
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,9 @@ class Run:
             if limits.seconds and row["seconds"] > limits.seconds:
                 raise TimeoutError(f"took more than {limits.seconds:g} s")
 
-        judge, kind = errors(problem), (point.solver, point.data)
+        # Parameters may choose other kernels, and compiling must not be timed.
+        own = (repr(sorted(point.parameters.items())),) if self.timed else ()
+        judge, kind = errors(problem), (point.solver, point.data, *own)
         trace, state = run(
             point.solver,
             problem,
@@ -82,7 +84,7 @@ class Run:
             parameters=point.parameters,
             measure=judge,
             when=geometric(),
-            warm_up=self.timed or kind not in _warm,
+            warm_up=kind not in _warm,
         )
         _warm.add(kind)
         if trace.stopped_by == "interrupted":
@@ -172,7 +174,7 @@ def sweep(
     ----------
     points : of :func:`workbench.runs.grid.grid`; grids can be added
     jobs : worker processes, each with one thread
-    timing : one worker, pinned to a core, and at least five runs of each setting, over its seeds
+    timing : one worker, pinned to a core, and at least three runs of each setting, over its seeds
         and, where these are fewer, added repetitions. Without it the seconds are not comparable
         and are marked so.
     cluster : address of a Dask scheduler to use instead; it must share `folder`
@@ -274,6 +276,6 @@ def _planned(points: Sequence[Point], timed: bool) -> tuple[Run, ...]:
     return tuple(runs[place] for place in range(len(points)))
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=TIMED_RUNS)  # the splits of one setting, for the next solver
 def _problem(data: str, seed: int, test: float | None) -> Problem:
     return panel(data, seed, test)
