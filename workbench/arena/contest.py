@@ -31,7 +31,7 @@ from workbench.arena.match import (
 )
 from workbench.core.trace import Trace, read_trace
 from workbench.runs.engine import Say, execute
-from workbench.runs.keys import code
+from workbench.runs.keys import forget_changed_code
 from workbench.runs.sweep import runs_folder
 from workbench.runs.worker import Limits, timed_alone
 
@@ -69,8 +69,9 @@ class Contest:
 
         ``status`` is done, failed, refused (both with a ``reason``) or not run. Errors are
         fractions; ``memory_mb`` is the peak of the fit of all training rows above what the process
-        held with its data, in 10^6 bytes, NaN off Linux. ``fit_cpu`` is that of one fit with the
-        chosen setting and rounds; ``search_cpu`` of all trials. ``at_edge`` names the parameters
+        held with its data, in 10^6 bytes, NaN off Linux. ``fit_cpu`` is that of a fit with the
+        chosen setting and rounds, where it is timed the median of three; ``search_cpu`` is of all
+        trials. ``at_edge`` names the parameters
         at the edge of their range; ``cut`` says that the clock ended the chosen trial or the fit:
         more rounds might be better, and the error is not yet the method's.
         """
@@ -128,7 +129,7 @@ def plan(
     chosen = names if isinstance(names, Mapping) else {name: entry(name) for name in names}
     if not chosen:
         raise ValueError("entries: give at least one name")
-    code.cache_clear()  # a notebook's kernel may be older than the code; new workers are not
+    forget_changed_code()  # a notebook's kernel may be older than the code; new workers are not
     problem_of.cache_clear()  # and older than the files
     matches, refused = [], {}
     for data in specs:

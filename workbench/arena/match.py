@@ -25,6 +25,7 @@ from workbench.kernels.functions import scale
 from workbench.registry import SOLVERS
 from workbench.runs.keys import code, key
 from workbench.runs.run import machine, resolve, run, warm
+from workbench.runs.sweep import TIMED_RUNS
 from workbench.runs.worker import Limits
 
 # The fit of all training rows may take this many times the seconds of a trial.
@@ -97,6 +98,10 @@ class Match:
         judge = held_out(problem)
         curve, state = fitted(measure=judge, when=geometric())
         curve.last.update(judge(state))
+        if self.timed:
+            ends = [trace.last, curve.last, *(fitted()[0].last for _ in range(TIMED_RUNS - 2))]
+            clocks = {"fit_cpu": "cpu", "fit_seconds": "seconds"}
+            result |= {n: float(np.median([end[x] for end in ends])) for n, x in clocks.items()}
         own = {"timed": self.timed, "key": self.key, "load": trace.header["load"]}
         curve.header |= own | {"contest": result}
         self.path(folder).parent.mkdir(exist_ok=True)

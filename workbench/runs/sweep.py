@@ -24,7 +24,7 @@ from workbench.data.panels import panel
 from workbench.registry import SOLVERS
 from workbench.runs.engine import Say, busy_cores, execute
 from workbench.runs.grid import Point, at_least
-from workbench.runs.keys import code, key
+from workbench.runs.keys import code, forget_changed_code, key
 from workbench.runs.notebooks import CHECKOUT
 from workbench.runs.run import machine, run
 from workbench.runs.worker import Limits
@@ -257,7 +257,7 @@ def runs_folder() -> Path:
 
 def _planned(points: Sequence[Point], timed: bool) -> tuple[Run, ...]:
     """Return a run for every point, with its key; each problem is made once, in turn."""
-    code.cache_clear()  # a notebook's kernel may be older than the code; new workers are not
+    forget_changed_code()  # a notebook's kernel may be older than the code; new workers are not
     places: dict[tuple, list[int]] = {}
     for place, point in enumerate(points):
         places.setdefault((point.data, point.seed, point.test), []).append(place)
