@@ -2,24 +2,26 @@
 
 import inspect
 import os
-import subprocess
 import sys
-import textwrap
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from importlib.util import find_spec
 from itertools import islice
-from pathlib import Path
+from multiprocessing import get_context
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from numba import njit
+from numba.core.dispatcher import Dispatcher
 from oracles import PRECISION, optimum
 from scipy.special import logsumexp
+from test_memoir import documents
 
-import workbench
 from workbench.core.problem import as_problem
 from workbench.core.stream import below, rounds, until, watch
 from workbench.core.trace import load_state, save_state
+from workbench.memoir.solvers import PRESETS
 from workbench.mrc.risk import minimax_risk
 from workbench.registry import SOLVERS
 from workbench.runs.run import run
@@ -356,61 +358,62 @@ def test_the_warm_up_problem_works(name, parameters, blobs):
             assert len(list(islice(SOLVERS[name].steps(tiny, **parameters), 3))) >= 2
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks one process for each solver")
-def test_the_warm_up_compiles_all_that_the_run_needs():
-    program = textwrap.dedent("""
-        import os, sys
-        from itertools import islice
-        import numpy as np, scipy.sparse as sp
-        import sklearn.linear_model, sklearn.svm  # here once, not in every child
-        from numba.core.dispatcher import Dispatcher
-        from workbench.core.problem import as_problem
-        from workbench.registry import SOLVERS
+@njit()
+def nothing():
+    """Give Numba something to compile."""
 
-        def kernels():
-            modules = [m for name, m in list(sys.modules.items()) if name.startswith("workbench")]
-            found = {id(v): v for m in modules for v in vars(m).values()}
-            return {v for v in found.values() if isinstance(v, Dispatcher)}
 
-        def check(name, X):
-            problem = as_problem(X, np.arange(80) % (2 if name in TWO_CLASSES else 4))
-            for _ in islice(SOLVERS[name].steps(problem.tiny()), 3):
-                pass
-            idle = {kernel for kernel in kernels() if not kernel.signatures}
-            for kernel in kernels() - idle:
-                kernel.disable_compile()
-            for _ in islice(SOLVERS[name].steps(problem), 15):
-                pass
-            late = [kernel.__name__ for kernel in idle if kernel.signatures]
-            assert not late, f"compiled after the warm-up: {late}"
+def kernels():
+    """Return all compiled functions of the package."""
+    modules = [m for name, m in list(sys.modules.items()) if name.startswith("workbench")]
+    found = {id(v): v for m in modules for v in vars(m).values()}
+    return {v for v in found.values() if isinstance(v, Dispatcher)}
 
+
+def compiled_late(name, kind, dtype, given):
+    """Return names of what a run compiles that its warm-up had not: of a fresh process."""
+    if given:
+        problem = documents(n=900, d=300, words=30)
+    else:
         rng = np.random.default_rng(0)
         X = rng.normal(size=(80, 20)) * (rng.random((80, 20)) < 0.5)
-        failed = []
-        for place, name in enumerate(NAMES):  # each type with each kind, in turns
-            types = (np.float64, np.float32)[:: (-1) ** place]
-            for dtype, kind in zip(types, (np.asarray, sp.csr_matrix)):
-                kind = np.asarray if name in DENSE_ONLY else kind
-                child = os.fork()
-                if not child:
-                    try:
-                        check(name, kind(X.astype(dtype)))
-                    except BaseException as error:
-                        print(name, kind.__name__, dtype.__name__, error, flush=True)
-                        os._exit(1)
-                    os._exit(0)
-                if os.waitpid(child, 0)[1]:
-                    failed.append(name)
-        sys.exit(bool(failed))
-    """)
-    program = program.replace("NAMES", repr(NAMES)).replace("DENSE_ONLY", repr(DENSE_ONLY))
-    program = program.replace("TWO_CLASSES", repr(TWO_CLASSES))
-    root = str(Path(workbench.__file__).parent.parent)
-    environment = os.environ | {"PYTHONPATH": root, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, env=environment
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+        problem = suited(name, as_problem(kind(X.astype(dtype)), np.arange(80) % 4))
+    for _ in islice(SOLVERS[name].steps(problem.tiny(), **given), 3):
+        pass
+    compiled = {kernel for kernel in kernels() if kernel.signatures}
+    for kernel in compiled:
+        kernel.disable_compile()
+    late = []
+    try:
+        for _ in islice(SOLVERS[name].steps(problem, **given), 15):
+            pass
+    except Exception as error:  # a kernel that was there is called with other types
+        late = [repr(error)]
+    late += [kernel.__name__ for kernel in kernels() - compiled if kernel.signatures]
+    return [(name, kind.__name__, dtype.__name__, late)] if late else []
+
+
+def all_compiled_late():
+    """Return the same for every solver and preset, each in a fork of its own of this process."""
+    import sklearn.linear_model, sklearn.svm  # noqa: E401, F401, I001 # once, not in every fork
+
+    nothing()  # the same of what Numba begins with, a third of a second
+    runs = []
+    for place, name in enumerate(NAMES):  # each type with each kind, in turns
+        kinds = np.asarray, np.asarray if name in DENSE_ONLY else sp.csr_matrix
+        types = (np.float64, np.float32)[:: (-1) ** place]
+        runs += [(name, kind, dtype, {}) for kind, dtype in zip(kinds, types)]
+    for penalty, preset in PRESETS:
+        given = PRESETS[penalty, preset] | {"dense": False}
+        runs.append((f"memoir_{penalty}", sp.csr_matrix, np.float64, given))
+    with get_context("fork").Pool(1, maxtasksperchild=1) as forks:
+        return sum(forks.starmap(compiled_late, runs, chunksize=1), [])
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks one process for each solver")
+def test_the_warm_up_compiles_all_that_the_run_needs():
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as clean:
+        assert clean.submit(all_compiled_late).result() == []
 
 
 @each_case
@@ -488,6 +491,6 @@ def test_awkward_data_give_bounds_around_the_right_answer(name, kind, blobs):
 @each_uncertified_solver
 def test_awkward_data_give_finite_scores(name, kind, blobs):
     problem = suited(name, awkward(kind, blobs))
-    trace, state = run(name, problem, rounds(12))
+    trace, state = run(name, problem, rounds(12), parameters=SHORT.get(name))
     assert trace.stopped_by in ("12 rounds", "finished")
     assert np.isfinite(trace.last[own(name)]) and np.isfinite(state.scores(problem.X)).all()
