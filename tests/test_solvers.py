@@ -394,7 +394,7 @@ def compiled_late(name, kind, dtype, given):
     except Exception as error:  # a kernel that was there is called with other types
         late = [repr(error)]
     late += [kernel.__name__ for kernel in kernels() - compiled if kernel.signatures]
-    return [(name, kind.__name__, dtype.__name__, late)] if late else []
+    return name, kind.__name__, dtype.__name__, late
 
 
 def all_compiled_late():
@@ -411,7 +411,7 @@ def all_compiled_late():
         given = PRESETS[penalty, preset] | {"dense": False}
         runs.append((f"memoir_{penalty}", sp.csr_matrix, np.float64, given))
     with get_context("fork").Pool(1, maxtasksperchild=1) as forks:
-        return sum(forks.starmap(compiled_late, runs, chunksize=1), [])
+        return [found for found in forks.starmap(compiled_late, runs, chunksize=1) if found[-1]]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks one process for each solver")
