@@ -11,7 +11,17 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from test_solvers import CLOCK, NEW, SHORT, TWO_CLASSES, UNCERTIFIED, affine, suited, weight
+from test_solvers import (
+    CLOCK,
+    EXTRAS,
+    NEW,
+    SHORT,
+    TWO_CLASSES,
+    UNCERTIFIED,
+    affine,
+    suited,
+    weight,
+)
 from test_solvers import objective as classical
 
 from workbench.core.stream import below, rounds, watch
@@ -21,23 +31,9 @@ from workbench.runs.run import run
 
 # One fit, one linear program, or a peer that cannot be resumed but by fitting anew.
 RESTARTED = {
-    "mrc_lp",
-    "mrc_lp_compact",
-    "svm_lp",
-    "svm_multi",
-    "libsvm",
-    "nystroem_svm",
-    "liblinear_lr",
-    "liblinear_l2_dual",
-    "liblinear_l2_primal",
-    "liblinear_l1",
-    "logistic_lbfgs",
-    "logistic_saga",
-    "ridge",
-    "centroid",
-    "mrcpy",
-    "vw",
-    "vw_recall_tree",
+    *"mrc_lp mrc_lp_compact svm_lp svm_multi libsvm nystroem_svm liblinear_lr".split(),
+    *"liblinear_l2_dual liblinear_l2_primal liblinear_l1 logistic_lbfgs logistic_saga".split(),
+    *("ridge", "centroid", *EXTRAS),
 }
 # Two values of every parameter.
 VALUES = {
