@@ -293,9 +293,10 @@ def test_unknown_parameters_are_refused(name, blobs):
 
 
 @each_solver
-@pytest.mark.parametrize("value", [0.0, -1.0, np.nan, np.inf])
+@pytest.mark.parametrize("value", [0.0, -1.0, np.nan, np.inf, 1e-31, 1e31, 1e308, 10**400])
 def test_the_weight_of_the_regularisation_is_positive(name, value, blobs):
-    with pytest.raises(ValueError, match=f"{weight(name)}: must be a positive number"):
+    said = f"{weight(name)}: must be a positive number, got .* are accepted"
+    with pytest.raises(ValueError, match=said):
         next(SOLVERS[name].steps(suited(name, blobs()), **{weight(name): value}))
 
 
