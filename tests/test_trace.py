@@ -126,47 +126,7 @@ NO_TRACES += [HEAD + b"[" * 10**5 + b"\n" + HEAD]
 def test_what_is_not_a_trace_is_refused(tmp_path, content):
     path = tmp_path / "t.jsonl"
     path.write_bytes(content)
-    with pytest.raises(
-        ValueError, match=r"t\.jsonl: (not a trace|line [12] is damaged|.* is newer)"
-    ):
-        read_trace(path)
-
-
-LINES = [
-    {"round": 0, "seconds": 0.1, "cpu": 0.1, "gap": math.inf},
-    {"round": 1, "seconds": 0.2, "cpu": 0.2, "gap": 0.5},
-    {"round": 2, "seconds": 0.3, "cpu": 0.3, "gap": 0.1, "stopped_by": "gap <= 0.1"},
-]
-DAMAGE = {
-    "a number": "1",
-    "a list": "[]",
-    "nothing": "",
-    "nests": "[" * 100_000,
-    "a nest in a row": '{"round": 1, "gap": [0.5]}',
-    "no round": '{"seconds": 0.2, "cpu": 0.2}',
-    "a round before": '{"round": -1, "seconds": 0.2, "cpu": 0.2}',
-    "the same round": '{"round": 0, "seconds": 0.2, "cpu": 0.2}',
-    "a round that is not whole": '{"round": 1.0, "seconds": 0.2, "cpu": 0.2}',
-    "a clock behind": '{"round": 1, "seconds": 0.05, "cpu": 0.2}',
-    "a clock ahead": '{"round": 1, "seconds": 0.2, "cpu": 9.0}',
-    "a clock beyond all numbers": '{"round": 1, "seconds": 0.2, "cpu": 1' + "0" * 400 + "}",
-    "a clock of text": '{"round": 1, "seconds": "0.2", "cpu": 0.2}',
-    "no clock": '{"round": 1, "seconds": 0.2}',
-    "a literal that is not JSON": '{"round": 1, "seconds": 0.2, "cpu": 0.2, "gap": NaN}',
-    "an end": '{"round": 1, "seconds": 0.2, "cpu": 0.2, "stopped_by": "gap"}',
-    "zeros": "\0" * 20,
-}
-
-
-@pytest.mark.parametrize("damage", DAMAGE)
-def test_a_damaged_line_is_named_wherever_it_is(tmp_path, damage):
-    path, message = tmp_path / "t.jsonl", r"t\.jsonl: (line \d is damaged|not a trace|has no end)"
-    for place in range(5):
-        write_trace(path, Trace({"key": "k"}, LINES))
-        lines = path.read_text().splitlines()
-        lines[place : place + (damage != "nothing")] = [DAMAGE[damage]]
-        path.write_text("\n".join(lines) + "\n")
-        told = r"t\.jsonl: (not a trace|line [12] is damaged|.* is newer)"
+    told = r"t\.jsonl: (not a trace|line [12] is damaged|.* is newer)"
     with pytest.raises(ValueError, match=told):
         read_trace(path)
 
