@@ -126,11 +126,12 @@ def objective(name, problem, M, parameters):
 
     None for a new solver whose name begins as no family's.
     """
-    if name.startswith("mrc"):
-        return minimax_risk(problem).upper(M)
-    X, y, n, k = np.column_stack([problem.X, np.ones(problem.n)]), problem.y, problem.n, problem.k
     default = inspect.signature(SOLVERS[name].steps).parameters[weight(name)].default
-    V, lam = X @ M.T, parameters.get(weight(name), default)
+    lam = parameters.get(weight(name), default)
+    if name.startswith("mrc"):
+        return minimax_risk(problem, lam).upper(M)
+    X, y, n, k = np.column_stack([problem.X, np.ones(problem.n)]), problem.y, problem.n, problem.k
+    V = X @ M.T
     others = np.eye(k)[y] == 0
     if name.startswith("ww"):
         hinges = np.maximum(0, 1 - V[np.arange(n), y][:, None] + V)[others].sum()
