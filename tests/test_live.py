@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from test_player import wait
 
 from workbench.data.panels import panel
 from workbench.live import Dashboard, explore
@@ -20,13 +21,6 @@ from workbench.runs.run import resolve
 
 NOTEBOOKS = sorted((CHECKOUT / "notebooks" / "explore").glob("*.ipynb"))
 DASHBOARDS = [path for path in NOTEBOOKS if path.stem != "compare"]  # that one is no dashboard
-
-
-def wait(condition, limit=60.0):
-    end = time.monotonic() + limit
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.002)
 
 
 def points(sent):

@@ -9,13 +9,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from test_trace import same
 
 from workbench.core.trace import load_state, save_state
-
-
-def same(a, b):
-    """Equality in which NaN equals NaN."""
-    return json.dumps(a) == json.dumps(b)
 
 
 @dataclass
