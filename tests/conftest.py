@@ -21,6 +21,7 @@ from numba import config
 
 from workbench.core.problem import as_problem
 from workbench.registry import SOLVERS
+from workbench.runs import engine, worker
 
 
 def pytest_configure():
@@ -112,6 +113,14 @@ def interrupt(monkeypatch):
         monkeypatch.setitem(SOLVERS, solver, entry._replace(steps=interrupted))
 
     return patch
+
+
+@pytest.fixture
+def no_workers(monkeypatch):
+    """Let the engine run its tasks in this process, where workers would take seconds to start."""
+    monkeypatch.setattr(worker, "_one_thread", lambda: None)
+    inline = lambda run, tasks, jobs, mark: (run(task) for task in tasks.values())  # noqa: E731
+    monkeypatch.setattr(engine, "_in_processes", inline)
 
 
 @pytest.fixture(scope="session")

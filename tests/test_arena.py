@@ -155,12 +155,7 @@ def test_no_entry_sees_test_rows(blobs, monkeypatch, tmp_path):
     assert first["test_error"] < second["test_error"]
 
 
-def test_a_failure_stops_no_other_match_and_nothing_runs_twice(tmp_path, monkeypatch):
-    def here(run, tasks, jobs, mark):
-        yield from map(run, tasks.values())
-
-    monkeypatch.setattr("workbench.runs.worker._one_thread", lambda: None)
-    monkeypatch.setattr("workbench.runs.engine._in_processes", here)
+def test_a_failure_stops_no_other_match_and_nothing_runs_twice(tmp_path, no_workers):
     entries = {
         "ridge": entry("ridge"),
         "bad": Entry("ridge", "peer", {"alpha": (1e-3, 1e-1)}, {"tol": -1.0}),

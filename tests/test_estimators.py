@@ -18,8 +18,10 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from test_solvers import objective
 
 from workbench import estimators
+from workbench.core.problem import as_problem
 from workbench.core.stream import rounds
 from workbench.core.trace import Trace
 from workbench.estimators import (
@@ -280,12 +282,19 @@ def test_a_limit_is_warned_of_where_fit_is_called(name):
         assert model.n_iter_ == 0 and not model.decision_function(SCALED).any()
 
 
-@streams
-def test_ctrl_c_keeps_the_last_iterate_if_there_is_one(name, fitted, interrupt):
-    solver = fitted[name].trace_.header["solver"]
+STOPPED = {name: {} for name in CASES if name != "centroid"}
+STOPPED |= {"minimax risk": {"gap": 1e-9}, "working set": {"truncate": 0.0}}
+STOPPED = [(name, None, given) for name, given in STOPPED.items()]
+STOPPED += [("generalized", "ls_generalized", {"accelerated": False})]
+STOPPED += [("Weston-Watkins", "ww_walrus", {"solver": "walrus"})]
+
+
+@pytest.mark.parametrize(("name", "solver", "given"), STOPPED)
+def test_ctrl_c_keeps_the_last_iterate_if_there_is_one(name, solver, given, fitted, interrupt):
+    solver = solver or fitted[name].trace_.header["solver"]
     interrupt(solver, at=2)
     with pytest.warns(ConvergenceWarning, match=rf"{solver} stopped \(interrupted\)") as caught:
-        model = made(name).set_params(**{"gap": 1e-9} if name == "minimax risk" else {})
+        model = made(name).set_params(**given)
         model.fit(SCALED, SPECIES)
     assert caught[-1].filename == __file__ and model.trace_.stopped_by == "interrupted"
     assert 1 <= model.n_iter_ < max(fitted[name].n_iter_, 3)
@@ -294,9 +303,15 @@ def test_ctrl_c_keeps_the_last_iterate_if_there_is_one(name, fitted, interrupt):
     if np.isfinite(getattr(model, "lower_", np.nan)):  # intervals that hold the same optimum
         assert model.lower_ <= model.upper_ and model.lower_ <= fitted[name].upper_
         assert fitted[name].lower_ <= model.upper_
+        if hasattr(model, "coef_"):  # the bound is that of the coefficients
+            M = np.column_stack([model.coef_, model.intercept_])
+            chosen, rows = model.trace_.header["parameters"], as_problem(SCALED, SPECIES)
+            value = objective(solver, rows, M, chosen)
+            assert value <= model.upper_ * (1 + 1e-5)
+            assert value == pytest.approx(model.upper_, rel=1e-5) or name == "minimax risk"
     interrupt(solver, at=0)
     with pytest.raises(KeyboardInterrupt):
-        made(name).fit(SCALED, SPECIES)
+        made(name).set_params(**given).fit(SCALED, SPECIES)
 
 
 TIGHT = {  # with the tolerance of their scores: their solvers end at a gap

@@ -3,7 +3,6 @@
 import pickle
 import re
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from itertools import islice
 
 import numpy as np
@@ -11,6 +10,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.special import softmax
 from sklearn.metrics import confusion_matrix
+from test_solvers import DENSE_ONLY, NAMES, TWO_CLASSES
 
 from workbench.core.problem import as_problem
 from workbench.data.panels import panel
@@ -28,11 +28,8 @@ from workbench.live.pictures import (
     scored,
     weights,
 )
-from workbench.registry import SOLVERS
 from workbench.runs.run import resolve
 
-EXTRAS = {"vw": "vowpalwabbit", "vw_recall_tree": "vowpalwabbit", "mrcpy": "MRCpy"}
-NAMES = [name for name in SOLVERS if name not in EXTRAS or find_spec(EXTRAS[name])]
 SHORT = {
     "mrc_ccg": {"n_max": 30, "m_max": 20},
     "mrc_subgradient": {"steps": 20},
@@ -47,8 +44,6 @@ SHORT = {
     "cuts_constant_time": {"r": 40},
     "cuts_nystroem": {"landmarks": 30},
 }
-TWO_CLASSES = "svm_lp", "svm_ccg"
-DENSE_ONLY = "mrc_splitting", "mrc_interior_point", "mrcpy"
 WHOLE_PROGRAMS = "mrc_lp", "mrc_lp_compact", "svm_multi", "mrcpy"  # slow beyond a few rows
 CUTS = [name for name in NAMES if name.startswith("cuts")]
 WW = "ww_walrus", "ww_shark", "ww_walrus_fast"

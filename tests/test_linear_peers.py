@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import LinearSVC
+from test_l1svm import tiny
 
 from workbench.core.problem import as_problem
 from workbench.core.stream import watch
@@ -152,26 +153,13 @@ def test_larger_budgets_come_closer_and_the_last_suffices(name, blobs):
     assert primal[-1] < 0.8 * primal[0]
 
 
-def tiny(seed, k):
-    """At most 14 rows and 5 features; every third with ties, duplicates and a row of zeros."""
-    rng = np.random.default_rng(seed)
-    n, d = int(rng.integers(k + 2, 15)), int(rng.integers(1, 6))
-    y = rng.permutation(np.r_[np.arange(k), rng.integers(k, size=n - k)])
-    X = rng.normal(size=(n, d)) + rng.normal(size=(k, d))[y]
-    if seed % 3 == 0:
-        X = np.round(X)
-        X[rng.integers(n, size=n // 3)] = X[0]
-        X[-1] = 0.0
-    X = sp.csr_matrix(X) if seed % 2 else X
-    return as_problem(X, y, name=f"tiny {seed}"), float(rng.choice([0.01, 0.3, 5.0]))
-
-
 @pytest.mark.parametrize("k", [2, 3, 5])
 @each_certified
 def test_every_dual_point_encloses_the_optimum_and_the_last_one_finds_it(name, k):
     certificate = linear.PEERS[name].certificate
-    for seed in range(12):
-        problem, C = tiny(seed, k)
+    for seed in range(7):
+        problem, lam = tiny(seed, k)
+        C = 10 * lam**1.5  # 0.01 to 3.5
         least, most = optimum(name, problem, {"C": C})
         rows = [row for row, _ in watch(STREAMS[name](problem, C=C))]
         rng = np.random.default_rng(seed)

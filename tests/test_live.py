@@ -6,9 +6,9 @@ import time
 import weakref
 from dataclasses import dataclass
 
-import nbformat
 import numpy as np
 import pytest
+from test_player import wait
 
 from workbench.data.panels import panel
 from workbench.live import Dashboard, explore
@@ -21,13 +21,6 @@ from workbench.runs.run import resolve
 
 NOTEBOOKS = sorted((CHECKOUT / "notebooks" / "explore").glob("*.ipynb"))
 DASHBOARDS = [path for path in NOTEBOOKS if path.stem != "compare"]  # that one is no dashboard
-
-
-def wait(condition, limit=60.0):
-    end = time.monotonic() + limit
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.002)
 
 
 def points(sent):
@@ -462,14 +455,6 @@ def test_every_family_runs_side_by_side_and_shows_its_inside(family, sent):
         assert words["title"].endswith("iris, standardised: round 1") and buffers
     assert [curve.latest[1] for curve in dashboard.chart.curves] == [1] * len(solvers)
     dashboard.reset()
-
-
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_is_clean(path):
-    notebook = nbformat.read(path, as_version=4)
-    nbformat.validate(notebook)
-    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    assert all(cell.outputs == [] and cell.execution_count is None for cell in code)
 
 
 @pytest.mark.slow

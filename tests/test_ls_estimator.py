@@ -196,17 +196,6 @@ def test_bad_labels_are_refused():
             assert not clone(model).fit(LABELLED, LABELS[:, :1]).multilabel_
 
 
-@pytest.mark.parametrize("accelerated", [True, False])
-def test_ctrl_c_keeps_the_last_iterate_with_its_objective(interrupt, accelerated):
-    interrupt("ls_accelerated" if accelerated else "ls_generalized", at=5)
-    model = GeneralizedLeastSquares(alpha=1e-3, accelerated=accelerated)
-    with pytest.warns(ConvergenceWarning, match="interrupted"):
-        model.fit(IRIS, SPECIES)
-    value = objective(model, IRIS, indicators(SPECIES), LOSSES["softmax"])
-    assert value == pytest.approx(model.upper_, rel=1e-12) and model.lower_ < model.upper_
-    assert model.n_iter_ == 4
-
-
 STOPPED = [  # whose solver is interrupted, where, in runs of which seeds, what is said and kept
     *((CalibratedLeastSquares(), at, 0, f"{at} of 20 rounds", 0) for at in (1, 4)),
     *((StagewiseLeastSquares(**SMALL), at, 0, f"{at} of 9 visits", 1) for at in (1, 4)),

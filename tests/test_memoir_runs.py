@@ -1,15 +1,10 @@
 """Runs of MEMOIR: memory, pauses, inexact search, presets on real text, and what is refused."""
 
-import os
-import sys
-from concurrent.futures import ProcessPoolExecutor
 from itertools import islice
-from multiprocessing import get_context
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from numba.core.dispatcher import Dispatcher
 from test_memoir import array, documents
 
 from workbench.core.measures import error
@@ -179,39 +174,6 @@ def test_class_numbers_beyond_sixteen_bits(penalty, preset, monkeypatch):
     assert listed.classes.dtype == np.uint32
     W = dense.model()
     np.testing.assert_allclose(listed.model().toarray(), W, atol=1e-6 * abs(W).max())
-
-
-def kernels():
-    """Return all compiled functions of the package."""
-    modules = [m for name, m in list(sys.modules.items()) if name.startswith("workbench")]
-    found = {id(v): v for m in modules for v in vars(m).values()}
-    return {v for v in found.values() if isinstance(v, Dispatcher)}
-
-
-def compiled_late(penalty, preset):
-    """Return names of what a run compiles that its warm-up had not: of a fresh process."""
-    problem = documents(n=900, d=300, words=30)
-    given = PRESETS[penalty, preset] | {"dense": False}
-    for _ in islice(SOLVERS[penalty](problem.tiny(), **given), 3):
-        pass
-    compiled = {kernel for kernel in kernels() if kernel.signatures}
-    for kernel in compiled:
-        kernel.disable_compile()
-    after(7, penalty, problem, **given)
-    return [k.__name__ for k in kernels() if k.signatures and k not in compiled]
-
-
-def all_compiled_late():
-    """Return the same for every preset, each in a fork of its own of this process."""
-    with get_context("fork").Pool(1, maxtasksperchild=1) as forks:
-        return forks.starmap(compiled_late, PRESETS, chunksize=1)
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks one process for each preset")
-def test_the_warm_up_compiles_all_that_presets_need():
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as clean:
-        late = clean.submit(all_compiled_late).result()
-    assert late == [[]] * len(PRESETS)
 
 
 def test_dense_weights_that_do_not_fit_are_refused():

@@ -29,7 +29,7 @@ CASES = [
     ("mrc_splitting", {}, 1.0, 5e-3, 40, 8),
     ("mrc_subgradient", {}, 1.0, 0.5, 10, 8),
 ]
-PROBLEMS = 120
+PROBLEMS = 72
 
 
 def tiny(seed):

@@ -72,7 +72,7 @@ def player():
     player.reset()
 
 
-def wait(condition, limit=20.0):
+def wait(condition, limit=60.0):
     end = time.monotonic() + limit
     while not condition():
         assert time.monotonic() < end, "waited in vain"

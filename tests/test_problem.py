@@ -82,8 +82,9 @@ DAMAGED = {
 
 @pytest.mark.parametrize("kind", list(DAMAGED))
 def test_a_damaged_sparse_matrix_is_refused_before_anything_reads_it(kind):
-    with pytest.raises(ValueError, match=r"^X: is damaged; "):
-        check_sparse(DAMAGED[kind])
+    for read in (check_sparse, partial(as_problem, y=Y)):
+        with pytest.raises(ValueError, match=r"^X: is damaged; "):
+            read(DAMAGED[kind])
 
 
 @pytest.mark.parametrize(
@@ -119,6 +120,8 @@ def test_values_that_are_not_finite_are_refused(value, kind):
         ({"X": X.astype(str)}, "X: must hold real numbers"),
         ({"X": X.astype(complex)}, "X: must hold real numbers"),
         ({"X": np.array([["a", 1]] * 8, object)}, "X: must be numeric"),
+        ({"X": np.ma.masked_equal(X, 5)}, "X: masks 1 values"),
+        ({"y": np.ma.masked_equal(Y, 1)}, "y: masks 3 values"),
         ({"y": np.ones((8, 2))}, "y: must be one-dimensional"),
         ({"y": [1] * 8}, r"y: needs at least two classes, got only \[1\]"),
         ({"y": [0.5, np.nan] * 4}, "y: 4 labels are missing"),

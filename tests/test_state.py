@@ -4,17 +4,14 @@ import json
 import math
 import os
 import pickle
+import zipfile
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from test_trace import same
 
 from workbench.core.trace import load_state, save_state
-
-
-def same(a, b):
-    """Equality in which NaN equals NaN."""
-    return json.dumps(a) == json.dumps(b)
 
 
 @dataclass
@@ -130,6 +127,13 @@ def test_another_or_a_damaged_state_is_refused(tmp_path):
     np.savez(path, field=np.zeros(3))
     with pytest.raises(ValueError, match=r"s\.npz: .* does not contain a state"):
         load_state(path, Single)
+    np.save(tmp_path / "array.npy", np.zeros(3))
+    with zipfile.ZipFile(tmp_path / "text.zip", "w") as archive:
+        archive.writestr(".npy", "{}")
+    (tmp_path / "text").write_bytes(b"\x80")
+    for name in ("array.npy", "text.zip", "text"):
+        with pytest.raises(ValueError, match="not a state"):
+            load_state(tmp_path / name, Single)
     damage = [{"bit_generator": "MT19937"}, {"state": {}}, {"state": {"state": -1, "inc": 1}}]
     for damaged in ("none", *(generator | d for d in [*damage, {"has_uint32": 2**70}])):
         text = json.dumps({"state": "Single", "plain": {"field": {"generator": damaged}}})

@@ -20,7 +20,6 @@ from test_engine import gone
 from workbench.cli import main
 from workbench.core.trace import read_trace
 from workbench.data.panels import panel
-from workbench.runs import engine, worker
 from workbench.runs import sweep as room
 from workbench.runs.grid import grid
 from workbench.runs.run import run
@@ -94,14 +93,6 @@ def here(tmp_path, monkeypatch):
         return str(tmp_path / name)
 
     return write
-
-
-@pytest.fixture
-def no_workers(monkeypatch):
-    """Let the engine run its tasks in this process, where workers would take seconds to start."""
-    monkeypatch.setattr(worker, "_one_thread", lambda: None)
-    inline = lambda run, tasks, jobs, mark: (run(task) for task in tasks.values())  # noqa: E731
-    monkeypatch.setattr(engine, "_in_processes", inline)
 
 
 @pytest.fixture(scope="module")

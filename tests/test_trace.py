@@ -116,13 +116,18 @@ def test_a_trace_cut_at_any_byte_is_readable_to_its_last_whole_line(tmp_path):
         assert (trace.stopped_by == "finished") == (complete == 5)
 
 
-@pytest.mark.parametrize(
-    "content", ["", "\n", '{"schema', '{"a": 1}\n', "5\n6\n", '"text"\n', "[]", '{"schema": 9}\n']
-)
+HEAD = b'{"schema": 1}\n'
+NO_TRACES = [b"", b"\n", b'{"schema', b'{"a": 1}\n', b"5\n6\n", b'"text"\n', b"[]", b"\x80"]
+NO_TRACES += [b'{"schema": 9}\n', b'{"schema": "1"}\n', HEAD + b"5\n"]
+NO_TRACES += [HEAD + b"[" * 10**5 + b"\n" + HEAD]
+
+
+@pytest.mark.parametrize("content", NO_TRACES, ids=range(len(NO_TRACES)))
 def test_what_is_not_a_trace_is_refused(tmp_path, content):
     path = tmp_path / "t.jsonl"
-    path.write_text(content)
-    with pytest.raises(ValueError, match=r"t\.jsonl: (not a trace|line 1 is damaged|.* is newer)"):
+    path.write_bytes(content)
+    told = r"t\.jsonl: (not a trace|line [12] is damaged|.* is newer)"
+    with pytest.raises(ValueError, match=told):
         read_trace(path)
 
 

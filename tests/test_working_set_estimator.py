@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 
 from workbench.core.stream import rounds
 from workbench.data.features import tfidf
@@ -21,17 +20,6 @@ LARGE = tfidf(zipf_text(3000, 60, 1, n_test=2000, words=30, own=0.2))
 @pytest.fixture(scope="module")
 def fitted():
     return WorkingSetClassifier(random_state=0).fit(TEXT.X, TEXT.y)
-
-
-def objective(W, X, y, C, l1, loss):
-    """Return P at (d, k) weights, row by row."""
-    X, total = X.toarray() if sp.issparse(X) else X, 0.0
-    for x, own in zip(X.astype(float), y):
-        margins = 1 + x @ W - x @ W[:, own]
-        margins[own] = 0.0
-        hinges = np.maximum(margins, 0)
-        total += C[own] * (hinges.max() if loss == "crammer_singer" else hinges.sum())
-    return 0.5 * (W**2).sum() + l1 * np.abs(W).sum() + total
 
 
 def test_a_fit_is_the_stream_of_sparse_and_dense_rows(fitted):
@@ -65,18 +53,6 @@ def test_what_leaves_the_model_small():
     expected = quantized(cut.coef_.T).weights().T
     np.testing.assert_array_equal(byte.coef_.toarray(), expected.toarray())
     assert (byte.predict(TEXT.X_test) == byte.decision_function(TEXT.X_test).argmax(axis=1)).all()
-
-
-def test_ctrl_c_keeps_the_weights_with_their_bounds(interrupt):
-    interrupt("cs_working_set", at=2)
-    model = WorkingSetClassifier(0.5, l1=0.01, truncate=0.0, random_state=0)
-    with pytest.warns(ConvergenceWarning, match="interrupted.* after 1 rounds with a gap of 0"):
-        model.fit(TEXT.X, TEXT.y)
-    W = model.coef_.T.toarray().astype(float)
-    P = objective(W, TEXT.X, TEXT.y, np.full(40, 0.5), 0.01, "crammer_singer")
-    assert model.upper_ == pytest.approx(P, rel=1e-4)
-    assert model.trace_.last["lower"] < model.lower_ < model.upper_
-    assert model.score(TEXT.X_test, TEXT.y_test) > 0.5
 
 
 @pytest.mark.parametrize("k", [7, 70_000])

@@ -132,8 +132,8 @@ def _in_processes(
     """Yield how each task ended; one whose worker dies is tried once more in a new one."""
     with ExitStack() as stop:
 
-        def worker() -> ProcessPoolExecutor:
-            pool = _worker()
+        def worker(made: Callable[[], ProcessPoolExecutor] = _worker) -> ProcessPoolExecutor:
+            pool = made()
             stop.callback(_end, pool)
             return pool
 
@@ -152,7 +152,7 @@ def _in_processes(
                 try:
                     yield future.result()
                 except BrokenExecutor:
-                    pool = worker()
+                    pool = worker(_new_worker)  # one that rested may be dead, too
                     if overdue(mark(key)):
                         yield Outcome(key, "failed", TOO_LONG)
                     elif key in died:
@@ -175,6 +175,10 @@ def _worker() -> ProcessPoolExecutor:
         if before == now:
             return pool
         _end(pool)
+    return _new_worker()
+
+
+def _new_worker() -> ProcessPoolExecutor:
     return ProcessPoolExecutor(
         1, timeout=IDLE_S, env=ONE_THREAD, initializer=start, initargs=[os.getpid()]
     )
