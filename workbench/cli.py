@@ -340,9 +340,9 @@ def _live() -> Callable[[str], None]:
     now = tqdm(bar_format="{desc}", leave=False, dynamic_ncols=True)
 
     def say(line: str) -> None:
-        if line.startswith("  ") and "warning" not in line:
-            now.set_description_str(line.strip()[: now.ncols])
-        else:
+        detail = line.startswith("  ") and " | " in line and "warning" not in line
+        now.set_description_str(line.strip()[: now.ncols or 80] if detail else "")
+        if not detail:
             tqdm.write(line)
 
     return say
