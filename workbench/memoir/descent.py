@@ -217,7 +217,8 @@ def objective(problem: Problem, X: Matrix, s: MemoirState, lam: float, gamma: fl
     if n > JUDGED:
         rows = np.sort(np.random.default_rng(0).choice(n, JUDGED, replace=False))
     values = (W.data if sp.issparse(W) else W).astype(np.float64).ravel()
-    penalty = lam / 2 * (values @ values) + gamma / 2 * np.abs(values).sum()
+    penalty = lam / 2 * (values @ values) if lam else 0.0
+    penalty += gamma / 2 * np.abs(values).sum() if gamma else 0.0
     total = 0.0
     for part, V in score_blocks(X, W, rows):
         total += float(hinges(V, problem.y[rows[part]]).sum())

@@ -66,7 +66,8 @@ class MemoirState(InBlocks):
             values = (mass * U - S.astype(float)) / self.step
         else:
             values = np.float32(scale) * U
-        return matrix_of(self.blocks()._replace(values=values.astype(np.float32)), self.k)
+        values = values.astype(np.float32, copy=False)
+        return matrix_of(self.blocks()._replace(values=values), self.k)
 
     def predictor(self) -> sp.csr_array | np.ndarray:
         """Return the weights that predict: the model, its columns of unit length for a cosine."""
