@@ -4,7 +4,8 @@ Each case is a method of ours and the one that it is to be faster than, on gener
 as ship with scikit-learn. Both run in turn, in fresh processes of one thread. A ratio is the
 rival's CPU seconds over ours; its spread is that over the turns. It ends with 1 where a ratio is
 less than the committed one by more than both spreads and a tenth. ``--update`` commits the new
-ones to ``ratios.json``: on an idle machine.
+ones to ``ratios.json``: on an idle machine. The case of all quick figures is run once, and only if
+it is named: its times are wall seconds, its rival a loop of plain Python.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
+from time import perf_counter
 from typing import Any, NamedTuple
 
 import least_squares
@@ -54,13 +57,36 @@ def product(arm: str) -> float:
     return 1e11 * found["cpu"] / found["operations"]
 
 
+def figures() -> float:
+    """Return the wall seconds of all quick figures, nothing of which was there before."""
+    command = [sys.executable, "-m", "workbench.cli", "figures", "--again", "--out"]
+    with TemporaryDirectory() as folder:
+        own = {"WORKBENCH_RUNS": folder, "WORKBENCH_DATA": ""}
+        for name in ONE_THREAD:  # as a user calls it
+            os.environ.pop(name, None)
+        tic = perf_counter()
+        subprocess.run([*command, folder], env=os.environ | own, check=True, stdout=sys.stderr)
+        return perf_counter() - tic
+
+
+def loop() -> float:
+    """Return the wall seconds of a loop of plain Python."""
+    tic = perf_counter()
+    sum(i * i for i in range(10**8))
+    return perf_counter() - tic
+
+
 class Case(NamedTuple):
-    """The two sides of a comparison: names for the table, and functions that return CPU seconds."""
+    """The two sides of a comparison: names for the table, and functions that return CPU seconds.
+
+    A case with its own number of turns is run only if it is named.
+    """
 
     ours: str
     rival: str
     own: Callable[[], float]
     other: Callable[[], float]
+    turns: int | None = None
 
 
 def case(data: str, stop: dict, ours: str, rival: str, own: dict, other: dict) -> Case:
@@ -104,6 +130,7 @@ CASES = {
         lambda: cuts("linear time, line search"),
         lambda: cuts("LIBSVM"),
     ),
+    "quick figures": Case("all quick figures", "a loop of Python", figures, loop, turns=1),
 }
 
 
@@ -123,7 +150,7 @@ def main() -> int:
         parser.error(f"unknown case {', '.join(sorted(unknown))}; known are {'; '.join(CASES)}")
     committed = json.loads(RATIOS.read_text("utf-8")) if RATIOS.exists() else {"ratios": {}}
     found, load = {}, 0.0
-    for name in given.cases or CASES:
+    for name in given.cases or [name for name in CASES if CASES[name].turns is None]:
         busy = psutil.cpu_percent(interval=1.0) / 100 * (os.cpu_count() or 1)
         load = max(load, busy)
         found[name] = measured(name, given.runs)
@@ -145,6 +172,7 @@ def main() -> int:
 
 def measured(name: str, runs: int) -> dict[str, float]:
     """Return the medians of both sides, their ratio, and the least and the largest of a turn."""
+    runs = CASES[name].turns or runs
     turns = [[seconds(name, side) for side in ("own", "other")] for _ in range(runs)]
     own, other = (median(turn[side] for turn in turns) for side in (0, 1))
     ratios = [rival / ours for ours, rival in turns]
