@@ -56,7 +56,7 @@ class MinimaxRiskClassifier(
     eps1, eps2 : float >= 0, of "ccg" only: violations of the primal and dual constraints that
         count. It also stops when there are none, whatever the gap: for a gap below `eps1`
         lower both
-    n_max, m_max : int >= 1, of "ccg" only: constraints and features added a round
+    n_max, m_max : int >= 1, of "ccg" only: constraints and features added per round
     max_iter : int >= 1, rounds of the solver
     max_seconds : float > 0 or None, wall seconds of the solver; checked between rounds
 

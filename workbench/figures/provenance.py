@@ -93,12 +93,12 @@ def in_words(made: Mapping[str, Any]) -> list[str]:
             for (name, synthetic), problems in groups.items()
         ]
         sentences.append(f"Data: {'; '.join(described)}.")
-    computer = made["machine"]
+    computer, beside = made["machine"], made.get("beside") and made["timed"] is not False
     most = max(made["threads"].values(), default=1)
     sentences.append(
         f"Machine: {computer['cpu']}, {computer['cores']} cores, "
         f"{most} BLAS thread{'s' if most > 1 else ''}"
-        + ("; notebooks that time nothing ran on another core." if made.get("beside") else ".")
+        + ("; notebooks that time nothing ran on another core." if beside else ".")
     )
     if others := made.get("other_machines"):
         sentences.append(f"Other machines that runs are from: {len(others)}.")
