@@ -39,7 +39,7 @@ def test_there_is_one_standard_error_above_the_best_of_the_same_partition():
     error, spread = [0.2, 0.5, nan, 0.3, 0.1, 0.1, nan, nan], [0.04, 0.05, nan, 0.02] + [0.01] * 4
     status = ["failed" if math.isnan(e) else "done" for e in error]
     cut = [nan if math.isnan(e) else False for e in error]
-    rows = frame(test_error=error, standard_error=spread, status=status, cut=cut)
+    rows = frame(test_error=error, standard_error=spread, status=status, cut=cut, fit_cpu=2.0)
     runs = [
         Trace({}, [{"cpu": 1.0, "test_error": 0.6}, {"cpu": 2.0, "test_error": e}])
         for e in error

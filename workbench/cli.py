@@ -92,7 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     add("grid", type=Path, metavar="GRID.yaml|NOTEBOOK.ipynb")
     parameters(add, "values of a notebook's parameter, separated by commas")
     jobs(add, "worker processes")
-    add("--timing", action="store_true", help="time solvers: one pinned process, at least 5 runs")
+    add("--timing", action="store_true", help="time solvers: one pinned process, at least 3 runs")
     add("--cluster", metavar="ADDRESS", help="a Dask scheduler, tcp://HOST:PORT")
     add("--seconds", type=float, metavar="S", help="wall seconds that a point may take")
     add("--memory", type=float, metavar="GB", help="memory that a point may take")

@@ -100,7 +100,7 @@ def until_there(frame: pd.DataFrame, traces: Sequence[Trace]) -> pd.DataFrame:
     -------
     frame : with ``whole``, done and not cut; ``target``, the least test error of any entry plus its
         standard error, NaN if there is none; ``there``, whole and at the target; and ``since``, see
-        :func:`stays`, infinite for those that are not whole
+        :func:`stays`, times ``fit_cpu`` over the trace's, infinite for those that are not whole
     """
     places, done = ["data", "partition"], frame["status"] == "done"
     frame = frame.assign(whole=done & ~frame["cut"].eq(True), since=np.inf)
@@ -110,7 +110,8 @@ def until_there(frame: pd.DataFrame, traces: Sequence[Trace]) -> pd.DataFrame:
     frame["there"] = frame["whole"] & (frame["test_error"] <= frame["target"])
     for row, trace in zip(frame.index[done], traces, strict=True):
         if frame.loc[row, "whole"]:
-            frame.loc[row, "since"] = stays(trace, frame.loc[row, "target"])
+            scale = frame.loc[row, "fit_cpu"] / trace.last["cpu"]  # the median of fits over this
+            frame.loc[row, "since"] = scale * stays(trace, frame.loc[row, "target"])
     return frame
 
 
