@@ -219,6 +219,7 @@ def test_what_was_not_timed_says_so(case):
     assert reason in provenance.why_not_timed(made) and bool(made.get("not_timed")) == bool(reason)
     said = [s for s in provenance.in_words(made) if s.startswith("Not timed: ")]
     assert len(said) == bool(reason) and all(reason in sentence for sentence in said)
+    assert ("Not timed." in provenance.in_words(made, times=False)) == bool(reason)
     assert made["traces"][0]["solver"] == "mrc_interior_point"
     assert set(made["traces"][0]["times"]) <= set(provenance.TOLERANCES)
 

@@ -110,8 +110,10 @@ def until_there(frame: pd.DataFrame, traces: Sequence[Trace]) -> pd.DataFrame:
     frame["there"] = frame["whole"] & (frame["test_error"] <= frame["target"])
     for row, trace in zip(frame.index[done], traces, strict=True):
         if frame.loc[row, "whole"]:
-            scale = frame.loc[row, "fit_cpu"] / trace.last["cpu"]  # the median of fits over this
-            frame.loc[row, "since"] = scale * stays(trace, frame.loc[row, "target"])
+            since, whole = stays(trace, frame.loc[row, "target"]), trace.last["cpu"]
+            if 0 < since < math.inf:  # of one fit, whose time may be too short for the clock
+                since *= frame.loc[row, "fit_cpu"] / whole
+            frame.loc[row, "since"] = since
     return frame
 
 

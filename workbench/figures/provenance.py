@@ -77,8 +77,11 @@ def why_not_timed(made: Mapping[str, Any]) -> str:
     return ""
 
 
-def in_words(made: Mapping[str, Any]) -> list[str]:
-    """Return sentences on the data and the machine behind a figure."""
+def in_words(made: Mapping[str, Any], times: bool = True) -> list[str]:
+    """Return sentences on the data and the machine behind a figure.
+
+    ``times`` is whether its notebook is one that times: of others no reason is due.
+    """
     sentences = []
     if made["data"]:
         groups: dict[tuple[str, bool], list[dict]] = {}
@@ -103,7 +106,7 @@ def in_words(made: Mapping[str, Any]) -> list[str]:
     if others := made.get("other_machines"):
         sentences.append(f"Other machines that runs are from: {len(others)}.")
     if reason := why_not_timed(made):
-        sentences.append(f"Not timed: {reason}.")
+        sentences.append(f"Not timed: {reason}." if times else "Not timed.")
     return sentences
 
 

@@ -23,7 +23,7 @@ from workbench.core.trace import Trace
 from workbench.figures.plots import ended_by_clock
 from workbench.figures.provenance import as_json, in_words, made_by, regenerated_by
 from workbench.runs.keys import notebook_key
-from workbench.runs.mill import figures_folder
+from workbench.runs.mill import figures_folder, timed
 from workbench.runs.notebooks import FOLDER, Notebook, read
 
 # matplotlib would write the time of day into them; without it equal figures are equal files.
@@ -98,6 +98,7 @@ class Figures:
         traces = list(traces)
         made = made_by(traces)
         profile, command = regenerated_by(self.notebook, self.parameters)
+        said = in_words(made, timed(self.notebook.values("quick")))  # not as a profile has it
         record = {
             "figure": name,
             "notebook": f"notebooks/figures/{self.notebook.name}.ipynb",
@@ -105,7 +106,7 @@ class Figures:
             "command": command,
             "key": self.key,
             "parameters": self.parameters,
-            "caption": " ".join(filter(None, [caption, ended_by_clock(traces), *in_words(made)])),
+            "caption": " ".join(filter(None, [caption, ended_by_clock(traces), *said])),
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
             "seconds": round(time.perf_counter() - self.started, 1),
             **made,
