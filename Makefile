@@ -99,6 +99,6 @@ clean: ## remove the environment and the caches (not downloaded data, nor runs t
 	@echo '==> installing workbench itself, editable'
 	@$(PIP) --quiet --no-deps --no-build-isolation -e .
 	@echo '==> compiling the solvers for this machine (half a minute; later they start at once)'
-	@.venv/bin/workbench warm > /dev/null 2>&1 || echo '==> not compiled: that happens when they first run'
+	@env -u PYTHONDONTWRITEBYTECODE .venv/bin/workbench warm > /dev/null 2>&1 || echo '==> not compiled: that happens when they first run'
 	@touch $@
 	@echo '==> .venv is ready'

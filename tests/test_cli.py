@@ -99,9 +99,11 @@ def test_figures_tells_by_its_exit_code_what_failed(monkeypatch, capsys):
 
 def test_warm_compiles_each_solver_in_a_process_of_its_own(monkeypatch, capsys):
     monkeypatch.setattr("workbench.runs.warm.SOLVERS", ["ridge", "centroid"])
+    monkeypatch.setattr("workbench.runs.warm.IMPORTED", ["json", "not.installed"])
     assert main(["warm"]) == 0
     said = capsys.readouterr().out.splitlines()
-    assert sorted(line.split()[1] for line in said) == ["centroid", "ridge"]
+    names = sorted(line.split()[1] for line in said)
+    assert names == ["centroid", "json", "not.installed", "ridge"]
 
 
 def test_data_lists_and_checks(monkeypatch, tmp_path, capsys):

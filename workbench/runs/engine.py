@@ -7,6 +7,7 @@ the same function runs in its workers, which must share the folder of results.
 
 from __future__ import annotations
 
+import atexit
 import os
 import socket
 import sys
@@ -188,6 +189,13 @@ def _end(pool: ProcessPoolExecutor) -> None:
     """Kill a worker; an interrupt may have caught the pool, or its worker, half started."""
     with suppress(OSError, RuntimeError):
         pool.shutdown(kill_workers=True)
+
+
+@atexit.register
+def _end_resting() -> None:
+    """Kill workers that rest: to end them otherwise takes this process seconds at its own end."""
+    while _resting:
+        _end(_resting.pop()[1])
 
 
 def surroundings() -> tuple:

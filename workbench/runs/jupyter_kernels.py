@@ -17,6 +17,7 @@ import threading
 import weakref
 from contextlib import suppress
 from pathlib import Path
+from types import ModuleType
 
 from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import AsyncKernelManager
@@ -81,10 +82,24 @@ class _Kernel(_server.Process):
         super().__init__(daemon=True)
         self.argv, self.env, self.folder = argv, env, folder or os.getcwd()
 
+    def start(self) -> None:
+        """Fork; the caller's script is not run again in the fork, as multiprocessing would."""
+        with _lock:
+            script, sys.modules["__main__"] = sys.modules["__main__"], ModuleType("__main__")
+            try:
+                super().start()
+            finally:
+                sys.modules["__main__"] = script
+
     def run(self) -> None:
         """Be a kernel; this runs in the forked process."""
         import matplotlib
+        from ipykernel.ipkernel import IPythonKernel
         from ipykernel.kernelapp import IPKernelApp
+
+        class Kernel(IPythonKernel):
+            async def _progressively_terminate_all_children(self) -> None:
+                """Leave workers to their pools: a pool's tracker ignores the signal for seconds."""
 
         os.setsid()  # the kernel and its workers are a group
         self.daemon = False  # it may have workers
@@ -94,7 +109,7 @@ class _Kernel(_server.Process):
         sys.argv = ["ipykernel_launcher", *self.argv]
         matplotlib.use(os.environ.setdefault("MPLBACKEND", INLINE))
         try:
-            IPKernelApp.launch_instance(self.argv, parent_handle=os.getppid())
+            IPKernelApp.launch_instance(self.argv, parent_handle=os.getppid(), kernel_class=Kernel)
         finally:
             atexit._run_exitfuncs()  # multiprocessing leaves them out
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
+from importlib import import_module
 
 import matplotlib.font_manager  # noqa: F401  (its list of fonts is made by the first import)
 from joblib import Parallel, delayed
@@ -12,6 +14,15 @@ from workbench.registry import SOLVERS
 from workbench.runs.run import warm
 
 ROWS = ("digits", "text 300x9")  # dense and sparse
+# What commands import, whose bytecode is written then, where it may be: uv leaves that out.
+IMPORTED = (
+    "workbench.figures.imported",
+    "papermill",
+    "nbconvert",
+    "jupyterlab.labapp",
+    "voila.app",
+)
+IMPORTED += ("hypothesis", "pytest")
 
 
 def warm_all(say: Callable[[str], None] = print) -> None:
@@ -20,9 +31,16 @@ def warm_all(say: Callable[[str], None] = print) -> None:
     What a solver compiles for other rows (single precision, more classes than a byte counts) or
     other parameters is compiled when it is first needed.
     """
-    tasks = (delayed(_warm)(name) for name in SOLVERS)
+    tasks = [delayed(_import)(name) for name in IMPORTED]
+    tasks += [delayed(_warm)(name) for name in SOLVERS]
     for done, name in enumerate(Parallel(n_jobs=-1, return_as="generator_unordered")(tasks), 1):
-        say(f"[{done}/{len(SOLVERS)}] {name}")
+        say(f"[{done}/{len(tasks)}] {name}")
+
+
+def _import(name: str) -> str:
+    with suppress(ImportError):  # an extra that is not installed
+        import_module(name)
+    return name
 
 
 def _warm(name: str) -> str:
