@@ -108,6 +108,7 @@ ALLOWED = {
     ("__init__.py", "import_module"): "of the names in a table, written there",
     ("peers/vowpal_wabbit.py", "import_module"): "one name, written there: an extra",
     ("memoir/mips/graphs.py", "import_module"): "one name, written there: its notice is silenced",
+    ("runs/warm.py", "import_module"): "of the names in a table, written there",
     ("runs/grid.py", "yaml.load"): "with a loader derived from SafeLoader",
 }
 
