@@ -31,6 +31,7 @@ from workbench.runs.worker import (
     Outcome,
     Task,
     attempt,
+    duration,
     failed,
     mark_of,
     overdue,
@@ -280,10 +281,3 @@ class _Progress:
         """Return the results that an early end leaves."""
         done = self.total - self.left
         return f"{done} of {self.total} points have ended and are kept; run it again to resume"
-
-
-def duration(seconds: float) -> str:
-    """Return a time in words: ``40 s``, ``3 min``, ``2.5 h``."""
-    if seconds < 99.5:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5940 else f"{seconds / 3600:.1f} h"

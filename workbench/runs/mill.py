@@ -17,10 +17,10 @@ from queue import SimpleQueue
 from typing import Any
 
 from workbench.core.checks import check_positive
-from workbench.runs.engine import duration
 from workbench.runs.jupyter_kernels import BesideKernelManager, IpcKernelManager, kill_kernels
 from workbench.runs.keys import notebook_key
 from workbench.runs.notebooks import CHECKOUT, FOLDER, PROFILES, Notebook, find
+from workbench.runs.worker import duration
 
 KINDS = ("png", "svg", "pdf", "json")  # files of a figure
 TIMEOUTS = {"smoke": 300.0, "quick": 900.0, "paper": 7 * 86400.0}

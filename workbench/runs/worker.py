@@ -193,6 +193,13 @@ def overdue(mark: Path) -> bool:
     return mark.exists() and mark.stat().st_size > 0
 
 
+def duration(seconds: float) -> str:
+    """Return a time in words: ``40 s``, ``3 min``, ``2.5 h``."""
+    if seconds < 99.5:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5940 else f"{seconds / 3600:.1f} h"
+
+
 def one_line(error: BaseException) -> str:
     """Return the message of an error without its line breaks, at most some 500 characters."""
     text = " ".join(str(error).split())
