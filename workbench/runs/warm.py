@@ -21,8 +21,9 @@ IMPORTED = (
     "nbconvert",
     "jupyterlab.labapp",
     "voila.app",
+    "hypothesis",
+    "pytest",
 )
-IMPORTED += ("hypothesis", "pytest")
 
 
 def warm_all(say: Callable[[str], None] = print) -> None:
