@@ -14,14 +14,17 @@ import sys
 import sysconfig
 import time
 import uuid
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, as_completed, wait
 from contextlib import ExitStack, closing, suppress
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 from joblib.externals.loky import ProcessPoolExecutor
+from joblib.externals.loky.backend.context import get_context
 
 from workbench.runs.worker import (
     DIED,
@@ -43,8 +46,28 @@ IDLE_S = 60.0  # after which a worker without work ends
 
 Say = Callable[[str], None]
 
+
+class Surroundings(NamedTuple):
+    """What a new process would find: a worker that rests is used only if nothing has changed."""
+
+    time: int
+    dates: dict[str, int]
+    path: tuple[str, ...]
+    folder: str
+    settings: dict[str, str]
+
+    def stand(self, now: Surroundings) -> bool:
+        """Return whether they are the same `now`, but for files that were imported since."""
+        new = [date for file, date in now.dates.items() if file not in self.dates]
+        return (
+            now.dates == now.dates | self.dates
+            and all(date < self.time for date in new)
+            and now[2:] == self[2:]
+        )
+
+
 # A worker takes seconds to start, so those of a sweep that ended well wait a while for the next.
-_resting: list[tuple[tuple, ProcessPoolExecutor]] = []
+_resting: list[tuple[Surroundings, ProcessPoolExecutor]] = []
 
 
 def execute(
@@ -174,7 +197,7 @@ def _worker() -> ProcessPoolExecutor:
     now = surroundings()
     while _resting:
         before, pool = _resting.pop()
-        if before == now:
+        if before.stand(now):
             return pool
         _end(pool)
     return _new_worker()
@@ -184,6 +207,17 @@ def _new_worker() -> ProcessPoolExecutor:
     return ProcessPoolExecutor(
         1, timeout=IDLE_S, env=ONE_THREAD, initializer=start, initargs=[os.getpid()]
     )
+
+
+def fork_worker() -> None:
+    """Fork a worker that rests until the first sweep; a process with other threads must not."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "`fork` start method", UserWarning)
+        pool = ProcessPoolExecutor(
+            1, context=get_context("fork"), initializer=start, initargs=[os.getpid()]
+        )
+        pool.submit(os.getpid)
+    _resting.append((surroundings(), pool))
 
 
 def _end(pool: ProcessPoolExecutor) -> None:
@@ -199,17 +233,17 @@ def _end_resting() -> None:
         _end(_resting.pop()[1])
 
 
-def surroundings() -> tuple:
+def surroundings() -> Surroundings:
     """Return the surroundings of a new process: dates of code files, search path, folder, settings.
 
     An installation changes the date of the folder of libraries.
     """
     files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
-    ours = sorted(f for f in files if f and not f.startswith((sys.prefix, sys.base_prefix)))
+    ours = [f for f in files if f and not f.startswith((sys.prefix, sys.base_prefix))]
     ours += [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
-    dates = tuple((f, os.stat(f).st_mtime_ns) for f in ours if os.path.exists(f))
-    settings = tuple(sorted((n, v) for n, v in os.environ.items() if n.startswith("WORKBENCH_")))
-    return dates, tuple(sys.path), os.getcwd(), settings
+    dates = {f: os.stat(f).st_mtime_ns for f in ours if os.path.exists(f)}
+    settings = {n: v for n, v in os.environ.items() if n.startswith("WORKBENCH_")}
+    return Surroundings(time.time_ns(), dates, tuple(sys.path), os.getcwd(), settings)
 
 
 def _on_a_cluster(run: Callable, tasks: Mapping[str, Task], address: str) -> Iterator[Outcome]:

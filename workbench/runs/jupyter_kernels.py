@@ -23,6 +23,7 @@ from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import AsyncKernelManager
 from jupyter_client.provisioning import LocalProvisioner
 
+from workbench.runs.engine import fork_worker
 from workbench.runs.worker import keep_off_timed_core
 
 INLINE = "module://matplotlib_inline.backend_inline"
@@ -77,10 +78,10 @@ class _Kernel(_server.Process):
 
     stdin = stdout = stderr = None
 
-    def __init__(self, argv: list[str], env: dict[str, str], folder: str | None):
+    def __init__(self, argv: list[str], env: dict[str, str], folder: str | None, beside: bool):
         # The end of this process is theirs, however it comes.
         super().__init__(daemon=True)
-        self.argv, self.env, self.folder = argv, env, folder or os.getcwd()
+        self.argv, self.env, self.folder, self.beside = argv, env, folder or os.getcwd(), beside
 
     def start(self) -> None:
         """Fork; the caller's script is not run again in the fork, as multiprocessing would."""
@@ -108,8 +109,14 @@ class _Kernel(_server.Process):
         os.chdir(self.folder)
         sys.argv = ["ipykernel_launcher", *self.argv]
         matplotlib.use(os.environ.setdefault("MPLBACKEND", INLINE))
+        if self.beside:
+            keep_off_timed_core()
+        app = IPKernelApp.instance(parent_handle=os.getppid(), kernel_class=Kernel)
+        app.init_path()  # the worker is to find the modules that the notebook finds
+        fork_worker()
         try:
-            IPKernelApp.launch_instance(self.argv, parent_handle=os.getppid(), kernel_class=Kernel)
+            app.initialize(self.argv)
+            app.start()
         finally:
             atexit._run_exitfuncs()  # multiprocessing leaves them out
 
@@ -130,11 +137,10 @@ class _Provisioner(LocalProvisioner):
     async def launch_kernel(self, cmd: list[str], **kwargs) -> dict:
         _server.set_forkserver_preload(["workbench.figures.imported"])
         # The command is `python -m ipykernel_launcher -f FILE ...`.
-        self.process = _Kernel(cmd[3:], kwargs["env"], kwargs.get("cwd"))
+        beside = isinstance(self.parent, BesideKernelManager)
+        self.process = _Kernel(cmd[3:], kwargs["env"], kwargs.get("cwd"), beside)
         self.process.start()
         self.pid = self.pgid = self.process.pid
-        if isinstance(self.parent, BesideKernelManager):
-            keep_off_timed_core(self.pid)
         return self.connection_info
 
 

@@ -176,9 +176,9 @@ def _on_one_core(timing: bool) -> Iterator[None]:
         process.cpu_affinity(cores)
 
 
-def keep_off_timed_core(pid: int) -> None:
+def keep_off_timed_core() -> None:
     """Leave the core that timed runs are pinned to, where there is another one."""
-    process = psutil.Process(pid)
+    process = psutil.Process()
     if hasattr(process, "cpu_affinity") and len(cores := process.cpu_affinity()) > 1:
         process.cpu_affinity(cores[:-1])
 
