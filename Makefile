@@ -43,7 +43,8 @@ lab: .venv/.ok ## open JupyterLab on the start page
 arena: .venv/.ok ## serve the arena as a page, without JupyterLab around it
 	JUPYTER_PATH='$(CURDIR)/notebooks/explore'$${JUPYTER_PATH:+:$$JUPYTER_PATH} \
 	  .venv/bin/voila notebooks/explore/arena.ipynb --template=offline \
-	  --TagRemovePreprocessor.remove_cell_tags=static $(ARGS)
+	  --TagRemovePreprocessor.remove_cell_tags=static \
+	  --VoilaExecutor.skip_cells_with_tag=static $(ARGS)
 
 test: .venv/.ok ## run the tests (ARGS="-k stream")
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(PYTHON) -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal $(ARGS)
