@@ -64,6 +64,7 @@ def minimise(
         For numbers that HiGHS takes for infinite, or if it finds the program infeasible or
         unbounded, or gives up. None of ours is either; but all of its tolerances are absolute.
     """
+    check_seconds(seconds)
     rows, columns = A.shape
     largest = max(abs(A.data).max(initial=0), abs(cost).max(initial=0))
     if not largest < TOO_LARGE:
@@ -92,8 +93,6 @@ def minimise(
     highs.setOptionValue("ipm_iteration_limit", ITERATIONS)
     highs.setOptionValue("primal_feasibility_tolerance", 1e-9)
     highs.setOptionValue("dual_feasibility_tolerance", 1e-9)
-    if not as_number(seconds) > 0:
-        raise ValueError(f"max_seconds: must be a positive number, or inf, got {shown(seconds)}")
     if math.isfinite(seconds):
         highs.setOptionValue("time_limit", float(seconds))
     highs.passModel(lp)
@@ -121,3 +120,9 @@ def minimise(
         highs.getInfo().objective_function_value,
         status == highspy.HighsModelStatus.kOptimal,
     )
+
+
+def check_seconds(seconds: float) -> None:
+    """Raise a ValueError unless a time limit is positive; it may be infinite."""
+    if not as_number(seconds) > 0:
+        raise ValueError(f"max_seconds: must be a positive number, or inf, got {shown(seconds)}")

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from time import perf_counter
 
 import numpy as np
 import scipy.sparse as sp
 
 from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import Row
-from workbench.mrc.highs import minimise
+from workbench.mrc.highs import check_seconds, minimise
 from workbench.mrc.risk import MinimaxRisk, RiskState, first, minimax_risk, restated
 
-NONZEROS = 200_000_000  # about 5 GB inside HiGHS
+NONZEROS = 200_000_000  # up to 20 GB inside HiGHS
+AT_A_TIME = 2_000_000  # non-zeros that are built before the clock is read, a fraction of a second
 OTHERS = "mrc_ccg, mrc_interior_point or mrc_pdhg"
 
 
@@ -49,6 +52,7 @@ def mrc_lp(
     ValueError
         If the LP has more than :data:`NONZEROS` non-zeros.
     """
+    check_seconds(max_seconds)
     risk = minimax_risk(problem, lambda0)
     count = 2.0 ** min(risk.k, 900) - 1  # a larger power is not a float
     nonzeros = count * risk.n * (risk.X.shape[1] * risk.k)
@@ -58,14 +62,19 @@ def mrc_lp(
     yield s
     if s.round:
         return
-    J = np.flatnonzero(risk.active)
+    begun, J = perf_counter(), np.flatnonzero(risk.active)
     rows = np.repeat(np.arange(risk.n), len(subsets))
     masks = np.tile(subsets, (risk.n, 1))
-    A, b = constraints(risk.X[rows], masks, J)
+    parts = []
+    for part in np.array_split(np.arange(len(rows)), math.ceil(nonzeros / AT_A_TIME)):
+        if perf_counter() - begun >= max_seconds:
+            return
+        parts.append(constraints(risk.X[rows[part]], masks[part], J))
+    A, b = sp.vstack([F for F, _ in parts], format="csr"), np.concatenate([b for _, b in parts])
     tau, lam = risk.tau.ravel()[J], risk.lam.ravel()[J]
     cost = np.r_[lam - tau, lam + tau, 1.0]
-    found = minimise(cost, A, b, free=[-1], seconds=max_seconds)
-    if not found.optimal:
+    left = max_seconds - (perf_counter() - begun)
+    if left <= 0 or not (found := minimise(cost, A, b, free=[-1], seconds=left)).optimal:
         return
     alpha = np.maximum(-found.dual, 0.0)
     p = np.zeros((risk.n, risk.k))
