@@ -280,7 +280,7 @@ def test_a_damaged_point_is_named_and_run_again_and_nothing_else(tmp_path, no_wo
 
 
 def test_timing_runs_each_setting_three_times_and_says_so(tmp_path, monkeypatch, no_workers):
-    monkeypatch.setattr(room, "busy_cores", lambda: 1.4)
+    monkeypatch.setattr(room, "busy_cores", lambda minute: 1.4)
     points = grid("mrc_ccg", "iris", stop={"rounds": 3}, seeds=2)
     said = []
     timed = sweep(points, timing=True, folder=tmp_path, say=said.append)
@@ -295,7 +295,7 @@ def test_timing_runs_each_setting_three_times_and_says_so(tmp_path, monkeypatch,
     assert "cpu (s, not timed)" in summary(both)
 
     # Seeds that change nothing are five measurements all the same.
-    monkeypatch.setattr(room, "busy_cores", lambda: 0.0)
+    monkeypatch.setattr(room, "busy_cores", lambda minute: 0.0)
     same = grid("mrc_lp", "iris", stop={"rounds": 1}, seeds=5, test=None)
     for timed, count in ((True, 5), (False, 1)):
         assert len({task.key for task in room._planned(same, timed)}) == count

@@ -18,7 +18,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, as_completed, wait
 from contextlib import ExitStack, closing, suppress
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -284,8 +284,12 @@ def _remove_litter(folder: Path) -> None:
                     path.unlink()
 
 
-def busy_cores() -> float:
-    """Return how many cores other work keeps busy, measured while this process sleeps."""
+@lru_cache(maxsize=1)
+def busy_cores(minute: int) -> float:
+    """Return how many cores other work keeps busy, measured while this process sleeps.
+
+    It sleeps once in each `minute`: a notebook may call for sixty sweeps of a moment each.
+    """
     return psutil.cpu_percent(0.3) / 100 * (os.cpu_count() or 1)
 
 

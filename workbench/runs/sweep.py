@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -205,7 +206,7 @@ def sweep(
         points = at_least(points, TIMED_RUNS)
     runs = _planned(points, timing)
     if timing and not all(task.path(folder).exists() for task in runs):
-        if (busy := busy_cores()) > 0.3:
+        if (busy := busy_cores(int(time.monotonic() // 60))) > 0.3:
             say(f"warning: other work keeps {busy:.1f} cores busy, the times will not be clean")
     failures = execute(
         runs, folder, jobs=jobs, cluster=cluster, limits=limits, timing=timing, say=say
