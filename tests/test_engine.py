@@ -267,3 +267,34 @@ def test_workers_wait_for_the_next_sweep_unless_a_new_one_would_differ(tmp_path,
     assert third != second and workers("e") == third
     os.utime(__file__)  # as if the code had changed
     assert workers("f") != third
+
+
+FORKED = """
+import os
+from pathlib import Path
+from workbench.runs import engine
+from workbench.runs.worker import Limits
+
+class Compiles:
+    key = label = "one"
+    def path(self, folder): return folder / "one"
+    def check(self, path): pass
+    def run(self, folder, limits):
+        from numba import njit
+        assert njit(lambda x: x + 1)(1) == 2
+        self.path(folder).write_text(str(os.getpid()))
+        return "done"
+
+engine.fork_worker()
+worker, = engine._resting[0][1]._processes
+folder = Path("out")
+assert engine.execute([Compiles()], folder, limits=Limits()) == {}
+assert int((folder / "one").read_text()) == worker
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="processes cannot fork")
+def test_a_forked_worker_takes_the_first_tasks_and_compiles(tmp_path):
+    environment = {n: v for n, v in os.environ.items() if not n.endswith("_NUM_THREADS")}
+    command = [sys.executable, "-c", FORKED]
+    subprocess.run(command, cwd=tmp_path, env=environment, check=True, timeout=60)

@@ -107,7 +107,8 @@ def failed(
 @cache
 def _one_thread() -> None:
     """Give every numeric library of this process one thread, those not yet loaded too."""
-    os.environ |= ONE_THREAD
+    # Numba is loaded, and refuses another value of its own variable from then on.
+    os.environ |= {n: one for n, one in ONE_THREAD.items() if not n.startswith("NUMBA")}
     threadpool_limits(1)
     numba.set_num_threads(1)
 
