@@ -22,6 +22,7 @@ from workbench.memoir.steps import (
     UPDATES,
     Answers,
     Batches,
+    Dual,
     Rules,
     empty_class,
     finish,
@@ -107,7 +108,8 @@ def test_what_steps_carry_along():
     shrinks, steps = np.array([1.0, 0.9]), np.array([0.8, 0.3])
     batches = Batches(np.array([0, 1, 2, 3]), np.array([2, 4]), shrinks, steps)
     exact, rules = Answers(NOBODY, none, none), Rules(0.0, True, LEAST)
-    marks = touched, met, k
+    dual = Dual(np.zeros((4, k), np.float32), np.ones(1))
+    marks = touched, met, dual, k
     assert take(b, 0, rows, y, batches, exact, rules, True, numbers, *marks) == (4, 0)
     W, scale, updates, total, mass = np.zeros((2, k)), 0.5, 0, 0.0, 0.0
     for shrink, step, pair in zip(shrinks, steps, ((0, 1), (2, 3)), strict=True):
@@ -124,6 +126,8 @@ def test_what_steps_carry_along():
     np.testing.assert_allclose(b.values.reshape(2, k), W, rtol=1e-6, atol=1e-6)
     expected = [scale, (W**2).sum(), mass, total, updates, 2]
     np.testing.assert_allclose(numbers, expected, rtol=1e-6)
+    A = np.eye(k)[y] * dual.weights.sum(axis=1)[:, None] - dual.weights
+    np.testing.assert_allclose(X.T @ A, W, rtol=1e-6, atol=1e-6)
     assert 0 < updates < 4
     scratch = np.empty(k + 1, np.float32), np.empty(2, np.int64), np.empty(2)
 

@@ -28,6 +28,7 @@ from workbench.memoir.pegasos import hinges
 from workbench.memoir.state import MemoirState, start, with_constant
 from workbench.memoir.steps import (
     MASS,
+    NO_DUAL,
     NOBODY,
     SCALE,
     SQUARE,
@@ -132,7 +133,8 @@ def descend(problem: Problem, p: SimpleNamespace) -> Iterator[MemoirState]:
             if frozen:
                 answers = answered(s, rows, y, batch.rows, answers, p.threads)
             touched = np.zeros(k, bool)
-            s.run(take, rows, y, batch, answers, rules, in_steps, s.numbers, touched, s.met)
+            given = batch, answers, rules, in_steps, s.numbers, touched, s.met, NO_DUAL
+            s.run(take, rows, y, *given)
             thresholds = NOTHING
             if p.gamma:
                 thresholds = touched * (p.gamma * eta[b] * k / touched.sum())

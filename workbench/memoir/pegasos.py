@@ -22,12 +22,15 @@ from workbench.memoir.steps import (
     UPDATES,
     Answers,
     Batches,
+    Dual,
     Rules,
     take,
 )
 
 SCORES = 2**22  # held at a time when the objective is computed: 32 MiB
 LEAST = 1e-9  # scale of W below which it is multiplied into the weights
+DUAL_BYTES = 2**30  # up to which the dual point is kept
+LEAST_UNIT = 1e-20  # of the dual point, which single precision holds
 
 
 @dataclass
@@ -35,8 +38,9 @@ class PegasosState:
     """The last iterate ``W`` (d, k), the step counter, the random generator and both bounds.
 
     Row j of ``W`` holds feature j of all classes: a sparse row of data is scored, and changes two
-    classes, in as many short sweeps as it has entries. ``mass`` in [0, 1] is the sum of the dual
-    point behind ``W``; ``primal`` is P(W), of which ``upper`` is the least so far; ``updates`` is
+    classes, in as many short sweeps as it has entries. The dual point behind ``W`` is ``unit``
+    times ``dual`` (n, k), which is not kept, and (0, 0), if it takes more than a gigabyte; ``mass``
+    in [0, 1] is its sum. ``primal`` is P(W), of which ``upper`` is the least so far; ``updates`` is
     the fraction of rows that violated their margin in the last round. All is for this ``lam``.
     """
 
@@ -44,6 +48,8 @@ class PegasosState:
     step: int
     rng: np.random.Generator
     W: np.ndarray
+    dual: np.ndarray
+    unit: float
     mass: float
     updates: float
     primal: float
@@ -123,8 +129,14 @@ def memoir_pegasos(
         plan = Batches(s.rng.permutation(n), ends, shrinks, eta * batches / n)
         numbers = np.array(NUMBERS)
         numbers[SQUARE], numbers[TOTAL] = float(np.vdot(s.W, s.W)), s.mass / lam
-        take(dense(s.W), 0, rows, problem.y, plan, exact, rules, True, numbers, none, none, k)
+        dual = Dual(s.dual, np.array([lam / s.unit]))
+        given = plan, exact, rules, True, numbers, none, none, dual, k
+        take(dense(s.W), 0, rows, problem.y, *given)
         s.W *= numbers[SCALE]
+        s.unit = float(lam / dual.gain[0] * numbers[SCALE])
+        if s.unit < LEAST_UNIT:
+            s.dual *= np.float32(s.unit)
+            s.unit = 1.0
         s.mass = float(lam * numbers[SCALE] * numbers[TOTAL])
         s.step += batches
         s.updates = float(numbers[UPDATES]) / n
@@ -135,8 +147,10 @@ def memoir_pegasos(
 
 def start(problem: Problem, lam: float, seed: int) -> PegasosState:
     """Return round 0: weights of zero, whose objective is 1."""
-    W = np.zeros((problem.d, problem.k))
-    return PegasosState(0, 0, np.random.default_rng(seed), W, 0.0, 0.0, 1.0, 0.0, 1.0, lam)
+    n, k = problem.n, problem.k
+    W, shape = np.zeros((problem.d, k)), (n, k) if 4 * n * k <= DUAL_BYTES else (0, 0)
+    dual, rng = np.zeros(shape, np.float32), np.random.default_rng(seed)
+    return PegasosState(0, 0, rng, W, dual, 1.0, 0.0, 0.0, 1.0, 0.0, 1.0, lam)
 
 
 def restated(problem: Problem, state: PegasosState, *, lam: float) -> PegasosState:

@@ -27,6 +27,22 @@ AS_IT_IS = np.float32(0.0)  # taken off values that are read
 NOBODY = np.zeros(0, np.int32)
 
 
+class Dual(NamedTuple):
+    """The weights a_ic of the steps taken, a dual point of plain Pegasos.
+
+    Attributes
+    ----------
+    weights : (n, k) float32; or (0, 0) to keep none
+    gain : (1,) by which a step, in units of U, adds to them
+    """
+
+    weights: np.ndarray
+    gain: np.ndarray
+
+
+NO_DUAL = Dual(np.zeros((0, 0), np.float32), np.ones(1))
+
+
 class Rules(NamedTuple):
     """The settings of every step.
 
@@ -76,7 +92,7 @@ class Answers(NamedTuple):
 
 
 @njit(cache=True)
-def take(blocks, at, rows, y, batches, answers, rules, whole, numbers, touched, met, k):
+def take(blocks, at, rows, y, batches, answers, rules, whole, numbers, touched, met, dual, k):
     """Take the steps of some batches, from row `at` on, until all are done or room is lacking.
 
     Parameters
@@ -84,6 +100,7 @@ def take(blocks, at, rows, y, batches, answers, rules, whole, numbers, touched, 
     whole : end every step here, by projecting W; otherwise :func:`finish` has to
     numbers : (6,) float64, see `SCALE`; changed in place, as are the blocks
     touched, met : (k,) bool, the classes y and r of these rows, and those ever changed; in place
+    dual : :class:`Dual`, changed in place
 
     Returns
     -------
@@ -115,11 +132,16 @@ def take(blocks, at, rows, y, batches, answers, rules, whole, numbers, touched, 
             add_outer(blocks, rows, i, moves, pair, numbers[MASS], k)
             numbers[SQUARE] += 2 * step * margin + 2 * step * step * squared(rows, i)
             numbers[TOTAL] += step
+            if len(dual.weights):
+                dual.weights[i, r] += dual.gain[0] * step
             met[own] = met[r] = True
         at += 1
         if at == batches.ends[b]:
             if whole:
+                total = numbers[TOTAL]
                 finish(blocks, rules, numbers)
+                if numbers[TOTAL] != total:  # the scale was multiplied into U
+                    dual.gain[0] *= total / numbers[TOTAL]
             b += 1
     return at, 0
 

@@ -172,7 +172,7 @@ def lpsolve(risk: MinimaxRisk, s: CutState) -> None:
     s.mean = (risk.X.T @ p).T
     violation = np.where(risk.active, np.abs(s.mean - risk.tau) - risk.lam, 0.0)
     s.eps2 = max(0.0, float(violation.max()))
-    s.lower = max(s.lower, risk.lower(p, s.mean))
+    s.raise_lower(risk.lower(p, s.mean), p)
     s.offer(s.M, risk.upper(s.M, float(s.psi.max())))
 
 

@@ -233,7 +233,8 @@ def start(risk: MinimaxRisk, found: SplittingState) -> InteriorPointState:
     a, m_plus = smooth(lam - away, np.maximum(-mu, 0.0), mu0)
     b, m_minus = smooth(lam + away, np.maximum(mu, 0.0), mu0)
     s0 = max(1.0 + phi - float(risk.tau.ravel()[J] @ mu), 1e-3)
-    best = {name: getattr(found, name) for name in ("M_best", "lower", "upper", "lambda0")}
+    names = "M_best", "p_best", "p_rows", "lower", "upper", "lambda0"
+    best = {name: getattr(found, name) for name in names}
     primal = {"p": p, "g": g, "q": q, "alpha": mu0 / s0, "a": a, "b": b}
     dual = {"s": s, "h": h, "s0": s0, "m_plus": m_plus, "m_minus": m_minus, "mu": mu, "phi": phi}
     lengths = {"step": 1.0, "stalls": 0, "double": len(J) < 1000}
@@ -274,5 +275,5 @@ def certify(risk: MinimaxRisk, s: InteriorPointState) -> tuple[np.ndarray, np.nd
     mass = s.p.sum() + s.alpha
     mean = ((risk.X[s.I].T @ s.p).T + s.alpha * risk.tau) / mass
     bayes = 1.0 - (s.p.max(axis=1).sum() + s.alpha) / mass
-    s.lower = max(s.lower, risk.lower_of(float(bayes), mean))
+    s.raise_lower(risk.lower_of(float(bayes), mean), s.p, s.I)
     return scores, risk.ratios(mean)

@@ -83,11 +83,15 @@ class L1SVM:
 class SVMState:
     """The rule W (k, d + 1) of one linear program and its certificate; round 1 is the solution.
 
-    ``objective`` is the value of the program, over ``constraints`` losses and ``features``.
+    ``alpha`` is the dual point of the lower bound, (n,) in [0, 1] for two classes, (n, k) for
+    more. ``objective`` is the value of the program, over ``constraints`` losses and ``features``.
+    All is for this ``lam``.
     """
 
     round: int
     W: np.ndarray
+    alpha: np.ndarray
+    lam: float
     lower: float
     upper: float
     objective: float
@@ -132,11 +136,13 @@ def svm_lp(
     n, d = svm.X.shape
     filled = svm.X.nnz if sp.issparse(svm.X) else svm.X.size
     refuse_large("svm_lp", d + 1.0, 1.0 * (filled + n), "svm_ccg")
-    zero = np.zeros(d)
+    zero, ones = np.zeros(d), np.ones(n)
     s = state or SVMState(
         round=0,
         W=rule(zero, 0.0),
-        lower=svm.dual(np.ones(n))[1],
+        alpha=ones,
+        lam=lam,
+        lower=svm.dual(ones)[1],
         upper=1.0,
         objective=float("inf"),
         constraints=n,
@@ -160,7 +166,9 @@ def svm_lp(
     upper = svm.objective(w, b, svm.shortfall(w, b))
     if upper < s.upper:
         s.W, s.upper = rule(w, b), upper
-    s.lower = max(s.lower, svm.dual(found.x)[1])
+    lower = svm.dual(found.x)[1]
+    if lower > s.lower:
+        s.lower, s.alpha = lower, found.x
     s.objective = -found.objective / n
     s.round = 1
     yield s
@@ -223,10 +231,13 @@ def svm_multi(
     filled = X.nnz if sp.issparse(X) else X.size
     nonzeros = (k - 1.0) * (filled + n) + k * (d + 1.0)
     refuse_large("svm_multi", k * (d + 1.0), nonzeros, "Problem.subset to take fewer rows")
+    ones = np.ones((n, k))
     s = state or SVMState(
         round=0,
         W=np.zeros((k, d + 1)),
-        lower=multiclass_lower(X, y, lam, np.ones((n, k))),
+        alpha=ones,
+        lam=lam,
+        lower=multiclass_lower(X, y, lam, ones),
         upper=k - 1.0,
         objective=float("inf"),
         constraints=n * (k - 1),
@@ -260,7 +271,9 @@ def svm_multi(
     upper = multiclass_objective(X, y, lam, W)
     if upper < s.upper:
         s.W, s.upper = W, upper
-    s.lower = max(s.lower, multiclass_lower(X, y, lam, alpha.T))
+    lower = multiclass_lower(X, y, lam, alpha.T)
+    if lower > s.lower:
+        s.lower, s.alpha = lower, alpha.T
     s.objective = -found.objective / n
     s.round = 1
     yield s

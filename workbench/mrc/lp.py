@@ -138,7 +138,8 @@ def finish(
     M = np.zeros_like(risk.tau)
     M.ravel()[J] = mu
     s.offer(M, risk.upper(M))
-    s.lower, s.R, s.round = risk.lower(p / p.sum()), R, 1
+    s.raise_lower(risk.lower(p / p.sum()), p)
+    s.R, s.round = R, 1
     return s
 
 

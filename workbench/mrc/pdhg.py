@@ -129,12 +129,13 @@ def renew_lower(s: PrimalDualState, risk: MinimaxRisk, columns, tau, lam, active
     total = p.sum()  # near 1: of less, BR(p) would be too high
     p, G, best = p / total, G / total, 0.0
     for _ in range(REPAIRS):
-        best = max(best, risk.lower(p, G.T))
+        found = risk.lower(p, G.T)
+        s.raise_lower(found, p)
+        best = max(best, found)
         if not project_columns(*columns, p, G, tau, lam, active):
             break
         p /= p.sum()
         multiply(*columns, p, G)
-    s.lower = max(s.lower, best)
     return best
 
 

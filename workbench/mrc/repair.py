@@ -38,18 +38,24 @@ def sharpest_upper(
     return best, best_M
 
 
-def sharpest_lower(risk: MinimaxRisk, p: np.ndarray, sweeps: int) -> float:
-    """Return the highest BR(p) / rho while p is projected on |E_p Phi - tau| <= lam.
+def sharpest_lower(
+    risk: MinimaxRisk, p: np.ndarray, sweeps: int
+) -> tuple[float, np.ndarray, np.ndarray]:
+    """Return the highest BR(p) / rho while p is projected on |E_p Phi - tau| <= lam, and that p.
 
     Parameters
     ----------
     risk : MinimaxRisk with dense rows
     p : (n, k) joint distribution; the fewer labels carry mass, the cheaper
     sweeps : >= 0, passes there and back over the components
+
+    Returns
+    -------
+    the bound, p (r, k) on the rows with mass, and these rows (r,)
     """
     rows = np.flatnonzero(p.any(axis=1))
     X, p = risk.X[rows], p[rows]
-    best = risk.lower(p, (X.T @ p).T)
+    best, best_p = risk.lower(p, (X.T @ p).T), p.copy() if sweeps else p
     support = [np.flatnonzero(p[:, y]) for y in range(risk.k)]
     columns = [np.ascontiguousarray(X[at].T) for at in support] if sweeps else []
     for _ in range(sweeps):
@@ -58,8 +64,10 @@ def sharpest_lower(risk: MinimaxRisk, p: np.ndarray, sweeps: int) -> float:
             fit_means(columns[y], w, risk.tau[y], risk.lam[y], risk.active[y])
             p[at, y] = w
         p /= p.sum()
-        best = max(best, risk.lower(p, (X.T @ p).T))
-    return best
+        lower = risk.lower(p, (X.T @ p).T)
+        if lower > best:
+            best, best_p = lower, p.copy()
+    return best, best_p, rows
 
 
 @njit(cache=True)

@@ -118,11 +118,15 @@ class MinimaxRisk:
 class RiskState:
     """The best classifier so far, ``M_best`` (k, d'), and the best bounds, for this ``lambda0``.
 
-    A solver's state adds what its method updates.
+    ``p_best`` (r, k) is the distribution of the best lower bound, on the rows ``p_rows`` (r,) that
+    have mass; both are empty as long as no distribution is better than none. A solver's state adds
+    what its method updates.
     """
 
     round: int
     M_best: np.ndarray
+    p_best: np.ndarray
+    p_rows: np.ndarray
     lower: float
     upper: float
     lambda0: float
@@ -138,6 +142,19 @@ class RiskState:
         if upper < self.upper:
             self.upper, self.M_best = upper, M
 
+    def raise_lower(self, lower: float, p: np.ndarray, rows: np.ndarray | None = None) -> None:
+        """Keep the distribution p, whose lower bound is `lower`, if it is the best so far.
+
+        Parameters
+        ----------
+        p : (r, k) weights of a positive sum, which may change afterwards
+        rows : (r,) the training rows that they belong to, by default all
+        """
+        if lower > self.lower:
+            used = np.flatnonzero(p.any(axis=1))
+            self.lower, self.p_best = lower, p[used]
+            self.p_rows = used if rows is None else rows[used]
+
     def move(self, risk: MinimaxRisk) -> None:
         """Change what else depends on lambda0; of most methods nothing does."""
 
@@ -145,7 +162,8 @@ class RiskState:
 def first(risk: MinimaxRisk) -> dict[str, Any]:
     """Return the fields of a :class:`RiskState` at M = 0, whose bound is 1 - 1/k."""
     zero = np.zeros_like(risk.tau)
-    best = {"M_best": zero, "lower": 0.0, "upper": risk.upper(zero)}
+    best = {"M_best": zero, "p_best": zero[:0, :0], "p_rows": np.zeros(0, int)}
+    best |= {"lower": 0.0, "upper": risk.upper(zero)}
     return {"round": 0} | best | {"lambda0": risk.lambda0}
 
 

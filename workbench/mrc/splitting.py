@@ -146,9 +146,9 @@ def start(risk: MinimaxRisk, weight: float) -> SplittingState:
 def certify(risk: MinimaxRisk, s: SplittingState, repairs: int) -> tuple[float, float]:
     """Renew the best bounds; return those of this iterate, repaired."""
     upper, M = sharpest_upper(risk, s.M, s.phi, repairs)
-    lower = sharpest_lower(risk, s.p, repairs)
+    lower, p, rows = sharpest_lower(risk, s.p, repairs)
     s.offer(M, upper)
-    s.lower = max(s.lower, lower)
+    s.raise_lower(lower, p, rows)
     return upper, lower
 
 

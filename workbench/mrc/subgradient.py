@@ -80,7 +80,7 @@ def mrc_subgradient(
             M_bar = s.M - (t + 1.0) ** -1.5 * g
             s.M = M_bar + 2.0 / (t + 2.0) * ((t + 1.0) / 2.0 - 1.0) * (M_bar - s.M_bar)
             s.M_bar = M_bar
-        s.lower = max(s.lower, risk.lower(s.p / s.p.sum()))
+        s.raise_lower(risk.lower(s.p / s.p.sum()), s.p)
         s.round += 1
         yield s
 

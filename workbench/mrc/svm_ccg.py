@@ -27,8 +27,8 @@ class SVMCutState:
 
     ``samples`` (c,) and ``features`` (f,) are I and J. ``w`` (d,) and ``b`` solve the program
     over them, whose value is ``objective``; ``alpha`` (c,) solves its dual. ``short`` (n,), the
-    shortfalls, and ``slope`` (d,), the derivatives, price all samples and all features. All is for
-    this ``lam``.
+    shortfalls, and ``slope`` (d,), the derivatives, price all samples and all features.
+    ``alpha_best`` (n,) is the dual point of the best lower bound. All is for this ``lam``.
     """
 
     round: int
@@ -43,6 +43,7 @@ class SVMCutState:
     column_basis: np.ndarray
     row_basis: np.ndarray
     W_best: np.ndarray
+    alpha_best: np.ndarray
     lower: float
     upper: float
     lam: float
@@ -136,7 +137,8 @@ def lpsolve(svm: L1SVM, s: SVMCutState) -> None:
     alpha = np.zeros(n)
     alpha[s.samples] = s.alpha
     s.slope, lower = svm.dual(alpha)
-    s.lower = max(s.lower, lower)
+    if lower > s.lower:
+        s.lower, s.alpha_best = lower, alpha
     upper = svm.objective(s.w, s.b, s.short)
     if upper < s.upper:
         s.upper, s.W_best = upper, rule(s.w, s.b)
@@ -150,7 +152,8 @@ def start(svm: L1SVM, m_max: int) -> SVMCutState:
     margin it does not bring beyond 1, and the worst of either class.
     """
     n, d = svm.X.shape
-    slope, lower = svm.dual(np.ones(n))
+    ones = np.ones(n)
+    slope, lower = svm.dual(ones)
     features = largest(np.abs(slope), -1.0, m_max)
     w, b = np.zeros(d), 0.0
     w[features], b = smoothed(svm, features)
@@ -170,6 +173,7 @@ def start(svm: L1SVM, m_max: int) -> SVMCutState:
         slope=slope,
         **dict.fromkeys(("column_basis", "row_basis"), np.zeros(0, dtype=np.int8)),
         W_best=rule(w, b),
+        alpha_best=ones,
         lower=lower,
         upper=svm.objective(w, b, short),
         lam=svm.lam,
