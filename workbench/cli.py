@@ -9,7 +9,8 @@ import argparse
 import ast
 import os
 import sys
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -80,6 +81,13 @@ def _parser() -> argparse.ArgumentParser:
     add("--rounds", type=int, metavar="N", help="stop after N rounds")
     add("--seconds", type=float, default=60.0, metavar="S", help="solver seconds (default: 60)")
     add("--out", type=Path, metavar="FILE", help="write the trace as JSON Lines")
+    add("--proof", type=Path, metavar="FILE", help="write a proof of the result")
+
+    add = command(_verify, "verify proofs: intervals that certainly hold the optimum")
+    add("files", nargs="+", type=Path, metavar="FILE")
+    add("--data", help="a name of `workbench data list`, or a file (default: as the proof says)")
+    add("--scale", help="scale of the features of --data: standard, unit, tfidf or another")
+    add("--expect", default="", metavar="C=1,loss=hinge", help="refuse proofs of other problems")
 
     add = command(_compare, "a sensible set of solvers on your own data")
     add("data", metavar="FILE", help="a table, or any file or name of data")
@@ -125,15 +133,15 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _pairs(texts: Sequence[str]) -> dict[str, str]:
+def _pairs(texts: Iterable[str], option: str = "-p") -> dict[str, str]:
     """Return the values of ``NAME=VALUE`` by their names."""
     found = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name:
-            raise ValueError(f"-p: must be NAME=VALUE, got {text!r}")
+            raise ValueError(f"{option}: must be NAME=VALUE, got {text!r}")
         if name in found:
-            raise ValueError(f"-p: {name} appears twice")
+            raise ValueError(f"{option}: {name} appears twice")
         found[name] = value
     return found
 
@@ -198,11 +206,37 @@ def _run(arguments: argparse.Namespace) -> int:
         return seen
 
     options = {"parameters": parameters, "when": show, "path": arguments.out}
+    options["proof"] = arguments.proof
     trace, state = run(arguments.solver, problem, *rules, **options)
     if state is None:
         return 130
     print(_line(trace.last | errors(problem)(state)))
     return {"diverged": 1, "interrupted": 130}.get(trace.stopped_by, 0)
+
+
+def _verify(arguments: argparse.Namespace) -> int:
+    from workbench.data import load
+    from workbench.proofs import ProofError, expected, read, verify
+
+    if arguments.scale and not arguments.data:
+        raise ValueError("--scale: is for the rows of --data")
+    wanted = _pairs(filter(None, arguments.expect.split(",")), "--expect")
+    given, refused = None, 0
+    if arguments.data:
+        given = load(arguments.data, scale=arguments.scale)
+    for file in arguments.files:
+        try:
+            proof = read(file)
+            expected(proof.header, wanted)
+            start = time.perf_counter()
+            verdict = verify(proof, given)
+            seconds = time.perf_counter() - start
+            print(f"{verdict.statement}; verified in {seconds:.2f} s", flush=True)
+        except ProofError as error:
+            name = "" if str(error).startswith(str(file)) else f"{file}: "
+            print(f"refused: {name}{error}", flush=True)
+            refused = 1
+    return refused
 
 
 def _compare(arguments: argparse.Namespace) -> int:

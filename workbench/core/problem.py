@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 
@@ -33,6 +33,8 @@ class Problem:
     synthetic : bool, True for generated data; every figure of such data says so
     about : str, where the data come from
     weights : (n,) positive float64; row i counts `weights[i]` times; ones by default
+    recipe : dict of plain values by which the rows can be made again, if they were loaded by name;
+        None for others, and for a problem that was made from this one
     """
 
     X: Matrix
@@ -45,6 +47,7 @@ class Problem:
     synthetic: bool = False
     about: str = ""
     weights: np.ndarray | None = None
+    recipe: dict | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         weights = self.weights
@@ -236,6 +239,11 @@ def as_problem(
         if len(features) != X.shape[1]:
             raise ValueError(f"features: {len(features)} names for {X.shape[1]} columns of X")
     return Problem(X, y, given, name, X_test, y_test, features, synthetic, about)
+
+
+def noted(problem: Problem, recipe: dict) -> None:
+    """Note the recipe of a problem; another one made from it by ``replace`` does not keep it."""
+    object.__setattr__(problem, "recipe", recipe)
 
 
 def _by_class(y: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:

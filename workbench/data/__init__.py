@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from workbench.core.names import hint
-from workbench.core.problem import Problem, as_problem
+from workbench.core.problem import Problem, as_problem, noted
 from workbench.data import features
 from workbench.data.cache import available_files, differences, fetch_into_cache, read
 from workbench.data.formats import Rows, npz_shape, read_libsvm, read_npz
@@ -138,7 +138,11 @@ def load(
         raise ValueError(f"source: must be a name, a path or a pair (X, y), got {type(source)}")
     if test is not None:
         problem = problem.split(test, seed)
-    return problem if scale is None else SCALES[scale](problem)
+    problem = problem if scale is None else SCALES[scale](problem)
+    if isinstance(source, str) and source in names():
+        split = {} if test is None else {"test": test, "seed": seed}
+        noted(problem, {"name": source, "scale": scale} | split)
+    return problem
 
 
 def names() -> list[str]:

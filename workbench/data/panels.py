@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.core.problem import Problem
-from workbench.data import SCALES, load
+from workbench.core.problem import Problem, noted
+from workbench.data import SCALES, load, names
 from workbench.data.features import constant, fourier, log_counts, pca, relu, standardise
 from workbench.data.synthetic import checkers, synthetic
 from workbench.data.text import zipf_text
@@ -95,7 +95,30 @@ def panel(spec: str, seed: int = 0, test: float | None = 0.3) -> Problem:
     ValueError, FileNotFoundError
         As ``load``, and for a text that is no such description.
     """
-    return _first_of(spec, lambda choice: _made(choice, seed, test))
+    problem = _first_of(spec, lambda choice: _made(choice, seed, test))
+    noted(problem, {"panel": spec, "seed": seed, "test": test})
+    return problem
+
+
+def remade(recipe: dict[str, Any]) -> Problem:
+    """Return the problem of a recipe (:attr:`workbench.core.problem.Problem.recipe`) of a file.
+
+    Nobody need trust it: it can name data sets and no files, and ask for no vast numbers.
+
+    Raises
+    ------
+    ValueError, FileNotFoundError
+        As :func:`panel` and ``load``, and for anything that is not such a recipe.
+    """
+    try:
+        given = dict(recipe)
+        spec = given.pop("panel", None)
+        name = given.pop("name") if spec is None else _parsed(spec)[0]
+        if name not in names() or re.search(r"\d{6}", spec or ""):
+            raise ValueError("it is not of a data set by name")
+        return load(name, **given) if spec is None else panel(spec, **given)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"recipe: cannot be followed: {error}") from None
 
 
 def at_hand(text: str) -> list[str]:

@@ -8,6 +8,7 @@ import sys
 import warnings
 from dataclasses import replace
 from numbers import Integral
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from workbench.core.stream import Rule, State, rounds, seconds
 from workbench.core.trace import Trace
 from workbench.estimators.parameters import check_parameters
 from workbench.estimators.saved import CLASSES, save
+from workbench.proofs import writers
 from workbench.registry import SOLVERS
 from workbench.runs.run import run, warm
 
@@ -86,13 +88,29 @@ class Classifier(ClassifierMixin, BaseEstimator):
         """Return the fraction of rows, by their weights, all of whose labels are predicted."""
         return super().score(X, check_sparse(y, "y"), sample_weight)
 
-    def save(self, path) -> None:
+    def save(self, path, *, proof: bool = False) -> None:
         """Write the fitted estimator to `path`, an npz file without pickle.
 
         :func:`workbench.estimators.load` reads it. See :func:`workbench.estimators.saved.save` for
         the attributes that are kept and the values that are refused.
+
+        Parameters
+        ----------
+        path : of the file
+        proof : write the proof of the fit, too, for ``workbench verify``: next to `path`, with the
+            suffix .proof.npz in the place of its own
+
+        Raises
+        ------
+        ValueError
+            If this fit has no proof, before anything is written.
         """
+        made = getattr(self, "_proof", "proof: only a fit has one, and a loaded estimator has not")
+        if proof and isinstance(made, str):
+            raise ValueError(made)
         save(self, path)
+        if proof:
+            writers.save(Path(path).with_suffix(".proof.npz"), *made)
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "classes_")  # a refused fit may have set n_features_in_
@@ -143,6 +161,12 @@ class Classifier(ClassifierMixin, BaseEstimator):
         self.n_iter_ = trace.last["round"]
         self._keep(problem, state, trace)
         self.classes_, self.trace_ = problem.classes, trace
+        try:  # now, as neither rows nor state are kept
+            constant = getattr(self, "fit_intercept", False)
+            made = writers.proof_of(problem, state, trace.header["parameters"], constant)
+        except ValueError as error:
+            made = str(error)
+        self._proof: tuple | str = made
         if early := self._early():
             warn(f"{solver} stopped ({trace.stopped_by}) {early}")
         return self

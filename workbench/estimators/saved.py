@@ -42,8 +42,8 @@ from workbench.memoir.compress import Quantized
 
 VERSION = 1  # version of the file format
 MAX_HEADER_BYTES = 2**28  # most of them are the trace
-# Scikit-learn's routing, and the state from which MEMOIR's steps go on.
-NOT_SAVED = "_metadata_request", "_state"
+# Scikit-learn's routing, the state from which MEMOIR's steps go on, and the proof.
+NOT_SAVED = "_metadata_request", "_state", "_proof"
 # Each class with the attributes that a fit leaves, in addition to COMMON: a name, the letters of
 # an array's axes, "~" if it may be a CSR matrix, "?" if not every fit leaves it. Equal letters are
 # equal lengths: k classes, d features, r functions (1 for two classes), others as they come.

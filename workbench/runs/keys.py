@@ -26,8 +26,8 @@ from workbench.runs.notebooks import CHECKOUT, Notebook
 
 PACKAGE = Path(workbench.__file__).parent
 PRINTED = CHECKOUT / "data" / "reference"
-# Not followed: what a run takes from these tables is in its key.
-TABLES = ("workbench", "workbench.registry", "workbench.arena.entries")
+# Not followed: what a run takes from these tables is in its key, and from the writers nothing.
+TABLES = ("workbench", "workbench.registry", "workbench.arena.entries", "workbench.proofs.writers")
 # What comes with a library, where that is not one distribution of the module's name.
 DISTRIBUTIONS = {
     "numba": ("numba", "llvmlite"),

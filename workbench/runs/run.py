@@ -24,6 +24,7 @@ from workbench.core.names import hint
 from workbench.core.problem import Problem
 from workbench.core.stream import Row, Rule, State, always, nothing, until, watch
 from workbench.core.trace import Trace, record
+from workbench.proofs.writers import proof_of, save
 from workbench.registry import SOLVERS
 
 PATIENCE_S = 2.0  # seconds of compiling before it is announced
@@ -39,6 +40,7 @@ def run(
     measure: Callable[[State], Row] = nothing,
     when: Callable[[Row], bool] = always,
     path: str | os.PathLike | None = None,
+    proof: str | os.PathLike | None = None,
     warm_up: bool = True,
     after: tuple[Trace, State] | None = None,
 ) -> tuple[Trace, State | None]:
@@ -53,6 +55,7 @@ def run(
     parameters : the solver's keyword parameters; the others keep their defaults
     measure, when : the evaluation, which is not timed, and the rows it evaluates
     path : where the trace is written while the run goes on
+    proof : where the proof of the last state is written, see :func:`workbench.proofs.write`
     warm_up : compile the kernels on ``problem.tiny()`` before the clock starts
     after : the result of an earlier run, to resume from its state, which is used up, and its
         clock; the new trace begins where that one ended
@@ -65,7 +68,8 @@ def run(
     Raises
     ------
     ValueError
-        For an unknown solver or parameter name.
+        For an unknown solver or parameter name, and before the first round for a `proof` of a
+        solver that has none.
     """
     steps, parameters = resolve(solver, parameters or {})
     if warm_up:
@@ -77,10 +81,14 @@ def run(
     stream = until(watch(steps(problem, **own), measure, when, **clock), *rules)
     try:
         for _, latest in record(stream, trace, path):
+            if proof is not None and len(trace.rows) == 1:
+                proof_of(problem, latest, parameters)  # refuses here what has none
             state = latest
     except KeyboardInterrupt:
         pass
     trace.header["load_at_end"] = load()
+    if proof is not None and state is not None:
+        save(proof, *proof_of(problem, state, parameters))
     return trace, state
 
 

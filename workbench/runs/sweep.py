@@ -22,6 +22,7 @@ from workbench.core.problem import Problem
 from workbench.core.stream import LIMITS, Row, geometric, stopping
 from workbench.core.trace import Trace, read_finished, write_trace
 from workbench.data.panels import panel
+from workbench.proofs.writers import write
 from workbench.registry import SOLVERS
 from workbench.runs.engine import Say, busy_cores, execute
 from workbench.runs.grid import Point, at_least
@@ -42,6 +43,7 @@ class Run:
     point: Point
     key: str
     timed: bool
+    proofs: bool = False
 
     @property
     def label(self) -> str:
@@ -51,7 +53,9 @@ class Run:
         return folder / self.key[:2] / f"{self.key}.jsonl"
 
     def check(self, path: Path) -> None:
-        read_finished(path, self.key)
+        trace = read_finished(path, self.key)
+        if self.proofs and "proof" not in trace.header:
+            raise ValueError(f"{path}: was kept without a proof")
 
     def run(self, folder: Path, limits: Limits) -> str:
         """Solve, evaluate at geometric rounds and at the end, and write the trace."""
@@ -95,6 +99,13 @@ class Run:
         own = {name: getattr(point, name) for name in ("data", "seed", "test", "repetition")}
         trace.header |= {"key": self.key, **own, "stop": dict(point.stop), "timed": self.timed}
         self.path(folder).parent.mkdir(exist_ok=True)
+        if self.proofs:
+            path = self.path(folder).with_suffix(".npz")
+            try:
+                write(path, problem, state, **point.parameters)
+                trace.header["proof"] = path.name
+            except ValueError as error:  # this solver has none
+                trace.header["proof"] = str(error)
         write_trace(self.path(folder), trace)
         last = trace.last
         gap = f"gap {last['gap']:.1e} after " if "gap" in last else ""
@@ -167,6 +178,7 @@ def sweep(
     seconds: float | None = None,
     memory: float | None = None,
     folder: str | os.PathLike | None = None,
+    proofs: bool = False,
     say: Say = print,
 ) -> Sweep:
     """Run the points of a grid that have not been run before, in worker processes.
@@ -182,6 +194,8 @@ def sweep(
     seconds, memory : limits of one point, in wall seconds and GB, see
         :class:`workbench.runs.worker.Limits`
     folder : where traces are kept; by default ``runs/points`` of the checkout, for all sweeps
+    proofs : write the proof of each point's last state beside its trace, with the suffix .npz, whose
+        header says ``proof``: its name, or why there is none; points kept without are run again
     say : receives the progress, line by line
 
     Raises
@@ -204,7 +218,7 @@ def sweep(
         timing = False
     if timing:
         points = at_least(points, TIMED_RUNS)
-    runs = _planned(points, timing)
+    runs = _planned(points, timing, proofs)
     if timing and not all(task.path(folder).exists() for task in runs):
         if (busy := busy_cores(int(time.monotonic() // 60))) > 0.3:
             say(f"warning: other work keeps {busy:.1f} cores busy, the times will not be clean")
@@ -256,7 +270,7 @@ def runs_folder() -> Path:
     return Path(os.environ.get("WORKBENCH_RUNS") or checkout / "runs")
 
 
-def _planned(points: Sequence[Point], timed: bool) -> tuple[Run, ...]:
+def _planned(points: Sequence[Point], timed: bool, proofs: bool) -> tuple[Run, ...]:
     """Return a run for every point, with its key; each problem is made once, in turn."""
     forget_changed_code()  # a notebook's kernel may be older than the code; new workers are not
     places: dict[tuple, list[int]] = {}
@@ -273,7 +287,7 @@ def _planned(points: Sequence[Point], timed: bool) -> tuple[Run, ...]:
         for place in there:
             point = points[place]
             # Only the checksum says which problem it is: equal data under two names is one run.
-            runs[place] = Run(point, point_key(point, problem, timed), timed)
+            runs[place] = Run(point, point_key(point, problem, timed), timed, proofs)
     return tuple(runs[place] for place in range(len(points)))
 
 

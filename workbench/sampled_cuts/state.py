@@ -73,9 +73,14 @@ class CutState(KernelRows):
             "kernel_values": self.kernel_values,
         }
 
-    def expansion(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the training rows that the iterate is a sum of, and their coefficients (m, K)."""
-        taken = np.repeat(self.w, np.diff(self.ends))
+    def expansion(self, of: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Return the training rows that the iterate is a sum of, and their coefficients (m, K).
+
+        Parameters
+        ----------
+        of : (T,) how much of each cut is taken, by default the iterate's ``w``
+        """
+        taken = np.repeat(self.w if of is None else of, np.diff(self.ends))
         used = taken != 0.0
         rows, A = merged(self.rows[used], taken[used, None] * self.B[used])
         if len(self.root) and len(rows):

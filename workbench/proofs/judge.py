@@ -1,0 +1,147 @@
+"""Verify proofs about problems of this package, and judge anyone's weights by them."""
+
+from __future__ import annotations
+
+import math
+import os
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from workbench.core.problem import Problem
+from workbench.data.panels import remade
+from workbench.proofs import checker
+from workbench.proofs.checker import Proof, ProofError, Verdict, below, objective, read
+
+ABSENT = {"alpha": 0.0, "l1": 0.0, "intercept": None, "kernel": None}  # fields that may be left out
+
+
+class Judgement(NamedTuple):
+    """Two bounds of how far an objective lies above its minimum, as a fraction of the minimum."""
+
+    at_least: float
+    at_most: float
+
+
+def verify(proof: Proof | str | os.PathLike, X: Any = None, y=None) -> Verdict:
+    """Return an interval that certainly holds the optimum of the problem that a proof states.
+
+    Parameters
+    ----------
+    proof : Proof, or the path of a file
+    X : a Problem; or the rows, (n, d) array or SciPy sparse matrix, as they were solved, float32 or
+        float64; None for the data set of the proof's recipe
+    y : (n,) labels of any sortable type, if X are rows
+
+    Raises
+    ------
+    ValueError
+        If the file is not a proof, is about other rows, or its points do not fit its problem; and
+        without rows if it has no recipe, or one that cannot be followed.
+    """
+    proof = proof if isinstance(proof, Proof) else read(proof)
+    name = "the rows given"
+    if X is None:
+        recipe = proof.header.get("recipe")
+        if recipe is None:
+            raise ValueError("proof: has no recipe of its rows; give them")
+        X = remade(recipe)
+    if isinstance(X, Problem):
+        name = named(X)
+    return checker.verify(proof, *rows_of(X, y), name)
+
+
+def judge(weights, X, y, proof: Proof | str | os.PathLike) -> Judgement:
+    """Return how far the objective of anyone's weights certainly is above the optimum.
+
+    Parameters
+    ----------
+    weights : an estimator with ``coef_`` and ``intercept_``, or ``dual_coef_``, ``support_`` and
+        ``intercept_``, as scikit-learn and this package have them; or W alone, (d, outputs)
+    X, y : as of :func:`verify`
+    proof : of the problem by which they are judged
+
+    Raises
+    ------
+    ValueError
+        As :func:`verify`, and for weights that do not fit the stated problem.
+    """
+    proof = proof if isinstance(proof, Proof) else read(proof)
+    X, y = rows_of(X, y)
+    found = checker.verify(proof, X, y)
+    low, high = objective(Proof(proof.header, arrays_of(weights, proof.header)), X, y)
+    at_least = below(Fraction(low) / Fraction(found.upper) - 1) if found.upper else 0.0
+    at_most = -below(1 - Fraction(high) / Fraction(found.lower)) if found.lower else math.inf
+    return Judgement(max(0.0, at_least), max(0.0, at_most))
+
+
+def expected(header: dict[str, Any], wanted: dict[str, str]) -> None:
+    """Raise a ProofError unless the stated problem has these values, given as texts."""
+    stated = ABSENT | header | {k: v for k, v in (header.get("kernel") or {}).items()}
+    stated["kernel"] = (header.get("kernel") or {}).get("name")
+    for name, text in wanted.items():
+        if name not in stated:
+            raise ProofError(f"it states no {name}; it states {', '.join(sorted(stated))}")
+        value = stated[name]
+        try:
+            same = float(text) == value
+        except ValueError:
+            same = text.lower() == str(value).lower()
+        if not same:
+            raise ProofError(f"it states {name}={value}, not {text}")
+
+
+def named(problem: Problem) -> str:
+    """Return the name of a problem with its scale."""
+    recipe = problem.recipe or {}
+    scale = recipe.get("scale")
+    return recipe.get("panel") or (f"{problem.name} ({scale})" if scale else problem.name)
+
+
+def rows_of(X, y) -> tuple[Any, np.ndarray]:
+    """Return rows and codes of labels; those of a problem if X is one."""
+    if isinstance(X, Problem):
+        return X.X, X.y
+    if y is None:
+        raise ValueError("y: give the labels of the rows")
+    return X if sp.issparse(X) else np.asarray(X), np.unique(y, return_inverse=True)[1]
+
+
+def arrays_of(weights, header: dict[str, Any]) -> dict[str, np.ndarray]:
+    """Return the arrays of a proof whose weights are those of an estimator, or W itself."""
+    K, intercept, arrays = header["outputs"], header.get("intercept"), {}
+    b = np.atleast_1d(getattr(weights, "intercept_", 0.0)).astype(float)
+    if hasattr(weights, "dual_coef_"):
+        order = np.argsort(weights.support_)
+        W, arrays["basis"] = weights.dual_coef_[:, order], np.asarray(weights.support_)[order]
+        W = (W.toarray() if sp.issparse(W) else W).T
+    else:
+        W = weights.coef_.T if hasattr(weights, "coef_") else np.asarray(weights)
+    W = W.toarray() if sp.issparse(W) else np.atleast_2d(W.T).T
+    W, b = of_outputs(W, K), of_outputs(np.broadcast_to(b, W.shape[1:])[None], K)[0]
+    if header["family"] == "mrc":
+        return {"M": np.column_stack([W.T, b])}
+    if intercept is None and b.any():
+        raise ValueError("weights: have an intercept, and the stated problem has none")
+    if intercept is not None:
+        arrays["b"] = b if intercept == "free" else b / intercept
+    return arrays | {"W": W}
+
+
+def of_outputs(W: np.ndarray, K: int) -> np.ndarray:
+    """Return (d, K) weights; for two classes one column w is -w/2 and w/2, and two are a difference.
+
+    Raises
+    ------
+    ValueError
+        For another number of columns.
+    """
+    if W.shape[1] == 2 and K == 1:
+        return W[:, 1:] - W[:, :1]
+    if W.shape[1] == 1 and K == 2:
+        return W * np.array([-0.5, 0.5])
+    if W.shape[1] != K:
+        raise ValueError(f"weights: must be of {K} outputs, got {W.shape[1]}")
+    return W

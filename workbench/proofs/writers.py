@@ -1,0 +1,237 @@
+"""Write proofs: from a solver's state to the stated problem, and the points that prove its optimum.
+
+Smooth losses have W alone in the file, as its scores make a dual point; all others the dual point
+alone, as that makes W. Weights a_ic are in single precision, rounded up: most of the others are at
+their caps, to which the checker clips them, so that these are exact. Each function here returns the
+fields of the header that state the problem, and the arrays.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from workbench.core.files import whole
+from workbench.core.problem import Problem
+from workbench.core.stream import State
+from workbench.least_squares.generalized import GeneralizedState
+from workbench.memoir.pegasos import PegasosState
+from workbench.memoir.working_set import WorkingSetState, costs_of
+from workbench.mrc.l1svm import SVMState
+from workbench.mrc.risk import RiskState
+from workbench.mrc.svm_ccg import SVMCutState
+from workbench.proofs.checker import checksum
+from workbench.sampled_cuts.state import CutState
+from workbench.weston_watkins.dual import WWState
+from workbench.weston_watkins.kernel import KernelState
+
+Statement = dict[str, Any]
+Arrays = dict[str, np.ndarray]
+LOSS_OF = {  # of a link
+    "identity": "squared",
+    "softmax": "softmax",
+    "squared_hinge": "squared_hinge",
+    "sigmoid": "logistic",
+}
+
+
+def write(
+    path: str | os.PathLike, problem: Problem, state: State, *, constant: bool = False, **parameters
+) -> None:
+    """Write the proof of a solver's state to `path`, an npz file, whole or not at all.
+
+    Parameters
+    ----------
+    problem : Problem that was solved
+    state : State, any that the solver yielded; the closer to the optimum, the tighter the proof
+    constant : whether the last column of the rows is a constant 1, stated as an intercept
+    parameters : those of the solver; of most solvers the state knows what matters
+
+    Raises
+    ------
+    ValueError
+        If this solver, or this problem, has no proof: the message says why.
+    """
+    save(path, *proof_of(problem, state, parameters, constant))
+
+
+def proof_of(
+    problem: Problem, state: State, parameters: dict[str, Any], constant: bool = False
+) -> tuple[Statement, Arrays]:
+    """Return header and arrays of a proof; parameters and errors are those of :func:`write`."""
+    found = [writer for kind, writer in WRITERS.items() if isinstance(state, kind)]
+    if not found:
+        raise ValueError(
+            f"proof: there is none of a {type(state).__name__}, which has no dual point of a "
+            "convex problem that can be stated in a proof"
+        )
+    if (problem.weights != 1.0).any():
+        raise ValueError("proof: rows with weights other than one cannot be stated in a proof")
+    stated, arrays = found[0](problem, state, parameters)
+    header = {"format": 1, "outputs": problem.k} | stated
+    X = problem.X
+    if constant:
+        X, header["intercept"] = X[:, :-1], 1.0
+        if "W" in arrays:
+            arrays["W"], arrays["b"] = arrays["W"][:-1], arrays["W"][-1]
+    header["checksum"] = checksum(X, problem.y)
+    if problem.recipe is not None:
+        header["recipe"] = problem.recipe
+    return header, arrays
+
+
+def save(path: str | os.PathLike, header: Statement, arrays: Arrays) -> None:
+    """Write header and arrays to `path`, whole or not at all."""
+    text = json.dumps(header, allow_nan=False).encode()
+    with whole(path) as part, open(part, "wb") as sink:
+        np.savez(sink, allow_pickle=False, header=np.frombuffer(text, np.uint8), **arrays)
+
+
+def weston_watkins(problem: Problem, s: WWState, parameters: dict) -> tuple[Statement, Arrays]:
+    stated = {"family": "linear", "loss": "weston_watkins", "over": "sum", "C": s.C, "alpha": 1.0}
+    return stated, sparse(s.B[:, : s.classes])
+
+
+def weston_watkins_kernel(
+    problem: Problem, s: KernelState, parameters: dict
+) -> tuple[Statement, Arrays]:
+    stated = {"loss": "weston_watkins", "over": "sum", "C": s.C, "alpha": 1.0}
+    return with_kernel(s) | stated, sparse(s.B.T)
+
+
+def working_sets(
+    problem: Problem, s: WorkingSetState, parameters: dict
+) -> tuple[Statement, Arrays]:
+    balance, C = parameters.get("balance", 0.0), s.C
+    if balance:
+        first = np.unique(problem.y, return_index=True)[1]
+        C = costs_of(problem.y, s.C, balance, problem.weights)[first].tolist()
+    loss = parameters.get("loss", "crammer_singer")
+    stated = {"family": "linear", "loss": loss, "over": "sum", "C": C, "alpha": 1.0, "l1": s.l1}
+    n, others = problem.n, s.sets.shape[1] - 1
+    ends = np.arange(0, n * others + 1, others)
+    columns = s.sets[:, 1:].ravel().astype(int)
+    return stated, sparse(sp.csr_matrix((-s.alpha[:, 1:].ravel(), columns, ends), (n, problem.k)))
+
+
+def pegasos(problem: Problem, s: PegasosState, parameters: dict) -> tuple[Statement, Arrays]:
+    if not len(s.dual):
+        raise ValueError("proof: the dual point of memoir_pegasos was too large to be kept")
+    stated = {"family": "linear", "loss": "crammer_singer", "over": "mean", "C": 1.0}
+    square = s.lam * float(np.vdot(s.W, s.W))
+    best = s.mass / max(s.mass, square) if square else 0.0  # of all multiples in [0, 1]
+    weights = sparse(s.dual)
+    # Costs count rows here, and the mean divides by n.
+    weights["values"] = single(problem.n * best * s.unit * weights["values"].astype(float))
+    return stated | {"alpha": s.lam}, weights
+
+
+def least_squares(
+    problem: Problem, s: GeneralizedState, parameters: dict
+) -> tuple[Statement, Arrays]:
+    if problem.y.ndim > 1:
+        raise ValueError("proof: rows of several labels cannot be stated in a proof")
+    loss = LOSS_OF[parameters.get("link", "softmax")]
+    stated = {"family": "linear", "loss": loss, "over": "mean", "C": 1.0, "alpha": s.alpha}
+    return stated, {"W": s.W}
+
+
+def sampled_cuts(problem: Problem, s: CutState, parameters: dict) -> tuple[Statement, Arrays]:
+    """State the problem of all rows: the model of exact cuts proves it, that of samples roughly."""
+    if hasattr(problem, "starts"):
+        raise ValueError("proof: chains have none, as the checker has no Viterbi algorithm")
+    if len(s.root):
+        raise ValueError("proof: cuts_nystroem has none, as its cuts are not sums of training rows")
+    two = problem.k == 2
+    stated = {"loss": "hinge" if two else "crammer_singer", "outputs": 1 if two else problem.k}
+    stated |= {"over": "sum", "C": s.C, "alpha": 1.0}
+    rows, A = s.expansion(s.alpha)
+    return with_kernel(s) | stated, sparse(np.abs(A) if two else np.maximum(-A, 0.0), rows)
+
+
+def l1_svm(
+    problem: Problem, s: SVMState | SVMCutState, parameters: dict
+) -> tuple[Statement, Arrays]:
+    cuts = isinstance(s, SVMCutState)
+    W, alpha = (s.W_best, s.alpha_best) if cuts else (s.W, s.alpha)
+    if alpha.ndim > 1:
+        raise ValueError("proof: svm_multi has none, as its scores must sum to zero; svm_lp has one")
+    stated = {"family": "linear", "loss": "hinge", "over": "mean", "C": 1.0, "alpha": 0.0}
+    stated |= {"l1": s.lam, "intercept": "free", "outputs": 1}
+    alpha, second = np.clip(alpha, 0.0, 1.0), problem.y == 1
+    mass = np.array([alpha[~second].sum(), alpha[second].sum()])
+    alpha *= np.divide(mass.min(), mass, out=np.zeros(2), where=mass > 0)[problem.y]
+    # In double precision, or the two classes would not balance.
+    return stated, sparse(alpha[:, None], exact=True) | {"W": W[1:, :-1].T, "b": W[1, -1:]}
+
+
+def minimax_risk(problem: Problem, s: RiskState, parameters: dict) -> tuple[Statement, Arrays]:
+    p, rows = s.p_best, s.p_rows
+    if not len(rows):  # all mass on one row and label, whose bound is zero
+        p, rows = np.eye(1, s.M_best.shape[0]), np.zeros(1, int)
+    stated = {"family": "mrc", "lambda0": s.lambda0}
+    return stated, sparse(p, rows, exact=True) | {"M": s.M_best}
+
+
+WRITERS: dict[type | tuple[type, ...], Callable[..., tuple[Statement, Arrays]]] = {
+    WWState: weston_watkins,
+    KernelState: weston_watkins_kernel,
+    WorkingSetState: working_sets,
+    PegasosState: pegasos,
+    GeneralizedState: least_squares,
+    CutState: sampled_cuts,
+    (SVMState, SVMCutState): l1_svm,
+    RiskState: minimax_risk,
+}
+
+
+def with_kernel(s: KernelState | CutState) -> Statement:
+    """Return family and kernel of a state; rows with the linear kernel are a linear problem."""
+    if callable(s.kernel):
+        raise ValueError("proof: a kernel that is a function cannot be stated in a proof")
+    if s.kernel == "linear":
+        return {"family": "linear"}
+    kernel = {"name": s.kernel, "gamma": s.gamma}
+    if s.kernel == "poly":
+        kernel |= {"degree": s.degree, "coef0": s.coef0}
+    return {"family": "kernel", "kernel": kernel}
+
+
+def sparse(A, rows: np.ndarray | None = None, exact: bool = False) -> Arrays:
+    """Return weights (m, c), not negative, as the arrays of a dual point.
+
+    Parameters
+    ----------
+    A : array or CSR matrix
+    rows : (m,) the training rows, by default all in their order
+    exact : in double precision
+    """
+    A = sp.csr_matrix(A)
+    A.sum_duplicates()
+    A.eliminate_zeros()
+    counts = np.diff(A.indptr)
+    used = np.flatnonzero(counts)
+    if not len(used):  # a dual point of zero is one row without entries
+        used = np.zeros(1, int)
+    return {
+        "rows": smallest(used if rows is None or not len(rows) else rows[used]),
+        "ends": smallest(np.cumsum(counts[used])),
+        "columns": smallest(A.indices),
+        "values": A.data.astype(float) if exact else single(A.data),
+    }
+
+
+def smallest(numbers: np.ndarray) -> np.ndarray:
+    """Return whole numbers of at least 0 in the smallest type that holds them."""
+    return numbers.astype(np.min_scalar_type(numbers.max(initial=0)))
+
+
+def single(values: np.ndarray) -> np.ndarray:
+    """Return numbers of at least 0 in single precision, rounded up."""
+    near = values.astype(np.float32)
+    return np.where(near < values, np.nextafter(near, np.float32(np.inf)), near)
