@@ -18,6 +18,7 @@ FLOORS = [
     ("runs",),
     ("figures",),
     ("live", "estimators"),
+    ("proofs",),
     ("arena",),
     ("cli",),
 ]

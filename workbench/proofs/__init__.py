@@ -1,0 +1,1 @@
+"""Proofs: small files from which anyone can verify a solver's result with NumPy alone."""
