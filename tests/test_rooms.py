@@ -15,10 +15,10 @@ FLOORS = [
     PAPERS,
     ("peers",),
     ("registry",),
+    ("proofs",),
     ("runs",),
     ("figures",),
     ("live", "estimators"),
-    ("proofs",),
     ("arena",),
     ("cli",),
 ]

@@ -131,7 +131,7 @@ def arrays_of(weights, header: dict[str, Any]) -> dict[str, np.ndarray]:
 
 
 def of_outputs(W: np.ndarray, K: int) -> np.ndarray:
-    """Return (d, K) weights; for two classes one column w is -w/2 and w/2, and two are a difference.
+    """Return (d, K) weights; of two classes, one column w is -w/2 and w/2, and two a difference.
 
     Raises
     ------

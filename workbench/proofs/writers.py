@@ -1,9 +1,9 @@
 """Write proofs: from a solver's state to the stated problem, and the points that prove its optimum.
 
 Smooth losses have W alone in the file, as its scores make a dual point; all others the dual point
-alone, as that makes W. Weights a_ic are in single precision, rounded up: most of the others are at
-their caps, to which the checker clips them, so that these are exact. Each function here returns the
-fields of the header that state the problem, and the arrays.
+alone, as that makes W. Weights a_ic are in single precision; those at the cap are rounded up, to
+which the checker clips them, so that these are exact. Each function here returns the fields of the
+header that state the problem, and the arrays.
 """
 
 from __future__ import annotations
@@ -74,6 +74,8 @@ def proof_of(
         raise ValueError("proof: rows with weights other than one cannot be stated in a proof")
     stated, arrays = found[0](problem, state, parameters)
     header = {"format": 1, "outputs": problem.k} | stated
+    if header["family"] != "mrc":
+        header = {"l1": 0.0} | header
     X = problem.X
     if constant:
         X, header["intercept"] = X[:, :-1], 1.0
@@ -160,7 +162,9 @@ def l1_svm(
     cuts = isinstance(s, SVMCutState)
     W, alpha = (s.W_best, s.alpha_best) if cuts else (s.W, s.alpha)
     if alpha.ndim > 1:
-        raise ValueError("proof: svm_multi has none, as its scores must sum to zero; svm_lp has one")
+        raise ValueError(
+            "proof: svm_multi has none, as its scores must sum to zero; svm_lp has one"
+        )
     stated = {"family": "linear", "loss": "hinge", "over": "mean", "C": 1.0, "alpha": 0.0}
     stated |= {"l1": s.lam, "intercept": "free", "outputs": 1}
     alpha, second = np.clip(alpha, 0.0, 1.0), problem.y == 1
@@ -171,9 +175,10 @@ def l1_svm(
 
 
 def minimax_risk(problem: Problem, s: RiskState, parameters: dict) -> tuple[Statement, Arrays]:
-    p, rows = s.p_best, s.p_rows
+    order = np.argsort(s.p_rows)
+    p, rows = s.p_best[order], s.p_rows[order]
     if not len(rows):  # all mass on one row and label, whose bound is zero
-        p, rows = np.eye(1, s.M_best.shape[0]), np.zeros(1, int)
+        p, rows = np.eye(1, problem.k), np.zeros(1, int)
     stated = {"family": "mrc", "lambda0": s.lambda0}
     return stated, sparse(p, rows, exact=True) | {"M": s.M_best}
 
@@ -216,10 +221,11 @@ def sparse(A, rows: np.ndarray | None = None, exact: bool = False) -> Arrays:
     A.eliminate_zeros()
     counts = np.diff(A.indptr)
     used = np.flatnonzero(counts)
-    if not len(used):  # a dual point of zero is one row without entries
-        used = np.zeros(1, int)
+    numbers = used if rows is None else rows[used]
+    if not len(used):  # zero is one row without entries
+        numbers = counts = used = np.zeros(1, int)
     return {
-        "rows": smallest(used if rows is None or not len(rows) else rows[used]),
+        "rows": smallest(numbers),
         "ends": smallest(np.cumsum(counts[used])),
         "columns": smallest(A.indices),
         "values": A.data.astype(float) if exact else single(A.data),
@@ -232,6 +238,7 @@ def smallest(numbers: np.ndarray) -> np.ndarray:
 
 
 def single(values: np.ndarray) -> np.ndarray:
-    """Return numbers of at least 0 in single precision, rounded up."""
+    """Return numbers of at least 0 in single precision, the largest ones rounded up."""
     near = values.astype(np.float32)
-    return np.where(near < values, np.nextafter(near, np.float32(np.inf)), near)
+    low = (values == values.max(initial=0)) & (near < values)
+    return np.where(low, np.nextafter(near, np.float32(np.inf)), near)

@@ -194,8 +194,9 @@ def sweep(
     seconds, memory : limits of one point, in wall seconds and GB, see
         :class:`workbench.runs.worker.Limits`
     folder : where traces are kept; by default ``runs/points`` of the checkout, for all sweeps
-    proofs : write the proof of each point's last state beside its trace, with the suffix .npz, whose
-        header says ``proof``: its name, or why there is none; points kept without are run again
+    proofs : write the proof of each point's last state next to its trace, with the suffix .npz;
+        ``proof`` in the trace's header is its name, or says why there is none. Points that were
+        kept without are run again
     say : receives the progress, line by line
 
     Raises
