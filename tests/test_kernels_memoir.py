@@ -22,8 +22,9 @@ from workbench.memoir.steps import (
     UPDATES,
     Answers,
     Batches,
-    Dual,
     Rules,
+    Taken,
+    add_taken,
     empty_class,
     finish,
     search,
@@ -108,8 +109,8 @@ def test_what_steps_carry_along():
     shrinks, steps = np.array([1.0, 0.9]), np.array([0.8, 0.3])
     batches = Batches(np.array([0, 1, 2, 3]), np.array([2, 4]), shrinks, steps)
     exact, rules = Answers(NOBODY, none, none), Rules(0.0, True, LEAST)
-    dual = Dual(np.zeros((4, k), np.float32), np.ones(1))
-    marks = touched, met, dual, k
+    taken = Taken(np.zeros(4, np.int32), np.zeros(4), np.ones(1))
+    marks = touched, met, taken, k
     assert take(b, 0, rows, y, batches, exact, rules, True, numbers, *marks) == (4, 0)
     W, scale, updates, total, mass = np.zeros((2, k)), 0.5, 0, 0.0, 0.0
     for shrink, step, pair in zip(shrinks, steps, ((0, 1), (2, 3)), strict=True):
@@ -126,7 +127,9 @@ def test_what_steps_carry_along():
     np.testing.assert_allclose(b.values.reshape(2, k), W, rtol=1e-6, atol=1e-6)
     expected = [scale, (W**2).sum(), mass, total, updates, 2]
     np.testing.assert_allclose(numbers, expected, rtol=1e-6)
-    A = np.eye(k)[y] * dual.weights.sum(axis=1)[:, None] - dual.weights
+    weights = np.zeros((4, k))
+    add_taken(weights, batches.rows, taken, 1.0)
+    A = np.eye(k)[y] * weights.sum(axis=1)[:, None] - weights
     np.testing.assert_allclose(X.T @ A, W, rtol=1e-6, atol=1e-6)
     assert 0 < updates < 4
     scratch = np.empty(k + 1, np.float32), np.empty(2, np.int64), np.empty(2)

@@ -28,8 +28,8 @@ from workbench.memoir.pegasos import hinges
 from workbench.memoir.state import MemoirState, start, with_constant
 from workbench.memoir.steps import (
     MASS,
-    NO_DUAL,
     NOBODY,
+    NOT_NOTED,
     SCALE,
     SQUARE,
     UPDATES,
@@ -133,7 +133,7 @@ def descend(problem: Problem, p: SimpleNamespace) -> Iterator[MemoirState]:
             if frozen:
                 answers = answered(s, rows, y, batch.rows, answers, p.threads)
             touched = np.zeros(k, bool)
-            given = batch, answers, rules, in_steps, s.numbers, touched, s.met, NO_DUAL
+            given = batch, answers, rules, in_steps, s.numbers, touched, s.met, NOT_NOTED
             s.run(take, rows, y, *given)
             thresholds = NOTHING
             if p.gamma:

@@ -22,8 +22,9 @@ from workbench.memoir.steps import (
     UPDATES,
     Answers,
     Batches,
-    Dual,
     Rules,
+    Taken,
+    add_taken,
     take,
 )
 
@@ -129,14 +130,16 @@ def memoir_pegasos(
         plan = Batches(s.rng.permutation(n), ends, shrinks, eta * batches / n)
         numbers = np.array(NUMBERS)
         numbers[SQUARE], numbers[TOTAL] = float(np.vdot(s.W, s.W)), s.mass / lam
-        dual = Dual(s.dual, np.array([lam / s.unit]))
-        given = plan, exact, rules, True, numbers, none, none, dual, k
+        m = n if len(s.dual) else 0
+        taken = Taken(np.empty(m, np.int32), np.zeros(m), np.ones(1))
+        given = plan, exact, rules, True, numbers, none, none, taken, k
         take(dense(s.W), 0, rows, problem.y, *given)
         s.W *= numbers[SCALE]
-        s.unit = float(lam / dual.gain[0] * numbers[SCALE])
+        s.unit *= float(numbers[SCALE] * taken.folded[0])
         if s.unit < LEAST_UNIT:
             s.dual *= np.float32(s.unit)
             s.unit = 1.0
+        add_taken(s.dual, plan.rows[:m], taken, lam * numbers[SCALE] / s.unit)
         s.mass = float(lam * numbers[SCALE] * numbers[TOTAL])
         s.step += batches
         s.updates = float(numbers[UPDATES]) / n

@@ -27,20 +27,22 @@ AS_IT_IS = np.float32(0.0)  # taken off values that are read
 NOBODY = np.zeros(0, np.int32)
 
 
-class Dual(NamedTuple):
-    """The weights a_ic of the steps taken, a dual point of plain Pegasos.
+class Taken(NamedTuple):
+    """The steps that rows took, from which a dual point follows.
 
     Attributes
     ----------
-    weights : (n, k) float32; or (0, 0) to keep none
-    gain : (1,) by which a step, in units of U, adds to them
+    classes : (m,) int32, the wrong class r of each row drawn; or (0,) to note nothing
+    steps : (m,) float64, how far it moved the columns of two classes of U, 0 if it did not
+    folded : (1,) the product of all scales that were multiplied into U
     """
 
-    weights: np.ndarray
-    gain: np.ndarray
+    classes: np.ndarray
+    steps: np.ndarray
+    folded: np.ndarray
 
 
-NO_DUAL = Dual(np.zeros((0, 0), np.float32), np.ones(1))
+NOT_NOTED = Taken(NOBODY, np.zeros(0), np.ones(1))
 
 
 class Rules(NamedTuple):
@@ -92,7 +94,7 @@ class Answers(NamedTuple):
 
 
 @njit(cache=True)
-def take(blocks, at, rows, y, batches, answers, rules, whole, numbers, touched, met, dual, k):
+def take(blocks, at, rows, y, batches, answers, rules, whole, numbers, touched, met, taken, k):
     """Take the steps of some batches, from row `at` on, until all are done or room is lacking.
 
     Parameters
@@ -100,7 +102,7 @@ def take(blocks, at, rows, y, batches, answers, rules, whole, numbers, touched, 
     whole : end every step here, by projecting W; otherwise :func:`finish` has to
     numbers : (6,) float64, see `SCALE`; changed in place, as are the blocks
     touched, met : (k,) bool, the classes y and r of these rows, and those ever changed; in place
-    dual : :class:`Dual`, changed in place
+    taken : :class:`Taken`, of all steps since U = W; in place
 
     Returns
     -------
@@ -132,18 +134,28 @@ def take(blocks, at, rows, y, batches, answers, rules, whole, numbers, touched, 
             add_outer(blocks, rows, i, moves, pair, numbers[MASS], k)
             numbers[SQUARE] += 2 * step * margin + 2 * step * step * squared(rows, i)
             numbers[TOTAL] += step
-            if len(dual.weights):
-                dual.weights[i, r] += dual.gain[0] * step
+            if len(taken.classes):
+                taken.classes[at], taken.steps[at] = r, step
             met[own] = met[r] = True
         at += 1
         if at == batches.ends[b]:
             if whole:
                 total = numbers[TOTAL]
                 finish(blocks, rules, numbers)
-                if numbers[TOTAL] != total:  # the scale was multiplied into U
-                    dual.gain[0] *= total / numbers[TOTAL]
+                if len(taken.classes) and numbers[TOTAL] != total:
+                    taken.folded[0] *= numbers[TOTAL] / total
+                    for before in range(at):
+                        taken.steps[before] *= numbers[TOTAL] / total
             b += 1
     return at, 0
+
+
+@njit(cache=True)
+def add_taken(weights, rows, taken, gain):
+    """Add `gain` times each step to (n, k) `weights`, at its row and wrong class."""
+    for at in range(len(rows)):
+        if taken.steps[at]:
+            weights[np.uint64(rows[at]), np.uint64(taken.classes[at])] += gain * taken.steps[at]
 
 
 @njit(cache=True, inline="always")

@@ -271,7 +271,7 @@ def runs_folder() -> Path:
     return Path(os.environ.get("WORKBENCH_RUNS") or checkout / "runs")
 
 
-def _planned(points: Sequence[Point], timed: bool, proofs: bool) -> tuple[Run, ...]:
+def _planned(points: Sequence[Point], timed: bool, proofs: bool = False) -> tuple[Run, ...]:
     """Return a run for every point, with its key; each problem is made once, in turn."""
     forget_changed_code()  # a notebook's kernel may be older than the code; new workers are not
     places: dict[tuple, list[int]] = {}

@@ -1,0 +1,383 @@
+"""Proofs written by solvers: they verify, agree with what the solvers claim, and are small."""
+
+import json
+import zipfile
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.svm import SVC, LinearSVC
+
+from workbench import cli
+from workbench.core.problem import as_problem
+from workbench.core.stream import below, rounds
+from workbench.data import load
+from workbench.data.panels import panel, remade
+from workbench.estimators import (
+    GeneralizedLeastSquares,
+    MemoirClassifier,
+    MinimaxRiskClassifier,
+    SampledCutClassifier,
+    WestonWatkinsClassifier,
+    WorkingSetClassifier,
+)
+from workbench.estimators import load as load_estimator
+from workbench.proofs import ProofError, judge, read, verify, write
+from workbench.registry import SOLVERS
+from workbench.runs import sweep as room
+from workbench.runs.grid import grid
+from workbench.runs.run import run
+
+# How far, as fractions of the optimum, the certified bounds may be outside the solver's own: the
+# best of its bounds may be of an earlier iterate, and single precision takes digits.
+SAME = 1e-6
+CASES = {
+    "ww_walrus": ("ww_walrus", {"C": 0.1}, SAME),
+    "ww_shark": ("ww_shark", {"C": 0.1}, SAME),
+    "ww_walrus_fast": ("ww_walrus_fast", {"C": 0.1}, SAME),
+    "ww_kernel": ("ww_kernel", {"C": 0.1}, SAME),
+    "ww_kernel poly": ("ww_kernel", {"C": 0.1, "kernel": "poly", "gamma": 0.1, "coef0": 1.0}, SAME),
+    "ww_kernel linear": ("ww_kernel", {"C": 0.1, "kernel": "linear"}, SAME),
+    "cs_working_set": ("cs_working_set", {"C": 0.1}, 1e-3),
+    "cs_working_set without l1": ("cs_working_set", {"C": 0.1, "l1": 0.0}, 1e-3),
+    "cs_working_set balanced": ("cs_working_set", {"C": 0.1, "balance": 0.5}, 1e-3),
+    "cs_working_set pairs": ("cs_working_set", {"C": 0.1, "loss": "weston_watkins"}, 1e-3),
+    "memoir_pegasos": ("memoir_pegasos", {"lam": 0.1}, 0.05),
+    "cuts_exact": ("cuts_exact", {"C": 1.0}, 1e-4),
+    "cuts_exact linear": ("cuts_exact", {"C": 0.1, "kernel": "linear", "eps": 1e-5}, 1e-4),
+    "mrc_lp": ("mrc_lp", {}, SAME),
+    "mrc_lp_compact": ("mrc_lp_compact", {}, SAME),
+    "mrc_ccg": ("mrc_ccg", {"n_max": 20}, SAME),
+    "mrc_subgradient": ("mrc_subgradient", {}, SAME),
+    "mrc_pdhg": ("mrc_pdhg", {}, SAME),
+    "mrc_splitting": ("mrc_splitting", {}, SAME),
+    "mrc_interior_point": ("mrc_interior_point", {}, SAME),
+    "svm_lp": ("svm_lp", {}, SAME),
+    "svm_ccg": ("svm_ccg", {}, SAME),
+}
+for link in ("identity", "softmax", "squared_hinge", "sigmoid"):
+    for name in ("ls_generalized", "ls_accelerated"):
+        CASES[f"{name} {link}"] = name, {"alpha": 0.1, "link": link}, SAME
+CERTIFIED = {name for name, solver in SOLVERS.items() if ".peers." not in solver.steps.__module__}
+NONE = {
+    "svm_multi": "its scores must sum to zero",
+    "cuts_nystroem": "its cuts are not sums of training rows",
+    "memoir_l2": "no dual point of a convex problem",
+    "memoir_l1": "no dual point of a convex problem",
+    "ls_calibrated": "no dual point of a convex problem",
+    "ls_stagewise": "no dual point of a convex problem",
+    "ls_columns": "no dual point of a convex problem",
+    "centroid": "no dual point of a convex problem",
+    "liblinear_cs": "no dual point of a convex problem",
+}
+each_case = pytest.mark.parametrize("case", CASES)
+
+
+def made(blobs, solver, **options):
+    """Return the problem of a case, its classes merged into two where a solver has no more."""
+    problem = blobs(n=120, d=6, k=3, **options)
+    if solver in ("svm_lp", "svm_ccg"):
+        problem = as_problem(problem.X, problem.y % 2)
+    return problem
+
+
+def test_every_solver_of_ours_has_a_proof_or_says_why_not():
+    of_samples = {"cuts_linear_time", "cuts_constant_time"}
+    assert CERTIFIED <= {solver for solver, *_ in CASES.values()} | NONE.keys() | of_samples
+
+
+@each_case
+def test_a_proof_agrees_with_the_bounds_of_its_solver(case, blobs, tmp_path):
+    solver, parameters, near = CASES[case]
+    problem, path = made(blobs, solver), tmp_path / "proof.npz"
+    rules = below("gap", 1e-6), rounds(60)
+    _, state = run(solver, problem, *rules, parameters=parameters, proof=path)
+    found, claimed = verify(path, problem), state.info()
+    assert found == verify(path, problem.X, problem.classes[problem.y])
+    # Both hold the optimum: each lower bound is below each upper one.
+    assert found.lower <= claimed["upper"] and claimed["lower"] <= found.upper
+    assert found.lower >= claimed["lower"] - near * found.upper
+    assert found.upper <= claimed["upper"] + near * found.upper
+    assert path.stat().st_size < 8_000
+    with zipfile.ZipFile(path) as archive:
+        assert {entry.compress_type for entry in archive.infolist()} == {zipfile.ZIP_STORED}
+
+
+@each_case
+def test_any_state_has_a_proof(case, blobs, tmp_path):
+    solver, parameters, _ = CASES[case]
+    kinds = [np.float64, np.float32]
+    for dtype in kinds:
+        problem, path = made(blobs, solver, dtype=dtype), tmp_path / "proof.npz"
+        for state in islice(SOLVERS[solver].steps(problem, **parameters), 3):
+            write(path, problem, state, **parameters)
+            found = verify(path, problem)
+            assert 0.0 <= found.lower <= found.upper < np.inf
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if "splitting" not in c and "interior" not in c])
+def test_sparse_rows_have_proofs(case, blobs, tmp_path):
+    solver, parameters, _ = CASES[case]
+    problem, path = made(blobs, solver, sparse=True), tmp_path / "proof.npz"
+    run(solver, problem, rounds(10), parameters=parameters, proof=path)
+    dense = as_problem(problem.X.toarray(), problem.y)
+    assert verify(path, problem).lower > 0.0
+    with pytest.raises(ProofError, match="a proof about other rows"):
+        verify(path, dense)
+
+
+@pytest.mark.parametrize("solver", ["cuts_linear_time", "cuts_constant_time"])
+def test_sampled_cuts_prove_the_problem_of_all_rows(solver, blobs, tmp_path):
+    problem, path = blobs(n=120, d=6, k=2), tmp_path / "proof.npz"
+    run(solver, problem, rounds(30), parameters={"r": 60}, proof=path)
+    exact, _ = run("cuts_exact", problem, below("gap", 1e-6), rounds(300))
+    found = verify(path, problem)
+    assert 0.0 < found.lower <= exact.last["upper"]
+    assert exact.last["lower"] <= found.upper < 2.0 * exact.last["upper"]
+
+
+@pytest.mark.parametrize("solver", NONE)
+def test_what_has_no_proof_is_refused_before_its_first_round(solver, blobs, tmp_path):
+    seen, path = [], tmp_path / "proof.npz"
+
+    def count(row):
+        seen.append(row["round"])
+
+    with pytest.raises(ValueError, match=NONE[solver]):
+        run(solver, blobs(), count, proof=path)
+    assert max(seen, default=0) == 0 and not path.exists()
+
+
+def test_problems_that_cannot_be_stated_are_refused(blobs, tmp_path):
+    problem = blobs()
+    weighed = replace(problem, weights=np.arange(1.0, problem.n + 1.0))
+    several = replace(problem, y=np.eye(problem.k, dtype=np.int8)[problem.y])
+    cases = [
+        ("ww_walrus", weighed, {}, "rows with weights other than one"),
+        ("ls_generalized", several, {"link": "sigmoid"}, "rows of several labels"),
+        ("ww_kernel", problem, {"kernel": lambda X, Z: X @ Z.T}, "a kernel that is a function"),
+    ]
+    for solver, given, parameters, said in cases:
+        state = next(SOLVERS[solver].steps(given, **parameters))
+        with pytest.raises(ValueError, match=rf"^proof: {said}"):
+            write(tmp_path / "proof.npz", given, state, **parameters)
+
+
+def test_a_resumed_run_proves_the_same(blobs, tmp_path):
+    problem = blobs()
+    for solver in ("mrc_pdhg", "memoir_pegasos"):
+        _, whole = run(solver, problem, rounds(6))
+        _, part = run(solver, problem, rounds(3))
+        _, both = run(solver, problem, rounds(6), after=(run(solver, problem, rounds(0))[0], part))
+        write(tmp_path / "a.npz", problem, whole)
+        write(tmp_path / "b.npz", problem, both)
+        assert verify(tmp_path / "a.npz", problem) == verify(tmp_path / "b.npz", problem)
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c.startswith("mrc")])
+def test_the_best_lower_bound_is_proved_even_if_an_earlier_iterate_had_it(case, blobs, tmp_path):
+    solver, parameters, _ = CASES[case]
+    problem, path = blobs(n=200, d=8, k=4), tmp_path / "proof.npz"
+    for state in islice(SOLVERS[solver].steps(problem, **parameters), 25):
+        before = getattr(state, "lower", 0.0)
+    write(path, problem, state)
+    assert verify(path, problem).lower >= before * (1 - 1e-9) > 0.0
+
+
+def test_judging_weights(blobs, tmp_path):
+    problem, path = blobs(n=150, d=5, k=3), tmp_path / "proof.npz"
+    parameters = {"alpha": 1 / 150, "link": "squared_hinge"}
+    run("ls_accelerated", problem, below("gap", 1e-9), parameters=parameters, proof=path)
+    header = read(path).header
+    n = problem.n
+    # LinearSVC's C sums what the mean divides by n.
+    good = LinearSVC(C=1.0, fit_intercept=False, tol=1e-10, max_iter=100_000)
+    good.fit(problem.X, problem.y)
+    assert header["over"] == "mean" and header["C"] == 1.0
+    least, most = judge(good, problem, None, path)
+    assert 0.0 <= least <= most < 1e-6
+    poor = LinearSVC(C=1.0, fit_intercept=False, max_iter=1).fit(problem.X, problem.y)
+    least, most = judge(poor, problem.X, problem.y, path)
+    W = poor.coef_.T
+    margins = np.where(np.arange(3) == problem.y[:, None], 1.0, -1.0) * (problem.X @ W)
+    objective = (np.maximum(0, 1 - margins) ** 2).sum() / n + (W**2).sum() / (2 * n)
+    found = verify(path, problem)
+    assert least == pytest.approx(objective / found.upper - 1, abs=1e-9)
+    assert 0.0 < least <= objective / found.lower - 1 + 1e-12 and least <= most
+    assert judge(W, problem, None, path) == (least, most)
+    with pytest.raises(ValueError, match="must be of 3 outputs, got 1"):
+        judge(W[:, :1], problem, None, path)
+    with pytest.raises(ValueError, match="have an intercept, and the stated problem has none"):
+        judge(LinearSVC().fit(problem.X, problem.y), problem, None, path)
+
+
+def test_judging_estimators_of_every_family(blobs, tmp_path):
+    problem = blobs(n=150, d=5, k=2)
+    X, y, path = problem.X, problem.y, tmp_path / "proof.npz"
+    run("cuts_exact", problem, parameters={"eps": 1e-6, "gamma": 0.1}, proof=path)
+    ours = SampledCutClassifier(basis="exact", eps=1e-6, gamma=0.1).fit(X, y)
+    assert judge(ours, X, y, path).at_most < 1e-4
+    run("mrc_ccg", problem, parameters={"eps1": 1e-9, "eps2": 1e-9}, proof=path)
+    ours = MinimaxRiskClassifier(gap=1e-6).fit(X, y)
+    assert judge(ours, X, y, path).at_most < 1e-5
+    with pytest.raises(ValueError, match="have an intercept"):
+        run("cuts_exact", problem, parameters={"eps": 1e-3, "gamma": 0.1}, proof=path)
+        judge(SVC(gamma=0.1).fit(X, y), X, y, path)
+    run("svm_lp", problem, parameters={"lam": 0.01}, proof=path)
+    other = LogisticRegression().fit(X, y)
+    assert judge(other, X, y, path).at_least > 0.0
+
+
+ESTIMATORS = [
+    WestonWatkinsClassifier(C=0.1, random_state=0),
+    WestonWatkinsClassifier(C=0.1, fit_intercept=True, random_state=0),
+    WestonWatkinsClassifier(C=0.1, kernel="rbf", random_state=0),
+    WorkingSetClassifier(C=0.1, random_state=0),
+    GeneralizedLeastSquares(alpha=0.1, gap=1e-6),
+    GeneralizedLeastSquares(alpha=0.1, link="sigmoid", fit_intercept=False, gap=1e-6),
+    SampledCutClassifier(basis="exact", random_state=0),
+    MinimaxRiskClassifier(),
+]
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: repr(e)[:40])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_an_estimator_is_saved_with_its_proof(estimator, sparse, blobs, tmp_path):
+    problem = blobs(n=120, d=6, k=3, sparse=sparse)
+    names = np.array(["bee", "ant", "cow"])[problem.y]
+    estimator.fit(problem.X, names)
+    estimator.save(tmp_path / "model.npz", proof=True)
+    found = verify(tmp_path / "model.proof.npz", problem.X, names)
+    assert found.lower <= estimator.upper_ and estimator.lower_ <= found.upper
+    assert found.gap < 0.2
+    assert ("penalised intercept 1" in found.statement) == getattr(
+        estimator, "fit_intercept", False
+    )
+    loaded = load_estimator(tmp_path / "model.npz")
+    with pytest.raises(ValueError, match="a loaded estimator has not"):
+        loaded.save(tmp_path / "again.npz", proof=True)
+    assert not (tmp_path / "again.npz").exists()
+
+
+def test_an_estimator_without_a_proof_says_so(blobs, tmp_path):
+    X, y = blobs().X, blobs().y
+    memoir = MemoirClassifier(random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match=r"^proof: "):
+        memoir.save(tmp_path / "model.npz", proof=True)
+    weighed = WestonWatkinsClassifier().fit(X, y, sample_weight=np.arange(1, len(y) + 1))
+    with pytest.raises(ValueError, match=r"^proof: rows with weights other than one"):
+        weighed.save(tmp_path / "model.npz", proof=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_single_precision_bounds_of_least_squares_hold():
+    problem = load("digits")
+    problem = replace(problem, X=problem.X.astype(np.float32))
+    exact = replace(problem, X=problem.X.astype(float))
+    for link in ("identity", "squared_hinge"):
+        given = {"alpha": 1e-3, "link": link}
+        _, best = run("ls_accelerated", exact, below("gap", 1e-10), rounds(600), parameters=given)
+        for state in islice(SOLVERS["ls_accelerated"].steps(problem, **given), 400):
+            row = state.info()
+            assert row["lower"] <= best.upper and best.lower <= min(row["upper"], row["primal"])
+
+
+def test_recipes(tmp_path):
+    problem = load("iris", scale="standard")
+    assert problem.recipe == {"name": "iris", "scale": "standard"}
+    assert load("iris", test=0.3, seed=1).recipe == {
+        "name": "iris", "scale": None, "test": 0.3, "seed": 1
+    }  # fmt: skip
+    spec = panel("iris | 2 classes", seed=2)
+    for made_again in (problem, load("iris", test=0.3, seed=1), spec):
+        other = remade(made_again.recipe)
+        assert other.checksum == made_again.checksum
+    assert problem.subset(0.5).recipe is None and spec.first_classes(2).recipe is None
+    for bad in (
+        {"name": "/etc/passwd"},
+        {"panel": "/etc/passwd @ given"},
+        {"panel": "iris + 100000000 fourier"},
+        {"name": "iris", "target": "x"},
+        {"name": ["iris"]},
+        {},
+        "iris",
+        7,
+    ):
+        with pytest.raises(ValueError, match=r"^recipe: cannot be followed: "):
+            remade(bad)
+
+
+def test_the_command_line_verifies(tmp_path, capsys):
+    path = tmp_path / "iris.npz"
+    options = "--scale standard -p C=0.01 --gap 1e-6 --proof"
+    assert cli.main(["run", "ww_walrus_fast", "iris", *options.split(), str(path)]) == 0
+    capsys.readouterr()
+    assert cli.main(["verify", str(path)]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("Weston-Watkins SVM, C=0.01; iris, standardised (standard), 150 x 4,")
+    assert "optimum in [" in out and "; verified in " in out
+    data = ["--data", "iris", "--scale", "standard"]
+    assert cli.main(["verify", str(path), *data, "--expect", "C=1e-2,loss=weston_watkins"]) == 0
+    assert cli.main(["verify", str(path), "--expect", "l1=0,intercept=none,kernel=none"]) == 0
+    capsys.readouterr()
+    for refused, said in [
+        (["--data", "iris"], "checksum: this is a proof about other rows"),
+        (["--data", "wine"], "checksum: this is a proof about other rows"),
+        (["--expect", "C=1"], "it states C=0.01, not 1"),
+        (["--expect", "loss=hinge"], "it states loss=weston_watkins, not hinge"),
+        (["--expect", "lambda0=1"], "it states no lambda0"),
+    ]:
+        assert cli.main(["verify", str(path), *refused]) == 1
+        assert f"refused: {path}: {said}" in capsys.readouterr().out
+    assert cli.main(["verify", str(path), "--scale", "standard"]) == 2
+    assert cli.main(["verify", str(path), "--expect", "C"]) == 2
+    assert "--expect: must be NAME=VALUE" in capsys.readouterr().err
+
+
+def test_files_that_are_no_proofs_are_refused_in_one_sentence(tmp_path, capsys):
+    problem = load("iris")
+    path, bad = tmp_path / "iris.npz", tmp_path / "bad.npz"
+    run("mrc_ccg", problem, rounds(3), proof=path)
+    header, arrays = read(path).header, read(path).arrays
+
+    def written(**changed):
+        text = json.dumps(header | changed).encode()
+        np.savez(bad, header=np.frombuffer(text, np.uint8), **arrays)
+
+    np.savez(bad, X=problem.X)
+    assert cli.main(["verify", str(bad)]) == 1
+    bad.write_bytes(b"no archive at all")
+    assert cli.main(["verify", str(bad)]) == 1
+    written(format=2)
+    assert cli.main(["verify", str(bad)]) == 1
+    written(recipe=None)
+    assert cli.main(["verify", str(bad)]) == 1
+    written(recipe={"name": "/etc/passwd"})
+    assert cli.main(["verify", str(bad)]) == 1
+    np.savez(bad, state=np.array([{}], dtype=object), allow_pickle=True)
+    assert cli.main(["verify", str(bad)]) == 1
+    with open(bad, "wb") as huge:
+        huge.truncate(2**33)
+    assert cli.main(["verify", str(bad), str(path)]) == 1
+    *lines, statement, interval = capsys.readouterr().out.splitlines()
+    assert len(lines) == 7 and all(line.startswith(f"refused: {bad}: ") for line in lines)
+    assert "only format 1 is known" in lines[2] and "no recipe" in lines[3]
+    assert "recipe: cannot be followed" in lines[4] and "more than any proof" in lines[6]
+    assert statement.startswith("minimax risk classifier") and "optimum in" in interval
+
+
+def test_sweeps_keep_proofs_on_request(tmp_path):
+    points = grid({"ww_walrus": {"C": [0.1]}, "ls_calibrated": {}}, "iris", stop={"rounds": 3})
+    room.sweep(points, folder=tmp_path, say=lambda line: None)
+    assert not list(tmp_path.rglob("*.npz"))
+    said = []
+    done = room.sweep(points, folder=tmp_path, proofs=True, say=said.append)
+    assert not done.failures and sum("was kept without a proof" in line for line in said) == 2
+    ours, other = done.traces()
+    [path] = tmp_path.rglob("*.npz")
+    assert ours.header["proof"] == path.name and verify(path).lower > 0.0
+    assert other.header["proof"].startswith("proof: there is none of a ")
+    room.sweep(points, folder=tmp_path, proofs=True, say=said.append)
+    assert sum("was kept without a proof" in line for line in said) == 2
