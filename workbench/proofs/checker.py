@@ -564,7 +564,7 @@ class RegularisedRisk:
             pull = Fraction(4 * math.sqrt(K) * share * fsum([self.costs * self.space.norms]))
             gain, norm, peak = gain * (1 - Fraction(share)), norm + pull, peak + pull
         if not alpha:  # then |X'A| <= N l1
-            return min(1, N * Fraction(l1) / peak) * gain / N, W
+            return min(1, N * Fraction(l1) / peak) * gain / N, self.W
         scale = min(1, alpha * N * gain / norm**2)
         made = W / (self.alpha * N) if self.W is None else self.W
         return scale * gain / N - (scale * norm) ** 2 / (2 * alpha * N**2), made
