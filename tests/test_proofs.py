@@ -95,7 +95,7 @@ def test_a_proof_agrees_with_the_bounds_of_its_solver(case, blobs, tmp_path):
     rules = below("gap", 1e-6), rounds(60)
     _, state = run(solver, problem, *rules, parameters=parameters, proof=path)
     found, claimed = verify(path, problem), state.info()
-    assert found == verify(path, problem.X, problem.classes[problem.y])
+    assert found[:3] == verify(path, problem.X, problem.classes[problem.y])[:3]
     # Both hold the optimum: each lower bound is below each upper one.
     assert found.lower <= claimed["upper"] and claimed["lower"] <= found.upper
     assert found.lower >= claimed["lower"] - near * found.upper
@@ -124,7 +124,7 @@ def test_sparse_rows_have_proofs(case, blobs, tmp_path):
     run(solver, problem, rounds(10), parameters=parameters, proof=path)
     dense = as_problem(problem.X.toarray(), problem.y)
     assert verify(path, problem).lower > 0.0
-    with pytest.raises(ProofError, match="a proof about other rows"):
+    with pytest.raises(ProofError, match="the proof is about other rows"):
         verify(path, dense)
 
 
@@ -226,8 +226,8 @@ def test_judging_estimators_of_every_family(blobs, tmp_path):
         run("cuts_exact", problem, parameters={"eps": 1e-3, "gamma": 0.1}, proof=path)
         judge(SVC(gamma=0.1).fit(X, y), X, y, path)
     run("svm_lp", problem, parameters={"lam": 0.01}, proof=path)
-    other = LogisticRegression().fit(X, y)
-    assert judge(other, X, y, path).at_least > 0.0
+    poor = LogisticRegression(C=1e-3).fit(X, y)
+    assert judge(poor, X, y, path).at_least > 0.1
 
 
 ESTIMATORS = [
@@ -323,8 +323,8 @@ def test_the_command_line_verifies(tmp_path, capsys):
     assert cli.main(["verify", str(path), "--expect", "l1=0,intercept=none,kernel=none"]) == 0
     capsys.readouterr()
     for refused, said in [
-        (["--data", "iris"], "checksum: this is a proof about other rows"),
-        (["--data", "wine"], "checksum: this is a proof about other rows"),
+        (["--data", "iris"], "checksum: the proof is about other rows"),
+        (["--data", "wine"], "checksum: the proof is about other rows"),
         (["--expect", "C=1"], "it states C=0.01, not 1"),
         (["--expect", "loss=hinge"], "it states loss=weston_watkins, not hinge"),
         (["--expect", "lambda0=1"], "it states no lambda0"),
@@ -363,7 +363,7 @@ def test_files_that_are_no_proofs_are_refused_in_one_sentence(tmp_path, capsys):
     assert cli.main(["verify", str(bad), str(path)]) == 1
     *lines, statement, interval = capsys.readouterr().out.splitlines()
     assert len(lines) == 7 and all(line.startswith(f"refused: {bad}: ") for line in lines)
-    assert "only format 1 is known" in lines[2] and "no recipe" in lines[3]
+    assert "format: must be 1, got 2" in lines[2] and "no recipe" in lines[3]
     assert "recipe: cannot be followed" in lines[4] and "more than any proof" in lines[6]
     assert statement.startswith("minimax risk classifier") and "optimum in" in interval
 

@@ -37,17 +37,20 @@ def verify(proof: Proof | str | os.PathLike, X: Any = None, y=None) -> Verdict:
 
     Raises
     ------
-    ValueError
+    ProofError
         If the file is not a proof, is about other rows, or its points do not fit its problem; and
-        without rows if it has no recipe, or one that cannot be followed.
+        without rows if it has no recipe, or one that cannot be followed here.
     """
     proof = proof if isinstance(proof, Proof) else read(proof)
     name = "the rows given"
     if X is None:
         recipe = proof.header.get("recipe")
         if recipe is None:
-            raise ValueError("proof: has no recipe of its rows; give them")
-        X = remade(recipe)
+            raise ProofError("has no recipe of its rows; give them")
+        try:
+            X = remade(recipe)
+        except (ValueError, OSError) as error:
+            raise ProofError(str(error)) from None
     if isinstance(X, Problem):
         name = named(X)
     return checker.verify(proof, *rows_of(X, y), name)

@@ -74,6 +74,11 @@ def proof_of(
         raise ValueError("proof: rows with weights other than one cannot be stated in a proof")
     stated, arrays = found[0](problem, state, parameters)
     header = {"format": 1, "outputs": problem.k} | stated
+    if "values" in arrays and not len(arrays["values"]):  # the dual point is zero: one such entry
+        other = (problem.y[:1] + 1) % header["outputs"]
+        none = {"rows": [0], "ends": [1], "columns": other}
+        arrays |= {name: np.array(value, np.uint32) for name, value in none.items()}
+        arrays["values"] = np.zeros(1, np.float32)
     if header["family"] != "mrc":
         header = {"l1": 0.0} | header
     X = problem.X
@@ -221,11 +226,8 @@ def sparse(A, rows: np.ndarray | None = None, exact: bool = False) -> Arrays:
     A.eliminate_zeros()
     counts = np.diff(A.indptr)
     used = np.flatnonzero(counts)
-    numbers = used if rows is None else rows[used]
-    if not len(used):  # zero is one row without entries
-        numbers = counts = used = np.zeros(1, int)
     return {
-        "rows": smallest(numbers),
+        "rows": smallest(used if rows is None else rows[used]),
         "ends": smallest(np.cumsum(counts[used])),
         "columns": smallest(A.indices),
         "values": A.data.astype(float) if exact else single(A.data),
