@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 
 import numpy as np
@@ -127,5 +127,5 @@ def joined(X: Sequence, y: Sequence | None, name: str = "X", labels: str = "y"):
 
 
 def vars_of(problem: Problem) -> dict:
-    """Return a problem's fields by name."""
-    return {name: getattr(problem, name) for name in Problem.__dataclass_fields__}
+    """Return the fields that a problem was made with, by name."""
+    return {f.name: getattr(problem, f.name) for f in fields(problem) if f.init}

@@ -100,6 +100,7 @@ def save(path: str | os.PathLike, header: Statement, arrays: Arrays) -> None:
 
 
 def weston_watkins(problem: Problem, s: WWState, parameters: dict) -> tuple[Statement, Arrays]:
+    """State 1/2 |W|^2 + C sum_i sum_{j != y_i} hinge_ij, proved by B."""
     stated = {"family": "linear", "loss": "weston_watkins", "over": "sum", "C": s.C, "alpha": 1.0}
     return stated, sparse(s.B[:, : s.classes])
 
@@ -107,6 +108,7 @@ def weston_watkins(problem: Problem, s: WWState, parameters: dict) -> tuple[Stat
 def weston_watkins_kernel(
     problem: Problem, s: KernelState, parameters: dict
 ) -> tuple[Statement, Arrays]:
+    """State the same with a kernel."""
     stated = {"loss": "weston_watkins", "over": "sum", "C": s.C, "alpha": 1.0}
     return with_kernel(s) | stated, sparse(s.B.T)
 
@@ -114,6 +116,7 @@ def weston_watkins_kernel(
 def working_sets(
     problem: Problem, s: WorkingSetState, parameters: dict
 ) -> tuple[Statement, Arrays]:
+    """State the elastic net of either loss, with a cost for each class if they are balanced."""
     balance, C = parameters.get("balance", 0.0), s.C
     if balance:
         first = np.unique(problem.y, return_index=True)[1]
@@ -127,6 +130,7 @@ def working_sets(
 
 
 def pegasos(problem: Problem, s: PegasosState, parameters: dict) -> tuple[Statement, Arrays]:
+    """State lam/2 |W|^2 and the mean hinge of Crammer and Singer, proved by the last iterate."""
     if not len(s.dual):
         raise ValueError("proof: the dual point of memoir_pegasos was too large to be kept")
     stated = {"family": "linear", "loss": "crammer_singer", "over": "mean", "C": 1.0}
@@ -141,6 +145,7 @@ def pegasos(problem: Problem, s: PegasosState, parameters: dict) -> tuple[Statem
 def least_squares(
     problem: Problem, s: GeneralizedState, parameters: dict
 ) -> tuple[Statement, Arrays]:
+    """State the mean loss of a link and alpha/2 |W|^2, proved by W."""
     if problem.y.ndim > 1:
         raise ValueError("proof: rows of several labels cannot be stated in a proof")
     loss = LOSS_OF[parameters.get("link", "softmax")]
@@ -164,6 +169,7 @@ def sampled_cuts(problem: Problem, s: CutState, parameters: dict) -> tuple[State
 def l1_svm(
     problem: Problem, s: SVMState | SVMCutState, parameters: dict
 ) -> tuple[Statement, Arrays]:
+    """State the mean hinge and lam |w|_1 with a free intercept; w and alpha are needed."""
     cuts = isinstance(s, SVMCutState)
     W, alpha = (s.W_best, s.alpha_best) if cuts else (s.W, s.alpha)
     if alpha.ndim > 1:
@@ -180,6 +186,7 @@ def l1_svm(
 
 
 def minimax_risk(problem: Problem, s: RiskState, parameters: dict) -> tuple[Statement, Arrays]:
+    """State the minimax risk; M and the distribution of the best lower bound are needed."""
     order = np.argsort(s.p_rows)
     p, rows = s.p_best[order], s.p_rows[order]
     if not len(rows):  # all mass on one row and label, whose bound is zero
