@@ -554,7 +554,7 @@ class RegularisedRisk:
                 yield rows, A, slack
 
         K, N, alpha, l1 = self.K, self.N, Fraction(self.alpha), self.l1
-        norm, peak, W = self.space.dual(points(), K, N * l1)
+        norm, peak, S = self.space.dual(points(), K, N * l1)
         lost = Fraction(g(2 * K + 256)) * Fraction(fsum(sizes)) + Fraction(TINY)
         gain = max(Fraction(0), Fraction(fsum(gains)) - lost)
         if self.free:  # a share of the class shares' point, shifted, cancels the columns' sums
@@ -566,8 +566,8 @@ class RegularisedRisk:
         if not alpha:  # then |X'A| <= N l1
             return min(1, N * Fraction(l1) / peak) * gain / N, self.W
         scale = min(1, alpha * N * gain / norm**2)
-        made = W / (self.alpha * N) if self.W is None else self.W
-        return scale * gain / N - (scale * norm) ** 2 / (2 * alpha * N**2), made
+        W = S / (self.alpha * N) if self.W is None else self.W
+        return scale * gain / N - (scale * norm) ** 2 / (2 * alpha * N**2), W
 
 
 class MinimaxRisk:

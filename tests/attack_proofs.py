@@ -1,0 +1,451 @@
+"""Attack the checker: random problems in exact arithmetic, and damaged or forged proofs.
+
+python tests/attack_proofs.py --cases 20000 --mutants 100000 --seed 1
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import pickle
+import struct
+import tempfile
+import time
+import zipfile
+from collections import Counter
+from fractions import Fraction as Q
+from pathlib import Path
+
+import exact
+import numpy as np
+import scipy.sparse as sp
+from scipy.optimize import minimize
+
+from workbench.proofs import checker
+
+STORED = "hinge", "crammer_singer", "weston_watkins"
+SINGLE = "hinge", "squared_hinge", "logistic", "squared"
+LOSSES = *STORED, "squared_hinge", "logistic", "softmax", "squared"
+
+
+def sparse_arrays(B) -> dict[str, np.ndarray]:
+    """Return the arrays of the file for an (n, K) dual point without negative entries."""
+    rows = np.flatnonzero((B > 0).any(axis=1))
+    inside = B[rows] > 0
+    return {
+        "rows": rows.astype(np.uint16),
+        "ends": inside.sum(axis=1).cumsum().astype(np.uint16),
+        "columns": np.nonzero(inside)[1].astype(np.uint8),
+        "values": B[rows][inside],
+    }
+
+
+def npz(header, arrays) -> bytes:
+    file = io.BytesIO()
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    np.savez(file, header=np.frombuffer(text, np.uint8), **arrays)
+    return file.getvalue()
+
+
+def draw_rows(rng):
+    """Return rows of several scales, offsets and types, and labels that all occur."""
+    k, d = int(rng.integers(2, 4)), int(rng.integers(1, 4))
+    n = k + int(rng.integers(2, 6))
+    y = rng.permutation(np.concatenate([np.arange(k), rng.integers(0, k, n - k)]))
+    X = rng.normal(size=(n, d)) + np.eye(k, d)[y] * 2
+    X = X * rng.choice([1, 1, 1e-3, 1e4], d) + rng.choice([0, 0, 0, 1e3, 1e6]) * (
+        rng.random() < 0.4
+    )
+    if rng.random() < 0.3:
+        X = X.astype(np.float32)
+    if rng.random() < 0.3:
+        X = sp.csr_matrix(X * (rng.random(X.shape) < 0.6))
+    return X, y, k
+
+
+def draw_header(rng, X, y, k) -> dict:
+    size = float(np.sqrt(np.mean((X.multiply(X) if sp.issparse(X) else X * X).sum(axis=1)))) or 1.0
+    loss = str(rng.choice(LOSSES))
+    single = k == 2 and loss in SINGLE and rng.random() < 0.5
+    header = {
+        "format": 1,
+        "family": "linear",
+        "loss": loss,
+        "over": str(rng.choice(["sum", "mean"])),
+        "C": rng.uniform(0.1, 3, k).tolist()
+        if rng.random() < 0.3
+        else float(rng.choice([0.1, 1, 7.3])),
+        "alpha": float(rng.choice([0.1, 1, 1, 20])) * size**2,
+        "l1": 0.0,
+        "intercept": [None, None, "free", 1.5][rng.integers(4)],
+        "outputs": 1 if single else k,
+        "checksum": checker.checksum(X, y),
+    }
+    chance = rng.random()
+    if chance < 0.15:
+        header["l1"] = 0.1 * size
+    elif chance < 0.25 and loss in STORED:
+        header |= {"l1": size, "alpha": 0.0}
+    elif chance < 0.6:
+        gamma = float(rng.choice([0.1, 1])) / size**2
+        kernels = [{"name": "linear"}, {"name": "rbf", "gamma": gamma}]
+        kernels.append({"name": "poly", "gamma": gamma, "degree": 3, "coef0": 0.5})
+        kernel = kernels[rng.integers(3)]
+        alpha = header["alpha"] if kernel["name"] == "linear" else header["alpha"] / size**2
+        header |= {"family": "kernel", "kernel": kernel, "alpha": alpha}
+        del header["l1"]
+    return header
+
+
+def draw_point(rng, header, y, k):
+    """Return a dual point of cost 1, balanced but for rounding where the intercept is free."""
+    n, K, loss = len(y), header["outputs"], header["loss"]
+    own = y[:, None] == (np.arange(k) if K > 1 else [1])
+    costs = np.broadcast_to(np.asarray(header["C"]), k)[y][:, None]
+    if header["intercept"] != "free":
+        p = rng.random((n, K)) * (rng.random((n, K)) < 0.7)
+        p[rng.integers(n), rng.integers(K)] = 1.0
+        p[0, (y[0] + 1) % k if K > 1 else 0] = 0.5
+    elif loss == "hinge":
+        p = rng.random((n, K)) * 0.3 + 0.01
+        plus, minus = ((costs * p * side).sum(axis=0) for side in (own, ~own))
+        p *= np.where(own, np.minimum(1, minus / plus), np.minimum(1, plus / minus))
+    else:  # a symmetric flow between the classes
+        flow = rng.random((k, k))
+        flow = flow + flow.T
+        p = rng.random((n, 1)) * np.ones(k)
+        of_class = np.array([(costs * p)[y == c, 0].sum() for c in range(k)])
+        p = p * flow[y] / of_class[y][:, None]
+        p *= 0.8 / p.sum(axis=1).max()
+    if loss != "hinge":
+        p[own] = 0
+        if loss == "crammer_singer":
+            p = p / np.maximum(1, p.sum(axis=1, keepdims=True) * (1 + 1e-6))
+    return p * costs
+
+
+def balance(header, stated, X, y, W, b):
+    """Return a free intercept near the best one for the weights W."""
+    K = len(b)
+    scores = np.array([[float(exact.dot(x, w)) for w in zip(*exact.exact(W))] for x in stated.X])
+    own = np.array(stated.own, float)
+    c = np.array(stated.c, float)[:, None]
+
+    def loss(b):
+        F = scores + b
+        margins = np.where(own > 0, F, -F)
+        if header["loss"] == "squared_hinge":
+            return (c * np.maximum(1 - margins, 0) ** 2).sum()
+        if header["loss"] == "logistic":
+            return (c * np.logaddexp(0, -margins)).sum()
+        if header["loss"] == "squared":
+            return (c * (F - own) ** 2).sum() / 2
+        return (c[:, 0] * (np.logaddexp.reduce(F, axis=1) - (F * own).sum(axis=1))).sum()
+
+    return minimize(loss, np.zeros(K)).x
+
+
+def check_case(rng) -> str:
+    """Draw a problem and points, and hold the checker's interval against exact arithmetic."""
+    X, y, k = draw_rows(rng)
+    if rng.random() < 0.15:
+        return check_minimax(rng, X, y, k)
+    header = draw_header(rng, X, y, k)
+    stated, K, n = exact.Stated(header, X, y), header["outputs"], len(y)
+    kernel, constant = header["family"] == "kernel", header["intercept"] == 1.5
+    basis = np.sort(rng.choice(n, rng.integers(1, n + 1), replace=False)) if kernel else None
+    length = len(basis) if kernel else X.shape[1]
+    scale = np.sqrt(float(stated.gram(0, 0))) or 1.0
+    W = rng.normal(size=(length, K)) / (scale**2 * n if kernel else scale) * rng.choice([0.1, 1])
+    b = np.zeros(K)
+    if header["intercept"] is not None and not (kernel and constant):
+        b = rng.normal(size=K) * 0.1
+    arrays = {"W": W.astype(rng.choice([np.float32, np.float64]))}
+    arrays |= {"basis": basis} if kernel else {}
+    W = arrays["W"]
+    if header["loss"] in STORED:
+        B = draw_point(rng, header, y, k)
+        arrays |= sparse_arrays(B.astype(rng.choice([np.float32, np.float64])))
+        made = not header["alpha"] == 0 and rng.random() < 0.3
+        if made:
+            arrays = {name: arrays[name] for name in checker.DUAL}
+    else:
+        made = False
+        if header["intercept"] == "free":
+            if kernel:
+                W = arrays["W"] = np.zeros_like(W)
+            b = balance(
+                header,
+                stated,
+                X,
+                y,
+                np.zeros((stated.n and len(stated.X[0]), K)) if kernel else W,
+                b,
+            )
+    if header["intercept"] is not None and not (kernel and constant) and not made:
+        arrays["b"] = b
+    v = checker.verify(checker.Proof(header, arrays), X, y)
+    low, high = Q(v.lower), Q(v.upper)
+    weights = exact.exact(W) + ([exact.exact(b)] if constant and not kernel else [])
+    free = exact.exact(b) if header["intercept"] == "free" else [Q(0)] * K
+    if header["loss"] in STORED:
+        points = np.zeros((n, K))
+        filled = np.repeat(arrays["rows"], np.diff(arrays["ends"], prepend=0).astype(int))
+        points[filled, arrays["columns"]] = arrays["values"]
+        points = [[min(v / c, Q(1)) for v in row] for row, c in zip(exact.exact(points), stated.c)]
+    else:
+        columns = list(zip(*weights))
+        rows = (
+            stated.X if not kernel else [[stated.gram(i, int(j)) for j in basis] for i in range(n)]
+        )
+        scores = [[exact.dot(x, w) + f for w, f in zip(columns, free)] for x in rows]
+        points = [stated.point(i, F) for i, F in enumerate(scores)]
+    best = stated.dual(points)
+    assert low <= best + exact.UNIT, (header, float(low - best), v)
+    assert best <= high
+    if not made:
+        value = stated.primal(weights, free, None if basis is None else basis.tolist())
+        between = checker.objective(checker.Proof(header, arrays), X, y)
+        assert value <= high + exact.UNIT, (header, float(value - high), v)
+        assert Q(between[0]) - exact.UNIT <= value and between[1] == v.upper, header
+        assert high - Q(between[0]) <= Q(1, 10**5) * (value + 1), (header, v)
+    close = best - low <= Q(1, 10**5) * high
+    return "vacuous" if not low else "close" if close else "loose"
+
+
+def check_minimax(rng, X, y, k) -> str:
+    lambda0 = float(rng.choice([0.05, 0.3, 1]))
+    header = {"format": 1, "family": "mrc", "lambda0": lambda0, "outputs": k}
+    header["checksum"] = checker.checksum(X, y)
+    p = np.eye(k)[y] + rng.choice([0.01, 0.3]) * rng.random((len(y), k))
+    M = rng.normal(size=(k, X.shape[1] + 1)) / (1 + np.abs(X).max())
+    arrays = {"M": M.astype(np.float32)} | sparse_arrays(p)
+    v = checker.verify(checker.Proof(header, arrays), X, y)
+    stated = exact.MinimaxRisk(header, X, y)
+    value, best = stated.primal(exact.exact(arrays["M"])), stated.dual(exact.exact(p))
+    assert Q(v.lower) <= best + exact.UNIT and value <= Q(v.upper) + exact.UNIT, (header, v)
+    assert Q(v.upper) - value < Q(1, 10**5) and best - Q(v.lower) < Q(1, 10**5), (header, v)
+    return "close" if v.lower else "vacuous"
+
+
+def base_proofs(rng):
+    """Yield rows, header, arrays and the optimum of small problems of all kinds, solved."""
+    n, d, k = 12, 3, 3
+    rbf, poly = (
+        {"name": "rbf", "gamma": 0.5},
+        {"name": "poly", "gamma": 0.3, "degree": 2, "coef0": 1.0},
+    )
+    kinds = [{"loss": loss, "intercept": s} for loss in LOSSES for s in (None, "free")]
+    kinds += [{"loss": "hinge", "intercept": 1.0}, {"loss": "hinge", "alpha": 0.0, "l1": 0.6}]
+    kinds += [{"loss": "weston_watkins", "kernel": rbf}, {"loss": "crammer_singer", "kernel": poly}]
+    kinds += [
+        {"loss": "hinge", "kernel": rbf, "intercept": "free"},
+        {"loss": "softmax", "kernel": rbf},
+    ]
+    kinds += [{"loss": "squared_hinge", "l1": 0.1}, {"family": "mrc"}, {"family": "mrc"}]
+    for number, kind in enumerate(kinds):
+        classes = 2 if number % 5 == 4 else k
+        y = np.concatenate([np.arange(classes), rng.integers(0, classes, n - classes)])
+        X = rng.normal(size=(n, d)) + 1.5 * np.eye(classes, d)[y]
+        X = sp.csr_matrix(X * (rng.random(X.shape) < 0.7)) if number % 3 == 2 else X
+        header = {
+            "format": 1,
+            "family": "kernel" if "kernel" in kind else "linear",
+            "outputs": classes,
+        }
+        if kind.get("family") == "mrc":
+            header |= {"lambda0": 0.2}
+        else:
+            header |= {"over": "mean" if number % 2 else "sum", "C": 0.5, "alpha": 0.5}
+            header |= {"C": [0.5, 1.0, 0.7][:classes]} if number % 4 == 3 else {}
+        header |= kind | {"checksum": checker.checksum(X, y)}
+        optimum, W, b, dual = exact.solve(header, X, y)
+        if header["family"] == "mrc":
+            arrays = {"M": W} | sparse_arrays(dual)
+        else:
+            W, extra = (W[:d], W[d:]) if header["family"] == "linear" else (W, W[:0])
+            arrays = {"W": W, "b": extra[0] if len(extra) else b}
+            if "kernel" in kind:
+                arrays["basis"] = np.arange(n, dtype=np.uint8)
+            if header.get("intercept") is None:
+                del arrays["b"]
+            if dual is not None:
+                arrays |= sparse_arrays(np.where(dual > 1e-7, dual, 0))
+                if number % 2 and header["alpha"]:
+                    arrays = {name: a for name, a in arrays.items() if name not in ("W", "basis")}
+        yield X, y, header, arrays, optimum
+
+
+class Bomb:
+    """Makes a folder where it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return Path.mkdir, (self.path,)
+
+
+def mutate(rng, header, arrays, trap) -> bytes:
+    """Return the bytes of a proof that is damaged or forged in one of many ways."""
+    arrays, header = {name: array.copy() for name, array in arrays.items()}, dict(header)
+    name = str(rng.choice(list(arrays)))
+    array = arrays[name]
+    floats, flat = array.dtype.kind == "f", array.reshape(-1)
+    i = int(rng.integers(flat.size))
+    way = int(rng.integers(26))
+    if way in (0, 1):  # bits in an array
+        raw = bytearray(array.tobytes())
+        for _ in range(rng.integers(1, 4)):
+            raw[rng.integers(len(raw))] ^= 1 << rng.integers(8)
+        arrays[name] = np.frombuffer(bytes(raw), array.dtype).reshape(array.shape)
+    elif way in (2, 3):
+        factor = rng.choice([0, -1, 0.5, 1 + 1e-15, 1 + 1e-9, 1.001, 2, 1e3, 1e150, 1e300, 1e-300])
+        with np.errstate(all="ignore"):
+            arrays[name] = (array * factor).astype(array.dtype)
+    elif way == 4:
+        arrays[name] = rng.permutation(flat).reshape(array.shape)
+    elif way == 5:
+        flat[i] = rng.choice([np.nan, np.inf, -np.inf, 1.7e308, 5e-324, -0.0]) if floats else 255
+    elif way == 6:
+        arrays[name] = np.nextafter(array, rng.choice([-np.inf, np.inf])) if floats else array + 1
+    elif way == 7:
+        arrays[name] = [flat, flat[:-1], np.append(flat, flat[-1:]), array.T, array[None]][
+            rng.integers(5)
+        ]
+    elif way == 8:
+        kinds = "f2 f4 f8 i1 i8 u1 u8 c16 ? S8 U4 >f8 >i4 g".split()
+        with np.errstate(all="ignore"):
+            arrays[name] = array.astype(rng.choice(kinds))
+    elif way == 9:
+        flat[i] = flat[int(rng.integers(flat.size))]  # repeated rows among others
+    elif way == 10:
+        wide = flat.astype(np.int64)
+        wide[i] = rng.choice([-1, 0, 11, 12, 13, 2**31, 2**62, -(2**63)])
+        arrays[name] = wide.reshape(array.shape)
+    elif way == 11:
+        other = str(rng.choice(list(arrays)))
+        arrays[name], arrays[other] = arrays[other], arrays[name]
+    elif way == 12:
+        del arrays[name]
+    elif way == 13:
+        arrays[str(rng.choice(["W", "b", "basis", "M", "extra", "../../x", "header2"]))] = array
+    elif way in (14, 15, 16):
+        field = str(rng.choice([f for f in header if f != "checksum"]))
+        value = header[field]
+        if isinstance(value, float) or rng.random() < 0.2:
+            values = [0.3, 0.7, 2, 0, -1, 1e-300, 1e300, True, None, "1", [0.5] * header["outputs"]]
+            value = values[rng.integers(len(values))]
+        else:
+            values = [*LOSSES, "sum", "mean", "free", None, 1, 2, 3, [], {}, "x" * 999, 10**400]
+            value = values[rng.integers(len(values))]
+        header[field] = value
+    elif way == 17:
+        odd = {"more": 1, "l1": 0.2, "intercept": 0.5, "lambda0": 0.1, "kernel": {"name": "linear"}}
+        field = str(rng.choice(list(odd)))
+        header[field] = odd[field]
+    elif way == 18:
+        header["checksum"] = [header["checksum"][::-1], "", 0, None, "0" * 64][rng.integers(5)]
+    elif way == 19:
+        texts = [b"", b"[]", b"null", b"[" * 99999, b"\xff\xfe", b'{"a":' * 5000, b"1" * 9999]
+        texts += [
+            json.dumps(header).encode()[:-1],
+            json.dumps(header).replace("{", '{"C": 2, ').encode(),
+        ]
+        texts += [json.dumps(header).replace("0.5", word).encode() for word in ("NaN", "Infinity")]
+        return npz(texts[rng.integers(len(texts))], arrays)
+    elif way == 20:
+        arrays[name] = np.array([Bomb(trap)], dtype=object)
+    blob = bytearray(npz(header, arrays))
+    if way == 21:
+        del blob[rng.integers(len(blob)) :]
+    elif way == 22:  # anywhere: the check sums of the archive find most of it
+        blob[rng.integers(len(blob))] ^= 1 << rng.integers(8)
+    elif way == 23:
+        with (
+            zipfile.ZipFile(io.BytesIO(blob)) as old,
+            zipfile.ZipFile(file := io.BytesIO(), "w") as new,
+        ):
+            for member in old.namelist():
+                new.writestr(
+                    member, old.read(member), zipfile.ZIP_DEFLATED if rng.random() < 0.5 else 0
+                )
+        blob = file.getvalue()
+    elif way == 24:  # sizes in the archive and in the arrays' headers
+        place = bytes(blob).find(b"'shape': (", int(rng.integers(len(blob) // 2)))
+        if rng.random() < 0.5 and place > 0:
+            blob[place + 10 : place + 10 + rng.integers(1, 4)] = b"9" * int(rng.integers(1, 20))
+        else:
+            place = bytes(blob).rfind(b"PK\x01\x02")
+            struct.pack_into(
+                "<I", blob, place + int(rng.choice([16, 20, 24, 42])), int(rng.integers(2**32))
+            )
+    elif way == 25:
+        blob = [pickle.dumps(Bomb(trap)), b"PK\x05\x06" + bytes(18), rng.bytes(300)][
+            rng.integers(3)
+        ]
+    return bytes(blob)
+
+
+def same(value: float, interval, slack: float) -> bool:
+    return interval[0] <= value + slack and value - slack <= interval[1]
+
+
+class Attack:
+    """Mutants of small proofs, each verdict held against the optimum of what it states."""
+
+    def __init__(self, seed: int, folder: Path) -> None:
+        self.rng, self.file, self.trap = np.random.default_rng(seed), folder / "p", folder / "trap"
+        self.base = list(base_proofs(self.rng))
+        self.optima: dict[str, float | None] = {}
+
+    def optimum(self, header, X, y) -> float | None:
+        """Return the optimum of a stated problem, None where the oracle finds none."""
+        stated = {name: v for name, v in header.items() if name not in ("recipe", "text")}
+        key = json.dumps(stated, sort_keys=True)
+        if key not in self.optima:
+            try:
+                self.optima[key] = exact.solve(header, X, y)[0]
+            except Exception:  # of cvxpy and Clarabel, for problems of extreme scales
+                self.optima[key] = None
+        return self.optima[key]
+
+    def one(self) -> str:
+        X, y, header, arrays, optimum = self.base[self.rng.integers(len(self.base))]
+        self.file.write_bytes(mutate(self.rng, header, arrays, self.trap))
+        try:
+            proof = checker.read(self.file)
+            verdict = checker.verify(proof, X, y)
+        except checker.ProofError as error:
+            assert "\n" not in str(error) and len(str(error)) < 400, str(error)
+            assert not self.trap.exists()
+            return "refused"
+        assert not self.trap.exists() and verdict.lower <= verdict.upper < np.inf
+        if proof.header != header:
+            optimum = self.optimum(proof.header, X, y)
+            if optimum is None:
+                return "without an oracle"
+        slack = 1e-7 * (1 + abs(optimum)) if optimum > 1e-6 else 1e-7 * optimum + 1e-12
+        assert same(optimum, verdict, slack), (proof.header, optimum, verdict)
+        return "another problem" if proof.header != header else "true interval"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--cases", type=int, default=300)
+    parser.add_argument("--mutants", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    start = time.process_time()
+    rng = np.random.default_rng(given.seed)
+    print("cases", Counter(check_case(rng) for _ in range(given.cases)))
+    print(f"{time.process_time() - start:.1f} CPU seconds")
+    with tempfile.TemporaryDirectory() as folder:
+        attack = Attack(given.seed, Path(folder))
+        print("mutants", Counter(attack.one() for _ in range(given.mutants)))
+    print(f"{time.process_time() - start:.1f} CPU seconds")
+
+
+if __name__ == "__main__":
+    main()
