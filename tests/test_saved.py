@@ -34,7 +34,7 @@ from workbench.estimators import (
     WorkingSetClassifier,
     load,
 )
-from workbench.estimators.saved import CLASSES
+from workbench.estimators.saved import CLASSES, NOT_SAVED
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 IRIS = IRIS / 8
@@ -124,7 +124,7 @@ def test_everything_that_was_fitted_is_loaded(made, tmp_path):
         assert type(again) is type(model)
         for key in given.keys() - {"random_state"}:
             assert again.get_params()[key] == given[key]
-        found = {k: v for k, v in vars(model).items() if k not in given and k != "_state"}
+        found = {k: v for k, v in vars(model).items() if k not in (*given, *NOT_SAVED)}
         assert set(found) == {k for k in vars(again) if k not in given}
         for attribute, value in found.items():
             other = getattr(again, attribute)
