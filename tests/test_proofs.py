@@ -176,6 +176,19 @@ def test_a_resumed_run_proves_the_same(blobs, tmp_path):
         assert verify(tmp_path / "a.npz", problem) == verify(tmp_path / "b.npz", problem)
 
 
+@pytest.mark.parametrize("lam", [1.0, 1e-2, 1e-5])
+def test_pegasos_keeps_the_dual_point_behind_its_weights(lam, blobs):
+    problem = blobs(n=200, d=8, k=4)
+    problem = as_problem(100.0 * problem.X, problem.y)  # first steps are projected away
+    for s in islice(SOLVERS["memoir_pegasos"].steps(problem, lam=lam), 1, 8):
+        a = s.unit * s.dual.astype(float)
+        A = np.eye(problem.k)[problem.y] * a.sum(axis=1)[:, None] - a
+        size = np.abs(s.W).max()
+        np.testing.assert_allclose(problem.X.T @ A / lam, s.W, rtol=0, atol=1e-5 * size)
+        assert a.sum() == pytest.approx(s.mass, rel=1e-6)
+        assert (a >= 0).all() and a.sum(axis=1).max() <= (1 + 1e-6) / problem.n
+
+
 @pytest.mark.parametrize("case", [c for c in CASES if c.startswith("mrc")])
 def test_the_best_lower_bound_is_proved_even_if_an_earlier_iterate_had_it(case, blobs, tmp_path):
     solver, parameters, _ = CASES[case]

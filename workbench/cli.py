@@ -105,6 +105,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--seconds", type=float, metavar="S", help="wall seconds that a point may take")
     add("--memory", type=float, metavar="GB", help="memory that a point may take")
     add("--parquet", type=Path, metavar="FILE", help="write all traces, tidy")
+    add("--proofs", action="store_true", help="keep a proof next to each trace")
 
     add = command(_figures, "run the figure notebooks")
     add("names", nargs="*", metavar="NAME", help="notebooks (default: all)")
@@ -263,7 +264,7 @@ def _sweep(arguments: argparse.Namespace) -> int:
     from workbench.runs.grid import read_points
     from workbench.runs.sweep import runs_folder, summary, sweep
 
-    options = _options(arguments, "jobs timing cluster seconds memory")
+    options = _options(arguments, "jobs timing cluster seconds memory proofs")
     done = sweep(read_points(arguments.grid), **options)
     table = runs_folder() / "sweeps" / f"{arguments.grid.stem}.csv"
     table.parent.mkdir(parents=True, exist_ok=True)
@@ -277,7 +278,7 @@ def _sweep(arguments: argparse.Namespace) -> int:
 
 
 def _fan_out(arguments: argparse.Namespace) -> int:
-    for option in ("timing", "parquet"):
+    for option in ("timing", "parquet", "proofs"):
         if getattr(arguments, option):
             raise ValueError(f"--{option}: is for grids, not for notebooks")
     from workbench.runs.engine import execute

@@ -147,12 +147,12 @@ class RiskState:
 
         Parameters
         ----------
-        p : (r, k) weights of a positive sum, which may change afterwards
+        p : (r, k) non-negative weights of a positive sum, which may change afterwards
         rows : (r,) the training rows that they belong to, by default all
         """
         if lower > self.lower:
-            used = np.flatnonzero(p.any(axis=1))
-            self.lower, self.p_best = lower, p[used]
+            used = np.flatnonzero(p @ np.ones(p.shape[1]))  # which is quicker than any()
+            self.lower, self.p_best = lower, p.copy() if len(used) == len(p) else p[used]
             self.p_rows = used if rows is None else rows[used]
 
     def move(self, risk: MinimaxRisk) -> None:
