@@ -228,16 +228,19 @@ def sparse(A, rows: np.ndarray | None = None, exact: bool = False) -> Arrays:
     rows : (m,) the training rows, by default all in their order
     exact : in double precision
     """
-    A = sp.csr_matrix(A)
-    A.sum_duplicates()
-    A.eliminate_zeros()
-    counts = np.diff(A.indptr)
+    if sp.issparse(A):
+        A.sum_duplicates()
+        A.eliminate_zeros()
+        counts, columns, values = np.diff(A.indptr), A.indices, A.data
+    else:  # as csr_matrix(A), in a quarter of the time
+        row, columns = np.divmod(np.flatnonzero(A != 0.0), A.shape[1])
+        counts, values = np.bincount(row, minlength=len(A)), A[row, columns]
     used = np.flatnonzero(counts)
     return {
         "rows": smallest(used if rows is None else rows[used]),
         "ends": smallest(np.cumsum(counts[used])),
-        "columns": smallest(A.indices),
-        "values": A.data.astype(float) if exact else single(A.data),
+        "columns": smallest(columns),
+        "values": values.astype(float) if exact else single(values),
     }
 
 
