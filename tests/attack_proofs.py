@@ -156,7 +156,7 @@ def check_case(rng) -> str:
     kernel, constant = header["family"] == "kernel", header["intercept"] == 1.5
     basis = np.sort(rng.choice(n, rng.integers(1, n + 1), replace=False)) if kernel else None
     length = len(basis) if kernel else X.shape[1]
-    scale = np.sqrt(float(stated.gram(0, 0))) or 1.0
+    scale = np.sqrt(float(max(stated.gram(i, i) for i in range(n)))) or 1.0
     W = rng.normal(size=(length, K)) / (scale**2 * n if kernel else scale) * rng.choice([0.1, 1])
     b = np.zeros(K)
     if header["intercept"] is not None and not (kernel and constant):

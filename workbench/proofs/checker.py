@@ -114,7 +114,7 @@ POSITIVE = ("a positive number", positive)
 ACCEPTED = {  # the values of each field of the header, in words and as a test
     "format": ("1", lambda v: type(v) is int and v == 1),
     "family": ("linear, kernel or mrc", lambda v: v in ("linear", "kernel", "mrc")),
-    "outputs": ("the number of outputs", lambda v: type(v) is int and v > 0),
+    "outputs": ("the number of outputs", lambda v: type(v) is int and 0 < v < 2**31),
     "checksum": ("a SHA-256", lambda v: re.fullmatch("[0-9a-f]{64}", v)),
     "loss": (", ".join(LOSSES), lambda v: v in LOSSES),
     "over": ("sum or mean", lambda v: v in ("sum", "mean")),
@@ -704,8 +704,8 @@ def verify(proof: Proof | str | os.PathLike, X, y, name: str = "the rows given")
 def digits(lower: float, upper: float) -> str:
     """Return an interval with two digits of its width, rounded outwards."""
     low, high = Decimal(lower), Decimal(upper)
-    last = min(high.adjusted(), (high - low or high).adjusted(), 1) - 1
-    unit = Decimal((0, (1,), max(last, high.adjusted() - 16)))
+    width = (high - low).adjusted() if high > low else -400
+    unit = Decimal((0, (1,), max(min(width - 1, high.adjusted() - 1, 0), high.adjusted() - 16)))
     low, high = low.quantize(unit, ROUND_FLOOR), high.quantize(unit, ROUND_CEILING)
     return f"[{low or 0}, {high}]"
 

@@ -1,0 +1,237 @@
+"""The checker of proofs: exact cases, attacks, what it may import, and its use as a script."""
+
+import ast
+import shutil
+import subprocess
+import sys
+import tracemalloc
+from collections import Counter
+from decimal import Context, Decimal
+from fractions import Fraction
+from pathlib import Path
+
+import attack_proofs
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from exact import solve
+
+from workbench.proofs import checker
+
+SOURCE = Path(checker.__file__)
+
+
+def svm(seed=0, n=40, **changes):
+    """Return rows, labels and a proof without W of a Weston-Watkins SVM of three classes."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % 3
+    X = rng.normal(size=(n, 4)) + 2 * np.eye(3, 4)[y]
+    header = {"format": 1, "family": "linear", "loss": "weston_watkins", "over": "sum", "C": 0.5}
+    header |= {"alpha": 1, "outputs": 3, "checksum": checker.checksum(X, y)} | changes
+    _, _, _, B = solve(header, X, y)
+    return X, y, header, attack_proofs.sparse_arrays(B)
+
+
+def test_bounds_against_exact_arithmetic():
+    rng = np.random.default_rng(0)
+    counts = Counter(attack_proofs.check_case(rng) for _ in range(300))
+    assert counts["close"] > 250  # an interval of any width would hold the optimum
+
+
+def test_exact_cases_notice_rounding_that_is_not_counted(monkeypatch):
+    monkeypatch.setattr(checker, "g", lambda terms: 0.0)
+    rng, wrong = np.random.default_rng(0), 0
+    for _ in range(100):
+        try:
+            attack_proofs.check_case(rng)
+        except (AssertionError, checker.ProofError):
+            wrong += 1
+    assert wrong > 20
+
+
+def test_damaged_and_forged_proofs(tmp_path):
+    attack = attack_proofs.Attack(0, tmp_path)
+    counts = Counter(attack.one() for _ in range(2000))
+    assert counts["refused"] > 1000
+    assert counts["true interval"] > 300
+    assert counts["another problem"] > 20
+
+
+def test_mutants_notice_a_bound_that_is_slightly_false(tmp_path, monkeypatch):
+    square = checker.Linear.square
+    off = Fraction(99999, 100000)
+    monkeypatch.setattr(checker.Linear, "square", lambda self, W, side: off * square(self, W, side))
+    attack = attack_proofs.Attack(0, tmp_path)
+    with pytest.raises((AssertionError, checker.ProofError), match="optimum in|contradict"):
+        for _ in range(100):
+            attack.one()
+
+
+@pytest.mark.parametrize(
+    ("name", "points"),
+    [
+        ("exp", [-np.geomspace(1e-12, 700, 2000)]),
+        ("log", [np.geomspace(1e-300, 1e10, 2000), 1 + np.linspace(-1e-3, 1e-3, 501)]),
+        ("log1p", [np.geomspace(1e-300, 1e4, 2000), -np.linspace(1e-9, 1 - 1e-9, 501)]),
+    ],
+)
+def test_functions_are_right_to_32_units(name, points):
+    points = np.concatenate(points)
+    found, digits = getattr(np, name)(points), Context(prec=400)
+    for x, value in zip(points.tolist(), found.tolist()):
+        x = Decimal(x) if name != "log1p" else digits.add(Decimal(x), 1)
+        true = (
+            Fraction(getattr(digits.copy(), "exp" if name == "exp" else "ln")(x)) if x != 1 else 0
+        )
+        assert abs(Fraction(value) - true) <= 32 * Fraction(np.spacing(abs(value)))
+
+
+def test_imports_and_length():
+    tree = ast.parse(SOURCE.read_text(encoding="utf-8"))
+    imported = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            imported |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            imported.add(node.module.split(".")[0])
+    assert imported - set(sys.stdlib_module_names) == {"numpy", "scipy"}
+    assert code_lines(SOURCE) <= 450
+
+
+def code_lines(path) -> int:
+    """Return how many lines hold code or its texts: no docstrings, comments or empty lines."""
+    text = path.read_text(encoding="utf-8")
+    tree, outside = ast.parse(text), set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(
+            node
+        ):
+            outside |= set(range(node.body[0].lineno, node.body[0].end_lineno + 1))
+    lines = enumerate(text.splitlines(), start=1)
+    return sum(bool(s.strip()) and s.strip()[0] != "#" and i not in outside for i, s in lines)
+
+
+def test_as_a_script_without_the_package(tmp_path):
+    X, y, header, arrays = svm()
+    shutil.copy(SOURCE, tmp_path / "alone.py")
+    (tmp_path / "good.npz").write_bytes(attack_proofs.npz(header, arrays))
+    (tmp_path / "bad.npz").write_bytes(attack_proofs.npz(header | {"format": 2}, arrays))
+    np.savez(tmp_path / "rows.npz", X=X, y=y)
+    np.savetxt(tmp_path / "rows.csv", np.column_stack([X, y]), "%.17g", ",")
+
+    def run(proof, rows):
+        command = [sys.executable, "-I", "alone.py", proof, rows]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+
+    for rows in ("rows.npz", "rows.csv"):
+        done = run("good.npz", rows)
+        assert done.returncode == 0, done.stderr
+        first, second = done.stdout.splitlines()
+        assert first == f"Weston-Watkins SVM, C=0.5; {rows}, 40 x 4, 3 classes"
+        assert second.startswith("  optimum in [") and "; verified in 0." in second
+    done = run("bad.npz", "rows.npz")
+    assert done.returncode == 1 and not done.stdout
+    assert done.stderr == "refused: bad.npz: format: must be 1, got 2\n"
+    assert run("good.npz", "missing.npz").returncode == 1
+
+
+def test_huge_files_and_claims_are_refused_at_once(tmp_path):
+    X, y, header, arrays = svm()
+    path = tmp_path / "p"
+    with open(path, "wb") as file:
+        file.truncate(2**33)
+    with pytest.raises(checker.ProofError, match="8589934592 bytes, more than any proof"):
+        checker.read(path)
+    blob = attack_proofs.npz(header, arrays)
+    for claim in (b"9" * 19, b"9" * 18, b"4294967296"):
+        found = blob.find(b"'shape': (", blob.find(b"values.npy"))
+        path.write_bytes(blob[: found + 10] + claim + blob[found + 10 + len(claim) :])
+        tracemalloc.start()
+        with pytest.raises(checker.ProofError):
+            checker.verify(path, X, y)
+        assert tracemalloc.get_traced_memory()[1] < 2**22
+        tracemalloc.stop()
+
+
+def test_memory_is_that_of_blocks():
+    n = 5000
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(n, 3)), np.arange(n) % 2
+    header = {
+        "format": 1,
+        "family": "kernel",
+        "loss": "hinge",
+        "over": "mean",
+        "C": 1.0,
+        "alpha": 1.0,
+    }
+    header |= {"outputs": 1, "kernel": {"name": "rbf", "gamma": 0.1}}
+    header["checksum"] = checker.checksum(X, y)
+    proof = checker.Proof(header, attack_proofs.sparse_arrays(np.full((n, 1), 0.5)))
+    tracemalloc.start()
+    checker.verify(proof, X, y)
+    assert tracemalloc.get_traced_memory()[1] < 8 * n * n / 4
+    tracemalloc.stop()
+
+
+def test_bounds_of_many_blocks():
+    """Rows in several blocks, the last of them not full, give the bounds of a solve."""
+    X, y, header, arrays = svm(n=2500)
+    optimum = solve(header, X, y)[0]
+    verdict = checker.verify(checker.Proof(header, arrays), X, y)
+    assert verdict.lower <= optimum * (1 + 1e-8) and optimum * (1 - 1e-8) <= verdict.upper
+    assert 0 < verdict.gap < 1e-6
+
+
+def test_checksum_is_of_the_rows_whatever_their_layout():
+    X, y = np.array([[0.0, 1.0], [2.0, 3.0], [0.0, 5.0]]), np.array([0, 1, 1])
+    swapped = sp.csr_matrix((np.array([1.0, 3, 2, 5]), [1, 1, 0, 1], [0, 1, 3, 4]), (3, 2))
+    doubled = sp.coo_matrix(([0.5, 0.5, 2, 3, 5], ([0, 0, 1, 1, 2], [1, 1, 0, 1, 1])), (3, 2))
+    assert checker.checksum(X, y) == checker.checksum(np.asfortranarray(X), y.astype(np.int8))
+    assert checker.checksum(swapped, y) == checker.checksum(doubled, y)
+    others = [(X + 1, y), (X.astype(np.float32), y), (X, y[::-1]), (swapped, y), (X[:, ::-1], y)]
+    assert len({checker.checksum(*other) for other in [(X, y), *others]}) == 6
+
+
+def test_rows_that_lead_out_of_memory_are_refused():
+    bad = sp.csr_matrix((np.ones(2), np.array([0, 1]), np.array([0, 1, 2])), (2, 2))
+    bad.indices[1] = 10**6
+    with pytest.raises(ValueError):
+        checker.checksum(bad, np.array([0, 1]))
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "text"),
+    [
+        (391.0470054, 391.0470286, "[391.047005, 391.047029]"),
+        (0.0, 12.3, "[0, 13]"),
+        (0.1, 0.1, "[0.10000000000000000, 0.10000000000000001]"),
+        (1.25e-9, 1.26e-9, "[1.2500E-9, 1.2600E-9]"),
+        (3e20, 4e20, "[3.0000000000000000E+20, 4.0000000000000000E+20]"),
+    ],
+)
+def test_printed_interval_is_rounded_outwards(lower, upper, text):
+    assert checker.digits(lower, upper) == text
+    low, high = text.strip("[]").split(", ")
+    assert Fraction(low) <= Fraction(lower) and Fraction(upper) <= Fraction(high)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"format": 2}, "format: must be 1, got 2"),
+        ({"loss": "huber"}, "loss: must be hinge, .*, got 'huber'"),
+        ({"C": [1, 2]}, "C: 2 costs, but the rows have 3 classes"),
+        ({"C": -1}, "C: must be positive, one or a list, got -1"),
+        ({"outputs": 2}, "outputs: 2, but the rows have 3 classes"),
+        ({"alpha": 0.0}, "alpha, l1: one of them must be positive"),
+        ({"colour": "red"}, "there is no field 'colour'"),
+        ({"lambda0": 0.1}, "linear has no field lambda0"),
+        ({"checksum": "0" * 64}, "the proof is about other rows"),
+        ({"loss": "softmax"}, "columns, ends, rows, values: no part of such a proof"),
+    ],
+)
+def test_messages(changes, message):
+    X, y, header, arrays = svm()
+    with pytest.raises(checker.ProofError, match=message):
+        checker.verify(checker.Proof(header | changes, arrays), X, y)
