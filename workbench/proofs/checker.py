@@ -17,12 +17,12 @@ class and -1 for others,
 
     loss            definition                       dual point         A_i            gain
     hinge           sum_c (1 - s_c F_c)_+            0 <= a <= c_i      s a            sum a
-    squared_hinge   sum_c (1 - s_c F_c)_+^2          a = c_i h >= 0     s a            c_i(h - h^2/4)
+    squared_hinge   sum_c (1 - s_c F_c)_+^2          a = c_i h >= 0     s a            c_i(h - h²/4)
     logistic        sum_c log(1 + exp(-s_c F_c))     a = c_i p          s a            c_i H2(p)
     crammer_singer  max_c (F_c + [c != y]) - F_y     sum_c B_c <= c_i   e_y sum B - B  sum B
     weston_watkins  sum_{c != y} (1 + F_c - F_y)_+   0 <= B_c <= c_i    e_y sum B - B  sum B
     softmax         log sum_c exp(F_c) - F_y         sum_c p_c = 1      c_i (e_y - p)  c_i H(p)
-    squared         |F - e_y|^2 / 2                  r                  c_i r   c_i(r_y - |r|^2/2)
+    squared         |F - e_y|^2 / 2                  r                  c_i r   c_i(r_y - |r|²/2)
 
 One output of two classes is class 1 against class 0. The dual point of a smooth loss is made from
 W's scores; a W that is left out is made from A. With a kernel, |X'A|^2 is <A, K A>, W has the
@@ -43,7 +43,6 @@ covers their own rounding; TINY covers underflow. Scalars are Fractions.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import math
@@ -108,9 +107,7 @@ def positive(v: object) -> bool:
     return number(v) and v > 0
 
 
-TEXT = ("anything", lambda v: True)
-AT_LEAST_0 = ("a number of at least 0", number)
-POSITIVE = ("a positive number", positive)
+AT_LEAST_0, POSITIVE = ("a number of at least 0", number), ("a positive number", positive)
 ACCEPTED = {  # the values of each field of the header, in words and as a test
     "format": ("1", lambda v: type(v) is int and v == 1),
     "family": ("linear, kernel or mrc", lambda v: v in ("linear", "kernel", "mrc")),
@@ -121,10 +118,11 @@ ACCEPTED = {  # the values of each field of the header, in words and as a test
     "C": ("positive, one or a list", lambda v: all(map(positive, v if type(v) is list else [v]))),
     "intercept": ("null, free or a positive number", lambda v: v == "free" or positive(v)),
     "kernel": ("an object", lambda v: type(v) is dict),
+    "recipe": ("anything", lambda v: True),
+    "text": ("anything", lambda v: True),
     "name": ("linear, poly or rbf", lambda v: v in ("linear", "poly", "rbf")),
     "degree": ("a whole number from 1 to 64", lambda v: type(v) is int and 1 <= v <= 64),
 } | dict(alpha=AT_LEAST_0, l1=AT_LEAST_0, coef0=AT_LEAST_0, gamma=POSITIVE, lambda0=POSITIVE)
-ACCEPTED |= dict(recipe=TEXT, text=TEXT)
 FIELDS = {  # by family or name of a kernel: needed fields and, after the bar, possible ones
     "mrc": "format family outputs checksum lambda0 | recipe text",
     "linear": "format family outputs checksum loss over C alpha | l1 intercept recipe text",
@@ -202,7 +200,7 @@ def read(path: str | os.PathLike) -> Proof:
             for member in members:
                 name = member.filename.removesuffix(".npy")
                 known = name in ARRAYS and name not in arrays
-                require(known, f"no proof has a member {shown(member.filename)} (here)")
+                require(known, f"no proof has a member {shown(member.filename)}")
                 require(member.compress_type == zipfile.ZIP_STORED, f"{name}: is compressed")
                 arrays[name] = parsed(archive.read(member), name)
         require("header" in arrays, "has no header")
@@ -246,9 +244,8 @@ class Rows:
                 X.sum_duplicates()
         else:
             X = np.asarray(X)
-        require(
-            X.ndim == 2 and min(X.shape) > 0 and X.dtype.kind in "fiub", "X: not rows of numbers"
-        )
+        good = X.ndim == 2 and min(X.shape) > 0 and X.dtype.kind in "fiub"
+        require(good, "X: must be rows of numbers")
         self.X = X if X.dtype == np.float32 else X.astype(np.float64, copy=False)
         self.n, self.d = X.shape
         good = y.shape == (self.n,) and y.dtype.kind in "iu" and 0 <= y.min() and y.max() < self.n
@@ -713,24 +710,15 @@ def digits(lower: float, upper: float) -> str:
 def words(header: dict[str, Any]) -> str:
     """Return the stated problem with all its parameters."""
 
-    def of(*names: str, fields=header, sign="=") -> list[str]:
-        given = {name: fields.get(name) for name in names if fields.get(name) is not None}
-        return [f"{name}{sign}{v!r}".removesuffix(".0") for name, v in given.items()]
-
-    if header["family"] == "mrc":
-        return ", ".join(["minimax risk classifier", *of("lambda0")])
-    parts = [LOSSES[header["loss"]], *of("C")]
-    parts += ["mean over rows"] if header["over"] == "mean" else []
-    parts += of("alpha") if header["alpha"] != 1 else []
-    parts += of("l1") if header.get("l1") else []
-    s = header.get("intercept")
+    h = {name: value for name, value in header.items() if value is not None}
+    if h["family"] == "mrc":
+        return f"minimax risk classifier, lambda0={h['lambda0']}"
+    s, kernel = h.get("intercept"), h.get("kernel") or {}
+    parts = [LOSSES[h["loss"]], f"C={h['C']}", *["mean over rows"] * (h["over"] == "mean")]
+    parts += [f"alpha={h['alpha']}"] * (h["alpha"] != 1) + [f"l1={h.get('l1')}"] * bool(h.get("l1"))
     parts += [] if s is None else ["free intercept" if s == "free" else f"penalised intercept {s}"]
-    if header["family"] == "kernel":
-        kernel = header["kernel"]
-        parts.append(
-            " ".join([f"{kernel['name']} kernel", *of("gamma", "degree", "coef0", fields=kernel)])
-        )
-    return ", ".join(parts)
+    more = "".join(f" {name}={v}" for name, v in kernel.items() if name != "name" and v is not None)
+    return ", ".join(parts + ([f"{kernel['name']} kernel{more}"] if kernel else []))
 
 
 def load_rows(path: str) -> tuple[Any, np.ndarray]:
@@ -746,16 +734,13 @@ def load_rows(path: str) -> tuple[Any, np.ndarray]:
         return sp.csr_array(parts, shape=tuple(file["shape"])), file["y"]
 
 
-def main(argv: list[str] | None = None) -> int:
+def main(argv: list[str]) -> int:
     """Print the verdict on a file; return 0 if it is verified, 1 if it is refused."""
-    parser = argparse.ArgumentParser(description="Verify a proof against its training rows.")
-    parser.add_argument("proof")
-    parser.add_argument("rows", help=".npz with X (or CSR parts) and y, or csv with labels last")
-    given = parser.parse_args(argv)
     try:
-        X, y = load_rows(given.rows)
+        require(len(argv) == 2, "usage: python checker.py PROOF ROWS, rows in .npz or .csv")
+        X, y = load_rows(argv[1])
         start = time.perf_counter()
-        verdict = verify(given.proof, X, y, os.path.basename(given.rows))
+        verdict = verify(argv[0], X, y, os.path.basename(argv[1]))
     except (OSError, KeyError, ValueError) as error:
         print(f"refused: {error}", file=sys.stderr)
         return 1
@@ -764,4 +749,4 @@ def main(argv: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
