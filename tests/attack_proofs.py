@@ -203,7 +203,7 @@ def check_case(rng) -> str:
         points = [stated.point(i, F) for i, F in enumerate(scores)]
     best = stated.dual(points)
     assert low <= best + exact.UNIT, (header, float(low - best), v)
-    assert best <= high
+    assert best <= high + exact.UNIT, (header, v)
     if not made:
         value = stated.primal(weights, free, None if basis is None else basis.tolist())
         between = checker.objective(checker.Proof(header, arrays), X, y)

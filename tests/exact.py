@@ -184,6 +184,7 @@ class Stated:
         if not self.alpha:
             peak = max(map(abs, V))
             return gain / self.N * (min(Q(1), self.N * self.l1 / peak) if peak else 1)
+        gain = max(Q(0), gain)  # at A = 0; gains are concave
         scale = min(Q(1), self.alpha * self.N * gain / square) if square else Q(1)
         return scale * gain / self.N - scale**2 * square / (2 * self.alpha * self.N**2)
 
