@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import textwrap
 import time
 from collections.abc import Iterable, Mapping
@@ -73,6 +74,7 @@ class Figures:
         caption: str,
         traces: Iterable[Trace] = (),
         numbers: list[dict[str, Any]] | None = None,
+        proofs: Iterable[str | os.PathLike] = (),
     ) -> None:
         """Write ``<name>.{png,svg,pdf,json}``, each file whole or not at all.
 
@@ -84,6 +86,8 @@ class Figures:
             the machine are appended
         traces : the runs that the figure shows
         numbers : the rows of a table or the points of a curve, for the report
+        proofs : files of proofs (:mod:`workbench.proofs`) of what is shown; they are copied to
+            ``<name>.proofs/``, and the report verifies them
 
         Raises
         ------
@@ -113,7 +117,14 @@ class Figures:
         }
         if numbers is not None:
             record["numbers"] = numbers
+        if proofs := [Path(proof) for proof in proofs]:
+            record["proofs"] = [f"{name}.proofs/{proof.name}" for proof in proofs]
         _draw(figure, self.folder / name, record["caption"])
+        own = self.folder / f"{name}.proofs"
+        shutil.rmtree(own, ignore_errors=True)
+        for proof in proofs:
+            own.mkdir(exist_ok=True)
+            shutil.copyfile(proof, own / proof.name)
         with whole(self.folder / f"{name}.json") as part:
             part.write_text(as_json(record), encoding="utf-8")
         print(f"saved {self.folder.name}/{name}")

@@ -4,29 +4,40 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from workbench.figures.papers import ACROSS, base, paper_of_name, paper_of_solver
+from workbench.proofs import ProofError, verify
 from workbench.registry import SOLVERS
 from workbench.runs.notebooks import PROFILES
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
+PROOF = re.compile(r"[\w-][\w.-]*\.proofs/[\w-][\w.-]*\.npz")
 SHAPES = {  # the types of a sidecar's keys; each key may be missing or null, except the caption
     "caption": str,
     "data": list,
     "solvers": list,
     "traces": list,
     "numbers": list,
+    "proofs": list,
     "parameters": dict,
     "machine": dict,
     "versions": dict,
     "threads": dict,
 }
+
+
+class Checked(NamedTuple):
+    """A proof of a figure: ``verified``, ``refused`` or ``unknown``, and the verdict in words."""
+
+    outcome: str
+    words: str
 
 
 @dataclass(frozen=True)
@@ -39,6 +50,7 @@ class Figure:
     place : the profile whose folder of figures it lies in, empty for that of all figures
     record : the sidecar, as :meth:`workbench.figures.saved.Figures.save` writes it
     png : the picture's bytes
+    proofs : those that the sidecar lists, verified now
     """
 
     notebook: str
@@ -46,6 +58,7 @@ class Figure:
     place: str
     record: Mapping[str, Any]
     png: bytes
+    proofs: tuple[Checked, ...] = ()
 
     @property
     def anchor(self) -> str:
@@ -152,7 +165,9 @@ def _read(path: Path, place: str) -> Figure:
             record.pop(key, None)
         elif not isinstance(record[key], kind):
             raise ValueError(f"its {key!r} is not a {kind.__name__}")
-        elif kind is list and not all(isinstance(entry, dict) for entry in record[key]):
+        elif key == "proofs" and not all(PROOF.fullmatch(str(file)) for file in record[key]):
+            raise ValueError("its 'proofs' lists something that is not a file of its own")
+        elif kind is list and key != "proofs" and not all(isinstance(e, dict) for e in record[key]):
             raise ValueError(f"its {key!r} contains something that is not an object")
     picture = path.with_suffix(".png")
     if not picture.exists():
@@ -160,4 +175,15 @@ def _read(path: Path, place: str) -> Figure:
     png = picture.read_bytes()
     if len(png) < 24 or not png.startswith(SIGNATURE):
         raise ValueError(f"its picture {picture.name} is not a png")
-    return Figure(path.parent.name, path.stem, place, record, png)
+    proofs = tuple(_checked(path.parent / file) for file in record.get("proofs", []))
+    return Figure(path.parent.name, path.stem, place, record, png, proofs)
+
+
+def _checked(path: Path) -> Checked:
+    """Verify one proof against its data set, which need not be available."""
+    try:
+        return Checked("verified", " ".join(verify(path).statement.split()))
+    except ProofError as error:
+        return Checked("refused", str(error).removeprefix(f"{path}: "))
+    except (ValueError, OSError) as error:
+        return Checked("unknown", str(error))
