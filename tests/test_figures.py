@@ -357,7 +357,14 @@ def test_figures_say_which_runs_the_clock_ended_and_refuse_what_is_not_declared(
     figures = Figures("toy", {"points": 3, "grid": 0.01}, folder=tmp_path, notebooks=tmp_path)
     assert figures.parameters == {"points": 3, "grid": "0.01"}
     trace, _ = run("mrc_interior_point", panel("iris"), seconds(0.0))
+    (tmp_path / "a.npz").write_bytes(b"a proof")
+    figures.save(plt.figure(), "line", "A line.", proofs=[tmp_path / "a.npz"])
+    assert (tmp_path / "toy" / "line.proofs" / "a.npz").read_bytes() == b"a proof"
+    assert json.loads((tmp_path / "toy" / "line.json").read_text())["proofs"] == [
+        "line.proofs/a.npz"
+    ]
     figures.save(plt.figure(), "line", "A line.", iter([trace]))
+    assert not (tmp_path / "toy" / "line.proofs").exists()
     caption = json.loads((tmp_path / "toy" / "line.json").read_text())["caption"]
     said = "Hollow: ended by the clock (0 seconds): MRC interior point in 1 of 1 runs."
     assert caption.startswith(f"A line. {said} Data: iris")

@@ -11,6 +11,8 @@ import pandas as pd
 import pytest
 from PIL import Image
 
+from workbench.core.stream import rounds
+from workbench.data.panels import panel
 from workbench.figures import reference
 from workbench.figures.papers import ACROSS, base, paper_of_name, paper_of_solver, same_data
 from workbench.figures.report import report
@@ -26,6 +28,7 @@ from workbench.figures.report.rows import (
 )
 from workbench.figures.report.sidecars import collect
 from workbench.runs.mill import figures_folder
+from workbench.runs.run import run
 
 HARDWARE = "Intel Core i7-6850K 3.60 GHz, 31 GiB"
 MASKED = "masked in the text"
@@ -242,6 +245,7 @@ def test_a_figure_belongs_to_a_paper(tmp_path):
         ('{"caption": "x", "traces": {}}', "'traces' is not a list"),
         ('{"caption": "x", "numbers": [1]}', "'numbers' contains something"),
         ('{"caption": "x"}', "picture bad.png is missing"),
+        ('{"caption": "x", "proofs": ["../../other/x.proofs/a.npz"]}', "not a file of its own"),
         (None, "picture old.png is not a png"),
     ],
 )
@@ -254,6 +258,25 @@ def test_a_bad_sidecar_or_picture_is_one_line_and_left_out(folder, tmp_path, tex
     assert re.match(r"elsewhere/(bad|old)\.json: left out; ", line)
     assert said in line and "\n" not in line
     assert line in unescape(page) and "The caption of table" in page
+
+
+def test_the_proofs_of_figures_are_verified_when_the_page_is_made(folder, tmp_path, monkeypatch):
+    problem = panel("iris")
+    names = [f"table.proofs/{name}.npz" for name in ("good", "cut", "gone", "elsewhere")]
+    good, cut, _, elsewhere = (folder / "mrc_tables" / name for name in names)
+    good.parent.mkdir()
+    run("ww_walrus", problem, rounds(50), proof=good)
+    cut.write_bytes(good.read_bytes()[:-9])
+    object.__setattr__(problem, "recipe", {"panel": "satellite", "seed": 0, "test": None})
+    run("ww_walrus", problem, rounds(1), proof=elsewhere)
+    write(folder, "mrc_tables", "table", proofs=names)
+    monkeypatch.delenv("WORKBENCH_DATA", raising=False)
+    page = unescape(page_of(folder, tmp_path))
+    assert "1 of 4 proofs that figures carry are verified, 2 are <strong>refused</strong>" in page
+    for mark in ("✓ 1 verified", "2 refused", "1 not verified here", "without proof"):
+        assert mark in page
+    assert re.search(r"Weston-Watkins SVM, C=1; iris, 105 x 4, 3 classes optimum in \[", page)
+    assert "there is no such file" in page and "satellite is not available here" in page
 
 
 def test_a_folder_without_figures(tmp_path):

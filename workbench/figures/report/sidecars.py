@@ -12,8 +12,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from workbench.data.panels import remade
 from workbench.figures.papers import ACROSS, base, paper_of_name, paper_of_solver
-from workbench.proofs import ProofError, verify
+from workbench.proofs import ProofError, read, verify
 from workbench.registry import SOLVERS
 from workbench.runs.notebooks import PROFILES
 
@@ -182,8 +183,11 @@ def _read(path: Path, place: str) -> Figure:
 def _checked(path: Path) -> Checked:
     """Verify one proof against its data set, which need not be available."""
     try:
-        return Checked("verified", " ".join(verify(path).statement.split()))
+        proof = read(path)
+        try:
+            problem = remade(proof.header.get("recipe") or {})
+        except (ValueError, OSError) as error:
+            return Checked("unknown", str(error).partition("\n")[0])
+        return Checked("verified", " ".join(verify(proof, problem).statement.split()))
     except ProofError as error:
         return Checked("refused", str(error).removeprefix(f"{path}: "))
-    except (ValueError, OSError) as error:
-        return Checked("unknown", str(error))
