@@ -388,7 +388,7 @@ def test_sweeps_keep_proofs_on_request(tmp_path):
     said = []
     done = room.sweep(points, folder=tmp_path, proofs=True, say=said.append)
     assert not done.failures and sum("was kept without a proof" in line for line in said) == 2
-    ours, other = done.traces()
+    _, other = done.traces()
     [path] = tmp_path.rglob("*.npz")
     assert done.proofs() == [path] and verify(path).lower > 0.0
     assert other.header["proof"].startswith("proof: there is none of a ")
