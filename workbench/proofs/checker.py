@@ -88,22 +88,26 @@ class ProofError(ValueError):
 
 
 def require(condition: object, message: str) -> None:
+    """Raise a ProofError unless the condition holds."""
     if not condition:
         raise ProofError(message)
 
 
 def shown(value: object) -> str:
+    """Return a value in at most 60 characters of ASCII."""
     text = ascii(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
 
 def number(v: object) -> bool:
+    """Return whether a value is a finite number of at least 0 that a double holds."""
     if isinstance(v, bool) or not isinstance(v, int | float):
         return False
     return 0 <= v <= sys.float_info.max and float(v) == v
 
 
 def positive(v: object) -> bool:
+    """Return the same of a number that is not 0."""
     return number(v) and v > 0
 
 
@@ -226,6 +230,7 @@ def parsed(data: bytes, name: str) -> np.ndarray:
 
 
 def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of JSON, in which no name may appear twice."""
     require(len(dict(pairs)) == len(pairs), "header: a name appears twice")
     return dict(pairs)
 
@@ -271,6 +276,7 @@ def checksum(X, y) -> str:
 
 
 def digest(rows: Rows) -> str:
+    """Return the SHA-256 of checked rows: sizes, type, values in their order, labels."""
     X, kind = rows.X, "csr" if sp.issparse(rows.X) else "dense"
     sha = hashlib.sha256(f"{kind} {X.dtype.name} {rows.n} {rows.d}\n".encode())
     for part in (X.indptr, X.indices) if kind == "csr" else ():
@@ -282,22 +288,27 @@ def digest(rows: Rows) -> str:
 
 
 def blocks(n: int) -> list[slice]:
+    """Return slices of n rows, BLOCK at a time."""
     return [slice(start, min(start + BLOCK, n)) for start in range(0, n, BLOCK)]
 
 
 def squares(X) -> np.ndarray:
+    """Return the squared length of each row."""
     return X.multiply(X).sum(axis=1) if sp.issparse(X) else np.einsum("ij,ij->i", X, X)
 
 
 def lengths(X) -> np.ndarray:
+    """Return at least the length of each row, up to rounding."""
     return np.sqrt(squares(X)) + NORM_FLOOR
 
 
 def g(terms: float) -> float:
+    """Return 2mu, a bound of the relative error of a sum of m terms."""
     return terms * 2.0**-52
 
 
 def fsum(parts: list[np.ndarray]) -> float:
+    """Return the sum of all entries, rounded once."""
     return math.fsum(np.concatenate(parts).tolist())
 
 
@@ -336,9 +347,11 @@ class Linear:
         for rows, A, slack in points:
             V += self.rows.block(rows, self.constant).T @ A
             size, count = size + self.norms[rows] @ (lengths(A) + slack[:, 0]), count + 1
-        S = np.sign(V) * np.maximum(np.abs(V) - threshold * (1 - g(4)), 0)
+        S = V
+        if threshold:
+            S = np.copysign(np.maximum(np.abs(V) - threshold * (1 - g(4)), 0), V)
         radius = Fraction(float(2 * g(BLOCK + count + K + 16) * size)) + Fraction(TINY)
-        peak = Fraction(float(np.abs(V).max()))
+        peak = Fraction(float(max(V.max(), -V.min())))
         return root(self.square(S, 1)) + radius, peak + radius, S
 
 
@@ -622,6 +635,7 @@ class MinimaxRisk:
 
 
 def increasing(array: np.ndarray, end: int, name: str) -> np.ndarray:
+    """Return indices, which must be strictly increasing and below `end`."""
     good = array.ndim == 1 and array.size > 0 and 0 <= array.min() and array.max() < end
     require(good, f"{name}: must be indices below {end}")
     array = array.astype(np.int64)
@@ -709,7 +723,6 @@ def digits(lower: float, upper: float) -> str:
 
 def words(header: dict[str, Any]) -> str:
     """Return the stated problem with all its parameters."""
-
     h = {name: value for name, value in header.items() if value is not None}
     if h["family"] == "mrc":
         return f"minimax risk classifier, lambda0={h['lambda0']}"
