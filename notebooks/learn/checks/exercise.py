@@ -36,10 +36,10 @@ def exercise(check: Callable[..., str]) -> Callable[..., None]:
     """Turn ``check(answer, ...) -> praise``, which raises a Hint, into one that prints."""
 
     @wraps(check)
-    def printed(*given) -> None:
+    def printed(*given, **settings) -> None:
         try:
             finished(*given)
-            print("right:", check(*given))
+            print("right:", check(*given, **settings))
         except Unfinished:
             print("not yet: put your answer where the ... is, then run the cell again")
         except Hint as hint:

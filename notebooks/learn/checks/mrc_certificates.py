@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from checks.certified import check_certified as check_certified
 from checks.exercise import CLOSE, ask, exercise, need, number, same
 from checks.mrc import joint
 from workbench.core.problem import Problem

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from checks.certified import check_certified as check_certified
 from checks.exercise import CLOSE, array, ask, exercise, need, number, same
 from workbench.core.trace import Trace
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from checks.certified import check_certified as check_certified
 from checks.exercise import CLOSE, array, ask, exercise, need, number, same
 from checks.weston_watkins import block_of, margins, minimiser, toy, weights
 from workbench.core.trace import Trace
