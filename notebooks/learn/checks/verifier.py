@@ -1,0 +1,128 @@
+"""The checks of the lesson verify_the_solver; they print, see :mod:`checks.exercise`."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+
+from checks.exercise import array, ask, exercise, need, number, same
+
+
+@exercise
+def check_gain(gain):
+    """``gain(a, C)``: the largest number with C max(0, z)^2 >= a z - a + gain for all z."""
+    for C in (0.5, 1.0, 3.0):
+        for a in (0.0, 0.7, 2.0):
+            found = number(ask(gain, a, C))
+            need(not same(found, -(a**2) / (4 * C)) or a == 0, "a z has z = 1 - s w'x: add the a")
+            z = np.linspace(-5, 5, 4001)
+            least = (C * np.maximum(0, z) ** 2 - a * z).min() + a
+            hint = f"for a = {a:g}, C = {C:g} not {found:.4g}: where is C z^2 - a z least?"
+            need(abs(found - least) < 1e-4, hint)
+    return "a - a^2 / 4C, at z = a / 2C"
+
+
+@exercise
+def check_bounds(bounds):
+    """``bounds(w, a, X, s, C) -> D(a), P(w)`` in ordinary arithmetic, a made feasible."""
+    rng = np.random.default_rng(0)
+    for C in (0.5, 2.0):
+        X, s, w = rng.normal(size=(9, 3)), np.where(np.arange(9) % 2, 1.0, -1.0), rng.normal(size=3)
+        for a in (rng.uniform(0, 0.3, 9), rng.normal(0, 0.3, 9)):
+            D, P = map(float, exact(w, np.maximum(a, 0), X, s, C))
+            found = ask(bounds, w.copy(), a.copy(), X.copy(), s.copy(), C)
+            lower, upper = array(found, (2,), "the answer").astype(float)
+            need(not same([upper, lower], [D, P]), "the lower bound comes first")
+            need(
+                same(upper, P),
+                f"P(w) = {P:.5f}, not {upper:.5f}: C sum of squared hinges + penalty",
+            )
+            need(
+                a.min() >= 0 or same(lower, D), "some a are negative: make them 0 before you start"
+            )
+            need(same(lower, D), f"D(a) = {D:.5f}, not {lower:.5f}: sum of gains - |X'(a s)|^2 / 2")
+    return "any w gives an upper bound, any a a lower one"
+
+
+@exercise
+def check_rounded(answer, fall: float):
+    """`answer` is "above", "1e-3" or "1e-6", the relative fall of the bound if a is rounded."""
+    need(answer in ("above", "1e-3", "1e-6"), 'answer "above", "1e-3" or "1e-6"')
+    need(answer != "above", "the proof of the bound holds for every a, the rounded one, too")
+    truth = min(("1e-3", "1e-6"), key=lambda text: abs(np.log(float(text) / fall)))
+    need(answer == truth, "a is nearly where D is largest: what is the slope of D there?")
+    return f"it falls by {fall:.1e}: D is flat at its top, and errors of a enter squared"
+
+
+@exercise
+def check_lie(M, rows_of, bounds):
+    """`M` makes the computed lower bound of the two rows exceed the optimum by a hundredth."""
+    M = number(M)
+    need(1 <= M <= 2.0**52, "take an M from 1 to 2^52, so that M + 1 is a double")
+    w, a, X, s, C = rows_of(M)
+    need(X[0, 1] - X[0, 0] == 1, f"for M = {M:g} the second number is not M + 1 in the machine")
+    lower, upper = bounds(w, a, X, s, C)[0], float(exact(w, a, X, s, C)[1])
+    hint = f"computed {lower:.6f}, and P(w) is {upper:.6f}: how large are the products a M rounded?"
+    need(lower > 1.01 * upper, hint)
+    return f"the computed lower bound is {lower:.3f}, and the optimum is {upper:.3f} at most"
+
+
+@exercise
+def check_outward(certified):
+    """``certified(w, a, X, s, C) -> lower, upper`` hold in exact arithmetic, and are tight."""
+    for w, a, X, s, C in _cases():
+        D, P = exact(w, a, X, s, C)
+        given = [part.copy() for part in (w, a, X, s)]
+        found = ask(certified, *given, C)
+        lower, upper = array(found, (2,), "the answer").astype(float)
+        case = f"{len(s)} rows of entries up to {np.abs(X).max():.1e}"
+        need(np.isfinite([lower, upper]).all(), f"{case}: the bounds are {lower}, {upper}")
+        over, under = float(lower - D), float(P - Fraction(float(upper)))
+        hint = "which sum, product or square is not yet rounded in the safe direction?"
+        need(lower <= D, f"{case}: lower is {over:.1e} above the exact D(a); {hint}")
+        need(upper >= P, f"{case}: upper is {under:.1e} below the exact P(w); {hint}")
+        slack = 1e-12 * _scale(w, a, X, C)
+        wide = "more than rounding can do: is a radius too large?"
+        need(-over <= slack, f"{case}: lower is {-over:.1e} below the exact D(a), {wide}")
+        need(-under <= slack, f"{case}: upper is {-under:.1e} above the exact P(w), {wide}")
+    return "every bound holds in exact arithmetic, and is as tight as rounding allows"
+
+
+@exercise
+def check_silent(answer, excess: float):
+    """`answer` is "1e-4", "1e-3" or "1e-1"."""
+    need(answer in ("1e-4", "1e-3", "1e-1"), 'answer "1e-4", "1e-3" or "1e-1"')
+    truth = min(("1e-4", "1e-3", "1e-1"), key=lambda text: abs(np.log(float(text) / excess)))
+    hint = "no: tol bounds a gradient, and the columns of these rows differ by factors of thousands"
+    need(answer == truth, hint)
+    return f"{excess:.1%} above the optimum, without a warning"
+
+
+def exact(w, a, X, s, C) -> tuple[Fraction, Fraction]:
+    """Return D(a) and P(w) of these floating-point numbers without any rounding."""
+    rows = [[Fraction(float(x)) for x in row] for row in X]
+    w, a, s = ([Fraction(float(x)) for x in part] for part in (w, a, s))
+    C = Fraction(float(C))
+    v = [sum(ai * si * row[j] for ai, si, row in zip(a, s, rows)) for j in range(len(w))]
+    D = sum(ai - ai * ai / (4 * C) for ai in a) - sum(vj * vj for vj in v) / 2
+    margins = [si * sum(x * wj for x, wj in zip(row, w)) for si, row in zip(s, rows)]
+    P = sum(wj * wj for wj in w) / 2 + C * sum(max(Fraction(0), 1 - m) ** 2 for m in margins)
+    return D, P
+
+
+def _cases():
+    rng = np.random.default_rng(0)
+    for size in (0.0, 1e4, 1e8, 1e12):  # of what cancels in w'x and in v
+        for n, d in ((4, 2), (12, 3), (30, 5)):
+            for _ in range(4):
+                X, s = size + rng.normal(size=(n, d)), np.where(np.arange(n) % 2, 1.0, -1.0)
+                w, a = rng.normal(size=d), rng.uniform(0.1, 0.5, n // 2).repeat(2)
+                yield w - w.mean(), a, X, s, rng.choice([0.3, 1.0])
+
+
+def _scale(w, a, X, C) -> float:
+    """Return a number that all rounding errors are tiny multiples of."""
+    scores = np.linalg.norm(X, axis=1) * np.linalg.norm(w)
+    pull = a @ np.linalg.norm(X, axis=1)
+    return len(a) * (C * ((1 + scores) ** 2).sum() + w @ w + a.sum() + (a @ a) / C + pull**2)
