@@ -71,7 +71,7 @@ class Weights:
 
 
 def reason(W: np.ndarray, problem: Problem, proof: Proof, best: np.ndarray, found: float) -> str:
-    """Return what is wrong with the weights as far as they tell."""
+    """Return a hint at the fault that explains most of the distance `found`."""
     header, y = proof.header, problem.y
     mrc = header["family"] == "mrc"
     F = problem.X @ W[:, :-1].T + W[:, -1] if mrc else problem.X @ W
