@@ -1,0 +1,194 @@
+"""Proofs of the stated linear problems by second-order methods: slow, general and accurate.
+
+Newton's method for smooth losses, a primal-dual interior point method (Mehrotra's) for the hinge
+and Crammer-Singer's loss. Each iteration costs O(n d^2 K^2), so they are for narrow rows. They are
+to judge others by; nothing in them is trusted, as the checker evaluates their points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+from scipy.special import expit, softmax
+
+from workbench.proofs.checker import Proof, checksum
+from workbench.proofs.writers import Statement, sparse
+
+MAX_NEWTON = 60
+MAX_INTERIOR = 80
+
+
+def solved(header: Statement, X, y: np.ndarray) -> Proof:
+    """Return a proof of a linear problem without l1 and with one cost for all classes.
+
+    Parameters
+    ----------
+    header : of the proof, without ``format`` and ``checksum``
+    X : (n, d) array or SciPy sparse matrix of finite numbers
+    y : (n,) labels 0..k-1
+    """
+    header = {"format": 1, "family": "linear", "l1": 0.0} | header | {"checksum": checksum(X, y)}
+    s, alpha, d = header["intercept"], header["alpha"], X.shape[1]
+    C = header["C"] / (len(y) if header["over"] == "mean" else 1)
+    Z = (X.toarray() if sp.issparse(X) else X).astype(float)
+    ridge = np.full(d + (s is not None), alpha)
+    if s is not None:
+        Z = np.column_stack([Z, np.full(len(y), 1.0 if s == "free" else s)])
+        ridge[d] = 0.0 if s == "free" else alpha
+    own = y[:, None] == (np.arange(header["outputs"]) if header["outputs"] > 1 else [1])
+    if header["loss"] in ("hinge", "crammer_singer"):
+        W, B = largest_margins(header["loss"], Z, own, ridge, C)
+        B = np.minimum(B * header["C"] / C, header["C"])
+        if s == "free":  # each column's two sides weigh the same
+            sides = np.array([(B * ~own).sum(axis=0), (B * own).sum(axis=0)])
+            B *= np.where(own, *(sides.min(axis=0) / np.maximum(sides, 1e-300))[::-1])
+        arrays = sparse(B, exact=True)
+    else:
+        W, arrays = smoothest(header["loss"], Z, own, ridge, C), {}
+    arrays |= {"W": W[:d]} | ({} if s is None else {"b": W[d]})
+    return Proof(header, arrays)
+
+
+def smoothest(loss: str, Z: np.ndarray, own: np.ndarray, ridge: np.ndarray, C: float) -> np.ndarray:
+    """Return W, (d, K), that minimises a smooth loss, by Newton's method with halved steps."""
+    W = np.zeros((Z.shape[1], own.shape[1]))
+    outputs = [slice(None)] if loss == "softmax" else [slice(c, c + 1) for c in range(W.shape[1])]
+    for part in outputs:
+        V, mine = W[:, part], own[:, part]  # a view
+        value, gradient, hessian = smooth(loss, Z, mine, ridge, C, V)
+        for _ in range(MAX_NEWTON):
+            step = factored(hessian())(gradient.T.ravel()).reshape(V.T.shape).T
+            size, found = 1.0, None
+            while size > 1e-4 and not (found and found[0] <= value):
+                found = smooth(loss, Z, mine, ridge, C, V - size * step)
+                size /= 2
+            if found[0] > value or abs((step * gradient).sum()) <= 1e-20 * value:
+                break
+            V -= 2 * size * step
+            value, gradient, hessian = found
+    return W
+
+
+def smooth(loss: str, Z, own, ridge, C, W):
+    """Return objective, gradient and the Hessian's maker, at W."""
+    F, sign = Z @ W, np.where(own, 1.0, -1.0)
+    norm = 0.5 * float((ridge[:, None] * W**2).sum())
+    if loss == "softmax":
+        P = softmax(F, axis=1)
+        total = (np.logaddexp.reduce(F, axis=1) - F[own]).sum()
+        slope, curve = P - own, (lambda: coupled(Z, P, ridge / C, 1e-13) * C)
+    else:
+        if loss == "squared":
+            total, slope, curvature = ((F - own) ** 2).sum() / 2, F - own, np.ones_like(F)
+        elif loss == "squared_hinge":
+            h = np.maximum(1 - sign * F, 0.0)
+            total, slope, curvature = (h**2).sum(), -2 * sign * h, 2.0 * (h > 0)
+        else:
+            p = expit(-sign * F)
+            total, slope, curvature = np.logaddexp(0, -sign * F).sum(), -sign * p, p * (1 - p)
+
+        def curve():
+            return C * (Z.T * curvature[:, 0]) @ Z + np.diag(ridge)
+
+    return norm + C * total, C * Z.T @ slope + ridge[:, None] * W, curve
+
+
+def coupled(
+    Z: np.ndarray, Q: np.ndarray, ridge: np.ndarray, least: float = 0.0, first: int = 0
+) -> np.ndarray:
+    """Return sum_i (diag(q) - q q' / sum q) (x) z z', (K d, K d), with the ridge on its diagonal.
+
+    The ridge is at least `least` of the diagonal, as classes may share a free intercept. Classes
+    before `first` are left out.
+    """
+    K, d, total = Q.shape[1], Z.shape[1], Q.sum(axis=1)
+    H = np.zeros((K, d, K, d))
+    for c in range(K):
+        for e in range(c):
+            part = (Z.T * (Q[:, c] * (Q[:, e] / total))) @ Z
+            H[c, :, e] = H[e, :, c] = -part
+            H[c, :, c] += part
+            H[e, :, e] += part
+    H = H[first:, :, first:].reshape((K - first) * d, -1)
+    H[np.diag_indices(len(H))] += np.maximum(np.tile(ridge, K - first), least * H.diagonal())
+    return H
+
+
+def factored(H: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """Return v -> H^-1 v for a positive matrix, scaled to a diagonal of ones; refined once."""
+    scale = 1 / np.sqrt(np.maximum(H.diagonal(), 1e-300))
+    H = H * scale[:, None] * scale
+    for shift in (0.0, 1e-15, 1e-13, 1e-11, 1e-8):  # rounding may have left it indefinite
+        try:
+            factor = scipy.linalg.cho_factor(H + shift * np.eye(len(H)))
+            break
+        except scipy.linalg.LinAlgError:
+            continue
+
+    def solve(right: np.ndarray) -> np.ndarray:
+        found = scipy.linalg.cho_solve(factor, scale * right)
+        return scale * (found + scipy.linalg.cho_solve(factor, scale * right - H @ found))
+
+    return solve
+
+
+def largest_margins(
+    loss: str, Z: np.ndarray, own: np.ndarray, ridge: np.ndarray, C: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return W, (d, K), and dual weights, (n, K), of the hinge or of Crammer-Singer's loss."""
+    if loss == "crammer_singer":
+        W, B = interior(Z, own, ridge, C)
+        return W, np.where(own, 0.0, B)
+    W, B = np.zeros((Z.shape[1], own.shape[1])), np.zeros(own.shape)
+    for c, mine in enumerate(own.T):  # the second of two classes, where the first has scores of 0
+        V, A = interior(Z, np.column_stack([~mine, mine]), ridge, C, first=1)
+        W[:, c], B[:, c] = V[:, 0], np.where(mine, A[:, 0], A[:, 1])
+    return W, B
+
+
+def interior(Z, own, ridge, C, first=0):
+    """Minimise sum_d ridge_d |W_d|^2 / 2 + C sum_i max_c (F_ic + [c != y_i]) - F_iy, F = Z W.
+
+    With z_i for the maximum: t = z - F - [c != y] >= 0, B >= 0 its multiplier, sum_c B_ic = C and
+    ridge W = Z'(C Y - B). Columns of W before `first` are zero.
+    """
+    (n, K), E = own.shape, ~own
+    W, B, z = np.zeros((Z.shape[1], K - first)), np.full((n, K), C / K), np.full(n, 2.0)
+    F, t = np.zeros((n, K)), np.full((n, K), 2.0) - E
+    for _ in range(MAX_INTERIOR):
+        mu = (B * t).sum() / t.size
+        value = 0.5 * (ridge[:, None] * W**2).sum() + C * (np.max(F + E, axis=1) - F[own]).sum()
+        if mu * t.size <= 1e-13 * value:
+            break
+        Q = B / t
+        q = Q.sum(axis=1)
+        rp, rz = z[:, None] - F - E - t, C - B.sum(axis=1)
+        rw = Z.T @ (C * own - B)[:, first:] - ridge[:, None] * W
+        solve = factored(coupled(Z, Q, ridge, first=first))
+
+        def direction(complementarity):
+            G = complementarity / t - Q * rp
+            G_own = (G - Q * ((G.sum(axis=1) - rz) / q)[:, None])[:, first:]
+            dW = solve((rw - Z.T @ G_own).T.ravel()).reshape(W.T.shape).T
+            dF = np.zeros((n, K))
+            dF[:, first:] = Z @ dW
+            dz = (G.sum(axis=1) + (Q * dF).sum(axis=1) - rz) / q
+            dt = dz[:, None] - dF + rp
+            return dW, dF, dz, dt, complementarity / t - Q * dt
+
+        *_, dt, dB = direction(-B * t)
+        a, b = longest(t, dt), longest(B, dB)
+        after = ((t + a * dt) * (B + b * dB)).sum() / t.size
+        dW, dF, dz, dt, dB = direction((after / mu) ** 3 * mu - B * t - dt * dB)
+        a, b = 0.995 * longest(t, dt), 0.995 * longest(B, dB)
+        W, F, z, t, B = W + a * dW, F + a * dF, z + a * dz, t + a * dt, B + b * dB
+    return W, B
+
+
+def longest(x: np.ndarray, step: np.ndarray) -> float:
+    """Return the longest step in (0, 1] that keeps x >= 0."""
+    down = step < 0
+    return min(1.0, float((-x[down] / step[down]).min(initial=np.inf)))
