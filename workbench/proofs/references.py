@@ -1,8 +1,8 @@
-"""Proofs of the stated linear problems by second-order methods: slow, general and accurate.
+"""Proofs of stated problems by second-order methods: general and accurate, to judge others by.
 
 Newton's method for smooth losses, a primal-dual interior point method (Mehrotra's) for the hinge
-and Crammer-Singer's loss. Each iteration costs O(n d^2 K^2), so they are for narrow rows. They are
-to judge others by; nothing in them is trusted, as the checker evaluates their points.
+and Crammer-Singer's loss; kernel SVMs are left to LIBSVM. An iteration costs O(n d^2 K^2), so rows
+have to be narrow. Nothing here is trusted, as the checker evaluates the points.
 """
 
 from __future__ import annotations
@@ -15,14 +15,16 @@ import scipy.sparse as sp
 from scipy.special import expit, softmax
 
 from workbench.proofs.checker import Proof, checksum
-from workbench.proofs.writers import Statement, sparse
+from workbench.proofs.writers import Arrays, Statement, sparse
 
 MAX_NEWTON = 60
-MAX_INTERIOR = 80
+MAX_INTERIOR = 200
 
 
 def solved(header: Statement, X, y: np.ndarray) -> Proof:
-    """Return a proof of a linear problem without l1 and with one cost for all classes.
+    """Return a proof of a problem without l1 and with one cost for all classes.
+
+    A kernel SVM has two classes and a free intercept.
 
     Parameters
     ----------
@@ -31,6 +33,8 @@ def solved(header: Statement, X, y: np.ndarray) -> Proof:
     y : (n,) labels 0..k-1
     """
     header = {"format": 1, "family": "linear", "l1": 0.0} | header | {"checksum": checksum(X, y)}
+    if header["family"] == "kernel":
+        return Proof(header, by_libsvm(header, X, y))
     s, alpha, d = header["intercept"], header["alpha"], X.shape[1]
     C = header["C"] / (len(y) if header["over"] == "mean" else 1)
     Z = (X.toarray() if sp.issparse(X) else X).astype(float)
@@ -43,16 +47,35 @@ def solved(header: Statement, X, y: np.ndarray) -> Proof:
         W, B = largest_margins(header["loss"], Z, own, ridge, C)
         B = np.minimum(B * header["C"] / C, header["C"])
         if s == "free":  # each column's two sides weigh the same
-            sides = np.array([(B * ~own).sum(axis=0), (B * own).sum(axis=0)])
-            B *= np.where(own, *(sides.min(axis=0) / np.maximum(sides, 1e-300))[::-1])
+            B *= np.where(own, *balance(B, own))
         arrays = sparse(B, exact=True)
     else:
-        W, arrays = smoothest(header["loss"], Z, own, ridge, C), {}
+        W, arrays = smooth_optimum(header["loss"], Z, own, ridge, C), {}
     arrays |= {"W": W[:d]} | ({} if s is None else {"b": W[d]})
     return Proof(header, arrays)
 
 
-def smoothest(loss: str, Z: np.ndarray, own: np.ndarray, ridge: np.ndarray, C: float) -> np.ndarray:
+def by_libsvm(header: Statement, X, y: np.ndarray) -> Arrays:
+    """Return the arrays of a kernel SVM's proof, by LIBSVM with the tolerance 1e-9."""
+    from sklearn.svm import SVC
+
+    kernel = {name: value for name, value in header["kernel"].items() if name != "name"}
+    model = SVC(C=header["C"], kernel=header["kernel"]["name"], tol=1e-9, **kernel).fit(X, y)
+    rows = np.sort(model.support_)
+    V = model.dual_coef_.toarray() if sp.issparse(model.dual_coef_) else model.dual_coef_
+    V = V[0, np.argsort(model.support_)]
+    sides = y[rows] == 1
+    weights = np.abs(V) * np.where(sides, *balance(np.abs(V), sides))
+    return sparse(weights[:, None], rows, exact=True) | {
+        "basis": rows,
+        "W": V[:, None],
+        "b": model.intercept_,
+    }
+
+
+def smooth_optimum(
+    loss: str, Z: np.ndarray, own: np.ndarray, ridge: np.ndarray, C: float
+) -> np.ndarray:
     """Return W, (d, K), that minimises a smooth loss, by Newton's method with halved steps."""
     W = np.zeros((Z.shape[1], own.shape[1]))
     outputs = [slice(None)] if loss == "softmax" else [slice(c, c + 1) for c in range(W.shape[1])]
@@ -149,43 +172,47 @@ def largest_margins(
     return W, B
 
 
-def interior(Z, own, ridge, C, first=0):
+def interior(
+    Z: np.ndarray, own: np.ndarray, ridge: np.ndarray, C: float, first: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
     """Minimise sum_d ridge_d |W_d|^2 / 2 + C sum_i max_c (F_ic + [c != y_i]) - F_iy, F = Z W.
 
     With z_i for the maximum: t = z - F - [c != y] >= 0, B >= 0 its multiplier, sum_c B_ic = C and
-    ridge W = Z'(C Y - B). Columns of W before `first` are zero.
+    ridge W = Z'(C Y - B). Columns of W before `first` are zero, and are not returned.
     """
     (n, K), E = own.shape, ~own
     W, B, z = np.zeros((Z.shape[1], K - first)), np.full((n, K), C / K), np.full(n, 2.0)
-    F, t = np.zeros((n, K)), np.full((n, K), 2.0) - E
+    F, t, dF = np.zeros((n, K)), np.full((n, K), 2.0) - E, np.zeros((n, K))
     for _ in range(MAX_INTERIOR):
         mu = (B * t).sum() / t.size
         value = 0.5 * (ridge[:, None] * W**2).sum() + C * (np.max(F + E, axis=1) - F[own]).sum()
         if mu * t.size <= 1e-13 * value:
             break
         Q = B / t
-        q = Q.sum(axis=1)
-        rp, rz = z[:, None] - F - E - t, C - B.sum(axis=1)
-        rw = Z.T @ (C * own - B)[:, first:] - ridge[:, None] * W
-        solve = factored(coupled(Z, Q, ridge, first=first))
-
-        def direction(complementarity):
-            G = complementarity / t - Q * rp
-            G_own = (G - Q * ((G.sum(axis=1) - rz) / q)[:, None])[:, first:]
-            dW = solve((rw - Z.T @ G_own).T.ravel()).reshape(W.T.shape).T
-            dF = np.zeros((n, K))
+        q, off_t, off_z = Q.sum(axis=1), z[:, None] - F - E - t, C - B.sum(axis=1)
+        off_W = Z.T @ (C * own - B)[:, first:] - ridge[:, None] * W
+        solve, aim = factored(coupled(Z, Q, ridge, first=first)), -B * t
+        for _ in range(2):  # Mehrotra's predictor, then the step with its aim
+            G = aim / t - Q * off_t
+            spare = G.sum(axis=1) - off_z
+            right = off_W - Z.T @ (G - Q * (spare / q)[:, None])[:, first:]
+            dW = solve(right.T.ravel()).reshape(W.T.shape).T
             dF[:, first:] = Z @ dW
-            dz = (G.sum(axis=1) + (Q * dF).sum(axis=1) - rz) / q
-            dt = dz[:, None] - dF + rp
-            return dW, dF, dz, dt, complementarity / t - Q * dt
-
-        *_, dt, dB = direction(-B * t)
-        a, b = longest(t, dt), longest(B, dB)
-        after = ((t + a * dt) * (B + b * dB)).sum() / t.size
-        dW, dF, dz, dt, dB = direction((after / mu) ** 3 * mu - B * t - dt * dB)
-        a, b = 0.995 * longest(t, dt), 0.995 * longest(B, dB)
-        W, F, z, t, B = W + a * dW, F + a * dF, z + a * dz, t + a * dt, B + b * dB
+            dz = (spare + (Q * dF).sum(axis=1)) / q
+            dt = dz[:, None] - dF + off_t
+            dB = aim / t - Q * dt
+            size = min(longest(t, dt), longest(B, dB))
+            left = ((t + size * dt) * (B + size * dB)).sum() / (t.size * mu)
+            aim = left**3 * mu - B * t - np.clip(dt * dB, -9 * mu, 9 * mu)
+        size *= 0.995
+        W, F, z, t, B = W + size * dW, F + size * dF, z + size * dz, t + size * dt, B + size * dB
     return W, B
+
+
+def balance(B: np.ndarray, own: np.ndarray) -> np.ndarray:
+    """Return factors in [0, 1] of own and other rows that make them weigh the same, (2, ...)."""
+    sides = np.array([(B * own).sum(axis=0), (B * ~own).sum(axis=0)])
+    return sides.min(axis=0) / np.maximum(sides, 1e-300)
 
 
 def longest(x: np.ndarray, step: np.ndarray) -> float:
