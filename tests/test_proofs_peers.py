@@ -104,3 +104,10 @@ def test_rows_need_not_be_dense_nor_classes_apart(k):
 def test_what_cannot_be_stated_is_refused(model, message):
     with pytest.raises(ValueError, match=message):
         statement(model, np.eye(3), np.arange(3))
+
+
+@pytest.mark.parametrize("other", [{"l1": 1.0}, {"C": [1.0, 2.0]}, {"loss": "weston_watkins"}])
+def test_references_refuse_what_they_do_not_solve(other):
+    X, y = np.eye(4), np.arange(4) % 2
+    with pytest.raises(ValueError, match="header: must have l1 = 0"):
+        solved(statement(LinearSVC(), X, y) | other, X, y)

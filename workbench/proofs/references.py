@@ -17,6 +17,7 @@ from scipy.special import expit, softmax
 from workbench.proofs.checker import Proof, checksum
 from workbench.proofs.writers import Arrays, Statement, sparse
 
+SOLVED = "hinge", "crammer_singer", "squared_hinge", "logistic", "softmax", "squared"
 MAX_NEWTON = 60
 MAX_INTERIOR = 200
 
@@ -31,7 +32,16 @@ def solved(header: Statement, X, y: np.ndarray) -> Proof:
     header : of the proof, without ``format`` and ``checksum``
     X : (n, d) array or SciPy sparse matrix of finite numbers
     y : (n,) labels 0..k-1
+
+    Raises
+    ------
+    ValueError
+        For l1 > 0, a cost per class, the loss of Weston and Watkins, or the minimax risk.
     """
+    if header.get("l1") or header.get("loss") not in SOLVED or isinstance(header["C"], list):
+        raise ValueError(
+            f"header: must have l1 = 0, one C for all classes and a loss of {', '.join(SOLVED)}"
+        )
     header = {"format": 1, "family": "linear", "l1": 0.0} | header | {"checksum": checksum(X, y)}
     if header["family"] == "kernel":
         return Proof(header, by_libsvm(header, X, y))
