@@ -55,6 +55,7 @@ def statement(model: Any, X, y: np.ndarray) -> Statement:
 
 
 def linear_svc(p: dict, X, k: int) -> Statement:
+    """State LinearSVC: the intercept is a penalised constant column."""
     stated = {"loss": p["loss"], "C": float(p["C"])}
     if p["multi_class"] == "crammer_singer":
         stated |= {"loss": "crammer_singer", "outputs": k}
@@ -64,6 +65,7 @@ def linear_svc(p: dict, X, k: int) -> Statement:
 
 
 def svc(p: dict, X, k: int) -> Statement:
+    """State SVC: the hinge in the feature space of a kernel, with a free intercept."""
     if k != 2 or p["kernel"] not in ("rbf", "linear"):
         raise ValueError("SVC: must have two classes and the kernel 'rbf' or 'linear'")
     gamma = p["gamma"]
@@ -75,12 +77,14 @@ def svc(p: dict, X, k: int) -> Statement:
 
 
 def logistic_regression(p: dict, X, k: int) -> Statement:
+    """State LogisticRegression: softmax from three classes on."""
     if p["solver"] == "liblinear" or p.get("l1_ratio") or p["penalty"] not in ("deprecated", "l2"):
         raise ValueError("LogisticRegression: must have the penalty l2 and not LIBLINEAR's solver")
     return {"loss": "logistic" if k == 2 else "softmax", "C": float(p["C"])}
 
 
 def sgd(p: dict, X, k: int) -> Statement:
+    """State SGDClassifier: a mean loss, and a mixture of penalties."""
     share = {"l2": 0.0, "l1": 1.0, "elasticnet": p["l1_ratio"], None: None}[p["penalty"]]
     if p["loss"] not in SGD_LOSSES or share is None:
         raise ValueError(
@@ -91,6 +95,7 @@ def sgd(p: dict, X, k: int) -> Statement:
 
 
 def ridge(p: dict, X, k: int) -> Statement:
+    """State RidgeClassifier, for labels 0 and 1."""
     if not p["fit_intercept"] or p["positive"]:
         raise ValueError("RidgeClassifier: must have an intercept and weights of any sign")
     return {"loss": "squared", "alpha": float(p["alpha"]), "outputs": k}
