@@ -70,9 +70,9 @@ def test_mutants_notice_a_bound_that_is_slightly_false(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("name", "points"),
     [
-        ("exp", [-np.geomspace(1e-12, 700, 2000)]),
-        ("log", [np.geomspace(1e-300, 1e10, 2000), 1 + np.linspace(-1e-3, 1e-3, 501)]),
-        ("log1p", [np.geomspace(1e-300, 1e4, 2000), -np.linspace(1e-9, 1 - 1e-9, 501)]),
+        ("exp", [-np.geomspace(1e-12, 700, 400)]),
+        ("log", [np.geomspace(1e-300, 1e10, 400), 1 + np.linspace(-1e-3, 1e-3, 101)]),
+        ("log1p", [np.geomspace(1e-300, 1e4, 400), -np.linspace(1e-9, 1 - 1e-9, 101)]),
     ],
 )
 def test_functions_are_right_to_32_units(name, points):
