@@ -383,8 +383,8 @@ def test_files_that_are_no_proofs_are_refused_in_one_sentence(tmp_path, capsys):
 
 def test_sweeps_keep_proofs_on_request(tmp_path):
     points = grid({"ww_walrus": {"C": [0.1]}, "ls_calibrated": {}}, "iris", stop={"rounds": 3})
-    room.sweep(points, folder=tmp_path, say=lambda line: None)
-    assert not list(tmp_path.rglob("*.npz"))
+    without = room.sweep(points, folder=tmp_path, say=lambda line: None)
+    assert without.proofs() == list(tmp_path.rglob("*.npz")) == []
     said = []
     done = room.sweep(points, folder=tmp_path, proofs=True, say=said.append)
     assert not done.failures and sum("was kept without a proof" in line for line in said) == 2

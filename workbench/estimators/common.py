@@ -97,8 +97,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         path : of the file
-        proof : write the proof of the fit, too, for ``workbench verify``: next to `path`, with the
-            suffix .proof.npz in the place of its own
+        proof : also write the proof of the fit, for ``workbench verify``, next to `path` and named
+            like it, but with the suffix .proof.npz
 
         Raises
         ------

@@ -140,8 +140,8 @@ class Sweep:
     def proofs(self, **where: Any) -> list[Path]:
         """Return the files of the proofs of these traces, as far as their solvers have any."""
         headers = [trace.header for trace in self.traces(**where)]
-        paths = {h["proof"]: self.folder / h["key"][:2] / h["proof"] for h in headers}
-        return [path for name, path in paths.items() if path.is_file()]
+        paths = [self.folder / h["key"][:2] / h.get("proof", "") for h in headers]
+        return [path for path in paths if path.is_file()]
 
     def frame(self) -> pd.DataFrame:
         """Return a row for each point: its setting, how it ended, its last row.
