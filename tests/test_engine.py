@@ -16,8 +16,8 @@ import psutil
 import pytest
 import scipy.linalg as la
 
-from workbench.runs import engine
 from workbench.runs.engine import LITTER_S, execute
+from workbench.runs.progress import Progress
 from workbench.runs.worker import DIED, TOO_LONG, Limits, one_thread, timed_alone
 
 
@@ -236,9 +236,9 @@ def test_a_script_needs_no_guard_of_main(tmp_path):
 
 def test_progress_is_reported_once_per_second_with_the_time_left(monkeypatch):
     clock = iter([0.0, 0.4, 240.0, 240.1, 240.2])
-    monkeypatch.setattr(engine.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
     said = []
-    progress = engine._Progress(6, 4, said.append)
+    progress = Progress(6, 4, said.append)
     for i, status in enumerate(["done", "done", "failed", "done"]):
         progress.show(f"job {i}", status, "so it went")
     assert said == [

@@ -26,7 +26,7 @@ from workbench.data.formats import write_npz
 from workbench.data.panels import listed
 from workbench.figures.saved import METADATA
 from workbench.figures.style import STYLE, look
-from workbench.runs.engine import Say
+from workbench.runs.progress import Say
 from workbench.runs.sweep import runs_folder
 from workbench.runs.worker import Limits
 

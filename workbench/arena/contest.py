@@ -30,8 +30,9 @@ from workbench.arena.match import (
     read_result,
 )
 from workbench.core.trace import Trace, read_trace
-from workbench.runs.engine import Say, execute
+from workbench.runs.engine import execute
 from workbench.runs.keys import forget_changed_code
+from workbench.runs.progress import Say
 from workbench.runs.sweep import runs_folder
 from workbench.runs.worker import Limits, timed_alone
 

@@ -26,6 +26,7 @@ import psutil
 from joblib.externals.loky import ProcessPoolExecutor
 from joblib.externals.loky.backend.context import get_context
 
+from workbench.runs.progress import Progress, Say
 from workbench.runs.worker import (
     DIED,
     ONE_THREAD,
@@ -34,7 +35,6 @@ from workbench.runs.worker import (
     Outcome,
     Task,
     attempt,
-    duration,
     failed,
     mark_of,
     overdue,
@@ -43,8 +43,6 @@ from workbench.runs.worker import (
 
 LITTER_S = 86400.0  # age at which the marks and unfinished files of killed sweeps are removed
 IDLE_S = 60.0  # after which a worker without work ends
-
-Say = Callable[[str], None]
 
 
 class Surroundings(NamedTuple):
@@ -107,7 +105,7 @@ def execute(
     folder.mkdir(parents=True, exist_ok=True)
     once = {task.key: task for task in tasks}
     waiting = {key: task for key, task in once.items() if not _done(task, folder, say)}
-    progress = _Progress(len(once), len(waiting), say)
+    progress = Progress(len(once), len(waiting), say)
     if not waiting:
         return {}
     _remove_litter(folder)
@@ -291,31 +289,3 @@ def busy_cores(minute: int) -> float:
     It sleeps once in each `minute`: a notebook may call for sixty sweeps of a moment each.
     """
     return psutil.cpu_percent(0.3) / 100 * (os.cpu_count() or 1)
-
-
-class _Progress:
-    """Says what ended, at most one line per second but every failure, and the time left."""
-
-    def __init__(self, total: int, waiting: int, say: Say):
-        self.total, self.left, self.say, self.before = total, waiting, say, total - waiting
-        self.started = self.said = time.monotonic()
-        before = f", {self.before} done before" if self.before else ""
-        say(f"{total} points{before}, {waiting} to run")
-
-    def show(self, label: str, status: str, text: str) -> None:
-        self.left -= 1
-        now, done = time.monotonic(), self.total - self.left
-        if status == "failed":
-            text = f"FAILED, {text}"
-        elif self.left and now - self.said < 1:
-            return
-        self.said = now
-        if self.left:
-            seconds = (now - self.started) / (done - self.before) * self.left
-            text += f"; {duration(seconds)} left"
-        self.say(f"[{done}/{self.total}] {label}: {text}")
-
-    def kept(self) -> str:
-        """Return the results that an early end leaves."""
-        done = self.total - self.left
-        return f"{done} of {self.total} points have ended and are kept; run it again to resume"

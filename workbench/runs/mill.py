@@ -20,13 +20,12 @@ from workbench.core.checks import check_positive
 from workbench.runs.jupyter_kernels import BesideKernelManager, IpcKernelManager, kill_kernels
 from workbench.runs.keys import notebook_key
 from workbench.runs.notebooks import CHECKOUT, FOLDER, PROFILES, Notebook, find
+from workbench.runs.progress import Say, TimeLeft
 from workbench.runs.worker import duration
 
 KINDS = ("png", "svg", "pdf", "json")  # files of a figure
 TIMEOUTS = {"smoke": 300.0, "quick": 900.0, "paper": 7 * 86400.0}
 PATIENCE_S = 3.0  # that notebooks have to end after an interrupt
-
-Say = Callable[[str], None]
 
 
 def make(
@@ -90,7 +89,8 @@ def make(
     others = [item for item in work if item not in alone]
     lanes = min(max(jobs, min(2, os.cpu_count() or 1)), max(1, bool(alone) + len(others)))
     beside = int(lanes > 1 and bool(alone))
-    left = _TimeLeft(work, alone, lanes, figures)
+    seconds = {notebook.name: _seconds(notebook, figures) for notebook, _ in work}
+    left = TimeLeft(seconds, [notebook.name for notebook, _ in alone], lanes)
     same = f"; nothing has changed for {asked - len(work)}" if asked > len(work) else ""
     say(
         f"{asked} notebooks, profile {profile}, {lanes} at a time{same}; figures go to {figures}"
@@ -123,29 +123,6 @@ def make(
 def timed(values: Mapping[str, Any]) -> bool:
     """Return whether a notebook with these parameters times what it runs."""
     return bool(values.get("timing", True))
-
-
-class _TimeLeft:
-    """How long the notebooks will take, by what each took when its figures were last made."""
-
-    def __init__(self, work: Sequence, alone: Sequence, lanes: int, figures: Path):
-        seconds = {notebook.name: _seconds(notebook, figures) for notebook, _ in work}
-        known = [s for s in seconds.values() if s]
-        self.known = bool(known)
-        usual = sum(known) / len(known) if known else 1.0
-        self.expected = {name: s or usual for name, s in seconds.items()}
-        self.alone, self.lanes = {notebook.name for notebook, _ in alone}, lanes
-        self.took: dict[str, float] = {}
-
-    def in_words(self) -> str:
-        """Return ``; 3 min left``, or nothing where nothing is known or left."""
-        waiting = {name: s for name, s in self.expected.items() if name not in self.took}
-        if not waiting or not (self.known or self.took):
-            return ""
-        ended = sum(self.expected[name] for name in self.took)
-        pace = sum(self.took.values()) / ended if ended else 1.0
-        alone = sum(s for name, s in waiting.items() if name in self.alone)
-        return f"; {duration(pace * max(alone, sum(waiting.values()) / self.lanes))} left"
 
 
 def _seconds(notebook: Notebook, figures: Path) -> float:

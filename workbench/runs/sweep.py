@@ -24,10 +24,11 @@ from workbench.core.trace import Trace, read_finished, write_trace
 from workbench.data.panels import panel
 from workbench.proofs.writers import write
 from workbench.registry import SOLVERS
-from workbench.runs.engine import Say, busy_cores, execute
+from workbench.runs.engine import busy_cores, execute
 from workbench.runs.grid import Point, at_least
 from workbench.runs.keys import code, forget_changed_code, key
 from workbench.runs.notebooks import CHECKOUT
+from workbench.runs.progress import Say
 from workbench.runs.run import machine, run
 from workbench.runs.worker import Limits
 

@@ -1,0 +1,136 @@
+"""The command line: ``workbench list | run | compare | sweep | figures | report | lessons | ...``
+
+Here are the arguments; what the commands do with them is in :mod:`workbench.cli.commands`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from workbench.cli import commands
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; return 0, or 1 for failed work, 2 for a usage error, 130 for Ctrl-C.
+
+    Return 141 if the reader of the output has gone, as after ``workbench list | head``.
+    """
+    try:
+        try:
+            arguments = _parser().parse_args(argv)
+            code = arguments.command(arguments)
+        except SystemExit as exit:
+            code = exit.code or 0
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # The rest of the buffer is discarded, or Python would complain at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except (ValueError, OSError, RuntimeError) as error:
+        file = getattr(error, "filename", None)
+        message = " ".join((f"{file}: {error.strerror}" if file else str(error)).split())
+        print(f"workbench: {message}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("workbench: interrupted", file=sys.stderr)
+        return 130
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse with errors of one line, and no abbreviations: a typo is an error."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs, allow_abbrev=False)
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {' '.join(message.split())}; try {self.prog} --help\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(prog="workbench", description="Large-scale multiclass classification.")
+    kinds = parser.add_subparsers(metavar="COMMAND", required=True)
+
+    def command(function, text: str):
+        add = kinds.add_parser(function.__name__.removesuffix("_command"), help=text)
+        add.set_defaults(command=function)
+        return add.add_argument
+
+    def parameters(add, text: str) -> None:
+        text += "; may be repeated"
+        options = {"dest": "parameters", "action": "append", "default": []}
+        add("-p", **options, metavar="NAME=VALUE", help=text)
+
+    def jobs(add, text: str) -> None:
+        add("-j", "--jobs", type=int, default=1, metavar="N", help=f"{text} (default: 1)")
+
+    add = command(commands.list_command, "solvers, data sets and figure notebooks")
+
+    add = command(commands.run_command, "run one solver on one data set, live")
+    add("solver", metavar="SOLVER")
+    add("data", metavar="DATA", help="a name of `workbench data list`, or a file")
+    parameters(add, "a parameter of the solver")
+    add("--scale", help="scale the features first: standard, unit, tfidf or another")
+    add("--test", type=float, metavar="FRACTION", help="hold out a fraction as test rows")
+    add("--gap", type=float, default=1e-3, help="stop at this certified gap (default: 1e-3)")
+    add("--rounds", type=int, metavar="N", help="stop after N rounds")
+    add("--seconds", type=float, default=60.0, metavar="S", help="solver seconds (default: 60)")
+    add("--out", type=Path, metavar="FILE", help="write the trace as JSON Lines")
+    add("--proof", type=Path, metavar="FILE", help="write a proof of the result")
+
+    add = command(
+        commands.verify_command, "verify proofs: intervals that certainly hold the optimum"
+    )
+    add("files", nargs="+", type=Path, metavar="FILE")
+    add("--data", help="a name of `workbench data list`, or a file (default: as the proof says)")
+    add("--scale", help="scale of the features of --data: standard, unit, tfidf or another")
+    add("--expect", default="", metavar="C=1,loss=hinge", help="refuse proofs of other problems")
+
+    add = command(commands.compare_command, "a sensible set of solvers on your own data")
+    add("data", metavar="FILE", help="a table, or any file or name of data")
+    add("--target", metavar="COLUMN", help="label column (default: target, label, class, y, last)")
+    add("--seconds", type=float, default=60.0, metavar="S", help="about how long (default: 60)")
+    add("-j", "--jobs", type=int, metavar="N", help="worker processes (default: half the cores)")
+    add("--out", type=Path, metavar="DIR", help="write table, figure and code")
+
+    add = command(commands.sweep_command, "run a grid of solvers, or of a notebook's parameters")
+    add("grid", type=Path, metavar="GRID.yaml|NOTEBOOK.ipynb")
+    parameters(add, "values of a notebook's parameter, separated by commas")
+    jobs(add, "worker processes")
+    add("--timing", action="store_true", help="time solvers: one pinned process, at least 3 runs")
+    add("--cluster", metavar="ADDRESS", help="a Dask scheduler, tcp://HOST:PORT")
+    add("--seconds", type=float, metavar="S", help="wall seconds that a point may take")
+    add("--memory", type=float, metavar="GB", help="memory that a point may take")
+    add("--parquet", type=Path, metavar="FILE", help="write all traces, tidy")
+    add("--proofs", action="store_true", help="keep a proof next to each trace")
+
+    add = command(commands.figures_command, "run the figure notebooks")
+    add("names", nargs="*", metavar="NAME", help="notebooks (default: all)")
+    add("--profile", default="quick", help="smoke (seconds), quick (minutes, default) or paper")
+    parameters(add, "a parameter of the notebooks")
+    jobs(add, "notebooks at a time")
+    add("--again", action="store_true", help="rerun notebooks even if nothing changed")
+    add("--timeout", type=float, metavar="S", help="seconds for each notebook")
+    add("--out", type=Path, metavar="DIR", help="folder of the figures (default: figures/)")
+
+    add = command(commands.report_command, "one HTML page of all figures, with the papers' numbers")
+    add("--figures", type=Path, metavar="DIR", help="folder of the figures (default: figures/)")
+    add("--out", type=Path, metavar="FILE", help="the page (default: runs/report.html)")
+
+    add = command(commands.lessons_command, "student copies, and an offline HTML course")
+    add("names", nargs="*", metavar="NAME", help="how names begin (default: all)")
+    jobs(add, "lessons at a time")
+    add("--again", action="store_true", help="rerun lessons even if nothing changed")
+    add("--out", type=Path, metavar="DIR", help="folder of the course (default: course/)")
+
+    command(commands.warm_command, "compile all solvers for this machine, which is done once")
+
+    add = command(commands.data_command, "list, fetch or check data sets")
+    add("action", choices=("list", "fetch", "check"), nargs="?", default="list")
+    add("names", nargs="*", metavar="NAME")
+    return parser
