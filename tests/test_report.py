@@ -20,6 +20,7 @@ from workbench.figures.report.comparison import Number, amount, as_printed, comp
 from workbench.figures.report.rows import (
     KEYS,
     NOT_EXPLAINED,
+    STANDINGS,
     Measurement,
     caveat,
     counts,
@@ -28,6 +29,7 @@ from workbench.figures.report.rows import (
 )
 from workbench.figures.report.sidecars import collect
 from workbench.runs.mill import figures_folder
+from workbench.runs.notebooks import CHECKOUT
 from workbench.runs.run import run
 
 HARDWARE = "Intel Core i7-6850K 3.60 GHz, 31 GiB"
@@ -128,6 +130,25 @@ def test_only_like_and_like_is_a_claim():
     assert caveat("test error", "%", "dna", "", measured(8.0, cut=2)) == "ended by the clock"
 
 
+def test_every_number_in_print_has_one_standing():
+    rows = side_by_side(reference.printed(), [])
+    found = counts(rows)
+    assert sum(found[name] for name in STANDINGS) == found["printed"] > 1_000
+    assert all((row.standing in STANDINGS) == (row.paper.value is not None) for row in rows)
+    assert {row.names["dataset"] for row in rows} >= reference.missing().keys()
+    by_names = {(row.names["dataset"], row.names["quantity"]): row for row in rows}
+    assert by_names["pulsar", "samples"].standing == "sizes"
+    lost = by_names["dmoz", "training time"]
+    assert lost.standing == "not to be had" and "cannot be had: no public file" in lost.remarks[0]
+
+
+def test_the_readme_has_the_scoreboard_of_the_committed_figures():
+    found = counts(side_by_side(reference.printed(), measurements(collect(CHECKOUT / "figures")[0])))
+    standings = ", ".join(f"{name} {found[name]}" for name in STANDINGS)
+    told = " ".join((CHECKOUT / "README.md").read_text("utf-8").split())
+    assert f"of the {found['printed']:,} numbers in print: {standings}." in told
+
+
 def test_numbers_are_written_as_people_write_them():
     given = (0.0, 12345.6, 1.23456, 0.05, 2e-5, 3e7)
     assert [*map(amount, given)] == ["0", "12,346", "1.23", "0.0500", "2.00e-5", "3.00e7"]
@@ -202,14 +223,16 @@ def test_values_are_counted_and_differences_need_a_reason(folder, tmp_path):
     write(folder, "mrc_more", "more", profile="paper", numbers=[late, worse, masked, cut])
     rows = side_by_side(PRINTED, measurements(collect(folder)[0]))
     # Of the six rows one is without print, one masked.
-    assert list(counts(rows).values()) == [4, 1, 3, 3, 2, 1]
+    found = {name: count for name, count in counts(rows).items() if count}
+    standings = {"agrees": 1, "worse": 1, "no claim": 1, "not run": 1}
+    assert found == {"printed": 4, "absent": 1, "both": 3, "alone": 1} | standings
     time = next(r for r in rows if r.names["method"] == "MRC-CCG" and r.paper.unit == "s")
     assert time.verdict[:3] == ("context", "", "ended by the clock"), "no time to compare"
     assert time.shown == "> 20.0 s" and time.printed == "7.2 ± 1 s"
     page = page_of(folder, tmp_path)
     assert "Table II: 4 numbers in print, 3 with one of ours; 1 of ours alone" in page
     assert "Table 1: 0 numbers in print, 0 with one of ours" in page
-    assert "4 numbers that the papers print: 3 have a number of ours next to them, 3 of" in page
+    assert "4 numbers are in print" in page and "3 have a number of ours next to them, 3 of" in page
     remarks = [remark for r in rows for remark in r.remarks]
     assert "here other partitions" in remarks
     assert remarks.count(NOT_EXPLAINED) == 1, "of what differs, and of nothing else"

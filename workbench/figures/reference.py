@@ -9,6 +9,7 @@ import csv
 import math
 import re
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,13 @@ def printed(paper: str | None = None) -> pd.DataFrame:
     frame = pd.DataFrame(rows, columns=list(COLUMNS), dtype=object)
     numbers = ["value", "spread"]
     return frame.assign(**frame[numbers].replace("", math.nan).astype(float))
+
+
+@cache
+def missing() -> dict[str, str]:
+    """Return the reasons for which data sets of the papers cannot be had, by their names."""
+    with (FOLDER / "missing.csv").open(encoding="utf-8", newline="") as file:
+        return {row["dataset"]: row["reason"] for row in csv.DictReader(file, strict=True)}
 
 
 def measured(

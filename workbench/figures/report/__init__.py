@@ -24,15 +24,20 @@ from workbench.core.files import whole
 from workbench.figures import reference
 from workbench.figures.papers import PAPERS, order, title, token
 from workbench.figures.report import kept as kept_runs
-from workbench.figures.report.rows import Row, counts, measurements, side_by_side
+from workbench.figures.report.rows import (
+    DESCRIPTIONS,
+    STANDINGS,
+    Row,
+    counts,
+    measurements,
+    side_by_side,
+)
 from workbench.figures.report.sidecars import Figure, collect
 from workbench.runs.mill import figures_folder
 from workbench.runs.notebooks import CHECKOUT, PROFILES
 from workbench.runs.sweep import runs_folder
 
 ROOM = Path(__file__).parent
-TONES = ("agrees", "better", "worse", "differs", "context")
-DESCRIPTIONS = {"samples", "features", "classes", "parameter"}  # quantities without a result
 
 
 def report(
@@ -113,23 +118,24 @@ def render(
         sections=sections,
         choices={"sets": _choices(sets), "methods": _choices(methods)},
         kept=kept,
-        tones=TONES,
+        standings=STANDINGS,
         links=lambda figure: _links(figure, folder),
         remarks=_remarks,
-        without_result=lambda rows: all(row.names["quantity"] in DESCRIPTIONS for row in rows),
+        without_result=lambda rows: all(
+            row.names["quantity"] in {*DESCRIPTIONS, "parameter"} for row in rows
+        ),
     )
 
 
 def _section(paper: str, figures: list[Figure], rows: list[Row]) -> dict[str, Any]:
     """Return the title, the figures, the tables and the counts of one paper."""
     own = [row for row in rows if row.names["paper"] == paper]
-    tones = Counter(row.verdict.tone for row in own)
     return {
         "paper": paper,
         "title": title(paper),
         "about": PAPERS.get(paper),
         "figures": [figure for figure in figures if figure.paper == paper],
-        "counts": counts(own) | {tone: tones[tone] for tone in TONES},
+        "counts": counts(own),
         "tables": [
             _table(paper, name, list(group))
             for name, group in groupby(own, key=lambda row: row.names["table"])

@@ -6,13 +6,16 @@ paper's machine and measured in timing mode. Anything else is context.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import pandas as pd
 
+from workbench.data.sources import SOURCES
 from workbench.figures.papers import same_data, token
+from workbench.figures.reference import missing
 from workbench.figures.report.comparison import (
     Number,
     Verdict,
@@ -28,6 +31,20 @@ from workbench.figures.report.sidecars import Figure, text
 NOT_IN_PRINT = "not in print"
 NOT_EXPLAINED = "the difference is not explained yet"
 KEYS = ("paper", "table", "dataset", "method", "quantity", "setting")
+DESCRIPTIONS = {"samples": 0, "features": 1, "classes": 2}  # places in the shape of a data set
+STANDINGS = {  # of the values in print; every one has one of them
+    "agrees": "ours agrees with it",
+    "better": "ours is better",
+    "worse": "ours is worse",
+    "differs": "ours differs, and neither direction is better",
+    "no claim": "measured on the paper's own data, but on another machine, not in timing mode, or "
+    "ended by the clock",
+    "other data": "measured on other data: a stand-in, or a part",
+    "not to be had": "its data cannot be had, for the reason given with it",
+    "sizes": "a size of a data set, and that of the workbench is the same",
+    "settings": "a setting of the authors or a size: there is nothing to run",
+    "not run": "could be run, and has not been",
+}
 RANKS = ("smoke", "quick", None, "paper")  # profiles in ascending order of trust
 
 
@@ -104,6 +121,31 @@ class Row:
         return f"{bound}{amount(value, decimals)}{spread}{after(unit)}"
 
     @property
+    def standing(self) -> str:
+        """The key of :data:`STANDINGS` for a value in print, empty for a cell without one."""
+        if self.note == NOT_IN_PRINT or self.paper.value is None:
+            return ""
+        if self.measured and self.verdict.tone != "none":
+            claim = self.verdict.tone != "context"
+            other = "other data" if "other data" in self.verdict.caveat else "no claim"
+            return self.verdict.tone if claim else other
+        if self.names["quantity"] in DESCRIPTIONS:
+            return "sizes" if self._same_size else "settings"
+        if self.names["quantity"] == "parameter":
+            return "settings"
+        return "not to be had" if self.names["dataset"] in missing() else "not run"
+
+    @property
+    def _same_size(self) -> bool:
+        source = SOURCES.get(self.names["dataset"])
+        if source is None or self.names["setting"] not in ("", "part=train"):
+            return False
+        size = source.shape[DESCRIPTIONS[self.names["quantity"]]]
+        if self.names["setting"]:
+            size = source.n_train
+        return size == self.paper.value * (1000 if self.paper.unit == "thousand" else 1)
+
+    @property
     def untimed(self) -> bool:
         """Whether our value is a time that was not measured in timing mode."""
         return self.measured and self.kind == "time" and not self.ours.timed
@@ -112,6 +154,8 @@ class Row:
     def remarks(self) -> list[str]:
         """The paper's note, our data, and the reasons for which ours may differ."""
         said = [self.note]
+        if self.standing == "not to be had":
+            said.append(f"the data cannot be had: {missing()[self.names['dataset']]}")
         if self.ours is not None:
             given, caveat = self.ours.row, self.verdict.caveat
             reason = text(given.get("reason"))
@@ -163,20 +207,18 @@ def counts(rows: Iterable[Row]) -> dict[str, int]:
     -------
     counts : ``printed``, values that the papers print; ``absent``, their cells without a value
         (masked, lost, or a run that did not end); ``both``, printed values with a value of ours;
-        ``same_data``, those of them on the paper's own data; ``claims``, those of them compared as
-        like with like; ``alone``, values of ours that no table prints
+        ``alone``, values of ours that no table prints; and by each of :data:`STANDINGS` the printed
+        values that have it
     """
     rows = list(rows)
     own = [row for row in rows if row.note != NOT_IN_PRINT]
-    both = [row for row in own if row.paper.value is not None and row.measured]
+    standings = Counter(row.standing for row in own)
     return {
-        "printed": sum(row.paper.value is not None for row in own),
-        "absent": sum(row.paper.value is None for row in own),
-        "both": len(both),
-        "same_data": sum("other data" not in row.verdict.caveat for row in both),
-        "claims": sum(row.verdict.tone not in ("none", "context") for row in both),
+        "printed": standings.total() - standings[""],
+        "absent": standings[""],
+        "both": sum(bool(row.standing) and row.measured for row in own),
         "alone": sum(row.measured for row in rows if row.note == NOT_IN_PRINT),
-    }
+    } | {name: standings[name] for name in STANDINGS}
 
 
 def cell(row: Mapping[str, Any]) -> tuple[str, ...]:
