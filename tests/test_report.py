@@ -143,7 +143,8 @@ def test_every_number_in_print_has_one_standing():
 
 
 def test_the_readme_has_the_scoreboard_of_the_committed_figures():
-    found = counts(side_by_side(reference.printed(), measurements(collect(CHECKOUT / "figures")[0])))
+    figures, _ = collect(CHECKOUT / "figures")
+    found = counts(side_by_side(reference.printed(), measurements(figures)))
     standings = ", ".join(f"{name} {found[name]}" for name in STANDINGS)
     told = " ".join((CHECKOUT / "README.md").read_text("utf-8").split())
     assert f"of the {found['printed']:,} numbers in print: {standings}." in told
