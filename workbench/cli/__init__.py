@@ -115,6 +115,7 @@ def _parser() -> argparse.ArgumentParser:
     parameters(add, "a parameter of the notebooks")
     jobs(add, "notebooks at a time")
     add("--again", action="store_true", help="rerun notebooks even if nothing changed")
+    add("--from", dest="results", type=Path, metavar="DIR", help="redraw from results, run nothing")
     add("--timeout", type=float, metavar="S", help="seconds for each notebook")
     add("--out", type=Path, metavar="DIR", help="folder of the figures (default: figures/)")
 

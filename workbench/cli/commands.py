@@ -183,7 +183,7 @@ def figures_command(arguments: argparse.Namespace) -> int:
     overrides = _pairs(arguments.parameters)
     if overrides and not arguments.names:
         raise ValueError("-p: name the notebooks whose parameters it sets")
-    options = _options(arguments, "jobs again timeout") | {"figures": arguments.out}
+    options = _options(arguments, "jobs again timeout results") | {"figures": arguments.out}
     if sys.stderr.isatty():
         options["say"] = live_line()
     return _failed(make(arguments.names, arguments.profile, overrides, **options))

@@ -26,6 +26,7 @@ from workbench.figures.provenance import as_json, in_words, made_by, regenerated
 from workbench.runs.keys import notebook_key
 from workbench.runs.mill import figures_folder, timed
 from workbench.runs.notebooks import FOLDER, Notebook, read
+from workbench.runs.results import recalled, write_results
 
 # matplotlib would write the time of day into them; without it equal figures are equal files.
 METADATA = {
@@ -66,6 +67,7 @@ class Figures:
         self.key = notebook_key(self.notebook, self.parameters)  # of the code that runs from here
         self.folder = Path(folder or figures_folder()) / notebook
         self.started = time.perf_counter()
+        self.kept: list[Trace] = []
 
     def save(
         self,
@@ -127,7 +129,17 @@ class Figures:
             shutil.copyfile(proof, own / proof.name)
         with whole(self.folder / f"{name}.json") as part:
             part.write_text(as_json(record), encoding="utf-8")
+        self._keep(traces)
         print(f"saved {self.folder.name}/{name}")
+
+    def _keep(self, traces: list[Trace]) -> None:
+        """Write what sweeps of the paper profile measured to results/, unless it is from there."""
+        if self.folder.parent.name != "paper" or recalled() is not None:
+            return
+        self.kept += [trace for trace in traces if "stop" in trace.header]
+        if self.kept:
+            path = self.folder.parents[2] / "results" / f"{self.notebook.name}.parquet"
+            write_results(path, self.kept, self.parameters)
 
 
 def _parameters(notebook: Notebook, namespace: Mapping[str, Any]) -> dict[str, Any]:

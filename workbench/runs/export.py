@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,9 @@ FIXED = {
 }
 
 
-def to_parquet(traces: Iterable[Trace], path: str | os.PathLike) -> None:
+def to_parquet(
+    traces: Iterable[Trace], path: str | os.PathLike, metadata: Mapping[str, str] | None = None
+) -> None:
     """Write traces as one tidy table with a row for each of their rows; whole or not at all.
 
     The columns, each null if a trace or row lacks it:
@@ -49,6 +51,7 @@ def to_parquet(traces: Iterable[Trace], path: str | os.PathLike) -> None:
     ----------
     traces : may be a generator
     path : of the file, which is replaced
+    metadata : texts by name, which the file keeps
 
     Raises
     ------
@@ -81,7 +84,7 @@ def to_parquet(traces: Iterable[Trace], path: str | os.PathLike) -> None:
             table[name] = table[name].cast(kind)
     table["stopped_by"] = pa.array(stops, pa.string())
     with whole(path) as part:
-        pq.write_table(pa.table(table), part)
+        pq.write_table(pa.table(table).replace_schema_metadata(metadata), part)
 
 
 def _header(trace: Trace) -> Iterator[tuple[str, Any]]:

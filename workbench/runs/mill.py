@@ -21,6 +21,7 @@ from workbench.runs.jupyter_kernels import BesideKernelManager, IpcKernelManager
 from workbench.runs.keys import notebook_key
 from workbench.runs.notebooks import CHECKOUT, FOLDER, PROFILES, Notebook, find
 from workbench.runs.progress import Say, TimeLeft
+from workbench.runs.results import read_results
 from workbench.runs.worker import duration
 
 KINDS = ("png", "svg", "pdf", "json")  # files of a figure
@@ -35,6 +36,7 @@ def make(
     *,
     jobs: int = 1,
     again: bool = False,
+    results: Path | None = None,
     timeout: float | None = None,
     notebooks: Path = FOLDER,
     figures: Path | None = None,
@@ -53,6 +55,8 @@ def make(
     overrides : parameter values as text; each of the notebooks must declare every one
     jobs : notebooks at a time; with more than one nothing is timed, and the figures say so
     again : rerun notebooks even if nothing changed
+    results : redraw from the files of this folder, see :mod:`workbench.runs.results`, with the
+        parameters that they were made with
     timeout : seconds for each notebook, by default those of the profile in :data:`TIMEOUTS`
     figures, executed : where the figures and the executed notebooks go, by default ``figures/``
         and ``runs/figures/`` of the checkout; profiles other than quick have their own folders
@@ -72,15 +76,21 @@ def make(
         raise ValueError(f"jobs: must be at least 1, got {jobs}")
     if timeout is not None:
         check_positive(timeout, "timeout")
+    profile = "paper" if results else profile
     if profile not in PROFILES:
         raise ValueError(f"profile: unknown name {profile!r}; known are {', '.join(PROFILES)}")
     work = [
-        (notebook, notebook.values(profile, overrides)) for notebook in find(list(names), notebooks)
+        (notebook, _values(notebook, profile, overrides, results))
+        for notebook in find(list(names), notebooks)
     ]
     own = "" if profile == "quick" else profile
     figures = Path(figures or figures_folder() / own).absolute()
     asked = len(work)
-    work = [(n, values) for n, values in work if again or not unchanged(n, values, figures, jobs)]
+    work = [
+        (n, values)
+        for n, values in work
+        if again or results or not unchanged(n, values, figures, jobs)
+    ]
     executed = Path(executed or CHECKOUT / "runs" / "figures" / own).absolute()
     executed.mkdir(parents=True, exist_ok=True)
     timeout = TIMEOUTS[profile] if timeout is None else timeout
@@ -103,6 +113,7 @@ def make(
 
     failed, tic = [], time.perf_counter()
     surroundings = {"FIGURES": figures, "JOBS": jobs, "BESIDE": beside}
+    surroundings |= {"RESULTS": Path(results).absolute()} if results else {}
     with (
         environment(**{f"WORKBENCH_{name}": str(value) for name, value in surroundings.items()}),
         closing(side_by_side(run, others, lanes, alone)) as ended,
@@ -118,6 +129,18 @@ def make(
         say("\n".join(f"{seconds:7.1f} s  {name}" for name, seconds in slowest))
         say(f"all in {duration(time.perf_counter() - tic)}")
     return failed
+
+
+def _values(notebook: Notebook, profile: str, overrides, results: Path | None) -> dict[str, Any]:
+    """Return the values of the parameters: of the profile, of the results if given, overridden."""
+    if results is None:
+        return notebook.values(profile, overrides)
+    path = Path(results) / f"{notebook.name}.parquet"
+    if not path.exists():
+        raise ValueError(f"from: {notebook.name} has no results; there is no {path}")
+    _, kept = read_results(path)
+    kept = {n: str(v).lower() if isinstance(v, bool) else str(v) for n, v in kept.items()}
+    return notebook.values(profile, kept | dict(overrides or {}))
 
 
 def timed(values: Mapping[str, Any]) -> bool:

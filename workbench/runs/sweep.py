@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -29,6 +29,7 @@ from workbench.runs.grid import Point, at_least
 from workbench.runs.keys import code, forget_changed_code, key
 from workbench.runs.notebooks import CHECKOUT
 from workbench.runs.progress import Say
+from workbench.runs.results import recalled, setting
 from workbench.runs.run import machine, run
 from workbench.runs.worker import Limits
 
@@ -115,11 +116,15 @@ class Run:
 
 @dataclass(frozen=True)
 class Sweep:
-    """The runs of a sweep, the folder of their traces, and the reasons of failures by key."""
+    """The runs of a sweep, the folder of their traces, and the reasons of failures by key.
+
+    ``results`` are the traces by key if they come from files of results, and not from the folder.
+    """
 
     runs: tuple[Run, ...]
     folder: Path
     failures: dict[str, str]
+    results: Mapping[str, Trace] | None = None
 
     def traces(self, **where: Any) -> list[Trace]:
         """Return the traces of the points whose attributes or parameters have these values.
@@ -170,6 +175,8 @@ class Sweep:
         return pd.DataFrame(rows)
 
     def _trace(self, task: Run) -> Trace:
+        if self.results is not None:
+            return self.results[task.key]
         try:
             return read_finished(task.path(self.folder), task.key)
         except ValueError as error:
@@ -226,6 +233,8 @@ def sweep(
         timing = False
     if timing:
         points = at_least(points, TIMED_RUNS)
+    if (known := recalled()) is not None:
+        return _from_results(points, timing, known, folder)
     runs = _planned(points, timing, proofs)
     if timing and not all(task.path(folder).exists() for task in runs):
         if (busy := busy_cores(int(time.monotonic() // 60))) > 0.3:
@@ -276,6 +285,17 @@ def runs_folder() -> Path:
     """Return where runs are kept: ``WORKBENCH_RUNS``, or ``runs/`` of the checkout or from here."""
     checkout = CHECKOUT if (CHECKOUT / "pyproject.toml").is_file() else Path()
     return Path(os.environ.get("WORKBENCH_RUNS") or checkout / "runs")
+
+
+def _from_results(points: Sequence[Point], timed: bool, known: dict, folder: Path) -> Sweep:
+    """Return the sweep of points that were run before, perhaps elsewhere and by other code."""
+    runs = []
+    for point in points:
+        asked = setting(vars(point) | {"timed": timed})
+        runs.append(Run(point, known[asked].header["key"] if asked in known else asked, timed))
+    found = {trace.header["key"]: trace for trace in known.values()}
+    failures = {run.key: "there is no result of it" for run in runs if run.key not in found}
+    return Sweep(tuple(runs), folder, failures, found)
 
 
 def _planned(points: Sequence[Point], timed: bool, proofs: bool = False) -> tuple[Run, ...]:

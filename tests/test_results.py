@@ -1,0 +1,102 @@
+"""Results that last: traces as they were, and figures redrawn without data or runs."""
+
+import json
+import math
+
+import pytest
+
+from workbench.core.trace import encode
+from workbench.runs import results
+from workbench.runs.grid import grid
+from workbench.runs.mill import make
+from workbench.runs.results import read_results, recalled, setting, there, write_results
+from workbench.runs.sweep import sweep
+
+
+def silent(line):
+    pass
+
+
+@pytest.fixture
+def kept(tmp_path, monkeypatch):
+    """A sweep and its file of results, from which figures are drawn."""
+    points = grid({"ww_walrus": {"C": [0.1, 1.0]}}, ["wine @ range"], stop={"rounds": 3}, seeds=2)
+    done = sweep(points, folder=tmp_path / "points", say=silent)
+    write_results(tmp_path / "results" / "x.parquet", done.traces(), {"C": 0.5, "timing": False})
+    results._recalled.cache_clear()
+    monkeypatch.setenv("WORKBENCH_RESULTS", str(tmp_path / "results"))
+    return points, done
+
+
+def test_traces_come_back_as_they_were(kept, tmp_path):
+    traces, parameters = read_results(tmp_path / "results" / "x.parquet")
+    assert parameters == {"C": 0.5, "timing": False}
+    before = {trace.header["key"]: trace for trace in kept[1].traces()}
+    assert len(traces) == len(before) == 4
+    for trace in traces:
+        own = before[trace.header["key"]]
+        assert encode(trace.header) == encode(own.header)
+        assert json.dumps(encode(trace.rows), sort_keys=True) == json.dumps(
+            encode(own.rows), sort_keys=True
+        )
+
+
+def test_a_sweep_from_results_runs_nothing_and_reads_no_data(kept, tmp_path, monkeypatch):
+    points, done = kept
+    monkeypatch.setattr("workbench.runs.sweep.panel", None)
+    again = sweep(points, folder=tmp_path / "elsewhere", say=silent)
+    assert not (tmp_path / "elsewhere").exists()
+    before = done.frame()
+    assert again.failures == {} and again.frame()[list(before)].equals(before)
+    assert there("wine @ range, iris") == ["wine @ range"]
+    with pytest.raises(FileNotFoundError, match="no results of 'iris'"):
+        there("iris")
+
+
+def test_a_point_without_a_result_is_a_failure_and_not_another_point(kept, tmp_path):
+    other = grid({"ww_walrus": {"C": [2.0]}}, ["wine @ range"], stop={"rounds": 3})
+    assert list(sweep(other, say=silent).failures.values()) == ["there is no result of it"]
+    about = {"solver": "a", "stop": {}, "timed": False}
+    assert len({setting(about), setting(about | {"timed": True}), setting({})}) == 3
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"x" * 100])
+def test_a_damaged_file_is_named(tmp_path, content):
+    path = tmp_path / "x.parquet"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"x\.parquet: is not a file of results"):
+        read_results(path)
+
+
+def test_infinities_and_missing_values_come_back(tmp_path):
+    points = grid({"ww_walrus": {}}, ["wine @ range"], stop={"rounds": 1})
+    (trace,) = sweep(points, folder=tmp_path, say=silent).traces()
+    trace.rows[0] |= {"gap_ratio": math.inf, "only_here": -math.inf}
+    write_results(tmp_path / "y.parquet", [trace], {})
+    ((again,), _) = read_results(tmp_path / "y.parquet")
+    assert again.rows == trace.rows
+
+
+def test_figures_are_redrawn_from_results_in_a_clone_without_data(tmp_path, monkeypatch):
+    figures = tmp_path / "figures" / "paper"
+    small = {"data": "wine @ range", "C_grid": "0.1, 1", "max_seconds": "1", "many": "1"}
+    small |= {"few": "1", "test": "0.3"}
+    options = {"figures": figures, "executed": tmp_path, "say": silent}
+    assert make(["ww_accuracy"], "paper", small, **options) == []
+    kept = tmp_path / "results"
+    assert [path.name for path in kept.iterdir()] == ["ww_accuracy.parquet"]
+    before = json.loads((figures / "ww_accuracy" / "accuracy.json").read_text("utf-8"))
+    monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "nothing"))
+    options |= {"figures": tmp_path / "redrawn", "results": kept}
+    assert make(["ww_accuracy"], **options) == []
+    after = json.loads((tmp_path / "redrawn" / "ww_accuracy" / "accuracy.json").read_text("utf-8"))
+    for name in ("caption", "numbers", "traces", "parameters", "data"):
+        assert after[name] == before[name], name
+    assert not (tmp_path / "nothing" / "points").exists()
+    with pytest.raises(ValueError, match="from: mrc_nmax has no results"):
+        make(["mrc_nmax"], **options)
+
+
+def test_without_the_variable_nothing_is_recalled(monkeypatch):
+    monkeypatch.delenv("WORKBENCH_RESULTS", raising=False)
+    assert recalled() is None

@@ -1,0 +1,108 @@
+"""What long runs measured, kept for good: one Parquet file per notebook redraws its figures.
+
+``workbench figures NAME --from results`` sets the environment variable ``WORKBENCH_RESULTS`` to the
+folder of these files. A sweep then returns the traces that they hold, and nothing is run: neither
+the data nor the code that made them are needed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow.parquet as pq
+from pyarrow import ArrowException
+
+from workbench.core.trace import Trace, decode, encode
+from workbench.data.panels import at_hand, listed
+from workbench.runs.export import to_parquet
+from workbench.runs.keys import key
+
+NAMES = ("solver", "parameters", "data", "seed", "test", "stop", "repetition", "timed")
+
+
+def write_results(path: Path, traces: Iterable[Trace], parameters: Mapping[str, Any]) -> None:
+    """Write the traces of sweeps, with their headers, and the parameters of their notebook."""
+    traces = list({trace.header["key"]: trace for trace in traces}.values())
+    columns = list(dict.fromkeys(name for trace in traces for row in trace.rows for name in row))
+    headers = {trace.header["key"]: trace.header for trace in traces}
+    about = {"headers": encode(headers), "columns": columns, "parameters": dict(parameters)}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    to_parquet(traces, path, {name: json.dumps(value) for name, value in about.items()})
+
+
+def read_results(path: Path) -> tuple[list[Trace], dict[str, Any]]:
+    """Return the traces of a file of results, and the parameters of its notebook.
+
+    Raises
+    ------
+    ValueError
+        If it is not such a file, or damaged.
+    """
+    try:
+        table = pq.read_table(path)
+        about = {
+            name: json.loads(text)
+            for name, text in (table.schema.metadata or {}).items()
+            if name in (b"headers", b"columns", b"parameters")
+        }
+        headers, columns = decode(about[b"headers"]), about[b"columns"]
+        rows: dict[str, list] = {name: [] for name in headers}
+        for run, row in zip(table["run"].to_pylist(), table.select(columns).to_pylist()):
+            rows[run].append({name: v for name, v in row.items() if v is not None})
+        for own in rows.values():
+            for row in own[:-1]:
+                row.pop("stopped_by", None)
+        return [Trace(headers[name], own) for name, own in rows.items()], about[b"parameters"]
+    except (ArrowException, KeyError, TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"{path}: is not a file of results; {error}") from None
+
+
+def setting(about: Mapping[str, Any]) -> str:
+    """Return the key of what a run is asked for, whatever the code, the data and the machine."""
+    return key(**{name: about.get(name) for name in NAMES})
+
+
+def recalled() -> dict[str, Trace] | None:
+    """Return all results by their settings, None unless figures are drawn from results.
+
+    Raises
+    ------
+    ValueError
+        As :func:`read_results`.
+    """
+    folder = os.environ.get("WORKBENCH_RESULTS")
+    return _recalled(folder) if folder else None
+
+
+@cache
+def _recalled(folder: str) -> dict[str, Trace]:
+    traces = [t for path in sorted(Path(folder).glob("*.parquet")) for t in read_results(path)[0]]
+    return {setting(trace.header): trace for trace in traces}
+
+
+def there(text: str) -> list[str]:
+    """Return the descriptions in a list whose data are available, or whose results are.
+
+    Raises
+    ------
+    FileNotFoundError
+        If none is.
+    """
+    found = recalled()
+    if found is None:
+        return at_hand(text)
+    known = {trace.header["data"] for trace in found.values()}
+    if specs := [spec for spec in listed(text) if spec in known]:
+        return specs
+    raise FileNotFoundError(f"data: there are no results of {text!r}")
+
+
+def described(trace: Trace) -> SimpleNamespace:
+    """Return the ``name``, ``n``, ``d``, ``k`` and ``synthetic`` of the problem of a run."""
+    return SimpleNamespace(**trace.header["problem"])
