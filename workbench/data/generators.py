@@ -36,6 +36,7 @@ COEFFICIENTS = tuple(  # sqrt(2) cos(2 pi t) in powers of t^2, |t| <= 1/2
         9.23291691669159,
     )
 )
+UNPACKED = 10**6  # multiplications: OpenBLAS copies the factors of a larger product first
 JITTER = 1e-6  # on the diagonal of a kernel matrix of landmarks, which is one: singular otherwise
 
 
@@ -184,7 +185,7 @@ def logits(generator: Generator, b: int) -> Map:
     shift = rng.standard_normal(p, np.float32)
 
     def make(X: Matrix, Z: np.ndarray) -> None:
-        _product(X, W, Z)
+        multiply(X, W, Z)
         Z += shift
         Z *= 0.5
         np.tanh(Z, out=Z)  # 2 sigmoid(z) - 1 = tanh(z / 2)
@@ -204,11 +205,11 @@ def polynomial(degree: int) -> Callable[[Generator, int], Map]:
         shifts = rng.standard_normal((degree, p), np.float32) * np.float32(0.7)
 
         def make(X: Matrix, Z: np.ndarray) -> None:
-            _product(X, W[0], Z)
+            multiply(X, W[0], Z)
             Z += shifts[0]
             factor = np.empty_like(Z)
             for w, shift in zip(W[1:], shifts[1:], strict=True):
-                _product(X, w, factor)
+                multiply(X, w, factor)
                 times(Z, factor, shift)
 
         return make
@@ -281,7 +282,7 @@ def _waves(generator: Generator, W: np.ndarray, rng: np.random.Generator) -> Map
     shift = rng.random(W.shape[1], np.float32)
 
     def make(X: Matrix, Z: np.ndarray) -> None:
-        _product(X, W, Z)
+        multiply(X, W, Z)
         cosines(Z, shift)
 
     return make
@@ -322,11 +323,18 @@ def times(Z, factor, shift):
             Z[i, j] *= factor[i, j] + shift[j]
 
 
-def _product(X: Matrix, W: np.ndarray, Z: np.ndarray) -> None:
+def multiply(X: Matrix, W: np.ndarray, Z: np.ndarray) -> None:
+    """Put XW into `Z`, in the type of W; dense rows that are short, a few at a time."""
     if sp.issparse(X):
-        Z[...] = X.astype(np.float32, copy=False) @ W
-    else:
-        np.matmul(np.asarray(X, np.float32), W, out=Z)
+        Z[...] = X.astype(W.dtype, copy=False) @ W
+        return
+    X = np.asarray(X, W.dtype)
+    group = UNPACKED // max(1, W.size)
+    whole = len(X) // group * group if group >= 4 and Z.flags.c_contiguous else 0
+    if whole:
+        few, out = (M[:whole].reshape(-1, group, M.shape[1]) for M in (X, Z))
+        np.matmul(few, W, out=out)
+    np.matmul(X[whole:], W, out=Z[whole:])
 
 
 def _squared_distances(X: Matrix, C: np.ndarray, centre: np.ndarray) -> np.ndarray:

@@ -9,6 +9,7 @@ import scipy.linalg as sla
 import scipy.sparse as sp
 
 from workbench.core.problem import Matrix
+from workbench.data.generators import multiply
 from workbench.kernels.compiled import njit
 from workbench.kernels.rows import FAST
 
@@ -36,6 +37,14 @@ def gram(X: Matrix, weights: np.ndarray) -> np.ndarray:
         S += np.dot(exact.T, exact, out=product)  # a symmetric one: NumPy does half
     S /= weights.sum()
     return S
+
+
+@njit(cache=True, nogil=True)
+def add_lower(S, part):
+    """Add the lower triangle of (p, p) `part` to that of `S`."""
+    for i in range(S.shape[0]):
+        for j in range(i + 1):
+            S[i, j] += part[i, j]
 
 
 def by_root(Z: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -69,7 +78,8 @@ def residuals(
     W = W.astype(X.dtype, copy=False)
     loss, inner, G = 0.0, 0.0, np.zeros(W.shape)
     for rows in pieces(X.shape[0], cached_rows(X)):
-        F = np.asarray(X[rows] @ W)
+        F = np.empty((rows.stop - rows.start, W.shape[1]), X.dtype)
+        multiply(X[rows], W, F)
         if offset is not None:
             F += offset[rows]
         R = np.empty_like(F)
@@ -85,7 +95,7 @@ def product(X: Matrix, R: np.ndarray) -> np.ndarray:
     if sp.issparse(X) or X.dtype != np.float32 or len(R) <= TOGETHER:
         return X.T @ R
     Z, S = (M[:whole].reshape(-1, TOGETHER, M.shape[1]) for M in (X, R))
-    summed = np.matmul(Z.transpose(0, 2, 1), S).sum(axis=0, dtype=np.float64)
+    summed = np.matmul(S.transpose(0, 2, 1), Z).sum(axis=0, dtype=np.float64).T  # faster so
     return summed if whole == len(R) else summed + X[whole:].T @ R[whole:]
 
 

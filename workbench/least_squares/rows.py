@@ -12,9 +12,16 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from workbench.core.problem import Matrix, Problem
-from workbench.data.generators import Generator
+from workbench.data.generators import Generator, multiply
 from workbench.least_squares.links import LINKS
-from workbench.least_squares.products import GRAM_ROWS, by_root, pieces, residuals
+from workbench.least_squares.products import (
+    GRAM_ROWS,
+    add_lower,
+    by_root,
+    pieces,
+    product,
+    residuals,
+)
 
 
 class Share:
@@ -66,14 +73,15 @@ class Share:
         """Return Z'Z (0.0 without `with_gram`), Z'R and the loss at the scores."""
         k, q = self.F.shape[1], self.Z.shape[1] + self.calibrate * self.F.shape[1]
         S, G, loss = np.zeros((q, q)) if with_gram else 0.0, np.zeros((q, k)), 0.0
-        product = np.empty((q, q), np.float32) if with_gram else None
+        part = np.empty((q, q), np.float32) if with_gram else None
         for rows, Z in self.features():
             if with_gram:
                 heavy = by_root(Z, self.weights[rows])
-                S += np.dot(heavy.T, heavy, out=product)  # a symmetric one: NumPy does half
+                # NumPy does half of a product that is symmetric, and a factor reads half of it.
+                add_lower(S, np.dot(heavy.T, heavy, out=part))
             R = np.empty_like(self.F[rows])
             loss += self.loss(self.F[rows], rows, R)
-            G += Z.T @ R
+            G += product(Z, R)
         return S, G, loss
 
     def gradient(self, V: np.ndarray) -> np.ndarray:
@@ -90,7 +98,7 @@ class Share:
         V, loss = V.astype(np.float32), 0.0
         for rows, Z in self.features():
             F = self.aside[rows]
-            np.matmul(Z, V, out=F)
+            multiply(Z, V, F)
             F += self.F[rows]
             loss += self.loss(F, rows, np.empty_like(F))
         return loss

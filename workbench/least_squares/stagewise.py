@@ -216,8 +216,9 @@ def fit(
     if factor is None:
         if not np.isfinite(S).all():
             raise ValueError(f"features: {block} is not finite; scale the rows of X")
-        H = S / rows.total + alpha / check_link(link).L * penalised(penalty, np.eye(len(W)))
-        factor = Factor(H)
+        S /= rows.total
+        S += alpha / check_link(link).L * penalised(penalty, np.eye(len(W)))
+        factor = Factor(S)
 
     def objective(loss: float, W: np.ndarray) -> float:
         return loss / rows.total + alpha / 2 * float(np.vdot(W, penalised(penalty, W)))
