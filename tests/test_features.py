@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.ndimage import map_coordinates
 from sklearn.metrics.pairwise import rbf_kernel
 
 from workbench.core.problem import as_problem
@@ -16,6 +17,7 @@ MAPS = {
     "root_rows": lambda problem: features.root_rows(counted(problem)),
     "ranged": features.ranged,
     "over_maximum": features.over_maximum,
+    "deskewed": lambda problem: features.deskewed(features.constant(counted(problem))),
     "constant": features.constant,
     "log_counts": lambda problem: features.log_counts(counted(problem), 3),
     "pca": lambda problem, **seed: features.pca(problem, 3, **seed),
@@ -194,6 +196,32 @@ def test_columns_onto_a_range(sparse):
     assert abs(pixels.X).max() == 1 and abs(pixels.X_test - problem.X_test / 6).max() < 1e-12
     nothing = as_problem(wrap(np.zeros((2, 2))), [0, 1])
     assert abs(features.over_maximum(nothing).X).max() == 0
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_deskewed_images_are_centred_and_have_no_skew(dtype):
+    side = 12
+    down, across = np.mgrid[:side, :side].astype(float)
+    leaning = np.exp(-((across - 5.3 - 0.6 * (down - 6)) ** 2) - (down - 6) ** 2 / 6)
+    images = np.stack([leaning, leaning[:, ::-1], np.zeros((side, side))]).astype(dtype)
+    problem = as_problem(images.reshape(3, -1), [0, 1, 1])
+    found = features.deskewed(problem).X.reshape(images.shape)
+    assert found.dtype == dtype and (found[2] == 0).all()
+    for image, new in zip(images[:2].astype(float), found[:2], strict=True):
+        x, y = (across * image).sum() / image.sum(), (down * image).sum() / image.sum()
+        skew = (image * (across - x) * (down - y)).sum() / (image * (down - y) ** 2).sum()
+        assert abs(skew) > 0.4
+        middle = side // 2
+        places = [down + y - middle, across + skew * (down - middle) + x - middle]
+        expected = map_coordinates(image, places, order=1, mode="grid-constant")
+        np.testing.assert_allclose(new, expected, atol=1e-6)
+        offsets = across - middle, down - middle
+        assert abs((new * offsets[0] * offsets[1]).sum()) < 1e-2 * new.sum()
+        assert all(abs((new * offset).sum()) < 1e-2 * new.sum() for offset in offsets)
+    with pytest.raises(ValueError, match=r"side \* side pixels, got rows of 8"):
+        features.deskewed(as_problem(np.ones((2, 8)), [0, 1]))
+    with pytest.raises(ValueError, match="negative values; deskewing is for pixels"):
+        features.deskewed(replace(problem, X=-problem.X))
 
 
 @pytest.mark.parametrize("sparse", [False, True])

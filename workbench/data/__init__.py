@@ -44,6 +44,7 @@ SCALES = {
     "range": features.ranged,
     "maximum": features.over_maximum,
     "tfidf": features.tfidf,
+    "deskewed": features.deskewed,
 }
 
 
@@ -108,7 +109,8 @@ def load(
     scale : None, "standard" (columns to mean 0 and variance 1; sparse ones to variance 1), "unit"
         (rows to Euclidean norm 1), "root" (square roots, then unit rows), "range" (columns onto
         [-1, 1]; sparse ones over their largest magnitude), "maximum" (all entries over the largest
-        magnitude) or "tfidf" (sparse counts to unit rows of tf-idf); fitted on the training rows
+        magnitude), "tfidf" (sparse counts to unit rows of tf-idf) or "deskewed" (square images
+        made upright and centred); fitted on the training rows
 
     Raises
     ------

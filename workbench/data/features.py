@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -10,6 +11,7 @@ import scipy.sparse as sp
 
 from workbench.core.checks import is_whole
 from workbench.core.problem import Matrix, Problem, check_matrix
+from workbench.data.images import upright
 
 BLOCK = 4096  # rows mapped at a time: the intermediate arrays stay small
 SAMPLE = 1000  # training rows that the median distance is taken over
@@ -96,6 +98,32 @@ def root_rows(problem: Problem) -> Problem:
     )
 
 
+def deskewed(problem: Problem) -> Problem:
+    """Return square grey images, each made upright and centred by its own moments; dense.
+
+    It learns nothing (:func:`workbench.data.images.upright`), but knows which pixels are
+    neighbours: models of such rows are not invariant to permutations of the columns.
+
+    Raises
+    ------
+    ValueError
+        For rows whose number of entries is no square, or negative entries.
+    """
+    side = math.isqrt(problem.d)
+    if side * side != problem.d:
+        raise ValueError(f"X: square images have side * side pixels, got rows of {problem.d}")
+    _check_not_negative(problem, "deskewing is for pixels from 0 up")
+
+    def transform(X: Matrix) -> np.ndarray:
+        images = X.toarray() if sp.issparse(X) else X
+        out = np.empty_like(images)
+        upright(images, side, out)
+        return out
+
+    name = f"{problem.name}, deskewed"
+    return _mapped(problem, lambda X: _in_blocks(transform, X, problem.d), name, problem.features)
+
+
 def log_counts(problem: Problem, least: int = 3) -> Problem:
     """Return log(1 + x) of counts x, without columns that are zero in nearly all training rows.
 
@@ -111,7 +139,7 @@ def log_counts(problem: Problem, least: int = 3) -> Problem:
         For negative entries, or if no column is left.
     """
     _check_count("least", least)
-    _check_not_negative(problem, "log(1 + x) is")
+    _check_not_negative(problem, "log(1 + x) is for counts")
     # Sparse rows may store zeros, so that their entries are not to be counted.
     there = np.asarray((problem.X != 0).sum(axis=0)).ravel()
     kept = np.flatnonzero(there >= least)
@@ -142,7 +170,7 @@ def tfidf(problem: Problem) -> Problem:
 
     if not problem.is_sparse:
         raise ValueError("X: tf-idf is for word counts in a sparse matrix, got a dense one")
-    _check_not_negative(problem, "tf-idf is")
+    _check_not_negative(problem, "tf-idf is for counts")
     transform = TfidfTransformer().fit(problem.X).transform
     return _mapped(problem, transform, f"{problem.name}, tf-idf", problem.features)
 
@@ -290,7 +318,7 @@ def _mapped(
 def _check_not_negative(problem: Problem, what: str) -> None:
     for name, X in (("X", problem.X), ("X_test", problem.X_test)):
         if X is not None and X.min() < 0:
-            raise ValueError(f"{name}: contains negative values; {what} for counts")
+            raise ValueError(f"{name}: contains negative values; {what}")
 
 
 def _in_blocks(f: Callable[[Matrix], np.ndarray], X: Matrix, width: int) -> np.ndarray:
