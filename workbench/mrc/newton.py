@@ -17,6 +17,9 @@ import scipy.linalg as la
 
 # Each variable that may not be negative, and its multiplier.
 PAIRS = {"p": "s", "g": "h", "alpha": "s0", "a": "m_plus", "b": "m_minus"}
+# A label's coupling w to the others of its row is left out of the factor if w^2 is a smaller
+# fraction of its own diagonal entry e.
+NEGLIGIBLE = 1e-3
 Direction = dict  # a change for each variable of the iterate, by its name
 
 
@@ -32,6 +35,7 @@ class NewtonSystem:
         self.X = risk.X[s.I]
         self.shape = risk.tau.shape
         self.label, self.feature = np.divmod(s.J, self.shape[1])
+        self.order = np.argsort(self.label, kind="stable")  # of the factor: class by class
         self.tau, self.lam = risk.tau.ravel()[s.J], risk.lam.ravel()[s.J]
         self.W1, self.W2 = s.s / s.p, s.h / s.g
         self.e = 1.0 / (self.W1 + self.W2)
@@ -108,27 +112,35 @@ class NewtonSystem:
         return np.append(self._pull(w) + u[:-1] / self.D + along * self.tau, -w.sum() - along)
 
     def _factor(self, dtype):
-        """Return the Cholesky factor of the Jacobi-scaled normal matrix, and the scale."""
-        X, J, k = self.X.astype(dtype), len(self.label), self.shape[0]
-        B = np.empty((len(X), J + 1), dtype=dtype)
-        root = 1.0 / np.sqrt(self.den)
-        B[:, -1] = -self.ew.sum(axis=1) * root
-        blocks = []
-        for y in range(k):
-            at = np.flatnonzero(self.label == y)
-            F = X[:, self.feature[at]]
-            B[:, at] = F * (self.ew[:, y] * root).astype(dtype)[:, None]
-            weighted = np.append(F, np.full((len(X), 1), -1, dtype), axis=1)
-            weighted *= np.sqrt(self.e[:, y]).astype(dtype)[:, None]
-            blocks.append((np.append(at, J), weighted.T @ weighted))
-        S = B.T @ B
-        for at, block in blocks:
-            S[np.ix_(at, at)] += block
-        t = np.append(self.tau, -1.0)
-        S += np.outer(self.s.alpha / self.s.s0 * t, t)
-        S[np.arange(J), np.arange(J)] += 1.0 / self.D
+        """Return the Cholesky factor of the Jacobi-scaled normal matrix, and the scale.
+
+        A label with next to no mass is hardly coupled to the other labels of its row. Without these
+        couplings, two classes share a block of the few rows in which both have mass. The rank-one
+        matrix of alpha is left out, too: conjugate gradients make up for both.
+        """
+        X, J = self.X.astype(dtype), len(self.label)
+        coupled = self.ew * self.W2 > NEGLIGIBLE * self.den[:, None]
+        w = self.ew / np.sqrt(self.den)[:, None]
+        diagonal = self.e + w**2
+        w[~coupled] = 0.0
+        S = np.zeros((J + 1, J + 1), dtype=dtype, order="F")
+        ends = np.searchsorted(self.label[self.order], np.arange(self.shape[0] + 1))
+        classes = [slice(*ends[y : y + 2]) for y in range(self.shape[0])]
+        rows, B = [], []
+        for y, at in enumerate(classes):
+            F = X[:, self.feature[self.order[at]]]
+            rows.append(np.flatnonzero(coupled[:, y]))
+            B.append(F[rows[y]] * w[rows[y], y, None].astype(dtype))
+            F *= np.sqrt(diagonal[:, y, None]).astype(dtype)
+            S[at, at] = F.T @ F
+            for z in range(y):
+                S[at, classes[z]] = B[y][coupled[rows[y], z]].T @ B[z][coupled[rows[z], y]]
+        ones = diagonal - w**2 + w * w.sum(axis=1, keepdims=True)
+        S[-1, :-1], S[-1, -1] = -self._pull(ones)[self.order], ones.sum()
+        S[np.arange(J), np.arange(J)] += 1.0 / self.D[self.order]
         scale = 1.0 / np.sqrt(np.diag(S).astype(np.float64))
-        S *= np.outer(scale, scale)
+        S *= scale.astype(dtype)
+        S *= scale[:, None].astype(dtype)
         shift = 3e-7 if dtype == np.float32 else 1e-13
         for _ in range(4):
             S[np.diag_indices(J + 1)] += shift
@@ -161,7 +173,11 @@ class NewtonSystem:
         return x if np.isfinite(x).all() else None
 
     def _precondition(self, r: np.ndarray) -> np.ndarray:
-        return self.scale * la.cho_solve(self.factor, self.scale * r, check_finite=False)
+        at = np.append(self.order, len(r) - 1)
+        scaled = (self.scale * r[at]).astype(self.factor[0].dtype)
+        z = np.empty_like(r)
+        z[at] = self.scale * la.cho_solve(self.factor, scaled, check_finite=False)
+        return z
 
 
 def step_lengths(s, d: Direction, fraction: float) -> tuple[float, float]:
