@@ -37,7 +37,7 @@ ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"
 )
 BUSY = 0.2  # cores that others may use before a table is warned of
-MARKS = (1e-1, 5e-2, 2e-2, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
+MARKS = (1e-1, 5e-2, 2e-2, 1e-2, 5e-3, 1e-3, 1e-4, 1e-5, 1e-6)
 
 
 def main() -> None:
