@@ -185,7 +185,7 @@ class Kernel:
         return found
 
     def precision(self, points: Points) -> float:
-        """Return the relative error of a value of the kernel, in double precision."""
+        """Return a value's error in double precision, relative to |phi(x)| |phi(z)|."""
         d = points.X.shape[1]
         if self.kind == "rbf":  # an exponent's absolute error is the value's relative one
             return EPS * (d + 4) * (1.0 + 4.0 * float(points.half.max(initial=0.0)))
