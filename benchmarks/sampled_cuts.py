@@ -3,6 +3,10 @@
 ``python benchmarks/sampled_cuts.py [CASE ...] [--runs 3] [--out results.json]`` tunes C and gamma
 of every arm on rows held out of the training rows, then runs the arms in turn, each in a fresh
 process with one thread, and prints medians. README.md in this folder says what is on the clock.
+
+Two more cases are asked for by name. ``sets`` runs LIBSVM and the line search on all data sets, in
+one process and in turn: one row per set. ``flat`` runs the constant time algorithm with the same
+parameters on 10,000, 100,000 and 1,000,000 rows.
 """
 
 from __future__ import annotations
@@ -26,8 +30,9 @@ from measuring import load_rows, peak_memory, save_rows
 
 from workbench.core.measures import error
 from workbench.core.problem import Problem, as_problem
-from workbench.data.panels import panel
+from workbench.data.panels import listed, panel
 from workbench.data.synthetic import checkers
+from workbench.kernels.functions import scale
 from workbench.runs.run import machine, run, versions
 from workbench.sampled_cuts import model
 
@@ -71,6 +76,23 @@ def adult() -> Problem:
     return panel("a9a @ given | 70 % rows", test=None)
 
 
+# Constants were tuned on the sets of the first half, if at all; the others judge.
+TUNING = (
+    "digits, breast_cancer, dna, letter, ijcnn1 | 20 % rows, mnist | 10 % rows, optdigits, pulsar, "
+    "news20 @ tfidf | 60 % rows, onet_titles @ tfidf | 100 classes, a9a @ given | 30 % rows, "
+    "satimage, covtype_10k"
+)
+JUDGING = (
+    "wine, iris, adult | 30 % rows, cifar10_4k @ unit, dry_bean, fashion_mnist | 10 % rows, "
+    "house16, usps, sector @ tfidf, rcv1_ce_g @ given, icd10 @ tfidf | 100 classes, "
+    "omniglot | 100 classes, checkers 10000"
+)
+SET_ROWS = 6_000  # training rows of a set, at most
+SET_TUNED_ON, SET_VALIDATED_ON = 1_500, 1_500
+WIDTHS = (0.3, 1.0, 3.0)  # times scikit-learn's "scale"
+BOARD_WIDTHS = (10.0, 30.0, 100.0)
+SIZES = (10_000, 100_000, 1_000_000)
+
 CASES = {
     "checkers 10k": Case(lambda: board(10_000), (10.0, 30.0, 100.0)),
     "checkers 30k": Case(lambda: board(30_000), (10.0, 30.0, 100.0)),
@@ -85,7 +107,8 @@ CASES = {
 def main() -> None:
     """Measure the cases named on the command line, all by default."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("cases", nargs="*", metavar="CASE", help="; ".join(CASES))
+    known = [*CASES, "sets", "flat"]
+    parser.add_argument("cases", nargs="*", metavar="CASE", help="; ".join(known))
     parser.add_argument("--runs", type=int, default=3, help="runs of every arm (default 3)")
     parser.add_argument("--out", type=Path, help="where all runs are written as JSON")
     parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
@@ -94,12 +117,15 @@ def main() -> None:
         rows, arm, parameters = given.child
         print(json.dumps(fit(load_split(Path(rows)), arm, json.loads(parameters))))
         return
-    unknown = set(given.cases) - set(CASES)
+    unknown = set(given.cases) - set(known)
     if unknown:
-        parser.error(f"unknown case {', '.join(sorted(unknown))}; known are {'; '.join(CASES)}")
-    runs = []
+        parser.error(f"unknown case {', '.join(sorted(unknown))}; known are {'; '.join(known)}")
+    others, runs = {"sets": measure_sets, "flat": measure_flat}, []
     for name in given.cases or CASES:
-        runs += measure_case(name, CASES[name], given.runs)
+        if name in others:
+            runs += others[name](given.runs)
+        else:
+            runs += measure_case(name, CASES[name], given.runs)
         if given.out:
             results = {"machine": machine(), "versions": versions(), "runs": runs}
             given.out.write_text(json.dumps(results, indent=1), encoding="utf-8")
@@ -129,12 +155,96 @@ def measure_case(name: str, case: Case, runs: int) -> list[dict]:
     return records
 
 
-def tune(problem: Problem, arm: str, gammas: tuple[float, ...]) -> dict[str, float]:
+def measure_sets(runs: int) -> list[dict]:
+    """Tune and time both arms on every set; print a row for each, and medians of both halves."""
+    records, warned = [], 0.0
+    print(
+        f"\n{'':34}{'rows':>6}{'k':>5}  {RIVAL + ': s, error':>18}  {'ours: s, error':>18}  ratio"
+    )
+    for half, specs in (("tuned on", TUNING), ("judged on", JUDGING)):
+        ratios = []
+        for spec in listed(specs):
+            try:
+                problem = capped(panel(spec), SET_ROWS)
+            except FileNotFoundError:
+                print(f"{spec:34}  not available")
+                continue
+            widths = BOARD_WIDTHS if spec.startswith("checkers") else widths_of(problem)
+            few = SET_TUNED_ON, SET_VALIDATED_ON
+            tuned = {arm: tune(problem, arm, widths, *few) for arm in (RIVAL, OURS)}
+            found = {RIVAL: [], OURS: []}
+            for _ in range(runs):
+                for arm, parameters in tuned.items():
+                    warned = max(warned, os.getloadavg()[0])
+                    found[arm].append(parameters | fit(problem, arm, parameters))
+            middle = {arm: median(one["cpu"] for one in found[arm]) for arm in found}
+            errors = {arm: found[arm][0]["error"] for arm in found}
+            spread = np.sqrt(2 * errors[RIVAL] * (1 - errors[RIVAL]) / len(problem.y_test))
+            worse = " (worse)" if errors[OURS] > errors[RIVAL] + 2 * spread else ""
+            ratios.append(middle[RIVAL] / middle[OURS])
+            cells = "  ".join(f"{middle[arm]:10.2f} {100 * errors[arm]:6.2f}%" for arm in found)
+            ratio = f"{ratios[-1]:5.2f}x{worse}"
+            print(f"{spec:34}{problem.n:6}{problem.k:5}  {cells}  {ratio}", flush=True)
+            records += [
+                {"case": spec, "half": half, "arm": arm} | one
+                for arm in found
+                for one in found[arm]
+            ]
+        if ratios:
+            reached = sum(ratio >= 1.5 for ratio in ratios)
+            print(
+                f"{half}: median {median(ratios):.2f}x, 1.5x or more on {reached} of {len(ratios)}"
+            )
+    print(f"load at most {warned:.1f}")
+    return records
+
+
+def capped(problem: Problem, most: int) -> Problem:
+    """Return a problem with a stratified part of the training rows, if they are more."""
+    return problem.subset(most / problem.n, 0) if problem.n > most else problem
+
+
+def widths_of(problem: Problem) -> tuple[float, ...]:
+    """Return the gammas to try, by scikit-learn's "scale"."""
+    return tuple(factor * scale(problem) for factor in WIDTHS)
+
+
+def measure_flat(runs: int) -> list[dict]:
+    """Time the constant time algorithm on ever more rows, C the same and then C n the same."""
+    records = []
+    for kept in ("C", "C n"):
+        first = None
+        for _ in range(runs):
+            for n in SIZES:
+                C = 1.0 if kept == "C" else SIZES[0] / n
+                one = fit(board(n), "constant time", {"C": C, "gamma": 30.0})
+                records.append({"case": f"flat, {kept}", "n": n} | one)
+        for n in SIZES:
+            of = [r for r in records if r["n"] == n and r["case"] == f"flat, {kept}"]
+            seconds, rounds, wrong = (
+                median(r[key] for r in of) for key in ("cpu", "rounds", "error")
+            )
+            first = first or seconds
+            print(
+                f"{kept:4} the same, n = {n:8}: {rounds:5.0f} rounds, {seconds:6.2f} s, "
+                f"{seconds / first:5.2f} times, error {100 * wrong:.2f}%",
+                flush=True,
+            )
+    return records
+
+
+def tune(
+    problem: Problem,
+    arm: str,
+    gammas: tuple[float, ...],
+    most: int = TUNED_ON,
+    held_out: int = VALIDATED_ON,
+) -> dict[str, float]:
     """Return the C and gamma of least error on rows held out of (some of) the training rows."""
     rng = np.random.default_rng(0)
     rows = rng.permutation(problem.n)
-    fitted = rows[: min(TUNED_ON, problem.n // 2)]
-    held = rows[len(fitted) : len(fitted) + VALIDATED_ON]
+    fitted = rows[: min(most, problem.n // 2)]
+    held = rows[len(fitted) : len(fitted) + held_out]
     X, y = problem.X, problem.y
     part = as_problem(X[fitted], y[fitted], X_test=X[held], y_test=y[held])
     grid = [{"C": C, "gamma": gamma} for C, gamma in product(GRID["C"], gammas)]

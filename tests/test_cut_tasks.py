@@ -29,6 +29,18 @@ def chain(rng, K=3):
     return Chain(rng.permutation(ROWS)[:17], y, STARTS, K, transition=0.7)
 
 
+def test_of_equally_violating_labels_the_first_answers_and_never_the_own():
+    rng = np.random.default_rng(0)
+    for K in (3, 4, 19):
+        y, F = rng.integers(K, size=60).astype(np.int32), rng.integers(3, size=(60, K)).astype("f4")
+        violation = np.where(np.arange(K) == y[:, None], 0, 1 - (F[np.arange(60), y][:, None] - F))
+        labels = np.where(violation.max(axis=1) > 0, violation.argmax(axis=1), y)
+        answers = Multiclass(np.arange(60), y, K).answers(F, np.zeros(0))
+        np.testing.assert_array_equal(answers.outputs, labels)
+        np.testing.assert_array_equal(answers.losses, labels != y)
+        np.testing.assert_array_equal(answers.losses - answers.gains, violation.max(axis=1))
+
+
 each_task = pytest.mark.parametrize("make", [binary, multiclass, chain])
 
 

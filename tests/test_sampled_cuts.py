@@ -290,6 +290,13 @@ def test_the_best_point_never_gets_worse():
     assert s.round > 10
 
 
+def test_by_default_a_cut_has_more_rows_if_there_are_more_classes(blobs):
+    expected = [(blobs(n=700, k=2), 400), (blobs(n=700, k=5), 632), (chain(450, 2, test=0), 400)]
+    for problem, r in expected:
+        s = last(islice(cuts_linear_time(problem), 2))  # all units violate at w = 0
+        assert np.abs(s.B[s.B != 0]).min() == pytest.approx(1.0 / r)
+
+
 def slope(x, y):
     return np.polyfit(np.log(x), np.log(y), 1)[0]
 

@@ -29,7 +29,8 @@ class SampledCutChain(SampledCutClassifier, saved=f"{SAVED} dual_coef_:km transi
 
     Parameters
     ----------
-    r : int >= 1, sequences of a cut, of the bases "linear_time" and "constant_time"
+    r : int >= 1 or None, sequences of a cut, of the bases "linear_time" and "constant_time"; None
+        is 400
 
     All others are as of :class:`~workbench.estimators.sampled_cuts.SampledCutClassifier`, for
     positions instead of rows. `C` weighs a sequence's loss (the paper's C is n times that), and

@@ -55,7 +55,8 @@ class SampledCutClassifier(Classifier, saved=f"{SAVED} dual_coef_:rm"):
         rows, all others not being looked at (Algorithm 2), all rows that violate (Algorithm 1),
         or (ours) all of them in the span of a few rows. All but "constant_time" take a line
         search from the best iterate
-    r : int >= 1, rows of a cut for the first two
+    r : int >= 1 or None, rows of a cut for the first two. None is 400 for "constant_time", and 400
+        times the root of half the number of classes for "linear_time"
     eps : float > 0, in units of the mean hinge: it ends where the last cut is violated by no more.
         "constant_time" requires this of ten samples in a row; "linear_time" also ends when the
         violation no longer decreases
@@ -106,7 +107,7 @@ class SampledCutClassifier(Classifier, saved=f"{SAVED} dual_coef_:rm"):
     degree: int = parameter(3, whole)
     coef0: float = parameter(0.0, check.not_negative)
     basis: str = parameter("linear_time", check.one_of(PARAMETERS_OF))
-    r: int = parameter(400, whole)
+    r: int | None = parameter(None, whole)
     eps: float = parameter(5e-3, positive)
     landmarks: int = parameter(200, whole)
     compress: int | None = parameter(None, whole)
@@ -116,7 +117,9 @@ class SampledCutClassifier(Classifier, saved=f"{SAVED} dual_coef_:rm"):
 
     def _solver(self, problem: Problem) -> tuple[str, dict[str, Any]]:
         names = "kernel", "degree", *PARAMETERS_OF[self.basis]
-        parameters = {name: getattr(self, name) for name in names} | {
+        given = {name: getattr(self, name) for name in names}
+        given = {name: value for name, value in given.items() if value is not None}
+        parameters = given | {
             "C": float(self.C),
             "eps": float(self.eps),
             "gamma": check_gamma(self.gamma),

@@ -77,7 +77,7 @@ def cuts_linear_time(
     problem: Problem,
     *,
     C: float = 1.0,
-    r: int = 400,
+    r: int | None = None,
     eps: float = 5e-3,
     kernel: str | Callable = "rbf",
     gamma: float | None = None,
@@ -100,7 +100,9 @@ def cuts_linear_time(
     Parameters
     ----------
     C, eps, kernel, gamma, degree, coef0 : as of :func:`cuts_exact`
-    r : rows (or sequences) of a cut, at least 1; all that violate if they are no more
+    r : rows (or sequences) of a cut, at least 1; all that violate if they are no more. None is 400
+        sequences, or 400 sqrt(k / 2) rows of k classes: what else a round does grows with k, and
+        larger cuts are fewer
     stabilised : with a line search from the best point; False is the paper's algorithm
     p : with the line search, rounds after which it ends if they lowered the violation by less than
         eps / 5 in all
@@ -113,6 +115,8 @@ def cuts_linear_time(
     ValueError
         Naming the argument, if it is not as above.
     """
+    if r is None:
+        r = 400 if hasattr(problem, "starts") else round(400 * np.sqrt(problem.k / 2))
     check_counts(r=r, p=p)
     if not 0 <= as_number(cache_mb) < np.inf:
         raise ValueError(f"cache_mb: must be a number of at least 0, got {shown(cache_mb)}")

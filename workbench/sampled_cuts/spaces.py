@@ -15,8 +15,10 @@ import scipy.sparse as sp
 
 from workbench.core.measures import EPS
 from workbench.core.problem import Matrix
+from workbench.kernels.compiled import njit
 from workbench.kernels.functions import DENSE, Kernel, Points
 from workbench.kernels.gram import add_rows
+from workbench.kernels.rows import FAST
 from workbench.sampled_cuts.state import CutState, append, keep, merged
 from workbench.sampled_cuts.tasks import Cut
 
@@ -51,10 +53,10 @@ class KernelSpace:
         rows, B = merged(cut.parts, cut.B)
         own = self._scores(rows, B) if self.held < self.most else None
         if known is None:
-            by_cut = (self.at(t, rows) for t in range(len(self.s.h)))
+            products = self._with_cuts(rows, B)
         else:
-            by_cut = (scores[np.searchsorted(known.rows, rows)] for scores in known.values)
-        products = np.array([np.vdot(scores, B) for scores in by_cut])
+            places = np.searchsorted(known.rows, rows)
+            products = np.array([np.vdot(scores[places], B) for scores in known.values])
         itself = own[rows] if own is not None else self._scores(rows, B, rows)
         e = cut.explicit
         products = np.append(products + self.s.explicit @ e, np.vdot(itself, B) + e @ e)
@@ -76,12 +78,16 @@ class KernelSpace:
             found[t] = self.kernel.times(left, basis[lines], s.B[lines])
         return found
 
-    def at(self, t: int, rows: np.ndarray) -> np.ndarray:
-        """Return the scores of these rows by cut `t`, (len(rows), K)."""
-        if t < self.held:
-            return self.A[t].reshape(-1, self.K)[rows]
-        lines = slice(self.s.ends[t], self.s.ends[t + 1])
-        return self._scores(self.s.rows[lines], self.s.B[lines], rows)
+    def _with_cuts(self, rows: np.ndarray, B: np.ndarray) -> np.ndarray:
+        """Return the inner products of sum_u phi(x_u) B[u] with every cut, (T,)."""
+        s, (u, k) = self.s, np.nonzero(B)  # of many classes, a row's loss is about two
+        products = np.empty(len(s.h))
+        index = (rows[u] * self.K + k).astype(np.uint64)
+        gathered_products(self.A[: self.held], index, B[u, k], products)
+        for t in range(self.held, len(s.h)):
+            lines = slice(s.ends[t], s.ends[t + 1])
+            products[t] = np.vdot(self._scores(s.rows[lines], s.B[lines], rows), B)
+        return products
 
     def combine(self, coefficients: np.ndarray) -> np.ndarray:
         """Return the scores of all parts by the sum of coefficients times cuts, (N, K)."""
@@ -139,6 +145,16 @@ def gathered(points: Points, rows: np.ndarray) -> Points:
     if sp.issparse(some.X) and some.X.shape[0] * some.X.shape[1] * some.X.dtype.itemsize <= DENSE:
         return Points(some.X.toarray(), some.half)
     return some
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def gathered_products(A, index, value, products):
+    """Write sum_p A[t, index[p]] value[p] for every row t of A, in double precision."""
+    for t in range(np.uint64(A.shape[0])):
+        total = 0.0
+        for p in range(np.uint64(len(index))):
+            total += A[t, index[p]] * value[p]
+        products[t] = total
 
 
 COARSEST = 1e-8  # relative error of a kernel's value; the inverse of K makes more of it
