@@ -297,6 +297,24 @@ def test_by_default_a_cut_has_more_rows_if_there_are_more_classes(blobs):
         assert np.abs(s.B[s.B != 0]).min() == pytest.approx(1.0 / r)
 
 
+@pytest.mark.parametrize("sparse", [False, True])
+def test_kernel_values_that_are_kept_change_no_score_and_are_made_again_alike(blobs, sparse):
+    problem = blobs(n=201, d=24, k=3, sparse=sparse)  # the last block is not full
+    given = {"gamma": 0.05, "r": 30, "eps": 1e-6}
+    *_, early, _, late = map(deepcopy, islice(cuts_linear_time(problem, **given), 9))
+    assert late.kernel_values <= 201**2  # each once, though nine cuts of thirty rows are more
+    *_, again = islice(cuts_linear_time(problem, **given, state=deepcopy(early)), 3)
+    np.testing.assert_array_equal(again.G, late.G)
+    np.testing.assert_array_equal(again.w, late.w)
+    kernel = early.made_kernel(np.float32)
+    points, w = kernel.points(problem.X), np.ones(len(early.h))
+    kept = KernelSpace(early, kernel, points, 3, 64.0, gram=True)
+    assert kept.gram is not None and kept.known.any()
+    plain = KernelSpace(early, kernel, points, 3, 64.0).combine(w)
+    np.testing.assert_allclose(kept.combine(w), plain, rtol=0, atol=1e-5 * np.abs(plain).max())
+    assert KernelSpace(early, kernel, points, 3, 0.1, gram=True).gram is None
+
+
 def slope(x, y):
     return np.polyfit(np.log(x), np.log(y), 1)[0]
 

@@ -91,7 +91,7 @@ def cuts_linear_time(
 ) -> Iterator[CutState]:
     """Minimise the same by cuts made of r random rows among those that violate (Algorithm 3).
 
-    A round takes n r values of the kernel, in single precision. The exact cut and the exact
+    A round takes n r values of the kernel at most, in single precision. The exact cut and the exact
     objective are known all the same. The stream ends when the exact cut is violated by `eps` at
     most, and, since the model of sampled cuts is not a lower bound, with the line search also when
     this violation no longer falls. Long rows with a linear or polynomial kernel, 1000 and more,
@@ -107,7 +107,7 @@ def cuts_linear_time(
     p : with the line search, rounds after which it ends if they lowered the violation by less than
         eps / 5 in all
     cache_mb : megabytes of scores of all rows by cuts; scores of further cuts are computed again
-        in each round
+        in each round. With the line search half of it may hold values of the kernel, if all fit
     seed : int, seeds the samples
 
     Raises
@@ -122,7 +122,7 @@ def cuts_linear_time(
         raise ValueError(f"cache_mb: must be a number of at least 0, got {shown(cache_mb)}")
     of_kernel = kernel, gamma, degree, coef0
     task, made, s = prepared(problem, state, C, eps, of_kernel, seed, np.float32)
-    space = KernelSpace(s, made, made.points(problem.X), task.K, cache_mb)
+    space = KernelSpace(s, made, made.points(problem.X), task.K, cache_mb, gram=stabilised)
     if stabilised:
         choose = partial(some_violators, rng=s.rng, r=r)
         steps = stabilised_cuts(task, space, s, C, eps, choose, p)

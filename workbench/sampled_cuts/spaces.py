@@ -24,6 +24,8 @@ from workbench.sampled_cuts.tasks import Cut
 
 PIECE = 2**15  # rows whose features are summed at a time
 CUTS = 256  # for whose scores room is made at a time
+LONG = 16  # features from which values of the kernel are kept: shorter rows' cost little
+BLOCK = 16  # rows of the kernel matrix that are computed together, always the same ones
 
 
 class Known(NamedTuple):
@@ -37,12 +39,27 @@ class KernelSpace:
     """The space of the kernel, where A_k, the scores of all parts by cut k, are kept (A_ki).
 
     Then a new cut takes n r values of the kernel, and its inner products with others take none.
-    Scores of cuts that do not fit into `megabytes` are computed when they are needed.
+    Scores of cuts that do not fit into `megabytes` are computed when they are needed. With `gram`,
+    values of the kernel of long rows are kept, too, if half of that is room for all of them.
     """
 
-    def __init__(self, s: CutState, kernel: Kernel, points: Points, K: int, megabytes: float):
+    def __init__(
+        self,
+        s: CutState,
+        kernel: Kernel,
+        points: Points,
+        K: int,
+        megabytes: float,
+        gram: bool = False,
+    ):
         self.s, self.kernel, self.points, self.K = s, kernel, points, K
-        self.size = points.X.shape[0] * K
+        n, d = points.X.shape
+        self.size = n * K
+        self.gram = None
+        taken = kernel.dtype.itemsize * n**2 / 2**20
+        if gram and d >= LONG and taken <= megabytes / 2:
+            self.gram, megabytes = np.empty((n, n), kernel.dtype), megabytes - taken
+            self.known = np.zeros(-(-n // BLOCK), bool)
         self.most = int(megabytes * 2**20) // (kernel.dtype.itemsize * max(self.size, 1))
         self.A = np.empty((min(self.most, CUTS), self.size), kernel.dtype)
         self.held = 0
@@ -135,8 +152,22 @@ class KernelSpace:
         self.held += 1
 
     def _scores(self, basis: np.ndarray, B: np.ndarray, rows=None) -> np.ndarray:
+        if self.gram is not None and rows is None:
+            return self._from_gram(basis, B)
         left = self.points if rows is None else self.points[rows]
         return self.kernel.times(left, self.points[basis], B)
+
+    def _from_gram(self, basis: np.ndarray, B: np.ndarray) -> np.ndarray:
+        wanted = np.unique(basis // BLOCK)
+        for block in wanted[~self.known[wanted]]:
+            some = slice(block * BLOCK, (block + 1) * BLOCK)
+            self.gram[some] = self.kernel.matrix(self.points, self.points[some]).T
+            self.known[block] = True
+        by_label = sp.csr_matrix(B.T.astype(self.gram.dtype))
+        F = np.zeros((self.K, len(self.gram)), self.gram.dtype)
+        index, ends = basis[by_label.indices].astype(np.uint64), by_label.indptr.astype(np.uint64)
+        add_rows(F, ends, index, by_label.data, self.gram)
+        return np.ascontiguousarray(F.T)
 
 
 def gathered(points: Points, rows: np.ndarray) -> Points:
