@@ -20,6 +20,13 @@ from workbench.memoir.visit import step_of_max, step_of_sum
 from workbench.memoir.working_set import costs_of, cs_working_set, truncated
 
 
+@pytest.fixture(autouse=True, params=[0, working_set.SMALL], ids=["listed", "dense"])
+def small(request, monkeypatch):
+    """All of it, for both kinds of V."""
+    monkeypatch.setattr(working_set, "SMALL", request.param)
+    return request.param
+
+
 def optimum(problem, C, l1, balance, loss):
     """Return an interval that holds P*."""
     weights = costs_of(problem.y, C, balance, problem.weights) / C
@@ -93,12 +100,16 @@ def test_blocks_are_solved_exactly():
             assert value(delta) >= value(other - alpha).max() - 1e-5
 
 
+def soft(V, l1):
+    return V - V.clip(-np.float32(l1), np.float32(l1))
+
+
 def text(n=400, k=40):
     return tfidf(zipf_text(n, k, seed=1, n_test=200))
 
 
 @pytest.mark.parametrize("parameters", [{}, {"loss": "weston_watkins", "entering": 8}, {"l1": 0.0}])
-def test_v_is_the_sum_over_rows_and_the_dual_ascends(parameters):
+def test_v_is_the_sum_over_rows_and_the_dual_ascends(parameters, small):
     problem = text()
     lower = -1.0
     for s in islice(cs_working_set(problem, **parameters), 5):
@@ -106,7 +117,11 @@ def test_v_is_the_sum_over_rows_and_the_dual_ascends(parameters):
         for j in range(s.sets.shape[1]):
             np.add.at(A, (np.arange(problem.n), s.sets[:, j].astype(int)), s.alpha[:, j])
         V = problem.X.T @ A
-        np.testing.assert_allclose(matrix_of(s.blocks(), problem.k).toarray(), V, atol=2e-6)
+        found = matrix_of(s.blocks(), problem.k)
+        assert sp.issparse(found) == (small == 0)
+        found = found.toarray() if sp.issparse(found) else found
+        np.testing.assert_allclose(found, V, atol=2e-6)
+        np.testing.assert_array_equal(s.model().toarray(), soft(found, s.l1))
         assert abs(A.sum(axis=1)).max() < 1e-5
         dual = -(np.maximum(abs(V) - s.l1, 0) ** 2).sum() / 2 + s.alpha[:, 0].sum()
         assert dual == pytest.approx(s.lower, rel=1e-5, abs=1e-4)
@@ -146,6 +161,7 @@ def test_more_classes_than_short_numbers_count(k, kind):
 
 def test_a_pool_that_grows_holds_the_same(monkeypatch):
     problem = text()
+    monkeypatch.setattr(working_set, "SMALL", 0)
     *_, wide = islice(cs_working_set(problem), 4)
     for module in (blocks, working_set):
         monkeypatch.setattr(module, "PATCH", 16)

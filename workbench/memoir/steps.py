@@ -114,7 +114,7 @@ def take(blocks, at, rows, y, batches, answers, rules, whole, numbers, touched, 
     b = np.searchsorted(batches.ends, at, side="right")
     while at < len(drawn):
         i = np.uint64(drawn[at])
-        need = 0 if len(blocks.classes) == 0 else lacks_room(blocks, rows, i, 2, k)
+        need = lacks_room(blocks, rows, i, 2, k)
         if need:
             return at, need
         if at == (batches.ends[b - 1] if b else 0):

@@ -21,15 +21,17 @@ from workbench.core.problem import Problem
 from workbench.core.stream import Row, off_the_clock
 from workbench.kernels.rows import Rows, rows_of, squared_norms
 from workbench.memoir.ascent import candidates, full_pass, losses, norms, set_pass
-from workbench.memoir.blocks import PATCH, InBlocks, empty, matrix_of, roomier
+from workbench.memoir.blocks import PATCH, InBlocks, dense, empty, matrix_of, roomier
 from workbench.memoir.mips import scores
 from workbench.memoir.visit import Rules, Sets
 
 LOSSES = "crammer_singer", "weston_watkins"
-EPS = 0.1  # violation below which a row is left alone at first, in units of the margin
+EPS = 0.01  # violation below which a row is left alone at first, in units of the margin
+FEW = 0.5  # share of the rows: when a full pass takes steps for fewer, this violation falls
+FALL = 4.0  # the factor
 LEAST = 1e-6  # never below this: single precision has no more digits
-FEW = 0.25  # share of the rows: when a full pass takes steps for fewer, this violation is halved
 CHUNK = 1024  # rows whose violators are found before the steps of any
+SMALL = 2**23  # entries of V up to which it is dense: a pass takes a third to half of the time
 ENTRIES = 2**21  # entries of X's columns or of V at a time when the dual is evaluated
 
 
@@ -59,7 +61,10 @@ class WorkingSetState(InBlocks):
 
     def model(self, truncate: float = 0.0) -> sp.csr_array:
         """Return W (d, k) without the entries that are below `truncate` times their rms."""
-        return truncated(matrix_of(self.blocks(), self.k, self.l1), truncate)
+        W = matrix_of(self.blocks(), self.k, self.l1)
+        if not sp.issparse(W):
+            W = sp.csr_array(W - W.clip(-np.float32(self.l1), np.float32(self.l1)))
+        return truncated(W, truncate)
 
     def scores(self, X) -> np.ndarray:
         return scores(X, self.model())
@@ -108,7 +113,7 @@ def cs_working_set(
     rows, in random order, with the scores of all classes: its `added` largest violators enter the
     row's set, and at most `entering` of them the block of a visit, which keeps V sparse. A full
     set gives up a class that is not in use. Rows that violate by less than eps are left alone; eps
-    is 0.1, and halved whenever a full pass took steps for fewer than a quarter of the rows.
+    is 0.01, and a quarter of that whenever a full pass took steps for fewer than half of the rows.
 
     Each round's certificate is of that W and alpha, evaluated off the clock, in double precision
     and with V computed again from alpha. Where ``full`` stays above 0, sets are too small for the
@@ -163,7 +168,7 @@ def cs_working_set(
             s.run(full_pass, rows, order, y, *given, seen)
         else:
             shared_pass(s, rows, y, order, *given, seen, threads)
-        s.eps = max(s.eps / 2, LEAST) if seen[0] < FEW * n else s.eps
+        s.eps = max(s.eps / FALL, LEAST) if seen[0] < FEW * n else s.eps
         s.updates, s.full = float(seen[0]) / n, float(seen[1]) / n
         with off_the_clock():
             dual, s.primal = certificate(problem, s, rows, costs, every)
@@ -223,7 +228,10 @@ def start(
 ) -> WorkingSetState:
     """Return round 0: alpha = 0, and the loss of W = 0 as upper bound."""
     n, k = problem.n, problem.k
-    b = roomier(empty(problem.d, k), k, PATCH)
+    if problem.d * k <= SMALL:
+        b = dense(np.zeros((problem.d, k), np.float32))
+    else:
+        b = roomier(empty(problem.d, k), k, PATCH)
     sets = np.zeros((n, M), b.classes.dtype)
     sets[:, 0] = problem.y
     return WorkingSetState(
