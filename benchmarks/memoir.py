@@ -200,9 +200,9 @@ RIVALS = {"centroids": nothing_learnt, OURS: working_sets, LIBLINEAR: liblinear}
 CHOICES = {
     OURS: [
         {"C": C, "l1": l1, "count": count}
-        for C, l1, count in product((1.0, 3.0), (0.02, 0.05), (2, 3, 4))
+        for C, l1, count in product((1.0, 3.0), (0.0, 0.02, 0.05), (2, 3, 4))
     ],
-    LIBLINEAR: [{"C": C, "tol": tol} for C, tol in product((0.3, 1.0, 3.0), (0.5, 0.1))],
+    LIBLINEAR: [{"C": C, "tol": tol} for C, tol in product((0.3, 1.0, 3.0), (2.0, 0.5, 0.1))],
 }
 MANY = {
     "centroids": nothing_learnt,
@@ -216,6 +216,8 @@ CASES = {
     "sector": Case("sector @ unit", RIVALS, OURS, CHOICES, None),
     "news20": Case("news20 @ tfidf", RIVALS, OURS, CHOICES, None),
     "onet_titles": Case("onet_titles @ tfidf", RIVALS, OURS, CHOICES),
+    "icd10": Case("icd10 @ tfidf", RIVALS, OURS, CHOICES, None),
+    "text 300": Case("text 6000x300", RIVALS, OURS, CHOICES),
     "text 1k": Case("text 20000x1000", RIVALS, OURS, CHOICES),
     "averaged sector": Case("sector @ unit", AVERAGED, "averaged, W dense", None, None),
     "averaged text": Case("text 10000x1000", AVERAGED, "averaged, W dense"),
