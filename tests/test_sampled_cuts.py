@@ -13,9 +13,11 @@ from sklearn.svm import SVC
 from test_kernel_functions import BAD
 
 from workbench.core.problem import as_problem
+from workbench.data.panels import panel
 from workbench.data.sequences import as_sequences
 from workbench.data.synthetic import chain, checkers
-from workbench.kernels.functions import Kernel
+from workbench.kernels.functions import Kernel, scale
+from workbench.runs.run import run
 from workbench.sampled_cuts.cutting_plane import exact, some_violators
 from workbench.sampled_cuts.line_search import line_search
 from workbench.sampled_cuts.model import mean_violation, slack
@@ -451,3 +453,11 @@ def test_sparse_rows_too_far_from_zero_for_a_kernel_are_refused(blobs):
     with pytest.raises(ValueError, match="values of the kernel may be off by"):
         next(cuts_nystroem(far, gamma=1.0))
     next(cuts_nystroem(as_problem(problem.X + 1e6, problem.y), gamma=1.0))  # dense ones are centred
+
+
+def test_sampled_cuts_of_many_classes_do_not_end_before_the_first_step_down():
+    problem = panel("text 600x20", test=None)  # at C = 100 the first forty cuts show no way down
+    settings = {"C": 100.0, "gamma": 0.1 * scale(problem)}
+    trace, state = run("cuts_linear_time", problem, parameters=settings)
+    assert trace.column("primal")[10] == trace.column("primal")[0] > 10 * trace.last["primal"]
+    assert state.w.any() and trace.last["violation"] < 0.01

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from workbench.sampled_cuts.cutting_plane import Space, precision_of
+from workbench.sampled_cuts.cutting_plane import STALLED, Space, precision_of
 from workbench.sampled_cuts.line_search import line_search
 from workbench.sampled_cuts.model import advance, drop_idle, objective, restated, solve
 from workbench.sampled_cuts.state import CutState
@@ -34,14 +34,15 @@ def stabilised_cuts(
     ----------
     choose : answers to the units of the next cut and their weight
     p : end, too, after this many rounds that lowered the least violation by less than eps / 5 in
-        all: if cuts are sampled or numbers are rounded, it need not become small
+        all: if cuts are sampled or numbers are rounded, it need not become small. From w = 0 the
+        first way down may take a cut for each class, so that there :data:`STALLED` is the least
     """
     n, precision = task.n, precision_of(task, space)
     s = restated(s, n, precision, C=C, eps=eps)
     best = scored(space, s, s.w)
     answers = task.answers(*beyond(best, scored(space, s, s.alpha)))
     yield s
-    while s.violation > eps and s.calm < p:
+    while s.violation > eps and s.calm < (p if s.w.any() else max(p, STALLED)):
         units, weight = choose(answers)
         space.add(task.cut(answers, units, weight), answers.losses.mean())
         value = solve(s, n)
