@@ -55,7 +55,9 @@ def test_a_sweep_from_results_runs_nothing_and_reads_no_data(kept, tmp_path, mon
 
 def test_a_point_without_a_result_is_a_failure_and_not_another_point(kept, tmp_path):
     other = grid({"ww_walrus": {"C": [2.0]}}, ["wine @ range"], stop={"rounds": 3})
-    assert list(sweep(other, say=silent).failures.values()) == ["there is no result of it"]
+    assert list(sweep(other, say=silent).failures.values()) == [
+        "no run with these settings is in the results"
+    ]
     about = {"solver": "a", "stop": {}, "timed": False}
     assert len({setting(about), setting(about | {"timed": True}), setting({})}) == 3
 

@@ -107,7 +107,7 @@ def deskewed(problem: Problem) -> Problem:
     Raises
     ------
     ValueError
-        For rows whose number of entries is no square, or negative entries.
+        For rows whose number of entries is not a square, or negative entries.
     """
     side = math.isqrt(problem.d)
     if side * side != problem.d:

@@ -21,6 +21,7 @@ from workbench.core.problem import Matrix, Problem
 from workbench.data.convolutions import PER_FILTER, check_filters, convolve, filters
 from workbench.data.features import sampled_distances
 from workbench.kernels.compiled import njit
+from workbench.kernels.thin import multiply
 
 Map = Callable[[Matrix, np.ndarray], None]  # rows (m, d), and where their (m, p) features go
 HALF = np.float32(0.5)
@@ -36,7 +37,6 @@ COEFFICIENTS = tuple(  # sqrt(2) cos(2 pi t) in powers of t^2, |t| <= 1/2
         9.23291691669159,
     )
 )
-UNPACKED = 10**6  # multiplications: OpenBLAS copies the factors of a larger product first
 JITTER = 1e-6  # on the diagonal of a kernel matrix of landmarks, which is one: singular otherwise
 
 
@@ -321,20 +321,6 @@ def times(Z, factor, shift):
     for i in range(Z.shape[0]):
         for j in range(np.uint64(Z.shape[1])):
             Z[i, j] *= factor[i, j] + shift[j]
-
-
-def multiply(X: Matrix, W: np.ndarray, Z: np.ndarray) -> None:
-    """Put XW into `Z`, in the type of W; dense rows that are short, a few at a time."""
-    if sp.issparse(X):
-        Z[...] = X.astype(W.dtype, copy=False) @ W
-        return
-    X = np.asarray(X, W.dtype)
-    group = UNPACKED // max(1, W.size)
-    whole = len(X) // group * group if group >= 4 and Z.flags.c_contiguous else 0
-    if whole:
-        few, out = (M[:whole].reshape(-1, group, M.shape[1]) for M in (X, Z))
-        np.matmul(few, W, out=out)
-    np.matmul(X[whole:], W, out=Z[whole:])
 
 
 def _squared_distances(X: Matrix, C: np.ndarray, centre: np.ndarray) -> np.ndarray:

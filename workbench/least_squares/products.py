@@ -9,9 +9,9 @@ import scipy.linalg as sla
 import scipy.sparse as sp
 
 from workbench.core.problem import Matrix
-from workbench.data.generators import multiply
 from workbench.kernels.compiled import njit
 from workbench.kernels.rows import FAST
+from workbench.kernels.thin import multiply
 
 GRAM_ROWS = 4096  # rows of one product of a Gram matrix: long enough for BLAS to be at its best
 TOGETHER = 128  # rows whose products with residuals are summed in single precision

@@ -12,7 +12,8 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from workbench.core.problem import Matrix, Problem
-from workbench.data.generators import Generator, multiply
+from workbench.data.generators import Generator
+from workbench.kernels.thin import multiply
 from workbench.least_squares.links import LINKS
 from workbench.least_squares.products import (
     GRAM_ROWS,

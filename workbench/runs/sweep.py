@@ -294,7 +294,11 @@ def _from_results(points: Sequence[Point], timed: bool, known: dict, folder: Pat
         asked = setting(vars(point) | {"timed": timed})
         runs.append(Run(point, known[asked].header["key"] if asked in known else asked, timed))
     found = {trace.header["key"]: trace for trace in known.values()}
-    failures = {run.key: "there is no result of it" for run in runs if run.key not in found}
+    failures = {
+        run.key: "no run with these settings is in the results"
+        for run in runs
+        if run.key not in found
+    }
     return Sweep(tuple(runs), folder, failures, found)
 
 
