@@ -5,10 +5,12 @@ import math
 
 import pytest
 
-from workbench.core.trace import encode
+from workbench.core.trace import Trace, encode
+from workbench.figures import Figures
 from workbench.runs import results
 from workbench.runs.grid import grid
 from workbench.runs.mill import make
+from workbench.runs.notebooks import FOLDER, read
 from workbench.runs.results import read_results, recalled, setting, there, write_results
 from workbench.runs.sweep import sweep
 
@@ -102,3 +104,53 @@ def test_figures_are_redrawn_from_results_in_a_clone_without_data(tmp_path, monk
 def test_without_the_variable_nothing_is_recalled(monkeypatch):
     monkeypatch.delenv("WORKBENCH_RESULTS", raising=False)
     assert recalled() is None
+
+
+@pytest.fixture
+def figures(tmp_path, monkeypatch):
+    """The figures of a notebook whose runs are kept in a folder of their own."""
+    monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "runs"))
+    notebook = read(FOLDER / "ww_path.ipynb")
+    return Figures("ww_path", notebook.values("quick"), folder=tmp_path / "figures" / "paper")
+
+
+def counting(calls, stopped_by="rounds"):
+    def fit(spec, C):
+        calls.append((spec, C))
+        return Trace({"solver": "ww_walrus"}, [{"round": 0, "C": C, "stopped_by": stopped_by}])
+
+    return fit
+
+
+def test_a_run_is_kept_by_its_values_and_made_once(figures):
+    calls = []
+    first = figures.kept(counting(calls))("wine", 0.5)
+    again = figures.kept(counting(calls))("wine", 0.5)
+    other = figures.kept(counting(calls))("wine", 2.0)
+    assert calls == [("wine", 0.5), ("wine", 2.0)]
+    assert (again.header, again.rows) == (first.header, first.rows)
+    assert other.last["C"] == 2.0 and other.header["key"] != first.header["key"]
+    figures.key = "of other code"
+    figures.kept(counting(calls))("wine", 0.5)
+    assert len(calls) == 3
+
+
+def test_a_run_that_was_interrupted_is_not_kept(figures):
+    calls = []
+    for _ in range(2):
+        figures.kept(counting(calls, "interrupted"))("wine", 0.5)
+    assert len(calls) == 2
+
+
+def test_a_kept_run_is_recalled_from_results_whatever_the_code(figures, tmp_path, monkeypatch):
+    calls = []
+    trace = figures.kept(counting(calls))("wine", 0.5)
+    figures._keep([trace])
+    results._recalled.cache_clear()
+    monkeypatch.setenv("WORKBENCH_RESULTS", str(tmp_path / "results"))
+    figures.key = "of other code"
+    again = figures.kept(counting(calls))("wine", 0.5)
+    assert len(calls) == 1 and again.rows == trace.rows
+    assert there("wine, iris") == ["wine"]
+    with pytest.raises(FileNotFoundError, match=r"no run of ww_path: fit\('wine', 3\.0\)"):
+        figures.kept(counting(calls))("wine", 3.0)

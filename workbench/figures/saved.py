@@ -10,8 +10,9 @@ import os
 import shutil
 import textwrap
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
+from functools import wraps
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -20,13 +21,14 @@ import matplotlib
 from PIL import Image
 
 from workbench.core.files import whole
-from workbench.core.trace import Trace
+from workbench.core.trace import Trace, read_trace, write_trace
 from workbench.figures.plots import ended_by_clock
 from workbench.figures.provenance import as_json, in_words, made_by, regenerated_by
-from workbench.runs.keys import notebook_key
+from workbench.runs.keys import key, notebook_key
 from workbench.runs.mill import figures_folder, timed
 from workbench.runs.notebooks import FOLDER, Notebook, read
 from workbench.runs.results import recalled, write_results
+from workbench.runs.sweep import runs_folder
 
 # matplotlib would write the time of day into them; without it equal figures are equal files.
 METADATA = {
@@ -67,7 +69,42 @@ class Figures:
         self.key = notebook_key(self.notebook, self.parameters)  # of the code that runs from here
         self.folder = Path(folder or figures_folder()) / notebook
         self.started = time.perf_counter()
-        self.kept: list[Trace] = []
+        self.measured: list[Trace] = []
+
+    def kept(self, run: Callable[..., Trace]) -> Callable[..., Trace]:
+        """Let a function make each of its runs once: a notebook that was stopped goes on there.
+
+        Parameters
+        ----------
+        run : function of plain values, the first of which describes the data; returns a trace.
+            Whatever else it reads must follow from the notebook's cells and parameters
+
+        Returns
+        -------
+        run : the function that recalls a trace of the same code, parameters and values, or with
+            ``--from results`` one of the same notebook and values; FileNotFoundError if those
+            lack it
+        """
+
+        @wraps(run)
+        def once(*values: Any) -> Trace:
+            call = f"{self.notebook.name}: {run.__name__}{values}"
+            if (known := recalled()) is not None:
+                if call not in known:
+                    raise FileNotFoundError(f"results: there is no run of {call}")
+                return known[call]
+            own = key(call=call, notebook=self.key)
+            path = runs_folder() / "points" / own[:2] / f"{own}.jsonl"
+            if path.exists():
+                return read_trace(path)
+            trace = run(*values)
+            trace.header |= {"key": own, "call": call, "data": values[0]}
+            if trace.stopped_by != "interrupted":
+                path.parent.mkdir(parents=True, exist_ok=True)
+                write_trace(path, trace)
+            return trace
+
+        return once
 
     def save(
         self,
@@ -133,13 +170,13 @@ class Figures:
         print(f"saved {self.folder.name}/{name}")
 
     def _keep(self, traces: list[Trace]) -> None:
-        """Write what sweeps of the paper profile measured to results/, unless it is from there."""
+        """Write what the paper profile measured to results/, unless it is from there."""
         if self.folder.parent.name != "paper" or recalled() is not None:
             return
-        self.kept += [trace for trace in traces if "stop" in trace.header]
-        if self.kept:
+        self.measured += [trace for trace in traces if trace.header.keys() & {"stop", "call"}]
+        if self.measured:
             path = self.folder.parents[2] / "results" / f"{self.notebook.name}.parquet"
-            write_results(path, self.kept, self.parameters)
+            write_results(path, self.measured, self.parameters)
 
 
 def _parameters(notebook: Notebook, namespace: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """What long runs measured, kept for good: one Parquet file per notebook redraws its figures.
 
 ``workbench figures NAME --from results`` sets the environment variable ``WORKBENCH_RESULTS`` to the
-folder of these files. A sweep then returns the traces that they hold, and nothing is run: neither
-the data nor the code that made them are needed.
+folder of these files. A sweep then returns the traces that they hold, and so does a function of
+:meth:`workbench.figures.Figures.kept`; nothing is run: neither the data nor the code that made them
+are needed.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ def recalled() -> dict[str, Trace] | None:
 @cache
 def _recalled(folder: str) -> dict[str, Trace]:
     traces = [t for path in sorted(Path(folder).glob("*.parquet")) for t in read_results(path)[0]]
-    return {setting(trace.header): trace for trace in traces}
+    return {trace.header.get("call") or setting(trace.header): trace for trace in traces}
 
 
 def there(text: str) -> list[str]:
