@@ -81,12 +81,6 @@ SOURCES = {
         labels=LANDSAT_CLASSES,
         n_train=4_435,
     ),
-    "satimage_libsvm": libsvm(
-        "UCI Statlog Landsat Satellite, scaled",
-        (4_435, 6_435, 36, 6),
-        "satimage.scale satimage.scale.t",
-        CC_BY,
-    ),
     "letter": libsvm(
         "UCI Letter Recognition, scaled",
         (15_000, 20_000, 16, 26),
