@@ -461,3 +461,14 @@ def test_a_parameter_is_not_mistaken_for_what_a_solver_reports(tmp_path, no_work
     assert sorted(frame["steps"].dropna())[:2] == [15, 15]  # so far, which is another thing
     assert sorted(frame["p_seed"].dropna()) == [3, 3, 4, 4] and set(frame["seed"]) == {0, 1}
     assert list(summary(done)["runs"]) == [2] * 4
+
+
+def test_how_long_the_limits_allow_is_said_before_it_starts(tmp_path):
+    said = []
+    stop = {"cpu": 200.0, "seconds": 300.0, "rounds": 1}
+    points = grid({"ww_walrus": {"C": [0.1, 1.0]}}, ["wine @ range"], stop=stop)
+    sweep(points, folder=tmp_path, say=said.append)
+    assert said[0] == "the limits of the points to run add up to 7 min"
+    said.clear()
+    sweep(points, folder=tmp_path, say=said.append)
+    assert said == ["2 points, 2 done before, 0 to run"]

@@ -31,7 +31,7 @@ from workbench.runs.notebooks import CHECKOUT
 from workbench.runs.progress import Say
 from workbench.runs.results import recalled, setting
 from workbench.runs.run import machine, run
-from workbench.runs.worker import Limits
+from workbench.runs.worker import Limits, duration
 
 TIMED_RUNS = 3
 
@@ -236,6 +236,12 @@ def sweep(
     if (known := recalled()) is not None:
         return _from_results(points, timing, known, folder)
     runs = _planned(points, timing, proofs)
+    missing = {task.key: task.point.stop for task in runs if not task.path(folder).exists()}
+    clocks = [
+        [v for name, v in stop.items() if name in ("cpu", "seconds")] for stop in missing.values()
+    ]
+    if (most := sum(map(min, filter(None, clocks))) / jobs) > 60:
+        say(f"the limits of the points to run add up to {duration(most)}")
     if timing and not all(task.path(folder).exists() for task in runs):
         if (busy := busy_cores(int(time.monotonic() // 60))) > 0.3:
             say(f"warning: other work keeps {busy:.1f} cores busy, the times will not be clean")
