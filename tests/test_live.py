@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from test_player import wait
 
+from workbench.core.trace import Trace
 from workbench.data.panels import panel
 from workbench.live import Dashboard, explore
 from workbench.live.chart import KEPT, SIZE, Chart, Curve, Inside
@@ -45,6 +46,21 @@ def test_a_curve_sends_each_point_once_and_the_latest_row_always():
     curve.restart(rows[:2])
     words, sent = curve.news()
     assert words["at"] == 0 and points(sent)[-1, :4].tolist() == [0.5, 1, 1, 3]
+
+
+def test_results_are_drawn_as_earlier_runs_even_of_parameters_that_are_gone():
+    about = {"solver": "ww_walrus", "parameters": {"C": 0.5, "gone": 3}, "problem": {"name": "dna"}}
+    rows = [{"round": i, "seconds": i / 2, "primal": 1 / (i + 1)} for i in range(3)]
+    rows[-1]["stopped_by"] = "gap_ratio"
+    dashboard = explore("wine", "ww_walrus")
+    dashboard.recall([Trace(about, rows)])
+    (curve,) = dashboard.chart.curves
+    words, sent = curve.news()
+    assert words["label"] == "Walrus, dna, C = 0.5, gone = 3"
+    assert (words["live"], words["ended"]) == (False, "gap_ratio")
+    assert points(sent)[-1, [0, 3]].tolist() == [1.0, 1 / 3]
+    dashboard.reset()
+    assert dashboard.chart.curves == []
 
 
 @pytest.mark.parametrize("key", ["primal", "squared_error"])

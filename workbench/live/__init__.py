@@ -36,7 +36,8 @@ def explore(
 ) -> Dashboard:
     """Return a dashboard on which solvers run live; show it as the last line of a cell.
 
-    The dashboard returned before is stopped, and releases its data.
+    The dashboard returned before is stopped, and releases its data. Its method ``recall`` draws
+    kept runs and results beside what runs.
 
     Parameters
     ----------

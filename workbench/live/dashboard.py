@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -11,6 +11,7 @@ import ipywidgets as widgets
 from workbench.core.measures import held_out
 from workbench.core.problem import Problem
 from workbench.core.stream import Row, nothing
+from workbench.core.trace import Trace
 from workbench.data.panels import panel
 from workbench.live.chart import Chart, Curve, Inside
 from workbench.live.inside import portrait
@@ -147,6 +148,20 @@ class Dashboard(widgets.VBox):
             return self._tell(str(error))
         self._tell(f"workbench sweep {path}", path.read_text(encoding="utf-8"))
 
+    def recall(self, traces: Iterable[Trace]) -> None:
+        """Draw runs that have ended, kept ones or results, as earlier runs on the canvas.
+
+        Parameters
+        ----------
+        traces : such as :func:`workbench.runs.results.read_results` returns; of more than the
+            canvas holds, the last
+        """
+        for trace in traces:
+            solver, data = trace.header["solver"], trace.header["problem"]["name"]
+            curve = self.chart.begin(*legend(solver, trace.header["parameters"], data))
+            curve.live, curve.ended = False, trace.stopped_by or "killed"
+            self.chart.add(curve, trace.rows)
+
     def retire(self) -> None:
         """Stop for good, and release the data and the states; the canvas stays unchanged."""
         self.player.stop()
@@ -219,7 +234,9 @@ class Dashboard(widgets.VBox):
         for lane in lanes:
             if lane not in self._curves:
                 self._specs[lane] = self._loaded[0]
-                self._curves[lane] = self.chart.begin(*legend(lane, self._loaded[0]))
+                name = self._loaded[0] or lane.problem.name
+                began = legend(lane.solver, lane.parameters, name, *lane.past[-1:])
+                self._curves[lane] = self.chart.begin(*began)
                 self.chart.add(self._curves[lane], lane.rows)
         for lane, curve in [*self._curves.items()]:
             if curve not in self.chart.curves:
@@ -301,10 +318,12 @@ def button(name: str, icon: str, act: Callable[[], None], tooltip: str) -> widge
     return press
 
 
-def legend(lane: Lane, spec: str | None) -> tuple[str, str]:
+def legend(
+    solver: str, parameters: Mapping[str, Any], data: str, *past: tuple[Any, int]
+) -> tuple[str, str]:
     """Return a run's label, with the parameters that are not at their defaults, and colour."""
-    solver = SOLVERS[lane.solver]
-    own = own_parameters(lane.solver, lane.parameters)
+    own = own_parameters(solver, parameters)
     settings = [f"{key} = {text(value)}" for key, value in own.items()]
-    branch = [f"from round {lane.past[-1][1]}"] if lane.past else []
-    return ", ".join([solver.label, spec or lane.problem.name, *settings, *branch]), solver.colour
+    branch = [f"from round {round}" for _, round in past]
+    look = SOLVERS[solver]
+    return ", ".join([look.label, data, *settings, *branch]), look.colour

@@ -107,7 +107,7 @@ def send_to_sweep(lanes: Sequence[Lane], data: Sequence[str], cpu: float) -> Pat
 def own_parameters(solver: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters that are not at the solver's defaults."""
     defaults = resolve(solver, {})[1]
-    return {name: value for name, value in parameters.items() if value != defaults[name]}
+    return {name: value for name, value in parameters.items() if value != defaults.get(name)}
 
 
 def _free(folder: Path, name: str, suffix: str) -> Path:
