@@ -157,6 +157,49 @@ test("all of it by keyboard, on a dark page, at 200 %", async () => {
   await lab.leave(page);
 });
 
+test("a drag zooms in on the chart, the zoom outlives new rounds, a double click returns", async () => {
+  const dashboard = await lab.dashboard("weston_watkins");
+  const { page } = dashboard;
+  await dashboard.slide("rounds", -1);
+  await dashboard.press("run");
+  await dashboard.waitForRound((round) => round >= 8, "eight rounds");
+  await dashboard.press("pause");
+  await dashboard.until("paused|finished");
+  await page.waitForTimeout(300);
+  const whole = await dashboard.pixels();
+  const box = await dashboard.view.locator("canvas").boundingBox();
+  const at = (x, y) => [box.x + x * box.width, box.y + y * box.height];
+  await page.mouse.move(...at(0.3, 0.15));
+  await page.mouse.down();
+  await page.mouse.move(...at(0.6, 0.4), { steps: 5 });
+  await dashboard.picture("dragging");
+  await page.mouse.up();
+  await page.mouse.move(...at(0.5, -0.1));
+  await page.waitForTimeout(300);
+  const near = await dashboard.pixels();
+  assert.notEqual(near, whole, "zoomed");
+  await dashboard.picture("zoomed");
+  await dashboard.press("step");
+  await dashboard.until("paused|finished");
+  await page.mouse.dblclick(...at(0.5, 0.3));
+  await page.mouse.move(...at(0.5, -0.1));
+  await dashboard.press("back");
+  await dashboard.until("paused|finished");
+  await page.waitForTimeout(300);
+  await dashboard.picture("returned");
+  assert.equal(await dashboard.pixels(), whole, "as before");
+
+  await dashboard.view.locator("canvas").focus();
+  for (const key of ["ArrowLeft", "ArrowLeft", "+", "+"]) await page.keyboard.press(key);
+  await page.waitForTimeout(300);
+  assert.notEqual(await dashboard.pixels(), whole);
+  await page.keyboard.press("Escape");
+  await dashboard.view.locator(".status").click();
+  await page.waitForTimeout(300);
+  assert.equal(await dashboard.pixels(), whole);
+  await lab.leave(page);
+});
+
 test("make lab opens the start page; pictures and links are found there and on dashboards", async () => {
   const page = await lab.page({ width: 1400, height: 1400 });
   await page.goto(lab.servers[0].url);

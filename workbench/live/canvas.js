@@ -181,11 +181,12 @@ function extent(values, logarithmic) {
 }
 
 // The axis from pixel `from` to pixel `to` that holds these values, with a tick each `room` pixels.
-// A logarithmic one begins at a whole decade, and ends at one if it is `whole`.
-function axis(values, from, to, logarithmic, room, whole = true) {
+// A logarithmic one begins at a whole decade, and ends at one if it is `whole`. With a `zoom` it
+// has these ends instead.
+function axis(values, from, to, logarithmic, room, whole = true, zoom = null) {
   const scale = logarithmic ? Math.log10 : (v) => v;
-  let [low, high] = extent(values, logarithmic).map(scale);
-  if (logarithmic) [low, high] = [Math.floor(low), whole ? Math.ceil(high) : high];
+  let [low, high] = (zoom ?? extent(values, logarithmic)).map(scale);
+  if (logarithmic && !zoom) [low, high] = [Math.floor(low), whole ? Math.ceil(high) : high];
   const constant = high - low < NOUGHT * Math.max(1, Math.abs(low), Math.abs(high));
   const off = !logarithmic && Math.abs(low) >= NOUGHT;
   if (constant) [low, high] = off ? [low - 0.5, low + 0.5] : [low, low + 1];
@@ -196,12 +197,23 @@ function axis(values, from, to, logarithmic, room, whole = true) {
   const step = logarithmic ? Math.max(tidy, 1) : tidy;
   const firsts = 0.3 * Math.abs(slope) > room ? [1, 2, 5] : [1]; // digits: 2 is at 0.3 of a decade
   const ticks = [];
-  for (let j = Math.ceil(low / step - 1e-9); j * step <= high + 1e-9 * step; j += 1) {
+  const first = logarithmic ? Math.floor(low / step) : Math.ceil(low / step - 1e-9);
+  for (let j = first; j * step <= high + 1e-9 * step; j += 1) {
     ticks.push(...(logarithmic ? firsts.map((m) => m * 10 ** (j * step)) : [j * step]));
   }
-  const above = logarithmic ? (v) => Math.max(v, 10 ** low) : (v) => v; // NaN stays NaN
+  const least = 10 ** (zoom ? low - 9 : low); // below a zoomed axis is out of sight
+  const above = logarithmic ? (v) => Math.max(v, least) : (v) => v; // NaN stays NaN
   const at = (v) => from + slope * (scale(above(v)) - low);
-  return { from, to, ticks: ticks.filter((v) => scale(v) <= high + 1e-9 * step), at };
+  const of = (pixel) => {
+    const v = low + (pixel - from) / slope;
+    return logarithmic ? 10 ** v : v;
+  };
+  if (logarithmic && high - low < 0.7) { // which may hold none of these digits
+    const { ticks } = axis([], from, to, false, room, true, [10 ** low, 10 ** high]);
+    return { from, to, ticks, at, of };
+  }
+  const within = (v) => scale(v) >= low - 1e-9 * step && scale(v) <= high + 1e-9 * step;
+  return { from, to, ticks: ticks.filter(within), at, of };
 }
 
 // Draws the grid of two axes, and the ticks and the title of the upright one.

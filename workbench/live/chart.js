@@ -22,6 +22,7 @@ const KEYS = { // steps along a curve, and from curve to curve
   ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1],
   Home: [-Infinity, 0], End: [Infinity, 0], Escape: [0, 0],
 };
+const CLICK = 6; // pixels: a pointer that moves less does not drag
 
 const LOST = `the kernel has stopped or restarted: ${
   document.body.dataset.voila ? "reload this page" : "run this cell again"}`;
@@ -61,11 +62,13 @@ const PAGE = `<style>
   <div class="stage">
     <canvas tabindex="0" role="application" data-lm-suppress-shortcuts="true" aria-label="Chart of
       bounds, and of gaps or errors. Left and right move a cursor along a curve, up and down
-      choose the curve, escape removes the cursor. The latest values are listed below."></canvas>
+      choose the curve, plus zooms in on the cursor, escape removes the cursor and the zoom. The
+      latest values are listed below."></canvas>
     <div class="readout" aria-live="polite"></div>
   </div>
   <p class="choices">${choice("below", BELOW)} ${choice("over", OVER)}
-    <label><input type="checkbox"> logarithmic</label></p>
+    <label><input type="checkbox"> logarithmic</label>
+    <span class="note">drag on the chart to zoom, double click to return</span></p>
   <ol></ol>`;
 
 function take(message, buffers, said) {
@@ -87,6 +90,8 @@ function open(el, show) {
   let chosen = ""; // until then the lower panel is the one that suits the curves
   let cursor = null; // the number of a curve, and where in it a point begins
   let scene = { lines: [] }; // what is drawn where
+  let zoom = {}; // the ends of axes that are not those of their values
+  let drag = null; // two corners of what is to be zoomed to
 
   function put(place) {
     cursor = place;
@@ -94,15 +99,42 @@ function open(el, show) {
   }
 
   function press(event) {
-    if (event.ctrlKey || event.altKey || event.metaKey || !(event.key in KEYS)) return;
+    if (event.ctrlKey || event.altKey || event.metaKey) return;
+    if (!(event.key in KEYS) && event.key !== "+") return;
     event.preventDefault();
     event.stopPropagation(); // or the notebook would choose another cell
+    if (event.key === "+") return enlarge(scene.marked && around(scene.marked, scene.axes));
+    if (event.key === "Escape") zoom = {};
     put(event.key === "Escape" ? null : move(scene.lines, cursor, event.key, event.shiftKey));
   }
 
-  const point = ({ offsetX, offsetY }) => put(nearest(scene.lines, offsetX, offsetY));
+  function enlarge(corners) {
+    if (corners) zoom = { ...zoom, ...within(corners, scene.axes) };
+    show();
+  }
+
+  function point({ offsetX, offsetY }) {
+    if (drag) drag[1] = [offsetX, offsetY];
+    put(nearest(scene.lines, offsetX, offsetY));
+  }
+
+  function grasp(event) {
+    drag = [[event.offsetX, event.offsetY], [event.offsetX, event.offsetY]];
+    canvas.setPointerCapture(event.pointerId);
+    point(event);
+  }
+
+  function release() {
+    const corners = drag;
+    drag = null;
+    enlarge(corners && Math.abs(corners[1][0] - corners[0][0]) >= CLICK ? corners : null);
+  }
+
   canvas.addEventListener("pointermove", point);
-  canvas.addEventListener("pointerdown", point);
+  canvas.addEventListener("pointerdown", grasp);
+  canvas.addEventListener("pointerup", release);
+  canvas.addEventListener("pointercancel", () => (drag = null)); // the page scrolls instead
+  canvas.addEventListener("dblclick", () => show((zoom = {})));
   canvas.addEventListener("pointerleave", () => canvas === document.activeElement || put(null));
   canvas.addEventListener("blur", () => put(null));
   canvas.addEventListener("keydown", press);
@@ -110,14 +142,15 @@ function open(el, show) {
   for (const type of ["pointerover", "pointerleave", "focusin", "focusout"]) {
     part("ol").addEventListener(type, show); // an entry makes its curve stand out
   }
-  el.addEventListener("change", show);
+  el.addEventListener("change", () => show((zoom = {}))); // the axes are others
 
   // Reads the layout first and writes to the page last, so that it is laid out once.
   return (said, lost) => {
     const { curves } = said;
     const below = chosen || usual(curves);
     const lit = Number((part("li:hover") ?? part("li:focus-visible"))?.dataset.number);
-    scene = draw(canvas, curves, part(".over").value, below, part("input").checked, cursor, lit);
+    scene = draw(canvas, curves, part(".over").value, below, part("input").checked, cursor, lit,
+      zoom, drag);
     const { look, marked, width } = scene;
     cursor = marked && { number: marked.curve.number, i: marked.i }; // it may have turned back
     part(".below").value = below;
@@ -229,7 +262,26 @@ function nearest(lines, x, y) {
 const closest = (spots, x) =>
   spots.reduce((a, b) => (Math.abs(b.x - x) < Math.abs(a.x - x) ? b : a));
 
-function draw(canvas, curves, over, below, logarithmic, cursor, lit) {
+// What lies between two corners, along and in the panel of the first: ends of axes.
+function within([[x1, y1], [x2, y2]], { x, bands, gaps }) {
+  const panel = y1 < (bands.from + gaps.to) / 2 ? "bands" : "gaps";
+  const ends = ({ from, to, of }, ...pixels) => {
+    const [low, high] = [Math.min(from, to), Math.max(from, to)];
+    return pixels.map((v) => of(Math.min(Math.max(v, low), high))).sort((a, b) => a - b);
+  };
+  const upright = ends({ bands, gaps }[panel], y1, y2);
+  const flat = Math.abs(y2 - y1) < CLICK; // a stroke along the axis: the other one stays
+  return { x: ends(x, x1, x2), ...(flat ? {} : { [panel]: upright }) };
+}
+
+// The corners around a spot of what is shown twice as large then.
+function around({ x: at, ys }, { x, bands }) {
+  const y = ys[1];
+  const [width, height] = [(x.to - x.from) / 4, (bands.from - bands.to) / 4];
+  return [[at - width, y - height], [at + width, y + height]];
+}
+
+function draw(canvas, curves, over, below, logarithmic, cursor, lit, zoom, drag) {
   const look = theme(canvas);
   const { em } = look;
   const width = canvas.clientWidth;
@@ -239,15 +291,16 @@ function draw(canvas, curves, over, below, logarithmic, cursor, lit) {
   const begun = curves.filter(({ points }) => points.length);
   const ends = begun.map((curve) => ({ curve, kept: [0, SIZE, last(curve)] }));
   const along = reach(ends, [OVER[over]], logarithmic);
-  const x = axis(along, left, width - right, logarithmic, 5 * em, false);
+  const x = axis(along, left, width - right, logarithmic, 5 * em, false, zoom.x);
   const place = (points, i) => x.at(OVER[over](points, i));
-  const lines = begun.map((curve) => ({ curve, kept: thin(curve.points, place) }));
+  const lines = begun.map((curve) => ({ curve, kept: thin(curve.points, place, x) }));
   const [least, most] = extent(reach(lines, [upper], true), true);
-  const far = most > FAR * least;
+  const far = most > FAR * least && !(zoom.bands?.[0] <= 0);
   const held = (share) => (points, i) => Math.max(upper(points, i), DEEP * most) * share;
   const shown = reach(lines, far ? [held(1), held(0.1)] : [lower, upper], far);
-  const bands = axis(shown, middle, top, far, 2 * em);
-  const gaps = axis(reach(lines, [BELOW[below]], true), bottom, next, true, 1.6 * em);
+  const bands = axis(shown, middle, top, far, 2 * em, true, zoom.bands);
+  const relevant = reach(lines, [BELOW[below]], true);
+  const gaps = axis(relevant, bottom, next, true, 1.6 * em, true, zoom.gaps);
   rule(pen, x, bands, curves.every(has(gap)) ? "lower and upper bound" : "objective, bounds", em);
   rule(pen, x, gaps, below, em);
   foot(pen, x, gaps, over, em);
@@ -266,42 +319,63 @@ function draw(canvas, curves, over, below, logarithmic, cursor, lit) {
     const [floor, roof] = [0, 1].map((k) => steps(certain, k));
     const [high, under] = [1, 2].map((k) => steps(drawn, k));
     pen.fillStyle = pen.strokeStyle = paint(line.curve, look);
-    pen.globalAlpha = strong(line) ? 0.22 : 0.06;
-    pen.fill(path([...floor, ...roof.toReversed()]));
-    // The others are thinner: paler ones would stand out only next to one that is pointed at.
-    pen.globalAlpha = lit && !strong(line) ? 0.4 : 1;
-    pen.lineWidth = strong(line) ? 2 : 1;
-    pen.setLineDash(dash(line.curve, curves).map((length) => length * em));
-    [floor, high, under].forEach((corners) => pen.stroke(path(corners)));
-    pen.setLineDash([]);
-    const ends = [floor, high, under].flatMap((corners) => corners.slice(-1));
+    const pale = lit && !strong(line) ? 0.4 : 1;
     const seen = below === "test error" ? drawn.filter(({ ys }) => Number.isFinite(ys[2])) : [];
     const few = seen.length < FEW ? seen.map((spot) => [spot.x, spot.ys[2]]) : [];
-    for (const [at, y] of few) dot(pen, at, y, 0.1 * em);
-    for (const [at, y] of ends) dot(pen, at, y, 0.16 * em);
-    for (const corners of [high, under]) {
-      if (corners.length) numbers.push([...corners.at(-1), line.curve.number]);
+    for (const [panel, strokes, dots] of [[bands, [floor, high], []], [gaps, [under], few]]) {
+      inside(pen, x, panel, em, () => {
+        pen.globalAlpha = strong(line) ? 0.22 : 0.06;
+        if (panel === bands) pen.fill(path([...floor, ...roof.toReversed()]));
+        // The others are thinner: paler ones would stand out only next to one that is pointed at.
+        pen.globalAlpha = pale;
+        pen.lineWidth = strong(line) ? 2 : 1;
+        pen.setLineDash(dash(line.curve, curves).map((length) => length * em));
+        strokes.forEach((corners) => pen.stroke(path(corners)));
+        pen.setLineDash([]);
+        const ends = strokes.flatMap((corners) => corners.slice(-1));
+        for (const [at, y] of dots) dot(pen, at, y, 0.1 * em);
+        for (const [at, y] of ends) dot(pen, at, y, 0.16 * em);
+      });
+      const end = strokes.at(-1).findLast(([at]) => at <= x.to);
+      const there = end && end[0] >= x.from && end[1] <= panel.from && end[1] >= panel.to;
+      if (there) numbers.push([...end, line.curve.number]);
     }
   }
   pen.globalAlpha = 1;
   inscribe(pen, numbers, look);
   const curve = begun.find(({ number }) => number === cursor?.number);
   const marked = curve && { curve, ...spot(curve.points, Math.min(cursor.i, last(curve))) };
-  if (marked) mark(pen, marked, top, bottom, look);
-  return { look, lines, marked, width };
+  if (marked && marked.x >= x.from && marked.x <= x.to) mark(pen, marked, [bands, gaps], look);
+  if (drag) pen.strokeRect(...drag[0], drag[1][0] - drag[0][0], drag[1][1] - drag[0][1]);
+  return { look, lines, marked, width, axes: { x, bands, gaps } };
 }
 
-function mark(pen, { curve, x, ys }, top, bottom, look) {
+function mark(pen, { curve, x, ys }, [bands, gaps], look) {
   Object.assign(pen, { fillStyle: paint(curve, look), strokeStyle: look.ink, lineWidth: 1.2 });
-  pen.stroke(path([[x, top], [x, bottom]]));
-  for (const y of ys.filter(Number.isFinite)) dot(pen, x, y, 0.3 * look.em);
+  pen.stroke(path([[x, bands.to], [x, gaps.from]]));
+  ys.forEach((y, k) => {
+    const { from, to } = k < 2 ? bands : gaps;
+    if (y <= from && y >= to) dot(pen, x, y, 0.3 * look.em);
+  });
+}
+
+// Draws between the ends of two axes only, and what is half beyond them.
+function inside(pen, x, y, em, work) {
+  pen.save();
+  pen.beginPath();
+  pen.rect(x.from - 0.3 * em, y.to - 0.3 * em, x.to - x.from + 0.6 * em, y.from - y.to + 0.6 * em);
+  pen.clip();
+  work();
+  pen.restore();
 }
 
 // A pixel's last point and its last evaluated one: a step has two corners, no more can be seen.
-function thin(points, place) {
+// What lies beyond an end of the axis is one pixel.
+function thin(points, place, { from, to }) {
   const columns = [[], []];
   for (let i = 0; i < points.length; i += SIZE) {
-    columns[Number.isFinite(points[i + 4]) ? 1 : 0][Math.round(place(points, i))] = i;
+    const column = Math.min(Math.max(Math.round(place(points, i)), Math.floor(from) - 1), to + 1);
+    columns[Number.isFinite(points[i + 4]) ? 1 : 0][Math.round(column)] = i;
   }
   return columns.flat(2).sort((a, b) => a - b); // without the empty ones
 }
