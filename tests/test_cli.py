@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+import workbench
 from workbench.cli import main
 from workbench.core.trace import read_trace
 from workbench.data.routes import Source
@@ -132,3 +133,8 @@ def test_help_does_not_wait_for_the_solvers():
     code = "import sys; from workbench.cli import main; main(['--help']); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "numpy" not in done.stdout.split() and "papermill" not in done.stdout.split()
+
+
+def test_the_version_is_that_of_the_package(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"workbench {workbench.__version__}\n"

@@ -15,7 +15,7 @@ from workbench.data.panels import panel
 from workbench.live import Dashboard, explore
 from workbench.live.chart import KEPT, SIZE, Chart, Curve, Inside
 from workbench.live.pictures import Bars, Image, Lines, Plane, pack
-from workbench.live.sliders import SLIDERS, Sliders
+from workbench.live.sliders import SLIDERS, Sliders, text
 from workbench.registry import SOLVERS, Solver
 from workbench.runs.notebooks import CHECKOUT
 from workbench.runs.run import resolve
@@ -479,3 +479,31 @@ def test_a_notebook_runs_at_its_smallest_scale(path, execute):
     ran = {cell.id: rest for cell, *rest in execute(path, {"data": "iris", "max_seconds": 0.1})}
     assert ran["still"][1]
     assert "application/vnd.jupyter.widget-view+json" in ran["live"][2]._repr_mimebundle_()
+
+
+def test_switches_are_check_boxes_choices_are_menus_and_numbers_are_sliders():
+    shown = Sliders(["memoir_l2", "cuts_linear_time"], {"stabilised": False}).widgets
+    kinds = {name: type(shown[name]).__name__ for name in ("stabilised", "mips", "C", "r")}
+    assert kinds == {
+        "stabilised": "Checkbox",
+        "mips": "Dropdown",
+        "C": "SelectionSlider",
+        "r": "SelectionSlider",
+    }
+    assert shown["stabilised"].value is False
+
+
+@pytest.mark.parametrize(
+    "value, words",
+    [
+        (0.5, "0.5"),
+        (0.125, "2⁻³"),
+        (2**-10, "2⁻¹⁰"),
+        (4.0, "4"),
+        (1024, "2¹⁰"),
+        (0.3, "0.3"),
+        (0, "0"),
+    ],
+)
+def test_small_and_large_powers_of_two_are_shown_as_such(value, words):
+    assert text(value) == words

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
+import workbench
 from workbench.cli import commands
 
 
@@ -54,6 +55,7 @@ class Parser(argparse.ArgumentParser):
 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(prog="workbench", description="Large-scale multiclass classification.")
+    parser.add_argument("--version", action="version", version=f"workbench {workbench.__version__}")
     kinds = parser.add_subparsers(metavar="COMMAND", required=True)
 
     def command(function, text: str):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import frexp
 from typing import Any
 
 import ipywidgets as widgets
@@ -40,11 +41,12 @@ SLIDERS = {
     "working_set": (2, 4, 8, 16, 32, 64),
 }
 WIDE = {"style": {"description_width": "8em"}, "layout": {"width": "auto"}}
+RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 DEFAULT = "default"  # instead of None, which a slider cannot hold: it depends on the data
 
 
 class Sliders:
-    """One slider per parameter; two if solvers that share its name start it at different values.
+    """One control per parameter; two if solvers that share its name start it at different values.
 
     Parameters
     ----------
@@ -63,7 +65,7 @@ class Sliders:
     """
 
     def __init__(self, solvers: Sequence[str], starts: Mapping[str, Any]):
-        self.widgets: dict[str, widgets.SelectionSlider] = {}
+        self.widgets: dict[str, widgets.DOMWidget] = {}
         self._of: dict[str, dict[str, str]] = {}  # solver -> parameter -> slider
         defaults = {solver: resolve(solver, {})[1] for solver in solvers}
         starts = {name: getattr(v, "item", lambda v=v: v)() for name, v in starts.items()}
@@ -119,8 +121,17 @@ class Sliders:
         key, values = f"{name} ({solver})" if name in self.widgets else name, SLIDERS[name]
         if value not in values:
             values = [value, *values] if isinstance(value, str) else sorted([*values, value])
-        self.widgets[key] = slider(key, [(text(v), v) for v in values], value)
+        self.widgets[key] = control_for(key, values, value)
         return key
+
+
+def control_for(name: str, values: Sequence[Any], value: Any) -> widgets.DOMWidget:
+    """Return a check box for a switch, a menu for words, a slider for numbers."""
+    if isinstance(value, bool):
+        return widgets.Checkbox(value=value, description=name, **WIDE)
+    if isinstance(values[-1], str):
+        return widgets.Dropdown(options=values, value=value, description=name, **WIDE)
+    return slider(name, [(text(v), v) for v in values], value)
 
 
 def slider(name: str, options: list[tuple[str, Any]], value: Any) -> widgets.SelectionSlider:
@@ -131,5 +142,10 @@ def slider(name: str, options: list[tuple[str, Any]], value: Any) -> widgets.Sel
 
 
 def text(value: float | int | bool | str) -> str:
-    """Return a slider's value in words."""
-    return str(value) if isinstance(value, bool | str) else f"{value:g}"
+    """Return a value in words: small and large powers of two are shown as such, 0.125 as 2⁻³."""
+    if isinstance(value, bool | str):
+        return str(value)
+    mantissa, exponent = frexp(value)
+    if mantissa == 0.5 and not -2 < exponent < 8:
+        return f"2{str(exponent - 1).translate(RAISED)}"
+    return f"{value:g}"
