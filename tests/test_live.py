@@ -14,6 +14,7 @@ from workbench.core.trace import Trace
 from workbench.data.panels import panel
 from workbench.live import Dashboard, explore
 from workbench.live.chart import KEPT, SIZE, Chart, Curve, Inside
+from workbench.live.dashboard import GREY
 from workbench.live.pictures import Bars, Image, Lines, Plane, pack
 from workbench.live.sliders import SLIDERS, Sliders, text
 from workbench.registry import SOLVERS, Solver
@@ -203,7 +204,10 @@ def test_steps_go_back_and_branch_and_a_parameter_that_cannot_change_starts_a_ne
     assert [row["round"] for row in dashboard.player.lanes[0].rows] == [2, 3]
     dashboard.fourier.value = True
     click(dashboard, "run", "finished")
-    assert labels(dashboard) == ["MRC-CCG, iris + 400 fourier, n_max = 50"], "on other data"
+    assert labels(dashboard)[-1] == "MRC-CCG, iris + 400 fourier, n_max = 50", "on other data"
+    *old, new = dashboard.chart.curves
+    assert {curve.colour for curve in old} == {GREY} and new.colour != GREY
+    assert not any(curve.live for curve in old) and len(dashboard._curves) == 1, "data released"
     click(dashboard, "reset", "ready")
     assert dashboard.chart.curves == []
 

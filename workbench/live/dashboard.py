@@ -26,6 +26,7 @@ BUDGETS_S = (1, 2, 5, 10, 30, 60, 120, 300, 600, 3600)  # solver seconds
 PAUSES_S = {"1/s": 1.0, "3/s": 1 / 3, "10/s": 0.1, "full": 0.0}  # between two rounds
 TIME_FRACTION = 0.01  # for portraits
 MIN_PAUSE_S = 0.1  # between two of them
+GREY = "#909090"
 
 
 class Dashboard(widgets.VBox):
@@ -226,11 +227,11 @@ class Dashboard(widgets.VBox):
         error, lanes = self.player.error, self.player.lanes
         said = f"{type(error).__name__}: {error}" if error else ""
         self.chart.say(status=self.player.status, error=said)
-        if any(lane.problem is not new.problem for lane in [*self._curves] for new in lanes):
-            self._forget()  # bounds on other data are not comparable
-            self.chart.clear()
         for lane, curve in [*self._curves.items()]:
             curve.live = lane in lanes
+            if any(lane.problem is not new.problem for new in lanes):
+                curve.colour = GREY  # bounds on other data are not comparable
+                del self._curves[lane], self._specs[lane]
         for lane in lanes:
             if lane not in self._curves:
                 self._specs[lane] = self._loaded[0]
