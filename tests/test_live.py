@@ -208,8 +208,22 @@ def test_steps_go_back_and_branch_and_a_parameter_that_cannot_change_starts_a_ne
     *old, new = dashboard.chart.curves
     assert {curve.colour for curve in old} == {GREY} and new.colour != GREY
     assert not any(curve.live for curve in old) and len(dashboard._curves) == 1, "data released"
+    click(dashboard, "run", "finished")
+    assert dashboard.chart._said["note"].startswith("all have ended: press stop and then run")
+    assert len(dashboard.chart.curves) == 3, "nothing was run again"
     click(dashboard, "reset", "ready")
     assert dashboard.chart.curves == []
+
+
+def test_a_run_out_of_time_says_how_it_goes_on(dashboard, monkeypatch):
+    steps(dashboard, 0, 1)
+    dashboard.player.budget = dashboard.player.lanes[0].seconds
+    click(dashboard, "run", "finished")
+    click(dashboard, "run", "finished")
+    assert dashboard.chart._said["note"] == "out of time: move the slider seconds to go on"
+    dashboard.player.budget = 60.0
+    click(dashboard, "run", "finished")
+    assert dashboard.chart._said["note"] == "" and dashboard.player.lanes[0].ended
 
 
 @dataclass

@@ -178,9 +178,19 @@ class Dashboard(widgets.VBox):
 
     def _ask(self) -> None:
         """Ask for all that the controls say."""
+        done = "" if self._pending() else self._over()
         wanted = {name: self.sliders.parameters(name) for name in self.solvers.value}
         self._target = self.spec, wanted
-        self.chart.say(note="")
+        self.chart.say(note=done)
+
+    def _over(self) -> str:
+        """Return what may be done if none of the runs can go on, else nothing."""
+        lanes = self.player.lanes
+        if lanes and all(lane.ended for lane in lanes):
+            return "all have ended: press stop and then run to start again, or change a parameter"
+        if lanes and all(lane.ended or lane.seconds >= self.player.budget for lane in lanes):
+            return "out of time: move the slider seconds to go on"
+        return ""
 
     def _arrange(self, lanes: list[Lane]) -> list[Lane]:
         """Return the lanes of all that was asked for, made from `lanes`; in the player's thread."""
