@@ -49,6 +49,17 @@ def test_a_curve_sends_each_point_once_and_the_latest_row_always():
     assert words["at"] == 0 and points(sent)[-1, :4].tolist() == [0.5, 1, 1, 3]
 
 
+def test_a_page_removes_a_curve_that_is_not_live(sent):
+    chart = Chart()
+    live, old = chart.begin("live", "#000000"), chart.begin("old", "#000000")
+    old.live = False
+    for gone in (live.number, old.number, "everything", None):
+        chart._answer(None, {"remove": gone}, [])
+    chart._answer(None, "not words", [])
+    assert chart.curves == [live]
+    wait(lambda: chart._timer is None)
+
+
 def test_results_are_drawn_as_earlier_runs_even_of_parameters_that_are_gone():
     about = {"solver": "ww_walrus", "parameters": {"C": 0.5, "gone": 3}, "problem": {"name": "dna"}}
     rows = [{"round": i, "seconds": i / 2, "primal": 1 / (i + 1)} for i in range(3)]

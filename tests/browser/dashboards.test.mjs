@@ -60,6 +60,15 @@ for (const [name, [slider, steps]] of Object.entries(LIVE)) {
     await dashboard.press("stop");
     await dashboard.until("stopped");
     await dashboard.picture(`${name}-branch`);
+    await page.waitForTimeout(300);
+    const both = await dashboard.pixels();
+    await dashboard.view.locator("li .hide").first().click();
+    await dashboard.view.locator("li.hidden .hide", { hasText: "show" }).click();
+    await page.mouse.move(5, 5);
+    await page.waitForTimeout(300);
+    assert.equal(await dashboard.pixels(), both, "hidden and shown again");
+    await dashboard.view.locator("li .remove").first().click();
+    await page.waitForFunction(() => document.querySelectorAll(".live li").length === 1);
 
     await dashboard.press("reset");
     await dashboard.until("ready");

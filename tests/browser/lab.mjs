@@ -182,7 +182,7 @@ export class Dashboard {
   }
 
   async labels() {
-    return this.view.locator("li > span:nth-child(2)").allTextContents();
+    return this.view.locator("li > .title").allTextContents();
   }
 
   async waitForRound(test, why) {

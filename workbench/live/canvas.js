@@ -11,8 +11,9 @@ const DASHES = [[], [0.6, 0.3], [0.15, 0.25], [0.6, 0.25, 0.15, 0.25]];
 const NOUGHT = 1e-12; // of the size, or of 1: less than this apart is rounding
 
 // One model, any number of views: each asks for everything when it opens. `take` reads a message
-// into itself, given the one before, and returns whether it could; `open` fills a view and
-// returns what draws it, which is also told whether the kernel is lost: restarted or shut down.
+// into itself, given the one before, and returns whether it could; `open` fills a view, may send
+// words to the kernel, and returns what draws it, which is also told whether the kernel is lost:
+// restarted or shut down.
 const panel = (nothing, take, open) => () => {
   let said = nothing;
   let kernel; // as JupyterLab and Voilà have it
@@ -41,7 +42,7 @@ const panel = (nothing, take, open) => () => {
         refresh(said, restarted || Boolean(kernel?.isDisposed));
       });
     };
-    const refresh = open(el, show);
+    const refresh = open(el, show, (words) => model.send(words));
     const forget = watch(el, show);
     views.add(show);
     ask(model);

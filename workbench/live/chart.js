@@ -35,7 +35,7 @@ const PAGE = `<style>
   .live p, .live ol { margin: 0.2em 0; padding: 0; list-style: none;
     font-variant-numeric: tabular-nums; overflow-wrap: anywhere; }
   .live p:empty { display: none; }
-  .live ol { display: grid; gap: 0 1em; cursor: default;
+  .live ol { display: grid; gap: 0 1em; cursor: default; max-height: 15em; overflow-y: auto;
     grid-template-columns: repeat(auto-fit, minmax(min(24em, 100%), 1fr)); }
   .live .error { color: var(--jp-error-color1, #d32f2f); white-space: pre-wrap; font-weight: 600; }
   .live .note, .live .hint, .live .numbers { opacity: 0.75; }
@@ -53,6 +53,9 @@ const PAGE = `<style>
     min-height: 1.9em; }
   .live .swatch { position: absolute; left: 0; width: 2.5em; height: 1.45em; }
   .live .numbers { display: block; }
+  .live li.hidden :is(.swatch, .title, .numbers) { opacity: 0.35; }
+  .live li button { font: inherit; color: inherit; opacity: 0.75; border: 0; padding: 0 0.3em;
+    background: none; cursor: pointer; text-decoration: underline; }
   .live-page.jupyter-widgets-disconnected::before,
   .live-page .jupyter-widgets-disconnected::before { content: none; }
   .live-controls[inert] { opacity: 0.4; }
@@ -82,7 +85,7 @@ function take(message, buffers, said) {
   return whole;
 }
 
-function open(el, show) {
+function open(el, show, send) {
   el.classList.add("live");
   el.innerHTML = PAGE;
   const part = (selector) => el.querySelector(selector);
@@ -92,6 +95,7 @@ function open(el, show) {
   let scene = { lines: [] }; // what is drawn where
   let zoom = {}; // the ends of axes that are not those of their values
   let drag = null; // two corners of what is to be zoomed to
+  const hidden = new Set(); // numbers of curves
 
   function put(place) {
     cursor = place;
@@ -143,13 +147,21 @@ function open(el, show) {
     part("ol").addEventListener(type, show); // an entry makes its curve stand out
   }
   el.addEventListener("change", () => show((zoom = {}))); // the axes are others
+  part("ol").addEventListener("click", ({ target }) => {
+    const number = Number(target.closest("li")?.dataset.number);
+    if (target.matches(".remove")) send({ remove: number });
+    if (target.matches(".hide")) hidden.delete(number) || hidden.add(number);
+    show();
+  });
 
   // Reads the layout first and writes to the page last, so that it is laid out once.
   return (said, lost) => {
     const { curves } = said;
     const below = chosen || usual(curves);
     const lit = Number((part("li:hover") ?? part("li:focus-visible"))?.dataset.number);
-    scene = draw(canvas, curves, part(".over").value, below, part("input").checked, cursor, lit,
+    for (const curve of curves) curve.dashes = dash(curve, curves);
+    const seen = curves.filter(({ number }) => !hidden.has(number));
+    scene = draw(canvas, seen, part(".over").value, below, part("input").checked, cursor, lit,
       zoom, drag);
     const { look, marked, width } = scene;
     cursor = marked && { number: marked.curve.number, i: marked.i }; // it may have turned back
@@ -163,7 +175,7 @@ function open(el, show) {
     const entries = part("ol").children;
     while (entries.length > curves.length) entries[curves.length].remove();
     while (entries.length < curves.length) part("ol").append(entry());
-    curves.forEach((curve, i) => tag(entries[i], curve, look, dash(curve, curves)));
+    curves.forEach((curve, i) => tag(entries[i], curve, look, hidden));
     const readout = part(".readout");
     write(readout, marked ? `${name(marked.curve)}\n${tell(marked.curve, marked.i, "\n")}` : "");
     const right = 2 * marked?.x > width; // then there is more room on the left
@@ -209,15 +221,19 @@ function entry() {
   line.tabIndex = 0;
   line.innerHTML = `<svg class="swatch" aria-hidden="true">
     <line x2="100%" y1="50%" y2="50%" stroke-width="0.22em" /></svg>
-    <span></span><span class="numbers"></span>`;
+    <span class="title"></span><button class="hide"></button><button class="remove">remove</button>
+    <span class="numbers"></span>`;
   return line;
 }
 
-function tag(line, curve, look, dashes) {
-  const [swatch, title, numbers] = line.children;
+function tag(line, curve, look, hidden) {
+  const [swatch, title, hide, remove, numbers] = line.children;
   line.dataset.number = curve.number;
+  line.classList.toggle("hidden", hidden.has(curve.number));
+  write(hide, hidden.has(curve.number) ? "show" : "hide");
+  remove.hidden = curve.live; // until it is stopped, or another run has taken its place
   swatch.style.stroke = paint(curve, look);
-  swatch.style.strokeDasharray = dashes.map((length) => `${length}em`).join(" ") || "none";
+  swatch.style.strokeDasharray = curve.dashes.map((length) => `${length}em`).join(" ") || "none";
   write(title, name(curve) + (curve.ended ? `: ${curve.ended}` : ""));
   write(numbers, (curve.live && curve.numbers) || tell(curve, last(curve), " · "));
 }
@@ -329,15 +345,15 @@ function draw(canvas, curves, over, below, logarithmic, cursor, lit, zoom, drag)
         // The others are thinner: paler ones would stand out only next to one that is pointed at.
         pen.globalAlpha = pale;
         pen.lineWidth = strong(line) ? 2 : 1;
-        pen.setLineDash(dash(line.curve, curves).map((length) => length * em));
+        pen.setLineDash(line.curve.dashes.map((length) => length * em));
         strokes.forEach((corners) => pen.stroke(path(corners)));
         pen.setLineDash([]);
         const ends = strokes.flatMap((corners) => corners.slice(-1));
         for (const [at, y] of dots) dot(pen, at, y, 0.1 * em);
         for (const [at, y] of ends) dot(pen, at, y, 0.16 * em);
       });
-      const end = strokes.at(-1).findLast(([at]) => at <= x.to);
-      const there = end && end[0] >= x.from && end[1] <= panel.from && end[1] >= panel.to;
+      const end = strokes.at(-1).findLast(([at]) => at < x.to + 1);
+      const there = end && end[0] >= x.from && end[1] < panel.from + 1 && end[1] > panel.to - 1;
       if (there) numbers.push([...end, line.curve.number]);
     }
   }

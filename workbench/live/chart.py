@@ -153,8 +153,10 @@ class Chart(anywidget.AnyWidget):
             self.send(content, [points for _, points in news])
 
     def _answer(self, _, content: Any, buffers: Any) -> None:
-        """Send everything to a page that has just been opened."""
+        """Send everything to a page that has just been opened; first remove the curve it names."""
         with self._lock:
+            gone = content.get("remove") if isinstance(content, dict) else None
+            self.curves = [c for c in self.curves if c.live or c.number != gone]
             for curve in self.curves:
                 curve.sent = 0
         self.say()
