@@ -17,6 +17,7 @@ from workbench.runs.run import machine, threads, versions
 TOLERANCES = tuple(f"1e-0{digits}" for digits in range(1, 7))
 MAX_OTHER_LOAD = 0.5  # load average beyond our own threads from which on a machine is busy
 MAX_WALL_OVER_CPU = 1.2
+BRIEF = 120  # characters
 
 
 def made_by(traces: list[Trace]) -> dict[str, Any]:
@@ -108,6 +109,16 @@ def in_words(made: Mapping[str, Any], times: bool = True) -> list[str]:
     if reason := why_not_timed(made):
         sentences.append(f"Not timed: {reason}." if times else "Not timed.")
     return sentences
+
+
+def in_brief(made: Mapping[str, Any], times: bool = True) -> list[str]:
+    """Return :func:`in_words` with the names of the data alone, or the number of many."""
+    named = {re.sub(r" \d+x\d+(x\d+)?", "", p["name"]): p["synthetic"] for p in made["data"]}
+    names = [f"{n} (synthetic)" if s and "synthetic" not in n else n for n, s in named.items()]
+    said = f"Data: {'; '.join(names)}."
+    if len(said) > BRIEF:
+        said = f"Data: {len(names)} sets, {sum(named.values())} of them synthetic."
+    return [said] * bool(names) + in_words(made | {"data": []}, times)
 
 
 def regenerated_by(notebook: Notebook, values: Mapping[str, Any]) -> tuple[str | None, str]:

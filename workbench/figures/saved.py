@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import textwrap
 import time
@@ -23,7 +24,7 @@ from PIL import Image
 from workbench.core.files import whole
 from workbench.core.trace import Trace, read_trace, write_trace
 from workbench.figures.plots import ended_by_clock
-from workbench.figures.provenance import as_json, in_words, made_by, regenerated_by
+from workbench.figures.provenance import as_json, in_brief, in_words, made_by, regenerated_by
 from workbench.runs.keys import key, notebook_key
 from workbench.runs.mill import figures_folder, timed
 from workbench.runs.notebooks import FOLDER, Notebook, read
@@ -37,6 +38,8 @@ METADATA = {
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
 CAPTION_POINTS = 7
+CAPTION_LINES = 4  # beneath a figure; all of a caption is in the sidecar and the report
+SENTENCES = re.compile(r"(?<=[.!?]) (?=[A-ZΑ-Ω(])")
 
 
 class Figures:
@@ -121,8 +124,9 @@ class Figures:
         ----------
         figure : matplotlib Figure; the caption is written beneath it
         name : one of the figures that the notebook's metadata declare
-        caption : sentences on the figure; others on the runs that the clock ended, the data and
-            the machine are appended
+        caption : sentences on the figure, the first on what it shows; others on the runs that the
+            clock ended, the data and the machine are appended. Beneath the figure stand as many
+            of them as four lines hold, the last ones in any case
         traces : the runs that the figure shows
         numbers : the rows of a table or the points of a curve, for the report
         proofs : files of proofs (:mod:`workbench.proofs`) of what is shown; they are copied to
@@ -141,7 +145,9 @@ class Figures:
         traces = list(traces)
         made = made_by(traces)
         profile, command = regenerated_by(self.notebook, self.parameters)
-        said = in_words(made, timed(self.notebook.values("quick")))  # not as a profile has it
+        times = timed(self.notebook.values("quick"))  # not as a profile has it
+        cut = ended_by_clock(traces)
+        beneath = ["Hollow: ended by the clock."] * bool(cut) + in_brief(made, times)
         record = {
             "figure": name,
             "notebook": f"notebooks/figures/{self.notebook.name}.ipynb",
@@ -149,7 +155,8 @@ class Figures:
             "command": command,
             "key": self.key,
             "parameters": self.parameters,
-            "caption": " ".join(filter(None, [caption, ended_by_clock(traces), *said])),
+            "caption": " ".join(filter(None, [caption, cut, *in_words(made, times)])),
+            "beneath": _lines(caption, " ".join(beneath), figure.get_size_inches()[0]),
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
             "seconds": round(time.perf_counter() - self.started, 1),
             **made,
@@ -158,7 +165,7 @@ class Figures:
             record["numbers"] = numbers
         if proofs := [Path(proof) for proof in proofs]:
             record["proofs"] = [f"{name}.proofs/{proof.name}" for proof in proofs]
-        _draw(figure, self.folder / name, record["caption"])
+        _draw(figure, self.folder / name, record["beneath"])
         own = self.folder / f"{name}.proofs"
         shutil.rmtree(own, ignore_errors=True)
         for proof in proofs:
@@ -191,9 +198,19 @@ def _parameters(notebook: Notebook, namespace: Mapping[str, Any]) -> dict[str, A
     return notebook.check(values)
 
 
-def _draw(figure, stem: Path, caption: str) -> None:
-    width, height = figure.get_size_inches()
-    lines = textwrap.wrap(caption, int(width * 72 / (0.54 * CAPTION_POINTS)))
+def _lines(caption: str, end: str, width: float) -> list[str]:
+    """Return the caption's first sentences, as many as fit, and `end`, in lines for this width."""
+    sentences = SENTENCES.split(caption)
+    for kept in range(len(sentences), 0, -1):
+        text = " ".join([*sentences[:kept], end])
+        lines = textwrap.wrap(text, int(width * 72 / (0.54 * CAPTION_POINTS)))
+        if len(lines) <= CAPTION_LINES:
+            break
+    return lines
+
+
+def _draw(figure, stem: Path, lines: list[str]) -> None:
+    height = figure.get_size_inches()[1]
     style = {"fontsize": CAPTION_POINTS, "color": "#444444", "linespacing": 1.35, "va": "top"}
     text = figure.text(0.01, -6 / 72 / height, "\n".join(lines), in_layout=True, **style)
     # The layout and its border are computed once, and not twice for each of the formats.
