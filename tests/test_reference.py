@@ -7,7 +7,16 @@ import pytest
 
 from workbench.data.sources import SOURCES
 from workbench.figures import reference
-from workbench.figures.reference import COLUMNS, KEY, PAPERS, QUANTITIES, UNITS, measured, printed
+from workbench.figures.reference import (
+    COLUMNS,
+    KEY,
+    PAPERS,
+    QUANTITIES,
+    UNITS,
+    captions,
+    measured,
+    printed,
+)
 
 # Counted in the papers: rows times columns of numbers, with the empty cells.
 TABLES = {
@@ -237,3 +246,9 @@ def test_a_row_on_other_data_than_the_papers_has_their_name(data, named):
     assert (row["dataset"], row["data"]) == (named, data)
     (row,) = measured("memoir", ["2"], "", "MEMOIR", "accuracy", [1.0], "%", data=data)
     assert row["dataset"] == "", "it is about no data set"
+
+
+def test_every_table_and_figure_with_numbers_has_a_caption():
+    numbered = {(row.paper, row.table) for row in printed().itertuples()}
+    assert {where for where in numbered if where[1] not in ("", "text")} <= set(captions())
+    assert all(captions().values()) and {paper for paper, _ in captions()} == set(PAPERS)

@@ -72,6 +72,17 @@ def missing() -> dict[str, str]:
         return {row["dataset"]: row["reason"] for row in csv.DictReader(file, strict=True)}
 
 
+@cache
+def captions() -> dict[tuple[str, str], str]:
+    """Return what the papers print above their tables and figures, by paper and table.
+
+    In brackets are our words, where the text that we have lacks the paper's.
+    """
+    with (FOLDER / "captions.csv").open(encoding="utf-8", newline="") as file:
+        rows = csv.DictReader(file, strict=True)
+        return {(row["paper"], row["table"]): row["caption"] for row in rows}
+
+
 def measured(
     paper: str,
     tables: Iterable[str],

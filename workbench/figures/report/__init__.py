@@ -152,6 +152,7 @@ def _table(paper: str, name: str, rows: list[Row]) -> dict[str, Any]:
     return {
         "anchor": f"table-{paper}-{token(name) or 'none'}",
         "heading": {"text": "In the text", "": "In no table"}.get(name, heading),
+        "caption": reference.captions().get((paper, name), ""),
         "counts": counts(rows),
         "rows": rows,
         "groups": groups,
