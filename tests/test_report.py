@@ -7,6 +7,7 @@ import re
 from html import unescape
 from io import BytesIO
 
+import numpy as np
 import pandas as pd
 import pytest
 from PIL import Image
@@ -109,6 +110,21 @@ def test_agreement(quantity, paper, ours, tone, shown):
     assert (verdict.tone, verdict.amount) == (tone, shown)
     if tone not in ("none", "context"):
         assert compare(quantity, paper, ours, caveat="other data").tone == "context"
+
+
+def test_a_single_run_in_print_agrees_if_it_could_be_one_more_of_ours():
+    rng = np.random.default_rng(0)
+    for runs in (2, 3, 10):
+        tones = []
+        for _ in range(2000):
+            theirs, *ours = np.round(rng.normal(90, 1, runs + 1), 9)
+            own = Number(np.mean(ours), np.std(ours, ddof=1), "%")
+            tones.append(compare("accuracy", Number(theirs, None, "%"), own, runs=runs).tone)
+        assert tones.count("agrees") / len(tones) == pytest.approx(0.95, abs=0.015)
+    far, own = Number(92.0, None, "%"), Number(91.0, 0.05, "%")
+    assert compare("accuracy", far, own, runs=3).tone == "worse"
+    # A spread in print is one of the paper's own runs; then ours need not be widened.
+    assert compare("accuracy", Number(91.2, 0.1, "%"), own, runs=3).tone == "worse"
 
 
 def test_only_like_and_like_is_a_claim():

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any, NamedTuple
 
+from scipy.stats import t as student
+
 # Every unit as a multiple of its kind's; the empty unit is a pure number.
 SECONDS = {"ms": 1e-3, "s": 1.0, "sec": 1.0, "second": 1.0, "seconds": 1.0}
 SECONDS |= {"min": 60.0, "minutes": 60.0, "h": 3600.0, "hours": 3600.0}
@@ -87,7 +89,13 @@ def rounding(value: float, column: Iterable[float] = ()) -> float:
 
 
 def compare(
-    quantity: str, paper: Number, ours: Number, *, caveat: str = "", column: Iterable[float] = ()
+    quantity: str,
+    paper: Number,
+    ours: Number,
+    *,
+    caveat: str = "",
+    column: Iterable[float] = (),
+    runs: int = 0,
 ) -> Verdict:
     """Return the verdict on our number.
 
@@ -95,12 +103,15 @@ def compare(
     ----------
     caveat : why the two are not like and like, if they are not
     column : the paper's other values of the same quantity, see :func:`rounding`
+    runs : how many ours is the mean of
 
     Notes
     -----
     Times and counts (sizes, rounds) are divided, the larger by the smaller: within a factor of 2
     they agree. So are speed-ups, where more is better. Everything else is subtracted, and agrees if
-    the difference is at most the larger of both spreads and of the paper's rounding.
+    the difference is at most the larger of both spreads and of the paper's rounding. A value in
+    print without a spread is taken for one run: it agrees if it lies in the 95 % prediction
+    interval for one more run of ours, the mean ± t s √(1 + 1/runs) of normal runs.
     """
     ours = ours.in_unit(paper.unit)
     if ours is None:
@@ -109,7 +120,7 @@ def compare(
         return Verdict("none")
     how = kind(quantity, paper.unit)
     if how == "difference":
-        tone, shown, word = _difference(quantity, paper, ours, column)
+        tone, shown, word = _difference(quantity, paper, ours, column, runs)
     elif paper.value > 0 and ours.value > 0:
         tone, shown, word = _ratio(how, ours.value / paper.value)
     else:
@@ -158,12 +169,17 @@ def _ratio(how: str, ratio: float) -> tuple[str, str, str]:
     return "better" if good else "worse", times, word
 
 
-def _difference(quantity: str, paper: Number, ours: Number, column) -> tuple[str, str, str]:
+def _difference(
+    quantity: str, paper: Number, ours: Number, column: Iterable[float], runs: int
+) -> tuple[str, str, str]:
     difference = ours.value - paper.value
     points = " points" if paper.unit in ("%", "percent") else ""
     sign = "−" if difference < 0 else "+" if difference > 0 else ""
     shown = f"{sign}{amount(abs(difference), digits=2)}{points}"
-    allowed = max(paper.spread or 0.0, ours.spread or 0.0, rounding(paper.value, column))
+    own = ours.spread or 0.0
+    if paper.spread is None and runs > 1:
+        own *= student.ppf(0.975, runs - 1) * math.sqrt(1 + 1 / runs)
+    allowed = max(paper.spread or 0.0, own, rounding(paper.value, column))
     # A difference of exactly the half digit must not fail by the last bit of a float.
     if abs(difference) <= allowed * (1 + 1e-9):
         return "agrees", shown, "agrees"

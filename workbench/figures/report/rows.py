@@ -274,7 +274,8 @@ def _row(record: Mapping[str, Any], group: list[Measurement], column=(), in_prin
     if ours is not None:
         quantity = names["quantity"]
         why = caveat(quantity, unit, names["dataset"], text(record.get("hardware")), ours)
-        verdict = compare(quantity, paper, ours.number, caveat=why, column=column)
+        how = {"caveat": why, "column": column, "runs": int(number(ours.row.get("runs")) or 0)}
+        verdict = compare(quantity, paper, ours.number, **how)
         if ours.row.get("cut") and kind(quantity, unit) == "time":
             verdict = Verdict("context", word="ended by the clock", caveat=why)
     others = sum(m is not ours and m.number.value is not None for m in group)
