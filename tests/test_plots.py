@@ -1,9 +1,11 @@
 """Plots draw what the traces hold, and every solver looks the same everywhere."""
 
+from itertools import combinations
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from matplotlib.colors import to_hex
+from matplotlib.colors import to_hex, to_rgb
 
 from workbench.core.problem import as_problem
 from workbench.core.trace import Trace
@@ -198,3 +200,19 @@ def test_ours_and_the_papers_are_drawn_side_by_side(ax):
     assert [x for x, _ in hollow(ax)] == [60.0]
     assert marks[style.look("mrc_ccg").marker] == [2.0]
     assert [tick.get_text() for tick in ax.get_yticklabels() if tick.get_text()] == ["pulsar"]
+
+
+def cielab(colour):
+    """Return L*, a*, b* of a colour, for the white of D65."""
+    rgb = np.array(to_rgb(colour))
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    to_xyz = [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
+    x, y, z = np.cbrt(to_xyz @ linear / [0.9505, 1, 1.089])  # none of ours is nearly black
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+def test_colours_of_solvers_that_meet_in_a_figure_can_be_told_apart():
+    for (one, first), (other, second) in combinations(SOLVERS.items(), 2):
+        apart = np.linalg.norm(cielab(first.colour) - cielab(second.colour))
+        same = first.steps.__module__.split(".")[1] == second.steps.__module__.split(".")[1]
+        assert apart > (9 if same else 7), (one, other, apart)

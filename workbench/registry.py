@@ -109,10 +109,10 @@ SOLVERS = {
         ww_kernel, "Walrus with a kernel (ours)", "#8E5BD0", "P", live=("C", "cache_mb")
     ),
     "ls_generalized": Solver(
-        ls_generalized, "Generalized least squares", "#1B6CA8", "X", live=("alpha", "L")
+        ls_generalized, "Generalized least squares", "#0F0096", "X", live=("alpha", "L")
     ),
     "ls_accelerated": Solver(
-        ls_accelerated, "Generalized, accelerated (ours)", "#D4357B", "<", live=("alpha", "L")
+        ls_accelerated, "Generalized, accelerated (ours)", "#4B002D", "<", live=("alpha", "L")
     ),
     "ls_calibrated": Solver(
         ls_calibrated, "Calibrated least squares", "#2CA25F", ">", live=("alpha",)
@@ -135,7 +135,7 @@ SOLVERS = {
     "cuts_linear_time": Solver(
         cuts_linear_time,
         "Sampled cuts, linear time",
-        "#C2185B",
+        "#E000E0",
         "s",
         live=("C", "r", "eps", "stabilised", "p", "cache_mb"),
     ),
