@@ -168,7 +168,7 @@ SOLVERS = {
     "logistic_lbfgs": Solver(logistic_lbfgs, "Logistic regression (L-BFGS)", "#4B5D8C", "h"),
     "logistic_saga": Solver(logistic_saga, "Logistic regression (SAGA)", "#FF7F9F", "s"),
     "ridge": Solver(ridge, "Ridge regression (scikit-learn)", "#A0A0D0", "D"),
-    "centroid": Solver(centroid, "Cosine centroids", "#8C6D46", "o"),
+    "centroid": Solver(centroid, "Cosine centroids", "#5C4033", "o"),
     "mrcpy": Solver(mrcpy, "MRC-CCG (MRCpy)", "#004D80", "^"),
     "vw": Solver(vw, "Vowpal Wabbit", "#400060", "v"),
     "vw_recall_tree": Solver(vw_recall_tree, "Recall tree (Vowpal Wabbit)", "#9A5FB0", "P"),
