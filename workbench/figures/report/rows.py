@@ -57,6 +57,7 @@ class Measurement(NamedTuple):
     data : the data set that was run on, with its preparation
     synthetic : whether those data were generated
     anchor : the figure that contains the number
+    command : that makes this figure again
     rank : of several measurements of one cell the one with the largest rank is shown
     """
 
@@ -67,6 +68,7 @@ class Measurement(NamedTuple):
     timed: bool
     machine: str
     anchor: str
+    command: str
     rank: tuple
 
 
@@ -172,6 +174,7 @@ class Row:
                 f"{given['runs']} runs" if given.get("runs") else "",
                 f"{given['cut']} of them ended by the clock" if given.get("cut") else "",
                 f"one of {self.others + 1} measurements" if self.others else "",
+                f"made by {self.ours.command}" if self.measured and self.ours.command else "",
             ]
         return [remark for remark in said if remark]
 
@@ -182,7 +185,7 @@ def measurements(figures: Iterable[Figure]) -> list[Measurement]:
     for figure in figures:
         record = figure.record
         generated = {str(p.get("name")) for p in record.get("data", []) if p.get("synthetic")}
-        profile = record.get("profile")
+        profile, command = record.get("profile"), text(record.get("command"))
         for row in record.get("numbers", []):
             if not row.get("paper"):
                 continue
@@ -193,7 +196,7 @@ def measurements(figures: Iterable[Figure]) -> list[Measurement]:
             machine = text(record.get("machine", {}).get("cpu"))
             rank = (own.value is not None, trust, timed, str(record.get("date")))
             measurement = Measurement(
-                row, own, data, data in generated, timed, machine, figure.anchor, rank
+                row, own, data, data in generated, timed, machine, figure.anchor, command, rank
             )
             # The figures of one notebook may contain the same rows.
             found[cell(row), repr(sorted(row.items()))] = measurement
