@@ -1,5 +1,7 @@
 """Your own data in one line: messages on bad tables, and code that repeats the result."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,7 +11,9 @@ from workbench.arena import compare
 from workbench.arena.comparison import Comparison
 from workbench.arena.entries import ENTRIES
 from workbench.arena.own_data import inspected, thinned
+from workbench.arena.rivals import answer
 from workbench.cli import main
+from workbench.core.problem import as_problem
 from workbench.data import load
 from workbench.runs.notebooks import CHECKOUT
 
@@ -152,7 +156,7 @@ def test_thinning_keeps_every_class_and_is_told():
     assert thinned(data, 302) is data
 
 
-NAMES = ("centroid", "mrc_lp", "ridge")
+NAMES = ("random_forest", "boosting", "centroid", "mrc_lp", "ridge")
 
 
 def here(run, tasks, jobs, mark):
@@ -187,6 +191,7 @@ def test_an_interrupted_comparison_keeps_what_it_has(shown):
     _, (interrupted, table), again, lines = shown
     assert interrupted and not again.interrupted
     assert set(table["status"]) == {"done", "not run"} and table["status"][0] == "done"
+    assert set(table["entry"][table["status"] == "done"]) > {"random_forest", "boosting"}
     assert "3 points, 1 done before, 2 to run" in lines
     assert sum("the first time on this machine" in line for line in lines) == 2
     assert (again.table()["status"] == "done").all()
@@ -199,6 +204,7 @@ def test_the_table_tells_the_best_and_its_code_gives_the_same_error(
     table = done.table()
     assert done.best == table["entry"][0] and table["test_error"].is_monotonic_increasing
     assert table["within_noise"][0]
+    assert done.recommended == "centroid", "the simplest of those that are tied"
     monkeypatch.chdir(tmp_path)  # the code finds the file from any folder
     for name in table["entry"]:
         place = {}
@@ -214,7 +220,31 @@ def test_the_table_tells_the_best_and_its_code_gives_the_same_error(
     names = {path.suffix for path in (tmp_path / "out").iterdir()}
     assert names == {".png", ".svg", ".pdf", ".csv", ".py"}
     assert (tmp_path / "out" / "compare.py").read_text("utf-8") == done.code()
-    assert len(pd.read_csv(tmp_path / "out" / "compare.csv")) == 3
+    assert len(pd.read_csv(tmp_path / "out" / "compare.csv")) == len(NAMES)
+
+
+def test_the_first_answers_are_there_before_the_search(shown):
+    lines = shown[3]
+    said = next(place for place, line in enumerate(lines) if line.startswith("Random forest"))
+    assert "default settings: test error" in lines[said] and "two standard errors" in lines[said]
+    assert lines[said + 1].startswith("Gradient boosting") and "points" in lines[said + 2]
+
+
+def test_the_code_of_an_entry_that_has_not_ended_is_refused_by_name(shown):
+    with pytest.raises(ValueError, match=r"code: 'libsvm' has not ended; .*centroid.* have"):
+        shown[2].code("libsvm")
+    with pytest.raises(ValueError, match="name a solver besides trees; got boosting"):
+        compare((GOOD[["height"]], KIND), entries=["boosting"])
+
+
+def test_boosting_refuses_sparse_rows_and_many_classes():
+    problem = as_problem(GOOD[["height", "girth"]].to_numpy(), KIND).split(0.3)
+    assert answer("boosting", problem)["status"] == "done"
+    sparse = replace(problem, X=sp.csr_array(problem.X), X_test=sp.csr_array(problem.X_test))
+    assert answer("boosting", sparse)["reason"] == "takes dense rows only"
+    assert answer("random_forest", sparse)["status"] == "done"
+    many = as_problem(np.arange(80.0)[:, None], np.arange(80) % 40).split(0.5)
+    assert answer("boosting", many)["reason"] == "takes at most 30 classes here"
 
 
 def test_a_fit_that_the_clock_cut_is_hollow_and_named(shown, monkeypatch):

@@ -9,9 +9,10 @@ import html
 import io
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -19,8 +20,10 @@ import pandas as pd
 import scipy.sparse as sp
 from matplotlib.figure import Figure
 
+from workbench.arena import rivals
 from workbench.arena.contest import Contest, plan
-from workbench.arena.own_data import Inspected, inspected, thinned
+from workbench.arena.own_data import Inspected, inspected, prepared, thinned
+from workbench.arena.rivals import RIVALS, answer
 from workbench.core.problem import as_problem
 from workbench.data.formats import write_npz
 from workbench.data.panels import listed
@@ -30,10 +33,17 @@ from workbench.runs.progress import Say
 from workbench.runs.sweep import runs_folder
 from workbench.runs.worker import Limits
 
-# Fast solvers come first, so that an early end still shows something.
+# Fast methods come first, so that an early end still shows something.
 SENSIBLE = listed(
-    "centroid, ridge, logistic_lbfgs, liblinear_l2_dual, ww_walrus_fast, ls_accelerated, "
-    "mrc_splitting, cs_working_set, libsvm, cuts_nystroem, ls_stagewise"
+    "random_forest, extra_trees, boosting, centroid, ridge, logistic_lbfgs, liblinear_l2_dual, "
+    "ww_walrus_fast, ls_accelerated, mrc_splitting, cs_working_set, libsvm, cuts_nystroem, "
+    "ls_stagewise"
+)
+# The simplest to store and to explain first; what is not among them comes last.
+SIMPLEST = listed(
+    "centroid, ridge, logistic_lbfgs, liblinear_l2_dual, liblinear_cs, ww_walrus_fast, ww_walrus, "
+    "ls_accelerated, cs_working_set, memoir_l2, mrc_splitting, mrc_interior_point, ls_stagewise, "
+    "boosting, random_forest, extra_trees, cuts_nystroem, libsvm"
 )
 PASSES = 1e7  # numbers of a dense row times classes for which a second of budget is enough
 MIN_ROWS = 1000  # kept in any case
@@ -62,6 +72,7 @@ class Comparison:
     ----------
     data : the rows and the notes on what was done to them
     done : the contest
+    trees : the rows of the table on trees, see :mod:`workbench.arena.rivals`
     rows : the expression that makes the problem again
     test : fraction of test rows
     interrupted : whether Ctrl-C ended it; the same call resumes it
@@ -69,6 +80,7 @@ class Comparison:
 
     data: Inspected
     done: Contest
+    trees: Sequence[Mapping[str, Any]]
     rows: str
     test: float
     interrupted: bool = False
@@ -79,7 +91,8 @@ class Comparison:
         ``within_noise`` says whether the error is less than two standard errors (of the
         difference, as if the errors were independent) from the least.
         """
-        frame = self.done.frame().sort_values(["test_error", "fit_cpu"], kind="stable")
+        frame = pd.DataFrame([*self.trees, *self.done.frame().to_dict("records")])
+        frame = frame.sort_values(["test_error", "fit_cpu"], kind="stable")
         least = frame.iloc[0]
         noise = 2 * np.hypot(frame["standard_error"], least["standard_error"])
         frame["within_noise"] = frame["test_error"] - least["test_error"] <= noise
@@ -105,10 +118,27 @@ class Comparison:
             raise RuntimeError(f"compare: no entry has ended; {self._unfinished()}")
         return self.ended["entry"].iloc[0]
 
+    @property
+    def recommended(self) -> str:
+        """The simplest entry whose test error is within noise of the least."""
+        near = self.ended["entry"][self.ended["within_noise"].astype(bool)]
+        return min(near, key=lambda name: (*SIMPLEST, name).index(name))
+
     def code(self, name: str | None = None) -> str:
-        """Return a few lines of Python that fit an entry, by default the best, and score it."""
-        (trace,) = self.done.traces(entry=name or self.best)
-        entry = next(m.entry for m in self.done.matches if m.name == (name or self.best))
+        """Return some lines of Python that fit an entry and score it, by default the recommended.
+
+        Raises
+        ------
+        ValueError
+            If this entry has not ended.
+        """
+        name = name or self.recommended
+        if name not in set(self.ended["entry"]):
+            raise ValueError(f"code: {name!r} has not ended; {', '.join(self.ended['entry'])} have")
+        if name in RIVALS:
+            return rivals.CODE.format(problem=self.rows, model=RIVALS[name].model)
+        (trace,) = self.done.traces(entry=name)
+        entry = next(m.entry for m in self.done.matches if m.name == name)
         own = {*entry.fixed, *entry.ranges, "seed"}
         parameters = {p: v for p, v in trace.header["parameters"].items() if p in own}
         rounds = trace.header["contest"]["rounds"]
@@ -119,8 +149,8 @@ class Comparison:
         """Draw test error over the CPU seconds of the fit, with the entries' names in a legend."""
         figure = Figure(figsize=(7.2, 3.8), layout="constrained")
         ax = figure.subplots()
-        for row in self.ended.itertuples():
-            _, colour, marker = look(row.entry)
+        for place, row in enumerate(self.ended.itertuples()):
+            _, colour, marker = look(row.entry, place)
             style = {"color": colour, "marker": marker, "linestyle": "none"}
             at, error, spread = row.fit_cpu, 100 * row.test_error, 100 * row.standard_error
             face = "white" if row.cut else colour
@@ -147,7 +177,8 @@ class Comparison:
         table = self._in_words().to_string(index=False) if len(self.ended) else "nothing has ended"
         lines = [*self._sentences(), "", table, "", self._unfinished()]
         if len(self.ended):
-            lines += [f"\nThe code that repeats {look(self.best).label}:\n", self.code()]
+            label = self.ended.set_index("entry").loc[self.recommended, "label"]
+            lines += [f"\nThe code that repeats {label}:\n", self.code()]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -169,20 +200,28 @@ class Comparison:
         if len(done):
             first = done.iloc[0]
             near = list(done["label"][done["within_noise"].astype(bool)])[1:]
-            alike = f"within noise of it: {', '.join(near)}" if near else "all others have more"
+            alike = f"tied with it: {', '.join(near)}" if near else "all others have more"
             sentences.append(
                 f"Least test error: {first.label}, {100 * first.test_error:.2f} % "
                 f"(standard error {100 * first.standard_error:.2f}); {alike}."
+            )
+            simple = done.set_index("entry").loc[self.recommended]
+            memory = f" and {simple.memory_mb:.3g} MB" if simple.memory_mb > 0 else ""
+            sentences.append(
+                f"Recommended, {'the simplest of these' if near else 'as it stands alone'}: "
+                f"{simple.label}, {100 * simple.test_error:.2f} %, "
+                f"{simple.fit_cpu:.2g} s of CPU time{memory} for a fit."
             )
         if len(cut := list(done["label"][done["cut"].astype(bool)])):
             sentences.append(
                 "Cut by the clock, hollow in the figure, and perhaps better with more time: "
                 f"{', '.join(cut)}."
             )
+        defaults = ", trees have scikit-learn's" * bool(self.trees)
         sentences.append(
-            f"One random split, {100 * self.test:g} % of the rows for the test; every entry had "
+            f"One random split, {100 * self.test:g} % of the rows for the test; every solver had "
             f"{self.done.matches[0].budget:.2g} s of CPU time to choose its settings on validation "
-            "rows. The least of several test errors is a little optimistic for new rows."
+            f"rows{defaults}. The least of several test errors is a little optimistic for new rows."
         )
         return sentences
 
@@ -228,7 +267,7 @@ def compare(
     ----------
     data, target : a file, frame or pair, see :func:`workbench.arena.own_data.inspected`
     seconds : about how long it may take; too many rows for it are thinned, with a note
-    entries : names of entries or solvers; by default :data:`SENSIBLE`
+    entries : names of entries, solvers or trees; by default :data:`SENSIBLE`
     test : random fraction of test rows
     jobs : worker processes, by default half of the cores
     folder : where traces are kept, by default ``runs/arena`` of the checkout
@@ -246,7 +285,10 @@ def compare(
     jobs = max(1, (os.cpu_count() or 1) // 2) if jobs is None else jobs
     if jobs < 1:
         raise ValueError(f"jobs: must be at least 1, got {jobs!r}")
-    whole, names = inspected(data, target), list(entries or SENSIBLE)
+    whole, asked = inspected(data, target), list(entries or SENSIBLE)
+    names = [name for name in asked if name not in RIVALS]
+    if not names:
+        raise ValueError(f"entries: name a solver besides trees; got {', '.join(asked)}")
     budget = SOLVER_TIME_FRACTION * seconds * jobs / len(names)
     n, d = whole.X.shape
     width = whole.X.nnz / n if sp.issparse(whole.X) else d
@@ -267,14 +309,28 @@ def compare(
             f"solvers: {left}, {jobs} at a time, about {seconds * left / len(names):.2g} s; the "
             "first time on this machine minutes more to compile them, which is not timed"
         )
-    interrupted = False
+    thin = f", most={most}" if len(kept.y) < n else ""
+    rows = f"prepared({_expression(data, target)}, test={test}{thin})"
+    interrupted, trees = False, []
     try:  # with a distant limit: compiling takes its time too
+        for name in filter(RIVALS.get, asked):
+            trees.append(answer(name, prepared(data, target, test=test, most=most)))
+            say(_first_answer(trees[-1]))
         done = done.run(jobs=jobs, limits=Limits(max(60.0, seconds)), say=say)
     except KeyboardInterrupt:
         interrupted = True
-    thin = f", most={most}" if len(kept.y) < n else ""
-    rows = f"prepared({_expression(data, target)}, test={test}{thin})"
-    return Comparison(kept, done, rows, test, interrupted)
+    return Comparison(kept, done, trees, rows, test, interrupted)
+
+
+def _first_answer(row: Mapping[str, Any]) -> str:
+    if row["status"] != "done":
+        return f"{row['label']}: {row['status']}, {row['reason']}"
+    error, spread = 100 * row["test_error"], 200 * row["standard_error"]
+    low, high = max(0.0, error - spread), min(100.0, error + spread)
+    return (
+        f"{row['label']}, default settings: test error {error:.2f} %, between {low:.2f} and "
+        f"{high:.2f} (two standard errors), {row['fit_cpu']:.2g} s"
+    )
 
 
 def _expression(data, target: str | None) -> str:
