@@ -115,6 +115,17 @@ def test_what_can_be_mended_is_mended_and_told(tmp_path):
     assert "row (row numbers)" in "".join(inspected(frame[1:n], "kind").notes)
 
 
+def test_a_target_with_other_capitals_or_a_blank_is_taken_and_told():
+    frame = GOOD.rename(columns={"kind": "Kind "})
+    data = inspected(frame, "kind")
+    assert set(data.y) == set(KIND) and data.X.shape == (n, 2)
+    assert "the labels are taken from the column 'Kind ', not 'kind'" in data.notes
+    both = frame.assign(KIND="a")
+    with pytest.raises(ValueError, match="no column 'kind'"):
+        inspected(both, "kind")
+    assert set(inspected(frame.assign(kind=GOOD["kind"]), "kind").y) == set(KIND)
+
+
 def test_a_copy_of_the_labels_is_asked_about():
     copies = {"word": pd.Series(KIND).str.upper(), "number": np.arange(n) % 3 - 7.5}
     others = {"finer": np.arange(n) % 6, "coarser": np.arange(n) % 3 == 0}

@@ -227,9 +227,9 @@ class Comparison:
 
     def _unfinished(self) -> str:
         left = self.table().query("status != 'done'")
-        return "\n".join(
-            f"{r.label}: {r.status}{', ' * bool(r.reason)}{r.reason}" for r in left.itertuples()
-        )
+        reasons = left["reason"].str.removeprefix("RuntimeError: ")
+        said = zip(left["label"], left["status"], reasons)
+        return "\n".join(f"{label}: {', '.join(filter(None, rest))}" for label, *rest in said)
 
     def _in_words(self) -> pd.DataFrame:
         """Return the table as people read it."""

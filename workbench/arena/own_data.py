@@ -248,6 +248,10 @@ def _target(frame: pd.DataFrame, target: str | None, notes: list[str]):
             raise ValueError(f"target: {' and '.join(named)} could hold the labels; choose one")
         target = named[0] if named else columns[-1]
         notes.append(f"the labels are taken from the column {target!r}; target names another")
+    elif len(same := [c for c in columns if plain(c) == plain(target)]) == 1:
+        if same[0] != str(target):
+            notes.append(f"the labels are taken from the column {same[0]!r}, not {str(target)!r}")
+        target = same[0]
     elif str(target) not in columns:
         there = f"{near(str(target), columns)} there are {some(columns, 20)}".lstrip()
         raise ValueError(f"target: no column {target!r}; {there}")
@@ -282,6 +286,11 @@ def _labels(y: np.ndarray, notes: list[str]) -> np.ndarray:
     if len(single):
         notes.append(f"one row alone: class {some(single)}; it is trained on and never tested")
     return y
+
+
+def plain(name: str) -> str:
+    """Return a column's name without what is easily mistyped: capitals, and blanks around it."""
+    return str(name).strip().casefold()
 
 
 def count(number: int, what: str) -> str:

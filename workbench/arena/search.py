@@ -86,7 +86,7 @@ def search(
             break
     best = min(trials, key=lambda trial: (trial["validation_error"], trial["rounds"] or 0))
     if best["rounds"] is None:
-        raise RuntimeError(f"no trial came to a round: {trials[0]['reason']}")
+        raise RuntimeError(f"nothing was fitted: {trials[0]['reason']}")
     places = {
         name: log(best["values"][name] / low) / log(high / low)
         for name, (low, high) in ranges.items()
