@@ -81,19 +81,29 @@ def test_infinities_and_missing_values_come_back(tmp_path):
     assert again.rows == trace.rows
 
 
-def test_figures_are_redrawn_from_results_in_a_clone_without_data(tmp_path, monkeypatch):
-    figures = tmp_path / "figures" / "paper"
-    small = {"data": "wine @ range", "C_grid": "0.1, 1", "max_seconds": "1", "many": "1"}
-    small |= {"few": "1", "test": "0.3"}
+SMALL = {"data": "wine @ range", "C_grid": "0.1, 1", "max_seconds": "1", "test": "0.3"}
+
+
+@pytest.mark.parametrize(
+    "notebook, figure, more",
+    [
+        ("ww_accuracy", "accuracy", {"many": "1", "few": "1"}),
+        ("ww_path", "time", {"repetitions": "1", "timing": "false"}),
+    ],
+)
+def test_figures_are_redrawn_from_results_in_a_clone_without_data(
+    notebook, figure, more, tmp_path, monkeypatch
+):
+    figures, small = tmp_path / "figures" / "paper", SMALL | more
     options = {"figures": figures, "executed": tmp_path, "say": silent}
-    assert make(["ww_accuracy"], "paper", small, **options) == []
+    assert make([notebook], "paper", small, **options) == []
     kept = tmp_path / "results"
-    assert [path.name for path in kept.iterdir()] == ["ww_accuracy.parquet"]
-    before = json.loads((figures / "ww_accuracy" / "accuracy.json").read_text("utf-8"))
+    assert [path.name for path in kept.iterdir()] == [f"{notebook}.parquet"]
+    before = json.loads((figures / notebook / f"{figure}.json").read_text("utf-8"))
     monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "nothing"))
     options |= {"figures": tmp_path / "redrawn", "results": kept}
-    assert make(["ww_accuracy"], **options) == []
-    after = json.loads((tmp_path / "redrawn" / "ww_accuracy" / "accuracy.json").read_text("utf-8"))
+    assert make([notebook], **options) == []
+    after = json.loads((tmp_path / "redrawn" / notebook / f"{figure}.json").read_text("utf-8"))
     for name in ("caption", "numbers", "traces", "parameters", "data"):
         assert after[name] == before[name], name
     assert not (tmp_path / "nothing" / "points").exists()
