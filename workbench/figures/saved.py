@@ -39,7 +39,7 @@ METADATA = {
 }
 CAPTION_POINTS = 7
 CAPTION_LINES = 4  # beneath a figure; all of a caption is in the sidecar and the report
-SENTENCES = re.compile(r"(?<=[.!?]) (?=[A-ZΑ-Ω(])")
+SENTENCES = re.compile(r"(?<=[.!?]) (?=[A-ZΑ-Ωα-ω(])")
 
 
 class Figures:
