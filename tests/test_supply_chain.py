@@ -105,6 +105,7 @@ FORBIDDEN = {
     *("torch.load", "np.load"),
 }
 ALLOWED = {
+    ("arena/rivals.py", "import_module"): "one name, written there: scikit-learn is slow to import",
     ("__init__.py", "import_module"): "of the names in a table, written there",
     ("peers/vowpal_wabbit.py", "import_module"): "one name, written there: an extra",
     ("memoir/mips/graphs.py", "import_module"): "one name, written there: its notice is silenced",

@@ -240,7 +240,7 @@ def sweep(
     clocks = [
         [v for name, v in stop.items() if name in ("cpu", "seconds")] for stop in missing.values()
     ]
-    if (most := sum(map(min, filter(None, clocks))) / jobs) > 60:
+    if (most := sum(map(min, filter(None, clocks))) / max(jobs, 1)) > 60:
         say(f"the limits of the points to run add up to {duration(most)}")
     if timing and not all(task.path(folder).exists() for task in runs):
         if (busy := busy_cores(int(time.monotonic() // 60))) > 0.3:
