@@ -1,6 +1,7 @@
 """What several test files share: small problems, and the folder of real data."""
 
 import ast
+import base64
 import io
 import os
 import shutil
@@ -196,3 +197,23 @@ def browser():
     chrome = webdriver.Chrome(options=options, service=Service(driver))
     yield chrome
     chrome.quit()
+
+
+@pytest.fixture
+def printed(browser):
+    """Return a function that prints the browser's page and returns the bytes of the PDF.
+
+    On a busy machine Chromium may answer that printing failed: it is asked three times.
+    """
+    from selenium.common.exceptions import WebDriverException
+
+    def pdf(**options):
+        for _ in range(3):
+            try:
+                return base64.b64decode(browser.execute_cdp_cmd("Page.printToPDF", options)["data"])
+            except WebDriverException as error:
+                if "Printing failed" not in str(error):
+                    raise
+        pytest.skip("this Chromium cannot print")
+
+    return pdf

@@ -1,6 +1,5 @@
 """The course: formulas, copies without solutions, pages that need nothing but themselves."""
 
-import base64
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -100,13 +99,12 @@ def test_every_lesson_and_cheat_sheet_becomes_a_sound_page(page):
 
 
 @pytest.mark.slow
-def test_every_cheat_sheet_prints_on_one_page(browser, tmp_path):
+def test_every_cheat_sheet_prints_on_one_page(browser, printed, tmp_path):
     page = tmp_path / "sheet.html"
     for sheet in SHEETS:
         page.write_text(html_page(sheet, PLACES, []))
         browser.get(page.as_uri())
-        pdf = browser.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True})["data"]
-        pages = re.findall(rb"/Type\s*/Page\b", base64.b64decode(pdf))
+        pages = re.findall(rb"/Type\s*/Page\b", printed(preferCSSPageSize=True))
         assert len(pages) == 1, sheet.name
 
 

@@ -1,6 +1,5 @@
 """The report: comparisons, the contents of the page, and the page in a real browser."""
 
-import base64
 import json
 import math
 import re
@@ -396,10 +395,14 @@ def test_in_a_browser_the_filters_work_and_can_be_linked(page):
 
 
 @pytest.mark.slow
-def test_in_a_browser_without_script_and_on_paper_all_is_there(page):
+def test_the_report_prints(page, printed):
     page.open()
-    pdf = page.browser.execute_cdp_cmd("Page.printToPDF", {"printBackground": True})
-    assert base64.b64decode(pdf["data"]).startswith(b"%PDF")
+    assert printed(printBackground=True).startswith(b"%PDF")
+
+
+@pytest.mark.slow
+def test_in_a_browser_without_script_all_is_there(page):
+    page.open()
     everything = page.shown()
     page.browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:
