@@ -99,7 +99,7 @@ def draw_header(rng, X, y, k) -> dict:
 
 
 def draw_point(rng, header, y, k):
-    """Return a dual point of cost 1, balanced but for rounding where the intercept is free."""
+    """Return a dual point of cost 1, balanced up to rounding where the intercept is free."""
     n, K, loss = len(y), header["outputs"], header["loss"]
     own = y[:, None] == (np.arange(k) if K > 1 else [1])
     costs = np.broadcast_to(np.asarray(header["C"]), k)[y][:, None]

@@ -5,10 +5,9 @@ import pytest
 from sklearn.linear_model import LogisticRegression, RidgeClassifier, SGDClassifier
 from sklearn.svm import SVC, LinearSVC
 
+from peer_proofs import solved, statement, weights
 from workbench.data import load
 from workbench.proofs import judge, verify
-from workbench.proofs.peers import statement, weights
-from workbench.proofs.references import solved
 
 EXACT = {"tol": 1e-10, "max_iter": 1_000_000, "random_state": 0}
 CONVERGED = {
