@@ -15,7 +15,7 @@ PIP     = $(PYTHON) -m pip install --disable-pip-version-check
 INDEX   = $(addprefix --default-index ,$(shell $(PYTHON) -m pip config get global.index-url 2>/dev/null))
 
 .DEFAULT_GOAL := help
-.PHONY: help figures report lessons docs lab arena test test-browser lint bench dist data lock peers clean
+.PHONY: help figures report lessons docs lab race test test-browser lint bench dist data lock peers clean
 
 help: ## say what there is
 	@echo 'usage: make TARGET [ARGS="..."]'
@@ -40,16 +40,16 @@ lab: .venv/.ok ## open JupyterLab on the start page
 	.venv/bin/jupyter lab --ServerApp.root_dir='$(CURDIR)' \
 	  --LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb $(ARGS)
 
-arena: .venv/.ok ## serve the arena as a page, without JupyterLab around it
+race: .venv/.ok ## serve the race of solvers as a page, without JupyterLab around it
 	JUPYTER_PATH='$(CURDIR)/notebooks/explore'$${JUPYTER_PATH:+:$$JUPYTER_PATH} \
-	  .venv/bin/voila notebooks/explore/arena.ipynb --template=offline \
+	  .venv/bin/voila notebooks/explore/race.ipynb --template=offline \
 	  --TagRemovePreprocessor.remove_cell_tags=static \
 	  --VoilaExecutor.skip_cells_with_tag=static $(ARGS)
 
 test: .venv/.ok ## run the tests (ARGS="-k stream")
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(PYTHON) -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal $(ARGS)
 
-test-browser: .venv/.ok ## drive the dashboards in Chromium (ARGS="--test-name-pattern arena")
+test-browser: .venv/.ok ## drive the dashboards in Chromium (ARGS="--test-name-pattern race")
 	tests/browser/run $(ARGS)
 
 lint: .venv/.ok ## check style and format of all .py and .ipynb

@@ -241,13 +241,13 @@ def test_refusals_have_reasons(name, size, reason):
 def test_entries_are_of_the_registry_and_equals_have_equal_ranges():
     for name, e in ENTRIES.items():
         parameters = resolve(e.solver, dict(e.fixed))[1]
-        assert name == e.solver and e.family in FAMILIES
+        assert (name == e.solver or e.name) and e.family in FAMILIES
         assert set(e.ranges) <= set(parameters) and not set(e.ranges) & set(e.fixed)
         assert all(0 < low < high for low, high in e.ranges.values())
         decades = {p: round(np.log10(high / low), 9) for p, (low, high) in e.ranges.items()}
         assert all(decades.get(p, 6) == 6 for p in ("C", "alpha", "lam", "gamma"))
     assert entry("logistic_saga").ranges == {"C": ENTRIES["logistic_lbfgs"].ranges["C"]}
-    others = ("mrc_pdhg", "ww_shark", "memoir_l1", "ls_generalized", "cuts_exact", "vw")
+    others = ("mrc_pdhg", "ww_shark", "memoir_l1", "ls_generalized", "cuts_exact", "vw", "boosting")
     assert [entry(name).family for name in others] == list(FAMILIES)
 
 

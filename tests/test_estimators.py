@@ -31,6 +31,7 @@ from workbench.estimators import (
     MemoirClassifier,
     MinimaxRiskClassifier,
     SampledCutClassifier,
+    SolverClassifier,
     StagewiseLeastSquares,
     WestonWatkinsClassifier,
     WestonWatkinsClassifierCV,
@@ -50,6 +51,7 @@ CASES = {  # with parameters that one would search over
     "memoir": (MemoirClassifier(n_batches=300, random_state=0), {"lam": [0.0, 1e-2]}),
     "minimax risk": (MinimaxRiskClassifier(gap=1e-2), {"lambda0": [0.01, 0.3]}),
     "cuts": (SampledCutClassifier(r=30, random_state=0), {"C": [0.1, 1.0]}),
+    "any solver": (SolverClassifier(max_iter=8), {"max_iter": [2, 8]}),
     "stagewise": (
         StagewiseLeastSquares(n_features=32, block=16, alpha=1e-3, random_state=0),
         {"bandwidth": [0.5, 2.0]},

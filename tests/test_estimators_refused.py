@@ -145,6 +145,8 @@ REFUSED = {  # values of a parameter of any estimator, unless a key names the es
     **dict.fromkeys(["penalty", "mips", "preset"], NAME),
     **dict.fromkeys(["fit_intercept", "accelerated", "standardise", "calibrate"], FLAG),
     **dict.fromkeys(["quantize", "dense"], FLAG),
+    "parameters": (["C"], 3),
+    "fourier": (-2, 3, 2.5, "4"),
     "working_set": (1, 256, 2.5),
     "truncate": (-0.1, 1.5, "1"),
     "inner": (-1, 0.5),

@@ -10,6 +10,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from workbench.core.problem import as_problem
 from workbench.data import features
+from workbench.data.images import deskewed
 
 MAPS = {
     "standardise": features.standardise,
@@ -17,7 +18,7 @@ MAPS = {
     "root_rows": lambda problem: features.root_rows(counted(problem)),
     "ranged": features.ranged,
     "over_maximum": features.over_maximum,
-    "deskewed": lambda problem: features.deskewed(features.constant(counted(problem))),
+    "deskewed": lambda problem: deskewed(features.constant(counted(problem))),
     "constant": features.constant,
     "log_counts": lambda problem: features.log_counts(counted(problem), 3),
     "pca": lambda problem, **seed: features.pca(problem, 3, **seed),
@@ -205,7 +206,7 @@ def test_deskewed_images_are_centred_and_have_no_skew(dtype):
     leaning = np.exp(-((across - 5.3 - 0.6 * (down - 6)) ** 2) - (down - 6) ** 2 / 6)
     images = np.stack([leaning, leaning[:, ::-1], np.zeros((side, side))]).astype(dtype)
     problem = as_problem(images.reshape(3, -1), [0, 1, 1])
-    found = features.deskewed(problem).X.reshape(images.shape)
+    found = deskewed(problem).X.reshape(images.shape)
     assert found.dtype == dtype and (found[2] == 0).all()
     for image, new in zip(images[:2].astype(float), found[:2], strict=True):
         x, y = (across * image).sum() / image.sum(), (down * image).sum() / image.sum()
@@ -219,9 +220,9 @@ def test_deskewed_images_are_centred_and_have_no_skew(dtype):
         assert abs((new * offsets[0] * offsets[1]).sum()) < 1e-2 * new.sum()
         assert all(abs((new * offset).sum()) < 1e-2 * new.sum() for offset in offsets)
     with pytest.raises(ValueError, match=r"side \* side pixels, got rows of 8"):
-        features.deskewed(as_problem(np.ones((2, 8)), [0, 1]))
+        deskewed(as_problem(np.ones((2, 8)), [0, 1]))
     with pytest.raises(ValueError, match="negative values; deskewing is for pixels"):
-        features.deskewed(replace(problem, X=-problem.X))
+        deskewed(replace(problem, X=-problem.X))
 
 
 @pytest.mark.parametrize("sparse", [False, True])

@@ -185,7 +185,9 @@ def test_a_figure_has_a_key_and_the_command_that_makes_it_again(mill, monkeypatc
     (tmp_path / "shark.csv").write_text("12")
     monkeypatch.setattr(runs_keys, "PRINTED", tmp_path)
     keys.append(runs_keys.notebook_key(notebook, notebook.values()))
-    assert len(set(keys)) == 3
+    (mill.folder / "shared.py").write_text("A = 1")
+    keys.append(runs_keys.notebook_key(notebook, notebook.values()))
+    assert len(set(keys)) == 4
     profile, command = provenance.regenerated_by(notebook, notebook.values("smoke"))
     assert (profile, command) == ("smoke", "workbench figures toy --profile smoke")
     values = notebook.values(overrides={"points": "4", "grid": "a b"})
@@ -406,3 +408,5 @@ def test_many_data_sets_are_counted_beneath_a_figure_and_synthetic_ones_always_n
         {"name": f"a set with a long name {i:03}", "synthetic": False} for i in range(9)
     ]
     assert in_brief(made)[0] == "Data: 11 sets, 1 of them synthetic."
+    made["data"][1]["synthetic"] = False
+    assert in_brief(made)[0] == "Data: 11 sets."

@@ -57,7 +57,7 @@ def test_the_optimum_is_found_from_any_start():
 def one_pair(G, h, C, alpha):
     """One step as it is printed: over all partners of the largest gradient, and the slack.
 
-    Nothing where two gradients are the largest but for rounding.
+    Nothing where two gradients are the largest up to rounding.
     """
     G = np.pad(G, (0, 1))
     alpha, q = np.append(alpha, max(0.0, C - alpha.sum())), np.append(h - G[:-1, :-1] @ alpha, 0.0)

@@ -34,7 +34,7 @@ from workbench.memoir.steps import (
 
 NONE = np.float32(0.0)
 uncompiled = pytest.mark.skipif(
-    not config.DISABLE_JIT, reason="would compile anew; with NUMBA_DISABLE_JIT=1"
+    not config.DISABLE_JIT, reason="would compile again; with NUMBA_DISABLE_JIT=1"
 )
 CASES = {
     "projected": (memoir_l2, {"lam": 1.0, "eta0": 0.9}),

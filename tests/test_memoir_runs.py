@@ -133,7 +133,7 @@ def test_a_batch_may_be_larger_than_the_set():
     assert default_batch(problem) == 50 and default_batch(documents(d=60, n=5000)) == 346
     drawn = after(2, "l2", problem, batch_size=120)
     assert drawn.step == 2
-    # Of a pass there are n rows at most, and the step is divided by so many.
+    # Of a pass there are n rows at most, and the step is divided by their number.
     given = {"sampling": "passes", "div_by_batch": True}
     one, two = (after(2, "l2", problem, batch_size=size, **given) for size in (50, 10**6))
     assert array(one.model()).tobytes() == array(two.model()).tobytes()
@@ -189,7 +189,7 @@ def sector():
     try:
         return panel("sector @ unit", test=None)
     except FileNotFoundError:
-        pytest.skip("needs sector, whose files are not at hand; WORKBENCH_DATA may name them")
+        pytest.skip("needs sector, not on this machine; WORKBENCH_DATA may name its folder")
 
 
 @pytest.mark.parametrize(("penalty", "accuracy"), [("l2", 0.89), ("l1", 0.91)])

@@ -29,11 +29,11 @@ from workbench.mrc.risk import minimax_risk
 from workbench.registry import SOLVERS
 from workbench.runs.run import run
 
-# One fit, one linear program, or a peer that cannot be resumed but by fitting anew.
+# One fit, one linear program, or a peer that cannot be resumed except by fitting again.
 RESTARTED = {
     *"mrc_lp mrc_lp_compact svm_lp svm_multi libsvm nystroem_svm liblinear_lr".split(),
     *"liblinear_l2_dual liblinear_l2_primal liblinear_l1 logistic_lbfgs logistic_saga".split(),
-    *("ridge", "centroid", *EXTRAS),
+    *("ridge", "centroid", "random_forest", "extra_trees", "boosting", *EXTRAS),
 }
 # Two values of every parameter.
 VALUES = {
@@ -235,7 +235,7 @@ def test_all_is_true_of_the_new_value(name, parameter, old, new, blobs):
     lower, upper = optimum(name, problem, after)
     if name in NEW and parameter == weight(name):
         other = optimum(name, problem, base | {parameter: old})
-        assert lower > other[1] or upper < other[0], "the two optima cannot be told apart"
+        assert lower > other[1] or upper < other[0], "the two optima are too near each other"
     best = [[row[key] for row, _ in branch] for key in ("lower", "upper", "gap")]
     assert max(best[0]) <= upper + 1e-6 and min(best[1]) >= lower - 1e-6
     assert np.all(np.diff(best[0]) >= 0) and np.all(np.diff(best[1]) <= 0)
@@ -268,7 +268,7 @@ def test_a_stream_ends_by_the_new_value(name, parameter, old, new, blobs):
     more = len(seen(name, problem, base | {parameter: new}, state, 100))
     if new < old if parameter.startswith(("eps", "tol")) else new > old:
         assert more > 1
-    else:  # where eps grows, satisfied samples are counted anew
+    else:  # where eps grows, satisfied samples are counted again
         assert more == 1 or (more < 100 and name == "cuts_constant_time")
 
 

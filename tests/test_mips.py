@@ -128,8 +128,8 @@ def test_no_oracle_answers_the_label(name, x_sparse, w_sparse):
         r = ask(name, stored(X, x_sparse), stored(weights, w_sparse), y)
         assert r.dtype == np.int32 and r.shape == y.shape
         assert not (r == y).any() and r.min() >= 0 and r.max() < C
-        nobody = np.empty(0, int)
-        empty = ask(name, stored(X, x_sparse), stored(weights, w_sparse), nobody, nobody)
+        none = np.empty(0, int)
+        empty = ask(name, stored(X, x_sparse), stored(weights, w_sparse), none, none)
         assert empty.shape == (0,)
         two = stored(np.ascontiguousarray(weights[:, :2]), w_sparse)  # the other is the answer
         np.testing.assert_array_equal(ask(name, stored(X, x_sparse), two, y % 2), 1 - y % 2)

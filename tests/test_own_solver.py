@@ -16,7 +16,7 @@ LINE = '    "frank_wolfe": Solver(frank_wolfe, "Frank-Wolfe", "#123456"),\n'
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory):
-    """Return a checkout with the example in it: links, but for what a contributor would touch."""
+    """Return a checkout with the example in it: links, except what a contributor touches."""
     top = tmp_path_factory.mktemp("tree")
     package = top / "workbench"
     package.mkdir()

@@ -37,6 +37,7 @@ TABLE = [
         (f"{CUTS} libsvm nystroem_svm ww_kernel", name, ("strange", b"x"), accepted, {})
         for name, accepted in KERNEL.items()
     ),
+    ("boosting", "l2", (-0.1, np.nan), NOT_NEGATIVE, {}),
     ("memoir_pegasos", "batch_size", (0, 2.5), COUNT, {}),
     ("memoir_l2", "lam", (-0.1, np.nan), NOT_NEGATIVE, {}),
     ("memoir_l2", "lam", (11.0,), "lam . eta_1 must be below 1", {}),

@@ -162,5 +162,7 @@ def test_a_kept_run_is_recalled_from_results_whatever_the_code(figures, tmp_path
     again = figures.kept(counting(calls))("wine", 0.5)
     assert len(calls) == 1 and again.rows == trace.rows
     assert there("wine, iris") == ["wine"]
-    with pytest.raises(FileNotFoundError, match=r"no run of ww_path: fit\('wine', 3\.0\)"):
+    with pytest.raises(
+        FileNotFoundError, match=r"do not contain the run ww_path: fit\('wine', 3\.0\)"
+    ):
         figures.kept(counting(calls))("wine", 3.0)

@@ -95,7 +95,7 @@ def test_the_header_says_all_that_a_repetition_needs(blobs, tmp_path):
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_the_header_of_every_solver_is_plain_data(solver, blobs):
     head = header(solver, blobs(), resolve(solver, {})[1])
-    # Strict JSON but for infinities, which the trace spells out.
+    # Strict JSON except for infinities, which the trace spells out.
     assert json.loads(json.dumps(head)) == head
     assert "state" not in head["parameters"]
 
@@ -170,11 +170,13 @@ def test_an_interrupt_at_any_moment_is_recorded(blobs):
     try:
         for delay in np.linspace(1e-3, 2e-3, 200).tolist():
             parameters = {"delay": delay}
-            ends.append(run(soon, problem, parameters=parameters, warm_up=False)[0].stopped_by)
+            ends.append(run(soon, problem, parameters=parameters, warm_up=False)[0])
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, previous)
-    assert set(ends) == {"interrupted"}
+    # On a busy machine the interrupt may come before the first row, and then none can say it.
+    begun = [trace.stopped_by for trace in ends if trace.rows]
+    assert begun and set(begun) == {"interrupted"}
 
 
 def test_an_error_of_the_solver_is_not_swallowed(blobs, tmp_path):

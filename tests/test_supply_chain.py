@@ -1,6 +1,6 @@
 """What we are made of, and that no file that is read can run code.
 
-``python tests/test_supply_chain.py`` writes THIRD_PARTY.md anew.
+``python tests/test_supply_chain.py`` writes THIRD_PARTY.md again.
 """
 
 import ast
@@ -105,7 +105,6 @@ FORBIDDEN = {
     *("torch.load", "np.load"),
 }
 ALLOWED = {
-    ("arena/rivals.py", "import_module"): "one name, written there: scikit-learn is slow to import",
     ("__init__.py", "import_module"): "of the names in a table, written there",
     ("peers/vowpal_wabbit.py", "import_module"): "one name, written there: an extra",
     ("memoir/mips/graphs.py", "import_module"): "one name, written there: its notice is silenced",

@@ -77,15 +77,15 @@ for (const [name, [slider, steps]] of Object.entries(LIVE)) {
   });
 }
 
-test("the arena runs solvers side by side for the same time, and then others", async () => {
-  const dashboard = await lab.dashboard("arena", { height: 1800 });
+test("the race runs solvers side by side for the same time, and then others", async () => {
+  const dashboard = await lab.dashboard("race", { height: 1800 });
   await dashboard.slide("seconds", -2);
   await dashboard.press("run");
   await dashboard.until("finished");
   const numbers = await dashboard.numbers();
   assert.equal(numbers.length, 4);
   for (const { seconds } of numbers) assert.ok(seconds < 10, `${seconds} s of 2`);
-  await dashboard.picture("arena");
+  await dashboard.picture("race");
 
   await dashboard.choose("solvers", ["MEMOIR-ℓ1", "Cosine centroids"]);
   await dashboard.press("reset");
@@ -244,8 +244,8 @@ test("a run that is kept shows the code that repeats it, and the grid over what 
   await lab.leave(page);
 });
 
-test("make arena serves it as a page that asks no other host", async () => {
-  const dashboard = await lab.arena();
+test("make race serves it as a page that asks no other host", async () => {
+  const dashboard = await lab.race();
   const { page } = dashboard;
   await dashboard.button("run").waitFor();
   await dashboard.slide("seconds", -3);

@@ -1,4 +1,4 @@
-// What `make lab` and `make arena` serve, and a headless Chromium that looks at it.
+// What `make lab` and `make race` serve, and a headless Chromium that looks at it.
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -11,7 +11,7 @@ import { chromium } from "playwright-core";
 const ROOT = resolve(import.meta.dirname ?? new URL(".", import.meta.url).pathname, "../..");
 const LEFT_OUT = new Set([".git", ".venv", "tests", "runs", "data/cache", "course", "docs"]);
 export const DASHBOARDS = ["mrc", "weston_watkins", "least_squares", "sampled_cuts", "memoir",
-  "arena"];
+  "race"];
 const PICTURES = process.env.SCREENSHOTS; // a folder, to look at what the tests saw
 const QUIET = ["--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
   "--disable-background-networking", "--disable-component-update", "--no-sandbox"];
@@ -102,9 +102,9 @@ export class Lab {
     return dashboard;
   }
 
-  // Serves the arena as a page of its own, without JupyterLab around it.
-  async arena() {
-    const server = await serve("arena", [], "/favicon.ico", this.folder);
+  // Serves the race as a page of its own, without JupyterLab around it.
+  async race() {
+    const server = await serve("race", [], "/favicon.ico", this.folder);
     this.servers.push(server);
     const page = await this.page({ width: 1500, height: 1300 });
     await page.goto(server.url);

@@ -25,7 +25,7 @@ def long() -> bool:
 
 
 def examples(count: int) -> settings:
-    """Return the settings for so many inputs, the same ones each time; more in the long profile."""
+    """Return the settings for that many inputs, always the same; more in the long profile."""
     return settings(
         max_examples=count * MORE if long() else count,
         derandomize=not long(),

@@ -8,11 +8,8 @@ from __future__ import annotations
 import html
 import io
 import os
-import re
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import matplotlib
 import numpy as np
@@ -20,47 +17,36 @@ import pandas as pd
 import scipy.sparse as sp
 from matplotlib.figure import Figure
 
-from workbench.arena import rivals
-from workbench.arena.contest import Contest, plan
-from workbench.arena.own_data import Inspected, inspected, prepared, thinned
-from workbench.arena.rivals import RIVALS, answer
-from workbench.core.problem import as_problem
-from workbench.data.formats import write_npz
+from workbench.arena.contest import Contest
+from workbench.arena.own_data import Inspected
+from workbench.core.trace import read_trace
 from workbench.data.panels import listed
 from workbench.figures.saved import METADATA
 from workbench.figures.style import STYLE, look
-from workbench.runs.progress import Say
-from workbench.runs.sweep import runs_folder
-from workbench.runs.worker import Limits
 
-# Fast methods come first, so that an early end still shows something.
-SENSIBLE = listed(
-    "random_forest, extra_trees, boosting, centroid, ridge, logistic_lbfgs, liblinear_l2_dual, "
-    "ww_walrus_fast, ls_accelerated, mrc_splitting, cs_working_set, libsvm, cuts_nystroem, "
-    "ls_stagewise"
-)
 # The simplest to store and to explain first; what is not among them comes last.
 SIMPLEST = listed(
     "centroid, ridge, logistic_lbfgs, liblinear_l2_dual, liblinear_cs, ww_walrus_fast, ww_walrus, "
-    "ls_accelerated, cs_working_set, memoir_l2, mrc_splitting, mrc_interior_point, ls_stagewise, "
-    "boosting, random_forest, extra_trees, cuts_nystroem, libsvm"
+    "ls_accelerated, cs_working_set, memoir_l2, mrc_splitting, mrc_interior_point, mrc_fourier, "
+    "ls_stagewise, boosting, random_forest, extra_trees, cuts_nystroem, libsvm"
 )
-PASSES = 1e7  # numbers of a dense row times classes for which a second of budget is enough
-MIN_ROWS = 1000  # kept in any case
-# Fraction of the time given that solvers are timed for; the rest loads, compiles, evaluates, and
-# fits peers.
-SOLVER_TIME_FRACTION = 0.2
-CODE = """from workbench.arena import prepared
-from workbench.core.measures import predictions
-from workbench.core.stream import rounds
-from workbench.runs.run import run
+NEARLY = 0.02  # fraction of the least error that a simpler method may add to it
+CODE = """from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-problem = {problem}
-parameters = {parameters!r}
-trace, state = run({solver!r}, problem, rounds({rounds}), parameters=parameters)
-predicted = problem.classes[predictions(state, problem.X_test, problem.k)]
-test_error = (predicted != problem.classes[problem.y_test]).mean()
-print(f"test error: {{100 * test_error:.2f}} %")
+from workbench.arena import inspected
+from workbench.estimators import SolverClassifier
+
+data = inspected({data})
+X, y, X_test, y_test = data.split({split})
+model = make_pipeline(
+    {steps}SolverClassifier({model}),
+)
+model.fit(X, y)
+print(f"test error: {{100 * (1 - model.score(X_test, y_test)):.2f}} %")
+
+model.fit(data.X, data.y)  # on all rows, to predict new ones:
+# model.predict(data.encode("new rows.csv")), a table with the same columns
 """
 
 
@@ -71,34 +57,43 @@ class Comparison:
     Attributes
     ----------
     data : the rows and the notes on what was done to them
-    done : the contest
-    trees : the rows of the table on trees, see :mod:`workbench.arena.rivals`
-    rows : the expression that makes the problem again
+    first, done : the contest at default settings, and that with a search
+    given : the expression of the data in the code
     test : fraction of test rows
+    most : rows that were kept, None for all
     interrupted : whether Ctrl-C ended it; the same call resumes it
     """
 
     data: Inspected
+    first: Contest
     done: Contest
-    trees: Sequence[Mapping[str, Any]]
-    rows: str
+    given: str
     test: float
+    most: int | None = None
     interrupted: bool = False
 
     def table(self) -> pd.DataFrame:
         """Return a row for each entry that ended, by test error; the others at the end.
 
-        ``within_noise`` says whether the error is less than two standard errors (of the
-        difference, as if the errors were independent) from the least.
+        ``excess`` is the error above the least, and ``excess_error`` the standard error of this
+        difference on the same test rows, as McNemar's test has it: b rows that only this entry has
+        wrong and c that only the best has wrong give sqrt(b + c) over the number of rows.
+        ``tied`` entries have an excess of at most two of them. An entry whose search has not ended
+        has the row of its default settings.
         """
-        frame = pd.DataFrame([*self.trees, *self.done.frame().to_dict("records")])
-        frame = frame.sort_values(["test_error", "fit_cpu"], kind="stable")
-        least = frame.iloc[0]
-        noise = 2 * np.hypot(frame["standard_error"], least["standard_error"])
-        frame["within_noise"] = frame["test_error"] - least["test_error"] <= noise
+        frame = pd.concat([self.done.frame(), self.first.frame()], ignore_index=True)
+        frame = frame.sort_values("status", key=lambda s: s != "done", kind="stable")
+        frame = frame.drop_duplicates("entry")
+        frame = frame.sort_values(["test_error", "fit_cpu"], kind="stable", ignore_index=True)
+        ended = frame["status"] == "done"
+        wrong = [_wrong(row) for row in frame[ended].itertuples()]
+        apart = [(int((w & ~wrong[0]).sum()), int((wrong[0] & ~w).sum()), len(w)) for w in wrong]
+        frame.loc[ended, "excess"] = [(b - c) / m for b, c, m in apart]
+        frame.loc[ended, "excess_error"] = [max(b + c, 1) ** 0.5 / m for b, c, m in apart]
+        frame["tied"] = frame["excess"] <= 2 * frame["excess_error"]
         names = ["entry", "label", "family", "status", "reason", "test_error", "standard_error"]
-        names += ["within_noise", "cut", "fit_cpu", "memory_mb", "settings"]
-        return frame[names].reset_index(drop=True)
+        names += ["excess", "excess_error", "tied", "cut", "fit_cpu", "memory_mb", "worst_case"]
+        return frame[[*names, "n_test", "settings", "key"]]
 
     @property
     def ended(self) -> pd.DataFrame:
@@ -106,44 +101,46 @@ class Comparison:
         return self.table().query("status == 'done'")
 
     @property
-    def best(self) -> str:
-        """The entry with the least test error.
-
-        Raises
-        ------
-        RuntimeError
-            If none has ended.
-        """
-        if self.ended.empty:
-            raise RuntimeError(f"compare: no entry has ended; {self._unfinished()}")
-        return self.ended["entry"].iloc[0]
-
-    @property
     def recommended(self) -> str:
-        """The simplest entry whose test error is within noise of the least."""
-        near = self.ended["entry"][self.ended["within_noise"].astype(bool)]
-        return min(near, key=lambda name: (*SIMPLEST, name).index(name))
+        """The simplest entry that is nearly as good as the best; "" if none has ended.
+
+        Within one standard error of the difference, as in Breiman's rule for trees, and with at
+        most :data:`NEARLY` more errors: with few test rows a standard error alone is too much.
+        """
+        ended = self.ended
+        most = np.minimum(ended["excess_error"], NEARLY * ended["test_error"].min())
+        near = ended["entry"][ended["excess"] <= most]
+        return min(near, key=lambda name: (*SIMPLEST, name).index(name), default="")
 
     def code(self, name: str | None = None) -> str:
-        """Return some lines of Python that fit an entry and score it, by default the recommended.
+        """Return some lines of Python that fit and test an entry, by default the recommended one.
 
         Raises
         ------
         ValueError
             If this entry has not ended.
         """
-        name = name or self.recommended
-        if name not in set(self.ended["entry"]):
-            raise ValueError(f"code: {name!r} has not ended; {', '.join(self.ended['entry'])} have")
-        if name in RIVALS:
-            return rivals.CODE.format(problem=self.rows, model=RIVALS[name].model)
-        (trace,) = self.done.traces(entry=name)
-        entry = next(m.entry for m in self.done.matches if m.name == name)
-        own = {*entry.fixed, *entry.ranges, "seed"}
+        ended, name = self.ended.set_index("entry"), name or self.recommended
+        if name not in ended.index:
+            there = f"{', '.join(ended.index)} have" if len(ended) else "nothing has"
+            raise ValueError(f"code: {name!r} has not ended; {there}")
+        contests = [(c, m) for c in (self.done, self.first) for m in c.matches]
+        contest, match = next((c, m) for c, m in contests if m.key == ended.loc[name, "key"])
+        trace = read_trace(match.path(contest.folder))
+        own = {*match.entry.fixed, *match.entry.ranges, "seed"}
         parameters = {p: v for p, v in trace.header["parameters"].items() if p in own}
-        rounds = trace.header["contest"]["rounds"]
-        given = {"parameters": parameters, "solver": entry.solver, "rounds": rounds}
-        return CODE.format(problem=self.rows, **given)
+        model = f"{match.entry.solver!r}, {trace.header['contest']['rounds']}, {parameters!r}"
+        model += f", fourier={match.entry.fourier}" * bool(match.entry.fourier)
+        scaler = (
+            "StandardScaler(with_mean=False)" if sp.issparse(self.data.X) else "StandardScaler()"
+        )
+        given = {"data": self.given, "model": model, "steps": f"{scaler},\n    "}
+        given["split"] = f"{self.test}, most={self.most}" if self.most else f"{self.test}"
+        if not self.given.endswith(", fill=True"):
+            return CODE.format(**given)
+        fill = 'SimpleImputer(strategy="median", keep_empty_features=True)'
+        given["steps"] = f"{fill},\n    {given['steps']}"
+        return f"from sklearn.impute import SimpleImputer\n{CODE.format(**given)}"
 
     def figure(self) -> Figure:
         """Draw test error over the CPU seconds of the fit, with the entries' names in a legend."""
@@ -176,8 +173,8 @@ class Comparison:
     def __str__(self) -> str:
         table = self._in_words().to_string(index=False) if len(self.ended) else "nothing has ended"
         lines = [*self._sentences(), "", table, "", self._unfinished()]
-        if len(self.ended):
-            label = self.ended.set_index("entry").loc[self.recommended, "label"]
+        if name := self.recommended:
+            label = self.ended.set_index("entry").loc[name, "label"]
             lines += [f"\nThe code that repeats {label}:\n", self.code()]
         return "\n".join(lines)
 
@@ -198,30 +195,44 @@ class Comparison:
         sentences = [f"{self.data.name}: {note}." for note in self.data.notes]
         done = self.ended
         if len(done):
-            first = done.iloc[0]
-            near = list(done["label"][done["within_noise"].astype(bool)])[1:]
-            alike = f"tied with it: {', '.join(near)}" if near else "all others have more"
+            first, others = done.iloc[0], done.iloc[1:]
+            tied = others[others["tied"]]
+            alike = f"tied with it: {', '.join(tied['label'])}" if len(tied) else "no other is tied"
             sentences.append(
                 f"Least test error: {first.label}, {100 * first.test_error:.2f} % "
                 f"(standard error {100 * first.standard_error:.2f}); {alike}."
             )
             simple = done.set_index("entry").loc[self.recommended]
-            memory = f" and {simple.memory_mb:.3g} MB" if simple.memory_mb > 0 else ""
+            cost = (
+                f"{100 * simple.excess:.2f} points more, with a standard error of "
+                f"{100 * simple.excess_error:.2f}, "
+            )
             sentences.append(
-                f"Recommended, {'the simplest of these' if near else 'as it stands alone'}: "
-                f"{simple.label}, {100 * simple.test_error:.2f} %, "
-                f"{simple.fit_cpu:.2g} s of CPU time{memory} for a fit."
+                f"Recommended, the simplest that is nearly as good: {simple.label}, "
+                f"{100 * simple.test_error:.2f} %, {cost if simple.excess > 0 else ''}"
+                f"{simple.fit_cpu:.2g} s of CPU time{_memory(simple.memory_mb)} for a fit."
+            )
+            if 2 * len(tied) > len(others) > 0:
+                least = 200 * tied["excess_error"].median()
+                sentences.append(
+                    f"{first.n_test:.0f} test rows cannot tell most of these methods apart: "
+                    f"differences below about {least:.2g} points are within the noise."
+                )
+        if done["worst_case"].notna().any():
+            sentences.append(
+                "A certified worst case bounds the error of the randomised rule for every "
+                "distribution whose mean features, class by class, are as near to those of the "
+                "training rows as lambda0 says."
             )
         if len(cut := list(done["label"][done["cut"].astype(bool)])):
             sentences.append(
                 "Cut by the clock, hollow in the figure, and perhaps better with more time: "
                 f"{', '.join(cut)}."
             )
-        defaults = ", trees have scikit-learn's" * bool(self.trees)
         sentences.append(
             f"One random split, {100 * self.test:g} % of the rows for the test; every solver had "
             f"{self.done.matches[0].budget:.2g} s of CPU time to choose its settings on validation "
-            f"rows{defaults}. The least of several test errors is a little optimistic for new rows."
+            f"rows. The least of several test errors is a little optimistic for new rows."
         )
         return sentences
 
@@ -234,109 +245,26 @@ class Comparison:
     def _in_words(self) -> pd.DataFrame:
         """Return the table as people read it."""
         done = self.ended
-        memory = done["memory_mb"].astype(float)
+        memory, worst = done["memory_mb"].astype(float), 100 * done["worst_case"].astype(float)
         return pd.DataFrame(
             {
-                "": done["within_noise"].map({True: "*", False: ""}),
+                "": done["tied"].map({True: "*", False: ""}),
                 "solver": done["label"],
                 "test error %": (100 * done["test_error"]).map("{:.2f}".format),
                 "±": (100 * done["standard_error"]).map("{:.2f}".format),
                 "fit, CPU s": done["fit_cpu"].map("{:.2g}".format),
+                "worst case %": worst.map("{:.1f}".format).where(worst.notna(), ""),
                 "memory, MB": memory.map("{:.1f}".format).where(memory.notna(), ""),
-                "chosen": done["settings"],
+                "chosen": done["settings"].replace("", "defaults"),
             }
         )
 
 
-def compare(
-    data,
-    target: str | None = None,
-    *,
-    seconds: float = 60.0,
-    entries: Sequence[str] | None = None,
-    test: float = 0.3,
-    jobs: int | None = None,
-    folder: str | os.PathLike | None = None,
-    say: Say = print,
-) -> Comparison:
-    """Run a sensible set of solvers on one's own data, on equal terms, and return how they did.
-
-    Ctrl-C ends it early and keeps what has ended. What has ended is not run again.
-
-    Parameters
-    ----------
-    data, target : a file, frame or pair, see :func:`workbench.arena.own_data.inspected`
-    seconds : about how long it may take; too many rows for it are thinned, with a note
-    entries : names of entries, solvers or trees; by default :data:`SENSIBLE`
-    test : random fraction of test rows
-    jobs : worker processes, by default half of the cores
-    folder : where traces are kept, by default ``runs/arena`` of the checkout
-    say : receives the progress, line by line
-
-    Raises
-    ------
-    ValueError
-        In plain words, for data or an argument that cannot be used.
-    FileNotFoundError
-        For a missing file.
-    """
-    if not 0 < seconds < np.inf:
-        raise ValueError(f"seconds: must be positive and finite, got {seconds!r}")
-    jobs = max(1, (os.cpu_count() or 1) // 2) if jobs is None else jobs
-    if jobs < 1:
-        raise ValueError(f"jobs: must be at least 1, got {jobs!r}")
-    whole, asked = inspected(data, target), list(entries or SENSIBLE)
-    names = [name for name in asked if name not in RIVALS]
-    if not names:
-        raise ValueError(f"entries: name a solver besides trees; got {', '.join(asked)}")
-    budget = SOLVER_TIME_FRACTION * seconds * jobs / len(names)
-    n, d = whole.X.shape
-    width = whole.X.nnz / n if sp.issparse(whole.X) else d
-    most = max(MIN_ROWS, round(budget * PASSES / (width * len(np.unique(whole.y)))))
-    kept = thinned(whole, most)
-    for note in kept.notes:
-        say(f"{kept.name}: {note}")
-    folder = Path(folder or runs_folder() / "arena").absolute()
-    checksum = as_problem(kept.X, kept.y, features=kept.features).checksum
-    name = re.sub(r"[^\w-]+", "_", kept.name)[:40] or "data"
-    path = folder / "data" / f"{name}-{checksum}.npz"
-    if not path.exists():
-        write_npz(path, kept.rows)
-    done = plan([path], names, partitions=1, budget=budget, test=test, folder=folder)
-    left = done.frame()["status"].eq("not run").sum()
-    if left:
-        say(
-            f"solvers: {left}, {jobs} at a time, about {seconds * left / len(names):.2g} s; the "
-            "first time on this machine minutes more to compile them, which is not timed"
-        )
-    thin = f", most={most}" if len(kept.y) < n else ""
-    rows = f"prepared({_expression(data, target)}, test={test}{thin})"
-    interrupted, trees = False, []
-    try:  # with a distant limit: compiling takes its time too
-        for name in filter(RIVALS.get, asked):
-            trees.append(answer(name, prepared(data, target, test=test, most=most)))
-            say(_first_answer(trees[-1]))
-        done = done.run(jobs=jobs, limits=Limits(max(60.0, seconds)), say=say)
-    except KeyboardInterrupt:
-        interrupted = True
-    return Comparison(kept, done, trees, rows, test, interrupted)
+def _wrong(row) -> np.ndarray:
+    """Return which test rows an entry has wrong."""
+    packed = np.frombuffer(bytes.fromhex(row.wrong), np.uint8)
+    return np.unpackbits(packed, count=int(row.n_test)).astype(bool)
 
 
-def _first_answer(row: Mapping[str, Any]) -> str:
-    if row["status"] != "done":
-        return f"{row['label']}: {row['status']}, {row['reason']}"
-    error, spread = 100 * row["test_error"], 200 * row["standard_error"]
-    low, high = max(0.0, error - spread), min(100.0, error + spread)
-    return (
-        f"{row['label']}, default settings: test error {error:.2f} %, between {low:.2f} and "
-        f"{high:.2f} (two standard errors), {row['fit_cpu']:.2g} s"
-    )
-
-
-def _expression(data, target: str | None) -> str:
-    """Return the data as an argument in the code, a file by its absolute path."""
-    named = f", target={target!r}" if target is not None else ""
-    if isinstance(data, str | os.PathLike):
-        path = Path(data).expanduser()
-        return repr(str(path.absolute()) if path.is_file() else os.fspath(data)) + named
-    return ("(X, y)" if isinstance(data, tuple) else "frame") + named
+def _memory(megabytes: float) -> str:
+    return f" and {megabytes:.3g} MB" if megabytes > 0 else ""

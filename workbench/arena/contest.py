@@ -39,7 +39,7 @@ from workbench.runs.worker import Limits, timed_alone
 COLUMNS = ["data", "partition", "entry", "label", "family", "status", "reason", "n", "d", "k"]
 COLUMNS += ["n_test", "sparse", "synthetic", "settings", "rounds", "trials", "search_cpu"]
 COLUMNS += ["validation_error", "at_edge", "cut", "fit_cpu", "fit_seconds", "predict_seconds"]
-COLUMNS += ["test_error", "standard_error", "memory_mb", "timed", "key"]
+COLUMNS += ["test_error", "standard_error", "worst_case", "memory_mb", "wrong", "timed", "key"]
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,9 @@ class Contest:
         chosen setting and rounds, where it is timed the median of three; ``search_cpu`` is of all
         trials. ``at_edge`` names the parameters
         at the edge of their range; ``cut`` says that the clock ended the chosen trial or the fit:
-        more rounds might be better, and the error is not yet the method's.
+        more rounds might be better, and the error is not yet the method's. ``worst_case`` is the
+        certified upper bound of minimax risk methods, and ``wrong`` has a bit for each test row,
+        packed, as hexadecimal digits.
         """
         rows = []
         for match in self.matches:

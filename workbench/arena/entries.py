@@ -1,10 +1,10 @@
 """Entries of the arena: solvers, the ranges that are searched, and the rows that they refuse.
 
 Every range is six decades wide, in numbers that mean the same: with n rows, C of a row's loss is
-1 / (n alpha). Four differ: MRC's lambda0 is a number of standard deviations, and beyond 1 nothing
-is left to learn; the centroid's power is an exponent; MEMOIR's first step is at most 1; and beyond
-three decades of bandwidths random features are all equal or all different. A range of gamma is in
-units of 1 / (d times the variance of all entries).
+1 / (n alpha). Some differ: MRC's lambda0 is a number of standard deviations, and beyond 1 nothing
+is left to learn; the centroid's power is an exponent; MEMOIR's first step is at most 1; beyond
+three decades of bandwidths random features are all equal or all different; and trees depend little
+on theirs. A range of gamma is in units of 1 / (d times the variance of all entries).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FAMILY = {  # family of the solvers of each paper
     "least_squares": "least squares",
     "sampled_cuts": "sampled cuts",
 }
-FAMILIES = (*FAMILY.values(), "peer")
+FAMILIES = (*FAMILY.values(), "peer", "trees")
 
 
 class Entry(NamedTuple):
@@ -40,9 +40,11 @@ class Entry(NamedTuple):
     ranges : {parameter: (low, high)}, searched on a log scale; may be empty
     fixed : the parameters that are not searched and differ from the solver's defaults
     dense : whether sparse rows are refused
-    most : the most "training rows", "features" or "weights" (features times classes) it takes
+    most : the most "training rows", "features", "classes" or "weights" (features times classes) it
+        takes
     needs : a module without which it refuses all rows
     name : for legends, if not the registry's
+    fourier : random Fourier features that are appended to the rows
     """
 
     solver: str
@@ -53,6 +55,7 @@ class Entry(NamedTuple):
     most: Mapping[str, int] = {}
     needs: str = ""
     name: str = ""
+    fourier: int = 0
 
     @property
     def label(self) -> str:
@@ -64,8 +67,8 @@ class Entry(NamedTuple):
             return f"not installed: pip install 'workbench-mc[{self.solver}]'"
         if self.dense and problem.is_sparse:
             return "takes dense rows only"
-        sizes = {"training rows": problem.n, "features": problem.d}
-        sizes["weights"] = problem.d * problem.k
+        sizes = {"training rows": problem.n, "features": problem.d + self.fourier}
+        sizes |= {"weights": sizes["features"] * problem.k, "classes": problem.k}
         for what, most in self.most.items():
             if sizes[what] > most:
                 return f"takes at most {most:,} {what}, got {sizes[what]:,}"
@@ -84,6 +87,9 @@ NORMAL = {"features": WIDEST, "weights": 20_000}
 FEWER_CUTS = {"n_max": 100}
 SLACK = {"tol": 1e-4}  # scikit-learn's default, with which a peer's largest budget ends
 RANDOM = {"n_features": 2048, "block": 256}
+# Of trees, scikit-learn's defaults lie in the middle.
+SPLITS = {"features": (0.25, 4.0)}
+BOOSTS = {"rate": (0.02, 0.5), "l2": (1e-3, 1e3)}
 
 ENTRIES = {
     entry.solver: entry
@@ -112,9 +118,17 @@ ENTRIES = {
         Entry("logistic_lbfgs", "peer", LOSS, SLACK),
         Entry("ridge", "peer", PENALTY),
         Entry("centroid", "peer", {"power": (0.1, 10.0)}),
+        Entry("random_forest", "trees", SPLITS),
+        Entry("extra_trees", "trees", SPLITS),
+        # A tree for each class in every iteration.
+        Entry("boosting", "trees", BOOSTS, dense=True, most={"classes": 30}),
         Entry("mrcpy", "peer", RISK, dense=True, needs="MRCpy"),
     )
 }
+# As the paper's experiments: their rows are standardised and have 400 random Fourier features.
+ENTRIES["mrc_fourier"] = ENTRIES["mrc_splitting"]._replace(
+    name="MRC splitting, 400 Fourier features", fourier=400
+)
 
 
 def installed() -> list[str]:

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 from workbench.arena import memory
-from workbench.arena.entries import Entry
+from workbench.arena.entries import FAMILY, Entry
 from workbench.arena.search import search
 from workbench.core.measures import held_out, predictions
 from workbench.core.problem import Problem
 from workbench.core.stream import geometric, processor_seconds, rounds
 from workbench.core.trace import Trace, decode, read_finished, write_trace
 from workbench.data import load
-from workbench.data.features import constant
+from workbench.data.features import constant, fourier
 from workbench.data.panels import panel
 from workbench.kernels.functions import scale
 from workbench.registry import SOLVERS
@@ -72,6 +72,8 @@ class Match:
             problem = problem_of(self.data, self.partition, self.test)
         if match_key(self, problem) != self.key:
             raise ValueError("data, code or versions have changed since the contest was planned")
+        if self.entry.fourier:
+            problem = fourier(problem, self.entry.fourier)
         blind = replace(problem, X_test=None, y_test=None)
         steps, parameters = resolve(self.entry.solver, self.entry.fixed)
         if "seed" in parameters and "seed" not in self.entry.fixed:
@@ -95,6 +97,9 @@ class Match:
         trace, state = fitted()
         peak = None if held is None else memory.peak() - held
         result = _result(problem, found, trace, state) | {"memory_mb": peak}
+        result["d"] -= self.entry.fourier
+        if self.entry.family == FAMILY["mrc"]:
+            result["worst_case"] = trace.last["upper"]
         judge = held_out(problem)
         curve, state = fitted(measure=judge, when=geometric())
         curve.last.update(judge(state))
@@ -126,6 +131,7 @@ def _result(problem: Problem, found: dict, fitted: Trace, state) -> dict[str, An
     row |= {name: found[name] for name in ("search_cpu", "validation_error")}
     row |= {"trials": len(found["trials"]), "at_edge": ", ".join(found["at_edge"])}
     row |= {"cut": found["cut"] or "processor" in fitted.stopped_by, "predict_seconds": took}
+    row |= {"wrong": np.packbits(wrong).tobytes().hex()}  # a bit for each test row, eight a byte
     return row | {"test_error": error, "standard_error": spread, "search": found["trials"]}
 
 
@@ -136,6 +142,7 @@ def match_key(match: Match, problem: Problem) -> str:
         solver=e.solver,
         steps=steps.__qualname__,
         fixed=dict(e.fixed),
+        fourier=e.fourier,
         ranges={name: list(ends) for name, ends in e.ranges.items()},
         data=problem.checksum,
         partition=match.partition,

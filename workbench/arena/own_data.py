@@ -14,11 +14,11 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
+from sklearn.impute import SimpleImputer
 
 from workbench.core.names import near
-from workbench.core.problem import Matrix, Problem, as_problem
+from workbench.core.problem import Matrix, as_problem
 from workbench.data import load
-from workbench.data.features import constant, standardise
 from workbench.data.formats import Rows, as_integers
 from workbench.data.tables import TABLES, TARGETS, table, table_suffix
 
@@ -29,11 +29,13 @@ WITH_COMMA = re.compile(r"[-+]?(\d[\d.]*)?,\d[\d,]*(\.\d+)?([eE][-+]?\d+)?")
 ADVICE = {
     "commas": "Write numbers with a decimal point and nothing between thousands, or read them in "
     "Python, with pandas.read_csv(..., decimal=',') or thousands=',', and compare the frame",
-    "wrong": "Fill gaps, in the file or in a frame, with a value that you can answer for, such as "
-    "the median (frame.fillna(frame.median(numeric_only=True))), or drop these columns or rows",
+    "wrong": "Fill gaps, in the file or in a frame, with a value that you can answer for, or drop "
+    "these columns or rows; --fill (in Python fill=True) takes the median of the training rows for "
+    "missing numbers",
 }
 NOTES = {
     "encoded": "text made columns of zeros and ones (different texts)",
+    "filled": "missing numbers become the median of the training rows",
     "left out": "left out",
     "constant": "left out, the same in all rows",
     "copies": "identifies the label of every row, one to one, as a copy of it would; is it known "
@@ -50,28 +52,55 @@ class Inspected(NamedTuple):
     name: str
     notes: tuple[str, ...]
 
-    @property
-    def rows(self) -> Rows:
-        return Rows(self.X, self.y, features=self.features)
+    def filled(self, test: float) -> Rows:
+        """Return the rows with gaps filled by the medians of the training rows of :meth:`split`."""
+        X = self.X
+        if not sp.issparse(X) and np.isnan(X).any():
+            medians = SimpleImputer(strategy="median", keep_empty_features=True)
+            X = medians.fit(self.split(test)[0]).transform(X)
+        return Rows(X, self.y, features=self.features)
+
+    def split(
+        self, test: float = 0.3, most: int | None = None
+    ) -> tuple[Matrix, np.ndarray, Matrix, np.ndarray]:
+        """Return X, y, X_test and y_test, the split of `compare`; see :func:`thinned` for `most`.
+
+        Parameters
+        ----------
+        test : fraction of random test rows
+        """
+        data = thinned(self, most)
+        rows = as_problem(np.arange(len(data.y))[:, None], data.y).split(test)
+        parts = [part[:, 0].astype(int) for part in (rows.X, rows.X_test)]
+        return tuple(values[part] for part in parts for values in (data.X, data.y))
+
+    def encode(self, source) -> Matrix:
+        """Return new rows, a table or frame with the same columns, as those of X.
+
+        Raises
+        ------
+        ValueError
+            Naming the columns that are missing or are not numbers.
+        """
+        if self.features is None:
+            raise ValueError("encode: these rows came without named columns; they are their own X")
+        named = isinstance(source, str | os.PathLike)
+        frame = _frame(table(Path(source).expanduser())[0] if named else source)
+        texts = {name: c for name, c in frame.items() if not pd.api.types.is_numeric_dtype(c)}
+        made = [_words(column) for column in texts.values()]
+        wide = pd.concat([frame.drop(columns=list(texts)), *map(_one_hot, made)], axis=1)
+        wrong = [
+            name
+            for name in self.features
+            if name not in wide and not any(name.startswith(f"{text}=") for text in texts)
+        ]
+        if wrong:
+            there = some(frame.columns, 20)
+            raise ValueError(f"encode: no numbers for {some(wrong, 20)}; there are {there}")
+        return wide.reindex(columns=list(self.features), fill_value=0.0).to_numpy(np.float64)
 
 
-def prepared(
-    source, target: str | None = None, *, test: float = 0.3, seed: int = 0, most: int | None = None
-) -> Problem:
-    """Return the problem for `compare`: inspected, split, standardised, with a constant column.
-
-    Parameters
-    ----------
-    source, target : see :func:`inspected`
-    test, seed : fraction and seed of the random test rows; the scale is that of the training rows
-    most : the most rows that are kept, see :func:`thinned`
-    """
-    data = thinned(inspected(source, target), most)
-    problem = as_problem(data.X, data.y, features=data.features, name=data.name)
-    return constant(standardise(problem.split(test, seed)))
-
-
-def inspected(source, target: str | None = None) -> Inspected:
+def inspected(source, target: str | None = None, *, fill: bool = False) -> Inspected:
     """Read rows and labels, and mend or refuse what would go wrong later.
 
     Parameters
@@ -80,6 +109,7 @@ def inspected(source, target: str | None = None) -> Inspected:
         :func:`workbench.data.load` takes; a DataFrame of pandas or Polars; a pair ``(X, y)``
     target : the column of the labels; by default the one called target, label, class or y, else
         the last
+    fill : leave missing numbers in X, as NaN: what fits the rows fills them
 
     Raises
     ------
@@ -93,7 +123,9 @@ def inspected(source, target: str | None = None) -> Inspected:
         notes.append(f"{count(int((~known).sum()), 'row')} without a label left out")
         frame, y = frame[known], y[known]
     y = _labels(np.asarray(y), notes)
-    X, features = numbers(frame, y, notes) if isinstance(frame, pd.DataFrame) else (frame, None)
+    X, features = frame, None
+    if isinstance(frame, pd.DataFrame):
+        X, features = numbers(frame, y, notes, fill)
     if sp.issparse(X):
         if not np.isfinite(X.data).all():
             raise ValueError("data: features contain missing or infinite values; fill them")
@@ -119,7 +151,7 @@ def thinned(data: Inspected, most: int | None) -> Inspected:
 
 
 def numbers(
-    frame: pd.DataFrame, y: np.ndarray, notes: list[str]
+    frame: pd.DataFrame, y: np.ndarray, notes: list[str], fill: bool = False
 ) -> tuple[np.ndarray, tuple[str, ...]]:
     """Return the features as numbers (n, d), text of few words as zeros and ones, and their names.
 
@@ -135,7 +167,7 @@ def numbers(
     kept, labels = [], pd.factorize(y)[0]
     often = len(y) - np.bincount(labels).max() >= MIN_OTHERS
     for name, column in frame.reset_index(drop=True).items():
-        kind, text, values = _inspect(column)
+        kind, text, values = _inspect(column, fill)
         if kind:
             said[kind].append(f"{name}{text}")
         if values is not None:
@@ -153,20 +185,20 @@ def numbers(
     return whole.to_numpy(np.float64), tuple(map(str, whole.columns))
 
 
-def _inspect(column: pd.Series) -> tuple[str, str, pd.Series | pd.DataFrame | None]:
+def _inspect(column: pd.Series, fill: bool) -> tuple[str, str, pd.Series | pd.DataFrame | None]:
     """Return a kind of :data:`ADVICE` or :data:`NOTES` or "", its text, and the numbers to use."""
     missing = int(column.isna().sum())
     if pd.api.types.is_numeric_dtype(column):
         values = pd.Series(column.to_numpy(np.float64, na_value=np.nan), name=column.name)
         infinite = int(np.isinf(values).sum())
         wrong = [(missing, "missing value"), (infinite, "infinite value")]
-        if missing or infinite:
+        if infinite or (missing and not fill):
             return "wrong", ": " + " and ".join(count(n, what) for n, what in wrong if n), None
-        if values.nunique() == 1:
+        if values.nunique() <= 1:
             return "constant", "", None
         if len(values) > LEVELS and bool((values.diff()[1:] == 1).all()):
             return "left out", " (row numbers)", None
-        return "", "", values
+        return ("filled", f" ({missing:,})", values) if missing else ("", "", values)
     if not isinstance(column.dtype, pd.CategoricalDtype | pd.StringDtype | np.dtypes.ObjectDType):
         return "left out", f" ({column.dtype}: make numbers of it, such as days or hours)", None
     filled = column.dropna().astype(str).str.strip()
@@ -181,7 +213,7 @@ def _inspect(column: pd.Series) -> tuple[str, str, pd.Series | pd.DataFrame | No
         entries = f"numbers, except for {count(len(strange), 'entry')} such as {strange.iloc[0]!r}"
         gaps = f", and {count(missing, 'missing value')}" if missing else ""
         return "wrong", f": {entries}{gaps}", None
-    words = column.astype(object).where(column.notna(), "missing").astype(str)
+    words = _words(column)
     different = words.nunique()
     if different > LEVELS:
         hint = "make numbers of them, such as days or counts of words"
@@ -189,8 +221,15 @@ def _inspect(column: pd.Series) -> tuple[str, str, pd.Series | pd.DataFrame | No
     if different == 1:
         return "constant", "", None
     gaps = f", {count(missing, 'gap')} as one of them" if missing else ""
-    values = pd.get_dummies(words, prefix=column.name, prefix_sep="=", dtype=np.float64)
-    return "encoded", f" ({different}{gaps})", values
+    return "encoded", f" ({different}{gaps})", _one_hot(words)
+
+
+def _words(column: pd.Series) -> pd.Series:
+    return column.astype(object).where(column.notna(), "missing").astype(str)
+
+
+def _one_hot(words: pd.Series) -> pd.DataFrame:
+    return pd.get_dummies(words, prefix=words.name, prefix_sep="=", dtype=np.float64)
 
 
 def _read(source, target: str | None, notes: list[str]):

@@ -97,6 +97,7 @@ def _parser() -> argparse.ArgumentParser:
     add("data", metavar="FILE", help="a table, or any file or name of data")
     add("--target", metavar="COLUMN", help="label column (default: target, label, class, y, last)")
     add("--seconds", type=float, default=60.0, metavar="S", help="about how long (default: 60)")
+    add("--fill", action="store_true", help="fill gaps with the medians of the training rows")
     add("-j", "--jobs", type=int, metavar="N", help="worker processes (default: half the cores)")
     add("--out", type=Path, metavar="DIR", help="write table, figure and code")
 

@@ -101,7 +101,7 @@ def compare_command(arguments: argparse.Namespace) -> int:
     """Run a sensible set of solvers on the user's own data."""
     from workbench.arena import compare
 
-    options = _options(arguments, "seconds jobs")
+    options = _options(arguments, "seconds jobs fill")
     done = compare(arguments.data, arguments.target, **options)
     print(f"\n{done}")
     if not done.ended.empty and arguments.out is not None:

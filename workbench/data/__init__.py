@@ -20,6 +20,7 @@ from workbench.core.problem import Problem, as_problem, noted
 from workbench.data import features
 from workbench.data.cache import available_files, differences, fetch_into_cache, read
 from workbench.data.formats import Rows, npz_shape, read_libsvm, read_npz
+from workbench.data.images import deskewed
 from workbench.data.sources import SOURCES
 from workbench.data.synthetic import synthetic, synthetic_text
 from workbench.data.tables import TABLES, read_table, table_suffix
@@ -44,7 +45,7 @@ SCALES = {
     "range": features.ranged,
     "maximum": features.over_maximum,
     "tfidf": features.tfidf,
-    "deskewed": features.deskewed,
+    "deskewed": deskewed,
 }
 
 

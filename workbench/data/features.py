@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
 
 from workbench.core.checks import is_whole
 from workbench.core.problem import Matrix, Problem, check_matrix
-from workbench.data.images import upright
 
 BLOCK = 4096  # rows mapped at a time: the intermediate arrays stay small
 SAMPLE = 1000  # training rows that the median distance is taken over
@@ -36,7 +34,7 @@ def standardise(problem: Problem) -> Problem:
             X[:, constant] = 0
         return X
 
-    return _mapped(problem, transform, f"{problem.name}, standardised", problem.features)
+    return mapped(problem, transform, f"{problem.name}, standardised", problem.features)
 
 
 def ranged(problem: Problem) -> Problem:
@@ -50,7 +48,7 @@ def ranged(problem: Problem) -> Problem:
         from sklearn.preprocessing import MaxAbsScaler
 
         scale = MaxAbsScaler().fit(problem.X).transform
-        return _mapped(problem, scale, name, problem.features)
+        return mapped(problem, scale, name, problem.features)
     low, high = problem.X.min(axis=0), problem.X.max(axis=0)
     half = (high.astype(np.float64) - low) / 2
     middle, constant = low + half, half == 0
@@ -59,7 +57,7 @@ def ranged(problem: Problem) -> Problem:
     def transform(X: Matrix) -> Matrix:
         return ((X - middle) / half).astype(X.dtype)
 
-    return _mapped(problem, transform, name, problem.features)
+    return mapped(problem, transform, name, problem.features)
 
 
 def over_maximum(problem: Problem) -> Problem:
@@ -69,14 +67,14 @@ def over_maximum(problem: Problem) -> Problem:
     def transform(X: Matrix) -> Matrix:
         return (X / largest).astype(X.dtype)
 
-    return _mapped(problem, transform, f"{problem.name}, over its maximum", problem.features)
+    return mapped(problem, transform, f"{problem.name}, over its maximum", problem.features)
 
 
 def unit_rows(problem: Problem) -> Problem:
     """Return rows of Euclidean norm one; rows of zeros stay."""
     from sklearn.preprocessing import normalize
 
-    return _mapped(problem, normalize, f"{problem.name}, unit rows", problem.features)
+    return mapped(problem, normalize, f"{problem.name}, unit rows", problem.features)
 
 
 def root_rows(problem: Problem) -> Problem:
@@ -92,36 +90,10 @@ def root_rows(problem: Problem) -> Problem:
     for name, X in (("X", problem.X), ("X_test", problem.X_test)):
         if X is not None and X.min() < 0:
             raise ValueError(f"{name}: contains negative values, which have no square root")
-    roots = _mapped(problem, lambda X: X.sqrt() if sp.issparse(X) else np.sqrt(X), "", None)
+    roots = mapped(problem, lambda X: X.sqrt() if sp.issparse(X) else np.sqrt(X), "", None)
     return replace(
         unit_rows(roots), name=f"{problem.name}, root unit rows", features=problem.features
     )
-
-
-def deskewed(problem: Problem) -> Problem:
-    """Return square grey images, each made upright and centred by its own moments; dense.
-
-    It learns nothing (:func:`workbench.data.images.upright`), but knows which pixels are
-    neighbours: models of such rows are not invariant to permutations of the columns.
-
-    Raises
-    ------
-    ValueError
-        For rows whose number of entries is not a square, or negative entries.
-    """
-    side = math.isqrt(problem.d)
-    if side * side != problem.d:
-        raise ValueError(f"X: square images have side * side pixels, got rows of {problem.d}")
-    _check_not_negative(problem, "deskewing is for pixels from 0 up")
-
-    def transform(X: Matrix) -> np.ndarray:
-        images = X.toarray() if sp.issparse(X) else X
-        out = np.empty_like(images)
-        upright(images, side, out)
-        return out
-
-    name = f"{problem.name}, deskewed"
-    return _mapped(problem, lambda X: _in_blocks(transform, X, problem.d), name, problem.features)
 
 
 def log_counts(problem: Problem, least: int = 3) -> Problem:
@@ -139,7 +111,7 @@ def log_counts(problem: Problem, least: int = 3) -> Problem:
         For negative entries, or if no column is left.
     """
     _check_count("least", least)
-    _check_not_negative(problem, "log(1 + x) is for counts")
+    check_not_negative(problem, "log(1 + x) is for counts")
     # Sparse rows may store zeros, so that their entries are not to be counted.
     there = np.asarray((problem.X != 0).sum(axis=0)).ravel()
     kept = np.flatnonzero(there >= least)
@@ -151,7 +123,7 @@ def log_counts(problem: Problem, least: int = 3) -> Problem:
         return X.log1p() if sp.issparse(X) else np.log1p(X)
 
     names = problem.features and tuple(problem.features[j] for j in kept)
-    return _mapped(problem, transform, f"{problem.name}, log counts", names)
+    return mapped(problem, transform, f"{problem.name}, log counts", names)
 
 
 def tfidf(problem: Problem) -> Problem:
@@ -170,9 +142,9 @@ def tfidf(problem: Problem) -> Problem:
 
     if not problem.is_sparse:
         raise ValueError("X: tf-idf is for word counts in a sparse matrix, got a dense one")
-    _check_not_negative(problem, "tf-idf is for counts")
+    check_not_negative(problem, "tf-idf is for counts")
     transform = TfidfTransformer().fit(problem.X).transform
-    return _mapped(problem, transform, f"{problem.name}, tf-idf", problem.features)
+    return mapped(problem, transform, f"{problem.name}, tf-idf", problem.features)
 
 
 def constant(problem: Problem) -> Problem:
@@ -183,7 +155,7 @@ def constant(problem: Problem) -> Problem:
         return sp.hstack([X, ones], format="csr") if sp.issparse(X) else np.hstack([X, ones])
 
     names = problem.features and (*problem.features, "1")
-    return _mapped(problem, transform, f"{problem.name} + constant", names)
+    return mapped(problem, transform, f"{problem.name} + constant", names)
 
 
 def pca(problem: Problem, d: int, seed: int = 0) -> Problem:
@@ -205,7 +177,7 @@ def pca(problem: Problem, d: int, seed: int = 0) -> Problem:
     _check_count("d", d, most)
     model = PCA(n_components=d, random_state=seed).fit(problem.X)
     names = tuple(f"pc{i + 1}" for i in range(d))
-    return _mapped(problem, model.transform, f"{problem.name}, PCA {d}", names)
+    return mapped(problem, model.transform, f"{problem.name}, PCA {d}", names)
 
 
 def fourier(problem: Problem, n_features: int = 400, seed: int = 0, append: bool = True) -> Problem:
@@ -227,30 +199,45 @@ def fourier(problem: Problem, n_features: int = 400, seed: int = 0, append: bool
     ValueError
         For an odd or too small `n_features`, or training rows that are half equal (s is zero).
     """
-    _check_count("n_features", n_features)
-    if n_features % 2:
-        raise ValueError(f"n_features: must be even, half cosines, half sines; got {n_features!r}")
-    half = n_features // 2
-    s = median_distance(problem, seed) ** 2
-    rng = np.random.default_rng(seed)
-    frequencies = rng.standard_normal((problem.d, half)) * np.sqrt(2 / s)
-    scale = np.sqrt(2 / n_features)
+    return waves(problem, n_features, seed, append).of(problem)
 
-    def waves(X: Matrix) -> np.ndarray:
-        phases = X @ frequencies
-        return np.hstack([np.cos(phases), np.sin(phases)]) * scale
 
-    def transform(X: Matrix) -> Matrix:
-        Z = _in_blocks(waves, X, n_features)
-        if not append:
+@dataclass(frozen=True)
+class Waves:
+    """The map of :func:`fourier`, with frequencies (d, n_features / 2), for any rows."""
+
+    frequencies: np.ndarray
+    append: bool
+
+    def __call__(self, X: Matrix) -> Matrix:
+        Z = in_blocks(self._features, X, 2 * self.frequencies.shape[1])
+        if not self.append:
             return Z
         return sp.hstack([X, sp.csr_matrix(Z)]).tocsr() if sp.issparse(X) else np.hstack([X, Z])
 
-    names = tuple(f"{wave}{j + 1}" for wave in ("cos", "sin") for j in range(half))
-    if append:
-        names = problem.features and (*problem.features, *names)
-    name = f"{problem.name}{' +' if append else ','} {n_features} Fourier"
-    return _mapped(problem, transform, name, names)
+    def _features(self, X: Matrix) -> np.ndarray:
+        phases = X @ self.frequencies
+        return np.hstack([np.cos(phases), np.sin(phases)]) * np.sqrt(1 / phases.shape[1])
+
+    def of(self, problem: Problem) -> Problem:
+        """Return the problem with these features."""
+        half = self.frequencies.shape[1]
+        names = tuple(f"{wave}{j + 1}" for wave in ("cos", "sin") for j in range(half))
+        if self.append:
+            names = problem.features and (*problem.features, *names)
+        name = f"{problem.name}{' +' if self.append else ','} {2 * half} Fourier"
+        return mapped(problem, self, name, names)
+
+
+def waves(problem: Problem, n_features: int = 400, seed: int = 0, append: bool = True) -> Waves:
+    """Return the map behind :func:`fourier`, which explains its parameters and errors."""
+    _check_count("n_features", n_features)
+    if n_features % 2:
+        raise ValueError(f"n_features: must be even, half cosines, half sines; got {n_features!r}")
+    rng = np.random.default_rng(seed)
+    s = median_distance(problem, seed) ** 2
+    normal = rng.standard_normal((problem.d, n_features // 2))
+    return Waves(normal * np.sqrt(2 / s), append)
 
 
 def relu(problem: Problem, n_features: int = 512, seed: int = 0) -> Problem:
@@ -270,10 +257,10 @@ def relu(problem: Problem, n_features: int = 512, seed: int = 0) -> Problem:
     weights *= problem.X.dtype.type(np.sqrt(2 / n_features))
 
     def transform(X: Matrix) -> np.ndarray:
-        return _in_blocks(lambda rows: np.maximum(rows @ weights, 0), X, n_features)
+        return in_blocks(lambda rows: np.maximum(rows @ weights, 0), X, n_features)
 
     names = tuple(f"relu{j + 1}" for j in range(n_features))
-    return _mapped(problem, transform, f"{problem.name}, {n_features} ReLU", names)
+    return mapped(problem, transform, f"{problem.name}, {n_features} ReLU", names)
 
 
 def median_distance(problem: Problem, seed: int = 0) -> float:
@@ -301,7 +288,7 @@ def sampled_distances(problem: Problem, seed: int = 0) -> np.ndarray:
     return distances[np.triu_indices(len(rows), 1)]
 
 
-def _mapped(
+def mapped(
     problem: Problem,
     transform: Callable[[Matrix], Matrix],
     name: str,
@@ -315,13 +302,14 @@ def _mapped(
     return replace(problem, X=X, X_test=X_test, name=name, features=features)
 
 
-def _check_not_negative(problem: Problem, what: str) -> None:
+def check_not_negative(problem: Problem, what: str) -> None:
+    """Raise a ValueError that ends with `what` if a row has negative entries."""
     for name, X in (("X", problem.X), ("X_test", problem.X_test)):
         if X is not None and X.min() < 0:
             raise ValueError(f"{name}: contains negative values; {what}")
 
 
-def _in_blocks(f: Callable[[Matrix], np.ndarray], X: Matrix, width: int) -> np.ndarray:
+def in_blocks(f: Callable[[Matrix], np.ndarray], X: Matrix, width: int) -> np.ndarray:
     """Return f(X), computed a block of rows at a time, in the type of X."""
     Z = np.empty((X.shape[0], width), X.dtype)
     for start in range(0, len(Z), BLOCK):

@@ -1,46 +1,51 @@
-"""Images given as rows of pixels, made upright and centred."""
+"""Images made upright, before anything is learnt from them."""
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
+import scipy.sparse as sp
+from scipy.ndimage import affine_transform
 
-from workbench.kernels.compiled import njit
+from workbench.core.problem import Matrix, Problem
+from workbench.data.features import check_not_negative, in_blocks, mapped
 
 
-@njit(cache=True, nogil=True)
-def upright(X, side, out):
-    """Put (m, side * side) images, pixels from 0 up, into `out`, sheared by their own moments.
+def deskewed(problem: Problem) -> Problem:
+    """Return square grey images, each made upright and centred by its own moments; dense.
 
-    Their centre of mass comes to the middle, and row y moves by -a y from there, a = mu_xy / mu_yy,
-    after which x and y are uncorrelated but for the edges. Between pixels it is linear, beyond 0.
+    The centre of mass comes to the middle pixel, and row y moves by -a y from there, a = mu_xy /
+    mu_yy, after which x and y are uncorrelated except at the edges. Between pixels it is linear,
+    beyond 0. It learns nothing, but knows which pixels are neighbours: models of such rows are not
+    invariant to permutations of the columns.
+
+    Raises
+    ------
+    ValueError
+        For rows whose number of entries is not a square, or negative entries.
     """
-    middle = side // 2  # a pixel: an image that is centred on one stays as sharp as it is
-    for i in range(X.shape[0]):
-        image, new = X[i], out[i]
-        mass = across = down = 0.0
-        for q in range(side * side):
-            mass += image[q]
-            across += image[q] * (q % side)
-            down += image[q] * (q // side)
-            new[q] = 0
-        if mass == 0.0:
-            continue
-        across, down = across / mass, down / mass
-        together = spread = 0.0
-        for q in range(side * side):
-            off = q // side - down
-            together += image[q] * off * (q % side - across)
-            spread += image[q] * off * off
-        slope = together / spread if spread > 0.0 else 0.0
-        top = int(np.floor(down - middle))
-        share = (down - middle) - top
-        for y in range(side):
-            left = slope * (y - middle) + across - middle
-            first = int(np.floor(left))
-            part = left - first
-            for r, height in ((y + top, 1 - share), (y + top + 1, share)):
-                if 0 <= r < side:
-                    for x in range(max(0, -first), min(side, side - first)):
-                        new[y * side + x] += height * (1 - part) * image[r * side + x + first]
-                    for x in range(max(0, -first - 1), min(side, side - first - 1)):
-                        new[y * side + x] += height * part * image[r * side + x + first + 1]
+    side = math.isqrt(problem.d)
+    if side * side != problem.d:
+        raise ValueError(f"X: square images have side * side pixels, got rows of {problem.d}")
+    check_not_negative(problem, "deskewing is for pixels from 0 up")
+    places = np.indices((side, side)).astype(float)
+
+    def upright(image: np.ndarray) -> np.ndarray:
+        if not image.any():
+            return image
+        share = image.reshape(side, side) / image.sum(dtype=float)
+        centre = (places * share).sum(axis=(1, 2))
+        down, across = places - centre[:, None, None]
+        spread = (share * down**2).sum()
+        shear = np.array([[1.0, 0.0], [(share * down * across).sum() / (spread or 1.0), 1.0]])
+        first = centre - shear @ np.full(2, side // 2)  # where the first pixel comes from
+        given = image.reshape(side, side)
+        return affine_transform(given, shear, first, order=1, mode="grid-constant").ravel()
+
+    def transform(X: Matrix) -> np.ndarray:
+        images = X.toarray() if sp.issparse(X) else X
+        return np.stack([upright(image) for image in images])
+
+    name = f"{problem.name}, deskewed"
+    return mapped(problem, lambda X: in_blocks(transform, X, problem.d), name, problem.features)

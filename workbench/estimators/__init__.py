@@ -12,6 +12,7 @@ from workbench.estimators.minimax_risk import MinimaxRiskClassifier
 from workbench.estimators.sampled_chain import SampledCutChain
 from workbench.estimators.sampled_cuts import SampledCutClassifier
 from workbench.estimators.saved import load
+from workbench.estimators.solver import SolverClassifier
 from workbench.estimators.stagewise import StagewiseLeastSquares
 from workbench.estimators.weston_watkins import WestonWatkinsClassifier
 from workbench.estimators.weston_watkins_cv import WestonWatkinsClassifierCV
@@ -25,6 +26,7 @@ __all__ = [
     "MinimaxRiskClassifier",
     "SampledCutChain",
     "SampledCutClassifier",
+    "SolverClassifier",
     "StagewiseLeastSquares",
     "WestonWatkinsClassifier",
     "WestonWatkinsClassifierCV",

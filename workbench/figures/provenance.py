@@ -117,7 +117,8 @@ def in_brief(made: Mapping[str, Any], times: bool = True) -> list[str]:
     names = [f"{n} (synthetic)" if s and "synthetic" not in n else n for n, s in named.items()]
     said = f"Data: {'; '.join(names)}."
     if len(said) > BRIEF:
-        said = f"Data: {len(names)} sets, {sum(named.values())} of them synthetic."
+        made_up = f", {sum(named.values())} of them synthetic" if any(named.values()) else ""
+        said = f"Data: {len(names)} sets{made_up}."
     return [said] * bool(names) + in_words(made | {"data": []}, times)
 
 

@@ -94,7 +94,9 @@ class Figures:
             call = f"{self.notebook.name}: {run.__name__}{values}"
             if (known := recalled()) is not None:
                 if call not in known:
-                    raise FileNotFoundError(f"results: there is no run of {call}")
+                    raise FileNotFoundError(
+                        f"results: do not contain the run {call}; leave --from out to make it"
+                    )
                 return known[call]
             own = key(call=call, notebook=self.key)
             path = runs_folder() / "points" / own[:2] / f"{own}.jsonl"

@@ -8,7 +8,6 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from workbench.core.measures import held_out
 from workbench.core.problem import Problem
 from workbench.core.stream import Row, nothing
 from workbench.core.trace import Trace
@@ -18,6 +17,7 @@ from workbench.live.inside import portrait
 from workbench.live.keep import code, keep, own_parameters, send_to_sweep
 from workbench.live.lane import Lane, Spare
 from workbench.live.player import PLAYING, Player
+from workbench.live.race import Race
 from workbench.live.sliders import WIDE, Sliders, slider, text
 from workbench.registry import SOLVERS
 
@@ -61,6 +61,7 @@ class Dashboard(widgets.VBox):
         self.budget = slider("seconds", [(f"{s:g}", s) for s in budgets], seconds)
         self.speed = slider("rounds", list(PAUSES_S.items()), 0.0)
         self.watched = widgets.Dropdown(description="inside of", **WIDE)
+        self.verdict, self._race = widgets.HTML(), None
         self.answer = widgets.HTML(layout={"max_width": "60em"})
         self.chart, self.inside = Chart(self._pending), Inside()
         self.player = Player(self._on_rows)
@@ -103,7 +104,7 @@ class Dashboard(widgets.VBox):
             part.add_class("live-controls")  # which the page disables without a kernel
         self.chart.layout.flex = "1 1 30em"
         chart = widgets.HBox([controls, self.chart], layout=row)
-        super().__init__([buttons, chart, self.answer, self.inside])
+        super().__init__([buttons, chart, self.verdict, self.answer, self.inside])
         self.add_class("live-page")
 
     def run(self) -> None:
@@ -213,7 +214,11 @@ class Dashboard(widgets.VBox):
                 return old
             if old.last and not old.ended and all(map(old.can_change, differ)):
                 return old.branch(old.parameters | values)
-        return Lane(name, problem, values, nothing if problem.X_test is None else held_out(problem))
+        if problem.X_test is None:
+            return Lane(name, problem, values, nothing)
+        if self._race is None or self._race.problem is not problem:
+            self._race = Race(problem)
+        return Lane(name, problem, values, self._race.judge(name))
 
     def _on_rows(self, lane: Lane | None, rows: list[Row] | None) -> None:
         if lane is None:
@@ -227,6 +232,8 @@ class Dashboard(widgets.VBox):
             self.chart.say(note="this is where the run began" if len(lane.rows) < 2 else "")
         else:
             self.chart.add(curve, rows)
+            labels = {lane.solver: SOLVERS[lane.solver].label for lane in self.player.lanes}
+            self.verdict.value = escape(self._race.look(labels)) if self._race else ""
         if not rows or lane.ended:
             self._portrait.now()
         if lane.solver == self.watched.value and self._portrait.due():
@@ -255,6 +262,7 @@ class Dashboard(widgets.VBox):
 
     def _forget(self) -> None:
         """Release all lanes, whose curves say no more."""
+        self._race, self.verdict.value = None, ""
         self._curves.clear()
         self._specs.clear()
 

@@ -55,7 +55,7 @@ class Surroundings(NamedTuple):
     settings: dict[str, str]
 
     def stand(self, now: Surroundings) -> bool:
-        """Return whether they are the same `now`, but for files that were imported since."""
+        """Return whether they are the same `now`, except for files that were imported since."""
         new = [date for file, date in now.dates.items() if file not in self.dates]
         return (
             now.dates == now.dates | self.dates

@@ -116,11 +116,13 @@ def reached(*modules: str) -> tuple[list[Path], set[str]]:
 def notebook_key(notebook: Notebook, values: Mapping[str, Any]) -> str:
     """Return the key of everything that a notebook's figures depend on, whatever it does inside.
 
-    Its code and parameters, the package with its libraries, the papers' printed numbers, and the
-    names, sizes and dates of the files in the data folders and of those that the parameters name.
+    Its code and that of modules next to it, its parameters, the package with its libraries, the
+    papers' printed numbers, and the names, sizes and dates of the files in the data folders and of
+    those that the parameters name.
     """
     return key(
         notebook=notebook.code,
+        beside=[_text(path) for path in sorted(notebook.path.parent.glob("*.py"))],
         parameters=dict(values),
         package=package_code(),
         printed=[path.read_text(encoding="utf-8") for path in sorted(PRINTED.glob("*.csv"))],

@@ -1,0 +1,93 @@
+"""Ensembles of trees as streams: the trees are scikit-learn's, and so are the predictions."""
+
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn import ensemble
+from sklearn.metrics import log_loss
+
+from workbench.core.problem import as_problem
+from workbench.peers.linear import budget
+from workbench.registry import SOLVERS
+
+KINDS = {
+    "random_forest": (ensemble.RandomForestClassifier, {"features": 2.0}, {"max_features": 4}),
+    "extra_trees": (ensemble.ExtraTreesClassifier, {"features": 0.1}, {"max_features": 1}),
+    "boosting": (
+        ensemble.HistGradientBoostingClassifier,
+        {"rate": 0.3, "l2": 2.0},
+        {"learning_rate": 0.3, "l2_regularization": 2.0, "early_stopping": False},
+    ),
+}
+each = pytest.mark.parametrize("name", KINDS)
+
+
+def last(name, problem, rounds=7, state=None, **given):
+    *_, s = islice(SOLVERS[name].steps(problem, **given, state=state), rounds + 1)
+    return s
+
+
+@pytest.mark.parametrize("k", [2, 4])
+@each
+def test_the_trees_are_scikit_learns(name, k, blobs):
+    problem = blobs(n=150, d=5, k=k)
+    kind, ours, theirs = KINDS[name]
+    size = "max_iter" if name == "boosting" else "n_estimators"
+    model = kind(random_state=3, **theirs, **{size: budget(7)}).fit(problem.X, problem.y)
+    s = last(name, problem, seed=3, **ours)
+    new = np.random.default_rng(0).normal(size=(80, 5))
+    if name == "boosting":
+        expected = model.decision_function(new)
+        expected = expected if k > 2 else np.stack([0 * expected, expected], axis=1)
+        assert s.primal == pytest.approx(log_loss(problem.y, model.predict_proba(problem.X)))
+    else:
+        expected = model.predict_proba(new)
+        one_hot = np.eye(k)[problem.y]
+        squared = ((model.predict_proba(problem.X) - one_hot) ** 2).sum(axis=1).mean()
+        assert s.primal == pytest.approx(squared, abs=1e-12)
+        assert s.info()["nodes"] == sum(tree.tree_.node_count for tree in model.estimators_)
+    np.testing.assert_allclose(s.scores(new), expected, atol=1e-12)
+    assert np.array_equal(s.scores(new).argmax(axis=1), model.predict(new))
+
+
+@each
+def test_a_class_without_training_rows_is_never_predicted(name, blobs):
+    problem = blobs(n=90, d=4, k=3)
+    left = problem.y != 1
+    problem = replace(problem, X=problem.X[left], y=problem.y[left], weights=problem.weights[left])
+    assert not (last(name, problem, 4).scores(problem.X).argmax(axis=1) == 1).any()
+
+
+def test_forests_take_sparse_rows_in_blocks(monkeypatch, blobs):
+    problem = blobs(n=60, d=6, k=3, sparse=True)
+    s = last("random_forest", problem)
+    whole = s.scores(problem.X)
+    monkeypatch.setattr("workbench.peers.trees.BLOCK", 50)
+    assert np.array_equal(s.scores(problem.X), whole)
+    assert np.array_equal(s.scores(problem.X.toarray()), whole)
+
+
+@each
+def test_a_damaged_state_is_refused(name, blobs):
+    problem = blobs(n=60, d=4, k=3)
+    s = last(name, problem)
+    inner = np.flatnonzero(s.feature >= 0)[0]
+    for field, value, said in (
+        ("left", inner, "a node comes before the one above it"),
+        ("right", 10**6, "out of bounds"),
+        ("feature", 99, "out of bounds"),
+        ("indices", 99, "indices must be <"),
+    ):
+        damaged = getattr(s, field).copy()
+        damaged[inner if field != "indices" else 0] = value
+        with pytest.raises((ValueError, IndexError), match=said):
+            replace(s, **{field: damaged}).scores(problem.X)
+
+
+def test_a_stream_ends_at_a_thousand_trees(monkeypatch):
+    monkeypatch.setattr("workbench.peers.trees.LAST", 5)
+    problem = as_problem(sp.csr_matrix(np.eye(6)), [0, 1] * 3)
+    assert [len(s.roots) for s in SOLVERS["extra_trees"].steps(problem)] == [0, 1, 2, 3, 4, 6]
