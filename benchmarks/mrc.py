@@ -19,11 +19,11 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
-import peers
 import psutil
 import scipy.sparse as sp
 from measuring import limit_cpu, load_rows, peak_memory, save_rows
 from mrc_cases import CASES, Arm, Case
+from peers import MRCPY
 
 from workbench.core.measures import error
 from workbench.core.problem import Problem, as_problem
@@ -68,7 +68,7 @@ def measure_case(name: str, case: Case, runs: int) -> list[dict]:
     try:
         problem = case.problem()
         if any(arm.solver == "MRCpy" for arm in case.arms):
-            peers.python()
+            MRCPY.python()
     except OSError as missing:
         print(f"\n{name}: skipped, {missing}")
         return []
@@ -91,7 +91,7 @@ def measure(arm: Arm, rows: Path, folder: Path) -> dict:
     folder.mkdir()
     (folder / "arm.json").write_text(json.dumps(asdict(arm) | {"rows": str(rows)}))
     if arm.solver == "MRCpy":
-        script = [peers.python(), HERE / "mrcpy_fit.py"]
+        script = [MRCPY.python(), HERE / "mrcpy_fit.py"]
     else:
         script = [sys.executable, HERE / "mrc.py", "--child"]
     # This process sleeps meanwhile: whatever is busy now will compete with the measurement.

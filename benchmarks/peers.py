@@ -1,7 +1,8 @@
-"""Make the environment of the published code that we are measured against: ``make peers``.
+"""Make the environments of the systems that we are measured against: ``make peers``.
 
-MRCpy 3.0.0 runs in ``benchmarks/.peers``, an environment of its own, as it comes from the
-package index: no file of it is changed and none of its imports is replaced.
+Each runs in an environment of its own, as it comes from the package index: no file of it is changed
+and none of its imports is replaced. MRCpy 3.0.0 is in ``benchmarks/.peers``, all that
+``benchmarks/rivals.py`` measures in ``benchmarks/.rivals``.
 """
 
 from __future__ import annotations
@@ -11,69 +12,95 @@ import subprocess
 import sys
 import venv
 from pathlib import Path
+from typing import NamedTuple
 
-ENVIRONMENT = Path(__file__).parent / ".peers"
-DONE = ENVIRONMENT / ".ok"
 
-# All that MRCpy imports when its solvers run. Its other requirements (the torch classifier with
-# its gigabytes of CUDA, and pandas, pyarrow and tqdm) serve modules that `import MRCpy` never
-# loads, hence --no-deps for MRCpy itself.
-LIBRARIES = (
-    "numpy==2.4.6",  # as in our own environment, so that both run on the same BLAS
-    "scipy==1.17.1",
-    "scikit-learn==1.6.1",  # from 1.7 its feature maps are warned about, from 1.8 refused
-    "cvxpy==1.9.3",
-    "gurobipy==13.0.3",  # MRCpy's LP solver; the size-limited licence inside expires 2027-11-29
+class Environment(NamedTuple):
+    """Pinned packages, those that are installed without their requirements, and a check."""
+
+    folder: Path
+    packages: tuple[str, ...]
+    alone: tuple[str, ...]
+    check: str
+
+    @property
+    def pins(self) -> str:
+        """The pinned requirements, one per line."""
+        return "\n".join([*self.packages, *self.alone, ""])
+
+    @property
+    def ready(self) -> bool:
+        """Whether it is there and passed its check with exactly these pins."""
+        done = self.folder / ".ok"
+        return done.exists() and done.read_text(encoding="utf-8") == self.pins
+
+    def python(self) -> Path:
+        """Return its interpreter.
+
+        Raises
+        ------
+        FileNotFoundError
+            If ``make peers`` has not succeeded here with these pins.
+        """
+        if not self.ready:
+            where = f"benchmarks/{self.folder.name}"
+            raise FileNotFoundError(f"{where} is missing or outdated: run `make peers`")
+        return self.folder / "bin" / "python"
+
+    def make(self) -> None:
+        """Make it unless it is there already."""
+        where = f"benchmarks/{self.folder.name}"
+        if self.ready:
+            return print(where, "is up to date")
+        print("making", where, "with", ", ".join([*self.packages, *self.alone]))
+        shutil.rmtree(self.folder, ignore_errors=True)
+        venv.create(self.folder, with_pip=True)
+        interpreter = str(self.folder / "bin" / "python")
+        install = [interpreter, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        commands = [[*install, *self.packages], [*install, "--no-deps", *self.alone]]
+        for command in (*commands[: 1 + bool(self.alone)], [interpreter, "-c", self.check]):
+            if subprocess.run(command).returncode:
+                sys.exit(f"{where} is not usable: {' '.join(command[1:4])} ... failed")
+        (self.folder / ".ok").write_text(self.pins, encoding="utf-8")
+        print(where, "is ready")
+
+
+NUMPY = ("numpy==2.4.6", "scipy==1.17.1")  # as in our own environment: both run on the same BLAS
+
+MRCPY = Environment(
+    Path(__file__).parent / ".peers",
+    (
+        *NUMPY,
+        "scikit-learn==1.6.1",  # from 1.7 its feature maps are warned about, from 1.8 refused
+        "cvxpy==1.9.3",
+        "gurobipy==13.0.3",  # MRCpy's LP solver; the size-limited licence ends on 2027-11-29
+    ),
+    # The packages above are all that MRCpy imports when its solvers run. Its other requirements
+    # (the torch classifier with its gigabytes of CUDA, and pandas, pyarrow and tqdm) serve modules
+    # that `import MRCpy` never loads.
+    ("MRCpy==3.0.0",),
+    # An expired licence shows when a model is made, not when gurobipy is imported.
+    "import gurobipy; gurobipy.Model(); from MRCpy import MRC; MRC(solver='ccg')",
 )
-PEERS = ("MRCpy==3.0.0",)
-
-# An expired licence shows when a model is made, not when gurobipy is imported.
-CHECK = "import gurobipy; gurobipy.Model(); from MRCpy import MRC; MRC(solver='ccg')"
-
-
-def python() -> Path:
-    """Return the interpreter of the peers.
-
-    Raises
-    ------
-    FileNotFoundError
-        If ``make peers`` has not succeeded here with the pins above.
-    """
-    if not ready():
-        raise FileNotFoundError("benchmarks/.peers is missing or outdated: run `make peers`")
-    return ENVIRONMENT / "bin" / "python"
-
-
-def ready() -> bool:
-    """Return whether the environment passed its check with exactly these pins."""
-    return DONE.exists() and DONE.read_text(encoding="utf-8") == pins()
-
-
-def pins() -> str:
-    """Return the pinned requirements, one a line."""
-    return "\n".join([*LIBRARIES, *PEERS, ""])
-
-
-def main() -> None:
-    """Make the environment unless it is there already."""
-    if ready():
-        print("benchmarks/.peers is up to date")
-        return
-    print("making benchmarks/.peers with", ", ".join([*LIBRARIES, *PEERS]))
-    shutil.rmtree(ENVIRONMENT, ignore_errors=True)
-    venv.create(ENVIRONMENT, with_pip=True)
-    interpreter = str(ENVIRONMENT / "bin" / "python")
-    install = [interpreter, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    for command in (
-        [*install, *LIBRARIES],
-        [*install, "--no-deps", *PEERS],
-        [interpreter, "-c", CHECK],
-    ):
-        if subprocess.run(command).returncode:
-            sys.exit(f"benchmarks/.peers is not usable: {' '.join(command[1:4])} ... failed")
-    DONE.write_text(pins(), encoding="utf-8")
-    print("benchmarks/.peers is ready")
+RIVALS = Environment(
+    Path(__file__).parent / ".rivals",
+    (
+        *NUMPY,
+        "scikit-learn==1.9.1",
+        "lightgbm==4.7.0",
+        "xgboost-cpu==3.2.0",
+        "scikit-learn-intelex==2026.2.0",
+        "snapml==1.17.2",
+        "libsvm-official==3.37.0",
+        "liblinear-multicore==2.50.0",
+        "napkinxc==0.7.2",
+        "omikuji==0.5.2",
+    ),
+    (),
+    "import lightgbm, xgboost, sklearnex, snapml, libsvm, liblinear, napkinxc, omikuji",
+)
 
 
 if __name__ == "__main__":
-    main()
+    MRCPY.make()
+    RIVALS.make()
