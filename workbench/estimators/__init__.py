@@ -5,6 +5,7 @@ Every fitted classifier has the attributes of :class:`workbench.estimators.commo
 lists the others.
 """
 
+from workbench.estimators.callbacks import GapMonitor
 from workbench.estimators.centroid import CentroidClassifier
 from workbench.estimators.least_squares import CalibratedLeastSquares, GeneralizedLeastSquares
 from workbench.estimators.memoir import MemoirClassifier
@@ -21,6 +22,7 @@ from workbench.estimators.working_set import WorkingSetClassifier
 __all__ = [
     "CalibratedLeastSquares",
     "CentroidClassifier",
+    "GapMonitor",
     "GeneralizedLeastSquares",
     "MemoirClassifier",
     "MinimaxRiskClassifier",

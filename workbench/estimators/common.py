@@ -21,6 +21,7 @@ from workbench.core.checks import check_sparse
 from workbench.core.problem import Problem, as_problem
 from workbench.core.stream import Rule, State, rounds, seconds
 from workbench.core.trace import Trace
+from workbench.estimators.callbacks import ASKED, Heard, heard, with_callbacks
 from workbench.estimators.inputs import Inputs
 from workbench.estimators.parameters import check_parameters
 from workbench.estimators.saved import CLASSES, save
@@ -29,7 +30,7 @@ from workbench.registry import SOLVERS
 from workbench.runs.run import run, warm
 
 
-class Classifier(Inputs, ClassifierMixin, BaseEstimator):
+class Classifier(Heard, Inputs, ClassifierMixin, BaseEstimator):
     """Fit a solver's stream to checked rows and labels, and predict by the highest score.
 
     Attributes
@@ -53,6 +54,7 @@ class Classifier(Inputs, ClassifierMixin, BaseEstimator):
         if saved is not None:
             CLASSES[cls.__name__] = cls, saved
 
+    @heard
     def fit(self, X, y):
         """Learn from rows `X` (n, d), dense or sparse, and labels `y` (n,), and from no others.
 
@@ -164,7 +166,7 @@ class Classifier(Inputs, ClassifierMixin, BaseEstimator):
         except ValueError as error:
             made = str(error)
         self._proof: tuple | str = made
-        if early := self._early():
+        if (early := self._early()) and trace.stopped_by != ASKED:
             warn(f"{solver} stopped ({trace.stopped_by}) {early}")
         return self
 
@@ -180,7 +182,9 @@ class Classifier(Inputs, ClassifierMixin, BaseEstimator):
         if callable(parameters.get("kernel")):  # it may want rows as long as they are
             warm(SOLVERS[solver].steps, problem, parameters | {"kernel": "rbf"})
             options["warm_up"] = False
-        trace, state = run(solver, problem, *rules, parameters=parameters, **options)
+        told, heard_of = self._listening(problem)  # first, so that the last round is told, too
+        options |= heard_of
+        trace, state = run(solver, problem, *told, *rules, parameters=parameters, **options)
         if state is None or not trace.rows or self._is_empty(state, trace):
             raise KeyboardInterrupt
         return trace, state
@@ -203,6 +207,10 @@ class Classifier(Inputs, ClassifierMixin, BaseEstimator):
         """Wrap rows and labels, with the constant feature if `fit_intercept` asks for it."""
         problem = as_problem(self._widened(X), y, name=type(self).__name__)
         return replace(problem, weights=weights)
+
+    def _seen(self, X):
+        """Return rows as the solver has them."""
+        return self._widened(X)
 
     def _widened(self, X):
         """Return the rows, with the constant feature if `fit_intercept` asks for it."""
@@ -230,6 +238,7 @@ class Classifier(Inputs, ClassifierMixin, BaseEstimator):
 class WeightedClassifier(Classifier):
     """A classifier whose `fit` takes sample weights."""
 
+    @heard
     def fit(self, X, y, sample_weight=None):
         """Learn from rows `X` (n, d), dense or sparse, and labels `y` (n,), and from no others.
 
@@ -282,7 +291,8 @@ def certified(gap: float, relative: bool = False) -> Rule:
 
 def warn(message: str) -> None:
     """Warn of a fit that ended early, in the name of the line outside of this folder."""
-    level, frame, here = 1, sys._getframe(), os.path.dirname(__file__)
-    while frame.f_back is not None and os.path.dirname(frame.f_code.co_filename) == here:
+    files = __file__, with_callbacks.__code__.co_filename  # ours, and the wrapper of callbacks
+    level, frame, inside = 1, sys._getframe(), set(map(os.path.dirname, files))
+    while frame.f_back is not None and os.path.dirname(frame.f_code.co_filename) in inside:
         level, frame = level + 1, frame.f_back
     warnings.warn(message, ConvergenceWarning, stacklevel=level)

@@ -57,6 +57,12 @@ class SparseLinear(Classifier):
         W, X = self._weights, self._bounded(X)
         return W.scores(X) if isinstance(W, Quantized) else scores(X, W)
 
+    def _as_of(self, problem: Problem, state, row) -> dict[str, Any]:
+        def predict(X):  # by the state's scores, as the weights are made when the fit has ended
+            return problem.classes[state.scores(self._rows(X, reset=False)).argmax(axis=1)]
+
+        return super()._as_of(problem, state, row) | {"predict": predict}
+
     def _bounded(self, X):
         """Return the rows; a ValueError if scores of single precision may overflow for them."""
         W = self._weights

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from workbench.data.sequences import as_sequences, joined
+from workbench.estimators.callbacks import heard
 from workbench.estimators.parameters import parameter, whole
 from workbench.estimators.sampled_cuts import SAVED, SampledCutClassifier
 from workbench.sampled_cuts.chain import decode
@@ -61,6 +62,7 @@ class SampledCutChain(SampledCutClassifier, saved=f"{SAVED} dual_coef_:km transi
 
     r: int = parameter(100, whole)
 
+    @heard
     def fit(self, X, y):
         """Learn from sequences `X` and their labels `y`.
 

@@ -70,6 +70,9 @@ class SolverClassifier(Classifier):
     def _keep(self, problem, state, trace) -> None:
         self._state = state
 
-    def _scored(self, X):
+    def _seen(self, X):
         X = self._widened(X)
-        return self._state.scores(X if self._waves is None else self._waves(X))
+        return X if self._waves is None else self._waves(X)
+
+    def _scored(self, X):
+        return self._state.scores(self._seen(X))

@@ -12,6 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 from workbench.data.generators import RANDOM
 from workbench.estimators import parameters as check
+from workbench.estimators.callbacks import ASKED
 from workbench.estimators.common import warn
 from workbench.estimators.least_squares import LinkedClassifier
 from workbench.estimators.parameters import flag, one_of, parameter, positive, whole
@@ -150,14 +151,14 @@ class StagewiseLeastSquares(
                 break
             if state.round or not fits:
                 fits.append((state.generator, state.W, trace, state.round))
-            if trace.stopped_by == "interrupted":
+            if trace.stopped_by in ("interrupted", ASKED):
                 break
         self.generators_, self.coefs_, self.traces_, visited = map(list, zip(*fits))
         self.generator_, self.coef_, self.trace_ = fits[0][:3]
         self.classes_ = problem.classes
         self.n_iter_ = sum(visited)
         visits = self.generator_.blocks * self.passes * self.n_models
-        if self.n_iter_ < visits:
+        if self.n_iter_ < visits and trace.stopped_by != ASKED:
             warn(f"ls_stagewise stopped (interrupted) after {self.n_iter_} of {visits} visits")
         return self
 
@@ -181,6 +182,9 @@ class StagewiseLeastSquares(
     def _scaled(self, X):
         # The features are of single precision, for which values of about 1 lose nothing.
         return X if self.scaler_ is None else self.scaler_.transform(X).astype(np.float32)
+
+    def _seen(self, X):
+        return self._scaled(X)
 
     def _scored(self, X) -> np.ndarray:
         with np.errstate(over="ignore", invalid="ignore"):
