@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
@@ -19,8 +21,11 @@ from workbench.cli import commands
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return 0, or 1 for failed work, 2 for a usage error, 130 for Ctrl-C.
 
+    A request to terminate is a Ctrl-C, also where that is ignored, as in the background.
     Return 141 if the reader of the output has gone, as after ``workbench list | head``.
     """
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         try:
             arguments = _parser().parse_args(argv)

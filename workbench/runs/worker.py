@@ -210,6 +210,7 @@ def one_line(error: BaseException) -> str:
 def start(parent: int) -> None:
     """Make a new worker leave Ctrl-C to its parent, and end when the parent ends, however."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # not what the command line makes of it
     threading.Thread(target=_end_with, args=[parent], daemon=True).start()
 
 
