@@ -2,7 +2,7 @@
 
 ``rivals_fit.py FOLDER`` reads the folder's ``arm.json`` and the rows ``search.npz``,
 ``held.npz``, ``train.npz`` and ``test.npz``; it prints one line of JSON per trial and one for the
-last fit. Only NumPy, SciPy and the system itself are imported.
+last fit. Only NumPy, SciPy, scikit-learn and the system itself are imported.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from measuring import forget_peak, load_rows, peak_memory
+from sklearn.datasets import dump_svmlight_file
 
 LOSS = (1e-4, 1e2)  # C of a row's loss; all ranges are searched on a log scale
 BOOSTS = {"learning_rate": (0.02, 0.5), "reg_lambda": (1e-3, 1e3)}
@@ -107,7 +108,9 @@ class Omikuji:
         if self.c is not None:
             parameters.linear_c = self.c
         path = f"{mkdtemp(dir='.')}/rows.txt"
-        write_libsvm(path, X, y, header=f"{X.shape[0]} {X.shape[1]} {y.max() + 1}\n", first=0)
+        with open(path, "wb") as out:
+            out.write(b"%d %d %d\n" % (*X.shape, y.max() + 1))
+            dump_svmlight_file(X, y, out)
         self.model = omikuji.Model.train_on_data(path, parameters, n_threads=1)
 
     def predict(self, X) -> np.ndarray:
@@ -133,13 +136,13 @@ class PDSparse:
         self.folder, held = mkdtemp(dir="."), np.arange(len(y)) % 10 == 0
         held &= np.isin(y, y[~held])
         for name, rows in {"train": ~held, "held": held}.items():
-            write_libsvm(f"{self.folder}/{name}", X[rows], y[rows], first=1)
+            dump_svmlight_file(X[rows], y[rows], f"{self.folder}/{name}", zero_based=False)
         files = ["-h", "held", "train", "model"]
         program = [f"{os.environ['PDSPARSE']}/multiTrain", *self.options, *files]
         subprocess.run(program, cwd=self.folder, check=True, capture_output=True)
 
     def error(self, X, y) -> float:
-        write_libsvm(f"{self.folder}/test", X, y, first=1)
+        dump_svmlight_file(X, y, f"{self.folder}/test", zero_based=False)
         models = [n for n in ("model.p", "model") if Path(self.folder, n).exists()]
         program = [f"{os.environ['PDSPARSE']}/multiPred", "test", models[0], "1"]
         said = subprocess.run(program, cwd=self.folder, check=True, capture_output=True, text=True)
@@ -234,16 +237,6 @@ SYSTEMS = {
         "workbench", "sparse", {"lam": (1e-7, 1e-1)}, of(OURS + "MemoirClassifier")
     ),
 }
-
-
-def write_libsvm(path: str, X, y: np.ndarray, *, first: int, header: str = "") -> None:
-    """Write sparse rows as "label index:value ...", the first index being `first`."""
-    with open(path, "w", encoding="ascii") as out:
-        out.write(header)
-        for i, label in enumerate(y.tolist()):
-            part = slice(X.indptr[i], X.indptr[i + 1])
-            pairs = zip((X.indices[part] + first).tolist(), X.data[part].tolist(), strict=True)
-            out.write(f"{label} " + " ".join(f"{j}:{v:.9g}" for j, v in pairs) + "\n")
 
 
 def cpu() -> float:
