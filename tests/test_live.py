@@ -37,7 +37,7 @@ def test_a_curve_sends_each_point_once_and_the_latest_row_always():
     ]
     curve.add(rows[:2])
     words, sent = curve.news()
-    assert words["at"] == 0 and words["label"] == "toy" and "round 1" in words["numbers"]
+    assert words["at"] == 0 and words["name"] == "toy" and words["numbers"]["round"] == 1
     assert points(sent)[:, :4].tolist() == [[0, 0, 0, 4], [0.5, 1, 1, 3], [0.5, 1, 1, 3]]
     curve.add(rows[2:])
     words, sent = curve.news()
@@ -68,7 +68,7 @@ def test_results_are_drawn_as_earlier_runs_even_of_parameters_that_are_gone():
     dashboard.recall([Trace(about, rows)])
     (curve,) = dashboard.chart.curves
     words, sent = curve.news()
-    assert words["label"] == "Walrus, dna, C = 0.5, gone = 3"
+    assert [words["name"], *words["settings"]] == ["Walrus", "dna", "C = 0.5", "gone = 3"]
     assert (words["live"], words["ended"]) == (False, "gap_ratio")
     assert points(sent)[-1, [0, 3]].tolist() == [1.0, 1 / 3]
     dashboard.reset()
@@ -104,7 +104,7 @@ def test_the_chart_is_fed_a_few_times_a_second_and_a_new_page_gets_all(sent):
     curve = chart.begin("toy", "#123456")
     for i in range(2000):
         chart.add(curve, [{"round": i, "seconds": i / 10, "lower": 0.0, "upper": 1.0}])
-    wait(lambda: sent and "round 1999" in sent[-1][0]["curves"][0]["numbers"])
+    wait(lambda: sent and sent[-1][0]["curves"][0]["numbers"]["round"] == 1999)
     wait(lambda: chart._timer is None)  # a last message without news may follow
     assert len(sent) < 20 + 10 * (time.perf_counter() - tic), "a busy machine takes longer"
     at = 0
@@ -402,19 +402,19 @@ def test_a_run_to_its_end_is_kept_with_its_code_and_sent_to_a_grid(
     dashboard, sent, tmp_path, monkeypatch
 ):
     monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path))
-    dashboard.buttons["keep this run"].click()
-    assert "no run to keep yet" in dashboard.answer.value
+    dashboard.keep(1)
+    assert "Run 1 cannot be kept" in dashboard.answer.value
     dashboard.buttons["send to sweep"].click()
     assert "no run on data" in dashboard.answer.value
     click(dashboard, "run", "finished")
     wait(lambda: sent and sent[-1][0]["status"] == "finished")
     content, (buffer,) = sent[-1]
     (curve,) = content["curves"]
-    assert content["error"] == "" and "lower 0.4" in curve["numbers"]
-    assert curve["label"] == "MRC-CCG, iris, n_max = 20" and curve["ended"] == "the bounds have met"
+    assert content["error"] == "" and curve["numbers"]["lower"].startswith("0.4")
+    assert curve["settings"] == ["iris", "n_max = 20"] and curve["ended"] == "the bounds have met"
     *_, lower, upper, error = points(buffer)[-1]
     assert lower <= upper <= lower + 1e-2 and 0 < error < 0.5
-    dashboard.buttons["keep this run"].click()
+    dashboard.chart._answer(None, {"keep": curve["number"]}, [])
     assert "mrc-ccg-iris-1.jsonl" in dashboard.answer.value
     assert "&#x27;n_max&#x27;: 20" in dashboard.answer.value
     dashboard.buttons["send to sweep"].click()
@@ -422,7 +422,8 @@ def test_a_run_to_its_end_is_kept_with_its_code_and_sent_to_a_grid(
     assert len([*tmp_path.glob("*/*")]) == 2
     dashboard.solvers.value = ("mrc_subgradient",)
     click(dashboard, "run", "running")
-    dashboard.buttons["keep this run"].click()
+    wait(lambda: len(dashboard.chart.curves) == 2)
+    dashboard.keep(2)
     assert "Press pause first" in dashboard.answer.value
 
 
@@ -475,7 +476,7 @@ def test_a_problem_of_ones_own(sent, tmp_path, monkeypatch):
     assert dashboard.sliders.parameters("ww_walrus") == {"C": 0.3}
     click(dashboard, "run", "finished")
     assert labels(dashboard) == ["Walrus, wine, standardised, C = 0.3"]
-    dashboard.buttons["keep this run"].click()
+    dashboard.keep(1)
     assert "the problem that the dashboard was given" in dashboard.answer.value
     dashboard.reset()
 

@@ -1,6 +1,7 @@
 // Every dashboard as a person uses it: run, pause, step, back, go on, change a parameter, stop.
 
 import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
 import { DASHBOARDS, Lab } from "./lab.mjs";
 
@@ -53,8 +54,8 @@ for (const [name, [slider, steps]] of Object.entries(LIVE)) {
     await dashboard.press("run");
     await dashboard.waitForRound((now) => now > round + 2, "going on");
     await dashboard.slide(slider, steps);
-    await page.waitForFunction(() => document.querySelectorAll(".live li").length === 2);
-    assert.match((await dashboard.labels())[1], /, from round \d+/);
+    await page.waitForFunction(() => document.querySelectorAll(".live tbody").length === 2);
+    assert.match((await dashboard.labels())[1], /from round \d+/);
     const branched = await dashboard.round();
     await dashboard.waitForRound((now) => now > branched, "the branch going on");
     await dashboard.press("stop");
@@ -62,17 +63,17 @@ for (const [name, [slider, steps]] of Object.entries(LIVE)) {
     await dashboard.picture(`${name}-branch`);
     await page.waitForTimeout(300);
     const both = await dashboard.pixels();
-    await dashboard.view.locator("li .hide").first().click();
-    await dashboard.view.locator("li.hidden .hide", { hasText: "show" }).click();
+    await dashboard.view.locator("tbody .hide").first().click();
+    await dashboard.view.locator("tbody.hidden .hide", { hasText: "show" }).click();
     await page.mouse.move(5, 5);
     await page.waitForTimeout(300);
     assert.equal(await dashboard.pixels(), both, "hidden and shown again");
-    await dashboard.view.locator("li .remove").first().click();
-    await page.waitForFunction(() => document.querySelectorAll(".live li").length === 1);
+    await dashboard.view.locator("tbody .remove").first().click();
+    await page.waitForFunction(() => document.querySelectorAll(".live tbody").length === 1);
 
     await dashboard.press("reset");
     await dashboard.until("ready");
-    await page.waitForFunction(() => document.querySelectorAll(".live li").length === 0);
+    await page.waitForFunction(() => document.querySelectorAll(".live tbody").length === 0);
     await lab.leave(page);
   });
 }
@@ -176,6 +177,17 @@ test("a drag zooms in on the chart, the zoom outlives new rounds, a double click
   await dashboard.until("paused|finished");
   await page.waitForTimeout(300);
   const whole = await dashboard.pixels();
+  await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+  await dashboard.view.locator(".copy").click();
+  await page.waitForFunction(async () => (await navigator.clipboard.read())[0]?.types[0] === "image/png");
+  const saved = page.waitForEvent("download");
+  await dashboard.view.locator(".save").click();
+  const svg = await readFile(await (await saved).path(), "utf8");
+  const labels = await page.evaluate((text) => [...new DOMParser().parseFromString(
+    text, "image/svg+xml").querySelectorAll("text")].map((el) => el.textContent), svg);
+  for (const label of ["solver seconds", "certified gap", "1 · Walrus, digits"]) {
+    assert.ok(labels.includes(label), `${label} is not in the picture`);
+  }
   const box = await dashboard.view.locator("canvas").boundingBox();
   const at = (x, y) => [box.x + x * box.width, box.y + y * box.height];
   await page.mouse.move(...at(0.3, 0.15));
@@ -237,7 +249,7 @@ test("a run that is kept shows the code that repeats it, and the grid over what 
   await dashboard.choose("data", "iris");
   await dashboard.press("run");
   await dashboard.until("finished");
-  await dashboard.press("keep this run");
+  await dashboard.view.locator("tbody .keep").click();
   await page.locator("pre", { hasText: 'run("mrc_ccg", problem, rounds(' }).waitFor();
   await dashboard.press("send to sweep");
   await page.locator("pre", { hasText: "solvers:\n  mrc_ccg:" }).waitFor();

@@ -169,11 +169,13 @@ export class Dashboard {
     await this.view.locator(".status", { hasText: new RegExp(`^(${status})$`) }).waitFor();
   }
 
-  // The words of every curve's latest row.
-  async numbers() {
-    return (await this.view.locator(".numbers").allTextContents()).map((words) => {
-      const pairs = words.split(" · ").map((pair) => pair.split(/ (?=[^ ]*$)/));
-      return Object.fromEntries(pairs.map(([key, value]) => [key, Number(value)]));
+  // Every run's line of the table: its latest values by column.
+  numbers() {
+    return this.view.locator("table").evaluate((table) => {
+      const lines = [table.tHead, ...table.tBodies].map(({ rows }) => [...rows[0].cells]);
+      const [head, ...runs] = lines.map((cells) => cells.slice(1, -1));
+      return runs.map((cells) => Object.fromEntries(
+        cells.map((cell, j) => [head[j].textContent, Number(cell.textContent || NaN)])));
     });
   }
 
@@ -182,7 +184,7 @@ export class Dashboard {
   }
 
   async labels() {
-    return this.view.locator("li > .title").allTextContents();
+    return this.view.locator("tbody .name").allTextContents();
   }
 
   async waitForRound(test, why) {

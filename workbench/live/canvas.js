@@ -156,7 +156,7 @@ function steps(spots, k) {
 }
 
 function path(corners) {
-  const line = new Path2D();
+  const line = Object.assign(new Path2D(), { corners });
   corners.forEach(([x, y], i) => (i ? line.lineTo(x, y) : line.moveTo(x, y)));
   return line;
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,8 +33,9 @@ class Curve:
     """
 
     number: int
-    label: str
+    name: str
     colour: str
+    settings: Sequence[str] = ()
     row: Row = field(default_factory=dict)
     ended: str = ""
     live: bool = True
@@ -43,6 +44,11 @@ class Curve:
     sent: int = 0  # points that a page has for good
     seen: int = 0  # rows, and those that were evaluated
     evaluated: int = 0
+
+    @property
+    def label(self) -> str:
+        """The name and the settings in one line."""
+        return ", ".join([self.name, *self.settings])
 
     def add(self, rows: list[Row]) -> None:
         """Take in rows; only some stay as points when the next one comes."""
@@ -72,11 +78,12 @@ class Curve:
         numbers = {k: f"{v:.4g}" if isinstance(v, float) else v for k, v in self.row.items()}
         said = {
             "number": self.number,
-            "label": self.label,
+            "name": self.name,
+            "settings": self.settings,
             "colour": self.colour,
             "ended": self.ended,
             "live": self.live,
-            "numbers": " · ".join(f"{key} {v}" for key, v in numbers.items() if key != "cpu"),
+            "numbers": {k: v for k, v in numbers.items() if k not in ("cpu", "test_error")},
             "at": self.sent,
         }
         points = self.points[SIZE * self.sent :] + array("d", self.latest)
@@ -84,9 +91,9 @@ class Curve:
         return said, points.tobytes()
 
 
-def _module(panel: str) -> str:
-    """Return the source of a panel below what both share: anywidget loads a single module."""
-    sources = (Path(__file__).with_name(name) for name in ("canvas.js", panel))
+def _module(*names: str) -> str:
+    """Return these sources as the single module that anywidget loads."""
+    sources = (Path(__file__).with_name(f"{name}.js") for name in names)
     return "\n".join(source.read_text(encoding="utf-8") for source in sources)
 
 
@@ -99,25 +106,28 @@ class Chart(anywidget.AnyWidget):
     Parameters
     ----------
     pending : returns a line on the changes that do not count yet, asked whenever news are sent
+    keep : is called with a curve's number when a page asks for its run to be kept
     """
 
-    _esm = _module("chart.js")
+    _esm = _module("canvas", "svg", "curves", "table", "chart")
 
-    def __init__(self, pending: Callable[[], str] = str):
+    def __init__(
+        self, pending: Callable[[], str] = str, keep: Callable[[int], None] = lambda number: None
+    ):
         super().__init__()
         self.curves: list[Curve] = []
-        self._pending = pending
+        self._pending, self._keep = pending, keep
         self._count = 0
         self._said = {"status": "ready", "error": "", "note": ""}
         self._lock = threading.RLock()
         self._timer: threading.Timer | None = None
         self.on_msg(self._answer)
 
-    def begin(self, label: str, colour: str) -> Curve:
+    def begin(self, name: str, colour: str, settings: Sequence[str] = ()) -> Curve:
         """Return a new curve; of those that are no longer live the latest are kept."""
         with self._lock:
             self._count += 1
-            curve = Curve(self._count, label, colour)
+            curve = Curve(self._count, name, colour, settings)
             old = [c for c in self.curves if not c.live]
             spare = max(0, len(self.curves) + 1 - KEPT)
             self.curves = [c for c in self.curves if c not in old[:spare]] + [curve]
@@ -153,9 +163,12 @@ class Chart(anywidget.AnyWidget):
             self.send(content, [points for _, points in news])
 
     def _answer(self, _, content: Any, buffers: Any) -> None:
-        """Send everything to a page that has just been opened; first remove the curve it names."""
+        """Keep or remove the curve that a page names; send everything to one just opened."""
+        asked = content if isinstance(content, dict) else {}
+        if "keep" in asked:
+            return self._keep(asked["keep"])
         with self._lock:
-            gone = content.get("remove") if isinstance(content, dict) else None
+            gone = asked.get("remove")
             self.curves = [c for c in self.curves if c.live or c.number != gone]
             for curve in self.curves:
                 curve.sent = 0
@@ -165,7 +178,7 @@ class Chart(anywidget.AnyWidget):
 class Inside(anywidget.AnyWidget):
     """Pictures of a method's own state, as :mod:`workbench.live.pictures` describes them."""
 
-    _esm = _module("inside.js")
+    _esm = _module("canvas", "inside")
 
     def __init__(self):
         super().__init__()

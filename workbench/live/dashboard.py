@@ -63,7 +63,7 @@ class Dashboard(widgets.VBox):
         self.watched = widgets.Dropdown(description="inside of", **WIDE)
         self.verdict, self._race = widgets.HTML(), None
         self.answer = widgets.HTML(layout={"max_width": "60em"})
-        self.chart, self.inside = Chart(self._pending), Inside()
+        self.chart, self.inside = Chart(self._pending, self.keep), Inside()
         self.player = Player(self._on_rows)
         self._curves: dict[Lane, Curve] = {}  # of the runs on the canvas, oldest first
         self._specs: dict[Lane, str | None] = {}
@@ -79,7 +79,6 @@ class Dashboard(widgets.VBox):
             "back": ("step-backward", self.player.back, "Turn back by one round, then pause"),
             "stop": ("stop", self.player.stop, "End these runs; their curves stay"),
             "reset": ("refresh", self.reset, "End these runs and remove all curves"),
-            "keep this run": ("save", self.keep, "Write each run's trace, and show its code"),
             "send to sweep": ("table", self.send_to_sweep, "Write a grid over all values tried"),
         }
         self.buttons = {name: button(name, *act) for name, act in acts.items()}
@@ -126,21 +125,19 @@ class Dashboard(widgets.VBox):
         self.inside.show("", [])
         self.answer.value = ""
 
-    def keep(self) -> None:
-        """Write the trace of each solver's latest run, and show the code that repeats it."""
-        lanes = {lane.solver: lane for lane in self._curves if lane.last}.values()
+    def keep(self, number: int) -> None:
+        """Write the trace of the run whose curve has this number, and show its code."""
+        lanes = [lane for lane, curve in self._curves.items() if curve.number == number]
         if not lanes:
-            return self._tell("There is no run to keep yet: press run or step.")
-        if not self.player.at_rest():
+            return self._tell(f"Run {number} cannot be kept: only its curve is left.")
+        (lane,) = lanes
+        if lane in self.player.lanes and not self.player.at_rest():
             return self._tell("Press pause first: only a run at rest can be kept.")
-        said = []
         try:
-            for lane in lanes:
-                path, program = keep(lane, self._specs[lane]), code(lane, self._specs[lane])
-                said.append(f"# {path.name}, which make report shows\n{program}")
-        except OSError as error:
-            return self._tell(f"It could not be written: {error}")
-        self._tell(f"Kept in {path.parent}", "\n".join(said))
+            path = keep(lane, self._specs[lane])
+        except (OSError, ValueError) as error:
+            return self._tell(f"Run {number} could not be kept: {error}")
+        self._tell(f"Kept as {path}, which make report shows", code(lane, self._specs[lane]))
 
     def send_to_sweep(self) -> None:
         """Write a grid over all values that the runs on the canvas have tried, and show it."""
@@ -339,10 +336,10 @@ def button(name: str, icon: str, act: Callable[[], None], tooltip: str) -> widge
 
 def legend(
     solver: str, parameters: Mapping[str, Any], data: str, *past: tuple[Any, int]
-) -> tuple[str, str]:
-    """Return a run's label, with the parameters that are not at their defaults, and colour."""
+) -> tuple[str, str, list[str]]:
+    """Return a run's name, colour and settings: those that are not the defaults, and its data."""
     own = own_parameters(solver, parameters)
     settings = [f"{key} = {text(value)}" for key, value in own.items()]
     branch = [f"from round {round}" for _, round in past]
     look = SOLVERS[solver]
-    return ", ".join([look.label, data, *settings, *branch]), look.colour
+    return look.label, look.colour, [data, *settings, *branch]

@@ -43,7 +43,7 @@ def keep(lane: Lane, spec: str | None) -> Path:
     """
     trace = lane.trace
     if not trace.rows:
-        raise ValueError("keep: this run has not done a round yet")
+        raise ValueError("it has not done a round yet")
     trace.header |= {"data": spec, "code": code(lane, spec)}
     path = _free(runs_folder() / "kept", f"{lane.solver}-{spec or lane.problem.name}", ".jsonl")
     write_trace(path, trace)

@@ -1,0 +1,169 @@
+// The canvas of the convergence view: certified bands over solver seconds or rounds, and below
+// them the gap, the gap relative to the upper bound, or the test error, on a log scale. Objectives
+// without a lower bound are lines. Where the upper bounds fall far, as those of an objective do,
+// the bands are on one too. Nothing is animated.
+
+const SIZE = 5; // numbers of a point: seconds, round, lower, upper, test error
+const FLOOR = 1e-9; // gaps below it are drawn at it: a logarithmic axis has no 0
+const FEWEST = 1e-3; // and test errors below this one
+const FAR = 30; // from the highest upper bound down to the lowest: no linear axis shows both
+const LETTERS = 0.92; // em
+const FEW = 80; // test errors of a curve: up to here each has a dot
+const DEEP = 1e-5; // of the highest upper bound: a fit without an error must not squeeze the rest
+const EDGE = { left: 3.8, right: 1.8, top: 1.9, middle: 17.4, next: 20.4, bottom: 28.6, end: 32 };
+
+const lower = (points, i) => points[i + 2];
+const upper = (points, i) => points[i + 3];
+const gap = (points, i) => Math.max(points[i + 3] - points[i + 2], FLOOR); // NaN stays NaN
+const relative = (points, i) => Math.max(gap(points, i) / Math.abs(upper(points, i)), FLOOR);
+const error = (points, i) => Math.max(points[i + 4], FEWEST);
+const BELOW = { "certified gap": gap, "gap / |upper bound|": relative, "test error": error };
+const OVER = { "solver seconds": (points, i) => points[i], rounds: (points, i) => points[i + 1] };
+
+function append(points, at, news) {
+  points.length = at; // the last point was the latest row, not for good
+  for (const value of news) points.push(value);
+}
+
+const last = ({ points }) => points.length - SIZE;
+const has = (value) => (curve) => Number.isFinite(value(curve.points, last(curve)));
+const label = ({ number, name, settings }) => `${number} · ${[name, ...settings].join(", ")}`;
+const usual = (curves) =>
+  curves.every(has(gap)) || !curves.some((curve) => evaluated(curve.points, last(curve)) >= 0)
+    ? "certified gap" : "test error";
+
+// The last point up to this one that has a test error: not every row is evaluated.
+function evaluated(points, i) {
+  while (i >= 0 && !Number.isFinite(points[i + 4])) i -= SIZE;
+  return i;
+}
+
+// A solver's runs have one colour: what tells them apart.
+function dash(curve, curves) {
+  const alike = curves.filter(({ colour }) => colour === curve.colour);
+  return DASHES[alike.indexOf(curve) % DASHES.length];
+}
+
+function draw(pen, look, width, curves, view) {
+  const { over, below, logarithmic, zoom, cursor, lit, drag } = view;
+  const { em } = look;
+  const [left, right, top, middle, next, bottom] = Object.values(EDGE).map((v) => v * em);
+
+  const begun = curves.filter(({ points }) => points.length);
+  const ends = begun.map((curve) => ({ curve, kept: [0, SIZE, last(curve)] }));
+  const along = reach(ends, [OVER[over]], logarithmic);
+  const x = axis(along, left, width - right, logarithmic, 5 * em, false, zoom.x);
+  const place = (points, i) => x.at(OVER[over](points, i));
+  const lines = begun.map((curve) => ({ curve, kept: thin(curve.points, place, x) }));
+  const [least, most] = extent(reach(lines, [upper], true), true);
+  const far = most > FAR * least && !(zoom.bands?.[0] <= 0);
+  const held = (share) => (points, i) => Math.max(upper(points, i), DEEP * most) * share;
+  const shown = reach(lines, far ? [held(1), held(0.1)] : [lower, upper], far);
+  const bands = axis(shown, middle, top, far, 2 * em, true, zoom.bands);
+  const relevant = reach(lines, [BELOW[below]], true);
+  const gaps = axis(relevant, bottom, next, true, 1.6 * em, true, zoom.gaps);
+  rule(pen, x, bands, curves.every(has(gap)) ? "lower and upper bound" : "objective, bounds", em);
+  rule(pen, x, gaps, below, em);
+  foot(pen, x, gaps, over, em);
+
+  const spot = (points, i) => ({
+    i,
+    x: place(points, i),
+    ys: [bands.at(lower(points, i)), bands.at(upper(points, i)), gaps.at(BELOW[below](points, i))],
+  });
+  // The live curves and the newest are strong, and above the others; or the one pointed at is.
+  const strong = ({ curve }) => lit ? curve.number === lit : curve.live || curve === curves.at(-1);
+  const numbers = [];
+  for (const line of lines.toSorted((a, b) => strong(a) - strong(b))) {
+    const drawn = line.spots = line.kept.map((i) => spot(line.curve.points, i));
+    const certain = drawn.filter(({ ys }) => Number.isFinite(ys[0]));
+    const [floor, roof] = [0, 1].map((k) => steps(certain, k));
+    const [high, under] = [1, 2].map((k) => steps(drawn, k));
+    pen.fillStyle = pen.strokeStyle = paint(line.curve, look);
+    const pale = lit && !strong(line) ? 0.4 : 1;
+    const seen = below === "test error" ? drawn.filter(({ ys }) => Number.isFinite(ys[2])) : [];
+    const few = seen.length < FEW ? seen.map((spot) => [spot.x, spot.ys[2]]) : [];
+    for (const [panel, strokes, dots] of [[bands, [floor, high], []], [gaps, [under], few]]) {
+      inside(pen, x, panel, em, () => {
+        pen.globalAlpha = strong(line) ? 0.22 : 0.06;
+        if (panel === bands) pen.fill(path([...floor, ...roof.toReversed()]));
+        // The others are thinner: paler ones would stand out only next to one that is pointed at.
+        pen.globalAlpha = pale;
+        pen.lineWidth = strong(line) ? 2 : 1;
+        pen.setLineDash(line.curve.dashes.map((length) => length * em));
+        strokes.forEach((corners) => pen.stroke(path(corners)));
+        pen.setLineDash([]);
+        const ends = strokes.flatMap((corners) => corners.slice(-1));
+        for (const [at, y] of dots) dot(pen, at, y, 0.1 * em);
+        for (const [at, y] of ends) dot(pen, at, y, 0.16 * em);
+      });
+      const end = strokes.at(-1).findLast(([at]) => at < x.to + 1);
+      const there = end && end[0] >= x.from && end[1] < panel.from + 1 && end[1] > panel.to - 1;
+      if (there) numbers.push([...end, line.curve.number]);
+    }
+  }
+  pen.globalAlpha = 1;
+  inscribe(pen, numbers, look);
+  const curve = begun.find(({ number }) => number === cursor?.number);
+  const marked = curve && { curve, ...spot(curve.points, Math.min(cursor.i, last(curve))) };
+  if (marked && marked.x >= x.from && marked.x <= x.to) mark(pen, marked, [bands, gaps], look);
+  if (drag) pen.strokeRect(...drag[0], drag[1][0] - drag[0][0], drag[1][1] - drag[0][1]);
+  return { lines, marked, axes: { x, bands, gaps } };
+}
+
+// What is seen as SVG, with a legend below it: as wide as on the page, and on the page's paper.
+function picture(look, width, curves, view) {
+  const { em } = look;
+  const pen = scribe(look, width, (EDGE.end + 1.6 * curves.length) * em, LETTERS * em);
+  draw(pen, look, width, curves, view);
+  curves.forEach((curve, i) => {
+    const y = (EDGE.end + 1.6 * i + 0.8) * em;
+    Object.assign(pen, { strokeStyle: paint(curve, look), lineWidth: 2, textAlign: "left" });
+    pen.setLineDash(curve.dashes.map((length) => length * em));
+    pen.stroke(path([[em, y], [3.5 * em, y]]));
+    pen.fillStyle = look.ink;
+    pen.fillText(label(curve), 4 * em, y + 0.3 * em);
+  });
+  return pen.text();
+}
+
+function mark(pen, { curve, x, ys }, [bands, gaps], look) {
+  Object.assign(pen, { fillStyle: paint(curve, look), strokeStyle: look.ink, lineWidth: 1.2 });
+  pen.stroke(path([[x, bands.to], [x, gaps.from]]));
+  ys.forEach((y, k) => {
+    const { from, to } = k < 2 ? bands : gaps;
+    if (y <= from && y >= to) dot(pen, x, y, 0.3 * look.em);
+  });
+}
+
+// Draws between the ends of two axes only, and what is half beyond them.
+function inside(pen, x, y, em, work) {
+  pen.save();
+  pen.beginPath();
+  pen.rect(x.from - 0.3 * em, y.to - 0.3 * em, x.to - x.from + 0.6 * em, y.from - y.to + 0.6 * em);
+  pen.clip();
+  work();
+  pen.restore();
+}
+
+// A pixel's last point and its last evaluated one: a step has two corners, no more can be seen.
+// What lies beyond an end of the axis is one pixel.
+function thin(points, place, { from, to }) {
+  const columns = [[], []];
+  for (let i = 0; i < points.length; i += SIZE) {
+    const column = Math.min(Math.max(Math.round(place(points, i)), Math.floor(from) - 1), to + 1);
+    columns[Number.isFinite(points[i + 4]) ? 1 : 0][Math.round(column)] = i;
+  }
+  return columns.flat(2).sort((a, b) => a - b); // without the empty ones
+}
+
+// These values of all curves, and 0 where an axis is to begin at it.
+function reach(lines, values, logarithmic) {
+  const all = lines.flatMap(({ curve: { points }, kept }) =>
+    values.flatMap((value) => kept.map((i) => value(points, i))));
+  return logarithmic ? all : [0, ...all];
+}
+
+// A curve's colour, made to stand out. Black is the ink itself.
+const paint = ({ colour }, look) =>
+  css(colour === "#000000" ? look.text : stand(hex(colour), look));
