@@ -311,6 +311,7 @@ def test_the_proofs_of_figures_are_verified_when_the_page_is_made(folder, tmp_pa
     run("ww_walrus", problem, rounds(1), proof=elsewhere)
     write(folder, "mrc_tables", "table", proofs=names)
     monkeypatch.delenv("WORKBENCH_DATA", raising=False)
+    monkeypatch.setattr("workbench.data.fetch_into_cache", lambda *_: pytest.fail("a download"))
     page = unescape(page_of(folder, tmp_path))
     assert "1 of 4 proofs that figures carry are verified, 2 are <strong>refused</strong>" in page
     for mark in ("✓ 1 verified", "2 refused", "1 not verified here", "without proof"):

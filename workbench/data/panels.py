@@ -15,7 +15,9 @@ import numpy as np
 
 from workbench.core.problem import Problem, noted
 from workbench.data import SCALES, load, names
+from workbench.data.cache import available_files
 from workbench.data.features import constant, fourier, log_counts, pca, relu, standardise
+from workbench.data.sources import SOURCES
 from workbench.data.synthetic import checkers, synthetic
 from workbench.data.text import zipf_text
 
@@ -100,7 +102,7 @@ def panel(spec: str, seed: int = 0, test: float | None = 0.3) -> Problem:
     return problem
 
 
-def remade(recipe: dict[str, Any]) -> Problem:
+def remade(recipe: dict[str, Any], download: bool = True) -> Problem:
     """Return the problem of a recipe (:attr:`workbench.core.problem.Problem.recipe`) of a file.
 
     Nobody need trust it: it can name data sets and no files, and ask for no vast numbers.
@@ -108,7 +110,8 @@ def remade(recipe: dict[str, Any]) -> Problem:
     Raises
     ------
     ValueError, FileNotFoundError
-        As :func:`panel` and ``load``, and for anything that is not such a recipe.
+        As :func:`panel` and ``load``, and for anything that is not such a recipe; without
+        `download` also for a data set that is not available on this machine.
     """
     try:
         given = dict(recipe)
@@ -116,6 +119,8 @@ def remade(recipe: dict[str, Any]) -> Problem:
         name = given.pop("name") if spec is None else _parsed(spec)[0]
         if name not in names() or re.search(r"\d{6}", spec or ""):
             raise ValueError("it is not of a data set by name")
+        if not download and name in SOURCES and name not in available_files():
+            raise FileNotFoundError(f"{name} is not available here")
         return load(name, **given) if spec is None else panel(spec, **given)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"recipe: cannot be followed: {error}") from None

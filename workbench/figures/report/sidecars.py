@@ -181,11 +181,11 @@ def _read(path: Path, place: str) -> Figure:
 
 
 def _checked(path: Path) -> Checked:
-    """Verify one proof against its data set, which need not be available."""
+    """Verify one proof against its data set if that is available; nothing is downloaded."""
     try:
         proof = read(path)
         try:
-            problem = remade(proof.header.get("recipe") or {})
+            problem = remade(proof.header.get("recipe") or {}, download=False)
         except (ValueError, OSError) as error:
             return Checked("unknown", str(error).partition("\n")[0])
         return Checked("verified", " ".join(verify(proof, problem).statement.split()))
