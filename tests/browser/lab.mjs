@@ -120,7 +120,7 @@ export class Lab {
     page.on("pageerror", (error) => page.faults.push(String(error)));
     page.on("request", (request) => {
       const { protocol, hostname } = new URL(request.url());
-      const here = ["data:", "blob:"].includes(protocol) || hostname === "127.0.0.1";
+      const here = ["data:", "blob:", "file:"].includes(protocol) || hostname === "127.0.0.1";
       if (!here) page.faults.push(`asks another host: ${request.url()}`);
     });
     return page;
@@ -181,6 +181,15 @@ export class Dashboard {
 
   async round() {
     return (await this.numbers()).at(-1)?.round ?? -1;
+  }
+
+  // What is said about the point of a curve that the cursor is on.
+  async readout() {
+    await this.page.evaluate(() => new Promise((drawn) => requestAnimationFrame(() =>
+      requestAnimationFrame(drawn))));
+    const words = await this.view.locator(".readout").textContent();
+    const values = words.split("\n").map((line) => line.match(/^(.+?) (\S+)( \(.*)?$/));
+    return Object.fromEntries(values.filter(Boolean).map(([, key, v]) => [key, Number(v)]));
   }
 
   async labels() {
