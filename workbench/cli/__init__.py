@@ -127,6 +127,12 @@ def _parser() -> argparse.ArgumentParser:
     add("--timeout", type=float, metavar="S", help="seconds for each notebook")
     add("--out", type=Path, metavar="DIR", help="folder of the figures (default: figures/)")
 
+    add = command(commands.replay_command, "a page on which runs play again, without a kernel")
+    add("traces", nargs="+", type=Path, metavar="TRACE", help="what `workbench run --out` writes")
+    page = Path("replay.html")
+    add("--out", type=Path, metavar="FILE", default=page, help=f"the page (default: {page})")
+    add("--title", default="", help="heading of the page")
+
     add = command(commands.report_command, "one HTML page of all figures, with the papers' numbers")
     add("--figures", type=Path, metavar="DIR", help="folder of the figures (default: figures/)")
     add("--out", type=Path, metavar="FILE", help="the page (default: runs/report.html)")

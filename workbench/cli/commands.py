@@ -157,6 +157,17 @@ def _fan_out(arguments: argparse.Namespace) -> int:
     return _retried(failures, "notebook")
 
 
+def replay_command(arguments: argparse.Namespace) -> int:
+    """Write a page on which recorded runs play."""
+    from workbench.core.trace import read_trace
+    from workbench.live.replay import Replay
+
+    page = Replay(*map(read_trace, arguments.traces)).page(arguments.title)
+    arguments.out.write_text(page, encoding="utf-8")
+    print(arguments.out)
+    return 0
+
+
 def report_command(arguments: argparse.Namespace) -> int:
     """Write the report."""
     _in_a_checkout()

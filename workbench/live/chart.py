@@ -19,6 +19,7 @@ UPDATES = 10  # drawn per second, at most
 KEPT = 12  # curves on the canvas
 SIZE = 5  # numbers of a point: seconds, round, lower, upper, test error
 OBJECTIVES = ("upper", "primal", "squared_error")  # a row's first of these is drawn above
+NOT_SHOWN = ("cpu", "test_error", "stopped_by")  # the last two have a place of their own
 NO_POINT = (0.0, 0.0, math.nan, math.nan, math.nan)
 in_geometric = geometric(1.002)  # the first 500 rows, later two in a thousand
 
@@ -83,7 +84,7 @@ class Curve:
             "colour": self.colour,
             "ended": self.ended,
             "live": self.live,
-            "numbers": {k: v for k, v in numbers.items() if k not in ("cpu", "test_error")},
+            "numbers": {k: v for k, v in numbers.items() if k not in NOT_SHOWN},
             "at": self.sent,
         }
         points = self.points[SIZE * self.sent :] + array("d", self.latest)
@@ -95,6 +96,10 @@ def _module(*names: str) -> str:
     """Return these sources as the single module that anywidget loads."""
     sources = (Path(__file__).with_name(f"{name}.js") for name in names)
     return "\n".join(source.read_text(encoding="utf-8") for source in sources)
+
+
+CHART = _module("canvas", "svg", "curves", "table", "chart")
+INSIDE = _module("canvas", "inside")
 
 
 class Chart(anywidget.AnyWidget):
@@ -109,7 +114,7 @@ class Chart(anywidget.AnyWidget):
     keep : is called with a curve's number when a page asks for its run to be kept
     """
 
-    _esm = _module("canvas", "svg", "curves", "table", "chart")
+    _esm = CHART
 
     def __init__(
         self, pending: Callable[[], str] = str, keep: Callable[[int], None] = lambda number: None
@@ -178,7 +183,7 @@ class Chart(anywidget.AnyWidget):
 class Inside(anywidget.AnyWidget):
     """Pictures of a method's own state, as :mod:`workbench.live.pictures` describes them."""
 
-    _esm = _module("canvas", "inside")
+    _esm = INSIDE
 
     def __init__(self):
         super().__init__()

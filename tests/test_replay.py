@@ -1,0 +1,125 @@
+"""Recorded runs: what they keep is what a dashboard shows, and their page plays it anywhere."""
+
+import base64
+import json
+import re
+
+import numpy as np
+import pytest
+
+from workbench.cli import main
+from workbench.core.stream import below, rounds
+from workbench.core.trace import Trace
+from workbench.data.panels import panel
+from workbench.live.inside import portrait
+from workbench.live.lane import Lane
+from workbench.live.pictures import pack
+from workbench.live.replay import MIME, Recording, Replay, record
+
+
+@pytest.fixture(scope="module")
+def recorded():
+    problem = panel("wine", test=0.3)
+    return (
+        record("ww_walrus", problem, below("gap", 1e-3), parameters={"C": 0.5}),
+        record("ww_walrus_fast", problem, rounds(12)),
+    )
+
+
+def points(run):
+    return np.frombuffer(base64.b64decode(run["points"])).reshape(-1, 5)
+
+
+def test_frames_are_what_a_dashboard_shows_in_that_round(recorded):
+    walrus, _ = recorded
+    lane, frames = Lane("ww_walrus", panel("wine", test=0.3), {"C": 0.5}), iter(walrus.frames)
+    frame, seen = next(frames), 0
+    while frame:
+        lane.advance()
+        if frame["words"]["title"] == f"round {lane.state.round}":
+            words, buffers = pack(portrait(lane.state, lane.problem, lane.parameters))
+            assert frame["words"]["pictures"] == words
+            assert [base64.b64decode(text) for text in frame["buffers"]] == buffers
+            frame, seen = next(frames, None), seen + 1
+    assert seen == len(walrus.frames) > 5 and lane.state.round == walrus.trace.last["round"]
+
+
+def test_a_run_has_the_points_and_words_of_its_trace(recorded):
+    first, second = Replay(*recorded).data["runs"]
+    assert (first["name"], first["settings"]) == ("Walrus", ["wine, standardised", "C = 0.5"])
+    assert first["ended"] == "gap <= 0.001" and second["ended"] == "12 rounds"
+    last = recorded[0].trace.last
+    seconds, round_, lower, upper, error = points(first)[-1]
+    assert (seconds, round_, error) == (last["seconds"], last["round"], last["test_error"])
+    assert last["lower"] <= lower <= upper <= last["upper"]
+    assert "stopped_by" not in first["numbers"] and np.unique(
+        points(second)[:, 1]
+    ).tolist() == list(range(13))
+
+
+def test_it_ends_with_its_rule_or_with_the_solver():
+    problem = panel("iris", test=None)
+    assert record("centroid", problem).trace.stopped_by == "finished"
+    assert record("ww_walrus", problem, rounds(3)).trace.last["round"] == 3
+    with pytest.raises(ValueError, match="unknown name 'walrus'"):
+        record("walrus", problem)
+
+
+def test_words_in_a_trace_are_never_markup(recorded):
+    trace = recorded[1].trace
+    bad = "</script><script>alert(1)</script>"
+    header = trace.header | {"problem": trace.header["problem"] | {"name": bad}}
+    page = Replay(Trace(header, trace.rows)).page(bad)
+    assert "alert(1)" in page and "<script>alert" not in page
+    data = re.search(r'<script type="application/json" class="recording">(.*?)</script>', page)[1]
+    assert json.loads(data)["runs"][0]["settings"][0] == bad
+
+
+def test_what_cannot_be_played_is_refused(recorded, tmp_path, capsys):
+    trace = recorded[0].trace
+    with pytest.raises(ValueError, match="run 2, of ww_walrus, has no rows"):
+        Replay(trace, Trace(trace.header, []))
+    with pytest.raises(ValueError, match="unknown solver 'ww_walrs'; did you mean ww_walrus"):
+        Replay(Recording(Trace(trace.header | {"solver": "ww_walrs"}, trace.rows)))
+    kept, page = tmp_path / "a.jsonl", tmp_path / "page.html"
+    assert main(["run", "ww_walrus", "iris", "--out", str(kept)]) == 0
+    assert main(["replay", str(kept), str(kept), "--out", str(page), "--title", "Twice"]) == 0
+    assert page.read_text("utf-8").count('"name": "Walrus"') == 2
+    kept.write_text("no trace")
+    assert main(["replay", str(kept), "--out", str(page)]) == 2
+    assert "a.jsonl" in capsys.readouterr().err
+
+
+def test_jupyter_gets_a_page_and_the_data(recorded):
+    bundle = Replay(*recorded)._repr_mimebundle_()
+    assert bundle["text/html"].startswith("<iframe srcdoc=") and len(bundle[MIME]["runs"]) == 2
+
+
+def test_it_plays_in_a_browser_from_a_file(recorded, tmp_path, browser):
+    page = tmp_path / "page.html"
+    page.write_text(Replay(*recorded).page("Two"), encoding="utf-8")
+    browser.get(page.as_uri())
+    slide = """const slider = document.querySelector(".replay input");
+        slider.value = arguments[0]; slider.dispatchEvent(new Event("input"));"""
+    cells = "return [...document.querySelectorAll('tbody')].map((each) => each.rows[0].innerText)"
+    title = "return document.querySelector('.inside .title')?.textContent"
+
+    def until(condition):
+        from selenium.webdriver.support.wait import WebDriverWait
+
+        WebDriverWait(browser, 20, 0.05).until(lambda _: condition())
+
+    last = recorded[0].trace.last["round"]
+    until(lambda: f"\t{last}\t" in "".join(browser.execute_script(cells)[:1]))
+    assert browser.execute_script(title) == f"round {last}"
+    browser.execute_script(slide, 0)
+    until(lambda: browser.execute_script(title) == "round 0")
+    assert sum("\t0\t" in line for line in browser.execute_script(cells)) == 1, "the first moment"
+    browser.execute_script("document.querySelector('.replay button').click()")
+    until(lambda: f"\t{last}\t" in browser.execute_script(cells)[0])
+    assert (
+        browser.execute_script("return document.querySelector('.replay button').textContent")
+        == "play"
+    )
+    browser.execute_script("document.querySelector('tbody .remove').click()")
+    until(lambda: len(browser.execute_script(cells)) == 1)

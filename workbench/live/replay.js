@@ -1,0 +1,88 @@
+// Plays recorded runs on a page without a kernel: the panels of the dashboards, fed by a slider.
+
+const bytes = (text) => Uint8Array.from(atob(text), (sign) => sign.charCodeAt(0));
+
+// Seats a panel in `el` as Jupyter would, and returns what hands it a message.
+function seat(widget, el, answer) {
+  const heard = {};
+  const model = { on: (event, act) => (heard[event] = act), send: answer };
+  const { initialize, render } = widget();
+  initialize({ model });
+  render({ model, el });
+  return heard["msg:custom"];
+}
+
+function play({ runs }, el) {
+  const points = new Map(runs.map((run) => [run.number, new Float64Array(bytes(run.points).buffer)]));
+  const seconds = [...points.values()].flatMap((all) => [...all].filter((_, i) => i % 5 === 0));
+  const times = [...new Set(seconds)].sort((a, b) => a - b);
+  const pictured = runs.filter(({ frames }) => frames.length);
+  const gone = new Set();
+  let timer = 0;
+  el.innerHTML = `<p class="bar"><button>play</button> <label>solver time
+    <input type="range" min="0" max="${times.length - 1}" value="${times.length - 1}"></label>
+    <output></output></p><div></div><p class="of"><label>inside of <select></select></label></p>
+    <div></div>`;
+  const [button, slider, output, choice] =
+    ["button", "input", "output", "select"].map((name) => el.querySelector(name));
+  const [chart, inside] = el.querySelectorAll("div");
+  el.querySelector(".of").hidden = !pictured.length;
+  for (const { number, name } of pictured) choice.add(new Option(`${number} · ${name}`, number));
+
+  const tell = seat(CHART, chart, ({ remove }) => {
+    if (remove) gone.add(remove);
+    setTimeout(show); // the panel asks while it is made, too
+  });
+  const picture = pictured.length ? seat(INSIDE, inside, () => setTimeout(show)) : () => {};
+
+  function show() {
+    const now = times[slider.value];
+    const curves = [], buffers = [];
+    for (const { frames, points: _, ...run } of runs.filter(({ number }) => !gone.has(number))) {
+      const all = points.get(run.number);
+      let end = 0;
+      while (end < all.length && all[end] <= now) end += 5;
+      const over = end === all.length;
+      const rest = over ? {} : { ended: "", numbers: {} }; // these are of the last row
+      curves.push({ ...run, ...rest, live: false, at: 0 });
+      buffers.push(all.subarray(0, end));
+    }
+    output.value = `${Number(now.toPrecision(3))} s`;
+    tell({ status: "", error: "", pending: "", note: "", curves }, buffers);
+    const frames = pictured.find(({ number }) => number === Number(choice.value))?.frames;
+    const frame = frames?.findLast(({ seconds }) => seconds <= now) ?? frames?.[0];
+    if (frame) picture(structuredClone(frame.words), frame.buffers.map(bytes));
+  }
+
+  function stop() {
+    clearInterval(timer);
+    timer = 0;
+    button.textContent = "play";
+  }
+
+  function step() {
+    slider.value = Number(slider.value) + Math.max(1, Math.round(times.length / STEPS));
+    show();
+    if (Number(slider.value) === times.length - 1) stop();
+  }
+
+  button.addEventListener("click", () => {
+    if (timer) return stop();
+    if (Number(slider.value) === times.length - 1) slider.value = 0;
+    button.textContent = "pause";
+    timer = setInterval(step, 50);
+  });
+  for (const control of [slider, choice]) control.addEventListener("input", show);
+}
+
+const STEPS = 160; // of a whole play, each of 50 ms
+for (const data of document.querySelectorAll("script.recording")) {
+  const el = document.createElement("section");
+  el.className = "replay";
+  data.after(el);
+  play(JSON.parse(data.textContent), el);
+}
+if (window.frameElement) { // in a notebook's output: as high as what it shows
+  new ResizeObserver(([{ target }]) => (frameElement.style.height = `${target.offsetHeight + 20}px`))
+    .observe(document.body);
+}

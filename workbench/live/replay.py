@@ -1,0 +1,173 @@
+"""Recorded runs that play on a page without a kernel, with the chart of the dashboards.
+
+>>> replay(record("mrc_ccg", problem, below("gap", 0.01)))                 # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from workbench.core.measures import held_out
+from workbench.core.names import hint
+from workbench.core.problem import Problem
+from workbench.core.stream import Rule, geometric, nothing
+from workbench.core.trace import Trace
+from workbench.live.chart import CHART, INSIDE, Curve
+from workbench.live.dashboard import legend
+from workbench.live.inside import portrait
+from workbench.live.lane import Lane
+from workbench.live.pictures import pack
+from workbench.registry import SOLVERS
+
+MIME = "application/vnd.workbench.replay+json"
+FRAME_RATIO = 1.3  # of the rounds of two neighbouring pictures of the inside
+HERE = Path(__file__).parent
+
+
+@dataclass
+class Recording:
+    """A run that has ended: its trace, and pictures of the inside at some of its rounds.
+
+    A frame has ``seconds``, the ``words`` of the panel of the inside, and its ``buffers``.
+    """
+
+    trace: Trace
+    frames: list[dict[str, Any]] = field(default_factory=list)
+
+
+class Replay:
+    """Recordings as Jupyter shows them, and as the course's pages take them up.
+
+    Parameters
+    ----------
+    recordings : runs that :func:`record` has made, or traces, which have no pictures of the inside
+
+    Raises
+    ------
+    ValueError
+        For a trace without rows, or of a solver that is unknown.
+    """
+
+    def __init__(self, *recordings: Recording | Trace):
+        self.data = {"runs": [_run(i, each) for i, each in enumerate(recordings, 1)]}
+
+    def page(self, title: str = "") -> str:
+        """Return an HTML page that needs no other file and asks no network."""
+        return Template((HERE / "replay.html").read_text(encoding="utf-8")).substitute(
+            hash=script_hash(),
+            title=escape(title or "A recorded run"),
+            style=style(),
+            heading=f"<h1>{escape(title)}</h1>" if title else "",
+            recording=embedded(self.data),
+            script=script(),
+        )
+
+    def _repr_mimebundle_(self, **_) -> dict[str, Any]:
+        inner = escape(self.page())
+        frame = f'<iframe srcdoc="{inner}" style="width: 100%; height: 60em; border: 0"></iframe>'
+        return {"text/html": frame, MIME: self.data, "text/plain": "a recorded run"}
+
+
+def record(
+    solver: str, problem: Problem, *rules: Rule, parameters: Mapping[str, Any] | None = None
+) -> Recording:
+    """Run a solver to its end or to that of a rule, and keep what a dashboard would show.
+
+    Parameters
+    ----------
+    solver : a name of the registry
+    rules : such as ``rounds(50)``, of :mod:`workbench.core.stream`
+    parameters : those that are not at their defaults
+
+    Raises
+    ------
+    ValueError
+        As :func:`workbench.runs.run.resolve`; and what the solver raises.
+    """
+    measure = nothing if problem.X_test is None else held_out(problem)
+    lane, due = Lane(solver, problem, parameters or {}, measure), geometric(FRAME_RATIO)
+    frames: list[dict[str, Any]] = []
+    while row := lane.advance(wait=True):
+        if due(row):
+            frames.append(_frame(lane))
+        if why := next((why for rule in rules if (why := rule(row))), None):
+            lane.ended = why
+            break
+    if lane.error:
+        raise lane.error
+    if frames and frames[-1]["seconds"] < lane.seconds:
+        frames.append(_frame(lane))
+    return Recording(lane.trace, frames)
+
+
+def embedded(data: Mapping[str, Any]) -> str:
+    """Return the element that holds these recordings; no text in them can end the element."""
+    safe = json.dumps(data).replace("<", "\\u003c")
+    return f'<script type="application/json" class="recording">{safe}</script>{_table(data)}'
+
+
+def script() -> str:
+    """Return the script that plays all recordings of a page; it takes nothing from elsewhere."""
+    panels = {"CHART": CHART, "INSIDE": INSIDE}
+    parts = [f"const {name} = (() => {{\n{_closed(text)}\n}})();" for name, text in panels.items()]
+    return "\n".join([*parts, (HERE / "replay.js").read_text(encoding="utf-8")])
+
+
+def script_hash() -> str:
+    """Return the script's hash as a content security policy wants it."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(script().encode()).digest()).decode()
+
+
+def style() -> str:
+    """Return the style of a recording on a page."""
+    return (HERE / "replay.css").read_text(encoding="utf-8")
+
+
+def _frame(lane: Lane) -> dict[str, Any]:
+    pictures, buffers = pack(portrait(lane.state, lane.problem, lane.parameters))
+    return {
+        "seconds": lane.seconds,
+        "words": {"title": f"round {lane.state.round}", "pictures": pictures},
+        "buffers": [base64.b64encode(buffer).decode() for buffer in buffers],
+    }
+
+
+def _run(number: int, recording: Recording | Trace) -> dict[str, Any]:
+    if isinstance(recording, Trace):
+        recording = Recording(recording)
+    trace = recording.trace
+    solver, parameters = trace.header["solver"], trace.header["parameters"]
+    if not trace.rows:
+        raise ValueError(f"replay: run {number}, of {solver}, has no rows")
+    if solver not in SOLVERS:
+        raise ValueError(f"replay: unknown solver {solver!r}; {hint(solver, SOLVERS)}")
+    name = trace.header["problem"]["name"]
+    past = [(each["parameters"], each["round"]) for each in trace.header.get("past", [])]
+    curve = Curve(number, *legend(solver, parameters, name, *past[-1:]))
+    curve.ended = trace.stopped_by or ""
+    curve.add(trace.rows)
+    words, points = curve.news()
+    return words | {"points": base64.b64encode(points).decode(), "frames": recording.frames}
+
+
+def _table(data: Mapping[str, Any]) -> str:
+    """Return the last values of all runs, for readers without scripts."""
+    lines = []
+    for run in data["runs"]:
+        label = ", ".join([run["name"], *run["settings"]])
+        values = ", ".join(f"{key} {value}" for key, value in run["numbers"].items())
+        lines.append(f"<tr><th>{escape(label)}</th><td>{escape(values)}</td></tr>")
+    return f"<noscript><table>{''.join(lines)}</table></noscript>"
+
+
+def _closed(module: str) -> str:
+    """Return a module's source as the body of a function that returns its default export."""
+    return module.replace("export default", "const exported =") + "\nreturn exported;"
