@@ -12,6 +12,7 @@ from workbench.cli import main
 from workbench.figures import lessons as course
 from workbench.figures.lesson_files import PARTS, Page, read, rewritten, student_copy
 from workbench.figures.lessons import html_page
+from workbench.live.replay import script, script_hash
 
 LEARN = Path(__file__).parents[1] / "notebooks" / "learn"
 LESSONS = [read(path) for path in sorted(LEARN.glob("*.ipynb"))]
@@ -35,7 +36,9 @@ class Reader(HTMLParser):
     def handle_starttag(self, tag, attributes):
         given = dict(attributes)
         assert len(given) == len(attributes), f"an attribute twice in <{tag}>"
-        assert tag not in ("script", "iframe", "object", "embed"), tag
+        assert tag not in ("iframe", "object", "embed"), tag
+        if tag == "script":  # the course's own, or the data of a recorded run
+            assert given in ({}, {"type": "application/json", "class": "recording"}), given
         if tag in ("p", "div", "pre", "table", "details", "ul", "ol", "h2", "section"):
             assert "p" not in self.open, f"<{tag}> in a <p>"
         source = given.get("src") or given.get("srcset") or "data:"
@@ -64,6 +67,11 @@ def sound(text):
     assert len(set(page.ids)) == len(page.ids)
     assert {link[1:] for link in page.links if link.startswith("#")} <= set(page.ids)
     assert page.tags.count("h1") == page.tags.count("main") == 1
+    scripts = re.findall(r"<script>(.*?)</script>", text, flags=re.DOTALL)
+    assert scripts in ([], [script()]) and (f"script-src '{script_hash()}'" in text) == bool(
+        scripts
+    )
+    text = re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)
     assert not re.search(r"@import|url\(|\$\$", text)
     assert "http:" not in text and "https:" not in re.sub(r'<a href="https:[^"]*"', "", text)
     return page

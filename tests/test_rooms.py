@@ -17,8 +17,9 @@ FLOORS = [
     ("registry",),
     ("proofs",),
     ("runs",),
+    ("live",),
     ("figures",),
-    ("live", "estimators"),
+    ("estimators",),
     ("arena",),
     ("cli",),
 ]

@@ -35,6 +35,7 @@ from workbench.figures.lesson_files import (
     student_copy,
 )
 from workbench.figures.papers import ACROSS, PAPERS, title
+from workbench.live import replay
 from workbench.runs.jupyter_kernels import IpcKernelManager
 from workbench.runs.keys import key, package_code
 from workbench.runs.mill import environment, side_by_side
@@ -145,12 +146,16 @@ def html_page(
             alt = f"Plot, {section}. {_first_sentence(below.source if below else '')}".strip()
             cell.outputs = [_harmless(output, alt) for output in outputs.get(cell.id, ())]
     at = course.index(page) if page in course else None
+    plays = any(
+        replay.MIME in out.get("data", ()) for c in notebook.cells for out in c.get("outputs", ())
+    )
     return _rendered(
         notebook,
         page=page,
         home=os.path.relpath("index.html", os.path.dirname(page.place)),
         where=title(page.series) if page.series else "cheat sheet",
         contents=[(anchor, words) for level, anchor, words in headings if level == "2"],
+        replay=replay if plays else None,
         before=course[at - 1] if at else None,
         after=course[at + 1] if at is not None and at + 1 < len(course) else None,
     )
@@ -243,7 +248,12 @@ def _rejected(executed: NotebookNode) -> str | None:
 
 
 def _harmless(output: NotebookNode, alt: str) -> NotebookNode:
-    """Return an output with no HTML but a bare table, and with `alt` as a plot's description."""
+    """Return an output with no HTML but a bare table, and with `alt` as a plot's description.
+
+    A recorded run has its data only: what plays them is the page's own script.
+    """
+    if recorded := output.get("data", {}).get(replay.MIME):
+        return NotebookNode(output | {"data": {replay.MIME: recorded}})
     if "data" in output:
         html = output.data.get("text/html", "")
         output.data["text/html"] = re.sub(r"<style.*?</style>", "", html, flags=re.DOTALL)
@@ -268,6 +278,10 @@ def _rendered(notebook: NotebookNode, **resources) -> str:
         template_name="base",
         template_file=str(Path(__file__).with_name("lessons.html")),
         preprocessors=[CoalesceStreamsPreprocessor],
-        filters={"inline": _inline, "highlight_code": Highlight2HTML()},
+        filters={
+            "inline": _inline,
+            "highlight_code": Highlight2HTML(),
+            "embedded": replay.embedded,
+        },
     )
     return exporter.from_notebook_node(notebook, resources)[0]
