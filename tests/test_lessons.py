@@ -16,9 +16,11 @@ from checks import mrc as teach
 from checks.certified import Weights, check_certified, proved
 from checks.exercise import Hint, Unfinished, array, ask, exercise, number
 from workbench.core.stream import rounds
+from workbench.data import load
 from workbench.data.panels import panel
 from workbench.data.synthetic import checkers
 from workbench.memoir.solvers import PRESETS, memoir_l2
+from workbench.mrc.risk import minimax_risk
 from workbench.proofs import judge, verify
 from workbench.registry import SOLVERS
 from workbench.runs.run import run
@@ -192,6 +194,14 @@ def solution(lesson, cell):
     defined = {"np": np, "moves_of": None}
     exec(cells[f"{cell}-solution"].partition("\nteach.")[0], defined)
     return defined
+
+
+def test_the_certificate_of_mrc_3_holds_where_pixels_never_change():
+    lower = solution("mrc_3_certificates", "lower")["lower"]
+    risk = minimax_risk(load("digits", test=0.2, scale="standard"), 0.01)
+    coin = np.full((risk.n, risk.k), 1 / (risk.n * risk.k))
+    assert (risk.lam == 0).any() and risk.lower(coin) < 0.1
+    assert lower(coin, risk.X, risk.tau, risk.lam) == pytest.approx(risk.lower(coin))
 
 
 @pytest.mark.parametrize("K", [2, 3])
