@@ -29,6 +29,7 @@ from workbench.sampled_cuts.tasks import Binary, Multiclass
 ROOT = Path(__file__).parents[1]
 LESSONS = sorted((ROOT / "notebooks" / "learn").glob("*.ipynb"))
 NOTEBOOKS = [ROOT / "notebooks" / "00_start_here.ipynb", *LESSONS]
+LESSON = {path.stem: path for path in LESSONS}
 SLIPS = tomllib.loads((ROOT / "tests" / "slips.toml").read_text(encoding="utf-8"))
 CREDIT = re.compile(r": ([\d.]+) of 3 decades")
 KINDS = {"derive", "code", "predict", "break"}
@@ -202,6 +203,15 @@ def test_the_certificate_of_mrc_3_holds_where_pixels_never_change():
     coin = np.full((risk.n, risk.k), 1 / (risk.n * risk.k))
     assert (risk.lam == 0).any() and risk.lower(coin) < 0.1
     assert lower(coin, risk.X, risk.tau, risk.lam) == pytest.approx(risk.lower(coin))
+
+
+@pytest.mark.slow
+def test_what_mrc_1_says_of_confidence_and_of_new_wines(execute):
+    ran = {cell.id: text for cell, text, *_ in execute(LESSON["mrc_1_minimax_risk"])}
+    at_1, at_28 = (float(share) for share in re.findall(r"(\d+)%", ran["coverage"]))
+    assert at_1 < 20 and 93 <= at_28 <= 97
+    training, every = (float(risk) for risk in re.findall(r"wines: (.*)", ran["more-wines"]))
+    assert training == pytest.approx(0.482, abs=1e-3) and every > training + 0.02
 
 
 @pytest.mark.parametrize("K", [2, 3])
