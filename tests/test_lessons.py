@@ -12,13 +12,16 @@ import numpy as np
 import pytest
 from test_player import wait
 
+from checks import answers
 from checks import mrc as teach
 from checks.certified import Weights, check_certified, proved
 from checks.exercise import Hint, Unfinished, array, ask, exercise, number
+from workbench.core.problem import as_problem
 from workbench.core.stream import rounds
 from workbench.data import load
 from workbench.data.panels import panel
 from workbench.data.synthetic import checkers
+from workbench.least_squares.generalized import ls_generalized
 from workbench.memoir.solvers import PRESETS, memoir_l2
 from workbench.mrc.risk import minimax_risk
 from workbench.proofs import judge, verify
@@ -212,6 +215,33 @@ def test_what_mrc_1_says_of_confidence_and_of_new_wines(execute):
     assert at_1 < 20 and 93 <= at_28 <= 97
     training, every = (float(risk) for risk in re.findall(r"wines: (.*)", ran["more-wines"]))
     assert training == pytest.approx(0.482, abs=1e-3) and every > training + 0.02
+
+
+def test_sampled_cuts_are_right_on_average_and_their_largest_is_too_high():
+    # As five_answers says: an exact cut made at one w bounds the risk at any other.
+    sampled_cut = solution("cuts_2_sampling", "sampled")["sampled_cut"]
+    rng = np.random.default_rng(0)
+    y = rng.choice([-1, 1], 300)
+    X, here, there = rng.normal(0.8, 1, (300, 1)) * y[:, None], np.array([0.7]), np.array([0.8])
+    c, g = solution("cuts_1_one_slack", "cut")["cut"](here, X, y)
+    cuts = [sampled_cut(here, X, y, 50, rng) for _ in range(400)]
+    heights = np.array([c + g @ there for c, g in cuts])
+    risk = np.maximum(0, 1 - y * (X @ there)).mean()
+    assert heights.mean() == pytest.approx(c + g @ there, abs=4 * heights.std() / 20)
+    assert c + g @ there <= risk < heights.max() - 0.1
+
+
+OUTLIER = [-2, -1, 1, 2, 100], [0, 0, 1, 1, 1]
+MASKED = [-2, -1.8, -0.1, 0.1, 1.8, 2], [0, 0, 1, 1, 2, 2]
+
+
+@pytest.mark.parametrize(("x", "y"), [OUTLIER, MASKED])
+def test_a_softmax_gets_right_what_least_squares_gets_wrong(x, y, capsys):
+    answers.check_too_right(x, y)
+    assert capsys.readouterr().out.startswith("right")
+    rows = as_problem(np.c_[x, np.ones(len(x))].astype(float), np.array(y))
+    *_, state = islice(ls_generalized(rows, alpha=1e-6), 500)
+    assert state.scores(rows.X).argmax(axis=1).tolist() == y
 
 
 @pytest.mark.parametrize("K", [2, 3])
