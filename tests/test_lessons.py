@@ -3,7 +3,7 @@
 import io
 import re
 import tomllib
-from contextlib import redirect_stdout
+from contextlib import nullcontext, redirect_stdout
 from itertools import islice
 from pathlib import Path
 
@@ -22,12 +22,16 @@ from workbench.data import load
 from workbench.data.panels import panel
 from workbench.data.synthetic import checkers
 from workbench.least_squares.generalized import ls_generalized
+from workbench.least_squares.simplex import project
 from workbench.memoir.solvers import PRESETS, memoir_l2
-from workbench.mrc.risk import minimax_risk
+from workbench.mrc.highs import minimise
+from workbench.mrc.lp import all_subsets, constraints
+from workbench.mrc.risk import minimax_risk, psi
 from workbench.proofs import judge, verify
 from workbench.registry import SOLVERS
 from workbench.runs.run import run
 from workbench.sampled_cuts.tasks import Binary, Multiclass
+from workbench.weston_watkins.walrus import sweep
 
 ROOT = Path(__file__).parents[1]
 LESSONS = sorted((ROOT / "notebooks" / "learn").glob("*.ipynb"))
@@ -215,6 +219,28 @@ def test_what_mrc_1_says_of_confidence_and_of_new_wines(execute):
     assert at_1 < 20 and 93 <= at_28 <= 97
     training, every = (float(risk) for risk in re.findall(r"wines: (.*)", ran["more-wines"]))
     assert training == pytest.approx(0.482, abs=1e-3) and every > training + 0.02
+
+
+@pytest.mark.parametrize(("subset", "bounded"), [("own", True), ("every", True), ("full", False)])
+def test_the_first_lp_of_mrc_2_needs_mass_shared_equally_over_each_subset(subset, bounded):
+    wine = load("wine", test=0.2, scale="standard")
+    risk = minimax_risk(as_problem(wine.X[:, [0, 6]], wine.y), 0.1)  # alcohol and flavanoids
+    masks = {"own": np.eye(3, dtype=bool), "full": np.ones((3, 3), dtype=bool)}
+    masks["every"] = np.tile(all_subsets(3), (3, 1))
+    points = np.repeat(risk.means, len(masks[subset]) // 3, axis=0)
+    A, b = constraints(points, masks[subset], np.arange(9))
+    tau, lam = risk.tau.ravel(), risk.lam.ravel()
+    with nullcontext() if bounded else pytest.raises(ValueError, match="HiGHS"):
+        minimise(np.r_[lam - tau, lam + tau, 1.0], A, b, free=[-1])
+
+
+def test_psi_of_mrc_2_is_the_threshold_of_the_projection_and_gamma_has_a_box():
+    V = np.random.default_rng(0).normal(size=(200, 6))
+    level, on_simplex = psi(V), V.copy()
+    project(on_simplex)
+    np.testing.assert_allclose(on_simplex, np.maximum(V - level[:, None], 0), atol=1e-12)
+    gamma = np.array([sweep(v, 0.5) for v in V])
+    np.testing.assert_allclose(np.clip(V - gamma[:, None], 0, 0.5).sum(axis=1), gamma, atol=1e-12)
 
 
 def test_sampled_cuts_are_right_on_average_and_their_largest_is_too_high():
