@@ -243,6 +243,12 @@ def test_psi_of_mrc_2_is_the_threshold_of_the_projection_and_gamma_has_a_box():
     np.testing.assert_allclose(np.clip(V - gamma[:, None], 0, 0.5).sum(axis=1), gamma, atol=1e-12)
 
 
+@pytest.mark.slow
+def test_one_vs_rest_of_ww_1_depends_on_more_than_margins(execute):
+    ran = {cell.id: text for cell, text, *_ in execute(LESSON["ww_1_the_loss"])}
+    assert re.findall(r"\[.*\]", ran["same-margins"]) == ["[0. 0.]", "[0. 0.]", "[0.   0.67]"]
+
+
 def test_sampled_cuts_are_right_on_average_and_their_largest_is_too_high():
     # As five_answers says: an exact cut made at one w bounds the risk at any other.
     sampled_cut = solution("cuts_2_sampling", "sampled")["sampled_cut"]
