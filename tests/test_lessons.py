@@ -243,6 +243,22 @@ def test_psi_of_mrc_2_is_the_threshold_of_the_projection_and_gamma_has_a_box():
     np.testing.assert_allclose(np.clip(V - gamma[:, None], 0, 0.5).sum(axis=1), gamma, atol=1e-12)
 
 
+def test_the_loop_of_cuts_2_ends_with_the_worst_violator_if_with_no_other():
+    repeat, rng = solution("cuts_2_sampling", "repeat")["repeat"], np.random.default_rng(0)
+    hinges = np.r_[9.0, np.full(19, 0.1)]  # all violate, so q = 1
+    turns = []
+    for _ in range(400):
+        draws = []
+
+        def draw(draws=draws):
+            draws.append(hinges[rng.integers(20, size=1)].mean())
+            return draws[-1]
+
+        assert repeat(hinges.mean(), draw, hinges.mean() - 0.2, 0.1) == 9.0
+        turns.append(len(draws))
+    assert np.mean(turns) == pytest.approx(20, rel=0.2)
+
+
 @pytest.mark.slow
 def test_one_vs_rest_of_ww_1_depends_on_more_than_margins(execute):
     ran = {cell.id: text for cell, text, *_ in execute(LESSON["ww_1_the_loss"])}
