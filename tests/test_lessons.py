@@ -243,6 +243,22 @@ def test_psi_of_mrc_2_is_the_threshold_of_the_projection_and_gamma_has_a_box():
     np.testing.assert_allclose(np.clip(V - gamma[:, None], 0, 0.5).sum(axis=1), gamma, atol=1e-12)
 
 
+def test_the_number_of_cuts_keeps_the_bounds_of_cuts_1():
+    derived = solution("cuts_1_one_slack", "faster")["cuts_until"]
+    Cn, rho, eps = 5.0, 0.8, 0.02
+    delta, cuts = Cn, 0  # as slowly as the recursion of the lesson allows
+    while delta > Cn * eps:
+        delta, cuts = delta - delta**2 / (8 * rho**2 * Cn**2), cuts + 1
+    assert 0.9 * derived(Cn, eps, rho) < cuts <= np.ceil(derived(Cn, eps, rho))
+    one = as_problem(np.array([[1.0], [-1.0]]), np.array([1, 0]))  # twice the row x = y = 1
+    for Cn, eps in ((0.01, 0.5), (0.1, 0.5), (10, 1e-2), (0.3, 1e-4)):
+        chosen = {"kernel": "linear", "C": Cn / 2, "eps": eps, "stabilised": False}
+        made = run("cuts_exact", one, parameters=chosen)[0].last["round"]
+        assert 1 <= made < 2 * derived(Cn, eps, 1) + np.log2(1 / eps) + 3
+        assert made <= max(8 * Cn / eps**2, 2 / eps)
+        assert Cn > 0.01 or made == 1 > 8 * Cn / eps**2  # as the lesson says of the paper's theorem
+
+
 def test_the_loop_of_cuts_2_ends_with_the_worst_violator_if_with_no_other():
     repeat, rng = solution("cuts_2_sampling", "repeat")["repeat"], np.random.default_rng(0)
     hinges = np.r_[9.0, np.full(19, 0.1)]  # all violate, so q = 1

@@ -89,17 +89,16 @@ def check_rise(rise):
 
 
 @exercise
-def check_bound(Cn, eps, algorithm_1: Callable):
-    """For one row x = 1, ``algorithm_1(find, d, Cn, eps)`` needs more than 8 Cn / eps^2 cuts."""
-    Cn, eps = number(Cn), number(eps)
-    need(Cn > 0 and 0 < eps < 1, "Cn must be positive, and eps between 0 and 1")
-    allowed, one = 8 * Cn / eps**2, np.ones(1)
-    hint = ". Make the weight of the risk small"
-    need(allowed < 100, f"cuts allowed: {allowed:.3g}, far more than a single row can need{hint}")
-    cuts = len(algorithm_1(lambda w: _cut(w, one[None], one), 1, Cn, eps)) - 1
-    told = f"cuts made: {cuts}, allowed: {allowed:.3g}"
-    need(cuts > allowed, told + hint)
-    return told
+def check_faster(cuts_until):
+    """``cuts_until(Cn, eps, rho)``: cuts after which the lower bound lacks Cn eps at most."""
+    for Cn, eps, rho in ((50.0, 0.1, 2.0), (7.0, 0.01, 0.5)):
+        found, truth = number(ask(cuts_until, Cn, eps, rho)), 8 * Cn * rho**2 / eps
+        need(not same(found, truth / eps), "that takes every violation for eps; most are larger")
+        need(not same(found, truth * Cn), "delta ends at Cn eps: take it in units of Cn")
+        told = f"for Cn = {Cn:g}, eps = {eps}, rho = {rho} it is {truth:g}, not {found:g}"
+        exact = same(found, truth * (1 - eps))  # from delta = Cn on
+        need(same(found, truth) or exact, told + ": by how much does 1/delta grow with a cut?")
+    return "1/eps instead of 1/eps^2"
 
 
 @exercise
