@@ -1,6 +1,7 @@
 """The lessons: a check prints and never raises, and every lesson runs from top to bottom."""
 
 import io
+import json
 import re
 import tomllib
 from contextlib import nullcontext, redirect_stdout
@@ -23,6 +24,7 @@ from workbench.data.panels import panel
 from workbench.data.synthetic import checkers
 from workbench.least_squares.generalized import ls_generalized
 from workbench.least_squares.simplex import project
+from workbench.live.replay import Replay
 from workbench.memoir.solvers import PRESETS, memoir_l2
 from workbench.mrc.highs import minimise
 from workbench.mrc.lp import all_subsets, constraints
@@ -40,6 +42,56 @@ LESSON = {path.stem: path for path in LESSONS}
 SLIPS = tomllib.loads((ROOT / "tests" / "slips.toml").read_text(encoding="utf-8"))
 CREDIT = re.compile(r": ([\d.]+) of 3 decades")
 KINDS = {"derive", "code", "predict", "break"}
+
+
+def near(*pairs):
+    """Return whether all these pairs agree to about a per cent."""
+    return all(value == pytest.approx(said, rel=0.02) for value, said in pairs)
+
+
+PLAYED = {  # what is said below the recorded runs of a lesson, of their latest rows
+    "mrc_1_minimax_risk": lambda *runs: (
+        near(*zip((run["upper"] for run in runs), (0.253, 0.359, 0.531)))
+        and max(run["test_error"] for run in runs) < 1.5 / 53
+    ),
+    "mrc_2_cutting_planes": lambda *runs: [run["round"] for run in runs] == [32, 16, 9],
+    "mrc_3_certificates": lambda cuts, steps, inner: (
+        cuts["gap"] < 0.01 and 0.009 < steps["gap"] < 0.01 and inner["gap"] <= 1e-3
+    ),
+    "ww_1_the_loss": lambda small, large: (small["round"], large["round"]) == (5, 184),
+    "ww_2_the_subproblem": lambda run: run["updates"] < 0.3,
+    "ww_3_coordinate_descent": lambda walrus, shark, fast: (
+        max(abs(walrus["round"] - 240), abs(shark["round"] - 240)) < 10
+        and (fast["round"], round(walrus["visits"] / fast["visits"])) == (28, 5)
+    ),
+    "ls_1_second_order": lambda plain, fast: plain["round"] > 5 * fast["round"],
+    "ls_2_calibration": lambda run: "upper" not in run,
+    "ls_3_stagewise": lambda narrow, middle, wide: (
+        middle["primal"] < min(narrow["primal"], wide["primal"])
+        and wide["test_error"] < min(narrow["test_error"], middle["test_error"])
+    ),
+    "ls_4_recipe": lambda one, three, twelve: one["primal"] > three["primal"] > twelve["primal"],
+    "cuts_1_one_slack": lambda plain, line: (
+        (plain["round"], line["round"]) == (60, 17) and plain["primal"] > plain["upper"]
+    ),
+    "cuts_2_sampling": lambda few, many: (
+        many["round"] < 60
+        and near((few["primal"], 649), (many["primal"], 588))
+        and near((few["test_error"], 0.119), (many["test_error"], 0.109))
+    ),
+    "memoir_1_inexact_margin": lambda exact, random: (
+        random["recall"] < 0.01 and random["test_error"] < exact["test_error"]
+    ),
+    "memoir_2_mips": lambda exact, hashes: (
+        hashes["recall"] < 0.1 and abs(exact["test_error"] - hashes["test_error"]) < 0.03
+    ),
+    "memoir_3_details_matter": lambda paper, code: (
+        code["primal"] < paper["primal"] and code["test_error"] < paper["test_error"]
+    ),
+    "five_answers": lambda *runs: (
+        ["upper" in run for run in runs] == [True, True, False, True, True]
+    ),
+}
 
 
 # The machinery of a check.
@@ -177,6 +229,10 @@ def test_notebook_runs_and_its_checks_tell_right_from_wrong(path, execute, monke
 
     def look(cell, namespace):
         make_mistakes(cell, namespace)
+        if cell.id == "recorded":  # what is said below the recorded runs is true of them
+            runs = namespace["runs"]
+            assert PLAYED[path.stem](*[run.trace.last for run in runs])
+            assert len(json.dumps(Replay(*runs).data)) < 1.5e6
         if live := namespace.pop("live", None):  # the start page's chart, which moves by itself
             wait(lambda: live.chart.curves and live.chart.curves[0].seen > 2)
             live.retire()
