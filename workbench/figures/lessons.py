@@ -146,16 +146,15 @@ def html_page(
             alt = f"Plot, {section}. {_first_sentence(below.source if below else '')}".strip()
             cell.outputs = [_harmless(output, alt) for output in outputs.get(cell.id, ())]
     at = course.index(page) if page in course else None
-    plays = any(
-        replay.MIME in out.get("data", ()) for c in notebook.cells for out in c.get("outputs", ())
-    )
+    outs = [out for cell in notebook.cells for out in cell.get("outputs", ())]
+    plays = any(replay.MIME in out.get("data", ()) for out in outs)
     return _rendered(
         notebook,
         page=page,
         home=os.path.relpath("index.html", os.path.dirname(page.place)),
         where=title(page.series) if page.series else "cheat sheet",
         contents=[(anchor, words) for level, anchor, words in headings if level == "2"],
-        replay=replay if plays else None,
+        player=replay.player() if plays else None,
         before=course[at - 1] if at else None,
         after=course[at + 1] if at is not None and at + 1 < len(course) else None,
     )
@@ -281,7 +280,7 @@ def _rendered(notebook: NotebookNode, **resources) -> str:
         filters={
             "inline": _inline,
             "highlight_code": Highlight2HTML(),
-            "embedded": replay.embedded,
+            "recorded": lambda output: replay.embedded(output.get("data", {}).get(replay.MIME)),
         },
     )
     return exporter.from_notebook_node(notebook, resources)[0]

@@ -62,12 +62,10 @@ class Replay:
     def page(self, title: str = "") -> str:
         """Return an HTML page that needs no other file and asks no network."""
         return Template((HERE / "replay.html").read_text(encoding="utf-8")).substitute(
-            hash=script_hash(),
             title=escape(title or "A recorded run"),
-            style=style(),
             heading=f"<h1>{escape(title)}</h1>" if title else "",
             recording=embedded(self.data),
-            script=script(),
+            **player(),
         )
 
     def _repr_mimebundle_(self, **_) -> dict[str, Any]:
@@ -108,27 +106,25 @@ def record(
     return Recording(lane.trace, frames)
 
 
-def embedded(data: Mapping[str, Any]) -> str:
-    """Return the element that holds these recordings; no text in them can end the element."""
+def embedded(data: Mapping[str, Any] | None) -> str:
+    """Return the element that holds these recordings, if there are any; no text can end it."""
+    if not data:
+        return ""
     safe = json.dumps(data).replace("<", "\\u003c")
     return f'<script type="application/json" class="recording">{safe}</script>{_table(data)}'
 
 
-def script() -> str:
-    """Return the script that plays all recordings of a page; it takes nothing from elsewhere."""
+def player() -> dict[str, str]:
+    """Return ``script``, which plays all recordings of a page, its ``hash``, and ``style``.
+
+    The hash is that of a content security policy, which then allows no other script.
+    """
     panels = {"CHART": CHART, "INSIDE": INSIDE}
     parts = [f"const {name} = (() => {{\n{_closed(text)}\n}})();" for name, text in panels.items()]
-    return "\n".join([*parts, (HERE / "replay.js").read_text(encoding="utf-8")])
-
-
-def script_hash() -> str:
-    """Return the script's hash as a content security policy wants it."""
-    return "sha256-" + base64.b64encode(hashlib.sha256(script().encode()).digest()).decode()
-
-
-def style() -> str:
-    """Return the style of a recording on a page."""
-    return (HERE / "replay.css").read_text(encoding="utf-8")
+    script = "\n".join([*parts, (HERE / "replay.js").read_text(encoding="utf-8")])
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    style = (HERE / "replay.css").read_text(encoding="utf-8")
+    return {"script": script, "hash": f"sha256-{digest}", "style": style}
 
 
 def _frame(lane: Lane) -> dict[str, Any]:
