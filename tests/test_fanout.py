@@ -90,8 +90,8 @@ MISTAKES = {
     "-p a": "-p: must be NAME=VALUE, got 'a'",
     "-p a=1 -p a=2": "-p: a appears twice",
     "-j 0": "jobs: must be at least 1",
-    "--timing": "--timing: is for grids",
-    "--parquet x.parquet": "--parquet: is for grids",
+    "--timing": "--timing: must be used with a grid",
+    "--parquet x.parquet": "--parquet: must be used with a grid",
     "--seconds -1": "seconds: must be positive",
 }
 

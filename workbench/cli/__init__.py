@@ -76,7 +76,7 @@ def _parser() -> argparse.ArgumentParser:
     def jobs(add, text: str) -> None:
         add("-j", "--jobs", type=int, default=1, metavar="N", help=f"{text} (default: 1)")
 
-    add = command(commands.list_command, "solvers, data sets and figure notebooks")
+    add = command(commands.list_command, "list solvers, data sets and figure notebooks")
 
     add = command(commands.run_command, "run one solver on one data set, live")
     add("solver", metavar="SOLVER")
@@ -86,7 +86,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--test", type=float, metavar="FRACTION", help="hold out a fraction as test rows")
     add("--gap", type=float, default=1e-3, help="stop at this certified gap (default: 1e-3)")
     add("--rounds", type=int, metavar="N", help="stop after N rounds")
-    add("--seconds", type=float, default=60.0, metavar="S", help="solver seconds (default: 60)")
+    add("--seconds", type=float, default=60.0, metavar="S", help="CPU seconds (default: 60)")
     add("--out", type=Path, metavar="FILE", help="write the trace as JSON Lines")
     add("--proof", type=Path, metavar="FILE", help="write a proof of the result")
 
@@ -98,10 +98,10 @@ def _parser() -> argparse.ArgumentParser:
     add("--scale", help="scale of the features of --data: standard, unit, tfidf or another")
     add("--expect", default="", metavar="C=1,loss=hinge", help="refuse proofs of other problems")
 
-    add = command(commands.compare_command, "a sensible set of solvers on your own data")
-    add("data", metavar="FILE", help="a table, or any file or name of data")
+    add = command(commands.compare_command, "compare a sensible set of solvers on your own data")
+    add("data", metavar="FILE", help="a table, another file of data, or a name")
     add("--target", metavar="COLUMN", help="label column (default: target, label, class, y, last)")
-    add("--seconds", type=float, default=60.0, metavar="S", help="about how long (default: 60)")
+    add("--seconds", type=float, default=60.0, metavar="S", help="about S seconds (default: 60)")
     add("--fill", action="store_true", help="fill gaps with the medians of the training rows")
     add("-j", "--jobs", type=int, metavar="N", help="worker processes (default: half the cores)")
     add("--out", type=Path, metavar="DIR", help="write table, figure and code")
@@ -111,10 +111,10 @@ def _parser() -> argparse.ArgumentParser:
     parameters(add, "values of a notebook's parameter, separated by commas")
     jobs(add, "worker processes")
     add("--timing", action="store_true", help="time solvers: one pinned process, at least 3 runs")
-    add("--cluster", metavar="ADDRESS", help="a Dask scheduler, tcp://HOST:PORT")
-    add("--seconds", type=float, metavar="S", help="wall seconds that a point may take")
-    add("--memory", type=float, metavar="GB", help="memory that a point may take")
-    add("--parquet", type=Path, metavar="FILE", help="write all traces, tidy")
+    add("--cluster", metavar="ADDRESS", help="address of a Dask scheduler, tcp://HOST:PORT")
+    add("--seconds", type=float, metavar="S", help="limit per point, in wall seconds")
+    add("--memory", type=float, metavar="GB", help="limit per point, in GB of memory")
+    add("--parquet", type=Path, metavar="FILE", help="write all traces as one table")
     add("--proofs", action="store_true", help="keep a proof next to each trace")
 
     add = command(commands.figures_command, "run the figure notebooks")
@@ -124,26 +124,26 @@ def _parser() -> argparse.ArgumentParser:
     jobs(add, "notebooks at a time")
     add("--again", action="store_true", help="rerun notebooks even if nothing changed")
     add("--from", dest="results", type=Path, metavar="DIR", help="redraw from results, run nothing")
-    add("--timeout", type=float, metavar="S", help="seconds for each notebook")
+    add("--timeout", type=float, metavar="S", help="limit per notebook, in seconds")
     add("--out", type=Path, metavar="DIR", help="folder of the figures (default: figures/)")
 
-    add = command(commands.replay_command, "a page on which runs play again, without a kernel")
+    add = command(commands.replay_command, "write a page on which runs play again, without a kernel")
     add("traces", nargs="+", type=Path, metavar="TRACE", help="what `workbench run --out` writes")
     page = Path("replay.html")
     add("--out", type=Path, metavar="FILE", default=page, help=f"the page (default: {page})")
     add("--title", default="", help="heading of the page")
 
-    add = command(commands.report_command, "one HTML page of all figures, with the papers' numbers")
+    add = command(commands.report_command, "write an HTML page of figures and the papers' numbers")
     add("--figures", type=Path, metavar="DIR", help="folder of the figures (default: figures/)")
-    add("--out", type=Path, metavar="FILE", help="the page (default: runs/report.html)")
+    add("--out", type=Path, metavar="FILE", help="file of the page (default: runs/report.html)")
 
-    add = command(commands.lessons_command, "student copies, and an offline HTML course")
-    add("names", nargs="*", metavar="NAME", help="how names begin (default: all)")
+    add = command(commands.lessons_command, "write student copies and an offline HTML course")
+    add("names", nargs="*", metavar="NAME", help="prefixes of lesson names (default: all)")
     jobs(add, "lessons at a time")
     add("--again", action="store_true", help="rerun lessons even if nothing changed")
     add("--out", type=Path, metavar="DIR", help="folder of the course (default: course/)")
 
-    command(commands.warm_command, "compile all solvers for this machine, which is done once")
+    command(commands.warm_command, "compile all solvers for this machine; once is enough")
 
     add = command(commands.data_command, "list, fetch or check data sets")
     add("action", choices=("list", "fetch", "check"), nargs="?", default="list")

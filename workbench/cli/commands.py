@@ -77,7 +77,7 @@ def verify_command(arguments: argparse.Namespace) -> int:
     from workbench.proofs import ProofError, expected, read, verify
 
     if arguments.scale and not arguments.data:
-        raise ValueError("--scale: is for the rows of --data")
+        raise ValueError("--scale: must be used with --data, whose rows it scales")
     wanted = _pairs(filter(None, arguments.expect.split(",")), "--expect")
     given, refused = None, 0
     if arguments.data:
@@ -114,11 +114,11 @@ def sweep_command(arguments: argparse.Namespace) -> int:
     if arguments.grid.suffix == ".ipynb":
         return _fan_out(arguments)
     if arguments.grid.suffix not in (".yaml", ".yml"):
-        raise ValueError(f"sweep: a .yaml or an .ipynb file is accepted, got {arguments.grid}")
+        raise ValueError(f"sweep: must be given a .yaml or an .ipynb file, got {arguments.grid}")
     if arguments.parameters:
-        raise ValueError("-p: is for notebooks; write the values into the YAML file")
+        raise ValueError("-p: must be used with a notebook; write values of a grid into its file")
     if arguments.timing and arguments.jobs > 1:
-        raise ValueError("--timing: runs one job, leave -j out")
+        raise ValueError(f"--timing: must run one job, got {arguments.jobs}; leave -j out")
     from workbench.runs.export import to_parquet
     from workbench.runs.grid import read_points
     from workbench.runs.sweep import runs_folder, summary, sweep
@@ -139,7 +139,7 @@ def sweep_command(arguments: argparse.Namespace) -> int:
 def _fan_out(arguments: argparse.Namespace) -> int:
     for option in ("timing", "parquet", "proofs"):
         if getattr(arguments, option):
-            raise ValueError(f"--{option}: is for grids, not for notebooks")
+            raise ValueError(f"--{option}: must be used with a grid, got a notebook")
     from workbench.runs.engine import execute
     from workbench.runs.fan_out import fan_out
     from workbench.runs.notebooks import read
@@ -193,7 +193,7 @@ def figures_command(arguments: argparse.Namespace) -> int:
 
     overrides = _pairs(arguments.parameters)
     if overrides and not arguments.names:
-        raise ValueError("-p: name the notebooks whose parameters it sets")
+        raise ValueError("-p: must be used with names; name the notebooks whose parameters it sets")
     options = _options(arguments, "jobs again timeout results") | {"figures": arguments.out}
     if sys.stderr.isatty():
         options["say"] = live_line()
@@ -231,7 +231,7 @@ def _in_a_checkout() -> None:
 
     if not (CHECKOUT / "pyproject.toml").is_file():
         raise ValueError(
-            "figures, lessons and the report are made of notebooks: run this in a checkout of the "
+            "figures, lessons and report are made from notebooks: run this in a checkout of the "
             "repository (`make figures`), or in its unpacked sdist"
         )
 
