@@ -257,7 +257,7 @@ def test_entries_are_of_the_registry_and_equals_have_equal_ranges():
         ({"partitions": 0}, "partitions: must be at least 1"),
         ({"fit": 50.0}, "fit: must be positive and at most the budget"),
         ({"test": None}, "has no published split"),
-        ({"timing": True, "jobs": 2}, "timing: takes one job"),
+        ({"timing": True, "jobs": 2}, "timing: must run one job"),
         ({"specs": "iris"}, "specs: must be a list"),
         ({"entries": []}, "entries: give at least one name"),
         ({"entries": ["libsvn"]}, "unknown name 'libsvn'"),

@@ -30,7 +30,7 @@ def test_a_table_with_a_hole_or_a_double_is_refused():
     rows = frame(cost=1.0)
     with pytest.raises(ValueError, match="needs a row for each"):
         profiles.table(rows.drop(index=3), "cost")
-    with pytest.raises(ValueError, match="two rows of one"):
+    with pytest.raises(ValueError, match="two rows have the same"):
         profiles.table(pd.concat([rows, rows[:1]]), "cost")
 
 

@@ -122,8 +122,8 @@ class Comparison:
         """
         ended, name = self.ended.set_index("entry"), name or self.recommended
         if name not in ended.index:
-            there = f"{', '.join(ended.index)} have" if len(ended) else "nothing has"
-            raise ValueError(f"code: {name!r} has not ended; {there}")
+            there = ", ".join(ended.index) or "none"
+            raise ValueError(f"code: {name!r} has not finished; finished: {there}")
         contests = [(c, m) for c in (self.done, self.first) for m in c.matches]
         contest, match = next((c, m) for c, m in contests if m.key == ended.loc[name, "key"])
         trace = read_trace(match.path(contest.folder))
@@ -171,7 +171,7 @@ class Comparison:
         return folder
 
     def __str__(self) -> str:
-        table = self._in_words().to_string(index=False) if len(self.ended) else "nothing has ended"
+        table = self._in_words().to_string(index=False) if len(self.ended) else "no solver finished"
         lines = [*self._sentences(), "", table, "", self._unfinished()]
         if name := self.recommended:
             label = self.ended.set_index("entry").loc[name, "label"]
@@ -199,7 +199,7 @@ class Comparison:
             tied = others[others["tied"]]
             alike = f"tied with it: {', '.join(tied['label'])}" if len(tied) else "no other is tied"
             sentences.append(
-                f"Least test error: {first.label}, {100 * first.test_error:.2f} % "
+                f"Lowest test error: {first.label}, {100 * first.test_error:.2f} % "
                 f"(standard error {100 * first.standard_error:.2f}); {alike}."
             )
             simple = done.set_index("entry").loc[self.recommended]
@@ -221,18 +221,18 @@ class Comparison:
         if done["worst_case"].notna().any():
             sentences.append(
                 "A certified worst case bounds the error of the randomised rule for every "
-                "distribution whose mean features, class by class, are as near to those of the "
-                "training rows as lambda0 says."
+                "distribution whose class means of the features differ from those of the training "
+                "rows by no more than lambda0 allows."
             )
         if len(cut := list(done["label"][done["cut"].astype(bool)])):
             sentences.append(
-                "Cut by the clock, hollow in the figure, and perhaps better with more time: "
+                "Stopped at the time limit, hollow in the figure, perhaps better with more time: "
                 f"{', '.join(cut)}."
             )
         sentences.append(
             f"One random split, {100 * self.test:g} % of the rows for the test; every solver had "
             f"{self.done.matches[0].budget:.2g} s of CPU time to choose its settings on validation "
-            f"rows. The least of several test errors is a little optimistic for new rows."
+            f"rows. The smallest of several test errors is a little optimistic for new rows."
         )
         return sentences
 

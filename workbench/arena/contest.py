@@ -189,6 +189,6 @@ def contest(
         After all workers have been stopped; call it again to resume.
     """
     if timing and jobs != 1:
-        raise ValueError(f"timing: takes one job, got {jobs!r}")
+        raise ValueError(f"timing: must run one job, got {jobs!r}")
     timing = timed_alone(timing)
     return plan(specs, entries, timing=timing, **settings).run(jobs=jobs, timing=timing, say=say)

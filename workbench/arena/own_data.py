@@ -29,17 +29,16 @@ WITH_COMMA = re.compile(r"[-+]?(\d[\d.]*)?,\d[\d,]*(\.\d+)?([eE][-+]?\d+)?")
 ADVICE = {
     "commas": "Write numbers with a decimal point and nothing between thousands, or read them in "
     "Python, with pandas.read_csv(..., decimal=',') or thousands=',', and compare the frame",
-    "wrong": "Fill gaps, in the file or in a frame, with a value that you can answer for, or drop "
-    "these columns or rows; --fill (in Python fill=True) takes the median of the training rows for "
-    "missing numbers",
+    "wrong": "Fill gaps in the file or frame with sensible values, or drop these columns or rows; "
+    "--fill (in Python fill=True) replaces missing numbers by the median of the training rows",
 }
 NOTES = {
-    "encoded": "text made columns of zeros and ones (different texts)",
-    "filled": "missing numbers become the median of the training rows",
+    "encoded": "text encoded as columns of zeros and ones (number of different texts)",
+    "filled": "missing numbers replaced by the median of the training rows (how many)",
     "left out": "left out",
-    "constant": "left out, the same in all rows",
-    "copies": "identifies the label of every row, one to one, as a copy of it would; is it known "
-    "before the label is? If not, drop it",
+    "constant": "left out, as all rows have the same value",
+    "copies": "identifies the label of every row, one to one, as a copy of it would; drop it "
+    "unless it is known before the label",
 }
 
 
@@ -83,7 +82,7 @@ class Inspected(NamedTuple):
             Naming the columns that are missing or are not numbers.
         """
         if self.features is None:
-            raise ValueError("encode: these rows came without named columns; they are their own X")
+            raise ValueError("encode: the data have no named columns; use new rows as they are")
         named = isinstance(source, str | os.PathLike)
         frame = _frame(table(Path(source).expanduser())[0] if named else source)
         texts = {name: c for name, c in frame.items() if not pd.api.types.is_numeric_dtype(c)}
@@ -96,7 +95,7 @@ class Inspected(NamedTuple):
         ]
         if wrong:
             there = some(frame.columns, 20)
-            raise ValueError(f"encode: no numbers for {some(wrong, 20)}; there are {there}")
+            raise ValueError(f"encode: no column for {some(wrong, 20)}; there are {there}")
         return wide.reindex(columns=list(self.features), fill_value=0.0).to_numpy(np.float64)
 
 
@@ -130,7 +129,7 @@ def inspected(source, target: str | None = None, *, fill: bool = False) -> Inspe
         if not np.isfinite(X.data).all():
             raise ValueError("data: features contain missing or infinite values; fill them")
     elif twice := len(X) - len(np.unique(np.column_stack([X, pd.factorize(y)[0]]), axis=0)):
-        notes.append(f"{count(twice, 'row')} duplicated: test rows may be known from training")
+        notes.append(f"{count(twice, 'row')} duplicated: a test row may also be a training row")
     return Inspected(X, y, features, name, tuple(notes))
 
 
@@ -200,7 +199,7 @@ def _inspect(column: pd.Series, fill: bool) -> tuple[str, str, pd.Series | pd.Da
             return "left out", " (row numbers)", None
         return ("filled", f" ({missing:,})", values) if missing else ("", "", values)
     if not isinstance(column.dtype, pd.CategoricalDtype | pd.StringDtype | np.dtypes.ObjectDType):
-        return "left out", f" ({column.dtype}: make numbers of it, such as days or hours)", None
+        return "left out", f" ({column.dtype}: convert it to numbers, such as days or hours)", None
     filled = column.dropna().astype(str).str.strip()
     strange = filled[pd.to_numeric(filled, errors="coerce").isna()]
     comma = strange.str.fullmatch(WITH_COMMA)
@@ -216,11 +215,11 @@ def _inspect(column: pd.Series, fill: bool) -> tuple[str, str, pd.Series | pd.Da
     words = _words(column)
     different = words.nunique()
     if different > LEVELS:
-        hint = "make numbers of them, such as days or counts of words"
+        hint = "convert them to numbers, such as days or counts of words"
         return "left out", f" ({different:,} different texts; {hint})", None
     if different == 1:
         return "constant", "", None
-    gaps = f", {count(missing, 'gap')} as one of them" if missing else ""
+    gaps = f", {count(missing, 'gap')} counted as one" if missing else ""
     return "encoded", f" ({different}{gaps})", _one_hot(words)
 
 
@@ -278,15 +277,15 @@ def _target(frame: pd.DataFrame, target: str | None, notes: list[str]):
         raise ValueError(f"data: two columns have the same name; there are {some(columns, 20)}")
     if len(columns) < 2:
         raise ValueError(
-            f"data: there is only one column, {columns}; a table needs a label column and features "
-            "(is the separator a comma?)"
+            f"data: must have a label column and features, got one column, {columns}; is the "
+            "separator a comma?"
         )
     if target is None:
         named = [column for column in columns if column.lower() in TARGETS]
         if len(named) > 1:
-            raise ValueError(f"target: {' and '.join(named)} could hold the labels; choose one")
+            raise ValueError(f"target: {' and '.join(named)} could be the label column; choose one")
         target = named[0] if named else columns[-1]
-        notes.append(f"the labels are taken from the column {target!r}; target names another")
+        notes.append(f"the labels are taken from the column {target!r}; set target to change it")
     elif len(same := [c for c in columns if plain(c) == plain(target)]) == 1:
         if same[0] != str(target):
             notes.append(f"the labels are taken from the column {same[0]!r}, not {str(target)!r}")
@@ -323,7 +322,7 @@ def _labels(y: np.ndarray, notes: list[str]) -> np.ndarray:
             "of rows or a quantity, not like classes; name another column"
         )
     if len(single):
-        notes.append(f"one row alone: class {some(single)}; it is trained on and never tested")
+        notes.append(f"only one row, used for training alone: class {some(single)}")
     return y
 
 

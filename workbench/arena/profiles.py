@@ -78,7 +78,7 @@ def table(
     values = values.astype(float).fillna(np.inf)
     indexed = values.set_axis(pd.MultiIndex.from_frame(frame[["data", "partition", "entry"]]))
     if not indexed.index.is_unique:
-        raise ValueError("frame: has two rows of one data set, partition and entry")
+        raise ValueError("frame: two rows have the same data set, partition and entry")
     levels = [frame[name].unique() for name in indexed.index.names]
     shape = [len(level) for level in levels]
     if len(frame) != math.prod(shape):

@@ -114,8 +114,8 @@ def compare(
         if left := done.frame()["status"].eq("not run").sum():
             took = seconds * left / len(names)
             say(
-                f"solvers: {left}, {jobs} at a time, about {took:.2g} s; the "
-                "first time on this machine minutes more to compile them, which is not timed"
+                f"solvers: {left}, {jobs} at a time, about {took:.2g} s; the first run on "
+                "this machine takes minutes longer, to compile them, which is not timed"
             )
         return replace(found, done=done.run(**how, say=say))
     except KeyboardInterrupt:
