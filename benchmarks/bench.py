@@ -147,7 +147,7 @@ def main() -> int:
         print(getattr(CASES[name], side)())
         return 0
     if unknown := set(given.cases) - set(CASES):
-        parser.error(f"unknown case {', '.join(sorted(unknown))}; known are {'; '.join(CASES)}")
+        parser.error(f"unknown case {', '.join(sorted(unknown))}; known cases: {'; '.join(CASES)}")
     committed = json.loads(RATIOS.read_text("utf-8")) if RATIOS.exists() else {"ratios": {}}
     found, load = {}, 0.0
     for name in given.cases or [name for name in CASES if CASES[name].turns is None]:

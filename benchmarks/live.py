@@ -111,7 +111,7 @@ def main() -> None:
     parser.add_argument("--last", type=json.loads, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if unknown := [case for case in arguments.cases if case not in CASES]:
-        parser.error(f"unknown {', '.join(unknown)}; known are {', '.join(CASES)}")
+        parser.error(f"unknown {', '.join(unknown)}; known cases: {', '.join(CASES)}")
     if arguments.arm:
         (name,) = arguments.cases
         print(json.dumps(globals()[arguments.arm](*CASES[name], arguments.last)))

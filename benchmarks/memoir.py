@@ -242,7 +242,7 @@ def main() -> None:
         return
     unknown = set(given.cases) - set(CASES)
     if unknown:
-        parser.error(f"unknown case {', '.join(sorted(unknown))}; known are {'; '.join(CASES)}")
+        parser.error(f"unknown case {', '.join(sorted(unknown))}; known cases: {'; '.join(CASES)}")
     runs = []
     for name in given.cases or USUAL:
         case = CASES[name]._replace(**({"data": given.data} if given.data else {}))

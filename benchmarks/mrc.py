@@ -54,7 +54,7 @@ def main() -> None:
         parser.error("--runs must be at least 1")
     unknown = set(given.cases) - set(CASES)
     if unknown:
-        parser.error(f"unknown case {', '.join(sorted(unknown))}; known are {', '.join(CASES)}")
+        parser.error(f"unknown case {', '.join(sorted(unknown))}; known cases: {', '.join(CASES)}")
     records = []
     for name in given.cases or CASES:
         records += measure_case(name, CASES[name], given.runs)

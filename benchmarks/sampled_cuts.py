@@ -119,7 +119,7 @@ def main() -> None:
         return
     unknown = set(given.cases) - set(known)
     if unknown:
-        parser.error(f"unknown case {', '.join(sorted(unknown))}; known are {'; '.join(known)}")
+        parser.error(f"unknown case {', '.join(sorted(unknown))}; known cases: {'; '.join(known)}")
     others, runs = {"sets": measure_sets, "flat": measure_flat}, []
     for name in given.cases or CASES:
         if name in others:

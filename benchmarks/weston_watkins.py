@@ -87,7 +87,7 @@ def main() -> None:
         return child(*given.child, given.limit)
     unknown = set(given.cases) - set(CASES)
     if unknown:
-        parser.error(f"unknown case {', '.join(sorted(unknown))}; known are {'; '.join(CASES)}")
+        parser.error(f"unknown case {', '.join(sorted(unknown))}; known cases: {'; '.join(CASES)}")
     records = []
     for name in given.cases or CASES:
         records += measure_case(name, CASES[name], given.runs, given.limit)

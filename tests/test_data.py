@@ -87,11 +87,11 @@ def test_a_pair_of_rows_and_labels():
     "arguments, error, message",
     [
         ({"source": "iriss"}, ValueError, "no data set or file is called 'iriss'; .* iris"),
-        ({"source": "qqqq"}, ValueError, "known are digits, wine"),
+        ({"source": "qqqq"}, ValueError, "known names: digits, wine"),
         ({"source": "rows.csv"}, FileNotFoundError, "there is no file rows.csv"),
         ({"source": "no/such"}, FileNotFoundError, "there is no file"),
         ({"source": 3}, ValueError, "source: must be a name, a path or a pair"),
-        ({"source": (X, Y, X)}, ValueError, "source: a pair"),
+        ({"source": (X, Y, X)}, ValueError, "source: must be a pair"),
         ({"source": "iris", "scale": "max"}, ValueError, "scale: must be None or one of standard"),
         ({"source": "iris", "scale": "tfidf"}, ValueError, "dense"),
         ({"source": "iris", "test": 1.5}, ValueError, "test: must be None or lie strictly"),

@@ -123,7 +123,7 @@ def test_a_line_becomes_a_row_for_each_of_its_labels(tmp_path, name, pack):
     assert problem.classes[problem.y].tolist() == [3, 7, 9, 3, 3, 9, 12]
     first, other, empty = [2, 0, 0, 0, 1], [1, 2.5, 0, 0, 0], [0] * 5
     assert problem.X.toarray()[[0, 1, 3, 6]].tolist() == [first, first, other, empty]
-    told = "4 lines: 2 with several labels became a row for each, 0 without a label none"
+    told = "4 lines: 2 with several labels made one row per label, 0 without a label made none"
     assert problem.about == told
 
 
@@ -215,7 +215,7 @@ CSR = {"data": np.ones(2), "indptr": np.array([0, 1, 2]), "shape": np.array([2, 
         ({"y": Y}, "lacks 'data'"),
         ({"X": X}, "lacks 'y'"),
         ({"X": X, "y": Y[:3]}, "shapes .* do not match"),
-        ({"X": X, "y": Y, "labels": np.array(["one"])}, r"y must hold codes 0\.\.0"),
+        ({"X": X, "y": Y, "labels": np.array(["one"])}, r"y must contain codes 0\.\.0"),
         ({"X": X, "y": Y, "n_train": np.array(6)}, "n_train is 6, there are 6 rows"),
         ({"X": X, "y": np.array(1)}, "refused, y must have 1 axes"),
         ({"X": np.array(1.0), "y": Y}, "refused, X must have 2 axes"),

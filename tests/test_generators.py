@@ -124,7 +124,7 @@ def test_equal_rows_have_a_bandwidth():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"kind": "wavelets"}, "features: unknown name 'wavelets'; known are fourier"),
+        ({"kind": "wavelets"}, "features: unknown name 'wavelets'; known names: fourier"),
         ({"kind": "columns"}, "features: unknown name 'columns'"),
         ({"n_features": 0}, "n_features: must be a whole number of at least 1, got 0"),
         ({"block": 2.5}, "block: must be a whole number of at least 1, got 2.5"),

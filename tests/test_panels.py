@@ -40,7 +40,7 @@ def test_the_scale_can_be_chosen():
     ranged = panel("digits@range | 3 classes")
     assert (ranged.X.min(), ranged.X.max(), ranged.k) == (-1, 1, 3)
     assert np.linalg.norm(panel("wine @ unit").X, axis=1) == pytest.approx(1)
-    with pytest.raises(ValueError, match=r"unknown scale 'huge'.*known are given, standard"):
+    with pytest.raises(ValueError, match=r"unknown scale 'huge'.*known names: given, standard"):
         panel("digits @ huge")
 
 

@@ -159,7 +159,7 @@ DAMAGE = {
 
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_a_damaged_line_is_named_wherever_it_is(tmp_path, damage):
-    path, message = tmp_path / "t.jsonl", r"t\.jsonl: (line \d is damaged|not a trace|has no end)"
+    path, message = tmp_path / "t.jsonl", r"t\.jsonl: (line \d is damaged|not a trace|is the trace)"
     for place in range(5):
         write_trace(path, Trace({"key": "k"}, LINES))
         lines = path.read_text().splitlines()
@@ -174,8 +174,8 @@ def test_a_trace_is_finished_only_whole_and_under_its_key(tmp_path):
     write_trace(path, Trace({"key": "k", "problem": problem}, LINES))
     assert same(read_finished(path, "k").rows, LINES)
     for header, rows, key, message in (
-        ({"key": "k", "problem": problem}, LINES, "other", "is the trace of the key 'k'"),
-        ({"key": "k", "problem": problem}, LINES[:2], "k", "has no end"),
+        ({"key": "k", "problem": problem}, LINES, "other", "is the trace of another run, 'k'"),
+        ({"key": "k", "problem": problem}, LINES[:2], "k", "is the trace of a run that has"),
         ({"key": "k", "problem": 3}, LINES, "k", "line 1 is damaged"),
     ):
         write_trace(path, Trace(header, rows))

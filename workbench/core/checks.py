@@ -89,7 +89,7 @@ def check_memory(what: str, need: float) -> int:
     free = psutil.virtual_memory().available
     if need > free:
         raise ValueError(
-            f"problem: too large for {what} take {need / 2**30:.2g} GB, "
+            f"problem: too large for {what} need {need / 2**30:.2g} GB, "
             f"{free / 2**30:.2g} GB of memory are free"
         )
     return free
@@ -117,10 +117,10 @@ def check_matrix(X, argument: str) -> Matrix:
     if X.ndim != 2:
         raise ValueError(f"{argument}: must have two dimensions (rows, features), got {X.ndim}")
     if 0 in X.shape:
-        raise ValueError(f"{argument}: is empty, its shape is {X.shape}")
+        raise ValueError(f"{argument}: must not be empty, got the shape {X.shape}")
     floats = np.dtype(np.float64) if X.dtype == object else X.dtype
     if floats.kind not in "biuf":
-        raise ValueError(f"{argument}: must hold real numbers, got dtype {X.dtype}")
+        raise ValueError(f"{argument}: must contain real numbers, got dtype {X.dtype}")
     dtype = np.result_type(floats, np.float32)
     if dtype not in (np.float32, np.float64):
         dtype = np.dtype(np.float64)
@@ -147,7 +147,7 @@ def check_sparse(X, argument: str = "X", dtype: type = np.float64):
     if X.ndim != 2:
         raise ValueError(f"{argument}: must have two dimensions (rows, features), got {X.ndim}")
     if X.dtype.kind not in "biufO":
-        raise ValueError(f"{argument}: must hold real numbers, got dtype {X.dtype}")
+        raise ValueError(f"{argument}: must contain real numbers, got dtype {X.dtype}")
     dtype = np.dtype(np.float32 if X.dtype == np.float32 else dtype)
     try:
         X = rebuilt(X)
@@ -243,7 +243,7 @@ def encode(labels: np.ndarray, classes: np.ndarray, argument: str) -> np.ndarray
 def as_array(given, argument: str) -> np.ndarray:
     """Return an array; a ValueError names `argument` if it masks values or is not an array."""
     if np.ma.is_masked(given):
-        raise ValueError(f"{argument}: masks {np.ma.count_masked(given)} values; fill or drop them")
+        raise ValueError(f"{argument}: contains masked values; fill or drop them")
     try:
         return np.asarray(given)
     except ValueError as error:  # lists of different lengths
@@ -254,11 +254,11 @@ def rebuilt(X):
     """Return a sparse matrix of the same arrays; a ValueError says which of them is damaged."""
     for name in ("indices", "indptr", "row", "col", "offsets"):
         if hasattr(X, name) and np.asarray(getattr(X, name)).dtype.kind not in "iu":
-            raise ValueError(f"{name} must hold whole numbers")
+            raise ValueError(f"{name} must contain whole numbers")
     if X.format == "lil":
         lengths = [len(row) for row in X.rows]
         if len(lengths) != X.shape[0] or lengths != [len(values) for values in X.data]:
-            raise ValueError("its rows and values differ in their lengths")
+            raise ValueError("its rows and values differ in length")
         X = X.tocsr()
     elif X.format == "dok":
         X = X.tocoo()

@@ -39,7 +39,7 @@ def held_out(problem: Problem) -> Callable[[State], Row]:
         If the problem has no test rows.
     """
     if problem.X_test is None:
-        raise ValueError("problem: has no test rows to judge")
+        raise ValueError("problem: has no test rows to evaluate")
 
     def measure(state: State) -> Row:
         wrong = predictions(state, problem.X_test, problem.k) != problem.y_test
@@ -61,7 +61,7 @@ def macro(problem: Problem) -> Callable[[State], Row]:
         If the problem has no test rows.
     """
     if problem.X_test is None:
-        raise ValueError("problem: has no test rows to judge")
+        raise ValueError("problem: has no test rows to evaluate")
 
     def measure(state: State) -> Row:
         y, k = problem.y_test, problem.k

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 def hint(name: str, known: Iterable[str]) -> str:
     """Return the question whether a known name was meant, or all of them if none is near."""
-    return near(name, known) or f"known are {', '.join(known)}"
+    return near(name, known) or f"known names: {', '.join(known)}"
 
 
 def near(name: str, known: Iterable[str]) -> str:

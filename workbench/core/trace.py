@@ -117,7 +117,7 @@ def read_trace(path: str | os.PathLike) -> Trace:
     try:
         lines = Path(path).read_text(encoding="utf-8").split("\n")
     except UnicodeDecodeError:
-        raise ValueError(f"{path}: not a trace, nor a text") from None
+        raise ValueError(f"{path}: not a trace, as it is not text") from None
     entries = []
     for number, line in enumerate(lines, 1):
         try:
@@ -158,9 +158,9 @@ def read_finished(path: str | os.PathLike, key: str) -> Trace:
     trace = read_trace(path)
     problem, found = trace.header.get("problem"), trace.header.get("key")
     if not isinstance(trace.stopped_by, str):
-        raise ValueError(f"{path}: has no end")
+        raise ValueError(f"{path}: is the trace of a run that has not ended")
     if found != key:
-        raise ValueError(f"{path}: is the trace of the key {found!r}")
+        raise ValueError(f"{path}: is the trace of another run, {found!r}")
     if not isinstance(problem, dict) or not {"n", "d", "k", "checksum"} <= set(problem):
         raise ValueError(f"{path}: line 1 is damaged")
     return trace

@@ -130,7 +130,7 @@ def load(
         raise ValueError(f"target: only tables ({', '.join(TABLES)}) have a label column to name")
     if isinstance(source, tuple):
         if len(source) != 2:
-            raise ValueError(f"source: a pair (X, y) is accepted, got {len(source)} parts")
+            raise ValueError(f"source: must be a pair (X, y), got {len(source)} parts")
         problem = as_problem(*source)
     elif isinstance(source, str) and source in names():
         problem = _named(source, published=test is None)

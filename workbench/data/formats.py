@@ -102,7 +102,7 @@ def _rows_of(parts: dict[str, np.ndarray]) -> Rows:
     if "labels" in parts:
         labels = as_integers(parts["labels"])
         if y.dtype.kind not in "iu" or y.min(initial=0) < 0 or y.max(initial=0) >= len(labels):
-            raise ValueError(f"y must hold codes 0..{len(labels) - 1}, as labels has them")
+            raise ValueError(f"y must contain codes 0..{len(labels) - 1}, as labels has them")
         y = labels[y]
     n_train = int(parts["n_train"]) if "n_train" in parts else None
     if n_train is not None and not 0 < n_train < len(y):
@@ -194,7 +194,7 @@ def check_unpacked(path: Path, size: int | None = None) -> None:
             size = sum(entry.file_size for entry in archive.infolist())
     if size > allowed(path):
         most = f"{allowed(path) / 2**30:.2g} GB"
-        raise ValueError(f"it unpacks to more than {most}; unpack it first if it is to be trusted")
+        raise ValueError(f"it unpacks to more than {most}; unpack it first if you trust it")
 
 
 def read_libsvm(path: str | os.PathLike, d: int | None = None, dtype: type = np.float64) -> Rows:
@@ -245,8 +245,8 @@ def read_libsvm(path: str | os.PathLike, d: int | None = None, dtype: type = np.
     if not several:
         return Rows(X, labels)
     about = (
-        f"{lines.count} lines: {np.sum(counts > 1)} with several labels became a row for each, "
-        f"{lines.count - np.count_nonzero(counts)} without a label none"
+        f"{lines.count} lines: {np.sum(counts > 1)} with several labels made one row per label, "
+        f"{lines.count - np.count_nonzero(counts)} without a label made none"
     )
     return Rows(X[np.repeat(np.arange(len(counts)), counts)], labels, about=about)
 

@@ -17,6 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from workbench.core.checks import check_counts, check_positive, check_whole
+from workbench.core.names import hint
 from workbench.core.problem import Matrix, Problem
 from workbench.data.convolutions import PER_FILTER, check_filters, convolve, filters
 from workbench.data.features import sampled_distances
@@ -132,8 +133,7 @@ def fitted(
         For an unknown kind, or sizes, a bandwidth or a seed out of range.
     """
     if not isinstance(kind, str) or kind not in RANDOM:
-        known = ", ".join(RANDOM)
-        raise ValueError(f"features: unknown name {kind!r}; known are {known}")
+        raise ValueError(f"features: unknown name {kind!r}; {hint(str(kind), RANDOM)}")
     check_counts(n_features=n_features, block=block)
     n_features, block = int(n_features), int(min(block, n_features))
     seed = check_whole(seed, "seed", least=0)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core.names import hint
 from workbench.core.problem import Problem, noted
 from workbench.data import SCALES, load, names
 from workbench.data.cache import available_files
@@ -237,8 +238,8 @@ def _parsed(spec: str) -> tuple[str, str | None, list[tuple[Callable, float]]]:
         scale = "given" if CHECKERS.fullmatch(name) else "standard"
         scale = "tfidf" if TEXT.fullmatch(name) else scale
     if scale != "given" and scale not in SCALES:
-        known = ", ".join(["given", *SCALES])
-        raise ValueError(f"data: unknown scale {scale!r} in {spec!r}; known are {known}")
+        near = hint(scale, ["given", *SCALES])
+        raise ValueError(f"data: unknown scale {scale!r} in {spec!r}; {near}")
     while rest:
         found = STEP.match(rest)
         step = STEPS.get((found[1], found[3] or found[4])) if found else None

@@ -77,7 +77,7 @@ def read_table(path: str | os.PathLike, target: str | None = None) -> Rows:
 
     path, (frame, notes) = Path(path), table(path)
     if len(frame.columns) < 2:
-        raise ValueError(f"{path}: needs a label column and a feature, has {list(frame.columns)}")
+        raise ValueError(f"{path}: needs a label column and a feature, got {list(frame.columns)}")
     y = frame.pop(_target(frame.columns, target, path)).to_numpy()
     if words := [column for column in frame if not is_numeric_dtype(frame[column])]:
         other = "" if target else ", or name the label column with target="
