@@ -269,7 +269,7 @@ def test_an_estimator_is_saved_with_its_proof(estimator, sparse, blobs, tmp_path
         estimator, "fit_intercept", False
     )
     loaded = load_estimator(tmp_path / "model.npz")
-    with pytest.raises(ValueError, match="a loaded estimator has not"):
+    with pytest.raises(ValueError, match="a loaded estimator has none"):
         loaded.save(tmp_path / "again.npz", proof=True)
     assert not (tmp_path / "again.npz").exists()
 
@@ -387,10 +387,10 @@ def test_sweeps_keep_proofs_on_request(tmp_path):
     assert without.proofs() == list(tmp_path.rglob("*.npz")) == []
     said = []
     done = room.sweep(points, folder=tmp_path, proofs=True, say=said.append)
-    assert not done.failures and sum("was kept without a proof" in line for line in said) == 2
+    assert not done.failures and sum("has no proof next to it" in line for line in said) == 2
     _, other = done.traces()
     [path] = tmp_path.rglob("*.npz")
     assert done.proofs() == [path] and verify(path).lower > 0.0
     assert other.header["proof"].startswith("proof: there is none of a ")
     room.sweep(points, folder=tmp_path, proofs=True, say=said.append)
-    assert sum("was kept without a proof" in line for line in said) == 2
+    assert sum("has no proof next to it" in line for line in said) == 2

@@ -161,7 +161,7 @@ def test_calibrated_blocks_stay_a_linear_model(blobs):
     ("settings", "message"),
     [
         ({"n_features": 10**5, "block": 10**5}, "block: its 100000 features are too many for one"),
-        ({"calibrate": True}, "calibrate: goes with one pass, got passes=3"),
+        ({"calibrate": True}, "calibrate: must have passes=1, got passes=3"),
     ],
 )
 def test_settings_that_do_not_go_together_are_refused(settings, message, blobs):

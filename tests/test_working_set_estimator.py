@@ -101,5 +101,5 @@ def test_a_model_is_saved_as_plain_arrays(tmp_path):
     assert model.scores(np.ones((0, 5))).shape == (0, 4)
     with pytest.raises(ValueError, match=r"^X: must have 5 features, got 4"):
         model.scores(np.eye(4))
-    with pytest.raises(ValueError, match=r"^W: holds NaN"):
+    with pytest.raises(ValueError, match=r"^W: contains NaN"):
         quantized(W * np.nan)

@@ -102,7 +102,7 @@ test("the race runs solvers side by side for the same time, and then others", as
 test("a dashboard outlives errors, and a kernel restart", async () => {
   const dashboard = await lab.dashboard("memoir");
   const { page } = dashboard;
-  await dashboard.slide("eta0", 5); // a step so long that it would leave nothing of W
+  await dashboard.slide("eta0", 5); // a step so long that it erases W
   await dashboard.press("run");
   await dashboard.until("failed");
   assert.match(await dashboard.view.locator(".error").textContent(), /must be below 1/);

@@ -104,7 +104,7 @@ class Classifier(Heard, Inputs, ClassifierMixin, BaseEstimator):
         ValueError
             If this fit has no proof, before anything is written.
         """
-        made = getattr(self, "_proof", "proof: only a fit has one, and a loaded estimator has not")
+        made = getattr(self, "_proof", "proof: a loaded estimator has none; save it after fit")
         if proof and isinstance(made, str):
             raise ValueError(made)
         save(self, path)

@@ -76,7 +76,7 @@ class Inputs:
         least, most = C * float(weights[kept].min()), C * float(weights.sum())
         if not (least > 0 and most < math.inf):
             raise ValueError(
-                "C: must make positive numbers of a finite sum times the sample weights, got "
-                f"{C:g} for weights of {weights[kept].min():.3g} to {weights.max():.3g}"
+                "C: its products with the sample weights must be positive and have a finite sum, "
+                f"got {C:g} for weights of {weights[kept].min():.3g} to {weights.max():.3g}"
             )
         return (X, y, weights) if kept.all() else (X[kept], y[kept], weights[kept])

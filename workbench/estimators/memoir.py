@@ -10,6 +10,7 @@ import psutil
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
+from workbench.core.names import hint
 from workbench.core.problem import Matrix, Problem, check_matrix, encode
 from workbench.core.stream import Rule
 from workbench.core.trace import Trace
@@ -84,7 +85,7 @@ class SparseLinear(Classifier):
         finite = np.isfinite(W.data if sp.issparse(W) else W).all()
         if trace.stopped_by == "diverged" or not finite:
             raise ValueError(
-                "X: the weights are beyond single precision; scale the rows, to length 1 for one"
+                "X: the weights exceed single precision; scale the rows, for example to length 1"
             )
         if from_sparse:
             W = sp.csr_array(W)
@@ -216,7 +217,7 @@ class MemoirClassifier(SparseLinear, saved=SAVED):
         known = [name for name in resolve(f"memoir_{self.penalty}", {})[1] if name not in ours]
         for name in self.switches or {}:
             if name not in known:
-                raise ValueError(f"switches: unknown name {name!r}; known are {', '.join(known)}")
+                raise ValueError(f"switches: unknown {name!r}; {hint(str(name), known)}")
 
     def _parameters(self) -> dict[str, Any]:
         """Return the solver's parameters."""

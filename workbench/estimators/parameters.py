@@ -11,6 +11,7 @@ from numbers import Integral
 import numpy as np
 
 from workbench.core.checks import as_number, check_positive, check_whole, is_flag, is_whole, shown
+from workbench.core.names import hint
 from workbench.kernels.functions import check_gamma, check_kernel
 
 # A check takes a value and its name, and raises a ValueError that says what is accepted.
@@ -51,8 +52,7 @@ def one_of(known: Iterable[str]) -> Check:
 
     def check(value, name: str) -> None:
         if not isinstance(value, str) or value not in known:
-            names = ", ".join(known)
-            raise ValueError(f"{name}: unknown name {shown(value)}; known are {names}")
+            raise ValueError(f"{name}: unknown name {shown(value)}; {hint(shown(value), known)}")
 
     return check
 

@@ -140,7 +140,7 @@ def _estimator(arrays: dict[str, np.ndarray]):
         )
     if header["class"] not in CLASSES:
         known = ", ".join(sorted(CLASSES))
-        raise ValueError(f"unknown class {header['class']!r}; known are {known}")
+        raise ValueError(f"unknown class {header['class']!r}; known classes: {known}")
     kind, layout = CLASSES[header["class"]]
     _refuse_unknown("parameters", header["parameters"], kind._get_param_names())
     _refuse_unknown("attributes", header["fitted"], _axes(layout))

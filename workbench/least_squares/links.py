@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from workbench.core.checks import shown
+from workbench.core.names import hint
 from workbench.kernels.compiled import njit
 
 
@@ -116,5 +117,5 @@ LINKS = {
 def check_link(link: str) -> Link:
     """Return the link of that name; a ValueError says which are known."""
     if not isinstance(link, str) or link not in LINKS:
-        raise ValueError(f"link: unknown name {shown(link)}; known are {', '.join(LINKS)}")
+        raise ValueError(f"link: unknown name {shown(link)}; {hint(shown(link), LINKS)}")
     return LINKS[link]

@@ -106,7 +106,7 @@ def ls_stagewise(
     check_size(min(block, n_features), "block: its")
     check_flags(calibrate=calibrate)
     if calibrate and passes > 1:
-        raise ValueError(f"calibrate: goes with one pass, got passes={passes!r}")
+        raise ValueError(f"calibrate: must have passes=1, got passes={passes!r}")
     s = state
     if s is None:
         s = start(fitted(problem, features, n_features, block, bandwidth, seed), problem)

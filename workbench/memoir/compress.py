@@ -121,7 +121,7 @@ def quantized(W: Matrix) -> Quantized:
     W = sp.csr_array(W)
     d, k = W.shape
     if not np.isfinite(W.data).all():
-        raise ValueError("W: holds NaN or infinite values")
+        raise ValueError("W: contains NaN or infinite values")
     counts = np.diff(W.indptr)
     largest = np.zeros(d)
     full = np.flatnonzero(counts)

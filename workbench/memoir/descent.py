@@ -85,7 +85,7 @@ def descend(problem: Problem, p: SimpleNamespace) -> Iterator[MemoirState]:
     first = check_positive(p.eta0, "eta0") / (1 + p.eta_step) ** p.eta_power
     if p.lam * first >= 1:
         raise ValueError(
-            "lam: lam * eta_1 must be below 1, or the first step would leave nothing of W; got "
+            "lam: lam * eta_1 must be below 1, or the first step erases W; got "
             f"{p.lam!r} * {first:g}"
         )
     for name, accepted in CHOICES.items():
@@ -93,8 +93,8 @@ def descend(problem: Problem, p: SimpleNamespace) -> Iterator[MemoirState]:
             raise ValueError(f"{name}: must be one of {', '.join(accepted)}, got {value!r}")
     if not abs(problem.X).max() <= LARGEST["f"]:
         raise ValueError(
-            f"problem: the weights are of single precision, which values beyond {LARGEST['f']:g} "
-            "leave; scale the features"
+            f"problem: contains values beyond {LARGEST['f']:g}, too large for weights of single "
+            "precision; scale the features"
         )
     size = default_batch(problem) if p.batch_size is None else p.batch_size
     check_counts(threads=p.threads, batch_size=size)

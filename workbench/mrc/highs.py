@@ -69,7 +69,7 @@ def minimise(
     largest = max(abs(A.data).max(initial=0), abs(cost).max(initial=0))
     if not largest < TOO_LARGE:
         raise ValueError(
-            f"problem: its linear program holds numbers up to {largest:.3g}, and HiGHS takes none "
+            f"problem: its linear program contains numbers up to {largest:.3g}, HiGHS takes none "
             f"from {TOO_LARGE:g}; scale the features"
         )
     inf = highspy.kHighsInf

@@ -63,7 +63,7 @@ def mrc_splitting(
         For sparse rows (use :func:`mrc_pdhg`), too many features, or a parameter outside its range.
     """
     if problem.is_sparse:
-        raise ValueError("problem: the splitting takes dense rows; use mrc_pdhg for sparse ones")
+        raise ValueError("problem: mrc_splitting takes dense rows; use mrc_pdhg for sparse ones")
     check_whole(steps, "steps")
     risk = minimax_risk(problem, lambda0)
     s = start(risk, weight=1.0) if state is None else restated(risk, state)
@@ -83,7 +83,7 @@ def split(
     """
     d = risk.X.shape[1] - 1
     if d > WIDEST:
-        raise ValueError(f"problem: {d} features, the splitting takes up to {WIDEST}")
+        raise ValueError(f"problem: mrc_splitting takes at most {WIDEST} features, got {d}")
     yield s
     scale = column_scale(risk.X)
     X = (risk.X / scale).astype("f4")
