@@ -270,7 +270,7 @@ def test_a_damaged_point_is_named_and_run_again_and_nothing_else(tmp_path, no_wo
     damaged, whole = (task.path(tmp_path) for task in done.runs)
     before, kept = without_times(done.frame()), whole.stat().st_mtime_ns
     damaged.write_text(damaged.read_text().replace('"round": 1', '"round": 0'))
-    with pytest.raises(ValueError, match=f"{damaged}: .*; sweep again to renew it"):
+    with pytest.raises(ValueError, match=f"{damaged}: .*; run the sweep again to replace it"):
         done.traces(seed=0)
     again = sweep(points, folder=tmp_path, say=said.append)
     assert said[0].startswith(f"{done.runs[0].label}: {damaged}: ")
@@ -284,7 +284,7 @@ def test_timing_runs_each_setting_three_times_and_says_so(tmp_path, monkeypatch,
     points = grid("mrc_ccg", "iris", stop={"rounds": 3}, seeds=2)
     said = []
     timed = sweep(points, timing=True, folder=tmp_path, say=said.append)
-    assert said[0] == "warning: other work keeps 1.4 cores busy, the times will not be clean"
+    assert said[0] == "warning: other work keeps 1.4 cores busy, the times will be unreliable"
     assert len(timed.runs) == 3 and len({task.key for task in timed.runs}) == 3
     assert all(trace.header["timed"] for trace in timed.traces())
     assert "cpu (s)" in summary(timed) and summary(timed)["runs"][0] == 3
@@ -307,7 +307,7 @@ def test_timing_runs_each_setting_three_times_and_says_so(tmp_path, monkeypatch,
         "2 points, 2 done before, 0 to run",
     ]
     assert not beside.runs[0].timed
-    with pytest.raises(ValueError, match="timing: takes one job, got 2"):
+    with pytest.raises(ValueError, match="timing: must run one job, got 2"):
         sweep(points, jobs=2, timing=True, folder=tmp_path)
 
 
@@ -319,12 +319,12 @@ REFUSED = {  # test_grid.py has the other mistakes of grids
     "data 'no/such/rows.csv': ": SMALL | {"data": "no/such/rows.csv"},
     "data 'iris + many fourier': data: ": SMALL | {"data": "iris + many fourier"},
     "No such file or directory": ["no.yaml"],
-    "a .yaml or an .ipynb file is accepted": ["grid.txt"],
-    "-p: is for notebooks": ["-p", "eps1=1"],
+    "must be given a .yaml or an .ipynb file": ["grid.txt"],
+    "-p: must be used with a notebook": ["-p", "eps1=1"],
     "jobs: must be at least 1": ["-j", "0"],
     "seconds: must be positive": ["--seconds", "nan"],
     "memory: must be positive": ["--memory", "-1"],
-    "--timing: runs one job": ["--timing", "-j", "2"],
+    "--timing: must run one job, got 2": ["--timing", "-j", "2"],
     "timing: is for one pinned process here": ["--timing", "--cluster", "tcp://127.0.0.1:1"],
     "no scheduler answers at 'tcp://127.0.0.1:1'": ["--cluster", "tcp://127.0.0.1:1"],
     "no scheduler answers at 'nonsense': missing port": ["--cluster", "nonsense"],

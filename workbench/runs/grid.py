@@ -205,7 +205,7 @@ def _axis(solver: str, name: str, value: Any) -> list:
         if flag and not isinstance(typed, (bool, type(None))):
             raise ValueError(f"{solver}: {name} must be true, false or null, got {value!r}")
         if any(typed == other and type(typed) is type(other) for other in axis):
-            raise ValueError(f"{solver}: the list of {name} holds {typed!r} twice")
+            raise ValueError(f"{solver}: the list of {name} contains {typed!r} twice")
         axis.append(typed)
     return axis
 
@@ -239,7 +239,7 @@ def _stop(stop: Any) -> dict[str, float]:
     rules = {}
     for name, value in stop.items():
         if isinstance(value, (list, tuple)):
-            raise ValueError(f"stop: {name} takes one value; a sweep of stops is a grid for each")
+            raise ValueError(f"stop: {name} must be one value; write one grid per value")
         rules[name] = _typed("stop", name, value, 0.0)
         if not 0 <= rules[name] < math.inf:
             raise ValueError(f"stop: {name} must be finite and not negative, got {value!r}")

@@ -17,6 +17,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from workbench.core.checks import check_positive
+from workbench.core.names import hint
 from workbench.runs.jupyter_kernels import BesideKernelManager, IpcKernelManager, kill_kernels
 from workbench.runs.keys import notebook_key
 from workbench.runs.notebooks import CHECKOUT, FOLDER, PROFILES, Notebook, find
@@ -78,7 +79,7 @@ def make(
         check_positive(timeout, "timeout")
     profile = "paper" if results else profile
     if profile not in PROFILES:
-        raise ValueError(f"profile: unknown name {profile!r}; known are {', '.join(PROFILES)}")
+        raise ValueError(f"profile: unknown name {profile!r}; {hint(str(profile), PROFILES)}")
     work = [
         (notebook, _values(notebook, profile, overrides, results))
         for notebook in find(list(names), notebooks)
@@ -101,7 +102,7 @@ def make(
     beside = int(lanes > 1 and bool(alone))
     seconds = {notebook.name: _seconds(notebook, figures) for notebook, _ in work}
     left = TimeLeft(seconds, [notebook.name for notebook, _ in alone], lanes)
-    same = f"; nothing has changed for {asked - len(work)}" if asked > len(work) else ""
+    same = f"; {asked - len(work)} unchanged" if asked > len(work) else ""
     say(
         f"{asked} notebooks, profile {profile}, {lanes} at a time{same}; figures go to {figures}"
         + left.in_words()

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import workbench
+from workbench.core.names import hint
 
 CHECKOUT = Path(workbench.__file__).parents[1]
 FOLDER = CHECKOUT / "notebooks" / "figures"
@@ -92,7 +93,7 @@ def find(names: tuple[str, ...] | list[str] = (), folder: Path = FOLDER) -> list
     paths = {path.stem: path for path in sorted(folder.glob("*.ipynb"))}
     for name in names:
         if name not in paths:
-            raise ValueError(f"notebook: unknown name {name!r}; known are {', '.join(paths)}")
+            raise ValueError(f"notebook: unknown name {name!r}; {hint(str(name), paths)}")
     return [read(paths[name]) for name in names or paths]
 
 
@@ -132,8 +133,8 @@ def read(path: Path, figures: bool = True) -> Notebook:
         return Notebook(path, parameters, {}, (), code)
     if set(declared) != {"figures", "profiles"}:
         raise ValueError(
-            f"{path.stem}: metadata 'workbench' must hold 'figures' and 'profiles', "
-            f"holds {sorted(declared)}"
+            f"{path.stem}: metadata 'workbench' must contain 'figures' and 'profiles', "
+            f"got {sorted(declared)}"
         )
     if set(profiled) != {"smoke", "paper"}:
         raise ValueError(f"{path.stem}: metadata must set the profiles 'smoke' and 'paper'")

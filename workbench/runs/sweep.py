@@ -57,7 +57,7 @@ class Run:
     def check(self, path: Path) -> None:
         trace = read_finished(path, self.key)
         if self.proofs and "proof" not in trace.header:
-            raise ValueError(f"{path}: was kept without a proof")
+            raise ValueError(f"{path}: has no proof next to it")
 
     def run(self, folder: Path, limits: Limits) -> str:
         """Solve, evaluate at geometric rounds and at the end, and write the trace."""
@@ -180,7 +180,7 @@ class Sweep:
         try:
             return read_finished(task.path(self.folder), task.key)
         except ValueError as error:
-            raise ValueError(f"{error}; sweep again to renew it") from None
+            raise ValueError(f"{error}; run the sweep again to replace it") from None
 
 
 def sweep(
@@ -227,7 +227,7 @@ def sweep(
     if timing and cluster:
         raise ValueError("timing: is for one pinned process here, not for a cluster")
     if timing and jobs != 1:
-        raise ValueError(f"timing: takes one job, got {jobs!r}")
+        raise ValueError(f"timing: must run one job, got {jobs!r}")
     if timing and (notebooks := os.environ.get("WORKBENCH_JOBS", "1")) != "1":
         say(f"not timed: {notebooks} notebooks run side by side")
         timing = False
@@ -244,7 +244,7 @@ def sweep(
         say(f"the limits of the points to run add up to {duration(most)}")
     if timing and not all(task.path(folder).exists() for task in runs):
         if (busy := busy_cores(int(time.monotonic() // 60))) > 0.3:
-            say(f"warning: other work keeps {busy:.1f} cores busy, the times will not be clean")
+            say(f"warning: other work keeps {busy:.1f} cores busy, the times will be unreliable")
     failures = execute(
         runs, folder, jobs=jobs, cluster=cluster, limits=limits, timing=timing, say=say
     )

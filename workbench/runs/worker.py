@@ -27,7 +27,7 @@ ONE_THREAD = dict.fromkeys(
 )
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 DIED = "its worker died, twice (out of memory, or a crash in compiled code)"
-TOO_LONG = "took more than its time and did not end a round: killed"
+TOO_LONG = "exceeded its time within a round and was killed"
 
 
 class Task(Protocol):
@@ -75,7 +75,7 @@ class Outcome(NamedTuple):
 def attempt(task: Task, *, folder: Path, session: str, limits: Limits, timing: bool) -> Outcome:
     """Run one task in a worker."""
     if task.path(folder).exists():
-        return Outcome(task.key, "done", "was done meanwhile")
+        return Outcome(task.key, "done", "already done by another run")
     mark = mark_of(folder, session, task.key)
     try:
         if overdue(mark):  # a scheduler sent it here after it had killed another worker
