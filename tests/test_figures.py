@@ -130,7 +130,7 @@ def test_what_times_nothing_runs_beside_what_is_timed_on_another_core(mill, tmp_
     record = json.loads((tmp_path / "figures" / "a_timed" / "line.json").read_text())
     assert (record["jobs"], record["beside"]) == (1, 1)
     assert "; notebooks that time nothing ran on another core." in record["caption"]
-    assert mill()[1][0].startswith("2 notebooks, profile quick, 1 at a time; nothing has changed")
+    assert mill()[1][0].startswith("2 notebooks, profile quick, 1 at a time; 2 unchanged")
 
 
 def test_a_notebook_runs_again_only_if_something_changed(mill, execute, tmp_path, monkeypatch):
@@ -201,11 +201,11 @@ LOADS = {  # of a run with one thread: timing mode, changes of its header, the r
     "idle": (True, {"load": 0.2, "load_at_end": 1.4}, ""),
     "unknown": (True, {"load": None, "load_at_end": None}, ""),
     "plain": (False, {"load": 0.2}, "the seconds were not measured in timing mode"),
-    "busy": (True, {"load": 6.66}, "the machine was busy (load 6.66, of which ours was 1 thread)"),
-    "late": (True, {"load_at_end": 1.5}, "the machine was busy (load 1.5, of which"),
+    "busy": (True, {"load": 6.66}, "the machine was busy (load 6.66, this run used 1 thread)"),
+    "late": (True, {"load_at_end": 1.5}, "the machine was busy (load 1.5, this run"),
     "beside": (True, {"load_at_end": 2.4, "beside": 1}, ""),
     "two": (True, {"load_at_end": 2.4, "parameters": {"threads": 2}}, ""),
-    "three": (True, {"load": 2.5, "parameters": {"threads": 2}}, "of which ours was 2 threads"),
+    "three": (True, {"load": 2.5, "parameters": {"threads": 2}}, "this run used 2 threads"),
 }
 
 

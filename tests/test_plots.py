@@ -179,7 +179,7 @@ def test_titles_say_synthetic_exactly_when_the_data_are():
 def test_seconds_that_were_not_timed_say_so_on_their_axis(ax):
     runs = {"mrc_ccg": [trace(seconds=[1.0, 2.0], gap=[0.1, 0.01], round=[0, 1])]}
     plots.convergence(ax, runs)
-    assert ax.get_xlabel() == "solver time (s), not timed"
+    assert ax.get_xlabel() == "solver time (s), approximate"
     assert plots.clock_label("round", runs.values()) == "rounds"
     runs["mrc_ccg"][0].header["timed"] = True
     plots.convergence(ax, runs)

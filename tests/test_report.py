@@ -155,7 +155,7 @@ def test_every_number_in_print_has_one_standing():
     by_names = {(row.names["dataset"], row.names["quantity"]): row for row in rows}
     assert by_names["pulsar", "samples"].standing == "sizes"
     lost = by_names["dmoz", "training time"]
-    assert lost.standing == "not to be had" and "cannot be had: no public file" in lost.remarks[0]
+    assert lost.standing == "not available" and "not available: no public file" in lost.remarks[0]
 
 
 def test_the_readme_has_the_scoreboard_of_the_committed_figures():
@@ -247,9 +247,9 @@ def test_values_are_counted_and_differences_need_a_reason(folder, tmp_path):
     assert time.verdict[:3] == ("context", "", "ended by the clock"), "no time to compare"
     assert time.shown == "> 20.0 s" and time.printed == "7.2 ± 1 s"
     page = page_of(folder, tmp_path)
-    assert "Table II: 4 numbers in print, 3 with one of ours; 1 of ours alone" in page
-    assert "Table 1: 0 numbers in print, 0 with one of ours" in page
-    assert "4 numbers are in print" in page and "3 have a number of ours next to them, 3 of" in page
+    assert "Table II: 4 numbers in print, 3 measured here; 1 measured here only" in page
+    assert "Table 1: 0 numbers in print, 0 measured here" in page
+    assert "4 numbers are in print" in page and "3 have a number measured here next to" in page
     remarks = [remark for r in rows for remark in r.remarks]
     assert "here other partitions" in remarks
     assert remarks.count(NOT_EXPLAINED) == 1, "of what differs, and of nothing else"

@@ -23,6 +23,7 @@ from nbconvert.preprocessors.sanitize import SanitizeHTML
 from nbformat import NotebookNode
 from nbformat.v4 import new_notebook
 
+from workbench.core.names import hint
 from workbench.data.cache import state_of_folders
 from workbench.figures.lesson_files import (
     FOLDER,
@@ -91,10 +92,10 @@ def build(
     lessons = [read(path) for path in sorted(folder.glob("*.ipynb"))]
     lessons.sort(key=lambda lesson: SERIES.index(lesson.series))
     sheets = [read(path) for path in sorted(folder.glob("cheat_sheets/*.md"))]
+    known = [lesson.name for lesson in lessons]
     for name in names:
         if not any(lesson.name.startswith(name) for lesson in lessons):
-            known = ", ".join(lesson.name for lesson in lessons)
-            raise ValueError(f"lesson: unknown name {name!r}; known are {known}")
+            raise ValueError(f"lesson: unknown name {name!r}; {hint(name, known)}")
     copies = {lesson.path: f"students/{lesson.name}.ipynb" for lesson in lessons}
     places = copies | {sheet.path: sheet.place for sheet in sheets}
     files = {copies[lesson.path]: student_copy(lesson, places) for lesson in lessons}
@@ -178,7 +179,7 @@ def execute(
     """Run lessons, each in its own kernel, and keep them in `folder`; return errors by name."""
     folder.mkdir(parents=True, exist_ok=True)
     work = [lesson for lesson in lessons if again or outputs(lesson, folder) is None]
-    same = f"; nothing has changed for {len(lessons) - len(work)}" if work != lessons else ""
+    same = f"; {len(lessons) - len(work)} unchanged" if work != lessons else ""
     say(f"{len(lessons)} lessons, {jobs} at a time{same}")
     failed: dict[str, str] = {}
     ended = side_by_side(lambda lesson, lane: _run(lesson, folder), work, jobs)

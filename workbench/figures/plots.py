@@ -257,13 +257,13 @@ def two_digits(value: float) -> str:
 def clock_label(x: str, groups: Iterable[Sequence[Trace]]) -> str:
     """Return the label of an axis of ``seconds``, ``cpu`` or ``round``.
 
-    It says ``not timed`` if a run's seconds were not measured in timing mode.
+    It says ``approximate`` if a run's seconds were not measured in timing mode.
     """
     label = LABELS.get(x, x)
     runs = [trace for traces in groups for trace in traces]
     if x == "round" or all(trace.header.get("timed", False) for trace in runs):
         return label
-    return f"{label}, not timed"
+    return f"{label}, approximate"
 
 
 def with_whiskers(ax: Axes, x: np.ndarray, quarters: np.ndarray, **style) -> None:

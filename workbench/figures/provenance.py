@@ -72,7 +72,7 @@ def why_not_timed(made: Mapping[str, Any]) -> str:
     own = _own_threads(made["threads"], made["solvers"])
     if (made["load"] or 0.0) >= own + MAX_OTHER_LOAD:
         threads = f"{own} thread{'s' if own > 1 else ''}"
-        return f"the machine was busy (load {made['load']:g}, of which ours was {threads})"
+        return f"the machine was busy (load {made['load']:g}, this run used {threads})"
     if (made["wall_over_cpu"] or 1.0) > MAX_WALL_OVER_CPU:
         return f"the machine was busy (wall time was {made['wall_over_cpu']:g} times CPU time)"
     return ""

@@ -33,17 +33,17 @@ NOT_EXPLAINED = "the difference is not explained yet"
 KEYS = ("paper", "table", "dataset", "method", "quantity", "setting")
 DESCRIPTIONS = {"samples": 0, "features": 1, "classes": 2}  # places in the shape of a data set
 STANDINGS = {  # of the values in print; every one has one of them
-    "agrees": "ours agrees with it",
-    "better": "ours is better",
-    "worse": "ours is worse",
-    "differs": "ours differs, and neither direction is better",
+    "agrees": "our value agrees with it",
+    "better": "our value is better",
+    "worse": "our value is worse",
+    "differs": "our value differs, and neither direction is better",
     "no claim": "measured on the paper's own data, but on another machine, not in timing mode, or "
     "ended by the clock",
     "other data": "measured on other data: a stand-in, or a part",
-    "not to be had": "its data cannot be had, for the reason given with it",
-    "sizes": "a size of a data set, and that of the workbench is the same",
+    "not available": "its data are not available, for the reason given with it",
+    "sizes": "a size of a data set, the same in the workbench",
     "settings": "a setting of the authors or a size: there is nothing to run",
-    "not run": "could be run, and has not been",
+    "not run": "could be run, but has not been",
 }
 RANKS = ("smoke", "quick", None, "paper")  # profiles in ascending order of trust
 
@@ -135,7 +135,7 @@ class Row:
             return "sizes" if self._same_size else "settings"
         if self.names["quantity"] == "parameter":
             return "settings"
-        return "not to be had" if self.names["dataset"] in missing() else "not run"
+        return "not available" if self.names["dataset"] in missing() else "not run"
 
     @property
     def _same_size(self) -> bool:
@@ -156,8 +156,8 @@ class Row:
     def remarks(self) -> list[str]:
         """The paper's note, our data, and the reasons for which ours may differ."""
         said = [self.note]
-        if self.standing == "not to be had":
-            said.append(f"the data cannot be had: {missing()[self.names['dataset']]}")
+        if self.standing == "not available":
+            said.append(f"the data are not available: {missing()[self.names['dataset']]}")
         if self.ours is not None:
             given, caveat = self.ours.row, self.verdict.caveat
             reason = text(given.get("reason"))
