@@ -127,7 +127,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--timeout", type=float, metavar="S", help="limit per notebook, in seconds")
     add("--out", type=Path, metavar="DIR", help="folder of the figures (default: figures/)")
 
-    add = command(commands.replay_command, "write a page on which runs play again, without a kernel")
+    add = command(commands.replay_command, "write a page that plays runs again, without a kernel")
     add("traces", nargs="+", type=Path, metavar="TRACE", help="what `workbench run --out` writes")
     page = Path("replay.html")
     add("--out", type=Path, metavar="FILE", default=page, help=f"the page (default: {page})")
