@@ -76,7 +76,7 @@ lock: .venv/.ok ## export requirements.lock and the other pins from pyproject.to
 	mv environment.yml.new environment.yml
 	@echo '==> install them (make .venv/.ok), then: .venv/bin/python tests/test_supply_chain.py renews THIRD_PARTY.md'
 
-peers: .venv/.ok ## make the environments of the systems that benchmarks/ compares ours with
+peers: .venv/.ok ## make the environments of the systems that benchmarks/ compares our solvers with
 	$(PYTHON) benchmarks/peers.py $(ARGS)
 
 clean: ## remove the environment and the caches (not downloaded data, nor runs that were kept)

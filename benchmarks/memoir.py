@@ -109,7 +109,7 @@ def working_sets(problem: Problem, *, count: int, **parameters: Any) -> dict:
 def trained(
     problem: Problem, solver: str, parameters: dict, count: int, model: Callable[[Any], Any]
 ) -> dict:
-    """Run a solver of ours and judge its model; a round's certificate is off its clock."""
+    """Run one of our solvers and evaluate its model; certificates are not timed."""
     run(solver, problem.tiny(), rounds(2), parameters=parameters)
     before = begin()
     trace, state = run(solver, problem, rounds(count), parameters=parameters, warm_up=False)

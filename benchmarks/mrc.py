@@ -112,7 +112,7 @@ def measure(arm: Arm, rows: Path, folder: Path) -> dict:
 
 
 def child(folder: Path) -> None:
-    """Run one arm of ours in this process; what :func:`measure` starts."""
+    """Run one of our arms in this process; what :func:`measure` starts."""
     arm = json.loads((folder / "arm.json").read_text(encoding="utf-8"))
     problem = as_problem(*load_rows(Path(arm["rows"])), name=folder.name)
     settings = {"parameters": arm["parameters"], "warm_up": False}

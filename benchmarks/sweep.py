@@ -30,7 +30,7 @@ from workbench.runs.worker import ONE_THREAD, Limits
 FEW, MANY = 200, 1200  # points; what a process costs to start drops out of the difference
 FINISHED = 10_000
 ROUNDS = 30  # rows of a finished point that is read again
-COST, RELOAD = 5.0, 10.0  # targets: ms a point, s
+COST, RELOAD = 5.0, 10.0  # targets: ms per point, s
 
 
 def main() -> None:
@@ -51,8 +51,8 @@ def main() -> None:
             seconds = [timed(kind, count) for count in (FEW, MANY)]
             found.append(1e3 * (seconds[1] - seconds[0]) / (MANY - FEW))
     cost = median(ours) - median(work)
-    print(f"the work itself: {spread(work)} ms a point; in a sweep: {spread(ours)} ms")
-    print(f"engine: {cost:.1f} ms a point, target at most {COST:g}")
+    print(f"the work itself: {spread(work)} ms per point; in a sweep: {spread(ours)} ms")
+    print(f"engine: {cost:.1f} ms per point, target at most {COST:g}")
     with tempfile.TemporaryDirectory() as folder:
         fill(FINISHED, Path(folder))
         seconds = [timed("reload", FINISHED, folder) for _ in range(given.runs)]
