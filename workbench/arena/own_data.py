@@ -24,7 +24,7 @@ from workbench.data.tables import TABLES, TARGETS, table, table_suffix
 
 MIN_ROWS = 20
 LEVELS = 30  # distinct texts up to which a column of text becomes columns of zeros and ones
-MIN_OTHERS = 5  # rows outside the largest class from which a copy of the labels is no coincidence
+MIN_OTHERS = 5  # rows outside the largest class from which a copy of the labels is suspicious
 WITH_COMMA = re.compile(r"[-+]?(\d[\d.]*)?,\d[\d,]*(\.\d+)?([eE][-+]?\d+)?")
 ADVICE = {
     "commas": "Write numbers with a decimal point and nothing between thousands, or read them in "

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 @contextmanager
 def whole(path: str | os.PathLike) -> Iterator[Path]:
-    """Give the path of a new file beside `path`, which takes its place unless an error ends it.
+    """Yield the path of a new file next to `path`, which replaces it unless an error occurs.
 
     Its folder is made. Others may write to the same place: one of the files is there at the end.
     """

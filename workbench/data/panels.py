@@ -96,7 +96,7 @@ def panel(spec: str, seed: int = 0, test: float | None = 0.3) -> Problem:
     Raises
     ------
     ValueError, FileNotFoundError
-        As ``load``, and for a text that is no such description.
+        As ``load``, and for a text that is not such a description.
     """
     problem = _first_of(spec, lambda choice: _made(choice, seed, test))
     noted(problem, {"panel": spec, "seed": seed, "test": test})

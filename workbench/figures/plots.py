@@ -175,7 +175,7 @@ def over(ax: Axes, runs: Runs, x: Callable[[Trace], float], y: Callable[[Trace],
 def beside(
     ax: Axes, ours: Sequence[Row], theirs: pd.DataFrame, quantity: str, log: bool = False
 ) -> None:
-    """Draw one quantity of a table: a line per data set, ours as marks, the paper's as bars.
+    """Draw one quantity of a table: a line per data set, our values as marks, printed ones as bars.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The numbers that the five papers print, every row checked, and ours as rows of the same kind.
+"""The numbers that the five papers print, every row checked, and our own as rows of the same kind.
 
 data/reference/README.md says what the columns and the words in them mean.
 """

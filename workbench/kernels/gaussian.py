@@ -29,7 +29,7 @@ SINGLE = tuple(
 DOUBLE = tuple(LN2**k / math.factorial(k) for k in range(13, -1, -1))
 # Values are at least two to these powers, well above the smallest normal numbers, 2^-126 and
 # 2^-1022: their products with small weights stay normal, as sums of denormal ones are many times
-# slower. What that adds to a value is nothing beside the rounding of k(x, x) = 1.
+# slower. What that adds to a value is negligible compared with the rounding of k(x, x) = 1.
 LEAST = np.float32(-90.0)
 LEAST_DOUBLE = -900.0
 HALF = np.float32(0.5)

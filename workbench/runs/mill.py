@@ -1,4 +1,4 @@
-"""The figure notebooks by papermill: what is timed alone on its core, the rest beside it."""
+"""The figure notebooks by papermill: what is timed alone on its core, the rest on another."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def make(
 ) -> list[str]:
     """Run figure notebooks, each in a kernel of its own; a failing one does not stop the others.
 
-    A notebook whose parameter `timing` is false times nothing: it runs beside one that does, on
+    A notebook whose parameter `timing` is false times nothing: it runs next to one that does, on
     another core, where there is one.
 
     Parameters

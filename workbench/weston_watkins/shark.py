@@ -24,7 +24,7 @@ def greedy(gradient, C, norm, b):
 
     Parameters
     ----------
-    b : (m,) array, one entry a class; the row's own, with the gradient LOWEST, never moves
+    b : (m,) array, one entry per class; the row's own, with the gradient LOWEST, never moves
     gradient : (m,) array, z_j = 1 - (w_y - w_j).x at the block's values on entry; overwritten
     norm : |x|^2 > 0
     """

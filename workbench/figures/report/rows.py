@@ -74,14 +74,14 @@ class Measurement(NamedTuple):
 
 @dataclass(frozen=True)
 class Row:
-    """A cell of a paper's table, and ours.
+    """A cell of a paper's table, and our value.
 
     Attributes
     ----------
     names : the cell, by `KEYS`
     note : the paper's note, or :data:`NOT_IN_PRINT`
     ours : the measurement to show, or None
-    others : how many more values of ours there are
+    others : how many more of our values there are
     """
 
     names: Mapping[str, str]
@@ -93,7 +93,7 @@ class Row:
 
     @property
     def measured(self) -> bool:
-        """Whether there is a value of ours."""
+        """Whether a value was measured here."""
         return self.ours is not None and self.ours.number.value is not None
 
     @property
@@ -154,7 +154,7 @@ class Row:
 
     @property
     def remarks(self) -> list[str]:
-        """The paper's note, our data, and the reasons for which ours may differ."""
+        """The paper's note, our data, and the reasons for which our value may differ."""
         said = [self.note]
         if self.standing == "not available":
             said.append(f"the data are not available: {missing()[self.names['dataset']]}")
@@ -209,8 +209,8 @@ def counts(rows: Iterable[Row]) -> dict[str, int]:
     Returns
     -------
     counts : ``printed``, values that the papers print; ``absent``, their cells without a value
-        (masked, lost, or a run that did not end); ``both``, printed values with a value of ours;
-        ``alone``, values of ours that no table prints; and by each of :data:`STANDINGS` the printed
+        (masked, lost, or a run that did not end); ``both``, printed values with one measured here;
+        ``alone``, our values that no table prints; and by each of :data:`STANDINGS` the printed
         values that have it
     """
     rows = list(rows)
@@ -246,7 +246,7 @@ def caveat(quantity: str, unit: str, dataset: str, hardware: str, ours: Measurem
 
 
 def side_by_side(printed: pd.DataFrame, measured: Iterable[Measurement]) -> list[Row]:
-    """Join the papers' numbers with ours; neither side loses a number.
+    """Join the papers' numbers with our own; neither side loses a number.
 
     Returns
     -------

@@ -84,7 +84,7 @@ class Graph(Oracle):
         self.graph.setQueryTimeParams(self.query_options)
 
     def _ask(self, X, rows, y, places, asked, answers) -> None:
-        """Fill `answers` at these places from the first of `asked` neighbours that is no label."""
+        """Fill `answers` here with the first of `asked` neighbours that is not the label."""
         for part in parts(len(places), 1 if self.sparse else self.d):
             chosen = places[part]
             if not len(chosen):
