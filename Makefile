@@ -17,20 +17,20 @@ INDEX   = $(addprefix --default-index ,$(shell $(PYTHON) -m pip config get globa
 .DEFAULT_GOAL := help
 .PHONY: help figures report lessons docs lab race test test-browser lint bench dist data lock peers clean
 
-help: ## say what there is
+help: ## list these commands
 	@echo 'usage: make TARGET [ARGS="..."]'
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' Makefile
 
 figures: .venv/.ok ## regenerate the figures, quick profile (ARGS="NAME... --profile smoke|quick|paper -j N")
 	.venv/bin/workbench figures $(ARGS)
 
-report: .venv/.ok ## put all figures, and the papers' numbers next to ours, on one HTML page
+report: .venv/.ok ## put all figures, and the papers' numbers next to our own, on one HTML page
 	.venv/bin/workbench report $(ARGS)
 
-lessons: .venv/.ok ## student copies and an offline HTML course in course/ (ARGS="ls_1 --out DIR -j N")
+lessons: .venv/.ok ## write student copies and an offline HTML course in course/ (ARGS="ls_1 --out DIR -j N")
 	.venv/bin/workbench lessons -j 2 $(ARGS)
 
-docs: .venv/.ok ## the course, the report and pages of the API, to read offline: docs/index.html
+docs: .venv/.ok ## write the course, the report and pages of the API, to read offline: docs/index.html
 	.venv/bin/workbench lessons -j 2 --out docs/course
 	.venv/bin/workbench report --out docs/report.html
 	$(PYTHON) -W ignore -m pdoc --docformat numpy --template-directory .pdoc --output-directory docs \

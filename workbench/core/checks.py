@@ -291,6 +291,6 @@ def _check_values(X: Matrix, argument: str) -> None:
         raise ValueError(f"{argument}: contains NaN or infinite values; clean or impute them first")
     if max(values.max(initial=0), -values.min(initial=0)) > float(LARGEST[X.dtype.char]):
         raise ValueError(
-            f"{argument}: contains values beyond {LARGEST[X.dtype.char]:g}, whose powers are not "
-            f"{X.dtype} numbers; scale the features"
+            f"{argument}: contains values beyond {LARGEST[X.dtype.char]:g}, whose powers "
+            f"overflow {X.dtype}; scale the features"
         )

@@ -170,8 +170,8 @@ def _advice(name: str, source: Source, error: Exception) -> str:
         advice += f", or put {files} into {cache / name}"
     lines = [f"  {line}" for answer in tried for line in answer.splitlines()]
     return "\n".join([f"{name} is not available here. Tried:", *lines]) + (
-        f"\n{advice}. WORKBENCH_DATA names the folder of the local mirror; data/README.md has the "
-        "format."
+        f"\n{advice}. WORKBENCH_DATA names the folder of the local mirror; data/README.md "
+        "describes the format."
     )
 
 
