@@ -387,7 +387,7 @@ def test_solvers_run_side_by_side_for_the_same_seconds(sent):
     dashboard = explore("iris", solvers, {"n_max": 20}, chosen=solvers, seconds=0.2)
     click(dashboard, "run", "finished")
     ccg, subgradient = dashboard.chart.curves
-    assert ccg.ended == "the bounds have met" and subgradient.ended == "out of time"
+    assert ccg.ended == "the bounds agree" and subgradient.ended == "out of time"
     assert 0.2 <= subgradient.latest[0] < 1
     dashboard.watched.value = "mrc_subgradient"
     assert dashboard.inside.shown[0]["title"].startswith("MRC-SUB, iris, standardised: round ")
@@ -411,7 +411,7 @@ def test_a_run_to_its_end_is_kept_with_its_code_and_sent_to_a_grid(
     content, (buffer,) = sent[-1]
     (curve,) = content["curves"]
     assert content["error"] == "" and curve["numbers"]["lower"].startswith("0.4")
-    assert curve["settings"] == ["iris", "n_max = 20"] and curve["ended"] == "the bounds have met"
+    assert curve["settings"] == ["iris", "n_max = 20"] and curve["ended"] == "the bounds agree"
     *_, lower, upper, error = points(buffer)[-1]
     assert lower <= upper <= lower + 1e-2 and 0 < error < 0.5
     dashboard.chart._answer(None, {"keep": curve["number"]}, [])

@@ -1,4 +1,4 @@
-"""The live view: solvers that one can run, pause, step, turn back and compare while they run.
+"""The live view: solvers that one can run, pause, step, go back and compare while they run.
 
 >>> explore("digits", ["mrc_ccg"], {"eps1": 0.1})                          # doctest: +SKIP
 

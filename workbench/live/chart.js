@@ -161,7 +161,7 @@ function open(el, show, send) {
     scene = { ...draw(pen, look, width, seen, { ...view, cursor, lit, drag }) };
     scene.picture = () => picture(look, width, seen, view);
     const { marked } = scene;
-    cursor = marked && { number: marked.curve.number, i: marked.i }; // it may have turned back
+    cursor = marked && { number: marked.curve.number, i: marked.i }; // the run may have gone back
     part(".below").value = below;
     const told = lost ? { status: LOST } : said;
     for (const key of ["status", "pending", "note", "error"]) write(part(`.${key}`), told[key] ?? "");

@@ -69,7 +69,7 @@ class Curve:
                 self.points.extend(self.latest)
 
     def restart(self, rows: list[Row]) -> None:
-        """Be the curve of these rows: of a run that has turned back."""
+        """Be the curve of these rows: of a run that has gone back."""
         self.points, self.latest = array("d"), NO_POINT
         self.sent = self.seen = self.evaluated = 0
         self.add(rows)
@@ -139,7 +139,7 @@ class Chart(anywidget.AnyWidget):
             return curve
 
     def add(self, curve: Curve, rows: list[Row], restart: bool = False) -> None:
-        """Draw new rows, or only these if the run has turned back."""
+        """Draw new rows, or only these if the run has gone back."""
         with self._lock:
             curve.restart(rows) if restart else curve.add(rows)
         self.say()

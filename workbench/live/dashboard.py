@@ -76,7 +76,7 @@ class Dashboard(widgets.VBox):
             "run": ("play", self.run, "Start, or resume"),
             "pause": ("pause", self.player.pause, "Pause when the round in progress ends"),
             "step": ("step-forward", self.step, "One round of each solver, then pause"),
-            "back": ("step-backward", self.player.back, "Turn back by one round, then pause"),
+            "back": ("step-backward", self.player.back, "Go back by one round, then pause"),
             "stop": ("stop", self.player.stop, "End these runs; their curves stay"),
             "reset": ("refresh", self.reset, "End these runs and remove all curves"),
             "send to sweep": ("table", self.send_to_sweep, "Write a grid over all values tried"),

@@ -1,4 +1,4 @@
-"""A run that advances round by round, turns back and branches: no threads, no widgets.
+"""A run that advances round by round, goes back and branches: no threads, no widgets.
 
 >>> lane = Lane("ww_walrus", problem, {"C": 0.25})   # doctest: +SKIP
 >>> lane.advance(), lane.advance(), lane.back()      # doctest: +SKIP
@@ -188,7 +188,7 @@ class Lane:
         return self.last
 
     def back(self) -> bool:
-        """Turn back by one row and return True; at the first, do nothing and return False.
+        """Go back by one row and return True; at the first, do nothing and return False.
 
         The latest kept state before that row is resumed, not timed. Solvers repeat themselves bit
         for bit, except those that say so.
@@ -267,9 +267,9 @@ class Lane:
 
 
 def closed(row: Row) -> str | None:
-    """Stop if the bounds, of a solver that has them, have met as far as numbers can."""
+    """Stop if the bounds, of a solver that has them, are equal up to rounding."""
     met = "gap" in row and row["gap"] <= TOLERANCE * max(1.0, abs(row["upper"]))
-    return "the bounds have met" if met else None
+    return "the bounds agree" if met else None
 
 
 def size(state: State) -> int:

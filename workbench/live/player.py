@@ -30,7 +30,7 @@ class Player:
     Parameters
     ----------
     on_rows : ``on_rows(lane, rows)`` for new rows of a lane, none of them if it has ended or come
-        to rest; ``on_rows(lane, None)`` for one that has turned back; ``on_rows(None, None)`` if
+        to rest; ``on_rows(lane, None)`` for one that has gone back; ``on_rows(None, None)`` if
         only the status or `lanes` have changed. All but the last may take their time
 
     Attributes
@@ -52,7 +52,7 @@ class Player:
         self.pause_between = 0.0
         self._on_rows = on_rows
         self._arrange: Arrange | None = None  # what is still to be arranged
-        self._rounds = 0.0  # that are still asked for; negative to turn back
+        self._rounds = 0.0  # that are still asked for; negative to go back
         self._resets = 0  # what was played before one is not heard any more
         self._worker: threading.Thread | None = None
         self._change = threading.Condition(threading.RLock())
@@ -75,7 +75,7 @@ class Player:
                 self._arrange = arrange
 
     def back(self) -> None:
-        """Turn each lane back by one round, then pause."""
+        """Take each lane back by one round, then pause."""
         if self.lanes:
             self._ask(None, -1)
 
