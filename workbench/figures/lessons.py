@@ -45,6 +45,7 @@ from workbench.runs.sweep import runs_folder
 
 # In reading order.
 SERIES = ("mrc", "weston_watkins", "least_squares", "sampled_cuts", "memoir", ACROSS)
+WIDGET = "application/vnd.jupyter.widget-view+json"  # is nothing without a kernel
 TIMEOUT_S = 900  # for one cell on a slow and busy machine
 BARE_TABLE = SanitizeHTML(
     tags=["div", "table", "thead", "tbody", "tr", "th", "td"], attributes={}, strip=True
@@ -145,7 +146,8 @@ def html_page(
         elif cell.cell_type == "code" and outputs:
             section = unescape(re.sub(r"<[^>]+>", "", headings[-1][2]))
             alt = f"Plot, {section}. {_first_sentence(below.source if below else '')}".strip()
-            cell.outputs = [_harmless(output, alt) for output in outputs.get(cell.id, ())]
+            shown = (out for out in outputs.get(cell.id, ()) if WIDGET not in out.get("data", ()))
+            cell.outputs = [_harmless(output, alt) for output in shown]
     at = course.index(page) if page in course else None
     outs = [out for cell in notebook.cells for out in cell.get("outputs", ())]
     plays = any(replay.MIME in out.get("data", ()) for out in outs)
