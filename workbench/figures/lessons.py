@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import os
 import re
 import textwrap
@@ -47,6 +48,9 @@ from workbench.runs.sweep import runs_folder
 SERIES = ("mrc", "weston_watkins", "least_squares", "sampled_cuts", "memoir", ACROSS)
 WIDGET = "application/vnd.jupyter.widget-view+json"  # is nothing without a kernel
 TIMEOUT_S = 900  # for one cell on a slow and busy machine
+SECTION = re.compile(r'<h[1-3] id="(.*?)">(.*?)</h[1-3]>(.*?)(?=<h[1-3] id=|$)', re.DOTALL)
+HIDDEN = re.compile(r"<(script|style|noscript|details|pre|math)\b.*?</\1>", re.DOTALL)
+TAG = re.compile(r"<[^>]*>")
 BARE_TABLE = SanitizeHTML(
     tags=["div", "table", "thead", "tbody", "tr", "th", "td"], attributes={}, strip=True
 )
@@ -157,7 +161,8 @@ def html_page(
         home=os.path.relpath("index.html", os.path.dirname(page.place)),
         where=title(page.series) if page.series else "cheat sheet",
         contents=[(anchor, words) for level, anchor, words in headings if level == "2"],
-        player=replay.player() if plays else None,
+        script=replay.script() if plays else "",
+        style=replay.style() if plays else "",
         before=course[at - 1] if at else None,
         after=course[at + 1] if at is not None and at + 1 < len(course) else None,
     )
@@ -171,8 +176,27 @@ def index_page(lessons: list[Page], sheets: list[Page], files: Iterable[str]) ->
     ]
     series = [entry for entry in series if entry[2]]
     return _rendered(
-        new_notebook(), home="index.html", series=series, sheets=sheets, files=list(files)
+        new_notebook(),
+        home="index.html",
+        series=series,
+        sheets=sheets,
+        files=list(files),
+        sections=json.dumps(sections(files), ensure_ascii=False).replace("<", "\\u003c"),
+        script=Path(__file__).with_name("search.js").read_text(encoding="utf-8"),
     )
+
+
+def sections(files: Mapping[str, str]) -> list[list[str]]:
+    """Return place, lesson, heading and prose of each section of these pages; nothing folded."""
+    found = []
+    for place in (place for place in files if place.endswith(".html")):
+        main = files[place].partition("<main")[2].partition("</main>")[0]
+        parts = SECTION.findall(HIDDEN.sub("", main))
+        plain = [[" ".join(unescape(TAG.sub("", part)).split()) for part in each] for each in parts]
+        titles = [title.removesuffix("¶").strip() for _, title, _ in plain]
+        rows = zip(parts, titles, plain)
+        found += [[f"{place}#{at}", titles[0], title, text] for (at, *_), title, (*_, text) in rows]
+    return found
 
 
 def execute(
@@ -283,6 +307,7 @@ def _rendered(notebook: NotebookNode, **resources) -> str:
         filters={
             "inline": _inline,
             "highlight_code": Highlight2HTML(),
+            "hashed": replay.hashed,
             "recorded": lambda output: replay.embedded(output.get("data", {}).get(replay.MIME)),
         },
     )

@@ -65,7 +65,9 @@ class Replay:
             title=escape(title or "A recorded run"),
             heading=f"<h1>{escape(title)}</h1>" if title else "",
             recording=embedded(self.data),
-            **player(),
+            script=script(),
+            hash=hashed(script()),
+            style=style(),
         )
 
     def _repr_mimebundle_(self, **_) -> dict[str, Any]:
@@ -114,17 +116,21 @@ def embedded(data: Mapping[str, Any] | None) -> str:
     return f'<script type="application/json" class="recording">{safe}</script>{_table(data)}'
 
 
-def player() -> dict[str, str]:
-    """Return ``script``, which plays all recordings of a page, its ``hash``, and ``style``.
-
-    The hash is that of a content security policy, which then allows no other script.
-    """
+def script() -> str:
+    """Return the script that plays all recordings of a page."""
     panels = {"CHART": CHART, "INSIDE": INSIDE}
     parts = [f"const {name} = (() => {{\n{_closed(text)}\n}})();" for name, text in panels.items()]
-    script = "\n".join([*parts, (HERE / "replay.js").read_text(encoding="utf-8")])
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    style = (HERE / "replay.css").read_text(encoding="utf-8")
-    return {"script": script, "hash": f"sha256-{digest}", "style": style}
+    return "\n".join([*parts, (HERE / "replay.js").read_text(encoding="utf-8")])
+
+
+def style() -> str:
+    """Return the style of a recording on a page."""
+    return (HERE / "replay.css").read_text(encoding="utf-8")
+
+
+def hashed(script: str) -> str:
+    """Return a script's hash for a content security policy, which then allows no other script."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
 
 
 def _frame(lane: Lane) -> dict[str, Any]:
