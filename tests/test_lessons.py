@@ -1,7 +1,6 @@
 """The lessons: a check prints and never raises, and every lesson runs from top to bottom."""
 
 import io
-import json
 import re
 import tomllib
 from contextlib import nullcontext, redirect_stdout
@@ -24,7 +23,7 @@ from workbench.data.panels import panel
 from workbench.data.synthetic import checkers
 from workbench.least_squares.generalized import ls_generalized
 from workbench.least_squares.simplex import project
-from workbench.live.replay import Replay
+from workbench.live.replay import Replay, embedded
 from workbench.memoir.solvers import PRESETS, memoir_l2
 from workbench.mrc.highs import minimise
 from workbench.mrc.lp import all_subsets, constraints
@@ -232,7 +231,7 @@ def test_notebook_runs_and_its_checks_tell_right_from_wrong(path, execute, monke
         if cell.id == "recorded":  # what is said below the recorded runs is true of them
             runs = namespace["runs"]
             assert PLAYED[path.stem](*[run.trace.last for run in runs])
-            assert len(json.dumps(Replay(*runs).data)) < 1.5e6
+            assert len(embedded(Replay(*runs).data)) < 300_000
         if live := namespace.pop("live", None):  # the start page's chart, which moves by itself
             wait(lambda: live.chart.curves and live.chart.curves[0].seen > 2)
             live.retire()

@@ -76,11 +76,13 @@ function play({ runs }, el) {
 }
 
 const STEPS = 160; // of a whole play, each of 50 ms
+const unpacked = (text) => new Response(
+  new Blob([bytes(text)]).stream().pipeThrough(new DecompressionStream("deflate"))).json();
 for (const data of document.querySelectorAll("script.recording")) {
   const el = document.createElement("section");
   el.className = "replay";
   data.after(el);
-  play(JSON.parse(data.textContent), el);
+  unpacked(data.textContent).then((recorded) => play(recorded, el));
 }
 if (window.frameElement) { // in a notebook's output: as high as what it shows
   new ResizeObserver(([{ target }]) => (frameElement.style.height = `${target.offsetHeight + 20}px`))

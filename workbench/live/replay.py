@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html import escape
@@ -28,7 +29,7 @@ from workbench.live.pictures import pack
 from workbench.registry import SOLVERS
 
 MIME = "application/vnd.workbench.replay+json"
-FRAME_RATIO = 1.3  # of the rounds of two neighbouring pictures of the inside
+FRAME_RATIO = 1.2  # of the rounds of two neighbouring pictures of the inside
 HERE = Path(__file__).parent
 
 
@@ -109,11 +110,11 @@ def record(
 
 
 def embedded(data: Mapping[str, Any] | None) -> str:
-    """Return the element that holds these recordings, if there are any; no text can end it."""
+    """Return the element that holds these recordings, deflated, if there are any."""
     if not data:
         return ""
-    safe = json.dumps(data).replace("<", "\\u003c")
-    return f'<script type="application/json" class="recording">{safe}</script>{_table(data)}'
+    packed = base64.b64encode(zlib.compress(json.dumps(data).encode(), 9)).decode()
+    return f'<script type="text/plain" class="recording">{packed}</script>{_table(data)}'
 
 
 def script() -> str:
