@@ -231,7 +231,7 @@ def test_notebook_runs_and_its_checks_tell_right_from_wrong(path, execute, monke
         if cell.id == "recorded":  # what is said below the recorded runs is true of them
             runs = namespace["runs"]
             assert PLAYED[path.stem](*[run.trace.last for run in runs])
-            assert len(embedded(Replay(*runs).data)) < 300_000
+            assert len(embedded(Replay(*runs).data)) < 500_000
         if live := namespace.pop("live", None):  # the start page's chart, which moves by itself
             wait(lambda: live.chart.curves and live.chart.curves[0].seen > 2)
             live.retire()
