@@ -393,6 +393,26 @@ def test_kernel_values_stay_below_what_lesson_2_derives():
         assert 0.3 * limit < trace.last["kernel_values"] <= limit
 
 
+@pytest.mark.parametrize("unit", [1, 1000])
+def test_the_rate_of_ls_1_holds_in_the_norm_of_S_and_not_in_that_of_F(unit):
+    rng, L, mu = np.random.default_rng(0), 1, 1 / 2
+    X, Y = unit * rng.normal(size=(200, 4)) @ rng.normal(size=(4, 4)), rng.normal(0, 9, (200, 3))
+    S, W, Ws = X.T @ X / 200, np.zeros((4, 3)), []
+
+    def loss(W):  # of the link g(u) = (u + tanh u) / 2, with slopes between mu and L
+        U = X @ W
+        return ((U**2 / 2 + np.logaddexp(U, -U)) / 2 - Y * U).sum() / 200
+
+    for _ in range(60):
+        Ws.append(W)
+        W = W - np.linalg.solve(L * S, X.T @ ((X @ W + np.tanh(X @ W)) / 2 - Y) / 200)
+    squares = np.array([np.vdot(V - W, S @ (V - W)) for V in Ws[:9]])
+    gaps, q = np.array([loss(V) for V in Ws[:9]]) - loss(W), (L - mu) / (L + mu)
+    assert (squares[1:] <= q * squares[:-1]).all() and squares[-1] > (q / 2) ** 8 * squares[0]
+    assert (gaps <= L / 2 * q ** np.arange(9) * squares[0]).all()
+    assert (gaps <= L / 2 * q ** np.arange(9) * (W**2).sum()).any() == (unit == 1)
+
+
 def models(count, **parameters):
     """Return the texts, and copies of the weights after each round of MEMOIR on them."""
     texts = panel("text 400x20", test=0.5)
