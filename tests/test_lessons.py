@@ -430,6 +430,17 @@ def test_the_twelve_lines_of_lesson_3_are_the_preset():
     np.testing.assert_allclose(W[0], averaged(X, y, texts.k, etas), atol=2e-5)
 
 
+def test_another_answer_moves_the_step_of_memoir_1_by_the_root_of_2_times_its_length():
+    step = solution("memoir_1_inexact_margin", "step")["step"]
+    x, lam = np.array([0.6, 0.0, 0.3]), 0.1
+    for t, eps in ((20, 0.2), (50, 1e-9)):
+        W = np.zeros((3, 4))
+        W[:, 1] = eps * x / (x @ x)  # class 1 is the right answer, 2 falls short of it by eps
+        one, other = (step(W, x, 0, r, lam, t) for r in (1, 2))
+        apart = np.sqrt(2) * np.linalg.norm(x)
+        assert np.linalg.norm(one - other) == pytest.approx(apart / (lam * t))
+
+
 def test_batches_count_as_lesson_3_derives():
     # Random answers, to all rows: what a batch adds does not depend on W.
     blind = PRESETS["l2", "reference"] | {"hinge": False, "mips": "random", "project": False}
