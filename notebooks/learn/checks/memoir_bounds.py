@@ -39,7 +39,8 @@ def risk_bound(
     ----------
     margins : (n,) margins x_i.w_{y_i} - x_i.w_r with the classes r that a search found
     k : number of classes
-    norm, length : largest norms of the weights, Omega, and of the rows, R
+    norm, length : largest norms of the weights, Omega, fixed before the rows are drawn (not read
+        off the weights that they trained), and of the rows, R
     rho : margin from which on a row counts as right, positive
     eps : largest shortfall of a margin, in units of rho, not negative
     delta : probability of failure, in (0, 1)
