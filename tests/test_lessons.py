@@ -393,6 +393,22 @@ def test_kernel_values_stay_below_what_lesson_2_derives():
         assert 0.3 * limit < trace.last["kernel_values"] <= limit
 
 
+def test_a_twin_feature_leaves_the_majoriser_of_ls_1_its_lowest_point():
+    rng = np.random.default_rng(0)
+    softmax_loss = solution("ls_1_second_order", "loss")["softmax_loss"]
+    X, Y = rng.normal(size=(90, 4))[:, [0, 1, 2, 2]], np.eye(3)[np.arange(90) % 3]
+    S, W = X.T @ X / 90, rng.normal(size=(4, 3))
+    loss, G = softmax_loss(W, X, Y)
+    D = np.linalg.lstsq(S / 2, -G, rcond=None)[0]  # S has no inverse; L = 1/2
+    np.testing.assert_allclose(S @ D / 2, -G, atol=1e-12)
+
+    def majoriser(D):
+        return loss + np.vdot(G, D) + np.vdot(D, S @ D) / 4
+
+    assert softmax_loss(W + D, X, Y)[0] <= majoriser(D) < loss
+    assert all(majoriser(D) <= majoriser(D + rng.normal(size=(4, 3))) for _ in range(99))
+
+
 @pytest.mark.parametrize("unit", [1, 1000])
 def test_the_rate_of_ls_1_holds_in_the_norm_of_S_and_not_in_that_of_F(unit):
     rng, L, mu = np.random.default_rng(0), 1, 1 / 2
