@@ -429,6 +429,19 @@ def test_the_rate_of_ls_1_holds_in_the_norm_of_S_and_not_in_that_of_F(unit):
     assert (gaps <= L / 2 * q ** np.arange(9) * (W**2).sum()).any() == (unit == 1)
 
 
+def test_the_cost_of_ls_3_counts_multiplications_and_additions():
+    def inner(m):  # operations of an inner product of length m
+        return 2 * m - 1 if m else 0
+
+    n, p = 500, 100
+    gram = sum(inner(n) for i in range(p) for j in range(i + 1))
+    # Row i of the factor: R_ij = (A_ij - R_i'R_j) / R_jj for j < i, then a root on the diagonal.
+    factor = sum(inner(j) + bool(j) + 1 for i in range(p) for j in range(i + 1))
+    assert factor == pytest.approx(p**3 / 3, rel=0.02)
+    cost = solution("ls_3_stagewise", "cost")["cost"]
+    assert 4 * (gram + factor) == pytest.approx(cost(n, 4 * p, p), rel=0.02)
+
+
 def models(count, **parameters):
     """Return the texts, and copies of the weights after each round of MEMOIR on them."""
     texts = panel("text 400x20", test=0.5)

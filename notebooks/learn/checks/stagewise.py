@@ -65,7 +65,7 @@ def check_narrow(answer, train_error: float, test_error: float):
 
 @exercise
 def check_cost(cost):
-    """``cost(n, d, p)``: multiply-adds of the Gram matrices and factors of one pass."""
+    """``cost(n, d, p)``: operations of the Gram matrices and factors of one pass."""
     for n, d, p in ((60_000, 8192, 1024), (1000, 600, 200)):
         found, truth = number(ask(cost, n, d, p)), d / p * (n * p**2 + p**3 / 3)
         need(not same(found / truth, p / d), f"that is one block; there are {d // p}")
