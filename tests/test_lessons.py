@@ -442,6 +442,13 @@ def test_the_cost_of_ls_3_counts_multiplications_and_additions():
     assert 4 * (gram + factor) == pytest.approx(cost(n, 4 * p, p), rel=0.02)
 
 
+def test_an_average_of_scores_keeps_the_mean_loss_and_not_the_mean_error():
+    F = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 9.0]])  # three models' scores of a row of class 0
+    losses, loss = (np.logaddexp.reduce(A, axis=-1) - A[..., 0] for A in (F, F.mean(axis=0)))
+    assert loss < losses.mean() and np.mean(F[:, 1] > F[:, 0]) < 0.5
+    assert F.mean(axis=0)[1] > F.mean(axis=0)[0]
+
+
 def models(count, **parameters):
     """Return the texts, and copies of the weights after each round of MEMOIR on them."""
     texts = panel("text 400x20", test=0.5)
