@@ -221,17 +221,20 @@ def check_averaged(averaged):
 def check_optimism(seeds, rows, wrong: np.ndarray, optimism: Callable):
     """The best of `seeds` on `rows` rows looks better there, by a standard error, than elsewhere.
 
-    ``wrong`` (seeds, rows) says which seed is wrong on which row. ``optimism(wrong, seeds, rows)``
-    is the pair of the best one's error on the rows that chose it, and on the others.
+    That of a quarter as many does not. ``wrong`` (seeds, rows) says which seed is wrong on which
+    row. ``optimism(wrong, seeds, rows)`` is the pair of the best one's error on the rows that
+    chose it, and on the others.
     """
     most = len(wrong), wrong.shape[1] - 50
     seeds, rows = number(seeds), number(rows)
     need(seeds == int(seeds) and 1 <= seeds <= most[0], f"seeds: a whole number, 1 to {most[0]}")
     need(rows == int(rows) and 20 <= rows <= most[1], f"rows: a whole number, 20 to {most[1]}")
-    chosen, others = optimism(wrong, int(seeds), int(rows))
-    margin = np.sqrt(others * (1 - others) / rows)
+    few = max(1, int(seeds) // 4)
+    (chosen, others), fewer = (optimism(wrong, many, int(rows)) for many in (int(seeds), few))
+    margin, less = (np.sqrt(e * (1 - e) / rows) for e in (others, fewer[1]))
     told = f"{chosen:.2%} on the rows that chose it, {others:.2%} on the others"
     need(others - chosen > margin, told + ": more seeds, or another number of rows?")
+    need(fewer[1] - fewer[0] <= less, f"{few} models break it, too: how few looks are enough?")
     return told + f"; the standard error is {margin:.2%}"
 
 

@@ -80,6 +80,7 @@ def check_stall(patience, C, descend: Callable):
     """``descend(C, patience)`` stops far from where full sweeps are after as many epochs."""
     whole = number(patience) >= 1 and number(patience) % 1 == 0
     need(whole, "patience is a whole number, at least 1")
+    need(number(patience) > 1, "a row has no second chance; for which C do two say little, too?")
     need(number(C) > 0, "C must be positive")
     dropped, full = descend(C, int(patience))[-1], descend(C, np.inf)[-1]
     case = f"the gap ends at {dropped:.2g}, that of full sweeps at {full:.2g}"
