@@ -83,10 +83,9 @@ def check_random(answer, accuracies: dict[str, float], classes: int):
         truth = "chance"
     elif drawn > 0.9 * exact:
         truth = "as good"
-    told = f"{drawn:.1%} against {exact:.1%}, and {1 / classes:.1%} by chance"
-    hint = ": every step still raises the own class" if truth != "chance" else ""
-    need(answer == truth, "no: " + told + hint)
-    return told
+    hint = "no: a step moves two classes. Which one does it still choose rightly?"
+    need(answer == truth, hint)
+    return f"{drawn:.1%} against {exact:.1%}, and {1 / classes:.1%} by chance"
 
 
 @exercise
@@ -145,8 +144,7 @@ def check_hinge(answer, before: float, after: float):
     need(answer in ("better", "worse", "the same"), 'answer "better", "worse" or "the same"')
     change = after - before
     truth = "the same" if abs(change) < 0.005 else "better" if change > 0 else "worse"
-    hint = f"no: {before:.1%} becomes {after:.1%}. How many rows violate their margin?"
-    need(answer == truth, hint)
+    need(answer == truth, "no: W is short here. How many rows violate their margin?")
     return f"{before:.1%} and {after:.1%}"
 
 
@@ -202,7 +200,7 @@ def check_bias(answer, before: float, after: float):
     need(answer in ("rises", "falls", "stays"), 'answer "rises", "falls" or "stays"')
     change = after - before
     truth = "stays" if abs(change) < 0.01 else "rises" if change > 0 else "falls"
-    need(answer == truth, f"no: {before:.1%} becomes {after:.1%}. Who answers a frozen batch?")
+    need(answer == truth, "no: every row of a batch has the feature. Who answers a frozen batch?")
     return f"{before:.1%} becomes {after:.1%}"
 
 
