@@ -112,14 +112,17 @@ def check_zigzag(answer, upper: np.ndarray):
 
 
 @exercise
-def check_stall(mu, bounds_with: Callable):
-    """``bounds_with(mu)`` are the bounds after each round; with this `mu` there are 100 or more."""
+def check_stall(mu, last, bounds_with: Callable):
+    """``bounds_with(mu)`` are 100 bounds or more; `last` is the last cut that raises the lower."""
     mu = number(mu)
     need(0 <= mu <= 1, "mu goes from 0 to 1")
     bounds = bounds_with(mu)
     rounds = len(bounds) - 1
     hint = f"it ends after {rounds} rounds. When would a new cut tell the model nothing new?"
     need(rounds >= 100, hint)
+    rises = 1 + np.flatnonzero(np.diff(np.asarray(bounds)[:, 0]) > CLOSE)
+    hint = "this mu does it; after which cut does the lower bound, the first column, stand still?"
+    need(number(last) == rises[-1], hint)
     return f"after {rounds} rounds the gap still is {bounds[-1][1] - bounds[-1][0]:.3f}"
 
 

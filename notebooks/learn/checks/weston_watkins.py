@@ -101,10 +101,12 @@ def check_dual(dual):
 
 @exercise
 def check_outside(B, problem: Problem, C: float, optimum: float):
-    """`B` leaves the box somewhere, and D(B) exceeds the optimum."""
+    """`B` leaves the box in one entry, and D(B) exceeds the optimum."""
     B = array(B, (problem.n, problem.k), "B").astype(float)
     own = B[np.arange(problem.n), problem.y]
     need(np.abs(own).max() < CLOSE, "B must be 0 at the own classes")
+    out = np.sum((B < -CLOSE) | (B > C + CLOSE))
+    need(out <= 1, f"{out} multipliers leave the box; which one would D like to raise the most?")
     D = B.sum() - (weights(B, problem.X, problem.y) ** 2).sum() / 2
     need(D > optimum + 1e-4, f"D(B) = {D:.4f} is not above the optimum, {optimum:.4f}")
     ends = f"beta goes from {B.min():.2g} to {B.max():.2g}"
