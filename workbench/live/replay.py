@@ -1,6 +1,6 @@
 """Recorded runs that play on a page without a kernel, with the chart of the dashboards.
 
->>> replay(record("mrc_ccg", problem, below("gap", 0.01)))                 # doctest: +SKIP
+>>> Replay(record("mrc_ccg", problem, below("gap", 0.01)))                 # doctest: +SKIP
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def record(
     Parameters
     ----------
     solver : a name of the registry
-    rules : such as ``rounds(50)``, of :mod:`workbench.core.stream`
+    rules : such as ``rounds(50)``, of :mod:`workbench.core.stream`; an endless solver needs one
     parameters : those that are not at their defaults
 
     Raises
