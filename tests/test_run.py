@@ -104,7 +104,7 @@ def test_unknown_names_are_errors_that_say_what_is_known(blobs):
     for solver, parameters, message in (
         ("mrc_cgg", {}, r"unknown name 'mrc_cgg'; did you mean mrc_ccg"),
         ("zzz", {}, r"unknown name 'zzz'; known names: mrc_lp, .*mrc_ccg"),
-        ("mrc_ccg", {"nmax": 3}, r"mrc_ccg has no 'nmax'; it takes .*n_max"),
+        ("mrc_ccg", {"nmax": 3}, "mrc_ccg has no 'nmax'; did you mean n_max"),
         (halving, {"state": None}, "has no 'state'"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -41,6 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (ValueError, OSError, RuntimeError) as error:
         file = getattr(error, "filename", None)
         message = " ".join((f"{file}: {error.strerror}" if file else str(error)).split())
+        if message.startswith("source: "):  # as the function calls what is typed as DATA
+            message = message.replace("source", "data", 1)
         print(f"workbench: {message}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import workbench
-from workbench.core.names import hint
+from workbench.core.names import hint, near
 
 CHECKOUT = Path(workbench.__file__).parents[1]
 FOLDER = CHECKOUT / "notebooks" / "figures"
@@ -76,9 +76,8 @@ class Notebook:
     def parameter(self, name: str) -> Parameter:
         """Return a declared parameter by name, or raise a ValueError that lists them."""
         if name not in self.parameters:
-            raise ValueError(
-                f"{self.name}: has no parameter {name!r}; it takes {', '.join(self.parameters)}"
-            )
+            known = near(name, self.parameters) or f"it takes {', '.join(self.parameters)}"
+            raise ValueError(f"{self.name}: has no parameter {name!r}; {known}")
         return self.parameters[name]
 
 

@@ -20,7 +20,7 @@ import psutil
 import threadpoolctl
 
 import workbench
-from workbench.core.names import hint
+from workbench.core.names import hint, near
 from workbench.core.problem import Problem
 from workbench.core.stream import Row, Rule, State, always, nothing, until, watch
 from workbench.core.trace import Trace, record
@@ -129,12 +129,9 @@ def resolve(solver: str | Callable, parameters: Mapping[str, Any]) -> tuple[Call
         for name, p in inspect.signature(solver).parameters.items()
         if p.kind is p.KEYWORD_ONLY and name != "state"
     }
-    unknown = set(parameters) - set(defaults)
-    if unknown:
-        raise ValueError(
-            f"parameters: {solver.__name__} has no {', '.join(sorted(map(repr, unknown)))}; "
-            f"it takes {', '.join(defaults)}"
-        )
+    for name in sorted(set(parameters) - set(defaults), key=str):
+        known = near(str(name), defaults) or f"it takes {', '.join(defaults)}"
+        raise ValueError(f"parameters: {solver.__name__} has no {name!r}; {known}")
     return solver, defaults | dict(parameters)
 
 
