@@ -12,7 +12,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from test_estimators import CASES, IRIS, SCALED, SPECIES, each, made
 
-from workbench.estimators import MemoirClassifier, SampledCutClassifier, WestonWatkinsClassifier
+from workbench.estimators import (
+    MemoirClassifier,
+    SampledCutClassifier,
+    WestonWatkinsClassifier,
+    callbacks,
+)
 from workbench.estimators import callbacks as ours
 from workbench.estimators.callbacks import ASKED, GapMonitor
 
@@ -62,10 +67,15 @@ def test_a_limit_is_warned_of_where_fit_is_called():
     assert [warning.filename for warning in caught] == [__file__]
 
 
-def test_bounds_are_shown_while_it_runs(capsys):
+@pytest.mark.parametrize("screen", [True, False])
+def test_a_screen_shows_the_bounds_while_it_runs_and_a_file_the_last(screen, capsys, monkeypatch):
+    monkeypatch.setattr(ours, "_on_a_screen", lambda: screen)
     WestonWatkinsClassifier(gap_ratio=0.1).set_callbacks(GapMonitor()).fit(SCALED, SPECIES)
     said = capsys.readouterr().err
-    assert said.startswith("\rround 1: ") and "<= optimum <=" in said and said.endswith("\n")
+    assert "<= optimum <=" in said and said.endswith("\n")
+    assert (
+        said.startswith("\rround 1: ") if screen else said.count("round") == said.count("\n") == 1
+    )
 
 
 @pytest.mark.parametrize(

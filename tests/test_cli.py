@@ -70,7 +70,7 @@ MISTAKES = {
     "figures mrc_convergense": "unknown name 'mrc_convergense'; did you mean mrc_convergence",
     "figures --profile slow": "unknown name 'slow'; known names: smoke, quick, paper",
     "figures -p data=iris": "name the notebooks",
-    "figures mrc_epsilon -p eps3_grid=1": "has no parameter 'eps3_grid'; did you mean eps2_grid or eps1_grid?",
+    "figures mrc_epsilon -p eps3_grid=1": "has no parameter 'eps3_grid'; did you mean eps2_grid",
     "figures mrc_epsilon -p repetitions=few": "repetitions: must be of type int",
     "figures -j 0": "jobs: must be at least 1",
     "lessons nothing": "lesson: unknown name 'nothing'; known names:",

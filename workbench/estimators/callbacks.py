@@ -115,7 +115,7 @@ class GapMonitor:
     Parameters
     ----------
     stop_at : float > 0 or None; ends the fit when upper - lower <= stop_at * |upper|
-    verbose : bool, whether the bounds of the last round are kept in sight on stderr
+    verbose : bool, whether stderr shows the bounds of the last round; a file gets the final ones
 
     Attributes
     ----------
@@ -159,12 +159,18 @@ class GapMonitor:
             solver = type(estimator).__name__
             raise ValueError(f"GapMonitor: this {solver} has no certified bounds to show")
         self.rows.append({"round": fitted_estimator.n_iter_, "lower": lower, "upper": upper})
-        if self.verbose:
-            text = f"round {fitted_estimator.n_iter_}: {lower:.6g} <= optimum <= {upper:.6g}"
-            print(f"\r{text:<60}", end="", file=sys.stderr, flush=True)
+        if self.verbose and _on_a_screen():
+            print(f"\r{self._last():<60}", end="", file=sys.stderr, flush=True)
         return self.stop_at is not None and upper - lower <= self.stop_at * abs(upper)
 
     def teardown(self, estimator, context) -> None:
-        """End the line of the bounds."""
+        """Leave the last bounds on a line of their own, which is all that a log file gets."""
         if self.verbose and self.rows:
-            print(file=sys.stderr)
+            print("\r" * _on_a_screen() + self._last(), file=sys.stderr)
+
+    def _last(self) -> str:
+        return "round {round}: {lower:.6g} <= optimum <= {upper:.6g}".format(**self.rows[-1])
+
+
+def _on_a_screen() -> bool:
+    return sys.stderr.isatty() or "ipykernel" in sys.modules
