@@ -16,7 +16,6 @@ from workbench.estimators import (
     MemoirClassifier,
     SampledCutClassifier,
     WestonWatkinsClassifier,
-    callbacks,
 )
 from workbench.estimators import callbacks as ours
 from workbench.estimators.callbacks import ASKED, GapMonitor
