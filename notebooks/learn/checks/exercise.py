@@ -72,6 +72,12 @@ def need(condition, hint: str) -> None:
         raise Hint(hint)
 
 
+def pick(answer, words: tuple[str, ...], truth: str, hint: str) -> None:
+    """Raise a Hint unless `answer`, one of `words`, is the truth; check its reason before."""
+    need(answer in words, f"choose one of {words}")
+    need(answer == truth, hint)
+
+
 def same(a, b) -> bool:
     """Say whether two numbers or arrays agree to 1e-6."""
     return np.allclose(a, b, rtol=0, atol=CLOSE)

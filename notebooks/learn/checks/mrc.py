@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import cvxpy as cp
 import numpy as np
 
-from checks.exercise import CLOSE, Hint, Unfinished, array, ask, exercise, need, number, same
+from checks.exercise import CLOSE, Hint, Unfinished, array, ask, exercise, need, number, pick, same
 from workbench.core.problem import Problem, as_problem
-from workbench.core.trace import Trace
 from workbench.mrc.highs import minimise
 from workbench.mrc.lp import all_subsets, constraints, mrc_lp
 from workbench.mrc.risk import MinimaxRisk, minimax_risk
@@ -19,7 +20,7 @@ from workbench.mrc.risk import MinimaxRisk, minimax_risk
 def check_moments(moments):
     """``moments(X, y, k, lambda0) -> tau, lam``, both (k, d')."""
     for lambda0 in (0.3, 0.05):
-        risk = minimax_risk(_toy(), lambda0)
+        risk = minimax_risk(toy(), lambda0)
         found = ask(moments, risk.X, risk.y, 3, lambda0)
         need(isinstance(found, tuple) and len(found) == 2, "return two arrays, tau and lam")
         tau, lam = (array(a, risk.tau.shape, name) for a, name in zip(found, ("tau", "lam")))
@@ -35,8 +36,16 @@ def check_moments(moments):
 
 
 @exercise
-def check_members(answers, candidates: dict, risk: MinimaxRisk):
-    """``answers[name]`` says whether the distribution ``candidates[name]`` lies in U."""
+def check_members(answers, largest_share, candidates: dict, risk: MinimaxRisk):
+    """``answers[name]``: is ``candidates[name]`` in U? And how many labels may be wrong in U?"""
+    rng = np.random.default_rng()
+    for _ in range(20):
+        tau, lam = rng.normal(size=(3, 4)), rng.uniform(0.01, 0.5, (3, 4))
+        found = number(ask(largest_share, tau.copy(), lam.copy()))
+        truth = (lam[:2] / np.abs(tau[0])).min()
+        need(found >= 0, f"{found:.3g}: an average may move up or down, the share is positive")
+        need(found > truth - CLOSE, "a larger share is in U for these tau and lam")
+        need(found < truth + CLOSE, "outside U: which averages does a wrong label move?")
     for name, p in candidates.items():
         if answers.get(name, ...) is ...:
             raise Unfinished
@@ -62,7 +71,7 @@ def check_two_labels(level):
 @exercise
 def check_subset_constraints(subset_constraints):
     """``subset_constraints(V, phi)`` is a list of cvxpy constraints for (n, k) scores V."""
-    problem = _toy()
+    problem = toy()
     risk, R = minimax_risk(problem, 0.3), _solve(problem, 0.3).R
     M, phi = cp.Variable(risk.tau.shape), cp.Variable()
     rows = ask(subset_constraints, risk.X @ M.T, phi)
@@ -180,24 +189,29 @@ def check_unbounded(samples, masks, risk: MinimaxRisk):
     samples, masks = np.atleast_1d(samples).astype(int), np.atleast_2d(masks).astype(bool)
     need(masks.shape == (len(samples), risk.k), f"masks: {risk.k} truth values for each sample")
     need(len(samples) > 0 and masks.any(axis=1).all(), "at least one row, and no empty subset")
-    J = np.flatnonzero(risk.active)
-    A, b = constraints(risk.X[samples], masks, J)
-    tau, lam = risk.tau.ravel()[J], risk.lam.ravel()[J]
     try:
-        R = minimise(np.r_[lam - tau, lam + tau, 1.0], A, b, free=[-1]).objective
+        R = _value(risk, risk.X[samples], masks, np.flatnonzero(risk.active))
     except ValueError:
         return "HiGHS ends without a solution: in some direction no row stops mu"
     raise Hint(f"this LP is bounded, R = {R:.4f}; try fewer rows, or fewer labels")
 
 
 @exercise
-def check_path(answer, trace: Trace):
-    """`answer`: does R^k only rise, only fall, or both ("rises", "falls", "both")?"""
-    steps = np.diff(trace.column("R"))
-    up, down = (steps > 1e-9).any(), (steps < -1e-9).any()
-    need(answer in ("rises", "falls", "both"), 'answer "rises", "falls" or "both"')
+def check_path(answer, bracket):
+    """`answer`: what R^k does; ``bracket(R, rows, features, n, m)`` are bounds from two LPs."""
+    rng = np.random.default_rng()
+    for problem in (toy(None) for _ in range(5)):
+        risk, truth = minimax_risk(problem, 0.1), _solve(problem, 0.1).R
+        n, m, R = risk.n, risk.tau.size, partial(_small_lp, risk)
+        rows, features = rng.permutation(n)[:3], np.sort(rng.permutation(m)[:5])
+        low, high = array(ask(bracket, R, rows, features, n, m), (2,), "the result")
+        need(low < truth + CLOSE, "your lower bound is above R* here: what did that LP not know?")
+        need(high > truth - CLOSE, "your upper bound is below R* here: what did that LP not know?")
+        best = R(rows, range(m)), R(range(n), features)
+        hint = "R* is between them now; is it always, and could they be closer?"
+        need(same((low, high), best), hint)
     hint = "a new row shrinks the feasible set; what does a new feature do to it?"
-    need(answer == ("both" if up and down else "rises" if up else "falls"), hint)
+    pick(answer, ("rises", "falls", "both"), "both", hint)
     return "rows push R^k up, features let it down"
 
 
@@ -209,15 +223,31 @@ def joint(p, risk: MinimaxRisk) -> np.ndarray:
     return np.maximum(p, 0) / np.maximum(p, 0).sum()
 
 
+def _small_lp(risk: MinimaxRisk, rows, features) -> float:
+    """Return the value of the LP of the class means and these rows, with these features only."""
+    rows, J = (np.unique(np.asarray(one, dtype=int)) for one in (rows, features))
+    hint = "every row and every feature: that is the LP that we cannot afford"
+    need(len(rows) < risk.n or len(J) < risk.tau.size, hint)
+    points, subsets = np.r_[risk.means, risk.X[rows]], all_subsets(risk.k)
+    return _value(risk, np.repeat(points, len(subsets), 0), np.tile(subsets, (len(points), 1)), J)
+
+
+def _value(risk: MinimaxRisk, points, masks, J) -> float:
+    A, b = constraints(points, masks, J)
+    tau, lam = risk.tau.ravel()[J], risk.lam.ravel()[J]
+    return minimise(np.r_[lam - tau, lam + tau, 1.0], A, b, free=[-1]).objective
+
+
 def _solve(problem: Problem, lambda0: float):
     *_, state = mrc_lp(problem, lambda0=lambda0)
     return state
 
 
-def _toy() -> Problem:
-    rng = np.random.default_rng(0)
+def toy(seed: int | None = 0, d: int = 2) -> Problem:
+    """Return a problem of 25 rows, another one at each call if `seed` is None."""
+    rng = np.random.default_rng(seed)
     y = np.repeat([0, 1, 2], [12, 8, 5])
-    return as_problem(rng.normal(size=(25, 2)) + y[:, None], y)
+    return as_problem(rng.normal(size=(25, d)) + y[:, None], y)
 
 
 def _score_vectors():
