@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from checks.certified import check_certified as check_certified
-from checks.exercise import CLOSE, ask, exercise, need, number, same
-from checks.mrc import joint
+from checks.exercise import CLOSE, array, ask, exercise, need, number, pick, same
+from checks.mrc import joint, toy
 from workbench.core.problem import Problem, as_problem
 from workbench.core.trace import Trace
 from workbench.mrc.ccg import mrc_ccg
 from workbench.mrc.risk import MinimaxRisk, minimax_risk
+from workbench.runs.run import run
 
 
 @exercise
@@ -57,34 +58,51 @@ def check_not_a_bound(p, risk: MinimaxRisk, R: float):
 
 
 @exercise
-def check_ending(answer, trace: Trace):
-    """`answer` is what the last row's ``stopped_by`` says."""
-    last, ends = trace.last, ("finished", "gap <= 0.001", "60 seconds")
-    need(answer in ends, f"answer one of {ends}")
-    need(answer == last["stopped_by"], f"no, '{last['stopped_by']}': compare eps1 with the gap")
-    return f"no row is violated by more than eps1, and the gap is still {last['gap']:.4f}"
+def check_ending(ending):
+    """``ending(violations, eps1, gap)``: which of two rules ends a run, "finished" or "gap"."""
+    rng = np.random.default_rng()
+    for _ in range(50):
+        violations, (eps1, gap) = 0.5 ** np.arange(20) * rng.uniform(0.3, 3, 20), rng.random(2) / 9
+        case = f"eps1 = {eps1:.3g}, gap = {gap:.3g}, violations {np.round(violations[:7], 3)}...: "
+        found = ask(ending, violations.copy(), eps1, gap)
+        last = violations[np.argmax(violations <= max(eps1, gap))]
+        hint = f"{case}not {found!r}. Which round is the last, and is the gap small enough in it?"
+        pick(found, ("finished", "gap"), "gap" if last <= gap else "finished", hint)
+    return "a solver that stops adding cuts may never reach the gap that you asked for"
 
 
 @exercise
-def check_false_certificate(answer, trace: Trace, R: float):
-    """Round `answer` violates no row and still has R^k above R*."""
-    rows = {row["round"]: row for row in trace.rows}
-    need(answer in rows, f"give a round from 0 to {max(rows)}")
-    row = rows[answer]
-    case = f"round {answer} has R^k = {row['R']:.4f}, eps1_hat = {row['eps1_hat']:.0e}"
-    need(row["eps1_hat"] < CLOSE, case + ": rows are still violated, and we can see it")
-    need(row["R"] > R + 1e-4, case + f", and R* = {R:.4f}: this round tells the truth")
-    return f"{case}, but R* = {R:.4f}; the features know, eps2_hat = {row['eps2_hat']:.3f}"
+def check_false_certificate(false_rounds, rows: list[dict]):
+    """``false_rounds(rows)``: no row is violated and R^k is above R*, which is not known."""
+    for problem in (toy(None, 4) for _ in range(4)):
+        chosen = {"columns": True, "m_max": 1, "eps1": 1e-9, "lambda0": 0.1}
+        trace, _ = run("mrc_ccg", problem, parameters=chosen, warm_up=False)
+        found = set(ask(false_rounds, [dict(row) for row in trace.rows]))
+        quiet = [row for row in trace.rows if row["eps1_hat"] < CLOSE]
+        hint = "in one of your rounds rows are still violated, and we can see it"
+        need(found <= {row["round"] for row in quiet}, hint)
+        proved = {row["round"] for row in quiet if row["eps2_hat"] < 1e-9}
+        need(not found & proved, "one of your rounds is right; what is missing in the false ones?")
+        above = {row["round"] for row in quiet if row["R"] > trace.last["R"] + 1e-5}
+        need(above <= found, "another round violates no row, and its R^k is above R*")
+    return f"in the run above these are the rounds {false_rounds(rows)}: the features know"
 
 
 @exercise
-def check_converged(answer, trace: Trace):
-    """`answer`: the largest U(mu^k) where R^k is within 0.01 of its end: "a", "b" or "c"."""
+def check_converged(answer, steep, trace: Trace):
+    """`answer`: the largest U(mu^k) near the end of R^k; ``steep(t) -> a, b``, a row that hides."""
+    rng = np.random.default_rng()
+    for t, v, slope in rng.uniform([-5, 0, 0.1], [5, 0.5, 1], (20, 3)):
+        a, b = array(ask(steep, t), (2,), "the result")
+        height = a + b * t
+        need(height > 1, f"for t = {t:.3f} your row is at {height:.3g} there, not above 1")
+        lift = slope * (height - v) / (abs(b) + slope)  # where the row meets the model
+        need(lift < 0.01, f"your row lifts the lowest value by {lift:.3g}; where do they meet?")
     R = trace.column("R")
     worst = (R + trace.column("eps1_hat"))[R > R[-1] - 0.01].max()
-    need(answer in ("a", "b", "c"), 'answer "a", "b" or "c"')
+    truth = "a" if worst < R[-1] + 0.01 else "b" if worst < 1 else "c"
     hint = "R^k knows the rows inside the LP; who watches the others?"
-    need(answer == ("a" if worst < R[-1] + 0.01 else "b" if worst < 1 else "c"), hint)
+    pick(answer, ("a", "b", "c"), truth, hint)
     return f"U(mu^k) was up to {worst:.3g} while R^k stood within 0.01 of its end"
 
 
