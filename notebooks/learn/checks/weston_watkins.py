@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from checks.exercise import CLOSE, Unfinished, array, ask, exercise, need, number, same
+from checks.exercise import CLOSE, Unfinished, array, ask, exercise, need, number, pick, same
 from workbench.core.problem import Problem
 from workbench.weston_watkins.walrus import evaluate, sweep
 
@@ -138,15 +138,22 @@ def check_block(block):
 
 
 @exercise
-def check_second(answer, v):
-    """`answer`: does the second multiplier rise, fall, or first rise and then fall with C?"""
-    path = np.array([minimiser(v, C)[1] for C in np.linspace(0.01, 2 * max(v), 200)])
-    steps = np.diff(path)
-    up, down = (steps > 1e-9).any(), (steps < -1e-9).any()
-    need(answer in ("rises", "falls", "both"), 'answer "rises", "falls" or "both"')
+def check_second(answer, turns):
+    """`answer`: how b_2 moves with C; ``turns(v)``: the C of its turn, and that of its end."""
+    for first, share in np.random.default_rng(0).uniform([0.5, 0.6], [5, 0.95], (10, 2)):
+        v = np.array([first, share * first])
+        turn, still = array(ask(turns, v.copy()), (2,), "the result")
+        case, b = f"for v = {np.round(v, 2).tolist()} and C = {turn:.3g} ", minimiser(v, turn)
+        need(b[1] > turn - CLOSE, case + "b_2 is not at C any more: it has turned before")
+        later = minimiser(v, turn + 1e-3)
+        need(later[1] < b[1], case + "b_2 still rises: how far do both go up the diagonal?")
+        b, cross = minimiser(v, still), np.linalg.solve([[2, 1], [1, 2]], v)
+        case = case.split(" and")[0] + f" and C = {still:.3g} "
+        need(same(b, cross), case + "the square does not reach the cross yet")
+        need(same(b[0], still), case + "the cross is inside already: which side touches it first?")
     hint = "once it has left the diagonal, what does a larger b_1 do to b_2 = v_2 - (b_1 + b_2)?"
-    need(answer == ("both" if up and down else "rises" if up else "falls"), hint)
-    return f"b_2 climbs to {path.max():.3f}, then falls to {path[-1]:.3f} as b_1 takes over"
+    pick(answer, ("rises", "falls", "both"), "both", hint)
+    return "b_2 = C climbs to v_2 / 3, then falls as b_1 takes over, until b_1 is free, too"
 
 
 @exercise

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from checks.certified import check_certified as check_certified
-from checks.exercise import CLOSE, array, ask, exercise, need, number, same
+from checks.exercise import CLOSE, array, ask, exercise, need, number, pick, same
 from checks.weston_watkins import block_of, margins, minimiser, toy, weights
 from workbench.core.trace import Trace
 
@@ -66,12 +66,21 @@ def check_epochs(epochs):
 
 
 @exercise
-def check_primal(answer, primal: np.ndarray):
-    """`answer`: does the primal objective only fall, or does it also rise?"""
+def check_primal(answer, changes, primal: np.ndarray):
+    """`answer`: what P does; ``changes(x, b, y, z, t)``: what row x's b does to row z's margins."""
+    rng = np.random.default_rng(0)
+    for t in (0, 1, 2, 3):
+        (x, z), b = rng.normal(size=(2, 5)), np.r_[rng.random(3), 0.0]
+        found = array(ask(changes, x.copy(), b.copy(), 3, z.copy(), t), (4,), "the result")
+        W = weights(b[None], x[None], np.array([3]))
+        truth = margins((z @ W)[None], np.array([t]))[0]
+        case = f"a row of class {t}, after a visit to one of class 3: "
+        need(not same(found, -truth), case + "all signs are wrong; whom does a visit pull nearer?")
+        need(same(found[t], 0), case + "the margin against its own class is always 0")
+        need(same(found, truth), case + "take the difference of two columns of what W gains")
     rises = int((np.diff(primal) > 0).sum())
-    need(answer in ("falls", "both"), 'answer "falls" or "both"')
-    hint = f"it rises in {rises} of {len(primal) - 1} epochs: which objective does a visit improve?"
-    need(answer == ("both" if rises else "falls"), hint)
+    hint = "which objective does a visit improve, and what does it do to the other rows?"
+    pick(answer, ("falls", "both"), "both" if rises else "falls", hint)
     return f"it rises in {rises} of {len(primal) - 1} epochs; only the dual is monotone"
 
 
@@ -90,12 +99,18 @@ def check_stall(patience, C, descend: Callable):
 
 
 @exercise
-def check_rounds(answer, shark: Trace, walrus: Trace):
-    """`answer`: does the inexact solver need fewer, about as many or more rounds?"""
+def check_rounds(answer, short, shark: Trace, walrus: Trace):
+    """`answer`: are rounds "fewer", ...? ``short(tau, m)``: how far (4) is above its minimum."""
+    for m, tau in zip((2, 6, 20), np.random.default_rng(0).uniform(0.1, 2, 3)):
+        g, found = tau * (-1.0) ** np.arange(m), number(ask(short, tau, m))
+        truth = g @ np.linalg.solve(np.eye(m) + 1, g) / 2  # the worst signs, m being even
+        case = f"for tau = {tau:.3g}, m = {m}: "
+        need(found > truth - CLOSE, case + f"{found:.3g} is not safe, some b is farther off")
+        need(found < truth + CLOSE, case + f"{found:.3g} is safe, but no b is as far off as that")
     a, b = shark.last["round"], walrus.last["round"]
     truth = "fewer" if a < 0.9 * b else "more" if a > 1.1 * b else "about as many"
-    need(answer in ("fewer", "about as many", "more"), 'answer "fewer", "about as many" or "more"')
-    need(answer == truth, f"no, {a} and {b}: how far from exact is a violation of 1e-6?")
+    hint = "how far from exact is a violation of 1e-6?"
+    pick(answer, ("fewer", "about as many", "more"), truth, hint)
     return f"{a} and {b} rounds: a violation of 1e-6 is as good as none"
 
 
