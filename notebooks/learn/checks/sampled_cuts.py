@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from checks.certified import check_certified as check_certified
-from checks.exercise import CLOSE, array, ask, exercise, need, number, same
+from checks.exercise import CLOSE, array, ask, exercise, need, number, pick, same
 from workbench.core.trace import Trace
 
 # Lesson 1: one slack
@@ -102,12 +102,21 @@ def check_faster(cuts_until):
 
 
 @exercise
-def check_zigzag(answer, upper: np.ndarray):
-    """`answer`: does P(w) fall in every round, "falls", or not, "both"?"""
-    need(answer in ("falls", "both"), 'answer "falls" or "both"')
+def check_zigzag(answer, rising, upper: np.ndarray):
+    """`answer`: what P(w) does; ``rising(Cn)``: two values y x for which P rises in round 1."""
+    for Cn in np.random.default_rng(0).uniform(0.2, 50, 5):
+        yx = array(ask(rising, Cn), (2,), "the result").astype(float)
+        need(np.isfinite(yx).all(), f"for Cn = {Cn:.3g} your numbers are {yx.tolist()}")
+        mean = yx.mean()
+        need(abs(mean) > CLOSE, "with the mean 0 the first cut is flat, and w_1 = 0")
+        need(yx.min() * yx.max() < 0, "both rows want w on the same side: neither pays more there")
+        w = mean * min(Cn, 1 / mean**2)  # lowest point of w^2 / 2 + Cn max(0, 1 - mean w)
+        P = w**2 / 2 + Cn * np.maximum(0, 1 - yx * w).mean()
+        told = f"for Cn = {Cn:.3g}, w_1 = {w:.3g} and P goes from {Cn:.3g} to {P:.3g}"
+        need(P > Cn, told + ": let the row on the wrong side pay more, at the same mean")
     rises = int((np.diff(upper) > CLOSE).sum())
-    hint = "no: how well does the model know P at its own lowest point?"
-    need(answer == ("both" if rises else "falls"), hint)
+    hint = "how well does the model know P at its own lowest point?"
+    pick(answer, ("falls", "both"), "both" if rises else "falls", hint)
     return f"it rises in {rises} of {len(upper) - 1} rounds"
 
 
