@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 
-from checks.exercise import array, ask, exercise, need, number, same
+from checks.exercise import array, ask, exercise, need, number, pick, same
 
 
 @exercise
@@ -120,31 +120,59 @@ def check_same_C(same_C):
 
 
 @exercise
-def check_pieces(answer, alone: float, pairs: float, whole: float):
-    """`answer`: which part of the way from `alone` to `whole` pieces of two positions make."""
-    need(answer in ("less", "more"), 'answer "less" or "more"')
-    share = (alone - pairs) / (alone - whole)
-    truth = "more" if share > 0.5 else "less"
-    need(answer == truth, "no: how many moves are there in 2 positions, and how many weights?")
-    return f"{alone:.1%} alone, {pairs:.1%} in pairs, {whole:.1%} whole: {share:.0%} of the way"
+def check_pieces(answer, moves_per_weight):
+    """`answer`: what pairs achieve; ``moves_per_weight(n, L, p, k)``: of pieces of p positions."""
+    draws = np.random.default_rng(0).integers([50, 5, 2, 3], [500, 40, 5, 9], (9, 4))
+    for n, L, p, k in [(200, 20, 2, 6), (70, 11, 4, 3), *draws.tolist()]:
+        found, pieces = number(ask(moves_per_weight, n, L, p, k)), -(-L // p)
+        case = f"for n = {n}, L = {L}, p = {p}, k = {k}: "
+        hint = "those are all moves; how many weights share them?"
+        need(not same(found, n * (L - pieces)), case + hint)
+        need(not same(found, n * L / k**2), case + "a piece has one move less than positions")
+        need(not same(found, n * (L - 1) / k**2), case + "where a sequence is cut, a move is lost")
+        floored = same(found, n * (L // p) * (p - 1) / k**2) and L % p > 1
+        need(not floored, case + "what remains of a sequence is a shorter piece, with moves, too")
+        truth = n * (L - pieces) / k**2
+        need(same(found, truth), case + f"it is {truth:.4g}, not {found:.4g}")
+    hint = "how many moves of pairs are there for each of so few weights?"
+    pick(answer, ("less", "more"), "more", hint)
+    return "half of all moves are left, and they are far more than the weights"
 
 
 @exercise
-def check_zero_one(answer, scales: np.ndarray, risks: np.ndarray):
-    """`answer`: whether the risks over the scales are least at 0 or above it."""
-    need(answer in ("at 0", "above 0"), 'answer "at 0" or "above 0"')
-    least = scales[np.argmin(risks)]
-    truth = "above 0" if least > 0 else "at 0"
-    need(answer == truth, "no: how many paths are right from end to end? What do others pay?")
-    return f"{risks.min():.2f} at a scale of {least:g}, and {risks[-1]:.2f} at {scales[-1]:g}"
+def check_zero_one(least):
+    """``least(g)``: is the mean of max(0, 1 - a g) least "at 0" or at a scale "above 0"?"""
+    rng = np.random.default_rng(0)
+    for few in np.linspace(0.1, 0.9, 9):
+        for sign in (1, -1):  # few large values of one sign, many small ones of the other
+            few_large = rng.random(40) < few
+            g = sign * np.where(few_large, rng.uniform(2, 9, 40), rng.uniform(-1, -0.1, 40))
+            found, mean = ask(least, g.copy()), g.mean()
+            case = f"{np.mean(g > 0):.0%} of g are above 0, their mean is {mean:.2f}: "
+            hint = "what is the slope of the mean hinge at a = 0?"
+            pick(found, ("at 0", "above 0"), "at 0" if mean <= 0 else "above 0", case + hint)
+    return "a convex function is least at 0 just when it does not fall there"
 
 
 @exercise
-def check_strange(answer, share: float):
-    """`answer`: how many of a chain's moves never occur in training, given their `share`."""
-    need(answer in ("never", "seldom", "often"), 'answer "never", "seldom" or "often"')
+def check_strange(answer, lead, share: float):
+    """`answer`: how often unseen moves are made; ``lead(moves, a, b, c, d)``: what one needs."""
+    rng = np.random.default_rng(0)
+    for _ in range(9):
+        moves, (a, b, c, d) = rng.normal(size=(5, 5)), rng.permutation(5)[:4]
+        found = number(ask(lead, moves.copy(), a, b, c, d))
+        first, second = moves[a, c] - moves[a, b], moves[c, d] - moves[b, d]
+        need(
+            not same(found, -first - second), "the sign: b needs more where c has the better moves"
+        )
+        need(not same(found, first), "the second move differs, too: b to d, or c to d")
+        turned = moves[c, a] - moves[b, a] + moves[d, c] - moves[d, b]
+        need(not same(found, turned), "moves[a, b] is for b after a; yours is turned around")
+        hint = "set the scores of the two paths equal, and cross out what both have"
+        need(same(found, first + second), hint)
     truth = "never" if share == 0 else "seldom" if share <= 0.01 else "often"
-    need(answer == truth, "no: its weight is low, and finite; what would outweigh it?")
+    hint = "the weight of such a move is low, and finite; what would outweigh it?"
+    pick(answer, ("never", "seldom", "often"), truth, hint)
     return f"{share:.2%} of all moves"
 
 
