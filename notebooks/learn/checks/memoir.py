@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from checks.certified import check_certified as check_certified
-from checks.exercise import CLOSE, array, ask, exercise, need, number, same
+from checks.exercise import CLOSE, array, ask, exercise, need, number, pick, same
 
 # Lesson 1: margins that are nearly right
 
@@ -74,18 +74,25 @@ def check_step_of_theorem_1(exact, inexact, eps):
 
 
 @exercise
-def check_random(answer, accuracies: dict[str, float], classes: int):
-    """`answer`: is training on random answers "as good", "in between", or at "chance"?"""
-    need(answer in ("as good", "in between", "chance"), 'answer "as good", "in between", "chance"')
-    drawn, exact = accuracies["random"], accuracies["exact"]
-    truth = "in between"
-    if drawn < 3 / classes:
-        truth = "chance"
-    elif drawn > 0.9 * exact:
-        truth = "as good"
-    hint = "no: a step moves two classes. Which one does it still choose rightly?"
-    need(answer == truth, hint)
-    return f"{drawn:.1%} against {exact:.1%}, and {1 / classes:.1%} by chance"
+def check_random(answer, expected):
+    """`answer`: what random answers teach; ``expected(X, y, C)``: a batch's mean push with them."""
+    rng = np.random.default_rng(0)
+    for C in (3, 5, 8):
+        X, y = rng.normal(size=(30, 4)), rng.integers(C, size=30)
+        own, case = np.eye(C)[y], f"for C = {C}: "
+        found = array(ask(expected, X.copy(), y.copy(), C), (4, C), "the result")
+        truth = X.T @ (own - (1 - own) / (C - 1))
+        need(not same(found, -truth), case + "the sign: a step raises w_y and lowers the answer")
+        need(not same(found, X.T @ own), case + "that is what w_y gains; what do the answers lose?")
+        hint = "a row is never given its own class: there are C - 1 others"
+        need(not same(found, X.T @ (own - 1 / C)), case + hint)
+        hint = "each wrong class is the answer with probability 1 / (C - 1) only"
+        need(not same(found, X.T @ (2 * own - 1)), case + hint)
+        need(not same(found, truth / 30), case + "the batch is not divided by its size here")
+        need(same(found, truth), case + "column c: its own rows, less a share of all others")
+    hint = "a step moves two classes. Which one does it still choose rightly?"
+    pick(answer, ("as good", "in between", "chance"), "in between", hint)
+    return "w_y is raised by the right rows, and a little of all others is taken off it"
 
 
 @exercise
