@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.stats import norm
 
-from checks.exercise import CLOSE, array, ask, exercise, need, number, same
+from checks.exercise import CLOSE, array, ask, exercise, need, number, pick, same
 
 
 @exercise
@@ -61,12 +62,29 @@ def check_walk(walk):
 
 
 @exercise
-def check_recall(answer, recall: float):
-    """`answer`: the recall of 64 bits: "most", "half", "few"."""
-    need(answer in ("most", "half", "few"), 'answer "most", "half" or "few"')
-    truth = "few" if recall < 0.2 else "half" if recall < 0.8 else "most"
-    need(answer == truth, f"no: {recall:.1%}. By how many bits do the best two differ?")
-    return f"{recall:.1%} of the answers are the best class"
+def check_recall(answer, ahead):
+    """`answer`: the recall of 64 bits; ``ahead(p, b)``: how many others have more of b bits."""
+    rng = np.random.default_rng(0)
+    for C, b in ((2, 64), (5, 16), (30, 100), (500, 64)):
+        p = rng.uniform(0.45, 0.6, C)
+        found, order = number(ask(ahead, p.copy(), b)), np.sort(p)
+        p1, others = order[-1], order[:-1]
+        spread = p1 * (1 - p1) + others * (1 - others)
+        leads = b * (p1 - others) / np.sqrt(b * spread)
+        truth, case = norm.cdf(-leads).sum(), f"for {C} classes and {b} bits: "
+        need(not same(found, C - 1 - truth), case + "that many are behind; how many are ahead?")
+        need(not same(found, truth + 0.5), case + "the best class itself is not among the others")
+        need(not same(found, truth / (C - 1)) or C == 2, case + "that is their share; count them")
+        hint = "the lead is b (p1 - p2), and its deviation sqrt(b s): sqrt(b) is left"
+        need(not same(found, norm.cdf(-leads / np.sqrt(b)).sum()), case + hint)
+        need(
+            same(found, truth),
+            case + f"it is {truth:.4g}, not {found:.4g}: what is a mean lead "
+            "divided by its standard deviation?",
+        )
+    hint = "how many classes are ahead of the best one by chance?"
+    pick(answer, ("most", "half", "few"), "few", hint)
+    return "one class that is ahead by chance is enough, and there are hundreds of others"
 
 
 @exercise
