@@ -146,13 +146,24 @@ def check_bound(bound):
 
 
 @exercise
-def check_hinge(answer, before: float, after: float):
-    """`answer`: what updating on every row does to the accuracy: "better", "worse", "the same"."""
-    need(answer in ("better", "worse", "the same"), 'answer "better", "worse" or "the same"')
-    change = after - before
-    truth = "the same" if abs(change) < 0.005 else "better" if change > 0 else "worse"
-    need(answer == truth, "no: W is short here. How many rows violate their margin?")
-    return f"{before:.1%} and {after:.1%}"
+def check_hinge(answer, largest_margins):
+    """`answer`: what updating on every row does; ``largest_margins(R, C)``: for |W| up to R."""
+    for R, C in ((1.0, 150), (2.0, 10), (0.3, 4000)):
+        found = ask(largest_margins, R, C)
+        need(isinstance(found, tuple) and len(found) == 2, "return two margins")
+        most, shared = map(number, found)
+        case = f"for R = {R:g}, C = {C}: "
+        need(not same(most, 2 * R), case + "w_y and w_r cannot both have the length R")
+        need(not same(most, R), case + "two columns are at work: w_y along x, w_r against it")
+        hint = "|w_y - w_r| is largest when w_r = -w_y, with |w_y|^2 + |w_r|^2 = R^2"
+        need(same(most, 2**0.5 * R), case + hint)
+        need(not same(shared, 2 * R / C), case + "the squares of C lengths sum to R^2")
+        need(not same(shared, R / C**0.5), case + "that is one column; a margin has two")
+        told = f"the second is {2 * R / C**0.5:.3g}, not {shared:.3g}"
+        need(same(shared, 2 * R / C**0.5), case + told + ": how long is a column?")
+    hint = "W is short here. How many rows violate their margin?"
+    pick(answer, ("better", "worse", "the same"), "the same", hint)
+    return "a margin of 1 is out of reach for 150 classes, so that every row violates"
 
 
 @exercise
@@ -202,13 +213,26 @@ def check_rescaled(rescaled):
 
 
 @exercise
-def check_bias(answer, before: float, after: float):
-    """`answer`: what a constant feature does to the accuracy: "rises", "falls", "stays"."""
-    need(answer in ("rises", "falls", "stays"), 'answer "rises", "falls" or "stays"')
-    change = after - before
-    truth = "stays" if abs(change) < 0.01 else "rises" if change > 0 else "falls"
-    need(answer == truth, "no: every row of a batch has the feature. Who answers a frozen batch?")
-    return f"{before:.1%} becomes {after:.1%}"
+def check_bias(answer, offsets_after):
+    """`answer`: what a constant 1 does; ``offsets_after(o, y, eta)``: after a frozen batch."""
+    rng = np.random.default_rng(0)
+    for C, rows, eta in ((4, 30, 0.1), (6, 200, 0.5), (9, 50, 0.05)):
+        o, y = rng.normal(size=C), rng.integers(C, size=rows)
+        found = array(ask(offsets_after, o.copy(), y.copy(), eta), (C,), "the result")
+        second, first = np.argsort(o)[-2:]
+        gained, blind = np.bincount(y, minlength=C), rows * np.eye(C)[first]
+        lost = np.bincount(np.where(y == first, second, first), minlength=C)
+        case, step = f"for {C} classes and {rows} rows: ", eta / rows
+        need(not same(found, o + eta * (gained - lost)), case + "divide the step by the batch")
+        need(not same(found, o - step * lost), case + "each row raises its own class, too")
+        hint = "whose own class has the largest offset is answered with the second"
+        need(not same(found, o + step * (gained - blind)), case + hint)
+        need(not same(found, o + step * (lost - gained)), case + "answers are pushed down, not up")
+        hint = "each row adds eta / b to its own class and takes it from its answer"
+        need(same(found, o + step * (gained - lost)), case + hint)
+    hint = "every row of a batch has the feature. Who answers a frozen batch?"
+    pick(answer, ("rises", "falls", "stays"), "falls", hint)
+    return "the class that answered falls far below all others, and is out of the race"
 
 
 @exercise
