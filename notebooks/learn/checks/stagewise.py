@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from checks.exercise import array, ask, exercise, need, number, same
-from workbench.core.trace import Trace
+from checks.exercise import array, ask, exercise, need, number, pick, same
 
 # Lesson 3: features block by block
 
@@ -51,16 +50,24 @@ def check_waves(waves):
 
 
 @exercise
-def check_narrow(answer, train_error: float, test_error: float):
-    """`answer`: which errors are low, "both", "training only" or "neither"?"""
-    need(
-        answer in ("both", "training only", "neither"),
-        'answer "both", "training only" or "neither"',
-    )
-    low = train_error < 0.1, test_error < 0.1
-    truth = "both" if all(low) else "training only" if low[0] else "neither"
-    need(answer == truth, "no: what is the kernel of two different rows, and of a row with itself?")
-    return f"errors of {train_error:.1%} in training and {test_error:.1%} on test rows"
+def check_narrow(answer, extreme):
+    """`answer`: which errors are low; ``extreme(n, p, alpha)``: predictions where ZZ' = p I."""
+    rng = np.random.default_rng(0)
+    for n, p, alpha in zip((20, 300, 1258), (50, 400, 1024), rng.uniform(0.05, 2, 3)):
+        found = ask(extreme, n, p, alpha)
+        need(isinstance(found, tuple) and len(found) == 2, "return two numbers")
+        own, new = map(number, found)
+        case, truth = f"for n = {n}, p = {p}, alpha = {alpha:.3g}: ", p / (p + n * alpha)
+        need(not same(own, 1), case + "nearly, but the penalty shrinks it")
+        need(not same(own, p / (p + alpha)), case + "Z'Z and Z'Y are divided by n, alpha is not")
+        need(not same(own, 1 / (1 + n * alpha)), case + "ZZ' is p times the kernel")
+        told = f"a training row gets {truth:.4f} of its target, not {own:.4f}"
+        need(same(own, truth), case + told)
+        hint = "a new row's features times Z' are p times its kernel with the training rows"
+        need(same(new, 0), case + hint)
+    hint = "what is the kernel of two different rows, and of a row with itself?"
+    pick(answer, ("both", "training only", "neither"), "training only", hint)
+    return "each row is learnt by heart, and tells nothing about any other"
 
 
 @exercise
@@ -151,13 +158,25 @@ def check_revisit(revisit):
 
 
 @exercise
-def check_inner(answer, once: Trace, often: Trace):
-    """`answer`: which ends with the lower objective, "once" or "often"?"""
-    need(answer in ("once", "often"), 'answer "once" or "often"')
-    ends = once.last["primal"], often.last["primal"]
-    truth = "once" if ends[0] < ends[1] else "often"
-    need(answer == truth, "no: who has seen the other blocks' scores when he fits a block?")
-    return f"{ends[0]:.4f} after one pass, {ends[1]:.4f} after several"
+def check_inner(answer, two_blocks):
+    """`answer`: which ends lower; ``two_blocks(alpha, passes)``: w_1, w_2 of two equal blocks."""
+    for alpha, passes in zip(np.random.default_rng(0).uniform(0.05, 1, 4), (1, 2, 3, 40)):
+        found = array(ask(two_blocks, alpha, passes), (2,), "the result").astype(float)
+        path, at_once = [np.zeros(2)], np.zeros(2)
+        for _ in range(passes):
+            first = (1 - path[-1][1]) / (1 + alpha)
+            path.append(np.array([first, (1 - first) / (1 + alpha)]))
+            at_once = (1 - at_once[::-1]) / (1 + alpha)
+        case, joint = f"for alpha = {alpha:.3g} and {passes} passes: ", np.full(2, 1 / (2 + alpha))
+        need(not same(found, at_once), case + "the second visit knows the new w_1")
+        exact = passes > 30 or not same(found, joint)
+        need(exact, case + "that is the joint solution, to which passes lead in the end")
+        need(passes == 1 or not same(found, path[1]), case + "that is one pass")
+        told = f"w is {np.round(path[-1], 4).tolist()}, not {np.round(found, 4).tolist()}"
+        need(same(found, path[-1]), case + told + ": set the derivative by w_b to 0")
+    hint = "who has seen the other blocks' scores when a block is fitted?"
+    pick(answer, ("once", "often"), "often", hint)
+    return "after one pass the first block has nearly all the weight; in the end they share it"
 
 
 # Lesson 4: the recipe
@@ -175,8 +194,19 @@ def check_standard_error(standard_error):
 
 
 @exercise
-def check_clear(answer, errors: Mapping[str, float], rows: int):
-    """`answer`: the names with an error two standard errors below that of the first."""
+def check_clear(answer, rows_needed, errors: Mapping[str, float], rows: int):
+    """`answer`: names clearly better than the first; ``rows_needed(e, f)``: to be sure of it."""
+    for e, better in np.random.default_rng(0).uniform([0.01, 0.3], [0.3, 0.95], (5, 2)):
+        f = e * better
+        found, truth = number(ask(rows_needed, e, f)), 4 * e * (1 - e) / (e - f) ** 2
+        case = f"for e = {e:.3f}, f = {f:.3f}: "
+        need(not same(found / truth, 1 / 4), case + "that is one standard error; two are asked for")
+        need(not same(found / truth, 1 / 2), case + "twice the standard error is under the root")
+        need(not same(found / truth, (e - f) / 2), case + "square both sides, the difference, too")
+        swapped = same(found / truth, f * (1 - f) / (e * (1 - e)))
+        need(not swapped, case + "the standard error is that of e")
+        hint = f"it takes {truth:.1f} rows, not {found:.1f}: solve e - f = 2 sqrt(e (1 - e) / m)"
+        need(abs(found - truth) <= 1, case + hint)
     first, *others = errors
     need(isinstance(answer, list | set | tuple), "give a list of names, [] if there is none")
     strange = [name for name in answer if name not in others]
@@ -184,8 +214,7 @@ def check_clear(answer, errors: Mapping[str, float], rows: int):
     e = errors[first]
     margin = 2 * np.sqrt(e * (1 - e) / rows)
     truth = [name for name in others if e - errors[name] > margin]
-    hint = f"no: two standard errors of {e:.2%} on {rows:,} rows are {margin:.2%}"
-    need(set(answer) == set(truth), hint)
+    need(set(answer) == set(truth), f"there are {rows:,} rows: how many does each average need?")
     return f"two standard errors of {e:.2%} on {rows:,} rows are {margin:.2%}"
 
 
