@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from checks.exercise import CLOSE, Unfinished, array, ask, exercise, need, number, pick, same
+from checks.exercise import CLOSE, array, ask, exercise, need, number, pick, same
 from workbench.core.problem import Problem
 from workbench.weston_watkins.walrus import evaluate, sweep
 
@@ -33,14 +33,22 @@ def check_loss(ww_loss):
 
 
 @exercise
-def check_at_zero(answers: dict[str, float], k: int):
-    """``answers[name]`` is the loss of a row whose `k` scores are all 0."""
-    for name, truth in {"Weston-Watkins": k - 1, "Crammer-Singer": 1, "one-vs-rest": k}.items():
-        if answers.get(name, ...) in (..., None):
-            raise Unfinished
-        hint = f"{name}: every margin, or score, is 0 and h(0) = 1; how many hinges count?"
-        need(same(number(answers[name]), truth), hint)
-    return "k - 1, 1 and k: one hinge for each rival, for the worst rival, for each class"
+def check_at_zero(all_equal):
+    """``all_equal(k, s)``: the three losses of a row whose `k` scores are all `s`."""
+    rng = np.random.default_rng(0)
+    for k, s in ((10, 0.0), (2, 0.0), *zip(rng.integers(3, 30, 6).tolist(), rng.normal(0, 2, 6))):
+        found = array(ask(all_equal, k, s), (3,), "the result").astype(float)
+        one_vs_rest = max(0, 1 - s) + (k - 1) * max(0, 1 + s)
+        case = f"for {k} classes and scores of {s:.3g}: "
+        need(same(found[0], k - 1), case + "Weston-Watkins: h(0) = 1; how many hinges count?")
+        need(same(found[1], 1), case + "Crammer-Singer: every margin is 0; how large is the worst?")
+        hint = "one-vs-rest has no margins: it compares s and -s with 1"
+        need(s == 0 or not same(found[2], k), case + hint)
+        turned = same(found[2], max(0, 1 + s) + (k - 1) * max(0, 1 - s))
+        need(k == 2 or s == 0 or not turned, case + "one-vs-rest: the own score should be high")
+        hint = f"one-vs-rest is {one_vs_rest:.3f}, not {found[2]:.3f}: a hinge is never negative"
+        need(same(found[2], one_vs_rest), case + hint)
+    return "k - 1, 1 and k at s = 0; only one-vs-rest knows more than margins"
 
 
 @exercise
