@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from checks.certified import check_certified as check_certified
-from checks.exercise import CLOSE, array, ask, exercise, need, number, same
+from checks.exercise import CLOSE, array, ask, exercise, need, number, pick, same
 from workbench.least_squares import simplex
 
 # Lesson 1: second order
@@ -76,13 +76,27 @@ def check_too_small(W, X: np.ndarray, Y: np.ndarray, L: float):
 
 
 @exercise
-def check_scaled(answer, before: np.ndarray, after: np.ndarray):
-    """`answer`: does the loss fall as it did, faster or slower, when a feature is scaled?"""
-    need(answer in ("the same", "faster", "slower"), 'answer "the same", "faster" or "slower"')
-    off = np.abs(before - after).max()
-    truth = "the same" if off < 1e-3 else "faster" if after[-1] < before[-1] else "slower"
-    need(answer == truth, "no: how do S, the gradient and the scores change with the feature?")
-    return f"the two curves differ by at most {off:.0e}"
+def check_scaled(answer, in_other_units):
+    """`answer`: how the loss falls; ``in_other_units(S, G, D, A)``: all three for rows XA."""
+    X, Y, W = _toy()
+    rng = np.random.default_rng(0)
+    for A in (rng.normal(size=(4, 4)) + 2 * np.eye(4), np.diag([1000.0, 30.0, 2.0, 0.1])):
+        S, G = X.T @ X / len(X), _loss(W, X, Y)[1]
+        D = np.linalg.solve(S, G)
+        found = ask(in_other_units, S.copy(), G.copy(), D.copy(), A.copy())
+        need(isinstance(found, tuple) and len(found) == 3, "return three things: S, G and D")
+        names, old = ("S", "G", "D"), (S, G, D)
+        S2, G2, D2 = (array(f, o.shape, name) for f, o, name in zip(found, old, names))
+        hint = "S is the mean of xx', and both x become A'x"
+        need(np.allclose(S2, A.T @ S @ A), f"the new S is not right: {hint}")
+        need(not np.allclose(G2, G), "G is X'(g - Y) / n, and the rows in it change")
+        need(np.allclose(G2, A.T @ G), "the new G is not right: each row adds A'x (g(u) - y)' / n")
+        need(not np.allclose(D2, D), "D is a step of W', and W' = A^-1 W")
+        need(not np.allclose(D2, A.T @ D), "D is a step of weights: it moves as W' does, by A^-1")
+        need(np.allclose(D2, np.linalg.solve(A, D)), "the new D is not right: solve S' D' = G'")
+    hint = "how do S, the gradient and the scores change with the feature?"
+    pick(answer, ("the same", "faster", "slower"), "the same", hint)
+    return "the new step changes the scores as the old one did"
 
 
 @exercise
@@ -148,13 +162,18 @@ def check_round(one_round):
 
 
 @exercise
-def check_rises(answer, steps: np.ndarray):
-    """`answer`: does the squared error rise in some sub-step, "rises", or not, "never rises"?"""
-    rises = int((np.diff(steps) > CLOSE).sum())
-    need(answer in ("rises", "never rises"), 'answer "rises" or "never rises"')
-    hint = "no: which V makes step (19) change nothing, and is it still a choice?"
-    need(answer == ("rises" if rises else "never rises"), hint)
-    return f"it rises in {rises} of {len(steps) - 1} sub-steps"
+def check_rises(answer, fitted):
+    """`answer`: does the error rise? `fitted`: four values that a refit by squares makes worse."""
+    f, t = array(fitted, (4,), "the fitted values").astype(float), np.array([0.0, 0.0, 1.0, 1.0])
+    need(np.isfinite(f).all() and f.any(), "give four numbers, not all of them 0")
+    before, squares = ((f - t) ** 2).sum(), f**2
+    after = ((squares * (squares @ t) / (squares @ squares) - t) ** 2).sum()
+    told = f"the error goes from {before:.3f} to {after:.3f}"
+    need(after > before + CLOSE, told + ": let the two of target 1 differ, and their squares more")
+    need(after >= 2 * before, told + ", which is not twice as much: be closer to the targets first")
+    hint = "which V makes step (19) change nothing, and is it still a choice?"
+    pick(answer, ("rises", "never rises"), "rises", hint)
+    return told + ": no multiple of the squares gives the fitted values back"
 
 
 @exercise

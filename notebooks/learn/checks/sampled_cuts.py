@@ -8,7 +8,6 @@ import numpy as np
 
 from checks.certified import check_certified as check_certified
 from checks.exercise import CLOSE, array, ask, exercise, need, number, pick, same
-from workbench.core.trace import Trace
 
 # Lesson 1: one slack
 
@@ -217,13 +216,22 @@ def check_values(linear_values, constant_values):
 
 
 @exercise
-def check_above(answer, trace: Trace, optimum: float):
-    """`answer`: is the model's value "below" the optimum all the time, or once "above" it?"""
-    need(answer in ("below", "above"), 'answer "below" or "above"')
-    most = max(trace.column("model")) / optimum
-    hint = "no: the model is the largest of many cuts. Is the largest right on average?"
-    need(answer == ("above" if most > 1 else "below"), hint)
-    return f"it goes up to {most:.2f} times the optimum"
+def check_above(answer, mean_height):
+    """`answer`: where the model comes to be; ``mean_height(R, h, T)``: of the largest of T cuts."""
+    rng = np.random.default_rng(0)
+    for T in (2, 1, 5, 40):
+        R, h = rng.uniform(0.2, 0.9), rng.uniform(0.05, 0.3)
+        found, truth = number(ask(mean_height, R, h, T)), R + h * (T - 1) / (T + 1)
+        case = f"for R = {R:.3f}, h = {h:.3f}, T = {T}: "
+        need(T == 1 or not same(found, R), case + "so high is each of them; how high the largest?")
+        need(not same(found, R + h), case + "so high can it be, and is not on average")
+        hint = "that is for uniform numbers from 0 to h; here they begin at -h"
+        need(not same(found, R + h * T / (T + 1)), case + hint)
+        need(T == 1 or not same(found, R - h * (T - 1) / (T + 1)), case + "that is the smallest")
+        need(same(found, truth), case + f"it is {truth:.4f}, not {found:.4f}: integrate x d(x^T)")
+    hint = "the model is the largest of many cuts. Is the largest right on average?"
+    pick(answer, ("below", "above"), "above", hint)
+    return "with many cuts the model rises to the top of the noise"
 
 
 @exercise

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from checks.exercise import array, ask, exercise, need, number, same
+from checks.exercise import array, ask, exercise, need, number, pick, same
 
 
 @exercise
@@ -46,13 +46,19 @@ def check_bounds(bounds):
 
 
 @exercise
-def check_rounded(answer, fall: float):
-    """`answer` is "above", "1e-3" or "1e-6", the relative fall of the bound if a is rounded."""
-    need(answer in ("above", "1e-3", "1e-6"), 'answer "above", "1e-3" or "1e-6"')
-    need(answer != "above", "the proof of the bound holds for every a, the rounded one, too")
-    truth = min(("1e-3", "1e-6"), key=lambda text: abs(np.log(float(text) / fall)))
-    need(answer == truth, "a is nearly where D is largest: what is the slope of D there?")
-    return f"it falls by {fall:.1e}: D is flat at its top, and errors of a enter squared"
+def check_rounded(answer, fall):
+    """`answer`: how far a rounded a lowers the bound; ``fall(e)``: if all are off by 1 + e."""
+    for e in np.random.default_rng(0).uniform(-0.2, 0.2, 5):
+        found, case = number(ask(fall, e)), f"for e = {e:.3f}: "
+        need(found >= 0, case + "D is highest at a*: the fall cannot be negative")
+        need(not same(found, abs(e)), case + "that is the error of a; D is flat at its top")
+        need(not same(found, e**2 / 2), case + "the parabola is 2 t - t^2 times its top")
+        need(same(found, e**2), case + f"it is {e**2:.3g}, not {found:.3g}: put t = 1 + e into it")
+    hint = "the proof of the bound holds for every a, the rounded one, too"
+    need(answer != "above", hint)
+    hint = "a is nearly where D is largest: what is the slope of D there?"
+    pick(answer, ("above", "1e-3", "1e-6"), "1e-6", hint)
+    return "errors of a enter squared"
 
 
 @exercise
@@ -90,13 +96,22 @@ def check_outward(certified):
 
 
 @exercise
-def check_silent(answer, excess: float):
-    """`answer` is "1e-4", "1e-3" or "1e-1"."""
-    need(answer in ("1e-4", "1e-3", "1e-1"), 'answer "1e-4", "1e-3" or "1e-1"')
-    truth = min(("1e-4", "1e-3", "1e-1"), key=lambda text: abs(np.log(float(text) / excess)))
-    hint = "no: tol bounds a gradient, and the columns of these rows differ by factors of thousands"
-    need(answer == truth, hint)
-    return f"{excess:.1%} above the optimum, without a warning"
+def check_silent(answer, excess, measured: float):
+    """`answer`: how far off; ``excess(g, h, u)``: P - P* of one weight, and in another unit."""
+    for g, h, u in np.random.default_rng(0).uniform([0.1, 0.5, 3], [1, 5, 9], (5, 3)):
+        found = array(ask(excess, g, h, u), (2,), "the result").astype(float)
+        first, case = g**2 / (2 * h), f"for g = {g:.2f}, h = {h:.2f}, u = {u:.2f}: "
+        need(not same(found[0], g / h), case + "that is how far w is off; put it into P")
+        need(not same(found[0], g**2 / h), case + "that lacks the half of h / 2")
+        need(not same(found[0], g**2 * h / 2), case + "w is off by g / h, not by g")
+        need(same(found[0], first), case + f"the first is {first:.3g}, not {found[0]:.3g}")
+        need(not same(found[1], first / u**2), case + "a smaller curvature makes it more, not less")
+        hint = f"the second is {u**2:.3g} times the first: h is divided by u^2"
+        need(same(found[1], first * u**2), case + hint)
+    truth = min(("1e-4", "1e-3", "1e-1"), key=lambda text: abs(np.log(float(text) / measured)))
+    hint = "tol bounds a gradient, and the columns of these rows differ by factors of thousands"
+    pick(answer, ("1e-4", "1e-3", "1e-1"), truth, hint)
+    return f"{measured:.1%} above the optimum, without a warning"
 
 
 def exact(w, a, X, s, C) -> tuple[Fraction, Fraction]:
