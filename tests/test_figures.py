@@ -261,7 +261,11 @@ REFUSALS = {
     ),
     "no paper profile": ({"profiles": {"smoke": {"points": 2}}}, {}, "'smoke' and 'paper'"),
     "another kernel": ({"kernel": "julia"}, {}, "must be python3, not 'julia'"),
-    "unknown parameter": ({}, {"overrides": {"pints": "3"}}, "no parameter 'pints'; did you mean points"),
+    "unknown parameter": (
+        {},
+        {"overrides": {"pints": "3"}},
+        "no parameter 'pints'; did you mean points",
+    ),
 }
 
 
