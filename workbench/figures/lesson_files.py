@@ -14,7 +14,7 @@ from math_core import LatexError, LatexToMathML
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell, new_notebook
 
-from workbench.figures.papers import ACROSS, PAPERS, PREFIXES
+from workbench.figures.papers import ACROSS, ON_PAPER, PAPERS, PREFIXES
 from workbench.runs.notebooks import CHECKOUT
 
 FOLDER = CHECKOUT / "notebooks" / "learn"
@@ -26,6 +26,13 @@ OPENING = """\
 > *To open it:* `make lab` in a checkout of the workbench, then this file; any Jupyter will do whose
 > kernel can `import workbench`. *To hand it in:* Kernel, Restart Kernel and Run All Cells, save,
 > and hand in this file under your name. Only what the checks then print counts."""
+ON_PAPER_OPENING = """\
+> **Your copy.** It contains no solutions. Write your proofs on paper or in cells of your own, and
+> hand in either. The cells of code compute a claim on random instances: run them *before* you prove
+> it, and change them. A claim that survives is not proved yet.
+>
+> *To open it:* `make lab` in a checkout of the workbench, then this file; any Jupyter will do that
+> has numpy and scipy."""
 DETAILS = re.compile(r"<details[^>]*>\s*<summary>(.*?)</summary>.*?</details>\n*", re.DOTALL)
 # Code comes first: it contains neither formulas nor links. Formulas contain no links.
 PARTS = re.compile(
@@ -47,7 +54,8 @@ class Page(NamedTuple):
     place : path of its HTML page in the course
     title : its first heading
     question : the first question in bold of its first cell, or empty
-    series : of a lesson, a key of the papers or ``across``; empty for a cheat sheet
+    series : of a lesson, a key of the papers or ``across``; of a problem set ``problems``; empty
+        for a cheat sheet
     """
 
     path: Path
@@ -93,13 +101,14 @@ def read(path: Path) -> Page:
     question = " ".join(bold[1].split()) if bold else ""
     prefix = name.partition("_")[0]
     series = PREFIXES.get(prefix, prefix)
+    others = ON_PAPER if path.parent.name == ON_PAPER else ACROSS
     return Page(
         path.resolve(),
         notebook,
         place=f"cheat_sheets/{name}.html" if sheet else f"{name}.html",
         title=heading[1].strip(),
         question=question[:1].upper() + question[1:],
-        series="" if sheet else series if series in PAPERS else ACROSS,
+        series="" if sheet else series if series in PAPERS else others,
     )
 
 
@@ -174,7 +183,8 @@ def student_copy(lesson: Page, places: Mapping[Path, str]) -> str:
             hint = lambda m: m[0] if m[1].strip().startswith("Hint") else ""  # noqa: E731
             cell.source = DETAILS.sub(hint, cell.source).strip()
             cell.source = rewritten(cell, lesson, places, formulas=False)
-    opening = new_markdown_cell(OPENING, id="your-copy")
+    words = ON_PAPER_OPENING if lesson.series == ON_PAPER else OPENING
+    opening = new_markdown_cell(words, id="your-copy")
     # A cell may have contained only a solution.
     notebook.cells = [opening, *(cell for cell in cells if cell.source)]
     nbformat.validate(notebook)

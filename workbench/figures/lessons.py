@@ -36,7 +36,7 @@ from workbench.figures.lesson_files import (
     rewritten,
     student_copy,
 )
-from workbench.figures.papers import ACROSS, PAPERS, title
+from workbench.figures.papers import ACROSS, ON_PAPER, PAPERS, title
 from workbench.live import replay
 from workbench.runs.jupyter_kernels import IpcKernelManager
 from workbench.runs.keys import key, package_code
@@ -45,7 +45,7 @@ from workbench.runs.notebooks import CHECKOUT
 from workbench.runs.sweep import runs_folder
 
 # In reading order.
-SERIES = ("mrc", "weston_watkins", "least_squares", "sampled_cuts", "memoir", ACROSS)
+SERIES = ("mrc", "weston_watkins", "least_squares", "sampled_cuts", "memoir", ACROSS, ON_PAPER)
 WIDGET = "application/vnd.jupyter.widget-view+json"  # is nothing without a kernel
 TIMEOUT_S = 900  # for one cell on a slow and busy machine
 SECTION = re.compile(r'<h[1-3] id="(.*?)">(.*?)</h[1-3]>(.*?)(?=<h[1-3] id=|$)', re.DOTALL)
@@ -94,7 +94,8 @@ def build(
     if jobs < 1:
         raise ValueError(f"jobs: must be at least 1, got {jobs}")
     names = tuple(names)
-    lessons = [read(path) for path in sorted(folder.glob("*.ipynb"))]
+    found = [*folder.glob("*.ipynb"), *folder.glob(f"{ON_PAPER}/*.ipynb")]
+    lessons = [read(path) for path in sorted(found)]
     lessons.sort(key=lambda lesson: SERIES.index(lesson.series))
     sheets = [read(path) for path in sorted(folder.glob("cheat_sheets/*.md"))]
     known = [lesson.name for lesson in lessons]

@@ -42,14 +42,14 @@ PAPERS = {
 # A name that continues with one of these is not the whole of the paper's data set.
 LESS = r"synthetic|stand-in|subset|sample|first|tiny|rows|\["
 ACROSS = "across"  # for figures and lessons on several papers, or on none
+ON_PAPER = "problems"  # for the problem sets, and the folder that holds them
+TITLES = {ACROSS: "Across the papers", ON_PAPER: "Problems on paper"}
 PREFIXES = {"ww": "weston_watkins", "ls": "least_squares", "cuts": "sampled_cuts"}
 
 
 def title(key: str) -> str:
     """Return the title of a paper; of an unknown one its key."""
-    if key == ACROSS:
-        return "Across the papers"
-    return PAPERS[key].title if key in PAPERS else key
+    return PAPERS[key].title if key in PAPERS else TITLES.get(key, key)
 
 
 def order(key: str) -> tuple[int, str]:
