@@ -31,8 +31,8 @@ ON_PAPER_OPENING = """\
 > hand in either. The cells of code compute a claim on random instances: run them *before* you prove
 > it, and change them. A claim that survives is not proved yet.
 >
-> *To open it:* `make lab` in a checkout of the workbench, then this file; any Jupyter will do that
-> has numpy and scipy."""
+> *To open it:* `make lab` in a checkout of the workbench, then this file; any Jupyter will do whose
+> kernel can `import workbench`."""
 DETAILS = re.compile(r"<details[^>]*>\s*<summary>(.*?)</summary>.*?</details>\n*", re.DOTALL)
 # Code comes first: it contains neither formulas nor links. Formulas contain no links.
 PARTS = re.compile(
