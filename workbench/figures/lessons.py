@@ -44,8 +44,8 @@ from workbench.runs.mill import environment, side_by_side
 from workbench.runs.notebooks import CHECKOUT
 from workbench.runs.sweep import runs_folder
 
-# In reading order.
-SERIES = ("mrc", "weston_watkins", "least_squares", "sampled_cuts", "memoir", ACROSS, ON_PAPER)
+# In reading order, that of the twelve-week plan.
+SERIES = ("weston_watkins", "mrc", "sampled_cuts", "least_squares", "memoir", ACROSS, ON_PAPER)
 WIDGET = "application/vnd.jupyter.widget-view+json"  # is nothing without a kernel
 TIMEOUT_S = 900  # for one cell on a slow and busy machine
 SECTION = re.compile(r'<h[1-3] id="(.*?)">(.*?)</h[1-3]>(.*?)(?=<h[1-3] id=|$)', re.DOTALL)
