@@ -21,19 +21,25 @@ def check_by_hand(theta, gamma, boxed):
 
 
 @exercise
-def check_box(moves, smallest_box):
-    """What the root for the right side 1 does as C falls; ``smallest_box(k)`` with a root."""
-    for k in (2, 5, 10):
-        found = number(ask(smallest_box, k))
-        case = f"for k = {k} and C = {found:g}: the left side is at most {k * found:g}"
-        need(same(found, 1 / k), case + ", and should just reach 1")
+def check_soft(moves, sum_at_the_end):
+    """What the root does as c grows, with a = 1; ``sum_at_the_end(v, C)``: of b in the limit."""
+    rng = np.random.default_rng(0)
+    for C in (np.inf, 0.4, 0.1):
+        for _ in range(5):
+            v = rng.normal(size=6)
+            found, truth = number(ask(sum_at_the_end, v.copy(), C)), np.clip(v, 0, C).sum()
+            case = f"for C = {C:g}, v = {v.round(2).tolist()}: "
+            need(not same(found, 1), case + "the sum is held at 1 for c = 0 only")
+            boxed = same(found, truth) or not same(found, np.maximum(v, 0).sum())
+            need(boxed, case + "an entry may not exceed C")
+            need(same(found, truth), case + f"without a penalty the sum is {truth:.3f}: what is b?")
     pick(
         moves,
-        ("rises", "falls", "stays"),
-        "falls",
-        "a smaller C makes the left side smaller: where does it reach 1 now?",
+        ("rises", "falls", "towards 0"),
+        "towards 0",
+        "t = (s - 1) / c: what becomes of it if the sum s stays bounded?",
     )
-    return "and for the right side t there is a root for every C"
+    return "a penalty that vanishes has no price"
 
 
 @exercise
