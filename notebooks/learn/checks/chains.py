@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 
-from checks.exercise import array, ask, exercise, need, number, pick, same
+from checks.exercise import array, ask, exercise, need, number, pick, same, several
 
 
 @exercise
@@ -36,7 +36,7 @@ def check_step(step):
     best, F_t, moves = rng.normal(size=4), rng.normal(size=4), rng.normal(size=(4, 4))
     given = best.copy()
     found = ask(step, given, F_t, moves)
-    need(isinstance(found, tuple) and len(found) == 2, "return two things: scores and sources")
+    several(found, 2, "return two things: scores and sources")
     need(same(given, best), "leave `best` as it is, and return a new array")
     scores, sources = (array(a, (4,), name) for a, name in zip(found, ("scores", "sources")))
     through = best[:, None] + moves

@@ -72,6 +72,11 @@ def need(condition, hint: str) -> None:
         raise Hint(hint)
 
 
+def several(found, count: int, hint: str) -> None:
+    """Raise a Hint unless `found` is a tuple, a list or an array of `count` things."""
+    need(isinstance(found, tuple | list | np.ndarray) and len(found) == count, hint)
+
+
 def pick(answer, words: tuple[str, ...], truth: str, hint: str) -> None:
     """Raise a Hint unless `answer`, one of `words`, is the truth; check its reason before."""
     need(answer in words, f"choose one of {words}")

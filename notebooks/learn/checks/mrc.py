@@ -7,7 +7,19 @@ from functools import partial
 import cvxpy as cp
 import numpy as np
 
-from checks.exercise import CLOSE, Hint, Unfinished, array, ask, exercise, need, number, pick, same
+from checks.exercise import (
+    CLOSE,
+    Hint,
+    Unfinished,
+    array,
+    ask,
+    exercise,
+    need,
+    number,
+    pick,
+    same,
+    several,
+)
 from workbench.core.problem import Problem, as_problem
 from workbench.mrc.highs import minimise
 from workbench.mrc.lp import all_subsets, constraints, mrc_lp
@@ -22,7 +34,7 @@ def check_moments(moments):
     for lambda0 in (0.3, 0.05):
         risk = minimax_risk(toy(), lambda0)
         found = ask(moments, risk.X, risk.y, 3, lambda0)
-        need(isinstance(found, tuple) and len(found) == 2, "return two arrays, tau and lam")
+        several(found, 2, "return two arrays, tau and lam")
         tau, lam = (array(a, risk.tau.shape, name) for a, name in zip(found, ("tau", "lam")))
         share = np.bincount(risk.y)[:, None] / risk.n
         hint = "these are class means; tau divides by n, by all rows"
@@ -120,7 +132,7 @@ def check_greedy(greedy):
     for v in _score_vectors():
         best, labels = _brute(v)
         found = ask(greedy, v.copy())
-        need(isinstance(found, tuple) and len(found) == 2, "return two things: value and mask")
+        several(found, 2, "return two things: value and mask")
         value, mask = number(found[0]), array(found[1], v.shape, "the mask").astype(bool)
         case = f"for v = {np.round(v, 2).tolist()} "
         need(same(value, best), f"{case}you find {value:.4f}, the subset {labels} has {best:.4f}")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from checks.exercise import array, ask, exercise, need, number, pick, same
+from checks.exercise import array, ask, exercise, need, number, pick, same, several
 
 # Lesson 3: features block by block
 
@@ -55,7 +55,7 @@ def check_narrow(answer, extreme):
     rng = np.random.default_rng(0)
     for n, p, alpha in zip((20, 300, 1258), (50, 400, 1024), rng.uniform(0.05, 2, 3)):
         found = ask(extreme, n, p, alpha)
-        need(isinstance(found, tuple) and len(found) == 2, "return two numbers")
+        several(found, 2, "return two numbers")
         own, new = map(number, found)
         case, truth = f"for n = {n}, p = {p}, alpha = {alpha:.3g}: ", p / (p + n * alpha)
         need(not same(own, 1), case + "nearly, but the penalty shrinks it")
@@ -92,7 +92,7 @@ def check_one_pass(one_pass):
     """``one_pass(X, Y, make, blocks, alpha)``: the weights of the blocks, and the predictions."""
     X, Y, make = _toy()
     found = ask(one_pass, X, Y, make, 3, 0.1)
-    need(isinstance(found, tuple) and len(found) == 2, "return two things: the list Ws, and F")
+    several(found, 2, "return two things: the list Ws, and F")
     Ws, F = found
     need(len(Ws) == 3, f"there are 3 blocks and {len(Ws)} weights")
     truth, predictions = _one_pass(X, Y, make, 3, 0.1)

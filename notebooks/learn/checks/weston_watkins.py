@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from checks.exercise import CLOSE, array, ask, exercise, need, number, pick, same
+from checks.exercise import CLOSE, array, ask, exercise, need, number, pick, same, several
 from workbench.core.problem import Problem
 from workbench.weston_watkins.walrus import evaluate, sweep
 
@@ -93,7 +93,7 @@ def check_dual(dual):
     """``dual(B, X, y) -> W(B), D(B)``."""
     X, y, B = toy()
     found = ask(dual, B.copy(), X, y)
-    need(isinstance(found, tuple) and len(found) == 2, "return two things: W and D")
+    several(found, 2, "return two things: W and D")
     truth = weights(B, X, y)
     W, D = array(found[0], truth.shape, "W"), number(found[1])
     need(not same(W, -truth), "W has the wrong sign: the own class is pulled towards x_i")
