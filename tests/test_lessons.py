@@ -98,6 +98,11 @@ PREDICTED = {  # what a check says of a run that comes after the prediction, fro
         2 * a["by_length"][1] < a["by_length"][0] + a["by_length"][-1]
     ),
     "cuts_3_chains/zero-one-scales": lambda a: a["zero_one"].argmin() == 0 > a["g"].mean(),
+    "five_answers/crossed": lambda a: (
+        48 < np.argmax(a["model"] > a["star"]) < 52
+        and 1.01 < a["model"][-1] / a["star"] < 1.02
+        and near((a["memoir"][-1] / a["star"], 1.12))
+    ),
     "five_answers/runs": lambda a: (
         {name for name, rows in a["trails"].items() if "lower" in rows[-1]} == set(a["certified"])
     ),

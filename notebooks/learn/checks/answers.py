@@ -6,15 +6,20 @@ from itertools import pairwise, product
 
 import numpy as np
 
-from checks.exercise import CLOSE, array, ask, exercise, need, number, same
+from checks.exercise import CLOSE, Hint, array, ask, exercise, need, number, same, several
 
 
 @exercise
 def check_many(many):
     """``many(n, k)``: subsets of labels, margins, and log10 of the outputs of all rows at once."""
     for n, k in ((7, 3), (4, 5), (1438, 10)):
-        found = ask(many, n, k)
-        need(isinstance(found, tuple) and len(found) == 3, "return three numbers")
+        try:
+            found = ask(many, n, k)
+        except (TypeError, OverflowError):  # of log10(k**n)
+            raise Hint(
+                f"k^n is too large for numpy (n = {n}, k = {k}): what is its log10?"
+            ) from None
+        several(found, 3, "return three numbers")
         subsets, margins, digits = map(number, found)
         case = f"for n = {n} and k = {k}: "
         need(not same(subsets, n * 2**k), case + "the empty subset makes no constraint")
@@ -36,7 +41,7 @@ def check_certified(answer, three):
         heights, case = c + g * w, f"for {m} constraints: "
         seen, worst = int(np.argmin(heights)), int(np.argmax(heights))
         found = ask(three, c.copy(), g.copy(), alpha.copy(), w, seen)
-        need(isinstance(found, tuple) and len(found) == 3, "return three numbers")
+        several(found, 3, "return three numbers")
         dual, curved, hasty = map(number, found)
         point = alpha @ c
         need(
@@ -71,7 +76,7 @@ def check_most_violated(most_violated):
     for n, k in ((4, 3), (3, 5), (1, 4)):
         S, y = rng.normal(size=(n, k)), rng.integers(k, size=n)
         found = ask(most_violated, S.copy(), y.copy())
-        need(isinstance(found, tuple) and len(found) == 2, "return two things: outputs and value")
+        several(found, 2, "return two things: outputs and value")
         outputs, value = array(found[0], (n,), "the outputs"), number(found[1])
         every = list(product(range(k), repeat=n))
         values = [_violation(S, y, np.array(one)) for one in every]
@@ -93,7 +98,7 @@ def check_repaired(repaired):
     """``repaired(P, C, n, eps)``: an upper bound again, after searches that fall short by eps."""
     for P, C, n, eps in ((90.0, 0.1, 1000, 0.05), (3.0, 2.0, 7, 0.5)):
         found, truth = number(ask(repaired, P, C, n, eps)), P + C * n * eps
-        case = f"for P = {P:g}, C = {C:g}, n = {n} and eps = {eps:g} "
+        case = f"for P = {P:g}, C = {C:g}, n = {n} and eps = {eps:g}: "
         need(not same(found, P), "P was computed from losses that are too small")
         need(
             not same(found, P - C * n * eps), "losses were too small, so P is: what must be added?"
