@@ -40,10 +40,12 @@ def check_lower(lower, risk: MinimaxRisk):
             hint += "some lam are 0 here; 0 / 0 is nan, and max(1, nan) is 1"
         elif same(found, bayes):
             hint = f"that is BR(p), but p is {ratio:.2f} tolerances off: divide by rho"
-        elif same(found * ratio, bayes):
+        elif ratio <= 1 and bayes > CLOSE and same(found * ratio, bayes):
             hint = "rho is at least 1: a p deep inside U is worth its BR(p), not more"
+        elif ratio <= 1:
+            hint += "this p is in U. There rho is at least 1, too: it is 1, and BR(p) the result"
         else:
-            hint += "rho is max |E_p Phi - tau| / lam, over all"
+            hint += "is your rho large enough for averages that are too low, and too high?"
         need(same(found, truth), hint)
     return "a lower bound of R* from any p, good or bad"
 
@@ -63,7 +65,7 @@ def check_ending(ending):
     rng = np.random.default_rng(0)
     for _ in range(50):
         violations, (eps1, gap) = 0.5 ** np.arange(20) * rng.uniform(0.3, 3, 20), rng.random(2) / 9
-        case = f"eps1 = {eps1:.3g}, gap = {gap:.3g}, violations {np.round(violations[:7], 3)}...: "
+        case = f"eps1 = {eps1:.3g}, gap = {gap:.3g}, violations {np.round(violations[:7], 4)}...: "
         found = ask(ending, violations.copy(), eps1, gap)
         last = violations[np.argmax(violations <= max(eps1, gap))]
         hint = f"{case}not {found!r}. Which round is the last, and is the gap small enough in it?"
@@ -77,14 +79,19 @@ def check_false_certificate(false_rounds, rows: list[dict]):
     for problem in (toy(seed, 4) for seed in range(1, 5)):
         chosen = {"columns": True, "m_max": 1, "eps1": 1e-9, "lambda0": 0.1}
         trace, _ = run("mrc_ccg", problem, parameters=chosen, warm_up=False)
-        found = set(ask(false_rounds, [dict(row) for row in trace.rows]))
+        found = ask(false_rounds, [dict(row) for row in trace.rows])
+        hint = "return the numbers of the rounds, row['round'], in a list"
+        need(all(isinstance(one, int | float | np.number) for one in found), hint)
+        found = set(found)
         quiet = [row for row in trace.rows if row["eps1_hat"] < CLOSE]
         hint = "in one of your rounds rows are still violated, and we can see it"
         need(found <= {row["round"] for row in quiet}, hint)
         proved = {row["round"] for row in quiet if row["eps2_hat"] < 1e-9}
-        need(not found & proved, "one of your rounds is right; what is missing in the false ones?")
+        hint = "in one of your rounds R^k is a lower bound; what does the LP lack in the others?"
+        need(not found & proved, hint)
         above = {row["round"] for row in quiet if row["R"] > trace.last["R"] + 1e-5}
-        need(above <= found, "another round violates no row, and its R^k is above R*")
+        hint = "another round violates no row by more than 1e-6, and its R^k is above R*"
+        need(above <= found, hint)
     return f"in the run above these are the rounds {false_rounds(rows)}: the features know"
 
 
