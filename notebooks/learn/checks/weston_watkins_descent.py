@@ -25,11 +25,12 @@ def check_visit(visit):
         changed = ask(visit, X[i], y[i], W, B[i], C)
         need(B[i, y[i]] == 0, "beta of the own class must stay 0")
         case = f"after a visit beta should be {np.round(expected, 3).tolist()}"
-        need(same(B[i], expected), f"{case}, is {np.round(B[i], 3).tolist()} (change it in place)")
-        need(
-            same(W, weights(B, X, y)),
-            "beta is right, but W is no longer W(B): subtract x (x) delta",
-        )
+        case += f", is {np.round(B[i], 3).tolist()}"
+        moved = same(B[i], expected) or not same(B[i], before)
+        need(moved, case + " as before: change it in place")
+        need(same(B[i], expected), case + ". What is v? It counts the row's own part of W as well")
+        hint = "beta is right, but W is no longer W(B): subtract x (x) delta, in place"
+        need(same(W, weights(B, X, y)), hint)
         truth = not same(expected, before)
         need(bool(changed) == truth, f"beta has{'' if truth else ' not'} changed: say so")
     return "the block is optimal and W = W(B); a second visit at once changes nothing"
@@ -87,9 +88,9 @@ def check_primal(answer, changes, primal: np.ndarray):
 @exercise
 def check_stall(patience, C, descend: Callable):
     """``descend(C, patience)`` stops far from where full sweeps are after as many epochs."""
-    whole = number(patience) >= 1 and number(patience) % 1 == 0
-    need(whole, "patience is a whole number, at least 1")
-    need(number(patience) > 1, "a row has no second chance; for which C do two say little, too?")
+    need(number(patience) % 1 == 0, f"patience must be a whole number, got {patience}")
+    hint = f"patience must be at least 2, got {patience}; for which C do two visits say little?"
+    need(number(patience) > 1, hint)
     need(number(C) > 0, "C must be positive")
     dropped, full = descend(C, int(patience))[-1], descend(C, np.inf)[-1]
     case = f"the gap ends at {dropped:.2g}, that of full sweeps at {full:.2g}"
