@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from checks.certified import check_certified as check_certified
-from checks.exercise import CLOSE, array, ask, exercise, need, number, pick, same
+from checks.exercise import CLOSE, array, ask, exercise, need, number, pick, same, several
 
 # Lesson 1: one slack
 
@@ -27,7 +27,7 @@ def check_cut(cut):
     """``cut(w, X, y) -> c, g``: the affine function below the risk that touches it at `w`."""
     X, y, w = _toy()
     found, (c, g) = ask(cut, w.copy(), X, y), _cut(w, X, y)
-    need(isinstance(found, tuple) and len(found) == 2, "return two things: c and g")
+    several(found, 2, "return two things: c and g")
     offset, slope = number(found[0]), array(found[1], w.shape, "g")
     need(not same(offset, c * len(y)), "c is a sum over the rows here; take the mean")
     need(not same(offset, 1), "only rows whose hinge is positive take part in the cut")
@@ -103,7 +103,7 @@ def check_faster(cuts_until):
 @exercise
 def check_zigzag(answer, rising, upper: np.ndarray):
     """`answer`: what P(w) does; ``rising(Cn)``: two values y x for which P rises in round 1."""
-    for Cn in np.random.default_rng(0).uniform(0.2, 50, 5):
+    for Cn in 10 ** np.random.default_rng(0).uniform(-2, 2, 6):
         yx = array(ask(rising, Cn), (2,), "the result").astype(float)
         need(np.isfinite(yx).all(), f"for Cn = {Cn:.3g} your numbers are {yx.tolist()}")
         mean = yx.mean()
@@ -140,7 +140,7 @@ def check_cut_many(cut_many):
     rng = np.random.default_rng(0)
     X, y, w = rng.normal(size=(30, 3)), np.arange(30) % 4, rng.normal(0, 0.6, 12)
     found, (c, g) = ask(cut_many, w.copy(), X, y, 4), _cut_many(w, X, y, np.ones(4))
-    need(isinstance(found, tuple) and len(found) == 2, "return two things: c and g")
+    several(found, 2, "return two things: c and g")
     offset, slope = number(found[0]), array(found[1], w.shape, "g")
     unaware = _cut_many(w, X, y, np.zeros(4))[0]
     need(not same(offset, unaware), "that is the error: add the loss before you take the maximum")
@@ -162,8 +162,8 @@ def check_sampled(sampled_cut):
     (X, y, w), r = _toy(), 15
     X, w = np.c_[y, X], np.append(0.0, w)  # with y x = 1 first, so that c~ = -g~_1, draw for draw
     found = [ask(sampled_cut, w.copy(), X, y, r, np.random.default_rng(s)) for s in range(1000)]
-    pairs = all(isinstance(one, tuple) and len(one) == 2 for one in found)
-    need(pairs, "return two things: c and g")
+    for one in found:
+        several(one, 2, "return two things: c and g")
     offsets = np.array([number(c) for c, _ in found])
     slopes = np.array([array(g, w.shape, "g") for _, g in found])
     c, g = _cut(w, X, y)
@@ -186,7 +186,7 @@ def check_spread(spread):
     """``spread(q, m2, r)``: E |g~ - g|^2 of r draws from all rows, and from the violators."""
     for q, m2, r in ((0.3, 0.2, 40), (0.9, 0.5, 7)):
         found = ask(spread, q, m2, r)
-        need(isinstance(found, tuple) and len(found) == 2, "return two things")
+        several(found, 2, "return two things")
         everyone, violators = (number(one) for one in found)
         truth = (q - q**2 * m2) / r, q**2 * (1 - m2) / r
         case = f"for q = {q}, |m|^2 = {m2}, r = {r} "
