@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from checks.certified import check_certified as check_certified
-from checks.exercise import CLOSE, array, ask, exercise, need, number, pick, same
+from checks.exercise import CLOSE, array, ask, exercise, need, number, pick, same, several
 from workbench.least_squares import simplex
 
 # Lesson 1: second order
@@ -30,7 +30,7 @@ def check_loss(softmax_loss):
     """``softmax_loss(W, X, Y)``: the mean loss, and its gradient (d, k)."""
     X, Y, W = _toy()
     found, (loss, G) = ask(softmax_loss, W.copy(), X, Y), _loss(W, X, Y)
-    need(isinstance(found, tuple) and len(found) == 2, "return two things: loss and gradient")
+    several(found, 2, "return two things: loss and gradient")
     value, slope = number(found[0]), array(found[1], W.shape, "the gradient")
     need(not same(value, loss * len(X)), "that is the sum over the rows; take the mean")
     need(same(value, loss), f"the loss is {loss:.4f} here, not {value:.4f}")
@@ -84,7 +84,7 @@ def check_scaled(answer, in_other_units):
         S, G = X.T @ X / len(X), _loss(W, X, Y)[1]
         D = np.linalg.solve(S, G)
         found = ask(in_other_units, S.copy(), G.copy(), D.copy(), A.copy())
-        need(isinstance(found, tuple) and len(found) == 3, "return three things: S, G and D")
+        several(found, 3, "return three things: S, G and D")
         names, old = ("S", "G", "D"), (S, G, D)
         S2, G2, D2 = (array(f, o.shape, name) for f, o, name in zip(found, old, names))
         hint = "S is the mean of xx', and both x become A'x"
@@ -134,6 +134,8 @@ def check_project(project):
     for k in (2, 3, 6):
         V = np.vstack([rng.normal(0.3, 1, (20, k)), np.eye(k), np.full((1, k), -2.0)])
         found, truth = array(ask(project, V.copy()), V.shape, "the result"), _projected(V)
+        rows = V[~np.isfinite(found).all(axis=1)].round(2).tolist()
+        need(not rows, f"{rows[:1]} goes to nan: rows with no positive entry have a nearest point")
         need(found.min() > -CLOSE, f"an entry is {found.min():.3f}; none may be negative")
         i = int(np.argmax(np.abs(found - truth).max(axis=1)))
         case = f"{V[i].round(2).tolist()} goes to {found[i].round(2).tolist()}"
@@ -148,7 +150,7 @@ def check_round(one_round):
     X, Y, _ = _toy()
     now = np.full(Y.shape, 1 / 3)
     found = ask(one_round, X, Y, now.copy(), _powers)
-    need(isinstance(found, tuple) and len(found) == 5, "return W, V, fitted, refitted, projected")
+    several(found, 5, "return W, V, fitted, refitted, projected")
     names = "W", "V", "fitted", "refitted", "projected"
     truth = dict(zip(names, _round(X, Y, now)))
     found = {name: array(a, truth[name].shape, name) for name, a in zip(names, found)}
@@ -168,7 +170,7 @@ def check_rises(answer, fitted):
     need(np.isfinite(f).all() and f.any(), "give four numbers, not all of them 0")
     before, squares = ((f - t) ** 2).sum(), f**2
     after = ((squares * (squares @ t) / (squares @ squares) - t) ** 2).sum()
-    told = f"the error goes from {before:.3f} to {after:.3f}"
+    told = f"the error goes from {before:.3g} to {after:.3g}"
     need(after > before + CLOSE, told + ": let the two of target 1 differ, and their squares more")
     need(after >= 2 * before, told + ", which is not twice as much: be closer to the targets first")
     hint = "which V makes step (19) change nothing, and is it still a choice?"
@@ -198,7 +200,8 @@ def check_newton(w):
     w = number(w)
     need(w > 0, "give the positive one")
     told = f"from {w:.3f} the step leads to {w - np.sinh(w):.3f}"
-    need(abs(abs(w - np.sinh(w)) - w) < 0.02, told + "; at the border it leads to the mirror image")
+    near = abs(2 * w - np.sinh(w)) < 0.01 * w  # relative: every w near 0 almost stays there
+    need(near, told + "; at the border it leads to the mirror image")
     return told + ": nearer to 0 it converges, farther out it diverges"
 
 
