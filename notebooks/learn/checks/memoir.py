@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from checks.certified import check_certified as check_certified
-from checks.exercise import CLOSE, array, ask, exercise, need, number, pick, same
+from checks.exercise import CLOSE, array, ask, exercise, need, number, pick, same, several
 
 # Lesson 1: margins that are nearly right
 
@@ -16,7 +16,7 @@ def check_margin(margin):
     rng = np.random.default_rng(0)
     W, X, y = rng.normal(size=(4, 5)), rng.normal(size=(30, 4)), np.arange(30) % 5
     found, F, at = ask(margin, W.copy(), X, y), X @ W, np.arange(30)
-    need(isinstance(found, tuple) and len(found) == 2, "return two things: m and r")
+    several(found, 2, "return two things: m and r")
     m, r = array(found[0], (30,), "m"), array(found[1], (30,), "r")
     own = F[at, y]
     need(not np.any(r == y), "a row's own class is among the answers: look at the others only")
@@ -32,7 +32,7 @@ def check_loss_range(loss_range):
     """``loss_range(h, eps, rho)``: smallest and largest exact hinge for an inexact hinge `h`."""
     for h, eps, rho in ((0.7, 0.2, 1.0), (0.3, 0.1, 0.5), (0.0, 0.2, 1.0)):
         found = ask(loss_range, h, eps, rho)
-        need(isinstance(found, tuple) and len(found) == 2, "return two things: least, largest")
+        several(found, 2, "return two things: least, largest")
         least, largest = number(found[0]), number(found[1])
         case = f"for a hinge of {h}, eps = {eps}, rho = {rho}: "
         hint = "an answer that is not the best makes the margin larger, and the hinge smaller"
@@ -69,7 +69,7 @@ def check_step_of_theorem_1(exact, inexact, eps):
     need(inexact - exact <= eps + CLOSE, f"they are more than eps = {eps} apart")
     left, right = max(0.0, 1 - exact), max(0.0, 1 - inexact / (1 + eps))
     told = f"the loss with rho = 1 is {left:.3f}, the one with rho = 1 + eps is {right:.3f}"
-    need(left > right + CLOSE, told + ". Where is the wider hinge 1, or small?")
+    need(left > right + CLOSE, told + ". For which m is 1 - m above 1 - m / (1 + eps)?")
     return told + "; with the factor 1 + eps before it, " + f"{(1 + eps) * right:.3f}"
 
 
@@ -150,7 +150,7 @@ def check_hinge(answer, largest_margins):
     """`answer`: what updating on every row does; ``largest_margins(R, C)``: for |W| up to R."""
     for R, C in ((1.0, 150), (2.0, 10), (0.3, 4000)):
         found = ask(largest_margins, R, C)
-        need(isinstance(found, tuple) and len(found) == 2, "return two margins")
+        several(found, 2, "return two margins")
         most, shared = map(number, found)
         case = f"for R = {R:g}, C = {C}: "
         need(not same(most, 2 * R), case + "w_y and w_r cannot both have the length R")
@@ -199,7 +199,7 @@ def check_rescaled(rescaled):
     """``rescaled(eta0, eta_step, m)``: the same total step with `m` times as many batches."""
     for given, slower, m in ((0.1, 0.02, 10.0), (0.6, 0.3, 4.0)):
         found = ask(rescaled, given, slower, m)
-        need(isinstance(found, tuple) and len(found) == 2, "return two things: eta0, eta_step")
+        several(found, 2, "return two things: eta0, eta_step")
         eta0, eta_step = number(found[0]), number(found[1])
         need(not same(eta0, given), "each step divides by its batch: smaller ones weigh rows more")
         need(not same(eta0, given * m), "the other way: every row would weigh m times more still")
