@@ -92,6 +92,20 @@ PLAYED = {  # what is said below the recorded runs of a lesson, of their latest 
     ),
 }
 
+
+def outside_twice(a):
+    """Return the standard deviations of the averages that some sample misses by 2 lambda."""
+    return a["size"][(a["off"] > 2 * a["narrow"]).any(axis=0)]
+
+
+def above_the_error(found, sizes):
+    """Return whether R* is above the error on new rows where mrc_4 says so."""
+    paper, ours = ([found[name, size] for size in sizes] for name in ("paper", "ours"))
+    means = [rows[:, 0].mean() > rows[:, 1].mean() for rows in paper]
+    never_all = all((rows[:, 0] < rows[:, 1]).any() for rows in paper)
+    return never_all and means == [0, 0, 0, 1, 1] and all((r[:, 0] > r[:, 1]).all() for r in ours)
+
+
 PREDICTED = {  # what a check says of a run that comes after the prediction, from its variables
     "cuts_2_sampling/above-run": lambda a: max(a["constant"].column("model")) > a["optimum"],
     "cuts_3_chains/pieces-run": lambda a: (
@@ -122,6 +136,16 @@ PREDICTED = {  # what a check says of a run that comes after the prediction, fro
     "memoir_3_details_matter/with-constant": lambda a: (
         a["biased"]["frozen"] < a["steps"]["empty=True"]["accuracy"] - 0.01
     ),
+    "mrc_4_how_large_lambda0/coverage": lambda a: (
+        (a["off"] <= a["tolerance"](10, a["n"], 0.05) * a["spread"])[:, a["shares"]].all(1).mean()
+        > 0.9
+        > 0.3
+        > (a["inside"] | ~a["seen"]).all(1).mean()
+    ),
+    "mrc_4_how_large_lambda0/draw-rare": lambda a: (
+        (a["off"] <= a["wide"]).all() and 0.005 < min(far := outside_twice(a)) < max(far) < 0.05
+    ),
+    "mrc_4_how_large_lambda0/draw-tomorrow": lambda a: above_the_error(a["found"], a["sizes"]),
     "verify_the_solver/rounded": lambda a: 3e-8 < 1 - a["half"] / a["lower"] < 3e-5,
 }
 
