@@ -101,7 +101,7 @@ def reason(W: np.ndarray, problem: Problem, proof: Proof, best: np.ndarray, foun
     c, i = np.bincount(y, saved).argmax(), saved.argmax()
     return (
         f"Most of the loss that the optimum saves is in class {c}; the worst row is {i}, which "
-        f"loses {ours[i]:.3g} in place of {least[i]:.3g}. Were there too few steps, or too long "
+        f"loses {ours[i]:.3g} instead of {least[i]:.3g}. Were there too few steps, or too long "
         "ones, or was the penalty too large?"
     )
 

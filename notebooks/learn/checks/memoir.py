@@ -118,12 +118,16 @@ def check_step(step):
             "nothing is violated": _in_ball(shrunk + push, lam),
             "W shrinks, too: by lam times 1 / (lam t)": _in_ball(W + violated * push, lam),
             "raise the own class, lower r": _in_ball(shrunk - violated * push, lam),
+            "a margin from 0 to 1 is violated, too": _in_ball(shrunk + (scale < 0) * push, lam),
+            "x goes in with the step, 1 / (lam t)": _in_ball(shrunk + violated * lam * push, lam),
+            "shorten W only if it is too long": free / (np.sqrt(lam) * np.linalg.norm(free) or 1),
         }
         case = f"t = {t}, margin {scale:g}: "
         for hint, slip in slips.items():
             need(same(found, truth) or not same(found, slip), case + hint)
-        hint = "shrink by 1 - 1/t; where the margin is below 1, add x / (lam t) to y, take from r"
-        need(same(found, truth), case + hint + "; shorten to 1 / sqrt(lam) if it is longer")
+        off = np.flatnonzero(np.abs(found - truth).max(axis=0) > CLOSE).tolist()
+        hint = f"columns {off} are off (y = 2, r = 0). Is each of the three parts of a step there?"
+        need(same(found, truth), case + hint)
     return "two columns, whatever the number of classes"
 
 
@@ -138,7 +142,8 @@ def check_bound(bound):
         hint = "the eps of all steps are added up; divide by T as the rest was"
         need(not same(found, exact + off.sum()), case + hint)
         need(not same(found, exact + off.max()), case + "true, but the mean of off will do")
-        need(same(found, truth), case + f"it is {truth:.4g}, not {found:.4g}")
+        told = f"it is {truth:.4g}, not {found:.4g}; with exact answers it is {exact:.4g}"
+        need(same(found, truth), case + told)
     return "what a search costs is the mean of its inexactness, no more"
 
 
