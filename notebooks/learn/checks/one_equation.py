@@ -33,12 +33,8 @@ def check_soft(moves, sum_at_the_end):
             boxed = same(found, truth) or not same(found, np.maximum(v, 0).sum())
             need(boxed, case + "an entry may not exceed C")
             need(same(found, truth), case + f"without a penalty the sum is {truth:.3f}: what is b?")
-    pick(
-        moves,
-        ("rises", "falls", "towards 0"),
-        "towards 0",
-        "t = (s - 1) / c: what becomes of it if the sum s stays bounded?",
-    )
+    hint = "t = (s - 1) / c: what becomes of it if the sum s stays bounded?"
+    pick(moves, ("rises", "falls", "towards 0"), "towards 0", hint)
     return "a penalty that vanishes has no price"
 
 
@@ -98,7 +94,7 @@ def check_say(v, C):
 
 
 def _root(v: np.ndarray, C: float, a: float, c: float) -> float:
-    """Return the root by bisection."""
+    """Return the root by bisection, the largest where a flat piece has many."""
     low, high = v.min() - 2, max(v.max(), 0.0)
     for _ in range(60):  # the left side reaches k C or grows without bound, the right side falls
         if np.clip(v - low, 0, C).sum() >= a + c * low:
