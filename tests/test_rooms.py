@@ -13,6 +13,7 @@ FLOORS = [
     ("kernels",),
     ("data",),
     PAPERS,
+    ("tuning",),
     ("peers",),
     ("registry",),
     ("proofs",),

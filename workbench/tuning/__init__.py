@@ -1,0 +1,1 @@
+"""Certified tuning: no value of a parameter in a range is better by more than eps, proven."""

@@ -1,0 +1,348 @@
+"""Certified tuning: no value of a range has a validation error more than eps below the one we have.
+
+A grid says which of its values was best. Between two solved values, *knots*, nothing is known
+unless a bound holds at all of them. With the knots' solutions W_1 and W_2 and, for t in [0, 1],
+
+    value(t) = (1 - t) value_1 + t value_2,    W(t) = (1 - t) W_1 + t W_2,
+
+a theorem of the family bounds how far the exact solution at value(t) is from W(t). Margins of W(t)
+are linear in t and the bound is such that each row is undecided on one interval of t, in closed
+form: the errors that are certain are a step function of the value. Intervals between knots are
+halved until enough is certain.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from workbench.core.checks import (
+    as_number,
+    check_matrix,
+    check_positive,
+    check_sparse,
+    encode,
+    shown,
+)
+from workbench.core.problem import Matrix, Problem
+from workbench.core.stream import Row
+from workbench.kernels.rows import squared_norms
+
+STEP = 1.25  # from one value of the scan to the next
+PIECES = 4  # of an interval, for each of which a number of certain errors is kept
+SHARPER = 0.4  # fraction of the target that has to be certain before dearer bounds are tried
+NARROW = 1e-9  # relative width below which an interval is given up
+WIDER = 1e-7  # added to either side of what is undecided, for the rounding of roots
+EDGES = np.linspace(0.0, 1.0, PIECES + 1)
+
+
+@dataclass
+class Tuning:
+    """What is proven so far, of p knots and t intervals between them.
+
+    ``at`` (p,) are the knots, ``W`` (p, folds, d, k) their solutions and ``errors`` (p,) the wrong
+    validation rows of all folds together, counted, of ``rows``. Interval i lies between the knots
+    ``left[i]`` and ``right[i]``; ``lower`` and ``upper`` (t, 4) bound the errors of all values in
+    each quarter of it (quarters of the value, not of its logarithm). ``ends`` (2,) is the range.
+    """
+
+    round: int
+    eps: float
+    rows: int
+    ends: np.ndarray
+    at: np.ndarray
+    W: np.ndarray
+    errors: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    open: np.ndarray
+
+    def scores(self, X) -> np.ndarray:
+        """Return the scores of the first fold's classifier with the fewest errors."""
+        W = self.W[self.best, 0] if len(self.at) else np.zeros(self.W.shape[2:])
+        return np.asarray(check_sparse(X) @ W)
+
+    def info(self) -> Row:
+        """``error``, counted; ``eps``, achieved; ``solves``; ``certified``, share of the axis."""
+        fractions = {"error": self.fewest / self.rows, "eps": self.achieved}
+        return fractions | {"solves": self.round, "certified": self.certified}
+
+    @property
+    def n_solves(self) -> int:
+        """How often all folds have been solved, or solved on."""
+        return self.round
+
+    @property
+    def best(self) -> int:
+        """The knot with the fewest errors, the first one among equals in the order of the scan."""
+        order = self.at if len(self.at) < 2 or self.at[0] < self.at[1] else -self.at
+        return int(np.lexsort((order, self.errors))[0])
+
+    @property
+    def fewest(self) -> int:
+        """Errors of the classifier in hand; all rows before there is one."""
+        return int(self.errors.min(initial=self.rows))
+
+    @property
+    def target(self) -> int:
+        """The number of certain errors that is enough."""
+        return self.fewest - math.floor(self.eps * self.rows)
+
+    @property
+    def achieved(self) -> float:
+        """No value of the range has an error more than this below that of the classifier in hand.
+
+        This is of exact solutions: one that is solved loosely can be luckier.
+        """
+        return max(0, self.fewest - int(self.band()[1].min())) / self.rows
+
+    @property
+    def certified(self) -> float:
+        """The share of the range, on a logarithmic axis, for which `eps` is proven, in [0, 1]."""
+        edges, lower, _ = self.band()
+        widths = np.diff(np.log(edges))
+        return float(widths[lower >= self.target].sum() / widths.sum())
+
+    def band(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return edges (e + 1,) and the fewest and most errors possible between them (e,)."""
+        order = np.argsort(self.at[self.left])
+        first, last = self.at[self.left[order]][:, None], self.at[self.right[order]][:, None]
+        edges = (first + EDGES[:-1] * (last - first)).ravel()
+        edges = np.append(edges, last[-1:])
+        lower, upper = self.lower[order].ravel(), self.upper[order].ravel()
+        if not len(lower):
+            return self.ends, np.array([0]), np.array([self.rows])
+        before, after = int(edges[0] > self.ends[0]), int(edges[-1] < self.ends[1])
+        edges = np.concatenate([self.ends[:before], edges, self.ends[2 - after :]])
+        lower = np.pad(lower, (before, after))  # of what has not been scanned nothing is known
+        return edges, lower, np.pad(upper, (before, after), constant_values=self.rows)
+
+
+class Part:
+    """One fold: its problem, its validation rows, and which of all folds' rows are its own."""
+
+    def __init__(self, problem: Problem, X: Matrix, y: np.ndarray, start: int, first: int):
+        self.problem, self.X, self.y = problem, X, y
+        self.rows = slice(start, start + problem.n)
+        self.judged = slice(first, first + len(y))
+        self.norms = squared_norms(problem.X)
+        self.lengths = np.sqrt(squared_norms(X))
+
+
+def parted(folds: Sequence[tuple[Problem, Matrix, np.ndarray]]) -> list[Part]:
+    """Check all folds, and place them one after another."""
+    if not len(folds):
+        raise ValueError("folds: must contain at least one (problem, X, y)")
+    parts, start, first = [], 0, 0
+    for problem, X, y in folds:
+        if (problem.d, problem.k) != (folds[0][0].d, folds[0][0].k):
+            raise ValueError("folds: must have the same features and classes")
+        X = check_matrix(X, "X_val")
+        if X.shape[1] != problem.d:
+            raise ValueError(f"X_val: has {X.shape[1]} features, the problem has {problem.d}")
+        y = encode(np.asarray(y), problem.classes, "y_val")
+        if len(y) != X.shape[0]:
+            raise ValueError(f"y_val: has {len(y)} labels for {X.shape[0]} rows")
+        parts.append(Part(problem, X, y, start, first))
+        start, first = start + problem.n, first + len(y)
+    return parts
+
+
+def check_range(ends, eps: float, argument: str) -> np.ndarray:
+    """Return the ends of a range as an array; a ValueError unless they ascend and eps fits."""
+    try:
+        low, high = ends
+    except (TypeError, ValueError):
+        raise ValueError(f"{argument}: must be two numbers, got {shown(ends)}") from None
+    low, high = check_positive(low, argument), check_positive(high, argument)
+    if not low < high:
+        raise ValueError(f"{argument}: must be two numbers in ascending order, got {shown(ends)}")
+    if not 0.0 <= as_number(eps) < 1.0:
+        raise ValueError(f"eps: must be a number of at least 0 and below 1, got {shown(eps)}")
+    return np.array([low, high])
+
+
+def scanned(ends: np.ndarray) -> np.ndarray:
+    """Return values from one end of a range to the other, neighbours at most STEP apart."""
+    low, high = ends
+    values = np.geomspace(low, high, 1 + math.ceil(math.log(high / low) / math.log(STEP)))
+    values[[0, -1]] = low, high
+    return values
+
+
+def begun(kind: type[Tuning], parts: list[Part], eps: float, ends: np.ndarray, **own):
+    """Return the state of round 0: no knot, nothing proven."""
+    d, k = parts[0].problem.d, parts[0].problem.k
+    none, pieces = np.zeros(0, np.int64), np.zeros((0, PIECES), np.int64)
+    arrays = {"at": np.zeros(0), "W": np.zeros((0, len(parts), d, k)), "errors": none}
+    arrays |= {"left": none, "right": none, "lower": pieces, "upper": pieces}
+    rows, open_ = parts[-1].judged.stop, np.zeros(0, np.bool_)
+    return kind(round=0, eps=eps, rows=rows, ends=ends, open=open_, **arrays, **own)
+
+
+class Search:
+    """The moves of a certified search on its state, which holds all that they decide by.
+
+    A family of classifiers says how a knot is solved (`solve`, `add_between`, `refined`), where two
+    knots leave rows undecided (`uncertain`), and by how much rounding moves a margin (`slack`).
+    """
+
+    def __init__(self, state: Tuning, parts: list[Part]):
+        self.s, self.parts = state, parts
+        self.known: dict[int, list[np.ndarray]] = {}  # scores of a knot on validation rows
+
+    per_knot = ("at", "W", "errors")  # the state's arrays with a row for each knot
+
+    def steps(self, scan: np.ndarray) -> Iterator[Tuning]:
+        """Yield the state after each solution: of the scan, then inside intervals.
+
+        1. Solve along the scan, each knot from the last one.
+        2. Take the open interval with the fewest errors at its ends. Close it where no value in it
+           has fewer errors than ours by more than eps. Else solve its ends on if they are not
+           accurate enough to say so, or halve it at its geometric middle.
+        """
+        s = self.s
+        yield s
+        while (last := len(s.at) - 1) + 1 < len(scan):
+            self.add(float(scan[last + 1]), last)
+            if last >= 0:
+                self.join(*sorted((last, last + 1), key=lambda knot: s.at[knot]))
+            yield s
+        while (i := self.next()) is not None:
+            a, b = int(s.left[i]), int(s.right[i])
+            if s.at[b] <= s.at[a] * (1.0 + NARROW):
+                self.close(i)
+                continue
+            if self.refined(a, b):
+                s.round += 1
+            else:
+                self.halve(i, self.between(math.sqrt(s.at[a] * s.at[b]), a, b))
+            yield s
+
+    def grown(self, value: float) -> int:
+        """Make room for one more knot in all arrays that have a row for each; return its number."""
+        s, knot = self.s, len(self.s.at)
+        for name in self.per_knot:
+            array = getattr(s, name)
+            setattr(s, name, np.concatenate([array, np.zeros((1, *array.shape[1:]), array.dtype)]))
+        s.at[knot] = value
+        return knot
+
+    def counted(self, knot: int) -> None:
+        """Count the errors of a knot whose W is there."""
+        self.known.pop(knot, None)
+        V = [self.scores(knot, f) for f in range(len(self.parts))]
+        wrong = [np.argmax(scores, axis=1) != p.y for scores, p in zip(V, self.parts, strict=True)]
+        self.s.errors[knot] = sum(int(rows.sum()) for rows in wrong)
+
+    def scores(self, knot: int, f: int) -> np.ndarray:
+        """Return the scores (m, k) of a knot on a fold's validation rows."""
+        if knot not in self.known:
+            pairs = zip(self.parts, self.s.W[knot], strict=True)
+            self.known[knot] = [np.asarray(part.X @ W, dtype=float) for part, W in pairs]
+        return self.known[knot][f]
+
+    def join(self, a: int, b: int) -> None:
+        """Open the interval between two knots."""
+        s = self.s
+        s.left, s.right = np.append(s.left, a), np.append(s.right, b)
+        s.open = np.append(s.open, True)
+        empty = np.zeros((1, PIECES), np.int64)
+        s.lower = np.concatenate([s.lower, empty])
+        s.upper = np.concatenate([s.upper, empty + s.rows])
+        self.judge(len(s.left) - 1)
+
+    def halve(self, i: int, middle: int) -> None:
+        """Let interval i end at a knot inside it, where another one begins."""
+        right = int(self.s.right[i])
+        self.s.right[i] = middle
+        self.s.lower[i], self.s.upper[i] = 0, self.s.rows
+        self.judge(i)
+        self.join(middle, right)
+
+    def close(self, i: int) -> None:
+        """Do no more for an interval."""
+        self.s.open[i] = False
+
+    def next(self) -> int | None:
+        """Close what is proven; return the open interval with the fewest errors at an end."""
+        s = self.s
+        while s.open.any():
+            ends = np.minimum(s.errors[s.left], s.errors[s.right])
+            i = int(np.lexsort((s.at[s.left], ends, ~s.open))[0])
+            if SHARPER * s.target <= s.lower[i].min() < s.target:
+                self.judge(i, sharper=True)
+            if s.lower[i].min() < s.target:
+                return i
+            self.close(i)
+        return None
+
+    def judge(self, i: int, sharper: bool = False) -> None:
+        """Bound the errors in each piece of an interval."""
+        s, a, b = self.s, int(self.s.left[i]), int(self.s.right[i])
+        wrong = np.empty((s.rows, 2))  # where a row is not certainly wrong
+        right = np.empty((s.rows, 2))  # and where not certainly right
+        proven = np.zeros((PIECES, s.rows), dtype=bool)
+        for f, part in enumerate(self.parts):
+            wrong[part.judged], right[part.judged] = self.undecided(part, f, a, b)
+            if sharper:
+                proven[:, part.judged] = self.sharper(part, f, a, b, wrong[part.judged])
+        for q in range(PIECES):
+            piece = EDGES[q], EDGES[q + 1]
+            lower = s.rows - most_at_once(wrong[~proven[q]], *piece)
+            s.lower[i, q] = max(s.lower[i, q], lower)
+            s.upper[i, q] = min(s.upper[i, q], most_at_once(right, *piece))
+
+    def undecided(self, part: Part, f: int, a: int, b: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the [t_1, t_2] (m, 2) on which rows are not certainly wrong, and not right."""
+        y = part.y[:, None]
+        first, last = self.scores(a, f), self.scores(b, f)
+        first = first - np.take_along_axis(first, y, axis=1)
+        last = last - np.take_along_axis(last, y, axis=1)
+        slack = self.slack(part, f, a, b)[:, None] + 1e-9 * (np.abs(first) + np.abs(last))
+        low, high = self.uncertain(part, f, a, b, first - slack, last - slack)
+        others = np.arange(first.shape[1]) != y
+        low, high = np.where(others, low, -np.inf), np.where(others, high, np.inf)
+        wrong = np.stack([low.max(axis=1), high.min(axis=1)], axis=1)
+        low, high = self.uncertain(part, f, a, b, -first - slack, -last - slack)
+        low, high = np.where(others, low, np.inf), np.where(others, high, -np.inf)
+        right = np.stack([low.min(axis=1), high.max(axis=1)], axis=1)
+        zero = part.lengths == 0.0  # all scores are zero, and the first class is predicted
+        wrong[zero & (part.y > 0)] = right[zero & (part.y == 0)] = np.inf, -np.inf
+        return wrong, right
+
+    def sharper(self, part: Part, f: int, a: int, b: int, wrong: np.ndarray) -> np.ndarray:
+        """Return (pieces, m) which rows are certainly wrong in a piece, by dearer bounds."""
+        return np.zeros((PIECES, len(part.y)), dtype=bool)
+
+
+def between_roots(a, b, c, first, last) -> tuple[np.ndarray, np.ndarray]:
+    """Return between which t the convex a t^2 + b t + c may not be positive.
+
+    Where it is at t = 0 is told by `first`, and at t = 1 by `last`. From t_1 > t_2 on it is
+    positive everywhere.
+    """
+    inner = b**2 - 4.0 * a * c
+    half = -0.5 * (b + np.copysign(np.sqrt(np.maximum(inner, 0.0)), b))  # without cancellation
+    with np.errstate(divide="ignore", invalid="ignore"):
+        roots = np.stack([half / a, c / half])
+    low, high = np.fmin(*roots), np.fmax(*roots)
+    low = np.where(first & (a > 0.0), low - WIDER, -np.inf)
+    high = np.where(last & (a > 0.0), high + WIDER, np.inf)
+    nowhere = first & last & (inner < 0.0) & (a > 0.0)
+    return np.where(nowhere, np.inf, low), np.where(nowhere, -np.inf, high)
+
+
+def most_at_once(spans: np.ndarray, x: float, y: float) -> int:
+    """Return of how many spans (s, 2) a single t in [x, y] can lie at most."""
+    low, high = spans[(spans[:, 0] <= y) & (spans[:, 1] >= x)].T
+    if not len(low):
+        return 0
+    low, high = np.sort(np.maximum(low, x)), np.sort(high)
+    inside = np.searchsorted(low, low, "right") - np.searchsorted(high, low, "left")
+    return int(inside.max())
