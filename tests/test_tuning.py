@@ -6,12 +6,8 @@ import numpy as np
 import pytest
 
 from workbench.core.problem import as_problem
-from workbench.core.trace import load_state, save_state
-from workbench.data import load
-from workbench.tuning.search import between_roots, most_at_once
-from workbench.tuning.weston_watkins import WWTuning, certify_path
+from workbench.tuning.weston_watkins import certify_path
 from workbench.weston_watkins.path import ww_path
-from workbench.weston_watkins.pivoting import exact
 
 ROWS = 15  # of validation
 
