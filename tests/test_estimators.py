@@ -28,6 +28,7 @@ from workbench.estimators import (
     CalibratedLeastSquares,
     CentroidClassifier,
     GeneralizedLeastSquares,
+    GeneralizedLeastSquaresCV,
     MemoirClassifier,
     MinimaxRiskClassifier,
     SampledCutClassifier,
@@ -48,6 +49,10 @@ CASES = {  # with parameters that one would search over
     "calibrated": (CalibratedLeastSquares(max_iter=4), {"alpha": [1e-5, 1e-1]}),
     "centroid": (CentroidClassifier(), {"power": [0.5, 1.0]}),
     "generalized": (GeneralizedLeastSquares(alpha=1e-3), {"alpha": [1e-3, 1.0]}),
+    "generalized, certified": (
+        GeneralizedLeastSquaresCV(certify=0.05, alpha_range=(1e-2, 1.0), cv=2),
+        {"certify": [0.1, 0.05]},
+    ),
     "memoir": (MemoirClassifier(n_batches=300, random_state=0), {"lam": [0.0, 1e-2]}),
     "minimax risk": (MinimaxRiskClassifier(gap=1e-2), {"lambda0": [0.01, 0.3]}),
     "cuts": (SampledCutClassifier(r=30, random_state=0), {"C": [0.1, 1.0]}),
@@ -67,6 +72,10 @@ CASES = {  # with parameters that one would search over
     "Weston-Watkins, searched": (
         WestonWatkinsClassifierCV([0.01, 0.1], cv=2, random_state=0),
         {"fit_intercept": [False, True]},
+    ),
+    "Weston-Watkins, certified": (
+        WestonWatkinsClassifierCV(certify=0.05, C_range=(1e-2, 0.1), cv=2, random_state=0),
+        {"certify": [0.1, 0.05]},
     ),
     "working set": (WorkingSetClassifier(random_state=0), {"C": [0.1, 1.0]}),
 }

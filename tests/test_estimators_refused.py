@@ -16,6 +16,7 @@ from workbench.core.checks import shown
 from workbench.estimators import (
     CentroidClassifier,
     GeneralizedLeastSquares,
+    GeneralizedLeastSquaresCV,
     MemoirClassifier,
     MinimaxRiskClassifier,
     SampledCutChain,
@@ -196,6 +197,13 @@ ODD = [
     (GeneralizedLeastSquares(alpha=0), "alpha: .* got 0; numbers from 1e-30 to 1e.30 are accepted"),
     (SampledCutClassifier(basis="nystrom"), "basis: .*'nystrom'; did you mean nystroem"),
     (WestonWatkinsClassifierCV(cv=[1]), "cv: "),
+    (WestonWatkinsClassifierCV(10, certify=0.01), "Cs: must be None with certify, got 10"),
+    (WestonWatkinsClassifierCV(certify=0.01, scoring="f1_macro"), "scoring: .* None with certify"),
+    (WestonWatkinsClassifierCV(certify=1), "certify: must be None or a number .* below 1, got 1"),
+    (WestonWatkinsClassifierCV(certify=0.1, C_range=(2, 1)), "C_range: .*ascending.*\\(2, 1\\)"),
+    (WestonWatkinsClassifierCV(certify=0.1, C_range=3), "C_range: must be two numbers, got 3"),
+    (GeneralizedLeastSquaresCV("sigmoid"), "link: unknown name 'sigmoid'; .*softmax"),
+    (GeneralizedLeastSquaresCV(alpha_range=(0, 1)), "alpha_range: .*positive number, got 0"),
     (WestonWatkinsClassifierCV(cv=51), "cv: n_splits=51.*members in each class"),
     (MemoirClassifier(dense="no"), "dense: must be None or True or False, got 'no'"),
     (

@@ -1,13 +1,25 @@
 """Certified tuning: what is proven over a range, against solutions at many values inside it."""
 
-from dataclasses import replace
+import copy
+from dataclasses import fields, replace
+from itertools import islice
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_iris
+from sklearn.exceptions import ConvergenceWarning
 
 from workbench.core.problem import as_problem
-from workbench.tuning.weston_watkins import certify_path
+from workbench.core.trace import load_state, save_state
+from workbench.data import load
+from workbench.estimators import GeneralizedLeastSquaresCV, WestonWatkinsClassifierCV
+from workbench.least_squares.generalized import ls_accelerated
+from workbench.tuning.least_squares import LSTuning, certify_alpha
+from workbench.tuning.search import between_roots, most_at_once
+from workbench.tuning.weston_watkins import WWTuning, certify_path
+from workbench.weston_watkins.dual import start
 from workbench.weston_watkins.path import ww_path
+from workbench.weston_watkins.pivoting import solved
 
 ROWS = 15  # of validation
 
@@ -65,3 +77,133 @@ def test_no_solution_in_the_range_leaves_the_band(kind, seed):
     assert (
         state.fewest == state.errors.min() and state.fewest - lower.min() == ROWS * state.achieved
     )
+
+
+@pytest.mark.parametrize("kind", ["plain", "duplicates", "separable", "zero rows", "weights"])
+@pytest.mark.parametrize("link", ["softmax", "identity"])
+def test_no_alpha_of_the_range_leaves_the_band(kind, link):
+    problem, X_val, y_val = tiny(7, kind)
+    folds = [(problem, X_val, y_val)]
+    state = most_solves(certify_alpha(folds, (1e-3, 1.0), 0.0, link=link), 200)
+    edges, lower, upper = state.band()
+    assert edges[0] == 1e-3 and edges[-1] == 1.0 and np.all(np.diff(edges) > 0.0)
+    lengths = np.linalg.norm(X_val, axis=1)
+    for alpha in np.geomspace(1.01e-3, 0.99, 12):
+        steps = islice(ls_accelerated(problem, alpha=alpha, link=link), 4000)
+        found = next(s for s in steps if s.primal - s.lower < 1e-13 or s.round == 3999)
+        V = np.asarray(found.scores(X_val))
+        wrong = V.argmax(axis=1) != y_val
+        V, off = np.sort(V, axis=1), np.sqrt(2.0 * max(found.primal - found.lower, 0.0) / alpha)
+        near = (V[:, -1] - V[:, -2] <= np.sqrt(2.0) * off * lengths) | (lengths == 0.0)
+        at = np.searchsorted(edges, alpha) - 1
+        assert lower[at] <= (wrong | near).sum() and (wrong & ~near).sum() <= upper[at], alpha
+
+
+def test_more_is_proven_with_each_solution_and_all_in_the_end():
+    digits = load("digits").split(0.4).subset(0.5)
+    fold = digits, digits.X_test, digits.y_test
+    certified, achieved = 0.0, 1.0
+    for state in certify_path([fold], (1e-6, 1e-4), 0.01):
+        fewest = state.info()
+        assert fewest["eps"] <= achieved + 0.02  # a knot with fewer errors may cost some
+        certified, achieved = fewest["certified"], fewest["eps"]
+    assert (
+        certified == 1.0
+        and achieved <= 0.01
+        and state.fewest - state.target == int(0.01 * state.rows)
+    )
+    assert not state.open.any() and len(state.B) == 0  # no dual point is kept without need
+
+
+@pytest.mark.parametrize("search", [certify_path, certify_alpha])
+def test_a_search_goes_on_from_a_saved_state_bit_for_bit(search, tmp_path):
+    problem, X_val, y_val = tiny(3, "plain")
+    folds, kind = [(problem, X_val, y_val)] * 2, {certify_path: WWTuning, certify_alpha: LSTuning}
+    whole = copy.deepcopy(most_solves(search(folds, (1e-2, 1e1), 0.01), 60))
+    half = most_solves(search(folds, (1e-2, 1e1), 0.01), 30)
+    save_state(tmp_path / "half.npz", half)
+    again = load_state(tmp_path / "half.npz", kind[search])
+    again = most_solves(search(folds, (1e-2, 1e1), 0.01, state=again), 60)
+    assert again.n_solves == whole.n_solves > 30
+    for f in fields(whole):
+        one, other = getattr(whole, f.name), getattr(again, f.name)
+        if f.name == "rng":
+            one, other = one.bit_generator.state, other.bit_generator.state
+        np.testing.assert_equal(one, other, f.name)
+
+
+def test_pivoting_solves_as_far_as_it_is_asked():
+    problem, *_ = tiny(5, "plain")
+    state = start(problem, 1.0, 0, np.einsum("ij,ij->i", problem.X, problem.X))
+    state.round, state.since = 2, 2
+    state = solved(problem, state, 1e-9)
+    tight = next(iter(ww_path(problem, [1.0], gap_ratio=1e-12, max_rounds=5000)))
+    assert 0.0 <= state.primal - state.dual <= 1e-9
+    np.testing.assert_allclose(state.W, tight.W, atol=1e-4)
+    assert np.all(state.B >= 0.0) and np.all(state.B <= 1.0)
+
+
+def test_roots_and_spans():
+    t = np.linspace(-1.0, 2.0, 3001)
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        a, b, c = rng.random(), rng.normal(), rng.normal()
+        a *= 10.0 ** rng.integers(-12, 2)
+        value = a * t**2 + b * t + c
+        inside = (t >= 0.0) & (t <= 1.0)
+        low, high = between_roots(*map(np.array, (a, b, c, c > 0.0, a + b + c > 0.0)))
+        assert not np.any((value[inside] < -1e-12) & ((t[inside] < low) | (t[inside] > high)))
+    spans = np.array([[0.0, 0.4], [0.3, 0.6], [0.6, 2.0], [np.inf, -np.inf], [-np.inf, 0.1]])
+    assert most_at_once(spans, 0.0, 1.0) == 2 and most_at_once(spans, 0.45, 0.5) == 1
+    assert most_at_once(spans, 0.6, 0.6) == 2 and most_at_once(spans[3:4], 0.0, 1.0) == 0
+
+
+def test_no_C_of_a_dense_grid_beats_the_certified_one():
+    X, y = load_iris(return_X_y=True)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    common = {"random_state": 0, "fit_intercept": True, "cv": 3}
+    svm = WestonWatkinsClassifierCV(certify=0.02, C_range=(1e-2, 1.0), **common).fit(X, y)
+    assert svm.certified_ and svm.certified_eps_ <= 0.02 and 1e-2 <= svm.C_ <= 1.0
+    Cs = np.geomspace(1.01e-2, 0.99, 15)
+    dense = WestonWatkinsClassifierCV(Cs, gap_ratio=1e-8, max_iter=5000, **common).fit(X, y)
+    errors = 1.0 - dense.scores_.mean(axis=0)
+    at = np.searchsorted(svm.band_[:, 0], Cs) - 1
+    assert np.all(svm.band_[at, 2] <= errors + 1e-9) and np.all(errors <= svm.band_[at, 3] + 1e-9)
+    assert svm.predict(X).shape == (150,) and svm.n_solves_ >= 21
+
+
+def test_a_search_that_ends_early_says_what_it_has_proven():
+    X, y = load_iris(return_X_y=True)
+    model = WestonWatkinsClassifierCV(certify=0.0, max_solves=12, random_state=0)
+    with pytest.warns(ConvergenceWarning, match=r"certify=0 is proven for .* \(max_solves=12\)"):
+        model.fit(X - X.mean(axis=0), y)
+    assert not model.certified_ and model.n_solves_ == 12 and model.band_[-1, 2] == 0.0
+    with pytest.warns(ConvergenceWarning, match="max_seconds"):
+        model = GeneralizedLeastSquaresCV(certify=0.0, max_seconds=1e-9).fit(X, y)
+    assert model.certified_eps_ > 0.0
+
+
+@pytest.mark.parametrize(
+    "folds, C_range, eps, message",
+    [
+        ([], (1, 2), 0.1, "folds: must contain at least one"),
+        ("one", (1, 1), 0.1, "C_range: must be two numbers in ascending order"),
+        ("one", (1, 2), -0.1, "eps: must be a number of at least 0 and below 1, got -0.1"),
+        ("wide", (1, 2), 0.1, "X_val: has 9 features, the problem has"),
+        ("short", (1, 2), 0.1, "y_val: has 3 labels for 15 rows"),
+        ("other", (1, 2), 0.1, "folds: must have the same features and classes"),
+    ],
+)
+def test_what_cannot_be_certified_is_refused(folds, C_range, eps, message):
+    problem, X, y = tiny(1, "plain")
+    other = as_problem(np.eye(12), np.arange(12) % 6)
+    given = {
+        "one": [(problem, X, y)],
+        "wide": [(problem, np.ones((ROWS, 9)), y)],
+        "short": [(problem, X, y[:3])],
+        "other": [(problem, X, y), (other, np.ones((2, 12)), [0, 1])],
+    }
+    with pytest.raises(ValueError, match=message):
+        next(certify_path(given.get(folds, folds), C_range, eps))
+    with pytest.raises(ValueError, match=r"link: 'sigmoid' has no certified tuning; .*softmax"):
+        next(certify_alpha(given["one"], (1, 2), 0.1, link="sigmoid"))

@@ -24,9 +24,9 @@ from workbench.estimators.parameters import (
     whole_or_function,
 )
 from workbench.least_squares.calibrated import CalibratedState
-from workbench.least_squares.generalized import ls_accelerated, ls_generalized
 from workbench.least_squares.links import LINKS
 from workbench.least_squares.products import LARGEST
+from workbench.registry import SOLVERS
 
 # Scores at which the derivative of the loss is the same with the label and without it.
 THRESHOLD = {"identity": 0.5, "softmax": 0.0, "squared_hinge": 0.0, "sigmoid": 0.0}
@@ -121,10 +121,34 @@ class LinkedClassifier(MultilabelClassifier):
         return THRESHOLD[self.link]
 
 
+class GapClassifier(LinkedClassifier):
+    """A generalized linear model that is fitted until its gap is small."""
+
+    def _goal(self):
+        return [certified(self.gap)]
+
+    def _keep(self, problem: Problem, state, trace) -> None:
+        self._keep_linear(state, problem)
+        self.lower_, self.upper_ = trace.last["lower"], trace.last["primal"]
+        if trace.stopped_by == "interrupted":  # perhaps on the way to the next iterate
+            solver, parameters = self._solver(problem)
+            state = next(SOLVERS[solver].steps(problem, **parameters, state=state))
+            self.lower_, self.upper_ = state.lower, state.primal
+        self.gap_ = self.upper_ - self.lower_
+
+    def _early(self) -> str | None:
+        if self.gap_ <= self.gap:
+            return None
+        return (
+            f"after {self.n_iter_} rounds with a gap of {self.gap_:.2g}, above {self.gap:.2g}: "
+            "raise the limit, alpha or gap"
+        )
+
+
 @dataclass(eq=False, repr=False)
 class GeneralizedLeastSquares(
     WeightedClassifier,
-    LinkedClassifier,
+    GapClassifier,
     saved="n_iter_ trace_ lower_ upper_ coef_:kd intercept_:k gap_ multilabel_",
 ):
     """A generalized linear model, fitted by least squares steps to a certified gap.
@@ -187,26 +211,6 @@ class GeneralizedLeastSquares(
         _check_width(self.n_features_in_)
         name = "ls_accelerated" if self.accelerated else "ls_generalized"
         return name, {"alpha": float(self.alpha), "link": self.link}
-
-    def _goal(self):
-        return [certified(self.gap)]
-
-    def _keep(self, problem: Problem, state, trace) -> None:
-        self._keep_linear(state, problem)
-        self.lower_, self.upper_ = trace.last["lower"], trace.last["primal"]
-        if trace.stopped_by == "interrupted":  # perhaps on the way to the next iterate
-            steps = ls_accelerated if self.accelerated else ls_generalized
-            state = next(steps(problem, **self._solver(problem)[1], state=state))
-            self.lower_, self.upper_ = state.lower, state.primal
-        self.gap_ = self.upper_ - self.lower_
-
-    def _early(self) -> str | None:
-        if self.gap_ <= self.gap:
-            return None
-        return (
-            f"after {self.n_iter_} rounds with a gap of {self.gap_:.2g}, above {self.gap:.2g}: "
-            "raise the limit, alpha or gap"
-        )
 
 
 @dataclass(eq=False, repr=False)

@@ -5,20 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 from sklearn.metrics import get_scorer
-from sklearn.model_selection import check_cv
 from sklearn.utils.parallel import Parallel, delayed
 
 from workbench.core.checks import check_whole, shown
+from workbench.core.problem import Problem
 from workbench.estimators import parameters as check
 from workbench.estimators.common import warn
 from workbench.estimators.parameters import parameter, positive, whole
+from workbench.estimators.tuned import Tuned, certify
 from workbench.estimators.weston_watkins import Bounded, WestonWatkinsClassifier
 from workbench.runs.run import warm
+from workbench.tuning.search import check_range
+from workbench.tuning.weston_watkins import certify_path
 from workbench.weston_watkins.fast import ww_walrus_fast
 from workbench.weston_watkins.path import ww_path
 
@@ -28,8 +32,10 @@ EQUAL = 1e-12  # mean scores that differ by less are the same
 
 @dataclass(eq=False, repr=False)
 class WestonWatkinsClassifierCV(
+    Tuned,
     Bounded,
-    saved="n_iter_ trace_ lower_ upper_ gap_ratio_ coef_:kd intercept_:k C_ Cs_:c scores_:fc",
+    saved="n_iter_ trace_ lower_ upper_ gap_ratio_ coef_:kd intercept_:k C_ Cs_:c? scores_:fc? "
+    "certified_eps_? certified_? band_:eb? n_solves_?",
 ):
     """The Weston-Watkins SVM with the C of the best cross-validated score.
 
@@ -38,21 +44,36 @@ class WestonWatkinsClassifierCV(
     the best C, the smallest one among equals. There is no `sample_weight`: repeated rows would fall
     into different folds, for which no weight can stand.
 
+    With `certify`, there is no grid: the error of all folds together is bounded for every C of
+    `C_range`, until none can be lower than that of ``C_`` by more than `certify`. See
+    :func:`workbench.tuning.weston_watkins.certify_path`. What is proven is of the held-out rows
+    and of exact solutions; scale the features, and cap `C_range` where solutions are slow.
+
     Parameters
     ----------
-    Cs : int >= 1, number of powers of two from 2^-6 up (the paper has 10), or positive numbers
+    Cs : None, which is 10, int >= 1, number of powers of two from 2^-6 up (the paper has 10), or
+        positive numbers; None with `certify`
     cv : int, or scikit-learn splitter, or iterable of (train, test) indices
         An integer stands for that many stratified folds. A fold whose training rows lack a
         class is scored with the classes it has; one with a single class is refused.
     gap_ratio, fit_intercept, random_state : as of :class:`WestonWatkinsClassifier`
     max_iter : int >= 1, rounds of the solver for each C of each fold, and for the refit
-    scoring : name or callable as scikit-learn takes it, greater is better; None is accuracy
-    n_jobs : int or None, folds solved at once, as in joblib
+    scoring : name or callable as scikit-learn takes it, greater is better; None is accuracy, which
+        it has to be with `certify`
+    n_jobs : int or None, folds solved at once, as in joblib; one after another with `certify`
+    certify : None, or a number in [0, 1), by which no C of the range may have a lower error
+    C_range : (float, float), ascending and positive, with `certify`
+    max_solves, max_seconds : int >= 1 and float > 0, or None: where the search of `certify` ends,
+        with what it has proven; all folds together are one solution
 
     Attributes
     ----------
-    C_ : float, the best of ``Cs_`` : (m,) ascending
-    scores_ : (folds, m), of the held-out rows
+    C_ : float, the best of ``Cs_`` : (m,) ascending, or of those that `certify` solved for
+    scores_ : (folds, m), of the held-out rows, without `certify`
+    certified_eps_ : float, no C of the range has an error on the held-out rows that is lower by
+        more than this; ``certified_`` : bool, whether that is at most `certify`
+    band_ : (e, 4), from which C to which C, and the lowest and highest error possible between them
+    n_solves_ : int, solutions of the search
     classes_, coef_, intercept_, upper_, lower_, gap_ratio_, n_iter_, trace_, n_features_in_,
     feature_names_in_ : of the refit, as of :class:`WestonWatkinsClassifier`
 
@@ -65,7 +86,7 @@ class WestonWatkinsClassifierCV(
     ([0.015625, 0.03125, 0.0625], (5, 3))
     """
 
-    Cs: Any = parameter(10, lambda Cs, _: grid(Cs))
+    Cs: Any = parameter(None, lambda Cs, _: grid(Cs))
     _: KW_ONLY
     cv: Any = parameter(5)
     gap_ratio: float = parameter(1e-3, positive)
@@ -74,27 +95,38 @@ class WestonWatkinsClassifierCV(
     scoring: str | Callable | None = parameter(None)
     n_jobs: int | None = parameter(None, check.jobs)
     random_state: Any = parameter(None, check.seed)
+    certify: float | None = parameter(None, certify)
+    C_range: tuple[float, float] = parameter((1e-3, 1e2), lambda C, name: check_range(C, 0.0, name))
+    max_solves: int | None = parameter(None, whole)
+    max_seconds: float | None = parameter(None, positive)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.certify is not None and self.Cs is not None:
+            raise ValueError(f"Cs: must be None with certify, got {shown(self.Cs)}")
+        if self.certify is not None and self.scoring not in (None, "accuracy"):
+            raise ValueError(f"scoring: must be None with certify, got {shown(self.scoring)}")
 
     def _learn(self, X, y):
         self._check_parameters()
-        Cs, seed = grid(self.Cs), self._seed()
+        seed = self._seed()
         try:
             scorer = get_scorer("accuracy" if self.scoring is None else self.scoring)
         except ValueError as error:
             raise ValueError(f"scoring: {error}") from None
         X, y = self._validated(X, y)
         problem = self._problem(X, y)
-        try:
-            split = check_cv(self.cv, y, classifier=True).split(X, y)
-            folds = [(np.asarray(train), np.asarray(test)) for train, test in split]
-        except (IndexError, OverflowError, TypeError, ValueError) as error:
-            raise ValueError(f"cv: {error}") from None
-        for i, (train, _) in enumerate(folds):
-            if len(np.unique(y[train])) < 2:
-                raise ValueError(
-                    f"cv: the training rows of fold {i} (of 0 to {len(folds) - 1}) are all of "
-                    f"class {y[train[0]]!r}; they need at least two classes"
-                )
+        folds = self._folds(X, y)
+        if self.certify is None:
+            self._score_grid(scorer, seed, folds, problem, X, y)
+        else:
+            search = partial(certify_path, C_range=self.C_range, eps=self.certify, seed=seed)
+            self.C_ = self._certified(search, problem, folds, "C")
+        return self._solve(problem, "ww_walrus_fast", {"C": self.C_, "seed": seed})
+
+    def _score_grid(self, scorer, seed: int, folds, problem: Problem, X, y) -> None:
+        """Set ``C_``, ``Cs_`` and ``scores_`` by the values of a grid."""
+        Cs = grid(10 if self.Cs is None else self.Cs)
         warm(ww_walrus_fast, problem, {})  # once, and not in each worker
         found = Parallel(n_jobs=self.n_jobs)(
             delayed(self._scores_of_fold)(scorer, Cs, seed, X[train], y[train], X[test], y[test])
@@ -113,7 +145,6 @@ class WestonWatkinsClassifierCV(
                 f"{Cs[late.any(axis=0)][0]:.4g} on: scale the features, raise max_iter or "
                 "gap_ratio, or leave out large Cs"
             )
-        return self._solve(problem, "ww_walrus_fast", {"C": self.C_, "seed": seed})
 
     def _scores_of_fold(self, scorer, Cs, seed, X, y, X_test, y_test) -> tuple[list, list]:
         """Return the score of each C, and whether its gap is still too large."""

@@ -230,7 +230,7 @@ class Search:
         for name in self.per_knot:
             array = getattr(s, name)
             setattr(s, name, np.concatenate([array, np.zeros((1, *array.shape[1:]), array.dtype)]))
-        s.at[knot] = value
+        s.at[knot], s.errors[knot] = value, s.rows  # until it is solved
         return knot
 
     def counted(self, knot: int) -> None:
