@@ -155,6 +155,9 @@ REFUSED = {  # values of a parameter of any estimator, unless a key names the es
     "random_state": (-1, 0.5, "0", HUGE),
     "n_jobs": (0, 1.5, "all", HUGE),
     "Cs": (0, -3, [], [1, 0], [1, np.nan], [1, np.inf], [HUGE], "ten", 2.5),
+    "certify": (-0.1, 1, np.nan, "1", HUGE),
+    **dict.fromkeys(["C_range", "alpha_range"], (3, (1, 1), (0, 1), (1, HUGE), "ab", (1, 2, 3))),
+    "max_solves": WHOLE,
     "cv": (1, "ten"),
     "scoring": ("excellence", 3),
 }
@@ -193,7 +196,7 @@ ODD = [
         SampledCutClassifier(C=10**5000),
         "C: .*positive number, got an integer of thousands of digits",
     ),
-    (WestonWatkinsClassifierCV(2**40), "Cs: must be at most 1000 powers"),
+    (WestonWatkinsClassifierCV(2**40), "Cs: must be None or at most 1000 powers"),
     (GeneralizedLeastSquares(alpha=0), "alpha: .* got 0; numbers from 1e-30 to 1e.30 are accepted"),
     (SampledCutClassifier(basis="nystrom"), "basis: .*'nystrom'; did you mean nystroem"),
     (WestonWatkinsClassifierCV(cv=[1]), "cv: "),
@@ -201,9 +204,12 @@ ODD = [
     (WestonWatkinsClassifierCV(certify=0.01, scoring="f1_macro"), "scoring: .* None with certify"),
     (WestonWatkinsClassifierCV(certify=1), "certify: must be None or a number .* below 1, got 1"),
     (WestonWatkinsClassifierCV(certify=0.1, C_range=(2, 1)), "C_range: .*ascending.*\\(2, 1\\)"),
-    (WestonWatkinsClassifierCV(certify=0.1, C_range=3), "C_range: must be two numbers, got 3"),
+    (
+        WestonWatkinsClassifierCV(certify=0.1, C_range=3),
+        "C_range: must be two positive numbers .*got 3",
+    ),
     (GeneralizedLeastSquaresCV("sigmoid"), "link: unknown name 'sigmoid'; .*softmax"),
-    (GeneralizedLeastSquaresCV(alpha_range=(0, 1)), "alpha_range: .*positive number, got 0"),
+    (GeneralizedLeastSquaresCV(alpha_range=(0, 1)), "alpha_range: must be two positive numbers"),
     (WestonWatkinsClassifierCV(cv=51), "cv: n_splits=51.*members in each class"),
     (MemoirClassifier(dense="no"), "dense: must be None or True or False, got 'no'"),
     (

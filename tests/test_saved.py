@@ -382,7 +382,7 @@ NUMBERS = {
     "calibrated dense": ("parameters", "basis"),
     "working set, bytes dense": ("fitted", "_weights", "Quantized", "k"),
     "working set dense": ("parameters", "random_state", "RandomState", "state", "dict", "pos"),
-    "Weston-Watkins, searched dense": ("parameters", "Cs"),
+    "Weston-Watkins, searched dense": ("fitted", "C_"),
     "centroid sparse": ("fitted", "coef_", "csr_matrix", 3, 1),
     "minimax risk dense": ("fitted", "phi_"),
     "generalized dense": ("fitted", "multilabel_"),

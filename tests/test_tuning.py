@@ -174,7 +174,7 @@ def test_no_C_of_a_dense_grid_beats_the_certified_one():
 
 def test_a_search_that_ends_early_says_what_it_has_proven():
     X, y = load_iris(return_X_y=True)
-    model = WestonWatkinsClassifierCV(certify=0.0, max_solves=12, random_state=0)
+    model = WestonWatkinsClassifierCV(certify=0.0, cv=3, max_solves=12, random_state=0)
     with pytest.warns(ConvergenceWarning, match=r"certify=0 is proven for .* \(max_solves=12\)"):
         model.fit(X - X.mean(axis=0), y)
     assert not model.certified_ and model.n_solves_ == 12 and model.band_[-1, 2] == 0.0
@@ -187,7 +187,7 @@ def test_a_search_that_ends_early_says_what_it_has_proven():
     "folds, C_range, eps, message",
     [
         ([], (1, 2), 0.1, "folds: must contain at least one"),
-        ("one", (1, 1), 0.1, "C_range: must be two numbers in ascending order"),
+        ("one", (1, 1), 0.1, "C_range: must be two positive numbers in ascending order"),
         ("one", (1, 2), -0.1, "eps: must be a number of at least 0 and below 1, got -0.1"),
         ("wide", (1, 2), 0.1, "X_val: has 9 features, the problem has"),
         ("short", (1, 2), 0.1, "y_val: has 3 labels for 15 rows"),
@@ -204,6 +204,6 @@ def test_what_cannot_be_certified_is_refused(folds, C_range, eps, message):
         "other": [(problem, X, y), (other, np.ones((2, 12)), [0, 1])],
     }
     with pytest.raises(ValueError, match=message):
-        next(certify_path(given.get(folds, folds), C_range, eps))
+        next(certify_path(given[folds] if folds else [], C_range, eps))
     with pytest.raises(ValueError, match=r"link: 'sigmoid' has no certified tuning; .*softmax"):
         next(certify_alpha(given["one"], (1, 2), 0.1, link="sigmoid"))

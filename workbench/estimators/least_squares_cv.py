@@ -27,7 +27,8 @@ class GeneralizedLeastSquaresCV(
     The error of all folds together is bounded for every alpha of `alpha_range`, until none can be
     lower than that of ``alpha_`` by more than `certify`. See
     :func:`workbench.tuning.least_squares.certify_alpha`. What is proven is of the held-out rows and
-    of exact solutions. All rows are then fitted with ``alpha_``.
+    of exact solutions. All rows are then fitted with ``alpha_``. There is no `sample_weight`:
+    repeated rows would fall into different folds, for which no weight can stand.
 
     Parameters
     ----------

@@ -56,14 +56,15 @@ class Tuned(Classifier):
             own = {"X": problem.X[train], "y": problem.y[train], "weights": None}
             labels = problem.classes[problem.y[test]]
             parts.append((replace(problem, **own), problem.X[test], labels))
-        begun, ended = perf_counter(), "interrupted"
-        kept: tuple = ()
+        begun, ended, kept = perf_counter(), "interrupted", ()
         most = math.inf if self.max_solves is None else self.max_solves
         try:
             for state in stream(parts):
-                if len(state.at):
-                    kept = state.at[state.best], state.achieved, state.certified, state.n_solves
-                    kept += (state.rows, *state.band())
+                if not state.n_solves:
+                    continue
+                # Ctrl-C can leave the state between two of its rounds, but not this.
+                kept = state.at[state.best], state.achieved, state.certified, state.n_solves
+                kept += (state.rows, *state.band())
                 if state.n_solves >= most:
                     ended = f"max_solves={shown(self.max_solves)}"
                     break

@@ -156,12 +156,13 @@ def parted(folds: Sequence[tuple[Problem, Matrix, np.ndarray]]) -> list[Part]:
 def check_range(ends, eps: float, argument: str) -> np.ndarray:
     """Return the ends of a range as an array; a ValueError unless they ascend and eps fits."""
     try:
-        low, high = ends
+        low, high = (check_positive(end, argument) for end in ends)
     except (TypeError, ValueError):
-        raise ValueError(f"{argument}: must be two numbers, got {shown(ends)}") from None
-    low, high = check_positive(low, argument), check_positive(high, argument)
+        low = high = math.nan
     if not low < high:
-        raise ValueError(f"{argument}: must be two numbers in ascending order, got {shown(ends)}")
+        raise ValueError(
+            f"{argument}: must be two positive numbers in ascending order, got {shown(ends)}"
+        )
     if not 0.0 <= as_number(eps) < 1.0:
         raise ValueError(f"eps: must be a number of at least 0 and below 1, got {shown(eps)}")
     return np.array([low, high])
