@@ -63,7 +63,7 @@ class Tuned(Classifier):
                 if not state.n_solves:
                     continue
                 # Ctrl-C can leave the state between two of its rounds, but not this.
-                kept = state.at[state.best], state.achieved, state.certified, state.n_solves
+                kept = state.chosen, state.achieved, state.certified, state.n_solves
                 kept += (state.rows, *state.band())
                 if state.n_solves >= most:
                     ended = f"max_solves={shown(self.max_solves)}"

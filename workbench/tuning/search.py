@@ -43,15 +43,20 @@ EDGES = np.linspace(0.0, 1.0, PIECES + 1)
 class Tuning:
     """What is proven so far, of p knots and t intervals between them.
 
-    ``at`` (p,) are the knots, ``W`` (p, folds, d, k) their solutions and ``errors`` (p,) the wrong
-    validation rows of all folds together, counted, of ``rows``. Interval i lies between the knots
-    ``left[i]`` and ``right[i]``; ``lower`` and ``upper`` (t, 4) bound the errors of all values in
-    each quarter of it (quarters of the value, not of its logarithm). ``ends`` (2,) is the range.
+    The classifier in hand is ``chosen_W`` (folds, d, k), solved for the value ``chosen``; it has
+    ``fewest`` errors among ``rows`` validation rows of all folds together. ``at`` (p,) are the
+    knots, ``W`` (p, folds, d, k) their solutions and ``errors`` (p,) what is wrong of these.
+    Interval i lies between the knots ``left[i]`` and ``right[i]``; ``lower`` and ``upper`` (t, 4)
+    bound the errors of all values in each quarter of it (quarters of the value, not of its
+    logarithm). ``ends`` (2,) is the range.
     """
 
     round: int
     eps: float
     rows: int
+    fewest: int
+    chosen: float
+    chosen_W: np.ndarray
     ends: np.ndarray
     at: np.ndarray
     W: np.ndarray
@@ -63,9 +68,8 @@ class Tuning:
     open: np.ndarray
 
     def scores(self, X) -> np.ndarray:
-        """Return the scores of the first fold's classifier with the fewest errors."""
-        W = self.W[self.best, 0] if len(self.at) else np.zeros(self.W.shape[2:])
-        return np.asarray(check_sparse(X) @ W)
+        """Return the scores of the classifier in hand, of the first fold."""
+        return np.asarray(check_sparse(X) @ self.chosen_W[0])
 
     def info(self) -> Row:
         """``error``, counted; ``eps``, achieved; ``solves``; ``certified``, share of the axis."""
@@ -76,17 +80,6 @@ class Tuning:
     def n_solves(self) -> int:
         """How often all folds have been solved, or solved on."""
         return self.round
-
-    @property
-    def best(self) -> int:
-        """The knot with the fewest errors, the first one among equals in the order of the scan."""
-        order = self.at if len(self.at) < 2 or self.at[0] < self.at[1] else -self.at
-        return int(np.lexsort((order, self.errors))[0])
-
-    @property
-    def fewest(self) -> int:
-        """Errors of the classifier in hand; all rows before there is one."""
-        return int(self.errors.min(initial=self.rows))
 
     @property
     def target(self) -> int:
@@ -183,7 +176,8 @@ def begun(kind: type[Tuning], parts: list[Part], eps: float, ends: np.ndarray, *
     arrays = {"at": np.zeros(0), "W": np.zeros((0, len(parts), d, k)), "errors": none}
     arrays |= {"left": none, "right": none, "lower": pieces, "upper": pieces}
     rows, open_ = parts[-1].judged.stop, np.zeros(0, np.bool_)
-    return kind(round=0, eps=eps, rows=rows, ends=ends, open=open_, **arrays, **own)
+    arrays |= {"ends": ends, "open": open_, "chosen_W": np.zeros((len(parts), d, k))}
+    return kind(round=0, eps=eps, rows=rows, fewest=rows, chosen=math.nan, **arrays, **own)
 
 
 class Search:
@@ -231,15 +225,22 @@ class Search:
         for name in self.per_knot:
             array = getattr(s, name)
             setattr(s, name, np.concatenate([array, np.zeros((1, *array.shape[1:]), array.dtype)]))
-        s.at[knot], s.errors[knot] = value, s.rows  # until it is solved
+        s.at[knot] = value
         return knot
 
     def counted(self, knot: int) -> None:
-        """Count the errors of a knot whose W is there."""
+        """Count the errors of a knot whose W is there, and take it in hand if they are fewer.
+
+        A knot that is solved on may have more errors than before: what was in hand stays there.
+        """
+        s = self.s
         self.known.pop(knot, None)
         V = [self.scores(knot, f) for f in range(len(self.parts))]
         wrong = [np.argmax(scores, axis=1) != p.y for scores, p in zip(V, self.parts, strict=True)]
-        self.s.errors[knot] = sum(int(rows.sum()) for rows in wrong)
+        s.errors[knot] = sum(int(rows.sum()) for rows in wrong)
+        if s.errors[knot] < s.fewest:
+            s.fewest, s.chosen = int(s.errors[knot]), float(s.at[knot])
+            s.chosen_W = s.W[knot].copy()
 
     def scores(self, knot: int, f: int) -> np.ndarray:
         """Return the scores (m, k) of a knot on a fold's validation rows."""
