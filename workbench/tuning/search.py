@@ -203,20 +203,21 @@ class Search:
         """
         s = self.s
         yield s
-        while (last := len(s.at) - 1) + 1 < len(scan):
-            self.add(float(scan[last + 1]), last)
-            if last >= 0:
-                self.join(*sorted((last, last + 1), key=lambda knot: s.at[knot]))
+        for knot in range(len(s.at), len(scan)):
+            self.add(float(scan[knot]), knot - 1)
+            if knot:
+                self.join(*sorted((knot - 1, knot), key=lambda knot: s.at[knot]))
+            if knot == len(scan) - 1:
+                self.next()
             yield s
-        while (i := self.next()) is not None:
+        i = self.next()
+        while i is not None:
             a, b = int(s.left[i]), int(s.right[i])
-            if s.at[b] <= s.at[a] * (1.0 + NARROW):
-                self.close(i)
-                continue
             if self.refined(a, b):
                 s.round += 1
             else:
                 self.halve(i, self.between(math.sqrt(s.at[a] * s.at[b]), a, b))
+            i = self.next()
             yield s
 
     def grown(self, value: float) -> int:
@@ -272,14 +273,15 @@ class Search:
         self.s.open[i] = False
 
     def next(self) -> int | None:
-        """Close what is proven; return the open interval with the fewest errors at an end."""
+        """Close what is proven or too narrow; return the open interval with the fewest errors."""
         s = self.s
         while s.open.any():
             ends = np.minimum(s.errors[s.left], s.errors[s.right])
             i = int(np.lexsort((s.at[s.left], ends, ~s.open))[0])
             if SHARPER * s.target <= s.lower[i].min() < s.target:
                 self.judge(i, sharper=True)
-            if s.lower[i].min() < s.target:
+            narrow = s.at[s.right[i]] <= s.at[s.left[i]] * (1.0 + NARROW)
+            if s.lower[i].min() < s.target and not narrow:
                 return i
             self.close(i)
         return None
