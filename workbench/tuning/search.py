@@ -105,8 +105,7 @@ class Tuning:
         """Return edges (e + 1,) and the fewest and most errors possible between them (e,)."""
         order = np.argsort(self.at[self.left])
         first, last = self.at[self.left[order]][:, None], self.at[self.right[order]][:, None]
-        edges = (first + EDGES[:-1] * (last - first)).ravel()
-        edges = np.append(edges, last[-1:])
+        edges = np.append(first + EDGES[:-1] * (last - first), last[-1:])
         lower, upper = self.lower[order].ravel(), self.upper[order].ravel()
         if not len(lower):
             return self.ends, np.array([0]), np.array([self.rows])
@@ -305,9 +304,8 @@ class Search:
     def undecided(self, part: Part, f: int, a: int, b: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the [t_1, t_2] (m, 2) on which rows are not certainly wrong, and not right."""
         y = part.y[:, None]
-        first, last = self.scores(a, f), self.scores(b, f)
-        first = first - np.take_along_axis(first, y, axis=1)
-        last = last - np.take_along_axis(last, y, axis=1)
+        both = self.scores(a, f), self.scores(b, f)
+        first, last = (V - np.take_along_axis(V, y, axis=1) for V in both)
         slack = self.slack(part, f, a, b)[:, None] + 1e-9 * (np.abs(first) + np.abs(last))
         low, high = self.uncertain(part, f, a, b, first - slack, last - slack)
         others = np.arange(first.shape[1]) != y
