@@ -9,6 +9,7 @@ const TEXT = `color: var(--jp-content-font-color1, var(--vscode-editor-foregroun
 // Of the lines of one colour, in em: solid, dashed, dotted, dash-dot.
 const DASHES = [[], [0.6, 0.3], [0.15, 0.25], [0.6, 0.25, 0.15, 0.25]];
 const NOUGHT = 1e-12; // of the size, or of 1: less than this apart is rounding
+const SINGLE = 1e-6; // decades: 0.01 in single precision is below 0.01, but begins no new decade
 
 // One model, any number of views: each asks for everything when it opens. `take` reads a message
 // into itself, given the one before, and returns whether it could; `open` fills a view, may send
@@ -187,7 +188,9 @@ function extent(values, logarithmic) {
 function axis(values, from, to, logarithmic, room, whole = true, zoom = null) {
   const scale = logarithmic ? Math.log10 : (v) => v;
   let [low, high] = (zoom ?? extent(values, logarithmic)).map(scale);
-  if (logarithmic && !zoom) [low, high] = [Math.floor(low), whole ? Math.ceil(high) : high];
+  if (logarithmic && !zoom) {
+    [low, high] = [Math.floor(low + SINGLE), whole ? Math.ceil(high - SINGLE) : high];
+  }
   const constant = high - low < NOUGHT * Math.max(1, Math.abs(low), Math.abs(high));
   const off = !logarithmic && Math.abs(low) >= NOUGHT;
   if (constant) [low, high] = off ? [low - 0.5, low + 0.5] : [low, low + 1];

@@ -186,27 +186,33 @@ function image(pen, width, height, picture, look) {
   return { tell };
 }
 
-function lines(pen, width, height, { x, ys, labels, across, up, points }, look) {
+function lines(pen, width, height, picture, look) {
+  const { x, ys, labels, across, up, points, logarithmic, filled, marked } = picture;
   const { em, ink, paper } = look;
   const dots = pairs(points);
   const rows = Array.from({ length: ys.length / (x.length || 1) }, (_, i) =>
     ys.slice(i * x.length, (i + 1) * x.length));
   const [us, vs] = [[...x, ...dots.map(([u]) => u)], [...ys, ...dots.map(([, v]) => v)]];
-  const along = axis(us, 3.6 * em, width - 0.8 * em, false, 4 * em);
+  const along = axis(us, 3.6 * em, width - 0.8 * em, logarithmic, 4 * em);
   const y = axis(vs, height - 2.8 * em, 1.8 * em, false, 1.8 * em);
   rule(pen, along, y, up, em);
   foot(pen, along, y, across, em);
-  rows.forEach((row, i) => {
+  const corners = rows.map((row) => [...row].map((v, j) => [along.at(x[j]), y.at(v)]));
+  Object.assign(pen, { fillStyle: css(look.cycle(0)), globalAlpha: 0.22 });
+  if (filled) pen.fill(path([...corners[0], ...corners[1].toReversed()]));
+  pen.globalAlpha = 1;
+  corners.forEach((line, i) => {
     pen.strokeStyle = css(look.cycle(i));
     pen.lineWidth = 1.8;
     pen.setLineDash(i < CYCLE.length ? [] : [0.5 * em, 0.3 * em]);
-    pen.beginPath();
-    row.forEach((v, j) => pen.lineTo(along.at(x[j]), y.at(v)));
-    pen.stroke();
+    pen.stroke(path(line));
   });
   pen.setLineDash([]);
   Object.assign(pen, { fillStyle: ink, strokeStyle: css(paper) });
-  for (const [u, v] of dots) dot(pen, along.at(u), y.at(v), 0.3 * em);
+  const size = em * Math.min(0.3, 2.5 / Math.sqrt(dots.length));
+  for (const [u, v] of dots) dot(pen, along.at(u), y.at(v), size);
+  Object.assign(pen, { fillStyle: "transparent", strokeStyle: ink });
+  dots.forEach(([u, v], i) => marked[i] && dot(pen, along.at(u), y.at(v), size + 0.3 * em));
   const name = (i) => labels[i] ?? "value";
   const tell = (px, py) => {
     const j = least(x, (u) => Math.abs(along.at(u) - px));

@@ -63,7 +63,11 @@ class Image(NamedTuple):
 
 
 class Lines(NamedTuple):
-    """Lines ``ys`` (c, m) over ``x`` (m,), named by ``labels``, and single ``points`` (p, 2)."""
+    """Lines ``ys`` (c, m) over ``x`` (m,), named by ``labels``, and single ``points`` (p, 2).
+
+    The axis of ``x`` may be ``logarithmic``; between the first two lines it may be ``filled``.
+    ``marked`` (p,) is not 0 where a point stands out.
+    """
 
     title: str
     x: np.ndarray
@@ -72,6 +76,9 @@ class Lines(NamedTuple):
     across: str = ""
     up: str = ""
     points: np.ndarray = np.empty((0, 2))
+    logarithmic: bool = False
+    filled: bool = False
+    marked: np.ndarray = np.empty(0)
 
 
 class Plane(NamedTuple):
