@@ -171,21 +171,20 @@ def band(state: Tuning) -> Lines:
     """Return the bounds on the errors at all C, in % of the validation rows, and the knots."""
     edges, *bounds = state.band()
     fewest, most = (np.repeat(100.0 * bound / state.rows, 2) for bound in bounds)
-    counted, best = 100.0 * state.errors / state.rows, state.best
+    counted = 100.0 * np.append(state.errors, state.fewest) / state.rows  # ours on top, and last
     top = min(100.0, CEILING * float(counted.max()))
     wanted = np.full(len(fewest), 100.0 * max(0, state.target) / state.rows)
-    order = np.argsort(np.arange(len(counted)) == best, kind="stable")  # the best one on top
     return Lines(
-        f"Dots: counted errors. Ringed: the fewest, at C = {state.at[best]:.3g}",
+        f"Dots: counted errors. Ringed: the fewest, at C = {state.chosen:.3g}",
         np.repeat(edges, 2)[1:-1],
         np.stack([fewest, np.minimum(most, top), wanted]),
         ("at least", f"at most (drawn up to {top:.3g} %)", "ours less eps"),
         "C",
         "errors (% of validation rows)",
-        np.stack([state.at, counted], axis=1)[order],
+        np.stack([np.append(state.at, state.chosen), counted], axis=1),
         logarithmic=True,
         filled=True,
-        marked=(order == best).astype(float),
+        marked=np.append(np.zeros(len(state.at)), 1.0),
     )
 
 
@@ -198,7 +197,7 @@ def proof(state: Tuning) -> str:
     else:
         said = f"Nothing is proven yet for all C in [{low:g}, {high:g}]"
     if len(state.at):
-        said += f"; ours, C = {state.at[state.best]:.3g}, has {state.fewest:,} of {state.rows:,}"
+        said += f"; ours, C = {state.chosen:.3g}, has {state.fewest:,} of {state.rows:,}"
     achieved = math.ceil(1e4 * state.achieved - 1e-9) / 100.0  # rounded, both are still proven
     return (
         f"{said}: achieved eps {achieved:g} %, wanted {100 * state.eps:g} %; certified: "
