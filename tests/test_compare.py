@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from threadpoolctl import threadpool_limits
 
 from workbench.arena import compare
 from workbench.arena.comparison import Comparison
@@ -165,6 +166,13 @@ def test_thinning_keeps_every_class_and_is_told():
     assert len(few.y) == 40 and set(few.y) == {0, 1, 2}
     assert few.notes[-1].startswith("40 of 302 rows")
     assert thinned(data, 302) is data
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    """Matches run in this process; a second thread of BLAS would cost short ones their time."""
+    with threadpool_limits(1):
+        yield
 
 
 NAMES = ("random_forest", "boosting", "centroid", "mrc_fourier", "ridge")
