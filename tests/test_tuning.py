@@ -6,6 +6,7 @@ from itertools import islice
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 
@@ -43,6 +44,31 @@ def tiny(seed, kind):
     if kind == "weights":
         problem = replace(problem, weights=rng.integers(1, 4, n).astype(float))
     return problem, X_val, y_val
+
+
+def mirrored(sparse):
+    """A problem whose classes swap with its features, and rows that it gives equal scores."""
+    X = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [2.0, 1.0, 0.0], [1.0, 2.0, 0.0]])
+    X_val, y_val = np.array([[0.7, 0.7, 0.0], [0.0, 0.0, 1.0], [3.0, 0.0, 0.0]]), [1, 1, 0]
+    problem = as_problem(csr_matrix(X) if sparse else X, [0, 1, 0, 1])
+    return problem, csr_matrix(X_val) if sparse else X_val, np.array(y_val)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("certify", [certify_path, certify_alpha])
+def test_equal_scores_over_a_whole_interval_end_the_search(certify, sparse):
+    *_, state = islice(certify([mirrored(sparse)], (1e-3, 10.0), 0.0), 1000)
+    assert not state.open.any(), "it ended by itself"
+    # The row of a feature that was never seen is of the first class everywhere: certainly wrong.
+    assert state.fewest in (1, 2) and state.achieved == (state.fewest - 1) / 3
+
+
+@pytest.mark.parametrize("certify", [certify_path, certify_alpha])
+def test_rows_of_zeros_in_training_do_not_keep_the_search_from_its_end(certify):
+    X = np.array([[1.0, 0.2], [0.1, 1.0], [0.0, 0.0], [0.9, 0.4]])
+    folds = [(as_problem(X, [0, 1, 0, 1]), X[[0, 1]], np.array([0, 1]))]
+    *_, state = islice(certify(folds, (1e-2, 0.1), 0.0), 1000)
+    assert state.achieved == 0.0 and state.certified == 1.0
 
 
 def most_solves(stream, solves):

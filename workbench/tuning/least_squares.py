@@ -148,6 +148,11 @@ class Smooth(Search):
                     self.judge(i)
         return better
 
+    def tied(self, a: int, b: int) -> bool:
+        """Return whether T4 is what rounding leaves of the gradients: kappa adds nothing."""
+        kappas = [self.kappa(f, a, b) for f in range(len(self.parts))]
+        return bool(np.all(kappas <= self.s.slopes[[a, b]]))
+
     def solve(self, knot: int, f: int, W: np.ndarray, goal: float | None) -> None:
         """Take Newton's steps from W until the gradient is at most `goal`, or is only rounding."""
         s, alpha, problem = self.s, float(self.s.at[knot]), self.parts[f].problem

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.sparse import issparse
 
 from workbench.core.checks import (
     as_number,
@@ -119,11 +120,14 @@ class Part:
     """One fold: its problem, its validation rows, and which of all folds' rows are its own."""
 
     def __init__(self, problem: Problem, X: Matrix, y: np.ndarray, start: int, first: int):
-        self.problem, self.X, self.y = problem, X, y
+        self.problem, self.y = problem, y
         self.rows = slice(start, start + problem.n)
         self.judged = slice(first, first + len(y))
         self.norms = squared_norms(problem.X)
-        self.lengths = np.sqrt(squared_norms(X))
+        # W is 0 at features that no training row has: without them, bounds are the tighter.
+        used = np.asarray(abs(problem.X).sum(axis=0)).ravel() > 0.0
+        self.X = X.multiply(used).tocsr() if issparse(X) else X * used
+        self.lengths = np.sqrt(squared_norms(self.X))
 
 
 def parted(folds: Sequence[tuple[Problem, Matrix, np.ndarray]]) -> list[Part]:
@@ -182,8 +186,9 @@ def begun(kind: type[Tuning], parts: list[Part], eps: float, ends: np.ndarray, *
 class Search:
     """The moves of a certified search on its state, which holds all that they decide by.
 
-    A family of classifiers says how a knot is solved (`solve`, `add_between`, `refined`), where two
-    knots leave rows undecided (`uncertain`), and by how much rounding moves a margin (`slack`).
+    A family of classifiers says how a knot is solved (`add`, `between`, `refined`), whether halving
+    could help (`tied`), where two knots leave rows undecided (`uncertain`), and by how much rounding
+    moves a margin (`slack`).
     """
 
     def __init__(self, state: Tuning, parts: list[Part]):
@@ -198,7 +203,8 @@ class Search:
         1. Solve along the scan, each knot from the last one.
         2. Take the open interval with the fewest errors at its ends. Close it where no value in it
            has fewer errors than ours by more than eps. Else solve its ends on if they are not
-           accurate enough to say so, or halve it at its geometric middle.
+           accurate enough to say so, give it up if rounding alone is in the way, or halve it at
+           its geometric middle.
         """
         s = self.s
         yield s
@@ -214,6 +220,8 @@ class Search:
             a, b = int(s.left[i]), int(s.right[i])
             if self.refined(a, b):
                 s.round += 1
+            elif self.tied(a, b):
+                self.close(i)
             else:
                 self.halve(i, self.between(math.sqrt(s.at[a] * s.at[b]), a, b))
             i = self.next()

@@ -37,7 +37,7 @@ from workbench.tuning.search import (
     scanned,
 )
 from workbench.tuning.tilts import tilted
-from workbench.weston_watkins.dual import WWState, evaluated
+from workbench.weston_watkins.dual import WWState, evaluated, fill
 from workbench.weston_watkins.pivoting import combined, solved
 
 SCANNED = 1e-4  # gap of the scan, relative to the objective
@@ -147,6 +147,13 @@ class Balls(Search):
                 better |= bool(np.any(s.gap[knot] < 0.5 * before))  # else it is rounding alone
         return better
 
+    def tied(self, a: int, b: int) -> bool:
+        """Return whether r(t) is what rounding leaves of the gaps, in all folds: R^2 adds nothing.
+
+        Rows that are undecided then have equal scores, over the whole interval perhaps.
+        """
+        return bool(np.all(self.curvatures(a, b) <= self.s.gap[[a, b]]))
+
     def close(self, i: int) -> None:
         """Do no more for an interval, and drop dual points that no open one needs."""
         super().close(i)
@@ -160,9 +167,10 @@ class Balls(Search):
         s, C, B = self.s, float(self.s.at[knot]), self.duals(knot)
         for f, part in enumerate(self.parts):
             problem, k = part.problem, part.problem.k
-            rows = np.clip(B[part.rows], 0.0, C * problem.weights[:, None])
             W, A = np.zeros((problem.d, lanes(k))), np.zeros((problem.n, lanes(k)))
-            A[:, :k], W[:, :k] = rows, combined(problem, rows)
+            A[:, :k] = np.clip(B[part.rows], 0.0, C * problem.weights[:, None])
+            fill(A, problem.y, part.norms, C, k, problem.weights)
+            W[:, :k] = combined(problem, A[:, :k])
             primal, dual, _ = evaluated(problem, W, A, C)
             zero = C * float(problem.weights.sum()) * (k - 1.0)
             gap = SCANNED * min(primal, zero) if gaps is None else gaps[f]
