@@ -241,7 +241,7 @@ def test_values_are_counted_and_differences_need_a_reason(folder, tmp_path):
     rows = side_by_side(PRINTED, measurements(collect(folder)[0]))
     # Of the six rows one is without print, one masked.
     found = {name: count for name, count in counts(rows).items() if count}
-    standings = {"agrees": 1, "worse": 1, "no claim": 1, "not run": 1}
+    standings = {"agrees": 1, "worse": 1, "no claim": 1, "no result": 1}
     assert found == {"printed": 4, "absent": 1, "both": 3, "alone": 1} | standings
     time = next(r for r in rows if r.names["method"] == "MRC-CCG" and r.paper.unit == "s")
     assert time.verdict[:3] == ("context", "", "ended by the clock"), "no time to compare"

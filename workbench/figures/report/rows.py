@@ -43,6 +43,7 @@ STANDINGS = {  # of the values in print; every one has one of them
     "not available": "its data are not available, for the reason given with it",
     "sizes": "a size of a data set, the same in the workbench",
     "settings": "a setting of the authors or a size: there is nothing to run",
+    "no result": "was run, and had no result within the limits that are given with it",
     "not run": "could be run, but has not been",
 }
 RANKS = ("smoke", "quick", None, "paper")  # profiles in ascending order of trust
@@ -135,7 +136,9 @@ class Row:
             return "sizes" if self._same_size else "settings"
         if self.names["quantity"] == "parameter":
             return "settings"
-        return "not available" if self.names["dataset"] in missing() else "not run"
+        if self.names["dataset"] in missing():
+            return "not available"
+        return "no result" if self.ours is not None else "not run"
 
     @property
     def _same_size(self) -> bool:
