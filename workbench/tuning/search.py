@@ -187,7 +187,7 @@ class Search:
     """The moves of a certified search on its state, which holds all that they decide by.
 
     A family of classifiers says how a knot is solved (`add`, `between`, `refined`), whether halving
-    could help (`tied`), where two knots leave rows undecided (`uncertain`), and by how much rounding
+    can help (`tied`), where two knots leave rows undecided (`uncertain`), and by how much rounding
     moves a margin (`slack`).
     """
 
