@@ -2,7 +2,9 @@
 
 import json
 import math
+from functools import partial
 
+import matplotlib.pyplot as plt
 import pytest
 
 from workbench.core.trace import Trace, encode
@@ -166,3 +168,17 @@ def test_a_kept_run_is_recalled_from_results_whatever_the_code(figures, tmp_path
         FileNotFoundError, match=r"do not contain the run ww_path: fit\('wine', 3\.0\)"
     ):
         figures.kept(counting(calls))("wine", 3.0)
+
+
+def test_a_figure_redrawn_from_results_keeps_its_proofs(figures, tmp_path, monkeypatch):
+    proof = tmp_path / "a.npz"
+    proof.write_bytes(b"proof")
+    save = partial(figures.save, plt.figure(), "time", "No runs.")
+    save(proofs=[proof])
+    (tmp_path / "results").mkdir()
+    results._recalled.cache_clear()
+    monkeypatch.setenv("WORKBENCH_RESULTS", str(tmp_path / "results"))
+    save()
+    record = json.loads((figures.folder / "time.json").read_text("utf-8"))
+    assert record["proofs"] == ["time.proofs/a.npz"]
+    assert (figures.folder / "time.proofs" / "a.npz").read_bytes() == b"proof"

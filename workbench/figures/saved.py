@@ -165,14 +165,17 @@ class Figures:
         }
         if numbers is not None:
             record["numbers"] = numbers
-        if proofs := [Path(proof) for proof in proofs]:
+        own, proofs = self.folder / f"{name}.proofs", [Path(proof) for proof in proofs]
+        if recalled() is not None:  # results have no proofs: those that stand here stay
+            proofs = sorted(own.glob("*.npz"))
+        if proofs:
             record["proofs"] = [f"{name}.proofs/{proof.name}" for proof in proofs]
         _draw(figure, self.folder / name, record["beneath"])
-        own = self.folder / f"{name}.proofs"
-        shutil.rmtree(own, ignore_errors=True)
-        for proof in proofs:
-            own.mkdir(exist_ok=True)
-            shutil.copyfile(proof, own / proof.name)
+        if recalled() is None:
+            shutil.rmtree(own, ignore_errors=True)
+            for proof in proofs:
+                own.mkdir(exist_ok=True)
+                shutil.copyfile(proof, own / proof.name)
         with whole(self.folder / f"{name}.json") as part:
             part.write_text(as_json(record), encoding="utf-8")
         self._keep(traces)
