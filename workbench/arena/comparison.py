@@ -17,7 +17,7 @@ import pandas as pd
 import scipy.sparse as sp
 from matplotlib.figure import Figure
 
-from workbench.arena.contest import Contest
+from workbench.arena.contest import Contest, wrong_rows
 from workbench.arena.own_data import Inspected
 from workbench.core.trace import read_trace
 from workbench.core.watched import LEVEL, unequal
@@ -90,7 +90,7 @@ class Comparison:
         frame = frame.sort_values("validation_error", kind="stable").drop_duplicates("entry")
         frame = frame.sort_values(["test_error", "fit_cpu"], kind="stable", ignore_index=True)
         ended = frame["status"] == "done"
-        wrong = [_wrong(row) for row in frame[ended].itertuples()]
+        wrong = [wrong_rows(row) for row in frame[ended].itertuples()]
         apart = [(int((w & ~wrong[0]).sum()), int((wrong[0] & ~w).sum()), len(w)) for w in wrong]
         frame.loc[ended, "excess"] = [(b - c) / m for b, c, m in apart]
         frame.loc[ended, "excess_error"] = [max(b + c, 1) ** 0.5 / m for b, c, m in apart]
@@ -282,12 +282,6 @@ class Comparison:
                 "chosen": done["settings"].replace("", "defaults"),
             }
         )
-
-
-def _wrong(row) -> np.ndarray:
-    """Return which test rows an entry has wrong."""
-    packed = np.frombuffer(bytes.fromhex(row.wrong), np.uint8)
-    return np.unpackbits(packed, count=int(row.n_test)).astype(bool)
 
 
 def _memory(megabytes: float) -> str:

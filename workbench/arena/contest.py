@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
@@ -118,6 +119,12 @@ class Contest:
         for name, value in where.items():
             chosen &= frame[name] == value
         return [read_trace(self.matches[place].path(self.folder)) for place in frame[chosen].index]
+
+
+def wrong_rows(row) -> np.ndarray:
+    """Return which test rows a match has wrong, from its row of the frame."""
+    packed = np.frombuffer(bytes.fromhex(row.wrong), np.uint8)
+    return np.unpackbits(packed, count=int(row.n_test)).astype(bool)
 
 
 def plan(
