@@ -177,6 +177,13 @@ def test_a_failure_stops_no_other_match_and_nothing_runs_twice(tmp_path, no_work
     again = contest(["text 150x3"], {"ridge": entries["ridge"]}, **settings, say=lines.append)
     assert lines == ["1 points, 1 done before, 0 to run"]
     assert again.frame().iloc[0]["fit_cpu"] == frame.loc["ridge", "fit_cpu"]
+    lines.clear()
+    kept = contest(["text 150x3"], {"bad": entries["bad"]}, **settings, say=lines.append)
+    assert lines[-1] == "0 points, 0 to run" and "to retry)" in lines[0]
+    assert kept.frame()["reason"][0] == frame.loc["bad", "reason"]
+    kept.matches[0].path(tmp_path).with_suffix(".failed").unlink()
+    contest(["text 150x3"], {"bad": entries["bad"]}, **settings, say=lines.append)
+    assert "1 points, 1 to run" in lines
     other = plan(["text 150x3"], ["ridge"], **settings | {"budget": 0.2})
     assert other.frame()["status"].tolist() == ["not run"]
 

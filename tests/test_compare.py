@@ -210,9 +210,8 @@ def test_an_interrupted_comparison_keeps_what_it_has(shown):
     _, (interrupted, table), again, lines = shown
     assert interrupted and not again.interrupted
     assert set(table["status"]) == {"done", "not run"} and table["status"][0] == "done"
-    kept = [line for line in lines if line.startswith("Random forest") and "default" in line]
+    kept = [line for line in lines if line.startswith("Random forest") and "first" in line]
     assert len(kept) == 2 and kept[0] == kept[1], "what was done before is told again, not run"
-    assert sum("the first run on this machine" in line for line in lines) == 1
     assert (again.table()["status"] == "done").all()
 
 
@@ -247,46 +246,86 @@ def test_the_table_tells_the_best_and_its_code_gives_the_same_error(
 
 def test_the_first_answers_are_there_before_the_search(shown):
     lines = shown[3]
-    first = [line for line in lines if "default settings: test error" in line][1:]  # of the second
-    assert [line.partition(" (")[0] for line in first] == ["Random forest", "Gradient boosting"]
-    assert all("(two standard errors)" in line for line in first)
-    after = lines[lines.index(first[1]) + 1 :]
-    assert after[0].startswith("solvers: 5") and "5 points, 5 to run" in after
+    first = [line for line in lines if "first search: test error" in line][1:]  # of the second
+    assert [line.partition(" (")[0] for line in first[:2]] == ["Random forest", "Gradient boosting"]
+    assert len(first) == 5 and all("(two standard errors)" in line for line in first)
+    after = lines[lines.index(first[-1]) + 1 :]
+    assert after[0] == "solvers: 5, 1 at a time, 0.4 s of CPU time for each search"
+    assert after[1] == "5 points, 5 to run"
 
 
-def found(wrong, m=1000):
-    """A comparison whose entries have these test rows wrong, in the order of :data:`SIMPLEST`."""
+class Search(SimpleNamespace):
+    """A contest that is done."""
+
+    def run(self, **how):
+        return self
+
+
+def search(wrong, m=1000, budget=1.0):
+    """A search whose entries have these test rows wrong, in the order of :data:`SIMPLEST`."""
     rows = []
     for name, places in wrong.items():
         bits = np.isin(np.arange(m), places)
         row = {"entry": name, "label": name, "status": "done", "reason": "", "fit_cpu": 1.0}
         row |= {"test_error": bits.mean(), "standard_error": 0.01, "n_test": m, "settings": ""}
         row |= {"cut": False, "memory_mb": 1.0, "worst_case": np.nan, "family": "", "key": name}
+        row |= {"validation_error": 0.1}
         rows.append(row | {"wrong": np.packbits(bits).tobytes().hex()})
     frame = pd.DataFrame(rows, columns=COLUMNS)
-    done = SimpleNamespace(frame=lambda: frame, matches=[SimpleNamespace(budget=1.0)])
-    none = SimpleNamespace(frame=lambda: frame[:0], matches=[])
-    return Comparison(inspected(GOOD, "kind"), none, done, "", 0.3)
+    matches = [SimpleNamespace(budget=budget, name=name) for name in wrong or [""]]
+    return Search(frame=lambda: frame, matches=matches)
+
+
+def found(wrong, m=1000):
+    return Comparison(inspected(GOOD, "kind"), (search(wrong, m),), "", 0.3)
 
 
 def test_ties_are_of_the_same_rows_and_the_simplest_of_the_nearest_is_recommended():
     """Of 100 and 110 errors in 1,000 rows, the standard error of one is 9.5."""
     few, apart = np.arange(100), np.arange(200, 310)
     table = found({"libsvm": few, "ridge": np.arange(110)}).table().set_index("entry")
-    assert table["excess"]["ridge"] == 0.01 and not table["tied"]["ridge"], "10 > 2 sqrt(10)"
+    assert table["excess"]["ridge"] == 0.01 and not table["tied"]["ridge"], "2^-9 < 5 % / 2"
     assert table["excess_error"]["ridge"] == pytest.approx(np.sqrt(10) / 1000)
     further = found({"libsvm": few, "ridge": apart, "centroid": np.arange(200, 325)})
-    assert further.table()["tied"].all(), "10 < 2 sqrt(210), 25 < 2 sqrt(225)"
+    assert further.table()["tied"].all(), "10 of 210 and 25 of 225 are nothing"
     assert further.recommended == "libsvm", "10 is more than a fiftieth of 100"
     for more, name in ((2, "ridge"), (3, "libsvm")):
         assert found({"libsvm": few, "ridge": np.arange(200, 300 + more)}).recommended == name
-    sure = found({"libsvm": np.arange(500), "ridge": np.arange(505)}, 2000)
-    assert not sure.table()["tied"].all() and sure.recommended == "libsvm", "5 > sqrt(5)"
+    sure = found({"libsvm": np.arange(500), "ridge": np.arange(510)}, 2000)
+    assert not sure.table()["tied"].all() and sure.recommended == "libsvm", "10 > sqrt(10)"
     assert "cannot tell most of these methods apart" in "".join(further._sentences())
     assert "cannot tell" not in "".join(
         found({"libsvm": few, "ridge": np.arange(110)})._sentences()
     )
     assert found({"libsvm": few[:0], "ridge": few[:1]}).table()["tied"].all(), "a row is nothing"
+
+
+RACES = {
+    # Of three at the first look, 2^-7 is less than 5 % / 2 / 2, and 2^-6 is more.
+    "two tied ones": ({"ridge": 100, "centroid": 107, "libsvm": 108}, [3, 2], "2 tied ones are"),
+    "one": ({"ridge": 100, "centroid": 300, "libsvm": 300}, [3, 1], "one is"),
+    "all": ({"ridge": 100, "centroid": 100, "libsvm": 107}, [3, 3], ""),
+}
+
+
+@pytest.mark.parametrize("case", RACES)
+def test_who_is_surely_worse_is_out_and_the_end_comes_early(case, monkeypatch, tmp_path):
+    wrong, sizes, rest = RACES[case]
+    planned = []
+
+    def plan(specs, names, *, budget, fit, **settings):
+        planned.append((budget, fit))
+        return search({name: np.arange(wrong[name]) for name in names}, budget=budget)
+
+    monkeypatch.setattr("workbench.arena.run_comparison.plan", plan)
+    options = {"entries": list(wrong), "seconds": 15.0, "jobs": 1, "folder": tmp_path}
+    done = compare(GOOD, "kind", **options, say=lambda line: None)
+    assert [len(contest.matches) for contest in done.contests] == sizes
+    assert planned == [pytest.approx((0.2, 0.2)), pytest.approx((1.0, 0.2))]
+    said = " ".join(done._sentences())
+    assert done.left == list(wrong)[: sizes[1]] and done.early in said
+    assert (f"all but {rest} out." in done.early) if rest else not done.early
+    assert ("Out after searches of 0.2 s" in said) == (sizes[1] < 3)
 
 
 def test_the_code_of_an_entry_that_has_not_ended_is_refused_by_name(shown):

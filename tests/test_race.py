@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from workbench.core.problem import as_problem
-from workbench.live.race import LEVEL, Race, unequal
+from workbench.core.watched import LEVEL, unequal
+from workbench.live.race import Race
 
 RACES, LOOKS, ROWS = 10_000, 40, 300
 
@@ -33,6 +34,17 @@ def test_of_races_of_equals_watched_at_every_step_few_have_a_winner():
         naive |= unequal(b, c, 1, pairs=0.5)  # the level of one look, at each
     assert 0 < ever.mean() <= LEVEL
     assert naive.mean() > 3 * LEVEL, "a test that forgets how often it looked is often wrong"
+
+
+def test_of_many_equals_the_best_is_rarely_put_out():
+    """As `compare` does it: at each look those surely worse than the one ahead are out."""
+    rng, out = np.random.default_rng(0), np.zeros(RACES, bool)
+    for look in (1, 2, 3):
+        wrong = rng.random((6, RACES, ROWS)) < 0.2  # the first is the best, as all are
+        ahead = wrong[wrong.sum(axis=2).argmin(axis=0), np.arange(RACES)]
+        b, c = (wrong[0] & ~ahead).sum(axis=1), (ahead & ~wrong[0]).sum(axis=1)
+        out |= unequal(b, c, look, 5)
+    assert 0 < out.mean() <= LEVEL
 
 
 def test_a_better_one_is_found():

@@ -17,9 +17,10 @@ import pandas as pd
 import scipy.sparse as sp
 from matplotlib.figure import Figure
 
-from workbench.arena.contest import Contest
+from workbench.arena.contest import Contest, wrong_rows
 from workbench.arena.own_data import Inspected
 from workbench.core.trace import read_trace
+from workbench.core.watched import LEVEL, unequal
 from workbench.data.panels import listed
 from workbench.figures.saved import METADATA
 from workbench.figures.style import STYLE, look
@@ -57,20 +58,22 @@ class Comparison:
     Attributes
     ----------
     data : the rows and the notes on what was done to them
-    first, done : the contest at default settings, and that with a search
+    contests : of longer and longer searches, each without the entries that were surely worse than
+        the best after the last
     given : the expression of the data in the code
     test : fraction of test rows
     most : rows that were kept, None for all
     interrupted : whether Ctrl-C ended it; the same call resumes it
+    early : why it ended before its time, if it did
     """
 
     data: Inspected
-    first: Contest
-    done: Contest
+    contests: tuple[Contest, ...]
     given: str
     test: float
     most: int | None = None
     interrupted: bool = False
+    early: str = ""
 
     def table(self) -> pd.DataFrame:
         """Return a row for each entry that ended, by test error; the others at the end.
@@ -78,19 +81,24 @@ class Comparison:
         ``excess`` is the error above the least, and ``excess_error`` the standard error of this
         difference on the same test rows, as McNemar's test has it: b rows that only this entry has
         wrong and c that only the best has wrong give sqrt(b + c) over the number of rows.
-        ``tied`` entries have an excess of at most two of them. An entry whose search has not ended
-        has the row of its default settings.
+        ``tied`` entries take part in the last contest and are not surely worse than the best: of
+        all comparisons, the entry that is in truth the best is called worse in at most
+        :data:`LEVEL`, though it is looked at after every search. An entry has the row of the
+        contest in which its validation error was least.
         """
-        frame = pd.concat([self.done.frame(), self.first.frame()], ignore_index=True)
-        frame = frame.sort_values("status", key=lambda s: s != "done", kind="stable")
-        frame = frame.drop_duplicates("entry")
+        frame = pd.concat([c.frame() for c in reversed(self.contests)], ignore_index=True)
+        frame = frame.sort_values("validation_error", kind="stable").drop_duplicates("entry")
         frame = frame.sort_values(["test_error", "fit_cpu"], kind="stable", ignore_index=True)
         ended = frame["status"] == "done"
-        wrong = [_wrong(row) for row in frame[ended].itertuples()]
+        wrong = [wrong_rows(row) for row in frame[ended].itertuples()]
         apart = [(int((w & ~wrong[0]).sum()), int((wrong[0] & ~w).sum()), len(w)) for w in wrong]
         frame.loc[ended, "excess"] = [(b - c) / m for b, c, m in apart]
         frame.loc[ended, "excess_error"] = [max(b + c, 1) ** 0.5 / m for b, c, m in apart]
-        frame["tied"] = frame["excess"] <= 2 * frame["excess_error"]
+        within = frame["entry"].isin([match.name for match in self.contests[-1].matches])
+        rivals, look = max(1, len(self.contests[0].matches) - 1), len(self.contests)
+        worse = [b > c and bool(unequal(b, c, look, rivals)) for b, c, _ in apart]
+        frame["tied"] = ended & within
+        frame.loc[ended, "tied"] &= ~np.array(worse, dtype=bool)
         names = ["entry", "label", "family", "status", "reason", "test_error", "standard_error"]
         names += ["excess", "excess_error", "tied", "cut", "fit_cpu", "memory_mb", "worst_case"]
         return frame[[*names, "n_test", "settings", "key"]]
@@ -99,6 +107,11 @@ class Comparison:
     def ended(self) -> pd.DataFrame:
         """The rows of the table whose entries have ended."""
         return self.table().query("status == 'done'")
+
+    @property
+    def left(self) -> list[str]:
+        """The entries that are still in the race, the best first."""
+        return list(self.table().query("tied")["entry"])
 
     @property
     def recommended(self) -> str:
@@ -124,7 +137,7 @@ class Comparison:
         if name not in ended.index:
             there = ", ".join(ended.index) or "none"
             raise ValueError(f"code: {name!r} has not finished; finished: {there}")
-        contests = [(c, m) for c in (self.done, self.first) for m in c.matches]
+        contests = [(c, m) for c in self.contests for m in c.matches]
         contest, match = next((c, m) for c, m in contests if m.key == ended.loc[name, "key"])
         trace = read_trace(match.path(contest.folder))
         own = {*match.entry.fixed, *match.entry.ranges, "seed"}
@@ -229,10 +242,21 @@ class Comparison:
                 "Stopped at the time limit, hollow in the figure, perhaps better with more time: "
                 f"{', '.join(cut)}."
             )
+        budgets = [f"{contest.matches[0].budget:.2g} s" for contest in self.contests]
+        fields = [{match.name for match in contest.matches} for contest in self.contests]
+        for budget, before, after in zip(budgets, fields, fields[1:]):
+            if len(out := done["label"][done["entry"].isin(before - after)]):
+                sentences.append(
+                    f"Out after searches of {budget}, surely worse than the best with as much "
+                    f"time: {', '.join(out)}. The best is put out in at most {100 * LEVEL:g} % of "
+                    "comparisons."
+                )
+        sentences += [self.early] * bool(self.early)
         sentences.append(
             f"One random split, {100 * self.test:g} % of the rows for the test; every solver had "
-            f"{self.done.matches[0].budget:.2g} s of CPU time to choose its settings on validation "
-            f"rows. The smallest of several test errors is a little optimistic for new rows."
+            f"{', then '.join(budgets)} of CPU time, as long as it was not out, to choose its "
+            "settings on validation rows. The smallest of several test errors is a little "
+            "optimistic for new rows."
         )
         return sentences
 
@@ -258,12 +282,6 @@ class Comparison:
                 "chosen": done["settings"].replace("", "defaults"),
             }
         )
-
-
-def _wrong(row) -> np.ndarray:
-    """Return which test rows an entry has wrong."""
-    packed = np.frombuffer(bytes.fromhex(row.wrong), np.uint8)
-    return np.unpackbits(packed, count=int(row.n_test)).astype(bool)
 
 
 def _memory(megabytes: float) -> str:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
@@ -34,8 +35,9 @@ from workbench.runs.engine import execute
 from workbench.runs.keys import forget_changed_code
 from workbench.runs.progress import Say
 from workbench.runs.sweep import runs_folder
-from workbench.runs.worker import Limits, timed_alone
+from workbench.runs.worker import TOO_LONG, Limits, timed_alone
 
+IN_VAIN = (TOO_LONG, "RuntimeError: nothing was fitted")  # beginnings of reasons of failures
 COLUMNS = ["data", "partition", "entry", "label", "family", "status", "reason", "n", "d", "k"]
 COLUMNS += ["n_test", "sparse", "synthetic", "settings", "rounds", "trials", "search_cpu"]
 COLUMNS += ["validation_error", "at_edge", "cut", "fit_cpu", "fit_seconds", "predict_seconds"]
@@ -57,13 +59,23 @@ class Contest:
         """Return this contest with every match run that has not been run before, and its failures.
 
         Each runs in a worker process with one thread. By default a match is killed after ten times
-        its budget and final fit, which leaves out what is not timed.
+        its budget and final fit, which leaves out what is not timed. A match that failed for want
+        of time (:data:`IN_VAIN`) is not tried again, since all that decides it is in its key.
         """
         running = [match for match in self.matches if match.key not in self.refused]
-        first = self.matches[0]
+        marks = {match.key: match.path(self.folder).with_suffix(".failed") for match in running}
+        failed = {key: mark.read_text("utf-8") for key, mark in marks.items() if mark.exists()}
+        for match in (match for match in running if match.key in failed):
+            say(f"{match.label}: {failed[match.key]} (before; delete {marks[match.key]} to retry)")
+        running, first = [match for match in running if match.key not in failed], self.matches[0]
         limits = limits or Limits(10 * (first.budget + FINAL_FIT_FACTOR * first.fit) + 60)
         how = {"jobs": jobs, "timing": timing, "limits": limits}
-        return replace(self, failures=execute(running, self.folder, say=say, **how))
+        new = execute(running, self.folder, say=say, **how)
+        for key, reason in new.items():
+            if reason.startswith(IN_VAIN):
+                marks[key].parent.mkdir(exist_ok=True)
+                marks[key].write_text(reason, encoding="utf-8")
+        return replace(self, failures=failed | new)
 
     def frame(self) -> pd.DataFrame:
         """Return a row for each match: what it is, how it ended, and what was measured.
@@ -107,6 +119,12 @@ class Contest:
         for name, value in where.items():
             chosen &= frame[name] == value
         return [read_trace(self.matches[place].path(self.folder)) for place in frame[chosen].index]
+
+
+def wrong_rows(row) -> np.ndarray:
+    """Return which test rows a match has wrong, from its row of the frame."""
+    packed = np.frombuffer(bytes.fromhex(row.wrong), np.uint8)
+    return np.unpackbits(packed, count=int(row.n_test)).astype(bool)
 
 
 def plan(

@@ -1,4 +1,4 @@
-"""Run a sensible set of solvers on one's own data: first at their defaults, then with a search."""
+"""Run a sensible set of solvers on one's own data, in searches that ever fewer take part in."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import scipy.sparse as sp
 
 from workbench.arena.comparison import Comparison
 from workbench.arena.contest import plan
-from workbench.arena.entries import entry
 from workbench.arena.own_data import inspected, thinned
 from workbench.core.problem import as_problem
 from workbench.data.formats import write_npz
@@ -22,15 +21,14 @@ from workbench.runs.progress import Say
 from workbench.runs.sweep import runs_folder
 from workbench.runs.worker import Limits
 
-# Fast methods come first, so that an early end still shows something.
+# A forest, boosting, a linear model and ours come first, as the answer of the first seconds.
 SENSIBLE = listed(
-    "random_forest, extra_trees, boosting, centroid, ridge, logistic_lbfgs, liblinear_l2_dual, "
-    "ww_walrus_fast, ls_accelerated, mrc_fourier, cs_working_set, libsvm, cuts_nystroem, "
+    "random_forest, boosting, logistic_lbfgs, ww_walrus_fast, extra_trees, centroid, ridge, "
+    "liblinear_l2_dual, ls_accelerated, mrc_fourier, cs_working_set, libsvm, cuts_nystroem, "
     "ls_stagewise"
 )
-# Fitted at their default settings before any search, so that there is an answer in seconds.
-FIRST = listed("random_forest, boosting, logistic_lbfgs, ww_walrus_fast")
-FIRST_SECONDS = 0.5  # CPU seconds in which each of them chooses its number of rounds
+FIRST_SECONDS = 0.5  # the most CPU seconds of a solver's first search
+LONGER = 5  # times the last search is the next one, and a trial as long as the last search
 PASSES = 4e7  # numbers of a dense row times classes for which a second of budget is enough
 MIN_ROWS = 1000  # kept in any case
 # Fraction of the time given that searches are timed for; the rest gives the first answers, loads,
@@ -51,6 +49,11 @@ def compare(
     say: Say = print,
 ) -> Comparison:
     """Run a sensible set of solvers on one's own data, on equal terms, and return how they did.
+
+    After each search the solvers that are surely worse than the best on the test rows are out, and
+    the others have a longer one, until the time is spent or a search has put none out. How long a
+    search is does not depend on the test rows, so that its verdict is valid, see
+    :mod:`workbench.core.watched`.
 
     Ctrl-C ends it early and keeps what has ended. What has ended is not run again.
 
@@ -93,42 +96,54 @@ def compare(
     if not path.exists():
         write_npz(path, rows)
     settings = {"partitions": 1, "test": test, "folder": folder}
-    quick = [name for name in names if name in FIRST] or names[:1]
-    defaults = {name: entry(name)._replace(ranges={}) for name in quick}
-    first = plan([path], defaults, budget=FIRST_SECONDS, fit=FIRST_SECONDS, **settings)
-    done = plan([path], names, budget=budget, **settings)
     given = _expression(data, target) + ", fill=True" * fill
     how = {"jobs": jobs, "limits": Limits(max(60.0, seconds))}  # compiling takes its time too
-    found = Comparison(kept, first, done, given, test, most if len(kept.y) < n else None)
-    told = set()
+    share = budget / LONGER
+    while share > FIRST_SECONDS:
+        share /= LONGER
+    whole = unspent = budget * len(names) * LONGER / (LONGER - 1)  # of all searches of all solvers
+    search, told = plan([path], names, budget=share, fit=share, **settings), set()
+    found = Comparison(kept, (search,), given, test, most if len(kept.y) < n else None)
 
     def tell(line: str = "") -> None:
-        for row in first.frame().itertuples():
+        for row in found.contests[0].frame().itertuples():
             if row.entry not in told and row.status in ("done", "refused"):
                 told.add(row.entry)
-                say(_first_answer(row))
+                say(_answer(row))
 
     try:
-        found = replace(found, first=first.run(**how, say=tell))
-        tell()
-        if left := done.frame()["status"].eq("not run").sum():
-            took = seconds * left / len(names)
-            say(
-                f"solvers: {left}, {jobs} at a time, about {took:.2g} s; the first run on "
-                "this machine takes minutes longer, to compile them, which is not timed"
-            )
-        return replace(found, done=done.run(**how, say=say))
+        while True:
+            before, entered = found.contests[:-1], len(search.matches)
+            if new := search.frame()["status"].eq("not run").sum():
+                say(f"solvers: {new}, {jobs} at a time, {share:.2g} s of CPU time for each search")
+            search = search.run(**how, say=say if before else tell)
+            found, unspent = replace(found, contests=(*before, search)), unspent - share * entered
+            tell()
+            left, share = found.left, share * LONGER
+            over = share > budget and len(left) in (1, entered)
+            if over or not 0 < share * len(left) < 1.001 * unspent:
+                return replace(found, early=_early(len(left), unspent / whole))
+            search = plan([path], left, budget=share, fit=share / LONGER, **settings)
+            found = replace(found, contests=(*found.contests, search))
     except KeyboardInterrupt:
         return replace(found, interrupted=True)
 
 
-def _first_answer(row) -> str:
+def _early(left: int, unspent: float) -> str:
+    """Return why a comparison ended before its time, "" if it did not."""
+    if not left or unspent < 0.1:
+        return ""
+    rest = "one is" if left == 1 else f"{left} tied ones are"
+    return f"Ended with {100 * unspent:.0f} % of the time for searches unspent: all but {rest} out."
+
+
+def _answer(row) -> str:
     if row.status != "done":
         return f"{row.label}: {row.status}, {row.reason}"
     error, spread = 100 * row.test_error, 200 * row.standard_error
     low, high = max(0.0, error - spread), min(100.0, error + spread)
     return (
-        f"{row.label}, default settings: test error {error:.2f} %, between {low:.2f} and "
+        f"{row.label}, after a first search: test error {error:.2f} %, between {low:.2f} and "
         f"{high:.2f} (two standard errors), {row.fit_cpu:.2g} s"
     )
 

@@ -5,30 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.stats import binom
 
 from workbench.core.measures import predictions
 from workbench.core.problem import Problem
 from workbench.core.stream import Row, State, geometric
-
-LEVEL = 0.05  # the chance that equals are ever called unequal
-
-
-def unequal(only_first, only_second, look: int, pairs: int = 1):
-    """Return whether two classifiers differ at look number 1, 2, ..., whatever one saw before.
-
-    McNemar's exact test of the rows that only one of them has wrong, at :data:`LEVEL` over
-    look (look + 1) and over the pairs that are compared at once. All these levels add up to
-    :data:`LEVEL`: if all pairs are equally good at every look, the chance that one is ever called
-    unequal is at most that, however the looks depend on each other.
-
-    Parameters
-    ----------
-    only_first, only_second : numbers of test rows, or arrays of them
-    """
-    b, c = np.asarray(only_first), np.asarray(only_second)
-    chance = np.minimum(1.0, 2.0 * binom.cdf(np.minimum(b, c), b + c, 0.5))
-    return chance <= LEVEL / (look * (look + 1) * pairs)
+from workbench.core.watched import LEVEL, unequal
 
 
 class Race:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from scipy.special import logsumexp
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from workbench.core.checks import (
     check_not_negative,
@@ -194,7 +194,7 @@ def grown(model: Any, problem: Problem, state: TreesState | None) -> Iterator[Tr
     s, F = planted(k, mean), np.zeros((problem.n, k))
 
     def grow() -> None:
-        with warnings.catch_warnings(), threadpool_limits(1):
+        with warnings.catch_warnings(), pools.limit(limits=1):
             warnings.filterwarnings("ignore", "The number of unique classes")  # they are classes
             model.set_params(**{size: budget(s.round + 1)}).fit(X, y)
         with off_the_clock():
@@ -206,6 +206,7 @@ def grown(model: Any, problem: Problem, state: TreesState | None) -> Iterator[Tr
             s.primal = squared_error(F / len(s.roots), y) if mean else cross_entropy(s.base + F, y)
 
     with off_the_clock():
+        pools = ThreadpoolController()  # once: to look for libraries takes as long as small trees
         while s.round < last:
             grow()
     yield s
