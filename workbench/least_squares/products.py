@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import scipy.linalg as sla
 import scipy.sparse as sp
 
 from workbench.core.problem import Matrix
+from workbench.core.shares import pieces
 from workbench.kernels.compiled import njit
 from workbench.kernels.rows import FAST
 from workbench.kernels.thin import multiply
@@ -121,12 +122,6 @@ def cached_rows(X: Matrix) -> int:
     if sp.issparse(X):
         return GRAM_ROWS
     return max(1, CACHED // (X.shape[1] * X.itemsize) // TOGETHER) * TOGETHER
-
-
-def pieces(n: int, size: int) -> Iterator[slice]:
-    """Yield slices of at most `size` rows."""
-    for start in range(0, n, size):
-        yield slice(start, min(start + size, n))
 
 
 class Factor:
