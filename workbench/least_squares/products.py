@@ -79,14 +79,15 @@ def residuals(
     W = W.astype(X.dtype, copy=False)
     loss, inner, G = 0.0, 0.0, np.zeros(W.shape)
     for rows in pieces(X.shape[0], cached_rows(X)):
+        x = X[rows]  # once: it may be read from a file
         F = np.empty((rows.stop - rows.start, W.shape[1]), X.dtype)
-        multiply(X[rows], W, F)
+        multiply(x, W, F)
         if offset is not None:
             F += offset[rows]
         R = np.empty_like(F)
         loss += of(F, y[rows], R, weights[rows])
         inner += inner_product(F.ravel(), R.ravel())
-        G += product(X[rows], R)
+        G += product(x, R)
     return loss, inner, G
 
 
