@@ -22,7 +22,8 @@ from statistics import median
 import numpy as np
 from measuring import Clock, peak_memory
 
-from workbench.core.shares import RowsInFile, blocks, pieces
+from workbench.core.rows_in_file import RowsInFile, blocks
+from workbench.core.shares import pieces
 from workbench.data import load
 from workbench.registry import SOLVERS
 

@@ -10,7 +10,7 @@ import pandas as pd
 import psutil
 import scipy.sparse as sp
 
-from workbench.core.shares import RowsInFile, blocks
+from workbench.core.rows_in_file import RowsInFile, blocks
 
 Matrix = np.ndarray | sp.csr_matrix | sp.csr_array | RowsInFile
 # Magnitudes that values may have, and at least one of each column that is not zero must have:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from workbench.core.problem import Matrix, Problem
-from workbench.core.shares import RowsInFile, rows_per_block
+from workbench.core.rows_in_file import RowsInFile, rows_per_block
 from workbench.core.stream import Row, State, nothing
 
 EPS = float(np.finfo(float).eps)  # all certificates are computed in double precision

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from workbench.core.checks import Matrix as Matrix
 from workbench.core.checks import check_columns, check_labels, check_matrix, encode
-from workbench.core.shares import RowsInFile, blocks
+from workbench.core.rows_in_file import RowsInFile, blocks
 
 FEW_CLASSES = 512  # a tiny problem has rows of no more
 
