@@ -27,7 +27,10 @@ from workbench.core.shares import pieces
 from workbench.data import load
 from workbench.registry import SOLVERS
 
-SETTINGS = {"ls_stagewise": {"n_features": 512, "block": 256, "inner": 1}}
+SETTINGS = {
+    "ls_stagewise": {"n_features": 512, "block": 256, "inner": 1},
+    "mrc_splitting": {"steps": 10},
+}
 CHUNK = 10_000  # rows that are made together
 
 
@@ -39,7 +42,9 @@ def main() -> None:
     parser.add_argument("--classes", type=int, default=10, help="default 10")
     parser.add_argument("--memory-gb", type=float, default=2.0, help="limit (default 2)")
     parser.add_argument("--rounds", type=int, default=5, help="of each solver (default 5)")
-    parser.add_argument("--solvers", nargs="+", default=["ls_accelerated", "ls_stagewise"])
+    parser.add_argument(
+        "--solvers", nargs="+", default=["ls_accelerated", "ls_stagewise", "mrc_splitting"]
+    )
     parser.add_argument("--cold", action="store_true", help="read from the disk, not its cache")
     parser.add_argument("--folder", type=Path, help="where the temporary folder is made")
     parser.add_argument("--child", nargs=2, metavar=("SOLVER", "FILE"), help=argparse.SUPPRESS)

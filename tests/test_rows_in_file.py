@@ -18,7 +18,7 @@ from workbench.data import load
 from workbench.registry import SOLVERS
 
 IN_BLOCKS = {"ls_generalized", "ls_accelerated", "ls_calibrated", "ls_stagewise", "ls_columns"}
-IN_BLOCKS |= {"mrc_ccg", "mrc_subgradient"}
+IN_BLOCKS |= {"mrc_ccg", "mrc_subgradient", "mrc_splitting", "mrc_interior_point"}
 SMALL = {"mrc_lp"}  # which says in its own words that a problem of many rows is too large
 N, D = 200, 6
 
@@ -134,6 +134,18 @@ def test_shares_of_a_file_are_those_of_an_array(features, workers, twins, monkey
     np.testing.assert_allclose(other, one, rtol=1e-10)
 
 
+def test_working_rows_that_are_too_many_are_read_again(twins, monkeypatch):
+    memory, file = twins()
+    few = [s.info() for s in islice(SOLVERS["mrc_splitting"].steps(memory), 8)]
+    monkeypatch.setattr(rows_in_file, "AT_ONCE", 31 * (D + 1) * 8)
+    all_rows = [s.info() for s in islice(SOLVERS["mrc_splitting"].steps(file), 8)]
+    *_, exact = SOLVERS["mrc_ccg"].steps(memory, eps1=0.0, eps2=0.0)
+    for one, other in zip(few, all_rows):
+        assert other["lower"] - 1e-9 <= exact.upper and exact.lower <= other["upper"] + 1e-9
+        assert other["upper"] == pytest.approx(one["upper"], rel=0.05)
+    assert all_rows[-1]["gap"] < 0.05
+
+
 def test_a_problem_of_rows_in_a_file_has_all_that_others_have(dtype, twins):
     memory, file = twins(dtype)
     assert file.checksum == memory.checksum and file.classes.tolist() == memory.classes.tolist()
@@ -241,14 +253,16 @@ def test_a_run_takes_a_fraction_of_the_memory_of_its_rows(name, tmp_path, monkey
     for module in ("products", "rows", "calibrated", "stagewise"):
         monkeypatch.setattr(f"workbench.least_squares.{module}.GRAM_ROWS", 256)
     monkeypatch.setattr("workbench.data.features.SAMPLE", 100)
+    monkeypatch.setattr(rows_in_file, "AT_ONCE", 2**20)
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((20_000, 200), np.float32)
+    X = rng.standard_normal((20_000, 300), np.float32)
     np.save(tmp_path / "rows.npy", X)
     settings = {
         "ls_stagewise": {"n_features": 64, "block": 32, "kept": 0},
         "ls_columns": {"block": 50, "kept": 0},
         "mrc_ccg": {"n_max": 20},
         "mrc_subgradient": {"steps": 2},
+        "mrc_splitting": {"steps": 2},
     }.get(name, {})
     list(islice(SOLVERS[name].steps(as_problem(X[:999], np.arange(999) % 2), **settings), 2))
     tracemalloc.start()

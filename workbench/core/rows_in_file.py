@@ -12,7 +12,7 @@ import numpy as np
 from workbench.core.shares import pieces
 
 BLOCK = 2**24  # bytes of rows that are looked at together
-AT_ONCE = 2**30  # bytes of rows that one index may read from a file
+AT_ONCE = 2**28  # bytes of rows that one index may read from a file
 
 
 class RowsInFile:
@@ -59,6 +59,10 @@ class RowsInFile:
     def itemsize(self) -> int:
         return self.dtype.itemsize
 
+    def fits(self, rows: int) -> bool:
+        """Return whether that many rows may be read at once."""
+        return rows * self.shape[1] * self.itemsize <= AT_ONCE
+
     def __len__(self) -> int:
         return self.shape[0]
 
@@ -72,7 +76,7 @@ class RowsInFile:
             starts = np.flatnonzero(np.diff(rows, prepend=np.nan) != 1)
             runs = list(zip(rows[starts].tolist(), np.diff(starts, append=len(rows)).tolist()))
         total, done = sum(count for _, count in runs), 0
-        if total * self.shape[1] * self.itemsize > AT_ONCE:
+        if not self.fits(total):
             self._refuse()
         out = np.empty((total, self._stored[0]), self._stored[1])
         for first, count in runs:
@@ -81,10 +85,7 @@ class RowsInFile:
         return out if self._change is None else self._change(out)
 
     def __matmul__(self, W: np.ndarray) -> np.ndarray:
-        out = np.empty((len(self), *W.shape[1:]), np.result_type(self.dtype, W.dtype))
-        for rows in pieces(len(self), rows_per_block(self)):
-            out[rows] = self[rows] @ W
-        return out
+        return products(self, W)
 
     @property
     def T(self) -> _Transposed:
@@ -121,8 +122,7 @@ class _Transposed:
         self.X = X
 
     def __matmul__(self, R: np.ndarray) -> np.ndarray:
-        X = self.X
-        return sum(X[rows].T @ R[rows] for rows in pieces(len(X), rows_per_block(X)))
+        return sums(self.X, R)
 
 
 class NotInMemory(ValueError, AttributeError):
@@ -138,3 +138,16 @@ def blocks(X: np.ndarray | RowsInFile) -> Iterator[np.ndarray]:
     """Yield the rows of `X` in order, some :data:`BLOCK` bytes at a time."""
     for rows in pieces(len(X), rows_per_block(X)):
         yield X[rows]
+
+
+def products(X: np.ndarray | RowsInFile, W: np.ndarray) -> np.ndarray:
+    """Return XW, block by block: the same digits for rows in memory and in a file."""
+    out = np.empty((len(X), *W.shape[1:]), np.result_type(X.dtype, W.dtype))
+    for rows in pieces(len(X), rows_per_block(X)):
+        out[rows] = X[rows] @ W
+    return out
+
+
+def sums(X: np.ndarray | RowsInFile, R) -> np.ndarray:
+    """Return X'R, block by block: the same digits for rows in memory and in a file."""
+    return sum(X[rows].T @ R[rows] for rows in pieces(len(X), rows_per_block(X)))
