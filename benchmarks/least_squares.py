@@ -31,7 +31,7 @@ from workbench.data.features import pca
 from workbench.data.generators import fitted
 from workbench.data.panels import panel
 from workbench.least_squares.products import GRAM_ROWS
-from workbench.least_squares.rows import TrainingRows
+from workbench.least_squares.rows import training_rows
 from workbench.least_squares.stagewise import ls_stagewise, scores
 from workbench.runs.run import machine, versions
 
@@ -135,10 +135,10 @@ def grams(problem: Problem, parameters: None, features: int) -> tuple[Callable, 
     """Return the Gram matrix of a block whose features are there: n p^2 operations."""
     g = fitted(problem, "fourier", BLOCK, BLOCK)
     F = np.zeros((problem.n, problem.k), np.float32)
-    rows = TrainingRows(problem, F, g, "identity", 2**40)
-    rows.generate(0)
-    rows.sums(False)
-    return lambda: rows.sums(True), float(problem.n) * BLOCK**2
+    rows = training_rows(problem, F, g, "identity", 2**40)
+    rows.ask("generate", 0)
+    rows.ask("sums", False)
+    return lambda: rows.ask("sums", True), float(problem.n) * BLOCK**2
 
 
 def fit(problem: Problem, parameters: dict, features: int) -> tuple[Callable, float]:

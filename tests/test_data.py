@@ -122,6 +122,9 @@ def test_a_file_in_a_text_counts_by_its_date(tmp_path, monkeypatch):
         before = state_of_folders([text])
         rows.write_text("ab")
         assert before != state_of_folders([text])
+    before = state_of_folders([str(tmp_path / "rows.npy")])
+    (tmp_path / "rows.labels.npy").write_text("a")
+    assert before != state_of_folders([str(tmp_path / "rows.npy")])
 
 
 def test_check_compares_with_the_registry(mirror):

@@ -124,7 +124,7 @@ def test_what_does_not_fit_is_made_again_and_nothing_else(blobs, monkeypatch):
     problem, seen = blobs(n=40, d=5, k=3), []
     F, kept = np.zeros((40, 3), np.float32), 25 * 8 * 4  # two pieces of ten rows, and a buffer
     generator = fitted(problem, "fourier", 8, 8)
-    (share,) = rows.TrainingRows(problem, F, generator, "softmax", kept).shares
+    (share,) = rows.training_rows(problem, F, generator, "softmax", kept).shares
     share.generate(0)
     make = share.make
     share.make = lambda X, Z: (seen.append(len(X)), make(X, Z))

@@ -10,7 +10,9 @@ import pandas as pd
 import psutil
 import scipy.sparse as sp
 
-Matrix = np.ndarray | sp.csr_matrix | sp.csr_array
+from workbench.core.rows_in_file import RowsInFile, blocks
+
+Matrix = np.ndarray | sp.csr_matrix | sp.csr_array | RowsInFile
 # Magnitudes that values may have, and at least one of each column that is not zero must have:
 # squares, sums and quotients of them are numbers.
 LARGEST = {"d": 1e60, "f": 1e15}  # from 1e78 on LIBLINEAR, which takes fourth powers, never ends
@@ -105,7 +107,7 @@ def shown(value) -> str:
 
 
 def check_matrix(X, argument: str) -> Matrix:
-    """Return `X` as a finite, C-ordered float array or a canonical CSR matrix.
+    """Return `X` as a finite, C-ordered float array or a canonical CSR matrix, or left in its file.
 
     Raises
     ------
@@ -113,6 +115,9 @@ def check_matrix(X, argument: str) -> Matrix:
         Naming `argument`, what is wrong with it and what is accepted; also of a value beyond
         1e60, or 1e15 in single precision.
     """
+    if isinstance(X, RowsInFile):
+        _check_values(X, argument)
+        return X
     X = X if sp.issparse(X) else as_array(X, argument)
     if X.ndim != 2:
         raise ValueError(f"{argument}: must have two dimensions (rows, features), got {X.ndim}")
@@ -170,14 +175,15 @@ def check_sparse(X, argument: str = "X", dtype: type = np.float64):
 
 def check_columns(X: Matrix, argument: str) -> None:
     """Refuse columns of values so small that their squares are zero."""
-    values, least = np.abs(X.data if sp.issparse(X) else X), SMALLEST[X.dtype.char]
+    least = SMALLEST[X.dtype.char]
     if sp.issparse(X):
+        values = np.abs(X.data)
         if not ((values > 0) & (values < least)).any():
             return
         largest = np.zeros(X.shape[1], X.dtype)
         np.maximum.at(largest, X.indices, values)
     else:
-        largest = values.max(axis=0)
+        largest = np.max([np.abs(block).max(axis=0) for block in blocks(X)], axis=0)
     small = np.flatnonzero((largest > 0) & (largest < least))
     if len(small):
         raise ValueError(
@@ -286,10 +292,14 @@ def _floats(X, argument: str, dtype: np.dtype):
 
 
 def _check_values(X: Matrix, argument: str) -> None:
-    values = X.data if sp.issparse(X) else X
-    if not np.isfinite(values).all():
-        raise ValueError(f"{argument}: contains NaN or infinite values; clean or impute them first")
-    if max(values.max(initial=0), -values.min(initial=0)) > float(LARGEST[X.dtype.char]):
+    most = 0.0
+    for values in [X.data] if sp.issparse(X) else blocks(X):
+        if not np.isfinite(values).all():
+            raise ValueError(
+                f"{argument}: contains NaN or infinite values; clean or impute them first"
+            )
+        most = max(most, values.max(initial=0), -values.min(initial=0))
+    if most > float(LARGEST[X.dtype.char]):
         raise ValueError(
             f"{argument}: contains values beyond {LARGEST[X.dtype.char]:g}, whose powers "
             f"overflow {X.dtype}; scale the features"

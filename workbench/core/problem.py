@@ -12,6 +12,7 @@ import scipy.sparse as sp
 
 from workbench.core.checks import Matrix as Matrix
 from workbench.core.checks import check_columns, check_labels, check_matrix, encode
+from workbench.core.rows_in_file import RowsInFile, blocks
 
 FEW_CLASSES = 512  # a tiny problem has rows of no more
 
@@ -24,7 +25,7 @@ class Problem:
 
     Attributes
     ----------
-    X : (n, d) float32 or float64, C-ordered array or CSR matrix
+    X : (n, d) float32 or float64, C-ordered array or CSR matrix, or rows that stay in a file
     y : (n,) int32, codes 0..k-1, every one of which occurs
     classes : (k,) array of the labels as they were given, sorted; ``classes[y]`` are the labels
     name : str
@@ -86,7 +87,8 @@ class Problem:
             digest.update(f"{getattr(part, 'shape', None)}".encode())
             for array in _buffers(part):
                 digest.update(f"{array.dtype.str}{array.shape}".encode())
-                digest.update(memoryview(np.ascontiguousarray(array)).cast("B"))
+                for block in blocks(array) if array.ndim == 2 else [array]:
+                    digest.update(memoryview(np.ascontiguousarray(block)).cast("B"))
         if np.any(self.weights != 1.0):
             digest.update(memoryview(self.weights).cast("B"))
         return digest.hexdigest()[:16]
@@ -108,7 +110,8 @@ class Problem:
         filled = np.asarray((X != 0).sum(axis=0)).ravel()
         X = X[:, np.sort(np.argsort(-filled, kind="stable")[:d])]
         X = X if self.is_sparse else np.ascontiguousarray(X)
-        for part, whole in zip((*_buffers(X), y), (*_buffers(self.X), self.y), strict=True):
+        own = _buffers(X) if isinstance(self.X, RowsInFile) else _buffers(self.X)
+        for part, whole in zip((*_buffers(X), y), (*own, self.y), strict=True):
             part.flags.writeable = whole.flags.writeable
         classes = self.classes if self.k >= 2**16 else self.classes[:FEW_CLASSES]
         few = {"X": X, "y": y, "classes": classes, "name": f"{self.name} (tiny)"}

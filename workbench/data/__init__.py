@@ -3,6 +3,7 @@
 >>> load("digits", test=0.2)                                    # doctest: +SKIP
 >>> load("letter", scale="standard")                            # doctest: +SKIP
 >>> load("rows.csv", target="species")                          # doctest: +SKIP
+>>> load("rows.npy", labels="labels.npy")                       # doctest: +SKIP
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ import numpy as np
 
 from workbench.core.names import hint
 from workbench.core.problem import Problem, as_problem, noted
+from workbench.core.rows_in_file import RowsInFile
 from workbench.data import features
 from workbench.data.cache import available_files, differences, fetch_into_cache, read
-from workbench.data.formats import Rows, npz_shape, read_libsvm, read_npz
+from workbench.data.formats import Rows, npz_shape, read_libsvm, read_npy, read_npz
 from workbench.data.images import deskewed
 from workbench.data.sources import SOURCES
 from workbench.data.synthetic import synthetic, synthetic_text
@@ -88,6 +90,7 @@ def load(
     source,
     *,
     target: str | None = None,
+    labels=None,
     test: float | None = None,
     seed: int = 0,
     scale: str | None = None,
@@ -101,9 +104,14 @@ def load(
         folder WORKBENCH_DATA), in the cache, or downloaded. Or a file: .csv, .tsv, .parquet, the
         workbench's .npz; any other suffix is read as LIBSVM's format with one label per line or
         several (:func:`workbench.data.formats.read_libsvm`), kept sparse unless more than half
-        of it is non-zero. Or a pair ``(X, y)``.
+        of it is non-zero. Or an .npy file of (n, d) float32 or float64, whose rows stay in it
+        and may be more than fit into memory: ls_generalized, ls_accelerated, ls_calibrated,
+        ls_stagewise, ls_columns, mrc_ccg and mrc_subgradient read them in blocks, other solvers
+        refuse them. Or a pair ``(X, y)``.
     target : the label column of a table; by default the one called target, label, class or y,
         else the last
+    labels : n labels of the rows of an .npy file, or the name of a second .npy file; by default
+        ``rows.labels.npy`` for ``rows.npy``
     test : None for the published split if there is one, else no test rows; a fraction in (0, 1)
         for a stratified random split of all rows
     seed : int, seeds the random split
@@ -128,12 +136,20 @@ def load(
         raise ValueError(f"test: must be None or lie strictly between 0 and 1, got {test!r}")
     if target is not None and not (_is_path(source) and table_suffix(source) in TABLES):
         raise ValueError(f"target: only tables ({', '.join(TABLES)}) have a label column to name")
+    in_file = _is_path(source) and Path(source).suffix == ".npy"
+    if labels is not None and not in_file:
+        raise ValueError("labels: only the rows of an .npy file have labels of their own")
     if isinstance(source, tuple):
         if len(source) != 2:
             raise ValueError(f"source: must be a pair (X, y), got {len(source)} parts")
         problem = as_problem(*source)
     elif isinstance(source, str) and source in names():
         problem = _named(source, published=test is None)
+    elif in_file:
+        path = _file(source)
+        labels = path.with_suffix(".labels.npy") if labels is None else labels
+        y = read_npy(_file(labels)) if _is_path(labels) else labels
+        problem = as_problem(RowsInFile(path), y, name=path.name)
     elif _is_path(source):
         path = _file(source)
         problem = _problem(_read(path, target), path.name, published=test is None)

@@ -65,6 +65,7 @@ def state_of_folders(mentioned: Iterable[str] = ()) -> list[list]:
     # A word with a suffix or a folder may be a file; others are names of data sets or numbers.
     words = [word for word in words if len(word) < 1000 and re.search(r"[./]", word)]
     files += [Path(os.path.expanduser(word)) for word in words]
+    files += [path.with_suffix(".labels.npy") for path in files if path.suffix == ".npy"]
     return [[str(p), (s := p.stat()).st_size, s.st_mtime_ns] for p in files if p.is_file()]
 
 

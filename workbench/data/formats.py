@@ -111,6 +111,15 @@ def _rows_of(parts: dict[str, np.ndarray]) -> Rows:
     return Rows(X, y, n_train, features, str(parts.get("about", "")))
 
 
+def read_npy(path: str | os.PathLike) -> np.ndarray:
+    """Read an array without pickle; a ValueError names a file that is not one, or is cut short."""
+    try:
+        with open(path, "rb") as file:
+            return np.lib.format.read_array(file, allow_pickle=False)
+    except BROKEN as error:
+        raise ValueError(f"{path}: cannot be read as an .npy file; {error}") from None
+
+
 def npz_shape(path: str | os.PathLike) -> tuple[int | None, int | None, int | None]:
     """Return rows, features and classes of a file of :func:`read_npz`, None if it is damaged."""
     try:

@@ -9,6 +9,7 @@ import numpy as np
 
 from workbench.core.checks import check_positive, check_sparse, is_whole
 from workbench.core.problem import Problem
+from workbench.core.shares import pieces
 from workbench.core.stream import Row
 from workbench.least_squares.products import (
     GRAM_ROWS,
@@ -17,7 +18,6 @@ from workbench.least_squares.products import (
     cached_rows,
     check_size,
     gram,
-    pieces,
 )
 from workbench.least_squares.simplex import clip, project
 

@@ -13,7 +13,7 @@ from workbench.core.stream import Row
 from workbench.data.generators import Generator
 from workbench.least_squares.links import LINKS
 from workbench.least_squares.products import check_size
-from workbench.least_squares.rows import TrainingRows
+from workbench.least_squares.rows import training_rows
 from workbench.least_squares.stagewise import check_stages, fit
 
 
@@ -87,14 +87,14 @@ def ls_columns(
             gradient = np.linalg.norm(problem.X.T @ R / total + alpha * s.W, axis=1)
             s.order = np.argsort(-gradient, kind="stable")
         generator = Generator("columns", d, d, block, 0, 1.0, s.order)
-        with TrainingRows(problem, s.F, generator, link, kept, workers) as rows:
+        with training_rows(problem, s.F, generator, link, kept, workers) as rows:
             for b in range(s.round % blocks, blocks):
                 own = s.order[generator.part(b)]
-                rows.generate(b)
+                rows.ask("generate", b)
                 step, s.loss, _ = fit(rows, s.W[own], alpha, link, inner)
                 s.W[own] += step
-                rows.update()
-                rows.forget()
+                rows.ask("update")
+                rows.ask("forget")
                 s.round += 1
                 s.primal = s.loss + alpha / 2 * float(np.vdot(s.W, s.W))
                 yield s

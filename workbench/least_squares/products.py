@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import scipy.linalg as sla
 import scipy.sparse as sp
 
 from workbench.core.problem import Matrix
+from workbench.core.shares import pieces
 from workbench.kernels.compiled import njit
 from workbench.kernels.rows import FAST
 from workbench.kernels.thin import multiply
@@ -78,14 +79,15 @@ def residuals(
     W = W.astype(X.dtype, copy=False)
     loss, inner, G = 0.0, 0.0, np.zeros(W.shape)
     for rows in pieces(X.shape[0], cached_rows(X)):
+        x = X[rows]  # once: it may be read from a file
         F = np.empty((rows.stop - rows.start, W.shape[1]), X.dtype)
-        multiply(X[rows], W, F)
+        multiply(x, W, F)
         if offset is not None:
             F += offset[rows]
         R = np.empty_like(F)
         loss += of(F, y[rows], R, weights[rows])
         inner += inner_product(F.ravel(), R.ravel())
-        G += product(X[rows], R)
+        G += product(x, R)
     return loss, inner, G
 
 
@@ -121,12 +123,6 @@ def cached_rows(X: Matrix) -> int:
     if sp.issparse(X):
         return GRAM_ROWS
     return max(1, CACHED // (X.shape[1] * X.itemsize) // TOGETHER) * TOGETHER
-
-
-def pieces(n: int, size: int) -> Iterator[slice]:
-    """Yield slices of at most `size` rows."""
-    for start in range(0, n, size):
-        yield slice(start, min(start + size, n))
 
 
 class Factor:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
-from functools import cache
-from threading import Lock
+from collections.abc import Iterator
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
-from workbench.core.problem import Matrix, Problem
+from workbench.core.problem import Problem
+from workbench.core.shares import Shares, cut, pieces
 from workbench.data.generators import Generator
 from workbench.kernels.thin import multiply
 from workbench.least_squares.links import LINKS
@@ -19,14 +15,13 @@ from workbench.least_squares.products import (
     GRAM_ROWS,
     add_lower,
     by_root,
-    pieces,
     product,
     residuals,
 )
 
 
 class Share:
-    """Some of the rows with their scores ``F`` (m, k), the share of one thread.
+    """The rows `at` of a problem with their scores ``F`` (m, k), a view of those of all rows.
 
     The features of a block are made `GRAM_ROWS` rows at a time. Those of the first rows are kept
     while the block is visited, as many as fit into `kept` bytes; the others are made again
@@ -35,17 +30,18 @@ class Share:
 
     def __init__(
         self,
-        X: Matrix,
-        y: np.ndarray,
-        weights: np.ndarray,
+        problem: Problem,
+        at: slice,
         F: np.ndarray,
         generator: Generator,
         link: str,
         kept: int,
         calibrate: bool,
     ):
-        self.X, self.y, self.weights = X, y, weights
-        self.F, self.aside = F, np.empty_like(F)
+        self.X, self.start = problem.X, at.start  # not its slice: that of sparse rows is a copy
+        self.y, self.weights = problem.y[at], problem.weights[at]
+        self.weight = float(self.weights.sum())
+        self.F, self.aside = F[at], np.empty_like(F[at])
         self.generator, self.residuals_of = generator, LINKS[link].residuals
         self.kept, self.calibrate = kept, calibrate
         self.Z = np.zeros((0, 0), np.float32)  # the rows that are kept, then a buffer
@@ -65,9 +61,14 @@ class Share:
         """Return the loss of some rows at their scores `F`, and write their residuals to `R`."""
         return self.residuals_of(F, self.y[rows], R, self.weights[rows])
 
+    def total(self) -> float:
+        """Return the sum of the rows' weights."""
+        return self.weight
+
     def at_scores(self) -> float:
         """Return the loss of all rows at their scores."""
-        return self.loss(self.F, slice(None), np.empty_like(self.F))
+        parts = pieces(len(self.F), GRAM_ROWS)
+        return sum(self.loss(F := self.F[rows], rows, np.empty_like(F)) for rows in parts)
 
     @np.errstate(over="ignore", invalid="ignore")  # the caller refuses what is not finite
     def sums(self, with_gram: bool) -> tuple[np.ndarray | float, np.ndarray, float]:
@@ -120,88 +121,31 @@ class Share:
             else:
                 Z = self.Z[self.lasting : self.lasting + rows.stop - rows.start]
             if rows.stop > min(self.made, self.lasting):
-                self.make(self.X[rows], Z)
+                self.make(self.X[self.start + rows.start : self.start + rows.stop], Z)
                 self.made = rows.stop
             yield rows, np.hstack([Z, self.F[rows]]) if self.calibrate else Z
 
 
-class TrainingRows:
-    """All training rows in shares, each worked on by its own thread with a BLAS of one thread.
-
-    Methods are those of :class:`Share`, with results summed over the shares in their order. A
-    context manager, which ends the threads.
+def training_rows(
+    problem: Problem,
+    F: np.ndarray,
+    generator: Generator,
+    link: str,
+    kept: float = 2**28,
+    workers: int = 1,
+    calibrate: bool = False,
+) -> Shares:
+    """Return all training rows in shares, each worked on by its own thread.
 
     Parameters
     ----------
     problem : Problem
-    F : (n, k) float32 scores, changed in place by :meth:`update`
+    F : (n, k) float32 scores, changed in place by :meth:`Share.update`
     generator, link : of the features, and the name of the loss's link
     kept : bytes, at least 0, that the features of a block may take
-    workers : threads, at least 1
+    workers : threads, at least 1; of few rows, no more than there are pieces of `GRAM_ROWS`
     calibrate : take the scores as k more features
     """
-
-    def __init__(
-        self,
-        problem: Problem,
-        F: np.ndarray,
-        generator: Generator,
-        link: str,
-        kept: float = 2**28,
-        workers: int = 1,
-        calibrate: bool = False,
-    ):
-        n, workers = problem.n, min(workers, problem.n)
-        kept = int(min(kept, 2**62)) // workers
-        self.total = float(problem.weights.sum())
-        self.shares = []
-        for i in range(workers):
-            at = slice(i * n // workers, (i + 1) * n // workers)
-            X = problem.X if workers == 1 else problem.X[at]  # a slice of sparse rows is a copy
-            own = X, problem.y[at], problem.weights[at], F[at]
-            self.shares.append(Share(*own, generator, link, kept, calibrate))
-
-    def __enter__(self) -> TrainingRows:
-        self._open = ExitStack()
-        if len(self.shares) > 1:
-            self._pool = self._open.enter_context(ThreadPoolExecutor(len(self.shares)))
-        return self
-
-    def __exit__(self, *error) -> None:
-        self._open.close()
-
-    def generate(self, b: int) -> None:
-        self._each(Share.generate, b)
-
-    def at_scores(self) -> float:
-        return sum(self._each(Share.at_scores))
-
-    def sums(self, with_gram: bool) -> tuple[np.ndarray | float, np.ndarray, float]:
-        return tuple(sum(parts[1:], parts[0]) for parts in zip(*self._each(Share.sums, with_gram)))
-
-    def gradient(self, V: np.ndarray) -> np.ndarray:
-        return sum(self._each(Share.gradient, V))
-
-    def advance(self, V: np.ndarray) -> float:
-        return sum(self._each(Share.advance, V))
-
-    def update(self) -> None:
-        self._each(Share.update)
-
-    def forget(self) -> None:
-        self._each(Share.forget)
-
-    def _each(self, method: Callable, *arguments) -> list:
-        if len(self.shares) == 1:
-            return [method(self.shares[0], *arguments)]
-        # The limit is the process's: of two streams at a time, one would undo the other's.
-        with _limiting, _libraries().limit(limits=1):
-            return list(self._pool.map(lambda share: method(share, *arguments), self.shares))
-
-
-@cache
-def _libraries() -> ThreadpoolController:
-    return ThreadpoolController()  # looks for loaded libraries, which takes milliseconds
-
-
-_limiting = Lock()
+    parts = cut(problem.n, GRAM_ROWS, workers)
+    kept = int(min(kept, 2**62)) // len(parts)
+    return Shares([Share(problem, at, F, generator, link, kept, calibrate) for at in parts])

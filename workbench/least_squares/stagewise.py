@@ -10,12 +10,13 @@ import numpy as np
 
 from workbench.core.checks import check_counts, check_flags, check_positive, check_sparse
 from workbench.core.problem import Matrix, Problem
+from workbench.core.shares import Shares, pieces
 from workbench.core.stream import Row
 from workbench.data.generators import Generator, fitted
 from workbench.least_squares.generalized import extrapolated
 from workbench.least_squares.links import check_link
-from workbench.least_squares.products import GRAM_ROWS, Factor, check_size, pieces
-from workbench.least_squares.rows import TrainingRows
+from workbench.least_squares.products import GRAM_ROWS, Factor, check_size
+from workbench.least_squares.rows import training_rows
 
 TOLERANCE = 1e-6  # by which an objective may rise: the rounding of the losses
 RAISES = tuple(10.0**e for e in range(-8, 2))  # additions to the diagonal, over the trace
@@ -115,7 +116,7 @@ def ls_stagewise(
             f"state: is of {len(s.F)} rows and {s.F.shape[1]} classes, the problem has "
             f"{problem.n} and {problem.k}"
         )
-    with TrainingRows(problem, s.F, s.generator, link, kept, workers, calibrate) as rows:
+    with training_rows(problem, s.F, s.generator, link, kept, workers, calibrate) as rows:
         yield from stages(rows, s, alpha, link, passes, inner, calibrate)
 
 
@@ -137,7 +138,7 @@ def start(generator: Generator, problem: Problem) -> StagewiseState:
 
 
 def stages(
-    rows: TrainingRows,
+    rows: Shares,
     s: StagewiseState,
     alpha: float,
     link: str,
@@ -163,13 +164,13 @@ def stages(
     if s.round:
         costs[:] = [cost(b, generator.penalty(b)) for b in range(len(parts))]
     else:
-        s.loss = rows.at_scores() / rows.total
+        s.loss = rows.ask("at_scores") / rows.ask("total")
     s.primal = s.loss + float(costs.sum())
     yield s
     while s.round < passes * len(parts):
         b = s.round % len(parts)
         M = generator.penalty(b)
-        rows.generate(b)
+        rows.ask("generate", b)
 
         W = np.vstack([s.W[parts[b]], np.zeros((k if calibrate else 0, k))])
         of = f"block {b} of {generator.kind!r}"
@@ -181,9 +182,9 @@ def stages(
             step, U = step[:-k], step[-k:]
             s.W += s.W @ U
         s.W[parts[b]] += step
-        rows.update()
+        rows.ask("update")
 
-        rows.forget()
+        rows.ask("forget")
         changed = range(len(parts)) if calibrate else [b]
         costs[changed] = [cost(c, M if c == b else generator.penalty(c)) for c in changed]
         s.round += 1
@@ -193,7 +194,7 @@ def stages(
 
 
 def fit(
-    rows: TrainingRows,
+    rows: Shares,
     W: np.ndarray,
     alpha: float,
     link: str,
@@ -212,30 +213,31 @@ def fit(
     -------
     The change of W, the mean loss after it, whose scores `rows` has put aside, and the factor
     """
-    S, first, before = rows.sums(factor is None)
+    total = rows.ask("total")
+    S, first, before = rows.ask("sums", factor is None)
     if factor is None:
         if not np.isfinite(S).all():
             raise ValueError(f"features: {block} is not finite; scale the rows of X")
-        S /= rows.total
+        S /= total
         S += alpha / check_link(link).L * penalised(penalty, np.eye(len(W)))
         factor = Factor(S)
 
     def objective(loss: float, W: np.ndarray) -> float:
-        return loss / rows.total + alpha / 2 * float(np.vdot(W, penalised(penalty, W)))
+        return loss / total + alpha / 2 * float(np.vdot(W, penalised(penalty, W)))
 
     highest = (1 + TOLERANCE) * objective(before, W)
     for shift in RAISES:
         V = steps(rows, W, alpha, link, inner, penalty, factor, first)
-        loss = rows.advance(V)
+        loss = rows.ask("advance", V)
         if objective(loss, W + V) <= highest:
-            return V, loss / rows.total, factor
+            return V, loss / total, factor
         factor = factor.raised(shift * factor.bound())
     V = np.zeros(W.shape)
-    return V, rows.advance(V) / rows.total, factor
+    return V, rows.ask("advance", V) / total, factor
 
 
 def steps(
-    rows: TrainingRows,
+    rows: Shares,
     W: np.ndarray,
     alpha: float,
     link: str,
@@ -245,12 +247,12 @@ def steps(
     first: np.ndarray,
 ) -> np.ndarray:
     """Return where accelerated steps of Algorithm 1 lead from W, whose Z'R is `first`."""
-    L = check_link(link).L
+    L, total = check_link(link).L, rows.ask("total")
     V = stepped = np.zeros(W.shape)
     theta = 1.0
     for step in range(1 if link == "identity" else inner):
-        G = rows.gradient(V) if step else first
-        gradient = G / rows.total + alpha * penalised(penalty, W + V)
+        G = rows.ask("gradient", V) if step else first
+        gradient = G / total + alpha * penalised(penalty, W + V)
         before, stepped = stepped, V - factor.solve(gradient) / L
         V, theta = extrapolated(stepped, before, gradient, theta)
     return stepped

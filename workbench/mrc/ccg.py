@@ -19,7 +19,6 @@ from workbench.mrc.risk import (
     first,
     greedy_subset,
     minimax_risk,
-    psi,
     restated,
 )
 
@@ -166,7 +165,7 @@ def lpsolve(risk: MinimaxRisk, s: CutState) -> None:
     s.M.ravel()[s.features] = found.w
     s.nu, s.R = found.t, found.value
     s.alpha, s.slack = found.alpha / found.alpha.sum(), found.slack
-    s.psi = psi(np.asarray(risk.X @ s.M.T))
+    s.psi = risk.heights(s.M)
     s.eps1 = max(0.0, float(s.psi.max()) + 1.0 - s.nu)
     p = distribution(risk, s)
     s.mean = (risk.X.T @ p).T

@@ -148,7 +148,7 @@ def rebalance(s: PrimalDualState, upper: float, lower: float, p: np.ndarray) -> 
 
 def entries(X: Matrix, dtype) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return CSR's indptr, indices and data of any `X`, the data in the problem's own precision."""
-    X = sp.csr_matrix(X)
+    X = sp.csr_matrix(X if sp.issparse(X) else np.asarray(X))
     return X.indptr, X.indices, X.data.astype(dtype)
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from workbench.core.rows_in_file import RowsInFile, rows_per_block
+from workbench.core.shares import pieces
 from workbench.kernels.compiled import njit
 from workbench.mrc.risk import MinimaxRisk, psi
 
@@ -27,14 +29,15 @@ def sharpest_upper(
     """
     best, best_M = np.inf, M
     for sweep in range(sweeps + 1):
-        values = psi(risk.X @ M.T)
+        values = risk.heights(M)
         upper = risk.upper(M, float(values.max()))
         if upper < best:
             best, best_M = upper, M
         above = np.flatnonzero(values > phi)
         if sweep < sweeps and len(above):
             M = M.copy()
-            lower_rows(risk.X, M, above, phi)
+            for part in pieces(len(above), rows_per_block(risk.X)):
+                lower_rows(risk.X[above[part]], M, phi)
     return best, best_M
 
 
@@ -51,9 +54,12 @@ def sharpest_lower(
 
     Returns
     -------
-    the bound, p (r, k) on the rows with mass, and these rows (r,)
+    the bound, p (r, k) on the rows with mass, and these rows (r,). If they stay in a file and are
+    too many to be read at once, p as it is, and all rows
     """
     rows = np.flatnonzero(p.any(axis=1))
+    if isinstance(risk.X, RowsInFile) and not risk.X.fits(len(rows)):
+        return risk.lower(p), p, np.arange(risk.n)
     X, p = risk.X[rows], p[rows]
     best, best_p = risk.lower(p, (X.T @ p).T), p.copy() if sweeps else p
     support = [np.flatnonzero(p[:, y]) for y in range(risk.k)]
@@ -71,11 +77,11 @@ def sharpest_lower(
 
 
 @njit(cache=True)
-def lower_rows(X, M, rows, phi):
-    """Project M in turn on psi_i <= phi; coefficients move in proportion to their size."""
+def lower_rows(X, M, phi):
+    """Project M in turn on psi_i <= phi, row by row; coefficients move as their size."""
     k, d = M.shape
     v = np.empty((1, k))
-    for i in rows:
+    for i in range(len(X)):
         v[0] = 0.0
         for y in range(k):
             for j in range(d):

@@ -15,6 +15,8 @@ import scipy.sparse as sp
 from workbench.core.checks import check_positive, check_sparse
 from workbench.core.measures import EPS, bounds
 from workbench.core.problem import Matrix, Problem
+from workbench.core.rows_in_file import RowsInFile, blocks, rows_per_block
+from workbench.core.shares import pieces
 from workbench.core.stream import Row
 from workbench.kernels.compiled import njit
 
@@ -74,9 +76,15 @@ class MinimaxRisk:
         height : ``max_i psi(M Psi(x_i))`` if it is known
         """
         if height is None:
-            height = float(psi(self.X @ M.T).max())
+            height = float(self.heights(M).max())
         size = 1.0 + float((np.abs(M) @ self.top).sum())
         return self.linear(M) + height + 4.0 * self.rounding * size
+
+    def heights(self, M: np.ndarray) -> np.ndarray:
+        """Return psi(M Psi(x_i)) of every row."""
+        if self.is_sparse:
+            return psi(self.X @ M.T)
+        return np.concatenate([psi(part @ M.T) for part in blocks(self.X)])
 
     def linear(self, M: np.ndarray) -> float:
         """Return ``1 - <tau, M> + <lam, |M|>``, the part of U(M) without the maximum."""
@@ -196,7 +204,7 @@ def minimax_risk(problem: Problem, lambda0: float = 0.01) -> MinimaxRisk:
     one_hot = sp.csr_matrix(
         (weights / of_class[y], (y, np.arange(problem.n))), (problem.k, problem.n)
     )
-    mean = _dense(one_hot @ X)
+    mean = _sums(one_hot, X)
     # A component is x in a fraction of the rows and 0 elsewhere; no differences of squares.
     share = (of_class / of_class.sum())[:, None]
     others = ((1.0 - np.eye(problem.k)) @ of_class / of_class.sum())[:, None]
@@ -204,12 +212,15 @@ def minimax_risk(problem: Problem, lambda0: float = 0.01) -> MinimaxRisk:
     lam = lambda0 * np.sqrt(share * (_variance(X, y, one_hot, mean) + others * mean**2))
     active = lam > 0
     tau, lam = np.where(active, tau, 0.0), np.where(active, lam, 0.0)
-    top = _dense(abs(X).max(axis=0)).ravel()
+    tops = [abs(part).max(axis=0) for part in ([X] if sp.issparse(X) else blocks(X))]
+    top = np.max([_dense(part).ravel() for part in tops], axis=0)
     return MinimaxRisk(X, y, mean, tau, lam, lambda0, active, weights, top)
 
 
 def with_intercept(X: Matrix) -> Matrix:
     """Return the float64 rows Psi(x) = (x, 1)."""
+    if isinstance(X, RowsInFile):
+        return X.map(with_intercept, X.shape[1] + 1, np.float64)
     ones = np.ones((X.shape[0], 1))
     if sp.issparse(X):
         return sp.hstack([X.astype(np.float64), ones], format="csr")
@@ -273,13 +284,26 @@ def greedy_subset(v):
 def _variance(X: Matrix, y: np.ndarray, one_hot: sp.csr_matrix, mean: np.ndarray) -> np.ndarray:
     """Return the (k, d') variance of every class's rows around their mean."""
     if not sp.issparse(X):
-        return one_hot @ (X - mean[y]) ** 2
+        return _sums(one_hot, X, lambda part, rows: (part - mean[y[rows]]) ** 2)
     squares, filled = X.copy(), X.copy()
     rows = np.repeat(np.arange(len(y)), np.diff(X.indptr))
     squares.data = (X.data - mean[y[rows], X.indices]) ** 2
     filled.data[:] = 1.0
     zeros = np.maximum(1.0 - _dense(one_hot @ filled), 0.0)
     return _dense(one_hot @ squares) + zeros * mean**2
+
+
+def _sums(one_hot: sp.csr_matrix, X: Matrix, change=lambda part, rows: part) -> np.ndarray:
+    """Return the product of (k, n) `one_hot` and the rows of `X`, changed block by block."""
+    if sp.issparse(X):
+        return _dense(one_hot @ X)
+    total, of_rows = np.zeros((one_hot.shape[0], X.shape[1])), one_hot.tocsc()
+    so_far = sp.identity(len(total), format="csc")
+    for rows in pieces(len(X), rows_per_block(X)):
+        # The sum so far goes first, as a row: each class's sum is that of its rows one by one.
+        part = np.vstack([total, change(X[rows], rows)])
+        total = sp.hstack([so_far, of_rows[:, rows]], format="csr") @ part
+    return total
 
 
 def _dense(A):

@@ -15,6 +15,8 @@ import scipy.linalg as la
 
 from workbench.core.checks import check_whole
 from workbench.core.problem import Problem
+from workbench.core.rows_in_file import RowsInFile, blocks, products, rows_per_block, sums
+from workbench.core.shares import pieces
 from workbench.kernels.compiled import njit
 from workbench.mrc.repair import sharpest_lower, sharpest_upper
 from workbench.mrc.risk import MinimaxRisk, RiskState, first, minimax_risk, psi, restated
@@ -86,17 +88,19 @@ def split(
         raise ValueError(f"problem: mrc_splitting takes at most {WIDEST} features, got {d}")
     yield s
     scale = column_scale(risk.X)
-    X = (risk.X / scale).astype("f4")
-    gram = X.T @ X
+    X = scaled(risk.X, scale)
+    gram = sums(X, X)
     factor = la.cho_factor(gram.astype("f8") + RATIO * np.eye(len(gram)))
     project = la.cho_solve(factor, np.eye(len(gram))).astype("f4")
     tau, lam = (risk.tau / scale).astype("f4"), (risk.lam / scale).astype("f4")
     active = risk.active.astype("f4")
     while True:
         rows = working_rows(s)
+        if isinstance(X, RowsInFile) and not X.fits(len(rows)):
+            rows = np.arange(risk.n)  # read again in every iteration
         # Copies: an iteration that is cut off must leave the state's arrays as they were.
         X_rows, Z = (X, s.Z_S.copy()) if len(rows) == risk.n else (X[rows], s.Z_S[rows])
-        XZ, Z_M = X.T @ s.Z_S, s.Z_M.copy()
+        XZ, Z_M = sums(X, s.Z_S), s.Z_M.copy()
         C = 0 * Z_M
         r_S, r_M = s.weight / risk.n, RATIO * s.weight / risk.n
         for _ in range(steps):
@@ -105,11 +109,11 @@ def split(
             XP = times_support(X_rows, P)
             M = (RATIO * (2 * half - Z_M).T + XZ - 2 * XP).T @ project
             Z_M = Z_M + RELAXATION * (M - half)
-            Z = relax(Z, X_rows @ M.T, P, RELAXATION)
+            Z = relax(Z, products(X_rows, M.T), P, RELAXATION)
             XZ = XZ + RELAXATION * (gram @ M.T - XZ + XP)
             C = C + RELAXATION * (M - C)
         s.Z_M = Z_M
-        s.Z_S = (1.0 - RELAXATION) ** steps * s.Z_S + X @ C.T
+        s.Z_S = (1.0 - RELAXATION) ** steps * s.Z_S + products(X, C.T)
         s.Z_S[rows] = Z
         s.M = half / scale
         s.p = np.zeros((risk.n, risk.k))
@@ -168,8 +172,15 @@ def rebalance(s: SplittingState, upper: float, lower: float, half, P, rows) -> N
 
 def column_scale(X) -> np.ndarray:
     """Return the root mean square of each column, 1 for a zero column."""
-    scale = np.sqrt(np.mean(X * X, axis=0))
+    scale = np.sqrt(sum((part * part).sum(axis=0) for part in blocks(X)) / len(X))
     return np.where(scale > 0, scale, 1.0)
+
+
+def scaled(X, scale):
+    """Return the rows over the scale of their columns, in single precision."""
+    if isinstance(X, RowsInFile):
+        return X.map(lambda part: scaled(part, scale), X.shape[1], "f4")
+    return (X / scale).astype("f4")
 
 
 def soft_threshold(M, t):
@@ -226,4 +237,5 @@ def relax(Z, S, P, relaxation):
 def times_support(X, P):
     """Return X'P from the few rows of P that are not zero."""
     support = np.flatnonzero(P.any(axis=1))
-    return X[support].T @ P[support]
+    parts = (support[part] for part in pieces(len(support), rows_per_block(X)))
+    return sum((X[rows].T @ P[rows] for rows in parts), np.zeros((X.shape[1], P.shape[1]), "f4"))

@@ -16,7 +16,6 @@ from workbench.mrc.risk import (
     first,
     greedy_subset,
     minimax_risk,
-    psi,
     restated,
 )
 
@@ -68,14 +67,13 @@ def mrc_subgradient(
         for _ in range(steps):
             s.step += 1
             t = s.step
-            V = np.asarray(risk.X @ s.M.T)
-            values = psi(V)
+            values = risk.heights(s.M)
             i = int(np.argmax(values))
             s.offer(s.M, risk.upper(s.M, float(values[i])))
-            _, mask = greedy_subset(V[i])
+            x = risk.X[[i]].toarray() if risk.is_sparse else risk.X[[i]]
+            _, mask = greedy_subset(s.M @ x[0])
             cut = mask / mask.sum()
             s.p[i] += cut
-            x = risk.X[[i]].toarray() if risk.is_sparse else risk.X[[i]]
             g = np.where(risk.active, cut[:, None] * x, 0.0) - risk.tau + risk.lam * np.sign(s.M)
             M_bar = s.M - (t + 1.0) ** -1.5 * g
             s.M = M_bar + 2.0 / (t + 2.0) * ((t + 1.0) / 2.0 - 1.0) * (M_bar - s.M_bar)

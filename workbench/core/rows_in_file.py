@@ -1,0 +1,153 @@
+"""Rows that stay in a file and are read in blocks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from copy import copy
+from typing import NoReturn
+
+import numpy as np
+
+from workbench.core.shares import pieces
+
+BLOCK = 2**24  # bytes of rows that are looked at together
+AT_ONCE = 2**28  # bytes of rows that one index may read from a file
+
+
+class RowsInFile:
+    """The (n, d) rows of an .npy file, float32 or float64, which stay in it.
+
+    ``X[rows]``, with a slice, row numbers or a mask, reads rows into a new array of at most
+    :data:`AT_ONCE` bytes; ``X @ W`` and ``X.T @ R`` read all of them, a block at a time. All else
+    that can be asked of an array is a ValueError, so that no method fills the memory unnoticed.
+    The file is read, not mapped into memory: one that is mapped and then cut kills the process.
+
+    Raises
+    ------
+    ValueError
+        Naming the file: not such an array, cut short, or, when rows are read, changed since.
+    """
+
+    ndim = 2
+
+    def __init__(self, path: str | os.PathLike):
+        self.path = os.fspath(path)
+        try:
+            mapped = np.lib.format.open_memmap(path, mode="r")  # compares the sizes, too
+            self._file = open(path, "rb", buffering=0)  # closed with the last reference to it
+        except (ValueError, OSError, EOFError) as error:
+            raise ValueError(f"{path}: cannot be read as an .npy file; {error}") from None
+        ordered = mapped.ndim == 2 and mapped.size and mapped.flags.c_contiguous
+        if not ordered or mapped.dtype not in (np.float32, np.float64):
+            raise ValueError(
+                f"{path}: must contain rows of float32 or float64 in C order, got "
+                f"{mapped.dtype.name} of shape {mapped.shape}"
+            )
+        self.shape, self.dtype, self._offset = mapped.shape, mapped.dtype, mapped.offset
+        self._stored, self._change = (mapped.shape[1], mapped.dtype), None
+        self._stamp = self._current()
+
+    def map(self, change: Callable[[np.ndarray], np.ndarray], d: int, dtype) -> RowsInFile:
+        """Return the rows as `change` makes them, whenever they are read: (m, d) of `dtype`."""
+        X, before = copy(self), self._change
+        X._change = change if before is None else lambda part: change(before(part))
+        X.shape, X.dtype = (len(self), d), np.dtype(dtype)
+        return X
+
+    @property
+    def itemsize(self) -> int:
+        return self.dtype.itemsize
+
+    def fits(self, rows: int) -> bool:
+        """Return whether that many rows may be read at once."""
+        return rows * self.shape[1] * self.itemsize <= AT_ONCE
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows) -> np.ndarray:
+        if isinstance(rows, slice) and rows.step in (None, 1):
+            first, stop, _ = rows.indices(len(self))
+            runs = [(first, max(0, stop - first))]
+        elif isinstance(rows, tuple) or np.ndim(rows := np.arange(len(self))[rows]) == 0:
+            self._refuse()
+        else:
+            starts = np.flatnonzero(np.diff(rows, prepend=np.nan) != 1)
+            runs = list(zip(rows[starts].tolist(), np.diff(starts, append=len(rows)).tolist()))
+        total, done = sum(count for _, count in runs), 0
+        if not self.fits(total):
+            self._refuse()
+        out = np.empty((total, self._stored[0]), self._stored[1])
+        for first, count in runs:
+            self._read(first, out[done : done + count])
+            done += count
+        return out if self._change is None else self._change(out)
+
+    def __matmul__(self, W: np.ndarray) -> np.ndarray:
+        return products(self, W)
+
+    @property
+    def T(self) -> _Transposed:
+        return _Transposed(self)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("_"):  # what Python and NumPy ask of any object
+            raise AttributeError(name)
+        self._refuse()
+
+    def _refuse(self, *_, **named) -> NoReturn:
+        raise NotInMemory(
+            f"problem: its rows stay in {self.path}, and this method needs them in memory; "
+            "help(workbench.load) lists the solvers that read them in blocks"
+        )
+
+    __array__ = __abs__ = __add__ = __sub__ = __mul__ = __truediv__ = __pow__ = __iter__ = _refuse
+
+    def _read(self, first: int, out: np.ndarray) -> None:
+        view = out.reshape(-1).view(np.uint8)
+        at = self._offset + first * out.shape[1] * out.itemsize
+        while len(view) and (count := os.preadv(self._file.fileno(), [view], at)):
+            at, view = at + count, view[count:]
+        if len(view) or self._current() != self._stamp:
+            raise ValueError(f"{self.path}: was cut or has changed while in use; load it again")
+
+    def _current(self) -> tuple[int, int]:
+        about = os.fstat(self._file.fileno())
+        return about.st_size, about.st_mtime_ns
+
+
+class _Transposed:
+    def __init__(self, X: RowsInFile):
+        self.X = X
+
+    def __matmul__(self, R: np.ndarray) -> np.ndarray:
+        return sums(self.X, R)
+
+
+class NotInMemory(ValueError, AttributeError):
+    """A method that needs all rows in memory; an AttributeError too, for hasattr()."""
+
+
+def rows_per_block(X: np.ndarray | RowsInFile) -> int:
+    """Return how many rows of `X` are looked at together."""
+    return max(1, BLOCK // (X.itemsize * X.shape[1]))
+
+
+def blocks(X: np.ndarray | RowsInFile) -> Iterator[np.ndarray]:
+    """Yield the rows of `X` in order, some :data:`BLOCK` bytes at a time."""
+    for rows in pieces(len(X), rows_per_block(X)):
+        yield X[rows]
+
+
+def products(X: np.ndarray | RowsInFile, W: np.ndarray) -> np.ndarray:
+    """Return XW, block by block: the same digits for rows in memory and in a file."""
+    out = np.empty((len(X), *W.shape[1:]), np.result_type(X.dtype, W.dtype))
+    for rows in pieces(len(X), rows_per_block(X)):
+        out[rows] = X[rows] @ W
+    return out
+
+
+def sums(X: np.ndarray | RowsInFile, R) -> np.ndarray:
+    """Return X'R, block by block: the same digits for rows in memory and in a file."""
+    return sum(X[rows].T @ R[rows] for rows in pieces(len(X), rows_per_block(X)))
