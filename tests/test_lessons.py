@@ -32,6 +32,7 @@ from workbench.proofs import judge, verify
 from workbench.registry import SOLVERS
 from workbench.runs.run import run
 from workbench.sampled_cuts.tasks import Binary, Multiclass
+from workbench.weston_watkins.path import ww_path
 from workbench.weston_watkins.walrus import sweep
 
 ROOT = Path(__file__).parents[1]
@@ -146,6 +147,26 @@ PREDICTED = {  # what a check says of a run that comes after the prediction, fro
         (a["off"] <= a["wide"]).all() and 0.005 < min(far := outside_twice(a)) < max(far) < 0.05
     ),
     "mrc_4_how_large_lambda0/draw-tomorrow": lambda a: above_the_error(a["found"], a["sizes"]),
+    "ww_4_how_good_can_C_be/draw-grid": lambda a: (
+        min(map(a["errors"], a["grid"])) == min(map(a["errors"], a["dense"])) == 3
+    ),
+    "ww_4_how_good_can_C_be/draw-one": lambda a: (
+        (decided := a["wrong"] + a["right"])[abs(a["ts"] - 1) < 0.011].min() == 75
+        and abs(np.interp(0.41, 0.3 * a["ts"], decided) - 75 / 2) < 2
+        and decided[[0, -1]].max() < 10
+    ),
+    "ww_4_how_good_can_C_be/draw-spacing": lambda a: (
+        near((a["ratios"][1], 1.05), (a["radii"][1, 1] / a["radii"][1, 2], 1.2))
+        and 7 < a["radii"][1, 0] / a["radii"][1, 1] < 8
+        and (a["radii"].T[1] >= a["radii"].T[2]).all()
+    ),
+    "ww_4_how_good_can_C_be/close": lambda a: (
+        (len(a["knots"]), min(a["floors"]), a["fewest"]) == (71, 3, 3)
+        and a["errors"](a["knots"][0]) > 10
+    ),
+    "ww_4_how_good_can_C_be/package": lambda a: (
+        (a["state"].n_solves, a["state"].fewest, a["state"].achieved) == (52, 3, 0)
+    ),
     "verify_the_solver/rounded": lambda a: 3e-8 < 1 - a["half"] / a["lower"] < 3e-5,
 }
 
@@ -394,6 +415,20 @@ def test_the_loop_of_cuts_2_ends_with_the_worst_violator_if_with_no_other():
 def test_one_vs_rest_of_ww_1_depends_on_more_than_margins(execute):
     ran = {cell.id: text for cell, text, *_ in execute(LESSON["ww_1_the_loss"])}
     assert re.findall(r"\[.*\]", ran["same-margins"]) == ["[0. 0.]", "[0. 0.]", "[0.   0.67]"]
+
+
+def test_the_bulge_between_exact_knots_is_the_variance_of_the_velocity_as_ww_4_says():
+    rows = load("iris", scale="standard").split(0.5)
+    Cs, W, L = np.linspace(0.3, 0.36, 301), [], []
+    for s in ww_path(rows, Cs, gap_ratio=1e-10):
+        W.append(s.W[:, :3].copy())
+        L.append((s.primal - (W[-1] ** 2).sum() / 2) / s.C)
+    bulge = solution("ww_4_how_good_can_C_be", "between")["R2"](W[0], W[-1], 0.3, 0.36, L[0], L[-1])
+    lengths, velocities = np.diff(Cs), np.diff(W, axis=0).reshape(300, -1) / np.diff(Cs)[:, None]
+    pieces = solution("ww_4_how_good_can_C_be", "kinks")["R2_of_pieces"](lengths, velocities)
+    assert pieces == pytest.approx(bulge, rel=0.02) and bulge > 1e-4
+    falls = -np.diff(L) / lengths
+    assert np.median(np.abs(falls / (velocities**2).sum(axis=1) - 1)) < 1e-3
 
 
 def test_sampled_cuts_are_right_on_average_and_their_largest_is_too_high():
