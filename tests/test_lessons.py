@@ -167,6 +167,27 @@ PREDICTED = {  # what a check says of a run that comes after the prediction, fro
     "ww_4_how_good_can_C_be/package": lambda a: (
         (a["state"].n_solves, a["state"].fewest, a["state"].achieved) == (52, 3, 0)
     ),
+    "mrc_5_which_feature/draw-off": lambda a: (
+        ((a["off"](a["first"]) > 1).sum(), near((a["R_forty"], 0.5))) == (260, True)
+        and (a["off"](a["second"]) > 1 + 1e-6).sum() > 260
+        and near((a["off"](a["first"]).max(), 35))
+        and a["off"](a["second"]).max() < 20
+    ),
+    "mrc_5_which_feature/paths": lambda a: (
+        [(len(J), len(path)) for J, path in a["found"].values()]
+        == [(126, 127), (157, 19), (415, 8)]
+        and (len(a["every"]), a["used"]) == (1920, 82)
+        and all(np.diff([R for _, R in path]).max() < 1e-9 for _, path in a["found"].values())
+        and near((a["found"][1][1][1][1], 0.5), (a["found"][1][1][4][1], 0.363))
+    ),
+    "mrc_5_which_feature/draw-bound": lambda a: (
+        a["high"][len(a["high"]) * 2 // 3] < 1.02 * a["R_star"]
+        and a["low"][9] < 0.5 * a["R_star"]
+        and near((a["low"][-1], a["R_star"]))
+    ),
+    "mrc_5_which_feature/package": lambda a: (
+        a["last"]["features"] < 200 and near((a["last"]["lower"], a["R_star"]))
+    ),
     "verify_the_solver/rounded": lambda a: 3e-8 < 1 - a["half"] / a["lower"] < 3e-5,
 }
 
