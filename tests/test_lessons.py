@@ -4,9 +4,10 @@ import io
 import re
 import tomllib
 from contextlib import nullcontext, redirect_stdout
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
 
+import cvxpy as cp
 import nbformat
 import numpy as np
 import pytest
@@ -107,7 +108,27 @@ def above_the_error(found, sizes):
     return never_all and means == [0, 0, 0, 1, 1] and all((r[:, 0] > r[:, 1]).all() for r in ours)
 
 
+def kept_their_word(digits, found):
+    """Return whether the lesson on probabilities says rightly which forecasts keep their word."""
+    off = {}
+    for name, P in found.items():
+        right = P.argmax(axis=1) == digits.y_test
+        off[name] = abs(P.max(axis=1).mean() - right.mean())
+    half = np.abs(P.max(axis=1) - 0.5) < 0.05  # of the last, the SVM
+    return off["softmax"] < 0.03 < 0.2 < min(off["square"], off[name]) and right[half].mean() > 0.99
+
+
 PREDICTED = {  # what a check says of a run that comes after the prediction, from its variables
+    "argmax_or_probabilities/draw-triangles": lambda a: (
+        0.24 < a["tied"]["Crammer-Singer"].mean() == a["tied"]["one-vs-rest"].mean() < 0.27
+        and 0.6 < a["tied"]["Weston-Watkins"].sum() / a["tied"]["Crammer-Singer"].sum() < 0.7
+    ),
+    "argmax_or_probabilities/solvers": lambda a: (
+        np.ptp(a["learnt"]["Weston-Watkins"][:2]) < 1e-3 > abs(a["learnt"]["Crammer-Singer"]).max()
+        and a["learnt"]["Weston-Watkins"][0] > 0.3
+        and np.abs(a["softmax"](a["learnt"]["softmax"]) - [0.4, 0.35, 0.25]).max() < 1e-3
+    ),
+    "argmax_or_probabilities/draw-digits": lambda a: kept_their_word(a["digits"], a["found"]),
     "cuts_2_sampling/above-run": lambda a: max(a["constant"].column("model")) > a["optimum"],
     "cuts_3_chains/pieces-run": lambda a: (
         2 * a["by_length"][1] < a["by_length"][0] + a["by_length"][-1]
@@ -450,6 +471,29 @@ def test_the_bulge_between_exact_knots_is_the_variance_of_the_velocity_as_ww_4_s
     assert pieces == pytest.approx(bulge, rel=0.02) and bulge > 1e-4
     falls = -np.diff(L) / lengths
     assert np.median(np.abs(falls / (velocities**2).sum(axis=1) - 1)) < 1e-3
+
+
+@pytest.mark.parametrize("loss", ["Weston-Watkins", "Crammer-Singer", "one-vs-rest"])
+def test_no_scores_beat_the_corners_of_the_lesson_on_consistency(loss):
+    cells = {c.id: c.source for c in read(LESSON["argmax_or_probabilities"]).cells}
+    charge, corners = {"np": np, "logsumexp": None}, (-1, 1) if loss == "one-vs-rest" else (0, 1, 2)
+    exec(cells["charges"], charge)
+    charges = charge["CHARGES"][loss]
+    V = np.array(list(product(corners, repeat=3)), dtype=float)
+    rng = np.random.default_rng(0)
+    for eta in rng.dirichlet(np.ones(3), 20):
+        least = (charges(V) @ eta).min()
+        v = cp.Variable(3)
+        others = [[cp.pos(1 - v[y] + v[j]) for j in range(3) if j != y] for y in range(3)]
+        of_label = {
+            "Weston-Watkins": [cp.sum(cp.hstack(z)) for z in others],
+            "Crammer-Singer": [cp.max(cp.hstack(z)) for z in others],
+            "one-vs-rest": [
+                cp.sum(cp.pos(1 - cp.multiply(2 * np.eye(3)[y] - 1, v))) for y in range(3)
+            ],
+        }[loss]
+        found = cp.Problem(cp.Minimize(cp.sum(cp.multiply(eta, cp.hstack(of_label)))))
+        assert found.solve(solver=cp.CLARABEL) == pytest.approx(least, abs=1e-6)
 
 
 def test_sampled_cuts_are_right_on_average_and_their_largest_is_too_high():
