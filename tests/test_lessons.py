@@ -4,9 +4,10 @@ import io
 import re
 import tomllib
 from contextlib import nullcontext, redirect_stdout
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
 
+import cvxpy as cp
 import nbformat
 import numpy as np
 import pytest
@@ -32,6 +33,7 @@ from workbench.proofs import judge, verify
 from workbench.registry import SOLVERS
 from workbench.runs.run import run
 from workbench.sampled_cuts.tasks import Binary, Multiclass
+from workbench.weston_watkins.path import ww_path
 from workbench.weston_watkins.walrus import sweep
 
 ROOT = Path(__file__).parents[1]
@@ -106,7 +108,27 @@ def above_the_error(found, sizes):
     return never_all and means == [0, 0, 0, 1, 1] and all((r[:, 0] > r[:, 1]).all() for r in ours)
 
 
+def kept_their_word(digits, found):
+    """Return whether the lesson on probabilities says rightly which forecasts keep their word."""
+    off = {}
+    for name, P in found.items():
+        right = P.argmax(axis=1) == digits.y_test
+        off[name] = abs(P.max(axis=1).mean() - right.mean())
+    half = np.abs(P.max(axis=1) - 0.5) < 0.05  # of the last, the SVM
+    return off["softmax"] < 0.03 < 0.2 < min(off["square"], off[name]) and right[half].mean() > 0.99
+
+
 PREDICTED = {  # what a check says of a run that comes after the prediction, from its variables
+    "argmax_or_probabilities/draw-triangles": lambda a: (
+        0.24 < a["tied"]["Crammer-Singer"].mean() == a["tied"]["one-vs-rest"].mean() < 0.27
+        and 0.6 < a["tied"]["Weston-Watkins"].sum() / a["tied"]["Crammer-Singer"].sum() < 0.7
+    ),
+    "argmax_or_probabilities/solvers": lambda a: (
+        np.ptp(a["learnt"]["Weston-Watkins"][:2]) < 1e-3 > abs(a["learnt"]["Crammer-Singer"]).max()
+        and a["learnt"]["Weston-Watkins"][0] > 0.3
+        and np.abs(a["softmax"](a["learnt"]["softmax"]) - [0.4, 0.35, 0.25]).max() < 1e-3
+    ),
+    "argmax_or_probabilities/draw-digits": lambda a: kept_their_word(a["digits"], a["found"]),
     "cuts_2_sampling/above-run": lambda a: max(a["constant"].column("model")) > a["optimum"],
     "cuts_3_chains/pieces-run": lambda a: (
         2 * a["by_length"][1] < a["by_length"][0] + a["by_length"][-1]
@@ -146,6 +168,47 @@ PREDICTED = {  # what a check says of a run that comes after the prediction, fro
         (a["off"] <= a["wide"]).all() and 0.005 < min(far := outside_twice(a)) < max(far) < 0.05
     ),
     "mrc_4_how_large_lambda0/draw-tomorrow": lambda a: above_the_error(a["found"], a["sizes"]),
+    "ww_4_how_good_can_C_be/draw-grid": lambda a: (
+        min(map(a["errors"], a["grid"])) == min(map(a["errors"], a["dense"])) == 3
+    ),
+    "ww_4_how_good_can_C_be/draw-one": lambda a: (
+        (decided := a["wrong"] + a["right"])[abs(a["ts"] - 1) < 0.011].min() == 75
+        and abs(np.interp(0.41, 0.3 * a["ts"], decided) - 75 / 2) < 2
+        and decided[[0, -1]].max() < 10
+    ),
+    "ww_4_how_good_can_C_be/draw-spacing": lambda a: (
+        near((a["ratios"][1], 1.05), (a["radii"][1, 1] / a["radii"][1, 2], 1.2))
+        and 7 < a["radii"][1, 0] / a["radii"][1, 1] < 8
+        and (a["radii"].T[1] >= a["radii"].T[2]).all()
+    ),
+    "ww_4_how_good_can_C_be/close": lambda a: (
+        (len(a["knots"]), min(a["floors"]), a["fewest"]) == (71, 3, 3)
+        and a["errors"](a["knots"][0]) > 10
+    ),
+    "ww_4_how_good_can_C_be/package": lambda a: (
+        (a["state"].n_solves, a["state"].fewest, a["state"].achieved) == (52, 3, 0)
+    ),
+    "mrc_5_which_feature/draw-off": lambda a: (
+        ((a["off"](a["first"]) > 1).sum(), near((a["R_forty"], 0.5))) == (260, True)
+        and (a["off"](a["second"]) > 1 + 1e-6).sum() > 260
+        and near((a["off"](a["first"]).max(), 35))
+        and a["off"](a["second"]).max() < 20
+    ),
+    "mrc_5_which_feature/paths": lambda a: (
+        [(len(J), len(path)) for J, path in a["found"].values()]
+        == [(126, 127), (157, 19), (415, 8)]
+        and (len(a["every"]), a["used"]) == (1920, 82)
+        and all(np.diff([R for _, R in path]).max() < 1e-9 for _, path in a["found"].values())
+        and near((a["found"][1][1][1][1], 0.5), (a["found"][1][1][4][1], 0.363))
+    ),
+    "mrc_5_which_feature/draw-bound": lambda a: (
+        a["high"][len(a["high"]) * 2 // 3] < 1.02 * a["R_star"]
+        and a["low"][9] < 0.5 * a["R_star"]
+        and near((a["low"][-1], a["R_star"]))
+    ),
+    "mrc_5_which_feature/package": lambda a: (
+        a["last"]["features"] < 200 and near((a["last"]["lower"], a["R_star"]))
+    ),
     "verify_the_solver/rounded": lambda a: 3e-8 < 1 - a["half"] / a["lower"] < 3e-5,
 }
 
@@ -394,6 +457,43 @@ def test_the_loop_of_cuts_2_ends_with_the_worst_violator_if_with_no_other():
 def test_one_vs_rest_of_ww_1_depends_on_more_than_margins(execute):
     ran = {cell.id: text for cell, text, *_ in execute(LESSON["ww_1_the_loss"])}
     assert re.findall(r"\[.*\]", ran["same-margins"]) == ["[0. 0.]", "[0. 0.]", "[0.   0.67]"]
+
+
+def test_the_bulge_between_exact_knots_is_the_variance_of_the_velocity_as_ww_4_says():
+    rows = load("iris", scale="standard").split(0.5)
+    Cs, W, L = np.linspace(0.3, 0.36, 301), [], []
+    for s in ww_path(rows, Cs, gap_ratio=1e-10):
+        W.append(s.W[:, :3].copy())
+        L.append((s.primal - (W[-1] ** 2).sum() / 2) / s.C)
+    bulge = solution("ww_4_how_good_can_C_be", "between")["R2"](W[0], W[-1], 0.3, 0.36, L[0], L[-1])
+    lengths, velocities = np.diff(Cs), np.diff(W, axis=0).reshape(300, -1) / np.diff(Cs)[:, None]
+    pieces = solution("ww_4_how_good_can_C_be", "kinks")["R2_of_pieces"](lengths, velocities)
+    assert pieces == pytest.approx(bulge, rel=0.02) and bulge > 1e-4
+    falls = -np.diff(L) / lengths
+    assert np.median(np.abs(falls / (velocities**2).sum(axis=1) - 1)) < 1e-3
+
+
+@pytest.mark.parametrize("loss", ["Weston-Watkins", "Crammer-Singer", "one-vs-rest"])
+def test_no_scores_beat_the_corners_of_the_lesson_on_consistency(loss):
+    cells = {c.id: c.source for c in read(LESSON["argmax_or_probabilities"]).cells}
+    charge, corners = {"np": np, "logsumexp": None}, (-1, 1) if loss == "one-vs-rest" else (0, 1, 2)
+    exec(cells["charges"], charge)
+    charges = charge["CHARGES"][loss]
+    V = np.array(list(product(corners, repeat=3)), dtype=float)
+    rng = np.random.default_rng(0)
+    for eta in rng.dirichlet(np.ones(3), 20):
+        least = (charges(V) @ eta).min()
+        v = cp.Variable(3)
+        others = [[cp.pos(1 - v[y] + v[j]) for j in range(3) if j != y] for y in range(3)]
+        of_label = {
+            "Weston-Watkins": [cp.sum(cp.hstack(z)) for z in others],
+            "Crammer-Singer": [cp.max(cp.hstack(z)) for z in others],
+            "one-vs-rest": [
+                cp.sum(cp.pos(1 - cp.multiply(2 * np.eye(3)[y] - 1, v))) for y in range(3)
+            ],
+        }[loss]
+        found = cp.Problem(cp.Minimize(cp.sum(cp.multiply(eta, cp.hstack(of_label)))))
+        assert found.solve(solver=cp.CLARABEL) == pytest.approx(least, abs=1e-6)
 
 
 def test_sampled_cuts_are_right_on_average_and_their_largest_is_too_high():
