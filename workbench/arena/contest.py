@@ -60,7 +60,7 @@ class Contest:
 
         Each runs in a worker process with one thread. By default a match is killed after ten times
         its budget and final fit, which leaves out what is not timed. A match that failed for want
-        of time (:data:`IN_VAIN`) is not tried again, since all that decides it is in its key.
+        of time (``IN_VAIN``) is not tried again, since all that decides it is in its key.
         """
         running = [match for match in self.matches if match.key not in self.refused]
         marks = {match.key: match.path(self.folder).with_suffix(".failed") for match in running}

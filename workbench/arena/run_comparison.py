@@ -51,9 +51,9 @@ def compare(
     """Run a sensible set of solvers on one's own data, on equal terms, and return how they did.
 
     After each search the solvers that are surely worse than the best on the test rows are out, and
-    the others have a longer one, until the time is spent or a search has put none out. How long a
-    search is does not depend on the test rows, so that its verdict is valid, see
-    :mod:`workbench.core.watched`.
+    the others have one five times as long, until there is no time for that, one is left, or a
+    search of the whole budget has put none out. How long a search is does not depend on the test
+    rows, so that the verdicts are valid, see :mod:`workbench.core.watched`.
 
     Ctrl-C ends it early and keeps what has ended. What has ended is not run again.
 
@@ -101,7 +101,7 @@ def compare(
     share = budget / LONGER
     while share > FIRST_SECONDS:
         share /= LONGER
-    whole = unspent = budget * len(names) * LONGER / (LONGER - 1)  # of all searches of all solvers
+    total = unspent = budget * len(names) * LONGER / (LONGER - 1)  # of all searches of all solvers
     search, told = plan([path], names, budget=share, fit=share, **settings), set()
     found = Comparison(kept, (search,), given, test, most if len(kept.y) < n else None)
 
@@ -120,9 +120,9 @@ def compare(
             found, unspent = replace(found, contests=(*before, search)), unspent - share * entered
             tell()
             left, share = found.left, share * LONGER
-            over = share > budget and len(left) in (1, entered)
+            over = share > 1.001 * budget and len(left) in (1, entered)
             if over or not 0 < share * len(left) < 1.001 * unspent:
-                return replace(found, early=_early(len(left), unspent / whole))
+                return replace(found, early=_early(len(left), unspent / total))
             search = plan([path], left, budget=share, fit=share / LONGER, **settings)
             found = replace(found, contests=(*found.contests, search))
     except KeyboardInterrupt:

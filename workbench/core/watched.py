@@ -2,12 +2,12 @@
 
 Of the test rows, b are wrong by the first classifier alone and c by the second alone. If both err
 equally often, each of these b + c rows is a fair coin, whatever the other rows do: McNemar's exact
-test. Who looks at every round of a run sees other classifiers on *the same* rows, so that neither
-fresh coins nor a fixed order of rows is there for a martingale to bet on. Hence the level is spent:
-look number t has 1 / (t (t + 1)) of it, which sums to one over all looks, and by the union bound
-the chance of any wrong verdict is at most the level, however the looks depend on each other and
-whenever one stops. For one look at all rows this also finds more than a mixture over the coin's
-bias, the likelihood ratio that Ville's inequality keeps below 1 / level at every row.
+test. Looking at every round of a run means seeing new classifiers on *the same* rows, so that no
+martingale over rows, with Ville's inequality, is valid across looks. Hence the level is spent: look
+number t has 1 / (t (t + 1)) of it, which sums to one over all looks, and by the union bound the
+chance of any wrong verdict is at most the level, however the looks depend on each other and
+whenever one stops. At a single look the exact test is also the stronger one: of 100 such rows with
+a coin of bias 0.65 it finds 45 % at level 0.002, a uniform mixture over the bias 12 %.
 
 References
 ----------
@@ -35,7 +35,8 @@ def unequal(only_first, only_second, look: int, pairs: int = 1):
     Parameters
     ----------
     only_first, only_second : numbers of test rows, or arrays of them, that only one has wrong
-    pairs : how many are compared at each look, among which the level is shared
+    pairs : how many are compared at each look, among which the level is shared; where it matters
+        only that the best of all is not called worse, the number of the others
     """
     b, c = np.asarray(only_first), np.asarray(only_second)
     chance = np.minimum(1.0, 2.0 * binom.cdf(np.minimum(b, c), b + c, 0.5))
