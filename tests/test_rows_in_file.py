@@ -51,7 +51,7 @@ def twins(blobs, tmp_path, monkeypatch):
         slice(5, 5),
         slice(0, N, 7),
         slice(None, None, -1),
-        [4, 5, 6, 0, 199, 4, 4, -1, -2],
+        [4, 5, 6, 0, 199, 4, 4],
         [],
         np.arange(N) % 3 == 1,
     ],
@@ -101,8 +101,9 @@ def test_one_index_reads_no_more_than_its_limit(twins, monkeypatch):
     for rows in (slice(51), np.arange(N) < 51):
         with pytest.raises(ValueError, match="needs them in memory"):
             file.X[rows]
-    with pytest.raises(IndexError, match="out of bounds"):
-        file.X[[N]]
+    for row in (N, -1):
+        with pytest.raises(IndexError, match=f"has 200 rows, asked for row {row}"):
+            file.X[[row]]
     assert not hasattr(file.X, "columns")
 
 

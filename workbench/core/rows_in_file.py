@@ -12,7 +12,9 @@ import numpy as np
 from workbench.core.shares import pieces
 
 BLOCK = 2**24  # bytes of rows that are looked at together
+READ = 2**20  # bytes that are read at a time: what is done with them finds them in the cache
 AT_ONCE = 2**28  # bytes of rows that one index may read from a file
+GAP = 16  # rows that are read with those on both sides of them, and not used
 
 
 class RowsInFile:
@@ -67,22 +69,38 @@ class RowsInFile:
         return self.shape[0]
 
     def __getitem__(self, rows) -> np.ndarray:
-        if isinstance(rows, slice) and rows.step in (None, 1):
-            first, stop, _ = rows.indices(len(self))
-            runs = [(first, max(0, stop - first))]
-        elif isinstance(rows, tuple) or np.ndim(rows := np.arange(len(self))[rows]) == 0:
+        if isinstance(rows, tuple) or (not isinstance(rows, slice) and np.ndim(rows) != 1):
             self._refuse()
+        if isinstance(rows, slice):
+            rows = range(*rows.indices(len(self)))
+        elif np.asarray(rows).dtype == bool:
+            rows = np.flatnonzero(rows)
+        if not self.fits(len(rows)):
+            self._refuse()
+        out = np.empty((len(rows), self.shape[1]), self.dtype)
+        for part in pieces(len(rows), max(1, READ // (self._stored[0] * self._stored[1].itemsize))):
+            self._fill(rows[part], out[part])
+        return out
+
+    def _fill(self, rows: range | np.ndarray, out: np.ndarray) -> None:
+        changed = self._change is not None
+        stored = np.empty((len(rows), self._stored[0]), self._stored[1]) if changed else out
+        if isinstance(rows, range) and rows.step == 1:
+            self._read(rows.start, stored)
         else:
-            starts = np.flatnonzero(np.diff(rows, prepend=np.nan) != 1)
-            runs = list(zip(rows[starts].tolist(), np.diff(starts, append=len(rows)).tolist()))
-        total, done = sum(count for _, count in runs), 0
-        if not self.fits(total):
-            self._refuse()
-        out = np.empty((total, self._stored[0]), self._stored[1])
-        for first, count in runs:
-            self._read(first, out[done : done + count])
-            done += count
-        return out if self._change is None else self._change(out)
+            self._gather(np.asarray(rows, int), stored)
+        if changed:
+            out[...] = self._change(stored)
+
+    def _gather(self, rows: np.ndarray, out: np.ndarray) -> None:
+        """Read rows one by one, or with those between them if these are few."""
+        near = (np.diff(rows) > 0) & (np.diff(rows) <= GAP)
+        ends = [*(np.flatnonzero(~near) + 1), len(rows)]
+        for start, end in zip([0, *ends[:-1]], ends):
+            first, last = int(rows[start]), int(rows[end - 1])
+            part = np.empty((last - first + 1, out.shape[1]), out.dtype)
+            self._read(first, part)
+            out[start:end] = part[rows[start:end] - first]
 
     def __matmul__(self, W: np.ndarray) -> np.ndarray:
         return products(self, W)
@@ -105,6 +123,8 @@ class RowsInFile:
     __array__ = __abs__ = __add__ = __sub__ = __mul__ = __truediv__ = __pow__ = __iter__ = _refuse
 
     def _read(self, first: int, out: np.ndarray) -> None:
+        if not 0 <= first <= len(self) - len(out):
+            raise IndexError(f"{self.path}: has {len(self)} rows, asked for row {first}")
         view = out.reshape(-1).view(np.uint8)
         at = self._offset + first * out.shape[1] * out.itemsize
         while len(view) and (count := os.preadv(self._file.fileno(), [view], at)):

@@ -106,8 +106,8 @@ def load(
         several (:func:`workbench.data.formats.read_libsvm`), kept sparse unless more than half
         of it is non-zero. Or an .npy file of (n, d) float32 or float64, whose rows stay in it
         and may be more than fit into memory: ls_generalized, ls_accelerated, ls_calibrated,
-        ls_stagewise, ls_columns, mrc_ccg and mrc_subgradient read them in blocks, other solvers
-        refuse them. Or a pair ``(X, y)``.
+        ls_stagewise, ls_columns, mrc_ccg, mrc_subgradient, mrc_splitting and mrc_interior_point
+        read them in blocks, other solvers refuse them. Or a pair ``(X, y)``.
     target : the label column of a table; by default the one called target, label, class or y,
         else the last
     labels : n labels of the rows of an .npy file, or the name of a second .npy file; by default
