@@ -15,7 +15,6 @@ from test_player import wait
 
 from checks import answers
 from checks import mrc as teach
-from checks.certified import Weights, check_certified, proved
 from checks.exercise import Hint, Unfinished, array, ask, exercise, number
 from workbench.core.problem import as_problem
 from workbench.core.stream import rounds
@@ -29,8 +28,6 @@ from workbench.memoir.solvers import PRESETS, memoir_l2
 from workbench.mrc.highs import minimise
 from workbench.mrc.lp import all_subsets, constraints
 from workbench.mrc.risk import minimax_risk, psi
-from workbench.proofs import judge, verify
-from workbench.registry import SOLVERS
 from workbench.runs.run import run
 from workbench.sampled_cuts.tasks import Binary, Multiclass
 from workbench.weston_watkins.path import ww_path
@@ -41,7 +38,6 @@ LESSONS = sorted((ROOT / "notebooks" / "learn").glob("*.ipynb"))
 NOTEBOOKS = [ROOT / "notebooks" / "00_start_here.ipynb", *LESSONS]
 LESSON = {path.stem: path for path in LESSONS}
 SLIPS = tomllib.loads((ROOT / "tests" / "slips.toml").read_text(encoding="utf-8"))
-CREDIT = re.compile(r": ([\d.]+) of 3 decades")
 KINDS = {"derive", "code", "predict", "break"}
 
 
@@ -247,52 +243,6 @@ def test_a_check_survives_the_students_errors(capsys):
         ask(lambda: (1, ...))
     with pytest.raises(Hint, match=r"M should have the shape \(2,\), has \(3,\)"):
         array([1, 2, 3], (2,), "M")
-
-
-# Graded by certificate.
-
-STATED = {"ww_walrus": {"C": 0.1}, "cs_working_set": {"C": 0.1, "l1": 0}}
-STATED |= {"ls_accelerated": {"alpha": 0.1}, "mrc_ccg": {"lambda0": 0.1, "eps1": 0.0}}
-STATED |= {"cuts_exact": {"kernel": "linear", "C": 0.1, "eps": 1e-9}}
-
-
-def optimal(name, problem):
-    for state in SOLVERS[name].steps(problem, **STATED[name]):
-        if state.info()["gap"] < 1e-6 * state.info()["upper"]:
-            break
-    if name == "mrc_ccg":
-        return state.M_best
-    return np.linalg.lstsq(problem.X, state.scores(problem.X), rcond=None)[0]
-
-
-@pytest.mark.parametrize("name", STATED)
-def test_any_weights_close_enough_are_right_and_others_have_partial_credit(name, blobs, capsys):
-    problem = blobs(120, 5, 4)
-    best = optimal(name, problem)
-    proof, _ = proved(problem, name, 1e-3, **STATED[name])
-    assert verify(proof, problem).gap <= 1e-3 / 20
-    rng, credits = np.random.default_rng(0), []
-    for off in (1.0, 0.1, 0.01, 0.0):
-        W = (1 + off * rng.uniform(-1, 1, best.shape)) * best
-        check_certified(W, problem, name, **STATED[name])
-        printed = capsys.readouterr().out
-        exact = judge(Weights(W) if name == "mrc_ccg" else W, problem, None, proof)
-        assert printed.startswith("right: " if exact.at_most <= 1e-3 else "try again: ")
-        credits.append(3.0 if printed.startswith("right") else float(CREDIT.search(printed)[1]))
-        decades = np.clip(-np.log10(exact.at_most), 0, 3)
-        assert credits[-1] == 3 or decades - 0.1 <= credits[-1] <= decades
-    assert credits == sorted(credits) and credits[0] < 2 and credits[-1] == 3
-    twisted = best[[1, 2, 3, 0]] if name == "mrc_ccg" else best[:, [1, 2, 3, 0]]
-    for W, hint in (
-        (twisted, "another order"),
-        (9 * best, "0.11 of it is better by far"),
-        (best * np.nan, "not finite"),
-        (best[:2], "should have the shape"),
-        ("best", "should have the shape"),
-        (1e300 * best, "enormous"),
-    ):
-        check_certified(W, problem, name, **STATED[name])
-        assert hint in capsys.readouterr().out
 
 
 # The notebooks.

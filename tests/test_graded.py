@@ -1,0 +1,271 @@
+"""Exercises graded by certificate: whatever found the weights, the provable gap is the grade."""
+
+import re
+from functools import partial
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.special import logsumexp, softmax
+from sklearn.linear_model import LogisticRegression
+from sklearn.svm import LinearSVC
+
+from checks.certified import check_certified, proved
+from workbench.mrc.risk import minimax_risk
+from workbench.proofs import verify
+from workbench.registry import SOLVERS
+
+WEIGHT = 0.1  # C, alpha or lambda0
+STATED = {  # the exercise of each paper, by the solver that makes its proof
+    "ww_walrus": {"C": WEIGHT},
+    "cs_working_set": {"C": WEIGHT, "l1": 0},
+    "ls_accelerated": {"alpha": WEIGHT},
+    "mrc_ccg": {"lambda0": WEIGHT, "eps1": 0.0},
+    "cuts_exact": {"kernel": "linear", "C": WEIGHT, "eps": 1e-9},
+}
+GAP, CREDIT = 1e-3, re.compile(r": ([\d.]+) of 3 decades\. (.*)")
+
+
+def hinges(problem, F):
+    """Return 1 plus the scores (n, k) less that of the own class, and 0 there."""
+    z = 1 + F - np.take_along_axis(F, problem.y[:, None], axis=1)
+    np.put_along_axis(z, problem.y[:, None], 0, axis=1)
+    return z
+
+
+def objective(name, problem, W):
+    """Return the objective of an exercise, by plain arithmetic."""
+    if name == "mrc_ccg":
+        return minimax_risk(problem, WEIGHT).upper(W)
+    F = problem.X @ W
+    own = np.take_along_axis(F, problem.y[:, None], axis=1)[:, 0]
+    if name == "ls_accelerated":
+        return (logsumexp(F, axis=1) - own).mean() + WEIGHT / 2 * (W**2).sum()
+    z = np.maximum(hinges(problem, F), 0)
+    return (W**2).sum() / 2 + WEIGHT * (z.sum() if name == "ww_walrus" else z.max(axis=1).sum())
+
+
+# Right solutions, each by another way.
+
+
+def solver(name, problem, parameters=None, close=1e-4, at_most=5000):
+    """Return the weights of a solver of the package."""
+    for _, state in zip(range(at_most), SOLVERS[name].steps(problem, **parameters or {})):
+        if state.info()["gap"] < close * state.info()["upper"]:
+            break
+    if hasattr(state, "M_best"):
+        return state.M_best
+    return np.linalg.lstsq(problem.X, state.scores(problem.X), rcond=None)[0]
+
+
+def modelled(name, problem, method=cp.CLARABEL):
+    """Return what a modelling language finds."""
+    n, k, own = problem.n, problem.k, np.eye(problem.k)[problem.y]
+    if name == "mrc_ccg":
+        risk = minimax_risk(problem, WEIGHT)
+        M, H, phi = cp.Variable(risk.tau.shape), cp.Variable((n, k), nonneg=True), cp.Variable()
+        linear = cp.sum(cp.multiply(risk.lam, cp.abs(M))) - cp.sum(cp.multiply(risk.tau, M))
+        rows = [H >= risk.X @ M.T - phi, cp.sum(H, axis=1) <= 1]
+        cp.Problem(cp.Minimize(1 + linear + phi), rows).solve(solver=method)
+        return M.value
+    W = cp.Variable((problem.d, k))
+    F = problem.X @ W
+    of_own = cp.sum(cp.multiply(own, F), axis=1, keepdims=True)
+    z = cp.multiply(1 - own, cp.pos(1 + F - of_own @ np.ones((1, k))))
+    if name == "ls_accelerated":
+        losses = (cp.sum(cp.log_sum_exp(F, axis=1)) - cp.sum(of_own)) / n
+        found = cp.Minimize(losses + WEIGHT / 2 * cp.sum_squares(W))
+    else:
+        losses = cp.sum(z) if name == "ww_walrus" else cp.sum(cp.max(z, axis=1))
+        found = cp.Minimize(cp.sum_squares(W) / 2 + WEIGHT * losses)
+    cp.Problem(found).solve(solver=method)
+    return W.value
+
+
+def smoothed(name, problem, seed=0, width=1e-3):
+    """Return where a quasi-Newton method ends from a random start, on hinges that are rounded."""
+    X, own, shape = problem.X, np.eye(problem.k)[problem.y], (problem.d, problem.k)
+
+    def value_and_slope(w):
+        W = w.reshape(shape)
+        F = X @ W
+        if name == "ls_accelerated":
+            P = softmax(F, axis=1)
+            return objective(name, problem, W), (X.T @ (P - own) / problem.n + WEIGHT * W).ravel()
+        z = hinges(problem, F)
+        if name == "ww_walrus":
+            losses, pulls = width * np.logaddexp(0, z / width), softmax([0 * z, z / width], 0)[1]
+            losses, pulls = losses * (1 - own), pulls * (1 - own)
+        else:
+            losses, pulls = width * logsumexp(z / width, axis=1), softmax(z / width, axis=1)
+        pulls = pulls - own * pulls.sum(axis=1, keepdims=True)
+        value = (W**2).sum() / 2 + WEIGHT * losses.sum()
+        return value, (W + WEIGHT * X.T @ pulls).ravel()
+
+    start = np.random.default_rng(seed).normal(size=shape).ravel()
+    options = {"maxiter": 20_000, "maxfun": 40_000, "ftol": 1e-14, "gtol": 1e-8}
+    found = minimize(value_and_slope, start, jac=True, method="L-BFGS-B", options=options)
+    return found.x.reshape(shape)
+
+
+def subgradients(name, problem, seed=0, steps=8000):
+    """Return a mean of the last iterates of subgradient steps with the step size 1 / t."""
+    X, own, mean = problem.X, np.eye(problem.k)[problem.y], 0.0
+    W = np.random.default_rng(seed).normal(size=(problem.d, problem.k))
+    for t in range(1, steps + 1):
+        z = hinges(problem, X @ W)
+        worst = z == z.max(axis=1, keepdims=True)
+        pulls = (z > 0).astype(float) if name == "ww_walrus" else worst / worst.sum(1)[:, None]
+        pulls = pulls * (1 - own)
+        W = W - (W + WEIGHT * X.T @ (pulls - own * pulls.sum(axis=1, keepdims=True))) / t
+        mean = mean + t * W
+    return mean / (steps * (steps + 1) / 2)
+
+
+def newton(name, problem):
+    """Return where Newton's method for the softmax loss ends, with halved steps."""
+    X, own, shape = problem.X, np.eye(problem.k)[problem.y], (problem.d, problem.k)
+    W = np.zeros(shape)
+    for _ in range(30):
+        P = softmax(X @ W, axis=1)
+        S = np.einsum("ic,cj->icj", P, np.eye(problem.k)) - P[:, :, None] * P[:, None, :]
+        H = np.einsum("ia,icj,ib->acbj", X, S, X).reshape(2 * [W.size]) / problem.n
+        slope = (X.T @ (P - own) / problem.n + WEIGHT * W).ravel()
+        D = np.linalg.solve(H + WEIGHT * np.eye(W.size), slope).reshape(shape)
+        length = 1.0
+        while objective(name, problem, W - length * D) > objective(name, problem, W):
+            length /= 2
+            if length < 1e-9:
+                return W
+        W = W - length * D
+    return W
+
+
+def logistic(name, problem, method):
+    """Return the weights of scikit-learn's logistic regression."""
+    C = 1 / (WEIGHT * problem.n)
+    model = LogisticRegression(C=C, fit_intercept=False, solver=method, tol=1e-8, max_iter=5000)
+    return model.fit(problem.X, problem.y).coef_.T
+
+
+def liblinear(name, problem):
+    """Return the weights of scikit-learn's Crammer-Singer SVM."""
+    settings = {"multi_class": "crammer_singer", "fit_intercept": False, "tol": 1e-8}
+    model = LinearSVC(C=WEIGHT, max_iter=50_000, random_state=0, **settings)
+    return model.fit(problem.X, problem.y).coef_.T
+
+
+def ours(name, **parameters):
+    """Return a way that runs a solver of the package."""
+    return lambda _, problem: solver(name, problem, parameters)
+
+
+HINGES = {
+    "interior point": modelled,
+    "splitting": partial(modelled, method=cp.SCS),
+    "rounded": smoothed,
+    "rounded less, from elsewhere": partial(smoothed, seed=1, width=1e-4),
+    "subgradients": subgradients,
+}
+RIGHT = {
+    "ww_walrus": HINGES
+    | {
+        "Walrus": ours("ww_walrus", C=WEIGHT, seed=1),
+        "Shark": ours("ww_shark", C=WEIGHT, seed=2),
+        "fast": ours("ww_walrus_fast", C=WEIGHT),
+    },
+    "cs_working_set": HINGES
+    | {"liblinear": liblinear, "working sets": ours("cs_working_set", C=WEIGHT, l1=0)},
+    "cuts_exact": HINGES
+    | {
+        "cuts": ours("cuts_exact", kernel="linear", C=WEIGHT, eps=1e-7, stabilised=False),
+        "with a line search": ours("cuts_exact", kernel="linear", C=WEIGHT, eps=1e-7),
+    },
+    "ls_accelerated": {
+        "one matrix": ours("ls_generalized", alpha=WEIGHT),
+        "with momentum": ours("ls_accelerated", alpha=WEIGHT),
+        "Newton": newton,
+        "Newton-CG": partial(logistic, method="newton-cg"),
+        "stochastic averages": partial(logistic, method="saga"),
+        "quasi-Newton": smoothed,
+        "interior point": modelled,
+    },
+    "mrc_ccg": {
+        "all subsets": ours("mrc_lp", lambda0=WEIGHT),
+        "compact": ours("mrc_lp_compact", lambda0=WEIGHT),
+        "few cuts": ours("mrc_ccg", lambda0=WEIGHT, eps1=0.0, n_max=3),
+        "columns": ours("mrc_ccg", lambda0=WEIGHT, eps1=0.0, columns=True, m_max=4),
+        "our interior point": ours("mrc_interior_point", lambda0=WEIGHT),
+        "our splitting": ours("mrc_splitting", lambda0=WEIGHT),
+        "primal-dual": ours("mrc_pdhg", lambda0=WEIGHT),
+        "interior point": modelled,
+    },
+}
+
+
+def wrong(name, problem, best, least):
+    """Yield weights that are not optimal, with a part of the hint that answers them."""
+    rng, mrc = np.random.default_rng(0), name == "mrc_ccg"
+    axis = 0 if mrc else 1  # of the classes
+    for t in (0.0, 0.125, 0.25, 0.5, 0.75, 1.5, 2.0, 4.0, 8.0, -1.0):
+        yield t * best, "of it is better by far" if t >= 4 else ""
+    for order in ([1, 0, 2, 3], [1, 2, 3, 0], [3, 2, 1, 0]):
+        yield best.take(order, axis=axis), "The classes are in another order"
+    for size in (0.2, 0.5, 2.0):
+        for _ in range(2):
+            yield best + size * np.abs(best).max() * rng.normal(size=best.shape), ""
+    for excess in (1.5 * GAP, 4 * GAP, 20 * GAP):  # nearly good enough
+        D, low, high = rng.normal(size=best.shape), 0.0, 1.0
+        for _ in range(60):
+            t = (low + high) / 2
+            near = objective(name, problem, best + t * D) < (1 + excess) * least
+            low, high = (t, high) if near else (low, t)
+        yield best + high * D, ""
+    for c, of_class in ((0, True), (1, True), (0, False)):  # a class or a feature is forgotten
+        less = best.copy()
+        np.moveaxis(less, axis if of_class else 1 - axis, 0)[c] = 0
+        yield less, ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", STATED)
+def test_every_way_to_the_optimum_is_right_and_others_get_what_they_can_prove(name, blobs, capsys):
+    problem, told = blobs(60, 5, 4), []
+    found = {way: find(name, problem) for way, find in RIGHT[name].items()}
+    values = {way: objective(name, problem, W) for way, W in found.items()}
+    least = min(values.values())
+    proof, _ = proved(problem, name, GAP, **STATED[name])
+    assert verify(proof, problem).gap <= GAP / 20
+    for way, W in found.items():
+        assert values[way] < (1 + 0.9 * GAP) * least, way
+        check_certified(W, problem, name, **STATED[name])
+        printed = capsys.readouterr().out
+        assert printed.startswith("right: certainly within "), (way, printed)
+    best = found[min(values, key=values.get)]
+    for W, hint in wrong(name, problem, best, least):
+        excess = objective(name, problem, W) / least - 1
+        assert excess > 1.1 * GAP
+        check_certified(W, problem, name, **STATED[name])
+        printed = capsys.readouterr().out
+        assert printed.startswith("try again: ") and hint in printed
+        credit, why = CREDIT.search(printed).groups()
+        assert np.clip(-np.log10(excess), 0, 3) - 0.15 < float(credit) <= max(-np.log10(excess), 0)
+        assert len(why) > 20
+        told.append(why)
+    for W, hint in (
+        (best * np.nan, "not finite"),
+        (1e300 * best, "enormous"),
+        (best[:2], "should have the shape"),
+        (best.T, "should have the shape"),
+        ("best", "should have the shape"),
+    ):
+        check_certified(W, problem, name, **STATED[name])
+        printed = capsys.readouterr().out
+        assert printed.startswith("try again: ") and hint in printed
+    assert len(set(told)) > 15  # the feedback is on the weights
+    assert len(found) >= 6 and len(told) + 5 >= 20
+
+
+def test_the_five_exercises_are_tried_with_thirty_right_ways():
+    assert sum(len(ways) for ways in RIGHT.values()) >= 30
