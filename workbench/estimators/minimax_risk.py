@@ -25,6 +25,16 @@ SOLVER_OF = {
 WIDE = 16_000
 
 
+def not_certified(value, name: str) -> None:
+    """Refuse any value: certified tuning needs an objective that is strongly convex."""
+    raise ValueError(
+        f"{name}: no lambda0 of a minimax risk classifier can be proven to be the best, as its "
+        "problem is a linear program: solutions can be far apart at equal risk, so that a gap says "
+        "nothing about predictions; WestonWatkinsClassifierCV and GeneralizedLeastSquaresCV have "
+        "certified tuning"
+    )
+
+
 @dataclass(eq=False, repr=False)
 class MinimaxRiskClassifier(
     WeightedClassifier, saved="n_iter_ trace_ lower_ upper_ coef_:kd intercept_:k phi_"
@@ -59,6 +69,7 @@ class MinimaxRiskClassifier(
     n_max, m_max : int >= 1, of "ccg" only: constraints and features added per round
     max_iter : int >= 1, rounds of the solver
     max_seconds : float > 0 or None, wall seconds of the solver; checked between rounds
+    certify : None; of this classifier no choice of `lambda0` can be proven
 
     Attributes
     ----------
@@ -89,6 +100,7 @@ class MinimaxRiskClassifier(
     m_max: int = parameter(400, whole)
     max_iter: int = parameter(1000, whole)
     max_seconds: float | None = parameter(None, positive)
+    certify: None = parameter(None, not_certified)
 
     def predict(self, X):
         """Return the (n,) labels of highest score, the mode of the randomised rule.

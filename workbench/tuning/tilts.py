@@ -20,7 +20,7 @@ from workbench.core.measures import EPS
 from workbench.tuning.search import EDGES, PIECES, Part
 from workbench.weston_watkins.pivoting import dense, differences, products
 
-RIDGES = (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0)  # nu over the median diagonal
+RIDGES = (1e-3, 1e-2, 1e-1)  # nu over the median diagonal
 PAIRS = 1500  # with the most room
 ROOM = 1e-6  # least room of a pair to its bounds, relative to C
 
@@ -63,12 +63,12 @@ def tilted(part: Part, *, rows, duals, most, W, scores, G, slack) -> np.ndarray:
     diagonal = np.diag_indices(len(i))
     median = float(np.median(M[diagonal]))
     for ridge in RIDGES:
-        shifted = M.copy()
-        shifted[diagonal] += ridge * median
-        factor, singular = lapack.dpotrf(shifted, lower=1, overwrite_a=1, clean=0)
+        shifted = M.astype(np.float32)  # only d comes from it, and any d is valid
+        shifted[diagonal] += np.float32(ridge * median)
+        factor, singular = lapack.spotrf(shifted.T, lower=0, overwrite_a=1, clean=0)
         if singular:
             continue
-        c, _ = lapack.dpotrs(factor, T, lower=1)  # d = -rho c
+        c = lapack.spotrs(factor, T, lower=0)[0].astype(float)  # d = -rho c
         sizes = np.abs(c)
         largest = np.maximum(sizes.max(axis=0), 1e-300)
         whole = np.sqrt(square) + lengths @ sizes

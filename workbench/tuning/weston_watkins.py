@@ -42,6 +42,7 @@ from workbench.weston_watkins.pivoting import combined, solved
 
 SCANNED = 1e-4  # gap of the scan, relative to the objective
 LOOSE, TIGHT = 0.05, 0.01  # gaps of the ends, relative to R^2: solved on above, to which
+CAPPED = 1e-12  # relative distance from its bound at which a dual variable is taken to be there
 SMALLER = 8.0  # R^2 of an interval over that of its halves, about
 
 
@@ -95,13 +96,17 @@ def certify_path(
         If an argument is not as above, or the folds differ in features or classes.
     """
     parts, ends = parted(folds), check_range(C_range, eps, "C_range")
-    if state is None:
-        rng = np.random.default_rng(check_whole(seed, "seed", least=0))
-        own = dict.fromkeys(("gap", "loss", "blur", "drift"), np.zeros((0, len(parts))))
-        B = np.zeros((0, parts[-1].rows.stop, parts[0].problem.k))
-        own |= {"B": B, "owner": np.zeros(0, np.int64), "rng": rng}
-        state = begun(WWTuning, parts, eps, ends, **own)
+    state = start(parts, ends, eps, seed) if state is None else state
     yield from Balls(state, parts).steps(scanned(ends))
+
+
+def start(parts: list[Part], ends: np.ndarray, eps: float, seed: int) -> WWTuning:
+    """Return the state of round 0."""
+    rng = np.random.default_rng(check_whole(seed, "seed", least=0))
+    own = dict.fromkeys(("gap", "loss", "blur", "drift"), np.zeros((0, len(parts))))
+    B = np.zeros((0, parts[-1].rows.stop, parts[0].problem.k))
+    own |= {"B": B, "owner": np.zeros(0, np.int64), "rng": rng}
+    return begun(WWTuning, parts, eps, ends, **own)
 
 
 class Balls(Search):
@@ -167,10 +172,12 @@ class Balls(Search):
         s, C, B = self.s, float(self.s.at[knot]), self.duals(knot)
         for f, part in enumerate(self.parts):
             problem, k = part.problem, part.problem.k
+            most = C * problem.weights[:, None]
+            rows = B[part.rows]  # what was at its bound is there again, rounding apart
+            rows = np.where(rows > (1.0 - CAPPED) * most, most, np.maximum(rows, 0.0))
+            fill(rows, problem.y, part.norms, C, k, problem.weights)
             W, A = np.zeros((problem.d, lanes(k))), np.zeros((problem.n, lanes(k)))
-            A[:, :k] = np.clip(B[part.rows], 0.0, C * problem.weights[:, None])
-            fill(A, problem.y, part.norms, C, k, problem.weights)
-            W[:, :k] = combined(problem, A[:, :k])
+            A[:, :k], W[:, :k] = rows, combined(problem, rows)
             primal, dual, _ = evaluated(problem, W, A, C)
             zero = C * float(problem.weights.sum()) * (k - 1.0)
             gap = SCANNED * min(primal, zero) if gaps is None else gaps[f]

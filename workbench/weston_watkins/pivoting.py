@@ -23,9 +23,10 @@ from workbench.weston_watkins.fast import ww_walrus_fast
 
 RIDGE = 1e-9  # times the mean |x|^2: added to the diagonal, what pairs of equal rows would lack
 ENTERING = 50  # violating pairs that may enter at least, and half as many as are free
-CROWDED = 1.1  # free pairs, over the degrees of freedom of W, above which equations have no sense
+CROWDED = 2.0  # free pairs, over the degrees of freedom of W, above which equations have no sense
 PASSES = 20  # systems of pairs
 PIVOTS = 40  # exchanges of pairs for one system
+SIMILAR = 0.1  # indices that change, over those of a factor, for which it is used again
 FALLS = 3  # exchanges without fewer wrong signs before single pairs are exchanged
 NOISE = 1e-13  # a gap below this fraction of the objective is rounding
 ROUNDS = 3000  # of coordinate descent
@@ -114,6 +115,46 @@ def differences(y: np.ndarray, j: np.ndarray, k: int) -> np.ndarray:
     return D
 
 
+class Equations:
+    """Those of a set of free indices, whose one factor also solves those of similar sets."""
+
+    def __init__(self, M: np.ndarray, free: np.ndarray):
+        self.M, self.free, self.F = M, free, np.flatnonzero(free)
+        A = M[np.ix_(self.F, self.F)]
+        self.factor, self.singular = lapack.dpotrf(A, lower=1, overwrite_a=1, clean=0)
+
+    def near(self, free: np.ndarray) -> bool:
+        """Return whether few indices are free that were not, or the other way round."""
+        return (free ^ self.free).sum() <= SIMILAR * len(self.F)
+
+    def solved(self, free: np.ndarray, b: np.ndarray) -> np.ndarray | None:
+        """Return x with (M x)_i = b_i where `free`, and 0 elsewhere; None if M is singular.
+
+        New indices border the matrix, and so do multipliers of x_i = 0 for those free no longer.
+        """
+        if self.singular:
+            return None
+        F, x = self.F, np.zeros(len(b))
+        new, old = np.flatnonzero(free & ~self.free), np.flatnonzero(~free[F])
+        x[F], _ = lapack.dpotrs(self.factor, b[F], lower=1)
+        q = len(new)
+        if not q + len(old):
+            return x
+        border = np.zeros((len(F), q + len(old)))
+        border[:, :q] = self.M[np.ix_(F, new)]
+        border[old, q + np.arange(len(old))] = 1.0
+        inner, _ = lapack.dpotrs(self.factor, border, lower=1)
+        schur = -border.T @ inner
+        schur[:q, :q] += self.M[np.ix_(new, new)]
+        try:
+            u = np.linalg.solve(schur, np.append(b[new], np.zeros(len(old))) - border.T @ x[F])
+        except np.linalg.LinAlgError:
+            return None
+        x[F] -= inner @ u
+        x[new], x[F[old]] = u[:q], 0.0
+        return x
+
+
 def pivoted(M, gradient, x, most, crowd) -> np.ndarray | None:
     """Return the maximiser of g.d - d'Md/2 with 0 <= x + d <= most, as x + d, or None.
 
@@ -124,19 +165,20 @@ def pivoted(M, gradient, x, most, crowd) -> np.ndarray | None:
     """
     at_zero = gradient + M @ x  # the gradient at x = 0
     free, above = (x > 0.0) & (x < most), x >= most
-    fewest, left = len(x) + 1, FALLS
+    fewest, left, equations = len(x) + 1, FALLS, None
     for _ in range(PIVOTS):
-        F = np.flatnonzero(free)
-        if len(F) > crowd:
+        if free.sum() > crowd:
             return None
         found = np.where(above, most, 0.0)
-        slope = at_zero - M[:, above] @ most[above]
-        if len(F):
-            factor, singular = lapack.dpotrf(M[np.ix_(F, F)], lower=1, overwrite_a=1, clean=0)
-            if singular:
+        slope = at_zero - M @ found
+        if free.any():
+            if equations is None or not equations.near(free):
+                equations = Equations(M, free)
+            step = equations.solved(free, slope)
+            if step is None:
                 return None
-            found[F], _ = lapack.dpotrs(factor, slope[F], lower=1)
-            slope = slope - M[:, F] @ found[F]
+            found += step
+            slope = slope - M @ step
         below, over = free & (found < 0.0), free & (found > most)
         back = ~free & np.where(above, slope < 0.0, slope > 0.0) & (np.abs(slope) > NOISE)
         wrong = np.flatnonzero(below | over | back)
