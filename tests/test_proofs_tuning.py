@@ -47,7 +47,7 @@ def test_folds_of_any_rows_have_proofs(kind, tmp_path):
     *_, state = certify_path(folds, (1e-2, 1e1), 0.1)
     write_tuning(tmp_path / "p", folds, state)
     found = verify(tmp_path / "p", folds)
-    # A score that is a tie, but for rounding, counts as an error of the weights in hand.
+    # A score that is a tie, except for rounding, counts as an error of the weights in hand.
     assert state.fewest <= found.errors <= state.fewest + 1
     assert state.fewest - found.certain <= 0.1 * 30 and found.rows == 30
 

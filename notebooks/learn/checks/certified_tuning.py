@@ -65,7 +65,7 @@ def check_certain(certain):
                 need(not (told != truth).any() or not np.array_equal(told, beaten), hint)
             said = "certain" if truth[i] else "not certain"
             need(told[i] == truth[i], case + f"it is {said} that it is {word}")
-    return "with r = 0 every row is decided, but for ties"
+    return "with r = 0 every row is decided, except for ties"
 
 
 @exercise
@@ -188,7 +188,7 @@ def check_floor(floor):
         need(found <= most, case + hint)
         hint = f"{found:g} is true but too few: {same_rival} have the same rival far enough ahead"
         need(found >= same_rival, case + hint)
-    return "whatever C is in the interval, at least so many rows are wrong"
+    return "whatever C is in the interval, at least that many rows are wrong"
 
 
 @exercise
