@@ -170,4 +170,8 @@ def products(X: np.ndarray | RowsInFile, W: np.ndarray) -> np.ndarray:
 
 def sums(X: np.ndarray | RowsInFile, R) -> np.ndarray:
     """Return X'R, block by block: the same digits for rows in memory and in a file."""
-    return sum(X[rows].T @ R[rows] for rows in pieces(len(X), rows_per_block(X)))
+    total = 0
+    for rows in pieces(len(X), rows_per_block(X)):
+        part = X[rows]
+        total = total + part.T @ (part if R is X else R[rows])
+    return total

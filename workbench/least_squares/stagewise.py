@@ -95,7 +95,7 @@ def ls_stagewise(
     seed : of the features; a `state` that is given has its own
     kept : bytes, at least 0, that a block's features may take between two steps; what does not
         fit is made again at every step
-    workers : threads, at least 1, each with its share of the rows
+    workers : threads, at least 1, each with its share of the rows; the iterates are the same
 
     Raises
     ------
