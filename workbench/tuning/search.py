@@ -34,7 +34,7 @@ from workbench.kernels.rows import squared_norms
 
 STEP = 1.25  # from one value of the scan to the next
 PIECES = 4  # of an interval, for each of which a number of certain errors is kept
-SHARPER = 0.6  # fraction of the target that has to be certain before more expensive bounds are tried
+SHARPER = 0.6  # fraction of the target that has to be certain before tilts are tried
 NARROW = 1e-9  # relative width below which an interval is given up
 WIDER = 1e-7  # added to either side of what is undecided, for the rounding of roots
 EDGES = np.linspace(0.0, 1.0, PIECES + 1)
