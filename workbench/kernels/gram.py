@@ -1,7 +1,8 @@
 """The rows of a kernel matrix, and a cache of them.
 
 A row comes out the same, bit for bit, whichever rows are computed together with it: the cache of a
-run that is resumed starts empty. (Matrix products of BLAS promise no such thing.)
+run that is resumed starts empty. Matrix products of BLAS promise no such thing, and in double
+precision differ; in single precision they keep it for whole panels of rows, as a test checks.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from workbench.kernels.compiled import njit
-from workbench.kernels.functions import Kernel, transposed
+from workbench.kernels.functions import Kernel, Points, transposed
 from workbench.kernels.rows import FAST
 
-TOGETHER = 16  # rows of K that are computed together
+TOGETHER = 64  # rows of K that are computed together, at most
+PANEL = 16  # rows that BLAS multiplies alike: a multiple of what its kernels take at a time
 TILE = 512  # columns at a time, so that the rows that are summed stay in the cache
 
 
@@ -30,17 +32,18 @@ class Gram:
         If not one row fits.
     """
 
-    def __init__(self, kernel: Kernel, X, megabytes: float):
-        n = X.shape[0]
-        if not (isinstance(megabytes, Real) and 8 * n <= megabytes * 2**20 < np.inf):
+    def __init__(self, kernel: Kernel, points: Points, megabytes: float):
+        n = len(points.half)
+        row = kernel.dtype.itemsize * n
+        if not (isinstance(megabytes, Real) and row <= megabytes * 2**20 < np.inf):
             raise ValueError(
-                f"cache_mb: must be a number from {8 * n / 2**20:.2g}, the megabytes of one row of "
+                f"cache_mb: must be a number from {row / 2**20:.2g}, the megabytes of one row of "
                 f"the kernel matrix, got {megabytes!r}"
             )
-        self.kernel, self.points = kernel, kernel.points(X)
+        self.kernel, self.points = kernel, points
         self.across = None  # X' of dense rows, made when rows are first asked for
-        self.most = min(n, int(megabytes * 2**20) // (8 * n))
-        self.held = np.empty((self.most, n))
+        self.most = min(n, int(megabytes * 2**20) // row)
+        self.held = np.empty((self.most, n), kernel.dtype)
         self.place = np.full(n, -1)  # of each row of K in `held`
         self.owner = np.full(self.most, -1)
         self.used = np.zeros(self.most, dtype=np.int64)
@@ -64,6 +67,7 @@ class Gram:
     def rows(self, wanted: np.ndarray) -> np.ndarray:
         """Return these rows of the kernel matrix, (len(wanted), n), not through the cache."""
         X, half = self.points.X, self.points.half
+        self.kernel.values += len(wanted) * X.shape[0]
         if callable(self.kernel.kind):
             return self.kernel.called(X[wanted], X)
         if sp.issparse(X):
@@ -71,10 +75,16 @@ class Gram:
         else:
             if self.across is None:
                 self.across = transposed(X)
-            (r, d), products = (len(wanted), X.shape[1]), np.zeros((len(wanted), len(X)))
-            ends = np.arange(r + 1, dtype=np.uint64) * np.uint64(d)
-            features = np.tile(np.arange(d, dtype=np.uint64), r)
-            add_rows(products, ends, features, X[wanted].ravel(), self.across)
+            r, d = len(wanted), X.shape[1]
+            if X.dtype == np.float32:
+                whole = np.zeros((-(-r // PANEL) * PANEL, d), X.dtype)
+                whole[:r] = X[wanted]
+                products = (whole @ self.across)[:r]
+            else:
+                products = np.zeros((r, len(X)), X.dtype)
+                ends = np.arange(r + 1, dtype=np.uint64) * np.uint64(d)
+                features = np.tile(np.arange(d, dtype=np.uint64), r)
+                add_rows(products, ends, features, X[wanted].ravel(), self.across)
         return self.kernel.of_products(products, half[wanted], half)
 
 

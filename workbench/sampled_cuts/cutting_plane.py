@@ -119,10 +119,12 @@ def violators(answers: Answers) -> tuple[np.ndarray, float]:
     return np.flatnonzero(answers.losses > 0.0), 1.0 / len(answers.losses)
 
 
-def some_violators(answers: Answers, rng: np.random.Generator, r: int) -> tuple[np.ndarray, float]:
-    """Return `r` random units that violate, all if they are no more, and the weight of each."""
+def some_violators(
+    answers: Answers, rng: np.random.Generator, r: int, spare: int = 0
+) -> tuple[np.ndarray, float]:
+    """Return `r` random units that violate, all if at most `spare` more do, and their weight."""
     I, weight = violators(answers)
-    if len(I) <= r:
+    if len(I) <= r + spare:
         return I, weight
     return I[rng.integers(len(I), size=r)], len(I) / (len(answers.losses) * r)
 

@@ -31,31 +31,33 @@ def line_search(
     C : weight of R
     eps : precision of the whole method, in units of R
     """
-    (F, v), (D, e), (ww, wd, dd) = start, along, norms
+    (F, v), (D, e), (ww, wd, dd), n = start, along, norms, task.n
 
-    def tangent(step: float) -> tuple[float, float, float]:
-        """Return the objective, its derivative, and the slope of R."""
-        scale = F.dtype.type(step)
-        answers = task.answers(F + scale * D, v + step * e)
-        slope = -float(task.gains(D, e, answers).mean())
-        risk = float((answers.losses - answers.gains).mean())
+    def tangent(step: float, task: Task, F: np.ndarray, D: np.ndarray) -> tuple:
+        """Return the objective, its derivative, R, its slope, and the losses."""
+        answers = task.answers(F + F.dtype.type(step) * D, v + step * e)
+        slope = -float(task.gains(D, e, answers).sum()) / n
+        risk = float((answers.losses - answers.gains).sum()) / n
         value = 0.5 * (ww + 2 * step * wd + step**2 * dd) + C * risk
-        return value, wd + step * dd + C * slope, risk, slope
+        return value, wd + step * dd + C * slope, risk, slope, answers.losses
 
     left, right = 0.0, 1.0
-    at_left, at_right = tangent(left), tangent(right)
+    (*at_left, losses), (*at_right, others) = (tangent(end, task, F, D) for end in (left, right))
     if at_right[1] <= 0.0 or dd <= 0.0:
         return right
     if at_left[1] >= 0.0:
         return left
     best = min((at_left[0], left), (at_right[0], right))
+    # A unit's violation is convex along the line: none between, if there is none at either end.
+    some = task.of(np.flatnonzero((losses > 0.0) | (others > 0.0)))
+    F, D = F[some.parts], D[some.parts]
     for _ in range(SWEEPS - 2):
         step, least = lowest(left, at_left, right, at_right, wd, dd, C)
         if best[0] - (0.5 * ww + least) <= PRECISE * eps * C:
             break
         edge = EDGE * (right - left)
         step = min(max(step, left + edge), right - edge)
-        here = tangent(step)
+        *here, _ = tangent(step, some, F, D)
         best = min(best, (here[0], step))
         if here[1] < 0.0:
             left, at_left = step, here

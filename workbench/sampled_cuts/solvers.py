@@ -102,12 +102,14 @@ def cuts_linear_time(
     C, eps, kernel, gamma, degree, coef0 : as of :func:`cuts_exact`
     r : rows (or sequences) of a cut, at least 1; all that violate if they are no more. None is 400
         sequences, or 400 sqrt(k / 2) rows of k classes: what else a round does grows with k, and
-        larger cuts are fewer
+        larger cuts are fewer. With the line search up to twice as many are all taken if rows of the
+        kernel matrix are kept
     stabilised : with a line search from the best point; False is the paper's algorithm
     p : with the line search, rounds after which it ends if they lowered the violation by less than
         eps / 5 in all
     cache_mb : megabytes of scores of all rows by cuts; scores of further cuts are computed again
-        in each round. With the line search half of it may hold values of the kernel, if all fit
+        in each round. With the line search half of it or more holds rows of the kernel matrix, if
+        at least a quarter of all fit
     seed : int, seeds the samples
 
     Raises
@@ -124,7 +126,8 @@ def cuts_linear_time(
     task, made, s = prepared(problem, state, C, eps, of_kernel, seed, np.float32)
     space = KernelSpace(s, made, made.points(problem.X), task.K, cache_mb, gram=stabilised)
     if stabilised:
-        choose = partial(some_violators, rng=s.rng, r=r)
+        spare = 0 if space.gram is None else r  # they cost less where rows of the kernel are kept
+        choose = partial(some_violators, rng=s.rng, r=r, spare=spare)
         steps = stabilised_cuts(task, space, s, C, eps, choose, p)
     else:
         steps = linear_time(task, space, s, C, eps, r)

@@ -17,15 +17,15 @@ from workbench.core.measures import EPS
 from workbench.core.problem import Matrix
 from workbench.kernels.compiled import njit
 from workbench.kernels.functions import DENSE, Kernel, Points
-from workbench.kernels.gram import add_rows
+from workbench.kernels.gram import Gram, add_rows
 from workbench.kernels.rows import FAST
 from workbench.sampled_cuts.state import CutState, append, keep, merged
 from workbench.sampled_cuts.tasks import Cut
 
 PIECE = 2**15  # rows whose features are summed at a time
 CUTS = 256  # for whose scores room is made at a time
-LONG = 16  # features from which values of the kernel are kept: shorter rows' cost little
-BLOCK = 16  # rows of the kernel matrix that are computed together, always the same ones
+LONG = 16  # features times labels from which values of the kernel are kept: others cost little
+HELD_AGAIN = 4  # they are kept if there is room for one in so many: of fewer, few are used again
 
 
 class Known(NamedTuple):
@@ -40,7 +40,7 @@ class KernelSpace:
 
     Then a new cut takes n r values of the kernel, and its inner products with others take none.
     Scores of cuts that do not fit into `megabytes` are computed when they are needed. With `gram`,
-    values of the kernel of long rows are kept, too, if half of that is room for all of them.
+    rows of the kernel matrix are kept, too, those used last, in at least half of that room.
     """
 
     def __init__(
@@ -55,11 +55,12 @@ class KernelSpace:
         self.s, self.kernel, self.points, self.K = s, kernel, points, K
         n, d = points.X.shape
         self.size = n * K
-        self.gram = None
-        taken = kernel.dtype.itemsize * n**2 / 2**20
-        if gram and d >= LONG and taken <= megabytes / 2:
-            self.gram, megabytes = np.empty((n, n), kernel.dtype), megabytes - taken
-            self.known = np.zeros(-(-n // BLOCK), bool)
+        self.gram, self.room = None, {}
+        of_values, of_scores = (kernel.dtype.itemsize * m / 2**20 for m in (n**2, CUTS * n * K))
+        room = max(megabytes / 2, megabytes - of_scores)
+        if gram and d * K >= LONG and of_values <= HELD_AGAIN * room:
+            self.gram = Gram(kernel, points, room)
+            megabytes -= self.gram.held.nbytes / 2**20
         self.most = int(megabytes * 2**20) // (kernel.dtype.itemsize * max(self.size, 1))
         self.A = np.empty((min(self.most, CUTS), self.size), kernel.dtype)
         self.held = 0
@@ -81,7 +82,7 @@ class KernelSpace:
             raise ValueError(
                 f"kernel: its values must be finite in {self.kernel.dtype}; scale the rows of X"
             )
-        append(self.s, rows, B, e, offset, products)
+        append(self.s, rows, B, e, offset, products, self.room)
         if own is not None:
             self._put(own)
 
@@ -158,15 +159,13 @@ class KernelSpace:
         return self.kernel.times(left, self.points[basis], B)
 
     def _from_gram(self, basis: np.ndarray, B: np.ndarray) -> np.ndarray:
-        wanted = np.unique(basis // BLOCK)
-        for block in wanted[~self.known[wanted]]:
-            some = slice(block * BLOCK, (block + 1) * BLOCK)
-            self.gram[some] = self.kernel.matrix(self.points, self.points[some]).T
-            self.known[block] = True
-        by_label = sp.csr_matrix(B.T.astype(self.gram.dtype))
-        F = np.zeros((self.K, len(self.gram)), self.gram.dtype)
-        index, ends = basis[by_label.indices].astype(np.uint64), by_label.indptr.astype(np.uint64)
-        add_rows(F, ends, index, by_label.data, self.gram)
+        gram, F = self.gram, np.zeros((self.K, len(self.points.half)), self.kernel.dtype)
+        for at in range(0, len(basis), gram.most):  # what the cache holds at a time
+            some = slice(at, at + gram.most)
+            label, u = np.nonzero(B[some].T)
+            value = B[some][u, label].astype(F.dtype)
+            ends = np.searchsorted(label, np.arange(self.K + 1)).astype(np.uint64)
+            add_rows(F, ends, gram.at(basis[some])[u].astype(np.uint64), value, gram.held)
         return np.ascontiguousarray(F.T)
 
 
@@ -202,7 +201,7 @@ class NystroemSpace:
     """
 
     def __init__(self, s: CutState, kernel: Kernel, X: Matrix, landmarks: int):
-        self.s, N = s, X.shape[0]
+        self.s, self.room, N = s, {}, X.shape[0]
         if not len(s.landmarks):
             s.landmarks = np.sort(s.rng.choice(N, min(landmarks, N), replace=False))
         chosen = kernel.points(X[s.landmarks])
@@ -226,7 +225,7 @@ class NystroemSpace:
         others = s.B.reshape(len(s.h), g.size)
         products = others @ g.ravel() + s.explicit @ cut.explicit
         products = np.append(products, np.vdot(g, g) + cut.explicit @ cut.explicit)
-        append(s, s.landmarks, g, cut.explicit, offset, products)
+        append(s, s.landmarks, g, cut.explicit, offset, products, self.room)
 
     def combine(self, coefficients: np.ndarray) -> np.ndarray:
         """Return the scores of all parts by the sum of coefficients times cuts, (N, K)."""

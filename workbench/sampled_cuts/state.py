@@ -126,15 +126,21 @@ def start(
     )
 
 
-def append(s: CutState, rows, B, explicit, offset: float, products: np.ndarray) -> None:
-    """Add one cut, with its inner products with all cuts, itself the last, (T + 1,)."""
+def append(
+    s: CutState, rows, B, explicit, offset: float, products: np.ndarray, room: dict[str, np.ndarray]
+) -> None:
+    """Add one cut, with its inner products with all cuts, itself the last, (T + 1,).
+
+    The longest arrays of the state lie in those of `room`, which belong to the caller alone, so
+    that a cut does not copy all that were before it.
+    """
     T = len(s.h)
     G = np.empty((T + 1, T + 1))
     G[:T, :T] = s.G
     G[T] = G[:, T] = products
     vars(s).update(  # at once: an interrupted round leaves a whole state
-        rows=np.concatenate([s.rows, rows]),
-        B=np.concatenate([s.B, B]),
+        rows=extended("rows", s.rows, rows, room),
+        B=extended("B", s.B, B, room),
         ends=np.append(s.ends, s.ends[-1] + len(rows)),
         explicit=np.vstack([s.explicit, explicit]),
         h=np.append(s.h, offset),
@@ -143,6 +149,16 @@ def append(s: CutState, rows, B, explicit, offset: float, products: np.ndarray) 
         w=np.append(s.w, 0.0),
         idle=np.append(s.idle, 0),
     )
+
+
+def extended(name: str, held: np.ndarray, more: np.ndarray, room: dict) -> np.ndarray:
+    """Return both, one after the other, as the first part of an array in `room`."""
+    end = len(held) + len(more)
+    if held.base is not room.get(name, room) or end > len(held.base):
+        room[name] = np.empty((end + end // 2, *held.shape[1:]), held.dtype)
+        room[name][: len(held)] = held
+    room[name][len(held) : end] = more
+    return room[name][:end]
 
 
 def keep(s: CutState, kept: np.ndarray) -> None:

@@ -130,7 +130,7 @@ def ww_kernel(
         check_memory(f"ww_kernel, {rows}", 16 * problem.n * problem.k)
     given = {"kernel": kernel, "gamma": gamma, "degree": degree, "coef0": coef0}
     weights, made = problem.weights, kernel_of(problem, **given, dtype=np.float64)
-    gram = Gram(made, problem.X, cache_mb)
+    gram = Gram(made, made.points(problem.X), cache_mb)
     diagonal, precision = made.diagonal(gram.points), made.precision(gram.points)
     fresh = ww_kernel(problem, C=C, **given, cache_mb=cache_mb, seed=seed)
     s = restated(problem, state, fresh, C=C) if state else start(problem, made, diagonal, C, seed)
