@@ -1,8 +1,8 @@
 """The rows of a kernel matrix, and a cache of them.
 
 A row comes out the same, bit for bit, whichever rows are computed together with it: the cache of a
-run that is resumed starts empty. Matrix products of BLAS promise no such thing, and in double
-precision differ; in single precision they keep it for whole panels of rows, as a test checks.
+run that is resumed starts empty. (Matrix products of BLAS promise no such thing, and on some
+processors a row depends on its place among the others.)
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from workbench.kernels.compiled import njit
 from workbench.kernels.functions import Kernel, Points, transposed
 from workbench.kernels.rows import FAST
 
-TOGETHER = 64  # rows of K that are computed together, at most
-PANEL = 16  # rows that BLAS multiplies alike: a multiple of what its kernels take at a time
+TOGETHER = 16  # rows of K that are computed together, at most
 TILE = 512  # columns at a time, so that the rows that are summed stay in the cache
 
 
@@ -75,16 +74,10 @@ class Gram:
         else:
             if self.across is None:
                 self.across = transposed(X)
-            r, d = len(wanted), X.shape[1]
-            if X.dtype == np.float32:
-                whole = np.zeros((-(-r // PANEL) * PANEL, d), X.dtype)
-                whole[:r] = X[wanted]
-                products = (whole @ self.across)[:r]
-            else:
-                products = np.zeros((r, len(X)), X.dtype)
-                ends = np.arange(r + 1, dtype=np.uint64) * np.uint64(d)
-                features = np.tile(np.arange(d, dtype=np.uint64), r)
-                add_rows(products, ends, features, X[wanted].ravel(), self.across)
+            (r, d), products = (len(wanted), X.shape[1]), np.zeros((len(wanted), len(X)), X.dtype)
+            ends = np.arange(r + 1, dtype=np.uint64) * np.uint64(d)
+            features = np.tile(np.arange(d, dtype=np.uint64), r)
+            add_rows(products, ends, features, X[wanted].ravel(), self.across)
         return self.kernel.of_products(products, half[wanted], half)
 
 
