@@ -222,7 +222,7 @@ ODD = [
     ),
     (WestonWatkinsClassifier(kernel="cubic"), "kernel: .*'rbf'.*got 'cubic'"),
     (GeneralizedLeastSquares("logit"), "link: unknown name 'logit'; known names: identity"),
-    (MinimaxRiskClassifier(certify=0.01), "certify: no lambda0 .* gap says nothing about pred"),
+    (MinimaxRiskClassifier(certify=0.01), "certify: only None .* gap says nothing"),
     (MinimaxRiskClassifier(max_seconds=0), "max_seconds: must be None or a positive number, got 0"),
     (CentroidClassifier(power=1e15), "power: makes weights that are zero or not finite"),
     (WestonWatkinsClassifierCV(scoring=lambda svm, X, y: np.nan), "scoring: .*NaN"),

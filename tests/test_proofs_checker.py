@@ -95,7 +95,7 @@ def test_imports_and_length():
         elif isinstance(node, ast.ImportFrom):
             imported.add(node.module.split(".")[0])
     assert imported - set(sys.stdlib_module_names) == {"numpy", "scipy"}
-    assert code_lines(SOURCE) <= 545
+    assert code_lines(SOURCE) <= 550
 
 
 def code_lines(path) -> int:

@@ -11,6 +11,7 @@ from test_tuning import tiny
 
 from workbench import cli
 from workbench.data import load
+from workbench.data.panels import panel
 from workbench.proofs import ProofError, checker, read, tuning, verify, write_tuning
 from workbench.tuning.least_squares import certify_alpha
 from workbench.tuning.weston_watkins import certify_path
@@ -19,7 +20,7 @@ from workbench.weston_watkins.path import ww_path
 
 @pytest.fixture(scope="module")
 def iris():
-    return load("iris", scale="standard").split(0.4)
+    return panel("iris", 0, 0.4)
 
 
 @pytest.fixture(scope="module")
@@ -176,7 +177,7 @@ def test_other_rows_are_refused(proof, iris):
 def test_no_solution_of_a_dense_grid_has_fewer_errors(proof):
     path, [(X, y, X_held, y_held)], _ = proof
     found = tuning.verify(path, [(X, y, X_held, y_held)])
-    problem = load("iris", scale="standard").split(0.4)
+    problem = panel("iris", 0, 0.4)
     for s in ww_path(problem, np.geomspace(1e-2, 1.0, 40), gap_ratio=1e-8, max_rounds=5000):
         assert (s.scores(X_held).argmax(axis=1) != y_held).sum() >= found.certain
 
@@ -199,5 +200,9 @@ def test_as_a_script_and_on_the_command_line(proof, tmp_path, capsys):
     done = run("p.npz", "held.csv", "train.npz")
     assert done.returncode == 1 and "other rows" in done.stderr
     assert "usage" in run("p.npz", "train.npz").stderr
+    assert cli.main(["verify", str(path), "--expect", "loss=weston_watkins"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("Weston-Watkins SVM, tuned on 60 held-out rows of iris, 3 classes\n")
+    assert "no C from 0.01 to 1 has fewer than" in out and "; verified in " in out
     assert cli.main(["verify", str(path), "--data", "iris"]) == 1
     assert "refused" in capsys.readouterr().out

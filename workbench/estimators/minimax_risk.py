@@ -6,6 +6,7 @@ from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 
+from workbench.core.checks import shown
 from workbench.core.problem import Problem
 from workbench.core.stream import below
 from workbench.estimators.common import WeightedClassifier, affine
@@ -28,10 +29,10 @@ WIDE = 16_000
 def not_certified(value, name: str) -> None:
     """Refuse any value: certified tuning needs an objective that is strongly convex."""
     raise ValueError(
-        f"{name}: no lambda0 of a minimax risk classifier can be proven to be the best, as its "
-        "problem is a linear program: solutions can be far apart at equal risk, so that a gap says "
-        "nothing about predictions; WestonWatkinsClassifierCV and GeneralizedLeastSquaresCV have "
-        "certified tuning"
+        f"{name}: only None is accepted, got {shown(value)}; no lambda0 of a minimax risk "
+        "classifier can be proven to be the best, as its problem is a linear program: solutions "
+        "can be far apart at equal risk, so that a gap says nothing about predictions; "
+        "WestonWatkinsClassifierCV and GeneralizedLeastSquaresCV have certified tuning"
     )
 
 
