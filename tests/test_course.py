@@ -3,17 +3,19 @@
 import json
 import re
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
+from checks.exercise import credit
 from workbench.cli import main
 from workbench.core.stream import rounds
 from workbench.data.panels import panel
 from workbench.figures import lessons as course
-from workbench.figures.lesson_files import PARTS, Page, read, rewritten, student_copy
+from workbench.figures.lesson_files import PARTS, Page, graded_copy, read, rewritten, student_copy
 from workbench.figures.lessons import html_page
 from workbench.live.replay import MIME, Replay, hashed, record, script
 
@@ -146,6 +148,39 @@ def test_student_copies_hold_no_solution(lesson):
         )
 
 
+@pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.name)
+def test_assignments_are_student_copies_with_a_locked_cell_behind_each_exercise(lesson):
+    copy, made = student_copy(lesson, COPIES), graded_copy(lesson, COPIES)
+    cells = nbformat.reads(made, as_version=4).cells
+    graded = [cell for cell in cells if "nbgrader" in cell.metadata]
+    assert [c for c in cells if c not in graded] == nbformat.reads(copy, as_version=4).cells
+    ids = [cell.metadata.nbgrader["grade_id"] for cell in graded]
+    assert len(set(ids)) == len(ids) > 3 and all(re.fullmatch(r"[\w-]+", name) for name in ids)
+    for before, cell in pairwise(cells):
+        assert ("exercise" in before.metadata.get("tags", ())) == (cell in graded)
+        if cell in graded:  # as the third version of nbgrader's format asks
+            kinds = {"grade": True, "locked": True, "solution": False, "task": False}
+            rest = {"schema_version": 3, "points": 1, "grade_id": cell.metadata.nbgrader.grade_id}
+            assert cell.metadata.nbgrader == kinds | rest
+            assert f"credit(lambda: {before.source.splitlines()[-1]})" in cell.source
+            compile(cell.source, cell.id, "exec")
+
+
+@pytest.mark.parametrize(
+    ("told", "share"),
+    [
+        ("right: certainly within 4.0e-04 of the optimum, all 3 decades", 1.0),
+        ("try again: within 3.0e-02 of the optimum: 1.5 of 3 decades. Most of the loss", 0.5),
+        ("try again: 2.1 times the optimum: 0.0 of 3 decades. The classes", 0.0),
+        ("try again: the largest hinge is not the sum", 0.0),
+        ("not yet: put your answer where the ... is, then run the cell again", 0.0),
+    ],
+)
+def test_the_credit_of_an_exercise_is_what_its_check_says(told, share, capsys):
+    assert credit(lambda: print(told)) == share
+    assert capsys.readouterr().out == f"{told}\n"
+
+
 def test_the_instructors_map_knows_every_lesson_and_answers_every_question():
     text = (LEARN / "README.md").read_text()
     targets = [target.split("#")[0] for target in re.findall(r"\]\(([^)\s]+)\)", text)]
@@ -243,13 +278,15 @@ def built(folder, *names, **options):
 
 @pytest.mark.slow
 def test_a_lesson_goes_through_whole_and_a_failing_one_is_named(folder):
-    failed, told = built(folder)
+    failed, told = built(folder, nbgrader=True)
     assert failed == ["ww_9_next"]
     assert "ww_1_two done in" in told and "ww_9_next | ZeroDivisionError" in told
     out = folder.parent / "out"
     files = {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()}
     students = {"students/ww_1_two.ipynb", "students/ww_9_next.ipynb"}
-    assert files == {"index.html", "ww_1_two.html", "cheat_sheets/method.html"} | students
+    assigned = {f"nbgrader/source/{name}/{name}.ipynb" for name in ("ww_1_two", "ww_9_next")}
+    pages = {"index.html", "ww_1_two.html", "cheat_sheets/method.html"}
+    assert files == pages | students | assigned
 
     text = (out / "ww_1_two.html").read_text()
     page = sound(text)
@@ -355,12 +392,12 @@ def test_mistakes_are_told_before_anything_runs(folder, monkeypatch):
 def test_the_command_tells_by_its_exit_code_what_failed(monkeypatch, capsys):
     given = []
 
-    def build(names, out, *, jobs, again, say):
-        given.append((names, out, jobs, again))
+    def build(names, out, *, jobs, again, nbgrader, say):
+        given.append((names, out, jobs, again, nbgrader))
         return ["ls_1_second_order"]
 
     monkeypatch.setattr(course, "build", build)
-    assert main("lessons ls_1 --out there -j 2 --again".split()) == 1
+    assert main("lessons ls_1 --out there -j 2 --again --nbgrader".split()) == 1
     assert "1 failed: ls_1_second_order" in capsys.readouterr().err
-    assert given == [(["ls_1"], Path("there"), 2, True)]
+    assert given == [(["ls_1"], Path("there"), 2, True, True)]
     assert main(["lessons", "--out"]) == 2

@@ -104,6 +104,16 @@ def above_the_error(found, sizes):
     return never_all and means == [0, 0, 0, 1, 1] and all((r[:, 0] > r[:, 1]).all() for r in ours)
 
 
+def falls_by_columns(found, used, R_star):
+    """Return whether column generation goes as mrc_5 says."""
+    (one, path), (_, tens), (hundreds, few) = (found[m_max] for m_max in (1, 10, 100))
+    falls = all(np.diff([R for _, R in rows]).max() < 1e-9 for rows in (path, tens, few))
+    ends = near(*((rows[-1][1], R_star) for rows in (path, tens, few)))
+    rests = near((path[1][1], 0.5)) and path[10][1] < 0.38
+    sizes = 1.3 < len(one) / used < 1.7 and len(few) < 12 and len(hundreds) > 300
+    return falls and ends and rests and sizes and abs(used - 82) < 5 and len(path) == len(one) + 1
+
+
 def kept_their_word(digits, found):
     """Return whether the lesson on probabilities says rightly which forecasts keep their word."""
     off = {}
@@ -178,25 +188,21 @@ PREDICTED = {  # what a check says of a run that comes after the prediction, fro
         and (a["radii"].T[1] >= a["radii"].T[2]).all()
     ),
     "ww_4_how_good_can_C_be/close": lambda a: (
-        (len(a["knots"]), min(a["floors"]), a["fewest"]) == (71, 3, 3)
+        60 < len(a["knots"]) < 80
+        and min(a["floors"]) == a["fewest"] == 3
         and a["errors"](a["knots"][0]) > 10
     ),
     "ww_4_how_good_can_C_be/package": lambda a: (
-        (a["state"].n_solves, a["state"].fewest, a["state"].achieved) == (52, 3, 0)
+        (a["state"].fewest, a["state"].achieved) == (3, 0) and 45 < a["state"].n_solves < 60
     ),
     "mrc_5_which_feature/draw-off": lambda a: (
         ((a["off"](a["first"]) > 1).sum(), near((a["R_forty"], 0.5))) == (260, True)
         and (a["off"](a["second"]) > 1 + 1e-6).sum() > 260
         and near((a["off"](a["first"]).max(), 35))
-        and a["off"](a["second"]).max() < 20
+        and a["off"](a["second"]).max() < 25
+        and np.allclose(a["first"].reshape(2, -1)[:, :-1], a["texts"].X[0].toarray() / 2)
     ),
-    "mrc_5_which_feature/paths": lambda a: (
-        [(len(J), len(path)) for J, path in a["found"].values()]
-        == [(126, 127), (157, 19), (415, 8)]
-        and (len(a["every"]), a["used"]) == (1920, 82)
-        and all(np.diff([R for _, R in path]).max() < 1e-9 for _, path in a["found"].values())
-        and near((a["found"][1][1][1][1], 0.5), (a["found"][1][1][4][1], 0.363))
-    ),
+    "mrc_5_which_feature/paths": lambda a: falls_by_columns(a["found"], a["used"], a["R_star"]),
     "mrc_5_which_feature/draw-bound": lambda a: (
         a["high"][len(a["high"]) * 2 // 3] < 1.02 * a["R_star"]
         and a["low"][9] < 0.5 * a["R_star"]

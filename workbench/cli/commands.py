@@ -182,7 +182,8 @@ def lessons_command(arguments: argparse.Namespace) -> int:
     _in_a_checkout()
     from workbench.figures.lessons import build
 
-    return _failed(build(arguments.names, arguments.out, **_options(arguments, "jobs again")))
+    options = _options(arguments, "jobs again nbgrader")
+    return _failed(build(arguments.names, arguments.out, **options))
 
 
 def figures_command(arguments: argparse.Namespace) -> int:

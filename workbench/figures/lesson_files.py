@@ -12,7 +12,7 @@ from typing import NamedTuple
 import nbformat
 from math_core import LatexError, LatexToMathML
 from nbformat import NotebookNode
-from nbformat.v4 import new_markdown_cell, new_notebook
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from workbench.figures.papers import ACROSS, ON_PAPER, PAPERS, PREFIXES
 from workbench.runs.notebooks import CHECKOUT
@@ -33,6 +33,7 @@ ON_PAPER_OPENING = """\
 >
 > *To open it:* `make lab` in a checkout of the workbench, then this file; any Jupyter will do whose
 > kernel can `import workbench`."""
+GRADED = "from checks.exercise import credit\n\ncredit(lambda: {check})"
 DETAILS = re.compile(r"<details[^>]*>\s*<summary>(.*?)</summary>.*?</details>\n*", re.DOTALL)
 # Code comes first: it contains neither formulas nor links. Formulas contain no links.
 PARTS = re.compile(
@@ -187,6 +188,26 @@ def student_copy(lesson: Page, places: Mapping[Path, str]) -> str:
     opening = new_markdown_cell(words, id="your-copy")
     # A cell may have contained only a solution.
     notebook.cells = [opening, *(cell for cell in cells if cell.source)]
+    nbformat.validate(notebook)
+    return nbformat.writes(notebook).rstrip("\n") + "\n"
+
+
+def graded_copy(lesson: Page, places: Mapping[Path, str]) -> str:
+    """Return the student copy with cells that nbgrader grades, one point for each exercise.
+
+    Behind each exercise comes a locked cell that runs its check again. nbgrader takes the number
+    that such a cell returns for its points, so that partial credit counts.
+    """
+    notebook, cells = nbformat.reads(student_copy(lesson, places), as_version=4), []
+    for cell in notebook.cells:
+        cells.append(cell)
+        if "exercise" in cell.metadata.get("tags", ()):
+            source = GRADED.format(check=cell.source.splitlines()[-1])
+            graded = {"schema_version": 3, "grade_id": f"{lesson.name}-{cell.id}", "points": 1}
+            graded |= {"grade": True, "locked": True, "solution": False, "task": False}
+            more = {"nbgrader": graded, "tags": ["graded"]}
+            cells.append(new_code_cell(source, id=f"{cell.id}-graded", metadata=more))
+    notebook.cells = cells
     nbformat.validate(notebook)
     return nbformat.writes(notebook).rstrip("\n") + "\n"
 

@@ -31,6 +31,7 @@ from workbench.figures.lesson_files import (
     PARTS,
     Page,
     checks_of,
+    graded_copy,
     mathml,
     read,
     rewritten,
@@ -62,6 +63,7 @@ def build(
     *,
     jobs: int = 1,
     again: bool = False,
+    nbgrader: bool = False,
     folder: Path = FOLDER,
     executed: Path | None = None,
     say: Callable[[str], None] = print,
@@ -77,6 +79,7 @@ def build(
     out : folder of the course (default: ``course/`` of the checkout)
     jobs : number of lessons executed at a time
     again : execute lessons even if nothing changed
+    nbgrader : also write each lesson asked for as an assignment, ``nbgrader/source/``
     folder : folder of the lessons
     executed : folder that keeps executed lessons (default: ``runs/lessons/``)
     say : receives the progress, line by line
@@ -112,6 +115,12 @@ def build(
     out = Path(out or CHECKOUT / "course").absolute()
     executed = Path(executed or runs_folder() / "lessons").absolute()
     asked = [lesson for lesson in lessons if not names or lesson.name.startswith(names)]
+    for lesson in asked if nbgrader else ():
+        if lesson.series != ON_PAPER:
+            folder_of = f"nbgrader/source/{lesson.name}"
+            place = f"{folder_of}/{lesson.name}.ipynb"
+            files[place] = graded_copy(lesson, places | {lesson.path: place})
+            files |= {f"{folder_of}/{name}": text for name, text in checks_of(folder).items()}
     try:
         failed = execute(asked, executed, jobs=jobs, again=again, say=say)
     finally:  # Ctrl-C keeps what is done

@@ -65,7 +65,7 @@ def check_certain(certain):
                 need(not (told != truth).any() or not np.array_equal(told, beaten), hint)
             said = "certain" if truth[i] else "not certain"
             need(told[i] == truth[i], case + f"it is {said} that it is {word}")
-    return "with r = 0 every row is decided, except for ties"
+    return "with r = 0 every row is decided, except ties"
 
 
 @exercise
@@ -205,7 +205,7 @@ def check_luck(W, C, problem: Problem, X: np.ndarray, y: np.ndarray):
     lead = 1 + _leads(problem.X @ W, problem.y)
     value = (W**2).sum() / 2 + C * np.maximum(0, lead).sum()
     above = value / exact.dual - 1
-    told = f"its objective is {above:.1%} above the minimum: nobody would call that trained"
+    told = f"its objective is {above:.1%} above the minimum: too much to look trained"
     need(above <= NEAR, told)
     return f"{wrong} errors, {above:.1%} above the minimum, and the solution for no C"
 

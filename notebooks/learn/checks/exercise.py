@@ -16,7 +16,10 @@ right: a fair coin
 
 from __future__ import annotations
 
+import io
+import re
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from functools import wraps
 
 import numpy as np
@@ -48,6 +51,16 @@ def exercise(check: Callable[..., str]) -> Callable[..., None]:
             print(f"try again: your answer raised {type(error).__name__}: {error}")
 
     return printed
+
+
+def credit(check: Callable[[], None]) -> float:
+    """Run a check, print what it says, and return the credit in [0, 1], for nbgrader."""
+    with redirect_stdout(io.StringIO()) as printed:
+        check()
+    told = printed.getvalue()
+    print(told, end="")
+    part = re.match(r"try again: .*: ([\d.]+) of ([\d.]+) decades", told)
+    return float(part[1]) / float(part[2]) if part else float(told.startswith("right: "))
 
 
 def finished(*values) -> None:
