@@ -73,8 +73,8 @@ PLAYED = {  # what is said below the recorded runs of a lesson, of their latest 
     ),
     "cuts_2_sampling": lambda few, many: (
         many["round"] < 60
-        and near((few["primal"], 649), (many["primal"], 588))
-        and near((few["test_error"], 0.119), (many["test_error"], 0.109))
+        and 1.06 < few["primal"] / many["primal"] < 1.12
+        and many["test_error"] < few["test_error"]
     ),
     "memoir_1_inexact_margin": lambda exact, random: (
         random["recall"] < 0.01 and random["test_error"] < exact["test_error"]
@@ -141,8 +141,8 @@ PREDICTED = {  # what a check says of a run that comes after the prediction, fro
     ),
     "cuts_3_chains/zero-one-scales": lambda a: a["zero_one"].argmin() == 0 > a["g"].mean(),
     "five_answers/crossed": lambda a: (
-        48 < np.argmax(a["model"] > a["star"]) < 52
-        and 1.01 < a["model"][-1] / a["star"] < 1.02
+        30 < np.argmax(a["model"] > a["star"]) < 60
+        and 1.01 < a["model"][-1] / a["star"] < 1.05
         and near((a["memoir"][-1] / a["star"], 1.12))
     ),
     "five_answers/runs": lambda a: (
