@@ -84,6 +84,7 @@ def test_rounding_is_half_a_unit_of_the_last_printed_digit():
         ("test error", Number(8.1, None, "%"), Number(0.07, None, ""), "better", "−1.1 points"),
         ("accuracy", Number(0.9, None, "fraction"), Number(97.0, None, "%"), "better", "+0.070"),
         ("condition number", Number(10.0), Number(15.0), "agrees", "1.5×"),
+        ("condition number", Number(72000.0), Number(37.0), "differs", "1,946×"),
         ("parameter", Number(30.0), Number(31.0), "differs", "+1.0"),
         ("training time", Number(2.0, None, "s"), Number(900, None, "ms"), "better", "2.2×"),
         ("training time", Number(2.0, None, "s"), Number(4.0, None, "s"), "agrees", "2.0×"),

@@ -18,6 +18,7 @@ BYTES |= {"g": 1e9, "gb": 1e9, "gib": 1e9}
 FRACTIONS = {"": 1.0, "fraction": 1.0, "%": 1e-2, "percent": 1e-2, "thousand": 1e3}
 CLOCK = r"\btime|seconds|runtime"
 COUNTS = r"memory|size|nonzero|non-zero|epoch|round|iteration|vectors|condition number"
+NEITHER = r"condition number"  # of the data: a smaller one is no better
 ERRORS = r"(?<!worst-case )error|risk|loss|gap|objective"  # a lower bound is no better or worse
 SCORES = r"accura|f1|precision|recall"
 
@@ -123,6 +124,8 @@ def compare(
         tone, shown, word = _difference(quantity, paper, ours, column, runs)
     elif paper.value > 0 and ours.value > 0:
         tone, shown, word = _ratio(how, ours.value / paper.value)
+        if tone != "agrees" and re.search(NEITHER, quantity.casefold()):
+            tone = "differs"
     else:
         return Verdict("none")
     return Verdict("context" if caveat else tone, shown, word, caveat)
