@@ -7,9 +7,11 @@ import sys
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 from test_tuning import tiny
 
 from workbench import cli
+from workbench.core.problem import as_problem
 from workbench.data import load
 from workbench.data.panels import panel
 from workbench.proofs import ProofError, checker, read, tuning, verify, write_tuning
@@ -51,6 +53,22 @@ def test_folds_of_any_rows_have_proofs(kind, tmp_path):
     # A score that is a tie, except for rounding, counts as an error of the weights in hand.
     assert state.fewest <= found.errors <= state.fewest + 1
     assert state.fewest - found.certain <= 0.1 * 30 and found.rows == 30
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_features_that_no_training_row_has_take_nothing_from_a_proof(sparse, tmp_path):
+    problem, X_val, y_val = tiny(3, "plain")
+    X_val[0] = 0.0
+    unseen = np.where(np.arange(len(X_val)) % 2, 1e3, -1e3)[:, None]
+    found = []
+    for more in (np.zeros((len(X_val), 1)), unseen):
+        X = np.hstack([problem.X, np.zeros((problem.n, 1))])
+        rows = [csr_matrix(part) if sparse else part for part in (X, np.hstack([X_val, more]))]
+        folds = [(as_problem(rows[0], problem.y), rows[1], y_val)]
+        *_, state = certify_path(folds, (1e-2, 1e1), 0.1)
+        write_tuning(tmp_path / "p", folds, state)
+        found.append(verify(tmp_path / "p", folds)[:3])
+    assert found[0] == found[1] and found[0][0] - found[0][1] <= 0.1 * len(y_val)
 
 
 def test_a_search_that_was_stopped_proves_what_it_has_scanned(iris, tmp_path):

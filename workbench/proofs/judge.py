@@ -115,7 +115,7 @@ def folds_of(X) -> list[tuple[Any, np.ndarray, Any, np.ndarray]]:
         if X.X_test is None:
             raise ProofError("is of a tuning, and there are no held-out rows (test rows)")
         X = [(X, X.X_test, X.classes[X.y_test])]
-    return [(part.problem.X, part.problem.y, part.X, part.y) for part in parted(X)]
+    return [(part.problem.X, part.problem.y, part.given, part.y) for part in parted(X)]
 
 
 def rows_of(X, y) -> tuple[Any, np.ndarray]:

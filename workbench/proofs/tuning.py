@@ -11,7 +11,8 @@ C = (1 - t) C_1 + t C_2 and W(t) = (1 - t) W_1 + t W_2, the exact solution W* at
 
 since (1 - t) A_1 + t A_2 is feasible at C, P is 1-strongly convex, and -D is so in V. W* scores
 class j of a row x above y if W(t) does by more than sqrt(2) |W* - W(t)| |x|. Intervals of t are
-halved until enough rows are certainly wrong in each half. For a row of zeros class 0 is predicted.
+halved until enough rows are certainly wrong in each half. W* is 0 at features that no training row
+has: they do not count in |x|, and for rows without any others class 0 is predicted.
 
 This file needs checker.py next to it and nothing else: ``python tuning.py PROOF TRAINING HELD_OUT``
 with two more files of rows for each further fold.
@@ -30,6 +31,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 if __package__:
     from workbench.proofs import checker
@@ -73,10 +75,10 @@ class Folds:
         self.starts = np.cumsum([0] + [rows.n for rows in self.train])
         self.y = np.concatenate([rows.y for rows in self.held])
         self.fold = np.repeat(np.arange(len(folds)), [rows.n for rows in self.held])
-        self.lengths = np.concatenate([rows.norms for rows in self.held])
+        used = [np.ravel((rows.X != 0).sum(axis=0)) > 0 for rows in self.train]
+        self.blank = np.concatenate([without(*pair) for pair in zip(self.held, used)])
+        self.lengths = np.concatenate([only(*pair).norms for pair in zip(self.held, used)])
         self.lengths *= math.sqrt(2) * (1 + g(d + 32))
-        sizes = [abs(rows.block(slice(None))).sum(axis=1) for rows in self.held]
-        self.zero = np.concatenate([np.ravel(size) for size in sizes]) == 0
 
     def checksum(self) -> str:
         """Return the SHA-256 of those of all rows and labels, in their order."""
@@ -101,7 +103,9 @@ class Folds:
     def errors(self, Ws: Sequence[np.ndarray]) -> int:
         """Return of how many held-out rows the weights of their folds may be wrong, at most."""
         right = (self.margins(Ws, 1) < 0).all(axis=1)
-        return len(self.y) - int(np.where(self.zero, self.y == 0, right).sum())
+        pairs = ((rows, (W != 0).any(axis=1)) for rows, W in zip(self.held, Ws, strict=True))
+        zero = np.concatenate([without(*pair) for pair in pairs])  # their scores, all of them
+        return len(self.y) - int(np.where(zero, self.y == 0, right).sum())
 
     def knot(self, f: int, C: float, dual: dict[str, np.ndarray]) -> Knot:
         """Return what follows from a dual point of a fold at C."""
@@ -142,8 +146,8 @@ class Folds:
         upper = [np.array([-below(-knot.gap) for knot in end]) for end in (ones, twos)]
         R2 = np.array([-below(-self.curvature(C_1, one, C_2, two)) for one, two in pairs])
         shift = np.array([-below(-max(one.radius, two.radius)) for one, two in pairs])
-        rows = np.flatnonzero(~self.zero)
-        todo = [(0, 0.0, 1.0, rows, int((self.zero & (self.y > 0)).sum()))]
+        rows = np.flatnonzero(~self.blank)
+        todo = [(0, 0.0, 1.0, rows, int((self.blank & (self.y > 0)).sum()))]
         while todo:
             depth, x, y, rows, certain = todo.pop()
             t = min(max(0.5, x), y)
@@ -160,6 +164,17 @@ class Folds:
             middle = (x + y) / 2  # exact, as x and y are multiples of 2^-HALVINGS
             todo += [(depth + 1, a, b, rows, certain) for a, b in ((middle, y), (x, middle))]
         return target
+
+
+def without(rows: checker.Rows, features: np.ndarray) -> np.ndarray:
+    """Return which rows are 0 at all of these features (d,)."""
+    return np.ravel((rows.X != 0).astype(float) @ features.astype(float)) == 0
+
+
+def only(rows: checker.Rows, features: np.ndarray) -> checker.Rows:
+    """Return rows with zeros in place of all other features than these (d,)."""
+    X = rows.X.multiply(features).tocsr() if sp.issparse(rows.X) else rows.X * features
+    return checker.Rows(X, rows.y, rows.k)
 
 
 def unpacked(proof: checker.Proof, folds: Folds) -> tuple[np.ndarray, list, list]:

@@ -89,7 +89,7 @@ def write_tuning(
     arrays |= {"rows": smallest(np.concatenate(rows)), "ends": smallest(arrays["ends"])}
     arrays |= {"columns": smallest(arrays["columns"]), "at": again.at[order]}
     arrays["W"] = again.chosen_W.reshape(-1, k)
-    checked = tuning.Folds([(part.problem.X, part.problem.y, part.X, part.y) for part in parts])
+    checked = tuning.Folds([(p.problem.X, p.problem.y, p.given, p.y) for p in parts])
     header = {"format": 1, "family": "tuning", "loss": "weston_watkins", "outputs": k}
     header |= {"checksum": checked.checksum(), "errors": 0, "certain": 0}
     problem, held = folds[0][:2]

@@ -120,13 +120,13 @@ class Part:
     """One fold: its problem, its validation rows, and which of all folds' rows are its own."""
 
     def __init__(self, problem: Problem, X: Matrix, y: np.ndarray, start: int, first: int):
-        self.problem, self.y = problem, y
+        self.problem, self.given, self.y = problem, X, y
         self.rows = slice(start, start + problem.n)
         self.judged = slice(first, first + len(y))
         self.norms = squared_norms(problem.X)
         # W is 0 at features that no training row has: without them, bounds are the tighter.
         used = np.asarray(abs(problem.X).sum(axis=0)).ravel() > 0.0
-        self.X = X.multiply(used).tocsr() if issparse(X) else X * used
+        self.X = X if used.all() else X.multiply(used).tocsr() if issparse(X) else X * used
         self.lengths = np.sqrt(squared_norms(self.X))
 
 
