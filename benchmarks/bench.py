@@ -4,8 +4,9 @@ Each case is a method of ours and the one that it is to be faster than, on gener
 as ship with scikit-learn. Both run in turn, in fresh processes of one thread. A ratio is the
 rival's CPU seconds over ours; its spread is that over the turns. It ends with 1 where a ratio is
 less than the committed one by more than both spreads and a tenth. ``--update`` commits the new
-ones to ``ratios.json``: on an idle machine. The case of all quick figures is run once, and only if
-it is named: its times are wall seconds, its rival a loop of plain Python.
+ones to ``ratios.json``: on an idle machine. A case whose data are not available says so and is
+skipped. Two threads are compared with one in wall seconds. The case of all quick figures is run
+once, and only if it is named: its times are wall seconds, too, its rival a loop of plain Python.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 import least_squares
+import memoir
 import psutil
 import sampled_cuts
 
@@ -35,7 +37,8 @@ from workbench.runs.worker import ONE_THREAD
 RATIOS = Path(__file__).with_name("ratios.json")
 NOISE = 0.1  # by which the same code moves between two days on one machine
 BUSY = 0.2  # cores that others may use before the table is warned of
-BOARD = {"C": 1.0, "gamma": 30.0}
+BOARD = {"gamma": 30.0}
+SATIMAGE = "satimage @ standard", {"C": 10.0, "gamma": 0.1}
 
 
 def solver(name: str, data: str, stop: dict[str, float], **parameters: Any) -> float:
@@ -46,15 +49,21 @@ def solver(name: str, data: str, stop: dict[str, float], **parameters: Any) -> f
     return trace.last["cpu"]
 
 
-def cuts(arm: str) -> float:
-    """Return the CPU seconds of an arm of `sampled_cuts.py`."""
-    return sampled_cuts.fit(sampled_cuts.board(6_000), arm, BOARD)["cpu"]
+def cuts(arm: str, rows: int = 6_000, C: float = 1.0) -> float:
+    """Return the CPU seconds of an arm of `sampled_cuts.py` on a checkerboard."""
+    return sampled_cuts.fit(sampled_cuts.board(rows), arm, BOARD | {"C": C})["cpu"]
 
 
-def product(arm: str) -> float:
-    """Return the CPU seconds for 1e11 operations of an arm of `least_squares.py`."""
+def cuts_of_classes(arm: str) -> float:
+    """Return the CPU seconds of an arm of `sampled_cuts.py` on six classes."""
+    data, parameters = SATIMAGE
+    return sampled_cuts.fit(panel(data), arm, parameters)["cpu"]
+
+
+def product(arm: str, clock: str = "cpu") -> float:
+    """Return the CPU or wall seconds for 1e11 operations of an arm of `least_squares.py`."""
     found = least_squares.measured(arm, panel("synthetic 20000x50x10", test=None), 4096)
-    return 1e11 * found["cpu"] / found["operations"]
+    return 1e11 * found[clock] / found["operations"]
 
 
 def figures() -> float:
@@ -79,7 +88,8 @@ def loop() -> float:
 class Case(NamedTuple):
     """The two sides of a comparison: names for the table, and functions that return CPU seconds.
 
-    A case with its own number of turns is run only if it is named.
+    A case with its own number of turns is run only if it is named, one with `data` only where these
+    are available.
     """
 
     ours: str
@@ -87,6 +97,7 @@ class Case(NamedTuple):
     own: Callable[[], float]
     other: Callable[[], float]
     turns: int | None = None
+    data: str | None = None
 
 
 def case(data: str, stop: dict, ours: str, rival: str, own: dict, other: dict) -> Case:
@@ -96,7 +107,19 @@ def case(data: str, stop: dict, ours: str, rival: str, own: dict, other: dict) -
         rival,
         lambda: solver(ours, data, stop, **own),
         lambda: solver(rival, data, stop, **other),
+        data=data,
     )
+
+
+def classes(name: str, own: dict[str, float], other: dict[str, float]) -> Case:
+    """Return a case of `memoir.py`: ours and LIBLINEAR as validation rows chose them."""
+    of = memoir.CASES[name]
+
+    def arm(which: str, parameters: dict[str, float]) -> float:
+        return of.arms[which](panel(of.data, test=of.test), **parameters)["cpu"]
+
+    ours, rival = memoir.OURS, memoir.LIBLINEAR
+    return Case(ours, rival, lambda: arm(ours, own), lambda: arm(rival, other), data=of.data)
 
 
 LIMIT = {"cpu": 120.0}
@@ -121,14 +144,37 @@ CASES = {
         LOSS | {"l1": 0.0, "working_set": 100},
         LOSS,
     ),
+    "MEMOIR, sector": classes("sector", {}, {}),
+    "MEMOIR, news20": classes("news20", {}, {}),
+    "MEMOIR, onet_titles": classes("onet_titles", {}, {}),
+    "MEMOIR, icd10": classes("icd10", {}, {}),
     "least squares": Case(
         "stagewise", "sgemm", lambda: product("linear"), lambda: product("sgemm")
+    ),
+    "least squares, second thread": Case(
+        "linear, 2 threads",
+        "linear",
+        lambda: product("linear, 2 threads", "seconds"),
+        lambda: product("linear", "seconds"),
     ),
     "sampled cuts": Case(
         "linear time, line search",
         "LIBSVM",
         lambda: cuts("linear time, line search"),
         lambda: cuts("LIBSVM"),
+    ),
+    "sampled cuts, six classes": Case(
+        "linear time, line search",
+        "LIBSVM",
+        lambda: cuts_of_classes("linear time, line search"),
+        lambda: cuts_of_classes("LIBSVM"),
+        data=SATIMAGE[0],
+    ),
+    "constant time, 1,000,000 rows and 10,000": Case(
+        "constant time",
+        "constant time",
+        lambda: cuts("constant time", 1_000_000, 0.01),
+        lambda: cuts("constant time", 10_000),
     ),
     "quick figures": Case("all quick figures", "a loop of Python", figures, loop, turns=1),
 }
@@ -151,6 +197,9 @@ def main() -> int:
     committed = json.loads(RATIOS.read_text("utf-8")) if RATIOS.exists() else {"ratios": {}}
     found, load = {}, 0.0
     for name in given.cases or [name for name in CASES if CASES[name].turns is None]:
+        if reason := missing(CASES[name].data):
+            print(f"{name}: skipped, {reason}", flush=True)
+            continue
         busy = psutil.cpu_percent(interval=1.0) / 100 * (os.cpu_count() or 1)
         load = max(load, busy)
         found[name] = measured(name, given.runs)
@@ -168,6 +217,16 @@ def main() -> int:
     slower = [name for name in found if is_slower(found[name], committed["ratios"].get(name))]
     print(f"slower: {', '.join(slower) or 'nothing'}")
     return 1 if slower else 0
+
+
+def missing(data: str | None) -> str | None:
+    """Return why the data of a case cannot be had, or None."""
+    try:
+        if data:
+            panel(data, test=None)
+    except (FileNotFoundError, ValueError) as error:  # a name of the data folder, without it
+        return str(error).partition(";")[0]
+    return None
 
 
 def measured(name: str, runs: int) -> dict[str, float]:

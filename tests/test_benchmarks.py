@@ -48,7 +48,7 @@ def test_every_arm_names_a_solver_and_its_parameters(name):
 
 @pytest.mark.parametrize("name", bench.CASES)
 def test_a_case_of_the_regression_table_names_what_there_is(name):
-    arms = {*SOLVERS, *sampled_cuts.ARMS, *least_squares.ARMS, "stagewise"}
+    arms = {*SOLVERS, *sampled_cuts.ARMS, *least_squares.ARMS, *memoir.RIVALS, "stagewise"}
     arms |= {"all quick figures", "a loop of Python"}
     assert {bench.CASES[name].ours, bench.CASES[name].rival} <= arms
 
@@ -93,6 +93,13 @@ def test_a_solver_is_measured_on_rows_in_a_file(tmp_path):
         assert 0 < found["read"][0] and 0 < found["round"][1] and 20 < found["peak"]
     X = data.load(tmp_path / "rows.npy").X[:]
     assert np.isfinite(X).all() and 0.9 < X.std() < 1.1
+
+
+def test_a_case_without_its_data_is_skipped(monkeypatch, capsys):
+    monkeypatch.setenv("WORKBENCH_DATA", "")
+    monkeypatch.setattr(sys, "argv", ["bench.py", "MEMOIR, icd10"])
+    assert bench.main() == 0
+    assert "MEMOIR, icd10: skipped, " in capsys.readouterr().out
 
 
 def test_a_case_stops_at_its_mark_or_says_that_it_did_not(monkeypatch):
