@@ -19,6 +19,7 @@ from workbench.core.rows_in_file import RowsInFile, blocks, rows_per_block
 from workbench.core.shares import pieces
 from workbench.core.stream import Row
 from workbench.kernels.compiled import njit
+from workbench.kernels.rows import FAST
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,7 +233,8 @@ def linear_scores(M: np.ndarray, X: Matrix) -> np.ndarray:
     return np.asarray(check_sparse(X) @ M[:, :-1].T) + M[:, -1]
 
 
-@njit(cache=True)
+# Without NaN the loops over labels are vectors; scores that are none give an upper() that is none.
+@njit(cache=True, fastmath=FAST | {"nnan"}, error_model="numpy")
 def psi(V):
     """Return psi(v) = max over non-empty C of (sum_C v_y - 1) / |C| for every row v of (n, k) V.
 
@@ -240,23 +242,25 @@ def psi(V):
     monotonically while ``{y: v_y > t}`` shrinks, and ends exactly, when it no longer does.
     """
     n, k = V.shape
+    zero, one = V.dtype.type(0), V.dtype.type(1)
     out = np.empty(n, dtype=V.dtype)
-    for i in range(n):
-        top = V[i, 0]
-        for y in range(1, k):
-            top = max(top, V[i, y])
-        t = top - 1.0
-        count = k + 1
+    for i in range(np.uint64(n)):
+        v = V[i]
+        top = v[0]
+        for y in range(np.uint64(1), np.uint64(k)):
+            top = max(top, v[y])
+        t = top - one
+        count = np.int32(k + 1)
         while True:
-            total, above = 0.0, 0
-            for y in range(k):
-                if V[i, y] > t:
-                    total += V[i, y] - top
-                    above += 1
+            total, above = zero, np.int32(0)
+            for y in range(np.uint64(k)):
+                over = v[y] > t
+                total += v[y] - top if over else zero
+                above += np.int32(over)
             if above == 0 or above >= count:
                 break
             count = above
-            t = top + (total - 1.0) / count
+            t = top + (total - one) / V.dtype.type(count)
         out[i] = t
     return out
 

@@ -18,6 +18,7 @@ from workbench.core.problem import Problem
 from workbench.core.rows_in_file import RowsInFile, blocks, products, rows_per_block, sums
 from workbench.core.shares import pieces
 from workbench.kernels.compiled import njit
+from workbench.kernels.rows import FAST
 from workbench.mrc.repair import sharpest_lower, sharpest_upper
 from workbench.mrc.risk import MinimaxRisk, RiskState, first, minimax_risk, psi, restated
 
@@ -126,13 +127,14 @@ def split(
 
 
 def working_rows(s: SplittingState) -> np.ndarray:
-    """Return the rows that may carry mass in the next round: twice as many as do now, by psi.
+    """Return the rows that may carry mass in the next round: half as many again as do now, by psi.
 
     The others have P = 0: their Z_S follows a linear recursion, and so does X'Z_S, that need not
     be carried out row by row.
     """
     margin = psi(s.Z_S)
-    count = 2 * np.count_nonzero(margin > s.phi)
+    support = np.count_nonzero(margin > s.phi)
+    count = support + support // 2
     if count >= len(margin):
         return np.arange(len(margin))
     return np.sort(np.argpartition(-margin, count)[:count])
@@ -235,7 +237,23 @@ def relax(Z, S, P, relaxation):
 
 
 def times_support(X, P):
-    """Return X'P from the few rows of P that are not zero."""
-    support = np.flatnonzero(P.any(axis=1))
-    parts = (support[part] for part in pieces(len(support), rows_per_block(X)))
-    return sum((X[rows].T @ P[rows] for rows in parts), np.zeros((X.shape[1], P.shape[1]), "f4"))
+    """Return X'P from the few entries of P that are not zero."""
+    total = np.zeros((P.shape[1], X.shape[1]), "f4")
+    if isinstance(X, RowsInFile):
+        support = np.flatnonzero(P.any(axis=1))
+        for part in pieces(len(support), rows_per_block(X)):
+            add_entries(X[support[part]], P[support[part]], total)
+    else:
+        add_entries(X, P, total)
+    return total.T
+
+
+@njit(cache=True, fastmath=FAST, error_model="numpy")
+def add_entries(X, P, total):
+    """Add P'X to `total` (k, d'), entry by entry of P."""
+    n, k = P.shape
+    for i in range(np.uint64(n)):
+        for y in range(np.uint64(k)):
+            if P[i, y] != 0.0:
+                for j in range(np.uint64(X.shape[1])):
+                    total[y, j] += P[i, y] * X[i, j]
