@@ -52,8 +52,8 @@ PLAYED = {  # what is said below the recorded runs of a lesson, of their latest 
         and max(run["test_error"] for run in runs) < 1.5 / 53
     ),
     "mrc_2_cutting_planes": lambda *runs: [run["round"] for run in runs] == [32, 16, 9],
-    "mrc_4_how_large_lambda0": lambda paper, ours: (
-        near((paper["upper"], 0.43), (paper["test_error"], 0.47), (ours["upper"], 2 / 3))
+    "mrc_4_how_large_lambda0": lambda paper, ours: near(
+        (paper["upper"], 0.43), (paper["test_error"], 0.47), (ours["upper"], 2 / 3)
     ),
     "mrc_5_which_feature": lambda *runs: (
         [runs[0]["round"], runs[1]["round"]] == [5, 17]
