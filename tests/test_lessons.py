@@ -228,6 +228,11 @@ PREDICTED = {  # what a check says of a run that comes after the prediction, fro
         and a["off"](a["second"]).max() < 25
         and np.allclose(a["first"].reshape(2, -1)[:, :-1], a["texts"].X[0].toarray() / 2)
     ),
+    "mrc_5_which_feature/recorded": lambda a: all(
+        next(row for row in run.trace.rows if row["round"] == run.trace.last["round"] // 2)["lower"]
+        < 0.6 * run.trace.last["lower"]
+        for run in a["runs"][1:]
+    ),
     "mrc_5_which_feature/paths": lambda a: falls_by_columns(a["found"], a["used"], a["R_star"]),
     "mrc_5_which_feature/draw-bound": lambda a: (
         a["high"][len(a["high"]) * 2 // 3] < 1.02 * a["R_star"]

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import ast
 import base64
-import importlib
-import inspect
 import json
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
+from nbconvert.filters import Highlight2HTML
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
-from pygments import highlight
-from pygments.formatters import HtmlFormatter
-from pygments.lexers import PythonLexer
 
 from workbench.figures.lesson_files import Page, read
 from workbench.figures.papers import (
@@ -44,9 +40,7 @@ START = """\
 
 Its first solvers on its first data, for 100 rounds or five seconds each. Press *play*, or drag the
 slider; with a running kernel they compute while you look, and you change what they do."""
-STANDS_IN = (
-    "\n\nWithout a running kernel"  # and here a figure, in the text of the dashboard's controls
-)
+STANDS_IN = "\n\nWithout a running kernel"  # from here on the text of the controls shows a figure
 RACE = " `make race` serves it as a page of its own, without JupyterLab around it."
 
 
@@ -149,28 +143,41 @@ def sources(page: Page) -> dict[Path, dict[str, int]]:
     A lesson uses what it imports, and the solvers that it names; a cheat sheet those that it names.
     """
     used: dict[Path, dict[str, int]] = {}
-    for name, thing in _named(page):
-        thing = inspect.unwrap(getattr(thing, "py_func", thing))
-        if not (inspect.isfunction(thing) or inspect.isclass(thing)):
-            continue
-        file = Path(inspect.getfile(thing)).resolve()
-        if file.relative_to(CHECKOUT).parts[1] in ROOMS:
-            used.setdefault(file, {})[name] = inspect.getsourcelines(thing)[1]
+    for module, name in _named(page):
+        at = defined(module, name)
+        if at and at[0].relative_to(CHECKOUT).parts[1] in ROOMS:
+            used.setdefault(at[0], {})[name] = at[1]
     return {file: dict(sorted(used[file].items())) for file in sorted(used)}
 
 
-def _named(page: Page) -> Iterator[tuple[str, Any]]:
-    """Yield name and object of all imports from the package and of all solvers that are named."""
+def _named(page: Page) -> Iterator[tuple[str, str]]:
+    """Yield module and name of all imports from the package and of all solvers that are named."""
     for cell in page.notebook.cells:
         words = re.findall(r"`(\w+)`", cell.source) if not page.series else []
         if cell.cell_type == "code":
             for node in ast.walk(ast.parse(cell.source)):
-                if isinstance(node, ast.ImportFrom) and node.module.startswith("workbench."):
-                    module = importlib.import_module(node.module)
-                    yield from ((each.name, getattr(module, each.name)) for each in node.names)
+                if isinstance(node, ast.ImportFrom):
+                    yield from ((node.module, each.name) for each in node.names)
                 elif isinstance(node, ast.Constant) and isinstance(node.value, str):
                     words.append(node.value)
-        yield from ((word, SOLVERS[word].steps) for word in words if word in SOLVERS)
+        for word in words:
+            if word in SOLVERS:
+                yield SOLVERS[word].steps.__module__, SOLVERS[word].steps.__name__
+
+
+@cache
+def defined(module: str, name: str) -> tuple[Path, int] | None:
+    """Return the file and the line of a function or class of the package, None of all else."""
+    path = CHECKOUT.joinpath(*module.split("."))
+    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    if not module.startswith("workbench.") or not file.exists():
+        return None
+    for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name:
+            return file, node.lineno
+        if isinstance(node, ast.ImportFrom) and any(each.name == name for each in node.names):
+            return defined(node.module, name)
+    return None
 
 
 def source_place(file: Path) -> str:
@@ -185,8 +192,8 @@ def source_page(file: Path, users: Mapping[str, str]) -> tuple[Page, NotebookNod
     HTML, by their places.
     """
     name = file.relative_to(CHECKOUT).as_posix()
-    lines = HtmlFormatter(linespans="L", cssclass="highlight", wrapcode=False)
-    code = highlight(file.read_text(encoding="utf-8"), PythonLexer(), lines)
+    shown = Highlight2HTML("python", extra_formatter_options={"linespans": "L"})
+    code = shown(file.read_text(encoding="utf-8"))
     links = ", ".join(f'<a href="../{place}">{title}</a>' for place, title in users.items())
     html = f'<h1 id="file"><code>{name}</code></h1>\n<p>Used by {links}.</p>\n'
     html += code.replace("<pre>", '<pre tabindex="0">')

@@ -122,7 +122,7 @@ def read(path: Path) -> Page:
         tags = [len(re.findall(tag, cell.source)) for tag in ("<details", "</details>")]
         if cell.cell_type == "markdown" and tags != 2 * [len(DETAILS.findall(cell.source))]:
             raise ValueError(f"{name}: cell {cell.id}: a <details> lacks its summary or its end")
-    bold = re.search(r"\*\*([^*]+\?)\*\*", opening)
+    bold = re.search(r"\*\*((?:\$[^$]+\$|[^*$])+\?)\*\*", opening)
     question = " ".join(bold[1].split()) if bold else ""
     prefix = name.partition("_")[0]
     series = PREFIXES.get(prefix, prefix)
