@@ -360,6 +360,9 @@ def test_source_is_shown_as_it_is():
     assert (page.place, page.title) == ("source/workbench.registry.html", "workbench/registry.py")
     text = pages_of([], SHEETS, PLACES, {})["source/workbench.weston_watkins.bcd.html"]
     code = unescape(re.sub(r"<[^>]+>", "", text.partition("<pre")[2].partition("</pre>")[0]))
+    assert [each[2:] for each in sections({"a.html": text})] == [
+        ["workbench/weston_watkins/bcd.py", ""]
+    ]
     file = ROOT / "workbench" / "weston_watkins" / "bcd.py"
     assert code.partition(">")[2].strip() == file.read_text().strip()
 

@@ -195,7 +195,8 @@ def source_page(file: Path, users: Mapping[str, str]) -> tuple[Page, NotebookNod
     shown = Highlight2HTML("python", extra_formatter_options={"linespans": "L"})
     code = shown(file.read_text(encoding="utf-8"))
     links = ", ".join(f'<a href="../{place}">{title}</a>' for place, title in users.items())
-    html = f'<h1 id="file"><code>{name}</code></h1>\n<p>Used by {links}.</p>\n'
+    html = f'<h1 id="file"><code>{name}</code></h1>\n'
+    html += f'<nav aria-label="Lessons">Used by {links}.</nav>\n'
     html += code.replace("<pre>", '<pre tabindex="0">')
     notebook = new_notebook(cells=[new_markdown_cell(html, id="source")])
     return Page(file, notebook, source_place(file), name, "", ""), notebook

@@ -24,7 +24,7 @@ from workbench.live import replay
 
 WIDGET = "application/vnd.jupyter.widget-view+json"  # is nothing without a kernel
 SECTION = re.compile(r'<h[1-3] id="(.*?)">(.*?)</h[1-3]>(.*?)(?=<h[1-3] id=|$)', re.DOTALL)
-HIDDEN = re.compile(r"<(script|style|noscript|details|pre|math)\b.*?</\1>", re.DOTALL)
+HIDDEN = re.compile(r"<(script|style|noscript|details|nav|pre|math)\b.*?</\1>", re.DOTALL)
 TAG = re.compile(r"<[^>]*>")
 BARE_TABLE = SanitizeHTML(
     tags=["div", "table", "thead", "tbody", "tr", "th", "td"], attributes={}, strip=True
