@@ -2,9 +2,13 @@
 
 import json
 import re
+import shutil
+import sys
+from html import unescape
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import nbformat
 import pytest
@@ -15,8 +19,15 @@ from workbench.cli import main
 from workbench.core.stream import rounds
 from workbench.data.panels import panel
 from workbench.figures import lessons as course
-from workbench.figures.lesson_files import PARTS, Page, graded_copy, read, rewritten, student_copy
-from workbench.figures.lessons import html_page
+from workbench.figures.course_pages import (
+    dashboards,
+    figure_pages,
+    source_page,
+    source_place,
+    sources,
+)
+from workbench.figures.lesson_files import PARTS, Page, assignment, read, rewritten, student_copy
+from workbench.figures.lesson_pages import html_page, pages_of, sections
 from workbench.live.replay import MIME, Replay, hashed, record, script
 
 LEARN = Path(__file__).parents[1] / "notebooks" / "learn"
@@ -104,12 +115,15 @@ def test_every_lesson_and_cheat_sheet_becomes_a_sound_page(page):
     up = "../" if page in SHEETS else ""
     known = {f"{up}{place}" for place in PLACES.values()} | {f"{up}index.html"}
     known |= {f"{other.name}.html" for other in SHEETS} if page in SHEETS else set()
+    places = {file: f"{up}{source_place(file)}" for file in sources(page)}
+    known |= {f"{places[f]}#L-{at}" for f, names in sources(page).items() for at in names.values()}
+    known |= set(places.values())
     assert {x for x in read.links if not x.startswith(("https:", "#"))} <= known
     if page in SHEETS:
         assert re.findall(r"^## (.+)$", cells[0].source, flags=re.M) == HEADINGS
     else:
         contents = text.partition("<nav")[2].partition("</nav>")[0]
-        assert solutions and contents.count("<li>") == read.tags.count("h2") > 2
+        assert solutions and page.question and contents.count("<li>") == read.tags.count("h2") > 2
 
 
 @pytest.mark.slow
@@ -150,10 +164,12 @@ def test_student_copies_hold_no_solution(lesson):
 
 @pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.name)
 def test_assignments_are_student_copies_with_a_locked_cell_behind_each_exercise(lesson):
-    copy, made = student_copy(lesson, COPIES), graded_copy(lesson, COPIES)
-    cells = nbformat.reads(made, as_version=4).cells
+    made = assignment(lesson, COPIES, "nbgrader")
+    assert made.keys() == {f"{lesson.name}.ipynb"}
+    cells = nbformat.reads(made[f"{lesson.name}.ipynb"], as_version=4).cells
     graded = [cell for cell in cells if "nbgrader" in cell.metadata]
-    assert [c for c in cells if c not in graded] == nbformat.reads(copy, as_version=4).cells
+    copy = nbformat.reads(student_copy(lesson, COPIES), as_version=4).cells
+    assert [c for c in cells if c not in graded] == copy
     ids = [cell.metadata.nbgrader["grade_id"] for cell in graded]
     assert len(set(ids)) == len(ids) > 3 and all(re.fullmatch(r"[\w-]+", name) for name in ids)
     for before, cell in pairwise(cells):
@@ -164,6 +180,77 @@ def test_assignments_are_student_copies_with_a_locked_cell_behind_each_exercise(
             assert cell.metadata.nbgrader == kinds | rest
             assert f"credit(lambda: {before.source.splitlines()[-1]})" in cell.source
             compile(cell.source, cell.id, "exec")
+
+
+@pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.name)
+def test_otter_runs_the_student_copies_unchanged_with_a_test_for_each_exercise(lesson):
+    made = assignment(lesson, COPIES, "otter")
+    notebook = nbformat.reads(made.pop(f"{lesson.name}.ipynb"), as_version=4)
+    copy = nbformat.reads(student_copy(lesson, COPIES), as_version=4)
+    tests = {
+        c.id: c.metadata.pop("otter")["tests"] for c in notebook.cells if "otter" in c.metadata
+    }
+    exercises = [c for c in copy.cells if "exercise" in c.metadata.get("tags", ())]
+    assert notebook == copy and tests == {c.id: [c.id] for c in exercises}
+    assert made.keys() == {f"tests/{name}.py" for name in tests}
+    for cell in exercises:
+        test, check = made[f"tests/{cell.id}.py"], cell.source.splitlines()[-1]
+        compile(test, cell.id, "exec")
+        parts = 6 if re.search(r'check_certified\(.*"', check) else 1
+        assert f"False, {cell.id!r}, 1, {parts}\ncheck = {check!r}\n" in test
+
+
+class Case:
+    """A stand-in for ``otter.test_files.test_case``."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def __call__(self, function):
+        self.told = function
+        return self
+
+
+@pytest.mark.parametrize("real", [False, True])
+@pytest.mark.parametrize(
+    ("told", "reached"),
+    [
+        ("right: certainly within 4.0e-04 of the optimum, all 3 decades", 6),
+        ("try again: within 3.0e-02 of the optimum: 1.5 of 3 decades. Most of the loss", 3),
+        ("try again: within 9.0e-02 of the optimum: 0.9 of 3 decades. Row 3", 1),
+        ("try again: 2.1 times the optimum: 0.0 of 3 decades. The classes", 0),
+    ],
+)
+def test_otter_gives_a_sixth_of_a_point_for_half_a_decade(
+    told, reached, real, monkeypatch, tmp_path
+):
+    if real:
+        exception_test = pytest.importorskip("otter.test_files.exception_test")
+    else:
+        module = ModuleType("otter.test_files")
+        module.test_case = Case
+        monkeypatch.setitem(sys.modules, "otter", ModuleType("otter"))
+        monkeypatch.setitem(sys.modules, "otter.test_files", module)
+    lesson = next(lesson for lesson in LESSONS if lesson.name == "ww_3_coordinate_descent")
+    test = assignment(lesson, COPIES, "otter")["tests/any-yours.py"]
+    teach = SimpleNamespace(check_certified=lambda *_, **__: print(told))
+    env = {"teach": teach, "W_own": ..., "problem": ...}
+    if real:
+        (tmp_path / "any-yours.py").write_text(test)
+        graded = exception_test.ExceptionTestFile.from_file(str(tmp_path / "any-yours.py"))
+        graded.run(env)
+        assert graded.score == pytest.approx(reached / 6)
+        assert graded.summary().count(told) == (reached < 6)
+        return
+    exec(test, made := {})
+    said = []
+    for case in (value for value in made.values() if isinstance(value, Case)):
+        try:
+            case.told(env)
+        except AssertionError as missed:
+            said.append(str(missed))
+    assert len(said) == 6 - reached
+    assert [line.strip() for line in said] == [told, *5 * ["not reached"]][: 6 - reached]
 
 
 @pytest.mark.parametrize(
@@ -191,6 +278,113 @@ def test_the_instructors_map_knows_every_lesson_and_answers_every_question():
         questions = len(re.findall(r"^\d+\. ", asked, flags=re.MULTILINE))
         answers = len(re.findall(r"<summary>Answer</summary>\n\n +\S", asked))
         assert questions == answers >= 4, section.splitlines()[0]
+
+
+# The other pages.
+
+ROOT = LEARN.parents[1]
+DASHBOARDS = dashboards(ROOT / "notebooks" / "explore")
+
+
+@pytest.mark.parametrize("page", DASHBOARDS, ids=lambda page: page.name)
+def test_a_dashboards_page_says_how_to_start_it(page):
+    places = PLACES | {page.path: page.place}
+    read = sound(text := html_page(page, places, [*LESSONS, page]))
+    assert f"<code>notebooks/explore/{page.name}.ipynb</code>" in text and "make lab" in text
+    assert (page.name == "race") == ("make race" in text)
+    assert "On this page" in text and LESSONS[-1].place in read.links
+    (code,) = (cell.source for cell in page.notebook.cells if cell.cell_type == "code")
+    assert "import recorded as explore" in code and "Without a running kernel" not in text
+
+
+def test_there_is_a_page_for_each_dashboard():
+    names = {path.stem for path in ROOT.glob("notebooks/explore/*.ipynb")}
+    assert {page.name for page in DASHBOARDS} == names - {"compare"}  # which is no dashboard
+
+
+@pytest.mark.slow
+def test_a_dashboards_recorded_run_is_on_its_page(tmp_path):
+    (page,) = (page for page in DASHBOARDS if page.name == "weston_watkins")
+    assert not course.execute([page], tmp_path, jobs=1, again=False, say=print)
+    text = html_page(page, PLACES | {page.path: page.place}, [page], course.outputs(page, tmp_path))
+    assert sound(text).tags.count("script") == 2 and "Walrus fast" in text
+    assert len(text) < 3_000_000
+
+
+def test_all_quick_figures_are_on_pages_to_which_links_lead():
+    pictures, places, found = 0, {}, {}
+    pages = list(figure_pages(ROOT / "figures", ROOT / "notebooks" / "figures"))
+    for page, outputs, drawn in pages:
+        text = html_page(page, {}, [page], outputs)
+        read = sound(text)
+        assert len(text) < 3_000_000
+        pictures += read.tags.count("img")
+        anchors = {path: f"{path.stem.replace('_', '-')}" for path in drawn}
+        assert set(anchors.values()) <= set(read.ids)
+        assert all(f"<code>workbench figures {path.stem}" in text for path in drawn)
+        places |= {path: f"{page.place}#{anchors[path]}" for path in drawn}
+        found[page.place] = text
+    assert pictures == len(list(ROOT.glob("figures/*/*.png"))) > 40
+    assert set(places) == set(ROOT.glob("notebooks/figures/*.ipynb"))
+    cell = new_markdown_cell("[how even](../figures/ww_runtime_ratio.ipynb)")
+    made = rewritten(cell, LESSONS[0], PLACES | places)
+    assert made == "[how even](figures_weston_watkins.html#ww-runtime-ratio)"
+    assert any(
+        "number of classes" in prose
+        for *_, title, prose in sections(found)
+        if title == "ww scaling"
+    )
+
+
+def test_a_page_leads_to_the_lines_of_what_it_uses():
+    found = {lesson.name: sources(lesson) for lesson in LESSONS}
+    ccg = ROOT / "workbench" / "mrc" / "ccg.py"
+    assert "mrc_ccg" in found["mrc_2_cutting_planes"][ccg]
+    assert "mrc_ccg" in found["mrc_5_which_feature"][ccg]  # named, and not imported
+    of_sheet = sources(next(sheet for sheet in SHEETS if sheet.name == "walrus"))
+    assert ROOT / "workbench/weston_watkins/bcd.py" in of_sheet
+    lines = ccg.read_text().splitlines()
+    assert lines[found["mrc_2_cutting_planes"][ccg]["mrc_ccg"] - 1] == "def mrc_ccg("
+    files = pages_of(LESSONS, SHEETS, PLACES, {})
+    for lesson, used in zip(LESSONS, found.values()):
+        assert used, lesson.name
+        for file, names in used.items():
+            page = sound(files[source_place(file)])
+            assert {f"L-{line}" for line in names.values()} <= set(page.ids)
+            assert f"../{lesson.place}" in page.links
+            assert f"{source_place(file)}#L-{min(names.values())}" in files[lesson.place]
+
+
+def test_source_is_shown_as_it_is():
+    page, _ = source_page(file := ROOT / "workbench" / "registry.py", {"a.html": "A"})
+    assert (page.place, page.title) == ("source/workbench.registry.html", "workbench/registry.py")
+    text = pages_of([], SHEETS, PLACES, {})["source/workbench.weston_watkins.bcd.html"]
+    code = unescape(re.sub(r"<[^>]+>", "", text.partition("<pre")[2].partition("</pre>")[0]))
+    assert [each[2:] for each in sections({"a.html": text})] == [
+        ["workbench/weston_watkins/bcd.py", ""]
+    ]
+    file = ROOT / "workbench" / "weston_watkins" / "bcd.py"
+    assert code.partition(">")[2].strip() == file.read_text().strip()
+
+
+# Addresses of what the lessons cite: a network is not needed to see that one is mistyped.
+KNOWN = re.compile(
+    r"https://(doi\.org/10\.\d{4,5}/[\w.()/:;%-]+|arxiv\.org/abs/\d{4}\.\d{4,5}"
+    r"|jmlr\.org/papers/v\d+/[\w-]+\.html|proceedings\.mlr\.press/v\d+/\w+\.html"
+    r"|proceedings\.neurips\.cc/paper(_files)?/[\w/.-]+|web\.stanford\.edu/~boyd/cvxbook/"
+    r"|www\.jstor\.org/stable/\d+|www\.microsoft\.com/en-us/research/publication/[a-z-]+/)"
+)
+
+
+def test_addresses_of_papers_are_well_formed():
+    pages = [*LESSONS, *SHEETS, *map(read, sorted(LEARN.glob("problems/*.ipynb")))]
+    found = [
+        (page.name, link)
+        for page in pages
+        for cell in page.notebook.cells
+        for link in re.findall(r"\]\((https?:[^)\s]*)", cell.source)
+    ]
+    assert len(found) > 40 and not [each for each in found if not KNOWN.fullmatch(each[1])]
 
 
 # Markdown.
@@ -242,7 +436,9 @@ def small_lesson(answer="4"):
     code = lambda id, *lines, **more: new_code_cell("\n".join(lines), id=id, metadata=more)  # noqa: E731
     folded = "<details><summary>{}</summary>\n\n{}\n</details>"
     cells = [
-        new_markdown_cell("# 1 · Two by two\n\n**What is** it? **What is $2^2$?**", id="title"),
+        new_markdown_cell(
+            "# 1 · Two by two\n\n**What is** it? **What is $2^2$, and $R^*$?**", id="title"
+        ),
         code("plot", "import matplotlib.pyplot as plt", "plt.plot([1, 2]);"),
         new_markdown_cell("The line *rises*. See [the next](ww_9_next.ipynb).", id="read"),
         code("yours", "two_times_two = ...", check, tags=["exercise"]),
@@ -271,20 +467,63 @@ def folder(tmp_path):
 
 def built(folder, *names, **options):
     lines = []
-    places = {"out": folder.parent / "out", "executed": folder.parent / "executed"}
+    places = {name: folder.parent / name for name in ("out", "executed", "figures")}
     failed = course.build(names, folder=folder, say=lines.append, **places, **options)
     return failed, "\n".join(lines)
 
 
+@pytest.fixture
+def shown(folder):
+    """Return the folder with a dashboard and a figure beside it."""
+    notebook, explore = small_lesson(), folder.parent / "explore"
+    notebook.cells = [
+        new_markdown_cell("# Watch it\n\nWhat is **seen?**", id="title"),
+        new_code_cell("C = 0.5", id="parameters"),
+        new_markdown_cell(
+            "## Controls\n\nA.\n\nWithout a running kernel\n\n![b](c.png)", id="live-text"
+        ),
+        new_code_cell(
+            'from workbench.live import explore\nexplore(("iris",), ("ww_walrus",), {"C": C})',
+            id="live",
+        ),
+        new_markdown_cell("## Try\n\n[Two by two](../learn/ww_1_two.ipynb).", id="try"),
+    ]
+    explore.mkdir()
+    nbformat.write(notebook, explore / "ww.ipynb")
+    drawn = folder.parent / "figures"
+    shutil.copytree(ROOT / "figures" / "ww_scaling", drawn / "ww_scaling")
+    shutil.copy(ROOT / "notebooks" / "figures" / "ww_scaling.ipynb", drawn)
+    return folder
+
+
+@pytest.mark.slow
+def test_dashboards_and_figures_are_in_the_course_and_in_its_search(shown):
+    failed, told = built(shown)
+    assert failed == ["ww_9_next"] and "ww done in" in told
+    out = shown.parent / "out"
+    board, lesson, figures, index = (
+        (out / f"{name}.html").read_text()
+        for name in ("dashboard_ww", "ww_1_two", "figures_weston_watkins", "index")
+    )
+    assert sound(board).tags.count("script") == 2 and "c.png" not in board
+    assert "ww_1_two.html" in sound(board).links and "figures_weston_watkins.html" in board
+    assert 'rel="next" href="dashboard_ww.html"' in lesson and sound(figures).tags.count("img") == 1
+    assert {"dashboard_ww.html", "figures_weston_watkins.html"} <= set(sound(index).links)
+    assert "dashboard_ww.html#Try" in index and "figures_weston_watkins.html#ww-scaling" in index
+    assert "source/workbench.weston_watkins.bcd.html" in index
+
+
 @pytest.mark.slow
 def test_a_lesson_goes_through_whole_and_a_failing_one_is_named(folder):
-    failed, told = built(folder, nbgrader=True)
+    failed, told = built(folder, graders=["nbgrader", "otter"])
     assert failed == ["ww_9_next"]
     assert "ww_1_two done in" in told and "ww_9_next | ZeroDivisionError" in told
     out = folder.parent / "out"
     files = {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()}
     students = {"students/ww_1_two.ipynb", "students/ww_9_next.ipynb"}
     assigned = {f"nbgrader/source/{name}/{name}.ipynb" for name in ("ww_1_two", "ww_9_next")}
+    assigned |= {f"otter/{name}/{name}.ipynb" for name in ("ww_1_two", "ww_9_next")}
+    assigned |= {f"otter/{name}/tests/yours.py" for name in ("ww_1_two", "ww_9_next")}
     pages = {"index.html", "ww_1_two.html", "cheat_sheets/method.html"}
     assert files == pages | students | assigned
 
@@ -300,7 +539,7 @@ def test_a_lesson_goes_through_whole_and_a_failing_one_is_named(folder):
     index = sound((out / "index.html").read_text())
     assert {"ww_1_two.html", "cheat_sheets/method.html", *students} <= set(index.links)
     assert "ww_9_next.html" not in index.links
-    found = course.sections({"a.html": text, "students/b.ipynb": "{}"})
+    found = sections({"a.html": text, "students/b.ipynb": "{}"})
     assert found[0][1:3] == 2 * ["1 · Two by two"] and found[0][0].startswith("a.html#")
     assert "The line rises. See" in found[0][3] and "secret" not in json.dumps(found)
     sound((out / "cheat_sheets" / "method.html").read_text())
@@ -376,7 +615,7 @@ def test_a_recorded_run_plays_on_its_page_and_no_other_script_does(folder):
 
 def test_mistakes_are_told_before_anything_runs(folder, monkeypatch):
     monkeypatch.setattr(course, "execute", lambda *_, **__: pytest.fail("something was run"))
-    assert read(folder / "ww_1_two.ipynb").question == "What is $2^2$?"
+    assert read(folder / "ww_1_two.ipynb").question == "What is $2^2$, and $R^*$?"
     for source, told in (
         ("<details><summary>Why</summary>\n\nBecause.", "a <details> lacks its summary or its end"),
         ("It is $\\foo$.", "formula '\\\\foo': "),
@@ -392,12 +631,12 @@ def test_mistakes_are_told_before_anything_runs(folder, monkeypatch):
 def test_the_command_tells_by_its_exit_code_what_failed(monkeypatch, capsys):
     given = []
 
-    def build(names, out, *, jobs, again, nbgrader, say):
-        given.append((names, out, jobs, again, nbgrader))
+    def build(names, out, *, jobs, again, graders, say):
+        given.append((names, out, jobs, again, graders))
         return ["ls_1_second_order"]
 
     monkeypatch.setattr(course, "build", build)
-    assert main("lessons ls_1 --out there -j 2 --again --nbgrader".split()) == 1
+    assert main("lessons ls_1 --out there -j 2 --again --nbgrader --otter".split()) == 1
     assert "1 failed: ls_1_second_order" in capsys.readouterr().err
-    assert given == [(["ls_1"], Path("there"), 2, True, True)]
+    assert given == [(["ls_1"], Path("there"), 2, True, ["nbgrader", "otter"])]
     assert main(["lessons", "--out"]) == 2

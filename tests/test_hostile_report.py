@@ -11,7 +11,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from workbench.core.trace import Trace, write_trace
 from workbench.figures.lesson_files import read
-from workbench.figures.lessons import html_page
+from workbench.figures.lesson_pages import html_page
 from workbench.figures.report import report
 from workbench.figures.report.rows import KEYS
 from workbench.registry import SOLVERS

@@ -52,6 +52,15 @@ PLAYED = {  # what is said below the recorded runs of a lesson, of their latest 
         and max(run["test_error"] for run in runs) < 1.5 / 53
     ),
     "mrc_2_cutting_planes": lambda *runs: [run["round"] for run in runs] == [32, 16, 9],
+    "mrc_4_how_large_lambda0": lambda paper, ours: near(
+        (paper["upper"], 0.43), (paper["test_error"], 0.47), (ours["upper"], 2 / 3)
+    ),
+    "mrc_5_which_feature": lambda *runs: (
+        [runs[0]["round"], runs[1]["round"]] == [5, 17]
+        and [runs[0]["features"], runs[1]["features"]] == [340, 169]
+        and max(abs(runs[2][count] - 120) for count in ("round", "features")) < 10
+        and near(*((run["upper"], runs[0]["lower"]) for run in runs))
+    ),
     "mrc_3_certificates": lambda cuts, steps, inner: (
         cuts["gap"] < 0.01 and 0.009 < steps["gap"] < 0.01 and inner["gap"] <= 1e-3
     ),
@@ -60,6 +69,9 @@ PLAYED = {  # what is said below the recorded runs of a lesson, of their latest 
     "ww_3_coordinate_descent": lambda walrus, shark, fast: (
         max(abs(walrus["round"] - 240), abs(shark["round"] - 240)) < 10
         and (fast["round"], round(walrus["visits"] / fast["visits"])) == (28, 5)
+    ),
+    "ww_4_how_good_can_C_be": lambda small, large: (
+        [round(75 * run["test_error"]) for run in (small, large)] == [5, 3]
     ),
     "ls_1_second_order": lambda plain, fast: plain["round"] > 5 * fast["round"],
     "ls_2_calibration": lambda run: "upper" not in run,
@@ -87,6 +99,11 @@ PLAYED = {  # what is said below the recorded runs of a lesson, of their latest 
     ),
     "five_answers": lambda *runs: (
         ["upper" in run for run in runs] == [True, True, False, True, True]
+    ),
+    "argmax_or_probabilities": lambda walrus, sets, softmax: (
+        walrus["test_error"] in (0.6, 0.65)
+        and near((sets["primal"], 100))
+        and softmax["test_error"] == 0.6
     ),
 }
 
@@ -122,6 +139,14 @@ def kept_their_word(digits, found):
         off[name] = abs(P.max(axis=1).mean() - right.mean())
     half = np.abs(P.max(axis=1) - 0.5) < 0.05  # of the last, the SVM
     return off["softmax"] < 0.03 < 0.2 < min(off["square"], off[name]) and right[half].mean() > 0.99
+
+
+def rests_after_luck(small, large):
+    """Return whether the errors of ww_4's recorded runs come to rest as it says."""
+    settled = [{r["test_error"] for r in t.rows if r["gap"] < 0.01} for t in (small, large)]
+    wrong = [(round(75 * row["test_error"]), row["gap"]) for row in large.rows[2:]]
+    first = next(gap for errors, gap in wrong if errors == 3)
+    return [len(each) for each in settled] == [1, 1] and first > 10 and max(wrong)[0] == 6
 
 
 PREDICTED = {  # what a check says of a run that comes after the prediction, from its variables
@@ -174,6 +199,7 @@ PREDICTED = {  # what a check says of a run that comes after the prediction, fro
         (a["off"] <= a["wide"]).all() and 0.005 < min(far := outside_twice(a)) < max(far) < 0.05
     ),
     "mrc_4_how_large_lambda0/draw-tomorrow": lambda a: above_the_error(a["found"], a["sizes"]),
+    "ww_4_how_good_can_C_be/recorded": lambda a: rests_after_luck(*(r.trace for r in a["runs"])),
     "ww_4_how_good_can_C_be/draw-grid": lambda a: (
         min(map(a["errors"], a["grid"])) == min(map(a["errors"], a["dense"])) == 3
     ),
@@ -201,6 +227,11 @@ PREDICTED = {  # what a check says of a run that comes after the prediction, fro
         and near((a["off"](a["first"]).max(), 35))
         and a["off"](a["second"]).max() < 25
         and np.allclose(a["first"].reshape(2, -1)[:, :-1], a["texts"].X[0].toarray() / 2)
+    ),
+    "mrc_5_which_feature/recorded": lambda a: all(
+        next(row for row in run.trace.rows if row["round"] == run.trace.last["round"] // 2)["lower"]
+        < 0.6 * run.trace.last["lower"]
+        for run in a["runs"][1:]
     ),
     "mrc_5_which_feature/paths": lambda a: falls_by_columns(a["found"], a["used"], a["R_star"]),
     "mrc_5_which_feature/draw-bound": lambda a: (

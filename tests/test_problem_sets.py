@@ -12,7 +12,7 @@ import pytest
 from test_course import formulas, sound
 
 from workbench.figures.lesson_files import read, student_copy
-from workbench.figures.lessons import html_page, index_page
+from workbench.figures.lesson_pages import html_page, index_page
 
 LEARN = Path(__file__).parents[1] / "notebooks" / "learn"
 SETS = [read(path) for path in sorted(LEARN.glob("problems/*.ipynb"))]

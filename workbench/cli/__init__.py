@@ -143,7 +143,9 @@ def _parser() -> argparse.ArgumentParser:
     add("names", nargs="*", metavar="NAME", help="prefixes of lesson names (default: all)")
     jobs(add, "lessons at a time")
     add("--again", action="store_true", help="rerun lessons even if nothing changed")
-    add("--nbgrader", action="store_true", help="also write the lessons as nbgrader assignments")
+    for grader in ("nbgrader", "otter"):
+        said = {"action": "append_const", "const": grader, "dest": "graders", "default": []}
+        add(f"--{grader}", help=f"also write the lessons as {grader} assignments", **said)
     add("--out", type=Path, metavar="DIR", help="folder of the course (default: course/)")
 
     command(commands.warm_command, "compile all solvers for this machine; once is enough")

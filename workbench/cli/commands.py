@@ -182,7 +182,7 @@ def lessons_command(arguments: argparse.Namespace) -> int:
     _in_a_checkout()
     from workbench.figures.lessons import build
 
-    options = _options(arguments, "jobs again nbgrader")
+    options = _options(arguments, "jobs again graders")
     return _failed(build(arguments.names, arguments.out, **options))
 
 

@@ -34,6 +34,30 @@ ON_PAPER_OPENING = """\
 > *To open it:* `make lab` in a checkout of the workbench, then this file; any Jupyter will do whose
 > kernel can `import workbench`."""
 GRADED = "from checks.exercise import credit\n\ncredit(lambda: {check})"
+CERTIFIED = re.compile(r'check_certified\(.*"')  # with the solver that makes the proof
+DECADES = 3  # of the certified gap, from 1 to 1e-3
+OTTER = '''\
+"""One exercise for otter-grader: its check in as many steps of the credit as it has parts."""
+
+from checks.exercise import graded
+from otter.test_files import test_case
+
+OK_FORMAT, name, points, parts = False, {name!r}, 1, {parts}
+check = {check!r}
+
+
+def step(part):
+    def case(env):
+        share, told = graded(lambda: eval(check, env))
+        reached = int(share * parts + 1e-9)
+        assert reached >= part, told if reached == part - 1 else "not reached"
+
+    return test_case(name=f"{{name}}, part {{part}} of {{parts}}")(case)
+
+
+for part in range(1, parts + 1):
+    globals()[f"part_{{part}}"] = step(part)
+'''
 DETAILS = re.compile(r"<details[^>]*>\s*<summary>(.*?)</summary>.*?</details>\n*", re.DOTALL)
 # Code comes first: it contains neither formulas nor links. Formulas contain no links.
 PARTS = re.compile(
@@ -98,7 +122,7 @@ def read(path: Path) -> Page:
         tags = [len(re.findall(tag, cell.source)) for tag in ("<details", "</details>")]
         if cell.cell_type == "markdown" and tags != 2 * [len(DETAILS.findall(cell.source))]:
             raise ValueError(f"{name}: cell {cell.id}: a <details> lacks its summary or its end")
-    bold = re.search(r"\*\*([^*]+\?)\*\*", opening)
+    bold = re.search(r"\*\*((?:\$[^$]+\$|[^*$])+\?)\*\*", opening)
     question = " ".join(bold[1].split()) if bold else ""
     prefix = name.partition("_")[0]
     series = PREFIXES.get(prefix, prefix)
@@ -192,24 +216,40 @@ def student_copy(lesson: Page, places: Mapping[Path, str]) -> str:
     return nbformat.writes(notebook).rstrip("\n") + "\n"
 
 
-def graded_copy(lesson: Page, places: Mapping[Path, str]) -> str:
-    """Return the student copy with cells that nbgrader grades, one point for each exercise.
+def assignment(lesson: Page, places: Mapping[Path, str], grader: str) -> dict[str, str]:
+    """Return the files of a lesson as a grader takes it, one point for each exercise.
 
-    Behind each exercise comes a locked cell that runs its check again. nbgrader takes the number
-    that such a cell returns for its points, so that partial credit counts.
+    Parameters
+    ----------
+    places : see :func:`rewritten`
+    grader : ``nbgrader``, which finds a locked cell behind each exercise that runs its check again
+        and returns the credit; or ``otter``, which finds the tests of an exercise in ``tests/`` by
+        the metadata of its cell, and gives credit for each half of a decade
+
+    Returns
+    -------
+    files : the student copy and its tests, by their paths below the folder of the assignment
     """
     notebook, cells = nbformat.reads(student_copy(lesson, places), as_version=4), []
+    files: dict[str, str] = {}
     for cell in notebook.cells:
         cells.append(cell)
-        if "exercise" in cell.metadata.get("tags", ()):
-            source = GRADED.format(check=cell.source.splitlines()[-1])
+        if "exercise" not in cell.metadata.get("tags", ()):
+            continue
+        check = cell.source.splitlines()[-1]
+        if grader == "otter":
+            parts = 2 * DECADES if CERTIFIED.search(check) else 1
+            cell.metadata["otter"] = {"tests": [cell.id]}
+            files[f"tests/{cell.id}.py"] = OTTER.format(name=cell.id, check=check, parts=parts)
+        else:
             graded = {"schema_version": 3, "grade_id": f"{lesson.name}-{cell.id}", "points": 1}
             graded |= {"grade": True, "locked": True, "solution": False, "task": False}
             more = {"nbgrader": graded, "tags": ["graded"]}
-            cells.append(new_code_cell(source, id=f"{cell.id}-graded", metadata=more))
+            locked = GRADED.format(check=check)
+            cells.append(new_code_cell(locked, id=f"{cell.id}-graded", metadata=more))
     notebook.cells = cells
     nbformat.validate(notebook)
-    return nbformat.writes(notebook).rstrip("\n") + "\n"
+    return files | {f"{lesson.name}.ipynb": nbformat.writes(notebook).rstrip("\n") + "\n"}
 
 
 def checks_of(folder: Path) -> dict[str, str]:

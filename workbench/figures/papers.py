@@ -43,7 +43,11 @@ PAPERS = {
 LESS = r"synthetic|stand-in|subset|sample|first|tiny|rows|\["
 ACROSS = "across"  # for figures and lessons on several papers, or on none
 ON_PAPER = "problems"  # for the problem sets, and the folder that holds them
+DASHBOARDS, FIGURES = "dashboards", "figures"  # for the course's pages of them
+# In reading order, that of the twelve-week plan.
+SERIES = ("weston_watkins", "mrc", "sampled_cuts", "least_squares", "memoir", ACROSS, ON_PAPER)
 TITLES = {ACROSS: "Across the papers", ON_PAPER: "Problems on paper"}
+TITLES |= {DASHBOARDS: "Dashboards", FIGURES: "Figures"}
 PREFIXES = {"ww": "weston_watkins", "ls": "least_squares", "cuts": "sampled_cuts"}
 
 

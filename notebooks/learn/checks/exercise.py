@@ -55,12 +55,18 @@ def exercise(check: Callable[..., str]) -> Callable[..., None]:
 
 def credit(check: Callable[[], None]) -> float:
     """Run a check, print what it says, and return the credit in [0, 1], for nbgrader."""
+    share, told = graded(check)
+    print(told, end="")
+    return share
+
+
+def graded(check: Callable[[], None]) -> tuple[float, str]:
+    """Run a check; return the credit in [0, 1] and what the check says."""
     with redirect_stdout(io.StringIO()) as printed:
         check()
     told = printed.getvalue()
-    print(told, end="")
     part = re.match(r"try again: .*: ([\d.]+) of ([\d.]+) decades", told)
-    return float(part[1]) / float(part[2]) if part else float(told.startswith("right: "))
+    return float(part[1]) / float(part[2]) if part else float(told.startswith("right: ")), told
 
 
 def finished(*values) -> None:
