@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from workbench.core.rows_in_file import RowsInFile, rows_per_block
-from workbench.core.shares import pieces
+from workbench.core.rows_in_file import RowsInFile
 from workbench.kernels.compiled import njit
 from workbench.mrc.risk import MinimaxRisk, psi
 
@@ -20,6 +19,9 @@ def sharpest_upper(
 ) -> tuple[float, np.ndarray]:
     """Return the lowest U(M) and its M while M is projected on psi_i <= phi, row by row.
 
+    Sweeps look at the rows near `phi`, then all rows judge the best of them. Of rows in a file that
+    are too many to be read at once, M as it is.
+
     Parameters
     ----------
     risk : MinimaxRisk with dense rows
@@ -27,18 +29,34 @@ def sharpest_upper(
     phi : the height to project on, an estimate of max psi at the optimum
     sweeps : >= 0, passes over the rows above phi
     """
-    best, best_M = np.inf, M
-    for sweep in range(sweeps + 1):
-        values = risk.heights(M)
-        upper = risk.upper(M, float(values.max()))
-        if upper < best:
-            best, best_M = upper, M
+    values = risk.heights(M)
+    best, best_M = risk.upper(M, float(values.max())), M
+    near = rows_above(values, phi)
+    if isinstance(risk.X, RowsInFile) and not risk.X.fits(len(near)):
+        return best, best_M
+    X, values, lowest = risk.X[near], values[near], np.inf
+    for _ in range(sweeps):
         above = np.flatnonzero(values > phi)
-        if sweep < sweeps and len(above):
-            M = M.copy()
-            for part in pieces(len(above), rows_per_block(risk.X)):
-                lower_rows(risk.X[above[part]], M, phi)
+        if not len(above):
+            break
+        M = M.copy()
+        lower_rows(X[above], M, phi)
+        values = psi(X @ M.T)
+        upper = risk.upper(M, float(values.max()))
+        if upper < lowest:
+            lowest, lowest_M = upper, M
+    if lowest < best and (upper := risk.upper(lowest_M)) < best:
+        return upper, lowest_M
     return best, best_M
+
+
+def rows_above(values: np.ndarray, phi: float) -> np.ndarray:
+    """Return the rows whose value is above `phi`, and half as many again of the next, in order."""
+    support = np.count_nonzero(values > phi)
+    count = support + support // 2
+    if count >= len(values):
+        return np.arange(len(values))
+    return np.sort(np.argpartition(-values, count)[:count])
 
 
 def sharpest_lower(

@@ -19,7 +19,7 @@ from workbench.core.rows_in_file import RowsInFile, blocks, products, rows_per_b
 from workbench.core.shares import pieces
 from workbench.kernels.compiled import njit
 from workbench.kernels.rows import FAST
-from workbench.mrc.repair import sharpest_lower, sharpest_upper
+from workbench.mrc.repair import rows_above, sharpest_lower, sharpest_upper
 from workbench.mrc.risk import MinimaxRisk, RiskState, first, minimax_risk, psi, restated
 
 WIDEST = 8000  # features; beyond, the d' x d' factor is the wrong tool
@@ -132,12 +132,7 @@ def working_rows(s: SplittingState) -> np.ndarray:
     The others have P = 0: their Z_S follows a linear recursion, and so does X'Z_S, that need not
     be carried out row by row.
     """
-    margin = psi(s.Z_S)
-    support = np.count_nonzero(margin > s.phi)
-    count = support + support // 2
-    if count >= len(margin):
-        return np.arange(len(margin))
-    return np.sort(np.argpartition(-margin, count)[:count])
+    return rows_above(psi(s.Z_S), s.phi)
 
 
 def start(risk: MinimaxRisk, weight: float) -> SplittingState:
