@@ -18,7 +18,7 @@ from workbench.data import load
 from workbench.registry import SOLVERS
 
 IN_BLOCKS = {"ls_generalized", "ls_accelerated", "ls_calibrated", "ls_stagewise", "ls_columns"}
-IN_BLOCKS |= {"mrc_ccg", "mrc_subgradient", "mrc_splitting", "mrc_interior_point"}
+IN_BLOCKS |= {"mrc_ccg", "mrc_subgradient", "mrc_splitting", "mrc_interior_point", "mrc_pdhg"}
 SMALL = {"mrc_lp"}  # which says in its own words that a problem of many rows is too large
 N, D = 200, 6
 
@@ -264,6 +264,7 @@ def test_a_run_takes_a_fraction_of_the_memory_of_its_rows(name, tmp_path, monkey
         "mrc_ccg": {"n_max": 20},
         "mrc_subgradient": {"steps": 2},
         "mrc_splitting": {"steps": 2},
+        "mrc_pdhg": {"steps": 2},
     }.get(name, {})
     list(islice(SOLVERS[name].steps(as_problem(X[:999], np.arange(999) % 2), **settings), 2))
     tracemalloc.start()

@@ -106,8 +106,8 @@ class RowsInFile:
         return products(self, W)
 
     @property
-    def T(self) -> _Transposed:
-        return _Transposed(self)
+    def T(self) -> TransposedInFile:
+        return TransposedInFile(self)
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("_"):  # what Python and NumPy ask of any object
@@ -137,7 +137,9 @@ class RowsInFile:
         return about.st_size, about.st_mtime_ns
 
 
-class _Transposed:
+class TransposedInFile:
+    """The transpose of rows that stay in a file, for products with it."""
+
     def __init__(self, X: RowsInFile):
         self.X = X
 
