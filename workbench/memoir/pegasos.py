@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse as sp
 
 from workbench.core.checks import check_positive, check_sparse, check_whole
 from workbench.core.measures import EPS, bounds
 from workbench.core.problem import Matrix, Problem
-from workbench.core.rows_in_file import RowsInFile, rows_per_block
+from workbench.core.rows_in_file import rows_per_block
 from workbench.core.stream import Row
 from workbench.kernels.rows import RowReader, in_turn, reader_of, squared_norms_in_blocks
 from workbench.memoir.blocks import dense
@@ -199,7 +200,7 @@ def mean_hinge(X: Matrix, y: np.ndarray, W: np.ndarray) -> float:
     """Return mean_i max(0, 1 + max_{r != y_i} x_i.(w_r - w_{y_i})) of (n, d) `X` and (d, k) `W`."""
     total = 0.0
     block = max(1, SCORES // W.shape[1])
-    if isinstance(X, RowsInFile):
+    if not sp.issparse(X):
         block = min(block, rows_per_block(X))
     for first in range(0, len(y), block):
         V = np.asarray(X[first : first + block] @ W)
