@@ -151,6 +151,11 @@ class NotInMemory(ValueError, AttributeError):
     """A method that needs all rows in memory; an AttributeError too, for hasattr()."""
 
 
+def in_memory(X):
+    """Return `X`; NotInMemory if it is rows that stay in a file."""
+    return X._refuse() if isinstance(X, RowsInFile) else X
+
+
 def rows_per_block(X: np.ndarray | RowsInFile) -> int:
     """Return how many rows of `X` are looked at together."""
     return max(1, BLOCK // (X.itemsize * X.shape[1]))
