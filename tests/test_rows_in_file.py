@@ -201,7 +201,7 @@ def test_labels_are_an_array_or_a_file(twins, tmp_path):
         assert load(path, labels=given).checksum == file.checksum
     with pytest.raises(ValueError, match="y: has 199 labels for 200 rows"):
         load(path, labels=labels[1:])
-    with pytest.raises(ValueError, match=r"labels: only the rows of an \.npy file"):
+    with pytest.raises(ValueError, match=r"labels: only the rows of \.npy files"):
         load("iris", labels=labels)
     (tmp_path / "other.npy").write_bytes(b"\x93NUMPY")
     with pytest.raises(ValueError, match=r"other.npy: cannot be read as an \.npy file"):
@@ -209,6 +209,47 @@ def test_labels_are_an_array_or_a_file(twins, tmp_path):
     os.remove(tmp_path / "rows.labels.npy")
     with pytest.raises(FileNotFoundError, match=r"there is no file .*rows\.labels\.npy"):
         load(path)
+
+
+def in_folder(memory, folder, cuts=(1, 90, 95)):
+    """Write the rows and labels of a problem as the files of a folder."""
+    folder.mkdir()
+    for at, rows in enumerate(np.split(np.arange(memory.n), cuts)):
+        np.save(folder / f"{at}.npy", memory.X[rows])
+        np.save(folder / f"{at}.labels.npy", memory.classes[memory.y[rows]])
+    return folder
+
+
+@pytest.mark.parametrize("name", ["ls_accelerated", "mrc_pdhg", "cs_working_set"])
+def test_the_files_of_a_folder_are_one_problem(name, dtype, twins, tmp_path):
+    memory, file = twins(dtype)
+    folder = in_folder(memory, tmp_path / "rows")
+    problem, labels = load(folder), memory.classes[memory.y]
+    assert problem.checksum == load(folder, labels=labels).checksum == memory.checksum
+    for rows in (slice(None), slice(88, 97), slice(None, None, -1), [0, 1, 0, 89, 90, 94, 95, 199]):
+        assert np.array_equal(problem.X[rows], file.X[rows])
+    one, other = (
+        next(islice(SOLVERS[name].steps(p, **SHORT.get(name, {})), 3, None))
+        for p in (file, problem)
+    )
+    assert one.info() == other.info()
+    os.remove(folder / "2.labels.npy")
+    with pytest.raises(FileNotFoundError, match=r"there is no file .*2\.labels\.npy"):
+        load(folder)
+    cut_off(folder / "3.npy")
+    with pytest.raises(ValueError, match=r"rows.3\.npy: was cut or has changed while in use; load"):
+        problem.X[95:]
+
+
+def test_a_folder_without_rows_or_of_unequal_rows_is_refused(twins, tmp_path):
+    folder = in_folder(twins()[0], tmp_path / "rows")
+    for X in (np.ones((5, D + 1), np.float32), np.ones((5, D))):
+        np.save(folder / "2.npy", X)
+        with pytest.raises(ValueError, match=r"2\.npy: has \d features of .*, the first has"):
+            load(folder)
+    (tmp_path / "none").mkdir()
+    with pytest.raises(ValueError, match=r"none contains no \.npy files; convert each"):
+        load(tmp_path / "none")
 
 
 @pytest.mark.parametrize(
