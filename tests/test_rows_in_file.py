@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import islice
 
 import numpy as np
+import psutil
 import pytest
 from test_solvers import NAMES, SHORT
 
@@ -365,3 +366,23 @@ def test_the_command_line_runs_on_a_file_and_reports_its_faults(twins, capsys):
     cut_off(file.X.path)
     assert main(run) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_the_command_line_takes_a_folder_its_labels_and_a_limit_of_memory(twins, tmp_path, capsys):
+    memory, _ = twins()
+    folder, labels = in_folder(memory, tmp_path / "rows"), tmp_path / "y.npy"
+    np.save(labels, memory.y == 0)
+    run = ["run", "ls_accelerated", "--rounds", "3", "--rows", str(folder)]
+    for more, k in ([], 3), (["--labels", str(labels), "--memory", "900MB"], 2):
+        assert main([*run, *more]) == 0
+        told = capsys.readouterr().out
+        assert f"n = {N}, d = {D}, k = {k}" in told and "train_error" in told
+    assert main(["run", "ls_accelerated", "--rows", "iris"]) == 2
+    assert "--rows: must be an .npy file or a folder of them, got iris" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not psutil.LINUX, reason="no such limit elsewhere")
+def test_a_run_that_needs_more_memory_says_how_much(capsys):
+    assert main(["run", "cuts_exact", "synthetic_10k", "--memory", "0.1GB"]) == 2
+    told = capsys.readouterr().err
+    assert "workbench: out of memory; Unable to allocate" in told and told.count("\n") == 1
