@@ -209,10 +209,7 @@ def multiply(entries, A: np.ndarray, out: np.ndarray) -> None:
     across = isinstance(entries, TransposedInFile)
     X, out[:] = entries.X if across else entries, 0.0
     for rows in pieces(len(X), rows_per_block(X)):
-        if across:
-            add_across(X[rows], A[rows], out)
-        else:
-            add_product(X[rows], A, out[rows])
+        add_product(X[rows], A[rows] if across else A, out if across else out[rows], across)
 
 
 def above(rows, values: np.ndarray, phi: float) -> Iterator[tuple[np.ndarray, Entries]]:
@@ -244,21 +241,13 @@ def multiply_sparse(indptr, indices, data, A, out):
 
 
 @njit(cache=True)
-def add_product(X, A, out):
-    """Add the product of dense rows and `A` to `out`, feature by feature."""
+def add_product(X, A, out, across):
+    """Add the product of dense rows, or of their transpose, and `A` to `out`, in their order."""
     for i in range(X.shape[0]):
         for j in range(X.shape[1]):
+            to, of = (j, i) if across else (i, j)
             for y in range(A.shape[1]):
-                out[i, y] += X[i, j] * A[j, y]
-
-
-@njit(cache=True)
-def add_across(X, A, out):
-    """Add the product of the transpose of dense rows and `A` to `out`, row by row."""
-    for i in range(X.shape[0]):
-        for j in range(X.shape[1]):
-            for y in range(A.shape[1]):
-                out[j, y] += X[i, j] * A[i, y]
+                out[to, y] += X[i, j] * A[of, y]
 
 
 @njit(cache=True)
