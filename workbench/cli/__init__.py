@@ -38,9 +38,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The rest of the buffer is discarded, or Python would complain at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
-    except (ValueError, OSError, RuntimeError) as error:
+    except (ValueError, OSError, RuntimeError, MemoryError) as error:
         file = getattr(error, "filename", None)
         message = " ".join((f"{file}: {error.strerror}" if file else str(error)).split())
+        if isinstance(error, MemoryError):
+            message = f"out of memory; {message}"
         if message.startswith("source: "):  # as the function calls what is typed as DATA
             message = message.replace("source", "data", 1)
         print(f"workbench: {message}", file=sys.stderr)
@@ -58,6 +60,12 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {' '.join(message.split())}; try {self.prog} --help\n")
+
+
+def gigabytes(text: str) -> float:
+    """Return the GB of memory of a text like 2, 2GB or 500MB."""
+    number = text.upper().removesuffix("B")
+    return float(number[:-1]) / 1000 if number.endswith("M") else float(number.removesuffix("G"))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -82,7 +90,12 @@ def _parser() -> argparse.ArgumentParser:
 
     add = command(commands.run_command, "run one solver on one data set, live")
     add("solver", metavar="SOLVER")
-    add("data", metavar="DATA", help="a name of `workbench data list`, or a file")
+    add("data", metavar="DATA", help="a name of `workbench data list`, a file, or a folder")
+    text = "DATA is an .npy file, or a folder of several, in which the rows stay"
+    add("--rows", action="store_true", help=text)
+    add("--labels", metavar="FILE", help="labels of such rows (default: a.labels.npy for a.npy)")
+    text = "end the run with a message where it needs more memory than 2GB, 500MB, ..."
+    add("--memory", type=gigabytes, metavar="SIZE", help=text)
     parameters(add, "a parameter of the solver")
     add("--scale", help="scale the features first: standard, unit, tfidf or another")
     add("--test", type=float, metavar="FRACTION", help="hold out a fraction as test rows")
@@ -115,7 +128,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--timing", action="store_true", help="time solvers: one pinned process, at least 3 runs")
     add("--cluster", metavar="ADDRESS", help="address of a Dask scheduler, tcp://HOST:PORT")
     add("--seconds", type=float, metavar="S", help="limit per point, in wall seconds")
-    add("--memory", type=float, metavar="GB", help="limit per point, in GB of memory")
+    add("--memory", type=gigabytes, metavar="GB", help="limit per point, in GB of memory")
     add("--parquet", type=Path, metavar="FILE", help="write all traces as one table")
     add("--proofs", action="store_true", help="keep a proof next to each trace")
 

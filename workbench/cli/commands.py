@@ -39,10 +39,13 @@ def run_command(arguments: argparse.Namespace) -> int:
     """Run one solver on one data set and print its rows as they come."""
     from workbench.core.checks import check_counts, check_not_negative, check_positive
     from workbench.core.measures import errors
+    from workbench.core.rows_in_file import RowsInFile
     from workbench.core.stream import below, geometric, rounds, seconds
     from workbench.data import load
     from workbench.runs.run import resolve, run
+    from workbench.runs.worker import Limits, limited_memory
 
+    memory = Limits(memory=arguments.memory).memory
     check_positive(arguments.seconds, "seconds")
     check_not_negative(gap=arguments.gap)
     if arguments.rounds is not None:
@@ -51,7 +54,10 @@ def run_command(arguments: argparse.Namespace) -> int:
     texts = _pairs(arguments.parameters)
     resolve(arguments.solver, texts)
     parameters = {name: _typed(defaults[name], name, text) for name, text in texts.items()}
-    problem = load(arguments.data, test=arguments.test, scale=arguments.scale)
+    split = {"test": arguments.test, "scale": arguments.scale}
+    problem = load(arguments.data, labels=arguments.labels, **split)
+    if arguments.rows and not isinstance(problem.X, RowsInFile):
+        raise ValueError(f"--rows: must be an .npy file or a folder of them, got {arguments.data}")
     print(f"{problem.name}: n = {problem.n:,}, d = {problem.d:,}, k = {problem.k:,}", flush=True)
     rules = [below("gap", arguments.gap), seconds(arguments.seconds)]
     rules += [rounds(arguments.rounds)] if arguments.rounds is not None else []
@@ -64,10 +70,11 @@ def run_command(arguments: argparse.Namespace) -> int:
 
     options = {"parameters": parameters, "when": show, "path": arguments.out}
     options["proof"] = arguments.proof
-    trace, state = run(arguments.solver, problem, *rules, **options)
-    if state is None:
-        return 130
-    print(_line(trace.last | errors(problem)(state)))
+    with limited_memory(memory):
+        trace, state = run(arguments.solver, problem, *rules, **options)
+        if state is None:
+            return 130
+        print(_line(trace.last | errors(problem)(state)))
     return {"diverged": 1, "interrupted": 130}.get(trace.stopped_by, 0)
 
 

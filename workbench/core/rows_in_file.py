@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
+from itertools import accumulate
 from typing import NoReturn
 
 import numpy as np
@@ -18,37 +20,39 @@ GAP = 16  # rows that are read with those on both sides of them, and not used
 
 
 class RowsInFile:
-    """The (n, d) rows of an .npy file, float32 or float64, which stay in it.
+    """The (n, d) rows of an .npy file, float32 or float64, which stay in it, or of several files.
 
     ``X[rows]``, with a slice, row numbers or a mask, reads rows into a new array of at most
     :data:`AT_ONCE` bytes; ``X @ W`` and ``X.T @ R`` read all of them, a block at a time. All else
     that can be asked of an array is a ValueError, so that no method fills the memory unnoticed.
     The file is read, not mapped into memory: one that is mapped and then cut kills the process.
 
+    Parameters
+    ----------
+    path : the file, or the folder of several
+    files : their paths, of at least one; the rows of one come after those of the other
+
     Raises
     ------
     ValueError
-        Naming the file: not such an array, cut short, or, when rows are read, changed since.
+        Naming the file: not such an array, not of the same type and number of features as the
+        first, cut short, or, when rows are read, changed since.
     """
 
     ndim = 2
 
-    def __init__(self, path: str | os.PathLike):
-        self.path = os.fspath(path)
-        try:
-            mapped = np.lib.format.open_memmap(path, mode="r")  # compares the sizes, too
-            self._file = open(path, "rb", buffering=0)  # closed with the last reference to it
-        except (ValueError, OSError, EOFError) as error:
-            raise ValueError(f"{path}: cannot be read as an .npy file; {error}") from None
-        ordered = mapped.ndim == 2 and mapped.size and mapped.flags.c_contiguous
-        if not ordered or mapped.dtype not in (np.float32, np.float64):
-            raise ValueError(
-                f"{path}: must contain rows of float32 or float64 in C order, got "
-                f"{mapped.dtype.name} of shape {mapped.shape}"
-            )
-        self.shape, self.dtype, self._offset = mapped.shape, mapped.dtype, mapped.offset
-        self._stored, self._change = (mapped.shape[1], mapped.dtype), None
-        self._stamp = self._current()
+    def __init__(self, path: str | os.PathLike, files: Sequence[str | os.PathLike] = ()):
+        self.path, self._files = os.fspath(path), [_File(file) for file in files or (path,)]
+        self._change, first = None, self._files[0]
+        self._stored = first.shape[1], first.dtype
+        for file in self._files:
+            if (file.shape[1], file.dtype) != self._stored:
+                raise ValueError(
+                    f"{file.path}: has {file.shape[1]} features of {file.dtype}, the first has "
+                    f"{first.shape[1]} of {first.dtype}"
+                )
+        self._ends = list(accumulate(file.shape[0] for file in self._files))
+        self.shape, self.dtype = (self._ends[-1], first.shape[1]), first.dtype
 
     def map(self, change: Callable[[np.ndarray], np.ndarray], d: int, dtype) -> RowsInFile:
         """Return the rows as `change` makes them, whenever they are read: (m, d) of `dtype`."""
@@ -106,8 +110,8 @@ class RowsInFile:
         return products(self, W)
 
     @property
-    def T(self) -> _Transposed:
-        return _Transposed(self)
+    def T(self) -> TransposedInFile:
+        return TransposedInFile(self)
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("_"):  # what Python and NumPy ask of any object
@@ -125,19 +129,49 @@ class RowsInFile:
     def _read(self, first: int, out: np.ndarray) -> None:
         if not 0 <= first <= len(self) - len(out):
             raise IndexError(f"{self.path}: has {len(self)} rows, asked for row {first}")
+        while len(out):
+            at = bisect_right(self._ends, first)
+            file, end = self._files[at], self._ends[at]
+            here = out[: end - first]
+            file.read(first - end + file.shape[0], here)
+            first, out = first + len(here), out[len(here) :]
+
+
+class _File:
+    """One of the files."""
+
+    def __init__(self, path: str | os.PathLike):
+        self.path = os.fspath(path)
+        try:
+            mapped = np.lib.format.open_memmap(path, mode="r")  # compares the sizes, too
+            self.file = open(path, "rb", buffering=0)  # closed with the last reference to it
+        except (ValueError, OSError, EOFError) as error:
+            raise ValueError(f"{path}: cannot be read as an .npy file; {error}") from None
+        ordered = mapped.ndim == 2 and mapped.size and mapped.flags.c_contiguous
+        if not ordered or mapped.dtype not in (np.float32, np.float64):
+            raise ValueError(
+                f"{path}: must contain rows of float32 or float64 in C order, got "
+                f"{mapped.dtype.name} of shape {mapped.shape}"
+            )
+        self.shape, self.dtype, self.offset = mapped.shape, mapped.dtype, mapped.offset
+        self.stamp = self.current()
+
+    def read(self, first: int, out: np.ndarray) -> None:
         view = out.reshape(-1).view(np.uint8)
-        at = self._offset + first * out.shape[1] * out.itemsize
-        while len(view) and (count := os.preadv(self._file.fileno(), [view], at)):
+        at = self.offset + first * out.shape[1] * out.itemsize
+        while len(view) and (count := os.preadv(self.file.fileno(), [view], at)):
             at, view = at + count, view[count:]
-        if len(view) or self._current() != self._stamp:
+        if len(view) or self.current() != self.stamp:
             raise ValueError(f"{self.path}: was cut or has changed while in use; load it again")
 
-    def _current(self) -> tuple[int, int]:
-        about = os.fstat(self._file.fileno())
+    def current(self) -> tuple[int, int]:
+        about = os.fstat(self.file.fileno())
         return about.st_size, about.st_mtime_ns
 
 
-class _Transposed:
+class TransposedInFile:
+    """The transpose of rows that stay in a file, for products with it."""
+
     def __init__(self, X: RowsInFile):
         self.X = X
 
@@ -147,6 +181,11 @@ class _Transposed:
 
 class NotInMemory(ValueError, AttributeError):
     """A method that needs all rows in memory; an AttributeError too, for hasattr()."""
+
+
+def in_memory(X):
+    """Return `X`; NotInMemory if it is rows that stay in a file."""
+    return X._refuse() if isinstance(X, RowsInFile) else X
 
 
 def rows_per_block(X: np.ndarray | RowsInFile) -> int:

@@ -40,6 +40,7 @@ GENERATED = {
     "synthetic_100k": (partial(synthetic, dtype=np.float32), (100_000, 100, 20)),
     "synthetic_text": (synthetic_text, (10_000, 20_000, 50)),
 }
+LABELS = ".labels.npy"
 SCALES = {
     "standard": features.standardise,
     "unit": features.unit_rows,
@@ -104,14 +105,16 @@ def load(
         folder WORKBENCH_DATA), in the cache, or downloaded. Or a file: .csv, .tsv, .parquet, the
         workbench's .npz; any other suffix is read as LIBSVM's format with one label per line or
         several (:func:`workbench.data.formats.read_libsvm`), kept sparse unless more than half
-        of it is non-zero. Or an .npy file of (n, d) float32 or float64, whose rows stay in it
-        and may be more than fit into memory: ls_generalized, ls_accelerated, ls_calibrated,
-        ls_stagewise, ls_columns, mrc_ccg, mrc_subgradient, mrc_splitting and mrc_interior_point
-        read them in blocks, other solvers refuse them. Or a pair ``(X, y)``.
+        of it is non-zero. Or an .npy file of (n, d) float32 or float64, or a folder of several,
+        whose rows follow each other in the order of the files' names: they stay in the files and
+        may be more than fit into memory. ls_generalized, ls_accelerated, ls_calibrated,
+        ls_stagewise, ls_columns, mrc_ccg, mrc_subgradient, mrc_splitting, mrc_interior_point,
+        mrc_pdhg, cuts_nystroem, cs_working_set, memoir_pegasos, memoir_l2 and memoir_l1 read them
+        in blocks, other solvers refuse them. Or a pair ``(X, y)``.
     target : the label column of a table; by default the one called target, label, class or y,
         else the last
-    labels : n labels of the rows of an .npy file, or the name of a second .npy file; by default
-        ``rows.labels.npy`` for ``rows.npy``
+    labels : n labels of the rows of an .npy file or a folder, or the name of an .npy file of them;
+        by default those in ``rows.labels.npy`` for each ``rows.npy``
     test : None for the published split if there is one, else no test rows; a fraction in (0, 1)
         for a stratified random split of all rows
     seed : int, seeds the random split
@@ -136,9 +139,9 @@ def load(
         raise ValueError(f"test: must be None or lie strictly between 0 and 1, got {test!r}")
     if target is not None and not (_is_path(source) and table_suffix(source) in TABLES):
         raise ValueError(f"target: only tables ({', '.join(TABLES)}) have a label column to name")
-    in_file = _is_path(source) and Path(source).suffix == ".npy"
+    in_file = _is_path(source) and (_is_folder(source) or Path(source).suffix == ".npy")
     if labels is not None and not in_file:
-        raise ValueError("labels: only the rows of an .npy file have labels of their own")
+        raise ValueError("labels: only the rows of .npy files have labels of their own")
     if isinstance(source, tuple):
         if len(source) != 2:
             raise ValueError(f"source: must be a pair (X, y), got {len(source)} parts")
@@ -146,10 +149,7 @@ def load(
     elif isinstance(source, str) and source in names():
         problem = _named(source, published=test is None)
     elif in_file:
-        path = _file(source)
-        labels = path.with_suffix(".labels.npy") if labels is None else labels
-        y = read_npy(_file(labels)) if _is_path(labels) else labels
-        problem = as_problem(RowsInFile(path), y, name=path.name)
+        problem = _left_in_files(source, labels)
     elif _is_path(source):
         path = _file(source)
         problem = _problem(_read(path, target), path.name, published=test is None)
@@ -269,8 +269,28 @@ def _problem(rows: Rows, name: str, published: bool) -> Problem:
     return as_problem(X, y, **test, name=name, features=columns, about=about)
 
 
+def _left_in_files(source: str | os.PathLike, labels) -> Problem:
+    path = Path(source).expanduser()
+    files = [path] if not _is_folder(source) else sorted(path.glob("*.npy"))
+    files = [_file(file) for file in files if file == path or not file.name.endswith(LABELS)]
+    if not files:
+        raise ValueError(
+            f"source: {path} contains no .npy files; convert each of its tables, for example by "
+            "numpy.save('a.npy', pandas.read_parquet('a.parquet').to_numpy('float32'))"
+        )
+    if labels is None:
+        y = np.concatenate([read_npy(_file(file.with_suffix(LABELS))) for file in files])
+    else:
+        y = read_npy(_file(labels)) if _is_path(labels) else labels
+    return as_problem(RowsInFile(path, files), y, name=path.name)
+
+
 def _is_path(source) -> bool:
     return isinstance(source, str | os.PathLike)
+
+
+def _is_folder(source: str | os.PathLike) -> bool:
+    return os.path.isdir(os.path.expanduser(source))
 
 
 def _file(source: str | os.PathLike) -> Path:

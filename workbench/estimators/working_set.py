@@ -12,7 +12,7 @@ from workbench.estimators import parameters as check
 from workbench.estimators.common import WeightedClassifier, certified
 from workbench.estimators.memoir import SAVED, SparseLinear
 from workbench.estimators.parameters import not_negative, parameter, positive, whole
-from workbench.kernels.rows import rows_of
+from workbench.kernels.rows import rows_of, squared_norms
 from workbench.memoir.compress import quantized
 from workbench.memoir.working_set import LOSSES, certificate, costs_of
 
@@ -122,7 +122,8 @@ class WorkingSetClassifier(WeightedClassifier, SparseLinear, saved=f"{SAVED} low
         weights = problem.weights
         costs = costs_of(problem.y, float(self.C), float(self.balance), weights)
         pairwise = self.loss == "weston_watkins"
-        return certificate(problem, state, rows_of(problem.X), costs, pairwise)
+        given = rows_of(problem.X), squared_norms(problem.X), costs, pairwise
+        return certificate(problem, state, *given)
 
     def _early(self) -> str | None:
         allowed = math.inf if self.tol is None else self.tol * self.upper_

@@ -14,7 +14,6 @@ from workbench.memoir.products import add_scores, lacks_room, set_scores
 from workbench.memoir.visit import floor_of, scratch_of, solve
 
 TOGETHER = 64  # classes that are compared with a threshold before each of them is
-CALM = 2  # visits without a step after which a row is left out of passes over the sets
 
 
 @njit(cache=True)
@@ -47,8 +46,8 @@ def full_pass(blocks, at, rows, order, y, sets, costs, squares, rules, seen, k):
 def set_pass(blocks, at, rows, order, sets, costs, squares, rules, chosen, counts, seen, k):
     """Visit rows with the scores of their own sets only; else as :func:`full_pass`.
 
-    `chosen` (len(order), added) and `counts` are classes that enter their row's set before; where
-    there are none, rows that have been calm are left out.
+    `chosen` (len(order), added) and `counts` are classes that enter their row's set before, or
+    without entries.
     """
     M = sets.classes.shape[1]
     scratch, one = scratch_of(M), np.empty(1)
@@ -56,9 +55,6 @@ def set_pass(blocks, at, rows, order, sets, costs, squares, rules, chosen, count
     while at < len(order):
         i = np.uint64(order[at])
         held = np.int64(sets.held[i])
-        if not len(counts) and (held < 2 or sets.calm[i] >= CALM):
-            at += 1
-            continue
         need = lacks_room(blocks, rows, i, M, k)
         if need:
             return at, need
@@ -157,11 +153,13 @@ def weakest(sets, i, g, held):
 
 
 @njit(cache=True)
-def losses(blocks, rows, y, costs, l1, every, k):
-    """Return the weighted sum of the rows' losses under W = soft(V, l1), in double precision."""
+def losses(blocks, rows, first, last, y, costs, l1, every, k, total):
+    """Add the weighted losses of rows first to last under W = soft(V, l1) to `total`.
+
+    In double precision.
+    """
     out = np.empty(k + 1)
-    total = 0.0
-    for i in range(np.uint64(len(y))):
+    for i in range(np.uint64(first), np.uint64(last)):
         out[:] = 0.0
         add_scores(blocks, rows, i, l1, out, k)
         own = y[i]

@@ -75,7 +75,7 @@ class InBlocks:
         """Take these blocks as the matrix."""
         vars(self).update(blocks._asdict())
 
-    def run(self, kernel: Callable, *given) -> None:
+    def run(self, kernel: Callable, *given, at: int = 0) -> None:
         """Run a compiled pass to its end, in a larger pool whenever it lacks slots.
 
         Parameters
@@ -83,7 +83,7 @@ class InBlocks:
         kernel : takes the blocks, the place to begin at, `given` and k; returns the place it has
             reached and how many free slots it needs there, 0 at the end
         """
-        at, need = kernel(self.blocks(), 0, *given, self.k)
+        at, need = kernel(self.blocks(), at, *given, self.k)
         while need:
             self.hold(roomier(self.blocks(), self.k, PATCH + need))
             at, need = kernel(self.blocks(), at, *given, self.k)

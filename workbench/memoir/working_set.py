@@ -18,8 +18,10 @@ import scipy.sparse as sp
 from workbench.core.checks import check_counts, check_not_negative, check_positive, check_whole
 from workbench.core.measures import bounds, svm_bounds
 from workbench.core.problem import Problem
+from workbench.core.rows_in_file import RowsInFile, rows_per_block
+from workbench.core.shares import pieces
 from workbench.core.stream import Row, off_the_clock
-from workbench.kernels.rows import Rows, rows_of, squared_norms
+from workbench.kernels.rows import RowReader, Rows, in_turn, reader_of, squared_norms_in_blocks
 from workbench.memoir.ascent import candidates, full_pass, losses, norms, set_pass
 from workbench.memoir.blocks import PATCH, InBlocks, dense, empty, matrix_of, roomier
 from workbench.memoir.mips import scores
@@ -30,9 +32,11 @@ EPS = 0.01  # violation below which a row is left alone at first, in units of th
 FEW = 0.5  # share of the rows: when a full pass takes steps for fewer, this violation falls
 FALL = 4.0  # the factor
 LEAST = 1e-6  # never below this: single precision has no more digits
+CALM = 2  # visits without a step after which a row is left out of passes over the sets
 CHUNK = 1024  # rows whose violators are found before the steps of any
 SMALL = 2**23  # entries of V up to which it is dense: a pass takes a third to half of the time
 ENTRIES = 2**21  # entries of X's columns or of V at a time when the dual is evaluated
+TOGETHER = 2**16  # rows whose alpha is made double at a time there
 
 
 @dataclass
@@ -148,7 +152,8 @@ def cs_working_set(
         raise ValueError(f"loss: must be one of {', '.join(LOSSES)}, got {loss!r}")
     X, y, n, k = problem.X, problem.y, problem.n, problem.k
     weights = problem.weights
-    rows, squares, costs = rows_of(X), squared_norms(X), costs_of(y, C, balance, weights)
+    rows, squares = reader_of(X), squared_norms_in_blocks(X)
+    costs = costs_of(y, C, balance, weights)
     caps = rounded_down(costs)
     every = loss == "weston_watkins"
     worst = float(costs.sum()) * (k - 1 if every else 1)
@@ -162,28 +167,33 @@ def cs_working_set(
         given = Sets(s.sets, s.alpha, s.held, s.calm), caps, squares, rules
         none = np.zeros((0, 1), s.sets.dtype), np.zeros(0, np.int64)
         for _ in range(inner if s.round else 0):
-            s.run(set_pass, rows, s.rng.permutation(n), *given, *none, np.zeros(2))
+            order = s.rng.permutation(n)
+            order = order[((s.held > 1) & (s.calm < CALM))[order]]
+            for part, some in in_turn(rows, order):
+                s.run(set_pass, some, order[part], *given, *none, np.zeros(2))
         order, seen = s.rng.permutation(n), np.zeros(2)  # steps, and classes without a place
         if threads == 1:
-            s.run(full_pass, rows, order, y, *given, seen)
+            for part, some in in_turn(rows, order):
+                s.run(full_pass, some, order[part], y, *given, seen)
         else:
             shared_pass(s, rows, y, order, *given, seen, threads)
         s.eps = max(s.eps / FALL, LEAST) if seen[0] < FEW * n else s.eps
         s.updates, s.full = float(seen[0]) / n, float(seen[1]) / n
         with off_the_clock():
-            dual, s.primal = certificate(problem, s, rows, costs, every)
+            dual, s.primal = certificate(problem, s, rows, squares, costs, every)
             s.lower, s.upper = max(s.lower, dual), min(s.upper, s.primal)
         s.round += 1
         yield s
 
 
 def shared_pass(
-    s: WorkingSetState, rows: Rows, y, order, sets, costs, squares, rules, seen, threads: int
+    s: WorkingSetState, reader, y, order, sets, costs, squares, rules, seen, threads: int
 ) -> None:
     """Visit all rows, chunk by chunk: find violators in threads, then take the steps in order."""
     with ThreadPoolExecutor(threads) as pool:
         for first in range(0, len(order), CHUNK):
             chunk = order[first : first + CHUNK]
+            rows = reader.read(chunk)
             found = (
                 np.empty((len(chunk), rules.added), sets.classes.dtype),
                 np.zeros(len(chunk), int),
@@ -217,7 +227,8 @@ def restated(
         state.C, state.l1 = float(C), float(l1)
         every = loss == "weston_watkins"
         with off_the_clock():
-            dual, state.primal = certificate(problem, state, rows_of(problem.X), costs, every)
+            given = reader_of(problem.X), squared_norms_in_blocks(problem.X), costs, every
+            dual, state.primal = certificate(problem, state, *given)
         worst = float(costs.sum()) * (problem.k - 1 if every else 1)
         state.lower, state.upper = max(0.0, dual), min(worst, state.primal)
     return state
@@ -255,26 +266,25 @@ def start(
 
 
 def certificate(
-    problem: Problem, s: WorkingSetState, rows: Rows, costs: np.ndarray, every: bool
+    problem: Problem, s: WorkingSetState, rows: Rows | RowReader, squares, costs, every: bool
 ) -> tuple[float, float]:
     """Return D(alpha) and P(W), with room for rounding."""
-    l1 = np.float32(s.l1)
-    b = s.blocks()
+    l1, b, X, loss = np.float32(s.l1), s.blocks(), problem.X, 0.0
+    for at, some in in_turn(rows, np.arange(problem.n)):
+        loss = losses(b, some, at.start, at.stop, problem.y, costs, l1, every, s.k, loss)
     one, two = norms(b.values[: b.end[0]], l1) if b.end[0] else (0.0, 0.0)
-    primal = two / 2 + s.l1 * one + losses(b, rows, problem.y, costs, l1, every, s.k)
-    alpha = s.alpha.astype(float)
-    alpha[:, 0] = -alpha[:, 1:].sum(axis=1)  # what rounding has left undone
-    if not every:
-        alpha *= np.minimum(1.0, costs / np.maximum(alpha[:, 0], costs))[:, None]
-    lengths, terms = np.sqrt(squared_norms(problem.X)), s.k - 1 if every else 1
-    linear, pull, square = float(alpha[:, 0].sum()), 2.0 * float(alpha[:, 0] @ lengths), 0.0
-    ends = np.arange(0, alpha.size + 1, alpha.shape[1])
-    A = sp.csr_matrix((alpha.ravel(), s.sets.ravel().astype(int), ends), shape=(len(alpha), s.k))
-    A.eliminate_zeros()
-    X = problem.X.tocsc() if problem.is_sparse else problem.X
+    primal = two / 2 + s.l1 * one + loss
+    own, A = duals(s, costs, every)
+    lengths, terms = np.sqrt(squares), s.k - 1 if every else 1
+    linear, pull, square = float(own.sum()), 2.0 * float(own @ lengths), 0.0
+    X = X.tocsc() if problem.is_sparse else X
     filled = X.indptr if problem.is_sparse else np.arange(problem.d + 1) * s.k
-    for part in pieces(filled, ENTRIES):
-        V = A.T @ X[:, part]
+    in_file = isinstance(X, RowsInFile)
+    for part in columns(filled, SMALL if in_file else ENTRIES):
+        if in_file:
+            V = sum(A[at].T @ X[at][:, part] for at in pieces(problem.n, rows_per_block(X)))
+        else:
+            V = A.T @ X[:, part]
         excess = np.maximum(np.abs(V.data if problem.is_sparse else np.asarray(V)) - s.l1, 0.0)
         square += float(np.vdot(excess, excess))
     return svm_bounds(
@@ -289,7 +299,26 @@ def certificate(
     )
 
 
-def pieces(filled: np.ndarray, size: int) -> Iterator[slice]:
+def duals(s: WorkingSetState, costs, every: bool) -> tuple[np.ndarray, sp.csr_matrix]:
+    """Return alpha of the rows' own classes (n,) and of all (n, k), feasible in spite of rounding.
+
+    Some rows at a time: their sets in double precision are several times as large.
+    """
+    own, A = np.empty(len(costs)), []
+    for at in pieces(len(costs), TOGETHER):
+        alpha = s.alpha[at].astype(float)
+        alpha[:, 0] = -alpha[:, 1:].sum(axis=1)  # what rounding has left undone
+        if not every:
+            alpha *= np.minimum(1.0, costs[at] / np.maximum(alpha[:, 0], costs[at]))[:, None]
+        own[at] = alpha[:, 0]
+        ends = np.arange(0, alpha.size + 1, alpha.shape[1])
+        shape = len(alpha), s.k
+        A.append(sp.csr_matrix((alpha.ravel(), s.sets[at].ravel().astype(int), ends), shape=shape))
+        A[-1].eliminate_zeros()
+    return own, sp.vstack(A, format="csr")
+
+
+def columns(filled: np.ndarray, size: int) -> Iterator[slice]:
     """Yield slices of columns, each with about `size` entries, of which `filled` is the sum."""
     first, d = 0, len(filled) - 1
     while first < d:

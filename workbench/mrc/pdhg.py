@@ -10,6 +10,8 @@ import scipy.sparse as sp
 
 from workbench.core.checks import as_number, check_whole, shown
 from workbench.core.problem import Matrix, Problem
+from workbench.core.rows_in_file import RowsInFile, TransposedInFile, blocks, rows_per_block
+from workbench.core.shares import pieces
 from workbench.core.stream import Row
 from workbench.kernels.compiled import njit
 from workbench.mrc.risk import MinimaxRisk, RiskState, first, minimax_risk, psi, restated
@@ -18,6 +20,9 @@ REPAIRS = 8  # sweeps of projections per certificate, at most
 POWER = 50  # iterations that estimate the norm of X
 CLOSE, STEADY = 1e-4, 1.2  # near the solution long steps circle it
 SAFETY = 0.95  # share of the largest stable step, for the error of that estimate
+MAKING = 4  # times the bytes of dense rows are taken to make entries of them
+
+Entries = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 @dataclass
@@ -53,7 +58,9 @@ def mrc_pdhg(
     The method solves min_M max_p 1 - <tau, M> + <lam, |M|> + <X M, p> - sum_i max_y p_iy over the
     distributions p, whose inner maximum is max_i psi, by over-relaxed steps (Chambolle & Pock
     2016) of lengths that suit each feature (Pock & Chambolle 2011). A round is `steps` of them,
-    of two passes over the non-zeros each, and one certificate over all rows and components.
+    of two passes over the non-zeros each (also if they stay in a file: for those with few features
+    :func:`~workbench.mrc.splitting.mrc_splitting` reads less), and one certificate over all rows
+    and components.
     Both bounds depend on their worst row or component, and a few always lag; so they are those of
     repaired copies, M projected in turn on every row's psi <= phi, p on every |G - tau| <= lam.
 
@@ -82,7 +89,7 @@ def mrc_pdhg(
     rows, columns = entries(risk.X, problem.X.dtype), entries(risk.X.T, problem.X.dtype)
     tau, lam, active = (np.ascontiguousarray(a.T) for a in (risk.tau, risk.lam, risk.active))
     scale = column_scale(risk.X)
-    size = norm(rows, columns, scale)
+    size = norm(rows, columns, risk.n, scale)
     s = start(risk, balance) if state is None else restated(risk, state)
     M, V, p, G = np.zeros_like(s.M), np.empty_like(s.V), np.empty_like(s.p), np.empty_like(s.M)
     yield s
@@ -91,11 +98,11 @@ def mrc_pdhg(
         length = SAFETY / (sigma * size) * scale
         rho = relaxation if s.upper - s.lower > CLOSE else min(relaxation, STEADY)
         for _ in range(steps):
-            multiply(*columns, s.p, G)
+            multiply(columns, s.p, G)
             primal_step(s.M, G, tau, lam, active, length, rho, M)
-            multiply(*rows, M, V)
+            multiply(rows, M, V)
             s.phi = dual_step(s.p, s.V, V, sigma, s.phi, rho, p)
-        multiply(*columns, p, G)
+        multiply(columns, p, G)
         upper = renew_upper(s, risk, rows, active, scale, M, V)
         lower = renew_lower(s, risk, columns, tau, lam, active, p, G)
         s.round += 1
@@ -118,24 +125,37 @@ def renew_upper(s: PrimalDualState, risk: MinimaxRisk, rows, active, scale, M, V
         upper = risk.upper(M.T, float(values.max()))
         best = min(best, upper)
         s.offer(M.T.copy(), upper)
-        if not project_rows(*rows, M, values, s.phi, active, scale):
+        moved = 0
+        for some, parts in above(rows, values, s.phi):
+            moved += project_rows(*parts, M, some, s.phi, active, scale)
+        if not moved:
             break
-        multiply(*rows, M, V)
+        multiply(rows, M, V)
     return best
 
 
 def renew_lower(s: PrimalDualState, risk: MinimaxRisk, columns, tau, lam, active, p, G) -> float:
-    """Return the best bound of p, whose mean is G, while p is projected on |G - tau| <= lam."""
+    """Return the best bound of p, whose mean is G, while p is projected on |G - tau| <= lam.
+
+    Of rows in a file, those with mass are read for that; if they are too many, p stays as it is.
+    """
     total = p.sum()  # near 1: of less, BR(p) would be too high
     p, G, best = p / total, G / total, 0.0
+    if isinstance(columns, TransposedInFile):
+        X, used = columns.X, np.flatnonzero(p.any(axis=1))
+        if X.fits(MAKING * len(used)):
+            indptr, indices, data = entries(X[used].T, X.dtype)
+            columns = indptr, used[indices].astype(indices.dtype), data
     for _ in range(REPAIRS):
         found = risk.lower(p, G.T)
         s.raise_lower(found, p)
         best = max(best, found)
+        if not isinstance(columns, tuple):
+            break
         if not project_columns(*columns, p, G, tau, lam, active):
             break
         p /= p.sum()
-        multiply(*columns, p, G)
+        multiply(columns, p, G)
     return best
 
 
@@ -146,33 +166,64 @@ def rebalance(s: PrimalDualState, upper: float, lower: float, p: np.ndarray) -> 
     s.balance *= min(max(above / below, 0.25), 4.0) ** (1.0 / s.round)
 
 
-def entries(X: Matrix, dtype) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return CSR's indptr, indices and data of any `X`, the data in the problem's own precision."""
+def entries(X: Matrix | TransposedInFile, dtype) -> Entries | RowsInFile | TransposedInFile:
+    """Return CSR's indptr, indices and data of any `X`, the data in the problem's own precision.
+
+    Rows that stay in a file, and their transpose, still do.
+    """
+    if isinstance(X, TransposedInFile):
+        return entries(X.X, dtype).T
+    if isinstance(X, RowsInFile):
+        return X.map(lambda part: part.astype(dtype), X.shape[1], dtype)
     X = sp.csr_matrix(X if sp.issparse(X) else np.asarray(X))
     return X.indptr, X.indices, X.data.astype(dtype)
 
 
 def column_scale(X: Matrix) -> np.ndarray:
     """Return 1 / sum_i |x_ij| for every feature j, 0 for a feature without a non-zero."""
-    total = np.asarray(abs(X).sum(axis=0)).ravel()
+    parts = [X] if sp.issparse(X) else blocks(X)
+    total = sum(np.asarray(abs(part).sum(axis=0)).ravel() for part in parts)
     return np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)
 
 
-def norm(rows, columns, scale: np.ndarray) -> float:
+def norm(rows, columns, n: int, scale: np.ndarray) -> float:
     """Return the squared spectral norm of X diag(scale)^(1/2): the power method from two starts."""
     root = np.sqrt(scale)[:, None]
     v = np.random.default_rng(0).random((len(scale), 2)) * root
-    u = np.zeros((len(rows[0]) - 1, 2))
+    u = np.zeros((n, 2))
     for _ in range(POWER):
         v *= root / np.linalg.norm(v, axis=0)
-        multiply(*rows, v, u)
-        multiply(*columns, u, v)
+        multiply(rows, v, u)
+        multiply(columns, u, v)
         v *= root
     return float(np.linalg.norm(v, axis=0).max())
 
 
+def multiply(entries, A: np.ndarray, out: np.ndarray) -> None:
+    """Write the product of a matrix of :func:`entries` and `A` to `out`, to the last bit.
+
+    Rounding decides which constraints an iterate meets, and so what is projected.
+    """
+    if isinstance(entries, tuple):
+        return multiply_sparse(*entries, A, out)
+    across = isinstance(entries, TransposedInFile)
+    X, out[:] = entries.X if across else entries, 0.0
+    for rows in pieces(len(X), rows_per_block(X)):
+        add_product(X[rows], A[rows] if across else A, out if across else out[rows], across)
+
+
+def above(rows, values: np.ndarray, phi: float) -> Iterator[tuple[np.ndarray, Entries]]:
+    """Yield some `values` and the entries of their rows, among them all beyond `phi`, in order."""
+    if isinstance(rows, tuple):
+        yield values, rows
+        return
+    high = np.flatnonzero(values > phi)
+    for part in pieces(len(high), rows_per_block(rows)):
+        yield values[high[part]], entries(rows[high[part]], rows.dtype)
+
+
 @njit(cache=True)
-def multiply(indptr, indices, data, A, out):
+def multiply_sparse(indptr, indices, data, A, out):
     """Write the product of a sparse matrix and `A` to `out`; two classes stay in registers."""
     n, k = out.shape
     for i in range(n):
@@ -187,6 +238,16 @@ def multiply(indptr, indices, data, A, out):
             for e in range(indptr[i], indptr[i + 1]):
                 for y in range(k):
                     out[i, y] += data[e] * A[indices[e], y]
+
+
+@njit(cache=True)
+def add_product(X, A, out, across):
+    """Add the product of dense rows, or of their transpose, and `A` to `out`, in their order."""
+    for i in range(X.shape[0]):
+        for j in range(X.shape[1]):
+            to, of = (j, i) if across else (i, j)
+            for y in range(A.shape[1]):
+                out[to, y] += X[i, j] * A[of, y]
 
 
 @njit(cache=True)

@@ -116,7 +116,7 @@ def _one_thread() -> None:
 @contextmanager
 def _limited(limits: Limits, mark: Path) -> Iterator[None]:
     """Hold the process to the limits; the mark shows that the task began, and why it was killed."""
-    with open(mark, "w") as report, _memory(limits.memory):
+    with open(mark, "w") as report, limited_memory(limits.memory):
         if limits.seconds:
             # Its thread is C and needs no lock of Python's: compiled code cannot hold it up.
             hard = 1.5 * limits.seconds + 5
@@ -128,7 +128,8 @@ def _limited(limits: Limits, mark: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _memory(gigabytes: float | None) -> Iterator[None]:
+def limited_memory(gigabytes: float | None) -> Iterator[None]:
+    """Let this process allocate no more than that beyond what it has, on Linux."""
     if gigabytes is None or not psutil.LINUX:
         yield
         return

@@ -16,6 +16,7 @@ from workbench.core.checks import (
     shown,
 )
 from workbench.core.problem import Problem
+from workbench.core.rows_in_file import RowsInFile
 from workbench.kernels.functions import Kernel, check_kernel, kernel_of
 from workbench.sampled_cuts.cutting_plane import (
     STALLED,
@@ -190,7 +191,8 @@ def cuts_nystroem(
     """Minimise the same by exact cuts in the span of random rows (ours), certified for that space.
 
     Its solution is a function of the kernel's own space with the same objective, so that the upper
-    bound holds there too; the lower one does not.
+    bound holds there too; the lower one does not. Rows that stay in a file are read three times in
+    a round, and their features computed as often.
 
     Parameters
     ----------
@@ -207,20 +209,22 @@ def cuts_nystroem(
     """
     check_counts(landmarks=landmarks)
     m, of_kernel = min(landmarks, problem.n), (kernel, gamma, degree, coef0)
-    check_memory(f"cuts_nystroem, {m} landmarks", m * (8 * problem.n + 32 * m))
-    task, made, s = prepared(problem, state, C, eps, of_kernel, seed, np.float64, certified=True)
+    rows_held = 0 if isinstance(problem.X, RowsInFile) else problem.n
+    check_memory(f"cuts_nystroem, {m} landmarks", m * (8 * rows_held + 32 * m))
+    given = problem, state, C, eps, of_kernel, seed, np.float64
+    task, made, s = prepared(*given, certified=True, in_file=True)
     space = NystroemSpace(s, made, problem.X, landmarks)
     yield from counted(of_all(task, space, s, C, eps, stabilised), made, state)
 
 
 def prepared(
-    problem: Problem, state, C, eps, of_kernel: tuple, seed, dtype, certified: bool = False
+    problem: Problem, state, C, eps, of_kernel: tuple, seed, dtype, certified=False, in_file=False
 ) -> tuple[Task, Kernel, CutState]:
     """Return the task, the kernel and the first state; a ValueError names a bad argument."""
     check_positive(C, "C")
     check_positive(eps, "eps")
     check_kernel(*of_kernel)
-    task, made = task_of(problem), kernel_of(problem, *of_kernel, dtype)
+    task, made = task_of(problem), kernel_of(problem, *of_kernel, dtype, in_file)
     if state is None:
         rng = np.random.default_rng(check_whole(seed, "seed", least=0))
         state = start(problem, task, made, float(C), float(eps), certified, rng)

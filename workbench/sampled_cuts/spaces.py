@@ -15,6 +15,8 @@ import scipy.sparse as sp
 
 from workbench.core.measures import EPS
 from workbench.core.problem import Matrix
+from workbench.core.rows_in_file import RowsInFile, rows_per_block
+from workbench.core.shares import pieces
 from workbench.kernels.compiled import njit
 from workbench.kernels.functions import DENSE, Kernel, Points
 from workbench.kernels.gram import Gram, add_rows
@@ -22,7 +24,7 @@ from workbench.kernels.rows import FAST
 from workbench.sampled_cuts.state import CutState, append, keep, merged
 from workbench.sampled_cuts.tasks import Cut
 
-PIECE = 2**15  # rows whose features are summed at a time
+PIECE = 2**15  # sparse rows whose features are computed and summed at a time
 CUTS = 256  # for whose scores room is made at a time
 LONG = 16  # features times labels from which values of the kernel are kept: others cost little
 HELD_AGAIN = 4  # they are kept if there is room for one in so many: of fewer, few are used again
@@ -196,15 +198,20 @@ class NystroemSpace:
     Features are of double precision, whatever the rows are: the inverse of K asks for it, and so do
     bounds.
 
-    Cuts are exact here and cost no values of the kernel. A function of this space is one of the
-    kernel's space, with the same scores and norm, so that its objective is an upper bound there.
+    Cuts are exact here and cost no values of the kernel, unless the rows stay in a file: then their
+    features are computed again, block by block, whenever they are needed, and the state holds no
+    rows but the landmarks. A function of this space is one of the kernel's space, with the same
+    scores and norm, so that its objective is an upper bound there.
     """
 
     def __init__(self, s: CutState, kernel: Kernel, X: Matrix, landmarks: int):
-        self.s, self.room, N = s, {}, X.shape[0]
+        self.s, self.kernel, self.X, self.room, N = s, kernel, X, {}, X.shape[0]
+        in_file = isinstance(X, RowsInFile)
         if not len(s.landmarks):
             s.landmarks = np.sort(s.rng.choice(N, min(landmarks, N), replace=False))
-        chosen = kernel.points(X[s.landmarks])
+            if in_file:
+                s.data, s.landmarks = X[s.landmarks], np.arange(len(s.landmarks))
+        chosen = self.chosen = kernel.points((s.data if in_file else X)[s.landmarks])
         if (off := kernel.precision(chosen)) > COARSEST:
             raise ValueError(
                 f"problem: rows lie so far from zero that values of the kernel may be off by "
@@ -213,15 +220,18 @@ class NystroemSpace:
             )
         if not len(s.root):
             s.root = inverse_root(kernel.matrix(chosen, chosen))
-        self.Z = features(kernel, X, chosen, s.root)
+        self.Z = None if in_file else features(kernel, X, chosen, s.root)
+        self.parts = parts_of(X)
 
     def add(self, cut: Cut, offset: float) -> None:
         """Append a cut to the state, projected onto the space."""
         s, m = self.s, len(self.s.landmarks)
         g = np.zeros((m, cut.B.shape[1]))
-        for at in range(0, len(cut.B), PIECE):
-            piece = slice(at, at + PIECE)
-            g += self.Z[cut.parts[piece]].T @ cut.B[piece]
+        parts, B = merged(cut.parts, cut.B)
+        for rows in self.parts:
+            first, last = np.searchsorted(parts, (rows.start, rows.stop))
+            if first < last:
+                g += self._features(rows)[parts[first:last] - rows.start].T @ B[first:last]
         others = s.B.reshape(len(s.h), g.size)
         products = others @ g.ravel() + s.explicit @ cut.explicit
         products = np.append(products, np.vdot(g, g) + cut.explicit @ cut.explicit)
@@ -231,7 +241,8 @@ class NystroemSpace:
         """Return the scores of all parts by the sum of coefficients times cuts, (N, K)."""
         s = self.s
         g = s.B.reshape(len(coefficients), len(s.landmarks), s.B.shape[1])
-        return self.Z @ np.tensordot(coefficients, g, 1)
+        W = np.tensordot(coefficients, g, 1)
+        return np.concatenate([self._features(rows) @ W for rows in self.parts])
 
     def keep(self, kept: np.ndarray) -> None:
         """Leave only these cuts, a mask."""
@@ -239,16 +250,27 @@ class NystroemSpace:
 
     def precision(self) -> tuple[float, float]:
         """Return the relative error of a score, and the length of the longest part's vector."""
-        longest = np.einsum("ij,ij->i", self.Z, self.Z).max()
-        return EPS * (sum(self.Z.shape) + self.s.explicit.shape[1] + 1), math.sqrt(longest)
+        some = (self._features(rows) for rows in self.parts)
+        longest = max(np.einsum("ij,ij->i", Z, Z).max() for Z in some)
+        terms = self.X.shape[0] + len(self.s.root) + self.s.explicit.shape[1] + 1
+        return EPS * terms, math.sqrt(longest)
+
+    def _features(self, rows: slice) -> np.ndarray:
+        if self.Z is not None:
+            return self.Z[rows]
+        return features(self.kernel, self.X[rows], self.chosen, self.s.root)
+
+
+def parts_of(X: Matrix) -> list[slice]:
+    """Return the rows that go together: the last bit of features depends on which rows do."""
+    return list(pieces(X.shape[0], PIECE if sp.issparse(X) else rows_per_block(X)))
 
 
 def features(kernel: Kernel, X: Matrix, chosen: Points, root: np.ndarray) -> np.ndarray:
-    """Return Z = k(X, chosen) root (n, m), piece by piece: points are copies of rows."""
+    """Return Z = k(X, chosen) root (n, m), part by part: points are copies of rows."""
     Z = np.empty((X.shape[0], len(root)))
-    for at in range(0, len(Z), PIECE):
-        piece = slice(at, at + PIECE)
-        Z[piece] = kernel.times(kernel.points(X[piece]), chosen, root)
+    for rows in parts_of(X):
+        Z[rows] = kernel.times(kernel.points(X[rows]), chosen, root)
     return Z
 
 

@@ -1,0 +1,82 @@
+"""Run one method on rows in a file, in a process of limited memory: a child of scale_rows.ipynb.
+
+``python rows_child.py METHOD ROWS.npy GB ROUNDS TRACE.jsonl`` writes the trace, whose header has
+the peak of resident memory in MB, and ends with the code 3 if the memory does not suffice.
+"""
+
+import resource
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from scipy.linalg import solve
+from sklearn.linear_model import SGDClassifier
+
+from workbench.core import rows_in_file
+from workbench.core.stream import rounds
+from workbench.core.trace import write_trace
+from workbench.data import load
+from workbench.registry import SOLVERS
+from workbench.runs.run import run
+
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
+from measuring import peak_memory
+
+OUT_OF_MEMORY = 3
+PARAMETERS = {"mrc_splitting": {"steps": 10}}
+
+
+@dataclass
+class Fitted:
+    """A classifier of scikit-learn after some passes over the rows."""
+
+    round: int
+    model: SGDClassifier
+
+    def scores(self, X) -> np.ndarray:
+        return self.model.decision_function(X)
+
+    def info(self) -> dict[str, float]:
+        return {}
+
+
+def partial_fit(problem, *, alpha: float = 1e-4, seed: int = 0, state=None):
+    """Pass the blocks of a file to SGDClassifier.partial_fit; a round reads all of them."""
+    s = state or Fitted(0, SGDClassifier(alpha=alpha, random_state=seed))
+    yield s
+    while True:
+        first = 0
+        for X in rows_in_file.blocks(problem.X):
+            y = problem.y[first : first + len(X)]
+            s.model.partial_fit(X, y, classes=np.arange(problem.k))
+            first += len(X)
+        s.round += 1
+        yield s
+
+
+def main(method: str, path: str, gigabytes: str, count: str, out: str) -> int:
+    """Run the method; return the code that the process ends with."""
+    limit, A = int(float(gigabytes) * 1e9), np.eye(100)
+    solve(A, A @ A, assume_a="pos")  # OpenBLAS takes its buffers; later it would wait for them
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    rows_in_file.AT_ONCE = limit // 16  # of rows that are held together, in bytes
+    try:
+        problem = load(path)
+        if method == "ridge":
+            problem = replace(problem, X=np.load(path))
+        n, d, k = problem.n, problem.d, problem.k
+        problem = replace(problem, name=f"synthetic rows {n}x{d}x{k}", synthetic=True)
+        solver = partial_fit if method == "partial_fit" else method
+        parameters = PARAMETERS.get(method, {})
+        given = {"parameters": parameters, "warm_up": method in SOLVERS and method != "ridge"}
+        trace, _ = run(solver, problem, rounds(int(count)), **given)
+    except MemoryError:
+        return OUT_OF_MEMORY
+    trace.header["peak"] = peak_memory()
+    write_trace(out, trace)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
