@@ -176,8 +176,8 @@ def check_zero_one(least):
 
 
 @exercise
-def check_strange(answer, lead, share: float):
-    """`answer`: how often unseen moves are made; ``lead(moves, a, b, c, d)``: what one needs."""
+def check_strange(lead, share: float):
+    """``lead(moves, a, b, c, d)``: what the path a, b, d needs to score as much as a, c, d."""
     rng = np.random.default_rng(0)
     for _ in range(9):
         moves, (a, b, c, d) = rng.normal(size=(5, 5)), rng.permutation(5)[:4]
@@ -191,10 +191,7 @@ def check_strange(answer, lead, share: float):
         need(not same(found, turned), "moves[a, b] is for b after a; yours is turned around")
         hint = "set the scores of the two paths equal, and cross out what both have"
         need(same(found, first + second), hint)
-    truth = "never" if share == 0 else "seldom" if share <= 0.01 else "often"
-    hint = "the weight of such a move is low, and finite; what would outweigh it?"
-    pick(answer, ("never", "seldom", "often"), truth, hint)
-    return f"{share:.2%} of all moves"
+    return f"a low weight can be outweighed: {share:.2%} of the chain's moves are such"
 
 
 # What several checks use

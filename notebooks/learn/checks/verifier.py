@@ -101,8 +101,8 @@ def check_outward(certified):
 
 
 @exercise
-def check_silent(answer, excess, measured: float):
-    """`answer`: how far off; ``excess(g, h, u)``: P - P* of one weight, and in another unit."""
+def check_silent(excess, measured: float):
+    """``excess(g, h, u)``: P - P* of one weight at which P has the slope g, and in another unit."""
     for g, h, u in np.random.default_rng(0).uniform([0.1, 0.5, 3], [1, 5, 9], (5, 3)):
         found = array(ask(excess, g, h, u), (2,), "the result").astype(float)
         first, case = g**2 / (2 * h), f"for g = {g:.2f}, h = {h:.2f}, u = {u:.2f}: "
@@ -113,10 +113,7 @@ def check_silent(answer, excess, measured: float):
         need(not same(found[1], first / u**2), case + "a smaller curvature makes it more, not less")
         hint = f"the second is {u**2:.3g} times the first: h is divided by u^2"
         need(same(found[1], first * u**2), case + hint)
-    truth = min(("1e-4", "1e-3", "1e-1"), key=lambda text: abs(np.log(float(text) / measured)))
-    hint = "tol bounds a gradient, and the columns of these rows differ by factors of thousands"
-    pick(answer, ("1e-4", "1e-3", "1e-1"), truth, hint)
-    return f"{measured:.1%} above the optimum, without a warning"
+    return f"the columns differ by factors of thousands: {measured:.1%} above, without a warning"
 
 
 def exact(w, a, X, s, C) -> tuple[Fraction, Fraction]:
