@@ -575,6 +575,14 @@ def test_an_average_of_scores_keeps_the_mean_loss_and_not_the_mean_error():
     assert F.mean(axis=0)[1] > F.mean(axis=0)[0]
 
 
+def test_the_two_rows_of_verify_the_solver_have_an_optimum_just_below_two_thirds():
+    for M in (3.0, 20.0):
+        X, w = np.array([[M, M + 1], [-M, 1 - M]]), cp.Variable(2)
+        P = cp.sum_squares(w) / 2 + cp.sum_squares(cp.pos(1 - X @ w))
+        least = cp.Problem(cp.Minimize(P)).solve(solver=cp.CLARABEL)
+        assert 2 / 3 - least == pytest.approx(1 / (18 * M**2), rel=0.05)
+
+
 @pytest.mark.parametrize(
     ("check", "answer"),
     [
