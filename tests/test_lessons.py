@@ -219,7 +219,7 @@ PREDICTED = {  # what a check says of a run that comes after the prediction, fro
         0.05 < a["theirs"][:, 1].sum() / a["best"][:, 0].sum() - 1 < 0.1
     ),
     "ww_3_coordinate_descent/draw-package": lambda a: (
-        np.ptp([a["runs"][name][0].last["round"] for name in ("ww_shark", "ww_walrus")]) < 20
+        np.ptp([a["runs"][name][0].last["round"] for name in ("ww_shark", "ww_walrus")]) < 17
     ),
     "verify_the_solver/rounded": lambda a: 3e-8 < 1 - a["half"] / a["lower"] < 3e-5,
 }

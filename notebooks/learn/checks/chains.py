@@ -138,8 +138,8 @@ def check_same_C(same_C):
 
 
 @exercise
-def check_pieces(answer, moves_per_weight):
-    """`answer`: what pairs achieve; ``moves_per_weight(n, L, p, k)``: of pieces of p positions."""
+def check_pieces(moves_per_weight):
+    """``moves_per_weight(n, L, p, k)``: of n sequences of L positions, in pieces of p."""
     draws = np.random.default_rng(0).integers([50, 5, 2, 3], [500, 40, 5, 9], (9, 4))
     for n, L, p, k in [(200, 20, 2, 6), (70, 11, 4, 3), *draws.tolist()]:
         found, pieces = number(ask(moves_per_weight, n, L, p, k)), -(-L // p)
@@ -155,8 +155,6 @@ def check_pieces(answer, moves_per_weight):
         need(L % p == 0 or not same(found, n * (L - L // p) / k**2), case + hint)
         truth = n * (L - pieces) / k**2
         need(same(found, truth), case + f"it is {truth:.4g}, not {found:.4g}")
-    hint = "how many moves of pairs are there for each of so few weights?"
-    pick(answer, ("less", "more"), "more", hint)
     return "half of all moves are left, and they are far more than the weights"
 
 
