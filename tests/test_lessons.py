@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from test_player import wait
 
-from checks import answers
+from checks import answers, chains, stagewise, verifier
 from checks import mrc as teach
 from checks.exercise import Hint, Unfinished, array, ask, exercise, number
 from workbench.core.problem import as_problem
@@ -164,6 +164,7 @@ PREDICTED = {  # what a check says of a run that comes after the prediction, fro
     "cuts_3_chains/pieces-run": lambda a: (
         2 * a["by_length"][1] < a["by_length"][0] + a["by_length"][-1]
     ),
+    "cuts_3_chains/draw-sentences": lambda a: 0 < a["strange"](a["chained"]) <= 0.01,
     "cuts_3_chains/zero-one-scales": lambda a: a["zero_one"].argmin() == 0 > a["g"].mean(),
     "five_answers/crossed": lambda a: (
         30 < np.argmax(a["model"] > a["star"]) < 60
@@ -188,6 +189,9 @@ PREDICTED = {  # what a check says of a run that comes after the prediction, fro
     ),
     "memoir_3_details_matter/with-constant": lambda a: (
         a["biased"]["frozen"] < a["steps"]["empty=True"]["accuracy"] - 0.01
+    ),
+    "mrc_3_certificates/draw-digits": lambda a: (
+        max(a["current"][np.array(a["R"]) > a["R"][-1] - 0.01]) > 10
     ),
     "mrc_4_how_large_lambda0/coverage": lambda a: (
         (a["off"] <= a["tolerance"](10, a["n"], 0.05) * a["spread"])[:, a["shares"]].all(1).mean()
@@ -241,6 +245,12 @@ PREDICTED = {  # what a check says of a run that comes after the prediction, fro
     ),
     "mrc_5_which_feature/package": lambda a: (
         a["last"]["features"] < 200 and near((a["last"]["lower"], a["R_star"]))
+    ),
+    "verify_the_solver/print-use": lambda a: (
+        0.05 < a["theirs"][:, 1].sum() / a["best"][:, 0].sum() - 1 < 0.1
+    ),
+    "ww_3_coordinate_descent/draw-package": lambda a: (
+        np.ptp([a["runs"][name][0].last["round"] for name in ("ww_shark", "ww_walrus")]) < 17
     ),
     "verify_the_solver/rounded": lambda a: 3e-8 < 1 - a["half"] / a["lower"] < 3e-5,
 }
@@ -594,6 +604,33 @@ def test_an_average_of_scores_keeps_the_mean_loss_and_not_the_mean_error():
     losses, loss = (np.logaddexp.reduce(A, axis=-1) - A[..., 0] for A in (F, F.mean(axis=0)))
     assert loss < losses.mean() and np.mean(F[:, 1] > F[:, 0]) < 0.5
     assert F.mean(axis=0)[1] > F.mean(axis=0)[0]
+
+
+def test_the_two_rows_of_verify_the_solver_have_an_optimum_just_below_two_thirds():
+    for M in (3.0, 20.0):
+        X, w = np.array([[M, M + 1], [-M, 1 - M]]), cp.Variable(2)
+        P = cp.sum_squares(w) / 2 + cp.sum_squares(cp.pos(1 - X @ w))
+        least = cp.Problem(cp.Minimize(P)).solve(solver=cp.CLARABEL)
+        assert 2 / 3 - least == pytest.approx(1 / (18 * M**2), rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("check", "answer"),
+    [
+        (chains.check_augmented, lambda F, y: F - np.eye(3)[y] / len(y)),
+        (
+            stagewise.check_predict,
+            lambda X, Ws, make: sum(map(np.matmul, map(make, 3 * [X], range(3)), Ws)),
+        ),
+        (
+            verifier.check_outward,
+            lambda *given: np.nextafter(np.array(verifier.exact(*given), float), [-np.inf, np.inf]),
+        ),
+    ],
+)
+def test_another_right_answer_is_right(check, answer, capsys):
+    check(answer)
+    assert capsys.readouterr().out.startswith("right")
 
 
 def models(count, **parameters):

@@ -6,7 +6,6 @@ import numpy as np
 
 from checks.exercise import (
     CLOSE,
-    Unfinished,
     array,
     ask,
     exercise,
@@ -87,8 +86,6 @@ def check_alone(alone, ww_risks):
             case = f"for eta = {eta.round(2).tolist()} "
             need(same(value, truth), f"{case}{told}: sum the hinges of each label, weighted by eta")
     need(isinstance(alone, list | tuple | set), "alone should be a list of names")
-    if not alone or any(name is ... for name in alone):
-        raise Unfinished
     need(set(alone) <= set(LOSSES), f"the names are {LOSSES}")
     hint = "compare your two risks at this eta: which scores are better?"
     need("Weston-Watkins" not in alone, hint)
@@ -162,6 +159,12 @@ def check_calibration(calibration_error):
         need(not same(found, abs(off.sum()) / 400), case + hint)
         hint = "bins count by their numbers of rows, not all alike"
         need(not same(found, np.abs(off[full] / sizes[full]).mean()), case + hint)
+        short = sum(
+            abs((confidence - right)[confidence * bins // 1 == b].sum()) for b in range(bins)
+        )
+        hint = "a confidence of 1 belongs to the last bin, and is in none of yours"
+        need(same(truth, short / 400) or not same(found, short / 400), case + hint)
         need(np.isfinite(found), case + "it is not finite: an empty bin has no mean")
-        need(same(found, truth), case + f"it is {truth:.4f}, not {found:.4f}")
+        told = f"it is {truth:.4f}, not {found:.4f}: of a bin's rows, how many are right, and how "
+        need(same(found, truth), case + told + "many did their largest p announce?")
     return "0 would be a forecast that keeps its word"

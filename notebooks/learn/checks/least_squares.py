@@ -48,7 +48,7 @@ def check_algorithm_1(algorithm_1):
     X, Y, _ = _toy()
     L, alpha = 0.8, 0.3
     found, truth = ask(algorithm_1, X, Y, L, alpha, 4), _steps(X, Y, alpha / L, alpha, 1 / L)
-    need(isinstance(found, list) and len(found) == 5, "return a list of rounds + 1 weights")
+    several(found, 5, "return a list of rounds + 1 weights")
     need(found[0] is not found[-1], "all entries are one array; a step in place changes them all")
     found = [array(W, truth[0].shape, "W") for W in found]
     for hint, ridge, pull, step in (
@@ -57,6 +57,9 @@ def check_algorithm_1(algorithm_1):
         ("the gradient of alpha/2 |W|^2 is missing: add alpha W", alpha / L, 0, 1 / L),
         ("the steps lack their 1/L", alpha / L, alpha, 1),
         ("take the L that is given; this is 1/2", alpha / 0.5, alpha, 1 / 0.5),
+        ("S is a mean: divide X'X by the number of rows", alpha / L / 30, alpha, 1 / L / 30),
+        ("the step goes uphill: where is the minus?", alpha / L, alpha, -1 / L),
+        ("L is in the matrix and in front of it, too", alpha / L, alpha, 1 / L**2),
     ):
         need(not same(found[2], _steps(X, Y, ridge, pull, step)[2]), hint)
     for t in range(5):
@@ -68,10 +71,16 @@ def check_algorithm_1(algorithm_1):
 def check_too_small(W, X: np.ndarray, Y: np.ndarray, L: float):
     """One step of Algorithm 1 with this L, and no penalty, raises the loss from `W`."""
     W = array(W, (X.shape[1], Y.shape[1]), "W").astype(float)
+    need(np.isfinite(W).all(), "W should hold finite numbers")
     before, G = _loss(W, X, Y)
+    p = np.exp(W[0] - W.max()) / np.exp(W[0] - W.max()).sum()
     after = _loss(W - np.linalg.solve(X.T @ X / len(X), G) / L, X, Y)[0]
     told = f"the loss goes from {before:.3f} to {after:.3f}"
-    need(after > before + CLOSE, told + ". Make class 2 improbable, the others nearly equal")
+    case = f"{told}, from the probabilities {p.round(3).tolist()}: "
+    still = np.abs(p - Y.mean(axis=0)).max() < 0.02
+    hint = "how far are they from the place where the curvature is 1/2?"
+    hint = "the minimum is so near that nothing happens; begin beside it" if still else hint
+    need(after > before + CLOSE, case + hint)
     return told + ": the step overshoots"
 
 
@@ -105,10 +114,8 @@ def check_lower(lower):
     for P, G, alpha in ((1.0, np.array([[1.0, -2.0]]), 0.5), (0.3, np.full((3, 2), 0.1), 0.01)):
         found, truth = number(ask(lower, P, G.copy(), alpha)), P - (G**2).sum() / (2 * alpha)
         given = f"P = {P}, |G|^2 = {(G**2).sum():.2f}, alpha = {alpha}"
-        need(
-            same(found, truth),
-            f"for {given} it is {truth:.2f}, not {found:.2f}: put in D = -G/alpha",
-        )
+        told = f"for {given} it is {truth:.2f}, not {found:.2f}: "
+        need(same(found, truth), told + "at which D is the right-hand side least?")
     return "the gradient alone says how far away the optimum can be"
 
 

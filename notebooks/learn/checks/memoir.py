@@ -74,8 +74,8 @@ def check_step_of_theorem_1(exact, inexact, eps):
 
 
 @exercise
-def check_random(answer, expected):
-    """`answer`: what random answers teach; ``expected(X, y, C)``: a batch's mean push with them."""
+def check_random(expected):
+    """``expected(X, y, C)``: what a batch adds to W on average, if its answers are random."""
     rng = np.random.default_rng(0)
     for C in (3, 5, 8):
         X, y = rng.normal(size=(30, 4)), rng.integers(C, size=30)
@@ -90,8 +90,6 @@ def check_random(answer, expected):
         need(not same(found, X.T @ (2 * own - 1)), case + hint)
         need(not same(found, truth / 30), case + "the batch is not divided by its size here")
         need(same(found, truth), case + "column c: its own rows, less a share of all others")
-    hint = "a step moves two classes. Which one does it still choose rightly?"
-    pick(answer, ("as good", "in between", "chance"), "in between", hint)
     return "w_y is raised by the right rows, and a little of all others is taken off it"
 
 
@@ -218,8 +216,8 @@ def check_rescaled(rescaled):
 
 
 @exercise
-def check_bias(answer, offsets_after):
-    """`answer`: what a constant 1 does; ``offsets_after(o, y, eta)``: after a frozen batch."""
+def check_bias(offsets_after):
+    """``offsets_after(o, y, eta)``: the weights of a constant 1 after a frozen batch."""
     rng = np.random.default_rng(0)
     for C, rows, eta in ((4, 30, 0.1), (6, 200, 0.5), (9, 50, 0.05)):
         o, y = rng.normal(size=C), rng.integers(C, size=rows)
@@ -235,8 +233,6 @@ def check_bias(answer, offsets_after):
         need(not same(found, o + step * (lost - gained)), case + "answers are pushed down, not up")
         hint = "each row adds eta / b to its own class and takes it from its answer"
         need(same(found, o + step * (gained - lost)), case + hint)
-    hint = "every row of a batch has the feature. Who answers a frozen batch?"
-    pick(answer, ("rises", "falls", "stays"), "falls", hint)
     return "the class that answered falls far below all others, and is out of the race"
 
 
@@ -244,21 +240,28 @@ def check_bias(answer, offsets_after):
 def check_averaged(averaged):
     """``averaged(X, y, K, etas)``: the mean of the weights after each row, taken in order."""
     rng = np.random.default_rng(0)
-    X, y, etas = rng.normal(size=(40, 3)), rng.integers(4, size=40), 1 / np.arange(1, 41) ** 0.5
-    W, total, mean_before = np.zeros((3, 4)), np.zeros((3, 4)), np.zeros((3, 4))
-    for x, own, eta in zip(X, y, etas):
-        mean_before += W / 40
-        f = x @ W
-        r = np.argmax(np.where(np.arange(4) == own, -np.inf, f))
-        if f[own] - f[r] < 1:
-            W = W + eta * np.outer(x, np.eye(4)[own] - np.eye(4)[r])
-        total += W
-    found = array(ask(averaged, X, y, 4, etas), (3, 4), "the result")
-    need(not same(found, W), "those are the last weights; average them over the rows")
-    need(not same(found, total), "that is their sum: divide by the number of rows")
-    need(not same(found, mean_before), "count the weights after each row's step, not before it")
-    hint = "for each row: best wrong class r; margin below 1: add eta x to y, take it from r"
-    need(same(found, total / 40), hint + "; add W to a sum, in any case")
+    for scale in (1, 0.3, 3):
+        X, y, etas = rng.normal(size=(40, 3)), rng.integers(4, size=40), 1 / np.arange(1, 41) ** 0.5
+        X *= scale
+        Ws, moved = _rows_in_turn(X, y, etas, lambda f, y, r: f[y] - f[r] < 1)
+        found = array(ask(averaged, X.copy(), y.copy(), 4, etas.copy()), (3, 4), "the result")
+        need(not same(found, Ws[-1]), "those are the last weights; average them over the rows")
+        need(not same(found, Ws.sum(axis=0)), "that is their sum: divide by the number of rows")
+        hint = "count the weights after each row's step, not before it"
+        need(not same(found, Ws[:-1].sum(axis=0) / 40), hint)
+        hint = "a row that changes nothing counts as well: add W after every row"
+        need(moved.all() or not same(found, Ws[moved].sum(axis=0) / 40), hint)
+        for hint, rule in (
+            ("a margin compares with r, too: x'(w_y - w_r)", lambda f, y, r: f[y] < 1),
+            ("a margin from 0 to 1 is violated, too", lambda f, y, r: f[y] - f[r] < 0),
+            ("a row that keeps its margin of 1 changes nothing", lambda f, y, r: True),
+        ):
+            slip = _rows_in_turn(X, y, etas, rule)[0].mean(axis=0)
+            need(not same(found, slip) or same(slip, Ws.mean(axis=0)), hint)
+        hint = (
+            "r is the best class except y: what does a row whose margin is below 1 add to y and r?"
+        )
+        need(same(found, Ws.mean(axis=0)), hint)
     return "no shrinking, no projection, no batch"
 
 
@@ -271,7 +274,7 @@ def check_two_means(predicted, y):
     need(set(np.unique(predicted).tolist()) <= classes, f"the classes are {sorted(classes)}")
     paper, usual = two_means(predicted, y)
     told = f"MaF1 is {paper:.3f}, macro-F1 is {usual:.3f}"
-    hint = ". Give one class all precision and little recall, another the reverse"
+    hint = ". What makes a class's own F1 small, although one of its two numbers is large?"
     need(paper >= usual + 0.2, told + hint)
     return told
 
@@ -284,6 +287,17 @@ def two_means(predicted: np.ndarray, y: np.ndarray) -> tuple[float, float]:
     true = np.array([np.sum(y == c) for c in classes])
     P, R = np.mean(hits / np.maximum(said, 1)), np.mean(hits / np.maximum(true, 1))
     return _ratio(2 * P * R, P + R), float(np.mean(2 * hits / (said + true)))
+
+
+def _rows_in_turn(X, y, etas, violates) -> tuple[np.ndarray, np.ndarray]:
+    W, Ws, moved = np.zeros((X.shape[1], 4)), [], []
+    for x, own, eta in zip(X, y, etas):
+        f = x @ W
+        r = np.argmax(np.where(np.arange(4) == own, -np.inf, f))
+        moved.append(violates(f, own, r))
+        W = W + moved[-1] * eta * np.outer(x, np.eye(4)[own] - np.eye(4)[r])
+        Ws.append(W)
+    return np.array(Ws), np.array(moved)
 
 
 def _in_ball(W: np.ndarray, lam: float) -> np.ndarray:

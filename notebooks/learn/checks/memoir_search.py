@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import norm
 
-from checks.exercise import CLOSE, array, ask, exercise, need, number, pick, same
+from checks.exercise import CLOSE, Hint, array, ask, exercise, need, number, pick, same
 
 
 @exercise
 def check_three_winners(x, W):
     """A query and three vectors: the nearest, the one of least angle, the one of largest x.w."""
-    x, W = array(x, (2,), "x"), array(W, (3, 2), "W")
+    x, W = array(x, (2,), "x"), array(W, (3, 2), "W").astype(float)
+    need(np.isfinite(W).all(), "W should hold finite numbers")
     lengths = np.linalg.norm(W, axis=1)
     need(lengths.min() > 0 and np.linalg.norm(x) > 0, "a vector of length 0 has no angle")
     product = W @ x
@@ -24,20 +25,37 @@ def check_three_winners(x, W):
         need(np.ptp(np.sort(values)[-2:]) > CLOSE, f"{name} is not one alone: two are equal")
     winners = {name: np.argmax(values) for name, values in closeness.items()}
     told = ", ".join(f"{name} is w_{place}" for name, place in winners.items())
-    need(len(set(winners.values())) == 3, told + ". Make one of them long")
+    need(len(set(winners.values())) == 3, told + ". What does a length do to each of the three?")
+    need(
+        list(winners.values()) == [0, 1, 2],
+        told + ". Put the rows in this order, as they are drawn",
+    )
     return told
+
+
+class _Lists(dict):
+    def items(self):
+        raise Hint("go through the words of x, and touch no other list")
+
+    keys = values = __iter__ = items
+
+    def __missing__(self, f):
+        raise Hint(f"no class uses the word {f}, which has no list")
 
 
 @exercise
 def check_scan(scan):
     """``scan(lists, x, C)``: the C scores from an inverted index and a dictionary x."""
-    lists = {0: ([1, 3], [2.0, -1.0]), 4: ([0, 1, 2], [1.0, 0.5, 3.0]), 7: ([3], [4.0])}
-    x, truth = {0: 2.0, 4: 10.0, 9: 5.0}, np.array([10.0, 9.0, 30.0, -2.0, 0.0])
-    found = array(ask(scan, lists, x, 5), (5,), "the result")
-    last = np.array([10.0, 5.0, 30.0, -2.0, 0.0])
-    need(not same(found, last), "class 1 is in two lists: add to its score, do not replace it")
-    need(not same(found, [1, 2.5, 3, -1, 0]), "multiply each weight by the row's value")
-    need(same(found, truth), f"the scores are {truth.tolist()}, not {found.tolist()}")
+    lists = _Lists({0: ([1, 3], [2.0, -1.0]), 4: ([0, 1, 2], [1.0, 0.5, 3.0]), 7: ([3], [4.0])})
+    for x, truth, last in (
+        ({0: 2.0, 4: 10.0, 9: 5.0}, [10.0, 9.0, 30.0, -2.0, 0.0], [10.0, 5.0, 30.0, -2.0, 0.0]),
+        ({7: 0.5, 0: -1.0}, [0.0, -2.0, 0.0, 3.0, 0.0], [0.0, -2.0, 0.0, 1.0, 0.0]),
+    ):
+        found = array(ask(scan, lists, dict(x), 5), (5,), "the result")
+        need(not same(found, last), "a class is in two lists: add to its score, do not replace it")
+        need(not same(found, [1, 2.5, 3, -1, 0]), "multiply each weight by the row's value")
+        told = f"for x = {x} the scores are {truth}, not {found.tolist()}"
+        need(same(found, truth), told)
     return "the feature 9 has no list: no class uses it"
 
 
@@ -51,8 +69,11 @@ def check_walk(walk):
         (net, [9.0, 1.0, 2.0, 4.0, 3.0, 5.0], 4, [4]),
         ([[1], [2], [1]], [1.0, 1.0, 0.0], 0, [0]),
     ):
-        found = list(ask(walk, links, np.array(scores), start))
-        case = f"scores {scores}, from {start}: "
+        found, case = ask(walk, links, np.array(scores), start), f"scores {scores}, from {start}: "
+        need(
+            isinstance(found, list | tuple | np.ndarray), "return the list of all places on the way"
+        )
+        found = list(found)
         need(found[:1] == [start], case + "the first place is the start")
         hint = "stop where no neighbour scores more"
         need(len(found) <= len(truth), case + hint)
@@ -101,8 +122,11 @@ def check_collision(collision):
         hint = "that is the angle of x and w; the transform divides w by M, not by its length"
         need(not same(found, 1 - np.arccos(plain) / np.pi), hint)
         need(not same(found, 1 - truth), "that is how often they differ")
-        told = f"it is {truth:.4f}, not {found:.4f}: 1 - angle / pi, cosine x.w / (M |x|)"
-        need(same(found, truth), told)
+        short = np.arccos(np.clip(x @ w / M, -1, 1))
+        hint = "x has become x / |x|: which cosine do the two vectors have?"
+        need(not same(found, 1 - short / np.pi), hint)
+        told = f"it is {truth:.4f}, not {found:.4f}: which angle do the two have, and which share "
+        need(same(found, truth), told + "of all hyperplanes passes between them?")
     return "larger products collide more often: that is all a hash is asked for"
 
 
@@ -124,9 +148,10 @@ def check_bits(bits):
 @exercise
 def check_touched(touched):
     """``touched(b, C)``: expected share of C classes among b labels, drawn uniformly."""
-    for b, C in ((1, 10), (5, 10), (1000, 300)):
+    for b, C in ((5, 10), (1, 10), (1000, 300)):
         found, truth = number(ask(touched, b, C)), 1 - (1 - 1 / C) ** b
         case = f"b = {b}, C = {C}: "
+        need(not same(found, C * truth), case + "that many classes; which share is it?")
         need(found <= 1, case + "a share is at most 1: labels repeat")
         need(b == 1 or not same(found, b / C), case + "labels repeat")
         need(not same(found, 1 - truth), case + "that is the share that none of them is")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from checks.certified import check_certified as check_certified
-from checks.exercise import CLOSE, array, ask, exercise, need, number, pick, same, several
+from checks.exercise import CLOSE, Hint, array, ask, exercise, need, number, pick, same, several
 
 # Lesson 1: one slack
 
@@ -210,8 +210,8 @@ def check_values(linear_values, constant_values):
         truth = r**2 * T * (T + 1) // 2
         hint = "the product of a cut with itself takes r^2 more"
         need(not same(constant, truth - T * r**2), hint)
-        told = f"Algorithm 2: {case}{truth}, not {constant:g}. Round t takes t r^2"
-        need(same(constant, truth), told)
+        told = f"Algorithm 2: {case}{truth}, not {constant:g}. With how many cuts of r rows"
+        need(same(constant, truth), told + " does round t compare r rows?")
     return "T n r, and r^2 T (T + 1) / 2"
 
 
@@ -219,7 +219,7 @@ def check_values(linear_values, constant_values):
 def check_above(answer, mean_height):
     """`answer`: where the model comes to be; ``mean_height(R, h, T)``: of the largest of T cuts."""
     rng = np.random.default_rng(0)
-    for T in (2, 1, 5, 40):
+    for T in (5, 1, 2, 40):
         R, h = rng.uniform(0.2, 0.9), rng.uniform(0.05, 0.3)
         found, truth = number(ask(mean_height, R, h, T)), R + h * (T - 1) / (T + 1)
         case = f"for R = {R:.3f}, h = {h:.3f}, T = {T}: "
@@ -239,11 +239,10 @@ def check_repeat(repeat):
     """``repeat(R, draw, xi, eps)``: the value of the cut that Algorithm 3 takes."""
     xi, eps = 0.2, 0.1
     for R, values, taken in ((0.5, (0.1, 0.3, 0.31, 0.6), 3), (0.3, (0.1, 0.6), 1)):
-        left = [*values, *[9.0] * 99][::-1]
-        every = len(left)
-        found = number(ask(repeat, R, left.pop, xi, eps))
-        drawn = every - len(left)
         case = f"with R = {R}, xi = {xi}, eps = {eps} and the draws {values}, "
+        seen = []
+        found = number(ask(repeat, R, _draws(values, seen, case).__next__, xi, eps))
+        drawn = len(seen)
         need(drawn > 0, case + "draw at least once")
         need(drawn == taken, case + f"take number {taken}; {drawn} were drawn")
         need(same(found, values[taken - 1]), case + f"return {values[taken - 1]}, the last one")
@@ -253,7 +252,7 @@ def check_repeat(repeat):
 @exercise
 def check_wait(wait):
     """``wait(u, p)``: rounds until p in a row are satisfied, each with probability u."""
-    for u, p in ((0.5, 1), (0.5, 2), (0.3, 4)):
+    for u, p in ((0.4, 1), (0.4, 2), (0.3, 4)):
         found, truth = number(ask(wait, u, p)), (u**-p - 1) / (1 - u)
         hint = "u^-p is too few: where p - 1 were satisfied and the next is not, all starts again"
         need(p == 1 or not same(found, u**-p), hint)
@@ -264,15 +263,25 @@ def check_wait(wait):
 
 @exercise
 def check_stopped(p, r, seed, ended: Callable):
-    """Algorithm 2 stops by itself while the exact cut is violated by more than 10 eps."""
+    """Algorithm 2, with p >= 3 and r >= 10, stops where the exact cut is violated by 10 eps."""
+    need(number(p) >= 3, "one lucky sample, or two, are no feat: take at least three in a row")
+    need(number(r) >= 10, "a sample of few rows says nothing: take at least ten")
     violation, eps = ended(p, r, seed)
     need(violation is not None, "it did not stop by itself; be less patient")
     told = f"the exact cut is violated by {violation / eps:.1f} eps"
-    need(violation > 10 * eps, told + ", not by more than 10: let one small sample decide")
+    hint = ", not by more than 10: what makes luck more probable? Another seed may have it"
+    need(violation > 10 * eps, told + hint)
     return told + ", and all samples in a row were satisfied"
 
 
 # What several checks use
+
+
+def _draws(values, seen: list, case: str):
+    for value in (*values, *[9.0] * 99):
+        seen.append(value)
+        yield value
+    raise Hint(case + "the loop does not end")
 
 
 def _toy() -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -41,19 +42,18 @@ def check_waves(waves):
     square = np.diag(found).mean()
     need(square > 0.1, "Z Z'/p divides by p already; leave the root of p out of Z")
     need(abs(square - 0.5) > 0.05, "inner products are half the kernel: what is the mean of z^2?")
-    need(
-        np.ptp(np.diag(found)) < 0.1,
-        "a row's inner product with itself must be 1, whatever the row: where is the shift b?",
-    )
+    hint = "must be 1, whatever the row: does the shift b go all around the circle?"
+    need(np.ptp(np.diag(found)) < 0.1, "a row's inner product with itself " + hint)
+    need(abs(square - 1) < 0.05, f"the mean of z^2 is {square:.3g}, and should be 1")
     need(off < 0.05, f"Z Z'/p is {off:.2f} off the kernel; look at the frequencies' variance")
     return f"of {p:,} waves, the inner products are within {off:.3f} of the kernel"
 
 
 @exercise
 def check_narrow(answer, extreme):
-    """`answer`: which errors are low; ``extreme(n, p, alpha)``: predictions where ZZ' = p I."""
+    """`answer`: which errors are low; ``extreme(n, p, alpha)``: predictions if ZZ' = p I, p > n."""
     rng = np.random.default_rng(0)
-    for n, p, alpha in zip((20, 300, 1258), (50, 400, 1024), rng.uniform(0.05, 2, 3)):
+    for n, p, alpha in zip((20, 300, 1258), (50, 400, 2048), rng.uniform(0.05, 2, 3)):
         found = ask(extreme, n, p, alpha)
         several(found, 2, "return two numbers")
         own, new = map(number, found)
@@ -76,13 +76,13 @@ def check_cost(cost):
     for n, d, p in ((60_000, 8192, 1024), (1000, 600, 200)):
         found, truth = number(ask(cost, n, d, p)), d / p * (n * p**2 + p**3 / 3)
         need(not same(found / truth, p / d), f"that is one block; there are {d // p}")
-        need(
-            not same(found / truth, (n * d**2 + d**3 / 3) / truth),
-            "that is the cost of all features at once, d instead of p",
-        )
+        hint = "that is the cost of all features at once, d instead of p"
+        need(not same(found / truth, (n * d**2 + d**3 / 3) / truth), hint)
+        hint = "those are the Gram matrices; and the factors?"
+        need(not same(found / truth, n * d * p / truth), hint)
         need(
             same(found / truth, 1),
-            f"for n = {n}, d = {d}, p = {p} it is {truth:.3g}, not {found:.3g}",
+            f"for n = {n}, d = {d}, p = {p} it is {truth:.5g}, not {found:.5g}",
         )
     return "d / p times less than for all features at once, a pass"
 
@@ -91,7 +91,7 @@ def check_cost(cost):
 def check_one_pass(one_pass):
     """``one_pass(X, Y, make, blocks, alpha)``: the weights of the blocks, and the predictions."""
     X, Y, make = _toy()
-    found = ask(one_pass, X, Y, make, 3, 0.1)
+    found = ask(one_pass, X.copy(), Y.copy(), make, 3, 0.1)
     several(found, 2, "return two things: the list Ws, and F")
     Ws, F = found
     need(len(Ws) == 3, f"there are 3 blocks and {len(Ws)} weights")
@@ -102,6 +102,10 @@ def check_one_pass(one_pass):
     summed = _ridge(make(X, 0), Y, 0.1 / len(X))
     need(not same(Ws[0], summed), "the ridge is added to the mean: Z'Z/n + alpha I, and Z'R/n")
     need(not same(Ws[0], _ridge(make(X, 0), Y, 0)), "the ridge is missing: Z'Z/n + alpha I")
+    need(not same(Ws[0], -truth[0]), "the sign: a block fits Y - F, not F - Y")
+    need(not same(Ws[0], _ridge(make(X, 1), Y, 0.1)), "the first block is block 0")
+    last = _ridge(make(X, 2), Y - make(X, 1) @ truth[1], 0.1)
+    need(not same(Ws[2], last), "block 2 sees block 1 alone: F is the sum of all blocks before")
     for b in range(3):
         need(same(Ws[b], truth[b]), f"Ws[{b}] is the first that is off")
     need(same(F, predictions), "the weights are right; F is the sum of all make(X, b) @ Ws[b]")
@@ -113,9 +117,20 @@ def check_predict(predict):
     """``predict(X, Ws, make)``: the predictions of other rows."""
     X, Y, make = _toy()
     Ws, F = _one_pass(X, Y, make, 3, 0.1)
-    X, F = X[:9], F[:9]  # fewer rows than were trained on
-    found = array(ask(predict, X, Ws, make), F.shape, "the result")
+    X, F, made = X[:9], F[:9], []  # fewer rows than were trained on
+
+    def make_one(X: np.ndarray, b: int) -> np.ndarray:
+        hint = "the features of all blocks are in memory at once: use a block's, and forget them"
+        need(sum(Z() is not None for Z in made) < 2, hint)  # a loop still holds the last block's
+        need(0 <= b < 3, f"there is no block {b}: the first of 3 is block 0")
+        Z = make(X, b)
+        made.append(weakref.ref(Z))
+        return Z
+
+    found = array(ask(predict, X, Ws, make_one), F.shape, "the result")
     need(not same(found, make(X, 2) @ Ws[2]), "that is the last block alone")
+    need(not same(found, F / 3), "add the blocks' predictions, do not average them")
+    need(not same(found, sum(make(X, 0) @ W for W in Ws)), "block b has features of its own")
     need(same(found, F), "the rows of training do not get the predictions of training")
     return "the rows of training get the predictions of training, from seeds and weights alone"
 
@@ -126,6 +141,7 @@ def check_hard_pair(Z, y):
     y = np.asarray(y, dtype=float)
     need(y.ndim == 1 and len(y) > 1, "y should be a list of at least two numbers")
     Z = array(Z, (len(y), 2), "Z").astype(float)
+    need(np.isfinite(Z).all() and np.isfinite(y).all(), "Z and y should hold finite numbers")
     need((np.abs(Z).sum(axis=0) > 0).all() and y @ y > 0, "neither a column nor y may be all zero")
     joint = y - Z @ np.linalg.lstsq(Z, y, rcond=None)[0]
     need(joint @ joint < 1e-6 * (y @ y), "both columns at once do not fit y: put y in their plane")
@@ -134,7 +150,7 @@ def check_hard_pair(Z, y):
         r -= z * (z @ r) / (z @ z)
     left = (r @ r) / (y @ y)
     told = f"one pass leaves {left:.0%} of |y|^2 over"
-    need(left > 0.9, told + "; make the columns nearly parallel, and y nearly orthogonal to both")
+    need(left > 0.9, told + "; at which angle to y does a column alone take nearly nothing of it?")
     return told + ", and the two together nothing"
 
 
@@ -158,24 +174,24 @@ def check_revisit(revisit):
 
 
 @exercise
-def check_inner(answer, two_blocks):
-    """`answer`: which ends lower; ``two_blocks(alpha, passes)``: w_1, w_2 of two equal blocks."""
+def check_inner(two_blocks):
+    """``two_blocks(alpha, passes)``: the weights w_1, w_2 of two equal blocks."""
     for alpha, passes in zip(np.random.default_rng(0).uniform(0.05, 1, 4), (1, 2, 3, 40)):
         found = array(ask(two_blocks, alpha, passes), (2,), "the result").astype(float)
-        path, at_once = [np.zeros(2)], np.zeros(2)
+        visits, at_once = [np.zeros(2)], np.zeros(2)
         for _ in range(passes):
-            first = (1 - path[-1][1]) / (1 + alpha)
-            path.append(np.array([first, (1 - first) / (1 + alpha)]))
+            first, second = (1 - visits[-1][1]) / (1 + alpha), visits[-1][1]
+            visits += [np.array([first, w]) for w in (second, (1 - first) / (1 + alpha))]
             at_once = (1 - at_once[::-1]) / (1 + alpha)
+        path = visits[::2]
         case, joint = f"for alpha = {alpha:.3g} and {passes} passes: ", np.full(2, 1 / (2 + alpha))
         need(not same(found, at_once), case + "the second visit knows the new w_1")
         exact = passes > 30 or not same(found, joint)
         need(exact, case + "that is the joint solution, to which passes lead in the end")
         need(passes == 1 or not same(found, path[1]), case + "that is one pass")
+        need(not same(found, visits[passes]), case + "those are visits; a pass visits both blocks")
         told = f"w is {np.round(path[-1], 4).tolist()}, not {np.round(found, 4).tolist()}"
         need(same(found, path[-1]), case + told + ": set the derivative by w_b to 0")
-    hint = "who has seen the other blocks' scores when a block is fitted?"
-    pick(answer, ("once", "often"), "often", hint)
     return "after one pass the first block has nearly all the weight; in the end they share it"
 
 
@@ -189,7 +205,7 @@ def check_standard_error(standard_error):
         found, truth = number(ask(standard_error, error, rows)), np.sqrt(error * (1 - error) / rows)
         need(not same(found, truth**2), "that is the variance; take the root")
         need(not same(found, truth * rows), "that counts rows; divide the count by their number")
-        need(same(found, truth), f"of {error} on {rows} rows it is {truth:.2g}, not {found:.2g}")
+        need(same(found, truth), f"of {error} on {rows} rows it is {truth:.4g}, not {found:.4g}")
     return "0.10 points for 1.1 % on 10,000 rows"
 
 
@@ -201,7 +217,7 @@ def check_clear(answer, rows_needed, errors: Mapping[str, float], rows: int):
         found, truth = number(ask(rows_needed, e, f)), 4 * e * (1 - e) / (e - f) ** 2
         case = f"for e = {e:.3f}, f = {f:.3f}: "
         need(not same(found / truth, 1 / 4), case + "that is one standard error; two are asked for")
-        need(not same(found / truth, 1 / 2), case + "twice the standard error is under the root")
+        need(not same(found / truth, 1 / 2), case + "two errors, squared, are four variances")
         need(not same(found / truth, (e - f) / 2), case + "square both sides, the difference, too")
         swapped = same(found / truth, f * (1 - f) / (e * (1 - e)))
         need(not swapped, case + "the standard error is that of e")
@@ -262,7 +278,8 @@ def check_optimism(seeds, rows, wrong: np.ndarray, optimism: Callable):
     (chosen, others), fewer = (optimism(wrong, many, int(rows)) for many in (int(seeds), few))
     margin, less = (np.sqrt(e * (1 - e) / rows) for e in (others, fewer[1]))
     told = f"{chosen:.2%} on the rows that chose it, {others:.2%} on the others"
-    need(others - chosen > margin, told + ": more seeds, or another number of rows?")
+    hint = f", and the standard error is {margin:.2%}: more seeds, or another number of rows?"
+    need(others - chosen > margin, told + hint)
     need(fewer[1] - fewer[0] <= less, f"{few} models break it, too: how few looks are enough?")
     return told + f"; the standard error is {margin:.2%}"
 
@@ -275,6 +292,7 @@ class _Linear:
         self.W = W
 
     def scores(self, X: np.ndarray) -> np.ndarray:
+        need(X.shape[1] == len(self.W), "a state got the rows of another: each has its own")
         return X @ self.W
 
 

@@ -15,7 +15,10 @@ def check_gain(gain):
     for C in (0.5, 1.0, 3.0):
         for a in (0.0, 0.7, 2.0):
             found = number(ask(gain, a, C))
-            need(not same(found, -(a**2) / (4 * C)) or a == 0, "a z has z = 1 - s w'x: add the a")
+            need(
+                not same(found, -(a**2) / (4 * C)) or a == 0,
+                "that is the least of C z^2 - a z; where is the other a?",
+            )
             z = np.linspace(-5, 5, 4001)
             least = (C * np.maximum(0, z) ** 2 - a * z).min() + a
             hint = f"for a = {a:g}, C = {C:g} not {found:.4g}: where is C z^2 - a z least?"
@@ -69,8 +72,10 @@ def check_lie(M, rows_of, bounds):
     w, a, X, s, C = rows_of(M)
     need(X[0, 1] - X[0, 0] == 1, f"for M = {M:g} the second number is not M + 1 in the machine")
     lower, upper = bounds(w, a, X, s, C)[0], float(exact(w, a, X, s, C)[1])
-    hint = f"computed {lower:.6f}, and P(w) is {upper:.6f}: how large are the products a M rounded?"
-    need(lower > 1.01 * upper, hint)
+    told = f"computed {lower:.6f}, and P(w) is {upper:.6f}: "
+    hint = "off by enough, and to the other side. Another M may have more luck"
+    need(lower > 0.99 * upper, told + hint)
+    need(lower > 1.01 * upper, told + "how large are the errors of the products a M?")
     return f"the computed lower bound is {lower:.3f}, and the optimum is {upper:.3f} at most"
 
 
@@ -81,13 +86,13 @@ def check_outward(certified):
         D, P = exact(w, a, X, s, C)
         given = [part.copy() for part in (w, a, X, s)]
         found = ask(certified, *given, C)
-        lower, upper = array(found, (2,), "the answer").astype(float)
+        lower, upper = map(float, array(found, (2,), "the answer"))
         case = f"{len(s)} rows of entries up to {np.abs(X).max():.1e}"
         need(np.isfinite([lower, upper]).all(), f"{case}: the bounds are {lower}, {upper}")
-        over, under = float(lower - D), float(P - Fraction(float(upper)))
+        over, under = float(Fraction(lower) - D), float(P - Fraction(upper))
         hint = "which sum, product or square is not yet rounded in the safe direction?"
-        need(lower <= D, f"{case}: lower is {over:.1e} above the exact D(a); {hint}")
-        need(upper >= P, f"{case}: upper is {under:.1e} below the exact P(w); {hint}")
+        need(over <= 0, f"{case}: lower is {over:.1e} above the exact D(a); {hint}")
+        need(under <= 0, f"{case}: upper is {under:.1e} below the exact P(w); {hint}")
         slack = 1e-12 * _scale(w, a, X, C)
         wide = "more than rounding can do: is a radius too large?"
         need(-over <= slack, f"{case}: lower is {-over:.1e} below the exact D(a), {wide}")
@@ -96,8 +101,8 @@ def check_outward(certified):
 
 
 @exercise
-def check_silent(answer, excess, measured: float):
-    """`answer`: how far off; ``excess(g, h, u)``: P - P* of one weight, and in another unit."""
+def check_silent(excess, measured: float):
+    """``excess(g, h, u)``: P - P* of one weight at which P has the slope g, and in another unit."""
     for g, h, u in np.random.default_rng(0).uniform([0.1, 0.5, 3], [1, 5, 9], (5, 3)):
         found = array(ask(excess, g, h, u), (2,), "the result").astype(float)
         first, case = g**2 / (2 * h), f"for g = {g:.2f}, h = {h:.2f}, u = {u:.2f}: "
@@ -108,10 +113,7 @@ def check_silent(answer, excess, measured: float):
         need(not same(found[1], first / u**2), case + "a smaller curvature makes it more, not less")
         hint = f"the second is {u**2:.3g} times the first: h is divided by u^2"
         need(same(found[1], first * u**2), case + hint)
-    truth = min(("1e-4", "1e-3", "1e-1"), key=lambda text: abs(np.log(float(text) / measured)))
-    hint = "tol bounds a gradient, and the columns of these rows differ by factors of thousands"
-    pick(answer, ("1e-4", "1e-3", "1e-1"), truth, hint)
-    return f"{measured:.1%} above the optimum, without a warning"
+    return f"the columns differ by factors of thousands: {measured:.1%} above, without a warning"
 
 
 def exact(w, a, X, s, C) -> tuple[Fraction, Fraction]:
