@@ -113,16 +113,11 @@ class WorkingSetClassifier(WeightedClassifier, SparseLinear, saved=f"{SAVED} low
             self.nbytes_ = self._weights.nbytes
         self.lower_, self.upper_ = trace.last["lower"], trace.last["primal"]
         if trace.stopped_by == "interrupted":  # perhaps on the way to the next iterate
-            dual, self.upper_ = self._certificate(problem, state)
+            costs = costs_of(problem.y, float(self.C), float(self.balance), problem.weights)
+            pairwise = self.loss == "weston_watkins"
+            dual, self.upper_ = certificate(problem, state, rows_of(problem.X), costs, pairwise)
             self.lower_ = max(self.lower_, dual)
         self.gap_ = self.upper_ - self.lower_
-
-    def _certificate(self, problem: Problem, state) -> tuple[float, float]:
-        """Return the bounds of a state as it is."""
-        weights = problem.weights
-        costs = costs_of(problem.y, float(self.C), float(self.balance), weights)
-        pairwise = self.loss == "weston_watkins"
-        return certificate(problem, state, rows_of(problem.X), costs, pairwise)
 
     def _early(self) -> str | None:
         allowed = math.inf if self.tol is None else self.tol * self.upper_
