@@ -100,9 +100,7 @@ def load(path: str | os.PathLike):
     with open(path, "rb") as source:
         try:
             return _estimator(_arrays(source))
-        except (
-            Exception
-        ) as error:  # of NumPy, zipfile, json or ours: nothing of the file is trusted
+        except Exception as error:  # of NumPy, zipfile, json or ours: nothing in it is trusted
             raise ValueError(f"{path}: not a saved estimator, or damaged: {error}") from None
 
 
