@@ -18,10 +18,7 @@ from sklearn.preprocessing import scale
 from sklearn.svm import SVC
 
 from workbench.data.synthetic import chain
-from workbench.estimators import (
-    SampledCutChain,
-    SampledCutClassifier,
-)
+from workbench.estimators import SampledCutChain, SampledCutClassifier, WestonWatkinsClassifier
 from workbench.registry import SOLVERS
 from workbench.sampled_cuts import stabilised
 
@@ -104,18 +101,25 @@ def polynomial(X, Z):
     return (0.5 * np.asarray((X @ Z.T).todense() if sp.issparse(X) else X @ Z.T) + 1) ** 2
 
 
-@pytest.mark.parametrize("basis", BASES)
-def test_a_function_is_a_kernel_as_any_other(blobs, basis):
+WITH_KERNELS = {  # with the tolerance of their scores
+    **{b: (SampledCutClassifier(basis=b, max_iter=8, **SMALL), 1e-3) for b in BASES},
+    "Weston-Watkins": (WestonWatkinsClassifier(random_state=0), 1e-6),
+}
+
+
+@pytest.mark.parametrize("name", WITH_KERNELS)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_function_is_a_kernel_as_any_other(blobs, name):
     problem = blobs(n=60, d=12, k=3, sparse=True)
-    common = SMALL | {"basis": basis, "max_iter": 8}
-    with pytest.warns(ConvergenceWarning):
-        named = SampledCutClassifier(kernel="poly", gamma=0.5, degree=2, coef0=1, **common)
-        named.fit(problem.X, problem.y)
-        called = SampledCutClassifier(kernel=polynomial, **common).fit(problem.X, problem.y)
+    plain, tolerance = WITH_KERNELS[name]
+    named, called = (
+        clone(plain).set_params(kernel=kernel, **given).fit(problem.X, problem.y)
+        for kernel, given in (("poly", {"gamma": 0.5, "degree": 2, "coef0": 1}), (polynomial, {}))
+    )
     decision = named.decision_function(problem.X)
     K = polynomial(problem.X, named.support_vectors_)
     np.testing.assert_allclose(decision, K @ named.dual_coef_.T, atol=1e-9)
-    np.testing.assert_allclose(called.decision_function(problem.X), decision, atol=1e-3)
+    np.testing.assert_allclose(called.decision_function(problem.X), decision, atol=tolerance)
     again = pickle.loads(pickle.dumps(called)).decision_function(problem.X)
     assert np.array_equal(again, called.decision_function(problem.X))
 
@@ -127,6 +131,11 @@ def test_a_function_may_want_rows_of_their_own_length_and_may_add_a_constant():
     svm = SampledCutClassifier(kernel=lambda X, Z: X @ M @ Z.T + 100, random_state=0)
     without = SampledCutClassifier(kernel="linear", random_state=0).fit(X, y)
     assert svm.fit(X, y).score(X, y) > 0.97 > without.score(X, y) + 0.02
+    linear, wide = (
+        WestonWatkinsClassifier(kernel=kernel, random_state=0).fit(X, y).decision_function(X)
+        for kernel in ("linear", lambda X, Z: X @ M @ Z.T)
+    )
+    np.testing.assert_allclose(wide, linear, atol=1e-6)
 
 
 def test_fits_without_a_round_predict_nothing():

@@ -1,6 +1,5 @@
 """WestonWatkinsClassifier and the one with a path of C: the optimum, kernels, folds."""
 
-import pickle
 import warnings
 
 import numpy as np
@@ -91,28 +90,6 @@ def test_an_optimal_first_round_is_the_last(X, solver):
     # The rest of the gap is rounding: no ratio of it may count.
     assert svm.gap_ratio_ == 0 and svm.n_iter_ == 1 and search.gap_ratio_ <= 1e-3
     assert svm.trace_.stopped_by in ("gap_ratio <= 0.001", "finished")
-
-
-def polynomial(X, Z):
-    """Return the kernel "poly" with gamma 0.5, degree 2 and coef0 1."""
-    return (0.5 * np.asarray((X @ Z.T).todense() if sp.issparse(X) else X @ Z.T) + 1) ** 2
-
-
-def test_a_function_is_a_kernel_as_any_other(blobs):
-    problem = blobs(n=60, d=12, k=3, sparse=True)
-    X, y = problem.X.toarray(), problem.y
-    named = WestonWatkinsClassifier(
-        kernel="poly", gamma=0.5, degree=2, coef0=1, random_state=0
-    ).fit(problem.X, y)
-    called = WestonWatkinsClassifier(kernel=polynomial, random_state=0).fit(problem.X, y)
-    decision = named.decision_function(problem.X)
-    np.testing.assert_allclose(called.decision_function(problem.X), decision, atol=1e-6)
-    again = pickle.loads(pickle.dumps(called)).decision_function(problem.X)
-    np.testing.assert_array_equal(again, called.decision_function(problem.X))
-    M = np.eye(12)  # a kernel may want rows of its own length
-    wide = WestonWatkinsClassifier(kernel=lambda X, Z: X @ M @ Z.T, random_state=0).fit(X, y)
-    linear = WestonWatkinsClassifier(kernel="linear", random_state=0).fit(X, y)
-    np.testing.assert_allclose(wide.decision_function(X), linear.decision_function(X), atol=1e-6)
 
 
 def test_attributes_with_a_kernel_and_with_none_again():

@@ -132,8 +132,13 @@ class Classifier(Heard, Inputs, ClassifierMixin, BaseEstimator):
         raise NotImplementedError
 
     def _early(self) -> str | None:
-        """Return the rest of the warning "... stopped (limit)" of a fit that ended too early."""
-        return None
+        """Return the rest of the warning "... stopped (limit)" of a fit that ended too early.
+
+        Here, of a fit that Ctrl-C ended: it has no tolerance to reach.
+        """
+        if self.trace_.stopped_by != "interrupted":
+            return None
+        return f"after {self.n_iter_} of {self.max_iter} rounds"
 
     def _is_empty(self, state: State, trace: Trace) -> bool:
         """Return whether an interrupted run has left nothing that could predict."""

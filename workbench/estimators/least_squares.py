@@ -286,11 +286,6 @@ class CalibratedLeastSquares(
         self.n_iter_ = len(coef)
         self.squared_error_ = trace.last["squared_error"]
 
-    def _early(self) -> str | None:
-        if self.trace_.stopped_by != "interrupted":
-            return None
-        return f"after {self.n_iter_} of {self.max_iter} rounds"
-
     def _check_saved(self, found: dict[str, Any], d: int, k: int) -> None:
         super()._check_saved(found, d, k)
         if found["calibration_"].shape[1] != self.basis * k:

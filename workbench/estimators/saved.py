@@ -100,9 +100,7 @@ def load(path: str | os.PathLike):
     with open(path, "rb") as source:
         try:
             return _estimator(_arrays(source))
-        except (
-            Exception
-        ) as error:  # of NumPy, zipfile, json or ours: nothing of the file is trusted
+        except Exception as error:  # of NumPy, zipfile, json or ours: nothing in it is trusted
             raise ValueError(f"{path}: not a saved estimator, or damaged: {error}") from None
 
 
@@ -204,37 +202,23 @@ def are_labels(value) -> bool:
 
 
 KINDS = {  # kinds of attributes; all others are arrays or CSR matrices of finite floats
-    "C_": is_positive,
-    "_from_sparse": is_a(bool),
+    **dict.fromkeys(("n_features_in_", "n_iter_", "n_solves_", "nbytes_"), is_count),
+    **dict.fromkeys(("lower_", "upper_", "gap_", "gap_ratio_", "squared_error_"), is_number),
+    **dict.fromkeys(("certified_eps_", "compression_error_"), is_number),
+    **dict.fromkeys(("C_", "alpha_", "gamma_"), is_positive),
+    **dict.fromkeys(("_from_sparse", "_sparse", "certified_", "multilabel_"), is_a(bool)),
+    **dict.fromkeys(("intercept_", "scores_"), are_floats),
     "_kernel": is_a(Kernel),
-    "_sparse": is_a(bool),
-    "alpha_": is_positive,
     "_weights": lambda v: isinstance(v, Quantized) or (are_finite(v) and v.dtype == np.float32),
-    "certified_": is_a(bool),
-    "certified_eps_": is_number,
     "class_count_": lambda v: are_whole(v) or (are_finite(v) and not (v < 0).any()),
     "classes_": are_labels,
     "coefs_": are_all(are_finite),
-    "compression_error_": is_number,
     "feature_names_in_": lambda v: isinstance(v, np.ndarray) and are_all(is_a(str))(v.tolist()),
-    "gamma_": is_positive,
-    "gap_": is_number,
-    "gap_ratio_": is_number,
     "generator_": is_a(Generator),
     "generators_": are_all(is_a(Generator)),
-    "intercept_": are_floats,
-    "lower_": is_number,
-    "multilabel_": is_a(bool),
-    "n_features_in_": is_count,
-    "n_iter_": is_count,
-    "n_solves_": is_count,
-    "nbytes_": is_count,
     "phi_": lambda v: type(v) is float and math.isfinite(v),
     "scaler_": is_a(type(None), StandardScaler),
-    "scores_": are_floats,
-    "squared_error_": is_number,
     "support_": are_whole,
     "trace_": is_a(Trace),
     "traces_": are_all(is_a(Trace)),
-    "upper_": is_number,
 }

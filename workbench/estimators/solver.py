@@ -7,7 +7,6 @@ from typing import Any
 
 from workbench.core.checks import is_whole
 from workbench.core.problem import Problem
-from workbench.core.stream import rounds
 from workbench.data.features import waves
 from workbench.estimators.common import Classifier
 from workbench.estimators.parameters import (
@@ -55,17 +54,10 @@ class SolverClassifier(Classifier):
     def _solver(self, problem: Problem) -> tuple[str, dict[str, Any]]:
         return self.solver, dict(self.parameters or {})
 
-    def _rules(self):
-        return [rounds(self.max_iter)]
-
     def _problem(self, X, y, weights=None) -> Problem:
         problem = super()._problem(X, y, weights)
         self._waves = waves(problem, self.fourier) if self.fourier else None
         return problem if self._waves is None else self._waves.of(problem)
-
-    def _early(self) -> str | None:
-        short = self.trace_.stopped_by == "interrupted"
-        return f"after {self.n_iter_} of {self.max_iter} rounds" if short else None
 
     def _keep(self, problem, state, trace) -> None:
         self._state = state

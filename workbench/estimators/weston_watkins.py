@@ -19,8 +19,6 @@ from workbench.weston_watkins.dual import hinges, share_of
 from workbench.weston_watkins.kernel import coefficients
 
 SOLVER_OF = {"walrus_fast": "ww_walrus_fast", "walrus": "ww_walrus", "shark": "ww_shark"}
-
-
 WITH_KERNEL = "support_", "support_vectors_", "dual_coef_", "gamma_"  # attributes
 
 
@@ -145,19 +143,15 @@ class WestonWatkinsClassifier(
             )
 
     def _solver(self, problem: Problem) -> tuple[str, dict[str, Any]]:
-        name, parameters = SOLVER_OF[self.solver], {"C": float(self.C), "seed": self._seed()}
-        if self.kernel is not None:
-            name, parameters = (
-                "ww_kernel",
-                parameters
-                | {
-                    "kernel": self.kernel,
-                    "gamma": check_gamma(self.gamma),
-                    "degree": self.degree,
-                    "coef0": float(self.coef0),
-                },
-            )
-        return name, parameters
+        parameters = {"C": float(self.C), "seed": self._seed()}
+        if self.kernel is None:
+            return SOLVER_OF[self.solver], parameters
+        return "ww_kernel", parameters | {
+            "kernel": self.kernel,
+            "gamma": check_gamma(self.gamma),
+            "degree": self.degree,
+            "coef0": float(self.coef0),
+        }
 
     def _keep_linear(self, state: State, problem: Problem) -> None:
         for name in ("coef_", "intercept_", *WITH_KERNEL):

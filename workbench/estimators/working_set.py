@@ -113,17 +113,12 @@ class WorkingSetClassifier(WeightedClassifier, SparseLinear, saved=f"{SAVED} low
             self.nbytes_ = self._weights.nbytes
         self.lower_, self.upper_ = trace.last["lower"], trace.last["primal"]
         if trace.stopped_by == "interrupted":  # perhaps on the way to the next iterate
-            dual, self.upper_ = self._certificate(problem, state)
+            costs = costs_of(problem.y, float(self.C), float(self.balance), problem.weights)
+            pairwise = self.loss == "weston_watkins"
+            of_rows = rows_of(problem.X), squared_norms(problem.X)
+            dual, self.upper_ = certificate(problem, state, *of_rows, costs, pairwise)
             self.lower_ = max(self.lower_, dual)
         self.gap_ = self.upper_ - self.lower_
-
-    def _certificate(self, problem: Problem, state) -> tuple[float, float]:
-        """Return the bounds of a state as it is."""
-        weights = problem.weights
-        costs = costs_of(problem.y, float(self.C), float(self.balance), weights)
-        pairwise = self.loss == "weston_watkins"
-        given = rows_of(problem.X), squared_norms(problem.X), costs, pairwise
-        return certificate(problem, state, *given)
 
     def _early(self) -> str | None:
         allowed = math.inf if self.tol is None else self.tol * self.upper_

@@ -42,9 +42,7 @@ class Player:
     pause_between : seconds to wait after every round, for eyes to follow
     """
 
-    def __init__(
-        self, on_rows: Callable[[Lane | None, list[Row] | None], None] = lambda lane, rows: None
-    ):
+    def __init__(self, on_rows: Callable[[Lane | None, list[Row] | None], None]):
         self.status = "ready"
         self.error: Exception | None = None
         self.lanes: list[Lane] = []

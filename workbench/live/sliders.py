@@ -81,11 +81,8 @@ class Sliders:
             self._of[solver] = {name: self._find(solver, name, v) for name, v in shown.items()}
         for key, control in self.widgets.items():
             able = [s for s, own in self._of.items() if key in own.values() and self.live(key, [s])]
-            control.tooltip = "Another value starts a new run"
-            if able:
-                control.tooltip = (
-                    f"Another value continues from the same iterate: {', '.join(able)}"
-                )
+            then = f"continues from the same iterate: {', '.join(able)}" if able else ""
+            control.tooltip = f"Another value {then or 'starts a new run'}"
 
     def parameters(self, solver: str, key: str | None = None) -> dict[str, Any]:
         """Return the values of the solver's sliders by parameter, or that of one of them."""
