@@ -118,6 +118,44 @@ def test_without_the_variable_nothing_is_recalled(monkeypatch):
     assert recalled() is None
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name",
+    [
+        "cuts_quality",
+        "cuts_sample_size",
+        "cuts_scaling",
+        "cuts_stabilised",
+        "memoir_batch_size",
+        "memoir_lambda",
+        "ww_convex_solvers",
+    ],
+)
+def test_kept_runs_are_made_once_and_redraw_all_figures(name, tmp_path, monkeypatch):
+    """A second run reads every point, and so does one from results, which has no data."""
+    notebook, points = read(FOLDER / f"{name}.ipynb"), tmp_path / "runs" / "points"
+    monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "runs"))
+    folder, smoke = tmp_path / "figures" / "paper", notebook.values("smoke")
+    small = {parameter: str(value) for parameter, value in smoke.items()}
+
+    def made(figures, **options):
+        options |= {"figures": figures, "executed": tmp_path, "say": silent}
+        assert make([name], "paper", **options) == []
+        paths = [figures / name / f"{figure}.json" for figure in notebook.figures]
+        records = [json.loads(path.read_text("utf-8")) for path in paths]
+        return [{k: r.get(k) for k in ("caption", "numbers", "traces", "data")} for r in records]
+
+    first = made(folder, overrides=small)
+    dates = {path: path.stat().st_mtime_ns for path in points.rglob("*.jsonl")}
+    assert dates
+    assert made(folder, overrides=small, again=True) == first
+    assert {path: path.stat().st_mtime_ns for path in points.rglob("*.jsonl")} == dates
+    monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "nothing"))
+    monkeypatch.setenv("WORKBENCH_DATA", str(tmp_path / "nothing"))
+    assert made(tmp_path / "redrawn", results=tmp_path / "results") == first
+    assert not (tmp_path / "nothing").exists()
+
+
 @pytest.fixture
 def figures(tmp_path, monkeypatch):
     """The figures of a notebook whose runs are kept in a folder of their own."""

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from matplotlib import colormaps
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogFormatterSciNotation, LogLocator, NullFormatter
 
 from workbench.core.stream import Row
 from workbench.core.trace import Trace
@@ -280,7 +280,8 @@ def log_axes(ax: Axes, settings: Iterable[float] = ()) -> None:
     ax.set(xscale="log", yscale="log")
     low, high = ax.get_ylim()
     ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 20 * low else (1,)))
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    plain = FuncFormatter(lambda value, _: f"{value:,g}")  # writes 1e-05 below 0.0001
+    ax.yaxis.set_major_formatter(plain if low >= 1e-4 else LogFormatterSciNotation())
     ax.yaxis.set_minor_formatter(NullFormatter())
     if settings := sorted(settings):
         ax.set_xticks(settings, [f"{setting:,g}" for setting in settings])
