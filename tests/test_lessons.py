@@ -26,7 +26,7 @@ from workbench.least_squares.simplex import project
 from workbench.live.replay import Replay, embedded
 from workbench.memoir.solvers import PRESETS, memoir_l2
 from workbench.mrc.highs import minimise
-from workbench.mrc.lp import all_subsets, constraints
+from workbench.mrc.lp import all_subsets, constraints, mrc_lp
 from workbench.mrc.risk import minimax_risk, psi
 from workbench.runs.run import run
 from workbench.sampled_cuts.tasks import Binary, Multiclass
@@ -394,6 +394,15 @@ def test_what_mrc_1_says_of_confidence_and_of_new_wines(execute):
     assert at_1 < 20 and 93 <= at_28 <= 97
     training, every = (float(risk) for risk in re.findall(r"wines: (.*)", ran["more-wines"]))
     assert training == pytest.approx(0.482, abs=1e-3) and every > training + 0.02
+
+
+def test_the_ignorant_rule_of_mrc_1_is_the_optimum_of_a_large_lambda0():
+    ignorant = solution("mrc_1_minimax_risk", "large")["ignorant"]
+    for k in (2, 3, 4):
+        rows = as_problem(np.random.default_rng(0).normal(size=(8 * k, 2)), np.arange(8 * k) % k)
+        *_, state = mrc_lp(rows, lambda0=10.0)
+        phi = state.upper - minimax_risk(rows, 10.0).linear(state.M)
+        np.testing.assert_allclose(ignorant(k), (state.R, phi), atol=1e-9)
 
 
 @pytest.mark.parametrize(("subset", "bounded"), [("own", True), ("every", True), ("full", False)])

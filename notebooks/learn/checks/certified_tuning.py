@@ -71,7 +71,7 @@ def check_certain(certain):
 @exercise
 def check_elsewhere(elsewhere):
     """``elsewhere(t, size, G)``: the ball for t C of a knot for C; see the lesson."""
-    for t, size, G in ((1.0, 3.0, 0.2), (1.5, 2.0, 0.3), (0.6, 4.0, 0.0), (2.0, 1.0, 0.5)):
+    for t, size, G in ((1.0, 3.0, 0.2), (1.6, 2.0, 0.3), (0.6, 4.0, 0.0), (2.0, 1.0, 0.5)):
         found = ask(elsewhere, t, size, G)
         several(found, 2, "return two numbers, the multiple of W and the radius")
         factor, r = map(number, found)
@@ -83,6 +83,8 @@ def check_elsewhere(elsewhere):
         far = (t - 1) ** 2 * size**2
         hint = "that is the gap at tC, and Exercise 1 takes a quarter of |W - tW|^2 off"
         need(t == 1 or not same(r, np.sqrt(t * G + far / 2)), case + hint)
+        hint = "that is the square of the radius"
+        need(not same(r, t * G + far / 4), case + hint)
         hint = "at tC both C L and the sum of tB are t times as large, and so is their part of G"
         need(t == 1 or G == 0 or not same(r, np.sqrt(G + far / 4)), case + hint)
         told = f"the radius is {np.sqrt(t * G + far / 4):.4f}, not {r:.4f}: write P - D at tC"
@@ -109,7 +111,11 @@ def check_between(R2):
         theta = 0.3
         C, L = (1 - theta) * C1 + theta * C2, (1 - theta) * L1 + theta * L2
         over = C * L - (1 - theta) * C1 * L1 - theta * C2 * L2
-        told = f"at theta = 0.3 the product is {over:.4f} above its chord; divide by 0.3 * 0.7"
+        under = theta * (1 - theta) * square
+        told = (
+            f"at theta = 0.3 the product is {over:.4f} above its chord, |W(theta)|^2 {under:.4f} "
+        )
+        told += "below; divide both by 0.3 * 0.7"
         need(same(found, bulge - square), f"{found:.4f} should be {bulge - square:.4f}: {told}")
     return "it needs no multipliers, only W, C and L of both knots"
 
@@ -129,7 +135,10 @@ def check_kinks(falls, R2_of_pieces):
         hint = "the moves of the pieces add up before they are squared: |W_1 - W_2|^2 is of the sum"
         need(p == 1 or not same(found, h.sum() * fall - moved), case + hint)
         need(not same(found, fall - step), case + "the fall of L counts C_2 - C_1 times")
-        told = f"{found:.4f} should be {h.sum() * fall - step:.4f}"
+        told = (
+            f"{found:.4f} should be {h.sum() * fall - step:.4f}: what are L_1 - L_2 and W_2 - W_1, "
+        )
+        told += "summed over the pieces?"
         need(same(found, h.sum() * fall - step), case + told)
     hint = "let one interval of length h have a kink in its middle. What is R there, and in others?"
     words = ("not at all", "like the spacing", "like its square")
@@ -164,14 +173,17 @@ def check_rivals(first, last):
 def check_floor(floor):
     """``floor(V1, V2, y, lengths, r)``: rows that are wrong at every C of the interval."""
     rng = np.random.default_rng(0)
-    for spread, r in ((0.2, 0.1), (1.5, 0.0), (1.5, 0.15)):
-        V1, y = rng.normal(size=(600, 3)), rng.integers(0, 3, 600)
-        V2, lengths = V1 + spread * rng.normal(size=V1.shape), rng.uniform(0.3, 2, 600)
+    for spread, r in ((0.4, 0.1), (1.5, 0.0), (1.5, 0.15)):
+        V, step = rng.normal(size=(600, 3)), spread * rng.normal(size=(600, 3)) / 2
+        V1, V2, y = V - step, V + step, rng.integers(0, 3, 600)
+        lengths = rng.uniform(1.5, 4, 600)
         if spread > 1:  # rows that are wrong at both knots, by different rivals or by the same
             own = V1[np.arange(600), y], V2[np.arange(600), y]
             kept = (V1.max(axis=1) > own[0]) & (V2.max(axis=1) > own[1])
             V1, V2, y, lengths = V1[kept], V2[kept], y[kept], lengths[kept]
-        found = number(ask(floor, V1.copy(), V2.copy(), y.copy(), lengths.copy(), r))
+        found = ask(floor, V1.copy(), V2.copy(), y.copy(), lengths.copy(), r)
+        need(np.ndim(found) == 0, "count the rows: a single number is asked for")
+        found = number(found)
         one, two, reach = _leads(V1, y), _leads(V2, y), np.sqrt(2) * r * lengths
         same_rival = (np.minimum(one, two).max(axis=1) > reach).sum()
         thetas = np.linspace(0, 1, 201)
@@ -181,6 +193,9 @@ def check_floor(floor):
         near = (np.minimum(one, two).max(axis=1) > r * lengths).sum()
         hint = "two weight vectors move apart, by sqrt(2) r |x| together"
         need(r == 0 or found != near, case + hint)
+        shorter = (np.minimum(one, two).max(axis=1) > np.sqrt(2) * r).sum()
+        hint = "the reach sqrt(2) r |x| is longer for a longer row"
+        need(r == 0 or found != shorter, case + hint)
         either = np.minimum(one.max(axis=1), two.max(axis=1)) > reach
         hint = "a row may be wrong at both knots by different rivals, see Exercise 6"
         need(found <= most or found != either.sum(), case + hint)

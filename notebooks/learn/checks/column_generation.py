@@ -16,7 +16,8 @@ WORDS = ("never", "sometimes")
 def check_costs(reduced_costs):
     """``reduced_costs(mean, tau, lam)``: of a coefficient that rises, and of one that falls."""
     rng = np.random.default_rng(0)
-    mean, tau = rng.normal(size=(2, 8))
+    tau = rng.normal(size=8)
+    mean = tau + np.resize([1, -1], 8) * rng.uniform(0.1, 2, 8)  # too high, too low
     lam = rng.uniform(0.2, 1, 8)
     found = ask(reduced_costs, mean.copy(), tau.copy(), lam.copy())
     several(found, 2, "return two arrays, for rising and for falling")
@@ -27,6 +28,9 @@ def check_costs(reduced_costs):
     hint = "put mu_j = -1 in: |mu_j| is 1, and the price is per unit of |mu_j|"
     need(not same(falling, -down), hint)
     need(not same(rising, mean - tau), "lam_j |mu_j| has to be paid, too")
+    size = np.abs(mean - tau)
+    hint = "each price is of one direction: the sign of the difference counts"
+    need(not (same(rising, lam + size) or same(falling, lam - size)), hint)
     told = f"for E_p Phi = {mean[0]:.2f}, tau = {tau[0]:.2f}, lam = {lam[0]:.2f} "
     need(same(rising, up), f"{told}rising costs {up[0]:.2f}, not {rising[0]:.2f}: see (1)")
     need(same(falling, down), f"{told}falling costs {down[0]:.2f}, not {falling[0]:.2f}: see (1)")
@@ -41,13 +45,17 @@ def check_made(ten_times, total, off_1, off_2, correlation):
     hint = "both are in J with lam = 1, so that nature is off by at most 1 in each"
     need(max(abs(off_1), abs(off_2)) <= 1, hint)
     of_sum, lam = abs(off_1 + off_2), np.sqrt(2 + 2 * correlation)
-    told = f"the sum is off by {of_sum:.3g}, and its standard deviation is {lam:.3g}: not violated"
+    hint = "the sum is constant, lam = 0, and it is left out of Phi: find an example that is in"
+    need(lam > CLOSE, hint)
+    hint = "there is an example: when is the standard deviation of a sum less than the sum of both?"
+    need(total != "never" or of_sum > 0, hint)
+    told = f"the sum is off by {of_sum:.4g}, and its standard deviation is {lam:.4g}: not violated"
     need(of_sum > lam + CLOSE, told)
     hint = "you have an example in which it is violated"
     pick(total, WORDS, "sometimes", hint)
     hint = "by which factors do its average and its lam differ from those of component 1?"
     pick(ten_times, WORDS, "never", hint)
-    return f"the sum is off by {of_sum:.3g}, more than its lam, {lam:.3g}"
+    return f"the sum is off by {of_sum:.3g}, more than its lam, {lam:.4g}"
 
 
 @exercise
@@ -88,13 +96,15 @@ def check_generate(generate, restricted):
     every = np.flatnonzero(lam > 0)
     best, _, _ = solve(every)
     for m_max in (1, 3):
-        asked = []
+        asked, values = [], []
 
-        def master(J, asked=asked):
+        def master(J, asked=asked, values=values):
             asked.append(sorted(int(j) for j in J))
             need(len(set(asked[-1])) == len(asked[-1]), "a component is in J twice")
             need(len(asked) <= 60, "it does not end: does J grow by what FEAT returns?")
-            return solve(J)
+            solved = solve(J)
+            values.append(solved[0])
+            return solved
 
         found = ask(generate, master, tau.copy(), lam.copy(), 1e-7, m_max)
         several(found, 2, "return two things, J and the list of (number of components, R_J)")
@@ -114,6 +124,8 @@ def check_generate(generate, restricted):
         hint = f"{len(path)} entries for {len(asked)} programs: keep every value, the first too"
         need(len(path) == len(asked), case + hint)
         need([int(size) for size, _ in path] == [len(J) for J in asked], case + "numbers are off")
+        hint = "keep the R_J that master returns, of every round"
+        need(same([R for _, R in path], values), case + hint)
         need(same(path[-1][1], best), case + f"{path[-1][1]:.4f} is not the optimum, {best:.4f}")
     return f"{len(J)} of {len(every)} components, and the optimum of all"
 

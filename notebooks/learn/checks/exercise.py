@@ -112,7 +112,9 @@ def number(value) -> float:
     try:
         return float(value)
     except (TypeError, ValueError):
-        raise Hint(f"a number is asked for, got {value!r}") from None
+        shape = getattr(value, "shape", ())
+        got = f"an array of the shape {shape}" if shape else repr(value)
+        raise Hint(f"a number is asked for, got {got}") from None
 
 
 def array(value, shape: tuple[int, ...], name: str) -> np.ndarray:

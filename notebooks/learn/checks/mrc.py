@@ -58,6 +58,7 @@ def check_members(answers, largest_share, candidates: dict, risk: MinimaxRisk):
         need(found >= 0, f"{found:.3g}: an average may move up or down, the share is positive")
         need(found > truth - CLOSE, "a larger share is in U for these tau and lam")
         need(found < truth + CLOSE, "outside U: which averages does a wrong label move?")
+    need(isinstance(answers, dict), "the answers should be a dictionary, as given")
     for name, p in candidates.items():
         if answers.get(name, ...) is ...:
             raise Unfinished
@@ -88,11 +89,13 @@ def check_subset_constraints(subset_constraints):
     M, phi = cp.Variable(risk.tau.shape), cp.Variable()
     rows = ask(subset_constraints, risk.X @ M.T, phi)
     cost = 1 - cp.sum(cp.multiply(risk.tau, M)) + cp.sum(cp.multiply(risk.lam, cp.abs(M))) + phi
+    need(isinstance(rows, list | tuple), "return a list of constraints, [...]")
     value = cp.Problem(cp.Minimize(cost), list(rows)).solve()
     need(np.isfinite(value), "the LP is unbounded: what holds phi up?")
+    formula = "is it (sum - 1) / |C|?"
     case = f"on a small problem your LP has the value {value:.4f}, not {R:.4f}: "
-    need(value >= R - 1e-5, case + "some constraints are missing or too weak")
-    need(value <= R + 1e-5, case + "too much is asked; is it (sum - 1) / |C|?")
+    need(value >= R - 1e-5, case + "some constraints are missing or too weak; " + formula)
+    need(value <= R + 1e-5, case + "too much is asked; " + formula)
     for labels in all_subsets(3):
         rows = ask(subset_constraints, cp.Constant(np.where(labels, 1.0, -5.0)[None]), phi)
         value, level = cp.Problem(cp.Minimize(phi), list(rows)).solve(), 1 - 1 / labels.sum()
@@ -103,12 +106,20 @@ def check_subset_constraints(subset_constraints):
 
 
 @exercise
-def check_large_lambda(answer, problem: Problem):
-    """`answer` is R* where lambda0 is so large that U holds every distribution."""
-    R = _solve(problem, 10.0).R
-    hint = "nature may now throw a die for every label: how often does the best guess fail?"
-    need(abs(number(answer) - R) < 1e-3, hint)
-    return f"R* = 1 - 1/{problem.k} = {R:.4f}: nothing is known, and the rule guesses"
+def check_large_lambda(ignorant):
+    """``ignorant(k)``: R* and phi where lambda0 is so large that U holds every distribution."""
+    for k in (2, 3, 10):
+        found = ask(ignorant, k)
+        several(found, 2, "return two numbers, R* and phi")
+        R, phi = map(number, found)
+        case = f"for {k} classes: "
+        hint = "all scores are 0: for which subset is (0 - 1) / |C| largest?"
+        need(same(phi, -1 / k), case + hint)
+        hint = (
+            "phi is right; put mu = 0 into the objective, or think of what a rule can do at worst"
+        )
+        need(same(R, 1 - 1 / k), case + hint)
+    return "R* = 1 - 1/k: nothing is known, and the rule guesses"
 
 
 @exercise
@@ -146,6 +157,7 @@ def check_counterexample(v, algorithm):
     """`v` makes ``algorithm(v) -> value, mask`` miss the best subset."""
     v = np.asarray(v, dtype=float)
     need(v.ndim == 1 and 2 <= len(v) <= 12, "give a vector of 2 to 12 scores")
+    need(np.isfinite(v).all(), "the scores should be finite")
     value, best = algorithm(v)[0], _brute(v)[0]
     hint = f"it finds {value:.4g}, the best there is. Which label does it take first?"
     need(value < best - CLOSE, hint)
@@ -171,9 +183,12 @@ def check_cut(cut, u):
     ts = np.linspace(0, 2.5, 41)
     heights = np.array([u(t) for t in ts])
     for t, height in zip(ts[1:], heights[1:]):
-        a, b = ask(cut, t)
+        found = ask(cut, t)
+        several(found, 2, "return two numbers, a and b")
+        a, b = map(number, found)
         miss = a + b * t - height
-        need(same(miss, 0), f"at t = {t:.2f} the line misses u by {miss:.4f}; is the 1/|C| there?")
+        hint = "compare the terms: row and subset at this t, lambda'|D| - tau'D, the 1/|C|"
+        need(same(miss, 0), f"at t = {t:.2f} the line misses u by {miss:.4f}; {hint}")
         crosses = (a + b * ts > heights + CLOSE).any()
         need(not crosses, f"the line for t = {t:.2f} crosses u: look at its slope")
     return "every line touches u and none crosses it"
@@ -220,6 +235,8 @@ def check_path(answer, bracket):
         need(low < truth + CLOSE, "your lower bound is above R* here: what did that LP not know?")
         need(high > truth - CLOSE, "your upper bound is below R* here: what did that LP not know?")
         best = R(rows, range(m)), R(range(n), features)
+        hint = "some of the other rows or features: use the given ones, or all of a kind"
+        need(low < best[0] + CLOSE and high > best[1] - CLOSE, hint)
         hint = "R* is between them now; is it always, and could they be closer?"
         need(same((low, high), best), hint)
     hint = "a new row shrinks the feasible set; what does a new feature do to it?"

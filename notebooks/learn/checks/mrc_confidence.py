@@ -55,7 +55,7 @@ def check_rare(rare):
         means = 2 * ones / n - 1  # of a sample without the value n, with so many ones
         missed = abs(n * q - means) > 2.8 * np.sqrt(np.maximum(1 - means**2, 0) / n)
         outside = unseen * binom.pmf(ones, n, 0.5)[missed].sum()
-        told = f"for n = {n} a sample has no value n with probability {unseen:.2f}"
+        told = f"for n = {n} a sample has no value n with probability {unseen:.3f}"
         need(unseen >= 0.5 - CLOSE, told + ": make that the usual case")
         hint = f"{told}, and the true average is {n * q:.3g}: too near 0 to be missed"
         need(outside >= 0.5 - 1e-3, hint)
@@ -79,6 +79,10 @@ def check_bernstein(bernstein):
         need(not same(found, _bernstein(phi.var(axis=0), n, log)), case + "V divides by n - 1")
         hint = "that is the first term; the second guards against what was not seen"
         need(not same(found, np.sqrt(2 * V * log / n)), case + hint)
+        hint = "that is for one average, above and below; all m have to be within at once"
+        need(not same(found, _bernstein(V, n, np.log(4 / delta))), case + hint)
+        hint = "that bounds the true average; the tolerance is how far above the mean it may be"
+        need(not same(found - phi.mean(axis=0), truth), case + hint)
         told = f"{np.round(found, 4).tolist()} should be {np.round(truth, 4).tolist()}"
         need(same(found, truth), case + told)
     return "true for every n, with no normal approximation"
@@ -99,8 +103,10 @@ def check_leak(leak):
         need(np.isfinite(found).all(), case + "it is not finite: no positive part, no leak")
         hint = "is safe, but no label is so far off: by how much is the largest positive part cut?"
         need(not same(found, big - 1), case + f"{found[i]:.3f} {hint}")
+        least = int(np.argmin(found))
+        below = f"for v - phi = {np.round(V[least] - phi, 2).tolist()} "
         hint = "it is negative: where the parts sum to 1 or less, h only gives them more"
-        need(found.min() > -CLOSE, case + hint)
+        need(found.min() > -CLOSE, below + hint)
         told = (
             f"it is {truth[i]:.3f}, not {found[i]:.3f}: h divides the positive parts by their sum"
         )

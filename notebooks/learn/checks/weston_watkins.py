@@ -46,6 +46,9 @@ def check_at_zero(all_equal):
         need(s == 0 or not same(found[2], k), case + hint)
         turned = same(found[2], max(0, 1 + s) + (k - 1) * max(0, 1 - s))
         need(k == 2 or s == 0 or not turned, case + "one-vs-rest: the own score should be high")
+        alike = same(found[2], k * max(0, 1 - s))
+        hint = "one-vs-rest: what do the other classes want of their scores, 1 or -1?"
+        need(s == 0 or not alike, case + hint)
         hint = f"one-vs-rest is {one_vs_rest:.3f}, not {found[2]:.3f}: a hinge is never negative"
         need(same(found[2], one_vs_rest), case + hint)
     return "k - 1, 1 and k at s = 0; only one-vs-rest knows more than margins"
@@ -79,12 +82,20 @@ def check_centred(centred):
 
 
 @exercise
-def check_binary_C(binary_C):
-    """``binary_C(C)``: the C of the binary SVM that equals the Weston-Watkins SVM for k = 2."""
+def check_binary(as_binary):
+    """``as_binary(C, w)``: the C of the binary SVM that equals (P) for k = 2, and W (d, 2)."""
+    w = np.random.default_rng(0).normal(size=4)
     for C in (0.3, 1.0, 5.0):
-        found = number(ask(binary_C, C))
-        hint = f"for C = {C} not {found:g}: with w_1 = -w_0 = w/2, how much of |w|^2 is |W|^2 / 2?"
-        need(same(found, 2 * C), hint)
+        found = ask(as_binary, C, w.copy())
+        several(found, 2, "return two things, C_bin and W")
+        W = array(found[1], (4, 2), "W").astype(float)
+        apart, total = W[:, 1] - W[:, 0], W.sum(axis=1)
+        need(not same(apart, -w), "the columns are swapped: w = w_1 - w_0")
+        need(same(apart, w), "w_1 - w_0 is not w")
+        need(same(total, 0), "w_1 - w_0 is w, and w_0 + w_1 should be 0")
+        C_bin = number(found[0])
+        hint = f"for C = {C} not {C_bin:g}: W is right; how much of |w|^2 is |W|^2 / 2?"
+        need(same(C_bin, 2 * C), hint)
     return "|W|^2 / 2 = |w|^2 / 4; twice the whole objective is the binary one with 2 C"
 
 
@@ -111,6 +122,7 @@ def check_dual(dual):
 def check_outside(B, problem: Problem, C: float, optimum: float):
     """`B` leaves the box in one entry, and D(B) exceeds the optimum."""
     B = array(B, (problem.n, problem.k), "B").astype(float)
+    need(np.isfinite(B).all(), "B should be finite")
     own = B[np.arange(problem.n), problem.y]
     need(np.abs(own).max() < CLOSE, "B must be 0 at the own classes")
     out = np.sum((B < -CLOSE) | (B > C + CLOSE))
@@ -139,6 +151,9 @@ def check_block(block):
         need(not same(found, v - own), "add beta_j + S: this row's own part must not count")
         need(not same(found, (v - own) * norm + own), "divide 1 - m_j by |x|^2")
         need(not same(found, v - S), "S is missing: w_y holds this row S times")
+        hint = "the sign: v has 1 - m_j, and the margin is m_j = s_y - s_j"
+        need(not same(found, 2 / norm - v + 2 * own), hint)
+        need(not same(found, (v - own) * np.sqrt(norm) + own), "divide by |x|^2, not by |x|")
         given = f"|x|^2 = {norm:.3f} and beta = {np.round(beta, 2).tolist()}"
         wanted, found = np.round(v, 3).tolist(), np.round(found, 3).tolist()
         need(False, f"for a row with {given}, v is {wanted}, not {found}")
@@ -150,7 +165,8 @@ def check_second(answer, turns):
     """`answer`: how b_2 moves with C; ``turns(v)``: the C of its turn, and that of its end."""
     for first, share in np.random.default_rng(0).uniform([0.5, 0.6], [5, 0.95], (10, 2)):
         v = np.array([first, share * first])
-        turn, still = array(ask(turns, v.copy()), (2,), "the result")
+        turn, still = array(ask(turns, v.copy()), (2,), "the result").astype(float)
+        need(0 < min(turn, still) < np.inf, "both values of C should be finite and above 0")
         case, b = f"for v = {np.round(v, 2).tolist()} and C = {turn:.3g} ", minimiser(v, turn)
         need(b[1] > turn - CLOSE, case + "b_2 is not at C any more: it has turned before")
         later = minimiser(v, turn + 1e-3)
@@ -189,6 +205,8 @@ def check_solve(solve):
             hint += ": no v_j is positive, so b = 0"
         elif len(set(v)) < len(v):
             hint += ": some v_j are equal"
+        elif same(g, sweep(v, 1e9)):
+            hint += ": no b_j may exceed C"
         need(same(g, truth), hint)
     return "the package's root every time, ties and negative entries included"
 
@@ -209,11 +227,11 @@ def check_careless(v, careless, C: float):
 def check_cycle(v, C: float):
     """Newton's method on F from 0 comes back to 0 for these three numbers."""
     v = np.asarray(v, dtype=float)
-    need(v.shape == (3,), "give three numbers")
+    need(v.shape == (3,) and np.isfinite(v).all(), "give three numbers")
     visited = newton(v, C, 0.0, 60)
     excess = evaluate(v, C, visited[-1])[0]
     steps = len(visited) - 1
-    need(abs(excess) > CLOSE, f"Newton stops after {steps} steps at {visited[-1]:.4g}: the root")
+    need(abs(excess) > CLOSE, f"Newton stops at step {steps}, at {visited[-1]:.4g}: the root")
     back = " -> ".join(f"{g:.3g}" for g in visited[:4])
     return f"{back} -> ..., forever; the root is {sweep(v, C):.4g}"
 
