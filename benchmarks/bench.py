@@ -112,7 +112,7 @@ def case(data: str, stop: dict, ours: str, rival: str, own: dict, other: dict) -
 
 
 def classes(name: str, own: dict[str, float], other: dict[str, float]) -> Case:
-    """Return a case of `memoir.py`: ours and LIBLINEAR as validation rows chose them."""
+    """Return a case of `memoir.py`, both arms with one setting of its grids."""
     of = memoir.CASES[name]
 
     def arm(which: str, parameters: dict[str, float]) -> float:
@@ -144,10 +144,12 @@ CASES = {
         LOSS | {"l1": 0.0, "working_set": 100},
         LOSS,
     ),
-    "MEMOIR, sector": classes("sector", {}, {}),
-    "MEMOIR, news20": classes("news20", {}, {}),
-    "MEMOIR, onet_titles": classes("onet_titles", {}, {}),
-    "MEMOIR, icd10": classes("icd10", {}, {}),
+    "MEMOIR, sector": classes("sector", {"C": 1.0, "l1": 0.05, "count": 2}, {"C": 1.0, "tol": 0.5}),
+    "MEMOIR, news20": classes("news20", {"C": 1.0, "l1": 0.0, "count": 2}, {"C": 1.0, "tol": 2.0}),
+    "MEMOIR, onet_titles": classes(
+        "onet_titles", {"C": 1.0, "l1": 0.05, "count": 2}, {"C": 1.0, "tol": 0.5}
+    ),
+    "MEMOIR, icd10": classes("icd10", {"C": 1.0, "l1": 0.05, "count": 2}, {"C": 1.0, "tol": 0.5}),
     "least squares": Case(
         "stagewise", "sgemm", lambda: product("linear"), lambda: product("sgemm")
     ),
