@@ -155,6 +155,22 @@ def test_an_interrupt_keeps_all_rows_and_the_last_state(blobs, tmp_path):
     assert len(trace.rows) == 2 and trace.stopped_by == "interrupted"
 
 
+@pytest.mark.parametrize("cause", [KeyboardInterrupt(), ValueError("no basis")])
+def test_an_interrupt_of_compiled_code_is_one(cause, blobs):
+    def compiled(problem):
+        for state in halving(problem):
+            yield state
+            if not problem.name.endswith("(tiny)"):
+                raise SystemError("returned a result with an exception set") from cause
+
+    if isinstance(cause, KeyboardInterrupt):
+        trace, _ = run(compiled, blobs())
+        assert len(trace.rows) == 1 and trace.stopped_by == "interrupted"
+    else:
+        with pytest.raises(SystemError, match="returned a result"):
+            run(compiled, blobs())
+
+
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs POSIX interval timers")
 def test_an_interrupt_at_any_moment_is_recorded(blobs):
     if sys.gettrace():

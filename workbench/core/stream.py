@@ -79,18 +79,28 @@ def watch(
     row : dict with ``round``, ``seconds``, ``cpu`` (cumulative), the state's ``info()`` and,
         on sampled rows, the result of `measure`
     state : the iterate, on loan until the next one is asked for
+
+    Raises
+    ------
+    KeyboardInterrupt
+        Also where compiled code turned it into a SystemError.
     """
     steps = iter(steps)
-    while True:
-        wall, process = _clock()
-        state = next(steps, None)
-        now, processed = _clock()
-        seconds += now - wall
-        cpu += processed - process
-        if state is None:
-            return
-        row = {"round": state.round, "seconds": seconds, "cpu": cpu, **state.info()}
-        yield (row | measure(state) if when(row) else row), state
+    try:
+        while True:
+            wall, process = _clock()
+            state = next(steps, None)
+            now, processed = _clock()
+            seconds += now - wall
+            cpu += processed - process
+            if state is None:
+                return
+            row = {"round": state.round, "seconds": seconds, "cpu": cpu, **state.info()}
+            yield (row | measure(state) if when(row) else row), state
+    except SystemError as error:  # how compiled code reports that Ctrl-C came within it
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            raise KeyboardInterrupt from error
+        raise
 
 
 @contextmanager
