@@ -145,19 +145,18 @@ def kept_their_word(digits, found):
     return off["softmax"] < 0.03 < 0.2 < min(off["square"], off[name]) and right[half].mean() > 0.99
 
 
-def worth_its_price(a, names):
+def worth_its_price(a):
     """Return whether the three methods of ls_1b are where it says, at equal cost."""
     found = []
     for name, rows in a["ways"].items():
-        price, values = a["rounds_per_step"](*rows.shape, 10), a["halved"][name][0]
-        curves = [values, *(a["ours"][each, name] for each in names)]
-        assert values.min() < min(curve.min() for curve in curves[1:])
-        irls, plain, fast = (curve - values.min() for curve in curves)
-        slow, *ends = (int(rounds / price) for rounds in (500, 1100, 1500))
-        found.append((irls[slow] > 30 * fast[500], irls[slow] > plain[500], irls[ends[1]]))
-        assert fast[np.argmax(irls < 1e-4) * int(price)] < 1e-4  # first to four digits
-    (behind, last, level), (behind_too, _, done) = found
-    return behind and behind_too and last and 0.2 < level / fast[1500] < 5 and done < 1e-10
+        values = a["halved"][name][0]
+        irls, price = values - values.min(), a["rounds_per_step"](*rows.shape, 10)
+        plain, fast = (a["ours"][each.__name__, name] - values.min() for each in a["solvers"])
+        early, late = (irls[int(rounds / price)] for rounds in (500, 1500))
+        first = fast[int(price * np.argmax(irls < 1e-4))] < 1e-4
+        found.append((first and early > 30 * fast[500], early > plain[500], late / fast[1500]))
+    (left, below, level), (right, below_too, done) = found
+    return left and right and below and not below_too and 0.2 < level < 5 and done < 1e-4
 
 
 def rests_after_luck(small, large):
@@ -203,15 +202,13 @@ PREDICTED = {  # what a check says of a run that comes after the prediction, fro
         (plain := a["plain"]["as they are"])[3] < a["ours"]["ls_generalized", "as they are"][3] / 5
         and plain[4] > 100
         and plain[6:].min() > 1e4
-        and 60
-        < a["ours"]["ls_generalized", "and a constant"][8] / a["plain"]["and a constant"][8]
-        < 80
+        and 60 < a["ours"]["ls_generalized", (b := "and a constant")][8] / a["plain"][b][8] < 80
     ),
     "ls_1b_newton/halved": lambda a: (
         a["halved"]["as they are"][1][2:4] == [1 / 2, 1 / 2**8]
         and set(a["halved"]["and a constant"][1][:10]) == {1}
     ),
-    "ls_1b_newton/draw-price": lambda a: worth_its_price(a, ("ls_generalized", "ls_accelerated")),
+    "ls_1b_newton/draw-price": worth_its_price,
     "ls_2_calibration/square": lambda a: (np.diff(a["square"]) > 0).any(),
     "ls_3_stagewise/widths": lambda a: a["train"][1] < 0.1 < a["test"][1],
     "ls_3b_links/draw-steps": lambda a: (
