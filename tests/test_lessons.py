@@ -79,6 +79,10 @@ PLAYED = {  # what is said below the recorded runs of a lesson, of their latest 
         middle["primal"] < min(narrow["primal"], wide["primal"])
         and wide["test_error"] < min(narrow["test_error"], middle["test_error"])
     ),
+    "ls_3b_links": lambda square, softmax, hinge: (
+        hinge["primal"] < softmax["primal"]
+        and softmax["test_error"] < min(square["test_error"], hinge["test_error"])
+    ),
     "ls_4_recipe": lambda one, three, twelve: one["primal"] > three["primal"] > twelve["primal"],
     "cuts_1_one_slack": lambda plain, line: (
         (plain["round"], line["round"]) == (60, 17) and plain["primal"] > plain["upper"]
@@ -141,6 +145,20 @@ def kept_their_word(digits, found):
     return off["softmax"] < 0.03 < 0.2 < min(off["square"], off[name]) and right[half].mean() > 0.99
 
 
+def worth_its_price(a):
+    """Return whether the three methods of ls_1b are where it says, at equal cost."""
+    found = []
+    for name, rows in a["ways"].items():
+        values = a["halved"][name][0]
+        irls, price = values - values.min(), a["rounds_per_step"](*rows.shape, 10)
+        plain, fast = (a["ours"][each.__name__, name] - values.min() for each in a["solvers"])
+        early, late = (irls[int(rounds / price)] for rounds in (500, 1500))
+        first = fast[int(price * np.argmax(irls < 1e-4))] < 1e-4
+        found.append((first and early > 30 * fast[500], early > plain[500], late / fast[1500]))
+    (left, below, level), (right, below_too, done) = found
+    return left and right and below and not below_too and 0.2 < level < 5 and done < 1e-4
+
+
 def rests_after_luck(small, large):
     """Return whether the errors of ww_4's recorded runs come to rest as it says."""
     settled = [{r["test_error"] for r in t.rows if r["gap"] < 0.01} for t in (small, large)]
@@ -175,11 +193,45 @@ PREDICTED = {  # what a check says of a run that comes after the prediction, fro
         {name for name, rows in a["trails"].items() if "lower" in rows[-1]} == set(a["certified"])
     ),
     "ls_1_second_order/scaled": lambda a: np.abs(a["before"] - a["after"]).max() < 1e-3,
+    "ls_1b_newton/valley": lambda a: (
+        np.linalg.norm(a["X2"].T @ (1 / (1 + np.exp(-a["X2"] @ a["w"])) - a["y2"])) / len(a["X2"])
+        < 1e-12
+    ),
+    "ls_1b_newton/draw-targets": lambda a: near((a["targets"](-4.0, 1), 51.6)),
+    "ls_1b_newton/irls-run": lambda a: (
+        (plain := a["plain"]["as they are"])[3] < a["ours"]["ls_generalized", "as they are"][3] / 5
+        and plain[4] > 100
+        and plain[6:].min() > 1e4
+        and 60 < a["ours"]["ls_generalized", (b := "and a constant")][8] / a["plain"][b][8] < 80
+    ),
+    "ls_1b_newton/halved": lambda a: (
+        a["halved"]["as they are"][1][2:4] == [1 / 2, 1 / 2**8]
+        and set(a["halved"]["and a constant"][1][:10]) == {1}
+    ),
+    "ls_1b_newton/draw-price": worth_its_price,
     "ls_2_calibration/square": lambda a: (np.diff(a["square"]) > 0).any(),
     "ls_3_stagewise/widths": lambda a: a["train"][1] < 0.1 < a["test"][1],
-    "ls_3_stagewise/inner-run": lambda a: (
+    "ls_3b_links/draw-steps": lambda a: (
+        (once := a["once"])[-1] > once[-2]
+        and max(once[-3:]) < 1.05 * min(once)
+        and a["residual"] > 2 * once[0]
+        and near((min(once) / a["objective"](a["F"], a["Ws"]), 3.2))
+    ),
+    "ls_3b_links/package-run": lambda a: (
+        a["ours"] == pytest.approx(a["trace"].last["primal"], rel=1e-4)
+    ),
+    "ls_3b_links/average-run": lambda a: near(
+        (np.mean(a["losses"][:-1]), 0.136), (a["losses"][-1], 0.09)
+    ),
+    "ls_3b_links/inner-run": lambda a: (
         a["traces"]["often"].last["primal"] < a["traces"]["once"].last["primal"]
     ),
+    "ls_4_recipe/draw-by-hand": lambda a: (
+        4 * off["Nyström"] < min(off["waves"], off["poly3"])
+        if (off := {name: np.abs(x - y).mean() for name, (x, y) in a["kinds"].items()})
+        else False
+    ),
+    "ls_4_recipe/by-package": lambda a: a["off"] < 1e-3,
     "memoir_1_inexact_margin/train": lambda a: (
         3 / a["texts"].k < a["accuracies"]["random"] < 0.9 * a["accuracies"]["exact"]
     ),
