@@ -80,8 +80,11 @@ PLAYED = {  # what is said below the recorded runs of a lesson, of their latest 
         and wide["test_error"] < min(narrow["test_error"], middle["test_error"])
     ),
     "ls_4_recipe": lambda one, three, twelve: one["primal"] > three["primal"] > twelve["primal"],
-    "cuts_1_one_slack": lambda plain, line: (
-        (plain["round"], line["round"]) == (60, 17) and plain["primal"] > plain["upper"]
+    "cuts_1_one_slack": lambda plain, line: (plain["round"], line["round"]) == (36, 23),
+    "cuts_1b_labels_and_kernels": lambda wide, narrow: (
+        abs(wide["round"] - narrow["round"]) < 4
+        and wide["kernel_values"] > 2 * narrow["kernel_values"]
+        and wide["test_error"] > 0.35
     ),
     "cuts_2_sampling": lambda few, many: (
         many["round"] < 60
@@ -160,6 +163,21 @@ PREDICTED = {  # what a check says of a run that comes after the prediction, fro
         and np.abs(a["softmax"](a["learnt"]["softmax"]) - [0.4, 0.35, 0.25]).max() < 1e-3
     ),
     "argmax_or_probabilities/draw-digits": lambda a: kept_their_word(a["digits"], a["found"]),
+    "cuts_1_one_slack/recorded": lambda a: (
+        (rises := [np.diff(run.trace.column("primal")) > 0 for run in a["runs"]])[0].mean() > 0.3
+        and not rises[1].any()
+    ),
+    "cuts_1b_labels_and_kernels/rescaled": lambda a: (
+        5 < (lost := list(a["new_loss"].values()))[0] / lost[3] < 7
+        and max(abs(lost[i] - lost[i + 3]) for i in (1, 2)) < 0.05
+    ),
+    "cuts_1b_labels_and_kernels/kernel-loop": lambda a: (
+        len(a["alpha"]) < 50 and abs(len(a["alpha"]) - a["theirs"].last["round"]) < 9
+    ),
+    "cuts_1b_labels_and_kernels/draw-cost": lambda a: (
+        (3.2 < a["counts"][1:] / a["counts"][:-1]).all()
+        and near((a["exact_values"](a["violated"][:15].sum(axis=1), 800), a["counts"][2]))
+    ),
     "cuts_2_sampling/above-run": lambda a: max(a["constant"].column("model")) > a["optimum"],
     "cuts_3_chains/pieces-run": lambda a: (
         2 * a["by_length"][1] < a["by_length"][0] + a["by_length"][-1]
@@ -540,7 +558,7 @@ def test_the_cuts_of_the_lessons_are_the_packages(K):
     else:
         w = rng.normal(size=9)
         task, F = Multiclass(np.arange(40), codes, 3), X @ w.reshape(3, 3)
-        value, slope = solution("cuts_1_one_slack", "many")["cut_many"](w, X, codes, 3)
+        value, slope = solution("cuts_1b_labels_and_kernels", "many")["cut_many"](w, X, codes, 3)
     answers = task.answers(F, np.zeros(0))
     cut = task.cut(answers, np.arange(40), 1 / 40)
     assert answers.losses.mean() == pytest.approx(value)
