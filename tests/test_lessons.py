@@ -205,6 +205,28 @@ PREDICTED = {  # what a check says of a run that comes after the prediction, fro
     "memoir_3_details_matter/data": lambda a: (
         abs(a["steps"]["the paper"]["accuracy"] - a["steps"]["hinge=False"]["accuracy"]) < 0.005
     ),
+    "memoir_3_details_matter/by-size": lambda a: (
+        a["uneven"][0] < 0.12 and a["uneven"][2] > 0.5 and 25 < (a["answered"] == 0).sum() < 37
+    ),
+    "memoir_3_details_matter/balanced": lambda a: (
+        np.ptp(a["even"]) < 0.06
+        and (a["answered_now"] == 0).sum() < 6
+        and 0.08 < -np.diff([row["accuracy"] for row in a["steps"].values()])[1] < 0.1
+    ),
+    "memoir_3_details_matter/course": lambda a: (
+        0.12 < min(a["literal"][1:]) < max(a["literal"]) < 0.27
+        and abs(np.mean(a["literal"][1:13]) - np.mean(a["literal"][13:])) < 0.02
+    ),
+    "memoir_3_details_matter/lengths": lambda a: (
+        (found := [a["lengths"][third].mean() for third in a["thirds"]]) == sorted(found)[::-1]
+        and a["answered"][a["thirds"][0]].sum() > 1.5 * a["of_third"][0].sum()
+    ),
+    "memoir_3_details_matter/cosine": lambda a: (
+        a["after"][2] - a["before"][2] > 0.1 > 0 > a["after"][0] - a["before"][0]
+    ),
+    "memoir_3_details_matter/first-batch": lambda a: (
+        a["lengths"].argmax() == 0 and a["lengths"].max() > 4 * np.median(a["lengths"])
+    ),
     "memoir_3_details_matter/with-constant": lambda a: (
         a["biased"]["frozen"] < a["steps"]["empty=True"]["accuracy"] - 0.01
     ),
