@@ -84,8 +84,11 @@ PLAYED = {  # what is said below the recorded runs of a lesson, of their latest 
         and softmax["test_error"] < min(square["test_error"], hinge["test_error"])
     ),
     "ls_4_recipe": lambda one, three, twelve: one["primal"] > three["primal"] > twelve["primal"],
-    "cuts_1_one_slack": lambda plain, line: (
-        (plain["round"], line["round"]) == (60, 17) and plain["primal"] > plain["upper"]
+    "cuts_1_one_slack": lambda plain, line: (plain["round"], line["round"]) == (36, 23),
+    "cuts_1b_labels_and_kernels": lambda wide, narrow: (
+        abs(wide["round"] - narrow["round"]) < 4
+        and wide["kernel_values"] > 2 * narrow["kernel_values"]
+        and wide["test_error"] > 0.35
     ),
     "cuts_2_sampling": lambda few, many: (
         many["round"] < 60
@@ -178,6 +181,21 @@ PREDICTED = {  # what a check says of a run that comes after the prediction, fro
         and np.abs(a["softmax"](a["learnt"]["softmax"]) - [0.4, 0.35, 0.25]).max() < 1e-3
     ),
     "argmax_or_probabilities/draw-digits": lambda a: kept_their_word(a["digits"], a["found"]),
+    "cuts_1_one_slack/recorded": lambda a: (
+        (rises := [np.diff(run.trace.column("primal")) > 0 for run in a["runs"]])[0].mean() > 0.3
+        and not rises[1].any()
+    ),
+    "cuts_1b_labels_and_kernels/rescaled": lambda a: (
+        5 < (lost := list(a["new_loss"].values()))[0] / lost[3] < 7
+        and max(abs(lost[i] - lost[i + 3]) for i in (1, 2)) < 0.05
+    ),
+    "cuts_1b_labels_and_kernels/kernel-loop": lambda a: (
+        len(a["alpha"]) < 50 and abs(len(a["alpha"]) - a["theirs"].last["round"]) < 9
+    ),
+    "cuts_1b_labels_and_kernels/draw-cost": lambda a: (
+        (3.2 < a["counts"][1:] / a["counts"][:-1]).all()
+        and near((a["exact_values"](a["violated"][:15].sum(axis=1), 800), a["counts"][2]))
+    ),
     "cuts_2_sampling/above-run": lambda a: max(a["constant"].column("model")) > a["optimum"],
     "cuts_3_chains/pieces-run": lambda a: (
         2 * a["by_length"][1] < a["by_length"][0] + a["by_length"][-1]
@@ -238,6 +256,28 @@ PREDICTED = {  # what a check says of a run that comes after the prediction, fro
     "memoir_2_mips/lsh": lambda a: a["recalls"]["bits alone"][0] < 0.2,
     "memoir_3_details_matter/data": lambda a: (
         abs(a["steps"]["the paper"]["accuracy"] - a["steps"]["hinge=False"]["accuracy"]) < 0.005
+    ),
+    "memoir_3_details_matter/by-size": lambda a: (
+        a["uneven"][0] < 0.12 and a["uneven"][2] > 0.5 and 25 < (a["answered"] == 0).sum() < 37
+    ),
+    "memoir_3_details_matter/balanced": lambda a: (
+        np.ptp(a["even"]) < 0.06
+        and (a["answered_now"] == 0).sum() < 6
+        and 0.08 < -np.diff([row["accuracy"] for row in a["steps"].values()])[1] < 0.1
+    ),
+    "memoir_3_details_matter/course": lambda a: (
+        0.12 < min(a["literal"][1:]) < max(a["literal"]) < 0.27
+        and abs(np.mean(a["literal"][1:13]) - np.mean(a["literal"][13:])) < 0.02
+    ),
+    "memoir_3_details_matter/lengths": lambda a: (
+        (found := [a["lengths"][third].mean() for third in a["thirds"]]) == sorted(found)[::-1]
+        and a["answered"][a["thirds"][0]].sum() > 1.5 * a["of_third"][0].sum()
+    ),
+    "memoir_3_details_matter/cosine": lambda a: (
+        a["after"][2] - a["before"][2] > 0.1 > 0 > a["after"][0] - a["before"][0]
+    ),
+    "memoir_3_details_matter/first-batch": lambda a: (
+        a["lengths"].argmax() == 0 and a["lengths"].max() > 4 * np.median(a["lengths"])
     ),
     "memoir_3_details_matter/with-constant": lambda a: (
         a["biased"]["frozen"] < a["steps"]["empty=True"]["accuracy"] - 0.01
@@ -592,7 +632,7 @@ def test_the_cuts_of_the_lessons_are_the_packages(K):
     else:
         w = rng.normal(size=9)
         task, F = Multiclass(np.arange(40), codes, 3), X @ w.reshape(3, 3)
-        value, slope = solution("cuts_1_one_slack", "many")["cut_many"](w, X, codes, 3)
+        value, slope = solution("cuts_1b_labels_and_kernels", "many")["cut_many"](w, X, codes, 3)
     answers = task.answers(F, np.zeros(0))
     cut = task.cut(answers, np.arange(40), 1 / 40)
     assert answers.losses.mean() == pytest.approx(value)
