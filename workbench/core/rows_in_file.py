@@ -43,7 +43,8 @@ class RowsInFile:
 
     def __init__(self, path: str | os.PathLike, files: Sequence[str | os.PathLike] = ()):
         self.path, self._files = os.fspath(path), [_File(file) for file in files or (path,)]
-        self._change, first = None, self._files[0]
+        self._change, self._start, first = None, 0, self._files[0]
+        self.cluster = None  # whose workers read the rows, see :mod:`workbench.core.cluster`
         self._stored = first.shape[1], first.dtype
         for file in self._files:
             if (file.shape[1], file.dtype) != self._stored:
@@ -61,13 +62,16 @@ class RowsInFile:
         X.shape, X.dtype = (len(self), d), np.dtype(dtype)
         return X
 
-    @property
-    def itemsize(self) -> int:
-        return self.dtype.itemsize
+    def part(self, at: slice) -> RowsInFile:
+        """Return some of the rows, which stay in the file and are read where they are used."""
+        X = copy(self)
+        X._start, X.cluster = self._start + at.start, None
+        X.shape = at.stop - at.start, self.shape[1]
+        return X
 
     def fits(self, rows: int) -> bool:
         """Return whether that many rows may be read at once."""
-        return rows * self.shape[1] * self.itemsize <= AT_ONCE
+        return rows * self.shape[1] * self.dtype.itemsize <= AT_ONCE
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -129,6 +133,7 @@ class RowsInFile:
     def _read(self, first: int, out: np.ndarray) -> None:
         if not 0 <= first <= len(self) - len(out):
             raise IndexError(f"{self.path}: has {len(self)} rows, asked for row {first}")
+        first += self._start
         while len(out):
             at = bisect_right(self._ends, first)
             file, end = self._files[at], self._ends[at]
@@ -156,7 +161,12 @@ class _File:
         self.shape, self.dtype, self.offset = mapped.shape, mapped.dtype, mapped.offset
         self.stamp = self.current()
 
+    def __getstate__(self) -> dict:
+        return {name: value for name, value in self.__dict__.items() if name != "file"}
+
     def read(self, first: int, out: np.ndarray) -> None:
+        if "file" not in self.__dict__:  # in another process, the first of whose threads opens it
+            self.__dict__.setdefault("file", open(self.path, "rb", buffering=0))
         view = out.reshape(-1).view(np.uint8)
         at = self.offset + first * out.shape[1] * out.itemsize
         while len(view) and (count := os.preadv(self.file.fileno(), [view], at)):
@@ -190,7 +200,7 @@ def in_memory(X):
 
 def rows_per_block(X: np.ndarray | RowsInFile) -> int:
     """Return how many rows of `X` are looked at together."""
-    return max(1, BLOCK // (X.itemsize * X.shape[1]))
+    return max(1, BLOCK // (X.dtype.itemsize * X.shape[1]))
 
 
 def blocks(X: np.ndarray | RowsInFile) -> Iterator[np.ndarray]:
@@ -199,18 +209,22 @@ def blocks(X: np.ndarray | RowsInFile) -> Iterator[np.ndarray]:
         yield X[rows]
 
 
-def products(X: np.ndarray | RowsInFile, W: np.ndarray) -> np.ndarray:
-    """Return XW, block by block: the same digits for rows in memory and in a file."""
-    out = np.empty((len(X), *W.shape[1:]), np.result_type(X.dtype, W.dtype))
+def in_blocks(function: Callable, X: np.ndarray | RowsInFile, *by_row) -> Iterator:
+    """Yield function(rows, *entries) of each block of `X` and `by_row`, called where rows are."""
+    if getattr(X, "cluster", None):
+        return (yield from X.cluster.in_blocks(function, X, by_row))
     for rows in pieces(len(X), rows_per_block(X)):
-        out[rows] = X[rows] @ W
+        yield function(X[rows], *(entries[rows] for entries in by_row))
+
+
+def products(X: np.ndarray | RowsInFile, W: np.ndarray) -> np.ndarray:
+    """Return XW, block by block: the same digits for rows in memory, in a file, on a cluster."""
+    out = np.empty((len(X), *W.shape[1:]), np.result_type(X.dtype, W.dtype))
+    for rows, part in zip(pieces(len(X), rows_per_block(X)), in_blocks(lambda x: x @ W, X)):
+        out[rows] = part
     return out
 
 
 def sums(X: np.ndarray | RowsInFile, R) -> np.ndarray:
-    """Return X'R, block by block: the same digits for rows in memory and in a file."""
-    total = 0
-    for rows in pieces(len(X), rows_per_block(X)):
-        part = X[rows]
-        total = total + part.T @ (part if R is X else R[rows])
-    return total
+    """Return X'R, block by block: the same digits for rows in memory, in a file, on a cluster."""
+    return sum(in_blocks(lambda part, R: part.T @ R, X, R))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from workbench.core.checks import check_positive, check_sparse
+from workbench.core.cluster import summed
 from workbench.core.measures import bounds
 from workbench.core.problem import Problem
 from workbench.core.stream import Row
@@ -108,7 +109,8 @@ def descend(
     alpha, g = check_positive(alpha, "alpha"), check_link(link)
     L = g.L if L is None else check_positive(L, "L")
     check_size(problem.d)
-    H = gram(problem.X, problem.weights)
+    total = problem.weights.sum()
+    H = summed(lambda part: gram(part.X, part.weights, total), problem)
     objective = Objective(problem, alpha, link, H)
     H.flat[:: problem.d + 1] += alpha / L
     R = Factor(H)
@@ -169,7 +171,8 @@ class Objective:
         and the rounding that remains is that of sums in X'r.
         """
         p, alpha, L, eps, k = self.problem, self.alpha, self.link.L, self.eps, self.problem.k
-        loss, inner, G = residuals(p.X, p.y, s.W, self.link.residuals, p.weights)
+        W, of = s.W, self.link.residuals
+        loss, inner, G = summed(lambda p: residuals(p.X, p.y, W, of, p.weights), p)
         s.loss, G = loss / self.total, G / self.total
         gradient, square = G + alpha * s.W, float(np.vdot(s.W, s.W))
         slope, size = float(np.linalg.norm(gradient)), float(np.sqrt(square))

@@ -20,8 +20,8 @@ CACHED = 2**19  # bytes of rows that are read twice, and the second time from th
 LARGEST = 20_000  # features: their Gram matrix, its summands and its factor take 10 GB
 
 
-def gram(X: Matrix, weights: np.ndarray) -> np.ndarray:
-    """Return X' diag(weights) X / sum(weights) of (n, d) rows, in float64.
+def gram(X: Matrix, weights: np.ndarray, total: float | None = None) -> np.ndarray:
+    """Return X' diag(weights) X / sum(weights) of (n, d) rows, in float64; or over `total`.
 
     Products are of double precision too: errors of single precision in directions that the rows
     leave out are larger than a small penalty, and steps with such a matrix diverge.
@@ -36,7 +36,7 @@ def gram(X: Matrix, weights: np.ndarray) -> np.ndarray:
     for rows in pieces(len(X), GRAM_ROWS):
         exact = by_root(X[rows].astype(np.float64, copy=False), weights[rows])
         S += np.dot(exact.T, exact, out=product)  # a symmetric one: NumPy does half
-    S /= weights.sum()
+    S /= total or weights.sum()
     return S
 
 
@@ -122,7 +122,7 @@ def cached_rows(X: Matrix) -> int:
     """Return how many rows stay in the processor's cache between two products."""
     if sp.issparse(X):
         return GRAM_ROWS
-    return max(1, CACHED // (X.shape[1] * X.itemsize) // TOGETHER) * TOGETHER
+    return max(1, CACHED // (X.shape[1] * X.dtype.itemsize) // TOGETHER) * TOGETHER
 
 
 class Factor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from numbers import Real
 
 import numpy as np
@@ -16,7 +17,7 @@ from workbench.data.generators import Generator, fitted
 from workbench.least_squares.generalized import extrapolated
 from workbench.least_squares.links import check_link
 from workbench.least_squares.products import GRAM_ROWS, Factor, check_size
-from workbench.least_squares.rows import training_rows
+from workbench.least_squares.rows import Share, training_rows
 
 TOLERANCE = 1e-6  # by which an objective may rise: the rounding of the losses
 RAISES = tuple(10.0**e for e in range(-8, 2))  # additions to the diagonal, over the trace
@@ -26,6 +27,7 @@ RAISES = tuple(10.0**e for e in range(-8, 2))  # additions to the diagonal, over
 class StagewiseState:
     """Weights ``W`` (n_features, k), the scores ``F`` (n, k) of the training rows, the objective.
 
+    ``F`` is empty, (0, k), if the rows are on a cluster, whose workers hold their scores.
     ``loss`` is the mean loss, ``primal`` adds the penalty. The other fields are those of a
     :class:`~workbench.data.generators.Generator`: the model stores a seed instead of features.
     """
@@ -108,16 +110,26 @@ def ls_stagewise(
     check_flags(calibrate=calibrate)
     if calibrate and passes > 1:
         raise ValueError(f"calibrate: must have passes=1, got passes={passes!r}")
-    s = state
-    if s is None:
-        s = start(fitted(problem, features, n_features, block, bandwidth, seed), problem)
-    if s.F.shape != (problem.n, problem.k):
+    s = state or start(fitted(problem, features, n_features, block, bandwidth, seed), problem)
+    cluster = getattr(problem.X, "cluster", None)
+    s.F = s.F[:0] if cluster else s.F if len(s.F) else s.scores(problem.X)
+    if not cluster and s.F.shape != (problem.n, problem.k):
         raise ValueError(
             f"state: is of {len(s.F)} rows and {s.F.shape[1]} classes, the problem has "
             f"{problem.n} and {problem.k}"
         )
-    with training_rows(problem, s.F, s.generator, link, kept, workers, calibrate) as rows:
+    if cluster:
+        make = partial(_share, s.W.copy(), s.generator, link, kept, calibrate)
+        shares = cluster.hold(make, {"generate", "advance", "update", "forget"})
+    else:
+        shares = training_rows(problem, s.F, s.generator, link, kept, workers, calibrate)
+    with shares as rows:
         yield from stages(rows, s, alpha, link, passes, inner, calibrate)
+
+
+def _share(W, generator, link, kept, calibrate, part: Problem) -> Share:
+    F = scores(generator, part.X, W) if W.any() else start(generator, part).F
+    return Share(part, slice(0, part.n), F, generator, link, int(min(kept, 2**62)), calibrate)
 
 
 def check_stages(alpha, link, passes, inner, block, kept, workers) -> None:

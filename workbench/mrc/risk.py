@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from workbench.core.checks import check_positive, check_sparse
 from workbench.core.measures import EPS, bounds
 from workbench.core.problem import Matrix, Problem
-from workbench.core.rows_in_file import RowsInFile, blocks, rows_per_block
+from workbench.core.rows_in_file import RowsInFile, in_blocks, rows_per_block
 from workbench.core.shares import pieces
 from workbench.core.stream import Row
 from workbench.kernels.compiled import njit
@@ -85,7 +85,7 @@ class MinimaxRisk:
         """Return psi(M Psi(x_i)) of every row."""
         if self.is_sparse:
             return psi(self.X @ M.T)
-        return np.concatenate([psi(part @ M.T) for part in blocks(self.X)])
+        return np.concatenate([*in_blocks(lambda part: psi(part @ M.T), self.X)])
 
     def linear(self, M: np.ndarray) -> float:
         """Return ``1 - <tau, M> + <lam, |M|>``, the part of U(M) without the maximum."""
@@ -213,7 +213,7 @@ def minimax_risk(problem: Problem, lambda0: float = 0.01) -> MinimaxRisk:
     lam = lambda0 * np.sqrt(share * (_variance(X, y, one_hot, mean) + others * mean**2))
     active = lam > 0
     tau, lam = np.where(active, tau, 0.0), np.where(active, lam, 0.0)
-    tops = [abs(part).max(axis=0) for part in ([X] if sp.issparse(X) else blocks(X))]
+    tops = [abs(X).max(axis=0)] if sp.issparse(X) else in_blocks(lambda x: abs(x).max(axis=0), X)
     top = np.max([_dense(part).ravel() for part in tops], axis=0)
     return MinimaxRisk(X, y, mean, tau, lam, lambda0, active, weights, top)
 

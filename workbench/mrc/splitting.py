@@ -15,7 +15,7 @@ import scipy.linalg as la
 
 from workbench.core.checks import check_whole
 from workbench.core.problem import Problem
-from workbench.core.rows_in_file import RowsInFile, blocks, products, rows_per_block, sums
+from workbench.core.rows_in_file import RowsInFile, in_blocks, products, rows_per_block, sums
 from workbench.core.shares import pieces
 from workbench.kernels.compiled import njit
 from workbench.kernels.rows import FAST
@@ -90,7 +90,7 @@ def split(
     yield s
     scale = column_scale(risk.X)
     X = scaled(risk.X, scale)
-    gram = sums(X, X)
+    gram = sum(in_blocks(lambda part: part.T @ part, X))
     factor = la.cho_factor(gram.astype("f8") + RATIO * np.eye(len(gram)))
     project = la.cho_solve(factor, np.eye(len(gram))).astype("f4")
     tau, lam = (risk.tau / scale).astype("f4"), (risk.lam / scale).astype("f4")
@@ -169,7 +169,7 @@ def rebalance(s: SplittingState, upper: float, lower: float, half, P, rows) -> N
 
 def column_scale(X) -> np.ndarray:
     """Return the root mean square of each column, 1 for a zero column."""
-    scale = np.sqrt(sum((part * part).sum(axis=0) for part in blocks(X)) / len(X))
+    scale = np.sqrt(sum(in_blocks(lambda part: (part * part).sum(axis=0), X)) / len(X))
     return np.where(scale > 0, scale, 1.0)
 
 
