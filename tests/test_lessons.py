@@ -79,9 +79,16 @@ PLAYED = {  # what is said below the recorded runs of a lesson, of their latest 
         middle["primal"] < min(narrow["primal"], wide["primal"])
         and wide["test_error"] < min(narrow["test_error"], middle["test_error"])
     ),
+    "ls_3b_links": lambda square, softmax, hinge: (
+        hinge["primal"] < softmax["primal"]
+        and softmax["test_error"] < min(square["test_error"], hinge["test_error"])
+    ),
     "ls_4_recipe": lambda one, three, twelve: one["primal"] > three["primal"] > twelve["primal"],
-    "cuts_1_one_slack": lambda plain, line: (
-        (plain["round"], line["round"]) == (60, 17) and plain["primal"] > plain["upper"]
+    "cuts_1_one_slack": lambda plain, line: (plain["round"], line["round"]) == (36, 23),
+    "cuts_1b_labels_and_kernels": lambda wide, narrow: (
+        abs(wide["round"] - narrow["round"]) < 4
+        and wide["kernel_values"] > 2 * narrow["kernel_values"]
+        and wide["test_error"] > 0.35
     ),
     "cuts_2_sampling": lambda few, many: (
         many["round"] < 60
@@ -141,6 +148,20 @@ def kept_their_word(digits, found):
     return off["softmax"] < 0.03 < 0.2 < min(off["square"], off[name]) and right[half].mean() > 0.99
 
 
+def worth_its_price(a):
+    """Return whether the three methods of ls_1b are where it says, at equal cost."""
+    found = []
+    for name, rows in a["ways"].items():
+        values = a["halved"][name][0]
+        irls, price = values - values.min(), a["rounds_per_step"](*rows.shape, 10)
+        plain, fast = (a["ours"][each.__name__, name] - values.min() for each in a["solvers"])
+        early, late = (irls[int(rounds / price)] for rounds in (500, 1500))
+        first = fast[int(price * np.argmax(irls < 1e-4))] < 1e-4
+        found.append((first and early > 30 * fast[500], early > plain[500], late / fast[1500]))
+    (left, below, level), (right, below_too, done) = found
+    return left and right and below and not below_too and 0.2 < level < 5 and done < 1e-4
+
+
 def rests_after_luck(small, large):
     """Return whether the errors of ww_4's recorded runs come to rest as it says."""
     settled = [{r["test_error"] for r in t.rows if r["gap"] < 0.01} for t in (small, large)]
@@ -160,6 +181,21 @@ PREDICTED = {  # what a check says of a run that comes after the prediction, fro
         and np.abs(a["softmax"](a["learnt"]["softmax"]) - [0.4, 0.35, 0.25]).max() < 1e-3
     ),
     "argmax_or_probabilities/draw-digits": lambda a: kept_their_word(a["digits"], a["found"]),
+    "cuts_1_one_slack/recorded": lambda a: (
+        (rises := [np.diff(run.trace.column("primal")) > 0 for run in a["runs"]])[0].mean() > 0.3
+        and not rises[1].any()
+    ),
+    "cuts_1b_labels_and_kernels/rescaled": lambda a: (
+        5 < (lost := list(a["new_loss"].values()))[0] / lost[3] < 7
+        and max(abs(lost[i] - lost[i + 3]) for i in (1, 2)) < 0.05
+    ),
+    "cuts_1b_labels_and_kernels/kernel-loop": lambda a: (
+        len(a["alpha"]) < 50 and abs(len(a["alpha"]) - a["theirs"].last["round"]) < 9
+    ),
+    "cuts_1b_labels_and_kernels/draw-cost": lambda a: (
+        (3.2 < a["counts"][1:] / a["counts"][:-1]).all()
+        and near((a["exact_values"](a["violated"][:15].sum(axis=1), 800), a["counts"][2]))
+    ),
     "cuts_2_sampling/above-run": lambda a: max(a["constant"].column("model")) > a["optimum"],
     "cuts_3_chains/pieces-run": lambda a: (
         2 * a["by_length"][1] < a["by_length"][0] + a["by_length"][-1]
@@ -175,17 +211,73 @@ PREDICTED = {  # what a check says of a run that comes after the prediction, fro
         {name for name, rows in a["trails"].items() if "lower" in rows[-1]} == set(a["certified"])
     ),
     "ls_1_second_order/scaled": lambda a: np.abs(a["before"] - a["after"]).max() < 1e-3,
+    "ls_1b_newton/valley": lambda a: (
+        np.linalg.norm(a["X2"].T @ (1 / (1 + np.exp(-a["X2"] @ a["w"])) - a["y2"])) / len(a["X2"])
+        < 1e-12
+    ),
+    "ls_1b_newton/draw-targets": lambda a: near((a["targets"](-4.0, 1), 51.6)),
+    "ls_1b_newton/irls-run": lambda a: (
+        (plain := a["plain"]["as they are"])[3] < a["ours"]["ls_generalized", "as they are"][3] / 5
+        and plain[4] > 100
+        and plain[6:].min() > 1e4
+        and 60 < a["ours"]["ls_generalized", (b := "and a constant")][8] / a["plain"][b][8] < 80
+    ),
+    "ls_1b_newton/halved": lambda a: (
+        a["halved"]["as they are"][1][2:4] == [1 / 2, 1 / 2**8]
+        and set(a["halved"]["and a constant"][1][:10]) == {1}
+    ),
+    "ls_1b_newton/draw-price": worth_its_price,
     "ls_2_calibration/square": lambda a: (np.diff(a["square"]) > 0).any(),
     "ls_3_stagewise/widths": lambda a: a["train"][1] < 0.1 < a["test"][1],
-    "ls_3_stagewise/inner-run": lambda a: (
+    "ls_3b_links/draw-steps": lambda a: (
+        (once := a["once"])[-1] > once[-2]
+        and max(once[-3:]) < 1.05 * min(once)
+        and a["residual"] > 2 * once[0]
+        and near((min(once) / a["objective"](a["F"], a["Ws"]), 3.2))
+    ),
+    "ls_3b_links/package-run": lambda a: (
+        a["ours"] == pytest.approx(a["trace"].last["primal"], rel=1e-4)
+    ),
+    "ls_3b_links/average-run": lambda a: near(
+        (np.mean(a["losses"][:-1]), 0.136), (a["losses"][-1], 0.09)
+    ),
+    "ls_3b_links/inner-run": lambda a: (
         a["traces"]["often"].last["primal"] < a["traces"]["once"].last["primal"]
     ),
+    "ls_4_recipe/draw-by-hand": lambda a: (
+        4 * off["Nyström"] < min(off["waves"], off["poly3"])
+        if (off := {name: np.abs(x - y).mean() for name, (x, y) in a["kinds"].items()})
+        else False
+    ),
+    "ls_4_recipe/by-package": lambda a: a["off"] < 1e-3,
     "memoir_1_inexact_margin/train": lambda a: (
         3 / a["texts"].k < a["accuracies"]["random"] < 0.9 * a["accuracies"]["exact"]
     ),
     "memoir_2_mips/lsh": lambda a: a["recalls"]["bits alone"][0] < 0.2,
     "memoir_3_details_matter/data": lambda a: (
         abs(a["steps"]["the paper"]["accuracy"] - a["steps"]["hinge=False"]["accuracy"]) < 0.005
+    ),
+    "memoir_3_details_matter/by-size": lambda a: (
+        a["uneven"][0] < 0.12 and a["uneven"][2] > 0.5 and 25 < (a["answered"] == 0).sum() < 37
+    ),
+    "memoir_3_details_matter/balanced": lambda a: (
+        np.ptp(a["even"]) < 0.06
+        and (a["answered_now"] == 0).sum() < 6
+        and 0.08 < -np.diff([row["accuracy"] for row in a["steps"].values()])[1] < 0.1
+    ),
+    "memoir_3_details_matter/course": lambda a: (
+        0.12 < min(a["literal"][1:]) < max(a["literal"]) < 0.27
+        and abs(np.mean(a["literal"][1:13]) - np.mean(a["literal"][13:])) < 0.02
+    ),
+    "memoir_3_details_matter/lengths": lambda a: (
+        (found := [a["lengths"][third].mean() for third in a["thirds"]]) == sorted(found)[::-1]
+        and a["answered"][a["thirds"][0]].sum() > 1.5 * a["of_third"][0].sum()
+    ),
+    "memoir_3_details_matter/cosine": lambda a: (
+        a["after"][2] - a["before"][2] > 0.1 > 0 > a["after"][0] - a["before"][0]
+    ),
+    "memoir_3_details_matter/first-batch": lambda a: (
+        a["lengths"].argmax() == 0 and a["lengths"].max() > 4 * np.median(a["lengths"])
     ),
     "memoir_3_details_matter/with-constant": lambda a: (
         a["biased"]["frozen"] < a["steps"]["empty=True"]["accuracy"] - 0.01
@@ -540,7 +632,7 @@ def test_the_cuts_of_the_lessons_are_the_packages(K):
     else:
         w = rng.normal(size=9)
         task, F = Multiclass(np.arange(40), codes, 3), X @ w.reshape(3, 3)
-        value, slope = solution("cuts_1_one_slack", "many")["cut_many"](w, X, codes, 3)
+        value, slope = solution("cuts_1b_labels_and_kernels", "many")["cut_many"](w, X, codes, 3)
     answers = task.answers(F, np.zeros(0))
     cut = task.cut(answers, np.arange(40), 1 / 40)
     assert answers.losses.mean() == pytest.approx(value)

@@ -152,6 +152,20 @@ def check_project(project):
 
 
 @exercise
+def check_shortcut(v, c):
+    """The positive parts of `v` over their sum are farther from class `c` than `v` is."""
+    v, c = array(v, (3,), "v").astype(float), number(c)
+    need(np.isfinite(v).all() and v.max() > 0, "give finite numbers, one of them positive")
+    need(c in (0, 1, 2), f"the class is 0, 1 or 2, not {c:g}")
+    y, short = np.eye(3)[int(c)], np.maximum(v, 0) / np.maximum(v, 0).sum()
+    before, after, nearest = (((u - y) ** 2).sum() for u in (v, short, _projected(v[None])[0]))
+    told = f"the squared error goes from {before:.3g} to {after:.3g}"
+    need(after > before + CLOSE, told + ": which small numbers does the division make large?")
+    need(after > 1.5 * before, told + ", which is not one and a half times as much")
+    return told + f", and by the projection to {nearest:.3g}"
+
+
+@exercise
 def check_round(one_round):
     """``one_round(X, Y, now, basis) -> W, V, fitted, refitted, projected``."""
     X, Y, _ = _toy()
@@ -199,17 +213,6 @@ def check_replay(replay):
     need(not same(found, alone), "that is the last round alone; it starts from the round before")
     need(same(found, now), "not what training predicted: begin at 0, project in every round")
     return "the rows of training get the predictions of training"
-
-
-@exercise
-def check_newton(w):
-    """From a start beyond `w`, Newton's method on log cosh(w/2) moves away from 0."""
-    w = number(w)
-    need(w > 0, "give the positive one")
-    told = f"from {w:.3f} the step leads to {w - np.sinh(w):.3f}"
-    near = abs(2 * w - np.sinh(w)) < 0.01 * w  # relative: every w near 0 almost stays there
-    need(near, told + "; at the border it leads to the mirror image")
-    return told + ": nearer to 0 it converges, farther out it diverges"
 
 
 # What several checks use

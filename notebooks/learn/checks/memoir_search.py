@@ -143,33 +143,3 @@ def check_bits(bits):
         hint = f"it takes {truth:.0f} bits, not {found:.0f}: solve b (p1 - p2) = z sqrt(b s)"
         need(abs(found - truth) <= 1 + 1e-6 * truth, case + hint)
     return "a lead ten times smaller asks for a hundred times as many bits"
-
-
-@exercise
-def check_touched(touched):
-    """``touched(b, C)``: expected share of C classes among b labels, drawn uniformly."""
-    for b, C in ((5, 10), (1, 10), (1000, 300)):
-        found, truth = number(ask(touched, b, C)), 1 - (1 - 1 / C) ** b
-        case = f"b = {b}, C = {C}: "
-        need(not same(found, C * truth), case + "that many classes; which share is it?")
-        need(found <= 1, case + "a share is at most 1: labels repeat")
-        need(b == 1 or not same(found, b / C), case + "labels repeat")
-        need(not same(found, 1 - truth), case + "that is the share that none of them is")
-        told = f"it is {truth:.4f}, not {found:.4f}: with what probability is a class never drawn?"
-        need(abs(found - truth) < 2e-3, case + told)
-    return "100 sqrt(C) labels touch 63 % of the classes where C is 10,000"
-
-
-@exercise
-def check_break_even(break_even):
-    """``break_even(build, query, exact)``: queries after which the index has paid for itself."""
-    for build, query, exact in ((3.0, 1e-3, 4e-3), (3.0, 4e-3, 1e-3), (3.0, 1e-3, 1e-3)):
-        found = number(ask(break_even, build, query, exact))
-        case = f"build {build:g} s, query {query * 1e3:g} ms, exact {exact * 1e3:g} ms: "
-        if exact <= query:
-            need(found == np.inf, case + "never; return np.inf")
-            continue
-        need(not same(found, build / exact), case + "the index is queried as well")
-        truth = build / (exact - query)
-        need(same(found, truth), case + f"after {truth:.0f} queries, not {found:.0f}")
-    return "and in training the index is good for one batch"

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from checks.certified import check_certified as check_certified
 from checks.exercise import CLOSE, Hint, array, ask, exercise, need, number, pick, same, several
 
 # Lesson 1: one slack
@@ -132,25 +131,6 @@ def check_stall(mu, last, bounds_with: Callable):
     hint = "this mu does it; after which cut does the lower bound, the first column, stand still?"
     need(number(last) == rises[-1], hint)
     return f"after {rounds} rounds the gap still is {bounds[-1][1] - bounds[-1][0]:.3f}"
-
-
-@exercise
-def check_cut_many(cut_many):
-    """``cut_many(w, X, y, K) -> c, g`` of Crammer and Singer's risk."""
-    rng = np.random.default_rng(0)
-    X, y, w = rng.normal(size=(30, 3)), np.arange(30) % 4, rng.normal(0, 0.6, 12)
-    found, (c, g) = ask(cut_many, w.copy(), X, y, 4), _cut_many(w, X, y, np.ones(4))
-    several(found, 2, "return two things: c and g")
-    offset, slope = number(found[0]), array(found[1], w.shape, "g")
-    unaware = _cut_many(w, X, y, np.zeros(4))[0]
-    need(not same(offset, unaware), "that is the error: add the loss before you take the maximum")
-    need(not same(offset, c * len(y)), "c is a sum over the rows here; take the mean")
-    need(same(offset, c), f"c is the mean loss of the answers, {c:.3f} here, not {offset:.3f}")
-    need(not same(slope, -g), "g has the wrong sign: raising the own score lowers the loss")
-    need(not same(slope, g * len(y)), "g is a sum over the rows here; take the mean")
-    hint = "g is off: a row adds x / n to the column of its answer and takes it from its own"
-    need(same(slope, g), hint)
-    return "the same algorithm, another problem"
 
 
 # Lesson 2: sampling
@@ -293,13 +273,6 @@ def _toy() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def _cut(w, X, y) -> tuple[float, np.ndarray]:
     violates = y * (X @ w) < 1
     return float(violates.mean()), -X.T @ (y * violates) / len(y)
-
-
-def _cut_many(w, X, y, losses: np.ndarray) -> tuple[float, np.ndarray]:
-    own = np.eye(len(losses))[y]
-    answers = np.argmax((1 - own) * losses + X @ w.reshape(X.shape[1], -1), axis=1)
-    g = X.T @ (np.eye(len(losses))[answers] - own) / len(y)
-    return float(np.mean(answers != y)), g.ravel()
 
 
 def _near(draws: np.ndarray, mean) -> bool:

@@ -173,28 +173,6 @@ def check_revisit(revisit):
     return "where W = 0, it is the first visit"
 
 
-@exercise
-def check_inner(two_blocks):
-    """``two_blocks(alpha, passes)``: the weights w_1, w_2 of two equal blocks."""
-    for alpha, passes in zip(np.random.default_rng(0).uniform(0.05, 1, 4), (1, 2, 3, 40)):
-        found = array(ask(two_blocks, alpha, passes), (2,), "the result").astype(float)
-        visits, at_once = [np.zeros(2)], np.zeros(2)
-        for _ in range(passes):
-            first, second = (1 - visits[-1][1]) / (1 + alpha), visits[-1][1]
-            visits += [np.array([first, w]) for w in (second, (1 - first) / (1 + alpha))]
-            at_once = (1 - at_once[::-1]) / (1 + alpha)
-        path = visits[::2]
-        case, joint = f"for alpha = {alpha:.3g} and {passes} passes: ", np.full(2, 1 / (2 + alpha))
-        need(not same(found, at_once), case + "the second visit knows the new w_1")
-        exact = passes > 30 or not same(found, joint)
-        need(exact, case + "that is the joint solution, to which passes lead in the end")
-        need(passes == 1 or not same(found, path[1]), case + "that is one pass")
-        need(not same(found, visits[passes]), case + "those are visits; a pass visits both blocks")
-        told = f"w is {np.round(path[-1], 4).tolist()}, not {np.round(found, 4).tolist()}"
-        need(same(found, path[-1]), case + told + ": set the derivative by w_b to 0")
-    return "after one pass the first block has nearly all the weight; in the end they share it"
-
-
 # Lesson 4: the recipe
 
 
