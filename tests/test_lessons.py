@@ -338,6 +338,11 @@ PREDICTED = {  # what a check says of a run that comes after the prediction, fro
     "mrc_5_which_feature/package": lambda a: (
         a["last"]["features"] < 200 and near((a["last"]["lower"], a["R_star"]))
     ),
+    "sum_over_rows/draw-sample": lambda a: (
+        (a["bounds"][:-1] > 100 * a["gaps"][:-1]).all()
+        and near((a["errors"][2], 0.113), (a["errors"][-1], 0.074))
+    ),
+    "sum_over_rows/package": lambda a: np.array_equal(a["here"].W, a["there"].W),
     "verify_the_solver/print-use": lambda a: (
         0.05 < a["theirs"][:, 1].sum() / a["best"][:, 0].sum() - 1 < 0.1
     ),
