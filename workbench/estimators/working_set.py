@@ -14,7 +14,8 @@ from workbench.estimators.memoir import SAVED, SparseLinear
 from workbench.estimators.parameters import not_negative, parameter, positive, whole
 from workbench.kernels.rows import rows_of, squared_norms
 from workbench.memoir.compress import quantized
-from workbench.memoir.working_set import LOSSES, certificate, costs_of
+from workbench.memoir.working_set import LOSSES, costs_of
+from workbench.memoir.working_set_certificate import certificate
 
 SHARED = "working_set", "inner", "loss"  # with cs_working_set
 

@@ -16,16 +16,15 @@ import numpy as np
 import scipy.sparse as sp
 
 from workbench.core.checks import check_counts, check_not_negative, check_positive, check_whole
-from workbench.core.measures import bounds, svm_bounds
+from workbench.core.measures import bounds
 from workbench.core.problem import Problem
-from workbench.core.rows_in_file import RowsInFile, rows_per_block
-from workbench.core.shares import pieces
 from workbench.core.stream import Row, off_the_clock
-from workbench.kernels.rows import RowReader, Rows, in_turn, reader_of, squared_norms_in_blocks
-from workbench.memoir.ascent import candidates, full_pass, losses, norms, set_pass
+from workbench.kernels.rows import in_turn, reader_of, squared_norms_in_blocks
+from workbench.memoir.ascent import candidates, full_pass, set_pass
 from workbench.memoir.blocks import PATCH, InBlocks, dense, empty, matrix_of, roomier
 from workbench.memoir.mips import scores
 from workbench.memoir.visit import Rules, Sets
+from workbench.memoir.working_set_certificate import certificate
 
 LOSSES = "crammer_singer", "weston_watkins"
 EPS = 0.01  # violation below which a row is left alone at first, in units of the margin
@@ -35,8 +34,6 @@ LEAST = 1e-6  # never below this: single precision has no more digits
 CALM = 2  # visits without a step after which a row is left out of passes over the sets
 CHUNK = 1024  # rows whose violators are found before the steps of any
 SMALL = 2**23  # entries of V up to which it is dense: a pass takes a third to half of the time
-ENTRIES = 2**21  # entries of X's columns or of V at a time when the dual is evaluated
-TOGETHER = 2**16  # rows whose alpha is made double at a time there
 
 
 @dataclass
@@ -263,69 +260,6 @@ def start(
         lower=0.0,
         upper=worst,
     )
-
-
-def certificate(
-    problem: Problem, s: WorkingSetState, rows: Rows | RowReader, squares, costs, every: bool
-) -> tuple[float, float]:
-    """Return D(alpha) and P(W), with room for rounding."""
-    l1, b, X, loss = np.float32(s.l1), s.blocks(), problem.X, 0.0
-    for at, some in in_turn(rows, np.arange(problem.n)):
-        loss = losses(b, some, at.start, at.stop, problem.y, costs, l1, every, s.k, loss)
-    one, two = norms(b.values[: b.end[0]], l1) if b.end[0] else (0.0, 0.0)
-    primal = two / 2 + s.l1 * one + loss
-    own, A = duals(s, costs, every)
-    lengths, terms = np.sqrt(squares), s.k - 1 if every else 1
-    linear, pull, square = float(own.sum()), 2.0 * float(own @ lengths), 0.0
-    X = X.tocsc() if problem.is_sparse else X
-    filled = X.indptr if problem.is_sparse else np.arange(problem.d + 1) * s.k
-    in_file = isinstance(X, RowsInFile)
-    for part in columns(filled, SMALL if in_file else ENTRIES):
-        if in_file:
-            V = sum(A[at].T @ X[at][:, part] for at in pieces(problem.n, rows_per_block(X)))
-        else:
-            V = A.T @ X[:, part]
-        excess = np.maximum(np.abs(V.data if problem.is_sparse else np.asarray(V)) - s.l1, 0.0)
-        square += float(np.vdot(excess, excess))
-    return svm_bounds(
-        float(primal),
-        linear,
-        square,
-        terms=problem.n + problem.d + s.k,
-        losses=terms * float(costs.sum()),
-        reach=terms * float(costs @ lengths),
-        pull=pull,
-        norm=float(np.sqrt(two)),
-    )
-
-
-def duals(s: WorkingSetState, costs, every: bool) -> tuple[np.ndarray, sp.csr_matrix]:
-    """Return alpha of the rows' own classes (n,) and of all (n, k), feasible in spite of rounding.
-
-    Some rows at a time: their sets in double precision are several times as large.
-    """
-    own, A = np.empty(len(costs)), []
-    for at in pieces(len(costs), TOGETHER):
-        alpha = s.alpha[at].astype(float)
-        alpha[:, 0] = -alpha[:, 1:].sum(axis=1)  # what rounding has left undone
-        if not every:
-            alpha *= np.minimum(1.0, costs[at] / np.maximum(alpha[:, 0], costs[at]))[:, None]
-        own[at] = alpha[:, 0]
-        ends = np.arange(0, alpha.size + 1, alpha.shape[1])
-        shape = len(alpha), s.k
-        A.append(sp.csr_matrix((alpha.ravel(), s.sets[at].ravel().astype(int), ends), shape=shape))
-        A[-1].eliminate_zeros()
-    return own, sp.vstack(A, format="csr")
-
-
-def columns(filled: np.ndarray, size: int) -> Iterator[slice]:
-    """Yield slices of columns, each with about `size` entries, of which `filled` is the sum."""
-    first, d = 0, len(filled) - 1
-    while first < d:
-        last = int(np.searchsorted(filled, filled[first] + size))
-        last = min(max(last, first + 1), d)
-        yield slice(first, last)
-        first = last
 
 
 def rounded_down(costs: np.ndarray) -> np.ndarray:
