@@ -27,7 +27,8 @@ from sklearn.utils._testing import ignore_warnings
 from workbench.core.problem import Problem
 from workbench.data.panels import panel
 from workbench.kernels.rows import lanes, squared_norms
-from workbench.tuning.search import EDGES, PIECES, Search, parted, scanned
+from workbench.tuning.search import Search, scanned
+from workbench.tuning.state import EDGES, PIECES, parted
 from workbench.tuning.weston_watkins import Balls, certify_path, start
 from workbench.weston_watkins.dual import WWState, evaluated
 from workbench.weston_watkins.dual import start as cold

@@ -15,7 +15,7 @@ from workbench.core.problem import Problem
 from workbench.core.stream import rounds
 from workbench.estimators.common import Classifier, warn
 from workbench.estimators.parameters import accept
-from workbench.tuning.search import Tuning
+from workbench.tuning.state import Tuning
 
 certify = accept(lambda v: 0 <= as_number(v) < 1, "a number of at least 0 and below 1")
 
@@ -48,7 +48,7 @@ class Tuned(Classifier):
 
         Parameters
         ----------
-        stream : takes the folds of :func:`workbench.tuning.search.parted`
+        stream : takes the folds of :func:`workbench.tuning.state.parted`
         name : of the parameter, for the warning
         """
         parts = []

@@ -18,7 +18,7 @@ from workbench.live.lane import Spare
 from workbench.live.pictures import Lines
 from workbench.live.player import Player
 from workbench.live.sliders import WIDE, slider
-from workbench.tuning.search import Tuning
+from workbench.tuning.state import Tuning
 from workbench.tuning.weston_watkins import certify_path
 
 DATA = ("digits @ maximum", "iris", "wine", "breast_cancer", "synthetic 600x10x5")

@@ -14,7 +14,7 @@ from workbench.core.problem import Problem
 from workbench.data.panels import remade
 from workbench.proofs import checker, tuning
 from workbench.proofs.checker import Proof, ProofError, Verdict, below, objective, read
-from workbench.tuning.search import parted
+from workbench.tuning.state import parted
 
 ABSENT = {"alpha": 0.0, "l1": 0.0, "intercept": None, "kernel": None}  # fields that may be left out
 

@@ -16,7 +16,8 @@ import numpy as np
 from workbench.core.problem import Matrix, Problem
 from workbench.proofs import checker, tuning
 from workbench.proofs.writers import Arrays, save, smallest, sparse
-from workbench.tuning.search import Search, parted
+from workbench.tuning.search import Search
+from workbench.tuning.state import parted
 from workbench.tuning.weston_watkins import Balls, WWTuning, start
 
 MORE = 4  # solutions, in multiples of those of the search, after which no knot is added

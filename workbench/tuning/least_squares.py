@@ -28,16 +28,8 @@ from workbench.core.names import hint
 from workbench.core.problem import Matrix, Problem
 from workbench.least_squares.generalized import GeneralizedState, Objective
 from workbench.least_squares.products import Factor, check_size, gram
-from workbench.tuning.search import (
-    Part,
-    Search,
-    Tuning,
-    begun,
-    between_roots,
-    check_range,
-    parted,
-    scanned,
-)
+from workbench.tuning.search import Search, between_roots, check_range, scanned
+from workbench.tuning.state import Part, Tuning, begun, parted
 
 SMOOTH = "softmax", "identity"  # links with a bound on the third derivative of their loss
 SCANNED = 1e-3  # gradient of the scan, relative to alpha |W|

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.linalg import lapack
 
 from workbench.core.measures import EPS
-from workbench.tuning.search import EDGES, PIECES, Part
+from workbench.tuning.state import EDGES, PIECES, Part
 from workbench.weston_watkins.pivoting import dense, differences, products
 
 RIDGES = (1e-3, 1e-2, 1e-1)  # nu over the median diagonal

@@ -25,17 +25,8 @@ from workbench.core.checks import check_whole
 from workbench.core.measures import EPS, svm_bounds
 from workbench.core.problem import Matrix, Problem
 from workbench.kernels.rows import lanes
-from workbench.tuning.search import (
-    EDGES,
-    Part,
-    Search,
-    Tuning,
-    begun,
-    between_roots,
-    check_range,
-    parted,
-    scanned,
-)
+from workbench.tuning.search import Search, between_roots, check_range, scanned
+from workbench.tuning.state import EDGES, Part, Tuning, begun, parted
 from workbench.tuning.tilts import tilted
 from workbench.weston_watkins.dual import WWState, evaluated, fill
 from workbench.weston_watkins.pivoting import combined, solved
