@@ -50,9 +50,9 @@ def test_synthetic_classes_overlap_as_asked():
 
 
 def test_synthetic_text_follows_a_power_law():
-    problem = data.synthetic_text(2000, 5000, 10, words=50)
+    problem = data.synthetic_text(2000, 5000, 10)
     counts = np.sort(np.asarray(problem.X.sum(axis=0)).ravel())[::-1]
-    assert problem.is_sparse and 45 < counts.sum() / problem.n < 55
+    assert problem.is_sparse and 55 < counts.sum() / problem.n < 65
     slope = np.polyfit(np.log(np.arange(1, 301)), np.log(counts[:300]), 1)[0]
     assert -1.3 < slope < -0.7
 

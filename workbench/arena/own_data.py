@@ -16,7 +16,7 @@ import pandas as pd
 import scipy.sparse as sp
 from sklearn.impute import SimpleImputer
 
-from workbench.core.names import near
+from workbench.core.names import count, near
 from workbench.core.problem import Matrix, as_problem
 from workbench.data import load
 from workbench.data.formats import Rows, as_integers
@@ -329,12 +329,6 @@ def _labels(y: np.ndarray, notes: list[str]) -> np.ndarray:
 def plain(name: str) -> str:
     """Return a column's name without what is easily mistyped: capitals, and blanks around it."""
     return str(name).strip().casefold()
-
-
-def count(number: int, what: str) -> str:
-    """Return a number with the plural of what it counts."""
-    plural = f"{what[:-1]}ies" if what.endswith("y") else f"{what}s"
-    return f"{number:,} {what if number == 1 else plural}"
 
 
 def some(names, most: int = 5, between: str = ", ") -> str:

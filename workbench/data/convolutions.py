@@ -45,9 +45,7 @@ def image_shape(d: int) -> tuple[int, int, int]:
     )
 
 
-def filters(
-    X: np.ndarray, n_filters: int, how: str = "kmeans", seed: int = 0, patch: int | None = None
-) -> np.ndarray:
+def filters(X: np.ndarray, n_filters: int, how: str = "kmeans", seed: int = 0) -> np.ndarray:
     """Return masks with their offsets: the response of a patch x to a row (m, o) is x'm - o.
 
     Patches of the rows are whitened, x -> A(x - mean) with a ridge on their spectrum; masks of
@@ -59,11 +57,11 @@ def filters(
     X : (n, d) training rows, dense, see :func:`image_shape`
     how : "random" for Gaussian w, "kmeans" for the centroids of whitened patches (Coates, Lee and
         Ng, 2011)
-    patch : side of a mask; by default 6, or a third of a smaller image's side
 
     Returns
     -------
-    (n_filters, patch * patch * channels + 1) float32
+    (n_filters, patch * patch * channels + 1) float32; the side of a patch is 6, or a third of a
+        smaller image's side
 
     Raises
     ------
@@ -71,9 +69,9 @@ def filters(
         For rows that are not images, colour images plane by plane, or another `how`.
     """
     side = _images(X)[0]
-    patch = max(2, min(PATCH, round(side / 3))) if patch is None else patch
-    if not 1 <= patch <= side:
-        raise ValueError(f"patch: must be from 1 to the images' side, {side}; got {patch!r}")
+    if side < 2:
+        raise ValueError("features: filters need images of at least 2 x 2 pixels")
+    patch = max(2, min(PATCH, round(side / 3)))
     if n_filters < 1:
         raise ValueError(f"n_filters: must be at least 1, got {n_filters!r}")
     if how not in ("random", "kmeans"):

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import ipywidgets as widgets
 import numpy as np
 
+from workbench.core.names import count
 from workbench.core.stream import Row
 from workbench.data.panels import panel
 from workbench.live.chart import Inside
@@ -203,8 +204,3 @@ def proof(state: Tuning) -> str:
         f"{said}: achieved eps {achieved:g} %, wanted {100 * state.eps:g} %; certified: "
         f"{math.floor(100 * state.certified)} % of the axis; {count(state.n_solves, 'solution')}."
     )
-
-
-def count(number: int, thing: str) -> str:
-    """Return a number of things in words."""
-    return f"{number:,} {thing}" + "s" * (number != 1)

@@ -116,8 +116,7 @@ def regularised(losses: Callable, penalty: Callable = half_square) -> Objective:
 
 def ridge_objective(X: Matrix, y: np.ndarray, W: np.ndarray, alpha: float) -> float:
     """Return 1/(2n) |Y - X W|^2 + alpha/2 |W|^2 for the one-hot labels Y."""
-    penalty = alpha / 2 * float(np.vdot(W, W))
-    return total(squared_errors, X, y, W) / (2 * len(y)) + penalty
+    return total(squared_errors, X, y, W) / (2 * len(y)) + alpha * half_square(W)
 
 
 def marked(X: Matrix) -> sp.csr_matrix:

@@ -88,8 +88,8 @@ def judge(weights, X, y, proof: Proof | str | os.PathLike) -> Judgement:
 
 def expected(header: dict[str, Any], wanted: dict[str, str]) -> None:
     """Raise a ProofError unless the stated problem has these values, given as texts."""
-    stated = ABSENT | header | {k: v for k, v in (header.get("kernel") or {}).items()}
-    stated["kernel"] = (header.get("kernel") or {}).get("name")
+    kernel = header.get("kernel") or {}
+    stated = ABSENT | header | kernel | {"kernel": kernel.get("name")}
     for name, text in wanted.items():
         if name not in stated:
             raise ProofError(f"it states no {name}; it states {', '.join(sorted(stated))}")
