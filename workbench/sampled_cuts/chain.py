@@ -1,16 +1,10 @@
-"""Linear chains: labels of highest score, and the judge of sequences."""
+"""Linear chains: labels of highest score, by Viterbi's algorithm."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
-from workbench.core.problem import Matrix
-from workbench.core.stream import Row
-from workbench.data.sequences import SequenceProblem
 from workbench.kernels.compiled import njit
-from workbench.sampled_cuts.state import CutState
 
 
 def decode(F: np.ndarray, v: np.ndarray, starts: np.ndarray, transition: float = 1.0) -> np.ndarray:
@@ -25,21 +19,6 @@ def decode(F: np.ndarray, v: np.ndarray, starts: np.ndarray, transition: float =
     labels, K = np.empty(len(F), np.int32), F.shape[1]
     viterbi(F, transition * v.reshape(K, K), starts, labels, 0.0, labels)
     return labels
-
-
-def errors(problem: SequenceProblem) -> Callable[[CutState], Row]:
-    """Return a judge like :func:`workbench.core.measures.errors`, for labels of sequences."""
-
-    def error(s: CutState, X: Matrix, y: np.ndarray, starts: np.ndarray) -> float:
-        return float(np.mean(decode(s.scores(X), s.transitions, starts) != y))
-
-    def measure(s: CutState) -> Row:
-        row = {"train_error": error(s, problem.X, problem.y, problem.starts)}
-        if problem.X_test is not None:
-            row["test_error"] = error(s, problem.X_test, problem.y_test, problem.starts_test)
-        return row
-
-    return measure
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
