@@ -46,6 +46,8 @@ TO_BOUNDARY = 0.95  # fraction of the way to the boundary that a step may go
 SLACK = 0.8
 MIN_PRODUCT = 3e-7  # product of a variable and its multiplier at the start
 LEAD = 0.1  # complementarity may run ahead of the certified gap by this factor at most
+RUNAWAY = 100  # times the gap: complementarity of an iterate that is given up when steps jam
+CENTRAL = 1000  # complementarity of the point that replaces it, as a multiple of that of the first
 
 
 @dataclass
@@ -137,7 +139,7 @@ def mrc_interior_point(
             yield found
             if found.round >= (splitting_rounds or rounds_worth_while(risk, found)):
                 break
-        s = start(risk, found)
+        s = start(risk, found, found.M, found.p)
     yield s
     while iterate(risk, s):
         yield s
@@ -165,7 +167,10 @@ def iterate(risk: MinimaxRisk, s: InteriorPointState) -> bool:
         if len(s.J) < risk.active.sum() <= LARGEST:
             join_features(risk, s, np.setdiff1d(np.flatnonzero(risk.active), s.J), MIN_PRODUCT)
         join_rows(s, violated_rows(s, scores, gap), scores)
-        recentre(s, max(gap, s.complementarity()) / s.pairs)
+        if s.complementarity() < RUNAWAY * gap:
+            recentre(s, max(gap, s.complementarity()) / s.pairs)
+        else:
+            restart(risk, s)
     elif s.complementarity() < max(2e-2, 2.0 * LEAD * gap) and s.step > 0.25:
         join_rows(s, violated_rows(s, scores, gap), scores)
         join_features(risk, s, violated_features(s, ratios), s.complementarity() / s.pairs)
@@ -205,31 +210,34 @@ def rounds_worth_while(risk: MinimaxRisk, s: SplittingState) -> float:
     return 12 + min(28, 3 * newton / sweep)
 
 
-def start(risk: MinimaxRisk, found: SplittingState) -> InteriorPointState:
-    """Return the working set and the smoothed point that the splitting iterate suggests.
+def start(
+    risk: MinimaxRisk, found: RiskState, M: np.ndarray, p: np.ndarray, central: float = 1.0
+) -> InteriorPointState:
+    """Return the working set and the smoothed point that M (k, d') and p (n, k) suggest.
 
     J holds the components with a non-zero coefficient or a mean near the end of its interval, I
     the rows with mass and the next by psi: half as many again, and at least |J|.
     """
-    mass = found.p.max(axis=1)
-    scores = risk.X @ found.M.T
+    mass = p.max(axis=1)
+    scores = risk.X @ M.T
     margin = psi(scores)
     support = int(np.count_nonzero(mass))
-    mean = (risk.X.T @ found.p).T
-    near = (found.M != 0) | (risk.ratios(mean) > SLACK)
+    mean = (risk.X.T @ p).T
+    near = (M != 0) | (risk.ratios(mean) > SLACK)
     J = np.flatnonzero(near & risk.active)
     if len(J) > LARGEST:
         J = np.sort(J[np.argsort(-risk.ratios(mean).ravel()[J])[:LARGEST]])
     rank = np.lexsort((-margin, -(mass > 0).astype(int)))
     I = np.sort(rank[: max(support + support // 2, len(J))])
-    p, mu = found.p[I], found.M.ravel()[J]
-    mu0 = max(MIN_PRODUCT, LEAD * (found.upper - found.lower) / (2 * (p.size + len(J)) + 1))
+    p, mu = p[I], M.ravel()[J]
+    lead = LEAD * (found.upper - found.lower) / (2 * (p.size + len(J)) + 1)
+    mu0 = central * max(MIN_PRODUCT, lead)
     phi = float(margin.max())
     h = np.maximum(scores[I] - margin[I, None], 0.0)
-    q = p.max(axis=1)
+    q, slack = p.max(axis=1), np.maximum(h - scores[I] + phi, 0.0)
     lam, away = risk.lam.ravel()[J], (mean - risk.tau).ravel()[J]
-    p, s = smooth(p, np.maximum(h - scores[I] + phi, 0.0), mu0)
-    h, g = smooth(h, q[:, None] - found.p[I], mu0)
+    h, g = smooth(h, q[:, None] - p, mu0)
+    p, s = smooth(p, slack, mu0)
     a, m_plus = smooth(lam - away, np.maximum(-mu, 0.0), mu0)
     b, m_minus = smooth(lam + away, np.maximum(mu, 0.0), mu0)
     s0 = max(1.0 + phi - float(risk.tau.ravel()[J] @ mu), 1e-3)
@@ -239,6 +247,18 @@ def start(risk: MinimaxRisk, found: SplittingState) -> InteriorPointState:
     dual = {"s": s, "h": h, "s0": s0, "m_plus": m_plus, "m_minus": m_minus, "mu": mu, "phi": phi}
     lengths = {"step": 1.0, "stalls": 0, "double": len(J) < 1000}
     return InteriorPointState(found.round + 1, **best, I=I, J=J, **primal, **dual, **lengths)
+
+
+def restart(risk: MinimaxRisk, s: InteriorPointState) -> None:
+    """Begin again from the best bounds, far from the boundary.
+
+    Where intervals are narrow, the mean of the first point may be many half-widths outside them, so
+    that steps jam at once, and the iterate runs away in the directions that have no boundary.
+    """
+    p = np.zeros((risk.n, len(risk.tau)))
+    p[s.p_rows] = s.p_best
+    best = start(risk, s, s.M_best, p, CENTRAL)
+    vars(s).update(vars(best) | {"round": s.round, "stalls": s.stalls})
 
 
 def smooth(x: np.ndarray, z: np.ndarray, mu: float) -> tuple[np.ndarray, np.ndarray]:
