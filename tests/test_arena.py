@@ -15,7 +15,8 @@ from workbench.arena.match import Match, match_key, read_result
 from workbench.core import stream
 from workbench.core.problem import as_problem
 from workbench.registry import SOLVERS
-from workbench.runs import keys
+from workbench.runs import keys, results
+from workbench.runs.results import write_results
 from workbench.runs.run import resolve
 from workbench.runs.worker import Limits
 
@@ -186,6 +187,24 @@ def test_a_failure_stops_no_other_match_and_nothing_runs_twice(tmp_path, no_work
     assert "1 points, 1 to run" in lines
     other = plan(["text 150x3"], ["ridge"], **settings | {"budget": 0.2})
     assert other.frame()["status"].tolist() == ["not run"]
+
+
+def test_a_contest_from_results_runs_nothing_and_reads_no_data(tmp_path, monkeypatch, no_workers):
+    entries, settings = ["mrc_splitting", "centroid"], {"partitions": 2, "budget": 0.2}
+    done = contest(["text 150x3"], entries, **settings, folder=tmp_path, say=lambda line: None)
+    before = done.frame().drop(columns="key")
+    assert before["status"].tolist() == ["refused", "done"] * 2
+    write_results(tmp_path / "results" / "x.parquet", done.kept(), {})
+    results._recalled.cache_clear()
+    monkeypatch.setenv("WORKBENCH_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setitem(plan.__globals__, "problem_of", None)
+    for names in (entries, None):  # by default those that took part
+        again = contest(["text 150x3"], names, **settings)
+        pd.testing.assert_frame_equal(again.frame().drop(columns="key"), before)
+        assert [trace.rows for trace in again.traces()] == [trace.rows for trace in done.traces()]
+    other = contest(["text 150x3"], ["ridge"], **settings).frame()
+    assert other["status"].tolist() == ["failed"] * 2
+    assert set(other["reason"]) == {"no match with these settings is in the results"}
 
 
 def test_a_file_that_has_changed_is_read_again(tmp_path):

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
-from workbench.arena.entries import Entry, entry, installed
+from workbench.arena.entries import ENTRIES, Entry, entry, installed
 from workbench.arena.match import (
     FINAL_FIT_FACTOR,
     Data,
@@ -34,10 +35,12 @@ from workbench.core.trace import Trace, read_trace
 from workbench.runs.engine import execute
 from workbench.runs.keys import forget_changed_code
 from workbench.runs.progress import Say
+from workbench.runs.results import recalled
 from workbench.runs.sweep import runs_folder
 from workbench.runs.worker import TOO_LONG, Limits, timed_alone
 
 IN_VAIN = (TOO_LONG, "RuntimeError: nothing was fitted")  # beginnings of reasons of failures
+KEPT = ("status", "reason", "timed")  # of matches among results, next to what they measured
 COLUMNS = ["data", "partition", "entry", "label", "family", "status", "reason", "n", "d", "k"]
 COLUMNS += ["n_test", "sparse", "synthetic", "settings", "rounds", "trials", "search_cpu"]
 COLUMNS += ["validation_error", "at_edge", "cut", "fit_cpu", "fit_seconds", "predict_seconds"]
@@ -46,12 +49,17 @@ COLUMNS += ["test_error", "standard_error", "worst_case", "memory_mb", "wrong", 
 
 @dataclass(frozen=True)
 class Contest:
-    """The matches of a contest, their traces in a folder, refusals and failures by key."""
+    """The matches of a contest, their traces in a folder, refusals and failures by key.
+
+    ``results`` are the traces of :meth:`kept` by key if they come from files of results
+    (:mod:`workbench.runs.results`), and not from the folder.
+    """
 
     matches: tuple[Match, ...]
     folder: Path
     refused: Mapping[str, str] = field(default_factory=dict)
     failures: Mapping[str, str] = field(default_factory=dict)
+    results: Mapping[str, Trace] | None = None
 
     def run(
         self, *, jobs: int = 1, timing: bool = False, limits: Limits | None = None, say: Say = print
@@ -62,6 +70,8 @@ class Contest:
         its budget and final fit, which leaves out what is not timed. A match that failed for want
         of time (``IN_VAIN``) is not tried again, since all that decides it is in its key.
         """
+        if self.results is not None:
+            return self
         running = [match for match in self.matches if match.key not in self.refused]
         marks = {match.key: match.path(self.folder).with_suffix(".failed") for match in running}
         failed = {key: mark.read_text("utf-8") for key, mark in marks.items() if mark.exists()}
@@ -92,13 +102,13 @@ class Contest:
         """
         rows = []
         for match in self.matches:
-            e, path = match.entry, match.path(self.folder)
+            e, result = match.entry, self._result(match)
             row = {"data": match.set_name, "partition": match.partition, "entry": match.name}
             row |= {"label": e.label, "family": e.family, "timed": match.timed, "key": match.key}
             if match.key in self.refused:
                 row |= {"status": "refused", "reason": self.refused[match.key]}
-            elif path.exists():
-                row |= {"status": "done", "reason": ""} | read_result(path)
+            elif result is not None:
+                row |= {"status": "done", "reason": ""} | result
             else:
                 status = "failed" if match.key in self.failures else "not run"
                 row |= {"status": status, "reason": self.failures.get(match.key, "")}
@@ -118,7 +128,32 @@ class Contest:
         chosen = frame["status"] == "done"
         for name, value in where.items():
             chosen &= frame[name] == value
-        return [read_trace(self.matches[place].path(self.folder)) for place in frame[chosen].index]
+        return [self._trace(self.matches[place]) for place in frame[chosen].index]
+
+    def kept(self) -> list[Trace]:
+        """Return a trace of each match for a file of results, without rows unless it is done."""
+        traces = []
+        for match, row in zip(self.matches, self.frame().itertuples()):
+            done = row.status == "done"
+            trace = self._trace(match) if done else Trace({"key": match.key, "contest": {}})
+            trace.header |= {"call": _call(match), "data": match.set_name}
+            trace.header["contest"] |= {name: getattr(row, name) for name in KEPT}
+            traces.append(trace)
+        return traces
+
+    def _trace(self, match: Match) -> Trace:
+        if self.results is not None:
+            return self.results[match.key]
+        return read_trace(match.path(self.folder))
+
+    def _result(self, match: Match) -> dict[str, Any] | None:
+        """Return what a match measured, None if it is not done."""
+        if self.results is None:
+            path = match.path(self.folder)
+            return read_result(path) if path.exists() else None
+        if match.key not in self.results:
+            return {"status": "failed", "reason": "no match with these settings is in the results"}
+        return self.results[match.key].header["contest"]
 
 
 def wrong_rows(row) -> np.ndarray:
@@ -138,7 +173,10 @@ def plan(
     timing: bool = False,
     folder: str | os.PathLike | None = None,
 ) -> Contest:
-    """Return the contest of :func:`contest`, with nothing run that was not run before."""
+    """Return the contest of :func:`contest`, with nothing run that was not run before.
+
+    If figures are drawn from results, it is that of the results, and no data are read.
+    """
     fit = budget / 5 if fit is None else fit
     if not 0 < fit <= budget:
         raise ValueError(f"fit: must be positive and at most the budget {budget!r}, got {fit!r}")
@@ -146,10 +184,20 @@ def plan(
         raise ValueError(f"specs: must be a list of data sets, got {specs!r}")
     if partitions < 1:
         raise ValueError(f"partitions: must be at least 1, got {partitions!r}")
-    names = installed() if entries is None else entries
+    known, names = recalled(), entries
+    if names is None:
+        names = installed() if known is None else ENTRIES
     chosen = names if isinstance(names, Mapping) else {name: entry(name) for name in names}
     if not chosen:
         raise ValueError("entries: give at least one name")
+    if known is not None:
+        rules = budget, fit, test, timing
+        drawn = product(specs, range(partitions), chosen.items())
+        asked = [Match(data, partition, *named, *rules) for data, partition, named in drawn]
+        asked = [replace(match, key=_call(match)) for match in asked]
+        if entries is None:  # those that were installed then
+            asked = [match for match in asked if match.key in known]
+        return Contest(tuple(asked), Path(), results=known)
     forget_changed_code()  # a notebook's kernel may be older than the code; new workers are not
     problem_of.cache_clear()  # and older than the files
     matches, refused = [], {}
@@ -167,6 +215,12 @@ def plan(
                     refused[match.key] = reason
     folder = Path(folder or runs_folder() / "arena").absolute()
     return Contest(tuple(matches), folder, refused)
+
+
+def _call(match: Match) -> str:
+    """Return the name of a match among results: what was asked for, whatever the code."""
+    asked = match.name, match.set_name, match.partition, match.budget, match.fit, match.test
+    return f"arena: {asked}"
 
 
 def contest(
