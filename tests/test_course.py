@@ -29,6 +29,7 @@ from workbench.figures.course_pages import (
 from workbench.figures.lesson_files import PARTS, Page, assignment, read, rewritten, student_copy
 from workbench.figures.lesson_pages import html_page, pages_of, sections
 from workbench.live.replay import MIME, Replay, hashed, record, script
+from workbench.runs.jupyter_kernels import OneThreadKernelManager
 
 LEARN = Path(__file__).parents[1] / "notebooks" / "learn"
 LESSONS = [read(path) for path in sorted(LEARN.glob("*.ipynb"))]
@@ -555,6 +556,22 @@ def test_a_lesson_goes_through_whole_and_a_failing_one_is_named(folder):
     assert failed == ["ww_9_next"] and "ww_1_two" not in told
     assert "cell theirs: its solution is not accepted: not yet" in told
     assert "A new sentence." in (out / "ww_1_two.html").read_text()
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_lessons_side_by_side_have_one_thread_each(folder, jobs, monkeypatch):
+    managers = []
+
+    class Preprocessor:
+        def __init__(self, kernel_manager_class, **options):
+            managers.append(kernel_manager_class)
+
+        def preprocess(self, notebook, resources):
+            raise RuntimeError
+
+    monkeypatch.setattr(course, "ExecutePreprocessor", Preprocessor)
+    built(folder, jobs=jobs)
+    assert [issubclass(each, OneThreadKernelManager) for each in managers] == 2 * [jobs > 1]
 
 
 def executed_lesson(folder):

@@ -78,8 +78,9 @@ def draw(folder: Path, name: str) -> str:
 
 
 def test_a_figure_is_saved_with_how_it_was_made_though_other_notebooks_fail(mill, tmp_path):
-    code = "import sys\nfrom ipykernel.kernelapp import IPKernelApp\nprint(sys.executable)\n"
-    code += "print(IPKernelApp.instance().transport)\n"
+    code = "import numba, sys\nfrom ipykernel.kernelapp import IPKernelApp\nprint(sys.executable)\n"
+    code += "from threadpoolctl import threadpool_info\nprint(IPKernelApp.instance().transport)\n"
+    code += "print(numba.get_num_threads(), {pool['num_threads'] for pool in threadpool_info()})\n"
     write(mill.folder, "a_broken", "print('so far')\nraise RuntimeError('no luck')")
     write(mill.folder, "b_dead", "import os; os._exit(3)")
     write(mill.folder, "toy", code + draw(mill.folder, "toy"))
@@ -88,6 +89,7 @@ def test_a_figure_is_saved_with_how_it_was_made_though_other_notebooks_fail(mill
     assert "RuntimeError: no luck" in "\n".join(lines)
     assert f"  toy | {sys.executable}" in lines and "  toy | drawn" in lines
     assert "  toy | ipc" in lines or os.name == "nt"
+    assert "  toy | 1 {1}" in lines, "side by side each has one thread"
     assert any("toy done" in line and "toy/line.png" in line for line in lines)
     made = tmp_path / "figures" / "toy"
     assert {p.name for p in made.iterdir()} == {f"line.{kind}" for kind in KINDS}
@@ -112,11 +114,13 @@ def test_a_figure_is_saved_with_how_it_was_made_though_other_notebooks_fail(mill
 PLACE = """
 import os, psutil
 print("cores", len(psutil.Process().cpu_affinity()), os.environ["WORKBENCH_BESIDE"])
+print("threads", os.environ["OMP_NUM_THREADS"])
 """
 
 
 @pytest.mark.skipif(not psutil.LINUX or os.cpu_count() < 2, reason="needs two cores of Linux")
-def test_what_times_nothing_runs_beside_what_is_timed_on_another_core(mill, tmp_path):
+def test_what_times_nothing_runs_beside_what_is_timed_on_another_core(mill, tmp_path, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
     untimed = f"{PARAMETERS}\ntiming: bool = False  # whether it is timed"
     write(mill.folder, "a_timed", PLACE + draw(mill.folder, "a_timed"))
     write(mill.folder, "b_untimed", PLACE + draw(mill.folder, "b_untimed"), parameters=untimed)
@@ -124,6 +128,7 @@ def test_what_times_nothing_runs_beside_what_is_timed_on_another_core(mill, tmp_
     assert not failed and ", 2 at a time" in lines[0]
     cores = len(psutil.Process().cpu_affinity())
     assert {f"  a_timed | cores {cores} 1", f"  b_untimed | cores {cores - 1} 1"} <= set(lines)
+    assert {"  a_timed | threads 2", "  b_untimed | threads 1"} <= set(lines)
     assert re.fullmatch(r"( +\d+\.\d s  [ab]_(un)?timed\n?){2}", lines[-2]), "the slowest first"
     left = [line for line in lines if line.startswith("[1/2]")]
     assert re.search(r"done in \d+ s: .*line.png; \d+ s left$", left[0])

@@ -32,7 +32,7 @@ from workbench.figures.lesson_files import (
 )
 from workbench.figures.lesson_pages import index_page, pages_of
 from workbench.figures.papers import ON_PAPER, SERIES
-from workbench.runs.jupyter_kernels import IpcKernelManager
+from workbench.runs.jupyter_kernels import IpcKernelManager, OneThreadKernelManager
 from workbench.runs.keys import key, package_code
 from workbench.runs.mill import environment, figures_folder, side_by_side
 from workbench.runs.notebooks import CHECKOUT
@@ -64,7 +64,7 @@ def build(
     ----------
     names : beginnings of the names of lessons to execute (default: all)
     out : folder of the course (default: ``course/`` of the checkout)
-    jobs : number of lessons executed at a time
+    jobs : number of lessons executed at a time, with one thread each if there are several
     again : execute lessons even if nothing changed
     graders : of ``nbgrader`` and ``otter``; each lesson asked for is also written as an assignment
         of theirs, to ``nbgrader/source/`` or ``otter/``
@@ -147,7 +147,8 @@ def execute(
     same = f"; {len(lessons) - len(work)} unchanged" if work != lessons else ""
     say(f"{len(lessons)} lessons, {jobs} at a time{same}")
     failed: dict[str, str] = {}
-    ended = side_by_side(lambda lesson, lane: _run(lesson, folder), work, jobs)
+    manager = OneThreadKernelManager if jobs > 1 else IpcKernelManager
+    ended = side_by_side(lambda lesson, lane: _run(lesson, folder, manager), work, jobs)
     with environment(WORKBENCH_JOBS=str(jobs)), closing(ended):
         for done, (lesson, (seconds, error)) in enumerate(ended, 1):
             outcome = "FAILED after" if error else "done in"
@@ -178,13 +179,13 @@ def lesson_key(lesson: Page) -> str:
     )
 
 
-def _run(lesson: Page, folder: Path) -> tuple[float, str | None]:
+def _run(lesson: Page, folder: Path, manager: type) -> tuple[float, str | None]:
     """Run one lesson and keep it; return the wall seconds, and the error or None."""
     tic, wanted = time.monotonic(), lesson_key(lesson)
     kept, notebook = folder / f"{lesson.name}.ipynb", copy.deepcopy(lesson.notebook)
     runner = ExecutePreprocessor(
         timeout=TIMEOUT_S,
-        kernel_manager_class=IpcKernelManager,
+        kernel_manager_class=manager,
         extra_arguments=[
             "--log-level=CRITICAL",  # the shutdown's interrupt would be logged as an error
             "--InlineBackend.figure_formats=retina",  # twice the pixels, the same size

@@ -19,12 +19,14 @@ from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 
+import numba
 from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import AsyncKernelManager
 from jupyter_client.provisioning import LocalProvisioner
+from threadpoolctl import threadpool_limits
 
 from workbench.runs.engine import fork_worker
-from workbench.runs.worker import keep_off_timed_core
+from workbench.runs.worker import ONE_THREAD, keep_off_timed_core
 
 INLINE = "module://matplotlib_inline.backend_inline"
 FORKS = "forkserver" in multiprocessing.get_all_start_methods()
@@ -69,8 +71,17 @@ class IpcKernelManager(AsyncKernelManager):
         )
 
 
-class BesideKernelManager(IpcKernelManager):
-    """Keeps its kernels off the core that timed runs are pinned to."""
+class OneThreadKernelManager(IpcKernelManager):
+    """Gives each of its kernels one thread: others run next to it, and threads wait for cores."""
+
+    async def start_kernel(self, **kwargs) -> None:
+        # Numba is loaded in forks, and refuses another value of its own variable from then on.
+        one = {name: "1" for name in ONE_THREAD if not (FORKS and name.startswith("NUMBA"))}
+        await super().start_kernel(env=os.environ | one, **kwargs)
+
+
+class BesideKernelManager(OneThreadKernelManager):
+    """Also keeps its kernels off the core that timed runs are pinned to."""
 
 
 class _Kernel(_server.Process):
@@ -78,10 +89,10 @@ class _Kernel(_server.Process):
 
     stdin = stdout = stderr = None
 
-    def __init__(self, argv: list[str], env: dict[str, str], folder: str | None, beside: bool):
+    def __init__(self, argv: list[str], env: dict[str, str], folder: str | None, manager: type):
         # The end of this process is theirs, however it comes.
         super().__init__(daemon=True)
-        self.argv, self.env, self.folder, self.beside = argv, env, folder or os.getcwd(), beside
+        self.argv, self.env, self.folder, self.manager = argv, env, folder or os.getcwd(), manager
 
     def start(self) -> None:
         """Fork; the caller's script is not run again in the fork, as multiprocessing would."""
@@ -109,11 +120,14 @@ class _Kernel(_server.Process):
         os.chdir(self.folder)
         sys.argv = ["ipykernel_launcher", *self.argv]
         matplotlib.use(os.environ.setdefault("MPLBACKEND", INLINE))
-        if self.beside:
+        if issubclass(self.manager, BesideKernelManager):
             keep_off_timed_core()
         app = IPKernelApp.instance(parent_handle=os.getppid(), kernel_class=Kernel)
         app.init_path()  # the worker is to find the modules that the notebook finds
         fork_worker()
+        if issubclass(self.manager, OneThreadKernelManager):  # for libraries that are loaded
+            threadpool_limits(1)
+            numba.set_num_threads(1)
         try:
             app.initialize(self.argv)
             app.start()
@@ -137,8 +151,7 @@ class _Provisioner(LocalProvisioner):
     async def launch_kernel(self, cmd: list[str], **kwargs) -> dict:
         _server.set_forkserver_preload(["workbench.figures.imported"])
         # The command is `python -m ipykernel_launcher -f FILE ...`.
-        beside = isinstance(self.parent, BesideKernelManager)
-        self.process = _Kernel(cmd[3:], kwargs["env"], kwargs.get("cwd"), beside)
+        self.process = _Kernel(cmd[3:], kwargs["env"], kwargs.get("cwd"), type(self.parent))
         self.process.start()
         self.pid = self.pgid = self.process.pid
         return self.connection_info

@@ -18,7 +18,12 @@ from typing import Any
 
 from workbench.core.checks import check_positive
 from workbench.core.names import hint
-from workbench.runs.jupyter_kernels import BesideKernelManager, IpcKernelManager, kill_kernels
+from workbench.runs.jupyter_kernels import (
+    BesideKernelManager,
+    IpcKernelManager,
+    OneThreadKernelManager,
+    kill_kernels,
+)
 from workbench.runs.keys import notebook_key
 from workbench.runs.notebooks import CHECKOUT, FOLDER, PROFILES, Notebook, find
 from workbench.runs.progress import Say, TimeLeft
@@ -47,7 +52,8 @@ def make(
     """Run figure notebooks, each in a kernel of its own; a failing one does not stop the others.
 
     A notebook whose parameter `timing` is false times nothing: it runs next to one that does, on
-    another core, where there is one.
+    another core, where there is one. Notebooks that run side by side have one thread each, except
+    the one that is timed.
 
     Parameters
     ----------
@@ -109,7 +115,8 @@ def make(
     )
 
     def run(item: tuple[Notebook, dict], lane: int) -> tuple[str, str | None]:
-        manager = BesideKernelManager if beside and lane else IpcKernelManager
+        manager = BesideKernelManager if beside and lane else OneThreadKernelManager
+        manager = IpcKernelManager if lanes == 1 or item in alone else manager
         return run_notebook(*item, figures, executed, timeout, say, manager)
 
     failed, tic = [], time.perf_counter()
