@@ -227,6 +227,11 @@ PREDICTED = {  # what a check says of a run that comes after the prediction, fro
         and set(a["halved"]["and a constant"][1][:10]) == {1}
     ),
     "ls_1b_newton/draw-price": worth_its_price,
+    "ls_2_calibration/bins-see": lambda a: (
+        (off := lambda V: max(abs((V - a["Y"])[a["bins"] == b].mean()) for b in range(10)))
+        and off(a["refitted"]) < 1e-9 < 0.2 < off(a["cubic"]) < 0.3
+        and a["path"][-1] < 1e-9
+    ),
     "ls_2_calibration/square": lambda a: (np.diff(a["square"]) > 0).any(),
     "ls_3_stagewise/widths": lambda a: a["train"][1] < 0.1 < a["test"][1],
     "ls_3b_links/draw-steps": lambda a: (

@@ -215,6 +215,25 @@ def check_replay(replay):
     return "the rows of training get the predictions of training"
 
 
+@exercise
+def check_binned(binned):
+    """``binned(Y, edges)``: a basis whose refit has the mean of Y in each bin of each class."""
+    rng = np.random.default_rng(0)
+    fitted, Y = rng.random((200, 3)), np.eye(3)[rng.integers(3, size=200)]
+    edges = np.array([0.2, 0.5])
+    G = np.asarray(ask(binned, fitted.copy(), edges), dtype=float)
+    need(G.ndim == 2 and len(G) == 200, "give an array with a row for each row of Y")
+    need(same(G[:, :3], fitted), "the first columns are Y itself, or the error may rise")
+    need(G.shape[1] <= 100, "with as many functions as rows, nothing is learnt about other rows")
+    V = G @ np.linalg.lstsq(G, Y, rcond=None)[0]
+    bins = np.digitize(fitted, edges)
+    for c, b in np.ndindex(3, 3):
+        mean, share = V[bins[:, c] == b, c].mean(), Y[bins[:, c] == b, c].mean()
+        case = f"bin {b} of class {c}: the mean of v is {mean:.4f}, the share {share:.4f}"
+        need(same(mean, share), case + "; which function makes the residuals of a bin sum to 0?")
+    return "the indicator of a bin is orthogonal to the residuals: they sum to 0 there"
+
+
 # What several checks use
 
 

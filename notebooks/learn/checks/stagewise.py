@@ -226,18 +226,18 @@ def check_average_variance(average_variance):
 
 
 @exercise
-def check_averaged(averaged):
-    """``averaged(states, rows)``: the mean of the states' scores, each of its own rows."""
-    rng = np.random.default_rng(0)
-    rows = [rng.normal(size=(5, d)) for d in (2, 3, 4)]
-    states = [_Linear(rng.normal(size=(X.shape[1], 4))) for X in rows]
-    found = array(ask(averaged, states, rows), (5, 4), "the result")
-    scores = np.array([state.scores(X) for state, X in zip(states, rows)])
-    votes = np.eye(4)[scores.argmax(axis=2)].mean(axis=0)
-    need(not same(found, scores.sum(axis=0)), "that is the sum; divide by the number of states")
-    need(not same(found, votes), "those are votes; they forget by how much a class won")
-    need(same(found, scores.mean(axis=0)), "not the mean of state.scores(X) over the states")
-    return "one model more costs as much as the first, and no new idea"
+def check_largest_correlation(largest_correlation):
+    """``largest_correlation(v, u)``: up to which the average of two scores varies by v at most."""
+    for v, u in ((2.0, 3.0), (1.0, 2.0), (0.5, 4.5)):
+        found = number(ask(largest_correlation, v, u))
+        truth, shared = (3 * v - u) / 2, np.sqrt(u * v)
+        case = f"for v = {v:g} and u = {u:g} "
+        need(not same(found, 2 * truth / shared), case + "the covariance counts twice in the sum")
+        need(not same(found, truth), case + "that is the covariance; the correlation is a ratio")
+        need(not same(found, -u / 2 / shared), case + "that is for the sum; an average is half")
+        told = f"it is {truth / shared:.3g}, not {found:.3g}: what is the variance of (a + b) / 2?"
+        need(same(found, truth / shared), case + told)
+    return "with equal variances any correlation will do, with three times the variance none"
 
 
 @exercise
@@ -263,15 +263,6 @@ def check_optimism(seeds, rows, wrong: np.ndarray, optimism: Callable):
 
 
 # What several checks use
-
-
-class _Linear:
-    def __init__(self, W: np.ndarray):
-        self.W = W
-
-    def scores(self, X: np.ndarray) -> np.ndarray:
-        need(X.shape[1] == len(self.W), "a state got the rows of another: each has its own")
-        return X @ self.W
 
 
 def _kernel(X: np.ndarray, C: np.ndarray, s: float) -> np.ndarray:
