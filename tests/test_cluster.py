@@ -31,7 +31,9 @@ SETTINGS = {
     "mrc_subgradient": {"steps": 3},
     "mrc_splitting": {"steps": 10},
     "mrc_pdhg": {"steps": 5},
+    "cuts_nystroem": {"landmarks": 20},
 }
+UNCHANGED = ("cuts_nystroem", {"stabilised": False})  # Algorithm 1
 
 
 @pytest.fixture(scope="module")
@@ -103,10 +105,14 @@ def same(found, whole, rtol=1e-10):
         np.testing.assert_allclose([*one.values()], [*other.values()], rtol, rtol * scale)
 
 
-@pytest.mark.parametrize("name", SETTINGS)
-def test_two_workers_have_the_iterates_of_one_process(name, client, memory, file, monkeypatch):
+@pytest.mark.parametrize("name, more", [*((name, {}) for name in SETTINGS), UNCHANGED])
+def test_two_workers_have_the_iterates_of_one_process(
+    name, more, client, memory, file, monkeypatch
+):
     monkeypatch.setattr(rows_in_file, "BLOCK", N // 9 * D * 4)
-    whole, there = infos(name, memory), on_cluster(file, client)
+    # Features in memory are computed once, which `kernel_values` shows.
+    whole = infos(name, file if name == "cuts_nystroem" else memory, **more)
+    there = on_cluster(file, client)
     here = {True: 0, False: 0}  # rows read by this thread, and by those of the workers
     read = rows_in_file._File.read
 
@@ -115,11 +121,11 @@ def test_two_workers_have_the_iterates_of_one_process(name, client, memory, file
         read(self, first, out)
 
     monkeypatch.setattr(rows_in_file._File, "read", counted)
-    same(infos(name, there), whole)
+    same(infos(name, there, **more), whole)
     if name != "mrc_pdhg":
         assert here[False] >= 4 * N
-    if name in ("ls_generalized", "ls_accelerated", "ls_stagewise"):
-        assert here[True] < N  # to choose a bandwidth
+    if name.startswith(("ls", "cuts")):
+        assert here[True] < N  # to choose a bandwidth, or as landmarks
 
 
 def test_a_state_is_resumed_on_a_cluster_and_without_one(client, memory, file, tmp_path):

@@ -17,10 +17,11 @@ from workbench.core.shares import Shares, cut
 def on_cluster(problem: Problem, client) -> Problem:
     """Return the problem with its rows read by the workers of a ``distributed.Client``.
 
-    All must find the file under its path. ls_generalized, ls_accelerated and ls_stagewise leave
-    every pass to them, mrc_splitting, mrc_ccg and mrc_subgradient those over all rows; all else
-    reads the rows here. What a lost worker held, Dask makes again on another. A ConnectionError
-    ends a run whose scheduler is gone; its last state goes on with another cluster or none.
+    All must find the file under its path. ls_generalized, ls_accelerated, ls_stagewise and
+    cuts_nystroem leave every pass to them, mrc_splitting, mrc_ccg and mrc_subgradient those over
+    all rows; all else reads the rows here. What a lost worker held, Dask makes again on another. A
+    ConnectionError ends a run whose scheduler is gone; its last state goes on with another cluster
+    or none.
 
     Raises
     ------

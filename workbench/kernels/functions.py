@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from workbench.core.checks import as_number, check_sparse, is_whole, rebuilt, shown
 from workbench.core.measures import EPS
 from workbench.core.problem import Matrix, Problem
-from workbench.core.rows_in_file import blocks, in_memory, sums
+from workbench.core.rows_in_file import in_blocks, in_memory, sums
 from workbench.kernels.gaussian import LN2, gaussian_of_few, gaussian_of_products
 from workbench.kernels.rows import squared_norms
 
@@ -63,8 +63,11 @@ def scale(problem: Problem) -> float:
         X = sp.csr_matrix((X.data.astype(np.float64) - mean, X.indices, X.indptr), X.shape)
         squares = squared_norms(X) + zeros * mean**2
     else:
-        away = (np.subtract(part, mean, dtype=np.float64) for part in blocks(X))
-        squares = np.concatenate([squared_norms(part) for part in away])
+
+        def squared(part: np.ndarray) -> np.ndarray:
+            return squared_norms(np.subtract(part, mean, dtype=np.float64))
+
+        squares = np.concatenate([*in_blocks(squared, X)])
     variance = float(problem.weights @ squares) / total
     spread = 1e-12 * abs(mean)  # entries that differ by less are equal except for rounding
     return 1.0 / (problem.d * variance) if variance > spread**2 else 1.0
@@ -217,7 +220,7 @@ def kernel_at(X: Matrix, kernel, gamma, degree, coef0, dtype) -> Kernel:
     """Return a kernel for these rows, centred on their mean if that changes no distance."""
     centre = np.zeros(0)
     if kernel == "rbf" and not sp.issparse(X):
-        centre = sum(part.sum(axis=0, dtype=np.float64) for part in blocks(X)) / len(X)
+        centre = sum(in_blocks(lambda part: part.sum(axis=0, dtype=np.float64), X)) / len(X)
     return Kernel(kernel, float(gamma), degree, coef0, dtype, centre)
 
 

@@ -192,7 +192,7 @@ def cuts_nystroem(
 
     Its solution is a function of the kernel's own space with the same objective, so that the upper
     bound holds there too; the lower one does not. Rows that stay in a file are read three times in
-    a round, and their features computed as often.
+    a round, and their features computed as often, by the workers of a cluster if there is one.
 
     Parameters
     ----------

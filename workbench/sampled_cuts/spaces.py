@@ -8,6 +8,9 @@ the state when cuts have been dropped.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
+from copy import copy
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +18,7 @@ import scipy.sparse as sp
 
 from workbench.core.measures import EPS
 from workbench.core.problem import Matrix
-from workbench.core.rows_in_file import RowsInFile, rows_per_block
+from workbench.core.rows_in_file import RowsInFile, in_blocks, rows_per_block
 from workbench.core.shares import pieces
 from workbench.kernels.compiled import njit
 from workbench.kernels.functions import DENSE, Kernel, Points
@@ -199,9 +202,9 @@ class NystroemSpace:
     bounds.
 
     Cuts are exact here and cost no values of the kernel, unless the rows stay in a file: then their
-    features are computed again, block by block, whenever they are needed, and the state holds no
-    rows but the landmarks. A function of this space is one of the kernel's space, with the same
-    scores and norm, so that its objective is an upper bound there.
+    features are computed again, block by block, where the rows are read, whenever they are needed,
+    and the state holds no rows but the landmarks. A function of this space is one of the kernel's
+    space, with the same scores and norm, so that its objective is an upper bound there.
     """
 
     def __init__(self, s: CutState, kernel: Kernel, X: Matrix, landmarks: int):
@@ -221,17 +224,13 @@ class NystroemSpace:
         if not len(s.root):
             s.root = inverse_root(kernel.matrix(chosen, chosen))
         self.Z = None if in_file else features(kernel, X, chosen, s.root)
-        self.parts = parts_of(X)
 
     def add(self, cut: Cut, offset: float) -> None:
         """Append a cut to the state, projected onto the space."""
-        s, m = self.s, len(self.s.landmarks)
-        g = np.zeros((m, cut.B.shape[1]))
-        parts, B = merged(cut.parts, cut.B)
-        for rows in self.parts:
-            first, last = np.searchsorted(parts, (rows.start, rows.stop))
-            if first < last:
-                g += self._features(rows)[parts[first:last] - rows.start].T @ B[first:last]
+        s, (u, k) = self.s, np.nonzero(cut.B)  # one or two in a row
+        size = self.X.shape[0], cut.B.shape[1]
+        B = sp.csr_matrix((cut.B[u, k], (cut.parts[u], k)), shape=size)
+        g = sum(self._parts(lambda Z, B: B.T @ Z, B)).T
         others = s.B.reshape(len(s.h), g.size)
         products = others @ g.ravel() + s.explicit @ cut.explicit
         products = np.append(products, np.vdot(g, g) + cut.explicit @ cut.explicit)
@@ -242,7 +241,7 @@ class NystroemSpace:
         s = self.s
         g = s.B.reshape(len(coefficients), len(s.landmarks), s.B.shape[1])
         W = np.tensordot(coefficients, g, 1)
-        return np.concatenate([self._features(rows) @ W for rows in self.parts])
+        return np.concatenate([*self._parts(lambda Z: Z @ W)])
 
     def keep(self, kept: np.ndarray) -> None:
         """Leave only these cuts, a mask."""
@@ -250,15 +249,19 @@ class NystroemSpace:
 
     def precision(self) -> tuple[float, float]:
         """Return the relative error of a score, and the length of the longest part's vector."""
-        some = (self._features(rows) for rows in self.parts)
-        longest = max(np.einsum("ij,ij->i", Z, Z).max() for Z in some)
+        longest = max(self._parts(lambda Z: np.einsum("ij,ij->i", Z, Z).max()))
         terms = self.X.shape[0] + len(self.s.root) + self.s.explicit.shape[1] + 1
         return EPS * terms, math.sqrt(longest)
 
-    def _features(self, rows: slice) -> np.ndarray:
+    def _parts(self, function: Callable, *by_row) -> Iterator:
+        """Yield function(features, *entries) of the rows that go together, where rows are read."""
         if self.Z is not None:
-            return self.Z[rows]
-        return features(self.kernel, self.X[rows], self.chosen, self.s.root)
+            for rows in parts_of(self.X):
+                yield function(self.Z[rows], *(entries[rows] for entries in by_row))
+            return
+        self.kernel.values += self.X.shape[0] * len(self.s.root)  # copies count for themselves
+        made = partial(features, copy(self.kernel), chosen=self.chosen, root=self.s.root)
+        yield from in_blocks(lambda X, *entries: function(made(X), *entries), self.X, *by_row)
 
 
 def parts_of(X: Matrix) -> list[slice]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from workbench.core.measures import bounds
 from workbench.core.problem import Problem
-from workbench.core.rows_in_file import RowsInFile, blocks
+from workbench.core.rows_in_file import RowsInFile, in_blocks
 from workbench.core.stream import Row
 from workbench.kernels.functions import Kernel, KernelRows, fields_of
 
@@ -58,7 +58,7 @@ class CutState(KernelRows):
     def scores(self, X) -> np.ndarray:
         """Return the (n, k) scores of rows; two classes mirror each other."""
         if isinstance(X, RowsInFile):
-            return np.concatenate([self.scores(part) for part in blocks(X)])
+            return np.concatenate([*in_blocks(self.scores, X)])
         rows, A = self.expansion()
         # Coefficients of landmarks nearly cancel: single precision is not enough for them.
         kernel = self.made_kernel(np.float64 if len(self.root) else self.data.dtype)
