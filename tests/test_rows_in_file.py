@@ -1,6 +1,7 @@
 """Rows that stay in a file: the same iterates in little memory, and faults in one line."""
 
 import os
+import pickle
 import tracemalloc
 from dataclasses import replace
 from itertools import islice
@@ -249,7 +250,7 @@ def test_a_folder_without_rows_or_of_unequal_rows_is_refused(twins, tmp_path):
         with pytest.raises(ValueError, match=r"2\.npy: has \d features of .*, the first has"):
             load(folder)
     (tmp_path / "none").mkdir()
-    with pytest.raises(ValueError, match=r"none contains no \.npy files; convert each"):
+    with pytest.raises(ValueError, match=r"none contains neither \.npy nor \.parquet files; conv"):
         load(tmp_path / "none")
 
 
@@ -320,6 +321,14 @@ def test_a_file_that_changes_under_a_run_ends_it_in_one_line(name, harm, twins):
     assert after == before
 
 
+def test_another_process_finds_the_file_from_another_folder(twins, tmp_path, monkeypatch):
+    memory, _ = twins()
+    monkeypatch.chdir(tmp_path)
+    sent = pickle.dumps(load("rows.npy").X)
+    monkeypatch.chdir("/")
+    assert np.array_equal(pickle.loads(sent)[:], memory.X)
+
+
 def test_a_file_that_is_replaced_is_still_the_one_that_was_opened(twins, tmp_path):
     memory, file = twins()
     np.save(tmp_path / "new.npy", 2 * memory.X)
@@ -378,7 +387,8 @@ def test_the_command_line_takes_a_folder_its_labels_and_a_limit_of_memory(twins,
         told = capsys.readouterr().out
         assert f"n = {N}, d = {D}, k = {k}" in told and "train_error" in told
     assert main(["run", "ls_accelerated", "--rows", "iris"]) == 2
-    assert "--rows: must be an .npy file or a folder of them, got iris" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "--rows: must be an .npy file, or a folder of .npy or .parquet files, got iris" in told
 
 
 @pytest.mark.skipif(not psutil.LINUX, reason="no such limit elsewhere")

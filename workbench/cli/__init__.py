@@ -91,7 +91,7 @@ def _parser() -> argparse.ArgumentParser:
     add = command(commands.run_command, "run one solver on one data set, live")
     add("solver", metavar="SOLVER")
     add("data", metavar="DATA", help="a name of `workbench data list`, a file, or a folder")
-    text = "DATA is an .npy file, or a folder of several, in which the rows stay"
+    text = "DATA is an .npy file, or a folder of .npy or .parquet files, in which the rows stay"
     add("--rows", action="store_true", help=text)
     add("--labels", metavar="FILE", help="labels of such rows (default: a.labels.npy for a.npy)")
     text = "end the run with a message where it needs more memory than 2GB, 500MB, ..."

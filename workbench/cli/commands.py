@@ -57,7 +57,10 @@ def run_command(arguments: argparse.Namespace) -> int:
     split = {"test": arguments.test, "scale": arguments.scale}
     problem = load(arguments.data, labels=arguments.labels, **split)
     if arguments.rows and not isinstance(problem.X, RowsInFile):
-        raise ValueError(f"--rows: must be an .npy file or a folder of them, got {arguments.data}")
+        raise ValueError(
+            "--rows: must be an .npy file, or a folder of .npy or .parquet files, got "
+            f"{arguments.data}"
+        )
     print(f"{problem.name}: n = {problem.n:,}, d = {problem.d:,}, k = {problem.k:,}", flush=True)
     rules = [below("gap", arguments.gap), seconds(arguments.seconds)]
     rules += [rounds(arguments.rounds)] if arguments.rounds is not None else []

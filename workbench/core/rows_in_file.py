@@ -20,7 +20,7 @@ GAP = 16  # rows that are read with those on both sides of them, and not used
 
 
 class RowsInFile:
-    """The (n, d) rows of an .npy file, float32 or float64, which stay in it, or of several files.
+    """The (n, d) rows of a file, float32 or float64, which stay in it, or of several files.
 
     ``X[rows]``, with a slice, row numbers or a mask, reads rows into a new array of at most
     :data:`AT_ONCE` bytes; ``X @ W`` and ``X.T @ R`` read all of them, a block at a time. All else
@@ -30,7 +30,8 @@ class RowsInFile:
     Parameters
     ----------
     path : the file, or the folder of several
-    files : their paths, of at least one; the rows of one come after those of the other
+    files : at least one, the path of an .npy file or an object with its `path`, `shape`, `dtype`
+        and ``read(first, out)``; the rows of one come after those of the other
 
     Raises
     ------
@@ -41,8 +42,9 @@ class RowsInFile:
 
     ndim = 2
 
-    def __init__(self, path: str | os.PathLike, files: Sequence[str | os.PathLike] = ()):
-        self.path, self._files = os.fspath(path), [_File(file) for file in files or (path,)]
+    def __init__(self, path: str | os.PathLike, files: Sequence = ()):
+        self.path = os.fspath(path)
+        self._files = [f if hasattr(f, "read") else _File(f) for f in files or (path,)]
         self._change, self._start, first = None, 0, self._files[0]
         self.cluster = None  # whose workers read the rows, see :mod:`workbench.core.cluster`
         self._stored = first.shape[1], first.dtype
@@ -143,7 +145,7 @@ class RowsInFile:
 
 
 class _File:
-    """One of the files."""
+    """An .npy file of them."""
 
     def __init__(self, path: str | os.PathLike):
         self.path = os.fspath(path)
@@ -162,7 +164,8 @@ class _File:
         self.stamp = self.current()
 
     def __getstate__(self) -> dict:
-        return {name: value for name, value in self.__dict__.items() if name != "file"}
+        kept = {name: value for name, value in self.__dict__.items() if name != "file"}
+        return kept | {"path": os.path.abspath(self.path)}  # other processes have other folders
 
     def read(self, first: int, out: np.ndarray) -> None:
         if "file" not in self.__dict__:  # in another process, the first of whose threads opens it

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -78,7 +79,7 @@ def read_table(path: str | os.PathLike, target: str | None = None) -> Rows:
     path, (frame, notes) = Path(path), table(path)
     if len(frame.columns) < 2:
         raise ValueError(f"{path}: needs a label column and a feature, got {list(frame.columns)}")
-    y = frame.pop(_target(frame.columns, target, path)).to_numpy()
+    y = frame.pop(label_column(frame.columns, target, path)).to_numpy()
     if words := [column for column in frame if not is_numeric_dtype(frame[column])]:
         other = "" if target else ", or name the label column with target="
         raise ValueError(
@@ -148,7 +149,8 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _target(columns, target: str | None, path: Path) -> str:
+def label_column(columns: Sequence[str], target: str | None, path: Path) -> str:
+    """Return the name of the label column, as of :func:`read_table`."""
     if target is not None:
         if str(target) not in columns:
             raise ValueError(f"target: {path} has no column {target!r}; it has {list(columns)}")
