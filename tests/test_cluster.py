@@ -12,10 +12,11 @@ from itertools import islice
 import numpy as np
 import pytest
 
+from workbench.cli import main
 from workbench.core import rows_in_file
 from workbench.core.cluster import on_cluster
 from workbench.core.problem import as_problem
-from workbench.core.trace import load_state, save_state
+from workbench.core.trace import load_state, read_trace, save_state
 from workbench.data import load
 from workbench.registry import SOLVERS
 
@@ -56,7 +57,11 @@ def file(memory, tmp_path_factory):
 def client():
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None
+            n_workers=2,
+            threads_per_worker=1,
+            processes=False,
+            protocol="tcp://",
+            dashboard_address=":0",
         ) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
     ):
@@ -105,23 +110,28 @@ def same(found, whole, rtol=1e-10):
         np.testing.assert_allclose([*one.values()], [*other.values()], rtol, rtol * scale)
 
 
-@pytest.mark.parametrize("name, more", [*((name, {}) for name in SETTINGS), UNCHANGED])
-def test_two_workers_have_the_iterates_of_one_process(
-    name, more, client, memory, file, monkeypatch
-):
-    monkeypatch.setattr(rows_in_file, "BLOCK", N // 9 * D * 4)
-    # Features in memory are computed once, which `kernel_values` shows.
-    whole = infos(name, file if name == "cuts_nystroem" else memory, **more)
-    there = on_cluster(file, client)
-    here = {True: 0, False: 0}  # rows read by this thread, and by those of the workers
-    read = rows_in_file._File.read
+@pytest.fixture
+def here(monkeypatch):
+    """Return how many rows have been read by this thread, True, and by those of the workers."""
+    here, read = {True: 0, False: 0}, rows_in_file._File.read
 
     def counted(self, first, out):
         here[threading.current_thread() is threading.main_thread()] += len(out)
         read(self, first, out)
 
     monkeypatch.setattr(rows_in_file._File, "read", counted)
-    same(infos(name, there, **more), whole)
+    return here
+
+
+@pytest.mark.parametrize("name, more", [*((name, {}) for name in SETTINGS), UNCHANGED])
+def test_two_workers_have_the_iterates_of_one_process(
+    name, more, client, memory, file, here, monkeypatch
+):
+    monkeypatch.setattr(rows_in_file, "BLOCK", N // 9 * D * 4)
+    # Features in memory are computed once, which `kernel_values` shows.
+    whole = infos(name, file if name == "cuts_nystroem" else memory, **more)
+    here[True] = 0
+    same(infos(name, on_cluster(file, client), **more), whole)
     if name != "mrc_pdhg":
         assert here[False] >= 4 * N
     if name.startswith(("ls", "cuts")):
@@ -145,11 +155,40 @@ def test_what_is_not_in_a_file_or_has_changed_is_refused(client, memory, file, t
         on_cluster(memory, client)
     path = tmp_path / "rows.npy"
     np.save(path, memory.X)
+    moved = on_cluster(load(path, labels=memory.y), client)
+    os.replace(path, tmp_path / "moved.npy")
+    with pytest.raises(ValueError, match=r"cluster: a worker finds no file .*rows\.npy"):
+        next(SOLVERS["ls_accelerated"].steps(moved))
+    np.save(path, memory.X)
     stream = SOLVERS["ls_accelerated"].steps(on_cluster(load(path, labels=memory.y), client))
     next(stream)
     os.truncate(path, path.stat().st_size // 2)
     with pytest.raises(ValueError, match=r"rows.npy: was cut or has changed"):
         next(stream)
+
+
+def test_the_command_line_gives_rows_to_a_cluster(client, file, here, tmp_path, capsys):
+    run = ["run", "ls_accelerated", file.X.path, "--rounds", "5", "--gap", "0", "--out"]
+    there = ["--rows", "--cluster", client.scheduler.address]
+    for name, more in (("here", ["--rows"]), ("there", there)):
+        assert main([*run, str(tmp_path / name), *more]) == 0
+        assert "train_error" in capsys.readouterr().out
+    one, other = (read_trace(tmp_path / name).column("primal") for name in ("here", "there"))
+    np.testing.assert_allclose(other, one, rtol=1e-10)
+    assert len(one) == 6 and here[False] >= 5 * N
+
+    with distributed.LocalCluster(
+        n_workers=0, processes=False, protocol="tcp://", dashboard_address=":0"
+    ) as empty:
+        nobody = empty.scheduler_address
+        for more, message in {
+            tuple(there[1:]): "--cluster: must be used with --rows",
+            ("--rows", "--cluster", "tcp://127.0.0.1:1"): "cluster: no scheduler answers at 'tcp:",
+            ("--rows", "--cluster", nobody): "cluster: the scheduler at 'tcp://127",
+        }.items():
+            assert main([*run, str(tmp_path / "none"), *more]) == 2
+            told = capsys.readouterr().err
+            assert message in told and told.count("\n") == 1
 
 
 def test_a_lost_worker_costs_a_moment_and_a_lost_scheduler_the_cluster(memory, file, processes):

@@ -94,6 +94,8 @@ def _parser() -> argparse.ArgumentParser:
     text = "DATA is an .npy file, or a folder of .npy or .parquet files, in which the rows stay"
     add("--rows", action="store_true", help=text)
     add("--labels", metavar="FILE", help="labels of such rows (default: a.labels.npy for a.npy)")
+    text = "address of a Dask scheduler whose workers read such rows, tcp://HOST:PORT"
+    add("--cluster", metavar="ADDRESS", help=text)
     text = "end the run with a message where it needs more memory than 2GB, 500MB, ..."
     add("--memory", type=gigabytes, metavar="SIZE", help=text)
     parameters(add, "a parameter of the solver")

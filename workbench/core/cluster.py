@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterator, Set
+from contextlib import contextmanager
 from copy import copy, deepcopy
 from dataclasses import replace
 from functools import partial
@@ -33,6 +35,31 @@ def on_cluster(problem: Problem, client) -> Problem:
     X = copy(problem.X)
     X.cluster = Cluster(client, problem)
     return replace(problem, X=X)
+
+
+@contextmanager
+def connected(address: str) -> Iterator:
+    """Yield a ``distributed.Client`` of the scheduler at an address such as tcp://node1:8786.
+
+    Raises
+    ------
+    ValueError
+        Without the extra `cluster`, a scheduler there, or a worker.
+    """
+    try:
+        from distributed import Client, comm
+    except ImportError:
+        raise ValueError("cluster: needs the extra: pip install 'workbench-mc[cluster]'") from None
+    try:
+        # Asked first, because a client that finds no scheduler complains at length.
+        socket.create_connection(comm.get_address_host_port(address), timeout=10).close()
+        client = Client(address, timeout="10s", set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"cluster: no scheduler answers at {address!r}: {error}") from None
+    with client:
+        if not client.nthreads():
+            raise ValueError(f"cluster: the scheduler at {address!r} has no workers")
+        yield client
 
 
 def summed(function: Callable, problem: Problem):
@@ -81,6 +108,8 @@ class Cluster(Shares):
         try:
             if self.client.status == "running":  # what is asked of a closing one is never answered
                 return request(*given, **options)
+        except FileNotFoundError as error:
+            raise ValueError(f"cluster: a worker finds no file {error.filename}") from None
         except Exception:
             if self.client.status == "running":
                 raise

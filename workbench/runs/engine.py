@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import socket
 import sys
 import sysconfig
 import time
@@ -26,6 +25,7 @@ import psutil
 from joblib.externals.loky import ProcessPoolExecutor
 from joblib.externals.loky.backend.context import get_context
 
+from workbench.core.cluster import connected
 from workbench.runs.progress import Progress, Say
 from workbench.runs.worker import (
     DIED,
@@ -246,21 +246,8 @@ def surroundings() -> Surroundings:
 
 def _on_a_cluster(run: Callable, tasks: Mapping[str, Task], address: str) -> Iterator[Outcome]:
     """Yield how each task ended; Dask gives those of a dead worker to others."""
-    try:
-        from distributed import Client, comm
-    except ImportError:
-        raise ValueError("cluster: needs the extra: pip install 'workbench-mc[cluster]'") from None
-    try:
-        # Asked first, because a client that finds no scheduler complains at length.
-        socket.create_connection(comm.get_address_host_port(address), timeout=10).close()
-        client = Client(address, timeout="10s", set_as_default=False)
-    except (OSError, ValueError) as error:
-        raise ValueError(f"cluster: no scheduler answers at {address!r}: {error}") from None
-    with client, ExitStack() as stop:
-        threads = client.nthreads()
-        if not threads:
-            raise ValueError(f"cluster: the scheduler at {address!r} has no workers")
-        if set(threads.values()) != {1}:
+    with connected(address) as client, ExitStack() as stop:
+        if set(client.nthreads().values()) != {1}:
             raise ValueError("cluster: start its workers with one thread each (--nthreads 1)")
         pool = client.get_executor(pure=False)
         stop.callback(pool.shutdown, wait=False)  # cancels what has not ended
