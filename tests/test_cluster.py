@@ -14,7 +14,7 @@ import pytest
 
 from workbench.cli import main
 from workbench.core import rows_in_file
-from workbench.core.cluster import on_cluster
+from workbench.core.cluster import Cluster, on_cluster
 from workbench.core.problem import as_problem
 from workbench.core.trace import load_state, read_trace, save_state
 from workbench.data import load
@@ -191,14 +191,28 @@ def test_the_command_line_gives_rows_to_a_cluster(client, file, here, tmp_path, 
             assert message in told and told.count("\n") == 1
 
 
-def test_a_lost_worker_costs_a_moment_and_a_lost_scheduler_the_cluster(memory, file, processes):
+def test_a_lost_worker_costs_a_moment_and_a_lost_scheduler_the_cluster(
+    memory, file, processes, monkeypatch
+):
     scheduler, client = processes
     whole, there = infos("ls_stagewise", memory, 9), on_cluster(file, client)
     steps = SOLVERS["ls_stagewise"].steps(there, **STAGES)
     found = [next(steps).info() for _ in range(4)]
-    for holder in client.who_has(there.X.cluster.shares[:1]).popitem()[1]:
-        os.kill(client.run(os.getpid, workers=[holder])[holder], signal.SIGKILL)
-    for state in islice(steps, 3):
+    each, asked = Cluster._each, []
+
+    def killing(self, *given):
+        answers = each(self, *given)
+        asked.append(given[0])
+        if len(asked) == 2:  # in mid-round
+            for holder in client.who_has(there.X.cluster.shares[:1]).popitem()[1]:
+                os.kill(client.run(os.getpid, workers=[holder])[holder], signal.SIGKILL)
+        return answers
+
+    monkeypatch.setattr(Cluster, "_each", killing)
+    found.append(next(steps).info())
+    assert len(asked) > 3
+    monkeypatch.setattr(Cluster, "_each", each)
+    for state in islice(steps, 2):
         found.append(state.info())
     same(found, whole[:7])
     assert len(client.nthreads()) == 1
