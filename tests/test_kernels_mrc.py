@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from workbench.core.problem import as_problem
-from workbench.mrc import newton
+from workbench.mrc import newton, splitting
 from workbench.mrc.interior_point import mrc_interior_point
 from workbench.mrc.risk import greedy_subset, minimax_risk, psi
 from workbench.mrc.splitting import prox_of_max, relax, soft_threshold
@@ -78,6 +78,18 @@ def test_newton_s_method_goes_on_until_the_mass_is_right():
         assert P.sum() == pytest.approx(mass, rel=1e-12)
     P, _ = prox_of_max(1e-5 * Z, 1e-6, -1.0)
     assert P.sum() == pytest.approx(1e-6, rel=1e-8)
+
+
+def test_splitting_goes_on_where_no_row_is_above_phi():
+    rng = np.random.default_rng(0)
+    risk = minimax_risk(as_problem(rng.normal(size=(30, 2)), np.arange(30) % 3), 0.3)
+    s = splitting.start(risk, weight=5.0)
+    s.Z_S[:] = rng.normal(size=s.Z_S.shape)
+    s.phi = float(psi(s.Z_S).max()) + 1.0
+    P, _ = splitting.prox_of_max(s.Z_S, risk.n / s.weight, s.phi)
+    assert set(np.flatnonzero(P.any(axis=1))) <= set(splitting.working_rows(s))
+    _, state = islice(splitting.split(risk, s, steps=3, repairs=0), 2)
+    assert state.round == 1 and state.p.sum() == pytest.approx(1.0)
 
 
 def test_relaxation_and_soft_thresholds_by_hand():

@@ -8,6 +8,7 @@ import pytest
 
 from workbench.core.problem import Problem, as_problem
 from workbench.core.stream import below, rounds, until, watch
+from workbench.data import load
 from workbench.mrc.ccg import constr, distribution, mrc_ccg, restricted
 from workbench.mrc.lp import all_subsets
 from workbench.mrc.master import extend, largest
@@ -303,3 +304,8 @@ def test_jammed_steps_begin_again_where_features_say_nearly_the_same(seed):
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     stream = SOLVERS["mrc_interior_point"].steps(as_problem(X, y), lambda0=1e-3)
     assert any(s.upper - s.lower < 1e-2 for s in islice(stream, 200))
+
+
+def test_the_interior_point_method_ends_where_rounding_is_all_that_is_left():
+    states = [*islice(SOLVERS["mrc_interior_point"].steps(load("iris"), lambda0=0.01), 500)]
+    assert len(states) < 500 and states[-1].upper - states[-1].lower < 1e-8

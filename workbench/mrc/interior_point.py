@@ -47,6 +47,7 @@ SLACK = 0.8
 MIN_PRODUCT = 3e-7  # product of a variable and its multiplier at the start
 LEAD = 0.1  # complementarity may run ahead of the certified gap by this factor at most
 RUNAWAY = 100  # times the gap: complementarity of an iterate that is given up when steps jam
+PATIENCE = 100  # iterations without a smaller gap: what is left of it is rounding
 CENTRAL = 1000  # complementarity of the point that replaces it, as a multiple of that of the first
 
 
@@ -57,8 +58,9 @@ class InteriorPointState(RiskState):
     Primal: ``p``, ``g`` (|I|, k), ``q`` (|I|,), ``alpha``, ``a``, ``b`` (|J|,). Dual: ``s``,
     ``h`` (|I|, k), ``s0``, ``m_plus``, ``m_minus``, ``mu`` (|J|,), ``phi``. ``mu`` is kept apart
     from m- - m+: an error of the linear solver would otherwise be multiplied by m / a. ``step`` is
-    the shorter of the last two step lengths, ``stalls`` how many in a row were short, ``double``
-    whether the Newton system is factored in double precision.
+    the shorter of the last two step lengths, ``stalls`` how many in a row were short, ``idle`` how
+    many left the gap as it was, ``double`` whether the Newton system is factored in double
+    precision.
     """
 
     I: np.ndarray
@@ -78,6 +80,7 @@ class InteriorPointState(RiskState):
     phi: float
     step: float
     stalls: int
+    idle: int
     double: bool
 
     def info(self) -> Row:
@@ -99,7 +102,7 @@ class InteriorPointState(RiskState):
     def move(self, risk: MinimaxRisk) -> None:
         """Let the distances a and b be those of the means to the ends of new intervals."""
         self.a, self.b = distances(risk, self, self.J)
-        self.stalls = 0
+        self.stalls = self.idle = 0
         recentre(self, max(self.upper - self.lower, 1e-12) / self.pairs)
 
 
@@ -151,7 +154,7 @@ def iterate(risk: MinimaxRisk, s: InteriorPointState) -> bool:
     Returns False, and leaves `s` unchanged, when no further step is possible or worthwhile.
     """
     gap = s.upper - s.lower
-    if s.complementarity() < 1e-12 or s.stalls > 20:
+    if s.complementarity() < 1e-12 or s.stalls > 20 or s.idle > PATIENCE:
         return False
     found = newton_step(risk, s, gap)
     if found is None and not s.double:
@@ -163,6 +166,7 @@ def iterate(risk: MinimaxRisk, s: InteriorPointState) -> bool:
     s.step = min(found[1:])
     s.stalls = s.stalls + 1 if s.step < 0.05 else 0
     scores, ratios = certify(risk, s)
+    s.idle = 0 if s.upper - s.lower < 0.999 * gap else s.idle + 1
     if s.stalls and s.stalls % 5 == 0:
         if len(s.J) < risk.active.sum() <= LARGEST:
             join_features(risk, s, np.setdiff1d(np.flatnonzero(risk.active), s.J), MIN_PRODUCT)
@@ -245,7 +249,7 @@ def start(
     best = {name: getattr(found, name) for name in names}
     primal = {"p": p, "g": g, "q": q, "alpha": mu0 / s0, "a": a, "b": b}
     dual = {"s": s, "h": h, "s0": s0, "m_plus": m_plus, "m_minus": m_minus, "mu": mu, "phi": phi}
-    lengths = {"step": 1.0, "stalls": 0, "double": len(J) < 1000}
+    lengths = {"step": 1.0, "stalls": 0, "idle": 0, "double": len(J) < 1000}
     return InteriorPointState(found.round + 1, **best, I=I, J=J, **primal, **dual, **lengths)
 
 
@@ -258,7 +262,8 @@ def restart(risk: MinimaxRisk, s: InteriorPointState) -> None:
     p = np.zeros((risk.n, len(risk.tau)))
     p[s.p_rows] = s.p_best
     best = start(risk, s, s.M_best, p, CENTRAL)
-    vars(s).update(vars(best) | {"round": s.round, "stalls": s.stalls})
+    kept = {name: getattr(s, name) for name in ("round", "stalls", "idle")}
+    vars(s).update(vars(best) | kept)
 
 
 def smooth(x: np.ndarray, z: np.ndarray, mu: float) -> tuple[np.ndarray, np.ndarray]:

@@ -130,9 +130,13 @@ def working_rows(s: SplittingState) -> np.ndarray:
     """Return the rows that may carry mass in the next round: half as many again as do now, by psi.
 
     The others have P = 0: their Z_S follows a linear recursion, and so does X'Z_S, that need not
-    be carried out row by row.
+    be carried out row by row. If no row is above phi it falls, at most until one of them alone has
+    the mass n / weight.
     """
-    return rows_above(psi(s.Z_S), s.phi)
+    values = psi(s.Z_S)
+    highest = values.max()
+    phi = s.phi if highest > s.phi else highest - len(values) / s.weight
+    return rows_above(values, phi)
 
 
 def start(risk: MinimaxRisk, weight: float) -> SplittingState:
