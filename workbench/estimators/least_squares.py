@@ -24,9 +24,9 @@ from workbench.estimators.parameters import (
     whole_or_function,
 )
 from workbench.least_squares.calibrated import CalibratedState
+from workbench.least_squares.generalized import ls_accelerated, ls_generalized
 from workbench.least_squares.links import LINKS
 from workbench.least_squares.products import LARGEST
-from workbench.registry import SOLVERS
 
 # Scores at which the derivative of the loss is the same with the label and without it.
 THRESHOLD = {"identity": 0.5, "softmax": 0.0, "squared_hinge": 0.0, "sigmoid": 0.0}
@@ -132,7 +132,8 @@ class GapClassifier(LinkedClassifier):
         self.lower_, self.upper_ = trace.last["lower"], trace.last["primal"]
         if trace.stopped_by == "interrupted":  # perhaps on the way to the next iterate
             solver, parameters = self._solver(problem)
-            state = next(SOLVERS[solver].steps(problem, **parameters, state=state))
+            steps = ls_accelerated if solver == "ls_accelerated" else ls_generalized
+            state = next(steps(problem, **parameters, state=state))
             self.lower_, self.upper_ = state.lower, state.primal
         self.gap_ = self.upper_ - self.lower_
 
