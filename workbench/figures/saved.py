@@ -147,7 +147,7 @@ class Figures:
         traces = list(traces)
         made = made_by(traces)
         profile, command = regenerated_by(self.notebook, self.parameters)
-        times = timed(self.notebook.values("quick"))  # not as a profile has it
+        times = timed(self.notebook.values("quick")) or timed(self.parameters)
         cut = ended_by_clock(traces)
         beneath = ["Hollow: ended by the clock."] * bool(cut) + in_brief(made, times)
         record = {
