@@ -126,8 +126,8 @@ class _Kernel(_server.Process):
         app.init_path()  # the worker is to find the modules that the notebook finds
         fork_worker()
         if issubclass(self.manager, OneThreadKernelManager):  # for libraries that are loaded
+            numba.set_num_threads(1)  # first, because it may load one more
             threadpool_limits(1)
-            numba.set_num_threads(1)
         try:
             app.initialize(self.argv)
             app.start()
