@@ -220,7 +220,8 @@ def start(
     """Return the working set and the smoothed point that M (k, d') and p (n, k) suggest.
 
     J holds the components with a non-zero coefficient or a mean near the end of its interval, I
-    the rows with mass and the next by psi: half as many again, and at least |J|.
+    the rows with mass and the next by psi: half as many again, and at least |J|. `central`
+    multiplies every product of a variable and its multiplier.
     """
     mass = p.max(axis=1)
     scores = risk.X @ M.T
