@@ -132,6 +132,10 @@ def test_scaling_fits_the_exponent_of_the_finished_sizes(ax):
     assert ax.lines[0].get_ydata() == pytest.approx([1e-3 * n**1.5 for n in (10, 100, 1000)])
     assert [tick.get_text() for tick in ax.get_xticklabels()] == ["10", "100", "1,000"]
     ax.clear()
+    plots.log_axes(ax, [1e3, 1e6, 1.1e6, 1e9])
+    names = [tick.get_text() for tick in ax.get_xticklabels()]
+    assert names == ["1,000", "1,000,000", "", "1,000,000,000"]
+    ax.clear()
     ax.set_ylabel("time per row")
     exponents = plots.scaling(ax, {"mrc_ccg": runs}, size, symbol="k", cost=cost)
     assert exponents == {"mrc_ccg": pytest.approx(0.5)}

@@ -276,7 +276,10 @@ def with_whiskers(ax: Axes, x: np.ndarray, quarters: np.ndarray, **style) -> Non
 
 
 def log_axes(ax: Axes, settings: Iterable[float] = ()) -> None:
-    """Make both axes logarithmic with numbers as people write them, x ticks at the settings."""
+    """Make both axes logarithmic with numbers as people write them, x ticks at the settings.
+
+    A setting too near the one left of it keeps its tick without a number.
+    """
     ax.set(xscale="log", yscale="log")
     low, high = ax.get_ylim()
     ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 20 * low else (1,)))
@@ -284,7 +287,15 @@ def log_axes(ax: Axes, settings: Iterable[float] = ()) -> None:
     ax.yaxis.set_major_formatter(plain if low >= 1e-4 else LogFormatterSciNotation())
     ax.yaxis.set_minor_formatter(NullFormatter())
     if settings := sorted(settings):
-        ax.set_xticks(settings, [f"{setting:,g}" for setting in settings])
+        inches = ax.bbox.width / ax.figure.dpi
+        decades = max(np.log10(settings[-1] / settings[0]), 0.1)
+        end, names = -np.inf, []
+        for setting in settings:
+            name = f"{setting:,.0f}" if setting >= 1e6 else f"{setting:,g}"
+            middle, half = inches / decades * np.log10(setting), 0.035 * len(name)
+            names.append(name if middle - half > end else "")
+            end = middle + half if names[-1] else end
+        ax.set_xticks(settings, names)
         ax.set_xticks([], minor=True)
 
 
