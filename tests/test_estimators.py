@@ -74,7 +74,7 @@ CASES = {  # with parameters that one would search over
         {"fit_intercept": [False, True]},
     ),
     "Weston-Watkins, certified": (
-        WestonWatkinsClassifierCV(certify=0.05, C_range=(1e-2, 0.1), cv=2, random_state=0),
+        WestonWatkinsClassifierCV(certify=0.05, C_range=(1e-3, 1e-2), cv=2, random_state=0),
         {"certify": [0.1, 0.05]},
     ),
     "working set": (WorkingSetClassifier(random_state=0), {"C": [0.1, 1.0]}),

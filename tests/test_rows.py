@@ -39,7 +39,8 @@ def matrix(kind, dtype):
 def test_rows_are_multiplied_and_subtracted(kind, dtype, columns):
     X, given = matrix(kind, dtype)
     rows = rows_of(given)
-    assert rows.shift == (kind == "dense")
+    assert rows.shift == (kind == "dense") and not rows.data.flags.writeable
+    assert (given.data if kind == "CSR" else given).flags.writeable  # as it was
     rng = np.random.default_rng(1)
     W, delta, out = rng.normal(size=(11, columns)), rng.normal(size=columns), np.ones(columns)
     few = np.where(np.arange(columns) % 7 == 1, delta, 0)

@@ -32,7 +32,8 @@ class Rows(NamedTuple):
     """The entries of all rows: ``data[p], indices[p]`` for p in ``starts[i]:starts[i + 1]``.
 
     Rows without zeros share the one list of features: ``shift`` is 1 there, 0 elsewhere, and
-    entry p of row i is feature ``indices[p - shift * starts[i]]``.
+    entry p of row i is feature ``indices[p - shift * starts[i]]``. `data` cannot be written to:
+    kernels are compiled once for rows that may be written to and for those of a memory map.
     """
 
     data: np.ndarray
@@ -84,9 +85,16 @@ def rows_of(X: Matrix, full: bool | None = None) -> Rows:
         if np.count_nonzero(X) > FULL * X.size if full is None else full:
             features = np.arange(d, dtype=np.uint32)
             starts = np.arange(0, (n + 1) * d, d, dtype=np.uint64)
-            return Rows(X.ravel(), features, starts, np.uint64(1))
+            return Rows(_read_only(X.ravel()), features, starts, np.uint64(1))
         X = sp.csr_matrix(X)
-    return Rows(X.data, X.indices.astype(np.uint32), X.indptr.astype(np.uint64), np.uint64(0))
+    indices, starts = X.indices.astype(np.uint32), X.indptr.astype(np.uint64)
+    return Rows(_read_only(X.data), indices, starts, np.uint64(0))
+
+
+def _read_only(data: np.ndarray) -> np.ndarray:
+    data = data.view()
+    data.flags.writeable = False
+    return data
 
 
 def squared_norms(X: Matrix) -> np.ndarray:
