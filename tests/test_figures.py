@@ -118,7 +118,9 @@ print("threads", os.environ["OMP_NUM_THREADS"])
 """
 
 
-@pytest.mark.skipif(not psutil.LINUX or os.cpu_count() < 2, reason="needs two cores of Linux")
+@pytest.mark.skipif(
+    not psutil.LINUX or len(psutil.Process().cpu_affinity()) < 2, reason="needs two cores of Linux"
+)
 def test_what_times_nothing_runs_beside_what_is_timed_on_another_core(mill, tmp_path, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     untimed = f"{PARAMETERS}\ntiming: bool = False  # whether it is timed"
