@@ -118,7 +118,9 @@ print("threads", os.environ["OMP_NUM_THREADS"])
 """
 
 
-@pytest.mark.skipif(not psutil.LINUX or os.cpu_count() < 2, reason="needs two cores of Linux")
+@pytest.mark.skipif(
+    not psutil.LINUX or len(psutil.Process().cpu_affinity()) < 2, reason="needs two cores of Linux"
+)
 def test_what_times_nothing_runs_beside_what_is_timed_on_another_core(mill, tmp_path, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     untimed = f"{PARAMETERS}\ntiming: bool = False  # whether it is timed"
@@ -290,10 +292,10 @@ def test_refused_before_anything_runs(mill, tmp_path, reason):
 
 @pytest.mark.slow
 def test_a_notebook_that_takes_too_long_is_stopped(mill):
-    write(mill.folder, "slow", "import time\ntime.sleep(1)", "time.sleep(600)")
-    failed, lines = mill(timeout=6)
+    write(mill.folder, "slow", "import time\ntime.sleep(600)")
+    failed, lines = mill(timeout=1)
     assert failed == ["slow"]
-    assert "not done after 6 s" in "\n".join(lines)
+    assert "not done after 1 s" in "\n".join(lines)
 
 
 @pytest.mark.slow

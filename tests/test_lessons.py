@@ -357,6 +357,19 @@ PREDICTED = {  # what a check says of a run that comes after the prediction, fro
     "verify_the_solver/rounded": lambda a: 3e-8 < 1 - a["half"] / a["lower"] < 3e-5,
 }
 
+PRINTED = {  # what a lesson says of the text that a cell prints
+    "mrc_1_minimax_risk/coverage": lambda text: (
+        lambda at_1, at_28: at_1 < 20 and 93 <= at_28 <= 97
+    )(*map(float, re.findall(r"(\d+)%", text))),
+    "mrc_1_minimax_risk/more-wines": lambda text: (
+        lambda ours, every: ours == pytest.approx(0.482, abs=1e-3) and every > ours + 0.02
+    )(*map(float, re.findall(r"wines: (.*)", text))),
+    # One-vs-rest depends on more than margins.
+    "ww_1_the_loss/same-margins": lambda text: (
+        re.findall(r"\[.*\]", text) == ["[0. 0.]", "[0. 0.]", "[0.   0.67]"]
+    ),
+}
+
 
 # The machinery of a check.
 
@@ -436,14 +449,17 @@ def test_notebook_runs_and_its_checks_tell_right_from_wrong(path, execute, monke
     monkeypatch.chdir(ROOT)
     mistakes = {f"{cell}-solution": made for cell, made in SLIPS.get(path.stem, {}).items()}
     own = f"{path.stem}/"
-    predicted = {key.removeprefix(own): PREDICTED[key] for key in PREDICTED if own in key}
+    predicted, printed = (
+        {key.removeprefix(own): said[key] for key in said if own in key}
+        for said in (PREDICTED, PRINTED)
+    )
 
     def make_mistakes(cell, namespace):
         for text, other, hint in mistakes.pop(cell.id, ()):
             assert text in cell.source
-            with redirect_stdout(io.StringIO()) as printed:
+            with redirect_stdout(io.StringIO()) as told:
                 exec(cell.source.replace(text, other), dict(namespace))
-            answer = printed.getvalue().splitlines()[-1]
+            answer = told.getvalue().splitlines()[-1]
             assert answer.startswith(("try again: ", "not yet: ")) and hint in answer, (text, other)
             assert "raised" not in answer or "raised" in hint, (text, other)
 
@@ -466,8 +482,9 @@ def test_notebook_runs_and_its_checks_tell_right_from_wrong(path, execute, monke
         for tag in set(tags) & set(expected):
             assert text.startswith(expected[tag]), cell.source
         assert "try again" not in text
+        assert printed.pop(cell.id, lambda _: True)(text), cell.id
         pictures += figures
-    assert pictures and not mistakes and not predicted
+    assert pictures and not mistakes and not predicted and not printed
 
 
 # What the lessons say of the package, in the words of their solutions.
@@ -487,15 +504,6 @@ def test_the_certificate_of_mrc_3_holds_where_pixels_never_change():
     coin = np.full((risk.n, risk.k), 1 / (risk.n * risk.k))
     assert (risk.lam == 0).any() and risk.lower(coin) < 0.1
     assert lower(coin, risk.X, risk.tau, risk.lam) == pytest.approx(risk.lower(coin))
-
-
-@pytest.mark.slow
-def test_what_mrc_1_says_of_confidence_and_of_new_wines(execute):
-    ran = {cell.id: text for cell, text, *_ in execute(LESSON["mrc_1_minimax_risk"])}
-    at_1, at_28 = (float(share) for share in re.findall(r"(\d+)%", ran["coverage"]))
-    assert at_1 < 20 and 93 <= at_28 <= 97
-    training, every = (float(risk) for risk in re.findall(r"wines: (.*)", ran["more-wines"]))
-    assert training == pytest.approx(0.482, abs=1e-3) and every > training + 0.02
 
 
 def test_the_ignorant_rule_of_mrc_1_is_the_optimum_of_a_large_lambda0():
@@ -559,12 +567,6 @@ def test_the_loop_of_cuts_2_ends_with_the_worst_violator_if_with_no_other():
         assert repeat(hinges.mean(), draw, hinges.mean() - 0.2, 0.1) == 9.0
         turns.append(len(draws))
     assert np.mean(turns) == pytest.approx(20, rel=0.2)
-
-
-@pytest.mark.slow
-def test_one_vs_rest_of_ww_1_depends_on_more_than_margins(execute):
-    ran = {cell.id: text for cell, text, *_ in execute(LESSON["ww_1_the_loss"])}
-    assert re.findall(r"\[.*\]", ran["same-margins"]) == ["[0. 0.]", "[0. 0.]", "[0.   0.67]"]
 
 
 def test_the_bulge_between_exact_knots_is_the_variance_of_the_velocity_as_ww_4_says():

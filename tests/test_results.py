@@ -22,7 +22,7 @@ def silent(line):
 
 
 @pytest.fixture
-def kept(tmp_path, monkeypatch):
+def kept(tmp_path, monkeypatch, no_workers):
     """A sweep and its file of results, from which figures are drawn."""
     points = grid({"ww_walrus": {"C": [0.1, 1.0]}}, ["wine @ range"], stop={"rounds": 3}, seeds=2)
     done = sweep(points, folder=tmp_path / "points", say=silent)
@@ -74,7 +74,7 @@ def test_a_damaged_file_is_named(tmp_path, content):
         read_results(path)
 
 
-def test_infinities_and_missing_values_come_back(tmp_path):
+def test_infinities_and_missing_values_come_back(tmp_path, no_workers):
     points = grid({"ww_walrus": {}}, ["wine @ range"], stop={"rounds": 1})
     (trace,) = sweep(points, folder=tmp_path, say=silent).traces()
     trace.rows[0] |= {"gap_ratio": math.inf, "only_here": -math.inf}

@@ -7,6 +7,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping
+from functools import cache
 from html import unescape
 from pathlib import Path
 
@@ -152,7 +153,13 @@ def _inline(markdown: str) -> str:
 
 
 def _rendered(notebook: NotebookNode, **resources) -> str:
-    exporter = TemplateExporter(
+    return _exporter().from_notebook_node(notebook, resources)[0]
+
+
+@cache
+def _exporter() -> TemplateExporter:
+    """Return the exporter of all pages: it compiles its templates only once."""
+    return TemplateExporter(
         template_name="base",
         template_file=str(Path(__file__).with_name("lessons.html")),
         preprocessors=[CoalesceStreamsPreprocessor],
@@ -163,4 +170,3 @@ def _rendered(notebook: NotebookNode, **resources) -> str:
             "recorded": lambda output: replay.embedded(output.get("data", {}).get(replay.MIME)),
         },
     )
-    return exporter.from_notebook_node(notebook, resources)[0]
