@@ -381,7 +381,7 @@ def test_figures_say_which_runs_the_clock_ended_and_refuse_what_is_not_declared(
     figures.save(plt.figure(), "line", "A line.", iter([trace]))
     assert not (tmp_path / "toy" / "line.proofs").exists()
     caption = json.loads((tmp_path / "toy" / "line.json").read_text())["caption"]
-    said = "Hollow: ended by the clock (0 seconds): MRC interior point in 1 of 1 runs."
+    said = "Hollow or missing: ended by the clock (0 seconds): MRC interior point in 1 of 1 runs."
     assert caption.startswith(f"A line. {said} Data: iris")
     with pytest.raises(ValueError, match=r"does not declare 'curve'.*declares line"):
         figures.save(None, "curve", "")

@@ -228,7 +228,9 @@ def ended_by_clock(traces: Iterable[Trace]) -> str:
         limits |= dict.fromkeys(cut)
         label = SOLVERS[name].label if name in SOLVERS else name
         said += [f"{label} in {len(cut)} of {len(runs)} runs"] if cut else []
-    return f"Hollow: ended by the clock ({', '.join(limits)}): {', '.join(said)}." if said else ""
+    if not said:
+        return ""
+    return f"Hollow or missing: ended by the clock ({', '.join(limits)}): {', '.join(said)}."
 
 
 def ranked(values: Mapping[str, float], unit: str = "s") -> str:

@@ -149,7 +149,7 @@ class Figures:
         profile, command = regenerated_by(self.notebook, self.parameters)
         times = timed(self.notebook.values("quick")) or timed(self.parameters)
         cut = ended_by_clock(traces)
-        beneath = ["Hollow: ended by the clock."] * bool(cut) + in_brief(made, times)
+        beneath = ["Hollow or missing: ended by the clock."] * bool(cut) + in_brief(made, times)
         record = {
             "figure": name,
             "notebook": f"notebooks/figures/{self.notebook.name}.ipynb",
