@@ -202,6 +202,10 @@ def test_the_same_run_shares_a_file_and_another_stop_does_not(tmp_path, no_worke
     done = sweep(points, folder=tmp_path / "same", say=quiet)
     assert len(done.frame()) == 6 and done.frame()["key"].nunique() == len(done.traces()) == 1
     assert list(summary(done)["runs"]) == [1, 1]
+    for spec in ("wine", "missing.csv or wine"):  # figures are redrawn by what was asked for
+        points = grid("mrc_ccg", spec, stop={"rounds": 2}, test=None)
+        (trace,) = sweep(points, folder=tmp_path / "same", say=quiet).traces()
+        assert trace.header["data"] == spec
     stops = ({"gap": gap, "rounds": 90} for gap in (1e-1, 1e-3, 0.999e-3))
     points = [point for stop in stops for point in grid("mrc_ccg", "iris", stop=stop, seeds=2)]
     table = summary(sweep(points, folder=tmp_path / "stops", say=quiet))

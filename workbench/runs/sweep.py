@@ -59,6 +59,12 @@ class Run:
         if self.proofs and "proof" not in trace.header:
             raise ValueError(f"{path}: has no proof next to it")
 
+    @property
+    def asked(self) -> dict[str, Any]:
+        """The words of the point for its run, in the trace's header."""
+        own = {name: getattr(self.point, name) for name in ("data", "seed", "test", "repetition")}
+        return own | {"stop": dict(self.point.stop)}
+
     def run(self, folder: Path, limits: Limits) -> str:
         """Solve, evaluate at geometric rounds and at the end, and write the trace."""
         point = self.point
@@ -98,8 +104,7 @@ class Run:
             raise InterruptedError("its worker was interrupted")
         trace.last.update(judge(state))
         trace.header["rules"].pop()  # the limit of this call does not belong to the point
-        own = {name: getattr(point, name) for name in ("data", "seed", "test", "repetition")}
-        trace.header |= {"key": self.key, **own, "stop": dict(point.stop), "timed": self.timed}
+        trace.header |= {"key": self.key, "timed": self.timed} | self.asked
         self.path(folder).parent.mkdir(exist_ok=True)
         if self.proofs:
             path = self.path(folder).with_suffix(".npz")
@@ -178,9 +183,11 @@ class Sweep:
         if self.results is not None:
             return self.results[task.key]
         try:
-            return read_finished(task.path(self.folder), task.key)
+            trace = read_finished(task.path(self.folder), task.key)
         except ValueError as error:
             raise ValueError(f"{error}; run the sweep again to replace it") from None
+        trace.header |= task.asked  # an earlier sweep may have named the same rows otherwise
+        return trace
 
 
 def sweep(
