@@ -66,6 +66,19 @@ def test_a_point_without_a_result_is_a_failure_and_not_another_point(kept, tmp_p
     assert len({setting(about), setting(about | {"timed": True}), setting({})}) == 3
 
 
+def test_one_run_asked_for_by_two_names_is_found_by_both(tmp_path, no_workers, monkeypatch):
+    names = ["wine @ range", "wine @ range or iris"]
+    (point,) = grid({"ww_walrus": {}}, names[:1], stop={"rounds": 1})
+    (trace,) = sweep([point], folder=tmp_path / "points", say=silent).traces()
+    other = Trace(trace.header | {"data": names[1]}, trace.rows)
+    write_results(tmp_path / "z.parquet", [trace, other], {})
+    found, _ = read_results(tmp_path / "z.parquet")
+    assert [t.header["data"] for t in found] == names and found[0].rows == found[1].rows
+    results._recalled.cache_clear()
+    monkeypatch.setenv("WORKBENCH_RESULTS", str(tmp_path))
+    assert there(", ".join(names)) == names
+
+
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"x" * 100])
 def test_a_damaged_file_is_named(tmp_path, content):
     path = tmp_path / "x.parquet"

@@ -29,9 +29,10 @@ NAMES = ("solver", "parameters", "data", "seed", "test", "stop", "repetition", "
 
 def write_results(path: Path, traces: Iterable[Trace], parameters: Mapping[str, Any]) -> None:
     """Write the traces of sweeps, with their headers, and the parameters of their notebook."""
-    traces = list({trace.header["key"]: trace for trace in traces}.values())
+    asked = {_asked(trace): trace for trace in traces}  # one run may have been asked for twice
+    traces = {trace.header["key"]: trace for trace in asked.values()}.values()
     columns = list(dict.fromkeys(name for trace in traces for row in trace.rows for name in row))
-    headers = {trace.header["key"]: trace.header for trace in traces}
+    headers = {name: trace.header for name, trace in asked.items()}
     about = {"headers": encode(headers), "columns": columns, "parameters": dict(parameters)}
     path.parent.mkdir(parents=True, exist_ok=True)
     to_parquet(traces, path, {name: json.dumps(value) for name, value in about.items()})
@@ -53,13 +54,14 @@ def read_results(path: Path) -> tuple[list[Trace], dict[str, Any]]:
             if name in (b"headers", b"columns", b"parameters")
         }
         headers, columns = decode(about[b"headers"]), about[b"columns"]
-        rows: dict[str, list] = {name: [] for name in headers}
+        rows: dict[str, list] = {header["key"]: [] for header in headers.values()}
         for run, row in zip(table["run"].to_pylist(), table.select(columns).to_pylist()):
             rows[run].append({name: v for name, v in row.items() if v is not None})
         for own in rows.values():
             for row in own[:-1]:
                 row.pop("stopped_by", None)
-        return [Trace(headers[name], own) for name, own in rows.items()], about[b"parameters"]
+        traces = [Trace(header, rows[header["key"]]) for header in headers.values()]
+        return traces, about[b"parameters"]
     except (ArrowException, KeyError, TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"{path}: is not a file of results; {error}") from None
 
@@ -84,7 +86,11 @@ def recalled() -> dict[str, Trace] | None:
 @cache
 def _recalled(folder: str) -> dict[str, Trace]:
     traces = [t for path in sorted(Path(folder).glob("*.parquet")) for t in read_results(path)[0]]
-    return {trace.header.get("call") or setting(trace.header): trace for trace in traces}
+    return {_asked(trace): trace for trace in traces}
+
+
+def _asked(trace: Trace) -> str:
+    return trace.header.get("call") or setting(trace.header)
 
 
 def there(text: str) -> list[str]:
