@@ -97,19 +97,12 @@ def test_infinities_and_missing_values_come_back(tmp_path, no_workers):
 
 
 SMALL = {"data": "wine @ range", "C_grid": "0.1, 1", "max_seconds": "1", "test": "0.3"}
+SMALL |= {"repetitions": "1", "timing": "false"}
 
 
-@pytest.mark.parametrize(
-    "notebook, figure, more",
-    [
-        ("ww_accuracy", "accuracy", {"many": "1", "few": "1"}),
-        ("ww_path", "time", {"repetitions": "1", "timing": "false"}),
-    ],
-)
-def test_figures_are_redrawn_from_results_in_a_clone_without_data(
-    notebook, figure, more, tmp_path, monkeypatch
-):
-    figures, small = tmp_path / "figures" / "paper", SMALL | more
+def test_figures_are_redrawn_from_results_in_a_clone_without_data(tmp_path, monkeypatch):
+    notebook, figure = "ww_path", "time"
+    figures, small = tmp_path / "figures" / "paper", SMALL
     options = {"figures": figures, "executed": tmp_path, "say": silent}
     assert make([notebook], "paper", small, **options) == []
     kept = tmp_path / "results"
@@ -132,9 +125,9 @@ def test_without_the_variable_nothing_is_recalled(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["cuts_scaling", "memoir_batch_size"])
-def test_kept_runs_are_made_once_and_redraw_all_figures(name, tmp_path, monkeypatch):
+def test_kept_runs_are_made_once_and_redraw_all_figures(tmp_path, monkeypatch):
     """A second run reads every point, and so does one from results, which has no data."""
+    name = "memoir_batch_size"
     notebook, points = read(FOLDER / f"{name}.ipynb"), tmp_path / "runs" / "points"
     monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "runs"))
     folder, smoke = tmp_path / "figures" / "paper", notebook.values("smoke")
