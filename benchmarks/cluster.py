@@ -86,7 +86,7 @@ def used(client: Client) -> float:
 def computed() -> list[str]:
     """Return a table of a round on 100 workers, from the bytes and operations of the algorithm.
 
-    All bytes pass through the link of the one process, which has the scheduler beside it.
+    All bytes pass through the link of the one process, next to the scheduler.
     """
     names = "solver | rows | classes | GB sent | network s | work s | worker GB | here GB"
     lines = [f"| {names} | breaks first |", "|---" * 9 + "|"]

@@ -40,7 +40,7 @@ def main() -> None:
 
 
 def tried(name: str, seconds: float, seed: int) -> str:
-    """Return what compare picks of some rows of a data set, and how good that is on others."""
+    """Return the method that compare picks on some rows, and how good it is on others."""
     problem = load(name)
     X, y = problem.X, problem.classes[problem.y]
     if problem.X_test is not None:

@@ -31,7 +31,7 @@ TABLE = Path(__file__).with_suffix(".csv")
 DENSE = ("covtype_10k", "satimage", "letter", "usps", "house16")
 SPARSE = ("sector @ unit", "news20 @ tfidf", "onet_titles @ tfidf", "icd10 @ tfidf")
 OURS = ("workbench", "scikit-learn")  # packages of our own environment
-SEED = 0  # of the split, where none is published, and of the rows that are held out
+SEED = 0  # seeds the split, if none is published, and the choice of validation rows
 ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"
 )
@@ -82,7 +82,7 @@ def measured(name: str, budget: float, done: list[dict]) -> Iterator[tuple[str, 
 
 
 def fit(name: str, folder: str, budget: float) -> dict:
-    """Return what the search of a system came to, and its last fit if there is one."""
+    """Return the outcome of a system's search, and its last fit if there is one."""
     package = SYSTEMS[name].package
     ours = package in OURS
     try:

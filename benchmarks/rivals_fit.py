@@ -32,7 +32,7 @@ KERNEL = {"C": (1e-2, 1e4), "gamma": (1e-3, 1e3)}  # gamma times the features' v
 
 
 class System(NamedTuple):
-    """What is measured: its package, the rows that it is given, what is searched and fixed."""
+    """A system to measure: its package, its rows, and its searched and fixed settings."""
 
     package: str
     rows: str  # "dense" or "sparse"
@@ -41,7 +41,7 @@ class System(NamedTuple):
 
 
 def of(path: str, **fixed: Any) -> Callable[..., Any]:
-    """Return what makes an estimator with scikit-learn's interface, imported when it is made."""
+    """Return a factory of an estimator like scikit-learn's, imported on the first call."""
     module, _, name = path.rpartition(".")
     return lambda **setting: getattr(import_module(module), name)(**fixed, **setting)
 

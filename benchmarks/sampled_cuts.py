@@ -90,7 +90,7 @@ JUDGING = (
 SET_ROWS = 20_000  # training rows of a set, at most: of more, LIBSVM takes minutes
 SLOW = 10.0  # CPU seconds of both arms from which a set is run once
 SET_TUNED_ON, SET_VALIDATED_ON = 1_500, 1_500
-WIDTHS = (0.3, 1.0, 3.0)  # times scikit-learn's "scale"
+WIDTHS = (0.3, 1.0, 3.0)  # multiples of scikit-learn's "scale"
 BOARD_WIDTHS = (10.0, 30.0, 100.0)
 SIZES = (10_000, 100_000, 1_000_000)
 

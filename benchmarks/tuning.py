@@ -44,7 +44,7 @@ SETS = {  # scale, and the largest C; the smallest one is 1e-3
     "letter": ("range", 1.0),
 }
 EPS = (1.0, 0.5, 0.1, 0.0)  # % of the validation rows
-SIZES = (5, 10, 30, 100)  # of grids
+SIZES = (5, 10, 30, 100)  # values of C in each grid
 GRID_GAP, DENSE_GAP = 1e-3, 1e-8  # relative to the objective; to that of W = 0
 KINDS = ("plain", "duplicates", "separable", "zero rows", "weights")
 
@@ -96,7 +96,7 @@ def sklearn_grid(name: str, seed: int) -> dict:
 
 
 def search(name: str, seed: int, eps: float, seconds: float, kind: type[Balls] = Balls) -> dict:
-    """Measure a search to eps (%), or for so many CPU seconds."""
+    """Measure a search to eps (%), or for that many CPU seconds."""
     parts = parted([fold(name, seed)])
     ends = values(name, 2)
     begun, state = process_time(), start(parts, ends, eps / 100.0, seed)

@@ -1,4 +1,4 @@
-"""What several test files share: small problems, and the folder of real data."""
+"""Fixtures of several test files: small problems, and the folder of real data."""
 
 import ast
 import base64

@@ -25,7 +25,7 @@ class Family(NamedTuple):
     ----------
     weight : name and default of the parameter that weighs the regulariser, or the loss
     loss : of (n, k) scores V and the (n, k) zeros and ones Y, an (n,) convex expression
-    of_loss : whether `weight` multiplies the sum of losses, or the norm beside their mean
+    of_loss : whether `weight` multiplies the sum of losses, or the norm next to their mean
     norm : "l2", or "l1" with an intercept that is free
     """
 

@@ -104,7 +104,7 @@ def kernels_of(path):
 
 
 def test_kernels_take_from_modules_with_kernels_alone():
-    """What else they took, the stamp of their cache would not know."""
+    """The stamp of their cache would not know of anything else that they use."""
     seen = 0
     for path in PACKAGE.rglob("*.py"):
         kernels, imports = kernels_of(path)

@@ -475,7 +475,7 @@ def built(folder, *names, **options):
 
 @pytest.fixture
 def shown(folder):
-    """Return the folder with a dashboard and a figure beside it."""
+    """Return the folder with a dashboard and a figure next to it."""
     notebook, explore = small_lesson(), folder.parent / "explore"
     notebook.cells = [
         new_markdown_cell("# Watch it\n\nWhat is **seen?**", id="title"),

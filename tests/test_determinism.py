@@ -67,7 +67,7 @@ def started(hash_seed, names, threads=1):
 
 @pytest.fixture(scope="module")
 def runs():
-    """Return what solvers did in two processes of one thread, and in one of two threads."""
+    """Return the traces of solvers in two processes of one thread, and in one of two threads."""
     processes = [started(1, NAMES), started(2, [*TOLERANCES]), started(3, NAMES, threads=2)]
     answers = [process.communicate()[0] for process in processes]
     assert [process.returncode for process in processes] == [0, 0, 0]

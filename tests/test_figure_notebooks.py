@@ -94,7 +94,7 @@ def test_every_folder_of_figures_has_its_notebook():
 
 @pytest.fixture(scope="module")
 def drawn(tmp_path_factory):
-    """Return one folder for all figures: with another, workers that rest would start anew."""
+    """Return one folder for all figures: with another, resting workers would start again."""
     return tmp_path_factory.mktemp("figures")
 
 

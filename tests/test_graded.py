@@ -60,7 +60,7 @@ def solver(name, problem, parameters=None, close=1e-4, at_most=5000):
 
 
 def modelled(name, problem, method=cp.CLARABEL):
-    """Return what a modelling language finds."""
+    """Return the solution of a modelling language."""
     n, k, own = problem.n, problem.k, np.eye(problem.k)[problem.y]
     if name == "mrc_ccg":
         risk = minimax_risk(problem, WEIGHT)

@@ -491,7 +491,7 @@ def test_notebook_runs_and_its_checks_tell_right_from_wrong(path, execute, monke
 
 
 def solution(lesson, cell):
-    """Return what the cell of a solution defines, by its name."""
+    """Return the definitions of a solution's cell, by name."""
     cells = {c.id: c.source for c in read(ROOT / "notebooks/learn" / f"{lesson}.ipynb").cells}
     defined = {"np": np, "moves_of": None}
     exec(cells[f"{cell}-solution"].partition("\nteach.")[0], defined)

@@ -45,7 +45,7 @@ def by_the_box(problem, lam, batch_size, seed, rounds):
     return W, a
 
 
-KINDS = {  # beside the awkward ones of test_solvers.py
+KINDS = {  # in addition to the awkward ones of test_solvers.py
     "two classes": lambda X, y: (X, y % 2),
     "five classes": lambda X, y: (X, y),
     "sparse": lambda X, y: (sp.csr_matrix(np.where(np.abs(X) < 1, 0, X)), y),

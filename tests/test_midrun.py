@@ -73,7 +73,7 @@ VALUES = {
     "bits": (8, 64),
     "rerank": (0, 2),
 }
-# Settings beside those of SHORT: linear classifiers, and problems that are solved soon.
+# Settings in addition to those of SHORT: linear classifiers, and problems that are solved soon.
 OWN = {name: {"kernel": "linear"} for name in SOLVERS if name[:4] in ("cuts", "ww_k")}
 STEPS = {"batch_size": 20, "div_by_batch": True, "eta0": 0.3, "eta_step": 0.1}
 OWN["cuts_constant_time"]["r"] = 40
@@ -168,7 +168,7 @@ def optimum(name, problem, parameters):
 
 
 def own(name, row):
-    """What the solver lowers."""
+    """Return the objective that the solver lowers."""
     if name == "ls_calibrated":
         return row["squared_error"]
     return row["upper"] if "upper" in row and "primal" not in row else row["primal"]

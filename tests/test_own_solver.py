@@ -42,7 +42,7 @@ def test_the_example_is_short_and_shown_where_contributors_look():
 
 @pytest.fixture(scope="module")
 def said(tree):
-    """Return what a process prints whose package is the tree, with the solver tried everywhere.
+    """Return the output of a process whose package is the tree, with the solver tried everywhere.
 
     At the end it says what the tests of all solvers say of this one: with pytest's exit codes, for
     the solver as it is, and where it claims to have a live parameter that it does not handle.

@@ -23,7 +23,7 @@ each_set = pytest.mark.parametrize("page", SETS, ids=lambda page: page.name)
 
 
 def defined(name, *ids):
-    """Return what these cells of a set define."""
+    """Return the definitions of these cells of a problem set."""
     namespace = {}
     for cell in BY_NAME[name].notebook.cells:
         if cell.id in ("imports", *ids):

@@ -1,4 +1,4 @@
-"""What scikit-learn's classifiers say they minimise: converged ones come out as optimal."""
+"""Scikit-learn's classifiers, judged by the objectives they state: converged ones are optimal."""
 
 import numpy as np
 import pytest

@@ -176,7 +176,7 @@ def test_two_classes_without_a_bias_are_the_svm_of_libsvm(kernel):
 
 
 def increments(steps, C):
-    """How much each round raised the model, and by how much its cut had been violated."""
+    """Return the rise of the model in each round, and the violation of its cut before it."""
     s = next(steps)
     violation, model = s.primal / C, 0.0
     for s in steps:
@@ -248,7 +248,7 @@ def a_fixed_point(n=2000):
 
 
 def violations_of_cuts(stabilised):
-    """How much each cut is violated at the solution of the model that it joins."""
+    """Return the violation of each cut at the solution of the model that it joins."""
     given, before = {"gamma": 30.0, "r": 10, "eps": 0.1, "stabilised": stabilised}, None
     for s in islice(cuts_linear_time(checkers(300, 0), **given), 40):
         if before is not None and len(s.h) == len(before.h) + 1:

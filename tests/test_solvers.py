@@ -1,4 +1,4 @@
-"""What every solver of the registry promises, whatever its method."""
+"""Promises of every solver of the registry, whatever its method."""
 
 import inspect
 import os

@@ -1,4 +1,4 @@
-"""What we are made of, and that no file that is read can run code.
+"""Our dependencies and their licences, and that no file that is read can run code.
 
 ``python tests/test_supply_chain.py`` writes THIRD_PARTY.md again.
 """
@@ -66,7 +66,7 @@ def locked():
 
 
 def licence(name):
-    """Return what a package says of its licence, in a line."""
+    """Return a package's statement on its licence, in one line."""
     if name in GIVEN:
         return GIVEN[name]
     said = importlib.metadata.metadata(name)

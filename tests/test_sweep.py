@@ -48,7 +48,7 @@ def without_times(frame):
 
 
 def rows_of(trace):
-    """Return what a trace holds apart from times."""
+    """Return the contents of a trace except times."""
     kept = ("solver", "parameters", "rules", "problem", "key", "data", "seed", "repetition", "stop")
     rows = [{k: v for k, v in row.items() if k not in TIMES} for row in trace.rows]
     return [{name: trace.header[name] for name in kept}, *rows]
@@ -304,7 +304,7 @@ def test_timing_runs_each_setting_three_times_and_says_so(tmp_path, monkeypatch,
     for timed, count in ((True, 5), (False, 1)):
         assert len({task.key for task in room._planned(same, timed)}) == count
 
-    monkeypatch.setenv("WORKBENCH_JOBS", "2")  # beside other notebooks nothing is timed
+    monkeypatch.setenv("WORKBENCH_JOBS", "2")  # next to other notebooks nothing is timed
     beside = sweep(points, timing=True, folder=tmp_path, say=said.append)
     assert said[-2:] == [
         "not timed: 2 notebooks run side by side",

@@ -1,4 +1,4 @@
-"""What notebooks/sweeps ships: grids that read, notebooks with the parameters that are swept."""
+"""The contents of notebooks/sweeps: grids that read, notebooks with the swept parameters."""
 
 import pytest
 

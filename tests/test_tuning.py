@@ -23,7 +23,7 @@ from workbench.weston_watkins.dual import start
 from workbench.weston_watkins.path import ww_path
 from workbench.weston_watkins.pivoting import solved
 
-ROWS = 15  # of validation
+ROWS = 15  # validation rows
 
 
 def tiny(seed, kind):
@@ -72,7 +72,7 @@ def test_rows_of_zeros_in_training_do_not_keep_the_search_from_its_end(certify):
 
 
 def most_solves(stream, solves):
-    """Return the last state of a stream that is stopped after so many solutions."""
+    """Return the last state of a stream that is stopped after that many solutions."""
     for state in stream:
         if state.n_solves >= solves:
             break

@@ -123,7 +123,7 @@ STATEMENTS = {
 
 
 def weights(model: Any) -> Any:
-    """Return what :func:`workbench.proofs.judge` takes of a fitted classifier.
+    """Return the arguments of :func:`workbench.proofs.judge` for a fitted classifier.
 
     That is the classifier itself; of RidgeClassifier its weights for labels 0 and 1.
     """

@@ -11,7 +11,7 @@ import pandas as pd
 import scipy.sparse as sp
 from hypothesis import strategies as st
 
-FOLDER = Path(tempfile.mkdtemp(prefix="fuzz-"))  # of memory-mapped arrays
+FOLDER = Path(tempfile.mkdtemp(prefix="fuzz-"))  # holds memory-mapped arrays
 FLOATS = ("f2", "f4", "f8", ">f4", ">f8", "g")
 WHOLE = ("?", "i1", "u1", "i2", ">i2", "u2", "i4", ">u4", "i8", "u8")
 

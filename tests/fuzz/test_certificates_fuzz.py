@@ -23,7 +23,7 @@ ROUNDS = 8
 SCALES = [-8, -8, -5, -2, 0, 0, 0, 0, 2, 5, 8]  # powers of ten
 WEIGHTS = [-12, -6, 0, 0, 0, 6, 14]
 LAMBDAS = [-14, -8, -4, -2, -2, -1, 0, 4]
-# Solvers of one problem, and how each weighs its loss: by `C`, or by 1 / (n C) beside the mean.
+# Solvers of one problem, and how each weighs its loss: by `C`, or by 1 / (n C) next to the mean.
 FAMILIES = {
     "mrc": {name: {} for name in CERTIFIED if name.startswith("mrc")},
     "svm": {"svm_lp": {}, "svm_ccg": {"eps": 0.0, "n_max": 2, "m_max": 1}},

@@ -1,4 +1,4 @@
-"""What the fuzzing found, each once, in plain words."""
+"""Faults that the fuzzing found, each once, in plain words."""
 
 from dataclasses import replace
 
@@ -48,7 +48,7 @@ def test_values_whose_squares_are_no_numbers_are_refused():
         for kind in (np.asarray, sp.csr_matrix):
             with pytest.raises(ValueError, match=message):
                 as_problem(kind((X + 1) * scale), Y)
-    some = as_problem(np.where(X == 1, 1e-300, X), Y)  # beside others they are harmless
+    some = as_problem(np.where(X == 1, 1e-300, X), Y)  # next to others they are harmless
     assert some.X[0, 1] == 1e-300
     with pytest.raises(ValueError, match="X_test: contains NaN or infinite"):
         as_problem(X.astype(np.float32), Y, X_test=X * 1e50, y_test=Y)
@@ -94,7 +94,7 @@ def test_rows_of_zeros_at_the_ends_of_the_range_have_bounds(name, value):
 
 
 def test_highs_interior_point_method_ends():
-    """It went on for ever between points that are as good as each other, to rounding."""
+    """It went on forever between points that are as good as each other, to rounding."""
     rows = [[9999.978, 10000.065, 10000.045], [9999.961, 9999.98, 9999.973]]
     rows += [[9999.949, 10000.044, 10000.004], *rows, [9999.949, 10000.044, 10000.004]]
     rows += [[9999.943, 10000.035, 9999.969]]

@@ -74,7 +74,7 @@ def written(content, suffix):
 
 
 def read_or_refused(entry, read, *given):
-    """Return what is read, or None where a ValueError names what is wrong."""
+    """Return the data read, or None if a ValueError names what is wrong."""
     with trying(entry):
         try:
             return read(*given)

@@ -1,4 +1,4 @@
-"""How long to try, what ends a try, and the count of tries."""
+"""The length of a try, the errors that may end it, and the count of tries."""
 
 from __future__ import annotations
 

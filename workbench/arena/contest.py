@@ -147,7 +147,7 @@ class Contest:
         return read_trace(match.path(self.folder))
 
     def _result(self, match: Match) -> dict[str, Any] | None:
-        """Return what a match measured, None if it is not done."""
+        """Return the measurements of a match, None if it is not done."""
         if self.results is None:
             path = match.path(self.folder)
             return read_result(path) if path.exists() else None

@@ -28,7 +28,7 @@ SENSIBLE = listed(
     "ls_stagewise"
 )
 FIRST_SECONDS = 0.5  # the most CPU seconds of a solver's first search
-LONGER = 5  # times the last search is the next one, and a trial as long as the last search
+LONGER = 5  # the next search is this many times as long, and a trial as long as the last search
 PASSES = 4e7  # numbers of a dense row times classes for which a second of budget is enough
 MIN_ROWS = 1000  # kept in any case
 # Fraction of the time given that searches are timed for; the rest gives the first answers, loads,

@@ -1,4 +1,4 @@
-"""What each command does with its arguments, and the code that the process ends with.
+"""One function per command: it takes the arguments and returns the exit status.
 
 Imports are inside the commands, so that ``workbench --help`` does not wait for the solvers.
 """

@@ -82,7 +82,7 @@ class Cluster(Shares):
         super().__init__(self._map(deepcopy, parts))
 
     def hold(self, make: Callable, changing: Set[str]) -> Cluster:
-        """Return what `make` makes of each part, and what its methods named `changing` change."""
+        """Return a cluster of what `make` builds of each part; its methods `changing` change it."""
         held = copy(self)
         held.shares, held.changing = self._map(make, self.shares), changing
         return held

@@ -21,7 +21,7 @@ ROUND = "round"  # the name of a task
 
 
 class Unheard:
-    """What estimators have where scikit-learn has no callbacks."""
+    """The base of estimators if scikit-learn has no callbacks."""
 
     def set_callbacks(self, *callbacks):
         """Raise a RuntimeError that says what is needed."""

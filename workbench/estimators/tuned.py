@@ -1,4 +1,4 @@
-"""What estimators share that choose a parameter by cross-validation, and may prove the choice."""
+"""The base of estimators that choose a parameter by cross-validation and may prove the choice."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ def _picture(figure: Figure) -> NotebookNode:
 
 
 def sources(page: Page) -> dict[Path, dict[str, int]]:
-    """Return what a page uses of the methods' code: by file, names and the lines they begin at.
+    """Return the code of methods that a page uses: by file, names and the lines they begin at.
 
     A lesson uses what it imports, and the solvers that it names; a cheat sheet those that it names.
     """

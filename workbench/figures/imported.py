@@ -1,4 +1,4 @@
-"""What figure notebooks import and do first, for the process that their kernels are forked from."""
+"""Imports and first steps of figure notebooks, for the process that their kernels fork from."""
 
 # ruff: noqa: F401
 from io import BytesIO

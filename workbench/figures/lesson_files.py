@@ -35,7 +35,7 @@ ON_PAPER_OPENING = """\
 > kernel can `import workbench`."""
 GRADED = "from checks.exercise import credit\n\ncredit(lambda: {check})"
 CERTIFIED = re.compile(r'check_certified\(.*"')  # with the solver that makes the proof
-DECADES = 3  # of the certified gap, from 1 to 1e-3
+DECADES = 3  # decades of the certified gap, from 1 to 1e-3
 OTTER = '''\
 """One exercise for otter-grader: its check in as many steps of the credit as it has parts."""
 

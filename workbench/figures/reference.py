@@ -74,7 +74,7 @@ def missing() -> dict[str, str]:
 
 @cache
 def captions() -> dict[tuple[str, str], str]:
-    """Return what the papers print above their tables and figures, by paper and table.
+    """Return the captions of the papers' tables and figures, by paper and table.
 
     In brackets are our words, where the text that we have lacks the paper's.
     """

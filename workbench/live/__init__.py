@@ -40,7 +40,7 @@ def explore(
     """Return a dashboard on which solvers run live; show it as the last line of a cell.
 
     The dashboard returned before is stopped, and releases its data. Its method ``recall`` draws
-    kept runs and results beside what runs.
+    kept runs and results next to the live ones.
 
     Parameters
     ----------

@@ -182,7 +182,7 @@ class Dashboard(widgets.VBox):
         self.chart.say(note=done)
 
     def _over(self) -> str:
-        """Return what may be done if none of the runs can go on, else nothing."""
+        """Return advice if none of the runs can go on, else an empty text."""
         lanes = self.player.lanes
         if lanes and all(lane.ended for lane in lanes):
             return "all have ended: press stop and then run to start again, or change a parameter"

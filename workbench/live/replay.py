@@ -31,7 +31,7 @@ from workbench.live.pictures import pack
 from workbench.registry import SOLVERS
 
 MIME = "application/vnd.workbench.replay+json"
-FRAME_RATIO = 1.2  # of the rounds of two neighbouring pictures of the inside
+FRAME_RATIO = 1.2  # ratio of the rounds of two neighbouring pictures of the inside
 HERE = Path(__file__).parent
 
 
@@ -119,7 +119,7 @@ def recorded(
     chosen: Sequence[str] = (),
     **_,
 ) -> Replay:
-    """Return what a dashboard of :func:`workbench.live.explore` shows if nobody touches it.
+    """Return the recording of an untouched dashboard of :func:`workbench.live.explore`.
 
     Those chosen at first are recorded, else the first two solvers, on the first problem, each for
     100 rounds or five seconds at most.

@@ -31,7 +31,7 @@ CEILING = 1.5  # times the most counted errors: no upper bound is drawn above it
 
 
 class Settings(NamedTuple):
-    """What the controls say: data in the words of :func:`panel`, the range of C, and eps."""
+    """The settings of the controls: data in the words of :func:`panel`, the range of C, and eps."""
 
     data: str
     ends: tuple[float, float]
@@ -119,7 +119,7 @@ class TuningDashboard(widgets.VBox):
 
     @property
     def settings(self) -> Settings:
-        """What the controls say now."""
+        """The current settings of the controls."""
         return Settings(self.data.value.strip(), self.C_range.value, self.eps.value)
 
     def run(self) -> None:

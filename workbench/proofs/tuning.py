@@ -38,7 +38,7 @@ if __package__:
 else:
     import checker
 
-HALVINGS = 12  # of an interval
+HALVINGS = 12  # times an interval is halved
 
 require, g, below = checker.require, checker.g, checker.below
 
@@ -108,7 +108,7 @@ class Folds:
         return len(self.y) - int(np.where(zero, self.y == 0, right).sum())
 
     def knot(self, f: int, C: float, dual: dict[str, np.ndarray]) -> Knot:
-        """Return what follows from a dual point of a fold at C."""
+        """Return the bounds that follow from a dual point of a fold at C."""
         stated = {"format": 1, "family": "linear", "loss": "weston_watkins", "over": "sum", "C": C}
         stated |= {"alpha": 1.0, "outputs": self.k, "checksum": "0" * 64}
         risk, gains = checker.RegularisedRisk(checker.Proof(stated, dual), self.train[f]), []

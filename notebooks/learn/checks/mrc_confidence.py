@@ -52,7 +52,7 @@ def check_rare(rare):
         q = number(ask(rare, n))
         need(0 <= q <= 1, f"for n = {n}: a probability is asked for, got {q:.3g}")
         unseen, ones = (1 - q) ** n, np.arange(n + 1)
-        means = 2 * ones / n - 1  # of a sample without the value n, with so many ones
+        means = 2 * ones / n - 1  # of a sample without the value n, with that many ones
         missed = abs(n * q - means) > 2.8 * np.sqrt(np.maximum(1 - means**2, 0) / n)
         outside = unseen * binom.pmf(ones, n, 0.5)[missed].sum()
         told = f"for n = {n} a sample has no value n with probability {unseen:.3f}"

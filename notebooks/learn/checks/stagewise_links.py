@@ -94,7 +94,7 @@ def check_outvoted(scores):
 def _visit(
     Z, F, Y, W, alpha, inner, L=0.5, pull=1, ridge=None, moving=True, offset=1, sign=1
 ) -> np.ndarray:
-    """Return what a visit adds to W; the last arguments are mistakes."""
+    """Return the change of W by a visit; the last arguments are mistakes."""
     n = len(Z)
     H = Z.T @ Z / n + (alpha / L if ridge is None else ridge) * np.eye(Z.shape[1])
     V = np.zeros(W.shape)
