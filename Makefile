@@ -68,9 +68,9 @@ data: .venv/.ok ## list, fetch and check the data sets (ARGS="...")
 lock: .venv/.ok ## export requirements.lock and the other pins from pyproject.toml (ARGS=--upgrade for newer ones)
 	@echo '==> resolving pyproject.toml for Python 3.11 and later, all platforms'
 	.venv/bin/uv pip compile pyproject.toml --extra cluster --extra voila --extra dev --universal --python-version 3.11 \
-	  --fork-strategy fewest --generate-hashes --no-annotate \
+	  --fork-strategy fewest --generate-hashes --no-annotate --no-strip-extras \
 	  --custom-compile-command 'make lock' --output-file requirements.lock --quiet $(ARGS)
-	sed -n 's/ \\$$//; /^#/p; /==/p' requirements.lock > constraints.txt
+	sed -n 's/ \\$$//; s/\[[a-z-]*\]==/==/; /^#/p; /==/p' requirements.lock > constraints.txt
 	awk -F '[ =]+' 'NR == FNR { pin[$$1] = $$2; next } { name = $$3; gsub("_", "-", name) } \
 	  name in pin { sub(/==.*/, "==" pin[name]) } 1' constraints.txt environment.yml > environment.yml.new
 	mv environment.yml.new environment.yml

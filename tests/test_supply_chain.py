@@ -61,7 +61,7 @@ comes with a licence for small problems.
 def locked():
     """Yield name and version of every pin of the lock."""
     for line in (ROOT / "requirements.lock").read_text(encoding="utf-8").splitlines():
-        if found := re.match(r"([a-z0-9][\w.-]*)==([^ ;\\]+)", line):
+        if found := re.match(r"([a-z0-9][\w.-]*)(?:\[[a-z-]*\])?==([^ ;\\]+)", line):
             yield found[1], found[2]
 
 
