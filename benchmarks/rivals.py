@@ -1,4 +1,4 @@
-"""What a user would pick instead, next to ours: equal rows, equal search, one thread.
+"""Classifiers that a user would pick instead, next to ours: equal rows, equal search, one thread.
 
 Each system is tuned on a fifth of the training rows, at its defaults first and then at random
 settings of its ranges, until a budget of CPU seconds is spent; the best setting is fitted to all

@@ -1,7 +1,7 @@
 """The inside of Algorithms 1 and 2 of MEMOIR, compiled, with every switch of the authors' code.
 
-W is held as scale * U, so that shrinking and projecting cost O(1). Where the average of the
-iterates W^1 .. W^t is wanted, S says what changes of U were worth at their time: with the mass
+W is held as scale * U, so that shrinking and projecting cost O(1). For the average of the
+iterates W^1 .. W^t, S sums the changes of U at the weight of their time: with the mass
 M_t = scale_1 + .. + scale_t, a change after step t counts in all iterates but the first t, so
 
     W^1 + .. + W^t = M_t U - S,   S = sum over changes of (M at that time) * change.

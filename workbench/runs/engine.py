@@ -46,7 +46,7 @@ IDLE_S = 60.0  # after which a worker without work ends
 
 
 class Surroundings(NamedTuple):
-    """What a new process would find: a worker that rests is used only if nothing has changed."""
+    """All that a new process would find; a worker that rests is used while none of it changes."""
 
     time: int
     dates: dict[str, int]

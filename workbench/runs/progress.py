@@ -1,4 +1,4 @@
-"""How long work takes is said while it runs: of points, of notebooks, on one live line."""
+"""Progress of points and of notebooks, and the time left, on one live line."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Progress:
 
 
 class TimeLeft:
-    """How long the notebooks will take, by what each took when its figures were last made."""
+    """The time that notebooks will take, by what each took when its figures were last made."""
 
     def __init__(self, seconds: Mapping[str, float], alone: Iterable[str], lanes: int):
         known = [s for s in seconds.values() if s]

@@ -1,4 +1,4 @@
-"""What long runs measured, kept for good: one Parquet file per notebook redraws its figures.
+"""Results of long runs, kept for good: one Parquet file per notebook redraws its figures.
 
 ``workbench figures NAME --from results`` sets the environment variable ``WORKBENCH_RESULTS`` to the
 folder of these files. A sweep then returns the traces that they hold, and so does a function of

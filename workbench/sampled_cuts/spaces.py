@@ -30,7 +30,7 @@ from workbench.sampled_cuts.tasks import Cut
 PIECE = 2**15  # sparse rows whose features are computed and summed at a time
 CUTS = 256  # for whose scores room is made at a time
 LONG = 16  # features times labels from which values of the kernel are kept: others cost little
-HELD_AGAIN = 4  # they are kept if there is room for one in so many: of fewer, few are used again
+HELD_AGAIN = 4  # they are kept if one in this many has room: otherwise few are used again
 
 
 class Known(NamedTuple):

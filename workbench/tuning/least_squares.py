@@ -41,7 +41,7 @@ INNER = 1e-2  # residual of a step's linear equations
 
 @dataclass
 class LSTuning(Tuning):
-    """What is proven of alpha; ``at`` are values of alpha, the largest one first.
+    """The state of a search for alpha; ``at`` are values of alpha, the largest one first.
 
     ``gradients`` (p, folds, d, k) are those of the mean losses, ``slopes`` (p, folds) bounds on the
     norm of P's gradient, and ``blur`` (p, folds) what of them is room for rounding.

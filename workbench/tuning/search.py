@@ -194,7 +194,7 @@ class Search:
         return wrong, right
 
     def sharper(self, part: Part, f: int, a: int, b: int, wrong: np.ndarray) -> np.ndarray:
-        """Return (pieces, m) which rows are certainly wrong in a piece, by dearer bounds."""
+        """Return (pieces, m) which rows are certainly wrong in a piece, by costlier bounds."""
         return np.zeros((PIECES, len(part.y)), dtype=bool)
 
 

@@ -1,4 +1,4 @@
-"""What a certified search works on: its folds, and the state of what is proven."""
+"""The folds of a certified search, and the state of what it has proven."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EDGES = np.linspace(0.0, 1.0, PIECES + 1)
 
 @dataclass
 class Tuning:
-    """What is proven so far, of p knots and t intervals between them.
+    """All that is proven so far, of p knots and t intervals between them.
 
     The classifier in hand is ``chosen_W`` (folds, d, k), solved for the value ``chosen``; it has
     ``fewest`` errors among ``rows`` validation rows of all folds together. ``at`` (p,) are the
@@ -57,7 +57,7 @@ class Tuning:
 
     @property
     def n_solves(self) -> int:
-        """How often all folds have been solved, or solved on."""
+        """The number of times that all folds have been solved, or solved further."""
         return self.round
 
     @property

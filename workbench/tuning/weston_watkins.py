@@ -39,7 +39,7 @@ SMALLER = 8.0  # R^2 of an interval over that of its halves, about
 
 @dataclass
 class WWTuning(Tuning):
-    """What is proven of C; ``at`` are values of C, the smallest one first.
+    """The state of a search for C; ``at`` are values of C, the smallest one first.
 
     ``gap``, ``loss``, ``blur`` and ``drift`` (p, folds) are the duality gap and the sum of hinges
     of each knot, how far rounding may move that sum, and W. ``B`` (q, rows, k) are the dual points

@@ -43,7 +43,7 @@ def solved(problem: Problem, state: WWState, gap: float) -> WWState:
     exact(problem, state, gap)
     if state.primal - state.dual <= max(gap, NOISE * state.primal):
         return state
-    state.round, state.updates = max(state.round, 2), 1.0  # neither measures nor begins anew
+    state.round, state.updates = max(state.round, 2), 1.0  # it neither measures nor starts again
     state.first = state.primal - state.dual
     steps = ww_walrus_fast(problem, C=state.C, state=state)
     return next((s for s in islice(steps, ROUNDS) if s.primal - s.dual <= gap), state)

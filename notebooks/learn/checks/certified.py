@@ -12,7 +12,7 @@ from workbench.proofs import Proof, judge
 from workbench.proofs.writers import proof_of
 from workbench.registry import SOLVERS
 
-LOSSES = {  # of 1 plus the scores less that of the own class, 0 there; and the scores less it
+LOSSES = {  # by hinges, 1 + score less that of the own class (0 there), and by z, without the 1
     "weston_watkins": lambda hinges, z: np.maximum(hinges, 0).sum(axis=1),
     "crammer_singer": lambda hinges, z: hinges.max(axis=1),
     "softmax": lambda hinges, z: np.logaddexp.reduce(z, axis=1),

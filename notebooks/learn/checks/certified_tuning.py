@@ -122,7 +122,7 @@ def check_between(R2):
 
 @exercise
 def check_kinks(falls, R2_of_pieces):
-    """How the largest radius falls; ``R2_of_pieces(lengths, velocities)`` of exact knots."""
+    """The fall of the largest radius; ``R2_of_pieces(lengths, velocities)`` of exact knots."""
     rng = np.random.default_rng(0)
     for p, q in ((1, 3), (2, 3), (5, 4)):
         h, U = rng.uniform(0.1, 1, p), rng.normal(size=(p, q))

@@ -79,7 +79,7 @@ def check_too_small(W, X: np.ndarray, Y: np.ndarray, L: float):
     case = f"{told}, from the probabilities {p.round(3).tolist()}: "
     still = np.abs(p - Y.mean(axis=0)).max() < 0.02
     hint = "how far are they from the place where the curvature is 1/2?"
-    hint = "the minimum is so near that nothing happens; begin beside it" if still else hint
+    hint = "the minimum is so near that nothing happens; begin further away" if still else hint
     need(after > before + CLOSE, case + hint)
     return told + ": the step overshoots"
 

@@ -66,7 +66,7 @@ def risk_bound(
 def l2_bound(steps, *, lam: float, eps: float = 0.0, missed: float = 0.0, delta: float = 0.05):
     """Bound how far the mean of the first T iterates of MEMOIR-l2 lies above the optimum.
 
-    Theorem 2, for rows of norm 1 at most, one row a step, drawn independently and uniformly,
+    Theorem 2, for rows of norm 1 at most, one row per step, drawn independently and uniformly,
     projection, and eta_t = 1 / (lam t):
 
         G^2 (1 + log T) / (2 lam T) + psi,   G = sqrt(lam) + 2 + eps,
@@ -75,8 +75,8 @@ def l2_bound(steps, *, lam: float, eps: float = 0.0, missed: float = 0.0, delta:
 
     An answer whose score falls short by s makes the step one along an s-subgradient of P: the
     hinge is at least 1 + (w_r - w_y).x for every r, and at W itself at most s more. So the mean of
-    P(W_t) - P* keeps the mean shortfall, which psi bounds, however small the steps become; of one
-    row a step, G = sqrt(lam) + sqrt(2) would do, and the paper's is larger.
+    P(W_t) - P* keeps the mean shortfall, which psi bounds, however small the steps become; with one
+    row per step, G = sqrt(lam) + sqrt(2) would do, and the paper's is larger.
 
     Corrected: the paper prints G for its square, which is that of the subgradients' norm. It has
     1 / sqrt(lam) for B, the largest shortfall of a score; but of |W| <= 1 / sqrt(lam), two columns

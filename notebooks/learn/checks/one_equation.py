@@ -22,7 +22,7 @@ def check_by_hand(theta, gamma, boxed):
 
 @exercise
 def check_soft(moves, sum_at_the_end):
-    """What the root does as c grows, with a = 1; ``sum_at_the_end(v, C)``: of b in the limit."""
+    """The motion of the root as c grows, for a = 1; ``sum_at_the_end(v, C)`` of b in the limit."""
     rng = np.random.default_rng(0)
     for C in (np.inf, 0.4, 0.1):
         for _ in range(5):
