@@ -17,7 +17,7 @@ import pytest
 from workbench.core.stream import rounds, seconds
 from workbench.core.trace import Trace
 from workbench.data.panels import panel
-from workbench.figures import Figures, provenance
+from workbench.figures import Figures, plots, provenance
 from workbench.figures.provenance import in_brief
 from workbench.figures.saved import CAPTION_LINES, _lines
 from workbench.runs import keys as runs_keys
@@ -381,7 +381,7 @@ def test_figures_say_which_runs_the_clock_ended_and_refuse_what_is_not_declared(
     figures.save(plt.figure(), "line", "A line.", iter([trace]))
     assert not (tmp_path / "toy" / "line.proofs").exists()
     caption = json.loads((tmp_path / "toy" / "line.json").read_text())["caption"]
-    said = "Hollow or missing: ended by the clock (0 seconds): MRC interior point in 1 of 1 runs."
+    said = f"{plots.ENDED} (0 seconds): MRC interior point in 1 of 1 runs."
     assert caption.startswith(f"A line. {said} Data: iris")
     with pytest.raises(ValueError, match=r"does not declare 'curve'.*declares line"):
         figures.save(None, "curve", "")

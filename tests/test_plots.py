@@ -169,7 +169,7 @@ def test_a_run_that_the_clock_ended_is_hollow_and_says_so(ax, reason):
         assert (point in hollow(ax)) == cut
         assert ax.get_legend_handles_labels()[0][0].get_markerfacecolor() != "white" or cut
     said = plots.ended_by_clock(runs)
-    whole = f"Hollow or missing: ended by the clock ({reason}): MRC-CCG in 1 of 2 runs."
+    whole = f"{plots.ENDED} ({reason}): MRC-CCG in 1 of 2 runs."
     assert said == whole * cut
 
 

@@ -28,6 +28,7 @@ from workbench.registry import SOLVERS
 Runs = Mapping[str, Sequence[Trace]]
 RAMP = colormaps["viridis"]  # for ordered settings
 HOLLOW = {"markerfacecolor": "white", "linestyle": "none"}
+ENDED = "Hollow, in brackets or missing: ended by the clock"
 
 
 def convergence(
@@ -230,7 +231,7 @@ def ended_by_clock(traces: Iterable[Trace]) -> str:
         said += [f"{label} in {len(cut)} of {len(runs)} runs"] if cut else []
     if not said:
         return ""
-    return f"Hollow or missing: ended by the clock ({', '.join(limits)}): {', '.join(said)}."
+    return f"{ENDED} ({', '.join(limits)}): {', '.join(said)}."
 
 
 def ranked(values: Mapping[str, float], unit: str = "s") -> str:

@@ -23,7 +23,7 @@ from PIL import Image
 
 from workbench.core.files import whole
 from workbench.core.trace import Trace, read_trace, write_trace
-from workbench.figures.plots import ended_by_clock
+from workbench.figures.plots import ENDED, ended_by_clock
 from workbench.figures.provenance import as_json, in_brief, in_words, made_by, regenerated_by
 from workbench.runs.keys import key, notebook_key
 from workbench.runs.mill import figures_folder, timed
@@ -149,7 +149,7 @@ class Figures:
         profile, command = regenerated_by(self.notebook, self.parameters)
         times = timed(self.notebook.values("quick")) or timed(self.parameters)
         cut = ended_by_clock(traces)
-        beneath = ["Hollow or missing: ended by the clock."] * bool(cut) + in_brief(made, times)
+        beneath = [f"{ENDED}."] * bool(cut) + in_brief(made, times)
         record = {
             "figure": name,
             "notebook": f"notebooks/figures/{self.notebook.name}.ipynb",
