@@ -77,7 +77,7 @@ def test_the_lock_has_hashes_and_the_constraints_are_its_pins():
     blocks = re.split(r"\n(?=[a-z0-9])", (ROOT / "requirements.lock").read_text())
     unhashed = [b.split()[0] for b in blocks if "==" in b and "--hash=sha256:" not in b]
     assert len(blocks) > len(RUNTIME) and not unhashed
-    # pip takes no extras in constraints, and wants those of the lock: there a pin is exact only so.
+    # pip takes no extras in constraints, but in a lock with hashes it needs them.
     locked = [re.sub(r"\[[a-z-]+\]", "", pin) for pin in pins("requirements.lock")]
     assert pins("constraints.txt") == locked
 
