@@ -413,7 +413,7 @@ def test_many_data_sets_are_counted_beneath_a_figure_and_synthetic_ones_always_n
     machine = {"cpu": "M", "cores": 2}
     made = {"machine": machine, "threads": {}, "timed": None, "load": None, "wall_over_cpu": None}
     made |= {"solvers": [], "jobs": 1, "data": [{"name": "iris", "synthetic": False}]}
-    made["data"].append({"name": "boards 20x3", "synthetic": True})
+    made["data"].append({"name": "boards 20x3 of 4x4", "synthetic": True})
     assert in_brief(made)[0] == "Data: iris; boards (synthetic)."
     made["data"] += [
         {"name": f"a set with a long name {i:03}", "synthetic": False} for i in range(9)

@@ -113,7 +113,7 @@ def in_words(made: Mapping[str, Any], times: bool = True) -> list[str]:
 
 def in_brief(made: Mapping[str, Any], times: bool = True) -> list[str]:
     """Return :func:`in_words` with the names of the data alone, or the number of many."""
-    named = {re.sub(r" \d+x\d+(x\d+)?", "", p["name"]): p["synthetic"] for p in made["data"]}
+    named = {re.sub(r"( of)? \d+x\d+(x\d+)?", "", p["name"]): p["synthetic"] for p in made["data"]}
     names = [f"{n} (synthetic)" if s and "synthetic" not in n else n for n, s in named.items()]
     said = f"Data: {'; '.join(names)}."
     if len(said) > BRIEF:
