@@ -18,6 +18,7 @@ TOLERANCES = tuple(f"1e-0{digits}" for digits in range(1, 7))
 MAX_OTHER_LOAD = 0.5  # load average beyond our own threads from which on a machine is busy
 MAX_WALL_OVER_CPU = 1.2
 BRIEF = 120  # characters
+SIZES = re.compile(r"( of)? \d+x\d+(x\d+)?")  # generators put them into the name
 
 
 def made_by(traces: list[Trace]) -> dict[str, Any]:
@@ -87,8 +88,7 @@ def in_words(made: Mapping[str, Any], times: bool = True) -> list[str]:
     if made["data"]:
         groups: dict[tuple[str, bool], list[dict]] = {}
         for problem in made["data"]:
-            # Generators put the size into the name; here one phrase gives the range of sizes.
-            name = re.sub(r" \d+x\d+(x\d+)?", "", problem["name"])
+            name = SIZES.sub("", problem["name"])  # here one phrase gives the range of sizes
             groups.setdefault((name, problem["synthetic"]), []).append(problem)
         described = [
             f"{name} ({'synthetic, ' if synthetic and 'synthetic' not in name else ''}"
@@ -113,7 +113,7 @@ def in_words(made: Mapping[str, Any], times: bool = True) -> list[str]:
 
 def in_brief(made: Mapping[str, Any], times: bool = True) -> list[str]:
     """Return :func:`in_words` with the names of the data alone, or the number of many."""
-    named = {re.sub(r"( of)? \d+x\d+(x\d+)?", "", p["name"]): p["synthetic"] for p in made["data"]}
+    named = {SIZES.sub("", p["name"]): p["synthetic"] for p in made["data"]}
     names = [f"{n} (synthetic)" if s and "synthetic" not in n else n for n, s in named.items()]
     said = f"Data: {'; '.join(names)}."
     if len(said) > BRIEF:
