@@ -43,13 +43,14 @@ def on_grid(curves: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray
 
     Parameters
     ----------
-    curves : pairs (x, y) of equally long arrays, x ascending
+    curves : pairs (x, y) of equally long arrays, x ascending; empty ones are left out
 
     Returns
     -------
     grid : geometric, of at most :data:`POINTS` points, with every step of a single curve kept
     values : (curves, len(grid)); a curve keeps its last value
     """
+    curves = [(x, y) for x, y in curves if len(x)]
     if not curves:
         return np.zeros(0), np.zeros((0, 0))
     start, stop = max(x[0] for x, _ in curves), max(x[-1] for x, _ in curves)

@@ -53,7 +53,7 @@ def convergence(
     """
     for position, (label, traces) in enumerate(runs.items()):
         curves = [_curve(trace, x, y) for trace in traces]
-        grid, values = on_grid([c for c in curves if len(c[0])])
+        grid, values = on_grid(curves)
         if not len(grid):
             continue
         name, colour, marker = look(label, position)
@@ -80,7 +80,7 @@ def certified_band(ax: Axes, label: str, traces: Sequence[Trace], x: str = "seco
     for key, best in (("lower", np.fmax), ("upper", np.fmin)):
         so_far = lambda trace, key=key, best=best: best.accumulate(trace.column(key))  # noqa: E731
         curves = [_curve(trace, x, so_far) for trace in traces]
-        grid, values = on_grid([c for c in curves if len(c[0])])
+        grid, values = on_grid(curves)
         edges.append((grid, quartiles(values)[1]))
     (grid, low), (same, high) = edges
     start = max(grid[0], same[0])
