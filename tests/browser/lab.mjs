@@ -214,6 +214,11 @@ export class Dashboard {
     for (let i = 0; i < Math.abs(steps); i += 1) {
       await this.page.keyboard.press(steps > 0 ? "ArrowRight" : "ArrowLeft");
     }
+    // A value is held back until the kernel has answered the one before it, a press is not. So wait.
+    await this.page.evaluate(async () => {
+      const session = window.jupyterapp?.shell.currentWidget.sessionContext.session;
+      for (let i = 0; i < 2; i += 1) await session?.kernel.requestKernelInfo();
+    });
     return (await slider.locator(".widget-readout").textContent()).trim();
   }
 
