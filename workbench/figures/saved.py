@@ -53,6 +53,11 @@ class Figures:
         without it ``figures/`` of the checkout)
     notebooks : the folder of the notebook itself
 
+    Attributes
+    ----------
+    measured : the traces of :meth:`kept` functions; a notebook adds those of a sweep that no figure
+        shows. In the profile ``paper`` they are written to ``results/`` with those of the figures
+
     Raises
     ------
     ValueError
@@ -101,12 +106,14 @@ class Figures:
             own = key(call=call, notebook=self.key)
             path = runs_folder() / "points" / own[:2] / f"{own}.jsonl"
             if path.exists():
-                return read_trace(path)
-            trace = run(*values)
-            trace.header |= {"key": own, "call": call, "data": values[0]}
-            if trace.stopped_by != "interrupted":
-                path.parent.mkdir(parents=True, exist_ok=True)
-                write_trace(path, trace)
+                trace = read_trace(path)
+            else:
+                trace = run(*values)
+                trace.header |= {"key": own, "call": call, "data": values[0]}
+                if trace.stopped_by != "interrupted":
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    write_trace(path, trace)
+            self.measured.append(trace)
             return trace
 
         return once
