@@ -13,7 +13,14 @@ from workbench.runs import results
 from workbench.runs.grid import grid
 from workbench.runs.mill import make
 from workbench.runs.notebooks import FOLDER, read
-from workbench.runs.results import read_results, recalled, setting, there, write_results
+from workbench.runs.results import (
+    read_results,
+    recalled,
+    run_seconds,
+    setting,
+    there,
+    write_results,
+)
 from workbench.runs.sweep import sweep
 
 
@@ -37,6 +44,9 @@ def test_traces_come_back_as_they_were(kept, tmp_path):
     assert parameters == {"C": 0.5, "timing": False}
     before = {trace.header["key"]: trace for trace in kept[1].traces()}
     assert len(traces) == len(before) == 4
+    took = sum(trace.last["seconds"] for trace in traces)
+    assert run_seconds(tmp_path / "results" / "x.parquet") == pytest.approx(took)
+    assert run_seconds(tmp_path / "results" / "y.parquet") == 0
     for trace in traces:
         own = before[trace.header["key"]]
         assert encode(trace.header) == encode(own.header)

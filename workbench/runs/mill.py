@@ -27,7 +27,7 @@ from workbench.runs.jupyter_kernels import (
 from workbench.runs.keys import notebook_key
 from workbench.runs.notebooks import CHECKOUT, FOLDER, PROFILES, Notebook, find
 from workbench.runs.progress import Say, TimeLeft
-from workbench.runs.results import read_results
+from workbench.runs.results import read_results, run_seconds
 from workbench.runs.worker import duration
 
 KINDS = ("png", "svg", "pdf", "json")  # files of a figure
@@ -107,6 +107,9 @@ def make(
     lanes = min(max(jobs, min(2, os.cpu_count() or 1)), max(1, bool(alone) + len(others)))
     beside = int(lanes > 1 and bool(alone))
     seconds = {notebook.name: _seconds(notebook, figures) for notebook, _ in work}
+    if profile == "paper" and not results:  # a figure drawn of kept runs took only seconds
+        kept = {name: figures.parents[1] / "results" / f"{name}.parquet" for name in seconds}
+        seconds = {name: max(s, run_seconds(kept[name])) for name, s in seconds.items()}
     left = TimeLeft(seconds, [notebook.name for notebook, _ in alone], lanes)
     same = f"; {asked - len(work)} unchanged" if asked > len(work) else ""
     say(
