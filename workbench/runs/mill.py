@@ -107,7 +107,9 @@ def make(
     lanes = min(max(jobs, min(2, os.cpu_count() or 1)), max(1, bool(alone) + len(others)))
     beside = int(lanes > 1 and bool(alone))
     seconds = {notebook.name: _seconds(notebook, figures) for notebook, _ in work}
-    if profile == "paper" and not results:  # a figure drawn of kept runs took only seconds
+    if results:  # redrawing takes a notebook about as long as any other
+        seconds = dict.fromkeys(seconds, 0.0)
+    elif profile == "paper":  # a figure drawn of kept runs took only seconds
         kept = {name: figures.parents[1] / "results" / f"{name}.parquet" for name in seconds}
         seconds = {name: max(s, run_seconds(kept[name])) for name, s in seconds.items()}
     left = TimeLeft(seconds, [notebook.name for notebook, _ in alone], lanes)
