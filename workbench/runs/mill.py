@@ -126,7 +126,8 @@ def make(
 
     failed, tic = [], time.perf_counter()
     surroundings = {"FIGURES": figures, "JOBS": jobs, "BESIDE": beside}
-    surroundings |= {"RESULTS": Path(results).absolute()} if results else {}
+    if results:  # what runs beside a redraw disturbs no run
+        surroundings |= {"RESULTS": Path(results).absolute(), "JOBS": 1}
     with (
         environment(**{f"WORKBENCH_{name}": str(value) for name, value in surroundings.items()}),
         closing(side_by_side(run, others, lanes, alone)) as ended,
