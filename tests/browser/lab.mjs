@@ -216,8 +216,8 @@ export class Dashboard {
     }
     // A value is held back until the kernel has answered the one before it, a press is not. So wait.
     await this.page.evaluate(async () => {
-      const session = window.jupyterapp?.shell.currentWidget.sessionContext.session;
-      for (let i = 0; i < 2; i += 1) await session?.kernel.requestKernelInfo();
+      const session = window.jupyterapp?.shell.currentWidget?.sessionContext?.session;
+      for (let i = 0; i < 2; i += 1) await session?.kernel?.requestKernelInfo();
     });
     return (await slider.locator(".widget-readout").textContent()).trim();
   }
