@@ -19,7 +19,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numba import config
-from threadpoolctl import threadpool_info
 
 from workbench.core.problem import as_problem
 from workbench.registry import SOLVERS
@@ -32,24 +31,6 @@ def pytest_configure():
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if config.DISABLE_JIT:
         _write_registers_out()
-
-
-# Their margins are those of OpenBLAS's kernels for AVX-512; with its kernels for AVX2 they fail.
-AVX512_ONLY = (
-    "test_jammed_steps_begin_again_where_features_say_nearly_the_same[0]",
-    "test_references_are_proved_to_be_optimal[wine-None]",
-    "test_processes_agree_to_the_bit_and_two_threads_within_the_tolerance[cuts_exact]",
-    "test_awkward_data_give_bounds_around_the_right_answer[cuts_nystroem-all columns constant]",
-    "test_notebook_runs_and_its_checks_tell_right_from_wrong[verify_the_solver]",
-)
-
-
-def pytest_collection_modifyitems(items):
-    if {blas.get("architecture") for blas in threadpool_info()} & {"Haswell", "Zen"}:
-        known = pytest.mark.xfail(reason="fails with OpenBLAS's kernels for AVX2", strict=False)
-        for item in items:
-            if item.name in AVX512_ONLY:
-                item.add_marker(known)
 
 
 def _write_registers_out():
