@@ -47,6 +47,7 @@ SLACK = 0.8
 MIN_PRODUCT = 3e-7  # product of a variable and its multiplier at the start
 LEAD = 0.1  # complementarity may run ahead of the certified gap by this factor at most
 RUNAWAY = 100  # times the gap: complementarity of an iterate that is given up when steps jam
+LAST_STALL = 10  # short steps in a row after which an iterate is given up, whatever its products
 PATIENCE = 100  # iterations without a smaller gap: what is left of it is rounding
 CENTRAL = 1000  # complementarity of the point that replaces it, as a multiple of that of the first
 
@@ -171,11 +172,11 @@ def iterate(risk: MinimaxRisk, s: InteriorPointState) -> bool:
         if len(s.J) < risk.active.sum() <= LARGEST:
             join_features(risk, s, np.setdiff1d(np.flatnonzero(risk.active), s.J), MIN_PRODUCT)
         join_rows(s, violated_rows(s, scores, gap), scores)
-        if s.complementarity() < RUNAWAY * gap:
+        if s.stalls < LAST_STALL and s.complementarity() < RUNAWAY * gap:
             recentre(s, max(gap, s.complementarity()) / s.pairs)
         else:
             restart(risk, s)
-    elif s.complementarity() < max(2e-2, 2.0 * LEAD * gap) and s.step > 0.25:
+    elif s.complementarity() < max(2e-2, gap) and s.step > 0.25:
         join_rows(s, violated_rows(s, scores, gap), scores)
         join_features(risk, s, violated_features(s, ratios), s.complementarity() / s.pairs)
     s.round += 1
@@ -215,13 +216,18 @@ def rounds_worth_while(risk: MinimaxRisk, s: SplittingState) -> float:
 
 
 def start(
-    risk: MinimaxRisk, found: RiskState, M: np.ndarray, p: np.ndarray, central: float = 1.0
+    risk: MinimaxRisk,
+    found: RiskState,
+    M: np.ndarray,
+    p: np.ndarray,
+    central: float = 1.0,
+    least: int = 0,
 ) -> InteriorPointState:
     """Return the working set and the smoothed point that M (k, d') and p (n, k) suggest.
 
     J holds the components with a non-zero coefficient or a mean near the end of its interval, I
-    the rows with mass and the next by psi: half as many again, and at least |J|. `central`
-    multiplies every product of a variable and its multiplier.
+    the rows with mass and the next by psi: half as many again, and at least |J| and `least`.
+    `central` multiplies every product of a variable and its multiplier.
     """
     mass = p.max(axis=1)
     scores = risk.X @ M.T
@@ -233,7 +239,7 @@ def start(
     if len(J) > LARGEST:
         J = np.sort(J[np.argsort(-risk.ratios(mean).ravel()[J])[:LARGEST]])
     rank = np.lexsort((-margin, -(mass > 0).astype(int)))
-    I = np.sort(rank[: max(support + support // 2, len(J))])
+    I = np.sort(rank[: max(support + support // 2, len(J), least)])
     p, mu = p[I], M.ravel()[J]
     lead = LEAD * (found.upper - found.lower) / (2 * (p.size + len(J)) + 1)
     mu0 = central * max(MIN_PRODUCT, lead)
@@ -255,14 +261,15 @@ def start(
 
 
 def restart(risk: MinimaxRisk, s: InteriorPointState) -> None:
-    """Begin again from the best bounds, far from the boundary.
+    """Begin again from the best bounds, far from the boundary, with twice the rows.
 
     Where intervals are narrow, the mean of the first point may be many half-widths outside them, so
-    that steps jam at once, and the iterate runs away in the directions that have no boundary.
+    that steps jam at once, and the iterate runs away in the directions that have no boundary. Rows
+    outside I are not held back by then: too few of them joined, or too late.
     """
     p = np.zeros((risk.n, len(risk.tau)))
     p[s.p_rows] = s.p_best
-    best = start(risk, s, s.M_best, p, CENTRAL)
+    best = start(risk, s, s.M_best, p, CENTRAL, 2 * len(s.I))
     kept = {name: getattr(s, name) for name in ("round", "stalls", "idle")}
     vars(s).update(vars(best) | kept)
 

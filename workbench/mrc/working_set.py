@@ -13,10 +13,10 @@ LARGEST = 8000  # components of the working set; their normal matrix takes 256 M
 
 
 def violated_rows(s, scores: np.ndarray, gap: float) -> np.ndarray:
-    """Return the rows outside I whose psi exceeds phi most, at most 2 % of |I|."""
+    """Return the rows outside I whose psi exceeds phi most, at most an eighth of |I|."""
     excess = psi(scores) - s.phi
     excess[s.I] = -np.inf
-    worst = np.argsort(-excess)[: max(20, len(s.I) // 50)]
+    worst = np.argsort(-excess)[: max(20, len(s.I) // 8)]
     return worst[excess[worst] > 0.3 * gap]
 
 
