@@ -140,7 +140,7 @@ def regularised(X, Y, costs, loss, ridge, l1, intercept) -> tuple[float, float]:
         X = X - X.mean(axis=0)
     elif not l1:  # the norm of W does not change when the columns are turned
         U, size, _ = np.linalg.svd(X, full_matrices=False)
-        X = U * size
+        X = (U * size)[:, size >= 1e-12 * size.max()]  # the others are rounding
     spread = np.eye(k) - 1.0 / k if intercept else np.eye(k)  # scores that sum to zero
     total, size = costs.sum(), np.sqrt(np.mean(X**2, axis=0))
     size[size == 0.0] = 1.0

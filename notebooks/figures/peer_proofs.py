@@ -37,6 +37,7 @@ from workbench.proofs.writers import Arrays, Statement, sparse
 
 SOLVED = "hinge", "crammer_singer", "squared_hinge", "logistic", "softmax", "squared"
 MAX_NEWTON = 60
+ROUNDING = 1e-14  # of an objective's value, in its own size
 MAX_INTERIOR = 200
 SGD_LOSSES = {"hinge": "hinge", "squared_hinge": "squared_hinge", "log_loss": "logistic"}
 
@@ -208,10 +209,11 @@ def smooth_optimum(
         for _ in range(MAX_NEWTON):
             step = factored(hessian())(gradient.T.ravel()).reshape(V.T.shape).T
             size, found = 1.0, None
-            while size > 1e-4 and not (found and found[0] <= value):
+            most = (1.0 + ROUNDING) * value  # near the optimum a full step may seem to rise
+            while size > 1e-4 and not (found and found[0] <= most):
                 found = smooth(loss, Z, mine, ridge, C, V - size * step)
                 size /= 2
-            if found[0] > value or abs((step * gradient).sum()) <= 1e-20 * value:
+            if found[0] > most or abs((step * gradient).sum()) <= 1e-20 * value:
                 break
             V -= 2 * size * step
             value, gradient, hessian = found
