@@ -1,4 +1,4 @@
-"""Same seed, same machine, same trace: for every solver, in any process, with any threads."""
+"""Same seed, same machine, same trace: for every solver, in any process; nearly with threads."""
 
 import json
 import os
@@ -12,8 +12,9 @@ from test_solvers import NAMES, SHORT, TWO_CLASSES
 import workbench
 
 # Relative differences that a second thread may make, by solver; all others agree to the bit. These
-# leave products of matrices to BLAS, which adds up in another order.
-TOLERANCES = {"nystroem_svm": 1e-9}
+# leave products with long sums to BLAS, which may share them among its threads and then add up in
+# another order: of a (500, 500) and a (500, 3) matrix OpenBLAS does.
+TOLERANCES = {"nystroem_svm": 1e-9, "cuts_exact": 1e-9}
 # nmslib draws from a generator of its own, seeded when it is loaded, and is not the default of
 # any solver: `mips="sw_graph"` is exempt.
 PROGRAM = """
@@ -83,7 +84,8 @@ def test_processes_agree_to_the_bit_and_two_threads_within_the_tolerance(name, r
     assert runs[0][name] == runs[1][name]
     close = {"rel": TOLERANCES[name], "abs": TOLERANCES[name]}
     for row, other in zip(rows, others, strict=True):
-        assert row.pop("stopped_by", None) == other.pop("stopped_by", None)
+        words = {column for column, value in row.items() if isinstance(value, str)}
+        assert [row.pop(word) for word in words] == [other.pop(word) for word in words]
         assert row == pytest.approx(other, **close)
     for score, other in zip(scores, other_scores, strict=True):
         assert score == pytest.approx(other, **close)

@@ -349,7 +349,10 @@ PREDICTED = {  # what a check says of a run that comes after the prediction, fro
     ),
     "sum_over_rows/package": lambda a: np.array_equal(a["here"].W, a["there"].W),
     "verify_the_solver/print-use": lambda a: (
-        0.05 < a["theirs"][:, 1].sum() / a["best"][:, 0].sum() - 1 < 0.1
+        0.02 < a["theirs"][:, 1].sum() / a["best"][:, 0].sum() - 1 < 0.1
+    ),
+    "verify_the_solver/draw-use": lambda a: (
+        a["above"][2] > 3 * a["above"][3] and max(a["above"][4:]) < 1e-3 and a["said"] == 0
     ),
     "ww_3_coordinate_descent/draw-package": lambda a: (
         np.ptp([a["runs"][name][0].last["round"] for name in ("ww_shark", "ww_walrus")]) < 17
