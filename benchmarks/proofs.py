@@ -33,7 +33,6 @@ DENSE = "digits, satimage, letter, usps, dna, covtype_10k, dry_bean, house16, pu
 TEXT = "sector @ unit, news20 @ tfidf"
 CASES = [  # solver, parameters, data
     ("ww_walrus_fast", {"C": 0.01}, f"{DENSE}, {TEXT}"),
-    ("ww_kernel", {"C": 1.0}, "digits, satimage, usps"),
     ("cs_working_set", {"C": 0.1, "l1": 0.0}, f"digits, satimage, usps, letter, {TEXT}"),
     ("cs_working_set", {"C": 1.0}, "sector @ unit, onet_titles @ tfidf"),
     ("memoir_pegasos", {"lam": 1e-3}, "digits, letter, usps, sector @ unit"),

@@ -78,7 +78,6 @@ FAMILIES = {
     "ww_walrus": WW,
     "ww_shark": WW,
     "ww_walrus_fast": WW,
-    "ww_kernel": WW,
     "ls_generalized": LS,
     "ls_accelerated": LS,
     "cuts_exact": CS,
@@ -128,7 +127,7 @@ def of_family(name, problem, X, Y, weights, parameters, state) -> tuple[float, f
         loss = weston_watkins
     if name.startswith("cuts") and problem.k == 2:
         loss, ridge = hinge, 2.0  # of w / 2 and - w / 2, the norm of w
-    if name in ("ww_kernel", "cuts_exact", "cuts_nystroem"):
+    if name in ("cuts_exact", "cuts_nystroem"):
         X = features(X, parameters, state, name == "cuts_nystroem")
     return regularised(X, Y, costs, loss, ridge, l1, family.norm == "l1")
 

@@ -65,10 +65,6 @@ CASES = {  # with parameters that one would search over
         WestonWatkinsClassifier(0.1, fit_intercept=True, random_state=0),
         {"C": [0.01, 0.1]},
     ),
-    "Weston-Watkins, kernel": (
-        WestonWatkinsClassifier(kernel="rbf", random_state=0),
-        {"gamma": [0.1, 1.0]},
-    ),
     "Weston-Watkins, searched": (
         WestonWatkinsClassifierCV([0.01, 0.1], cv=2, random_state=0),
         {"fit_intercept": [False, True]},
@@ -273,7 +269,6 @@ LIMITED = {  # limits that end a fit early, and what the warning says
     "minimax risk": ({"max_iter": 1}, r"mrc_int.*\(1 rounds\).*raise max_iter"),
     "cuts": ({"max_iter": 1}, r"cuts_linear_time stopped \(1 rounds\).*raise eps"),
     "Weston-Watkins": ({"max_iter": 1}, r"gap ratio of 1, above 0.001: scale"),
-    "Weston-Watkins, kernel": ({"max_iter": 1}, r"ww_kernel stopped \(1 rounds\).*gap ratio"),
     "Weston-Watkins, searched": ({"max_iter": 1}, r"4 of 4 solutions of the folds.*from C = 0.01"),
     "working set": ({"tol": 1e-6, "max_rounds": 1}, r"\(1 rounds\).*above 1e-06 of it: raise"),
 }
@@ -344,10 +339,6 @@ TIGHT = {  # with the tolerance of their scores: their solvers end at a gap
         )
         for solver in ("walrus_fast", "walrus", "shark")
     },
-    "Weston-Watkins, kernel": (
-        WestonWatkinsClassifier(kernel="rbf", gap_ratio=1e-8, random_state=0),
-        1e-3,
-    ),
     **{
         f"working set, {loss}": (
             WorkingSetClassifier(

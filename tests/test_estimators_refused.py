@@ -183,7 +183,7 @@ def nan_between_rows(X, Z):
     return np.where((X[:, None] == Z).all(axis=2), 1.0, np.nan)
 
 
-@pytest.mark.parametrize("kind", [SampledCutClassifier, WestonWatkinsClassifier])
+@pytest.mark.parametrize("kind", [SampledCutClassifier])
 def test_kernels_return_finite_numbers_of_their_shape(kind):
     with pytest.raises(ValueError, match=r"^kernel: must return an array of shape"):
         kind(kernel=lambda X, Z: np.ones(3)).fit(IRIS, SPECIES)
@@ -213,14 +213,10 @@ ODD = [
     (WestonWatkinsClassifierCV(cv=51), "cv: n_splits=51.*members in each class"),
     (MemoirClassifier(dense="no"), "dense: must be None or True or False, got 'no'"),
     (
-        WestonWatkinsClassifier(fit_intercept=True, kernel="rbf"),
-        "fit_intercept: must be False with a kernel",
-    ),
-    (
         SampledCutClassifier(gamma="auto"),
         "gamma: must be \"scale\" or a positive number, got 'auto'",
     ),
-    (WestonWatkinsClassifier(kernel="cubic"), "kernel: .*'rbf'.*got 'cubic'"),
+    (SampledCutClassifier(kernel="cubic"), "kernel: .*'rbf'.*got 'cubic'"),
     (GeneralizedLeastSquares("logit"), "link: unknown name 'logit'; known names: identity"),
     (MinimaxRiskClassifier(certify=0.01), "certify: only None .* gap says nothing"),
     (MinimaxRiskClassifier(max_seconds=0), "max_seconds: must be None or a positive number, got 0"),

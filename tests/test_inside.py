@@ -399,7 +399,7 @@ SAYS = [  # the pictures, solvers, a problem, rounds, parameters
     (margins, ["logistic_lbfgs", "memoir_pegasos", "ls_stagewise"], made(90), 5, {}),
     (subproblem, WW, made(80, k=5), 2, {"C": 0.5}),
     (subproblem, WW, made(80, k=5, sparse=True), 2, {"C": 0.5}),
-    (parts_of_the_gap, [*WW, "ww_kernel"], made(MAX_BARS), 4, {"C": 0.1}),
+    (parts_of_the_gap, WW, made(MAX_BARS), 4, {"C": 0.1}),
     (constraints, ["mrc_ccg"], named("digits | 20 % rows"), 5, {}),
     (worst_distribution, WORST, made(MAX_BARS), 8, {}),
     (complementarity, ["mrc_interior_point"], made(), 8, {}),

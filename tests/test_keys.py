@@ -160,8 +160,8 @@ def both_differ(a, b):
 @pytest.mark.parametrize(
     ("library", "solver", "counts"),
     [
-        *((name, "ww_kernel", True) for name in ("numpy", "scipy", "numba", "llvmlite")),
-        *((name, "ww_kernel", True) for name in ("scikit-learn", "pandas", "python")),
+        *((name, "cuts_exact", True) for name in ("numpy", "scipy", "numba", "llvmlite")),
+        *((name, "cuts_exact", True) for name in ("scikit-learn", "pandas", "python")),
         *(
             ("highspy", "mrc_ccg", True),
             ("nmslib", "memoir_l2", True),
@@ -207,7 +207,7 @@ def test_every_file_that_a_run_reaches_counts(solver, iris, monkeypatch):
         assert point_key(point, iris, False) != before, changed
 
 
-@pytest.mark.parametrize("name", ["mrc_splitting", "memoir_l1", "ww_kernel", "cuts_linear_time"])
+@pytest.mark.parametrize("name", ["mrc_splitting", "memoir_l1", "ww_walrus", "cuts_linear_time"])
 def test_every_function_that_runs_is_in_a_file_that_counts(name, tmp_path, monkeypatch):
     """Ask the interpreter, and not the imports, what was run."""
     ran = set()

@@ -269,7 +269,6 @@ def test_a_stream_ends_by_the_new_value(name, parameter, old, new, blobs):
     ("name", "weight", "old", "new", "close"),
     [
         ("ww_walrus_fast", "C", 0.05, 0.5, 1e-6),
-        ("ww_kernel", "C", 0.5, 0.05, 1e-6),
         ("mrc_ccg", "lambda0", 0.1, 0.01, 1e-6),
         ("mrc_interior_point", "lambda0", 0.01, 0.1, 1e-6),
         ("mrc_subgradient", "lambda0", 0.01, 0.1, 2e-4),

@@ -37,9 +37,6 @@ CASES = {
     "ww_walrus": ("ww_walrus", {"C": 0.1}, SAME),
     "ww_shark": ("ww_shark", {"C": 0.1}, SAME),
     "ww_walrus_fast": ("ww_walrus_fast", {"C": 0.1}, SAME),
-    "ww_kernel": ("ww_kernel", {"C": 0.1}, SAME),
-    "ww_kernel poly": ("ww_kernel", {"C": 0.1, "kernel": "poly", "gamma": 0.1, "coef0": 1.0}, SAME),
-    "ww_kernel linear": ("ww_kernel", {"C": 0.1, "kernel": "linear"}, SAME),
     "cs_working_set": ("cs_working_set", {"C": 0.1}, 1e-3),
     "cs_working_set without l1": ("cs_working_set", {"C": 0.1, "l1": 0.0}, 1e-3),
     "cs_working_set balanced": ("cs_working_set", {"C": 0.1, "balance": 0.5}, 1e-3),
@@ -157,7 +154,7 @@ def test_problems_that_cannot_be_stated_are_refused(blobs, tmp_path):
     cases = [
         ("ww_walrus", weighed, {}, "rows with weights other than one"),
         ("ls_generalized", several, {"link": "sigmoid"}, "rows of several labels"),
-        ("ww_kernel", problem, {"kernel": lambda X, Z: X @ Z.T}, "a kernel that is a function"),
+        ("cuts_exact", problem, {"kernel": lambda X, Z: X @ Z.T}, "a kernel that is a function"),
     ]
     for solver, given, parameters, said in cases:
         state = next(SOLVERS[solver].steps(given, **parameters))
@@ -246,7 +243,6 @@ def test_judging_estimators_of_every_family(blobs, tmp_path):
 ESTIMATORS = [
     WestonWatkinsClassifier(C=0.1, random_state=0),
     WestonWatkinsClassifier(C=0.1, fit_intercept=True, random_state=0),
-    WestonWatkinsClassifier(C=0.1, kernel="rbf", random_state=0),
     WorkingSetClassifier(C=0.1, random_state=0),
     GeneralizedLeastSquares(alpha=0.1, gap=1e-6),
     GeneralizedLeastSquares(alpha=0.1, link="sigmoid", fit_intercept=False, gap=1e-6),

@@ -31,10 +31,10 @@ TABLE = [
     ("cuts_linear_time cuts_constant_time", "r p", (*FRACTIONS, "2", np.nan), COUNT, {}),
     ("cuts_nystroem nystroem_svm", "landmarks", (0, None), COUNT, {}),
     (CUTS, "eps", (0.0, np.nan, "small"), POSITIVE, {}),
-    ("cuts_linear_time ww_kernel", "cache_mb", (-1.0, np.nan, "1"), "must be a number", {}),
-    ("libsvm ww_kernel", "cache_mb", (0,), "must be a (positive )?number", {}),
+    ("cuts_linear_time", "cache_mb", (-1.0, np.nan, "1"), "must be a number", {}),
+    ("libsvm", "cache_mb", (0,), "must be a (positive )?number", {}),
     *(
-        (f"{CUTS} libsvm nystroem_svm ww_kernel", name, ("strange", b"x"), accepted, {})
+        (f"{CUTS} libsvm nystroem_svm", name, ("strange", b"x"), accepted, {})
         for name, accepted in KERNEL.items()
     ),
     ("boosting", "l2", (-0.1, np.nan), NOT_NEGATIVE, {}),

@@ -58,7 +58,6 @@ CASES = {
     "stages": (STAGES(n_models=2), NAMES),
     "landmarks": (STAGES("nystroem", standardise=False, link="sigmoid"), SPECIES),
     "Weston-Watkins": (WestonWatkinsClassifier(fit_intercept=True, random_state=0), NAMES),
-    "Weston-Watkins, kernel": (WestonWatkinsClassifier(kernel="rbf", random_state=0), NAMES),
     "Weston-Watkins, certified": (
         WestonWatkinsClassifierCV(certify=0.05, C_range=(0.1, 1.0), cv=2, random_state=0),
         NAMES,
@@ -176,7 +175,6 @@ def test_a_loaded_centroid_goes_on_learning_and_memoir_does_not(made):
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (WestonWatkinsClassifier(kernel=rbf_kernel), "^kernel: cannot save a function"),
         (SampledCutClassifier(kernel=rbf_kernel), "^kernel: cannot save a function"),
         (
             CalibratedLeastSquares(basis=lambda Y: np.hstack([Y, Y**2]), max_iter=2),
@@ -304,7 +302,6 @@ BAD = [  # a saved file, a change, and the message
     ("landmarks dense", array("generators_.0.anchors", lambda a: a.astype(float)), "coefs_: one"),
     ("minimax risk dense", array("coef_", last(np.nan)), "coef_: is not what"),
     ("Weston-Watkins dense", array("intercept_", last(np.inf)), "intercept_: is not finite"),
-    ("Weston-Watkins, kernel dense", array("dual_coef_", np.asfortranarray), "in C order"),
 ]
 
 
@@ -320,7 +317,7 @@ def test_strange_files_are_refused(name, change, message, made, tmp_path):
 
 ONE_OF_EACH = "calibrated dense", "centroid sparse", "generalized dense", "memoir sparse"
 ONE_OF_EACH += "memoir dense", "minimax risk dense", "cuts sparse", "stages dense", "chain"
-ONE_OF_EACH += "landmarks dense", "Weston-Watkins dense", "Weston-Watkins, kernel sparse"
+ONE_OF_EACH += "landmarks dense", "Weston-Watkins dense", "Weston-Watkins sparse"
 ONE_OF_EACH += "Weston-Watkins, searched dense", "working set dense", "working set, bytes dense"
 
 

@@ -41,7 +41,7 @@ UNCERTIFIED = {
 DENSE_ONLY = {"mrc_splitting", "mrc_interior_point", "mrcpy", "boosting"}
 FIRST_ORDER = {  # exact in the limit; LIBLINEAR gives up on some of the awkward data
     *"mrc_subgradient mrc_splitting mrc_pdhg memoir_pegasos cs_working_set ww_walrus".split(),
-    *"ww_shark ww_walrus_fast ww_kernel liblinear_cs liblinear_ovr ls_generalized".split(),
+    *"ww_shark ww_walrus_fast liblinear_cs liblinear_ovr ls_generalized".split(),
     *"ls_accelerated cuts_exact cuts_nystroem".split(),
 }
 EXACT = {"mrc_lp", "mrc_lp_compact", "mrc_ccg", "mrc_interior_point"}
@@ -78,7 +78,7 @@ SHORT = {
     "cuts_constant_time": {"r": 8},
     "cuts_nystroem": {"eps": 1e-12, "landmarks": 12},
 }
-KERNELS = "ww_kernel", "cuts_exact", "cuts_nystroem"  # certified, and not linear by default
+KERNELS = "cuts_exact", "cuts_nystroem"  # certified, and not linear by default
 SINGLE = "cuts_linear_time", "cuts_constant_time", "cuts_nystroem"  # precision of their sums
 CASES = [pytest.param(name, SHORT.get(name, {}), id=name) for name in NAMES]
 CASES += [
@@ -214,7 +214,6 @@ def test_scores_refuse_a_damaged_sparse_matrix(name, blobs):
         ("cuts_exact", "indices"),
         ("libsvm", "indices"),
         ("nystroem_svm", "indices"),
-        ("ww_kernel", "indices"),
         ("memoir_l2", "starts"),
     ],
 )

@@ -62,7 +62,7 @@ def test_the_optimum_is_that_of_a_conic_solver(name, n, d, k, C, sparse, blobs):
     np.testing.assert_allclose(s.W.sum(axis=1), 0, atol=1e-11)
 
 
-@pytest.mark.parametrize("name", [*LINEAR, "ww_kernel"])
+@each
 @pytest.mark.parametrize(("few", "rest"), [(1e-12, 1e-12), (1e14, 1e14), (1e14, 1.0)])
 def test_bounds_hold_whatever_rows_weigh(name, few, rest, blobs):
     """C times the other rows' weight is 1; few rows of far more are constraints, as of 1e3."""
@@ -71,8 +71,7 @@ def test_bounds_hold_whatever_rows_weigh(name, few, rest, blobs):
     bounded = np.where(heavy, min(few * C, 1e3), 1.0)
     low, high = oracles.optimum("ww_walrus", replace(problem, weights=bounded))
     problem = replace(problem, weights=np.where(heavy, few, rest))
-    kernel = {"kernel": "linear"} if name == "ww_kernel" else {}
-    for s in islice(SOLVERS[name].steps(problem, C=C, **kernel), 100):
+    for s in islice(SOLVERS[name].steps(problem, C=C), 100):
         assert s.lower <= s.upper and s.lower <= high and low <= s.upper
     assert s.upper - s.lower < 0.1 * high
 
@@ -86,12 +85,11 @@ def test_two_classes_are_the_binary_svm_with_twice_the_C(name, blobs):
     np.testing.assert_allclose(state.W[:, 1] - state.W[:, 0], w, atol=1e-4 * abs(w).max())
 
 
-@pytest.mark.parametrize("name", [*LINEAR, "ww_kernel"])
+@each
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
 def test_rows_of_zeros_cost_what_they_must(kind, name):
-    kernel = {"kernel": "linear"} if name == "ww_kernel" else {}
     problem = as_problem(kind(np.zeros((6, 2))), [0, 1, 2] * 2)
-    for s in islice(SOLVERS[name].steps(problem, C=2.0, **kernel), 3):
+    for s in islice(SOLVERS[name].steps(problem, C=2.0), 3):
         assert (24 - 1e-9 < s.lower or not s.round) and s.lower <= 24 <= s.upper < 24 + 1e-9
         assert not s.scores(np.ones((2, 2))).any()
     assert s.primal == s.dual == 24

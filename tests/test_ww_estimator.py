@@ -92,37 +92,6 @@ def test_an_optimal_first_round_is_the_last(X, solver):
     assert svm.trace_.stopped_by in ("gap_ratio <= 0.001", "finished")
 
 
-def test_attributes_with_a_kernel_and_with_none_again():
-    svm = WestonWatkinsClassifier(random_state=0).fit(IRIS, SPECIES)
-    linear = svm.decision_function(IRIS)
-    svm.set_params(kernel="rbf").fit(IRIS, SPECIES)
-    assert svm.gamma_ == pytest.approx(1 / (4 * IRIS.var()))
-    m = len(svm.support_)
-    assert 0 < m < 150 and svm.dual_coef_.shape == (3, m)
-    assert np.array_equal(svm.support_vectors_, IRIS[svm.support_])
-    np.testing.assert_allclose(svm.dual_coef_.sum(axis=0), 0, atol=1e-12)
-    for name in ("coef_", "intercept_"):
-        assert not hasattr(svm, name)
-        with pytest.raises(AttributeError, match=f"^{name}: with a kernel .* dual_coef_"):
-            getattr(svm, name)
-    with pytest.raises(AttributeError, match=r"'WestonWatkinsClassifier' .* 'coef_'"):
-        _ = WestonWatkinsClassifier(kernel="rbf").coef_
-    svm.set_params(kernel=None).fit(IRIS, SPECIES)
-    assert not hasattr(svm, "dual_coef_")
-    assert np.array_equal(svm.decision_function(IRIS), linear)
-
-
-def test_ctrl_c_keeps_dual_coefficients_with_their_objective(interrupt):
-    """That linear ones keep theirs, test_estimators.py has."""
-    interrupt("ww_kernel", at=2)
-    with pytest.warns(ConvergenceWarning, match="interrupted"):
-        svm = WestonWatkinsClassifier(kernel="rbf", random_state=0).fit(IRIS, SPECIES)
-    scores = svm.decision_function(IRIS)
-    z = 1 - scores[np.arange(150), SPECIES][:, None] + scores
-    expected = 0.5 * np.vdot(svm.dual_coef_.T, scores[svm.support_]) + np.maximum(z, 0).sum() - 150
-    assert svm.n_iter_ == 1 and svm.lower_ <= svm.upper_ == pytest.approx(expected, rel=1e-9)
-
-
 def test_the_search_scores_each_fold_and_refits(searched):
     assert searched.Cs_.tolist() == [2**-6, 2**-5, 2**-4, 2**-3]
     assert searched.scores_.shape == (5, 4)

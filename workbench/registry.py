@@ -44,7 +44,6 @@ from workbench.sampled_cuts.solvers import (
 )
 from workbench.weston_watkins.bcd import ww_shark, ww_walrus
 from workbench.weston_watkins.fast import ww_walrus_fast
-from workbench.weston_watkins.kernel import ww_kernel
 
 
 class Solver(NamedTuple):
@@ -106,9 +105,6 @@ SOLVERS = {
     "ww_walrus": Solver(ww_walrus, "Walrus", "#009292", "o", live=("C",)),
     "ww_shark": Solver(ww_shark, "Shark's subproblem solver", "#924900", "^", live=("C",)),
     "ww_walrus_fast": Solver(ww_walrus_fast, "Walrus fast (ours)", "#DB2D20", "v", live=("C",)),
-    "ww_kernel": Solver(
-        ww_kernel, "Walrus with a kernel (ours)", "#8E5BD0", "P", live=("C", "cache_mb")
-    ),
     "ls_generalized": Solver(
         ls_generalized, "Generalized least squares", "#0F0096", "X", live=("alpha", "L")
     ),

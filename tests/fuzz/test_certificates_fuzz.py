@@ -32,7 +32,6 @@ FAMILIES = {
         "ww_walrus": {},
         "ww_shark": {},
         "ww_walrus_fast": {},
-        "ww_kernel": {"kernel": "linear"},
         "cs_working_set": {"l1": 0.0, "loss": "weston_watkins"},
     },
     "cs": {
@@ -44,13 +43,12 @@ FAMILIES = {
     "cuts": {"cuts_exact": {"eps": 1e-12}},
     "nystroem": {"cuts_nystroem": {"eps": 1e-12, "landmarks": 3}},
     "elastic net": {"cs_working_set": {}},
-    "ww_kernel": {"ww_kernel": {}},
     "ovr": {"liblinear_ovr": {"tol": 1e-2}},
 }
 FAMILIES |= {
     link: {name: {"link": link} for name in ("ls_generalized", "ls_accelerated")} for link in LINKS
 }
-WEIGHTED = "mrc", "ww", "elastic net", "ww_kernel", *LINKS
+WEIGHTED = "mrc", "ww", "elastic net", *LINKS
 
 
 def hard(pick, X, y, family):
@@ -150,7 +148,6 @@ ESTIMATORS += [
     for solver in ("walrus_fast", "walrus", "shark")
 ]
 ESTIMATORS += [
-    ("WestonWatkinsClassifier", {"kernel": "rbf"}, "ww_kernel", "C"),
     ("SampledCutClassifier", {"basis": "exact"}, "cuts_exact", "C"),
 ]
 ESTIMATORS += [

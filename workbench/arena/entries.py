@@ -99,7 +99,6 @@ ENTRIES = {
         Entry("mrc_interior_point", "minimax risk", RISK, dense=True, most=NORMAL),
         Entry("ww_walrus", "Weston-Watkins", LOSS),
         Entry("ww_walrus_fast", "Weston-Watkins", LOSS),
-        Entry("ww_kernel", "Weston-Watkins", KERNEL, most=PAIRS),
         Entry("memoir_l2", "MEMOIR", {"lam": (1e-7, 1e-1), "eta0": (1e-3, 1.0)}),
         Entry("cs_working_set", "MEMOIR", LOSS, {"l1": 0.0}),
         Entry("ls_accelerated", "least squares", PENALTY),

@@ -14,12 +14,9 @@ from workbench.core.trace import Trace
 from workbench.estimators import parameters as check
 from workbench.estimators.common import Classifier, WeightedClassifier
 from workbench.estimators.parameters import parameter, positive, whole
-from workbench.kernels.functions import as_given, check_gamma, kernel_at
 from workbench.weston_watkins.dual import hinges, share_of
-from workbench.weston_watkins.kernel import coefficients
 
 SOLVER_OF = {"walrus_fast": "ww_walrus_fast", "walrus": "ww_walrus", "shark": "ww_shark"}
-WITH_KERNEL = "support_", "support_vectors_", "dual_coef_", "gamma_"  # attributes
 
 
 class Bounded(Classifier):
@@ -59,8 +56,7 @@ class Bounded(Classifier):
 class WestonWatkinsClassifier(
     WeightedClassifier,
     Bounded,
-    saved="n_iter_ trace_ lower_ upper_ gap_ratio_ coef_:kd? intercept_:k? gamma_? support_:m? "
-    "support_vectors_:md~? dual_coef_:km?",
+    saved="n_iter_ trace_ lower_ upper_ gap_ratio_ coef_:kd intercept_:k",
 ):
     """The Weston-Watkins SVM, a multiclass one, solved to a certified duality gap.
 
@@ -75,16 +71,10 @@ class WestonWatkinsClassifier(
     solver : {"walrus_fast", "walrus", "shark"}
         All solve the same problem. "walrus" is the paper's block coordinate descent, "walrus_fast"
         ours with fewer visits, "shark" has Shark's solver of the subproblem; that one leaves
-        violations of 1e-6, and gaps of their size. A kernel has its own solver
+        violations of 1e-6, and gaps of their size.
     gap_ratio : float > 0, stop when the duality gap is at most this share of the gap after the
         first round, as the paper does, or is only rounding
-    kernel : None, "rbf", "poly", "linear", or a function
-        None is the linear SVM. A function k(X, Z) is symmetric, positive semidefinite and returns
-        a (len(X), len(Z)) array
-    gamma : "scale" or float > 0, of "rbf" and "poly"; "scale" is 1 / (d times the variance of all
-        entries of X)
-    degree, coef0 : int >= 1 and float >= 0, of "poly", (gamma x'z + coef0)^degree
-    fit_intercept : bool, append a constant feature of 1; without a kernel only. Its coefficients,
+    fit_intercept : bool, append a constant feature of 1. Its coefficients,
         the intercepts, are regularised as all others are; the problem itself has no offset (the
         paper's appendix A.1), and neither has the fit by default
     max_iter : int >= 1, rounds of the solver
@@ -94,10 +84,8 @@ class WestonWatkinsClassifier(
 
     Attributes
     ----------
-    coef_ : (k, d), ``intercept_`` : (k,), also for two classes; without a kernel only. The
-        intercepts are zeros without `fit_intercept`
-    support_ : (m,) the training rows that predictions need, ``support_vectors_`` : (m, d), these
-        rows, ``dual_coef_`` : (k, m), and ``gamma_`` as it was used; with a kernel only
+    coef_ : (k, d), ``intercept_`` : (k,), also for two classes. The intercepts are zeros without
+        `fit_intercept`
     upper_ : float, the objective at the fitted coefficients
     lower_ : float, no coefficients have a smaller one
     gap_ratio_ : float, the gap over that after the first round, neither of them with the bounds'
@@ -120,72 +108,10 @@ class WestonWatkinsClassifier(
     _: KW_ONLY
     solver: str = parameter("walrus_fast", check.one_of(SOLVER_OF))
     gap_ratio: float = parameter(1e-3, positive)
-    kernel: Any = parameter(None, check.kernel)
-    gamma: str | float = parameter("scale", check.gamma)
-    degree: int = parameter(3, whole)
-    coef0: float = parameter(0.0, check.not_negative)
     fit_intercept: bool = parameter(False, check.flag)
     max_iter: int = parameter(1000, whole)
     max_seconds: float | None = parameter(None, positive)
     random_state: Any = parameter(None, check.seed)
 
-    def __getattr__(self, name):
-        """Say why there are no coefficients; called for attributes that are not there."""
-        if name in ("coef_", "intercept_") and "dual_coef_" in vars(self):
-            raise AttributeError(f"{name}: with a kernel there is none, see dual_coef_")
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if self.kernel is not None and self.fit_intercept:
-            raise ValueError(
-                "fit_intercept: must be False with a kernel; add a constant to it instead"
-            )
-
     def _solver(self, problem: Problem) -> tuple[str, dict[str, Any]]:
-        parameters = {"C": float(self.C), "seed": self._seed()}
-        if self.kernel is None:
-            return SOLVER_OF[self.solver], parameters
-        return "ww_kernel", parameters | {
-            "kernel": self.kernel,
-            "gamma": check_gamma(self.gamma),
-            "degree": self.degree,
-            "coef0": float(self.coef0),
-        }
-
-    def _keep_linear(self, state: State, problem: Problem) -> None:
-        for name in ("coef_", "intercept_", *WITH_KERNEL):
-            vars(self).pop(name, None)  # of an earlier fit with another kernel
-        if self.kernel is None:
-            super()._keep_linear(state, problem)
-            return
-        A = coefficients(state.B, problem.y)
-        self.classes_, self.gamma_ = problem.classes, state.gamma
-        self.support_ = np.flatnonzero(A.any(axis=0))
-        self.support_vectors_ = problem.X[self.support_]
-        self.dual_coef_ = np.ascontiguousarray(A[:, self.support_])
-
-    def _check_saved(self, found: dict[str, Any], d: int, k: int) -> None:
-        super()._check_saved(found, d, k)
-        wanted = set(WITH_KERNEL) if "dual_coef_" in found else {"coef_", "intercept_"}
-        if set(found) & {"coef_", "intercept_", *WITH_KERNEL} != wanted:
-            raise ValueError(
-                "coef_, dual_coef_: must be one of them, with the attributes that it needs"
-            )
-        if "dual_coef_" in found and self.kernel is None:
-            raise ValueError("kernel: must be a name with a dual_coef_, got None")
-
-    def _half_norm(self, scores: np.ndarray) -> float:
-        if self.kernel is None:
-            return super()._half_norm(scores)
-        return 0.5 * float(np.vdot(self.dual_coef_.T, scores[self.support_]))
-
-    def _scored(self, X) -> np.ndarray:
-        if "dual_coef_" not in vars(self):
-            return super()._scored(X)
-        if not len(self.support_):
-            return np.zeros((X.shape[0], len(self.classes_)))
-        held, given = self.support_vectors_, (self.gamma_, self.degree, self.coef0)
-        kernel = kernel_at(held, self.kernel, *given, np.float64)
-        rows = kernel.points(as_given(X, getattr(held, "indices", None)))
-        return kernel.times(rows, kernel.points(held), self.dual_coef_.T)
+        return SOLVER_OF[self.solver], {"C": float(self.C), "seed": self._seed()}

@@ -90,7 +90,7 @@ class Kernel:
     Attributes
     ----------
     kind : "linear", "poly", "rbf" or a function k(X, Z) that returns a (len(X), len(Z)) array
-    gamma, degree, coef0 : as for :func:`~workbench.weston_watkins.kernel.ww_kernel`
+    gamma, degree, coef0 : as for :func:`~workbench.sampled_cuts.solvers.cuts_exact`
     dtype : float32 or float64
     centre : (d,), what rows are measured from; without entries if they are left as they are
     values : how many values of the kernel have been computed

@@ -29,7 +29,6 @@ from workbench.mrc.splitting import SplittingState
 from workbench.mrc.subgradient import SubgradientState
 from workbench.sampled_cuts.state import CutState
 from workbench.weston_watkins.dual import WWState
-from workbench.weston_watkins.kernel import KernelState
 from workbench.weston_watkins.walrus import sweep
 
 MIN_MASS = 1e-9  # a row in the worst distribution has more; relaxation leaves traces
@@ -47,7 +46,6 @@ Parameters = Mapping[str, Any]
 Pictures = list[draw.Picture]
 Minimax = MinimaxCutState | LinearProgramState | SubgradientState
 Minimax |= SplittingState | PrimalDualState | InteriorPointState
-WestonWatkins = WWState | KernelState
 Memoir = PegasosState | MemoirState | WorkingSetState
 LeastSquares = GeneralizedState | CalibratedState | StagewiseState | ColumnsState
 
@@ -103,7 +101,7 @@ def minimax(state: Minimax, problem: Problem, parameters: Parameters) -> Picture
 
 
 @portrait.register
-def weston_watkins(state: WestonWatkins, problem: Problem, parameters: Parameters) -> Pictures:
+def weston_watkins(state: WWState, problem: Problem, parameters: Parameters) -> Pictures:
     """Return the subproblem of the row with most of the gap, all parts of the gap, and weights.
 
     A row's part is ``sum_j (C max(0, z_j) - b_j z_j)`` over the wrong classes j. A visit of it
@@ -111,15 +109,9 @@ def weston_watkins(state: WestonWatkins, problem: Problem, parameters: Parameter
     of the problem in progress, smaller than the one asked for while a continuation lasts.
     """
     rows, k = draw.evenly(problem.n, draw.MAX_ROWS), problem.k
-    if isinstance(state, KernelState):
-        kernel = state.made_kernel(np.float64)
-        norms = kernel.diagonal(kernel.points(problem.X[rows]))
-        F, B, C = state.F[:, rows].T, state.B[:, rows].T, state.C
-        pictures = []
-    else:
-        X, W = problem.X[rows], state.W[:, :k]
-        F, B, norms, C = X @ W, state.B[rows, :k], squared_norms(X), state.level
-        pictures = [draw.weights(W, "Weights W"), *draw.decisions(state, problem)]
+    X, W = problem.X[rows], state.W[:, :k]
+    F, B, norms, C = X @ W, state.B[rows, :k], squared_norms(X), state.level
+    pictures = [draw.weights(W, "Weights W"), *draw.decisions(state, problem)]
     if not (norms > 0.0).any():
         return pictures
     y, F = problem.y[rows], np.asarray(F, dtype=np.float64)

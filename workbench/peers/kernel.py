@@ -113,7 +113,7 @@ def libsvm(
     Parameters
     ----------
     C : positive, weight of a row's loss
-    kernel, gamma, degree, coef0 : as of :func:`~workbench.weston_watkins.kernel.ww_kernel`; of a
+    kernel, gamma, degree, coef0 : as of :func:`~workbench.sampled_cuts.solvers.cuts_exact`; of a
         function the whole kernel matrix is held
     tol : positive, LIBSVM's tolerance on the dual's violation of optimality
     cache_mb : positive, megabytes of rows of the kernel matrix, in single precision
@@ -235,7 +235,7 @@ def nystroem_svm(
     ----------
     C : positive, weight of a row's loss
     landmarks : rows that span the space, at least 1; all if there are fewer
-    kernel, gamma, degree, coef0 : as of :func:`~workbench.weston_watkins.kernel.ww_kernel`
+    kernel, gamma, degree, coef0 : as of :func:`~workbench.sampled_cuts.solvers.cuts_exact`
     tol : positive, LIBLINEAR's tolerance on the dual's violation of optimality
     seed : whole number of at least 0, draws the landmarks and LIBLINEAR's random order
 

@@ -28,7 +28,6 @@ from workbench.mrc.svm_ccg import SVMCutState
 from workbench.proofs.checker import checksum
 from workbench.sampled_cuts.state import CutState
 from workbench.weston_watkins.dual import WWState
-from workbench.weston_watkins.kernel import KernelState
 
 Statement = dict[str, Any]
 Arrays = dict[str, np.ndarray]
@@ -103,14 +102,6 @@ def weston_watkins(problem: Problem, s: WWState, parameters: dict) -> tuple[Stat
     """State 1/2 |W|^2 + C sum_i sum_{j != y_i} hinge_ij, proved by B."""
     stated = {"family": "linear", "loss": "weston_watkins", "over": "sum", "C": s.C, "alpha": 1.0}
     return stated, sparse(s.B[:, : s.classes])
-
-
-def weston_watkins_kernel(
-    problem: Problem, s: KernelState, parameters: dict
-) -> tuple[Statement, Arrays]:
-    """State the same with a kernel."""
-    stated = {"loss": "weston_watkins", "over": "sum", "C": s.C, "alpha": 1.0}
-    return with_kernel(s) | stated, sparse(s.B.T)
 
 
 def working_sets(
@@ -197,7 +188,6 @@ def minimax_risk(problem: Problem, s: RiskState, parameters: dict) -> tuple[Stat
 
 WRITERS: dict[type | tuple[type, ...], Callable[..., tuple[Statement, Arrays]]] = {
     WWState: weston_watkins,
-    KernelState: weston_watkins_kernel,
     WorkingSetState: working_sets,
     PegasosState: pegasos,
     GeneralizedState: least_squares,
@@ -207,7 +197,7 @@ WRITERS: dict[type | tuple[type, ...], Callable[..., tuple[Statement, Arrays]]] 
 }
 
 
-def with_kernel(s: KernelState | CutState) -> Statement:
+def with_kernel(s: CutState) -> Statement:
     """Return family and kernel of a state; rows with the linear kernel are a linear problem."""
     if callable(s.kernel):
         raise ValueError("proof: a kernel that is a function cannot be stated in a proof")

@@ -56,7 +56,11 @@ def cuts_exact(
     ----------
     C : positive, weight of a row's or a sequence's loss; the paper's C is n times that
     eps : positive, in units of the loss
-    kernel, gamma, degree, coef0 : as of :func:`~workbench.weston_watkins.kernel.ww_kernel`
+    kernel : "linear", x'z; "poly", (gamma x'z + coef0)^degree; "rbf", exp(-gamma |x - z|^2); or
+        a symmetric, positive semidefinite function k(X, Z) that returns a (len(X), len(Z)) array
+    gamma : positive; None for 1 / (d times the variance of all entries)
+    degree : int >= 1
+    coef0 : not negative
     stabilised : with a line search from the best point, see
         :func:`~workbench.sampled_cuts.stabilised.stabilised_cuts`
     seed : nothing is random here
