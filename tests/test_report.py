@@ -165,6 +165,9 @@ def test_the_readme_has_the_scoreboard_of_the_committed_figures():
     standings = ", ".join(f"{name} {found[name]}" for name in STANDINGS)
     told = " ".join((CHECKOUT / "README.md").read_text("utf-8").split())
     assert f"of the {found['printed']:,} numbers in print: {standings}." in told
+    assert (
+        "A number that a paper prints again, in another table or in its text, counts again." in told
+    )
 
 
 def test_numbers_are_written_as_people_write_them():

@@ -8,6 +8,7 @@ import importlib.metadata
 import json
 import pickle
 import re
+import tomllib
 from pathlib import Path
 
 import nbformat
@@ -24,7 +25,7 @@ ROOT = Path(__file__).parents[1]
 LIST = ROOT / "THIRD_PARTY.md"
 PACKAGE = Path(workbench.__file__).parent.resolve()
 
-# Of packages that other systems or other Pythons need, or whose wheel names none: as published.
+# As published, of packages that only other systems or Pythons install, or whose wheel names none.
 GIVEN = {
     "aiohappyeyeballs": "PSF-2.0",
     "aiohttp": "Apache-2.0 AND MIT",
@@ -38,20 +39,61 @@ GIVEN = {
     "pywinpty": "MIT",
     "yarl": "Apache-2.0",
 }
+# Name -> licence and the file that states it, of what is installed only by those who ask for it.
+OUTSIDE = {
+    "gurobipy": ("proprietary, with a licence for small problems", "LICENSE.txt of 13.0.3"),
+    "liblinear-multicore": ("BSD-3-Clause", "LICENSE of 2.50.0"),
+    "libsvm-official": ("BSD-3-Clause", "metadata of 3.37.0"),
+    "lightgbm": ("MIT", "metadata of 4.7.0"),
+    "mrcpy": (
+        "GPL-3.0-or-later",
+        "COPYING.md of 3.0.0; its metadata names none",
+    ),
+    "napkinxc": ("MIT", "metadata of 0.7.2"),
+    "omikuji": ("MIT", "metadata of 0.5.2"),
+    "playwright-core": ("Apache-2.0", "`tests/browser/package-lock.json`, which locks it"),
+    "scikit-learn-intelex": ("Apache-2.0", "metadata of 2026.2.0"),
+    "snapml": ("proprietary", "metadata of 1.17.2"),
+    "vowpalwabbit": ("BSD-3-Clause", "metadata of 9.11.9"),
+    "xgboost-cpu": ("Apache-2.0", "metadata of 3.2.0"),
+}
 # The beginnings of all names by which permissive licences go, and MPL-2.0, which asks for the
 # source of its own files alone.
 KINDS = r"(3-Clause )?BSD|0BSD|MIT|Apache|ISC|PSF|Python Software|MPL-2|Mozilla|Zlib|CC0-1|LLVM"
+# Words of a licence's name -> words of its text.
+TEXTS = {
+    "MIT": r"Permission is hereby granted, free of charge|MIT License",
+    "BSD": "Redistribution and use in source and binary forms",
+    "Apache": "Apache License",
+    "ISC": "Permission to use, copy, modify, and(/or)? distribute this software for any purpose",
+    "PSF|Python Software": "This License Agreement is between|Python Software Foundation",
+    "MPL|Mozilla": "Mozilla Public License",
+}
+# Packages that bring only one of their two licences as a file.
+WITHOUT_TEXT = {("prometheus-client", "BSD-2-Clause")}
 HEAD = """\
 # Third-party licences
 
-All that `requirements.lock` installs, with its hashes, for use and for development, on any system.
-Nothing of it is copied into this repository or its wheels. Made by `python
-tests/test_supply_chain.py` from what the packages say of themselves; a test holds it to the lock.
+All packages that `requirements.lock` installs, with hashes, for use and for development, on any
+system. None of their code is copied into this repository or its wheels. `python
+tests/test_supply_chain.py` writes this file from the packages' metadata; a test compares it with
+the lock, and each licence with the text that its package brings.
 
-The tests in a browser use `playwright-core` (Apache-2.0), locked in `tests/browser/`. What is used
-only where it is found is not locked, and is installed by whoever asks for it: MRCpy (MIT), Vowpal
-Wabbit (BSD-3-Clause) and gurobipy, which is proprietary and
-comes with a licence for small problems.
+Wheels of NumPy, SciPy and scikit-learn contain GCC's runtime libraries (GPL-3.0-or-later with the
+GCC runtime exception). The licence file of nmslib also names LSHKIT (GPL), which its Python wheel
+does not contain.
+
+## Not locked
+
+Installed only by those who ask for it: peers of `benchmarks/` in environments of their own, extras
+of `pyproject.toml`, and the driver of the tests in a browser. Nothing here is imported by the
+package unless it is installed.
+
+| package | licence | stated by |
+|---|---|---|
+"""
+LOCKED = """
+## Locked
 
 | package | version | licence |
 |---|---|---|
@@ -77,10 +119,16 @@ def licence(name):
     return said.get("License-Expression") or short or classified
 
 
-def listed():
-    """Return name -> (version, licence) of THIRD_PARTY.md."""
-    rows = re.findall(r"^\| ([\w.-]+) \| (\S+) \| (.+) \|$", LIST.read_text("utf-8"), re.MULTILINE)
-    return {name: rest for name, *rest in rows if name != "package"}
+def listed(part="Locked"):
+    """Return name -> the two other columns of a table of THIRD_PARTY.md."""
+    text = LIST.read_text("utf-8").partition(f"## {part}\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| ([\w.-]+) \| (.+) \| (.+) \|$", text, re.MULTILINE)
+    return {name: tuple(rest) for name, *rest in rows if name != "package"}
+
+
+def alternatives(statement):
+    """Return the licences that a statement names."""
+    return re.split(r" AND | OR | WITH |; ", statement)
 
 
 def test_every_locked_package_is_listed_with_its_licence():
@@ -88,13 +136,41 @@ def test_every_locked_package_is_listed_with_its_licence():
 
 
 def test_every_licence_is_of_a_kind_that_we_know():
-    strange = {
-        name: said
-        for name, (_, said) in listed().items()
-        for part in re.split(r" AND | OR | WITH |; ", said)
+    unknown = {
+        name: statement
+        for name, (_, statement) in listed().items()
+        for part in alternatives(statement)
         if not re.match(KINDS, part)
     }
-    assert not strange
+    assert not unknown
+
+
+def test_licences_are_those_of_the_metadata_and_of_the_texts_that_packages_bring():
+    for name, (_, statement) in listed().items():
+        try:
+            files = importlib.metadata.files(name) or []
+        except importlib.metadata.PackageNotFoundError:  # only other systems need it
+            assert statement == GIVEN[name]
+            continue
+        assert statement == licence(name)
+        own = [f for f in files if re.search(r"\.dist-info/.*(LICEN|COPYING)", str(f), re.I)]
+        text = " ".join(re.sub(r"[\s*#]+", " ", f.read_text(encoding="utf-8")) for f in own)
+        for part in alternatives(statement):
+            wanted = next((t for words, t in TEXTS.items() if re.search(words, part)), "")
+            found = not text or re.search(wanted, text, re.IGNORECASE)
+            assert found or (name, part) in WITHOUT_TEXT, f"{name}: no text of {part}"
+
+
+def test_what_is_not_locked_is_listed_with_the_licence_of_its_own_files():
+    """MRCpy was said to be MIT in a sentence that nothing compared with anything."""
+    assert listed("Not locked") == OUTSIDE
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    wanted = [each for extra in project["optional-dependencies"].values() for each in extra]
+    wanted += re.findall(r'"([\w-]+)==', (ROOT / "benchmarks/peers.py").read_text("utf-8"))
+    browser = json.loads((ROOT / "tests/browser/package.json").read_text("utf-8"))
+    wanted += [name for kind in browser if kind.endswith("ependencies") for name in browser[kind]]
+    names = {re.match(r"[\w-]+", each)[0].lower() for each in wanted}
+    assert names - dict(locked()).keys() == OUTSIDE.keys()
 
 
 # Names whose use can turn data into code, and where we use them all the same.
@@ -194,8 +270,9 @@ def test_a_file_that_holds_code_is_refused_and_not_run(reader, tmp_path):
 
 def write_list():
     """Write THIRD_PARTY.md from the packages that are installed and what is given above."""
+    outside = [f"| {name} | {said} | {by} |\n" for name, (said, by) in OUTSIDE.items()]
     rows = [f"| {name} | {version} | {licence(name)} |\n" for name, version in locked()]
-    LIST.write_text(HEAD + "".join(rows), encoding="utf-8")
+    LIST.write_text("".join([HEAD, *outside, LOCKED, *rows]), encoding="utf-8")
 
 
 if __name__ == "__main__":

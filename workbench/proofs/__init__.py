@@ -1,4 +1,4 @@
-"""Proofs: small files from which anyone can verify a solver's result with NumPy alone.
+"""Proofs: small files from which anyone can verify a solver's result with NumPy and SciPy alone.
 
 A proof states a convex problem of training, and has points that enclose its optimum:
 :func:`write` makes it of a solver's state, :func:`verify` says which interval certainly holds the
