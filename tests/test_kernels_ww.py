@@ -7,7 +7,7 @@ from numba import config
 
 from workbench.kernels.rows import lanes, rows_of, squared_norms, width
 from workbench.weston_watkins import walrus
-from workbench.weston_watkins.bcd import LOWEST, arguments, margins, walrus_epoch
+from workbench.weston_watkins.bcd import LOWEST, arguments, epoch, margins
 from workbench.weston_watkins.walrus import FEW, descending, evaluate, sweep, threshold
 
 
@@ -116,7 +116,7 @@ def test_an_epoch_of_walrus(sparse, k):
     W_own, B_own = np.zeros((d, k)), np.zeros((n, k))
     for C, weights in ((0.05, np.ones(n)), (0.3, np.ones(n)), (0.2, rng.uniform(0.5, 2.0, n))):
         order = rng.permutation(n)
-        found = walrus_epoch(rows, y, norms, C, order, W, B, k, width(lanes(k)), weights)
+        found = epoch(rows, y, norms, C, order, W, B, k, width(lanes(k)), weights, False)
         changed = epoch_by_hand(X, y, C * weights, order, W_own, B_own)
         if C == 0.05:  # later, a block may move by rounding alone
             assert found == changed
@@ -130,5 +130,5 @@ def test_a_row_that_is_solved_changes_nothing():
     W, B, counts = np.zeros((2, 4)), np.zeros((2, 4)), []
     for _ in range(2):
         given = rows_of(X), y, squared_norms(X), 10.0, np.array([0, 1]), W, B, 2, width(4)
-        counts.append(walrus_epoch(*given, np.ones(2)))
+        counts.append(epoch(*given, np.ones(2), False))
     assert counts == [2, 0]

@@ -34,7 +34,7 @@ KERNELS = {
     "weston_watkins": Kernel(
         {
             walrus: "sweep descending threshold evaluate",
-            bcd: "walrus_epoch margins arguments write_block",
+            bcd: "epoch margins arguments write_block",
             rows: "multiply subtract",
         },
         ["test_kernels_ww.py", "test_rows.py"],

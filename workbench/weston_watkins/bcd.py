@@ -1,8 +1,21 @@
-"""Block coordinate descent for the Weston-Watkins SVM (Wang, Scott; Algorithm 1)."""
+"""Block coordinate descent for the Weston-Watkins SVM (Wang, Scott; Algorithm 1).
+
+The copy of the paper that we have lacks the printed box. These are its lines after sections 2.2
+and 3.2, in the label-indexed variables B of :mod:`~workbench.weston_watkins.dual`; comments in the
+code bear their numbers.
+
+    1: W := 0, b_i := 0 for every row i
+    2: until the gap is small enough:                                    an outer iteration
+    3:     for every row i, in random order:                             an inner iteration
+    4:         v := (1 - (w_y - w_j).x_i) / |x_i|^2 + b_ij + sum b_i     Proposition 3.5, y = y_i
+    5:         b := Walrus(v, C)                                         Algorithm 2
+    6:         W := W - x_i delta', where delta_j = b_j - b_ij           (1), (2), (3)
+    7:         b_i := b
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -15,7 +28,7 @@ from workbench.weston_watkins.dual import WWState, evaluated, restated, start
 from workbench.weston_watkins.shark import greedy
 from workbench.weston_watkins.walrus import sweep
 
-LOWEST = -1e300  # the v of what is not a wrong class: never free, and infinity spoils sums
+LOWEST = -1e300  # the v of every other entry, which is never free; infinity would spoil sums
 
 
 def ww_walrus(
@@ -25,9 +38,9 @@ def ww_walrus(
 
     The paper's method: a round visits every row once, in a new random order, and solves its
     block of the dual exactly by :func:`~workbench.weston_watkins.walrus.sweep`. Rows of zeros
-    are skipped: no W changes their loss. As in the paper's experiments, the clock stands
-    still while primal and dual are evaluated after a round. The stream ends when no gap is
-    left, or nothing changes any more.
+    are skipped: no W changes their loss. As in the paper's experiments, the evaluation of
+    primal and dual after a round is not timed. The stream ends when no gap is left, or no
+    block changes any more.
 
     Parameters
     ----------
@@ -39,7 +52,7 @@ def ww_walrus(
     ValueError
         If `C` is not a positive number.
     """
-    return _descent(problem, C, seed, state, walrus_epoch)
+    return _descent(problem, C, seed, state, shark=False)
 
 
 def ww_shark(
@@ -50,21 +63,21 @@ def ww_shark(
     Parameters and errors are those of :func:`ww_walrus`; the solver of one block is
     :func:`~workbench.weston_watkins.shark.greedy`.
     """
-    return _descent(problem, C, seed, state, shark_epoch)
+    return _descent(problem, C, seed, state, shark=True)
 
 
 def _descent(
-    problem: Problem, C: float, seed: int, state: WWState | None, epoch: Callable
+    problem: Problem, C: float, seed: int, state: WWState | None, shark: bool
 ) -> Iterator[WWState]:
     C, norms = check_positive(C, "C"), squared_norms(problem.X)
-    fresh = _descent(problem, C, seed, None, epoch)
-    s = restated(problem, state, fresh, C=C) if state else start(problem, C, seed, norms)
+    fresh = _descent(problem, C, seed, None, shark)
+    s = restated(problem, state, fresh, C=C) if state else start(problem, C, seed, norms)  # line 1
     rows, lanes = rows_of(problem.X), width(s.W.shape[1])
     yield s
-    while not s.finished(C):
+    while not s.finished(C):  # line 2
         order = s.rng.permutation(problem.n)
         given = C, order, s.W, s.B, problem.k, lanes, problem.weights
-        changed = epoch(rows, problem.y, norms, *given)
+        changed = epoch(rows, problem.y, norms, *given, shark)
         s.round += 1
         s.visits += 1.0
         s.updates = changed / problem.n
@@ -74,53 +87,45 @@ def _descent(
 
 
 @njit(cache=True, fastmath=FAST)
-def walrus_epoch(rows, y, norms, C, order, W, B, k, width, weights):
+def epoch(rows, y, norms, C, order, W, B, k, width, weights, shark):
     """Visit the rows in this order, in place; return how many blocks changed.
 
-    Row i has ``weights[i] * C`` instead of C.
+    Row i has ``weights[i] * C`` instead of C. With `shark`, its solver replaces Walrus in line 5.
     """
-    z, v, delta = np.empty(W.shape[1]), np.empty(W.shape[1]), np.empty(W.shape[1])
+    z, v, b = np.empty(W.shape[1]), np.empty(W.shape[1]), np.empty(k)
+    delta = np.zeros(W.shape[1])
     changed = 0
-    for i in order.astype(np.uint64):
+    for i in order.astype(np.uint64):  # line 3
         if norms[i] == 0.0:
             continue
-        own = np.uint64(y[i])
-        margins(rows, i, own, W, z, width)
-        arguments(i, own, norms[i], z, B, v, k, width)
-        bound = C * weights[i]
-        g = sweep(v, bound)
-        if write_block(i, own, g, bound, v, B, delta, width):
-            subtract(rows, i, delta, W, width)
+        own, bound = np.uint64(y[i]), C * weights[i]
+        margins(rows, i, own, W, z, width)  # line 4
+        if shark:
+            moved = greedy_block(i, own, norms[i], bound, z, b, B, delta)
+        else:
+            arguments(i, own, norms[i], z, B, v, k, width)
+            g = sweep(v, bound)  # line 5
+            moved = write_block(i, own, g, bound, v, B, delta, width)
+        if moved:
+            subtract(rows, i, delta, W, width)  # line 6
             changed += 1
     return changed
 
 
-@njit(cache=True, fastmath=FAST)
-def shark_epoch(rows, y, norms, C, order, W, B, k, width, weights):
-    """Visit the rows in this order, in place; return how many blocks changed.
-
-    Row i has ``weights[i] * C`` instead of C.
-    """
-    z, b, delta = np.empty(W.shape[1]), np.empty(k), np.zeros(W.shape[1])
-    changed = 0
-    for i in order.astype(np.uint64):
-        if norms[i] == 0.0:
-            continue
-        own = np.uint64(y[i])
-        margins(rows, i, own, W, z, width)
-        z[own] = LOWEST
-        for j in range(np.uint64(k)):
-            b[j] = B[i, j]
-        if greedy(z, C * weights[i], norms[i], b):
-            total = 0.0
-            for j in range(np.uint64(k)):
-                delta[j] = b[j] - B[i, j]
-                B[i, j] = b[j]
-                total += delta[j]
-            delta[own] = -total
-            subtract(rows, i, delta, W, width)
-            changed += 1
-    return changed
+@njit(cache=True, fastmath=FAST, inline="always")
+def greedy_block(i, own, norm, C, z, b, B, delta):
+    """Solve block i by Shark's solver, else as :func:`write_block`; `z` and (k,) `b` are lost."""
+    z[own] = LOWEST
+    for j in range(np.uint64(len(b))):
+        b[j] = B[i, j]
+    steps = greedy(z, C, norm, b)
+    total = 0.0
+    for j in range(np.uint64(len(b))):
+        delta[j] = b[j] - B[i, j]
+        B[i, j] = b[j]
+        total += delta[j]
+    delta[own] = -total
+    return steps > 0
 
 
 @njit(cache=True, fastmath=FAST, inline="always")
@@ -153,9 +158,10 @@ def arguments(i, own, norm, z, B, v, k, width):
 
 @njit(cache=True, fastmath=FAST, inline="always")
 def write_block(i, own, g, C, v, B, delta, width):
-    """Put clip(v - g, 0, C) into block i and the change into `delta`; return whether there is any.
+    """Put b = clip(v - g, 0, C) into block i (line 7), and the change into `delta`.
 
-    Column own of W loses what the others add: ``delta[own]`` is minus their sum.
+    Column own of W loses what the others add: ``delta[own]`` is minus their sum. Return whether
+    the block has changed.
     """
     total = moved = 0.0
     for j in range(np.uint64(len(width)) if len(width) else np.uint64(len(v))):
