@@ -8,18 +8,20 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from workbench.arena import contest, match, memory, search
+from workbench.arena import contest, match, memory, search, summary
 from workbench.arena.contest import plan
 from workbench.arena.entries import ENTRIES, FAMILIES, Entry, entry
 from workbench.arena.match import Match, match_key, read_result
 from workbench.core import stream
 from workbench.core.problem import as_problem
+from workbench.data import load
 from workbench.registry import SOLVERS
 from workbench.runs import keys, results
 from workbench.runs.results import write_results
 from workbench.runs.run import resolve
 from workbench.runs.worker import Limits
 
+PAIR = as_problem(np.eye(2), [0, 1])
 MANY = 1000.0  # seconds that no search here comes to the end of
 
 
@@ -227,6 +229,56 @@ def test_a_file_that_has_changed_is_read_again(tmp_path):
         first.run(tmp_path, Limits())
 
 
+def test_own_data_enter_a_contest_with_a_table_a_picture_and_a_note_on_ties(
+    tmp_path, no_workers, monkeypatch
+):
+    rng, kind = np.random.default_rng(0), np.array(["oak", "elm", "ash"])[np.arange(90) % 3]
+    frame = pd.DataFrame(rng.normal(0, 0.4, (90, 2)) + np.arange(90)[:, None] % 3)
+    frame.insert(0, "kind", kind)  # not the last column, nor one called label
+    frame.to_csv(tmp_path / "trees.csv", index=False)
+    frame.rename(columns={"kind": "label"}).to_csv(tmp_path / "odd + name.csv", index=False)
+    monkeypatch.chdir(tmp_path)
+    specs = [load("trees.csv", target="kind"), "odd + name.csv"]
+    settings = {"partitions": 1, "budget": 0.2, "folder": tmp_path / "arena"}
+    entries = {"ridge": entry("ridge"), "centroid": entry("centroid")}
+    entries["small"] = entry("liblinear_cs")._replace(most={"training rows": 1})
+    done = contest(specs, entries, **settings, say=lambda line: None)
+    found = done.table()
+    assert found["data"].tolist() == ["trees"] * 3 + ["odd + name"] * 3
+    assert found["done"].tolist() == [1, 1, 0] * 2, done.note()
+    assert found.loc[0, "test_error"] == pytest.approx(found.loc[3, "test_error"])
+    assert found["tied"][0] and not found["tied"][2] and found["test_error"][0] < 0.3
+    first, _, *_ = done.note().splitlines()
+    assert first.startswith(f"trees: the lowest test error is that of {found['label'][0]}, ")
+    assert "without a result" in done.note() and "takes at most 1 training rows" in done.note()
+    assert [ax.get_title() for ax in done.figure().axes] == ["trees", "odd + name"]
+    trace = done.traces(data="trees", entry="ridge")[0]
+    assert trace.header["problem"]["d"] == 3, "two columns and a constant"
+
+
+def test_ties_are_of_the_same_rows_and_of_every_partition():
+    def frame(wrong, partitions=1):
+        rows = [
+            {"data": "x", "entry": name, "partition": p, "status": "done", "n_test": 1000}
+            | {"test_error": len(places) / 1000, "fit_cpu": 1.0}
+            | {"wrong": np.packbits(np.isin(np.arange(1000), places)).tobytes().hex()}
+            for name, seen in wrong.items()
+            for p, places in enumerate(seen)
+        ]
+        return pd.DataFrame(rows)
+
+    few, apart = np.arange(100), np.arange(200, 310)
+    assert summary.tied(frame({"a": [few], "b": [apart]})).all(), "10 of 210 rows are nothing"
+    assert not summary.tied(frame({"a": [few], "b": [np.arange(110)]}))[1], "2^-9 < 5 %"
+    assert summary.tied(frame({"a": [few], "b": [np.arange(105)]})).all(), "2^-4 > 5 %"
+    three = {"a": [few], "b": [np.arange(106)], "c": [np.arange(107)]}
+    assert summary.tied(frame(three)).tolist() == [True, True, False], "2^-5, 2^-6; 5 % / 2"
+    parts = {"a": [few, few], "b": [np.arange(110), apart]}
+    assert summary.tied(frame(parts)).all(), "not worse on the second partition"
+    rows = frame({"a": [few], "b": [few[:0]]}).assign(status=["done", "failed"])
+    assert summary.tied(rows).tolist() == [True, False]
+
+
 def test_all_that_decides_a_match_is_in_its_key(blobs, monkeypatch):
     problem, e = blobs(), ENTRIES["libsvm"]
     first = Match("iris", 0, "libsvm", e, 1.0, 0.2, None, False)
@@ -261,7 +313,6 @@ def test_all_that_decides_a_match_is_in_its_key(blobs, monkeypatch):
 def test_refusals_have_reasons(name, size, reason):
     rows = SimpleNamespace(**{"is_sparse": False, "n": 50, "d": 100, "k": 3} | size)
     assert ENTRIES[name].refuses(rows) == reason
-    assert "pip install" in ENTRIES[name]._replace(needs="module_of_nobody").refuses(rows)
 
 
 def test_entries_are_of_the_registry_and_equals_have_equal_ranges():
@@ -285,6 +336,8 @@ def test_entries_are_of_the_registry_and_equals_have_equal_ranges():
         ({"test": None}, "has no published split"),
         ({"timing": True, "jobs": 2}, "timing: must run one job"),
         ({"specs": "iris"}, "specs: must be a list"),
+        ({"specs": [replace(PAIR, weights=np.array([1.0, 2.0]))]}, "has weights, which"),
+        ({"specs": ["iris", "iris"]}, "specs: iris appears twice"),
         ({"entries": []}, "entries: give at least one name"),
         ({"entries": ["libsvn"]}, "unknown name 'libsvn'"),
     ],

@@ -300,7 +300,7 @@ def test_a_dashboards_page_says_how_to_start_it(page):
 
 def test_there_is_a_page_for_each_dashboard():
     names = {path.stem for path in ROOT.glob("notebooks/explore/*.ipynb")}
-    assert {page.name for page in DASHBOARDS} == names - {"compare"}  # which is no dashboard
+    assert {page.name for page in DASHBOARDS} == names
 
 
 @pytest.mark.slow

@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output, writes
 
-from workbench.core.trace import Trace, write_trace
 from workbench.figures.lesson_files import read
 from workbench.figures.lesson_pages import html_page
 from workbench.figures.report import report
@@ -99,28 +98,15 @@ def figures(tmp_path):
     return tmp_path / "figures"
 
 
-@pytest.fixture
-def kept(tmp_path):
-    """Return a folder of kept runs: one with hostile names, and one that cannot be read."""
-    folder = tmp_path / "kept"
-    folder.mkdir()
-    problem = {"name": EVIL, "n": EVIL, "k": EVIL, "checksum": EVIL}
-    header = {"solver": "<b>$\\evil$", "code": EVIL, "problem": problem, "machine": {"cpu": EVIL}}
-    rows = [{"round": i, "seconds": float(i), "gap": 1.0 / (i + 1)} for i in range(3)]
-    write_trace(folder / "$\\evil$ <b>.jsonl", Trace(header, rows))
-    (folder / f"no {EVIL.replace('/', '|')}.jsonl").write_text(json.dumps({EVIL: EVIL}))
-    return folder
-
-
-def test_nothing_hostile_is_active_in_the_report(figures, kept, tmp_path, monkeypatch):
+def test_nothing_hostile_is_active_in_the_report(figures, tmp_path, monkeypatch):
     look = SOLVERS["mrc_ccg"]._replace(label=f"{EVIL} the label")
     monkeypatch.setitem(SOLVERS, "mrc_ccg", look)
     printed = pd.DataFrame([dict.fromkeys((*KEYS, "unit", "hardware", "note"), EVIL)])
     printed["value"], printed["spread"] = 1.0, EVIL
     said = []
-    path = report(tmp_path / "r.html", figures=figures, kept=kept, printed=printed, say=said.append)
+    path = report(tmp_path / "r.html", figures=figures, printed=printed, say=said.append)
     page = harmless(path.read_text("utf-8"), scripts=1)
-    assert len(said) == 2  # the two that could not be read
+    assert len(said) == 1  # the one that could not be read
     told = page.told()
     for words in ("A caption.", "a processor", "c0ffee", "rows", "value", "the label", "words"):
         assert words in told, words

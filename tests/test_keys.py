@@ -167,7 +167,6 @@ def both_differ(a, b):
             ("nmslib", "memoir_l2", True),
             ("vowpalwabbit", "vw", True),
         ),
-        *(("MRCpy", "mrcpy", True), ("gurobipy", "mrcpy", True)),
         *(("nmslib", "mrc_ccg", False), ("matplotlib", "mrc_ccg", False)),
     ],
 )

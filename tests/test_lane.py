@@ -1,6 +1,5 @@
-"""A lane goes on, turns back and branches, and what it keeps tells how to do it again."""
+"""A lane goes on, turns back and branches."""
 
-import json
 from dataclasses import dataclass, fields
 from itertools import pairwise
 
@@ -8,12 +7,9 @@ import numpy as np
 import pytest
 
 from workbench.core.stream import rounds
-from workbench.core.trace import read_trace
 from workbench.data.panels import panel
 from workbench.live import lane as lanes
-from workbench.live.keep import code, keep, send_to_sweep
 from workbench.live.lane import Lane, Spare, closed
-from workbench.runs.grid import read_points
 from workbench.runs.run import run
 
 
@@ -205,35 +201,18 @@ def test_evaluating_takes_its_fraction_of_the_time_and_all_of_it_if_no_solver_wa
     assert spare.due()
 
 
-@pytest.fixture
-def kept(monkeypatch, tmp_path):
-    monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path))
-    return tmp_path
-
-
-def test_a_kept_run_is_a_trace_with_the_code_that_repeats_it(iris, kept):
+def test_the_trace_of_a_branch_says_what_was_run_before_it(iris):
     lane = Lane("mrc_ccg", iris, {"n_max": 5, "eps1": 0.05})
-    with pytest.raises(ValueError, match="not done a round"):
-        keep(lane, "iris")
     for _ in range(3):
         lane.advance()
     lane.back()
     lane = lane.branch(lane.parameters | {"n_max": 50})
     for _ in range(3):
         lane.advance()
-    paths = [keep(lane, "iris"), keep(lane, "iris")]
-    assert [path.name for path in paths] == ["mrc-ccg-iris-1.jsonl", "mrc-ccg-iris-2.jsonl"]
-    trace = read_trace(paths[0])
-    assert trace.stopped_by == "kept" and [row["round"] for row in trace.rows] == [1, 2, 3, 4]
+    trace = lane.trace
+    assert [row["round"] for row in trace.rows] == [1, 2, 3, 4]
     assert [leg["round"] for leg in trace.header["past"]] == [1]
-    assert trace.header["data"] == "iris" and trace.header["solver"] == "mrc_ccg"
-
-    names = {}
-    exec(trace.header["code"], names)
-    assert plain(names["trace"].last)["upper"] == lane.last["upper"]
-    assert names["trace"].last["round"] == 4 and same(names["state"], lane.state)
-    json.dumps(trace.header)
-    assert "..." in code(lane, None)
+    assert trace.header["solver"] == "mrc_ccg" and trace.header["parameters"]["n_max"] == 50
 
 
 def test_a_run_goes_on_after_another(iris):
@@ -243,21 +222,3 @@ def test_a_run_goes_on_after_another(iris):
     assert [row["round"] for row in rest.rows] == [3, 4, 5, 6] and same(state, other)
     assert rest.rows[0]["seconds"] >= trace.last["seconds"]
     assert plain(rest.last) == plain(whole.last)
-
-
-def test_a_grid_over_what_was_tried(iris, kept):
-    runs = [Lane("mrc_ccg", iris, {"n_max": n, "eps1": 0.05}) for n in (5, 50)]
-    runs.append(Lane("mrc_subgradient", iris, {}))
-    path = send_to_sweep(runs, ["iris"] * 3, 2.0)
-    points = read_points(path)
-    assert path.name == "mrc-ccg-mrc-subgradient-1.yaml" and path.parent == kept / "grids"
-    tried = [(p.solver, p.parameters.get("n_max"), p.parameters.get("eps1")) for p in points]
-    assert tried == [
-        ("mrc_ccg", 5, 0.05),
-        ("mrc_ccg", 50, 0.05),
-        ("mrc_subgradient", None, None),
-    ]
-    assert {p.data for p in points} == {"iris"} and points[0].stop == {"cpu": 2.0}
-    for wrong in (([], []), (runs, [None] * 3)):
-        with pytest.raises(ValueError, match="no run on data that can be described"):
-            send_to_sweep(*wrong, 1.0)

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from test_player import wait
 
-from workbench.core.trace import Trace
 from workbench.data.panels import panel
 from workbench.live import Dashboard, explore
 from workbench.live.chart import KEPT, SIZE, Chart, Curve, Inside
@@ -21,8 +20,7 @@ from workbench.registry import SOLVERS, Solver
 from workbench.runs.notebooks import CHECKOUT
 from workbench.runs.run import resolve
 
-NOTEBOOKS = sorted((CHECKOUT / "notebooks" / "explore").glob("*.ipynb"))
-DASHBOARDS = [path for path in NOTEBOOKS if path.stem != "compare"]  # that one is no dashboard
+DASHBOARDS = sorted((CHECKOUT / "notebooks" / "explore").glob("*.ipynb"))
 
 
 def points(sent):
@@ -58,22 +56,6 @@ def test_a_page_removes_a_curve_that_is_not_live(sent):
     chart._answer(None, "not words", [])
     assert chart.curves == [live]
     wait(lambda: chart._timer is None)
-
-
-def test_results_are_drawn_as_earlier_runs_even_of_parameters_that_are_gone():
-    about = {"solver": "ww_walrus", "parameters": {"C": 0.5, "gone": 3}, "problem": {"name": "dna"}}
-    rows = [{"round": i, "seconds": i / 2, "primal": 1 / (i + 1)} for i in range(3)]
-    rows[-1]["stopped_by"] = "gap_ratio"
-    dashboard = explore("wine", "ww_walrus")
-    dashboard.recall([Trace(about, rows)])
-    (curve,) = dashboard.chart.curves
-    words, sent = curve.news()
-    assert [words["name"], *words["settings"]] == ["Walrus", "dna", "C = 0.5", "gone = 3"]
-    assert (words["live"], words["ended"]) == (False, "gap_ratio")
-    assert points(sent)[-1, [0, 3]].tolist() == [1.0, 1 / 3]
-    dashboard.reset()
-    assert dashboard.chart.curves == []
-    wait(lambda: dashboard.chart._timer is None)  # or it sends its message in the next test
 
 
 @pytest.mark.parametrize("key", ["primal", "squared_error"])
@@ -398,14 +380,7 @@ def test_solvers_run_side_by_side_for_the_same_seconds(sent):
     dashboard.reset()
 
 
-def test_a_run_to_its_end_is_kept_with_its_code_and_sent_to_a_grid(
-    dashboard, sent, tmp_path, monkeypatch
-):
-    monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path))
-    dashboard.keep(1)
-    assert "Run 1 cannot be kept" in dashboard.answer.value
-    dashboard.buttons["send to sweep"].click()
-    assert "no run on data" in dashboard.answer.value
+def test_the_page_is_told_how_a_run_ended(dashboard, sent):
     click(dashboard, "run", "finished")
     wait(lambda: sent and sent[-1][0]["status"] == "finished")
     content, (buffer,) = sent[-1]
@@ -414,17 +389,6 @@ def test_a_run_to_its_end_is_kept_with_its_code_and_sent_to_a_grid(
     assert curve["settings"] == ["iris", "n_max = 20"] and curve["ended"] == "the bounds agree"
     *_, lower, upper, error = points(buffer)[-1]
     assert lower <= upper <= lower + 1e-2 and 0 < error < 0.5
-    dashboard.chart._answer(None, {"keep": curve["number"]}, [])
-    assert "mrc-ccg-iris-1.jsonl" in dashboard.answer.value
-    assert "&#x27;n_max&#x27;: 20" in dashboard.answer.value
-    dashboard.buttons["send to sweep"].click()
-    assert "workbench sweep" in dashboard.answer.value and "n_max: 20" in dashboard.answer.value
-    assert len([*tmp_path.glob("*/*")]) == 2
-    dashboard.solvers.value = ("mrc_subgradient",)
-    click(dashboard, "run", "running")
-    wait(lambda: len(dashboard.chart.curves) == 2)
-    dashboard.keep(2)
-    assert "Press pause first" in dashboard.answer.value
 
 
 def test_a_failure_is_shown_and_the_dashboard_lives_on(sent, monkeypatch):
@@ -469,15 +433,12 @@ def test_a_new_dashboard_stops_the_old_one_and_wrong_names_do_not(dashboard):
     status(dashboard, "stopped")
 
 
-def test_a_problem_of_ones_own(sent, tmp_path, monkeypatch):
-    monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path))
+def test_a_problem_of_ones_own(sent):
     mine = panel("wine", test=None)
     dashboard = explore(mine, ("ww_walrus",), {"C": 0.3}, seconds=7.0)
     assert dashboard.sliders.parameters("ww_walrus") == {"C": 0.3}
     click(dashboard, "run", "finished")
     assert labels(dashboard) == ["Walrus, wine, standardised, C = 0.3"]
-    dashboard.keep(1)
-    assert "the problem that the dashboard was given" in dashboard.answer.value
     dashboard.reset()
 
 

@@ -26,7 +26,7 @@ PROJECT = PYPROJECT["project"]
 ENVIRONMENT = yaml.safe_load((ROOT / "environment.yml").read_text())
 
 RUNTIME = [Requirement(line) for line in PROJECT["dependencies"]]
-UNLOCKED = {"vw", "mrcpy"}  # peers that have no wheels for every Python, or want older packages
+UNLOCKED = {"vw"}  # a peer that has no wheels for every Python
 EXTRAS = [
     Requirement(line)
     for extra, lines in PROJECT["optional-dependencies"].items()
@@ -237,7 +237,6 @@ def test_wheel_and_sdist_work_outside_the_repository(built, tmp_path):
     for words in (
         ["list"],
         ["run", "ww_walrus", "iris", "--rounds", "5"],
-        ["compare", "rows.csv", "--target", "species", "--seconds", "5"],
     ):
         done = run(*words, program=command)
         assert done.returncode == 0 and done.stdout, (words, done.stderr)

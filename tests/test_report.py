@@ -333,7 +333,7 @@ def test_a_folder_without_figures(tmp_path):
 
 def test_the_page_of_the_checkout(tmp_path):
     figures, _ = collect(figures_folder())
-    text = report(tmp_path / "report.html", kept=tmp_path).read_text("utf-8")
+    text = report(tmp_path / "report.html").read_text("utf-8")
     assert text.count("<article") == len(figures) and "An Exact Solver" in text
     if figures:
         assert "../" in re.search(r'href="([^"]*mrc_\w+\.ipynb)"', text)[1]

@@ -28,7 +28,7 @@ from workbench.runs.run import run
 
 CLOCK = {"seconds", "cpu"}
 # Solvers that need a package that is no dependency.
-EXTRAS = {"vw": "vowpalwabbit", "vw_recall_tree": "vowpalwabbit", "mrcpy": "MRCpy"}
+EXTRAS = {"vw": "vowpalwabbit", "vw_recall_tree": "vowpalwabbit"}
 NAMES = [name for name in SOLVERS if name not in EXTRAS or find_spec(EXTRAS[name])]
 # Their rows have no bounds but an objective, which need not be the least one so far.
 UNCERTIFIED = {
@@ -38,7 +38,7 @@ UNCERTIFIED = {
     *"random_forest extra_trees boosting".split(),
     *EXTRAS,
 }
-DENSE_ONLY = {"mrc_splitting", "mrc_interior_point", "mrcpy", "boosting"}
+DENSE_ONLY = {"mrc_splitting", "mrc_interior_point", "boosting"}
 FIRST_ORDER = {  # exact in the limit; LIBLINEAR gives up on some of the awkward data
     *"mrc_subgradient mrc_splitting mrc_pdhg memoir_pegasos cs_working_set ww_walrus".split(),
     *"ww_shark ww_walrus_fast liblinear_cs liblinear_ovr ls_generalized".split(),
@@ -56,7 +56,7 @@ REFUSES_MANY_CLASSES = {"mrc_lp": "too large for mrc_lp"} | {
     name: f"{name} separates two classes, got 200" for name in TWO_CLASSES
 }
 ONE_ROUND = {"mrc_lp", "mrc_lp_compact", "svm_lp", "svm_multi", "ridge"}
-ONE_ROUND |= {"libsvm", "nystroem_svm", "centroid", "mrcpy"} | NEW  # or so
+ONE_ROUND |= {"libsvm", "nystroem_svm", "centroid"} | NEW  # or so
 FEW_ROUNDS = ONE_ROUND | {
     "svm_ccg",  # starts with most of a small problem
     "liblinear_lr",  # of second order, or nearly

@@ -33,7 +33,6 @@ from workbench.peers.linear import (
     logistic_saga,
     ridge,
 )
-from workbench.peers.mrcpy import mrcpy
 from workbench.peers.trees import boosting, extra_trees, random_forest
 from workbench.peers.vowpal_wabbit import vw, vw_recall_tree
 from workbench.sampled_cuts.solvers import (
@@ -169,7 +168,6 @@ SOLVERS = {
     "random_forest": Solver(random_forest, "Random forest (scikit-learn)", "#505000", "P"),
     "extra_trees": Solver(extra_trees, "Extra trees (scikit-learn)", "#00DC00", "X"),
     "boosting": Solver(boosting, "Gradient boosting (scikit-learn)", "#F03CB4", "s"),
-    "mrcpy": Solver(mrcpy, "MRC-CCG (MRCpy)", "#004D80", "^"),
     "vw": Solver(vw, "Vowpal Wabbit", "#400060", "v"),
     "vw_recall_tree": Solver(vw_recall_tree, "Recall tree (Vowpal Wabbit)", "#9A5FB0", "P"),
 }

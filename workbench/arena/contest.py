@@ -5,13 +5,14 @@ of all training rows with what it chose, whose time and memory are measured, and
 again, evaluated on the test rows while it runs. Matches are tasks of the sweep engine: isolated,
 resumable, and known by the content of all that decides them.
 
->>> done = contest(["digits + constant", "wine + constant"], budget=5.0)     # doctest: +SKIP
->>> done.frame().pivot_table(index="entry", columns="data", values="test_error")  # doctest: +SKIP
+>>> done = contest(["digits + constant", "my.csv"], budget=5.0)              # doctest: +SKIP
+>>> done.table(), done.figure(), print(done.note())                         # doctest: +SKIP
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
@@ -20,9 +21,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
+from scipy.sparse import vstack
 from threadpoolctl import threadpool_limits
 
-from workbench.arena.entries import ENTRIES, Entry, entry, installed
+from workbench.arena import summary
+from workbench.arena.entries import ENTRIES, Entry, entry
 from workbench.arena.match import (
     FINAL_FIT_FACTOR,
     Data,
@@ -31,7 +35,9 @@ from workbench.arena.match import (
     problem_of,
     read_result,
 )
+from workbench.core.problem import Problem
 from workbench.core.trace import Trace, read_trace
+from workbench.data.formats import Rows, write_npz
 from workbench.runs.engine import execute
 from workbench.runs.keys import forget_changed_code
 from workbench.runs.progress import Say
@@ -115,6 +121,18 @@ class Contest:
             rows.append(row)
         return pd.DataFrame(rows, columns=COLUMNS)
 
+    def table(self) -> pd.DataFrame:
+        """Return a row for each data set and entry, see :func:`workbench.arena.summary.table`."""
+        return summary.table(self.frame())
+
+    def note(self) -> str:
+        """Return a sentence for each data set: the best entry, and which are tied with it."""
+        return summary.note(self.table())
+
+    def figure(self) -> Figure:
+        """Draw test error over the CPU time of a fit, a panel for each data set."""
+        return summary.figure(self.table())
+
     def traces(self, **where: Any) -> list[Trace]:
         """Return the curves of the matches that are done and have these values in the frame.
 
@@ -156,14 +174,8 @@ class Contest:
         return self.results[match.key].header["contest"]
 
 
-def wrong_rows(row) -> np.ndarray:
-    """Return which test rows a match has wrong, from its row of the frame."""
-    packed = np.frombuffer(bytes.fromhex(row.wrong), np.uint8)
-    return np.unpackbits(packed, count=int(row.n_test)).astype(bool)
-
-
 def plan(
-    specs: Sequence[Data],
+    specs: Sequence[str | Path | Problem],
     entries: Sequence[str] | Mapping[str, Entry] | None = None,
     *,
     partitions: int = 3,
@@ -180,13 +192,16 @@ def plan(
     fit = budget / 5 if fit is None else fit
     if not 0 < fit <= budget:
         raise ValueError(f"fit: must be positive and at most the budget {budget!r}, got {fit!r}")
-    if isinstance(specs, (str, Path)) or not specs:
+    if not isinstance(specs, list | tuple) or not specs:
         raise ValueError(f"specs: must be a list of data sets, got {specs!r}")
     if partitions < 1:
         raise ValueError(f"partitions: must be at least 1, got {partitions!r}")
-    known, names = recalled(), entries
-    if names is None:
-        names = installed() if known is None else ENTRIES
+    folder = Path(folder or runs_folder() / "arena").absolute()
+    specs = [own_data(spec, folder) for spec in specs]
+    named = [spec.stem if isinstance(spec, Path) else spec for spec in specs]
+    if twice := [name for name in named if named.count(name) > 1]:
+        raise ValueError(f"specs: {twice[0]} appears twice")
+    known, names = recalled(), ENTRIES if entries is None else entries
     chosen = names if isinstance(names, Mapping) else {name: entry(name) for name in names}
     if not chosen:
         raise ValueError("entries: give at least one name")
@@ -213,8 +228,30 @@ def plan(
                 matches.append(match)
                 if reason := e.refuses(problem):
                     refused[match.key] = reason
-    folder = Path(folder or runs_folder() / "arena").absolute()
     return Contest(tuple(matches), folder, refused)
+
+
+def own_data(spec: str | Path | Problem, folder: Path) -> Data:
+    """Return words that describe data as they are, and the absolute path of a user's own data.
+
+    A problem is written to `folder`, where the workers read it.
+    """
+    if isinstance(spec, Problem):
+        if (spec.weights != 1.0).any():
+            raise ValueError(f"specs: {spec.name} has weights, which a contest does not count")
+        name = re.sub(r"[^\w-]+", "_", spec.name.partition(".")[0])[:40] or "data"
+        path = folder / "data" / spec.checksum / f"{name}.npz"
+        if not path.exists():
+            X, y, m = spec.X, spec.y, None
+            if spec.X_test is not None:
+                stack = vstack if spec.is_sparse else np.vstack
+                X, y, m = stack([X, spec.X_test]), np.append(y, spec.y_test), spec.n
+            write_npz(path, Rows(X, spec.classes[y], m, spec.features))
+        return path
+    path = Path(spec).expanduser()
+    if isinstance(spec, Path) or path.is_file():
+        return path.absolute()
+    return spec
 
 
 def _call(match: Match) -> str:
@@ -224,7 +261,7 @@ def _call(match: Match) -> str:
 
 
 def contest(
-    specs: Sequence[Data],
+    specs: Sequence[str | Path | Problem],
     entries: Sequence[str] | Mapping[str, Entry] | None = None,
     *,
     jobs: int = 1,
@@ -238,11 +275,12 @@ def contest(
 
     Parameters
     ----------
-    specs : descriptions that :func:`workbench.data.panels.panel` reads, or paths of files, whose
-        rows are standardised and have a constant column appended. Linear solvers have no intercept
-        without one: ``digits + constant``.
+    specs : descriptions that :func:`workbench.data.panels.panel` reads; or your own data, as paths
+        of files or as problems (``load("my.csv", target="kind")``), whose rows are standardised
+        and have a constant column appended. Linear solvers have no intercept without one:
+        ``digits + constant``.
     entries : names of :data:`workbench.arena.entries.ENTRIES` or of any solver, or entries by
-        name; by default all whose packages are installed
+        name; by default all of the former
     jobs : worker processes
     timing : one worker, pinned to a core; otherwise, or with other notebooks running, seconds are
         marked as not timed

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from importlib.util import find_spec
 from typing import NamedTuple
 
 from workbench.core.names import hint
@@ -42,7 +41,6 @@ class Entry(NamedTuple):
     dense : whether sparse rows are refused
     most : the most "training rows", "features", "classes" or "weights" (features times classes) it
         takes
-    needs : a module without which it refuses all rows
     name : for legends, if not the registry's
     fourier : random Fourier features that are appended to the rows
     """
@@ -53,7 +51,6 @@ class Entry(NamedTuple):
     fixed: Mapping[str, object] = {}
     dense: bool = False
     most: Mapping[str, int] = {}
-    needs: str = ""
     name: str = ""
     fourier: int = 0
 
@@ -63,8 +60,6 @@ class Entry(NamedTuple):
 
     def refuses(self, problem: Problem) -> str | None:
         """Return why these training rows are refused, None if they are accepted."""
-        if self.needs and not find_spec(self.needs):
-            return f"not installed: pip install 'workbench-mc[{self.solver}]'"
         if self.dense and problem.is_sparse:
             return "takes dense rows only"
         sizes = {"training rows": problem.n, "features": problem.d + self.fourier}
@@ -121,18 +116,12 @@ ENTRIES = {
         Entry("extra_trees", "trees", SPLITS),
         # A tree for each class in every iteration.
         Entry("boosting", "trees", BOOSTS, dense=True, most={"classes": 30}),
-        Entry("mrcpy", "peer", RISK, dense=True, needs="MRCpy"),
     )
 }
 # As the paper's experiments: their rows are standardised and have 400 random Fourier features.
 ENTRIES["mrc_fourier"] = ENTRIES["mrc_splitting"]._replace(
     name="MRC splitting, 400 Fourier features", fourier=400
 )
-
-
-def installed() -> list[str]:
-    """Return the names of the entries whose packages are installed."""
-    return [name for name, e in ENTRIES.items() if not e.needs or find_spec(e.needs)]
 
 
 def entry(name: str) -> Entry:

@@ -1,4 +1,4 @@
-"""The command line: ``workbench list | run | compare | sweep | figures | report | lessons | ...``
+"""The command line: ``workbench list | run | sweep | figures | report | lessons | ...``
 
 Here are the arguments; what the commands do with them is in :mod:`workbench.cli.commands`.
 """
@@ -114,14 +114,6 @@ def _parser() -> argparse.ArgumentParser:
     add("--data", help="a name of `workbench data list`, or a file (default: as the proof says)")
     add("--scale", help="scale of the features of --data: standard, unit, tfidf or another")
     add("--expect", default="", metavar="C=1,loss=hinge", help="refuse proofs of other problems")
-
-    add = command(commands.compare_command, "compare a sensible set of solvers on your own data")
-    add("data", metavar="FILE", help="a table, another file of data, or a name")
-    add("--target", metavar="COLUMN", help="label column (default: target, label, class, y, last)")
-    add("--seconds", type=float, default=60.0, metavar="S", help="about S seconds (default: 60)")
-    add("--fill", action="store_true", help="fill gaps with the medians of the training rows")
-    add("-j", "--jobs", type=int, metavar="N", help="worker processes (default: half the cores)")
-    add("--out", type=Path, metavar="DIR", help="write table, figure and code")
 
     add = command(commands.sweep_command, "run a grid of solvers, or of a notebook's parameters")
     add("grid", type=Path, metavar="GRID.yaml|NOTEBOOK.ipynb")

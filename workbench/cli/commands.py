@@ -123,18 +123,6 @@ def verify_command(arguments: argparse.Namespace) -> int:
     return refused
 
 
-def compare_command(arguments: argparse.Namespace) -> int:
-    """Run a sensible set of solvers on the user's own data."""
-    from workbench.arena import compare
-
-    options = _options(arguments, "seconds jobs fill")
-    done = compare(arguments.data, arguments.target, **options)
-    print(f"\n{done}")
-    if not done.ended.empty and arguments.out is not None:
-        print(f"table, figure and code: {done.save(arguments.out)}")
-    return 130 if done.interrupted else int(done.ended.empty)
-
-
 def sweep_command(arguments: argparse.Namespace) -> int:
     """Run a grid of solvers, or of the parameters of a notebook."""
     if arguments.grid.suffix == ".ipynb":

@@ -22,7 +22,7 @@ from workbench.registry import SOLVERS
 
 @dataclass(eq=False, repr=False)
 class SolverClassifier(Classifier):
-    """Run a solver for a number of rounds: what :func:`workbench.arena.compare` hands over.
+    """Run any solver of the registry for a number of rounds.
 
     Features are used as they are given; standardise dense ones first. There is no `sample_weight`,
     as most solvers take none, and no file of a fit: the classes of each family have both.

@@ -5,8 +5,7 @@
 What runs is a :class:`~workbench.live.lane.Lane`, in the thread of a
 :class:`~workbench.live.player.Player`; :class:`~workbench.live.chart.Chart` and
 :class:`~workbench.live.chart.Inside` are the canvases, and the
-:class:`~workbench.live.dashboard.Dashboard` holds the controls. Certified tuning runs on a
-:class:`~workbench.live.tuning.TuningDashboard`.
+:class:`~workbench.live.dashboard.Dashboard` holds the controls.
 """
 
 from __future__ import annotations
@@ -17,11 +16,9 @@ from typing import Any
 from workbench.core.names import hint
 from workbench.core.problem import Problem
 from workbench.live.dashboard import Dashboard
-from workbench.live.tuning import TuningDashboard
 from workbench.registry import SOLVERS
-from workbench.tuning.search import check_range
 
-_shown: Dashboard | TuningDashboard | None = None
+_shown: Dashboard | None = None
 
 
 def explore(
@@ -39,8 +36,7 @@ def explore(
 ) -> Dashboard:
     """Return a dashboard on which solvers run live; show it as the last line of a cell.
 
-    The dashboard returned before is stopped, and releases its data. Its method ``recall`` draws
-    kept runs and results next to the live ones.
+    The dashboard returned before is stopped, and releases its data.
 
     Parameters
     ----------
@@ -58,6 +54,7 @@ def explore(
         For a name that is not a solver, one chosen that is not among them, a parameter that none
         of them has a slider for, or seconds that are not positive.
     """
+    global _shown
     solvers = [solvers] if isinstance(solvers, str) else solvers
     if not solvers:
         raise ValueError("solvers: give at least one name")
@@ -71,35 +68,7 @@ def explore(
             raise ValueError(f"chosen: {name!r} is not among the solvers {', '.join(solvers)}")
     if not 0 < seconds < float("inf"):
         raise ValueError(f"seconds: must be positive and finite, got {seconds!r}")
-    return _show(Dashboard(problem, solvers, parameters or {}, chosen or solvers[:1], seconds))
-
-
-def tune(
-    data: str = "digits @ maximum", C_range: tuple[float, float] = (1e-3, 1e2), eps: float = 0.005
-) -> TuningDashboard:
-    """Return a dashboard on which certified tuning of a Weston-Watkins SVM runs live.
-
-    The dashboard returned before, by this function or :func:`explore`, is stopped.
-
-    Parameters
-    ----------
-    data : data as :func:`workbench.data.panels.panel` reads them, which train on 70 % of the rows
-        and validate on the others
-    C_range : (C_lo, C_hi), positive, C_lo < C_hi
-    eps : fraction of the validation rows, in [0, 1)
-
-    Raises
-    ------
-    ValueError
-        If the range or eps is not as above.
-    """
-    low, high = map(float, check_range(C_range, eps, "C_range"))
-    return _show(TuningDashboard(data, (low, high), eps))
-
-
-def _show(dashboard: Dashboard | TuningDashboard) -> Dashboard | TuningDashboard:
-    """Return the dashboard, and stop the one before it."""
-    global _shown
+    dashboard = Dashboard(problem, solvers, parameters or {}, chosen or solvers[:1], seconds)
     if _shown is not None:
         _shown.retire()
     _shown = dashboard

@@ -40,7 +40,7 @@ const PAGE = `<style>
   .live .swatch { width: 2.5em; height: 1em; vertical-align: middle; }
   .live .more { padding: 0 0.5em 0.3em 3.5em; font-size: 0.92em; }
   .live tbody.hidden :is(.swatch, .name, td:not(:last-child)) { opacity: 0.35; }
-  .live :is(td, .choices) button { font: inherit; color: inherit; opacity: 0.75; border: 0; padding: 0 0.3em;
+  .live td button { font: inherit; color: inherit; opacity: 0.75; border: 0; padding: 0 0.3em;
     background: none; cursor: pointer; text-decoration: underline; }
   .live-page.jupyter-widgets-disconnected::before,
   .live-page .jupyter-widgets-disconnected::before { content: none; }
@@ -57,7 +57,6 @@ const PAGE = `<style>
   </div>
   <p class="choices">${choice("below", BELOW)} ${choice("over", OVER)}
     <label><input type="checkbox"> logarithmic</label>
-    <button class="copy">copy the picture</button><button class="save">save it as svg</button>
     <span class="note">drag on the chart to zoom, double click to return</span></p>
   <div class="runs"><table><caption></caption>
     <thead><tr><th class="title">run, and what differs</th>${COLUMNS.map((title) => `<th>${title}</th>`).join("")}<th></th></tr></thead></table></div>`;
@@ -130,11 +129,6 @@ function open(el, show, send) {
   canvas.addEventListener("pointerleave", () => canvas === document.activeElement || put(null));
   canvas.addEventListener("blur", () => put(null));
   canvas.addEventListener("keydown", press);
-  part(".copy").hidden = !navigator.clipboard?.write; // as on a page that is not safe from others
-  part(".copy").addEventListener("click", () => navigator.clipboard.write([
-    new ClipboardItem({ "image/png": pixels(scene.picture()) }),
-  ]));
-  part(".save").addEventListener("click", () => download(scene.picture(), "chart.svg"));
   part(".below").addEventListener("change", ({ target }) => (chosen = target.value));
   for (const type of ["pointerover", "pointerleave", "focusin", "focusout"]) {
     part("table").addEventListener(type, show); // a line makes its curve stand out
@@ -142,7 +136,7 @@ function open(el, show, send) {
   el.addEventListener("change", () => show((zoom = {}))); // the axes are others
   part("table").addEventListener("click", ({ target }) => {
     const number = Number(target.closest("tbody")?.dataset.number);
-    for (const act of ["keep", "remove"]) if (target.matches(`.${act}`)) send({ [act]: number });
+    if (target.matches(".remove")) send({ remove: number });
     if (target.matches(".hide")) hidden.delete(number) || hidden.add(number);
     show();
   });
@@ -156,10 +150,9 @@ function open(el, show, send) {
     const seen = curves.filter(({ number }) => !hidden.has(number));
     const look = theme(canvas);
     const width = canvas.clientWidth;
-    const view = { over: part(".over").value, below, logarithmic: part("input").checked, zoom };
     const pen = clean(canvas, width, EDGE.end * look.em, look, LETTERS);
-    scene = { ...draw(pen, look, width, seen, { ...view, cursor, lit, drag }) };
-    scene.picture = () => picture(look, width, seen, view);
+    scene = draw(pen, look, width, seen, { over: part(".over").value, below,
+      logarithmic: part("input").checked, zoom, cursor, lit, drag });
     const { marked } = scene;
     cursor = marked && { number: marked.curve.number, i: marked.i }; // the run may have gone back
     part(".below").value = below;

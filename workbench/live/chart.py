@@ -98,7 +98,7 @@ def _module(*names: str) -> str:
     return "\n".join(source.read_text(encoding="utf-8") for source in sources)
 
 
-CHART = _module("canvas", "svg", "curves", "table", "chart")
+CHART = _module("canvas", "curves", "table", "chart")
 INSIDE = _module("canvas", "inside")
 
 
@@ -111,17 +111,14 @@ class Chart(anywidget.AnyWidget):
     Parameters
     ----------
     pending : returns a line on the changes that do not count yet, asked whenever news are sent
-    keep : is called with a curve's number when a page asks for its run to be kept
     """
 
     _esm = CHART
 
-    def __init__(
-        self, pending: Callable[[], str] = str, keep: Callable[[int], None] = lambda number: None
-    ):
+    def __init__(self, pending: Callable[[], str] = str):
         super().__init__()
         self.curves: list[Curve] = []
-        self._pending, self._keep = pending, keep
+        self._pending = pending
         self._count = 0
         self._said = {"status": "ready", "error": "", "note": ""}
         self._lock = threading.RLock()
@@ -168,10 +165,8 @@ class Chart(anywidget.AnyWidget):
             self.send(content, [points for _, points in news])
 
     def _answer(self, _, content: Any, buffers: Any) -> None:
-        """Keep or remove the curve that a page names; send everything to one just opened."""
+        """Remove the curve that a page names; send everything to a page just opened."""
         asked = content if isinstance(content, dict) else {}
-        if "keep" in asked:
-            return self._keep(asked["keep"])
         with self._lock:
             gone = asked.get("remove")
             self.curves = [c for c in self.curves if c.live or c.number != gone]

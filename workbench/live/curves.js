@@ -111,22 +111,6 @@ function draw(pen, look, width, curves, view) {
   return { lines, marked, axes: { x, bands, gaps } };
 }
 
-// What is seen as SVG, with a legend below it: as wide as on the page, and on the page's paper.
-function picture(look, width, curves, view) {
-  const { em } = look;
-  const pen = scribe(look, width, (EDGE.end + 1.6 * curves.length) * em, LETTERS * em);
-  draw(pen, look, width, curves, view);
-  curves.forEach((curve, i) => {
-    const y = (EDGE.end + 1.6 * i + 0.8) * em;
-    Object.assign(pen, { strokeStyle: paint(curve, look), lineWidth: 2, textAlign: "left" });
-    pen.setLineDash(curve.dashes.map((length) => length * em));
-    pen.stroke(path([[em, y], [3.5 * em, y]]));
-    pen.fillStyle = look.ink;
-    pen.fillText(label(curve), 4 * em, y + 0.3 * em);
-  });
-  return pen.text();
-}
-
 function mark(pen, { curve, x, ys }, [bands, gaps], look) {
   Object.assign(pen, { fillStyle: paint(curve, look), strokeStyle: look.ink, lineWidth: 1.2 });
   pen.stroke(path([[x, bands.to], [x, gaps.from]]));

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from html import escape
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import ipywidgets as widgets
 
+from workbench.core.measures import held_out
 from workbench.core.problem import Problem
 from workbench.core.stream import Row, nothing
-from workbench.core.trace import Trace
 from workbench.data.panels import panel
 from workbench.live.chart import Chart, Curve, Inside
 from workbench.live.inside import portrait
-from workbench.live.keep import code, keep, own_parameters, send_to_sweep
 from workbench.live.lane import Lane, Spare
 from workbench.live.player import PLAYING, Player
-from workbench.live.race import Race
 from workbench.live.sliders import WIDE, Sliders, slider, text
 from workbench.registry import SOLVERS
+from workbench.runs.run import resolve
 
 FOURIER = 400  # random features that the checkbox appends, as the paper does
 BUDGETS_S = (1, 2, 5, 10, 30, 60, 120, 300, 600, 3600)  # solver seconds
@@ -61,12 +59,9 @@ class Dashboard(widgets.VBox):
         self.budget = slider("seconds", [(f"{s:g}", s) for s in budgets], seconds)
         self.speed = slider("rounds", list(PAUSES_S.items()), 0.0)
         self.watched = widgets.Dropdown(description="inside of", **WIDE)
-        self.verdict, self._race = widgets.HTML(), None
-        self.answer = widgets.HTML(layout={"max_width": "60em"})
-        self.chart, self.inside = Chart(self._pending, self.keep), Inside()
+        self.chart, self.inside = Chart(self._pending), Inside()
         self.player = Player(self._on_rows)
         self._curves: dict[Lane, Curve] = {}  # of the runs on the canvas, oldest first
-        self._specs: dict[Lane, str | None] = {}
         self._portrait = Spare(TIME_FRACTION, MIN_PAUSE_S)
         self._loaded: tuple[str | None, Problem] | None = None
         # What is to run, as far as it was asked for: data, and parameters by solver.
@@ -79,7 +74,6 @@ class Dashboard(widgets.VBox):
             "back": ("step-backward", self.player.back, "Go back by one round, then pause"),
             "stop": ("stop", self.player.stop, "End these runs; their curves stay"),
             "reset": ("refresh", self.reset, "End these runs and remove all curves"),
-            "send to sweep": ("table", self.send_to_sweep, "Write a grid over all values tried"),
         }
         self.buttons = {name: button(name, *act) for name, act in acts.items()}
         self.solvers.observe(lambda _: self._choose(), "value")
@@ -103,7 +97,7 @@ class Dashboard(widgets.VBox):
             part.add_class("live-controls")  # which the page disables without a kernel
         self.chart.layout.flex = "1 1 30em"
         chart = widgets.HBox([controls, self.chart], layout=row)
-        super().__init__([buttons, chart, self.verdict, self.answer, self.inside])
+        super().__init__([buttons, chart, self.inside])
         self.add_class("live-page")
 
     def run(self) -> None:
@@ -123,43 +117,6 @@ class Dashboard(widgets.VBox):
         self._forget()
         self.chart.clear()
         self.inside.show("", [])
-        self.answer.value = ""
-
-    def keep(self, number: int) -> None:
-        """Write the trace of the run whose curve has this number, and show its code."""
-        lanes = [lane for lane, curve in self._curves.items() if curve.number == number]
-        if not lanes:
-            return self._tell(f"Run {number} cannot be kept: only its curve is left.")
-        (lane,) = lanes
-        if lane in self.player.lanes and not self.player.at_rest():
-            return self._tell("Press pause first: only a run at rest can be kept.")
-        try:
-            path = keep(lane, self._specs[lane])
-        except (OSError, ValueError) as error:
-            return self._tell(f"Run {number} could not be kept: {error}")
-        self._tell(f"Kept as {path}, which make report shows", code(lane, self._specs[lane]))
-
-    def send_to_sweep(self) -> None:
-        """Write a grid over all values that the runs on the canvas have tried, and show it."""
-        try:
-            path = send_to_sweep([*self._curves], [*self._specs.values()], self.budget.value)
-        except (OSError, ValueError) as error:
-            return self._tell(str(error))
-        self._tell(f"workbench sweep {path}", path.read_text(encoding="utf-8"))
-
-    def recall(self, traces: Iterable[Trace]) -> None:
-        """Draw runs that have ended, kept ones or results, as earlier runs on the canvas.
-
-        Parameters
-        ----------
-        traces : such as :func:`workbench.runs.results.read_results` returns; of more than the
-            canvas holds, the last
-        """
-        for trace in traces:
-            solver, data = trace.header["solver"], trace.header["problem"]["name"]
-            curve = self.chart.begin(*legend(solver, trace.header["parameters"], data))
-            curve.live, curve.ended = False, trace.stopped_by or "killed"
-            self.chart.add(curve, trace.rows)
 
     def retire(self) -> None:
         """Stop for good, and release the data and the states; the canvas stays unchanged."""
@@ -211,11 +168,8 @@ class Dashboard(widgets.VBox):
                 return old
             if old.last and not old.ended and all(map(old.can_change, differ)):
                 return old.branch(old.parameters | values)
-        if problem.X_test is None:
-            return Lane(name, problem, values, nothing)
-        if self._race is None or self._race.problem is not problem:
-            self._race = Race(problem)
-        return Lane(name, problem, values, self._race.judge(name))
+        measure = nothing if problem.X_test is None else held_out(problem)
+        return Lane(name, problem, values, measure)
 
     def _on_rows(self, lane: Lane | None, rows: list[Row] | None) -> None:
         if lane is None:
@@ -229,8 +183,6 @@ class Dashboard(widgets.VBox):
             self.chart.say(note="this is where the run began" if len(lane.rows) < 2 else "")
         else:
             self.chart.add(curve, rows)
-            labels = {lane.solver: SOLVERS[lane.solver].label for lane in self.player.lanes}
-            self.verdict.value = escape(self._race.look(labels)) if self._race else ""
         if not rows or lane.ended:
             self._portrait.now()
         if lane.solver == self.watched.value and self._portrait.due():
@@ -245,23 +197,20 @@ class Dashboard(widgets.VBox):
             curve.live = lane in lanes
             if any(lane.problem is not new.problem for new in lanes):
                 curve.colour = GREY  # bounds on other data are not comparable
-                del self._curves[lane], self._specs[lane]
+                del self._curves[lane]
         for lane in lanes:
             if lane not in self._curves:
-                self._specs[lane] = self._loaded[0]
                 name = self._loaded[0] or lane.problem.name
                 began = legend(lane.solver, lane.parameters, name, *lane.past[-1:])
                 self._curves[lane] = self.chart.begin(*began)
                 self.chart.add(self._curves[lane], lane.rows)
         for lane, curve in [*self._curves.items()]:
             if curve not in self.chart.curves:
-                del self._curves[lane], self._specs[lane]
+                del self._curves[lane]
 
     def _forget(self) -> None:
         """Release all lanes, whose curves say no more."""
-        self._race, self.verdict.value = None, ""
         self._curves.clear()
-        self._specs.clear()
 
     def _look(self) -> None:
         """Show the inside of the chosen solver's run, if no round is in progress."""
@@ -321,10 +270,6 @@ class Dashboard(widgets.VBox):
             names += self.sliders.differ(solver, wanted[solver]) if solver in wanted else []
         return [*dict.fromkeys(names)]
 
-    def _tell(self, line: str, program: str = "") -> None:
-        pre = f"<pre style='user-select: all'>{escape(program)}</pre>" if program else ""
-        self.answer.value = f"<p role='status'>{escape(line)}</p>{pre}"
-
 
 def button(name: str, icon: str, act: Callable[[], None], tooltip: str) -> widgets.Button:
     """Return a button that calls `act`."""
@@ -338,8 +283,8 @@ def legend(
     solver: str, parameters: Mapping[str, Any], data: str, *past: tuple[Any, int]
 ) -> tuple[str, str, list[str]]:
     """Return a run's name, colour and settings: those that are not the defaults, and its data."""
-    own = own_parameters(solver, parameters)
-    settings = [f"{key} = {text(value)}" for key, value in own.items()]
+    defaults = resolve(solver, {})[1]
+    settings = [f"{key} = {text(v)}" for key, v in parameters.items() if v != defaults.get(key)]
     branch = [f"from round {round}" for _, round in past]
     look = SOLVERS[solver]
     return look.label, look.colour, [data, *settings, *branch]

@@ -187,20 +187,17 @@ function image(pen, width, height, picture, look) {
 }
 
 function lines(pen, width, height, picture, look) {
-  const { x, ys, labels, across, up, points, logarithmic, filled, marked } = picture;
+  const { x, ys, labels, across, up, points, marked } = picture;
   const { em, ink, paper } = look;
   const dots = pairs(points);
   const rows = Array.from({ length: ys.length / (x.length || 1) }, (_, i) =>
     ys.slice(i * x.length, (i + 1) * x.length));
   const [us, vs] = [[...x, ...dots.map(([u]) => u)], [...ys, ...dots.map(([, v]) => v)]];
-  const along = axis(us, 3.6 * em, width - 0.8 * em, logarithmic, 4 * em);
+  const along = axis(us, 3.6 * em, width - 0.8 * em, false, 4 * em);
   const y = axis(vs, height - 2.8 * em, 1.8 * em, false, 1.8 * em);
   rule(pen, along, y, up, em);
   foot(pen, along, y, across, em);
   const corners = rows.map((row) => [...row].map((v, j) => [along.at(x[j]), y.at(v)]));
-  Object.assign(pen, { fillStyle: css(look.cycle(0)), globalAlpha: 0.22 });
-  if (filled) pen.fill(path([...corners[0], ...corners[1].toReversed()]));
-  pen.globalAlpha = 1;
   corners.forEach((line, i) => {
     pen.strokeStyle = css(look.cycle(i));
     pen.lineWidth = 1.8;

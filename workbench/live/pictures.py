@@ -65,7 +65,6 @@ class Image(NamedTuple):
 class Lines(NamedTuple):
     """Lines ``ys`` (c, m) over ``x`` (m,), named by ``labels``, and single ``points`` (p, 2).
 
-    The axis of ``x`` may be ``logarithmic``; between the first two lines it may be ``filled``.
     ``marked`` (p,) is not 0 where a point stands out.
     """
 
@@ -76,8 +75,6 @@ class Lines(NamedTuple):
     across: str = ""
     up: str = ""
     points: np.ndarray = np.empty((0, 2))
-    logarithmic: bool = False
-    filled: bool = False
     marked: np.ndarray = np.empty(0)
 
 

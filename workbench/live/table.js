@@ -48,7 +48,6 @@ function entry() {
     <line x2="100%" y1="50%" y2="50%" stroke-width="0.22em" /></svg> <span class="name"></span></th>
     ${"<td></td>".repeat(COLUMNS.length)}
     <td><button class="hide"></button>
-      <button class="keep" title="Write its trace, and show the code that repeats it">keep</button>
       <button class="remove">remove</button></td></tr>
     <tr><td class="more" colspan="${COLUMNS.length + 2}"></td></tr>`;
   return lines;

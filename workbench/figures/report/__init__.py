@@ -23,7 +23,6 @@ import workbench
 from workbench.core.files import whole
 from workbench.figures import reference
 from workbench.figures.papers import PAPERS, order, title, token
-from workbench.figures.report import kept as kept_runs
 from workbench.figures.report.rows import (
     DESCRIPTIONS,
     STANDINGS,
@@ -35,7 +34,6 @@ from workbench.figures.report.rows import (
 from workbench.figures.report.sidecars import Figure, collect
 from workbench.runs.mill import figures_folder
 from workbench.runs.notebooks import CHECKOUT, PROFILES
-from workbench.runs.sweep import runs_folder
 
 ROOM = Path(__file__).parent
 
@@ -44,7 +42,6 @@ def report(
     path: str | os.PathLike | None = None,
     *,
     figures: str | os.PathLike | None = None,
-    kept: str | os.PathLike | None = None,
     printed: pd.DataFrame | None = None,
     say: Callable[[str], None] = print,
 ) -> Path:
@@ -54,7 +51,6 @@ def report(
     ----------
     path : the page (default: ``runs/report.html`` of the checkout)
     figures : the folder of figures and sidecars (default: the folder that figures are saved in)
-    kept : the folder of runs that were kept on a dashboard (default: ``kept/`` in that of runs)
     printed : the papers' numbers (default: those of ``data/reference``)
     say : receives a line per file that had to be left out
 
@@ -72,11 +68,10 @@ def report(
     if not folder.is_dir():
         raise ValueError(f"figures: there is no folder {folder}")
     found, faults = collect(folder)
-    runs, unread = kept_runs.collect(Path(kept or runs_folder() / "kept"))
-    for fault in faults + unread:
+    for fault in faults:
         say(fault)
     rows = side_by_side(reference.printed() if printed is None else printed, measurements(found))
-    page = render(found, rows, runs, faults + unread, path.parent)
+    page = render(found, rows, faults, path.parent)
     with whole(path) as part:
         part.write_text(page, encoding="utf-8")
     return path
@@ -85,7 +80,6 @@ def report(
 def render(
     figures: list[Figure],
     rows: list[Row],
-    kept: list[dict[str, Any]],
     faults: list[str],
     folder: Path,
 ) -> str:
@@ -117,7 +111,6 @@ def render(
         faults=faults,
         sections=sections,
         choices={"sets": _choices(sets), "methods": _choices(methods)},
-        kept=kept,
         standings=STANDINGS,
         links=lambda figure: _links(figure, folder),
         remarks=_remarks,

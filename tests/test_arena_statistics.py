@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from workbench.arena import profiles
+import arena_statistics as statistics
+from workbench.arena import summary
 from workbench.core.trace import Trace
 from workbench.figures.style import Look
 
@@ -21,7 +22,7 @@ def test_a_table_has_a_place_for_every_match_and_infinity_where_nothing_counts()
     rows = frame(test_error=np.arange(8.0), status=["done"] * 7 + ["failed"])
     rows.loc[2, "test_error"] = None
     rows.loc[5, "test_error"] = math.inf
-    entries, sets, costs = profiles.table(rows, "test_error", rows["status"] == "done")
+    entries, sets, costs = statistics.table(rows, "test_error", rows["status"] == "done")
     assert (entries, sets) == (["a", "b"], ["iris", "wine"])
     assert costs.tolist() == [[[0, 1], [math.inf, 3]], [[4, math.inf], [6, math.inf]]]
 
@@ -29,9 +30,9 @@ def test_a_table_has_a_place_for_every_match_and_infinity_where_nothing_counts()
 def test_a_table_with_a_hole_or_a_double_is_refused():
     rows = frame(cost=1.0)
     with pytest.raises(ValueError, match="needs a row for each"):
-        profiles.table(rows.drop(index=3), "cost")
+        statistics.table(rows.drop(index=3), "cost")
     with pytest.raises(ValueError, match="two rows have the same"):
-        profiles.table(pd.concat([rows, rows[:1]]), "cost")
+        statistics.table(pd.concat([rows, rows[:1]]), "cost")
 
 
 def test_there_is_one_standard_error_above_the_best_of_the_same_partition():
@@ -45,14 +46,14 @@ def test_there_is_one_standard_error_above_the_best_of_the_same_partition():
         for e in error
         if not math.isnan(e)
     ]
-    found = profiles.until_there(rows, runs)
+    found = statistics.until_there(rows, runs)
     expected = [0.24] * 2 + [0.32] * 2 + [0.11] * 2 + [nan] * 2
     assert found["target"].tolist() == pytest.approx(expected, nan_ok=True)
     never = math.inf
     assert found["since"].tolist() == [2.0, never, never, 2.0, 2.0, 2.0, never, never]
     assert found["there"].tolist() == [True, False, False, True, True, True, False, False]
     rows.loc[0, "cut"] = True  # it neither sets the target nor gets there
-    found = profiles.until_there(rows, runs)
+    found = statistics.until_there(rows, runs)
     assert found["target"].tolist()[:2] == [0.55] * 2
     assert found["since"].tolist()[:2] == [never, 2.0] and not found["whole"][0]
 
@@ -70,29 +71,29 @@ def test_there_is_one_standard_error_above_the_best_of_the_same_partition():
 def test_a_run_is_there_when_it_stays(errors, expected):
     rows = [{"cpu": float(i), "test_error": e} for i, e in enumerate(errors, 1)]
     rows = [{name: v for name, v in row.items() if v is not None} for row in rows]
-    assert profiles.stays(Trace({}, rows), 0.2) == expected
+    assert statistics.stays(Trace({}, rows), 0.2) == expected
 
 
 def test_ranks_are_shared_by_equals_and_by_all_that_never_got_there():
     costs = np.array([[[1.0, 2.0, 2.0], [math.inf, math.inf, 7.0]]])
-    assert profiles.ranks(costs).tolist() == [[[1.0, 2.5, 2.5], [2.5, 2.5, 1.0]]]
+    assert statistics.ranks(costs).tolist() == [[[1.0, 2.5, 2.5], [2.5, 2.5, 1.0]]]
 
 
 def test_resamples_spread_as_the_mean_over_sets_and_partitions_does():
     rng = np.random.default_rng(0)
     scores = rng.normal(size=(12, 1, 2)) * [3.0, 0.0] + rng.normal(size=(12, 4, 2)) * [0.0, 1.0]
-    draws = profiles.resampled(scores)
+    draws = statistics.resampled(scores)
     assert draws.mean(axis=0) == pytest.approx(scores.mean(axis=(0, 1)), abs=0.05)
     sets = scores.mean(axis=1).std(axis=0)  # the bootstrap's own variance has no degree less
     within = scores.std(axis=1) / 2
     expected = np.sqrt((sets**2 + (within**2).mean(axis=0)) / 12)
     assert draws.std(axis=0) == pytest.approx(expected, rel=0.06)
-    assert (draws == profiles.resampled(scores)).all()
+    assert (draws == statistics.resampled(scores)).all()
 
 
 def test_the_critical_difference_is_the_one_in_the_literature():
     # Demšar 2006, Section 3.2.3: four classifiers on 14 sets.
-    assert profiles.critical_difference(4, 14) == pytest.approx(1.25, abs=0.005)
+    assert statistics.critical_difference(4, 14) == pytest.approx(1.25, abs=0.005)
 
 
 def always_first(sets: int) -> np.ndarray:
@@ -101,8 +102,8 @@ def always_first(sets: int) -> np.ndarray:
 
 
 def test_few_sets_support_no_claim_even_if_one_entry_always_wins():
-    assert profiles.sets_needed() == 6
-    few, enough = (profiles.verdict(always_first(n), "abc") for n in (5, 6))
+    assert statistics.sets_needed() == 6
+    few, enough = (statistics.verdict(always_first(n), "abc") for n in (5, 6))
     assert few.best == enough.best == "a"
     assert few.text == "no difference shown: 5 of the 6 sets that a claim needs"
     assert enough.rivals == () and enough.text == "ahead of all others"
@@ -111,7 +112,7 @@ def test_few_sets_support_no_claim_even_if_one_entry_always_wins():
 def test_a_rival_that_is_not_different_is_named():
     ranks = always_first(8)
     ranks[:3] = ranks[:3][..., [1, 0, 2]]  # the second wins on three of eight sets
-    found = profiles.verdict(ranks, "abc")
+    found = statistics.verdict(ranks, "abc")
     assert found.best == "a" and "b" in found.rivals
     assert found.text == f"no difference shown from {len(found.rivals)} of 2"
     assert found.low <= found.rank <= found.high
@@ -120,13 +121,13 @@ def test_a_rival_that_is_not_different_is_named():
 def test_a_profile_counts_what_was_never_solved():
     never = math.inf
     costs = np.array([[[1.0, 3.0, 1.0], [4.0, 1.0, never]], [[2.0, never, 9.0], [never] * 3]])
-    ratios = profiles.performance_ratios(costs)
+    ratios = statistics.performance_ratios(costs)
     assert ratios.tolist() == [[1, 3, 1], [4, 1, never], [1, never, 4.5], [never] * 3]
 
 
 def test_the_intervals_hold_the_mean_ranks():
     ranks = always_first(6)[..., [1, 0, 2]]
-    low, high = profiles.interval(ranks)
+    low, high = statistics.interval(ranks)
     assert low[1] == high[1] == 1.0
     assert (low <= ranks.mean(axis=(0, 1))).all() and (ranks.mean(axis=(0, 1)) <= high).all()
 
@@ -135,7 +136,7 @@ def test_runs_end_in_a_mark_with_whiskers_and_cut_runs_are_apart():
     figure, ax = plt.subplots()
     look = Look("a", "#112233", "o")
     x, y, cut = (2.0, 3.0, 4.0, 8.0), (0.1, 0.2, 0.4, 0.45), (False, False, False, True)
-    profiles.draw_spread(ax, look, x, y, cut)
+    summary.draw_spread(ax, look, x, y, cut)
     full, hollow = (bars.lines[0] for bars in ax.containers)
     assert full.get_xydata().tolist() == [[3.0, 0.2]]
     assert full.get_markerfacecolor() == look.colour
