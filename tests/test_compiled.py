@@ -1,4 +1,4 @@
-"""The cache of compiled code: taken while nothing has changed, renewed when a callee has."""
+"""The cache of compiled code: shared by equal sources, renewed when a callee has changed."""
 
 import ast
 import importlib
@@ -6,10 +6,12 @@ import os
 import pickle
 import subprocess
 import sys
+import time
 import zipfile
 from pathlib import Path
 
 import pytest
+from numba.core.caching import IndexDataCacheFile
 
 import workbench
 from workbench.kernels import compiled
@@ -30,8 +32,8 @@ FILES = {
     "@njit(cache=True)\ndef outer(x):\n    return middle(x)\n",
 }
 ASK = """
-import os, sys
-import numba  # once, not for every answer
+import os, sys, warnings
+import numba, platformdirs  # once, not for every answer
 
 for place in sys.stdin:
     if child := os.fork():
@@ -39,50 +41,113 @@ for place in sys.stdin:
         print("end", flush=True)
     else:
         sys.path.insert(0, place.strip())
-        from workbench.outer import outer
-        print(outer(0), sum(outer.stats.cache_hits.values()), flush=True)
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            from workbench.outer import outer
+            print(outer(0), sum(outer.stats.cache_hits.values()), sep="\\n")
+        for warning in warned:
+            print(warning.message)
+        sys.stdout.flush()
         os._exit(0)
 """
 
 
-@pytest.mark.parametrize("kind", ["in its tree", "in a folder of the user's", "zipped"])
-def test_a_changed_callee_in_another_file_is_compiled_again(kind, tmp_path):
-    env = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
-    env |= {"XDG_CACHE_HOME": str(tmp_path / "home")}
-    if kind == "in a folder of the user's":
-        env |= {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+@pytest.fixture
+def answer(tmp_path):
+    """Return a function that imports a package of three kernels, and what its process printed.
 
+    It gives the value, the kernels taken from the cache, and the warnings.
+    """
+    env = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
+    env |= {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     command = [sys.executable, "-B", "-c", ASK]
     asked = subprocess.Popen(command, env=env, cwd=tmp_path, **pipes)
 
-    def answer(**changes):
-        for name, text in (FILES | {f"{stem}.py": text for stem, text in changes.items()}).items():
-            path = tmp_path / "src" / "workbench" / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
-        place = tmp_path / "src"
-        if kind == "zipped":
-            place = tmp_path / "src.zip"
-            with zipfile.ZipFile(place, "w") as archive:
-                for name in FILES:
-                    archive.write(tmp_path / "src" / "workbench" / name, f"workbench/{name}")
-        print(place, file=asked.stdin, flush=True)
-        said = "".join(iter(asked.stdout.readline, "end\n"))
-        return tuple(map(int, said.split()))
+    def ask(place="src", **changes):
+        files = FILES | {f"{stem}.py": text for stem, text in changes.items()}
+        if place.endswith(".zip"):
+            with zipfile.ZipFile(tmp_path / place, "w") as archive:
+                for name, text in files.items():
+                    archive.writestr(f"workbench/{name}", text)
+        else:
+            for name, text in files.items():
+                path = tmp_path / place / "workbench" / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text)
+        print(tmp_path / place, file=asked.stdin, flush=True)
+        value, hits, *warned = "".join(iter(asked.stdout.readline, "end\n")).splitlines()
+        return int(value), int(hits), warned
 
-    assert answer() == (20, 0)
-    if kind == "in its tree":
-        assert answer(plain="UNUSED = 2\n") == (20, 1)
-    changed = FILES["inner.py"].replace("TEN = 10", "TEN = 30").replace("x + 10", "x + 20")
-    # Of an index that cannot be unpickled, as its types' module has moved, nothing is read.
-    indexes = [path for path in tmp_path.rglob("*.nbi")]
-    assert indexes
-    for path in indexes:
-        version = pickle.dumps(pickle.loads(path.read_bytes()))
-        path.write_bytes(version + b"cworkbench.gone\nName\n.")
-    assert answer(inner=changed) == (50, 0)
+    yield ask
     asked.communicate()
+
+
+def test_equal_sources_share_their_machine_code_wherever_they_lie(answer):
+    assert answer() == (20, 0, [])
+    assert answer("second clone") == (20, 1, [])
+    assert answer("zipped.zip") == (20, 1, [])
+    assert answer("clone", plain="UNUSED = 2\n") == (20, 1, [])
+
+
+@pytest.mark.parametrize("place", ["src", "src.zip"])
+def test_a_changed_callee_in_another_file_is_compiled_again(place, answer):
+    changed = FILES["inner.py"].replace("TEN = 10", "TEN = 30").replace("x + 10", "x + 20")
+    assert answer(place) == (20, 0, [])
+    assert answer(place, inner=changed) == (50, 0, [])
+    assert answer(place) == (20, 1, [])
+
+
+DAMAGE = {
+    "empty": lambda data: b"",
+    "cut": lambda data: data[: len(data) // 2],
+    "zeroed": lambda data: bytes(len(data)),
+    "zeroed within": lambda data: data[:900] + bytes(900) + data[1800:],
+    "a module that has moved": lambda _: pickle.dumps(compiled.VERSIONS) + b"cgone\nName\n.",
+}
+
+
+@pytest.mark.parametrize(
+    "ending, kind",
+    [("nbi", kind) for kind in DAMAGE if kind != "zeroed within"]
+    + [("nbc", kind) for kind in DAMAGE],
+)
+def test_damaged_machine_code_is_compiled_and_written_again(ending, kind, answer, tmp_path):
+    answer()
+    paths = list((tmp_path / "cache").glob(f"*.{ending}"))
+    assert len(paths) == 3
+    for path in paths:
+        path.write_bytes(DAMAGE[kind](path.read_bytes()))
+    value, hits, warned = answer()
+    assert (value, hits, len(warned)) == (20, 0, 3) and "damaged" in warned[0]
+    assert answer() == (20, 1, [])
+
+
+def test_without_a_place_to_write_everything_is_compiled_with_one_warning(answer, tmp_path):
+    (tmp_path / "cache").write_text("a file, where there should be a folder")
+    value, hits, (warned,) = answer()
+    assert (value, hits) == (20, 0) and "NUMBA_CACHE_DIR" in warned
+
+
+def test_a_full_disk_costs_one_warning(monkeypatch, tmp_path):
+    def full(*_):
+        raise OSError("no space left")
+
+    monkeypatch.setattr(compiled, "folder", lambda: tmp_path)
+    monkeypatch.setattr(IndexDataCacheFile, "_open_for_write", full)
+    kernel = compiled.njit(cache=True)(lambda x: x + 1)
+    with pytest.warns(RuntimeWarning, match="could not be kept: no space left"):
+        assert kernel(1) == 2 and kernel(1.5) == 2.5
+    assert not list(tmp_path.iterdir())
+
+
+def test_old_machine_code_is_deleted(monkeypatch, tmp_path):
+    monkeypatch.setattr(compiled, "folder", lambda: tmp_path)
+    for name, days in {"new.nbi": 1, "old.nbi": 90, "old.nbc": 90, "old.txt": 90}.items():
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (0, time.time() - days * 86400))
+    compiled.delete_old()
+    assert {path.name for path in tmp_path.iterdir()} == {"new.nbi", "old.txt"}
 
 
 def kernels_of(path):

@@ -1,42 +1,164 @@
-"""Numba's `njit`, with a cache on disk that knows all files that a kernel is compiled from.
+"""Numba's `njit`, with machine code kept in one folder of the user, named by its sources.
 
-Numba takes machine code from its cache while the file that defines the kernel is the same. The
-kernels of other files that it calls are part of that code: after a change of theirs, the old
-answer came back. The version of the cache here covers them too, and an index that names types of
-a module that has moved is not read.
+Numba keeps machine code next to the file that defines a kernel, and takes it while that file is the
+same. A second clone, a test's worker and an installed package would each compile everything once
+more, and the kernels of other files that a kernel inlines could change unnoticed. Here the name of
+what is kept has a hash of all sources that it was compiled from: whoever has the same sources
+finds it, and nobody else does.
 """
 
 from __future__ import annotations
 
 import re
 import sys
+import tempfile
+import time
+import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from hashlib import sha256
+from pathlib import Path
 
+import llvmlite
 import numba
+import numpy as np
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile
+from platformdirs import user_cache_path
 
 IMPORTS = re.compile(rb"^from (workbench[\w.]*) import", re.MULTILINE)
+KEPT_DAYS = 60  # machine code older than this is deleted by `workbench warm`
+VERSIONS = f"{numba.__version__} {llvmlite.__version__} {np.__version__}"
 
 
-def njit(**options) -> Callable[[Callable], Callable]:
-    """Return ``numba.njit(**options)``, whose cache is renewed when any of its sources changes."""
+def njit(*, cache: bool = False, **options) -> Callable[[Callable], Callable]:
+    """Return ``numba.njit(**options)``; with `cache` the machine code is kept in `folder()`.
+
+    A folder that cannot be written to, and files that were cut or damaged, cost the time of
+    compiling again and one warning per process.
+    """
 
     def compiled(function: Callable) -> Callable:
         kernel = numba.njit(**options)(function)
-        file = getattr(getattr(kernel, "_cache", None), "_cache_file", None)
-        if file:  # Numba's index on disk, which is read no further where its version is another
-            file._version = f"{file._version} {sources(function.__module__)}"
+        if cache and not numba.config.DISABLE_JIT and folder():
+            kernel._cache = _Cache(function)
         return kernel
 
     return compiled
 
 
 @cache
+def folder() -> Path | None:
+    """Return the folder of compiled code, None if it cannot be written to.
+
+    It is the one that the variable NUMBA_CACHE_DIR names, otherwise ``workbench/kernels`` in the
+    user's folder of caches.
+    """
+    try:
+        chosen = numba.config.CACHE_DIR
+        place = (
+            Path(chosen) if chosen else user_cache_path("workbench", appauthor=False) / "kernels"
+        )
+        place.mkdir(parents=True, exist_ok=True, mode=0o700)
+        tempfile.TemporaryFile(dir=place).close()
+    except (OSError, RuntimeError) as error:  # RuntimeError: there is no home
+        _warn_once(
+            f"compiled code cannot be kept: {error}; every process compiles its solvers again, "
+            "unless NUMBA_CACHE_DIR names a folder that can be written to"
+        )
+        return None
+    return place
+
+
+def delete_old() -> None:
+    """Delete compiled code that was written more than `KEPT_DAYS` days ago."""
+    for path in folder().glob("*.nb[ci]") if folder() else ():
+        with suppress(OSError):  # another process may have been faster
+            if path.stat().st_mtime < time.time() - KEPT_DAYS * 86400:
+                path.unlink()
+
+
+class _Locator:
+    """The place of one kernel's machine code, as `numba.core.caching` asks for it."""
+
+    def __init__(self, function: Callable, file: str) -> None:
+        self._py_file = file
+        self.module = function.__module__
+
+    @classmethod
+    def from_function(cls, function: Callable, file: str) -> _Locator:
+        return cls(function, file)
+
+    def get_cache_path(self) -> str:
+        return str(folder())
+
+    def ensure_cache_path(self) -> None:
+        """Do nothing: `folder` has made it."""
+
+    def get_source_stamp(self) -> str:
+        return sources(self.module)
+
+    def get_disambiguator(self) -> str:
+        return sha256(f"{self.module} {sources(self.module)}".encode()).hexdigest()[:20]
+
+
+class _Implementation(CompileResultCacheImpl):
+    _locator_classes = (_Locator,)
+
+
+class _Files(IndexDataCacheFile):
+    """An index and machine code on disk; what was damaged is compiled and written again."""
+
+    def __init__(self, numbas: IndexDataCacheFile) -> None:
+        self.__dict__.update(numbas.__dict__)
+        self._version = VERSIONS
+
+    def save(self, key: tuple, data: tuple) -> None:
+        try:
+            super().save(key, data)
+        except OSError as error:  # a full disk, or a folder that has been locked since
+            _warn_once(f"compiled code could not be kept: {error}")
+
+    def _load_index(self) -> dict:
+        try:
+            return super()._load_index()
+        except Exception as error:  # unpickling what was damaged may raise anything
+            return self._report_damage(self._index_path, error) or {}
+
+    def _load_data(self, name: str) -> tuple:
+        data = Path(self._data_path(name)).read_bytes()
+        if sha256(data[:-32]).digest() != data[-32:]:
+            self._report_damage(self._data_path(name), "its checksum differs")
+            raise OSError  # Numba then compiles
+        return super()._load_data(name)
+
+    def _dump(self, obj: object) -> bytes:
+        data = super()._dump(obj)
+        return data + sha256(data).digest()  # unpickling ignores what follows its end
+
+    @staticmethod
+    def _report_damage(path: str, error: object) -> None:
+        _warn_once(f"{path}: damaged compiled code ({error}); it is compiled and written again")
+
+
+class _Cache(FunctionCache):
+    _impl_class = _Implementation
+
+    def __init__(self, function: Callable) -> None:
+        super().__init__(function)
+        self._cache_file = _Files(self._cache_file)
+
+
+@cache
+def _warn_once(message: str) -> None:
+    warnings.warn_explicit(message, RuntimeWarning, "workbench", 1)  # one line on a terminal
+
+
+@cache
 def sources(module: str) -> str:
     """Return a hash of a module and of those that it imports from, as far as they hold kernels.
 
-    A kernel takes functions and constants from such modules alone; a test holds it.
+    A kernel takes functions and constants from such modules only; a test holds it.
     """
     digests: dict[str, bytes] = {}
     waiting = [module]

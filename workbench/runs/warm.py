@@ -10,6 +10,7 @@ import matplotlib.font_manager  # noqa: F401  (its list of fonts is made by the 
 from joblib import Parallel, delayed
 
 from workbench.data.panels import panel
+from workbench.kernels.compiled import delete_old
 from workbench.registry import SOLVERS
 from workbench.runs.run import warm
 
@@ -32,6 +33,7 @@ def warm_all(say: Callable[[str], None] = print) -> None:
     What a solver compiles for other rows (single precision, more classes than a byte counts) or
     other parameters is compiled when it is first needed.
     """
+    delete_old()
     tasks = [delayed(_import)(name) for name in IMPORTED]
     tasks += [delayed(_warm)(name) for name in SOLVERS]
     for done, name in enumerate(Parallel(n_jobs=-1, return_as="generator_unordered")(tasks), 1):
