@@ -28,24 +28,24 @@ FLOORS = [
 ]
 # Lines of Python, docstrings included. A budget rises only in the commit that says what else went.
 BUDGETS = {
-    "core": 1_723,
-    "kernels": 1_000,
+    "core": 1_680,
+    "kernels": 1_035,
     "data": 3_139,
     "mrc": 2_974,
-    "weston_watkins": 1_298,
+    "weston_watkins": 1_010,
     "memoir": 3_382,
     "least_squares": 1_304,
-    "sampled_cuts": 1_591,
+    "sampled_cuts": 1_595,
     "tuning": 920,
-    "peers": 1_558,
-    "registry": 179,
-    "proofs": 1_601,
+    "peers": 1_462,
+    "registry": 173,
+    "proofs": 1_591,
     "runs": 2_715,
-    "live": 2_512,
-    "figures": 3_034,
-    "estimators": 3_318,
-    "arena": 1_871,
-    "cli": 498,
+    "live": 2_017,
+    "figures": 2_941,
+    "estimators": 3_244,
+    "arena": 1_017,
+    "cli": 478,
 }
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 
