@@ -28,10 +28,10 @@ report: .venv/.ok ## put all figures, and the papers' numbers next to our own, o
 	.venv/bin/workbench report $(ARGS)
 
 lessons: .venv/.ok ## write student copies and an offline HTML course in course/ (ARGS="ls_1 --out DIR -j N")
-	.venv/bin/workbench lessons -j 2 $(ARGS)
+	$(PYTHON) notebooks/learn/course.py -j 2 $(ARGS)
 
 docs: .venv/.ok ## write the course, the report and pages of the API, to read offline: docs/index.html
-	.venv/bin/workbench lessons -j 2 --out docs/course
+	$(PYTHON) notebooks/learn/course.py -j 2 --out docs/course
 	.venv/bin/workbench report --out docs/report.html
 	$(PYTHON) -W ignore -m pdoc --docformat numpy --template-directory .pdoc --output-directory docs \
 	  workbench $(subst /,.,$(basename $(shell find workbench -mindepth 2 -name '[a-z]*.py')))

@@ -69,8 +69,6 @@ MISTAKES = {
     "figures mrc_epsilon -p eps3_grid=1": "has no parameter 'eps3_grid'; did you mean eps2_grid",
     "figures mrc_epsilon -p repetitions=few": "repetitions: must be of type int",
     "figures -j 0": "jobs: must be at least 1",
-    "lessons nothing": "lesson: unknown name 'nothing'; known names:",
-    "lessons -j 0": "jobs: must be at least 1",
     "data fetch": "name at least one data set",
     "data check nothing": "nothing",
     "data delete iris": "invalid choice: 'delete'",

@@ -240,7 +240,7 @@ def test_wheel_and_sdist_work_outside_the_repository(built, tmp_path):
     ):
         done = run(*words, program=command)
         assert done.returncode == 0 and done.stdout, (words, done.stderr)
-    for words in (["figures"], ["report"], ["lessons"]):  # are made from notebooks
+    for words in (["figures"], ["report"]):  # are made from notebooks
         done = run(*words, program=command)
         assert done.returncode == 2 and "checkout" in done.stderr, (words, done)
         assert "Traceback" not in done.stderr

@@ -16,9 +16,6 @@ from workbench.live.inside import portrait
 from workbench.live.lane import Lane
 from workbench.live.pictures import pack
 from workbench.live.replay import MIME, Recording, Replay, record
-from workbench.live.replay import recorded as of_dashboard
-
-SETTINGS = ["C = 0.5", "alpha = 0.01"]
 
 
 @pytest.fixture(scope="module")
@@ -51,15 +48,6 @@ def test_frames_are_what_a_dashboard_shows_in_that_round(recorded):
             assert [base64.b64decode(text) for text in frame["buffers"]] == buffers
             frame, seen = next(frames, None), seen + 1
     assert seen == len(walrus.frames) > 5 and lane.state.round == walrus.trace.last["round"]
-
-
-def test_a_dashboard_is_recorded_as_it_starts():
-    solvers = "ww_walrus", "ls_accelerated", "ww_shark"
-    given = {"C": 0.5, "alpha": 0.01}
-    runs = of_dashboard(("iris", "wine"), solvers, given, seconds=9.0).data["runs"]
-    assert [run["settings"] for run in runs] == [["iris, standardised", x] for x in SETTINGS]
-    (run,) = of_dashboard(("iris",), solvers, given, chosen=("ww_shark",)).data["runs"]
-    assert run["settings"][1:] == SETTINGS[:1] and run["frames"]
 
 
 def test_a_run_has_the_points_and_words_of_its_trace(recorded):

@@ -41,11 +41,11 @@ BUDGETS = {
     "registry": 173,
     "proofs": 1_591,
     "runs": 2_715,
-    "live": 2_017,
-    "figures": 2_941,
+    "live": 1_994,
+    "figures": 2_093,
     "estimators": 3_244,
     "arena": 1_017,
-    "cli": 478,
+    "cli": 460,
 }
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 

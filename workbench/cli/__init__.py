@@ -1,4 +1,4 @@
-"""The command line: ``workbench list | run | sweep | figures | report | lessons | ...``
+"""The command line: ``workbench list | run | sweep | figures | report | ...``
 
 Here are the arguments; what the commands do with them is in :mod:`workbench.cli.commands`.
 """
@@ -145,15 +145,6 @@ def _parser() -> argparse.ArgumentParser:
     add = command(commands.report_command, "write an HTML page of figures and the papers' numbers")
     add("--figures", type=Path, metavar="DIR", help="folder of the figures (default: figures/)")
     add("--out", type=Path, metavar="FILE", help="file of the page (default: runs/report.html)")
-
-    add = command(commands.lessons_command, "write student copies and an offline HTML course")
-    add("names", nargs="*", metavar="NAME", help="prefixes of lesson names (default: all)")
-    jobs(add, "lessons at a time")
-    add("--again", action="store_true", help="rerun lessons even if nothing changed")
-    for grader in ("nbgrader", "otter"):
-        said = {"action": "append_const", "const": grader, "dest": "graders", "default": []}
-        add(f"--{grader}", help=f"also write the lessons as {grader} assignments", **said)
-    add("--out", type=Path, metavar="DIR", help="folder of the course (default: course/)")
 
     command(commands.warm_command, "compile all solvers for this machine; once is enough")
 

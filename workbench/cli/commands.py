@@ -191,15 +191,6 @@ def report_command(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def lessons_command(arguments: argparse.Namespace) -> int:
-    """Write the student copies and the course."""
-    _in_a_checkout()
-    from workbench.figures.lessons import build
-
-    options = _options(arguments, "jobs again graders")
-    return _failed(build(arguments.names, arguments.out, **options))
-
-
 def figures_command(arguments: argparse.Namespace) -> int:
     """Run figure notebooks."""
     _in_a_checkout()
@@ -246,7 +237,7 @@ def _in_a_checkout() -> None:
 
     if not (CHECKOUT / "pyproject.toml").is_file():
         raise ValueError(
-            "figures, lessons and report are made from notebooks: run this in a checkout of the "
+            "figures and report are made from notebooks: run this in a checkout of the "
             "repository (`make figures`), or in its unpacked sdist"
         )
 

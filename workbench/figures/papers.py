@@ -41,19 +41,15 @@ PAPERS = {
 }
 # A name that continues with one of these is not the whole of the paper's data set.
 LESS = r"synthetic|stand-in|subset|sample|first|tiny|rows|\["
-ACROSS = "across"  # for figures and lessons on several papers, or on none
-ON_PAPER = "problems"  # for the problem sets, and the folder that holds them
-DASHBOARDS, FIGURES = "dashboards", "figures"  # for the course's pages of them
-# In reading order, that of the twelve-week plan.
-SERIES = ("weston_watkins", "mrc", "sampled_cuts", "least_squares", "memoir", ACROSS, ON_PAPER)
-TITLES = {ACROSS: "Across the papers", ON_PAPER: "Problems on paper"}
-TITLES |= {DASHBOARDS: "Dashboards", FIGURES: "Figures"}
+ACROSS = "across"  # the key of figures on several papers, or on none
 PREFIXES = {"ww": "weston_watkins", "ls": "least_squares", "cuts": "sampled_cuts"}
 
 
 def title(key: str) -> str:
-    """Return the title of a paper; of an unknown one its key."""
-    return PAPERS[key].title if key in PAPERS else TITLES.get(key, key)
+    """Return the title of a paper, or the key itself if it is not a paper's."""
+    if key == ACROSS:
+        return "Across the papers"
+    return PAPERS[key].title if key in PAPERS else key
 
 
 def order(key: str) -> tuple[int, str]:

@@ -9,10 +9,9 @@ import base64
 import hashlib
 import json
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html import escape
-from inspect import signature
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -20,9 +19,8 @@ from typing import Any
 from workbench.core.measures import held_out
 from workbench.core.names import hint
 from workbench.core.problem import Problem
-from workbench.core.stream import Rule, geometric, nothing, rounds, seconds
+from workbench.core.stream import Rule, geometric, nothing
 from workbench.core.trace import Trace
-from workbench.data.panels import panel
 from workbench.live.chart import CHART, INSIDE, Curve
 from workbench.live.dashboard import legend
 from workbench.live.inside import portrait
@@ -109,27 +107,6 @@ def record(
     if frames and frames[-1]["seconds"] < lane.seconds:
         frames.append(_frame(lane))
     return Recording(lane.trace, frames)
-
-
-def recorded(
-    problem: Sequence[str],
-    solvers: Sequence[str],
-    parameters: Mapping[str, Any] | None = None,
-    *,
-    chosen: Sequence[str] = (),
-    **_,
-) -> Replay:
-    """Return the recording of an untouched dashboard of :func:`workbench.live.explore`.
-
-    Those chosen at first are recorded, else the first two solvers, on the first problem, each for
-    100 rounds or five seconds at most.
-    """
-    rows, given, runs = panel(problem[0]), parameters or {}, []
-    for solver in chosen or solvers[:2]:
-        own = set(signature(SOLVERS[solver].steps).parameters) & set(given)
-        settings = {name: given[name] for name in own}
-        runs.append(record(solver, rows, rounds(100), seconds(5), parameters=settings))
-    return Replay(*runs)
 
 
 def embedded(data: Mapping[str, Any] | None) -> str:
