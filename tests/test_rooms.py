@@ -28,7 +28,7 @@ FLOORS = [
 ]
 # Lines of Python, docstrings included. A budget rises only in the commit that says what else went.
 BUDGETS = {
-    "core": 1_680,
+    "core": 1_770,
     "kernels": 1_035,
     "data": 3_139,
     "mrc": 2_974,
@@ -40,10 +40,10 @@ BUDGETS = {
     "peers": 1_462,
     "registry": 173,
     "proofs": 1_591,
-    "runs": 2_715,
+    "runs": 2_723,
     "live": 1_994,
     "figures": 2_093,
-    "estimators": 3_244,
+    "estimators": 3_218,
     "arena": 1_017,
     "cli": 460,
 }

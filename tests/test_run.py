@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import workbench
+from workbench.core.interrupts import NOTICE
 from workbench.core.measures import error, errors
 from workbench.core.stream import below, rounds, seconds
 from workbench.core.trace import read_trace
@@ -137,10 +138,11 @@ def interrupting(problem, *, at=3, state=None):
         yield s
 
 
-def test_an_interrupt_keeps_all_rows_and_the_last_state(blobs, tmp_path):
+def test_an_interrupt_ends_the_run_after_its_round(blobs, tmp_path, capsys):
     trace, state = run(interrupting, blobs(name="naïve"), path=tmp_path / "t.jsonl")
-    assert [row["round"] for row in trace.rows] == [0, 1, 2]
-    assert trace.stopped_by == "interrupted" and state is not None
+    assert [row["round"] for row in trace.rows] == [0, 1, 2, 3]
+    assert trace.stopped_by == "interrupted" and state.round == 3
+    assert capsys.readouterr().err == f"{NOTICE}\n"
     on_disk = read_trace(tmp_path / "t.jsonl")
     assert on_disk.rows == trace.rows and on_disk.header["problem"]["name"] == "naïve"
     trace, state = run(interrupting, blobs(), parameters={"at": 0})
@@ -151,8 +153,8 @@ def test_an_interrupt_keeps_all_rows_and_the_last_state(blobs, tmp_path):
             raise KeyboardInterrupt
         return {}
 
-    trace, _ = run(halving, blobs(), measure=judge)
-    assert len(trace.rows) == 2 and trace.stopped_by == "interrupted"
+    trace, state = run(halving, blobs(), measure=judge)
+    assert len(trace.rows) == 2 and trace.stopped_by == "interrupted" and state is None
 
 
 @pytest.mark.parametrize("cause", [KeyboardInterrupt(), ValueError("no basis")])
@@ -182,7 +184,8 @@ def test_an_interrupt_at_any_moment_is_recorded(blobs):
 
     problem = blobs()
     ends = []
-    previous = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    press = lambda *_: signal.raise_signal(signal.SIGINT)  # noqa: E731
+    previous = signal.signal(signal.SIGALRM, press)
     try:
         for delay in np.linspace(1e-3, 2e-3, 200).tolist():
             parameters = {"delay": delay}

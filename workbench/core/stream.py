@@ -13,14 +13,18 @@ import math
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from inspect import getgeneratorlocals, isgenerator
 from time import perf_counter, process_time
 from typing import Any, Protocol
+
+from workbench.core.interrupts import Held
 
 
 class State(Protocol):
     """The interface of a state, which is a plain dataclass.
 
     A yielded state is a loan until the next ``next()``, and all its fields belong to one iterate.
+    A round that raises leaves none: :func:`watch` empties the state, which then refuses all use.
     """
 
     round: int
@@ -83,20 +87,27 @@ def watch(
     Raises
     ------
     KeyboardInterrupt
-        Also where compiled code turned it into a SystemError.
+        When the iterate of the round in which Ctrl-C was pressed has been yielded; at once if it
+        is pressed twice, or before there is a state. Also where compiled code turned it into a
+        SystemError.
     """
     steps = iter(steps)
+    # The first round changes the state that is resumed, an argument of every solver.
+    state = getgeneratorlocals(steps).get("state") if isgenerator(steps) else None
     try:
         while True:
-            wall, process = _clock()
-            state = next(steps, None)
-            now, processed = _clock()
+            with Held(state) as held:
+                wall, process = _clock()
+                state = next(steps, None)
+                now, processed = _clock()
             seconds += now - wall
             cpu += processed - process
+            if state is not None:
+                row = {"round": state.round, "seconds": seconds, "cpu": cpu, **state.info()}
+                yield (row | measure(state) if when(row) else row), state
+            held.deliver()
             if state is None:
                 return
-            row = {"round": state.round, "seconds": seconds, "cpu": cpu, **state.info()}
-            yield (row | measure(state) if when(row) else row), state
     except SystemError as error:  # how compiled code reports that Ctrl-C came within it
         if isinstance(error.__cause__, KeyboardInterrupt):
             raise KeyboardInterrupt from error

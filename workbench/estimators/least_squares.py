@@ -24,7 +24,6 @@ from workbench.estimators.parameters import (
     whole_or_function,
 )
 from workbench.least_squares.calibrated import CalibratedState
-from workbench.least_squares.generalized import ls_accelerated, ls_generalized
 from workbench.least_squares.links import LINKS
 from workbench.least_squares.products import LARGEST
 
@@ -130,11 +129,6 @@ class GapClassifier(LinkedClassifier):
     def _keep(self, problem: Problem, state, trace) -> None:
         self._keep_linear(state, problem)
         self.lower_, self.upper_ = trace.last["lower"], trace.last["primal"]
-        if trace.stopped_by == "interrupted":  # perhaps on the way to the next iterate
-            solver, parameters = self._solver(problem)
-            steps = ls_accelerated if solver == "ls_accelerated" else ls_generalized
-            state = next(steps(problem, **parameters, state=state))
-            self.lower_, self.upper_ = state.lower, state.primal
         self.gap_ = self.upper_ - self.lower_
 
     def _early(self) -> str | None:

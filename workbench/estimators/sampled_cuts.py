@@ -131,7 +131,7 @@ class SampledCutClassifier(Classifier, saved=f"{SAVED} dual_coef_:rm"):
         return f"cuts_{self.basis}", parameters
 
     def _keep(self, problem: Problem, state: CutState, trace) -> None:
-        rows, A = state.expansion()  # of a whole state, also if a round was interrupted
+        rows, A = state.expansion()
         used = A.any(axis=1)
         rows, A = rows[used], A[used]
         self._kernel, self.gamma_ = state.made_kernel(np.float64), state.gamma

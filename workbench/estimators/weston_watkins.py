@@ -6,15 +6,13 @@ import math
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
-import numpy as np
-
 from workbench.core.problem import Problem
 from workbench.core.stream import State, below
 from workbench.core.trace import Trace
 from workbench.estimators import parameters as check
 from workbench.estimators.common import Classifier, WeightedClassifier
 from workbench.estimators.parameters import parameter, positive, whole
-from workbench.weston_watkins.dual import hinges, share_of
+from workbench.weston_watkins.dual import share_of
 
 SOLVER_OF = {"walrus_fast": "ww_walrus_fast", "walrus": "ww_walrus", "shark": "ww_shark"}
 
@@ -25,21 +23,11 @@ class Bounded(Classifier):
     def _goal(self):
         return [below("gap_ratio", self.gap_ratio)]
 
-    def _half_norm(self, scores: np.ndarray) -> float:
-        """Return 1/2 |W|^2, given the scores of the training rows."""
-        return 0.5 * float((self.coef_**2).sum() + (self.intercept_**2).sum())
-
     def _keep(self, problem: Problem, state: State, trace: Trace) -> None:
         self._keep_linear(state, problem)
         primal = trace.last["primal"]
         # The best upper bound has room for rounding, and these coefficients are no better.
         self.lower_, self.upper_ = trace.last["lower"], max(primal, trace.last["upper"])
-        if trace.stopped_by == "interrupted":  # perhaps on the way to the next iterate
-            scores = np.ascontiguousarray(state.scores(problem.X))
-            weights = problem.weights
-            loss, _ = hinges(scores, problem.y, problem.k, np.zeros(problem.n), weights)
-            primal = self._half_norm(scores) + trace.header["parameters"]["C"] * loss
-            self.upper_ = max(primal, self.lower_)
         first = trace.rows[1]["primal"] - trace.rows[1]["dual"] if self.n_iter_ else math.nan
         self.gap_ratio_ = share_of(first, primal, trace.column("dual").max())
 

@@ -12,10 +12,8 @@ from workbench.estimators import parameters as check
 from workbench.estimators.common import WeightedClassifier, certified
 from workbench.estimators.memoir import SAVED, SparseLinear
 from workbench.estimators.parameters import not_negative, parameter, positive, whole
-from workbench.kernels.rows import rows_of, squared_norms
 from workbench.memoir.compress import quantized
-from workbench.memoir.working_set import LOSSES, costs_of
-from workbench.memoir.working_set_certificate import certificate
+from workbench.memoir.working_set import LOSSES
 
 SHARED = "working_set", "inner", "loss"  # with cs_working_set
 
@@ -113,12 +111,6 @@ class WorkingSetClassifier(WeightedClassifier, SparseLinear, saved=f"{SAVED} low
             self._weights = quantized(self._weights)
             self.nbytes_ = self._weights.nbytes
         self.lower_, self.upper_ = trace.last["lower"], trace.last["primal"]
-        if trace.stopped_by == "interrupted":  # perhaps on the way to the next iterate
-            costs = costs_of(problem.y, float(self.C), float(self.balance), problem.weights)
-            pairwise = self.loss == "weston_watkins"
-            of_rows = rows_of(problem.X), squared_norms(problem.X)
-            dual, self.upper_ = certificate(problem, state, *of_rows, costs, pairwise)
-            self.lower_ = max(self.lower_, dual)
         self.gap_ = self.upper_ - self.lower_
 
     def _early(self) -> str | None:

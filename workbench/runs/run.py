@@ -20,6 +20,7 @@ import psutil
 import threadpoolctl
 
 import workbench
+from workbench.core.interrupts import Held
 from workbench.core.names import hint, near
 from workbench.core.problem import Problem
 from workbench.core.stream import Row, Rule, State, always, nothing, until, watch
@@ -46,6 +47,9 @@ def run(
 ) -> tuple[Trace, State | None]:
     """Run a solver until a rule stops it, it finishes, or Ctrl-C; record every round.
 
+    Ctrl-C ends the run after the round in progress, with a state that can be resumed; pressed
+    again, it ends the run at once, without a state.
+
     Parameters
     ----------
     solver : a name of :data:`workbench.registry.SOLVERS`, or any function
@@ -63,7 +67,8 @@ def run(
     Returns
     -------
     trace : Trace; its last row says ``stopped_by``, its header the load before and after
-    state : the last state, None when the solver was interrupted before its first
+    state : the last state, which is that of the trace's last row; None when the solver was
+        interrupted before its first, or within a round
 
     Raises
     ------
@@ -78,14 +83,17 @@ def run(
     since, state = after or (Trace(), None)
     own = parameters if state is None else parameters | {"state": state}
     clock = {name: since.last.get(name, 0.0) for name in ("seconds", "cpu")}
-    stream = until(watch(steps(problem, **own), measure, when, **clock), *rules)
+    held = Held(state)
     try:
-        for _, latest in record(stream, trace, path):
-            if proof is not None and len(trace.rows) == 1:
-                proof_of(problem, latest, parameters)  # refuses here what has none
-            state = latest
+        with held:
+            stream = watch(steps(problem, **own), measure, when, **clock)
+            stream = until(stream, *rules, held.stop)
+            for _, held.state in record(stream, trace, path):
+                if proof is not None and len(trace.rows) == 1:
+                    proof_of(problem, held.state, parameters)  # refuses here what has none
     except KeyboardInterrupt:
         pass
+    state = held.state
     trace.header["load_at_end"] = load()
     if proof is not None and state is not None:
         save(proof, *proof_of(problem, state, parameters))

@@ -1,0 +1,196 @@
+"""Ctrl-C, or an error, at every statement of a round: what is left is an iterate, or is refused."""
+
+import copy
+import signal
+import sys
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from traceback import extract_tb
+
+import numpy as np
+import pytest
+from oracles import PRECISION, optimum
+from test_solvers import CERTIFIED, CLOCK, EXTRAS, NAMES, SHORT, suited
+
+import workbench
+from workbench.core.interrupts import Broken
+from workbench.core.stream import rounds, until, watch
+from workbench.live.lane import Lane
+from workbench.registry import SOLVERS
+from workbench.runs.run import run
+
+HOUSE = Path(workbench.__file__).parent
+METHODS = {*"mrc memoir weston_watkins least_squares sampled_cuts peers kernels".split()}
+OURS = [name for name in NAMES if name not in EXTRAS]
+REFUSED = "^state: was cut within a round by Ctrl-C or an error"
+ROUNDS = 3  # that are cut, of a run with the settings of SHORT
+each_solver = pytest.mark.parametrize("name", OURS)
+each_certified_solver = pytest.mark.parametrize("name", [n for n in CERTIFIED if n in OURS])
+
+pytestmark = pytest.mark.skipif(sys.gettrace() is not None, reason="they trace on their own")
+
+
+def press():
+    signal.raise_signal(signal.SIGINT)
+
+
+def fail():
+    raise MemoryError("no memory is left in mid-round")
+
+
+@contextmanager
+def cut(done, act, every=1):
+    """Let `act` happen at the first statement of a solver that is not in `done`, and add it.
+
+    With `every`, only one of so many lines counts.
+    """
+    found = []
+
+    def local(frame, event, argument):
+        place = frame.f_code.co_filename, frame.f_lineno
+        if event == "line" and not found and place not in done and place[1] % every == 0:
+            sys.settrace(None)
+            found.append(place)
+            done.add(place)
+            act()
+        return local
+
+    def entered(frame, event, argument):
+        path = Path(frame.f_code.co_filename)
+        own = path.is_relative_to(HOUSE) and path.relative_to(HOUSE).parts[0] in METHODS
+        return local if own else None
+
+    sys.settrace(entered)
+    try:
+        yield found
+    finally:
+        sys.settrace(None)
+
+
+def seen(row):
+    return {key: row[key] for key in row.keys() - CLOCK - {"stopped_by"}}
+
+
+@each_solver
+def test_ctrl_c_at_any_statement_leaves_the_iterate_of_a_whole_round(name, blobs):
+    """All parts of a run that is cut and resumed, over and over, are those of one that is not."""
+    problem, parameters = suited(name, blobs(n=30)), SHORT.get(name, {})
+    stream = until(watch(SOLVERS[name].steps(problem, **parameters)), rounds(ROUNDS))
+    whole = {row["round"]: (seen(row), s.scores(problem.X).tobytes()) for row, s in stream}
+    done, after, pressed = set(), None, 0
+    while True:
+        with cut(done, press, every=1 if name in CERTIFIED else 5) as found:
+            options = {"parameters": parameters, "after": after, "warm_up": False}
+            trace, state = run(name, problem, rounds(ROUNDS), **options)
+        assert all(seen(row) == whole[row["round"]][0] for row in trace.rows)
+        if not found and after is None:
+            break
+        fresh = after is None
+        after = (trace, state) if found and state is not None else None
+        if after:
+            last = trace.last["round"]
+            assert state.round == last and state.scores(problem.X).tobytes() == whole[last][1]
+            pressed += trace.stopped_by == "interrupted"
+        else:  # cut before its first state, or at its end
+            assert not trace.rows if found and fresh else trace.stopped_by != "interrupted"
+    assert pressed or SOLVERS[name].steps.__module__.startswith("workbench.peers")
+
+
+@each_solver
+def test_a_state_that_an_error_cut_within_a_round_is_refused(name, blobs):
+    problem, steps, parameters = suited(name, blobs(n=30)), SOLVERS[name].steps, SHORT.get(name, {})
+    *_, start = islice(steps(problem, **parameters), 2)
+    start, done, refused = copy.deepcopy(start), set(), 0
+    while True:
+        latest = state = copy.deepcopy(start)
+        stream = watch(steps(problem, **parameters, state=state))
+        try:
+            with cut(done, fail, every=5) as found:
+                for _, latest in islice(stream, ROUNDS):  # noqa: B007
+                    pass
+        except MemoryError as error:
+            if any(frame.name == "info" for frame in extract_tb(error.__traceback__)):
+                continue  # the round had ended
+            refused += 1
+            assert isinstance(latest, Broken)
+            with pytest.raises(ValueError, match=REFUSED):
+                next(watch(steps(problem, **parameters, state=latest)))
+            for ask in ("round", "info", "scores", "W", "M"):
+                with pytest.raises(ValueError, match=REFUSED):
+                    getattr(latest, ask)
+        if not found:
+            break
+    assert refused
+
+
+@each_certified_solver
+def test_runs_cut_at_random_moments_certify_the_optimum(name, blobs, monkeypatch):
+    problem, parameters = suited(name, blobs(n=90, seed=3)), SHORT.get(name, {})
+    rng = np.random.default_rng(0)
+    previous = signal.signal(signal.SIGALRM, lambda *_: press())
+    try:
+        after, cuts = None, 0
+        for _ in range(40):
+            signal.setitimer(signal.ITIMER_REAL, rng.uniform(2e-4, 8e-3))
+            options = {"parameters": parameters, "after": after, "warm_up": False}
+            trace, state = run(name, problem, rounds(60), **options)
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            cuts += trace.stopped_by == "interrupted"
+            after = (trace, state) if trace.rows and trace.stopped_by == "interrupted" else None
+    except KeyboardInterrupt:  # it came between two runs
+        pass
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+    trace, state = run(name, problem, rounds(60), parameters=parameters, after=after)
+    low, high = optimum(name, problem, parameters, state)
+    size = PRECISION * max(1.0, abs(high))
+    assert trace.last["lower"] <= high + size and low - size <= trace.last["upper"]
+
+
+def pressing(times):
+    def steps(problem, *, state=None):
+        for s in SOLVERS["ww_walrus"].steps(problem, state=state):
+            for _ in range(times if s.round == 3 else 0):
+                press()
+            yield s
+
+    return steps
+
+
+def test_a_second_ctrl_c_ends_a_run_without_a_state(blobs):
+    kept = []
+    measure = lambda state: kept.append(state) or {}  # noqa: E731
+    trace, state = run(pressing(2), blobs(), measure=measure, warm_up=False)
+    assert state is None and isinstance(kept[-1], Broken)
+    assert trace.stopped_by == "interrupted" and trace.last["round"] == 2
+    again, state = run("ww_walrus", blobs(), rounds(1), after=(trace, state))
+    assert again.last["round"] == state.round == 1
+    assert again.rows[0]["seconds"] > trace.last["seconds"]
+
+
+@pytest.mark.parametrize(("times", "last"), [(1, 3), (2, 2)])
+def test_the_reader_of_a_stream_has_an_iterate_when_ctrl_c_comes(times, last, blobs):
+    read = []
+    with pytest.raises(KeyboardInterrupt):
+        for row, state in watch(pressing(times)(blobs())):  # noqa: B007
+            read.append(row)
+    assert read[-1]["round"] == last and isinstance(state, Broken) == (times == 2)
+    if times == 1:
+        assert seen(read[-1]) == {"round": 3} | state.info()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_lane_that_failed_within_a_round_does_not_branch_but_goes_back(blobs, monkeypatch):
+    lane = Lane("ww_walrus_fast", blobs(), {})
+    for _ in range(3):
+        lane.advance(wait=True)
+    with cut(set(), fail):
+        lane.advance()
+    assert isinstance(lane.error, MemoryError)
+    with pytest.raises(ValueError, match=REFUSED):
+        lane.branch({"C": 2.0})
+    rows = [dict(row) for row in lane.rows]
+    assert lane.back() and lane.state.round == rows[-2]["round"]
+    assert seen(lane.advance()) == seen(rows[-1])

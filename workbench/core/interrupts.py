@@ -1,0 +1,79 @@
+"""Ctrl-C at the end of a round: solvers change their states in place, and half of one is none."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from contextlib import suppress
+from typing import Any
+
+NOTICE = "stopping at the end of this round; press Ctrl-C again to stop at once, without a state"
+
+
+class Held:
+    """Hold the first Ctrl-C back while a state changes; raise a second one at once.
+
+    An exception in the block leaves the state between two iterates: it is spoiled, see
+    :class:`Broken`. Nothing is held back if there is no state to lose, inside another such block,
+    which holds all, in a thread that hears no signals, or where Ctrl-C is ignored.
+
+    Attributes
+    ----------
+    state : what the block changes, or None
+    pressed : whether a Ctrl-C waits for the end of the block
+    """
+
+    def __init__(self, state: Any = None):
+        self.state, self.pressed = state, False
+        self._previous: Any = None
+
+    def __enter__(self) -> Held:
+        if threading.current_thread() is threading.main_thread():
+            previous = signal.getsignal(signal.SIGINT)
+            if callable(previous) and not isinstance(previous, Held):
+                self._previous = previous
+                signal.signal(signal.SIGINT, self)
+        return self
+
+    def __exit__(self, kind, *_) -> None:
+        if self._previous is not None:
+            signal.signal(signal.SIGINT, self._previous)
+        if kind is not None:
+            spoil(self.state)
+            self.state = None
+
+    def __call__(self, number, frame) -> None:
+        """Receive the signal."""
+        if self.pressed or self.state is None:
+            self._previous(number, frame)
+            return
+        self.pressed = True
+        with suppress(RuntimeError):  # it came while stderr was being written to
+            print(NOTICE, file=sys.stderr, flush=True)
+
+    def stop(self, row: dict) -> str | None:
+        """Stop a stream, as a rule of it, once Ctrl-C was pressed."""
+        return "interrupted" if self.pressed else None
+
+    def deliver(self) -> None:
+        """Raise a Ctrl-C that was held back, as it would have been."""
+        if self.pressed:
+            signal.raise_signal(signal.SIGINT)
+
+
+class Broken:
+    """A state that was cut within a round: whatever it said or went on from would be false."""
+
+    def __getattr__(self, name: str):
+        raise ValueError(
+            "state: was cut within a round by Ctrl-C or an error and is not an iterate; resume "
+            "from a copy of an earlier state, or start again"
+        )
+
+
+def spoil(state: Any) -> None:
+    """Empty a state, and let it refuse whatever is asked of it from now on."""
+    with suppress(AttributeError, TypeError):  # None, or one that no round can change
+        vars(state).clear()
+        object.__setattr__(state, "__class__", Broken)
