@@ -39,7 +39,7 @@ BUDGETS = {
     "tuning": 920,
     "peers": 1_462,
     "registry": 173,
-    "proofs": 1_591,
+    "proofs": 1_186,
     "runs": 2_723,
     "live": 1_994,
     "figures": 2_093,

@@ -1,15 +1,13 @@
 """Proofs: small files from which anyone can verify a solver's result with NumPy and SciPy alone.
 
-A proof states a convex problem of training, and has points that enclose its optimum:
-:func:`write` makes it of a solver's state, :func:`verify` says which interval certainly holds the
-optimum, and :func:`judge` how far anyone's weights are from it. ``checker.py`` stands alone. The
-proof of a tuning (:func:`write_tuning`) says how many errors any C of a range has at least;
-``tuning.py`` checks it, and needs ``checker.py`` only.
+A proof states a convex training problem and contains points that enclose its optimum.
+:func:`write` makes one from a solver's state, :func:`verify` returns an interval that certainly
+contains the optimum, and :func:`judge` bounds how far other weights are from it. ``checker.py``
+shares no code with the rest of the package and runs alone.
 """
 
 from workbench.proofs.checker import Proof, ProofError, Verdict, read
 from workbench.proofs.judge import Judgement, expected, judge, verify
-from workbench.proofs.tuning_writer import write_tuning
 from workbench.proofs.writers import write
 
 __all__ = [
@@ -22,5 +20,4 @@ __all__ = [
     "read",
     "verify",
     "write",
-    "write_tuning",
 ]

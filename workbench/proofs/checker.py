@@ -76,7 +76,7 @@ LOSSES = {
 ONE_VS_REST = ("hinge", "squared_hinge", "logistic", "squared")  # may have one output
 STORED = ("hinge", "crammer_singer", "weston_watkins")  # their dual points are in the file
 DUAL = {"rows": "iu", "ends": "iu", "columns": "iu", "values": "f"}
-ARRAYS = {"header": "u", "W": "f", "b": "f", "basis": "iu", "M": "f", "at": "f"} | DUAL  # kinds
+ARRAYS = {"header": "u", "W": "f", "b": "f", "basis": "iu", "M": "f"} | DUAL  # kinds of numbers
 ARRAY_HEADER = re.compile(
     rb"\{'descr': '([<>|][fiu][1248])', 'fortran_order': (True|False), "
     rb"'shape': \((\d{1,18})?,? ?(\d{1,18})?\), \} *\n"
@@ -112,10 +112,10 @@ def positive(v: object) -> bool:
 
 
 AT_LEAST_0, POSITIVE = ("a number of at least 0", number), ("a positive number", positive)
-FAMILIES = "linear", "kernel", "mrc", "tuning"
+FAMILIES = "linear", "kernel", "mrc"
 ACCEPTED = {  # the values of each field of the header, in words and as a test
     "format": ("1", lambda v: type(v) is int and v == 1),
-    "family": ("linear, kernel, mrc or tuning", lambda v: v in FAMILIES),
+    "family": ("linear, kernel or mrc", lambda v: v in FAMILIES),
     "outputs": ("the number of outputs", lambda v: type(v) is int and 0 < v < 2**31),
     "checksum": ("a SHA-256", lambda v: re.fullmatch("[0-9a-f]{64}", v)),
     "loss": (", ".join(LOSSES), lambda v: v in LOSSES),
@@ -127,14 +127,11 @@ ACCEPTED = {  # the values of each field of the header, in words and as a test
     "text": ("anything", lambda v: True),
     "name": ("linear, poly or rbf", lambda v: v in ("linear", "poly", "rbf")),
     "degree": ("a whole number from 1 to 64", lambda v: type(v) is int and 1 <= v <= 64),
-    "errors": ("a number of rows", lambda v: type(v) is int and 0 <= v < 2**31),
-    "certain": ("a number of rows", lambda v: type(v) is int and 0 <= v < 2**31),
 } | dict(alpha=AT_LEAST_0, l1=AT_LEAST_0, coef0=AT_LEAST_0, gamma=POSITIVE, lambda0=POSITIVE)
 FIELDS = {  # by family or name of a kernel: needed fields and, after the bar, possible ones
     "mrc": "format family outputs checksum lambda0 | recipe text",
     "linear": "format family outputs checksum loss over C alpha | l1 intercept recipe text",
     "kernel": "format family outputs checksum loss over C alpha kernel | l1 intercept recipe text",
-    "tuning": "format family outputs checksum loss errors certain | recipe text",
     "poly kernel": "name gamma degree coef0 |",
     "rbf kernel": "name gamma |",
 }
@@ -171,7 +168,7 @@ class Proof:
         if h["family"] == "kernel":
             check_fields(h["kernel"], f"{h['kernel'].get('name')} kernel")
             require(h["alpha"] > 0 and not h.get("l1"), "alpha, l1: a kernel needs l1 = 0 < alpha")
-        good = h["family"] in ("mrc", "tuning") or h["alpha"] > 0 or h.get("l1")
+        good = h["family"] == "mrc" or h["alpha"] > 0 or h.get("l1")
         require(good, "alpha, l1: one of them must be positive")
         for name, array in self.arrays.items():
             require(name in ARRAYS and name != "header", f"no proof has an array {shown(name)}")
@@ -240,12 +237,9 @@ def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 class Rows:
-    """Training rows and labels 0..k-1, checked; `longest` is the most entries in a row.
+    """Training rows and labels 0..k-1, checked; `longest` is the most entries in a row."""
 
-    Held-out rows are of `k` given classes, some of which may have no row.
-    """
-
-    def __init__(self, X, y, k: int | None = None) -> None:
+    def __init__(self, X, y) -> None:
         y = np.asarray(y)
         if sp.issparse(X):
             X = sp.csr_array(X)
@@ -260,14 +254,13 @@ class Rows:
         require(good, "X: must be rows of numbers")
         self.X = X if X.dtype == np.float32 else X.astype(np.float64, copy=False)
         self.n, self.d = X.shape
-        most = self.n if k is None else k
-        good = y.shape == (self.n,) and y.dtype.kind in "iu" and 0 <= y.min() and y.max() < most
+        good = y.shape == (self.n,) and y.dtype.kind in "iu" and 0 <= y.min() and y.max() < self.n
         require(good, "y: must have a label 0..k-1 for each row")
         self.y = y.astype(np.int64)
         self.counts = np.bincount(self.y)
-        self.k = k or len(self.counts)
-        good = k or (self.k >= 2 and self.counts.min() > 0)
-        require(good, "y: two classes at least, each with a row")
+        self.k = len(self.counts)
+        good = self.k >= 2 and self.counts.min() > 0
+        require(good, "y: must have at least two classes, each with a row")
         self.longest = int(np.diff(X.indptr).max()) if sp.issparse(X) else self.d
         self.norms = np.concatenate([lengths(self.block(part)) for part in blocks(self.n)])
         require(np.isfinite(self.norms).all(), "X: some values, or their squares, are not finite")
@@ -672,7 +665,6 @@ def sparse(arrays: dict[str, np.ndarray], n: int, K: int) -> tuple[np.ndarray, .
 def stated(proof: Proof, X, y):
     """Lend the problem of a proof for these rows, and refuse numbers that overflow."""
     rows = Rows(X, y)
-    require(proof.header["family"] != "tuning", "is of a tuning, which tuning.py verifies")
     require(proof.header["checksum"] == digest(rows), "checksum: the proof is about other rows")
     try:
         with np.errstate(all="ignore"):

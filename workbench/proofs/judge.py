@@ -12,9 +12,8 @@ import scipy.sparse as sp
 
 from workbench.core.problem import Problem
 from workbench.data.panels import remade
-from workbench.proofs import checker, tuning
+from workbench.proofs import checker
 from workbench.proofs.checker import Proof, ProofError, Verdict, below, objective, read
-from workbench.tuning.state import parted
 
 ABSENT = {"alpha": 0.0, "l1": 0.0, "intercept": None, "kernel": None}  # fields that may be left out
 
@@ -26,17 +25,14 @@ class Judgement(NamedTuple):
     at_most: float
 
 
-def verify(proof: Proof | str | os.PathLike, X: Any = None, y=None) -> Verdict | tuning.Tuned:
+def verify(proof: Proof | str | os.PathLike, X: Any = None, y=None) -> Verdict:
     """Return an interval that certainly holds the optimum of the problem that a proof states.
-
-    Of a tuning, return how many errors any C of its range has at least.
 
     Parameters
     ----------
     proof : Proof, or the path of a file
     X : a Problem; or the rows, (n, d) array or SciPy sparse matrix, as they were solved, float32 or
-        float64; None for the data set of the proof's recipe; or the folds of a tuning, where a
-        Problem is one whose test rows are held out
+        float64; None for the data set of the proof's recipe
     y : (n,) labels of any sortable type, if X are rows
 
     Raises
@@ -57,8 +53,6 @@ def verify(proof: Proof | str | os.PathLike, X: Any = None, y=None) -> Verdict |
             raise ProofError(str(error)) from None
     if isinstance(X, Problem):
         name = named(X)
-    if proof.header["family"] == "tuning":
-        return tuning.verify(proof, folds_of(X), name)
     return checker.verify(proof, *rows_of(X, y), name)
 
 
@@ -107,15 +101,6 @@ def named(problem: Problem) -> str:
     recipe = problem.recipe or {}
     scale = recipe.get("scale")
     return recipe.get("panel") or (f"{problem.name} ({scale})" if scale else problem.name)
-
-
-def folds_of(X) -> list[tuple[Any, np.ndarray, Any, np.ndarray]]:
-    """Return training and held-out rows, and codes of labels, of folds or of a problem."""
-    if isinstance(X, Problem):
-        if X.X_test is None:
-            raise ProofError("is of a tuning, and there are no held-out rows (test rows)")
-        X = [(X, X.X_test, X.classes[X.y_test])]
-    return [(part.problem.X, part.problem.y, part.given, part.y) for part in parted(X)]
 
 
 def rows_of(X, y) -> tuple[Any, np.ndarray]:
