@@ -38,6 +38,12 @@ def test_run_prints_rows_and_writes_the_trace(capsys, tmp_path):
     assert trace.last["gap"] <= 1e-2
 
 
+def test_run_says_that_the_solver_stopped_before_the_gap(capsys):
+    assert main("run mrc_ccg iris --scale standard --gap 1e-6 -p eps1=0.1".split()) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert "stopped_by finished before gap <= 1e-06, at gap 0." in last
+
+
 def test_run_stops_at_the_given_rounds(capsys):
     assert main("run mrc_ccg wine --scale range --gap 0 --rounds 2 -p columns=true".split()) == 0
     assert "round 2" in capsys.readouterr().out.splitlines()[-1]
@@ -122,6 +128,27 @@ def test_a_reader_that_has_seen_enough_is_no_error(lines):
         process.stdout.readline()
     process.stdout.close()
     assert (process.stderr.read(), process.wait()) == ("", 141)
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_terminal_that_is_not_utf_8_gets_what_it_has(encoding, tmp_path):
+    rows = tmp_path / "größe ℓ.csv"
+    rows.write_text("".join(f"{i},{i % 3},äℓ{i % 3}\n" for i in range(-1, 30)), encoding="utf-8")
+    trace = str(tmp_path / "ℓ.jsonl")
+    commands = [["list"], ["data"], ["--help"], ["run", "--help"], ["lessons", "ℓ"]]
+    commands += [["run", "ridge", str(rows), "--out", trace], ["run", "ridge", f"{rows}x"]]
+    commands += [["replay", trace, "--out", str(tmp_path / "ℓ.html")], ["sweep", "ℓ.yaml"]]
+    code = f"from workbench.cli import main; print([main(words) for words in {commands!a}])"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"PYTHONIOENCODING": encoding},
+        capture_output=True,
+    )
+    out, err = done.stdout.decode(encoding), done.stderr.decode(encoding)
+    assert out.splitlines()[-1] == "[0, 0, 0, 0, 2, 0, 2, 0, 2]", err
+    assert "MEMOIR-l2" in out and "n = 30" in out
+    assert ("gro?e l.csv:" in out) if encoding == "ascii" else ("größe l.csv:" in out)
+    assert err.count("workbench: ") == 3 and "l.csvx" in err
 
 
 def test_help_does_not_wait_for_the_solvers():

@@ -28,7 +28,7 @@ FLOORS = [
 ]
 # Lines of Python, docstrings included. A budget rises only in the commit that says what else went.
 BUDGETS = {
-    "core": 1_770,
+    "core": 1_790,
     "kernels": 1_035,
     "data": 3_139,
     "mrc": 2_974,
@@ -40,12 +40,12 @@ BUDGETS = {
     "peers": 1_462,
     "registry": 173,
     "proofs": 1_186,
-    "runs": 2_723,
+    "runs": 2_728,
     "live": 1_994,
     "figures": 2_093,
     "estimators": 3_218,
     "arena": 1_017,
-    "cli": 460,
+    "cli": 483,
 }
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 

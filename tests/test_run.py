@@ -59,6 +59,14 @@ def test_a_run_is_a_trace_and_the_last_state(blobs):
     assert trace.stopped_by == "finished" and trace.last["round"] == 3
 
 
+def test_a_solver_that_stops_before_its_goal_says_so(blobs, tmp_path):
+    goals = below("gap", 1e-3), below("gpa", 0.1), rounds(99)
+    path = tmp_path / "t.jsonl"
+    trace, _ = run(halving, blobs(), *goals, parameters={"limit": 3}, path=path)
+    said = "finished before gap <= 0.001, at gap 0.125 and reports no gpa"
+    assert trace.stopped_by == read_trace(path).stopped_by == said and not trace.cut
+
+
 def test_only_sampled_rows_are_judged(blobs):
     problem = blobs(80).split(0.25)
     sampled = lambda row: row["round"] % 2 == 0  # noqa: E731

@@ -210,6 +210,13 @@ def test_the_same_run_shares_a_file_and_another_stop_does_not(tmp_path, no_worke
     points = [point for stop in stops for point in grid("mrc_ccg", "iris", stop=stop, seeds=2)]
     table = summary(sweep(points, folder=tmp_path / "stops", say=quiet))
     assert list(table["runs"]) == [2, 2, 2] and table["gap"][1] <= 1e-3 < table["gap"][0]
+    assert list(table["cut"]) == list(table["short"]) == [0, 0, 0]
+    eps1 = {"mrc_ccg": {"eps1": [0.1, 1e-4]}}
+    points = grid(eps1, "iris", stop={"gap": 1e-3, "rounds": 999}) + grid(
+        "mrc_subgradient", "iris", stop={"cpu": 1e-9}
+    )
+    table = summary(sweep(points, folder=tmp_path / "stopped", say=quiet))
+    assert list(table["cut"]) == [0, 0, 1] and list(table["short"]) == [1, 0, 0]
     for folder, files in (("shared", 6), ("same", 1), ("stops", 6)):
         assert len(list(tmp_path.glob(f"{folder}/*/*.jsonl"))) == files
 

@@ -6,10 +6,12 @@ Here are the arguments; what the commands do with them is in :mod:`workbench.cli
 from __future__ import annotations
 
 import argparse
+import codecs
 import os
 import signal
 import sys
 import threading
+import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
@@ -24,6 +26,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     A request to terminate is a Ctrl-C, also where that is ignored, as in the background.
     Return 141 if the reader of the output has gone, as after ``workbench list | head``.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if (encoding := getattr(stream, "encoding", None)) and hasattr(stream, "reconfigure"):
+            if encoding.lower().replace("-", "") not in ("utf8", "utf_8"):
+                stream.reconfigure(errors="workbench.plain")
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -50,6 +56,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("workbench: interrupted", file=sys.stderr)
         return 130
+
+
+def plain(error: UnicodeEncodeError) -> tuple[str, int]:
+    """Replace what a terminal cannot show by letters that look like it, or by question marks."""
+    text = error.object[error.start : error.end]
+    text = unicodedata.normalize("NFKD", text.translate(LIKE))
+    shown = (c for c in text if not unicodedata.combining(c))
+    return "".join(c if c.isascii() else "?" for c in shown), error.end
+
+
+LIKE = str.maketrans({"−": "-", "–": "-", "’": "'", "‘": "'", "“": '"', "”": '"', "×": "x"})
+codecs.register_error("workbench.plain", plain)
 
 
 class Parser(argparse.ArgumentParser):
@@ -103,7 +121,9 @@ def _parser() -> argparse.ArgumentParser:
     add("--test", type=float, metavar="FRACTION", help="hold out a fraction as test rows")
     add("--gap", type=float, default=1e-3, help="stop at this certified gap (default: 1e-3)")
     add("--rounds", type=int, metavar="N", help="stop after N rounds")
-    add("--seconds", type=float, default=60.0, metavar="S", help="CPU seconds (default: 60)")
+    text = "stop after S wall seconds of the solver (default: 60)"
+    add("--seconds", type=float, default=60.0, metavar="S", help=text)
+    add("--cpu", type=float, metavar="S", help="stop after S CPU seconds of the solver")
     add("--out", type=Path, metavar="FILE", help="write the trace as JSON Lines")
     add("--proof", type=Path, metavar="FILE", help="write a proof of the result")
 
@@ -133,7 +153,7 @@ def _parser() -> argparse.ArgumentParser:
     jobs(add, "notebooks at a time")
     add("--again", action="store_true", help="rerun notebooks even if nothing changed")
     add("--from", dest="results", type=Path, metavar="DIR", help="redraw from results, run nothing")
-    add("--timeout", type=float, metavar="S", help="limit per notebook, in seconds")
+    add("--timeout", type=float, metavar="S", help="limit per notebook, in wall seconds")
     add("--out", type=Path, metavar="DIR", help="folder of the figures (default: figures/)")
 
     add = command(commands.replay_command, "write a page that plays runs again, without a kernel")

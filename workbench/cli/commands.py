@@ -44,6 +44,8 @@ def run_command(arguments: argparse.Namespace) -> int:
 
     memory = Limits(memory=arguments.memory).memory
     check_positive(arguments.seconds, "seconds")
+    if arguments.cpu is not None:
+        check_positive(arguments.cpu, "cpu")
     check_not_negative(gap=arguments.gap)
     if arguments.rounds is not None:
         check_counts(rounds=arguments.rounds)
@@ -63,7 +65,7 @@ def _run(arguments: argparse.Namespace, parameters: dict, memory, client=None) -
     from workbench.core.cluster import on_cluster
     from workbench.core.measures import errors
     from workbench.core.rows_in_file import RowsInFile
-    from workbench.core.stream import below, geometric, rounds, seconds
+    from workbench.core.stream import below, geometric, processor_seconds, rounds, seconds
     from workbench.data import load
     from workbench.runs.run import run
     from workbench.runs.worker import limited_memory
@@ -79,6 +81,7 @@ def _run(arguments: argparse.Namespace, parameters: dict, memory, client=None) -
         problem = on_cluster(problem, client)
     print(f"{problem.name}: n = {problem.n:,}, d = {problem.d:,}, k = {problem.k:,}", flush=True)
     rules = [below("gap", arguments.gap), seconds(arguments.seconds)]
+    rules += [processor_seconds(arguments.cpu)] if arguments.cpu is not None else []
     rules += [rounds(arguments.rounds)] if arguments.rounds is not None else []
     sampled = geometric()
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from inspect import getgeneratorlocals, isgenerator
 from time import perf_counter, process_time
@@ -142,7 +142,7 @@ def until(stream: Iterable[tuple[Row, State]], *rules: Rule) -> Iterator[tuple[R
     """Pass the stream on until a rule gives a reason; that row is the last and has ``stopped_by``.
 
     A row that holds a NaN ends the stream too, as ``diverged``. A stream that ends by itself
-    passes unmarked: the solver had nothing left to do.
+    passes unmarked: the solver had nothing left to do, see :func:`finished`.
     """
     for row, state in stream:
         reason = next(filter(None, (rule(row) for rule in (diverged, *rules))), None)
@@ -160,10 +160,27 @@ def diverged(row: Row) -> str | None:
 
 def below(key: str, threshold: float) -> Rule:
     """Stop when ``row[key] <= threshold``; rows without `key` pass."""
-    return _named(
+    rule = _named(
         lambda row: key in row and row[key] <= threshold,
         f"{key} <= {threshold:g}",
     )
+    rule.column = key
+    return rule
+
+
+def finished(rules: Iterable[Rule], rows: Sequence[Row]) -> str:
+    """Return why a run stopped whose solver ended by itself: before which goals, at which values.
+
+    The goals are the rules of :func:`below`: if one had been reached, it would have stopped the
+    run.
+    """
+    missed = []
+    for rule in rules:
+        if column := getattr(rule, "column", ""):
+            values = [row[column] for row in rows if column in row]
+            said = f"before {rule.__name__}, at {column} {values[-1]:.4g}" if values else ""
+            missed.append(said or f"and reports no {column}")
+    return " ".join(["finished", *missed])
 
 
 def rounds(limit: int) -> Rule:

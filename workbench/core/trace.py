@@ -16,7 +16,7 @@ from typing import Any, get_args, get_type_hints
 import numpy as np
 
 from workbench.core.files import whole
-from workbench.core.stream import Row, State
+from workbench.core.stream import Row, Rule, State, finished
 
 SCHEMA = 1
 # Errors of NumPy and its archives for files that are not archives, damaged, or packed otherwise.
@@ -62,13 +62,16 @@ class Trace:
 
 
 def record(
-    stream: Iterable[tuple[Row, State]], trace: Trace, path: str | os.PathLike | None = None
+    stream: Iterable[tuple[Row, State]],
+    trace: Trace,
+    path: str | os.PathLike | None = None,
+    rules: Iterable[Rule] = (),
 ) -> Iterator[tuple[Row, State]]:
     """Pass the stream on while its rows are appended to `trace` and, line by line, to `path`.
 
-    A stream that ends by itself is closed as ``finished``; one that Ctrl-C ends as
-    ``interrupted``, before the interrupt is raised again. A killed process leaves a readable
-    prefix.
+    A stream that ends by itself is closed as ``finished``, with the goals of its `rules` that it
+    did not reach; one that Ctrl-C ends as ``interrupted``, before the interrupt is raised again.
+    A killed process leaves a readable prefix.
     """
     sink = open(path, "w", encoding="utf-8") if path is not None else None
 
@@ -88,7 +91,7 @@ def record(
             trace.rows.append(row)
             write(row)
             yield row, state
-        close("finished")
+        close(finished(rules, trace.rows))
     except (KeyboardInterrupt, GeneratorExit):  # here, or in the reader's own code
         close("interrupted")
         raise

@@ -169,7 +169,7 @@ class MinimaxRiskClassifier(
         if self.upper_ - self.lower_ <= self.gap:
             return None
         advice = "raise max_iter or max_seconds"
-        if self.trace_.stopped_by == "finished":
+        if self.trace_.stopped_by.startswith("finished"):
             ccg = self.trace_.header["solver"] == "mrc_ccg"
             advice = "lower eps1 and eps2" if ccg else "take another solver"
         return (

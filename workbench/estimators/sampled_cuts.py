@@ -150,7 +150,7 @@ class SampledCutClassifier(Classifier, saved=f"{SAVED} dual_coef_:rm"):
 
     def _early(self) -> str | None:
         # Certified bases end by rounding, too, and the others when nothing gets better.
-        early = self.trace_.stopped_by != "finished"
+        early = not self.trace_.stopped_by.startswith("finished")
         if self.basis in ("exact", "nystroem"):
             early = self.trace_.last["violation"] > self.eps
         if not early:

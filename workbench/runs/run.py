@@ -88,7 +88,7 @@ def run(
         with held:
             stream = watch(steps(problem, **own), measure, when, **clock)
             stream = until(stream, *rules, held.stop)
-            for _, held.state in record(stream, trace, path):
+            for _, held.state in record(stream, trace, path, rules):
                 if proof is not None and len(trace.rows) == 1:
                     proof_of(problem, held.state, parameters)  # refuses here what has none
     except KeyboardInterrupt:

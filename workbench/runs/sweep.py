@@ -259,8 +259,10 @@ def sweep(
 
 
 def summary(done: Sweep) -> pd.DataFrame:
-    """Return a row for each setting: medians over its seeds and repetitions, runs and failures.
+    """Return a row for each setting: medians over its seeds and repetitions, and numbers of runs.
 
+    ``failed`` counts those that failed, ``cut`` those that the clock ended, and ``short`` those
+    whose solver ended by itself before the goals of the grid's ``stop``.
     The heading of ``cpu`` says ``not timed`` unless all was measured in timing mode.
     """
     frame = done.frame()
@@ -271,6 +273,9 @@ def summary(done: Sweep) -> pd.DataFrame:
     groups = frame.groupby(by, sort=False, dropna=False)
     table = groups[columns].median().join(groups.agg(runs=("key", "size")))
     table["failed"] = groups["status"].agg(lambda status: (status == "failed").sum())
+    for name, marks in (("cut", "seconds$"), ("short", "^finished before")):
+        if "stopped_by" in frame:
+            table[name] = groups["stopped_by"].agg(lambda ends, m=marks: ends.str.contains(m).sum())
     cpu = "cpu (s)" if frame["timed"].all() else "cpu (s, not timed)"
     return table.reset_index().rename(columns={"cpu": cpu})
 
