@@ -1,4 +1,4 @@
-"""The figures folder as read: every sidecar with its picture, and one line per bad file."""
+"""Figures as read from their folder: each sidecar with its picture, one line per bad file."""
 
 from __future__ import annotations
 
@@ -8,34 +8,24 @@ import re
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from workbench.data.panels import remade
-from workbench.figures.papers import ACROSS, base, paper_of_name, paper_of_solver
+from workbench.figures.papers import ACROSS, paper_of_name, paper_of_solver
 from workbench.proofs import ProofError, read, verify
-from workbench.registry import SOLVERS
 from workbench.runs.notebooks import PROFILES
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 PROOF = re.compile(r"[\w-][\w.-]*\.proofs/[\w-][\w.-]*\.npz")
-SHAPES = {  # the types of a sidecar's keys; each key may be missing or null, except the caption
-    "caption": str,
-    "data": list,
-    "solvers": list,
-    "traces": list,
-    "numbers": list,
-    "proofs": list,
-    "parameters": dict,
-    "machine": dict,
-    "versions": dict,
-    "threads": dict,
-}
+# Types of a sidecar's fields; each may be missing or null, except the caption.
+SHAPES = {"caption": str, "parameters": dict, "machine": dict, "versions": dict, "threads": dict}
+SHAPES |= dict.fromkeys(("data", "solvers", "traces", "numbers", "proofs"), list)
+NOT_DETAILS = {"caption", "beneath", "command", "numbers", "traces"}  # shown elsewhere, or long
 
 
 class Checked(NamedTuple):
-    """A proof of a figure: ``verified``, ``refused`` or ``unknown``, and the verdict in words."""
+    """A proof of a figure: ``verified``, ``refused`` or ``not verified here``, and why."""
 
     outcome: str
     words: str
@@ -89,44 +79,20 @@ class Figure:
         """The picture as a data address."""
         return "data:image/png;base64," + base64.b64encode(self.png).decode("ascii")
 
-    @cached_property
+    @property
     def paper(self) -> str:
         """The paper's key: from the notebook's name, its numbers, or all its solvers."""
         named = paper_of_name(self.notebook)
         rows = {str(row["paper"]) for row in self.record.get("numbers", []) if row.get("paper")}
-        solvers = {paper_of_solver(solver) for solver in self._solvers} - {None}
+        made = [*self.record.get("solvers", []), *self.record.get("traces", [])]
+        solvers = {paper_of_solver(text(entry.get("solver"))) for entry in made} - {None}
         return named or next((s.pop() for s in (rows, solvers) if len(s) == 1), ACROSS)
 
-    @cached_property
-    def sets(self) -> list[str]:
-        """The data sets shown, without their preparation, in order of appearance."""
-        names = [problem.get("name") for problem in self.record.get("data", [])]
-        names += [row.get("dataset") or row.get("data") for row in self.record.get("numbers", [])]
-        return [name for name in dict.fromkeys(base(text(name)) for name in names) if name]
-
-    @cached_property
-    def methods(self) -> list[str]:
-        """The labels of the solvers and methods shown."""
-        rows = self.record.get("numbers", [])
-        named = [text(row.get("method") or row.get("solver")) for row in rows]
-        names = filter(None, dict.fromkeys([*self._solvers, *named]))
-        return [SOLVERS[name].label if name in SOLVERS else name for name in names]
-
     @property
-    def problems(self) -> dict[str, list[str]]:
-        """The checksums of all splits, by the data set's name, sizes and kind in words."""
-        found: dict[str, list[str]] = {}
-        for problem in self.record.get("data", []):
-            sizes = [f"{k} = {problem[k]:,}" for k in "ndk" if isinstance(problem.get(k), int)]
-            kind = "synthetic" if problem.get("synthetic") else "real"
-            words = f"{problem.get('name', 'unnamed')} ({', '.join([*sizes, kind])})"
-            found.setdefault(words, []).append(str(problem.get("checksum", "no checksum")))
-        return found
-
-    @property
-    def _solvers(self) -> list[str]:
-        made = [*self.record.get("solvers", []), *self.record.get("traces", [])]
-        return list(dict.fromkeys(text(entry.get("solver")) for entry in made))
+    def details(self) -> str:
+        """The rest of the sidecar, one field per line."""
+        rest = {name: v for name, v in self.record.items() if name not in NOT_DETAILS}
+        return "\n".join(f"{name}: {json.dumps(v, ensure_ascii=False)}" for name, v in rest.items())
 
 
 def collect(folder: Path) -> tuple[list[Figure], list[str]]:
@@ -187,7 +153,7 @@ def _checked(path: Path) -> Checked:
         try:
             problem = remade(proof.header.get("recipe") or {}, download=False)
         except (ValueError, OSError) as error:
-            return Checked("unknown", str(error).partition("\n")[0])
+            return Checked("not verified here", str(error).partition("\n")[0])
         return Checked("verified", " ".join(verify(proof, problem).statement.split()))
     except ProofError as error:
         return Checked("refused", str(error).removeprefix(f"{path}: "))
