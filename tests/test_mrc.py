@@ -1,10 +1,14 @@
 """Minimax risk classifiers against brute force, cvxpy, the paper's theorems and real data."""
 
+from dataclasses import replace
+from fractions import Fraction
 from itertools import islice
+from operator import mul
 
 import cvxpy as cp
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from workbench.core.problem import Problem, as_problem
 from workbench.core.stream import below, rounds, until, watch
@@ -155,6 +159,50 @@ def test_components_without_spread_are_left_out():
     assert risk.active.tolist() == [[True, False, True], [False, True, True], [True, True, True]]
     assert not risk.lam[~risk.active].any() and not risk.tau[~risk.active].any()
     assert risk.rho(np.full((3, 3), 1.0) * ~risk.active + risk.tau) == 1.0
+
+
+HEAVY = [  # rows of the heavy class, and one that is light in it
+    np.tile([0.1, 0.7, 0.0, 1e4, 0.0], (30, 1)),
+    np.tile([0.1, 0.7, 0.0, 1e4, 0.0], (32, 1)),
+    np.repeat([[0.1, 0.7, 0.0, 1e4, 3.0], [0.1, 0.0, 0.9, 1e4, 3.0]], 15, axis=0),
+    np.vstack([np.tile([0.3, 0.7, 0.2, 1.0, 0.1], (31, 1)), [[0.0, 0.8, 0.2, 1e4, 0.1]]]),
+]
+
+
+@pytest.mark.parametrize("ratio", [1.0, 1e3, 1e8, 1e16, 1e30, 1e60, 1e120])
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
+@pytest.mark.parametrize("heavy", HEAVY, ids=["30", "32", "two", "light"])
+def test_lambda_is_exact_whatever_the_weights(heavy, kind, ratio):
+    """A feature that is constant in the heavy rows has the deviation that the light ones give."""
+    X = np.vstack([heavy, np.tile([0.3, 0.2, 0.5, 7.0, 0.0], (3, 1)), [[0, 0.9, 1.1, 0, 2]]])
+    y = np.repeat([0, 1], [len(heavy), 4])
+    weights = np.r_[np.full(len(heavy), 30 / len(heavy)), np.full(4, 1 / ratio)]
+    if len(np.unique(heavy[:, 0])) == 2:
+        weights[len(heavy) - 1] = 1 / ratio
+    w = [Fraction(v) for v in weights.tolist()]
+    risk = minimax_risk(replace(as_problem(kind(X), y), weights=weights), 1.0)
+    for c, j in np.ndindex(2, 5):
+        of = [Fraction(x) * int(label == c) for x, label in zip(X[:, j].tolist(), y)]
+        mean = sum(map(mul, w, of)) / sum(w)
+        square = sum(v * (x - mean) ** 2 for v, x in zip(w, of)) / sum(w)
+        assert Fraction(float(risk.lam[c, j])) ** 2 == pytest.approx(square, rel=1e-12, abs=0)
+        assert not square or float(risk.tau[c, j]) == pytest.approx(float(mean), rel=1e-13)
+
+
+@pytest.mark.parametrize("ratio", [1e12, 1e16, 1e20])
+def test_intervals_agree_whatever_the_weights_and_however_rows_are_stored(ratio):
+    lower, upper = [], []
+    for heavy in HEAVY[:2]:
+        X = np.vstack([heavy, np.tile([0.3, 0.2, 0.5, 7.0, 0.0], (3, 1)), [[0, 0.9, 1.1, 0, 2]]])
+        y = np.repeat([0, 1], [len(heavy), 4])
+        weights = np.r_[np.full(len(heavy), 30 / len(heavy)), np.full(4, 1 / ratio)]
+        for kind in (np.asarray, sp.csr_matrix):
+            problem = replace(as_problem(kind(X), y), weights=weights)
+            for solver in ("mrc_ccg", "mrc_lp", "mrc_subgradient"):
+                last = run(solver, problem, rounds(20), warm_up=False)[0].last
+                lower.append(last["lower"])
+                upper.append(last["upper"])
+    assert 0 < max(lower) <= min(upper)
 
 
 @pytest.mark.parametrize("columns", [True, False])

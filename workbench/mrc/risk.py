@@ -21,6 +21,8 @@ from workbench.core.stream import Row
 from workbench.kernels.compiled import njit
 from workbench.kernels.rows import FAST
 
+COLUMNS = 64  # of sparse rows that are made dense at a time
+
 
 @dataclass(frozen=True, eq=False)
 class MinimaxRisk:
@@ -202,15 +204,12 @@ def minimax_risk(problem: Problem, lambda0: float = 0.01) -> MinimaxRisk:
     X, y = with_intercept(problem.X), problem.y
     weights = problem.weights
     of_class = np.bincount(y, weights, problem.k)
-    one_hot = sp.csr_matrix(
-        (weights / of_class[y], (y, np.arange(problem.n))), (problem.k, problem.n)
-    )
-    mean = _sums(one_hot, X)
+    mean, variance = moments(X, y, weights)
     # A component is x in a fraction of the rows and 0 elsewhere; no differences of squares.
     share = (of_class / of_class.sum())[:, None]
     others = ((1.0 - np.eye(problem.k)) @ of_class / of_class.sum())[:, None]
     tau = share * mean
-    lam = lambda0 * np.sqrt(share * (_variance(X, y, one_hot, mean) + others * mean**2))
+    lam = lambda0 * np.sqrt(share * (variance + others * mean**2))
     active = lam > 0
     tau, lam = np.where(active, tau, 0.0), np.where(active, lam, 0.0)
     tops = [abs(X).max(axis=0)] if sp.issparse(X) else in_blocks(lambda x: abs(x).max(axis=0), X)
@@ -285,16 +284,53 @@ def greedy_subset(v):
     return value, c
 
 
-def _variance(X: Matrix, y: np.ndarray, one_hot: sp.csr_matrix, mean: np.ndarray) -> np.ndarray:
-    """Return the (k, d') variance of every class's rows around their mean."""
+def moments(X: Matrix, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the (k, d') weighted mean and variance of every class's rows, each as exact as a sum.
+
+    Sums are of differences from the heaviest row of the class, if weights differ. Its own weight
+    is then at least the n-th part of all, so that the variance is not below that part of the
+    squared mean difference, and the error of that mean does not matter. A feature that is constant
+    in the heavy rows has the variance of the light ones, however light these are.
+    """
+    k, n = int(y.max()) + 1, len(y)
+    one_hot = sp.csr_matrix((weights / np.bincount(y, weights)[y], (y, np.arange(n))), (k, n))
+    heaviest = np.lexsort((-weights, y))[np.searchsorted(np.sort(y), np.arange(k))]
+    differ = np.ptp(weights) > 0.0
+    origin = _dense(X[heaviest]) * float(differ)
     if not sp.issparse(X):
-        return _sums(one_hot, X, lambda part, rows: (part - mean[y[rows]]) ** 2)
-    squares, filled = X.copy(), X.copy()
-    rows = np.repeat(np.arange(len(y)), np.diff(X.indptr))
-    squares.data = (X.data - mean[y[rows], X.indices]) ** 2
+
+        def moved(part: np.ndarray, rows: slice) -> np.ndarray:
+            return part - origin[y[rows]] if differ else part
+
+        away = _sums(one_hot, X, moved)
+        square = _sums(one_hot, X, lambda part, rows: (moved(part, rows) - away[y[rows]]) ** 2)
+        return origin + away, square
+    entries, zeros = X.copy(), _absent(one_hot, X, y)
+    at = y[np.repeat(np.arange(n), np.diff(X.indptr))], X.indices
+    entries.data = X.data - origin[at]
+    away = _dense(one_hot @ entries) - zeros * origin
+    entries.data = (entries.data - away[at]) ** 2
+    return origin + away, _dense(one_hot @ entries) + zeros * (origin + away) ** 2
+
+
+def _absent(one_hot: sp.csr_matrix, X: sp.csr_matrix, y: np.ndarray) -> np.ndarray:
+    """Return the (k, d') share of each class's weight on the rows in which a feature is not stored.
+
+    Where that is a small difference, it is summed over these rows instead.
+    """
+    filled = X.copy()
     filled.data[:] = 1.0
-    zeros = np.maximum(1.0 - _dense(one_hot @ filled), 0.0)
-    return _dense(one_hot @ squares) + zeros * mean**2
+    stored = _dense(one_hot @ filled)
+    absent = np.maximum(1.0 - stored, 0.0)
+    every = _dense(sp.csr_matrix((np.ones(len(y)), one_hot.indices, one_hot.indptr)) @ filled)
+    few = (stored > 0.5) & (every < np.bincount(y)[:, None])
+    absent[every == np.bincount(y)[:, None]] = 0.0
+    columns = np.flatnonzero(few.any(axis=0))
+    for some in pieces(len(columns), COLUMNS):
+        J = columns[some]
+        summed = one_hot @ (1.0 - _dense(filled[:, J]))
+        absent[:, J] = np.where(few[:, J], summed, absent[:, J])
+    return absent
 
 
 def _sums(one_hot: sp.csr_matrix, X: Matrix, change=lambda part, rows: part) -> np.ndarray:
