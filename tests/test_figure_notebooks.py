@@ -11,7 +11,7 @@ import pytest
 from papermill import inspect_notebook
 
 from workbench.figures.provenance import why_not_timed
-from workbench.figures.saved import CAPTION_LINES
+from workbench.figures.saved import MAX_LINES
 from workbench.runs.notebooks import CHECKOUT, FOLDER, find, read
 
 COMMITTED = sorted(path.stem for path in FOLDER.glob("*.ipynb"))
@@ -58,7 +58,7 @@ def test_committed_figures_pair_with_their_notebook(name):
             assert record["timed"], "not timed: run it again on an idle machine"
         assert record["command"] == f"workbench figures {name} --profile quick"
         beneath = " ".join(record["beneath"])
-        assert len(record["beneath"]) <= CAPTION_LINES, "its first sentence is too long"
+        assert len(record["beneath"]) <= MAX_LINES, "its first sentence is too long"
         assert record["machine"]["cpu"] in beneath
         assert "synthetic" in beneath or not any(data["synthetic"] for data in record["data"])
         assert (folder / f"{figure}.png").stat().st_size < 200_000

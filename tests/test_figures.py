@@ -18,8 +18,7 @@ from workbench.core.stream import rounds, seconds
 from workbench.core.trace import Trace
 from workbench.data.panels import panel
 from workbench.figures import Figures, plots, provenance
-from workbench.figures.provenance import in_brief
-from workbench.figures.saved import CAPTION_LINES, _lines
+from workbench.figures.saved import MAX_LINES, _lines
 from workbench.runs import keys as runs_keys
 from workbench.runs.jupyter_kernels import SOCKET_PATH_LIMIT, IpcKernelManager, socket_folder
 from workbench.runs.mill import KINDS, make
@@ -404,7 +403,7 @@ def test_beneath_a_figure_stand_the_first_sentences_that_fit_and_the_last():
     caption = "It shows A. " + "More of it is said in a long sentence. " * 6 + "B is ahead."
     lines = _lines(caption.strip(), "Data: iris. Machine: M.", 3.0)
     text = " ".join(lines)
-    assert len(lines) == CAPTION_LINES
+    assert len(lines) == MAX_LINES
     assert text.startswith("It shows A. More of it") and text.endswith("Data: iris. Machine: M.")
     assert "B is ahead" not in text and "sentence. Data" in text
     assert _lines("Short. So is this.", "End.", 3.0) == ["Short. So is this. End."]
@@ -415,10 +414,10 @@ def test_many_data_sets_are_counted_beneath_a_figure_and_synthetic_ones_always_n
     made = {"machine": machine, "threads": {}, "timed": None, "load": None, "wall_over_cpu": None}
     made |= {"solvers": [], "jobs": 1, "data": [{"name": "iris", "synthetic": False}]}
     made["data"].append({"name": "boards 20x3 of 4x4", "synthetic": True})
-    assert in_brief(made)[0] == "Data: iris; boards (synthetic)."
+    assert provenance.in_words(made, brief=True)[0] == "Data: iris; boards (synthetic)."
     made["data"] += [
         {"name": f"a set with a long name {i:03}", "synthetic": False} for i in range(9)
     ]
-    assert in_brief(made)[0] == "Data: 11 sets, 1 of them synthetic."
+    assert provenance.in_words(made, brief=True)[0] == "Data: 11 sets, 1 of them synthetic."
     made["data"][1]["synthetic"] = False
-    assert in_brief(made)[0] == "Data: 11 sets."
+    assert provenance.in_words(made, brief=True)[0] == "Data: 11 sets."

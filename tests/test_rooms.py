@@ -42,7 +42,7 @@ BUDGETS = {
     "proofs": 1_186,
     "runs": 2_728,
     "live": 1_994,
-    "figures": 1_997,
+    "figures": 1_936,
     "estimators": 3_218,
     "arena": 1_017,
     "cli": 483,

@@ -1,4 +1,4 @@
-"""The record of a figure, and the same in words: its runs, data, machine and versions."""
+"""The record of how a figure was made, and the same in words: runs, data, machine, versions."""
 
 from __future__ import annotations
 
@@ -15,23 +15,24 @@ from workbench.runs.notebooks import PROFILES, Notebook
 from workbench.runs.run import machine, threads, versions
 
 TOLERANCES = tuple(f"1e-0{digits}" for digits in range(1, 7))
-MAX_OTHER_LOAD = 0.5  # load average beyond our own threads from which on a machine is busy
-MAX_WALL_OVER_CPU = 1.2
-BRIEF = 120  # characters
+MAX_OTHER_LOAD = 0.5  # load average above our own threads from which a machine counts as busy
+MAX_WALL_OVER_CPU = 1.2  # wall over CPU seconds above which a machine counts as busy
+MAX_BRIEF = 120  # characters of names of data sets beneath a figure; more of them are counted
 SIZES = re.compile(r"( of)? \d+x\d+(x\d+)?")  # generators put them into the name
 
 
 def made_by(traces: list[Trace]) -> dict[str, Any]:
     """Return the data, solvers, machine, versions and conditions of some runs.
 
-    ``timed`` is whether their seconds are timings, ``not_timed`` why not, see
-    :func:`why_not_timed`. ``load`` is the largest load average at the start or the end of a run;
-    ``wall_over_cpu`` is the ratio of their wall to CPU seconds: near 1 on an idle machine with one
-    thread. ``jobs`` is the number of notebooks that ran side by side, ``beside`` that of those that
-    ran on other cores and timed nothing; what they load the machine with is subtracted. ``traces``
-    has of each run its settings and the CPU seconds until its certified gap was below 1e-1, 1e-2,
-    ... 1e-6; if the solver measures the ratio of the gap to its first one, until that ratio was.
-    The versions and the commit are those of the drawing; runs made before have their own commits.
+    Returns
+    -------
+    record : with ``timed``, whether their seconds are timings, and ``not_timed``, why not;
+        ``load``, the largest load average at the start or the end of a run; ``wall_over_cpu``,
+        near 1 on an idle machine with one thread; ``jobs``, the notebooks that ran side by side,
+        and ``beside``, those of them on other cores, which time nothing; ``traces``, per run its
+        settings and the CPU seconds until its certified gap (or its ratio to the first gap, if the
+        solver measures that) was below 1e-1, ..., 1e-6; the versions and the commit of the drawing
+        and the commits of the runs
     """
     headers = [trace.header for trace in traces]
     wall = sum(trace.last.get("seconds", 0.0) for trace in traces)
@@ -63,11 +64,11 @@ def made_by(traces: list[Trace]) -> dict[str, Any]:
 
 
 def why_not_timed(made: Mapping[str, Any]) -> str:
-    """Return why the seconds behind a figure are not timings; empty if they are.
+    """Return why the seconds of a figure are not timings; empty if they are.
 
-    They are if every run was in timing mode, no other notebook ran, the load average at the start
-    and the end of each run was below the threads that it used plus :data:`MAX_OTHER_LOAD`, and
-    wall time was at most :data:`MAX_WALL_OVER_CPU` times CPU time.
+    They are timings if every run was in timing mode, no other notebook ran, the load average of
+    each run was below its threads plus :data:`MAX_OTHER_LOAD`, and wall time was at most
+    :data:`MAX_WALL_OVER_CPU` times CPU time.
     """
     if made["jobs"] > 1:
         return f"{made['jobs']} notebooks ran side by side"
@@ -82,24 +83,29 @@ def why_not_timed(made: Mapping[str, Any]) -> str:
     return ""
 
 
-def in_words(made: Mapping[str, Any], times: bool = True) -> list[str]:
+def in_words(made: Mapping[str, Any], times: bool = True, brief: bool = False) -> list[str]:
     """Return sentences on the data and the machine behind a figure.
 
-    ``times`` is whether its notebook is one that times: of others no reason is due.
+    Parameters
+    ----------
+    times : whether the notebook times something; of others no reason is due
+    brief : only name the data sets, or count them if there are many
     """
-    sentences = []
-    if made["data"]:
-        groups: dict[tuple[str, bool], list[dict]] = {}
-        for problem in made["data"]:
-            name = SIZES.sub("", problem["name"])  # here one phrase gives the range of sizes
-            groups.setdefault((name, problem["synthetic"]), []).append(problem)
-        described = [
-            f"{name} ({'synthetic, ' if synthetic and 'synthetic' not in name else ''}"
-            + ", ".join(f"{size} = {_range(p[size] for p in problems)}" for size in "ndk")
-            + ")"
-            for (name, synthetic), problems in groups.items()
-        ]
-        sentences.append(f"Data: {'; '.join(described)}.")
+    sentences, groups = [], {}
+    for problem in made["data"]:
+        name = SIZES.sub("", problem["name"])  # here one phrase gives the range of sizes
+        groups.setdefault((name, problem["synthetic"]), []).append(problem)
+    described = []
+    for (name, synthetic), problems in groups.items():
+        words = ["synthetic"] if synthetic and "synthetic" not in name else []
+        if not brief:
+            words += [f"{size} = {_range(p[size] for p in problems)}" for size in "ndk"]
+        described.append(f"{name} ({', '.join(words)})" if words else name)
+    data = f"Data: {'; '.join(described)}."
+    if brief and len(data) > MAX_BRIEF:
+        count = sum(synthetic for _, synthetic in groups)
+        data = f"Data: {len(groups)} sets{f', {count} of them synthetic' if count else ''}."
+    sentences += [data] if groups else []
     computer, beside = made["machine"], made.get("beside") and made["timed"] is not False
     most = max(made["threads"].values(), default=1)
     sentences.append(
@@ -112,17 +118,6 @@ def in_words(made: Mapping[str, Any], times: bool = True) -> list[str]:
     if reason := why_not_timed(made):
         sentences.append(f"Not timed: {reason}." if times else "Not timed.")
     return sentences
-
-
-def in_brief(made: Mapping[str, Any], times: bool = True) -> list[str]:
-    """Return :func:`in_words` with the names of the data alone, or the number of many."""
-    named = {SIZES.sub("", p["name"]): p["synthetic"] for p in made["data"]}
-    names = [f"{n} (synthetic)" if s and "synthetic" not in n else n for n, s in named.items()]
-    said = f"Data: {'; '.join(names)}."
-    if len(said) > BRIEF:
-        made_up = f", {sum(named.values())} of them synthetic" if any(named.values()) else ""
-        said = f"Data: {len(names)} sets{made_up}."
-    return [said] * bool(names) + in_words(made | {"data": []}, times)
 
 
 def regenerated_by(notebook: Notebook, values: Mapping[str, Any]) -> tuple[str | None, str]:

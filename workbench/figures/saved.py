@@ -24,7 +24,7 @@ from PIL import Image
 from workbench.core.files import whole
 from workbench.core.trace import Trace, read_trace, write_trace
 from workbench.figures.plots import ENDED, ended_by_clock
-from workbench.figures.provenance import as_json, in_brief, in_words, made_by, regenerated_by
+from workbench.figures.provenance import as_json, in_words, made_by, regenerated_by
 from workbench.runs.keys import key, notebook_key
 from workbench.runs.mill import figures_folder, timed
 from workbench.runs.notebooks import FOLDER, Notebook, read
@@ -38,7 +38,7 @@ METADATA = {
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
 CAPTION_POINTS = 7
-CAPTION_LINES = 4  # beneath a figure; all of a caption is in the sidecar and the report
+MAX_LINES = 4  # of the caption beneath a figure; the sidecar and the report have all of it
 SENTENCES = re.compile(r"(?<=[.!?]) (?=[A-ZΑ-Ωα-ω(])")
 
 
@@ -56,7 +56,7 @@ class Figures:
     Attributes
     ----------
     measured : the traces of :meth:`kept` functions; a notebook adds those of a sweep that no figure
-        shows. In the profile ``paper`` they are written to ``results/`` with those of the figures
+        shows. The profile ``paper`` writes them to ``results/`` with those of the figures
 
     Raises
     ------
@@ -80,7 +80,7 @@ class Figures:
         self.measured: list[Trace] = []
 
     def kept(self, run: Callable[..., Trace]) -> Callable[..., Trace]:
-        """Let a function make each of its runs once: a notebook that was stopped goes on there.
+        """Return the function with its runs kept, so that a stopped notebook resumes.
 
         Parameters
         ----------
@@ -89,9 +89,9 @@ class Figures:
 
         Returns
         -------
-        run : the function that recalls a trace of the same code, parameters and values, or with
-            ``--from results`` one of the same notebook and values; FileNotFoundError if those
-            lack it
+        run : the function; it recalls a trace of the same code, parameters and values. With
+            ``--from results`` it recalls one of the same notebook and values, and raises
+            FileNotFoundError if there is none
         """
 
         @wraps(run)
@@ -133,9 +133,9 @@ class Figures:
         ----------
         figure : matplotlib Figure; the caption is written beneath it
         name : one of the figures that the notebook's metadata declare
-        caption : sentences on the figure, the first on what it shows; others on the runs that the
-            clock ended, the data and the machine are appended. Beneath the figure stand as many
-            of them as four lines hold, the last ones in any case
+        caption : sentences on the figure, the first on what it shows; sentences on the data, the
+            machine and the runs that the clock ended are appended. The picture shows the first
+            sentences that fit in four lines, and the appended ones in brief
         traces : the runs that the figure shows
         numbers : the rows of a table or the points of a curve, for the report
         proofs : files of proofs (:mod:`workbench.proofs`) of what is shown; they are copied to
@@ -156,7 +156,7 @@ class Figures:
         profile, command = regenerated_by(self.notebook, self.parameters)
         times = timed(self.notebook.values("quick")) or timed(self.parameters)
         cut = ended_by_clock(traces)
-        beneath = [f"{ENDED}."] * bool(cut) + in_brief(made, times)
+        beneath = [f"{ENDED}."] * bool(cut) + in_words(made, times, brief=True)
         record = {
             "figure": name,
             "notebook": f"notebooks/figures/{self.notebook.name}.ipynb",
@@ -216,7 +216,7 @@ def _lines(caption: str, end: str, width: float) -> list[str]:
     for kept in range(len(sentences), 0, -1):
         text = " ".join([*sentences[:kept], end])
         lines = textwrap.wrap(text, int(width * 72 / (0.54 * CAPTION_POINTS)))
-        if len(lines) <= CAPTION_LINES:
+        if len(lines) <= MAX_LINES:
             break
     return lines
 
