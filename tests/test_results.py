@@ -106,7 +106,7 @@ def test_infinities_and_missing_values_come_back(tmp_path, no_workers):
     assert again.rows == trace.rows
 
 
-SMALL = {"data": "wine @ range", "C_grid": "0.1, 1", "max_seconds": "1", "test": "0.3"}
+SMALL = {"data": "wine @ range", "C_grid": "0.1, 1", "max_cpu": "1", "test": "0.3"}
 SMALL |= {"repetitions": "1", "timing": "false"}
 
 

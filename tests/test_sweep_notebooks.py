@@ -11,7 +11,7 @@ GRIDS = sorted(FOLDER.glob("*.yaml"))
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 SMALL = {
     "mrc_ccg": {"data": "iris", "eps1": "1e-1,1e-2", "n_max": "20"},
-    "pegasos": {"data": "iris", "batch_size": "1,20", "max_seconds": "0.2"},
+    "pegasos": {"data": "iris", "batch_size": "1,20", "max_cpu": "0.2"},
 }
 
 

@@ -10,11 +10,14 @@ What runs is a :class:`~workbench.live.lane.Lane`, in the thread of a
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from workbench.core.checks import check_positive
 from workbench.core.names import hint
 from workbench.core.problem import Problem
+from workbench.data import load
 from workbench.live.dashboard import Dashboard
 from workbench.registry import SOLVERS
 
@@ -22,7 +25,7 @@ _shown: Dashboard | None = None
 
 
 def explore(
-    problem: str | Sequence[str] | Problem = ("digits", "wine", "breast_cancer", "iris"),
+    problem: Any = ("digits", "wine", "breast_cancer", "iris"),
     solvers: str | Sequence[str] = (
         "mrc_ccg",
         "mrc_subgradient",
@@ -31,7 +34,7 @@ def explore(
     ),
     parameters: Mapping[str, Any] | None = None,
     *,
-    chosen: Sequence[str] = (),
+    chosen: str | Sequence[str] = (),
     seconds: float = 60.0,
 ) -> Dashboard:
     """Return a dashboard on which solvers run live; show it as the last line of a cell.
@@ -41,35 +44,73 @@ def explore(
     Parameters
     ----------
     problem : data as :func:`workbench.data.panels.panel` reads them, which train on 70 % of the
-        rows, or a list of them to choose from, or a problem of your own
+        rows; a list of such descriptions to choose from; a pair ``(X, y)``; or a Problem
     solvers : names of the registry to choose from, or one
-    parameters : what the sliders start from, by the parameter's name; the solvers' defaults
+    parameters : initial values of the sliders by the parameter's name; the solvers' defaults
         otherwise
     chosen : the solvers that are chosen at first, by default the first one
-    seconds : solver seconds that each may take, at first
+    seconds : wall seconds that each solver may take, at first
 
     Raises
     ------
     ValueError
-        For a name that is not a solver, one chosen that is not among them, a parameter that none
-        of them has a slider for, or seconds that are not positive.
+        For data that are none of these, a name that is not a solver, one chosen that is not among
+        them, a parameter that none of them has a slider for, or seconds that are not positive.
     """
     global _shown
-    solvers = [solvers] if isinstance(solvers, str) else solvers
+    problem = _data(problem)
+    solvers, chosen = _names("solvers", solvers), _names("chosen", chosen)
     if not solvers:
         raise ValueError("solvers: give at least one name")
-    if not isinstance(problem, Problem) and not len(problem):
-        raise ValueError("problem: give at least one description")
     for name in solvers:
         if name not in SOLVERS:
             raise ValueError(f"solvers: unknown name {name!r}; {hint(name, SOLVERS)}")
     for name in chosen:
         if name not in solvers:
             raise ValueError(f"chosen: {name!r} is not among the solvers {', '.join(solvers)}")
-    if not 0 < seconds < float("inf"):
-        raise ValueError(f"seconds: must be positive and finite, got {seconds!r}")
+    if not isinstance(parameters, Mapping | None):
+        raise ValueError(f"parameters: must be values by name, got {_kind(parameters)}")
+    check_positive(seconds, "seconds")
     dashboard = Dashboard(problem, solvers, parameters or {}, chosen or solvers[:1], seconds)
     if _shown is not None:
         _shown.retire()
     _shown = dashboard
     return dashboard
+
+
+def _data(problem: Any) -> Problem | list[str]:
+    """Return the problem, or the descriptions to choose from.
+
+    Raises
+    ------
+    ValueError
+        For anything else.
+    """
+    if isinstance(problem, Problem):
+        return problem
+    if isinstance(problem, str | os.PathLike):
+        return [os.fspath(problem)]
+    if isinstance(problem, list | tuple):
+        if all(isinstance(spec, str | os.PathLike) for spec in problem):
+            if not problem:
+                raise ValueError("problem: give at least one description")
+            return list(map(os.fspath, problem))
+        if len(problem) == 2 and not any(isinstance(part, str) for part in problem):
+            return load(tuple(problem))
+    raise ValueError(
+        "problem: must be a name or file of data, a list of these, a pair (X, y) or a Problem, got "
+        f"{_kind(problem)}"
+    )
+
+
+def _names(argument: str, given: Any) -> list[str]:
+    """Return one name or several as a list."""
+    names = [given] if isinstance(given, str) else given
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"{argument}: must be names of solvers, got {_kind(given)}")
+    return list(names)
+
+
+def _kind(value: Any) -> str:
+    """Return what was given instead, in one word."""
+    return "None" if value is None else type(value).__name__

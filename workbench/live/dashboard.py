@@ -35,15 +35,14 @@ class Dashboard(widgets.VBox):
 
     def __init__(
         self,
-        problem: str | Sequence[str] | Problem,
+        problem: Sequence[str] | Problem,
         solvers: Sequence[str],
         parameters: Mapping[str, Any],
         chosen: Sequence[str],
         seconds: float,
     ):
         self.problem = problem if isinstance(problem, Problem) else None
-        names = [problem] if isinstance(problem, str) else problem
-        names = [self.problem.name] if self.problem else list(names)
+        names = [self.problem.name] if self.problem else problem
         self.sliders = Sliders(solvers, parameters)
         self.data = widgets.Dropdown(options=names, description="data", **WIDE)
         self.fourier = widgets.Checkbox(description=f"+ {FOURIER} Fourier features", **WIDE)

@@ -25,6 +25,7 @@ from workbench.data.panels import at_hand, listed
 from workbench.runs.export import to_parquet
 from workbench.runs.keys import key
 
+RENAMED = {"max_seconds": "max_cpu"}  # parameters of notebooks that committed files call otherwise
 NAMES = ("solver", "parameters", "data", "seed", "test", "stop", "repetition", "timed")
 
 
@@ -62,7 +63,7 @@ def read_results(path: Path) -> tuple[list[Trace], dict[str, Any]]:
             for row in own[:-1]:
                 row.pop("stopped_by", None)
         traces = [Trace(header, rows[header["key"]]) for header in headers.values()]
-        return traces, about[b"parameters"]
+        return traces, {RENAMED.get(n, n): value for n, value in about[b"parameters"].items()}
     except (ArrowException, KeyError, TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"{path}: is not a file of results; {error}") from None
 
