@@ -88,6 +88,14 @@ FAMILIES = {
 }
 
 
+def plain(row):
+    """Return a row with the bounds of a span of landmarks under the names of others.
+
+    The optimum of that problem is what :func:`optimum` states for them.
+    """
+    return {key.removeprefix("span_"): value for key, value in row.items()}
+
+
 def optimum(name, problem, parameters=None, state=None) -> tuple[float, float]:
     """Return an interval that holds the optimum: the objective at a point found, and less.
 

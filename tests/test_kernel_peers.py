@@ -103,8 +103,8 @@ def test_the_control_is_a_linear_svm_of_features(k, blobs):
     # The same landmarks, and the same objective as that of exact cuts.
     parameters = {"C": 0.5, "gamma": 0.3, "landmarks": 15, "eps": 1e-6, "seed": 3}
     trace, _ = run("cuts_nystroem", problem, parameters=parameters)
-    assert trace.last["lower"] - 1e-6 <= state.primal
-    assert state.primal == pytest.approx(trace.last["upper"], rel=1e-4)
+    assert trace.last["span_lower"] - 1e-6 <= state.primal
+    assert state.primal == pytest.approx(trace.last["span_upper"], rel=1e-4)
 
 
 def test_the_whole_space_is_the_kernels_own(blobs):

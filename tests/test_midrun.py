@@ -11,6 +11,7 @@ from itertools import islice
 
 import numpy as np
 import pytest
+from oracles import plain
 from test_solvers import (
     CLOCK,
     EXTRAS,
@@ -139,7 +140,7 @@ def seen(name, problem, parameters, state=None, most=AFTER):
     steps = SOLVERS[name].steps(problem, **parameters, state=copy.deepcopy(state))
     found = []
     for row, s in islice(watch(steps), most + 1):
-        found.append(({k: row[k] for k in row.keys() - CLOCK}, copy.deepcopy(s)))
+        found.append(({k: v for k, v in plain(row).items() if k not in CLOCK}, copy.deepcopy(s)))
     return found
 
 

@@ -131,6 +131,16 @@ def test_all_rows_as_landmarks_give_the_optimum(make, blobs):
     assert s.upper - s.lower <= task_of(problem).n * 1e-5 * (1 + 1e-6)
 
 
+def test_bounds_of_a_span_are_not_named_as_those_of_the_problem(blobs):
+    """Rows of lengths 1e6 : 1 made [6.98, 8.0] of an optimum in [3.09, 5.82]."""
+    problem = blobs(n=40, d=3, k=2)
+    exact = last(cuts_exact(problem, gamma=2.0)).info()
+    few = last(cuts_nystroem(problem, gamma=2.0, landmarks=2)).info()
+    assert not few.keys() & {"lower", "upper", "gap"}
+    assert few["span_lower"] > exact["upper"] and few["span_upper"] >= exact["lower"]
+    assert few["span_gap"] == few["span_upper"] - few["span_lower"]
+
+
 def objective(problem, s, K, C):
     """The objective of a state by its definition, in the kernel's space."""
     rows, A = s.expansion()

@@ -14,7 +14,7 @@ import pytest
 import scipy.sparse as sp
 from numba import njit
 from numba.core.dispatcher import Dispatcher
-from oracles import PRECISION, optimum
+from oracles import PRECISION, optimum, plain
 from scipy.special import logsumexp
 from test_memoir import documents
 
@@ -102,6 +102,7 @@ def observe(name, problem, parameters, state=None):
     """Yield each round's row without the clock, and its scores."""
     steps = SOLVERS[name].steps(problem, **parameters, state=state)
     for row, s in watch(steps):
+        row = plain(row)
         yield {key: row[key] for key in row.keys() - CLOCK}, s.scores(problem.X).tobytes(), s
 
 
@@ -312,7 +313,7 @@ def test_precision_and_storage_do_not_matter(name, blobs):
         if accepted(name, variant):
             limit = rounds(60 if name == "cuts_nystroem" else 12)  # its steps are of the rows' type
             trace, _ = run(name, variant, limit, parameters=SHORT.get(name))
-            ends.append([trace.last[column] for column in columns])
+            ends.append([plain(trace.last)[column] for column in columns])
     assert np.ptp(ends, axis=0).max() < (1e-3 if name in SINGLE else 1e-5)
 
 
@@ -406,6 +407,7 @@ def test_two_hundred_classes(name, parameters, blobs):
     if "max_seconds" in inspect.signature(steps).parameters:
         parameters["max_seconds"] = 2.0
     *_, (row, state) = until(watch(steps(problem, **parameters)), rounds(4))
+    row = plain(row)
     assert "stopped_by" in row or name in ONE_ROUND
     if name in CERTIFIED:
         assert 0 <= row["lower"] <= row["upper"] < np.inf
@@ -460,7 +462,7 @@ def test_awkward_data_give_bounds_around_the_right_answer(name, kind, blobs):
     trace, state = run(name, problem, below("gap", 1e-6), rounds(50), parameters=parameters)
     least, most = optimum(name, problem, parameters, state)
     assert most - least <= 10 * PRECISION * max(1.0, most)  # the oracle has an answer
-    for row in trace.rows:
+    for row in map(plain, trace.rows):
         assert row["lower"] <= row["upper"] and row["lower"] <= most and least <= row["upper"]
     assert name not in EXACT or trace.last["gap"] <= 1e-6
 

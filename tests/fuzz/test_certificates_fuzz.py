@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles import LINKS, optimum
+from oracles import LINKS, optimum, plain
 from test_solvers import CERTIFIED, DENSE_ONLY
 
 from fuzz.inputs import values
@@ -111,7 +111,7 @@ def attack(family, problem, size):
                 continue
         scale = 1.0 / parameters["lam"] if name == "memoir_pegasos" else 1.0
         low, high = optimum(name, problem, parameters, state)
-        for row in trace.rows:
+        for row in map(plain, trace.rows):
             what = f"{name}: {row}, optimum in {low!r}, {high!r}"
             assert -np.inf < row["lower"] <= row["upper"] < np.inf, what
             assert row["lower"] <= high and row["upper"] >= low, what

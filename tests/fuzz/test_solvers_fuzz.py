@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from oracles import plain
 from test_solvers import CERTIFIED, DENSE_ONLY, NAMES, SHORT, SINGLE, TWO_CLASSES
 
 from fuzz.inputs import STORED, long_indices, unsorted, values
@@ -33,10 +34,10 @@ def solved(name, problem, parameters=None):
 
 def bounded(trace, single=False):
     """The certified interval, the last row's; single precision sums few terms to 1e-6."""
-    for row in trace.rows:
+    for row in map(plain, trace.rows):
         rounding = (1e-6 if single else 1e-9) * max(1.0, abs(row["upper"]))
         assert row["lower"] <= row["upper"] + rounding
-    return trace.last["lower"], trace.last["upper"]
+    return plain(trace.last)["lower"], plain(trace.last)["upper"]
 
 
 def overlap(intervals, share):

@@ -78,9 +78,8 @@ class SampledCutClassifier(Classifier, saved=f"{SAVED} dual_coef_:rm"):
     upper_ : float, the objective at the fitted w, before `compress`; in single precision for the
         sampled bases, and for "nystroem" if X is. For "constant_time" it takes a sweep over all
         rows after the fit, which may take longer than the fit
-    lower_ : float, no w has a smaller objective; for "nystroem" no w in the span of its rows, and
-        in single precision if X is; nan for the sampled bases
-    gap_ : float, ``upper_ - lower_``, at most C n eps unless a limit stopped the fit
+    lower_ : float, no w has a smaller objective; nan if the basis is not "exact"
+    gap_ : float, ``upper_ - lower_``, nan if that is; C n eps at most unless a limit ended the fit
     compression_error_ : float, |w - Pw| / |w| for the projection P of `compress`, 0 without
 
     References
@@ -138,7 +137,8 @@ class SampledCutClassifier(Classifier, saved=f"{SAVED} dual_coef_:rm"):
         self.upper_ = max(state.primal, state.upper) if state.certified else state.primal
         if self.basis == "constant_time":  # the state has an estimate only
             self.upper_ = objective(state, problem, self.C)
-        self.lower_ = state.lower if state.certified else math.nan
+        # With landmarks the lower bound is of their span, and not of the problem.
+        self.lower_ = state.lower if self.basis == "exact" else math.nan
         self.gap_ = self.upper_ - self.lower_
         self.compression_error_ = 0.0
         if self.compress is not None and self.compress < len(rows):

@@ -45,6 +45,7 @@ LABELS = {
     "cpu": "processor time (s)",
     "round": "rounds",
     "gap": "certified gap",
+    "span_gap": "certified gap in the span of the landmarks",
     "train_error": "training error (fraction)",
     "test_error": "test error (fraction)",
 }

@@ -194,8 +194,10 @@ def cuts_nystroem(
 ) -> Iterator[CutState]:
     """Minimise the same by exact cuts in the span of random rows (ours), certified for that space.
 
-    Its solution is a function of the kernel's own space with the same objective, so that the upper
-    bound holds there too; the lower one does not. Rows that stay in a file are read three times in
+    The bounds ``span_lower`` and ``span_upper`` hold the least objective in the span. It is not
+    below the optimum of the whole problem, for which only the upper bound holds.
+
+    Rows that stay in a file are read three times in
     a round, and their features computed as often, by the workers of a cluster if there is one.
 
     Parameters

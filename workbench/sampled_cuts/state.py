@@ -68,6 +68,8 @@ class CutState(KernelRows):
 
     def info(self) -> Row:
         row = bounds(self.lower, self.upper) if self.certified else {}
+        if len(self.landmarks):  # of the least objective in their span, which is no less than all
+            row = {f"span_{name}": value for name, value in row.items()}
         return row | {
             "primal": self.primal,
             "model": self.model,
