@@ -18,14 +18,13 @@ import dask
 from distributed import Client, LocalCluster
 from rows import write
 
-from workbench.core.cluster import on_cluster
 from workbench.data import load
+from workbench.least_squares.cluster import on_cluster
 from workbench.registry import SOLVERS
 
 SETTINGS = {
     "ls_accelerated": {},
     "ls_stagewise": {"n_features": 512, "block": 256, "passes": 5, "kept": 0, "inner": 2},
-    "mrc_splitting": {"steps": 10},
 }
 WORKERS, MEMORY, LINK = 100, 64e9, 1.25e9  # bytes of each process, bytes/s of that of this process
 RATE = 2e11  # float32 operations/s of a worker
@@ -107,7 +106,6 @@ def computed() -> list[str]:
 def costs(n: int, k: int) -> dict[str, tuple[float, float, float, float]]:
     """Return bytes sent, operations of a worker, bytes of a worker and of this process."""
     own, d, p, labels = n / WORKERS, FEATURES, BLOCK, 12 * n
-    blocks = n * 4 * d / 2**24  # whose sums are sent one by one
     return {
         # sends W and gets X'R, float64
         "ls_accelerated": (16 * d * k * WORKERS, 4 * own * d * k, 16 * d * k, labels + 40 * d * k),
@@ -117,13 +115,6 @@ def costs(n: int, k: int) -> dict[str, tuple[float, float, float, float]]:
             own * p * (2 * d + 4 * INNER * k),
             8 * own * k + 16 * p * k,
             labels + (40 + 8 * VISITS) * p * k,
-        ),
-        # sends Z_S, gets scores of all classes, float32, nine heights of each row, and sums
-        "mrc_splitting": (
-            n * (8 * k + 8 * 9) + blocks * 4 * d * k,
-            own * 12 * d * k,
-            8 * own * k,
-            labels + n * k * 24,
         ),
     }
 

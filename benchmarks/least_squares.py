@@ -31,7 +31,7 @@ from workbench.data.features import pca
 from workbench.data.generators import fitted
 from workbench.data.panels import panel
 from workbench.least_squares.products import GRAM_ROWS
-from workbench.least_squares.rows import training_rows
+from workbench.least_squares.rows import Share, training_rows
 from workbench.least_squares.stagewise import ls_stagewise, scores
 from workbench.runs.run import machine, versions
 
@@ -136,9 +136,9 @@ def grams(problem: Problem, parameters: None, features: int) -> tuple[Callable, 
     g = fitted(problem, "fourier", BLOCK, BLOCK)
     F = np.zeros((problem.n, problem.k), np.float32)
     rows = training_rows(problem, F, g, "identity", 2**40)
-    rows.ask("generate", 0)
-    rows.ask("sums", False)
-    return lambda: rows.ask("sums", True), float(problem.n) * BLOCK**2
+    rows.change(Share.generate, 0)
+    rows.ask(Share.sums, False)
+    return lambda: rows.ask(Share.sums, True), float(problem.n) * BLOCK**2
 
 
 def fit(problem: Problem, parameters: dict, features: int) -> tuple[Callable, float]:

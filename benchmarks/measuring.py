@@ -6,6 +6,7 @@ Only NumPy, SciPy and the standard library: the peers' environment has no workbe
 from __future__ import annotations
 
 import resource
+import threading
 from contextlib import suppress
 from pathlib import Path
 from time import perf_counter, process_time
@@ -37,12 +38,44 @@ def peak_memory() -> float:
 
     Linux hands ``ru_maxrss`` of the parent down to its children; VmHWM is this process alone.
     """
+    # In bytes on macOS, which has no such status.
+    return status("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+
+
+def status(name: str) -> float | None:
+    """Return a size in MB from Linux's status of this process; None on other systems."""
     try:
-        status = Path("/proc/self/status").read_text(encoding="ascii")
+        lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
     except OSError:
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6  # bytes on macOS
-    kib = next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1]
+        return None
+    kib = next(line for line in lines if line.startswith(name)).split()[1]
     return int(kib) * 1024 / 1e6
+
+
+class PeakMemory:
+    """The largest memory of this process in MB (10^6 bytes), without the pages of mapped files.
+
+    A thread looks every 10 ms, because no system counts this.
+    """
+
+    def __init__(self):
+        self.largest, self._ended = 0.0, threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def _watch(self) -> None:
+        while not self._ended.wait(0.01):
+            self._look()
+
+    def _look(self) -> None:
+        self.largest = max(self.largest, status("RssAnon") or peak_memory())
+
+    def stop(self) -> float:
+        """Return the largest memory so far, and look no longer."""
+        self._look()
+        self._ended.set()
+        self._thread.join()
+        return self.largest
 
 
 def forget_peak() -> None:

@@ -1,4 +1,4 @@
-"""Measure solvers on rows that stay in a file, in a process whose memory is limited.
+"""Measure solvers on a memory-mapped file of rows, in a process whose memory is limited.
 
 ``python benchmarks/rows.py [--gb 20] [--memory-gb 2] [--cold]`` writes float32 rows into a
 temporary folder, which it removes. A round is given as a multiple of reading the file once, in wall
@@ -20,16 +20,15 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
-from measuring import Clock, peak_memory
+from measuring import Clock, PeakMemory
 
-from workbench.core.rows_in_file import RowsInFile, blocks
-from workbench.core.shares import pieces
+from workbench.core.shares import blocks, pieces
 from workbench.data import load
 from workbench.registry import SOLVERS
 
 SETTINGS = {
     "ls_stagewise": {"n_features": 512, "block": 256, "inner": 1},
-    "mrc_splitting": {"steps": 10},
+    "memoir_pegasos": {"batch_size": 1000},
 }
 CHUNK = 10_000  # rows that are made together
 
@@ -43,7 +42,7 @@ def main() -> None:
     parser.add_argument("--memory-gb", type=float, default=2.0, help="limit (default 2)")
     parser.add_argument("--rounds", type=int, default=5, help="of each solver (default 5)")
     parser.add_argument(
-        "--solvers", nargs="+", default=["ls_accelerated", "ls_stagewise", "mrc_splitting"]
+        "--solvers", nargs="+", default=["ls_accelerated", "ls_stagewise", "memoir_pegasos"]
     )
     parser.add_argument("--cold", action="store_true", help="read from the disk, not its cache")
     parser.add_argument("--folder", type=Path, help="where the temporary folder is made")
@@ -86,12 +85,10 @@ def write(path: Path, n: int, d: int, k: int) -> None:
 
 
 def measured(solver: str, path: str, rounds: int, cold: bool) -> dict:
-    """Return seconds, of reading and of a round wall and CPU, and the peak resident memory in MB.
-
-    The system's cache of files is not in it.
-    """
+    """Return the wall and CPU seconds of reading and of a round, and the peak memory in MB."""
     steps = SOLVERS[solver].steps
     settings = SETTINGS.get(solver, {})
+    memory = PeakMemory()
     with Clock() as loading:
         problem = load(path)
     for _ in islice(steps(problem.tiny(), **settings), 3):
@@ -104,8 +101,8 @@ def measured(solver: str, path: str, rounds: int, cold: bool) -> dict:
         if cold:
             forget(path)
         with Clock() as reading:
-            for _ in blocks(RowsInFile(path)):
-                pass
+            for block in blocks(np.load(path, mmap_mode="r")):
+                block.max()
         if cold:
             forget(path)
         with Clock() as clock:
@@ -113,7 +110,7 @@ def measured(solver: str, path: str, rounds: int, cold: bool) -> dict:
                 break
         readings.append((reading.seconds, reading.cpu))
         times.append((clock.seconds, clock.cpu))
-    found = {"load": loading.seconds, "start": starting.seconds, "peak": peak_memory()}
+    found = {"load": loading.seconds, "start": starting.seconds, "peak": memory.stop()}
     read, round_ = (tuple(map(median, zip(*taken))) for taken in (readings, times))
     return found | {"read": read, "round": round_}
 

@@ -20,7 +20,7 @@ import least_squares
 import measuring
 import memoir
 import mrc
-import rows as rows_in_file
+import rows as mapped_rows
 import sampled_cuts
 import weston_watkins
 from mrc_cases import CASES, Arm
@@ -86,12 +86,12 @@ def test_an_arm_of_the_other_families_says_what_it_cost(iris, rows):
     assert 15 < arm(texts, C=1.0, l1=0.02, count=2)["accuracy"] < 80
 
 
-def test_a_solver_is_measured_on_rows_in_a_file(tmp_path):
-    rows_in_file.write(tmp_path / "rows.npy", 300, 8, 3)
+def test_a_solver_is_measured_on_a_mapped_file(tmp_path):
+    mapped_rows.write(tmp_path / "rows.npy", 300, 8, 3)
     for cold in (False, True):
-        found = rows_in_file.measured("ls_accelerated", str(tmp_path / "rows.npy"), 2, cold)
+        found = mapped_rows.measured("ls_accelerated", str(tmp_path / "rows.npy"), 2, cold)
         assert 0 < found["read"][0] and 0 < found["round"][1] and 20 < found["peak"]
-    X = data.load(tmp_path / "rows.npy").X[:]
+    X = data.load(tmp_path / "rows.npy").X
     assert np.isfinite(X).all() and 0.9 < X.std() < 1.1
 
 

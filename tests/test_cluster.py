@@ -1,23 +1,21 @@
-"""Rows that the workers of a Dask cluster read: the same iterates, and what faults do to them."""
+"""Least squares with its rows on a Dask cluster: the same iterates, and the effect of faults."""
 
 import json
 import os
 import signal
 import subprocess
 import sys
-import threading
 import time
+from copy import deepcopy
 from itertools import islice
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
-from workbench.cli import main
-from workbench.core import rows_in_file
-from workbench.core.cluster import Cluster, on_cluster
 from workbench.core.problem import as_problem
-from workbench.core.trace import load_state, read_trace, save_state
 from workbench.data import load
+from workbench.least_squares.cluster import Cluster, cluster_of, on_cluster
 from workbench.registry import SOLVERS
 
 distributed = pytest.importorskip("distributed", reason="needs the extra `cluster`")
@@ -28,13 +26,7 @@ SETTINGS = {
     "ls_generalized": {},
     "ls_accelerated": {},
     "ls_stagewise": STAGES,
-    "mrc_ccg": {},
-    "mrc_subgradient": {"steps": 3},
-    "mrc_splitting": {"steps": 10},
-    "mrc_pdhg": {"steps": 5},
-    "cuts_nystroem": {"landmarks": 20},
 }
-UNCHANGED = ("cuts_nystroem", {"stabilised": False})  # Algorithm 1
 
 
 @pytest.fixture(scope="module")
@@ -110,85 +102,43 @@ def same(found, whole, rtol=1e-10):
         np.testing.assert_allclose([*one.values()], [*other.values()], rtol, rtol * scale)
 
 
-@pytest.fixture
-def here(monkeypatch):
-    """Return how many rows have been read by this thread, True, and by those of the workers."""
-    here, read = {True: 0, False: 0}, rows_in_file._File.read
-
-    def counted(self, first, out):
-        here[threading.current_thread() is threading.main_thread()] += len(out)
-        read(self, first, out)
-
-    monkeypatch.setattr(rows_in_file._File, "read", counted)
-    return here
-
-
-@pytest.mark.parametrize("name, more", [*((name, {}) for name in SETTINGS), UNCHANGED])
-def test_two_workers_have_the_iterates_of_one_process(
-    name, more, client, memory, file, here, monkeypatch
-):
-    monkeypatch.setattr(rows_in_file, "BLOCK", N // 9 * D * 4)
-    # Features in memory are computed once, which `kernel_values` shows.
-    whole = infos(name, file if name == "cuts_nystroem" else memory, **more)
-    here[True] = 0
-    same(infos(name, on_cluster(file, client), **more), whole)
-    if name != "mrc_pdhg":
-        assert here[False] >= 4 * N
-    if name.startswith(("ls", "cuts")):
-        assert here[True] < N  # to choose a bandwidth, or as landmarks
-
-
-def test_a_state_is_resumed_on_a_cluster_and_without_one(client, memory, file, tmp_path):
+@pytest.mark.parametrize("name", SETTINGS)
+def test_two_workers_have_the_iterates_of_one_process(name, client, memory, file):
     there = on_cluster(file, client)
-    assert there.checksum == file.checksum
+    parts = cluster_of(there).ask(lambda part: [(part.n, isinstance(part.X.base, np.memmap))])
+    assert sum(n for n, _ in parts) == N and len(parts) == 2
+    assert all(mapped for _, mapped in parts)
+    same(infos(name, there), infos(name, memory))
+
+
+def test_another_problem_made_of_it_is_not_on_the_cluster(client, file):
+    there = on_cluster(file, client)
+    assert there.checksum == file.checksum and there.recipe == file.recipe
+    for other in (there.subset(0.5), there.tiny(), there.first_classes(2)):
+        assert cluster_of(other) is None
+    one, two = (infos("ls_accelerated", p.subset(0.5)) for p in (there, file))
+    assert one == two
+
+
+def test_a_state_is_resumed_on_a_cluster_and_without_one(client, memory, file):
+    there = on_cluster(file, client)
     *_, state = islice(SOLVERS["ls_stagewise"].steps(there, **STAGES), 4)
     assert state.F.shape == (0, 3)
-    save_state(tmp_path / "state.npz", state)
     whole = infos("ls_stagewise", memory, 7)[3:]
     for problem in (there, file, memory):
-        again = load_state(tmp_path / "state.npz", type(state))
-        same(infos("ls_stagewise", problem, 4, state=again), whole, rtol=1e-6)
+        same(infos("ls_stagewise", problem, 4, state=deepcopy(state)), whole, rtol=1e-6)
 
 
-def test_what_is_not_in_a_file_or_has_changed_is_refused(client, memory, file, tmp_path):
-    with pytest.raises(ValueError, match="rows must stay in a file"):
-        on_cluster(memory, client)
-    path = tmp_path / "rows.npy"
-    np.save(path, memory.X)
-    moved = on_cluster(load(path, labels=memory.y), client)
-    os.replace(path, tmp_path / "moved.npy")
+def test_rows_in_memory_and_a_file_that_has_moved_are_refused(client, memory, file, tmp_path):
+    sparse = as_problem(sp.csr_matrix(memory.X), memory.y)
+    for problem in (memory, sparse, file.subset(0.5), file.split(0.5)):
+        with pytest.raises(ValueError, match="problem: must have the rows of a memory-mapped"):
+            on_cluster(problem, client)
+    np.save(tmp_path / "rows.npy", memory.X)
+    moved = on_cluster(load(tmp_path / "rows.npy", labels=memory.y), client)
+    os.replace(tmp_path / "rows.npy", tmp_path / "moved.npy")
     with pytest.raises(ValueError, match=r"cluster: a worker finds no file .*rows\.npy"):
         next(SOLVERS["ls_accelerated"].steps(moved))
-    np.save(path, memory.X)
-    stream = SOLVERS["ls_accelerated"].steps(on_cluster(load(path, labels=memory.y), client))
-    next(stream)
-    os.truncate(path, path.stat().st_size // 2)
-    with pytest.raises(ValueError, match=r"rows.npy: was cut or has changed"):
-        next(stream)
-
-
-def test_the_command_line_gives_rows_to_a_cluster(client, file, here, tmp_path, capsys):
-    run = ["run", "ls_accelerated", file.X.path, "--rounds", "5", "--gap", "0", "--out"]
-    there = ["--rows", "--cluster", client.scheduler.address]
-    for name, more in (("here", ["--rows"]), ("there", there)):
-        assert main([*run, str(tmp_path / name), *more]) == 0
-        assert "train_error" in capsys.readouterr().out
-    one, other = (read_trace(tmp_path / name).column("primal") for name in ("here", "there"))
-    np.testing.assert_allclose(other, one, rtol=1e-10)
-    assert len(one) == 6 and here[False] >= 5 * N
-
-    with distributed.LocalCluster(
-        n_workers=0, processes=False, protocol="tcp://", dashboard_address=":0"
-    ) as empty:
-        nobody = empty.scheduler_address
-        for more, message in {
-            tuple(there[1:]): "--cluster: must be used with --rows",
-            ("--rows", "--cluster", "tcp://127.0.0.1:1"): "cluster: no scheduler answers at 'tcp:",
-            ("--rows", "--cluster", nobody): "cluster: the scheduler at 'tcp://127",
-        }.items():
-            assert main([*run, str(tmp_path / "none"), *more]) == 2
-            told = capsys.readouterr().err
-            assert message in told and told.count("\n") == 1
 
 
 def test_a_lost_worker_costs_a_moment_and_a_lost_scheduler_the_cluster(
@@ -198,20 +148,20 @@ def test_a_lost_worker_costs_a_moment_and_a_lost_scheduler_the_cluster(
     whole, there = infos("ls_stagewise", memory, 9), on_cluster(file, client)
     steps = SOLVERS["ls_stagewise"].steps(there, **STAGES)
     found = [next(steps).info() for _ in range(4)]
-    each, asked = Cluster._each, []
+    ask, asked = Cluster.ask, []
 
     def killing(self, *given):
-        answers = each(self, *given)
+        answers = ask(self, *given)
         asked.append(given[0])
         if len(asked) == 2:  # in mid-round
-            for holder in client.who_has(there.X.cluster.shares[:1]).popitem()[1]:
+            for holder in client.who_has(cluster_of(there).shares[:1]).popitem()[1]:
                 os.kill(client.run(os.getpid, workers=[holder])[holder], signal.SIGKILL)
         return answers
 
-    monkeypatch.setattr(Cluster, "_each", killing)
+    monkeypatch.setattr(Cluster, "ask", killing)
     found.append(next(steps).info())
     assert len(asked) > 3
-    monkeypatch.setattr(Cluster, "_each", each)
+    monkeypatch.setattr(Cluster, "ask", ask)
     for state in islice(steps, 2):
         found.append(state.info())
     same(found, whole[:7])

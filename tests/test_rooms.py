@@ -28,24 +28,24 @@ FLOORS = [
 ]
 # Lines of Python, docstrings included. A budget rises only in the commit that says what else went.
 BUDGETS = {
-    "core": 1_790,
-    "kernels": 1_035,
-    "data": 3_139,
-    "mrc": 3_010,
+    "core": 1_446,
+    "kernels": 988,
+    "data": 2_994,
+    "mrc": 2_928,
     "weston_watkins": 1_010,
-    "memoir": 3_382,
-    "least_squares": 1_304,
-    "sampled_cuts": 1_599,
+    "memoir": 3_357,
+    "least_squares": 1_425,
+    "sampled_cuts": 1_578,
     "tuning": 920,
     "peers": 1_462,
     "registry": 173,
     "proofs": 1_186,
-    "runs": 2_729,
+    "runs": 2_761,
     "live": 2_034,
     "figures": 1_937,
     "estimators": 3_218,
     "arena": 1_017,
-    "cli": 483,
+    "cli": 458,
 }
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 

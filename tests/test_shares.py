@@ -36,16 +36,16 @@ def test_answers_are_summed_in_the_order_of_the_shares(count):
         for value in values[1:]:
             expected += value
         for _ in range(20):
-            assert shares.ask("number", 1.0) == expected
-        number, array = shares.ask("several")
+            assert shares.ask(Part.number, 1.0) == expected
+        number, array = shares.ask(Part.several)
         assert number == expected and array.tolist() == [expected, expected]
-        assert shares.ask("note", "seen") is None
+        assert shares.change(Part.note, "seen") is None
         assert all(share.seen == ["seen"] for share in shares.shares)
 
 
 def test_an_error_of_one_share_is_raised():
     with Shares([Part(1), Part(3)]) as shares, pytest.raises(ZeroDivisionError):
-        shares.ask("refuse")
+        shares.ask(Part.refuse)
 
 
 @pytest.mark.parametrize("n, size", [(1, 10), (10, 10), (103, 10), (70, 10), (101, 50)])

@@ -1,11 +1,13 @@
-"""Run one method on rows in a file, in a process of limited memory: a child of scale_rows.ipynb.
+"""Run one method on a mapped file in a process of limited memory: a child of scale_rows.ipynb.
 
 ``python rows_child.py METHOD ROWS.npy GB ROUNDS TRACE.jsonl`` writes the trace, whose header has
-the peak of resident memory in MB, and ends with the code 3 if the memory does not suffice.
+the peak of memory in MB, without pages of the file. It ends with the code 3 if the memory does not
+suffice. The method "dask" is ls_accelerated with the rows on two workers, which are two threads.
 """
 
 import resource
 import sys
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,18 +15,18 @@ import numpy as np
 from scipy.linalg import solve
 from sklearn.linear_model import SGDClassifier
 
-from workbench.core import rows_in_file
+from workbench.core.shares import blocks
 from workbench.core.stream import rounds
 from workbench.core.trace import write_trace
 from workbench.data import load
+from workbench.least_squares.cluster import on_cluster
 from workbench.registry import SOLVERS
 from workbench.runs.run import run
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
-from measuring import peak_memory
+from measuring import PeakMemory
 
 OUT_OF_MEMORY = 3
-PARAMETERS = {"mrc_splitting": {"steps": 10}}
 
 
 @dataclass
@@ -42,12 +44,12 @@ class Fitted:
 
 
 def partial_fit(problem, *, alpha: float = 1e-4, seed: int = 0, state=None):
-    """Pass the blocks of a file to SGDClassifier.partial_fit; a round reads all of them."""
+    """Pass the blocks of the rows to SGDClassifier.partial_fit; a round reads all of them."""
     s = state or Fitted(0, SGDClassifier(alpha=alpha, random_state=seed))
     yield s
     while True:
         first = 0
-        for X in rows_in_file.blocks(problem.X):
+        for X in blocks(problem.X):
             y = problem.y[first : first + len(X)]
             s.model.partial_fit(X, y, classes=np.arange(problem.k))
             first += len(X)
@@ -55,25 +57,38 @@ def partial_fit(problem, *, alpha: float = 1e-4, seed: int = 0, state=None):
         yield s
 
 
+@contextmanager
+def on_two_workers(problem):
+    """Yield the problem with its rows mapped by two workers of a Dask cluster in this process."""
+    from distributed import Client, LocalCluster
+
+    threads = {"n_workers": 2, "threads_per_worker": 1, "processes": False}
+    with (
+        LocalCluster(**threads, dashboard_address=None) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        yield on_cluster(problem, client)
+
+
 def main(method: str, path: str, gigabytes: str, count: str, out: str) -> int:
     """Run the method; return the code that the process ends with."""
     limit, A = int(float(gigabytes) * 1e9), np.eye(100)
     solve(A, A @ A, assume_a="pos")  # OpenBLAS takes its buffers; later it would wait for them
     resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
-    rows_in_file.AT_ONCE = limit // 16  # of rows that are held together, in bytes
+    memory = PeakMemory()
     try:
         problem = load(path)
         if method == "ridge":
             problem = replace(problem, X=np.load(path))
         n, d, k = problem.n, problem.d, problem.k
         problem = replace(problem, name=f"synthetic rows {n}x{d}x{k}", synthetic=True)
-        solver = partial_fit if method == "partial_fit" else method
-        parameters = PARAMETERS.get(method, {})
-        given = {"parameters": parameters, "warm_up": method in SOLVERS and method != "ridge"}
-        trace, _ = run(solver, problem, rounds(int(count)), **given)
+        solver = {"partial_fit": partial_fit, "dask": "ls_accelerated"}.get(method, method)
+        warm_up = method in SOLVERS and method != "ridge"
+        with on_two_workers(problem) if method == "dask" else nullcontext(problem) as problem:
+            trace, _ = run(solver, problem, rounds(int(count)), warm_up=warm_up)
     except MemoryError:
         return OUT_OF_MEMORY
-    trace.header["peak"] = peak_memory()
+    trace.header["peak"] = memory.stop()
     write_trace(out, trace)
     return 0
 

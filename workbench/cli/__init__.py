@@ -108,12 +108,9 @@ def _parser() -> argparse.ArgumentParser:
 
     add = command(commands.run_command, "run one solver on one data set, live")
     add("solver", metavar="SOLVER")
-    add("data", metavar="DATA", help="a name of `workbench data list`, a file, or a folder")
-    text = "DATA is an .npy file, or a folder of .npy or .parquet files, in which the rows stay"
-    add("--rows", action="store_true", help=text)
-    add("--labels", metavar="FILE", help="labels of such rows (default: a.labels.npy for a.npy)")
-    text = "address of a Dask scheduler whose workers read such rows, tcp://HOST:PORT"
-    add("--cluster", metavar="ADDRESS", help=text)
+    add("data", metavar="DATA", help="a name of `workbench data list`, or a file")
+    text = "labels of the rows of an .npy file (default: a.labels.npy for a.npy)"
+    add("--labels", metavar="FILE", help=text)
     text = "end the run with a message where it needs more memory than 2GB, 500MB, ..."
     add("--memory", type=gigabytes, metavar="SIZE", help=text)
     parameters(add, "a parameter of the solver")

@@ -38,9 +38,11 @@ def list_command(arguments: argparse.Namespace) -> int:
 def run_command(arguments: argparse.Namespace) -> int:
     """Run one solver on one data set and print its rows as they come."""
     from workbench.core.checks import check_counts, check_not_negative, check_positive
-    from workbench.core.cluster import connected
-    from workbench.runs.run import resolve
-    from workbench.runs.worker import Limits
+    from workbench.core.measures import errors
+    from workbench.core.stream import below, geometric, processor_seconds, rounds, seconds
+    from workbench.data import load
+    from workbench.runs.run import resolve, run
+    from workbench.runs.worker import Limits, limited_memory
 
     memory = Limits(memory=arguments.memory).memory
     check_positive(arguments.seconds, "seconds")
@@ -53,32 +55,8 @@ def run_command(arguments: argparse.Namespace) -> int:
     texts = _pairs(arguments.parameters)
     resolve(arguments.solver, texts)
     parameters = {name: _typed(defaults[name], name, text) for name, text in texts.items()}
-    if arguments.cluster is None:
-        return _run(arguments, parameters, memory)
-    if not arguments.rows:
-        raise ValueError("--cluster: must be used with --rows, for rows that its workers read")
-    with connected(arguments.cluster) as client:
-        return _run(arguments, parameters, memory, client)
-
-
-def _run(arguments: argparse.Namespace, parameters: dict, memory, client=None) -> int:
-    from workbench.core.cluster import on_cluster
-    from workbench.core.measures import errors
-    from workbench.core.rows_in_file import RowsInFile
-    from workbench.core.stream import below, geometric, processor_seconds, rounds, seconds
-    from workbench.data import load
-    from workbench.runs.run import run
-    from workbench.runs.worker import limited_memory
-
     split = {"test": arguments.test, "scale": arguments.scale}
     problem = load(arguments.data, labels=arguments.labels, **split)
-    if arguments.rows and not isinstance(problem.X, RowsInFile):
-        raise ValueError(
-            "--rows: must be an .npy file, or a folder of .npy or .parquet files, got "
-            f"{arguments.data}"
-        )
-    if client is not None:
-        problem = on_cluster(problem, client)
     print(f"{problem.name}: n = {problem.n:,}, d = {problem.d:,}, k = {problem.k:,}", flush=True)
     rules = [below("gap", arguments.gap), seconds(arguments.seconds)]
     rules += [processor_seconds(arguments.cpu)] if arguments.cpu is not None else []

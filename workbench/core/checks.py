@@ -10,9 +10,9 @@ import pandas as pd
 import psutil
 import scipy.sparse as sp
 
-from workbench.core.rows_in_file import RowsInFile, blocks
+from workbench.core.shares import blocks
 
-Matrix = np.ndarray | sp.csr_matrix | sp.csr_array | RowsInFile
+Matrix = np.ndarray | sp.csr_matrix | sp.csr_array
 # Magnitudes that values may have, and at least one of each column that is not zero must have:
 # squares, sums and quotients of them are numbers.
 LARGEST = {"d": 1e60, "f": 1e15}  # from 1e78 on LIBLINEAR, which takes fourth powers, never ends
@@ -107,7 +107,9 @@ def shown(value) -> str:
 
 
 def check_matrix(X, argument: str) -> Matrix:
-    """Return `X` as a finite, C-ordered float array or a canonical CSR matrix, or left in its file.
+    """Return `X` as a finite, C-ordered float array or a canonical CSR matrix.
+
+    A memory-mapped array that has these properties is not copied.
 
     Raises
     ------
@@ -115,9 +117,6 @@ def check_matrix(X, argument: str) -> Matrix:
         Naming `argument`, what is wrong with it and what is accepted; also of a value beyond
         1e60, or 1e15 in single precision.
     """
-    if isinstance(X, RowsInFile):
-        _check_values(X, argument)
-        return X
     X = X if sp.issparse(X) else as_array(X, argument)
     if X.ndim != 2:
         raise ValueError(f"{argument}: must have two dimensions (rows, features), got {X.ndim}")

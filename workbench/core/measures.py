@@ -8,7 +8,6 @@ from collections.abc import Callable
 import numpy as np
 
 from workbench.core.problem import Matrix, Problem
-from workbench.core.rows_in_file import RowsInFile, rows_per_block
 from workbench.core.stream import Row, State, nothing
 
 EPS = float(np.finfo(float).eps)  # all certificates are computed in double precision
@@ -91,8 +90,6 @@ def predictions(state: State, X: Matrix, k: int | None = None) -> np.ndarray:
     n = X.shape[0]
     k = k or state.scores(X[:1]).shape[1]
     step = n if n * k <= HELD else max(1, HELD // k)
-    if isinstance(X, RowsInFile):
-        step = min(step, rows_per_block(X))
     blocks = (state.scores(X[first : first + step]) for first in range(0, n, step))
     return np.concatenate([np.argmax(V, axis=1) for V in blocks])
 

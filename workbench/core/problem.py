@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from workbench.core.checks import Matrix as Matrix
 from workbench.core.checks import check_columns, check_labels, check_matrix, encode
-from workbench.core.rows_in_file import RowsInFile, blocks
+from workbench.core.shares import blocks
 
 FEW_CLASSES = 512  # a tiny problem has rows of no more
 
@@ -25,7 +25,7 @@ class Problem:
 
     Attributes
     ----------
-    X : (n, d) float32 or float64, C-ordered array or CSR matrix, or rows that stay in a file
+    X : (n, d) float32 or float64, C-ordered array (it may be memory-mapped) or CSR matrix
     y : (n,) int32, codes 0..k-1, every one of which occurs
     classes : (k,) array of the labels as they were given, sorted; ``classes[y]`` are the labels
     name : str
@@ -110,8 +110,7 @@ class Problem:
         filled = np.asarray((X != 0).sum(axis=0)).ravel()
         X = X[:, np.sort(np.argsort(-filled, kind="stable")[:d])]
         X = X if self.is_sparse else np.ascontiguousarray(X)
-        own = _buffers(X) if isinstance(self.X, RowsInFile) else _buffers(self.X)
-        for part, whole in zip((*_buffers(X), y), (*own, self.y), strict=True):
+        for part, whole in zip((*_buffers(X), y), (*_buffers(self.X), self.y), strict=True):
             part.flags.writeable = whole.flags.writeable
         classes = self.classes if self.k >= 2**16 else self.classes[:FEW_CLASSES]
         few = {"X": X, "y": y, "classes": classes, "name": f"{self.name} (tiny)"}

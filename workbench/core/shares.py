@@ -1,19 +1,33 @@
-"""The rows of a problem as shares: each answers for its own rows, and the answers are summed."""
+"""Rows in blocks, and in shares that each answer for their own rows; the answers are summed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from threading import Lock
 
+import numpy as np
 from threadpoolctl import ThreadpoolController
+
+BLOCK_BYTES = 2**24  # of rows that are read together, so that no copy of all rows is made
 
 
 def pieces(n: int, size: int) -> Iterator[slice]:
     """Yield slices of at most `size` of n rows, in order."""
     for start in range(0, n, size):
         yield slice(start, min(start + size, n))
+
+
+def rows_per_block(X: np.ndarray) -> int:
+    """Return how many rows of a dense `X` are read together."""
+    return max(1, BLOCK_BYTES // (X.dtype.itemsize * X.shape[1]))
+
+
+def blocks(X: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield the rows of a dense `X` in order, about :data:`BLOCK_BYTES` at a time."""
+    for rows in pieces(len(X), rows_per_block(X)):
+        yield X[rows]
 
 
 def cut(n: int, size: int, shares: int) -> list[slice]:
@@ -31,8 +45,8 @@ def cut(n: int, size: int, shares: int) -> list[slice]:
 class Shares:
     """Objects that each hold some rows and what belongs to them: scores, residuals, multipliers.
 
-    Several are asked at the same time, each by its own thread with a BLAS of one thread. A context
-    manager, which ends the threads.
+    A function is called for several of them at the same time, each in its own thread with a BLAS
+    of one thread. A context manager, which ends the threads.
     """
 
     def __init__(self, shares: Sequence):
@@ -45,30 +59,31 @@ class Shares:
     def __exit__(self, *error) -> None:
         self._pool.shutdown()
 
-    def ask(self, method: str, *arguments):
-        """Return the sum of what this method of the shares returns, in their order.
+    def ask(self, function: Callable, *arguments):
+        """Return the sum of ``function(share, *arguments)`` over the shares, in their order.
 
-        Tuples are summed entry by entry. None if the method returns nothing.
+        Tuples are summed entry by entry. None if the function returns None.
         """
-        answers = self._each(method, *arguments)
-        if isinstance(answers[0], tuple):
-            return tuple(map(_total, zip(*answers)))
-        return _total(answers)
-
-    def _each(self, method: str, *arguments) -> list:
         if len(self.shares) == 1:
-            return [getattr(self.shares[0], method)(*arguments)]
+            return function(self.shares[0], *arguments)
         # The limit is the process's: of two streams at a time, one would undo the other's.
         with _limiting, _libraries().limit(limits=1):
-            return list(self._pool.map(lambda s: getattr(s, method)(*arguments), self.shares))
+            return total(list(self._pool.map(lambda s: function(s, *arguments), self.shares)))
+
+    def change(self, function: Callable, *arguments):
+        """Return :meth:`ask` of a function that changes the shares."""
+        return self.ask(function, *arguments)
 
 
-def _total(answers: Sequence):
-    total, *rest = answers
+def total(answers: Sequence):
+    """Return the sum of the answers in their order; tuples are summed entry by entry."""
+    first, *rest = answers
+    if isinstance(first, tuple):
+        return tuple(map(total, zip(*answers)))
     for answer in rest:
         if answer is not None:
-            total = total + answer
-    return total
+            first = first + answer
+    return first
 
 
 @cache

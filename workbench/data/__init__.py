@@ -18,12 +18,10 @@ import numpy as np
 
 from workbench.core.names import hint
 from workbench.core.problem import Problem, as_problem, noted
-from workbench.core.rows_in_file import RowsInFile
 from workbench.data import features
 from workbench.data.cache import available_files, differences, fetch_into_cache, read
 from workbench.data.formats import Rows, npz_shape, read_libsvm, read_npy, read_npz
 from workbench.data.images import deskewed
-from workbench.data.parquet import read_groups
 from workbench.data.sources import SOURCES
 from workbench.data.synthetic import synthetic, synthetic_text
 from workbench.data.tables import TABLES, read_table, table_suffix
@@ -106,17 +104,14 @@ def load(
         folder WORKBENCH_DATA), in the cache, or downloaded. Or a file: .csv, .tsv, .parquet, the
         workbench's .npz; any other suffix is read as LIBSVM's format with one label per line or
         several (:func:`workbench.data.formats.read_libsvm`), kept sparse unless more than half
-        of it is non-zero. Or an .npy file of (n, d) float32 or float64, or a folder of several,
-        whose rows follow each other in the order of the files' names, or a folder of .parquet files
-        of float32 or float64 columns: the rows stay in the files and may be more than fit into
-        memory. ls_generalized, ls_accelerated, ls_calibrated, ls_stagewise, ls_columns, mrc_ccg,
-        mrc_subgradient, mrc_splitting, mrc_interior_point, mrc_pdhg, cuts_nystroem,
-        cs_working_set, memoir_pegasos, memoir_l2 and memoir_l1 read them in blocks, other solvers
-        refuse them. Or a pair ``(X, y)``.
-    target : the label column of a table, or of the .parquet files of a folder; by default the one
-        called target, label, class or y, else the last
-    labels : n labels of the rows of an .npy file or a folder of them, or the name of an .npy file
-        of such labels; by default those in ``rows.labels.npy`` for each ``rows.npy``
+        of it is non-zero. Or an .npy file of (n, d) rows, which is
+        memory-mapped: float32 or float64 in C order are not copied, and may be more than fit into
+        memory (data/README.md lists the solvers that do not copy them either). The file must not
+        change while it is in use. Or a pair ``(X, y)``.
+    target : the label column of a table; by default the one called target, label, class or y, else
+        the last
+    labels : n labels of the rows of an .npy file, or the name of an .npy file of such labels; by
+        default ``rows.labels.npy`` for ``rows.npy``
     test : None for the published split if there is one, else no test rows; a fraction in (0, 1)
         for a stratified random split of all rows
     seed : int, seeds the random split
@@ -139,26 +134,19 @@ def load(
         raise ValueError(f"scale: must be None or one of {', '.join(SCALES)}, got {scale!r}")
     if test is not None and not 0 < test < 1:
         raise ValueError(f"test: must be None or lie strictly between 0 and 1, got {test!r}")
-    parquet = [] if _in_folder(source, ".npy") else _in_folder(source, ".parquet")
-    if target is not None and not (
-        parquet or (_is_path(source) and table_suffix(source) in TABLES)
-    ):
-        raise ValueError(
-            f"target: only tables ({', '.join(TABLES)}) and folders of .parquet files have a label "
-            "column to name"
-        )
-    in_file = _is_folder(source) or (_is_path(source) and Path(source).suffix == ".npy")
-    if labels is not None and (parquet or not in_file):
-        raise ValueError("labels: only the rows of .npy files have labels of their own")
+    if target is not None and not (_is_path(source) and table_suffix(source) in TABLES):
+        raise ValueError(f"target: only tables ({', '.join(TABLES)}) have a label column to name")
+    in_npy = _is_path(source) and Path(source).suffix == ".npy"
+    if labels is not None and not in_npy:
+        raise ValueError("labels: only the rows of an .npy file have labels of their own")
     if isinstance(source, tuple):
         if len(source) != 2:
             raise ValueError(f"source: must be a pair (X, y), got {len(source)} parts")
         problem = as_problem(*source)
     elif isinstance(source, str) and source in names():
         problem = _named(source, published=test is None)
-    elif in_file:
-        path = Path(source).expanduser()
-        problem = _in_parquet(path, parquet, target) if parquet else _left_in_files(path, labels)
+    elif in_npy:
+        problem = _mapped(_file(source), labels)
     elif _is_path(source):
         path = _file(source)
         problem = _problem(_read(path, target), path.name, published=test is None)
@@ -278,37 +266,15 @@ def _problem(rows: Rows, name: str, published: bool) -> Problem:
     return as_problem(X, y, **test, name=name, features=columns, about=about)
 
 
-def _in_parquet(path: Path, files: list[Path], target: str | None) -> Problem:
-    groups, y, names = read_groups(files, target)
-    return as_problem(RowsInFile(path, groups), y, name=path.name, features=names)
-
-
-def _left_in_files(path: Path, labels) -> Problem:
-    files = _in_folder(path, ".npy") if path.is_dir() else [path]
-    files = [_file(file) for file in files if file == path or not file.name.endswith(LABELS)]
-    if not files:
-        raise ValueError(
-            f"source: {path} contains neither .npy nor .parquet files; convert each of its tables, "
-            "for example by pandas.read_csv('a.csv').to_parquet('a.parquet')"
-        )
+def _mapped(path: Path, labels) -> Problem:
     if labels is None:
-        y = np.concatenate([read_npy(_file(file.with_suffix(LABELS))) for file in files])
-    else:
-        y = read_npy(_file(labels)) if _is_path(labels) else labels
-    return as_problem(RowsInFile(path, files), y, name=path.name)
+        labels = path.with_suffix(LABELS)
+    y = read_npy(_file(labels)) if _is_path(labels) else labels
+    return as_problem(read_npy(path, mapped=True), y, name=path.name)
 
 
 def _is_path(source) -> bool:
     return isinstance(source, str | os.PathLike)
-
-
-def _is_folder(source) -> bool:
-    return _is_path(source) and os.path.isdir(os.path.expanduser(source))
-
-
-def _in_folder(source, suffix: str) -> list[Path]:
-    """Return the files of a folder that have this suffix, sorted; none if it is not a folder."""
-    return sorted(Path(source).expanduser().glob(f"*{suffix}")) if _is_folder(source) else []
 
 
 def _file(source: str | os.PathLike) -> Path:

@@ -111,9 +111,11 @@ def _rows_of(parts: dict[str, np.ndarray]) -> Rows:
     return Rows(X, y, n_train, features, str(parts.get("about", "")))
 
 
-def read_npy(path: str | os.PathLike) -> np.ndarray:
-    """Read an array without pickle; a ValueError names a file that is not one, or is cut short."""
+def read_npy(path: str | os.PathLike, mapped: bool = False) -> np.ndarray:
+    """Read an array without pickle, or map the file; a ValueError names one that is damaged."""
     try:
+        if mapped:
+            return np.lib.format.open_memmap(path, mode="r")  # compares the sizes, too
         with open(path, "rb") as file:
             return np.lib.format.read_array(file, allow_pickle=False)
     except BROKEN as error:

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from workbench.core.checks import as_number, check_sparse, is_whole, rebuilt, shown
 from workbench.core.measures import EPS
 from workbench.core.problem import Matrix, Problem
-from workbench.core.rows_in_file import in_blocks, in_memory, sums
+from workbench.core.shares import blocks, pieces, rows_per_block
 from workbench.kernels.gaussian import LN2, gaussian_of_few, gaussian_of_products
 from workbench.kernels.rows import squared_norms
 
@@ -56,18 +56,19 @@ def scale(problem: Problem) -> float:
     The variance is that of training rows each of which is there as often as it weighs.
     """
     X, total = problem.X, float(problem.weights.sum()) * problem.d
-    by_column = problem.weights @ X if problem.is_sparse else sums(X, problem.weights)
+    if problem.is_sparse:
+        by_column = problem.weights @ X
+    else:
+        parts = pieces(problem.n, rows_per_block(X))
+        by_column = sum(X[rows].T @ problem.weights[rows] for rows in parts)
     mean = float(by_column.sum()) / total
     if problem.is_sparse:
         zeros = problem.d - np.diff(X.indptr)
         X = sp.csr_matrix((X.data.astype(np.float64) - mean, X.indices, X.indptr), X.shape)
         squares = squared_norms(X) + zeros * mean**2
     else:
-
-        def squared(part: np.ndarray) -> np.ndarray:
-            return squared_norms(np.subtract(part, mean, dtype=np.float64))
-
-        squares = np.concatenate([*in_blocks(squared, X)])
+        centred = (np.subtract(part, mean, dtype=np.float64) for part in blocks(X))
+        squares = np.concatenate([squared_norms(part) for part in centred])
     variance = float(problem.weights @ squares) / total
     spread = 1e-12 * abs(mean)  # entries that differ by less are equal except for rounding
     return 1.0 / (problem.d * variance) if variance > spread**2 else 1.0
@@ -207,20 +208,16 @@ class Kernel:
         return K.astype(self.dtype, copy=False)
 
 
-def kernel_of(problem: Problem, kernel, gamma, degree, coef0, dtype, in_file=False) -> Kernel:
-    """Return the kernel for the rows of a problem, with their gamma if it is None.
-
-    NotInMemory if the rows stay in a file, unless they may.
-    """
-    X = problem.X if in_file else in_memory(problem.X)
-    return kernel_at(X, kernel, gamma or scale(problem), degree, coef0, dtype)
+def kernel_of(problem: Problem, kernel, gamma, degree, coef0, dtype) -> Kernel:
+    """Return the kernel for the rows of a problem, with their gamma if it is None."""
+    return kernel_at(problem.X, kernel, gamma or scale(problem), degree, coef0, dtype)
 
 
 def kernel_at(X: Matrix, kernel, gamma, degree, coef0, dtype) -> Kernel:
     """Return a kernel for these rows, centred on their mean if that changes no distance."""
     centre = np.zeros(0)
     if kernel == "rbf" and not sp.issparse(X):
-        centre = sum(in_blocks(lambda part: part.sum(axis=0, dtype=np.float64), X)) / len(X)
+        centre = sum(part.sum(axis=0, dtype=np.float64) for part in blocks(X)) / len(X)
     return Kernel(kernel, float(gamma), degree, coef0, dtype, centre)
 
 

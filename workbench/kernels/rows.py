@@ -10,15 +10,12 @@ from the end, and uses vector instructions no more.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from workbench.core.problem import Matrix
-from workbench.core.rows_in_file import RowsInFile, blocks, rows_per_block
-from workbench.core.shares import pieces
 from workbench.kernels.compiled import njit
 from workbench.kernels.vectors import add_four_rows, add_to_row
 
@@ -41,48 +38,12 @@ class Rows(NamedTuple):
     starts: np.ndarray
     shift: np.uint64
 
-    def read(self, chosen: np.ndarray) -> Rows:
-        """Return rows among which are those of these numbers: all."""
-        return self
 
-
-class RowReader:
-    """The rows of a file, of which a few at a time are :class:`Rows`, under their own numbers."""
-
-    def __init__(self, X: RowsInFile):
-        self.X, self.starts = X, np.zeros(len(X) + 1, np.uint64)
-        self.full = sum(map(np.count_nonzero, blocks(X))) > FULL * X.shape[0] * X.shape[1]
-
-    def read(self, chosen: np.ndarray) -> Rows:
-        """Return the rows of these numbers; the rows returned before are no longer valid."""
-        chosen = np.unique(chosen)  # in order, so that a row ends where the next one begins
-        rows = rows_of(self.X[chosen], self.full)
-        self.starts[chosen], self.starts[chosen + 1] = rows.starts[:-1], rows.starts[1:]
-        return rows._replace(starts=self.starts)
-
-
-def reader_of(X: Matrix) -> Rows | RowReader:
-    """Return the entries of `X`, or their reader if its rows stay in a file."""
-    return RowReader(X) if isinstance(X, RowsInFile) else rows_of(X)
-
-
-def in_turn(rows: Rows | RowReader, order: np.ndarray) -> Iterator[tuple[slice, Rows]]:
-    """Yield slices of `order`, numbers of rows, and rows that can be read for them."""
-    of_file = isinstance(rows, RowReader)
-    for part in pieces(len(order), rows_per_block(rows.X) if of_file else max(1, len(order))):
-        yield part, rows.read(order[part])
-
-
-def rows_of(X: Matrix, full: bool | None = None) -> Rows:
-    """Return the entries of `X`; a dense matrix with many zeros is read by its other entries.
-
-    Parameters
-    ----------
-    full : whether a dense matrix has few zeros; by default they are counted
-    """
+def rows_of(X: Matrix) -> Rows:
+    """Return the entries of `X`; a dense matrix with many zeros is read by its other entries."""
     if not sp.issparse(X):
         n, d = X.shape
-        if np.count_nonzero(X) > FULL * X.size if full is None else full:
+        if np.count_nonzero(X) > FULL * X.size:
             features = np.arange(d, dtype=np.uint32)
             starts = np.arange(0, (n + 1) * d, d, dtype=np.uint64)
             return Rows(_read_only(X.ravel()), features, starts, np.uint64(1))
@@ -112,11 +73,6 @@ def squared_norms(X: Matrix) -> np.ndarray:
     if not np.isfinite(norms).all():
         raise ValueError("X: the squared norm of a row overflows; scale the features first")
     return np.where(norms < np.finfo(np.float64).tiny, 0.0, norms)
-
-
-def squared_norms_in_blocks(X: Matrix) -> np.ndarray:
-    """Return :func:`squared_norms`, also of rows that stay in a file."""
-    return np.concatenate([squared_norms(part) for part in ([X] if sp.issparse(X) else blocks(X))])
 
 
 def lanes(k: int) -> int:

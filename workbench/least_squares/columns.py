@@ -13,7 +13,7 @@ from workbench.core.stream import Row
 from workbench.data.generators import Generator
 from workbench.least_squares.links import LINKS
 from workbench.least_squares.products import check_size
-from workbench.least_squares.rows import training_rows
+from workbench.least_squares.rows import Share, training_rows
 from workbench.least_squares.stagewise import check_stages, fit
 
 
@@ -90,11 +90,11 @@ def ls_columns(
         with training_rows(problem, s.F, generator, link, kept, workers) as rows:
             for b in range(s.round % blocks, blocks):
                 own = s.order[generator.part(b)]
-                rows.ask("generate", b)
+                rows.change(Share.generate, b)
                 step, s.loss, _ = fit(rows, s.W[own], alpha, link, inner)
                 s.W[own] += step
-                rows.ask("update")
-                rows.ask("forget")
+                rows.change(Share.update)
+                rows.change(Share.forget)
                 s.round += 1
                 s.primal = s.loss + alpha / 2 * float(np.vdot(s.W, s.W))
                 yield s

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from workbench.core.checks import check_positive, check_sparse
-from workbench.core.cluster import summed
 from workbench.core.measures import bounds
 from workbench.core.problem import Problem
 from workbench.core.stream import Row
+from workbench.least_squares.cluster import summed
 from workbench.least_squares.links import check_link
 from workbench.least_squares.products import Factor, cached_rows, check_size, gram, residuals, terms
 

@@ -79,7 +79,7 @@ def residuals(
     W = W.astype(X.dtype, copy=False)
     loss, inner, G = 0.0, 0.0, np.zeros(W.shape)
     for rows in pieces(X.shape[0], cached_rows(X)):
-        x = X[rows]  # once: it may be read from a file
+        x = X[rows]
         F = np.empty((rows.stop - rows.start, W.shape[1]), X.dtype)
         multiply(x, W, F)
         if offset is not None:

@@ -38,7 +38,7 @@ class Share:
         kept: int,
         calibrate: bool,
     ):
-        self.X, self.start = problem.X, at.start  # not its slice: that of sparse rows is a copy
+        self.problem, self.start = problem, at.start  # a slice of sparse rows would be a copy
         self.y, self.weights = problem.y[at], problem.weights[at]
         self.weight = float(self.weights.sum())
         self.F, self.aside = F[at], np.empty_like(F[at])
@@ -121,7 +121,8 @@ class Share:
             else:
                 Z = self.Z[self.lasting : self.lasting + rows.stop - rows.start]
             if rows.stop > min(self.made, self.lasting):
-                self.make(self.X[self.start + rows.start : self.start + rows.stop], Z)
+                first = self.start + rows.start
+                self.make(self.problem.X[first : self.start + rows.stop], Z)
                 self.made = rows.stop
             yield rows, np.hstack([Z, self.F[rows]]) if self.calibrate else Z
 

@@ -14,6 +14,7 @@ from workbench.core.problem import Matrix, Problem
 from workbench.core.shares import Shares, pieces
 from workbench.core.stream import Row
 from workbench.data.generators import Generator, fitted
+from workbench.least_squares.cluster import cluster_of
 from workbench.least_squares.generalized import extrapolated
 from workbench.least_squares.links import check_link
 from workbench.least_squares.products import GRAM_ROWS, Factor, check_size
@@ -111,7 +112,7 @@ def ls_stagewise(
     if calibrate and passes > 1:
         raise ValueError(f"calibrate: must have passes=1, got passes={passes!r}")
     s = state or start(fitted(problem, features, n_features, block, bandwidth, seed), problem)
-    cluster = getattr(problem.X, "cluster", None)
+    cluster = cluster_of(problem)
     s.F = s.F[:0] if cluster else s.F if len(s.F) else s.scores(problem.X)
     if not cluster and s.F.shape != (problem.n, problem.k):
         raise ValueError(
@@ -120,7 +121,7 @@ def ls_stagewise(
         )
     if cluster:
         make = partial(_share, s.W.copy(), s.generator, link, kept, calibrate)
-        shares = cluster.hold(make, {"generate", "advance", "update", "forget"})
+        shares = cluster.hold(make)
     else:
         shares = training_rows(problem, s.F, s.generator, link, kept, workers, calibrate)
     with shares as rows:
@@ -176,13 +177,13 @@ def stages(
     if s.round:
         costs[:] = [cost(b, generator.penalty(b)) for b in range(len(parts))]
     else:
-        s.loss = rows.ask("at_scores") / rows.ask("total")
+        s.loss = rows.ask(Share.at_scores) / rows.ask(Share.total)
     s.primal = s.loss + float(costs.sum())
     yield s
     while s.round < passes * len(parts):
         b = s.round % len(parts)
         M = generator.penalty(b)
-        rows.ask("generate", b)
+        rows.change(Share.generate, b)
 
         W = np.vstack([s.W[parts[b]], np.zeros((k if calibrate else 0, k))])
         of = f"block {b} of {generator.kind!r}"
@@ -194,9 +195,9 @@ def stages(
             step, U = step[:-k], step[-k:]
             s.W += s.W @ U
         s.W[parts[b]] += step
-        rows.ask("update")
+        rows.change(Share.update)
 
-        rows.ask("forget")
+        rows.change(Share.forget)
         changed = range(len(parts)) if calibrate else [b]
         costs[changed] = [cost(c, M if c == b else generator.penalty(c)) for c in changed]
         s.round += 1
@@ -225,8 +226,8 @@ def fit(
     -------
     The change of W, the mean loss after it, whose scores `rows` has put aside, and the factor
     """
-    total = rows.ask("total")
-    S, first, before = rows.ask("sums", factor is None)
+    total = rows.ask(Share.total)
+    S, first, before = rows.ask(Share.sums, factor is None)
     if factor is None:
         if not np.isfinite(S).all():
             raise ValueError(f"features: {block} is not finite; scale the rows of X")
@@ -240,12 +241,12 @@ def fit(
     highest = (1 + TOLERANCE) * objective(before, W)
     for shift in RAISES:
         V = steps(rows, W, alpha, link, inner, penalty, factor, first)
-        loss = rows.ask("advance", V)
+        loss = rows.change(Share.advance, V)
         if objective(loss, W + V) <= highest:
             return V, loss / total, factor
         factor = factor.raised(shift * factor.bound())
     V = np.zeros(W.shape)
-    return V, rows.ask("advance", V) / total, factor
+    return V, rows.change(Share.advance, V) / total, factor
 
 
 def steps(
@@ -259,11 +260,11 @@ def steps(
     first: np.ndarray,
 ) -> np.ndarray:
     """Return where accelerated steps of Algorithm 1 lead from W, whose Z'R is `first`."""
-    L, total = check_link(link).L, rows.ask("total")
+    L, total = check_link(link).L, rows.ask(Share.total)
     V = stepped = np.zeros(W.shape)
     theta = 1.0
     for step in range(1 if link == "identity" else inner):
-        G = rows.ask("gradient", V) if step else first
+        G = rows.ask(Share.gradient, V) if step else first
         gradient = G / total + alpha * penalised(penalty, W + V)
         before, stepped = stepped, V - factor.solve(gradient) / L
         V, theta = extrapolated(stepped, before, gradient, theta)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from itertools import pairwise
 from math import sqrt
 from types import SimpleNamespace
@@ -20,9 +19,9 @@ from workbench.core.checks import (
     check_positive,
 )
 from workbench.core.problem import Matrix, Problem
-from workbench.core.rows_in_file import blocks
+from workbench.core.shares import blocks
 from workbench.core.stream import off_the_clock
-from workbench.kernels.rows import Rows, in_turn, reader_of
+from workbench.kernels.rows import rows_of
 from workbench.memoir.blocks import compacted, matrix_of
 from workbench.memoir.mips import MIPS, Oracle, inexactness, make_oracle
 from workbench.memoir.mips.exact import score_blocks
@@ -104,7 +103,7 @@ def descend(problem: Problem, p: SimpleNamespace) -> Iterator[MemoirState]:
     weights = {"lam": p.lam, "gamma": p.gamma}
     s = start(problem, p) if p.state is None else restated(problem, p.state, **weights)
     X, y, k = with_constant(problem.X) if s.bias else problem.X, problem.y, problem.k
-    rows, frozen = reader_of(X), p.in_batch == "frozen"
+    rows, frozen = rows_of(X), p.in_batch == "frozen"
     oracle, rules = search_of(s, X, p), Rules(p.lam * p.project, p.hinge, LEAST)
     yield s
     if oracle is not None:  # a state holds no index
@@ -137,9 +136,7 @@ def descend(problem: Problem, p: SimpleNamespace) -> Iterator[MemoirState]:
                 answers = answered(s, rows, y, batch.rows, answers, p.threads)
             touched = np.zeros(k, bool)
             given = answers, rules, in_steps, s.numbers, touched, s.met, NOT_NOTED
-            for at, some in in_turn(rows, batch.rows):
-                so_far = batch._replace(rows=batch.rows[: at.stop])
-                s.run(take, some, y, so_far, *given, at=at.start)
+            s.run(take, rows, y, batch, *given)
             thresholds = NOTHING
             if p.gamma:
                 thresholds = touched * (p.gamma * eta[b] * k / touched.sum())
@@ -198,16 +195,15 @@ def answered(s: MemoirState, rows, y, drawn, answers: Answers, threads: int) -> 
     """Return each row's class r and its margin under the weights as they are, in some threads."""
     r, margins = np.empty(len(drawn), np.int32), np.empty(len(drawn))
 
-    def part(some: Rows, ends: tuple[int, int]) -> None:
-        answer(s.blocks(), some, y, drawn, *ends, answers, s.met, r, margins, s.k)
+    def part(ends: tuple[int, int]) -> None:
+        answer(s.blocks(), rows, y, drawn, *ends, answers, s.met, r, margins, s.k)
 
-    for at, some in in_turn(rows, drawn):
-        parts = list(pairwise(np.linspace(at.start, at.stop, threads + 1).astype(np.int64)))
-        if threads == 1:
-            part(some, parts[0])
-        else:
-            with ThreadPoolExecutor(threads) as pool:
-                list(pool.map(partial(part, some), parts))
+    parts = list(pairwise(np.linspace(0, len(drawn), threads + 1).astype(np.int64)))
+    if threads == 1:
+        part(parts[0])
+    else:
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(part, parts))
     return Answers(r, margins, answers.spare)
 
 

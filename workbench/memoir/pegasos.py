@@ -6,14 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse as sp
 
 from workbench.core.checks import check_positive, check_sparse, check_whole
 from workbench.core.measures import EPS, bounds
 from workbench.core.problem import Matrix, Problem
-from workbench.core.rows_in_file import rows_per_block
 from workbench.core.stream import Row
-from workbench.kernels.rows import RowReader, in_turn, reader_of, squared_norms_in_blocks
+from workbench.kernels.rows import rows_of, squared_norms
 from workbench.memoir.blocks import dense
 from workbench.memoir.steps import (
     NOBODY,
@@ -120,7 +118,7 @@ def memoir_pegasos(
     batches = -(-problem.n // check_whole(batch_size, "batch_size"))
     seed = check_whole(seed, "seed", least=0)
     s = start(problem, lam, seed) if state is None else restated(problem, state, lam=lam)
-    rows, n, k = reader_of(problem.X), problem.n, problem.k
+    rows, n, k = rows_of(problem.X), problem.n, problem.k
     ends = np.arange(1, batches + 1) * n // batches
     exact, none = Answers(NOBODY, np.zeros(0), np.zeros(0)), np.zeros(k, bool)
     rules, length = Rules(lam, True, LEAST), mean_length(problem.X)
@@ -135,12 +133,8 @@ def memoir_pegasos(
         m = n if len(s.dual) else 0
         taken = Taken(np.empty(m, np.int32), np.zeros(m), np.ones(1))
         given = exact, rules, True, numbers, none, none, taken, k
-        # Another file than the one that was opened ends the round: the state is that of the last.
-        W = s.W.copy() if isinstance(rows, RowReader) else s.W
-        for at, some in in_turn(rows, plan.rows):
-            so_far = plan._replace(rows=plan.rows[: at.stop])
-            take(dense(W), at.start, some, problem.y, so_far, *given)
-        s.W = np.multiply(W, numbers[SCALE], out=W)
+        take(dense(s.W), 0, rows, problem.y, plan, *given)
+        s.W *= numbers[SCALE]
         s.unit *= float(numbers[SCALE] * taken.folded[0])
         if s.unit < LEAST_UNIT:
             s.dual *= np.float32(s.unit)
@@ -173,7 +167,7 @@ def restated(problem: Problem, state: PegasosState, *, lam: float) -> PegasosSta
 
 def mean_length(X: Matrix) -> float:
     """Return the mean over the rows of |x_i|."""
-    return float(np.sqrt(squared_norms_in_blocks(X)).mean())
+    return float(np.sqrt(squared_norms(X)).mean())
 
 
 def judge(problem: Problem, s: PegasosState, length: float) -> None:
@@ -200,8 +194,6 @@ def mean_hinge(X: Matrix, y: np.ndarray, W: np.ndarray) -> float:
     """Return mean_i max(0, 1 + max_{r != y_i} x_i.(w_r - w_{y_i})) of (n, d) `X` and (d, k) `W`."""
     total = 0.0
     block = max(1, SCORES // W.shape[1])
-    if not sp.issparse(X):
-        block = min(block, rows_per_block(X))
     for first in range(0, len(y), block):
         V = np.asarray(X[first : first + block] @ W)
         total += float(hinges(V, y[first : first + block]).sum())

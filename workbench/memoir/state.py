@@ -11,7 +11,6 @@ import scipy.sparse as sp
 
 from workbench.core.checks import check_whole
 from workbench.core.problem import Matrix, Problem
-from workbench.core.rows_in_file import RowsInFile
 from workbench.core.stream import Row
 from workbench.memoir.blocks import PATCH, InBlocks, dense, empty, matrix_of, roomier
 from workbench.memoir.mips import scores
@@ -138,8 +137,6 @@ def start(problem: Problem, p: SimpleNamespace) -> MemoirState:
 
 def with_constant(X: Matrix) -> Matrix:
     """Return the rows with a last feature that is 1."""
-    if isinstance(X, RowsInFile):
-        return X.map(with_constant, X.shape[1] + 1, X.dtype)
     ones = np.ones((X.shape[0], 1), X.dtype)
     if sp.issparse(X):
         return sp.csr_matrix(sp.hstack([X, sp.csr_matrix(ones)], format="csr"))

@@ -19,7 +19,7 @@ from workbench.core.checks import check_counts, check_not_negative, check_positi
 from workbench.core.measures import bounds
 from workbench.core.problem import Problem
 from workbench.core.stream import Row, off_the_clock
-from workbench.kernels.rows import in_turn, reader_of, squared_norms_in_blocks
+from workbench.kernels.rows import rows_of, squared_norms
 from workbench.memoir.ascent import candidates, full_pass, set_pass
 from workbench.memoir.blocks import PATCH, InBlocks, dense, empty, matrix_of, roomier
 from workbench.memoir.mips import scores
@@ -149,7 +149,7 @@ def cs_working_set(
         raise ValueError(f"loss: must be one of {', '.join(LOSSES)}, got {loss!r}")
     X, y, n, k = problem.X, problem.y, problem.n, problem.k
     weights = problem.weights
-    rows, squares = reader_of(X), squared_norms_in_blocks(X)
+    rows, squares = rows_of(X), squared_norms(X)
     costs = costs_of(y, C, balance, weights)
     caps = rounded_down(costs)
     every = loss == "weston_watkins"
@@ -166,12 +166,10 @@ def cs_working_set(
         for _ in range(inner if s.round else 0):
             order = s.rng.permutation(n)
             order = order[((s.held > 1) & (s.calm < CALM))[order]]
-            for part, some in in_turn(rows, order):
-                s.run(set_pass, some, order[part], *given, *none, np.zeros(2))
+            s.run(set_pass, rows, order, *given, *none, np.zeros(2))
         order, seen = s.rng.permutation(n), np.zeros(2)  # steps, and classes without a place
         if threads == 1:
-            for part, some in in_turn(rows, order):
-                s.run(full_pass, some, order[part], y, *given, seen)
+            s.run(full_pass, rows, order, y, *given, seen)
         else:
             shared_pass(s, rows, y, order, *given, seen, threads)
         s.eps = max(s.eps / FALL, LEAST) if seen[0] < FEW * n else s.eps
@@ -184,13 +182,12 @@ def cs_working_set(
 
 
 def shared_pass(
-    s: WorkingSetState, reader, y, order, sets, costs, squares, rules, seen, threads: int
+    s: WorkingSetState, rows, y, order, sets, costs, squares, rules, seen, threads: int
 ) -> None:
     """Visit all rows, chunk by chunk: find violators in threads, then take the steps in order."""
     with ThreadPoolExecutor(threads) as pool:
         for first in range(0, len(order), CHUNK):
             chunk = order[first : first + CHUNK]
-            rows = reader.read(chunk)
             found = (
                 np.empty((len(chunk), rules.added), sets.classes.dtype),
                 np.zeros(len(chunk), int),
@@ -224,7 +221,7 @@ def restated(
         state.C, state.l1 = float(C), float(l1)
         every = loss == "weston_watkins"
         with off_the_clock():
-            given = reader_of(problem.X), squared_norms_in_blocks(problem.X), costs, every
+            given = rows_of(problem.X), squared_norms(problem.X), costs, every
             dual, state.primal = certificate(problem, state, *given)
         worst = float(costs.sum()) * (problem.k - 1 if every else 1)
         state.lower, state.upper = max(0.0, dual), min(worst, state.primal)

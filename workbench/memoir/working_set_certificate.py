@@ -9,23 +9,20 @@ import scipy.sparse as sp
 
 from workbench.core.measures import svm_bounds
 from workbench.core.problem import Problem
-from workbench.core.rows_in_file import RowsInFile, rows_per_block
 from workbench.core.shares import pieces
-from workbench.kernels.rows import RowReader, Rows, in_turn
+from workbench.kernels.rows import Rows
 from workbench.memoir.ascent import losses, norms
 
 ENTRIES = 2**21  # entries of X's columns or of V at a time
-IN_FILE = 2**23  # the same for rows in a file, all of which are read each time
 TOGETHER = 2**16  # rows whose alpha is made double at a time
 
 
 def certificate(
-    problem: Problem, s, rows: Rows | RowReader, squares, costs, every: bool
+    problem: Problem, s, rows: Rows, squares, costs, every: bool
 ) -> tuple[float, float]:
     """Return D(alpha) and P(W), with room for rounding."""
-    l1, b, X, loss = np.float32(s.l1), s.blocks(), problem.X, 0.0
-    for at, some in in_turn(rows, np.arange(problem.n)):
-        loss = losses(b, some, at.start, at.stop, problem.y, costs, l1, every, s.k, loss)
+    l1, b, X = np.float32(s.l1), s.blocks(), problem.X
+    loss = losses(b, rows, 0, problem.n, problem.y, costs, l1, every, s.k, 0.0)
     one, two = norms(b.values[: b.end[0]], l1) if b.end[0] else (0.0, 0.0)
     primal = two / 2 + s.l1 * one + loss
     own, A = duals(s, costs, every)
@@ -33,12 +30,8 @@ def certificate(
     linear, pull, square = float(own.sum()), 2.0 * float(own @ lengths), 0.0
     X = X.tocsc() if problem.is_sparse else X
     filled = X.indptr if problem.is_sparse else np.arange(problem.d + 1) * s.k
-    in_file = isinstance(X, RowsInFile)
-    for part in columns(filled, IN_FILE if in_file else ENTRIES):
-        if in_file:
-            V = sum(A[at].T @ X[at][:, part] for at in pieces(problem.n, rows_per_block(X)))
-        else:
-            V = A.T @ X[:, part]
+    for part in columns(filled, ENTRIES):
+        V = A.T @ X[:, part]
         excess = np.maximum(np.abs(V.data if problem.is_sparse else np.asarray(V)) - s.l1, 0.0)
         square += float(np.vdot(excess, excess))
     return svm_bounds(

@@ -9,16 +9,14 @@ import numpy as np
 
 from workbench.core.checks import as_number, check_whole, shown
 from workbench.core.problem import Problem
-from workbench.core.rows_in_file import TransposedInFile
 from workbench.core.stream import Row
 from workbench.kernels.compiled import njit
-from workbench.mrc.products import above, column_scale, entries, multiply, norm
+from workbench.mrc.products import column_scale, entries, multiply_sparse, norm
 from workbench.mrc.risk import MinimaxRisk, RiskState, first, minimax_risk, psi, restated
 
 REPAIRS = 8  # sweeps of projections per certificate, at most
 CLOSE, STEADY = 1e-4, 1.2  # near the solution long steps circle it
 SAFETY = 0.95  # share of the largest stable step, for the error of that estimate
-MAKING = 4  # times the bytes of dense rows are taken to make entries of them
 
 
 @dataclass
@@ -54,9 +52,7 @@ def mrc_pdhg(
     The method solves min_M max_p 1 - <tau, M> + <lam, |M|> + <X M, p> - sum_i max_y p_iy over the
     distributions p, whose inner maximum is max_i psi, by over-relaxed steps (Chambolle & Pock
     2016) of lengths that suit each feature (Pock & Chambolle 2011). A round is `steps` of them,
-    of two passes over the non-zeros each (also if they stay in a file: for those with few features
-    :func:`~workbench.mrc.splitting.mrc_splitting` reads less), and one certificate over all rows
-    and components.
+    of two passes over the non-zeros each, and one certificate over all rows and components.
     Both bounds depend on their worst row or component, and a few always lag; so they are those of
     repaired copies, M projected in turn on every row's psi <= phi, p on every |G - tau| <= lam.
 
@@ -94,11 +90,11 @@ def mrc_pdhg(
         length = SAFETY / (sigma * size) * scale
         rho = relaxation if s.upper - s.lower > CLOSE else min(relaxation, STEADY)
         for _ in range(steps):
-            multiply(columns, s.p, G)
+            multiply_sparse(*columns, s.p, G)
             primal_step(s.M, G, tau, lam, active, length, rho, M)
-            multiply(rows, M, V)
+            multiply_sparse(*rows, M, V)
             s.phi = dual_step(s.p, s.V, V, sigma, s.phi, rho, p)
-        multiply(columns, p, G)
+        multiply_sparse(*columns, p, G)
         upper = renew_upper(s, risk, rows, active, scale, M, V)
         lower = renew_lower(s, risk, columns, tau, lam, active, p, G)
         s.round += 1
@@ -121,37 +117,24 @@ def renew_upper(s: PrimalDualState, risk: MinimaxRisk, rows, active, scale, M, V
         upper = risk.upper(M.T, float(values.max()))
         best = min(best, upper)
         s.offer(M.T.copy(), upper)
-        moved = 0
-        for some, parts in above(rows, values, s.phi):
-            moved += project_rows(*parts, M, some, s.phi, active, scale)
-        if not moved:
+        if not project_rows(*rows, M, values, s.phi, active, scale):
             break
-        multiply(rows, M, V)
+        multiply_sparse(*rows, M, V)
     return best
 
 
 def renew_lower(s: PrimalDualState, risk: MinimaxRisk, columns, tau, lam, active, p, G) -> float:
-    """Return the best bound of p, whose mean is G, while p is projected on |G - tau| <= lam.
-
-    Of rows in a file, those with mass are read for that; if they are too many, p stays as it is.
-    """
+    """Return the best bound of p, whose mean is G, while p is projected on |G - tau| <= lam."""
     total = p.sum()  # near 1: of less, BR(p) would be too high
     p, G, best = p / total, G / total, 0.0
-    if isinstance(columns, TransposedInFile):
-        X, used = columns.X, np.flatnonzero(p.any(axis=1))
-        if X.fits(MAKING * len(used)):
-            indptr, indices, data = entries(X[used].T, X.dtype)
-            columns = indptr, used[indices].astype(indices.dtype), data
     for _ in range(REPAIRS):
         found = risk.lower(p, G.T)
         s.raise_lower(found, p)
         best = max(best, found)
-        if not isinstance(columns, tuple):
-            break
         if not project_columns(*columns, p, G, tau, lam, active):
             break
         p /= p.sum()
-        multiply(columns, p, G)
+        multiply_sparse(*columns, p, G)
     return best
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from workbench.core.rows_in_file import RowsInFile
 from workbench.kernels.compiled import njit
 from workbench.mrc.risk import MinimaxRisk, psi
 
@@ -19,8 +18,7 @@ def sharpest_upper(
 ) -> tuple[float, np.ndarray]:
     """Return the lowest U(M) and its M while M is projected on psi_i <= phi, row by row.
 
-    Sweeps look at the rows near `phi`, then all rows judge the best of them. Of rows in a file that
-    are too many to be read at once, M as it is.
+    Sweeps look at the rows near `phi`, then all rows judge the best of them.
 
     Parameters
     ----------
@@ -32,8 +30,6 @@ def sharpest_upper(
     values = risk.heights(M)
     best, best_M = risk.upper(M, float(values.max())), M
     near = rows_above(values, phi)
-    if isinstance(risk.X, RowsInFile) and not risk.X.fits(len(near)):
-        return best, best_M
     X, values, lowest = risk.X[near], values[near], np.inf
     for _ in range(sweeps):
         above = np.flatnonzero(values > phi)
@@ -72,12 +68,9 @@ def sharpest_lower(
 
     Returns
     -------
-    the bound, p (r, k) on the rows with mass, and these rows (r,). If they stay in a file and are
-    too many to be read at once, p as it is, and all rows
+    the bound, p (r, k) on the rows with mass, and these rows (r,)
     """
     rows = np.flatnonzero(p.any(axis=1))
-    if isinstance(risk.X, RowsInFile) and not risk.X.fits(len(rows)):
-        return risk.lower(p), p, np.arange(risk.n)
     X, p = risk.X[rows], p[rows]
     best, best_p = risk.lower(p, (X.T @ p).T), p.copy() if sweeps else p
     support = [np.flatnonzero(p[:, y]) for y in range(risk.k)]

@@ -15,8 +15,7 @@ import scipy.sparse as sp
 from workbench.core.checks import check_positive, check_sparse
 from workbench.core.measures import EPS, bounds
 from workbench.core.problem import Matrix, Problem
-from workbench.core.rows_in_file import RowsInFile, in_blocks, rows_per_block
-from workbench.core.shares import pieces
+from workbench.core.shares import blocks, pieces, rows_per_block
 from workbench.core.stream import Row
 from workbench.kernels.compiled import njit
 from workbench.kernels.rows import FAST
@@ -85,9 +84,7 @@ class MinimaxRisk:
 
     def heights(self, M: np.ndarray) -> np.ndarray:
         """Return psi(M Psi(x_i)) of every row."""
-        if self.is_sparse:
-            return psi(self.X @ M.T)
-        return np.concatenate([*in_blocks(lambda part: psi(part @ M.T), self.X)])
+        return psi(self.X @ M.T)
 
     def linear(self, M: np.ndarray) -> float:
         """Return ``1 - <tau, M> + <lam, |M|>``, the part of U(M) without the maximum."""
@@ -212,15 +209,13 @@ def minimax_risk(problem: Problem, lambda0: float = 0.01) -> MinimaxRisk:
     lam = lambda0 * np.sqrt(share * (variance + others * mean**2))
     active = lam > 0
     tau, lam = np.where(active, tau, 0.0), np.where(active, lam, 0.0)
-    tops = [abs(X).max(axis=0)] if sp.issparse(X) else in_blocks(lambda x: abs(x).max(axis=0), X)
-    top = np.max([_dense(part).ravel() for part in tops], axis=0)
+    parts = [X] if sp.issparse(X) else blocks(X)
+    top = np.max([_dense(abs(part).max(axis=0)).ravel() for part in parts], axis=0)
     return MinimaxRisk(X, y, mean, tau, lam, lambda0, active, weights, top)
 
 
 def with_intercept(X: Matrix) -> Matrix:
     """Return the float64 rows Psi(x) = (x, 1)."""
-    if isinstance(X, RowsInFile):
-        return X.map(with_intercept, X.shape[1] + 1, np.float64)
     ones = np.ones((X.shape[0], 1))
     if sp.issparse(X):
         return sp.hstack([X.astype(np.float64), ones], format="csr")

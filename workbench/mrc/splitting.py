@@ -15,8 +15,7 @@ import scipy.linalg as la
 
 from workbench.core.checks import check_whole
 from workbench.core.problem import Problem
-from workbench.core.rows_in_file import RowsInFile, in_blocks, products, rows_per_block, sums
-from workbench.core.shares import pieces
+from workbench.core.shares import blocks
 from workbench.kernels.compiled import njit
 from workbench.kernels.rows import FAST
 from workbench.mrc.repair import rows_above, sharpest_lower, sharpest_upper
@@ -90,18 +89,16 @@ def split(
     yield s
     scale = column_scale(risk.X)
     X = scaled(risk.X, scale)
-    gram = sum(in_blocks(lambda part: part.T @ part, X))
+    gram = sum(part.T @ part for part in blocks(X))
     factor = la.cho_factor(gram.astype("f8") + RATIO * np.eye(len(gram)))
     project = la.cho_solve(factor, np.eye(len(gram))).astype("f4")
     tau, lam = (risk.tau / scale).astype("f4"), (risk.lam / scale).astype("f4")
     active = risk.active.astype("f4")
     while True:
         rows = working_rows(s)
-        if isinstance(X, RowsInFile) and not X.fits(len(rows)):
-            rows = np.arange(risk.n)  # read again in every iteration
         # Copies: an iteration that is cut off must leave the state's arrays as they were.
         X_rows, Z = (X, s.Z_S.copy()) if len(rows) == risk.n else (X[rows], s.Z_S[rows])
-        XZ, Z_M = sums(X, s.Z_S), s.Z_M.copy()
+        XZ, Z_M = X.T @ s.Z_S, s.Z_M.copy()
         C = 0 * Z_M
         r_S, r_M = s.weight / risk.n, RATIO * s.weight / risk.n
         for _ in range(steps):
@@ -110,11 +107,11 @@ def split(
             XP = times_support(X_rows, P)
             M = (RATIO * (2 * half - Z_M).T + XZ - 2 * XP).T @ project
             Z_M = Z_M + RELAXATION * (M - half)
-            Z = relax(Z, products(X_rows, M.T), P, RELAXATION)
+            Z = relax(Z, X_rows @ M.T, P, RELAXATION)
             XZ = XZ + RELAXATION * (gram @ M.T - XZ + XP)
             C = C + RELAXATION * (M - C)
         s.Z_M = Z_M
-        s.Z_S = (1.0 - RELAXATION) ** steps * s.Z_S + products(X, C.T)
+        s.Z_S = (1.0 - RELAXATION) ** steps * s.Z_S + X @ C.T
         s.Z_S[rows] = Z
         s.M = half / scale
         s.p = np.zeros((risk.n, risk.k))
@@ -173,14 +170,12 @@ def rebalance(s: SplittingState, upper: float, lower: float, half, P, rows) -> N
 
 def column_scale(X) -> np.ndarray:
     """Return the root mean square of each column, 1 for a zero column."""
-    scale = np.sqrt(sum(in_blocks(lambda part: (part * part).sum(axis=0), X)) / len(X))
+    scale = np.sqrt(sum((part * part).sum(axis=0) for part in blocks(X)) / len(X))
     return np.where(scale > 0, scale, 1.0)
 
 
 def scaled(X, scale):
     """Return the rows over the scale of their columns, in single precision."""
-    if isinstance(X, RowsInFile):
-        return X.map(lambda part: scaled(part, scale), X.shape[1], "f4")
     return (X / scale).astype("f4")
 
 
@@ -238,12 +233,7 @@ def relax(Z, S, P, relaxation):
 def times_support(X, P):
     """Return X'P from the few entries of P that are not zero."""
     total = np.zeros((P.shape[1], X.shape[1]), "f4")
-    if isinstance(X, RowsInFile):
-        support = np.flatnonzero(P.any(axis=1))
-        for part in pieces(len(support), rows_per_block(X)):
-            add_entries(X[support[part]], P[support[part]], total)
-    else:
-        add_entries(X, P, total)
+    add_entries(X, P, total)
     return total.T
 
 

@@ -25,7 +25,7 @@ import psutil
 from joblib.externals.loky import ProcessPoolExecutor
 from joblib.externals.loky.backend.context import get_context
 
-from workbench.core.cluster import connected
+from workbench.runs.cluster import connected
 from workbench.runs.progress import Progress, Say
 from workbench.runs.worker import (
     DIED,

@@ -16,7 +16,6 @@ from workbench.core.checks import (
     shown,
 )
 from workbench.core.problem import Problem
-from workbench.core.rows_in_file import RowsInFile
 from workbench.kernels.functions import Kernel, check_kernel, kernel_of
 from workbench.sampled_cuts.cutting_plane import (
     STALLED,
@@ -197,9 +196,6 @@ def cuts_nystroem(
     The bounds ``span_lower`` and ``span_upper`` hold the least objective in the span. It is not
     below the optimum of the whole problem, for which only the upper bound holds.
 
-    Rows that stay in a file are read three times in
-    a round, and their features computed as often, by the workers of a cluster if there is one.
-
     Parameters
     ----------
     C, eps, kernel, gamma, degree, coef0 : as of :func:`cuts_exact`
@@ -215,22 +211,21 @@ def cuts_nystroem(
     """
     check_counts(landmarks=landmarks)
     m, of_kernel = min(landmarks, problem.n), (kernel, gamma, degree, coef0)
-    rows_held = 0 if isinstance(problem.X, RowsInFile) else problem.n
-    check_memory(f"cuts_nystroem, {m} landmarks", m * (8 * rows_held + 32 * m))
+    check_memory(f"cuts_nystroem, {m} landmarks", m * (8 * problem.n + 32 * m))
     given = problem, state, C, eps, of_kernel, seed, np.float64
-    task, made, s = prepared(*given, certified=True, in_file=True)
+    task, made, s = prepared(*given, certified=True)
     space = NystroemSpace(s, made, problem.X, landmarks)
     yield from counted(of_all(task, space, s, C, eps, stabilised), made, state)
 
 
 def prepared(
-    problem: Problem, state, C, eps, of_kernel: tuple, seed, dtype, certified=False, in_file=False
+    problem: Problem, state, C, eps, of_kernel: tuple, seed, dtype, certified=False
 ) -> tuple[Task, Kernel, CutState]:
     """Return the task, the kernel and the first state; a ValueError names a bad argument."""
     check_positive(C, "C")
     check_positive(eps, "eps")
     check_kernel(*of_kernel)
-    task, made = task_of(problem), kernel_of(problem, *of_kernel, dtype, in_file)
+    task, made = task_of(problem), kernel_of(problem, *of_kernel, dtype)
     if state is None:
         rng = np.random.default_rng(check_whole(seed, "seed", least=0))
         state = start(problem, task, made, float(C), float(eps), certified, rng)

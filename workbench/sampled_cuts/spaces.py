@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from copy import copy
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -18,8 +16,7 @@ import scipy.sparse as sp
 
 from workbench.core.measures import EPS
 from workbench.core.problem import Matrix
-from workbench.core.rows_in_file import RowsInFile, in_blocks, rows_per_block
-from workbench.core.shares import pieces
+from workbench.core.shares import pieces, rows_per_block
 from workbench.kernels.compiled import njit
 from workbench.kernels.functions import DENSE, Kernel, Points
 from workbench.kernels.gram import Gram, add_rows
@@ -201,20 +198,15 @@ class NystroemSpace:
     Features are of double precision, whatever the rows are: the inverse of K asks for it, and so do
     bounds.
 
-    Cuts are exact here and cost no values of the kernel, unless the rows stay in a file: then their
-    features are computed again, block by block, where the rows are read, whenever they are needed,
-    and the state holds no rows but the landmarks. A function of this space is one of the kernel's
-    space, with the same scores and norm, so that its objective is an upper bound there.
+    Cuts are exact here and cost no values of the kernel. A function of this space is one of the
+    kernel's space, with the same scores and norm, so that its objective is an upper bound there.
     """
 
     def __init__(self, s: CutState, kernel: Kernel, X: Matrix, landmarks: int):
         self.s, self.kernel, self.X, self.room, N = s, kernel, X, {}, X.shape[0]
-        in_file = isinstance(X, RowsInFile)
         if not len(s.landmarks):
             s.landmarks = np.sort(s.rng.choice(N, min(landmarks, N), replace=False))
-            if in_file:
-                s.data, s.landmarks = X[s.landmarks], np.arange(len(s.landmarks))
-        chosen = self.chosen = kernel.points((s.data if in_file else X)[s.landmarks])
+        chosen = kernel.points(X[s.landmarks])
         if (off := kernel.precision(chosen)) > COARSEST:
             raise ValueError(
                 f"problem: rows lie so far from zero that values of the kernel may be off by "
@@ -223,7 +215,7 @@ class NystroemSpace:
             )
         if not len(s.root):
             s.root = inverse_root(kernel.matrix(chosen, chosen))
-        self.Z = None if in_file else features(kernel, X, chosen, s.root)
+        self.Z = features(kernel, X, chosen, s.root)
 
     def add(self, cut: Cut, offset: float) -> None:
         """Append a cut to the state, projected onto the space."""
@@ -254,14 +246,9 @@ class NystroemSpace:
         return EPS * terms, math.sqrt(longest)
 
     def _parts(self, function: Callable, *by_row) -> Iterator:
-        """Yield function(features, *entries) of the rows that go together, where rows are read."""
-        if self.Z is not None:
-            for rows in parts_of(self.X):
-                yield function(self.Z[rows], *(entries[rows] for entries in by_row))
-            return
-        self.kernel.values += self.X.shape[0] * len(self.s.root)  # copies count for themselves
-        made = partial(features, copy(self.kernel), chosen=self.chosen, root=self.s.root)
-        yield from in_blocks(lambda X, *entries: function(made(X), *entries), self.X, *by_row)
+        """Yield function(features, *entries) of the rows that go together."""
+        for rows in parts_of(self.X):
+            yield function(self.Z[rows], *(entries[rows] for entries in by_row))
 
 
 def parts_of(X: Matrix) -> list[slice]:

@@ -8,7 +8,6 @@ import numpy as np
 
 from workbench.core.measures import bounds
 from workbench.core.problem import Problem
-from workbench.core.rows_in_file import RowsInFile, in_blocks
 from workbench.core.stream import Row
 from workbench.kernels.functions import Kernel, KernelRows, fields_of
 
@@ -27,7 +26,7 @@ class CutState(KernelRows):
     more is known. ``calm`` counts rounds in a row: those whose sampled cut was satisfied, or those
     in which the distance of objective and model has not fallen much from ``mark``, compared with
     ``eps``. ``root`` takes coefficients in a Nystroem space to those of its rows ``landmarks``. The
-    rows held are all training rows, or, if these stay in a file, the landmarks.
+    rows held are all training rows.
     """
 
     round: int
@@ -57,8 +56,6 @@ class CutState(KernelRows):
 
     def scores(self, X) -> np.ndarray:
         """Return the (n, k) scores of rows; two classes mirror each other."""
-        if isinstance(X, RowsInFile):
-            return np.concatenate([*in_blocks(self.scores, X)])
         rows, A = self.expansion()
         # Coefficients of landmarks nearly cancel: single precision is not enough for them.
         kernel = self.made_kernel(np.float64 if len(self.root) else self.data.dtype)

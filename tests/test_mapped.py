@@ -1,0 +1,106 @@
+"""Rows in a memory-mapped .npy file: read as an array, without a copy, and refused in one line."""
+
+import os
+from itertools import islice
+
+import numpy as np
+import psutil
+import pytest
+
+from workbench.cli import main
+from workbench.data import load
+from workbench.registry import SOLVERS
+
+N, D = 200, 6
+
+
+@pytest.fixture
+def twins(blobs, tmp_path):
+    """Return a problem in memory, and the same loaded from a file."""
+    given = blobs(n=N, d=D, k=3, dtype=np.float32)
+    np.save(tmp_path / "rows.npy", given.X)
+    np.save(tmp_path / "rows.labels.npy", given.classes[given.y])
+    return given, load(tmp_path / "rows.npy")
+
+
+def test_the_file_is_mapped_and_not_copied(twins):
+    memory, file = twins
+    assert isinstance(file.X.base, np.memmap) and not file.X.flags.owndata
+    assert file.checksum == memory.checksum and file.classes.tolist() == memory.classes.tolist()
+    for name in ("ls_accelerated", "ww_walrus", "memoir_pegasos"):
+        one, other = (next(islice(SOLVERS[name].steps(p), 3, None)) for p in twins)
+        assert one.info() == other.info()
+    assert load(file.X.base.filename, test=0.5).X_test.shape[1] == D
+
+
+def test_labels_are_an_array_or_a_file(twins, tmp_path):
+    memory, file = twins
+    path, labels = tmp_path / "rows.npy", memory.classes[memory.y]
+    np.save(tmp_path / "other.npy", labels)
+    for given in (labels, labels.tolist(), tmp_path / "other.npy", str(tmp_path / "other.npy")):
+        assert load(path, labels=given).checksum == file.checksum
+    with pytest.raises(ValueError, match="y: has 199 labels for 200 rows"):
+        load(path, labels=labels[1:])
+    with pytest.raises(ValueError, match=r"labels: only the rows of an \.npy file"):
+        load("iris", labels=labels)
+    (tmp_path / "other.npy").write_bytes(b"\x93NUMPY")
+    with pytest.raises(ValueError, match=r"other.npy: cannot be read as an \.npy file"):
+        load(path, labels=tmp_path / "other.npy")
+    os.remove(tmp_path / "rows.labels.npy")
+    with pytest.raises(FileNotFoundError, match=r"there is no file .*rows\.labels\.npy"):
+        load(path)
+    with pytest.raises(FileNotFoundError, match="there is no file"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [np.ones((4, 2), np.float16), np.ones((4, 2), ">f4"), np.asfortranarray(np.eye(4)[:, :2])],
+)
+def test_other_arrays_are_copied(rows, tmp_path):
+    np.save(tmp_path / "rows.npy", rows)
+    X = load(tmp_path / "rows.npy", labels=[0, 1, 0, 1]).X
+    assert np.array_equal(X, rows) and X.flags.c_contiguous and X.dtype.isnative
+
+
+@pytest.mark.parametrize(
+    "rows, message",
+    [
+        (np.zeros(4), "X: must have two dimensions"),
+        (np.zeros((4, 0)), "X: must not be empty"),
+        (np.full((4, 2), np.nan), "X: contains NaN or infinite values"),
+        (np.full((4, 2), 1e70), "X: contains values beyond"),
+        (np.array([[1, {}]], object), "rows.npy: cannot be read as an .npy file"),
+        (b"", "rows.npy: cannot be read as an .npy file"),
+        (b"PK\x03\x04", "rows.npy: cannot be read as an .npy file"),
+        ("cut", "rows.npy: cannot be read as an .npy file"),
+    ],
+)
+def test_a_file_without_rows_is_refused(rows, message, tmp_path):
+    path = tmp_path / "rows.npy"
+    if isinstance(rows, bytes):
+        path.write_bytes(rows)
+    else:
+        np.save(path, np.ones((40, 20)) if isinstance(rows, str) else rows, allow_pickle=True)
+    if isinstance(rows, str):
+        os.truncate(path, 1000)
+    with pytest.raises(ValueError, match=message) as refused:
+        load(path, labels=[0, 1, 0, 1])
+    assert "\n" not in str(refused.value)
+
+
+def test_the_command_line_takes_a_file_its_labels_and_a_limit_of_memory(twins, tmp_path, capsys):
+    memory, file = twins
+    np.save(tmp_path / "y.npy", memory.y == 0)
+    run = ["run", "ls_accelerated", "--rounds", "3", str(file.X.base.filename)]
+    for more, k in ([], 3), (["--labels", str(tmp_path / "y.npy"), "--memory", "900MB"], 2):
+        assert main([*run, *more]) == 0
+        printed = capsys.readouterr().out
+        assert f"n = {N}, d = {D}, k = {k}" in printed and "train_error" in printed
+
+
+@pytest.mark.skipif(not psutil.LINUX, reason="no such limit elsewhere")
+def test_a_run_that_needs_more_memory_says_how_much(capsys):
+    assert main(["run", "cuts_exact", "synthetic_10k", "--memory", "0.1GB"]) == 2
+    *_, last = capsys.readouterr().err.splitlines()  # the first may say that it compiles
+    assert last.startswith("workbench: out of memory; Unable to allocate")
