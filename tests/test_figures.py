@@ -225,14 +225,13 @@ def test_what_was_not_timed_says_so(case):
     calm = {"timed": timing, "load": 0.5, "load_at_end": 0.5, "threads": {"openblas": 1}}
     trace.header |= calm | change
     made = provenance.made_by([trace])
-    assert made["timed"] is made["traces"][0]["timed"] is (not reason)
+    assert made["timed"] is (not reason)
     assert made["beside"] == change.get("beside", 0)
     assert reason in provenance.why_not_timed(made) and bool(made.get("not_timed")) == bool(reason)
     said = [s for s in provenance.in_words(made) if s.startswith("Not timed: ")]
     assert len(said) == bool(reason) and all(reason in sentence for sentence in said)
     assert ("Not timed." in provenance.in_words(made, times=False)) == bool(reason)
     assert made["traces"][0]["solver"] == "mrc_interior_point"
-    assert set(made["traces"][0]["times"]) <= set(provenance.TOLERANCES)
 
 
 def test_wall_time_beyond_cpu_time_is_not_a_timing_and_records_are_strict_json():

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_hex, to_rgb
 
+from printed_tables import beside
 from workbench.core.problem import as_problem
 from workbench.core.trace import Trace
 from workbench.data.synthetic import synthetic
@@ -197,7 +198,7 @@ def test_ours_and_the_papers_are_drawn_side_by_side(ax):
     assert [(row["table"], row["value"]) for row in ours] == [("II", 2.0), ("V", 2.0), ("II", None)]
     assert ours[0]["spread"] == pytest.approx(np.sqrt(2)) and ours[2]["runs"] == 0
     ours += measured("mrc", ["II"], "pulsar", "MRC-SUB", "training time", [60.0], "s", cut=1)
-    plots.beside(ax, ours, printed("mrc"), "training time")
+    beside(ax, ours, printed("mrc"), "training time")
     marks = {line.get_marker(): [] for line in ax.lines}
     for line in ax.lines:
         marks[line.get_marker()] += list(line.get_xdata())

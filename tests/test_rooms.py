@@ -42,7 +42,7 @@ BUDGETS = {
     "proofs": 1_186,
     "runs": 2_761,
     "live": 2_034,
-    "figures": 1_937,
+    "figures": 1_866,
     "estimators": 3_218,
     "arena": 1_017,
     "cli": 458,

@@ -14,12 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
-import pandas as pd
 from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogFormatterSciNotation, LogLocator, NullFormatter
 
-from workbench.core.stream import Row
 from workbench.core.trace import Trace
 from workbench.figures.curves import grouped, on_grid, quartiles, times
 from workbench.figures.style import LABELS, look
@@ -171,51 +169,6 @@ def over(ax: Axes, runs: Runs, x: Callable[[Trace], float], y: Callable[[Trace],
         cut = [any(trace.cut for trace in group) for group in groups]
         ax.plot(settings[cut], values[1, cut], color=colour, marker=marker, **HOLLOW)
     log_axes(ax, {x(trace) for traces in runs.values() for trace in traces})
-
-
-def beside(
-    ax: Axes, ours: Sequence[Row], theirs: pd.DataFrame, quantity: str, log: bool = False
-) -> None:
-    """Draw one quantity of a table: a line per data set, our values as marks, printed ones as bars.
-
-    Parameters
-    ----------
-    ours : rows of :func:`workbench.figures.reference.measured`; several tables may have the
-        same number. A mark is hollow if `cut`, the number of runs that the clock ended, is not 0.
-    theirs : rows of :func:`workbench.figures.reference.printed`
-    """
-    ours = {(r["dataset"], r["method"]): r for r in ours if r["quantity"] == quantity}
-    theirs = theirs[theirs["quantity"] == quantity]
-    printed = {(r.dataset, r.method): r.value for r in theirs.itertuples()}
-    datasets = list(dict.fromkeys(dataset for dataset, _ in ours))
-    present = {method for _, method in ours}
-    names = [name for name, solver in SOLVERS.items() if solver.label in present]
-    for place, name in enumerate(names):
-        method, colour, marker = look(name)
-        for height, dataset in enumerate(datasets):
-            row = ours.get((dataset, method), {})
-            at = height + (place - (len(names) - 1) / 2) * 0.8 / len(names)
-            bar = {"marker": "|", "markersize": 9, "markeredgewidth": 1.6, "linestyle": "none"}
-            ax.plot(printed.get((dataset, method), np.nan), at, color=colour, **bar)
-            if row.get("value") is not None:
-                style = {"color": colour, "marker": marker, "linestyle": "none", "markersize": 5}
-                style |= HOLLOW if row.get("cut") else {}
-                ax.errorbar(row["value"], at, xerr=row.get("spread") or 0, elinewidth=1, **style)
-        ax.plot([], [], color=colour, marker=marker, linestyle="none", label=method)
-    if log:
-        ax.set_xscale("log")
-        low, high = ax.get_xlim()
-        ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 50 * low else (1,)))
-        ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        ax.xaxis.set_minor_formatter(NullFormatter())
-    else:
-        ax.set_xlim(left=0)
-    ax.set_yticks(range(len(datasets)), datasets)
-    ax.set_ylim(len(datasets) - 0.5, -0.5)
-    ax.set_yticks(np.arange(len(datasets) - 1) + 0.5, minor=True)
-    ax.grid(False, axis="y")
-    ax.grid(True, axis="y", which="minor")
-    ax.tick_params(axis="y", which="both", length=0)
 
 
 def ended_by_clock(traces: Iterable[Trace]) -> str:

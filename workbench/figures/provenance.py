@@ -10,11 +10,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from workbench.core.trace import Trace, encode
-from workbench.figures.curves import time_to
 from workbench.runs.notebooks import PROFILES, Notebook
 from workbench.runs.run import machine, threads, versions
 
-TOLERANCES = tuple(f"1e-0{digits}" for digits in range(1, 7))
 MAX_OTHER_LOAD = 0.5  # load average above our own threads from which a machine counts as busy
 MAX_WALL_OVER_CPU = 1.2  # wall over CPU seconds above which a machine counts as busy
 MAX_BRIEF = 120  # characters of names of data sets beneath a figure; more of them are counted
@@ -29,10 +27,8 @@ def made_by(traces: list[Trace]) -> dict[str, Any]:
     record : with ``timed``, whether their seconds are timings, and ``not_timed``, why not;
         ``load``, the largest load average at the start or the end of a run; ``wall_over_cpu``,
         near 1 on an idle machine with one thread; ``jobs``, the notebooks that ran side by side,
-        and ``beside``, those of them on other cores, which time nothing; ``traces``, per run its
-        settings and the CPU seconds until its certified gap (or its ratio to the first gap, if the
-        solver measures that) was below 1e-1, ..., 1e-6; the versions and the commit of the drawing
-        and the commits of the runs
+        and ``beside``, those of them on other cores, which time nothing; ``traces``, the settings
+        of each run; the versions and the commit of the drawing and the commits of the runs
     """
     headers = [trace.header for trace in traces]
     wall = sum(trace.last.get("seconds", 0.0) for trace in traces)
@@ -149,9 +145,7 @@ def unique(items: Iterable[dict]) -> list[dict]:
 
 
 def _summary(trace: Trace) -> dict[str, Any]:
-    header, last = trace.header, trace.last
-    gap = "gap_ratio" if "gap_ratio" in last else "gap"
-    reached = {t: time_to(trace, gap, float(t), "cpu") for t in TOLERANCES}
+    header = trace.header
     return {
         "key": header.get("key", ""),
         "solver": header["solver"],
@@ -160,16 +154,8 @@ def _summary(trace: Trace) -> dict[str, Any]:
         "seed": header.get("seed"),
         "repetition": header.get("repetition"),
         "parameters": header["parameters"],
-        "timed": _quiet(header),
-        "stopped_by": last.get("stopped_by"),
-        "times": {t: round(cpu, 4) for t, cpu in reached.items() if cpu < float("inf")},
+        "stopped_by": trace.last.get("stopped_by"),
     }
-
-
-def _quiet(header: Mapping[str, Any]) -> bool:
-    """Return whether a run was in timing mode and the machine had nothing else to do."""
-    own = _own_threads(header["threads"], [header])
-    return header.get("timed", False) and (_load(header) or 0.0) < own + MAX_OTHER_LOAD
 
 
 def _load(header: Mapping[str, Any]) -> float | None:

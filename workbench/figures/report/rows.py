@@ -30,6 +30,7 @@ from workbench.figures.report.sidecars import Figure, text
 
 NOT_IN_PRINT = "not in print"
 NOT_EXPLAINED = "the difference is not explained yet"
+COUNTED = {"runs": "runs", "cut": "of them ended by the clock"}  # fields of our rows
 KEYS = ("paper", "table", "dataset", "method", "quantity", "setting")
 DESCRIPTIONS = {"samples": 0, "features": 1, "classes": 2}  # places in the shape of a data set
 STANDINGS = {  # of the values in print; every one has one of them
@@ -58,7 +59,6 @@ class Measurement(NamedTuple):
     data : the data set that was run on, with its preparation
     synthetic : whether those data were generated
     anchor : the figure that contains the number
-    command : that makes this figure again
     rank : of several measurements of one cell the one with the largest rank is shown
     """
 
@@ -69,7 +69,6 @@ class Measurement(NamedTuple):
     timed: bool
     machine: str
     anchor: str
-    command: str
     rank: tuple
 
 
@@ -82,14 +81,12 @@ class Row:
     names : the cell, by `KEYS`
     note : the paper's note, or :data:`NOT_IN_PRINT`
     ours : the measurement to show, or None
-    others : how many more of our values there are
     """
 
     names: Mapping[str, str]
     paper: Number
     note: str
     ours: Measurement | None
-    others: int
     verdict: Verdict
 
     @property
@@ -158,28 +155,22 @@ class Row:
     @property
     def remarks(self) -> list[str]:
         """The paper's note, our data, and the reasons for which our value may differ."""
-        said = [self.note]
+        found = [self.note]
         if self.standing == "not available":
-            said.append(f"the data are not available: {missing()[self.names['dataset']]}")
+            found.append(f"the data are not available: {missing()[self.names['dataset']]}")
         if self.ours is not None:
-            given, caveat = self.ours.row, self.verdict.caveat
-            reason = text(given.get("reason"))
+            row, data, caveat = self.ours.row, self.ours.data, self.verdict.caveat
+            if "other data" in caveat or not data:
+                found.append(f"our data: {data or 'not said'}")
+            found.append(caveat)
             # A difference between two runs is not its cause until that has been tried.
-            told = reason and self.measured and self.paper.value is not None
-            said += [
-                f"our data: {self.ours.data or 'not said'}"
-                if "other data" in caveat or not self.ours.data
-                else "",
-                "times on another machine" if "machine" in caveat else "",
-                caveat if "units" in caveat else "",
-                f"here {reason}" if told else reason,
-                NOT_EXPLAINED if self.verdict.tone in ("better", "worse", "differs") else "",
-                f"{given['runs']} runs" if given.get("runs") else "",
-                f"{given['cut']} of them ended by the clock" if given.get("cut") else "",
-                f"one of {self.others + 1} measurements" if self.others else "",
-                f"made by {self.ours.command}" if self.measured and self.ours.command else "",
-            ]
-        return [remark for remark in said if remark]
+            compared = self.measured and self.paper.value is not None
+            reason = text(row.get("reason"))
+            found.append(f"here {reason}" if reason and compared else reason)
+            if self.verdict.tone in ("better", "worse", "differs"):
+                found.append(NOT_EXPLAINED)
+            found += [f"{row[name]} {words}" for name, words in COUNTED.items() if row.get(name)]
+        return [remark for remark in found if remark]
 
 
 def measurements(figures: Iterable[Figure]) -> list[Measurement]:
@@ -188,7 +179,7 @@ def measurements(figures: Iterable[Figure]) -> list[Measurement]:
     for figure in figures:
         record = figure.record
         generated = {str(p.get("name")) for p in record.get("data", []) if p.get("synthetic")}
-        profile, command = record.get("profile"), text(record.get("command"))
+        profile = record.get("profile")
         for row in record.get("numbers", []):
             if not row.get("paper"):
                 continue
@@ -199,7 +190,7 @@ def measurements(figures: Iterable[Figure]) -> list[Measurement]:
             machine = text(record.get("machine", {}).get("cpu"))
             rank = (own.value is not None, trust, timed, str(record.get("date")))
             measurement = Measurement(
-                row, own, data, data in generated, timed, machine, figure.anchor, command, rank
+                row, own, data, data in generated, timed, machine, figure.anchor, rank
             )
             # The figures of one notebook may contain the same rows.
             found[cell(row), repr(sorted(row.items()))] = measurement
@@ -284,5 +275,4 @@ def _row(record: Mapping[str, Any], group: list[Measurement], column=(), in_prin
         verdict = compare(quantity, paper, ours.number, **how)
         if ours.row.get("cut") and kind(quantity, unit) == "time":
             verdict = Verdict("context", word="ended by the clock", caveat=why)
-    others = sum(m is not ours and m.number.value is not None for m in group)
-    return Row(names, paper, note, ours, others, verdict)
+    return Row(names, paper, note, ours, verdict)
