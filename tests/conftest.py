@@ -120,7 +120,7 @@ def interrupt(monkeypatch):
 def no_workers(monkeypatch):
     """Let the engine run its tasks in this process, where workers would take seconds to start."""
     monkeypatch.setattr(worker, "_one_thread", lambda: None)
-    inline = lambda run, tasks, jobs, mark: (run(task) for task in tasks.values())  # noqa: E731
+    inline = lambda run, tasks, *_: (run(task) for task in tasks.values())  # noqa: E731
     monkeypatch.setattr(engine, "_in_processes", inline)
 
 

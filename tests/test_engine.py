@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +17,7 @@ import scipy.linalg as la
 
 from workbench.runs.engine import LITTER_S, execute
 from workbench.runs.progress import Progress
-from workbench.runs.worker import DIED, TOO_LONG, Limits, one_thread, timed_alone
+from workbench.runs.worker import DIED, TOO_LONG, Limits, attempt, one_thread, timed_alone
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,9 @@ class Job:
         elif self.does == "tells its core":
             core = psutil.Process().cpu_affinity() if psutil.LINUX else ["any"]
             (folder / "cores").open("a").write(f"{os.getpid()} {core}\n")
-        self.path(folder).write_text(os.environ["OMP_NUM_THREADS"])
+        elif self.does == "tells its folder":
+            (folder / "folders").open("a").write(f"{os.getcwd()}\n")
+        self.path(folder).write_text(os.environ.get("OMP_NUM_THREADS", ""))
         return "well done"
 
 
@@ -80,7 +81,7 @@ def begun(folder, key):
 
 
 def left(folder):
-    return sorted(path.name for path in folder.iterdir() if path.suffix in (".begun", ".part"))
+    return sorted(path.name for path in folder.iterdir() if path.suffix == ".part")
 
 
 def gone(pids, seconds):
@@ -100,16 +101,6 @@ def alive(pid):
         return False
 
 
-def workers_of(pid):
-    """Return the loky workers among the children of a process."""
-    found = []
-    for child in psutil.Process(pid).children():
-        with suppress(psutil.NoSuchProcess):
-            if "loky" in " ".join(child.cmdline()) and "tracker" not in " ".join(child.cmdline()):
-                found.append(child.pid)
-    return found
-
-
 ENDS = {
     "fails": "ValueError: two lines",
     "leaves": "SystemExit: 3",
@@ -119,7 +110,7 @@ ENDS = {
     "is late": "took more than 1 s",
     "cannot read": "FileNotFoundError",
     "writes elsewhere": "its worker does not share the folder",
-    "cannot be sent": "PicklingError: Could not pickle the task",
+    "cannot be sent": "TypeError: cannot pickle",
 }
 
 
@@ -133,15 +124,6 @@ def test_a_damaged_file_is_reported_put_aside_and_made_again(tmp_path):
     assert said[1] == "2 points, 1 done before, 1 to run"
     assert Job("a").path(tmp_path).read_text() and Job("b").path(tmp_path).read_text() == "whole"
     assert len([path for path in tmp_path.iterdir() if path.suffix == ".damaged"]) == 1
-
-
-def test_workers_that_died_while_they_rested_are_replaced(tmp_path):
-    execute([Job(name) for name in "abcd"], tmp_path, jobs=2, say=str)
-    resting = workers_of(os.getpid())
-    for pid in resting:
-        os.kill(pid, signal.SIGKILL)
-    assert len(resting) >= 2 and gone(resting, 10)
-    assert execute([Job(name) for name in "efgh"], tmp_path, jobs=1, say=str) == {}
 
 
 def test_little_memory_does_not_make_linear_algebra_wait_for_its_buffers(tmp_path):
@@ -207,31 +189,83 @@ def test_a_notebook_that_times_is_alone_on_one_core_for_as_long_as_it_does(monke
         assert psutil.Process().cpu_affinity() == cores
 
 
-def test_marks_and_parts_of_sweeps_long_dead_are_thrown_away(tmp_path):
-    old, new = ("old.begun", "old.part", "ab/old.part"), ("new.begun", "ab/new.part")
+def test_unfinished_files_of_sweeps_killed_long_ago_are_removed(tmp_path):
+    old, new = ("old.part", "ab/old.part"), ("new.part", "ab/new.part")
     (tmp_path / "ab").mkdir()
     for name, age in (*((name, LITTER_S + 60) for name in old), *((name, 60) for name in new)):
         (tmp_path / name).write_text("")
         os.utime(tmp_path / name, (time.time() - age,) * 2)
     execute([Job("one")], tmp_path, say=lambda line: None)
-    assert left(tmp_path) == ["new.begun"] and left(tmp_path / "ab") == ["new.part"]
+    assert left(tmp_path) == ["new.part"] and left(tmp_path / "ab") == ["new.part"]
 
 
 SCRIPT = """
 from pathlib import Path
 from test_engine import Job
 from workbench.runs.engine import execute
-execute([Job("one"), Job("two")], Path({folder!r}), jobs=2)
+execute([Job("one"), Job("two", {does!r})], Path({folder!r}), jobs=2)
 """
+
+
+def start(folder, does):
+    """Start a script of two tasks, the second of which does as it is told."""
+    script = folder / "script.py"
+    script.write_text(SCRIPT.format(folder=str(folder), does=does))
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent), "TASKS_OF": str(folder)}
+    return subprocess.Popen([sys.executable, script], env=environment, start_new_session=True)
 
 
 @pytest.mark.slow
 def test_a_script_needs_no_guard_of_main(tmp_path):
-    script = tmp_path / "script.py"
-    script.write_text(SCRIPT.format(folder=str(tmp_path)))
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent)}
-    subprocess.run([sys.executable, script], env=environment, check=True, timeout=60)
+    assert start(tmp_path, "well").wait(60) == 0
     assert begun(tmp_path, "one") == begun(tmp_path, "two") == 1
+
+
+def family(name, value):
+    """Return the living processes that have an environment variable of this value."""
+    found = []
+    for process in psutil.process_iter(["environ", "status"]):
+        if process.info["status"] != psutil.STATUS_ZOMBIE:
+            if (process.info["environ"] or {}).get(name) == value:
+                found.append(process)
+    return found
+
+
+def ended_from_outside(process, number, name, value):
+    """Send a signal to a command; return whether all that it has started is gone in seconds."""
+    assert len(family(name, value)) > 2  # a worker, and what ends it
+    process.send_signal(number)
+    end = time.monotonic() + 20
+    while family(name, value) and time.monotonic() < end:
+        time.sleep(0.2)
+    left = family(name, value)
+    for each in left:
+        each.kill()
+    process.wait(20)
+    return not left
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such signals")
+@pytest.mark.parametrize("number", ["SIGKILL", "SIGHUP"])
+def test_a_worker_in_compiled_code_ends_with_its_command(number, tmp_path):
+    process = start(tmp_path, "hangs")
+    end = time.monotonic() + 60
+    while not begun(tmp_path, "two") and time.monotonic() < end:
+        time.sleep(0.1)
+    assert ended_from_outside(process, getattr(signal, number), "TASKS_OF", str(tmp_path))
+
+
+def test_a_task_runs_in_the_folder_of_the_command_if_its_worker_has_that(tmp_path, monkeypatch):
+    home, other = tmp_path / "home", tmp_path / "other"
+    for folder in (home, other):
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+    how = {"folder": tmp_path, "limits": Limits(), "timing": False}
+    for here, name in ((home, "a"), (tmp_path / "elsewhere", "b")):
+        monkeypatch.chdir(other)
+        assert attempt(Job(name, "tells its folder"), here=here, **how).status == "done"
+    assert (tmp_path / "folders").read_text().split() == [str(home), str(other)]
 
 
 def test_progress_is_reported_once_per_second_with_the_time_left(monkeypatch):
@@ -247,54 +281,3 @@ def test_progress_is_reported_once_per_second_with_the_time_left(monkeypatch):
         "[5/6] job 2: FAILED, so it went; 80 s left",
         "[6/6] job 3: so it went",
     ]
-
-
-def test_workers_wait_for_the_next_sweep_unless_a_new_one_would_differ(tmp_path, monkeypatch):
-    def workers(name, **options):
-        tasks = [Job(f"{name}{i}", "tells its core") for i in range(2)]
-        assert execute(tasks, tmp_path, say=lambda line: None, **options) == {}
-        lines = (tmp_path / "cores").read_text().splitlines()
-        (tmp_path / "cores").unlink()
-        return {line.split()[0] for line in lines}
-
-    first = workers("a")
-    assert len(first) == 1 and workers("b") == first
-    monkeypatch.setenv("WORKBENCH_DATA", str(tmp_path))
-    second = workers("c")
-    assert second != first and gone(map(int, first), 10)
-    monkeypatch.chdir(tmp_path)
-    third = workers("d")
-    assert third != second and workers("e") == third
-    os.utime(__file__)  # as if the code had changed
-    assert workers("f") != third
-
-
-FORKED = """
-import os
-from pathlib import Path
-from workbench.runs import engine
-from workbench.runs.worker import Limits
-
-class Compiles:
-    key = label = "one"
-    def path(self, folder): return folder / "one"
-    def check(self, path): pass
-    def run(self, folder, limits):
-        from numba import njit
-        assert njit(lambda x: x + 1)(1) == 2
-        self.path(folder).write_text(str(os.getpid()))
-        return "done"
-
-engine.fork_worker()
-worker, = engine._resting[0][1]._processes
-folder = Path("out")
-assert engine.execute([Compiles()], folder, limits=Limits()) == {}
-assert int((folder / "one").read_text()) == worker
-"""
-
-
-@pytest.mark.skipif(os.name == "nt", reason="processes cannot fork")
-def test_a_forked_worker_takes_the_first_tasks_and_compiles(tmp_path):
-    environment = {n: v for n, v in os.environ.items() if not n.endswith("_NUM_THREADS")}
-    command = [sys.executable, "-c", FORKED]
-    subprocess.run(command, cwd=tmp_path, env=environment, check=True, timeout=60)

@@ -1,10 +1,17 @@
 """Notebooks over a grid of their parameters: each kept as executed, none run twice."""
 
+import os
+import signal
+import subprocess
+import sys
+import time
+
 import nbformat
 import pytest
+from test_engine import ended_from_outside, family
 
 from workbench.cli import main
-from workbench.runs.fan_out import fan_out
+from workbench.runs.notebook_runs import fan_out
 from workbench.runs.notebooks import read
 
 PARAMETERS = "a: int = 1  # the first\nb: float = 0.5  # the second\nname: str = 'x'  # a label\n"
@@ -27,11 +34,27 @@ def notebook(tmp_path, monkeypatch):
         nbformat.v4.new_code_cell(PARAMETERS, metadata={"tags": ["parameters"]}),
         nbformat.v4.new_code_cell(CODE.format(log=log, mended=mended)),
     ]
-    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    content = nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel})
-    path = tmp_path / "little.ipynb"
+    return write(tmp_path / "little.ipynb", cells)
+
+
+def write(path, cells, **kernel):
+    """Write a notebook of these cells, the first of which has the parameters."""
+    spec = {"name": "python3", "display_name": "Python 3", "language": "python"} | kernel
+    content = nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": spec})
+    path.parent.mkdir(exist_ok=True)
     nbformat.write(content, path)
     return path
+
+
+def cells(*sources):
+    made = [nbformat.v4.new_code_cell(source) for source in sources]
+    made[0].metadata["tags"] = ["parameters"]
+    return made
+
+
+def printed(path):
+    content = nbformat.read(path, as_version=4)
+    return "".join(out.get("text", "") for cell in content.cells for out in cell.get("outputs", ()))
 
 
 def test_every_combination_is_a_run_with_all_parameters_and_a_key(notebook):
@@ -86,6 +109,7 @@ MISTAKES = {
     "-p a=1,two": "a: must be of type int, got 'two'",
     "-p a=1.5": "a: must be of type int, got '1.5'",
     "-p a=1,": "a: must be of type int, got ''",
+    "-p a=[1,2": "a: is not a YAML list: '[1,2'",
     "-p b=1,1.0": "b: a value appears twice in '1,1.0'",
     "-p a": "-p: must be NAME=VALUE, got 'a'",
     "-p a=1 -p a=2": "-p: a appears twice",
@@ -108,3 +132,81 @@ def test_a_notebook_without_parameters_cell_is_refused(notebook, capsys):
     notebook.write_text(notebook.read_text().replace('"parameters"', '"others"'))
     assert main(["sweep", str(notebook)]) == 2
     assert "needs exactly one cell tagged 'parameters'" in capsys.readouterr().err
+
+
+ODD = """# Parameters, as people write them
+scale = 2.0
+names = ["a", "b"]
+note: str | None = None
+"""
+BESIDE = """
+import sys
+from helper import factor
+import pack.model
+print("folder", open("rows.csv").read().strip(), factor * scale, pack.model.value, names, note)
+for _ in range(5000):
+    sys.stdout.write("0" * 100)
+    sys.stdout.flush()
+print("\\nEND")
+"""
+
+
+@pytest.mark.slow
+def test_a_notebook_runs_as_in_its_folder_and_again_if_what_it_reads_changes(
+    tmp_path, monkeypatch, capsys
+):
+    """Of another environment's kernel, with a byte order mark, and with much output."""
+    monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "runs"))
+    home = tmp_path / "project"
+    path = write(home / "odd.ipynb", cells(ODD, BESIDE), name="conda-env-ml-py")
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    (home / "pack").mkdir()
+    changes = {"helper.py": "factor = 10", "pack/model.py": "value = 10", "rows.csv": "changed"}
+    for name, text in {"helper.py": "factor = 1", "pack/model.py": "value = 1"}.items():
+        (home / name).write_text(text)
+    (home / "rows.csv").write_text("rows")
+    monkeypatch.chdir(tmp_path)
+
+    def swept():
+        assert main(["sweep", "project/odd.ipynb", "-p", "scale=3", "-p", "names=[c]"]) == 0
+        out, _ = capsys.readouterr()
+        kept = (tmp_path / "runs").glob("sweeps/odd-*/odd.ipynb")
+        text = printed(max(kept, key=lambda path: path.stat().st_mtime_ns))
+        assert text.endswith("END\n") and text.count("0") >= 500_000
+        return out, text.splitlines()[0]
+
+    out, line = swept()
+    assert line == "folder rows 3.0 1 ['c'] None" and "conda-env-ml-py" in out
+    assert "1 done before" in swept()[0]
+    for name, text in changes.items():
+        (home / name).write_text(text)
+        out, line = swept()
+        assert "0 to run" not in out
+    assert "rows.csv: changed after the notebook had read it; it is run again" in out
+    assert line == "folder changed 30.0 10 ['c'] None"
+
+
+COMPILED = "import ctypes\nopen({mark!r}, 'w').close()\nctypes.PyDLL(None).sleep(600)"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such signals")
+@pytest.mark.parametrize("how", ["limit", "SIGKILL", "SIGHUP"])
+def test_a_kernel_in_compiled_code_ends_with_its_limit_and_with_its_command(how, tmp_path):
+    mark, runs = tmp_path / "mark", tmp_path / "runs"
+    path = write(tmp_path / "long.ipynb", cells("a = 1", COMPILED.format(mark=str(mark))))
+    command = [sys.executable, "-m", "workbench.cli", "sweep", path]
+    command += ["--seconds", "20"] * (how == "limit")
+    variables = os.environ | {"WORKBENCH_RUNS": str(runs)}
+    with open(tmp_path / "out", "w") as out:
+        process = subprocess.Popen(command, stdout=out, env=variables, start_new_session=True)
+    end = time.monotonic() + 90
+    while not mark.exists() and time.monotonic() < end:
+        time.sleep(0.2)
+    if how == "limit":
+        assert process.wait(90) == 1 and "not done after 20 s" in (tmp_path / "out").read_text()
+        assert len(list(runs.glob("sweeps/long-*/long.failed.ipynb"))) == 1
+        assert not family("WORKBENCH_RUNS", str(runs))
+    else:
+        number = getattr(signal, how)
+        assert ended_from_outside(process, number, "WORKBENCH_RUNS", str(runs))

@@ -33,6 +33,14 @@ def test_committed_notebooks_have_no_outputs(path):
     assert "papermill" not in notebook.metadata and "widgets" not in notebook.metadata
 
 
+@pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)
+def test_what_is_to_be_explored_or_swept_has_parameters_and_a_lesson_finds_its_checks(path):
+    code = read(path, figures=False).code if path.parent.name in ("explore", "sweeps") else ""
+    code = code or path.read_text(encoding="utf-8")
+    checks = re.search(r"^ *\"?from checks", code, re.MULTILINE)
+    assert not checks or "import workbench.runs.lessons" in code[: checks.start()]
+
+
 @pytest.mark.parametrize("name", COMMITTED)
 def test_papermill_reads_the_same_parameters_as_we_do(name):
     (notebook,) = find([name])
@@ -94,7 +102,7 @@ def test_every_folder_of_figures_has_its_notebook():
 
 @pytest.fixture(scope="module")
 def drawn(tmp_path_factory):
-    """Return one folder for all figures: with another, resting workers would start again."""
+    """Return one folder for all figures."""
     return tmp_path_factory.mktemp("figures")
 
 
@@ -111,23 +119,26 @@ def test_every_figure_notebook_runs_at_its_smallest_scale(name, execute, drawn, 
 
 
 @pytest.mark.slow
-def test_bare_papermill_runs_a_figure_notebook(tmp_path):
+def test_papermill_by_hand_takes_lists_and_leaves_the_committed_figures_alone(tmp_path):
+    """From another folder, as any user of papermill calls it."""
     notebook = read(FOLDER / "mrc_epsilon.ipynb")
     values = notebook.values("smoke") | {"eps1_grid": "1e-1,1e-2"}
-    command = [sys.executable, "-m", "papermill", "notebooks/figures/mrc_epsilon.ipynb"]
-    command += [str(tmp_path / "out.ipynb"), "--no-progress-bar"]
+    del values["eps2_grid"]
+    command = [sys.executable, "-m", "papermill", notebook.path, tmp_path / "out.ipynb"]
+    command += ["--no-progress-bar", "-y", "{eps2_grid: [0.001, 0.0001]}"]
     for key, value in values.items():
         command += ["-p", key, str(value)]
+    committed = [path for path in (FIGURES / "mrc_epsilon").iterdir() if path.is_file()]
+    before = {path: path.read_bytes() for path in committed}
+    own = {n: v for n, v in os.environ.items() if n != "WORKBENCH_FIGURES"}
+    own |= {"WORKBENCH_RUNS": str(tmp_path)}
     done = subprocess.run(
-        command,
-        cwd=CHECKOUT,
-        env=os.environ | {"WORKBENCH_FIGURES": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=300,
+        command, cwd=tmp_path, env=own, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
+    assert {path: path.read_bytes() for path in committed} == before
     for figure in notebook.figures:
-        record = json.loads((tmp_path / "mrc_epsilon" / f"{figure}.json").read_text())
-        assert record["parameters"]["eps1_grid"] == "1e-1,1e-2"
-        assert (tmp_path / "mrc_epsilon" / f"{figure}.png").exists()
+        made = tmp_path / "by_hand" / "mrc_epsilon" / f"{figure}.json"
+        parameters = json.loads(made.read_text())["parameters"]
+        assert parameters["eps1_grid"] == "1e-1,1e-2"
+        assert parameters["eps2_grid"] == "0.001,0.0001" and made.with_suffix(".png").exists()

@@ -40,7 +40,7 @@ BUDGETS = {
     "peers": 1_462,
     "registry": 173,
     "proofs": 1_186,
-    "runs": 2_761,
+    "runs": 2_750,
     "live": 2_034,
     "figures": 1_866,
     "estimators": 3_218,

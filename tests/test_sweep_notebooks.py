@@ -2,8 +2,8 @@
 
 import pytest
 
-from workbench.runs.fan_out import fan_out
 from workbench.runs.grid import read_points
+from workbench.runs.notebook_runs import fan_out
 from workbench.runs.notebooks import CHECKOUT, read
 
 FOLDER = CHECKOUT / "notebooks" / "sweeps"

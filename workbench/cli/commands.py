@@ -136,12 +136,14 @@ def _fan_out(arguments: argparse.Namespace) -> int:
         if getattr(arguments, option):
             raise ValueError(f"--{option}: must be used with a grid, got a notebook")
     from workbench.runs.engine import execute
-    from workbench.runs.fan_out import fan_out
+    from workbench.runs.notebook_runs import fan_out
     from workbench.runs.notebooks import read
     from workbench.runs.sweep import runs_folder
     from workbench.runs.worker import Limits
 
     notebook = read(arguments.grid, figures=False)
+    if notebook.kernel not in ("", "python3"):
+        print(f"{notebook.name}: its kernel {notebook.kernel} is replaced by {sys.executable}")
     runs = fan_out(notebook, _pairs(arguments.parameters), jobs=arguments.jobs)
     folder = (runs_folder() / "sweeps").absolute()
     limits = Limits(arguments.seconds, arguments.memory)
@@ -176,14 +178,11 @@ def figures_command(arguments: argparse.Namespace) -> int:
     """Run figure notebooks."""
     _in_a_checkout()
     from workbench.runs.mill import make
-    from workbench.runs.progress import live_line
 
     overrides = _pairs(arguments.parameters)
     if overrides and not arguments.names:
         raise ValueError("-p: must be used with names; name the notebooks whose parameters it sets")
     options = _options(arguments, "jobs again timeout results") | {"figures": arguments.out}
-    if sys.stderr.isatty():
-        options["say"] = live_line()
     return _failed(make(arguments.names, arguments.profile, overrides, **options))
 
 

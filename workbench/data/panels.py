@@ -45,17 +45,17 @@ STEPS: dict[tuple[str, str], Callable[[Problem, float, int], Problem]] = {
 }
 
 
-def listed(text: str | float, kind: type = str) -> list:
+def listed(text: str | float | list, kind: type = str) -> list:
     """Return the items of a comma-separated parameter, each as `kind`: ``"1e-2, 1e-3"``.
 
-    A single number is taken too: papermill's ``-p grid 1e-2`` passes one.
+    papermill passes a number for ``-p grid 1e-2``, a list for ``-y "grid: [1e-2, 1e-3]"``.
 
     Raises
     ------
     ValueError
         If an item is empty or not of this kind.
     """
-    items = [item.strip() for item in str(text).split(",")]
+    items = [str(i).strip() for i in (text if isinstance(text, list) else str(text).split(","))]
     if "" in items:
         raise ValueError(f"list: an item is empty in {text!r}")
     if kind is int:

@@ -46,10 +46,7 @@ def made_by(traces: list[Trace]) -> dict[str, Any]:
         "load": max(filter(None, map(_load, headers)), default=None),
         "wall_over_cpu": round(wall / cpu, 2) if cpu > 0 else None,
         "jobs": int(os.environ.get("WORKBENCH_JOBS", "1")),
-        "beside": max(
-            (header.get("beside", 0) for header in headers),
-            default=int(os.environ.get("WORKBENCH_BESIDE", "0")),
-        ),
+        "beside": max((header.get("beside", 0) for header in headers), default=0),
         "versions": versions(),
         "commit": versions()["commit"],
         "commits_of_runs": sorted({header["versions"]["commit"] for header in headers}),

@@ -26,7 +26,7 @@ from workbench.core.trace import Trace, read_trace, write_trace
 from workbench.figures.plots import ENDED, ended_by_clock
 from workbench.figures.provenance import as_json, in_words, made_by, regenerated_by
 from workbench.runs.keys import key, notebook_key
-from workbench.runs.mill import figures_folder, timed
+from workbench.runs.mill import timed
 from workbench.runs.notebooks import FOLDER, Notebook, read
 from workbench.runs.results import recalled, write_results
 from workbench.runs.sweep import runs_folder
@@ -50,8 +50,8 @@ class Figures:
     notebook : its name, as in ``notebooks/figures/<notebook>.ipynb``
     namespace : the notebook's ``globals()``, which contain its parameters
     folder : the folder of all figures (default: the environment variable ``WORKBENCH_FIGURES``,
-        without it ``figures/`` of the checkout)
-    notebooks : the folder of the notebook itself
+        which `workbench figures` sets; for a notebook run by hand, ``by_hand/`` of the runs)
+    notebooks : the folder of the notebook itself, which may also be in the current folder
 
     Attributes
     ----------
@@ -72,10 +72,14 @@ class Figures:
         folder: str | os.PathLike | None = None,
         notebooks: str | os.PathLike = FOLDER,
     ):
-        self.notebook = read(Path(notebooks) / f"{notebook}.ipynb")
+        name = f"{notebook}.ipynb"
+        paths = [path for path in (Path(notebooks, name), Path(name)) if path.is_file()]
+        # A copy that runs by hand in another folder cannot be found: it may save any figure.
+        self.notebook = read(paths[0]) if paths else Notebook(Path(name), {}, {}, ())
         self.parameters = _parameters(self.notebook, namespace)
         self.key = notebook_key(self.notebook, self.parameters)  # of the code that runs from here
-        self.folder = Path(folder or figures_folder()) / notebook
+        folder = folder or os.environ.get("WORKBENCH_FIGURES") or runs_folder() / "by_hand"
+        self.folder = Path(folder) / notebook
         self.started = time.perf_counter()
         self.measured: list[Trace] = []
 
@@ -146,7 +150,7 @@ class Figures:
         ValueError
             For a figure that the notebook does not declare.
         """
-        if name not in self.notebook.figures:
+        if self.notebook.figures and name not in self.notebook.figures:
             raise ValueError(
                 f"figure: {self.notebook.name} does not declare {name!r} in its metadata; "
                 f"it declares {', '.join(self.notebook.figures)}"
@@ -186,7 +190,7 @@ class Figures:
         with whole(self.folder / f"{name}.json") as part:
             part.write_text(as_json(record), encoding="utf-8")
         self._keep(traces)
-        print(f"saved {self.folder.name}/{name}")
+        print(f"saved {self.folder / name}.png")
 
     def _keep(self, traces: list[Trace]) -> None:
         """Write what the paper profile measured to results/, unless it is from there."""
@@ -202,12 +206,7 @@ def _parameters(notebook: Notebook, namespace: Mapping[str, Any]) -> dict[str, A
     missing = [name for name in notebook.parameters if name not in namespace]
     if missing:
         raise ValueError(f"{notebook.name}: parameters {missing} are not set; run their cell first")
-    values = {name: namespace[name] for name in notebook.parameters}
-    for name, parameter in notebook.parameters.items():
-        # papermill's `-p grid 1e-2` passes a number where a list of one was meant.
-        if parameter.type is str and type(values[name]) in (int, float):
-            values[name] = str(values[name])
-    return notebook.check(values)
+    return notebook.check({name: namespace[name] for name in notebook.parameters})
 
 
 def _lines(caption: str, end: str, width: float) -> list[str]:

@@ -1,71 +1,30 @@
 """Many tasks in worker processes: isolated, limited, resumable, on this machine or on a cluster.
 
-A task is done when its file is there, so a sweep that was cut off resumes where it was. Each worker
-is a pool of its own, of joblib's loky, so that its death takes one task along; with a Dask cluster
-the same function runs in its workers, which must share the folder of results.
+A task is done if its file exists, so a sweep that was cut off resumes where it was. Each worker
+runs one task at a time, so its death costs only that task. On a Dask cluster the same function runs
+in the cluster's workers, which must share the folder of results.
 """
 
 from __future__ import annotations
 
-import atexit
 import os
-import sys
-import sysconfig
+import threading
 import time
-import uuid
-import warnings
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, as_completed, wait
+from concurrent.futures import as_completed
 from contextlib import ExitStack, closing, suppress
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from pathlib import Path
-from typing import NamedTuple
+from queue import SimpleQueue
 
 import psutil
-from joblib.externals.loky import ProcessPoolExecutor
-from joblib.externals.loky.backend.context import get_context
 
 from workbench.runs.cluster import connected
 from workbench.runs.progress import Progress, Say
-from workbench.runs.worker import (
-    DIED,
-    ONE_THREAD,
-    TOO_LONG,
-    Limits,
-    Outcome,
-    Task,
-    attempt,
-    failed,
-    mark_of,
-    overdue,
-    start,
-)
+from workbench.runs.worker import Limits, Outcome, Task, Worker, attempt, failed
 
-LITTER_S = 86400.0  # age at which the marks and unfinished files of killed sweeps are removed
-IDLE_S = 60.0  # after which a worker without work ends
-
-
-class Surroundings(NamedTuple):
-    """All that a new process would find; a worker that rests is used while none of it changes."""
-
-    time: int
-    dates: dict[str, int]
-    path: tuple[str, ...]
-    folder: str
-    settings: dict[str, str]
-
-    def stand(self, now: Surroundings) -> bool:
-        """Return whether they are the same `now`, except for files that were imported since."""
-        new = [date for file, date in now.dates.items() if file not in self.dates]
-        return (
-            now.dates == now.dates | self.dates
-            and all(date < self.time for date in new)
-            and now[2:] == self[2:]
-        )
-
-
-# A worker takes seconds to start, so those of a sweep that ended well wait a while for the next.
-_resting: list[tuple[Surroundings, ProcessPoolExecutor]] = []
+LITTER_S = 86400.0  # age at which unfinished files of killed sweeps are removed
 
 
 def execute(
@@ -82,8 +41,8 @@ def execute(
 
     Parameters
     ----------
-    tasks : those with equal keys are run once, and one whose file is damaged again
-    folder : where their files go
+    tasks : tasks with equal keys are run once; a task whose file is damaged is run again
+    folder : where the files of tasks go
     jobs : worker processes on this machine
     cluster : address of a Dask scheduler to use instead, such as ``tcp://node1:8786``
     timing : one worker, pinned to a core
@@ -109,13 +68,13 @@ def execute(
     if not waiting:
         return {}
     _remove_litter(folder)
-    session, failures = uuid.uuid4().hex[:12], {}
-    run = partial(attempt, folder=folder, session=session, limits=limits or Limits(), timing=timing)
+    limits, failures = limits or Limits(), {}
+    how = {"folder": folder.absolute(), "here": Path.cwd(), "limits": limits, "timing": timing}
+    run = partial(attempt, **how)
     if cluster:
-        ended = _on_a_cluster(run, waiting, cluster)
+        ended = _on_a_cluster(run, waiting, limits, cluster)
     else:
-        mark = partial(mark_of, folder, session)
-        ended = _in_processes(run, waiting, 1 if timing else jobs, mark)
+        ended = _in_processes(run, waiting, limits, 1 if timing else jobs, say)
     try:
         with closing(ended):
             for key, status, text in ended:
@@ -129,9 +88,6 @@ def execute(
     except KeyboardInterrupt:
         say(f"interrupted: {progress.kept()}")
         raise
-    finally:
-        for mark in folder.glob(f"*.{session}.begun"):
-            mark.unlink(missing_ok=True)
     return failures
 
 
@@ -150,108 +106,46 @@ def _done(task: Task, folder: Path, say: Say) -> bool:
 
 
 def _in_processes(
-    run: Callable, tasks: Mapping[str, Task], jobs: int, mark: Callable[[str], Path]
+    run: Callable, tasks: Mapping[str, Task], limits: Limits, jobs: int, say: Say
 ) -> Iterator[Outcome]:
-    """Yield how each task ended; one whose worker dies is tried once more in a new one."""
-    with ExitStack() as stop:
+    """Yield how each task ended; each of `jobs` threads has a worker of its own."""
+    waiting, ended = deque(tasks.values()), SimpleQueue()
+    workers = [Worker(say) for _ in range(min(jobs, len(tasks)))]
 
-        def worker(made: Callable[[], ProcessPoolExecutor] = _worker) -> ProcessPoolExecutor:
-            pool = made()
-            stop.callback(_end, pool)
-            return pool
+    def work(worker: Worker) -> None:
+        try:
+            while True:
+                ended.put(worker.run(waiting.popleft(), run, limits))
+        except IndexError:  # none is left
+            pass
+        except BaseException as error:
+            ended.put(error)
 
-        idle = [worker() for _ in range(min(jobs, len(tasks)))]
-        waiting, died, busy = list(reversed(tasks)), set(), {}
-        while waiting or busy:
-            while waiting and idle:
-                try:
-                    future = idle[-1].submit(run, tasks[waiting[-1]])
-                except BrokenExecutor:  # its worker died while it had nothing to do
-                    idle[-1] = worker()
-                else:
-                    busy[future] = waiting.pop(), idle.pop()
-            for future in wait(busy, return_when=FIRST_COMPLETED).done:
-                key, pool = busy.pop(future)
-                try:
-                    yield future.result()
-                except BrokenExecutor:
-                    pool = worker(_new_worker)  # one that rested may be dead, too
-                    if overdue(mark(key)):
-                        yield Outcome(key, "failed", TOO_LONG)
-                    elif key in died:
-                        yield Outcome(key, "failed", DIED)
-                    else:
-                        died.add(key)
-                        waiting.append(key)
-                except Exception as error:  # raised by pickle, not by the task
-                    yield failed(key, error)
-                idle.append(pool)
-        stop.pop_all()
-    _resting.extend((surroundings(), pool) for pool in idle)
+    try:
+        for worker in workers:
+            threading.Thread(target=work, args=[worker], daemon=True).start()
+        for _ in tasks:
+            outcome = ended.get()
+            if isinstance(outcome, BaseException):
+                raise outcome
+            yield outcome
+    finally:
+        waiting.clear()
+        for worker in workers:
+            worker.kill(last=True)
 
 
-def _worker() -> ProcessPoolExecutor:
-    """Return a worker that rests and that a new one would not differ from, or else a new one."""
-    now = surroundings()
-    while _resting:
-        before, pool = _resting.pop()
-        if before.stand(now):
-            return pool
-        _end(pool)
-    return _new_worker()
-
-
-def _new_worker() -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(
-        1, timeout=IDLE_S, env=ONE_THREAD, initializer=start, initargs=[os.getpid()]
-    )
-
-
-def fork_worker() -> None:
-    """Fork a worker that rests until the first sweep; a process with other threads must not."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "`fork` start method", UserWarning)
-        pool = ProcessPoolExecutor(
-            1, context=get_context("fork"), initializer=start, initargs=[os.getpid()]
-        )
-        pool.submit(os.getpid)
-    _resting.append((surroundings(), pool))
-
-
-def _end(pool: ProcessPoolExecutor) -> None:
-    """Kill a worker; an interrupt may have caught the pool, or its worker, half started."""
-    with suppress(OSError, RuntimeError):
-        pool.shutdown(kill_workers=True)
-
-
-@atexit.register
-def _end_resting() -> None:
-    """Kill workers that rest: to end them otherwise takes this process seconds at its own end."""
-    while _resting:
-        _end(_resting.pop()[1])
-
-
-def surroundings() -> Surroundings:
-    """Return the surroundings of a new process: dates of code files, search path, folder, settings.
-
-    An installation changes the date of the folder of libraries.
-    """
-    files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
-    ours = [f for f in files if f and not f.startswith((sys.prefix, sys.base_prefix))]
-    ours += [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
-    dates = {f: os.stat(f).st_mtime_ns for f in ours if os.path.exists(f)}
-    settings = {n: v for n, v in os.environ.items() if n.startswith("WORKBENCH_")}
-    return Surroundings(time.time_ns(), dates, tuple(sys.path), os.getcwd(), settings)
-
-
-def _on_a_cluster(run: Callable, tasks: Mapping[str, Task], address: str) -> Iterator[Outcome]:
-    """Yield how each task ended; Dask gives those of a dead worker to others."""
+def _on_a_cluster(
+    run: Callable, tasks: Mapping[str, Task], limits: Limits, address: str
+) -> Iterator[Outcome]:
+    """Yield how each task ended; Dask gives the tasks of a dead worker to others."""
     with connected(address) as client, ExitStack() as stop:
         if set(client.nthreads().values()) != {1}:
             raise ValueError("cluster: start its workers with one thread each (--nthreads 1)")
         pool = client.get_executor(pure=False)
+        stop.callback(client.run, _end_worker, on_error="ignore")
         stop.callback(pool.shutdown, wait=False)  # cancels what has not ended
-        futures = {pool.submit(run, task): key for key, task in tasks.items()}
+        futures = {pool.submit(_in_worker, t, run, limits): key for key, t in tasks.items()}
         for future in as_completed(futures):
             key = futures.pop(future)  # so that memory does not grow with the sweep
             try:
@@ -260,9 +154,23 @@ def _on_a_cluster(run: Callable, tasks: Mapping[str, Task], address: str) -> Ite
                 yield failed(key, error)
 
 
+def _in_worker(task: Task, run: Callable, limits: Limits) -> Outcome:
+    """Run a task in a process that belongs to this worker of a cluster."""
+    return _worker_here().run(task, run, limits)
+
+
+def _end_worker() -> None:
+    _worker_here().kill()
+
+
+@cache
+def _worker_here() -> Worker:
+    return Worker()
+
+
 def _remove_litter(folder: Path) -> None:
-    """Remove the marks and unfinished files that killed sweeps left."""
-    for pattern in ("*.begun", "*.part", "*/*.part"):
+    """Remove the unfinished files that killed sweeps left."""
+    for pattern in ("*.part", "*/*.part"):
         for path in folder.glob(pattern):
             with suppress(FileNotFoundError):  # of a sweep that runs at the same time
                 if time.time() - path.stat().st_mtime > LITTER_S:
@@ -273,6 +181,6 @@ def _remove_litter(folder: Path) -> None:
 def busy_cores(minute: int) -> float:
     """Return how many cores other work keeps busy, measured while this process sleeps.
 
-    It sleeps once in each `minute`: a notebook may call for sixty sweeps of a moment each.
+    It sleeps once in each `minute`: a notebook may run many short sweeps.
     """
     return psutil.cpu_percent(0.3) / 100 * (os.cpu_count() or 1)

@@ -1,42 +1,25 @@
-"""Kernels for papermill: forked from a process that has imported what notebooks import.
-
-They are reached over IPC, which cannot race for ports. A kernel of its own would take four
-processor seconds to import the same modules again; where processes cannot fork (Windows), it does.
-"""
+"""Kernels for papermill: this environment's Python over IPC; they end with the calling process."""
 
 from __future__ import annotations
 
-import atexit
-import multiprocessing
+import hashlib
+import importlib.util
 import os
 import shutil
-import signal
 import sys
 import tempfile
-import threading
 import weakref
-from contextlib import suppress
 from pathlib import Path
-from types import ModuleType
 
-import numba
 from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import AsyncKernelManager
-from jupyter_client.provisioning import LocalProvisioner
-from threadpoolctl import threadpool_limits
 
-from workbench.runs.engine import fork_worker
-from workbench.runs.worker import ONE_THREAD, keep_off_timed_core
-
-INLINE = "module://matplotlib_inline.backend_inline"
-FORKS = "forkserver" in multiprocessing.get_all_start_methods()
-_server = multiprocessing.get_context("forkserver" if FORKS else None)
+from workbench.runs.worker import end_with_this_process
 
 # A Unix socket's path ends at 104 bytes on macOS and 108 on Linux, its terminating zero included.
 SOCKET_PATH_LIMIT = 103
-
-_managers: weakref.WeakSet[IpcKernelManager] = weakref.WeakSet()
-_lock = threading.Lock()  # of that set
+# A changed file in one of these does not make a notebook's result obsolete.
+SYSTEM = ("/dev", "/etc", "/proc", "/sys", "/usr", sys.prefix, sys.base_prefix)
 
 
 class IpcKernelManager(AsyncKernelManager):
@@ -48,113 +31,31 @@ class IpcKernelManager(AsyncKernelManager):
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
+        self.context.rcvhwm = 0  # a cell that prints much must not lose messages
+        self.release = lambda: None
         if os.name != "nt":
             folder = socket_folder()
             weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
             self.transport = "ipc"
             self.connection_file = str(folder / "k.json")
             self.ip = str(folder / "k")
-        with _lock:
-            _managers.add(self)
 
     async def start_kernel(self, **kwargs) -> None:
-        if FORKS and self.provisioner is None:
-            self.provisioner = _Provisioner(parent=self, kernel_spec=self.kernel_spec)
         await super().start_kernel(**kwargs)
+        # A kernel leads a session of its own: its group is the kernel and what its cells start.
+        self.release = end_with_this_process(self.provisioner.pid)
+
+    async def cleanup_resources(self, restart: bool = False) -> None:
+        await super().cleanup_resources(restart)
+        self.release()
 
     @property
     def kernel_spec(self) -> KernelSpec:
         return KernelSpec(
-            argv=[sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+            argv=[sys.executable, "-m", "workbench.runs.kernel", "-f", "{connection_file}"],
             display_name="Python 3",
             language="python",
         )
-
-
-class OneThreadKernelManager(IpcKernelManager):
-    """Gives each of its kernels one thread: others run next to it, and threads wait for cores."""
-
-    async def start_kernel(self, **kwargs) -> None:
-        # Numba is loaded in forks, and refuses another value of its own variable from then on.
-        one = {name: "1" for name in ONE_THREAD if not (FORKS and name.startswith("NUMBA"))}
-        await super().start_kernel(env=os.environ | one, **kwargs)
-
-
-class BesideKernelManager(OneThreadKernelManager):
-    """Also keeps its kernels off the core that timed runs are pinned to."""
-
-
-class _Kernel(_server.Process):
-    """A kernel as a process, with the methods of Popen that a provisioner calls."""
-
-    stdin = stdout = stderr = None
-
-    def __init__(self, argv: list[str], env: dict[str, str], folder: str | None, manager: type):
-        # The end of this process is theirs, however it comes.
-        super().__init__(daemon=True)
-        self.argv, self.env, self.folder, self.manager = argv, env, folder or os.getcwd(), manager
-
-    def start(self) -> None:
-        """Fork; the caller's script is not run again in the fork, as multiprocessing would."""
-        with _lock:
-            script, sys.modules["__main__"] = sys.modules["__main__"], ModuleType("__main__")
-            try:
-                super().start()
-            finally:
-                sys.modules["__main__"] = script
-
-    def run(self) -> None:
-        """Be a kernel; this runs in the forked process."""
-        import matplotlib
-        from ipykernel.ipkernel import IPythonKernel
-        from ipykernel.kernelapp import IPKernelApp
-
-        class Kernel(IPythonKernel):
-            async def _progressively_terminate_all_children(self) -> None:
-                """Leave workers to their pools: a pool's tracker ignores the signal for seconds."""
-
-        os.setsid()  # the kernel and its workers are a group
-        self.daemon = False  # it may have workers
-        os.environ.clear()
-        os.environ.update(self.env)
-        os.chdir(self.folder)
-        sys.argv = ["ipykernel_launcher", *self.argv]
-        matplotlib.use(os.environ.setdefault("MPLBACKEND", INLINE))
-        if issubclass(self.manager, BesideKernelManager):
-            keep_off_timed_core()
-        app = IPKernelApp.instance(parent_handle=os.getppid(), kernel_class=Kernel)
-        app.init_path()  # the worker is to find the modules that the notebook finds
-        fork_worker()
-        if issubclass(self.manager, OneThreadKernelManager):  # for libraries that are loaded
-            numba.set_num_threads(1)  # first, because it may load one more
-            threadpool_limits(1)
-        try:
-            app.initialize(self.argv)
-            app.start()
-        finally:
-            atexit._run_exitfuncs()  # multiprocessing leaves them out
-
-    def poll(self) -> int | None:
-        return self.exitcode
-
-    def wait(self) -> int | None:
-        self.join()
-        return self.exitcode
-
-    def send_signal(self, number: int) -> None:
-        os.kill(self.pid, number)
-
-
-class _Provisioner(LocalProvisioner):
-    """Starts a kernel as a fork instead of a new interpreter."""
-
-    async def launch_kernel(self, cmd: list[str], **kwargs) -> dict:
-        _server.set_forkserver_preload(["workbench.figures.imported"])
-        # The command is `python -m ipykernel_launcher -f FILE ...`.
-        self.process = _Kernel(cmd[3:], kwargs["env"], kwargs.get("cwd"), type(self.parent))
-        self.process.start()
-        self.pid = self.pgid = self.process.pid
-        return self.connection_info
 
 
 def socket_folder() -> Path:
@@ -166,17 +67,25 @@ def socket_folder() -> Path:
     return folder
 
 
-def kill_kernels() -> None:
-    """Kill every kernel that this process has started, with its children."""
-    with _lock:
-        managers = list(_managers)
-    for manager in managers:
-        process = getattr(manager.provisioner, "process", None)
-        if process is None or process.poll() is not None:
-            continue
-        with suppress(ProcessLookupError):  # it ended meanwhile
-            if os.name == "nt":
-                process.kill()
-            else:
-                # A kernel leads its own session, so the group is the kernel and its workers.
-                os.killpg(process.pid, signal.SIGKILL)
+def digests(path: Path, ours: tuple[Path, ...]) -> dict[str, str]:
+    """Return the digests by path of the files in a list of :mod:`workbench.runs.kernel`.
+
+    Left out are files of the system and of libraries, hidden ones, and those in folders `ours`.
+    """
+    found = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        file = Path(importlib.util.source_from_cache(line)) if line.endswith(".pyc") else Path(line)
+        left_out = any(file.is_relative_to(folder) for folder in (*SYSTEM, *ours))
+        hidden = any(part[0] == "." or part == "__pycache__" for part in file.parts)
+        if not left_out and not hidden and file.is_file():
+            found[str(file)] = digest(file)
+    return found
+
+
+def digest(path: str | Path) -> str:
+    """Return the SHA-256 of a file, empty if it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return ""

@@ -22,7 +22,7 @@ import numpy as np
 
 import workbench
 from workbench.data.cache import state_of_folders
-from workbench.runs.notebooks import CHECKOUT, Notebook
+from workbench.runs.notebooks import CHECKOUT, Notebook, here_or_there
 
 PACKAGE = Path(workbench.__file__).parent
 PRINTED = CHECKOUT / "data" / "reference"
@@ -126,7 +126,7 @@ def notebook_key(notebook: Notebook, values: Mapping[str, Any]) -> str:
         parameters=dict(values),
         package=package_code(),
         printed=[path.read_text(encoding="utf-8") for path in sorted(PRINTED.glob("*.csv"))],
-        data=state_of_folders(str(value) for value in values.values()),
+        data=state_of_folders(map(str, here_or_there(values, notebook.path.parent).values())),
     )
 
 

@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import ast
 import json
+import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import yaml
 
 import workbench
 from workbench.core.names import hint, near
@@ -21,14 +25,19 @@ CHECKOUT = Path(workbench.__file__).parents[1]
 FOLDER = CHECKOUT / "notebooks" / "figures"
 PROFILES = ("smoke", "quick", "paper")
 TYPES = {"int": int, "float": float, "str": str, "bool": bool}
+NUMBER = r"\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*"
+NUMBERS = re.compile(f"{NUMBER}(,{NUMBER})*", re.IGNORECASE)
 
 
 class Parameter(NamedTuple):
-    """One line of a parameters cell; `default` is of `type`: int, float, str or bool."""
+    """One line of a parameters cell; `default` is of `type`.
+
+    A text whose default is a list of numbers, such as ``"1e-2,1e-4"``, takes no other text.
+    """
 
     name: str
     type: type
-    default: int | float | str | bool
+    default: Any
     help: str
 
 
@@ -43,6 +52,7 @@ class Notebook:
     profiles : the parameters that ``smoke`` and ``paper`` change, with their values
     figures : the names of the figures that it makes
     code : the source of its code cells
+    kernel : the name in its kernelspec, empty if there is none
     """
 
     path: Path
@@ -50,6 +60,7 @@ class Notebook:
     profiles: dict[str, dict[str, Any]]
     figures: tuple[str, ...]
     code: str = ""
+    kernel: str = ""
 
     @property
     def name(self) -> str:
@@ -71,7 +82,7 @@ class Notebook:
 
     def check(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return `values` in their declared types; a ValueError names one that does not fit."""
-        return {name: _typed(self.parameter(name), value) for name, value in values.items()}
+        return {name: typed(self.parameter(name), value) for name, value in values.items()}
 
     def parameter(self, name: str) -> Parameter:
         """Return a declared parameter by name, or raise a ValueError that lists them."""
@@ -96,23 +107,31 @@ def find(names: tuple[str, ...] | list[str] = (), folder: Path = FOLDER) -> list
     return [read(paths[name]) for name in names or paths]
 
 
+def runs_folder() -> Path:
+    """Return where runs are kept: ``WORKBENCH_RUNS``, or ``runs/`` of the checkout or from here."""
+    checkout = CHECKOUT if (CHECKOUT / "pyproject.toml").is_file() else Path()
+    return Path(os.environ.get("WORKBENCH_RUNS") or checkout / "runs")
+
+
 def read(path: Path, figures: bool = True) -> Notebook:
     """Read what a figure notebook declares; without `figures`, any notebook with parameters.
 
     Raises
     ------
     ValueError
-        Naming the notebook and the fault: not JSON, another kernel than ``python3``, not
-        exactly one parameters cell, a line of it that is not ``name: type = value  # help``,
-        metadata with unknown keys, or a profile that sets what the cell does not declare.
+        Naming the notebook and the fault: not JSON, another language than Python, not exactly one
+        parameters cell; of a figure notebook also a line of that cell that is not
+        ``name: type = value  # help``, metadata with unknown keys, or a profile that sets what the
+        cell does not declare.
     OSError
         If the file cannot be read.
     """
     broken = ValueError, KeyError, TypeError, AttributeError, RecursionError
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8-sig"))
         cells, metadata = content["cells"], content["metadata"]
-        kernel = metadata.get("kernelspec", {}).get("name")
+        language = language_of(metadata)
+        kernel = str((metadata.get("kernelspec") or {}).get("name") or "")
         tagged = [c for c in cells if "parameters" in c["metadata"].get("tags", ())]
         sources = ["".join(c["source"]) for c in tagged]
         code = "\n\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "code")
@@ -121,15 +140,15 @@ def read(path: Path, figures: bool = True) -> Notebook:
         profiled = {profile: dict(values) for profile, values in profiled.items()}
     except broken as error:
         raise ValueError(f"{path.stem}: not a notebook; {error}") from None
-    if kernel != "python3":
-        raise ValueError(f"{path.stem}: its kernelspec must be python3, not {kernel!r}")
+    if language.lower() not in ("python", "ipython"):
+        raise ValueError(f"{path.stem}: must be a Python notebook, got {language}")
     if len(tagged) != 1:
         raise ValueError(
             f"{path.stem}: needs exactly one cell tagged 'parameters', has {len(tagged)}"
         )
-    parameters = parameters_of(sources[0], path.stem)
     if not figures:
-        return Notebook(path, parameters, {}, (), code)
+        return Notebook(path, _literals(sources[0], path.stem), {}, (), code, kernel)
+    parameters = parameters_of(sources[0], path.stem)
     if set(declared) != {"figures", "profiles"}:
         raise ValueError(
             f"{path.stem}: metadata 'workbench' must contain 'figures' and 'profiles', "
@@ -144,6 +163,32 @@ def read(path: Path, figures: bool = True) -> Notebook:
         except ValueError as error:
             raise ValueError(f"{error}, in profile {profile!r}") from None
     return notebook
+
+
+def language_of(metadata: Mapping[str, Any]) -> str:
+    """Return the language of a notebook, Python if its metadata do not say."""
+    spec = metadata.get("kernelspec") or {}
+    named = (metadata.get("language_info") or {}).get("name") or spec.get("language")
+    return named or ("R" if spec.get("name") == "ir" else "python")
+
+
+def here_or_there(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Return values as a kernel in `folder` understands them.
+
+    A path that exists from the current folder, and not from `folder`, becomes absolute, also as
+    an item of a list.
+    """
+
+    def absolute(item: str) -> str:
+        path = os.path.expanduser(item.strip())
+        if len(path) < 1000 and os.path.isfile(path) and not (folder / path).exists():
+            return os.path.abspath(path)
+        return item
+
+    return {
+        name: ",".join(map(absolute, value.split(","))) if isinstance(value, str) else value
+        for name, value in values.items()
+    }
 
 
 def parameters_of(source: str, notebook: str) -> dict[str, Parameter]:
@@ -172,6 +217,32 @@ def parameters_of(source: str, notebook: str) -> dict[str, Parameter]:
     return parameters
 
 
+def _literals(source: str, notebook: str) -> dict[str, Parameter]:
+    """Return what any parameters cell sets to literals, ``name = value``, as parameters."""
+    try:
+        body = ast.parse(source).body
+    except SyntaxError as error:
+        raise ValueError(f"{notebook}: parameters cell: {error.msg}, line {error.lineno}") from None
+    parameters = {}
+    for statement in body:
+        match statement:
+            case ast.Assign([ast.Name(name)], value):
+                kind = None
+            case ast.AnnAssign(ast.Name(name), annotation, value) if value:
+                kind = TYPES.get(ast.unparse(annotation))
+            case _:
+                continue
+        try:
+            default = ast.literal_eval(value)
+        except ValueError:  # computed: it keeps its value
+            continue
+        parameter = Parameter(name, kind or type(default), default, "")
+        parameters[name] = parameter._replace(default=typed(parameter, default))
+    if not parameters:
+        raise ValueError(f"{notebook}: parameters cell: declares nothing")
+    return parameters
+
+
 def parse(parameter: Parameter, text: str) -> Any:
     """Return the value that `text`, typed on a command line, gives to a parameter.
 
@@ -180,23 +251,43 @@ def parse(parameter: Parameter, text: str) -> Any:
     ValueError
         If the text does not denote a value of the parameter's type.
     """
-    if parameter.type is bool:
+    kind = parameter.type
+    if kind is bool:
         if text.lower() not in ("true", "false"):
             raise ValueError(f"{parameter.name}: must be true or false, got {text!r}")
         return text.lower() == "true"
-    try:
-        return parameter.type(text)
-    except ValueError:
-        kind = parameter.type.__name__
-        raise ValueError(f"{parameter.name}: must be of type {kind}, got {text!r}") from None
+    if kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            what = f"{parameter.name}: must be of type {kind.__name__}"
+            raise ValueError(f"{what}, got {text!r}") from None
+    value = text
+    if kind is not str or text.startswith("["):
+        try:
+            value = yaml.safe_load(text)
+        except yaml.YAMLError:
+            raise ValueError(f"{parameter.name}: is not valid YAML: {text!r}") from None
+    return typed(parameter, value)
 
 
-def _typed(parameter: Parameter, value: Any) -> Any:
-    if type(value) is parameter.type:
-        return value
-    if parameter.type is float and type(value) is int:
-        return float(value)
-    raise ValueError(f"{parameter.name}: must be of type {parameter.type.__name__}, got {value!r}")
+def typed(parameter: Parameter, value: Any) -> Any:
+    """Return a value in the parameter's type; lists and numbers become a text's items."""
+    name, kind, default = parameter.name, parameter.type, parameter.default
+    if kind is str and not isinstance(value, (str, bool, type(None), Mapping)):
+        value = ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+    if kind is float and type(value) is int:
+        value = float(value)
+    if type(value) is not kind and default is not None:
+        raise ValueError(f"{name}: must be of type {kind.__name__}, got {value!r}")
+    if kind is str and "," in str(default) and "" in map(str.strip, value.split(",")):
+        raise ValueError(f"{name}: an item is empty in {value!r}")
+    if kind is str and NUMBERS.fullmatch(str(default)) and value != default:
+        if not NUMBERS.fullmatch(value):
+            raise ValueError(
+                f"{name}: must be numbers separated by commas, such as {default!r}, got {value!r}"
+            )
+    return value
 
 
 def _parse_line(line: str) -> Parameter | None:
@@ -215,6 +306,6 @@ def _parse_line(line: str) -> Parameter | None:
         return None
     try:
         parameter = Parameter(name, TYPES[kind], ast.literal_eval(value), help_text)
-        return parameter._replace(default=_typed(parameter, parameter.default))
+        return parameter._replace(default=typed(parameter, parameter.default))
     except ValueError:
         return None

@@ -16,7 +16,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import ArrowException
 
@@ -66,15 +65,6 @@ def read_results(path: Path) -> tuple[list[Trace], dict[str, Any]]:
         return traces, {RENAMED.get(n, n): value for n, value in about[b"parameters"].items()}
     except (ArrowException, KeyError, TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"{path}: is not a file of results; {error}") from None
-
-
-def run_seconds(path: Path) -> float:
-    """Return the seconds that the runs of a file of results took, 0 if there is none."""
-    try:
-        rows = pq.read_table(path, columns=["run", "seconds"]).group_by("run")
-        return pc.sum(rows.aggregate([("seconds", "max")])["seconds_max"]).as_py() or 0.0
-    except (ArrowException, KeyError, OSError):
-        return 0.0
 
 
 def setting(about: Mapping[str, Any]) -> str:

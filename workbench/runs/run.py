@@ -154,7 +154,6 @@ def header(
         "problem": {name: getattr(problem, name) for name in PROBLEM},
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "load": load(),
-        "beside": int(os.environ.get("WORKBENCH_BESIDE", "0")),  # of ours, on other cores
         "threads": threads(),
         "machine": machine(),
         "versions": versions(),

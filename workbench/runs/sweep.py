@@ -27,7 +27,7 @@ from workbench.registry import SOLVERS
 from workbench.runs.engine import busy_cores, execute
 from workbench.runs.grid import Point, at_least
 from workbench.runs.keys import code, forget_changed_code, key
-from workbench.runs.notebooks import CHECKOUT
+from workbench.runs.notebooks import runs_folder
 from workbench.runs.progress import Say
 from workbench.runs.results import recalled, setting
 from workbench.runs.run import machine, run
@@ -297,12 +297,6 @@ def point_key(point: Point, problem: Problem, timed: bool) -> str:
         timed=timed and {"seed": point.seed, "machine": machine()},
         code=code(steps.__module__, __name__),
     )
-
-
-def runs_folder() -> Path:
-    """Return where runs are kept: ``WORKBENCH_RUNS``, or ``runs/`` of the checkout or from here."""
-    checkout = CHECKOUT if (CHECKOUT / "pyproject.toml").is_file() else Path()
-    return Path(os.environ.get("WORKBENCH_RUNS") or checkout / "runs")
 
 
 def _from_results(points: Sequence[Point], timed: bool, known: dict, folder: Path) -> Sweep:

@@ -17,7 +17,8 @@ from workbench.runs.run import warm
 ROWS = ("digits", "text 300x9")  # dense and sparse
 # What commands import, whose bytecode is written then, where it may be: uv leaves that out.
 IMPORTED = (
-    "workbench.figures.imported",
+    "ipykernel.kernelapp",
+    "workbench.figures.plots",
     "papermill",
     "nbconvert",
     "jupyterlab.labapp",

@@ -1,17 +1,18 @@
-"""One task in a worker process: held to its limits, on one thread, its failure in one line."""
+"""A worker process: one task at a time, within its limits, on one thread."""
 
 from __future__ import annotations
 
 import errno
-import faulthandler
 import os
+import pickle
 import signal
+import subprocess
+import sys
 import threading
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from math import inf
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -30,8 +31,16 @@ DIED = "its worker died, twice (out of memory, or a crash in compiled code)"
 TOO_LONG = "exceeded its time within a round and was killed"
 
 
+GRACE_S = 10.0  # seconds that a task may take beyond 1.5 times its limit
+Say = Callable[[str], None]
+
+
+def say(line: str) -> None:
+    """Send a line from a worker's process to whoever reads its progress; elsewhere, do nothing."""
+
+
 class Task(Protocol):
-    """A task of the engine; it must be picklable."""
+    """A task of the engine: a point of a grid, a notebook, a match. It must be picklable."""
 
     key: str
     label: str
@@ -50,9 +59,9 @@ class Task(Protocol):
 class Limits:
     """Limits of one task: wall ``seconds`` and ``memory`` in GB, None for no limit.
 
-    The time of a solver is checked after each of its rounds. A task that takes half as much again
-    and five seconds in all, with its data and its evaluation, is killed with its worker. The
-    memory is what the process may allocate beyond what it has; it is enforced on Linux alone.
+    The time of a solver is checked after each of its rounds. A task is killed with its worker after
+    1.5 times the limit plus :data:`GRACE_S`, which includes its data and its evaluation. The memory
+    is what the process may allocate in addition to what it has; it is enforced on Linux only.
     """
 
     seconds: float | None = None
@@ -72,23 +81,20 @@ class Outcome(NamedTuple):
     text: str
 
 
-def attempt(task: Task, *, folder: Path, session: str, limits: Limits, timing: bool) -> Outcome:
-    """Run one task in a worker."""
+def attempt(task: Task, *, folder: Path, here: Path, limits: Limits, timing: bool) -> Outcome:
+    """Run one task in a worker, in the folder `here` of the command if the worker has it."""
     if task.path(folder).exists():
         return Outcome(task.key, "done", "already done by another run")
-    mark = mark_of(folder, session, task.key)
     try:
-        if overdue(mark):  # a scheduler sent it here after it had killed another worker
-            return Outcome(task.key, "failed", TOO_LONG)
         _one_thread()
-        with _limited(limits, mark), _on_one_core(timing):
-            outcome = Outcome(task.key, "done", task.run(folder, limits))
+        if here.is_dir():  # relative paths mean the folder in which the command was given
+            os.chdir(here)
+        with limited_memory(limits.memory), _on_one_core(timing):
+            return Outcome(task.key, "done", task.run(folder, limits))
     except TimeoutError as error:
-        outcome = Outcome(task.key, "failed", one_line(error))
+        return Outcome(task.key, "failed", one_line(error))
     except (Exception, SystemExit, KeyboardInterrupt) as error:
-        outcome = failed(task.key, error, limits, folder)
-    mark.unlink(missing_ok=True)
-    return outcome
+        return failed(task.key, error, limits, folder)
 
 
 def failed(
@@ -111,20 +117,6 @@ def _one_thread() -> None:
     os.environ |= {n: one for n, one in ONE_THREAD.items() if not n.startswith("NUMBA")}
     threadpool_limits(1)
     numba.set_num_threads(1)
-
-
-@contextmanager
-def _limited(limits: Limits, mark: Path) -> Iterator[None]:
-    """Hold the process to the limits; the mark shows that the task began, and why it was killed."""
-    with open(mark, "w") as report, limited_memory(limits.memory):
-        if limits.seconds:
-            # Its thread is C and needs no lock of Python's: compiled code cannot hold it up.
-            hard = 1.5 * limits.seconds + 5
-            faulthandler.dump_traceback_later(hard, exit=True, file=report)
-        try:
-            yield
-        finally:
-            faulthandler.cancel_dump_traceback_later()
 
 
 @contextmanager
@@ -178,23 +170,6 @@ def _on_one_core(timing: bool) -> Iterator[None]:
         process.cpu_affinity(cores)
 
 
-def keep_off_timed_core() -> None:
-    """Leave the core that timed runs are pinned to, where there is another one."""
-    process = psutil.Process()
-    if hasattr(process, "cpu_affinity") and len(cores := process.cpu_affinity()) > 1:
-        process.cpu_affinity(cores[:-1])
-
-
-def mark_of(folder: Path, session: str, key: str) -> Path:
-    """Return the file that is there while a task runs, and after the death of its worker."""
-    return folder / f"{key}.{session}.begun"
-
-
-def overdue(mark: Path) -> bool:
-    """Return whether a task was killed for its time: then its mark has a traceback."""
-    return mark.exists() and mark.stat().st_size > 0
-
-
 def duration(seconds: float) -> str:
     """Return a time in words: ``40 s``, ``3 min``, ``2.5 h``."""
     if seconds < 99.5:
@@ -208,14 +183,127 @@ def one_line(error: BaseException) -> str:
     return text if len(text) <= 500 else f"{text[:500]} ..."
 
 
-def start(parent: int) -> None:
-    """Make a new worker leave Ctrl-C to its parent, and end when the parent ends, however."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # not what the command line makes of it
-    threading.Thread(target=_end_with, args=[parent], daemon=True).start()
+class Worker:
+    """Runs tasks in a process of its own, which a new one replaces if it dies or takes too long.
+
+    The process leads a process group that ends with this process, however this one ends.
+    """
+
+    def __init__(self, say: Say = say):
+        self.say, self.process, self.ended, self.late = say, None, False, False
+        self.lock = threading.Lock()
+
+    def run(self, task: Task, attempt: Callable[[Task], Outcome], limits: Limits) -> Outcome:
+        """Return how a task ended; it is tried once more if its process dies."""
+        try:
+            message = pickle.dumps(pickle.dumps(partial(attempt, task)))
+        except (TypeError, AttributeError, pickle.PicklingError) as error:
+            return failed(task.key, error)
+        grace_s = getattr(task, "grace_s", GRACE_S)
+        for _ in range(2):
+            try:
+                return self._answer(message, limits, grace_s)._replace(key=task.key)
+            except (OSError, ValueError, EOFError, pickle.UnpicklingError):  # the process is dead
+                self.kill()
+                if self.late:
+                    return Outcome(task.key, "failed", TOO_LONG)
+        return Outcome(task.key, "failed", DIED)
+
+    def kill(self, last: bool = False) -> None:
+        """Kill the process and its group; after the `last` time no other one is started."""
+        with self.lock:
+            self.ended |= last
+            if self.process:
+                self.process.kill()
+                self.process.wait()
+                self.release()
+                self.process = None
+
+    def _answer(self, message: bytes, limits: Limits, grace_s: float) -> Outcome:
+        """Return what the process answers to a message, while it says what it prints."""
+        self.late, timer = False, None
+        process = self._started()
+        process.stdin.write(message)
+        process.stdin.flush()
+        try:
+            while not isinstance(answer := pickle.load(process.stdout), Outcome):
+                if answer is not None:
+                    self.say(answer)
+                elif limits.seconds:  # it has begun: from here compiled code may never answer
+                    timer = threading.Timer(1.5 * limits.seconds + grace_s, self._kill_late)
+                    timer.daemon = True
+                    timer.start()
+            return answer
+        finally:
+            if timer:
+                timer.cancel()
+
+    def _kill_late(self) -> None:
+        self.late = True
+        self.kill()
+
+    def _started(self) -> subprocess.Popen:
+        with self.lock:
+            if self.ended:
+                raise InterruptedError("the sweep was stopped")
+            if not self.process:
+                code = "import sys; sys.path[:] = sys.argv[1:]; from workbench.runs import worker"
+                self.process = subprocess.Popen(
+                    [sys.executable, "-c", f"{code}; worker.serve()", *sys.path],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    env=os.environ | ONE_THREAD,
+                    start_new_session=True,
+                )
+                self.release = end_with_this_process(self.process.pid)
+            return self.process
 
 
-def _end_with(parent: int) -> None:
-    while os.getppid() == parent and psutil.pid_exists(parent):
-        time.sleep(1)
-    os._exit(1)
+def serve() -> None:
+    """Be the process of a :class:`Worker`: run what comes in until standard input is closed."""
+    global say
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    calls, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(2, 1)  # what a task prints must not look like an answer
+
+    def send(answer: Outcome | str | None) -> None:
+        pickle.dump(answer, answers)
+        answers.flush()
+
+    say = send
+    while True:
+        try:
+            message = pickle.load(calls)
+        except EOFError:
+            return
+        try:
+            call = pickle.loads(message)
+        except Exception as error:  # a module that the task needs is missing
+            send(failed("", error))
+        else:
+            send(None)
+            send(call())
+
+
+def end_with_this_process(group: int) -> Callable[[], None]:
+    """Kill a process group when this process ends, even by ``kill -9``; return how to do it now.
+
+    A shell in a session of its own waits for the end of a pipe, which this process alone holds
+    open. Unlike a thread in the other process, it cannot be held up by compiled code there.
+    """
+    if os.name == "nt":
+        return lambda: None
+    watchdog = subprocess.Popen(
+        ["/bin/sh", "-c", 'read -r _; kill -9 -"$0" 2>/dev/null', str(group)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+    def release() -> None:
+        watchdog.stdin.close()
+        watchdog.wait()
+
+    return release
