@@ -97,11 +97,6 @@ CASES = {
         (Arm(OURS), *(Arm("mrc_ccg", {"n_max": n, "eps1": 0.0}) for n in (50, 100, 200, 400))),
         ratio=2,
     ),
-    "satellite_compact": Case(
-        lambda: tabular("satellite"),
-        (Arm(OURS), Arm("mrc_lp_compact", limit=100)),
-        ratio=30,
-    ),
     # The paper's own algorithm and setting, to its own end; its times with Gurobi are the targets.
     "satellite_paper": Case(
         lambda: tabular("satellite", fourier=400),

@@ -44,7 +44,7 @@ SHORT = {
     "cuts_constant_time": {"r": 40},
     "cuts_nystroem": {"landmarks": 30},
 }
-WHOLE_PROGRAMS = "mrc_lp", "mrc_lp_compact", "svm_multi"  # slow beyond a few rows
+WHOLE_PROGRAMS = "mrc_lp", "svm_multi"  # slow beyond a few rows
 CUTS = [name for name in NAMES if name.startswith("cuts")]
 WW = "ww_walrus", "ww_shark", "ww_walrus_fast"
 WORST = "mrc_subgradient", "mrc_splitting", "mrc_pdhg", "mrc_interior_point"

@@ -32,7 +32,7 @@ from workbench.runs.run import run
 
 # One fit, one linear program, or a peer that cannot be resumed except by fitting again.
 RESTARTED = {
-    *"mrc_lp mrc_lp_compact svm_lp svm_multi libsvm nystroem_svm liblinear_lr".split(),
+    *"mrc_lp svm_lp svm_multi libsvm nystroem_svm liblinear_lr".split(),
     *"liblinear_l2_dual liblinear_l2_primal liblinear_l1 logistic_lbfgs logistic_saga".split(),
     *("ridge", "centroid", "random_forest", "extra_trees", "boosting", *EXTRAS),
 }
@@ -107,7 +107,7 @@ BEFORE, AFTER = 8, 25
 FOUND = {}  # the optima, by what they depend on
 # What finds the optimum of a family, by the beginning of its solvers' names; of others they do.
 ORACLES = {
-    "mrc": "mrc_lp_compact",
+    "mrc": "mrc_lp",
     "svm": "svm_lp",
     "ls": "ls_accelerated",
     "ww": "ww_walrus_fast",

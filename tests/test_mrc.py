@@ -9,6 +9,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from oracles import optimum
 
 from workbench.core.problem import Problem, as_problem
 from workbench.core.stream import below, rounds, until, watch
@@ -26,7 +27,6 @@ EXACT = {"eps1": 0.0, "eps2": 0.0}
 # of them, its rounds at most, and of how many problems it solves one: fewer if it is slow.
 CASES = [
     ("mrc_lp", {}, 1e-7, 1e-6, 200, 1),
-    ("mrc_lp_compact", {}, 1e-6, 1e-6, 200, 1),
     ("mrc_ccg", EXACT | {"columns": True, "n_max": 5, "m_max": 3}, 1e-7, 1e-6, 200, 2),
     ("mrc_ccg", EXACT | {"columns": False, "n_max": 5}, 1e-7, 1e-6, 200, 2),
     ("mrc_interior_point", {}, 1e-6, 1e-6, 200, 4),
@@ -293,29 +293,23 @@ def test_a_basis_is_carried_to_other_rows_and_features(blobs):
 
 def test_the_whole_lp_takes_sixteen_classes_of_few_rows():
     few = Problem(np.array([[0.0], [1.0]]), np.array([0, 1], np.int32), np.arange(16))
-    whole, compact = (list(SOLVERS[n].steps(few))[-1] for n in ("mrc_lp", "mrc_lp_compact"))
-    assert whole.round == 1 and whole.R == pytest.approx(compact.R, abs=1e-6)
+    *_, whole = SOLVERS["mrc_lp"].steps(few)
+    low, high = optimum("mrc_lp", few)
+    assert whole.round == 1 and low - 1e-6 <= whole.R <= high + 1e-6
 
 
 def test_a_linear_program_that_is_too_large_is_refused_before_it_is_built():
     wide = as_problem(np.ones((40, 10)), np.arange(40) % 20)
     with pytest.raises(ValueError, match=r"too large for mrc_lp, its LP would have 4\.2e\+07 rows"):
         next(SOLVERS["mrc_lp"].steps(wide))
-    tall = as_problem(np.ones((20_000, 600), dtype=np.float32), np.arange(20_000) % 20)
-    with pytest.raises(ValueError, match=r"too large for mrc_lp_compact.*use mrc_ccg"):
-        next(SOLVERS["mrc_lp_compact"].steps(tall))
 
 
-@pytest.mark.parametrize(
-    ("solver", "shape"),
-    [("mrc_lp", {"n": 100, "d": 10, "k": 8}), ("mrc_lp_compact", {"n": 2000, "d": 30, "k": 10})],
-)
-def test_the_whole_lp_stops_at_its_time_limit(blobs, solver, shape):
-    problem = blobs(**shape)
-    trace, _ = run(solver, problem, parameters={"max_seconds": 0.05}, warm_up=False)
+def test_the_whole_lp_stops_at_its_time_limit(blobs):
+    problem = blobs(n=100, d=10, k=8)
+    trace, _ = run("mrc_lp", problem, parameters={"max_seconds": 0.05}, warm_up=False)
     assert trace.last["round"] == 0 and trace.stopped_by == "finished"
     assert trace.last["lower"] == 0
-    assert trace.last["upper"] == pytest.approx(1 - 1 / shape["k"])
+    assert trace.last["upper"] == pytest.approx(1 - 1 / 8)
 
 
 # R* varies with the random split, that of satellite by as much as +-0.004.

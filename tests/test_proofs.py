@@ -45,7 +45,6 @@ CASES = {
     "cuts_exact": ("cuts_exact", {"C": 1.0}, 1e-4),
     "cuts_exact linear": ("cuts_exact", {"C": 0.1, "kernel": "linear", "eps": 1e-5}, 1e-4),
     "mrc_lp": ("mrc_lp", {}, SAME),
-    "mrc_lp_compact": ("mrc_lp_compact", {}, SAME),
     "mrc_ccg": ("mrc_ccg", {"n_max": 20}, SAME),
     "mrc_subgradient": ("mrc_subgradient", {}, SAME),
     "mrc_pdhg": ("mrc_pdhg", {}, SAME),

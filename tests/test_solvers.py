@@ -44,7 +44,7 @@ FIRST_ORDER = {  # exact in the limit; LIBLINEAR gives up on some of the awkward
     *"ww_shark ww_walrus_fast liblinear_cs liblinear_ovr ls_generalized".split(),
     *"ls_accelerated cuts_exact cuts_nystroem".split(),
 }
-EXACT = {"mrc_lp", "mrc_lp_compact", "mrc_ccg", "mrc_interior_point"}
+EXACT = {"mrc_lp", "mrc_ccg", "mrc_interior_point"}
 EXACT |= {"svm_lp", "svm_ccg", "svm_multi"}
 # Solvers that no line here knows. Whether one certifies its rows is what its first state says.
 NEW = set(NAMES) - UNCERTIFIED - FIRST_ORDER - EXACT
@@ -55,7 +55,7 @@ TWO_CLASSES = {"svm_lp", "svm_ccg"}
 REFUSES_MANY_CLASSES = {"mrc_lp": "too large for mrc_lp"} | {
     name: f"{name} separates two classes, got 200" for name in TWO_CLASSES
 }
-ONE_ROUND = {"mrc_lp", "mrc_lp_compact", "svm_lp", "svm_multi", "ridge"}
+ONE_ROUND = {"mrc_lp", "svm_lp", "svm_multi", "ridge"}
 ONE_ROUND |= {"libsvm", "nystroem_svm", "centroid"} | NEW  # or so
 FEW_ROUNDS = ONE_ROUND | {
     "svm_ccg",  # starts with most of a small problem

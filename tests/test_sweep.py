@@ -222,7 +222,7 @@ def test_the_same_run_shares_a_file_and_another_stop_does_not(tmp_path, no_worke
 
 
 def test_a_failure_is_a_row_with_its_reason_is_not_kept_and_is_retried(tmp_path, no_workers):
-    solvers = {"mrc_ccg": {"eps1": [-1.0, 1e-2]}, "mrc_lp_compact": {}}
+    solvers = {"mrc_ccg": {"eps1": [-1.0, 1e-2]}, "svm_multi": {}}
     points = [
         *grid(solvers, "iris", stop={"rounds": 2}),
         *grid("mrc_lp", "synthetic 4000x50x20", stop={"rounds": 1}),

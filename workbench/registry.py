@@ -15,7 +15,7 @@ from workbench.memoir.working_set import cs_working_set
 from workbench.mrc.ccg import mrc_ccg
 from workbench.mrc.interior_point import mrc_interior_point
 from workbench.mrc.l1svm import svm_lp, svm_multi
-from workbench.mrc.lp import mrc_lp, mrc_lp_compact
+from workbench.mrc.lp import mrc_lp
 from workbench.mrc.pdhg import mrc_pdhg
 from workbench.mrc.splitting import mrc_splitting
 from workbench.mrc.subgradient import mrc_subgradient
@@ -66,7 +66,6 @@ DESCENT += ("threads",)
 
 SOLVERS = {
     "mrc_lp": Solver(mrc_lp, "MRC-LP", "#7A7A7A", "s"),
-    "mrc_lp_compact": Solver(mrc_lp_compact, "MRC-LP compact", "#000000", "D"),
     "mrc_ccg": Solver(
         mrc_ccg,
         "MRC-CCG",

@@ -86,7 +86,7 @@ def test_a_warm_up_that_fails_is_no_reason_to_fail():
 def test_rows_of_zeros_at_the_ends_of_the_range_have_bounds(name, value):
     """lambda0 of 1e308 gave an upper bound of nan, or an error of NumPy's, C a lower one of inf."""
     given = {"parameters": {weight(name): value}, "warm_up": False}
-    if name in ("mrc_lp", "mrc_lp_compact") and value == 1e30:
+    if name == "mrc_lp" and value == 1e30:
         with pytest.raises(ValueError, match="HiGHS takes none from 1e"):
             run(name, as_problem(np.zeros((4, 3)), Y), rounds(3), **given)
         return
@@ -95,18 +95,7 @@ def test_rows_of_zeros_at_the_ends_of_the_range_have_bounds(name, value):
         assert 0 <= row["lower"] <= row["upper"] < np.inf
 
 
-def test_highs_interior_point_method_ends():
-    """It went on forever between points that are as good as each other, to rounding."""
-    rows = [[9999.978, 10000.065, 10000.045], [9999.961, 9999.98, 9999.973]]
-    rows += [[9999.949, 10000.044, 10000.004], *rows, [9999.949, 10000.044, 10000.004]]
-    rows += [[9999.943, 10000.035, 9999.969]]
-    weights = np.array([1e-12, 1e14, 1e6, 1e-12, 1e-12, 1e-6, 1.0])
-    problem = replace(as_problem(np.float32(rows), [0, 1, 2, 0, 1, 2, 0]), weights=weights)
-    with pytest.raises(ValueError, match="problem: HiGHS ended with 'Iteration limit reached'"):
-        list(SOLVERS["mrc_lp_compact"].steps(problem, lambda0=1e-14))
-
-
-@pytest.mark.parametrize("name", ["mrc_lp", "mrc_lp_compact", "mrc_ccg"])
+@pytest.mark.parametrize("name", ["mrc_lp", "mrc_ccg"])
 def test_what_highs_cannot_do_is_said_clearly(name):
     """Rows of very different lengths ended in a bare "HiGHS ended with 'Unbounded'"."""
     scales = 10.0 ** np.array([8, -8, 0, 8, -8, 5, 2, -5])[:, None]

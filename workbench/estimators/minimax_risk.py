@@ -19,7 +19,7 @@ SOLVER_OF = {
     "splitting": "mrc_splitting",
     "pdhg": "mrc_pdhg",
     "ccg": "mrc_ccg",
-    "lp": "mrc_lp_compact",
+    "lp": "mrc_lp",
     "subgradient": "mrc_subgradient",
 }
 # Components k (d + 1) beyond which the interior point method's working set gets too large.
@@ -145,7 +145,7 @@ class MinimaxRiskClassifier(
         name, parameters = self._solver_for(problem), {"lambda0": float(self.lambda0)}
         if name == "mrc_ccg":
             parameters |= {key: getattr(self, key) for key in ("eps1", "eps2", "n_max", "m_max")}
-        if name == "mrc_lp_compact" and self.max_seconds is not None:
+        if name == "mrc_lp" and self.max_seconds is not None:
             parameters["max_seconds"] = self.max_seconds
         return name, parameters
 

@@ -12,7 +12,6 @@ import scipy.sparse as sp
 from workbench.core.checks import as_number, shown
 
 TOO_LARGE = 1e15  # HiGHS's large_matrix_value, which it refuses without a message
-ITERATIONS = 1000  # interior point iterations at most: it never ends if rounding stops it
 
 
 @dataclass
@@ -41,7 +40,6 @@ def minimise(
     column_upper: np.ndarray | None = None,
     free: np.ndarray | slice = slice(0, 0),
     basis: tuple[np.ndarray, np.ndarray] | None = None,
-    method: str = "simplex",
     seconds: float = math.inf,
 ) -> Solution:
     """Minimise ``cost'x`` subject to ``lower <= A x <= upper`` and, except where free, ``x >= 0``.
@@ -55,7 +53,6 @@ def minimise(
     column_upper : (q,) upper bounds of the variables, by default infinity
     free : indices of the variables without a lower bound
     basis : HiGHS status of columns and rows to start from, as :class:`Solution` holds it
-    method : an option value of HiGHS's ``solver``
     seconds : time limit
 
     Raises
@@ -89,8 +86,7 @@ def minimise(
     highs = highspy.Highs()
     highs.setOptionValue("output_flag", False)
     highs.setOptionValue("threads", 1)
-    highs.setOptionValue("solver", method)
-    highs.setOptionValue("ipm_iteration_limit", ITERATIONS)
+    highs.setOptionValue("solver", "simplex")
     highs.setOptionValue("primal_feasibility_tolerance", 1e-9)
     highs.setOptionValue("dual_feasibility_tolerance", 1e-9)
     if math.isfinite(seconds):

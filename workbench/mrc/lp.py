@@ -1,4 +1,4 @@
-"""MRC-LP: the whole linear program at once, with every label subset or in n (k + 1) rows."""
+"""MRC-LP: the whole linear program at once, with a constraint for every row and label subset."""
 
 from __future__ import annotations
 
@@ -80,50 +80,6 @@ def mrc_lp(
     p = np.zeros((risk.n, risk.k))
     np.add.at(p, rows, alpha[:, None] * masks / masks.sum(1, keepdims=True))
     yield finish(s, risk, J, found.x[: len(J)] - found.x[len(J) : -1], p, found.objective)
-
-
-def mrc_lp_compact(
-    problem: Problem,
-    *,
-    lambda0: float = 0.01,
-    max_seconds: float = np.inf,
-    state: LinearProgramState | None = None,
-) -> Iterator[LinearProgramState]:
-    """Solve the equivalent LP with n (k + 1) rows and no subsets, by HiGHS's interior point.
-
-    psi(v) is the root t of ``sum_y (v_y - t)_+ = 1``, so (3) is the minimum of
-    ``1 - tau'mu + lam'|mu| + phi`` over h >= 0 with ``h_iy >= v_iy - phi``, ``sum_y h_iy <= 1``.
-    At `max_seconds` (wall seconds) the round ends without a solution.
-
-    Raises
-    ------
-    ValueError
-        If the LP has more than :data:`NONZEROS` non-zeros.
-    """
-    risk = minimax_risk(problem, lambda0)
-    n, k = risk.n, risk.k
-    filled = risk.X.nnz if sp.issparse(risk.X) else risk.X.size
-    refuse_large("mrc_lp_compact", n * (k + 1.0), 2.0 * k * filled + 3 * n * k, OTHERS)
-    s = start(risk) if state is None else restated(risk, state)
-    yield s
-    if s.round:
-        return
-    J = np.flatnonzero(risk.active)
-    tau, lam = risk.tau.ravel()[J], risk.lam.ravel()[J]
-    V = sp.kron(sp.csr_matrix(risk.X), sp.identity(k), format="csc")
-    at = np.arange(k * risk.X.shape[1]).reshape(-1, k).T.ravel()
-    V = V[:, at[J]]
-    phi = sp.csr_matrix(np.ones((n * k, 1)))
-    h = sp.identity(n * k)
-    total = sp.kron(sp.identity(n), np.ones((1, k)))
-    A = sp.bmat([[V, -V, -phi, -h], [None, None, None, total]], format="csr")
-    b = np.r_[np.zeros(n * k), np.ones(n)]
-    cost = np.r_[lam - tau, lam + tau, 1.0, np.zeros(n * k)]
-    found = minimise(cost, A, b, free=[2 * len(J)], method="ipm", seconds=max_seconds)
-    if found.optimal:
-        p = np.maximum(-found.dual[: n * k].reshape(n, k), 0.0)
-        mu = found.x[: len(J)] - found.x[len(J) : 2 * len(J)]
-        yield finish(s, risk, J, mu, p, 1.0 + found.objective)
 
 
 def start(risk: MinimaxRisk) -> LinearProgramState:

@@ -201,7 +201,7 @@ def minimax_risk(problem: Problem, lambda0: float = 0.01) -> MinimaxRisk:
     X, y = with_intercept(problem.X), problem.y
     weights = problem.weights
     of_class = np.bincount(y, weights, problem.k)
-    mean, variance = moments(X, y, weights)
+    mean, variance = moments(X, y, problem.k, weights)
     # A component is x in a fraction of the rows and 0 elsewhere; no differences of squares.
     share = (of_class / of_class.sum())[:, None]
     others = ((1.0 - np.eye(problem.k)) @ of_class / of_class.sum())[:, None]
@@ -279,7 +279,7 @@ def greedy_subset(v):
     return value, c
 
 
-def moments(X: Matrix, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def moments(X: Matrix, y: np.ndarray, k: int, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the (k, d') weighted mean and variance of every class's rows, each as exact as a sum.
 
     Sums are of differences from the heaviest row of the class, if weights differ. Its own weight
@@ -287,11 +287,11 @@ def moments(X: Matrix, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, 
     squared mean difference, and the error of that mean does not matter. A feature that is constant
     in the heavy rows has the variance of the light ones, however light these are.
     """
-    k, n = int(y.max()) + 1, len(y)
+    n, differ, origin = len(y), np.ptp(weights) > 0.0, np.zeros((k, X.shape[1]))
     one_hot = sp.csr_matrix((weights / np.bincount(y, weights)[y], (y, np.arange(n))), (k, n))
-    heaviest = np.lexsort((-weights, y))[np.searchsorted(np.sort(y), np.arange(k))]
-    differ = np.ptp(weights) > 0.0
-    origin = _dense(X[heaviest]) * float(differ)
+    if differ:
+        present, starts = np.unique(np.sort(y), return_index=True)
+        origin[present] = _dense(X[np.lexsort((-weights, y))[starts]])
     if not sp.issparse(X):
 
         def moved(part: np.ndarray, rows: slice) -> np.ndarray:
@@ -317,9 +317,10 @@ def _absent(one_hot: sp.csr_matrix, X: sp.csr_matrix, y: np.ndarray) -> np.ndarr
     filled.data[:] = 1.0
     stored = _dense(one_hot @ filled)
     absent = np.maximum(1.0 - stored, 0.0)
-    every = _dense(sp.csr_matrix((np.ones(len(y)), one_hot.indices, one_hot.indptr)) @ filled)
-    few = (stored > 0.5) & (every < np.bincount(y)[:, None])
-    absent[every == np.bincount(y)[:, None]] = 0.0
+    sizes = np.diff(one_hot.indptr)[:, None]
+    every = _dense((one_hot != 0.0) @ filled) == sizes
+    absent[every] = 0.0
+    few = (stored > 0.5) & ~every
     columns = np.flatnonzero(few.any(axis=0))
     for some in pieces(len(columns), COLUMNS):
         J = columns[some]
