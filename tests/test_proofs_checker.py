@@ -228,7 +228,7 @@ def test_printed_interval_is_rounded_outwards(lower, upper, text):
         ({"colour": "red"}, "there is no field 'colour'"),
         ({"lambda0": 0.1}, "linear has no field lambda0"),
         ({"checksum": "0" * 64}, "the proof is about other rows"),
-        ({"loss": "softmax"}, "columns, ends, rows, values: no part of such a proof"),
+        ({"loss": "softmax"}, "columns, ends, rows, values: are not arrays of such a proof"),
     ],
 )
 def test_messages(changes, message):

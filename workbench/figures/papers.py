@@ -68,7 +68,7 @@ def paper_of_name(name: str) -> str | None:
 
 
 def paper_of_solver(solver: str) -> str | None:
-    """Return the paper whose room holds a registered solver; of others by the name, or None."""
+    """Return the paper of a registered solver by its folder, of others by name, or None."""
     if solver in SOLVERS:
         room = SOLVERS[solver].steps.__module__.removeprefix("workbench.").split(".")[0]
         if room in PAPERS:

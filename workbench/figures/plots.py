@@ -176,15 +176,15 @@ def ended_by_clock(traces: Iterable[Trace]) -> str:
     solvers: dict[str, list[Trace]] = {}
     for trace in traces:
         solvers.setdefault(trace.header["solver"], []).append(trace)
-    limits, said = {}, []
+    limits, counts = {}, []
     for name, runs in solvers.items():
         cut = [trace.stopped_by for trace in runs if trace.cut]
         limits |= dict.fromkeys(cut)
         label = SOLVERS[name].label if name in SOLVERS else name
-        said += [f"{label} in {len(cut)} of {len(runs)} runs"] if cut else []
-    if not said:
+        counts += [f"{label} in {len(cut)} of {len(runs)} runs"] if cut else []
+    if not counts:
         return ""
-    return f"{ENDED} ({', '.join(limits)}): {', '.join(said)}."
+    return f"{ENDED} ({', '.join(limits)}): {', '.join(counts)}."
 
 
 def ranked(values: Mapping[str, float], unit: str = "s") -> str:
@@ -196,13 +196,13 @@ def ranked(values: Mapping[str, float], unit: str = "s") -> str:
     'ours 0.1 s, MRC-CCG 160 s (1,600 times), not reached by MRC-LP'
     """
     reached = sorted((value, label) for label, value in values.items() if np.isfinite(value))
-    said = [f"{look(label).label} {two_digits(value)} {unit}" for value, label in reached]
-    said[1:] = [
+    words = [f"{look(label).label} {two_digits(value)} {unit}" for value, label in reached]
+    words[1:] = [
         f"{text} ({two_digits(value / reached[0][0])} times)"
-        for text, (value, _) in zip(said[1:], reached[1:], strict=True)
+        for text, (value, _) in zip(words[1:], reached[1:], strict=True)
     ]
     missed = [look(label).label for label, value in values.items() if not np.isfinite(value)]
-    return ", ".join(said + [f"not reached by {', '.join(missed)}"] * bool(missed))
+    return ", ".join(words + [f"not reached by {', '.join(missed)}"] * bool(missed))
 
 
 def two_digits(value: float) -> str:

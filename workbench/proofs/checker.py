@@ -1,7 +1,8 @@
-"""Verify a proof: an interval that certainly holds the optimum of a training problem.
+"""Verify a proof: an interval that certainly contains the optimum of a training problem.
 
-A proof is a file with a stated problem, a primal and a dual point. Nothing in it is believed: both
-points are evaluated here, with every rounding bounded, and any finite points give valid bounds.
+A proof is a file that states a problem and has a primal and a dual point. Nothing in it is
+trusted: both points are evaluated here, with every rounding bounded, and any finite points give
+valid bounds.
 This file needs NumPy and SciPy only and runs by itself: ``python checker.py PROOF ROWS``.
 
 The problem, with N = 1 ("sum") or n ("mean") and the cost c_i of row i's class, is to minimise
@@ -84,7 +85,7 @@ ARRAY_HEADER = re.compile(
 
 
 class ProofError(ValueError):
-    """A file that is no proof, or no proof about these rows; the message says why."""
+    """A file is not a proof, or not a proof about these rows; the message gives the reason."""
 
 
 def require(condition: object, message: str) -> None:
@@ -100,14 +101,14 @@ def shown(value: object) -> str:
 
 
 def number(v: object) -> bool:
-    """Return whether a value is a finite number of at least 0 that a double holds."""
+    """Return whether a value is a finite number of at least 0 that fits into a double."""
     if isinstance(v, bool) or not isinstance(v, int | float):
         return False
     return 0 <= v <= sys.float_info.max and float(v) == v
 
 
 def positive(v: object) -> bool:
-    """Return the same of a number that is not 0."""
+    """Return whether a value is such a number and not 0."""
     return number(v) and v > 0
 
 
@@ -138,7 +139,7 @@ FIELDS = {  # by family or name of a kernel: needed fields and, after the bar, p
 
 
 def check_fields(fields: dict[str, Any], kind: str | None) -> None:
-    """Raise a ProofError unless all fields are known and accepted; null is as if left out."""
+    """Raise a ProofError unless all fields are known and accepted; null counts as left out."""
     given = {name: value for name, value in fields.items() if value is not None}
     for name, value in given.items():
         require(name in ACCEPTED, f"header: there is no field {shown(name)}")
@@ -177,7 +178,7 @@ class Proof:
 
 
 class Verdict(NamedTuple):
-    """An interval that certainly holds the optimum; `gap` is (upper - lower) / lower."""
+    """An interval that certainly contains the optimum; `gap` is (upper - lower) / lower."""
 
     lower: float
     upper: float
@@ -191,7 +192,7 @@ def read(path: str | os.PathLike) -> Proof:
     Raises
     ------
     ProofError
-        If the file is not a proof of format 1, in one sentence.
+        If the file is not a proof of format 1; the message is one sentence.
     """
     try:
         require(os.path.isfile(path), "there is no such file")
@@ -231,7 +232,7 @@ def parsed(data: bytes, name: str) -> np.ndarray:
 
 
 def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object of JSON, in which no name may appear twice."""
+    """Return a JSON object; raise a ProofError if a name appears twice."""
     require(len(dict(pairs)) == len(pairs), "header: a name appears twice")
     return dict(pairs)
 
@@ -273,7 +274,7 @@ class Rows:
 
 
 def checksum(X, y) -> str:
-    """Return the SHA-256 of rows, an array or a SciPy sparse matrix, and their labels 0..k-1."""
+    """Return the SHA-256 of rows (array or SciPy sparse matrix) and their labels 0..k-1."""
     return digest(Rows(X, y))
 
 
@@ -358,7 +359,7 @@ class Linear:
 
 
 class Kernel:
-    """The same in the feature space of a kernel; weights are coefficients of the rows `basis`."""
+    """As Linear in the feature space of a kernel; weights are coefficients of the rows `basis`."""
 
     def __init__(self, rows: Rows, constant: float, kernel: dict[str, Any]) -> None:
         self.rows, self.constant, self.name = rows, constant, kernel["name"]
@@ -425,7 +426,7 @@ class Kernel:
 
 
 def loss_of(name: str, F: np.ndarray, own: np.ndarray, shift: np.ndarray) -> np.ndarray:
-    """Return the losses of rows at scores F of which each is worse by its `shift`."""
+    """Return the losses of rows at the scores F, each of them made worse by its `shift`."""
     if name == "squared":
         return (np.maximum(np.abs(F - own) + shift, 0) ** 2).sum(axis=1) / 2
     if name in ONE_VS_REST:
@@ -446,7 +447,7 @@ def loss_of(name: str, F: np.ndarray, own: np.ndarray, shift: np.ndarray) -> np.
 
 
 def smooth_point(name: str, F: np.ndarray, own: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Return A, gain and the size of gain's terms at cost 1, of the point that F suggests."""
+    """Return A, the gain and the size of its terms, at cost 1, for the dual point made from F."""
     sign = np.where(own, 1.0, -1.0)
     if name == "squared_hinge":
         h = 2 * np.maximum(1 - sign * F, 0)
@@ -465,7 +466,7 @@ def smooth_point(name: str, F: np.ndarray, own: np.ndarray) -> tuple[np.ndarray,
 
 
 class RegularisedRisk:
-    """The problem of the families linear and kernel; W has a penalised intercept's row."""
+    """A problem of the families linear and kernel; W has a row for a penalised intercept."""
 
     def __init__(self, proof: Proof, rows: Rows) -> None:
         h, arrays, self.rows, self.arrays = proof.header, proof.arrays, rows, proof.arrays
@@ -483,7 +484,7 @@ class RegularisedRisk:
         own = {"W"} | (set() if s is None or (kernel and not self.free) else {"b"})
         own |= ({"basis"} if kernel else set()) | (set() if smooth else set(DUAL))
         more = sorted(arrays.keys() - own)
-        require(not more, f"{', '.join(more)}: no part of such a proof")
+        require(not more, f"{', '.join(more)}: are not arrays of such a proof")
         self.space = Kernel(rows, constant, h["kernel"]) if kernel else Linear(rows, constant)
         W, b, length = arrays.get("W"), arrays.get("b"), rows.d
         if kernel:
@@ -519,7 +520,7 @@ class RegularisedRisk:
         return summed(losses, 2 * self.K + 256, side) / self.N + norm + l1
 
     def points(self):
-        """Yield rows, A, its slack, gains and their sizes."""
+        """Yield the rows, A, the slack of A, the gains and the sizes of their terms."""
         if self.loss in STORED:
             yield from self.stored()
             return
@@ -529,7 +530,7 @@ class RegularisedRisk:
             yield rows, c * A, c, (c * gain).sum(axis=1), (c * size).sum(axis=1)
 
     def stored(self):
-        """Yield the same of the point in the file, made feasible."""
+        """Yield the same for the point in the file, after making it feasible."""
         rows, row, column, values = sparse(self.arrays, self.rows.n, self.K)
         y, c, K = self.rows.y[rows], self.costs[rows], self.K
         values = np.minimum(values, c[row])
@@ -583,14 +584,14 @@ class RegularisedRisk:
 
 
 class MinimaxRisk:
-    """The minimax risk problem; W is M' without the components that are left out."""
+    """The minimax risk problem; W is the transpose of M, with 0 for components left out."""
 
     def __init__(self, proof: Proof, rows: Rows) -> None:
         self.rows, self.arrays, self.space, k = rows, proof.arrays, Linear(rows, 1.0), rows.k
         outputs, lambda0 = proof.header["outputs"], float(proof.header["lambda0"])
         require(outputs == k, f"outputs: {outputs}, but the rows have {k} classes")
         more = sorted(self.arrays.keys() - DUAL.keys() - {"M"})
-        require(not more, f"{', '.join(more)}: no part of such a proof")
+        require(not more, f"{', '.join(more)}: are not arrays of such a proof")
         mean = size = square = 0.0
         for part in blocks(rows.n):
             X, own = rows.block(part, 1.0), (rows.y[part][:, None] == np.arange(k)).astype(float)
@@ -646,16 +647,16 @@ def increasing(array: np.ndarray, end: int, name: str) -> np.ndarray:
 
 
 def sparse(arrays: dict[str, np.ndarray], n: int, K: int) -> tuple[np.ndarray, ...]:
-    """Return the rows with entries, and where there, in which column and what each entry is."""
+    """Return the rows that have entries, and per entry its place in them, column and value."""
     require(DUAL.keys() <= arrays.keys(), f"the dual point is missing, {', '.join(DUAL)}")
     rows, ends, columns, values = (arrays[name] for name in DUAL)
     rows, good = increasing(rows, n, "rows"), values.ndim == 1 and values.size > 0
     require(good and columns.shape == values.shape, "columns, values: must be equally many")
     require(0 <= columns.min() and columns.max() < K, f"columns: must be below {K}")
     require(values.min() >= 0, "values: must not be negative")
-    require(ends.shape == rows.shape and ends.max() <= len(values), "ends: are not those of rows")
+    require(ends.shape == rows.shape and ends.max() <= len(values), "ends: do not fit rows")
     counts = np.diff(ends.astype(np.int64), prepend=0)
-    require(counts.min() >= 0 and counts.sum() == len(values), "ends: are not those of values")
+    require(counts.min() >= 0 and counts.sum() == len(values), "ends: do not fit values")
     row, columns = np.repeat(np.arange(len(rows)), counts), columns.astype(np.int64)
     require((np.diff(row * K + columns) > 0).all(), "columns: must increase within a row")
     return rows, row, columns, values.astype(np.float64)
@@ -663,7 +664,7 @@ def sparse(arrays: dict[str, np.ndarray], n: int, K: int) -> tuple[np.ndarray, .
 
 @contextmanager
 def stated(proof: Proof, X, y):
-    """Lend the problem of a proof for these rows, and refuse numbers that overflow."""
+    """Yield the problem of a proof for these rows; turn overflow into a ProofError."""
     rows = Rows(X, y)
     require(proof.header["checksum"] == digest(rows), "checksum: the proof is about other rows")
     try:
@@ -676,27 +677,27 @@ def stated(proof: Proof, X, y):
 
 
 def below(value: Fraction) -> float:
-    """Return the largest double that is not above a number."""
+    """Return the largest double that is at most a number."""
     nearest = float(value)
     return nearest if Fraction(nearest) <= value else math.nextafter(nearest, -math.inf)
 
 
 def objective(proof: Proof, X, y) -> tuple[float, float]:
-    """Return an interval that certainly holds the stated objective at the proof's weights."""
+    """Return an interval that certainly contains the stated objective at the proof's weights."""
     with stated(proof, X, y) as problem:
         require(problem.W is not None, "W: is missing")
         return below(problem.primal(problem.W, -1)), -below(-problem.primal(problem.W, 1))
 
 
 def verify(proof: Proof | str | os.PathLike, X, y, name: str = "the rows given") -> Verdict:
-    """Return an interval that certainly holds the optimum of the problem that a proof states.
+    """Return an interval that certainly contains the optimum of the problem that a proof states.
 
     Parameters
     ----------
     proof : a Proof, or the path of a file
     X : (n, d) array or SciPy sparse matrix; float32 is kept, all else becomes float64
-    y : (n,) labels 0..k-1, every one of which occurs
-    name : of the rows, for the statement
+    y : (n,) labels 0..k-1; each of them must occur
+    name : the name of the rows in the statement
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Verify proofs about problems of this package, and judge anyone's weights by them."""
+"""Verify proofs about problems of this package, and bound how far other weights are from them."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ ABSENT = {"alpha": 0.0, "l1": 0.0, "intercept": None, "kernel": None}  # fields 
 
 
 class Judgement(NamedTuple):
-    """Two bounds of how far an objective lies above its minimum, as a fraction of the minimum."""
+    """Bounds of the excess of an objective over its minimum, as fractions of the minimum."""
 
     at_least: float
     at_most: float
 
 
 def verify(proof: Proof | str | os.PathLike, X: Any = None, y=None) -> Verdict:
-    """Return an interval that certainly holds the optimum of the problem that a proof states.
+    """Return an interval that certainly contains the optimum of the problem that a proof states.
 
     Parameters
     ----------
@@ -57,14 +57,14 @@ def verify(proof: Proof | str | os.PathLike, X: Any = None, y=None) -> Verdict:
 
 
 def judge(weights, X, y, proof: Proof | str | os.PathLike) -> Judgement:
-    """Return how far the objective of anyone's weights certainly is above the optimum.
+    """Return bounds of how far the objective of given weights is above the optimum.
 
     Parameters
     ----------
     weights : an estimator with ``coef_`` and ``intercept_``, or ``dual_coef_``, ``support_`` and
         ``intercept_``, as scikit-learn and this package have them; or W alone, (d, outputs)
     X, y : as of :func:`verify`
-    proof : of the problem by which they are judged
+    proof : a proof of the problem that the weights are meant to solve
 
     Raises
     ------
@@ -81,7 +81,7 @@ def judge(weights, X, y, proof: Proof | str | os.PathLike) -> Judgement:
 
 
 def expected(header: dict[str, Any], wanted: dict[str, str]) -> None:
-    """Raise a ProofError unless the stated problem has these values, given as texts."""
+    """Raise a ProofError unless the stated problem has these values, given as text."""
     kernel = header.get("kernel") or {}
     stated = ABSENT | header | kernel | {"kernel": kernel.get("name")}
     for name, text in wanted.items():
@@ -104,7 +104,7 @@ def named(problem: Problem) -> str:
 
 
 def rows_of(X, y) -> tuple[Any, np.ndarray]:
-    """Return rows and codes of labels; those of a problem if X is one."""
+    """Return the rows and the codes 0..k-1 of their labels, of a Problem or of X and y."""
     if isinstance(X, Problem):
         return X.X, X.y
     if y is None:
@@ -113,7 +113,7 @@ def rows_of(X, y) -> tuple[Any, np.ndarray]:
 
 
 def arrays_of(weights, header: dict[str, Any]) -> dict[str, np.ndarray]:
-    """Return the arrays of a proof whose weights are those of an estimator, or W itself."""
+    """Return a proof's arrays for the weights of an estimator, or for W itself."""
     K, intercept, arrays = header["outputs"], header.get("intercept"), {}
     b = np.atleast_1d(getattr(weights, "intercept_", 0.0)).astype(float)
     if hasattr(weights, "dual_coef_"):

@@ -1,9 +1,9 @@
-"""Write proofs: from a solver's state to the stated problem, and the points that prove its optimum.
+"""Write proofs: a solver's state becomes a stated problem and points that enclose its optimum.
 
-Smooth losses have W alone in the file, as its scores make a dual point; all others the dual point
-alone, as that makes W. Weights a_ic are in single precision; those at the cap are rounded up, to
-which the checker clips them, so that these are exact. Each function here returns the fields of the
-header that state the problem, and the arrays.
+For smooth losses the file has W alone, whose scores give a dual point; for all others it has the
+dual point alone, which gives W. Dual weights a_ic are in single precision. Those at their cap are
+rounded up, and the checker clips them to the cap, so that they are exact. Each function here
+returns the fields of the header that state the problem, and the arrays.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from workbench.weston_watkins.dual import WWState
 
 Statement = dict[str, Any]
 Arrays = dict[str, np.ndarray]
-LOSS_OF = {  # of a link
+LOSS_OF = {  # link of least squares -> stated loss
     "identity": "squared",
     "softmax": "softmax",
     "squared_hinge": "squared_hinge",
@@ -49,7 +49,7 @@ def write(
     problem : Problem that was solved
     state : State, any that the solver yielded; the closer to the optimum, the tighter the proof
     constant : whether the last column of the rows is a constant 1, stated as an intercept
-    parameters : those of the solver; of most solvers the state knows what matters
+    parameters : the solver's parameters; for most solvers the state has all that is needed
 
     Raises
     ------
@@ -62,7 +62,7 @@ def write(
 def proof_of(
     problem: Problem, state: State, parameters: dict[str, Any], constant: bool = False
 ) -> tuple[Statement, Arrays]:
-    """Return header and arrays of a proof; parameters and errors are those of :func:`write`."""
+    """Return the header and the arrays of a proof; parameters and errors as in :func:`write`."""
     found = [writer for kind, writer in WRITERS.items() if isinstance(state, kind)]
     if not found:
         raise ValueError(
@@ -145,7 +145,7 @@ def least_squares(
 
 
 def sampled_cuts(problem: Problem, s: CutState, parameters: dict) -> tuple[Statement, Arrays]:
-    """State the problem of all rows: the model of exact cuts proves it, that of samples roughly."""
+    """State the problem of all rows; exact cuts prove its optimum closely, sampled cuts roughly."""
     if hasattr(problem, "starts"):
         raise ValueError("proof: chains have none, as the checker has no Viterbi algorithm")
     if len(s.root):
@@ -235,7 +235,7 @@ def sparse(A, rows: np.ndarray | None = None, exact: bool = False) -> Arrays:
 
 
 def smallest(numbers: np.ndarray) -> np.ndarray:
-    """Return whole numbers of at least 0 in the smallest type that holds them."""
+    """Return whole numbers of at least 0 in the smallest type that can represent them."""
     return numbers.astype(np.min_scalar_type(numbers.max(initial=0)))
 
 

@@ -118,7 +118,7 @@ def _links(figure: Figure, folder: Path) -> dict[str, str]:
     """Return the addresses of the figure's notebook as committed and as executed."""
     name, found = f"{figure.notebook}.ipynb", {}
     executed = CHECKOUT / "runs" / "figures" / figure.place / name
-    for said, path in (("source", CHECKOUT / "notebooks/figures" / name), ("executed", executed)):
+    for words, path in (("source", CHECKOUT / "notebooks/figures" / name), ("executed", executed)):
         if path.exists():
-            found[said] = quote(Path(os.path.relpath(path, folder)).as_posix())
+            found[words] = quote(Path(os.path.relpath(path, folder)).as_posix())
     return found

@@ -18,7 +18,7 @@ BYTES |= {"g": 1e9, "gb": 1e9, "gib": 1e9}
 FRACTIONS = {"": 1.0, "fraction": 1.0, "%": 1e-2, "percent": 1e-2, "thousand": 1e3}
 CLOCK = r"\btime|seconds|runtime"
 COUNTS = r"memory|size|nonzero|non-zero|epoch|round|iteration|vectors|condition number"
-NEITHER = r"condition number"  # of the data: a smaller one is no better
+NEITHER = r"condition number"  # a property of the data: smaller is not better
 ERRORS = r"(?<!worst-case )error|risk|loss|gap|objective"  # a lower bound is no better or worse
 SCORES = r"accura|f1|precision|recall"
 

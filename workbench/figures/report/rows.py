@@ -33,7 +33,7 @@ NOT_EXPLAINED = "the difference is not explained yet"
 COUNTED = {"runs": "runs", "cut": "of them ended by the clock"}  # fields of our rows
 KEYS = ("paper", "table", "dataset", "method", "quantity", "setting")
 DESCRIPTIONS = {"samples": 0, "features": 1, "classes": 2}  # places in the shape of a data set
-STANDINGS = {  # of the values in print; every one has one of them
+STANDINGS = {  # each value in print has exactly one of them
     "agrees": "our value agrees with it",
     "better": "our value is better",
     "worse": "our value is worse",
@@ -161,7 +161,7 @@ class Row:
         if self.ours is not None:
             row, data, caveat = self.ours.row, self.ours.data, self.verdict.caveat
             if "other data" in caveat or not data:
-                found.append(f"our data: {data or 'not said'}")
+                found.append(f"our data: {data or 'unknown'}")
             found.append(caveat)
             # A difference between two runs is not its cause until that has been tried.
             compared = self.measured and self.paper.value is not None
