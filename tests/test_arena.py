@@ -178,7 +178,7 @@ def test_a_failure_stops_no_other_match_and_nothing_runs_twice(tmp_path, no_work
         done.traces(solver="ridge")
     lines = []
     again = contest(["text 150x3"], {"ridge": entries["ridge"]}, **settings, say=lines.append)
-    assert lines == ["1 points, 1 done before, 0 to run"]
+    assert lines == ["1 point, 1 done before, 0 to run"]
     assert again.frame().iloc[0]["fit_cpu"] == frame.loc["ridge", "fit_cpu"]
     lines.clear()
     kept = contest(["text 150x3"], {"bad": entries["bad"]}, **settings, say=lines.append)

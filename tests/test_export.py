@@ -127,7 +127,7 @@ def test_no_trace_or_one_given_twice_is_refused(tmp_path):
     for traces, message in (
         ([], "there are none to export"),
         ([one, one], f"{one.header['key']} appears twice"),
-        ([hiding], "their rows contain n,"),
+        ([hiding], "rows contain n,"),
     ):
         with pytest.raises(ValueError, match=message):
             to_parquet(traces, tmp_path / "t.parquet")

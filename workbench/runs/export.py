@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,8 @@ from workbench.core.files import whole
 from workbench.core.trace import Trace, encode
 from workbench.runs.keys import key
 
-# These columns of a tidy file are there even if the traces lack them, in these types.
+ARROW = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string()}
+# Every tidy file has these columns, in these types, even if the traces lack them.
 FIXED = {
     **dict.fromkeys(("run", "solver", "data", "spec", "checksum"), pa.string()),
     **dict.fromkeys(("n", "d", "k"), pa.int64()),
@@ -58,60 +60,51 @@ def to_parquet(
     ValueError
         If there is no trace, one appears twice, or a row has a column of the header's name.
     """
-    columns: dict[str, list] = {name: [] for name in FIXED}
-    measured: dict[str, list] = {}
-    stops, seen = [], set()
+    rows, names, seen = [], {}, set()  # names: those of parameters, in the order of the traces
     for trace in traces:
-        about = dict(_header(trace))
+        about = _header(trace)
         if about["run"] in seen:
             raise ValueError(f"traces: run {about['run']} appears twice")
         seen.add(about["run"])
-        for name in dict.fromkeys([*columns, *about]):
-            column = columns.setdefault(name, [None] * len(stops))
-            column += [about.get(name)] * len(trace.rows)
-        for name in dict.fromkeys([*measured, *(name for row in trace.rows for name in row)]):
-            column = measured.setdefault(name, [None] * len(stops))
-            column += [row.get(name) for row in trace.rows]
-        stops += [trace.stopped_by] * len(trace.rows)
+        names |= dict.fromkeys(about)
+        for row in trace.rows:
+            if twice := sorted(about.keys() & row.keys()):
+                raise ValueError(f"traces: rows contain {', '.join(twice)}, as the headers do")
+            rows.append(about | row | {"stopped_by": trace.stopped_by})
     if not seen:
         raise ValueError("traces: there are none to export")
-    measured.pop("stopped_by", None)  # on all rows of the run instead of on its last
-    if twice := sorted(set(columns) & set(measured)):
-        raise ValueError(f"traces: their rows contain {', '.join(twice)}, as the headers do")
-    table = {name: _array(values) for name, values in (columns | measured).items()}
-    for name, kind in FIXED.items():
-        if pa.types.is_null(table[name].type):
-            table[name] = table[name].cast(kind)
-    table["stopped_by"] = pa.array(stops, pa.string())
+    columns = {name: None for row in rows for name in row if name not in {*FIXED, *names}}
+    columns.pop("stopped_by", None)
+    table = {}
+    for name in [*FIXED, *(n for n in names if n not in FIXED), *columns]:
+        table[name] = _array([row.get(name) for row in rows])
+        if name in FIXED and pa.types.is_null(table[name].type):
+            table[name] = table[name].cast(FIXED[name])
+    table["stopped_by"] = pa.array([row["stopped_by"] for row in rows], pa.string())
     with whole(path) as part:
         pq.write_table(pa.table(table).replace_schema_metadata(metadata), part)
 
 
-def _header(trace: Trace) -> Iterator[tuple[str, Any]]:
+def _header(trace: Trace) -> dict[str, Any]:
+    """Return the columns that all rows of a trace share."""
     header, problem = trace.header, trace.header.get("problem") or {}
-    yield "run", header.get("key") or key(header=header, last=trace.last)
-    yield from {"data": problem.get("name"), "spec": header.get("data")}.items()
-    yield from ((name, header.get(name)) for name in ("solver", "seed", "repetition", "timed"))
-    yield from ((name, problem.get(name)) for name in ("checksum", "n", "d", "k", "synthetic"))
-    yield from ((f"p_{name}", value) for name, value in (header.get("parameters") or {}).items())
+    own = {name: header.get(name) for name in ("solver", "seed", "repetition", "timed")}
+    data = {name: problem.get(name) for name in ("checksum", "n", "d", "k", "synthetic")}
+    parameters = {f"p_{n}": value for n, value in (header.get("parameters") or {}).items()}
+    run = header.get("key") or key(header=header, last=trace.last)
+    names = {"run": run, "data": problem.get("name"), "spec": header.get("data")}
+    return names | own | data | parameters
 
 
 def _array(values: Sequence[Any]) -> pa.Array:
-    """Return values of one kind in its type, mixed ones as text."""
+    """Return values of one type in that type, mixed ones as text."""
     values = [value.item() if isinstance(value, np.generic) else value for value in values]
     found = set(map(type, values)) - {type(None)}
-    for kinds, arrow in (
-        (set(), pa.null()),
-        ({bool}, pa.bool_()),
-        ({int}, pa.int64()),
-        ({int, float}, pa.float64()),
-        ({str}, pa.string()),
-    ):
-        if found <= kinds:
-            try:
-                return pa.array(values, arrow)
-            except (OverflowError, pa.ArrowInvalid):  # an integer that the type cannot hold
-                break
+    types = {frozenset(): pa.null(), frozenset({int, float}): pa.float64()}
+    types |= {frozenset({kind}): arrow for kind, arrow in ARROW.items()}
+    if arrow := types.get(frozenset(found)):
+        with suppress(OverflowError, pa.ArrowInvalid):  # an integer that the type cannot hold
+            return pa.array(values, arrow)
     return pa.array([None if value is None else _text(value) for value in values], pa.string())
 
 

@@ -30,10 +30,10 @@ NAMES = ("solver", "parameters", "data", "seed", "test", "stop", "repetition", "
 
 def write_results(path: Path, traces: Iterable[Trace], parameters: Mapping[str, Any]) -> None:
     """Write the traces of sweeps, with their headers, and the parameters of their notebook."""
-    asked = {_asked(trace): trace for trace in traces}  # one run may have been asked for twice
-    traces = {trace.header["key"]: trace for trace in asked.values()}.values()
+    by_setting = {_setting_of(trace): trace for trace in traces}  # two settings may share a run
+    traces = {trace.header["key"]: trace for trace in by_setting.values()}.values()
     columns = list(dict.fromkeys(name for trace in traces for row in trace.rows for name in row))
-    headers = {name: trace.header for name, trace in asked.items()}
+    headers = {name: trace.header for name, trace in by_setting.items()}
     about = {"headers": encode(headers), "columns": columns, "parameters": dict(parameters)}
     path.parent.mkdir(parents=True, exist_ok=True)
     to_parquet(traces, path, {name: json.dumps(value) for name, value in about.items()})
@@ -68,7 +68,7 @@ def read_results(path: Path) -> tuple[list[Trace], dict[str, Any]]:
 
 
 def setting(about: Mapping[str, Any]) -> str:
-    """Return the key of what a run is asked for, whatever the code, the data and the machine."""
+    """Return the key of a run's setting, whatever the code, the data and the machine."""
     return key(**{name: about.get(name) for name in NAMES})
 
 
@@ -87,10 +87,10 @@ def recalled() -> dict[str, Trace] | None:
 @cache
 def _recalled(folder: str) -> dict[str, Trace]:
     traces = [t for path in sorted(Path(folder).glob("*.parquet")) for t in read_results(path)[0]]
-    return {_asked(trace): trace for trace in traces}
+    return {_setting_of(trace): trace for trace in traces}
 
 
-def _asked(trace: Trace) -> str:
+def _setting_of(trace: Trace) -> str:
     return trace.header.get("call") or setting(trace.header)
 
 

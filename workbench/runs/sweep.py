@@ -60,8 +60,8 @@ class Run:
             raise ValueError(f"{path}: has no proof next to it")
 
     @property
-    def asked(self) -> dict[str, Any]:
-        """The words of the point for its run, in the trace's header."""
+    def header_fields(self) -> dict[str, Any]:
+        """The fields of the point that the trace's header records."""
         own = {name: getattr(self.point, name) for name in ("data", "seed", "test", "repetition")}
         return own | {"stop": dict(self.point.stop)}
 
@@ -69,9 +69,6 @@ class Run:
         """Solve, evaluate at geometric rounds and at the end, and write the trace."""
         point = self.point
         problem = _problem(point.data, point.seed, point.test)
-        if point_key(point, problem, self.timed) != self.key:
-            _problem.cache_clear()  # a worker that rested may hold a file as it was before
-            problem = _problem(point.data, point.seed, point.test)
         if point_key(point, problem, self.timed) != self.key:
             raise ValueError(
                 "data, code or versions have changed since the sweep was planned, or differ on "
@@ -104,7 +101,7 @@ class Run:
             raise InterruptedError("its worker was interrupted")
         trace.last.update(judge(state))
         trace.header["rules"].pop()  # the limit of this call does not belong to the point
-        trace.header |= {"key": self.key, "timed": self.timed} | self.asked
+        trace.header |= {"key": self.key, "timed": self.timed} | self.header_fields
         self.path(folder).parent.mkdir(exist_ok=True)
         if self.proofs:
             path = self.path(folder).with_suffix(".npz")
@@ -186,7 +183,7 @@ class Sweep:
             trace = read_finished(task.path(self.folder), task.key)
         except ValueError as error:
             raise ValueError(f"{error}; run the sweep again to replace it") from None
-        trace.header |= task.asked  # an earlier sweep may have named the same rows otherwise
+        trace.header |= task.header_fields  # an earlier sweep may have named the data otherwise
         return trace
 
 
@@ -208,16 +205,15 @@ def sweep(
     ----------
     points : of :func:`workbench.runs.grid.grid`; grids can be added
     jobs : worker processes, each with one thread
-    timing : one worker, pinned to a core, and at least three runs of each setting, over its seeds
-        and, where these are fewer, added repetitions. Without it the seconds are not comparable
-        and are marked so.
+    timing : one worker, pinned to a core, and at least three runs of each setting: repetitions
+        are added if it has fewer seeds. Otherwise the seconds are not comparable, and marked so
     cluster : address of a Dask scheduler to use instead; it must share `folder`
     seconds, memory : limits of one point, in wall seconds and GB, see
         :class:`workbench.runs.worker.Limits`
-    folder : where traces are kept; by default ``runs/points`` of the checkout, for all sweeps
+    folder : where traces are kept (default: ``runs/points`` of the checkout, for all sweeps)
     proofs : write the proof of each point's last state next to its trace, with the suffix .npz;
-        ``proof`` in the trace's header is its name, or says why there is none. Points that were
-        kept without are run again
+        ``proof`` in the trace's header is its name, or the reason why it has none. Points that
+        were run without proofs are run again
     say : receives the progress, line by line
 
     Raises
@@ -227,7 +223,7 @@ def sweep(
     OSError
         When traces cannot be written; what was finished before is kept.
     KeyboardInterrupt
-        After all workers have been stopped; the same call resumes from there.
+        After all workers have been stopped; the same call resumes the sweep.
     """
     limits = Limits(seconds, memory)
     folder = Path(folder or runs_folder() / "points").absolute()
@@ -303,8 +299,8 @@ def _from_results(points: Sequence[Point], timed: bool, known: dict, folder: Pat
     """Return the sweep of points that were run before, perhaps elsewhere and by other code."""
     runs = []
     for point in points:
-        asked = setting(vars(point) | {"timed": timed})
-        runs.append(Run(point, known[asked].header["key"] if asked in known else asked, timed))
+        own = setting(vars(point) | {"timed": timed})
+        runs.append(Run(point, known[own].header["key"] if own in known else own, timed))
     found = {trace.header["key"]: trace for trace in known.values()}
     failures = {
         run.key: "no run with these settings is in the results"
@@ -315,20 +311,20 @@ def _from_results(points: Sequence[Point], timed: bool, known: dict, folder: Pat
 
 
 def _planned(points: Sequence[Point], timed: bool, proofs: bool = False) -> tuple[Run, ...]:
-    """Return a run for every point, with its key; each problem is made once, in turn."""
+    """Return a run with its key for every point; each problem is made once."""
     forget_changed_code()  # a notebook's kernel may be older than the code; new workers are not
     places: dict[tuple, list[int]] = {}
     for place, point in enumerate(points):
         places.setdefault((point.data, point.seed, point.test), []).append(place)
     runs: dict[int, Run] = {}
-    for chosen, there in places.items():
+    for chosen, indices in places.items():
         try:
             # As in the workers: the last digits of a matrix product depend on the threads.
             with threadpool_limits(1):
                 problem = panel(*chosen)
         except (ValueError, OSError) as error:
             raise type(error)(f"data {chosen[0]!r}: {error}") from None
-        for place in there:
+        for place in indices:
             point = points[place]
             # Only the checksum says which problem it is: equal data under two names is one run.
             runs[place] = Run(point, point_key(point, problem, timed), timed, proofs)
