@@ -186,7 +186,7 @@ def test_a_failure_stops_no_other_match_and_nothing_runs_twice(tmp_path, no_work
     assert kept.frame()["reason"][0] == frame.loc["bad", "reason"]
     kept.matches[0].path(tmp_path).with_suffix(".failed").unlink()
     contest(["text 150x3"], {"bad": entries["bad"]}, **settings, say=lines.append)
-    assert "1 points, 1 to run" in lines
+    assert "1 point, 1 to run" in lines
     other = plan(["text 150x3"], ["ridge"], **settings | {"budget": 0.2})
     assert other.frame()["status"].tolist() == ["not run"]
 
