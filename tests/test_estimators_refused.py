@@ -179,18 +179,6 @@ def test_parameters_outside_their_range_are_refused_at_fit(name):
         made(name).set_params(unknown=1)
 
 
-def nan_between_rows(X, Z):
-    return np.where((X[:, None] == Z).all(axis=2), 1.0, np.nan)
-
-
-@pytest.mark.parametrize("kind", [SampledCutClassifier])
-def test_kernels_return_finite_numbers_of_their_shape(kind):
-    with pytest.raises(ValueError, match=r"^kernel: must return an array of shape"):
-        kind(kernel=lambda X, Z: np.ones(3)).fit(IRIS, SPECIES)
-    with pytest.raises(ValueError, match=r"^kernel: must return finite numbers"):
-        kind(kernel=nan_between_rows).fit(IRIS, SPECIES)
-
-
 ODD = [
     (
         SampledCutClassifier(C=10**5000),

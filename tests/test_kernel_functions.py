@@ -24,17 +24,12 @@ from workbench.kernels.gram import Gram
 GAMMA, DEGREE, COEF0 = 0.3, 3, 0.5
 
 
-def laplacian(X, Z):
-    return np.exp(-np.abs(X[:, None, :] - Z[None, :, :]).sum(axis=2) / 4)
-
-
 MATRICES = {
     "linear": linear_kernel,
     "poly": lambda X, Z: polynomial_kernel(X, Z, gamma=GAMMA, degree=DEGREE, coef0=COEF0),
     "rbf": lambda X, Z: rbf_kernel(X, Z, gamma=GAMMA),
-    laplacian: laplacian,
 }
-KINDS = [(name, sparse) for name in MATRICES for sparse in (False, True)][:-1]
+KINDS = [(name, sparse) for name in MATRICES for sparse in (False, True)]
 
 
 def at(X, kind, dtype=np.float64):
@@ -153,7 +148,8 @@ def test_the_rows_kept_are_within_their_budget_and_those_used_last(blobs):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"kernel": "sigmoid"}, "kernel: must be one of 'linear', 'poly', 'rbf' or a function"),
+        ({"kernel": "sigmoid"}, "kernel: must be one of 'linear', 'poly', 'rbf', got 'sigmoid'"),
+        ({"kernel": len}, "kernel: must be one of"),
         ({"kernel": None}, "kernel: must be one of"),
         ({"gamma": 0}, "gamma: must be a positive number or None, got 0"),
         ({"gamma": np.nan}, "gamma: must be"),
@@ -176,22 +172,3 @@ def test_an_estimators_gamma_is_scale_or_positive(gamma):
     assert check_gamma("scale") is None and check_gamma(2) == 2.0
     with pytest.raises(ValueError, match='gamma: must be "scale" or a positive number'):
         check_gamma(gamma)
-
-
-BAD = {
-    "must return an array of shape .*, got .9, 10.": lambda X, Z: np.ones((len(X), len(Z) + 1)),
-    "must return an array of shape .*, got ..$": lambda X, Z: 1.0,
-    "must return finite numbers": lambda X, Z: np.full((len(X), len(Z)), np.nan),
-    "must return finite": lambda X, Z: np.ones((len(X), len(Z)), complex),
-    "must return": lambda X, Z: np.full((len(X), len(Z)), "1"),
-    r"k\(x, x\) must be finite and not negative": lambda X, Z: -(X @ Z.T),
-}
-
-
-@pytest.mark.parametrize("message", BAD)
-def test_a_bad_function_is_found_out(message, blobs):
-    kernel = at(blobs(n=9).X, BAD[message])
-    points = kernel.points(blobs(n=9).X)
-    with pytest.raises(ValueError, match=f"^kernel: {message}"):
-        kernel.times(points, points, np.ones((9, 1)))
-        kernel.diagonal(points)

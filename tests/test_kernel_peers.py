@@ -118,23 +118,6 @@ def test_the_whole_space_is_the_kernels_own(blobs):
 
 
 @each
-def test_a_kernel_may_be_a_function(name, blobs):
-    def k(X, Z):
-        return rbf_kernel(X, Z, gamma=0.3)
-
-    for sparse in (False, True):
-        problem = blobs(50, 4, 3, sparse=sparse)
-        named, own = (fitted(name, problem, kernel=what, gamma=0.3) for what in ("rbf", k))
-        assert own.primal == pytest.approx(named.primal, rel=1e-9)
-        start = next(SOLVERS[name].steps(problem, kernel=k))
-        assert (start.scores(problem.X) == 0).all()
-        np.testing.assert_allclose(own.scores(problem.X), named.scores(problem.X), atol=1e-9)
-    for wrong in (lambda X, Z: rbf_kernel(X, Z)[:-1], lambda X, Z: np.nan * rbf_kernel(X, Z)):
-        with pytest.raises(ValueError, match="kernel: must return"):
-            fitted(name, problem, kernel=wrong)
-
-
-@each
 @pytest.mark.filterwarnings("error")
 def test_nothing_is_warned_of(name, blobs, monkeypatch):
     fitted(name, blobs(n=5, k=5))  # scikit-learn asks whether this is a regression

@@ -153,7 +153,6 @@ def test_problems_that_cannot_be_stated_are_refused(blobs, tmp_path):
     cases = [
         ("ww_walrus", weighed, {}, "rows with weights other than one"),
         ("ls_generalized", several, {"link": "sigmoid"}, "rows of several labels"),
-        ("cuts_exact", problem, {"kernel": lambda X, Z: X @ Z.T}, "a kernel that is a function"),
     ]
     for solver, given, parameters, said in cases:
         state = next(SOLVERS[solver].steps(given, **parameters))

@@ -28,13 +28,13 @@ FLOORS = [
 ]
 # Lines of Python, docstrings included. A budget rises only in the commit that says what else went.
 BUDGETS = {
-    "core": 1_446,
-    "kernels": 988,
+    "core": 1_357,
+    "kernels": 959,
     "data": 2_994,
     "mrc": 2_881,
     "weston_watkins": 1_010,
     "memoir": 3_357,
-    "least_squares": 1_425,
+    "least_squares": 1_424,
     "sampled_cuts": 1_578,
     "tuning": 920,
     "peers": 1_462,

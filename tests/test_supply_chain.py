@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import workbench
-from workbench.core.trace import load_state, read_trace
+from workbench.core.trace import read_trace
 from workbench.data import load
 from workbench.runs.grid import read_points
 from workbench.runs.notebooks import read
@@ -247,7 +247,7 @@ class Bomb:
 CALL = "__import__('pytest').fail('code was run')"
 
 
-@pytest.mark.parametrize("reader", ["data", "state", "trace", "grid", "notebook"])
+@pytest.mark.parametrize("reader", ["data", "trace", "grid", "notebook"])
 def test_a_file_that_holds_code_is_refused_and_not_run(reader, tmp_path):
     archive = tmp_path / "rows.npz"
     np.savez(archive, **{"X": np.eye(2), "y": np.array([Bomb(), Bomb()]), "": np.array(Bomb())})
@@ -261,7 +261,6 @@ def test_a_file_that_holds_code_is_refused_and_not_run(reader, tmp_path):
     with pytest.raises((ValueError, json.JSONDecodeError)):
         {
             "data": lambda: load(archive),
-            "state": lambda: load_state(archive, Bomb),
             "trace": lambda: read_trace(trace),
             "grid": lambda: read_points(grid),
             "notebook": lambda: read(notebook),

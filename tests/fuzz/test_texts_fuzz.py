@@ -15,7 +15,7 @@ from fuzz.inputs import FOLDER
 from fuzz.trying import examples, refused, trying
 from workbench import cli
 from workbench.core.problem import Problem
-from workbench.core.trace import Trace, load_state, read_trace, write_trace
+from workbench.core.trace import Trace, read_trace, write_trace
 from workbench.data import load
 from workbench.data.formats import Rows, npz_shape, write_npz
 from workbench.data.panels import listed, panel
@@ -129,16 +129,6 @@ def test_a_trace_of_any_bytes_is_read_or_refused(data):
         assert isinstance(found.header, dict)
         assert all(isinstance(row, dict) for row in found.rows)
         assert found.stopped_by is None or found.last
-
-
-@examples(40)
-@given(st.data())
-def test_a_state_of_any_bytes_is_refused(data):
-    path = written(data.draw(mutated(SEEDS[".npz"])), ".npz")
-    with trying("load_state"), pytest.raises(ValueError) as caught:
-        load_state(path, Trace)
-    assert refused(caught.value)
-    assert not RAN.exists()
 
 
 WORDS = """digits, wine, synthetic 30x3x3, checkers 20, text 30x3, +, |, @, or, 4 fourier, constant,

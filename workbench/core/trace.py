@@ -1,4 +1,4 @@
-"""Traces as JSON Lines and states as npz: plain data, so loading one can never run code."""
+"""Traces as JSON Lines: plain data, so loading one can never run code."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ import json
 import math
 import os
 import sys
-import zipfile
-import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
 import numpy as np
 
@@ -19,9 +17,6 @@ from workbench.core.files import whole
 from workbench.core.stream import Row, Rule, State, finished
 
 SCHEMA = 1
-# Errors of NumPy and its archives for files that are not archives, damaged, or packed otherwise.
-UNREADABLE = (ValueError, OSError, EOFError, KeyError, TypeError, AttributeError, MemoryError)
-UNREADABLE += (RuntimeError, OverflowError, zlib.error, zipfile.BadZipFile)
 PLAIN = (bool, int, float, str, type(None))
 TICK = 1e-6  # seconds by which the rounding of clocks may set them back
 _NON_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
@@ -184,90 +179,6 @@ def _follows(row: Row, before: Row) -> bool:
         and all(type(row.get(clock)) in (int, float) for clock in clocks)
         and all(before.get(c, 0.0) - TICK <= row[c] <= sys.float_info.max for c in clocks)
     )
-
-
-def save_state(path: str | os.PathLike, state: State) -> None:
-    """Save a solver's state to an npz file without pickle, whole or not at all.
-
-    A state is a plain dataclass of arrays, numbers, strings, booleans, None and one or more
-    `numpy.random.Generator` (PCG64).
-
-    Raises
-    ------
-    TypeError
-        Naming a field of any other type.
-    """
-    arrays, plain = {}, {}
-    for f in fields(state):
-        value = getattr(state, f.name)
-        if isinstance(value, np.ndarray) and not value.dtype.hasobject:
-            arrays[f.name] = value
-        elif _is_pcg64(value):
-            plain[f.name] = {"generator": value.bit_generator.state}
-        elif value is None or isinstance(value, (bool, int, float, str)):
-            plain[f.name] = value
-        elif isinstance(value, np.generic):
-            plain[f.name] = value.item()
-        else:
-            raise TypeError(f"{type(state).__name__}.{f.name}: cannot save a {type(value)}")
-    plain_json = json.dumps({"state": type(state).__name__, "plain": plain})
-    with whole(path) as part, open(part, "wb") as sink:
-        np.savez(sink, **arrays, **{"": np.array(plain_json)})
-
-
-def load_state(path: str | os.PathLike, kind: type) -> Any:
-    """Load a state of dataclass `kind` that :func:`save_state` wrote.
-
-    Loading runs nothing, and types are checked here. Going on from a state is for files that you
-    trust: no solver compares its lengths and places with those of the problem, and compiled code
-    that follows wrong ones could read or write anywhere.
-
-    Raises
-    ------
-    ValueError
-        If the file is damaged, or does not contain a state of this kind, with its fields and their
-        types.
-    """
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            if "" not in archive.files:
-                raise ValueError("it does not contain a state")
-            values = {name: archive[name] for name in archive.files if name}
-            text = json.loads(str(archive[""]))
-        state = text["state"]
-        for name, value in text["plain"].items():
-            if isinstance(value, dict):
-                rng = np.random.Generator(np.random.PCG64())
-                rng.bit_generator.state = value["generator"]
-                value = rng
-            values[name] = value
-    except FileNotFoundError:
-        raise
-    except UNREADABLE as error:
-        raise ValueError(f"{path}: not a state; {error}") from None
-    if state != kind.__name__:
-        raise ValueError(f"{path}: contains a {state}, not a {kind.__name__}")
-    expected = {f.name for f in fields(kind)}
-    if set(values) != expected:
-        raise ValueError(f"{path}: fields {sorted(set(values) ^ expected)} do not match")
-    for name, hint in get_type_hints(kind).items():
-        hints = get_args(hint) or [hint]
-        if name in expected and not any(_is_a(values[name], one) for one in hints):
-            raise ValueError(f"{path}: {name} does not have the type of a {state}'s")
-    return kind(**values)
-
-
-def _is_a(value, hint) -> bool:
-    """Return whether a value of a state is of this type; arrays are of plain, native numbers."""
-    if isinstance(value, np.ndarray):
-        plain = value.dtype.kind in "biufc" and value.dtype.isnative
-        return hint in (np.ndarray, object) and plain
-    return hint is object or type(value) is hint or (hint is float and type(value) is int)
-
-
-def _is_pcg64(value) -> bool:
-    bits = getattr(value, "bit_generator", None)
-    return isinstance(value, np.random.Generator) and isinstance(bits, np.random.PCG64)
 
 
 def encode(value):

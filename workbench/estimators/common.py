@@ -26,8 +26,7 @@ from workbench.estimators.inputs import Inputs
 from workbench.estimators.parameters import check_parameters
 from workbench.estimators.saved import CLASSES, save
 from workbench.proofs import writers
-from workbench.registry import SOLVERS
-from workbench.runs.run import run, warm
+from workbench.runs.run import run
 
 
 class Classifier(Heard, Inputs, ClassifierMixin, BaseEstimator):
@@ -184,9 +183,6 @@ class Classifier(Heard, Inputs, ClassifierMixin, BaseEstimator):
 
     def _run(self, problem: Problem, solver: str, parameters: dict, *rules: Rule, **options):
         """Return a run's trace and last state; KeyboardInterrupt if there is nothing to keep."""
-        if callable(parameters.get("kernel")):  # it may want rows as long as they are
-            warm(SOLVERS[solver].steps, problem, parameters | {"kernel": "rbf"})
-            options["warm_up"] = False
         told, heard_of = self._listening(problem)  # first, so that the last round is told, too
         options |= heard_of
         trace, state = run(solver, problem, *told, *rules, parameters=parameters, **options)

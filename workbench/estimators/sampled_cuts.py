@@ -37,16 +37,14 @@ class SampledCutClassifier(Classifier, saved=f"{SAVED} dual_coef_:rm"):
 
     It minimises ``1/2 |w|^2 + C sum_i hinge_i``. For two classes the hinge is LIBSVM's,
     ``max(0, 1 - y_i f(x_i))``; for more it is Crammer and Singer's,
-    ``max(0, max_{j != y_i} 1 - f_{y_i}(x_i) + f_j(x_i))``. There is no bias: if one is needed,
-    add a constant to the kernel, by a function k(X, Z) + 1. Scale the features first.
-    There is no `sample_weight`: cuts are samples of the rows, drawn alike, and a weight could not
-    stand for repeated rows.
+    ``max(0, max_{j != y_i} 1 - f_{y_i}(x_i) + f_j(x_i))``. There is no bias. Scale the features
+    first. There is no `sample_weight`: cuts are samples of the rows, drawn alike, and a weight could
+    not stand for repeated rows.
 
     Parameters
     ----------
     C : float > 0, weight of a row's hinge, as in LIBSVM; the paper's C is n times that
-    kernel : "rbf", "poly", "linear", or a function
-        A function k(X, Z) is symmetric, positive semidefinite and returns a (len(X), len(Z)) array
+    kernel : "rbf", "poly" or "linear"
     gamma : "scale" or float > 0, of "rbf" and "poly"; "scale" is 1 / (d times the variance of all
         entries of X), as in SVC
     degree, coef0 : int >= 1 and float >= 0, of "poly", (gamma x'z + coef0)^degree

@@ -1,4 +1,4 @@
-"""Kernels by name or function: their parameters, their values, and products with them.
+"""Kernels by name: their parameters, their values, and products with them.
 
 All is computed in one precision, that of the rows as they are taken in. Single precision has
 errors of about 1e-6 in a kernel's value, far below those of sampling. Distances do not change when
@@ -7,7 +7,6 @@ dense rows are centred, and lose fewer digits.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +21,6 @@ from workbench.kernels.rows import squared_norms
 
 KERNELS = ("linear", "poly", "rbf")
 HELD = 2**18  # bytes of the kernel matrix at a time: they stay in the processor's cache
-CALLED = 2**24  # the same if a user's function is called for them
 LEAST_ROWS = 32  # at a time, however long: fewer are not a matrix product
 DENSE = 2**26  # bytes of sparse rows that are made dense at a time, on one side of a product
 FEW = 8  # features up to which inner products cost less next to the exponential than by BLAS
@@ -30,9 +28,9 @@ FEW = 8  # features up to which inner products cost less next to the exponential
 
 def check_kernel(kernel, gamma, degree, coef0) -> None:
     """Raise a ValueError that names the argument unless these make a kernel."""
-    if not (callable(kernel) or kernel in KERNELS):
+    if not (isinstance(kernel, str) and kernel in KERNELS):
         names = ", ".join(map(repr, KERNELS))
-        raise ValueError(f"kernel: must be one of {names} or a function k(X, Z), got {kernel!r}")
+        raise ValueError(f"kernel: must be one of {names}, got {shown(kernel)}")
     if gamma is not None and not 0 < as_number(gamma) < np.inf:
         raise ValueError(f"gamma: must be a positive number or None, got {shown(gamma)}")
     if not is_whole(degree):
@@ -86,29 +84,24 @@ class Points:
 
 
 class Kernel:
-    """A kernel by name or function, in one precision.
+    """A kernel in one precision.
 
     Attributes
     ----------
-    kind : "linear", "poly", "rbf" or a function k(X, Z) that returns a (len(X), len(Z)) array
+    kind : "linear", "poly" or "rbf"
     gamma, degree, coef0 : as for :func:`~workbench.sampled_cuts.solvers.cuts_exact`
     dtype : float32 or float64
     centre : (d,), what rows are measured from; without entries if they are left as they are
     values : how many values of the kernel have been computed
     """
 
-    def __init__(
-        self, kind: str | Callable, gamma: float, degree: int, coef0: float, dtype, centre
-    ):
+    def __init__(self, kind: str, gamma: float, degree: int, coef0: float, dtype, centre):
         self.kind, self.gamma, self.degree, self.coef0 = kind, gamma, degree, coef0
         self.dtype, self.centre = np.dtype(dtype), centre
         self.values = 0
 
     def points(self, X: Matrix) -> Points:
         """Return rows, dense or sparse, as :meth:`times` takes them."""
-        if callable(self.kind):
-            dtype = np.result_type(X.dtype, self.dtype)  # no coarser than its values
-            return Points(X.astype(dtype, copy=False), np.zeros(X.shape[0]))
         if len(self.centre):
             X = X.toarray() if sp.issparse(X) else X
             X = X - self.centre
@@ -125,29 +118,23 @@ class Kernel:
         if not m or not r:
             return np.zeros((m, B.shape[1]), self.dtype)
         most = DENSE // (self.dtype.itemsize * d)
-        if sp.issparse(right.X) and not callable(self.kind) and r > max(1, most):
+        if sp.issparse(right.X) and r > max(1, most):
             halves = slice(None, r // 2), slice(r // 2, None)
             self.values -= m * r
             return sum(self.times(left, right[half], B[half]) for half in halves)
-        across = None if callable(self.kind) else transposed(right.X)
+        across = transposed(right.X)
         out = np.empty((m, B.shape[1]), self.dtype)
-        held = CALLED if callable(self.kind) else HELD
-        step = max(LEAST_ROWS, held // (self.dtype.itemsize * r))
+        step = max(LEAST_ROWS, HELD // (self.dtype.itemsize * r))
         held = np.empty((min(step, m), r), self.dtype)
         for at in range(0, m, step):
             part = left[at : at + step]
             with np.errstate(over="ignore", invalid="ignore"):  # callers check the sums
-                if callable(self.kind):
-                    K = self.called(part.X, right.X)
-                else:
-                    K = self._fill(held[: part.X.shape[0]], part, across, right.half)
+                K = self._fill(held[: part.X.shape[0]], part, across, right.half)
                 np.matmul(K, B, out=out[at : at + step])
         return out
 
     def matrix(self, left: Points, right: Points) -> np.ndarray:
         """Return k(left, right) itself."""
-        if callable(self.kind):
-            return self.called(left.X, right.X)
         K = np.empty((left.X.shape[0], right.X.shape[0]), self.dtype)
         self.values += K.size
         return self._fill(K, left, transposed(right.X), right.half)
@@ -179,11 +166,7 @@ class Kernel:
         if self.kind == "rbf":
             return np.ones(n)
         with np.errstate(over="ignore", invalid="ignore"):  # refused below
-            if callable(self.kind):
-                parts = (points.X[at : at + LEAST_ROWS] for at in range(0, n, LEAST_ROWS))
-                found = np.concatenate([self.called(X, X).diagonal() for X in parts])
-            else:
-                found = self.of_products(2.0 * points.half, points.half, points.half)
+            found = self.of_products(2.0 * points.half, points.half, points.half)
         if not (np.isfinite(found) & (found >= 0.0)).all():
             raise ValueError(
                 "kernel: k(x, x) must be finite and not negative for every row x; "
@@ -197,15 +180,6 @@ class Kernel:
         if self.kind == "rbf":  # an exponent's absolute error is the value's relative one
             return EPS * (d + 4) * (1.0 + 4.0 * float(points.half.max(initial=0.0)))
         return EPS * (d + (self.degree if self.kind == "poly" else 0))
-
-    def called(self, X: Matrix, Z: Matrix) -> np.ndarray:
-        """Return the values of the user's function for two sets of rows, or raise a ValueError."""
-        K, shape = np.asarray(self.kind(X, Z)), (X.shape[0], Z.shape[0])
-        if K.shape != shape:
-            raise ValueError(f"kernel: must return an array of shape {shape}, got {K.shape}")
-        if K.dtype.kind not in "biuf" or not np.isfinite(K).all():
-            raise ValueError("kernel: must return finite numbers")
-        return K.astype(self.dtype, copy=False)
 
 
 def kernel_of(problem: Problem, kernel, gamma, degree, coef0, dtype) -> Kernel:
@@ -226,15 +200,14 @@ class KernelRows:
     """Rows that a state holds, and the kernel by which they score new ones.
 
     ``data``, ``indices``, ``indptr`` are the rows (CSR, or an array and two None), ``features``
-    how many columns they have; the other fields are those of :class:`Kernel`. A state whose kernel
-    is a function cannot be saved.
+    how many columns they have; the other fields are those of :class:`Kernel`.
     """
 
     data: np.ndarray
     indices: np.ndarray | None
     indptr: np.ndarray | None
     features: int
-    kernel: str | Callable
+    kernel: str
     gamma: float
     degree: int
     coef0: float

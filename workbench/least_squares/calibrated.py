@@ -33,7 +33,6 @@ class CalibratedState:
     V_t is the paper's W~_t, transposed. ``predictions`` (n, k) are yhat of the training rows.
     The squared errors are means over rows of |y - .|^2: of y~ (``fitted``), before the projection
     (``refitted``) and after (``squared_error``). ``labels`` says whether rows have several labels.
-    A state whose ``basis`` is a function cannot be saved.
     """
 
     round: int
@@ -90,7 +89,7 @@ def ls_calibrated(
     basis : the highest power m >= 1 of y, y^2, ..., y^m (the paper's experiments take 3), or a
         function from (n, k) predictions to an (n, q) array whose first k columns are its
         argument. It must be finite at predictions that are not projected yet, which leave
-        [0, 1]. States of a run with a function cannot be saved
+        [0, 1].
     state : goes on with the basis that it has, whatever `basis` is
 
     Raises

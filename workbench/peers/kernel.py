@@ -7,7 +7,7 @@ copy of the rows in double precision too.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -96,7 +96,7 @@ def libsvm(
     problem: Problem,
     *,
     C: float = 1.0,
-    kernel: str | Callable = "rbf",
+    kernel: str = "rbf",
     gamma: float | None = None,
     degree: int = 3,
     coef0: float = 0.0,
@@ -113,8 +113,7 @@ def libsvm(
     Parameters
     ----------
     C : positive, weight of a row's loss
-    kernel, gamma, degree, coef0 : as of :func:`~workbench.sampled_cuts.solvers.cuts_exact`; of a
-        function the whole kernel matrix is held
+    kernel, gamma, degree, coef0 : as of :func:`~workbench.sampled_cuts.solvers.cuts_exact`
     tol : positive, LIBSVM's tolerance on the dual's violation of optimality
     cache_mb : positive, megabytes of rows of the kernel matrix, in single precision
 
@@ -141,7 +140,7 @@ def libsvm(
         return
     model = SVC(
         C=C,
-        kernel=made.called if callable(kernel) else kernel,
+        kernel=kernel,
         gamma=made.gamma,
         degree=degree,
         coef0=coef0,
@@ -216,7 +215,7 @@ def nystroem_svm(
     *,
     C: float = 1.0,
     landmarks: int = 200,
-    kernel: str | Callable = "rbf",
+    kernel: str = "rbf",
     gamma: float | None = None,
     degree: int = 3,
     coef0: float = 0.0,

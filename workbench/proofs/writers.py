@@ -199,8 +199,6 @@ WRITERS: dict[type | tuple[type, ...], Callable[..., tuple[Statement, Arrays]]] 
 
 def with_kernel(s: CutState) -> Statement:
     """Return family and kernel of a state; rows with the linear kernel are a linear problem."""
-    if callable(s.kernel):
-        raise ValueError("proof: a kernel that is a function cannot be stated in a proof")
     if s.kernel == "linear":
         return {"family": "linear"}
     kernel = {"name": s.kernel, "gamma": s.gamma}

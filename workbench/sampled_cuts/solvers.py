@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
@@ -36,7 +36,7 @@ def cuts_exact(
     *,
     C: float = 1.0,
     eps: float = 1e-3,
-    kernel: str | Callable = "rbf",
+    kernel: str = "rbf",
     gamma: float | None = None,
     degree: int = 3,
     coef0: float = 0.0,
@@ -55,8 +55,7 @@ def cuts_exact(
     ----------
     C : positive, weight of a row's or a sequence's loss; the paper's C is n times that
     eps : positive, in units of the loss
-    kernel : "linear", x'z; "poly", (gamma x'z + coef0)^degree; "rbf", exp(-gamma |x - z|^2); or
-        a symmetric, positive semidefinite function k(X, Z) that returns a (len(X), len(Z)) array
+    kernel : "linear", x'z; "poly", (gamma x'z + coef0)^degree; or "rbf", exp(-gamma |x - z|^2)
     gamma : positive; None for 1 / (d times the variance of all entries)
     degree : int >= 1
     coef0 : not negative
@@ -83,7 +82,7 @@ def cuts_linear_time(
     C: float = 1.0,
     r: int | None = None,
     eps: float = 5e-3,
-    kernel: str | Callable = "rbf",
+    kernel: str = "rbf",
     gamma: float | None = None,
     degree: int = 3,
     coef0: float = 0.0,
@@ -145,7 +144,7 @@ def cuts_constant_time(
     r: int = 400,
     p: int = 10,
     eps: float = 5e-3,
-    kernel: str | Callable = "rbf",
+    kernel: str = "rbf",
     gamma: float | None = None,
     degree: int = 3,
     coef0: float = 0.0,
@@ -183,7 +182,7 @@ def cuts_nystroem(
     C: float = 1.0,
     landmarks: int = 200,
     eps: float = 1e-3,
-    kernel: str | Callable = "rbf",
+    kernel: str = "rbf",
     gamma: float | None = None,
     degree: int = 3,
     coef0: float = 0.0,
