@@ -29,7 +29,7 @@ FLOORS = [
 # Lines of Python, docstrings included. A budget rises only in the commit that says what else went.
 BUDGETS = {
     "core": 1_357,
-    "kernels": 961,
+    "kernels": 959,
     "data": 2_994,
     "mrc": 2_881,
     "weston_watkins": 1_010,
