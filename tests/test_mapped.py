@@ -1,13 +1,17 @@
 """Rows in a memory-mapped .npy file: read as an array, without a copy, and refused in one line."""
 
 import os
+import re
+import tracemalloc
 from itertools import islice
+from pathlib import Path
 
 import numpy as np
 import psutil
 import pytest
 
 from workbench.cli import main
+from workbench.core.problem import as_problem
 from workbench.data import load
 from workbench.registry import SOLVERS
 
@@ -104,3 +108,42 @@ def test_a_run_that_needs_more_memory_says_how_much(capsys):
     assert main(["run", "cuts_exact", "synthetic_10k", "--memory", "0.1GB"]) == 2
     *_, last = capsys.readouterr().err.splitlines()  # the first may say that it compiles
     assert last.startswith("workbench: out of memory; Unable to allocate")
+
+
+# The solvers that do not copy the rows, as data/README.md lists them.
+WITHOUT_A_COPY = {
+    "ls_generalized": {},
+    "ls_accelerated": {},
+    "ls_calibrated": {},
+    "ls_stagewise": {"n_features": 64, "block": 32, "kept": 0},
+    "ls_columns": {"block": 50, "kept": 0},
+    "ww_walrus": {},
+    "ww_shark": {},
+    "ww_walrus_fast": {},
+    "memoir_l2": {},
+    "memoir_l1": {},
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT_A_COPY)
+def test_a_solver_does_not_copy_the_rows(name, tmp_path, monkeypatch):
+    monkeypatch.setattr("workbench.core.shares.BLOCK_BYTES", 2**18)
+    for module in ("products", "rows", "calibrated", "stagewise"):
+        monkeypatch.setattr(f"workbench.least_squares.{module}.GRAM_ROWS", 256)
+    monkeypatch.setattr("workbench.data.features.SAMPLE", 100)
+    rng, y = np.random.default_rng(0), np.arange(20_000) % 2
+    X = rng.standard_normal((20_000, 300), np.float32)
+    np.save(tmp_path / "rows.npy", X)
+    steps, settings = SOLVERS[name].steps, WITHOUT_A_COPY[name]
+    list(islice(steps(as_problem(X[:99], y[:99]), **settings), 2))  # compiles
+    tracemalloc.start()
+    list(islice(steps(load(tmp_path / "rows.npy", labels=y), **settings), 3))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < X.nbytes / 2
+
+
+def test_the_solvers_without_a_copy_are_listed():
+    table = (Path(__file__).parents[1] / "data" / "README.md").read_text(encoding="utf-8")
+    table = table.split("do not copy it whole:")[1].split("Every other solver")[0]
+    assert set(re.findall(r"`(\w+_\w+)`", table)) == set(WITHOUT_A_COPY) <= set(SOLVERS)

@@ -30,6 +30,13 @@ def blocks(X: np.ndarray) -> Iterator[np.ndarray]:
         yield X[rows]
 
 
+def products(X, W: np.ndarray) -> np.ndarray:
+    """Return XW, in blocks of dense rows of another type than W: such a product copies them."""
+    if not isinstance(X, np.ndarray) or X.dtype == W.dtype or len(X) <= rows_per_block(X):
+        return np.asarray(X @ W)
+    return np.concatenate([part @ W for part in blocks(X)])
+
+
 def cut(n: int, size: int, shares: int) -> list[slice]:
     """Return at most `shares` slices of n rows, cut where :func:`pieces` of that size begin.
 

@@ -27,6 +27,7 @@ import numpy as np
 from workbench.core.checks import check_sparse, check_whole
 from workbench.core.measures import EPS, bounds, svm_bounds
 from workbench.core.problem import Problem
+from workbench.core.shares import products
 from workbench.core.stream import Row
 from workbench.kernels.compiled import njit
 from workbench.kernels.rows import FAST, lanes, squared_norms
@@ -198,7 +199,7 @@ def evaluated(problem: Problem, W: np.ndarray, B: np.ndarray, C: float):
     for first in range(0, problem.n, rows):
         piece = slice(first, first + rows)
         X, y = problem.X[piece], problem.y[piece]
-        V = np.ascontiguousarray(X @ W)
+        V = np.ascontiguousarray(products(X, W))
         own = weights[piece]
         found = hinges(V, y, problem.k, slack_of(squared_norms(X), W), own)
         total, room = total + found[0], room + found[1]
