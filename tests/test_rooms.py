@@ -28,11 +28,11 @@ FLOORS = [
 ]
 # Lines of Python, docstrings included. A budget rises only in the commit that says what else went.
 BUDGETS = {
-    "core": 1_357,
+    "core": 1_364,
     "kernels": 959,
     "data": 2_994,
     "mrc": 2_881,
-    "weston_watkins": 1_010,
+    "weston_watkins": 1_011,
     "memoir": 3_357,
     "least_squares": 1_424,
     "sampled_cuts": 1_578,
