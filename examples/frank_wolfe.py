@@ -12,6 +12,8 @@ from workbench.kernels.compiled import njit
 
 @dataclass
 class FWState:
+    """Weights and dual weights of a round, and the best bounds so far."""
+
     round: int
     rng: np.random.Generator
     W: np.ndarray  # weights (d, k)
@@ -45,6 +47,7 @@ def frank_wolfe(problem, *, alpha: float = 1e-2, seed: int = 0, state: FWState |
 
 @njit(cache=True)
 def epoch(data, indices, starts, Y, alpha, order, W, A):
+    """Visit each row once, in this order; W and A change in place."""
     for i in order:
         H, entries = 1.0 - Y[i], range(starts[i], starts[i + 1])
         for p in entries:

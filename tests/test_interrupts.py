@@ -21,7 +21,9 @@ from workbench.registry import SOLVERS
 from workbench.runs.run import run
 
 HOUSE = Path(workbench.__file__).parent
-METHODS = {*"mrc memoir weston_watkins least_squares sampled_cuts peers kernels".split()}
+# Where the statements of solvers are: the folders, or files, of all of them, and shared loops.
+METHODS = {Path(s.steps.__code__.co_filename).relative_to(HOUSE).parts[0] for s in SOLVERS.values()}
+METHODS |= {"kernels"}
 OURS = [name for name in NAMES if name not in EXTRAS]
 REFUSED = "^state: was cut within a round by Ctrl-C or an error"
 ROUNDS = 3  # that are cut, of a run with the settings of SHORT

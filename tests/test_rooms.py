@@ -37,15 +37,15 @@ BUDGETS = {
     "least_squares": 1_424,
     "sampled_cuts": 1_578,
     "tuning": 920,
-    "peers": 1_462,
-    "registry": 172,
+    "peers": 1_375,
+    "registry": 182,
     "proofs": 1_187,
     "runs": 2_750,
     "live": 2_034,
     "figures": 1_840,
     "estimators": 3_218,
     "arena": 1_017,
-    "cli": 458,
+    "cli": 457,
 }
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 

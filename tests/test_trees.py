@@ -1,5 +1,6 @@
 """Ensembles of trees as streams: the trees are scikit-learn's, and so are the predictions."""
 
+from copy import deepcopy
 from dataclasses import replace
 from itertools import islice
 
@@ -71,23 +72,17 @@ def test_forests_take_sparse_rows_in_blocks(monkeypatch, blobs):
 
 
 @each
-def test_a_damaged_state_is_refused(name, blobs):
+def test_a_copied_state_grows_the_same_trees_and_so_does_one_without_its_model(name, blobs):
     problem = blobs(n=60, d=4, k=3)
-    s = last(name, problem)
-    inner = np.flatnonzero(s.feature >= 0)[0]
-    for field, value, said in (
-        ("left", inner, "a node comes before the one above it"),
-        ("right", 10**6, "out of bounds"),
-        ("feature", 99, "out of bounds"),
-        ("indices", 99, "indices must be <"),
-    ):
-        damaged = getattr(s, field).copy()
-        damaged[inner if field != "indices" else 0] = value
-        with pytest.raises((ValueError, IndexError), match=said):
-            replace(s, **{field: damaged}).scores(problem.X)
+    s = last(name, problem, 4)
+    bare, copied = replace(s), deepcopy(s)
+    assert bare.model is None and copied.model is not s.model
+    expected = last(name, problem, 3, state=s).scores(problem.X)
+    for other in (bare, copied):
+        assert np.array_equal(last(name, problem, 3, state=other).scores(problem.X), expected)
 
 
 def test_a_stream_ends_at_a_thousand_trees(monkeypatch):
     monkeypatch.setattr("workbench.peers.trees.LAST", 5)
     problem = as_problem(sp.csr_matrix(np.eye(6)), [0, 1] * 3)
-    assert [len(s.roots) for s in SOLVERS["extra_trees"].steps(problem)] == [0, 1, 2, 3, 4, 6]
+    assert [s.trees for s in SOLVERS["extra_trees"].steps(problem)] == [0, 1, 2, 3, 4, 6]

@@ -1,8 +1,8 @@
 """scikit-learn's ensembles of trees as streams: what most people try first on a table.
 
 Round t has 1, 2, 3, 4, 6, 8, 11, 16, ... trees; of boosting, iterations with a tree for each class.
-Trees of earlier rounds stay, so that the clock shows what one fit of that many takes. A state
-holds the trees as arrays and predicts as scikit-learn does. One thread grows them.
+A state holds scikit-learn's model, which grows with `warm_start`: trees of earlier rounds stay, so
+that the clock shows how long one fit of that many takes. One thread grows them.
 """
 
 from __future__ import annotations
@@ -17,14 +17,8 @@ import scipy.sparse as sp
 from scipy.special import logsumexp
 from threadpoolctl import ThreadpoolController
 
-from workbench.core.checks import (
-    check_not_negative,
-    check_positive,
-    check_sparse,
-    check_whole,
-    rebuilt,
-)
-from workbench.core.problem import Matrix, Problem
+from workbench.core.checks import check_not_negative, check_positive, check_sparse, check_whole
+from workbench.core.problem import Problem
 from workbench.core.stream import Row, off_the_clock
 from workbench.peers.linear import budget
 
@@ -34,58 +28,38 @@ BLOCK = 2**22  # entries of sparse rows that are made dense at a time
 
 @dataclass
 class TreesState:
-    """The nodes of all trees, one tree after the other.
+    """Sizes of the ensemble of round `round`, and the objective; ``model`` is the ensemble itself.
 
-    Node v sends a row with ``x[feature[v]] <= threshold[v]`` to ``left[v]``, any other to
-    ``right[v]``, both of which come later; of a leaf, ``feature`` is -1. The scores of a row are
-    ``base`` (k,) plus the rows of a CSR matrix (nodes, k), of which there are the three arrays, at
-    its leaves. ``mean`` is true of a forest, whose scores are these over the number of trees, and
-    which compares rows in single precision.
+    A copied state has a copy of the model. A state without it is resumed by growing the same trees
+    again, off the clock.
     """
 
     round: int
-    roots: np.ndarray
-    feature: np.ndarray
-    threshold: np.ndarray
-    left: np.ndarray
-    right: np.ndarray
-    data: np.ndarray
-    indices: np.ndarray
-    indptr: np.ndarray
-    base: np.ndarray
-    mean: bool
+    k: int
+    trees: int
+    nodes: int
     primal: float
+
+    model = None  # an estimator of scikit-learn, not a field
 
     def scores(self, X) -> np.ndarray:
         """Return (n, k) probabilities of a forest, (n, k) logits of boosting."""
-        sums = self.sums(check_sparse(X), 0)
-        return sums / max(1, len(self.roots)) if self.mean else self.base + sums
-
-    def sums(self, X: Matrix, first: int) -> np.ndarray:
-        """Return (n, k) sums of the values of the rows' leaves over the trees from `first` on."""
-        shape = len(self.feature), len(self.base)
-        values = rebuilt(sp.csr_matrix((self.data, self.indices, self.indptr), shape=shape))
-        F = np.zeros((X.shape[0], len(self.base)))
-        step = max(1, BLOCK // max(X.shape[1], len(self.base)))
+        X, F = check_sparse(X), np.zeros((X.shape[0], self.k))
+        if self.model is None:
+            return F
+        classes, step = self.model.classes_, max(1, BLOCK // max(1, X.shape[1]))
         for part in (slice(at, at + step) for at in range(0, len(F), step)):
-            rows = X[part].toarray() if sp.issparse(X) else np.asarray(X[part])
-            rows = rows.astype(np.float32 if self.mean else np.float64, copy=False)
-            for root in self.roots[first:]:
-                F[part] += values[self._leaves(rows, root)].toarray()
+            rows = X[part].toarray() if sp.issparse(X) else X[part]
+            if hasattr(self.model, "estimators_"):
+                F[part, classes] = self.model.predict_proba(rows)
+                continue
+            F[part] = -np.inf if len(classes) < self.k else 0.0
+            values = self.model.decision_function(rows)
+            F[part, classes] = values if values.ndim == 2 else np.stack([0 * values, values], 1)
         return F
 
-    def _leaves(self, rows: np.ndarray, root: int) -> np.ndarray:
-        at, inner = np.full(len(rows), root), np.arange(len(rows))
-        while len(inner := inner[self.feature[at[inner]] >= 0]):
-            v = at[inner]
-            low = rows[inner, self.feature[v]] <= self.threshold[v]
-            at[inner] = np.where(low, self.left[v], self.right[v])
-            if (at[inner] <= v).any():
-                raise ValueError("state: is damaged; a node comes before the one above it")
-        return at
-
     def info(self) -> Row:
-        return {"primal": self.primal, "trees": len(self.roots), "nodes": len(self.feature)}
+        return {"primal": self.primal, "trees": self.trees, "nodes": self.nodes}
 
 
 def random_forest(
@@ -166,7 +140,7 @@ def boosting(
         raise ValueError("problem: boosting takes dense rows; use random_forest or toarray()")
     settings = {"learning_rate": rate, "l2_regularization": l2, "random_state": seed}
     model = HistGradientBoostingClassifier(early_stopping=False, warm_start=True, **settings)
-    return grown(model, problem, state)
+    return grown(model, "max_iter", problem, state)
 
 
 def forest(
@@ -179,109 +153,49 @@ def forest(
     check_whole(seed, "seed", least=0)
     tried = int(np.clip(round(features * np.sqrt(problem.d)), 1, problem.d))
     model = getattr(ensemble, kind)(max_features=tried, warm_start=True, random_state=seed)
-    return grown(model, problem, state)
+    return grown(model, "n_estimators", problem, state)
 
 
-def grown(model: Any, problem: Problem, state: TreesState | None) -> Iterator[TreesState]:
-    """Let a model of scikit-learn grow round by round, and copy its new trees off the clock.
+def grown(
+    model: Any, size: str, problem: Problem, state: TreesState | None
+) -> Iterator[TreesState]:
+    """Let a model of scikit-learn grow round by round, and judge each round off the clock.
 
-    A stream that goes on from a state grows the same trees again first, off the clock: those of
-    scikit-learn can be stored as pickles only.
+    Parameters
+    ----------
+    size : the model's parameter that counts its trees or iterations
     """
-    X, y, k = problem.X, problem.y, problem.k
-    mean, last = not hasattr(model, "max_iter"), 0 if state is None else state.round
-    size, trees_of = ("n_estimators", of_forest) if mean else ("max_iter", of_boosting)
-    s, F = planted(k, mean), np.zeros((problem.n, k))
+    forest, X, y = size == "n_estimators", problem.X, problem.y
+    pools = ThreadpoolController()  # once: looking for libraries takes as long as small trees
+    s = state or TreesState(0, problem.k, 0, 0, 1.0 if forest else float(np.log(problem.k)))
 
-    def grow() -> None:
+    def grow(trees: int) -> None:
         with warnings.catch_warnings(), pools.limit(limits=1):
             warnings.filterwarnings("ignore", "The number of unique classes")  # they are classes
-            model.set_params(**{size: budget(s.round + 1)}).fit(X, y)
-        with off_the_clock():
-            before, s.round = len(s.roots), s.round + 1
-            append(s, trees_of(model, before, k))
-            if not mean:
-                s.base[outputs(model, k)] = model._baseline_prediction.ravel()
-            F[:] += s.sums(X, before)
-            s.primal = squared_error(F / len(s.roots), y) if mean else cross_entropy(s.base + F, y)
+            model.set_params(**{size: trees}).fit(X, y)
+        s.model = model
 
     with off_the_clock():
-        pools = ThreadpoolController()  # once: to look for libraries takes as long as small trees
-        while s.round < last:
-            grow()
+        if s.round and s.model is None:
+            grow(budget(s.round))
+        model = s.model or model
     yield s
     while budget(s.round) < LAST:
-        grow()
+        grow(budget(s.round + 1))
+        with off_the_clock():
+            s.round, s.trees, s.nodes = s.round + 1, *sizes(model)
+            F = s.scores(X)
+            s.primal = squared_error(F, y) if forest else cross_entropy(F, y)
         yield s
 
 
-def planted(k: int, mean: bool) -> TreesState:
-    """Return a state without trees: all scores are zero."""
-    none, whole = np.zeros(0), np.zeros(0, np.int32)
-    primal = 1.0 if mean else float(np.log(k))
-    return TreesState(
-        round=0,
-        roots=whole,
-        feature=whole,
-        threshold=none,
-        left=whole,
-        right=whole,
-        data=none,
-        indices=whole,
-        indptr=np.zeros(1, np.int32),
-        base=np.zeros(k),
-        mean=mean,
-        primal=primal,
-    )
-
-
-def append(s: TreesState, trees: Iterator[tuple[np.ndarray, ...]]) -> None:
-    """Append trees: features, thresholds, children left and right, and a CSR matrix of values."""
-    roots, nodes, parts = list(s.roots), len(s.feature), []
-    for feature, threshold, left, right, values in trees:
-        roots.append(nodes)
-        parts.append((feature, threshold, left + nodes, right + nodes, values))
-        nodes += len(feature)
-    s.roots = np.array(roots, np.int32)
-    for place, name in enumerate(("feature", "threshold", "left", "right")):
-        old = getattr(s, name)
-        new = np.concatenate([old, *(part[place] for part in parts)]).astype(old.dtype)
-        setattr(s, name, new)
-    values = sp.vstack([part[-1] for part in parts], format="csr")
-    s.indptr = np.append(s.indptr, s.indptr[-1] + values.indptr[1:]).astype(np.int32)
-    s.indices = np.append(s.indices, values.indices).astype(np.int32)
-    s.data = np.append(s.data, values.data)
-
-
-def of_forest(model: Any, first: int, k: int) -> Iterator[tuple[np.ndarray, ...]]:
-    """Yield the trees of a forest from `first` on; the values are shares of the classes."""
-    for tree in (one.tree_ for one in model.estimators_[first:]):
-        inner = tree.children_left >= 0
-        shares = np.zeros((tree.node_count, k))
-        shares[:, outputs(model, k)] = np.where(inner[:, None], 0.0, tree.value[:, 0])
-        feature = np.where(inner, tree.feature, -1)
-        yield feature, tree.threshold, tree.children_left, tree.children_right, sp.csr_array(shares)
-
-
-def of_boosting(model: Any, first: int, k: int) -> Iterator[tuple[np.ndarray, ...]]:
-    """Yield the trees of boosting from `first` on; a tree adds to the logit of its class alone."""
-    classes = outputs(model, k)
-    for trees in model._predictors[first // len(classes) :]:
-        for c, nodes in zip(classes, (tree.nodes for tree in trees), strict=True):
-            leaf = nodes["is_leaf"].astype(bool)
-            feature = np.where(leaf, -1, nodes["feature_idx"].astype(np.int64))
-            at = np.flatnonzero(leaf)
-            values = (nodes["value"][at], (at, np.full(len(at), c)))
-            values = sp.csr_array(values, shape=(len(nodes), k))
-            children = nodes["left"].astype(np.int64), nodes["right"].astype(np.int64)
-            yield feature, nodes["num_threshold"], *children, values
-
-
-def outputs(model: Any, k: int) -> np.ndarray:
-    """Return the classes that a model's outputs belong to; boosting has one output for two."""
-    return (
-        model.classes_[1:] if getattr(model, "n_trees_per_iteration_", k) == 1 else model.classes_
-    )
+def sizes(model: Any) -> tuple[int, int]:
+    """Return the number of trees of an ensemble, and of all their nodes."""
+    if hasattr(model, "estimators_"):
+        nodes = [tree.tree_.node_count for tree in model.estimators_]
+    else:
+        nodes = [len(tree.nodes) for trees in model._predictors for tree in trees]
+    return len(nodes), int(sum(nodes))
 
 
 def squared_error(P: np.ndarray, y: np.ndarray) -> float:
