@@ -14,7 +14,6 @@ from test_solvers import DENSE_ONLY, NAMES, TWO_CLASSES
 
 from workbench.core.problem import as_problem
 from workbench.data.panels import panel
-from workbench.data.sequences import as_sequences
 from workbench.live import pictures as drawing
 from workbench.live.inside import portrait
 from workbench.live.pictures import (
@@ -110,13 +109,6 @@ def values_of(bars):
     """Return a histogram's lower ends, and their distance."""
     ends = np.array([float(label) for label in bars.labels])
     return ends, ends[1] - ends[0]
-
-
-def sequences(n=12, d=3):
-    rng = np.random.default_rng(0)
-    y = [rng.integers(0, 3, size=rng.integers(2, 6)) for _ in range(n)]
-    X = [rng.normal(size=(len(labels), d)) + labels[:, None] for labels in y]
-    return as_sequences(X, y, name="chains")
 
 
 PROBLEMS = {
@@ -233,10 +225,6 @@ def test_scores_that_are_not_finite_give_pictures_that_are(broken, blobs):
 
 
 # What pictures show of a state, as pairs of what they say and what the state says.
-
-
-def transitions(s, problem, shown):
-    yield shown["Weights"].values, np.tensordot(s.w, s.explicit, 1).reshape(3, 3)
 
 
 def margins(s, problem, shown):
@@ -395,7 +383,6 @@ def named(name):
 
 SPARSE = made(90, 30, 6, sparse=True)
 SAYS = [  # the pictures, solvers, a problem, rounds, parameters
-    (transitions, ["cuts_exact"], lambda blobs: sequences(), 5, {}),
     (margins, ["logistic_lbfgs", "memoir_pegasos", "ls_stagewise"], made(90), 5, {}),
     (subproblem, WW, made(80, k=5), 2, {"C": 0.5}),
     (subproblem, WW, made(80, k=5, sparse=True), 2, {"C": 0.5}),

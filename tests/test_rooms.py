@@ -41,7 +41,7 @@ BUDGETS = {
     "registry": 182,
     "proofs": 1_187,
     "runs": 2_750,
-    "live": 2_034,
+    "live": 2_017,
     "figures": 1_840,
     "estimators": 3_218,
     "arena": 1_017,

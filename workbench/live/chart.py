@@ -52,7 +52,7 @@ class Curve:
         return ", ".join([self.name, *self.settings])
 
     def add(self, rows: list[Row]) -> None:
-        """Take in rows; only some stay as points when the next one comes."""
+        """Add rows; only some of them stay as points when the next ones come."""
         for row in rows:
             _, _, lower, upper, _ = self.latest
             objective = next((row[key] for key in OBJECTIVES if key in row), upper)
@@ -69,13 +69,13 @@ class Curve:
                 self.points.extend(self.latest)
 
     def restart(self, rows: list[Row]) -> None:
-        """Be the curve of these rows: of a run that has gone back."""
+        """Replace all points by those of these rows, of a run that has gone back."""
         self.points, self.latest = array("d"), NO_POINT
         self.sent = self.seen = self.evaluated = 0
         self.add(rows)
 
     def news(self) -> tuple[dict[str, Any], bytes]:
-        """Return the curve's words, and in binary the new points and the latest one."""
+        """Return the curve's texts, and in binary the new points and the latest one."""
         numbers = {k: f"{v:.4g}" if isinstance(v, float) else v for k, v in self.row.items()}
         said = {
             "number": self.number,
@@ -103,14 +103,14 @@ INSIDE = _module("canvas", "inside")
 
 
 class Chart(anywidget.AnyWidget):
-    """Curves over solver time: takes rows from any thread and sends the news to all pages.
+    """Curves over solver time: takes rows from any thread, and sends new points to all pages.
 
-    Points go as binary appends that say where they belong, so that none is drawn twice. A page
-    that is opened later asks for all of them.
+    Points are sent as binary appends with their position, so that none is drawn twice. A page that
+    is opened later requests all of them.
 
     Parameters
     ----------
-    pending : returns a line on the changes that do not count yet, asked whenever news are sent
+    pending : returns a line on changes that do not count yet; called before every message
     """
 
     _esm = CHART
@@ -151,7 +151,7 @@ class Chart(anywidget.AnyWidget):
                 self._timer.start()
 
     def clear(self) -> None:
-        """Remove all curves and words."""
+        """Remove all curves and texts."""
         with self._lock:
             self.curves, self._count = [], 0
         self.say(error="", note="")

@@ -1,4 +1,4 @@
-"""The controls around the live view: what they say counts from the next run or step on."""
+"""The controls around the live view; their values count from the next run or step on."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Dashboard(widgets.VBox):
         self._curves: dict[Lane, Curve] = {}  # of the runs on the canvas, oldest first
         self._portrait = Spare(TIME_FRACTION, MIN_PAUSE_S)
         self._loaded: tuple[str | None, Problem] | None = None
-        # What is to run, as far as it was asked for: data, and parameters by solver.
+        # The data, and the parameters by solver, that run or step requested last.
         self._target: tuple[str | None, dict[str, dict[str, Any]]] = None, {}
 
         acts = {
@@ -131,7 +131,7 @@ class Dashboard(widgets.VBox):
         return self.data.value + (f" + {FOURIER} fourier" if self.fourier.value else "")
 
     def _ask(self) -> None:
-        """Ask for all that the controls say."""
+        """Request what the controls show."""
         done = "" if self._pending() else self._over()
         wanted = {name: self.sliders.parameters(name) for name in self.solvers.value}
         self._target = self.spec, wanted
@@ -147,7 +147,7 @@ class Dashboard(widgets.VBox):
         return ""
 
     def _arrange(self, lanes: list[Lane]) -> list[Lane]:
-        """Return the lanes of all that was asked for, made from `lanes`; in the player's thread."""
+        """Return the requested lanes, made from `lanes`; runs in the player's thread."""
         spec, wanted = self._target
         if not wanted:
             raise ValueError("solvers: choose at least one")
@@ -188,7 +188,7 @@ class Dashboard(widgets.VBox):
             self._portrait.run_and_rest(self._show, lane)
 
     def _status(self) -> None:
-        """Say the player's status, and give each new lane its curve."""
+        """Show the player's status, and give each new lane its curve."""
         error, lanes = self.player.error, self.player.lanes
         said = f"{type(error).__name__}: {error}" if error else ""
         self.chart.say(status=self.player.status, error=said)
@@ -208,7 +208,7 @@ class Dashboard(widgets.VBox):
                 del self._curves[lane]
 
     def _forget(self) -> None:
-        """Release all lanes, whose curves say no more."""
+        """Release all lanes; their curves stay unchanged."""
         self._curves.clear()
 
     def _look(self) -> None:
@@ -218,12 +218,12 @@ class Dashboard(widgets.VBox):
             self._show(lanes[-1])
 
     def _show(self, lane: Lane) -> None:
-        if lane.state is None or lane.error:  # a state that failed in mid-round is not drawn
+        if lane.state is None or lane.error:  # a state that failed within a round is not drawn
             return
         where = f"{SOLVERS[lane.solver].label}, {lane.problem.name}: round {lane.state.round}"
         try:
             self.inside.show(where, portrait(lane.state, lane.problem, lane.parameters))
-        except Exception as error:  # a picture is not worth a run
+        except Exception as error:  # a picture that fails does not end the run
             self.inside.show(where, [])
             self.chart.say(note=f"the inside cannot be shown: {type(error).__name__}: {error}")
 

@@ -39,7 +39,6 @@ MAX_BLOCKS = 256  # bars of blocks
 MAX_LINKS = 10  # classes whose link is drawn
 MAX_CUTS = 60  # that have a place in a line
 HEAVY_ROWS = 60  # rows of an expansion that stand out in a plane
-FACES = 12  # rows drawn as images
 EXPONENTIAL = 16  # multiplications that take as long as a value of the kernel, about
 
 Parameters = Mapping[str, Any]
@@ -56,9 +55,7 @@ def portrait(state: State, problem: Problem, parameters: Parameters) -> Pictures
 
     A state of another type has decisions and, if there are any, weights ``W``, (d, k) or (k, d).
     """
-    held = getattr(state, "A", None)  # coefficients of rows, which make scores expensive
-    cost = 0.0 if held is None else _expansion_cost(*held.shape, problem.d)
-    pictures = draw.decisions(state, problem, cost=cost)
+    pictures = draw.decisions(state, problem)
     W = getattr(state, "W", None)
     if W is not None and problem.d * problem.k <= MAX_ENTRIES:
         W = W if W.shape[0] == problem.d else W.T
@@ -262,23 +259,17 @@ def _blocks(
 
 @portrait.register
 def sampled_cuts(state: CutState, problem: Problem, parameters: Parameters) -> Pictures:
-    """Return decisions (of sequences, which label follows which), cuts and the heaviest rows."""
+    """Return decisions, cuts, and the rows of largest weight."""
     rows, A = state.expansion()
     sizes = np.linalg.norm(A, axis=1)
     rows = state.landmarks if len(state.landmarks) else rows
     foremost = rows[np.argsort(-sizes, kind="stable")]
-    if state.explicit.shape[1]:
-        k, shown = problem.k, min(problem.k, draw.MAX_BARS)
-        values = state.transitions.reshape(k, k)[:shown, :shown]
-        high = float(np.abs(values).max()) or 1.0
-        title = "Weights of transitions" + (f", {shown} of {k} labels" if shown < k else "")
-        pictures = [draw.Image(title, values, -high, high, "label", "next label", shown <= 12)]
-    else:
-        cost = _expansion_cost(len(foremost), state.B.shape[1], problem.d)
-        marked, why = foremost[:HEAVY_ROWS], "most weight"
-        if len(state.landmarks):
-            marked, why = state.landmarks, "landmarks"
-        pictures = draw.decisions(state, problem, None, cost, marked, why)
+    # Multiplications for the scores of one row: an expansion makes them expensive.
+    cost = 1.0 + len(foremost) * (state.B.shape[1] + problem.d + EXPONENTIAL)
+    marked, why = foremost[:HEAVY_ROWS], "most weight"
+    if len(state.landmarks):
+        marked, why = state.landmarks, "landmarks"
+    pictures = draw.decisions(state, problem, None, cost, marked, why)
     if T := len(state.h):
         active = state.alpha > 0.0
         latest = np.arange(max(0, T - MAX_CUTS), T)
@@ -293,9 +284,6 @@ def sampled_cuts(state: CutState, problem: Problem, parameters: Parameters) -> P
     if len(sizes):
         what = "landmarks" if len(state.landmarks) else f"of {problem.n:,} rows in the expansion"
         pictures.append(draw.ranked("Weight", sizes, what, "norm over classes"))
-        if draw.is_image(problem.d) and not problem.is_sparse:
-            faces = problem.X[foremost[:FACES]].T
-            pictures.append(draw.weights(faces, f"The {faces.shape[1]} rows of most weight"))
     return pictures
 
 
@@ -303,8 +291,3 @@ def _multipliers(alpha: np.ndarray, active: np.ndarray, what: str) -> draw.Bars:
     """Return the (c,) multipliers of the constraints in the program, marked if active."""
     what += f", {np.count_nonzero(active):,} active"
     return draw.ranked("Multipliers α", alpha, what, marked=active)
-
-
-def _expansion_cost(rows: int, width: int, d: int) -> float:
-    """Return the multiplications that scores of one row take in an expansion over kernel rows."""
-    return 1.0 + rows * (width + d + EXPONENTIAL)

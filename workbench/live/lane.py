@@ -30,10 +30,10 @@ MEMORY = 2**28  # bytes of states kept on the way
 
 
 class Spare:
-    """Say when work between rounds is due, so that it takes at most a `fraction` of the time.
+    """Limit work between rounds to a `fraction` of the wall time.
 
-    After each time it rests for at least `pause` seconds. The first `free` seconds of work are
-    followed by no rest: new runs change fast.
+    After each piece of work it waits for at least `pause` seconds. The first `free` seconds of
+    work are followed by no wait, as new runs change fast.
     """
 
     def __init__(self, fraction: float, pause: float, free: float = 0.0):
@@ -41,15 +41,15 @@ class Spare:
         self._next = 0.0
 
     def due(self, row: Row | None = None) -> bool:
-        """Return whether there is time again."""
+        """Return whether the work is due again."""
         return perf_counter() >= self._next
 
     def now(self) -> None:
-        """Make it due: no solver is waiting."""
+        """Make the work due, as no solver is waiting."""
         self._next = 0.0
 
     def run_and_rest(self, work: Callable, *arguments) -> Any:
-        """Return ``work(*arguments)`` and put off the next time accordingly."""
+        """Return ``work(*arguments)``, and wait accordingly before the next time."""
         tic = perf_counter()
         done = work(*arguments)
         toc = perf_counter()

@@ -10,7 +10,7 @@ from workbench.core.stream import Row
 from workbench.live.lane import Lane
 
 ONE_AT_A_TIME = threading.Lock()  # two dashboards that play together would spoil both clocks
-SLICE_S = 0.02  # that a lane plays before others do, or its view learns of it
+SLICE_S = 0.02  # wall seconds that a lane plays before others do, or its view is updated
 PLAYING = ("starting", "running")
 AT_REST = ("paused", "finished", "failed", "stopped")
 Arrange = Callable[[list[Lane]], list[Lane]]
@@ -19,19 +19,19 @@ Arrange = Callable[[list[Lane]], list[Lane]]
 class Player:
     """Play lanes, the one with the least solver seconds first: all under one clock.
 
-    A thread lives as long as something is asked for: any number of rounds after `run`, one of
-    each lane after `step`. Nothing interrupts a round; what is asked for meanwhile is done when
-    it ends. A lane that fails ends alone. All methods return at once and may be called from any
+    The thread runs while rounds are requested: any number of them after `run`, one per lane after
+    `step`. Nothing interrupts a round: a request that comes during a round is carried out at its
+    end. A lane that fails ends alone. All methods return immediately and may be called from any
     thread.
 
-    Of several ``arrange`` functions that are given before one is called, only the last is: each
-    must lead to all that was asked for, not to the latest change alone.
+    If several ``arrange`` functions are given before one is called, only the last one is called.
+    So each must bring about all changes that were requested, and not only the latest.
 
     Parameters
     ----------
-    on_rows : ``on_rows(lane, rows)`` for new rows of a lane, none of them if it has ended or come
-        to rest; ``on_rows(lane, None)`` for one that has gone back; ``on_rows(None, None)`` if
-        only the status or `lanes` have changed. All but the last may take their time
+    on_rows : ``on_rows(lane, rows)`` for new rows of a lane, an empty list if it has ended or
+        paused; ``on_rows(lane, None)`` for a lane that has gone back; ``on_rows(None, None)`` if
+        only the status or `lanes` have changed, which must return quickly
 
     Attributes
     ----------
@@ -49,9 +49,9 @@ class Player:
         self.budget = math.inf
         self.pause_between = 0.0
         self._on_rows = on_rows
-        self._arrange: Arrange | None = None  # what is still to be arranged
-        self._rounds = 0.0  # that are still asked for; negative to go back
-        self._resets = 0  # what was played before one is not heard any more
+        self._arrange: Arrange | None = None  # to be called before the next round
+        self._rounds = 0.0  # requested and not played yet; negative to go back
+        self._resets = 0  # rows that were played before the latest reset are discarded
         self._worker: threading.Thread | None = None
         self._change = threading.Condition(threading.RLock())
 
@@ -64,9 +64,9 @@ class Player:
         self._ask(arrange, 1)
 
     def rearrange(self, arrange: Arrange) -> None:
-        """Call `arrange` before the next round if a run or a step is in progress, or not at all.
+        """Call `arrange` before the next round if a run or a step is in progress, else never.
 
-        How many rounds are asked for stays the same: a step ends in a pause.
+        The number of requested rounds stays the same: a step ends in a pause.
         """
         with self._change:
             if self.status in PLAYING:
@@ -78,7 +78,7 @@ class Player:
             self._ask(None, -1)
 
     def pause(self) -> None:
-        """Ask for no further round until `run` or `step`."""
+        """Play no further round until `run` or `step`."""
         with self._change:
             self._rounds = 0
             if self.status in PLAYING:
@@ -92,7 +92,7 @@ class Player:
                 self._say("stopping" if self._worker else "stopped")
 
     def reset(self) -> None:
-        """Be as new at once; what a round still in progress finds is not heard."""
+        """Reset immediately, and discard the result of a running round."""
         with self._change:
             self.lanes, self._arrange, self._rounds, self.error = [], None, 0, None
             self._resets += 1
@@ -104,7 +104,7 @@ class Player:
 
     def _ask(self, arrange: Arrange | None, rounds: float) -> None:
         with self._change:
-            quick = 0 < rounds * self._rounds < math.inf  # quick clicks are counted
+            quick = 0 < rounds * self._rounds < math.inf  # clicks during a round add up
             self._rounds = rounds + (self._rounds if quick else 0)
             self._arrange = arrange or self._arrange
             self._say("starting")
@@ -114,7 +114,7 @@ class Player:
                 self._worker.start()
 
     def _work(self) -> None:
-        """Do what is asked for until nothing is, then say how that ended."""
+        """Carry out requests until there are none, then set the status to how that ended."""
         lanes, resets, outcome = self.lanes, self._resets, "paused"
         while True:
             with self._change:
@@ -137,14 +137,14 @@ class Player:
                     if resets == self._resets:
                         self.error, self._rounds, self._arrange = error, 0, None
             with self._change:
-                if not rounds and not self._rounds:  # all is evaluated, and nothing asked for
+                if not rounds and not self._rounds:  # all is evaluated, and nothing requested
                     self._worker = None
                     if self.status != "ready":
                         self._say("stopped" if self.status == "stopping" else outcome)
                     return
 
     def _arranged(self, arrange: Arrange | None, lanes: list[Lane], resets: int) -> list[Lane]:
-        """Return the lanes to play, which may take time to make; evaluate those that are left."""
+        """Return the lanes to play, which may take time to make; evaluate dropped ones."""
         made = arrange(self.lanes) if arrange else self.lanes
         self._evaluate((lane for lane in lanes if lane not in made), resets)
         with self._change:
@@ -154,7 +154,7 @@ class Player:
         return made
 
     def _play(self, lanes: list[Lane], rounds: float, resets: int) -> str:
-        """Play these rounds, or a slice of time; return how the run ended if that is all."""
+        """Play these rounds, or a slice of time; return the status if no further ones are due."""
         if rounds < 0:
             self.error = None
             for lane in lanes * int(-rounds):
@@ -164,7 +164,7 @@ class Player:
         with ONE_AT_A_TIME:
             for _ in range(1 if rounds == math.inf else int(rounds)):
                 if resets != self._resets or (rounds == math.inf and not self._rounds):
-                    return "paused"  # pressed while the lanes were made
+                    return "paused"  # pause was pressed while the lanes were made
                 self._round(lanes, rounds, resets)
         if self._playing(lanes):
             return "paused"
@@ -194,11 +194,11 @@ class Player:
         return [x for x in lanes if not x.ended and x.seconds < self.budget]
 
     def _unchanged(self) -> bool:
-        """Return whether nothing was asked for since the round began; costs next to nothing."""
+        """Return whether there was no request since the round began; costs next to nothing."""
         return self._rounds > 0 and self._arrange is None and self.status == "running"
 
     def _evaluate(self, lanes: Iterable[Lane], resets: int) -> None:
-        """Let the present iterates be evaluated and looked at."""
+        """Evaluate the present iterates, and pass their rows on."""
         for lane in lanes:
             row = lane.evaluate_now()
             if row:
