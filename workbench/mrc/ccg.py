@@ -111,54 +111,55 @@ def mrc_ccg(
         columns = risk.tau.size > risk.n
     s = start(risk, n_max, m_max, eps2, columns) if state is None else restated(risk, state)
     yield s
-    while s.round < k_max:  # line 2
-        J = feat(risk, s, eps2, m_max) if columns else s.features[:0]  # line 4
-        samples, masks, kept = constr(risk, s, eps1, n_max, remove=not columns)  # line 5
-        if not len(J) and not len(samples):  # line 11
+    while s.round < k_max:  # lines 2 and 3: s holds the last I and J, and their solution
+        added = feat(risk, s, eps2, m_max) if columns else 0  # line 4, changes J
+        added += constr(risk, s, eps1, n_max, remove=not columns)  # line 5, changes I
+        if not added:  # line 11, before another LP that would have the same solution
             return
-        update_sets(s, J, samples, masks, kept)
         lpsolve(risk, s)  # lines 6 to 9
         s.round += 1  # line 10
-        yield s
+        yield s  # lines 12 and 13 are the state's M and R
 
 
-def feat(risk: MinimaxRisk, s: CutState, eps2: float, m_max: int) -> np.ndarray:
-    """FEAT: return the m_max features outside J whose dual constraints are most violated."""
+def feat(risk: MinimaxRisk, s: CutState, eps2: float, m_max: int) -> int:
+    """FEAT: add to J the m_max most violated dual constraints; return how many there are.
+
+    Component j is violated if ``|F_j'alpha - tau_j| - lam_j`` exceeds eps2.
+    """
     violation = (np.abs(s.mean - risk.tau) - risk.lam).ravel()
     violation[~risk.active.ravel()] = -np.inf
     violation[s.features] = -np.inf
-    return largest(violation, max(eps2, TIGHT), m_max)
+    J = largest(violation, max(eps2, TIGHT), m_max)
+    extend(s, J, np.ones(len(s.row_basis), dtype=bool), 0)
+    return len(J)
 
 
-def constr(
-    risk: MinimaxRisk, s: CutState, eps1: float, n_max: int, remove: bool
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """CONSTR: return the n_max most violated constraints, and which of I are kept.
+def constr(risk: MinimaxRisk, s: CutState, eps1: float, n_max: int, remove: bool) -> int:
+    """CONSTR: add to I the n_max most violated constraints; return how many there are.
 
-    Algorithm 2 gives the most violated subset of each sample; `remove` drops those constraints of
-    I that are over-satisfied.
+    Each is the most violated subset of a sample, by Algorithm 2. With `remove`, those of I that
+    are over-satisfied leave it if others join.
     """
     samples = largest(s.psi + 1.0 - s.nu, max(eps1, TIGHT), n_max)
+    if not len(samples):
+        return 0
     V = np.asarray(risk.X[samples] @ s.M.T)
-    masks = np.array([greedy_subset(v)[1] for v in V], dtype=bool).reshape(-1, risk.k)
+    masks = np.array([greedy_subset(v)[1] for v in V])
     # A constraint with a multiplier is tight, even if its slack exceeds the simplex's tolerance.
     kept = (s.alpha > 0) | (s.slack <= TIGHT) | (not remove)
-    return samples, masks, kept
-
-
-def update_sets(s: CutState, J, samples, masks, kept) -> None:
-    """Change I and J, and with them the basis."""
-    extend(s, J, kept, len(samples))
+    extend(s, s.features[:0], kept, len(samples))
     of_extra, of_samples = np.split(kept, [len(s.extra)])
     s.extra = s.extra[of_extra]
     s.samples = np.concatenate([s.samples[of_samples], samples])
     s.masks = np.concatenate([s.masks[of_samples], masks])
+    return len(samples)
 
 
 def lpsolve(risk: MinimaxRisk, s: CutState) -> None:
-    """LPSOLVE: solve P_IJ (14) and D_IJ (15) by the dual simplex from the last basis.
+    """LPSOLVE: solve P_IJ (14), line 7, and D_IJ (15), line 8, by the dual simplex; R is line 9.
 
-    Then price every constraint and every feature at the solution, and renew the certificate.
+    It starts from the last basis. Then every constraint and every feature is priced at the
+    solution, and the certificate is renewed.
     """
     found = solve(restricted(risk, s), s)
     s.M = np.zeros_like(risk.tau)
@@ -257,9 +258,7 @@ def start(risk: MinimaxRisk, n_max: int, m_max: int, eps2: float, columns: bool)
     )
     lpsolve(risk, s)
     for _ in range(5 if columns else 0):
-        J = feat(risk, s, eps2, m_max)
-        if not len(J):
+        if not feat(risk, s, eps2, m_max):
             break
-        extend(s, J, np.ones(len(s.extra), dtype=bool), 0)
         lpsolve(risk, s)
     return s

@@ -265,18 +265,18 @@ def greedy_subset(v):
 
     The sort is descending; the printed ascending ARGSORT finds wrong subsets.
     """
-    k = len(v)
-    order = np.argsort(-v)
-    c = np.zeros(k, dtype=np.bool_)
-    value = v[order[0]] - 1.0
+    k = len(v)  # line 1: v are the scores of a row
+    order = np.argsort(-v)  # line 2
+    c = np.zeros(k, dtype=np.bool_)  # line 3
+    value = v[order[0]] - 1.0  # line 4
     c[order[0]] = True
-    for j in range(1, k):
-        candidate = (j * value + v[order[j]]) / (j + 1)
-        if candidate < value:
+    for j in range(1, k):  # line 5, with j for the printed k - 1
+        candidate = (j * value + v[order[j]]) / (j + 1)  # line 6
+        if candidate < value:  # line 7, and no later label can raise it
             break
-        value = candidate
+        value = candidate  # line 8
         c[order[j]] = True
-    return value, c
+    return value, c  # line 11 numbers the subset; the mask says the same
 
 
 def moments(X: Matrix, y: np.ndarray, k: int, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
