@@ -26,9 +26,9 @@ def made_by(traces: list[Trace]) -> dict[str, Any]:
     -------
     record : with ``timed``, whether their seconds are timings, and ``not_timed``, why not;
         ``load``, the largest load average at the start or the end of a run; ``wall_over_cpu``,
-        near 1 on an idle machine with one thread; ``jobs``, the notebooks that ran side by side,
-        and ``beside``, those of them on other cores, which time nothing; ``traces``, the settings
-        of each run; the versions and the commit of the drawing and the commits of the runs
+        near 1 on an idle machine with one thread; ``jobs``, the notebooks that ran side by side;
+        ``traces``, the settings of each run; the versions and the commit of the drawing, and the
+        commits of the runs
     """
     headers = [trace.header for trace in traces]
     wall = sum(trace.last.get("seconds", 0.0) for trace in traces)
@@ -46,7 +46,6 @@ def made_by(traces: list[Trace]) -> dict[str, Any]:
         "load": max(filter(None, map(_load, headers)), default=None),
         "wall_over_cpu": round(wall / cpu, 2) if cpu > 0 else None,
         "jobs": int(os.environ.get("WORKBENCH_JOBS", "1")),
-        "beside": max((header.get("beside", 0) for header in headers), default=0),
         "versions": versions(),
         "commit": versions()["commit"],
         "commits_of_runs": sorted({header["versions"]["commit"] for header in headers}),
@@ -99,12 +98,11 @@ def in_words(made: Mapping[str, Any], times: bool = True, brief: bool = False) -
         count = sum(synthetic for _, synthetic in groups)
         data = f"Data: {len(groups)} sets{f', {count} of them synthetic' if count else ''}."
     sentences += [data] if groups else []
-    computer, beside = made["machine"], made.get("beside") and made["timed"] is not False
+    computer = made["machine"]
     most = max(made["threads"].values(), default=1)
     sentences.append(
         f"Machine: {computer['cpu']}, {computer['cores']} cores, "
-        f"{most} BLAS thread{'s' if most > 1 else ''}"
-        + ("; notebooks that time nothing ran on another core." if beside else ".")
+        f"{most} BLAS thread{'s' if most > 1 else ''}."
     )
     if others := made.get("other_machines"):
         sentences.append(f"Other machines that runs are from: {len(others)}.")
