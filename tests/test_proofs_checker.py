@@ -95,6 +95,8 @@ def test_imports_and_length():
         elif isinstance(node, ast.ImportFrom):
             imported.add(node.module.split(".")[0])
     assert imported - set(sys.stdlib_module_names) == {"numpy", "scipy"}
+    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    assert "one file that needs only NumPy and SciPy" in " ".join(readme.split())
     assert code_lines(SOURCE) <= 550
 
 

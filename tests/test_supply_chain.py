@@ -171,6 +171,8 @@ def test_what_is_not_locked_is_listed_with_the_licence_of_its_own_files():
     wanted += [name for kind in browser if kind.endswith("ependencies") for name in browser[kind]]
     names = {re.match(r"[\w-]+", each)[0].lower() for each in wanted}
     assert names - dict(locked()).keys() == OUTSIDE.keys()
+    benchmarks = (ROOT / "benchmarks/README.md").read_text("utf-8")
+    assert f"| MRCpy 3.0.0, from the package index | {OUTSIDE['mrcpy'][0]} |" in benchmarks
 
 
 # Names whose use can turn data into code, and where we use them all the same.
