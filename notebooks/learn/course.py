@@ -153,6 +153,7 @@ def executed(path: Path) -> tuple[NotebookNode, str]:
     """Return a lesson with its outputs, and '' or what failed: a cell, or a rejected solution."""
     notebook, where = read(path), {"metadata": {"path": str(path.parent)}}
     settings = {"timeout": CELL_TIMEOUT_S, "kernel_manager_class": IpcKernelManager}
+    settings["extra_arguments"] = ["--log-level=CRITICAL"]  # a kernel's shutdown is no news
     try:
         NotebookClient(notebook, resources=where, **settings).execute()
     except Exception as error:  # an error in a cell or a dead kernel ends this lesson only
