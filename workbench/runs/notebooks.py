@@ -26,7 +26,7 @@ FOLDER = CHECKOUT / "notebooks" / "figures"
 PROFILES = ("smoke", "quick", "paper")
 TYPES = {"int": int, "float": float, "str": str, "bool": bool}
 NUMBER = r"\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*"
-NUMBERS = re.compile(f"{NUMBER}(,{NUMBER})*", re.IGNORECASE)
+NUMBERS = re.compile(f"{NUMBER}((,| |or){NUMBER})*", re.IGNORECASE)  # `0.1 or 1` are choices
 
 
 class Parameter(NamedTuple):
