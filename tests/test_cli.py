@@ -54,7 +54,7 @@ MISTAKES = {
     "rn": "invalid choice: 'rn'",
     "run mrc_cg iris": "unknown name 'mrc_cg'; did you mean mrc_ccg",
     "run mrc_ccg irises": "workbench: data: no data set or file is called 'irises'",
-    "run mrc_ccg iris --scale max": "scale: must be None or one of standard, unit, root, range",
+    "run mrc_ccg iris --scale max": "scale: unknown scale 'max'",
     "run mrc_ccg iris -p eps=1": "has no 'eps'; did you mean eps2 or eps1?",
     "run mrc_ccg iris -p eps1": "must be NAME=VALUE, got 'eps1'",
     "run mrc_ccg iris -p eps1=small": "eps1: must be of type float, got 'small'",
@@ -110,7 +110,7 @@ def test_warm_compiles_each_solver_in_a_process_of_its_own(monkeypatch, capsys):
 
 def test_data_lists_and_checks(monkeypatch, tmp_path, capsys):
     assert main(["data"]) == 0
-    assert "synthetic_100k" in capsys.readouterr().out
+    assert "breast_cancer" in capsys.readouterr().out
     assert main(["data", "check", "iris"]) == 0
     assert capsys.readouterr().out.startswith("iris: scikit-learn")
     nowhere = Source("nowhere", (1, 1, 2))
@@ -146,7 +146,7 @@ def test_a_terminal_that_is_not_utf_8_gets_what_it_has(encoding, tmp_path):
     )
     out, err = done.stdout.decode(encoding), done.stderr.decode(encoding)
     assert out.splitlines()[-1] == "[0, 0, 0, 0, 2, 0, 2, 0, 2]", err
-    assert "MEMOIR-l2" in out and "n = 30" in out
+    assert "MEMOIR-l2" in out and "n = 31" in out
     assert ("gro?e l.csv:" in out) if encoding == "ascii" else ("größe l.csv:" in out)
     assert err.count("workbench: ") == 3 and "l.csvx" in err
 

@@ -8,10 +8,9 @@ import scipy.sparse as sp
 from scipy.signal import correlate
 from sklearn.datasets import load_sample_image
 
+import convolutions
+from convolutions import convolve, filters, image_shape, start
 from workbench.core.problem import as_problem
-from workbench.data import convolutions
-from workbench.data.convolutions import convolve, filters, image_shape
-from workbench.data.generators import fitted
 
 
 def images(n=30, side=12, channels=3, seed=0):
@@ -85,17 +84,19 @@ def test_memory_does_not_grow_with_the_rows():
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize("kind", ["random_filters", "kmeans_filters"])
-def test_blocks_are_those_of_all_filters(kind):
+@pytest.mark.parametrize("how", ["random", "kmeans"])
+def test_blocks_are_those_of_all_filters(how):
     problem = as_problem(images(), np.arange(30) % 3).split(0.3)
-    generator = fitted(problem, kind, n_features=56, block=24, seed=5)
+    generator = start(problem, 56, 24, how, 5).generator
     Z = [np.empty((len(problem.X), generator.width(b)), np.float32) for b in range(3)]
     for b, part in enumerate(Z):
         generator.make(b)(problem.X, part)
-    bank = filters(problem.X, 7, kind.removesuffix("_filters"), 5)
+    bank = filters(problem.X, 7, how, 5)
     assert (generator.anchors == bank).all()
     problem.X_test[:] = 0
-    assert (fitted(problem, kind, 56, 24, seed=5).anchors == bank).all()
+    assert (start(problem, 56, 24, how, 5).anchors == bank).all()
+    with pytest.raises(ValueError, match="block: must be a multiple of 8, got 12"):
+        start(problem, 16, 12, how, 5)
     assert [part.shape[1] for part in Z] == [24, 24, 8]
     np.testing.assert_allclose(np.hstack(Z), convolve(problem.X, bank), rtol=1e-4, atol=1e-4)
 

@@ -4,6 +4,7 @@ import bz2
 import gzip
 import lzma
 import pickle
+import re
 import zipfile
 
 import numpy as np
@@ -35,14 +36,9 @@ def test_tables_round_trip(tmp_path, suffix):
     assert data.load(str(path)).checksum == problem.checksum
 
 
-def table(tmp_path, text):
-    path = tmp_path / "rows.csv"
-    path.write_text(text)
-    return path
-
-
 def test_the_label_column_of_a_table(tmp_path):
-    path = table(tmp_path, "a,b,c\n1,2,3\n4,5,6\n1,0,3\n")
+    path = tmp_path / "rows.csv"
+    path.write_text("a,b,c\n1,2,3\n4,5,6\n1,0,3\n")
     assert data.load(path).classes.tolist() == [3, 6]
     assert data.load(path, target="b").classes.tolist() == [0, 2, 5]
     with pytest.raises(ValueError, match=r"target: .* no column 'z'; it has \['a', 'b', 'c'\]"):
@@ -52,45 +48,109 @@ def test_the_label_column_of_a_table(tmp_path):
         data.load(tmp_path / "rows.XLSX")
 
 
+NO_HEADER = "no header: the first line is a row"
+KINDS = "the first line has the names: a, b, kind"
+
+
+# What a table is read as: its columns, classes, and words of the line that says so.
 @pytest.mark.parametrize(
-    "text, message",
+    "text, features, classes, note",
     [
-        ("y,label\n1,2\n2,3\n", r"target: .* columns \['y', 'label'\]; name the one"),
-        ("a,b,y\n1,red,0\n2,blue,1\n", "features must be numbers; b are not"),
-        ("a,y\n1,0\n,1\n3,1\n", "X: contains NaN"),
-        ("a,y\n1,u\n2,\n3,v\n", "y: 1 label is missing"),
-        ("a,y\n1,1\n2,1\n", "y: needs at least two classes"),
-        ("y\n1\n2\n", "needs a label column and a feature"),
-        ("", "cannot be read as a table: it is empty"),
-        ("größe,y\n1,0\n", "cannot be read as a table: its text is not UTF-8"),
-        ("a,y\n1,0\n1,2,3\n", "cannot be read as a table: Expected 2 fields in line 3, saw 3$"),
+        # separators, names and what is no header
+        ("a;b;y\n1;2.5;0\n4;5;1\n", "a b", [0, 1], "separated by semicolons"),
+        ('"a";"b, c";"y"\n"1";"2.5";"0"\n4;5;1\n', "a|b, c", [0, 1], "by semicolons"),
+        ("1;2.5;0\n4;5;1\n", "0 1", [0, 1], NO_HEADER),
+        ("a,a,y\n1,2.5,0\n4,5,1\n", "a a.1", [0, 1], "duplicate names are now a.1 (was a)"),
+        ("1,0.5,y\n1,2.5,0\n4,5,1\n", "1 0.5", [0, 1], "the names: 1, 0.5, y"),
+        ("1,2,y\n1,2.5,0\n4,5,1\n", "1 2", [0, 1], "the names: 1, 2, y"),
+        ("1,2,u\n1,2.5,v\n4,5,u\n", "0 1", ["u", "v"], NO_HEADER),
+        ("2019,2020,kind\n1,2.5,u\n4,5,v\n1,1,u\n1,1,v\n", "2019 2020", ["u", "v"], "2019"),
+        ("11,12.5,A\n4,5,B\n1,1,A\n", "0 1", ["A", "B"], "label column '2', the last"),
+        ("0.5,?,A\n4,5,B\n1,1,A\n", "", [], "features must be numbers; 1 are not"),
+        # delimiters at the ends of lines
+        ("label,a,b\nu,1,2.5,\nv,4,5,\n", "a b", ["u", "v"], "at the end of rows makes no column"),
+        ("label,a,b\nu,1,2.5,\nv,4,5\n", "a b", ["u", "v"], "at the end of rows makes no column"),
+        ("a,b,kind,\n1,2.5,u,\n4,5,v,\n", "a b", ["u", "v"], "1 empty column without a name"),
+        ("1,2.5,u,\n4,5,v,\n1,1,u,\n", "0 1", ["u", "v"], NO_HEADER),
+        ("a,b,kind\nr1,1,2.5,u\nr2,4,5,v\n", "a b", ["u", "v"], "names of the rows"),
+        (",a,b,kind\n0,1,2.5,u\n1,4,5,v\n", "a b", ["u", "v"], "names of the rows"),
+        # blanks, byte order marks, and classes that pandas would take for gaps or numbers
+        ("label ,a, b\nu ,1,2.5\n u,4,5\nv,0,0\n", "a b", ["u", "v"], "label column 'label'"),
+        ("\ufeff Class\xa0,a,b\nu\xa0,1,2.5\nv,4,5\n", "a b", ["u", "v"], "column 'Class'"),
+        ("a,b,kind\n1,2.5,NA\n4,5,EU\n", "a b", ["EU", "NA"], "'NA' is a class, not a gap"),
+        ("a,b,kind\n1,2.5,None\n4,5,null\n", "a b", ["None", "null"], KINDS),
+        ("a,b,kind\n1,2.5,007\n4,5,07\n", "a b", ["007", "07"], KINDS),
+        ("a,b,kind\n1,2.5,1.0\n4,5,2\n", "a b", [1, 2], KINDS),
+        ("a,b,kind\n1,2.5,no\n4,5,No\n", "a b", ["No", "no"], "differ in case only are classes"),
+        # what is refused, and why
+        ("y,label\n1,2\n2,3\n", "", [], "has the columns ['y', 'label']; name the one"),
+        ("y,y \n1,2\n2,3\n", "", [], "has the columns ['y', 'y.1']; name the one"),
+        ("a,b,y\n1,red,0\n2,blue,1\n", "", [], "features must be numbers; b are not"),
+        ("a,b,y\n1,2020-01-01,0\n2,2020-01-02,1\n", "", [], "numbers; b are not"),
+        ("a;b;y\n1,5;2;0\n2,5;3;1\n", "", [], "give decimal=',' if that is a number"),
+        ("a,b,y\n1,?,0\n2,5,1\n", "", [], "b contains '?'; give na_values="),
+        ("a,y\n1,0\n,1\n3,1\n", "", [], "NaN: 1 gap, 1 of them in the column 'a', first in row 2"),
+        ("a,y\n1,0\n1,1\n3,NA\n", "", [], "y: 1 label is missing"),
+        ("a,y\n1,u\n2, \n3,v\n", "", [], "y: 1 label is missing"),
+        ("a,y\n1,1\n2,1\n", "", [], "y: needs at least two classes"),
+        ("y\n1\n2\n", "", [], "needs a label column and a feature"),
+        ("a\ty\n1\t0\n2\t1\n", "", [], "are not separated by commas, give sep="),
+        ("", "", [], "cannot be read as a table: it is empty"),
+        ("größe,y\n1,0\n", "", [], "cannot be read as a table: its text is not UTF-8"),
+        ("a,b,y\n1,2,0,9\n1,2,3\n", "", [], "line 2 has 4 values and the header 3 names"),
+        ("a,b,y\n0.5,1,2,0\n1.5,1,2,1\n", "", [], "one name fewer than the rows have values"),
+        ("a,y\n1,0\n1,2\n3,2,3\n", "", [], "line 4 has 3 values and the header 2 names"),
     ],
 )
-def test_tables_that_are_refused(tmp_path, text, message):
-    path = table(tmp_path, "")
-    path.write_bytes(text.encode("latin-1"))
-    with pytest.raises(ValueError, match=message):
-        data.load(path)
+def test_a_table_is_read_as_it_says_or_refused(tmp_path, text, features, classes, note):
+    path = tmp_path / "rows.csv"
+    path.write_bytes(text.encode("latin-1" if "größe" in text else "utf-8"))
+    if not features:
+        with pytest.raises(ValueError, match=re.escape(note)):
+            data.load(path)
+        return
+    problem = data.load(path)
+    assert problem.features == tuple(features.split("|" if "|" in features else " "))
+    assert [4, 5] in problem.X.tolist() and {1, 2.5, 11} & {*problem.X[0]}
+    assert problem.classes.tolist() == classes
+    assert note in problem.about and problem.about.endswith("no gaps")
 
 
 @pytest.mark.parametrize(
-    "text, features, note",
+    "text, options",
     [
-        ("a;b;y\n1;2.5;0\n4;5;1\n", ("a", "b"), "separated by semicolons"),
-        ('"a";"b, c";"y"\n"1";"2.5";"0"\n4;5;1\n', ("a", "b, c"), "separated by semicolons"),
-        ("1;2.5;0\n4;5;1\n", ("0", "1"), "separated by semicolons"),
-        ("a;0,5;y\n1;2.5;0\n4;5;1\n", ("a", "0,5"), "separated by semicolons"),
-        ("a,b;c,d;y\n1,2.5,0\n4,5,1\n", ("a", "b;c"), ""),
-        ("a,a,y\n1,2.5,0\n4,5,1\n", ("a", "a.1"), "duplicate names are now a.1 (was a)"),
-        ("1,0.5,y\n1,2.5,0\n4,5,1\n", ("1", "0.5"), "is read as names, not as a row: 1, 0.5, y"),
-        ("1,2,y\n1,2.5,0\n4,5,1\n", ("1", "2"), ""),
-        ("1,2.5,0\n4,5,1\n", ("0", "1"), ""),  # no header
+        ("u,1\nv,4\n", {"header": None}),
+        ("u,1\nv,4\n", {"names": ["kind", "a"], "target": "kind"}),
+        ("kind|a\nu|1\nv|4\n", {"sep": "|"}),
+        ("kind a\nu  1\nv 4\n", {"sep": r"\s+"}),
+        ("kind;a\nu;1,0\nv;4,0\n", {"decimal": ","}),
+        ("id,kind,a\n7,u,1\n7,v,4\n", {"index_col": 0}),
+        ("kind,a,b\nu,1,x\nv,4,y\n", {"usecols": ["kind", "a"]}),
+        ("# from a device\nkind,a\nu,1\nv,4\n", {"comment": "#"}),
+        ("kind,a\nu,1\nv,4\n", {"dtype": "float32", "skiprows": 0}),
     ],
 )
-def test_guesses_about_a_table_are_noted(tmp_path, text, features, note):
-    problem = data.load(table(tmp_path, text))
-    assert problem.features == features and problem.X.tolist() == [[1, 2.5], [4, 5]]
-    assert note in problem.about and bool(note) == bool(problem.about)
+def test_options_of_pandas_decide(tmp_path, text, options):
+    path = tmp_path / "rows.csv"
+    path.write_text(text)
+    target = {"target": "kind" if "header" not in options else "0"}
+    for place in (path, str(path)):
+        problem = data.load(place, **target | options)
+        assert problem.X.tolist() == [[1], [4]] and problem.classes.tolist() == ["u", "v"]
+    with pytest.raises(ValueError, match="unexpected keyword argument 'seperator'"):
+        data.load(path, seperator=";")
+    with pytest.raises(ValueError, match="labels: only the rows of"):
+        data.load(path, labels=[0, 1])
+
+
+def test_training_and_test_tables(tmp_path):
+    (tmp_path / "a.csv").write_text("a,b,kind\n1,2,u\n3,4,v\n")
+    (tmp_path / "b.csv").write_text("b,kind,a\n6,v,5\n")
+    problem = data.load((tmp_path / "a.csv", tmp_path / "b.csv"))
+    assert problem.X_test.tolist() == [[5, 6]] and problem.y_test.tolist() == [1]
+    (tmp_path / "b.csv").write_text("b,kind,c\n6,v,5\n")
+    with pytest.raises(ValueError, match=r"have other columns: \['a', 'c'\]"):
+        data.load((tmp_path / "a.csv", tmp_path / "b.csv"))
 
 
 LISTS = "7, 3 1:2 5:1\n9 2:1\n3 1:1 2:2.5 # 1, 2\n12,3,9\n"  # as in the files of LSHTC
@@ -108,12 +168,59 @@ LINES = "+1 1:0.5 3:2 \n-1 2:1\n+1 1:3\n-1 2:4 3:0.25 # remark\n"
 def test_libsvm_files(tmp_path, name, pack):
     (tmp_path / name).write_bytes(pack(LINES.encode()))
     problem = data.load(tmp_path / name)
-    assert problem.is_sparse and problem.about == ""
+    assert problem.is_sparse and problem.about == "indices count from 1"
     assert (problem.X.toarray() == X[:4]).all()
     assert problem.classes.tolist() == [-1, 1] and problem.y.tolist() == [1, 0, 1, 0]
     (tmp_path / name).write_bytes(pack(b"1 1:2 2:3\n0.5 1:4\n"))  # mostly full: it becomes dense
     problem = data.load(tmp_path / name)
     assert not problem.is_sparse and problem.classes.tolist() == [0.5, 1]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0 1: 0.5 3:2\n1 2:1\n2 1 :3\n",
+        "\ufeff0 1:.5 3:2\n1 2:1\n2 1:3.\n",
+        "# by hand\n0 1:  0.5\t3:\t2 # 1: 7\r\n\r\n1 qid:4 2:1\r\n2e0 1:3",
+        "0 0:0.5 2:2\n1 1:1\n2 0:3\n",
+    ],
+)
+def test_dialects_of_libsvm(tmp_path, text):
+    (tmp_path / "rows.txt").write_bytes(text.encode())
+    problem = data.load(tmp_path / "rows.txt")
+    X = problem.X.toarray() if problem.is_sparse else problem.X
+    assert X.tolist() == [[0.5, 0, 2], [0, 1, 0], [3, 0, 0]]
+    assert problem.classes[problem.y].tolist() == [0, 1, 2]
+    assert problem.about == f"indices count from {int(' 0:' not in text)}"
+
+
+def test_widths_and_first_indices_of_libsvm_files(tmp_path):
+    one, zero, narrow = (tmp_path / name for name in ("one", "zero", "narrow"))
+    one.write_text("0 1:1 4:1\n1 2:1 3:1\n")
+    zero.write_text("0 0:1 3:1\n1 1:1\n")
+    narrow.write_text("1 2:5\n0 1:7\n")
+    assert data.load(narrow, n_features=4).X.toarray().tolist() == [[0, 5, 0, 0], [7, 0, 0, 0]]
+    assert data.load(narrow, zero_based=True).d == 3
+    with pytest.raises(ValueError, match="has 4 features, more than 3; indices count from 1"):
+        data.load(one, n_features=3)
+    with pytest.raises(ValueError, match="it has an index 0, and indices were to count from 1"):
+        data.load(zero, zero_based=False)
+    for files in ((one, narrow), (str(one), str(narrow))):
+        problem = data.load(files)
+        assert problem.X_test.toarray().tolist() == [[0, 5, 0, 0], [7, 0, 0, 0]]
+    assert "4 features in the training file, 2 in the test file" in problem.about
+    assert data.load((narrow, one)).d == 4
+    # Which base a file without an index 0 has is said, or asked if the files disagree.
+    problem = data.load((zero, narrow))
+    assert problem.X_test.toarray().tolist() == [[0, 0, 5, 0], [0, 7, 0, 0]]
+    assert problem.about.endswith("test rows: indices count from 0; 4 features in the training "
+                                  "file, 3 in the test file")  # fmt: skip
+    for files in ((one, zero), (zero, one)):
+        with pytest.raises(ValueError, match=r"give zero_based=True if both count from 0, or for"):
+            data.load(files)
+    both = data.load((zero, one), zero_based=(True, False)).X_test
+    assert both.toarray().tolist() == [[1, 0, 0, 1], [0, 1, 1, 0]]
+    assert data.load((one, zero), zero_based=True).d == 5
 
 
 @pytest.mark.parametrize("name, pack", [("train.txt", bytes), ("train.bz2", bz2.compress)])
@@ -123,8 +230,7 @@ def test_a_line_becomes_a_row_for_each_of_its_labels(tmp_path, name, pack):
     assert problem.classes[problem.y].tolist() == [3, 7, 9, 3, 3, 9, 12]
     first, other, empty = [2, 0, 0, 0, 1], [1, 2.5, 0, 0, 0], [0] * 5
     assert problem.X.toarray()[[0, 1, 3, 6]].tolist() == [first, first, other, empty]
-    told = "4 lines: 2 with several labels made one row per label, 0 without a label made none"
-    assert problem.about == told
+    assert "4 lines: 2 with several labels made one row per label, 0 without" in problem.about
 
 
 def test_a_first_line_can_be_a_header(tmp_path):
@@ -148,7 +254,7 @@ def test_npz_round_trip_and_what_is_cut_short(tmp_path, matrix):
     assert rows.X.dtype == matrix.dtype
     assert (rows.X != matrix).sum() == 0
     assert rows.y.tolist() == labels.tolist()
-    assert rows[2:] == (4, ("a", "b", "c"), "where from")
+    assert rows[2:5] == (4, ("a", "b", "c"), "where from")
     assert npz_shape(path) == (6, 3, 2)
     problem = data.load(path)
     assert (problem.n, problem.k, problem.about) == (4, 2, "where from")
@@ -177,7 +283,7 @@ def test_npz_round_trip_and_what_is_cut_short(tmp_path, matrix):
         (b"1 2:1\n 3:1\n", "a line has no label"),
         (b"2 3 1\n 1:1\n 2:1\n", "no line with a label"),
         (b"4 6 9\n1 0:1\n2 3:1\n", "promises 4 rows, it has 2"),
-        (b"2 3 9\n1 0:1\n2 3:1\n", "but input file contains 4"),
+        (b"2 3 9\n1 0:1\n2 3:1\n", "has 4 features, more than 3"),
     ],
 )
 def test_other_files_are_not_taken_for_libsvm(tmp_path, content, message):

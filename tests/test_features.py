@@ -8,9 +8,9 @@ import scipy.sparse as sp
 from scipy.ndimage import map_coordinates
 from sklearn.metrics.pairwise import rbf_kernel
 
+from upright import deskewed
 from workbench.core.problem import as_problem
 from workbench.data import features
-from workbench.data.images import deskewed
 
 MAPS = {
     "standardise": features.standardise,
@@ -23,7 +23,6 @@ MAPS = {
     "log_counts": lambda problem: features.log_counts(counted(problem), 3),
     "pca": lambda problem, **seed: features.pca(problem, 3, **seed),
     "fourier": lambda problem, **seed: features.fourier(problem, 20, **seed),
-    "relu": lambda problem, **seed: features.relu(problem, 16, **seed),
 }
 each_map = pytest.mark.parametrize("map_", MAPS.values(), ids=MAPS.keys())
 
@@ -77,7 +76,7 @@ def test_fitted_on_the_training_rows_only_and_test_rows_are_mapped_alike(problem
     np.testing.assert_allclose(dense(twin.X_test), dense(twin.X), rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["pca", "fourier", "relu"])
+@pytest.mark.parametrize("name", ["pca", "fourier"])
 def test_the_seed_decides(problem, name):
     map_ = MAPS[name]
     assert map_(problem, seed=1).checksum == map_(problem, seed=1).checksum
@@ -147,27 +146,16 @@ def test_fourier_appends_pairs_of_norm_one(problem):
     assert mapped.features[-1] == "sin5"
 
 
-def test_relu_has_the_arc_cosine_kernel_in_the_mean():
-    problem = make(dtype=np.float64)
-    mapped = features.relu(problem, 20_000)
-    assert (mapped.X >= 0).all()
-    norms = np.linalg.norm(problem.X, axis=1)
-    norms = np.outer(norms, norms)
-    cosine = np.clip(problem.X @ problem.X.T / norms, -1, 1)
-    angle = np.arccos(cosine)
-    exact = norms / np.pi * (np.sin(angle) + (np.pi - angle) * cosine)
-    np.testing.assert_allclose(mapped.X @ mapped.X.T, exact, rtol=0.1, atol=0.02 * exact.max())
-
-
-@pytest.mark.parametrize("name", ["fourier", "relu"])
-def test_blocks_of_rows_make_no_difference(problem, name, monkeypatch):
-    whole = MAPS[name](problem)
+def test_blocks_of_rows_make_no_difference(problem, monkeypatch):
+    whole = MAPS["fourier"](problem)
     monkeypatch.setattr(features, "BLOCK", 7)
-    np.testing.assert_allclose(dense(MAPS[name](problem).X), dense(whole.X), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        dense(MAPS["fourier"](problem).X), dense(whole.X), rtol=1e-4, atol=1e-5
+    )
 
 
 def test_bad_arguments():
-    for map_ in (features.pca, features.fourier, features.relu, features.log_counts):
+    for map_ in (features.pca, features.fourier, features.log_counts):
         for bad in (0, -2, 2.5, "4", True, None):
             with pytest.raises(ValueError, match="must be a whole number, at least 1"):
                 map_(make(), bad)

@@ -8,10 +8,7 @@ import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 
 from workbench.core.problem import as_problem
-from workbench.data import generators
 from workbench.data.generators import JITTER, RANDOM, Generator, cosines, fitted
-
-PLAIN = [kind for kind in RANDOM if not kind.endswith("_filters")]
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +75,7 @@ def test_nystroem_features_are_the_kernel_and_its_penalty_that_of_the_landmarks(
     np.testing.assert_allclose(made(generator, landmarks, 1), generator.penalty(1), atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", PLAIN)
+@pytest.mark.parametrize("kind", RANDOM)
 def test_blocks_are_of_their_size_scale_and_seed(kind, problem):
     generator = fitted(problem, kind, 100, 40, seed=3)
     assert (generator.penalty(0) is None) == (kind != "nystroem")
@@ -92,7 +89,7 @@ def test_blocks_are_of_their_size_scale_and_seed(kind, problem):
     assert 0.05 < np.square(np.hstack(blocks)).mean() < 20
 
 
-@pytest.mark.parametrize("kind", PLAIN)
+@pytest.mark.parametrize("kind", RANDOM)
 def test_features_of_a_row_are_its_own(kind, problem):
     generator = fitted(problem, kind, 30, 30)
     whole = made(generator, problem.X, 0)
@@ -135,19 +132,6 @@ def test_bad_settings_are_named(settings, message, problem):
     settings = {"kind": "fourier", "n_features": 20, "block": 10} | settings
     with pytest.raises(ValueError, match=message):
         fitted(problem, **settings)
-
-
-@pytest.mark.parametrize("kind", ["random_filters", "kmeans_filters"])
-@pytest.mark.parametrize(
-    ("n_features", "block", "name"),
-    [(12, 12, "n_features"), (4, 8, "n_features"), (16, 12, "block")],
-)
-def test_sizes_that_cut_a_filter_are_refused_before_any_is_fitted(
-    kind, n_features, block, name, problem, monkeypatch
-):
-    monkeypatch.setattr(generators, "filters", None)
-    with pytest.raises(ValueError, match=f"{name}: must be a multiple of 8"):
-        fitted(problem, kind, n_features, block)
 
 
 @pytest.mark.parametrize("kind", RANDOM)

@@ -22,7 +22,7 @@ def test_a_grid_is_the_product_of_its_axes():
     assert points[23].label == "mrc_ccg eps1=0.001, digits, seed 2, repetition 1"
     assert {p.seed for p in points} == {0, 1, 2} and {p.repetition for p in points} == {0, 1}
     assert points[0].parameters["n_max"] == 400 and points[0].varied == ("eps1",)  # a default
-    assert all(p.stop == {"cpu": 60.0} and p.test == 0.3 for p in points)
+    assert all(p.stop == {"cpu": 60.0} and p.test is None for p in points)
 
 
 @pytest.mark.parametrize(

@@ -50,12 +50,12 @@ def same(a, b):
 
 @pytest.fixture(scope="module")
 def iris():
-    return panel("iris")
+    return panel("iris", test=0.3)
 
 
 @pytest.fixture(scope="module")
 def point():
-    [point] = grid("mrc_ccg", "iris", stop={"gap": 1e-3, "rounds": 50})
+    [point] = grid("mrc_ccg", "iris", stop={"gap": 1e-3, "rounds": 50}, test=0.3)
     return point
 
 
@@ -83,8 +83,8 @@ def test_one_is_one_point_zero_but_not_true():
 
 def test_the_order_of_a_grid_does_not_count():
     def keys_of(solvers, data, stop, seeds):
-        points = grid(solvers, data, stop=stop, seeds=seeds)
-        found = [point_key(p, panel(p.data, p.seed), False) for p in points]
+        points = grid(solvers, data, stop=stop, seeds=seeds, test=0.3)
+        found = [point_key(p, panel(p.data, p.seed, p.test), False) for p in points]
         assert len(set(found)) == len(found) == 20
         return sorted(found)
 

@@ -21,6 +21,7 @@ from workbench.registry import SOLVERS, Solver
 from workbench.runs.notebooks import CHECKOUT
 from workbench.runs.run import resolve
 
+IRIS = "iris | 30 % test"
 DASHBOARDS = sorted((CHECKOUT / "notebooks" / "explore").glob("*.ipynb"))
 
 
@@ -158,7 +159,7 @@ def test_every_solver_has_its_sliders_and_a_start_without_one_is_refused():
 
 @pytest.fixture
 def dashboard(sent):
-    dashboard = explore(("iris", "no_such_data"), ("mrc_ccg", "mrc_subgradient"), {"n_max": 20})
+    dashboard = explore((IRIS, "no_such_data"), ("mrc_ccg", "mrc_subgradient"), {"n_max": 20})
     yield dashboard
     dashboard.reset()
 
@@ -195,12 +196,12 @@ def test_steps_go_back_and_branch_and_a_parameter_that_cannot_change_starts_a_ne
     wait(lambda: sent and sent[-1][0]["pending"] == "pending: n_max (when run or step is pressed)")
     steps(dashboard, 3)
     wait(lambda: len(dashboard.chart.curves) == 2 and dashboard.player.status == "paused")
-    assert labels(dashboard)[1] == "MRC-CCG, iris, n_max = 50, from round 2"
+    assert labels(dashboard)[1] == f"MRC-CCG, {IRIS}, n_max = 50, from round 2"
     assert [curve.live for curve in dashboard.chart.curves] == [False, True]
     assert [row["round"] for row in dashboard.player.lanes[0].rows] == [2, 3]
     dashboard.fourier.value = True
     click(dashboard, "run", "finished")
-    assert labels(dashboard)[-1] == "MRC-CCG, iris + 400 fourier, n_max = 50", "on other data"
+    assert labels(dashboard)[-1] == f"MRC-CCG, {IRIS} + 400 fourier, n_max = 50", "on other data"
     *old, new = dashboard.chart.curves
     assert {curve.colour for curve in old} == {GREY} and new.colour != GREY
     assert not any(curve.live for curve in old) and len(dashboard._curves) == 1, "data released"
@@ -367,7 +368,7 @@ def test_lanes_are_let_go_when_their_curves_are(dashboard):
 
 def test_solvers_run_side_by_side_for_the_same_seconds(sent):
     solvers = "mrc_ccg", "mrc_subgradient"
-    dashboard = explore("iris", solvers, {"n_max": 20}, chosen=solvers, seconds=0.2)
+    dashboard = explore(IRIS, solvers, {"n_max": 20}, chosen=solvers, seconds=0.2)
     click(dashboard, "run", "finished")
     ccg, subgradient = dashboard.chart.curves
     assert ccg.ended == "the bounds agree" and subgradient.ended == "out of time"
@@ -387,7 +388,7 @@ def test_the_page_is_told_how_a_run_ended(dashboard, sent):
     content, (buffer,) = sent[-1]
     (curve,) = content["curves"]
     assert content["error"] == "" and curve["numbers"]["lower"].startswith("0.4")
-    assert curve["settings"] == ["iris", "n_max = 20"] and curve["ended"] == "the bounds agree"
+    assert curve["settings"] == [IRIS, "n_max = 20"] and curve["ended"] == "the bounds agree"
     *_, lower, upper, error = points(buffer)[-1]
     assert lower <= upper <= lower + 1e-2 and 0 < error < 0.5
 
@@ -473,7 +474,7 @@ def test_solvers_run_side_by_side_and_each_shows_its_inside(sent):
 @pytest.mark.slow
 @pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.stem)
 def test_a_notebook_runs_at_its_smallest_scale(path, execute):
-    ran = {cell.id: rest for cell, *rest in execute(path, {"data": "iris", "max_seconds": 0.1})}
+    ran = {cell.id: rest for cell, *rest in execute(path, {"data": IRIS, "max_seconds": 0.1})}
     assert ran["still"][1]
     assert "application/vnd.jupyter.widget-view+json" in ran["live"][2]._repr_mimebundle_()
 

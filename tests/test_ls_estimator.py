@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.special import expit
 from sklearn.base import clone
-from sklearn.datasets import load_digits, load_iris, make_multilabel_classification
+from sklearn.datasets import load_iris, make_multilabel_classification
 from sklearn.exceptions import ConvergenceWarning, DataConversionWarning
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import f1_score, roc_auc_score
@@ -268,17 +268,6 @@ def test_parameters_of_stages(parameters):
     if set(parameters) <= {"kept", "n_jobs"}:  # say how, not what
         other = StagewiseLeastSquares(**SMALL).fit(IRIS, SPECIES)
         np.testing.assert_allclose(model.coef_, other.coef_, atol=1e-3)
-
-
-@pytest.mark.parametrize("features", ["random_filters", "kmeans_filters"])
-def test_filters_of_images(features):
-    X, y = load_digits(return_X_y=True)
-    X, y = X[:400], y[:400]
-    parameters = {"n_features": 160, "block": 80, "random_state": 0, "standardise": False}
-    model = StagewiseLeastSquares(features, **parameters).fit(X, y)
-    assert model.score(X, y) > 0.95
-    with pytest.raises(ValueError, match=r"^features: filters need"):
-        StagewiseLeastSquares(features, **parameters).fit(X[:, :60], y)
 
 
 def test_features_that_are_not_finite_are_refused():

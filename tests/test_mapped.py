@@ -105,7 +105,7 @@ def test_the_command_line_takes_a_file_its_labels_and_a_limit_of_memory(twins, t
 
 @pytest.mark.skipif(not psutil.LINUX, reason="no such limit elsewhere")
 def test_a_run_that_needs_more_memory_says_how_much(capsys):
-    assert main(["run", "cuts_exact", "synthetic_10k", "--memory", "0.1GB"]) == 2
+    assert main(["run", "cuts_exact", "synthetic 10000x50x10", "--memory", "0.1GB"]) == 2
     *_, last = capsys.readouterr().err.splitlines()  # the first may say that it compiles
     assert last.startswith("workbench: out of memory; Unable to allocate")
 

@@ -351,5 +351,5 @@ def test_jammed_steps_begin_again_where_features_say_nearly_the_same(seed):
 
 
 def test_the_interior_point_method_ends_where_rounding_is_all_that_is_left():
-    states = [*islice(SOLVERS["mrc_interior_point"].steps(load("iris"), lambda0=0.01), 500)]
+    states = [*islice(SOLVERS["mrc_interior_point"].steps(load("iris @ given"), lambda0=0.01), 500)]
     assert len(states) < 500 and states[-1].upper - states[-1].lower < 1e-8

@@ -1,10 +1,21 @@
 """Data sets and lists as text: what notebooks, sweeps and dashboards take as parameters."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+from test_player import wait
 
+from workbench import cli, load
+from workbench.core.trace import read_trace
+from workbench.data.cache import state_of_folders
 from workbench.data.panels import at_hand, listed, panel
 from workbench.data.synthetic import checkers
+from workbench.data.words import parts
+from workbench.live import explore
+from workbench.runs.grid import grid
+from workbench.runs.notebooks import here_or_there
+from workbench.runs.sweep import sweep
 
 
 def test_lists_as_text():
@@ -19,15 +30,14 @@ def test_lists_as_text():
 
 
 def test_panels_as_text():
-    plain = panel("wine", seed=1)
+    plain = panel("wine", seed=1, test=0.3)
     assert (plain.n, plain.d, len(plain.y_test)) == (125, 13, 53)
     assert plain.X.mean(axis=0) == pytest.approx(0) and plain.X.std(axis=0) == pytest.approx(1)
-    waves = panel("wine + 20 fourier", seed=1)
+    waves = panel("wine + 20 fourier", seed=1, test=0.3)
     assert waves.d == 33 and "20 Fourier" in waves.name
     made = panel("synthetic 200x5x4", test=0.1)
     assert (made.n, made.d, made.k, made.synthetic) == (180, 5, 4, True)
-    assert panel("synthetic 200x5x4", seed=1, test=None).checksum != made.checksum
-    assert panel("synthetic 200x5x4", test=None).n == 200
+    assert panel("synthetic 200x5x4", seed=1).n == 200
     for wrong in ("", "wine + fourier", "wine + 20", "+ 20 fourier", "synthetic 200x5"):
         with pytest.raises((ValueError, FileNotFoundError)):
             panel(wrong)
@@ -45,7 +55,7 @@ def test_the_scale_can_be_chosen():
 
 
 def test_a_board_keeps_its_scale_and_has_test_rows_of_its_own():
-    board = panel("checkers 3000", seed=4)
+    board = panel("checkers 3000", seed=4, test=0.3)
     assert (board.n, board.d, board.k, len(board.y_test)) == (3000, 2, 2, 20_000)
     assert board.synthetic
     assert (board.X == checkers(3000, 4).X).all()
@@ -54,10 +64,10 @@ def test_a_board_keeps_its_scale_and_has_test_rows_of_its_own():
         assert right == pytest.approx(0.9, abs=0.03)
     fewer = panel("checkers 1000 | 50 % rows", seed=4, test=0.1)
     assert fewer.n == 500 and (fewer.X_test == board.X_test).all()
-    assert not (panel("checkers 3000", seed=5).X_test == board.X_test).any()
+    assert not (panel("checkers 3000", seed=5, test=0.3).X_test == board.X_test).any()
     assert not set(map(bytes, board.X)) & set(map(bytes, board.X_test))
-    assert panel("checkers 3000", seed=4, test=None).X_test is None
-    standard = panel("checkers 3000 @ standard", seed=4)
+    assert panel("checkers 3000", seed=4).X_test is None
+    standard = panel("checkers 3000 @ standard | 30 % test", seed=4)
     assert standard.X.std(axis=0) == pytest.approx(1, abs=1e-5)
     assert standard.X_test.std(axis=0) == pytest.approx(1, abs=0.05)
     assert at_hand("checkers 3000") == ["checkers 3000"]
@@ -67,21 +77,19 @@ def test_a_board_keeps_its_scale_and_has_test_rows_of_its_own():
 
 
 def test_steps_follow_one_another():
-    whole = panel("digits", seed=2)
-    few = panel("digits | 4 classes | 50 % rows", seed=2)
+    whole = panel("digits | 30 % test", seed=2)
+    few = panel("digits | 30 % test | 4 classes | 50 % rows", seed=2)
     assert few.k == 4 and set(few.y_test) == set(range(4))
     assert few.n == pytest.approx(0.5 * np.sum(whole.y < 4), abs=2)
     assert len(few.y_test) == np.sum(whole.y_test < 4)
-    layer = panel("digits | 32 relu", seed=2)
-    assert layer.d == 32 and layer.X.std(axis=0) == pytest.approx(1)
     assert panel("wine + 10 fourier | 20 % rows").d == 23
-    components = panel("digits @ maximum | 12 pca | 5 classes", seed=2)
+    components = panel("digits @ maximum | 30 % test | 12 pca | 5 classes", seed=2)
     assert (components.d, components.X_test.shape[1], components.k) == (12, 12, 5)
     assert "PCA 12" in components.name
     waves = panel("digits @ maximum | 12 pca | 40 fourier+constant", seed=2)
     assert waves.d == 41 and (waves.X[:, -1] == 1).all()
     assert np.linalg.norm(waves.X[:, :-1], axis=1) == pytest.approx(1)
-    words = panel("synthetic_text @ given | 3 log counts")
+    words = panel("text 2000x50 @ given | 3 log counts")
     assert words.is_sparse and words.X.data.min() == pytest.approx(np.log(2))
     assert words.X.getnnz(axis=0).min() == 3
     for wrong in (
@@ -89,23 +97,25 @@ def test_steps_follow_one_another():
         *("digits | 0 % rows", "digits | fun", "digits + 1.2.3 fourier", "wine | 14 pca"),
         *("digits + 2 constant", "digits | constant", "digits | 3 constant"),
         *("wine | 3 log counts", "digits @ given | 0 log counts"),
+        *("wine | 0 % test", "wine | 3 classes | 30 % test", "wine | 30 % test | 20 % test"),
+        *("wine + 30 % test", "wine | 32 relu", "wine @ deskewed"),
     ):
         with pytest.raises(ValueError):
             panel(wrong)
 
 
 def test_the_first_rows_of_each_class_can_be_the_training_rows():
-    whole = panel("wine @ given", test=None)
-    first = panel("wine @ given | 30 a class", test=None)
+    whole = panel("wine @ given")
+    first = panel("wine @ given | 30 a class")
     assert np.bincount(first.y).tolist() == [30, 30, 30] and len(first.y_test) == 178 - 90
     for c in range(3):
         rows = np.vstack([first.X[first.y == c], first.X_test[first.y_test == c]])
         assert (rows == whole.X[whole.y == c]).all()
     for wrong in ("wine | 0 a class", "wine | 71 a class"):
         with pytest.raises(ValueError, match="no test rows"):
-            panel(wrong, test=None)
+            panel(wrong)
     with pytest.raises(ValueError, match="already"):
-        panel("wine | 30 a class")
+        panel("wine | 30 a class", test=0.3)
 
 
 def test_an_alternative_stands_in_only_where_the_first_is_not_at_hand(capsys, monkeypatch):
@@ -119,3 +129,82 @@ def test_an_alternative_stands_in_only_where_the_first_is_not_at_hand(capsys, mo
     assert "yearbook_resnet18" in capsys.readouterr().out
     with pytest.raises(FileNotFoundError, match="yearbook_resnet18"):
         at_hand("yearbook_resnet18")
+
+
+# The words of one problem for `load`, the command line, a grid, a notebook and a dashboard.
+WORDS = ("wine", "wine @ given", "wine + 20 fourier", "wine | 30 % test", "rows.csv", "no or wine")
+
+
+@pytest.mark.parametrize("words", WORDS)
+def test_the_same_words_are_the_same_problem_everywhere(words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = words.replace("no", "yearbook_resnet18")
+    Path("rows.csv").write_text("a,b,kind\n" + "1,20.5,u\n2,30,v\n0,7,w\n" * 5)
+    problem = load(words)
+    assert panel(words).checksum == problem.checksum
+    cli.main(["run", "mrc_subgradient", words, "--rounds", "1", "--out", "trace.jsonl"])
+    assert read_trace(Path("trace.jsonl")).header["problem"]["checksum"] == problem.checksum
+    points = grid("mrc_subgradient", words, stop={"rounds": 1})
+    [trace] = sweep(points, folder=tmp_path, say=lambda line: None).traces()
+    assert trace.header["problem"]["checksum"] == problem.checksum
+    dashboard = explore(words, "mrc_subgradient")
+    dashboard.step()
+    wait(lambda: dashboard.player.lanes)
+    assert dashboard.player.lanes[0].problem.checksum == problem.checksum
+
+
+def test_test_rows_in_words():
+    assert panel("wine | 30 % test", seed=3).checksum == load("wine", test=0.3, seed=3).checksum
+    with pytest.raises(ValueError, match=r"test: 'wine \| 30 % test' holds out test rows already"):
+        load("wine | 30 % test", test=0.2)
+    with pytest.raises(ValueError, match="scale: 'wine @ unit' has a scale already"):
+        load("wine @ unit", scale="given")
+    assert load("wine @ unit").checksum == load("wine", scale="unit").checksum
+    assert load("wine").checksum == load("wine", scale="standard").checksum
+    assert load("text 60x3").checksum == load("text 60x3 @ tfidf").checksum
+    assert load("checkers 60").checksum == load("checkers 60 @ given").checksum
+
+
+ODD = (
+    "a+b.csv",
+    "a|b.csv",
+    "a@b.csv",
+    "this or that.csv",
+    "a, b.csv",
+    "x + 4 fourier.csv",
+    "u v/w",
+)
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_a_path_that_exists_is_a_path_whatever_it_contains(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    rows = "a,b,kind\n" + "1,20.5,u\n2,30,v\n0,7,w\n" * 5
+    rows = rows if path.suffix else "0 1:1 3:2\n1 2:1\n2 3:1\n1 1:4\n"
+    path.write_text(rows)
+    given, few = load(path), load(path, scale="unit").first_classes(2)
+    for spec in (name, str(path), f"./{name}"):
+        assert load(spec).checksum == given.checksum
+        assert panel(f"{spec}@unit | 2 classes").checksum == few.checksum
+        assert panel(f"nowhere.csv or {spec}").checksum == given.checksum
+        assert panel(f"{spec}  or iris").checksum == given.checksum
+        assert listed(f"iris, {spec} + constant, wine") == ["iris", f"{spec} + constant", "wine"]
+        points = grid("mrc_subgradient", f"{spec}, iris", stop={"rounds": 1})
+        assert [point.data for point in points] == [spec, "iris"]
+        before = state_of_folders([f"iris, {spec} @ unit"])
+        path.write_text(rows.replace("2", "5"))
+        assert state_of_folders([f"iris, {spec} @ unit"]) != before
+        path.write_text(rows)
+
+
+def test_paths_in_values_of_notebooks_keep_what_is_around_them(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.csv", "b, c | d.csv"):
+        Path(name).write_text("a,y\n1,u\n2,v\n")
+    given = "iris + constant, a.csv @ given | 2 classes or wine, b, c | d.csv"
+    found = here_or_there({"data": given, "n": 3}, tmp_path / "other")
+    there = given.replace("a.csv", f"{tmp_path}/a.csv").replace("b, c", f"{tmp_path}/b, c")
+    assert found == {"data": there, "n": 3}
+    assert parts("b, c | d.csv,iris") == ["b, c | d.csv", "iris"]

@@ -290,7 +290,7 @@ def test_an_estimator_without_a_proof_says_so(blobs, tmp_path):
 
 
 def test_single_precision_bounds_of_least_squares_hold():
-    problem = load("digits")
+    problem = load("digits @ given")
     problem = replace(problem, X=problem.X.astype(np.float32))
     exact = replace(problem, X=problem.X.astype(float))
     for link in ("identity", "squared_hinge"):
@@ -303,21 +303,19 @@ def test_single_precision_bounds_of_least_squares_hold():
 
 def test_recipes(tmp_path):
     problem = load("iris", scale="standard")
-    assert problem.recipe == {"name": "iris", "scale": "standard"}
-    assert load("iris", test=0.3, seed=1).recipe == {
-        "name": "iris", "scale": None, "test": 0.3, "seed": 1
-    }  # fmt: skip
+    assert problem.recipe == {"panel": "iris", "seed": 0, "scale": "standard"}
+    assert load("iris", test=0.3, seed=1).recipe == {"panel": "iris", "seed": 1, "test": 0.3}
     spec = panel("iris | 2 classes", seed=2)
     for made_again in (problem, load("iris", test=0.3, seed=1), spec):
         other = remade(made_again.recipe)
         assert other.checksum == made_again.checksum
     assert problem.subset(0.5).recipe is None and spec.first_classes(2).recipe is None
     for bad in (
-        {"name": "/etc/passwd"},
+        {"name": "iris"},
         {"panel": "/etc/passwd @ given"},
         {"panel": "iris + 100000000 fourier"},
-        {"name": "iris", "target": "x"},
-        {"name": ["iris"]},
+        {"panel": "iris", "target": "x"},
+        {"panel": ["iris"]},
         {},
         "iris",
         7,
@@ -371,7 +369,7 @@ def test_files_that_are_no_proofs_are_refused_in_one_sentence(tmp_path, capsys):
     assert cli.main(["verify", str(bad)]) == 1
     written(recipe=None)
     assert cli.main(["verify", str(bad)]) == 1
-    written(recipe={"name": "/etc/passwd"})
+    written(recipe={"panel": "/etc/passwd"})
     assert cli.main(["verify", str(bad)]) == 1
     np.savez(bad, state=np.array([{}], dtype=object), allow_pickle=True)
     assert cli.main(["verify", str(bad)]) == 1

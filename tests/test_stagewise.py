@@ -100,7 +100,7 @@ def test_an_interrupted_round_leaves_the_state_before_it(solver, when, blobs, mo
     np.testing.assert_allclose(latest.scores(problem.X), latest.F, atol=1e-5)
 
 
-@pytest.mark.parametrize("features", [kind for kind in RANDOM if not kind.endswith("_filters")])
+@pytest.mark.parametrize("features", RANDOM)
 def test_the_model_is_its_seed_and_weights(features, blobs):
     problem = blobs(n=80, d=5, k=3)
     state = last(ls_stagewise(problem, features=features, **SMALL))

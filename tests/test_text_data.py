@@ -76,19 +76,19 @@ def test_generated_documents_check_their_arguments(arguments, message):
 
 
 def test_panels_of_documents():
-    counts = panel("text 300x20 @ given", seed=2)
+    counts = panel("text 300x20 @ given | 30 % test", seed=2)
     assert (counts.n, counts.k, counts.synthetic) == (300, 20, True)
     assert counts.X_test.shape[0] == 129  # three tenths of all
-    assert panel("text 300x20", seed=2, test=None).X_test is None
-    weighed = panel("text 300x20", seed=2)
+    assert panel("text 300x20", seed=2).X_test is None
+    weighed = panel("text 300x20 | 30 % test", seed=2)
     assert (weighed.X != tfidf(counts).X).nnz == 0 and "tf-idf" in weighed.name
     with pytest.raises(ValueError, match="n: must be at least k"):
         panel("text 20x300")
 
 
 def test_validation_rows_are_training_rows():
-    whole = panel("text 4000x300 @ given", seed=3)
-    part = panel("text 4000x300 @ given | 25 % validation", seed=3)
+    whole = panel("text 4000x300 @ given | 30 % test", seed=3)
+    part = panel("text 4000x300 @ given | 30 % test | 25 % validation", seed=3)
     assert part.k == 300 and set(part.y) == set(range(300))
     n_held = len(part.y_test)
     assert part.n + n_held == 4000 and 920 < n_held <= 1001
@@ -99,10 +99,10 @@ def test_validation_rows_are_training_rows():
     assert np.abs(held - 0.25 * sizes).max() < 2
     small = (sizes < 4) & (sizes > 1)
     assert held[small].sum() > 0.15 * sizes[small].sum()
-    again = panel("text 4000x300 @ given | 25 % validation", seed=3)
+    again = panel("text 4000x300 @ given | 30 % test | 25 % validation", seed=3)
     assert again.checksum == part.checksum
-    most = panel("wine @ given | 99.9 % validation", test=None)
+    most = panel("wine @ given | 99.9 % validation")
     assert most.n + len(most.y_test) == 178 and set(most.y) == {0, 1, 2}
-    for share in ("0", "100", "0.1"):
+    for share in ("0", "100", "0.01"):
         with pytest.raises(ValueError, match="validation"):
             panel(f"wine | {share} % validation")

@@ -125,7 +125,7 @@ def test_no_alpha_of_the_range_leaves_the_band(kind, link):
 
 @pytest.mark.parametrize("name", ["digits", "breast_cancer"])
 def test_a_search_ends_when_all_of_the_range_is_proven(name):
-    problem = load(name).split(0.4).subset(0.5)
+    problem = load(name, scale="given").split(0.4).subset(0.5)
     problem = replace(problem, X=problem.X / 16.0, X_test=problem.X_test / 16.0)
     if name == "breast_cancer":
         problem = panel("breast_cancer @ range", seed=0, test=0.25)

@@ -132,7 +132,7 @@ def test_a_trace_of_any_bytes_is_read_or_refused(data):
 
 
 WORDS = """digits, wine, synthetic 30x3x3, checkers 20, text 30x3, +, |, @, or, 4 fourier, constant,
-2 pca, 9 relu, 3 log counts, 2 classes, 1 a class, 40 % rows, 20 % validation, standard, given,
+2 pca, 3 log counts, 2 classes, 30 % test, 1 a class, 40 % rows, 20 % validation, standard, given,
 tfidf, unit, 0, -1, 1e9, é"""
 WORDS = [",", *WORDS.replace("\n", " ").split(", ")]
 

@@ -1,7 +1,7 @@
 """Data sets by name or from a file: look-up on this machine, download, check.
 
 >>> load("digits", test=0.2)                                    # doctest: +SKIP
->>> load("letter", scale="standard")                            # doctest: +SKIP
+>>> load("letter @ range + 400 fourier | 30 % test")            # doctest: +SKIP
 >>> load("rows.csv", target="species")                          # doctest: +SKIP
 >>> load("rows.npy", labels="labels.npy")                       # doctest: +SKIP
 """
@@ -9,8 +9,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,36 +16,34 @@ import numpy as np
 
 from workbench.core.names import hint
 from workbench.core.problem import Problem, as_problem, noted
-from workbench.data import features
-from workbench.data.cache import available_files, differences, fetch_into_cache, read
-from workbench.data.formats import Rows, npz_shape, read_libsvm, read_npy, read_npz
-from workbench.data.images import deskewed
+from workbench.data.cache import LABELS, available_files, differences, fetch_into_cache, read
+from workbench.data.formats import (
+    Rows,
+    npz_shape,
+    read_libsvm,
+    read_libsvm_split,
+    read_npy,
+    read_npz,
+)
 from workbench.data.sources import SOURCES
-from workbench.data.synthetic import synthetic, synthetic_text
+from workbench.data.synthetic import synthetic as synthetic
 from workbench.data.tables import TABLES, read_table, table_suffix
 from workbench.data.text import zipf_text as zipf_text
+from workbench.data.words import (
+    GIVEN,
+    SCALES,
+    Words,
+    alternatives,
+    check_scale,
+    default_scale,
+    generated,
+)
 
 EMBEDDED = {
     "digits": (1_797, 64, 10),
     "wine": (178, 13, 3),
     "breast_cancer": (569, 30, 2),
     "iris": (150, 4, 3),
-}
-GENERATED = {
-    "synthetic_1k": (synthetic, (1_000, 20, 5)),
-    "synthetic_10k": (synthetic, (10_000, 50, 10)),
-    "synthetic_100k": (partial(synthetic, dtype=np.float32), (100_000, 100, 20)),
-    "synthetic_text": (synthetic_text, (10_000, 20_000, 50)),
-}
-LABELS = ".labels.npy"
-SCALES = {
-    "standard": features.standardise,
-    "unit": features.unit_rows,
-    "root": features.root_rows,
-    "range": features.ranged,
-    "maximum": features.over_maximum,
-    "tfidf": features.tfidf,
-    "deskewed": deskewed,
 }
 
 
@@ -94,32 +90,46 @@ def load(
     test: float | None = None,
     seed: int = 0,
     scale: str | None = None,
+    n_features: int | None = None,
+    zero_based: bool | tuple[bool, bool] | None = None,
+    **options,
 ) -> Problem:
     """Load a data set as a :class:`Problem`.
 
     Parameters
     ----------
     source : str, path or pair
-        A name of :func:`available`: embedded in scikit-learn, generated, in the local mirror (the
-        folder WORKBENCH_DATA), in the cache, or downloaded. Or a file: .csv, .tsv, .parquet, the
-        workbench's .npz; any other suffix is read as LIBSVM's format with one label per line or
-        several (:func:`workbench.data.formats.read_libsvm`), kept sparse unless more than half
-        of it is non-zero. Or an .npy file of (n, d) rows, which is
-        memory-mapped: float32 or float64 in C order are not copied, and may be more than fit into
-        memory (data/README.md lists the solvers that do not copy them either). The file must not
-        change while it is in use. Or a pair ``(X, y)``.
-    target : the label column of a table; by default the one called target, label, class or y, else
-        the last
+        Words, ``DATA @ SCALE`` and steps such as ``| 30 % test`` or ``+ 400 fourier``; they mean
+        the same problem in `run`, grids, notebooks and dashboards (data/README.md has the table).
+        DATA is a name of :func:`available`: embedded in scikit-learn, generated, in the local
+        mirror (the folder WORKBENCH_DATA), in the cache, or downloaded. Or it is a file, and a
+        path that exists is a path, whatever it contains; a ``Path`` has no scale or steps.
+        Files are .csv, .tsv, .parquet (:func:`workbench.data.tables.read_table`), the
+        workbench's .npz, or with any other suffix LIBSVM's format
+        (:func:`workbench.data.formats.read_libsvm`), kept sparse unless more than half of it is
+        non-zero. What was taken for label, names, gaps and the first index is in
+        :attr:`Problem.about`.
+        An .npy file of (n, d) rows is memory-mapped: float32 or float64 in C order are not copied,
+        and may be more than fit into memory (data/README.md lists the solvers that do not copy
+        them either). The file must not change while it is in use.
+        Or a pair ``(X, y)``, or a pair of files, ``("train.svm", "test.svm")``.
+    target : the label column of a table; by default the one called target, label, class or y,
+        else the last
     labels : n labels of the rows of an .npy file, or the name of an .npy file of such labels; by
         default ``rows.labels.npy`` for ``rows.npy``
     test : None for the published split if there is one, else no test rows; a fraction in (0, 1)
-        for a stratified random split of all rows
-    seed : int, seeds the random split
-    scale : None, "standard" (columns to mean 0 and variance 1; sparse ones to variance 1), "unit"
-        (rows to Euclidean norm 1), "root" (square roots, then unit rows), "range" (columns onto
-        [-1, 1]; sparse ones over their largest magnitude), "maximum" (all entries over the largest
-        magnitude), "tfidf" (sparse counts to unit rows of tf-idf) or "deskewed" (square images
-        made upright and centred); fitted on the training rows
+        for a stratified random split of all rows, as ``| P % test`` in words
+    seed : int, seeds the random split, random features and fractions, and generated rows
+    scale : "given" for none, "standard" (columns to mean 0 and variance 1; sparse ones to variance
+        1), "unit" (rows to Euclidean norm 1), "root" (square roots, then unit rows), "range"
+        (columns onto [-1, 1]; sparse ones over their largest magnitude), "maximum" (all entries
+        over the largest magnitude) or "tfidf" (sparse counts to unit rows of tf-idf); fitted on
+        the training rows. By default "standard" for data sets by name and ``synthetic NxDxK``,
+        "tfidf" for ``text NxC``, else "given"
+    n_features : the number of features of a file in LIBSVM's format, by default as many as occur
+    zero_based : whether indices of LIBSVM's format count from 0, for each of two files if they
+        differ; by default from 1, or from 0 if a 0 occurs
+    options : of ``pandas.read_csv`` or ``read_parquet``, for a table
 
     Raises
     ------
@@ -130,40 +140,30 @@ def load(
         For a file that does not exist, and for a data set that is not available here: the message
         lists what was tried and how to get it. No other data set is ever used instead.
     """
-    if scale is not None and scale not in SCALES:
-        raise ValueError(f"scale: must be None or one of {', '.join(SCALES)}, got {scale!r}")
+    if scale is not None:
+        check_scale(scale, "scale=")
     if test is not None and not 0 < test < 1:
         raise ValueError(f"test: must be None or lie strictly between 0 and 1, got {test!r}")
-    if target is not None and not (_is_path(source) and table_suffix(source) in TABLES):
-        raise ValueError(f"target: only tables ({', '.join(TABLES)}) have a label column to name")
-    in_npy = _is_path(source) and Path(source).suffix == ".npy"
-    if labels is not None and not in_npy:
-        raise ValueError("labels: only the rows of an .npy file have labels of their own")
-    if isinstance(source, tuple):
-        if len(source) != 2:
-            raise ValueError(f"source: must be a pair (X, y), got {len(source)} parts")
-        problem = as_problem(*source)
-    elif isinstance(source, str) and source in names():
-        problem = _named(source, published=test is None)
-    elif in_npy:
-        problem = _mapped(_file(source), labels)
-    elif _is_path(source):
-        path = _file(source)
-        problem = _problem(_read(path, target), path.name, published=test is None)
+    given = {"target": target, "labels": labels, "n_features": n_features, "zero_based": zero_based}
+    given = {name: value for name, value in given.items() if value is not None} | options
+    if isinstance(source, str):
+        return _from_words(source, scale, test, seed, given)
+    if isinstance(source, os.PathLike):
+        problem = _from_file(Path(source).expanduser(), given, published=test is None)
+    elif isinstance(source, tuple) and len(source) == 2:
+        problem = _from_pair(*source, given)
     else:
-        raise ValueError(f"source: must be a name, a path or a pair (X, y), got {type(source)}")
-    if test is not None:
-        problem = problem.split(test, seed)
-    problem = problem if scale is None else SCALES[scale](problem)
-    if isinstance(source, str) and source in names():
-        split = {} if test is None else {"test": test, "seed": seed}
-        noted(problem, {"name": source, "scale": scale} | split)
-    return problem
+        raise ValueError(
+            "source: must be a name, a path or a pair (X, y), got "
+            + (f"{len(source)} parts" if isinstance(source, tuple) else f"{type(source)}")
+        )
+    problem = problem if test is None else problem.split(test, seed)
+    return problem if scale in (None, GIVEN) else SCALES[scale](problem)
 
 
 def names() -> list[str]:
     """Return every name that :func:`load` knows, also of files in the local mirror and cache."""
-    return list(dict.fromkeys([*EMBEDDED, *GENERATED, *SOURCES, *available_files()]))
+    return list(dict.fromkeys([*EMBEDDED, *SOURCES, *available_files()]))
 
 
 def available() -> list[Entry]:
@@ -173,8 +173,6 @@ def available() -> list[Entry]:
     for name in names():
         if name in EMBEDDED:
             entry = Entry(name, *EMBEDDED[name], "scikit-learn", "BSD-3-Clause")
-        elif name in GENERATED:
-            entry = Entry(name, *GENERATED[name][1], "generated", "synthetic")
         elif source := SOURCES.get(name):
             away = "download" if source.parse else "not available"
             where = here[name][0] if name in here else away
@@ -210,9 +208,8 @@ def check(name: str) -> Check:
         For an unknown name.
     """
     _check_name(name)
-    if name in EMBEDDED or name in GENERATED:
-        where = "scikit-learn" if name in EMBEDDED else "generated"
-        return Check(where, _named(name))
+    if name in EMBEDDED:
+        return Check("scikit-learn", _named(name))
     if name not in available_files():
         return Check("not available", faults=("fetch it first",))
     where, _ = available_files()[name]
@@ -229,10 +226,148 @@ def check(name: str) -> Check:
     return Check(where, problem, faults)
 
 
+def _from_words(
+    text: str, scale: str | None, test: float | None, seed: int, given: dict
+) -> Problem:
+    choices = alternatives(text)
+    for place, words in enumerate(choices):
+        if None not in (scale, words.scale):
+            raise ValueError(f"scale: {text!r} has a scale already, {words.scale!r}")
+        if None not in (test, words.test):
+            raise ValueError(f"test: {text!r} holds out test rows already")
+        try:
+            problem = _of_words(words, scale or words.scale, test or words.test, seed, given)
+            break
+        except FileNotFoundError:
+            if place == len(choices) - 1:
+                raise
+    recipe = {"panel": text, "seed": seed, "test": test, "scale": scale}
+    noted(problem, {name: value for name, value in recipe.items() if value is not None})
+    return problem
+
+
+def _of_words(
+    words: Words, scale: str | None, test: float | None, seed: int, given: dict
+) -> Problem:
+    is_name = words.data in names()
+    problem = generated(words.data, seed, test)
+    if problem is not None or is_name:
+        if given:
+            raise ValueError(_misplaced(next(iter(given))))
+    if problem is None:
+        if is_name:
+            problem = _named(words.data, published=test is None)
+        else:
+            problem = _from_file(_existing(words.data), given, published=test is None)
+        problem = problem if test is None else problem.split(test, seed)
+    scale = scale or default_scale(words.data, is_name)
+    problem = problem if scale == GIVEN else SCALES[scale](problem)
+    return words.apply_steps(problem, seed)
+
+
+def _from_pair(first, second, given: dict) -> Problem:
+    paths = [isinstance(part, str | os.PathLike) for part in (first, second)]
+    if not any(paths):
+        if given:
+            raise ValueError(_misplaced(next(iter(given))))
+        return as_problem(first, second)
+    if not all(paths):
+        raise ValueError("source: must be a pair of rows and labels or of two files, not of each")
+    train, test = (_existing(os.fspath(part)) for part in (first, second))
+    if _kind(train) != _kind(test) or _kind(train) == "npy":
+        raise ValueError(f"source: {train} and {test} must be two tables, .npz or LIBSVM files")
+    if _kind(train) == "libsvm":
+        _check_given(given, "n_features", "zero_based")
+        base = given.get("zero_based", "auto")
+        rows, other = read_libsvm_split(train, test, given.get("n_features"), base)
+        full = 2 * rows.X.nnz > rows.X.shape[0] * rows.X.shape[1]
+        if full:
+            rows, other = (part._replace(X=part.X.toarray()) for part in (rows, other))
+    else:
+        rows = _read(train, given)
+        other = _read(test, given | ({"target": rows.label} if rows.label else {}))
+        if None not in (rows.features, other.features) and rows.features != other.features:
+            if sorted(rows.features) != sorted(other.features):
+                odd = sorted({*rows.features} ^ {*other.features})
+                raise ValueError(f"source: {train} and {test} have other columns: {odd[:5]}")
+            order = [other.features.index(name) for name in rows.features]
+            other = other._replace(X=other.X[:, order])
+    return as_problem(
+        rows.X,
+        rows.y,
+        X_test=other.X,
+        y_test=other.y,
+        name=train.name,
+        features=rows.features,
+        about=rows.about,
+    )
+
+
+def _kind(path: Path) -> str:
+    if path.suffix == ".npy":
+        return "npy"
+    suffix = table_suffix(path)
+    return "table" if suffix in TABLES else "npz" if suffix == ".npz" else "libsvm"
+
+
+def _check_given(given: dict, *accepted: str) -> None:
+    for name in given:
+        if name not in accepted:
+            raise ValueError(_misplaced(name))
+
+
+def _misplaced(name: str) -> str:
+    """Return the message for an argument of :func:`load` that its source does not take."""
+    uses = {
+        "target": f"only tables ({', '.join(TABLES)}) have a label column to name",
+        "labels": "only the rows of an .npy file have labels of their own",
+        "n_features": "is for LIBSVM's format",
+        "zero_based": "is for LIBSVM's format",
+    }
+    return f"{name}: {uses.get(name, 'is not an argument of load, and the data is no table')}"
+
+
+def _existing(text: str) -> Path:
+    """Return the path of a file that exists."""
+    try:
+        path = Path(text).expanduser()
+        if path.is_file():
+            return path
+    except (OSError, RuntimeError, ValueError) as error:  # too long a name, no such user, a NUL
+        raise FileNotFoundError(f"source: there is no such file; {error}") from None
+    if path.name == text and not path.suffix:
+        _check_name(text)
+    raise FileNotFoundError(f"source: there is no file {path}")
+
+
+def _from_file(path: Path, given: dict, published: bool = True) -> Problem:
+    path = _existing(os.fspath(path))
+    if _kind(path) == "npy":
+        _check_given(given, "labels")
+        labels = given.get("labels", path.with_suffix(LABELS))
+        if isinstance(labels, str | os.PathLike):
+            labels = read_npy(_existing(os.fspath(labels)))
+        return as_problem(read_npy(path, mapped=True), labels, name=path.name)
+    return _problem(_read(path, given), path.name, published)
+
+
+def _read(path: Path, given: dict) -> Rows:
+    if (kind := _kind(path)) == "table":
+        options = {name: value for name, value in given.items() if name != "target"}
+        for name in {"labels", "n_features", "zero_based"} & set(options):
+            raise ValueError(_misplaced(name))
+        return read_table(path, given.get("target"), options)
+    if kind == "npz":
+        _check_given(given)
+        return read_npz(path)
+    _check_given(given, "n_features", "zero_based")
+    zero_based = given.get("zero_based", "auto")
+    rows = read_libsvm(path, given.get("n_features"), zero_based=zero_based)
+    full = 2 * rows.X.nnz > rows.X.shape[0] * rows.X.shape[1]
+    return rows._replace(X=rows.X.toarray()) if full else rows
+
+
 def _named(name: str, published: bool = True) -> Problem:
-    if name in GENERATED:
-        make, shape = GENERATED[name]
-        return replace(make(*shape), name=name)
     if name in EMBEDDED:
         return _embedded(name)
     if name not in available_files():
@@ -259,45 +394,11 @@ def _embedded(name: str) -> Problem:
 
 
 def _problem(rows: Rows, name: str, published: bool) -> Problem:
-    X, y, m, columns, about = rows
+    X, y, m, columns, about, _ = rows
     test = {"X_test": X[m:], "y_test": y[m:]} if m is not None and published else {}
     if test:
         X, y = X[:m], y[:m]
     return as_problem(X, y, **test, name=name, features=columns, about=about)
-
-
-def _mapped(path: Path, labels) -> Problem:
-    if labels is None:
-        labels = path.with_suffix(LABELS)
-    y = read_npy(_file(labels)) if _is_path(labels) else labels
-    return as_problem(read_npy(path, mapped=True), y, name=path.name)
-
-
-def _is_path(source) -> bool:
-    return isinstance(source, str | os.PathLike)
-
-
-def _file(source: str | os.PathLike) -> Path:
-    try:
-        path = Path(source).expanduser()
-        if path.is_file():
-            return path
-    except (OSError, RuntimeError) as error:  # too long a name, no such user
-        raise FileNotFoundError(f"source: there is no such file; {error}") from None
-    if isinstance(source, str) and path.name == source and not path.suffix:
-        _check_name(source)
-    raise FileNotFoundError(f"source: there is no file {path}")
-
-
-def _read(path: Path, target: str | None) -> Rows:
-    suffix = table_suffix(path)
-    if suffix in TABLES:
-        return read_table(path, target)
-    if suffix == ".npz":
-        return read_npz(path)
-    rows = read_libsvm(path)
-    full = 2 * rows.X.nnz > rows.X.shape[0] * rows.X.shape[1]
-    return rows._replace(X=rows.X.toarray()) if full else rows
 
 
 def _check_name(name: str) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import tarfile
 from collections.abc import Iterable
 from contextlib import suppress
@@ -19,8 +18,10 @@ import numpy as np
 
 from workbench.data.formats import BROKEN, Rows, read_npz, write_npz
 from workbench.data.routes import File, Source
+from workbench.data.words import data_in, is_path
 
 LEDGER = "SHA256SUMS"
+LABELS = ".labels.npy"  # of the labels of the rows in an .npy file
 
 
 def mirror_folder() -> Path | None:
@@ -53,20 +54,27 @@ def available_files() -> dict[str, tuple[str, Path]]:
 
 
 def state_of_folders(mentioned: Iterable[str] = ()) -> list[list]:
-    """Return name, size and date of every data file here, and of files that a text names.
+    """Return what tells whether data files have changed since.
+
+    Of every file in the data folders that is its name, size and date; of the data sets and files
+    that a text names the SHA-256 of what they contain, too, since a file that another process has
+    mapped can change and keep its date.
 
     Parameters
     ----------
     mentioned : texts such as ``"digits, my rows.csv @ given + 400 fourier"``
     """
     folders = [folder for folder in (mirror_folder(), cache_folder()) if folder and folder.is_dir()]
-    files = [path for folder in folders for path in sorted(folder.iterdir())]
-    words = [word.strip() for text in mentioned for word in re.split(r"[,+|@]| or ", text)]
-    # A word with a suffix or a folder may be a file; others are names of data sets or numbers.
-    words = [word for word in words if len(word) < 1000 and re.search(r"[./]", word)]
-    files += [Path(os.path.expanduser(word)) for word in words]
-    files += [path.with_suffix(".labels.npy") for path in files if path.suffix == ".npy"]
-    return [[str(p), (s := p.stat()).st_size, s.st_mtime_ns] for p in files if p.is_file()]
+    here = [path for folder in folders for path in sorted(folder.iterdir()) if path.is_file()]
+    available, named = available_files(), []
+    for data in [data for text in mentioned for data in data_in(text)]:
+        path = Path(data).expanduser()
+        if data in available:
+            named.append(available[data][1])
+        elif is_path(data):
+            named += sorted(path.rglob("*")) if path.is_dir() else [path, path.with_suffix(LABELS)]
+    dates = [[str(path), (s := path.stat()).st_size, s.st_mtime_ns] for path in here]
+    return dates + [[str(path), _digest(path)] for path in named if path.is_file()]
 
 
 def read(path: Path) -> Rows:

@@ -240,29 +240,6 @@ def waves(problem: Problem, n_features: int = 400, seed: int = 0, append: bool =
     return Waves(normal * np.sqrt(2 / s), append)
 
 
-def relu(problem: Problem, n_features: int = 512, seed: int = 0) -> Problem:
-    """Return random ReLU features sqrt(2 / n_features) max(0, w_j x), w_j ~ N(0, I); dense.
-
-    Inner products of such rows have the arc-cosine kernel of degree one as their mean, so that
-    squared norms are kept on average (Cho and Saul, 2009).
-
-    Raises
-    ------
-    ValueError
-        For an `n_features` below 1.
-    """
-    _check_count("n_features", n_features)
-    rng = np.random.default_rng(seed)
-    weights = rng.standard_normal((problem.d, n_features), problem.X.dtype)
-    weights *= problem.X.dtype.type(np.sqrt(2 / n_features))
-
-    def transform(X: Matrix) -> np.ndarray:
-        return in_blocks(lambda rows: np.maximum(rows @ weights, 0), X, n_features)
-
-    names = tuple(f"relu{j + 1}" for j in range(n_features))
-    return mapped(problem, transform, f"{problem.name}, {n_features} ReLU", names)
-
-
 def median_distance(problem: Problem, seed: int = 0) -> float:
     """Return the median Euclidean distance of training rows, over a sample of at most 1000.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import codecs
 import gzip
 import io
 import lzma
@@ -10,7 +11,7 @@ import os
 import re
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import IO, NamedTuple
@@ -39,7 +40,8 @@ PARTS = {  # the arrays of an archive, with their axes and the kinds of their dt
 # A packed file may unpack to this many bytes, and a large one to this many times its size.
 UNPACKED, TIMES = 2**30, 100
 HEADER = re.compile(rb"\s*\d+\s+\d+\s+\d+\s*")
-BLANKS = re.compile(rb"\s*,\s*")
+COMMAS = re.compile(rb"\s*,\s*")
+COLONS = re.compile(rb"\s+:\s*|:\s+")
 BROKEN = (ValueError, TypeError, OSError, EOFError, zlib.error, lzma.LZMAError)
 BROKEN += (zipfile.BadZipFile,)
 BROKEN += (RuntimeError, MemoryError, OverflowError)  # locked archives; impossible sizes, indices
@@ -53,6 +55,7 @@ class Rows(NamedTuple):
     n_train: int | None = None
     features: tuple[str, ...] | None = None
     about: str = ""
+    label: str | None = None  # name of the label column
 
 
 def read_npz(path: str | os.PathLike) -> Rows:
@@ -208,65 +211,137 @@ def check_unpacked(path: Path, size: int | None = None) -> None:
         raise ValueError(f"it unpacks to more than {most}; unpack it first if you trust it")
 
 
-def read_libsvm(path: str | os.PathLike, d: int | None = None, dtype: type = np.float64) -> Rows:
+def read_libsvm(
+    path: str | os.PathLike,
+    d: int | None = None,
+    dtype: type = np.float64,
+    *,
+    zero_based: bool | str = "auto",
+    in_order: bool = True,
+) -> Rows:
     """Read LIBSVM's format with one label per line, or with several as LSHTC and XMC publish it.
 
-    A line with several labels, ``label,label,... index:value ...``, becomes one row for each of
-    them, as in the papers, and one without labels none; `about` counts both. A random split of
-    such rows can have one document on both sides. A first line of three whole numbers is a header,
-    ``lines features labels``: indices count from 0 then. A first line ``Data`` is skipped. Whole
-    labels become integers.
+    Blanks around colons and a byte order mark are dropped. A line with several labels,
+    ``label,label,... index:value ...``, becomes one row for each of them, as in the papers, and one
+    without labels none; `about` counts both. A random split of such rows can have one document on
+    both sides. A first line of three whole numbers is a header, ``lines features labels``: indices
+    count from 0 then. A first line ``Data`` is skipped. Whole labels become integers. `about` says
+    from where indices count.
 
     Parameters
     ----------
     path : plain or compressed (.bz2, .gz, .xz)
-    d : number of features, with indices from 1; None for as many as occur, with indices from 1, or
-        from 0 if a 0 occurs
+    d : number of features; None for as many as occur
+    zero_based : whether indices count from 0; "auto" for from 1, or from 0 if a 0 occurs
+    in_order : False sorts the values of each line by their indices; they must be in order else
 
     Raises
     ------
     ValueError
         Naming the file: not of this format, or not of its header's sizes.
     """
+    found = _read_lines(Path(path), dtype, in_order)
+    try:
+        return _rows_of_lines(found, d, zero_based)
+    except ValueError as error:
+        raise ValueError(f"{path}: cannot be read as LIBSVM's format: {error}") from None
+
+
+def read_libsvm_split(
+    train: str | os.PathLike,
+    test: str | os.PathLike,
+    d: int | None = None,
+    zero_based: bool | str | Sequence[bool] = "auto",
+) -> tuple[Rows, Rows]:
+    """Read training and test rows of one data set, with equally many features.
+
+    Parameters
+    ----------
+    train, test : files as of :func:`read_libsvm`
+    d : number of features; None for as many as occur in both
+    zero_based : whether indices count from 0, for both files or for each; "auto" as the training
+        file has them
+
+    Raises
+    ------
+    ValueError
+        As :func:`read_libsvm`, and if it is not clear that both files count from the same number.
+    """
+    both = [_read_lines(Path(path), np.float64) for path in (train, test)]
+    bases = list(zero_based) if isinstance(zero_based, Sequence) else [zero_based] * 2
+    if zero_based == "auto":
+        zeros, ends = zip(*((_has_zero(X), X.shape[1]) for X, _, _ in both))
+        if zeros[1] > zeros[0] or (zeros[0] > zeros[1] and ends[1] > ends[0]):
+            raise ValueError(
+                f"{test}: has indices {'from 0' if zeros[1] else 'above 0'} to {ends[1] - 1}, and "
+                f"{train} {'from 0' if zeros[0] else 'above 0'} to {ends[0] - 1}; give "
+                "zero_based=True if both count from 0, or for each, zero_based=(True, False)"
+            )
+        bases = [bool(zeros[0])] * 2
+    try:
+        widths = [_rows_of_lines(found, None, base).X.shape[1] for found, base in zip(both, bases)]
+        rows = [_rows_of_lines(f, d or max(widths), base) for f, base in zip(both, bases)]
+    except ValueError as error:
+        raise ValueError(f"{train}, {test}: cannot be read as LIBSVM's format: {error}") from None
+    about = f"{rows[0].about}; test rows: {rows[1].about}"
+    if widths[0] != widths[1]:
+        about += f"; {widths[0]} features in the training file, {widths[1]} in the test file"
+    return rows[0]._replace(about=about), rows[1]
+
+
+def _read_lines(path: Path, dtype: type, in_order: bool = True) -> tuple:
+    """Return values at their indices as a file has them, the labels of each line, and the lines."""
     from sklearn.datasets import load_svmlight_file
 
-    path = Path(path)
     try:
         with open_text(path) as file:
-            lines = _Lines(file)
-            count, width = lines.header or (None, d)
-            X, y = load_svmlight_file(
-                lines,
-                n_features=width,
-                dtype=dtype,
-                multilabel=True,
-                zero_based=True if lines.header else "auto" if d is None else False,
-            )
-        if lines.header and lines.count != count:
-            raise ValueError(f"its header promises {count} rows, it has {lines.count}")
-        counts = np.array([len(labels) for labels in y], int)
-        if not counts.any():
-            raise ValueError("it has no line with a label")
-        several = lines.header is not None or counts.max() > 1
-        if not several and not counts.all():
-            raise ValueError("a line has no label")
+            lines = _Lines(file, in_order)
+            return *load_svmlight_file(lines, dtype=dtype, multilabel=True, zero_based=True), lines
     except BROKEN as error:
         raise ValueError(f"{path}: cannot be read as LIBSVM's format: {error}") from error
+
+
+def _rows_of_lines(found: tuple, d: int | None, zero_based: bool | str) -> Rows:
+    X, y, lines = found
+    base = 0 if lines.header or zero_based is True or _has_zero(X) else 1
+    if zero_based is False and base == 0:
+        raise ValueError("it has an index 0, and indices were to count from 1")
+    count, width = lines.header or (None, d)
+    if lines.header and lines.count != count:
+        raise ValueError(f"its header promises {count} rows, it has {lines.count}")
+    columns = max(X.shape[1] - base, 1)
+    if width is not None and columns > width:
+        raise ValueError(f"it has {columns} features, more than {width}; indices count from {base}")
+    counts = np.array([len(labels) for labels in y], int)
+    if not counts.any():
+        raise ValueError("it has no line with a label")
+    several = lines.header is not None or counts.max() > 1
+    if not several and not counts.all():
+        raise ValueError("a line has no label")
+    X = sp.csr_matrix((X.data, X.indices - base, X.indptr), (X.shape[0], width or columns))
     labels = as_integers(np.array(list(chain.from_iterable(y))))
+    about = f"indices count from {base}"
     if not several:
-        return Rows(X, labels)
-    about = (
-        f"{lines.count} lines: {np.sum(counts > 1)} with several labels made one row per label, "
+        return Rows(X, labels, about=about)
+    about += (
+        f"; {lines.count} lines: {np.sum(counts > 1)} with several labels made one row per label, "
         f"{lines.count - np.count_nonzero(counts)} without a label made none"
     )
     return Rows(X[np.repeat(np.arange(len(counts)), counts)], labels, about=about)
 
 
-class _Lines:
-    """Lines as scikit-learn reads them: without a header, and without blanks between labels."""
+def _has_zero(X: sp.csr_matrix) -> bool:
+    return X.nnz > 0 and X.indices.min() == 0
 
-    def __init__(self, file: IO[bytes]):
-        self.file, self.count, self.header, self.first = file, 0, None, file.readline()
+
+class _Lines:
+    """Lines as scikit-learn reads them: without a header, and without blanks in labels or pairs."""
+
+    def __init__(self, file: IO[bytes], in_order: bool = True):
+        self.file, self.in_order, self.count, self.header = file, in_order, 0, None
+        self.first = file.readline().removeprefix(codecs.BOM_UTF8)
+        if self.first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            raise ValueError("its text is UTF-16; save it again as UTF-8")
         if HEADER.fullmatch(self.first):
             self.header = tuple(map(int, self.first.split()[:2]))  # rows and features
         if self.header or self.first.strip() == b"Data":
@@ -276,11 +351,23 @@ class _Lines:
         for line in chain([self.first] if self.first else [], self.file):
             line = line.partition(b"#")[0]
             self.count += bool(line.strip()) or self.header is not None
-            yield BLANKS.sub(b",", line) if b"," in line else line
+            if b"," in line:
+                line = COMMAS.sub(b",", line)
+            if COLONS.search(line):
+                line = COLONS.sub(b":", line)
+            yield line if self.in_order else _sorted(line)
 
     def read(self) -> bytes:
         """Return nothing: scikit-learn takes what has this method for an open file."""
         return b""
+
+
+def _sorted(line: bytes) -> bytes:
+    """Return a line with its pairs in the order of their indices."""
+    words = line.split()
+    pairs = sorted((word for word in words if b":" in word), key=lambda w: int(w.split(b":")[0]))
+    start = b" " if line[:1].isspace() else b""  # a line without labels
+    return start + b" ".join([word for word in words if b":" not in word] + pairs) + b"\n"
 
 
 def as_integers(labels: np.ndarray) -> np.ndarray:

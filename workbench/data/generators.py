@@ -1,10 +1,9 @@
 """Random features made block by block from a seed: the GEN of stagewise regression.
 
 No block depends on another, and none is stored: a prediction needs a :class:`Generator`, which is
-a few numbers and, for kinds that depend on the data, landmarks or filters. Features are of single
-precision. For rows like the training rows, waves, logits and filters have a mean square of order
-one; so have polynomials if the rows are centred, and more far from zero. Those of a kernel lie in
-[0, 1].
+a few numbers and, for kinds that depend on the data, landmarks. Features are of single precision.
+For rows like the training rows, waves have a mean square of order one; so have polynomials if the
+rows are centred, and more far from zero. Those of a kernel lie in [0, 1].
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ import scipy.sparse as sp
 from workbench.core.checks import check_counts, check_positive, check_whole
 from workbench.core.names import hint
 from workbench.core.problem import Matrix, Problem
-from workbench.data.convolutions import PER_FILTER, check_filters, convolve, filters
 from workbench.data.features import sampled_distances
 from workbench.kernels.compiled import njit
 from workbench.kernels.thin import multiply
@@ -49,8 +47,7 @@ class Generator:
     ----------
     kind : a name of :data:`KINDS`
     s : the squared distance that the kernel exp(-|x - x'|^2 / s) is scaled by
-    anchors : landmarks or filters of all blocks, one below the other; without rows if there are
-        none
+    anchors : landmarks of all blocks, one below the other; without rows if there are none
     """
 
     kind: str
@@ -67,14 +64,8 @@ class Generator:
         return -(-self.n_features // self.block)
 
     def anchors_shape(self) -> tuple[int, int]:
-        """Return the shape of the anchors of a random kind; a ValueError if none fits."""
-        if self.kind == "nystroem":
-            return self.n_features, self.d
-        if not self.kind.endswith("_filters"):
-            return 0, 0
-        _check_multiples(self.kind, n_features=self.n_features, block=self.block)
-        check_filters(self.anchors, self.d)
-        return self.n_features // PER_FILTER, self.anchors.shape[1]
+        """Return the shape of the anchors of a random kind."""
+        return (self.n_features, self.d) if self.kind == "nystroem" else (0, 0)
 
     def part(self, b: int) -> slice:
         """Return where the features of block `b` lie among all."""
@@ -116,16 +107,13 @@ def fitted(
     Parameters
     ----------
     kind : "fourier", sqrt(2) cos(w.x + b) (Rahimi, Recht, 2007); "orthogonal_fourier", the same
-        with w orthogonal in groups of d (Yu et al., 2016); "logits", 2 sigmoid(w.x + b) - 1;
-        "poly2", "poly3", "poly4", the product of that many factors w.x + b; "nystroem", the
-        kernel with random training rows as landmarks, which repeat where they are too few;
-        "random_filters", "kmeans_filters", convolutions of images
-        (:mod:`workbench.data.convolutions`)
-    n_features, block : whole numbers of at least 1; a `block` above `n_features` is that many.
-        Multiples of 8, the features of one filter, for convolutions
+        with w orthogonal in groups of d (Yu et al., 2016); "poly2", "poly3", "poly4", the
+        product of that many factors w.x + b; "nystroem", the kernel with random training rows as
+        landmarks, which repeat if there are too few
+    n_features, block : whole numbers of at least 1; a `block` above `n_features` is that many
     bandwidth : positive; the kernel is exp(-|x - x'|^2 / (bandwidth m^2)) with the median distance
         m of training rows that differ, 1 where none do
-    seed : of all that is random, a whole number of at least 0
+    seed : a whole number of at least 0, seeds all that is random
 
     Raises
     ------
@@ -138,11 +126,6 @@ def fitted(
     n_features, block = int(n_features), int(min(block, n_features))
     seed = check_whole(seed, "seed", least=0)
     bandwidth = check_positive(bandwidth, "bandwidth")
-    if kind.endswith("_filters"):
-        _check_multiples(kind, n_features=n_features, block=block)
-        how = kind.removesuffix("_filters")
-        anchors = filters(problem.X, n_features // PER_FILTER, how, seed)
-        return Generator(kind, problem.d, n_features, block, seed, 1.0, anchors)
     distances = sampled_distances(problem, seed)
     distances = distances[distances > 0]
     square = float(np.median(distances)) ** 2 if len(distances) else 1.0
@@ -176,21 +159,6 @@ def orthogonal_fourier(generator: Generator, b: int) -> Map:
         lengths = np.sqrt(rng.chisquare(d, Q.shape[1]))
         groups.append(Q * (np.sign(np.diag(R)) * lengths))
     return _waves(generator, np.hstack(groups), rng)
-
-
-def logits(generator: Generator, b: int) -> Map:
-    """Return 2 sigmoid(w.x + b) - 1, w ~ N(0, 8/s I), b ~ N(0, 1)."""
-    rng, p = generator.rng(b), generator.width(b)
-    W = _scaled(rng.standard_normal((generator.d, p)), np.sqrt(8 / generator.s))
-    shift = rng.standard_normal(p, np.float32)
-
-    def make(X: Matrix, Z: np.ndarray) -> None:
-        multiply(X, W, Z)
-        Z += shift
-        Z *= 0.5
-        np.tanh(Z, out=Z)  # 2 sigmoid(z) - 1 = tanh(z / 2)
-
-    return make
 
 
 def polynomial(degree: int) -> Callable[[Generator, int], Map]:
@@ -246,34 +214,15 @@ def columns(generator: Generator, b: int) -> Map:
     return make
 
 
-def masks(generator: Generator, b: int) -> Map:
-    """Return convolutions with the block's masks (:mod:`workbench.data.convolutions`)."""
-    part = generator.part(b)
-    own = generator.anchors[part.start // PER_FILTER : part.stop // PER_FILTER]
-    return lambda X, Z: convolve(X, own, Z)
-
-
 RANDOM: dict[str, Callable[[Generator, int], Map]] = {
     "fourier": fourier,
     "orthogonal_fourier": orthogonal_fourier,
-    "logits": logits,
     "poly2": polynomial(2),
     "poly3": polynomial(3),
     "poly4": polynomial(4),
     "nystroem": nystroem,
-    "random_filters": masks,
-    "kmeans_filters": masks,
 }
 KINDS = RANDOM | {"columns": columns}
-
-
-def _check_multiples(kind: str, **counts: int) -> None:
-    for name, value in counts.items():
-        if value % PER_FILTER:
-            raise ValueError(
-                f"{name}: must be a multiple of {PER_FILTER}, the features of one filter, with "
-                f"features={kind!r}; got {value!r}"
-            )
 
 
 def _waves(generator: Generator, W: np.ndarray, rng: np.random.Generator) -> Map:

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import scipy.sparse as sp
 
 from workbench.core.problem import Problem, as_problem
 from workbench.data.sequences import SequenceProblem, as_sequences
-
-WORDS = 60  # mean number in a document of `synthetic_text`
-TOPICALITY = 0.7  # standard deviation of the logarithms of its classes' factors
 
 
 def synthetic(
@@ -46,39 +42,6 @@ def synthetic(
     X += centres[y]
     about = f"synthetic Gaussian classes, centres {separation:g} standard deviations apart"
     name = f"synthetic {n}x{d}x{k}"
-    return as_problem(X, y, name=name, synthetic=True, about=about)
-
-
-def synthetic_text(n: int = 10_000, d: int = 20_000, k: int = 50, seed: int = 0) -> Problem:
-    """Return sparse word counts whose frequencies follow a power law, 60 words per document.
-
-    The r-th word of the language has a probability proportional to 1/r; each class multiplies it
-    by log-normal factors of its own.
-
-    Parameters
-    ----------
-    n, d, k : documents, words of the vocabulary and classes, n >= k >= 2
-
-    Raises
-    ------
-    ValueError
-        For sizes out of range.
-    """
-    check_sizes(n, d, k)
-    rng = np.random.default_rng(seed)
-    language = 1 / rng.permutation(np.arange(1, d + 1))
-    y = rng.permutation(np.arange(n) % k)
-    lengths = 1 + rng.poisson(WORDS - 1, size=n)
-    rows, columns = [], []
-    for c in range(k):
-        members = np.flatnonzero(y == c)
-        speech = language * np.exp(TOPICALITY * rng.standard_normal(d))
-        rows.append(np.repeat(members, lengths[members]))
-        columns.append(rng.choice(d, size=lengths[members].sum(), p=speech / speech.sum()))
-    rows, columns = np.concatenate(rows), np.concatenate(columns)
-    X = sp.csr_matrix((np.ones(len(rows), np.float32), (rows, columns)), shape=(n, d))
-    about = f"synthetic word counts, {WORDS} words a document, topicality {TOPICALITY:g}"
-    name = f"synthetic text {n}x{d}x{k}"
     return as_problem(X, y, name=name, synthetic=True, about=about)
 
 

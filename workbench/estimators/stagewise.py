@@ -44,10 +44,9 @@ class StagewiseLeastSquares(
 
     Parameters
     ----------
-    features : {"orthogonal_fourier", "fourier", "logits", "poly2", "poly3", "poly4", "nystroem", \
-            "random_filters", "kmeans_filters"}
+    features : {"orthogonal_fourier", "fourier", "poly2", "poly3", "poly4", "nystroem"}
         See :func:`workbench.data.generators.fitted`. "nystroem" takes training rows as landmarks,
-        and has at most as many features; filters are for rows that are square images
+        and has at most as many features
     n_features, block : int >= 1, in all and at a time
     link : see :class:`GeneralizedLeastSquares`
     passes : int >= 1, visits of every block; 1 is the paper's algorithm, more are ours and go on

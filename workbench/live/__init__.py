@@ -1,11 +1,10 @@
 """The live view: solvers that one can run, pause, step, go back and compare while they run.
 
->>> explore("digits", ["mrc_ccg"], {"eps1": 0.1})                          # doctest: +SKIP
+>>> explore("digits | 30 % test", ["mrc_ccg"], {"eps1": 0.1})              # doctest: +SKIP
 
-What runs is a :class:`~workbench.live.lane.Lane`, in the thread of a
-:class:`~workbench.live.player.Player`; :class:`~workbench.live.chart.Chart` and
-:class:`~workbench.live.chart.Inside` are the canvases, and the
-:class:`~workbench.live.dashboard.Dashboard` holds the controls.
+A :class:`~workbench.live.lane.Lane` runs in the thread of a :class:`~workbench.live.player.Player`.
+:class:`~workbench.live.chart.Chart` and :class:`~workbench.live.chart.Inside` are the canvases, and
+the :class:`~workbench.live.dashboard.Dashboard` holds the controls.
 """
 
 from __future__ import annotations
@@ -21,11 +20,12 @@ from workbench.data import load
 from workbench.live.dashboard import Dashboard
 from workbench.registry import SOLVERS
 
+DATA = tuple(f"{name} | 30 % test" for name in ("digits", "wine", "breast_cancer", "iris"))
 _shown: Dashboard | None = None
 
 
 def explore(
-    problem: Any = ("digits", "wine", "breast_cancer", "iris"),
+    problem: Any = DATA,
     solvers: str | Sequence[str] = (
         "mrc_ccg",
         "mrc_subgradient",
@@ -43,7 +43,7 @@ def explore(
 
     Parameters
     ----------
-    problem : data as :func:`workbench.data.panels.panel` reads them, which train on 70 % of the
+    problem : data as :func:`workbench.data.load` reads them, with a test error if they have test
         rows; a list of such descriptions to choose from; a pair ``(X, y)``; or a Problem
     solvers : names of the registry to choose from, or one
     parameters : initial values of the sliders by the parameter's name; the solvers' defaults

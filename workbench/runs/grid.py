@@ -66,7 +66,7 @@ def grid(
     parameters: Mapping[str, Any] | None = None,
     seeds: int | Sequence[int] = 1,
     repetitions: int = 1,
-    test: float | None = 0.3,
+    test: float | None = None,
 ) -> list[Point]:
     """Return every point of a grid.
 
@@ -81,7 +81,7 @@ def grid(
     seeds : how many, or which; of the data's split and random features, and of every solver with a
         parameter ``seed`` that the grid does not name
     repetitions : runs of each point that is otherwise the same
-    test : the fraction of test rows in (0, 1), or None for the published split
+    test : the fraction of test rows in (0, 1), None for the published split if there is one
 
     Raises
     ------

@@ -20,6 +20,7 @@ from typing import Any
 import yaml
 
 from workbench.core.files import whole
+from workbench.data.words import parts
 from workbench.runs import worker
 from workbench.runs.keys import PACKAGE, key, notebook_key
 from workbench.runs.notebooks import (
@@ -129,7 +130,7 @@ def fan_out(notebook: Notebook, texts: Mapping[str, str], jobs: int = 1) -> list
 def _axis(parameter: Parameter, text: str) -> list:
     """Return the values in a YAML list, or between commas; a list parameter takes one list."""
     if not text.startswith("["):
-        return [parse(parameter, part.strip()) for part in text.split(",")]
+        return [parse(parameter, part.strip()) for part in parts(text)]
     try:
         items = yaml.safe_load(text)
     except yaml.YAMLError:

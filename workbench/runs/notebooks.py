@@ -20,6 +20,7 @@ import yaml
 
 import workbench
 from workbench.core.names import hint, near
+from workbench.data.words import with_data
 
 CHECKOUT = Path(workbench.__file__).parents[1]
 FOLDER = CHECKOUT / "notebooks" / "figures"
@@ -186,7 +187,7 @@ def here_or_there(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         return item
 
     return {
-        name: ",".join(map(absolute, value.split(","))) if isinstance(value, str) else value
+        name: with_data(value, absolute) if isinstance(value, str) else value
         for name, value in values.items()
     }
 

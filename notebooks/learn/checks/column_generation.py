@@ -3,13 +3,36 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy.sparse as sp
 
 from checks.exercise import CLOSE, array, ask, exercise, need, number, pick, same, several
+from workbench.core.problem import Problem, as_problem
 from workbench.data import load
-from workbench.data.synthetic import synthetic_text
 from workbench.mrc.risk import MinimaxRisk, minimax_risk
 
 WORDS = ("never", "sometimes")
+
+
+def synthetic_text(n: int, d: int, k: int, seed: int = 0) -> Problem:
+    """Return sparse counts of `d` words in `n` documents of `k` classes, 60 words per document.
+
+    The r-th word of the language has a probability proportional to 1/r; each class multiplies it
+    by log-normal factors of its own, whose logarithms have a standard deviation of 0.7.
+    """
+    rng = np.random.default_rng(seed)
+    language = 1 / rng.permutation(np.arange(1, d + 1))
+    y = rng.permutation(np.arange(n) % k)
+    lengths = 1 + rng.poisson(59, size=n)
+    rows, columns = [], []
+    for c in range(k):
+        members = np.flatnonzero(y == c)
+        speech = language * np.exp(0.7 * rng.standard_normal(d))
+        rows.append(np.repeat(members, lengths[members]))
+        columns.append(rng.choice(d, size=lengths[members].sum(), p=speech / speech.sum()))
+    rows, columns = np.concatenate(rows), np.concatenate(columns)
+    X = sp.csr_matrix((np.ones(len(rows), np.float32), (rows, columns)), shape=(n, d))
+    about = "synthetic word counts, 60 words per document"
+    return as_problem(X, y, name=f"synthetic text {n}x{d}x{k}", synthetic=True, about=about)
 
 
 @exercise

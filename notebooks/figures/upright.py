@@ -1,4 +1,4 @@
-"""Images made upright, before anything is learnt from them."""
+"""Images made upright, before anything is learnt from them, for `ls_recipe`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.ndimage import affine_transform
 
-from workbench.core.problem import Matrix, Problem
+from workbench.core.checks import Matrix
+from workbench.core.problem import Problem
 from workbench.data.features import check_not_negative, in_blocks, mapped
 
 

@@ -1,7 +1,9 @@
-"""Convolutional features of images given as rows: masks, soft thresholds, pooled responses.
+"""Convolutional features of images given as rows, for `ls_cifar`: masks and pooled responses.
 
-The features of Coates, Lee and Ng (2011) without their contrast normalisation, as "Least squares
-revisited" takes them for CIFAR-10; the masks are random or the centroids of k-means.
+Importing this module adds them to the kinds of :mod:`workbench.data.generators`, so that
+`ls_stagewise` goes on from :func:`start`. They are the features of Coates, Lee and Ng (2011)
+without their contrast normalisation, as "Least squares revisited" takes them for CIFAR-10; the
+masks are random or the centroids of k-means.
 """
 
 from __future__ import annotations
@@ -13,7 +15,10 @@ import scipy.sparse as sp
 from numpy.lib.stride_tricks import sliding_window_view
 from threadpoolctl import threadpool_limits
 
+from workbench.core.problem import Problem
+from workbench.data.generators import KINDS, Generator, Map
 from workbench.kernels.compiled import njit
+from workbench.least_squares import stagewise
 
 POOL = 2  # cells along a side, so that a filter has 2 * POOL**2 features
 PER_FILTER = 2 * POOL**2
@@ -131,6 +136,32 @@ def convolve(X: np.ndarray, filters: np.ndarray, Z: np.ndarray | None = None) ->
         R = windows.reshape(len(windows), positions**2, -1) @ masks
         _pool(R, offsets, np.float32(THRESHOLD), positions, cells, pooled[start : start + rows])
     return Z
+
+
+def start(
+    problem: Problem, n_features: int, block: int, how: str, seed: int
+) -> stagewise.StagewiseState:
+    """Return the state of stagewise regression on filters of the training rows, without weights.
+
+    `n_features` and `block` are multiples of 8, the features of one filter.
+    """
+    for name, value in (("n_features", n_features), ("block", block)):
+        if value % PER_FILTER:
+            raise ValueError(f"{name}: must be a multiple of {PER_FILTER}, got {value!r}")
+    bank = filters(problem.X, n_features // PER_FILTER, how, seed)
+    block = min(block, n_features)
+    generator = Generator("filters", problem.d, n_features, block, seed, 1.0, bank)
+    return stagewise.start(generator, problem)
+
+
+def masks(generator: Generator, b: int) -> Map:
+    """Return the map to the pooled responses to the masks of block `b`."""
+    part = generator.part(b)
+    own = generator.anchors[part.start // PER_FILTER : part.stop // PER_FILTER]
+    return lambda X, Z: convolve(X, own, Z)
+
+
+KINDS["filters"] = masks
 
 
 def check_filters(filters: np.ndarray, d: int) -> int:

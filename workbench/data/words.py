@@ -1,0 +1,279 @@
+"""Data in words: the one grammar of `load`, `run`, grids, notebooks and dashboards.
+
+``DATA @ SCALE`` with any number of steps, or several such descriptions joined by `` or ``: the
+first whose data are available is used. data/README.md has the table of all words.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from workbench.core.names import hint
+from workbench.core.problem import Problem
+from workbench.data import features
+from workbench.data.synthetic import checkers, synthetic
+from workbench.data.text import zipf_text
+
+SCALES: dict[str, Callable[[Problem], Problem]] = {
+    "standard": features.standardise,
+    "unit": features.unit_rows,
+    "root": features.root_rows,
+    "range": features.ranged,
+    "maximum": features.over_maximum,
+    "tfidf": features.tfidf,
+}
+GIVEN = "given"  # the name of no scale
+SIZES = re.compile(r"synthetic (\d+)x(\d+)x(\d+)")
+CHECKERS = re.compile(r"checkers (\d+)")
+TEXT = re.compile(r"text (\d+)x(\d+)")
+MAX_TEST_ROWS = 20_000  # of generated data: an error of 9 % has a standard deviation of 0.2 points
+SIGNS = re.compile(r"\s*(?:[,+|@]|\sor\s|$)")  # where a path in a text may end
+NEXT = re.compile(r",|\sor\s")
+STEP = re.compile(
+    r"\s*([+|])\s*(?:(\d+(?:\.\d+)?)\s*"
+    r"(fourier|pca|log counts|classes|a class|% test|% rows|% validation)|(constant))\s*"
+)
+STEPS: dict[tuple[str, str], Callable[[Problem, float, int], Problem]] = {
+    ("+", "constant"): lambda problem, _, seed: features.constant(problem),
+    ("+", "fourier"): lambda problem, m, seed: features.fourier(problem, int(m), seed),
+    ("|", "fourier"): lambda problem, m, seed: features.fourier(problem, int(m), seed, False),
+    ("|", "pca"): lambda problem, m, seed: features.pca(problem, int(m), seed),
+    ("|", "log counts"): lambda problem, m, seed: features.log_counts(problem, int(m)),
+    ("|", "classes"): lambda problem, k, seed: problem.first_classes(int(k)),
+    ("|", "a class"): lambda problem, m, seed: _first_of_classes(problem, int(m)),
+    ("|", "% rows"): lambda problem, share, seed: problem.subset(share / 100, seed),
+    ("|", "% validation"): lambda problem, share, seed: _validation(problem, share / 100, seed),
+}
+
+
+class Words(NamedTuple):
+    """One description of data, parsed.
+
+    Attributes
+    ----------
+    data : a name, a path or a generated problem, as it is written
+    scale : a name of :data:`SCALES`, "given", or None if the words have no ``@``
+    test : the fraction of ``| P % test``, or None
+    steps : the other steps, in order: functions of a problem, an amount and a seed
+    """
+
+    data: str
+    scale: str | None
+    test: float | None
+    steps: tuple[tuple[Callable[[Problem, float, int], Problem], float], ...]
+
+    def apply_steps(self, problem: Problem, seed: int) -> Problem:
+        """Return the problem after all steps."""
+        for step, amount in self.steps:
+            problem = step(problem, amount, seed)
+        return problem
+
+
+def listed(text: str | float | list, kind: type = str) -> list:
+    """Return the items of a comma-separated parameter, each as `kind`: ``"1e-2, 1e-3"``.
+
+    papermill passes a number for ``-p grid 1e-2``, a list for ``-y "grid: [1e-2, 1e-3]"``. Commas
+    in a path that exists do not separate.
+
+    Raises
+    ------
+    ValueError
+        If an item is empty or not of this kind.
+    """
+    items = [str(part).strip() for part in (text if isinstance(text, list) else parts(str(text)))]
+    if "" in items:
+        raise ValueError(f"list: an item is empty in {text!r}")
+    if kind is int:
+        if broken := [item for item in items if not float(item).is_integer()]:
+            raise ValueError(f"list: {broken[0]!r} is not a whole number in {text!r}")
+        return [int(float(item)) for item in items]
+    return [kind(item) for item in items]
+
+
+def alternatives(text: str) -> list[Words]:
+    """Return the alternatives of a description, ``A or B``, in order.
+
+    Raises
+    ------
+    ValueError
+        For a text that is not such a description.
+    """
+    return [_parsed(choice) for choice in _split(text, re.compile(r"\sor\s"))]
+
+
+def parts(text: str) -> list[str]:
+    """Return the parts of a text between commas, except commas in a path that exists."""
+    return list(_split(text, re.compile(",")))
+
+
+def data_in(text: str) -> list[str]:
+    """Return the names and paths in a list of descriptions, whatever else it says."""
+    return [_data(choice)[0] for choice in _split(text, NEXT)]
+
+
+def with_data(text: str, change: Callable[[str], str]) -> str:
+    """Return a list of descriptions with the names and paths of all data changed."""
+    for choice in _split(text, NEXT):
+        data = _data(choice)[0]
+        text = text.replace(choice, choice.replace(data, change(data), 1), 1) if data else text
+    return text
+
+
+def generated(data: str, seed: int, test: float | None) -> Problem | None:
+    """Return the problem that words such as ``checkers 1000`` generate, or None for other data.
+
+    `test` is the fraction of test rows. ``synthetic NxDxK`` splits its N rows. ``checkers N`` has
+    N training rows and 20,000 test rows of the same board, the same ones for every N and fraction.
+    ``text NxC`` has N training rows and this fraction of all as test rows, at most 20,000.
+    """
+    if sizes := SIZES.fullmatch(data):
+        problem = synthetic(*map(int, sizes.groups()), seed=seed)
+        return problem.split(test, seed) if test else problem
+    if size := CHECKERS.fullmatch(data):
+        problem = checkers(int(size[1]), seed)
+        if not test:
+            return problem
+        others = checkers(MAX_TEST_ROWS, [seed, 1])  # a stream that no seed of training rows has
+        return replace(problem, X_test=others.X, y_test=others.y)
+    if sizes := TEXT.fullmatch(data):
+        n, k = map(int, sizes.groups())
+        n_test = min(round(n * test / (1 - test)), MAX_TEST_ROWS) if test else 0
+        return zipf_text(n, k, seed, n_test=n_test)
+    return None
+
+
+def default_scale(data: str, is_name: bool) -> str:
+    """Return the scale of words without ``@``.
+
+    Data sets by name and ``synthetic`` are standardised, ``text`` is weighed by tf-idf, files and
+    ``checkers`` stay as given.
+    """
+    if TEXT.fullmatch(data):
+        return "tfidf"
+    return "standard" if is_name or SIZES.fullmatch(data) else GIVEN
+
+
+def check_scale(scale: str, text: str) -> None:
+    """Raise a ValueError that names the argument unless there is such a scale."""
+    if scale != GIVEN and scale not in SCALES:
+        near = hint(scale, [GIVEN, *SCALES])
+        raise ValueError(f"scale: unknown scale {scale!r} in {text!r}; {near}")
+
+
+def is_path(text: str) -> bool:
+    """Return whether there is a file or folder of this path; ``~`` is the home folder."""
+    # Longer texts are not paths, and the system would refuse to look them up.
+    return 0 < len(text) < 4096 and os.path.exists(os.path.expanduser(text))
+
+
+def _masked(text: str) -> str:
+    """Return `text` with each path that exists and contains a sign of the grammar masked.
+
+    Its characters are replaced by NULs, so that all positions stay. Of several such paths that
+    begin at one place, the longest counts.
+    """
+    at = 0
+    while at < len(text):
+        start = at + len(text[at:]) - len(text[at:].lstrip())
+        ends = [found.start() for found in SIGNS.finditer(text, start)]
+        for end in reversed(ends[1:]):
+            if is_path(text[start:end]):
+                text = text[:start] + "\0" * (end - start) + text[end:]
+                break
+        found = NEXT.search(text, start)
+        at = found.end() if found else len(text)
+    return text
+
+
+def _split(text: str, sign: re.Pattern) -> Iterator[str]:
+    """Yield the parts of a text between the signs that are outside of paths."""
+    start = 0
+    for found in sign.finditer(_masked(text)):
+        yield text[start : found.start()]
+        start = found.end()
+    yield text[start:]
+
+
+def _data(text: str) -> tuple[str, str]:
+    """Return the first word of a description, its data, and the rest of it."""
+    text = text.strip()
+    end = next((found.start() for found in re.finditer(r"[@+|]", _masked(text))), len(text))
+    return text[:end].strip(), text[end:]
+
+
+def _parsed(text: str) -> Words:
+    data, rest = _data(text)
+    scale = test = None
+    if rest.startswith("@"):
+        scale = re.match(r"@([^+|]*)", rest)[1]
+        rest, scale = rest[1 + len(scale) :], scale.strip()
+        check_scale(scale, text)
+    steps = []
+    while rest:
+        found = STEP.match(rest)
+        sign, kind = (found[1], found[3] or found[4]) if found else ("", "")
+        if (sign, kind) not in STEPS and (sign, kind) != ("|", "% test"):
+            raise ValueError(
+                f"data: {text!r} is not a name followed by steps such as '+ 400 fourier', "
+                "'+ constant', '| 64 pca', '| 3 log counts', '| 7 classes', '| 81 a class', "
+                "'| 30 % test', '| 40 % rows' or '| 20 % validation'"
+            )
+        amount = float(found[2] or 1)
+        if not kind.startswith("%") and amount != int(amount):
+            raise ValueError(f"data: {kind} must be a whole number in {text!r}")
+        if kind != "% test":
+            steps.append((STEPS[sign, kind], amount))
+        elif steps or test is not None or not 0 < amount < 100:
+            raise ValueError(
+                f"data: '| {amount:g} % test' must be the first step, with a number between 0 and "
+                f"100, in {text!r}"
+            )
+        else:
+            test = amount / 100
+        rest = rest[found.end() :]
+    return Words(data, scale, test, tuple(steps))
+
+
+def _validation(problem: Problem, share: float, seed: int) -> Problem:
+    """Hold out a share of the training rows: every 1 / share-th of them, in the order of classes.
+
+    So small classes have their share in all, where rounding each would leave them out.
+    """
+    if not 0 < share < 1:
+        raise ValueError(f"data: '| {100 * share:g} % validation' must be between 0 and 100")
+    X, y, n, weights = problem.X, problem.y, problem.n, problem.weights
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(n)
+    order = order[np.argsort(y[order], kind="stable")]
+    held = np.diff(np.floor(share * np.arange(n + 1) + rng.random())) > 0
+    starts = np.searchsorted(y[order], np.arange(problem.k))
+    emptied = np.logical_and.reduceat(held, starts)
+    held[starts[emptied]] = False
+    held, order = order[held], order[~held]
+    if not len(held):
+        raise ValueError(f"data: '| {100 * share:g} % validation' holds out no row")
+    held.sort()
+    order.sort()
+    rows = {"X": X[order], "y": y[order], "weights": weights[order]}
+    return replace(problem, **rows, X_test=X[held], y_test=y[held])
+
+
+def _first_of_classes(problem: Problem, m: int) -> Problem:
+    if problem.X_test is not None:
+        raise ValueError("data: '| M a class' makes the split, but there are test rows already")
+    order = np.argsort(problem.y, kind="stable")
+    starts = np.searchsorted(problem.y[order], np.arange(problem.k))
+    place = np.empty(problem.n, int)  # of each row among those of its class
+    place[order] = np.arange(problem.n) - starts[problem.y[order]]
+    first = place < m
+    if m < 1 or first.all():
+        raise ValueError(f"data: '| {m} a class' leaves no training rows or no test rows")
+    X, y = problem.X, problem.y
+    rows = {"X": X[first], "y": y[first], "weights": problem.weights[first]}
+    return replace(problem, **rows, X_test=X[~first], y_test=y[~first])
