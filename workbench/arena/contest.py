@@ -39,7 +39,7 @@ from workbench.core.problem import Problem
 from workbench.core.trace import Trace, read_trace
 from workbench.data.formats import Rows, write_npz
 from workbench.runs.engine import execute
-from workbench.runs.keys import forget_changed_code
+from workbench.runs.keys import code
 from workbench.runs.progress import Say
 from workbench.runs.results import recalled
 from workbench.runs.sweep import runs_folder
@@ -213,7 +213,7 @@ def plan(
         if entries is None:  # those that were installed then
             asked = [match for match in asked if match.key in known]
         return Contest(tuple(asked), Path(), results=known)
-    forget_changed_code()  # a notebook's kernel may be older than the code; new workers are not
+    code.cache_clear()  # a notebook's kernel may be older than the code; new workers are not
     problem_of.cache_clear()  # and older than the files
     matches, refused = [], {}
     for data in specs:

@@ -6,10 +6,8 @@ import ast
 import hashlib
 import importlib.util
 import json
-import os
 import platform
 import sys
-import sysconfig
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -51,8 +49,8 @@ def code(*modules: str) -> str:
     """Return a hash of the code of some modules: their sources, libraries and Python.
 
     Whatever they import of their own packages and of this one is followed; of other libraries the
-    version counts. Comments and layout do not. Sources are read once, until
-    :func:`forget_changed_code`, which the planning of a sweep calls.
+    version counts. Comments and layout do not. Sources are read again after ``code.cache_clear()``,
+    which the planning of a sweep calls: a notebook's kernel may be older than the code.
 
     Raises
     ------
@@ -60,24 +58,8 @@ def code(*modules: str) -> str:
         If a source cannot be read, as in a zip file.
     """
     files, libraries = reached(*modules)
-    _read.update(_dates([*files, *map(sysconfig.get_path, ("purelib", "platlib"))]))
     sources = [_parsed(_text(path))[0] for path in files]
     return key(sources=sources, python=platform.python_version(), libraries=_versions(libraries))
-
-
-# The dates of all files behind the answers of :func:`code`, and of the folders of libraries.
-_read: dict[str | Path, int] = {}
-
-
-def forget_changed_code() -> None:
-    """Let :func:`code` read all sources again if one of those that it read is another now."""
-    if _dates(_read) != _read:
-        code.cache_clear()
-        _read.clear()
-
-
-def _dates(paths: Iterable[str | Path]) -> dict[str | Path, int]:
-    return {path: os.stat(path).st_mtime_ns for path in paths if os.path.exists(path)}
 
 
 @cache

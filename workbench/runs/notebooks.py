@@ -148,7 +148,8 @@ def read(path: Path, figures: bool = True) -> Notebook:
             f"{path.stem}: needs exactly one cell tagged 'parameters', has {len(tagged)}"
         )
     if not figures:
-        return Notebook(path, _literals(sources[0], path.stem), {}, (), code, kernel)
+        parameters = parameters_of(sources[0], path.stem, strict=False)
+        return Notebook(path, parameters, {}, (), code, kernel)
     parameters = parameters_of(sources[0], path.stem)
     if set(declared) != {"figures", "profiles"}:
         raise ValueError(
@@ -192,56 +193,62 @@ def here_or_there(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     }
 
 
-def parameters_of(source: str, notebook: str) -> dict[str, Parameter]:
-    """Parse the source of a parameters cell.
+def parameters_of(source: str, notebook: str, strict: bool = True) -> dict[str, Parameter]:
+    """Return what a parameters cell sets to literals, by name.
 
     Raises
     ------
     ValueError
-        Naming the notebook and the line that is not ``name: type = value  # help``.
+        If it is not Python or sets nothing; with `strict`, naming the notebook and the line that
+        is not ``name: type = value  # help``.
     """
-    parameters = {}
-    for line in source.splitlines():
-        if not line.strip():
-            continue
-        parameter = _parse_line(line)
-        if parameter is None:
-            raise ValueError(
-                f"{notebook}: parameters cell: {line.strip()!r} is not 'name: type = value  # help'"
-                f" with a type of {', '.join(TYPES)} and no equals sign in the help"
-            )
-        if parameter.name in parameters:
-            raise ValueError(f"{notebook}: parameters cell: {parameter.name!r} is declared twice")
-        parameters[parameter.name] = parameter
-    if not parameters:
-        raise ValueError(f"{notebook}: parameters cell: declares nothing")
-    return parameters
-
-
-def _literals(source: str, notebook: str) -> dict[str, Parameter]:
-    """Return what any parameters cell sets to literals, ``name = value``, as parameters."""
+    where = f"{notebook}: parameters cell:"
     try:
-        body = ast.parse(source).body
+        body, lines = ast.parse(source).body, source.splitlines()
     except SyntaxError as error:
-        raise ValueError(f"{notebook}: parameters cell: {error.msg}, line {error.lineno}") from None
+        raise ValueError(f"{where} {error.msg}, line {error.lineno}") from None
     parameters = {}
     for statement in body:
-        match statement:
-            case ast.Assign([ast.Name(name)], value):
-                kind = None
-            case ast.AnnAssign(ast.Name(name), annotation, value) if value:
-                kind = TYPES.get(ast.unparse(annotation))
-            case _:
-                continue
-        try:
-            default = ast.literal_eval(value)
-        except ValueError:  # computed: it keeps its value
-            continue
-        parameter = Parameter(name, kind or type(default), default, "")
-        parameters[name] = parameter._replace(default=typed(parameter, default))
+        line = lines[statement.end_lineno - 1]
+        comment = line.encode()[statement.end_col_offset :].decode().strip()
+        parameter = _declared(statement, comment.removeprefix("#").strip())
+        annotated = isinstance(statement, ast.AnnAssign) and ast.unparse(statement.annotation)
+        # papermill reads the line by a pattern of its own, which a second equals sign confuses.
+        if strict and not (
+            parameter
+            and annotated in TYPES
+            and comment.startswith("#")
+            and parameter.help
+            and "=" not in parameter.help
+        ):
+            raise ValueError(
+                f"{where} {line.strip()!r} is not 'name: type = value  # help' with a type of "
+                f"{', '.join(TYPES)} and no equals sign in the help"
+            )
+        if strict and parameter.name in parameters:
+            raise ValueError(f"{where} {parameter.name!r} is declared twice")
+        if parameter:
+            parameters[parameter.name] = parameter
     if not parameters:
-        raise ValueError(f"{notebook}: parameters cell: declares nothing")
+        raise ValueError(f"{where} declares nothing")
     return parameters
+
+
+def _declared(statement: ast.stmt, help_text: str) -> Parameter | None:
+    """Return the parameter that a statement sets to a literal, None if it does something else."""
+    match statement:
+        case ast.Assign([ast.Name(name)], value):
+            kind = None
+        case ast.AnnAssign(ast.Name(name), annotation, value) if value:
+            kind = TYPES.get(ast.unparse(annotation))
+        case _:
+            return None
+    try:
+        default = ast.literal_eval(value)
+        parameter = Parameter(name, kind or type(default), default, help_text)
+        return parameter._replace(default=typed(parameter, default))
+    except ValueError:  # computed, or of another type than it says
+        return None
 
 
 def parse(parameter: Parameter, text: str) -> Any:
@@ -289,24 +296,3 @@ def typed(parameter: Parameter, value: Any) -> Any:
                 f"{name}: must be numbers separated by commas, such as {default!r}, got {value!r}"
             )
     return value
-
-
-def _parse_line(line: str) -> Parameter | None:
-    try:
-        body = ast.parse(line).body
-    except SyntaxError:
-        return None
-    match body:
-        case [ast.AnnAssign(ast.Name(name), ast.Name(kind), value) as statement] if value:
-            comment = line.encode()[statement.end_col_offset :].decode().strip()
-        case _:
-            return None
-    help_text = comment.removeprefix("#").strip()
-    # papermill reads the line by a pattern of its own, which a second equals sign confuses.
-    if kind not in TYPES or not comment.startswith("#") or not help_text or "=" in help_text:
-        return None
-    try:
-        parameter = Parameter(name, TYPES[kind], ast.literal_eval(value), help_text)
-        return parameter._replace(default=typed(parameter, parameter.default))
-    except ValueError:
-        return None

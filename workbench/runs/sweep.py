@@ -26,7 +26,7 @@ from workbench.proofs.writers import write
 from workbench.registry import SOLVERS
 from workbench.runs.engine import busy_cores, execute
 from workbench.runs.grid import Point, at_least
-from workbench.runs.keys import code, forget_changed_code, key
+from workbench.runs.keys import code, key
 from workbench.runs.notebooks import runs_folder
 from workbench.runs.progress import Say
 from workbench.runs.results import recalled, setting
@@ -312,7 +312,7 @@ def _from_results(points: Sequence[Point], timed: bool, known: dict, folder: Pat
 
 def _planned(points: Sequence[Point], timed: bool, proofs: bool = False) -> tuple[Run, ...]:
     """Return a run with its key for every point; each problem is made once."""
-    forget_changed_code()  # a notebook's kernel may be older than the code; new workers are not
+    code.cache_clear()  # a notebook's kernel may be older than the code; new workers are not
     places: dict[tuple, list[int]] = {}
     for place, point in enumerate(points):
         places.setdefault((point.data, point.seed, point.test), []).append(place)
