@@ -73,7 +73,7 @@ def command(folder, entries, *options, name="grid"):
     )
 
 
-def wait_for(there, process=None, seconds=60):
+def wait_for(there, process=None, seconds=120):
     """Wait until something is there, while a process lives."""
     end = time.monotonic() + seconds
     while not (found := there()):
@@ -167,7 +167,8 @@ def test_two_sweeps_of_the_same_points_at_once_both_end_well(tmp_path):
     wait_for(lambda: len(finished(tmp_path)) > 2, process)
     done = sweep(points, jobs=2, folder=tmp_path / "points", say=quiet)
     _, err = process.communicate(timeout=60)
-    assert process.returncode == 0 and err == "", err
+    said = [line for line in err.splitlines() if not line.startswith("compiling ")]
+    assert process.returncode == 0 and said == [], err
     frame = done.frame()
     assert set(frame["status"]) == {"done"} and len(finished(tmp_path)) == 24
     theirs = pd.read_csv(tmp_path / "sweeps" / "grid.csv")
