@@ -40,7 +40,7 @@ BUDGETS = {
     "peers": 1_375,
     "registry": 182,
     "proofs": 1_185,
-    "runs": 2_750,
+    "runs": 2_705,
     "live": 2_017,
     "figures": 1_838,
     "estimators": 3_218,
