@@ -66,11 +66,41 @@ def test_rounding_is_half_a_unit_of_the_last_printed_digit():
 @pytest.mark.parametrize(
     "quantity, paper, ours, tone, shown",
     [
-        ("test error", Number(8.1, None, "%"), Number(8.15, None, "%"), "agrees", "+0.050 points"),
-        ("test error", Number(8.1, None, "%"), Number(8.2, None, "%"), "worse", "+0.10 points"),
-        ("test error", Number(8.1, 0.3, "%"), Number(8.4, None, "%"), "agrees", "+0.30 points"),
-        ("test error", Number(8.1, None, "%"), Number(8.6, 0.5, "%"), "agrees", "+0.50 points"),
-        ("test error", Number(8.1, None, "%"), Number(0.07, None, ""), "better", "−1.1 points"),
+        (
+            "classification error",
+            Number(8.1, None, "%"),
+            Number(8.15, None, "%"),
+            "agrees",
+            "+0.050 points",
+        ),
+        (
+            "classification error",
+            Number(8.1, None, "%"),
+            Number(8.2, None, "%"),
+            "worse",
+            "+0.10 points",
+        ),
+        (
+            "classification error",
+            Number(8.1, 0.3, "%"),
+            Number(8.4, None, "%"),
+            "agrees",
+            "+0.30 points",
+        ),
+        (
+            "classification error",
+            Number(8.1, None, "%"),
+            Number(8.6, 0.5, "%"),
+            "agrees",
+            "+0.50 points",
+        ),
+        (
+            "classification error",
+            Number(8.1, None, "%"),
+            Number(0.07, None, ""),
+            "better",
+            "−1.1 points",
+        ),
         ("accuracy", Number(0.9, None, "fraction"), Number(97.0, None, "%"), "better", "+0.070"),
         ("condition number", Number(10.0), Number(15.0), "agrees", "1.5×"),
         ("condition number", Number(72000.0), Number(37.0), "differs", "1,946×"),
@@ -131,9 +161,9 @@ def test_only_like_and_like_is_a_claim():
         (measured(1.0, "s", timed=False), "other machine, not timed"),
         (measured(1.0, "s", data="synthetic 9x9x9"), "other data, other machine"),
     ]:
-        assert caveat("training time", "s", "dna", HARDWARE, ours) == expected
-    assert caveat("test error", "%", "dna", "", measured(8.0, timed=False)) == ""
-    assert caveat("test error", "%", "dna", "", measured(8.0, cut=2)) == "ended by the clock"
+        assert caveat("training time", "dna", HARDWARE, ours) == expected
+    assert caveat("classification error", "dna", "", measured(8.0, timed=False)) == ""
+    assert caveat("classification error", "dna", "", measured(8.0, cut=2)) == "ended by the clock"
 
 
 def test_every_number_in_print_has_one_standing():

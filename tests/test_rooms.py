@@ -42,7 +42,7 @@ BUDGETS = {
     "proofs": 1_185,
     "runs": 2_705,
     "live": 2_017,
-    "figures": 1_838,
+    "figures": 1_814,
     "estimators": 3_218,
     "arena": 1_017,
     "cli": 457,

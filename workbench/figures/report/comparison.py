@@ -10,17 +10,18 @@ from typing import Any, NamedTuple
 
 from scipy.stats import t as student
 
-# Every unit as a multiple of its kind's; the empty unit is a pure number.
-SECONDS = {"ms": 1e-3, "s": 1.0, "sec": 1.0, "second": 1.0, "seconds": 1.0}
-SECONDS |= {"min": 60.0, "minutes": 60.0, "h": 3600.0, "hours": 3600.0}
-BYTES = {"b": 1.0, "bytes": 1.0, "k": 1e3, "kb": 1e3, "kib": 1e3, "m": 1e6, "mb": 1e6, "mib": 1e6}
-BYTES |= {"g": 1e9, "gb": 1e9, "gib": 1e9}
-FRACTIONS = {"": 1.0, "fraction": 1.0, "%": 1e-2, "percent": 1e-2, "thousand": 1e3}
-CLOCK = r"\btime|seconds|runtime"
-COUNTS = r"memory|size|nonzero|non-zero|epoch|round|iteration|vectors|condition number"
-NEITHER = r"condition number"  # a property of the data: smaller is not better
-ERRORS = r"(?<!worst-case )error|risk|loss|gap|objective"  # a lower bound is no better or worse
-SCORES = r"accura|f1|precision|recall"
+# Quantities that are divided, unless they are in %; others are subtracted. 1 means that more is
+# better, -1 that less is, 0 neither.
+TIMES = {"training time": -1, "test time": -1, "subproblem time": -1}
+RATIOS = TIMES | {"iterations": -1, "memory": -1, "slow-down": -1, "speed-up": 1}
+RATIOS |= {"condition number": 0}
+DIFFERENCES = {"classification error": -1, "average error": -1, "accuracy": 1, "macro-F1": 1}
+UNITS = {  # unit -> (dimension, factor)
+    **{"ms": ("time", 1e-3), "s": ("time", 1.0), "min": ("time", 60.0)},
+    **{"MB": ("memory", 1e6), "GB": ("memory", 1e9)},
+    **{"": ("number", 1.0), "fraction": ("number", 1.0), "%": ("number", 1e-2)},
+    "thousand": ("number", 1e3),
+}
 
 
 class Number(NamedTuple):
@@ -32,15 +33,13 @@ class Number(NamedTuple):
 
     def in_unit(self, unit: str) -> Number | None:
         """Return the same number in another unit, None if it cannot be converted."""
-        mine, other = self.unit.strip().casefold(), unit.strip().casefold()
-        if mine == other:
+        if self.unit == unit:
             return self
-        for scale in (SECONDS, BYTES, FRACTIONS):
-            if mine in scale and other in scale:
-                factor = scale[mine] / scale[other]
-                value, spread = (x if x is None else x * factor for x in self[:2])
-                return Number(value, spread, unit)
-        return None
+        (one, mine), (other, wanted) = UNITS.get(self.unit, ("", 1.0)), UNITS.get(unit, ("?", 1.0))
+        if one != other:
+            return None
+        value, spread = (x if x is None else x * (mine / wanted) for x in self[:2])
+        return Number(value, spread, unit)
 
 
 class Verdict(NamedTuple):
@@ -58,22 +57,6 @@ class Verdict(NamedTuple):
     amount: str = ""
     word: str = ""
     caveat: str = ""
-
-
-def kind(quantity: str, unit: str) -> str:
-    """Return ``difference`` for numbers that are subtracted, or the kind of those divided."""
-    unit, quantity = unit.strip().casefold(), quantity.casefold()
-    if unit in SECONDS:
-        return "time"
-    if unit in ("x", "×") or "speed-up" in quantity:
-        return "slow-down" if "slow" in quantity else "speed-up"
-    if unit in BYTES or (unit not in FRACTIONS and re.search(COUNTS, quantity)):
-        return "count"
-    if unit == "":
-        for pattern, name in ((CLOCK, "time"), (COUNTS, "count")):
-            if re.search(pattern, quantity):
-                return name
-    return "difference"
 
 
 def rounding(value: float, column: Iterable[float] = ()) -> float:
@@ -119,13 +102,10 @@ def compare(
         return Verdict("context", word="other unit", caveat="the units cannot be converted")
     if paper.value is None or ours.value is None:
         return Verdict("none")
-    how = kind(quantity, paper.unit)
-    if how == "difference":
+    if quantity not in RATIOS or paper.unit == "%":
         tone, shown, word = _difference(quantity, paper, ours, column, runs)
     elif paper.value > 0 and ours.value > 0:
-        tone, shown, word = _ratio(how, ours.value / paper.value)
-        if tone != "agrees" and re.search(NEITHER, quantity.casefold()):
-            tone = "differs"
+        tone, shown, word = _ratio(quantity, ours.value / paper.value)
     else:
         return Verdict("none")
     return Verdict("context" if caveat else tone, shown, word, caveat)
@@ -163,20 +143,25 @@ def after(unit: str) -> str:
     return {"": "", "fraction": "", "%": " %", "x": " ×"}.get(unit, f" {unit}")
 
 
-def _ratio(how: str, ratio: float) -> tuple[str, str, str]:
-    less, more = ("faster", "slower") if how == "time" else ("smaller", "larger")
+def _ratio(quantity: str, ratio: float) -> tuple[str, str, str]:
+    less, more = ("faster", "slower") if quantity in TIMES else ("smaller", "larger")
     times, word = f"{amount(max(ratio, 1 / ratio), digits=2)}×", less if ratio < 1 else more
     if 0.5 <= ratio <= 2:
         return "agrees", times, f"{word}, within 2×"
-    good = ratio < 1 if how != "speed-up" else ratio > 1
-    return "better" if good else "worse", times, word
+    return _tone(RATIOS[quantity], ratio > 1), times, word
+
+
+def _tone(better: int, larger: bool) -> str:
+    if not better:
+        return "differs"
+    return "better" if larger == (better > 0) else "worse"
 
 
 def _difference(
     quantity: str, paper: Number, ours: Number, column: Iterable[float], runs: int
 ) -> tuple[str, str, str]:
     difference = ours.value - paper.value
-    points = " points" if paper.unit in ("%", "percent") else ""
+    points = " points" if paper.unit == "%" else ""
     sign = "−" if difference < 0 else "+" if difference > 0 else ""
     shown = f"{sign}{amount(abs(difference), digits=2)}{points}"
     own = ours.spread or 0.0
@@ -186,11 +171,7 @@ def _difference(
     # A difference of exactly the half digit must not fail by the last bit of a float.
     if abs(difference) <= allowed * (1 + 1e-9):
         return "agrees", shown, "agrees"
-    tone, quantity = "differs", quantity.casefold()
-    if re.search(SCORES, quantity):
-        tone = "better" if difference > 0 else "worse"
-    elif re.search(ERRORS, quantity):
-        tone = "better" if difference < 0 else "worse"
+    tone = _tone(DIFFERENCES.get(quantity, 0), difference > 0)
     return tone, shown, "lower" if difference < 0 else "higher"
 
 

@@ -17,13 +17,13 @@ from workbench.data.sources import SOURCES
 from workbench.figures.papers import same_data, token
 from workbench.figures.reference import missing
 from workbench.figures.report.comparison import (
+    TIMES,
     Number,
     Verdict,
     after,
     amount,
     as_printed,
     compare,
-    kind,
     number,
 )
 from workbench.figures.report.sidecars import Figure, text
@@ -95,11 +95,6 @@ class Row:
         return self.ours is not None and self.ours.number.value is not None
 
     @property
-    def kind(self) -> str:
-        """The kind of comparison, see :func:`workbench.figures.report.comparison.kind`."""
-        return kind(self.names["quantity"], self.paper.unit)
-
-    @property
     def printed(self) -> str:
         """The paper's number in words; ``masked``, ``lost`` or ``none`` if it has no value."""
         value, spread, unit = self.paper
@@ -117,7 +112,7 @@ class Row:
         known = self.paper.value is not None
         decimals = len(as_printed(self.paper.value).partition(".")[2]) if known else 0
         spread = f" ± {amount(spread, digits=2)}" if spread is not None else ""
-        bound = "> " if self.ours.row.get("cut") and self.kind == "time" else ""
+        bound = "> " if self.ours.row.get("cut") and self.names["quantity"] in TIMES else ""
         return f"{bound}{amount(value, decimals)}{spread}{after(unit)}"
 
     @property
@@ -150,7 +145,7 @@ class Row:
     @property
     def untimed(self) -> bool:
         """Whether our value is a time that was not measured in timing mode."""
-        return self.measured and self.kind == "time" and not self.ours.timed
+        return self.measured and self.names["quantity"] in TIMES and not self.ours.timed
 
     @property
     def remarks(self) -> list[str]:
@@ -223,12 +218,12 @@ def cell(row: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(token(text(row.get(key))) for key in KEYS)
 
 
-def caveat(quantity: str, unit: str, dataset: str, hardware: str, ours: Measurement) -> str:
+def caveat(quantity: str, dataset: str, hardware: str, ours: Measurement) -> str:
     """Return why a comparison is context only; empty if it is a claim."""
     reasons = []
     if not same_data(dataset, ours.data, ours.synthetic):
         reasons.append("other data")
-    if kind(quantity, unit) == "time":
+    if quantity in TIMES:
         machine = token(ours.machine)
         if not machine or machine not in token(hardware):
             reasons.append("other machine")
@@ -270,9 +265,9 @@ def _row(record: Mapping[str, Any], group: list[Measurement], column=(), in_prin
     verdict = Verdict("none")
     if ours is not None:
         quantity = names["quantity"]
-        why = caveat(quantity, unit, names["dataset"], text(record.get("hardware")), ours)
+        why = caveat(quantity, names["dataset"], text(record.get("hardware")), ours)
         how = {"caveat": why, "column": column, "runs": int(number(ours.row.get("runs")) or 0)}
         verdict = compare(quantity, paper, ours.number, **how)
-        if ours.row.get("cut") and kind(quantity, unit) == "time":
+        if ours.row.get("cut") and quantity in TIMES:
             verdict = Verdict("context", word="ended by the clock", caveat=why)
     return Row(names, paper, note, ours, verdict)
