@@ -31,7 +31,6 @@ from workbench.core.problem import Problem, as_problem
 from workbench.core.stream import rounds
 from workbench.data.panels import panel
 from workbench.memoir.mips import inexactness, make_oracle, scores
-from workbench.memoir.solvers import PRESETS
 from workbench.memoir.working_set import truncated
 from workbench.peers.centroid import centroid
 from workbench.runs.run import machine, run, versions, warm
@@ -96,9 +95,9 @@ def costs_of_search(problem: Problem, build: float, query: float) -> dict:
     return {"cpu": once, "with_build": once + 10 * build / problem.k**0.5, "build_s": build}
 
 
-def memoir(problem: Problem, *, count: int, **parameters: Any) -> dict:
+def memoir(problem: Problem, *, solver: str, count: int, **parameters: Any) -> dict:
     """Train MEMOIR for a number of rounds."""
-    return trained(problem, "memoir_l2", parameters, count, lambda state: state.predictor())
+    return trained(problem, solver, parameters, count, lambda state: state.model())
 
 
 def working_sets(problem: Problem, *, count: int, **parameters: Any) -> dict:
@@ -184,14 +183,15 @@ SEARCH = {
     "product (SciPy)": multiply,
     "graph (nmslib, ef = 50)": partial(search, **GRAPH),
 }
-REFERENCE = PRESETS["l2", "reference"]
 BATCHES = {
-    "exact": partial(memoir, count=3, **REFERENCE),
-    "graph, rebuilt each batch": partial(memoir, count=3, **REFERENCE, mips="sw_graph", ef=50),
+    "exact": partial(memoir, solver="memoir_l2", count=3),
+    "graph, rebuilt each batch": partial(
+        memoir, solver="memoir_l2", count=3, mips="sw_graph", ef=50
+    ),
 }
 AVERAGED = {
     f"averaged, W {'dense' if dense else 'listed'}": partial(
-        memoir, count=5, dense=dense, **PRESETS["l2", "averaged"]
+        memoir, solver="memoir_averaged", count=5, dense=dense
     )
     for dense in (True, False)
 }

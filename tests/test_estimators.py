@@ -53,7 +53,7 @@ CASES = {  # with parameters that one would search over
         GeneralizedLeastSquaresCV(certify=0.05, alpha_range=(1e-2, 1.0), cv=2),
         {"certify": [0.1, 0.05]},
     ),
-    "memoir": (MemoirClassifier(n_batches=300, random_state=0), {"lam": [0.0, 1e-2]}),
+    "memoir": (MemoirClassifier(n_batches=300, random_state=0), {"eta0": [0.3, 1.0]}),
     "minimax risk": (MinimaxRiskClassifier(gap=1e-2), {"lambda0": [0.01, 0.3]}),
     "cuts": (SampledCutClassifier(r=30, random_state=0), {"C": [0.1, 1.0]}),
     "any solver": (SolverClassifier(max_iter=8), {"max_iter": [2, 8]}),

@@ -151,7 +151,6 @@ REFUSED = {  # values of a parameter of any estimator, unless a key names the es
     "working_set": (1, 256, 2.5),
     "truncate": (-0.1, 1.5, "1"),
     "inner": (-1, 0.5),
-    "switches": (["average"], 3),
     "random_state": (-1, 0.5, "0", HUGE),
     "n_jobs": (0, 1.5, "all", HUGE),
     "Cs": (0, -3, [], [1, 0], [1, np.nan], [1, np.inf], [HUGE], "ten", 2.5),

@@ -5,31 +5,29 @@ from itertools import islice
 import numpy as np
 import pytest
 import scipy.sparse as sp
-import test_memoir
 from numba import config
 from test_blocks import slot_of
-from test_memoir import SHARED, SHRINKING, array, documents, literal
+from test_memoir import SHRINKING, array, documents, plain, plain_averaged
 
 from workbench.kernels.rows import rows_of
-from workbench.memoir import descent
+from workbench.memoir import algorithms
+from workbench.memoir.algorithms import memoir_l1, memoir_l2
+from workbench.memoir.averaged import memoir_averaged
 from workbench.memoir.blocks import WHOLE, dense, empty, length_of, live_slots, slots_for
-from workbench.memoir.descent import LEAST
+from workbench.memoir.pegasos import add_taken
 from workbench.memoir.products import add_outer, add_scores, lacks_room, set_scores
-from workbench.memoir.solvers import memoir_l1, memoir_l2
 from workbench.memoir.steps import (
-    NOBODY,
+    NO_ANSWERS,
     SCALE,
-    UPDATES,
-    Answers,
-    Batches,
-    Rules,
+    VIOLATED,
     Taken,
-    add_taken,
-    empty_class,
-    finish,
+    fold,
+    project,
+    scratch_of,
     search,
-    take,
+    square_of,
     truncate,
+    visit,
 )
 
 NONE = np.float32(0.0)
@@ -37,47 +35,46 @@ uncompiled = pytest.mark.skipif(
     not config.DISABLE_JIT, reason="would compile again; with NUMBA_DISABLE_JIT=1"
 )
 CASES = {
-    "projected": (memoir_l2, {"lam": 1.0, "eta0": 0.9}),
-    "sizes of steps": (memoir_l2, {"lam": 0.2, "eta0": 0.7, "eta_step": 0.5, "eta_power": 2.0}),
-    "shrinking": (memoir_l2, SHRINKING | {"project": False}),
-    "average": (memoir_l2, SHRINKING | {"average": True, "batch_size": 2, "lam": 1.2}),
-    "every row, one batch a round": (memoir_l2, {"lam": 0.1, "hinge": False, "batch_size": 7}),
-    "last batch of a pass": (memoir_l2, {"batch_size": 4, "lam": 0.1} | SHARED),
-    "empty classes": (memoir_l2, {"empty": True, "lam": 0.1, "batch_size": 1}),
-    "random classes": (memoir_l2, {"mips": "random", "lam": 0.1, "empty": True}),
-    "l1": (memoir_l1, {"gamma": 0.02, "eta0": 1.0}),
+    "projected": (memoir_l2, "l2", {"lam": 1.0, "eta0": 0.9}),
+    "sizes of steps": (memoir_l2, "l2", {"lam": 0.2, "eta0": 0.7, "eta_step": 0.5}),
+    "shrinking": (memoir_l2, "l2", SHRINKING),
+    "one batch a round": (memoir_l2, "l2", {"lam": 0.1, "batch_size": 7}),
+    "random classes": (memoir_l2, "l2", {"mips": "random", "lam": 0.1}),
+    "l1": (memoir_l1, "l1", {"gamma": 0.02, "eta0": 1.0}),
 }
 
 
 @pytest.mark.parametrize("form", ["dense", "sparse", "full rows"])
 @pytest.mark.parametrize("case", CASES)
-def test_few_rows_take_the_literal_update(case, form, monkeypatch):
-    for module in (descent, test_memoir):
-        monkeypatch.setattr(module, "MANY", 2)  # batches from which on a round is a pass
-    solver, given = CASES[case]
+def test_few_rows_take_the_plain_steps(case, form, monkeypatch):
+    monkeypatch.setattr(algorithms, "MAX_BATCHES", 2)  # batches from which on a round is a pass
+    solver, kind, given = CASES[case]
     given = {"batch_size": 3, "seed": 1} | given
     problem = documents(14, 9, 5, sparse=form == "sparse", words=9 if form == "full rows" else 3)
     *_, state = islice(solver(problem, dense=form == "dense", **given), 5)
-    expected, norms = literal(problem, 4, **given)
-    W = array(state.model())
-    atol = 2e-5 if given.get("average") else 1e-6
-    np.testing.assert_allclose(W, expected, atol=atol * abs(expected).max(), rtol=0)
-    assert state.step == len(norms)
-    assert state.info()["norm"] == pytest.approx(norms[-1], rel=1e-6)
+    assert state.step == (4 if given["batch_size"] == 7 else 20)
+    W = next(islice(plain(problem, kind, **given), state.step - 1, None))
+    np.testing.assert_allclose(array(state.model()), W, atol=1e-6 * abs(W).max(), rtol=0)
+    assert state.info()["norm"] == pytest.approx(np.linalg.norm(W), rel=1e-6)
 
 
-def numbers_of(scale, square, mass, total=0.0, updates=0.0, step=5.0):
-    return np.array([scale, square, mass, total, updates, step])
+def test_few_rows_take_the_plain_averaged_steps():
+    problem = documents(14, 9, 5, words=3)
+    *_, state = islice(memoir_averaged(problem, dense=False, eta_step=0.5, seed=2), 4)
+    W = next(islice(plain_averaged(problem, eta_step=0.5, seed=2), 2, None))
+    np.testing.assert_allclose(array(state.model()), W, atol=2e-6 * abs(W).max(), rtol=0)
+
+
+def numbers_of(scale, square, mass=0.0, total=0.0, violated=0.0):
+    return np.array([scale, square, mass, total, violated])
 
 
 def test_a_step_ends_in_the_ball():
-    b = dense(np.zeros((2, 2), np.float32), sums=True)
-
     def scale_after(lam, square):
         numbers = numbers_of(0.8, square, 3.0, 7.0, 2.0)
-        finish(b, Rules(lam, True, LEAST), numbers)
+        project(numbers, lam)
         scale = numbers[SCALE]
-        np.testing.assert_allclose(numbers, [scale, square, 3.0 + scale, 7.0, 2.0, 5.0], rtol=1e-15)
+        np.testing.assert_allclose(numbers, [scale, square, 3.0, 7.0, 2.0], rtol=1e-15)
         return scale
 
     assert scale_after(0.25, 100.0) == pytest.approx(0.2, rel=1e-15)  # |W| = 8, radius 2
@@ -87,77 +84,53 @@ def test_a_step_ends_in_the_ball():
 
 
 def test_a_small_scale_is_multiplied_into_the_weights():
-    b = dense(np.full((2, 3), 4.0, np.float32), sums=True)
-    b.sums[:] = 1.0
-    numbers, rules = numbers_of(LEAST / 2, 16.0, 2.0, 6.0, 7.0), Rules(0.0, True, LEAST)
-    finish(b, rules, numbers)
-    mass = 2.0 + LEAST / 2
-    np.testing.assert_allclose(b.sums, 1.0 - 4.0 * mass, rtol=1e-6)
-    np.testing.assert_allclose(b.values, 4.0 * LEAST / 2, rtol=1e-6)
-    expected = [1.0, 16.0 * (LEAST / 2) ** 2, 0.0, 6.0 * LEAST / 2, 7.0, 5.0]
-    np.testing.assert_allclose(numbers, expected, rtol=1e-12)
-    finish(b, rules, numbers := numbers_of(LEAST, 16.0, 2.0))
-    assert numbers[SCALE] == LEAST
+    b, scale = dense(np.full((2, 3), 4.0, np.float32)), 5e-4
+    fold(b, numbers := numbers_of(scale, 16.0, 2.0, 6.0, 7.0))
+    np.testing.assert_allclose(b.values, 4.0 * scale, rtol=1e-6)
+    np.testing.assert_allclose(numbers, [1.0, 16.0 * scale**2, 2.0, 6.0 * scale, 7.0], rtol=1e-12)
 
 
 @uncompiled
 def test_what_steps_carry_along():
     X = np.array([[3.0, 0.0], [0.0, 1.0], [1.0, 1.0], [2.0, 0.0]], np.float32)
     rows, y, k = rows_of(X), np.array([0, 1, 2, 0], np.int32), 4
-    b, numbers = dense(np.zeros((2, k), np.float32)), numbers_of(0.5, 0.0, 0.0, step=0.0)
-    touched, met, none = np.zeros(k, bool), np.zeros(k, bool), np.zeros(0)
-    shrinks, steps = np.array([1.0, 0.9]), np.array([0.8, 0.3])
-    batches = Batches(np.array([0, 1, 2, 3]), np.array([2, 4]), shrinks, steps)
-    exact, rules = Answers(NOBODY, none, none), Rules(0.0, True, LEAST)
-    taken = Taken(np.zeros(4, np.int32), np.zeros(4), np.ones(1))
-    marks = touched, met, taken, k
-    assert take(b, 0, rows, y, batches, exact, rules, True, numbers, *marks) == (4, 0)
-    W, scale, updates, total, mass = np.zeros((2, k)), 0.5, 0, 0.0, 0.0
-    for shrink, step, pair in zip(shrinks, steps, ((0, 1), (2, 3)), strict=True):
-        scale *= shrink
-        for i in pair:
-            scores = X[i] @ W
-            margin = scores[y[i]] - np.delete(scores, y[i]).max()
-            r = np.argmax(np.where(np.arange(k) == y[i], -np.inf, scores))
-            if scale * margin < 1:
-                updates, total = updates + 1, total + step / scale
-                W[:, y[i]] += step / scale * X[i]
-                W[:, r] -= step / scale * X[i]
-        mass += scale
+    b, numbers, R = dense(np.zeros((2, k), np.float32)), numbers_of(0.5, 0.0), np.zeros(k, bool)
+    taken, order, etas = Taken(np.zeros(4, np.int32), np.zeros(4)), np.arange(4), np.full(4, 0.8)
+    etas[2:] = 0.3
+    assert visit(b, 0, rows, order, y, NO_ANSWERS, etas, numbers, R, taken, k) == (4, 0)
+    W, scale, violated, total, met = np.zeros((2, k)), 0.5, 0, 0.0, set()
+    for i in order:
+        scores = X[i] @ W
+        margin = scores[y[i]] - np.delete(scores, y[i]).max()
+        r = np.argmax(np.where(np.arange(k) == y[i], -np.inf, scores))
+        met |= {int(y[i]), int(r)}
+        if scale * margin < 1:
+            violated, total = violated + 1, total + etas[i] / scale
+            W[:, y[i]] += etas[i] / scale * X[i]
+            W[:, r] -= etas[i] / scale * X[i]
     np.testing.assert_allclose(b.values.reshape(2, k), W, rtol=1e-6, atol=1e-6)
-    expected = [scale, (W**2).sum(), mass, total, updates, 2]
-    np.testing.assert_allclose(numbers, expected, rtol=1e-6)
+    np.testing.assert_allclose(numbers, [scale, (W**2).sum(), 0.0, total, violated], rtol=1e-6)
+    assert set(np.flatnonzero(R)) == met and 0 < violated < 4
     weights = np.zeros((4, k))
-    add_taken(weights, batches.rows, taken, 1.0)
+    add_taken(weights, order, taken, 1.0)
     A = np.eye(k)[y] * weights.sum(axis=1)[:, None] - weights
     np.testing.assert_allclose(X.T @ A, W, rtol=1e-6, atol=1e-6)
-    assert 0 < updates < 4
-    scratch = np.empty(k + 1, np.float32), np.empty(2, np.int64), np.empty(2)
+    scratch = scratch_of(k, b.values)
 
-    def found(met, classes=NOBODY):
-        answers = Answers(classes, none, np.zeros(2))
-        return search(b, rows, 1, 1, 0, answers, np.array(met, bool), *scratch, k)
+    def found(classes=NO_ANSWERS):
+        return search(b, rows, 1, 1, 0, classes, *scratch, k)
 
     best = max((X[1] @ W)[[0, 2, 3]])
-    assert best > 0 and found([1, 1, 1, 0])[1] == pytest.approx((X[1] @ W)[1] - best, rel=1e-6)
-    given = found([1, 1, 1, 1], np.array([3], np.int32))
+    assert best > 0 and found()[1] == pytest.approx((X[1] @ W)[1] - best, rel=1e-6)
+    given = found(np.array([3], np.int32))
     assert given[0] == 3 and given[1] == pytest.approx((X[1] @ W)[1] - (X[1] @ W)[3], abs=1e-6)
     b.values[:] = [-1.0] * 4 + [-2.0] * 4
-    assert found([1, 1, 1, 0]) == (3, -2.0)  # the class without weights, whose score is zero
-    assert found([0, 1, 1, 1]) == (0, -2.0)
-    b.values[4:], before = [2.0, 0.0, 0.0, 0.0], numbers[UPDATES]
+    assert found() == (0, 0.0)  # the lowest of equals
+    b.values[4:], before = [2.0, 0.0, 0.0, 0.0], numbers[VIOLATED]
     numbers[SCALE] = 0.5
-    one = Batches(np.array([1]), np.array([1]), np.ones(1), np.ones(1))
-    take(b, 0, rows, np.zeros(4, np.int32), one, exact, rules, True, numbers, *marks)
-    assert numbers[UPDATES] == before  # at a scale of 1/2 the margin is exactly one: enough
-
-
-def test_the_empty_class_at_each_share():
-    met = np.array([False, True, False, False, True])
-    assert [empty_class(met, 0, share) for share in (0.0, 0.49, 0.5, 0.99)] == [2, 2, 3, 3]
-    assert [empty_class(met, 1, share) for share in (0.0, 0.34, 0.67)] == [0, 2, 3]
-    assert empty_class(np.ones(5, bool), 0, 0.0) == -1
-    assert empty_class(np.arange(3) > 0, 0, 0.0) == -1  # only its own is left
+    one = np.array([1]), np.zeros(4, np.int32), NO_ANSWERS, np.ones(1)
+    visit(b, 0, rows, *one, numbers, R, Taken(np.zeros(0, np.int32), np.zeros(0)), k)
+    assert numbers[VIOLATED] == before  # at a scale of 1/2 the margin is exactly one: enough
 
 
 def test_blocks_grow_when_they_are_nearly_full():
@@ -224,10 +197,10 @@ def test_scores_are_of_all_blocks_and_changes_go_to_their_classes(kind):
     assert not g.any()
     thresholds = np.array([0.5, 0.0, 3.0, 0.1, 100.0], np.float32)
     kept = np.sign(W) * np.maximum(np.abs(W) - thresholds, 0)
-    assert truncate(b, np.zeros(0, np.float32), 2.0, k) == pytest.approx((W**2).sum(), rel=1e-6)
-    assert truncate(b, thresholds, 2.0, k) == pytest.approx((kept**2).sum(), rel=1e-5)
+    assert square_of(b) == pytest.approx((W**2).sum(), rel=1e-6)
+    truncate(b, thresholds, k)
     for i in range(len(X)):
-        for now, expected in ((b, kept), (b._replace(values=b.sums), S + 2.0 * (kept - W))):
+        for now, expected in ((b, kept), (b._replace(values=b.sums), S)):
             out[:] = 0.0
             add_scores(now, rows, np.uint64(i), NONE, out, k)
             np.testing.assert_allclose(out[:k], X[i] @ expected, atol=1e-3)

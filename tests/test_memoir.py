@@ -1,19 +1,26 @@
-"""MEMOIR's compiled steps against Algorithms 1 and 2 written out, a row and a class at a time."""
+"""MEMOIR: the boxes and averaged steps, iterate by iterate against their plain form; runs."""
 
+import copy
 from itertools import islice
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from workbench.core.measures import error
 from workbench.core.problem import as_problem
-from workbench.memoir.algorithms import algorithm_1, algorithm_2
-from workbench.memoir.descent import LEAST, MANY, draw
+from workbench.core.stream import rounds
+from workbench.data.panels import panel
+from workbench.memoir import state as memoir_state
+from workbench.memoir.algorithms import MAX_BATCHES, memoir_l1, memoir_l2
+from workbench.memoir.averaged import memoir_averaged
 from workbench.memoir.mips.oracle import Random
-from workbench.memoir.solvers import PRESETS, memoir_l1, memoir_l2
+from workbench.memoir.state import MIN_SCALE, default_batch
+from workbench.runs.run import run
 
-SOLVERS = {"l1": memoir_l1, "l2": memoir_l2}
+SOLVERS = {"l1": memoir_l1, "l2": memoir_l2, "averaged": memoir_averaged}
+each_kind = pytest.mark.parametrize("kind", SOLVERS)
+each_form = pytest.mark.parametrize("dense", [True, False])
 
 
 def documents(n=150, d=40, k=12, *, seed=0, sparse=True, words=6):
@@ -30,172 +37,248 @@ def array(W):
     return W.toarray() if sp.issparse(W) else W
 
 
-def literal(
+def plain(
     problem,
-    rounds,
+    kind="l2",
     *,
-    eta0=0.1,
-    eta_step=0.02,
-    eta_power=1.0,
     lam=0.0,
     gamma=0.0,
+    eta0=0.1,
+    eta_step=0.02,
     batch_size=20,
-    sampling="uniform",
-    in_batch="sequential",
-    hinge=True,
-    div_by_batch=False,
-    project=True,
-    average=False,
-    bias=False,
-    empty=False,
     mips="exact",
-    predict_metric="dot",
+    average=False,
     seed=0,
 ):
-    """Return the (d, C) weights after some rounds, in double precision, and |W| at each step."""
+    """Yield W (d, C), in double precision, after every step: both printed boxes, line by line."""
     X = problem.X.toarray() if problem.is_sparse else problem.X
-    X = np.column_stack([X, np.ones(problem.n)]) if bias else X
-    y, k = problem.y, problem.k
-    rng = np.random.default_rng(seed)
-    reader = SimpleNamespace(rng=rng, order=np.zeros(0, int), position=0)
-    W, total, met, norms = np.zeros((X.shape[1], k)), 0.0, np.zeros(k, bool), []
-    batches = 1 if batch_size * MANY >= problem.n else -(-problem.n // batch_size)
-    for _ in range(rounds):
-        drawn = draw(problem, reader, sampling, batches * batch_size)
-        spare = rng.random(len(drawn)) if empty else None
-        for first in range(0, len(drawn), batch_size):
-            batch = drawn[first : first + batch_size]
-            eta = eta0 / (1 + eta_step * (len(norms) + 1)) ** eta_power
-            step = eta / len(batch) if div_by_batch else eta
-            found = Random(k, 1, rng).others(y[batch]) if mips == "random" else None
-            W *= 1 - lam * eta
-            V, known = (W.copy(), met.copy()) if in_batch == "frozen" else (W, met)
-            R = set()
-            for at, i in enumerate(batch):
-                x, own = X[i], y[i]
-                scores = x @ V
-                margin = scores[own]
-                scores[own] = -np.inf
-                r = np.argmax(scores) if found is None else found[at]
-                best = scores[r]
-                others = [c for c in range(k) if not known[c] and c != own]
-                if empty and best <= 0 and others:
-                    r, best = others[int(spare[first + at] * len(others))], 0.0
-                if 1 + best - margin > 0 or not hinge:
-                    W[:, r] -= step * x
-                    W[:, own] += step * x
-                    met[[own, r]] = True
-                R |= {own, r}
+    y, k, rng = problem.y, problem.k, np.random.default_rng(seed)
+    W, total, t, search = np.zeros((X.shape[1], k)), 0.0, 0, Random(k, 1, rng)
+    while True:
+        t += 1
+        eta = eta0 / (1 + eta_step * t)
+        b = rng.integers(problem.n, size=batch_size)
+        found = search.others(y[b]) if mips == "random" else None
+        W *= 1 - lam * eta
+        R = set()
+        for j, i in enumerate(b):
+            x, own = X[i], y[i]
+            r = np.argmax(np.where(np.arange(k) == own, -np.inf, x @ W))
+            r = r if found is None else found[j]
+            if 1 + x @ (W[:, r] - W[:, own]) > 0:
+                W[:, r] -= eta * x
+                W[:, own] += eta * x
+            R |= {own, r}
+        if kind == "l1":
             for c in R:
                 threshold = k / len(R) * gamma * eta
                 W[:, c] = np.sign(W[:, c]) * np.maximum(np.abs(W[:, c]) - threshold, 0)
-            length = np.sqrt(lam) * np.linalg.norm(W)
-            if project and length > 1:
-                W /= length
-            norms.append(np.linalg.norm(W))
-            total = total + W
-    return (total / len(norms) if average else W), norms
+        W /= max(1, np.sqrt(lam) * np.linalg.norm(W))
+        total = total + W
+        yield total / t if average else W
 
 
-FROZEN = {"in_batch": "frozen"}
-SHARED = {"sampling": "passes", "div_by_batch": True}
+def plain_averaged(problem, *, eta0=1.0, eta_step=1e-4, seed=0):
+    """Yield the mean of all W after every pass."""
+    X = problem.X.toarray() if problem.is_sparse else problem.X
+    y, rng, t = problem.y, np.random.default_rng(seed), 0
+    W, total = np.zeros((problem.d, problem.k)), np.zeros((problem.d, problem.k))
+    while True:
+        for i in rng.permutation(problem.n):
+            t += 1
+            scores = X[i] @ W
+            r = np.argmax(np.where(np.arange(problem.k) == y[i], -np.inf, scores))
+            if 1 + scores[r] - scores[y[i]] > 0:
+                W[:, r] -= eta0 / (1 + eta_step * t) ** 0.5 * X[i]
+                W[:, y[i]] += eta0 / (1 + eta_step * t) ** 0.5 * X[i]
+            total += W
+        yield total / t
+
+
 SHRINKING = {"lam": 1.0, "eta0": 0.5, "eta_step": 0.0}  # by half each step: scales are folded in
 CASES = {
-    "l2 paper": ("l2", {"lam": 1.0}),
-    "l2 no lam": ("l2", {"lam": 0.0, "eta0": 1.0}),
-    "l2 shrinking": ("l2", SHRINKING),
-    "l2 shrinking, not projected": ("l2", SHRINKING | {"project": False}),
-    "l2 frozen": ("l2", {"lam": 0.3, "eta0": 1.0} | FROZEN),
-    "l2 frozen, always": ("l2", SHRINKING | FROZEN | {"hinge": False}),
-    "l2 reference": ("l2", PRESETS["l2", "reference"] | {"batch_size": 30}),
-    "l2 averaged": ("l2", PRESETS["l2", "averaged"]),
-    "l2 single rows, shrinking": ("l2", SHRINKING | {"batch_size": 1, "lam": 0.02}),
-    "l2 small batches": ("l2", {"batch_size": 2, "lam": 0.1} | SHARED),
-    "l2 balanced": ("l2", {"sampling": "balanced", "lam": 0.1}),
-    "l2 passes": ("l2", {"sampling": "passes", "lam": 0.1, "batch_size": 40, "eta_power": 0.5}),
-    "l2 last batch of a pass": ("l2", {"batch_size": 40, "lam": 0.1} | SHARED),
-    "l2 bias": ("l2", {"bias": True, "lam": 0.1}),
-    "l2 empty": ("l2", {"empty": True, "lam": 0.1, "batch_size": 5}),
-    "l2 empty, single rows": ("l2", {"empty": True, "lam": 0.1, "batch_size": 1}),
-    "l2 empty, frozen": ("l2", {"empty": True, "lam": 0.1} | FROZEN),
-    "l2 random": ("l2", {"mips": "random", "lam": 0.1}),
-    "l2 random, frozen": ("l2", {"mips": "random", "lam": 0.1, "empty": True} | FROZEN),
-    "l2 average": ("l2", {"average": True, "lam": 0.1}),
-    "l2 average, frozen": ("l2", {"average": True, "lam": 0.1} | FROZEN),
-    "l1 paper": ("l1", {"gamma": 1e-3}),
-    "l1 sparse": ("l1", {"gamma": 0.02, "eta0": 1.0}),
-    "l1 reference": ("l1", PRESETS["l1", "reference"] | {"gamma": 1e-3, "batch_size": 30}),
-    "l1 single rows": ("l1", {"gamma": 1e-3, "batch_size": 1}),
-    "l1 average": ("l1", {"gamma": 0.01, "average": True}),
-    "l1 bias, random": ("l1", {"gamma": 0.01, "bias": True, "mips": "random"}),
+    "l2": ("l2", {"lam": 1.0}),
+    "l2, smaller ball": ("l2", {"lam": 3.0, "eta0": 0.3, "eta_step": 0.1}),
+    "l2, no lam": ("l2", {"lam": 0.0, "eta0": 1.0}),
+    "l2, shrinking": ("l2", SHRINKING),
+    "l2, single rows": ("l2", SHRINKING | {"batch_size": 1, "lam": 0.02}),
+    "l2, random": ("l2", {"mips": "random", "lam": 0.1}),
+    "l1": ("l1", {"gamma": 1e-3}),
+    "l1, sparse": ("l1", {"gamma": 0.02, "eta0": 1.0}),
+    "l1, single rows": ("l1", {"gamma": 1e-3, "batch_size": 1}),
+    "l1, random": ("l1", {"gamma": 0.01, "mips": "random"}),
 }
-
-
 # Storage of the rows, features in each, and whether the weights are dense.
 FORMS = {"dense": (False, 6, True), "sparse": (True, 6, False), "full rows": (False, 40, False)}
 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("case", CASES)
-def test_it_is_the_literal_update(case, form):
-    (penalty, given), (sparse, words, dense) = CASES[case], FORMS[form]
+def test_every_iterate_is_that_of_the_printed_box(case, form):
+    (kind, given), (sparse, words, dense) = CASES[case], FORMS[form]
     given = {"batch_size": 20, "seed": 3} | given
     problem = documents(sparse=sparse, words=words)
-    rounds = 4 if given["batch_size"] < 5 else 25
-    *_, state = islice(SOLVERS[penalty](problem, dense=dense, **given), rounds + 1)
-    expected, norms = literal(problem, rounds, **given)
-    W = array(state.model())
-    np.testing.assert_allclose(W, expected, atol=1e-6 * abs(expected).max(), rtol=0)
-    assert state.step == len(norms)
-    assert state.info()["norm"] == pytest.approx(norms[-1], rel=1e-6)
+    many = given["batch_size"] * MAX_BATCHES < problem.n
+    steps = islice(plain(problem, kind, **given), problem.n - 1 if many else 0, None)
+    states = islice(SOLVERS[kind](problem, dense=dense, **given), 1, 3 if many else 20)
+    for place, (state, W) in enumerate(zip(states, islice(steps, 0, None, 150 if many else 1))):
+        own = array(state.model())
+        np.testing.assert_allclose(own, W, atol=1e-6 * max(abs(W).max(), 1e-9), rtol=0)
+        assert state.step == (place + 1) * (problem.n if many else 1)
+        assert state.info()["norm"] == pytest.approx(np.linalg.norm(W), rel=1e-6)
 
 
-PLAIN = {
-    "1": (algorithm_1, memoir_l2, {"lam": 1.0}),
-    "1, smaller ball": (algorithm_1, memoir_l2, {"lam": 3.0, "eta0": 0.3, "eta_step": 0.1}),
-    "2": (algorithm_2, memoir_l1, {"gamma": 1e-3}),
-    "2, sparser": (algorithm_2, memoir_l1, {"gamma": 0.02, "eta0": 1.0}),
-}
+@pytest.mark.parametrize("form", FORMS)
+def test_every_average_is_the_plain_one(form):
+    sparse, words, dense = FORMS[form]
+    problem = documents(sparse=sparse, words=words)
+    states = islice(memoir_averaged(problem, dense=dense, eta_step=0.1, seed=4), 1, 6)
+    for state, W in zip(states, plain_averaged(problem, eta_step=0.1, seed=4)):
+        np.testing.assert_allclose(array(state.model()), W, atol=2e-6 * abs(W).max(), rtol=0)
 
 
-@pytest.mark.parametrize("mips", ["exact", "random"])
-@pytest.mark.parametrize("dense", [True, False])
-@pytest.mark.parametrize("case", PLAIN)
-def test_every_iterate_is_that_of_the_printed_algorithm(case, dense, mips):
-    plain, fast, given = PLAIN[case]
-    problem = documents(sparse=not dense)
-    given = given | {"mips": mips, "batch_size": 20, "seed": 3}
-    pairs = zip(plain(problem, **given), fast(problem, dense=dense, **given), strict=False)
-    for one, other in islice(pairs, 20):
-        W = array(other.model())
-        np.testing.assert_allclose(W, one.W, atol=1e-6 * max(abs(one.W).max(), 1e-9), rtol=0)
-        assert one.round == other.step
-        assert one.info()["updates"] == pytest.approx(other.info()["updates"])
-        np.testing.assert_allclose(one.scores(problem.X), problem.X @ one.W)
-
-
-def test_the_printed_algorithms_resume_and_refuse():
-    problem = documents()
-    for plain in (algorithm_1, algorithm_2):
-        *_, whole = islice(plain(problem, mips="random"), 7)
-        *_, half = islice(plain(problem, mips="random"), 4)
-        *_, rest = islice(plain(problem, mips="random", state=half), 4)
-        assert np.array_equal(whole.W, rest.W)
-        with pytest.raises(ValueError, match="eta0: must be a positive number"):
-            next(plain(problem, eta0=0.0))
-    with pytest.raises(ValueError, match=r"lam: lam . eta_1 must be below 1"):
-        next(algorithm_1(problem, lam=20.0))
-
-
-@pytest.mark.parametrize("dense", [True, False])
+@each_form
 def test_scales_are_multiplied_in_before_digits_are_lost(dense):
-    problem = documents()
-    states = islice(memoir_l2(problem, dense=dense, batch_size=20, **SHRINKING), 26)
+    states = islice(memoir_l2(documents(), dense=dense, batch_size=20, **SHRINKING), 26)
     scales = [state.numbers[0] for state in states]
-    assert min(scales) >= LEAST and scales.count(1.0) > 2
-    given = {"batch_size": 20, "average": True} | SHRINKING
-    *_, state = islice(memoir_l2(problem, dense=dense, **given), 26)
-    W = array(state.model())
-    expected, _ = literal(problem, 25, **given)
-    # An average is the difference of numbers that are up to 1 / LEAST as large.
-    np.testing.assert_allclose(W, expected, atol=2e-5 * abs(expected).max(), rtol=0)
+    assert min(scales) >= MIN_SCALE and scales.count(1.0) > 2
+
+
+def after(count, kind, problem, **given):
+    """Return the state after `count` rounds."""
+    *_, state = islice(SOLVERS[kind](problem, **given), count + 1)
+    return state
+
+
+def without_clock(state):
+    return {name: value for name, value in state.info().items() if "seconds" not in name}
+
+
+@each_kind
+@each_form
+@pytest.mark.parametrize("mips", ["exact", "random", "simple_lsh"])
+def test_a_pause_changes_nothing(kind, dense, mips):
+    given = {"dense": dense, "seed": 4}
+    if kind != "averaged":
+        given |= {"mips": mips, "batch_size": 70}
+    problem = documents(300, 60)
+    whole = after(6, kind, problem, **given)
+    half = copy.deepcopy(after(3, kind, problem, **given))
+    resumed = after(3, kind, problem, **given, state=half)
+    assert array(resumed.model()).tobytes() == array(whole.model()).tobytes()
+    assert without_clock(resumed) == without_clock(whole) and resumed.round == 6
+    assert resumed.rng.bit_generator.state == whole.rng.bit_generator.state
+
+
+def test_sparse_weights_take_few_bytes_and_forget_zeros():
+    problem, given = documents(2000, 400, 150), {"dense": False, "batch_size": 100}
+    whole, cut = (after(20, "l1", problem, gamma=g, eta0=1.0, **given) for g in (0.0, 0.3))
+    for state in (whole, cut):
+        entries = state.info()["nonzeros"]
+        assert entries == state.model().nnz
+        slots = state.end[0]  # of six bytes; a pool has others that are free
+        assert entries <= slots <= 5 * entries + 4 * problem.d
+    assert cut.model().nnz < whole.model().nnz / 2
+
+
+@each_kind
+def test_primal_is_the_objective_of_what_predicts(kind):
+    problem = documents(300, 60)
+    weight = {"l1": {"gamma": 0.01}, "l2": {"lam": 0.5}, "averaged": {}}[kind]
+    state = after(3, kind, problem, **weight)
+    W = array(state.model()).astype(float)
+    V = problem.X @ W
+    np.testing.assert_allclose(state.scores(problem.X), V, atol=1e-5)
+    own = V[np.arange(problem.n), problem.y]
+    V[np.arange(problem.n), problem.y] = -np.inf
+    hinge = np.maximum(0, 1 + V.max(axis=1) - own).mean()
+    penalty = 0.005 * np.abs(W).sum() if kind == "l1" else 0.25 * (W**2).sum() * bool(weight)
+    assert state.info()["primal"] == pytest.approx(penalty + hinge, rel=1e-5)
+
+
+def test_the_shortfall_of_a_search_is_in_its_rows():
+    problem = documents(300, 60)
+    given = {"batch_size": 100, "lam": 0.1, "eta0": 1.0}
+    exact = after(5, "l2", problem, **given)
+    assert (exact.recall, exact.epsilon) == (1.0, 0.0)
+    chance = after(5, "l2", problem, mips="random", **given)
+    assert chance.recall < 0.4 and chance.epsilon > 0.01
+    hashed = after(5, "l2", problem, mips="simple_lsh", bits=256, **given)
+    assert chance.recall < hashed.recall < 1 and 0 < hashed.epsilon < chance.epsilon
+
+
+@each_form
+@pytest.mark.parametrize("mips", ["sw_graph", "hnsw"])
+def test_graphs_find_nearly_the_same_classes(mips, dense):
+    pytest.importorskip("nmslib")
+    problem = documents(d=60, n=600, k=40)
+    given = {"lam": 0.1, "batch_size": 60, "dense": dense}
+    state = after(6, "l2", problem, mips=mips, **given)
+    exact = after(6, "l2", problem, **given)
+    assert 0.5 < state.recall <= 1 and 0 <= state.epsilon < 0.1
+    errors = [error(s.scores(problem.X), problem.y) for s in (state, exact)]
+    assert abs(errors[0] - errors[1]) < 0.1
+    assert state.build_seconds > 0 and state.query_seconds > 0
+    assert after(1, "l2", problem, mips=mips, **given, state=state).round == 7
+
+
+def test_a_batch_may_be_larger_than_the_set():
+    problem = documents(d=60, n=50)
+    assert default_batch(problem) == 50 and default_batch(documents(d=60, n=5000)) == 346
+    assert after(2, "l2", problem, batch_size=120).step == 2
+    trace, _ = run("memoir_l1", documents(300, 60), rounds(2), parameters={"batch_size": 200})
+    assert trace.stopped_by == "2 rounds"
+
+
+@each_kind
+@each_form
+@pytest.mark.parametrize("mips", ["exact", "random", "simple_lsh"])
+def test_awkward_rows(kind, dense, mips):
+    problem = documents(d=60, n=40, k=10)
+    X, y = problem.X, problem.y
+    some_empty = sp.diags((np.arange(40) % 3 > 0).astype(float)) @ X
+    given = {"dense": dense} | ({} if kind == "averaged" else {"mips": mips})
+    for rows, labels in ((some_empty, y), (X[:10], y[:10]), (X, y % 2), (0 * X, y)):
+        state = after(3, kind, as_problem(sp.csr_matrix(rows), labels), **given)
+        assert np.isfinite(state.scores(X)).all()
+        assert np.isfinite(list(state.info().values())).all()
+    assert state.info()["primal"] == 1 and state.info()["nonzeros"] == 0  # of zeros alone
+
+
+def test_class_numbers_beyond_sixteen_bits(monkeypatch):
+    monkeypatch.setattr(memoir_state, "OBJECTIVE_ROWS", 50)
+    n, d = 66_000, 20
+    rng = np.random.default_rng(0)
+    X = sp.csr_matrix((rng.random(2 * n), rng.integers(d, size=2 * n), np.arange(0, 2 * n + 1, 2)))
+    problem = as_problem(X, np.arange(n))
+    given = {"batch_size": 1400}
+    listed, dense = (after(2, "l2", problem, dense=form, **given) for form in (False, True))
+    assert listed.classes.dtype == np.uint32
+    W = dense.model()
+    np.testing.assert_allclose(listed.model().toarray(), W, atol=1e-6 * abs(W).max())
+
+
+def test_dense_weights_that_do_not_fit_are_refused():
+    n, k = 300, 300
+    X = sp.csr_matrix((np.ones(n), (np.arange(n), np.arange(n) * 10**6)), shape=(n, 3 * 10**8))
+    problem = as_problem(X, np.arange(n) % k)  # a list of their places alone would be 2.4 GB
+    with pytest.raises(ValueError, match=r"^dense: weights of 300000000 features and 300 classes"):
+        next(memoir_l2(problem, dense=True))
+
+
+@pytest.fixture(scope="module")
+def sector():
+    try:
+        return panel("sector @ unit", test=None)
+    except FileNotFoundError:
+        pytest.skip("needs sector, not on this machine; WORKBENCH_DATA may name its folder")
+
+
+@pytest.mark.parametrize(
+    ("kind", "count", "dense", "accuracy"),
+    [("l2", 25, None, 0.66), ("l1", 25, None, 0.93), *(("averaged", 5, d, 0.939) for d in (0, 1))],
+)
+def test_accuracies_on_sector(kind, count, dense, accuracy, sector):
+    state = after(count, kind, sector, dense=dense if dense is None else bool(dense))
+    reached = 1 - error(state.scores(sector.X_test), sector.y_test)
+    assert reached == pytest.approx(accuracy, abs=0.015)

@@ -38,7 +38,7 @@ RESTARTED = {
 }
 # Two values of every parameter.
 VALUES = {
-    **dict.fromkeys(("stabilised", "hinge", "project", "div_by_batch", "empty"), (False, True)),
+    "stabilised": (False, True),
     **dict.fromkeys(("inner", "added", "entering"), (1, 3)),
     **dict.fromkeys(("threads", "workers"), (1, 2)),
     "lambda0": (0.01, 0.1),
@@ -65,23 +65,19 @@ VALUES = {
     "p": (2, 20),
     "eta0": (0.02, 0.1),
     "eta_step": (0.02, 1.0),
-    "eta_power": (0.5, 1.0),
-    "sampling": ("uniform", "passes"),
-    "in_batch": ("sequential", "frozen"),
     "mips": ("exact", "simple_lsh"),
     "ef": (1, 50),
-    "neighbours": (2, 10),
     "bits": (8, 64),
-    "rerank": (0, 2),
 }
 # Settings in addition to those of SHORT: linear classifiers, and problems that are solved soon.
 OWN = {name: {"kernel": "linear"} for name in SOLVERS if name[:4] in ("cuts", "ww_k")}
-STEPS = {"batch_size": 20, "div_by_batch": True, "eta0": 0.3, "eta_step": 0.1}
+STEPS = {"batch_size": 20, "eta0": 0.005, "eta_step": 0.1}
 OWN["cuts_constant_time"]["r"] = 40
 OWN |= {
     "memoir_pegasos": {"lam": 0.1},
     "memoir_l2": STEPS | {"lam": 0.1},
     "memoir_l1": STEPS,
+    "memoir_averaged": {"eta0": 0.1},
     "ls_generalized": {"alpha": 0.1},
     "ls_accelerated": {"alpha": 0.1},
     "ls_stagewise": {"passes": 12},
@@ -90,9 +86,9 @@ OWN |= {
 }
 WEIGHTS = "lambda0", "lam", "C", "alpha", "gamma"
 COLUMNS = {"m_max", "eps2"}
-SEARCH = {"ef": "hnsw", "neighbours": "hnsw", "bits": "simple_lsh", "rerank": "simple_lsh"}
+SEARCH = {"ef": "hnsw", "bits": "simple_lsh"}
 # What does not change the iterates, or hardly: memory, cores, the quality of a search, stops.
-UNSEEN = {*SEARCH, "cache_mb", "kept", "workers", "threads", "empty", "hinge", "project"}
+UNSEEN = {*SEARCH, "cache_mb", "kept", "workers", "threads"}
 STOPS = {"eps", "eps1", "eps2", "tol", "k_max", "p", "passes"}
 
 PAIRS = [
@@ -189,10 +185,12 @@ def stated(name, problem, s, parameters):
     M = affine(s, problem.d)
     if name.startswith("mrc"):
         return minimax_risk(problem, value(name, parameters, "lambda0")).upper(M)
-    if name.startswith("memoir_l"):
+    if name in ("memoir_l1", "memoir_l2", "memoir_averaged"):
         mean = classical("memoir_pegasos", problem, M, {"lam": 0.0})
         if name == "memoir_l1":
             return mean + value(name, parameters, "gamma") / 2 * np.abs(M).sum()
+        if name == "memoir_averaged":
+            return mean
         return mean + value(name, parameters, "lam") / 2 * (M**2).sum()
     claim = classical(name, problem, M, parameters)
     return claim + (parameters["l1"] - 0.02) * np.abs(M).sum() if "l1" in parameters else claim

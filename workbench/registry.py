@@ -9,8 +9,9 @@ from workbench.least_squares.calibrated import ls_calibrated
 from workbench.least_squares.columns import ls_columns
 from workbench.least_squares.generalized import ls_accelerated, ls_generalized
 from workbench.least_squares.stagewise import ls_stagewise
+from workbench.memoir.algorithms import memoir_l1, memoir_l2
+from workbench.memoir.averaged import memoir_averaged
 from workbench.memoir.pegasos import memoir_pegasos
-from workbench.memoir.solvers import memoir_l1, memoir_l2
 from workbench.memoir.working_set import cs_working_set
 from workbench.mrc.ccg import mrc_ccg
 from workbench.mrc.interior_point import mrc_interior_point
@@ -59,11 +60,6 @@ class Solver(NamedTuple):
     live: tuple[str, ...] = ()
 
 
-# Of both kinds of MEMOIR.
-DESCENT = ("eta0", "eta_step", "eta_power", "batch_size", "sampling", "in_batch", "hinge")
-DESCENT += ("div_by_batch", "empty", "mips", "ef", "neighbours", "bits", "rerank")
-DESCENT += ("threads",)
-
 SOLVERS = {
     "mrc_lp": Solver(mrc_lp, "MRC-LP", "#7A7A7A", "s"),
     "mrc_ccg": Solver(
@@ -91,14 +87,15 @@ SOLVERS = {
     "memoir_pegasos": Solver(
         memoir_pegasos, "Pegasos (exact search)", "#785EF0", "p", live=("lam", "batch_size")
     ),
-    "memoir_l2": Solver(memoir_l2, "MEMOIR-ℓ2", "#B0005A", "h", live=("lam", "project", *DESCENT)),
-    "memoir_l1": Solver(memoir_l1, "MEMOIR-ℓ1", "#F2A6C8", "s", live=("gamma", *DESCENT)),
+    "memoir_l2": Solver(
+        memoir_l2, "MEMOIR-ℓ2", "#B0005A", "h", ("lam", "eta0", "eta_step", "batch_size", "mips")
+    ),
+    "memoir_l1": Solver(
+        memoir_l1, "MEMOIR-ℓ1", "#F2A6C8", "s", ("gamma", "eta0", "eta_step", "batch_size", "mips")
+    ),
+    "memoir_averaged": Solver(memoir_averaged, "Averaged steps", "#8E5BD0", "P", live=("eta0",)),
     "cs_working_set": Solver(
-        cs_working_set,
-        "Working sets (ours)",
-        "#1B9E4B",
-        "D",
-        live=("C", "l1", "inner", "added", "entering", "threads"),
+        cs_working_set, "Working sets (ours)", "#1B9E4B", "D", ("C", "l1", "inner", "added")
     ),
     "ww_walrus": Solver(ww_walrus, "Walrus", "#009292", "o", live=("C",)),
     "ww_shark": Solver(ww_shark, "Shark's subproblem solver", "#924900", "^", live=("C",)),

@@ -41,7 +41,7 @@ KERNELS = {
     ),
     "memoir": Kernel(
         {
-            steps: "take finish fold search empty_class truncate squared",
+            steps: "visit take search project fold truncate square_of squared",
             products: "add_scores set_scores add_outer lacks_room",
             blocks: "soft position slots_for length_of reserve insert live_slots",
         },

@@ -10,7 +10,6 @@ import psutil
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from workbench.core.names import hint
 from workbench.core.problem import Matrix, Problem, check_matrix, encode
 from workbench.core.stream import Rule
 from workbench.core.trace import Trace
@@ -18,15 +17,14 @@ from workbench.estimators import parameters as check
 from workbench.estimators.common import Classifier, warn
 from workbench.estimators.parameters import not_negative, one_of, parameter, whole
 from workbench.memoir.compress import STEPS, Quantized
-from workbench.memoir.descent import default_batch
 from workbench.memoir.mips import MIPS, scores
 from workbench.memoir.mips.exact import best_others, index
-from workbench.memoir.solvers import PRESETS
-from workbench.memoir.state import MemoirState
+from workbench.memoir.state import MemoirState, default_batch
 from workbench.registry import SOLVERS
-from workbench.runs.run import resolve, warm
+from workbench.runs.run import warm
 
 WEIGHT_OF = {"l2": "lam", "l1": "gamma"}
+PRESETS = {"l2": ("averaged", "paper"), "l1": ("paper",)}
 MIN_BATCHES = 25  # the smallest number in Table 4
 PASSES = 5  # over the rows, with the preset "averaged", ours
 WARMUP_ROWS = 100
@@ -104,8 +102,8 @@ class MemoirClassifier(SparseLinear, saved=SAVED):
     It lowers the mean over rows of max(0, 1 + max_{r != y} x.(w_r - w_y)), Crammer and Singer's
     loss, plus lam/2 |W|^2 or gamma/2 |W|_1. The class r is found by `mips`, exactly or nearly. By
     default one row makes a step, nothing is regularised, and the mean of all iterates predicts,
-    which does better than both the paper's algorithm and its authors' code: they are the presets
-    "paper" and "reference". There is no certificate; :class:`WorkingSetClassifier` has one. Rows
+    which does better than the paper's algorithms, the preset "paper", and than its authors' code.
+    There is no certificate; :class:`WorkingSetClassifier` has one. Rows
     should have a length of about 1, and there are no intercepts: append a constant feature. There
     is no `sample_weight`: steps depend on the order of rows, and a weight could not stand for
     repeated ones.
@@ -115,17 +113,14 @@ class MemoirClassifier(SparseLinear, saved=SAVED):
     penalty : {"l2", "l1"}
     mips : {"exact", "sw_graph", "hnsw", "simple_lsh", "random"}, see :mod:`workbench.memoir.mips`.
         Exact search is the fastest up to tens of thousands of classes; the graphs are nmslib's
-    preset : {"averaged", "reference", "paper"}, values of the parameters below that are None, see
-        :data:`workbench.memoir.solvers.PRESETS`; "averaged" with penalty "l2" only
-    batch_size : int >= 1 or None, rows per step; None is 1 for "averaged", else 100 sqrt(k)
+    preset : {"averaged", "paper"}; "averaged" with penalty "l2" and exact search only
+    batch_size : int >= 1 or None, rows per step of "paper"; None is 100 sqrt(k)
     n_batches : int >= 1 or None, steps of `fit`. Where a batch is less than a fiftieth of the rows
         they are rounded up to whole passes over these. None is 25, or for "averaged" five passes
     lam : float >= 0 or None, of the penalty "l2"; ``lam * eta0 / (1 + eta_step)`` is below 1
     gamma : float >= 0 or None, of the penalty "l1"
     eta0, eta_step : float > 0 and float >= 0, or None; the size of step t is eta0 over
         1 + eta_step t, or for "averaged" over the square root of that
-    switches : dict or None, any other parameters of :func:`workbench.memoir.solvers.memoir_l2`
-        or ``memoir_l1``, which replace those of the preset: {"average": True}, {"ef": 100}
     dense : bool or None, hold W as an array of 4 d k bytes, twice that with an average, or as a
         list of its non-zeros; None is True up to 256 MB
     random_state : int, RandomState or None, of the rows drawn. An integer is the solver's seed
@@ -165,7 +160,6 @@ class MemoirClassifier(SparseLinear, saved=SAVED):
     gamma: float | None = parameter(None, not_negative)
     eta0: float | None = parameter(None, check.positive)
     eta_step: float | None = parameter(None, not_negative)
-    switches: dict[str, Any] | None = parameter(None, check.dictionary)
     dense: bool | None = parameter(None, check.flag)
     random_state: Any = parameter(None, check.seed)
 
@@ -192,15 +186,14 @@ class MemoirClassifier(SparseLinear, saved=SAVED):
                 raise ValueError(
                     "partial_fit: a loaded model only predicts; call fit to learn from the start"
                 )
-            # The rows of the pass that a state is in are gone.
-            state = replace(self._state, order=np.zeros(0, np.int64), position=0)
+            state = self._state
         X, y, known = self._part(X, y, classes)
         problem = Problem(check_matrix(X, "X"), encode(y, known, "y"), known, type(self).__name__)
         return self._descend(problem, self._parameters(), None, state)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        presets = [name for penalty, name in PRESETS if penalty == self.penalty]
+        presets = PRESETS[self.penalty]
         if self.preset not in presets:
             raise ValueError(
                 f"preset: with penalty={self.penalty!r} it must be one of {', '.join(presets)}, "
@@ -213,18 +206,22 @@ class MemoirClassifier(SparseLinear, saved=SAVED):
                     f"{name}: must be None with penalty={self.penalty!r}, which has {own}; "
                     f"got {getattr(self, name)!r}"
                 )
-        ours = {"seed", "bias", *self.get_params()}
-        known = [name for name in resolve(f"memoir_{self.penalty}", {})[1] if name not in ours]
-        for name in self.switches or {}:
-            if name not in known:
-                raise ValueError(f"switches: unknown {name!r}; {hint(str(name), known)}")
+        if self.preset == "averaged":
+            for name in ("batch_size", "lam"):
+                if getattr(self, name) is not None:
+                    raise ValueError(
+                        f"{name}: must be None with preset='averaged', got {getattr(self, name)!r}"
+                    )
+            if self.mips != "exact":
+                raise ValueError(f"mips: must be exact with preset='averaged', got {self.mips!r}")
 
     def _parameters(self) -> dict[str, Any]:
         """Return the solver's parameters."""
         own = WEIGHT_OF[self.penalty], "eta0", "eta_step", "batch_size"
         given = {name: getattr(self, name) for name in own if getattr(self, name) is not None}
-        given |= {"mips": self.mips, "dense": self.dense, "seed": self._seed()}
-        return PRESETS[self.penalty, self.preset] | (self.switches or {}) | given
+        if self.preset == "paper":
+            given["mips"] = self.mips
+        return given | {"dense": self.dense, "seed": self._seed()}
 
     def _learn(self, X, y):
         self._check_parameters()
@@ -237,7 +234,7 @@ class MemoirClassifier(SparseLinear, saved=SAVED):
     def _descend(self, problem: Problem, parameters, batches: int | None, state, passes: int = 1):
         """Take `batches` steps, or `passes` over the rows, from the state, or from zero."""
         if batches is None:
-            size = parameters.get("batch_size") or default_batch(problem)
+            size = 1 if self.preset == "averaged" else default_batch(problem, self.batch_size)
             batches = passes * -(-problem.n // size)
         done, from_sparse = 0, problem.is_sparse
         if state is None:
@@ -245,9 +242,10 @@ class MemoirClassifier(SparseLinear, saved=SAVED):
         else:
             done, from_sparse = state.step, from_sparse and self._from_sparse
         after = None if state is None else (Trace(), state)
-        solver, rule = f"memoir_{self.penalty}", _batches(done + batches)
+        solver = "memoir_averaged" if self.preset == "averaged" else f"memoir_{self.penalty}"
+        rule = _batches(done + batches)
         trace, state = self._run(problem, solver, parameters, rule, after=after)
-        self._keep_weights(state.predictor(), from_sparse, trace)
+        self._keep_weights(state.model(), from_sparse, trace)
         self.classes_, self.trace_, self.n_iter_ = problem.classes, trace, state.step
         self._state: MemoirState = state
         if trace.stopped_by == "interrupted":
@@ -259,7 +257,7 @@ class MemoirClassifier(SparseLinear, saved=SAVED):
 
     def _check_memory(self, problem: Problem, parameters: dict) -> None:
         """Refuse dense weights that do not fit into the free memory."""
-        size = 4 * problem.d * problem.k * (1 + bool(parameters.get("average")))
+        size = 4 * problem.d * problem.k * (1 + (self.preset == "averaged"))
         free = psutil.virtual_memory().available
         if self.dense and size > free:
             raise ValueError(

@@ -9,7 +9,6 @@ from typing import Any
 import ipywidgets as widgets
 
 from workbench.least_squares.links import LINKS
-from workbench.memoir.descent import SAMPLINGS
 from workbench.memoir.mips import MIPS
 from workbench.registry import SOLVERS
 from workbench.runs.run import resolve
@@ -19,7 +18,7 @@ COUNTS = (1, 2, 5, 10, 20, 50, 100, 200, 400, 1000, 2000)
 SLIDERS = {
     **dict.fromkeys(("lambda0", "eps1", "eps2", "eps"), SERIES),
     **dict.fromkeys(("n_max", "m_max", "r", "landmarks", "batch_size"), COUNTS),
-    **dict.fromkeys(("stabilised", "hinge", "div_by_batch", "average"), (False, True)),
+    "stabilised": (False, True),
     "C": tuple(2.0**e for e in range(-10, 11)),
     "alpha": tuple(float(f"1e{e}") for e in range(-8, 1)),
     "link": tuple(LINKS),
@@ -33,9 +32,6 @@ SLIDERS = {
     "gamma": tuple(float(f"{m}e{e}") for e in range(-8, 3) for m in (1, 3)),
     "lam": (0.0, *(float(f"{m}e{e}") for e in range(-6, 0) for m in (1, 3)), 1.0),
     "eta0": tuple(float(f"{m}e{e}") for e in range(-3, 3) for m in (1, 3)),
-    "sampling": SAMPLINGS,
-    "in_batch": ("sequential", "frozen"),
-    "predict_metric": ("dot", "cosine"),
     "mips": MIPS,
     "l1": (0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5),
     "working_set": (2, 4, 8, 16, 32, 64),

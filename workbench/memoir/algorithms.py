@@ -1,151 +1,202 @@
-"""Algorithms 1 and 2 of MEMOIR (Belyy, Sholokhov), line by line: dense W, any search.
+"""Algorithms 1 and 2 of MEMOIR (Belyy, Sholokhov), line by line.
 
-They can be read next to the printed boxes, whose lines the comments number. `solvers.py` takes the
-same steps in compiled code and with sparse weights; its tests compare the two, step by step.
+They can be read next to the printed boxes, whose lines the comments number. The rows of a batch,
+lines 5 to 11, are compiled (:func:`workbench.memoir.steps.visit`); W is dense or sparse.
+
+About (13) the paper says that a truncation is applied "only in the case of the resulting l1/l2
+norm of the truncated elements is sufficiently small", and not how small. Its box truncates after
+every batch, and so does :func:`memoir_l1`. The paper's text leaves open what a batch of Algorithm
+2 is; rows are drawn uniformly, as in Algorithm 1. Its Theorem 2 wants other steps than the
+defaults, which are those of Table 4: :func:`workbench.memoir.pegasos.memoir_pegasos` has them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from itertools import count
 
 import numpy as np
-import scipy.sparse as sp
 
-from workbench.core.checks import (
-    check_counts,
-    check_not_negative,
-    check_positive,
-    check_sparse,
-    check_whole,
-)
+from workbench.core.checks import check_counts, check_not_negative, check_positive
 from workbench.core.problem import Problem
-from workbench.core.stream import Row
-from workbench.memoir.mips import Oracle, make_oracle
+from workbench.core.stream import off_the_clock
+from workbench.kernels.rows import rows_of
+from workbench.memoir.blocks import matrix_of
+from workbench.memoir.mips import MIPS, Oracle, inexactness, make_oracle
+from workbench.memoir.state import (
+    MemoirState,
+    check_size_of_values,
+    default_batch,
+    objective,
+    start,
+)
+from workbench.memoir.steps import NO_ANSWERS, SCALE
+
+MAX_BATCHES = 50  # if a pass over the rows has fewer batches, each is a round
+SAMPLED = 200  # rows on which the answers of a search are compared with the exact ones
 
 
-@dataclass
-class PlainState:
-    """The weights ``W`` (d, C), column r those of class r, after ``round`` steps t.
-
-    ``updates`` is the fraction of the batch's rows that violated their margin.
-    """
-
-    round: int
-    rng: np.random.Generator
-    W: np.ndarray
-    updates: float
-
-    def scores(self, X) -> np.ndarray:
-        return np.asarray(check_sparse(X) @ self.W)
-
-    def info(self) -> Row:
-        return {"norm": float(np.linalg.norm(self.W)), "updates": self.updates}
-
-
-def algorithm_1(
+def memoir_l2(
     problem: Problem,
     *,
-    lam: float = 1.0,
     eta0: float = 0.1,
     eta_step: float = 0.02,
-    batch_size: int = 100,
+    lam: float = 1.0,
+    batch_size: int | None = None,
     mips: str = "exact",
+    ef: int = 50,
+    bits: int = 64,
+    threads: int = 1,
+    dense: bool | None = None,
     seed: int = 0,
-    state: PlainState | None = None,
-) -> Iterator[PlainState]:
-    """Lower lam/2 |W|^2 + mean_i max(0, 1 + max_{r != y_i} x_i.(w_r - w_{y_i})) by Algorithm 1.
+    state: MemoirState | None = None,
+) -> Iterator[MemoirState]:
+    """Lower P(W) = lam/2 |W|^2 + mean_i max(0, 1 + max_{r != y_i} x_i.(w_r - w_{y_i})).
 
-    A round is a step t, of size eta_t = eta0 / (1 + eta_step t). The search knows the weights as
-    they were before the batch; the exact one follows every change.
+    Algorithm 1 with the settings of Table 4, which are the defaults. Step t has the size
+    eta_t = eta0 / (1 + eta_step t). A round is a batch, or the batches of a pass over the rows if
+    these are more than fifty. There is no certificate.
+
+    With an approximate search, answers come from an index of the weights before the batch;
+    ``recall`` and ``epsilon``, their shortfall in score, are of a round's last batch, and untimed.
+    The indexes of nmslib draw from a generator of their own: such runs cannot be repeated bit for
+    bit.
 
     Parameters
     ----------
-    lam : not negative; lam eta_t must be below 1
     eta0, eta_step : positive, and not negative
-    batch_size : rows per step, at least 1
-    mips : a search of :data:`workbench.memoir.mips.MIPS`
-    seed : of the rows drawn
+    lam : weight of the regularisation, not negative; lam eta_1 must be below 1
+    batch_size : rows per step, drawn independently; by default 100 sqrt(C), or n if that is less
+    mips : "exact", "sw_graph", "hnsw", "simple_lsh" or "random", see :mod:`workbench.memoir.mips`
+    ef : candidates that a search of a graph keeps
+    bits : length of a hash
+    threads : threads of nmslib
+    dense : keep W dense, 4 d C bytes, or sparse, about 10 bytes per entry; by default dense up to
+        256 MB
+    seed : int, seeds the rows drawn
 
     Raises
     ------
     ValueError
         Naming the argument that is out of its range.
     """
-    s, search, eta = _started(problem, lam, eta0, eta_step, batch_size, mips, seed, state)
+    given = eta0, eta_step, batch_size, mips, ef, bits, threads, dense, seed, state
+    s, eta, size, many, search = _started(problem, "lam", lam, *given)
     if lam * eta(1) >= 1:
-        raise ValueError(f"lam: lam * eta_1 must be below 1, got {lam!r} * {eta(1):g}")
+        raise ValueError(
+            "lam: lam * eta_1 must be below 1, or the first step erases W; got "
+            f"{lam!r} * {eta(1):g}"
+        )
+    rows, y = rows_of(problem.X), problem.y
     yield s  # line 1: W^0 = 0
     while True:  # line 2
-        t = s.round + 1
-        b = s.rng.integers(problem.n, size=batch_size)  # line 3
-        s.W *= 1 - lam * eta(t)  # line 4
-        _visit(problem, s, b, eta(t), search)  # lines 5 to 11
-        length = np.sqrt(lam) * np.linalg.norm(s.W)
-        phi = min(1, 1 / length) if length > 0 else 1  # line 12
-        s.W *= phi  # line 13
-        s.round = t
+        for t in range(s.step + 1, s.step + 1 + many):
+            b = s.rng.integers(problem.n, size=size)  # line 3
+            r = search(b)  # line 6, unless it is exact
+            s.shrink(1 - lam * eta(t))  # line 4
+            s.visit(rows, b, y, r, np.full(size, eta(t)))  # lines 5 to 11
+            s.project(lam)  # lines 12 and 13
+            s.step = t
+        with off_the_clock():
+            s.end_round(problem, size * many, "l2")
         yield s
 
 
-def algorithm_2(
+def memoir_l1(
     problem: Problem,
     *,
-    gamma: float = 1e-6,
     eta0: float = 0.1,
     eta_step: float = 0.02,
-    batch_size: int = 100,
+    gamma: float = 1e-6,
+    batch_size: int | None = None,
     mips: str = "exact",
+    ef: int = 50,
+    bits: int = 64,
+    threads: int = 1,
+    dense: bool | None = None,
     seed: int = 0,
-    state: PlainState | None = None,
-) -> Iterator[PlainState]:
-    """Lower gamma/2 |W|_1 + mean_i max(0, 1 + max_{r != y_i} x_i.(w_r - w_{y_i})) by Algorithm 2.
+    state: MemoirState | None = None,
+) -> Iterator[MemoirState]:
+    """Lower P(W) = gamma/2 |W|_1 + mean_i max(0, 1 + max_{r != y_i} x_i.(w_r - w_{y_i})).
 
-    The paper calls gamma lambda. All else is as in :func:`algorithm_1`.
+    Algorithm 2: after each batch, the weights of the classes R_t in it (every label and every
+    answer) are taken towards zero by C / |R_t| gamma eta_t. The paper calls gamma lambda, and its
+    objective counts half of it. Every batch sweeps all weights, so that small batches are slow. All
+    else is as in :func:`memoir_l2`.
+
+    Parameters
+    ----------
+    gamma : weight of the l1 norm, not negative
+
+    Raises
+    ------
+    ValueError
+        Naming the argument that is out of its range.
     """
-    s, search, eta = _started(problem, gamma, eta0, eta_step, batch_size, mips, seed, state)
+    given = eta0, eta_step, batch_size, mips, ef, bits, threads, dense, seed, state
+    s, eta, size, many, search = _started(problem, "gamma", gamma, *given)
+    rows, y = rows_of(problem.X), problem.y
     yield s  # line 1: W^0 = 0
     while True:  # line 2
-        t = s.round + 1
-        b = s.rng.integers(problem.n, size=batch_size)  # line 3
-        R = _visit(problem, s, b, eta(t), search)  # lines 4 to 12
-        for i in R:  # line 13
-            threshold = problem.k / len(R) * gamma * eta(t)  # line 14: Truncate, (13)
-            s.W[:, i] = np.sign(s.W[:, i]) * np.maximum(np.abs(s.W[:, i]) - threshold, 0.0)
-        s.round = t
+        for t in range(s.step + 1, s.step + 1 + many):
+            b = s.rng.integers(problem.n, size=size)  # line 3
+            r = search(b)  # line 6, unless it is exact
+            R = s.visit(rows, b, y, r, np.full(size, eta(t)))  # lines 4 to 12
+            if gamma:
+                s.truncate(R, problem.k / R.sum() * gamma * eta(t))  # lines 13 and 14: (13)
+            s.step = t
+        with off_the_clock():
+            s.end_round(problem, size * many, "l1")
         yield s
 
 
-def _visit(problem: Problem, s: PlainState, b: np.ndarray, eta: float, search: Oracle) -> set[int]:
-    """Take the rows of a batch, the inner loop of both boxes; return R, the classes met in it."""
-    X, y, W, R, violated = problem.X, problem.y, s.W, set(), 0
-    if search is not None:
-        search.update(W)
-        found = search.query(X, b, y[b])
-    for j, row in enumerate(b):  # for (x_j, y_j) in b_t do
-        x = X[[row]].toarray()[0] if sp.issparse(X) else X[row]
-        if search is None:  # r_j := argmax over r != y_j of x_j.w_r, exactly ...
-            r = int(np.argmax(np.where(np.arange(problem.k) == y[row], -np.inf, x @ W)))
-        else:  # ... or nearly
-            r = int(found[j])
-        if 1 + x @ (W[:, r] - W[:, y[row]]) > 0:
-            W[:, r] -= eta * x
-            W[:, y[row]] += eta * x
-            violated += 1
-        R |= {int(y[row]), r}
-    s.updates = violated / len(b)
-    return R
-
-
-def _started(problem, weight, eta0, eta_step, batch_size, mips, seed, state):
-    """Return the state of W^0 = 0 or the one given, the search, and eta as a function of t."""
-    check_not_negative(weight=weight, eta_step=eta_step)
+def _started(
+    problem, name, weight, eta0, eta_step, batch_size, mips, ef, bits, threads, dense, seed, state
+) -> tuple[MemoirState, Callable, int, int, Callable]:
+    """Return the state to start from, eta, rows per batch, batches per round and the search."""
+    check_not_negative(**{name: weight}, eta_step=eta_step)
     check_positive(eta0, "eta0")
-    check_counts(batch_size=batch_size)
-    if state is None:
-        rng = np.random.default_rng(check_whole(seed, "seed", least=0))
-        state = PlainState(0, rng, np.zeros((problem.d, problem.k)), 0.0)
-    search = None
-    if mips != "exact":
-        search = make_oracle(mips, k=problem.k, d=problem.d, seed=state.rng)
-    return state, search, lambda t: eta0 / (1 + eta_step * t)
+    check_counts(threads=threads)
+    if mips not in MIPS:
+        raise ValueError(f"mips: must be one of {', '.join(MIPS)}, got {mips!r}")
+    check_size_of_values(problem)
+    size = default_batch(problem, batch_size)
+    s = start(problem, weight, dense, seed) if state is None else state
+    if s.weight != weight:
+        s.weight = weight
+        with off_the_clock():
+            s.primal = objective(problem, s.model(), weight, "l2" if name == "lam" else "l1")
+
+    many = 1 if size * MAX_BATCHES >= problem.n else -(-problem.n // size)
+
+    def eta(t: int) -> float:
+        return eta0 / (1 + eta_step * t)
+
+    if mips == "exact":
+        s.recall, s.epsilon, s.build_seconds, s.query_seconds = 1.0, 0.0, 0.0, 0.0
+        return s, eta, size, many, lambda b: NO_ANSWERS
+    options = {"simple_lsh": {"bits": bits}, "random": {}}
+    given = options.get(mips, {"ef": ef, "threads": threads})
+    # Chance goes on where the state is; hyperplanes are those that the run began with.
+    chance = [s.seed, 1] if mips == "simple_lsh" else s.rng
+    oracle = make_oracle(mips, k=s.k, d=problem.d, seed=chance, **given)
+
+    batches = count(1)
+
+    def search(b: np.ndarray) -> np.ndarray:
+        """Return the class that an index of W, as it is now, finds for each row of the batch."""
+        oracle.update(matrix_of(s.blocks(), s.k))
+        found = oracle.query(problem.X, b, problem.y[b])
+        s.build_seconds, s.query_seconds = oracle.build_seconds, oracle.query_seconds
+        if next(batches) % many == 0:  # the last batch of a round
+            with off_the_clock():
+                s.recall, s.epsilon = _shortfall(oracle, s, problem, b[:SAMPLED])
+        return found
+
+    return s, eta, size, many, search
+
+
+def _shortfall(oracle: Oracle, s: MemoirState, problem: Problem, rows) -> tuple[float, float]:
+    """Return the recall of a search on some rows, and its mean shortfall in score."""
+    seen = inexactness(oracle, matrix_of(s.blocks(), s.k), problem.X, rows, problem.y[rows])
+    return seen["recall"], float(s.numbers[SCALE] * seen["epsilon_mean"])

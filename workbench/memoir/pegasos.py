@@ -11,27 +11,27 @@ from workbench.core.checks import check_positive, check_sparse, check_whole
 from workbench.core.measures import EPS, bounds
 from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import Row
+from workbench.kernels.compiled import njit
 from workbench.kernels.rows import rows_of, squared_norms
 from workbench.memoir.blocks import dense
 from workbench.memoir.steps import (
-    NOBODY,
+    NO_ANSWERS,
     NUMBERS,
     SCALE,
     SQUARE,
     TOTAL,
-    UPDATES,
-    Answers,
-    Batches,
-    Rules,
+    VIOLATED,
     Taken,
-    add_taken,
+    fold,
+    project,
+    scratch_of,
     take,
 )
 
 SCORES = 2**22  # held at a time when the objective is computed: 32 MiB
-LEAST = 1e-9  # scale of W below which it is multiplied into the weights
+MIN_SCALE = 1e-9  # a smaller scale of W is multiplied into the weights
 DUAL_BYTES = 2**30  # up to which the dual point is kept
-LEAST_UNIT = 1e-20  # of the dual point, which single precision holds
+MIN_UNIT = 1e-20  # a smaller unit is multiplied into the dual point
 
 
 @dataclass
@@ -120,32 +120,65 @@ def memoir_pegasos(
     s = start(problem, lam, seed) if state is None else restated(problem, state, lam=lam)
     rows, n, k = rows_of(problem.X), problem.n, problem.k
     ends = np.arange(1, batches + 1) * n // batches
-    exact, none = Answers(NOBODY, np.zeros(0), np.zeros(0)), np.zeros(k, bool)
-    rules, length = Rules(lam, True, LEAST), mean_length(problem.X)
+    length = mean_length(problem.X)
     yield s
     while True:
         t = np.arange(s.step + 1, s.step + batches + 1)
         eta = 1.0 / (lam * t)
         shrinks = np.where(t == 1, 1.0, 1.0 - lam * eta)  # W^0 = 0: nothing to shrink, by 0
-        plan = Batches(s.rng.permutation(n), ends, shrinks, eta * batches / n)
+        order = s.rng.permutation(n)
         numbers = np.array(NUMBERS)
         numbers[SQUARE], numbers[TOTAL] = float(np.vdot(s.W, s.W)), s.mass / lam
         m = n if len(s.dual) else 0
-        taken = Taken(np.empty(m, np.int32), np.zeros(m), np.ones(1))
-        given = exact, rules, True, numbers, none, none, taken, k
-        take(dense(s.W), 0, rows, problem.y, plan, *given)
+        taken = Taken(np.empty(m, np.int32), np.zeros(m))
+        plan = order, ends, shrinks, eta * batches / n
+        folded = epoch(dense(s.W), rows, problem.y, *plan, lam, numbers, taken, k)
         s.W *= numbers[SCALE]
-        s.unit *= float(numbers[SCALE] * taken.folded[0])
-        if s.unit < LEAST_UNIT:
+        s.unit *= float(numbers[SCALE] * folded)
+        if s.unit < MIN_UNIT:
             s.dual *= np.float32(s.unit)
             s.unit = 1.0
-        add_taken(s.dual, plan.rows[:m], taken, lam * numbers[SCALE] / s.unit)
+        add_taken(s.dual, order[:m], taken, lam * numbers[SCALE] / s.unit)
         s.mass = float(lam * numbers[SCALE] * numbers[TOTAL])
         s.step += batches
-        s.updates = float(numbers[UPDATES]) / n
+        s.updates = float(numbers[VIOLATED]) / n
         s.round += 1
         judge(problem, s, length)
         yield s
+
+
+@njit(cache=True)
+def epoch(blocks, rows, y, order, ends, shrinks, etas, lam, numbers, taken, k):
+    """Take all batches of a pass; return the product of the scales multiplied into U.
+
+    Parameters
+    ----------
+    ends : (b,) int64, the place in `order` after the last row of each batch
+    shrinks, etas : (b,) by how much a batch shrinks W first, and the step size of its rows
+    """
+    scratch, R, folded, at = scratch_of(k, blocks.values), np.empty(k, np.bool_), 1.0, 0
+    for b in range(len(ends)):
+        numbers[SCALE] *= shrinks[b]
+        while at < ends[b]:
+            take(blocks, at, rows, order, y, NO_ANSWERS, etas[b], numbers, R, taken, scratch, k)
+            at += 1
+        project(numbers, lam)
+        if numbers[SCALE] < MIN_SCALE:
+            total = numbers[TOTAL]
+            fold(blocks, numbers)
+            if total != numbers[TOTAL]:
+                folded *= numbers[TOTAL] / total
+                for before in range(min(at, len(taken.steps))):
+                    taken.steps[before] *= numbers[TOTAL] / total
+    return folded
+
+
+@njit(cache=True)
+def add_taken(weights, rows, taken, gain):
+    """Add `gain` times each step to (n, k) `weights`, at its row and wrong class."""
+    for at in range(len(rows)):
+        if taken.steps[at]:
+            weights[np.uint64(rows[at]), np.uint64(taken.classes[at])] += gain * taken.steps[at]
 
 
 def start(problem: Problem, lam: float, seed: int) -> PegasosState:

@@ -1,80 +1,79 @@
-"""The state of MEMOIR's fast form after a round, and how it predicts."""
+"""The state of MEMOIR's solvers: weights that are scaled lazily, dense or sparse."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import SimpleNamespace
+from math import sqrt
 
 import numpy as np
 import psutil
 import scipy.sparse as sp
 
-from workbench.core.checks import check_whole
-from workbench.core.problem import Matrix, Problem
+from workbench.core.checks import LARGEST, check_counts, check_whole
+from workbench.core.problem import Problem
 from workbench.core.stream import Row
-from workbench.memoir.blocks import PATCH, InBlocks, dense, empty, matrix_of, roomier
+from workbench.memoir.blocks import PATCH, InBlocks, compacted, dense, empty, matrix_of, roomier
 from workbench.memoir.mips import scores
-from workbench.memoir.steps import NUMBERS, SCALE, SQUARE, STEP
+from workbench.memoir.mips.exact import score_blocks
+from workbench.memoir.pegasos import hinges
+from workbench.memoir.steps import (
+    MASS,
+    NOT_NOTED,
+    NUMBERS,
+    SCALE,
+    SQUARE,
+    VIOLATED,
+    fold,
+    project,
+    square_of,
+    truncate,
+    visit,
+)
 
-BUDGET = 2**28  # bytes up to which weights are dense by default
+DENSE_BYTES = 2**28  # weights up to this size are dense by default
+MIN_SCALE = 1e-3  # a smaller scale of W is multiplied into the weights
+LOADED = 0.2  # fraction of non-zeros below which truncated weights move to smaller blocks
+OBJECTIVE_ROWS = 5_000  # rows on which the objective is evaluated if there are more
 
 
 @dataclass
 class MemoirState(InBlocks):
-    """Weights after a round, lazily scaled, and what was seen on the way.
+    """Weights W = scale U after a round, with U (d, k) in blocks.
 
-    W is ``scale`` U, where U (d, k) is in blocks. With ``average`` the model is
-    (``mass`` U - S) / ``step`` with the S of ``sums`` (see `steps.py`), with ``cosine`` its columns
-    have unit length, with ``bias`` its last row belongs to a constant feature. ``numbers`` are
-    scale, |U|^2, mass, the sum of all steps, violated margins and steps so far.
-    ``primal`` is the objective of W or of the average, on all rows or on a sample of them, with
-    this ``weight`` of its penalty; ``updates`` is the share of the round's rows that violated their
+    ``numbers`` are those of :mod:`workbench.memoir.steps`. An averaged state predicts by the mean
+    of all iterates, (mass U - S) / step with the S of ``sums`` (see `averaged.py`). ``primal`` is
+    the objective of the weights that predict, on all rows or on a sample of them, with this
+    ``weight`` of its penalty; ``updates`` is the fraction of the round's rows that violated their
     margin; ``recall``, ``epsilon`` and both times are those of the search, see
     :func:`workbench.memoir.mips.inexactness`.
     """
 
     round: int
-    # The method: weights, the pass over the rows, the classes changed so far.
+    # The method: steps so far, the numbers of W, the draw of rows.
+    step: int
     numbers: np.ndarray
     rng: np.random.Generator
-    seed: int  # began `rng`; hyperplanes, which must outlive a pause, follow from it alone
-    order: np.ndarray
-    position: int
-    met: np.ndarray
-    # How it predicts.
-    average: bool
-    bias: bool
-    cosine: bool
-    # What the rows of a trace say.
+    seed: int  # of `rng`; the hyperplanes of a hash, which must outlive a pause, depend on it alone
+    # What a trace records.
     weight: float
-    primal: float
-    updates: float
-    recall: float
-    epsilon: float
-    build_seconds: float
-    query_seconds: float
-
-    @property
-    def step(self) -> int:
-        """Number of steps taken."""
-        return int(self.numbers[STEP])
+    primal: float = 1.0
+    updates: float = 0.0
+    recall: float = 1.0
+    epsilon: float = 0.0
+    build_seconds: float = 0.0
+    query_seconds: float = 0.0
 
     def model(self) -> sp.csr_array | np.ndarray:
-        """Return the (d, k) weights that are judged: W, or the average of all iterates."""
-        U, S, (scale, _, mass, *_) = self.values, self.sums, self.numbers
-        if self.average and self.step:
-            values = (mass * U - S.astype(float)) / self.step
+        """Return the (d, k) weights that predict: W, or the average of all iterates."""
+        U, S = self.values, self.sums
+        if len(S) and self.step:
+            values = (self.numbers[MASS] * U - S.astype(float)) / self.step
         else:
-            values = np.float32(scale) * U
-        values = values.astype(np.float32, copy=False)
-        return matrix_of(self.blocks()._replace(values=values), self.k)
-
-    def predictor(self) -> sp.csr_array | np.ndarray:
-        """Return the weights that predict: the model, its columns of unit length for a cosine."""
-        return unit_columns(self.model()) if self.cosine else self.model()
+            values = np.float32(self.numbers[SCALE]) * U
+        return matrix_of(self.blocks()._replace(values=values.astype(np.float32)), self.k)
 
     def scores(self, X) -> np.ndarray:
-        return scores(with_constant(X) if self.bias else X, self.predictor())
+        return scores(X, self.model())
 
     def info(self) -> Row:
         return {
@@ -89,65 +88,89 @@ class MemoirState(InBlocks):
             "query_seconds": self.query_seconds,
         }
 
+    def visit(self, rows, batch, y, answers, etas) -> np.ndarray:
+        """Let the rows of a batch change W; return (k,) bool, the classes met. See `steps.py`."""
+        R = np.zeros(self.k, bool)
+        self.run(visit, rows, batch, y, answers, etas, self.numbers, R, NOT_NOTED)
+        return R
 
-def start(problem: Problem, p: SimpleNamespace) -> MemoirState:
+    def shrink(self, factor: float) -> None:
+        """Multiply W by a positive factor."""
+        self.numbers[SCALE] *= factor
+
+    def project(self, lam: float) -> None:
+        """Shorten W to the ball |W| <= 1 / sqrt(lam)."""
+        project(self.numbers, lam)
+        if self.numbers[SCALE] < MIN_SCALE:
+            fold(self.blocks(), self.numbers)
+
+    def truncate(self, R: np.ndarray, threshold: float) -> None:
+        """Take the weights of the classes in R towards zero, as (13) says."""
+        truncate(self.blocks(), (R * threshold).astype(np.float32), self.k)
+        if len(self.classes) and np.count_nonzero(self.values) < LOADED * self.end[0]:
+            self.hold(compacted(self.blocks(), self.k))
+
+    def end_round(self, problem: Problem, rows: int, penalty: str) -> None:
+        """Count a round of so many rows, and evaluate the objective."""
+        self.round += 1
+        self.updates = float(self.numbers[VIOLATED]) / rows
+        self.numbers[VIOLATED] = 0.0
+        self.numbers[SQUARE] = square_of(self.blocks())
+        self.primal = objective(problem, self.model(), self.weight, penalty)
+
+
+def start(problem: Problem, weight: float, dense_weights: bool | None, seed: int, sums=False):
     """Return round 0: weights of zero, dense if asked for or, by default, if they are small.
-
-    `p` has the parameters of :func:`workbench.memoir.solvers.memoir_l2` and `gamma`.
 
     Raises
     ------
     ValueError
         If dense weights are asked for and do not fit into memory.
     """
-    d, k = problem.d + p.bias, problem.k
-    need, free = 4 * d * k * (1 + p.average), psutil.virtual_memory().available
-    is_dense = need <= BUDGET if p.dense is None else p.dense
+    d, k = problem.d, problem.k
+    need, free = 4 * d * k * (1 + sums), psutil.virtual_memory().available
+    is_dense = need <= DENSE_BYTES if dense_weights is None else dense_weights
     if is_dense and need > free:
         raise ValueError(
             f"dense: weights of {d} features and {k} classes take {need / 2**30:.2g} GB, "
             f"{free / 2**30:.2g} GB of memory are free; False keeps them sparse"
         )
     # A warm-up on few rows has dense weights by default, and compiles this too.
-    blocks = roomier(empty(d, k, sums=p.average), k, 1 if is_dense else PATCH)
+    blocks = roomier(empty(d, k, sums=sums), k, 1 if is_dense else PATCH)
     if is_dense:
-        blocks = dense(np.zeros((d, k), np.float32), sums=p.average)
+        blocks = dense(np.zeros((d, k), np.float32), sums=sums)
+    rng = np.random.default_rng(check_whole(seed, "seed", least=0))
+    numbers = np.array(NUMBERS)
     return MemoirState(
-        k=k,
-        **blocks._asdict(),
-        round=0,
-        numbers=np.array(NUMBERS),
-        rng=np.random.default_rng(check_whole(p.seed, "seed", least=0)),
-        seed=p.seed,
-        order=np.zeros(0, np.int64),
-        position=0,
-        met=np.zeros(k, bool),
-        average=p.average,
-        bias=p.bias,
-        cosine=p.predict_metric == "cosine",
-        weight=p.lam + p.gamma,  # one of the two is 0
-        primal=1.0,
-        updates=0.0,
-        recall=1.0,
-        epsilon=0.0,
-        build_seconds=0.0,
-        query_seconds=0.0,
+        k=k, **blocks._asdict(), round=0, step=0, numbers=numbers, rng=rng, seed=seed, weight=weight
     )
 
 
-def with_constant(X: Matrix) -> Matrix:
-    """Return the rows with a last feature that is 1."""
-    ones = np.ones((X.shape[0], 1), X.dtype)
-    if sp.issparse(X):
-        return sp.csr_matrix(sp.hstack([X, sp.csr_matrix(ones)], format="csr"))
-    return np.hstack([np.asarray(X), ones])
+def check_size_of_values(problem: Problem) -> None:
+    """Raise a ValueError if rows are too large for weights of single precision."""
+    if not abs(problem.X).max() <= LARGEST["f"]:
+        raise ValueError(
+            f"problem: contains values beyond {LARGEST['f']:g}, too large for weights of single "
+            "precision; scale the features"
+        )
 
 
-def unit_columns(W: sp.csr_array | np.ndarray) -> sp.csr_array | np.ndarray:
-    """Return the matrix with columns of unit length, columns of zeros unchanged."""
-    if sp.issparse(W):
-        norms = np.sqrt(np.bincount(W.indices, W.data.astype(float) ** 2, W.shape[1]))
-        data = W.data / np.where(norms > 0, norms, 1.0)[W.indices]
-        return sp.csr_array((data.astype(np.float32), W.indices, W.indptr), shape=W.shape)
-    norms = np.sqrt((W.astype(float) ** 2).sum(axis=0))
-    return (W / np.where(norms > 0, norms, 1.0)).astype(np.float32)
+def default_batch(problem: Problem, size: int | None = None) -> int:
+    """Return `size`, or for None the paper's 100 sqrt(C), or n if there are fewer rows."""
+    if size is None:
+        return min(problem.n, round(100 * sqrt(problem.k)))
+    check_counts(batch_size=size)
+    return size
+
+
+def objective(problem: Problem, W, weight: float, penalty: str) -> float:
+    """Return the penalty, weight/2 |W|^2 or weight/2 |W|_1, and the mean hinge of some rows."""
+    rows = np.arange(problem.n)
+    if problem.n > OBJECTIVE_ROWS:
+        rows = np.sort(np.random.default_rng(0).choice(problem.n, OBJECTIVE_ROWS, replace=False))
+    values = (W.data if sp.issparse(W) else W).astype(np.float64).ravel()
+    size = values @ values if penalty == "l2" else np.abs(values).sum()
+    total = 0.0
+    for part, V in score_blocks(problem.X, W, rows):
+        total += float(hinges(V, problem.y[rows[part]]).sum())
+    return float((weight / 2 * size if weight else 0.0) + total / len(rows))

@@ -212,7 +212,7 @@ def _best(out, label, answers, values, j):
     answers[j], values[j] = place, best
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _scan_best(data, indices, indptr, rows, y, W, answers, values):
     out = np.empty(W.heads.shape[1], np.float32)
     for j in range(np.uint64(len(rows))):
@@ -220,7 +220,7 @@ def _scan_best(data, indices, indptr, rows, y, W, answers, values):
         _best(out, y[j], answers, values, j)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _add_best(data, indices, indptr, rows, y, W, answers, values):
     out = np.empty(W.shape[1], W.dtype)
     for j in range(np.uint64(len(rows))):
@@ -228,13 +228,13 @@ def _add_best(data, indices, indptr, rows, y, W, answers, values):
         _best(out, y[j], answers, values, j)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _scan_scores(data, indices, indptr, rows, W, F):
     for j in range(np.uint64(len(rows))):
         _scan(data, indices, indptr, np.uint64(rows[j]), W, F[j])
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _add_scores(data, indices, indptr, rows, W, F):
     for j in range(np.uint64(len(rows))):
         _add(data, indices, indptr, np.uint64(rows[j]), W, F[j])
