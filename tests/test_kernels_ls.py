@@ -9,11 +9,12 @@ from scipy.special import log_softmax
 
 from workbench.data.generators import fitted
 from workbench.least_squares import products
+from workbench.least_squares.block_visits import RAISES
 from workbench.least_squares.calibrated import ls_calibrated
 from workbench.least_squares.generalized import extrapolated, ls_accelerated, ls_generalized
 from workbench.least_squares.links import LINKS
 from workbench.least_squares.simplex import clip, project
-from workbench.least_squares.stagewise import RAISES, ls_stagewise
+from workbench.least_squares.stagewise import ls_stagewise
 
 F = np.array([[0.5, -1.0, 2.0], [0.0, 0.0, 0.0], [-3.0, 1.5, 1.0], [800.0, -400.0, 2.0]])
 Y = np.array([2, 0, 1, 0])

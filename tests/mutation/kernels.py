@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from types import ModuleType
 from typing import NamedTuple
 
 from workbench.kernels import rows
-from workbench.least_squares import calibrated, generalized, links, simplex, stagewise
+from workbench.least_squares import block_visits, calibrated, generalized, links, simplex, stagewise
 from workbench.memoir import blocks, products, steps
 from workbench.mrc import risk, splitting
 from workbench.sampled_cuts import qp
@@ -22,7 +23,9 @@ class Kernel(NamedTuple):
     def functions(self) -> list:
         """Return the functions."""
         return [
-            getattr(module, name) for module, names in self.names.items() for name in names.split()
+            attrgetter(name)(module)
+            for module, names in self.names.items()
+            for name in names.split()
         ]
 
 
@@ -52,8 +55,10 @@ KERNELS = {
             simplex: "project clip",
             links: "target identity softmax sigmoid squared_hinge",
             generalized: "descend extrapolated",
-            calibrated: "ls_calibrated expanded",
-            stagewise: "stages fit steps penalised",
+            calibrated: "ls_calibrated fit_residual calibrate expanded",
+            stagewise: "stages",
+            block_visits: "BlockVisits.__init__ BlockVisits.cost BlockVisits.fit BlockVisits.update "
+            "fit steps penalised",
         },
         [
             "test_kernels_ls.py",

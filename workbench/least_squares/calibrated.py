@@ -115,45 +115,70 @@ def ls_calibrated(
         chain = np.zeros((0, d, k)), np.zeros((0, q, k))
         s = CalibratedState(0, *chain, Y, first, first, first, basis, y.ndim == 2)
     yield s
-    while True:
-        G = np.zeros((d, k))
-        for rows in pieces(n, cached_rows(X)):
-            rest = targets(y[rows], k, X.dtype) - s.predictions[rows]
-            G += X[rows].T @ (rest * weights[rows, None]).astype(X.dtype, copy=False)
-        W = R.solve(G / total)  # (18)
-
-        step = W.astype(X.dtype)
-        Y, fitted = s.predictions.copy(), 0.0
-        B_B, B_rest = np.zeros((q, q)), np.zeros((q, k))
-        for rows in pieces(n, GRAM_ROWS):
-            Y[rows] += X[rows] @ step  # y~
-            B = expanded(Y[rows], basis).astype(np.float64, copy=False)
-            B = by_root(B, weights[rows])
-            rest = by_root(targets(y[rows], k, np.float64) - Y[rows], weights[rows])
-            fitted += float(np.vdot(rest, rest))
-            B_B += B.T @ B
-            B_rest += B.T @ rest
-        if not np.isfinite(B_B).all():
-            raise ValueError(
-                "basis: its values at predictions before their projection, from "
-                f"{Y.min():.3g} to {Y.max():.3g}, are not finite"
-            )
-        # (19), with a ridge toward the calibration that changes nothing: one toward 0 could raise
-        # the squared error.
-        B_B.flat[:: q + 1] += RIDGE * np.trace(B_B) / q + np.finfo(float).tiny
-        V = np.eye(q, k) + Factor(B_B).solve(B_rest)
-
+    while True:  # repeat
+        W = fit_residual(problem, R, s.predictions, total)  # (18)
+        V, Y, fitted = calibrate(problem, s.predictions, W, basis, q)  # (18) and (19): y~, W~
         refitted = 0.0
         for rows in pieces(n, GRAM_ROWS):
             Y[rows] = expanded(Y[rows], basis) @ V
             refitted += squared_error(Y[rows], y[rows], weights[rows])
-            Y[rows] = clipped(Y[rows], s.labels)
+            Y[rows] = clipped(Y[rows], s.labels)  # (19): y^ = clip(W~ G(y~))
         s.W, s.V = np.concatenate([s.W, [W]]), np.concatenate([s.V, [V]])
         s.predictions = Y
         s.fitted, s.refitted = fitted / total, refitted / total
         s.squared_error = squared_error(Y, y, weights) / total
         s.round += 1
         yield s
+
+
+def fit_residual(problem: Problem, R: Factor, predictions: np.ndarray, total: float) -> np.ndarray:
+    """Return the W_t (d, k) of (18): the fit of y_i - y^_i^(t-1) to x_i.
+
+    Parameters
+    ----------
+    R : the factor of the second moment of the rows plus alpha
+    predictions : (n, k), y^^(t-1)
+    total : the sum of the rows' weights
+    """
+    X, y, weights = problem.X, problem.y, problem.weights
+    G = np.zeros((problem.d, predictions.shape[1]))
+    for rows in pieces(problem.n, cached_rows(X)):
+        rest = targets(y[rows], G.shape[1], X.dtype) - predictions[rows]
+        G += X[rows].T @ (rest * weights[rows, None]).astype(X.dtype, copy=False)
+    return R.solve(G / total)
+
+
+def calibrate(
+    problem: Problem, predictions: np.ndarray, W: np.ndarray, basis: Basis, q: int
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Return the W~_t (q, k) of (19), transposed, the y~ (n, k) of (18), and its squared error.
+
+    W~_t has a ridge toward the calibration that changes nothing: a ridge toward 0 could raise the
+    squared error.
+
+    Raises
+    ------
+    ValueError
+        If a function `basis` is not finite at y~.
+    """
+    X, y, weights, k = problem.X, problem.y, problem.weights, W.shape[1]
+    step, Y, fitted = W.astype(X.dtype), predictions.copy(), 0.0
+    B_B, B_rest = np.zeros((q, q)), np.zeros((q, k))
+    for rows in pieces(problem.n, GRAM_ROWS):
+        Y[rows] += X[rows] @ step  # y~_i = y^_i^(t-1) + W_t x_i
+        B = expanded(Y[rows], basis).astype(np.float64, copy=False)
+        B = by_root(B, weights[rows])
+        rest = by_root(targets(y[rows], k, np.float64) - Y[rows], weights[rows])
+        fitted += float(np.vdot(rest, rest))
+        B_B += B.T @ B
+        B_rest += B.T @ rest
+    if not np.isfinite(B_B).all():
+        raise ValueError(
+            "basis: its values at predictions before their projection, from "
+            f"{Y.min():.3g} to {Y.max():.3g}, are not finite"
+        )
+    B_B.flat[:: q + 1] += RIDGE * np.trace(B_B) / q + np.finfo(float).tiny
+    return np.eye(q, k) + Factor(B_B).solve(B_rest), Y, fitted
 
 
 def expanded(Y: np.ndarray, basis: Basis) -> np.ndarray:

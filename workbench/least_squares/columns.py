@@ -11,10 +11,11 @@ from workbench.core.checks import check_sparse
 from workbench.core.problem import Problem
 from workbench.core.stream import Row
 from workbench.data.generators import Generator
+from workbench.least_squares.block_visits import fit
 from workbench.least_squares.links import LINKS
 from workbench.least_squares.products import check_size
 from workbench.least_squares.rows import Share, training_rows
-from workbench.least_squares.stagewise import check_stages, fit
+from workbench.least_squares.stagewise import check_stages
 
 
 @dataclass

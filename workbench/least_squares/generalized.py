@@ -13,9 +13,8 @@ from workbench.core.problem import Problem
 from workbench.core.stream import Row
 from workbench.least_squares.cluster import summed
 from workbench.least_squares.links import check_link
-from workbench.least_squares.products import Factor, cached_rows, check_size, gram, residuals, terms
-
-EPS = float(np.finfo(float).eps)
+from workbench.least_squares.objective import Objective
+from workbench.least_squares.products import Factor, check_size, gram
 
 
 @dataclass
@@ -110,19 +109,19 @@ def descend(
     L = g.L if L is None else check_positive(L, "L")
     check_size(problem.d)
     total = problem.weights.sum()
-    H = summed(lambda part: gram(part.X, part.weights, total), problem)
-    objective = Objective(problem, alpha, link, H)
-    H.flat[:: problem.d + 1] += alpha / L
-    R = Factor(H)
+    S = summed(lambda part: gram(part.X, part.weights, total), problem)  # E[x x']
+    objective = Objective(problem, alpha, link, S)
+    S.flat[:: problem.d + 1] += alpha / L
+    R = Factor(S)
     zeros = np.zeros((problem.d, problem.k))
     if state is None:
         s = GeneralizedState(0, zeros, zeros, 1.0, 0.0, 0.0, 0.0, np.inf, alpha)
     else:
         s = restated(state, alpha)
-    gradient = objective.judge(s)
+    gradient = objective.judge(s)  # E[x (y^ - y)'] + alpha W
     yield s
-    while True:
-        W = s.W - R.solve(gradient) / L
+    while True:  # repeat
+        W = s.W - R.solve(gradient) / L  # (14)
         if accelerated:
             s.W, s.theta = extrapolated(W, s.stepped, gradient, s.theta)
             s.stepped = W
@@ -138,62 +137,6 @@ def restated(s: GeneralizedState, alpha: float) -> GeneralizedState:
     if s.alpha != alpha:
         s.alpha, s.theta, s.lower, s.upper = alpha, 1.0, 0.0, np.inf
     return s
-
-
-class Objective:
-    """The objective P of a problem, its gradient, and bounds that rounding cannot break.
-
-    Parameters
-    ----------
-    problem, alpha, link : see :func:`ls_generalized`
-    S : (d, d) second moment of the rows
-    """
-
-    def __init__(self, problem: Problem, alpha: float, link: str, S: np.ndarray):
-        X, n = problem.X, problem.n
-        self.problem, self.alpha, self.link = problem, alpha, check_link(link)
-        self.total = float(problem.weights.sum())
-        self.length = float(np.sqrt(np.trace(S)))  # of rows, their root mean square
-        self.longest = int(np.diff(X.indptr).max()) if problem.is_sparse else problem.d
-        self.eps, piece = float(np.finfo(X.dtype).eps), min(n, cached_rows(X))
-        depth = float(np.sqrt((terms(X) + 2.0) ** 2 @ S.diagonal()))
-        self.depth = self.eps / 2 * depth + EPS * n / piece * self.length
-        self.sums = EPS * (piece + n / piece + problem.d * problem.k)  # of double precision
-        self.blur = 0.0  # how far the last gradient may be from that of P, as exact numbers
-
-    def judge(self, s: GeneralizedState) -> np.ndarray:
-        """Put the objective and the bounds at W into the state and return the gradient there.
-
-        Let F be the scores and r their residuals as computed. Since the loss is convex and of
-        curvature L, it is at most loss(F) + <r, XW - F> + L/2 |XW - F|^2 at the true scores, and
-        X'r, from any F, makes a dual point whose value is that without the last term and less
-        |X'r + alpha W|^2 / (2 alpha). The middle term is known: in single precision it is added,
-        and the rounding that remains is that of sums in X'r.
-        """
-        p, alpha, L, eps, k = self.problem, self.alpha, self.link.L, self.eps, self.problem.k
-        W, of = s.W, self.link.residuals
-        loss, inner, G = summed(lambda p: residuals(p.X, p.y, W, of, p.weights), p)
-        s.loss, G = loss / self.total, G / self.total
-        gradient, square = G + alpha * s.W, float(np.vdot(s.W, s.W))
-        slope, size = float(np.linalg.norm(gradient)), float(np.sqrt(square))
-        value = s.loss + alpha / 2 * square
-        # How far scores, residuals and X'r may be off, as root mean squares over rows; a loss of
-        # zero or more is at least |r|^2 / (2 L).
-        residual = float(np.sqrt(2 * L * max(s.loss, 0.0)))
-        score = eps * (self.longest + 3) * self.length * size
-        rough = eps * (4 + k**0.5 + residual)
-        off = self.depth * residual
-        blur = eps * (s.loss + 4 + k / 2) + self.sums * (s.loss + alpha * square) + score * rough
-        s.primal = value + blur + L / 2 * score**2
-        if eps > EPS:
-            shift = float(np.vdot(s.W, G)) - inner / self.total
-            value, s.primal = value + shift, s.primal + shift + off * size
-        else:
-            blur, s.primal = blur + residual * score, s.primal + residual * score
-        self.blur = off + (rough + L * score) * self.length
-        lower = value - blur - off * size - (slope + off + rough * self.length) ** 2 / (2 * alpha)
-        s.lower, s.upper = max(s.lower, lower), min(s.upper, s.primal)
-        return gradient
 
 
 def extrapolated(

@@ -14,14 +14,11 @@ from workbench.core.problem import Matrix, Problem
 from workbench.core.shares import Shares, pieces
 from workbench.core.stream import Row
 from workbench.data.generators import Generator, fitted
+from workbench.least_squares.block_visits import BlockVisits
 from workbench.least_squares.cluster import cluster_of
-from workbench.least_squares.generalized import extrapolated
 from workbench.least_squares.links import check_link
-from workbench.least_squares.products import GRAM_ROWS, Factor, check_size
+from workbench.least_squares.products import GRAM_ROWS, check_size
 from workbench.least_squares.rows import Share, training_rows
-
-TOLERANCE = 1e-6  # by which an objective may rise: the rounding of the losses
-RAISES = tuple(10.0**e for e in range(-8, 2))  # additions to the diagonal, over the trace
 
 
 @dataclass
@@ -159,121 +156,21 @@ def stages(
     inner: int = 4,
     calibrate: bool = False,
 ) -> Iterator[StagewiseState]:
-    """Do the rounds of Algorithm 3 on `rows`, whose scores are the state's.
+    """Do the rounds of Algorithm 3 on `rows`, whose scores F are the printed predictions y^.
 
-    A visit has four steps: generate a block's features, fit them to what the scores leave over,
-    update weights and scores, and forget the features.
+    The printed lines stand in comments. T is the number of blocks in the first pass; a later pass
+    visits them again.
     """
-    generator, k = s.generator, s.W.shape[1]
-    parts = [generator.part(b) for b in range(generator.blocks)]
-    factors: dict[int, Factor] = {}
-
-    def cost(b: int, M: np.ndarray | None) -> float:
-        """Return the penalty of block `b`."""
-        W = s.W[parts[b]]
-        return alpha / 2 * float(np.vdot(W, penalised(M, W)))
-
-    costs = np.zeros(len(parts))
-    if s.round:
-        costs[:] = [cost(b, generator.penalty(b)) for b in range(len(parts))]
-    else:
-        s.loss = rows.ask(Share.at_scores) / rows.ask(Share.total)
-    s.primal = s.loss + float(costs.sum())
-    yield s
-    while s.round < passes * len(parts):
-        b = s.round % len(parts)
-        M = generator.penalty(b)
-        rows.change(Share.generate, b)
-
-        W = np.vstack([s.W[parts[b]], np.zeros((k if calibrate else 0, k))])
-        of = f"block {b} of {generator.kind!r}"
-        step, loss, factor = fit(rows, W, alpha, link, inner, M, factors.get(b), of)
-        if passes > 1:
-            factors[b] = factor
-
-        if calibrate:  # F (I + U) + Z V: what made F changes with it
-            step, U = step[:-k], step[-k:]
-            s.W += s.W @ U
-        s.W[parts[b]] += step
-        rows.change(Share.update)
-
+    visits = BlockVisits(rows, s, alpha, link, passes, inner, calibrate)
+    yield s  # Initialize predictions: y^_i^(1) = 0
+    while s.round < passes * visits.blocks:  # for t = 1, ..., T do
+        b = s.round % visits.blocks
+        rows.change(Share.generate, b)  # Generate p features: {x~_i} = GEN({x_i}, p)
+        step = visits.fit(b)  # Let W_t be the output of Algorithm 1 on {(x~_i, y_i - y^_i^(t))}
+        visits.update(b, step)  # Update predictions: y^_i^(t+1) = y^_i^(t) + W_t x~_i
         rows.change(Share.forget)
-        changed = range(len(parts)) if calibrate else [b]
-        costs[changed] = [cost(c, M if c == b else generator.penalty(c)) for c in changed]
         s.round += 1
-        s.loss = loss
-        s.primal = s.loss + float(costs.sum())
         yield s
-
-
-def fit(
-    rows: Shares,
-    W: np.ndarray,
-    alpha: float,
-    link: str,
-    inner: int,
-    penalty: np.ndarray | None = None,
-    factor: Factor | None = None,
-    block: str = "a block",
-) -> tuple[np.ndarray, float, Factor]:
-    """Take the steps of Algorithm 1 on the block of `rows`, from its weights `W`.
-
-    Gram matrices of single precision may fall short of the Hessian in directions that the rows
-    hardly have, and there the steps are too long: the objective rises. They are taken again then,
-    with more on the diagonal.
-
-    Returns
-    -------
-    The change of W, the mean loss after it, whose scores `rows` has put aside, and the factor
-    """
-    total = rows.ask(Share.total)
-    S, first, before = rows.ask(Share.sums, factor is None)
-    if factor is None:
-        if not np.isfinite(S).all():
-            raise ValueError(f"features: {block} is not finite; scale the rows of X")
-        S /= total
-        S += alpha / check_link(link).L * penalised(penalty, np.eye(len(W)))
-        factor = Factor(S)
-
-    def objective(loss: float, W: np.ndarray) -> float:
-        return loss / total + alpha / 2 * float(np.vdot(W, penalised(penalty, W)))
-
-    highest = (1 + TOLERANCE) * objective(before, W)
-    for shift in RAISES:
-        V = steps(rows, W, alpha, link, inner, penalty, factor, first)
-        loss = rows.change(Share.advance, V)
-        if objective(loss, W + V) <= highest:
-            return V, loss / total, factor
-        factor = factor.raised(shift * factor.bound())
-    V = np.zeros(W.shape)
-    return V, rows.change(Share.advance, V) / total, factor
-
-
-def steps(
-    rows: Shares,
-    W: np.ndarray,
-    alpha: float,
-    link: str,
-    inner: int,
-    penalty: np.ndarray | None,
-    factor: Factor,
-    first: np.ndarray,
-) -> np.ndarray:
-    """Return where accelerated steps of Algorithm 1 lead from W, whose Z'R is `first`."""
-    L, total = check_link(link).L, rows.ask(Share.total)
-    V = stepped = np.zeros(W.shape)
-    theta = 1.0
-    for step in range(1 if link == "identity" else inner):
-        G = rows.ask(Share.gradient, V) if step else first
-        gradient = G / total + alpha * penalised(penalty, W + V)
-        before, stepped = stepped, V - factor.solve(gradient) / L
-        V, theta = extrapolated(stepped, before, gradient, theta)
-    return stepped
-
-
-def penalised(M: np.ndarray | None, W: np.ndarray) -> np.ndarray:
-    """Return M W with the matrix of a block's penalty; None is the identity."""
-    return W if M is None else np.vstack([M @ W[: len(M)], W[len(M) :]])
 
 
 def scores(generator: Generator, X: Matrix, W: np.ndarray, rows: int = GRAM_ROWS) -> np.ndarray:

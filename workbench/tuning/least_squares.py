@@ -26,7 +26,8 @@ from scipy.special import softmax
 from workbench.core.measures import EPS
 from workbench.core.names import hint
 from workbench.core.problem import Matrix, Problem
-from workbench.least_squares.generalized import GeneralizedState, Objective
+from workbench.least_squares.generalized import GeneralizedState
+from workbench.least_squares.objective import Objective
 from workbench.least_squares.products import Factor, check_size, gram
 from workbench.tuning.search import Search, between_roots, check_range, scanned
 from workbench.tuning.state import Part, Tuning, begun, parted
