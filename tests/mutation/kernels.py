@@ -57,8 +57,8 @@ KERNELS = {
             generalized: "descend extrapolated",
             calibrated: "ls_calibrated fit_residual calibrate expanded",
             stagewise: "stages",
-            block_visits: "BlockVisits.__init__ BlockVisits.cost BlockVisits.fit BlockVisits.update "
-            "fit steps penalised",
+            block_visits: "BlockVisits.__init__ BlockVisits.cost BlockVisits.fit "
+            "BlockVisits.update fit steps penalised",
         },
         [
             "test_kernels_ls.py",
