@@ -19,6 +19,7 @@ from workbench.core.stream import rounds, until, watch
 from workbench.live.lane import Lane
 from workbench.registry import SOLVERS
 from workbench.runs.run import run
+from workbench.tuning.weston_watkins import certify_path
 
 HOUSE = Path(workbench.__file__).parent
 # Where the statements of solvers are: the folders, or files, of all of them, and shared loops.
@@ -127,8 +128,9 @@ def test_a_state_that_an_error_cut_within_a_round_is_refused(name, blobs):
 
 
 @each_certified_solver
-def test_runs_cut_at_random_moments_certify_the_optimum(name, blobs, monkeypatch):
+def test_runs_cut_at_random_moments_certify_the_optimum(name, blobs):
     problem, parameters = suited(name, blobs(n=90, seed=3)), SHORT.get(name, {})
+    run(name, problem, rounds(3), parameters=parameters)  # compiles, which is not cut here
     rng = np.random.default_rng(0)
     previous = signal.signal(signal.SIGALRM, lambda *_: press())
     try:
@@ -183,6 +185,26 @@ def test_the_reader_of_a_stream_has_an_iterate_when_ctrl_c_comes(times, last, bl
     if times == 1:
         assert seen(read[-1]) == {"round": 3} | state.info()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_certified_search_that_was_cut_is_refused(blobs):
+    problem = blobs(n=30)
+    folds, done, refused = [(problem, problem.X, problem.classes[problem.y])], set(), 0
+    while True:
+        state = None
+        try:
+            with cut(done, fail, every=3) as found:
+                for state in islice(certify_path(folds, (0.1, 10.0), 0.0), 12):  # noqa: B007
+                    pass
+        except MemoryError:
+            if state is None:
+                continue
+            refused += 1
+            with pytest.raises(ValueError, match=REFUSED):
+                next(certify_path(folds, (0.1, 10.0), 0.0, state=state)).info()
+        if not found:
+            break
+    assert refused
 
 
 def test_a_lane_that_failed_within_a_round_does_not_branch_but_goes_back(blobs, monkeypatch):

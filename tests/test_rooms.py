@@ -28,7 +28,7 @@ FLOORS = [
 ]
 # Lines of Python, docstrings included. A budget rises only in the commit that says what else went.
 BUDGETS = {
-    "core": 1_364,
+    "core": 1_382,
     "kernels": 959,
     "data": 3_104,
     "mrc": 2_880,
@@ -36,7 +36,7 @@ BUDGETS = {
     "memoir": 3_042,
     "least_squares": 1_496,
     "sampled_cuts": 1_578,
-    "tuning": 920,
+    "tuning": 921,
     "peers": 1_375,
     "registry": 182,
     "proofs": 1_185,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -60,6 +61,26 @@ class Held:
         """Raise a Ctrl-C that was held back, as it would have been."""
         if self.pressed:
             signal.raise_signal(signal.SIGINT)
+
+
+def whole_rounds(steps: Iterable, state: Any = None) -> Iterator:
+    """Yield the states of `steps`, whose rounds are blocks of :class:`Held`.
+
+    Ctrl-C is raised when the state of its round has been yielded.
+
+    Parameters
+    ----------
+    state : the one that the first round resumes, or None
+    """
+    steps = iter(steps)
+    while True:
+        with Held(state) as held:
+            state = next(steps, None)
+        if state is not None:
+            yield state
+        held.deliver()
+        if state is None:
+            return
 
 
 class Broken:

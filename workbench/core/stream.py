@@ -17,7 +17,7 @@ from inspect import getgeneratorlocals, isgenerator
 from time import perf_counter, process_time
 from typing import Any, Protocol
 
-from workbench.core.interrupts import Held
+from workbench.core.interrupts import whole_rounds
 
 
 class State(Protocol):
@@ -91,23 +91,20 @@ def watch(
         is pressed twice, or before there is a state. Also where compiled code turned it into a
         SystemError.
     """
-    steps = iter(steps)
     # The first round changes the state that is resumed, an argument of every solver.
-    state = getgeneratorlocals(steps).get("state") if isgenerator(steps) else None
+    resumed = getgeneratorlocals(steps).get("state") if isgenerator(steps) else None
+    steps = whole_rounds(steps, resumed)
     try:
         while True:
-            with Held(state) as held:
-                wall, process = _clock()
-                state = next(steps, None)
-                now, processed = _clock()
+            wall, process = _clock()
+            state = next(steps, None)
+            now, processed = _clock()
             seconds += now - wall
             cpu += processed - process
-            if state is not None:
-                row = {"round": state.round, "seconds": seconds, "cpu": cpu, **state.info()}
-                yield (row | measure(state) if when(row) else row), state
-            held.deliver()
             if state is None:
                 return
+            row = {"round": state.round, "seconds": seconds, "cpu": cpu, **state.info()}
+            yield (row | measure(state) if when(row) else row), state
     except SystemError as error:  # how compiled code reports that Ctrl-C came within it
         if isinstance(error.__cause__, KeyboardInterrupt):
             raise KeyboardInterrupt from error

@@ -22,6 +22,7 @@ from itertools import pairwise
 import numpy as np
 
 from workbench.core.checks import check_whole
+from workbench.core.interrupts import whole_rounds
 from workbench.core.measures import EPS, svm_bounds
 from workbench.core.problem import Matrix, Problem
 from workbench.kernels.rows import lanes
@@ -88,7 +89,7 @@ def certify_path(
     """
     parts, ends = parted(folds), check_range(C_range, eps, "C_range")
     state = start(parts, ends, eps, seed) if state is None else state
-    yield from Balls(state, parts).steps(scanned(ends))
+    yield from whole_rounds(Balls(state, parts).steps(scanned(ends)), state)
 
 
 def start(parts: list[Part], ends: np.ndarray, eps: float, seed: int) -> WWTuning:
