@@ -40,7 +40,7 @@ BUDGETS = {
     "peers": 1_375,
     "registry": 182,
     "proofs": 1_185,
-    "runs": 2_705,
+    "runs": 2_707,
     "live": 2_017,
     "figures": 1_814,
     "estimators": 3_218,
