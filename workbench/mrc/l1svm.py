@@ -108,6 +108,15 @@ class SVMState:
             "features": self.features,
         }
 
+    def solved(self, W, upper: float, alpha, lower: float, objective: float) -> SVMState:
+        """Return the state of round 1, with the better of its bounds and of these."""
+        if upper < self.upper:
+            self.W, self.upper = W, upper
+        if lower > self.lower:
+            self.alpha, self.lower = alpha, lower
+        self.objective, self.round = objective, 1
+        return self
+
 
 def svm_lp(
     problem: Problem,
@@ -163,15 +172,8 @@ def svm_lp(
     if not found.optimal:
         return
     w, b = -found.dual[:-1], -float(found.dual[-1])
-    upper = svm.objective(w, b, svm.shortfall(w, b))
-    if upper < s.upper:
-        s.W, s.upper = rule(w, b), upper
-    lower = svm.dual(found.x)[1]
-    if lower > s.lower:
-        s.lower, s.alpha = lower, found.x
-    s.objective = -found.objective / n
-    s.round = 1
-    yield s
+    upper, lower = svm.objective(w, b, svm.shortfall(w, b)), svm.dual(found.x)[1]
+    yield s.solved(rule(w, b), upper, found.x, lower, -found.objective / n)
 
 
 def l1_svm(solver: str, problem: Problem, lam: float) -> L1SVM:
@@ -268,15 +270,8 @@ def svm_multi(
     W = W - W.mean(axis=0)  # the sums are zero to the solver's tolerance only
     alpha = np.zeros((k, n))
     alpha[np.arange(k)[:, None] != y] = found.x[:r]
-    upper = multiclass_objective(X, y, lam, W)
-    if upper < s.upper:
-        s.W, s.upper = W, upper
-    lower = multiclass_lower(X, y, lam, alpha.T)
-    if lower > s.lower:
-        s.lower, s.alpha = lower, alpha.T
-    s.objective = -found.objective / n
-    s.round = 1
-    yield s
+    upper, lower = multiclass_objective(X, y, lam, W), multiclass_lower(X, y, lam, alpha.T)
+    yield s.solved(W, upper, alpha.T, lower, -found.objective / n)
 
 
 def multiclass_objective(X: Matrix, y: np.ndarray, lam: float, W: np.ndarray) -> float:

@@ -96,7 +96,7 @@ def split(
     active = risk.active.astype("f4")
     while True:
         rows = working_rows(s)
-        # Copies: an iteration that is cut off must leave the state's arrays as they were.
+        # Copies: Z_S of the last round is read again at the end of this one.
         X_rows, Z = (X, s.Z_S.copy()) if len(rows) == risk.n else (X[rows], s.Z_S[rows])
         XZ, Z_M = X.T @ s.Z_S, s.Z_M.copy()
         C = 0 * Z_M

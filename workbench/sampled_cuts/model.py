@@ -58,7 +58,7 @@ def rounding(s: CutState, w: np.ndarray, primal: float, C: float, precision) -> 
 
 
 def advance(s: CutState, w: np.ndarray, n: int, model: float, primal: float, precision) -> None:
-    """Take the state to a new iterate, at once: an interrupted round leaves the one before it."""
+    """Take the state to the iterate w, of this `primal` and `model` value, and renew its bounds."""
     C = s.C * n
     down, up = rounding(s, w, primal, C, precision)
     lower, upper = max(s.lower, model - down), min(s.upper, primal + up)

@@ -140,7 +140,7 @@ def append(
     G = np.empty((T + 1, T + 1))
     G[:T, :T] = s.G
     G[T] = G[:, T] = products
-    vars(s).update(  # at once: an interrupted round leaves a whole state
+    vars(s).update(
         rows=extended("rows", s.rows, rows, room),
         B=extended("B", s.B, B, room),
         ends=np.append(s.ends, s.ends[-1] + len(rows)),
