@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 
 import arena_statistics as statistics
-from workbench.arena import summary
 from workbench.core.trace import Trace
 from workbench.figures.style import Look
 
@@ -136,7 +135,7 @@ def test_runs_end_in_a_mark_with_whiskers_and_cut_runs_are_apart():
     figure, ax = plt.subplots()
     look = Look("a", "#112233", "o")
     x, y, cut = (2.0, 3.0, 4.0, 8.0), (0.1, 0.2, 0.4, 0.45), (False, False, False, True)
-    summary.draw_spread(ax, look, x, y, cut)
+    statistics.draw_spread(ax, look, x, y, cut)
     full, hollow = (bars.lines[0] for bars in ax.containers)
     assert full.get_xydata().tolist() == [[3.0, 0.2]]
     assert full.get_markerfacecolor() == look.colour

@@ -38,13 +38,13 @@ BUDGETS = {
     "sampled_cuts": 1_578,
     "tuning": 922,
     "peers": 1_375,
-    "registry": 182,
+    "registry": 179,
     "proofs": 1_185,
     "runs": 2_707,
-    "live": 2_017,
+    "live": 2_013,
     "figures": 1_814,
     "estimators": 3_218,
-    "arena": 1_017,
+    "arena": 981,
     "cli": 457,
 }
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}

@@ -1,6 +1,6 @@
-"""Statistics of the arena's figures: performance profiles, ranks, and which entries are ahead.
+"""What the figures of the arena share: performance profiles, ranks, verdicts and their marks.
 
-All functions take costs, an array (sets, partitions, entries): less is better, and infinity means
+The statistics take costs, an array (sets, partitions, entries): less is better, and infinity means
 that an entry never got there: it was refused, failed, was cut by the clock or was not good enough.
 
 >>> entries, sets, error = table(contest.frame(), "test_error")            # doctest: +SKIP
@@ -15,9 +15,12 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from scipy.stats import rankdata, studentized_range
 
 from workbench.core.trace import Trace
+from workbench.figures.style import Look, look
 
 LEVEL = 0.05  # significance level of all intervals and tests here
 DRAWS = 4000  # resamples
@@ -199,3 +202,35 @@ def verdict(ranks: np.ndarray, labels: Sequence[str]) -> Verdict:
     else:
         text = "ahead of all others"
     return Verdict(labels[best], float(mean[best]), float(low), float(high), rivals, n_sets, text)
+
+
+def looks(frame: pd.DataFrame) -> dict[str, Look]:
+    """Return how each entry of a contest's frame is drawn: as its solver, under its own label."""
+    labels = dict(zip(frame["entry"], frame["label"]))
+    return {name: look(name)._replace(label=label) for name, label in labels.items()}
+
+
+def draw_spread(
+    ax: Axes, look: Look, x: Sequence[float], y: Sequence[float], cut: Sequence[bool]
+) -> None:
+    """Draw the medians of some runs as one mark, with whiskers to the least and the most.
+
+    The runs that the clock `cut` get a hollow mark of their own; the legend shows a full one.
+    """
+    style = {"color": look.colour, "marker": look.marker, "markersize": 4, "linestyle": "none"}
+    x, y, cut = np.asarray(x), np.asarray(y), np.asarray(cut, dtype=bool)
+    for runs, face in ((~cut, look.colour), (cut, "white")):
+        if runs.any():
+            (left, at, right), (low, up, high) = (np.quantile(v[runs], [0, 0.5, 1]) for v in (x, y))
+            whiskers = {"xerr": [[at - left], [right - at]], "yerr": [[up - low], [high - up]]}
+            ax.errorbar(at, up, **whiskers, **style, elinewidth=0.6, mfc=face)
+    ax.plot([], [], **style, label=look.label)
+
+
+def plain_log(axis) -> None:
+    """Number a logarithmic axis in plain decimals, at 1, 2 and 5 if it is short."""
+    low, high = axis.get_view_interval()
+    subs = (1, 2, 5) if high < 40 * low else (1,)
+    axis.set_major_locator(LogLocator(subs=subs, numticks=7))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    axis.set_minor_formatter(NullFormatter())

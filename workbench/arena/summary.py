@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from scipy.stats import binom
 
-from workbench.figures.style import Look, look
+from workbench.figures.style import look
 
 LEVEL = 0.05  # the chance that an entry as good as the best is called worse
 MEANS = ["test_error", "standard_error", "fit_cpu", "memory_mb", "worst_case"]
@@ -117,35 +113,3 @@ def figure(found: pd.DataFrame) -> Figure:
         axes[0].plot([], [], label=label, color=colour, marker=marker, linestyle="none")
     drawn.legend(loc="outside right upper", fontsize=7)
     return drawn
-
-
-def looks(frame: pd.DataFrame) -> dict[str, Look]:
-    """Return how each entry of a contest's frame is drawn: as its solver, under its own label."""
-    labels = dict(zip(frame["entry"], frame["label"]))
-    return {name: look(name)._replace(label=label) for name, label in labels.items()}
-
-
-def draw_spread(
-    ax: Axes, look: Look, x: Sequence[float], y: Sequence[float], cut: Sequence[bool]
-) -> None:
-    """Draw the medians of some runs as one mark, with whiskers to the least and the most.
-
-    The runs that the clock `cut` get a hollow mark of their own; the legend shows a full one.
-    """
-    style = {"color": look.colour, "marker": look.marker, "markersize": 4, "linestyle": "none"}
-    x, y, cut = np.asarray(x), np.asarray(y), np.asarray(cut, dtype=bool)
-    for runs, face in ((~cut, look.colour), (cut, "white")):
-        if runs.any():
-            (left, at, right), (low, up, high) = (np.quantile(v[runs], [0, 0.5, 1]) for v in (x, y))
-            whiskers = {"xerr": [[at - left], [right - at]], "yerr": [[up - low], [high - up]]}
-            ax.errorbar(at, up, **whiskers, **style, elinewidth=0.6, mfc=face)
-    ax.plot([], [], **style, label=look.label)
-
-
-def plain_log(axis) -> None:
-    """Number a logarithmic axis in plain decimals, at 1, 2 and 5 if it is short."""
-    low, high = axis.get_view_interval()
-    subs = (1, 2, 5) if high < 40 * low else (1,)
-    axis.set_major_locator(LogLocator(subs=subs, numticks=7))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
-    axis.set_minor_formatter(NullFormatter())
