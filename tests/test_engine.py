@@ -256,6 +256,25 @@ def test_a_worker_in_compiled_code_ends_with_its_command(number, tmp_path):
     assert ended_from_outside(process, getattr(signal, number), "TASKS_OF", str(tmp_path))
 
 
+FORKS = """
+import os, subprocess, time
+from workbench.runs.worker import end_with_this_process
+child = subprocess.Popen(["sleep", "60"], start_new_session=True)
+end_with_this_process(child.pid)
+print(child.pid, flush=True)
+if not os.fork():
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    time.sleep(60)
+os._exit(1)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="processes cannot fork")
+def test_a_fork_of_the_command_does_not_keep_its_workers_alive():
+    done = subprocess.run([sys.executable, "-c", FORKS], stdout=subprocess.PIPE, timeout=60)
+    assert gone([int(done.stdout)], 10)
+
+
 def test_a_task_runs_in_the_folder_of_the_command_if_its_worker_has_that(tmp_path, monkeypatch):
     home, other = tmp_path / "home", tmp_path / "other"
     for folder in (home, other):

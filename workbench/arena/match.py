@@ -68,9 +68,6 @@ class Match:
         """Search, fit all training rows, evaluate on the test rows, and write the trace."""
         problem = problem_of(self.data, self.partition, self.test)
         if match_key(self, problem) != self.key:
-            problem_of.cache_clear()  # a worker that rested may hold a file as it was before
-            problem = problem_of(self.data, self.partition, self.test)
-        if match_key(self, problem) != self.key:
             raise ValueError("data, code or versions have changed since the contest was planned")
         if self.entry.fourier:
             problem = fourier(problem, self.entry.fourier)

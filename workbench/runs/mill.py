@@ -12,7 +12,7 @@ from workbench.core.checks import check_positive
 from workbench.core.names import count, hint
 from workbench.runs.engine import execute
 from workbench.runs.keys import notebook_key
-from workbench.runs.notebook_runs import NotebookRun, own_threads
+from workbench.runs.notebook_runs import NotebookRun
 from workbench.runs.notebooks import (
     CHECKOUT,
     FOLDER,
@@ -24,7 +24,7 @@ from workbench.runs.notebooks import (
 )
 from workbench.runs.progress import Say
 from workbench.runs.results import read_results
-from workbench.runs.worker import Limits
+from workbench.runs.worker import ONE_THREAD, Limits
 
 KINDS = ("png", "svg", "pdf", "json")  # files of a figure
 TIMEOUTS = {"smoke": 300.0, "quick": 900.0, "paper": 7 * 86400.0}
@@ -97,7 +97,7 @@ def make(
     if results:  # notebooks redrawn side by side disturb no run
         variables |= {"WORKBENCH_RESULTS": str(Path(results).absolute()), "WORKBENCH_JOBS": "1"}
     if jobs == 1:
-        variables |= own_threads()
+        variables |= {name: os.environ.get(name) for name in ONE_THREAD}
     tasks = []
     for notebook, values in changed:
         place = f"{notebook.name}.ipynb"

@@ -32,7 +32,7 @@ from workbench.runs.notebooks import (
     runs_folder,
     typed,
 )
-from workbench.runs.worker import ONE_THREAD, Limits, duration
+from workbench.runs.worker import Limits, duration
 
 FOREVER_S = 7 * 86400.0  # limit of a notebook that is given none
 OUTPUT_S = 600  # that the outputs of a cell may take to arrive after its end
@@ -257,8 +257,3 @@ def environment(**variables: str | None) -> Iterator[None]:
         yield
     finally:
         put(before)
-
-
-def own_threads() -> dict[str, str | None]:
-    """Return this process's variables for numbers of threads, which workers set to one."""
-    return {name: os.environ.get(name) for name in ONE_THREAD}

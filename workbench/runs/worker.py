@@ -302,6 +302,8 @@ def end_with_this_process(group: int) -> Callable[[], None]:
         start_new_session=True,
     )
 
+    os.register_at_fork(after_in_child=watchdog.stdin.close)  # a fork must not hold it open
+
     def release() -> None:
         watchdog.stdin.close()
         watchdog.wait()
