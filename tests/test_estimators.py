@@ -28,7 +28,6 @@ from workbench.estimators import (
     CalibratedLeastSquares,
     CentroidClassifier,
     GeneralizedLeastSquares,
-    GeneralizedLeastSquaresCV,
     MemoirClassifier,
     MinimaxRiskClassifier,
     SampledCutClassifier,
@@ -49,10 +48,6 @@ CASES = {  # with parameters that one would search over
     "calibrated": (CalibratedLeastSquares(max_iter=4), {"alpha": [1e-5, 1e-1]}),
     "centroid": (CentroidClassifier(), {"power": [0.5, 1.0]}),
     "generalized": (GeneralizedLeastSquares(alpha=1e-3), {"alpha": [1e-3, 1.0]}),
-    "generalized, certified": (
-        GeneralizedLeastSquaresCV(certify=0.05, alpha_range=(1e-2, 1.0), cv=2),
-        {"certify": [0.1, 0.05]},
-    ),
     "memoir": (MemoirClassifier(n_batches=300, random_state=0), {"eta0": [0.3, 1.0]}),
     "minimax risk": (MinimaxRiskClassifier(gap=1e-2), {"lambda0": [0.01, 0.3]}),
     "cuts": (SampledCutClassifier(r=30, random_state=0), {"C": [0.1, 1.0]}),

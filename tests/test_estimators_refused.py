@@ -16,7 +16,6 @@ from workbench.core.checks import shown
 from workbench.estimators import (
     CentroidClassifier,
     GeneralizedLeastSquares,
-    GeneralizedLeastSquaresCV,
     MemoirClassifier,
     MinimaxRiskClassifier,
     SampledCutChain,
@@ -195,8 +194,6 @@ ODD = [
         WestonWatkinsClassifierCV(certify=0.1, C_range=3),
         "C_range: must be two positive numbers .*got 3",
     ),
-    (GeneralizedLeastSquaresCV("sigmoid"), "link: unknown name 'sigmoid'; .*softmax"),
-    (GeneralizedLeastSquaresCV(alpha_range=(0, 1)), "alpha_range: must be two positive numbers"),
     (WestonWatkinsClassifierCV(cv=51), "cv: n_splits=51.*members in each class"),
     (MemoirClassifier(dense="no"), "dense: must be None or True or False, got 'no'"),
     (

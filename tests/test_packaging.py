@@ -110,7 +110,7 @@ def test_the_package_imports_only_what_it_declares():
     declared = {canonicalize_name(r.name) for r in RUNTIME + EXTRAS + [*map(Requirement, peers)]}
     declared -= {r.name for r in dev}
     owners = importlib.metadata.packages_distributions()
-    known = sys.stdlib_module_names | {"workbench", "checker"}  # proofs/tuning.py may run alone
+    known = sys.stdlib_module_names | {"workbench", "checker"}
     undeclared = set()
     for path in (ROOT / "workbench").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):

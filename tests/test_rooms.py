@@ -36,7 +36,7 @@ BUDGETS = {
     "memoir": 3_042,
     "least_squares": 1_496,
     "sampled_cuts": 1_578,
-    "tuning": 922,
+    "tuning": 546,
     "peers": 1_375,
     "registry": 179,
     "proofs": 1_185,

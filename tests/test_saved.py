@@ -24,7 +24,6 @@ from workbench.estimators import (
     CalibratedLeastSquares,
     CentroidClassifier,
     GeneralizedLeastSquares,
-    GeneralizedLeastSquaresCV,
     MemoirClassifier,
     MinimaxRiskClassifier,
     SampledCutChain,
@@ -60,10 +59,6 @@ CASES = {
     "Weston-Watkins": (WestonWatkinsClassifier(fit_intercept=True, random_state=0), NAMES),
     "Weston-Watkins, certified": (
         WestonWatkinsClassifierCV(certify=0.05, C_range=(0.1, 1.0), cv=2, random_state=0),
-        NAMES,
-    ),
-    "generalized, certified": (
-        GeneralizedLeastSquaresCV(certify=0.05, alpha_range=(1e-2, 1.0), cv=2),
         NAMES,
     ),
     "Weston-Watkins, searched": (WestonWatkinsClassifierCV([0.5, 1], cv=2, random_state=0), NAMES),

@@ -8,14 +8,11 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 from sklearn.datasets import load_iris
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import StratifiedKFold
 
 from workbench.core.problem import as_problem
 from workbench.data import load
 from workbench.data.panels import panel
-from workbench.estimators import GeneralizedLeastSquaresCV, WestonWatkinsClassifierCV
-from workbench.least_squares.generalized import ls_accelerated
-from workbench.tuning.least_squares import certify_alpha
 from workbench.tuning.search import between_roots, most_at_once
 from workbench.tuning.weston_watkins import certify_path
 from workbench.weston_watkins.dual import start
@@ -54,19 +51,17 @@ def mirrored(sparse):
 
 
 @pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("certify", [certify_path, certify_alpha])
-def test_equal_scores_over_a_whole_interval_end_the_search(certify, sparse):
-    *_, state = islice(certify([mirrored(sparse)], (1e-3, 10.0), 0.0), 1000)
+def test_equal_scores_over_a_whole_interval_end_the_search(sparse):
+    *_, state = islice(certify_path([mirrored(sparse)], (1e-3, 10.0), 0.0), 1000)
     assert not state.open.any(), "it ended by itself"
     # The row of a feature that was never seen is of the first class everywhere: certainly wrong.
     assert state.fewest in (1, 2) and state.achieved == (state.fewest - 1) / 3
 
 
-@pytest.mark.parametrize("certify", [certify_path, certify_alpha])
-def test_rows_of_zeros_in_training_do_not_keep_the_search_from_its_end(certify):
+def test_rows_of_zeros_in_training_do_not_keep_the_search_from_its_end():
     X = np.array([[1.0, 0.2], [0.1, 1.0], [0.0, 0.0], [0.9, 0.4]])
     folds = [(as_problem(X, [0, 1, 0, 1]), X[[0, 1]], np.array([0, 1]))]
-    *_, state = islice(certify(folds, (1e-2, 0.1), 0.0), 1000)
+    *_, state = islice(certify_path(folds, (1e-2, 0.1), 0.0), 1000)
     assert state.achieved == 0.0 and state.certified == 1.0
 
 
@@ -103,29 +98,9 @@ def test_no_solution_in_the_range_leaves_the_band(kind, seed):
     assert state.fewest - lower.min() == pytest.approx(ROWS * state.achieved)
 
 
-@pytest.mark.parametrize("kind", ["plain", "duplicates", "separable", "zero rows", "weights"])
-@pytest.mark.parametrize("link", ["softmax", "identity"])
-def test_no_alpha_of_the_range_leaves_the_band(kind, link):
-    problem, X_val, y_val = tiny(7, kind)
-    folds = [(problem, X_val, y_val)]
-    state = most_solves(certify_alpha(folds, (1e-3, 1.0), 0.0, link=link), 200)
-    edges, lower, upper = state.band()
-    assert edges[0] == 1e-3 and edges[-1] == 1.0 and np.all(np.diff(edges) > 0.0)
-    lengths = np.linalg.norm(X_val, axis=1)
-    for alpha in np.geomspace(1.01e-3, 0.99, 12):
-        steps = islice(ls_accelerated(problem, alpha=alpha, link=link), 4000)
-        found = next(s for s in steps if s.primal - s.lower < 1e-13 or s.round == 3999)
-        V = np.asarray(found.scores(X_val))
-        wrong = V.argmax(axis=1) != y_val
-        V, off = np.sort(V, axis=1), np.sqrt(2.0 * max(found.primal - found.lower, 0.0) / alpha)
-        near = (V[:, -1] - V[:, -2] <= np.sqrt(2.0) * off * lengths) | (lengths == 0.0)
-        at = np.searchsorted(edges, alpha) - 1
-        assert lower[at] <= (wrong | near).sum() and (wrong & ~near).sum() <= upper[at], alpha
-
-
 @pytest.mark.parametrize("name", ["digits", "breast_cancer"])
 def test_a_search_ends_when_all_of_the_range_is_proven(name):
-    problem = load(name, scale="given").split(0.4).subset(0.5)
+    problem = load(name).split(0.4).subset(0.5)
     problem = replace(problem, X=problem.X / 16.0, X_test=problem.X_test / 16.0)
     if name == "breast_cancer":
         problem = panel("breast_cancer @ range", seed=0, test=0.25)
@@ -142,13 +117,12 @@ def test_a_search_ends_when_all_of_the_range_is_proven(name):
     assert not state.open.any() and len(state.B) == 0  # no dual point is kept without need
 
 
-@pytest.mark.parametrize("search", [certify_path, certify_alpha])
-def test_a_search_goes_on_from_a_copied_state_bit_for_bit(search):
+def test_a_search_goes_on_from_a_copied_state_bit_for_bit():
     problem, X_val, y_val = tiny(3, "plain")
     folds = [(problem, X_val, y_val)] * 2
-    whole = copy.deepcopy(most_solves(search(folds, (1e-2, 1e1), 0.01), 60))
-    half = most_solves(search(folds, (1e-2, 1e1), 0.01), 30)
-    again = most_solves(search(folds, (1e-2, 1e1), 0.01, state=copy.deepcopy(half)), 60)
+    whole = copy.deepcopy(most_solves(certify_path(folds, (1e-2, 1e1), 0.01), 60))
+    again = copy.deepcopy(most_solves(certify_path(folds, (1e-2, 1e1), 0.01), 30))
+    again = most_solves(certify_path(folds, (1e-2, 1e1), 0.01, state=again), 60)
     assert again.n_solves == whole.n_solves > 30
     for f in fields(whole):
         one, other = getattr(whole, f.name), getattr(again, f.name)
@@ -183,29 +157,22 @@ def test_roots_and_spans():
     assert most_at_once(spans, 0.6, 0.6) == 2 and most_at_once(spans[3:4], 0.0, 1.0) == 0
 
 
-def test_no_C_of_a_dense_grid_beats_the_certified_one():
+def test_no_C_of_a_dense_grid_beats_the_certified_one_in_several_folds():
     X, y = load_iris(return_X_y=True)
     X = (X - X.mean(axis=0)) / X.std(axis=0)
-    common = {"random_state": 0, "fit_intercept": True, "cv": 3}
-    svm = WestonWatkinsClassifierCV(certify=0.02, C_range=(1e-2, 1.0), **common).fit(X, y)
-    assert svm.certified_ and svm.certified_eps_ <= 0.02 and 1e-2 <= svm.C_ <= 1.0
+    folds = []
+    for train, test in StratifiedKFold(3).split(X, y):
+        folds.append((as_problem(X[train], y[train]), X[test], y[test]))
+    *_, state = certify_path(folds, (1e-2, 1.0), 0.02)
+    assert state.certified == 1.0 and state.achieved <= 0.02 and 1e-2 <= state.chosen <= 1.0
     Cs = np.geomspace(1.01e-2, 0.99, 15)
-    dense = WestonWatkinsClassifierCV(Cs, gap_ratio=1e-8, max_iter=5000, **common).fit(X, y)
-    errors = 1.0 - dense.scores_.mean(axis=0)
-    at = np.searchsorted(svm.band_[:, 0], Cs) - 1
-    assert np.all(svm.band_[at, 2] <= errors + 1e-9) and np.all(errors <= svm.band_[at, 3] + 1e-9)
-    assert svm.predict(X).shape == (150,) and svm.n_solves_ >= 21
-
-
-def test_a_search_that_ends_early_says_what_it_has_proven():
-    X, y = load_iris(return_X_y=True)
-    model = WestonWatkinsClassifierCV(certify=0.0, cv=3, max_solves=12, random_state=0)
-    with pytest.warns(ConvergenceWarning, match=r"certify=0 is proven for .* \(max_solves=12\)"):
-        model.fit(X - X.mean(axis=0), y)
-    assert not model.certified_ and model.n_solves_ == 12 and model.band_[-1, 2] == 0.0
-    with pytest.warns(ConvergenceWarning, match="max_seconds"):
-        model = GeneralizedLeastSquaresCV(certify=0.0, max_seconds=1e-9).fit(X, y)
-    assert model.certified_eps_ > 0.0
+    wrong = np.zeros(15)
+    for problem, rows, labels in folds:
+        path = ww_path(problem, Cs, gap_ratio=1e-8, max_rounds=5000)
+        wrong += [(s.scores(rows).argmax(axis=1) != labels).sum() for s in path]
+    edges, lower, upper = state.band()
+    at = np.searchsorted(edges, Cs) - 1
+    assert np.all(lower[at] <= wrong) and np.all(wrong <= upper[at])
 
 
 @pytest.mark.parametrize(
@@ -230,5 +197,3 @@ def test_what_cannot_be_certified_is_refused(folds, C_range, eps, message):
     }
     with pytest.raises(ValueError, match=message):
         next(certify_path(given[folds] if folds else [], C_range, eps))
-    with pytest.raises(ValueError, match=r"link: 'sigmoid' has no certified tuning; .*softmax"):
-        next(certify_alpha(given["one"], (1, 2), 0.1, link="sigmoid"))

@@ -8,7 +8,6 @@ lists the others.
 from workbench.estimators.callbacks import GapMonitor
 from workbench.estimators.centroid import CentroidClassifier
 from workbench.estimators.least_squares import CalibratedLeastSquares, GeneralizedLeastSquares
-from workbench.estimators.least_squares_cv import GeneralizedLeastSquaresCV
 from workbench.estimators.memoir import MemoirClassifier
 from workbench.estimators.minimax_risk import MinimaxRiskClassifier
 from workbench.estimators.sampled_chain import SampledCutChain
@@ -25,7 +24,6 @@ __all__ = [
     "CentroidClassifier",
     "GapMonitor",
     "GeneralizedLeastSquares",
-    "GeneralizedLeastSquaresCV",
     "MemoirClassifier",
     "MinimaxRiskClassifier",
     "SampledCutChain",

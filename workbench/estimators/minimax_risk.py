@@ -32,7 +32,7 @@ def not_certified(value, name: str) -> None:
         f"{name}: only None is accepted, got {shown(value)}; no lambda0 of a minimax risk "
         "classifier can be proven to be the best, as its problem is a linear program: solutions "
         "can be far apart at equal risk, so that a gap says nothing about predictions; "
-        "WestonWatkinsClassifierCV and GeneralizedLeastSquaresCV have certified tuning"
+        "WestonWatkinsClassifierCV has certified tuning"
     )
 
 

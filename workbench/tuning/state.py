@@ -1,4 +1,4 @@
-"""The folds of a certified search, and the state of what it has proven."""
+"""The folds of a certified search for C, and the state of what it has proven."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import issparse
 
-from workbench.core.checks import check_matrix, check_sparse, encode
+from workbench.core.checks import check_matrix, check_sparse, check_whole, encode
 from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import Row
 from workbench.kernels.rows import squared_norms
 
-PIECES = 4  # of an interval, for each of which a number of certain errors is kept
+PIECES = 4  # per interval; each keeps its own number of certain errors
 EDGES = np.linspace(0.0, 1.0, PIECES + 1)
 
 
@@ -22,15 +22,20 @@ EDGES = np.linspace(0.0, 1.0, PIECES + 1)
 class Tuning:
     """All that is proven so far, of p knots and t intervals between them.
 
-    The classifier in hand is ``chosen_W`` (folds, d, k), solved for the value ``chosen``; it has
-    ``fewest`` errors among ``rows`` validation rows of all folds together. ``at`` (p,) are the
-    knots, ``W`` (p, folds, d, k) their solutions and ``errors`` (p,) what is wrong of these.
-    Interval i lies between the knots ``left[i]`` and ``right[i]``; ``lower`` and ``upper`` (t, 4)
-    bound the errors of all values in each quarter of it (quarters of the value, not of its
+    The chosen classifier is ``chosen_W`` (folds, d, k), solved for C = ``chosen``; it has
+    ``fewest`` errors among the ``rows`` validation rows of all folds together. ``at`` (p,) are the
+    values of C at the knots, ``W`` (p, folds, d, k) their solutions and ``errors`` (p,) the numbers
+    of their errors. Interval i lies between the knots ``left[i]`` and ``right[i]``; ``lower`` and
+    ``upper`` (t, 4) bound the errors for all C in each quarter of it (quarters of C, not of its
     logarithm). ``ends`` (2,) is the range.
+
+    ``gap``, ``loss``, ``blur`` and ``drift`` (p, folds) are the duality gap and the sum of hinges
+    of each knot, and how far rounding may move that sum and W. ``B`` (q, training rows, k) are the
+    dual points of the knots ``owner`` (q,), those at the ends of open intervals.
     """
 
     round: int
+    rng: np.random.Generator
     eps: float
     rows: int
     fewest: int
@@ -40,6 +45,12 @@ class Tuning:
     at: np.ndarray
     W: np.ndarray
     errors: np.ndarray
+    gap: np.ndarray
+    loss: np.ndarray
+    blur: np.ndarray
+    drift: np.ndarray
+    B: np.ndarray
+    owner: np.ndarray
     left: np.ndarray
     right: np.ndarray
     lower: np.ndarray
@@ -47,35 +58,35 @@ class Tuning:
     open: np.ndarray
 
     def scores(self, X) -> np.ndarray:
-        """Return the scores of the classifier in hand, of the first fold."""
+        """Return the scores of the chosen classifier, of the first fold."""
         return np.asarray(check_sparse(X) @ self.chosen_W[0])
 
     def info(self) -> Row:
-        """``error``, counted; ``eps``, achieved; ``solves``; ``certified``, share of the axis."""
+        """Return the counted error, the eps achieved, the solves, and the fraction certified."""
         fractions = {"error": self.fewest / self.rows, "eps": self.achieved}
         return fractions | {"solves": self.round, "certified": self.certified}
 
     @property
     def n_solves(self) -> int:
-        """The number of times that all folds have been solved, or solved further."""
+        """The number of times that all folds were solved, or solved further."""
         return self.round
 
     @property
     def target(self) -> int:
-        """The number of certain errors that is enough."""
+        """The number of certain errors that suffices."""
         return self.fewest - math.floor(self.eps * self.rows)
 
     @property
     def achieved(self) -> float:
-        """No value of the range has an error more than this below that of the classifier in hand.
+        """No C of the range has an error that is lower than the chosen one's by more than this.
 
-        This is of exact solutions: one that is solved loosely can be luckier.
+        This holds for exact solutions: a loosely solved one can be luckier.
         """
         return max(0, self.fewest - int(self.band()[1].min())) / self.rows
 
     @property
     def certified(self) -> float:
-        """The share of the range, on a logarithmic axis, for which `eps` is proven, in [0, 1]."""
+        """The fraction of the range, on a logarithmic axis, for which `eps` is proven."""
         edges, lower, _ = self.band()
         widths = np.diff(np.log(edges))
         return float(widths[lower >= self.target].sum() / widths.sum())
@@ -90,26 +101,37 @@ class Tuning:
             return self.ends, np.array([0]), np.array([self.rows])
         before, after = int(edges[0] > self.ends[0]), int(edges[-1] < self.ends[1])
         edges = np.concatenate([self.ends[:before], edges, self.ends[2 - after :]])
-        lower = np.pad(lower, (before, after))  # of what has not been scanned nothing is known
+        lower = np.pad(lower, (before, after))  # nothing is known of what is not scanned yet
         return edges, lower, np.pad(upper, (before, after), constant_values=self.rows)
 
 
-def begun(kind: type[Tuning], parts: list[Part], eps: float, ends: np.ndarray, **own):
+def start(parts: list[Part], eps: float, ends: np.ndarray, seed: int) -> Tuning:
     """Return the state of round 0: no knot, nothing proven."""
     d, k = parts[0].problem.d, parts[0].problem.k
-    none, pieces = np.zeros(0, np.int64), np.zeros((0, PIECES), np.int64)
-    arrays = {"at": np.zeros(0), "W": np.zeros((0, len(parts), d, k)), "errors": none}
-    arrays |= {"left": none, "right": none, "lower": pieces, "upper": pieces}
-    rows, open_ = parts[-1].judged.stop, np.zeros(0, np.bool_)
-    arrays |= {"ends": ends, "open": open_, "chosen_W": np.zeros((len(parts), d, k))}
-    return kind(round=0, eps=eps, rows=rows, fewest=rows, chosen=math.nan, **arrays, **own)
+    rows, each = parts[-1].judged.stop, (0, len(parts))
+    shapes = {"at": 0, "W": (*each, d, k), "gap": each, "loss": each, "blur": each, "drift": each}
+    shapes |= {"B": (0, parts[-1].rows.stop, k), "chosen_W": (len(parts), d, k)}
+    counts = {"errors": 0, "owner": 0, "left": 0, "right": 0}
+    counts |= {"lower": (0, PIECES), "upper": (0, PIECES)}
+    return Tuning(
+        round=0,
+        rng=np.random.default_rng(check_whole(seed, "seed", least=0)),
+        eps=eps,
+        rows=rows,
+        fewest=rows,
+        chosen=math.nan,
+        ends=ends,
+        open=np.zeros(0, np.bool_),
+        **{name: np.zeros(shape) for name, shape in shapes.items()},
+        **{name: np.zeros(shape, np.int64) for name, shape in counts.items()},
+    )
 
 
 class Part:
     """One fold: its problem, its validation rows, and which of all folds' rows are its own."""
 
     def __init__(self, problem: Problem, X: Matrix, y: np.ndarray, start: int, first: int):
-        self.problem, self.given, self.y = problem, X, y
+        self.problem, self.y = problem, y
         self.rows = slice(start, start + problem.n)
         self.judged = slice(first, first + len(y))
         self.norms = squared_norms(problem.X)

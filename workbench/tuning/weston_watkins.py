@@ -1,7 +1,9 @@
-"""Certified tuning of a Weston-Watkins SVM: no C of a range has fewer errors, proven.
+"""Certified tuning of a Weston-Watkins SVM: no C of a range has fewer validation errors, proven.
 
-A knot is a dual point A_i in [0, C_i], the W_i that it makes, its duality gap G_i and its sum of
-hinges L_i. With C = (1 - t) C_1 + t C_2, W(t) = (1 - t) W_1 + t W_2 for t in [0, 1],
+A grid says which of its values was best. Between two solved values of C, *knots*, nothing is known
+unless a bound holds at all of them. A knot is a dual point A_i in [0, C_i], the W_i that it makes,
+its duality gap G_i and its sum of hinges L_i. With C = (1 - t) C_1 + t C_2 and
+W(t) = (1 - t) W_1 + t W_2 for t in [0, 1],
 
     |W*(C) - W(t)|^2 <= r^2(t) = (1 - t) G_1 + t G_2 + t (1 - t) R^2,                           (T2)
     R^2 = (C_2 - C_1)(L_1 - L_2) - |W_1 - W_2|^2,
@@ -10,50 +12,33 @@ since the mixture of the A_i is feasible at C and makes W(t), and the gap at a p
 W = V_A bounds |W*(C) - W|^2 (P is strongly convex, and so is -D in V). Class p beats q for row x
 under W*(C) if it does under W(t) by more than sqrt(2) r(t) |x|. R is 0 where no dual variable
 meets or leaves a bound, and the gaps are as small as the solver makes them.
+
+Margins of W(t) are linear in t, so each row is undecided on one interval of t, in closed form: the
+errors that are certain are a step function of C. Intervals between knots are halved until enough
+errors are certain.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
-from workbench.core.checks import check_whole
 from workbench.core.interrupts import whole_rounds
 from workbench.core.measures import EPS, svm_bounds
 from workbench.core.problem import Matrix, Problem
 from workbench.kernels.rows import lanes
-from workbench.tuning.search import Search, between_roots, check_range, scanned
-from workbench.tuning.state import EDGES, Part, Tuning, begun, parted
-from workbench.tuning.tilts import tilted
+from workbench.tuning.search import between_roots, check_range, most_at_once, scanned
+from workbench.tuning.state import EDGES, PIECES, Part, Tuning, parted, start
 from workbench.weston_watkins.dual import WWState, evaluated, fill
 from workbench.weston_watkins.pivoting import combined, solved
 
-SCANNED = 1e-4  # gap of the scan, relative to the objective
-LOOSE, TIGHT = 0.05, 0.01  # gaps of the ends, relative to R^2: solved on above, to which
-CAPPED = 1e-12  # relative distance from its bound at which a dual variable is taken to be there
-SMALLER = 8.0  # R^2 of an interval over that of its halves, about
-
-
-@dataclass
-class WWTuning(Tuning):
-    """The state of a search for C; ``at`` are values of C, the smallest one first.
-
-    ``gap``, ``loss``, ``blur`` and ``drift`` (p, folds) are the duality gap and the sum of hinges
-    of each knot, how far rounding may move that sum, and W. ``B`` (q, rows, k) are the dual points
-    of the knots ``owner`` (q,), those at the ends of open intervals.
-    """
-
-    rng: np.random.Generator
-    gap: np.ndarray
-    loss: np.ndarray
-    blur: np.ndarray
-    drift: np.ndarray
-    B: np.ndarray
-    owner: np.ndarray
+SCAN_GAP = 1e-4  # gap of the scan's solutions, relative to the objective
+MAX_GAP, GOAL_GAP = 0.05, 0.01  # relative to R^2: ends with a larger gap are solved on, to the goal
+AT_BOUND = 1e-12  # relative distance from its bound within which a dual variable is put there
+HALVED = 8.0  # R^2 of an interval over that of its halves, roughly
+NARROW = 1e-9  # relative width below which an interval is given up
 
 
 def certify_path(
@@ -62,17 +47,16 @@ def certify_path(
     eps: float = 0.005,
     *,
     seed: int = 0,
-    state: WWTuning | None = None,
-) -> Iterator[WWTuning]:
+    state: Tuning | None = None,
+) -> Iterator[Tuning]:
     """Yield, one solution at a time, what is proven of the validation error over all C of a range.
 
-    :meth:`workbench.tuning.search.Search.steps` is the algorithm: a scan from the smallest C up,
-    each solved from the last one's dual point, scaled; then halves of intervals, each solved from
-    the mixture of its ends' dual points, which is feasible there with a gap of at most r^2. Where
-    T2 leaves too little, :func:`workbench.tuning.tilts.tilted` says more.
+    :meth:`Search.steps` is the algorithm: a scan from the smallest C up, each solved from the last
+    one's dual point, scaled; then halves of intervals, each solved from the mixture of its ends'
+    dual points, which is feasible there with a gap of at most r^2.
 
     The stream ends when all intervals are closed. Stopped at any moment, ``state.achieved`` is
-    proven: of the exact solutions, not of ones that are solved loosely, which can be luckier.
+    proven. It holds for exact solutions: a loosely solved one can be luckier.
 
     Parameters
     ----------
@@ -88,24 +72,138 @@ def certify_path(
         If an argument is not as above, or the folds differ in features or classes.
     """
     parts, ends = parted(folds), check_range(C_range, eps, "C_range")
-    state = start(parts, ends, eps, seed) if state is None else state
-    yield from whole_rounds(Balls(state, parts).steps(scanned(ends)), state)
+    state = start(parts, eps, ends, seed) if state is None else state
+    yield from whole_rounds(Search(state, parts).steps(scanned(ends)), state)
 
 
-def start(parts: list[Part], ends: np.ndarray, eps: float, seed: int) -> WWTuning:
-    """Return the state of round 0."""
-    rng = np.random.default_rng(check_whole(seed, "seed", least=0))
-    own = dict.fromkeys(("gap", "loss", "blur", "drift"), np.zeros((0, len(parts))))
-    B = np.zeros((0, parts[-1].rows.stop, parts[0].problem.k))
-    own |= {"B": B, "owner": np.zeros(0, np.int64), "rng": rng}
-    return begun(WWTuning, parts, eps, ends, **own)
+class Search:
+    """The moves of a certified search on its state, which contains all that they decide by."""
 
+    per_knot = ("at", "W", "errors", "gap", "loss", "blur", "drift")  # have a row per knot
 
-class Balls(Search):
-    """A search whose knots have dual points, and whose bounds are T2 and tilts."""
+    def __init__(self, state: Tuning, parts: list[Part]):
+        self.s, self.parts = state, parts
+        self.known: dict[int, list[np.ndarray]] = {}  # scores of a knot on validation rows
 
-    s: WWTuning
-    per_knot = ("at", "W", "errors", "gap", "loss", "blur", "drift")
+    def steps(self, scan: np.ndarray) -> Iterator[Tuning]:
+        """Yield the state after each solution: of the scan, then inside intervals.
+
+        1. Solve along the scan, each knot from the last one.
+        2. Take the open interval with the fewest errors at its ends. Close it where no C in it has
+           fewer errors than the chosen one by more than eps. Else solve its ends on if they are not
+           accurate enough to say so, give it up if rounding alone is in the way, or halve it at
+           its geometric middle.
+        """
+        s = self.s
+        yield s
+        for knot in range(len(s.at), len(scan)):
+            self.add(float(scan[knot]), knot - 1)
+            if knot:
+                self.join(*sorted((knot - 1, knot), key=lambda knot: s.at[knot]))
+            if knot == len(scan) - 1:
+                self.next()
+            yield s
+        i = self.next()
+        while i is not None:
+            a, b = int(s.left[i]), int(s.right[i])
+            if self.refined(a, b):
+                s.round += 1
+            elif self.tied(a, b):
+                self.close(i)
+            else:
+                self.halve(i, self.between(math.sqrt(s.at[a] * s.at[b]), a, b))
+            i = self.next()
+            yield s
+
+    def grown(self, value: float) -> int:
+        """Add a knot to all arrays that have one row per knot; return its number."""
+        s, knot = self.s, len(self.s.at)
+        for name in self.per_knot:
+            array = getattr(s, name)
+            setattr(s, name, np.concatenate([array, np.zeros((1, *array.shape[1:]), array.dtype)]))
+        s.at[knot] = value
+        return knot
+
+    def counted(self, knot: int) -> None:
+        """Count the errors of a knot whose W is known, and choose it if they are fewer.
+
+        A knot that is solved on may have more errors than before: the chosen classifier stays.
+        """
+        s = self.s
+        self.known.pop(knot, None)
+        V = [self.scores(knot, f) for f in range(len(self.parts))]
+        wrong = [np.argmax(scores, axis=1) != p.y for scores, p in zip(V, self.parts, strict=True)]
+        s.errors[knot] = sum(int(rows.sum()) for rows in wrong)
+        if s.errors[knot] < s.fewest:
+            s.fewest, s.chosen = int(s.errors[knot]), float(s.at[knot])
+            s.chosen_W = s.W[knot].copy()
+
+    def scores(self, knot: int, f: int) -> np.ndarray:
+        """Return the scores (m, k) of a knot on a fold's validation rows."""
+        if knot not in self.known:
+            pairs = zip(self.parts, self.s.W[knot], strict=True)
+            self.known[knot] = [np.asarray(part.X @ W, dtype=float) for part, W in pairs]
+        return self.known[knot][f]
+
+    def join(self, a: int, b: int) -> None:
+        """Open the interval between two knots."""
+        s = self.s
+        s.left, s.right = np.append(s.left, a), np.append(s.right, b)
+        s.open = np.append(s.open, True)
+        empty = np.zeros((1, PIECES), np.int64)
+        s.lower = np.concatenate([s.lower, empty])
+        s.upper = np.concatenate([s.upper, empty + s.rows])
+        self.judge(len(s.left) - 1)
+
+    def halve(self, i: int, middle: int) -> None:
+        """Let interval i end at a knot inside it, where another one begins."""
+        right = int(self.s.right[i])
+        self.s.right[i] = middle
+        self.s.lower[i], self.s.upper[i] = 0, self.s.rows
+        self.judge(i)
+        self.join(middle, right)
+
+    def next(self) -> int | None:
+        """Close what is proven or too narrow; return the open interval with the fewest errors."""
+        s = self.s
+        while s.open.any():
+            ends = np.minimum(s.errors[s.left], s.errors[s.right])
+            i = int(np.lexsort((s.at[s.left], ends, ~s.open))[0])
+            narrow = s.at[s.right[i]] <= s.at[s.left[i]] * (1.0 + NARROW)
+            if s.lower[i].min() < s.target and not narrow:
+                return i
+            self.close(i)
+        return None
+
+    def judge(self, i: int) -> None:
+        """Bound the errors in each piece of an interval."""
+        s, a, b = self.s, int(self.s.left[i]), int(self.s.right[i])
+        wrong = np.empty((s.rows, 2))  # where a row is not certainly wrong
+        right = np.empty((s.rows, 2))  # and where not certainly right
+        for f, part in enumerate(self.parts):
+            wrong[part.judged], right[part.judged] = self.undecided(part, f, a, b)
+        for q in range(PIECES):
+            piece = EDGES[q], EDGES[q + 1]
+            lower = s.rows - most_at_once(wrong, *piece)
+            s.lower[i, q] = max(s.lower[i, q], lower)
+            s.upper[i, q] = min(s.upper[i, q], most_at_once(right, *piece))
+
+    def undecided(self, part: Part, f: int, a: int, b: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the [t_1, t_2] (m, 2) on which rows are not certainly wrong, and not right."""
+        y = part.y[:, None]
+        both = self.scores(a, f), self.scores(b, f)
+        first, last = (V - np.take_along_axis(V, y, axis=1) for V in both)
+        slack = self.slack(part, f, a, b)[:, None] + 1e-9 * (np.abs(first) + np.abs(last))
+        low, high = self.uncertain(part, f, a, b, first - slack, last - slack)
+        others = np.arange(first.shape[1]) != y
+        low, high = np.where(others, low, -np.inf), np.where(others, high, np.inf)
+        wrong = np.stack([low.max(axis=1), high.min(axis=1)], axis=1)
+        low, high = self.uncertain(part, f, a, b, -first - slack, -last - slack)
+        low, high = np.where(others, low, np.inf), np.where(others, high, -np.inf)
+        right = np.stack([low.min(axis=1), high.max(axis=1)], axis=1)
+        zero = part.lengths == 0.0  # all scores are zero, and the first class is predicted
+        wrong[zero & (part.y > 0)] = right[zero & (part.y == 0)] = np.inf, -np.inf
+        return wrong, right
 
     def duals(self, knot: int) -> np.ndarray:
         """Return the dual point (rows, k) of a knot that is an end of an open interval."""
@@ -122,7 +220,7 @@ class Balls(Search):
         s = self.s
         t = (C - s.at[a]) / (s.at[b] - s.at[a])
         B = (1.0 - t) * self.duals(a) + t * self.duals(b)
-        return self.added(C, B, TIGHT / SMALLER * self.curvatures(a, b))
+        return self.added(C, B, GOAL_GAP / HALVED * self.curvatures(a, b))
 
     def added(self, C: float, B: np.ndarray, gaps: np.ndarray | None) -> int:
         """Solve all folds at C from feasible dual points to absolute gaps, and return the knot."""
@@ -136,12 +234,12 @@ class Balls(Search):
         """Solve knots on whose gaps are not small against R^2; return whether a gap was halved."""
         s, R2, better = self.s, self.curvatures(a, b), False
         for knot in (a, b):
-            if np.any(s.gap[knot] > LOOSE * R2):
+            if np.any(s.gap[knot] > MAX_GAP * R2):
                 before = s.gap[knot].copy()
-                self.solve(knot, np.where(before > TIGHT * R2, TIGHT * R2, np.inf))
+                self.solve(knot, np.where(before > GOAL_GAP * R2, GOAL_GAP * R2, np.inf))
                 for i in np.flatnonzero((s.left == knot) | (s.right == knot)):
                     self.judge(i)
-                better |= bool(np.any(s.gap[knot] < 0.5 * before))  # else it is rounding alone
+                better |= bool(np.any(s.gap[knot] < 0.5 * before))  # else only rounding is left
         return better
 
     def tied(self, a: int, b: int) -> bool:
@@ -152,9 +250,9 @@ class Balls(Search):
         return bool(np.all(self.curvatures(a, b) <= self.s.gap[[a, b]]))
 
     def close(self, i: int) -> None:
-        """Do no more for an interval, and drop dual points that no open one needs."""
-        super().close(i)
+        """Do no more for an interval, and drop the dual points that no open one needs."""
         s = self.s
+        s.open[i] = False
         kept = np.isin(s.owner, np.union1d(s.left[s.open], s.right[s.open]))
         if not kept.all():
             s.B, s.owner = s.B[kept], s.owner[kept]
@@ -165,14 +263,14 @@ class Balls(Search):
         for f, part in enumerate(self.parts):
             problem, k = part.problem, part.problem.k
             most = C * problem.weights[:, None]
-            rows = B[part.rows]  # what was at its bound is there again, rounding apart
-            rows = np.where(rows > (1.0 - CAPPED) * most, most, np.maximum(rows, 0.0))
+            rows = B[part.rows]  # variables at their bound are put there exactly
+            rows = np.where(rows > (1.0 - AT_BOUND) * most, most, np.maximum(rows, 0.0))
             fill(rows, problem.y, part.norms, C, k, problem.weights)
             W, A = np.zeros((problem.d, lanes(k))), np.zeros((problem.n, lanes(k)))
             A[:, :k], W[:, :k] = rows, combined(problem, rows)
             primal, dual, _ = evaluated(problem, W, A, C)
             zero = C * float(problem.weights.sum()) * (k - 1.0)
-            gap = SCANNED * min(primal, zero) if gaps is None else gaps[f]
+            gap = SCAN_GAP * min(primal, zero) if gaps is None else gaps[f]
             rng = np.random.default_rng(s.rng.integers(2**63))
             at = WWState(2, rng, k, W, A, primal, dual, 0.0, math.inf, C=C, level=C, since=2)
             if primal - dual > gap:
@@ -223,27 +321,3 @@ class Balls(Search):
         change, more = last - first, s.gap[b, f] - s.gap[a, f] + R2
         quadratic = change**2 + scale * R2, 2.0 * first * change - scale * more
         return between_roots(*quadratic, first**2 - scale * s.gap[a, f], first > 0.0, last > 0.0)
-
-    def sharper(self, part: Part, f: int, a: int, b: int, wrong: np.ndarray) -> np.ndarray:
-        """Return (pieces, m) which rows tilts prove to be wrong in a piece, of those undecided."""
-        s = self.s
-        return tilted(
-            part,
-            rows=np.flatnonzero((wrong[:, 0] <= 1.0) & (wrong[:, 1] >= 0.0)),
-            duals=[self.duals(knot)[part.rows] for knot in (a, b)],
-            most=[s.at[knot] * part.problem.weights[:, None] for knot in (a, b)],
-            W=[s.W[knot, f] for knot in (a, b)],
-            scores=[self.scores(knot, f) for knot in (a, b)],
-            G=tops(s.gap[a, f], s.gap[b, f], self.curvatures(a, b)[f]),
-            slack=self.slack(part, f, a, b),
-        )
-
-
-def tops(G_1: float, G_2: float, R2: float) -> list[float]:
-    """Return the largest r^2(t) of each piece."""
-
-    def squared(t):
-        return (1.0 - t) * G_1 + t * G_2 + t * (1.0 - t) * R2
-
-    top = 0.5 * (1.0 + (G_2 - G_1) / R2) if R2 > 0.0 else 1.0
-    return [max(squared(x), squared(y), squared(min(max(top, x), y))) for x, y in pairwise(EDGES)]
