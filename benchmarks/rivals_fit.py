@@ -217,9 +217,6 @@ SYSTEMS = {
     "ours: Weston-Watkins": System(
         "workbench", "dense sparse", {"C": LOSS}, of(OURS + "WestonWatkinsClassifier")
     ),
-    "ours: Weston-Watkins, Gaussian": System(
-        "workbench", "dense", KERNEL, of(OURS + "WestonWatkinsClassifier", kernel="rbf")
-    ),
     "ours: sampled cuts": System("workbench", "dense", KERNEL, of(OURS + "SampledCutClassifier")),
     "ours: stagewise": System(
         "workbench",
@@ -234,7 +231,7 @@ SYSTEMS = {
         "workbench", "sparse", {"C": LOSS}, of(OURS + "WorkingSetClassifier", l1=0.0)
     ),
     "ours: MEMOIR": System(
-        "workbench", "sparse", {"lam": (1e-7, 1e-1)}, of(OURS + "MemoirClassifier")
+        "workbench", "sparse", {"eta0": (1e-2, 1e1)}, of(OURS + "MemoirClassifier")
     ),
 }
 

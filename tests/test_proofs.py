@@ -16,15 +16,7 @@ from workbench.core.problem import as_problem
 from workbench.core.stream import below, rounds
 from workbench.data import load
 from workbench.data.panels import panel, remade
-from workbench.estimators import (
-    GeneralizedLeastSquares,
-    MemoirClassifier,
-    MinimaxRiskClassifier,
-    SampledCutClassifier,
-    WestonWatkinsClassifier,
-    WorkingSetClassifier,
-)
-from workbench.estimators import load as load_estimator
+from workbench.estimators import MinimaxRiskClassifier, SampledCutClassifier
 from workbench.proofs import ProofError, judge, read, verify, write
 from workbench.registry import SOLVERS
 from workbench.runs import sweep as room
@@ -248,45 +240,15 @@ def test_judging_estimators_of_every_family(blobs, tmp_path):
     assert judge(poor, X, y, path).at_least > 0.1
 
 
-ESTIMATORS = [
-    WestonWatkinsClassifier(C=0.1, random_state=0),
-    WestonWatkinsClassifier(C=0.1, fit_intercept=True, random_state=0),
-    WorkingSetClassifier(C=0.1, random_state=0),
-    GeneralizedLeastSquares(alpha=0.1, gap=1e-6),
-    GeneralizedLeastSquares(alpha=0.1, link="sigmoid", fit_intercept=False, gap=1e-6),
-    SampledCutClassifier(basis="exact", random_state=0),
-    MinimaxRiskClassifier(),
-]
-
-
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: repr(e)[:40])
-@pytest.mark.parametrize("sparse", [False, True])
-def test_an_estimator_is_saved_with_its_proof(estimator, sparse, blobs, tmp_path):
-    problem = blobs(n=120, d=6, k=3, sparse=sparse)
-    names = np.array(["bee", "ant", "cow"])[problem.y]
-    estimator.fit(problem.X, names)
-    estimator.save(tmp_path / "model.npz", proof=True)
-    found = verify(tmp_path / "model.proof.npz", problem.X, names)
-    assert found.lower <= estimator.upper_ and estimator.lower_ <= found.upper
-    assert found.gap < 0.2
-    assert ("penalised intercept 1" in found.statement) == getattr(
-        estimator, "fit_intercept", False
-    )
-    loaded = load_estimator(tmp_path / "model.npz")
-    with pytest.raises(ValueError, match="a loaded estimator has none"):
-        loaded.save(tmp_path / "again.npz", proof=True)
-    assert not (tmp_path / "again.npz").exists()
-
-
-def test_an_estimator_without_a_proof_says_so(blobs, tmp_path):
-    X, y = blobs().X, blobs().y
-    memoir = MemoirClassifier(random_state=0).fit(X, y)
-    with pytest.raises(ValueError, match=r"^proof: "):
-        memoir.save(tmp_path / "model.npz", proof=True)
-    weighed = WestonWatkinsClassifier().fit(X, y, sample_weight=np.arange(1, len(y) + 1))
-    with pytest.raises(ValueError, match=r"^proof: rows with weights other than one"):
-        weighed.save(tmp_path / "model.npz", proof=True)
-    assert list(tmp_path.iterdir()) == []
+@pytest.mark.parametrize("name", ["ww_walrus_fast", "ls_accelerated"])
+def test_a_constant_column_is_stated_as_an_intercept(name, blobs, tmp_path):
+    problem = blobs(n=60, d=4, k=3)
+    rows = as_problem(np.hstack([problem.X, np.ones((60, 1))]), problem.y)
+    trace, state = run(name, rows, rounds(40))
+    write(tmp_path / "p.npz", rows, state, constant=True, **trace.header["parameters"])
+    found = verify(tmp_path / "p.npz", problem)
+    assert "penalised intercept 1" in found.statement
+    assert found.lower <= trace.last["primal"] and trace.last["lower"] <= found.upper
 
 
 def test_single_precision_bounds_of_least_squares_hold():

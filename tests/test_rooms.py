@@ -28,7 +28,7 @@ FLOORS = [
 ]
 # Lines of Python, docstrings included. A budget rises only in the commit that says what else went.
 BUDGETS = {
-    "core": 1_382,
+    "core": 1_433,
     "kernels": 959,
     "data": 3_104,
     "mrc": 2_875,
@@ -43,7 +43,7 @@ BUDGETS = {
     "runs": 2_707,
     "live": 2_013,
     "figures": 1_814,
-    "estimators": 3_218,
+    "estimators": 1_777,
     "arena": 981,
     "cli": 457,
 }

@@ -37,6 +37,7 @@ GIVEN = {
     "nmslib": "Apache-2.0",
     "propcache": "Apache-2.0",
     "pywinpty": "MIT",
+    "skops": "MIT",
     "yarl": "Apache-2.0",
 }
 # Name -> licence and the file that states it, of what is installed only by those who ask for it.

@@ -7,7 +7,7 @@ from workbench.data import text
 from workbench.data.features import tfidf
 from workbench.data.panels import panel
 from workbench.data.text import zipf_text
-from workbench.estimators import CentroidClassifier
+from workbench.runs.run import run
 
 
 def test_generated_documents_have_what_they_say(monkeypatch):
@@ -42,7 +42,7 @@ def test_generated_documents_are_those_of_their_seed():
 def test_what_is_hard_about_generated_documents():
     def accuracy(**settings):
         problem = tfidf(zipf_text(4000, 100, 3, n_test=1500, **settings))
-        predicted = CentroidClassifier().fit(problem.X, problem.y).predict(problem.X_test)
+        predicted = run("centroid", problem)[1].scores(problem.X_test).argmax(axis=1)
         return np.mean(predicted == problem.y_test), predicted, problem.y_test
 
     usual = accuracy()[0]

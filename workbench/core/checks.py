@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from datetime import date, time, timedelta
 from numbers import Integral
 
 import numpy as np
@@ -21,6 +22,9 @@ SMALLEST = {"d": 1e-100, "f": 1e-18}
 # single precision each of them is.
 POSITIVE = 1e-30, 1e30
 NUMBERS = int, float, np.integer, np.floating, np.bool_  # compiled code takes no fractions
+# Types whose objects are no real numbers, even if floats can be made of some of them.
+NOT_REAL = date, time, timedelta, np.datetime64, np.timedelta64, complex, np.complexfloating
+NOT_REAL += pd.Period, type(pd.NaT)
 LARGEST_WHOLE = 2**63 - 1  # the largest size or count in compiled code
 
 
@@ -106,6 +110,50 @@ def shown(value) -> str:
     return text if len(text) <= 60 else f"{text[:40]}... ({len(text)} characters)"
 
 
+def check_numbers(values, argument: str) -> None:
+    """Refuse dates, durations and complex numbers, which would silently become floats.
+
+    Raises
+    ------
+    ValueError
+        Naming `argument` and, if `values` have several columns, the column.
+    """
+    if sp.issparse(values):  # check_sparse refuses them by their dtype
+        return
+    columns = [(None, values)]
+    if isinstance(values, pd.DataFrame):
+        columns = [(name, values.iloc[:, i]) for i, name in enumerate(values.columns)]
+    elif hasattr(values, "iter_columns"):  # a frame of Polars, of which NumPy makes one dtype
+        columns = [(column.name, column) for column in values.iter_columns()]
+    elif hasattr(values, "itercolumns"):  # a table of Arrow
+        columns = [*zip(values.column_names, values.itercolumns())]
+    for name, column in columns:
+        if getattr(getattr(column, "dtype", None), "kind", "O") in "biuf":
+            continue
+        column = as_array(column, argument)
+        if column.dtype.kind == "O" and column.ndim == 2:
+            parts = ((i if name is None else name, part) for i, part in enumerate(column.T))
+        else:
+            parts = [(name, column)]
+        for part_name, part in parts:
+            if found := _not_real(part):
+                where = "" if part_name is None else f" in column {part_name!r}"
+                advice = "turn them into numbers first, or leave them out"
+                if "complex" in found:
+                    advice = "Complex data not supported"  # as scikit-learn says it
+                raise ValueError(
+                    f"{argument}: must contain real numbers, got {found}{where}; {advice}"
+                )
+
+
+def _not_real(values: np.ndarray) -> str | None:
+    """Return the dtype or type of values that are dates, durations or complex numbers, if any."""
+    if values.dtype.kind != "O":
+        return f"dtype {values.dtype}" if values.dtype.kind in "mMc" else None
+    kinds = {type(value) for value in values.ravel()}
+    return next((kind.__name__ for kind in kinds if issubclass(kind, NOT_REAL)), None)
+
+
 def check_matrix(X, argument: str) -> Matrix:
     """Return `X` as a finite, C-ordered float array or a canonical CSR matrix.
 
@@ -117,6 +165,7 @@ def check_matrix(X, argument: str) -> Matrix:
         Naming `argument`, what is wrong with it and what is accepted; also of a value beyond
         1e60, or 1e15 in single precision.
     """
+    check_numbers(X, argument)
     X = X if sp.issparse(X) else as_array(X, argument)
     if X.ndim != 2:
         raise ValueError(f"{argument}: must have two dimensions (rows, features), got {X.ndim}")
@@ -221,6 +270,8 @@ def check_kinds(y, argument: str) -> None:
             names = ", ".join(sorted(kind.__name__ for kind in kinds))
             raise ValueError(f"{argument}: mixes labels of types {names}; use one type")
     labels = as_array(y, argument)
+    if labels.dtype.kind == "c":
+        raise ValueError(f"{argument}: must be labels, got complex numbers")
     if labels.ndim == 0 or labels.dtype.kind == "V":
         raise ValueError(f"{argument}: must be an array or a list of labels, got {shown(y)}")
 

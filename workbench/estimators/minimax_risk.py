@@ -6,10 +6,9 @@ from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 
-from workbench.core.checks import shown
 from workbench.core.problem import Problem
 from workbench.core.stream import below
-from workbench.estimators.common import WeightedClassifier, affine
+from workbench.estimators.base import WeightedClassifier, affine, labels_of
 from workbench.estimators.parameters import not_negative, one_of, parameter, positive, whole
 from workbench.mrc.risk import psi
 from workbench.mrc.splitting import WIDEST
@@ -26,29 +25,17 @@ SOLVER_OF = {
 WIDE = 16_000
 
 
-def not_certified(value, name: str) -> None:
-    """Refuse any value: certified tuning needs an objective that is strongly convex."""
-    raise ValueError(
-        f"{name}: only None is accepted, got {shown(value)}; no lambda0 of a minimax risk "
-        "classifier can be proven to be the best, as its problem is a linear program: solutions "
-        "can be far apart at equal risk, so that a gap says nothing about predictions; "
-        "WestonWatkinsClassifierCV has certified tuning"
-    )
-
-
 @dataclass(eq=False, repr=False)
-class MinimaxRiskClassifier(
-    WeightedClassifier, saved="n_iter_ trace_ lower_ upper_ coef_:kd intercept_:k phi_"
-):
+class MinimaxRiskClassifier(WeightedClassifier):
     """0-1 minimax risk classifier with a certificate: ``lower_ <= R* <= upper_``.
 
     R* is the smallest worst-case error over all distributions whose mean of the features, class
-    by class, is within `lambda0` standard deviations of the training mean. Where the data's
+    by class, is within `lambda0` standard deviations of the training mean. If the data's
     distribution is among them, ``upper_`` bounds the error of the *randomised* rule that
-    :meth:`predict_proba` returns; the error of its mode, which :meth:`predict` returns, is
-    bounded by twice that (and is usually the smaller one). :meth:`errors` reports both.
+    :meth:`predict_proba` returns. The error of its mode, which :meth:`predict` returns, is at most
+    twice that, and usually the smaller of the two. :meth:`errors` reports both.
 
-    Features are used as they are given, with one intercept a class; standardise dense ones
+    Features are used as they are given, with one intercept per class; standardise dense ones
     first. A feature that is zero in every training row of a class has no spread there: it is
     left out for that class, its coefficient is 0 and no bound counts it (see
     :attr:`workbench.mrc.risk.MinimaxRisk.active`).
@@ -62,7 +49,7 @@ class MinimaxRiskClassifier(
         "auto" takes "pdhg" for sparse rows or very many features, "splitting" for many features
         times classes, else "interior_point"; the last two are for dense rows only. "ccg" is the
         paper's constraint and column generation; "lp" hands the whole linear program to HiGHS
-        and is for small data.
+        and is for small data
     gap : float >= 0, stop when ``upper_ - lower_`` is at most this
     eps1, eps2 : float >= 0, of "ccg" only: violations of the primal and dual constraints that
         count. It also stops when there are none, whatever the gap: for a gap below `eps1`
@@ -70,7 +57,6 @@ class MinimaxRiskClassifier(
     n_max, m_max : int >= 1, of "ccg" only: constraints and features added per round
     max_iter : int >= 1, rounds of the solver
     max_seconds : float > 0 or None, wall seconds of the solver; checked between rounds
-    certify : None; of this classifier no choice of `lambda0` can be proven
 
     Attributes
     ----------
@@ -101,12 +87,13 @@ class MinimaxRiskClassifier(
     m_max: int = parameter(400, whole)
     max_iter: int = parameter(1000, whole)
     max_seconds: float | None = parameter(None, positive)
-    certify: None = parameter(None, not_certified)
+
+    _scales_matter = False  # lambda is in standard deviations
 
     def predict(self, X):
         """Return the (n,) labels of highest score, the mode of the randomised rule.
 
-        Its error is bounded by ``2 * upper_``: where the mode is wrong, the randomised rule is
+        Its error is at most ``2 * upper_``: where the mode is wrong, the randomised rule is wrong
         with probability at least 1/2.
         """
         return super().predict(X)
@@ -114,7 +101,7 @@ class MinimaxRiskClassifier(
     def predict_proba(self, X):
         """Return the (n, k) label probabilities of the minimax rule, whose error ``upper_`` bounds.
 
-        They are proportional to ``(v_y - phi_)_+``, and uniform where no score exceeds `phi_`.
+        They are proportional to ``(v_y - phi_)_+``, and uniform if no score exceeds `phi_`.
         They say how to randomise, not how likely a label is.
         """
         excess = np.maximum(self._scores(X) - self.phi_, 0.0)
@@ -127,14 +114,12 @@ class MinimaxRiskClassifier(
 
         "deterministic" is ``1 - score(X, y)``; "randomised" is the expected error of a label
         drawn from :meth:`predict_proba`, the one that ``upper_`` bounds. On the training rows
-        it does so always, since their distribution is in the uncertainty set.
+        it always does, since their distribution is in the uncertainty set.
         """
-        y = np.asarray(y)
-        right = self.predict_proba(X)[y[:, None] == self.classes_].sum()
-        return {
-            "deterministic": float(np.mean(self.predict(X) != y)),
-            "randomised": float(1.0 - right / len(y)),
-        }
+        y, p = labels_of(y), self.predict_proba(X)
+        deterministic = 1.0 - self.score(X, y)  # refuses labels that do not fit the rows
+        right = p[y[:, None] == self.classes_].sum()
+        return {"deterministic": deterministic, "randomised": float(1.0 - right / len(y))}
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -164,6 +149,9 @@ class MinimaxRiskClassifier(
         self.coef_, self.intercept_ = affine(state, problem)
         self.phi_ = float(psi(self._scored(problem.X)).max())
         self.lower_, self.upper_ = trace.last["lower"], trace.last["upper"]
+
+    def _shapes(self, d: int, k: int) -> dict[str, tuple[int, ...]]:
+        return super()._shapes(d, k) | {"phi_": ()}
 
     def _early(self) -> str | None:
         if self.upper_ - self.lower_ <= self.gap:

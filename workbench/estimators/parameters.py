@@ -12,7 +12,7 @@ import numpy as np
 
 from workbench.core.checks import as_number, check_positive, check_whole, is_flag, is_whole, shown
 from workbench.core.names import hint
-from workbench.kernels.functions import check_gamma, check_kernel
+from workbench.kernels.functions import check_gamma
 
 # A check takes a value and its name, and raises a ValueError that says what is accepted.
 Check = Callable[[object, str], object]
@@ -62,11 +62,6 @@ def gamma(value, name: str) -> None:
     check_gamma(value)
 
 
-def kernel(value, name: str) -> None:
-    """Accept names of kernels, and functions."""
-    check_kernel(value, None, 1, 0.0)
-
-
 positive: Check = check_positive
 whole: Check = check_whole
 whole_or_zero: Check = partial(check_whole, least=0)
@@ -78,7 +73,14 @@ fraction = accept(lambda v: 0 <= as_number(v) <= 1, "a number from 0 to 1")
 flag = accept(is_flag, "True or False")
 dictionary = accept(lambda v: isinstance(v, dict), "a dict")
 jobs = accept(lambda v: is_whole(v, -(2**31), 2**31 - 1) and v != 0, "an integer other than 0")
-seed = accept(
-    lambda v: isinstance(v, np.random.RandomState) or (isinstance(v, Integral) and 0 <= v < 2**32),
-    "an integer from 0 to 2^32 - 1 or a numpy.random.RandomState",
-)
+
+
+def is_seed(value) -> bool:
+    """Return whether this is an integer below 2^32, or a RandomState that is not damaged."""
+    if isinstance(value, np.random.RandomState):
+        state = value.get_state(legacy=False)["state"]
+        return 0 <= state.get("pos", 0) <= 624  # which NumPy does not check
+    return isinstance(value, Integral) and 0 <= value < 2**32
+
+
+seed = accept(is_seed, "an integer from 0 to 2^32 - 1 or a numpy.random.RandomState")

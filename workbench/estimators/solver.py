@@ -5,24 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.core.checks import is_whole
 from workbench.core.problem import Problem
-from workbench.data.features import waves
-from workbench.estimators.common import Classifier
-from workbench.estimators.parameters import (
-    accept,
-    dictionary,
-    flag,
-    one_of,
-    parameter,
-    whole,
-)
+from workbench.estimators.base import Classifier
+from workbench.estimators.parameters import dictionary, flag, one_of, parameter, whole
 from workbench.registry import SOLVERS
 
 
 @dataclass(eq=False, repr=False)
 class SolverClassifier(Classifier):
-    """Run any solver of the registry for a number of rounds.
+    """Run any solver for a number of rounds.
 
     Features are used as they are given; standardise dense ones first. There is no `sample_weight`,
     as most solvers take none, and no file of a fit: the classes of each family have both.
@@ -31,10 +22,8 @@ class SolverClassifier(Classifier):
     ----------
     solver : a name of ``workbench list``
     max_iter : int >= 1, rounds
-    parameters : dict or None, those of the solver that are not at its defaults
-    fit_intercept : append a column of ones to the rows
-    fourier : int >= 0, even, random Fourier features appended to the rows,
-        :func:`workbench.data.features.fourier`
+    parameters : dict or None, parameters of the solver that are not at their defaults
+    fit_intercept : bool, append a column of ones to the rows
 
     Examples
     --------
@@ -49,22 +38,15 @@ class SolverClassifier(Classifier):
     max_iter: int = parameter(10, whole)
     parameters: dict | None = parameter(None, dictionary)
     fit_intercept: bool = parameter(True, flag)
-    fourier: int = parameter(0, accept(lambda v: is_whole(v, 0) and v % 2 == 0, "an even number"))
 
     def _solver(self, problem: Problem) -> tuple[str, dict[str, Any]]:
         return self.solver, dict(self.parameters or {})
 
-    def _problem(self, X, y, weights=None) -> Problem:
-        problem = super()._problem(X, y, weights)
-        self._waves = waves(problem, self.fourier) if self.fourier else None
-        return problem if self._waves is None else self._waves.of(problem)
-
     def _keep(self, problem, state, trace) -> None:
         self._state = state
 
-    def _seen(self, X):
-        X = self._widened(X)
-        return X if self._waves is None else self._waves(X)
+    def _shapes(self, d: int, k: int) -> dict[str, tuple[int, ...]]:
+        return {}
 
     def _scored(self, X):
-        return self._state.scores(self._seen(X))
+        return self._state.scores(self._widened(X))

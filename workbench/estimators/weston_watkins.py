@@ -10,43 +10,16 @@ from workbench.core.problem import Problem
 from workbench.core.stream import State, below
 from workbench.core.trace import Trace
 from workbench.estimators import parameters as check
-from workbench.estimators.common import Classifier, WeightedClassifier
+from workbench.estimators.base import WeightedClassifier
 from workbench.estimators.parameters import parameter, positive, whole
 from workbench.weston_watkins.dual import share_of
 
 SOLVER_OF = {"walrus_fast": "ww_walrus_fast", "walrus": "ww_walrus", "shark": "ww_shark"}
 
 
-class Bounded(Classifier):
-    """A Weston-Watkins SVM, which keeps its coefficients with their bounds and its gap ratio."""
-
-    def _goal(self):
-        return [below("gap_ratio", self.gap_ratio)]
-
-    def _keep(self, problem: Problem, state: State, trace: Trace) -> None:
-        self._keep_linear(state, problem)
-        primal = trace.last["primal"]
-        # The best upper bound has room for rounding, and these coefficients are no better.
-        self.lower_, self.upper_ = trace.last["lower"], max(primal, trace.last["upper"])
-        first = trace.rows[1]["primal"] - trace.rows[1]["dual"] if self.n_iter_ else math.nan
-        self.gap_ratio_ = share_of(first, primal, trace.column("dual").max())
-
-    def _early(self) -> str | None:
-        if self.gap_ratio_ <= self.gap_ratio:
-            return None
-        return (
-            f"after {self.n_iter_} rounds with a gap ratio of {self.gap_ratio_:.2g}, above "
-            f"{self.gap_ratio:.2g}: scale the features, raise the limit, or raise gap_ratio"
-        )
-
-
 @dataclass(eq=False, repr=False)
-class WestonWatkinsClassifier(
-    WeightedClassifier,
-    Bounded,
-    saved="n_iter_ trace_ lower_ upper_ gap_ratio_ coef_:kd intercept_:k",
-):
-    """The Weston-Watkins SVM, a multiclass one, solved to a certified duality gap.
+class WestonWatkinsClassifier(WeightedClassifier):
+    """The linear Weston-Watkins SVM, a multiclass one, solved to a certified duality gap.
 
     It minimises ``1/2 |W|^2 + C sum_i sum_{j != y_i} max(0, 1 - (w_{y_i} - w_j).x_i)``; `C` is
     the weight of each pair of a row and a wrong class, divided by nothing. For two classes this
@@ -55,16 +28,17 @@ class WestonWatkinsClassifier(
 
     Parameters
     ----------
-    C : float > 0
+    C : float > 0; ``GridSearchCV`` searches for it, and
+        :func:`workbench.tuning.weston_watkins.certify_path` proves that none is much better
     solver : {"walrus_fast", "walrus", "shark"}
         All solve the same problem. "walrus" is the paper's block coordinate descent, "walrus_fast"
-        ours with fewer visits, "shark" has Shark's solver of the subproblem; that one leaves
-        violations of 1e-6, and gaps of their size.
-    gap_ratio : float > 0, stop when the duality gap is at most this share of the gap after the
+        ours with fewer visits, "shark" has Shark's solver of the subproblem, which leaves
+        violations of 1e-6, and gaps of their size
+    gap_ratio : float > 0, stop when the duality gap is at most this fraction of the gap after the
         first round, as the paper does, or is only rounding
-    fit_intercept : bool, append a constant feature of 1. Its coefficients,
-        the intercepts, are regularised as all others are; the problem itself has no offset (the
-        paper's appendix A.1), and neither has the fit by default
+    fit_intercept : bool, append a constant feature of 1. Its coefficients, the intercepts, are
+        regularised as all others are; the problem itself has no offset (the paper's appendix A.1),
+        and neither has the fit by default
     max_iter : int >= 1, rounds of the solver
     max_seconds : float > 0 or None, wall seconds of the solver; checked between rounds
     random_state : int, RandomState or None, of the order in which rows are visited. An integer is
@@ -103,3 +77,22 @@ class WestonWatkinsClassifier(
 
     def _solver(self, problem: Problem) -> tuple[str, dict[str, Any]]:
         return SOLVER_OF[self.solver], {"C": float(self.C), "seed": self._seed()}
+
+    def _goal(self):
+        return [below("gap_ratio", self.gap_ratio)]
+
+    def _keep(self, problem: Problem, state: State, trace: Trace) -> None:
+        self._keep_linear(state, problem)
+        primal = trace.last["primal"]
+        # The best upper bound has room for rounding, and these coefficients are no better.
+        self.lower_, self.upper_ = trace.last["lower"], max(primal, trace.last["upper"])
+        first = trace.rows[1]["primal"] - trace.rows[1]["dual"] if self.n_iter_ else math.nan
+        self.gap_ratio_ = share_of(first, primal, trace.column("dual").max())
+
+    def _early(self) -> str | None:
+        if self.gap_ratio_ <= self.gap_ratio:
+            return None
+        return (
+            f"after {self.n_iter_} rounds with a gap ratio of {self.gap_ratio_:.2g}, above "
+            f"{self.gap_ratio:.2g}: scale the features, raise the limit, or raise gap_ratio"
+        )
