@@ -33,7 +33,7 @@ BUDGETS = {
     "data": 3_104,
     "mrc": 2_875,
     "weston_watkins": 1_011,
-    "memoir": 3_042,
+    "memoir": 2_892,
     "least_squares": 1_496,
     "sampled_cuts": 1_578,
     "tuning": 546,
