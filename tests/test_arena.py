@@ -83,7 +83,7 @@ def test_the_budget_ends_the_search_and_a_fit_ends_the_run(problem, clock):
     # Rounds that take longer than a fit may do not count, and the search says so.
     with pytest.raises(RuntimeError, match=r"no round ended within 1\.5 s"):
         found(problem, budget=15.0, fit=1.5, cost=2.5)
-    assert len(found(problem, budget=MANY, fit=MANY, ends=5)["trials"]) == search.TRIALS
+    assert len(found(problem, budget=MANY, fit=MANY, ends=5)["trials"]) == search.MAX_TRIALS
 
 
 def test_a_run_ends_when_its_best_round_lies_far_behind(problem, clock):
@@ -132,7 +132,7 @@ def test_no_entry_sees_test_rows(blobs, monkeypatch, tmp_path):
     whole = blobs(200, k=4).split(0.3)
     with pytest.raises(ValueError, match="must not be given test rows"):
         search.search(toy, {}, {}, whole, budget=1.0, fit=1.0)
-    monkeypatch.setattr(search, "TRIALS", 4)
+    monkeypatch.setattr(search, "MAX_TRIALS", 4)
     seen, chosen = [], []
     rng = np.random.default_rng(0)
     scrambled = replace(whole, y_test=rng.permutation(whole.y_test), X_test=whole.X_test + 3.0)

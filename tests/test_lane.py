@@ -92,7 +92,7 @@ def test_a_lane_plays_until_it_is_told_otherwise_or_ends_and_can_turn_back_then(
     rows = lane.play(60.0)
     assert len(rows) == 2 and lane.rows[-2:] == rows and lane.ended == "finished"
     assert lane.advance() is None and lane.trace.stopped_by == "finished"
-    assert lane.back() and not lane.ended and lane.trace.stopped_by == "kept"
+    assert lane.back() and not lane.ended and lane.trace.stopped_by == "paused"
     assert lane.advance()["primal"] == 9 and lane.advance() is None
     assert closed({"gap": 1e-7, "upper": 100.0}) and not closed({"gap": 1e-7, "upper": 10.0})
 

@@ -128,7 +128,7 @@ def test_ridge_is_the_normal_equations_and_scikit_learns(k, blobs):
 @each_k
 @each_linear
 def test_the_objective_is_that_of_the_definition(name, k, blobs, monkeypatch):
-    monkeypatch.setattr(objectives, "ENTRIES", 70)  # several blocks of rows
+    monkeypatch.setattr(objectives, "BLOCK_SCORES", 70)  # several blocks of rows
     problem, weight = blobs(50, 3, k), "alpha" if name == "ridge" else "C"
     for s in islice(STREAMS[name](problem, **{weight: 0.7}), 5):
         expected = definition(name, problem, s.W, 0.7)

@@ -425,11 +425,11 @@ def test_a_new_dashboard_stops_the_old_one_and_wrong_names_do_not(dashboard):
         ({"parameters": {"nmax": 3}}, "no slider is called 'nmax'"),
         ({"parameters": {"eps1": "small"}}, "eps1 must be like 1.0, got 'small'"),
         ({"problem": []}, "problem: give at least one"),
-        ({"problem": None}, "problem: must be a name .* a pair .* got None"),
+        ({"problem": None}, "problem: must be a name .* got None"),
         ({"problem": np.eye(3)}, "problem: must be a name .* got ndarray"),
         ({"problem": pd.DataFrame(np.eye(3))}, "problem: must be a name .* got DataFrame"),
         ({"problem": 3}, "problem: must be a name .* got int"),
-        ({"problem": (np.eye(3), [0, 1])}, "y: "),
+        ({"problem": (np.eye(2), [0, 1])}, r"such as load\(\(X, y\)\), got tuple"),
         ({"problem": ["iris", None]}, "problem: must be a name .* got list"),
         ({"solvers": None}, "solvers: must be names of solvers, got None"),
         ({"solvers": [3]}, "solvers: must be names of solvers, got list"),
@@ -448,8 +448,6 @@ def test_a_new_dashboard_stops_the_old_one_and_wrong_names_do_not(dashboard):
 
 def test_data_of_ones_own(sent, tmp_path):
     mine = panel("wine", test=None)
-    pair = explore((mine.X, mine.y), "ww_walrus", chosen="ww_walrus")
-    assert pair.problem.n == mine.n and pair.problem.X_test is None
     assert explore(tmp_path / "a.csv", "ww_walrus").data.options == (str(tmp_path / "a.csv"),)
     dashboard = explore(mine, ("ww_walrus",), {"C": 0.3}, seconds=7.0)
     assert dashboard.sliders.parameters("ww_walrus") == {"C": 0.3}

@@ -41,10 +41,10 @@ BUDGETS = {
     "registry": 179,
     "proofs": 1_185,
     "runs": 2_707,
-    "live": 2_013,
+    "live": 2_010,
     "figures": 1_814,
     "estimators": 1_777,
-    "arena": 981,
+    "arena": 978,
     "cli": 457,
 }
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}

@@ -66,7 +66,7 @@ def test_forests_take_sparse_rows_in_blocks(monkeypatch, blobs):
     problem = blobs(n=60, d=6, k=3, sparse=True)
     s = last("random_forest", problem)
     whole = s.scores(problem.X)
-    monkeypatch.setattr("workbench.peers.trees.BLOCK", 50)
+    monkeypatch.setattr("workbench.peers.trees.BLOCK_ENTRIES", 50)
     assert np.array_equal(s.scores(problem.X), whole)
     assert np.array_equal(s.scores(problem.X.toarray()), whole)
 
@@ -83,6 +83,6 @@ def test_a_copied_state_grows_the_same_trees_and_so_does_one_without_its_model(n
 
 
 def test_a_stream_ends_at_a_thousand_trees(monkeypatch):
-    monkeypatch.setattr("workbench.peers.trees.LAST", 5)
+    monkeypatch.setattr("workbench.peers.trees.MAX_TREES", 5)
     problem = as_problem(sp.csr_matrix(np.eye(6)), [0, 1] * 3)
     assert [s.trees for s in SOLVERS["extra_trees"].steps(problem)] == [0, 1, 2, 3, 4, 6]

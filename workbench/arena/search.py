@@ -19,13 +19,13 @@ from workbench.core.stream import Row, geometric, processor_seconds, until, watc
 
 VALIDATION = 0.2  # fraction of the training rows that all choices are made on
 MIN_VALIDATION_ROWS = 1000  # with fewer, a trial runs on up to five random splits
-TRIALS = 30  # the most trials, for solvers whose fit costs next to nothing
+MAX_TRIALS = 30  # reached by solvers whose fit costs next to nothing
 PATIENCE = 5.0  # a trial ends after this many times the seconds to its best round
-LEAST = 0.1  # fraction of the seconds of a fit for which a trial goes on in any case
-CLOSED = 0.1  # certified gap over the upper bound at which a run is near its end
+MIN_TRIAL_FRACTION = 0.1  # fraction of the seconds of a fit that a trial is given in any case
+CLOSED_GAP = 0.1  # certified gap over the upper bound at which a run is near its end
 # A trial, with what is not timed, may take this many times the seconds of its fit.
 OVERRUN = 10.0
-EDGE = 0.1  # fraction of a range, in decades, that counts as its edge
+EDGE_FRACTION = 0.1  # fraction of a range, in decades, that counts as its edge
 
 Ranges = Mapping[str, tuple[float, float]]
 
@@ -46,11 +46,11 @@ def search(
     the rows, or on several if validation rows are few (:data:`MIN_VALIDATION_ROWS`). A run is
     evaluated at geometric rounds and ends after `fit` seconds, when its best round lies far behind
     (:data:`PATIENCE`), or by itself. A run whose error has not moved since its first evaluation
-    is not given up while its bounds are apart (:data:`CLOSED`): a cutting plane's first rounds are
-    all one classifier. The next trial begins while less than `budget` seconds and fewer than
-    :data:`TRIALS` trials are spent. The setting and the round with the least mean validation error
-    win; of equal ones those of fewer rounds, and then the earlier trial, so that the noise of the
-    clock does not decide. Rounds that end after `fit` seconds do not count.
+    is not given up while its bounds are apart (:data:`CLOSED_GAP`): a cutting plane's first rounds
+    are all one classifier. The next trial begins while less than `budget` seconds and fewer than
+    :data:`MAX_TRIALS` trials are spent. The setting and the round with the least mean validation
+    error win; of equal ones those of fewer rounds, and then the earlier trial, so that the noise of
+    the clock does not decide. Rounds that end after `fit` seconds do not count.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def search(
         runs = [_run(steps, fixed | values, held, fit) for held in splits]
         spent += sum(run.spent for run in runs)
         trials.append({"values": values} | _best(runs))
-        if spent >= budget or len(trials) >= TRIALS or not ranges:
+        if spent >= budget or len(trials) >= MAX_TRIALS or not ranges:
             break
     best = min(trials, key=lambda trial: (trial["validation_error"], trial["rounds"] or 0))
     if best["rounds"] is None:
@@ -91,7 +91,7 @@ def search(
         name: log(best["values"][name] / low) / log(high / low)
         for name, (low, high) in ranges.items()
     }
-    at_edge = [name for name, place in places.items() if not EDGE < place < 1 - EDGE]
+    at_edge = [n for n, at in places.items() if not EDGE_FRACTION < at < 1 - EDGE_FRACTION]
     return best | {"trials": trials, "search_cpu": spent, "at_edge": at_edge}
 
 
@@ -175,8 +175,8 @@ def _given_up(row: Row, seen: list[tuple[int, float, float]], fit: float) -> boo
         return False
     _, least, cpu = min(seen, key=lambda judged: judged[1])
     moved = least == 0.0 or any(error != least for _, error, _ in seen)
-    closed = row.get("gap", inf) <= CLOSED * row.get("upper", 0.0)
-    return (moved or closed) and row["cpu"] > max(PATIENCE * cpu, LEAST * fit)
+    closed = row.get("gap", inf) <= CLOSED_GAP * row.get("upper", 0.0)
+    return (moved or closed) and row["cpu"] > max(PATIENCE * cpu, MIN_TRIAL_FRACTION * fit)
 
 
 @contextmanager

@@ -16,7 +16,6 @@ from typing import Any
 from workbench.core.checks import check_positive
 from workbench.core.names import hint
 from workbench.core.problem import Problem
-from workbench.data import load
 from workbench.live.dashboard import Dashboard
 from workbench.registry import SOLVERS
 
@@ -44,7 +43,7 @@ def explore(
     Parameters
     ----------
     problem : data as :func:`workbench.data.load` reads them, with a test error if they have test
-        rows; a list of such descriptions to choose from; a pair ``(X, y)``; or a Problem
+        rows; a list of such descriptions to choose from; or a Problem, such as ``load((X, y))``
     solvers : names of the registry to choose from, or one
     parameters : initial values of the sliders by the parameter's name; the solvers' defaults
         otherwise
@@ -95,11 +94,9 @@ def _data(problem: Any) -> Problem | list[str]:
             if not problem:
                 raise ValueError("problem: give at least one description")
             return list(map(os.fspath, problem))
-        if len(problem) == 2 and not any(isinstance(part, str) for part in problem):
-            return load(tuple(problem))
     raise ValueError(
-        "problem: must be a name or file of data, a list of these, a pair (X, y) or a Problem, got "
-        f"{_kind(problem)}"
+        "problem: must be a name or file of data, a list of these or a Problem, such as "
+        f"load((X, y)), got {_kind(problem)}"
     )
 
 

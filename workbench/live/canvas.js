@@ -157,7 +157,7 @@ function steps(spots, k) {
 }
 
 function path(corners) {
-  const line = Object.assign(new Path2D(), { corners });
+  const line = new Path2D();
   corners.forEach(([x, y], i) => (i ? line.lineTo(x, y) : line.moveTo(x, y)));
   return line;
 }

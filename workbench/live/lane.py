@@ -112,10 +112,10 @@ class Lane:
 
     @property
     def trace(self) -> Trace:
-        """The trace so far; ``stopped_by`` is why the run ended, or "kept" if it has not."""
+        """The trace so far; ``stopped_by`` is why the run ended, or "paused" if it has not."""
         rows = [dict(row) for row in self.rows]
         if rows:
-            rows[-1]["stopped_by"] = self.ended or "kept"
+            rows[-1]["stopped_by"] = self.ended or "paused"
         return Trace(dict(self._header), rows)
 
     @property

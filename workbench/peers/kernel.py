@@ -30,7 +30,7 @@ from workbench.memoir.pegasos import mean_hinge
 from workbench.peers.linear import ITERATIONS
 from workbench.sampled_cuts.spaces import features, inverse_root
 
-ENTRIES = 2**22  # decisions of a block of rows, in double precision
+BLOCK_DECISIONS = 2**22  # decisions of a block of rows, in double precision
 
 
 @dataclass(kw_only=True)
@@ -81,7 +81,7 @@ class LibsvmState(ExpansionState):
         kernel, X = self.made_kernel(np.float64), self.as_held(X)
         basis = kernel.points(self.held_rows())
         classes = [slice(*ends) for ends in pairwise(np.append(0, np.cumsum(self.counts)))]
-        step = max(1, ENTRIES // k**2)
+        step = max(1, BLOCK_DECISIONS // k**2)
         for at in range(0, X.shape[0], step):
             part = slice(at, at + step)
             points = kernel.points(X[part])

@@ -23,7 +23,7 @@ from workbench.core.stream import Row
 from workbench.kernels.rows import squared_norms
 from workbench.memoir.pegasos import mean_hinge
 
-ENTRIES = 2**22  # scores of a block of rows, in double precision
+BLOCK_SCORES = 2**22  # scores of a block of rows, in double precision
 OWN = 2.0**-100  # the value of a row's own feature
 
 Objective = Callable[[Matrix, np.ndarray, np.ndarray, float], float]
@@ -67,7 +67,7 @@ class CertifiedState(LinearState):
 
 def blocks(X: Matrix, W: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
     """Yield slices of rows and their (rows, k) scores: `X` is never cast to `W`'s dtype at once."""
-    size = max(1, ENTRIES // max(W.shape))
+    size = max(1, BLOCK_SCORES // max(W.shape))
     for first in range(0, X.shape[0], size):
         part = slice(first, first + size)
         yield part, np.asarray(X[part] @ W)

@@ -22,8 +22,8 @@ from workbench.core.problem import Problem
 from workbench.core.stream import Row, off_the_clock
 from workbench.peers.linear import budget
 
-LAST = 1000  # trees, or iterations, at which a stream ends
-BLOCK = 2**22  # entries of sparse rows that are made dense at a time
+MAX_TREES = 1000  # trees, or iterations, at which a stream ends
+BLOCK_ENTRIES = 2**22  # entries of sparse rows that are made dense at a time
 
 
 @dataclass
@@ -47,7 +47,7 @@ class TreesState:
         X, F = check_sparse(X), np.zeros((X.shape[0], self.k))
         if self.model is None:
             return F
-        classes, step = self.model.classes_, max(1, BLOCK // max(1, X.shape[1]))
+        classes, step = self.model.classes_, max(1, BLOCK_ENTRIES // max(1, X.shape[1]))
         for part in (slice(at, at + step) for at in range(0, len(F), step)):
             rows = X[part].toarray() if sp.issparse(X) else X[part]
             if hasattr(self.model, "estimators_"):
@@ -180,7 +180,7 @@ def grown(
             grow(budget(s.round))
         model = s.model or model
     yield s
-    while budget(s.round) < LAST:
+    while budget(s.round) < MAX_TREES:
         grow(budget(s.round + 1))
         with off_the_clock():
             s.round, s.trees, s.nodes = s.round + 1, *sizes(model)
