@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -21,11 +22,12 @@ from workbench.cli import main
 from workbench.core.trace import read_trace
 from workbench.data.panels import panel
 from workbench.runs import sweep as room
-from workbench.runs.grid import grid
+from workbench.runs.grid import grid as any_grid
 from workbench.runs.run import run
 from workbench.runs.sweep import Sweep, runs_folder, summary, sweep
 from workbench.runs.worker import Limits
 
+grid = partial(any_grid, test=0.3)  # seeds split the rows
 TIMES = ["seconds", "cpu", "load"]
 GRID = {
     "solvers": {
@@ -35,9 +37,15 @@ GRID = {
     },
     "data": ["iris", "wine"],
     "seeds": 3,
+    "test": 0.3,
     "stop": {"gap": 1e-4, "rounds": 12},
 }
-SMALL = {"solvers": ["mrc_ccg", "mrc_subgradient"], "data": "iris", "stop": {"rounds": 3}}
+SMALL = {
+    "solvers": ["mrc_ccg", "mrc_subgradient"],
+    "data": "iris",
+    "stop": {"rounds": 3},
+    "test": 0.3,
+}
 
 
 quiet = str  # says nothing
@@ -180,7 +188,7 @@ def test_a_trace_says_what_point_it_is_and_its_last_row_is_judged(tmp_path, no_w
     [point] = grid("mrc_ccg", "iris", stop={"gap": 1e-3, "rounds": 50}, seeds=[3])
     done = sweep([point], folder=tmp_path, say=quiet)
     [trace] = done.traces()
-    problem = panel("iris", 3)
+    problem = panel("iris", 3, 0.3)
     expected, _ = run("mrc_ccg", problem, parameters=point.parameters)
     assert trace.header["key"] == done.runs[0].key == done.runs[0].path(tmp_path).stem
     assert trace.header["problem"]["checksum"] == problem.checksum
