@@ -25,21 +25,24 @@ class Held:
     pressed : whether a Ctrl-C waits for the end of the block
     """
 
+    outermost: Any = None  # what Ctrl-C does outside the block that holds it back, if there is one
+
     def __init__(self, state: Any = None):
         self.state, self.pressed = state, False
         self._previous: Any = None
 
     def __enter__(self) -> Held:
-        if threading.current_thread() is threading.main_thread():
+        if Held.outermost is None and threading.current_thread() is threading.main_thread():
             previous = signal.getsignal(signal.SIGINT)
-            if callable(previous) and not isinstance(previous, Held):
-                self._previous = previous
+            if callable(previous):
+                self._previous = Held.outermost = previous
                 signal.signal(signal.SIGINT, self)
         return self
 
     def __exit__(self, kind, *_) -> None:
         if self._previous is not None:
             signal.signal(signal.SIGINT, self._previous)
+            Held.outermost = None
         if kind is not None:
             spoil(self.state)
             self.state = None
@@ -57,11 +60,6 @@ class Held:
         """Stop a stream, as a rule of it, once Ctrl-C was pressed."""
         return "interrupted" if self.pressed else None
 
-    def deliver(self) -> None:
-        """Raise a Ctrl-C that was held back, as it would have been."""
-        if self.pressed:
-            signal.raise_signal(signal.SIGINT)
-
 
 def whole_rounds(steps: Iterable, state: Any = None) -> Iterator:
     """Yield the states of `steps`, whose rounds are blocks of :class:`Held`.
@@ -78,7 +76,8 @@ def whole_rounds(steps: Iterable, state: Any = None) -> Iterator:
             state = next(steps, None)
         if state is not None:
             yield state
-        held.deliver()
+        if held.pressed:
+            signal.raise_signal(signal.SIGINT)
         if state is None:
             return
 
