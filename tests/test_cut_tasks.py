@@ -26,7 +26,7 @@ def multiclass(rng):
 
 def chain(rng, K=3):
     y = rng.integers(K, size=17).astype(np.int32)
-    return Chain(rng.permutation(ROWS)[:17], y, STARTS, K, transition=0.7)
+    return Chain(rng.permutation(ROWS)[:17], y, STARTS, K)
 
 
 def test_of_equally_violating_labels_the_first_answers_and_never_the_own():
@@ -96,8 +96,8 @@ def path_scores(F, moves, labels):
 def test_viterbi_finds_the_best_path(K, seed, dtype):
     rng = np.random.default_rng(seed)
     F, v = rng.normal(size=(17, K)).astype(dtype), rng.normal(size=K * K)
-    task, moves = chain(rng, K), 0.7 * v.reshape(K, K)
-    answers, labels = task.answers(F, v), decode(F, v, STARTS, 0.7)
+    task, moves = chain(rng, K), v.reshape(K, K)
+    answers, labels = task.answers(F, v), decode(F, v, STARTS)
     for i, (first, last) in enumerate(pairwise(STARTS)):
         part, y = slice(first, last), task.y[first:last]
         every = np.array(list(product(range(K), repeat=last - first)))

@@ -35,7 +35,7 @@ BUDGETS = {
     "weston_watkins": 1_011,
     "memoir": 2_892,
     "least_squares": 1_496,
-    "sampled_cuts": 1_578,
+    "sampled_cuts": 1_574,
     "tuning": 546,
     "peers": 1_375,
     "registry": 179,

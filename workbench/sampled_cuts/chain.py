@@ -7,17 +7,17 @@ import numpy as np
 from workbench.kernels.compiled import njit
 
 
-def decode(F: np.ndarray, v: np.ndarray, starts: np.ndarray, transition: float = 1.0) -> np.ndarray:
+def decode(F: np.ndarray, v: np.ndarray, starts: np.ndarray) -> np.ndarray:
     """Return the (N,) labels of highest score, sequence by sequence.
 
     Parameters
     ----------
     F : (N, K) scores of positions
     v : (K * K,) explicit weights; entry (a, b) is for b after a
-    starts, transition : as of :class:`~workbench.sampled_cuts.tasks.Chain`
+    starts : as of :class:`~workbench.sampled_cuts.tasks.Chain`
     """
     labels, K = np.empty(len(F), np.int32), F.shape[1]
-    viterbi(F, transition * v.reshape(K, K), starts, labels, 0.0, labels)
+    viterbi(F, v.reshape(K, K), starts, labels, 0.0, labels)
     return labels
 
 

@@ -187,8 +187,6 @@ class Chain:
     y : (N,) codes 0..K-1
     starts : (n + 1,) sequence i is ``starts[i]:starts[i + 1]``, which is not empty
     K : labels
-    transition : positive, the length of a transition's feature, compared with kernel values of
-        about 1; the longer, the less its weights are regularised
     mean_length : of all sequences, by default of these
     """
 
@@ -196,7 +194,6 @@ class Chain:
     y: np.ndarray
     starts: np.ndarray
     K: int
-    transition: float = 1.0
     mean_length: float | None = None
 
     def __post_init__(self):
@@ -213,12 +210,12 @@ class Chain:
 
     def of(self, units):
         positions, starts = self._positions(units)
-        about = self.K, self.transition, self.mean_length
-        return Chain(self.parts[positions], self.y[positions], starts, *about)
+        rows = self.parts[positions], self.y[positions]
+        return Chain(*rows, starts, self.K, self.mean_length)
 
     def answers(self, F, v):
         labels = np.empty(len(self.y), self.y.dtype)
-        moves = self.transition * v.reshape(self.K, self.K)
+        moves = v.reshape(self.K, self.K)
         viterbi(F, moves, self.starts, self.y, 1.0 / self.mean_length, labels)
         wrong = np.add.reduceat((labels != self.y).astype(float), self.starts[:-1])
         answers = Answers(labels, wrong / self.mean_length, wrong)
@@ -226,7 +223,7 @@ class Chain:
 
     def gains(self, F, v, answers):
         gains = np.empty(self.n)
-        moves = self.transition * v.reshape(self.K, self.K)
+        moves = v.reshape(self.K, self.K)
         chain_gains(F, moves, self.starts, self.y, answers.outputs, gains)
         return gains
 
@@ -235,8 +232,8 @@ class Chain:
         y, other = self.y[positions], answers.outputs[positions]
         counts = np.zeros((self.K, self.K))
         before = np.delete(np.arange(len(positions)), starts[1:] - 1)  # all but the last positions
-        np.add.at(counts, (y[before], y[before + 1]), weight * self.transition)
-        np.add.at(counts, (other[before], other[before + 1]), -weight * self.transition)
+        np.add.at(counts, (y[before], y[before + 1]), weight)
+        np.add.at(counts, (other[before], other[before + 1]), -weight)
         wrong = np.flatnonzero(y != other)
         B = np.zeros((len(wrong), self.K))
         rows = np.arange(len(wrong))
