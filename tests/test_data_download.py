@@ -153,7 +153,7 @@ def test_files_put_there_by_hand(register, server, cache):
 
 
 def test_a_data_set_without_a_public_file_says_so(cache):
-    with pytest.raises(FileNotFoundError, match="no public file has these rows") as caught:
+    with pytest.raises(FileNotFoundError, match="no public file of it is known") as caught:
         data.load("omniglot")
     assert "Make omniglot.npz from its origin (Omniglot, Lake et al." in str(caught.value)
     assert kept(cache) == []

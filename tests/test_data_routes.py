@@ -93,6 +93,34 @@ def test_newsgroups(tmp_path):
     assert rows.X.toarray().tolist() == [[1, 0, 0, 1], [0, 2, 1, 0], [0, 1, 0, 0]]
 
 
+def test_features_of_resnet18_in_parts(tmp_path):
+    for name, text in (("cats_vs_dogs_resnet18", "a,b,c\n"), ("yearbook_resnet18", "")):
+        paths = []
+        for i, rows in enumerate(("1.5,2,0\n", "3,4,1\n5,6,0\n")):
+            paths.append(tmp_path / f"{name}_{i}.csv.zip")
+            with zipfile.ZipFile(paths[-1], "w") as packed:
+                packed.writestr("part.csv", text + rows)
+        rows = parse(SOURCES[name], *paths)
+        assert rows.X.tolist() == [[1.5, 2], [3, 4], [5, 6]] and rows.X.dtype == np.float32
+        assert rows.y.tolist() == [0, 1, 0] and rows.n_train is None
+
+
+@pytest.mark.parametrize("name", ["dmoz", "wiki_small"])
+def test_lines_of_lshtc_have_several_labels_and_any_order(name, tmp_path):
+    text = b"7, 3  5:1 1:2\n9 2:1\n"
+    if name == "dmoz":
+        path = archive(tmp_path / "DMOZ.zip", train_txt=text.decode())
+    else:
+        path = tmp_path / "wiki.tar.gz"
+        with tarfile.open(path, "w:gz") as packed:
+            member = tarfile.TarInfo("train.txt")
+            member.size = len(text)
+            packed.addfile(member, io.BytesIO(text))
+    rows = parse(SOURCES[name], path)
+    assert rows.X.toarray().tolist() == [[2, 0, 0, 0, 1], [2, 0, 0, 0, 1], [0, 1, 0, 0, 0]]
+    assert rows.y.tolist() == [3, 7, 9]
+
+
 def test_openml(monkeypatch):
     def fetch_openml(data_id, **_):
         assert data_id == 7
@@ -111,7 +139,7 @@ def test_openml(monkeypatch):
 def test_the_registry_is_consistent(name):
     source = SOURCES[name]
     n, _, k = source.shape
-    assert source.n_train is None or 0 < source.n_train < n
+    assert n is None or source.n_train is None or 0 < source.n_train < n
     assert source.labels is None or list(source.labels) == sorted(set(source.labels))
     assert source.labels is None or len(source.labels) == k
     for file in source.files:

@@ -204,7 +204,7 @@ LOADS = {  # of a run with one thread: timing mode, changes of its header, the r
 @pytest.mark.parametrize("case", LOADS)
 def test_what_was_not_timed_says_so(case):
     timing, change, reason = LOADS[case]
-    trace, _ = run("mrc_interior_point", panel("iris"), rounds(2))
+    trace, _ = run("mrc_interior_point", panel("iris", test=0.3), rounds(2))
     assert set(trace.header) >= {"load", "load_at_end"}
     for row in trace.rows:
         row["seconds"] = row["cpu"]
@@ -222,7 +222,7 @@ def test_what_was_not_timed_says_so(case):
 def test_wall_time_beyond_cpu_time_is_not_a_timing_and_records_are_strict_json():
     record = {"a": np.inf, "b": [{"n": 1, "text": "x"}], "c": []}
     assert json.loads(provenance.as_json(record)) == record | {"a": "inf"}
-    header = run("mrc_interior_point", panel("iris"), rounds(1))[0].header
+    header = run("mrc_interior_point", panel("iris", test=0.3), rounds(1))[0].header
     header |= {"timed": True, "load": 0.1, "load_at_end": 0.1, "threads": {}}
     made = provenance.made_by([Trace(header, [{"round": 1, "seconds": 1.3, "cpu": 1.0}])])
     assert made["timed"] is False and "wall time was 1.3 times CPU time" in made["not_timed"]
@@ -325,7 +325,7 @@ def test_figures_say_which_runs_the_clock_ended_and_refuse_what_is_not_declared(
     write(tmp_path, "toy")
     figures = Figures("toy", {"points": 3, "grid": 0.01}, folder=tmp_path, notebooks=tmp_path)
     assert figures.parameters == {"points": 3, "grid": "0.01"}
-    trace, _ = run("mrc_interior_point", panel("iris"), seconds(0.0))
+    trace, _ = run("mrc_interior_point", panel("iris", test=0.3), seconds(0.0))
     (tmp_path / "a.npz").write_bytes(b"a proof")
     figures.save(plt.figure(), "line", "A line.", proofs=[tmp_path / "a.npz"])
     assert (tmp_path / "toy" / "line.proofs" / "a.npz").read_bytes() == b"a proof"

@@ -111,7 +111,7 @@ def values_of(bars):
 
 
 PROBLEMS = {
-    "digits": lambda blobs: panel("digits | 5 % rows"),
+    "digits": lambda blobs: panel("digits | 5 % rows", test=0.3),
     "plane": lambda blobs: blobs(n=30, d=2, k=3),
     "sparse plane": lambda blobs: blobs(n=30, d=2, k=2, sparse=True),
     "tiny": lambda blobs: blobs().tiny(),
@@ -134,7 +134,7 @@ def test_every_round_has_sound_pictures_that_leave_the_state_alone(name, data, b
 
 @pytest.mark.parametrize("k", [10, 50])
 def test_confusion_counts_test_rows_or_training_rows_as_scikit_learn_does(k, blobs):
-    problem = panel("digits") if k == 10 else blobs(n=900, d=5, k=50)
+    problem = panel("digits", test=0.3) if k == 10 else blobs(n=900, d=5, k=50)
     state, pictures = last("ridge", problem, 1)
     X, y = (problem.X_test, problem.y_test) if k == 10 else (problem.X, problem.y)
     rows = np.linspace(0, len(y) - 1, min(500, len(y))).astype(int)
@@ -149,7 +149,7 @@ def test_confusion_counts_test_rows_or_training_rows_as_scikit_learn_does(k, blo
 
 
 def test_regions_are_the_classes_of_highest_score():
-    problem = panel("checkers 2000")
+    problem = panel("checkers 2000", test=0.3)
     state, _ = last("cuts_linear_time", problem, 12)
     marked = np.array([1999, 3, 17])
     picture = plane(state, problem, marked=marked, why="these")
@@ -377,7 +377,7 @@ def made(*shape, **given):
 
 
 def named(name):
-    return lambda blobs: panel(name)
+    return lambda blobs: panel(name, test=0.3)
 
 
 SPARSE = made(90, 30, 6, sparse=True)

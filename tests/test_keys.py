@@ -112,7 +112,7 @@ def test_whatever_changes_a_run_changes_its_key(counts, change, point, iris):
 
 @pytest.mark.parametrize("name", SOLVERS)
 def test_every_parameter_of_every_solver_is_in_the_key(name, iris):
-    [point] = grid(name, "iris", stop={"rounds": 1})
+    [point] = grid(name, "iris", stop={"rounds": 1}, test=0.3)
     seen = {point_key(point, iris, False)}
     for parameter, value in point.parameters.items():
         if isinstance(value, str):
@@ -147,7 +147,7 @@ def test_timed_runs_are_apart_and_each_is_a_measurement(point, iris):
 
 def keys_of(solver, iris):
     """Return the keys of a solver's point and of its match in the arena."""
-    [point] = grid(solver, "iris", stop={"rounds": 1})
+    [point] = grid(solver, "iris", stop={"rounds": 1}, test=0.3)
     contender = match.Match("iris", 0, solver, entry(solver), 1.0, 1.0, None, False)
     code.cache_clear()
     return point_key(point, iris, False), match.match_key(contender, iris)
@@ -192,7 +192,7 @@ def test_every_library_is_found_by_the_name_of_its_module():
 
 @pytest.mark.parametrize("solver", ["mrc_ccg", "memoir_l2"])
 def test_every_file_that_a_run_reaches_counts(solver, iris, monkeypatch):
-    [point] = grid(solver, "iris", stop={"rounds": 1})
+    [point] = grid(solver, "iris", stop={"rounds": 1}, test=0.3)
     before, text = point_key(point, iris, False), keys._text
     files, _ = keys.reached(SOLVERS[solver].steps.__module__, sweep.__name__)
     names = {path.relative_to(keys.PACKAGE).with_suffix("").as_posix() for path in files}
@@ -214,7 +214,7 @@ def test_every_function_that_runs_is_in_a_file_that_counts(name, tmp_path, monke
     def heard(frame, event, argument):
         ran.add(frame.f_code.co_filename)
 
-    [task] = sweep._planned(grid(name, "digits + 20 fourier", stop={"rounds": 2}), False)
+    [task] = sweep._planned(grid(name, "digits + 20 fourier", stop={"rounds": 2}, test=0.3), False)
     sweep._problem.cache_clear()
     sys.setprofile(heard)
     try:

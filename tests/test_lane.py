@@ -37,7 +37,7 @@ def counting(problem, *, add: float = 1.0, fails_at: int = -1, last: int = 10**9
 
 @pytest.fixture
 def iris():
-    return panel("iris")
+    return panel("iris", test=0.3)
 
 
 def same(state, other):

@@ -80,7 +80,8 @@ def said(tree):
             assert mine["lower"] <= other["upper"] / given["C"] / problem.n
             assert other["lower"] / given["C"] / problem.n <= mine["upper"]
 
-            points = grid({"frank_wolfe": {"alpha": [0.01, 0.1]}}, "iris", stop={"rounds": 5})
+            grids = {"frank_wolfe": {"alpha": [0.01, 0.1]}}
+            points = grid(grids, "iris", stop={"rounds": 5}, test=0.3)
             assert list(sweep(points).frame()["status"]) == ["done", "done"]
 
             frame = contest(

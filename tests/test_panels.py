@@ -121,14 +121,14 @@ def test_the_first_rows_of_each_class_can_be_the_training_rows():
 def test_an_alternative_stands_in_only_where_the_first_is_not_at_hand(capsys, monkeypatch):
     monkeypatch.delenv("WORKBENCH_DATA", raising=False)
     assert panel("iris or wine").k == 3 and panel("iris or wine").d == 4
-    stand_in = panel("cats_vs_dogs_resnet18 or synthetic 300x8x2")
+    stand_in = panel("cifar10_resnet18 or synthetic 300x8x2")
     assert stand_in.synthetic and stand_in.name.startswith("synthetic 300x8x2")
     with pytest.raises(ValueError, match="no data set or file is called"):
         panel("irsi or wine")
-    assert at_hand("iris, yearbook_resnet18, wine") == ["iris", "wine"]
-    assert "yearbook_resnet18" in capsys.readouterr().out
-    with pytest.raises(FileNotFoundError, match="yearbook_resnet18"):
-        at_hand("yearbook_resnet18")
+    assert at_hand("iris, cifar100_resnet18, wine") == ["iris", "wine"]
+    assert "cifar100_resnet18" in capsys.readouterr().out
+    with pytest.raises(FileNotFoundError, match="cifar100_resnet18"):
+        at_hand("cifar100_resnet18")
 
 
 # The words of one problem for `load`, the command line, a grid, a notebook and a dashboard.
@@ -138,7 +138,7 @@ WORDS = ("wine", "wine @ given", "wine + 20 fourier", "wine | 30 % test", "rows.
 @pytest.mark.parametrize("words", WORDS)
 def test_the_same_words_are_the_same_problem_everywhere(words, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    words = words.replace("no", "yearbook_resnet18")
+    words = words.replace("no", "cifar100_resnet18")
     Path("rows.csv").write_text("a,b,kind\n" + "1,20.5,u\n2,30,v\n0,7,w\n" * 5)
     problem = load(words)
     assert panel(words).checksum == problem.checksum

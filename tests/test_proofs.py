@@ -346,7 +346,9 @@ def test_files_that_are_no_proofs_are_refused_in_one_sentence(tmp_path, capsys):
 
 
 def test_sweeps_keep_proofs_on_request(tmp_path):
-    points = grid({"ww_walrus": {"C": [0.1]}, "ls_calibrated": {}}, "iris", stop={"rounds": 3})
+    points = grid(
+        {"ww_walrus": {"C": [0.1]}, "ls_calibrated": {}}, "iris", stop={"rounds": 3}, test=0.3
+    )
     without = room.sweep(points, folder=tmp_path, say=lambda line: None)
     assert without.proofs() == list(tmp_path.rglob("*.npz")) == []
     said = []

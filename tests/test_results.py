@@ -30,7 +30,9 @@ def silent(line):
 @pytest.fixture
 def kept(tmp_path, monkeypatch, no_workers):
     """A sweep and its file of results, from which figures are drawn."""
-    points = grid({"ww_walrus": {"C": [0.1, 1.0]}}, ["wine @ range"], stop={"rounds": 3}, seeds=2)
+    points = grid(
+        {"ww_walrus": {"C": [0.1, 1.0]}}, ["wine @ range"], stop={"rounds": 3}, seeds=2, test=0.3
+    )
     done = sweep(points, folder=tmp_path / "points", say=silent)
     write_results(tmp_path / "results" / "x.parquet", done.traces(), {"C": 0.5, "timing": False})
     results._recalled.cache_clear()
@@ -64,7 +66,7 @@ def test_a_sweep_from_results_runs_nothing_and_reads_no_data(kept, tmp_path, mon
 
 
 def test_a_point_without_a_result_is_a_failure_and_not_another_point(kept, tmp_path):
-    other = grid({"ww_walrus": {"C": [2.0]}}, ["wine @ range"], stop={"rounds": 3})
+    other = grid({"ww_walrus": {"C": [2.0]}}, ["wine @ range"], stop={"rounds": 3}, test=0.3)
     assert list(sweep(other, say=silent).failures.values()) == [
         "no run with these settings is in the results"
     ]
@@ -74,7 +76,7 @@ def test_a_point_without_a_result_is_a_failure_and_not_another_point(kept, tmp_p
 
 def test_one_run_asked_for_by_two_names_is_found_by_both(tmp_path, no_workers, monkeypatch):
     names = ["wine @ range", "wine @ range or iris"]
-    (point,) = grid({"ww_walrus": {}}, names[:1], stop={"rounds": 1})
+    (point,) = grid({"ww_walrus": {}}, names[:1], stop={"rounds": 1}, test=0.3)
     (trace,) = sweep([point], folder=tmp_path / "points", say=silent).traces()
     other = Trace(trace.header | {"data": names[1]}, trace.rows)
     write_results(tmp_path / "z.parquet", [trace, other], {})
@@ -94,7 +96,7 @@ def test_a_damaged_file_is_named(tmp_path, content):
 
 
 def test_infinities_and_missing_values_come_back(tmp_path, no_workers):
-    points = grid({"ww_walrus": {}}, ["wine @ range"], stop={"rounds": 1})
+    points = grid({"ww_walrus": {}}, ["wine @ range"], stop={"rounds": 1}, test=0.3)
     (trace,) = sweep(points, folder=tmp_path, say=silent).traces()
     trace.rows[0] |= {"gap_ratio": math.inf, "only_here": -math.inf}
     write_results(tmp_path / "y.parquet", [trace], {})

@@ -19,7 +19,6 @@ from workbench.core.problem import Problem, as_problem, noted
 from workbench.data.cache import LABELS, available_files, differences, fetch_into_cache, read
 from workbench.data.formats import (
     Rows,
-    npz_shape,
     read_libsvm,
     read_libsvm_split,
     read_npy,
@@ -178,7 +177,7 @@ def available() -> list[Entry]:
             where = here[name][0] if name in here else away
             entry = Entry(name, *source.shape, where, source.licence)
         else:
-            entry = Entry(name, *npz_shape(here[name][1]), here[name][0], "see its file")
+            entry = Entry(name, None, None, None, here[name][0], "see its file")
         entries.append(entry)
     return entries
 

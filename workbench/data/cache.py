@@ -133,7 +133,7 @@ def fetch_into_cache(name: str, source: Source, progress: bool = False) -> None:
     known, paths = _recorded(folder), [folder / name / file.name for file in source.files]
     try:
         if source.parse is None:
-            raise ValueError("no public file has these rows")
+            raise ValueError("no public file of it is known")
         for file, path in zip(source.files, paths):
             download(file, path, known.get(f"{name}/{file.name}"), progress)
         rows = source.parse(paths, source)
@@ -163,7 +163,7 @@ def differences(
     return tuple(
         f"{name}: {have}, published {want}"
         for name, have, want in zip(names, (*shape, n_train), published)
-        if have != want and not (name == "features" and want is None)
+        if have != want and (want is not None or name == "training rows")
     )
 
 

@@ -125,21 +125,6 @@ def read_npy(path: str | os.PathLike, mapped: bool = False) -> np.ndarray:
         raise ValueError(f"{path}: cannot be read as an .npy file; {error}") from None
 
 
-def npz_shape(path: str | os.PathLike) -> tuple[int | None, int | None, int | None]:
-    """Return rows, features and classes of a file of :func:`read_npz`, None if it is damaged."""
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            y, there = archive["y"], archive.files
-            k = len(archive["labels"]) if "labels" in there else len(np.unique(y))
-            if "shape" in there:
-                return len(y), int(archive["shape"][1]), k
-            with archive.zip.open("X.npy") as array:  # its header alone: the rows may be large
-                np.lib.format.read_magic(array)
-                return len(y), np.lib.format.read_array_header_1_0(array)[0][1], k
-    except (*BROKEN, KeyError, IndexError, AttributeError):  # np.load returns an array for .npy
-        return None, None, None
-
-
 def write_npz(path: str | os.PathLike, rows: Rows) -> None:
     """Write the workbench's own format; the file appears whole or not at all."""
     path = Path(path)

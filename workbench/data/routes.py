@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 import struct
 import tarfile
 import tempfile
@@ -25,6 +26,8 @@ SHA256 = {
     "letter_recognition.zip": "3b5f07a334697b6cace4fbae22940393a18fee596e73f68d97ce5973d52dc60f",
 }
 LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/"
+MRCPY = "https://github.com/MachineLearningBCAM/MRCpy/releases/download/v3.0.0-data/"
+LSHTC = "https://lshtc.iit.demokritos.gr/files/second/datasets/"
 UCI = "https://archive.ics.uci.edu/static/public/"
 
 
@@ -43,7 +46,7 @@ class Source:
     Attributes
     ----------
     origin, licence : as published
-    shape : all rows, features (None if the vocabulary decides) and classes
+    shape : all rows, features and classes; None for what is not published
     files : to download
     parse : makes the rows of the paths of these files and the source; None for data sets that
         only a local mirror can hold
@@ -52,7 +55,7 @@ class Source:
     """
 
     origin: str
-    shape: tuple[int, int | None, int]
+    shape: tuple[int | None, int | None, int | None]
     licence: str = "not stated"
     files: tuple[File, ...] = ()
     parse: Callable[[Sequence[Path], Source], Rows] | None = None
@@ -123,6 +126,43 @@ def newsgroups(origin: str, shape: tuple, n_train: int) -> Source:
     )
     files = (File("20news-bydate.tar.gz", urls),)
     return Source(origin, shape, files=files, parse=_newsgroups, n_train=n_train)
+
+
+def resnet18(images: str, shape: tuple, name: str, parts: int, header: bool = False) -> Source:
+    """Return ResNet18 features that the authors of minimax risk publish with MRCpy 3.0.0."""
+    names = [f"{name}_features_resnet18_{part + 1}.csv.zip" for part in range(parts)]
+    files = tuple(File(name, (MRCPY + name,)) for name in names)
+    parse = partial(_resnet18, header=0 if header else None)
+    return Source(f"ResNet18 features of {images}, MRCpy", shape, files=files, parse=parse)
+
+
+def lshtc(origin: str, archive: str) -> Source:
+    """Return the training file of the second LSHTC challenge; its sizes are not published."""
+    files = (File(archive, (LSHTC + archive, LSHTC.replace("https", "http") + archive)),)
+    return Source(f"{origin}, LSHTC 2", (None, None, None), files=files, parse=_lshtc)
+
+
+def _resnet18(paths: Sequence[Path], source: Source, header: int | None) -> Rows:
+    import pandas as pd
+
+    tables = [pd.read_csv(path, header=header, dtype=np.float32).to_numpy() for path in paths]
+    table = np.concatenate(tables)
+    return Rows(table[:, :-1], as_integers(table[:, -1]))
+
+
+def _lshtc(paths: Sequence[Path], source: Source) -> Rows:
+    zipped = zipfile.is_zipfile(paths[0])
+    with tempfile.TemporaryDirectory() as folder:
+        with (zipfile.ZipFile if zipped else tarfile.open)(paths[0]) as archive:
+            names = archive.namelist() if zipped else archive.getnames()
+            member = next((name for name in names if name.split("/")[-1] == "train.txt"), None)
+            if member is None:
+                raise ValueError("the archive has no train.txt")
+            train = archive.open(member) if zipped else archive.extractfile(member)
+            path = Path(folder) / "train.txt"
+            with path.open("wb") as file:
+                shutil.copyfileobj(train, file)
+        return read_libsvm(path, dtype=np.float32, in_order=False)
 
 
 def _libsvm(paths: Sequence[Path], source: Source, sparse: bool, planes: int) -> Rows:
