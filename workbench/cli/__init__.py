@@ -114,7 +114,7 @@ def _parser() -> argparse.ArgumentParser:
     text = "end the run with a message where it needs more memory than 2GB, 500MB, ..."
     add("--memory", type=gigabytes, metavar="SIZE", help=text)
     parameters(add, "a parameter of the solver")
-    add("--scale", help="scale the features first: standard, unit, tfidf or another")
+    add("--scale", help="standard, unit, given, ... (default: standard for names, given for files)")
     add("--test", type=float, metavar="FRACTION", help="hold out a fraction as test rows")
     add("--gap", type=float, default=1e-3, help="stop at this certified gap (default: 1e-3)")
     add("--rounds", type=int, metavar="N", help="stop after N rounds")
