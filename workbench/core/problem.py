@@ -93,6 +93,15 @@ class Problem:
             digest.update(memoryview(self.weights).cast("B"))
         return digest.hexdigest()[:16]
 
+    def check_unchanged(self) -> None:
+        """Raise a ValueError if rows mapped from a file are not those of the checksum any more.
+
+        Another process can write to them without a new date of the file.
+        """
+        file = getattr(getattr(self.X, "base", None), "filename", None)
+        if file is not None and replace(self).checksum != self.checksum:
+            raise ValueError(f"X: {file} has changed since its checksum; run again on a copy")
+
     def tiny(self, rows_per_class: int = 2, d: int = 9) -> Problem:
         """Return a few rows and features of every class: they compile the same kernels as all.
 
