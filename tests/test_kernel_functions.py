@@ -10,8 +10,8 @@ from sklearn.svm import SVC
 
 from workbench.core.problem import as_problem
 from workbench.kernels.functions import (
-    FEW,
-    HELD,
+    CACHE_BYTES,
+    FEW_COLUMNS,
     Kernel,
     check_gamma,
     check_kernel,
@@ -41,7 +41,7 @@ def held(kernel, X, megabytes):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("d", [1, FEW + 1, 60])
+@pytest.mark.parametrize("d", [1, FEW_COLUMNS + 1, 60])
 @pytest.mark.parametrize(("kind", "sparse"), KINDS)
 def test_products_with_a_kernel_are_those_of_scikit_learn(kind, d, sparse, dtype):
     rng = np.random.default_rng(0)
@@ -49,7 +49,7 @@ def test_products_with_a_kernel_are_those_of_scikit_learn(kind, d, sparse, dtype
     if sparse:
         X, Z = (sp.csr_matrix(np.where(A < 0.8, 0, A)) for A in (X, Z))
     B = rng.normal(size=(203, 3))
-    assert 701 * 203 * np.dtype(dtype).itemsize > HELD  # more than one piece
+    assert 701 * 203 * np.dtype(dtype).itemsize > CACHE_BYTES  # more than one piece
     kernel = at(X, kind, dtype)
     K = MATRICES[kind](X, Z)
     rounding = {np.float32: 4e-6, np.float64: 1e-13}[dtype] * max(1.0, np.abs(K).max())

@@ -62,7 +62,7 @@ def test_rows_without_a_test_are_refused():
 
 @pytest.mark.parametrize(("held", "most"), [(40 * 90, 90), (40 * 90 - 1, 89), (40 * 7, 7), (5, 1)])
 def test_many_scores_are_made_block_by_block(held, most, monkeypatch):
-    monkeypatch.setattr(measures, "HELD", held)
+    monkeypatch.setattr(measures, "MAX_SCORES", held)
     problem, state = with_test_rows()
     whole = np.argmax(problem.X_test @ state.W, axis=1)
     for k, counting in ((40, 0), (None, 1)):  # without k, one row to count the classes

@@ -21,11 +21,12 @@ SMALLEST = {"d": 1e-100, "f": 1e-18}
 # Positive parameters: products of two of them, and of one with a sum over rows, are numbers, and in
 # single precision each of them is.
 POSITIVE = 1e-30, 1e30
-NUMBERS = int, float, np.integer, np.floating, np.bool_  # compiled code takes no fractions
-# Types whose objects are no real numbers, even if floats can be made of some of them.
+# Accepted as numbers; compiled code takes no fractions.Fraction.
+NUMBERS = int, float, np.integer, np.floating, np.bool_
+# Types whose objects are not real numbers, even if floats can be made of some of them.
 NOT_REAL = date, time, timedelta, np.datetime64, np.timedelta64, complex, np.complexfloating
 NOT_REAL += pd.Period, type(pd.NaT)
-LARGEST_WHOLE = 2**63 - 1  # the largest size or count in compiled code
+MAX_COUNT = 2**63 - 1  # the largest size or count in compiled code
 
 
 def as_number(value) -> float:
@@ -58,7 +59,7 @@ def check_not_negative(**values: float) -> None:
             raise ValueError(f"{name}: must be a number that is not negative, got {shown(value)}")
 
 
-def is_whole(value, least: int = 1, most: float = LARGEST_WHOLE) -> bool:
+def is_whole(value, least: int = 1, most: float = MAX_COUNT) -> bool:
     """Return whether `value` is a whole number from `least` to `most`; booleans are not."""
     return isinstance(value, Integral) and not isinstance(value, bool) and least <= value <= most
 
@@ -186,8 +187,8 @@ def check_matrix(X, argument: str) -> Matrix:
 def check_sparse(X, argument: str = "X", dtype: type = np.float64):
     """Return a sparse `X` as a canonical CSR matrix for compiled code; all else unchanged.
 
-    Nothing may read a sparse matrix before, not even SciPy or scikit-learn: its own flags are not
-    believed, and one bad index makes compiled code read or write anywhere. Float32 and float64 are
+    Call this before SciPy or scikit-learn read the matrix: its own flags are not trusted, and one
+    bad index makes compiled code read or write anywhere in memory. Float32 and float64 are
     kept if `dtype` is float64, all else is converted to it.
 
     Raises

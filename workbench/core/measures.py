@@ -11,7 +11,7 @@ from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import Row, State, nothing
 
 EPS = float(np.finfo(float).eps)  # all certificates are computed in double precision
-HELD = 2**27  # scores up to which all rows are scored at once
+MAX_SCORES = 2**27  # entries of the score matrix that are computed together
 
 
 def errors(problem: Problem) -> Callable[[State], Row]:
@@ -89,7 +89,7 @@ def predictions(state: State, X: Matrix, k: int | None = None) -> np.ndarray:
     """
     n = X.shape[0]
     k = k or state.scores(X[:1]).shape[1]
-    step = n if n * k <= HELD else max(1, HELD // k)
+    step = n if n * k <= MAX_SCORES else max(1, MAX_SCORES // k)
     blocks = (state.scores(X[first : first + step]) for first in range(0, n, step))
     return np.concatenate([np.argmax(V, axis=1) for V in blocks])
 

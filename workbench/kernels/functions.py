@@ -20,10 +20,10 @@ from workbench.kernels.gaussian import LN2, gaussian_of_few, gaussian_of_product
 from workbench.kernels.rows import squared_norms
 
 KERNELS = ("linear", "poly", "rbf")
-HELD = 2**18  # bytes of the kernel matrix at a time: they stay in the processor's cache
-LEAST_ROWS = 32  # at a time, however long: fewer are not a matrix product
+CACHE_BYTES = 2**18  # of the kernel matrix at a time, so that it stays in the cache
+MIN_ROWS = 32  # of the kernel matrix at a time: a product of fewer rows is slow
 DENSE = 2**26  # bytes of sparse rows that are made dense at a time, on one side of a product
-FEW = 8  # features up to which inner products cost less next to the exponential than by BLAS
+FEW_COLUMNS = 8  # up to which our own inner products are faster than BLAS
 
 
 def check_kernel(kernel, gamma, degree, coef0) -> None:
@@ -124,7 +124,7 @@ class Kernel:
             return sum(self.times(left, right[half], B[half]) for half in halves)
         across = transposed(right.X)
         out = np.empty((m, B.shape[1]), self.dtype)
-        step = max(LEAST_ROWS, HELD // (self.dtype.itemsize * r))
+        step = max(MIN_ROWS, CACHE_BYTES // (self.dtype.itemsize * r))
         held = np.empty((min(step, m), r), self.dtype)
         for at in range(0, m, step):
             part = left[at : at + step]
@@ -141,7 +141,7 @@ class Kernel:
 
     def _fill(self, K, part, across, half) -> np.ndarray:
         dense = not sp.issparse(part.X)
-        if self.kind == "rbf" and self.dtype == np.float32 and dense and len(across) <= FEW:
+        if self.kind == "rbf" and self.dtype == np.float32 and dense and len(across) <= FEW_COLUMNS:
             gaussian_of_few(part.X, across, part.half, half, K)
             return K
         if dense:

@@ -21,8 +21,8 @@ from workbench.kernels.vectors import add_four_rows, add_to_row
 
 FAST = {"reassoc", "contract", "nsz", "arcp"}  # NaN and infinity keep their meaning
 WIDEST = 64  # lanes up to which loops are unrolled
-FEW = 4  # a single column costs about as much as this many columns of a whole row
-FULL = 0.5  # fraction of nonzero entries above which a matrix is read as a dense one
+COLUMN_COST = 4  # cost of updating a single column, in columns of a whole row
+DENSE_FRACTION = 0.5  # of nonzero entries, above which a matrix is read as a dense one
 
 
 class Rows(NamedTuple):
@@ -43,7 +43,7 @@ def rows_of(X: Matrix) -> Rows:
     """Return the entries of `X`; a dense matrix with many zeros is read by its other entries."""
     if not sp.issparse(X):
         n, d = X.shape
-        if np.count_nonzero(X) > FULL * X.size:
+        if np.count_nonzero(X) > DENSE_FRACTION * X.size:
             features = np.arange(d, dtype=np.uint32)
             starts = np.arange(0, (n + 1) * d, d, dtype=np.uint64)
             return Rows(_read_only(X.ravel()), features, starts, np.uint64(1))
@@ -134,7 +134,7 @@ def subtract(rows, i, delta, W, width):
             add_to_row(W, w, -x, delta, width)
         return
     columns = np.flatnonzero(delta).astype(np.uint64)
-    few = len(columns) * FEW < len(delta)
+    few = len(columns) * COLUMN_COST < len(delta)
     for p in range(start, end):
         x, w = np.float64(rows.data[p]), np.uint64(rows.indices[p - shift])
         if few:

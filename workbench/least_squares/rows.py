@@ -23,9 +23,9 @@ from workbench.least_squares.products import (
 class Share:
     """The rows `at` of a problem with their scores ``F`` (m, k), a view of those of all rows.
 
-    The features of a block are made `GRAM_ROWS` rows at a time. Those of the first rows are kept
-    while the block is visited, as many as fit into `kept` bytes; the others are made again
-    whenever they are needed.
+    The features of a block are made `GRAM_ROWS` rows at a time. While the block is visited, the
+    features of the first rows are kept, as many as fit into `kept` bytes. The others are made
+    again whenever they are needed.
     """
 
     def __init__(
