@@ -148,7 +148,7 @@ def start(problem: Problem, weight: float, dense_weights: bool | None, seed: int
 
 def check_size_of_values(problem: Problem) -> None:
     """Raise a ValueError if rows are too large for weights of single precision."""
-    if not abs(problem.X).max() <= LARGEST["f"]:
+    if not max(problem.X.max(), -problem.X.min()) <= LARGEST["f"]:  # abs would copy the rows
         raise ValueError(
             f"problem: contains values beyond {LARGEST['f']:g}, too large for weights of single "
             "precision; scale the features"
