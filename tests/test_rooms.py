@@ -28,7 +28,7 @@ FLOORS = [
 ]
 # Lines of Python, docstrings included. A budget rises only in the commit that says what else went.
 BUDGETS = {
-    "core": 1_441,
+    "core": 1_442,
     "kernels": 959,
     "data": 3_143,
     "mrc": 2_875,
