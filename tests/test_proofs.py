@@ -293,7 +293,7 @@ def test_the_command_line_verifies(tmp_path, capsys):
     capsys.readouterr()
     assert cli.main(["verify", str(path)]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("Weston-Watkins SVM, C=0.01; iris, standardised (standard), 150 x 4,")
+    assert out.startswith("Weston-Watkins SVM, C=0.01; iris @ standard, 150 x 4,")
     assert "optimum in [" in out and "; verified in " in out
     data = ["--data", "iris", "--scale", "standard"]
     assert cli.main(["verify", str(path), *data, "--expect", "C=1e-2,loss=weston_watkins"]) == 0

@@ -97,10 +97,10 @@ def expected(header: dict[str, Any], wanted: dict[str, str]) -> None:
 
 
 def named(problem: Problem) -> str:
-    """Return the name of a problem with its scale."""
+    """Return the words of a problem with its scale, or its name."""
     recipe = problem.recipe or {}
-    scale = recipe.get("scale")
-    return recipe.get("panel") or (f"{problem.name} ({scale})" if scale else problem.name)
+    words = [recipe.get("panel", problem.name), recipe.get("scale")]
+    return " @ ".join(filter(None, words))
 
 
 def rows_of(X, y) -> tuple[Any, np.ndarray]:
