@@ -300,7 +300,7 @@ def test_the_command_line_verifies(tmp_path, capsys):
     assert cli.main(["verify", str(path), "--expect", "l1=0,intercept=none,kernel=none"]) == 0
     capsys.readouterr()
     for refused, said in [
-        (["--data", "iris"], "checksum: the proof is about other rows"),
+        (["--data", "iris @ given"], "checksum: the proof is about other rows"),
         (["--data", "wine"], "checksum: the proof is about other rows"),
         (["--expect", "C=1"], "it states C=0.01, not 1"),
         (["--expect", "loss=hinge"], "it states loss=weston_watkins, not hinge"),
