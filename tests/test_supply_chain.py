@@ -189,7 +189,6 @@ ALLOWED = {
     ("memoir/mips/graphs.py", "import_module"): "one name, written there: its notice is silenced",
     ("runs/warm.py", "import_module"): "of the names in a table, written there",
     ("runs/grid.py", "yaml.load"): "with a loader derived from SafeLoader",
-    ("runs/worker.py", "pickle"): "between a command and the processes it starts, by pipe, no file",
 }
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import pickle
 import signal
 import subprocess
 import sys
@@ -14,6 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 from math import inf
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -190,20 +192,21 @@ class Worker:
     """
 
     def __init__(self, say: Say = say):
-        self.say, self.process, self.ended, self.late = say, None, False, False
+        self.say, self.process, self.connection = say, None, None
+        self.ended, self.late = False, False
         self.lock = threading.Lock()
 
     def run(self, task: Task, attempt: Callable[[Task], Outcome], limits: Limits) -> Outcome:
         """Return how a task ended; it is tried once more if its process dies."""
         try:
-            message = pickle.dumps(pickle.dumps(partial(attempt, task)))
-        except (TypeError, AttributeError, pickle.PicklingError) as error:
+            message = bytes(ForkingPickler.dumps(partial(attempt, task)))
+        except Exception as error:  # a task of a function within a function, or of an open file
             return failed(task.key, error)
         grace_s = getattr(task, "grace_s", GRACE_S)
         for _ in range(2):
             try:
                 return self._answer(message, limits, grace_s)._replace(key=task.key)
-            except (OSError, ValueError, EOFError, pickle.UnpicklingError):  # the process is dead
+            except (OSError, EOFError):  # the process is dead
                 self.kill()
                 if self.late:
                     return Outcome(task.key, "failed", TOO_LONG)
@@ -222,11 +225,10 @@ class Worker:
     def _answer(self, message: bytes, limits: Limits, grace_s: float) -> Outcome:
         """Return what the process answers to a message, while it says what it prints."""
         self.late, timer = False, None
-        process = self._started()
-        process.stdin.write(message)
-        process.stdin.flush()
+        connection = self._started()
+        connection.send_bytes(message)
         try:
-            while not isinstance(answer := pickle.load(process.stdout), Outcome):
+            while not isinstance(answer := connection.recv(), Outcome):
                 if answer is not None:
                     self.say(answer)
                 elif limits.seconds:  # it has begun: from here compiled code may never answer
@@ -242,48 +244,43 @@ class Worker:
         self.late = True
         self.kill()
 
-    def _started(self) -> subprocess.Popen:
+    def _started(self) -> Connection:
         with self.lock:
             if self.ended:
                 raise InterruptedError("the sweep was stopped")
             if not self.process:
-                code = "import sys; sys.path[:] = sys.argv[1:]; from workbench.runs import worker"
-                self.process = subprocess.Popen(
-                    [sys.executable, "-c", f"{code}; worker.serve()", *sys.path],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    env=os.environ | ONE_THREAD,
-                    start_new_session=True,
-                )
+                code = "import sys; sys.path[:] = sys.argv[2:]; from workbench.runs import worker"
+                code += "; worker.serve(int(sys.argv[1]))"
+                self.connection, other = Pipe()
+                with other:
+                    self.process = subprocess.Popen(
+                        [sys.executable, "-c", code, str(other.fileno()), *sys.path],
+                        stdin=subprocess.DEVNULL,
+                        stdout=2,  # what a task prints
+                        pass_fds=(other.fileno(),),
+                        env=os.environ | ONE_THREAD,
+                        start_new_session=True,
+                    )
                 self.release = end_with_this_process(self.process.pid)
-            return self.process
+            return self.connection
 
 
-def serve() -> None:
-    """Be the process of a :class:`Worker`: run what comes in until standard input is closed."""
+def serve(descriptor: int) -> None:
+    """Be the process of a :class:`Worker`: run what comes in until the connection is closed."""
     global say
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    calls, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    os.dup2(2, 1)  # what a task prints must not look like an answer
-
-    def send(answer: Outcome | str | None) -> None:
-        pickle.dump(answer, answers)
-        answers.flush()
-
-    say = send
+    connection = Connection(descriptor)
+    say = connection.send
     while True:
         try:
-            message = pickle.load(calls)
+            call = connection.recv()
         except EOFError:
             return
-        try:
-            call = pickle.loads(message)
         except Exception as error:  # a module that the task needs is missing
-            send(failed("", error))
+            connection.send(failed("", error))
         else:
-            send(None)
-            send(call())
+            connection.send(None)
+            connection.send(call())
 
 
 def end_with_this_process(group: int) -> Callable[[], None]:
