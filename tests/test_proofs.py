@@ -54,6 +54,7 @@ NONE = {
     "svm_multi": "its scores must sum to zero",
     "cuts_nystroem": "its cuts are not sums of training rows",
     "memoir_l2": "no dual point of a convex problem",
+    "memoir_averaged": "no dual point of a convex problem",
     "memoir_l1": "no dual point of a convex problem",
     "ls_calibrated": "no dual point of a convex problem",
     "ls_stagewise": "no dual point of a convex problem",

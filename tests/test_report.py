@@ -339,7 +339,7 @@ def test_the_proofs_of_figures_are_verified_when_the_page_is_made(folder, tmp_pa
     assert "1 of 4 proofs that figures carry are verified, 2 are <strong>refused</strong>" in page
     for mark in ("1 verified", "2 refused", "1 not verified here", "without proof"):
         assert mark in page
-    assert re.search(r"Weston-Watkins SVM, C=1.0; iris, 150 x 4, 3 classes optimum in \[", page)
+    assert re.search(r"Weston-Watkins SVM, C=1.0; iris, 105 x 4, 3 classes optimum in \[", page)
     assert "there is no such file" in page and "satellite is not available here" in page
 
 

@@ -148,9 +148,18 @@ def authors_l2(
         yield s
 
 
-def authors_l1(problem, *, gamma: float = 1e-6, **given) -> Iterator[AuthorsState]:
+def authors_l1(
+    problem,
+    *,
+    gamma: float = 1e-6,
+    mips: str = "exact",
+    ef: int = 50,
+    seed: int = 0,
+    state: AuthorsState | None = None,
+) -> Iterator[AuthorsState]:
     """Do the same for the l1 norm: nothing shrinks, and (13) truncates after each batch."""
-    yield from authors_l2(problem, lam=0.0, gamma=gamma, **{"hinge": True} | given)
+    own = {"lam": 0.0, "hinge": True, "gamma": gamma}
+    yield from authors_l2(problem, **own, mips=mips, ef=ef, seed=seed, state=state)
 
 
 def draw(rng, y, k: int, order, count: int, balanced: bool) -> np.ndarray:

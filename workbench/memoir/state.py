@@ -111,7 +111,7 @@ class MemoirState(InBlocks):
             self.hold(compacted(self.blocks(), self.k))
 
     def end_round(self, problem: Problem, rows: int, penalty: str) -> None:
-        """Count a round of so many rows, and evaluate the objective."""
+        """Count a round that visited `rows` rows, and evaluate the objective."""
         self.round += 1
         self.updates = float(self.numbers[VIOLATED]) / rows
         self.numbers[VIOLATED] = 0.0
@@ -135,12 +135,12 @@ def start(problem: Problem, weight: float, dense_weights: bool | None, seed: int
             f"dense: weights of {d} features and {k} classes take {need / 2**30:.2g} GB, "
             f"{free / 2**30:.2g} GB of memory are free; False keeps them sparse"
         )
-    # A warm-up on few rows has dense weights by default, and compiles this too.
+    # A warm-up on few rows has dense weights by default and never folds: both compile here.
+    fold(empty(1, k, sums=sums), np.array(NUMBERS))
     blocks = roomier(empty(d, k, sums=sums), k, 1 if is_dense else PATCH)
     if is_dense:
         blocks = dense(np.zeros((d, k), np.float32), sums=sums)
-    rng = np.random.default_rng(check_whole(seed, "seed", least=0))
-    numbers = np.array(NUMBERS)
+    rng, numbers = np.random.default_rng(check_whole(seed, "seed", least=0)), np.array(NUMBERS)
     return MemoirState(
         k=k, **blocks._asdict(), round=0, step=0, numbers=numbers, rng=rng, seed=seed, weight=weight
     )
