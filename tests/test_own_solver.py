@@ -100,7 +100,7 @@ def said(tree):
             assert "Weights of each class" in [picture.title for picture in pictures]
             print("everywhere")
 
-            options = ["-n0", "-rp", "-p", "no:cacheprovider", "-k"]
+            options = ["-n0", "-rpf", "-p", "no:cacheprovider", "-k"]
             of_one = "frank_wolfe or which_of_its or colour or of_ours or floor or downwards"
             of_one += " or (no_room_is_over and registry) or has_a_docstring or sliders"
             print("exit code", pytest.main([*options, of_one, sys.argv[1]]))

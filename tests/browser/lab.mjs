@@ -209,7 +209,7 @@ export class Dashboard {
   async slide(name, steps) {
     const slider = this.page.locator(".widget-inline-hbox", {
       has: this.page.locator(".widget-label", { hasText: new RegExp(`^${name}$`) }),
-    }).last();
+    }).locator("visible=true").last(); // sliders of solvers that are not chosen are hidden
     await slider.locator(".noUi-handle").focus();
     for (let i = 0; i < Math.abs(steps); i += 1) {
       await this.page.keyboard.press(steps > 0 ? "ArrowRight" : "ArrowLeft");
