@@ -14,7 +14,7 @@ from oracles import PRECISION, optimum, plain
 from test_solvers import CERTIFIED, CLOCK, EXTRAS, NAMES, SHORT, suited
 
 import workbench
-from workbench.core.interrupts import Broken
+from workbench.core.interrupts import Broken, Held
 from workbench.core.stream import rounds, until, watch
 from workbench.live.lane import Lane
 from workbench.registry import SOLVERS
@@ -219,3 +219,12 @@ def test_a_lane_that_failed_within_a_round_does_not_branch_but_goes_back(blobs, 
     rows = [dict(row) for row in lane.rows]
     assert lane.back() and lane.state.round == rows[-2]["round"]
     assert seen(lane.advance()) == seen(rows[-1])
+
+
+def test_a_second_ctrl_c_as_the_block_ends_leaves_the_handler_that_was_there():
+    before = signal.getsignal(signal.SIGINT)
+    held = Held(object()).__enter__()
+    press()
+    with pytest.raises(KeyboardInterrupt):
+        press()
+    assert signal.getsignal(signal.SIGINT) is before and held.pressed

@@ -50,8 +50,8 @@ class Held:
     def __call__(self, number, frame) -> None:
         """Receive the signal."""
         if self.pressed or self.state is None:
-            self._previous(number, frame)
-            return
+            signal.signal(signal.SIGINT, self._previous)  # the block may just be ending
+            return self._previous(number, frame)
         self.pressed = True
         with suppress(RuntimeError):  # it came while stderr was being written to
             print(NOTICE, file=sys.stderr, flush=True)
