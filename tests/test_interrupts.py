@@ -34,12 +34,6 @@ each_certified_solver = pytest.mark.parametrize("name", [n for n in CERTIFIED if
 pytestmark = pytest.mark.skipif(sys.gettrace() is not None, reason="they trace on their own")
 
 
-@pytest.fixture(autouse=True)
-def handler():
-    """Begin each test with Python's own handler, whatever a test before it has left."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
 def press():
     signal.raise_signal(signal.SIGINT)
 

@@ -25,24 +25,21 @@ class Held:
     pressed : whether a Ctrl-C waits for the end of the block
     """
 
-    outermost: Any = None  # what Ctrl-C does outside the block that holds it back, if there is one
-
     def __init__(self, state: Any = None):
         self.state, self.pressed = state, False
         self._previous: Any = None
 
     def __enter__(self) -> Held:
-        if Held.outermost is None and threading.current_thread() is threading.main_thread():
+        if threading.current_thread() is threading.main_thread():
             previous = signal.getsignal(signal.SIGINT)
-            if callable(previous):
-                self._previous = Held.outermost = previous
+            if callable(previous) and not isinstance(previous, Held):
+                self._previous = previous
                 signal.signal(signal.SIGINT, self)
         return self
 
     def __exit__(self, kind, *_) -> None:
         if self._previous is not None:
             signal.signal(signal.SIGINT, self._previous)
-            Held.outermost = None
         if kind is not None:
             spoil(self.state)
             self.state = None
