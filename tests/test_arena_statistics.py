@@ -1,4 +1,4 @@
-"""Profiles, ranks and verdicts: right on tables worked by hand, and humble on small ones."""
+"""Performance profiles and their marks, on tables worked by hand."""
 
 import math
 
@@ -73,62 +73,11 @@ def test_a_run_is_there_when_it_stays(errors, expected):
     assert statistics.stays(Trace({}, rows), 0.2) == expected
 
 
-def test_ranks_are_shared_by_equals_and_by_all_that_never_got_there():
-    costs = np.array([[[1.0, 2.0, 2.0], [math.inf, math.inf, 7.0]]])
-    assert statistics.ranks(costs).tolist() == [[[1.0, 2.5, 2.5], [2.5, 2.5, 1.0]]]
-
-
-def test_resamples_spread_as_the_mean_over_sets_and_partitions_does():
-    rng = np.random.default_rng(0)
-    scores = rng.normal(size=(12, 1, 2)) * [3.0, 0.0] + rng.normal(size=(12, 4, 2)) * [0.0, 1.0]
-    draws = statistics.resampled(scores)
-    assert draws.mean(axis=0) == pytest.approx(scores.mean(axis=(0, 1)), abs=0.05)
-    sets = scores.mean(axis=1).std(axis=0)  # the bootstrap's own variance has no degree less
-    within = scores.std(axis=1) / 2
-    expected = np.sqrt((sets**2 + (within**2).mean(axis=0)) / 12)
-    assert draws.std(axis=0) == pytest.approx(expected, rel=0.06)
-    assert (draws == statistics.resampled(scores)).all()
-
-
-def test_the_critical_difference_is_the_one_in_the_literature():
-    # Demšar 2006, Section 3.2.3: four classifiers on 14 sets.
-    assert statistics.critical_difference(4, 14) == pytest.approx(1.25, abs=0.005)
-
-
-def always_first(sets: int) -> np.ndarray:
-    """Ranks of three entries: the first wins everywhere, the others change places."""
-    return np.array([[[1.0, 2.0 + s % 2, 3.0 - s % 2]] * 2 for s in range(sets)])
-
-
-def test_few_sets_support_no_claim_even_if_one_entry_always_wins():
-    assert statistics.sets_needed() == 6
-    few, enough = (statistics.verdict(always_first(n), "abc") for n in (5, 6))
-    assert few.best == enough.best == "a"
-    assert few.text == "no difference shown: 5 of the 6 sets that a claim needs"
-    assert enough.rivals == () and enough.text == "ahead of all others"
-
-
-def test_a_rival_that_is_not_different_is_named():
-    ranks = always_first(8)
-    ranks[:3] = ranks[:3][..., [1, 0, 2]]  # the second wins on three of eight sets
-    found = statistics.verdict(ranks, "abc")
-    assert found.best == "a" and "b" in found.rivals
-    assert found.text == f"no difference shown from {len(found.rivals)} of 2"
-    assert found.low <= found.rank <= found.high
-
-
 def test_a_profile_counts_what_was_never_solved():
     never = math.inf
     costs = np.array([[[1.0, 3.0, 1.0], [4.0, 1.0, never]], [[2.0, never, 9.0], [never] * 3]])
     ratios = statistics.performance_ratios(costs)
     assert ratios.tolist() == [[1, 3, 1], [4, 1, never], [1, never, 4.5], [never] * 3]
-
-
-def test_the_intervals_hold_the_mean_ranks():
-    ranks = always_first(6)[..., [1, 0, 2]]
-    low, high = statistics.interval(ranks)
-    assert low[1] == high[1] == 1.0
-    assert (low <= ranks.mean(axis=(0, 1))).all() and (ranks.mean(axis=(0, 1)) <= high).all()
 
 
 def test_runs_end_in_a_mark_with_whiskers_and_cut_runs_are_apart():

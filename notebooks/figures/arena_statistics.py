@@ -1,50 +1,21 @@
-"""What the figures of the arena share: performance profiles, ranks, verdicts and their marks.
+"""Performance profiles of a contest, and how ``arena_error`` draws its fits.
 
 The statistics take costs, an array (sets, partitions, entries): less is better, and infinity means
 that an entry never got there: it was refused, failed, was cut by the clock or was not good enough.
-
->>> entries, sets, error = table(contest.frame(), "test_error")            # doctest: +SKIP
->>> verdict(ranks(error), entries)                                         # doctest: +SKIP
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-from scipy.stats import rankdata, studentized_range
 
 from workbench.core.trace import Trace
 from workbench.figures.style import Look, look
-
-LEVEL = 0.05  # significance level of all intervals and tests here
-DRAWS = 4000  # resamples
-
-
-class Verdict(NamedTuple):
-    """The evidence of some data sets for the best entry.
-
-    Attributes
-    ----------
-    best : the entry of the least mean rank
-    rank, low, high : its mean rank and the interval of that
-    rivals : the entries that are not significantly different from it, by mean rank
-    sets : number of data sets
-    text : all this in words that claim no more than it supports
-    """
-
-    best: str
-    rank: float
-    low: float
-    high: float
-    rivals: tuple[str, ...]
-    sets: int
-    text: str
 
 
 def table(
@@ -133,75 +104,6 @@ def performance_ratios(costs: np.ndarray) -> np.ndarray:
     flat = costs.reshape(-1, costs.shape[-1])
     there, best = np.isfinite(flat), flat.min(axis=1, keepdims=True)
     return np.divide(flat, best, out=np.full(flat.shape, np.inf), where=there)
-
-
-def ranks(costs: np.ndarray) -> np.ndarray:
-    """Return the ranks of the entries on each set and partition, 1 for the least cost.
-
-    Equal costs share the mean of their ranks; so do all that never got there, at the end.
-    """
-    return rankdata(costs, axis=-1)
-
-
-def resampled(ranks: np.ndarray) -> np.ndarray:
-    """Return the entries' mean ranks over resamples, (:data:`DRAWS`, entries).
-
-    Sets are drawn with replacement, and in each drawn set its partitions, so the spread holds both
-    kinds of chance. Every set has the same weight however many partitions it has.
-    """
-    n_sets, n_parts, _ = ranks.shape
-    rng = np.random.default_rng(0)
-    drawn = rng.integers(n_sets, size=(DRAWS, n_sets, 1))
-    parts = rng.integers(n_parts, size=(DRAWS, n_sets, n_parts))
-    return ranks[drawn, parts].mean(axis=(1, 2))
-
-
-def interval(ranks: np.ndarray) -> np.ndarray:
-    """Return the lower and upper ends of the entries' mean ranks over resamples, (2, entries)."""
-    return np.quantile(resampled(ranks), [LEVEL / 2, 1 - LEVEL / 2], axis=0)
-
-
-def sets_needed() -> int:
-    """Return the number of sets below which not even a winner on all of them proves anything.
-
-    The chance that one of two equal entries wins on all of N sets is ``2 ** (1 - N)``.
-    """
-    return 1 + math.ceil(math.log2(1 / LEVEL))
-
-
-def critical_difference(entries: int, sets: int) -> float:
-    """Return Nemenyi's critical difference of mean ranks (Demšar 2006, Section 3.2.2).
-
-    Of `entries` entries over `sets` sets, two whose mean ranks are closer are not significantly
-    different, all pairs being compared at once. Partitions of one set are not independent: they do
-    not count.
-    """
-    quantile = studentized_range.ppf(1 - LEVEL, entries, np.inf)
-    return float(quantile * math.sqrt(entries * (entries + 1) / (12 * sets)))
-
-
-def verdict(ranks: np.ndarray, labels: Sequence[str]) -> Verdict:
-    """Return which entry has the least mean rank, and which are not significantly different.
-
-    A rival is not different if the interval of its difference from the best, over resamples of
-    sets and partitions, reaches zero; the level is shared among all rivals (Bonferroni). With fewer
-    sets than :func:`sets_needed` nothing is claimed.
-    """
-    mean, spread = ranks.mean(axis=(0, 1)), resampled(ranks)
-    order = np.argsort(mean, kind="stable")
-    best, others = order[0], order[1:]
-    low, high = interval(ranks)[:, best]
-    apart = spread[:, others] - spread[:, [best]]
-    least = np.quantile(apart, LEVEL / (2 * max(len(others), 1)), axis=0)
-    rivals = tuple(labels[j] for j, bound in zip(others, least) if bound <= 0)
-    n_sets = ranks.shape[0]
-    if n_sets < (needed := sets_needed()):
-        text = f"no difference shown: {n_sets} of the {needed} sets that a claim needs"
-    elif rivals:
-        text = f"no difference shown from {len(rivals)} of {len(others)}"
-    else:
-        text = "ahead of all others"
-    return Verdict(labels[best], float(mean[best]), float(low), float(high), rivals, n_sets, text)
 
 
 def looks(frame: pd.DataFrame) -> dict[str, Look]:
