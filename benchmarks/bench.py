@@ -124,6 +124,7 @@ def classes(name: str, own: dict[str, float], other: dict[str, float]) -> Case:
 
 LIMIT = {"cpu": 120.0}
 LOSS = {"C": 1.0}
+TEXT = "text 6000x300"
 CASES = {
     "minimax risk": case(
         "digits", {"gap": 1e-2}, "mrc_interior_point", "mrc_ccg", {}, {"n_max": 100}
@@ -136,13 +137,12 @@ CASES = {
         LOSS,
         LOSS,
     ),
-    "MEMOIR": case(
-        "text 6000x300",
-        {"gap": 1.0},
+    "MEMOIR": Case(  # both within 1 of the optimum: LIBLINEAR's seventh fit is
         "cs_working_set",
         "liblinear_cs",
-        LOSS | {"l1": 0.0, "working_set": 100},
-        LOSS,
+        lambda: solver("cs_working_set", TEXT, {"gap": 1.0}, C=1.0, l1=0.0, working_set=100),
+        lambda: solver("liblinear_cs", TEXT, {"rounds": 7}, C=1.0),
+        data=TEXT,
     ),
     "MEMOIR, sector": classes("sector", {"C": 1.0, "l1": 0.05, "count": 2}, {"C": 1.0, "tol": 0.5}),
     "MEMOIR, news20": classes("news20", {"C": 1.0, "l1": 0.0, "count": 2}, {"C": 1.0, "tol": 2.0}),

@@ -47,10 +47,6 @@ def crammer_singer(V, Y):
     return cp.max(V + (1 - Y), axis=1) - own(V, Y)[:, 0]
 
 
-def against_the_rest(V, Y):
-    return cp.sum(cp.pos(1 - cp.multiply(2 * Y - 1, V)), axis=1)
-
-
 def hinge(V, Y):
     """Of two classes whose scores differ by V's second column less its first."""
     return cp.pos(1 - cp.multiply(2 * Y[:, 1] - 1, V[:, 1] - V[:, 0]))
@@ -82,8 +78,6 @@ FAMILIES = {
     "ls_accelerated": LS,
     "cuts_exact": CS,
     "cuts_nystroem": CS,
-    "liblinear_cs": CS,
-    "liblinear_ovr": CS._replace(loss=against_the_rest),
     "frank_wolfe": Family(("alpha", 1e-2), crammer_singer, of_loss=False),  # the example's
 }
 

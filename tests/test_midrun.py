@@ -32,9 +32,10 @@ from workbench.runs.run import run
 
 # One fit, one linear program, or a peer that cannot be resumed except by fitting again.
 RESTARTED = {
-    *"mrc_lp svm_lp svm_multi libsvm nystroem_svm liblinear_lr".split(),
-    *"liblinear_l2_dual liblinear_l2_primal liblinear_l1 logistic_lbfgs logistic_saga".split(),
-    *("ridge", "centroid", "random_forest", "extra_trees", "boosting", *EXTRAS),
+    *"mrc_lp svm_lp svm_multi libsvm nystroem_svm liblinear_cs".split(),
+    *"liblinear_ovr liblinear_lr liblinear_l2_dual liblinear_l2_primal".split(),
+    *("liblinear_l1", "logistic_lbfgs", "logistic_saga", "ridge", "centroid"),
+    *("random_forest", "boosting", *EXTRAS),
 }
 # Two values of every parameter.
 VALUES = {
@@ -110,7 +111,6 @@ ORACLES = {
     "memoir": "cs_working_set",
     "cuts": "cs_working_set",
     "cs": "cs_working_set",
-    "liblinear_cs": "cs_working_set",
 }
 
 

@@ -60,7 +60,6 @@ NONE = {
     "ls_stagewise": "no dual point of a convex problem",
     "ls_columns": "no dual point of a convex problem",
     "centroid": "no dual point of a convex problem",
-    "liblinear_cs": "no dual point of a convex problem",
 }
 each_case = pytest.mark.parametrize("case", CASES)
 

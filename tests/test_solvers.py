@@ -33,15 +33,16 @@ NAMES = [name for name in SOLVERS if name not in EXTRAS or find_spec(EXTRAS[name
 UNCERTIFIED = {
     *"memoir_l2 memoir_l1 memoir_averaged ls_calibrated ls_stagewise ls_columns".split(),
     "cuts_linear_time",
-    *"cuts_constant_time libsvm nystroem_svm liblinear_lr liblinear_l2_dual".split(),
+    *"cuts_constant_time libsvm nystroem_svm liblinear_cs liblinear_ovr".split(),
+    *"liblinear_lr liblinear_l2_dual".split(),
     *"liblinear_l2_primal liblinear_l1 logistic_lbfgs logistic_saga ridge centroid".split(),
-    *"random_forest extra_trees boosting".split(),
+    *"random_forest boosting".split(),
     *EXTRAS,
 }
 DENSE_ONLY = {"mrc_splitting", "mrc_interior_point", "boosting"}
-FIRST_ORDER = {  # exact in the limit; LIBLINEAR gives up on some of the awkward data
+FIRST_ORDER = {  # exact in the limit
     *"mrc_subgradient mrc_splitting mrc_pdhg memoir_pegasos cs_working_set ww_walrus".split(),
-    *"ww_shark ww_walrus_fast liblinear_cs liblinear_ovr ls_generalized".split(),
+    *"ww_shark ww_walrus_fast ls_generalized".split(),
     *"ls_accelerated cuts_exact cuts_nystroem".split(),
 }
 EXACT = {"mrc_lp", "mrc_ccg", "mrc_interior_point"}
@@ -140,9 +141,7 @@ def objective(name, problem, M, parameters):
         return (M**2).sum() / 2 + lam * hinges
     if name.startswith("ls"):
         return (logsumexp(V, axis=1) - V[np.arange(n), y]).mean() + lam / 2 * (M**2).sum()
-    if name == "liblinear_ovr":
-        return (M**2).sum() / 2 + lam * np.maximum(0, 1 + np.where(others, V, -V)).sum()
-    if name in ("liblinear_cs", "cs_working_set") or name.startswith(("cuts", "memoir")):
+    if name == "cs_working_set" or name.startswith(("cuts", "memoir")):
         worst = np.where(others, V, -np.inf).max(axis=1)
         hinges = np.maximum(0, 1 + worst - V[np.arange(n), y])
         if not name.startswith("memoir"):
@@ -209,7 +208,6 @@ def test_scores_refuse_a_damaged_sparse_matrix(name, blobs):
 @pytest.mark.parametrize(
     ("name", "place"),
     [
-        ("centroid", "indices"),
         ("cuts_exact", "indices"),
         ("libsvm", "indices"),
         ("nystroem_svm", "indices"),

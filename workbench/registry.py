@@ -34,7 +34,7 @@ from workbench.peers.linear import (
     logistic_saga,
     ridge,
 )
-from workbench.peers.trees import boosting, extra_trees, random_forest
+from workbench.peers.trees import boosting, random_forest
 from workbench.peers.vowpal_wabbit import vw, vw_recall_tree
 from workbench.sampled_cuts.solvers import (
     cuts_constant_time,
@@ -143,12 +143,8 @@ SOLVERS = {
     ),
     "libsvm": Solver(libsvm, "SVM with a kernel (LIBSVM)", "#3A3A3A", "^"),
     "nystroem_svm": Solver(nystroem_svm, "Nyström and linear SVM (LIBLINEAR)", "#C49A00", "v"),
-    "liblinear_cs": Solver(
-        liblinear_cs, "Crammer-Singer (LIBLINEAR)", "#5B8C5A", "P", live=("tol",)
-    ),
-    "liblinear_ovr": Solver(
-        liblinear_ovr, "One-vs-rest (LIBLINEAR)", "#B8A200", "X", live=("tol",)
-    ),
+    "liblinear_cs": Solver(liblinear_cs, "Crammer-Singer (LIBLINEAR)", "#5B8C5A", "P"),
+    "liblinear_ovr": Solver(liblinear_ovr, "One-vs-rest (LIBLINEAR)", "#B8A200", "X"),
     "liblinear_lr": Solver(
         liblinear_lr, "Logistic regression, one-vs-rest (LIBLINEAR)", "#C04000", "<"
     ),
@@ -162,7 +158,6 @@ SOLVERS = {
     "ridge": Solver(ridge, "Ridge regression (scikit-learn)", "#A0A0D0", "D"),
     "centroid": Solver(centroid, "Cosine centroids", "#5C4033", "o"),
     "random_forest": Solver(random_forest, "Random forest (scikit-learn)", "#505000", "P"),
-    "extra_trees": Solver(extra_trees, "Extra trees (scikit-learn)", "#00DC00", "X"),
     "boosting": Solver(boosting, "Gradient boosting (scikit-learn)", "#F03CB4", "s"),
     "vw": Solver(vw, "Vowpal Wabbit", "#400060", "v"),
     "vw_recall_tree": Solver(vw_recall_tree, "Recall tree (Vowpal Wabbit)", "#9A5FB0", "P"),

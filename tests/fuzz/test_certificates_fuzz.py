@@ -37,13 +37,11 @@ FAMILIES = {
     "cs": {
         "cs_working_set": {"l1": 0.0},
         "memoir_pegasos": {},
-        "liblinear_cs": {"tol": 1e-2},
         "cuts_exact": {"kernel": "linear", "eps": 1e-12},
     },
     "cuts": {"cuts_exact": {"eps": 1e-12}},
     "nystroem": {"cuts_nystroem": {"eps": 1e-12, "landmarks": 3}},
     "elastic net": {"cs_working_set": {}},
-    "ovr": {"liblinear_ovr": {"tol": 1e-2}},
 }
 FAMILIES |= {
     link: {name: {"link": link} for name in ("ls_generalized", "ls_accelerated")} for link in LINKS

@@ -113,7 +113,6 @@ ENTRIES = {
         Entry("ridge", "peer", PENALTY),
         Entry("centroid", "peer", {"power": (0.1, 10.0)}),
         Entry("random_forest", "trees", SPLITS),
-        Entry("extra_trees", "trees", SPLITS),
         # A tree for each class in every iteration.
         Entry("boosting", "trees", BOOSTS, dense=True, most={"classes": 30}),
     )

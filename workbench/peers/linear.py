@@ -3,7 +3,7 @@
 None of them can be resumed exactly: where a warm start exists, it forgets curvature, gradients or
 the random order. So every round fits from scratch. Its budget of iterations grows by about 1.4:
 1, 2, 3, 4, 6, 8, 11, 16 and so on. LIBLINEAR's Crammer-Singer solver takes no limit of iterations:
-its rounds, and those of the other SVM with a certificate, have a tolerance that is half a decade
+its rounds, and those of the other SVM with the hinge loss, have a tolerance that is half a decade
 tighter each time: 10, 3.2, 1 and so on. A user who knows the budget fits once, so the clock shows
 the longest fit so far alone; the time of the others is given back.
 
@@ -17,33 +17,110 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from time import perf_counter, process_time
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import logsumexp
 
-from workbench.core.checks import check_positive, check_whole
-from workbench.core.problem import Problem
-from workbench.core.stream import give_back, off_the_clock
-from workbench.peers.objectives import (
-    OWN,
-    Certificate,
-    CertifiedState,
-    LinearState,
-    Objective,
-    crammer_singer,
-    logistic_losses,
-    marked,
-    one_vs_rest,
-    regularised,
-    ridge_objective,
-    softmax_losses,
-    squared_hinges,
-)
+from workbench.core.checks import check_positive, check_sparse, check_whole
+from workbench.core.problem import Matrix, Problem
+from workbench.core.stream import Row, give_back, off_the_clock
 
+BLOCK_SCORES = 2**22  # scores of a block of rows, in double precision
 ITERATIONS = 10_000  # the last budget
 LIBLINEAR_LIMIT = 100_000  # iterations at which LIBLINEAR's solvers of SVMs give up
 LOOSEST = 10.0  # the tolerance of round 1, which one pass over the rows meets
+
+Objective = Callable[[Matrix, np.ndarray, np.ndarray, float], float]
+
+
+@dataclass
+class LinearState:
+    """Weights ``W`` (d, k) of the last fit, its objective and the peer's count of iterations.
+
+    ``seconds`` and ``cpu`` are the wall and CPU seconds of the longest fit so far.
+    """
+
+    round: int
+    seed: int
+    W: np.ndarray
+    iterations: int
+    primal: float
+    seconds: float = 0.0
+    cpu: float = 0.0
+
+    def scores(self, X) -> np.ndarray:
+        return np.concatenate([V for _, V in blocks(check_sparse(X), self.W)])
+
+    def info(self) -> Row:
+        return {"primal": self.primal, "iterations": self.iterations}
+
+
+def blocks(X: Matrix, W: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+    """Yield slices of rows and their (rows, k) scores: `X` is never cast to `W`'s dtype at once."""
+    size = max(1, BLOCK_SCORES // max(W.shape))
+    for first in range(0, X.shape[0], size):
+        part = slice(first, first + size)
+        yield part, np.asarray(X[part] @ W)
+
+
+def total(losses: Callable, X: Matrix, y: np.ndarray, W: np.ndarray) -> float:
+    """Return the sum of ``losses(V, y)`` over the rows' scores `V`, in double precision."""
+    W = W.astype(np.float64, copy=False)
+    return sum(float(losses(V, y[part])) for part, V in blocks(X, W))
+
+
+def margins(V: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return the scores `V` (n, k), negated except for each row's own class."""
+    return np.where(np.arange(V.shape[1]) == y[:, None], V, -V)
+
+
+def hinges(V: np.ndarray, y: np.ndarray) -> float:
+    """Return the sum of the hinge losses of all classes against the rest, scores `V` (n, k)."""
+    return np.maximum(0.0, 1.0 - margins(V, y)).sum()
+
+
+def crammer_singer(V: np.ndarray, y: np.ndarray) -> float:
+    """Return the sum of the losses max(0, 1 + max_{r != y} v_r - v_y)."""
+    own = np.arange(V.shape[1]) == y[:, None]
+    return np.maximum(0.0, 1.0 + np.where(own, -np.inf, V).max(axis=1) - V[own]).sum()
+
+
+def logistic_losses(V: np.ndarray, y: np.ndarray) -> float:
+    """Return the sum of the logistic losses of all classes against the rest, scores `V` (n, k)."""
+    return np.logaddexp(0.0, -margins(V, y)).sum()
+
+
+def squared_hinges(V: np.ndarray, y: np.ndarray) -> float:
+    """Return the sum of the squared hinge losses of all classes against the rest."""
+    return (np.maximum(0.0, 1.0 - margins(V, y)) ** 2).sum()
+
+
+def softmax_losses(V: np.ndarray, y: np.ndarray) -> float:
+    """Return the sum of the multinomial logistic losses."""
+    return (logsumexp(V, axis=1) - V[np.arange(len(y)), y]).sum()
+
+
+def squared_errors(V: np.ndarray, y: np.ndarray) -> float:
+    """Return the sum of the squared distances of the scores from 1 for the own class, else 0."""
+    return ((V - (np.arange(V.shape[1]) == y[:, None])) ** 2).sum()
+
+
+def half_square(W: np.ndarray) -> float:
+    """Return 1/2 |W|^2."""
+    return 0.5 * float(np.vdot(W, W))
+
+
+def regularised(losses: Callable, penalty: Callable = half_square) -> Objective:
+    """Return the objective ``penalty(W) + C sum_i losses_i``."""
+    return lambda X, y, W, C: penalty(W) + C * total(losses, X, y, W)
+
+
+def ridge_objective(X: Matrix, y: np.ndarray, W: np.ndarray, alpha: float) -> float:
+    """Return 1/(2n) |Y - X W|^2 + alpha/2 |W|^2 for the one-hot labels Y."""
+    return total(squared_errors, X, y, W) / (2 * len(y)) + alpha * half_square(W)
 
 
 class Peer(NamedTuple):
@@ -51,28 +128,27 @@ class Peer(NamedTuple):
 
     Attributes
     ----------
-    model, settings : name of its class, and what it is told besides weight, tolerance and limits
-    objective : what it minimises, or, in its place, the certificate of a fit
+    model, settings : name of its class, and its parameters other than weight, tolerance and limits
+    objective : what it minimises
     two : the weights of two classes, as multiples of the one vector that scikit-learn keeps
-    last : the last budget of iterations
+    last : the last budget of iterations; None if rounds differ by their tolerance
     """
 
     model: str
     settings: Mapping[str, Any]
-    objective: Objective | None = None
-    certificate: Certificate | None = None
+    objective: Objective
     two: tuple[float, float] = (-1.0, 1.0)
-    last: int = ITERATIONS
+    last: int | None = ITERATIONS
 
 
 SQUARED = {"loss": "squared_hinge"}
 LOGISTIC, SOFTMAX = regularised(logistic_losses), regularised(softmax_losses)
-SQUARED_SVM = regularised(squared_hinges)
+SQUARED_SVM, SVM = regularised(squared_hinges), regularised(hinges)
 SPARSE_SVM = regularised(squared_hinges, lambda W: float(np.abs(W).sum()))
 MULTI = {"multi_class": "crammer_singer"}
 PEERS = {
-    "liblinear_cs": Peer("LinearSVC", MULTI, None, crammer_singer, two=(-0.5, 0.5)),
-    "liblinear_ovr": Peer("LinearSVC", {"loss": "hinge", "dual": True}, None, one_vs_rest),
+    "liblinear_cs": Peer("LinearSVC", MULTI, regularised(crammer_singer), (-0.5, 0.5), None),
+    "liblinear_ovr": Peer("LinearSVC", {"loss": "hinge", "dual": True}, SVM, last=None),
     "liblinear_lr": Peer("LogisticRegression", {"solver": "liblinear"}, LOGISTIC),
     "liblinear_l2_dual": Peer("LinearSVC", SQUARED | {"dual": True}, SQUARED_SVM),
     "liblinear_l2_primal": Peer("LinearSVC", SQUARED | {"dual": False}, SQUARED_SVM),
@@ -129,24 +205,13 @@ def fits(
         check_positive(value, argument)
     check_whole(seed, "seed", least=0)
     peer, (weight, tol) = PEERS[name], given.values()
-    X, y, d, k = problem.X, problem.y, problem.d, problem.k
-
-    def judge(s: LinearState, W: np.ndarray) -> None:
-        s.W = W[:d]
-        if peer.certificate is None:
-            s.primal = peer.objective(X, y, W, weight)
-        else:
-            s.dual, s.primal = peer.certificate(X, y, weight, s.W, W[d:] / OWN)
-            s.lower, s.upper = max(s.lower, s.dual), min(s.upper, s.primal)
-
-    s, kind, taken = state, LinearState, X
+    X, y, k = problem.X, problem.y, problem.k
+    s = state
     with off_the_clock():
-        if peer.certificate is not None:
-            X, kind = X.astype(np.float64, copy=False), CertifiedState
-            taken = marked(X)
+        taken = X.astype(np.float64, copy=False) if peer.last is None else X
         if s is None:
-            s = kind(0, seed, np.zeros((d, k)), 0, 0.0)
-            judge(s, np.zeros((taken.shape[1], k)))
+            W = np.zeros((problem.d, k))
+            s = LinearState(0, seed, W, 0, peer.objective(X, y, W, weight))
     yield s
     while limits := _limits(peer, s, tol):
         wall, process = perf_counter(), process_time()
@@ -159,7 +224,8 @@ def fits(
         give_back(min(s.seconds, wall), min(s.cpu, process))
         s.seconds, s.cpu = max(s.seconds, wall), max(s.cpu, process)
         with off_the_clock():
-            judge(s, np.ascontiguousarray(W))
+            s.W = np.ascontiguousarray(W)
+            s.primal = peer.objective(X, y, s.W, weight)
             s.round += 1
         yield s
 
@@ -171,7 +237,7 @@ def budget(round: int) -> int:
 
 def _limits(peer: Peer, s: LinearState, tol: float) -> dict[str, float] | None:
     """Return the limits of the next fit, None if the last one sufficed or gave up."""
-    if peer.certificate is None:
+    if peer.last is not None:
         if not budget(s.round) <= s.iterations < min(peer.last, ITERATIONS):
             return None
         return {"max_iter": budget(s.round + 1)}
@@ -202,10 +268,10 @@ def documented(tol: str) -> Callable:
 @documented("LIBLINEAR's violation of optimality in the last fit")
 def liblinear_cs(
     problem: Problem, *, C: float = 1.0, tol: float = 1e-8, seed: int = 0, state=None
-) -> Iterator[CertifiedState]:
+) -> Iterator[LinearState]:
     """Minimise 1/2 |W|^2 + C sum_i max(0, 1 + max_{r != y_i} x_i.(w_r - w_{y_i})).
 
-    The SVM of Crammer and Singer by sequential dual descent, with a certificate.
+    The SVM of Crammer and Singer by sequential dual descent.
 
     References
     ----------
@@ -218,11 +284,11 @@ def liblinear_cs(
 @documented("LIBLINEAR's violation of optimality in the last fit")
 def liblinear_ovr(
     problem: Problem, *, C: float = 1.0, tol: float = 1e-8, seed: int = 0, state=None
-) -> Iterator[CertifiedState]:
+) -> Iterator[LinearState]:
     """Minimise the sum over classes c of 1/2 |w_c|^2 + C sum_i max(0, 1 -+ x_i.w_c).
 
     One binary SVM with the hinge loss for each class against the rest, by dual coordinate
-    descent, with a certificate; the sign is - for rows of class c.
+    descent; the sign is - for rows of class c.
 
     References
     ----------

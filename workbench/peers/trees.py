@@ -14,13 +14,12 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.special import logsumexp
 from threadpoolctl import ThreadpoolController
 
 from workbench.core.checks import check_not_negative, check_positive, check_sparse, check_whole
 from workbench.core.problem import Problem
 from workbench.core.stream import Row, off_the_clock
-from workbench.peers.linear import budget
+from workbench.peers.linear import budget, softmax_losses, squared_errors
 
 MAX_TREES = 1000  # trees, or iterations, at which a stream ends
 BLOCK_ENTRIES = 2**22  # entries of sparse rows that are made dense at a time
@@ -28,19 +27,12 @@ BLOCK_ENTRIES = 2**22  # entries of sparse rows that are made dense at a time
 
 @dataclass
 class TreesState:
-    """Sizes of the ensemble of round `round`, and the objective; ``model`` is the ensemble itself.
-
-    A copied state has a copy of the model. A state without it is resumed by growing the same trees
-    again, off the clock.
-    """
+    """The ensemble ``model`` of round `round`, None before the first, and the objective."""
 
     round: int
     k: int
-    trees: int
-    nodes: int
     primal: float
-
-    model = None  # an estimator of scikit-learn, not a field
+    model: Any = None
 
     def scores(self, X) -> np.ndarray:
         """Return (n, k) probabilities of a forest, (n, k) logits of boosting."""
@@ -59,7 +51,7 @@ class TreesState:
         return F
 
     def info(self) -> Row:
-        return {"primal": self.primal, "trees": self.trees, "nodes": self.nodes}
+        return {"primal": self.primal, "trees": budget(self.round)}
 
 
 def random_forest(
@@ -85,21 +77,13 @@ def random_forest(
     ----------
     Breiman: Random forests. Machine Learning 2001.
     """
-    return forest("RandomForestClassifier", problem, features, seed, state)
+    from sklearn.ensemble import RandomForestClassifier
 
-
-def extra_trees(
-    problem: Problem, *, features: float = 1.0, seed: int = 0, state: TreesState | None = None
-) -> Iterator[TreesState]:
-    """Grow trees on all rows, with thresholds drawn at random, and average them.
-
-    Everything else is as in :func:`random_forest`.
-
-    References
-    ----------
-    Geurts, Ernst, Wehenkel: Extremely randomized trees. Machine Learning 2006.
-    """
-    return forest("ExtraTreesClassifier", problem, features, seed, state)
+    check_positive(features, "features")
+    check_whole(seed, "seed", least=0)
+    tried = int(np.clip(round(features * np.sqrt(problem.d)), 1, problem.d))
+    model = RandomForestClassifier(max_features=tried, warm_start=True, random_state=seed)
+    return grown(model, "n_estimators", problem, state)
 
 
 def boosting(
@@ -143,67 +127,26 @@ def boosting(
     return grown(model, "max_iter", problem, state)
 
 
-def forest(
-    kind: str, problem: Problem, features: float, seed: int, state: TreesState | None
-) -> Iterator[TreesState]:
-    """Grow a forest of scikit-learn, `kind` its class, with one thread."""
-    from sklearn import ensemble
-
-    check_positive(features, "features")
-    check_whole(seed, "seed", least=0)
-    tried = int(np.clip(round(features * np.sqrt(problem.d)), 1, problem.d))
-    model = getattr(ensemble, kind)(max_features=tried, warm_start=True, random_state=seed)
-    return grown(model, "n_estimators", problem, state)
-
-
 def grown(
     model: Any, size: str, problem: Problem, state: TreesState | None
 ) -> Iterator[TreesState]:
-    """Let a model of scikit-learn grow round by round, and judge each round off the clock.
+    """Let a model of scikit-learn grow round by round, and evaluate each round off the clock.
 
     Parameters
     ----------
     size : the model's parameter that counts its trees or iterations
     """
     forest, X, y = size == "n_estimators", problem.X, problem.y
+    losses = squared_errors if forest else softmax_losses
     pools = ThreadpoolController()  # once: looking for libraries takes as long as small trees
-    s = state or TreesState(0, problem.k, 0, 0, 1.0 if forest else float(np.log(problem.k)))
-
-    def grow(trees: int) -> None:
-        with warnings.catch_warnings(), pools.limit(limits=1):
-            warnings.filterwarnings("ignore", "The number of unique classes")  # they are classes
-            model.set_params(**{size: trees}).fit(X, y)
-        s.model = model
-
-    with off_the_clock():
-        if s.round and s.model is None:
-            grow(budget(s.round))
-        model = s.model or model
+    s = state or TreesState(0, problem.k, 1.0 if forest else float(np.log(problem.k)))
+    model = s.model or model
     yield s
     while budget(s.round) < MAX_TREES:
-        grow(budget(s.round + 1))
+        with warnings.catch_warnings(), pools.limit(limits=1):
+            warnings.filterwarnings("ignore", "The number of unique classes")  # they are classes
+            s.model = model.set_params(**{size: budget(s.round + 1)}).fit(X, y)
         with off_the_clock():
-            s.round, s.trees, s.nodes = s.round + 1, *sizes(model)
-            F = s.scores(X)
-            s.primal = squared_error(F, y) if forest else cross_entropy(F, y)
+            s.round += 1
+            s.primal = float(losses(s.scores(X), y)) / problem.n
         yield s
-
-
-def sizes(model: Any) -> tuple[int, int]:
-    """Return the number of trees of an ensemble, and of all their nodes."""
-    if hasattr(model, "estimators_"):
-        nodes = [tree.tree_.node_count for tree in model.estimators_]
-    else:
-        nodes = [len(tree.nodes) for trees in model._predictors for tree in trees]
-    return len(nodes), int(sum(nodes))
-
-
-def squared_error(P: np.ndarray, y: np.ndarray) -> float:
-    """Return the mean over the rows of the squared distance of P (n, k) from the one-hot labels."""
-    own = P[np.arange(len(y)), y]
-    return float(np.mean((P**2).sum(axis=1) - 2 * own + 1))
-
-
-def cross_entropy(F: np.ndarray, y: np.ndarray) -> float:
-    """Return the mean over the rows of log sum_c exp(f_c) - f_y."""
-    return float(np.mean(logsumexp(F, axis=1) - F[np.arange(len(y)), y]))

@@ -27,7 +27,7 @@ from workbench.core.checks import (
 )
 from workbench.core.problem import Problem
 from workbench.core.stream import Row, off_the_clock
-from workbench.peers.objectives import LinearState, logistic_losses, total
+from workbench.peers.linear import LinearState, logistic_losses, total
 
 
 def vw(
