@@ -171,20 +171,13 @@ def test_a_failure_stops_no_other_match_and_nothing_runs_twice(tmp_path, no_work
     assert "tol: must be a positive number" in frame.loc["bad", "reason"]
     assert frame.loc["dense", "reason"] == "takes dense rows only"
     assert frame.loc["ridge", "search_cpu"] > 0 and frame.loc["ridge", "n"] == 150
-    (trace,) = done.traces(entry="ridge")
+    (trace,) = done.traces()
     assert trace.last["test_error"] == frame.loc["ridge", "test_error"]
     assert len(trace.header["contest"]["search"]) == frame.loc["ridge", "trials"]
-    with pytest.raises(ValueError, match="no column solver"):
-        done.traces(solver="ridge")
     lines = []
     again = contest(["text 150x3"], {"ridge": entries["ridge"]}, **settings, say=lines.append)
     assert lines == ["1 point, 1 done before, 0 to run"]
     assert again.frame().iloc[0]["fit_cpu"] == frame.loc["ridge", "fit_cpu"]
-    lines.clear()
-    kept = contest(["text 150x3"], {"bad": entries["bad"]}, **settings, say=lines.append)
-    assert lines[-1] == "0 points, 0 to run" and "to retry)" in lines[0]
-    assert kept.frame()["reason"][0] == frame.loc["bad", "reason"]
-    kept.matches[0].path(tmp_path).with_suffix(".failed").unlink()
     contest(["text 150x3"], {"bad": entries["bad"]}, **settings, say=lines.append)
     assert "1 point, 1 to run" in lines
     other = plan(["text 150x3"], ["ridge"], **settings | {"budget": 0.2})
@@ -253,7 +246,7 @@ def test_own_data_enter_a_contest_with_a_table_a_picture_and_a_note_on_ties(
     assert first.startswith(f"trees: the lowest test error is that of {found['label'][0]}, ")
     assert "without a result" in done.note() and "takes at most 1 training rows" in done.note()
     assert [ax.get_title() for ax in done.figure().axes] == ["trees", "odd + name"]
-    trace = done.traces(data="trees", entry="ridge")[0]
+    trace = done.traces()[0]
     assert trace.header["problem"]["d"] == 3, "two columns and a constant"
 
 

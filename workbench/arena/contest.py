@@ -43,9 +43,8 @@ from workbench.runs.keys import code
 from workbench.runs.progress import Say
 from workbench.runs.results import recalled
 from workbench.runs.sweep import runs_folder
-from workbench.runs.worker import TOO_LONG, Limits, timed_alone
+from workbench.runs.worker import Limits, timed_alone
 
-IN_VAIN = (TOO_LONG, "RuntimeError: nothing was fitted")  # beginnings of reasons of failures
 KEPT = ("status", "reason", "timed")  # of matches among results, next to what they measured
 COLUMNS = ["data", "partition", "entry", "label", "family", "status", "reason", "n", "d", "k"]
 COLUMNS += ["n_test", "sparse", "synthetic", "settings", "rounds", "trials", "search_cpu"]
@@ -67,31 +66,19 @@ class Contest:
     failures: Mapping[str, str] = field(default_factory=dict)
     results: Mapping[str, Trace] | None = None
 
-    def run(
-        self, *, jobs: int = 1, timing: bool = False, limits: Limits | None = None, say: Say = print
-    ) -> Contest:
+    def run(self, *, jobs: int = 1, timing: bool = False, say: Say = print) -> Contest:
         """Return this contest with every match run that has not been run before, and its failures.
 
-        Each runs in a worker process with one thread. By default a match is killed after ten times
-        its budget and final fit, which leaves out what is not timed. A match that failed for want
-        of time (``IN_VAIN``) is not tried again, since all that decides it is in its key.
+        Each runs in a worker process with one thread. A match is killed after ten times its budget
+        and final fit, which leaves out what is not timed.
         """
         if self.results is not None:
             return self
         running = [match for match in self.matches if match.key not in self.refused]
-        marks = {match.key: match.path(self.folder).with_suffix(".failed") for match in running}
-        failed = {key: mark.read_text("utf-8") for key, mark in marks.items() if mark.exists()}
-        for match in (match for match in running if match.key in failed):
-            say(f"{match.label}: {failed[match.key]} (before; delete {marks[match.key]} to retry)")
-        running, first = [match for match in running if match.key not in failed], self.matches[0]
-        limits = limits or Limits(10 * (first.budget + FINAL_FIT_FACTOR * first.fit) + 60)
+        first = self.matches[0]
+        limits = Limits(10 * (first.budget + FINAL_FIT_FACTOR * first.fit) + 60)
         how = {"jobs": jobs, "timing": timing, "limits": limits}
-        new = execute(running, self.folder, say=say, **how)
-        for key, reason in new.items():
-            if reason.startswith(IN_VAIN):
-                marks[key].parent.mkdir(exist_ok=True)
-                marks[key].write_text(reason, encoding="utf-8")
-        return replace(self, failures=failed | new)
+        return replace(self, failures=execute(running, self.folder, say=say, **how))
 
     def frame(self) -> pd.DataFrame:
         """Return a row for each match: what it is, how it ended, and what was measured.
@@ -133,20 +120,15 @@ class Contest:
         """Draw test error over the CPU time of a fit, a panel for each data set."""
         return summary.figure(self.table())
 
-    def traces(self, **where: Any) -> list[Trace]:
-        """Return the curves of the matches that are done and have these values in the frame.
+    def traces(self) -> list[Trace]:
+        """Return the curves of the matches that are done, in the order of the frame.
 
-        Their rows have ``round``, ``seconds``, ``cpu``, the columns of the solver and, where they
-        were evaluated, ``test_error``; their header has the frame's row and the trials of the
-        search under ``contest``.
+        Their rows have ``round``, ``seconds``, ``cpu``, the columns of the solver and, if they were
+        evaluated, ``test_error``; their header has the frame's row and the trials of the search
+        under ``contest``.
         """
-        frame = self.frame()
-        if unknown := set(where) - set(frame):
-            raise ValueError(f"traces: no column {', '.join(sorted(unknown))}")
-        chosen = frame["status"] == "done"
-        for name, value in where.items():
-            chosen &= frame[name] == value
-        return [self._trace(self.matches[place]) for place in frame[chosen].index]
+        done = self.frame()["status"] == "done"
+        return [self._trace(match) for match, ended in zip(self.matches, done) if ended]
 
     def kept(self) -> list[Trace]:
         """Return a trace of each match for a file of results, without rows unless it is done."""
