@@ -44,7 +44,7 @@ BUDGETS = {
     "live": 2_010,
     "figures": 1_814,
     "estimators": 1_777,
-    "arena": 978,
+    "arena": 959,
     "cli": 457,
 }
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
