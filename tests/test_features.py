@@ -109,6 +109,7 @@ def test_standardise_sparse_keeps_zeros_and_constant_columns():
 def test_unit_rows_and_rows_of_zeros(problem):
     X = problem.X.tolil() if problem.is_sparse else problem.X.copy()
     X[4] = 0
+    X = X.tocsr() if problem.is_sparse else X
     mapped = features.unit_rows(as_problem(X, problem.y))
     norms = np.linalg.norm(dense(mapped.X), axis=1)
     assert norms[4] == 0

@@ -314,7 +314,7 @@ PREDICTED = {  # what a check says of a run that comes after the prediction, fro
         and a["errors"](a["knots"][0]) > 10
     ),
     "ww_4_how_good_can_C_be/package": lambda a: (
-        (a["state"].fewest, a["state"].achieved) == (3, 0) and 60 < a["state"].n_solves < 80
+        (a["state"].fewest, a["state"].achieved) == (3, 0) and 60 < a["state"].round < 80
     ),
     "mrc_5_which_feature/draw-off": lambda a: (
         ((a["off"](a["first"]) > 1).sum(), near((a["R_forty"], 0.5))) == (260, True)

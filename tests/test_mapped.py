@@ -14,7 +14,6 @@ from workbench.cli import main
 from workbench.core.problem import as_problem
 from workbench.data import load
 from workbench.registry import SOLVERS
-from workbench.runs.run import run
 
 N, D = 200, 6
 
@@ -102,22 +101,6 @@ def test_the_command_line_takes_a_file_its_labels_and_a_limit_of_memory(twins, t
         assert main([*run, *more]) == 0
         printed = capsys.readouterr().out
         assert f"n = {N}, d = {D}, k = {k}" in printed and "train_error" in printed
-
-
-def test_a_file_that_another_process_writes_to_during_a_run_is_refused(twins):
-    memory, file = twins
-    path = file.X.base.filename
-    date = os.stat(path).st_mtime_ns
-
-    def write(row):
-        if row["round"] == 1:
-            np.load(path, mmap_mode="r+")[0, 0] += 1  # the mapping is gone at once
-            os.utime(path, ns=(date, date))
-        return row["round"] == 2
-
-    assert run("ls_accelerated", memory, lambda row: row["round"] == 2)[0].last["round"] == 2
-    with pytest.raises(ValueError, match=r"rows\.npy has changed since its checksum; run again"):
-        run("ls_accelerated", file, write)
 
 
 @pytest.mark.skipif(not psutil.LINUX, reason="no such limit elsewhere")

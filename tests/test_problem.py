@@ -68,15 +68,8 @@ DAMAGED = {
     "fewer values than columns": changed(data=np.ones(3)),
     "values in two dimensions": changed(data=np.ones((24, 1))),
     "a row far away": poked("indices", 0, 10**8, sp.csc_matrix),
-    "a block far away": poked("indices", 0, 10**8, partial(sp.bsr_matrix, blocksize=(2, 3))),
-    "blocks that do not fit": changed(
-        partial(sp.bsr_matrix, blocksize=(2, 3)), data=np.ones((4, 3, 3))
-    ),
     "coordinates far away": poked("row", 0, 10**8, sp.coo_matrix),
     "fewer coordinates than values": changed(sp.coo_matrix, col=np.zeros(3, np.int32)),
-    "offsets beyond 32 bits": poked("offsets", -1, 2**32, sp.dia_matrix, np.int64),
-    "rows of other lengths": poked("data", 0, [1.0] * 1000, sp.lil_matrix),
-    "a list of a column far away": poked("rows", 0, [0, 1, 10**8], sp.lil_matrix),
 }
 
 
@@ -87,9 +80,7 @@ def test_a_damaged_sparse_matrix_is_refused_before_anything_reads_it(kind):
             read(DAMAGED[kind])
 
 
-@pytest.mark.parametrize(
-    "kind", [sp.csr_matrix, sp.csc_array, partial(sp.bsr_matrix, blocksize=(1, 1))]
-)
+@pytest.mark.parametrize("kind", [sp.csr_matrix, sp.csc_array])
 def test_what_a_sparse_matrix_says_of_itself_is_not_believed(kind):
     rows = kind(np.ones((2, 2)))
     rows.indices = np.array([1, 0, 1, 1], rows.indices.dtype)
@@ -120,6 +111,7 @@ def test_values_that_are_not_finite_are_refused(value, kind):
         ({"X": X.astype(str)}, "X: must contain real numbers"),
         ({"X": X.astype(complex)}, "X: must contain real numbers"),
         ({"X": np.array([["a", 1]] * 8, object)}, "X: must be numeric"),
+        ({"X": sp.lil_matrix(X)}, r"X: is a sparse LIL matrix; convert it with \.tocsr\(\) first"),
         ({"X": np.ma.masked_equal(X, 5)}, "X: contains masked values"),
         ({"y": np.ma.masked_equal(Y, 1)}, "y: contains masked values"),
         ({"y": np.ones((8, 2))}, "y: must be one-dimensional"),

@@ -13,8 +13,7 @@ from sklearn.model_selection import StratifiedKFold
 from workbench.core.problem import as_problem
 from workbench.data import load
 from workbench.data.panels import panel
-from workbench.tuning.search import between_roots, most_at_once
-from workbench.tuning.weston_watkins import certify_path
+from workbench.tuning.weston_watkins import between_roots, certify_path, most_at_once
 from workbench.weston_watkins.dual import start
 from workbench.weston_watkins.path import ww_path
 from workbench.weston_watkins.pivoting import solved
@@ -68,7 +67,7 @@ def test_rows_of_zeros_in_training_do_not_keep_the_search_from_its_end():
 def most_solves(stream, solves):
     """Return the last state of a stream that is stopped after that many solutions."""
     for state in stream:
-        if state.n_solves >= solves:
+        if state.round >= solves:
             break
     return state
 
@@ -123,7 +122,7 @@ def test_a_search_goes_on_from_a_copied_state_bit_for_bit():
     whole = copy.deepcopy(most_solves(certify_path(folds, (1e-2, 1e1), 0.01), 60))
     again = copy.deepcopy(most_solves(certify_path(folds, (1e-2, 1e1), 0.01), 30))
     again = most_solves(certify_path(folds, (1e-2, 1e1), 0.01, state=again), 60)
-    assert again.n_solves == whole.n_solves > 30
+    assert again.round == whole.round > 30
     for f in fields(whole):
         one, other = getattr(whole, f.name), getattr(again, f.name)
         if f.name == "rng":

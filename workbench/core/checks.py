@@ -27,6 +27,7 @@ NUMBERS = int, float, np.integer, np.floating, np.bool_
 NOT_REAL = date, time, timedelta, np.datetime64, np.timedelta64, complex, np.complexfloating
 NOT_REAL += pd.Period, type(pd.NaT)
 MAX_COUNT = 2**63 - 1  # the largest size or count in compiled code
+FORMATS = "csr", "csc", "coo"  # of sparse rows that are accepted
 
 
 def as_number(value) -> float:
@@ -121,38 +122,27 @@ def check_numbers(values, argument: str) -> None:
     """
     if sp.issparse(values):  # check_sparse refuses them by their dtype
         return
-    columns = [(None, values)]
+    if hasattr(values, "to_pandas"):  # a frame of Polars or a table of Arrow
+        values = values.to_pandas()
     if isinstance(values, pd.DataFrame):
-        columns = [(name, values.iloc[:, i]) for i, name in enumerate(values.columns)]
-    elif hasattr(values, "iter_columns"):  # a frame of Polars, of which NumPy makes one dtype
-        columns = [(column.name, column) for column in values.iter_columns()]
-    elif hasattr(values, "itercolumns"):  # a table of Arrow
-        columns = [*zip(values.column_names, values.itercolumns())]
+        columns = ((name, values.iloc[:, i]) for i, name in enumerate(values.columns))
+    else:
+        values = as_array(values, argument)
+        by_column = values.dtype.kind == "O" and values.ndim == 2
+        columns = enumerate(values.T) if by_column else [(None, values)]
     for name, column in columns:
-        if getattr(getattr(column, "dtype", None), "kind", "O") in "biuf":
-            continue
-        column = as_array(column, argument)
-        if column.dtype.kind == "O" and column.ndim == 2:
-            parts = ((i if name is None else name, part) for i, part in enumerate(column.T))
-        else:
-            parts = [(name, column)]
-        for part_name, part in parts:
-            if found := _not_real(part):
-                where = "" if part_name is None else f" in column {part_name!r}"
-                advice = "turn them into numbers first, or leave them out"
-                if "complex" in found:
-                    advice = "Complex data not supported"  # as scikit-learn says it
-                raise ValueError(
-                    f"{argument}: must contain real numbers, got {found}{where}; {advice}"
-                )
-
-
-def _not_real(values: np.ndarray) -> str | None:
-    """Return the dtype or type of values that are dates, durations or complex numbers, if any."""
-    if values.dtype.kind != "O":
-        return f"dtype {values.dtype}" if values.dtype.kind in "mMc" else None
-    kinds = {type(value) for value in values.ravel()}
-    return next((kind.__name__ for kind in kinds if issubclass(kind, NOT_REAL)), None)
+        column, found = as_array(column, argument), None
+        if column.dtype.kind == "O":
+            kinds = {type(value) for value in column.ravel()}
+            found = next((kind.__name__ for kind in kinds if issubclass(kind, NOT_REAL)), None)
+        elif column.dtype.kind in "mMc":
+            found = f"dtype {column.dtype}"
+        if found:
+            where = "" if name is None else f" in column {name!r}"
+            advice = "turn them into numbers first, or leave them out"
+            if "complex" in found:
+                advice = "Complex data not supported"  # scikit-learn's words
+            raise ValueError(f"{argument}: must contain real numbers, got {found}{where}; {advice}")
 
 
 def check_matrix(X, argument: str) -> Matrix:
@@ -168,16 +158,11 @@ def check_matrix(X, argument: str) -> Matrix:
     """
     check_numbers(X, argument)
     X = X if sp.issparse(X) else as_array(X, argument)
-    if X.ndim != 2:
-        raise ValueError(f"{argument}: must have two dimensions (rows, features), got {X.ndim}")
+    _check_kind(X, argument)
     if 0 in X.shape:
         raise ValueError(f"{argument}: must not be empty, got the shape {X.shape}")
-    floats = np.dtype(np.float64) if X.dtype == object else X.dtype
-    if floats.kind not in "biuf":
-        raise ValueError(f"{argument}: must contain real numbers, got dtype {X.dtype}")
-    dtype = np.result_type(floats, np.float32)
-    if dtype not in (np.float32, np.float64):
-        dtype = np.dtype(np.float64)
+    dtype = np.result_type(np.float64 if X.dtype == object else X.dtype, np.float32)
+    dtype = dtype if dtype in (np.float32, np.float64) else np.dtype(np.float64)
     with np.errstate(over="ignore"):  # of long floats: infinite is refused below
         X = check_sparse(X, argument, dtype) if sp.issparse(X) else _floats(X, argument, dtype)
     _check_values(X, argument)
@@ -188,28 +173,28 @@ def check_sparse(X, argument: str = "X", dtype: type = np.float64):
     """Return a sparse `X` as a canonical CSR matrix for compiled code; all else unchanged.
 
     Call this before SciPy or scikit-learn read the matrix: its own flags are not trusted, and one
-    bad index makes compiled code read or write anywhere in memory. Float32 and float64 are
-    kept if `dtype` is float64, all else is converted to it.
+    bad index makes compiled code read or write anywhere in memory. Float32 is kept, all else
+    becomes `dtype`.
 
     Raises
     ------
     ValueError
-        Naming `argument`, if an index, a length or a type does not fit the format.
+        Naming `argument`, if an index, a length or a type does not fit the format, or the format
+        is not CSR, CSC or COO.
     """
     if not sp.issparse(X):
         return X
-    if X.ndim != 2:
-        raise ValueError(f"{argument}: must have two dimensions (rows, features), got {X.ndim}")
-    if X.dtype.kind not in "biufO":
-        raise ValueError(f"{argument}: must contain real numbers, got dtype {X.dtype}")
+    _check_kind(X, argument)
+    if X.format not in FORMATS:
+        raise ValueError(
+            f"{argument}: is a sparse {X.format.upper()} matrix; convert it with .tocsr() first"
+        )
     dtype = np.dtype(np.float32 if X.dtype == np.float32 else dtype)
     try:
         X = rebuilt(X)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise ValueError(f"{argument}: is damaged; {error}") from None
-    if (
-        X.dtype != bool
-    ):  # sums of equal entries would overflow small integers; of booleans they are one
+    if X.dtype != bool:  # duplicates of booleans are one entry, sums of small integers overflow
         X = _floats(X, argument, dtype)
     X = sp.csr_matrix(X)
     if not X.has_canonical_format:
@@ -220,6 +205,13 @@ def check_sparse(X, argument: str = "X", dtype: type = np.float64):
         parts = (X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32))
         X = sp.csr_matrix(parts, shape=X.shape)
     return X
+
+
+def _check_kind(X, argument: str) -> None:
+    if X.ndim != 2:
+        raise ValueError(f"{argument}: must have two dimensions (rows, features), got {X.ndim}")
+    if X.dtype.kind not in "biufO":
+        raise ValueError(f"{argument}: must contain real numbers, got dtype {X.dtype}")
 
 
 def check_columns(X: Matrix, argument: str) -> None:
@@ -308,27 +300,14 @@ def as_array(given, argument: str) -> np.ndarray:
 
 
 def rebuilt(X):
-    """Return a sparse matrix of the same arrays; a ValueError says which of them is damaged."""
-    for name in ("indices", "indptr", "row", "col", "offsets"):
+    """Return a CSR, CSC or COO matrix of the same arrays; a ValueError says which is damaged."""
+    for name in ("indices", "indptr", "row", "col"):
         if hasattr(X, name) and np.asarray(getattr(X, name)).dtype.kind not in "iu":
             raise ValueError(f"{name} must contain whole numbers")
-    if X.format == "lil":
-        lengths = [len(row) for row in X.rows]
-        if len(lengths) != X.shape[0] or lengths != [len(values) for values in X.data]:
-            raise ValueError("its rows and values differ in length")
-        X = X.tocsr()
-    elif X.format == "dok":
-        X = X.tocoo()
     if X.format == "coo":
         return type(X)((X.data, (X.row, X.col)), shape=X.shape)
-    if X.format == "dia":
-        if not (np.abs(X.offsets.astype(np.float64)) < 2**31).all():
-            raise ValueError("its offsets are beyond 32 bits")
-        return type(X)((X.data, X.offsets), shape=X.shape)
     X = type(X)((X.data, X.indices, X.indptr), shape=X.shape)
-    if X.format == "bsr" and (X.shape[0] % X.blocksize[0] or X.shape[1] % X.blocksize[1]):
-        raise ValueError("its blocks do not fit its shape")
-    # Not their differences, as in check_format, which can overflow; nor only where there are any.
+    # Not by differences, as in check_format: they can overflow, and need an entry.
     if (X.indptr[1:] < X.indptr[:-1]).any():
         raise ValueError("indptr must be a non-decreasing sequence")
     X.check_format()

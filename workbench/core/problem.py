@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -93,23 +94,12 @@ class Problem:
             digest.update(memoryview(self.weights).cast("B"))
         return digest.hexdigest()[:16]
 
-    def check_unchanged(self) -> None:
-        """Raise a ValueError if rows mapped from a file are not those of the checksum any more.
-
-        Another process can write to them without a new date of the file.
-        """
-        file = getattr(getattr(self.X, "base", None), "filename", None)
-        if file is not None and replace(self).checksum != self.checksum:
-            raise ValueError(f"X: {file} has changed since its checksum; run again on a copy")
-
     def tiny(self, rows_per_class: int = 2, d: int = 9) -> Problem:
         """Return a few rows and features of every class: they compile the same kernels as all.
 
-        Nine features are an image of 3 x 3 pixels, too.
-        It keeps dtype, sparsity, memory order, whether the rows may be written to, and k up to
-        :data:`FEW_CLASSES`: of more classes, only the first are kept, to stay small.
-        Only if codes of classes need more than two bytes, and so other kernels, it keeps k, and
-        most classes have no row.
+        Dtype, sparsity, memory order and whether the rows may be written to are kept. Of more than
+        :data:`FEW_CLASSES` classes only the first have rows, and k is smaller, unless codes of
+        classes need more than two bytes, which compile other kernels.
         """
         order, starts = _by_class(self.y, self.k)
         sizes = np.minimum(np.diff(starts), rows_per_class)[:FEW_CLASSES]
@@ -140,12 +130,7 @@ class Problem:
         X, y = self._all_rows()
         tested = np.ones(len(y) - self.n)  # weights of test rows are not used
         weights = np.concatenate([self.weights, tested])
-        rng = np.random.default_rng(seed)
-        held = np.zeros(len(y), dtype=bool)
-        order, starts = _by_class(y, self.k)
-        for start, end in pairwise(starts):
-            rows = rng.permutation(order[start:end])
-            held[rows[: min(round(test * len(rows)), len(rows) - 1)]] = True
+        held = _drawn(y, self.k, seed, lambda size: min(round(test * size), size - 1))
         if not held.any():
             raise ValueError(f"test: a fraction of {test!r} of {len(y)} rows holds out no row")
         return replace(
@@ -156,12 +141,7 @@ class Problem:
         """Return a stratified random fraction, in (0, 1], of the training rows; test rows stay."""
         if not 0 < fraction <= 1:
             raise ValueError(f"fraction: must lie in (0, 1], got {fraction!r}")
-        rng = np.random.default_rng(seed)
-        kept = np.zeros(self.n, dtype=bool)
-        order, starts = _by_class(self.y, self.k)
-        for start, end in pairwise(starts):
-            rows = rng.permutation(order[start:end])
-            kept[rows[: max(1, round(fraction * len(rows)))]] = True
+        kept = _drawn(self.y, self.k, seed, lambda size: max(1, round(fraction * size)))
         return replace(self, X=self.X[kept], y=self.y[kept], weights=self.weights[kept])
 
     def first_classes(self, k: int) -> Problem:
@@ -202,7 +182,7 @@ def as_problem(
 
     Parameters
     ----------
-    X : (n, d) array, DataFrame or SciPy sparse matrix of finite real numbers
+    X : (n, d) array, DataFrame or sparse matrix (CSR, CSC, COO) of finite real numbers
         float32 and float64 are kept, small integers become float32, all else float64.
     y : (n,) labels of any sortable type
     X_test, y_test : test rows and labels, each label one of the training labels
@@ -261,6 +241,16 @@ def _by_class(y: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the rows in the order of their classes, and the start of each of k classes there."""
     order = np.argsort(y, kind="stable")
     return order, np.searchsorted(y[order], np.arange(k + 1))
+
+
+def _drawn(y: np.ndarray, k: int, seed: int, count: Callable[[int], int]) -> np.ndarray:
+    """Return a mask of random rows of y, ``count(size)`` of each class of that size."""
+    rng, drawn = np.random.default_rng(seed), np.zeros(len(y), dtype=bool)
+    order, starts = _by_class(y, k)
+    for start, end in pairwise(starts):
+        rows = rng.permutation(order[start:end])
+        drawn[rows[: count(len(rows))]] = True
+    return drawn
 
 
 def _buffers(part) -> tuple[np.ndarray, ...]:

@@ -64,9 +64,9 @@ def record(
 ) -> Iterator[tuple[Row, State]]:
     """Pass the stream on while its rows are appended to `trace` and, line by line, to `path`.
 
-    A stream that ends by itself is closed as ``finished``, with the goals of its `rules` that it
-    did not reach; one that Ctrl-C ends as ``interrupted``, before the interrupt is raised again.
-    A killed process leaves a readable prefix.
+    The last row of a stream that ends by itself has ``stopped_by`` "finished", with the goals of
+    its `rules` that it did not reach; after Ctrl-C it has "interrupted". A killed process leaves a
+    readable prefix.
     """
     sink = open(path, "w", encoding="utf-8") if path is not None else None
 
@@ -96,7 +96,7 @@ def record(
 
 
 def write_trace(path: str | os.PathLike, trace: Trace) -> None:
-    """Write a finished trace to `path`, whole or not at all, even if others write there too."""
+    """Write a finished trace to `path`, whole or not at all."""
     entries = [{"schema": SCHEMA} | trace.header, *trace.rows]
     with whole(path) as part:
         part.write_text("".join(json.dumps(encode(e)) + "\n" for e in entries), encoding="utf-8")
@@ -108,9 +108,8 @@ def read_trace(path: str | os.PathLike) -> Trace:
     Raises
     ------
     ValueError
-        If the file is not a trace, was written by a newer schema, or a line before a cut one is
-        not as this package writes it: an object of plain values, its round above the one before,
-        its clocks not behind.
+        If the file is not a trace, has a newer schema, or a line before a cut one is damaged: each
+        is an object of plain values, whose round rises and whose clocks do not go back.
     """
     try:
         lines = Path(path).read_text(encoding="utf-8").split("\n")
@@ -119,15 +118,15 @@ def read_trace(path: str | os.PathLike) -> Trace:
     entries = []
     for number, line in enumerate(lines, 1):
         try:
-            entries.append(decode(json.loads(line, parse_constant=_refuse)))
+            entry = decode(json.loads(line, parse_constant=_refuse))
+            if not isinstance(entry, dict):
+                raise ValueError("not an object")
+            entries.append(entry)
         except (ValueError, RecursionError):  # also numbers and nests too large to read
             if number < len(lines):
                 raise ValueError(f"{path}: line {number} is damaged") from None
-    if not entries or not isinstance(entries[0], dict) or "schema" not in entries[0]:
+    if not entries or "schema" not in entries[0]:
         raise ValueError(f"{path}: not a trace, its first line is not a header")
-    strange = [number for number, entry in enumerate(entries, 1) if not isinstance(entry, dict)]
-    if strange:
-        raise ValueError(f"{path}: line {strange[0]} is damaged")
     header, *rows = entries
     schema = header.pop("schema")
     if not isinstance(schema, int):
@@ -146,13 +145,7 @@ def read_trace(path: str | os.PathLike) -> Trace:
 
 
 def read_finished(path: str | os.PathLike, key: str) -> Trace:
-    """Read the trace of a run that came to its end and was kept under its content key.
-
-    Raises
-    ------
-    ValueError
-        As :func:`read_trace`, and if it has no end, another key or no problem in its header.
-    """
+    """Read a trace; ValueError unless it has ended and its header has this key and a problem."""
     trace = read_trace(path)
     problem, found = trace.header.get("problem"), trace.header.get("key")
     if not isinstance(trace.stopped_by, str):

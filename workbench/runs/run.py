@@ -94,7 +94,6 @@ def run(
     except KeyboardInterrupt:
         pass
     state = held.state
-    problem.check_unchanged()
     trace.header["load_at_end"] = load()
     if proof is not None and state is not None:
         save(proof, *proof_of(problem, state, parameters))

@@ -67,11 +67,6 @@ class Tuning:
         return fractions | {"solves": self.round, "certified": self.certified}
 
     @property
-    def n_solves(self) -> int:
-        """The number of times that all folds were solved, or solved further."""
-        return self.round
-
-    @property
     def target(self) -> int:
         """The number of certain errors that suffices."""
         return self.fewest - math.floor(self.eps * self.rows)

@@ -1,21 +1,17 @@
 """Certified tuning of a Weston-Watkins SVM: no C of a range has fewer validation errors, proven.
 
-A grid says which of its values was best. Between two solved values of C, *knots*, nothing is known
-unless a bound holds at all of them. A knot is a dual point A_i in [0, C_i], the W_i that it makes,
-its duality gap G_i and its sum of hinges L_i. With C = (1 - t) C_1 + t C_2 and
-W(t) = (1 - t) W_1 + t W_2 for t in [0, 1],
+A knot is a value C_i, a dual point A_i in [0, C_i], the W_i that it makes, its duality gap G_i and
+its sum of hinges L_i. Between two knots, for t in [0, 1], with C = (1 - t) C_1 + t C_2 and
+W(t) = (1 - t) W_1 + t W_2,
 
     |W*(C) - W(t)|^2 <= r^2(t) = (1 - t) G_1 + t G_2 + t (1 - t) R^2,                           (T2)
     R^2 = (C_2 - C_1)(L_1 - L_2) - |W_1 - W_2|^2,
 
 since the mixture of the A_i is feasible at C and makes W(t), and the gap at a pair (W, A) with
 W = V_A bounds |W*(C) - W|^2 (P is strongly convex, and so is -D in V). Class p beats q for row x
-under W*(C) if it does under W(t) by more than sqrt(2) r(t) |x|. R is 0 where no dual variable
-meets or leaves a bound, and the gaps are as small as the solver makes them.
-
-Margins of W(t) are linear in t, so each row is undecided on one interval of t, in closed form: the
-errors that are certain are a step function of C. Intervals between knots are halved until enough
-errors are certain.
+under W*(C) if it does under W(t) by more than sqrt(2) r(t) |x|. Margins of W(t) are linear in t, so
+that each row is undecided on one interval of t, and the errors that are certain are a step function
+of C. Intervals between knots are halved until enough errors are certain.
 """
 
 from __future__ import annotations
@@ -25,15 +21,17 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from workbench.core.checks import as_number, check_positive, shown
 from workbench.core.interrupts import whole_rounds
 from workbench.core.measures import EPS, svm_bounds
 from workbench.core.problem import Matrix, Problem
 from workbench.kernels.rows import lanes
-from workbench.tuning.search import between_roots, check_range, most_at_once, scanned
 from workbench.tuning.state import EDGES, PIECES, Part, Tuning, parted, start
 from workbench.weston_watkins.dual import WWState, evaluated, fill
 from workbench.weston_watkins.pivoting import combined, solved
 
+STEP = 1.25  # ratio of neighbouring values of the scan
+MARGIN = 1e-7  # added to either side of an undecided interval, for the rounding of its roots
 SCAN_GAP = 1e-4  # gap of the scan's solutions, relative to the objective
 MAX_GAP, GOAL_GAP = 0.05, 0.01  # relative to R^2: ends with a larger gap are solved on, to the goal
 AT_BOUND = 1e-12  # relative distance from its bound within which a dual variable is put there
@@ -97,7 +95,7 @@ class Search:
         s = self.s
         yield s
         for knot in range(len(s.at), len(scan)):
-            self.add(float(scan[knot]), knot - 1)
+            self.scan(float(scan[knot]), knot - 1)
             if knot:
                 self.join(*sorted((knot - 1, knot), key=lambda knot: s.at[knot]))
             if knot == len(scan) - 1:
@@ -106,25 +104,16 @@ class Search:
         i = self.next()
         while i is not None:
             a, b = int(s.left[i]), int(s.right[i])
-            if self.refined(a, b):
+            if self.refine(a, b):
                 s.round += 1
             elif self.tied(a, b):
                 self.close(i)
             else:
-                self.halve(i, self.between(math.sqrt(s.at[a] * s.at[b]), a, b))
+                self.halve(i, self.middle(a, b))
             i = self.next()
             yield s
 
-    def grown(self, value: float) -> int:
-        """Add a knot to all arrays that have one row per knot; return its number."""
-        s, knot = self.s, len(self.s.at)
-        for name in self.per_knot:
-            array = getattr(s, name)
-            setattr(s, name, np.concatenate([array, np.zeros((1, *array.shape[1:]), array.dtype)]))
-        s.at[knot] = value
-        return knot
-
-    def counted(self, knot: int) -> None:
+    def count_errors(self, knot: int) -> None:
         """Count the errors of a knot whose W is known, and choose it if they are fewer.
 
         A knot that is solved on may have more errors than before: the chosen classifier stays.
@@ -209,28 +198,32 @@ class Search:
         """Return the dual point (rows, k) of a knot that is an end of an open interval."""
         return self.s.B[np.flatnonzero(self.s.owner == knot)[0]]
 
-    def add(self, C: float, last: int) -> int:
-        """Solve for the next C of the scan."""
+    def scan(self, C: float, last: int) -> int:
+        """Solve for the next C of the scan, and return its knot."""
         s = self.s
         B = self.duals(last) * (C / s.at[last]) if last >= 0 else np.zeros(s.B.shape[1:])
-        return self.added(C, B, None)
+        return self.add_knot(C, B, None)
 
-    def between(self, C: float, a: int, b: int) -> int:
-        """Solve for a C between two knots, from the mixture of their dual points."""
-        s = self.s
+    def middle(self, a: int, b: int) -> int:
+        """Solve for the geometric middle of two knots, from the mixture of their dual points."""
+        s, C = self.s, math.sqrt(self.s.at[a] * self.s.at[b])
         t = (C - s.at[a]) / (s.at[b] - s.at[a])
         B = (1.0 - t) * self.duals(a) + t * self.duals(b)
-        return self.added(C, B, GOAL_GAP / HALVED * self.curvatures(a, b))
+        return self.add_knot(C, B, GOAL_GAP / HALVED * self.curvatures(a, b))
 
-    def added(self, C: float, B: np.ndarray, gaps: np.ndarray | None) -> int:
+    def add_knot(self, C: float, B: np.ndarray, gaps: np.ndarray | None) -> int:
         """Solve all folds at C from feasible dual points to absolute gaps, and return the knot."""
-        s, knot = self.s, self.grown(C)
+        s, knot = self.s, len(self.s.at)
+        for name in self.per_knot:
+            array = getattr(s, name)
+            setattr(s, name, np.concatenate([array, np.zeros((1, *array.shape[1:]), array.dtype)]))
+        s.at[knot] = C
         s.B, s.owner = np.concatenate([s.B, B[None]]), np.append(s.owner, knot)
         self.solve(knot, gaps)
         s.round += 1
         return knot
 
-    def refined(self, a: int, b: int) -> bool:
+    def refine(self, a: int, b: int) -> bool:
         """Solve knots on whose gaps are not small against R^2; return whether a gap was halved."""
         s, R2, better = self.s, self.curvatures(a, b), False
         for knot in (a, b):
@@ -277,7 +270,7 @@ class Search:
                 at = solved(problem, at, gap)
             B[part.rows] = at.B[:, :k]
             self.note(knot, f, C, at)
-        self.counted(knot)
+        self.count_errors(knot)
 
     def note(self, knot: int, f: int, C: float, at: WWState) -> None:
         """Keep W of a fold, computed from its dual point, with its certificate and all rounding."""
@@ -321,3 +314,53 @@ class Search:
         change, more = last - first, s.gap[b, f] - s.gap[a, f] + R2
         quadratic = change**2 + scale * R2, 2.0 * first * change - scale * more
         return between_roots(*quadratic, first**2 - scale * s.gap[a, f], first > 0.0, last > 0.0)
+
+
+def check_range(ends, eps: float, argument: str) -> np.ndarray:
+    """Return the ends of a range as an array; a ValueError unless they ascend and eps fits."""
+    try:
+        low, high = (check_positive(end, argument) for end in ends)
+    except (TypeError, ValueError):
+        low = high = math.nan
+    if not low < high:
+        raise ValueError(
+            f"{argument}: must be two positive numbers in ascending order, got {shown(ends)}"
+        )
+    if not 0.0 <= as_number(eps) < 1.0:
+        raise ValueError(f"eps: must be a number of at least 0 and below 1, got {shown(eps)}")
+    return np.array([low, high])
+
+
+def scanned(ends: np.ndarray) -> np.ndarray:
+    """Return values from one end of a range to the other, neighbours at most STEP apart."""
+    low, high = ends
+    values = np.geomspace(low, high, 1 + math.ceil(math.log(high / low) / math.log(STEP)))
+    values[[0, -1]] = low, high
+    return values
+
+
+def between_roots(a, b, c, first, last) -> tuple[np.ndarray, np.ndarray]:
+    """Return the interval of t in [0, 1] on which the convex a t^2 + b t + c may not be positive.
+
+    `first` and `last` say whether it is positive at t = 0 and at t = 1. An interval with
+    t_1 > t_2 is empty.
+    """
+    inner = b**2 - 4.0 * a * c
+    half = -0.5 * (b + np.copysign(np.sqrt(np.maximum(inner, 0.0)), b))  # without cancellation
+    with np.errstate(divide="ignore", invalid="ignore"):
+        roots = np.stack([half / a, c / half])
+    low, high = np.fmin(*roots), np.fmax(*roots)
+    low = np.where(first & (a > 0.0), low - MARGIN, -np.inf)
+    high = np.where(last & (a > 0.0), high + MARGIN, np.inf)
+    nowhere = first & last & (inner < 0.0) & (a > 0.0)
+    return np.where(nowhere, np.inf, low), np.where(nowhere, -np.inf, high)
+
+
+def most_at_once(spans: np.ndarray, x: float, y: float) -> int:
+    """Return the largest number of spans (s, 2) that share a single t in [x, y]."""
+    low, high = spans[(spans[:, 0] <= y) & (spans[:, 1] >= x)].T
+    if not len(low):
+        return 0
+    low, high = np.sort(np.maximum(low, x)), np.sort(high)
+    inside = np.searchsorted(low, low, "right") - np.searchsorted(high, low, "left")
+    return int(inside.max())
