@@ -28,15 +28,15 @@ FLOORS = [
 ]
 # Lines of Python, docstrings included. A budget rises only in the commit that says what else went.
 BUDGETS = {
-    "core": 1_442,
+    "core": 1_401,
     "kernels": 959,
     "data": 3_143,
     "mrc": 2_875,
-    "weston_watkins": 1_011,
+    "weston_watkins": 967,
     "memoir": 2_892,
     "least_squares": 1_496,
     "sampled_cuts": 1_574,
-    "tuning": 546,
+    "tuning": 522,
     "peers": 1_178,
     "registry": 164,
     "proofs": 1_185,
