@@ -275,14 +275,6 @@ def worst_distribution(s, problem, shown):
     yield values, -np.sort(-p.sum(axis=1) / p.sum())[: len(values)]
 
 
-def complementarity(s, problem, shown):
-    pairs = shown["log₁₀"]
-    products = [s.p * s.s, s.g * s.h, s.a * s.m_plus, s.b * s.m_minus]
-    products = np.concatenate([np.ravel(part) for part in products])
-    yield pairs.values.sum(), s.pairs - 1  # without that of alpha
-    yield pairs.values[values_of(pairs)[0] < 0].sum(), np.sum(products < products.mean())
-
-
 def sparsity(s, problem, shown):
     W = s.model()
     W = W.toarray() if sp.issparse(W) else W
@@ -291,26 +283,10 @@ def sparsity(s, problem, shown):
 
 def working_sets(s, problem, shown):
     yield shown["Classes"].values, [np.sum(s.held == m) for m in range(1, 4)]
-    costs = np.bincount(problem.y)[problem.y] ** -0.5
-    costs *= 0.3 / costs.mean()
-    shares = np.concatenate([-a[1:m] / cost for a, m, cost in zip(s.alpha, s.held, costs)])
-    bars = shown["−α/C"]
-    yield bars.values, np.bincount(np.floor(shares / values_of(bars)[1]).astype(int))
 
 
 def descent(s, problem, shown):
     R = np.eye(problem.k)[problem.y] - softmax(problem.X @ s.W, axis=1)
-    yield shown["What"].values, (problem.X.T @ R / problem.n).T
-
-
-def learnt_link(s, problem, shown):
-    lines, V = shown["The"], s.V[-1]
-    u, both = lines.x, lambda a, b, c, u: V[a, c] * u + V[b, c] * u**2
-    for c in range(3):
-        rest = [both(c, 3 + c, c, u) + both(r, 3 + r, c, 1 - u) for r in range(3) if r != c]
-        yield lines.ys[c], np.mean(rest, axis=0)
-    yield lines.ys[3], u
-    R = np.eye(3)[problem.y] - s.predictions
     yield shown["What"].values, (problem.X.T @ R / problem.n).T
 
 
@@ -366,12 +342,6 @@ def landmarks(s, problem, shown):
     yield picture.points[picture.marked > 0].astype(np.float32), problem.X[s.landmarks]
 
 
-def unbalanced(blobs):
-    problem = blobs(n=200, d=6, k=12)
-    rows = (problem.y < 6) | (np.arange(200) < 40)
-    return as_problem(problem.X[rows], problem.y[rows])
-
-
 def made(*shape, **given):
     return lambda blobs: blobs(*shape, **given)
 
@@ -388,12 +358,10 @@ SAYS = [  # the pictures, solvers, a problem, rounds, parameters
     (parts_of_the_gap, WW, made(MAX_BARS), 4, {"C": 0.1}),
     (constraints, ["mrc_ccg"], named("digits | 20 % rows"), 5, {}),
     (worst_distribution, WORST, made(MAX_BARS), 8, {}),
-    (complementarity, ["mrc_interior_point"], made(), 8, {}),
     (sparsity, ["memoir_l1"], SPARSE, 5, {"gamma": 0.01, "dense": False}),
     (sparsity, ["memoir_l1"], SPARSE, 5, {"gamma": 0.01, "dense": True}),
-    (working_sets, ["cs_working_set"], unbalanced, 5, {"C": 0.3, "working_set": 3, "balance": 0.5}),
+    (working_sets, ["cs_working_set"], made(90), 5, {"C": 0.3, "working_set": 3}),
     (descent, ["ls_generalized", "ls_accelerated", "ls_columns"], made(80, 5), 3, SOFTMAX),
-    (learnt_link, ["ls_calibrated"], made(), 4, {"basis": 2}),
     (lambda *_: (), ["ls_calibrated"], made(), 3, {"basis": np.abs}),  # a function of one's own
     (blocks, ["ls_stagewise"], made(), 6, {}),  # four blocks, three passes
     (

@@ -7,7 +7,6 @@ import weakref
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 import pytest
 from test_player import wait
 
@@ -159,7 +158,7 @@ def test_every_solver_has_its_sliders_and_a_start_without_one_is_refused():
 
 @pytest.fixture
 def dashboard(sent):
-    dashboard = explore((IRIS, "no_such_data"), ("mrc_ccg", "mrc_subgradient"), {"n_max": 20})
+    dashboard = explore((IRIS, "wine"), ("mrc_ccg", "mrc_subgradient"), {"n_max": 20})
     yield dashboard
     dashboard.reset()
 
@@ -199,9 +198,9 @@ def test_steps_go_back_and_branch_and_a_parameter_that_cannot_change_starts_a_ne
     assert labels(dashboard)[1] == f"MRC-CCG, {IRIS}, n_max = 50, from round 2"
     assert [curve.live for curve in dashboard.chart.curves] == [False, True]
     assert [row["round"] for row in dashboard.player.lanes[0].rows] == [2, 3]
-    dashboard.fourier.value = True
+    dashboard.data.value = "wine"
     click(dashboard, "run", "finished")
-    assert labels(dashboard)[-1] == f"MRC-CCG, {IRIS} + 400 fourier, n_max = 50", "on other data"
+    assert labels(dashboard)[-1] == "MRC-CCG, wine, n_max = 50", "on other data"
     *old, new = dashboard.chart.curves
     assert {curve.colour for curve in old} == {GREY} and new.colour != GREY
     assert not any(curve.live for curve in old) and len(dashboard._curves) == 1, "data released"
@@ -260,65 +259,40 @@ def toys(sent, monkeypatch):
     dashboard.reset()
 
 
-def not_run(dashboard):
-    """The controls that say something else than what the lanes have run with."""
-    lanes = {lane.solver: lane for lane in dashboard.player.lanes}
-    names = {"solvers"} if lanes and {*lanes} != {*dashboard.solvers.value} else set()
-    for solver, lane in lanes.items():
-        names |= {"data"} if not lane.problem.name.startswith(dashboard.data.value) else set()
-        values = dashboard.sliders.parameters(solver)
-        assert lane.state is None or lane.state.parameters == (*lane.parameters.values(),)
-        if solver in dashboard.solvers.value:
-            names |= {key for key in values if lane.parameters[key] != values[key]}
-    return names
-
-
-def told_to_wait(sent, when):
-    """The controls that the page says will count then."""
-    parts = sent[-1][0]["pending"].removeprefix("pending: ").split("; ") if sent else []
-    return {x for part in parts if f"({when}" in part for x in part.split(" (")[0].split(", ")}
-
-
-def test_all_sliders_that_move_while_a_round_is_in_progress_count_in_the_next(
-    toys, sent, monkeypatch
-):
+def test_sliders_that_moved_in_mid_run_count_from_the_next_press_of_run_on(toys, sent, monkeypatch):
     gate = threading.Semaphore(3)  # two rounds of the warm-up, and one
     monkeypatch.setattr(toy, "round", gate.acquire)
     toys.run()
     wait(lambda: any(lane.state and lane.state.round == 2 for lane in toys.player.lanes))
     sliders = toys.sliders.widgets
-    sliders["alpha"].value, sliders["C"].value, sliders["block"].value = 1e-6, 0.25, 128
-    sliders["alpha"].value, toys.data.value = 1e-4, "wine"
-    wait(lambda: told_to_wait(sent, "from the next round on") == {"C", "alpha"})
-    wait(lambda: told_to_wait(sent, "when run") == {"block", "data"})
+    sliders["alpha"].value, sliders["C"].value = 1e-4, 0.25
+    waiting = "pending: C, alpha (when run or step is pressed)"
+    wait(lambda: sent[-1][0]["pending"] == waiting)
+    toys.run()
+    wait(lambda: not sent[-1][0]["pending"])
     gate.release(10**6)
     status(toys, "finished")
     (lane,) = toys.player.lanes
     assert lane.state.parameters == (0.25, 1e-4, 0.1, 64) and lane.past[0][1] == 2
     assert labels(toys)[1] == "ww_toy, iris, C = 0.25, alpha = 0.0001, from round 2"
-    toys.data.value = "iris"
-    wait(lambda: sent[-1][0]["pending"] == "pending: block (when run or step is pressed)")
+    toys.data.value, sliders["block"].value = "wine", 128  # which cannot change in mid-run
+    wait(lambda: sent[-1][0]["pending"] == "pending: data, block (when run or step is pressed)")
     toys.run()
     wait(lambda: toys.player.lanes[0].parameters["block"] == 128 and not sent[-1][0]["pending"])
     toys.player.stop()
     wait(lambda: not any(curve.live for curve in toys.chart.curves))
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_what_runs_is_what_the_controls_say_or_they_say_that_they_wait(seed, toys, sent):
+@pytest.mark.parametrize("seed", range(2))
+def test_what_runs_is_what_the_controls_said_when_run_was_pressed(seed, toys):
     rng = np.random.default_rng(seed)
-    sliders = toys.sliders.widgets
     choices = ("ww_toy",), ("ls_toy",), ("ww_toy", "ls_toy")
 
-    def move(names):
-        slider = sliders[rng.choice(names)]
+    def move():
+        slider = toys.sliders.widgets[rng.choice([*toys.sliders.widgets])]
         slider.index = int(rng.integers(len(slider.options)))
 
-    def settle():
-        status(toys, "ready", "paused", "finished", "failed", "stopped")
-        wait(lambda: told_to_wait(sent, "when run") == not_run(toys), 5)
-
-    acts = [lambda: move([*sliders])] * 8 + [toys.run] * 2
+    acts = [move] * 8 + [toys.run] * 2
     acts += [toys.step, toys.player.back, toys.player.pause, toys.player.stop, toys.reset]
     acts += [lambda: setattr(toys.data, "value", rng.choice(["iris", "wine"]))]
     acts += [lambda: setattr(toys.solvers, "value", choices[rng.integers(3)])]
@@ -326,16 +300,14 @@ def test_what_runs_is_what_the_controls_say_or_they_say_that_they_wait(seed, toy
         for act in rng.choice(len(acts), 25):
             acts[act]()
             time.sleep(rng.exponential(0.003))
-        settle()
-        sliders["eps"].value = 0.1
-        toys.run()
-        for _ in range(4):
-            time.sleep(rng.exponential(0.01))
-            move(["C", "alpha"])
-        settle()
+        toys.sliders.widgets["eps"].value = 0.1
         toys.run()
         status(toys, "finished")
-        assert not_run(toys) == set()
+        assert [lane.solver for lane in toys.player.lanes] == [*toys.solvers.value]
+        for lane in toys.player.lanes:
+            assert lane.problem.name.startswith(toys.data.value)
+            assert lane.parameters == toys.sliders.parameters(lane.solver)
+            assert lane.state.parameters == (*lane.parameters.values(),)
 
 
 def test_a_solver_that_is_not_chosen_any_more_leaves_its_curve_and_takes_its_sliders(dashboard):
@@ -426,17 +398,11 @@ def test_a_new_dashboard_stops_the_old_one_and_wrong_names_do_not(dashboard):
         ({"parameters": {"eps1": "small"}}, "eps1 must be like 1.0, got 'small'"),
         ({"problem": []}, "problem: give at least one"),
         ({"problem": None}, "problem: must be a name .* got None"),
-        ({"problem": np.eye(3)}, "problem: must be a name .* got ndarray"),
-        ({"problem": pd.DataFrame(np.eye(3))}, "problem: must be a name .* got DataFrame"),
-        ({"problem": 3}, "problem: must be a name .* got int"),
         ({"problem": (np.eye(2), [0, 1])}, r"such as load\(\(X, y\)\), got tuple"),
-        ({"problem": ["iris", None]}, "problem: must be a name .* got list"),
         ({"solvers": None}, "solvers: must be names of solvers, got None"),
-        ({"solvers": [3]}, "solvers: must be names of solvers, got list"),
-        ({"chosen": 1}, "chosen: must be names of solvers, got int"),
+        ({"chosen": [3]}, "chosen: must be names of solvers, got list"),
         ({"parameters": [0.1]}, "parameters: must be values by name, got list"),
         ({"seconds": 0}, "seconds: must be a positive number"),
-        ({"seconds": "60"}, "seconds: must be a positive number"),
     ]
     for settings, told in wrong:
         with pytest.raises(ValueError, match=told):

@@ -226,21 +226,6 @@ def test_what_is_arranged_in_mid_run_goes_on_at_the_next_round(player):
     assert first.asked == asked and Toy.together == 1
 
 
-def test_lanes_are_rearranged_in_mid_step_and_the_step_ends_in_a_pause(player):
-    first, second = Toy(free=False), Toy()
-    player.rearrange(always(second))
-    assert player.status == "ready" and not player.lanes, "nothing was in progress"
-    player.step(always(first))
-    wait(lambda: first.asked == 1)
-    player.rearrange(always(second))
-    first.gate.release()
-    player.until("paused")
-    time.sleep(0.02)
-    assert player.status == "paused" and second.asked == 0
-    player.back()
-    wait(lambda: player.status == "paused" and player.lanes == [second])
-
-
 def test_rounds_can_be_slowed_down_and_a_pause_does_not_wait_for_them(player):
     toy, player.pause_between = Toy(), 60.0
     player.run(always(toy))

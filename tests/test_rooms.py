@@ -41,7 +41,7 @@ BUDGETS = {
     "registry": 164,
     "proofs": 1_185,
     "runs": 2_707,
-    "live": 2_010,
+    "live": 1_905,
     "figures": 1_814,
     "estimators": 1_777,
     "arena": 959,

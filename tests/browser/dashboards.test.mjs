@@ -53,6 +53,7 @@ for (const [name, [slider, steps]] of Object.entries(LIVE)) {
     await dashboard.press("run");
     await dashboard.waitForRound((now) => now > round + 2, "going on");
     await dashboard.slide(slider, steps);
+    await dashboard.press("run");
     await page.waitForFunction(() => document.querySelectorAll(".live tbody").length === 2);
     assert.match((await dashboard.labels())[1], /from round \d+/);
     const branched = await dashboard.round();

@@ -43,6 +43,7 @@ test("branch at another lambda0 and compare, then change the data without losing
   await dashboard.press("run");
   await dashboard.waitForRound((round) => round >= 5, "five rounds");
   await dashboard.slide("lambda0", 2);
+  await dashboard.press("run");
   await dashboard.slide("rounds", 3);
   await dashboard.until("finished");
   assert.match((await dashboard.labels())[1], /^2 · MRC-CCG, lambda0 = 0.05, from round \d+$/);

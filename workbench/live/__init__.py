@@ -57,10 +57,14 @@ def explore(
         them, a parameter that none of them has a slider for, or seconds that are not positive.
     """
     global _shown
-    problem = _data(problem)
-    solvers, chosen = _names("solvers", solvers), _names("chosen", chosen)
-    if not solvers:
-        raise ValueError("solvers: give at least one name")
+    if not isinstance(problem, Problem):
+        told = "a name or file of data, a list of these or a Problem, such as load((X, y))"
+        problem = list(map(os.fspath, _listed("problem", problem, str | os.PathLike, told)))
+    names = "names of solvers"
+    solvers, chosen = _listed("solvers", solvers, str, names), _listed("chosen", chosen, str, names)
+    for argument, given in (("problem", problem), ("solvers", solvers)):
+        if not given:
+            raise ValueError(f"{argument}: give at least one name")
     for name in solvers:
         if name not in SOLVERS:
             raise ValueError(f"solvers: unknown name {name!r}; {hint(name, SOLVERS)}")
@@ -68,7 +72,7 @@ def explore(
         if name not in solvers:
             raise ValueError(f"chosen: {name!r} is not among the solvers {', '.join(solvers)}")
     if not isinstance(parameters, Mapping | None):
-        raise ValueError(f"parameters: must be values by name, got {_kind(parameters)}")
+        raise ValueError(f"parameters: must be values by name, got {type(parameters).__name__}")
     check_positive(seconds, "seconds")
     dashboard = Dashboard(problem, solvers, parameters or {}, chosen or solvers[:1], seconds)
     if _shown is not None:
@@ -77,37 +81,9 @@ def explore(
     return dashboard
 
 
-def _data(problem: Any) -> Problem | list[str]:
-    """Return the problem, or the descriptions to choose from.
-
-    Raises
-    ------
-    ValueError
-        For anything else.
-    """
-    if isinstance(problem, Problem):
-        return problem
-    if isinstance(problem, str | os.PathLike):
-        return [os.fspath(problem)]
-    if isinstance(problem, list | tuple):
-        if all(isinstance(spec, str | os.PathLike) for spec in problem):
-            if not problem:
-                raise ValueError("problem: give at least one description")
-            return list(map(os.fspath, problem))
-    raise ValueError(
-        "problem: must be a name or file of data, a list of these or a Problem, such as "
-        f"load((X, y)), got {_kind(problem)}"
-    )
-
-
-def _names(argument: str, given: Any) -> list[str]:
-    """Return one name or several as a list."""
-    names = [given] if isinstance(given, str) else given
-    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
-        raise ValueError(f"{argument}: must be names of solvers, got {_kind(given)}")
-    return list(names)
-
-
-def _kind(value: Any) -> str:
-    """Return what was given instead, in one word."""
-    return "None" if value is None else type(value).__name__
+def _listed(argument: str, given: Any, kinds: Any, what: str) -> list:
+    """Return one value of these kinds, or several, as a list."""
+    found = [given] if isinstance(given, kinds) else given
+    if not isinstance(found, list | tuple) or not all(isinstance(each, kinds) for each in found):
+        raise ValueError(f"{argument}: must be {what}, got {type(given).__name__}")
+    return list(found)

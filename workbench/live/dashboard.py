@@ -14,12 +14,11 @@ from workbench.data.panels import panel
 from workbench.live.chart import Chart, Curve, Inside
 from workbench.live.inside import portrait
 from workbench.live.lane import Lane, Spare
-from workbench.live.player import PLAYING, Player
+from workbench.live.player import Player
 from workbench.live.sliders import WIDE, Sliders, slider, text
 from workbench.registry import SOLVERS
 from workbench.runs.run import resolve
 
-FOURIER = 400  # random features that the checkbox appends, as the paper does
 BUDGETS_S = (1, 2, 5, 10, 30, 60, 120, 300, 600, 3600)  # solver seconds
 PAUSES_S = {"1/s": 1.0, "3/s": 1 / 3, "10/s": 0.1, "full": 0.0}  # between two rounds
 TIME_FRACTION = 0.01  # for portraits
@@ -45,7 +44,6 @@ class Dashboard(widgets.VBox):
         names = [self.problem.name] if self.problem else problem
         self.sliders = Sliders(solvers, parameters)
         self.data = widgets.Dropdown(options=names, description="data", **WIDE)
-        self.fourier = widgets.Checkbox(description=f"+ {FOURIER} Fourier features", **WIDE)
         self.solvers = widgets.SelectMultiple(
             options=[(SOLVERS[name].label, name) for name in solvers],
             value=tuple(chosen),
@@ -79,17 +77,14 @@ class Dashboard(widgets.VBox):
         self.watched.observe(lambda _: self._look(), "value")
         for control in (self.budget, self.speed):
             control.observe(lambda _: self._pace(), "value")
-        for key, control in self.sliders.widgets.items():
-            control.observe(lambda _, key=key: self._moved(key), "value")
         self._choose()
         self._pace()
-        for control in (self.data, self.fourier, self.solvers):
+        for control in (self.data, self.solvers, *self.sliders.widgets.values()):
             control.observe(lambda _: self.chart.say(), "value")
 
         row = {"flex_flow": "row wrap"}
         buttons = widgets.HBox([*self.buttons.values()], layout=row)
-        column = [self.data] if self.problem else [self.data, self.fourier]
-        column += [self.solvers, *self.sliders.widgets.values()]
+        column = [self.data, self.solvers, *self.sliders.widgets.values()]
         column += [self.budget, self.speed, self.watched]
         controls = widgets.VBox(column, layout={"flex": "0 1 25em"})
         for part in (buttons, controls):
@@ -126,15 +121,12 @@ class Dashboard(widgets.VBox):
     @property
     def spec(self) -> str | None:
         """The chosen data in words that :func:`workbench.data.panels.panel` reads."""
-        if self.problem:
-            return None
-        return self.data.value + (f" + {FOURIER} fourier" if self.fourier.value else "")
+        return None if self.problem else self.data.value
 
     def _ask(self) -> None:
         """Request what the controls show."""
         done = "" if self._pending() else self._over()
-        wanted = {name: self.sliders.parameters(name) for name in self.solvers.value}
-        self._target = self.spec, wanted
+        self._target = self.spec, self._wanted()
         self.chart.say(note=done)
 
     def _over(self) -> str:
@@ -210,6 +202,7 @@ class Dashboard(widgets.VBox):
     def _forget(self) -> None:
         """Release all lanes; their curves stay unchanged."""
         self._curves.clear()
+        self._target = None, {}
 
     def _look(self) -> None:
         """Show the inside of the chosen solver's run, if no round is in progress."""
@@ -238,36 +231,21 @@ class Dashboard(widgets.VBox):
         self.player.budget = self.budget.value
         self.player.pause_between = self.speed.value
 
-    def _moved(self, key: str) -> None:
-        """Continue under the new value at once if a run is in progress and can."""
-        spec, wanted = self._target
-        parameters = self.sliders.parameters
-        moved = {name: values | parameters(name, key) for name, values in wanted.items()}
-        if moved != wanted and self.sliders.live(key, wanted):
-            self._target = spec, moved
-            self.player.rearrange(self._arrange)
-        self.chart.say()
+    def _wanted(self) -> dict[str, dict[str, Any]]:
+        """Return the parameters that the controls show, by chosen solver."""
+        return {name: self.sliders.parameters(name) for name in self.solvers.value}
 
     def _pending(self) -> str:
-        """Return which controls differ from what runs, and when they will count."""
-        running = {lane.solver: lane.parameters for lane in self.player.lanes}
-        waiting = self._differ(self._loaded and self._loaded[0], running)
-        playing = self.player.status in PLAYING
-        later = self._differ(*self._target) if playing else waiting
-        soon = [name for name in waiting if name not in later]
-        said = [f"{', '.join(soon)} (from the next round on)"] * bool(soon)
-        said += [f"{', '.join(later)} (when run or step is pressed)"] * bool(later)
-        return f"pending: {'; '.join(said)}" if said else ""
-
-    def _differ(self, spec: str | None, wanted: Mapping[str, Mapping[str, Any]]) -> list[str]:
-        """Return the controls that differ from these data and these parameters by solver."""
+        """Return which controls differ from what run or step requested last."""
+        spec, wanted = self._target
         if not wanted:
-            return []
-        chosen = self.solvers.value
-        names = ["data"] * (spec != self.spec) + ["solvers"] * (set(wanted) != set(chosen))
-        for solver in chosen:
+            return ""
+        names = ["data"] * (spec != self.spec)
+        names += ["solvers"] * (set(wanted) != set(self.solvers.value))
+        for solver in self.solvers.value:
             names += self.sliders.differ(solver, wanted[solver]) if solver in wanted else []
-        return [*dict.fromkeys(names)]
+        said = ", ".join(dict.fromkeys(names))
+        return f"pending: {said} (when run or step is pressed)" if said else ""
 
 
 def button(name: str, icon: str, act: Callable[[], None], tooltip: str) -> widgets.Button:

@@ -11,7 +11,7 @@ import numpy as np
 from workbench.core.problem import Problem
 from workbench.core.stream import State
 from workbench.kernels.rows import squared_norms
-from workbench.least_squares.calibrated import CalibratedState, expanded, targets
+from workbench.least_squares.calibrated import CalibratedState, targets
 from workbench.least_squares.columns import ColumnsState
 from workbench.least_squares.generalized import GeneralizedState
 from workbench.least_squares.links import LINKS
@@ -19,7 +19,7 @@ from workbench.least_squares.stagewise import StagewiseState
 from workbench.live import pictures as draw
 from workbench.memoir.pegasos import PegasosState
 from workbench.memoir.state import MemoirState
-from workbench.memoir.working_set import WorkingSetState, costs_of
+from workbench.memoir.working_set import WorkingSetState
 from workbench.mrc.ccg import TIGHT
 from workbench.mrc.ccg import CutState as MinimaxCutState
 from workbench.mrc.interior_point import InteriorPointState
@@ -32,11 +32,9 @@ from workbench.weston_watkins.dual import WWState
 from workbench.weston_watkins.walrus import sweep
 
 MIN_MASS = 1e-9  # a row in the worst distribution has more; relaxation leaves traces
-TINY = 1e-300  # stands for a product that has no logarithm
 MAX_BREAKPOINTS = 200  # drawn in one F
 MAX_ENTRIES = 2**22  # in weights, or in sums of rows times residuals
 MAX_BLOCKS = 256  # bars of blocks
-MAX_LINKS = 10  # classes whose link is drawn
 MAX_CUTS = 60  # that have a place in a line
 HEAVY_ROWS = 60  # rows of an expansion that stand out in a plane
 EXPONENTIAL = 16  # multiplications that take as long as a value of the kernel, about
@@ -68,8 +66,7 @@ def minimax(state: Minimax, problem: Problem, parameters: Parameters) -> Picture
     """Return coefficients and what proves the bounds: constraints, or the worst distribution.
 
     A constraint is active if it has a multiplier or is tight. The most violated constraint of a
-    row has the slack ``nu - 1 - psi``: below 0, it may join. The pairs of an interior point are
-    variables and their multipliers; on the central path all their products are equal.
+    row has the slack ``nu - 1 - psi``: below 0, it may join.
     """
     pictures = []
     if isinstance(state, InteriorPointState):
@@ -87,13 +84,6 @@ def minimax(state: Minimax, problem: Problem, parameters: Parameters) -> Picture
         mass = p.sum(axis=1) / p.sum()
         mass = mass[mass > MIN_MASS]
         pictures += [draw.ranked("Worst distribution", mass, "rows in it", "fraction", True)]
-    if isinstance(state, InteriorPointState):
-        pairs = [(state.p, state.s), (state.g, state.h)]
-        pairs += [(state.a, state.m_plus), (state.b, state.m_minus)]
-        products = np.concatenate([(x * z).ravel() for x, z in pairs])
-        central = np.log10(np.maximum(products, TINY) / max(products.mean(), TINY))
-        bars = draw.histogram("log₁₀ of the pairs' products over their mean", central, "pairs")
-        pictures += [bars._replace(marked=np.empty(0))]
     return [draw.weights(M[:, :-1].T, "Coefficients M"), *pictures, *draw.decisions(state, problem)]
 
 
@@ -153,7 +143,7 @@ def _dual_variables(b: np.ndarray, C: float, problem: Problem) -> draw.Bars:
 
 @portrait.register
 def memoir(state: Memoir, problem: Problem, parameters: Parameters) -> Pictures:
-    """Return weights, how sparse they are, decisions and, of working sets, sets and multipliers."""
+    """Return weights, how sparse they are, decisions and the sizes of working sets."""
     W = state.W if isinstance(state, PegasosState) else state.model()
     filled = (W != 0).sum(axis=0).astype(float)
     pictures = [
@@ -167,14 +157,6 @@ def memoir(state: Memoir, problem: Problem, parameters: Parameters) -> Pictures:
     counts = np.bincount(state.held, minlength=places + 1)[1:].astype(float)
     labels = tuple(map(str, range(1, places + 1)))
     pictures.append(draw.Bars("Classes in a row's set", counts, labels, "rows"))
-    rows = draw.evenly(problem.n, draw.MAX_ROWS)
-    costs = costs_of(problem.y, state.C, parameters["balance"], problem.weights)[rows]
-    held = np.arange(1, places) < state.held[rows, None]
-    if held.any():
-        shares = -state.alpha[rows, 1:].astype(float) / costs[:, None]
-        title = f"−α/C of wrong classes in {len(rows):,} of {problem.n:,} sets"
-        bars = draw.histogram(title, shares[held], "multipliers")
-        pictures.append(bars._replace(logarithmic=True, marked=np.empty(0)))
     return pictures
 
 
@@ -193,7 +175,7 @@ def least_squares(state: LeastSquares, problem: Problem, parameters: Parameters)
     if isinstance(state, CalibratedState):
         F = state.predictions[rows]
         R = targets(y, problem.k, np.float64) - F
-        pictures = [_link(state, problem)] if state.round else []
+        pictures = []
     else:
         linear = isinstance(state, GeneralizedState)
         F = np.asarray(X @ state.W.astype(X.dtype)) if linear else state.F[rows]
@@ -207,28 +189,6 @@ def least_squares(state: LeastSquares, problem: Problem, parameters: Parameters)
         pictures.append(draw.weights(np.asarray(X.T @ draw.finite(R)) / len(R), title))
     held = None if isinstance(state, GeneralizedState) else draw.Scored(y, F, "training rows")
     return [*draw.decisions(state, problem, held), *pictures]
-
-
-def _link(state: CalibratedState, problem: Problem) -> draw.Lines:
-    """Return the last calibration's prediction for a score u of a class if another has 1 - u.
-
-    Predictions are means over the other classes, and not projected yet.
-    """
-    k, shown = problem.k, min(problem.k, MAX_LINKS)
-    u = np.linspace(0.0, 1.0, 41)
-    ys = np.empty((shown + 1, len(u)))
-    for c in range(shown):
-        others = np.delete(np.arange(k), c)[draw.evenly(k - 1, MAX_LINKS)]
-        scores = np.zeros((len(others), len(u), k))
-        scores[:, :, c] = u
-        scores[np.arange(len(others)), :, others] = 1.0 - u
-        predicted = expanded(scores.reshape(-1, k), state.basis) @ state.V[-1, :, c]
-        ys[c] = predicted.reshape(scores.shape[:2]).mean(axis=0)
-    ys[shown] = u
-    title = f"The link learnt in round {state.round}"
-    title += f"; {shown} of {k} classes" if shown < k else ""
-    labels = (*(str(label) for label in problem.classes[:shown]), "unchanged")
-    return draw.Lines(title, u, ys, labels, "score of a class", "its prediction")
 
 
 def _blocks(

@@ -63,15 +63,6 @@ class Player:
         """Play one round of each lane as `run` would, then pause."""
         self._ask(arrange, 1)
 
-    def rearrange(self, arrange: Arrange) -> None:
-        """Call `arrange` before the next round if a run or a step is in progress, else never.
-
-        The number of requested rounds stays the same: a step ends in a pause.
-        """
-        with self._change:
-            if self.status in PLAYING:
-                self._arrange = arrange
-
     def back(self) -> None:
         """Take each lane back by one round, then pause."""
         if self.lanes:

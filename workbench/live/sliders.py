@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import frexp
 from typing import Any
 
@@ -10,7 +10,6 @@ import ipywidgets as widgets
 
 from workbench.least_squares.links import LINKS
 from workbench.memoir.mips import MIPS
-from workbench.registry import SOLVERS
 from workbench.runs.run import resolve
 
 SERIES = (*(float(f"{m}e{e}") for e in range(-6, 0) for m in (1, 2, 5)), 1.0)
@@ -75,14 +74,10 @@ class Sliders:
         for solver, values in defaults.items():
             shown = {name: starts.get(name, v) for name, v in values.items() if name in SLIDERS}
             self._of[solver] = {name: self._find(solver, name, v) for name, v in shown.items()}
-        for key, control in self.widgets.items():
-            able = [s for s, own in self._of.items() if key in own.values() and self.live(key, [s])]
-            then = f"continues from the same iterate: {', '.join(able)}" if able else ""
-            control.tooltip = f"Another value {then or 'starts a new run'}"
 
-    def parameters(self, solver: str, key: str | None = None) -> dict[str, Any]:
-        """Return the values of the solver's sliders by parameter, or that of one of them."""
-        values = {n: self.widgets[k].value for n, k in self._of[solver].items() if key in (None, k)}
+    def parameters(self, solver: str) -> dict[str, Any]:
+        """Return the values of the solver's sliders by parameter."""
+        values = {name: self.widgets[key].value for name, key in self._of[solver].items()}
         return {name: None if value == DEFAULT else value for name, value in values.items()}
 
     def differ(self, solver: str, parameters: Mapping[str, Any]) -> list[str]:
@@ -99,11 +94,6 @@ class Sliders:
             alone = names.count(key.split(" ")[0]) < 2
             control.description = key.split(" ")[0] if alone else key
             control.style.description_width = "8em" if alone else "initial"
-
-    def live(self, key: str, solvers: Iterable[str]) -> bool:
-        """Return whether all of these solvers that have this slider can change it in mid-run."""
-        names = [(s, name) for s in solvers for name, k in self._of[s].items() if k == key]
-        return all(name in SOLVERS[solver].live for solver, name in names)
 
     def _find(self, solver: str, name: str, value: Any) -> str:
         """Return the slider of this name that starts at this value, a new one if there is none."""
