@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -100,8 +101,10 @@ def memoir(problem: Problem, *, solver: str, count: int, **parameters: Any) -> d
     return trained(problem, solver, parameters, count, lambda state: state.model())
 
 
-def working_sets(problem: Problem, *, count: int, **parameters: Any) -> dict:
-    """Train ours for `count` rounds."""
+def working_sets(problem: Problem, *, count: int, balance: float = 0.0, **parameters: Any) -> dict:
+    """Train ours for `count` rounds, rows weighted by (rows of their class)^-balance."""
+    weights = np.bincount(problem.y)[problem.y] ** -balance
+    problem = replace(problem, weights=weights / weights.mean())
     return trained(problem, "cs_working_set", parameters, count, lambda state: state.model())
 
 

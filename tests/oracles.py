@@ -125,8 +125,6 @@ def of_family(name, problem, X, Y, weights, parameters, state) -> tuple[float, f
     loss = family.loss
     if name.startswith("ls"):
         loss = LINKS[parameters.get("link", "softmax")]
-    if parameters.get("loss") == "weston_watkins":
-        loss = weston_watkins
     if name.startswith("cuts") and problem.k == 2:
         loss, ridge = hinge, 2.0  # of w / 2 and - w / 2, the norm of w
     if name in ("cuts_exact", "cuts_nystroem"):

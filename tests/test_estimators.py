@@ -324,15 +324,10 @@ TIGHT = {  # with the tolerance of their scores: their solvers end at a gap
         )
         for solver in ("walrus_fast", "walrus", "shark")
     },
-    **{
-        f"working set, {loss}": (
-            WorkingSetClassifier(
-                loss=loss, balance=0.5, l1=0.1, truncate=0, tol=1e-4, max_rounds=500, random_state=0
-            ),
-            0.1,
-        )
-        for loss in ("crammer_singer", "weston_watkins")
-    },
+    "working set": (
+        WorkingSetClassifier(l1=0.1, truncate=0, tol=1e-4, max_rounds=500, random_state=0),
+        0.1,
+    ),
 }
 HOW_OFTEN = np.arange(75) % 4
 
@@ -467,7 +462,7 @@ FLAG = "no", 2
 REFUSED = {  # values of a parameter of any estimator, unless a key names the estimator too
     **dict.fromkeys(["C", "alpha", "bandwidth", "eps", "eta0", "gap_ratio", "gamma"], NUMBER),
     **dict.fromkeys(["lambda0", "max_seconds", "tol"], (*NUMBER, 1e-31)),
-    **dict.fromkeys(["gap", "eps1", "eps2", "coef0", "l1", "balance", "lam"], NEGATIVE),
+    **dict.fromkeys(["gap", "eps1", "eps2", "coef0", "l1", "lam"], NEGATIVE),
     **dict.fromkeys(["eta_step", "kept", "memoir, gamma"], NEGATIVE),
     **dict.fromkeys(["r", "landmarks", "max_iter", "degree"], WHOLE),
     **dict.fromkeys(["n_features", "block", "passes", "batch_size", "n_batches"], WHOLE),

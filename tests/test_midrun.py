@@ -40,7 +40,7 @@ RESTARTED = {
 # Two values of every parameter.
 VALUES = {
     "stabilised": (False, True),
-    **dict.fromkeys(("inner", "added", "entering"), (1, 3)),
+    **dict.fromkeys(("inner", "added"), (1, 3)),
     **dict.fromkeys(("threads", "workers"), (1, 2)),
     "lambda0": (0.01, 0.1),
     "lam": (0.03, 0.3),

@@ -32,8 +32,6 @@ CASES = {
     "ww_walrus_fast": ("ww_walrus_fast", {"C": 0.1}, SAME),
     "cs_working_set": ("cs_working_set", {"C": 0.1}, 1e-3),
     "cs_working_set without l1": ("cs_working_set", {"C": 0.1, "l1": 0.0}, 1e-3),
-    "cs_working_set balanced": ("cs_working_set", {"C": 0.1, "balance": 0.5}, 1e-3),
-    "cs_working_set pairs": ("cs_working_set", {"C": 0.1, "loss": "weston_watkins"}, 1e-3),
     "memoir_pegasos": ("memoir_pegasos", {"lam": 0.1}, 0.05),
     "cuts_exact": ("cuts_exact", {"C": 1.0}, 1e-4),
     "cuts_exact linear": ("cuts_exact", {"C": 0.1, "kernel": "linear", "eps": 1e-5}, 1e-4),

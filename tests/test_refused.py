@@ -55,11 +55,10 @@ TABLE = [
     ("memoir_l1 memoir_l2", "mips", ("x",), "must be one of", {}),
     ("memoir_l2", "bits", (-2, 1.5), COUNT, LSH),
     ("memoir_l2", "ef", (0, -1), COUNT, GRAPH),
-    ("cs_working_set", "l1 balance", (-0.1, np.nan), NOT_NEGATIVE, {}),
+    ("cs_working_set", "l1", (-0.1, np.nan), NOT_NEGATIVE, {}),
     ("cs_working_set", "working_set", (1, 256), "must be from 2 to 255", {}),
     ("cs_working_set", "inner", (-1,), COUNT, {}),
-    ("cs_working_set", "threads", (0,), COUNT, {}),
-    ("cs_working_set", "loss", ("hinge",), "must be one of", {}),
+    ("cs_working_set", "added", (0,), COUNT, {}),
     (
         "ls_generalized ls_accelerated ls_stagewise",
         "link",

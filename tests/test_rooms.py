@@ -33,7 +33,7 @@ BUDGETS = {
     "data": 3_143,
     "mrc": 2_875,
     "weston_watkins": 967,
-    "memoir": 2_892,
+    "memoir": 2_675,
     "least_squares": 1_496,
     "sampled_cuts": 1_574,
     "tuning": 522,

@@ -32,7 +32,6 @@ FAMILIES = {
         "ww_walrus": {},
         "ww_shark": {},
         "ww_walrus_fast": {},
-        "cs_working_set": {"l1": 0.0, "loss": "weston_watkins"},
     },
     "cs": {
         "cs_working_set": {"l1": 0.0},
@@ -159,9 +158,7 @@ ESTIMATORS += [
     for fast in (True, False)
 ]
 ESTIMATORS += [
-    ("WorkingSetClassifier", {"loss": loss, "l1": l1, "tol": None}, "cs_working_set", "C")
-    for loss in ("crammer_singer", "weston_watkins")
-    for l1 in (0.0, 0.02)
+    ("WorkingSetClassifier", {"l1": l1, "tol": None}, "cs_working_set", "C") for l1 in (0.0, 0.02)
 ]
 SHARED = "lambda0", "C", "alpha", "link", "loss", "l1", "kernel"
 

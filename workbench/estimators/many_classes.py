@@ -19,7 +19,6 @@ from workbench.estimators.parameters import not_negative, one_of, parameter, pos
 from workbench.memoir.mips import MIPS, scores
 from workbench.memoir.mips.exact import best_others, index
 from workbench.memoir.state import MemoirState
-from workbench.memoir.working_set import LOSSES
 from workbench.registry import SOLVERS
 from workbench.runs.run import resolve, warm
 
@@ -27,7 +26,7 @@ MIN_BATCHES = 25  # the smallest number in Table 4
 PASSES = 5  # over the rows, by averaged steps
 MEMOIR = "mips", "batch_size", "lam", "gamma", "eta0", "eta_step"  # parameters of its solvers
 WARMUP_ROWS = 100
-WORKING_SETS = "working_set", "inner", "loss"  # parameters of cs_working_set
+WORKING_SETS = "working_set", "inner"  # parameters of cs_working_set
 # A gap above this fraction of the objective says that the fit has hardly begun. Standardised rows
 # of a hundred features reach 0.9 in three rounds, and predict well.
 FAR_FROM_OPTIMUM = 0.999
@@ -199,7 +198,7 @@ class MemoirClassifier(SparseLinear):
 class WorkingSetClassifier(WeightedClassifier, SparseLinear):
     """A linear SVM for very many classes, with a small model and a certified duality gap. Ours.
 
-    It minimises ``P = 1/2 |W|^2 + l1 |W|_1 + sum_i C_i max_c ([c != y_i] + x_i.(w_c - w_{y_i}))``
+    It minimises ``P = 1/2 |W|^2 + l1 |W|_1 + C sum_i max_c ([c != y_i] + x_i.(w_c - w_{y_i}))``
     by dual ascent on a short list of classes for each row. Few rounds predict as well as the
     optimum, and are the default; with `tol` the fit goes on until the gap says so. Rows should
     have a length of about 1, and there are no intercepts: append a constant feature.
@@ -213,10 +212,6 @@ class WorkingSetClassifier(WeightedClassifier, SparseLinear):
     working_set : int from 2 to 255, classes of a row's list, its own among them; 6 bytes each
     truncate : float from 0 to 1, drop weights below this fraction of their root mean square at the
         end; 0 keeps all
-    balance : float >= 0, C_i is proportional to (rows of its class)^-balance, with mean C; 0.25
-        helps where classes are of very different sizes and rows are long
-    loss : {"crammer_singer", "weston_watkins"}; the second has the sum of the positive
-        1 + x_i.(w_c - w_{y_i}) over c != y_i instead of the maximum
     inner : int >= 0, passes over the lists before each but the first pass over all classes
     tol : float > 0 or None, stop when P is certified to be at most this fraction above its minimum.
         A list that is too short for the optimum can keep the gap above it
@@ -256,8 +251,6 @@ class WorkingSetClassifier(WeightedClassifier, SparseLinear):
     l1: float = parameter(0.02, not_negative)
     working_set: int = parameter(16, whole)
     truncate: float = parameter(0.25, check.fraction)
-    balance: float = parameter(0.0, not_negative)
-    loss: str = parameter("crammer_singer", one_of(LOSSES))
     inner: int = parameter(2, check.whole_or_zero)
     tol: float | None = parameter(None, positive)
     max_rounds: int = parameter(3, whole)
@@ -267,7 +260,6 @@ class WorkingSetClassifier(WeightedClassifier, SparseLinear):
         return "cs_working_set", {name: getattr(self, name) for name in WORKING_SETS} | {
             "C": float(self.C),
             "l1": float(self.l1),
-            "balance": float(self.balance),
             "seed": self._seed(),
         }
 

@@ -1,111 +1,112 @@
-"""Passes of dual ascent over rows with small sets of classes: the inside of `cs_working_set`.
+"""Dual ascent over rows with small sets of classes: the compiled inside of `cs_working_set`.
 
 Row i keeps a set of classes, its own first, with their dual variables alpha. A visit of a row
-solves the dual over a block of that set exactly, which is an ascent step whatever is in the block.
+solves the dual over a block of that set exactly, so it never lowers the dual.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
 from workbench.kernels.compiled import njit
 from workbench.memoir.blocks import soft
-from workbench.memoir.products import add_scores, lacks_room, set_scores
-from workbench.memoir.visit import floor_of, scratch_of, solve
+from workbench.memoir.products import add_outer, add_scores, lacks_room, set_scores
 
+ENTERING = 3  # unused classes that enter the block of one visit, which keeps V sparse
+MIN_CURVATURE = 1e-6  # of |x|^2 times the cost; below, steps would follow the rounding of g alone
 TOGETHER = 64  # classes that are compared with a threshold before each of them is
 
 
-@njit(cache=True)
-def full_pass(blocks, at, rows, order, y, sets, costs, squares, rules, seen, k):
-    """Visit rows with the scores of all classes, from place `at` of `order` on.
+class Sets(NamedTuple):
+    """The working sets of all rows.
 
-    Returns the place reached and the free slots that V needs there, 0 at the end. `seen` counts
-    steps, and violating classes that found no place in a set.
+    Attributes
+    ----------
+    classes : (n, M) uint16 or uint32; the first is the row's own
+    alpha : (n, M) float32
+    held : (n,) uint8, number of classes in each set
+    calm : (n,) uint8, consecutive visits without a step
+    """
+
+    classes: np.ndarray
+    alpha: np.ndarray
+    held: np.ndarray
+    calm: np.ndarray
+
+
+class Scratch(NamedTuple):
+    """Room for one block: allocating it for each row would cost as much as a short row."""
+
+    g: np.ndarray
+    delta: np.ndarray
+    room: np.ndarray
+    block: np.ndarray
+    stepping: np.ndarray
+
+
+@njit(cache=True)
+def visit_rows(blocks, at, rows, order, y, sets, costs, squares, l1, eps, added, seen, k):
+    """Visit rows, from place `at` of `order` on.
+
+    With `added` above 0 the scores of all classes are computed, and the `added` largest violators
+    enter the row's set; with 0 only the classes in the set are scored.
+
+    Returns
+    -------
+    at : the place reached
+    need : free slots that V needs there, 0 at the end; `seen` counts steps, and violating classes
+        that found no place in a set
     """
     M = sets.classes.shape[1]
-    out, best, scratch = np.empty(k + 1, np.float32), np.empty(rules.added, np.int64), scratch_of(M)
+    reals, places = np.empty((3, M)), np.empty((2, M), np.int64)
+    scratch = Scratch(reals[0], reals[1], reals[2], places[0], places[1])
+    g, out, best = scratch.g, np.empty(k + 1, np.float32), np.empty(added, np.int64)
     while at < len(order):
         i = np.uint64(order[at])
+        held = np.int64(sets.held[i])
         need = lacks_room(blocks, rows, i, M, k)
         if need:
             return at, need
-        found = violators(blocks, rows, i, y[i], sets, costs[i], rules, scratch.g, out, best, k)
-        held = np.int64(sets.held[i])
-        for m in range(found):
-            score = 1.0 + out[best[m]]
-            held, placed = enter(sets, i, scratch.g, held, best[m], score)
-            seen[1] += not placed
-        sets.held[i] = held
-        seen[0] += solve(blocks, rows, i, sets, scratch, held, costs[i], squares[i], rules, k)
-        at += 1
-    return at, 0
-
-
-@njit(cache=True)
-def set_pass(blocks, at, rows, order, sets, costs, squares, rules, chosen, counts, seen, k):
-    """Visit rows with the scores of their own sets only; else as :func:`full_pass`.
-
-    `chosen` (len(order), added) and `counts` are classes that enter their row's set before, or
-    without entries.
-    """
-    M = sets.classes.shape[1]
-    scratch, one = scratch_of(M), np.empty(1)
-    g = scratch.g
-    while at < len(order):
-        i = np.uint64(order[at])
-        held = np.int64(sets.held[i])
-        need = lacks_room(blocks, rows, i, M, k)
-        if need:
-            return at, need
-        set_scores(blocks, rows, i, sets.classes[i, :held], rules.l1, g, k)
-        for c in range(1, held):  # assigning to a slice would take longer to compile
-            g[c] += 1.0
-        if len(counts):
-            for m in range(counts[at]):
-                set_scores(blocks, rows, i, chosen[at, m : m + 1], rules.l1, one, k)
-                held, placed = enter(sets, i, g, held, chosen[at, m], 1.0 + one[0])
+        if added:
+            for m in range(
+                violators(blocks, rows, i, y[i], sets, costs[i], l1, eps, g, out, best, k)
+            ):
+                held, placed = enter(sets, i, g, held, best[m], 1.0 + out[best[m]])
                 seen[1] += not placed
             sets.held[i] = held
-        seen[0] += solve(blocks, rows, i, sets, scratch, held, costs[i], squares[i], rules, k)
+        else:
+            set_scores(blocks, rows, i, sets.classes[i, :held], l1, g, k)
+            for c in range(1, held):  # assigning to a slice would take longer to compile
+                g[c] += 1.0
+        seen[0] += solve(blocks, rows, i, sets, scratch, held, costs[i], squares[i], eps, k)
         at += 1
     return at, 0
 
 
-@njit(cache=True, nogil=True)
-def candidates(blocks, rows, y, order, first, last, sets, costs, rules, chosen, counts, k):
-    """Put the largest violators of some places of `order` into `chosen`, changing nothing else."""
-    out, best = np.empty(k + 1, np.float32), np.empty(rules.added, np.int64)
-    g = np.empty(sets.classes.shape[1])
-    for at in range(first, last):
-        i = np.uint64(order[at])
-        counts[at] = violators(blocks, rows, i, y[i], sets, costs[i], rules, g, out, best, k)
-        for m in range(counts[at]):
-            chosen[at, m] = best[m]
-
-
 @njit(cache=True)
-def violators(blocks, rows, i, own, sets, cost, rules, g, out, best, k):
+def violators(blocks, rows, i, own, sets, cost, l1, eps, g, out, best, k):
     """Put the classes outside row i's set that violate most into `best`; return how many.
 
     `g` gets the scores of the set, with the margin, and `out` those of all others.
     """
     out[:] = 0.0
-    add_scores(blocks, rows, i, rules.l1, out, k)
+    add_scores(blocks, rows, i, l1, out, k)
     held = np.int64(sets.held[i])
     for j in range(held):
         c = np.int64(sets.classes[i, j])
         g[j] = out[c] + (c != own)
         out[c] = -np.inf
-    least = floor_of(sets, i, g, held, cost, rules.every)
-    return largest(out, np.float32(least + rules.eps - 1.0), best, k)
+    least = violation_level(sets, i, g, held, cost)
+    return largest(out, np.float32(least + eps - 1.0), best, k)
 
 
 @njit(cache=True)
 def enter(sets, i, g, held, c, score):
     """Put class c of this score into row i's set; return its size and whether there was a place.
 
-    A full set gives up its class with the least score of those that are not in use.
+    A full set gives up the lowest-scoring class that is not in use.
     """
     j = held
     if held == sets.classes.shape[1]:
@@ -153,27 +154,110 @@ def weakest(sets, i, g, held):
 
 
 @njit(cache=True)
-def losses(blocks, rows, first, last, y, costs, l1, every, k, total):
-    """Add the weighted losses of rows first to last under W = soft(V, l1) to `total`.
+def violation_level(sets, i, g, held, cost):
+    """Return the score that a violating class exceeds: the least of those that may grow."""
+    level = g[0] if sets.alpha[i, 0] < cost else np.inf
+    for j in range(1, held):
+        if sets.alpha[i, j] < 0.0:
+            level = min(level, g[j])
+    return level
 
-    In double precision.
+
+@njit(cache=True)
+def solve(blocks, rows, i, sets, scratch, held, cost, square, eps, k):
+    """Take the exact step over a block of row i's set; return whether there was one.
+
+    The block is the row's class, those in use, and the few that violate most.
     """
-    out = np.empty(k + 1)
-    for i in range(np.uint64(first), np.uint64(last)):
+    g, delta, room, block, stepping = scratch
+    level = violation_level(sets, i, g, held, cost)
+    alpha = sets.alpha[i]
+    size, top = 1, g[0]
+    block[0] = 0
+    for j in range(1, held):
+        top = max(top, g[j])
+        if alpha[j] != 0.0:
+            block[size] = j
+            size += 1
+    if not top - level > eps:
+        sets.calm[i] = min(np.int64(sets.calm[i]) + 1, 255)
+        return False
+    used = size
+    while size < used + ENTERING:
+        chosen = -1
+        for j in range(1, held):
+            if alpha[j] == 0.0 and g[j] > level and (chosen < 0 or g[j] > g[chosen]):
+                new = True
+                for b in range(used, size):
+                    new = new and block[b] != j
+                if new:
+                    chosen = j
+        if chosen < 0:
+            break
+        block[size] = chosen
+        size += 1
+    curvature = max(np.float64(square), MIN_CURVATURE / cost)
+    block_step(alpha, g, block, size, cost, curvature, delta, room)
+    sets.calm[i] = 0
+    steps = 0
+    for b in range(size):
+        j = block[b]
+        before = alpha[j]
+        # Rounded as they are stored, so that V and alpha agree.
+        alpha[j] = min(np.float32(before + delta[b]), np.float32(0.0 if j else cost))
+        change = np.float64(alpha[j]) - np.float64(before)
+        if change != 0.0:
+            delta[steps], stepping[steps] = change, sets.classes[i, j]
+            steps += 1
+    if steps and square > 0.0:
+        add_outer(blocks, rows, i, delta[:steps], stepping[:steps], 0.0, k)
+    return steps > 0
+
+
+@njit(cache=True)
+def block_step(alpha, g, block, m, cost, curvature, delta, room):
+    """Put the exact step over `m` classes into `delta`.
+
+    It maximises -curvature/2 |delta|^2 - g.delta over alpha + delta <= cost [own class] with
+    sum delta = 0: delta_c = min(room_c, (beta - g_c) / curvature), where beta is found by taking
+    classes to their bound in the order in which they reach it (Keerthi et al., 2008).
+    """
+    total, free = 0.0, m
+    for b in range(m):
+        j = block[b]
+        room[b] = (cost if j == 0 else 0.0) - alpha[j]
+        delta[b] = g[j] + curvature * room[b]  # the beta at which it reaches its bound
+        total += g[j]
+    beta = total / free
+    while free > 1:
+        first = 0
+        for b in range(1, m):
+            if delta[b] < delta[first]:
+                first = b
+        if beta <= delta[first]:
+            break
+        total -= delta[first]
+        delta[first] = np.inf
+        free -= 1
+        beta = total / free
+    for b in range(m):
+        delta[b] = min(room[b], (beta - g[block[b]]) / curvature)
+
+
+@njit(cache=True)
+def losses(blocks, rows, y, costs, l1, k):
+    """Return the weighted losses of all rows under W = soft(V, l1), in double precision."""
+    out, total = np.empty(k + 1), 0.0
+    for i in range(np.uint64(len(y))):
         out[:] = 0.0
         add_scores(blocks, rows, i, l1, out, k)
         own = y[i]
-        score, loss = out[own], 0.0
+        score = out[own]
         out[own] = -np.inf
-        if every:
-            for c in range(k):
-                loss += max(0.0, 1.0 + out[c] - score)
-        else:
-            top = out[0]
-            for c in range(1, k):
-                top = max(top, out[c])
-            loss = max(0.0, 1.0 + top - score)
-        total += costs[i] * loss
+        top = out[0]
+        for c in range(1, k):
+            top = max(top, out[c])
+        total += costs[i] * max(0.0, 1.0 + top - score)
     return total
 
 

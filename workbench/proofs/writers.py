@@ -21,7 +21,7 @@ from workbench.core.problem import Problem
 from workbench.core.stream import State
 from workbench.least_squares.generalized import GeneralizedState
 from workbench.memoir.pegasos import PegasosState
-from workbench.memoir.working_set import WorkingSetState, costs_of
+from workbench.memoir.working_set import WorkingSetState
 from workbench.mrc.l1svm import SVMState
 from workbench.mrc.risk import RiskState
 from workbench.mrc.svm_ccg import SVMCutState
@@ -107,13 +107,9 @@ def weston_watkins(problem: Problem, s: WWState, parameters: dict) -> tuple[Stat
 def working_sets(
     problem: Problem, s: WorkingSetState, parameters: dict
 ) -> tuple[Statement, Arrays]:
-    """State the elastic net of either loss, with a cost for each class if they are balanced."""
-    balance, C = parameters.get("balance", 0.0), s.C
-    if balance:
-        first = np.unique(problem.y, return_index=True)[1]
-        C = costs_of(problem.y, s.C, balance, problem.weights)[first].tolist()
-    loss = parameters.get("loss", "crammer_singer")
-    stated = {"family": "linear", "loss": loss, "over": "sum", "C": C, "alpha": 1.0, "l1": s.l1}
+    """State the elastic net of Crammer and Singer's loss."""
+    stated = {"family": "linear", "loss": "crammer_singer", "over": "sum", "C": s.C}
+    stated |= {"alpha": 1.0, "l1": s.l1}
     n, others = problem.n, s.sets.shape[1] - 1
     ends = np.arange(0, n * others + 1, others)
     columns = s.sets[:, 1:].ravel().astype(int)
