@@ -63,29 +63,19 @@ class Solver(NamedTuple):
 SOLVERS = {
     "mrc_lp": Solver(mrc_lp, "MRC-LP", "#7A7A7A", "s"),
     "mrc_ccg": Solver(
-        mrc_ccg,
-        "MRC-CCG",
-        "#0072B2",
-        "o",
-        live=("lambda0", "eps1", "eps2", "n_max", "m_max", "k_max"),
+        mrc_ccg, "MRC-CCG", "#0072B2", "o", ("lambda0", "eps1", "eps2", "n_max", "m_max", "k_max")
     ),
-    "mrc_subgradient": Solver(
-        mrc_subgradient, "MRC-SUB", "#E69F00", "^", live=("lambda0", "steps")
-    ),
-    "mrc_pdhg": Solver(
-        mrc_pdhg, "MRC-PDHG", "#CC79A7", "v", live=("lambda0", "steps", "relaxation")
-    ),
-    "mrc_splitting": Solver(
-        mrc_splitting, "MRC splitting", "#009E73", "P", live=("lambda0", "steps")
-    ),
+    "mrc_subgradient": Solver(mrc_subgradient, "MRC-SUB", "#E69F00", "^", ("lambda0", "steps")),
+    "mrc_pdhg": Solver(mrc_pdhg, "MRC-PDHG", "#CC79A7", "v", ("lambda0", "steps", "relaxation")),
+    "mrc_splitting": Solver(mrc_splitting, "MRC splitting", "#009E73", "P", ("lambda0", "steps")),
     "mrc_interior_point": Solver(
-        mrc_interior_point, "MRC interior point", "#D55E00", "X", live=("lambda0",)
+        mrc_interior_point, "MRC interior point", "#D55E00", "X", ("lambda0",)
     ),
     "svm_lp": Solver(svm_lp, "SVM-LP", "#602000", "<"),
-    "svm_ccg": Solver(svm_ccg, "SVM-CCG", "#0000E0", ">", live=("lam", "eps", "n_max", "m_max")),
+    "svm_ccg": Solver(svm_ccg, "SVM-CCG", "#0000E0", ">", ("lam", "eps", "n_max", "m_max")),
     "svm_multi": Solver(svm_multi, "SVM-MULTI", "#56B4E9", "*"),
     "memoir_pegasos": Solver(
-        memoir_pegasos, "Pegasos (exact search)", "#785EF0", "p", live=("lam", "batch_size")
+        memoir_pegasos, "Pegasos (exact search)", "#785EF0", "p", ("lam", "batch_size")
     ),
     "memoir_l2": Solver(
         memoir_l2, "MEMOIR-ℓ2", "#B0005A", "h", ("lam", "eta0", "eta_step", "batch_size", "mips")
@@ -93,53 +83,47 @@ SOLVERS = {
     "memoir_l1": Solver(
         memoir_l1, "MEMOIR-ℓ1", "#F2A6C8", "s", ("gamma", "eta0", "eta_step", "batch_size", "mips")
     ),
-    "memoir_averaged": Solver(memoir_averaged, "Averaged steps", "#8E5BD0", "P", live=("eta0",)),
+    "memoir_averaged": Solver(memoir_averaged, "Averaged steps", "#8E5BD0", "P", ("eta0",)),
     "cs_working_set": Solver(
         cs_working_set, "Working sets (ours)", "#1B9E4B", "D", ("C", "l1", "inner", "added")
     ),
-    "ww_walrus": Solver(ww_walrus, "Walrus", "#009292", "o", live=("C",)),
-    "ww_shark": Solver(ww_shark, "Shark's subproblem solver", "#924900", "^", live=("C",)),
-    "ww_walrus_fast": Solver(ww_walrus_fast, "Walrus fast (ours)", "#DB2D20", "v", live=("C",)),
+    "ww_walrus": Solver(ww_walrus, "Walrus", "#009292", "o", ("C",)),
+    "ww_shark": Solver(ww_shark, "Shark's subproblem solver", "#924900", "^", ("C",)),
+    "ww_walrus_fast": Solver(ww_walrus_fast, "Walrus fast (ours)", "#DB2D20", "v", ("C",)),
     "ls_generalized": Solver(
-        ls_generalized, "Generalized least squares", "#0F0096", "X", live=("alpha", "L")
+        ls_generalized, "Generalized least squares", "#0F0096", "X", ("alpha", "L")
     ),
     "ls_accelerated": Solver(
-        ls_accelerated, "Generalized, accelerated (ours)", "#4B002D", "<", live=("alpha", "L")
+        ls_accelerated, "Generalized, accelerated (ours)", "#4B002D", "<", ("alpha", "L")
     ),
-    "ls_calibrated": Solver(
-        ls_calibrated, "Calibrated least squares", "#2CA25F", ">", live=("alpha",)
-    ),
+    "ls_calibrated": Solver(ls_calibrated, "Calibrated least squares", "#2CA25F", ">", ("alpha",)),
     "ls_stagewise": Solver(
         ls_stagewise,
         "Stagewise least squares",
         "#E8710A",
         "*",
-        live=("alpha", "passes", "inner", "kept", "workers"),
+        ("alpha", "passes", "inner", "kept", "workers"),
     ),
     "ls_columns": Solver(
         ls_columns,
         "Stagewise, columns of X",
         "#6A3D9A",
         "p",
-        live=("alpha", "passes", "inner", "kept", "workers"),
+        ("alpha", "passes", "inner", "kept", "workers"),
     ),
-    "cuts_exact": Solver(cuts_exact, "Exact cuts", "#101060", "h", live=("C", "eps", "stabilised")),
+    "cuts_exact": Solver(cuts_exact, "Exact cuts", "#101060", "h", ("C", "eps", "stabilised")),
     "cuts_linear_time": Solver(
         cuts_linear_time,
         "Sampled cuts, linear time",
         "#E000E0",
         "s",
-        live=("C", "r", "eps", "stabilised", "p", "cache_mb"),
+        ("C", "r", "eps", "stabilised", "p", "cache_mb"),
     ),
     "cuts_constant_time": Solver(
-        cuts_constant_time,
-        "Sampled cuts, constant time",
-        "#00838F",
-        "D",
-        live=("C", "r", "p", "eps"),
+        cuts_constant_time, "Sampled cuts, constant time", "#00838F", "D", ("C", "r", "p", "eps")
     ),
     "cuts_nystroem": Solver(
-        cuts_nystroem, "Exact cuts, Nyström (ours)", "#7CB342", "o", live=("C", "eps", "stabilised")
+        cuts_nystroem, "Exact cuts, Nyström (ours)", "#7CB342", "o", ("C", "eps", "stabilised")
     ),
     "libsvm": Solver(libsvm, "SVM with a kernel (LIBSVM)", "#3A3A3A", "^"),
     "nystroem_svm": Solver(nystroem_svm, "Nyström and linear SVM (LIBLINEAR)", "#C49A00", "v"),

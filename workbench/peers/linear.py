@@ -11,6 +11,19 @@ A stream ends with the fit that needs less than its budget or has the tolerance 
 peer gives up. All that a fit does is the peer's own cost and is timed: checks, labels and copies of
 the rows, which must leave memory for these. There is no intercept: add a constant column. LIBLINEAR
 fits one class against the rest; of two classes it fits one, and the objective counts both.
+
+References
+----------
+1. Keerthi, Sundararajan, Chang, Hsieh, Lin: A sequential dual method for large scale multi-class
+   linear SVMs. KDD 2008.
+2. Hsieh, Chang, Lin, Keerthi, Sundararajan: A dual coordinate descent method for large-scale linear
+   SVM. ICML 2008.
+3. Lin, Weng, Keerthi: Trust region Newton method for large-scale logistic regression. JMLR 2008.
+4. Yuan, Chang, Hsieh, Lin: A comparison of optimization methods and software for large-scale
+   L1-regularized linear classification. JMLR 2010.
+5. Zhu, Byrd, Lu, Nocedal: Algorithm 778: L-BFGS-B. ACM Transactions on Mathematical Software 1997.
+6. Defazio, Bach, Lacoste-Julien: SAGA: a fast incremental gradient method with support for
+   non-strongly convex composite objectives. NIPS 2014.
 """
 
 from __future__ import annotations
@@ -257,9 +270,8 @@ def documented(tol: str) -> Callable:
 
     def add(steps: Callable) -> Callable:
         own = [f"{name} : {text}" for name, text in shared.items() if name in steps.__kwdefaults__]
-        lines = ["Parameters", "----------", *own, "", "Raises", "------", "ValueError"]
-        lines += ["    If a parameter is not as above.", "", "References"]
-        steps.__doc__ = steps.__doc__.replace("References", "\n    ".join(lines), 1)
+        lines = ["", "Parameters", "----------", *own, "", "Raises", "------", "ValueError"]
+        steps.__doc__ += "\n    ".join([*lines, "    If a parameter is not as above.", ""])
         return steps
 
     return add
@@ -271,12 +283,7 @@ def liblinear_cs(
 ) -> Iterator[LinearState]:
     """Minimise 1/2 |W|^2 + C sum_i max(0, 1 + max_{r != y_i} x_i.(w_r - w_{y_i})).
 
-    The SVM of Crammer and Singer by sequential dual descent.
-
-    References
-    ----------
-    Keerthi, Sundararajan, Chang, Hsieh, Lin: A sequential dual method for large scale multi-class
-    linear SVMs. KDD 2008.
+    The SVM of Crammer and Singer by sequential dual descent [1].
     """
     return fits("liblinear_cs", problem, {"C": C, "tol": tol}, seed, state)
 
@@ -288,12 +295,7 @@ def liblinear_ovr(
     """Minimise the sum over classes c of 1/2 |w_c|^2 + C sum_i max(0, 1 -+ x_i.w_c).
 
     One binary SVM with the hinge loss for each class against the rest, by dual coordinate
-    descent; the sign is - for rows of class c.
-
-    References
-    ----------
-    Hsieh, Chang, Lin, Keerthi, Sundararajan: A dual coordinate descent method for large-scale
-    linear SVM. ICML 2008.
+    descent [2]; the sign is - for rows of class c.
     """
     return fits("liblinear_ovr", problem, {"C": C, "tol": tol}, seed, state)
 
@@ -305,12 +307,8 @@ def liblinear_lr(
     """Minimise the sum over classes c of 1/2 |w_c|^2 + C sum_i log(1 + exp(-+ x_i.w_c)).
 
     One binary logistic regression for each class against the rest, by LIBLINEAR's trust region
-    Newton method; the sign is - for rows of class c. scikit-learn has LIBLINEAR copy the rows
+    Newton method [3]; the sign is - for rows of class c. scikit-learn has LIBLINEAR copy the rows
     once for each class, which takes about as long as one iteration.
-
-    References
-    ----------
-    Lin, Weng, Keerthi: Trust region Newton method for large-scale logistic regression. JMLR 2008.
     """
     return fits("liblinear_lr", problem, {"C": C, "tol": tol}, 0, state)
 
@@ -322,13 +320,8 @@ def liblinear_l2_dual(
     """Minimise the sum over classes c of 1/2 |w_c|^2 + C sum_i max(0, 1 -+ x_i.w_c)^2.
 
     One binary SVM with the squared hinge loss for each class against the rest, by LIBLINEAR's
-    dual coordinate descent; the sign is - for rows of class c. An early fit may be worse than zero
-    weights.
-
-    References
-    ----------
-    Hsieh, Chang, Lin, Keerthi, Sundararajan: A dual coordinate descent method for large-scale
-    linear SVM. ICML 2008.
+    dual coordinate descent [2]; the sign is - for rows of class c. An early fit may be worse than
+    zero weights.
     """
     return fits("liblinear_l2_dual", problem, {"C": C, "tol": tol}, seed, state)
 
@@ -339,11 +332,7 @@ def liblinear_l2_primal(
 ) -> Iterator[LinearState]:
     """Minimise the sum over classes c of 1/2 |w_c|^2 + C sum_i max(0, 1 -+ x_i.w_c)^2.
 
-    The problem of :func:`liblinear_l2_dual`, by LIBLINEAR's trust region Newton method.
-
-    References
-    ----------
-    Lin, Weng, Keerthi: Trust region Newton method for large-scale logistic regression. JMLR 2008.
+    The problem of :func:`liblinear_l2_dual`, by LIBLINEAR's trust region Newton method [3].
     """
     return fits("liblinear_l2_primal", problem, {"C": C, "tol": tol}, 0, state)
 
@@ -355,12 +344,7 @@ def liblinear_l1(
     """Minimise the sum over classes c of |w_c|_1 + C sum_i max(0, 1 -+ x_i.w_c)^2.
 
     One sparse binary SVM with the squared hinge loss for each class against the rest, by
-    LIBLINEAR's coordinate descent; the sign is - for rows of class c.
-
-    References
-    ----------
-    Yuan, Chang, Hsieh, Lin: A comparison of optimization methods and software for large-scale
-    L1-regularized linear classification. JMLR 2010.
+    LIBLINEAR's coordinate descent [4]; the sign is - for rows of class c.
     """
     return fits("liblinear_l1", problem, {"C": C, "tol": tol}, seed, state)
 
@@ -371,12 +355,8 @@ def logistic_lbfgs(
 ) -> Iterator[LinearState]:
     """Minimise 1/2 |W|^2 + C sum_i (log sum_c exp(x_i.w_c) - x_i.w_{y_i}).
 
-    Multinomial logistic regression by SciPy's L-BFGS, in the precision of the rows. Of two classes
-    the first has zero weights.
-
-    References
-    ----------
-    Zhu, Byrd, Lu, Nocedal: Algorithm 778: L-BFGS-B. ACM Transactions on Mathematical Software 1997.
+    Multinomial logistic regression by SciPy's L-BFGS [5], in the precision of the rows. Of two
+    classes the first has zero weights.
     """
     return fits("logistic_lbfgs", problem, {"C": C, "tol": tol}, 0, state)
 
@@ -387,13 +367,8 @@ def logistic_saga(
 ) -> Iterator[LinearState]:
     """Minimise 1/2 |W|^2 + C sum_i (log sum_c exp(x_i.w_c) - x_i.w_{y_i}).
 
-    The problem of :func:`logistic_lbfgs` by SAGA, stochastic gradients with a memory; an iteration
-    is n of its steps.
-
-    References
-    ----------
-    Defazio, Bach, Lacoste-Julien: SAGA: a fast incremental gradient method with support for
-    non-strongly convex composite objectives. NIPS 2014.
+    The problem of :func:`logistic_lbfgs` by SAGA [6], stochastic gradients with a memory; an
+    iteration is n of its steps.
     """
     return fits("logistic_saga", problem, {"C": C, "tol": tol}, seed, state)
 
@@ -406,10 +381,5 @@ def ridge(
 
     By Cholesky's factors of X'X + n alpha, or of XX' + n alpha if that is smaller, in the precision
     of the rows; of sparse rows by conjugate gradients, one class after the other.
-
-    References
-    ----------
-    Hoerl, Kennard: Ridge regression: biased estimation for nonorthogonal problems. Technometrics
-    1970.
     """
     return fits("ridge", problem, {"alpha": alpha, "tol": tol}, 0, state)
