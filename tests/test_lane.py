@@ -106,7 +106,7 @@ def test_a_branch_goes_on_from_the_same_iterate_and_leaves_the_other_unchanged(i
     assert branch.last["round"] == 2 and branch.last["seconds"] >= seconds
     branch.advance()
     assert same(lane.state, before) and lane.last["round"] == 2
-    assert branch.past == [(lane.parameters, 2)] and branch.parameters["n_max"] == 50
+    assert branch.since == 2 and branch.parameters["n_max"] == 50
     assert branch.back() and branch.state.round == 2 and not branch.back()
 
 
@@ -199,20 +199,6 @@ def test_evaluating_takes_its_fraction_of_the_time_and_all_of_it_if_no_solver_wa
     assert spare.due() and spare.run_and_rest(lambda a: 2 * a, 3) == 6 and not spare.due()
     spare.now()
     assert spare.due()
-
-
-def test_the_trace_of_a_branch_says_what_was_run_before_it(iris):
-    lane = Lane("mrc_ccg", iris, {"n_max": 5, "eps1": 0.05})
-    for _ in range(3):
-        lane.advance()
-    lane.back()
-    lane = lane.branch(lane.parameters | {"n_max": 50})
-    for _ in range(3):
-        lane.advance()
-    trace = lane.trace
-    assert [row["round"] for row in trace.rows] == [1, 2, 3, 4]
-    assert [leg["round"] for leg in trace.header["past"]] == [1]
-    assert trace.header["solver"] == "mrc_ccg" and trace.header["parameters"]["n_max"] == 50
 
 
 def test_a_run_goes_on_after_another(iris):

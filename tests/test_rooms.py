@@ -41,7 +41,7 @@ BUDGETS = {
     "registry": 148,
     "proofs": 1_185,
     "runs": 2_707,
-    "live": 1_905,
+    "live": 1_886,
     "figures": 1_814,
     "estimators": 1_777,
     "arena": 959,

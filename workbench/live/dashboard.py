@@ -15,7 +15,7 @@ from workbench.live.chart import Chart, Curve, Inside
 from workbench.live.inside import portrait
 from workbench.live.lane import Lane, Spare
 from workbench.live.player import Player
-from workbench.live.sliders import WIDE, Sliders, slider, text
+from workbench.live.sliders import WIDE, Sliders, in_words, slider
 from workbench.registry import SOLVERS
 from workbench.runs.run import resolve
 
@@ -125,18 +125,8 @@ class Dashboard(widgets.VBox):
 
     def _ask(self) -> None:
         """Request what the controls show."""
-        done = "" if self._pending() else self._over()
         self._target = self.spec, self._wanted()
-        self.chart.say(note=done)
-
-    def _over(self) -> str:
-        """Return advice if none of the runs can go on, else an empty text."""
-        lanes = self.player.lanes
-        if lanes and all(lane.ended for lane in lanes):
-            return "all have ended: press stop and then run to start again, or change a parameter"
-        if lanes and all(lane.ended or lane.seconds >= self.player.budget for lane in lanes):
-            return "out of time: move the slider seconds to go on"
-        return ""
+        self.chart.say(note="")
 
     def _arrange(self, lanes: list[Lane]) -> list[Lane]:
         """Return the requested lanes, made from `lanes`; runs in the player's thread."""
@@ -192,7 +182,7 @@ class Dashboard(widgets.VBox):
         for lane in lanes:
             if lane not in self._curves:
                 name = self._loaded[0] or lane.problem.name
-                began = legend(lane.solver, lane.parameters, name, *lane.past[-1:])
+                began = legend(lane.solver, lane.parameters, name, lane.since)
                 self._curves[lane] = self.chart.begin(*began)
                 self.chart.add(self._curves[lane], lane.rows)
         for lane, curve in [*self._curves.items()]:
@@ -257,11 +247,11 @@ def button(name: str, icon: str, act: Callable[[], None], tooltip: str) -> widge
 
 
 def legend(
-    solver: str, parameters: Mapping[str, Any], data: str, *past: tuple[Any, int]
+    solver: str, parameters: Mapping[str, Any], data: str, since: int | None = None
 ) -> tuple[str, str, list[str]]:
     """Return a run's name, colour and settings: those that are not the defaults, and its data."""
     defaults = resolve(solver, {})[1]
-    settings = [f"{key} = {text(v)}" for key, v in parameters.items() if v != defaults.get(key)]
-    branch = [f"from round {round}" for _, round in past]
+    settings = [f"{k} = {in_words(v)}" for k, v in parameters.items() if v != defaults.get(k)]
+    branch = [] if since is None else [f"from round {since}"]
     look = SOLVERS[solver]
     return look.label, look.colour, [data, *settings, *branch]

@@ -79,7 +79,7 @@ class Lane:
     rows : of all recent rounds, and of fewer and fewer later ones before
     ended : why the run ended, or ""
     error : the exception that ended it, or None
-    past : what was run before this lane branched off, as (parameters, last round) each
+    since : the round in which this lane branched off another, or None
 
     Raises
     ------
@@ -100,7 +100,7 @@ class Lane:
         self.rows: list[Row] = []
         self.ended = ""
         self.error: Exception | None = None
-        self.past: list[tuple[dict[str, Any], int]] = []
+        self.since: int | None = None
         self._header = header(solver, problem, self.parameters)
         self._stream: Iterator[tuple[Row, State]] | None = None
         self._thin = geometric(1 + 1 / RECENT)
@@ -224,8 +224,7 @@ class Lane:
         if fixed or self.state is None:
             which = ", ".join(fixed) or "anything before its first round"
             raise ValueError(f"parameters: {self.solver} cannot change {which} in mid-run")
-        lane.past = [*self.past, (self.parameters, self.state.round)]
-        lane._header["past"] = [{"parameters": p, "round": r} for p, r in lane.past]
+        lane.since = self.state.round
         lane._stream = lane._watch(lane._resumed(self.state), self.last)
         lane.advance()
         if lane.error:

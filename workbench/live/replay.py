@@ -153,8 +153,7 @@ def _run(number: int, recording: Recording | Trace) -> dict[str, Any]:
     if solver not in SOLVERS:
         raise ValueError(f"replay: unknown solver {solver!r}; {hint(solver, SOLVERS)}")
     name = trace.header["problem"]["name"]
-    past = [(each["parameters"], each["round"]) for each in trace.header.get("past", [])]
-    curve = Curve(number, *legend(solver, parameters, name, *past[-1:]))
+    curve = Curve(number, *legend(solver, parameters, name))
     curve.ended = trace.stopped_by or ""
     curve.add(trace.rows)
     words, points = curve.news()

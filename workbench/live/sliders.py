@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import frexp
 from typing import Any
 
 import ipywidgets as widgets
@@ -36,7 +35,6 @@ SLIDERS = {
     "working_set": (2, 4, 8, 16, 32, 64),
 }
 WIDE = {"style": {"description_width": "8em"}, "layout": {"width": "auto"}}
-RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 DEFAULT = "default"  # instead of None, which a slider cannot hold: it depends on the data
 
 
@@ -114,7 +112,7 @@ def control_for(name: str, values: Sequence[Any], value: Any) -> widgets.DOMWidg
         return widgets.Checkbox(value=value, description=name, **WIDE)
     if isinstance(values[-1], str):
         return widgets.Dropdown(options=values, value=value, description=name, **WIDE)
-    return slider(name, [(text(v), v) for v in values], value)
+    return slider(name, [(in_words(v), v) for v in values], value)
 
 
 def slider(name: str, options: list[tuple[str, Any]], value: Any) -> widgets.SelectionSlider:
@@ -124,11 +122,6 @@ def slider(name: str, options: list[tuple[str, Any]], value: Any) -> widgets.Sel
     )
 
 
-def text(value: float | int | bool | str) -> str:
-    """Return a value in words: small and large powers of two are shown as such, 0.125 as 2⁻³."""
-    if isinstance(value, bool | str):
-        return str(value)
-    mantissa, exponent = frexp(value)
-    if mantissa == 0.5 and not -2 < exponent < 8:
-        return f"2{str(exponent - 1).translate(RAISED)}"
-    return f"{value:g}"
+def in_words(value: Any) -> str:
+    """Return a parameter's value in words."""
+    return str(value) if isinstance(value, bool | str) else f"{value:g}"
