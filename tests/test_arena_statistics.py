@@ -24,14 +24,10 @@ def test_a_table_has_a_place_for_every_match_and_infinity_where_nothing_counts()
     entries, sets, costs = statistics.table(rows, "test_error", rows["status"] == "done")
     assert (entries, sets) == (["a", "b"], ["iris", "wine"])
     assert costs.tolist() == [[[0, 1], [math.inf, 3]], [[4, math.inf], [6, math.inf]]]
-
-
-def test_a_table_with_a_hole_or_a_double_is_refused():
-    rows = frame(cost=1.0)
     with pytest.raises(ValueError, match="needs a row for each"):
-        statistics.table(rows.drop(index=3), "cost")
+        statistics.table(rows.drop(index=3), "test_error")
     with pytest.raises(ValueError, match="two rows have the same"):
-        statistics.table(pd.concat([rows, rows[:1]]), "cost")
+        statistics.table(pd.concat([rows, rows[:1]]), "test_error")
 
 
 def test_there_is_one_standard_error_above_the_best_of_the_same_partition():

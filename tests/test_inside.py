@@ -297,12 +297,9 @@ def blocks(s, problem, shown):
 
 
 def columns(s, problem, shown):
-    bars, heaviest = shown["Blocks"], shown["The"]
+    bars = shown["Blocks"]
     yield bars.values, [np.linalg.norm(s.W[s.order[b : b + 2]]) for b in (0, 2, 4)]
     yield bars.marked, [1, 0, 0]
-    order = np.argsort(-np.linalg.norm(s.W, axis=1))
-    yield heaviest.values, np.linalg.norm(s.W[order], axis=1)
-    assert [*heaviest.labels] == [problem.features[i] for i in order]
     assert "pass 2 of 4, block 1 of 3" in bars.title
 
 
@@ -364,13 +361,7 @@ SAYS = [  # the pictures, solvers, a problem, rounds, parameters
     (descent, ["ls_generalized", "ls_accelerated", "ls_columns"], made(80, 5), 3, SOFTMAX),
     (lambda *_: (), ["ls_calibrated"], made(), 3, {"basis": np.abs}),  # a function of one's own
     (blocks, ["ls_stagewise"], made(), 6, {}),  # four blocks, three passes
-    (
-        columns,
-        ["ls_columns"],
-        lambda blobs: replace(blobs(d=6), features=tuple("abcdef")),
-        4,
-        {"block": 2},
-    ),
+    (columns, ["ls_columns"], made(d=6), 4, {"block": 2}),
     (many_columns, ["ls_columns"], made(d=700), 3, {}),
     (cuts, CUTS, made(80), 8, {}),
     (heaviest_rows, ["cuts_linear_time"], named("checkers 200"), 8, {}),

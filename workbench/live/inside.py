@@ -183,7 +183,7 @@ def least_squares(state: LeastSquares, problem: Problem, parameters: Parameters)
         LINKS[parameters["link"]].residuals(F, y, R, np.ones(len(F)))
         R = -R
         pictures = [draw.weights(state.W, "Weights of each class")] if linear else []
-        pictures += [] if linear else _blocks(state, problem, parameters)
+        pictures += [] if linear else [_blocks(state, parameters)]
     if problem.d * min(problem.k, draw.MAX_BARS) <= MAX_ENTRIES:
         title = "What each class still asks for: rows times residuals"
         pictures.append(draw.weights(np.asarray(X.T @ draw.finite(R)) / len(R), title))
@@ -191,17 +191,10 @@ def least_squares(state: LeastSquares, problem: Problem, parameters: Parameters)
     return [*draw.decisions(state, problem, held), *pictures]
 
 
-def _blocks(
-    state: StagewiseState | ColumnsState, problem: Problem, parameters: Parameters
-) -> list[draw.Bars]:
-    """Return the norms of the blocks, the last one visited marked, and the heaviest columns."""
-    norms, pictures = np.linalg.norm(state.W, axis=1), []
+def _blocks(state: StagewiseState | ColumnsState, parameters: Parameters) -> draw.Bars:
+    """Return the norms of the blocks, the last one visited marked."""
+    norms = np.linalg.norm(state.W, axis=1)
     if isinstance(state, ColumnsState):
-        names = problem.features or range(problem.d)
-        heaviest = np.argsort(-norms, kind="stable")[: draw.MAX_BARS]
-        labels = tuple(str(names[j]) for j in heaviest)
-        title = "The columns with the largest weights"
-        pictures = [draw.Bars(title, norms[heaviest], labels, "norm over classes")]
         norms = norms[state.order]
     block = min(parameters["block"], len(norms))
     blocks = -(-len(norms) // block)
@@ -214,7 +207,7 @@ def _blocks(
         marked[last // together] = 1.0
         title += f": pass {done + 1} of {parameters['passes']}, block {last + 1} of {blocks}"
     title += f" ({together} per bar)" if together > 1 else ""
-    return [draw.Bars(title, values, (), "norm of the weights", marked=marked), *pictures]
+    return draw.Bars(title, values, (), "norm of the weights", marked=marked)
 
 
 @portrait.register

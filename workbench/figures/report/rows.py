@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from workbench.data.sources import SOURCES
 from workbench.figures.papers import same_data, token
 from workbench.figures.reference import missing
 from workbench.figures.report.comparison import (
@@ -32,7 +31,7 @@ NOT_IN_PRINT = "not in print"
 NOT_EXPLAINED = "the difference is not explained yet"
 COUNTED = {"runs": "runs", "cut": "of them ended by the clock"}  # fields of our rows
 KEYS = ("paper", "table", "dataset", "method", "quantity", "setting")
-DESCRIPTIONS = {"samples": 0, "features": 1, "classes": 2}  # places in the shape of a data set
+GIVEN = "samples", "features", "classes", "parameter"  # quantities that are not measured
 STANDINGS = {  # each value in print has exactly one of them
     "agrees": "our value agrees with it",
     "better": "our value is better",
@@ -42,7 +41,6 @@ STANDINGS = {  # each value in print has exactly one of them
     "ended by the clock",
     "other data": "measured on other data: a stand-in, or a part",
     "not available": "its data are not available, for the reason given with it",
-    "sizes": "a size of a data set, the same in the workbench",
     "settings": "a setting of the authors or a size: there is nothing to run",
     "no result": "was run, and had no result within the limits that are given with it",
     "not run": "could be run, but has not been",
@@ -124,23 +122,11 @@ class Row:
             claim = self.verdict.tone != "context"
             other = "other data" if "other data" in self.verdict.caveat else "no claim"
             return self.verdict.tone if claim else other
-        if self.names["quantity"] in DESCRIPTIONS:
-            return "sizes" if self._same_size else "settings"
-        if self.names["quantity"] == "parameter":
+        if self.names["quantity"] in GIVEN:
             return "settings"
         if self.names["dataset"] in missing():
             return "not available"
         return "no result" if self.ours is not None else "not run"
-
-    @property
-    def _same_size(self) -> bool:
-        source = SOURCES.get(self.names["dataset"])
-        if source is None or self.names["setting"] not in ("", "part=train"):
-            return False
-        size = source.shape[DESCRIPTIONS[self.names["quantity"]]]
-        if self.names["setting"]:
-            size = source.n_train
-        return size == self.paper.value * (1000 if self.paper.unit == "thousand" else 1)
 
     @property
     def untimed(self) -> bool:
