@@ -32,7 +32,6 @@ from workbench.runs.run import resolve
 SHORT = {
     "mrc_ccg": {"n_max": 30, "m_max": 20},
     "mrc_subgradient": {"steps": 20},
-    "mrc_interior_point": {"splitting_rounds": 3},
     "mrc_pdhg": {"steps": 20},
     "svm_ccg": {"n_max": 1, "m_max": 1, "eps": 0.0},
     "memoir_l1": {"dense": False},

@@ -56,7 +56,6 @@ VALUES = {
     "n_max": (1, 12),
     "m_max": (1, 3),
     "steps": (15, 40),
-    "relaxation": (1.2, 1.8),
     "batch_size": (4, 12),
     "cache_mb": (0.01, 512.0),
     "L": (0.5, 1.5),

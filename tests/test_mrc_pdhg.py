@@ -10,12 +10,12 @@ from workbench.core.problem import as_problem
 from workbench.mrc.lp import mrc_lp
 from workbench.mrc.pdhg import (
     dual_step,
+    entries,
     mrc_pdhg,
     project_columns,
     project_rows,
     renew_lower,
 )
-from workbench.mrc.products import entries
 from workbench.mrc.risk import minimax_risk, psi
 
 

@@ -21,11 +21,8 @@ LOGISTIC = "liblinear_l1 logistic_lbfgs logistic_saga"
 # Solvers, parameters, values, what is accepted, and the settings that go with them.
 TABLE = [
     ("mrc_ccg", "n_max m_max k_max", FRACTIONS, COUNT, {}),
-    ("mrc_interior_point", "splitting_rounds", FRACTIONS, COUNT, {}),
     ("mrc_subgradient mrc_splitting mrc_pdhg", "steps", FRACTIONS, COUNT, {}),
     ("mrc_ccg", "eps1 eps2", (-1e-9, np.nan), NOT_NEGATIVE, {}),
-    ("mrc_pdhg", "balance", (0.0,), "must .* between 1e-50 and 1e50", {}),
-    ("mrc_pdhg", "relaxation", (2.0,), "must .* strictly between 0 and 2", {}),
     ("svm_ccg", "eps", (-1e-9, np.nan), NOT_NEGATIVE, {}),
     ("svm_ccg", "n_max m_max", (0,), COUNT, {}),
     ("cuts_linear_time cuts_constant_time", "r p", (*FRACTIONS, "2", np.nan), COUNT, {}),

@@ -69,7 +69,6 @@ FEW_ROUNDS = ONE_ROUND | {
 SHORT = {
     "mrc_ccg": {"n_max": 4, "m_max": 4, "eps1": 0.0, "eps2": 0.0},
     "mrc_subgradient": {"steps": 20},
-    "mrc_interior_point": {"splitting_rounds": 3},
     "mrc_pdhg": {"steps": 20},
     "svm_ccg": {"n_max": 1, "m_max": 1, "eps": 0.0},
     "ls_stagewise": {"n_features": 64, "block": 16},

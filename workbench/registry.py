@@ -66,7 +66,7 @@ SOLVERS = {
         mrc_ccg, "MRC-CCG", "#0072B2", "o", ("lambda0", "eps1", "eps2", "n_max", "m_max", "k_max")
     ),
     "mrc_subgradient": Solver(mrc_subgradient, "MRC-SUB", "#E69F00", "^", ("lambda0", "steps")),
-    "mrc_pdhg": Solver(mrc_pdhg, "MRC-PDHG", "#CC79A7", "v", ("lambda0", "steps", "relaxation")),
+    "mrc_pdhg": Solver(mrc_pdhg, "MRC-PDHG", "#CC79A7", "v", ("lambda0", "steps")),
     "mrc_splitting": Solver(mrc_splitting, "MRC splitting", "#009E73", "P", ("lambda0", "steps")),
     "mrc_interior_point": Solver(
         mrc_interior_point, "MRC interior point", "#D55E00", "X", ("lambda0",)

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.core.checks import check_whole
 from workbench.core.problem import Problem
 from workbench.core.stream import Row
 from workbench.mrc import splitting
@@ -32,15 +31,8 @@ from workbench.mrc.newton import (
 )
 from workbench.mrc.risk import MinimaxRisk, RiskState, minimax_risk, psi, restated
 from workbench.mrc.splitting import SplittingState
-from workbench.mrc.working_set import (
-    LARGEST,
-    distances,
-    join_features,
-    join_rows,
-    violated_features,
-    violated_rows,
-)
 
+LARGEST = 8000  # components of the working set; their normal matrix takes 256 MB in float32
 TO_BOUNDARY = 0.95  # fraction of the way to the boundary that a step may go
 # J takes components whose mean is farther off its interval's middle, in half-widths.
 SLACK = 0.8
@@ -111,7 +103,6 @@ def mrc_interior_point(
     problem: Problem,
     *,
     lambda0: float = 0.01,
-    splitting_rounds: int | None = None,
     state: SplittingState | InteriorPointState | None = None,
 ) -> Iterator[SplittingState | InteriorPointState]:
     """Minimise U by splitting, then by an interior point method on the rows and features found.
@@ -123,25 +114,21 @@ def mrc_interior_point(
     ----------
     problem : Problem with dense rows
     lambda0 : > 0, confidence of the uncertainty set in standard deviations
-    splitting_rounds : >= 1, rounds of :mod:`workbench.mrc.splitting` at the start; by default 12
-        and more if an iteration of the interior point method costs as much as several of them
 
     Raises
     ------
     ValueError
-        For sparse rows (use :func:`mrc_pdhg`), too many features, or a parameter outside its range.
+        For sparse rows (use :func:`mrc_pdhg`), too many features, or a `lambda0` outside its range.
     """
     if problem.is_sparse:
         raise ValueError("problem: mrc_interior_point takes dense rows; use mrc_pdhg for sparse")
-    if splitting_rounds is not None:
-        check_whole(splitting_rounds, "splitting_rounds")
     risk = minimax_risk(problem, lambda0)
     s = None if state is None else restated(risk, state)
     if not isinstance(s, InteriorPointState):
         s = s or splitting.start(risk, weight=5.0)
         for found in splitting.split(risk, s, steps=25, repairs=0):
             yield found
-            if found.round >= (splitting_rounds or rounds_worth_while(risk, found)):
+            if found.round >= rounds_worth_while(risk, found):
                 break
         s = start(risk, found, found.M, found.p)
     yield s
@@ -310,3 +297,51 @@ def certify(risk: MinimaxRisk, s: InteriorPointState) -> tuple[np.ndarray, np.nd
     bayes = 1.0 - (s.p.max(axis=1).sum() + s.alpha) / mass
     s.raise_lower(risk.lower_of(float(bayes), mean), s.p, s.I)
     return scores, risk.ratios(mean)
+
+
+def violated_rows(s: InteriorPointState, scores: np.ndarray, gap: float) -> np.ndarray:
+    """Return the rows outside I whose psi exceeds phi most, at most an eighth of |I|."""
+    excess = psi(scores) - s.phi
+    excess[s.I] = -np.inf
+    worst = np.argsort(-excess)[: max(20, len(s.I) // 8)]
+    return worst[excess[worst] > 0.3 * gap]
+
+
+def violated_features(s: InteriorPointState, ratios: np.ndarray) -> np.ndarray:
+    """Return the components outside J whose mean is farthest outside, at most 3 % of |J|."""
+    ratios = ratios.ravel().copy()
+    ratios[s.J] = 0.0
+    worst = np.argsort(-ratios)[: max(40, 3 * len(s.J) // 100)]
+    return worst[ratios[worst] > 1.0][: max(0, LARGEST - len(s.J))]
+
+
+def distances(risk: MinimaxRisk, s, J: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return how far the means of components J are from the upper and lower ends of intervals."""
+    tau, lam = risk.tau.ravel()[J], risk.lam.ravel()[J]
+    away = (risk.X[s.I].T @ s.p).T.ravel()[J] + s.alpha * tau - tau
+    return lam - away, lam + away
+
+
+def join_rows(s, rows: np.ndarray, scores: np.ndarray) -> None:
+    """Let rows join I with little mass: their p is at most a fiftieth of 1 / |I|."""
+    mu = s.complementarity() / s.pairs
+    floor = 50.0 * mu * len(s.I)
+    v = scores[rows]
+    h = np.maximum(v - psi(v)[:, None], 0.0)
+    slack = np.maximum(h - v + s.phi, floor)
+    h = np.maximum(h, floor)
+    s.I = np.concatenate([s.I, rows])
+    s.s, s.h = np.vstack([s.s, slack]), np.vstack([s.h, h])
+    s.p, s.g = np.vstack([s.p, mu / slack]), np.vstack([s.g, mu / h])
+    s.q = np.concatenate([s.q, (mu / slack + mu / h).max(axis=1)])
+
+
+def join_features(risk: MinimaxRisk, s, J: np.ndarray, mu: float) -> None:
+    """Let components join J with coefficient 0 and their mean's distance to its interval's ends."""
+    least = 0.1 * risk.lam.ravel()[J]
+    a, b = (np.maximum(distance, least) for distance in distances(risk, s, J))
+    s.J = np.concatenate([s.J, J])
+    s.a, s.b = np.concatenate([s.a, a]), np.concatenate([s.b, b])
+    s.m_plus = np.concatenate([s.m_plus, mu / a])
+    s.m_minus = np.concatenate([s.m_minus, mu / b])
+    s.mu = np.concatenate([s.mu, np.zeros(len(J))])

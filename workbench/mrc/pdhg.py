@@ -6,17 +6,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse as sp
 
-from workbench.core.checks import as_number, check_whole, shown
+from workbench.core.checks import check_whole
 from workbench.core.problem import Problem
 from workbench.core.stream import Row
 from workbench.kernels.compiled import njit
-from workbench.mrc.products import column_scale, entries, multiply_sparse, norm
 from workbench.mrc.risk import MinimaxRisk, RiskState, first, minimax_risk, psi, restated
 
 REPAIRS = 8  # sweeps of projections per certificate, at most
-CLOSE, STEADY = 1e-4, 1.2  # near the solution long steps circle it
-SAFETY = 0.95  # share of the largest stable step, for the error of that estimate
+CLOSE, STEADY = 1e-4, 1.2  # a gap below which long steps circle the solution, and RELAXATION there
+SAFETY = 0.95  # fraction of the largest stable step, for the error of that estimate
+BALANCE = 0.4  # length of the first dual step in units of 1/n, see `rebalance`
+RELAXATION = 1.9  # in (0, 2), 1 is the plain method; near 2 is fast to a gap of CLOSE
+POWER = 50  # iterations that estimate the norm of X
+
+Entries = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 @dataclass
@@ -43,8 +48,6 @@ def mrc_pdhg(
     *,
     lambda0: float = 0.01,
     steps: int = 100,
-    balance: float = 0.4,
-    relaxation: float = 1.9,
     state: PrimalDualState | None = None,
 ) -> Iterator[PrimalDualState]:
     """Learn a minimax risk classifier by a preconditioned primal-dual hybrid gradient method.
@@ -61,10 +64,6 @@ def mrc_pdhg(
     problem : Problem
     lambda0 : > 0, confidence of the uncertainty set in standard deviations
     steps : >= 1, iterations per round
-    balance : > 0, length of the first dual step in units of 1/n, see `rebalance`; the primal
-        step is as long as it then may be
-    relaxation : in (0, 2), 1 is the plain method; near 2 is fast to a gap of :data:`CLOSE`, and at
-        most :data:`STEADY` is taken beyond
 
     Raises
     ------
@@ -72,23 +71,20 @@ def mrc_pdhg(
         For a parameter outside its range.
     """
     check_whole(steps, "steps")
-    if not 1e-50 < as_number(balance) < 1e50:  # steps and their inverses are numbers
-        raise ValueError(f"balance: must lie between 1e-50 and 1e50, got {shown(balance)}")
-    if not 0 < as_number(relaxation) < 2:
-        raise ValueError(f"relaxation: must lie strictly between 0 and 2, got {shown(relaxation)}")
-    balance, relaxation = float(balance), float(relaxation)
     risk = minimax_risk(problem, lambda0)
-    rows, columns = entries(risk.X, problem.X.dtype), entries(risk.X.T, problem.X.dtype)
+    X = sp.csr_matrix(risk.X)
+    rows, columns = entries(X, problem.X.dtype), entries(X.T, problem.X.dtype)
     tau, lam, active = (np.ascontiguousarray(a.T) for a in (risk.tau, risk.lam, risk.active))
-    scale = column_scale(risk.X)
+    total = np.asarray(abs(X).sum(axis=0)).ravel()
+    scale = np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)
     size = norm(rows, columns, risk.n, scale)
-    s = start(risk, balance) if state is None else restated(risk, state)
+    s = start(risk) if state is None else restated(risk, state)
     M, V, p, G = np.zeros_like(s.M), np.empty_like(s.V), np.empty_like(s.p), np.empty_like(s.M)
     yield s
     while True:
         sigma = s.balance / risk.n
         length = SAFETY / (sigma * size) * scale
-        rho = relaxation if s.upper - s.lower > CLOSE else min(relaxation, STEADY)
+        rho = RELAXATION if s.upper - s.lower > CLOSE else STEADY
         for _ in range(steps):
             multiply_sparse(*columns, s.p, G)
             primal_step(s.M, G, tau, lam, active, length, rho, M)
@@ -102,11 +98,11 @@ def mrc_pdhg(
         yield s
 
 
-def start(risk: MinimaxRisk, balance: float) -> PrimalDualState:
+def start(risk: MinimaxRisk) -> PrimalDualState:
     """Return round 0: M = 0 and the empirical distribution, whose mean is tau."""
     p = np.eye(risk.k)[risk.y] * risk.weights[:, None] / risk.weights.sum()
     M = np.zeros_like(risk.tau.T, order="C")
-    return PrimalDualState(**first(risk), M=M, V=0.0 * p, p=p, phi=0.0, balance=balance)
+    return PrimalDualState(**first(risk), M=M, V=0.0 * p, p=p, phi=0.0, balance=BALANCE)
 
 
 def renew_upper(s: PrimalDualState, risk: MinimaxRisk, rows, active, scale, M, V) -> float:
@@ -250,3 +246,40 @@ def project_columns(indptr, indices, data, p, G, tau, lam, active):
             for e in range(indptr[j], indptr[j + 1]):
                 p[indices[e], y] *= max(1.0 - a * data[e], 0.0)
     return moved
+
+
+def entries(X: sp.spmatrix, dtype) -> Entries:
+    """Return CSR's indptr, indices and data of `X`, the data in the problem's own precision."""
+    X = sp.csr_matrix(X)
+    return X.indptr, X.indices, X.data.astype(dtype)
+
+
+def norm(rows, columns, n: int, scale: np.ndarray) -> float:
+    """Return the squared spectral norm of X diag(scale)^(1/2): the power method from two starts."""
+    root = np.sqrt(scale)[:, None]
+    v = np.random.default_rng(0).random((len(scale), 2)) * root
+    u = np.zeros((n, 2))
+    for _ in range(POWER):
+        v *= root / np.linalg.norm(v, axis=0)
+        multiply_sparse(*rows, v, u)
+        multiply_sparse(*columns, u, v)
+        v *= root
+    return float(np.linalg.norm(v, axis=0).max())
+
+
+@njit(cache=True)
+def multiply_sparse(indptr, indices, data, A, out):
+    """Write the product of a sparse matrix and `A` to `out`; two classes stay in registers."""
+    n, k = out.shape
+    for i in range(n):
+        if k == 2:
+            a, b = 0.0, 0.0
+            for e in range(indptr[i], indptr[i + 1]):
+                a += data[e] * A[indices[e], 0]
+                b += data[e] * A[indices[e], 1]
+            out[i, 0], out[i, 1] = a, b
+        else:
+            out[i] = 0.0
+            for e in range(indptr[i], indptr[i + 1]):
+                for y in range(k):
+                    out[i, y] += data[e] * A[indices[e], y]

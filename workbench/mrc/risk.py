@@ -6,6 +6,7 @@ so a coefficient vector mu is a (k, d') matrix M and the scores of row x are ``v
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -329,10 +330,8 @@ def _absent(one_hot: sp.csr_matrix, X: sp.csr_matrix, y: np.ndarray) -> np.ndarr
     return absent
 
 
-def _sums(one_hot: sp.csr_matrix, X: Matrix, change=lambda part, rows: part) -> np.ndarray:
+def _sums(one_hot: sp.csr_matrix, X: np.ndarray, change: Callable) -> np.ndarray:
     """Return the product of (k, n) `one_hot` and the rows of `X`, changed block by block."""
-    if sp.issparse(X):
-        return _dense(one_hot @ X)
     total, of_rows = np.zeros((one_hot.shape[0], X.shape[1])), one_hot.tocsc()
     so_far = sp.identity(len(total), format="csc")
     for rows in pieces(len(X), rows_per_block(X)):
