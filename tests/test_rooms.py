@@ -31,7 +31,7 @@ BUDGETS = {
     "core": 1_401,
     "kernels": 959,
     "data": 3_143,
-    "mrc": 2_875,
+    "mrc": 2_824,
     "weston_watkins": 967,
     "memoir": 2_675,
     "least_squares": 1_496,
