@@ -160,6 +160,16 @@ def fourier_risk(**setting: float):
     return make_pipeline(features, MinimaxRiskClassifier(max_seconds=10, **setting))
 
 
+def stages(**setting: float):
+    """Return stagewise least squares on standardised columns."""
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    from workbench.estimators import StagewiseLeastSquares
+
+    return make_pipeline(StandardScaler(), StagewiseLeastSquares(**setting))
+
+
 OURS = "workbench.estimators."
 SYSTEMS = {
     "LightGBM": System(
@@ -222,7 +232,7 @@ SYSTEMS = {
         "workbench",
         "dense",
         {"alpha": (1e-7, 1e-1), "bandwidth": (0.03, 30.0)},
-        of(OURS + "StagewiseLeastSquares"),
+        stages,
     ),
     "ours: minimax risk, 400 Fourier features": System(
         "workbench", "dense", {"lambda0": (1e-4, 1.0)}, fourier_risk

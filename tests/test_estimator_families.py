@@ -32,7 +32,7 @@ from workbench.estimators import (
     WorkingSetClassifier,
 )
 from workbench.estimators import many_classes as module
-from workbench.estimators.minimax_risk import SOLVER_OF, WIDE
+from workbench.estimators.minimax_risk import WIDE
 from workbench.memoir.mips import oracle
 from workbench.mrc.risk import minimax_risk
 from workbench.mrc.splitting import WIDEST
@@ -43,22 +43,27 @@ IRIS, SPECIES = load_iris(return_X_y=True)
 IRIS = scale(IRIS)
 TEXT = tfidf(zipf_text(600, 40, 0, n_test=200, words=30, own=0.3))
 BASES = ["linear_time", "constant_time", "exact", "nystroem"]
-SMALL = {"r": 60, "landmarks": 60, "random_state": 0}
+SMALL = {"r": 60, "random_state": 0}
 STAGES = {"n_features": 60, "block": 25, "alpha": 1e-3, "random_state": 0}
 
 
 @pytest.fixture(scope="module")
 def risky():
-    return MinimaxRiskClassifier(gap=1e-5).fit(IRIS, SPECIES)
+    return MinimaxRiskClassifier(tol=1e-5).fit(IRIS, SPECIES)
 
 
-@pytest.mark.parametrize("solver", ["interior_point", "pdhg", "ccg", "lp"])
-def test_all_solvers_find_the_same_bound(solver, risky):
-    gap = 1e-3 if solver == "pdhg" else 1e-5
-    other = MinimaxRiskClassifier(solver=solver, gap=gap, eps1=0, eps2=0).fit(IRIS, SPECIES)
-    assert other.lower_ - 1e-8 <= risky.upper_ and risky.lower_ <= other.upper_ + 1e-8
-    assert other.upper_ - other.lower_ <= gap
-    assert other.trace_.header["solver"] == SOLVER_OF[solver]
+@pytest.mark.parametrize("solver", ["interior_point", "pdhg", "ccg", "lp", "splitting"])
+@pytest.mark.parametrize("lambda0", [0.01, 0.3])
+def test_every_solver_reaches_the_default_tolerance_and_the_same_bound(solver, lambda0, risky):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        other = MinimaxRiskClassifier(lambda0, solver=solver).fit(IRIS, SPECIES)
+    assert other.trace_.header["solver"] == f"mrc_{solver}" and 0 <= other.gap_ <= 1e-3
+    if lambda0 == 0.01:
+        assert other.lower_ - 1e-8 <= risky.upper_ and risky.lower_ <= other.upper_ + 1e-8
+    wrong = 1 - other.predict_proba(IRIS)[np.arange(150), SPECIES].mean()
+    assert wrong <= other.upper_ + 1e-9  # the training rows' distribution is in the set
+    assert 1 - other.score(IRIS, SPECIES) <= 2 * wrong + 1e-9
 
 
 def test_the_risk_is_certified_and_phi_is_the_largest_psi_of_scores(risky):
@@ -83,25 +88,12 @@ def test_probabilities_are_those_of_the_minimax_rule(risky):
     assert np.all(unlucky.predict_proba(IRIS) == 1 / 3)
 
 
-def test_the_bounds_of_both_rules_hold_on_the_training_rows(blobs):
-    for seed in range(8):
-        problem = blobs(n=50, d=3, k=2 + seed % 3, seed=seed)
-        mrc = MinimaxRiskClassifier(lambda0=0.1).fit(problem.X, problem.y)
-        errors = mrc.errors(problem.X, problem.y)
-        assert errors["randomised"] <= mrc.upper_ + 1e-9
-        assert errors["deterministic"] <= 2 * errors["randomised"] + 1e-9
-        assert errors["deterministic"] == pytest.approx(1 - mrc.score(problem.X, problem.y))
-        p = mrc.predict_proba(problem.X)
-        assert errors["randomised"] == pytest.approx(1 - p[np.arange(50), problem.y].mean())
-
-
 def test_a_feature_absent_from_a_class_has_no_coefficient_there(blobs):
     problem = blobs(n=60, d=3)
     X = problem.X.copy()
     X[problem.y == 1, 0] = 0
     mrc = MinimaxRiskClassifier().fit(X, problem.y)
     assert mrc.coef_[1, 0] == 0 and mrc.coef_[0, 0] != 0
-    assert mrc.errors(X, problem.y)["randomised"] <= mrc.upper_ + 1e-9
 
 
 def test_auto_chooses_by_sparsity_and_size(blobs):
@@ -119,12 +111,6 @@ def test_time_limits_reach_inside_the_linear_program(blobs):
     assert mrc.n_iter_ == 0 and mrc.upper_ == pytest.approx(0.875) and not mrc.coef_.any()
 
 
-def test_a_gap_that_stays_is_warned_of():
-    noisy = MinimaxRiskClassifier(solver="ccg", gap=1e-9)
-    with pytest.warns(ConvergenceWarning, match=r"finished.*above 1e-09: lower eps1 and eps2"):
-        noisy.fit(IRIS, SPECIES)
-
-
 def ww_objective(svm, X, y, C):
     """Return the objective at fitted coefficients, with the intercepts as coefficients."""
     own = np.searchsorted(svm.classes_, y)
@@ -135,7 +121,7 @@ def ww_objective(svm, X, y, C):
 
 
 def test_bounds_and_gap_ratio_are_those_of_the_coefficients():
-    iris = WestonWatkinsClassifier(gap_ratio=1e-8, max_iter=100_000, random_state=0)
+    iris = WestonWatkinsClassifier(tol=1e-8, max_iter=100_000, random_state=0)
     iris.fit(IRIS, SPECIES)
     assert iris.intercept_.tolist() == [0, 0, 0]
     np.testing.assert_allclose(iris.coef_.sum(axis=0), 0, atol=1e-12)
@@ -180,31 +166,24 @@ def test_an_optimal_first_round_is_the_last(X, solver):
 
 def test_working_sets_take_sparse_and_dense_rows():
     fitted = WorkingSetClassifier(random_state=0).fit(TEXT.X, TEXT.y)
-    _, state = run("cs_working_set", fitted._problem(TEXT.X, TEXT.y), rounds(3))
+    _, state = run("cs_working_set", as_problem(TEXT.X, TEXT.y), rounds(3))
     assert (fitted.coef_ != state.model(0.25).T.tocsr()).nnz == 0
     assert (fitted.lower_, fitted.upper_) == (state.lower, state.primal)
-    assert fitted.nbytes_ == 8 * fitted.coef_.nnz + 4 * (TEXT.d + 1)
     assert fitted.n_iter_ == 3 and fitted.score(TEXT.X_test, TEXT.y_test) > 0.5
     dense = clone(fitted).fit(TEXT.X.toarray(), TEXT.y)
-    assert isinstance(dense.coef_, np.ndarray) and dense.nbytes_ == 4 * 40 * TEXT.d
+    assert isinstance(dense.coef_, np.ndarray)
     np.testing.assert_allclose(dense.coef_, fitted.coef_.toarray(), atol=1e-3)
-    tight = WorkingSetClassifier(tol=0.3, max_rounds=50).fit(TEXT.X, TEXT.y)
+    tight = WorkingSetClassifier(tol=0.3, max_iter=50).fit(TEXT.X, TEXT.y)
     assert tight.n_iter_ < 50 and tight.trace_.stopped_by == "gap <= 0.3 of primal"
+    whole, thresholded, cut = (
+        WorkingSetClassifier(l1=l1, truncate=truncate, random_state=0).fit(TEXT.X, TEXT.y)
+        for l1, truncate in ((0.0, 0.0), (0.05, 0.0), (0.0, 0.5))
+    )
+    assert max(thresholded.coef_.nnz, cut.coef_.nnz) < 0.7 * whole.coef_.nnz
+    assert cut.upper_ == whole.upper_
     # A list may be longer than there are classes.
     long = WorkingSetClassifier(working_set=255).fit(TEXT.X, TEXT.y < 20)
     assert long.score(TEXT.X, TEXT.y < 20) > 0.9
-
-
-def test_what_leaves_the_model_small():
-    def size(**given):
-        model = WorkingSetClassifier(**{"l1": 0.0, "truncate": 0.0, "random_state": 0} | given)
-        return model.fit(TEXT.X, TEXT.y)
-
-    whole, thresholded, cut = size(), size(l1=0.05), size(truncate=0.5)
-    assert thresholded.coef_.nnz < 0.7 * whole.coef_.nnz
-    assert cut.coef_.nnz < 0.7 * whole.coef_.nnz and cut.upper_ == whole.upper_
-    small = np.abs(cut.coef_.data).min() / np.sqrt((whole.coef_.data**2).mean())
-    assert small >= 0.5
 
 
 @pytest.fixture(scope="module", params=BASES)
@@ -240,10 +219,13 @@ def test_the_model_is_its_expansion_and_its_bounds_are_those_of_its_objective(cu
     loaded = pickle.loads(pickle.dumps(cuts))
     loaded.set_params(kernel="linear", gamma=3.0)  # for the next fit
     assert np.array_equal(loaded.decision_function(IRIS), decision)
-    assert cuts.upper_ == pytest.approx(cuts_objective(cuts, IRIS, SPECIES), rel=1e-5)
-    tight = {"basis": "exact", "eps": 1e-6, "max_iter": 10_000}
+    value = cuts_objective(cuts, IRIS, SPECIES)
+    tight = {"basis": "exact", "tol": 1e-6, "max_iter": 10_000}
     optimum = SampledCutClassifier(**tight).fit(IRIS, SPECIES).upper_
-    assert optimum * (1 - 1e-5) <= cuts.upper_ < 1.3 * optimum
+    assert optimum * (1 - 1e-5) <= value < 1.3 * optimum
+    assert np.isnan(cuts.upper_) == (cuts.basis == "constant_time")
+    if cuts.basis != "constant_time":
+        assert cuts.upper_ == pytest.approx(value, rel=1e-5)
     if cuts.basis == "exact":
         assert cuts.gap_ == cuts.upper_ - cuts.lower_ <= 150 * 5e-3
         assert cuts.lower_ <= optimum
@@ -252,21 +234,8 @@ def test_the_model_is_its_expansion_and_its_bounds_are_those_of_its_objective(cu
     X, y = IRIS[50:], SPECIES[50:]  # two classes have one row of coefficients
     svm = clone(cuts).fit(X, y)
     assert svm.dual_coef_.shape == (1, len(svm.support_)) and svm.score(X, y) > 0.9
-    assert svm.upper_ == pytest.approx(cuts_objective(svm, X, y), rel=1e-5)
-
-
-def test_fits_without_a_round_predict_nothing():
-    given = {"basis": "exact", "max_seconds": 1e-9}
-    with pytest.warns(ConvergenceWarning, match=r"cuts_exact stopped \(1e-09 seconds\)"):
-        svm = SampledCutClassifier(**given).fit(IRIS, SPECIES)
-    assert svm.n_iter_ == 0 and svm.upper_ == 150 and svm.lower_ == 0 and len(svm.support_) == 0
-    for X, given in (
-        (IRIS, {"kernel": "poly", "basis": "constant_time"}),
-        (sp.csr_matrix(IRIS), {}),
-    ):
-        with pytest.warns(ConvergenceWarning):
-            svm = SampledCutClassifier(**given, max_seconds=1e-9).fit(X, SPECIES)
-        assert svm.upper_ == 150 and not svm.decision_function(X).any()
+    if cuts.basis != "constant_time":
+        assert svm.upper_ == pytest.approx(cuts_objective(svm, X, y), rel=1e-5)
 
 
 @pytest.mark.parametrize("basis", BASES)
@@ -282,19 +251,6 @@ def test_a_stream_that_ends_with_a_gap_is_warned_of_where_it_is_certified(monkey
         svm = SampledCutClassifier(basis=basis, **SMALL).fit(IRIS, SPECIES)
     assert svm.n_iter_ == 2 and len(caught) == (basis in ("exact", "nystroem"))
     assert all("stopped (finished) after 2 rounds" in str(w.message) for w in caught)
-
-
-@pytest.mark.parametrize("basis", BASES)
-def test_ctrl_c_keeps_the_last_iterate(interrupt, basis):
-    limited = SampledCutClassifier(basis=basis, max_iter=5, **SMALL)
-    with pytest.warns(ConvergenceWarning, match="5 rounds"):
-        limited.fit(IRIS, SPECIES)
-    interrupt(f"cuts_{basis}", at=5)
-    svm = clone(limited).set_params(max_iter=1000)
-    with pytest.warns(ConvergenceWarning, match="interrupted"):
-        svm.fit(IRIS, SPECIES)
-    assert svm.n_iter_ == 5 and np.array_equal(svm.dual_coef_, limited.dual_coef_)
-    assert svm.upper_ == pytest.approx(cuts_objective(svm, IRIS, SPECIES), rel=1e-5)
 
 
 def with_ones(X):
@@ -320,14 +276,13 @@ LOSSES = {
 
 
 ALPHA = 1e-2
-TIGHT = {"alpha": ALPHA, "gap": 1e-12, "max_iter": 10_000}
+TIGHT = {"alpha": ALPHA, "tol": 1e-12, "max_iter": 10_000}
 
 
-@pytest.mark.parametrize("accelerated", [True, False])
 @pytest.mark.parametrize("link", LOSSES)
-def test_links_are_the_models_of_scikit_learn(link, accelerated):
+def test_links_are_the_models_of_scikit_learn(link):
     X, y, Y = IRIS, SPECIES, indicators(SPECIES)
-    model = GeneralizedLeastSquares(link, accelerated=accelerated, **TIGHT).fit(X, y)
+    model = GeneralizedLeastSquares(link, **TIGHT).fit(X, y)
     C, weight = 1 / (len(X) * ALPHA), len(X) * ALPHA
     peer = {
         "identity": Ridge(weight, fit_intercept=False),
@@ -369,20 +324,6 @@ def test_calibrated_predictions_are_those_of_training():
     assert np.array_equal(model.decision_function(IRIS), model.predict_proba(IRIS))
 
 
-def cubes(Y):
-    return np.hstack([Y, Y**3])
-
-
-def test_a_basis_may_be_a_function_and_the_intercept_be_left_out():
-    model = CalibratedLeastSquares(basis=cubes, max_iter=3, fit_intercept=False)
-    model.fit(IRIS, SPECIES)
-    assert model.calibration_.shape == (3, 6, 3) and not model.intercept_.any()
-    assert model.coef_.shape == (3, 4, 3) and model.score(IRIS, SPECIES) > 0.8
-    plain = GeneralizedLeastSquares(alpha=1e-3, fit_intercept=False).fit(IRIS, SPECIES)
-    assert not plain.intercept_.any()
-    np.testing.assert_allclose(plain.decision_function(IRIS), IRIS @ plain.coef_.T, atol=1e-12)
-
-
 def test_few_rows_have_the_digits_that_they_have_alone():
     model = StagewiseLeastSquares(**STAGES).fit(IRIS, SPECIES)
     some = model.decision_function(IRIS[:40])
@@ -391,31 +332,12 @@ def test_few_rows_have_the_digits_that_they_have_alone():
     np.testing.assert_allclose(model.decision_function(IRIS)[:40], some, atol=1e-4)
 
 
-@pytest.mark.parametrize("standardise", [False, True])
 @pytest.mark.parametrize("X", [np.full((20, 3), 7.1), sp.csr_matrix((20, 3)), np.ones((20, 1))])
-def test_rows_that_are_all_equal_get_the_most_frequent_label(X, standardise):
-    model = StagewiseLeastSquares(**STAGES, standardise=standardise)
+def test_rows_that_are_all_equal_get_the_most_frequent_label(X):
+    model = StagewiseLeastSquares(**STAGES)
     model.fit(X, ["a"] * 12 + ["b"] * 8)
     assert model.generator_.s == 1 and set(model.predict(X)) == {"a"}
     np.testing.assert_allclose(model.predict_proba(X)[:, 0], 0.6, atol=0.05)
-
-
-def test_columns_of_any_scale_are_standardised():
-    wild = IRIS * [1e-6, 1, 1e9, 1e3] + [0, 1e3, 0, -1e6]
-    wild = np.column_stack([wild, np.full(150, 0.1), np.full(150, 1e6)])
-    model = StagewiseLeastSquares(**STAGES).fit(wild, SPECIES)
-    assert model.score(wild, SPECIES) > 0.95
-    assert not model.scaler_.transform(wild)[:, 4:].any()
-    others = wild + np.array([0, 0, 0, 0, 1e9, 1e9])  # columns that said nothing still say nothing
-    np.testing.assert_allclose(model.decision_function(others), model.decision_function(wild))
-    rows = sp.csr_matrix(np.abs(wild))
-    scaled = StagewiseLeastSquares(**STAGES).fit(rows, SPECIES)
-    Z = scaled.scaler_.transform(rows)
-    assert sp.issparse(Z) and not Z[:, 4:].toarray().any()
-    np.testing.assert_allclose(Z[:, :4].toarray().std(axis=0), 1)
-    assert scaled.score(rows, SPECIES) > 0.5
-    raw = StagewiseLeastSquares(**STAGES, standardise=False).fit(IRIS, SPECIES)
-    assert raw.scaler_ is None and raw.score(IRIS, SPECIES) > 0.95
 
 
 @pytest.mark.parametrize(
@@ -424,48 +346,35 @@ def test_columns_of_any_scale_are_standardised():
         {"n_features": 400, "block": 1000},  # more of them than rows
         {"features": "nystroem", "n_features": 30, "block": 12},
         {"features": "poly2", "link": "sigmoid"},
-        {"passes": 1, "calibrate": True},
-        {"kept": 0},
-        {"n_jobs": 2},
-        {"n_jobs": -1},
-        {"bandwidth": np.float32(0.5), "n_features": np.int64(40), "inner": 1},
+        {"bandwidth": np.float32(0.5), "n_features": np.int64(40), "max_iter": 1},
     ],
 )
 def test_parameters_of_stages(parameters):
     model = StagewiseLeastSquares(**STAGES | parameters).fit(IRIS, SPECIES)
     assert model.score(IRIS, SPECIES) > 0.95
-    if set(parameters) <= {"kept", "n_jobs"}:  # say how, not what
-        other = StagewiseLeastSquares(**STAGES).fit(IRIS, SPECIES)
-        np.testing.assert_allclose(model.coef_, other.coef_, atol=1e-3)
+    assert model.n_iter_ == model.generator_.blocks * model.max_iter
+    assert all(np.shape(value)[:1] != (150,) for value in vars(model).values())  # no rows are kept
 
 
 def test_features_that_are_not_finite_are_refused():
     X = IRIS.copy()
     X[0] = 1e15
-    model = StagewiseLeastSquares("poly4", **STAGES, standardise=False)
+    model = StagewiseLeastSquares("poly4", **STAGES)
     with pytest.raises(ValueError, match=r"^features: block 0 of 'poly4' is not finite"):
         model.fit(X, SPECIES)
     model.fit(IRIS, SPECIES)
     for rows in (X, X[:1]):
-        with pytest.raises(ValueError, match=r"^X: features of kind 'poly4' are not finite"):
+        with pytest.raises(ValueError, match=r"^X: the scores of some rows are not finite"):
             model.predict(rows)
-    with pytest.raises(ValueError, match=r"^X: the variance of a column is not finite"):
-        StagewiseLeastSquares(**STAGES).fit(1e200 * IRIS, SPECIES)
     with pytest.raises(ValueError, match=r"^n_features: nystroem .*150.* got 8192"):
         StagewiseLeastSquares("nystroem").fit(IRIS, SPECIES)
-
-
-def test_a_model_keeps_its_seed_not_its_rows():
-    model = StagewiseLeastSquares(**STAGES).fit(np.tile(IRIS, (20, 1)), np.tile(SPECIES, 20))
-    assert max(np.size(value) for value in vars(model).values()) < 20 * 150
 
 
 def test_prediction_holds_few_scores(monkeypatch):
     averaged = MemoirClassifier(random_state=0).fit(TEXT.X, TEXT.y)
     scores = averaged.decision_function(TEXT.X_test)
     assert (averaged.predict(TEXT.X_test) == scores.argmax(axis=1)).all()
-    assert averaged.nbytes_ == 8 * averaged.coef_.nnz + 4 * (TEXT.d + 1)
-    assert averaged.trace_.stopped_by == "3000 batches"
+    assert averaged.trace_.stopped_by == "5 rounds"
     assert averaged.score(TEXT.X_test, TEXT.y_test) > 0.5
     dense = TEXT.X_test.toarray()
     monkeypatch.setattr(oracle, "BLOCK_BYTES", 4 * TEXT.d * 7)
@@ -473,42 +382,10 @@ def test_prediction_holds_few_scores(monkeypatch):
     assert (averaged.predict(dense) == scores.argmax(axis=1)).all()
 
 
-@pytest.mark.parametrize(
-    "model",
-    [
-        *(MemoirClassifier(solver, random_state=0) for solver in ("averaged", "l2", "l1")),
-        WorkingSetClassifier(random_state=0),
-    ],
-)
+@pytest.mark.parametrize("model", [MemoirClassifier(random_state=0), WorkingSetClassifier()])
 def test_empty_documents_and_constant_features(model):
     X = sp.csr_matrix(sp.hstack([TEXT.X, np.ones((600, 1)), sp.csr_matrix((600, 1))]))
     X = sp.csr_matrix(sp.vstack([X, sp.csr_matrix((40, X.shape[1]))]))
     model = clone(model).fit(X, np.concatenate([TEXT.y, np.arange(40)]))
     assert np.isfinite(model.coef_.data).all() and model.coef_[:, [-1]].nnz == 0
     assert set(model.predict(sp.csr_matrix((3, X.shape[1])))) == {0}
-
-
-def test_ctrl_c_keeps_what_was_learnt(interrupt):
-    model = MemoirClassifier(random_state=0)
-    interrupt("memoir_averaged", at=3)
-    with pytest.warns(ConvergenceWarning, match="after 1800 of 3000 batches") as caught:
-        model.fit(TEXT.X, TEXT.y)
-    assert caught[0].filename == __file__
-    assert model.score(TEXT.X_test, TEXT.y_test) > 0.5
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"gamma": 0.1}, "^gamma: must be None with solver='averaged', got 0.1"),
-        ({"solver": "l1", "lam": 0.1}, "^lam: must be None with solver='l1', got 0.1"),
-        ({"solver": "l2", "lam": 20.0}, r"^lam: lam \* eta_1 must be below 1"),
-        ({"mips": "hnsw"}, "^mips: must be None with solver='averaged', got 'hnsw'"),
-    ],
-)
-def test_parameters_of_another_solver_are_refused(given, message):
-    with pytest.raises(ValueError, match=message):
-        MemoirClassifier(**given).fit(TEXT.X, TEXT.y)
-    given = {"solver": "l1", "gamma": 1e-4, "mips": "random", "batch_size": 50, "n_batches": 2}
-    parameters = MemoirClassifier(**given).fit(TEXT.X, TEXT.y).trace_.header["parameters"]
-    assert {"gamma": 1e-4, "mips": "random", "batch_size": 50}.items() <= parameters.items()

@@ -149,15 +149,9 @@ def test_what_has_no_proof_is_refused_before_its_first_round(solver, blobs, tmp_
 def test_problems_that_cannot_be_stated_are_refused(blobs, tmp_path):
     problem = blobs()
     weighed = replace(problem, weights=np.arange(1.0, problem.n + 1.0))
-    several = replace(problem, y=np.eye(problem.k, dtype=np.int8)[problem.y])
-    cases = [
-        ("ww_walrus", weighed, {}, "rows with weights other than one"),
-        ("ls_generalized", several, {"link": "sigmoid"}, "rows of several labels"),
-    ]
-    for solver, given, parameters, said in cases:
-        state = next(SOLVERS[solver].steps(given, **parameters))
-        with pytest.raises(ValueError, match=rf"^proof: {said}"):
-            write(tmp_path / "proof.npz", given, state, **parameters)
+    state = next(SOLVERS["ww_walrus"].steps(weighed))
+    with pytest.raises(ValueError, match=r"^proof: rows with weights other than one"):
+        write(tmp_path / "proof.npz", weighed, state)
 
 
 def test_a_resumed_run_proves_the_same(blobs, tmp_path):
@@ -225,10 +219,10 @@ def test_judging_estimators_of_every_family(blobs, tmp_path):
     problem = blobs(n=150, d=5, k=2)
     X, y, path = problem.X, problem.y, tmp_path / "proof.npz"
     run("cuts_exact", problem, parameters={"eps": 1e-6, "gamma": 0.1}, proof=path)
-    ours = SampledCutClassifier(basis="exact", eps=1e-6, gamma=0.1).fit(X, y)
+    ours = SampledCutClassifier(basis="exact", tol=1e-6, gamma=0.1).fit(X, y)
     assert judge(ours, X, y, path).at_most < 1e-4
     run("mrc_ccg", problem, parameters={"eps1": 1e-9, "eps2": 1e-9}, proof=path)
-    ours = MinimaxRiskClassifier(gap=1e-6).fit(X, y)
+    ours = MinimaxRiskClassifier(tol=1e-6).fit(X, y)
     assert judge(ours, X, y, path).at_most < 1e-5
     with pytest.raises(ValueError, match="have an intercept"):
         run("cuts_exact", problem, parameters={"eps": 1e-3, "gamma": 0.1}, proof=path)

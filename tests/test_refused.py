@@ -64,7 +64,7 @@ TABLE = [
         {},
     ),
     ("ls_generalized ls_accelerated", "L", (0.0,), POSITIVE, {}),
-    ("ls_calibrated", "basis", (0,), "must be a whole number of at least 1 or a function", {}),
+    ("ls_calibrated", "basis", (0,), "must be a whole number of at least 1", {}),
     ("ls_stagewise ls_columns", "passes inner workers", FRACTIONS, COUNT, {}),
     ("ls_stagewise ls_columns", "kept", (-1, "all"), "must be a number of bytes", {}),
     ("ls_stagewise", "features", ("wavelets",), "unknown name", {}),

@@ -7,8 +7,7 @@ import pytest
 
 from workbench.core.shares import Shares, cut, pieces
 from workbench.least_squares import rows
-from workbench.least_squares.columns import ls_columns
-from workbench.least_squares.stagewise import ls_stagewise
+from workbench.least_squares.stagewise import ls_columns, ls_stagewise
 
 
 class Part:

@@ -12,10 +12,9 @@ from workbench.core.problem import as_problem
 from workbench.data import load
 from workbench.data.generators import RANDOM, fitted
 from workbench.least_squares import products, rows
-from workbench.least_squares.columns import ls_columns
 from workbench.least_squares.generalized import ls_accelerated
 from workbench.least_squares.links import LINKS
-from workbench.least_squares.stagewise import ls_stagewise
+from workbench.least_squares.stagewise import ls_columns, ls_stagewise
 
 SMALL = {"alpha": 1e-3, "n_features": 48, "block": 16}
 

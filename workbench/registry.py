@@ -6,9 +6,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from workbench.least_squares.calibrated import ls_calibrated
-from workbench.least_squares.columns import ls_columns
 from workbench.least_squares.generalized import ls_accelerated, ls_generalized
-from workbench.least_squares.stagewise import ls_stagewise
+from workbench.least_squares.stagewise import ls_columns, ls_stagewise
 from workbench.memoir.algorithms import memoir_l1, memoir_l2
 from workbench.memoir.averaged import memoir_averaged
 from workbench.memoir.pegasos import memoir_pegasos

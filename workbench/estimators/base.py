@@ -1,4 +1,4 @@
-"""The base of the classifiers: checked rows, one run of a solver, and linear scores."""
+"""The base of the classifiers: checked parameters and rows, one run of a solver, its scores."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import math
 import os
 import sys
 import warnings
-from dataclasses import replace
-from numbers import Integral, Number
+from collections.abc import Callable, Iterable
+from dataclasses import KW_ONLY, Field, dataclass, field, fields, replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -16,27 +17,92 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from workbench.core.checks import check_kinds, check_numbers, check_sparse, rebuilt
+from workbench.core.checks import (
+    as_number,
+    check_flags,
+    check_kinds,
+    check_not_negative,
+    check_numbers,
+    check_positive,
+    check_sparse,
+    check_whole,
+    rebuilt,
+    shown,
+)
+from workbench.core.names import hint
 from workbench.core.problem import Problem, as_problem
 from workbench.core.stream import Rule, State, rounds, seconds
 from workbench.core.trace import Trace
-from workbench.estimators.parameters import check_parameters
 from workbench.estimators.saved import save
 from workbench.runs.run import run
 
 FLOATS = np.float64, np.float32
-# Columns that differ in scale by more than this are warned of; pixels from 0 to 255 differ by less.
-MAX_SCALE_RATIO = 500.0
-# Columns that are farther from zero than this many times their range are warned of.
-MAX_OFFSET_RATIO = 100.0
 SPARSE = "csr: "  # begins the names of sparse matrices in files and pickles
-ROUNDING = 1e-12  # columns that vary by less than this fraction of the largest value are constant
+# A check takes a value and its name, and raises a ValueError that says what is accepted.
+Check = Callable[[object, str], object]
+positive: Check = check_positive
+whole: Check = check_whole
 
 
+def parameter(default, check: Check) -> Field:
+    """Return a dataclass field whose value `fit` checks; a default of None is always accepted."""
+    return field(default=default, metadata={"check": check})
+
+
+def accept(test: Callable[[object], bool], accepted: str) -> Check:
+    """Return the check that accepts values for which `test` is true, and says what they are."""
+
+    def check(value, name: str) -> None:
+        if not test(value):
+            raise ValueError(f"{name}: must be {accepted}, got {shown(value)}")
+
+    return check
+
+
+def one_of(known: Iterable[str]) -> Check:
+    """Return the check that accepts these names."""
+
+    def check(value, name: str) -> None:
+        if not isinstance(value, str) or value not in known:
+            raise ValueError(f"{name}: unknown name {shown(value)}; {hint(shown(value), known)}")
+
+    return check
+
+
+def not_negative(value, name: str) -> None:
+    check_not_negative(**{name: value})
+
+
+def flag(value, name: str) -> None:
+    check_flags(**{name: value})
+
+
+def is_seed(value) -> bool:
+    """Return whether this is an integer below 2^32, or a RandomState that is not damaged."""
+    if isinstance(value, np.random.RandomState):
+        state = value.get_state(legacy=False)["state"]
+        return 0 <= state.get("pos", 0) <= 624  # which NumPy does not check
+    return isinstance(value, Integral) and 0 <= value < 2**32
+
+
+fraction = accept(lambda v: 0 <= as_number(v) <= 1, "a number from 0 to 1")
+seed = accept(is_seed, "an integer from 0 to 2^32 - 1 or a numpy.random.RandomState")
+
+
+@dataclass(eq=False, repr=False)
 class Classifier(ClassifierMixin, BaseEstimator):
     """Fit a solver's stream to checked rows and labels, and predict by the highest score.
+
+    Features are used as they are given: scale them first, for example with StandardScaler.
+
+    Parameters
+    ----------
+    max_iter : int >= 1, rounds of the solver
+    max_seconds : float > 0 or None, wall seconds of the solver, checked between rounds
+    random_state : int, RandomState or None. An integer is the solver's seed itself, and makes fits
+        repeatable. Solvers without a seed ignore it
 
     Attributes
     ----------
@@ -44,18 +110,21 @@ class Classifier(ClassifierMixin, BaseEstimator):
     n_features_in_ : int, ``feature_names_in_`` : (d,) if the columns of X have names
     n_iter_ : int, rounds of the solver
     trace_ : :class:`workbench.core.trace.Trace` of the fit, whose last row says ``stopped_by``
+    lower_, upper_ : float, certified bounds, if there are any; ``gap_`` is their difference
 
     Notes
     -----
-    A subclass is a dataclass of its parameters (:func:`workbench.estimators.parameters.parameter`)
-    with three methods: ``_solver(problem)`` returns the solver's name and parameters,
-    ``_keep(problem, state, trace)`` sets the fitted attributes, and ``_early()`` says why a fit
-    ended too early, if it did. ``_scales_matter`` is False if columns may differ in scale.
-    ``_shapes(d, k)`` and ``_check_fitted()`` say what a file of a
-    fitted model must contain.
+    A subclass is a dataclass of its parameters, with two methods: ``_solver(problem)`` returns the
+    solver's name and parameters, and ``_keep(problem, state, trace)`` sets the fitted attributes.
+    One with a tolerance `tol` has ``_rules`` that stop at it, and ``_distance``, which `tol`
+    bounds. ``_shapes(d, k)`` and ``_check_fitted()`` say what a file of a fitted model must
+    contain.
     """
 
-    _scales_matter = True
+    _: KW_ONLY
+    max_iter: int = parameter(1000, whole)
+    max_seconds: float | None = parameter(None, positive)
+    random_state: Any = parameter(None, seed)
 
     def fit(self, X, y):
         """Learn from rows `X` (n, d), dense or sparse, and labels `y` (n,), and from no others.
@@ -71,8 +140,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         Warns
         -----
         ConvergenceWarning
-            If a limit or Ctrl-C stopped the fit before its tolerance was reached, or if the columns
-            of `X` differ so much in scale that the model may be poor.
+            If a limit or Ctrl-C stopped the fit before its tolerance was reached.
         """
         return self._learn(X, y)
 
@@ -86,16 +154,13 @@ class Classifier(ClassifierMixin, BaseEstimator):
         scores = self._scores(X)
         return self.classes_[scores.argmax(axis=1)]
 
-    def score(self, X, y, sample_weight=None):
-        """Return the fraction of rows, by their weights, whose labels are predicted."""
-        return super().score(X, labels_of(y), sample_weight)
-
     def save(self, path) -> None:
-        """Write the fitted model to `path`; :func:`workbench.estimators.load` reads it.
-
-        See :func:`workbench.estimators.save`, which also takes pipelines, for what is refused.
-        """
+        """Write the fitted model to `path`; see :func:`workbench.estimators.save`."""
         save(self, path)
+
+    @property
+    def gap_(self) -> float:
+        return self.upper_ - self.lower_
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "classes_")  # a refused fit may have set n_features_in_
@@ -126,37 +191,45 @@ class Classifier(ClassifierMixin, BaseEstimator):
         """Return the name of the solver and its parameters."""
         raise NotImplementedError
 
-    def _goal(self) -> list[Rule]:
-        """Return the rules that stop a fit which is good enough."""
-        return []
-
-    def _rules(self) -> list[Rule]:
-        """Return the goal and the limits."""
-        rules = [*self._goal(), rounds(self.max_iter)]
-        if getattr(self, "max_seconds", None) is not None:
-            rules.append(seconds(self.max_seconds))
-        return rules
-
     def _keep(self, problem: Problem, state: State, trace: Trace) -> None:
         """Set the fitted attributes except ``classes_``, ``trace_`` and ``n_iter_``."""
         raise NotImplementedError
 
+    def _most_rounds(self) -> int:
+        return self.max_iter
+
+    def _rules(self) -> list[Rule]:
+        """Return the rules that end a fit."""
+        limit = [] if self.max_seconds is None else [seconds(self.max_seconds)]
+        return [rounds(self._most_rounds()), *limit]
+
+    def _distance(self) -> float | None:
+        """Return the distance from the optimum that `tol` bounds, None if there is no such bound"""
+        return None
+
     def _early(self) -> str | None:
-        """Return the end of the warning "... stopped (limit) ..." of a fit that ended too early.
-
-        Without a tolerance that is a fit that Ctrl-C ended.
-        """
-        if self.trace_.stopped_by != "interrupted":
+        """Return the end of the warning "... stopped (limit) ..." of a fit that ended too early."""
+        if (distance := self._distance()) is not None and self.tol is not None:
+            if distance <= self.tol:
+                return None
+            return (
+                f"after {self.n_iter_} rounds with a gap of {distance:.2g}, above "
+                f"tol={self.tol:.2g}: scale the features, or raise max_iter, max_seconds or tol"
+            )
+        if self.n_iter_ >= self._most_rounds() or self.trace_.stopped_by.startswith("finished"):
             return None
-        return f"after {self.n_iter_} of {self.max_iter} rounds"
-
-    def _is_empty(self, state: State, trace: Trace) -> bool:
-        """Return whether an interrupted run has left nothing that could predict."""
-        return False
+        return f"after {self.n_iter_} of {self._most_rounds()} rounds"
 
     def _shapes(self, d: int, k: int) -> dict[str, tuple[int, ...]]:
         """Return the shapes of the fitted arrays; an empty one is that of a finite float."""
         return {"coef_": (k, d), "intercept_": (k,)}
+
+    def _check_parameters(self) -> None:
+        """Raise a ValueError that names the first parameter whose value its check refuses."""
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if value is not None or f.default is not None:
+                f.metadata["check"](value, f.name)
 
     def _check_fitted(self) -> None:
         """Raise a ValueError unless the attributes are as a fit leaves them.
@@ -178,101 +251,54 @@ class Classifier(ClassifierMixin, BaseEstimator):
         for name, shape in self._shapes(d, len(classes)).items():
             vars(self)[name] = floats_of(vars(self).get(name), name, shape)
 
-    def _check_parameters(self) -> None:
-        """Raise a ValueError that names a parameter which is not as its class says."""
-        check_parameters(self)
-
     def _learn(self, X, y, sample_weight=None):
+        """Run a solver, keep where it ended, and warn if that is too early."""
         self._check_parameters()
-        X, y, weights = self._weighed(*self._validated(X, y), sample_weight)
-        problem = self._problem(X, y, weights)
-        return self._solve(problem, *self._solver(problem))
-
-    def _solve(self, problem: Problem, solver: str, parameters: dict[str, Any]):
-        """Run a solver, keep where it ended, and warn if that is too early or the rows are odd."""
-        trace, state = self._run(problem, solver, parameters)
+        check_numbers(X, "X")
+        if sp.issparse(y):
+            raise ValueError("y: must be one-dimensional, got a sparse matrix")
+        if y is not None:  # scikit-learn refuses None
+            check_kinds(y, "y")
+        X, y = self._rows(X, y, ensure_min_samples=2)
+        check_classification_targets(y)
+        weights = None
+        if sample_weight is not None:
+            weights = self._weighed(X, sample_weight)
+            kept = weights > 0
+            X, y, weights = X[kept], y[kept], weights[kept]
+        problem = as_problem(self._widened(X), y, name=type(self).__name__)
+        problem = replace(problem, weights=weights)
+        solver, parameters = self._solver(problem)
+        trace, state = run(solver, problem, *self._rules(), parameters=parameters)
+        if state is None or not trace.rows:
+            raise KeyboardInterrupt
+        if trace.stopped_by == "interrupted" and trace.last["round"] == 0:  # nothing is learnt
+            raise KeyboardInterrupt
         self.n_iter_ = trace.last["round"]
         self._keep(problem, state, trace)
         self.classes_, self.trace_ = problem.classes, trace
         if early := self._early():
             warn(f"{solver} stopped ({trace.stopped_by}) {early}")
-        elif unscaled := self._unscaled(problem.X):
-            warn(unscaled)
         return self
-
-    def _run(self, problem: Problem, solver: str, parameters: dict, **options):
-        """Return a run's trace and last state; KeyboardInterrupt if there is nothing to keep."""
-        trace, state = run(solver, problem, *self._rules(), parameters=parameters, **options)
-        if state is None or not trace.rows or self._is_empty(state, trace):
-            raise KeyboardInterrupt
-        return trace, state
-
-    def _unscaled(self, X) -> str | None:
-        """Return the warning that columns differ too much in scale, or lie far from zero."""
-        scale, offset = ratios(X)
-        if offset > MAX_OFFSET_RATIO:
-            found = f"lies {offset:.3g} times its range away from zero"
-        elif scale > MAX_SCALE_RATIO and self._scales_matter:
-            found = f"has values of {scale:.3g} times the range of another column"
-        else:
-            return None
-        return (
-            f"X: a column {found}, so that the model may be poor: scale the columns, for example "
-            "with StandardScaler"
-        )
 
     def _rows(self, X, y="no_validation", **options):
         """Return `X`, or `X` and `y`, as scikit-learn checks them; nothing reads them before."""
         check_numbers(X, "X")
-        given = check_sparse(X), check_sparse(y, "y")
-        try:
-            return validate_data(self, *given, accept_sparse="csr", dtype=FLOATS, **options)
-        except OverflowError as error:
-            raise ValueError(f"X: must be numeric; {error}") from None
+        return validate_data(self, check_sparse(X), y, accept_sparse="csr", dtype=FLOATS, **options)
 
-    def _validated(self, X, y):
-        """Return rows and labels, checked."""
-        check_numbers(X, "X")
-        if y is not None:  # scikit-learn refuses None
-            labels_of(y)
-        X, y = self._rows(X, y, ensure_min_samples=2)
-        try:
-            check_classification_targets(y)
-        except TypeError as error:  # of bytes
-            raise ValueError(f"y: {error}") from None
-        return X, y
-
-    def _weighed(self, X, y, sample_weight) -> tuple:
-        """Return the rows and labels of positive weight, and their weights, or None."""
-        if sample_weight is None:
-            return X, y, None
+    def _weighed(self, X, sample_weight) -> np.ndarray:
+        """Return the weights of the rows; a ValueError if their products with C overflow."""
         check_numbers(sample_weight, "sample_weight")
-        given = {"dtype": np.float64, "ensure_2d": False, "input_name": "sample_weight"}
-        n = X.shape[0]
-        if isinstance(sample_weight, Number) or getattr(sample_weight, "shape", None) == ():
-            sample_weight = np.full(n, sample_weight)
-        try:
-            weights = np.asarray(check_array(sample_weight, **given))
-        except (TypeError, OverflowError) as error:
-            raise ValueError(f"sample_weight: must be an array of numbers; {error}") from None
-        if weights.shape == (n, 1):
-            weights = weights[:, 0]
-        if weights.shape != (n,):
-            raise ValueError(f"sample_weight: must have the shape {(n,)}, got {weights.shape}")
-        if weights.min() < 0 or not 0 < weights.sum() < math.inf:
-            raise ValueError(
-                "sample_weight: must be numbers of at least 0, not all zero, of a finite sum; got "
-                f"{weights.min():.3g} to {weights.max():.3g}"
-            )
-        kept = weights > 0
+        given = {"dtype": np.float64, "ensure_non_negative": True}
+        weights = _check_sample_weight(sample_weight, X, **given)
         C = float(getattr(self, "C", 1.0))
-        least, most = C * float(weights[kept].min()), C * float(weights.sum())
+        least, most = C * float(weights[weights > 0].min()), C * float(weights.sum())
         if not (least > 0 and most < math.inf):
             raise ValueError(
-                "C: its products with the sample weights must be positive and have a finite sum, "
-                f"got {C:g} for weights of {weights[kept].min():.3g} to {weights.max():.3g}"
+                "sample_weight: products with C must be positive and have a finite sum, got "
+                f"{least:.3g} to {most:.3g}"
             )
-        return (X, y, weights) if kept.all() else (X[kept], y[kept], weights[kept])
+        return weights
 
     def _scores(self, X) -> np.ndarray:
         """Return the (n, k) scores of rows; a ValueError unless they are numbers."""
@@ -286,11 +312,6 @@ class Classifier(ClassifierMixin, BaseEstimator):
     def _scored(self, X) -> np.ndarray:
         return np.asarray(X @ self.coef_.T) + self.intercept_
 
-    def _problem(self, X, y, weights: np.ndarray | None = None) -> Problem:
-        """Wrap rows and labels, with the constant feature if `fit_intercept` asks for it."""
-        problem = as_problem(self._widened(X), y, name=type(self).__name__)
-        return replace(problem, weights=weights)
-
     def _widened(self, X):
         """Return the rows, with the constant feature if `fit_intercept` asks for it."""
         if not getattr(self, "fit_intercept", False):
@@ -299,19 +320,22 @@ class Classifier(ClassifierMixin, BaseEstimator):
         return sp.hstack([X, ones], format="csr") if sp.issparse(X) else np.hstack([X, ones])
 
     def _keep_linear(self, state: State, problem: Problem) -> None:
-        """Keep the coefficients and intercepts, which are zeros without `fit_intercept`."""
-        coef, _ = affine(state, problem)
-        self.intercept_ = np.zeros(problem.k)
-        if self.fit_intercept:
-            coef, self.intercept_ = np.ascontiguousarray(coef[:, :-1]), coef[:, -1].copy()
-        self.coef_ = coef
+        """Keep the coefficients and intercepts behind a state's linear scores.
+
+        Scores of the origin are the intercepts, and those of the unit vectors give the
+        coefficients. With `fit_intercept` the intercepts are those of the constant feature.
+        """
+        intercept = state.scores(np.zeros((1, problem.d)))[0]
+        coef = (state.scores(sp.identity(problem.d, format="csr")) - intercept).T
+        if getattr(self, "fit_intercept", False):
+            coef, intercept = coef[:, :-1], coef[:, -1].copy()
+        self.coef_, self.intercept_ = np.ascontiguousarray(coef), intercept
 
     def _seed(self) -> int:
         """Return the seed that `random_state` stands for: itself, or one drawn from it."""
-        seed = self.random_state
-        if isinstance(seed, Integral):
-            return int(seed)
-        return int(check_random_state(seed).randint(2**31 - 1))
+        if isinstance(self.random_state, Integral):
+            return int(self.random_state)
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
 
 
 class WeightedClassifier(Classifier):
@@ -327,24 +351,10 @@ class WeightedClassifier(Classifier):
         return self._learn(X, y, sample_weight)
 
 
-def affine(state: State, problem: Problem) -> tuple[np.ndarray, np.ndarray]:
-    """Return the (k, d) coefficients and (k,) intercepts behind a state's linear scores.
-
-    Scores are all that may be asked of a state. Those of the origin are the intercepts, and those
-    of the unit vectors give the coefficients.
-    """
-    intercept = state.scores(np.zeros((1, problem.d)))[0]
-    units = sp.identity(problem.d, format="csr")
-    return np.ascontiguousarray((state.scores(units) - intercept).T), intercept
-
-
 def certified(gap: float, relative: bool = False) -> Rule:
-    """Stop when the objective of this iterate, not of the best one, is certified to be optimal.
+    """Stop when this iterate, not the best one, is at most `gap` above the minimum.
 
-    Parameters
-    ----------
-    gap : largest distance above the minimum
-    relative : whether `gap` is a fraction of the objective
+    With `relative`, `gap` is a fraction of the objective.
     """
 
     def rule(row) -> str | None:
@@ -353,39 +363,6 @@ def certified(gap: float, relative: bool = False) -> Rule:
 
     rule.__name__ = f"gap <= {gap:g}" + " of primal" * relative
     return rule
-
-
-def labels_of(y) -> np.ndarray:
-    """Return labels as a one-dimensional array; a ValueError if they are of several types."""
-    if sp.issparse(y):
-        raise ValueError("y: must be one-dimensional, got a sparse matrix")
-    check_kinds(y, "y")
-    y = np.asarray(y)
-    return column_or_1d(y) if y.ndim == 2 else y
-
-
-def ratios(X) -> tuple[float, float]:
-    """Return how far the columns of `X` differ in scale, and how far any lies from zero.
-
-    Returns
-    -------
-    scale : the largest magnitude or range of a column over the smallest range of one
-    offset : the largest distance of a column from zero over its range
-
-    Constant columns have no range.
-    """
-    if sp.issparse(X):
-        high, low = (side.toarray().ravel() for side in (X.max(axis=0), X.min(axis=0)))
-    else:
-        high, low = X.max(axis=0), X.min(axis=0)
-    high, low = high.astype(np.float64), low.astype(np.float64)
-    width = high - low
-    most = float(np.max([width, np.abs(high), np.abs(low)]))
-    varied = width > ROUNDING * most
-    if not varied.any():
-        return 1.0, 0.0
-    distance = np.maximum(0.0, np.maximum(low, -high))
-    return most / float(width[varied].min()), float((distance[varied] / width[varied]).max())
 
 
 def floats_of(value, name: str, shape: tuple[int, ...]):
@@ -409,7 +386,7 @@ def floats_of(value, name: str, shape: tuple[int, ...]):
 
 def warn(message: str) -> None:
     """Warn of a fit that ended early, in the name of the line outside of this folder."""
-    level, frame, inside = 1, sys._getframe(), os.path.dirname(__file__)
-    while frame.f_back is not None and os.path.dirname(frame.f_code.co_filename) == inside:
-        level, frame = level + 1, frame.f_back
-    warnings.warn(message, ConvergenceWarning, stacklevel=level)
+    level, inside = 1, os.path.dirname(__file__)
+    while os.path.dirname(sys._getframe(level).f_code.co_filename) == inside:
+        level += 1
+    warnings.warn(message, ConvergenceWarning, stacklevel=level + 1)

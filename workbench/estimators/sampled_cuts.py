@@ -9,20 +9,13 @@ from typing import Any
 import numpy as np
 
 from workbench.core.problem import Problem
-from workbench.estimators import parameters as check
-from workbench.estimators.base import Classifier, floats_of
-from workbench.estimators.parameters import parameter, positive, whole
-from workbench.kernels.functions import KERNELS, Kernel, as_given, check_gamma, check_kernel
-from workbench.sampled_cuts.model import half_square, mean_violation
+from workbench.estimators.base import Classifier, floats_of, one_of, parameter, positive, whole
+from workbench.kernels.functions import Kernel, as_given, check_gamma, check_kernel
 from workbench.sampled_cuts.state import CutState
-from workbench.sampled_cuts.tasks import task_of
 
-PARAMETERS_OF = {  # parameters of each basis' solver, in addition to those that all have
-    "linear_time": ("r",),
-    "constant_time": ("r",),
-    "exact": (),
-    "nystroem": ("landmarks",),
-}
+KERNELS = "rbf", "linear"
+# The name that `r` has in each basis' solver.
+SIZE_OF = {"linear_time": "r", "constant_time": "r", "exact": None, "nystroem": "landmarks"}
 
 
 @dataclass(eq=False, repr=False)
@@ -31,32 +24,29 @@ class SampledCutClassifier(Classifier):
 
     It minimises ``1/2 |w|^2 + C sum_i hinge_i``. For two classes the hinge is LIBSVM's,
     ``max(0, 1 - y_i f(x_i))``; for more it is Crammer and Singer's,
-    ``max(0, max_{j != y_i} 1 - f_{y_i}(x_i) + f_j(x_i))``. There is no bias. Scale the features
-    first. There is no `sample_weight`: cuts are samples of the rows, drawn alike, and a weight
-    could not stand for repeated rows.
+    ``max(0, max_{j != y_i} 1 - f_{y_i}(x_i) + f_j(x_i))``. There is no bias. There is
+    no `sample_weight`: cuts are samples of the rows, drawn alike, and a weight could not stand for
+    repeated rows.
 
     Parameters
     ----------
     C : float > 0, weight of a row's hinge, as in LIBSVM; the paper's C is n times that
-    kernel : {"rbf", "poly", "linear"}
-    gamma : "scale" or float > 0, of "rbf" and "poly"; "scale" is 1 / (d times the variance of all
-        entries of X), as in SVC
-    degree, coef0 : int >= 1 and float >= 0, of "poly", (gamma x'z + coef0)^degree
+    kernel : {"rbf", "linear"}
+    gamma : "scale" or float > 0, of "rbf"; "scale" is 1 / (d times the variance of all entries of
+        X), as in SVC
     basis : {"linear_time", "constant_time", "exact", "nystroem"}
         The rows of a cut: `r` random rows among those that violate (Algorithm 3), `r` random
         rows, all others not being looked at (Algorithm 2), all rows that violate (Algorithm 1),
         or (ours) all of them in the span of a few rows. All but "constant_time" take a line
         search from the best iterate
-    r : int >= 1 or None, rows of a cut for the first two. None is 400 for "constant_time", and 400
-        times the root of half the number of classes for "linear_time"
-    eps : float > 0, in units of the mean hinge: it ends where the last cut is violated by no more.
+    r : int >= 1 or None, rows of a cut for the first two, landmarks of "nystroem". None is 400 for
+        "constant_time", 400 times the root of half the number of classes for "linear_time", and
+        200 for "nystroem"
+    tol : float > 0, in units of the mean hinge: it ends where the last cut is violated by no more.
         "constant_time" requires this of ten samples in a row; "linear_time" also ends when the
         violation no longer decreases
-    landmarks : int >= 1, rows of "nystroem"
-    max_iter : int >= 1, rounds of the solver, a cut each
-    max_seconds : float > 0 or None, wall seconds of the solver; checked between rounds
-    random_state : int, RandomState or None, of the samples. An integer is the solver's seed itself,
-        and makes fits repeatable
+    max_iter, max_seconds, random_state : see :class:`~workbench.estimators.base.Classifier`; a
+        round is a cut
 
     Attributes
     ----------
@@ -65,11 +55,10 @@ class SampledCutClassifier(Classifier):
     dual_coef_ : (k, m), f_j = sum_i dual_coef_[j, i] k(support_vectors_[i], .); for two classes
         (1, m) for the one f of the decision function, as in SVC
     gamma_ : float, as it was used
-    upper_ : float, the objective at the fitted w; in single precision for the sampled bases, and
-        for "nystroem" if X is. For "constant_time" it takes a sweep over all rows after the fit,
-        which may take longer than the fit
+    upper_ : float, the objective at the fitted w; in single precision for "linear_time", and for
+        "nystroem" if X is; nan for "constant_time", which only estimates it
     lower_ : float, no w has a smaller objective; nan if the basis is not "exact"
-    gap_ : float, ``upper_ - lower_``, nan if that is; C n eps at most unless a limit ended the fit
+    gap_ : float, C n tol at most unless a limit ended the fit
 
     References
     ----------
@@ -86,29 +75,22 @@ class SampledCutClassifier(Classifier):
 
     C: float = parameter(1.0, positive)
     _: KW_ONLY
-    kernel: str = parameter("rbf", check.one_of(KERNELS))
-    gamma: str | float = parameter("scale", check.gamma)
-    degree: int = parameter(3, whole)
-    coef0: float = parameter(0.0, check.not_negative)
-    basis: str = parameter("linear_time", check.one_of(PARAMETERS_OF))
+    kernel: str = parameter("rbf", one_of(KERNELS))
+    gamma: str | float = parameter("scale", lambda value, name: check_gamma(value))
+    basis: str = parameter("linear_time", one_of(SIZE_OF))
     r: int | None = parameter(None, whole)
-    eps: float = parameter(5e-3, positive)
-    landmarks: int = parameter(200, whole)
-    max_iter: int = parameter(1000, whole)
-    max_seconds: float | None = parameter(None, positive)
-    random_state: Any = parameter(None, check.seed)
+    tol: float = parameter(5e-3, positive)
 
     def _solver(self, problem: Problem) -> tuple[str, dict[str, Any]]:
-        names = "kernel", "degree", *PARAMETERS_OF[self.basis]
-        given = {name: getattr(self, name) for name in names}
-        given = {name: value for name, value in given.items() if value is not None}
-        parameters = given | {
+        parameters = {
+            "kernel": self.kernel,
             "C": float(self.C),
-            "eps": float(self.eps),
+            "eps": float(self.tol),
             "gamma": check_gamma(self.gamma),
-            "coef0": float(self.coef0),
             "seed": self._seed(),
         }
+        if self.r is not None and (size := SIZE_OF[self.basis]):
+            parameters[size] = self.r
         if self.basis == "exact":
             parameters["stabilised"] = True  # as the others are
         return f"cuts_{self.basis}", parameters
@@ -119,26 +101,17 @@ class SampledCutClassifier(Classifier):
         rows, A = rows[used], A[used]
         self._kernel, self.gamma_ = state.made_kernel(np.float64), float(state.gamma)
         self.upper_ = max(state.primal, state.upper) if state.certified else state.primal
-        if self.basis == "constant_time":  # the state has an estimate only
-            self.upper_ = objective(state, problem, self.C)
+        if self.basis == "constant_time":
+            self.upper_ = math.nan
         # With landmarks the lower bound is of their span, and not of the problem.
         self.lower_ = state.lower if self.basis == "exact" else math.nan
-        self.gap_ = self.upper_ - self.lower_
         self.support_, self.support_vectors_ = rows, problem.X[rows]
         self.dual_coef_ = np.ascontiguousarray(A.T)
-        self.n_iter_ = state.round
 
-    def _early(self) -> str | None:
+    def _distance(self) -> float | None:
         # Certified bases end by rounding, too, and the others when nothing gets better.
-        early = not self.trace_.stopped_by.startswith("finished")
-        if self.basis in ("exact", "nystroem"):
-            early = self.trace_.last["violation"] > self.eps
-        if not early:
-            return None
-        return (
-            f"after {self.n_iter_} rounds, before it had converged: scale the features, raise the "
-            "limit, or raise eps"
-        )
+        certified = self.basis in ("exact", "nystroem")
+        return self.trace_.last["violation"] if certified else None
 
     def _shapes(self, d: int, k: int) -> dict[str, tuple[int, ...]]:
         m = len(self.support_)
@@ -165,12 +138,3 @@ class SampledCutClassifier(Classifier):
         basis = self._kernel.points(self.support_vectors_)
         F = self._kernel.times(self._kernel.points(X), basis, self.dual_coef_.T)
         return np.hstack([-F / 2, F / 2]) if F.shape[1] == 1 else F
-
-
-def objective(state: CutState, problem: Problem, C: float) -> float:
-    """Return the objective at an iterate, by a sweep over all rows in single precision."""
-    task, kernel = task_of(problem), state.made_kernel(np.float32)
-    rows, A = state.expansion()
-    points = kernel.points(problem.X)
-    answers = task.answers(kernel.times(points, points[rows], A), state.transitions)
-    return half_square(state, state.w) + C * task.n * mean_violation(answers)

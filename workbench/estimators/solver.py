@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from workbench.core.problem import Problem
-from workbench.estimators.base import Classifier
-from workbench.estimators.parameters import dictionary, flag, one_of, parameter, whole
+from workbench.estimators.base import Classifier, accept, flag, one_of, parameter, whole
 from workbench.registry import SOLVERS
+from workbench.runs.run import resolve
 
 
 @dataclass(eq=False, repr=False)
 class SolverClassifier(Classifier):
-    """Run any solver for a number of rounds.
+    """Run any solver for a number of rounds, such as the boxes of the papers.
 
-    Features are used as they are given; standardise dense ones first. There is no `sample_weight`,
-    as most solvers take none, and no file of a fit: the classes of each family have both.
+    There is no `sample_weight`, as many solvers take none, and no file of a fit: the classes of
+    each family have both.
 
     Parameters
     ----------
@@ -24,23 +24,27 @@ class SolverClassifier(Classifier):
     max_iter : int >= 1, rounds
     parameters : dict or None, parameters of the solver that are not at their defaults
     fit_intercept : bool, append a column of ones to the rows
+    max_seconds, random_state : see :class:`~workbench.estimators.base.Classifier`
 
     Examples
     --------
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
-    >>> model = SolverClassifier("random_forest", 8, {"seed": 1}).fit(X, y)
+    >>> model = SolverClassifier("random_forest", max_iter=8, random_state=1).fit(X, y)
     >>> round(model.score(X, y), 2)
     1.0
     """
 
     solver: str = parameter("ww_walrus_fast", one_of(SOLVERS))
-    max_iter: int = parameter(10, whole)
-    parameters: dict | None = parameter(None, dictionary)
+    _: KW_ONLY
+    parameters: dict | None = parameter(None, accept(lambda v: isinstance(v, dict), "a dict"))
     fit_intercept: bool = parameter(True, flag)
+    max_iter: int = parameter(10, whole)
 
     def _solver(self, problem: Problem) -> tuple[str, dict[str, Any]]:
-        return self.solver, dict(self.parameters or {})
+        seeded = "seed" in resolve(self.solver, {})[1]
+        seed = {"seed": self._seed()} if seeded else {}
+        return self.solver, seed | (self.parameters or {})
 
     def _keep(self, problem, state, trace) -> None:
         self._state = state

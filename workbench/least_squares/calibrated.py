@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.core.checks import check_positive, check_sparse, is_whole
+from workbench.core.checks import check_positive, check_sparse, check_whole
 from workbench.core.problem import Problem
 from workbench.core.shares import pieces
 from workbench.core.stream import Row
@@ -19,11 +19,9 @@ from workbench.least_squares.products import (
     check_size,
     gram,
 )
-from workbench.least_squares.simplex import clip, project
+from workbench.least_squares.simplex import project
 
 RIDGE = 1e-8  # calibration's, over the mean diagonal: saturated y, y^2, y^3 are nearly equal
-
-Basis = int | Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass
@@ -32,7 +30,7 @@ class CalibratedState:
 
     V_t is the paper's W~_t, transposed. ``predictions`` (n, k) are yhat of the training rows.
     The squared errors are means over rows of |y - .|^2: of y~ (``fitted``), before the projection
-    (``refitted``) and after (``squared_error``). ``labels`` says whether rows have several labels.
+    (``refitted``) and after (``squared_error``). ``basis`` is the highest power of a prediction.
     """
 
     round: int
@@ -42,8 +40,7 @@ class CalibratedState:
     fitted: float
     refitted: float
     squared_error: float
-    basis: Basis
-    labels: bool
+    basis: int
 
     def scores(self, X) -> np.ndarray:
         """Replay the chain; all products with the rows are one."""
@@ -55,7 +52,7 @@ class CalibratedState:
             parts = np.asarray(X[rows] @ wide).reshape(len(Y[rows]), t, k)
             for i in range(t):
                 B = expanded(Y[rows] + parts[:, i], self.basis)
-                Y[rows] = clipped(B @ V[i], self.labels)
+                Y[rows] = clipped(B @ V[i])
         return Y
 
     def info(self) -> Row:
@@ -70,39 +67,33 @@ def ls_calibrated(
     problem: Problem,
     *,
     alpha: float = 1e-5,
-    basis: Basis = 3,
+    basis: int = 3,
     state: CalibratedState | None = None,
 ) -> Iterator[CalibratedState]:
-    """Fit E[y | x] = g(W'x) with a g whose inverse is a combination of the functions in `basis`.
+    """Fit E[y | x] = g(W'x) with a g whose inverse is a combination of powers.
 
-    A round of Algorithm 2 fits the residuals of the predictions (18), fits the targets by the basis
-    functions of the sum (19), and projects onto the simplex. No step of the three raises the
+    A round of Algorithm 2 fits the residuals of the predictions (18), fits the targets by the
+    powers of the sum (19), and projects onto the simplex. No step of the three raises the
     squared error. Predictions of other rows replay all rounds, so that the model grows with them.
     The problem is not convex, and zero is its only lower bound.
 
     Parameters
     ----------
-    problem : Problem; y may be an (n, k) array from 0 to 1, for rows of several labels, whose
-        predictions are clipped to [0, 1] instead of projected onto the simplex
     alpha : positive, ridge of the fits (18), for the mean squared error of a row, weighted by the
         problem's weights
-    basis : the highest power m >= 1 of y, y^2, ..., y^m (the paper's experiments take 3), or a
-        function from (n, k) predictions to an (n, q) array whose first k columns are its
-        argument. It must be finite at predictions that are not projected yet, which leave
-        [0, 1].
+    basis : whole number m >= 1; the functions are y, y^2, ..., y^m (the paper's experiments take 3)
     state : goes on with the basis that it has, whatever `basis` is
 
     Raises
     ------
     ValueError
-        For an `alpha` that is not a positive number, a `basis` that is neither or whose values are
-        not finite, or more features than one Gram matrix can hold.
+        For an `alpha` or `basis` out of its range, or more features than one Gram matrix can hold.
     """
     alpha = check_positive(alpha, "alpha")
     X, y, weights = problem.X, problem.y, problem.weights
     n, d, k, total = problem.n, problem.d, problem.k, float(weights.sum())
-    basis = basis if state is None else state.basis
-    q = check_basis(basis, k)
+    basis = check_whole(basis, "basis") if state is None else state.basis
+    q = basis * k
     check_size(d)
     check_size(q)
     H = gram(X, weights)
@@ -113,7 +104,7 @@ def ls_calibrated(
         Y = np.zeros((n, k), X.dtype)
         first = squared_error(Y, y, weights) / total
         chain = np.zeros((0, d, k)), np.zeros((0, q, k))
-        s = CalibratedState(0, *chain, Y, first, first, first, basis, y.ndim == 2)
+        s = CalibratedState(0, *chain, Y, first, first, first, basis)
     yield s
     while True:  # repeat
         W = fit_residual(problem, R, s.predictions, total)  # (18)
@@ -122,7 +113,7 @@ def ls_calibrated(
         for rows in pieces(n, GRAM_ROWS):
             Y[rows] = expanded(Y[rows], basis) @ V
             refitted += squared_error(Y[rows], y[rows], weights[rows])
-            Y[rows] = clipped(Y[rows], s.labels)  # (19): y^ = clip(W~ G(y~))
+            Y[rows] = clipped(Y[rows])  # (19): y^ = clip(W~ G(y~))
         s.W, s.V = np.concatenate([s.W, [W]]), np.concatenate([s.V, [V]])
         s.predictions = Y
         s.fitted, s.refitted = fitted / total, refitted / total
@@ -149,17 +140,12 @@ def fit_residual(problem: Problem, R: Factor, predictions: np.ndarray, total: fl
 
 
 def calibrate(
-    problem: Problem, predictions: np.ndarray, W: np.ndarray, basis: Basis, q: int
+    problem: Problem, predictions: np.ndarray, W: np.ndarray, basis: int, q: int
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """Return the W~_t (q, k) of (19), transposed, the y~ (n, k) of (18), and its squared error.
 
     W~_t has a ridge toward the calibration that changes nothing: a ridge toward 0 could raise the
     squared error.
-
-    Raises
-    ------
-    ValueError
-        If a function `basis` is not finite at y~.
     """
     X, y, weights, k = problem.X, problem.y, problem.weights, W.shape[1]
     step, Y, fitted = W.astype(X.dtype), predictions.copy(), 0.0
@@ -172,35 +158,28 @@ def calibrate(
         fitted += float(np.vdot(rest, rest))
         B_B += B.T @ B
         B_rest += B.T @ rest
-    if not np.isfinite(B_B).all():
-        raise ValueError(
-            "basis: its values at predictions before their projection, from "
-            f"{Y.min():.3g} to {Y.max():.3g}, are not finite"
-        )
     B_B.flat[:: q + 1] += RIDGE * np.trace(B_B) / q + np.finfo(float).tiny
     return np.eye(q, k) + Factor(B_B).solve(B_rest), Y, fitted
 
 
-def expanded(Y: np.ndarray, basis: Basis) -> np.ndarray:
-    """Return the basis functions G(Y) of (n, k) predictions, side by side."""
-    if callable(basis):
-        return np.asarray(basis(Y))
+def expanded(Y: np.ndarray, basis: int) -> np.ndarray:
+    """Return the powers G(Y) of (n, k) predictions up to the highest, side by side."""
     powers = [Y]
     for _ in range(basis - 1):
         powers.append(powers[-1] * Y)
     return np.hstack(powers)
 
 
-def clipped(Y: np.ndarray, labels: bool) -> np.ndarray:
-    """Return the nearest predictions: on the simplex, or in [0, 1] for several labels per row."""
+def clipped(Y: np.ndarray) -> np.ndarray:
+    """Return the nearest predictions on the simplex."""
     Y = np.ascontiguousarray(Y)
-    (clip if labels else project)(Y)
+    project(Y)
     return Y
 
 
 def targets(y: np.ndarray, k: int, dtype) -> np.ndarray:
     """Return (n, k) targets of zeros and ones."""
-    return y.astype(dtype) if y.ndim == 2 else (y[:, None] == np.arange(k)).astype(dtype)
+    return (y[:, None] == np.arange(k)).astype(dtype)
 
 
 def squared_error(Y: np.ndarray, y: np.ndarray, weights: np.ndarray) -> float:
@@ -210,29 +189,3 @@ def squared_error(Y: np.ndarray, y: np.ndarray, weights: np.ndarray) -> float:
         rest = by_root(targets(y[rows], Y.shape[1], np.float64) - Y[rows], weights[rows])
         total += float(np.vdot(rest, rest))
     return total
-
-
-def check_basis(basis: Basis, k: int) -> int:
-    """Return the number of functions in `basis`; a function is tried on examples.
-
-    They lie inside (0, 1)^k, where no two sums are the same, and at its corners: a projection
-    leaves exact zeros and ones.
-    """
-    if not callable(basis):
-        if not is_whole(basis):
-            raise ValueError(
-                f"basis: must be a whole number of at least 1 or a function, got {basis!r}"
-            )
-        return basis * k
-    inside = np.random.default_rng(0).random((3, k))
-    Y = np.vstack([inside, np.zeros(k), np.ones(k), np.eye(1, k)])
-    with np.errstate(all="ignore"):
-        made = np.asarray(basis(Y.copy()))
-    if made.ndim != 2 or made.shape[1] < k or not np.array_equal(made[:, :k], Y):
-        raise ValueError(
-            "basis: the function must return an (n, q) array whose first k columns are its "
-            f"argument, got one of shape {made.shape} for {Y.shape}"
-        )
-    if not np.isfinite(made).all():
-        raise ValueError("basis: its values are not finite for all predictions from 0 to 1")
-    return made.shape[1]

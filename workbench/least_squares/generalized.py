@@ -64,7 +64,6 @@ def ls_generalized(
 
     Parameters
     ----------
-    problem : Problem; y may be an (n, k) array of zeros and ones, for rows of several labels
     alpha : positive, for the mean loss of a row, weighted by the problem's weights (the paper's
         lambda for text is n alpha)
     link : "identity", "softmax", "squared_hinge" or "sigmoid"

@@ -2,8 +2,7 @@
 
 Each link is one compiled function of scores ``F`` (m, k), targets ``y``, residuals ``R`` (m, k) and
 weights (m,). It writes g(F) - y into ``R``, which may be ``F``, and returns the sum of the losses,
-each row's residuals and loss multiplied by its weight. Targets are (m,) class codes or, for rows of
-several labels, an (m, k) array of zeros and ones.
+each row's residuals and loss multiplied by its weight. Targets are (m,) class codes.
 """
 
 from __future__ import annotations
@@ -28,9 +27,7 @@ class Link(NamedTuple):
 @njit(nogil=True)
 def target(y, i, c):
     """Return 1 where row i has label c, else 0, in single precision: F keeps its type."""
-    if y.ndim == 1:
-        return np.float32(y[i] == c)
-    return np.float32(y[i, c])
+    return np.float32(y[i] == c)
 
 
 @njit(nogil=True)
@@ -76,7 +73,7 @@ def softmax(F, y, R, weights):
 
 @njit(cache=True, nogil=True)
 def sigmoid(F, y, R, weights):
-    """sum_c log(1 + exp(u_c)) - y_c u_c: one logit for each class, for rows of several labels."""
+    """sum_c log(1 + exp(u_c)) - y_c u_c: one logit for each class."""
     total = 0.0
     for i in range(F.shape[0]):
         loss = 0.0

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from workbench.kernels.compiled import njit
 
 
@@ -31,11 +29,3 @@ def project(V):
             theta, above = (total - 1.0) / count, count
         for c in range(k):
             V[i, c] = max(V[i, c] - theta, 0.0)
-
-
-@njit(cache=True, nogil=True)
-def clip(V):
-    """Put every entry of (n, k) `V` into [0, 1], in place: several labels per row."""
-    for i in range(V.shape[0]):
-        for c in range(V.shape[1]):
-            V[i, c] = np.minimum(np.maximum(V[i, c], 0.0), 1.0)

@@ -1,4 +1,4 @@
-"""Stagewise regression (Algorithm 3): features block by block, made when they are needed."""
+"""Stagewise regression (Algorithm 3): blocks of features made when needed, or of columns."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from workbench.core.problem import Matrix, Problem
 from workbench.core.shares import Shares, pieces
 from workbench.core.stream import Row
 from workbench.data.generators import Generator, fitted
-from workbench.least_squares.block_visits import BlockVisits
+from workbench.least_squares.block_visits import BlockVisits, fit
 from workbench.least_squares.cluster import cluster_of
-from workbench.least_squares.links import check_link
+from workbench.least_squares.links import LINKS, check_link
 from workbench.least_squares.products import GRAM_ROWS, check_size
 from workbench.least_squares.rows import Share, training_rows
 
@@ -171,6 +171,82 @@ def stages(
         rows.change(Share.forget)
         s.round += 1
         yield s
+
+
+@dataclass
+class ColumnsState:
+    """Weights ``W`` (d, k), scores ``F`` (n, k) of the training rows, the pass's ``order`` (d,)."""
+
+    round: int
+    W: np.ndarray
+    F: np.ndarray
+    order: np.ndarray
+    loss: float
+    primal: float
+
+    def scores(self, X) -> np.ndarray:
+        return np.asarray(check_sparse(X) @ self.W)
+
+    def info(self) -> Row:
+        return {"primal": self.primal, "loss": self.loss}
+
+
+def ls_columns(
+    problem: Problem,
+    *,
+    alpha: float = 1e-3,
+    block: int = 500,
+    link: str = "identity",
+    passes: int = 2,
+    inner: int = 4,
+    kept: int = 2**28,
+    workers: int = 1,
+    state: ColumnsState | None = None,
+) -> Iterator[ColumnsState]:
+    """Minimise mean_i loss(W'x_i, y_i) + alpha/2 |W|^2, a block of columns of X at a time.
+
+    Algorithm 3 as the paper uses it for text (appendix A.2.2): a pass orders the columns by the
+    length of their gradient, cuts them into blocks and visits each, as :func:`ls_stagewise` does.
+    A round is a visit. Sparse rows become dense a block of columns and some rows at a time. The
+    stream ends after the last pass.
+
+    Parameters
+    ----------
+    alpha : positive, for the mean loss of a row; the paper's lambda = 30 is 30 / n
+    block : columns per visit, at least 1; more than d are all
+    link, passes, inner, kept, workers : see :func:`ls_stagewise`
+    """
+    check_stages(alpha, link, passes, inner, block, kept, workers)
+    n, d, k, weights = problem.n, problem.d, problem.k, problem.weights
+    total = float(weights.sum())
+    s = state
+    if s is None:
+        F = np.zeros((n, k), np.float32)
+        loss = LINKS[link].residuals(F, problem.y, np.empty_like(F), weights) / total
+        s = ColumnsState(0, np.zeros((d, k)), F, np.arange(d), loss, loss)
+    block = min(block, d)
+    check_size(block, "block: its")
+    blocks = -(-d // block)
+    s.primal = s.loss + alpha / 2 * float(np.vdot(s.W, s.W))
+    yield s
+    while s.round < passes * blocks:
+        if s.round % blocks == 0:
+            R = np.empty_like(s.F)
+            LINKS[link].residuals(s.F, problem.y, R, weights)
+            gradient = np.linalg.norm(problem.X.T @ R / total + alpha * s.W, axis=1)
+            s.order = np.argsort(-gradient, kind="stable")
+        generator = Generator("columns", d, d, block, 0, 1.0, s.order)
+        with training_rows(problem, s.F, generator, link, kept, workers) as rows:
+            for b in range(s.round % blocks, blocks):
+                own = s.order[generator.part(b)]
+                rows.change(Share.generate, b)
+                step, s.loss, _ = fit(rows, s.W[own], alpha, link, inner)
+                s.W[own] += step
+                rows.change(Share.update)
+                rows.change(Share.forget)
+                s.round += 1
+                s.primal = s.loss + alpha / 2 * float(np.vdot(s.W, s.W))
+                yield s
 
 
 def scores(generator: Generator, X: Matrix, W: np.ndarray, rows: int = GRAM_ROWS) -> np.ndarray:

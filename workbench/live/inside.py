@@ -12,10 +12,9 @@ from workbench.core.problem import Problem
 from workbench.core.stream import State
 from workbench.kernels.rows import squared_norms
 from workbench.least_squares.calibrated import CalibratedState, targets
-from workbench.least_squares.columns import ColumnsState
 from workbench.least_squares.generalized import GeneralizedState
 from workbench.least_squares.links import LINKS
-from workbench.least_squares.stagewise import StagewiseState
+from workbench.least_squares.stagewise import ColumnsState, StagewiseState
 from workbench.live import pictures as draw
 from workbench.memoir.pegasos import PegasosState
 from workbench.memoir.state import MemoirState

@@ -133,8 +133,6 @@ def least_squares(
     problem: Problem, s: GeneralizedState, parameters: dict
 ) -> tuple[Statement, Arrays]:
     """State the mean loss of a link and alpha/2 |W|^2, proved by W."""
-    if problem.y.ndim > 1:
-        raise ValueError("proof: rows of several labels cannot be stated in a proof")
     loss = LOSS_OF[parameters.get("link", "softmax")]
     stated = {"family": "linear", "loss": loss, "over": "mean", "C": 1.0, "alpha": s.alpha}
     return stated, {"W": s.W}
