@@ -358,7 +358,6 @@ SAYS = [  # the pictures, solvers, a problem, rounds, parameters
     (sparsity, ["memoir_l1"], SPARSE, 5, {"gamma": 0.01, "dense": True}),
     (working_sets, ["cs_working_set"], made(90), 5, {"C": 0.3, "working_set": 3}),
     (descent, ["ls_generalized", "ls_accelerated", "ls_columns"], made(80, 5), 3, SOFTMAX),
-    (lambda *_: (), ["ls_calibrated"], made(), 3, {"basis": np.abs}),  # a function of one's own
     (blocks, ["ls_stagewise"], made(), 6, {}),  # four blocks, three passes
     (columns, ["ls_columns"], made(d=6), 4, {"block": 2}),
     (many_columns, ["ls_columns"], made(d=700), 3, {}),

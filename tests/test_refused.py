@@ -1,11 +1,14 @@
 """Parameters outside their range: every solver refuses them by name and says what it accepts."""
 
 import re
+from dataclasses import replace
 from importlib.util import find_spec
+from inspect import signature
+from itertools import islice
 
 import numpy as np
 import pytest
-from test_solvers import suited
+from test_solvers import NAMES, SHORT, suited
 
 from workbench.registry import SOLVERS
 
@@ -89,3 +92,20 @@ def test_a_value_outside_the_range_is_refused_by_name(solver, name, value, accep
     with pytest.raises(ValueError, match=f"^{name}: .*{accepted}") as refused:
         next(SOLVERS[solver].steps(suited(solver, blobs()), **{name: value} | given))
     assert re.search(r"got |known names", str(refused.value))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_weights_of_rows_are_used_or_refused(name, blobs):
+    problem, ends = suited(name, blobs()), []
+    weighed = replace(problem, weights=1.0 + np.arange(problem.n) % 3)
+    steps, parameters = SOLVERS[name].steps, SHORT.get(name, {})
+    if "C" in signature(steps).parameters:  # so small that every row counts
+        parameters = parameters | {"C": 1e-3}
+    try:
+        for given in (problem, weighed):
+            *_, state = islice(steps(given, **parameters), 3)
+            ends.append(state.scores(problem.X))
+    except ValueError as error:
+        assert len(ends) == 1 and str(error).startswith("weights: must be ones")
+    else:
+        assert not np.array_equal(*ends)

@@ -94,6 +94,11 @@ class Problem:
             digest.update(memoryview(self.weights).cast("B"))
         return digest.hexdigest()[:16]
 
+    def refuse_weights(self) -> None:
+        """Raise a ValueError if rows have weights: solvers that do not use them call this first."""
+        if np.any(self.weights != 1.0):
+            raise ValueError("weights: must be ones, as this solver counts each row once")
+
     def tiny(self, rows_per_class: int = 2, d: int = 9) -> Problem:
         """Return a few rows and features of every class: they compile the same kernels as all.
 

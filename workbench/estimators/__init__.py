@@ -1,7 +1,8 @@
 """Scikit-learn classifiers over the streams: ``fit`` runs a solver to its end.
 
-Every fitted classifier has the attributes of :class:`workbench.estimators.base.Classifier`:
-``classes_``, ``n_features_in_``, ``n_iter_`` and ``trace_``. Its own docstring lists the others.
+All have the parameters ``max_iter``, ``max_seconds`` and ``random_state`` of
+:class:`workbench.estimators.base.Classifier`, and its attributes ``classes_``, ``n_features_in_``,
+``n_iter_`` and ``trace_``. Their own docstrings list the others.
 """
 
 from workbench.estimators.least_squares import (

@@ -72,10 +72,12 @@ def one_of(known: Iterable[str]) -> Check:
 
 
 def not_negative(value, name: str) -> None:
+    """Accept numbers of at least 0."""
     check_not_negative(**{name: value})
 
 
 def flag(value, name: str) -> None:
+    """Accept True and False."""
     check_flags(**{name: value})
 
 

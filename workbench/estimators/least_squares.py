@@ -73,7 +73,6 @@ class GeneralizedLeastSquares(WeightedClassifier, LinkedClassifier):
         others are
     tol : float > 0, stop when P is certified to be at most this far above its minimum, as a
         difference: P is a mean over rows, in nats for the softmax, and log k at first
-    max_iter, max_seconds : see :class:`~workbench.estimators.base.Classifier`; there is no seed
 
     Attributes
     ----------
@@ -128,7 +127,6 @@ class CalibratedLeastSquares(WeightedClassifier):
     alpha : float > 0, ridge of the fits, for the mean squared error of a row
     basis : int >= 1, the highest power of a prediction (3 is the paper's)
     max_iter : int >= 1, rounds; each adds (d, k) weights to the model
-    max_seconds : see :class:`~workbench.estimators.base.Classifier`; there is no seed
 
     Attributes
     ----------
@@ -202,7 +200,6 @@ class StagewiseLeastSquares(LinkedClassifier):
         approximate, with the median distance m of training rows that differ, 1 if none do
     max_iter : int >= 1, passes over the blocks; 1 is the paper's algorithm, more are ours and go
         on to the solution for all features at once
-    max_seconds, random_state : see :class:`~workbench.estimators.base.Classifier`
 
     Attributes
     ----------

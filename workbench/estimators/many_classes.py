@@ -98,7 +98,6 @@ class MemoirClassifier(SparseLinear):
     ----------
     eta0, eta_step : float > 0 and float >= 0; the size of step t is eta0 / sqrt(1 + eta_step t)
     max_iter : int >= 1, passes over the rows
-    max_seconds, random_state : see :class:`~workbench.estimators.base.Classifier`
 
     Attributes
     ----------
@@ -155,7 +154,6 @@ class WorkingSetClassifier(WeightedClassifier, SparseLinear):
     max_iter : int >= 1, rounds, each a pass over all rows and classes after two passes over
         the lists: three suit texts of fifty words and more, four those of a few words; a small
         `tol` needs tens
-    max_seconds, random_state : see :class:`~workbench.estimators.base.Classifier`
 
     Attributes
     ----------

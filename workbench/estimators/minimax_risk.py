@@ -41,7 +41,6 @@ class MinimaxRiskClassifier(WeightedClassifier):
         paper's constraint and column generation; "lp" hands the whole linear program to HiGHS
         and is for small data. None of them has a seed
     tol : float >= 0, stop when ``upper_ - lower_`` is at most this
-    max_iter, max_seconds : see :class:`~workbench.estimators.base.Classifier`
 
     Attributes
     ----------

@@ -45,8 +45,6 @@ class SampledCutClassifier(Classifier):
     tol : float > 0, in units of the mean hinge: it ends where the last cut is violated by no more.
         "constant_time" requires this of ten samples in a row; "linear_time" also ends when the
         violation no longer decreases
-    max_iter, max_seconds, random_state : see :class:`~workbench.estimators.base.Classifier`; a
-        round is a cut
 
     Attributes
     ----------

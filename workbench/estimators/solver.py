@@ -24,7 +24,6 @@ class SolverClassifier(Classifier):
     max_iter : int >= 1, rounds
     parameters : dict or None, parameters of the solver that are not at their defaults
     fit_intercept : bool, append a column of ones to the rows
-    max_seconds, random_state : see :class:`~workbench.estimators.base.Classifier`
 
     Examples
     --------

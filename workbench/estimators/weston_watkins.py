@@ -35,7 +35,6 @@ class WestonWatkinsClassifier(WeightedClassifier):
         round, as the paper does, or is only rounding
     fit_intercept : bool, append a constant feature of 1. Its coefficients, the intercepts, are
         regularised as all others are; the problem itself has no offset (the paper's appendix A.1)
-    max_iter, max_seconds, random_state : see :class:`~workbench.estimators.base.Classifier`
 
     Attributes
     ----------

@@ -117,6 +117,7 @@ def memoir_pegasos(
     lam = check_positive(lam, "lam")
     batches = -(-problem.n // check_whole(batch_size, "batch_size"))
     seed = check_whole(seed, "seed", least=0)
+    problem.refuse_weights()
     s = start(problem, lam, seed) if state is None else restated(problem, state, lam=lam)
     rows, n, k = rows_of(problem.X), problem.n, problem.k
     ends = np.arange(1, batches + 1) * n // batches

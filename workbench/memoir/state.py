@@ -127,6 +127,7 @@ def start(problem: Problem, weight: float, dense_weights: bool | None, seed: int
     ValueError
         If dense weights are asked for and do not fit into memory.
     """
+    problem.refuse_weights()
     d, k = problem.d, problem.k
     need, free = 4 * d * k * (1 + sums), psutil.virtual_memory().available
     is_dense = need <= DENSE_BYTES if dense_weights is None else dense_weights

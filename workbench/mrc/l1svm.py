@@ -181,6 +181,7 @@ def l1_svm(solver: str, problem: Problem, lam: float) -> L1SVM:
     if problem.k != 2:
         raise ValueError(f"problem: {solver} separates two classes, got {problem.k}; use svm_multi")
     check_positive(lam, "lam")
+    problem.refuse_weights()
     X = problem.X.astype(np.float64, copy=False)
     return L1SVM(X, np.where(problem.y == 1, 1.0, -1.0), lam, mean_size(X))
 
@@ -228,6 +229,7 @@ def svm_multi(
     (2007).
     """
     check_positive(lam, "lam")
+    problem.refuse_weights()
     X = problem.X.astype(np.float64, copy=False)
     y, n, d, k = problem.y, problem.n, problem.d, problem.k
     filled = X.nnz if sp.issparse(X) else X.size

@@ -55,6 +55,7 @@ def centroid(
     from sklearn.preprocessing import normalize
 
     check_positive(power, "power")
+    problem.refuse_weights()
     X, y, n, k = problem.X, problem.y, problem.n, problem.k
     s = state or CentroidState(0, sp.csr_matrix((k, problem.d), dtype=X.dtype), 1.0)
     yield s

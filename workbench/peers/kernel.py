@@ -191,6 +191,7 @@ def quiet() -> Iterator[None]:
 
 def started(problem: Problem, kernel: Kernel, columns: int, primal: float) -> dict:
     """Return the fields of round 0: no rows are held, and `primal` is the objective of w = 0."""
+    problem.refuse_weights()
     return fields_of(problem.X[:0], kernel) | {
         "round": 0,
         "A": np.zeros((0, columns)),

@@ -216,6 +216,7 @@ def fits(
 
     for argument, value in given.items():
         check_positive(value, argument)
+    problem.refuse_weights()
     check_whole(seed, "seed", least=0)
     peer, (weight, tol) = PEERS[name], given.values()
     X, y, k = problem.X, problem.y, problem.k

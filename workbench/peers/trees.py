@@ -136,6 +136,7 @@ def grown(
     ----------
     size : the model's parameter that counts its trees or iterations
     """
+    problem.refuse_weights()
     forest, X, y = size == "n_estimators", problem.X, problem.y
     losses = squared_errors if forest else softmax_losses
     pools = ThreadpoolController()  # once: looking for libraries takes as long as small trees

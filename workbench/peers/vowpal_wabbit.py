@@ -162,6 +162,7 @@ def vw_recall_tree(
 
 def _passes(workspace, problem: Problem, X, s, judge: Callable) -> Iterator:
     """Learn from the rows `X`, pass after pass, and judge each pass off the clock."""
+    problem.refuse_weights()
     with off_the_clock():
         order = np.random.default_rng(s.seed).permutation(problem.n)
         examples = []

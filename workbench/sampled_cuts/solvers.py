@@ -224,6 +224,7 @@ def prepared(
     check_positive(C, "C")
     check_positive(eps, "eps")
     check_kernel(*of_kernel)
+    problem.refuse_weights()
     task, made = task_of(problem), kernel_of(problem, *of_kernel, dtype)
     if state is None:
         rng = np.random.default_rng(check_whole(seed, "seed", least=0))
