@@ -26,7 +26,6 @@ import numpy as np
 import psutil
 
 from workbench.core.stream import stopping
-from workbench.core.trace import read_trace
 from workbench.runs.grid import Point, grid
 from workbench.runs.run import run
 from workbench.runs.sweep import Sweep, sweep
@@ -86,8 +85,8 @@ def torment(folder: Path, minutes: float, every: float, jobs: int, chance: rando
     done = [sweep(points(n), jobs=jobs, memory=MEMORY, folder=folder, say=quiet)
             for n in range(rounds_of(folder))]  # fmt: skip
     lost |= changed(folder, known)
-    missing = [f"{task.label}: {part.failures[task.key]}" for part in done for task in part.runs
-               if task.key in part.failures and task.point.data != GREEDY]  # fmt: skip
+    missing = [f"{p.label}: {part.failures[p.key]}" for part in done for p in part.points
+               if p.key in part.failures and p.data != GREEDY]  # fmt: skip
     different = [label for part in done[:3] for label in unlike(part)]
     growth = flat(folder)
     print(f"finished points that changed or went: {sorted(lost) or 'none'}")
@@ -167,10 +166,10 @@ def unlike(done: Sweep) -> list[str]:
     from workbench.data.panels import panel
 
     found = []
-    for task in done.runs:
-        if task.key in done.failures:
+    for point in done.points:
+        if point.key in done.failures:
             continue
-        kept, point = read_trace(task.path(done.folder)), task.point
+        kept = done.trace(point)
         if "processor" in kept.stopped_by:
             continue  # where it ended depends on the machine
         problem = panel(point.data, point.seed, point.test)
@@ -178,7 +177,7 @@ def unlike(done: Sweep) -> list[str]:
         rows = [[{name: row[name] for name in mine if name not in CLOCKS} for row in trace]
                 for mine, trace in zip(again.rows, zip(again.rows, kept.rows))]  # fmt: skip
         if len(kept.rows) != len(again.rows) or any(a != b for a, b in rows):
-            found.append(task.label)
+            found.append(point.label)
     return found
 
 

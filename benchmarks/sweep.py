@@ -24,7 +24,7 @@ from workbench.core.trace import write_trace
 from workbench.data.panels import panel
 from workbench.runs.grid import Point, grid
 from workbench.runs.run import run
-from workbench.runs.sweep import Run, point_key, sweep
+from workbench.runs.sweep import planned, solve, sweep, task
 from workbench.runs.worker import ONE_THREAD, Limits
 
 FEW, MANY = 200, 1200  # points; what a process costs to start drops out of the difference
@@ -96,16 +96,15 @@ def engine(count: int, folder: Path) -> None:
 
 def fill(count: int, folder: Path) -> None:
     """Write finished points: one is run, the others are the same trace under their own keys."""
-    chosen, problem = points(count, ROUNDS), panel("iris")
-    trace, _ = run("mrc_subgradient", problem, *stopping(chosen[0].stop))
-    for point in chosen:
-        task = Run(point, point_key(point, problem, False), False)
+    chosen = points(count, ROUNDS)
+    trace, _ = run("mrc_subgradient", panel("iris"), *stopping(chosen[0].stop))
+    for point in planned(chosen, False):
+        path = task(point).path(folder)
         if point.repetition == 0:
-            task.run(folder, Limits())
+            solve(point, False, path, Limits())
             continue
-        trace.header["key"] = task.key
-        task.path(folder).parent.mkdir(exist_ok=True)
-        write_trace(task.path(folder), trace)
+        trace.header["key"] = point.key
+        write_trace(path, trace)
 
 
 def reload(count: int, folder: Path) -> None:

@@ -149,7 +149,7 @@ def test_no_entry_sees_test_rows(blobs, monkeypatch, tmp_path):
         task = replace(task, key=match_key(task, problem))
         with monkeypatch.context() as patch:
             patch.setattr(match, "resolve", lambda name, own: (spying, resolve("centroid", own)[1]))
-            task.run(tmp_path, Limits())
+            task.play(task.path(tmp_path), Limits())
         chosen.append(read_result(task.path(tmp_path)))
     assert len(seen) == 2 * (4 * 5 + 1) and all(rows is None for rows in seen)
     first, second = chosen
@@ -215,12 +215,12 @@ def test_a_file_that_has_changed_is_read_again(tmp_path):
     assert first.key != other.key
     write(0)
     match.problem_of.cache_clear()
-    first.run(tmp_path, Limits())
+    first.play(first.path(tmp_path), Limits())
     assert first.path(tmp_path).exists()
     write(1)
     match.problem_of.cache_clear()
     with pytest.raises(ValueError, match="have changed since the contest was planned"):
-        first.run(tmp_path, Limits())
+        first.play(first.path(tmp_path), Limits())
 
 
 def test_own_data_enter_a_contest_with_a_table_a_picture_and_a_note_on_ties(

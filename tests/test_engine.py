@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,63 +15,64 @@ import psutil
 import pytest
 import scipy.linalg as la
 
+from workbench.runs import engine
 from workbench.runs.engine import LITTER_S, execute
-from workbench.runs.progress import Progress
-from workbench.runs.worker import DIED, TOO_LONG, Limits, attempt, one_thread, timed_alone
+from workbench.runs.worker import (
+    DIED,
+    TOO_LONG,
+    Limits,
+    Outcome,
+    Task,
+    attempt,
+    one_thread,
+    timed_alone,
+)
 
 
-@dataclass(frozen=True)
-class Job:
-    """A task that logs its process and then does as it is told."""
+def job(key, does="well", lock=None):
+    """Return a task that logs its process and then does as it is told."""
+    return Task(key, f"job {key}", f"{key}.done", partial(work, does, lock), check)
 
-    key: str
-    does: str = "well"
-    lock: object = None
 
-    @property
-    def label(self):
-        return f"job {self.key}"
+def check(path):
+    if not path.read_text():
+        raise ValueError(f"{path.name}: is empty")
 
-    def path(self, folder):
-        return folder / f"{self.key}.done"
 
-    def check(self, path):
-        if not path.read_text():
-            raise ValueError(f"{path.name}: is empty")
-
-    def run(self, folder, limits):
-        with open(folder / f"{self.key}.log", "a") as log:
-            log.write(f"{os.getpid()}\n")
-        first = begun(folder, self.key) == 1
-        if self.does == "fails":
-            raise ValueError("two\nlines")
-        elif self.does == "leaves":
-            sys.exit(3)
-        elif self.does == "dies" or (self.does == "dies once" and first):
-            os.kill(os.getpid(), signal.SIGKILL)
-        elif self.does == "hangs":
-            ctypes.PyDLL(None).sleep(100)  # holds Python's lock, as compiled code may
-        elif self.does == "is greedy":
-            np.ones(2**29)
-        elif self.does == "solves":
-            la.solve(np.eye(100), np.eye(100) @ np.eye(100), assume_a="pos")
-        elif self.does == "is late":
-            raise TimeoutError(f"took more than {limits.seconds:g} s")
-        elif self.does == "cannot write":
-            (folder / "no" / "such" / "file").write_text("")
-        elif self.does == "cannot read":
-            Path("/no/such/file").read_text()
-        elif self.does == "fills the disk":
-            raise OSError(28, "No space left on device")
-        elif self.does == "writes elsewhere":
-            return "elsewhere"
-        elif self.does == "tells its core":
-            core = psutil.Process().cpu_affinity() if psutil.LINUX else ["any"]
-            (folder / "cores").open("a").write(f"{os.getpid()} {core}\n")
-        elif self.does == "tells its folder":
-            (folder / "folders").open("a").write(f"{os.getcwd()}\n")
-        self.path(folder).write_text(os.environ.get("OMP_NUM_THREADS", ""))
-        return "well done"
+def work(does, lock, path, limits):
+    folder, key = path.parent, path.stem
+    with open(folder / f"{key}.log", "a") as log:
+        log.write(f"{os.getpid()}\n")
+    first = begun(folder, key) == 1
+    if does == "fails":
+        raise ValueError("two\nlines")
+    elif does == "leaves":
+        sys.exit(3)
+    elif does == "dies" or (does == "dies once" and first):
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif does == "hangs":
+        ctypes.PyDLL(None).sleep(100)  # holds Python's lock, as compiled code may
+    elif does == "is greedy":
+        np.ones(2**29)
+    elif does == "solves":
+        la.solve(np.eye(100), np.eye(100) @ np.eye(100), assume_a="pos")
+    elif does == "is late":
+        raise TimeoutError(f"took more than {limits.seconds:g} s")
+    elif does == "cannot write":
+        (folder / "no" / "such" / "file").write_text("")
+    elif does == "cannot read":
+        Path("/no/such/file").read_text()
+    elif does == "fills the disk":
+        raise OSError(28, "No space left on device")
+    elif does == "writes elsewhere":
+        return "elsewhere"
+    elif does == "tells its core":
+        core = psutil.Process().cpu_affinity() if psutil.LINUX else ["any"]
+        (folder / "cores").open("a").write(f"{os.getpid()} {core}\n")
+    elif does == "tells its folder":
+        (folder / "folders").open("a").write(f"{os.getcwd()}\n")
+    path.write_text(os.environ.get("OMP_NUM_THREADS", ""))
+    return "well done"
 
 
 def begun(folder, key):
@@ -116,36 +117,36 @@ ENDS = {
 
 def test_a_damaged_file_is_reported_put_aside_and_made_again(tmp_path):
     for name in "ab":
-        Job(name).path(tmp_path).write_text("" if name == "a" else "whole")
+        job(name).path(tmp_path).write_text("" if name == "a" else "whole")
     said = []
-    assert execute([Job("a"), Job("b"), Job("a")], tmp_path, say=said.append) == {}
+    assert execute([job("a"), job("b"), job("a")], tmp_path, say=said.append) == {}
     assert begun(tmp_path, "a") == 1  # tasks with one key are run once
-    assert said[0] == f"{Job('a').label}: {Job('a').path(tmp_path).name}: is empty; it is run again"
+    assert said[0] == f"{job('a').label}: {job('a').path(tmp_path).name}: is empty; it is run again"
     assert said[1] == "2 points, 1 done before, 1 to run"
-    assert Job("a").path(tmp_path).read_text() and Job("b").path(tmp_path).read_text() == "whole"
+    assert job("a").path(tmp_path).read_text() and job("b").path(tmp_path).read_text() == "whole"
     assert len([path for path in tmp_path.iterdir() if path.suffix == ".damaged"]) == 1
 
 
 def test_little_memory_does_not_make_linear_algebra_wait_for_its_buffers(tmp_path):
     # OpenBLAS asks again and again for a buffer that it cannot have, and holds Python's lock.
     limits = Limits(seconds=20, memory=0.03)
-    assert execute([Job("small", "solves")], tmp_path, limits=limits, say=str) == {}
+    assert execute([job("small", "solves")], tmp_path, limits=limits, say=str) == {}
 
 
 @pytest.mark.slow
 def test_a_failing_task_has_its_reason_and_does_not_stop_the_others(tmp_path):
-    good = [Job(f"good{i}") for i in range(6)]
+    good = [job(f"good{i}") for i in range(6)]
     lock = {"cannot be sent": threading.Lock()}
-    bad = [Job(does.replace(" ", "_"), does, lock.get(does)) for does in ENDS]
-    tasks = [*good[:4], *bad, Job("once", "dies once"), *good[4:]]
+    bad = {job(does.replace(" ", "_"), does, lock.get(does)): end for does, end in ENDS.items()}
+    tasks = [*good[:4], *bad, job("once", "dies once"), *good[4:]]
     said = []
     failures = execute(tasks, tmp_path, jobs=3, limits=Limits(seconds=1, memory=1), say=said.append)
     if not psutil.LINUX:
         failures.setdefault("is_greedy", ENDS["is greedy"])
     assert set(failures) == {task.key for task in bad}
-    for task in bad:
-        assert ENDS[task.does] in failures[task.key], failures[task.key]
-    for task in [*good, Job("once")]:
+    for task, end in bad.items():
+        assert end in failures[task.key], failures[task.key]
+    for task in [*good, job("once")]:
         assert task.path(tmp_path).read_text() == "1"  # one thread
     counts = {task.key: begun(tmp_path, task.key) for task in tasks}
     assert {key for key, n in counts.items() if n > 1} == {"dies", "once"}  # and no other
@@ -157,21 +158,21 @@ def test_a_failing_task_has_its_reason_and_does_not_stop_the_others(tmp_path):
     # What failed is tried again, what is done is not.
     again = execute(good, tmp_path, say=said.append)
     assert again == {} and said[-1] == "6 points, 6 done before, 0 to run"
-    assert execute([Job("fails")], tmp_path, say=said.append) == {}
+    assert execute([job("fails")], tmp_path, say=said.append) == {}
     assert begun(tmp_path, "fails") == 2 and begun(tmp_path, "good0") == 1
 
 
 @pytest.mark.parametrize("does", ["cannot write", "fills the disk"])
 def test_where_results_cannot_be_kept_the_sweep_stops(does, tmp_path):
-    tasks = [Job("first"), Job("second", does), *(Job(f"later{i}") for i in range(50))]
+    tasks = [job("first"), job("second", does), *(job(f"later{i}") for i in range(50))]
     with pytest.raises(OSError, match="1 of 52 points have ended and are kept"):
         execute(tasks, tmp_path, say=lambda line: None)
-    assert Job("first").path(tmp_path).exists() and left(tmp_path) == []
+    assert job("first").path(tmp_path).exists() and left(tmp_path) == []
     assert not begun(tmp_path, "later9")
 
 
 def test_timing_has_one_worker_on_one_core(tmp_path):
-    tasks = [Job(f"job{i}", "tells its core") for i in range(4)]
+    tasks = [job(f"job{i}", "tells its core") for i in range(4)]
     assert execute(tasks, tmp_path, jobs=3, timing=True, say=lambda line: None) == {}
     lines = (tmp_path / "cores").read_text().splitlines()
     assert len(lines) == 4 and len(set(lines)) == 1 and "," not in lines[0]
@@ -195,15 +196,15 @@ def test_unfinished_files_of_sweeps_killed_long_ago_are_removed(tmp_path):
     for name, age in (*((name, LITTER_S + 60) for name in old), *((name, 60) for name in new)):
         (tmp_path / name).write_text("")
         os.utime(tmp_path / name, (time.time() - age,) * 2)
-    execute([Job("one")], tmp_path, say=lambda line: None)
+    execute([job("one")], tmp_path, say=lambda line: None)
     assert left(tmp_path) == ["new.part"] and left(tmp_path / "ab") == ["new.part"]
 
 
 SCRIPT = """
 from pathlib import Path
-from test_engine import Job
+from test_engine import job
 from workbench.runs.engine import execute
-execute([Job("one"), Job("two", {does!r})], Path({folder!r}), jobs=2)
+execute([job("one"), job("two", {does!r})], Path({folder!r}), jobs=2)
 """
 
 
@@ -283,20 +284,28 @@ def test_a_task_runs_in_the_folder_of_the_command_if_its_worker_has_that(tmp_pat
     how = {"folder": tmp_path, "limits": Limits(), "timing": False}
     for here, name in ((home, "a"), (tmp_path / "elsewhere", "b")):
         monkeypatch.chdir(other)
-        assert attempt(Job(name, "tells its folder"), here=here, **how).status == "done"
+        assert attempt(job(name, "tells its folder"), here=here, **how).status == "done"
     assert (tmp_path / "folders").read_text().split() == [str(home), str(other)]
 
 
-def test_progress_is_reported_once_per_second_with_the_time_left(monkeypatch):
-    clock = iter([0.0, 0.4, 240.0, 240.1, 240.2])
+def test_progress_is_reported_once_per_second_with_the_time_left(monkeypatch, tmp_path):
+    ends, clock = iter(["done", "done", "failed", "done"]), iter([0.0, 0.4, 240.0, 240.1, 240.2])
+
+    def each(run, tasks, *_):
+        for key, task in tasks.items():
+            run(task)
+            yield Outcome(key, next(ends), "so it went")
+
+    monkeypatch.setattr(engine, "_in_processes", each)
+    monkeypatch.setattr("workbench.runs.worker._one_thread", lambda: None)
+    jobs, said = [job(f"{i}") for i in range(6)], []
+    for task in jobs[:2]:
+        task.path(tmp_path).write_text("done")
     monkeypatch.setattr(time, "monotonic", lambda: next(clock))
-    said = []
-    progress = Progress(6, 4, said.append)
-    for i, status in enumerate(["done", "done", "failed", "done"]):
-        progress.show(f"job {i}", status, "so it went")
+    execute(jobs, tmp_path, what="notebook", say=said.append)
     assert said == [
-        "6 points, 2 done before, 4 to run",
-        "[4/6] job 1: so it went; 4 min left",
-        "[5/6] job 2: FAILED, so it went; 80 s left",
-        "[6/6] job 3: so it went",
+        "6 notebooks, 2 done before, 4 to run",
+        "[4/6] job 3: so it went; 4 min left",
+        "[5/6] job 4: FAILED, so it went; 80 s left",
+        "[6/6] job 5: so it went",
     ]

@@ -58,12 +58,12 @@ def printed(path):
 
 
 def test_every_combination_is_a_run_with_all_parameters_and_a_key(notebook):
-    little = read(notebook, figures=False)
+    little = read(notebook)
     runs = fan_out(little, {"a": "1, 2", "b": "1e-2,0.1,1"})
-    assert [(run.values["a"], run.values["b"]) for run in runs] == [
+    assert [(run.work.args[1]["a"], run.work.args[1]["b"]) for run in runs] == [
         (a, b) for a in (1, 2) for b in (0.01, 0.1, 1.0)
     ]
-    assert all(run.values["name"] == "x" for run in runs)
+    assert all(run.work.args[1]["name"] == "x" for run in runs)
     assert len({run.key for run in runs}) == len({run.label for run in runs}) == 6
     assert runs[0].label == "little a=1 b=0.01"
     # Neither order nor spelling counts, but whether a run is alone, and the code of the notebook.
@@ -72,7 +72,7 @@ def test_every_combination_is_a_run_with_all_parameters_and_a_key(notebook):
     alone, two, four = (fan_out(little, {}, jobs)[0].key for jobs in (1, 2, 4))
     assert alone == fan_out(little, {"a": "1"})[0].key != two == four
     notebook.write_text(notebook.read_text().replace("a + b", "a - b"))
-    assert fan_out(read(notebook, figures=False), {})[0].key != alone
+    assert fan_out(read(notebook), {})[0].key != alone
 
 
 @pytest.mark.slow
@@ -105,7 +105,7 @@ def test_each_notebook_is_kept_with_its_parameters_and_a_failing_one_is_tried_ag
 
 
 MISTAKES = {
-    "-p c=1": "little: has no parameter 'c'; it takes a, b, name",
+    "-p c=1": "parameters: little has no 'c'; it takes a, b, name",
     "-p a=1,two": "a: must be of type int, got 'two'",
     "-p a=1.5": "a: must be of type int, got '1.5'",
     "-p a=1,": "a: must be of type int, got ''",
@@ -176,7 +176,7 @@ def test_a_notebook_runs_as_in_its_folder_and_again_if_what_it_reads_changes(
         return out, text.splitlines()[0]
 
     out, line = swept()
-    assert line == "folder rows 3.0 1 ['c'] None" and "conda-env-ml-py" in out
+    assert line == "folder rows 3.0 1 ['c'] None"
     assert "1 done before" in swept()[0]
     for name, text in changes.items():
         (home / name).write_text(text)

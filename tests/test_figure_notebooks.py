@@ -35,7 +35,7 @@ def test_committed_notebooks_have_no_outputs(path):
 
 @pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)
 def test_what_is_to_be_explored_or_swept_has_parameters_and_a_lesson_finds_its_checks(path):
-    code = read(path, figures=False).code if path.parent.name in ("explore", "sweeps") else ""
+    code = read(path).code if path.parent.name in ("explore", "sweeps") else ""
     code = code or path.read_text(encoding="utf-8")
     checks = re.search(r"^ *\"?from checks", code, re.MULTILINE)
     assert not checks or "import workbench.runs.lessons" in code[: checks.start()]
@@ -43,7 +43,14 @@ def test_what_is_to_be_explored_or_swept_has_parameters_and_a_lesson_finds_its_c
 
 @pytest.mark.parametrize("name", COMMITTED)
 def test_papermill_reads_the_same_parameters_as_we_do(name):
+    """One scalar a line, each with help, in which papermill's pattern allows no equals sign."""
     (notebook,) = find([name])
+    cells = nbformat.read(notebook.path, as_version=4).cells
+    (source,) = (c.source for c in cells if "parameters" in c.metadata.get("tags", ()))
+    line = re.compile(r"(\w+): (int|float|str|bool) = [^#]+(\"[^\"]*\"[^#]*)?  # [^=]+")
+    lines = source.splitlines()
+    assert [line.fullmatch(text)[1] for text in lines] == list(notebook.parameters)
+    assert set(notebook.profiles) == {"smoke", "paper"} and notebook.figures
     seen = inspect_notebook(notebook.path)
     assert {key: entry["help"].strip() for key, entry in seen.items()} == {
         key: parameter.help for key, parameter in notebook.parameters.items()

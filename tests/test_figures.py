@@ -2,11 +2,10 @@
 
 import json
 import os
-import re
-import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -14,6 +13,7 @@ import nbformat
 import numpy as np
 import pytest
 from test_engine import gone
+from test_fanout import printed
 
 from workbench.core.stream import rounds, seconds
 from workbench.core.trace import Trace
@@ -23,7 +23,8 @@ from workbench.figures.saved import MAX_LINES, _lines
 from workbench.runs import keys as runs_keys
 from workbench.runs.jupyter_kernels import SOCKET_PATH_LIMIT, IpcKernelManager, socket_folder
 from workbench.runs.mill import KINDS, make
-from workbench.runs.notebooks import CHECKOUT, Parameter, parameters_of, parse, read
+from workbench.runs.notebooks import CHECKOUT, parameters_in, read
+from workbench.runs.parameters import Parameter
 from workbench.runs.run import run
 
 PARAMETERS = "points: int = 3  # how many points\ngrid: str = '1,2'  # where"
@@ -87,10 +88,12 @@ def test_a_figure_is_saved_with_how_it_was_made_though_other_notebooks_fail(mill
     failed, lines = mill(profile="smoke", jobs=2)
     assert sorted(failed) == ["a_broken", "b_dead"]
     assert "RuntimeError: no luck" in "\n".join(lines)
-    assert f"  toy | {sys.executable}" in lines and "  toy | drawn" in lines
-    assert "  toy | ipc" in lines or os.name == "nt"
-    assert "  toy | 1 {1}" in lines, "side by side each has one thread"
-    assert any("toy: done" in line and "toy/line.png" in line for line in lines)
+    said = printed(tmp_path / "runs" / "toy.ipynb").splitlines()
+    assert sys.executable in said and "drawn" in said and ("ipc" in said or os.name == "nt")
+    assert "1 {1}" in said, "side by side each has one thread"
+    assert sum("toy: done" in line and "toy/line.png" in line for line in lines) == 1
+    assert [line.split()[1] for line in lines[-3:-1]] == ["failed"] * 2  # the slowest first
+    assert lines[-1].split()[0] == "toy" and len(lines) == 2 + 3 + 3, "one line a notebook"
     made = tmp_path / "figures" / "toy"
     assert {p.name for p in made.iterdir()} == {f"line.{kind}" for kind in KINDS}
     kept = {p.name for p in (tmp_path / "runs").iterdir()}
@@ -116,8 +119,8 @@ def test_a_notebook_that_runs_alone_has_the_threads_of_the_command(mill, tmp_pat
     write(
         mill.folder, "toy", "import os; print('threads', os.environ['OMP_NUM_THREADS'])", figures=[]
     )
-    failed, lines = mill(again=True)
-    assert not failed and "  toy | threads 2" in lines
+    assert mill(again=True)[0] == []
+    assert printed(tmp_path / "runs" / "toy.ipynb") == "threads 2\n"
 
 
 def test_a_notebook_runs_again_only_if_something_changed(
@@ -127,7 +130,9 @@ def test_a_notebook_runs_again_only_if_something_changed(
 
     def at_once(path, part, values, **options):  # in this process: a kernel takes seconds to start
         execute(path, values)
-        shutil.copyfile(path, part)
+        ran = nbformat.read(path, as_version=4)
+        ran.metadata["papermill"] = {"duration": 0.0}
+        nbformat.write(ran, part)
 
     monkeypatch.setattr("papermill.execute_notebook", at_once)
     made = tmp_path / "figures" / "toy"
@@ -231,27 +236,24 @@ def test_wall_time_beyond_cpu_time_is_not_a_timing_and_records_are_strict_json()
 
 REFUSALS = {
     "no parameters cell": ({"parameters": None}, {}, "exactly one cell tagged 'parameters'"),
-    "not annotated": ({"parameters": "points = 3  # how many"}, {}, "name: type = value"),
-    "equals in help": ({"parameters": "a: int = 3  # b = 3"}, {}, "no equals sign in the help"),
-    "not a scalar": ({"parameters": "points: list = []  # x"}, {}, "name: type = value"),
-    "code": ({"parameters": "import os  # x"}, {}, "name: type = value"),
-    "twice": ({"parameters": "a: int = 1  # x\na: int = 2  # x"}, {}, "declared twice"),
+    "nothing": ({"parameters": "import os"}, {}, "parameters cell: declares nothing"),
+    "no Python": ({"parameters": "points: int ="}, {}, "invalid syntax, line 1"),
+    "wrong default": ({"parameters": "points: int = 0.5"}, {}, "points: must be of type int"),
     "profile of unknown name": (
         {"profiles": {"smoke": {"pints": 2}, "paper": {}}},
         {},
-        "no parameter 'pints'.*smoke",
+        "toy has no 'pints'.*smoke",
     ),
     "profile of wrong type": (
-        {"profiles": {"smoke": {"points": "2"}, "paper": {}}},
+        {"profiles": {"smoke": {"points": "two"}, "paper": {}}},
         {},
         "points: must be of type int.*smoke",
     ),
-    "no paper profile": ({"profiles": {"smoke": {"points": 2}}}, {}, "'smoke' and 'paper'"),
     "another kernel": ({"kernel": "julia"}, {}, "must be a Python notebook, got julia"),
     "unknown parameter": (
         {},
         {"overrides": {"pints": "3"}},
-        "no parameter 'pints'; did you mean points",
+        "good has no 'pints'; did you mean points",
     ),
 }
 
@@ -281,25 +283,23 @@ def test_a_notebook_that_takes_too_long_is_stopped(mill):
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="Ctrl-C is no signal to a process on Windows")
 def test_an_interrupt_takes_the_kernels_with_it(mill, tmp_path):
-    slow = "import os, time\nprint('pid', os.getpid())\ntime.sleep(100)"
     for name in ("a", "b"):
-        write(mill.folder, name, slow)
+        log = f"open({str(tmp_path / name)!r}, 'w').write(f'{{os.getpid()}}.')"
+        write(mill.folder, name, f"import os, time\n{log}\ntime.sleep(100)")
     code = (
         "from pathlib import Path; from workbench.runs.mill import make; import functools\n"
         f"make(notebooks=Path({str(mill.folder)!r}), figures={str(tmp_path)!r}, jobs=2,"
         f" executed={str(tmp_path / 'runs')!r}, say=functools.partial(print, flush=True))"
     )
     command = [sys.executable, "-c", code]
-    process = subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.PIPE, text=True)
-    kernels = []
-    for line in process.stdout:
-        kernels += re.findall(r"pid (\d+)", line)
-        if len(kernels) == 2:
-            break
+    process = subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.DEVNULL)
+    kernels, end = [], time.monotonic() + 60
+    while len(kernels) < 2 and time.monotonic() < end:
+        texts = [path.read_text() for path in (tmp_path / "a", tmp_path / "b") if path.exists()]
+        kernels = [int(text[:-1]) for text in texts if text.endswith(".")]
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
-    assert process.returncode not in (0, 1)
-    assert gone(map(int, kernels), 20)
+    assert process.wait(60) not in (0, 1)
+    assert gone(kernels, 20) and len(kernels) == 2
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no IPC transport")
@@ -335,8 +335,8 @@ def test_figures_say_which_runs_the_clock_ended_and_refuse_what_is_not_declared(
     assert caption.startswith(f"A line. {said} Data: iris")
     with pytest.raises(ValueError, match=r"does not declare 'curve'.*declares line"):
         figures.save(None, "curve", "")
-    with pytest.raises(ValueError, match="points: must be of type int, got '3'"):
-        Figures("toy", {"points": "3", "grid": ""}, notebooks=tmp_path)
+    with pytest.raises(ValueError, match="points: must be of type int, got 'x'"):
+        Figures("toy", {"points": "x", "grid": ""}, notebooks=tmp_path)
     with pytest.raises(ValueError, match="not set"):
         Figures("toy", {"points": 3}, notebooks=tmp_path)
 
@@ -356,16 +356,29 @@ def test_a_copied_notebook_saves_figures_from_any_folder(tmp_path, monkeypatch):
 
 
 def test_typed_values():
-    assert parse(Parameter("p", bool, False, ""), "True") is True
-    with pytest.raises(ValueError, match="true or false"):
-        parse(Parameter("p", bool, False, ""), "yes")
-    grid = Parameter("grid", str, "1e-2,1e-4", "")
-    assert parse(grid, "[0.1, 1e-3]") == "0.1,1e-3" and parse(grid, "0.1, .5") == "0.1, .5"
-    for text in ("1;2", "[a, 2]", "", "[[1]]", "[1"):
-        with pytest.raises(ValueError, match=r"^grid: "):
-            parse(grid, text)
+    for kind, default, value, expected in (
+        (bool, False, "True", True),
+        (int, 1, "1e2", 100),
+        (int, 1, str(2**60 + 1), 2**60 + 1),
+        (float, 0.5, 1, 1.0),
+        (str, "1,2", [0.1, 1e-3], "0.1,0.001"),
+        (str, "1,2", 0.01, "0.01"),
+        (list, [1], "[a, 2]", ["a", 2]),
+        (float, None, "none", None),
+        (float, None, "1e-2", 0.01),
+        (None, None, "text", "text"),
+    ):
+        found = Parameter("p", kind, default).typed(value)
+        assert found == expected and type(found) is type(expected)
+    for kind, default, value in (
+        *((bool, False, "yes"), (int, 1, "1.5"), (int, 1, "inf"), (float, 0.5, True)),
+        *((str, "a", None), (str, "a", True), (list, [1], "[1"), (float, None, "few")),
+        (None, None, [1]),
+    ):
+        with pytest.raises(ValueError, match=r"^p: must be "):
+            Parameter("p", kind, default).typed(value)
     line = "x: str = 'a # b'  # a text, with a #"
-    assert parameters_of(line, "toy")["x"] == ("x", str, "a # b", "a text, with a #")
+    assert parameters_in(line, "toy")["x"] == ("x", str, "a # b", "a text, with a #")
 
 
 def test_beneath_a_figure_stand_the_first_sentences_that_fit_and_the_last():

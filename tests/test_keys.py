@@ -214,11 +214,11 @@ def test_every_function_that_runs_is_in_a_file_that_counts(name, tmp_path, monke
     def heard(frame, event, argument):
         ran.add(frame.f_code.co_filename)
 
-    [task] = sweep._planned(grid(name, "digits + 20 fourier", stop={"rounds": 2}, test=0.3), False)
+    [point] = sweep.planned(grid(name, "digits + 20 fourier", stop={"rounds": 2}, test=0.3), False)
     sweep._problem.cache_clear()
     sys.setprofile(heard)
     try:
-        task.run(tmp_path, Limits())
+        sweep.solve(point, False, tmp_path / "trace.jsonl", Limits())
     finally:
         sys.setprofile(None)
     ours = {Path(file) for file in ran if Path(file).is_relative_to(keys.PACKAGE)}
@@ -308,5 +308,5 @@ def test_code_is_read_again_when_the_next_sweep_is_planned(package, monkeypatch)
     with open(path, "a") as helper:
         helper.write("\nB = 2\n")
     assert code(module) == before  # as the modules of this process themselves
-    sweep._planned([], False)
+    sweep.planned([], False)
     assert code(module) != before

@@ -40,12 +40,12 @@ BUDGETS = {
     "peers": 1_153,
     "registry": 148,
     "proofs": 1_185,
-    "runs": 2_707,
+    "runs": 2_437,
     "live": 1_879,
     "figures": 1_800,
     "estimators": 1_391,
     "arena": 959,
-    "cli": 457,
+    "cli": 424,
 }
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 

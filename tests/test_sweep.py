@@ -111,7 +111,7 @@ def whole(tmp_path_factory):
 
 @pytest.mark.slow
 def test_a_sweep_interrupted_and_killed_equals_the_undisturbed_one(whole, tmp_path):
-    assert len(whole.runs) == 72 and not whole.failures
+    assert len(whole.points) == 72 and not whole.failures
     before = {}
     for enough, number in ((8, signal.SIGINT), (30, signal.SIGKILL)):
         process = command(tmp_path, GRID, "-j", "2")
@@ -124,7 +124,7 @@ def test_a_sweep_interrupted_and_killed_equals_the_undisturbed_one(whole, tmp_pa
         out, err = process.communicate(timeout=60)
         assert len(family) >= 2 and gone(family, 60)
         after = finished(tmp_path)
-        assert before.items() <= after.items() and len(after) < len(whole.runs)
+        assert before.items() <= after.items() and len(after) < len(whole.points)
         assert all(read_trace(path).stopped_by for path in after)
         before = after
         if number == signal.SIGINT:
@@ -137,7 +137,7 @@ def test_a_sweep_interrupted_and_killed_equals_the_undisturbed_one(whole, tmp_pa
     resumed = sweep(grid(**GRID), jobs=2, folder=tmp_path / "points", say=said.append)
     assert said[0] == f"72 points, {len(before)} done before, {72 - len(before)} to run"
     after = finished(tmp_path)
-    assert before.items() <= after.items() and len(after) == len(whole.runs)
+    assert before.items() <= after.items() and len(after) == len(whole.points)
     pd.testing.assert_frame_equal(without_times(resumed.frame()), without_times(whole.frame()))
     for ours, theirs in zip(resumed.traces(), whole.traces(), strict=True):
         assert rows_of(ours) == rows_of(theirs)
@@ -146,7 +146,7 @@ def test_a_sweep_interrupted_and_killed_equals_the_undisturbed_one(whole, tmp_pa
 @pytest.mark.slow
 def test_frames_traces_and_summaries_choose_by_attribute_and_parameter(whole):
     frame, table = whole.frame(), summary(whole)
-    assert len(frame) == len(whole.runs) and frame["key"].is_unique
+    assert len(frame) == len(whole.points) and frame["key"].is_unique
     assert {"n", "d", "k", "checksum", "stopped_by", "gap", "test_error"} <= set(frame)
     assert not frame["timed"].any() and (frame["status"] == "done").all()
     assert len(whole.traces(solver="mrc_ccg")) == (frame["solver"] == "mrc_ccg").sum() == 36
@@ -187,10 +187,10 @@ def test_two_sweeps_of_the_same_points_at_once_both_end_well(tmp_path):
 def test_a_trace_says_what_point_it_is_and_its_last_row_is_judged(tmp_path, no_workers):
     [point] = grid("mrc_ccg", "iris", stop={"gap": 1e-3, "rounds": 50}, seeds=[3])
     done = sweep([point], folder=tmp_path, say=quiet)
-    [trace] = done.traces()
+    [trace], [path] = done.traces(), tmp_path.glob("*/*.jsonl")
     problem = panel("iris", 3, 0.3)
     expected, _ = run("mrc_ccg", problem, parameters=point.parameters)
-    assert trace.header["key"] == done.runs[0].key == done.runs[0].path(tmp_path).stem
+    assert trace.header["key"] == done.points[0].key == path.stem
     assert trace.header["problem"]["checksum"] == problem.checksum
     assert trace.header["rules"] == ["gap <= 0.001", "50 rounds"]
     assert trace.header["seed"] == 3 and trace.header["timed"] is False
@@ -260,9 +260,10 @@ def test_a_failure_is_a_row_with_its_reason_is_not_kept_and_is_retried(tmp_path,
 def test_a_worker_with_other_code_or_data_refuses_and_an_interrupted_run_is_not_kept(
     tmp_path, monkeypatch
 ):
-    [task] = room._planned(grid("mrc_lp", "iris", stop={"rounds": 1}), False)
+    [point] = room.planned(grid("mrc_lp", "iris", stop={"rounds": 1}), False)
+    path = tmp_path / "trace.jsonl"
     with pytest.raises(ValueError, match="have changed since the sweep was planned"):
-        replace(task, key="0" * 24).run(tmp_path, Limits())
+        room.solve(replace(point, key="0" * 24), False, path, Limits())
 
     def interrupted(*args, **options):
         trace, state = run(*args, **options)
@@ -271,7 +272,7 @@ def test_a_worker_with_other_code_or_data_refuses_and_an_interrupted_run_is_not_
 
     monkeypatch.setattr(room, "run", interrupted)
     with pytest.raises(InterruptedError):
-        task.run(tmp_path, Limits())
+        room.solve(point, False, path, Limits())
     assert list(tmp_path.iterdir()) == []
 
 
@@ -279,46 +280,43 @@ def test_a_file_that_has_changed_makes_another_run(tmp_path):
     rows, keys = tmp_path / "rows.csv", set()
     for last in "xy":
         rows.write_text("a,b,label\n1,2,x\n2,1,y\n3,5,x\n4,4,y\n2,2,x\n5,3," + last)
-        [task] = room._planned(grid("mrc_lp", str(rows), stop={"rounds": 1}, test=None), False)
-        keys.add(task.key)
+        [point] = room.planned(grid("mrc_lp", str(rows), stop={"rounds": 1}, test=None), False)
+        keys.add(point.key)
     assert len(keys) == 2
 
 
 def test_a_damaged_point_is_named_and_run_again_and_nothing_else(tmp_path, no_workers):
     points, said = grid("mrc_ccg", "iris", stop={"rounds": 3}, seeds=2), []
     done = sweep(points, folder=tmp_path, say=quiet)
-    damaged, whole = (task.path(tmp_path) for task in done.runs)
+    damaged, whole = (room.task(point).path(tmp_path) for point in done.points)
     before, kept = without_times(done.frame()), whole.stat().st_mtime_ns
     damaged.write_text(damaged.read_text().replace('"round": 1', '"round": 0'))
     with pytest.raises(ValueError, match=f"{damaged}: .*; run the sweep again to replace it"):
         done.traces(seed=0)
     again = sweep(points, folder=tmp_path, say=said.append)
-    assert said[0].startswith(f"{done.runs[0].label}: {damaged}: ")
+    assert said[0].startswith(f"{done.points[0].label}: {damaged}: ")
     assert said[:2] == [said[0], "2 points, 1 done before, 1 to run"]
     pd.testing.assert_frame_equal(without_times(again.frame()), before)
     assert len(again.traces()) == 2 and whole.stat().st_mtime_ns == kept
 
 
 def test_timing_runs_each_setting_three_times_and_says_so(tmp_path, monkeypatch, no_workers):
-    monkeypatch.setattr(room, "busy_cores", lambda minute: 1.4)
     points = grid("mrc_ccg", "iris", stop={"rounds": 3}, seeds=2)
     said = []
     timed = sweep(points, timing=True, folder=tmp_path, say=said.append)
-    assert said[0] == "warning: other work keeps 1.4 cores busy, the times will be unreliable"
-    assert len(timed.runs) == 3 and len({task.key for task in timed.runs}) == 3
+    assert len(timed.points) == 3 and len({point.key for point in timed.points}) == 3
     assert all(trace.header["timed"] for trace in timed.traces())
     assert "cpu (s)" in summary(timed) and summary(timed)["runs"][0] == 3
     untimed = sweep(points, folder=tmp_path, say=said.append)
     assert "2 points, 2 to run" in said and "cpu (s, not timed)" in summary(untimed)
-    assert not {task.key for task in timed.runs} & {task.key for task in untimed.runs}
-    both = Sweep(timed.runs + untimed.runs, tmp_path, {})
+    assert not {point.key for point in timed.points} & {point.key for point in untimed.points}
+    both = Sweep(timed.points + untimed.points, tmp_path, {})
     assert "cpu (s, not timed)" in summary(both)
 
     # Seeds that change nothing are five measurements all the same.
-    monkeypatch.setattr(room, "busy_cores", lambda minute: 0.0)
     same = grid("mrc_lp", "iris", stop={"rounds": 1}, seeds=5, test=None)
     for timed, count in ((True, 5), (False, 1)):
-        assert len({task.key for task in room._planned(same, timed)}) == count
+        assert len({point.key for point in room.planned(same, timed)}) == count
 
     monkeypatch.setenv("WORKBENCH_JOBS", "2")  # next to other notebooks nothing is timed
     beside = sweep(points, timing=True, folder=tmp_path, say=said.append)
@@ -326,7 +324,7 @@ def test_timing_runs_each_setting_three_times_and_says_so(tmp_path, monkeypatch,
         "not timed: 2 notebooks run side by side",
         "2 points, 2 done before, 0 to run",
     ]
-    assert not beside.runs[0].timed
+    assert not beside.points[0].timed
     with pytest.raises(ValueError, match="timing: must run one job, got 2"):
         sweep(points, jobs=2, timing=True, folder=tmp_path)
 
@@ -467,7 +465,7 @@ def test_a_dask_cluster_gives_the_same_rows_also_when_a_worker_dies(whole, sched
         thread.join()
         assert done.failures == {} and said[-1].startswith(f"[{len(points)}/{len(points)}]")
         assert not psutil.pid_exists(next(iter(pids.values())))
-        expected = whole.frame().set_index("key").loc[[task.key for task in done.runs]]
+        expected = whole.frame().set_index("key").loc[[point.key for point in done.points]]
         pd.testing.assert_frame_equal(
             without_times(done.frame()).set_index("key"), without_times(expected), check_like=True
         )
@@ -481,14 +479,3 @@ def test_a_parameter_is_not_mistaken_for_what_a_solver_reports(tmp_path, no_work
     assert sorted(frame["steps"].dropna())[:2] == [15, 15]  # so far, which is another thing
     assert sorted(frame["p_seed"].dropna()) == [3, 3, 4, 4] and set(frame["seed"]) == {0, 1}
     assert list(summary(done)["runs"]) == [2] * 4
-
-
-def test_how_long_the_limits_allow_is_said_before_it_starts(tmp_path):
-    said = []
-    stop = {"cpu": 200.0, "seconds": 300.0, "rounds": 1}
-    points = grid({"ww_walrus": {"C": [0.1, 1.0]}}, ["wine @ range"], stop=stop)
-    sweep(points, folder=tmp_path, say=said.append)
-    assert said[0] == "the limits of the points to run add up to 7 min"
-    said.clear()
-    sweep(points, folder=tmp_path, say=said.append)
-    assert said == ["2 points, 2 done before, 0 to run"]

@@ -22,7 +22,7 @@ def test_every_grid_reads(path):
 
 
 def test_every_hyper_parameter_has_its_sweep():
-    declared = {name for path in NOTEBOOKS for name in read(path, figures=False).parameters}
+    declared = {name for path in NOTEBOOKS for name in read(path).parameters}
     assert {"eps1", "eps2", "n_max", "batch_size", "lam"} <= declared
     swept = {name for path in GRIDS for point in read_points(path) for name in point.varied}
     assert {"eps1", "eps2", "n_max", "batch_size", "lam", "lambda0", "C"} <= swept
@@ -32,7 +32,7 @@ def test_every_hyper_parameter_has_its_sweep():
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_every_notebook_runs_over_a_grid_of_its_parameters(path, execute):
     """As tests/test_fanout.py holds of any notebook, each run is then kept as executed."""
-    runs = fan_out(read(path, figures=False), SMALL[path.stem])
+    runs = fan_out(read(path), SMALL[path.stem])
     assert len(runs) == 2 and len({run.key for run in runs}) == 2
-    ran = execute(path, runs[0].values)
+    ran = execute(path, runs[0].work.args[1])
     assert sum(figures for _, _, figures, _ in ran)

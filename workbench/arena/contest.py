@@ -38,9 +38,8 @@ from workbench.arena.match import (
 from workbench.core.problem import Problem
 from workbench.core.trace import Trace, read_trace
 from workbench.data.formats import Rows, write_npz
-from workbench.runs.engine import execute
+from workbench.runs.engine import Say, execute
 from workbench.runs.keys import code
-from workbench.runs.progress import Say
 from workbench.runs.results import recalled
 from workbench.runs.sweep import runs_folder
 from workbench.runs.worker import Limits, timed_alone
@@ -78,7 +77,8 @@ class Contest:
         first = self.matches[0]
         limits = Limits(10 * (first.budget + FINAL_FIT_FACTOR * first.fit) + 60)
         how = {"jobs": jobs, "timing": timing, "limits": limits}
-        return replace(self, failures=execute(running, self.folder, say=say, **how))
+        tasks = [match.task() for match in running]
+        return replace(self, failures=execute(tasks, self.folder, say=say, **how))
 
     def frame(self) -> pd.DataFrame:
         """Return a row for each match: what it is, how it ended, and what was measured.

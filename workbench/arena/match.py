@@ -26,7 +26,7 @@ from workbench.registry import SOLVERS
 from workbench.runs.keys import code, key
 from workbench.runs.run import machine, resolve, run, warm
 from workbench.runs.sweep import TIMED_RUNS
-from workbench.runs.worker import Limits
+from workbench.runs.worker import Limits, Task
 
 # The fit of all training rows may take this many times the seconds of a trial.
 FINAL_FIT_FACTOR = 5.0
@@ -36,7 +36,7 @@ Data = str | Path
 
 @dataclass(frozen=True)
 class Match:
-    """One entry on one partition of one data set: the task that the engine runs."""
+    """One entry on one partition of one data set."""
 
     data: Data
     partition: int
@@ -60,11 +60,15 @@ class Match:
     def path(self, folder: Path) -> Path:
         return folder / self.key[:2] / f"{self.key}.jsonl"
 
+    def task(self) -> Task:
+        """Return the task of the sweep engine that plays the match."""
+        return Task(self.key, self.label, str(self.path(Path())), self.play, self.check)
+
     def check(self, path: Path) -> None:
         read_finished(path, self.key)
         read_result(path)
 
-    def run(self, folder: Path, limits: Limits) -> str:
+    def play(self, path: Path, limits: Limits) -> str:
         """Search, fit all training rows, evaluate on the test rows, and write the trace."""
         problem = problem_of(self.data, self.partition, self.test)
         if match_key(self, problem) != self.key:
@@ -106,8 +110,7 @@ class Match:
             result |= {n: float(np.median([end[x] for end in ends])) for n, x in clocks.items()}
         own = {"timed": self.timed, "key": self.key, "load": trace.header["load"]}
         curve.header |= own | {"contest": result}
-        self.path(folder).parent.mkdir(exist_ok=True)
-        write_trace(self.path(folder), curve)
+        write_trace(path, curve)
         error = result["test_error"]
         return f"error {100 * error:.2f} %, fit {result['fit_cpu']:.2g} s, {result['settings']}"
 

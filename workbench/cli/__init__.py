@@ -6,12 +6,10 @@ Here are the arguments; what the commands do with them is in :mod:`workbench.cli
 from __future__ import annotations
 
 import argparse
-import codecs
 import os
 import signal
 import sys
 import threading
-import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
@@ -27,9 +25,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     Return 141 if the reader of the output has gone, as after ``workbench list | head``.
     """
     for stream in (sys.stdout, sys.stderr):
-        if (encoding := getattr(stream, "encoding", None)) and hasattr(stream, "reconfigure"):
-            if encoding.lower().replace("-", "") not in ("utf8", "utf_8"):
-                stream.reconfigure(errors="workbench.plain")
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # what a terminal cannot show is a question mark
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -49,25 +46,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         message = " ".join((f"{file}: {error.strerror}" if file else str(error)).split())
         if isinstance(error, MemoryError):
             message = f"out of memory; {message}"
-        if message.startswith("source: "):  # as the function calls what is typed as DATA
-            message = message.replace("source", "data", 1)
         print(f"workbench: {message}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("workbench: interrupted", file=sys.stderr)
         return 130
-
-
-def plain(error: UnicodeEncodeError) -> tuple[str, int]:
-    """Replace what a terminal cannot show by letters that look like it, or by question marks."""
-    text = error.object[error.start : error.end]
-    text = unicodedata.normalize("NFKD", text.translate(LIKE))
-    shown = (c for c in text if not unicodedata.combining(c))
-    return "".join(c if c.isascii() else "?" for c in shown), error.end
-
-
-LIKE = str.maketrans({"−": "-", "–": "-", "’": "'", "‘": "'", "“": '"', "”": '"', "×": "x"})
-codecs.register_error("workbench.plain", plain)
 
 
 class Parser(argparse.ArgumentParser):
@@ -78,12 +61,6 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {' '.join(message.split())}; try {self.prog} --help\n")
-
-
-def gigabytes(text: str) -> float:
-    """Return the GB of memory of a text like 2, 2GB or 500MB."""
-    number = text.upper().removesuffix("B")
-    return float(number[:-1]) / 1000 if number.endswith("M") else float(number.removesuffix("G"))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -111,8 +88,7 @@ def _parser() -> argparse.ArgumentParser:
     add("data", metavar="DATA", help="a name of `workbench data list`, or a file")
     text = "labels of the rows of an .npy file (default: a.labels.npy for a.npy)"
     add("--labels", metavar="FILE", help=text)
-    text = "end the run with a message where it needs more memory than 2GB, 500MB, ..."
-    add("--memory", type=gigabytes, metavar="SIZE", help=text)
+    add("--memory", type=float, metavar="GB", help="end the run if it needs more memory")
     parameters(add, "a parameter of the solver")
     add("--scale", help="standard, unit, given, ... (default: standard for names, given for files)")
     add("--test", type=float, metavar="FRACTION", help="hold out a fraction as test rows")
@@ -139,7 +115,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--timing", action="store_true", help="time solvers: one pinned process, at least 3 runs")
     add("--cluster", metavar="ADDRESS", help="address of a Dask scheduler, tcp://HOST:PORT")
     add("--seconds", type=float, metavar="S", help="limit per point, in wall seconds")
-    add("--memory", type=gigabytes, metavar="GB", help="limit per point, in GB of memory")
+    add("--memory", type=float, metavar="GB", help="limit per point, in GB of memory")
     add("--parquet", type=Path, metavar="FILE", help="write all traces as one table")
     add("--proofs", action="store_true", help="keep a proof next to each trace")
 

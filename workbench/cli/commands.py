@@ -6,7 +6,7 @@ Imports are inside the commands, so that ``workbench --help`` does not wait for 
 from __future__ import annotations
 
 import argparse
-import ast
+import shutil
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -41,6 +41,7 @@ def run_command(arguments: argparse.Namespace) -> int:
     from workbench.core.measures import errors
     from workbench.core.stream import below, geometric, processor_seconds, rounds, seconds
     from workbench.data import load
+    from workbench.runs.parameters import parameters_of
     from workbench.runs.run import resolve, run
     from workbench.runs.worker import Limits, limited_memory
 
@@ -51,10 +52,9 @@ def run_command(arguments: argparse.Namespace) -> int:
     check_not_negative(gap=arguments.gap)
     if arguments.rounds is not None:
         check_counts(rounds=arguments.rounds)
-    _, defaults = resolve(arguments.solver, {})
     texts = _pairs(arguments.parameters)
-    resolve(arguments.solver, texts)
-    parameters = {name: _typed(defaults[name], name, text) for name, text in texts.items()}
+    declared = parameters_of(resolve(arguments.solver, texts)[0])
+    parameters = {name: declared[name].typed(text) for name, text in texts.items()}
     split = {"test": arguments.test, "scale": arguments.scale}
     problem = load(arguments.data, labels=arguments.labels, **split)
     print(f"{problem.name}: n = {problem.n:,}, d = {problem.d:,}, k = {problem.k:,}", flush=True)
@@ -137,20 +137,16 @@ def _fan_out(arguments: argparse.Namespace) -> int:
             raise ValueError(f"--{option}: must be used with a grid, got a notebook")
     from workbench.runs.engine import execute
     from workbench.runs.notebook_runs import fan_out
-    from workbench.runs.notebooks import read
-    from workbench.runs.sweep import runs_folder
+    from workbench.runs.notebooks import read, runs_folder
     from workbench.runs.worker import Limits
 
-    notebook = read(arguments.grid, figures=False)
-    if notebook.kernel not in ("", "python3"):
-        print(f"{notebook.name}: its kernel {notebook.kernel} is replaced by {sys.executable}")
-    runs = fan_out(notebook, _pairs(arguments.parameters), jobs=arguments.jobs)
+    tasks = fan_out(read(arguments.grid), _pairs(arguments.parameters), jobs=arguments.jobs)
     folder = (runs_folder() / "sweeps").absolute()
-    limits = Limits(arguments.seconds, arguments.memory)
-    failures = execute(runs, folder, limits=limits, **_options(arguments, "jobs cluster"))
-    for run in runs:
-        if run.key not in failures:
-            print(f"{run.label}: {run.path(folder)}")
+    how = _options(arguments, "jobs cluster") | {"what": "notebook"}
+    failures = execute(tasks, folder, limits=Limits(arguments.seconds, arguments.memory), **how)
+    for task in tasks:
+        if task.key not in failures:
+            print(f"{task.label}: {task.path(folder)}")
     return _retried(failures, "notebook")
 
 
@@ -227,7 +223,14 @@ def _options(arguments: argparse.Namespace, names: str) -> dict[str, Any]:
 
 
 def _say(line: str) -> None:
-    print(line, flush=True)
+    """Print a line of progress; on a terminal the next line overwrites it unless it failed."""
+    if not sys.stdout.isatty():
+        print(line, flush=True)
+        return
+    done, _, total = line.partition("]")[0].removeprefix("[").partition("/")
+    passing = line.startswith("[") and done != total and "FAILED" not in line
+    width = shutil.get_terminal_size().columns - 1 if passing else None
+    print(f"\r\x1b[K{line[:width]}", end="" if passing else "\n", flush=True)
 
 
 def _failed(failed: Sequence[str]) -> int:
@@ -264,15 +267,3 @@ def _pairs(texts: Iterable[str], option: str = "-p") -> dict[str, str]:
             raise ValueError(f"{option}: {name} appears twice")
         found[name] = value
     return found
-
-
-def _typed(default: Any, name: str, text: str) -> Any:
-    """Return `text` in the type of the default; if that is None, as any Python scalar."""
-    from workbench.runs.notebooks import Parameter, parse
-
-    if default is not None:
-        return parse(Parameter(name, type(default), default, ""), text)
-    try:
-        return ast.literal_eval(text.capitalize() if text in ("true", "false") else text)
-    except (ValueError, SyntaxError):
-        return text

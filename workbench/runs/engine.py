@@ -8,23 +8,22 @@ in the cluster's workers, which must share the folder of results.
 from __future__ import annotations
 
 import os
+import socket
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import as_completed
-from contextlib import ExitStack, closing, suppress
-from functools import cache, lru_cache, partial
+from contextlib import ExitStack, closing, contextmanager, suppress
+from functools import cache, partial
 from pathlib import Path
 from queue import SimpleQueue
 
-import psutil
-
-from workbench.runs.cluster import connected
-from workbench.runs.progress import Progress, Say
-from workbench.runs.worker import Limits, Outcome, Task, Worker, attempt, failed
+from workbench.core.names import count
+from workbench.runs.worker import Limits, Outcome, Task, Worker, attempt, duration, failed
 
 LITTER_S = 86400.0  # age at which unfinished files of killed sweeps are removed
+Say = Callable[[str], None]
 
 
 def execute(
@@ -35,6 +34,7 @@ def execute(
     cluster: str | None = None,
     limits: Limits | None = None,
     timing: bool = False,
+    what: str = "point",
     say: Say = print,
 ) -> dict[str, str]:
     """Run the tasks that are not done yet; a failing one does not stop the others.
@@ -46,7 +46,8 @@ def execute(
     jobs : worker processes on this machine
     cluster : address of a Dask scheduler to use instead, such as ``tcp://node1:8786``
     timing : one worker, pinned to a core
-    say : receives the progress, line by line
+    what : the name of one task in messages
+    say : receives the progress, line by line: each failure, and at most one other end per second
 
     Returns
     -------
@@ -64,35 +65,46 @@ def execute(
     folder.mkdir(parents=True, exist_ok=True)
     once = {task.key: task for task in tasks}
     waiting = {key: task for key, task in once.items() if not _done(task, folder, say)}
-    progress = Progress(len(once), len(waiting), say)
+    total, before = len(once), len(once) - len(waiting)
+    done_before = f", {before} done before" if before else ""
+    say(f"{count(total, what)}{done_before}, {len(waiting)} to run")
     if not waiting:
         return {}
     _remove_litter(folder)
-    limits, failures = limits or Limits(), {}
+    limits, failures, done = limits or Limits(), {}, before
     how = {"folder": folder.absolute(), "here": Path.cwd(), "limits": limits, "timing": timing}
     run = partial(attempt, **how)
     if cluster:
         ended = _on_a_cluster(run, waiting, limits, cluster)
     else:
-        ended = _in_processes(run, waiting, limits, 1 if timing else jobs, say)
+        ended = _in_processes(run, waiting, limits, 1 if timing else jobs)
+    started = said = time.monotonic()
+    kept = "{} of {} " + f"{what}s have ended and are kept; run it again to resume"
     try:
         with closing(ended):
             for key, status, text in ended:
                 if status == "stop":
-                    raise OSError(f"{text}; {progress.kept()}")
+                    raise OSError(f"{text}; {kept.format(done, total)}")
                 if status == "done" and not waiting[key].path(folder).exists():
                     status, text = "failed", f"its worker does not share the folder {folder}"
+                done, now = done + 1, time.monotonic()
                 if status == "failed":
                     failures[key] = text
-                progress.show(waiting[key].label, status, text)
+                    text = f"FAILED, {text}"
+                elif done < total and now - said < 1:
+                    continue
+                if done < total:
+                    text += f"; {duration((now - started) / (done - before) * (total - done))} left"
+                say(f"[{done}/{total}] {waiting[key].label}: {text}")
+                said = now
     except KeyboardInterrupt:
-        say(f"interrupted: {progress.kept()}")
+        say(f"interrupted: {kept.format(done, total)}")
         raise
     return failures
 
 
 def _done(task: Task, folder: Path, say: Say) -> bool:
-    """Return whether a task's file is there; a damaged one is reported and put out of the way."""
+    """Return whether the file of a task is there; one that is damaged is put aside."""
     path = task.path(folder)
     if not path.exists():
         return False
@@ -106,11 +118,11 @@ def _done(task: Task, folder: Path, say: Say) -> bool:
 
 
 def _in_processes(
-    run: Callable, tasks: Mapping[str, Task], limits: Limits, jobs: int, say: Say
+    run: Callable, tasks: Mapping[str, Task], limits: Limits, jobs: int
 ) -> Iterator[Outcome]:
     """Yield how each task ended; each of `jobs` threads has a worker of its own."""
     waiting, ended = deque(tasks.values()), SimpleQueue()
-    workers = [Worker(say) for _ in range(min(jobs, len(tasks)))]
+    workers = [Worker() for _ in range(min(jobs, len(tasks)))]
 
     def work(worker: Worker) -> None:
         try:
@@ -139,7 +151,7 @@ def _on_a_cluster(
     run: Callable, tasks: Mapping[str, Task], limits: Limits, address: str
 ) -> Iterator[Outcome]:
     """Yield how each task ended; Dask gives the tasks of a dead worker to others."""
-    with connected(address) as client, ExitStack() as stop:
+    with _connected(address) as client, ExitStack() as stop:
         if set(client.nthreads().values()) != {1}:
             raise ValueError("cluster: start its workers with one thread each (--nthreads 1)")
         pool = client.get_executor(pure=False)
@@ -152,6 +164,25 @@ def _on_a_cluster(
                 yield future.result()
             except Exception as error:  # raised by the scheduler or a pickle, not by the task
                 yield failed(key, error)
+
+
+@contextmanager
+def _connected(address: str) -> Iterator:
+    """Yield a client of the Dask scheduler at an address, or raise a ValueError that says why."""
+    try:
+        from distributed import Client, comm
+    except ImportError:
+        raise ValueError("cluster: needs the extra: pip install 'workbench-mc[cluster]'") from None
+    try:
+        # A socket first, because a client that finds no scheduler complains at length.
+        socket.create_connection(comm.get_address_host_port(address), timeout=10).close()
+        client = Client(address, timeout="10s", set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"cluster: no scheduler answers at {address!r}: {error}") from None
+    with client:
+        if not client.nthreads():
+            raise ValueError(f"cluster: the scheduler at {address!r} has no workers")
+        yield client
 
 
 def _in_worker(task: Task, run: Callable, limits: Limits) -> Outcome:
@@ -175,12 +206,3 @@ def _remove_litter(folder: Path) -> None:
             with suppress(FileNotFoundError):  # of a sweep that runs at the same time
                 if time.time() - path.stat().st_mtime > LITTER_S:
                     path.unlink()
-
-
-@lru_cache(maxsize=1)
-def busy_cores(minute: int) -> float:
-    """Return how many cores other work keeps busy, measured while this process sleeps.
-
-    It sleeps once in each `minute`: a notebook may run many short sweeps.
-    """
-    return psutil.cpu_percent(0.3) / 100 * (os.cpu_count() or 1)

@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,6 +21,7 @@ from workbench.core.checks import is_whole
 from workbench.core.stream import LIMITS
 from workbench.data.panels import listed
 from workbench.registry import SOLVERS
+from workbench.runs.parameters import Parameter, check_names, parameters_of
 from workbench.runs.run import resolve
 
 ENTRIES = ("about", "solvers", "parameters", "data", "seeds", "repetitions", "test", "stop")
@@ -38,6 +38,7 @@ class Point:
     repetition : distinguishes runs that are otherwise equal
     stop : stopping rules as :func:`workbench.core.stream.stopping` reads them
     varied : the names of the parameters that the grid names, for labels and tables
+    timed, key : whether it is measured in timing mode, and its content key, set by a sweep
     """
 
     solver: str
@@ -48,6 +49,8 @@ class Point:
     repetition: int
     stop: Mapping[str, float]
     varied: tuple[str, ...] = field(default=(), compare=False)
+    timed: bool = False
+    key: str = ""
 
     @property
     def label(self) -> str:
@@ -101,10 +104,10 @@ def grid(
     if not _filled(specs) or not all(isinstance(spec, str) for spec in specs):
         raise ValueError(f"data: must be a list of descriptions, got {data!r}")
     points: dict[tuple, Point] = {}
-    for solver, settings in _settings(solvers, parameters or {}):
+    for solver, defaults, settings in _settings(solvers, parameters or {}):
         for values, spec, seed, r in product(settings, specs, seeds, range(repetitions)):
-            own = {"seed": seed} if "seed" in resolve(solver, {})[1] else {}
-            complete = resolve(solver, own | values)[1]
+            own = {"seed": seed} if "seed" in defaults else {}
+            complete = defaults | own | values
             point = Point(solver, complete, spec, seed, test, r, stop, tuple(values))
             identity = (solver, repr(sorted(complete.items())), spec, seed, r)
             if points.setdefault(identity, point) is not point:
@@ -125,25 +128,20 @@ def read_points(path: str | os.PathLike) -> list[Point]:
     path = Path(path)
     try:
         entries = yaml.load(path.read_text(encoding="utf-8"), _NoDuplicates)
-    except yaml.MarkedYAMLError as error:
-        where = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise ValueError(f"{path.name}: not a YAML file; {error.problem}{where}") from None
-    except RecursionError:
-        raise ValueError(f"{path.name}: not a YAML file; it is nested too deeply") from None
-    except (yaml.YAMLError, ValueError) as error:  # also of dates and of long numbers
-        raise ValueError(f"{path.name}: not a YAML file; {error}") from None
-    if not isinstance(entries, dict):
-        raise ValueError(f"{path.name}: must contain entries such as solvers, data and stop")
-    unknown = [str(name) for name in entries if name not in ENTRIES]
-    missing = [name for name in ("solvers", "data", "stop") if name not in entries]
-    for kind, names in (("unknown", unknown), ("missing", missing)):
-        if names:
-            raise ValueError(
-                f"{path.name}: {kind} entries {', '.join(names)}; it takes {', '.join(ENTRIES)}"
-            )
-    entries.pop("about", None)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # also of dates, long numbers
+        mark = getattr(error, "problem_mark", None)
+        problem = f"{error.problem}, line {mark.line + 1}" if mark else error
+        raise ValueError(f"{path.name}: not a YAML file; {problem}") from None
     try:
-        return grid(**entries)
+        if not isinstance(entries, dict):
+            raise ValueError("must contain entries such as solvers, data and stop")
+        unknown = [str(name) for name in entries if name not in ENTRIES]
+        missing = [name for name in ("solvers", "data", "stop") if name not in entries]
+        for kind, names in (("unknown", unknown), ("missing", missing)):
+            if names:
+                takes = f"it takes {', '.join(ENTRIES)}"
+                raise ValueError(f"{kind} entries {', '.join(names)}; {takes}")
+        return grid(**{name: entries[name] for name in entries if name != "about"})
     except ValueError as error:
         raise ValueError(f"{path.name}: {error}") from None
 
@@ -165,8 +163,8 @@ def at_least(points: Sequence[Point], runs: int) -> list[Point]:
     return extended
 
 
-def _settings(solvers: Any, shared: Any) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Yield each solver with the list of its parameter settings, typed."""
+def _settings(solvers: Any, shared: Any) -> Iterator[tuple[str, dict[str, Any], list[dict]]]:
+    """Yield each solver with its defaults and the list of its parameter settings, typed."""
     if not isinstance(shared, Mapping):
         raise ValueError(f"parameters: must be 'name: value', got {shared!r}")
     solvers = listed(solvers) if isinstance(solvers, str) else solvers
@@ -181,53 +179,32 @@ def _settings(solvers: Any, shared: Any) -> Iterator[tuple[str, list[dict[str, A
             raise ValueError(f"solvers: a name must be text, got {solver!r}")
         if own == []:
             raise ValueError(f"{solver}: its list of parameters is empty")
-        settings = []
+        _, defaults = resolve(solver, {})
+        declared, settings = parameters_of(SOLVERS[solver].steps), []
         for alternative in own if isinstance(own, list) else [own or {}]:
             if not isinstance(alternative, Mapping):
                 raise ValueError(f"{solver}: its parameters must be 'name: value', got {own!r}")
             values = {**shared, **alternative}
-            resolve(solver, values)
-            axes = [_axis(solver, name, value) for name, value in values.items()]
+            check_names(values, declared, solver)
+            axes = [_axis(solver, declared[name], value) for name, value in values.items()]
             settings += [dict(zip(values, chosen)) for chosen in product(*axes)]
-        yield solver, settings
+        yield solver, defaults, settings
 
 
-def _axis(solver: str, name: str, value: Any) -> list:
-    """Return the values of one parameter, in the type of its default."""
-    values = value if isinstance(value, (list, tuple)) else [value]
-    if not values:
-        raise ValueError(f"{solver}: the list of {name} is empty")
-    parameter = inspect.signature(SOLVERS[solver].steps).parameters[name]
+def _axis(solver: str, parameter: Parameter, value: Any) -> list:
+    """Return the values of one parameter."""
     axis = []
-    for value in values:
-        typed = _typed(solver, name, value, parameter.default)
-        flag = str(parameter.annotation) == "bool | None"
-        if flag and not isinstance(typed, (bool, type(None))):
-            raise ValueError(f"{solver}: {name} must be true, false or null, got {value!r}")
-        if any(typed == other and type(typed) is type(other) for other in axis):
-            raise ValueError(f"{solver}: the list of {name} contains {typed!r} twice")
-        axis.append(typed)
-    return axis
-
-
-def _typed(solver: str, name: str, value: Any, default: Any) -> Any:
-    """Return `value` in the type of the default; YAML reads 1e-2, without a point, as text."""
-    kind = type(default)
-    if default is None:
-        if isinstance(value, (bool, int, float, str, type(None))):
-            return value
-        raise ValueError(f"{solver}: {name} must be one value, got {value!r}")
-    if type(value) is kind:
-        return value
-    number = isinstance(value, (int, float, str)) and not isinstance(value, bool)
-    if kind in (int, float) and number:
+    for item in value if isinstance(value, (list, tuple)) else [value]:
         try:
-            number = float(value)
-            if kind is float or number == int(number):
-                return kind(number)
-        except (ValueError, OverflowError):
-            pass
-    raise ValueError(f"{solver}: {name} must be of type {kind.__name__}, got {value!r}")
+            item = parameter.typed(item)
+        except ValueError as error:
+            raise ValueError(f"{solver}: {error}") from None
+        if item in axis:
+            raise ValueError(f"{solver}: the list of {parameter.name} contains {item!r} twice")
+        axis.append(item)
+    if not axis:
+        raise ValueError(f"{solver}: the list of {parameter.name} is empty")
+    return axis
 
 
 def _stop(stop: Any) -> dict[str, float]:
@@ -238,13 +215,11 @@ def _stop(stop: Any) -> dict[str, float]:
         )
     rules = {}
     for name, value in stop.items():
-        if isinstance(value, (list, tuple)):
-            raise ValueError(f"stop: {name} must be one value; write one grid per value")
-        rules[name] = _typed("stop", name, value, 0.0)
+        rules[name] = Parameter(f"stop: {name}", float, 0.0).typed(value)
         if not 0 <= rules[name] < math.inf:
             raise ValueError(f"stop: {name} must be finite and not negative, got {value!r}")
         if name == "rounds":
-            rules[name] = _typed("stop", name, value, 0)
+            rules[name] = Parameter(f"stop: {name}", int, 0).typed(value)
     return rules
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import importlib.util
 import os
 import shutil
 import sys
@@ -18,8 +16,15 @@ from workbench.runs.worker import end_with_this_process
 
 # A Unix socket's path ends at 104 bytes on macOS and 108 on Linux, its terminating zero included.
 SOCKET_PATH_LIMIT = 103
-# A changed file in one of these does not make a notebook's result obsolete.
-SYSTEM = ("/dev", "/etc", "/proc", "/sys", "/usr", sys.prefix, sys.base_prefix)
+# By default a socket drops messages beyond the first thousand that wait, and with them output.
+KERNEL = """
+from ipykernel.kernelapp import IPKernelApp
+class Kernel(IPKernelApp):
+    def init_iopub(self, context):
+        context.sndhwm = 0
+        super().init_iopub(context)
+Kernel.launch_instance()
+"""
 
 
 class IpcKernelManager(AsyncKernelManager):
@@ -52,7 +57,7 @@ class IpcKernelManager(AsyncKernelManager):
     @property
     def kernel_spec(self) -> KernelSpec:
         return KernelSpec(
-            argv=[sys.executable, "-m", "workbench.runs.kernel", "-f", "{connection_file}"],
+            argv=[sys.executable, "-c", KERNEL, "-f", "{connection_file}"],
             display_name="Python 3",
             language="python",
         )
@@ -65,27 +70,3 @@ def socket_folder() -> Path:
         folder.rmdir()
         folder = Path(tempfile.mkdtemp(prefix="wb-", dir="/tmp"))
     return folder
-
-
-def digests(path: Path, ours: tuple[Path, ...]) -> dict[str, str]:
-    """Return the digests by path of the files in a list of :mod:`workbench.runs.kernel`.
-
-    Left out are files of the system and of libraries, hidden ones, and those in folders `ours`.
-    """
-    found = {}
-    for line in path.read_text(encoding="utf-8").splitlines():
-        file = Path(importlib.util.source_from_cache(line)) if line.endswith(".pyc") else Path(line)
-        left_out = any(file.is_relative_to(folder) for folder in (*SYSTEM, *ours))
-        hidden = any(part[0] == "." or part == "__pycache__" for part in file.parts)
-        if not left_out and not hidden and file.is_file():
-            found[str(file)] = digest(file)
-    return found
-
-
-def digest(path: str | Path) -> str:
-    """Return the SHA-256 of a file, empty if it cannot be read."""
-    try:
-        with open(path, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError:
-        return ""

@@ -102,13 +102,14 @@ def notebook_key(notebook: Notebook, values: Mapping[str, Any]) -> str:
     papers' printed numbers, and the names, sizes and dates of the files in the data folders and of
     those that the parameters name.
     """
+    folder = notebook.path.parent
     return key(
         notebook=notebook.code,
-        beside=[_text(path) for path in sorted(notebook.path.parent.glob("*.py"))],
+        beside=[_text(path) for path in sorted([*folder.glob("*.py"), *folder.glob("*/*.py")])],
         parameters=dict(values),
         package=package_code(),
         printed=[path.read_text(encoding="utf-8") for path in sorted(PRINTED.glob("*.csv"))],
-        data=state_of_folders(map(str, here_or_there(values, notebook.path.parent).values())),
+        data=state_of_folders(map(str, here_or_there(values, folder).values())),
     )
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from workbench.core.checks import check_positive
 from workbench.core.names import count, hint
-from workbench.runs.engine import execute
+from workbench.runs.engine import Say, execute
 from workbench.runs.keys import notebook_key
-from workbench.runs.notebook_runs import NotebookRun
+from workbench.runs.notebook_runs import notebook_task
 from workbench.runs.notebooks import (
     CHECKOUT,
     FOLDER,
@@ -22,9 +22,8 @@ from workbench.runs.notebooks import (
     here_or_there,
     runs_folder,
 )
-from workbench.runs.progress import Say
 from workbench.runs.results import read_results
-from workbench.runs.worker import ONE_THREAD, Limits
+from workbench.runs.worker import ONE_THREAD, Limits, duration
 
 KINDS = ("png", "svg", "pdf", "json")  # files of a figure
 TIMEOUTS = {"smoke": 300.0, "quick": 900.0, "paper": 7 * 86400.0}
@@ -60,7 +59,7 @@ def make(
     timeout : seconds for each notebook, by default those of the profile in :data:`TIMEOUTS`
     figures, executed : where the figures and the executed notebooks go, by default ``figures/``
         and ``runs/figures/`` of the checkout; profiles other than quick have their own folders
-    say : receives the progress, line by line; what a notebook prints begins with two spaces
+    say : receives a line for each notebook, and at the end their times, slowest first
 
     Returns
     -------
@@ -79,10 +78,8 @@ def make(
     profile = "paper" if results else profile
     if profile not in PROFILES:
         raise ValueError(f"profile: unknown name {profile!r}; {hint(str(profile), PROFILES)}")
-    work = [
-        (notebook, _values(notebook, profile, overrides, results))
-        for notebook in find(list(names), notebooks)
-    ]
+    found = find(list(names), notebooks)
+    work = [(notebook, _values(notebook, profile, overrides, results)) for notebook in found]
     own = "" if profile == "quick" else profile
     figures = Path(figures or figures_folder() / own).absolute()
     executed = Path(executed or runs_folder() / "figures" / own).absolute()
@@ -103,10 +100,20 @@ def make(
         place = f"{notebook.name}.ipynb"
         (executed / place).unlink(missing_ok=True)  # of an earlier call: it is not this task's
         name = notebook.name  # the key, too: copies of one notebook make different figures
-        tasks.append(NotebookRun(notebook, values, name, name, place, variables, loud=True))
-    limits = Limits(TIMEOUTS[profile] if timeout is None else timeout)
-    failures = execute(tasks, executed, jobs=jobs, limits=limits, say=say)
-    return [task.label for task in tasks if task.key in failures]
+        tasks.append(notebook_task(notebook, values, name, name, place, variables))
+    how = {"jobs": jobs, "limits": Limits(timeout or TIMEOUTS[profile]), "what": "notebook"}
+    failures = execute(tasks, executed, **how, say=say)
+    times = {task.label: _seconds(task.path(executed)) for task in tasks}
+    for name in sorted(times, key=times.get, reverse=True) if len(tasks) > 1 else ():
+        say(f"{name:30} {'failed' if name in failures else duration(times[name]):>7}")
+    return [name for name in times if name in failures]
+
+
+def _seconds(path: Path) -> float:
+    """Return how long a notebook took, infinity if it failed."""
+    if not path.exists():
+        return float("inf")
+    return json.loads(path.read_text(encoding="utf-8"))["metadata"]["papermill"]["duration"]
 
 
 def _values(notebook: Notebook, profile: str, overrides, results: Path | None) -> dict[str, Any]:
@@ -118,9 +125,7 @@ def _values(notebook: Notebook, profile: str, overrides, results: Path | None) -
     path = Path(results) / f"{notebook.name}.parquet"
     if not path.exists():
         raise ValueError(f"from: {notebook.name} has no results; there is no {path}")
-    _, kept = read_results(path)
-    kept = {n: str(v).lower() if isinstance(v, bool) else str(v) for n, v in kept.items()}
-    return notebook.values(profile, kept | dict(overrides or {}))
+    return notebook.values(profile, read_results(path)[1] | dict(overrides or {}))
 
 
 def timed(values: Mapping[str, Any]) -> bool:
@@ -141,20 +146,13 @@ def unchanged(notebook: Notebook, values: Mapping[str, Any], folder: Path, jobs:
     wanted = notebook_key(notebook, values)
     for name in notebook.figures:
         stem = folder / notebook.name / name
+        try:
+            record = json.loads(stem.with_suffix(".json").read_text(encoding="utf-8"))
+            own = record.get("key") == wanted, record.get("jobs") == 1
+        except (OSError, ValueError, RecursionError, AttributeError):  # it is made again
+            return False
+        if not own[0] or (jobs == 1 and timed(values) and not own[1]):
+            return False
         if not all(stem.with_suffix(f".{kind}").exists() for kind in KINDS):
             return False
-        record = _record(stem.with_suffix(".json"))
-        if record.get("key") != wanted:
-            return False
-        if jobs == 1 and timed(values) and record.get("jobs") != 1:
-            return False
     return True
-
-
-def _record(path: Path) -> dict[str, Any]:
-    """Return how a figure was made, nothing if that cannot be read."""
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return record if isinstance(record, dict) else {}

@@ -1,4 +1,4 @@
-"""Notebooks by papermill, as tasks of the engine: over a grid of parameters, or one of a figure."""
+"""Notebooks by papermill, as tasks of the engine: one of a figure, or many over a grid."""
 
 from __future__ import annotations
 
@@ -7,99 +7,56 @@ import logging
 import os
 import re
 import tempfile
-import textwrap
 import time
 from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from workbench.core.files import whole
 from workbench.data.words import parts
-from workbench.runs import worker
-from workbench.runs.keys import PACKAGE, key, notebook_key
-from workbench.runs.notebooks import (
-    Notebook,
-    Parameter,
-    here_or_there,
-    parse,
-    read,
-    runs_folder,
-    typed,
-)
-from workbench.runs.worker import Limits, duration
+from workbench.runs.keys import key, notebook_key
+from workbench.runs.notebooks import Notebook, here_or_there, read
+from workbench.runs.parameters import Parameter, check_names
+from workbench.runs.worker import Limits, Task, duration
 
 FOREVER_S = 7 * 86400.0  # limit of a notebook that is given none
 OUTPUT_S = 600  # that the outputs of a cell may take to arrive after its end
-READ = "workbench_files_read"  # in the metadata of an executed notebook: digests by path
+GRACE_S = 120.0  # papermill interrupts a kernel on time: its worker need not be killed
+READ = "workbench_files_read"  # in the metadata of an executed notebook: sizes and dates by path
+QUOTED = re.compile(r"""(["'])([^"'\n]{1,200})\1""")
+COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
-@dataclass(frozen=True)
-class NotebookRun:
-    """A notebook with values for all of its parameters: a task of the engine.
-
-    Attributes
-    ----------
-    notebook, values, key, label
-    place : the executed notebook, in the folder of tasks; a failed one is NAME.failed.ipynb
-    environment : variables of its kernel; None removes one
-    loud : whether the worker reports what the notebook prints, and its traceback
-    """
-
-    notebook: Notebook
-    values: Mapping[str, Any]
-    key: str
-    label: str
-    place: str
-    environment: Mapping[str, str | None] = field(default_factory=dict)
-    loud: bool = False
-    grace_s = 120.0  # a kernel is interrupted on time by the worker, which need not be killed
-
-    def path(self, folder: Path) -> Path:
-        return folder / self.place
-
-    def check(self, path: Path) -> None:
-        read(path, figures=False)
-        try:
-            files = json.loads(path.read_text(encoding="utf-8"))["metadata"].get(READ, {})
-        except (ValueError, AttributeError):
-            raise ValueError(f"{path}: is damaged") from None
-        from workbench.runs.jupyter_kernels import digest
-
-        if changed := [name for name, sha in files.items() if digest(name) != sha]:
-            raise ValueError(f"{', '.join(changed)}: changed after the notebook had read it")
-
-    def run(self, folder: Path, limits: Limits) -> str:
-        """Execute the notebook in a kernel of its own, in the notebook's folder."""
-        say = worker.say if self.loud else lambda line: None
-        variables = {"WORKBENCH_FIGURES": str(self.path(folder).parent)} | dict(self.environment)
-        tic = time.monotonic()
-        with environment(**variables):
-            reason, traceback = run_notebook(
-                self.notebook, dict(self.values), self.path(folder), limits.seconds, say
-            )
-        if reason:
-            say(textwrap.indent(traceback, f"{self.notebook.name} | ", lambda line: True))
-            failed = self.path(folder).with_suffix(".failed.ipynb")
-            raise RuntimeError(f"{reason}; see {failed}")
-        figures = Path(variables["WORKBENCH_FIGURES"]) / self.notebook.name
-        pictures = ", ".join(
-            os.path.relpath(figures / f"{name}.png") for name in self.notebook.figures
-        )
-        return f"done in {duration(time.monotonic() - tic)}" + f": {pictures}" * bool(pictures)
-
-
-def fan_out(notebook: Notebook, texts: Mapping[str, str], jobs: int = 1) -> list[NotebookRun]:
-    """Return a run for every combination of the comma-separated values in `texts`.
+def notebook_task(
+    notebook: Notebook,
+    values: Mapping[str, Any],
+    key: str,
+    label: str,
+    place: str,
+    variables: Mapping[str, str | None],
+) -> Task:
+    """Return the task that runs a notebook and keeps it, executed, at `place`.
 
     Parameters
     ----------
-    notebook : with a parameters cell, which gives the values of the other parameters
+    values : of all its parameters
+    variables : environment variables of its kernel; None removes one
+    """
+    work = partial(run_notebook, notebook, values, variables)
+    return Task(key, label, place, work, check_executed, GRACE_S)
+
+
+def fan_out(notebook: Notebook, texts: Mapping[str, str], jobs: int = 1) -> list[Task]:
+    """Return a task for every combination of the comma-separated values in `texts`.
+
+    Parameters
+    ----------
+    notebook : its parameters cell gives the values of the other parameters
     texts : parameter -> its values, as in ``{"eps1": "1e-2,1e-3"}``
     jobs : how many will run side by side; with more than one nothing inside is timed
 
@@ -109,12 +66,9 @@ def fan_out(notebook: Notebook, texts: Mapping[str, str], jobs: int = 1) -> list
         For a parameter that the notebook does not declare, a value of the wrong type or a
         duplicate value.
     """
-    axes = []
-    for name, text in texts.items():
-        axes.append(_axis(notebook.parameter(name), text))
-        if any(axes[-1].count(value) > 1 for value in axes[-1]):
-            raise ValueError(f"{name}: a value appears twice in {text!r}")
-    runs = []
+    check_names(texts, notebook.parameters, notebook.name)
+    axes = [_axis(notebook.parameters[name], text) for name, text in texts.items()]
+    tasks = []
     for chosen in product(*axes):
         chosen = dict(zip(texts, chosen))
         values = notebook.values() | here_or_there(chosen, notebook.path.parent)
@@ -122,138 +76,134 @@ def fan_out(notebook: Notebook, texts: Mapping[str, str], jobs: int = 1) -> list
         own = key(notebook=notebook_key(notebook, values), alone=jobs == 1)
         label = " ".join([notebook.name, *(f"{name}={value}" for name, value in chosen.items())])
         place = f"{notebook.name}-{own[:10]}/{notebook.name}.ipynb"
-        variables = {"WORKBENCH_JOBS": str(jobs)}
-        runs.append(NotebookRun(notebook, values, own, label, place, variables))
-    return runs
+        tasks.append(
+            notebook_task(notebook, values, own, label, place, {"WORKBENCH_JOBS": str(jobs)})
+        )
+    return tasks
 
 
 def _axis(parameter: Parameter, text: str) -> list:
     """Return the values in a YAML list, or between commas; a list parameter takes one list."""
-    if not text.startswith("["):
-        return [parse(parameter, part.strip()) for part in parts(text)]
-    try:
-        items = yaml.safe_load(text)
-    except yaml.YAMLError:
-        raise ValueError(f"{parameter.name}: is not a YAML list: {text!r}") from None
-    if parameter.type is list and not all(isinstance(item, list) for item in items):
-        items = [items]
-    return [typed(parameter, item) for item in items]
+    items = [part.strip() for part in parts(text)]
+    if text.startswith("["):
+        try:
+            items = yaml.safe_load(text)
+        except yaml.YAMLError:
+            raise ValueError(f"{parameter.name}: is not a YAML list: {text!r}") from None
+        if parameter.type is list and not all(isinstance(item, list) for item in items):
+            items = [items]
+    values = [parameter.typed(item) for item in items]
+    if any(values.count(value) > 1 for value in values):
+        raise ValueError(f"{parameter.name}: a value appears twice in {text!r}")
+    return values
 
 
 def run_notebook(
-    notebook: Notebook, values: dict[str, Any], kept: Path, seconds: float | None, say: worker.Say
-) -> tuple[str, str]:
-    """Run one notebook and keep it executed at `kept`, or as NAME.failed.ipynb next to it.
+    notebook: Notebook,
+    values: Mapping[str, Any],
+    variables: Mapping[str, str | None],
+    path: Path,
+    limits: Limits,
+) -> str:
+    """Run one notebook in its folder, and keep it executed at `path` or as NAME.failed.ipynb.
 
     Returns
     -------
-    reason : of its failure, in one line, empty if it ran to its end
-    traceback : of that failure
+    text : how long it took, and the pictures that it made
+
+    Raises
+    ------
+    RuntimeError
+        With the reason of its failure, and the path of the failed notebook.
     """
     # papermill takes a second to import; `workbench list` reads notebooks without it.
     from papermill import execute_notebook
     from papermill.exceptions import PapermillExecutionError
 
-    from workbench.runs.jupyter_kernels import IpcKernelManager, digests
-    from workbench.runs.kernel import LIST
+    from workbench.runs.jupyter_kernels import IpcKernelManager
 
     logging.getLogger("papermill").setLevel(logging.CRITICAL)  # what it logs is in the reason
-    seconds = seconds or FOREVER_S
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    part = kept.with_suffix(".part.ipynb")
-    tic, started = time.monotonic(), time.time_ns()
-    reason = traceback = ""
-    with tempfile.TemporaryDirectory(prefix="wb-") as folder:
-        files_read = Path(folder, "files_read")
-        files_read.touch()
+    seconds, tic = limits.seconds or FOREVER_S, time.monotonic()
+    figures = Path(variables.get("WORKBENCH_FIGURES") or path.parent, notebook.name)
+    variables = {"WORKBENCH_FIGURES": str(figures.parent)} | dict(variables)
+    failed, part = path.with_suffix(".failed.ipynb"), path.with_suffix(".part.ipynb")
+    started, files, reason = time.time_ns(), _files_named(notebook), ""
+    with tempfile.TemporaryDirectory(prefix="wb-") as folder, environment(variables):
         source, content = notebook.path, notebook.path.read_bytes()
         if content.startswith(BOM_UTF8):  # papermill cannot read it
             source = Path(folder, notebook.path.name)
             source.write_bytes(content.removeprefix(BOM_UTF8))
         try:
-            with environment(**{LIST: str(files_read)}):
-                execute_notebook(
-                    source,
-                    part,
-                    values,
-                    kernel_name="python3",
-                    language="python",
-                    cwd=notebook.path.parent,
-                    progress_bar=False,
-                    stdout_file=_Lines(f"  {notebook.name} | ", say),
-                    kernel_manager_class=IpcKernelManager,
-                    start_timeout=300,
-                    iopub_timeout=OUTPUT_S,
-                    # The shutdown interrupts the kernel, which would log that as an error.
-                    extra_arguments=["--log-level=CRITICAL"],
-                    # nbclient's timeout is for one cell; each gets what is left until the deadline.
-                    timeout_func=lambda cell: max(tic + seconds - time.monotonic(), 0.01),
-                )
-            reason = traceback = _missing(notebook, started)
+            execute_notebook(
+                source,
+                part,
+                dict(values),
+                kernel_name="python3",
+                language="python",
+                cwd=notebook.path.parent,
+                progress_bar=False,
+                kernel_manager_class=IpcKernelManager,
+                start_timeout=300,
+                iopub_timeout=OUTPUT_S,
+                # The shutdown interrupts the kernel, which would log that as an error.
+                extra_arguments=["--log-level=CRITICAL"],
+                # nbclient's timeout is for one cell; each gets what is left until the deadline.
+                timeout_func=lambda cell: max(tic + seconds - time.monotonic(), 0.01),
+            )
+            made = {p.stem for p in figures.glob("*.json") if p.stat().st_mtime_ns >= started}
+            if missing := sorted(set(notebook.figures) - made):
+                reason = f"did not make the figures {missing} that its metadata declare"
         except PapermillExecutionError as error:
-            traceback = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(error.traceback)) or _printed(part)
-            traceback = f"in cell {error.cell_index}:\n{traceback}"
-            reason = traceback.splitlines()[-1]
+            lines = COLOURS.sub("", "\n".join(error.traceback)).strip().splitlines()
+            reason = lines[-1] if lines else f"an error in cell {error.cell_index}"
         except TimeoutError:
-            reason = traceback = f"not done after {seconds:g} s"
+            reason = f"not done after {seconds:g} s"
         except Exception as error:  # a dead kernel, a full disk: only this notebook's failure
-            reason = traceback = f"{type(error).__name__}: {error}"
-        read = digests(files_read, (PACKAGE, kept.parent, runs_folder().absolute(), notebook.path))
-    failed = kept.with_suffix(".failed.ipynb")
+            reason = f"{type(error).__name__}: {error}"
     failed.unlink(missing_ok=True)
     if part.exists():
         content = json.loads(part.read_text(encoding="utf-8"))
-        content["metadata"][READ] = read
-        with whole(failed if reason else kept) as file:
-            file.write_text(json.dumps(content, ensure_ascii=False, indent=1), encoding="utf-8")
-        part.unlink()
-    return reason, traceback
+        now = _files_named(notebook)  # what has not been written meanwhile has been read
+        content["metadata"][READ] = {n: stamp for n, stamp in files.items() if now.get(n) == stamp}
+        part.write_text(json.dumps(content, ensure_ascii=False, indent=1), encoding="utf-8")
+        os.replace(part, failed if reason else path)
+    if reason:
+        raise RuntimeError(f"{reason}; see {failed}")
+    pictures = ", ".join(os.path.relpath(figures / f"{name}.png") for name in notebook.figures)
+    return f"done in {duration(time.monotonic() - tic)}" + f": {pictures}" * bool(pictures)
 
 
-def _printed(path: Path) -> str:
-    """Return what an executed notebook printed: IPython itself reports some errors only there."""
-    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-    texts = [out.get("text", "") for cell in cells for out in cell.get("outputs", ())]
-    return "".join(map("".join, texts)).strip() or "an error without a message"
+def check_executed(path: Path) -> None:
+    """Raise a ValueError if an executed notebook is damaged, or a file that it read has changed."""
+    read(path)
+    for name, stamp in (
+        json.loads(path.read_text(encoding="utf-8"))["metadata"].get(READ, {}).items()
+    ):
+        if _stamp(Path(name)) != stamp:
+            raise ValueError(f"{name}: changed after the notebook had read it")
 
 
-def _missing(notebook: Notebook, started: int) -> str:
-    """Return which declared figures were not written since `started` (in ns), "" if all were."""
-    folder = Path(os.environ.get("WORKBENCH_FIGURES", ""), notebook.name)
-    paths = [folder / f"{name}.json" for name in notebook.figures]
-    stale = [p.stem for p in paths if not p.exists() or p.stat().st_mtime_ns < started]
-    return f"did not make the figures {stale} that its metadata declare" if stale else ""
+def _files_named(notebook: Notebook) -> dict[str, list[int]]:
+    """Return the stamps of the files that the notebook's code names in quotes, by path."""
+    paths = {notebook.path.parent / text for _, text in QUOTED.findall(notebook.code)}
+    return {str(path.absolute()): _stamp(path) for path in paths if os.path.isfile(path)}
 
 
-class _Lines:
-    """A text file that passes on whole lines, each with a prefix."""
-
-    def __init__(self, prefix: str, say: worker.Say):
-        self.prefix, self.say, self.rest = prefix, say, ""
-
-    def write(self, text: str) -> None:
-        *lines, self.rest = (self.rest + text).split("\n")
-        for line in lines:
-            self.say(self.prefix + line)
-
-    def flush(self) -> None:
-        """Do nothing: only an unfinished line is held back."""
+def _stamp(path: Path) -> list[int]:
+    """Return size and date of a file, nothing if there is none."""
+    return [path.stat().st_size, path.stat().st_mtime_ns] if path.exists() else []
 
 
 @contextmanager
-def environment(**variables: str | None) -> Iterator[None]:
+def environment(variables: Mapping[str, str | None]) -> Iterator[None]:
     """Set environment variables for a while; None removes one."""
-    before = {name: os.environ.get(name) for name in variables}
-
-    def put(values: Mapping[str, str | None]) -> None:
-        for name, value in values.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-
-    put(variables)
+    before = dict(os.environ)
+    os.environ.update({name: value for name, value in variables.items() if value is not None})
+    for name in variables:
+        if variables[name] is None:
+            os.environ.pop(name, None)
     try:
         yield
     finally:
-        put(before)
+        os.environ.clear()
+        os.environ.update(before)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import platform
 import subprocess
@@ -21,12 +20,13 @@ import threadpoolctl
 
 import workbench
 from workbench.core.interrupts import Held
-from workbench.core.names import hint, near
+from workbench.core.names import hint
 from workbench.core.problem import Problem
 from workbench.core.stream import Row, Rule, State, always, nothing, until, watch
 from workbench.core.trace import Trace, record
 from workbench.proofs.writers import proof_of, save
 from workbench.registry import SOLVERS
+from workbench.runs.parameters import check_names, parameters_of
 
 PATIENCE_S = 2.0  # seconds of compiling before it is announced
 PROBLEM = ("name", "n", "d", "k", "synthetic", "checksum")
@@ -132,15 +132,9 @@ def resolve(solver: str | Callable, parameters: Mapping[str, Any]) -> tuple[Call
         if solver not in SOLVERS:
             raise ValueError(f"solver: unknown name {solver!r}; {hint(solver, SOLVERS)}")
         solver = SOLVERS[solver].steps
-    defaults = {
-        name: p.default
-        for name, p in inspect.signature(solver).parameters.items()
-        if p.kind is p.KEYWORD_ONLY and name != "state"
-    }
-    for name in sorted(set(parameters) - set(defaults), key=str):
-        known = near(str(name), defaults) or f"it takes {', '.join(defaults)}"
-        raise ValueError(f"parameters: {solver.__name__} has no {name!r}; {known}")
-    return solver, defaults | dict(parameters)
+    declared = parameters_of(solver)
+    check_names(parameters, declared, solver.__name__)
+    return solver, {name: p.default for name, p in declared.items()} | dict(parameters)
 
 
 def header(

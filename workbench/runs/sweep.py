@@ -7,10 +7,9 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -24,106 +23,99 @@ from workbench.core.trace import Trace, read_finished, write_trace
 from workbench.data.panels import panel
 from workbench.proofs.writers import write
 from workbench.registry import SOLVERS
-from workbench.runs.engine import busy_cores, execute
+from workbench.runs.engine import Say, execute
 from workbench.runs.grid import Point, at_least
 from workbench.runs.keys import code, key
 from workbench.runs.notebooks import runs_folder
-from workbench.runs.progress import Say
 from workbench.runs.results import recalled, setting
 from workbench.runs.run import machine, run
-from workbench.runs.worker import Limits, duration
+from workbench.runs.worker import Limits, Task, timed_alone
 
 TIMED_RUNS = 3
+RECORDED = ("key", "timed", "data", "seed", "test", "repetition", "stop")  # in the trace's header
 
 _warm: set[tuple[str, ...]] = set()
 
 
-@dataclass(frozen=True)
-class Run:
-    """A point with its key: the task that the engine runs."""
+def solve(point: Point, proofs: bool, path: Path, limits: Limits) -> str:
+    """Run a point: solve, evaluate at geometric rounds and at the end, and write the trace.
 
-    point: Point
-    key: str
-    timed: bool
-    proofs: bool = False
-
-    @property
-    def label(self) -> str:
-        return self.point.label
-
-    def path(self, folder: Path) -> Path:
-        return folder / self.key[:2] / f"{self.key}.jsonl"
-
-    def check(self, path: Path) -> None:
-        trace = read_finished(path, self.key)
-        if self.proofs and "proof" not in trace.header:
-            raise ValueError(f"{path}: has no proof next to it")
-
-    @property
-    def header_fields(self) -> dict[str, Any]:
-        """The fields of the point that the trace's header records."""
-        own = {name: getattr(self.point, name) for name in ("data", "seed", "test", "repetition")}
-        return own | {"stop": dict(self.point.stop)}
-
-    def run(self, folder: Path, limits: Limits) -> str:
-        """Solve, evaluate at geometric rounds and at the end, and write the trace."""
-        point = self.point
-        problem = _problem(point.data, point.seed, point.test)
-        if point_key(point, problem, self.timed) != self.key:
-            raise ValueError(
-                "data, code or versions have changed since the sweep was planned, or differ on "
-                "this worker"
-            )
-
-        def in_time(row: Row) -> None:
-            unknown = set(point.stop) - set(LIMITS) - set(row)
-            if unknown and row["round"] == 1:  # some columns begin there, as a gap over the first
-                columns = ", ".join(name for name in row if name not in LIMITS)
-                raise ValueError(f"stop: no column {', '.join(unknown)}; there are {columns}")
-            if limits.seconds and row["seconds"] > limits.seconds:
-                raise TimeoutError(f"took more than {limits.seconds:g} s")
-
-        # Parameters may choose other kernels, and compiling must not be timed.
-        own = (repr(sorted(point.parameters.items())),) if self.timed else ()
-        judge, kind = errors(problem), (point.solver, point.data, *own)
-        trace, state = run(
-            point.solver,
-            problem,
-            *stopping(point.stop),
-            in_time,
-            parameters=point.parameters,
-            measure=judge,
-            when=geometric(),
-            warm_up=kind not in _warm,
+    With `proofs`, the proof of the last state is written next to it; see :func:`sweep`.
+    """
+    problem = _problem(point.data, point.seed, point.test)
+    if point_key(point, problem, point.timed) != point.key:
+        raise ValueError(
+            "data, code or versions have changed since the sweep was planned, or differ on "
+            "this worker"
         )
-        _warm.add(kind)
-        if trace.stopped_by == "interrupted":
-            raise InterruptedError("its worker was interrupted")
-        trace.last.update(judge(state))
-        trace.header["rules"].pop()  # the limit of this call does not belong to the point
-        trace.header |= {"key": self.key, "timed": self.timed} | self.header_fields
-        self.path(folder).parent.mkdir(exist_ok=True)
-        if self.proofs:
-            path = self.path(folder).with_suffix(".npz")
-            try:
-                write(path, problem, state, **point.parameters)
-                trace.header["proof"] = path.name
-            except ValueError as error:  # this solver has none
-                trace.header["proof"] = str(error)
-        write_trace(self.path(folder), trace)
-        last = trace.last
-        gap = f"gap {last['gap']:.1e} after " if "gap" in last else ""
-        return f"{gap}{last['cpu']:.2f} s and {last['round']} rounds, {last['stopped_by']}"
+
+    def in_time(row: Row) -> None:
+        unknown = set(point.stop) - set(LIMITS) - set(row)
+        if unknown and row["round"] == 1:  # some columns begin there, as a gap over the first
+            columns = ", ".join(name for name in row if name not in LIMITS)
+            raise ValueError(f"stop: no column {', '.join(unknown)}; there are {columns}")
+        if limits.seconds and row["seconds"] > limits.seconds:
+            raise TimeoutError(f"took more than {limits.seconds:g} s")
+
+    # Parameters may choose other kernels, and compiling must not be timed.
+    own = (repr(sorted(point.parameters.items())),) if point.timed else ()
+    judge, kind = errors(problem), (point.solver, point.data, *own)
+    trace, state = run(
+        point.solver,
+        problem,
+        *stopping(point.stop),
+        in_time,
+        parameters=point.parameters,
+        measure=judge,
+        when=geometric(),
+        warm_up=kind not in _warm,
+    )
+    _warm.add(kind)
+    if trace.stopped_by == "interrupted":
+        raise InterruptedError("its worker was interrupted")
+    trace.last.update(judge(state))
+    trace.header["rules"].pop()  # the limit of this call does not belong to the point
+    trace.header |= _recorded(point)
+    if proofs:
+        proof = path.with_suffix(".npz")
+        try:
+            write(proof, problem, state, **point.parameters)
+            trace.header["proof"] = proof.name
+        except ValueError as error:  # this solver has none
+            trace.header["proof"] = str(error)
+    write_trace(path, trace)
+    last = trace.last
+    gap = f"gap {last['gap']:.1e} after " if "gap" in last else ""
+    return f"{gap}{last['cpu']:.2f} s and {last['round']} rounds, {last['stopped_by']}"
+
+
+def task(point: Point, proofs: bool = False) -> Task:
+    """Return the task that runs a planned point."""
+    work, check = partial(solve, point, proofs), partial(_check, point.key, proofs)
+    return Task(point.key, point.label, _place(point), work, check)
+
+
+def _check(key: str, proofs: bool, path: Path) -> None:
+    if "proof" not in read_finished(path, key).header and proofs:
+        raise ValueError(f"{path}: has no proof next to it")
+
+
+def _place(point: Point) -> str:
+    return f"{point.key[:2]}/{point.key}.jsonl"
+
+
+def _recorded(point: Point) -> dict[str, Any]:
+    return {name: getattr(point, name) for name in RECORDED} | {"stop": dict(point.stop)}
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """The runs of a sweep, the folder of their traces, and the reasons of failures by key.
+    """The points of a sweep, the folder of their traces, and the reasons of failures by key.
 
     ``results`` are the traces by key if they come from files of results, and not from the folder.
     """
 
-    runs: tuple[Run, ...]
+    points: tuple[Point, ...]
     folder: Path
     failures: dict[str, str]
     results: Mapping[str, Trace] | None = None
@@ -134,15 +126,15 @@ class Sweep:
         A run that failed, or that a solver's own limit ended before its first round, has none.
         Points that are the same run have one.
         """
-        known = [{**task.point.parameters, **vars(task.point)} for task in self.runs]
+        known = [{**point.parameters, **vars(point)} for point in self.points]
         if unknown := set(where).difference(*known):
             raise ValueError(f"traces: no point has {', '.join(sorted(unknown))}")
         chosen = {
-            task.key: task
-            for task, values in zip(self.runs, known)
+            point.key: point
+            for point, values in zip(self.points, known)
             if all(name in values and values[name] == value for name, value in where.items())
         }
-        traces = [self._trace(t) for key, t in chosen.items() if key not in self.failures]
+        traces = [self.trace(p) for key, p in chosen.items() if key not in self.failures]
         return [trace for trace in traces if trace.last["round"] > 0]
 
     def proofs(self, **where: Any) -> list[Path]:
@@ -160,30 +152,30 @@ class Sweep:
         Points that are the same run have the same ``key``.
         """
         rows = []
-        for task in self.runs:
-            point = task.point
-            row = {"solver": point.solver, "data": point.data, "seed": point.seed}
+        for point in self.points:
+            row = {name: getattr(point, name) for name in ("solver", "data", "seed")}
             rules = ", ".join(f"{name} {value:g}" for name, value in sorted(point.stop.items()))
             row |= {"repetition": point.repetition, "test": point.test, "stop": rules}
             row |= {f"p_{name}": point.parameters[name] for name in point.varied}
-            if task.key in self.failures:
-                row |= {"status": "failed", "reason": self.failures[task.key]}
+            if point.key in self.failures:
+                row |= {"status": "failed", "reason": self.failures[point.key]}
             else:
-                trace = self._trace(task)
+                trace = self.trace(point)
                 problem, load = trace.header["problem"], trace.header.get("load")
                 size = {name: problem[name] for name in ("n", "d", "k", "checksum")}
                 row |= {"status": "done", "reason": "", "load": load, **size, **trace.last}
-            rows.append(row | {"timed": task.timed, "key": task.key})
+            rows.append(row | {"timed": point.timed, "key": point.key})
         return pd.DataFrame(rows)
 
-    def _trace(self, task: Run) -> Trace:
+    def trace(self, point: Point) -> Trace:
+        """Return the trace of one of the points, which did not fail."""
         if self.results is not None:
-            return self.results[task.key]
+            return self.results[point.key]
         try:
-            trace = read_finished(task.path(self.folder), task.key)
+            trace = read_finished(self.folder / _place(point), point.key)
         except ValueError as error:
             raise ValueError(f"{error}; run the sweep again to replace it") from None
-        trace.header |= task.header_fields  # an earlier sweep may have named the data otherwise
+        trace.header |= _recorded(point)  # an earlier sweep may have named the data otherwise
         return trace
 
 
@@ -231,27 +223,16 @@ def sweep(
         raise ValueError("timing: is for one pinned process here, not for a cluster")
     if timing and jobs != 1:
         raise ValueError(f"timing: must run one job, got {jobs!r}")
-    if timing and (notebooks := os.environ.get("WORKBENCH_JOBS", "1")) != "1":
-        say(f"not timed: {notebooks} notebooks run side by side")
+    if timing and not timed_alone(timing):
+        say(f"not timed: {os.environ['WORKBENCH_JOBS']} notebooks run side by side")
         timing = False
-    if timing:
-        points = at_least(points, TIMED_RUNS)
+    points = at_least(points, TIMED_RUNS) if timing else points
     if (known := recalled()) is not None:
         return _from_results(points, timing, known, folder)
-    runs = _planned(points, timing, proofs)
-    missing = {task.key: task.point.stop for task in runs if not task.path(folder).exists()}
-    clocks = [
-        [v for name, v in stop.items() if name in ("cpu", "seconds")] for stop in missing.values()
-    ]
-    if (most := sum(map(min, filter(None, clocks))) / max(jobs, 1)) > 60:
-        say(f"the limits of the points to run add up to {duration(most)}")
-    if timing and not all(task.path(folder).exists() for task in runs):
-        if (busy := busy_cores(int(time.monotonic() // 60))) > 0.3:
-            say(f"warning: other work keeps {busy:.1f} cores busy, the times will be unreliable")
-    failures = execute(
-        runs, folder, jobs=jobs, cluster=cluster, limits=limits, timing=timing, say=say
-    )
-    return Sweep(runs, folder, failures)
+    points = planned(points, timing)
+    tasks = [task(point, proofs) for point in points]
+    how = {"jobs": jobs, "cluster": cluster, "limits": limits, "timing": timing, "say": say}
+    return Sweep(points, folder, execute(tasks, folder, **how))
 
 
 def summary(done: Sweep) -> pd.DataFrame:
@@ -297,26 +278,24 @@ def point_key(point: Point, problem: Problem, timed: bool) -> str:
 
 def _from_results(points: Sequence[Point], timed: bool, known: dict, folder: Path) -> Sweep:
     """Return the sweep of points that were run before, perhaps elsewhere and by other code."""
-    runs = []
+    found = []
     for point in points:
         own = setting(vars(point) | {"timed": timed})
-        runs.append(Run(point, known[own].header["key"] if own in known else own, timed))
-    found = {trace.header["key"]: trace for trace in known.values()}
-    failures = {
-        run.key: "no run with these settings is in the results"
-        for run in runs
-        if run.key not in found
-    }
-    return Sweep(tuple(runs), folder, failures, found)
+        own = known[own].header["key"] if own in known else own
+        found.append(replace(point, key=own, timed=timed))
+    traces = {trace.header["key"]: trace for trace in known.values()}
+    reason = "no run with these settings is in the results"
+    failures = {point.key: reason for point in found if point.key not in traces}
+    return Sweep(tuple(found), folder, failures, traces)
 
 
-def _planned(points: Sequence[Point], timed: bool, proofs: bool = False) -> tuple[Run, ...]:
-    """Return a run with its key for every point; each problem is made once."""
+def planned(points: Sequence[Point], timed: bool) -> tuple[Point, ...]:
+    """Return the points with their keys; each problem is made once."""
     code.cache_clear()  # a notebook's kernel may be older than the code; new workers are not
+    keyed = list(points)
     places: dict[tuple, list[int]] = {}
     for place, point in enumerate(points):
         places.setdefault((point.data, point.seed, point.test), []).append(place)
-    runs: dict[int, Run] = {}
     for chosen, indices in places.items():
         try:
             # As in the workers: the last digits of a matrix product depend on the threads.
@@ -325,10 +304,10 @@ def _planned(points: Sequence[Point], timed: bool, proofs: bool = False) -> tupl
         except (ValueError, OSError) as error:
             raise type(error)(f"data {chosen[0]!r}: {error}") from None
         for place in indices:
-            point = points[place]
             # Only the checksum says which problem it is: equal data under two names is one run.
-            runs[place] = Run(point, point_key(point, problem, timed), timed, proofs)
-    return tuple(runs[place] for place in range(len(points)))
+            own = point_key(points[place], problem, timed)
+            keyed[place] = replace(points[place], key=own, timed=timed)
+    return tuple(keyed)
 
 
 @lru_cache(maxsize=TIMED_RUNS)  # the splits of one setting, for the next solver

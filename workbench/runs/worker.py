@@ -17,7 +17,7 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
@@ -33,36 +33,12 @@ DIED = "its worker died, twice (out of memory, or a crash in compiled code)"
 TOO_LONG = "exceeded its time within a round and was killed"
 
 
-GRACE_S = 10.0  # seconds that a task may take beyond 1.5 times its limit
-Say = Callable[[str], None]
-
-
-def say(line: str) -> None:
-    """Send a line from a worker's process to whoever reads its progress; elsewhere, do nothing."""
-
-
-class Task(Protocol):
-    """A task of the engine: a point of a grid, a notebook, a match. It must be picklable."""
-
-    key: str
-    label: str
-
-    def path(self, folder: Path) -> Path:
-        """Return the file that marks it as done; it appears whole or not at all."""
-
-    def check(self, path: Path) -> None:
-        """Raise a ValueError if the file there is not a whole one of this task."""
-
-    def run(self, folder: Path, limits: Limits) -> str:
-        """Do the work in a worker and return in a few words how it went; raise if it failed."""
-
-
 @dataclass(frozen=True)
 class Limits:
     """Limits of one task: wall ``seconds`` and ``memory`` in GB, None for no limit.
 
     The time of a solver is checked after each of its rounds. A task is killed with its worker after
-    1.5 times the limit plus :data:`GRACE_S`, which includes its data and its evaluation. The memory
+    1.5 times the limit plus its ``grace_s``, which includes its data and its evaluation. The memory
     is what the process may allocate in addition to what it has; it is enforced on Linux only.
     """
 
@@ -75,6 +51,31 @@ class Limits:
                 raise ValueError(f"{name}: must be positive and finite, got {value!r}")
 
 
+@dataclass(frozen=True)
+class Task:
+    """A unit of work: a point of a grid, a notebook or a match of the arena. It is picklable.
+
+    Attributes
+    ----------
+    key, label : its content key, and its name in messages
+    place : path, in the folder of tasks, of the file that marks it as done
+    work : function (path, limits) that writes the file whole or not at all, and returns in a few
+        words how it went
+    check : function (path) that raises a ValueError if the file is not a whole one of this task
+    grace_s : seconds that it may take beyond 1.5 times its limit
+    """
+
+    key: str
+    label: str
+    place: str
+    work: Callable[[Path, Limits], str]
+    check: Callable[[Path], Any]
+    grace_s: float = 10.0
+
+    def path(self, folder: Path) -> Path:
+        return folder / self.place
+
+
 class Outcome(NamedTuple):
     """The end of a task: ``done``, ``failed`` or, if results cannot be kept, ``stop``."""
 
@@ -85,14 +86,16 @@ class Outcome(NamedTuple):
 
 def attempt(task: Task, *, folder: Path, here: Path, limits: Limits, timing: bool) -> Outcome:
     """Run one task in a worker, in the folder `here` of the command if the worker has it."""
-    if task.path(folder).exists():
+    path = task.path(folder)
+    if path.exists():
         return Outcome(task.key, "done", "already done by another run")
     try:
         _one_thread()
         if here.is_dir():  # relative paths mean the folder in which the command was given
             os.chdir(here)
+        path.parent.mkdir(parents=True, exist_ok=True)
         with limited_memory(limits.memory), _on_one_core(timing):
-            return Outcome(task.key, "done", task.run(folder, limits))
+            return Outcome(task.key, "done", task.work(path, limits))
     except TimeoutError as error:
         return Outcome(task.key, "failed", one_line(error))
     except (Exception, SystemExit, KeyboardInterrupt) as error:
@@ -191,8 +194,8 @@ class Worker:
     The process leads a process group that ends with this process, however this one ends.
     """
 
-    def __init__(self, say: Say = say):
-        self.say, self.process, self.connection = say, None, None
+    def __init__(self):
+        self.process, self.connection = None, None
         self.ended, self.late = False, False
         self.lock = threading.Lock()
 
@@ -202,10 +205,10 @@ class Worker:
             message = bytes(ForkingPickler.dumps(partial(attempt, task)))
         except Exception as error:  # a task of a function within a function, or of an open file
             return failed(task.key, error)
-        grace_s = getattr(task, "grace_s", GRACE_S)
+        seconds = limits.seconds and 1.5 * limits.seconds + task.grace_s
         for _ in range(2):
             try:
-                return self._answer(message, limits, grace_s)._replace(key=task.key)
+                return self._answer(message, seconds)._replace(key=task.key)
             except (OSError, EOFError):  # the process is dead
                 self.kill()
                 if self.late:
@@ -222,27 +225,15 @@ class Worker:
                 self.release()
                 self.process = None
 
-    def _answer(self, message: bytes, limits: Limits, grace_s: float) -> Outcome:
-        """Return what the process answers to a message, while it says what it prints."""
-        self.late, timer = False, None
-        connection = self._started()
+    def _answer(self, message: bytes, seconds: float | None) -> Outcome:
+        """Return what the process answers to a message within these seconds, or kill it."""
+        self.late, connection = False, self._started()
         connection.send_bytes(message)
-        try:
-            while not isinstance(answer := connection.recv(), Outcome):
-                if answer is not None:
-                    self.say(answer)
-                elif limits.seconds:  # it has begun: from here compiled code may never answer
-                    timer = threading.Timer(1.5 * limits.seconds + grace_s, self._kill_late)
-                    timer.daemon = True
-                    timer.start()
-            return answer
-        finally:
-            if timer:
-                timer.cancel()
-
-    def _kill_late(self) -> None:
-        self.late = True
-        self.kill()
+        connection.recv()  # it has begun: from here compiled code may never answer
+        if not connection.poll(seconds):
+            self.late = True
+            raise EOFError
+        return connection.recv()
 
     def _started(self) -> Connection:
         with self.lock:
@@ -267,20 +258,17 @@ class Worker:
 
 def serve(descriptor: int) -> None:
     """Be the process of a :class:`Worker`: run what comes in until the connection is closed."""
-    global say
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     connection = Connection(descriptor)
-    say = connection.send
     while True:
         try:
             call = connection.recv()
         except EOFError:
             return
         except Exception as error:  # a module that the task needs is missing
-            connection.send(failed("", error))
-        else:
-            connection.send(None)
-            connection.send(call())
+            call = partial(failed, "", error)
+        connection.send("begun")
+        connection.send(call())
 
 
 def end_with_this_process(group: int) -> Callable[[], None]:
@@ -298,7 +286,6 @@ def end_with_this_process(group: int) -> Callable[[], None]:
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-
     os.register_at_fork(after_in_child=watchdog.stdin.close)  # a fork must not hold it open
 
     def release() -> None:
