@@ -9,7 +9,7 @@ import pytest
 import workbench
 from workbench.cli import main
 from workbench.core.trace import read_trace
-from workbench.data.routes import Source
+from workbench.data.sources import Source
 from workbench.registry import SOLVERS
 from workbench.runs import mill
 
@@ -115,8 +115,8 @@ def test_data_lists_and_checks(monkeypatch, tmp_path, capsys):
     assert capsys.readouterr().out.startswith("iris: scikit-learn")
     nowhere = Source("nowhere", (1, 1, 2))
     monkeypatch.setitem(sys.modules["workbench.data"].SOURCES, "lost", nowhere)
-    assert main(["data", "check", "lost"]) == 1
-    assert "not available" in capsys.readouterr().out
+    assert main(["data", "check", "lost"]) == 2
+    assert "lost: not available" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a closed pipe is another error on Windows")
@@ -133,7 +133,8 @@ def test_a_reader_that_has_seen_enough_is_no_error(lines):
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_a_terminal_that_is_not_utf_8_gets_what_it_has(encoding, tmp_path):
     rows = tmp_path / "größe ℓ.csv"
-    rows.write_text("".join(f"{i},{i % 3},äℓ{i % 3}\n" for i in range(-1, 30)), encoding="utf-8")
+    lines = ["a,b,kind\n", *(f"{i},{i % 3},äℓ{i % 3}\n" for i in range(-1, 30))]
+    rows.write_text("".join(lines), encoding="utf-8")
     trace = str(tmp_path / "ℓ.jsonl")
     commands = [["list"], ["data"], ["--help"], ["run", "--help"], ["lessons", "ℓ"]]
     commands += [["run", "ridge", str(rows), "--out", trace], ["run", "ridge", f"{rows}x"]]

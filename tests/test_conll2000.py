@@ -137,12 +137,13 @@ def test_files_that_are_not_available_are_downloaded_on_request(mirror, tmp_path
     assert "conll2000(fetch=True)" in str(caught.value) and str(tmp_path) in str(caught.value)
     asked = []
 
-    def give(file, path):
-        asked.append((file.urls[0].rpartition("/")[2], file.sha256))
+    def give(files, folder, hashes):
+        [(name, url)] = files.items()
+        asked.append((url.rpartition("/")[2], hashes[name]))
         if len(asked) == 1:
-            raise OSError(f"{file.urls[0]}: no network")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(TRAIN if "train" in path.name else TEST)
+            raise OSError(f"{url}: no network")
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(TRAIN if "train" in name else TEST)
 
     monkeypatch.setattr(module, "download", give)
     with pytest.raises(FileNotFoundError, match=r"conll2000/train.txt: no network"):

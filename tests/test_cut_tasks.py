@@ -136,12 +136,12 @@ def test_sequences_are_their_positions_in_order(kind):
 @pytest.mark.parametrize(
     ("message", "X", "y", "rest"),
     [
-        ("X: needs at least one sequence", [], [], {}),
-        ("X: sequence 1 is empty; leave empty sequences out", [A, A[:0]], [[0, 1], []], {}),
+        ("X: must be a list of at least one sequence", [], [], {}),
+        (r"X\[1\]: must not be empty", [A, A[:0]], [[0, 1], []], {}),
         (r"X\[0\]: must have two dimensions", [A[0]], [[0, 1]], {}),
         (r"X\[1\]: ", [A, B * np.nan], [[0, 1], [0]], {}),
-        ("X: sequence 1 has 2 features, the first has 3", [A, B[:, :2]], [[0, 1], [0]], {}),
-        ("X: sequence 1 is", [A, sp.csr_matrix(B)], [[0, 1], [0]], {}),
+        ("X: sequences must be all dense or all sparse", [A, B[:, :2]], [[0, 1], [0]], {}),
+        ("X: .* of equal width", [A, sp.csr_matrix(B)], [[0, 1], [0]], {}),
         ("y: has 1 sequences, X has 2", [A, B], [[0, 1]], {}),
         (r"y\[1\]: has 2 labels for 1 rows", [A, B], [[0, 1], [0, 1]], {}),
         (r"y\[0\]: 1 label", [A], [[0, None]], {}),

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from workbench import data
 from workbench.data import formats
-from workbench.data.formats import OPENERS, Rows, read_npz, write_npz
+from workbench.data.formats import Rows, read_npz, write_npz
 
 X = np.array([[0.5, 0, 2], [0, 1, 0], [3, 0, 0], [0, 4, 0.25], [1, 1, 1], [2, 0, 5]])
 Y = np.array([0, 1, 0, 1, 1, 0])
@@ -48,43 +48,47 @@ def test_the_label_column_of_a_table(tmp_path):
         data.load(tmp_path / "rows.XLSX")
 
 
-NO_HEADER = "no header: the first line is a row"
-KINDS = "the first line has the names: a, b, kind"
+LAST = "label column 'kind', the last"
+MAY_BE_A_ROW = "give header=None if it is, header=0 if these are the names"
+SHIFTED = (
+    "give index_col=0 if the first column is no feature, header=None if the first line is a row"
+)
 
 
 # What a table is read as: its columns, classes, and words of the line that says so.
 @pytest.mark.parametrize(
     "text, features, classes, note",
     [
-        # separators, names and what is no header
-        ("a;b;y\n1;2.5;0\n4;5;1\n", "a b", [0, 1], "separated by semicolons"),
-        ('"a";"b, c";"y"\n"1";"2.5";"0"\n4;5;1\n', "a|b, c", [0, 1], "by semicolons"),
-        ("1;2.5;0\n4;5;1\n", "0 1", [0, 1], NO_HEADER),
-        ("a,a,y\n1,2.5,0\n4,5,1\n", "a a.1", [0, 1], "duplicate names are now a.1 (was a)"),
-        ("1,0.5,y\n1,2.5,0\n4,5,1\n", "1 0.5", [0, 1], "the names: 1, 0.5, y"),
-        ("1,2,y\n1,2.5,0\n4,5,1\n", "1 2", [0, 1], "the names: 1, 2, y"),
-        ("1,2,u\n1,2.5,v\n4,5,u\n", "0 1", ["u", "v"], NO_HEADER),
-        ("2019,2020,kind\n1,2.5,u\n4,5,v\n1,1,u\n1,1,v\n", "2019 2020", ["u", "v"], "2019"),
-        ("11,12.5,A\n4,5,B\n1,1,A\n", "0 1", ["A", "B"], "label column '2', the last"),
-        ("0.5,?,A\n4,5,B\n1,1,A\n", "", [], "features must be numbers; 1 are not"),
-        # delimiters at the ends of lines
+        # separators, names and what may be no header
+        ("a;b;y\n1;2.5;0\n4;5;1\n", "a b", [0, 1], "label column 'y'"),
+        ('"a";"b, c";"y"\n"1";"2.5";"0"\n4;5;1\n', "a|b, c", [0, 1], "label column 'y'"),
+        ("a,a,y\n1,2.5,0\n4,5,1\n", "a a.1", [0, 1], "label column 'y'"),
+        ("1;2.5;0\n4;5;1\n", "", [], MAY_BE_A_ROW),
+        ("2019,2020,kind\n1,2.5,u\n4,5,v\n", "", [], MAY_BE_A_ROW),
+        ("0.5,?,A\n4,5,B\n1,1,A\n", "", [], MAY_BE_A_ROW),
+        # delimiters at the ends of lines, names of rows
         ("label,a,b\nu,1,2.5,\nv,4,5,\n", "a b", ["u", "v"], "at the end of rows makes no column"),
         ("label,a,b\nu,1,2.5,\nv,4,5\n", "a b", ["u", "v"], "at the end of rows makes no column"),
-        ("a,b,kind,\n1,2.5,u,\n4,5,v,\n", "a b", ["u", "v"], "1 empty column without a name"),
-        ("1,2.5,u,\n4,5,v,\n1,1,u,\n", "0 1", ["u", "v"], NO_HEADER),
+        ("a,b,kind,\n1,2.5,u,\n4,5,v,\n", "a b", ["u", "v"], "an empty column without a name"),
         ("a,b,kind\nr1,1,2.5,u\nr2,4,5,v\n", "a b", ["u", "v"], "names of the rows"),
         (",a,b,kind\n0,1,2.5,u\n1,4,5,v\n", "a b", ["u", "v"], "names of the rows"),
+        ("a,b,y\n1,2,0,9\n1,2,3\n", "", [], SHIFTED),
+        ("a,b,y\n0.5,1,2,0\n1.5,1,2,1\n", "", [], SHIFTED),
+        (",a,y\n3,1,2\n3,1,3\n", "", [], SHIFTED),
+        ("a,y\n1,0\n1,2\n3,2,3\n", "", [], "Expected 2 fields in line 4, saw 3"),
         # blanks, byte order marks, and classes that pandas would take for gaps or numbers
         ("label ,a, b\nu ,1,2.5\n u,4,5\nv,0,0\n", "a b", ["u", "v"], "label column 'label'"),
         ("\ufeff Class\xa0,a,b\nu\xa0,1,2.5\nv,4,5\n", "a b", ["u", "v"], "column 'Class'"),
         ("a,b,kind\n1,2.5,NA\n4,5,EU\n", "a b", ["EU", "NA"], "'NA' is a class, not a gap"),
-        ("a,b,kind\n1,2.5,None\n4,5,null\n", "a b", ["None", "null"], KINDS),
-        ("a,b,kind\n1,2.5,007\n4,5,07\n", "a b", ["007", "07"], KINDS),
-        ("a,b,kind\n1,2.5,1.0\n4,5,2\n", "a b", [1, 2], KINDS),
+        ("a,b,kind\n1,2.5,None\n4,5,null\n", "a b", ["None", "null"], LAST),
+        ("a,b,kind\n1,2.5,007\n4,5,07\n", "a b", ["007", "07"], LAST),
+        ("a,b,kind\n1,2.5,1.0\n4,5,2\n", "a b", [1, 2], LAST),
+        ("a,b,y\n1,2.5,9007199254740993\n4,5,9007199254740992\n", "a b", [2**53, 2**53 + 1], "y"),
         ("a,b,kind\n1,2.5,no\n4,5,No\n", "a b", ["No", "no"], "differ in case only are classes"),
         # what is refused, and why
         ("y,label\n1,2\n2,3\n", "", [], "has the columns ['y', 'label']; name the one"),
-        ("y,y \n1,2\n2,3\n", "", [], "has the columns ['y', 'y.1']; name the one"),
+        ("y,y\n1,2\n2,3\n", "", [], "has the columns ['y', 'y.1']; name the one"),
+        ("y,y \n1,2\n2,3\n", "", [], "several columns are called 'y'; give names="),
         ("a,b,y\n1,red,0\n2,blue,1\n", "", [], "features must be numbers; b are not"),
         ("a,b,y\n1,2020-01-01,0\n2,2020-01-02,1\n", "", [], "numbers; b are not"),
         ("a;b;y\n1,5;2;0\n2,5;3;1\n", "", [], "give decimal=',' if that is a number"),
@@ -92,14 +96,12 @@ KINDS = "the first line has the names: a, b, kind"
         ("a,y\n1,0\n,1\n3,1\n", "", [], "NaN: 1 gap, 1 of them in the column 'a', first in row 2"),
         ("a,y\n1,0\n1,1\n3,NA\n", "", [], "y: 1 label is missing"),
         ("a,y\n1,u\n2, \n3,v\n", "", [], "y: 1 label is missing"),
+        ("a,y\n1,u\n2\n3,v\n", "", [], "y: 1 label is missing"),
         ("a,y\n1,1\n2,1\n", "", [], "y: needs at least two classes"),
         ("y\n1\n2\n", "", [], "needs a label column and a feature"),
         ("a\ty\n1\t0\n2\t1\n", "", [], "are not separated by commas, give sep="),
         ("", "", [], "cannot be read as a table: it is empty"),
         ("größe,y\n1,0\n", "", [], "cannot be read as a table: its text is not UTF-8"),
-        ("a,b,y\n1,2,0,9\n1,2,3\n", "", [], "line 2 has 4 values and the header 3 names"),
-        ("a,b,y\n0.5,1,2,0\n1.5,1,2,1\n", "", [], "one name fewer than the rows have values"),
-        ("a,y\n1,0\n1,2\n3,2,3\n", "", [], "line 4 has 3 values and the header 2 names"),
     ],
 )
 def test_a_table_is_read_as_it_says_or_refused(tmp_path, text, features, classes, note):
@@ -111,7 +113,7 @@ def test_a_table_is_read_as_it_says_or_refused(tmp_path, text, features, classes
         return
     problem = data.load(path)
     assert problem.features == tuple(features.split("|" if "|" in features else " "))
-    assert [4, 5] in problem.X.tolist() and {1, 2.5, 11} & {*problem.X[0]}
+    assert problem.X.tolist()[:2] == [[1, 2.5], [4, 5]]
     assert problem.classes.tolist() == classes
     assert note in problem.about and problem.about.endswith("no gaps")
 
@@ -120,6 +122,7 @@ def test_a_table_is_read_as_it_says_or_refused(tmp_path, text, features, classes
     "text, options",
     [
         ("u,1\nv,4\n", {"header": None}),
+        ("kind,1\nu,1\nv,4\n", {"header": 0}),
         ("u,1\nv,4\n", {"names": ["kind", "a"], "target": "kind"}),
         ("kind|a\nu|1\nv|4\n", {"sep": "|"}),
         ("kind a\nu  1\nv 4\n", {"sep": r"\s+"}),
@@ -133,7 +136,7 @@ def test_a_table_is_read_as_it_says_or_refused(tmp_path, text, features, classes
 def test_options_of_pandas_decide(tmp_path, text, options):
     path = tmp_path / "rows.csv"
     path.write_text(text)
-    target = {"target": "kind" if "header" not in options else "0"}
+    target = {"target": "0" if options.get("header", 0) is None else "kind"}
     for place in (path, str(path)):
         problem = data.load(place, **target | options)
         assert problem.X.tolist() == [[1], [4]] and problem.classes.tolist() == ["u", "v"]
@@ -208,13 +211,12 @@ def test_widths_and_first_indices_of_libsvm_files(tmp_path):
     for files in ((one, narrow), (str(one), str(narrow))):
         problem = data.load(files)
         assert problem.X_test.toarray().tolist() == [[0, 5, 0, 0], [7, 0, 0, 0]]
-    assert "4 features in the training file, 2 in the test file" in problem.about
+    assert problem.about.endswith("test rows: indices count from 1, 2 of 4 features occur")
     assert data.load((narrow, one)).d == 4
     # Which base a file without an index 0 has is said, or asked if the files disagree.
     problem = data.load((zero, narrow))
     assert problem.X_test.toarray().tolist() == [[0, 0, 5, 0], [0, 7, 0, 0]]
-    assert problem.about.endswith("test rows: indices count from 0; 4 features in the training "
-                                  "file, 3 in the test file")  # fmt: skip
+    assert problem.about.endswith("test rows: indices count from 0, 3 of 4 features occur")
     for files in ((one, zero), (zero, one)):
         with pytest.raises(ValueError, match=r"give zero_based=True if both count from 0, or for"):
             data.load(files)
@@ -230,19 +232,7 @@ def test_a_line_becomes_a_row_for_each_of_its_labels(tmp_path, name, pack):
     assert problem.classes[problem.y].tolist() == [3, 7, 9, 3, 3, 9, 12]
     first, other, empty = [2, 0, 0, 0, 1], [1, 2.5, 0, 0, 0], [0] * 5
     assert problem.X.toarray()[[0, 1, 3, 6]].tolist() == [first, first, other, empty]
-    assert "4 lines: 2 with several labels made one row per label, 0 without" in problem.about
-
-
-def test_a_first_line_can_be_a_header(tmp_path):
-    path = tmp_path / "xmc.txt"
-    path.write_text("4 6 9\n1,8 0:1 4:2\n 3:1\n\n5 2:1\n")
-    problem = data.load(path)
-    assert problem.X.shape == (3, 6) and problem.classes.tolist() == [1, 5, 8]
-    assert problem.X.toarray()[0].tolist() == [1, 0, 0, 0, 2, 0]
-    assert "4 lines: 1 with several" in problem.about and "2 without a label" in problem.about
-    path.write_text("Data\n5 1:1\n6 0:2\n")
-    problem = data.load(path)
-    assert problem.classes.tolist() == [5, 6] and problem.X.toarray().tolist() == [[0, 1], [2, 0]]
+    assert "2 of 4 lines with several labels are a row for each" in problem.about
 
 
 @pytest.mark.parametrize("matrix", [X.astype(np.uint8), X, sp.csr_matrix(X.astype(np.int16))])
@@ -279,9 +269,9 @@ def test_npz_round_trip_and_what_is_cut_short(tmp_path, matrix):
         (b"1 2 3:4\n2 1:1\n", ""),
         (b"1,2 3:1 -4:1\n2 1:1\n", ""),
         (b"1 2:1\n 3:1\n", "a line has no label"),
-        (b"2 3 1\n 1:1\n 2:1\n", "no line with a label"),
-        (b"4 6 9\n1 0:1\n2 3:1\n", "promises 4 rows, it has 2"),
-        (b"2 3 9\n1 0:1\n2 3:1\n", "has 4 features, more than 3"),
+        (b" 1:1\n 2:1\n", "no line with a label"),
+        (b"2 3 9\n1 0:1\n2 3:1\n", ""),
+        ("1 1:1\n2 2:1\n".encode("utf-16"), "its text is UTF-16; save it again as UTF-8"),
     ],
 )
 def test_other_files_are_not_taken_for_libsvm(tmp_path, content, message):
@@ -340,24 +330,16 @@ def test_archives_at_odds_with_themselves(tmp_path, parts, message):
         data.load(tmp_path / "rows.npz")
 
 
-@pytest.mark.parametrize(
-    "suffix", ["csv.gz", "csv.bz2", "csv.xz", "csv.zip", "svm.gz", "npz", "parquet"]
-)
-def test_packed_files_that_grow_too_large_are_refused(suffix, tmp_path, monkeypatch):
+@pytest.mark.parametrize("suffix", ["csv.zip", "npz"])
+def test_archives_that_grow_too_large_are_refused(suffix, tmp_path, monkeypatch):
     path, rows = tmp_path / f"rows.{suffix}", 10**5
-    text = b"1 1:1\n2 2:1\n" if suffix == "svm.gz" else b"1,1\n1,2\n"
     if suffix == "npz":
         np.savez_compressed(path, X=np.zeros((rows, 2)), y=np.arange(rows) % 2)
-    elif suffix == "parquet":
-        pd.DataFrame({"a": np.zeros(rows), "y": np.arange(rows) % 2}).to_parquet(path)
-    elif suffix == "csv.zip":
-        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-            archive.writestr("rows.csv", text * (rows // 2))
     else:
-        with OPENERS[path.suffix](path, "wb") as file:
-            file.write(text * (rows // 2))
-    monkeypatch.setattr(formats, "TIMES", 1)
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("rows.csv", "a,y\n" + "1,1\n1,2\n" * (rows // 2))
+    monkeypatch.setattr(formats, "MAX_RATIO", 1)
     assert data.load(path).n == rows
-    monkeypatch.setattr(formats, "UNPACKED", 10**5)
+    monkeypatch.setattr(formats, "MAX_BYTES", 10**5)
     with pytest.raises(ValueError, match=rf"rows.{suffix}: .*it unpacks to more than .* GB"):
         data.load(path)

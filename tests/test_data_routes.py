@@ -11,12 +11,11 @@ import pandas as pd
 import pytest
 from sklearn.utils import Bunch
 
-from workbench.data.routes import idx, libsvm, newsgroups, openml, uci
-from workbench.data.sources import SOURCES
+from workbench.data.sources import ROUTES, SHA256, SOURCES, Source
 
 
-def parse(source, *paths):
-    return source.parse(paths, source)
+def parse(name, *paths):
+    return SOURCES[name].parse(paths)
 
 
 def archive(path, **members):
@@ -28,28 +27,31 @@ def archive(path, **members):
 
 def test_uci_archives(tmp_path):
     arff = "@RELATION bean\n% words\n@ATTRIBUTE a REAL\n@DATA\n1,2.5,SEKER\n3,4.125,CALI\n"
-    path = archive(tmp_path / "beans.zip", bean_arff=arff)
-    rows = parse(uci("", (2, 2, 2), "1/beans.zip", "bean.arff"), path)
+    path = tmp_path / "beans.zip"
+    with zipfile.ZipFile(path, "w") as packed:
+        packed.writestr("folder/Dry_Bean_Dataset.arff", arff)
+    rows = parse("dry_bean", path)
     assert rows.X.tolist() == [[1, 2.5], [3, 4.125]]
     assert rows.y.tolist() == ["SEKER", "CALI"]
+    with pytest.raises(KeyError, match=r"HTRU_2\.csv"):
+        parse("pulsar", path)
     path = archive(tmp_path / "sat.zip", sat_trn="1 2 7\n3 4 5\n", sat_tst="5 6 7\n")
-    rows = parse(SOURCES["satimage"], path)
+    rows = parse("satimage", path)
     assert (rows.y.tolist(), rows.n_train, rows.X.dtype) == ([7, 5, 7], 4_435, np.float32)
-    with pytest.raises(KeyError, match=r"bean\.arff"):
-        parse(uci("", (2, 2, 2), "1/beans.zip", "bean.arff"), path)
 
 
 def test_uci_adult_is_coded_as_published_and_its_halves_agree(tmp_path):
     train = "39, State-gov, 7, <=50K\n50, ?, 8, >50K\n\n"
     test = "|1x3 Cross validator\n25, Private, 9, <=50K.\n"
-    rows = parse(SOURCES["adult"], archive(tmp_path / "a.zip", adult_data=train, adult_test=test))
+    rows = parse("adult", archive(tmp_path / "a.zip", adult_data=train, adult_test=test))
     assert rows.X.tolist() == [[39, 3, 7], [50, 1, 8], [25, 2, 9]]
     assert rows.y.tolist() == ["<=50K", ">50K", "<=50K"]
 
 
 def test_planes_of_colour_become_pixels(tmp_path):
     (tmp_path / "rgb").write_text("1 1:1 2:2 3:3 4:4 5:5 6:6\n0 1:7\n")
-    rows = parse(libsvm("", (None, 2, 6, 2), "rgb", planes=3), tmp_path / "rgb")
+    source = Source("", (2, 6, 2), route="libsvm planes")
+    rows = source.parse([tmp_path / "rgb"])
     assert rows.X.tolist() == [[1, 3, 5, 2, 4, 6], [7, 0, 0, 0, 0, 0]] and rows.n_train is None
 
 
@@ -62,18 +64,16 @@ def write_idx(path, array):
 def test_idx_files(tmp_path):
     images = np.arange(48, dtype=np.uint8).reshape(3, 4, 4)
     labels = np.array([3, 1, 3], np.uint8)
-    source = idx("", "", ["http://host/folder"])
     arrays = (images[:2], labels[:2], images[2:], labels[2:])
-    paths = [write_idx(tmp_path / f.name, a) for f, a in zip(source.files, arrays)]
-    rows = parse(source, *paths)
+    paths = [write_idx(tmp_path / name, a) for name, a in zip(SOURCES["mnist"].files, arrays)]
+    rows = parse("mnist", *paths)
     assert (rows.X == images.reshape(3, 16)).all()
     assert (rows.y.tolist(), rows.n_train) == ([3, 1, 3], 2)
-    paths[0].write_bytes(gzip.compress(gzip.decompress(paths[0].read_bytes())[:-1]))
-    with pytest.raises(ValueError, match="cut short"):
-        parse(source, *paths)
-    paths[0].write_bytes(gzip.compress(b"text"))
-    with pytest.raises(ValueError, match="not an idx file"):
-        parse(source, *paths)
+    whole = gzip.decompress(paths[0].read_bytes())
+    for broken in (whole[:-1], whole[:3], b"text", b""):
+        paths[0].write_bytes(gzip.compress(broken))
+        with pytest.raises(ValueError, match="not an idx file of bytes, or cut short"):
+            parse("mnist", *paths)
 
 
 def test_newsgroups(tmp_path):
@@ -87,7 +87,7 @@ def test_newsgroups(tmp_path):
             member = tarfile.TarInfo(name)
             member.size = len(text)
             packed.addfile(member, io.BytesIO(text.encode("latin-1")))
-    rows = parse(newsgroups("", (3, None, 2), 2), tmp_path / "news.tar.gz")
+    rows = parse("news20", tmp_path / "news.tar.gz")
     assert rows.y.tolist() == ["alt.atheism", "sci.space", "sci.space"]
     assert rows.n_train == 2
     assert rows.X.toarray().tolist() == [[1, 0, 0, 1], [0, 2, 1, 0], [0, 1, 0, 0]]
@@ -100,7 +100,7 @@ def test_features_of_resnet18_in_parts(tmp_path):
             paths.append(tmp_path / f"{name}_{i}.csv.zip")
             with zipfile.ZipFile(paths[-1], "w") as packed:
                 packed.writestr("part.csv", text + rows)
-        rows = parse(SOURCES[name], *paths)
+        rows = parse(name, *paths)
         assert rows.X.tolist() == [[1.5, 2], [3, 4], [5, 6]] and rows.X.dtype == np.float32
         assert rows.y.tolist() == [0, 1, 0] and rows.n_train is None
 
@@ -116,20 +116,20 @@ def test_lines_of_lshtc_have_several_labels_and_any_order(name, tmp_path):
             member = tarfile.TarInfo("train.txt")
             member.size = len(text)
             packed.addfile(member, io.BytesIO(text))
-    rows = parse(SOURCES[name], path)
+    rows = parse(name, path)
     assert rows.X.toarray().tolist() == [[2, 0, 0, 0, 1], [2, 0, 0, 0, 1], [0, 1, 0, 0, 0]]
     assert rows.y.tolist() == [3, 7, 9]
 
 
 def test_openml(monkeypatch):
     def fetch_openml(data_id, **_):
-        assert data_id == 7
+        assert data_id == 821
         target = pd.Series(["P", "N", "P"], dtype="category")
         table = pd.DataFrame({"a": [1, 2, 3], "b": [0.5, 1, 2]})
         return Bunch(data=table, target=target, feature_names=["a", "b"])
 
     monkeypatch.setattr("sklearn.datasets.fetch_openml", fetch_openml)
-    rows = parse(openml("", (3, 2, 2), "", 7, ("N", "P")))
+    rows = parse("house16")
     assert rows.y.tolist() == ["P", "N", "P"]
     assert rows.X.dtype == np.float32
     assert rows.features == ("a", "b")
@@ -140,10 +140,14 @@ def test_the_registry_is_consistent(name):
     source = SOURCES[name]
     n, _, k = source.shape
     assert n is None or source.n_train is None or 0 < source.n_train < n
-    assert source.labels is None or list(source.labels) == sorted(set(source.labels))
+    assert (
+        source.labels is None
+        or (np.diff(np.unique(source.labels, return_index=True)[1]) == 1).all()
+    )
     assert source.labels is None or len(source.labels) == k
-    for file in source.files:
-        assert file.urls and all(url.startswith(("https://", "http://")) for url in file.urls)
-        assert file.urls[0].startswith("https://")
-        assert file.sha256 is None or len(bytes.fromhex(file.sha256)) == 32
-        assert file.name == file.name.rpartition("/")[2] and " " not in file.name
+    assert source.route in ("", *ROUTES) and bool(source.route) >= bool(source.files)
+    for file, url in source.files.items():
+        assert url.startswith("https://") and "#" not in url
+        assert file == file.rpartition("/")[2] and " " not in file
+    assert not SHA256.keys() - {file for source in SOURCES.values() for file in source.files}
+    assert all(len(bytes.fromhex(digest)) == 32 for digest in SHA256.values())

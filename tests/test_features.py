@@ -267,5 +267,5 @@ def test_roots_of_rows_are_of_length_one(sparse):
     mapped = features.root_rows(problem)
     fractions = dense(problem.X) / dense(problem.X).sum(axis=1, keepdims=True)
     np.testing.assert_allclose(dense(mapped.X) ** 2, fractions, rtol=1e-5, atol=1e-7)
-    with pytest.raises(ValueError, match="X: contains negative values, which have no square root"):
+    with pytest.raises(ValueError, match="X: contains negative values; they have no square root"):
         features.root_rows(replace(problem, X=-problem.X))

@@ -9,7 +9,7 @@ from test_player import wait
 from workbench import cli, load
 from workbench.core.trace import read_trace
 from workbench.data.cache import state_of_folders
-from workbench.data.panels import at_hand, listed, panel
+from workbench.data.panels import available_specs, listed, panel
 from workbench.data.synthetic import checkers
 from workbench.data.words import parts
 from workbench.live import explore
@@ -70,7 +70,7 @@ def test_a_board_keeps_its_scale_and_has_test_rows_of_its_own():
     standard = panel("checkers 3000 @ standard | 30 % test", seed=4)
     assert standard.X.std(axis=0) == pytest.approx(1, abs=1e-5)
     assert standard.X_test.std(axis=0) == pytest.approx(1, abs=0.05)
-    assert at_hand("checkers 3000") == ["checkers 3000"]
+    assert available_specs("checkers 3000") == ["checkers 3000"]
     for wrong in ("checkers", "checkers 1", "checkers 3000x2", "checkers 1e4"):
         with pytest.raises(ValueError):
             panel(wrong)
@@ -118,17 +118,17 @@ def test_the_first_rows_of_each_class_can_be_the_training_rows():
         panel("wine | 30 a class", test=0.3)
 
 
-def test_an_alternative_stands_in_only_where_the_first_is_not_at_hand(capsys, monkeypatch):
+def test_an_alternative_stands_in_only_where_the_first_is_not_available(capsys, monkeypatch):
     monkeypatch.delenv("WORKBENCH_DATA", raising=False)
     assert panel("iris or wine").k == 3 and panel("iris or wine").d == 4
     stand_in = panel("cifar10_resnet18 or synthetic 300x8x2")
     assert stand_in.synthetic and stand_in.name.startswith("synthetic 300x8x2")
     with pytest.raises(ValueError, match="no data set or file is called"):
         panel("irsi or wine")
-    assert at_hand("iris, cifar100_resnet18, wine") == ["iris", "wine"]
+    assert available_specs("iris, cifar100_resnet18, wine") == ["iris", "wine"]
     assert "cifar100_resnet18" in capsys.readouterr().out
     with pytest.raises(FileNotFoundError, match="cifar100_resnet18"):
-        at_hand("cifar100_resnet18")
+        available_specs("cifar100_resnet18")
 
 
 # The words of one problem for `load`, the command line, a grid, a notebook and a dashboard.

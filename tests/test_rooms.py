@@ -30,7 +30,7 @@ FLOORS = [
 BUDGETS = {
     "core": 1_406,
     "kernels": 959,
-    "data": 3_143,
+    "data": 2_512,
     "mrc": 2_826,
     "weston_watkins": 967,
     "memoir": 2_677,

@@ -11,8 +11,8 @@ from workbench.runs.run import run
 
 
 def test_generated_documents_have_what_they_say(monkeypatch):
-    problem = zipf_text(3000, 200, 1, d=5000, n_test=500, words=40)
-    assert problem.X.shape == (3000, 5000) and problem.X_test.shape == (500, 5000)
+    problem = zipf_text(3000, 200, 1, n_test=500, words=40)
+    assert problem.X.shape == (3000, 11_908) and problem.X_test.shape == (500, 11_908)
     assert problem.synthetic and "synthetic" in problem.about and problem.k == 200
     assert problem.is_sparse and problem.X.dtype == np.float32
     assert problem.X.has_canonical_format and problem.X.data.min() == 1
@@ -62,10 +62,9 @@ def test_what_is_hard_about_generated_documents():
     [
         ({"k": 1}, "k: must be at least 2"),
         ({"n": 9, "k": 10}, "n: must be at least k = 10"),
-        ({"d": 0}, "d: must be at least 1"),
-        ({"n_test": -1}, "n_test: must not be negative"),
-        ({"words": 0.5}, "words: must be at least 1"),
-        ({"words": np.nan}, "words: must be at least 1"),
+        ({"n_test": -1}, r"n_test: must lie in \[0, inf\]"),
+        ({"words": 0.5}, r"words: must lie in \[1, "),
+        ({"words": np.nan}, r"words: must lie in \[1, "),
         ({"own": 0.7}, r"own: must lie in \[0, 0.6\]"),
         ({"noise": 1.1}, r"noise: must lie in \[0, 1\]"),
     ],

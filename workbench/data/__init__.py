@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,13 +18,7 @@ import numpy as np
 from workbench.core.names import hint
 from workbench.core.problem import Problem, as_problem, noted
 from workbench.data.cache import LABELS, available_files, differences, fetch_into_cache, read
-from workbench.data.formats import (
-    Rows,
-    read_libsvm,
-    read_libsvm_split,
-    read_npy,
-    read_npz,
-)
+from workbench.data.formats import Rows, read_libsvm, read_npy, read_npz
 from workbench.data.sources import SOURCES
 from workbench.data.synthetic import synthetic as synthetic
 from workbench.data.tables import TABLES, read_table, table_suffix
@@ -44,6 +39,14 @@ EMBEDDED = {
     "breast_cancer": (569, 30, 2),
     "iris": (150, 4, 3),
 }
+# Arguments of `load` for one kind of file, and what the others answer; pandas' are for tables.
+USES = {
+    "target": ("table", f"only tables ({', '.join(TABLES)}) have a label column to name"),
+    "labels": ("npy", "only the rows of an .npy file have labels of their own"),
+    "n_features": ("libsvm", "is for LIBSVM's format"),
+    "zero_based": ("libsvm", "is for LIBSVM's format"),
+}
+OTHERS = "table", "is not an argument of load, and the data is no table"
 
 
 class Entry(NamedTuple):
@@ -59,26 +62,6 @@ class Entry(NamedTuple):
     def __str__(self) -> str:
         n, d, k = ("?" if size is None else f"{size:,}" for size in self[1:4])
         return f"{self.name:16} {n:>9} x {d:>9}  {k:>5} classes  {self.where:13} {self.licence}"
-
-
-class Check(NamedTuple):
-    """The result of :func:`check`; a data set without faults is sound."""
-
-    where: str
-    problem: Problem | None = None
-    faults: tuple[str, ...] = ()
-
-    @property
-    def ok(self) -> bool:
-        return not self.faults
-
-    def __str__(self) -> str:
-        parts = [self.where]
-        if p := self.problem:
-            n_test = 0 if p.y_test is None else len(p.y_test)
-            parts.append(f"{p.n} rows and {n_test} test rows, d = {p.d}, k = {p.k}")
-        told = "; ".join(self.faults) or f"sound, checksum {p.checksum}"
-        return f"{', '.join(parts)}; {told}"
 
 
 def load(
@@ -106,11 +89,9 @@ def load(
         Files are .csv, .tsv, .parquet (:func:`workbench.data.tables.read_table`), the
         workbench's .npz, or with any other suffix LIBSVM's format
         (:func:`workbench.data.formats.read_libsvm`), kept sparse unless more than half of it is
-        non-zero. What was taken for label, names, gaps and the first index is in
-        :attr:`Problem.about`.
-        An .npy file of (n, d) rows is memory-mapped: float32 or float64 in C order are not copied,
-        and may be more than fit into memory (data/README.md lists the solvers that do not copy
-        them either). The file must not change while it is in use.
+        non-zero. :attr:`Problem.about` says what was taken for label, gaps and the first index.
+        An .npy file of (n, d) rows is memory-mapped and not copied if it is float32 or float64 in
+        C order; it may be larger than memory, and must not change while it is in use.
         Or a pair ``(X, y)``, or a pair of files, ``("train.svm", "test.svm")``.
     target : the label column of a table; by default the one called target, label, class or y,
         else the last
@@ -125,9 +106,7 @@ def load(
         over the largest magnitude) or "tfidf" (sparse counts to unit rows of tf-idf); fitted on
         the training rows. By default "standard" for data sets by name and ``synthetic NxDxK``,
         "tfidf" for ``text NxC``, else "given"
-    n_features : the number of features of a file in LIBSVM's format, by default as many as occur
-    zero_based : whether indices of LIBSVM's format count from 0, for each of two files if they
-        differ; by default from 1, or from 0 if a 0 occurs
+    n_features, zero_based : of LIBSVM's format, see :func:`workbench.data.formats.read_libsvm`
     options : of ``pandas.read_csv`` or ``read_parquet``, for a table
 
     Raises
@@ -148,9 +127,9 @@ def load(
     if isinstance(source, str):
         return _from_words(source, scale, test, seed, given)
     if isinstance(source, os.PathLike):
-        problem = _from_file(Path(source).expanduser(), given, published=test is None)
+        problem = _from_file(os.fspath(source), given, published=test is None)
     elif isinstance(source, tuple) and len(source) == 2:
-        problem = _from_pair(*source, given)
+        problem = _from_pair(source, given)
     else:
         raise ValueError(
             "source: must be a name, a path or a pair (X, y), got "
@@ -167,28 +146,27 @@ def names() -> list[str]:
 
 def available() -> list[Entry]:
     """Return the list of data sets, with their sizes and where each would come from now."""
-    here = available_files()
-    entries = []
+    here, entries = available_files(), []
     for name in names():
+        where = here[name][0] if name in here else None
         if name in EMBEDDED:
             entry = Entry(name, *EMBEDDED[name], "scikit-learn", "BSD-3-Clause")
         elif source := SOURCES.get(name):
-            away = "download" if source.parse else "not available"
-            where = here[name][0] if name in here else away
+            where = where or ("download" if source.route else "not available")
             entry = Entry(name, *source.shape, where, source.licence)
         else:
-            entry = Entry(name, None, None, None, here[name][0], "see its file")
+            entry = Entry(name, None, None, None, where, "see its file")
         entries.append(entry)
     return entries
 
 
-def fetch(name: str, *, progress: bool = False) -> Check:
-    """Download a data set into the cache unless it is available, and check it.
+def fetch(name: str, *, progress: bool = False) -> str:
+    """Download a data set into the cache unless it is available, and :func:`check` it.
 
     Raises
     ------
     ValueError
-        For an unknown name.
+        For an unknown name, and as :func:`check`.
     FileNotFoundError
         If it cannot be downloaded, with what was tried.
     """
@@ -198,31 +176,33 @@ def fetch(name: str, *, progress: bool = False) -> Check:
     return check(name)
 
 
-def check(name: str) -> Check:
-    """Read a data set that is available and compare it with the registry, without a download.
+def check(name: str) -> str:
+    """Return a line with place, size and checksum of a data set that is available and sound.
 
     Raises
     ------
     ValueError
-        For an unknown name.
+        For an unknown name, a file that cannot be read or has changed since its download, and
+        sizes that differ from the registry's.
+    FileNotFoundError
+        For a data set that is not available without a download.
     """
     _check_name(name)
-    if name in EMBEDDED:
-        return Check("scikit-learn", _named(name))
-    if name not in available_files():
-        return Check("not available", faults=("fetch it first",))
-    where, _ = available_files()[name]
-    try:
-        problem = _named(name)
-    except ValueError as error:
-        return Check(where, faults=(str(error),))
-    if name not in SOURCES:
-        return Check(where, problem)
-    n, n_train = problem.n, None
-    if problem.y_test is not None:
-        n, n_train = n + len(problem.y_test), n
-    faults = differences((n, problem.d, problem.k), n_train, SOURCES[name])
-    return Check(where, problem, faults)
+    where = "scikit-learn"
+    if name not in EMBEDDED:
+        if name not in available_files():
+            raise FileNotFoundError(f"{name}: not available; fetch it first")
+        where = available_files()[name][0]
+    problem = _named(name)
+    n_test = 0 if problem.y_test is None else len(problem.y_test)
+    if source := SOURCES.get(name):
+        shape = (problem.n + n_test, problem.d, problem.k)
+        if faults := differences(shape, problem.n if n_test else None, source):
+            raise ValueError(f"{name}, {where}: {faults}")
+    return (
+        f"{where}, {problem.n} rows and {n_test} test rows, d = {problem.d}, k = {problem.k}; "
+        f"sound, checksum {problem.checksum}"
+    )
 
 
 def _from_words(
@@ -251,79 +231,52 @@ def _of_words(
     is_name = words.data in names()
     problem = generated(words.data, seed, test)
     if problem is not None or is_name:
-        if given:
-            raise ValueError(_misplaced(next(iter(given))))
+        _check_given(given, "a name")
     if problem is None:
         if is_name:
             problem = _named(words.data, published=test is None)
         else:
-            problem = _from_file(_existing(words.data), given, published=test is None)
+            problem = _from_file(words.data, given, published=test is None)
         problem = problem if test is None else problem.split(test, seed)
     scale = scale or default_scale(words.data, is_name)
     problem = problem if scale == GIVEN else SCALES[scale](problem)
     return words.apply_steps(problem, seed)
 
 
-def _from_pair(first, second, given: dict) -> Problem:
-    paths = [isinstance(part, str | os.PathLike) for part in (first, second)]
+def _from_pair(pair: tuple, given: dict) -> Problem:
+    paths = [isinstance(part, str | os.PathLike) for part in pair]
     if not any(paths):
-        if given:
-            raise ValueError(_misplaced(next(iter(given))))
-        return as_problem(first, second)
+        _check_given(given, "a pair")
+        return as_problem(*pair)
     if not all(paths):
         raise ValueError("source: must be a pair of rows and labels or of two files, not of each")
-    train, test = (_existing(os.fspath(part)) for part in (first, second))
+    train, test = (_existing(os.fspath(part)) for part in pair)
     if _kind(train) != _kind(test) or _kind(train) == "npy":
         raise ValueError(f"source: {train} and {test} must be two tables, .npz or LIBSVM files")
+    rows, other = _read([train, test], given)
+    X_test, about = other.X, rows.about
     if _kind(train) == "libsvm":
-        _check_given(given, "n_features", "zero_based")
-        base = given.get("zero_based", "auto")
-        rows, other = read_libsvm_split(train, test, given.get("n_features"), base)
-        full = 2 * rows.X.nnz > rows.X.shape[0] * rows.X.shape[1]
-        if full:
-            rows, other = (part._replace(X=part.X.toarray()) for part in (rows, other))
-    else:
-        rows = _read(train, given)
-        other = _read(test, given | ({"target": rows.label} if rows.label else {}))
-        if None not in (rows.features, other.features) and rows.features != other.features:
-            if sorted(rows.features) != sorted(other.features):
-                odd = sorted({*rows.features} ^ {*other.features})
-                raise ValueError(f"source: {train} and {test} have other columns: {odd[:5]}")
-            order = [other.features.index(name) for name in rows.features]
-            other = other._replace(X=other.X[:, order])
-    return as_problem(
-        rows.X,
-        rows.y,
-        X_test=other.X,
-        y_test=other.y,
-        name=train.name,
-        features=rows.features,
-        about=rows.about,
-    )
+        about += f"; test rows: {other.about}"
+    elif None not in (rows.features, other.features):
+        if odd := sorted({*rows.features} ^ {*other.features}):
+            raise ValueError(f"source: {train} and {test} have other columns: {odd[:5]}")
+        X_test = X_test[:, [other.features.index(name) for name in rows.features]]
+    options = {"name": train.name, "features": rows.features, "about": about}
+    return as_problem(rows.X, rows.y, X_test=X_test, y_test=other.y, **options)
 
 
 def _kind(path: Path) -> str:
-    if path.suffix == ".npy":
-        return "npy"
-    suffix = table_suffix(path)
-    return "table" if suffix in TABLES else "npz" if suffix == ".npz" else "libsvm"
+    if path.suffix in (".npy", ".npz"):
+        return path.suffix[1:]
+    return "table" if table_suffix(path) in TABLES else "libsvm"
 
 
-def _check_given(given: dict, *accepted: str) -> None:
+def _check_given(given: dict, kind: str) -> None:
+    """Raise a ValueError that names an argument of :func:`load` which its source does not take."""
     for name in given:
-        if name not in accepted:
-            raise ValueError(_misplaced(name))
-
-
-def _misplaced(name: str) -> str:
-    """Return the message for an argument of :func:`load` that its source does not take."""
-    uses = {
-        "target": f"only tables ({', '.join(TABLES)}) have a label column to name",
-        "labels": "only the rows of an .npy file have labels of their own",
-        "n_features": "is for LIBSVM's format",
-        "zero_based": "is for LIBSVM's format",
-    }
-    return f"{name}: {uses.get(name, 'is not an argument of load, and the data is no table')}"
+        takes, answer = USES.get(name, OTHERS)
+        if takes != kind:
+            raise ValueError(f"{name}: {answer}")
 
 
 def _existing(text: str) -> Path:
@@ -339,57 +292,49 @@ def _existing(text: str) -> Path:
     raise FileNotFoundError(f"source: there is no file {path}")
 
 
-def _from_file(path: Path, given: dict, published: bool = True) -> Problem:
-    path = _existing(os.fspath(path))
-    if _kind(path) == "npy":
-        _check_given(given, "labels")
-        labels = given.get("labels", path.with_suffix(LABELS))
-        if isinstance(labels, str | os.PathLike):
-            labels = read_npy(_existing(os.fspath(labels)))
-        return as_problem(read_npy(path, mapped=True), labels, name=path.name)
-    return _problem(_read(path, given), path.name, published)
+def _from_file(text: str, given: dict, published: bool) -> Problem:
+    path = _existing(text)
+    if _kind(path) != "npy":
+        return _problem(*_read([path], given), path.name, published)
+    _check_given(given, "npy")
+    labels = given.get("labels", path.with_suffix(LABELS))
+    if isinstance(labels, str | os.PathLike):
+        labels = read_npy(_existing(os.fspath(labels)))
+    return as_problem(read_npy(path, mapped=True), labels, name=path.name)
 
 
-def _read(path: Path, given: dict) -> Rows:
-    if (kind := _kind(path)) == "table":
-        options = {name: value for name, value in given.items() if name != "target"}
-        for name in {"labels", "n_features", "zero_based"} & set(options):
-            raise ValueError(_misplaced(name))
-        return read_table(path, given.get("target"), options)
+def _read(paths: Sequence[Path], given: dict) -> list[Rows]:
+    """Return the rows of one file, or of a training and a test file of one kind."""
+    kind = _kind(paths[0])
+    _check_given(given, kind)
     if kind == "npz":
-        _check_given(given)
-        return read_npz(path)
-    _check_given(given, "n_features", "zero_based")
-    zero_based = given.get("zero_based", "auto")
-    rows = read_libsvm(path, given.get("n_features"), zero_based=zero_based)
-    full = 2 * rows.X.nnz > rows.X.shape[0] * rows.X.shape[1]
-    return rows._replace(X=rows.X.toarray()) if full else rows
+        return [read_npz(path) for path in paths]
+    if kind == "table":
+        options = {name: value for name, value in given.items() if name != "target"}
+        parts = [read_table(paths[0], given.get("target"), options)]
+        return parts + [read_table(path, parts[0].label, options) for path in paths[1:]]
+    base = given.get("zero_based")
+    parts = read_libsvm(*paths, d=given.get("n_features"), zero_based=base)
+    if 2 * parts[0].X.nnz > np.prod(parts[0].X.shape, dtype=float):
+        parts = [part._replace(X=part.X.toarray()) for part in parts]
+    return parts
 
 
 def _named(name: str, published: bool = True) -> Problem:
     if name in EMBEDDED:
-        return _embedded(name)
+        from sklearn import datasets
+
+        bunch = getattr(datasets, f"load_{name}")()
+        about = {"features": bunch.feature_names, "about": f"{name}, as scikit-learn ships it"}
+        return as_problem(bunch.data, bunch.target_names[bunch.target], name=name, **about)
     if name not in available_files():
         fetch_into_cache(name, SOURCES[name])
     rows = read(available_files()[name][1])
-    if name in SOURCES and (labels := SOURCES[name].labels):
+    if name in SOURCES and (labels := SOURCES[name].labels) is not None:
         present, codes = np.unique(rows.y, return_inverse=True)
         if len(present) == len(labels):
-            rows = rows._replace(y=np.array(labels)[codes])
+            rows = rows._replace(y=labels[codes])
     return _problem(rows, name, published)
-
-
-def _embedded(name: str) -> Problem:
-    from sklearn import datasets
-
-    bunch = getattr(datasets, f"load_{name}")()
-    return as_problem(
-        bunch.data,
-        bunch.target_names[bunch.target],
-        name=name,
-        features=bunch.feature_names,
-        about=f"{name}, as scikit-learn ships it",
-    )
 
 
 def _problem(rows: Rows, name: str, published: bool) -> Problem:

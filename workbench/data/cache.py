@@ -10,14 +10,14 @@ from __future__ import annotations
 import hashlib
 import os
 import tarfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 
 from workbench.data.formats import BROKEN, Rows, read_npz, write_npz
-from workbench.data.routes import File, Source
+from workbench.data.sources import SHA256, Source
 from workbench.data.words import data_in, is_path
 
 LEDGER = "SHA256SUMS"
@@ -54,11 +54,10 @@ def available_files() -> dict[str, tuple[str, Path]]:
 
 
 def state_of_folders(mentioned: Iterable[str] = ()) -> list[list]:
-    """Return what tells whether data files have changed since.
+    """Return the state of the data files, which differs after any of them has changed.
 
-    Of every file in the data folders that is its name, size and date; of the data sets and files
-    that a text names the SHA-256 of what they contain, too, since a file that another process has
-    mapped can change and keep its date.
+    It has the name, size and date of every file in the data folders, and the SHA-256 of the data
+    sets and files that a text names: a file that another process has mapped keeps its date.
 
     Parameters
     ----------
@@ -91,33 +90,35 @@ def read(path: Path) -> Rows:
     return read_npz(path)
 
 
-def download(file: File, path: Path, known: str | None = None, progress: bool = False) -> None:
-    """Put `file` at `path`, from the first mirror that has it; a failure leaves nothing behind.
+def download(
+    files: Mapping[str, str], folder: Path, hashes: Mapping[str, str | None], progress: bool = False
+) -> list[Path]:
+    """Put files into a folder, unless they are there; a failure leaves no half file behind.
 
     Parameters
     ----------
-    file : what to download; if it has no SHA-256 of its own, `known` is asked for, if given
-    path : a file that is there already and has the right checksum stays
+    files : the address of each, by name
+    hashes : the SHA-256 of each, by name; None accepts any content
     progress : show a bar
 
     Raises
     ------
     OSError
-        If no mirror has it, with the answer of each.
+        If a file cannot be downloaded, or has another checksum.
     """
     import pooch
 
-    # It would report each download, and the hash of what it did not know.
-    pooch.get_logger().setLevel("WARNING")
+    pooch.get_logger().setLevel("WARNING")  # it would report each download
     downloader = pooch.HTTPDownloader(progressbar=progress, chunk_size=2**16, timeout=30)
-    answers = []
-    for url in file.urls:
+    hashes = {name: hashes.get(name) for name in files}
+    fetcher = pooch.create(folder, base_url="", registry=hashes, urls=dict(files))
+    paths = []
+    for name, url in files.items():
         try:
-            pooch.retrieve(url, file.sha256 or known, path.name, path.parent, downloader=downloader)
-            return
+            paths.append(Path(fetcher.fetch(name, downloader=downloader)))
         except (OSError, ValueError) as error:
-            answers.append(f"{url}: {error}")
-    raise OSError("\n".join(answers))
+            raise OSError(f"{url}: {error}") from None
+    return paths
 
 
 def fetch_into_cache(name: str, source: Source, progress: bool = False) -> None:
@@ -129,21 +130,19 @@ def fetch_into_cache(name: str, source: Source, progress: bool = False) -> None:
         With what was tried and how to get the data set. No half file stays behind, and no file of
         unknown checksum whose content is not the published one.
     """
-    folder = cache_folder()
-    known, paths = _recorded(folder), [folder / name / file.name for file in source.files]
+    folder, known = cache_folder(), _recorded(cache_folder())
+    hashes = {file: SHA256.get(file, known.get(f"{name}/{file}")) for file in source.files}
     try:
-        if source.parse is None:
+        if not source.route:
             raise ValueError("no public file of it is known")
-        for file, path in zip(source.files, paths):
-            download(file, path, known.get(f"{name}/{file.name}"), progress)
-        rows = source.parse(paths, source)
+        paths = download(source.files, folder / name, hashes, progress)
+        rows = source.parse(paths)
         shape = (*rows.X.shape, len(np.unique(rows.y)))
         if faults := differences(shape, rows.n_train, source):
-            raise ValueError(f"not the published data set: {'; '.join(faults)}")
+            raise ValueError(f"not the published data set: {faults}")
     except (*BROKEN, KeyError, tarfile.TarError) as error:
-        for file, path in zip(source.files, paths):
-            if file.sha256 is None and f"{name}/{file.name}" not in known:
-                path.unlink(missing_ok=True)
+        for file in [file for file, digest in hashes.items() if digest is None]:
+            (folder / name / file).unlink(missing_ok=True)
         with suppress(OSError):  # it may hold other files
             (folder / name).rmdir()
         raise FileNotFoundError(_advice(name, source, error)) from None
@@ -154,15 +153,12 @@ def fetch_into_cache(name: str, source: Source, progress: bool = False) -> None:
         ledger.write("".join(lines))
 
 
-def differences(
-    shape: tuple[int, int, int], n_train: int | None, source: Source
-) -> tuple[str, ...]:
+def differences(shape: tuple[int, int, int], n_train: int | None, source: Source) -> str:
     """Return which of rows, features, classes and training rows are not as published."""
     names = ("rows", "features", "classes", "training rows")
-    published = (*source.shape, source.n_train)
-    return tuple(
+    return "; ".join(
         f"{name}: {have}, published {want}"
-        for name, have, want in zip(names, (*shape, n_train), published)
+        for name, have, want in zip(names, (*shape, n_train), (*source.shape, source.n_train))
         if have != want and (want is not None or name == "training rows")
     )
 
@@ -170,17 +166,15 @@ def differences(
 def _advice(name: str, source: Source, error: Exception) -> str:
     mirror, cache = mirror_folder(), cache_folder()
     place = f"no {name}.npz in {mirror}" if mirror else "WORKBENCH_DATA is not set"
-    tried = [f"local mirror: {place}", f"cache: no {name}.npz in {cache}", f"download: {error}"]
     advice = f"Make {name}.npz from its origin ({source.origin})"
-    if source.parse:
+    if source.route:
         advice = f"Run `workbench data fetch {name}` with a network, or bring {name}.npz"
     if source.files:
-        files = ", ".join(file.name for file in source.files)
-        advice += f", or put {files} into {cache / name}"
-    lines = [f"  {line}" for answer in tried for line in answer.splitlines()]
-    return "\n".join([f"{name} is not available here. Tried:", *lines]) + (
-        f"\n{advice}. WORKBENCH_DATA names the folder of the local mirror; data/README.md "
-        "describes the format."
+        advice += f", or put {', '.join(source.files)} into {cache / name}"
+    return (
+        f"{name} is not available here. Tried:\n  local mirror: {place}\n  cache: no {name}.npz in "
+        f"{cache}\n  download: {error}\n{advice}. WORKBENCH_DATA names the folder of the local "
+        "mirror; data/README.md describes the format."
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -47,27 +47,18 @@ def ranged(problem: Problem) -> Problem:
     if problem.is_sparse:
         from sklearn.preprocessing import MaxAbsScaler
 
-        scale = MaxAbsScaler().fit(problem.X).transform
-        return mapped(problem, scale, name, problem.features)
+        return mapped(problem, MaxAbsScaler().fit(problem.X).transform, name, problem.features)
     low, high = problem.X.min(axis=0), problem.X.max(axis=0)
     half = (high.astype(np.float64) - low) / 2
     middle, constant = low + half, half == 0
     half[constant] = np.inf
-
-    def transform(X: Matrix) -> Matrix:
-        return ((X - middle) / half).astype(X.dtype)
-
-    return mapped(problem, transform, name, problem.features)
+    return mapped(problem, lambda X: ((X - middle) / half).astype(X.dtype), name, problem.features)
 
 
 def over_maximum(problem: Problem) -> Problem:
     """Return all entries divided by the largest magnitude of a training row, as for pixels."""
-    largest = abs(problem.X).max() or 1
-
-    def transform(X: Matrix) -> Matrix:
-        return (X / largest).astype(X.dtype)
-
-    return mapped(problem, transform, f"{problem.name}, over its maximum", problem.features)
+    largest, name = abs(problem.X).max() or 1, f"{problem.name}, over its maximum"
+    return mapped(problem, lambda X: (X / largest).astype(X.dtype), name, problem.features)
 
 
 def unit_rows(problem: Problem) -> Problem:
@@ -80,20 +71,12 @@ def unit_rows(problem: Problem) -> Problem:
 def root_rows(problem: Problem) -> Problem:
     """Return square roots of the entries, as rows of norm one: the Bhattacharyya coefficient.
 
-    It brings out small counts and dark pixels.
-
-    Raises
-    ------
-    ValueError
-        For negative entries.
+    It brings out small counts and dark pixels. Negative entries are a ValueError.
     """
-    for name, X in (("X", problem.X), ("X_test", problem.X_test)):
-        if X is not None and X.min() < 0:
-            raise ValueError(f"{name}: contains negative values, which have no square root")
+    check_not_negative(problem, "they have no square root")
     roots = mapped(problem, lambda X: X.sqrt() if sp.issparse(X) else np.sqrt(X), "", None)
-    return replace(
-        unit_rows(roots), name=f"{problem.name}, root unit rows", features=problem.features
-    )
+    name = f"{problem.name}, root unit rows"
+    return replace(unit_rows(roots), name=name, features=problem.features)
 
 
 def log_counts(problem: Problem, least: int = 3) -> Problem:
@@ -101,20 +84,16 @@ def log_counts(problem: Problem, least: int = 3) -> Problem:
 
     A word that occurs in fewer than `least` training rows says little about the others.
 
-    Parameters
-    ----------
-    least : training rows, at least 1, in which a column must not be zero
-
     Raises
     ------
     ValueError
-        For negative entries, or if no column is left.
+        For negative entries, a `least` below 1, or if no column is left.
     """
     _check_count("least", least)
     check_not_negative(problem, "log(1 + x) is for counts")
     # Sparse rows may store zeros, so that their entries are not to be counted.
-    there = np.asarray((problem.X != 0).sum(axis=0)).ravel()
-    kept = np.flatnonzero(there >= least)
+    counts = np.asarray((problem.X != 0).sum(axis=0)).ravel()
+    kept = np.flatnonzero(counts >= least)
     if not len(kept):
         raise ValueError(f"least: no column of X has {least} entries that are not zero")
 
@@ -163,18 +142,12 @@ def pca(problem: Problem, d: int, seed: int = 0) -> Problem:
 
     Parameters
     ----------
-    d : 1 <= d <= min(n, problem.d); for sparse rows d < min(n, problem.d)
+    d : 1 <= d <= min(n, problem.d), for sparse rows less than that; a ValueError otherwise
     seed : int, seeds scikit-learn's randomised or iterative solver, if it chooses one
-
-    Raises
-    ------
-    ValueError
-        For a `d` out of range.
     """
     from sklearn.decomposition import PCA
 
-    most = min(problem.n, problem.d) - problem.is_sparse
-    _check_count("d", d, most)
+    _check_count("d", d, min(problem.n, problem.d) - problem.is_sparse)
     model = PCA(n_components=d, random_state=seed).fit(problem.X)
     names = tuple(f"pc{i + 1}" for i in range(d))
     return mapped(problem, model.transform, f"{problem.name}, PCA {d}", names)
@@ -199,49 +172,32 @@ def fourier(problem: Problem, n_features: int = 400, seed: int = 0, append: bool
     ValueError
         For an odd or too small `n_features`, or training rows that are half equal (s is zero).
     """
-    return waves(problem, n_features, seed, append).of(problem)
-
-
-@dataclass(frozen=True)
-class Waves:
-    """The map of :func:`fourier`, with frequencies (d, n_features / 2), for any rows."""
-
-    frequencies: np.ndarray
-    append: bool
-
-    def __call__(self, X: Matrix) -> Matrix:
-        Z = in_blocks(self._features, X, 2 * self.frequencies.shape[1])
-        if not self.append:
-            return Z
-        return sp.hstack([X, sp.csr_matrix(Z)]).tocsr() if sp.issparse(X) else np.hstack([X, Z])
-
-    def _features(self, X: Matrix) -> np.ndarray:
-        phases = X @ self.frequencies
-        return np.hstack([np.cos(phases), np.sin(phases)]) * np.sqrt(1 / phases.shape[1])
-
-    def of(self, problem: Problem) -> Problem:
-        """Return the problem with these features."""
-        half = self.frequencies.shape[1]
-        names = tuple(f"{wave}{j + 1}" for wave in ("cos", "sin") for j in range(half))
-        if self.append:
-            names = problem.features and (*problem.features, *names)
-        name = f"{problem.name}{' +' if self.append else ','} {2 * half} Fourier"
-        return mapped(problem, self, name, names)
-
-
-def waves(problem: Problem, n_features: int = 400, seed: int = 0, append: bool = True) -> Waves:
-    """Return the map behind :func:`fourier`, which explains its parameters and errors."""
     _check_count("n_features", n_features)
     if n_features % 2:
         raise ValueError(f"n_features: must be even, half cosines, half sines; got {n_features!r}")
-    rng = np.random.default_rng(seed)
-    s = median_distance(problem, seed) ** 2
-    normal = rng.standard_normal((problem.d, n_features // 2))
-    return Waves(normal * np.sqrt(2 / s), append)
+    half = n_features // 2
+    normal = np.random.default_rng(seed).standard_normal((problem.d, half))
+    frequencies = normal * np.sqrt(2 / median_distance(problem, seed) ** 2)
+
+    def waves(X: Matrix) -> np.ndarray:
+        phases = X @ frequencies
+        return np.hstack([np.cos(phases), np.sin(phases)]) * np.sqrt(1 / half)
+
+    def transform(X: Matrix) -> Matrix:
+        Z = in_blocks(waves, X, n_features)
+        if not append:
+            return Z
+        return sp.hstack([X, sp.csr_matrix(Z)]).tocsr() if sp.issparse(X) else np.hstack([X, Z])
+
+    names = tuple(f"{wave}{j + 1}" for wave in ("cos", "sin") for j in range(half))
+    if append:
+        names = problem.features and (*problem.features, *names)
+    name = f"{problem.name}{' +' if append else ','} {n_features} Fourier"
+    return mapped(problem, transform, name, names)
 
 
 def median_distance(problem: Problem, seed: int = 0) -> float:
-    """Return the median Euclidean distance of training rows, over a sample of at most 1000.
+    """Return the median of :func:`sampled_distances`.
 
     Raises
     ------

@@ -24,18 +24,10 @@ from workbench.kernels.thin import multiply
 
 Map = Callable[[Matrix, np.ndarray], None]  # rows (m, d), and where their (m, p) features go
 HALF = np.float32(0.5)
-COEFFICIENTS = tuple(  # sqrt(2) cos(2 pi t) in powers of t^2, |t| <= 1/2
-    np.float32(c)
-    for c in (
-        1.414213546900218,
-        -27.91545071358391,
-        91.83778064032919,
-        -120.84474623131669,
-        85.08987970707877,
-        -36.72373104043279,
-        9.23291691669159,
-    )
-)
+# sqrt(2) cos(2 pi t) in powers of t^2, |t| <= 1/2
+COEFFICIENTS = (1.414213546900218, -27.91545071358391, 91.83778064032919, -120.84474623131669)
+COEFFICIENTS += (85.08987970707877, -36.72373104043279, 9.23291691669159)
+COEFFICIENTS = tuple(map(np.float32, COEFFICIENTS))
 JITTER = 1e-6  # on the diagonal of a kernel matrix of landmarks, which is one: singular otherwise
 
 
@@ -73,8 +65,7 @@ class Generator:
 
     def width(self, b: int) -> int:
         """Return the number of features of block `b`."""
-        part = self.part(b)
-        return part.stop - part.start
+        return self.part(b).stop - self.part(b).start
 
     def rng(self, b: int) -> np.random.Generator:
         """Return the random numbers of block `b`."""
@@ -161,28 +152,27 @@ def orthogonal_fourier(generator: Generator, b: int) -> Map:
     return _waves(generator, np.hstack(groups), rng)
 
 
-def polynomial(degree: int) -> Callable[[Generator, int], Map]:
-    """Return the maker of products of `degree` factors w.x + b, w ~ N(0, 2/s I), b ~ N(0, 1/2)."""
+def polynomial(generator: Generator, b: int) -> Map:
+    """Return products of as many factors w.x + b as the name ends with, w ~ N(0, 2/s I).
 
-    def kind(generator: Generator, b: int) -> Map:
-        rng, p = generator.rng(b), generator.width(b)
-        W = [
-            _scaled(rng.standard_normal((generator.d, p)), np.sqrt(2 / generator.s))
-            for _ in range(degree)
-        ]
-        shifts = rng.standard_normal((degree, p), np.float32) * np.float32(0.7)
+    b is of N(0, 1/2).
+    """
+    rng, p, degree = generator.rng(b), generator.width(b), int(generator.kind[-1])
+    W = [
+        _scaled(rng.standard_normal((generator.d, p)), np.sqrt(2 / generator.s))
+        for _ in range(degree)
+    ]
+    shifts = rng.standard_normal((degree, p), np.float32) * np.float32(0.7)
 
-        def make(X: Matrix, Z: np.ndarray) -> None:
-            multiply(X, W[0], Z)
-            Z += shifts[0]
-            factor = np.empty_like(Z)
-            for w, shift in zip(W[1:], shifts[1:], strict=True):
-                multiply(X, w, factor)
-                times(Z, factor, shift)
+    def make(X: Matrix, Z: np.ndarray) -> None:
+        multiply(X, W[0], Z)
+        Z += shifts[0]
+        factor = np.empty_like(Z)
+        for w, shift in zip(W[1:], shifts[1:], strict=True):
+            multiply(X, w, factor)
+            times(Z, factor, shift)
 
-        return make
-
-    return kind
+    return make
 
 
 def nystroem(generator: Generator, b: int) -> Map:
@@ -217,9 +207,7 @@ def columns(generator: Generator, b: int) -> Map:
 RANDOM: dict[str, Callable[[Generator, int], Map]] = {
     "fourier": fourier,
     "orthogonal_fourier": orthogonal_fourier,
-    "poly2": polynomial(2),
-    "poly3": polynomial(3),
-    "poly4": polynomial(4),
+    **dict.fromkeys(("poly2", "poly3", "poly4"), polynomial),
     "nystroem": nystroem,
 }
 KINDS = RANDOM | {"columns": columns}

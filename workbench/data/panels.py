@@ -23,9 +23,9 @@ def panel(spec: str, seed: int = 0, test: float | None = None) -> Problem:
 
 
 def remade(recipe: dict[str, Any], download: bool = True) -> Problem:
-    """Return the problem of a recipe (:attr:`workbench.core.problem.Problem.recipe`) of a file.
+    """Return the problem of a recipe (:attr:`workbench.core.problem.Problem.recipe`).
 
-    Nobody need trust it: it can name data sets and no files, and ask for no vast numbers.
+    A recipe of a stranger is safe: it can name data sets and no files, and ask for no vast numbers.
 
     Raises
     ------
@@ -37,7 +37,7 @@ def remade(recipe: dict[str, Any], download: bool = True) -> Problem:
         given = dict(recipe)
         spec = given.pop("panel")
         chosen = [words.data for words in alternatives(spec)]
-        if re.search(r"\d{6}", spec) or any(map(_is_other, chosen)):
+        if re.search(r"\d{6}", spec) or not {*chosen} <= {*names()}:
             raise ValueError("it is not of a data set by name")
         missing = [name for name in chosen if name in SOURCES and name not in available_files()]
         if not download and missing == chosen:
@@ -47,11 +47,7 @@ def remade(recipe: dict[str, Any], download: bool = True) -> Problem:
         raise ValueError(f"recipe: cannot be followed: {error}") from None
 
 
-def _is_other(data: str) -> bool:
-    return data not in names()
-
-
-def at_hand(text: str) -> list[str]:
+def available_specs(text: str) -> list[str]:
     """Return the descriptions in a list whose data are available, and print the others.
 
     Raises

@@ -84,46 +84,27 @@ def as_sequences(
         Naming the argument: no sequence, an empty one, lengths or widths that differ, and what
         ``as_problem`` refuses.
     """
-    rows, labels, starts = joined(X, y, "X", "y")
+    rows, labels, starts = joined(X, y)
     if not len(X_test):
-        made = as_problem(rows, labels, **about)
-        return SequenceProblem(**vars_of(made), starts=starts)
+        return SequenceProblem(**vars_of(as_problem(rows, labels, **about)), starts=starts)
     test_rows, test_labels, starts_test = joined(X_test, y_test, "X_test", "y_test")
     made = as_problem(rows, labels, X_test=test_rows, y_test=test_labels, **about)
     return SequenceProblem(**vars_of(made), starts=starts, starts_test=starts_test)
 
 
-def joined(X: Sequence, y: Sequence | None, name: str = "X", labels: str = "y"):
-    """Return all rows, all labels (None without `y`), and where each sequence starts."""
-    try:
-        count = len(X)
-    except TypeError:  # also of a sparse matrix
-        raise ValueError(f"{name}: must be a list of sequences, got {shown(X)}") from None
-    if not count:
-        raise ValueError(f"{name}: needs at least one sequence")
-    parts = []
-    for i, part in enumerate(X):
-        part = part if sp.issparse(part) else np.asarray(part)
-        if part.ndim == 2 and not part.shape[0]:
-            raise ValueError(f"{name}: sequence {i} is empty; leave empty sequences out")
-        parts.append(check_matrix(part, f"{name}[{i}]"))
-        if sp.issparse(part) != sp.issparse(parts[0]):
-            kinds = ("dense", "sparse") if sp.issparse(parts[0]) else ("sparse", "dense")
-            raise ValueError(f"{name}: sequence {i} is {kinds[0]}, the first is {kinds[1]}")
-        if parts[i].shape[1] != parts[0].shape[1]:
-            raise ValueError(
-                f"{name}: sequence {i} has {parts[i].shape[1]} features, the first has "
-                f"{parts[0].shape[1]}"
-            )
-    lengths = [part.shape[0] for part in parts]
-    starts = np.concatenate([[0], np.cumsum(lengths)])
-    rows = sp.vstack(parts, format="csr") if sp.issparse(parts[0]) else np.vstack(parts)
-    if y is None:
-        return rows, None, starts
+def joined(X: Sequence, y: Sequence, name: str = "X", labels: str = "y"):
+    """Return all rows, all labels, and where each sequence starts."""
+    if not isinstance(X, Sequence | np.ndarray) or not len(X):
+        raise ValueError(f"{name}: must be a list of at least one sequence, got {shown(X)}")
     if len(y) != len(X):
         raise ValueError(f"{labels}: has {len(y)} sequences, {name} has {len(X)}")
+    parts = [check_matrix(part, f"{name}[{i}]") for i, part in enumerate(X)]
+    if len({(sp.issparse(part), part.shape[1]) for part in parts}) > 1:
+        raise ValueError(f"{name}: sequences must be all dense or all sparse, and of equal width")
+    lengths = [part.shape[0] for part in parts]
     checked = [check_labels(p, f"{labels}[{i}]", lengths[i]) for i, p in enumerate(y)]
-    return rows, np.concatenate(checked), starts
+    rows = sp.vstack(parts, format="csr") if sp.issparse(parts[0]) else np.vstack(parts)
+    return rows, np.concatenate(checked), np.concatenate([[0], np.cumsum(lengths)])
 
 
 def vars_of(problem: Problem) -> dict:

@@ -1,170 +1,211 @@
-"""The published data sets by name: shape, split, licence, origin, and files.
+"""The published data sets, a line each in ``sources.csv``, and the parsers of their files.
 
-A checksum is written in :mod:`workbench.data.routes` only if it has been published. Otherwise the
-first fetch records it (:func:`workbench.data.fetch`), and other bytes are refused from then on.
-data/README.md says what was compared with what.
+A checksum is written here only if it has been published. Otherwise the first fetch records it
+(:func:`workbench.data.fetch`), and other bytes are refused from then on. data/README.md says what
+was compared with what, and which hosts were never reached.
 """
 
 from __future__ import annotations
 
-from workbench.data.routes import (
-    CC_BY,
-    Source,
-    idx,
-    libsvm,
-    lshtc,
-    newsgroups,
-    openml,
-    resnet18,
-    uci,
-)
+import csv
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 
-FASHION = (
-    "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion",
-    "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com",
-)
-MNIST = (
-    "https://ossci-datasets.s3.amazonaws.com/mnist",
-    "https://storage.googleapis.com/cvdf-datasets/mnist",
-)
+import numpy as np
+import scipy.sparse as sp
 
+from workbench.data.formats import Rows, as_integers, open_bytes, read_libsvm
 
-LANDSAT = (6_435, 36, 6), "146/statlog+landsat+satellite.zip", "sat.trn", "sat.tst"
-LANDSAT_CLASSES = (1, 2, 3, 4, 5, 7)  # there is no class 6
-
-SOURCES = {
-    # Small tables: minimax risk classifiers.
-    "pulsar": uci(
-        "UCI HTRU2", (17_898, 8, 2), "372/htru2.zip", "HTRU_2.csv", labels=("noise", "pulsar")
-    ),
-    "house16": openml(
-        "house_16H: price above its mean (N) or not (P)", (22_784, 16, 2), "public", 821, ("N", "P")
-    ),
-    "satellite": uci(
-        "UCI Statlog Landsat Satellite, all rows", *LANDSAT, separator=None, labels=LANDSAT_CLASSES
-    ),
-    "dry_bean": uci(
-        "UCI Dry Bean", (13_611, 16, 7), "602/dry+bean+dataset.zip", "Dry_Bean_Dataset.arff"
-    ),
-    "optdigits": uci(
-        "UCI Optical Recognition of Handwritten Digits, all rows",
-        (5_620, 64, 10),
-        "80/optical+recognition+of+handwritten+digits.zip",
-        "optdigits.tra",
-        "optdigits.tes",
-    ),
-    "adult": uci(
-        "UCI Adult, words coded 1, 2, ... in alphabetical order",
-        (48_842, 14, 2),
-        "2/adult.zip",
-        "adult.data",
-        "adult.test",
-        labels=("<=50K", ">50K"),
-    ),
-    "letter_raw": uci(
-        "UCI Letter Recognition, unscaled, all rows",
-        (20_000, 16, 26),
-        "59/letter+recognition.zip",
-        "letter-recognition.data",
-        label=0,
-    ),
-    # Images.
-    "mnist": idx("MNIST, LeCun and Cortes", "CC BY-SA 3.0", MNIST),
-    "fashion_mnist": idx("Fashion-MNIST, Zalando", "MIT", FASHION),
-    "usps": libsvm(
-        "USPS zip codes, pixels in [-1, 1]",
-        (7_291, 9_298, 256, 10),
-        "usps.bz2 usps.t.bz2",
-        labels=tuple(range(10)),
-    ),
-    # Red, green and blue of a pixel side by side, as in cifar10_4k.
-    "cifar10": libsvm(
-        "CIFAR-10, Krizhevsky", (50_000, 60_000, 3_072, 10), "cifar10.bz2 cifar10.t.bz2", planes=3
-    ),
-    "aloi": libsvm("ALOI, scaled", (None, 108_000, 128, 1_000), "aloi.scale.bz2"),
-    # Weston-Watkins tables: LIBSVM's scaled editions.
-    "dna": libsvm("Statlog DNA", (2_000, 3_186, 180, 3), "dna.scale dna.scale.t"),
-    "satimage": uci(
-        "UCI Statlog Landsat Satellite, published split, unscaled",
-        *LANDSAT,
-        separator=None,
-        labels=LANDSAT_CLASSES,
-        n_train=4_435,
-    ),
-    "letter": libsvm(
-        "UCI Letter Recognition, scaled",
-        (15_000, 20_000, 16, 26),
-        "letter.scale letter.scale.t",
-        CC_BY,
-    ),
-    "sector": libsvm(
-        "Industry Sector, scaled",
-        (6_412, 9_619, 55_197, 105),
-        "sector/sector.scale.bz2 sector/sector.t.scale.bz2",
-        sparse=True,
-    ),
-    "news20_libsvm": libsvm(
-        "20 Newsgroups, Rennie's split, scaled",
-        (15_935, 19_928, 62_061, 20),
-        "news20.scale.bz2 news20.t.scale.bz2",
-        sparse=True,
-    ),
-    # The test file (518,571 rows) is left out: of the 53 topics, it has two that the training rows
-    # lack, and every class of a problem needs a training row.
-    "rcv1_multiclass": libsvm(
-        "RCV1, one topic per document, the training file",
-        (None, 15_564, 47_236, 51),
-        "rcv1_train.multiclass.bz2",
-        sparse=True,
-    ),
-    # Text and other sparse rows.
-    "news20": newsgroups(
-        "20 Newsgroups by date, raw counts of the training rows' words",
-        (18_846, None, 20),
-        n_train=11_314,
-    ),
-    "news20_binary": libsvm(
-        "20 Newsgroups, two classes", (None, 19_996, 1_355_191, 2), "news20.binary.bz2", sparse=True
-    ),
-    "rcv1": libsvm(
-        "RCV1, two classes, the training file",
-        (None, 20_242, 47_236, 2),
-        "rcv1_train.binary.bz2",
-        sparse=True,
-    ),
-    "real_sim": libsvm("UseNet articles", (None, 72_309, 20_958, 2), "real-sim.bz2", sparse=True),
-    "a9a": libsvm(
-        "UCI Adult, binarised", (32_561, 48_842, 123, 2), "a9a a9a.t", CC_BY, sparse=True
-    ),
-    "ijcnn1": libsvm("IJCNN 2001 competition", (49_990, 141_691, 22, 2), "ijcnn1.bz2 ijcnn1.t.bz2"),
-    "covtype": libsvm("UCI Covertype", (None, 581_012, 54, 7), "covtype.bz2", CC_BY),
-    # Features of the paper on minimax risk classifiers: of three sets its authors publish them; of
-    # the others, tables and figures use a NAME.npz in the local mirror. Not reached from here.
-    "cats_vs_dogs_resnet18": resnet18(
-        "Cats vs Dogs", (23_262, 512, 2), "catsvsdogs", parts=2, header=True
-    ),
-    "yearbook_resnet18": resnet18("Yearbook portraits", (37_921, 512, 2), "yearbook", parts=2),
-    "mnist_resnet18": resnet18("MNIST", (70_000, 512, 10), "mnist", parts=5),
-    **{
-        f"{name}_resnet18": Source(
-            f"ResNet18 features of {images}", (n, 512, k), "that of the images"
-        )
-        for name, images, n, k in (
-            ("fashion_mnist", "Fashion-MNIST", 70_000, 10),
-            ("cifar10", "CIFAR-10", 60_000, 10),
-            ("cifar100", "CIFAR-100", 60_000, 100),
-        )
-    },
-    # Text of very many classes, a row for each label of a document. Not reached from here.
-    "dmoz": lshtc("DMOZ, the training file", "DMOZ.zip"),
-    "wiki_small": lshtc("Wikipedia, small, the training file", "wikipediaSmallv2.0.tar.gz"),
-    # No public file has these rows: a local mirror (data/README.md) can hold them.
-    "rcv1_ce_g": Source(
-        "RCV1-v2, CCAT or ECAT against GCAT: a stand-in for rcv1", (10_807, 47_236, 2)
-    ),
-    "onet_titles": Source(
-        "O*NET alternate job titles (USDOL/ETA), word counts", (52_754, 10_353, 1_016), CC_BY
-    ),
-    "omniglot": Source("Omniglot, Lake et al., 28 x 28 pixels", (32_460, 784, 1_623), "MIT"),
-    "cifar10_4k": Source("CIFAR-10, the first 4000 training images only", (4_000, 3_072, 10)),
+SHA256 = {  # by file
+    "htru2.zip": "ba442c076dd22a8952700f26e38499fc1806037dcf7bea0e125e6bfba393f379",
+    "dry_bean_dataset.zip": "0a64eff5be87f48c3dbbfc0a12a56c5d5b5167ef8e61cd45d69b3e7c7130c06f",
+    "20news-bydate.tar.gz": "8f1b2514ca22a5ade8fbb9cfa5727df95fa587f4c87b786e15c759fa66d95610",
 }
+HOSTS = {  # what a file's address in sources.csv begins with
+    "FASHION": "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/",
+    "LIBSVM": "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/",
+    "LSHTC": "https://lshtc.iit.demokritos.gr/files/second/datasets/",
+    "MNIST": "https://ossci-datasets.s3.amazonaws.com/mnist/",
+    "MRCPY": "https://github.com/MachineLearningBCAM/MRCpy/releases/download/v3.0.0-data/",
+    "UCI": "https://archive.ics.uci.edu/static/public/",
+}
+
+
+@dataclass(frozen=True)
+class Source:
+    """One published data set.
+
+    Attributes
+    ----------
+    origin, licence : as published
+    shape : all rows, features and classes; None for what is not published
+    n_train : the published number of training rows, or None without a published split
+    route : a name of :data:`ROUTES`; empty for data sets that only a local mirror can hold
+    files : the address of each file, by name
+    members : what the route asks for: members of an archive, or the number of an OpenML table
+    labels : the classes in the order of their codes, if the files spell them differently
+    """
+
+    origin: str
+    shape: tuple[int | None, int | None, int | None]
+    licence: str = "not stated"
+    n_train: int | None = None
+    route: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
+    members: Sequence[str] = ()
+    labels: np.ndarray | None = None
+
+    def parse(self, paths: Sequence[Path]) -> Rows:
+        """Return the rows of the downloaded files."""
+        return ROUTES[self.route](paths, self)
+
+
+def read_sources() -> dict[str, Source]:
+    """Return the data sets of ``sources.csv`` by name."""
+    sources = {}
+    with Path(__file__).with_name("sources.csv").open(newline="", encoding="utf-8") as file:
+        _, *lines = csv.reader(file)
+    for name, *sizes, route, addresses, members, labels, licence, origin in lines:
+        files = {}
+        for address in addresses.split():
+            host, _, path = address.partition(":")
+            url, _, file_name = (HOSTS[host] + path if host in HOSTS else address).partition("#")
+            files[file_name or url.rpartition("/")[2].replace("+", "_")] = url
+        *shape, n_train = (int(size) if size else None for size in sizes)
+        classes = as_integers(np.array(labels.split())) if labels else None
+        parts = route, files, members.split(), classes
+        sources[name] = Source(origin, tuple(shape), licence, n_train, *parts)
+    return sources
+
+
+def _libsvm(paths: Sequence[Path], source: Source, sparse: bool = False, planes: int = 1) -> Rows:
+    """Read files of the LIBSVM collection, dense rows unless they are `sparse`.
+
+    Rows of `planes` images, one per colour, become images of that many values per pixel.
+    """
+    parts = read_libsvm(*paths, d=source.shape[1], dtype=np.float32)
+    X, y = sp.vstack([part.X for part in parts], "csr"), np.concatenate([p.y for p in parts])
+    if not sparse:
+        X = X.toarray().reshape(len(y), planes, -1).transpose(0, 2, 1).reshape(len(y), -1)
+    return Rows(X, y, len(parts[0].y) if source.n_train is not None else None)
+
+
+def _zipped(paths: Sequence[Path], source: Source, separator: str | None = ",") -> Rows:
+    """Read headerless tables in a zip archive, one below the other; the last column has the labels.
+
+    A `separator` of None is any run of blanks. Lines that begin with ``@``, ``%`` or ``|`` (ARFF
+    headers, remarks) are skipped. A column of words becomes the codes 1, 2, ... of its sorted
+    words, a missing one (``?``) among them.
+    """
+    with zipfile.ZipFile(paths[0]) as archive:
+        inside = {name.rpartition("/")[2]: name for name in archive.namelist()}
+        texts = [archive.read(inside[member]).decode("latin-1") for member in source.members]
+    lines = [line for text in texts for line in text.splitlines() if line.strip()]
+    table = np.char.strip([line.split(separator) for line in lines if line[0] not in "@%|"])
+    # The test half of UCI's Adult ends its labels with a full stop.
+    y = as_integers(np.char.rstrip(table[:, -1], "."))
+    X = np.column_stack([_numbers(column) for column in table[:, :-1].T])
+    with np.errstate(over="ignore"):
+        exact = X.astype(np.float32)
+    return Rows(exact if np.array_equal(exact, X) else X, y, source.n_train)
+
+
+def _numbers(column: np.ndarray) -> np.ndarray:
+    try:
+        return column.astype(np.float64)
+    except ValueError:
+        return np.unique(column, return_inverse=True)[1] + 1.0
+
+
+def _idx(paths: Sequence[Path], source: Source) -> Rows:
+    """Read MNIST's format: bytes after a header of sizes, of training and of test rows."""
+    arrays = []
+    for path in paths:
+        with open_bytes(path) as file:
+            content = file.read()
+        start = 4 + 4 * content[3] if content[:3] == b"\0\0\x08" and len(content) > 3 else 4
+        sizes = np.frombuffer(content[4:start], ">u4")
+        if not len(sizes) or np.prod(sizes, dtype=float) != len(content) - start:
+            raise ValueError(f"{path}: not an idx file of bytes, or cut short")
+        arrays.append(np.frombuffer(content, np.uint8, offset=start).reshape(sizes[0], -1))
+    images, y, images_test, y_test = arrays
+    return Rows(np.concatenate([images, images_test]), np.concatenate([y, y_test]).ravel(), len(y))
+
+
+def _openml(paths: Sequence[Path], source: Source) -> Rows:
+    """Read a numeric table of OpenML, which scikit-learn downloads; it checks the MD5."""
+    from sklearn.datasets import fetch_openml
+
+    # Its own cache would keep a second copy.
+    with tempfile.TemporaryDirectory() as folder:
+        data_id = int(source.members[0])
+        table = fetch_openml(data_id=data_id, data_home=folder, as_frame=True, parser="auto")
+    X, y = table.data.to_numpy(dtype=np.float32), table.target.to_numpy().astype(str)
+    return Rows(X, y, source.n_train, tuple(map(str, table.feature_names)))
+
+
+def _newsgroups(paths: Sequence[Path], source: Source) -> Rows:
+    """Count the words of 20 Newsgroups, sorted by date, in the archive that scikit-learn uses."""
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    texts = {}
+    with tarfile.open(paths[0]) as archive:
+        for member in archive:
+            if member.isfile() and member.name.startswith("20news-bydate-"):
+                texts[member.name] = archive.extractfile(member).read().decode("latin-1")
+    # "20news-bydate-test" sorts before "20news-bydate-train".
+    names = sorted(texts, key=lambda name: (not name.startswith("20news-bydate-train"), name))
+    n_train = sum(name.startswith("20news-bydate-train") for name in names)
+    counter = CountVectorizer(dtype=np.int16).fit(texts[name] for name in names[:n_train])
+    X = counter.transform(texts[name] for name in names)
+    return Rows(X, np.array([name.split("/")[1] for name in names]), n_train)
+
+
+def _resnet18(paths: Sequence[Path], source: Source, header: int | None = None) -> Rows:
+    """Read the features that the authors of minimax risk publish with MRCpy 3.0.0, in parts."""
+    import pandas as pd
+
+    tables = [pd.read_csv(path, header=header, dtype=np.float32).to_numpy() for path in paths]
+    table = np.concatenate(tables)
+    return Rows(table[:, :-1], as_integers(table[:, -1]))
+
+
+def _lshtc(paths: Sequence[Path], source: Source) -> Rows:
+    """Read ``train.txt`` of an archive, whose lines have their indices in any order."""
+    zipped = zipfile.is_zipfile(paths[0])
+    with (zipfile.ZipFile if zipped else tarfile.open)(paths[0]) as archive:
+        names = archive.namelist() if zipped else archive.getnames()
+        member = next((name for name in names if name.split("/")[-1] == "train.txt"), None)
+        if member is None:
+            raise ValueError("the archive has no train.txt")
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "train.txt"
+            with path.open("wb") as file:
+                for line in archive.open(member) if zipped else archive.extractfile(member):
+                    words = line.split()
+                    pairs = (word for word in words if b":" in word)
+                    pairs = sorted(pairs, key=lambda pair: int(pair.split(b":")[0]))
+                    labels = b"".join(word for word in words if b":" not in word)
+                    file.write(b" ".join([labels, *pairs]) + b"\n")
+            return read_libsvm(path, dtype=np.float32)[0]
+
+
+ROUTES: dict[str, Callable[[Sequence[Path], Source], Rows]] = {
+    "libsvm": _libsvm,
+    "libsvm sparse": partial(_libsvm, sparse=True),
+    "libsvm planes": partial(_libsvm, planes=3),
+    "zipped": _zipped,
+    "zipped blanks": partial(_zipped, separator=None),
+    "idx": _idx,
+    "openml": _openml,
+    "newsgroups": _newsgroups,
+    "resnet18": _resnet18,
+    "resnet18 header": partial(_resnet18, header=0),
+    "lshtc": _lshtc,
+}
+SOURCES = read_sources()

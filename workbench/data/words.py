@@ -53,20 +53,12 @@ STEPS: dict[tuple[str, str], Callable[[Problem, float, int], Problem]] = {
 
 
 class Words(NamedTuple):
-    """One description of data, parsed.
+    """One description of data, parsed."""
 
-    Attributes
-    ----------
-    data : a name, a path or a generated problem, as it is written
-    scale : a name of :data:`SCALES`, "given", or None if the words have no ``@``
-    test : the fraction of ``| P % test``, or None
-    steps : the other steps, in order: functions of a problem, an amount and a seed
-    """
-
-    data: str
-    scale: str | None
-    test: float | None
-    steps: tuple[tuple[Callable[[Problem, float, int], Problem], float], ...]
+    data: str  # a name, a path or a generated problem, as it is written
+    scale: str | None  # None if the words have no ``@``
+    test: float | None  # the fraction of ``| P % test``
+    steps: tuple[tuple[Callable[[Problem, float, int], Problem], float], ...]  # with their amounts
 
     def apply_steps(self, problem: Problem, seed: int) -> Problem:
         """Return the problem after all steps."""
@@ -79,12 +71,8 @@ def listed(text: str | float | list, kind: type = str) -> list:
     """Return the items of a comma-separated parameter, each as `kind`: ``"1e-2, 1e-3"``.
 
     papermill passes a number for ``-p grid 1e-2``, a list for ``-y "grid: [1e-2, 1e-3]"``. Commas
-    in a path that exists do not separate.
-
-    Raises
-    ------
-    ValueError
-        If an item is empty or not of this kind.
+    in a path that exists do not separate. An item that is empty or not of this kind is a
+    ValueError.
     """
     items = [str(part).strip() for part in (text if isinstance(text, list) else parts(str(text)))]
     if "" in items:
@@ -97,13 +85,7 @@ def listed(text: str | float | list, kind: type = str) -> list:
 
 
 def alternatives(text: str) -> list[Words]:
-    """Return the alternatives of a description, ``A or B``, in order.
-
-    Raises
-    ------
-    ValueError
-        For a text that is not such a description.
-    """
+    """Return the alternatives of a description, ``A or B``; a ValueError names what is neither."""
     return [_parsed(choice) for choice in _split(text, re.compile(r"\sor\s"))]
 
 
@@ -149,11 +131,7 @@ def generated(data: str, seed: int, test: float | None) -> Problem | None:
 
 
 def default_scale(data: str, is_name: bool) -> str:
-    """Return the scale of words without ``@``.
-
-    Data sets by name and ``synthetic`` are standardised, ``text`` is weighed by tf-idf, files and
-    ``checkers`` stay as given.
-    """
+    """Return the scale of words without ``@``, as data/README.md has them."""
     if TEXT.fullmatch(data):
         return "tfidf"
     return "standard" if is_name or SIZES.fullmatch(data) else GIVEN
@@ -241,9 +219,9 @@ def _parsed(text: str) -> Words:
 
 
 def _validation(problem: Problem, share: float, seed: int) -> Problem:
-    """Hold out a share of the training rows: every 1 / share-th of them, in the order of classes.
+    """Hold out a fraction of the training rows: every 1 / share-th of them, sorted by class.
 
-    So small classes have their share in all, where rounding each would leave them out.
+    Small classes are represented together, where rounding each would leave them out.
     """
     if not 0 < share < 1:
         raise ValueError(f"data: '| {100 * share:g} % validation' must be between 0 and 100")

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from pyarrow import ArrowException
 
 from workbench.core.trace import Trace, decode, encode
-from workbench.data.panels import at_hand, listed
+from workbench.data.panels import available_specs, listed
 from workbench.runs.export import to_parquet
 from workbench.runs.keys import key
 
@@ -104,7 +104,7 @@ def there(text: str) -> list[str]:
     """
     found = recalled()
     if found is None:
-        return at_hand(text)
+        return available_specs(text)
     known = {trace.header["data"] for trace in found.values()}
     if specs := [spec for spec in listed(text) if spec in known]:
         return specs

@@ -17,7 +17,6 @@ import scipy.sparse as sp
 from workbench.core.problem import as_problem
 from workbench.data.cache import cache_folder, download, mirror_folder
 from workbench.data.formats import BROKEN
-from workbench.data.routes import File
 from workbench.data.sequences import SequenceProblem, vars_of
 
 FOLDER = "https://raw.githubusercontent.com/teropa/nlp/master/resources/corpora/conll2000/"
@@ -137,9 +136,9 @@ def _sentences(part: str, n: int | None, argument: str, fetch: bool) -> list[lis
 
 def _text(part: str, fetch: bool) -> tuple[Path, str]:
     """Return where a file lies, and its text."""
-    file = File(f"conll2000_{part}.txt", (f"{FOLDER}{part}.txt",), SHA256[part])
-    mirror, cached = mirror_folder(), cache_folder() / "conll2000" / file.name
-    packed = mirror and mirror / f"{file.name}.gz"
+    name = f"conll2000_{part}.txt"
+    mirror, cached = mirror_folder(), cache_folder() / "conll2000" / name
+    packed = mirror and mirror / f"{name}.gz"
     if packed and packed.is_file():
         try:
             return packed, gzip.decompress(packed.read_bytes()).decode()
@@ -147,7 +146,7 @@ def _text(part: str, fetch: bool) -> tuple[Path, str]:
             raise ValueError(f"{packed}: cannot be read; {error}") from None
     try:
         if fetch:
-            download(file, cached)
+            download({name: f"{FOLDER}{part}.txt"}, cached.parent, {name: SHA256[part]})
         return cached, cached.read_text("utf-8")
     except OSError as error:
         place = f"no {packed.name} in {mirror}" if mirror else "WORKBENCH_DATA is not set"
