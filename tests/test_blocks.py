@@ -93,7 +93,6 @@ def test_a_new_pool_is_without_gaps_and_holds_the_same(k):
     assert b.end[0] > old  # blocks that have grown left their places
     new = roomier(b, k, 77)
     assert new.end[0] == old and len(new.values) - new.end[0] >= 77
-    assert new.nbytes() == sum(part.nbytes for part in new)
     np.testing.assert_allclose(matrix_of(new, k).toarray(), W, atol=1e-5)
     np.testing.assert_allclose(matrix_of(new._replace(values=new.sums), k).toarray(), S, atol=1e-4)
 
@@ -159,15 +158,6 @@ def test_without_zeros_blocks_are_smaller_and_hold_the_same(k):
     made = compacted(b, k)
     assert live_slots(made, k) <= live_slots(b, k) and (k == 5 or made.end[0] < b.end[0])
     assert (matrix_of(made, k) != matrix_of(b, k)).nnz == 0
-
-
-def test_damaged_blocks_are_refused_before_compiled_code_reads_them():
-    b, _, _ = fill(100)
-    for name, value in (("starts", -1), ("starts", 10**9), ("sizes", 60), ("classes", 60_000)):
-        damaged = getattr(b, name).copy()
-        damaged[:] = value
-        with pytest.raises(ValueError, match=r"blocks must lie in the pool|indices must be <"):
-            matrix_of(b._replace(**{name: damaged}), 100)
 
 
 def test_nothing_is_an_empty_matrix():

@@ -33,7 +33,7 @@ BUDGETS = {
     "data": 2_512,
     "mrc": 2_826,
     "weston_watkins": 967,
-    "memoir": 2_677,
+    "memoir": 2_449,
     "least_squares": 1_410,
     "sampled_cuts": 1_575,
     "tuning": 522,

@@ -21,7 +21,7 @@ from workbench.estimators.base import (
     positive,
     whole,
 )
-from workbench.memoir.mips.exact import best_others, index, scores
+from workbench.memoir.mips import best_classes, scores
 from workbench.memoir.state import MemoirState
 
 # A gap above this fraction of the objective says that the fit has hardly begun. Standardised rows
@@ -42,9 +42,7 @@ class SparseLinear(Classifier):
         """Return the (n,) labels of highest score, without holding the scores of all rows."""
         check_is_fitted(self)
         X = self._bounded(self._rows(X, reset=False))
-        n = X.shape[0]
-        searched, rows, no_label = index(self._weights), np.arange(n), np.full(n, -1, np.int32)
-        return self.classes_[best_others(X, searched, rows, no_label)[0]]
+        return self.classes_[best_classes(X, self._weights, np.arange(X.shape[0]))]
 
     def _scored(self, X) -> np.ndarray:
         return scores(self._bounded(X), self._weights)

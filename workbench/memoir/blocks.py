@@ -16,7 +16,6 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from workbench.core.checks import rebuilt
 from workbench.kernels.compiled import njit
 
 WHOLE = 255  # in `sizes`: the block has a slot for every class
@@ -48,10 +47,6 @@ class Blocks(NamedTuple):
     values: np.ndarray
     sums: np.ndarray
     end: np.ndarray
-
-    def nbytes(self) -> int:
-        """Return the bytes of all arrays."""
-        return sum(array.nbytes for array in self)
 
 
 @dataclass
@@ -136,30 +131,17 @@ def compacted(blocks: Blocks, k: int) -> Blocks:
 
 
 def matrix_of(blocks: Blocks, k: int, l1: float = 0.0) -> sp.csr_array | np.ndarray:
-    """Return the (d, k) matrix: the dense array, or CSR with values taken `l1` towards zero.
-
-    Raises
-    ------
-    ValueError
-        If blocks of a sparse matrix, from a file perhaps, are not those of such a matrix.
-    """
+    """Return the (d, k) matrix: the dense array, or CSR with values taken `l1` towards zero."""
     d = len(blocks.starts)
     if not len(blocks.classes):
         return blocks.values.reshape(d, k)
-    sizes = blocks.sizes.astype(np.int64)
-    ends = blocks.starts + np.where(
-        sizes == WHOLE, k, np.where(sizes, 2 ** np.minimum(sizes, 40), 0)
-    )
-    shortest = min(len(blocks.classes), len(blocks.values))
-    if len(sizes) != d or blocks.starts.min() < 0 or ends.max() > shortest:
-        raise ValueError("starts: blocks must lie in the pool; the state is damaged")
     counts = np.zeros(d + 1, np.int64)
     _count(blocks, k, np.float32(l1), counts[1:])
-    indptr = np.cumsum(counts)
-    wide = np.int32 if max(indptr[-1], k) < 2**31 else np.int64
-    indices, data = np.empty(indptr[-1], wide), np.empty(indptr[-1], np.float32)
-    _fill(blocks, k, np.float32(l1), indptr, indices, data)
-    made = rebuilt(sp.csr_array((data, indices, indptr.astype(wide)), shape=(d, k)))
+    ends = np.cumsum(counts)
+    wide = np.int32 if max(ends[-1], k) < 2**31 else np.int64
+    indices, data = np.empty(ends[-1], wide), np.empty(ends[-1], np.float32)
+    _fill(blocks, k, np.float32(l1), ends, indices, data)
+    made = sp.csr_array((data, indices, ends.astype(wide)), shape=(d, k))
     made.sort_indices()
     return made
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import inspect
 
-from workbench.memoir.mips.exact import Exact, scores
+from workbench.memoir.mips.exact import Exact, best_classes, inexactness, scores
 from workbench.memoir.mips.graphs import Hierarchical, SmallWorld
 from workbench.memoir.mips.hashing import SimpleLSH, collision_probability
 from workbench.memoir.mips.oracle import Oracle, Random
-from workbench.memoir.mips.quality import inexactness
 
-__all__ = ["MIPS", "Oracle", "collision_probability", "inexactness", "make_oracle", "scores"]
+__all__ = ["MIPS", "Oracle", "best_classes", "collision_probability"]
+__all__ += ["inexactness", "make_oracle", "scores"]
 
 MAKERS = {
     "exact": Exact,
@@ -32,8 +32,7 @@ def make_oracle(name: str, *, k: int, d: int, seed=0, **options) -> Oracle:
     Parameters
     ----------
     name : one of :data:`MIPS`
-    seed : integer, or a generator that the oracle then draws from: a solver's own, for instance, so
-        that its stream resumes where it stopped
+    seed : integer, or a generator that the oracle then draws from, such as a solver's own
     options : keyword arguments of the class of this name
 
     Raises

@@ -15,26 +15,26 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import contextmanager
 from importlib import import_module
 
 import numpy as np
 import scipy.sparse as sp
 
+from workbench.core.checks import check_whole
 from workbench.core.problem import Matrix
-from workbench.memoir.mips.oracle import Oracle, check_count, parts
+from workbench.memoir.mips.oracle import Oracle, parts
 
-KEPT = 50  # candidates that nmslib keeps for each vector while it builds
-ASKED = (2, 16)  # neighbours; the second try is for rows whose first answers were all unfit
+EF_BUILD = 50  # candidates that nmslib keeps for each vector while it builds
+NEIGHBOURS = (2, 16)  # the second number is for rows that the first left without an answer
 
 
-class Graph(Oracle):
-    """Approximate search in a graph over the classes' weights, by the negative inner product.
+class SmallWorld(Oracle):
+    """Approximate search in a small-world graph of the classes' weights.
 
-    Two neighbours are asked for, of which the row's label is dropped; for a row left without an
-    answer sixteen, and one still without gets a random other class. The graph depends on a
-    generator of nmslib's own that no seed reaches: two graphs of the same weights in one process
-    may differ. nmslib keeps the vectors as W is stored, sparse or dense.
+    Of two neighbours by the negative inner product, the first that is not the row's label is
+    returned; otherwise of sixteen, otherwise a random other class. The graph depends on a generator
+    of nmslib's own that no seed reaches: two graphs of the same weights in one process may differ.
+    nmslib keeps the vectors as W is stored, sparse or dense.
 
     Parameters
     ----------
@@ -50,26 +50,19 @@ class Graph(Oracle):
         If an option is not a positive whole number, or the package nmslib is not installed.
     """
 
+    names = "sw-graph", "NN", "efSearch"
+
     def __init__(self, k, d, seed=0, *, neighbours=10, ef=50, threads=1):
         super().__init__(k, d, seed)
         method, links, search = self.names
         self.build_options = {
-            links: check_count(neighbours, "neighbours"),
-            "efConstruction": KEPT,
-            "indexThreadQty": check_count(threads, "threads"),
+            links: check_whole(neighbours, "neighbours"),
+            "efConstruction": EF_BUILD,
+            "indexThreadQty": check_whole(threads, "threads"),
         }
-        self.query_options = {search: check_count(ef, "ef")}
+        self.query_options = {search: check_whole(ef, "ef")}
         self.threads = threads
         self.nmslib = load_nmslib(method.replace("-", "_"))
-
-    def _find(self, X: Matrix, rows: np.ndarray, y: np.ndarray) -> np.ndarray:
-        answers = np.full(len(rows), -1, np.int32)
-        for asked in ASKED:
-            open_rows = np.flatnonzero(answers < 0)
-            self._ask(X, rows, y, open_rows, min(asked, self.k), answers)
-        missing = answers < 0
-        answers[missing] = self.others(y[missing])
-        return answers
 
     def _build(self, W: Matrix) -> None:
         self.sparse = sp.issparse(W)
@@ -83,16 +76,20 @@ class Graph(Oracle):
         self.graph.createIndex(self.build_options)
         self.graph.setQueryTimeParams(self.query_options)
 
-    def _ask(self, X, rows, y, places, asked, answers) -> None:
-        """Fill `answers` here with the first of `asked` neighbours that is not the label."""
-        for part in parts(len(places), 1 if self.sparse else self.d):
-            chosen = places[part]
-            if not len(chosen):
-                continue
-            vectors = self._vectors(X[rows[chosen]])
-            found = self.graph.knnQueryBatch(vectors, k=asked, num_threads=self.threads)
-            for j, (classes, _) in zip(chosen.tolist(), found, strict=True):
-                answers[j] = next((c for c in classes.tolist() if c != y[j]), -1)
+    def _find(self, X: Matrix, rows: np.ndarray, y: np.ndarray) -> np.ndarray:
+        answers = np.full(len(rows), -1, np.int32)
+        for asked in NEIGHBOURS:
+            missing = np.flatnonzero(answers < 0)
+            for part in parts(len(missing), 1 if self.sparse else self.d):
+                vectors = self._vectors(X[rows[missing[part]]])
+                found = self.graph.knnQueryBatch(
+                    vectors, k=min(asked, self.k), num_threads=self.threads
+                )
+                for j, (classes, _) in zip(missing[part].tolist(), found, strict=True):
+                    answers[j] = next((c for c in classes.tolist() if c != y[j]), -1)
+        missing = answers < 0
+        answers[missing] = self.others(y[missing])
+        return answers
 
     def _vectors(self, A: Matrix) -> Matrix:
         """Return rows as nmslib takes them."""
@@ -102,44 +99,30 @@ class Graph(Oracle):
         return np.ascontiguousarray(A, dtype=np.float32)
 
 
-class SmallWorld(Graph):
-    """A small-world graph."""
-
-    names = "sw-graph", "NN", "efSearch"
-
-
-class Hierarchical(Graph):
-    """A hierarchy of graphs."""
+class Hierarchical(SmallWorld):
+    """The same in a hierarchy of graphs, HNSW."""
 
     names = "hnsw", "M", "ef"
 
 
 def load_nmslib(name: str):
-    """Import nmslib without the notice that it writes at its first import.
+    """Import nmslib without the notice that it writes to file descriptor 2 at its first import.
 
     Raises
     ------
     ValueError
         Naming the oracle `name`, if the package is not installed.
     """
+    sys.stderr.flush()
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     try:
-        with _silent():
-            return import_module("nmslib")
+        os.dup2(nowhere, 2)
+        return import_module("nmslib")
     except ImportError:
         raise ValueError(
             f"mips: {name} needs the package nmslib, which is not installed; it has no wheel for "
             "a few platforms, and this may be one. All other oracles work without it"
         ) from None
-
-
-@contextmanager
-def _silent():
-    """Send file descriptor 2 nowhere: compiled code writes past ``sys.stderr``."""
-    sys.stderr.flush()
-    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(nowhere, 2)
-        yield
     finally:
         os.dup2(kept, 2)
         os.close(kept)

@@ -17,18 +17,18 @@ import scipy.sparse as sp
 from numba import types
 from numba.extending import intrinsic
 
+from workbench.core.checks import check_whole
 from workbench.core.problem import Matrix
 from workbench.kernels.compiled import njit
-from workbench.memoir.mips.oracle import Oracle, check_count, parts
+from workbench.memoir.mips.oracle import Oracle, parts
 
 PLANE_BYTES = 2**30  # for the normals of the hyperplanes
 
 
 def collision_probability(cosine):
-    """Return the probability, in [0, 1], that one bit of two vectors with this cosine agrees.
+    """Return the probability that one bit of two vectors with this cosine, or these, agrees.
 
-    `cosine` is a number or an array in [-1, 1]; rounding beyond is cut off. (The paper's (9)
-    prints cos for arccos.)
+    The paper's (9) prints cos for arccos.
     """
     return 1 - np.arccos(np.clip(cosine, -1, 1)) / np.pi
 
@@ -36,10 +36,9 @@ def collision_probability(cosine):
 class SimpleLSH(Oracle):
     """Approximate search for the class whose bits are nearest to the row's.
 
-    Of classes at equal distances it answers the lowest. Weights are divided by the largest norm of
-    any class's, as the theory wants. The code of MEMOIR's authors takes them as they are: of short
-    weights all hashes are then nearly the same, and weights longer than 1 lose their last
-    coordinate.
+    Of classes at equal distances it returns the lowest. Weights are divided by the largest norm of
+    any class's, as the theory wants. The code of MEMOIR's authors takes them as they are: then all
+    hashes of short weights are nearly the same, and longer weights lose their last coordinate.
 
     Parameters
     ----------
@@ -56,7 +55,7 @@ class SimpleLSH(Oracle):
 
     def __init__(self, k: int, d: int, seed=0, *, bits: int = 64, rerank: int | None = None):
         super().__init__(k, d, seed)
-        self.bits = check_count(bits, "bits")
+        self.bits = check_whole(bits, "bits")
         needed = 4 * self.bits * (self.d + 1)
         if needed > PLANE_BYTES:
             most = PLANE_BYTES // (4 * (self.d + 1))
@@ -64,13 +63,13 @@ class SimpleLSH(Oracle):
                 f"bits: hyperplanes of d = {d} features and {bits} bits take {needed / 2**30:.2f} "
                 f"GiB, more than the {PLANE_BYTES / 2**30:g} GiB allowed; at most {most} bits fit"
             )
-        self.rerank = None if rerank is None else check_count(rerank, "rerank")
+        self.rerank = None if rerank is None else check_whole(rerank, "rerank")
         self.planes = self.rng.standard_normal((self.d + 1, self.bits), dtype=np.float32)
 
     def _build(self, W: Matrix) -> None:
         self.codes = np.ascontiguousarray(self.hash_weights(W).T)
         if self.rerank is not None:
-            self.W = sp.csc_array(W) if sp.issparse(W) else W
+            self.lists = sp.csc_array(W)
 
     def _find(self, X: Matrix, rows: np.ndarray, y: np.ndarray) -> np.ndarray:
         answers = np.empty(len(rows), np.int32)
@@ -80,10 +79,11 @@ class SimpleLSH(Oracle):
             Z = X[rows[part]]
             nearest = np.empty((len(y[part]), many), np.int32)
             _nearest(self.hash_rows(Z), self.codes, y[part], longest, nearest)
+            answers[part] = nearest[:, 0]
             if many > 1:
-                self._decide(Z, nearest, answers[part])
-            else:
-                answers[part] = nearest[:, 0]
+                Z, W = sp.csr_array(Z), self.lists
+                entries, lists = (Z.data, Z.indices, Z.indptr), (W.data, W.indices, W.indptr)
+                _rerank(*entries, *lists, nearest, self.d, answers[part])
         return answers
 
     def hash_weights(self, W: Matrix) -> np.ndarray:
@@ -102,15 +102,6 @@ class SimpleLSH(Oracle):
     def hash_rows(self, X: Matrix) -> np.ndarray:
         """Return the packed bits of (n, d) rows, whose length no bit depends on."""
         return _pack(X @ self.planes[:-1] > 0)
-
-    def _decide(self, Z: Matrix, nearest: np.ndarray, answers: np.ndarray) -> None:
-        """Put the candidate with the largest inner product into `answers`, the lowest of equals."""
-        Z = sp.csr_array(Z)
-        if sp.issparse(self.W):
-            weights = (self.W.data, self.W.indices, self.W.indptr)
-            _rerank_lists(Z.data, Z.indices, Z.indptr, *weights, nearest, self.d, answers)
-        else:
-            _rerank_dense(Z.data, Z.indices, Z.indptr, self.W, nearest, answers)
 
 
 def _pack(sides: np.ndarray) -> np.ndarray:
@@ -136,7 +127,7 @@ def _nearest(hashes, codes, y, longest, nearest):
     """Put the nearest classes other than y, in ascending order, into the rows of `nearest`.
 
     `codes` is (words, C): the scan of a word runs over classes, several at a time. Distances are
-    at most `longest`; counted, they tell the largest that is still among the nearest.
+    at most `longest`; counting them gives the largest that is still among the nearest.
     """
     words, C, many = len(codes), np.uint64(codes.shape[1]), nearest.shape[1]
     distances = np.empty(C, np.uint32)
@@ -167,35 +158,19 @@ def _nearest(hashes, codes, y, longest, nearest):
 
 
 @njit(cache=True)
-def _rerank_lists(data, indices, indptr, W_data, W_indices, W_indptr, nearest, d, answers):
+def _rerank(data, indices, indptr, W_data, W_indices, W_indptr, nearest, d, answers):
+    """Put the candidate with the largest inner product into `answers`, the lowest of equals."""
     x = np.zeros(d, W_data.dtype)
     for j in range(len(nearest)):
         start, end = indptr[j], indptr[j + 1]
         for p in range(start, end):
             x[indices[p]] = data[p]
-        best, place = W_data.dtype.type(-np.inf), nearest[j, 0]
+        best = W_data.dtype.type(-np.inf)
         for c in nearest[j]:
             score = W_data.dtype.type(0)
             for q in range(np.uint64(W_indptr[c]), np.uint64(W_indptr[c + 1])):
                 score += W_data[q] * x[np.uint64(W_indices[q])]
             if score > best:
-                best, place = score, c
-        answers[j] = place
+                best, answers[j] = score, c
         for p in range(start, end):
             x[indices[p]] = 0
-
-
-@njit(cache=True)
-def _rerank_dense(data, indices, indptr, W, nearest, answers):
-    scores = np.empty(nearest.shape[1], W.dtype)
-    for j in range(len(nearest)):
-        scores[:] = 0
-        for p in range(indptr[j], indptr[j + 1]):
-            x, weights = W.dtype.type(data[p]), W[indices[p]]
-            for m in range(len(scores)):
-                scores[m] += x * weights[np.uint64(nearest[j, m])]
-        best, place = W.dtype.type(-np.inf), nearest[j, 0]
-        for m in range(len(scores)):
-            if scores[m] > best:
-                best, place = scores[m], nearest[j, m]
-        answers[j] = place

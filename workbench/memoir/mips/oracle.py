@@ -1,4 +1,4 @@
-"""The interface of all searches for the best wrong class, and how inexact their answers are."""
+"""The interface of all searches for the best wrong class, and chance."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from time import process_time
 import numpy as np
 import scipy.sparse as sp
 
-from workbench.core.checks import is_whole
 from workbench.core.problem import Matrix
 
 BLOCK_BYTES = 2**24  # bytes of scores or of dense rows that are held at once
 
 
 class Oracle:
-    """Finds, for a row x, the class r other than y whose weights have the largest x.w_r.
+    """A search for the class r other than y whose weights have the largest x.w_r.
 
-    A subclass has ``_build(W)``, and ``_find(X, rows, y)`` of arguments that have been checked.
+    A subclass defines ``_build(W)``, and ``_find(X, rows, y)`` of arguments that have been checked.
 
     Attributes
     ----------
@@ -26,10 +25,8 @@ class Oracle:
     """
 
     def __init__(self, k: int, d: int, seed=0):
-        if not k >= 2:
-            raise ValueError(f"k: must be at least 2 classes, got {k!r}")
-        if not d >= 1:
-            raise ValueError(f"d: must be at least 1 feature, got {d!r}")
+        if not (k >= 2 and d >= 1):
+            raise ValueError(f"k, d: must be at least 2 classes and 1 feature, got {k!r}, {d!r}")
         self.k, self.d, self.rng = int(k), int(d), np.random.default_rng(seed)
         self.built = False
         self.build_seconds = self.query_seconds = 0.0
@@ -92,20 +89,13 @@ class Oracle:
 
 
 class Random(Oracle):
-    """Answers a class other than y, uniformly at random, whatever the weights."""
+    """A class other than y, uniformly at random, whatever the weights."""
 
     def _build(self, W: Matrix) -> None:
         pass
 
     def _find(self, X: Matrix, rows: np.ndarray, y: np.ndarray) -> np.ndarray:
         return self.others(y)
-
-
-def check_count(value: int, argument: str) -> int:
-    """Return `value` as an int; a ValueError names `argument` unless it is a whole one > 0."""
-    if not is_whole(value):
-        raise ValueError(f"{argument}: must be a positive whole number, got {value!r}")
-    return int(value)
 
 
 def parts(count: int, floats: int) -> list[slice]:
