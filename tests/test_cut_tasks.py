@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from checks.hidden_markov import chain as generated_chain
 from workbench.data.sequences import as_sequences
-from workbench.data.synthetic import chain as synthetic_chain
 from workbench.sampled_cuts.chain import decode
 from workbench.sampled_cuts.solvers import cuts_exact
 from workbench.sampled_cuts.tasks import Binary, Chain, Multiclass
@@ -112,7 +112,7 @@ def test_viterbi_finds_the_best_path(K, seed, dtype):
 
 
 def test_paths_are_better_than_positions_alone():
-    problem = synthetic_chain(30, 8, 3, test=10)
+    problem = generated_chain(30, 8, 3, test=10)
     *_, s = islice(cuts_exact(problem, gamma=1.0, C=10.0), 15)
     F = s.scores(problem.X)
     wrong = decode(F, s.transitions, problem.starts) != problem.y

@@ -11,10 +11,11 @@ import scipy.sparse as sp
 from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
 from sklearn.svm import SVC
 
+from checks.hidden_markov import chain
 from workbench.core.problem import as_problem
 from workbench.data.panels import panel
 from workbench.data.sequences import as_sequences
-from workbench.data.synthetic import chain, checkers
+from workbench.data.synthetic import checkers
 from workbench.kernels.functions import Kernel, scale
 from workbench.runs.run import run
 from workbench.sampled_cuts.cutting_plane import exact, some_violators

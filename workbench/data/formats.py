@@ -24,18 +24,6 @@ from workbench.core.problem import Matrix
 
 OPENERS = {".bz2": bz2.open, ".gz": gzip.open, ".xz": lzma.open}
 CSR = ("data", "indices", "indptr", "shape")
-PARTS = {  # the arrays of an archive, with their axes and the kinds of their dtypes
-    "X": (2, "biuf"),
-    "data": (1, "biuf"),
-    "indices": (1, "iu"),
-    "indptr": (1, "iu"),
-    "shape": (1, "iu"),
-    "y": (1, "biufUSmM"),
-    "labels": (1, "biufUS"),
-    "n_train": (0, "iu"),
-    "features": (1, "biufU"),
-    "about": (0, "U"),
-}
 # A zip archive may unpack to MAX_BYTES, and a large one to MAX_RATIO times its size.
 MAX_BYTES, MAX_RATIO = 2**30, 100
 COMMAS = re.compile(rb"\s*,\s*")
@@ -86,28 +74,31 @@ def read_npz(path: str | os.PathLike) -> Rows:
 
 def _rows_of(parts: dict[str, np.ndarray]) -> Rows:
     """Return the rows of an archive of these arrays; a ValueError or KeyError names a bad one."""
-    for name, (axes, kinds) in PARTS.items():
-        if name in parts and (parts[name].ndim != axes or parts[name].dtype.kind not in kinds):
-            raise ValueError(
-                f"{name} must have {axes} axes and a dtype of kind {' or '.join(kinds)}, got "
-                f"shape {parts[name].shape} and dtype {parts[name].dtype}"
-            )
     if "X" in parts:
         X = parts["X"]
     else:
         data, indices, indptr, shape = (parts[key] for key in CSR)
+        if {indices.dtype.kind, indptr.dtype.kind} - {*"iu"}:
+            raise ValueError("indices and indptr must contain whole numbers")
         X = rebuilt(sp.csr_matrix((data, indices, indptr), shape=tuple(shape)))
     y = parts["y"]
     if y.shape != X.shape[:1]:
         raise ValueError(f"shapes {X.shape} of the rows and {y.shape} of y do not match")
     if "labels" in parts:
         labels = as_integers(parts["labels"])
-        if y.dtype.kind not in "iu" or y.min(initial=0) < 0 or y.max(initial=0) >= len(labels):
+        if (
+            labels.ndim != 1
+            or y.dtype.kind not in "iu"
+            or y.min(initial=0) < 0
+            or y.max(initial=0) >= len(labels)
+        ):
             raise ValueError(f"y must contain codes 0..{len(labels) - 1}, as labels has them")
         y = labels[y]
-    n_train = int(parts["n_train"]) if "n_train" in parts else None
-    if n_train is not None and not 0 < n_train < len(y):
-        raise ValueError(f"n_train is {n_train}, there are {len(y)} rows")
+    n_train = parts["n_train"] if "n_train" in parts else None
+    if n_train is not None:
+        if n_train.shape or n_train.dtype.kind not in "iu" or not 0 < n_train < len(y):
+            raise ValueError(f"n_train is {n_train}, there are {len(y)} rows")
+        n_train = int(n_train)
     features = tuple(map(str, parts["features"])) if "features" in parts else None
     return Rows(X, y, n_train, features, str(parts.get("about", "")))
 

@@ -43,15 +43,10 @@ class SequenceProblem(Problem):
         starts = np.unique(np.append(np.arange(0, small.n, 2), small.n))
         return replace(small, starts=starts, starts_test=NONE)
 
-    def split(self, test: float = 0.2, seed: int = 0):
-        """Raise a ValueError, as do the next two: rows drawn at random are not sequences."""
+    def _refused(self, *_, **__):
         raise ValueError("problem: sequences have no random rows or classes; use first_sequences")
 
-    def subset(self, fraction: float, seed: int = 0):
-        self.split()
-
-    def first_classes(self, k: int):
-        self.split()
+    split = subset = first_classes = _refused
 
     def first_sequences(self, n: int) -> SequenceProblem:
         """Return the first `n` training sequences; every class must occur in them."""
@@ -72,9 +67,8 @@ def as_sequences(
 
     Parameters
     ----------
-    X : n arrays or sparse matrices (length, d), one per sequence
-    y : n sequences of as many labels
-    X_test, y_test : the same of test sequences, whose labels all occur in training
+    X, X_test : n arrays or sparse matrices (length, d), one per training and test sequence
+    y, y_test : n sequences of as many labels; those of test sequences all occur in training
     about : `name`, `features`, `synthetic`, `about` as of
         :func:`~workbench.core.problem.as_problem`
 
@@ -84,15 +78,15 @@ def as_sequences(
         Naming the argument: no sequence, an empty one, lengths or widths that differ, and what
         ``as_problem`` refuses.
     """
-    rows, labels, starts = joined(X, y)
+    rows, labels, starts = _joined(X, y)
     if not len(X_test):
         return SequenceProblem(**vars_of(as_problem(rows, labels, **about)), starts=starts)
-    test_rows, test_labels, starts_test = joined(X_test, y_test, "X_test", "y_test")
+    test_rows, test_labels, starts_test = _joined(X_test, y_test, "X_test", "y_test")
     made = as_problem(rows, labels, X_test=test_rows, y_test=test_labels, **about)
     return SequenceProblem(**vars_of(made), starts=starts, starts_test=starts_test)
 
 
-def joined(X: Sequence, y: Sequence, name: str = "X", labels: str = "y"):
+def _joined(X: Sequence, y: Sequence, name: str = "X", labels: str = "y"):
     """Return all rows, all labels, and where each sequence starts."""
     if not isinstance(X, Sequence | np.ndarray) or not len(X):
         raise ValueError(f"{name}: must be a list of at least one sequence, got {shown(X)}")

@@ -32,15 +32,14 @@ def zipf_text(
 ) -> Problem:
     """Return word counts of documents in very many classes, the leaves of a tree of topics.
 
-    The tree has three levels: about k^(1/3) fields, k^(2/3) subjects, k classes. A word of a
-    document is of its class with probability `own`, of its subject 0.15, of its field 0.10, of
-    its genre 0.15, else of the language. There are 20 genres, independent of the class. In each of
-    these vocabularies the r-th of m words has the probability log(1 + 1/r) / log(1 + m), about
-    1/r; m is 500 for a class, 800, 3000, 3000 and d = 187 k^0.784 for the language, as in large
-    collections of text. Topics share their words: each is drawn from the language, at the rank
-    d u^3 for a uniform u, so frequent words more often. Lengths are log-normal with a deviation of
-    0.5. The class of rank r has a fraction of the documents proportional to r^-0.6, and at least
-    one training row.
+    The tree has about k^(1/3) fields, k^(2/3) subjects, k classes. A word of a document is of its
+    class with probability `own`, of its subject 0.15, of its field 0.10, of one of 20 genres 0.15,
+    else of the language. In each of these vocabularies the r-th of m words has the probability
+    log(1 + 1/r) / log(1 + m), about 1/r; m is 500, 800, 3000, 3000 and d = 187 k^0.784, as in large
+    collections of text. Each word of a topic is one of the language, at the rank d u^3 for a
+    uniform u, so frequent words more often. Lengths are log-normal with a deviation of 0.5. The
+    class of rank r has a fraction of the documents proportional to r^-0.6, at least one training
+    row.
 
     These numbers were chosen by the accuracy of a cosine centroid on tf-idf alone, which is 59 %
     with 20,000 documents of 1,000 classes and 49 % with 120,000 of 12,000. Words are independent
