@@ -34,7 +34,7 @@ BUDGETS = {
     "mrc": 2_826,
     "weston_watkins": 967,
     "memoir": 2_449,
-    "least_squares": 1_410,
+    "least_squares": 1_393,
     "sampled_cuts": 1_575,
     "tuning": 522,
     "peers": 1_153,
@@ -43,7 +43,7 @@ BUDGETS = {
     "runs": 2_437,
     "live": 1_879,
     "figures": 1_800,
-    "estimators": 1_391,
+    "estimators": 1_276,
     "arena": 959,
     "cli": 424,
 }

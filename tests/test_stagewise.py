@@ -168,12 +168,6 @@ def test_settings_that_do_not_go_together_are_refused(settings, message, blobs):
         next(ls_stagewise(blobs(), **settings))
 
 
-def test_a_state_of_another_problem_is_refused(blobs):
-    state = last(ls_stagewise(blobs(n=60), **SMALL))
-    with pytest.raises(ValueError, match="state: is of 60 rows and 3 classes, the problem has 70"):
-        next(ls_stagewise(blobs(n=70), **SMALL, state=state))
-
-
 def test_features_that_are_not_finite_are_refused(blobs):
     problem = blobs()
     far = replace(problem, X=np.vstack([problem.X[:-1], np.full((1, problem.d), 1e30)]))

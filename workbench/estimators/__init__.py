@@ -5,17 +5,18 @@ All have the parameters ``max_iter``, ``max_seconds`` and ``random_state`` of
 ``n_iter_`` and ``trace_``. Their own docstrings list the others.
 """
 
-from workbench.estimators.least_squares import (
+from workbench.estimators.classifiers import (
     CalibratedLeastSquares,
     GeneralizedLeastSquares,
+    MemoirClassifier,
+    MinimaxRiskClassifier,
+    SampledCutClassifier,
+    SolverClassifier,
     StagewiseLeastSquares,
+    WestonWatkinsClassifier,
+    WorkingSetClassifier,
 )
-from workbench.estimators.many_classes import MemoirClassifier, WorkingSetClassifier
-from workbench.estimators.minimax_risk import MinimaxRiskClassifier
-from workbench.estimators.sampled_cuts import SampledCutClassifier
 from workbench.estimators.saved import load, save
-from workbench.estimators.solver import SolverClassifier
-from workbench.estimators.weston_watkins import WestonWatkinsClassifier
 
 __all__ = [
     "CalibratedLeastSquares",

@@ -118,9 +118,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
     -----
     A subclass is a dataclass of its parameters, with two methods: ``_solver(problem)`` returns the
     solver's name and parameters, and ``_keep(problem, state, trace)`` sets the fitted attributes.
-    One with a tolerance `tol` has ``_rules`` that stop at it, and ``_distance``, which `tol`
-    bounds. ``_shapes(d, k)`` and ``_check_fitted()`` say what a file of a fitted model must
-    contain.
+    One with a tolerance `tol` has a ``_goal`` and a ``_distance``. ``_shapes(d, k)`` and
+    ``_check_fitted()`` say what a file of a fitted model must contain.
     """
 
     _: KW_ONLY
@@ -197,26 +196,32 @@ class Classifier(ClassifierMixin, BaseEstimator):
         """Set the fitted attributes except ``classes_``, ``trace_`` and ``n_iter_``."""
         raise NotImplementedError
 
+    def _goal(self) -> Rule | None:
+        """Return the rule that stops at `tol`; None if the solver itself does, or nothing."""
+        return None
+
+    def _distance(self) -> float | None:
+        """Return the distance from the optimum that `tol` bounds; None if it is unknown."""
+        return self.gap_
+
     def _most_rounds(self) -> int:
         return self.max_iter
 
     def _rules(self) -> list[Rule]:
         """Return the rules that end a fit."""
-        limit = [] if self.max_seconds is None else [seconds(self.max_seconds)]
-        return [rounds(self._most_rounds()), *limit]
-
-    def _distance(self) -> float | None:
-        """Return the distance from the optimum that `tol` bounds, None if there is no such bound"""
-        return None
+        goal = None if getattr(self, "tol", None) is None else self._goal()
+        limit = None if self.max_seconds is None else seconds(self.max_seconds)
+        return [rule for rule in (goal, rounds(self._most_rounds()), limit) if rule]
 
     def _early(self) -> str | None:
         """Return the end of the warning "... stopped (limit) ..." of a fit that ended too early."""
-        if (distance := self._distance()) is not None and self.tol is not None:
-            if distance <= self.tol:
+        tol = getattr(self, "tol", None)
+        if tol is not None and (distance := self._distance()) is not None:
+            if distance <= tol:
                 return None
             return (
                 f"after {self.n_iter_} rounds with a gap of {distance:.2g}, above "
-                f"tol={self.tol:.2g}: scale the features, or raise max_iter, max_seconds or tol"
+                f"tol={tol:.2g}: scale the features, or raise max_iter, max_seconds or tol"
             )
         if self.n_iter_ >= self._most_rounds() or self.trace_.stopped_by.startswith("finished"):
             return None

@@ -12,20 +12,11 @@ from workbench.core.files import whole
 
 # The types of ours that a file may contain; each checks itself when it is loaded. skops adds
 # numbers, texts, arrays and scikit-learn's own estimators.
+NAMES = "CalibratedLeastSquares", "GeneralizedLeastSquares", "StagewiseLeastSquares"
+NAMES += "MemoirClassifier", "WorkingSetClassifier", "MinimaxRiskClassifier"
+NAMES += "SampledCutClassifier", "WestonWatkinsClassifier"
 TRUSTED = [
-    *(
-        f"workbench.estimators.{name}"
-        for name in (
-            "least_squares.CalibratedLeastSquares",
-            "least_squares.GeneralizedLeastSquares",
-            "least_squares.StagewiseLeastSquares",
-            "many_classes.MemoirClassifier",
-            "many_classes.WorkingSetClassifier",
-            "minimax_risk.MinimaxRiskClassifier",
-            "sampled_cuts.SampledCutClassifier",
-            "weston_watkins.WestonWatkinsClassifier",
-        )
-    ),
+    *(f"workbench.estimators.classifiers.{name}" for name in NAMES),
     "workbench.core.trace.Trace",
     "workbench.data.generators.Generator",
     "workbench.kernels.functions.Kernel",
@@ -78,11 +69,9 @@ def load(path: str | os.PathLike) -> BaseEstimator:
         try:
             with zipfile.ZipFile(source) as archive:
                 files = archive.infolist()
-            stored = all(file.compress_type == zipfile.ZIP_STORED for file in files)
-            if (
-                not stored
-                or sum(file.file_size for file in files) > os.fstat(source.fileno()).st_size
-            ):
+            size, stored = sum(file.file_size for file in files), zipfile.ZIP_STORED
+            bare = all(file.compress_type == stored for file in files)
+            if not bare or size > os.fstat(source.fileno()).st_size:
                 raise ValueError("its entries are compressed, or overlap")
             source.seek(0)
             model = skops.io.load(source, trusted=TRUSTED)

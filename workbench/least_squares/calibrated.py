@@ -125,11 +125,7 @@ def ls_calibrated(
 def fit_residual(problem: Problem, R: Factor, predictions: np.ndarray, total: float) -> np.ndarray:
     """Return the W_t (d, k) of (18): the fit of y_i - y^_i^(t-1) to x_i.
 
-    Parameters
-    ----------
-    R : the factor of the second moment of the rows plus alpha
-    predictions : (n, k), y^^(t-1)
-    total : the sum of the rows' weights
+    `R` is the factor of the rows' second moment plus alpha, `total` the sum of their weights.
     """
     X, y, weights = problem.X, problem.y, problem.weights
     G = np.zeros((problem.d, predictions.shape[1]))

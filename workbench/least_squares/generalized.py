@@ -143,12 +143,8 @@ def extrapolated(
 ) -> tuple[np.ndarray, float]:
     """Return the point from which Nesterov's method takes its next step, and its next counter.
 
-    Parameters
-    ----------
-    W, before : where the last two steps ended
-    gradient : from which the last step was made; where it points along W - before, the momentum
-        leads uphill and restarts
-    theta : the counter so far, 1 at the start
+    The last two steps ended at `W` and `before`. If the last step's gradient points along their
+    difference, the momentum leads uphill and restarts. The counter `theta` begins at 1.
     """
     theta = 1.0 if np.vdot(gradient, W - before) > 0 else theta
     after = (1 + np.sqrt(1 + 4 * theta**2)) / 2

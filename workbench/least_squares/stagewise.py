@@ -77,11 +77,10 @@ def ls_stagewise(
     """Minimise mean_i loss(W'z_i, y_i) + alpha/2 |W|^2 over random features z, block by block.
 
     A round visits one block: it makes the block's features and takes `inner` accelerated steps of
-    Algorithm 1 from where the scores are (one step for the identity link, which is exact). With
-    one pass this is the paper's Algorithm 3, for the softmax with logits instead of residuals.
-    Later passes are ours: cyclic block descent, with the blocks' Cholesky factors kept, which goes
-    on to the solution for all features at once. Products are of single precision, sums over rows
-    of double. The stream ends after the last pass.
+    Algorithm 1 from where the scores are (one step for the identity link, which is exact). One
+    pass is the paper's Algorithm 3, for the softmax with logits instead of residuals. Later passes
+    are ours: block descent to the solution for all features at once. Products are of single
+    precision, sums over rows of double. The stream ends after the last pass.
 
     Parameters
     ----------
@@ -111,14 +110,8 @@ def ls_stagewise(
     s = state or start(fitted(problem, features, n_features, block, bandwidth, seed), problem)
     cluster = cluster_of(problem)
     s.F = s.F[:0] if cluster else s.F if len(s.F) else s.scores(problem.X)
-    if not cluster and s.F.shape != (problem.n, problem.k):
-        raise ValueError(
-            f"state: is of {len(s.F)} rows and {s.F.shape[1]} classes, the problem has "
-            f"{problem.n} and {problem.k}"
-        )
     if cluster:
-        make = partial(_share, s.W.copy(), s.generator, link, kept, calibrate)
-        shares = cluster.hold(make)
+        shares = cluster.hold(partial(_share, s.W.copy(), s.generator, link, kept, calibrate))
     else:
         shares = training_rows(problem, s.F, s.generator, link, kept, workers, calibrate)
     with shares as rows:
@@ -158,8 +151,7 @@ def stages(
 ) -> Iterator[StagewiseState]:
     """Do the rounds of Algorithm 3 on `rows`, whose scores F are the printed predictions y^.
 
-    The printed lines stand in comments. T is the number of blocks in the first pass; a later pass
-    visits them again.
+    T is the number of blocks in the first pass; later passes visit them again.
     """
     visits = BlockVisits(rows, s, alpha, link, passes, inner, calibrate)
     yield s  # Initialize predictions: y^_i^(1) = 0
@@ -252,8 +244,7 @@ def ls_columns(
 def scores(generator: Generator, X: Matrix, W: np.ndarray, rows: int = GRAM_ROWS) -> np.ndarray:
     """Return the (m, k) scores of `X`, whose features are made `rows` rows of a block at a time.
 
-    Digits of a product in single precision depend on its number of rows: with one row at a time
-    those of a row do not depend on the others.
+    With one row at a time, the digits of a row do not depend on the others.
     """
     F = np.zeros((X.shape[0], W.shape[1]), np.float32)
     W = W.astype(np.float32)

@@ -1,0 +1,761 @@
+"""The estimators: minimax risk, Weston-Watkins, many classes, least squares, sampled cuts, any.
+
+References
+----------
+Bondugula, Mazuelas, Pérez: Efficient Large-Scale Learning of Minimax Risk Classifiers.
+Wang, Scott: An Exact Solver for the Weston-Watkins SVM Subproblem.
+Belyy, Sholokhov: MEMOIR: Multi-class Extreme Classification with Inexact Margin.
+Crammer, Singer: On the algorithmic implementation of multiclass kernel-based vector machines.
+Agarwal, Kakade, Karampatziakis, Song, Valiant: Least Squares Revisited.
+Yu, Joachims: Training Structural SVMs with Kernels Using Sampled Cuts.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.special import log_expit, softmax
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from workbench.core.checks import is_whole
+from workbench.core.problem import Matrix, Problem
+from workbench.core.stream import below
+from workbench.core.trace import Trace
+from workbench.data.generators import RANDOM, Generator
+from workbench.estimators.base import (
+    Classifier,
+    WeightedClassifier,
+    accept,
+    certified,
+    flag,
+    floats_of,
+    fraction,
+    not_negative,
+    one_of,
+    parameter,
+    positive,
+    whole,
+)
+from workbench.kernels.functions import Kernel, as_given, check_gamma, check_kernel
+from workbench.least_squares.calibrated import CalibratedState
+from workbench.least_squares.links import LINKS
+from workbench.least_squares.products import GRAM_ROWS
+from workbench.least_squares.stagewise import scores as stage_scores
+from workbench.memoir.mips import best_classes, scores
+from workbench.memoir.state import MemoirState
+from workbench.mrc.risk import psi
+from workbench.mrc.splitting import WIDEST
+from workbench.registry import SOLVERS
+from workbench.runs.run import resolve
+from workbench.sampled_cuts.state import CutState
+from workbench.weston_watkins.dual import share_of
+
+MRC = "interior_point", "splitting", "pdhg", "ccg", "lp"
+# Components k (d + 1) beyond which the interior point method's working set gets too large.
+WIDE = 16_000
+WW = "walrus_fast", "walrus", "shark"
+# A gap above this fraction of the objective says that the fit has hardly begun. Standardised rows
+# of a hundred features reach 0.9 in three rounds, and predict well.
+FAR_FROM_OPTIMUM = 0.999
+# Up to this number, rows are scored one by one, so that none depends on the others: it takes less
+# time than drawing a block's weights.
+SINGLE_ROWS = 64
+KERNELS = "rbf", "linear"
+# The name that `r` has in each basis' solver.
+SIZE_OF = {"linear_time": "r", "constant_time": "r", "exact": None, "nystroem": "landmarks"}
+
+
+@dataclass(eq=False, repr=False)
+class MinimaxRiskClassifier(WeightedClassifier):
+    """0-1 minimax risk classifier with a certificate: ``lower_ <= R* <= upper_``.
+
+    R* is the smallest worst-case error over all distributions whose mean of the features, class
+    by class, is within `lambda0` standard deviations of the training mean. If the data's
+    distribution is among them, ``upper_`` bounds the error of the *randomised* rule that
+    :meth:`predict_proba` returns. The error of its mode, which :meth:`predict` returns, is at most
+    twice that, since the randomised rule is wrong with probability 1/2 at least where the mode is
+    wrong; usually it is the smaller of the two.
+
+    There is one intercept per class. A feature that is zero in every training row of a class has
+    no spread there: it is left out for that class, its coefficient is 0 and no bound counts it (see
+    :attr:`workbench.mrc.risk.MinimaxRisk.active`).
+
+    Parameters
+    ----------
+    lambda0 : float > 0, the width of the uncertainty set in standard deviations
+    solver : {"auto", "interior_point", "splitting", "pdhg", "ccg", "lp"}
+        "auto" takes "pdhg" for sparse rows or very many features, "splitting" for many features
+        times classes, else "interior_point"; the last two are for dense rows only. "ccg" is the
+        paper's constraint and column generation; "lp" hands the whole linear program to HiGHS
+        and is for small data. None of them has a seed
+    tol : float >= 0, stop when ``upper_ - lower_`` is at most this
+
+    Attributes
+    ----------
+    coef_ : (k, d), ``intercept_`` : (k,), also for two classes
+    phi_ : float, the largest psi of a training row, threshold of the randomised rule
+    lower_, upper_ : float, certified bounds of R*
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> mrc = MinimaxRiskClassifier().fit(X, y)
+    >>> mrc.upper_ - mrc.lower_ <= 1e-3
+    True
+    """
+
+    lambda0: float = parameter(0.01, positive)
+    _: KW_ONLY
+    solver: str = parameter("auto", one_of(["auto", *MRC]))
+    tol: float = parameter(1e-3, not_negative)
+
+    def predict_proba(self, X):
+        """Return the (n, k) label probabilities of the minimax rule, whose error ``upper_`` bounds.
+
+        They are proportional to ``(v_y - phi_)_+``, and uniform if no score exceeds `phi_`.
+        They say how to randomise, not how likely a label is.
+        """
+        excess = np.maximum(self._scores(X) - self.phi_, 0.0)
+        total = excess.sum(axis=1, keepdims=True)
+        uniform = np.full_like(excess, 1.0 / len(self.classes_))
+        return np.divide(excess, total, out=uniform, where=total > 0)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self.solver not in ("interior_point", "splitting")
+        return tags
+
+    def _solver(self, problem: Problem) -> tuple[str, dict]:
+        name, parameters = self._solver_for(problem), {"lambda0": float(self.lambda0)}
+        if name == "mrc_ccg":  # every violation counts, so that the gap closes
+            parameters |= {"eps1": 0.0, "eps2": 0.0}
+        if name == "mrc_lp" and self.max_seconds is not None:
+            parameters["max_seconds"] = self.max_seconds
+        return name, parameters
+
+    def _solver_for(self, problem: Problem) -> str:
+        if self.solver != "auto":
+            return f"mrc_{self.solver}"
+        if problem.is_sparse or problem.d > WIDEST:
+            return "mrc_pdhg"
+        wide = problem.k * (problem.d + 1) > WIDE
+        return "mrc_splitting" if wide else "mrc_interior_point"
+
+    def _goal(self):
+        return below("gap", self.tol)
+
+    def _keep(self, problem, state, trace) -> None:
+        self._keep_linear(state, problem)
+        self.phi_ = float(psi(self._scored(problem.X)).max())
+        self.lower_, self.upper_ = trace.last["lower"], trace.last["upper"]
+
+    def _shapes(self, d: int, k: int) -> dict[str, tuple[int, ...]]:
+        return super()._shapes(d, k) | {"phi_": ()}
+
+
+@dataclass(eq=False, repr=False)
+class WestonWatkinsClassifier(WeightedClassifier):
+    """The linear Weston-Watkins SVM, a multiclass one, solved to a certified duality gap.
+
+    It minimises ``1/2 |W|^2 + C sum_i sum_{j != y_i} max(0, 1 - (w_{y_i} - w_j).x_i)``; `C` is
+    the weight of each pair of a row and a wrong class, divided by nothing. For two classes this
+    is the SVM of ``LinearSVC(loss="hinge", fit_intercept=False)`` with 2C.
+
+    Parameters
+    ----------
+    C : float > 0; ``GridSearchCV`` searches for it, and
+        :func:`workbench.tuning.weston_watkins.certify_path` proves that none is much better
+    solver : {"walrus_fast", "walrus", "shark"}
+        All solve the same problem. "walrus" is the paper's block coordinate descent, "walrus_fast"
+        ours with fewer visits, "shark" has Shark's solver of the subproblem, which leaves
+        violations of 1e-6, and gaps of their size
+    tol : float > 0, stop when the duality gap is at most this fraction of the gap after the first
+        round, as the paper does, or is only rounding
+    fit_intercept : bool, append a constant feature of 1. Its coefficients, the intercepts, are
+        regularised as all others are; the problem itself has no offset (the paper's appendix A.1)
+
+    Attributes
+    ----------
+    coef_ : (k, d), ``intercept_`` : (k,), also for two classes. The intercepts are zeros without
+        `fit_intercept`
+    upper_ : float, the objective at the fitted coefficients
+    lower_ : float, no coefficients have a smaller one
+    gap_ratio_ : float, the gap over that after the first round, neither of them with the bounds'
+        room for rounding; 0 if it is only rounding, nan without a round
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> svm = WestonWatkinsClassifier(fit_intercept=True, random_state=0).fit(X, y)
+    >>> svm.coef_.shape, svm.gap_ratio_ <= 1e-3
+    ((3, 4), True)
+    """
+
+    C: float = parameter(1.0, positive)
+    _: KW_ONLY
+    solver: str = parameter("walrus_fast", one_of(WW))
+    tol: float = parameter(1e-3, positive)
+    fit_intercept: bool = parameter(False, flag)
+
+    def _solver(self, problem: Problem) -> tuple[str, dict[str, Any]]:
+        return f"ww_{self.solver}", {"C": float(self.C), "seed": self._seed()}
+
+    def _goal(self):
+        return below("gap_ratio", self.tol)
+
+    def _distance(self) -> float:
+        return self.gap_ratio_
+
+    def _keep(self, problem: Problem, state, trace: Trace) -> None:
+        self._keep_linear(state, problem)
+        primal = trace.last["primal"]
+        # The best upper bound has room for rounding, and these coefficients are no better.
+        self.lower_, self.upper_ = trace.last["lower"], max(primal, trace.last["upper"])
+        first = trace.rows[1]["primal"] - trace.rows[1]["dual"] if self.n_iter_ else math.nan
+        self.gap_ratio_ = share_of(first, primal, trace.column("dual").max())
+
+
+class SparseLinear(Classifier):
+    """A classifier for very many classes, whose weights are feature-major and may be sparse."""
+
+    @property
+    def coef_(self) -> Matrix:
+        """The (k, d) weights, made again at each access: CSR if the rows were sparse."""
+        W = self._weights
+        return sp.csr_matrix(W.T) if sp.issparse(W) else np.ascontiguousarray(W.T)
+
+    def predict(self, X):
+        """Return the (n,) labels of highest score, without holding the scores of all rows."""
+        check_is_fitted(self)
+        X = self._bounded(self._rows(X, reset=False))
+        return self.classes_[best_classes(X, self._weights, np.arange(X.shape[0]))]
+
+    def _scored(self, X) -> np.ndarray:
+        return scores(self._bounded(X), self._weights)
+
+    def _bounded(self, X):
+        """Return the rows; a ValueError if scores of single precision may overflow for them."""
+        most = float(abs(X).max())
+        largest = most * float(abs(self._weights).max()) * X.shape[1]
+        if not largest < float(np.finfo(np.float32).max):
+            raise ValueError(
+                f"X: values of up to {most:.3g} make scores beyond single precision; scale the rows"
+            )
+        return X
+
+    def _keep_weights(self, W: Matrix, from_sparse: bool, trace: Trace) -> None:
+        """Keep the (d, k) weights: a CSR matrix after sparse rows, an array after dense ones."""
+        finite = np.isfinite(W.data if sp.issparse(W) else W).all()
+        if trace.stopped_by == "diverged" or not finite:
+            raise ValueError(
+                "X: the weights exceed single precision; scale the rows, for example to length 1"
+            )
+        if from_sparse:
+            W = sp.csr_matrix(W)
+            W.sort_indices()
+        elif sp.issparse(W):
+            W = W.toarray()
+        self._weights, self.intercept_ = W, np.zeros(W.shape[1])
+
+    def _shapes(self, d: int, k: int) -> dict[str, tuple[int, ...]]:
+        return {"_weights": (d, k), "intercept_": (k,)}
+
+    def _check_fitted(self) -> None:
+        super()._check_fitted()
+        if self._weights.dtype != np.float32:
+            raise ValueError("_weights: must be of single precision")
+
+
+@dataclass(eq=False, repr=False)
+class MemoirClassifier(SparseLinear):
+    """A linear SVM for very many classes, by averaged steps against the class that scores highest.
+
+    It lowers the mean over rows of max(0, 1 + max_{r != y} x.(w_r - w_y)), Crammer and Singer's
+    loss: one row makes a step, nothing is regularised, and the mean of all iterates predicts. That
+    is more accurate than the paper's two algorithms, which are
+    ``SolverClassifier("memoir_l2")`` and ``SolverClassifier("memoir_l1")``.
+    There is no certificate; :class:`WorkingSetClassifier` has one. Rows should have a length of
+    about 1, and there are no intercepts: append a constant feature. There is no `sample_weight`:
+    steps depend on the order of rows, and a weight could not stand for repeated ones.
+
+    Parameters
+    ----------
+    eta0, eta_step : float > 0 and float >= 0; the size of step t is eta0 / sqrt(1 + eta_step t)
+    max_iter : int >= 1, passes over the rows
+
+    Attributes
+    ----------
+    coef_ : (k, d) weights, float32; a CSR matrix if the rows were sparse, else an array; made again
+        at each access. If rows have length 1, the scores are cosines
+    intercept_ : (k,) zeros
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = MemoirClassifier(random_state=0).fit(X / 64, y)
+    >>> model.coef_.shape, model.score(X / 64, y) > 0.95
+    ((10, 64), True)
+    """
+
+    eta0: float = parameter(1.0, positive)
+    _: KW_ONLY
+    eta_step: float = parameter(1e-4, not_negative)
+    max_iter: int = parameter(5, whole)
+
+    def _solver(self, problem: Problem) -> tuple[str, dict[str, Any]]:
+        given = {"eta0": self.eta0, "eta_step": self.eta_step, "seed": self._seed()}
+        return "memoir_averaged", given
+
+    def _keep(self, problem: Problem, state: MemoirState, trace: Trace) -> None:
+        self._keep_weights(state.model(), problem.is_sparse, trace)
+
+
+@dataclass(eq=False, repr=False)
+class WorkingSetClassifier(WeightedClassifier, SparseLinear):
+    """A linear SVM for very many classes, with a small model and a certified duality gap. Ours.
+
+    It minimises ``P = 1/2 |W|^2 + l1 |W|_1 + C sum_i max_c ([c != y_i] + x_i.(w_c - w_{y_i}))``
+    by dual ascent on a short list of classes for each row. Few rounds predict as well as the
+    optimum, and are the default; with `tol` the fit goes on until the gap says so. Rows should
+    have a length of about 1, and there are no intercepts: append a constant feature.
+
+    Parameters
+    ----------
+    C : float > 0, weight of a row's loss, as in ``LinearSVC(multi_class="crammer_singer")``; the
+        one parameter that has to be tuned
+    l1 : float >= 0, of the l1 norm; 0.02 to 0.05 make the model of unit rows two to six times
+        smaller and cost no accuracy. 0 is Crammer and Singer's SVM
+    working_set : int from 2 to 255, classes of a row's list, its own among them; 6 bytes each
+    truncate : float from 0 to 1, drop weights below this fraction of their root mean square at the
+        end; 0 keeps all
+    tol : float > 0 or None, stop when P is certified to be at most this fraction above its minimum.
+        A list that is too short for the optimum can keep the gap above it
+    max_iter : int >= 1, rounds, each a pass over all rows and classes after two passes over
+        the lists: three suit texts of fifty words and more, four those of a few words; a small
+        `tol` needs tens
+
+    Attributes
+    ----------
+    coef_ : (k, d) truncated weights, float32; a CSR matrix if the rows were sparse, else an array;
+        made again at each access
+    intercept_ : (k,) zeros
+    upper_ : float, P at the weights before they were truncated
+    lower_ : float, no weights have a smaller P
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = WorkingSetClassifier(tol=0.05, max_iter=50, random_state=0).fit(X / 64, y)
+    >>> model.coef_.shape, model.gap_ <= 0.05 * model.upper_, model.score(X / 64, y) > 0.95
+    ((10, 64), True, True)
+    """
+
+    C: float = parameter(1.0, positive)
+    _: KW_ONLY
+    l1: float = parameter(0.02, not_negative)
+    working_set: int = parameter(16, whole)
+    truncate: float = parameter(0.25, fraction)
+    tol: float | None = parameter(None, positive)
+    max_iter: int = parameter(3, whole)
+
+    def _solver(self, problem: Problem) -> tuple[str, dict[str, Any]]:
+        given = {"C": float(self.C), "l1": float(self.l1), "working_set": self.working_set}
+        return "cs_working_set", given | {"seed": self._seed()}
+
+    def _goal(self):
+        return certified(self.tol, relative=True)
+
+    def _distance(self) -> float:
+        return self.gap_ / self.upper_ if self.upper_ else 0.0
+
+    def _keep(self, problem: Problem, state, trace) -> None:
+        self._keep_weights(state.model(float(self.truncate)), problem.is_sparse, trace)
+        self.lower_, self.upper_ = trace.last["lower"], trace.last["primal"]
+
+    def _early(self) -> str | None:
+        trivial = self._distance() > FAR_FROM_OPTIMUM or not abs(self._weights).max()
+        if self.tol is None and trivial:
+            return (
+                f"after {self.n_iter_} rounds with a gap of {self._distance():.4g} of the "
+                "objective: scale the rows to length 1, raise max_iter, or lower C or l1"
+            )
+        return super()._early()
+
+
+class LinkedClassifier(Classifier):
+    """A classifier with a `link`, two of which have probabilities."""
+
+    def _has_probabilities(self) -> bool:
+        if self.link in ("softmax", "sigmoid"):
+            return True
+        raise AttributeError(
+            f"predict_proba: link={self.link!r} has no probabilities; 'softmax' and 'sigmoid' do"
+        )
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X):
+        """Return (n, k) probabilities, for the links "softmax" and "sigmoid".
+
+        The probabilities of the sigmoid are divided by their sum.
+        """
+        scores = self._scores(X).astype(np.float64, copy=False)
+        return softmax(scores if self.link == "softmax" else log_expit(scores), axis=1)
+
+
+@dataclass(eq=False, repr=False)
+class GeneralizedLeastSquares(WeightedClassifier, LinkedClassifier):
+    """A generalized linear model, fitted by least squares steps to a certified gap.
+
+    It minimises P = mean_i loss(W'x_i, y_i) + alpha/2 |W|^2. Every round costs one pass over the
+    rows and two triangular solves with one Cholesky factor of their second moment, so that the
+    scaling of the features does not matter to the first order. Nesterov's momentum is ours, after
+    the paper's discussion. For up to 20,000 features; :class:`StagewiseLeastSquares` takes more.
+
+    Parameters
+    ----------
+    link : {"softmax", "sigmoid", "identity", "squared_hinge"}
+        Multinomial logistic regression; logistic regression of every class against the others;
+        1/2 |u - y|^2, which is ridge regression; the L2-loss SVM of every class against the others
+    alpha : float > 0, for the mean loss of a row: scikit-learn's ``LogisticRegression`` has
+        ``C = 1 / (n alpha)`` and its ``Ridge`` ``n alpha``
+    fit_intercept : bool, append a constant feature of 1; its coefficients are regularised as all
+        others are
+    tol : float > 0, stop when P is certified to be at most this far above its minimum, as a
+        difference: P is a mean over rows, in nats for the softmax, and log k at first
+
+    Attributes
+    ----------
+    coef_ : (k, d), ``intercept_`` : (k,), also for two classes
+    upper_ : float, P at the fitted coefficients
+    lower_ : float, no coefficients have a smaller P
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = GeneralizedLeastSquares(alpha=1e-3).fit(X, y)
+    >>> model.gap_ <= 1e-3, model.predict_proba(X[:2]).argmax(axis=1).tolist()
+    (True, [0, 0])
+    """
+
+    link: str = parameter("softmax", one_of(LINKS))
+    _: KW_ONLY
+    alpha: float = parameter(1e-5, positive)
+    fit_intercept: bool = parameter(True, flag)
+    tol: float = parameter(1e-3, positive)
+
+    def _solver(self, problem: Problem) -> tuple[str, dict[str, Any]]:
+        return "ls_accelerated", {"alpha": float(self.alpha), "link": self.link}
+
+    def _goal(self):
+        return certified(self.tol)
+
+    def _keep(self, problem: Problem, state, trace) -> None:
+        self._keep_linear(state, problem)
+        self.lower_, self.upper_ = trace.last["lower"], trace.last["primal"]
+
+
+@dataclass(eq=False, repr=False)
+class CalibratedLeastSquares(WeightedClassifier):
+    """Calibrated least squares (Algorithm 2): the link is learnt with the weights.
+
+    Every round fits the residuals of the predictions, recalibrates these by powers of themselves,
+    and projects them onto the simplex. Predictions are probabilities already. The problem is not
+    convex, and there is no certificate; the training error never rises. A constant feature of 1 is
+    appended, whose coefficients are regularised as all others are.
+
+    Parameters
+    ----------
+    alpha : float > 0, ridge of the fits, for the mean squared error of a row
+    basis : int >= 1, the highest power of a prediction (3 is the paper's)
+    max_iter : int >= 1, rounds; each adds (d, k) weights to the model
+
+    Attributes
+    ----------
+    coef_ : (t, d + 1, k), the terms that the t rounds add; the last feature is the constant one
+    calibration_ : (t, q, k), weights of the basis functions
+    squared_error_ : float, mean over the training rows of |y - prediction|^2
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = CalibratedLeastSquares().fit(X, y)
+    >>> model.coef_.shape, model.predict_proba(X[:1]).round(2).tolist()
+    ((20, 5, 3), [[1.0, 0.0, 0.0]])
+    """
+
+    _: KW_ONLY
+    alpha: float = parameter(1e-5, positive)
+    basis: int = parameter(3, whole)
+    max_iter: int = parameter(20, whole)
+
+    fit_intercept = True
+
+    def predict_proba(self, X):
+        """Return the (n, k) predictions, which are on the simplex."""
+        return self._scores(X)
+
+    def _solver(self, problem: Problem) -> tuple[str, dict[str, Any]]:
+        return "ls_calibrated", {"alpha": float(self.alpha), "basis": self.basis}
+
+    def _keep(self, problem: Problem, state: CalibratedState, trace) -> None:
+        self.coef_, self.calibration_ = state.W, state.V
+        self.squared_error_ = trace.last["squared_error"]
+
+    def _shapes(self, d: int, k: int) -> dict[str, tuple[int, ...]]:
+        t = len(vars(self).get("calibration_", ()))
+        return {"coef_": (t, d + 1, k), "calibration_": (t, self.basis * k, k)}
+
+    def _scored(self, X) -> np.ndarray:
+        W, V, nan = self.coef_, self.calibration_, math.nan
+        none = np.zeros((0, len(self.classes_)))
+        state = CalibratedState(len(W), W, V, none, nan, nan, nan, self.basis)
+        return state.scores(self._widened(X))
+
+
+@dataclass(eq=False, repr=False)
+class StagewiseLeastSquares(LinkedClassifier):
+    """A generalized linear model on random features, which are made block by block and not stored.
+
+    It minimises mean_i loss(W'z_i, y_i) + alpha/2 |W|^2 over the features z_i of a row, one block
+    after the other, `max_iter` times. The model stores the seed of the features, and makes them
+    again to predict. There is no certificate. There is no `sample_weight`: landmarks and the median
+    distance are of rows drawn by chance, and a weight could not stand for repeated rows.
+
+    Parameters
+    ----------
+    features : name of random features, see :func:`workbench.data.generators.fitted`; "nystroem"
+        takes training rows as landmarks
+    n_features, block : int >= 1, in all and at a time
+    link : see :class:`GeneralizedLeastSquares`
+    alpha : float > 0, for the mean loss of a row
+    bandwidth : float > 0, of the kernel exp(-|x - x'|^2 / (bandwidth m^2)) that the features
+        approximate, with the median distance m of training rows that differ, 1 if none do
+    max_iter : int >= 1, passes over the blocks; 1 is the paper's algorithm, more are ours and go
+        on to the solution for all features at once
+
+    Attributes
+    ----------
+    generator_ : :class:`workbench.data.generators.Generator` of the features
+    coef_ : (n_features, k) weights
+    n_iter_ : int, visits of blocks
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> X, y = load_digits(return_X_y=True)
+    >>> sizes = {"n_features": 512, "block": 128}
+    >>> model = StagewiseLeastSquares(**sizes, alpha=1e-4, random_state=0).fit(X / 16, y)
+    >>> model.score(X / 16, y) > 0.99
+    True
+    """
+
+    features: str = parameter("orthogonal_fourier", one_of(RANDOM))
+    n_features: int = parameter(8192, whole)
+    block: int = parameter(1024, whole)
+    link: str = parameter("softmax", one_of(LINKS))
+    _: KW_ONLY
+    alpha: float = parameter(1e-5, positive)
+    bandwidth: float = parameter(1.0, positive)
+    max_iter: int = parameter(3, whole)
+
+    def _solver(self, problem: Problem) -> tuple[str, dict[str, Any]]:
+        names = "features", "n_features", "block", "link"
+        return "ls_stagewise", {name: getattr(self, name) for name in names} | {
+            "passes": self.max_iter,
+            "alpha": float(self.alpha),
+            "bandwidth": float(self.bandwidth),
+            "seed": self._seed(),
+        }
+
+    def _most_rounds(self) -> int:
+        return self.max_iter * -(-self.n_features // self.block)
+
+    def _keep(self, problem: Problem, state, trace) -> None:
+        self.generator_, self.coef_ = state.generator, state.W
+
+    def _shapes(self, d: int, k: int) -> dict[str, tuple[int, ...]]:
+        return {"coef_": (self.generator_.n_features, k)}
+
+    def _check_fitted(self) -> None:
+        g = vars(self).get("generator_")
+        if type(g) is not Generator or g.kind not in RANDOM or g.d != self.n_features_in_:
+            raise ValueError("generator_: does not fit the features")
+        sizes = all(map(is_whole, (g.d, g.n_features, g.block))) and g.block <= g.n_features
+        if not sizes or not is_whole(g.seed, 0):
+            raise ValueError("generator_: its sizes must be whole numbers")
+        positive(g.s, "generator_.s")
+        floats_of(g.anchors, "generator_.anchors", g.anchors_shape())
+        if g.anchors.dtype != np.float32:
+            raise ValueError("generator_.anchors: must be of single precision")
+        super()._check_fitted()
+
+    def _scored(self, X) -> np.ndarray:
+        rows = 1 if X.shape[0] <= SINGLE_ROWS else GRAM_ROWS
+        return stage_scores(self.generator_, X, self.coef_, rows).astype(np.float64)
+
+
+@dataclass(eq=False, repr=False)
+class SampledCutClassifier(Classifier):
+    """The kernel SVM by cutting planes, whose cuts may be made of random samples of the rows.
+
+    It minimises ``1/2 |w|^2 + C sum_i hinge_i``. For two classes the hinge is LIBSVM's,
+    ``max(0, 1 - y_i f(x_i))``; for more it is Crammer and Singer's,
+    ``max(0, max_{j != y_i} 1 - f_{y_i}(x_i) + f_j(x_i))``. There is no bias. There is
+    no `sample_weight`: cuts are samples of the rows, drawn alike, and a weight could not stand for
+    repeated rows.
+
+    Parameters
+    ----------
+    C : float > 0, weight of a row's hinge, as in LIBSVM; the paper's C is n times that
+    kernel : {"rbf", "linear"}
+    gamma : "scale" or float > 0, of "rbf"; "scale" is 1 / (d times the variance of all entries of
+        X), as in SVC
+    basis : {"linear_time", "constant_time", "exact", "nystroem"}
+        The rows of a cut: `r` random rows among those that violate (Algorithm 3), `r` random
+        rows, all others not being looked at (Algorithm 2), all rows that violate (Algorithm 1),
+        or (ours) all of them in the span of a few rows. All but "constant_time" take a line
+        search from the best iterate
+    r : int >= 1 or None, rows of a cut for the first two, landmarks of "nystroem". None is 400 for
+        "constant_time", 400 times the root of half the number of classes for "linear_time", and
+        200 for "nystroem"
+    tol : float > 0, in units of the mean hinge: it ends where the last cut is violated by no more.
+        "constant_time" requires this of ten samples in a row; "linear_time" also ends when the
+        violation no longer decreases
+
+    Attributes
+    ----------
+    support_ : (m,) the training rows that predictions need, ``support_vectors_`` : (m, d), these
+        rows; there are more of them than in an exact solution
+    dual_coef_ : (k, m), f_j = sum_i dual_coef_[j, i] k(support_vectors_[i], .); for two classes
+        (1, m) for the one f of the decision function, as in SVC
+    gamma_ : float, as it was used
+    upper_ : float, the objective at the fitted w; in single precision for "linear_time", and for
+        "nystroem" if X is; nan for "constant_time", which only estimates it
+    lower_ : float, no w has a smaller objective; nan if the basis is not "exact"
+    gap_ : float, C n tol at most unless a limit ended the fit
+
+    Examples
+    --------
+    >>> from workbench.data.synthetic import checkers
+    >>> train, test = checkers(3000), checkers(1000, seed=1)
+    >>> svm = SampledCutClassifier(gamma=30.0, random_state=0).fit(train.X, train.y)
+    >>> svm.score(test.X, test.y) > 0.87
+    True
+    """
+
+    C: float = parameter(1.0, positive)
+    _: KW_ONLY
+    kernel: str = parameter("rbf", one_of(KERNELS))
+    gamma: str | float = parameter("scale", lambda value, name: check_gamma(value))
+    basis: str = parameter("linear_time", one_of(SIZE_OF))
+    r: int | None = parameter(None, whole)
+    tol: float = parameter(5e-3, positive)
+
+    def _solver(self, problem: Problem) -> tuple[str, dict[str, Any]]:
+        parameters = {
+            "kernel": self.kernel,
+            "C": float(self.C),
+            "eps": float(self.tol),
+            "gamma": check_gamma(self.gamma),
+            "seed": self._seed(),
+        }
+        if self.r is not None and (size := SIZE_OF[self.basis]):
+            parameters[size] = self.r
+        if self.basis == "exact":
+            parameters["stabilised"] = True  # as the others are
+        return f"cuts_{self.basis}", parameters
+
+    def _keep(self, problem: Problem, state: CutState, trace) -> None:
+        rows, A = state.expansion()
+        used = A.any(axis=1)
+        rows, A = rows[used], A[used]
+        self._kernel, self.gamma_ = state.made_kernel(np.float64), float(state.gamma)
+        self.upper_ = max(state.primal, state.upper) if state.certified else state.primal
+        if self.basis == "constant_time":
+            self.upper_ = math.nan
+        # With landmarks the lower bound is of their span, and not of the problem.
+        self.lower_ = state.lower if self.basis == "exact" else math.nan
+        self.support_, self.support_vectors_ = rows, problem.X[rows]
+        self.dual_coef_ = np.ascontiguousarray(A.T)
+
+    def _distance(self) -> float | None:
+        # Certified bases end by rounding, too, and the others when nothing gets better.
+        certified = self.basis in ("exact", "nystroem")
+        return self.trace_.last["violation"] if certified else None
+
+    def _shapes(self, d: int, k: int) -> dict[str, tuple[int, ...]]:
+        m, outputs = len(self.support_), 1 if k == 2 else k
+        return {"support_vectors_": (m, d), "dual_coef_": (outputs, m), "gamma_": ()}
+
+    def _check_fitted(self) -> None:
+        super()._check_fitted()
+        kernel = vars(self).get("_kernel")
+        if type(kernel) is not Kernel or kernel.kind not in KERNELS:
+            raise ValueError("_kernel: must be a kernel by name")
+        check_kernel(kernel.kind, kernel.gamma, kernel.degree, kernel.coef0)
+        centre = floats_of(kernel.centre, "_kernel.centre", np.shape(kernel.centre))
+        if centre.shape not in ((0,), (self.n_features_in_,)) or kernel.dtype != np.float64:
+            raise ValueError("_kernel: does not fit the features")
+        if kernel.gamma != self.gamma_:
+            raise ValueError("_kernel: its gamma must be gamma_")
+
+    def _scored(self, X) -> np.ndarray:
+        X = as_given(X, getattr(self.support_vectors_, "indices", None))
+        basis = self._kernel.points(self.support_vectors_)
+        F = self._kernel.times(self._kernel.points(X), basis, self.dual_coef_.T)
+        return np.hstack([-F / 2, F / 2]) if F.shape[1] == 1 else F
+
+
+@dataclass(eq=False, repr=False)
+class SolverClassifier(Classifier):
+    """Run any solver for a number of rounds, such as the boxes of the papers.
+
+    There is no `sample_weight`, as many solvers take none, and no file of a fit: the classes of
+    each family have both.
+
+    Parameters
+    ----------
+    solver : a name of ``workbench list``
+    max_iter : int >= 1, rounds
+    parameters : dict or None, parameters of the solver that are not at their defaults
+    fit_intercept : bool, append a column of ones to the rows
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = SolverClassifier("random_forest", max_iter=8, random_state=1).fit(X, y)
+    >>> round(model.score(X, y), 2)
+    1.0
+    """
+
+    solver: str = parameter("ww_walrus_fast", one_of(SOLVERS))
+    _: KW_ONLY
+    parameters: dict | None = parameter(None, accept(lambda v: isinstance(v, dict), "a dict"))
+    fit_intercept: bool = parameter(True, flag)
+    max_iter: int = parameter(10, whole)
+
+    def _solver(self, problem: Problem) -> tuple[str, dict[str, Any]]:
+        seeded = "seed" in resolve(self.solver, {})[1]
+        seed = {"seed": self._seed()} if seeded else {}
+        return self.solver, seed | (self.parameters or {})
+
+    def _keep(self, problem, state, trace) -> None:
+        self._state = state
+
+    def _shapes(self, d: int, k: int) -> dict[str, tuple[int, ...]]:
+        return {}
+
+    def _scored(self, X):
+        return self._state.scores(self._widened(X))
