@@ -1,4 +1,4 @@
-"""Rows and labels of every kind that a caller may hold, and the plain ones that they stand for."""
+"""Rows and labels of every kind that a caller may hold, next to plain ones; how often to try."""
 
 from __future__ import annotations
 
@@ -9,7 +9,31 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
+
+MORE = 100  # times as many examples in the long profile
+settings.register_profile("long", deadline=None)
+
+
+def examples(count: int) -> settings:
+    """Return the settings for that many inputs, always the same; more in the long profile."""
+    long = settings.get_current_profile_name() == "long"
+    return settings(
+        max_examples=count * MORE if long else count,
+        derandomize=not long,
+        database=None,
+        deadline=None,
+        print_blob=long,
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+def refused(error: Exception) -> bool:
+    """Return whether an error is a ValueError that begins with the name of what is wrong."""
+    text = str(error)
+    return type(error) is ValueError and text.partition(":")[2].strip() != ""
+
 
 FOLDER = Path(tempfile.mkdtemp(prefix="fuzz-"))  # holds memory-mapped arrays
 FLOATS = ("f2", "f4", "f8", ">f4", ">f8", "g")

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from oracles import plain
 from test_solvers import CERTIFIED, weight
 
-from fuzz.trying import refused
+from fuzz.inputs import refused
 from workbench.core.problem import as_problem
 from workbench.core.stream import rounds
 from workbench.mrc.risk import minimax_risk
