@@ -1,9 +1,8 @@
-"""A stranger's solver: the documented example, an import and one line of the registry, no more."""
+"""The documented example becomes a solver by an import and one line of the registry."""
 
 import os
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 from shutil import copyfile, copytree, ignore_patterns
 
@@ -38,6 +37,66 @@ def test_the_example_is_short_and_shown_where_contributors_look():
     assert "examples/frank_wolfe.py" in said and LINE.strip() in said and IMPORT.strip() in said
 
 
+PROGRAM = """
+import sys
+from pathlib import Path
+
+import pytest
+
+import workbench
+from workbench.arena import contest
+from workbench.cli import main
+from workbench.core.stream import below, rounds
+from workbench.data.panels import panel
+from workbench.live.inside import portrait
+from workbench.live.lane import Lane
+from workbench.registry import SOLVERS
+from workbench.runs.grid import grid
+from workbench.runs.run import run
+from workbench.runs.sweep import sweep
+
+if __name__ == "__main__":
+    assert Path(workbench.__file__).is_relative_to(Path.cwd())
+    assert main(["list"]) == 0
+    assert main(["run", "frank_wolfe", "iris", "--gap", "0.01"]) == 0
+
+    # The minimum is the one that our working sets certify, C = 1 / (alpha n).
+    problem = panel("iris", test=None)
+    stop, penalty = (below("gap", 1e-5), rounds(2000)), {"alpha": 0.1}
+    mine = run("frank_wolfe", problem, *stop, parameters=penalty)[0].last
+    given = {"C": 10 / problem.n, "l1": 0.0}
+    other = run("cs_working_set", problem, *stop, parameters=given)[0].last
+    assert mine["gap"] <= 1e-5
+    assert mine["lower"] <= other["upper"] / given["C"] / problem.n
+    assert other["lower"] / given["C"] / problem.n <= mine["upper"]
+
+    points = grid({"frank_wolfe": {"alpha": [0.01, 0.1]}}, "iris", stop={"rounds": 5}, test=0.3)
+    assert list(sweep(points).frame()["status"]) == ["done", "done"]
+    entries = ["frank_wolfe", "centroid"]
+    found = contest(["iris + constant"], entries, partitions=1, budget=0.2).frame()
+    row = found.set_index("entry").loc["frank_wolfe"]
+    assert row["status"] == "done" and "alpha" in row["settings"] and row["test_error"] < 0.25
+
+    lane = Lane("frank_wolfe", problem, {})
+    for _ in range(4):
+        assert lane.advance()["gap"] > 0
+    assert lane.back() and lane.last["round"] == 2
+    pictures = portrait(lane.state, problem, lane.parameters)
+    assert "Weights of each class" in [picture.title for picture in pictures]
+    print("everywhere")
+
+    options = ["-n0", "-rpf", "-p", "no:cacheprovider", "-k"]
+    chosen = "frank_wolfe or which_of_its or colour or downwards or has_a_docstring"
+    print("exit code", pytest.main([*options, chosen, *sys.argv[1:]]))
+    SOLVERS["frank_wolfe"] = SOLVERS["frank_wolfe"]._replace(live=("alpha",))
+    del sys.modules["test_midrun"]
+    print("exit code", pytest.main([*options, "all_is_true and frank_wolfe", sys.argv[1]]))
+"""
+# The first holds live parameters to what they promise; the others, what all solvers promise.
+FILES = "test_midrun test_solvers test_inside test_interrupts test_plots test_rooms test_run"
+FILES += " test_keys test_api_pages fuzz/test_found fuzz/test_solvers_fuzz"
+
+
 @pytest.fixture(scope="module")
 def said(tree):
     """Return the output of a process whose package is the tree, with the solver tried everywhere.
@@ -45,74 +104,11 @@ def said(tree):
     At the end come the tests that all solvers have, for this one: with pytest's exit codes, for
     the solver unchanged, and if it claims to have a live parameter that it does not handle.
     """
-    program = textwrap.dedent("""
-        import sys
-        from pathlib import Path
-
-        import pytest
-
-        import workbench
-        from workbench.arena import contest
-        from workbench.cli import main
-        from workbench.runs.grid import grid
-        from workbench.live import explore
-        from workbench.live.inside import portrait
-        from workbench.live.lane import Lane
-        from workbench.data.panels import panel
-        from workbench.registry import SOLVERS
-        from workbench.runs.run import run
-        from workbench.core.stream import below, rounds
-        from workbench.runs.sweep import sweep
-
-        if __name__ == "__main__":
-            here = Path.cwd()
-            assert Path(workbench.__file__).is_relative_to(here)
-            assert main(["list"]) == 0
-            assert main(["run", "frank_wolfe", "iris", "--gap", "0.01"]) == 0
-
-            # The minimum is the one that our working sets certify, C = 1 / (alpha n).
-            problem = panel("iris", test=None)
-            stop, penalty = (below("gap", 1e-5), rounds(2000)), {"alpha": 0.1}
-            mine = run("frank_wolfe", problem, *stop, parameters=penalty)[0].last
-            given = {"C": 10 / problem.n, "l1": 0.0}
-            other = run("cs_working_set", problem, *stop, parameters=given)[0].last
-            assert mine["gap"] <= 1e-5
-            assert mine["lower"] <= other["upper"] / given["C"] / problem.n
-            assert other["lower"] / given["C"] / problem.n <= mine["upper"]
-
-            grids = {"frank_wolfe": {"alpha": [0.01, 0.1]}}
-            points = grid(grids, "iris", stop={"rounds": 5}, test=0.3)
-            assert list(sweep(points).frame()["status"]) == ["done", "done"]
-
-            frame = contest(
-                ["iris + constant"], ["frank_wolfe", "centroid"], partitions=1, budget=0.2
-            ).frame().set_index("entry")
-            assert frame.loc["frank_wolfe", "status"] == "done"
-            assert "alpha" in frame.loc["frank_wolfe", "settings"]
-            assert frame.loc["frank_wolfe", "test_error"] < 0.25
-
-            explore("iris", ["frank_wolfe", "mrc_ccg"], chosen=["frank_wolfe"])
-            lane = Lane("frank_wolfe", problem, {})
-            for _ in range(4):
-                assert lane.advance()["gap"] > 0
-            assert lane.back() and lane.last["round"] == 2
-            pictures = portrait(lane.state, problem, lane.parameters)
-            assert "Weights of each class" in [picture.title for picture in pictures]
-            print("everywhere")
-
-            options = ["-n0", "-rpf", "-p", "no:cacheprovider", "-k"]
-            of_one = "frank_wolfe or which_of_its or colour or of_ours or floor or downwards"
-            of_one += " or (no_room_is_over and registry) or has_a_docstring or sliders"
-            print("exit code", pytest.main([*options, of_one, sys.argv[1]]))
-            SOLVERS["frank_wolfe"] = SOLVERS["frank_wolfe"]._replace(live=("alpha",))
-            del sys.modules["test_midrun"]
-            again = [*options, "all_is_true and frank_wolfe", f"{sys.argv[1]}/test_midrun.py"]
-            print("exit code", pytest.main(again))
-    """)
-    (tree / "everywhere.py").write_text(program)
+    (tree / "everywhere.py").write_text(PROGRAM)
     own = {"PYTHONPATH": str(tree), "WORKBENCH_RUNS": str(tree / "runs"), "OMP_NUM_THREADS": "1"}
+    files = [str(ROOT / "tests" / f"{name}.py") for name in FILES.split()]
     done = subprocess.run(
-        [sys.executable, "everywhere.py", str(ROOT / "tests")],
+        [sys.executable, "everywhere.py", *files],
         cwd=tree,
         env=os.environ | own,
         capture_output=True,
