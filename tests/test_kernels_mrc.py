@@ -1,13 +1,13 @@
 """The compiled kernel of the splitting method for minimax risks, number by number."""
 
-from itertools import combinations, islice
+from itertools import islice
 
 import numpy as np
 import pytest
 
 from workbench.core.problem import as_problem
 from workbench.mrc import interior_point, newton, splitting
-from workbench.mrc.risk import greedy_subset, minimax_risk, psi
+from workbench.mrc.risk import minimax_risk, psi
 from workbench.mrc.splitting import prox_of_max, relax, soft_threshold
 
 ROWS = np.array(
@@ -21,31 +21,6 @@ ROWS = np.array(
         [-2.0, -1.0, 4.0],
     ]
 )
-
-
-def by_definition(v):
-    """The largest (sum_C v_y - 1) / |C|."""
-    subsets = (C for size in range(1, len(v) + 1) for C in combinations(range(len(v)), size))
-    return max((v[list(C)].sum() - 1.0) / len(C) for C in subsets)
-
-
-def test_psi_is_the_best_of_all_subsets():
-    expected = [by_definition(v) for v in ROWS]
-    np.testing.assert_allclose(psi(ROWS), expected, rtol=0, atol=1e-15)
-    np.testing.assert_allclose(psi(ROWS + 100.0), np.array(expected) + 100.0, rtol=0, atol=1e-13)
-    assert psi(np.array([[1e17, 0.0]])).tolist() == [1e17]  # where subtracting 1 changes nothing
-    assert psi(ROWS[:, :1]).tolist() == (ROWS[:, 0] - 1.0).tolist()
-    assert psi(ROWS.astype(np.float32)).dtype == np.float32
-
-
-def test_the_greedy_subset_is_a_best_one_and_no_larger_than_it_must_be():
-    for v in ROWS:
-        value, mask = greedy_subset(v)
-        assert value == pytest.approx(by_definition(v), abs=1e-15)
-        assert (v[mask].sum() - 1.0) / mask.sum() == pytest.approx(value, abs=1e-15)
-    assert greedy_subset(ROWS[1])[1].tolist() == [True, False, False]
-    assert greedy_subset(ROWS[4])[1].tolist() == [False, True, True]
-    assert greedy_subset(ROWS[2])[1].tolist() == [True, True, True]  # a tie is taken
 
 
 def thresholded(Z, mass):

@@ -8,7 +8,7 @@ from oracles import PRECISION, optimum
 from workbench.core.problem import as_problem
 from workbench.core.stream import watch
 from workbench.mrc.l1svm import l1_svm, multiclass_lower
-from workbench.mrc.svm_ccg import norm_squared, smoothed, svm_ccg
+from workbench.mrc.svm_ccg import svm_ccg
 from workbench.registry import SOLVERS
 from workbench.runs.run import run
 
@@ -67,14 +67,6 @@ def test_the_multiclass_machine_agrees_with_cvxpy(k):
             assert multiclass_lower(problem.X, problem.y, lam, alpha) <= exact + 1e-8
 
 
-def test_any_alpha_gives_a_lower_bound(answers):
-    rng = np.random.default_rng(0)
-    for problem, lam, exact in answers:
-        svm = l1_svm("svm_lp", problem, lam)
-        for scale in (0.0, 0.1, 1.0, 10.0):
-            assert svm.dual(scale * rng.normal(size=problem.n))[1] <= exact + 1e-9
-
-
 def test_generation_ends_where_the_whole_program_does(blobs):
     for shape in ({"n": 200, "d": 5}, {"n": 60, "d": 120}, {"n": 150, "d": 60, "sparse": True}):
         problem = blobs(**shape, k=2)
@@ -90,7 +82,11 @@ def test_generation_ends_where_the_whole_program_does(blobs):
 @pytest.mark.parametrize("parameters", [SMALL_STEPS, {"eps": 0.1}, {"eps": 0.0, "n_max": 3}])
 def test_the_bounds_hold_in_every_round(parameters, answers):
     rounds = 0
+    rng = np.random.default_rng(0)
     for problem, lam, exact in answers:
+        svm = l1_svm("svm_lp", problem, lam)
+        for scale in (0.0, 0.1, 1.0, 10.0):  # any alpha gives a lower bound
+            assert svm.dual(scale * rng.normal(size=problem.n))[1] <= exact + 1e-9
         for row, _ in watch(svm_ccg(problem, lam=lam, **parameters)):
             assert 0 <= row["lower"] <= exact + 1e-8 and exact <= row["upper"] + 1e-8
             rounds += 1
@@ -111,18 +107,6 @@ def test_at_a_large_lam_no_feature_is_used(name, blobs):
     trace, state = run(name, blobs(n=60, k=2), parameters={"lam": 1e3})
     assert trace.last["gap"] < 1e-9 and trace.last["upper"] == pytest.approx(1.0)
     assert np.ptp(state.scores(np.eye(4)), axis=0).max() == 0
-
-
-def test_the_first_order_method_starts_near_the_optimum(blobs):
-    problem, lam = blobs(n=300, d=40, k=2), 0.02
-    exact = run("svm_lp", problem, parameters={"lam": lam})[0].last["upper"]
-    for variant in (problem, as_problem(sp.csr_matrix(problem.X), problem.y)):
-        svm = l1_svm("svm_ccg", variant, lam)
-        w, b = smoothed(svm, np.arange(40))
-        # The bend of the smoothed hinge costs at most a quarter of its width.
-        assert exact <= svm.objective(w, b, svm.shortfall(w, b)) <= exact + 0.1
-        largest = np.linalg.norm(np.column_stack([problem.X, np.ones(300)]), 2) ** 2
-        assert largest <= norm_squared(variant.X) <= 1.2 * largest
 
 
 @pytest.mark.parametrize("name", ["svm_lp", "svm_ccg"])

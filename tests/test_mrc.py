@@ -130,13 +130,19 @@ def test_psi_and_algorithm_2_equal_brute_force(k):
         value, mask = greedy_subset(v)
         assert value == pytest.approx(expected, abs=2e-11)
         assert (v[mask].sum() - 1.0) / mask.sum() == pytest.approx(expected, abs=2e-11)
+    assert psi(np.array([[1e17, 0.0]])).tolist() == [1e17]  # where subtracting 1 changes nothing
+    assert greedy_subset(np.array([2.0, 0.5, -1.0]))[1].tolist() == [True, False, False]
+    assert greedy_subset(np.array([0.25, 1.0, 0.75]))[1].tolist() == [False, True, True]
+    assert greedy_subset(np.array([1.5, 0.5, 0.5]))[1].all()  # a tie is taken
 
 
 def test_psi_is_the_root_of_the_water_filling_equation_for_many_classes():
     V = vectors(300, 200, seed=0)
     t = psi(V)
     np.testing.assert_allclose(np.maximum(V - t[:, None], 0).sum(axis=1), 1.0, atol=1e-9)
-    np.testing.assert_allclose(psi(V.astype(np.float32)), t, rtol=1e-6, atol=1e-4)
+    single = psi(V.astype(np.float32))
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, t, rtol=1e-6, atol=1e-4)
 
 
 def test_any_classifier_and_any_distribution_give_a_bound(answers):

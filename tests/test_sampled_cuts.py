@@ -185,40 +185,6 @@ def test_two_classes_without_a_bias_are_the_svm_of_libsvm(kernel):
     assert sampled.primal == pytest.approx(theirs, rel=1e-3)
 
 
-def increments(steps, C):
-    """Return the rise of the model in each round, and the violation of its cut before it."""
-    s = next(steps)
-    violation, model = s.primal / C, 0.0
-    for s in steps:
-        yield s.model - model, violation
-        violation, model = s.violation, s.model
-
-
-@each_problem
-@pytest.mark.parametrize("C", [1.0, 30.0])
-def test_every_cut_raises_the_model_by_what_the_proof_promises(make, C, blobs):
-    """The bound on the number of cuts is a sum of these, and far above it: so each is looked at.
-
-    C is the paper's, n times ours. From the model's solution there is a line to a cut violated by v
-    along which the dual has the slope v and a curvature of (2 R)^2 at most: over [0, C] it rises by
-    min(C v / 2, v^2 / 8 R^2) at least.
-    """
-    problem = make(blobs)
-    D, losses, _ = all_outputs(problem, features(kernel_matrix(problem, "rbf", 1.0)))
-    R2, top = (D**2).sum(axis=1).max(), C * losses.max()  # |dPsi|^2; the dual's largest value
-
-    def promised(violation):
-        return min(C * violation / 2, violation**2 / (8 * R2))
-
-    given = {"gamma": 1.0, "C": C / task_of(problem).n}
-    s = last(cuts_exact(problem, **given, eps=0.1))
-    assert s.violation <= 0.1 and s.round <= top / promised(0.1)
-    seen = list(increments(islice(cuts_exact(problem, **given, eps=1e-6), 500), C))
-    for rise, violation in seen:
-        assert rise >= promised(violation) - 2e-8 * C  # the model is solved to eps / 100
-    assert len(seen) >= (6 if C > 1 else 1)
-
-
 @each_cut_solver
 @pytest.mark.parametrize("stabilised", [False, True])
 def test_streams_end(solver, stabilised):
@@ -294,14 +260,6 @@ def test_the_line_search_ends_at_the_least_objective(step):
     assert at(found) <= min(at(t) for t in np.linspace(0, 1, 201)) + 0.05 * eps * C
 
 
-def test_the_best_point_never_gets_worse():
-    problem, before = checkers(400, 2), np.inf
-    for s in islice(cuts_linear_time(problem, gamma=30.0, r=50, eps=1e-3), 500):
-        assert s.primal <= before + 0.05 * 1e-3 * 400
-        before = s.primal
-    assert s.round > 10
-
-
 def test_by_default_a_cut_has_more_rows_if_there_are_more_classes(blobs):
     expected = [(blobs(n=900, k=2), 400), (blobs(n=1300, k=5), 632), (chain(850, 2, test=0), 400)]
     for problem, r in expected:
@@ -330,58 +288,26 @@ def test_kernel_values_that_are_kept_change_no_score_and_are_made_again_alike(bl
     assert KernelSpace(early, kernel, points, 3, 0.05, gram=True).gram is None
 
 
-def slope(x, y):
-    return np.polyfit(np.log(x), np.log(y), 1)[0]
-
-
-def test_a_sampled_cut_is_unbiased_and_errs_as_one_over_the_root_of_r():
+@pytest.mark.parametrize("kind", ["violators", "all"])
+def test_a_sampled_cut_is_unbiased_and_errs_as_one_over_the_root_of_r(kind):
     task, s, F, answers = a_fixed_point()
     exact_risk, gains = mean_violation(answers), answers.gains[answers.losses > 0]
-    deviations = {  # of the cuts of Algorithms 3 and 2
-        "violators": len(gains) / task.n * gains.std(),
-        "all": (answers.losses - answers.gains).std(),
-    }
+    deviation = (answers.losses - answers.gains).std()
+    if kind == "violators":
+        deviation = len(gains) / task.n * gains.std()
 
-    def sampled(kind, r):
+    def sampled(r):
         if kind == "all":
             units = s.rng.integers(task.n, size=r)
             return mean_violation(task.of(units).answers(F[units], NOTHING))
         units, weight = some_violators(answers, s.rng, r)
-        assert len(units) == r
+        assert len(units) == r < len(gains)
         return answers.losses.mean() - weight * answers.gains[units].sum()
 
-    sizes = [25, 100, 400]
-    assert len(gains) > max(sizes)
-    for kind, deviation in deviations.items():
-        spread = []
-        for r in sizes:
-            values, theory = [sampled(kind, r) for _ in range(500)], deviation / np.sqrt(r)
-            assert np.mean(values) == pytest.approx(exact_risk, abs=4 * theory / 500**0.5)
-            assert np.std(values) == pytest.approx(theory, rel=0.15)  # five deviations
-            spread.append(np.std(values))
-        assert -0.56 < slope(sizes, spread) < -0.44
-
-
-@pytest.mark.parametrize(
-    ("solver", "given", "sizes"),
-    [
-        (cuts_linear_time, {"stabilised": False}, [6, 24, 96]),
-        (cuts_linear_time, {"stabilised": True}, [6, 24, 96]),
-        (cuts_constant_time, {"p": 3}, [8, 128]),
-    ],
-)
-def test_larger_samples_lead_nearer_to_the_optimum(solver, given, sizes):
-    problem, given = checkers(500, 1), {"gamma": 30.0} | given
-    K = rbf_kernel(problem.X, gamma=30.0)
-    best = last(cuts_exact(problem, gamma=30.0, eps=1e-3, stabilised=True)).lower
-    excess = []
-    for r in sizes:
-        runs = [last(solver(problem, **given, r=r, seed=seed)) for seed in range(4)]
-        primal = [objective(problem, s, K, 1.0)[0] for s in runs]
-        assert min(primal) > best
-        excess.append(np.mean(primal) / best - 1)
-    linear = solver is cuts_linear_time
-    assert slope(sizes, excess) < (-0.35 if linear else -0.12) and (excess[-1] < 0.1 or not linear)
+    for r in (25, 400):
+        values, theory = [sampled(r) for _ in range(500)], deviation / np.sqrt(r)
+        assert np.mean(values) == pytest.approx(exact_risk, abs=4 * theory / 500**0.5)
+        assert np.std(values) == pytest.approx(theory, rel=0.15)  # five deviations
 
 
 @pytest.mark.parametrize("solver", SOLVERS[1:3])
@@ -407,13 +333,14 @@ def test_what_the_cache_holds_does_not_matter(make, cuts):
 
 
 def test_a_cut_takes_a_value_of_the_kernel_for_every_row_and_every_row_of_its_own():
-    problem, before = checkers(300, 0), 0
-    for s in islice(cuts_linear_time(problem, gamma=30.0, r=40), 12):
-        if s.round:
+    problem, before, least = checkers(400, 2), 0, np.inf
+    for s in islice(cuts_linear_time(problem, gamma=30.0, r=40, eps=1e-3), 30):
+        if 0 < s.round < 12:
             basis = s.ends[-1] - s.ends[-2]
-            assert s.kernel_values - before == 300 * basis
+            assert s.kernel_values - before == 400 * basis
             assert 20 < basis <= 40  # rows that are drawn twice are one
-        before = s.kernel_values
+        assert s.primal <= least + 0.05 * 1e-3 * 400  # the best point never gets worse
+        before, least = s.kernel_values, s.primal
 
 
 def test_the_constant_time_method_looks_at_no_more_rows_where_there_are_more():
