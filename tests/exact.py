@@ -69,8 +69,6 @@ class Stated:
 
     def gram(self, i, j):
         kernel, inner = self.kernel or {"name": "linear"}, dot(self.X[i], self.X[j])
-        if kernel["name"] == "poly":
-            inner = (Q(kernel["gamma"]) * inner + Q(kernel["coef0"])) ** kernel["degree"]
         if kernel["name"] == "rbf":
             square = sum((a - b) ** 2 for a, b in zip(self.X[i], self.X[j]))
             inner = exp(-Q(kernel["gamma"]) * square)

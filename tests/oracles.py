@@ -221,8 +221,6 @@ def features(X, parameters, state, nystroem) -> np.ndarray:
     kind, gamma = parameters.get("kernel", "rbf"), state.gamma
     if kind == "rbf":
         K = np.exp(-gamma * ((X[:, None] - X[None]) ** 2).sum(axis=2))
-    elif kind == "poly":
-        K = (gamma * X @ X.T + parameters.get("coef0", 0.0)) ** parameters.get("degree", 3)
     else:
         K = X @ X.T
     if not nystroem:

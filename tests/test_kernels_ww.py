@@ -7,7 +7,7 @@ from numba import config
 
 from workbench.kernels.rows import lanes, rows_of, squared_norms, width
 from workbench.weston_watkins import walrus
-from workbench.weston_watkins.bcd import LOWEST, epoch
+from workbench.weston_watkins.bcd import LOWEST, arguments, epoch, margins
 from workbench.weston_watkins.walrus import FEW, descending, evaluate, sweep, threshold
 
 
@@ -57,6 +57,13 @@ def test_newton_s_method_takes_few_passes_and_rarely_the_sweep(monkeypatch):
     assert len(passes) == 2 and len(swept) == 1
 
 
+def test_f_and_its_free_indices_by_hand():
+    v = np.array([2.0, -1.0, 3.0, 1.5])
+    assert evaluate(v, 1.0, 1.0) == (1.0 + 0.0 + 1.0 + 0.5 - 1.0, 1.0)
+    assert evaluate(v, 2.0, 1.0) == (1.0 + 2.0 + 0.5 - 1.0, 2.0)  # at C is not free
+    assert evaluate(v, 2.0, 1.5) == (0.5 + 1.5 + 0.0 - 1.5, 2.0)  # nor at zero
+
+
 @pytest.mark.parametrize("m", [1, 6, FEW, FEW + 1])
 def test_what_is_positive_comes_in_descending_order(m):
     v = np.round(np.random.default_rng(m).normal(size=m), 1)
@@ -84,6 +91,15 @@ def epoch_by_hand(X, y, costs, order, W, B):
     return changed
 
 
+def test_the_arguments_of_a_block_by_hand():
+    rows, own, z, v = rows_of(np.array([[2.0, 1.0]])), np.uint64(1), np.empty(4), np.empty(4)
+    W, B = np.array([[1.0, 2.0, 0.5, 0.0], [0.0, 1.0, 3.0, 0.0]]), np.array([[0.25, 0.0, 0.5, 0.0]])
+    margins(rows, np.uint64(0), own, W, z, width(4))  # scores 2, 5, 4
+    assert z.tolist() == [-2.0, -1.0, 0.0, -4.0]
+    assert arguments(np.uint64(0), own, 5.0, z, B, v, 3, width(4)) == 0.75
+    assert v.tolist() == [-2.0 / 5 + 1.0, LOWEST, 1.25, LOWEST]
+
+
 @pytest.mark.parametrize("k", [3, 4, 66])
 @pytest.mark.parametrize("sparse", [False, True])
 def test_an_epoch_of_walrus(sparse, k):
@@ -107,3 +123,12 @@ def test_an_epoch_of_walrus(sparse, k):
         np.testing.assert_allclose(W[:, :k], W_own, atol=1e-12)
         np.testing.assert_allclose(B[:, :k], B_own, atol=1e-12)
         assert not B[:, k:].any() and not W[:, k:].any()
+
+
+def test_a_row_that_is_solved_changes_nothing():
+    X, y = np.array([[2.0, 0.0], [0.0, 2.0]]), np.array([0, 1], np.int32)
+    W, B, counts = np.zeros((2, 4)), np.zeros((2, 4)), []
+    for _ in range(2):
+        given = rows_of(X), y, squared_norms(X), 10.0, np.array([0, 1]), W, B, 2, width(4)
+        counts.append(epoch(*given, np.ones(2), False))
+    assert counts == [2, 0]

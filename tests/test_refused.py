@@ -15,7 +15,7 @@ from workbench.registry import SOLVERS
 COUNT = "must be a (positive )?whole number"
 POSITIVE = "must be a positive number"
 NOT_NEGATIVE = "must be a number that is not negative"
-KERNEL = {"kernel": "one of", "gamma": POSITIVE, "degree": COUNT, "coef0": "must be a number of at"}
+KERNEL = {"kernel": "one of", "gamma": POSITIVE}
 LSH, GRAPH = {"mips": "simple_lsh"}, {"mips": "hnsw"}
 FRACTIONS, SMALL = (0, 0.5, True), (0, -1.0, np.nan)
 CUTS = "cuts_exact cuts_linear_time cuts_constant_time cuts_nystroem"

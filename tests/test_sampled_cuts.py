@@ -8,7 +8,7 @@ import numpy as np
 import psutil
 import pytest
 import scipy.sparse as sp
-from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
+from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
 from checks.hidden_markov import chain
@@ -163,7 +163,7 @@ def test_few_landmarks_give_an_upper_bound_of_the_whole_problem(make, landmarks,
     np.testing.assert_allclose(scores[:, -1] * (2 if problem.k == 2 else 1), F[:, -1], atol=1e-8)
 
 
-@pytest.mark.parametrize("kernel", ["linear", "poly", "rbf"])
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
 def test_two_classes_without_a_bias_are_the_svm_of_libsvm(kernel):
     """With -x in the other class wherever x is in one, b = 0 is a solution of LIBSVM's problem.
 
@@ -173,12 +173,11 @@ def test_two_classes_without_a_bias_are_the_svm_of_libsvm(kernel):
     rng = np.random.default_rng(0)
     half = rng.normal(np.array([0.5, 0.0, -0.3]), size=(60, 3))
     X, y = np.vstack([half, -half]), np.repeat([0, 1], 60)
-    given = {"kernel": kernel, "C": 0.8, "gamma": 0.3, "coef0": 0.5}
+    given = {"kernel": kernel, "C": 0.8, "gamma": 0.3}
     svc = SVC(**given, tol=1e-8).fit(X, y)
     duals, support = svc.dual_coef_[0], X[svc.support_]
-    K = {"linear": linear_kernel, "rbf": rbf_kernel, "poly": polynomial_kernel}[kernel]
-    more = {"rbf": {"gamma": 0.3}, "poly": {"gamma": 0.3, "coef0": 0.5}}.get(kernel, {})
-    theirs = np.abs(duals).sum() - duals @ K(support, support, **more) @ duals / 2
+    K = support @ support.T if kernel == "linear" else rbf_kernel(support, gamma=0.3)
+    theirs = np.abs(duals).sum() - duals @ K @ duals / 2
     ours = last(cuts_exact(as_problem(X, y), **given, eps=1e-4, stabilised=True))
     assert [ours.lower, ours.upper] == pytest.approx([theirs] * 2, rel=1e-3)
     sampled = last(cuts_linear_time(as_problem(X, y), **given, r=120, eps=1e-4))
@@ -313,9 +312,9 @@ def test_a_sampled_cut_is_unbiased_and_errs_as_one_over_the_root_of_r(kind):
 @pytest.mark.parametrize("solver", SOLVERS[1:3])
 def test_kernels_beyond_single_precision_are_found_out(solver, blobs):
     problem = blobs(n=30, k=2)
-    problem = as_problem(1000 * problem.X, problem.y)
+    problem = as_problem(1e25 * problem.X, problem.y)
     with pytest.raises(ValueError, match=r"kernel: .*finite"):
-        last(islice(solver(problem, kernel="poly", gamma=1.0, degree=7), 4))
+        last(islice(solver(problem, kernel="linear"), 4))
 
 
 @pytest.mark.parametrize("make", [lambda: checkers(300, 0), lambda: chain(30, 6, 3, test=0)])
@@ -358,7 +357,7 @@ def test_the_constant_time_method_looks_at_no_more_rows_where_there_are_more():
 def test_dropped_cuts_leave_the_solution_alone(megabytes):
     problem = checkers(120, 0)
     task, K = task_of(problem), rbf_kernel(problem.X.astype(float), gamma=30.0)
-    kernel = Kernel("rbf", 30.0, 3, 0.0, np.float64, NOTHING)
+    kernel = Kernel("rbf", 30.0, np.float64, NOTHING)
     first = start(problem, task, kernel, 50.0, 1e-4, True, None)
     space = KernelSpace(first, kernel, kernel.points(problem.X), 1, megabytes)
     cuts, drops = 0, 0

@@ -32,7 +32,11 @@ class Kernel(NamedTuple):
 KERNELS = {
     "mrc": Kernel(
         {risk: "psi greedy_subset", splitting: "prox_of_max relax soft_threshold"},
-        ["test_kernels_mrc.py"],
+        [
+            "test_kernels_mrc.py",
+            "test_mrc.py::test_psi_and_algorithm_2_equal_brute_force",
+            "test_mrc.py::test_psi_is_the_root_of_the_water_filling_equation_for_many_classes",
+        ],
     ),
     "weston_watkins": Kernel(
         {

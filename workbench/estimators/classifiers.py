@@ -703,7 +703,7 @@ class SampledCutClassifier(Classifier):
         kernel = vars(self).get("_kernel")
         if type(kernel) is not Kernel or kernel.kind not in KERNELS:
             raise ValueError("_kernel: must be a kernel by name")
-        check_kernel(kernel.kind, kernel.gamma, kernel.degree, kernel.coef0)
+        check_kernel(kernel.kind, kernel.gamma)
         centre = floats_of(kernel.centre, "_kernel.centre", np.shape(kernel.centre))
         if centre.shape not in ((0,), (self.n_features_in_,)) or kernel.dtype != np.float64:
             raise ValueError("_kernel: does not fit the features")

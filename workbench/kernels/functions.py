@@ -12,31 +12,27 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from workbench.core.checks import as_number, check_sparse, is_whole, rebuilt, shown
+from workbench.core.checks import as_number, check_sparse, rebuilt, shown
 from workbench.core.measures import EPS
 from workbench.core.problem import Matrix, Problem
 from workbench.core.shares import blocks, pieces, rows_per_block
 from workbench.kernels.gaussian import LN2, gaussian_of_few, gaussian_of_products
 from workbench.kernels.rows import squared_norms
 
-KERNELS = ("linear", "poly", "rbf")
+KERNELS = ("linear", "rbf")
 CACHE_BYTES = 2**18  # of the kernel matrix at a time, so that it stays in the cache
 MIN_ROWS = 32  # of the kernel matrix at a time: a product of fewer rows is slow
 DENSE = 2**26  # bytes of sparse rows that are made dense at a time, on one side of a product
 FEW_COLUMNS = 8  # up to which our own inner products are faster than BLAS
 
 
-def check_kernel(kernel, gamma, degree, coef0) -> None:
+def check_kernel(kernel, gamma) -> None:
     """Raise a ValueError that names the argument unless these make a kernel."""
     if not (isinstance(kernel, str) and kernel in KERNELS):
         names = ", ".join(map(repr, KERNELS))
         raise ValueError(f"kernel: must be one of {names}, got {shown(kernel)}")
     if gamma is not None and not 0 < as_number(gamma) < np.inf:
         raise ValueError(f"gamma: must be a positive number or None, got {shown(gamma)}")
-    if not is_whole(degree):
-        raise ValueError(f"degree: must be a whole number of at least 1, got {shown(degree)}")
-    if not 0 <= as_number(coef0) < np.inf:
-        raise ValueError(f"coef0: must be a number of at least 0, got {shown(coef0)}")
 
 
 def check_gamma(gamma) -> float | None:
@@ -88,16 +84,15 @@ class Kernel:
 
     Attributes
     ----------
-    kind : "linear", "poly" or "rbf"
-    gamma, degree, coef0 : as for :func:`~workbench.sampled_cuts.solvers.cuts_exact`
+    kind : "linear" or "rbf"
+    gamma : as for :func:`~workbench.sampled_cuts.solvers.cuts_exact`
     dtype : float32 or float64
     centre : (d,), what rows are measured from; without entries if they are left as they are
     values : how many values of the kernel have been computed
     """
 
-    def __init__(self, kind: str, gamma: float, degree: int, coef0: float, dtype, centre):
-        self.kind, self.gamma, self.degree, self.coef0 = kind, gamma, degree, coef0
-        self.dtype, self.centre = np.dtype(dtype), centre
+    def __init__(self, kind: str, gamma: float, dtype, centre):
+        self.kind, self.gamma, self.dtype, self.centre = kind, gamma, np.dtype(dtype), centre
         self.values = 0
 
     def points(self, X: Matrix) -> Points:
@@ -152,11 +147,7 @@ class Kernel:
 
     def of_products(self, K: np.ndarray, half: np.ndarray, others: np.ndarray) -> np.ndarray:
         """Return the kernel, in place, of inner products of points with these half norms."""
-        if self.kind == "poly":
-            K *= self.gamma
-            K += self.coef0
-            np.power(K, self.degree, out=K)
-        elif self.kind == "rbf":
+        if self.kind == "rbf":
             gaussian_of_products(K, half, others)
         return K
 
@@ -179,20 +170,20 @@ class Kernel:
         d = points.X.shape[1]
         if self.kind == "rbf":  # an exponent's absolute error is the value's relative one
             return EPS * (d + 4) * (1.0 + 4.0 * float(points.half.max(initial=0.0)))
-        return EPS * (d + (self.degree if self.kind == "poly" else 0))
+        return EPS * d
 
 
-def kernel_of(problem: Problem, kernel, gamma, degree, coef0, dtype) -> Kernel:
+def kernel_of(problem: Problem, kernel, gamma, dtype) -> Kernel:
     """Return the kernel for the rows of a problem, with their gamma if it is None."""
-    return kernel_at(problem.X, kernel, gamma or scale(problem), degree, coef0, dtype)
+    return kernel_at(problem.X, kernel, gamma or scale(problem), dtype)
 
 
-def kernel_at(X: Matrix, kernel, gamma, degree, coef0, dtype) -> Kernel:
+def kernel_at(X: Matrix, kernel, gamma, dtype) -> Kernel:
     """Return a kernel for these rows, centred on their mean if that changes no distance."""
     centre = np.zeros(0)
     if kernel == "rbf" and not sp.issparse(X):
         centre = sum(part.sum(axis=0, dtype=np.float64) for part in blocks(X)) / len(X)
-    return Kernel(kernel, float(gamma), degree, coef0, dtype, centre)
+    return Kernel(kernel, float(gamma), dtype, centre)
 
 
 @dataclass(kw_only=True)
@@ -209,8 +200,6 @@ class KernelRows:
     features: int
     kernel: str
     gamma: float
-    degree: int
-    coef0: float
     centre: np.ndarray
 
     def held_rows(self) -> Matrix:
@@ -222,7 +211,7 @@ class KernelRows:
 
     def made_kernel(self, dtype: type) -> Kernel:
         """Return the kernel, in this precision."""
-        return Kernel(self.kernel, self.gamma, self.degree, self.coef0, dtype, self.centre)
+        return Kernel(self.kernel, self.gamma, dtype, self.centre)
 
     def as_held(self, X) -> Matrix:
         """Return new rows dense or sparse, as the rows held are."""
@@ -235,8 +224,6 @@ def fields_of(X: Matrix, kernel: Kernel) -> dict:
         "features": X.shape[1],
         "kernel": kernel.kind,
         "gamma": float(kernel.gamma),
-        "degree": int(kernel.degree),
-        "coef0": float(kernel.coef0),
         "centre": kernel.centre,
     }
 

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import Row
 from workbench.mrc.highs import check_seconds, minimise
-from workbench.mrc.risk import MinimaxRisk, RiskState, first, minimax_risk, restated
+from workbench.mrc.risk import RiskState, first, minimax_risk, restated
 
 NONZEROS = 200_000_000  # up to 20 GB inside HiGHS
 AT_A_TIME = 2_000_000  # non-zeros that are built before the clock is read, a fraction of a second
@@ -39,7 +39,7 @@ def mrc_lp(
     problem: Problem,
     *,
     lambda0: float = 0.01,
-    max_seconds: float = np.inf,
+    max_seconds: float = math.inf,
     state: LinearProgramState | None = None,
 ) -> Iterator[LinearProgramState]:
     """Solve the LP (6) with all n (2^k - 1) constraints (MRC-LP of the paper).
@@ -58,7 +58,7 @@ def mrc_lp(
     nonzeros = count * risk.n * (risk.X.shape[1] * risk.k)
     refuse_large("mrc_lp", count * risk.n, nonzeros, OTHERS)
     subsets = all_subsets(risk.k)
-    s = start(risk) if state is None else restated(risk, state)
+    s = LinearProgramState(**first(risk), R=math.inf) if state is None else restated(risk, state)
     yield s
     if s.round:
         return
@@ -79,24 +79,12 @@ def mrc_lp(
     alpha = np.maximum(-found.dual, 0.0)
     p = np.zeros((risk.n, risk.k))
     np.add.at(p, rows, alpha[:, None] * masks / masks.sum(1, keepdims=True))
-    yield finish(s, risk, J, found.x[: len(J)] - found.x[len(J) : -1], p, found.objective)
-
-
-def start(risk: MinimaxRisk) -> LinearProgramState:
-    """Return round 0."""
-    return LinearProgramState(**first(risk), R=float("inf"))
-
-
-def finish(
-    s: LinearProgramState, risk: MinimaxRisk, J: np.ndarray, mu: np.ndarray, p: np.ndarray, R: float
-) -> LinearProgramState:
-    """Put the LP's solution into the state and certify it."""
     M = np.zeros_like(risk.tau)
-    M.ravel()[J] = mu
+    M.ravel()[J] = found.x[: len(J)] - found.x[len(J) : -1]
     s.offer(M, risk.upper(M))
     s.raise_lower(risk.lower(p / p.sum()), p)
-    s.R, s.round = R, 1
-    return s
+    s.R, s.round = found.objective, 1
+    yield s
 
 
 def all_subsets(k: int) -> np.ndarray:

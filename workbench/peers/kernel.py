@@ -98,8 +98,6 @@ def libsvm(
     C: float = 1.0,
     kernel: str = "rbf",
     gamma: float | None = None,
-    degree: int = 3,
-    coef0: float = 0.0,
     tol: float = 1e-3,
     cache_mb: float = 512.0,
     state: LibsvmState | None = None,
@@ -113,7 +111,7 @@ def libsvm(
     Parameters
     ----------
     C : positive, weight of a row's loss
-    kernel, gamma, degree, coef0 : as of :func:`~workbench.sampled_cuts.solvers.cuts_exact`
+    kernel, gamma : as of :func:`~workbench.sampled_cuts.solvers.cuts_exact`
     tol : positive, LIBSVM's tolerance on the dual's violation of optimality
     cache_mb : positive, megabytes of rows of the kernel matrix, in single precision
 
@@ -130,8 +128,8 @@ def libsvm(
 
     for name, value in (("C", C), ("tol", tol), ("cache_mb", cache_mb)):
         check_positive(value, name)
-    check_kernel(kernel, gamma, degree, coef0)
-    k, made = problem.k, kernel_of(problem, kernel, gamma, degree, coef0, np.float64)
+    check_kernel(kernel, gamma)
+    k, made = problem.k, kernel_of(problem, kernel, gamma, np.float64)
     start = started(problem, made, k - 1, C * problem.n * (k - 1))
     counts, b = np.zeros(k, np.int64), np.zeros(k * (k - 1) // 2)
     s = state or LibsvmState(**start, counts=counts, b=b, dual=0.0)
@@ -142,8 +140,6 @@ def libsvm(
         C=C,
         kernel=kernel,
         gamma=made.gamma,
-        degree=degree,
-        coef0=coef0,
         tol=tol,
         cache_size=cache_mb,
     )
@@ -218,8 +214,6 @@ def nystroem_svm(
     landmarks: int = 200,
     kernel: str = "rbf",
     gamma: float | None = None,
-    degree: int = 3,
-    coef0: float = 0.0,
     tol: float = 1e-3,
     seed: int = 0,
     state: SubspaceState | None = None,
@@ -235,7 +229,7 @@ def nystroem_svm(
     ----------
     C : positive, weight of a row's loss
     landmarks : rows that span the space, at least 1; all if there are fewer
-    kernel, gamma, degree, coef0 : as of :func:`~workbench.sampled_cuts.solvers.cuts_exact`
+    kernel, gamma : as of :func:`~workbench.sampled_cuts.solvers.cuts_exact`
     tol : positive, LIBLINEAR's tolerance on the dual's violation of optimality
     seed : whole number of at least 0, draws the landmarks and LIBLINEAR's random order
 
@@ -254,11 +248,11 @@ def nystroem_svm(
 
     for name, value in (("C", C), ("tol", tol)):
         check_positive(value, name)
-    check_kernel(kernel, gamma, degree, coef0)
+    check_kernel(kernel, gamma)
     check_counts(landmarks=landmarks)
     check_whole(seed, "seed", least=0)
     X, n = problem.X, problem.n
-    made = kernel_of(problem, kernel, gamma, degree, coef0, np.float64)
+    made = kernel_of(problem, kernel, gamma, np.float64)
     s = state or SubspaceState(**started(problem, made, problem.k, C * n))
     yield s
     if s.round:

@@ -126,14 +126,12 @@ ACCEPTED = {  # the values of each field of the header, in words and as a test
     "kernel": ("an object", lambda v: type(v) is dict),
     "recipe": ("anything", lambda v: True),
     "text": ("anything", lambda v: True),
-    "name": ("linear, poly or rbf", lambda v: v in ("linear", "poly", "rbf")),
-    "degree": ("a whole number from 1 to 64", lambda v: type(v) is int and 1 <= v <= 64),
-} | dict(alpha=AT_LEAST_0, l1=AT_LEAST_0, coef0=AT_LEAST_0, gamma=POSITIVE, lambda0=POSITIVE)
+    "name": ("linear or rbf", lambda v: v in ("linear", "rbf")),
+} | dict(alpha=AT_LEAST_0, l1=AT_LEAST_0, gamma=POSITIVE, lambda0=POSITIVE)
 FIELDS = {  # by family or name of a kernel: needed fields and, after the bar, possible ones
     "mrc": "format family outputs checksum lambda0 | recipe text",
     "linear": "format family outputs checksum loss over C alpha | l1 intercept recipe text",
     "kernel": "format family outputs checksum loss over C alpha kernel | l1 intercept recipe text",
-    "poly kernel": "name gamma degree coef0 |",
     "rbf kernel": "name gamma |",
 }
 
@@ -363,8 +361,7 @@ class Kernel:
 
     def __init__(self, rows: Rows, constant: float, kernel: dict[str, Any]) -> None:
         self.rows, self.constant, self.name = rows, constant, kernel["name"]
-        gamma, degree, coef0 = (kernel.get(name) for name in ("gamma", "degree", "coef0"))
-        self.gamma, self.degree, self.coef0 = float(gamma or 1), degree or 1, float(coef0 or 0)
+        self.gamma = float(kernel.get("gamma") or 1)
         self.basis, self.centre = None, 0.0
         if self.name == "rbf" and not sp.issparse(rows.X):  # distances then lose fewer digits
             self.centre = sum(rows.block(part).sum(axis=0) for part in blocks(rows.n)) / rows.n
@@ -373,8 +370,7 @@ class Kernel:
         if self.name == "rbf":
             self.top, self.off = 1.0, 32 * self.gamma * g(m + 16) * top + g(32)
         else:
-            self.top = (self.gamma * top + self.coef0) ** self.degree
-            self.off = 2 * g(self.degree * (m + 8)) * self.top
+            self.top, self.off = top, 2 * g(m + 8) * top
         self.top += constant**2  # the largest entry, and the largest error of one
         self.off += g(2) * self.top + TINY
         self.norms = np.full(rows.n, math.sqrt(self.top))
@@ -392,9 +388,6 @@ class Kernel:
             if self.name == "rbf":
                 G = self.squares[left][:, None] + self.squares[right[part]] - 2 * G
                 G = np.exp(-self.gamma * np.maximum(G, 0))
-            elif self.name == "poly":
-                G = self.gamma * G + self.coef0
-                G = math.prod([G] * (self.degree - 1), start=G)
             total = total + (G + self.constant**2) @ A[part]
         return total
 

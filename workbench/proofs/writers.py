@@ -195,10 +195,7 @@ def with_kernel(s: CutState) -> Statement:
     """Return family and kernel of a state; rows with the linear kernel are a linear problem."""
     if s.kernel == "linear":
         return {"family": "linear"}
-    kernel = {"name": s.kernel, "gamma": s.gamma}
-    if s.kernel == "poly":
-        kernel |= {"degree": s.degree, "coef0": s.coef0}
-    return {"family": "kernel", "kernel": kernel}
+    return {"family": "kernel", "kernel": {"name": s.kernel, "gamma": s.gamma}}
 
 
 def sparse(A, rows: np.ndarray | None = None, exact: bool = False) -> Arrays:

@@ -38,8 +38,6 @@ def cuts_exact(
     eps: float = 1e-3,
     kernel: str = "rbf",
     gamma: float | None = None,
-    degree: int = 3,
-    coef0: float = 0.0,
     stabilised: bool = False,
     seed: int = 0,
     state: CutState | None = None,
@@ -55,10 +53,8 @@ def cuts_exact(
     ----------
     C : positive, weight of a row's or a sequence's loss; the paper's C is n times that
     eps : positive, in units of the loss
-    kernel : "linear", x'z; "poly", (gamma x'z + coef0)^degree; or "rbf", exp(-gamma |x - z|^2)
+    kernel : "linear", x'z; or "rbf", exp(-gamma |x - z|^2)
     gamma : positive; None for 1 / (d times the variance of all entries)
-    degree : int >= 1
-    coef0 : not negative
     stabilised : with a line search from the best point, see
         :func:`~workbench.sampled_cuts.stabilised.stabilised_cuts`
     seed : nothing is random here
@@ -68,8 +64,8 @@ def cuts_exact(
     ValueError
         Naming the argument, if it is not as above, or the problem does not fit into memory.
     """
-    of_kernel = kernel, gamma, degree, coef0
-    task, made, s = prepared(problem, state, C, eps, of_kernel, seed, np.float64, certified=True)
+    given = problem, state, C, eps, kernel, gamma, seed, np.float64
+    task, made, s = prepared(*given, certified=True)
     size = len(task.parts) * task.K
     free = check_memory(f"cuts_exact, {len(task.parts)} rows of {task.K} labels", 160 * size)
     space = KernelSpace(s, made, made.points(problem.X), task.K, free / (3 * 2**20))
@@ -84,8 +80,6 @@ def cuts_linear_time(
     eps: float = 5e-3,
     kernel: str = "rbf",
     gamma: float | None = None,
-    degree: int = 3,
-    coef0: float = 0.0,
     stabilised: bool = True,
     p: int = 10,
     cache_mb: float = 1024.0,
@@ -97,12 +91,12 @@ def cuts_linear_time(
     A round takes n r values of the kernel at most, in single precision. The exact cut and the exact
     objective are known all the same. The stream ends when the exact cut is violated by `eps` at
     most, and, since the model of sampled cuts is not a lower bound, with the line search also when
-    this violation no longer falls. Long rows with a linear or polynomial kernel, 1000 and more,
-    leave single precision few digits: scale them.
+    this violation no longer falls. With a linear kernel, rows of
+    length 1000 and more leave single precision few digits: scale them.
 
     Parameters
     ----------
-    C, eps, kernel, gamma, degree, coef0 : as of :func:`cuts_exact`
+    C, eps, kernel, gamma : as of :func:`cuts_exact`
     r : rows (or sequences) of a cut, at least 1; all that violate if they are no more. None is 400
         sequences, or 400 sqrt(k / 2) rows of k classes: what else a round does grows with k, and
         larger cuts are fewer. With the line search up to twice as many are all taken if rows of the
@@ -125,8 +119,7 @@ def cuts_linear_time(
     check_counts(r=r, p=p)
     if not 0 <= as_number(cache_mb) < np.inf:
         raise ValueError(f"cache_mb: must be a number of at least 0, got {shown(cache_mb)}")
-    of_kernel = kernel, gamma, degree, coef0
-    task, made, s = prepared(problem, state, C, eps, of_kernel, seed, np.float32)
+    task, made, s = prepared(problem, state, C, eps, kernel, gamma, seed, np.float32)
     space = KernelSpace(s, made, made.points(problem.X), task.K, cache_mb, gram=stabilised)
     if stabilised:
         spare = 0 if space.gram is None else r  # they cost less where rows of the kernel are kept
@@ -146,8 +139,6 @@ def cuts_constant_time(
     eps: float = 5e-3,
     kernel: str = "rbf",
     gamma: float | None = None,
-    degree: int = 3,
-    coef0: float = 0.0,
     seed: int = 0,
     state: CutState | None = None,
 ) -> Iterator[CutState]:
@@ -158,7 +149,7 @@ def cuts_constant_time(
 
     Parameters
     ----------
-    C, kernel, gamma, degree, coef0 : as of :func:`cuts_exact`
+    C, kernel, gamma : as of :func:`cuts_exact`
     r : rows (or sequences) of a sample, at least 1
     p : satisfied samples in a row that end the stream, at least 1
     eps : positive, in units of the loss: a sample violated by no more counts as satisfied
@@ -170,8 +161,7 @@ def cuts_constant_time(
         Naming the argument, if it is not as above.
     """
     check_counts(r=r, p=p)
-    of_kernel = kernel, gamma, degree, coef0
-    task, made, s = prepared(problem, state, C, eps, of_kernel, seed, np.float32)
+    task, made, s = prepared(problem, state, C, eps, kernel, gamma, seed, np.float32)
     space = KernelSpace(s, made, made.points(problem.X), task.K, 0.0)
     yield from counted(constant_time(task, space, s, C, eps, r, p), made, state)
 
@@ -184,8 +174,6 @@ def cuts_nystroem(
     eps: float = 1e-3,
     kernel: str = "rbf",
     gamma: float | None = None,
-    degree: int = 3,
-    coef0: float = 0.0,
     stabilised: bool = True,
     seed: int = 0,
     state: CutState | None = None,
@@ -197,7 +185,7 @@ def cuts_nystroem(
 
     Parameters
     ----------
-    C, eps, kernel, gamma, degree, coef0 : as of :func:`cuts_exact`
+    C, eps, kernel, gamma : as of :func:`cuts_exact`
     landmarks : rows that span the space, at least 1; all if there are no more. A `state` that is
         given has its own
     stabilised : with a line search from the best point; False is Algorithm 1 unchanged
@@ -209,23 +197,23 @@ def cuts_nystroem(
         Naming the argument, if it is not as above, or the features do not fit into memory.
     """
     check_counts(landmarks=landmarks)
-    m, of_kernel = min(landmarks, problem.n), (kernel, gamma, degree, coef0)
+    m = min(landmarks, problem.n)
     check_memory(f"cuts_nystroem, {m} landmarks", m * (8 * problem.n + 32 * m))
-    given = problem, state, C, eps, of_kernel, seed, np.float64
+    given = problem, state, C, eps, kernel, gamma, seed, np.float64
     task, made, s = prepared(*given, certified=True)
     space = NystroemSpace(s, made, problem.X, landmarks)
     yield from counted(of_all(task, space, s, C, eps, stabilised), made, state)
 
 
 def prepared(
-    problem: Problem, state, C, eps, of_kernel: tuple, seed, dtype, certified=False
+    problem: Problem, state, C, eps, kernel, gamma, seed, dtype, certified=False
 ) -> tuple[Task, Kernel, CutState]:
     """Return the task, the kernel and the first state; a ValueError names a bad argument."""
     check_positive(C, "C")
     check_positive(eps, "eps")
-    check_kernel(*of_kernel)
+    check_kernel(kernel, gamma)
     problem.refuse_weights()
-    task, made = task_of(problem), kernel_of(problem, *of_kernel, dtype)
+    task, made = task_of(problem), kernel_of(problem, kernel, gamma, dtype)
     if state is None:
         rng = np.random.default_rng(check_whole(seed, "seed", least=0))
         state = start(problem, task, made, float(C), float(eps), certified, rng)
