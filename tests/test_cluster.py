@@ -111,15 +111,6 @@ def test_two_workers_have_the_iterates_of_one_process(name, client, memory, file
     same(infos(name, there), infos(name, memory))
 
 
-def test_another_problem_made_of_it_is_not_on_the_cluster(client, file):
-    there = on_cluster(file, client)
-    assert there.checksum == file.checksum and there.recipe == file.recipe
-    for other in (there.subset(0.5), there.tiny(), there.first_classes(2)):
-        assert cluster_of(other) is None
-    one, two = (infos("ls_accelerated", p.subset(0.5)) for p in (there, file))
-    assert one == two
-
-
 def test_a_state_is_resumed_on_a_cluster_and_without_one(client, memory, file):
     there = on_cluster(file, client)
     *_, state = islice(SOLVERS["ls_stagewise"].steps(there, **STAGES), 4)

@@ -214,13 +214,3 @@ def test_a_block_stays_where_every_step_leads_uphill(blobs, monkeypatch):
     for s in ls_stagewise(blobs(n=30, d=3, k=3), n_features=4, block=4, alpha=0.2, passes=1):
         assert not s.W.any() and s.primal == pytest.approx(np.log(3))
     np.testing.assert_allclose(shifts, RAISES)
-
-
-def test_stages_go_on_where_a_state_was_left(blobs):
-    problem = blobs(n=30, d=3, k=3)
-    settings = {"n_features": 8, "block": 4, "alpha": 0.2, "passes": 2, "inner": 3}
-    whole = [(s.round, s.loss, s.primal) for s in ls_stagewise(problem, **settings)]
-    for rounds in (2, 3):
-        state = next(islice(ls_stagewise(problem, **settings), rounds, None))
-        rest = [(s.round, s.loss, s.primal) for s in ls_stagewise(problem, **settings, state=state)]
-        np.testing.assert_allclose(rest, whole[rounds:], rtol=1e-6)

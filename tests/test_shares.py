@@ -66,12 +66,14 @@ def test_a_cut_is_where_a_piece_begins(n, size, shares):
 
 @pytest.mark.parametrize("link", ["identity", "softmax"])
 @pytest.mark.parametrize("solver", [ls_stagewise, ls_columns])
-def test_any_number_of_shares_has_the_same_iterates(solver, link, blobs, monkeypatch):
+def test_any_number_of_shares_and_kept_features_has_the_same_iterates(
+    solver, link, blobs, monkeypatch
+):
     monkeypatch.setattr(rows, "GRAM_ROWS", 10)
     sizes = {"n_features": 48, "block": 16} if solver is ls_stagewise else {"block": 2}
     problem, traces = blobs(n=103, d=5, k=3), []
-    for workers in (1, 2, 7):
-        steps = solver(problem, link=link, alpha=1e-3, workers=workers, **sizes)
+    for workers, kept in ((1, 2**28), (2, 3e3), (7, np.inf), (1, 0)):
+        steps = solver(problem, link=link, alpha=1e-3, workers=workers, kept=kept, **sizes)
         traces.append([(state.primal, state.loss) for state in islice(steps, 7)])
     for trace in traces[1:]:
         np.testing.assert_allclose(trace, traces[0], rtol=1e-10)

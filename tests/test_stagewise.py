@@ -5,7 +5,6 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from scipy.special import softmax
 from sklearn.datasets import make_moons
 
 from workbench.core.problem import as_problem
@@ -106,18 +105,6 @@ def test_the_model_is_its_seed_and_weights(features, blobs):
     np.testing.assert_allclose(state.scores(problem.X), state.F, atol=2e-4)
 
 
-@pytest.mark.parametrize("link", ["identity", "softmax"])
-@pytest.mark.parametrize(
-    "settings", [{"workers": 7}, {"kept": 0}, {"kept": 3e3, "workers": 2}, {"kept": np.inf}]
-)
-def test_how_rows_are_shared_and_kept_does_not_matter(link, settings, blobs, monkeypatch):
-    monkeypatch.setattr(rows, "GRAM_ROWS", 10)
-    problem = blobs(n=103, d=5, k=3)
-    runs = (ls_stagewise(problem, link=link, **SMALL, **given) for given in ({}, settings))
-    one, other = (softmax(last(run).scores(problem.X), axis=1) for run in runs)
-    assert abs(one - other).max() < 1e-5
-
-
 def test_what_does_not_fit_is_made_again_and_nothing_else(blobs, monkeypatch):
     monkeypatch.setattr(rows, "GRAM_ROWS", 10)
     problem, seen = blobs(n=40, d=5, k=3), []
@@ -133,17 +120,6 @@ def test_what_does_not_fit_is_made_again_and_nothing_else(blobs, monkeypatch):
     expected = np.empty((40, 8), np.float32)
     make(problem.X, expected)
     np.testing.assert_allclose(whole, expected, atol=1e-6)
-
-
-def test_rows_may_lie_in_a_file(blobs, tmp_path):
-    problem = blobs(n=60, d=5, k=3, dtype=np.float32)
-    np.save(tmp_path / "X.npy", problem.X)
-    mapped = as_problem(np.load(tmp_path / "X.npy", mmap_mode="r"), problem.y)
-    base = mapped.X
-    while not isinstance(base, np.memmap):
-        base = base.base  # no copy on the way: the rows stay in the file
-    ends = [last(ls_stagewise(p, **SMALL)).W for p in (problem, mapped)]
-    assert np.array_equal(*ends)
 
 
 def test_calibrated_blocks_stay_a_linear_model(blobs):
