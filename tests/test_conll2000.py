@@ -9,10 +9,7 @@ from sklearn.svm import LinearSVC
 
 from checks import conll2000 as module
 from checks.conll2000 import conll2000
-from workbench.core.measures import errors
-from workbench.core.stream import rounds
 from workbench.data.cache import mirror_folder
-from workbench.runs.run import run
 
 TRAIN = """He PRP B-NP
 saw VBD B-VP
@@ -95,19 +92,9 @@ def test_each_indicator_means_what_it_should(mirror):
             train[:, t + 1].min(), test[:, t + 1].min()
         )
     assert problem.d > train.max() and problem.d <= 16 + sum(len(set(c)) for c in train.T)
-
-
-def test_the_vocabulary_is_that_of_the_training_sentences(mirror):
-    before = conll2000()
-    mirror(test=TEST.replace("him PRP", "dogs XYZ"))
-    after = conll2000()
-    assert (before.X != after.X).nnz == 0 and before.d == after.d
-    assert columns(after.X_test)[2][7] == columns(after.X)[2][7]  # as rare as CD
-
-
-def test_a_chain_learns_them(mirror):
-    trace, state = run("cuts_exact", conll2000(), rounds(60), measure=errors(conll2000()))
-    assert trace.last["train_error"] == 0 and state.transitions.shape == (25,)
+    mirror(test=TEST.replace("him PRP", "dogs XYZ"))  # the vocabulary is that of the training rows
+    other = conll2000()
+    assert (problem.X != other.X).nnz == 0 and columns(other.X_test)[2][7] == three[7]
 
 
 def test_what_is_wrong_is_said(mirror, tmp_path):

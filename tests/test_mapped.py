@@ -57,23 +57,19 @@ def test_labels_are_an_array_or_a_file(twins, tmp_path):
         load(tmp_path)
 
 
-@pytest.mark.parametrize(
-    "rows",
-    [np.ones((4, 2), np.float16), np.ones((4, 2), ">f4"), np.asfortranarray(np.eye(4)[:, :2])],
-)
-def test_other_arrays_are_copied(rows, tmp_path):
-    np.save(tmp_path / "rows.npy", rows)
-    X = load(tmp_path / "rows.npy", labels=[0, 1, 0, 1]).X
-    assert np.array_equal(X, rows) and X.flags.c_contiguous and X.dtype.isnative
+def test_other_arrays_are_copied(tmp_path):
+    ones = np.ones((4, 2))
+    for rows in (ones.astype(np.float16), ones.astype(">f4"), np.asfortranarray(np.eye(4)[:, :2])):
+        np.save(tmp_path / "rows.npy", rows)
+        X = load(tmp_path / "rows.npy", labels=[0, 1, 0, 1]).X
+        assert np.array_equal(X, rows) and X.flags.c_contiguous and X.dtype.isnative
 
 
 @pytest.mark.parametrize(
     "rows, message",
     [
         (np.zeros(4), "X: must have two dimensions"),
-        (np.zeros((4, 0)), "X: must not be empty"),
         (np.full((4, 2), np.nan), "X: contains NaN or infinite values"),
-        (np.full((4, 2), 1e70), "X: contains values beyond"),
         (np.array([[1, {}]], object), "rows.npy: cannot be read as an .npy file"),
         (b"", "rows.npy: cannot be read as an .npy file"),
         (b"PK\x03\x04", "rows.npy: cannot be read as an .npy file"),
