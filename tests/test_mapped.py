@@ -93,7 +93,7 @@ def test_the_command_line_takes_a_file_its_labels_and_a_limit_of_memory(twins, t
     memory, file = twins
     np.save(tmp_path / "y.npy", memory.y == 0)
     run = ["run", "ls_accelerated", "--rounds", "3", str(file.X.base.filename)]
-    for more, k in ([], 3), (["--labels", str(tmp_path / "y.npy"), "--memory", "900MB"], 2):
+    for more, k in ([], 3), (["--labels", str(tmp_path / "y.npy"), "--memory", "0.9"], 2):
         assert main([*run, *more]) == 0
         printed = capsys.readouterr().out
         assert f"n = {N}, d = {D}, k = {k}" in printed and "train_error" in printed
@@ -101,7 +101,7 @@ def test_the_command_line_takes_a_file_its_labels_and_a_limit_of_memory(twins, t
 
 @pytest.mark.skipif(not psutil.LINUX, reason="no such limit elsewhere")
 def test_a_run_that_needs_more_memory_says_how_much(capsys):
-    assert main(["run", "cuts_exact", "synthetic 10000x50x10", "--memory", "0.1GB"]) == 2
+    assert main(["run", "cuts_exact", "synthetic 10000x50x10", "--memory", "0.1"]) == 2
     *_, last = capsys.readouterr().err.splitlines()  # the first may say that it compiles
     assert last.startswith("workbench: out of memory; Unable to allocate")
 
