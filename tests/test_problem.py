@@ -200,21 +200,6 @@ def test_tiny_is_small_for_many_classes():
     assert tiny.k == 2**16 and tiny.n == 512
 
 
-def test_splits_of_many_classes_are_those_of_a_loop_over_them():
-    y = np.random.default_rng(0).permutation(np.repeat(np.arange(30), np.arange(1, 31)))
-    problem = as_problem(np.arange(len(y))[:, None], y)
-    for share in (0.1, 0.4):
-        rngs = np.random.default_rng(7), np.random.default_rng(7)
-        held, kept = [], []
-        for c in range(30):
-            rows = rngs[0].permutation(np.flatnonzero(y == c))
-            held += rows[: min(round(share * len(rows)), len(rows) - 1)].tolist()
-            rows = rngs[1].permutation(np.flatnonzero(y == c))
-            kept += rows[: max(1, round(share * len(rows)))].tolist()
-        assert problem.split(share, seed=7).X_test[:, 0].tolist() == sorted(held)
-        assert problem.subset(share, seed=7).X[:, 0].tolist() == sorted(kept)
-
-
 def test_checksum_tells_rows_labels_and_split_apart():
     problem = as_problem(X, Y)
     assert len(problem.checksum) == 16
