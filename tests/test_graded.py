@@ -3,15 +3,14 @@
 import re
 from functools import partial
 
-import cvxpy as cp
+import exact
 import numpy as np
 import pytest
-from scipy.special import logsumexp
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
+from test_solvers import objective, weight
 
 from checks.certified import check_certified, proved
-from workbench.mrc.risk import minimax_risk
 from workbench.proofs import verify
 from workbench.registry import SOLVERS
 
@@ -26,23 +25,13 @@ STATED = {  # the exercise of each paper, by the solver that makes its proof
 GAP, CREDIT = 1e-3, re.compile(r": ([\d.]+) of 3 decades\. (.*)")
 
 
-def hinges(problem, F):
-    """Return 1 plus the scores (n, k) less that of the own class, and 0 there."""
-    z = 1 + F - np.take_along_axis(F, problem.y[:, None], axis=1)
-    np.put_along_axis(z, problem.y[:, None], 0, axis=1)
-    return z
-
-
-def objective(name, problem, W):
+def value(name, problem, W):
     """Return the objective of an exercise, by plain arithmetic."""
+    given = {weight(name): WEIGHT}
     if name == "mrc_ccg":
-        return minimax_risk(problem, WEIGHT).upper(W)
-    F = problem.X @ W
-    own = np.take_along_axis(F, problem.y[:, None], axis=1)[:, 0]
-    if name == "ls_accelerated":
-        return (logsumexp(F, axis=1) - own).mean() + WEIGHT / 2 * (W**2).sum()
-    z = np.maximum(hinges(problem, F), 0)
-    return (W**2).sum() / 2 + WEIGHT * (z.sum() if name == "ww_walrus" else z.max(axis=1).sum())
+        return objective(name, problem, W, given)
+    kind = "cuts_exact" if name == "cs_working_set" else name  # the same problem, without l1
+    return objective(kind, problem, np.column_stack([W.T, np.zeros(problem.k)]), given)
 
 
 # Right solutions, each by another way.
@@ -60,26 +49,8 @@ def solver(name, problem, parameters=None, close=1e-4, at_most=5000):
 
 def modelled(name, problem):
     """Return the solution of a modelling language."""
-    n, k, own = problem.n, problem.k, np.eye(problem.k)[problem.y]
-    if name == "mrc_ccg":
-        risk = minimax_risk(problem, WEIGHT)
-        M, H, phi = cp.Variable(risk.tau.shape), cp.Variable((n, k), nonneg=True), cp.Variable()
-        linear = cp.sum(cp.multiply(risk.lam, cp.abs(M))) - cp.sum(cp.multiply(risk.tau, M))
-        rows = [H >= risk.X @ M.T - phi, cp.sum(H, axis=1) <= 1]
-        cp.Problem(cp.Minimize(1 + linear + phi), rows).solve(solver=cp.CLARABEL)
-        return M.value
-    W = cp.Variable((problem.d, k))
-    F = problem.X @ W
-    of_own = cp.sum(cp.multiply(own, F), axis=1, keepdims=True)
-    z = cp.multiply(1 - own, cp.pos(1 + F - of_own @ np.ones((1, k))))
-    if name == "ls_accelerated":
-        losses = (cp.sum(cp.log_sum_exp(F, axis=1)) - cp.sum(of_own)) / n
-        found = cp.Minimize(losses + WEIGHT / 2 * cp.sum_squares(W))
-    else:
-        losses = cp.sum(z) if name == "ww_walrus" else cp.sum(cp.max(z, axis=1))
-        found = cp.Minimize(cp.sum_squares(W) / 2 + WEIGHT * losses)
-    cp.Problem(found).solve(solver=cp.CLARABEL)
-    return W.value
+    proof, _ = proved(problem, name, GAP, **STATED[name])
+    return exact.solve(proof.header, problem.X, problem.y)[1]
 
 
 def logistic(name, problem, method):
@@ -140,7 +111,7 @@ def wrong(name, problem, best, least):
         D, low, high = rng.normal(size=best.shape), 0.0, 1.0
         for _ in range(60):
             t = (low + high) / 2
-            near = objective(name, problem, best + t * D) < (1 + excess) * least
+            near = value(name, problem, best + t * D) < (1 + excess) * least
             low, high = (t, high) if near else (low, t)
         yield best + high * D, ""
     for c, of_class in ((0, True), (1, True), (0, False)):  # a class or a feature is forgotten
@@ -155,7 +126,7 @@ def test_every_way_to_the_optimum_is_right_and_others_get_what_they_can_prove(na
     problem, told = blobs(60, 5, 4), []
     ways = RIGHT[name] | {"modelling language": modelled}
     found = {way: find(name, problem) for way, find in ways.items()}
-    values = {way: objective(name, problem, W) for way, W in found.items()}
+    values = {way: value(name, problem, W) for way, W in found.items()}
     least = min(values.values())
     proof, _ = proved(problem, name, GAP, **STATED[name])
     assert verify(proof, problem).gap <= GAP / 20
@@ -166,7 +137,7 @@ def test_every_way_to_the_optimum_is_right_and_others_get_what_they_can_prove(na
         assert printed.startswith("right: certainly within "), (way, printed)
     best = found[min(values, key=values.get)]
     for W, hint in wrong(name, problem, best, least):
-        excess = objective(name, problem, W) / least - 1
+        excess = value(name, problem, W) / least - 1
         assert excess > 1.1 * GAP
         check_certified(W, problem, name, **STATED[name])
         printed = capsys.readouterr().out

@@ -66,17 +66,6 @@ def test_stochastic_descent_comes_closer_to_what_it_states_than_to_other_weights
         assert judge(model, X, y, solved(stated | other, X, y)).at_least > 1e-2
 
 
-@pytest.mark.parametrize("scale", ["standard", None])
-@pytest.mark.parametrize("data", ["iris", "wine", "breast_cancer"])
-def test_references_are_proved_to_be_optimal(data, scale):
-    problem = load(data, scale=scale)
-    models = [LinearSVC(), LinearSVC(loss="hinge"), LinearSVC(multi_class="crammer_singer")]
-    models += [LogisticRegression(), SGDClassifier(), RidgeClassifier()]
-    for model in models:
-        stated = statement(model, problem.X, problem.y)
-        assert verify(solved(stated, problem.X, problem.y), problem).gap < 2e-7
-
-
 @pytest.mark.parametrize("k", [2, 3])
 def test_rows_need_not_be_dense_nor_classes_apart(k):
     import scipy.sparse as sp
