@@ -70,8 +70,6 @@ def test_an_arm_of_mrc_is_certified_and_judged_the_same(iris, rows, tmp_path):
     assert record["stopped_by"] == "gap <= 1e-06" and set(record["threads"].values()) == {1}
     judged = mrc.judge(iris, tmp_path / "arm")["judged_upper"]
     assert judged == pytest.approx(record["upper"], abs=1e-9)
-    slow = mrc.measure(Arm("mrc_subgradient", gap=0.0, limit=1.0), rows, tmp_path / "slow")
-    assert slow["stopped_by"] == "killed after 1 CPU s"
 
 
 def test_an_arm_of_the_other_families_says_what_it_cost(iris, rows):
