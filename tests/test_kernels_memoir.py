@@ -13,7 +13,7 @@ from workbench.kernels.rows import rows_of
 from workbench.memoir import algorithms
 from workbench.memoir.algorithms import memoir_l1, memoir_l2
 from workbench.memoir.averaged import memoir_averaged
-from workbench.memoir.blocks import WHOLE, dense, empty, length_of, live_slots, slots_for
+from workbench.memoir.blocks import WHOLE, dense, empty, length_of, needed_slots, slots_for
 from workbench.memoir.pegasos import add_taken
 from workbench.memoir.products import add_outer, add_scores, lacks_room, set_scores
 from workbench.memoir.steps import (
@@ -157,7 +157,9 @@ def test_blocks_grow_when_they_are_nearly_full():
     # Eight slots are half of 16 classes, and more than half of 15.
     assert [slots_for(np.uint8(0), 4, k) for k in (16, 15)] == [3, WHOLE]
     assert [length_of(size, 7) for size in (0, 2, 5, WHOLE)] == [0, 4, 32, 7]
-    assert live_slots(b, k) == k
+    assert needed_slots(b, k) == k
+    b.values[start + 10 : start + k] = b.sums[start + 12 : start + k] = 0.0
+    assert needed_slots(b, k) == 16  # for the values and sums of ten to twelve classes
 
 
 @uncompiled

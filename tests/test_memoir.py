@@ -262,7 +262,7 @@ def test_dense_weights_that_do_not_fit_are_refused():
     n, k = 300, 300
     X = sp.csr_matrix((np.ones(n), (np.arange(n), np.arange(n) * 10**6)), shape=(n, 3 * 10**8))
     problem = as_problem(X, np.arange(n) % k)  # a list of their places alone would be 2.4 GB
-    with pytest.raises(ValueError, match=r"^dense: weights of 300000000 features and 300 classes"):
+    with pytest.raises(ValueError, match=r"^problem: too large for dense weights of 3"):
         next(memoir_l2(problem, dense=True))
 
 

@@ -51,7 +51,7 @@ TABLE = [
     ("memoir_l1", "gamma", (-1e-9, np.nan, np.inf), NOT_NEGATIVE, {}),
     ("memoir_l1 memoir_l2 memoir_averaged", "eta0", (0.0, np.nan), POSITIVE, {}),
     ("memoir_l1 memoir_l2 memoir_averaged", "eta_step", (-1.0, np.nan), NOT_NEGATIVE, {}),
-    ("memoir_l1 memoir_l2", "batch_size threads", (0, 2.5), COUNT, {}),
+    ("memoir_l1 memoir_l2", "batch_size", (0, 2.5), COUNT, {}),
     ("memoir_l1 memoir_l2", "mips", ("x",), "must be one of", {}),
     ("memoir_l2", "bits", (-2, 1.5), COUNT, LSH),
     ("memoir_l2", "ef", (0, -1), COUNT, GRAPH),

@@ -29,11 +29,11 @@ FLOORS = [
 # Lines of Python, docstrings included. A budget rises only in the commit that says what else went.
 BUDGETS = {
     "core": 1_406,
-    "kernels": 959,
+    "kernels": 946,
     "data": 2_512,
     "mrc": 2_811,
     "weston_watkins": 967,
-    "memoir": 2_449,
+    "memoir": 2_406,
     "least_squares": 1_393,
     "sampled_cuts": 1_563,
     "tuning": 522,

@@ -5,9 +5,9 @@ lines 5 to 11, are compiled (:func:`workbench.memoir.steps.visit`); W is dense o
 
 About (13) the paper says that a truncation is applied "only in the case of the resulting l1/l2
 norm of the truncated elements is sufficiently small", and not how small. Its box truncates after
-every batch, and so does :func:`memoir_l1`. The paper's text leaves open what a batch of Algorithm
-2 is; rows are drawn uniformly, as in Algorithm 1. Its Theorem 2 wants other steps than the
-defaults, which are those of Table 4: :func:`workbench.memoir.pegasos.memoir_pegasos` has them.
+every batch, and so does :func:`memoir_l1`. The text leaves open what a batch of Algorithm 2 is;
+rows are drawn uniformly, as in Algorithm 1. The defaults are the steps of Table 4; those of Theorem
+2 are in :func:`workbench.memoir.pegasos.memoir_pegasos`.
 """
 
 from __future__ import annotations
@@ -17,19 +17,13 @@ from itertools import count
 
 import numpy as np
 
-from workbench.core.checks import check_counts, check_not_negative, check_positive
+from workbench.core.checks import check_not_negative, check_positive
 from workbench.core.problem import Problem
 from workbench.core.stream import off_the_clock
 from workbench.kernels.rows import rows_of
 from workbench.memoir.blocks import matrix_of
-from workbench.memoir.mips import MIPS, Oracle, inexactness, make_oracle
-from workbench.memoir.state import (
-    MemoirState,
-    check_size_of_values,
-    default_batch,
-    objective,
-    start,
-)
+from workbench.memoir.mips import inexactness, make_oracle
+from workbench.memoir.state import MemoirState, default_batch, objective, start
 from workbench.memoir.steps import NO_ANSWERS, SCALE
 
 MAX_BATCHES = 50  # if a pass over the rows has fewer batches, each is a round
@@ -46,7 +40,6 @@ def memoir_l2(
     mips: str = "exact",
     ef: int = 50,
     bits: int = 64,
-    threads: int = 1,
     dense: bool | None = None,
     seed: int = 0,
     state: MemoirState | None = None,
@@ -57,20 +50,18 @@ def memoir_l2(
     eta_t = eta0 / (1 + eta_step t). A round is a batch, or the batches of a pass over the rows if
     these are more than fifty. There is no certificate.
 
-    With an approximate search, answers come from an index of the weights before the batch;
-    ``recall`` and ``epsilon``, their shortfall in score, are of a round's last batch, and untimed.
-    The indexes of nmslib draw from a generator of their own: such runs cannot be repeated bit for
-    bit.
+    An approximate search uses an index of the weights before the batch; ``recall`` and ``epsilon``,
+    its shortfall in score, are measured on a round's last batch, off the clock. nmslib draws from a
+    generator of its own: such runs cannot be repeated bit for bit.
 
     Parameters
     ----------
-    eta0, eta_step : positive, and not negative
+    eta0, eta_step : eta0 is positive, eta_step not negative
     lam : weight of the regularisation, not negative; lam eta_1 must be below 1
     batch_size : rows per step, drawn independently; by default 100 sqrt(C), or n if that is less
     mips : "exact", "sw_graph", "hnsw", "simple_lsh" or "random", see :mod:`workbench.memoir.mips`
     ef : candidates that a search of a graph keeps
     bits : length of a hash
-    threads : threads of nmslib
     dense : keep W dense, 4 d C bytes, or sparse, about 10 bytes per entry; by default dense up to
         256 MB
     seed : int, seeds the rows drawn
@@ -80,7 +71,7 @@ def memoir_l2(
     ValueError
         Naming the argument that is out of its range.
     """
-    given = eta0, eta_step, batch_size, mips, ef, bits, threads, dense, seed, state
+    given = eta0, eta_step, batch_size, mips, ef, bits, dense, seed, state
     s, eta, size, many, search = _started(problem, "lam", lam, *given)
     if lam * eta(1) >= 1:
         raise ValueError(
@@ -112,7 +103,6 @@ def memoir_l1(
     mips: str = "exact",
     ef: int = 50,
     bits: int = 64,
-    threads: int = 1,
     dense: bool | None = None,
     seed: int = 0,
     state: MemoirState | None = None,
@@ -121,8 +111,8 @@ def memoir_l1(
 
     Algorithm 2: after each batch, the weights of the classes R_t in it (every label and every
     answer) are taken towards zero by C / |R_t| gamma eta_t. The paper calls gamma lambda, and its
-    objective counts half of it. Every batch sweeps all weights, so that small batches are slow. All
-    else is as in :func:`memoir_l2`.
+    objective counts half of it. Every batch sweeps all weights, so that small batches are slow.
+    Everything else is as in :func:`memoir_l2`.
 
     Parameters
     ----------
@@ -133,7 +123,7 @@ def memoir_l1(
     ValueError
         Naming the argument that is out of its range.
     """
-    given = eta0, eta_step, batch_size, mips, ef, bits, threads, dense, seed, state
+    given = eta0, eta_step, batch_size, mips, ef, bits, dense, seed, state
     s, eta, size, many, search = _started(problem, "gamma", gamma, *given)
     rows, y = rows_of(problem.X), problem.y
     yield s  # line 1: W^0 = 0
@@ -151,22 +141,17 @@ def memoir_l1(
 
 
 def _started(
-    problem, name, weight, eta0, eta_step, batch_size, mips, ef, bits, threads, dense, seed, state
+    problem, name, weight, eta0, eta_step, batch_size, mips, ef, bits, dense, seed, state
 ) -> tuple[MemoirState, Callable, int, int, Callable]:
     """Return the state to start from, eta, rows per batch, batches per round and the search."""
     check_not_negative(**{name: weight}, eta_step=eta_step)
     check_positive(eta0, "eta0")
-    check_counts(threads=threads)
-    if mips not in MIPS:
-        raise ValueError(f"mips: must be one of {', '.join(MIPS)}, got {mips!r}")
-    check_size_of_values(problem)
     size = default_batch(problem, batch_size)
     s = start(problem, weight, dense, seed) if state is None else state
     if s.weight != weight:
         s.weight = weight
         with off_the_clock():
             s.primal = objective(problem, s.model(), weight, "l2" if name == "lam" else "l1")
-
     many = 1 if size * MAX_BATCHES >= problem.n else -(-problem.n // size)
 
     def eta(t: int) -> float:
@@ -175,28 +160,23 @@ def _started(
     if mips == "exact":
         s.recall, s.epsilon, s.build_seconds, s.query_seconds = 1.0, 0.0, 0.0, 0.0
         return s, eta, size, many, lambda b: NO_ANSWERS
-    options = {"simple_lsh": {"bits": bits}, "random": {}}
-    given = options.get(mips, {"ef": ef, "threads": threads})
-    # Chance goes on where the state is; hyperplanes are those that the run began with.
-    chance = [s.seed, 1] if mips == "simple_lsh" else s.rng
-    oracle = make_oracle(mips, k=s.k, d=problem.d, seed=chance, **given)
-
-    batches = count(1)
+    # A hash keeps the hyperplanes that the run began with; other searches draw as the run does.
+    options = {"simple_lsh": {"seed": [s.seed, 1], "bits": bits}, "random": {"seed": s.rng}}
+    given = options.get(mips, {"seed": s.rng, "ef": ef})
+    oracle, batches = make_oracle(mips, k=s.k, d=problem.d, **given), count(1)
 
     def search(b: np.ndarray) -> np.ndarray:
         """Return the class that an index of W, as it is now, finds for each row of the batch."""
-        oracle.update(matrix_of(s.blocks(), s.k))
+        U = matrix_of(s.blocks(), s.k)
+        oracle.update(U)
         found = oracle.query(problem.X, b, problem.y[b])
         s.build_seconds, s.query_seconds = oracle.build_seconds, oracle.query_seconds
         if next(batches) % many == 0:  # the last batch of a round
             with off_the_clock():
-                s.recall, s.epsilon = _shortfall(oracle, s, problem, b[:SAMPLED])
+                rows = b[:SAMPLED]
+                seen = inexactness(oracle, U, problem.X, rows, problem.y[rows])
+                s.recall = seen["recall"]
+                s.epsilon = float(s.numbers[SCALE] * seen["epsilon_mean"])
         return found
 
     return s, eta, size, many, search
-
-
-def _shortfall(oracle: Oracle, s: MemoirState, problem: Problem, rows) -> tuple[float, float]:
-    """Return the recall of a search on some rows, and its mean shortfall in score."""
-    seen = inexactness(oracle, matrix_of(s.blocks(), s.k), problem.X, rows, problem.y[rows])
-    return seen["recall"], float(s.numbers[SCALE] * seen["epsilon_mean"])

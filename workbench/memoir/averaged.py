@@ -1,4 +1,4 @@
-"""Averaged steps, ours: what is left of MEMOIR when everything unnecessary is gone.
+"""Averaged steps, ours: what is left of MEMOIR once everything unnecessary is gone.
 
     W := 0
     for t = 1, 2, ..., over the rows in a new random order in each pass:
@@ -20,7 +20,7 @@ from workbench.core.checks import check_not_negative, check_positive
 from workbench.core.problem import Problem
 from workbench.core.stream import off_the_clock
 from workbench.kernels.rows import rows_of
-from workbench.memoir.state import MemoirState, check_size_of_values, start
+from workbench.memoir.state import MemoirState, start
 from workbench.memoir.steps import NO_ANSWERS
 
 
@@ -53,7 +53,6 @@ def memoir_averaged(
     """
     check_positive(eta0, "eta0")
     check_not_negative(eta_step=eta_step)
-    check_size_of_values(problem)
     s = start(problem, 0.0, dense, seed, sums=True) if state is None else state
     rows, n = rows_of(problem.X), problem.n
     yield s

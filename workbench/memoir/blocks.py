@@ -116,18 +116,11 @@ def _kind(k: int) -> type:
 
 
 def roomier(blocks: Blocks, k: int, need: int) -> Blocks:
-    """Return the same blocks side by side in a new pool, with at least `need` slots left free."""
-    live = int(live_slots(blocks, k))
+    """Return the matrix in a new pool without gaps and zeros, with `need` slots or more free."""
+    live = int(needed_slots(blocks, k))
     made = empty(len(blocks.starts), k, sums=len(blocks.sums) > 0, slots=int(SLACK * live) + need)
-    _copy(blocks, made, k)
-    return made
-
-
-def compacted(blocks: Blocks, k: int) -> Blocks:
-    """Return a matrix without sums in blocks that are as small as its non-zeros allow."""
-    made = empty(len(blocks.starts), k, slots=len(blocks.values))
     _insert_nonzeros(blocks, made, k)
-    return roomier(made, k, PATCH)
+    return made
 
 
 def matrix_of(blocks: Blocks, k: int, l1: float = 0.0) -> sp.csr_array | np.ndarray:
@@ -245,47 +238,42 @@ def insert(used, classes, f, c, p):
 
 
 @njit(cache=True)
-def live_slots(blocks, k):
-    """Return the number of slots of all blocks."""
-    total = 0
-    for size in blocks.sizes:
-        total += length_of(size, k)
-    return total
+def nonzeros(blocks, f, k):
+    """Return how many slots of feature f have a value, or a sum."""
+    count = 0
+    for p in range(blocks.starts[f], blocks.starts[f] + length_of(blocks.sizes[f], k)):
+        count += blocks.values[p] != 0.0 or (len(blocks.sums) > 0 and blocks.sums[p] != 0.0)
+    return count
 
 
 @njit(cache=True)
-def _copy(old, new, k):
-    end = 0
-    for f in range(len(old.starts)):
-        size = old.sizes[f]
-        new.sizes[f], new.used[f], new.starts[f] = size, old.used[f], end
-        length, start = length_of(size, k), old.starts[f]
-        for p in range(length):  # assigning to slices would take longer to compile
-            new.classes[end + p] = old.classes[start + p]
-            new.values[end + p] = old.values[start + p]
-            if len(old.sums):
-                new.sums[end + p] = old.sums[start + p]
-        end += length
-    new.end[0] = end
+def needed_slots(blocks, k):
+    """Return the number of slots of the smallest blocks that hold the same."""
+    total = 0
+    for f in range(len(blocks.starts)):
+        count = nonzeros(blocks, f, k)
+        if count:
+            total += length_of(slots_for(np.uint8(0), count, k), k)
+    return total
 
 
 @njit(cache=True)
 def _insert_nonzeros(old, new, k):
     for f in range(len(old.starts)):
-        start, count = old.starts[f], 0
-        slots = range(start, start + length_of(old.sizes[f], k))
-        for p in slots:
-            count += old.values[p] != 0.0
+        count, start = nonzeros(old, f, k), old.starts[f]
         if not count:
             continue
         reserve(new, f, count, k)
-        for p in slots:
-            if old.values[p] != 0.0:
+        for p in range(start, start + length_of(old.sizes[f], k)):
+            with_sum = len(old.sums) > 0 and old.sums[p] != 0.0
+            if old.values[p] != 0.0 or with_sum:
                 c = np.int64(old.classes[p])
                 q = position(new.starts, new.sizes, new.classes, f, c, k)
                 if q < 0:
                     q = insert(new.used, new.classes, f, c, q)
                 new.values[q] = old.values[p]
+                if with_sum:
+                    new.sums[q] = old.sums[p]
 
 
 @njit(cache=True)

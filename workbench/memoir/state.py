@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
-import psutil
 import scipy.sparse as sp
 
-from workbench.core.checks import LARGEST, check_counts, check_whole
+from workbench.core.checks import LARGEST, check_counts, check_memory, check_whole
 from workbench.core.problem import Problem
 from workbench.core.stream import Row
-from workbench.memoir.blocks import PATCH, InBlocks, compacted, dense, empty, matrix_of, roomier
+from workbench.memoir.blocks import PATCH, InBlocks, dense, empty, matrix_of, roomier
 from workbench.memoir.mips import scores
 from workbench.memoir.mips.exact import score_blocks
 from workbench.memoir.pegasos import hinges
@@ -40,20 +39,19 @@ OBJECTIVE_ROWS = 5_000  # rows on which the objective is evaluated if there are 
 class MemoirState(InBlocks):
     """Weights W = scale U after a round, with U (d, k) in blocks.
 
-    ``numbers`` are those of :mod:`workbench.memoir.steps`. An averaged state predicts by the mean
-    of all iterates, (mass U - S) / step with the S of ``sums`` (see `averaged.py`). ``primal`` is
-    the objective of the weights that predict, on all rows or on a sample of them, with this
-    ``weight`` of its penalty; ``updates`` is the fraction of the round's rows that violated their
-    margin; ``recall``, ``epsilon`` and both times are those of the search, see
+    An averaged state predicts by the mean of all iterates, (mass U - S) / step with the S of
+    ``sums`` (see `averaged.py`). ``primal`` is the objective of the weights that predict, on all
+    rows or a sample, with this ``weight`` of its penalty; ``updates`` is the fraction of the
+    round's rows that violated their margin; ``recall`` and ``epsilon`` are those of
     :func:`workbench.memoir.mips.inexactness`.
     """
 
     round: int
-    # The method: steps so far, the numbers of W, the draw of rows.
+    # The method: steps so far, the numbers of W (see steps.py), the draw of rows.
     step: int
     numbers: np.ndarray
     rng: np.random.Generator
-    seed: int  # of `rng`; the hyperplanes of a hash, which must outlive a pause, depend on it alone
+    seed: int  # of `rng` and, alone, of the hyperplanes of a hash, which must outlive a pause
     # What a trace records.
     weight: float
     primal: float = 1.0
@@ -108,7 +106,7 @@ class MemoirState(InBlocks):
         """Take the weights of the classes in R towards zero, as (13) says."""
         truncate(self.blocks(), (R * threshold).astype(np.float32), self.k)
         if len(self.classes) and np.count_nonzero(self.values) < LOADED * self.end[0]:
-            self.hold(compacted(self.blocks(), self.k))
+            self.hold(roomier(self.blocks(), self.k, PATCH))
 
     def end_round(self, problem: Problem, rows: int, penalty: str) -> None:
         """Count a round that visited `rows` rows, and evaluate the objective."""
@@ -120,40 +118,32 @@ class MemoirState(InBlocks):
 
 
 def start(problem: Problem, weight: float, dense_weights: bool | None, seed: int, sums=False):
-    """Return round 0: weights of zero, dense if asked for or, by default, if they are small.
+    """Return round 0: weights of zero, by default dense if they are small.
 
     Raises
     ------
     ValueError
-        If dense weights are asked for and do not fit into memory.
+        If dense weights are asked for and do not fit into memory, or rows are too large for weights
+        of single precision.
     """
     problem.refuse_weights()
-    d, k = problem.d, problem.k
-    need, free = 4 * d * k * (1 + sums), psutil.virtual_memory().available
-    is_dense = need <= DENSE_BYTES if dense_weights is None else dense_weights
-    if is_dense and need > free:
-        raise ValueError(
-            f"dense: weights of {d} features and {k} classes take {need / 2**30:.2g} GB, "
-            f"{free / 2**30:.2g} GB of memory are free; False keeps them sparse"
-        )
-    # A warm-up on few rows has dense weights by default and never folds: both compile here.
-    fold(empty(1, k, sums=sums), np.array(NUMBERS))
-    blocks = roomier(empty(d, k, sums=sums), k, 1 if is_dense else PATCH)
-    if is_dense:
-        blocks = dense(np.zeros((d, k), np.float32), sums=sums)
-    rng, numbers = np.random.default_rng(check_whole(seed, "seed", least=0)), np.array(NUMBERS)
-    return MemoirState(
-        k=k, **blocks._asdict(), round=0, step=0, numbers=numbers, rng=rng, seed=seed, weight=weight
-    )
-
-
-def check_size_of_values(problem: Problem) -> None:
-    """Raise a ValueError if rows are too large for weights of single precision."""
     if not max(problem.X.max(), -problem.X.min()) <= LARGEST["f"]:  # abs would copy the rows
         raise ValueError(
             f"problem: contains values beyond {LARGEST['f']:g}, too large for weights of single "
             "precision; scale the features"
         )
+    d, k = problem.d, problem.k
+    need = 4 * d * k * (1 + sums)
+    # A warm-up on few rows has dense weights by default and never folds: both compile here.
+    fold(empty(1, k, sums=sums), np.array(NUMBERS))
+    blocks = roomier(empty(d, k, sums=sums), k, PATCH)
+    if need <= DENSE_BYTES if dense_weights is None else dense_weights:
+        check_memory(f"dense weights of {d} features and {k} classes, which", need)
+        blocks = dense(np.zeros((d, k), np.float32), sums=sums)
+    rng, numbers = np.random.default_rng(check_whole(seed, "seed", least=0)), np.array(NUMBERS)
+    return MemoirState(
+        k=k, **blocks._asdict(), round=0, step=0, numbers=numbers, rng=rng, seed=seed, weight=weight
+    )
 
 
 def default_batch(problem: Problem, size: int | None = None) -> int:
