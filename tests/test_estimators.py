@@ -243,10 +243,8 @@ def test_fits_are_repeatable_pickle_and_leave_no_file(name, fitted, tmp_path, mo
     if name in ("calibrated", "generalized", "minimax risk"):  # which have no seed
         return
     seeded = [clone(model).set_params(random_state=s) for s in (3, np.int64(3), 4, None)]
-    seeded += [clone(model).set_params(random_state=np.random.RandomState(5)) for _ in range(2)]
     said = [one.fit(SCALED, SPECIES).decision_function(SCALED) for one in seeded]
     assert np.array_equal(said[0], said[1]) and not np.array_equal(said[1], said[2])
-    assert np.array_equal(said[4], said[5])
     drawn = seeded[3].trace_.header["parameters"]["seed"]
     again = clone(model).set_params(random_state=drawn).fit(SCALED, SPECIES)
     assert np.array_equal(again.decision_function(SCALED), said[3])

@@ -43,7 +43,7 @@ BUDGETS = {
     "runs": 2_437,
     "live": 1_879,
     "figures": 1_800,
-    "estimators": 1_276,
+    "estimators": 1_258,
     "arena": 959,
     "cli": 424,
 }

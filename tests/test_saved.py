@@ -48,7 +48,7 @@ CASES = {
     "stages": (StagewiseLeastSquares(**STAGES), NAMES),
     "landmarks": (StagewiseLeastSquares("nystroem", **STAGES), SPECIES),
     "Weston-Watkins": (WestonWatkinsClassifier(fit_intercept=True, random_state=0), NAMES),
-    "working set": (WorkingSetClassifier(random_state=np.random.RandomState(3)), NAMES),
+    "working set": (WorkingSetClassifier(random_state=3), NAMES),
     "pipeline": (
         make_pipeline(StandardScaler(with_mean=False), WorkingSetClassifier(random_state=0)),
         NAMES,
@@ -111,12 +111,9 @@ def test_everything_that_was_fitted_is_loaded(made):
         assert type(again) is type(model) and vars(again).keys() == vars(model).keys()
         assert all(map(np.array_equal, answers(again, X), answers(model, X))), name
         assert getattr(again, "trace_", None) == getattr(model, "trace_", None)
-        assert repr(again.get_params()) == repr(model.get_params()) or "set" in name
+        assert repr(again.get_params()) == repr(model.get_params())
     with pytest.raises(ValueError, match="feature names"):
         load(folder / "names dense.skops").predict(made["names dense"][1][list("dcba")])
-    drawn, again = made["working set dense"][0], load(folder / "working set dense.skops")
-    states = [model.random_state.get_state()[1] for model in (drawn, again)]
-    assert np.array_equal(*states)  # saved where it stands
 
 
 @pytest.mark.parametrize(
@@ -279,7 +276,6 @@ NUMBERS = {  # numbers inside the objects of a model
     "cuts sparse": ("gamma_",),
     "calibrated dense": ("basis",),
     "minimax risk dense": ("phi_",),
-    "working set dense": ("random_state", "content", "content", "state", "content", "pos"),
 }
 
 

@@ -8,14 +8,12 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, Field, dataclass, field, fields, replace
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
@@ -28,6 +26,7 @@ from workbench.core.checks import (
     check_positive,
     check_sparse,
     check_whole,
+    is_whole,
     rebuilt,
     shown,
 )
@@ -81,16 +80,8 @@ def flag(value, name: str) -> None:
     check_flags(**{name: value})
 
 
-def is_seed(value) -> bool:
-    """Return whether this is an integer below 2^32, or a RandomState that is not damaged."""
-    if isinstance(value, np.random.RandomState):
-        state = value.get_state(legacy=False)["state"]
-        return 0 <= state.get("pos", 0) <= 624  # which NumPy does not check
-    return isinstance(value, Integral) and 0 <= value < 2**32
-
-
 fraction = accept(lambda v: 0 <= as_number(v) <= 1, "a number from 0 to 1")
-seed = accept(is_seed, "an integer from 0 to 2^32 - 1 or a numpy.random.RandomState")
+seed = accept(lambda v: is_whole(v, 0, 2**32 - 1), "an integer from 0 to 2^32 - 1")
 
 
 @dataclass(eq=False, repr=False)
@@ -103,8 +94,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
     ----------
     max_iter : int >= 1, rounds of the solver
     max_seconds : float > 0 or None, wall seconds of the solver, checked between rounds
-    random_state : int, RandomState or None. An integer is the solver's seed itself, and makes fits
-        repeatable. Solvers without a seed ignore it
+    random_state : int or None, the solver's seed; None draws one. Solvers without a seed ignore it
 
     Attributes
     ----------
@@ -125,7 +115,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
     _: KW_ONLY
     max_iter: int = parameter(1000, whole)
     max_seconds: float | None = parameter(None, positive)
-    random_state: Any = parameter(None, seed)
+    random_state: int | None = parameter(None, seed)
 
     def fit(self, X, y):
         """Learn from rows `X` (n, d), dense or sparse, and labels `y` (n,), and from no others.
@@ -250,11 +240,10 @@ class Classifier(ClassifierMixin, BaseEstimator):
         classes, d = self.classes_, getattr(self, "n_features_in_", None)
         if type(d) is not int or d < 1:
             raise ValueError("n_features_in_: must be a whole number of at least 1")
-        if not isinstance(classes, np.ndarray) or classes.ndim != 1 or not len(classes) > 1:
-            raise ValueError("classes_: must be an array of at least two labels")
-        finite = classes.dtype.kind != "f" or np.isfinite(classes).all()
-        if classes.dtype.kind not in "biufUO" or not (finite and all(classes[1:] > classes[:-1])):
-            raise ValueError("classes_: must be labels in ascending order")
+        kind = classes.dtype.kind if isinstance(classes, np.ndarray) and classes.ndim == 1 else "V"
+        good = kind in "biufUO" and len(classes) > 1 and all(classes[1:] > classes[:-1])
+        if not good or (kind == "f" and not np.isfinite(classes).all()):
+            raise ValueError("classes_: must be labels in ascending order, at least two")
         for name, shape in self._shapes(d, len(classes)).items():
             vars(self)[name] = floats_of(vars(self).get(name), name, shape)
 
@@ -339,10 +328,9 @@ class Classifier(ClassifierMixin, BaseEstimator):
         self.coef_, self.intercept_ = np.ascontiguousarray(coef), intercept
 
     def _seed(self) -> int:
-        """Return the seed that `random_state` stands for: itself, or one drawn from it."""
-        if isinstance(self.random_state, Integral):
-            return int(self.random_state)
-        return int(check_random_state(self.random_state).randint(2**31 - 1))
+        """Return `random_state`, or a random seed."""
+        given = self.random_state
+        return int(np.random.default_rng().integers(2**32) if given is None else given)
 
 
 class WeightedClassifier(Classifier):

@@ -126,11 +126,6 @@ class MinimaxRiskClassifier(WeightedClassifier):
         uniform = np.full_like(excess, 1.0 / len(self.classes_))
         return np.divide(excess, total, out=uniform, where=total > 0)
 
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self.solver not in ("interior_point", "splitting")
-        return tags
-
     def _solver(self, problem: Problem) -> tuple[str, dict]:
         name, parameters = self._solver_for(problem), {"lambda0": float(self.lambda0)}
         if name == "mrc_ccg":  # every violation counts, so that the gap closes
@@ -589,11 +584,10 @@ class StagewiseLeastSquares(LinkedClassifier):
 
     def _check_fitted(self) -> None:
         g = vars(self).get("generator_")
-        if type(g) is not Generator or g.kind not in RANDOM or g.d != self.n_features_in_:
+        good = type(g) is Generator and g.kind in RANDOM and g.d == self.n_features_in_
+        good = good and all(map(is_whole, (g.d, g.n_features, g.block))) and is_whole(g.seed, 0)
+        if not (good and g.block <= g.n_features):
             raise ValueError("generator_: does not fit the features")
-        sizes = all(map(is_whole, (g.d, g.n_features, g.block))) and g.block <= g.n_features
-        if not sizes or not is_whole(g.seed, 0):
-            raise ValueError("generator_: its sizes must be whole numbers")
         positive(g.s, "generator_.s")
         floats_of(g.anchors, "generator_.anchors", g.anchors_shape())
         if g.anchors.dtype != np.float32:
