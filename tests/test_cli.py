@@ -38,15 +38,16 @@ def test_run_prints_rows_and_writes_the_trace(capsys, tmp_path):
     assert trace.last["gap"] <= 1e-2
 
 
-def test_run_says_that_the_solver_stopped_before_the_gap(capsys):
-    assert main("run mrc_ccg iris --scale standard --gap 1e-6 -p eps1=0.1".split()) == 0
-    last = capsys.readouterr().out.splitlines()[-1]
-    assert "stopped_by finished before gap <= 1e-06, at gap 0." in last
-
-
-def test_run_stops_at_the_given_rounds(capsys):
-    assert main("run mrc_ccg wine --scale range --gap 0 --rounds 2 -p columns=true".split()) == 0
-    assert "round 2" in capsys.readouterr().out.splitlines()[-1]
+@pytest.mark.parametrize(
+    ("command", "last"),
+    [
+        ("mrc_ccg iris --scale standard --gap 1e-6 -p eps1=0.1", "finished before gap <= 1e-06"),
+        ("mrc_ccg wine --scale range --gap 0 --rounds 2 -p columns=true", "round 2"),
+    ],
+)
+def test_run_says_how_it_ended(command, last, capsys):
+    assert main(["run", *command.split()]) == 0
+    assert last in capsys.readouterr().out.splitlines()[-1]
 
 
 MISTAKES = {
@@ -54,30 +55,24 @@ MISTAKES = {
     "rn": "invalid choice: 'rn'",
     "run mrc_cg iris": "unknown name 'mrc_cg'; did you mean mrc_ccg",
     "run mrc_ccg irises": "workbench: source: no data set or file is called 'irises'",
-    "run mrc_ccg iris --scale max": "scale: unknown scale 'max'",
     "run mrc_ccg iris -p eps=1": "has no 'eps'; did you mean eps2 or eps1?",
-    "run mrc_ccg iris -p eps1": "must be NAME=VALUE, got 'eps1'",
     "run mrc_ccg iris -p eps1=small": "eps1: must be of type float, got 'small'",
     "run mrc_ccg iris -p n_max=1.5": "n_max: must be of type int, got '1.5'",
     "run mrc_ccg iris -p eps1=-1": "eps1: must be a number that is not negative",
     "run mrc_ccg iris --second 1": "unrecognized arguments: --second",
     "run mrc_ccg no/such/file.csv": "no/such/file.csv",
     "run mrc_ccg iris --seconds -1": "seconds: must be a positive number, got -1.0",
-    "run mrc_ccg iris --seconds nan": "seconds: must be a positive number, got nan",
     "run mrc_ccg iris --rounds 0": "rounds: must be a whole number of at least 1, got 0",
     "run mrc_ccg iris --gap nan": "gap: must be a number that is not negative, got nan",
     "sweep no/such/grid.yaml": "workbench: no/such/grid.yaml: No such file or directory",
-    "sweep no/such/book.ipynb": "workbench: no/such/book.ipynb: No such file or directory",
-    "figures --timeout 0": "timeout: must be a positive number, got 0.0",
+    "figures --timeout 0": "seconds: must be positive and finite, got 0.0",
     "figures mrc_convergense": "unknown name 'mrc_convergense'; did you mean mrc_convergence",
     "figures --profile slow": "unknown name 'slow'; known names: smoke, quick, paper",
     "figures -p data=iris": "name the notebooks",
     "figures mrc_epsilon -p eps3_grid=1": "mrc_epsilon has no 'eps3_grid'; did you mean eps2_grid",
-    "figures mrc_epsilon -p repetitions=few": "repetitions: must be of type int",
     "figures -j 0": "jobs: must be at least 1",
     "data fetch": "name at least one data set",
     "data check nothing": "nothing",
-    "data delete iris": "invalid choice: 'delete'",
 }
 
 
@@ -130,26 +125,18 @@ def test_a_reader_that_has_seen_enough_is_no_error(lines):
     assert (process.stderr.read(), process.wait()) == ("", 141)
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
-def test_a_terminal_that_is_not_utf_8_gets_what_it_has(encoding, tmp_path):
-    rows = tmp_path / "größe ℓ.csv"
+def test_a_terminal_that_is_not_utf_8_gets_what_it_has(tmp_path):
+    rows, trace = tmp_path / "größe ℓ.csv", str(tmp_path / "ℓ.jsonl")
     lines = ["a,b,kind\n", *(f"{i},{i % 3},äℓ{i % 3}\n" for i in range(-1, 30))]
     rows.write_text("".join(lines), encoding="utf-8")
-    trace = str(tmp_path / "ℓ.jsonl")
-    commands = [["list"], ["data"], ["--help"], ["run", "--help"], ["lessons", "ℓ"]]
-    commands += [["run", "ridge", str(rows), "--out", trace], ["run", "ridge", f"{rows}x"]]
+    commands = [["list"], ["run", "--help"], ["run", "ridge", str(rows), "--out", trace]]
     commands += [["replay", trace, "--out", str(tmp_path / "ℓ.html")], ["sweep", "ℓ.yaml"]]
     code = f"from workbench.cli import main; print([main(words) for words in {commands!a}])"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env=os.environ | {"PYTHONIOENCODING": encoding},
-        capture_output=True,
-    )
-    out, err = done.stdout.decode(encoding), done.stderr.decode(encoding)
-    assert out.splitlines()[-1] == "[0, 0, 0, 0, 2, 0, 2, 0, 2]", err
-    assert "MEMOIR-l2" in out and "n = 31" in out
-    assert ("gr??e ?.csv:" in out) if encoding == "ascii" else ("größe ?.csv:" in out)
-    assert err.count("workbench: ") == 3 and "?.csvx" in err
+    env = os.environ | {"PYTHONIOENCODING": "latin-1"}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True)
+    out, err = done.stdout.decode("latin-1"), done.stderr.decode("latin-1")
+    assert out.splitlines()[-1] == "[0, 0, 0, 0, 2]", err
+    assert "MEMOIR-l2" in out and "größe ?.csv: n = 31" in out and "?.yaml" in err
 
 
 def test_help_does_not_wait_for_the_solvers():

@@ -41,7 +41,7 @@ RESTARTED = {
 VALUES = {
     "stabilised": (False, True),
     **dict.fromkeys(("inner", "added"), (1, 3)),
-    **dict.fromkeys(("threads", "workers"), (1, 2)),
+    "workers": (1, 2),
     "lambda0": (0.01, 0.1),
     "lam": (0.03, 0.3),
     "gamma": (1e-3, 0.1),
@@ -51,7 +51,6 @@ VALUES = {
     "eps": (1e-9, 0.3),
     "eps1": (0.0, 0.2),
     "eps2": (0.0, 0.05),
-    "tol": (1e-8, 1e-2),
     "k_max": (3, 30),
     "n_max": (1, 12),
     "m_max": (1, 3),
@@ -66,11 +65,9 @@ VALUES = {
     "eta0": (0.02, 0.1),
     "eta_step": (0.02, 1.0),
     "mips": ("exact", "simple_lsh"),
-    "ef": (1, 50),
-    "bits": (8, 64),
 }
 # Settings in addition to those of SHORT: linear classifiers, and problems that are solved soon.
-OWN = {name: {"kernel": "linear"} for name in SOLVERS if name[:4] in ("cuts", "ww_k")}
+OWN = {name: {"kernel": "linear"} for name in SOLVERS if name.startswith("cuts")}
 STEPS = {"batch_size": 20, "eta0": 0.005, "eta_step": 0.1}
 OWN["cuts_constant_time"]["r"] = 40
 OWN |= {
@@ -86,10 +83,9 @@ OWN |= {
 }
 WEIGHTS = "lambda0", "lam", "C", "alpha", "gamma"
 COLUMNS = {"m_max", "eps2"}
-SEARCH = {"ef": "hnsw", "bits": "simple_lsh"}
-# What does not change the iterates, or hardly: memory, cores, the quality of a search, stops.
-UNSEEN = {*SEARCH, "cache_mb", "kept", "workers", "threads"}
-STOPS = {"eps", "eps1", "eps2", "tol", "k_max", "p", "passes"}
+# What does not change the iterates, or hardly: memory, cores, stops.
+UNSEEN = {"cache_mb", "kept", "workers"}
+STOPS = {"eps", "eps1", "eps2", "k_max", "p", "passes"}
 
 PAIRS = [
     pytest.param(name, parameter, old, new, id=f"{name} {parameter} {old} to {new}")
@@ -115,8 +111,6 @@ ORACLES = {
 
 def settings(name, parameter):
     given = SHORT.get(name, {}) | OWN.get(name, {})
-    if parameter in SEARCH:
-        given |= {"mips": SEARCH[parameter]}
     return given | ({"columns": True} if name == "mrc_ccg" and parameter in COLUMNS else {})
 
 

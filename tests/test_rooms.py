@@ -40,12 +40,12 @@ BUDGETS = {
     "peers": 1_153,
     "registry": 148,
     "proofs": 1_185,
-    "runs": 2_437,
+    "runs": 2_376,
     "live": 1_879,
     "figures": 1_800,
     "estimators": 1_258,
     "arena": 959,
-    "cli": 424,
+    "cli": 422,
 }
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 

@@ -329,13 +329,9 @@ def test_timing_runs_each_setting_three_times_and_says_so(tmp_path, monkeypatch,
         sweep(points, jobs=2, timing=True, folder=tmp_path)
 
 
-REFUSED = {  # test_grid.py has the other mistakes of grids
-    "grid.yaml: not a YAML file": "solvers: [",
+REFUSED = {  # test_grid.py has the mistakes of grids
     "grid.yaml: parameters: mrc_ccg has no 'eps'": SMALL | {"solvers": {"mrc_ccg": {"eps": 1}}},
-    "points: mrc_ccg, iris, seed 1 appears twice": SMALL | {"seeds": [1, 1]},
     "data 'irises': ": SMALL | {"data": "irises"},
-    "data 'no/such/rows.csv': ": SMALL | {"data": "no/such/rows.csv"},
-    "data 'iris + many fourier': data: ": SMALL | {"data": "iris + many fourier"},
     "No such file or directory": ["no.yaml"],
     "must be given a .yaml or an .ipynb file": ["grid.txt"],
     "-p: must be used with a notebook": ["-p", "eps1=1"],

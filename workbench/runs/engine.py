@@ -7,14 +7,13 @@ in the cluster's workers, which must share the folder of results.
 
 from __future__ import annotations
 
-import os
 import socket
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import as_completed
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager
 from functools import cache, partial
 from pathlib import Path
 from queue import SimpleQueue
@@ -22,7 +21,6 @@ from queue import SimpleQueue
 from workbench.core.names import count
 from workbench.runs.worker import Limits, Outcome, Task, Worker, attempt, duration, failed
 
-LITTER_S = 86400.0  # age at which unfinished files of killed sweeps are removed
 Say = Callable[[str], None]
 
 
@@ -70,7 +68,6 @@ def execute(
     say(f"{count(total, what)}{done_before}, {len(waiting)} to run")
     if not waiting:
         return {}
-    _remove_litter(folder)
     limits, failures, done = limits or Limits(), {}, before
     how = {"folder": folder.absolute(), "here": Path.cwd(), "limits": limits, "timing": timing}
     run = partial(attempt, **how)
@@ -104,7 +101,7 @@ def execute(
 
 
 def _done(task: Task, folder: Path, say: Say) -> bool:
-    """Return whether the file of a task is there; one that is damaged is put aside."""
+    """Return whether the file of a task is there; one that is damaged is deleted."""
     path = task.path(folder)
     if not path.exists():
         return False
@@ -112,7 +109,7 @@ def _done(task: Task, folder: Path, say: Say) -> bool:
         task.check(path)
     except ValueError as error:
         say(f"{task.label}: {error}; it is run again")
-        os.replace(path, path.with_suffix(".damaged"))
+        path.unlink()
         return False
     return True
 
@@ -197,12 +194,3 @@ def _end_worker() -> None:
 @cache
 def _worker_here() -> Worker:
     return Worker()
-
-
-def _remove_litter(folder: Path) -> None:
-    """Remove the unfinished files that killed sweeps left."""
-    for pattern in ("*.part", "*/*.part"):
-        for path in folder.glob(pattern):
-            with suppress(FileNotFoundError):  # of a sweep that runs at the same time
-                if time.time() - path.stat().st_mtime > LITTER_S:
-                    path.unlink()

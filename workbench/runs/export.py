@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -20,7 +20,6 @@ from workbench.core.files import whole
 from workbench.core.trace import Trace, encode
 from workbench.runs.keys import key
 
-ARROW = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string()}
 # Every tidy file has these columns, in these types, even if the traces lack them.
 FIXED = {
     **dict.fromkeys(("run", "solver", "data", "spec", "checksum"), pa.string()),
@@ -45,9 +44,8 @@ def to_parquet(
     - all columns of the rows: ``round``, ``seconds``, ``cpu``, ``lower``, ``upper``, ``gap``, ...;
     - ``stopped_by``, on all rows of the run.
 
-    A column of booleans, of integers, of numbers or of texts keeps that type. One that mixes them,
-    or contains anything else, becomes text: texts as they are, the rest as JSON. Infinities and
-    NaN stay what they are.
+    A column that mixes types, or contains anything but numbers, booleans and texts, becomes text:
+    texts as they are, the rest as JSON. Infinities and NaN stay what they are.
 
     Parameters
     ----------
@@ -73,14 +71,12 @@ def to_parquet(
             rows.append(about | row | {"stopped_by": trace.stopped_by})
     if not seen:
         raise ValueError("traces: there are none to export")
-    columns = {name: None for row in rows for name in row if name not in {*FIXED, *names}}
-    columns.pop("stopped_by", None)
+    columns = dict.fromkeys(name for row in rows for name in row if name != "stopped_by")
     table = {}
-    for name in [*FIXED, *(n for n in names if n not in FIXED), *columns]:
+    for name in [*FIXED | names | columns, "stopped_by"]:
         table[name] = _array([row.get(name) for row in rows])
-        if name in FIXED and pa.types.is_null(table[name].type):
-            table[name] = table[name].cast(FIXED[name])
-    table["stopped_by"] = pa.array([row["stopped_by"] for row in rows], pa.string())
+        if pa.types.is_null(table[name].type) and (kind := FIXED.get(name)):
+            table[name] = table[name].cast(kind)
     with whole(path) as part:
         pq.write_table(pa.table(table).replace_schema_metadata(metadata), part)
 
@@ -96,18 +92,12 @@ def _header(trace: Trace) -> dict[str, Any]:
     return names | own | data | parameters
 
 
-def _array(values: Sequence[Any]) -> pa.Array:
+def _array(values: list) -> pa.Array:
     """Return values of one type in that type, mixed ones as text."""
     values = [value.item() if isinstance(value, np.generic) else value for value in values]
-    found = set(map(type, values)) - {type(None)}
-    types = {frozenset(): pa.null(), frozenset({int, float}): pa.float64()}
-    types |= {frozenset({kind}): arrow for kind, arrow in ARROW.items()}
-    if arrow := types.get(frozenset(found)):
-        with suppress(OverflowError, pa.ArrowInvalid):  # an integer that the type cannot hold
-            return pa.array(values, arrow)
-    return pa.array([None if value is None else _text(value) for value in values], pa.string())
-
-
-def _text(value: Any) -> str:
-    value = encode(value)
-    return value if isinstance(value, str) else json.dumps(value, default=str)
+    with suppress(OverflowError, pa.ArrowException):  # mixed, or an integer that is too large
+        if not pa.types.is_nested((array := pa.array(values)).type):
+            return array
+    texts = [encode(value) for value in values]
+    texts = [t if t is None or isinstance(t, str) else json.dumps(t, default=str) for t in texts]
+    return pa.array(texts, pa.string())

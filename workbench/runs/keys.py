@@ -9,9 +9,9 @@ import json
 import platform
 import sys
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from itertools import chain
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -65,9 +65,8 @@ def code(*modules: str) -> str:
 @cache
 def package_code() -> str:
     """Return the hash of all modules of this package, as :func:`code`."""
-    files = sorted(PACKAGE.rglob("*.py"))
-    names = [".".join(["workbench", *f.relative_to(PACKAGE).with_suffix("").parts]) for f in files]
-    return code(*names)
+    files = sorted(path.relative_to(PACKAGE.parent) for path in PACKAGE.rglob("*.py"))
+    return code(*(".".join(file.with_suffix("").parts) for file in files))
 
 
 def reached(*modules: str) -> tuple[list[Path], set[str]]:
@@ -135,10 +134,9 @@ def _module(name: str) -> tuple[str, Path] | None:
         return None
     if spec is None or not spec.submodule_search_locations:
         return (top, Path(spec.origin)) if spec and spec.has_location else None
-    root = Path(spec.submodule_search_locations[0])
     for depth in reversed(range(len(rest) + 1)):
-        place = root.joinpath(*rest[:depth])
-        for path in (place / "__init__.py", place.with_name(f"{place.name}.py")):
+        place = Path(spec.submodule_search_locations[0], *rest[:depth])
+        for path in (place / "__init__.py", place.with_suffix(".py")):
             if path.is_file():
                 return ".".join([top, *rest[:depth]]), path
     return None
@@ -165,10 +163,9 @@ def _parsed(text: str) -> tuple[str, list[str]]:
 
 def _versions(libraries: Iterable[str]) -> dict[str, str | None]:
     """Return the versions of libraries, None for one that is not installed."""
-    versions = {}
-    for name in chain.from_iterable(DISTRIBUTIONS.get(name, (name,)) for name in libraries):
-        try:
+    names = [name for library in libraries for name in DISTRIBUTIONS.get(library, (library,))]
+    versions = dict.fromkeys(names)
+    for name in names:
+        with suppress(PackageNotFoundError):
             versions[name] = version(name)
-        except PackageNotFoundError:
-            versions[name] = None
     return versions

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from workbench.core.checks import check_positive
 from workbench.core.names import count, hint
 from workbench.runs.engine import Say, execute
 from workbench.runs.keys import notebook_key
@@ -68,26 +67,18 @@ def make(
     Raises
     ------
     ValueError
-        Before anything runs: an unknown notebook, profile or parameter, a value of the wrong type,
-        a notebook without a valid parameters cell.
+        Before any notebook runs, naming the argument or the notebook.
     """
-    if jobs < 1:
-        raise ValueError(f"jobs: must be at least 1, got {jobs}")
-    if timeout is not None:
-        check_positive(timeout, "timeout")
     profile = "paper" if results else profile
     if profile not in PROFILES:
         raise ValueError(f"profile: unknown name {profile!r}; {hint(str(profile), PROFILES)}")
+    limits = Limits(TIMEOUTS[profile] if timeout is None else timeout)
     found = find(list(names), notebooks)
     work = [(notebook, _values(notebook, profile, overrides, results)) for notebook in found]
     own = "" if profile == "quick" else profile
     figures = Path(figures or figures_folder() / own).absolute()
     executed = Path(executed or runs_folder() / "figures" / own).absolute()
-    changed = [
-        (n, values)
-        for n, values in work
-        if again or results or not unchanged(n, values, figures, jobs)
-    ]
+    changed = work if again or results else [w for w in work if not unchanged(*w, figures, jobs)]
     same = f"; {len(work) - len(changed)} unchanged" if len(work) > len(changed) else ""
     say(f"{count(len(work), 'notebook')}, profile {profile}{same}; figures go to {figures}")
     variables = {"WORKBENCH_FIGURES": str(figures), "WORKBENCH_JOBS": str(jobs)}
@@ -97,11 +88,10 @@ def make(
         variables |= {name: os.environ.get(name) for name in ONE_THREAD}
     tasks = []
     for notebook, values in changed:
-        place = f"{notebook.name}.ipynb"
-        (executed / place).unlink(missing_ok=True)  # of an earlier call: it is not this task's
         name = notebook.name  # the key, too: copies of one notebook make different figures
-        tasks.append(notebook_task(notebook, values, name, name, place, variables))
-    how = {"jobs": jobs, "limits": Limits(timeout or TIMEOUTS[profile]), "what": "notebook"}
+        tasks.append(notebook_task(notebook, values, name, name, f"{name}.ipynb", variables))
+        tasks[-1].path(executed).unlink(missing_ok=True)  # of an earlier call
+    how = {"jobs": jobs, "limits": limits, "what": "notebook"}
     failures = execute(tasks, executed, **how, say=say)
     times = {task.label: _seconds(task.path(executed)) for task in tasks}
     for name in sorted(times, key=times.get, reverse=True) if len(tasks) > 1 else ():

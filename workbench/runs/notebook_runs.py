@@ -6,9 +6,7 @@ import json
 import logging
 import os
 import re
-import tempfile
 import time
-from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -128,14 +126,10 @@ def run_notebook(
     variables = {"WORKBENCH_FIGURES": str(figures.parent)} | dict(variables)
     failed, part = path.with_suffix(".failed.ipynb"), path.with_suffix(".part.ipynb")
     started, files, reason = time.time_ns(), _files_named(notebook), ""
-    with tempfile.TemporaryDirectory(prefix="wb-") as folder, environment(variables):
-        source, content = notebook.path, notebook.path.read_bytes()
-        if content.startswith(BOM_UTF8):  # papermill cannot read it
-            source = Path(folder, notebook.path.name)
-            source.write_bytes(content.removeprefix(BOM_UTF8))
+    with environment(variables):
         try:
             execute_notebook(
-                source,
+                notebook.path,
                 part,
                 dict(values),
                 kernel_name="python3",

@@ -99,7 +99,7 @@ def read(path: Path) -> Notebook:
     """
     name, broken = path.stem, (ValueError, KeyError, TypeError, AttributeError, RecursionError)
     try:
-        content = json.loads(path.read_text(encoding="utf-8-sig"))
+        content = json.loads(path.read_text(encoding="utf-8"))
         cells, metadata = content["cells"], content["metadata"]
         spec = metadata.get("kernelspec") or {}
         language = (metadata.get("language_info") or {}).get("name") or spec.get("language")

@@ -2,8 +2,7 @@
 
 ``workbench figures NAME --from results`` sets the environment variable ``WORKBENCH_RESULTS`` to the
 folder of these files. A sweep then returns the traces that they hold, and so does a function of
-:meth:`workbench.figures.Figures.kept`; nothing is run: neither the data nor the code that made them
-are needed.
+:meth:`workbench.figures.Figures.kept`; nothing is run.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
@@ -161,7 +161,7 @@ def load() -> float | None:
 
 def threads() -> dict[str, int]:
     """Return the number of threads of each linear-algebra library in use."""
-    pools = _pools(len(sys.modules)).info()
+    pools = threadpoolctl.threadpool_info()
     return {pool["internal_api"]: pool["num_threads"] for pool in pools}
 
 
@@ -185,12 +185,6 @@ def versions() -> dict[str, str]:
         "commit": _commit(),
         **{name: version(name) for name in LIBRARIES},
     }
-
-
-@lru_cache(maxsize=1)
-def _pools(modules: int) -> threadpoolctl.ThreadpoolController:
-    """Look for the libraries, which takes milliseconds, again only if modules have come in."""
-    return threadpoolctl.ThreadpoolController()
 
 
 def _cpu() -> str:

@@ -16,16 +16,8 @@ from workbench.runs.run import warm
 
 ROWS = ("digits", "text 300x9")  # dense and sparse
 # What commands import, whose bytecode is written then, where it may be: uv leaves that out.
-IMPORTED = (
-    "ipykernel.kernelapp",
-    "workbench.figures.plots",
-    "papermill",
-    "nbconvert",
-    "jupyterlab.labapp",
-    "voila.app",
-    "hypothesis",
-    "pytest",
-)
+IMPORTED = "ipykernel.kernelapp workbench.figures.plots papermill nbconvert jupyterlab.labapp"
+IMPORTED = (*IMPORTED.split(), "voila.app", "hypothesis", "pytest")
 
 
 def warm_all(say: Callable[[str], None] = print) -> None:
@@ -35,19 +27,15 @@ def warm_all(say: Callable[[str], None] = print) -> None:
     other parameters is compiled when it is first needed.
     """
     delete_old()
-    tasks = [delayed(_import)(name) for name in IMPORTED]
-    tasks += [delayed(_warm)(name) for name in SOLVERS]
+    tasks = [delayed(_warm)(name) for name in (*IMPORTED, *SOLVERS)]
     for done, name in enumerate(Parallel(n_jobs=-1, return_as="generator_unordered")(tasks), 1):
         say(f"[{done}/{len(tasks)}] {name}")
 
 
-def _import(name: str) -> str:
-    with suppress(ImportError):  # an extra that is not installed
-        import_module(name)
-    return name
-
-
 def _warm(name: str) -> str:
-    for rows in ROWS:
+    for rows in ROWS if name in SOLVERS else ():
         warm(SOLVERS[name].steps, panel(rows), {})
+    if name not in SOLVERS:
+        with suppress(ImportError):  # an extra that is not installed
+            import_module(name)
     return name
