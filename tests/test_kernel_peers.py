@@ -92,7 +92,7 @@ def test_the_control_is_a_linear_svm_of_features(k, blobs):
     problem, new = blobs(120, 4, k), blobs(50, 4, k, seed=1).X
     settings = {"C": 0.5, "tol": 1e-6}
     state = fitted("nystroem_svm", problem, gamma=0.3, landmarks=15, seed=3, **settings)
-    L = state.held_rows()
+    L = state.X
     assert L.shape == (15, 4) and {tuple(row) for row in L} <= {tuple(row) for row in problem.X}
     root = inverse_root(rbf_kernel(L, gamma=0.3))
     Z = rbf_kernel(problem.X, L, gamma=0.3) @ root

@@ -41,7 +41,7 @@ from workbench.estimators.base import (
     positive,
     whole,
 )
-from workbench.kernels.functions import Kernel, as_given, check_gamma, check_kernel
+from workbench.kernels.functions import Kernel, check_gamma, check_kernel, stored_as
 from workbench.least_squares.calibrated import CalibratedState
 from workbench.least_squares.links import LINKS
 from workbench.least_squares.products import GRAM_ROWS
@@ -705,7 +705,7 @@ class SampledCutClassifier(Classifier):
             raise ValueError("_kernel: its gamma must be gamma_")
 
     def _scored(self, X) -> np.ndarray:
-        X = as_given(X, getattr(self.support_vectors_, "indices", None))
+        X = stored_as(self.support_vectors_, X)
         basis = self._kernel.points(self.support_vectors_)
         F = self._kernel.times(self._kernel.points(X), basis, self.dual_coef_.T)
         return np.hstack([-F / 2, F / 2]) if F.shape[1] == 1 else F

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from workbench.core.checks import as_number, check_sparse, rebuilt, shown
+from workbench.core.checks import as_number, check_sparse, shown
 from workbench.core.measures import EPS
 from workbench.core.problem import Matrix, Problem
 from workbench.core.shares import blocks, pieces, rows_per_block
@@ -188,59 +188,29 @@ def kernel_at(X: Matrix, kernel, gamma, dtype) -> Kernel:
 
 @dataclass(kw_only=True)
 class KernelRows:
-    """Rows that a state holds, and the kernel by which they score new ones.
+    """Rows ``X`` that a state holds, and the kernel by which they score new ones."""
 
-    ``data``, ``indices``, ``indptr`` are the rows (CSR, or an array and two None), ``features``
-    how many columns they have; the other fields are those of :class:`Kernel`.
-    """
-
-    data: np.ndarray
-    indices: np.ndarray | None
-    indptr: np.ndarray | None
-    features: int
+    X: Matrix
     kernel: str
     gamma: float
     centre: np.ndarray
-
-    def held_rows(self) -> Matrix:
-        """Return the rows as they were given."""
-        if self.indices is None:
-            return self.data
-        shape = (len(self.indptr) - 1, self.features)
-        return rebuilt(sp.csr_matrix((self.data, self.indices, self.indptr), shape=shape))
 
     def made_kernel(self, dtype: type) -> Kernel:
         """Return the kernel, in this precision."""
         return Kernel(self.kernel, self.gamma, dtype, self.centre)
 
-    def as_held(self, X) -> Matrix:
-        """Return new rows dense or sparse, as the rows held are."""
-        return as_given(X, self.indices)
-
 
 def fields_of(X: Matrix, kernel: Kernel) -> dict:
     """Return the fields of a :class:`KernelRows`."""
-    return parts_of(X) | {
-        "features": X.shape[1],
-        "kernel": kernel.kind,
-        "gamma": float(kernel.gamma),
-        "centre": kernel.centre,
-    }
+    return {"X": X, "kernel": kernel.kind, "gamma": float(kernel.gamma), "centre": kernel.centre}
 
 
-def parts_of(X: Matrix) -> dict:
-    """Return those of the fields that are the rows."""
-    if sp.issparse(X):
-        return {"data": X.data, "indices": X.indices, "indptr": X.indptr}
-    return {"data": X, "indices": None, "indptr": None}
-
-
-def as_given(X, indices) -> Matrix:
-    """Return new rows as the rows held are: dense if `indices` are None, else sparse."""
+def stored_as(held: Matrix, X) -> Matrix:
+    """Return new rows dense or sparse, as the rows held are."""
     X = check_sparse(X)
-    if indices is None:
-        return X.toarray() if sp.issparse(X) else np.asarray(X)
-    return sp.csr_matrix(X)
+    if sp.issparse(held):
+        return sp.csr_matrix(X)
+    return X.toarray() if sp.issparse(X) else np.asarray(X)
 
 
 def transposed(X: Matrix) -> np.ndarray:

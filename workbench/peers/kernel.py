@@ -24,7 +24,7 @@ from workbench.kernels.functions import (
     check_kernel,
     fields_of,
     kernel_of,
-    parts_of,
+    stored_as,
 )
 from workbench.memoir.pegasos import mean_hinge
 from workbench.peers.linear import ITERATIONS
@@ -78,8 +78,8 @@ class LibsvmState(ExpansionState):
             return
         k = len(self.counts)
         i, j = np.triu_indices(k, 1)
-        kernel, X = self.made_kernel(np.float64), self.as_held(X)
-        basis = kernel.points(self.held_rows())
+        kernel, X = self.made_kernel(np.float64), stored_as(self.X, X)
+        basis = kernel.points(self.X)
         classes = [slice(*ends) for ends in pairwise(np.append(0, np.cumsum(self.counts)))]
         step = max(1, BLOCK_DECISIONS // k**2)
         for at in range(0, X.shape[0], step):
@@ -151,7 +151,7 @@ def libsvm(
         sign = 1.0 if k > 2 else -1.0  # scikit-learn turns two classes round
         s.A, s.b = np.ascontiguousarray(sign * A), sign * b
         s.counts = model.n_support_.astype(np.int64)
-        vars(s).update(parts_of(problem.X[model.support_]))
+        s.X = problem.X[model.support_]
         s.iterations = int(np.sum(model.n_iter_))
         s.primal, s.dual = objectives(problem, s, C)
         s.round = 1
@@ -169,7 +169,7 @@ def objectives(problem: Problem, s: LibsvmState, C: float) -> tuple[float, float
         loss += np.maximum(0.0, 1.0 - D[y == first]).sum()
         loss += np.maximum(0.0, 1.0 + D[y == second]).sum()
     classes = np.repeat(np.arange(k), s.counts)
-    for part, D in s.decisions(s.held_rows()):  # |w|^2 is that of w.phi(x) over the multipliers
+    for part, D in s.decisions(s.X):  # |w|^2 is that of w.phi(x) over the multipliers
         y, A = classes[part], s.A[part].T
         D -= s.b[:, None]
         squares += np.vdot(np.where(y == first, A[j - 1], 0.0), D)
@@ -201,10 +201,10 @@ class SubspaceState(ExpansionState):
     """Landmarks, and weights (A, of k columns) in their span; two classes mirror each other."""
 
     def scores(self, X) -> np.ndarray:
-        kernel, X = self.made_kernel(np.float64), self.as_held(X)
+        kernel, X = self.made_kernel(np.float64), stored_as(self.X, X)
         if not len(self.A):
             return np.zeros((X.shape[0], self.A.shape[1]))
-        return kernel.times(kernel.points(X), kernel.points(self.held_rows()), self.A)
+        return kernel.times(kernel.points(X), kernel.points(self.X), self.A)
 
 
 def nystroem_svm(
@@ -258,8 +258,8 @@ def nystroem_svm(
     if s.round:
         return
     rows = np.random.default_rng(seed).choice(n, min(landmarks, n), replace=False)
-    vars(s).update(parts_of(X[np.sort(rows)]))
-    chosen = made.points(s.held_rows())
+    s.X = X[np.sort(rows)]
+    chosen = made.points(s.X)
     root = inverse_root(made.matrix(chosen, chosen))
     Z = features(made, X, chosen, root)
     two = {"loss": "hinge", "dual": True, "max_iter": ITERATIONS}

@@ -9,7 +9,7 @@ import numpy as np
 from workbench.core.measures import bounds
 from workbench.core.problem import Problem
 from workbench.core.stream import Row
-from workbench.kernels.functions import Kernel, KernelRows, fields_of
+from workbench.kernels.functions import Kernel, KernelRows, fields_of, stored_as
 
 
 @dataclass(kw_only=True)
@@ -25,8 +25,8 @@ class CutState(KernelRows):
     and ``violation`` their distance in units of the loss, or that of the last sampled cut if no
     more is known. ``calm`` counts rounds in a row: those whose sampled cut was satisfied, or those
     in which the distance of objective and model has not fallen much from ``mark``, compared with
-    ``eps``. ``root`` takes coefficients in a Nystroem space to those of its rows ``landmarks``. The
-    rows held are all training rows.
+    ``eps``. ``root`` takes coefficients in a Nystroem space to those of its rows ``landmarks``.
+    ``X`` are all training rows.
     """
 
     round: int
@@ -58,9 +58,9 @@ class CutState(KernelRows):
         """Return the (n, k) scores of rows; two classes mirror each other."""
         rows, A = self.expansion()
         # Coefficients of landmarks nearly cancel: single precision is not enough for them.
-        kernel = self.made_kernel(np.float64 if len(self.root) else self.data.dtype)
-        basis = kernel.points(self.held_rows()[rows])
-        F = kernel.times(kernel.points(self.as_held(X)), basis, A)
+        kernel = self.made_kernel(np.float64 if len(self.root) else self.X.dtype)
+        basis = kernel.points(self.X[rows])
+        F = kernel.times(kernel.points(stored_as(self.X, X)), basis, A)
         return np.hstack([-F / 2, F / 2]) if F.shape[1] == 1 else F
 
     def info(self) -> Row:
