@@ -57,10 +57,6 @@ def versions(lines):
 LOCK = versions(pins("requirements.lock"))
 
 
-def conda_part():
-    return [line for line in ENVIRONMENT["dependencies"] if isinstance(line, str)]
-
-
 def pip_part():
     (pip,) = [line["pip"] for line in ENVIRONMENT["dependencies"] if isinstance(line, dict)]
     return pip
@@ -83,23 +79,18 @@ def test_the_lock_has_hashes_and_the_constraints_are_its_pins():
 
 
 def test_environment_names_the_dependencies_and_pins_them_as_the_lock():
+    conda = [line for line in ENVIRONMENT["dependencies"] if isinstance(line, str)]
+    (python,) = [Requirement(line) for line in conda if line.startswith("python")]
     given = {"pip", "python"}  # conda's own, not the package's
-    conda = [line for line in conda_part() if re.match(r"[\w-]+", line)[0] not in given]
+    conda = [line for line in conda if re.match(r"[\w-]+", line)[0] not in given]
     *packages, editable = pip_part()
     assert editable == "-e ."
     assert versions(conda + packages) == {r.name: LOCK[r.name] for r in RUNTIME}
-
-
-def test_environment_allows_the_supported_pythons_only():
-    (python,) = [Requirement(line) for line in conda_part() if line.startswith("python")]
     named = [re.search(r"3\.\d+$", line) for line in PROJECT["classifiers"]]
     supported = {match[0] for match in named if match}
     allowed = {f"3.{minor}" for minor in range(30) if f"3.{minor}" in python.specifier}
     assert allowed == supported == {"3.11", "3.12", "3.13"}
     assert "3.11" in Requirement(f"python{PROJECT['requires-python']}").specifier
-
-
-def test_one_version_everywhere():
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     assert workbench.__version__ == PROJECT["version"] == citation["version"]
 
@@ -125,16 +116,6 @@ def test_the_package_imports_only_what_it_declares():
                 if not declared & {canonicalize_name(name) for name in owners.get(top, [top])}:
                     undeclared.add(f"{path.relative_to(ROOT)}: {top}")
     assert not undeclared
-
-
-@pytest.mark.skipif(not shutil.which("make"), reason="there is no make here")
-def test_make_help_lists_every_target():
-    makefile = (ROOT / "Makefile").read_text()
-    targets = set(re.search(r"^\.PHONY:(.*)$", makefile, re.MULTILINE)[1].split())
-    assert targets >= {"help", "figures", "lab", "test", "lint", "data", "lock", "peers", "clean"}
-    printed = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
-    listed = re.findall(r"^  ([a-z-]+) +\S", printed.stdout, re.MULTILINE)
-    assert set(listed) == targets
 
 
 def test_no_machine_path_and_no_registry_host_is_committed():

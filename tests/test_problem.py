@@ -103,6 +103,22 @@ def test_values_that_are_not_finite_are_refused(value, kind):
         as_problem(kind(X), Y, X_test=kind(rows), y_test=Y)
 
 
+TWICE = [0, 0], [0, 0]
+NO_ROWS = [
+    *(None, 3.0, X[None], X[:, :0], [*X.tolist(), [1.0]], X.astype("M8[D]")),
+    *(np.zeros((8, 3), "i4,f4"), sp.coo_array(X[:, 0]), np.array([[None, 1]] * 8, object)),
+    *(
+        np.array([[10**400, 1]] * 8, object),
+        (X + 1).astype(np.longdouble) * np.longdouble("1e4000"),
+    ),
+    sp.coo_matrix(([1.5e308] * 2, TWICE), (8, 3)),  # whose sum is infinite
+]
+NO_LABELS = [
+    *(None, 3, [[1], *[[1, 2]] * 7], [{"a": i} for i in range(8)], sp.csr_matrix(np.eye(8))),
+    *(np.array(["NaT"] * 8, "M8[D]"), pd.array([None, *range(7)], "Int64")),
+]
+
+
 @pytest.mark.parametrize(
     "arguments, message",
     [
@@ -129,6 +145,8 @@ def test_values_that_are_not_finite_are_refused(value, kind):
         ({"X_test": X[:, :2], "y_test": Y}, "X_test: has 2 features, X has 3"),
         ({"X_test": sp.csr_matrix(X), "y_test": Y}, "X_test: must be sparse exactly when"),
         ({"features": ["a"]}, "features: 1 names for 3 columns"),
+        *(({"X": rows}, "^X: ") for rows in NO_ROWS),
+        *(({"y": labels}, "^y: ") for labels in NO_LABELS),
     ],
 )
 def test_what_is_wrong_is_named(arguments, message):

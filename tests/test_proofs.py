@@ -149,17 +149,6 @@ def test_problems_that_cannot_be_stated_are_refused(blobs, tmp_path):
         write(tmp_path / "proof.npz", weighed, state)
 
 
-def test_a_resumed_run_proves_the_same(blobs, tmp_path):
-    problem = blobs()
-    for solver in ("mrc_pdhg", "memoir_pegasos"):
-        _, whole = run(solver, problem, rounds(6))
-        _, part = run(solver, problem, rounds(3))
-        _, both = run(solver, problem, rounds(6), after=(run(solver, problem, rounds(0))[0], part))
-        write(tmp_path / "a.npz", problem, whole)
-        write(tmp_path / "b.npz", problem, both)
-        assert verify(tmp_path / "a.npz", problem) == verify(tmp_path / "b.npz", problem)
-
-
 @pytest.mark.parametrize("case", [c for c in CASES if c.startswith("mrc")])
 def test_the_best_lower_bound_is_proved_even_if_an_earlier_iterate_had_it(case, blobs, tmp_path):
     solver, parameters, _ = CASES[case]
