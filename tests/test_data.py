@@ -1,6 +1,7 @@
 """Loading by name: embedded and generated data sets, splits, the local mirror, the list."""
 
 import os
+import re
 
 import numpy as np
 import pandas as pd
@@ -91,7 +92,7 @@ def test_the_mirror_goes_first_and_any_name_in_it_is_known(mirror):
     assert (problem.n, len(problem.y_test)) == (4, 2)
     again = data.load("mine", test=0.5)
     assert again.n + len(again.y_test) == 6
-    assert data.available()[-1][:5] == ("mine", None, None, None, "local mirror")
+    assert re.match(r"mine +\? x +\? +\? classes +local mirror", data.available()["mine"])
     assert data.check("mine").startswith("local mirror, 4 rows and 2 test rows, d = 3, k = 2")
 
 
@@ -133,11 +134,10 @@ def test_check_compares_with_the_registry(mirror):
 
 
 def test_the_list_has_every_source(mirror):
-    entries = {entry.name: entry for entry in data.available()}
-    assert {*data.EMBEDDED, *SOURCES} == entries.keys()
-    assert len(entries) == len(data.available())
-    assert entries["letter"].where == "download" and "20,000" in str(entries["letter"])
-    assert entries["omniglot"].where == "not available"
+    lines = data.available()
+    assert {*data.EMBEDDED, *SOURCES} == lines.keys()
+    assert "download" in lines["letter"] and "20,000" in lines["letter"]
+    assert "not available" in lines["omniglot"]
 
 
 @pytest.mark.parametrize("name", sorted({*SOURCES} & {*available_files()}))

@@ -25,8 +25,8 @@ def list_command(arguments: argparse.Namespace) -> int:
         defaults = ", ".join(f"{key}={value!r}" for key, value in resolve(name, {})[1].items())
         print(f"  {name:20} {solver.label:20} {defaults}")
     print("Data sets")
-    for entry in available():
-        print(f"  {entry}")
+    for line in available().values():
+        print(f"  {line}")
     print("Figure notebooks")
     for notebook in notebooks.find():
         print(f"  {notebook.name:20} makes {', '.join(notebook.figures)}")
@@ -195,8 +195,7 @@ def data_command(arguments: argparse.Namespace) -> int:
     from workbench.data import available, check, fetch
 
     if arguments.action == "list":
-        for entry in available():
-            print(entry)
+        print("\n".join(available().values()))
         return 0
     if not arguments.names:
         raise ValueError(f"data {arguments.action}: name at least one data set")

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from workbench.core.names import hint
 from workbench.core.problem import Problem, as_problem, noted
 from workbench.data.cache import LABELS, available_files, differences, fetch_into_cache, read
 from workbench.data.formats import Rows, read_libsvm, read_npy, read_npz
-from workbench.data.sources import SOURCES
+from workbench.data.sources import SOURCES, Source
 from workbench.data.synthetic import synthetic as synthetic
 from workbench.data.tables import TABLES, read_table, table_suffix
 from workbench.data.text import zipf_text as zipf_text
@@ -49,21 +48,6 @@ USES = {
 OTHERS = "table", "is not an argument of load, and the data is no table"
 
 
-class Entry(NamedTuple):
-    """One line of the list of data sets; `n` counts all rows, `d` is None if it varies."""
-
-    name: str
-    n: int | None
-    d: int | None
-    k: int | None
-    where: str
-    licence: str
-
-    def __str__(self) -> str:
-        n, d, k = ("?" if size is None else f"{size:,}" for size in self[1:4])
-        return f"{self.name:16} {n:>9} x {d:>9}  {k:>5} classes  {self.where:13} {self.licence}"
-
-
 def load(
     source,
     *,
@@ -81,17 +65,17 @@ def load(
     Parameters
     ----------
     source : str, path or pair
-        Words, ``DATA @ SCALE`` and steps such as ``| 30 % test`` or ``+ 400 fourier``; they mean
-        the same problem in `run`, grids, notebooks and dashboards (data/README.md has the table).
+        Words, ``DATA @ SCALE`` and steps such as ``| 30 % test`` or ``+ 400 fourier``, as of
+        data/README.md; they mean the same problem in `run`, grids, notebooks and dashboards.
         DATA is a name of :func:`available`: embedded in scikit-learn, generated, in the local
         mirror (the folder WORKBENCH_DATA), in the cache, or downloaded. Or it is a file, and a
         path that exists is a path, whatever it contains; a ``Path`` has no scale or steps.
-        Files are .csv, .tsv, .parquet (:func:`workbench.data.tables.read_table`), the
-        workbench's .npz, or with any other suffix LIBSVM's format
+        Files are .csv, .tsv, .parquet (:func:`workbench.data.tables.read_table`), .npz
+        (:func:`workbench.data.formats.read_npz`), .npy, or with any other suffix LIBSVM's format
         (:func:`workbench.data.formats.read_libsvm`), kept sparse unless more than half of it is
         non-zero. :attr:`Problem.about` says what was taken for label, gaps and the first index.
-        An .npy file of (n, d) rows is memory-mapped and not copied if it is float32 or float64 in
-        C order; it may be larger than memory, and must not change while it is in use.
+        An .npy file is memory-mapped and not copied if its rows are float32 or float64 in C order;
+        it may be larger than memory, and must not change while it is in use.
         Or a pair ``(X, y)``, or a pair of files, ``("train.svm", "test.svm")``.
     target : the label column of a table; by default the one called target, label, class or y,
         else the last
@@ -100,12 +84,9 @@ def load(
     test : None for the published split if there is one, else no test rows; a fraction in (0, 1)
         for a stratified random split of all rows, as ``| P % test`` in words
     seed : int, seeds the random split, random features and fractions, and generated rows
-    scale : "given" for none, "standard" (columns to mean 0 and variance 1; sparse ones to variance
-        1), "unit" (rows to Euclidean norm 1), "root" (square roots, then unit rows), "range"
-        (columns onto [-1, 1]; sparse ones over their largest magnitude), "maximum" (all entries
-        over the largest magnitude) or "tfidf" (sparse counts to unit rows of tf-idf); fitted on
-        the training rows. By default "standard" for data sets by name and ``synthetic NxDxK``,
-        "tfidf" for ``text NxC``, else "given"
+    scale : a name of :data:`workbench.data.words.SCALES`, fitted on the training rows, or "given"
+        for none. By default "standard" for data sets by name and ``synthetic NxDxK``, "tfidf" for
+        ``text NxC``, else "given"
     n_features, zero_based : of LIBSVM's format, see :func:`workbench.data.formats.read_libsvm`
     options : of ``pandas.read_csv`` or ``read_parquet``, for a table
 
@@ -144,20 +125,18 @@ def names() -> list[str]:
     return list(dict.fromkeys([*EMBEDDED, *SOURCES, *available_files()]))
 
 
-def available() -> list[Entry]:
-    """Return the list of data sets, with their sizes and where each would come from now."""
-    here, entries = available_files(), []
+def available() -> dict[str, str]:
+    """Return a line on each data set, by name: its sizes and where it would come from now."""
+    here, lines = available_files(), {}
     for name in names():
-        where = here[name][0] if name in here else None
+        source = SOURCES.get(name, Source("", (None, None, None), "see its file"))
+        where = here[name][0] if name in here else "download" if source.route else "not available"
+        sizes, licence = source.shape, source.licence
         if name in EMBEDDED:
-            entry = Entry(name, *EMBEDDED[name], "scikit-learn", "BSD-3-Clause")
-        elif source := SOURCES.get(name):
-            where = where or ("download" if source.route else "not available")
-            entry = Entry(name, *source.shape, where, source.licence)
-        else:
-            entry = Entry(name, None, None, None, where, "see its file")
-        entries.append(entry)
-    return entries
+            sizes, where, licence = EMBEDDED[name], "scikit-learn", "BSD-3-Clause"
+        n, d, k = ("?" if size is None else f"{size:,}" for size in sizes)
+        lines[name] = f"{name:16} {n:>9} x {d:>9}  {k:>5} classes  {where:13} {licence}"
+    return lines
 
 
 def fetch(name: str, *, progress: bool = False) -> str:

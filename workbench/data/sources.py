@@ -24,7 +24,6 @@ from workbench.data.formats import Rows, as_integers, open_bytes, read_libsvm
 SHA256 = {  # by file
     "htru2.zip": "ba442c076dd22a8952700f26e38499fc1806037dcf7bea0e125e6bfba393f379",
     "dry_bean_dataset.zip": "0a64eff5be87f48c3dbbfc0a12a56c5d5b5167ef8e61cd45d69b3e7c7130c06f",
-    "20news-bydate.tar.gz": "8f1b2514ca22a5ade8fbb9cfa5727df95fa587f4c87b786e15c759fa66d95610",
 }
 HOSTS = {  # what a file's address in sources.csv begins with
     "FASHION": "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/",
@@ -38,27 +37,16 @@ HOSTS = {  # what a file's address in sources.csv begins with
 
 @dataclass(frozen=True)
 class Source:
-    """One published data set.
-
-    Attributes
-    ----------
-    origin, licence : as published
-    shape : all rows, features and classes; None for what is not published
-    n_train : the published number of training rows, or None without a published split
-    route : a name of :data:`ROUTES`; empty for data sets that only a local mirror can hold
-    files : the address of each file, by name
-    members : what the route asks for: members of an archive, or the number of an OpenML table
-    labels : the classes in the order of their codes, if the files spell them differently
-    """
+    """One published data set."""
 
     origin: str
-    shape: tuple[int | None, int | None, int | None]
+    shape: tuple[int | None, int | None, int | None]  # all rows, features, classes; None: unknown
     licence: str = "not stated"
-    n_train: int | None = None
-    route: str = ""
-    files: Mapping[str, str] = field(default_factory=dict)
-    members: Sequence[str] = ()
-    labels: np.ndarray | None = None
+    n_train: int | None = None  # None without a published split
+    route: str = ""  # a name of ROUTES; empty for data sets that only a local mirror can hold
+    files: Mapping[str, str] = field(default_factory=dict)  # the address of each, by name
+    members: Sequence[str] = ()  # members of an archive, or the number of an OpenML table
+    labels: np.ndarray | None = None  # classes in the order of their codes, if files spell others
 
     def parse(self, paths: Sequence[Path]) -> Rows:
         """Return the rows of the downloaded files."""
@@ -74,8 +62,7 @@ def read_sources() -> dict[str, Source]:
         files = {}
         for address in addresses.split():
             host, _, path = address.partition(":")
-            url, _, file_name = (HOSTS[host] + path if host in HOSTS else address).partition("#")
-            files[file_name or url.rpartition("/")[2].replace("+", "_")] = url
+            files[path.rpartition("/")[2].replace("+", "_")] = HOSTS[host] + path
         *shape, n_train = (int(size) if size else None for size in sizes)
         classes = as_integers(np.array(labels.split())) if labels else None
         parts = route, files, members.split(), classes
@@ -150,20 +137,17 @@ def _openml(paths: Sequence[Path], source: Source) -> Rows:
 
 
 def _newsgroups(paths: Sequence[Path], source: Source) -> Rows:
-    """Count the words of 20 Newsgroups, sorted by date, in the archive that scikit-learn uses."""
+    """Count the words of 20 Newsgroups, sorted by date, which scikit-learn downloads and checks."""
+    from sklearn.datasets import fetch_20newsgroups
     from sklearn.feature_extraction.text import CountVectorizer
 
-    texts = {}
-    with tarfile.open(paths[0]) as archive:
-        for member in archive:
-            if member.isfile() and member.name.startswith("20news-bydate-"):
-                texts[member.name] = archive.extractfile(member).read().decode("latin-1")
-    # "20news-bydate-test" sorts before "20news-bydate-train".
-    names = sorted(texts, key=lambda name: (not name.startswith("20news-bydate-train"), name))
-    n_train = sum(name.startswith("20news-bydate-train") for name in names)
-    counter = CountVectorizer(dtype=np.int16).fit(texts[name] for name in names[:n_train])
-    X = counter.transform(texts[name] for name in names)
-    return Rows(X, np.array([name.split("/")[1] for name in names]), n_train)
+    with tempfile.TemporaryDirectory() as folder:
+        options = {"data_home": folder, "shuffle": False}
+        parts = [fetch_20newsgroups(subset=name, **options) for name in ("train", "test")]
+    counter = CountVectorizer(dtype=np.int16).fit(parts[0].data)
+    X = sp.vstack([counter.transform(part.data) for part in parts], "csr")
+    y = np.concatenate([np.array(part.target_names)[part.target] for part in parts])
+    return Rows(X, y, len(parts[0].data))
 
 
 def _resnet18(paths: Sequence[Path], source: Source, header: int | None = None) -> Rows:

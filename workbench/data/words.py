@@ -21,12 +21,12 @@ from workbench.data.synthetic import checkers, synthetic
 from workbench.data.text import zipf_text
 
 SCALES: dict[str, Callable[[Problem], Problem]] = {
-    "standard": features.standardise,
-    "unit": features.unit_rows,
-    "root": features.root_rows,
-    "range": features.ranged,
-    "maximum": features.over_maximum,
-    "tfidf": features.tfidf,
+    "standard": features.standardise,  # columns to mean 0 and variance 1; sparse ones to variance 1
+    "unit": features.unit_rows,  # rows to Euclidean norm 1
+    "root": features.root_rows,  # square roots, then unit rows
+    "range": features.ranged,  # columns onto [-1, 1]; sparse ones over their largest magnitude
+    "maximum": features.over_maximum,  # all entries over the largest magnitude
+    "tfidf": features.tfidf,  # sparse counts to unit rows of tf-idf
 }
 GIVEN = "given"  # the name of no scale
 SIZES = re.compile(r"synthetic (\d+)x(\d+)x(\d+)")
