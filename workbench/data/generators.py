@@ -33,21 +33,15 @@ JITTER = 1e-6  # on the diagonal of a kernel matrix of landmarks, which is one: 
 
 @dataclass(frozen=True, eq=False)
 class Generator:
-    """A recipe of `n_features` features of rows with `d` entries, `block` at a time.
+    """A recipe of `n_features` features of rows with `d` entries, `block` at a time."""
 
-    Attributes
-    ----------
-    kind : a name of :data:`KINDS`
-    s : the squared distance that the kernel exp(-|x - x'|^2 / s) is scaled by
-    anchors : landmarks of all blocks, one below the other; without rows if there are none
-    """
-
-    kind: str
+    kind: str  # a name of KINDS
     d: int
     n_features: int
     block: int
     seed: int
-    s: float
+    s: float  # the squared distance that the kernel exp(-|x - x'|^2 / s) is scaled by
+    # Landmarks of all blocks, one below the other; no rows if there are none.
     anchors: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.float32))
 
     @property
@@ -157,11 +151,9 @@ def polynomial(generator: Generator, b: int) -> Map:
 
     b is of N(0, 1/2).
     """
-    rng, p, degree = generator.rng(b), generator.width(b), int(generator.kind[-1])
-    W = [
-        _scaled(rng.standard_normal((generator.d, p)), np.sqrt(2 / generator.s))
-        for _ in range(degree)
-    ]
+    rng, degree = generator.rng(b), int(generator.kind[-1])
+    scale, (d, p) = np.sqrt(2 / generator.s), (generator.d, generator.width(b))
+    W = [_scaled(rng.standard_normal((d, p)), scale) for _ in range(degree)]
     shifts = rng.standard_normal((degree, p), np.float32) * np.float32(0.7)
 
     def make(X: Matrix, Z: np.ndarray) -> None:

@@ -57,9 +57,15 @@ def read_table(
     from pandas.api.types import is_numeric_dtype
 
     path, notes, options = Path(path), [], dict(options or {})
-    read = _parquet if table_suffix(path) == ".parquet" else _delimited
     try:
-        frame, label, labels = read(path, target, options, notes)
+        if table_suffix(path) == ".parquet":
+            frame = pd.read_parquet(path, **options)
+            frame.columns = _names(path, frame.columns)
+            label = _label_column(list(frame), target, path, notes)
+            texts = frame.pop(label)
+            labels = texts.map(lambda t: t.strip() if isinstance(t, str) else t).to_numpy()
+        else:
+            frame, label, labels = _delimited(path, target, options, notes)
     except (*BROKEN, ImportError, pd.errors.ParserWarning) as error:
         if str(error).startswith(("target: ", str(path))):
             raise
@@ -95,10 +101,7 @@ def read_table(
 def table_suffix(path: str | os.PathLike) -> str:
     """Return the suffix that names the format, in lower case: ``.csv`` for ``rows.csv.gz``.
 
-    Raises
-    ------
-    ValueError
-        For a spreadsheet.
+    A spreadsheet is a ValueError.
     """
     path = Path(path)
     packed = path.suffix.lower() in (*OPENERS, ".zip")
@@ -106,16 +109,6 @@ def table_suffix(path: str | os.PathLike) -> str:
     if suffix in SHEETS:
         raise ValueError(f"{path}: is a spreadsheet; save the sheet with the rows as CSV (UTF-8)")
     return suffix
-
-
-def _parquet(path: Path, target: str | None, options: dict, notes: list[str]):
-    import pandas as pd
-
-    frame = pd.read_parquet(path, **options)
-    frame.columns = _names(path, frame.columns)
-    label = _label_column(list(frame), target, path, notes)
-    labels = frame.pop(label)
-    return frame, label, labels.map(lambda v: v.strip() if isinstance(v, str) else v).to_numpy()
 
 
 def _delimited(path: Path, target: str | None, options: dict, notes: list[str]):
@@ -227,13 +220,13 @@ def _is_number(text: str) -> bool:
 
 
 def _not_numbers(frame: pd.DataFrame, words: list[str]) -> str:
-    name = words[0]
-    values = frame[name].dropna().unique()
+    values = frame[name := words[0]].dropna().unique()
     odd = [str(value) for value in values if not _is_number(str(value))]
     text = f"features must be numbers; {', '.join(words[:5])} are not"
     if 0 < len(odd) < len(values):
-        shown = ", ".join(map(repr, odd[:3]))
-        text += f" ({name} contains {shown}; give na_values= if it is a gap)"
+        text += (
+            f" ({name} contains {', '.join(map(repr, odd[:3]))}; give na_values= if it is a gap)"
+        )
     elif any("," in value for value in odd):
         text += f" ({name} contains {odd[0]!r}; give decimal=',' if that is a number)"
     return f"{text}: encode or drop them, or name the label column with target="
