@@ -8,7 +8,7 @@ from numba import config
 from workbench.kernels.rows import lanes, rows_of, squared_norms, width
 from workbench.weston_watkins import walrus
 from workbench.weston_watkins.bcd import LOWEST, arguments, epoch, margins
-from workbench.weston_watkins.walrus import FEW, descending, evaluate, sweep, threshold
+from workbench.weston_watkins.walrus import MAX_INSERTION, descending, evaluate, sweep, threshold
 
 
 def root(v, C):
@@ -64,7 +64,7 @@ def test_f_and_its_free_indices_by_hand():
     assert evaluate(v, 2.0, 1.5) == (0.5 + 1.5 + 0.0 - 1.5, 2.0)  # nor at zero
 
 
-@pytest.mark.parametrize("m", [1, 6, FEW, FEW + 1])
+@pytest.mark.parametrize("m", [1, 6, MAX_INSERTION, MAX_INSERTION + 1])
 def test_what_is_positive_comes_in_descending_order(m):
     v = np.round(np.random.default_rng(m).normal(size=m), 1)
     v[: m // 3] = 0.0

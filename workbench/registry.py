@@ -122,7 +122,7 @@ SOLVERS = {
         cuts_constant_time, "Sampled cuts, constant time", "#00838F", "D", ("C", "r", "p", "eps")
     ),
     "cuts_nystroem": Solver(
-        cuts_nystroem, "Exact cuts, Nyström (ours)", "#7CB342", "o", ("C", "eps", "stabilised")
+        cuts_nystroem, "Exact cuts, Nyström (ours)", "#7CB342", "o", ("C", "eps")
     ),
     "libsvm": Solver(libsvm, "SVM with a kernel (LIBSVM)", "#3A3A3A", "^"),
     "nystroem_svm": Solver(nystroem_svm, "Nyström and linear SVM (LIBLINEAR)", "#C49A00", "v"),

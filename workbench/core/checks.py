@@ -27,7 +27,7 @@ NUMBERS = int, float, np.integer, np.floating, np.bool_
 NOT_REAL = date, time, timedelta, np.datetime64, np.timedelta64, complex, np.complexfloating
 NOT_REAL += pd.Period, type(pd.NaT)
 MAX_COUNT = 2**63 - 1  # the largest size or count in compiled code
-FORMATS = "csr", "csc", "coo"  # of sparse rows that are accepted
+FORMATS = "csr", "csc", "coo"  # accepted formats of sparse rows
 
 
 def as_number(value) -> float:

@@ -15,7 +15,7 @@ from workbench.core.checks import Matrix as Matrix
 from workbench.core.checks import check_columns, check_labels, check_matrix, encode
 from workbench.core.shares import blocks
 
-FEW_CLASSES = 512  # a tiny problem has rows of no more
+MAX_TINY_CLASSES = 512  # classes with rows in a tiny problem, at most
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,11 +103,11 @@ class Problem:
         """Return a few rows and features of every class: they compile the same kernels as all.
 
         Dtype, sparsity, memory order and whether the rows may be written to are kept. Of more than
-        :data:`FEW_CLASSES` classes only the first have rows, and k is smaller, unless codes of
+        :data:`MAX_TINY_CLASSES` classes only the first have rows, and k is smaller, unless codes of
         classes need more than two bytes, which compile other kernels.
         """
         order, starts = _by_class(self.y, self.k)
-        sizes = np.minimum(np.diff(starts), rows_per_class)[:FEW_CLASSES]
+        sizes = np.minimum(np.diff(starts), rows_per_class)[:MAX_TINY_CLASSES]
         rows = np.concatenate([order[f : f + s] for f, s in zip(starts, sizes, strict=False)])
         X, y = self.X[np.sort(rows)], self.y[np.sort(rows)]
         # The columns with most in them: rows of zeros only would compile less.
@@ -116,7 +116,7 @@ class Problem:
         X = X if self.is_sparse else np.ascontiguousarray(X)
         for part, whole in zip((*_buffers(X), y), (*_buffers(self.X), self.y), strict=True):
             part.flags.writeable = whole.flags.writeable
-        classes = self.classes if self.k >= 2**16 else self.classes[:FEW_CLASSES]
+        classes = self.classes if self.k >= 2**16 else self.classes[:MAX_TINY_CLASSES]
         few = {"X": X, "y": y, "classes": classes, "name": f"{self.name} (tiny)"}
         return replace(self, **few, X_test=None, y_test=None, features=None, weights=None)
 

@@ -10,7 +10,7 @@ from threading import Lock
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-BLOCK_BYTES = 2**24  # of rows that are read together, so that no copy of all rows is made
+BLOCK_BYTES = 2**24  # bytes of rows that are read together, so that not all rows are copied
 
 
 def pieces(n: int, size: int) -> Iterator[slice]:

@@ -18,7 +18,7 @@ from workbench.core.stream import Row, Rule, State, finished
 
 SCHEMA = 1
 PLAIN = (bool, int, float, str, type(None))
-TICK = 1e-6  # seconds by which the rounding of clocks may set them back
+TICK = 1e-6  # seconds that rounding may set a clock back
 _NON_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 

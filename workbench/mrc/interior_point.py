@@ -32,16 +32,16 @@ from workbench.mrc.newton import (
 from workbench.mrc.risk import MinimaxRisk, RiskState, minimax_risk, psi, restated
 from workbench.mrc.splitting import SplittingState
 
-LARGEST = 8000  # components of the working set; their normal matrix takes 256 MB in float32
+MAX_COMPONENTS = 8000  # components of the working set; their normal matrix takes 256 MB in float32
 TO_BOUNDARY = 0.95  # fraction of the way to the boundary that a step may go
 # J takes components whose mean is farther off its interval's middle, in half-widths.
 SLACK = 0.8
 MIN_PRODUCT = 3e-7  # product of a variable and its multiplier at the start
 LEAD = 0.1  # complementarity may run ahead of the certified gap by this factor at most
-RUNAWAY = 100  # times the gap: complementarity of an iterate that is given up when steps jam
-LAST_STALL = 10  # short steps in a row after which an iterate is given up, whatever its products
-PATIENCE = 100  # iterations without a smaller gap: what is left of it is rounding
-CENTRAL = 1000  # complementarity of the point that replaces it, as a multiple of that of the first
+RUNAWAY = 100  # complementarity over the gap from which a jammed iterate is given up
+LAST_STALL = 10  # short steps in a row after which any iterate is given up
+PATIENCE = 100  # iterations without a smaller gap after which only rounding is left
+CENTRAL = 1000  # complementarity of a new start, as a multiple of the first one's
 
 
 @dataclass
@@ -156,7 +156,7 @@ def iterate(risk: MinimaxRisk, s: InteriorPointState) -> bool:
     scores, ratios = certify(risk, s)
     s.idle = 0 if s.upper - s.lower < 0.999 * gap else s.idle + 1
     if s.stalls and s.stalls % 5 == 0:
-        if len(s.J) < risk.active.sum() <= LARGEST:
+        if len(s.J) < risk.active.sum() <= MAX_COMPONENTS:
             join_features(risk, s, np.setdiff1d(np.flatnonzero(risk.active), s.J), MIN_PRODUCT)
         join_rows(s, violated_rows(s, scores, gap), scores)
         if s.stalls < LAST_STALL and s.complementarity() < RUNAWAY * gap:
@@ -223,8 +223,8 @@ def start(
     mean = (risk.X.T @ p).T
     near = (M != 0) | (risk.ratios(mean) > SLACK)
     J = np.flatnonzero(near & risk.active)
-    if len(J) > LARGEST:
-        J = np.sort(J[np.argsort(-risk.ratios(mean).ravel()[J])[:LARGEST]])
+    if len(J) > MAX_COMPONENTS:
+        J = np.sort(J[np.argsort(-risk.ratios(mean).ravel()[J])[:MAX_COMPONENTS]])
     rank = np.lexsort((-margin, -(mass > 0).astype(int)))
     I = np.sort(rank[: max(support + support // 2, len(J), least)])
     p, mu = p[I], M.ravel()[J]
@@ -312,7 +312,7 @@ def violated_features(s: InteriorPointState, ratios: np.ndarray) -> np.ndarray:
     ratios = ratios.ravel().copy()
     ratios[s.J] = 0.0
     worst = np.argsort(-ratios)[: max(40, 3 * len(s.J) // 100)]
-    return worst[ratios[worst] > 1.0][: max(0, LARGEST - len(s.J))]
+    return worst[ratios[worst] > 1.0][: max(0, MAX_COMPONENTS - len(s.J))]
 
 
 def distances(risk: MinimaxRisk, s, J: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

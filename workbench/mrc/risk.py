@@ -21,7 +21,7 @@ from workbench.core.stream import Row
 from workbench.kernels.compiled import njit
 from workbench.kernels.rows import FAST
 
-COLUMNS = 64  # of sparse rows that are made dense at a time
+COLUMNS = 64  # columns of sparse rows that are made dense at a time
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,7 @@ from workbench.kernels.rows import FAST
 from workbench.mrc.repair import rows_above, sharpest_lower, sharpest_upper
 from workbench.mrc.risk import MinimaxRisk, RiskState, first, minimax_risk, psi, restated
 
-WIDEST = 8000  # features; beyond, the d' x d' factor is the wrong tool
+WIDEST = 8000  # features at most: the factor has d' x d' entries
 RATIO = 500.0  # penalty of the coefficients over that of the scores
 RELAXATION = 1.8  # in (0, 2)
 

@@ -28,8 +28,8 @@ from workbench.sampled_cuts.spaces import KernelSpace, Known, NystroemSpace
 from workbench.sampled_cuts.state import CutState
 from workbench.sampled_cuts.tasks import Answers, Task
 
-STALLED = 100  # calm rounds after which exact cuts end: rounding keeps them from the end they have
-DRAWS = 1000  # after which a sampled cut is taken although it is not violated
+STALLED = 100  # calm rounds after which exact cuts end, if rounding keeps the violation above eps
+DRAWS = 1000  # draws after which a sampled cut is taken even if it is not violated
 
 Space = KernelSpace | NystroemSpace
 

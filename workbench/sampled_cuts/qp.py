@@ -6,10 +6,10 @@ import numpy as np
 
 from workbench.kernels.compiled import njit
 
-STEPS = 20  # a variable, between two looks for the best point of a face
-TURNS = 100  # such looks, at most
-RIDGE = 1e-12  # on the diagonal of a face, over the curvature of the most curved cut
-FLAT = 1e-15  # curvature, over that of the most curved cut, below which nothing is curved less
+STEPS = 20  # steps per variable between two moves to the best point of a face
+TURNS = 100  # moves to the best point of a face, at most
+RIDGE = 1e-12  # added to the diagonal of a face, as a fraction of the largest curvature
+FLAT = 1e-15  # least curvature, as a fraction of the largest one
 
 
 def solve_qp(

@@ -69,7 +69,11 @@ def cuts_exact(
     size = len(task.parts) * task.K
     free = check_memory(f"cuts_exact, {len(task.parts)} rows of {task.K} labels", 160 * size)
     space = KernelSpace(s, made, made.points(problem.X), task.K, free / (3 * 2**20))
-    yield from counted(of_all(task, space, s, C, eps, stabilised), made, state)
+    if stabilised:
+        steps = stabilised_cuts(task, space, s, C, eps, violators, STALLED)
+    else:
+        steps = exact(task, space, s, C, eps)
+    yield from counted(steps, made, state)
 
 
 def cuts_linear_time(
@@ -174,7 +178,6 @@ def cuts_nystroem(
     eps: float = 1e-3,
     kernel: str = "rbf",
     gamma: float | None = None,
-    stabilised: bool = True,
     seed: int = 0,
     state: CutState | None = None,
 ) -> Iterator[CutState]:
@@ -188,7 +191,6 @@ def cuts_nystroem(
     C, eps, kernel, gamma : as of :func:`cuts_exact`
     landmarks : rows that span the space, at least 1; all if there are no more. A `state` that is
         given has its own
-    stabilised : with a line search from the best point; False is Algorithm 1 unchanged
     seed : int, seeds the landmarks
 
     Raises
@@ -202,7 +204,7 @@ def cuts_nystroem(
     given = problem, state, C, eps, kernel, gamma, seed, np.float64
     task, made, s = prepared(*given, certified=True)
     space = NystroemSpace(s, made, problem.X, landmarks)
-    yield from counted(of_all(task, space, s, C, eps, stabilised), made, state)
+    yield from counted(stabilised_cuts(task, space, s, C, eps, violators, STALLED), made, state)
 
 
 def prepared(
@@ -218,13 +220,6 @@ def prepared(
         rng = np.random.default_rng(check_whole(seed, "seed", least=0))
         state = start(problem, task, made, float(C), float(eps), certified, rng)
     return task, made, state
-
-
-def of_all(task: Task, space, s: CutState, C: float, eps: float, stabilised: bool) -> Iterator:
-    """Return the stream of exact cuts, with a line search or without."""
-    if stabilised:
-        return stabilised_cuts(task, space, s, C, eps, violators, STALLED)
-    return exact(task, space, s, C, eps)
 
 
 def counted(

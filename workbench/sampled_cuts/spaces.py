@@ -25,9 +25,9 @@ from workbench.sampled_cuts.state import CutState, append, keep, merged
 from workbench.sampled_cuts.tasks import Cut
 
 PIECE = 2**15  # sparse rows whose features are computed and summed at a time
-CUTS = 256  # for whose scores room is made at a time
-LONG = 16  # features times labels from which values of the kernel are kept: others cost little
-HELD_AGAIN = 4  # they are kept if one in this many has room: otherwise few are used again
+CUTS = 256  # cuts for whose scores memory is allocated at a time
+MIN_LENGTH = 16  # features times labels below which values of the kernel are too cheap to keep
+MAX_OVERFLOW = 4  # values of the kernel are kept if at least one in four fits into memory
 
 
 class Known(NamedTuple):
@@ -60,7 +60,7 @@ class KernelSpace:
         self.gram, self.room = None, {}
         of_values, of_scores = (kernel.dtype.itemsize * m / 2**20 for m in (n**2, CUTS * n * K))
         room = max(megabytes / 2, megabytes - of_scores)
-        if gram and d * K >= LONG and of_values <= HELD_AGAIN * room:
+        if gram and d * K >= MIN_LENGTH and of_values <= MAX_OVERFLOW * room:
             self.gram = Gram(kernel, points, room)
             megabytes -= self.gram.held.nbytes / 2**20
         self.most = int(megabytes * 2**20) // (kernel.dtype.itemsize * max(self.size, 1))
@@ -189,7 +189,7 @@ def gathered_products(A, index, value, products):
         products[t] = total
 
 
-COARSEST = 1e-8  # relative error of a kernel's value; the inverse of K makes more of it
+MAX_ERROR = 1e-8  # relative error of a kernel's value, which the inverse of K amplifies
 
 
 class NystroemSpace:
@@ -207,10 +207,10 @@ class NystroemSpace:
         if not len(s.landmarks):
             s.landmarks = np.sort(s.rng.choice(N, min(landmarks, N), replace=False))
         chosen = kernel.points(X[s.landmarks])
-        if (off := kernel.precision(chosen)) > COARSEST:
+        if (off := kernel.precision(chosen)) > MAX_ERROR:
             raise ValueError(
                 f"problem: rows lie so far from zero that values of the kernel may be off by "
-                f"{off:.0e}, at most {COARSEST:g} is accepted; centre them, as dense rows are, or "
+                f"{off:.0e}, at most {MAX_ERROR:g} is accepted; centre them, as dense rows are, or "
                 "lower gamma"
             )
         if not len(s.root):

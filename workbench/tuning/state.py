@@ -14,7 +14,7 @@ from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import Row
 from workbench.kernels.rows import squared_norms
 
-PIECES = 4  # per interval; each keeps its own number of certain errors
+PIECES = 4  # pieces of an interval, each with its own number of certain errors
 EDGES = np.linspace(0.0, 1.0, PIECES + 1)
 
 

@@ -33,7 +33,7 @@ from workbench.kernels.compiled import njit
 from workbench.kernels.rows import FAST, lanes, squared_norms
 
 ROUNDING = 1e-12  # a gap below this fraction of the objective means nothing
-SCORES = 2**18  # held at a time while the rows are judged: 2 MiB, which fits the cache
+SCORES = 2**18  # scores computed together, 2 MiB, which fit the cache
 
 
 @dataclass

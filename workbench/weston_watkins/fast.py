@@ -15,14 +15,14 @@ from workbench.weston_watkins.bcd import arguments, margins, write_block
 from workbench.weston_watkins.dual import WWState, restated, slack_of, start
 from workbench.weston_watkins.walrus import threshold
 
-SHARE = 0.05  # rows with less than this fraction of the mean part of the gap are left alone
-MIN_SHARE = 1e-6  # the same if few rows have more
-VISITS = 2.0  # per round, in multiples of n
+GAP_PART = 0.05  # rows with less than this fraction of the mean part of the gap are left alone
+MIN_PART = 1e-6  # lower bound of that fraction, which falls when rounds run out of rows
+VISITS = 2.0  # visits per round, in multiples of n
 SWEEPS = 100  # sweeps over the rows that still change, before all rows are judged again
-STEP = 8.0  # from one C of the continuation to the next
-EASY = 0.5  # C mean|x|^2 from which a problem is worth easier ones before it
+STEP = 8.0  # ratio of neighbouring C of the continuation
+EASY = 0.5  # C mean|x|^2 from which the continuation pays
 STAGE = 1e-2  # gap ratio at which an easier problem has been solved well enough
-LONGEST = 20  # rounds after which the next problem follows anyway
+STAGE_ROUNDS = 20  # rounds after which the next C follows even so
 
 
 def ww_walrus_fast(
@@ -60,7 +60,7 @@ def ww_walrus_fast(
     C, norms = check_positive(C, "C"), squared_norms(problem.X)
     y, k, weights = problem.y, problem.k, problem.weights
     if state is None:
-        s = replace(start(problem, C, seed, norms), share=SHARE)
+        s = replace(start(problem, C, seed, norms), share=GAP_PART)
     else:
         fresh = ww_walrus_fast(problem, C=C, seed=seed)
         s = restated(problem, state, fresh, C=C, level=min(C, state.level))
@@ -79,7 +79,7 @@ def ww_walrus_fast(
         if s.round == 1:
             moved = s.move_to(easiest(C, weights * norms), problem, norms)
         else:
-            done = gaps.sum() <= STAGE * s.first * s.level / C or s.round - s.since >= LONGEST
+            done = gaps.sum() <= STAGE * s.first * s.level / C or s.round - s.since >= STAGE_ROUNDS
             moved = done and s.move_to(min(C, STEP * s.level), problem, norms)
         if moved:
             screened()
@@ -95,7 +95,7 @@ def ww_walrus_fast(
             looked += len(active)
             changed += moves
             active = active[~idle]
-        s.share = min(4.0 * s.share, SHARE) if len(active) else max(s.share / 4.0, MIN_SHARE)
+        s.share = min(4.0 * s.share, GAP_PART) if len(active) else max(s.share / 4.0, MIN_PART)
         s.round += 1
         s.visits += looked / problem.n
         s.updates = changed / max(looked, 1)

@@ -20,14 +20,14 @@ from workbench.kernels.rows import squared_norms
 from workbench.weston_watkins.dual import WWState, evaluated
 from workbench.weston_watkins.fast import ww_walrus_fast
 
-RIDGE = 1e-9  # times the mean |x|^2: added to the diagonal, what pairs of equal rows would lack
-ENTERING = 50  # violating pairs that may enter at least, and half as many as are free
-CROWDED = 2.0  # free pairs, over the degrees of freedom of W, above which equations have no sense
-PASSES = 20  # systems of pairs
-PIVOTS = 40  # exchanges of pairs for one system
+RIDGE = 1e-9  # multiple of the mean |x|^2 on the diagonal, which pairs of equal rows lack
+ENTERING = 50  # violating pairs that may enter, or half as many as are free if these are more
+CROWDED = 2.0  # free pairs per degree of freedom of W, above which nothing is solved
+PASSES = 20  # systems of pairs at most
+PIVOTS = 40  # exchanges of pairs for one system at most
 FALLS = 3  # exchanges without fewer wrong signs before single pairs are exchanged
 NOISE = 1e-13  # a gap below this fraction of the objective is rounding
-ROUNDS = 3000  # of coordinate descent
+ROUNDS = 3000  # rounds of coordinate descent at most
 
 
 def solved(problem: Problem, state: WWState, gap: float) -> WWState:

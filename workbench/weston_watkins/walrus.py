@@ -21,8 +21,8 @@ from workbench.core.checks import check_positive
 from workbench.kernels.compiled import njit
 from workbench.kernels.rows import FAST
 
-FEW = 200  # entries up to which sorting by insertion is quicker
-PASSES = 20  # Newton steps; five are rare, and after so long sorting is as good
+MAX_INSERTION = 200  # entries up to which insertion sort is quicker
+PASSES = 20  # Newton steps at most; more than five are rare
 
 
 def subproblem(v: np.ndarray, C: float) -> np.ndarray:
@@ -85,13 +85,13 @@ def descending(v):
     for entry in v:
         if entry > 0.0:
             at = m
-            if len(v) <= FEW:  # by insertion
+            if len(v) <= MAX_INSERTION:  # by insertion
                 while at > 0 and found[at - 1] < entry:
                     found[at] = found[at - 1]
                     at -= 1
             found[at] = entry
             m += 1
-    if len(v) > FEW:
+    if len(v) > MAX_INSERTION:
         ascending = np.sort(found[:m])
         for j in range(m):  # assigning to a slice would take a third longer to compile
             found[j] = ascending[m - 1 - j]
