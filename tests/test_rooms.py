@@ -35,7 +35,7 @@ BUDGETS = {
     "weston_watkins": 967,
     "memoir": 2_406,
     "least_squares": 1_393,
-    "sampled_cuts": 1_563,
+    "sampled_cuts": 1_549,
     "tuning": 522,
     "peers": 1_153,
     "registry": 148,
