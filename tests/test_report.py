@@ -252,7 +252,7 @@ def test_the_better_of_two_measurements_is_shown(tmp_path):
     row |= {"quantity": "classification error", "unit": "%"}
     write(tmp_path, "mrc_a", "x", profile="smoke", date="2027", numbers=[row | {"value": 1.0}])
     write(tmp_path, "mrc_b", "x", profile="quick", numbers=[row | {"value": 8.02}])
-    write(tmp_path, "paper/mrc_c", "x", profile="paper", numbers=[row | {"value": "nan"}])
+    write(tmp_path, "quick/mrc_c", "x", profile="paper", numbers=[row | {"value": "nan"}])
     found = side_by_side(PRINTED, measurements(collect(tmp_path)[0]))[1]
     assert found.ours.number.value == 8.02
     assert found.verdict.tone == "agrees", "spelling does not keep the two apart"

@@ -7,11 +7,13 @@ from functools import partial
 import matplotlib.pyplot as plt
 import pytest
 
+from workbench.core.stream import rounds
 from workbench.core.trace import Trace, encode
+from workbench.data.panels import panel
 from workbench.figures import Figures
 from workbench.runs import results
 from workbench.runs.grid import grid
-from workbench.runs.mill import make
+from workbench.runs.mill import KINDS, make
 from workbench.runs.notebooks import FOLDER, read
 from workbench.runs.results import (
     read_results,
@@ -19,6 +21,7 @@ from workbench.runs.results import (
     there,
     write_results,
 )
+from workbench.runs.run import run
 from workbench.runs.sweep import sweep
 
 
@@ -107,7 +110,7 @@ def test_runs_are_made_once_and_redraw_all_figures(name, tmp_path, monkeypatch):
     notebook, points = read(FOLDER / f"{name}.ipynb"), tmp_path / "runs" / "points"
     monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "runs"))
     small = SMALL if name == "ww_path" else notebook.values("smoke")
-    folder = tmp_path / "figures" / "paper"
+    folder = tmp_path / "figures"
 
     def made(figures, **options):
         options |= {"figures": figures, "executed": tmp_path, "say": silent}
@@ -137,7 +140,7 @@ def figures(tmp_path, monkeypatch):
     """The figures of a notebook whose runs are kept in a folder of their own."""
     monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "runs"))
     notebook = read(FOLDER / "ww_path.ipynb")
-    return Figures("ww_path", notebook.values("quick"), folder=tmp_path / "figures" / "paper")
+    return Figures("ww_path", notebook.values("quick"), folder=tmp_path / "figures")
 
 
 def counting(calls, stopped_by="rounds"):
@@ -185,3 +188,10 @@ def test_a_figure_redrawn_from_results_keeps_its_proofs(figures, tmp_path, monke
     record = json.loads((figures.folder / "time.json").read_text("utf-8"))
     assert record["proofs"] == ["time.proofs/a.npz"]
     assert (figures.folder / "time.proofs" / "a.npz").read_bytes() == b"proof"
+    trace, _ = run("ww_walrus", panel("iris"), rounds(1))
+    drawn = []
+    for _ in range(2):
+        save(traces=[trace])
+        drawn.append([(figures.folder / f"time.{kind}").read_bytes() for kind in KINDS])
+    assert drawn[0] == drawn[1], "equal results make equal files"
+    assert json.loads(drawn[0][KINDS.index("json")])["date"] == trace.header["started"]

@@ -127,7 +127,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--again", action="store_true", help="rerun notebooks even if nothing changed")
     add("--from", dest="results", type=Path, metavar="DIR", help="redraw from results, run nothing")
     add("--timeout", type=float, metavar="S", help="limit per notebook, in wall seconds")
-    add("--out", type=Path, metavar="DIR", help="folder of the figures (default: figures/)")
+    add("--out", type=Path, metavar="DIR", help="folder of the figures (default: figures/, quick/)")
 
     add = command(commands.replay_command, "write a page that plays runs again, without a kernel")
     add("traces", nargs="+", type=Path, metavar="TRACE", help="what `workbench run --out` writes")

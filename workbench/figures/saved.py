@@ -157,6 +157,13 @@ class Figures:
             )
         traces = list(traces)
         made = made_by(traces)
+        own = {"date": datetime.now(UTC).isoformat(timespec="seconds"), "key": self.key}
+        own["seconds"] = round(time.perf_counter() - self.started, 1)
+        known = [t.header for t in traces or self.measured if "started" in t.header]
+        if known and recalled() is not None:  # equal results make equal files, whoever draws them
+            last = max(known, key=lambda header: header["started"])
+            own = {"date": last["started"], "key": "results", "seconds": None}
+            made |= {"versions": last["versions"], "commit": last["versions"]["commit"]}
         profile, command = regenerated_by(self.notebook, self.parameters)
         times = timed(self.notebook.values("quick")) or timed(self.parameters)
         cut = ended_by_clock(traces)
@@ -166,27 +173,25 @@ class Figures:
             "notebook": f"notebooks/figures/{self.notebook.name}.ipynb",
             "profile": profile,
             "command": command,
-            "key": self.key,
             "parameters": self.parameters,
             "caption": " ".join(filter(None, [caption, cut, *in_words(made, times)])),
             "beneath": _lines(caption, " ".join(beneath), figure.get_size_inches()[0]),
-            "date": datetime.now(UTC).isoformat(timespec="seconds"),
-            "seconds": round(time.perf_counter() - self.started, 1),
+            **own,
             **made,
         }
         if numbers is not None:
             record["numbers"] = numbers
-        own, proofs = self.folder / f"{name}.proofs", [Path(proof) for proof in proofs]
+        kept, proofs = self.folder / f"{name}.proofs", [Path(proof) for proof in proofs]
         if recalled() is not None:  # results have no proofs: those that stand here stay
-            proofs = sorted(own.glob("*.npz"))
+            proofs = sorted(kept.glob("*.npz"))
         if proofs:
             record["proofs"] = [f"{name}.proofs/{proof.name}" for proof in proofs]
         _draw(figure, self.folder / name, record["beneath"])
         if recalled() is None:
-            shutil.rmtree(own, ignore_errors=True)
+            shutil.rmtree(kept, ignore_errors=True)
             for proof in proofs:
-                own.mkdir(exist_ok=True)
-                shutil.copyfile(proof, own / proof.name)
+                kept.mkdir(exist_ok=True)
+                shutil.copyfile(proof, kept / proof.name)
         with whole(self.folder / f"{name}.json") as part:
             part.write_text(as_json(record), encoding="utf-8")
         self._keep(traces)
@@ -194,11 +199,11 @@ class Figures:
 
     def _keep(self, traces: list[Trace]) -> None:
         """Write what the paper profile measured to results/, unless it is from there."""
-        if self.folder.parent.name != "paper" or recalled() is not None:
+        if self.folder.parent.name != "figures" or recalled() is not None:
             return
         self.measured += [trace for trace in traces if trace.header.keys() & {"stop", "call"}]
         if self.measured:
-            path = self.folder.parents[2] / "results" / f"{self.notebook.name}.parquet"
+            path = self.folder.parents[1] / "results" / f"{self.notebook.name}.parquet"
             write_results(path, self.measured, self.parameters)
 
 

@@ -57,7 +57,7 @@ def make(
         parameters that they were made with
     timeout : seconds for each notebook, by default those of the profile in :data:`TIMEOUTS`
     figures, executed : where the figures and the executed notebooks go, by default ``figures/``
-        and ``runs/figures/`` of the checkout; profiles other than quick have their own folders
+        and ``runs/figures/`` of the checkout; profiles other than paper have folders in them
     say : receives a line for each notebook, and at the end their times, slowest first
 
     Returns
@@ -75,7 +75,7 @@ def make(
     limits = Limits(TIMEOUTS[profile] if timeout is None else timeout)
     found = find(list(names), notebooks)
     work = [(notebook, _values(notebook, profile, overrides, results)) for notebook in found]
-    own = "" if profile == "quick" else profile
+    own = "" if profile == "paper" else profile
     figures = Path(figures or figures_folder() / own).absolute()
     executed = Path(executed or runs_folder() / "figures" / own).absolute()
     changed = work if again or results else [w for w in work if not unchanged(*w, figures, jobs)]

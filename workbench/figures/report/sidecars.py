@@ -96,7 +96,7 @@ class Figure:
 
 
 def collect(folder: Path) -> tuple[list[Figure], list[str]]:
-    """Read a figures folder and its ``paper/``; the profile ``smoke`` is left out.
+    """Read a figures folder and its ``quick/``; the profile ``smoke`` is left out.
 
     Returns
     -------
@@ -104,7 +104,7 @@ def collect(folder: Path) -> tuple[list[Figure], list[str]]:
     faults : one line per file that was left out, with its name and the reason
     """
     figures, faults = [], []
-    paths = [*sorted(folder.glob("paper/*/*.json")), *sorted(folder.glob("*/*.json"))]
+    paths = [*sorted(folder.glob("*/*.json")), *sorted(folder.glob("quick/*/*.json"))]
     # A name that begins with a dot is of a file that is being written.
     for path in (path for path in paths if not path.name.startswith(".")):
         place = path.relative_to(folder).parts[:-2]
