@@ -13,7 +13,7 @@ from workbench.core.problem import Problem
 from workbench.data import load, names
 from workbench.data.cache import available_files
 from workbench.data.sources import SOURCES
-from workbench.data.words import CHECKERS, GIVEN, SIZES, TEXT, Words, alternatives
+from workbench.data.words import GENERATED, GIVEN, Words, alternatives
 from workbench.data.words import listed as listed
 
 
@@ -67,7 +67,7 @@ def available_specs(text: str) -> list[str]:
 
 
 def _is_available(words: Words) -> bool:
-    if any(kind.fullmatch(words.data) for kind in (SIZES, CHECKERS, TEXT)):
+    if GENERATED.fullmatch(words.data):
         return True
     try:
         load(words.data, scale=GIVEN)

@@ -29,9 +29,7 @@ SCALES: dict[str, Callable[[Problem], Problem]] = {
     "tfidf": features.tfidf,  # sparse counts to unit rows of tf-idf
 }
 GIVEN = "given"  # the name of no scale
-SIZES = re.compile(r"synthetic (\d+)x(\d+)x(\d+)")
-CHECKERS = re.compile(r"checkers (\d+)")
-TEXT = re.compile(r"text (\d+)x(\d+)")
+GENERATED = re.compile(r"synthetic \d+x\d+x\d+|checkers \d+|text \d+x\d+")
 MAX_TEST_ROWS = 20_000  # of generated data: an error of 9 % has a standard deviation of 0.2 points
 SIGNS = re.compile(r"\s*(?:[,+|@]|\sor\s|$)")  # where a path in a text may end
 NEXT = re.compile(r",|\sor\s")
@@ -114,27 +112,27 @@ def generated(data: str, seed: int, test: float | None) -> Problem | None:
     N training rows and 20,000 test rows of the same board, the same ones for every N and fraction.
     ``text NxC`` has N training rows and this fraction of all as test rows, at most 20,000.
     """
-    if sizes := SIZES.fullmatch(data):
-        problem = synthetic(*map(int, sizes.groups()), seed=seed)
-        return problem.split(test, seed) if test else problem
-    if size := CHECKERS.fullmatch(data):
-        problem = checkers(int(size[1]), seed)
-        if not test:
-            return problem
-        others = checkers(MAX_TEST_ROWS, [seed, 1])  # a stream that no seed of training rows has
-        return replace(problem, X_test=others.X, y_test=others.y)
-    if sizes := TEXT.fullmatch(data):
-        n, k = map(int, sizes.groups())
+    if not GENERATED.fullmatch(data):
+        return None
+    kind, _, sizes = data.partition(" ")
+    n, *others = map(int, sizes.split("x"))
+    if kind == "text":
         n_test = min(round(n * test / (1 - test)), MAX_TEST_ROWS) if test else 0
-        return zipf_text(n, k, seed, n_test=n_test)
-    return None
+        return zipf_text(n, *others, seed, n_test=n_test)
+    if kind == "synthetic":
+        problem = synthetic(n, *others, seed=seed)
+        return problem.split(test, seed) if test else problem
+    problem = checkers(n, seed)
+    if not test:
+        return problem
+    others = checkers(MAX_TEST_ROWS, [seed, 1])  # a stream that no seed of training rows has
+    return replace(problem, X_test=others.X, y_test=others.y)
 
 
 def default_scale(data: str, is_name: bool) -> str:
     """Return the scale of words without ``@``, as data/README.md has them."""
-    if TEXT.fullmatch(data):
-        return "tfidf"
-    return "standard" if is_name or SIZES.fullmatch(data) else GIVEN
+    kind = data.partition(" ")[0] if GENERATED.fullmatch(data) else "name" if is_name else "file"
+    return {"text": "tfidf", "synthetic": "standard", "name": "standard"}.get(kind, GIVEN)
 
 
 def check_scale(scale: str, text: str) -> None:
@@ -225,21 +223,14 @@ def _validation(problem: Problem, share: float, seed: int) -> Problem:
     """
     if not 0 < share < 1:
         raise ValueError(f"data: '| {100 * share:g} % validation' must be between 0 and 100")
-    X, y, n, weights = problem.X, problem.y, problem.n, problem.weights
-    rng = np.random.default_rng(seed)
-    order = rng.permutation(n)
-    order = order[np.argsort(y[order], kind="stable")]
-    held = np.diff(np.floor(share * np.arange(n + 1) + rng.random())) > 0
-    starts = np.searchsorted(y[order], np.arange(problem.k))
-    emptied = np.logical_and.reduceat(held, starts)
-    held[starts[emptied]] = False
-    held, order = order[held], order[~held]
-    if not len(held):
+    rng, starts = np.random.default_rng(seed), np.searchsorted(np.sort(problem.y), range(problem.k))
+    order = rng.permutation(problem.n)
+    order = order[np.argsort(problem.y[order], kind="stable")]
+    held = np.diff(np.floor(share * np.arange(problem.n + 1) + rng.random())) > 0
+    held[starts[np.logical_and.reduceat(held, starts)]] = False  # no class is held out whole
+    if not held.any():
         raise ValueError(f"data: '| {100 * share:g} % validation' holds out no row")
-    held.sort()
-    order.sort()
-    rows = {"X": X[order], "y": y[order], "weights": weights[order]}
-    return replace(problem, **rows, X_test=X[held], y_test=y[held])
+    return _held_out(problem, order[held])
 
 
 def _first_of_classes(problem: Problem, m: int) -> Problem:
@@ -247,11 +238,15 @@ def _first_of_classes(problem: Problem, m: int) -> Problem:
         raise ValueError("data: '| M a class' makes the split, but there are test rows already")
     order = np.argsort(problem.y, kind="stable")
     starts = np.searchsorted(problem.y[order], np.arange(problem.k))
-    place = np.empty(problem.n, int)  # of each row among those of its class
-    place[order] = np.arange(problem.n) - starts[problem.y[order]]
-    first = place < m
-    if m < 1 or first.all():
+    place = np.arange(problem.n) - starts[problem.y[order]]  # of a row among those of its class
+    if m < 1 or (place < m).all():
         raise ValueError(f"data: '| {m} a class' leaves no training rows or no test rows")
-    X, y = problem.X, problem.y
-    rows = {"X": X[first], "y": y[first], "weights": problem.weights[first]}
-    return replace(problem, **rows, X_test=X[~first], y_test=y[~first])
+    return _held_out(problem, order[place >= m])
+
+
+def _held_out(problem: Problem, rows: np.ndarray) -> Problem:
+    """Return the problem with these training rows as its test rows, both in their order."""
+    X, y, held = problem.X, problem.y, np.zeros(problem.n, bool)
+    held[rows] = True
+    kept = {"X": X[~held], "y": y[~held], "weights": problem.weights[~held]}
+    return replace(problem, **kept, X_test=X[held], y_test=y[held])
