@@ -65,16 +65,8 @@ def residuals(
 ) -> tuple[float, float, np.ndarray]:
     """Return the summed loss at the scores F = XW + offset, <R, F> and X'R for their residuals R.
 
-    The sums are of double precision, except those of :func:`product`.
-
-    Parameters
-    ----------
-    X : (n, d) rows
-    y : targets, see :mod:`~workbench.least_squares.links`
-    W : (d, k)
-    of : the compiled residuals of a link
-    weights : (n,), by which each row's loss and residuals are multiplied
-    offset : (n, k) scores to add to XW
+    `of` is the compiled function of a link. Sums are of double precision, except those of
+    :func:`product`.
     """
     W = W.astype(X.dtype, copy=False)
     loss, inner, G = 0.0, 0.0, np.zeros(W.shape)

@@ -138,14 +138,8 @@ def training_rows(
 ) -> Shares:
     """Return all training rows in shares, each worked on by its own thread.
 
-    Parameters
-    ----------
-    problem : Problem
-    F : (n, k) float32 scores, changed in place by :meth:`Share.update`
-    generator, link : of the features, and the name of the loss's link
-    kept : bytes, at least 0, that the features of a block may take
-    workers : threads, at least 1; of few rows, no more than there are pieces of `GRAM_ROWS`
-    calibrate : take the scores as k more features
+    :meth:`Share.update` changes the (n, k) float32 scores `F` in place. The features of a block may
+    take `kept` bytes. Of few rows, there are no more shares than pieces of `GRAM_ROWS`.
     """
     parts = cut(problem.n, GRAM_ROWS, workers)
     kept = int(min(kept, 2**62)) // len(parts)

@@ -26,8 +26,8 @@ class StagewiseState:
     """Weights ``W`` (n_features, k), the scores ``F`` (n, k) of the training rows, the objective.
 
     ``F`` is empty, (0, k), if the rows are on a cluster, whose workers hold their scores.
-    ``loss`` is the mean loss, ``primal`` adds the penalty. The other fields are those of a
-    :class:`~workbench.data.generators.Generator`: the model stores a seed instead of features.
+    ``loss`` is the mean loss, ``primal`` adds the penalty. The model keeps the ``generator`` of its
+    features, a seed, instead of these.
     """
 
     round: int
@@ -35,20 +35,7 @@ class StagewiseState:
     F: np.ndarray
     loss: float
     primal: float
-    features: str
-    d: int
-    n_features: int
-    block: int
-    seed: int
-    s: float
-    anchors: np.ndarray
-
-    @property
-    def generator(self) -> Generator:
-        """Return the feature generator."""
-        return Generator(
-            self.features, self.d, self.n_features, self.block, self.seed, self.s, self.anchors
-        )
+    generator: Generator
 
     def scores(self, X) -> np.ndarray:
         return scores(self.generator, check_sparse(X), self.W)
@@ -134,10 +121,9 @@ def check_stages(alpha, link, passes, inner, block, kept, workers) -> None:
 
 def start(generator: Generator, problem: Problem) -> StagewiseState:
     """Return the state without weights."""
-    g = generator
-    W, F = np.zeros((g.n_features, problem.k)), np.zeros((problem.n, problem.k), np.float32)
-    about = g.kind, g.d, g.n_features, g.block, g.seed, g.s, g.anchors
-    return StagewiseState(0, W, F, np.nan, np.nan, *about)
+    W = np.zeros((generator.n_features, problem.k))
+    F = np.zeros((problem.n, problem.k), np.float32)
+    return StagewiseState(0, W, F, np.nan, np.nan, generator)
 
 
 def stages(
