@@ -97,7 +97,7 @@ def test_bounds_hold_for_any_lam(lam, k, blobs):
 def test_the_primal_does_not_depend_on_blocks_of_rows(blobs, monkeypatch):
     problem = blobs(n=50, k=4)
     whole = after(7, problem, lam=0.02).info()["primal"]
-    monkeypatch.setattr("workbench.memoir.pegasos.SCORES", 30)  # blocks of seven rows
+    monkeypatch.setattr("workbench.memoir.pegasos.BLOCK_SCORES", 30)  # blocks of seven rows
     assert after(7, problem, lam=0.02).info()["primal"] == pytest.approx(whole, rel=1e-12)
 
 

@@ -19,11 +19,11 @@ import scipy.sparse as sp
 from workbench.kernels.compiled import njit
 
 WHOLE = 255  # in `sizes`: the block has a slot for every class
-LEAST = 2  # log2 of the slots of the smallest block
-SLACK = 1.5  # ratio of the slots of a new pool to those that are in use
+MIN_SIZE = 2  # log2 of the slots of the smallest block
+SLACK = 1.5  # ratio of the slots of a new pool to those in use
 PATCH = 2**16  # slots left free in a new pool, beyond those that were asked for
-FULL = 0.8  # share of a block's slots from which on it grows
-DENSE = 0.5  # share of C slots beyond which a block gets a slot for every class
+FULL = 0.8  # fraction of a block's slots above which it grows
+DENSE = 0.5  # fraction of C slots above which a block gets a slot for every class
 
 
 class Blocks(NamedTuple):
@@ -32,11 +32,11 @@ class Blocks(NamedTuple):
     Attributes
     ----------
     starts : (d,) int64, first slot of each block
-    sizes : (d,) uint8, log2 of its number of slots, 0 where there is none, `WHOLE` for C of them
+    sizes : (d,) uint8, log2 of its number of slots, 0 if it has none, `WHOLE` for C of them
     used : (d,) int32, slots that hold a class
-    classes : (p,) uint16 or uint32, C where a slot is empty; (0,) if all blocks are whole
+    classes : (p,) uint16 or uint32, C if a slot is empty; (0,) if all blocks are whole
     values : (p,) float32, or float64 of a dense matrix
-    sums : (p,) of the same type, a second value of each slot, or (0,) where there is none
+    sums : (p,) of the same type, a second value of each slot, or (0,) if there is none
     end : (1,) int64, first slot of the pool that is in no block
     """
 
@@ -51,7 +51,7 @@ class Blocks(NamedTuple):
 
 @dataclass
 class InBlocks:
-    """The part of a state that is a matrix in blocks: the number of classes and :class:`Blocks`."""
+    """The part of a state that is a matrix in blocks, of `k` classes."""
 
     k: int
     starts: np.ndarray
@@ -70,15 +70,13 @@ class InBlocks:
         """Take these blocks as the matrix."""
         vars(self).update(blocks._asdict())
 
-    def run(self, kernel: Callable, *given, at: int = 0) -> None:
+    def run(self, kernel: Callable, *given) -> None:
         """Run a compiled pass to its end, in a larger pool whenever it lacks slots.
 
-        Parameters
-        ----------
-        kernel : takes the blocks, the place to begin at, `given` and k; returns the place it has
-            reached and how many free slots it needs there, 0 at the end
+        The kernel takes the blocks, the place to begin at, `given` and k; it returns the place it
+        has reached and how many free slots it needs there, 0 at the end.
         """
-        at, need = kernel(self.blocks(), at, *given, self.k)
+        at, need = kernel(self.blocks(), 0, *given, self.k)
         while need:
             self.hold(roomier(self.blocks(), self.k, PATCH + need))
             at, need = kernel(self.blocks(), at, *given, self.k)
@@ -112,6 +110,7 @@ def dense(W: np.ndarray, *, sums: bool = False) -> Blocks:
 
 
 def _kind(k: int) -> type:
+    """Return the smallest type that holds k, the number of the class that does not exist."""
     return np.uint16 if k < 2**16 else np.uint32
 
 
@@ -156,8 +155,8 @@ def hashed(c, size):
 def position(starts, sizes, classes, f, c, k):
     """Return the slot of class c in the block of feature f, or -1 - (where it would go).
 
-    It takes arrays, as compiled code may count references whenever it takes one out of a tuple,
-    which costs more than all else here.
+    It takes arrays: compiled code may count references whenever it takes one out of a tuple, which
+    would cost more than everything else here.
     """
     size = sizes[f]
     start = starts[f]
@@ -181,7 +180,7 @@ def slots_for(size, needed, k):
     """Return the size that a block of this size must have to hold `needed` classes."""
     if size == WHOLE:
         return size
-    size = max(size, np.uint8(LEAST))
+    size = max(size, np.uint8(MIN_SIZE))
     while needed > FULL * (1 << int(size)):
         size += np.uint8(1)
         if (1 << int(size)) > DENSE * k:
@@ -227,9 +226,9 @@ def reserve(blocks, f, more, k):
 
 @njit(cache=True)
 def insert(used, classes, f, c, p):
-    """Put class c where `position` says it would go, which must have room, and return the slot.
+    """Put class c where `position` would have it, which must have room, and return the slot.
 
-    Not inlined: with it, the loops around it become ten times as slow.
+    It is not inlined: the loops around it would become ten times as slow.
     """
     p = -1 - p
     classes[p] = c

@@ -28,9 +28,9 @@ from workbench.memoir.steps import (
     take,
 )
 
-SCORES = 2**22  # held at a time when the objective is computed: 32 MiB
+BLOCK_SCORES = 2**22  # scores that the objective holds at a time: 32 MiB
 MIN_SCALE = 1e-9  # a smaller scale of W is multiplied into the weights
-DUAL_BYTES = 2**30  # up to which the dual point is kept
+DUAL_BYTES = 2**30  # size up to which the dual point is kept
 MIN_UNIT = 1e-20  # a smaller unit is multiplied into the dual point
 
 
@@ -38,11 +38,10 @@ MIN_UNIT = 1e-20  # a smaller unit is multiplied into the dual point
 class PegasosState:
     """The last iterate ``W`` (d, k), the step counter, the random generator and both bounds.
 
-    Row j of ``W`` holds feature j of all classes: a sparse row of data is scored, and changes two
-    classes, in as many short sweeps as it has entries. The dual point behind ``W`` is ``unit``
-    times ``dual`` (n, k), which is not kept, and (0, 0), if it takes more than a gigabyte; ``mass``
-    in [0, 1] is its sum. ``primal`` is P(W), of which ``upper`` is the least so far; ``updates`` is
-    the fraction of rows that violated their margin in the last round. All is for this ``lam``.
+    The dual point behind ``W`` is ``unit`` times ``dual`` (n, k), which is not kept, and (0, 0), if
+    it takes more than a gigabyte; ``mass`` in [0, 1] is its sum. ``primal`` is P(W), ``upper`` the
+    least so far; ``updates`` is the fraction of rows that violated their margin in the last round.
+    All are for this ``lam``.
     """
 
     round: int
@@ -79,12 +78,11 @@ def memoir_pegasos(
 ) -> Iterator[PegasosState]:
     """Minimise P(W) = lam/2 |W|^2 + mean_i max(0, 1 + max_{r != y_i} x_i.(w_r - w_{y_i})).
 
-    Algorithm 1 with an exact argmax, rows of a batch read one after the other; there is no
-    intercept. A round takes every training row once, in a new random order cut into
-    ceil(n / batch_size) batches whose sizes differ by at most one. Where the box leaves a choice:
-    eta_t = 1 / (lam t), which is Theorem 2's; the "uniformly random" batch is the next of that
-    order; a row's step is eta_t over the mean batch size b, for with eta_t alone the method would
-    minimise lam/2 |W|^2 + b mean_i max(0, ...); the projected W is what the next step shrinks,
+    Algorithm 1 with an exact argmax, without an intercept. A round takes every training row once,
+    in a new random order cut into ceil(n / batch_size) batches whose sizes differ by at most one.
+    Where the box leaves a choice: eta_t = 1 / (lam t), as in Theorem 2; the "uniformly random"
+    batch is the next of that order; a row's step is eta_t over the mean batch size b, because eta_t
+    alone would minimise lam/2 |W|^2 + b mean_i max(0, ...); the next step shrinks the projected W,
     while the printed indices drop the projection.
 
     The sum over steps is a dual point, so each round carries a certificate. Crammer and Singer's
@@ -93,26 +91,24 @@ def memoir_pegasos(
         D(a) = sum_ic a_ic - lam/2 |W_a|^2 <= min P,
         W_a = (1/lam) sum_ic a_ic (phi(x_i, y_i) - phi(x_i, c)),
 
-    where phi(x, c) puts x into column c: a mean hinge is at least sum_ic a_ic (1 - margin_ic), and
-    lam/2 |W|^2 - lam <W, W_a> >= -lam/2 |W_a|^2. A violated margin adds m / (t n), m batches a
-    round, to one a_ic; shrinking scales all weights by 1 - 1/t, a projection by at most 1. So W =
-    W_a at every step, whatever class c the search returned. After E rounds, T = m E steps, what
-    step t added is m / (T n) or less, and every row was met E times: sum_c a_ic <= E m / (T n) =
-    1/n. (Batches drawn with replacement would break this.) All that D needs is |W|^2 and the sum
-    of the weights, `mass`. s a is feasible for s in [0, 1] too; ``lower`` takes the best. W, whose
-    length the projection keeps to 1 / sqrt(lam), has been rounded n times in each round; both
-    bounds leave room for that.
+    where phi(x, c) puts x into column c. A violated margin adds m / (t n), for m batches per round,
+    to one a_ic; shrinking scales all weights by 1 - 1/t, a projection by at most 1. So W = W_a at
+    every step, whatever class c the search returned. After E rounds, T = m E steps, what step t
+    added is at most m / (T n), and every row was met E times: sum_c a_ic <= E m / (T n) = 1/n.
+    (Batches drawn with replacement would break this.) D needs only |W|^2 and the sum of the
+    weights, `mass`; s a is feasible for s in [0, 1] too, and ``lower`` takes the best. Both bounds
+    leave room for the n roundings of W in each round.
 
     Parameters
     ----------
     lam : positive
     batch_size : rows per step, at least 1, as in Theorem 2; n or more is one batch per round
-    seed : of the random order
+    seed : int, seeds the row order
 
     Raises
     ------
     ValueError
-        If `lam` is not a positive number, or `batch_size` no whole number of at least 1.
+        Naming the argument that is out of its range.
     """
     lam = check_positive(lam, "lam")
     batches = -(-problem.n // check_whole(batch_size, "batch_size"))
@@ -144,7 +140,7 @@ def memoir_pegasos(
         s.step += batches
         s.updates = float(numbers[VIOLATED]) / n
         s.round += 1
-        judge(problem, s, length)
+        evaluate(problem, s, length)
         yield s
 
 
@@ -152,10 +148,8 @@ def memoir_pegasos(
 def epoch(blocks, rows, y, order, ends, shrinks, etas, lam, numbers, taken, k):
     """Take all batches of a pass; return the product of the scales multiplied into U.
 
-    Parameters
-    ----------
-    ends : (b,) int64, the place in `order` after the last row of each batch
-    shrinks, etas : (b,) by how much a batch shrinks W first, and the step size of its rows
+    Batch b ends before place ``ends[b]`` of `order`; it first multiplies W by ``shrinks[b]``, and
+    its rows take steps of size ``etas[b]``.
     """
     scratch, R, folded, at = scratch_of(k, blocks.values), np.empty(k, np.bool_), 1.0, 0
     for b in range(len(ends)):
@@ -195,7 +189,7 @@ def restated(problem: Problem, state: PegasosState, *, lam: float) -> PegasosSta
     if state.lam != lam:
         state.W *= state.lam / lam
         state.lam, state.lower, state.upper = lam, 0.0, 1.0
-        judge(problem, state, mean_length(problem.X))
+        evaluate(problem, state, mean_length(problem.X))
     return state
 
 
@@ -204,12 +198,10 @@ def mean_length(X: Matrix) -> float:
     return float(np.sqrt(squared_norms(X)).mean())
 
 
-def judge(problem: Problem, s: PegasosState, length: float) -> None:
+def evaluate(problem: Problem, s: PegasosState, length: float) -> None:
     """Put P(W), and bounds no worse than the earlier ones, into the state.
 
-    Parameters
-    ----------
-    length : mean length of a row
+    `length` is the mean length of a row.
     """
     square = float(np.vdot(s.W, s.W))
     s.primal = s.lam / 2 * square + mean_hinge(problem.X, problem.y, s.W)
@@ -227,7 +219,7 @@ def judge(problem: Problem, s: PegasosState, length: float) -> None:
 def mean_hinge(X: Matrix, y: np.ndarray, W: np.ndarray) -> float:
     """Return mean_i max(0, 1 + max_{r != y_i} x_i.(w_r - w_{y_i})) of (n, d) `X` and (d, k) `W`."""
     total = 0.0
-    block = max(1, SCORES // W.shape[1])
+    block = max(1, BLOCK_SCORES // W.shape[1])
     for first in range(0, len(y), block):
         V = np.asarray(X[first : first + block] @ W)
         total += float(hinges(V, y[first : first + block]).sum())

@@ -1,7 +1,7 @@
 """Rows of data times a matrix in blocks, and the changes of it that a row makes.
 
-Indices are unsigned and blocks are sliced before they are swept: for a signed index compiled code
-asks at each access whether it counts from the end, and no longer uses vector instructions.
+Indices are unsigned and blocks are sliced before they are swept: for a signed index, compiled code
+checks at each access whether it counts from the end, and no longer uses vector instructions.
 """
 
 from __future__ import annotations
@@ -9,23 +9,12 @@ from __future__ import annotations
 import numpy as np
 
 from workbench.kernels.compiled import njit
-from workbench.memoir.blocks import (
-    WHOLE,
-    insert,
-    length_of,
-    position,
-    reserve,
-    slots_for,
-    soft,
-)
+from workbench.memoir.blocks import WHOLE, insert, length_of, position, reserve, slots_for, soft
 
 
 @njit(cache=True, fastmath={"reassoc", "contract", "nsz", "arcp"})
 def add_scores(blocks, rows, i, l1, out, k):
-    """Add row i times the matrix, its values taken l1 towards zero, to (k + 1,) `out`.
-
-    In the precision of `out`.
-    """
+    """Add row i times the matrix, its values taken l1 towards zero, to (k + 1,) `out`."""
     starts, sizes, _, classes, values, _, _ = blocks
     data, indices = rows.data, rows.indices
     start, end = rows.starts[i], rows.starts[i + np.uint64(1)]

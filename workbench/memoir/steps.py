@@ -14,7 +14,7 @@ from workbench.memoir.blocks import length_of, soft
 from workbench.memoir.products import add_outer, add_scores, lacks_room, set_scores
 
 # The numbers that a run carries along: the scale; |U|^2; the sum of all scales so far, for the
-# average of iterates; the sum of all steps in units of U; and how many margins were violated.
+# average of iterates; the sum of all steps in units of U; and the number of violated margins.
 SCALE, SQUARE, MASS, TOTAL, VIOLATED = range(5)
 NUMBERS = 1.0, 0.0, 0.0, 0.0, 0.0  # the numbers of W = 0
 UNCHANGED = np.float32(0.0)  # the l1 threshold of values that are only read
@@ -39,7 +39,7 @@ NOT_NOTED = Taken(NO_ANSWERS, np.zeros(0))
 
 @njit(cache=True)
 def scratch_of(k, like):
-    """Return room for the scores of k classes, in the precision of `like`, and for two classes."""
+    """Return arrays for the scores of k classes, in the precision of `like`, and for a pair."""
     return np.empty(k + 1, like.dtype), np.empty(2, np.int64), np.empty(2)
 
 
@@ -47,12 +47,12 @@ def scratch_of(k, like):
 def visit(blocks, at, rows, batch, y, answers, etas, numbers, R, taken, k):
     """Take the rows of a batch in turn, from place `at` on; the inner loop of both boxes.
 
-    The comments have the line numbers of Algorithm 1; in Algorithm 2 they are one larger.
+    The comments have the line numbers of Algorithm 1; those of Algorithm 2 are one larger.
 
     Parameters
     ----------
     answers : (m,) int32, the class r that a search found for each row; or (0,) to find the best
-        one under the weights of that moment
+        one under the current weights
     etas : (m,) step size of each row
     numbers : (5,) float64, see `SCALE`; changed in place, as are the blocks
     R : (k,) bool, the classes y and r of these rows; changed in place
@@ -118,11 +118,10 @@ def search(blocks, rows, i, own, at, answers, out, pair, both, k):
 
 @njit(cache=True, inline="always")
 def project(numbers, lam):
-    """Shorten W to the ball |W| <= 1 / sqrt(lam); return its length before, in units of that."""
+    """Shorten W to the ball |W| <= 1 / sqrt(lam)."""
     length = numbers[SCALE] * np.sqrt(lam * max(numbers[SQUARE], 0.0))
     if length > 1.0:
         numbers[SCALE] /= length
-    return length
 
 
 @njit(cache=True)
@@ -138,12 +137,7 @@ def fold(blocks, numbers):
 
 @njit(cache=True)
 def truncate(blocks, thresholds, k):
-    """Take the values of each class towards zero by its threshold, as (13) says.
-
-    Parameters
-    ----------
-    thresholds : (k,) float32, not negative; 0 leaves a class unchanged
-    """
+    """Take the values of each class towards zero by its (k,) float32 threshold, as in (13)."""
     for f in range(len(blocks.starts)):
         start = blocks.starts[f]
         for p in range(start, start + length_of(blocks.sizes[f], k)):

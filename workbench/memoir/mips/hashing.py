@@ -44,7 +44,7 @@ class SimpleLSH(Oracle):
     ----------
     k, d : numbers of classes and features
     seed : integer or generator, of the hyperplanes; drawn once
-    bits : length of a hash; the (d + 1, bits) normals of the hyperplanes may take 1 GiB
+    bits : length of a hash; the (d + 1, bits) float32 normals of the hyperplanes may take 1 GiB
     rerank : None, or the number of nearest classes among which exact inner products decide
 
     Raises

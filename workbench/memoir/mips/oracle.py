@@ -35,12 +35,8 @@ class Oracle:
         """Take the (d, k) weights `W`, one column per class, as what later queries search.
 
         W is a CSR matrix of float32 with at most one entry per place, or a C-ordered dense array of
-        float32 or float64; it is a loan and must not change before the next update.
-
-        Raises
-        ------
-        ValueError
-            If W is not such a matrix.
+        float32 or float64; otherwise a ValueError is raised. It must not change before the next
+        update.
         """
         tic = process_time()
         if W.shape != (self.d, self.k):
@@ -58,12 +54,8 @@ class Oracle:
     def query(self, X: Matrix, rows: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Return the int32 classes found for these rows of (n, d) `X` with labels `y`.
 
-        An answer is never the row's label. Classes without weights are candidates, of score 0.
-
-        Raises
-        ------
-        ValueError
-            If the index has not been built, or `X`, `rows` or `y` do not fit it or each other.
+        An answer is never the row's label. Classes without weights are candidates, of score 0. A
+        ValueError is raised before the first update, or if the arguments do not fit.
         """
         tic = process_time()
         if not self.built:
