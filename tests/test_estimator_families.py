@@ -1,4 +1,4 @@
-"""What only one family of estimators has: closed forms, bounds, rules, kernels, sizes."""
+"""Single families of estimators: closed forms, bounds, rules, kernels, sizes."""
 
 import pickle
 import warnings

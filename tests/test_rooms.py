@@ -43,7 +43,7 @@ BUDGETS = {
     "runs": 2_376,
     "live": 1_878,
     "figures": 1_805,
-    "estimators": 1_258,
+    "estimators": 1_252,
     "arena": 962,
     "cli": 422,
 }

@@ -9,7 +9,7 @@ from sklearn.datasets import make_moons
 
 from workbench.core.problem import as_problem
 from workbench.data import load
-from workbench.data.generators import RANDOM, fitted
+from workbench.data.generators import RANDOM
 from workbench.least_squares import products, rows
 from workbench.least_squares.generalized import ls_accelerated
 from workbench.least_squares.links import LINKS
@@ -103,23 +103,6 @@ def test_the_model_is_its_seed_and_weights(features, blobs):
     problem = blobs(n=80, d=5, k=3)
     state = last(ls_stagewise(problem, features=features, **SMALL))
     np.testing.assert_allclose(state.scores(problem.X), state.F, atol=2e-4)
-
-
-def test_what_does_not_fit_is_made_again_and_nothing_else(blobs, monkeypatch):
-    monkeypatch.setattr(rows, "GRAM_ROWS", 10)
-    problem, seen = blobs(n=40, d=5, k=3), []
-    F, kept = np.zeros((40, 3), np.float32), 25 * 8 * 4  # two pieces of ten rows, and a buffer
-    generator = fitted(problem, "fourier", 8, 8)
-    (share,) = rows.training_rows(problem, F, generator, "softmax", kept).shares
-    share.generate(0)
-    make = share.make
-    share.make = lambda X, Z: (seen.append(len(X)), make(X, Z))
-    for _ in range(3):
-        whole = np.vstack([Z.copy() for _, Z in share.features()])
-    assert len(share.Z) == 30 and len(seen) == 4 + 2 + 2
-    expected = np.empty((40, 8), np.float32)
-    make(problem.X, expected)
-    np.testing.assert_allclose(whole, expected, atol=1e-6)
 
 
 def test_calibrated_blocks_stay_a_linear_model(blobs):

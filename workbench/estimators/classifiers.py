@@ -218,11 +218,15 @@ class WestonWatkinsClassifier(WeightedClassifier):
 
 
 class SparseLinear(Classifier):
-    """A classifier for very many classes, whose weights are feature-major and may be sparse."""
+    """A linear classifier for very many classes; its weights are sparse if the rows are.
+
+    Rows should have a length of about 1. There are no intercepts, ``intercept_`` is (k,) zeros:
+    append a constant feature.
+    """
 
     @property
     def coef_(self) -> Matrix:
-        """The (k, d) weights, made again at each access: CSR if the rows were sparse."""
+        """The (k, d) weights, float32, made again at each access: CSR if the rows were sparse."""
         W = self._weights
         return sp.csr_matrix(W.T) if sp.issparse(W) else np.ascontiguousarray(W.T)
 
@@ -276,20 +280,13 @@ class MemoirClassifier(SparseLinear):
     loss: one row makes a step, nothing is regularised, and the mean of all iterates predicts. That
     is more accurate than the paper's two algorithms, which are
     ``SolverClassifier("memoir_l2")`` and ``SolverClassifier("memoir_l1")``.
-    There is no certificate; :class:`WorkingSetClassifier` has one. Rows should have a length of
-    about 1, and there are no intercepts: append a constant feature. There is no `sample_weight`:
+    There is no certificate; :class:`WorkingSetClassifier` has one. There is no `sample_weight`:
     steps depend on the order of rows, and a weight could not stand for repeated ones.
 
     Parameters
     ----------
     eta0, eta_step : float > 0 and float >= 0; the size of step t is eta0 / sqrt(1 + eta_step t)
     max_iter : int >= 1, passes over the rows
-
-    Attributes
-    ----------
-    coef_ : (k, d) weights, float32; a CSR matrix if the rows were sparse, else an array; made again
-        at each access. If rows have length 1, the scores are cosines
-    intercept_ : (k,) zeros
 
     Examples
     --------
@@ -319,8 +316,7 @@ class WorkingSetClassifier(WeightedClassifier, SparseLinear):
 
     It minimises ``P = 1/2 |W|^2 + l1 |W|_1 + C sum_i max_c ([c != y_i] + x_i.(w_c - w_{y_i}))``
     by dual ascent on a short list of classes for each row. Few rounds predict as well as the
-    optimum, and are the default; with `tol` the fit goes on until the gap says so. Rows should
-    have a length of about 1, and there are no intercepts: append a constant feature.
+    optimum, and are the default; with `tol` the fit goes on until the gap is that small.
 
     Parameters
     ----------
@@ -339,9 +335,7 @@ class WorkingSetClassifier(WeightedClassifier, SparseLinear):
 
     Attributes
     ----------
-    coef_ : (k, d) truncated weights, float32; a CSR matrix if the rows were sparse, else an array;
-        made again at each access
-    intercept_ : (k,) zeros
+    coef_ : (k, d) truncated weights
     upper_ : float, P at the weights before they were truncated
     lower_ : float, no weights have a smaller P
 

@@ -39,15 +39,15 @@ def save(model: BaseEstimator, path: str | os.PathLike) -> None:
     sklearn.exceptions.NotFittedError
         Before `fit`.
     """
-    import skops.io  # only who saves or loads waits for it
+    import skops.io  # it takes a second
 
     check_is_fitted(model)
     with whole(path) as part:
         skops.io.dump(model, part)
-        strange = set(skops.io.get_untrusted_types(file=part)) - set(TRUSTED)
-        if strange:
+        unknown = set(skops.io.get_untrusted_types(file=part)) - set(TRUSTED)
+        if unknown:
             raise TypeError(
-                f"model: cannot save {', '.join(sorted(strange))}; only numbers, texts, arrays, "
+                f"model: cannot save {', '.join(sorted(unknown))}; only numbers, texts, arrays, "
                 "scikit-learn's estimators and ours"
             )
 
