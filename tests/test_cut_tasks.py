@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from checks.hidden_markov import chain as generated_chain
 from workbench.data.sequences import as_sequences
 from workbench.sampled_cuts.chain import decode
 from workbench.sampled_cuts.solvers import cuts_exact
@@ -104,14 +103,6 @@ def test_viterbi_finds_the_best_path(K, seed, dtype):
         assert answers.losses[i] == pytest.approx(losses[best], abs=1e-15)
         gain = path_scores(F[part], moves, y[None])[0] - scores[best]
         assert answers.gains[i] == pytest.approx(gain, abs=1e-5)
-
-
-def test_paths_are_better_than_positions_alone():
-    problem = generated_chain(30, 8, 3, test=10)
-    *_, s = islice(cuts_exact(problem, gamma=1.0, C=10.0), 15)
-    F = s.scores(problem.X)
-    wrong = decode(F, s.transitions, problem.starts) != problem.y
-    assert wrong.sum() < (F.argmax(axis=1) != problem.y).sum()
 
 
 A, B = np.zeros((2, 3)), np.ones((1, 3))

@@ -61,10 +61,8 @@ def test_many_scores_are_made_block_by_block(held, most, monkeypatch):
     monkeypatch.setattr(measures, "MAX_SCORES", held)
     problem, state = with_test_rows()
     whole = np.argmax(problem.X_test @ state.W, axis=1)
-    for k, counting in ((40, 0), (None, 1)):  # without k, one row to count the classes
-        state.asked.clear()
-        np.testing.assert_array_equal(predictions(state, problem.X_test, k), whole)
-        assert max(state.asked) == most and sum(state.asked) == 90 + counting
+    np.testing.assert_array_equal(predictions(state, problem.X_test, 40), whole)
+    assert max(state.asked) == most and sum(state.asked) == 90
 
 
 def test_errors_are_of_both_kinds_of_rows():

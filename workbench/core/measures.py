@@ -15,12 +15,10 @@ MAX_SCORES = 2**27  # entries of the score matrix that are computed together
 
 
 def errors(problem: Problem) -> Callable[[State], Row]:
-    """Return a judge of the 0-1 error, a fraction in [0, 1], on training and test rows.
+    """Return a judge of the 0-1 error, a fraction in [0, 1], on training and, if any, test rows.
 
-    ``test_error`` is left out if the problem has no test rows. A row whose scores are all
-    equal is predicted as the first class, as ``argmax`` does.
+    A row whose scores are all equal is predicted as the first class.
     """
-
     on_test_rows = nothing if problem.X_test is None else held_out(problem)
 
     def measure(state: State) -> Row:
@@ -81,14 +79,9 @@ def macro(problem: Problem) -> Callable[[State], Row]:
     return measure
 
 
-def predictions(state: State, X: Matrix, k: int | None = None) -> np.ndarray:
-    """Return the class with the highest score for each row, scored block by block if many.
-
-    Without the number of classes `k`, one row is scored to learn it, which is slow if the features
-    have to be made first.
-    """
+def predictions(state: State, X: Matrix, k: int) -> np.ndarray:
+    """Return which of the `k` classes has the highest score for each row, block by block."""
     n = X.shape[0]
-    k = k or state.scores(X[:1]).shape[1]
     step = n if n * k <= MAX_SCORES else max(1, MAX_SCORES // k)
     blocks = (state.scores(X[first : first + step]) for first in range(0, n, step))
     return np.concatenate([np.argmax(V, axis=1) for V in blocks])

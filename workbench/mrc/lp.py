@@ -16,7 +16,6 @@ from workbench.mrc.highs import check_seconds, minimise
 from workbench.mrc.risk import RiskState, first, minimax_risk, restated
 
 NONZEROS = 200_000_000  # up to 20 GB inside HiGHS
-AT_A_TIME = 2_000_000  # non-zeros that are built before the clock is read, a fraction of a second
 OTHERS = "mrc_ccg, mrc_interior_point or mrc_pdhg"
 
 
@@ -65,12 +64,7 @@ def mrc_lp(
     begun, J = perf_counter(), np.flatnonzero(risk.active)
     rows = np.repeat(np.arange(risk.n), len(subsets))
     masks = np.tile(subsets, (risk.n, 1))
-    parts = []
-    for part in np.array_split(np.arange(len(rows)), math.ceil(nonzeros / AT_A_TIME)):
-        if perf_counter() - begun >= max_seconds:
-            return
-        parts.append(constraints(risk.X[rows[part]], masks[part], J))
-    A, b = sp.vstack([F for F, _ in parts], format="csr"), np.concatenate([b for _, b in parts])
+    A, b = constraints(risk.X[rows], masks, J)
     tau, lam = risk.tau.ravel()[J], risk.lam.ravel()[J]
     cost = np.r_[lam - tau, lam + tau, 1.0]
     left = max_seconds - (perf_counter() - begun)

@@ -81,7 +81,6 @@ class Search:
 
     def __init__(self, state: Tuning, parts: list[Part]):
         self.s, self.parts = state, parts
-        self.known: dict[int, list[np.ndarray]] = {}  # scores of a knot on validation rows
 
     def steps(self, scan: np.ndarray) -> Iterator[Tuning]:
         """Yield the state after each solution: of the scan, then inside intervals.
@@ -119,7 +118,6 @@ class Search:
         A knot that is solved on may have more errors than before: the chosen classifier stays.
         """
         s = self.s
-        self.known.pop(knot, None)
         V = [self.scores(knot, f) for f in range(len(self.parts))]
         wrong = [np.argmax(scores, axis=1) != p.y for scores, p in zip(V, self.parts, strict=True)]
         s.errors[knot] = sum(int(rows.sum()) for rows in wrong)
@@ -129,10 +127,7 @@ class Search:
 
     def scores(self, knot: int, f: int) -> np.ndarray:
         """Return the scores (m, k) of a knot on a fold's validation rows."""
-        if knot not in self.known:
-            pairs = zip(self.parts, self.s.W[knot], strict=True)
-            self.known[knot] = [np.asarray(part.X @ W, dtype=float) for part, W in pairs]
-        return self.known[knot][f]
+        return np.asarray(self.parts[f].X @ self.s.W[knot, f], dtype=float)
 
     def join(self, a: int, b: int) -> None:
         """Open the interval between two knots."""
