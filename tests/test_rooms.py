@@ -28,15 +28,15 @@ FLOORS = [
 ]
 # Lines of Python, docstrings included. A budget rises only in the commit that says what else went.
 BUDGETS = {
-    "core": 1_406,
+    "core": 1_399,
     "kernels": 916,
     "data": 2_512,
-    "mrc": 2_811,
+    "mrc": 2_805,
     "weston_watkins": 967,
     "memoir": 2_372,
     "least_squares": 1_365,
     "sampled_cuts": 1_549,
-    "tuning": 522,
+    "tuning": 517,
     "peers": 1_147,
     "registry": 147,
     "proofs": 1_185,
