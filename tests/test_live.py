@@ -206,7 +206,7 @@ def test_steps_go_back_and_branch_and_a_parameter_that_cannot_change_starts_a_ne
     assert not any(curve.live for curve in old) and len(dashboard._curves) == 1, "data released"
     click(dashboard, "run", "finished")
     assert len(dashboard.chart.curves) == 3, "nothing was run again"
-    click(dashboard, "reset", "ready")
+    click(dashboard, "reset", "stopped")
     assert dashboard.chart.curves == []
 
 

@@ -72,7 +72,7 @@ for (const [name, [slider, steps]] of Object.entries(LIVE)) {
     await page.waitForFunction(() => document.querySelectorAll(".live tbody").length === 1);
 
     await dashboard.press("reset");
-    await dashboard.until("ready");
+    await dashboard.until("stopped");
     await page.waitForFunction(() => document.querySelectorAll(".live tbody").length === 0);
     await lab.leave(page);
   });
@@ -90,7 +90,7 @@ test("the race runs solvers side by side for the same time, and then others", as
 
   await dashboard.choose("solvers", ["MEMOIR-ℓ1", "Cosine centroids"]);
   await dashboard.press("reset");
-  await dashboard.until("ready");
+  await dashboard.until("stopped");
   await dashboard.slide("rounds", -1);
   await dashboard.press("run");
   await dashboard.waitForRound((round) => round >= 1, "the others");

@@ -107,7 +107,7 @@ class Dashboard(widgets.VBox):
 
     def reset(self) -> None:
         """End the runs and remove all curves; the controls stay unchanged."""
-        self.player.reset()
+        self.player.stop()
         self._forget()
         self.chart.clear()
         self.inside.show("", [])

@@ -1,4 +1,4 @@
-"""Lanes played in a thread of their own: run, pause, step, back, stop, reset; no widgets."""
+"""Lanes played in a thread of their own: run, pause, step, back, stop; no widgets."""
 
 from __future__ import annotations
 
@@ -51,7 +51,6 @@ class Player:
         self._on_rows = on_rows
         self._arrange: Arrange | None = None  # to be called before the next round
         self._rounds = 0.0  # requested and not played yet; negative to go back
-        self._resets = 0  # rows that were played before the latest reset are discarded
         self._worker: threading.Thread | None = None
         self._change = threading.Condition(threading.RLock())
 
@@ -78,16 +77,9 @@ class Player:
     def stop(self) -> None:
         """End the run; the next one starts from the beginning."""
         with self._change:
-            self.lanes, self._arrange, self._rounds = [], None, 0
+            self.lanes, self._arrange, self._rounds, self.error = [], None, 0, None
             if self.status != "ready":
                 self._say("stopping" if self._worker else "stopped")
-
-    def reset(self) -> None:
-        """Reset immediately, and discard the result of a running round."""
-        with self._change:
-            self.lanes, self._arrange, self._rounds, self.error = [], None, 0, None
-            self._resets += 1
-            self._say("ready")
 
     def at_rest(self) -> bool:
         """Return whether no round is in progress, so that states may be looked at."""
@@ -106,11 +98,9 @@ class Player:
 
     def _work(self) -> None:
         """Carry out requests until there are none, then set the status to how that ended."""
-        lanes, resets, outcome = self.lanes, self._resets, "paused"
+        lanes, outcome = self.lanes, "paused"
         while True:
             with self._change:
-                if resets != self._resets:
-                    lanes, resets = [], self._resets
                 if rounds := self._rounds:
                     self._rounds = rounds if rounds == math.inf else 0
                     arrange, self._arrange = self._arrange, None
@@ -118,45 +108,43 @@ class Player:
                         self._say("running")
             try:
                 if rounds:
-                    lanes = self._arranged(arrange, lanes, resets)
-                    outcome = self._play(lanes, rounds, resets)
+                    lanes = self._arranged(arrange, lanes)
+                    outcome = self._play(lanes, rounds)
                 else:
-                    self._evaluate(lanes, resets)
+                    self._evaluate(lanes)
             except Exception as error:
                 outcome = "failed"
                 with self._change:
-                    if resets == self._resets:
-                        self.error, self._rounds, self._arrange = error, 0, None
+                    self.error, self._rounds, self._arrange = error, 0, None
             with self._change:
                 if not rounds and not self._rounds:  # all is evaluated, and nothing requested
                     self._worker = None
-                    if self.status != "ready":
-                        self._say("stopped" if self.status == "stopping" else outcome)
+                    self._say("stopped" if self.status == "stopping" else outcome)
                     return
 
-    def _arranged(self, arrange: Arrange | None, lanes: list[Lane], resets: int) -> list[Lane]:
+    def _arranged(self, arrange: Arrange | None, lanes: list[Lane]) -> list[Lane]:
         """Return the lanes to play, which may take time to make; evaluate dropped ones."""
         made = arrange(self.lanes) if arrange else self.lanes
-        self._evaluate((lane for lane in lanes if lane not in made), resets)
+        self._evaluate(lane for lane in lanes if lane not in made)
         with self._change:
-            if resets == self._resets and self.status != "stopping":
+            if self.status != "stopping":
                 self.lanes = made
                 self._on_rows(None, None)
         return made
 
-    def _play(self, lanes: list[Lane], rounds: float, resets: int) -> str:
+    def _play(self, lanes: list[Lane], rounds: float) -> str:
         """Play these rounds, or a slice of time; return the status if no further ones are due."""
         if rounds < 0:
             self.error = None
             for lane in lanes * int(-rounds):
                 lane.back()
-                self._tell(lane, None, resets)
+                self._tell(lane, None)
             return "paused"
         with ONE_AT_A_TIME:
             for _ in range(1 if rounds == math.inf else int(rounds)):
-                if resets != self._resets or (rounds == math.inf and not self._rounds):
+                if rounds == math.inf and not self._rounds:
                     return "paused"  # pause was pressed while the lanes were made
-                self._round(lanes, rounds, resets)
+                self._round(lanes, rounds)
         if self._playing(lanes):
             return "paused"
         with self._change:
@@ -164,7 +152,7 @@ class Player:
                 self._rounds = 0
         return "failed" if lanes and all(lane.error for lane in lanes) else "finished"
 
-    def _round(self, lanes: list[Lane], rounds: float, resets: int) -> None:
+    def _round(self, lanes: list[Lane], rounds: float) -> None:
         """Play a round of each lane, or a slice of the one with the least solver seconds."""
         playing = self._playing(lanes)
         if rounds == math.inf and playing:
@@ -177,7 +165,7 @@ class Player:
                 rows = lane.play(SLICE_S, self._unchanged)
             if lane.ended and not lane.error:
                 lane.evaluate_now()
-            self._tell(lane, rows, resets)
+            self._tell(lane, rows)
         with self._change:
             self._change.wait_for(lambda: not self._rounds, self.pause_between)
 
@@ -188,18 +176,17 @@ class Player:
         """Return whether there was no request since the round began; costs next to nothing."""
         return self._rounds > 0 and self._arrange is None and self.status == "running"
 
-    def _evaluate(self, lanes: Iterable[Lane], resets: int) -> None:
+    def _evaluate(self, lanes: Iterable[Lane]) -> None:
         """Evaluate the present iterates, and pass their rows on."""
         for lane in lanes:
             row = lane.evaluate_now()
             if row:
-                self._tell(lane, [row], resets)
-                self._tell(lane, [], resets)
+                self._tell(lane, [row])
+                self._tell(lane, [])
 
-    def _tell(self, lane: Lane, rows: list[Row] | None, resets: int) -> None:
-        if resets == self._resets:
-            self.error = lane.error or self.error
-            self._on_rows(lane, rows)
+    def _tell(self, lane: Lane, rows: list[Row] | None) -> None:
+        self.error = lane.error or self.error
+        self._on_rows(lane, rows)
 
     def _say(self, status: str) -> None:
         self.status = status

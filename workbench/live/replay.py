@@ -114,7 +114,7 @@ def embedded(data: Mapping[str, Any] | None) -> str:
     if not data:
         return ""
     packed = base64.b64encode(zlib.compress(json.dumps(data).encode(), 9)).decode()
-    return f'<script type="text/plain" class="recording">{packed}</script>{_table(data)}'
+    return f'<script type="text/plain" class="recording">{packed}</script>'
 
 
 def script() -> str:
@@ -158,16 +158,6 @@ def _run(number: int, recording: Recording | Trace) -> dict[str, Any]:
     curve.add(trace.rows)
     words, points = curve.news()
     return words | {"points": base64.b64encode(points).decode(), "frames": recording.frames}
-
-
-def _table(data: Mapping[str, Any]) -> str:
-    """Return the last values of all runs, for readers without scripts."""
-    lines = []
-    for run in data["runs"]:
-        label = ", ".join([run["name"], *run["settings"]])
-        values = ", ".join(f"{key} {value}" for key, value in run["numbers"].items())
-        lines.append(f"<tr><th>{escape(label)}</th><td>{escape(values)}</td></tr>")
-    return f"<noscript><table>{''.join(lines)}</table></noscript>"
 
 
 def _closed(module: str) -> str:

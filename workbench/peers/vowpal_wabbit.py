@@ -171,11 +171,12 @@ def _passes(workspace, problem: Problem, X, s, judge: Callable) -> Iterator:
             example.set_label_string(str(problem.y[i] + 1))
             example.setup_example()
             examples.append(example)
-        for _ in range(s.round):
-            _learn(workspace, examples)
+        for example in examples * s.round:
+            workspace.learn(example)
     yield s
     while True:
-        _learn(workspace, examples)
+        for example in examples:
+            workspace.learn(example)
         with off_the_clock():
             s.round += 1
             judge(s)
@@ -205,12 +206,6 @@ def _features(X) -> Iterator[dict]:
             yield {"x": list(zip(X.indices[part].tolist(), X.data[part].tolist()))}
         else:
             yield {"x": list(enumerate(X[i].tolist()))}
-
-
-def _learn(workspace, examples: list) -> None:
-    """Take one pass."""
-    for example in examples:
-        workspace.learn(example)
 
 
 def _weights(workspace, d: int, k: int) -> np.ndarray:
