@@ -319,20 +319,6 @@ def test_kernels_beyond_single_precision_are_found_out(solver, blobs):
         last(islice(solver(problem, kernel="linear"), 4))
 
 
-@pytest.mark.parametrize("make", [lambda: checkers(300, 0), lambda: chain(30, 6, 3, test=0)])
-@pytest.mark.parametrize("cuts", [0, 5])
-def test_what_the_cache_holds_does_not_matter(make, cuts):
-    problem = make()
-    scores = problem.n * task_of(problem).K * 4 / 2**20  # of one cut
-    given = {"gamma": 3.0, "r": 20}
-    plenty = cuts_linear_time(problem, **given)
-    scarce = cuts_linear_time(problem, **given, cache_mb=(cuts + 0.5) * scores)
-    # Sums of single precision in another order, which samples and line searches carry on.
-    for s, other in islice(zip(plenty, scarce), 8):
-        assert [s.primal, s.model] == pytest.approx([other.primal, other.model], rel=1e-3)
-    assert s.round > 6 and other.kernel_values != s.kernel_values
-
-
 def test_a_cut_takes_a_value_of_the_kernel_for_every_row_and_every_row_of_its_own():
     problem, before, least = checkers(400, 2), 0, np.inf
     for s in islice(cuts_linear_time(problem, gamma=30.0, r=40, eps=1e-3), 30):

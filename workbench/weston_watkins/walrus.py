@@ -37,7 +37,7 @@ def subproblem(v: np.ndarray, C: float) -> np.ndarray:
     if v.ndim != 1 or not len(v) or not np.isfinite(v).all():
         raise ValueError("v: must be a one-dimensional array of finite numbers, at least one")
     C = check_positive(C, "C")
-    return np.clip(v - sweep(np.ascontiguousarray(v), C), 0.0, C)
+    return np.clip(v - sweep(np.ascontiguousarray(v), C), 0.0, C)  # line 9
 
 
 @njit(cache=True)
@@ -48,7 +48,7 @@ def sweep(v, C):
     its bound C, at g = v_j - C. Between two breakpoints F is linear, and its root there is
     (C n_u + S) / (n_m + 1), with n_u indices at C and n_m free ones whose v sum up to S.
     """
-    v = descending(v)  # line 2
+    v = descending(v)  # line 2; line 5, the order of all v_j and v_j - C, is a merge on the way
     m = len(v)
     if m == 0:  # line 3
         return 0.0
