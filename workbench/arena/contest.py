@@ -86,12 +86,11 @@ class Contest:
         ``status`` is done, failed, refused (both with a ``reason``) or not run. Errors are
         fractions; ``memory_mb`` is the peak of the fit of all training rows above what the process
         held with its data, in 10^6 bytes, NaN off Linux. ``fit_cpu`` is that of a fit with the
-        chosen setting and rounds, where it is timed the median of three; ``search_cpu`` is of all
-        trials. ``at_edge`` names the parameters
-        at the edge of their range; ``cut`` says that the clock ended the chosen trial or the fit:
-        more rounds might be better, and the error is not yet the method's. ``worst_case`` is the
-        certified upper bound of minimax risk methods, and ``wrong`` has a bit for each test row,
-        packed, as hexadecimal digits.
+        chosen setting and rounds, the median of three if it is timed; ``search_cpu`` is of all
+        trials. ``at_edge`` names the parameters at the edge of their range; ``cut`` says that the
+        clock ended the chosen trial or the fit, so that more rounds might be better. ``worst_case``
+        is the certified upper bound of minimax risk methods, and ``wrong`` has a bit for each test
+        row, packed, as hexadecimal digits.
         """
         rows = []
         for match in self.matches:
