@@ -49,7 +49,7 @@ def halving(problem, *, gap=1.0, pause=0.0, limit=10**9, state=None):
         yield s
 
 
-def test_a_run_is_a_trace_and_the_last_state(blobs):
+def test_a_run_is_a_trace_and_the_last_state_and_says_why_it_ended(blobs, tmp_path):
     trace, state = run(halving, blobs(), below("gap", 0.1), rounds(99), measure=errors(blobs()))
     assert [row["round"] for row in trace.rows] == [0, 1, 2, 3, 4]
     assert trace.stopped_by == "gap <= 0.1"
@@ -57,9 +57,6 @@ def test_a_run_is_a_trace_and_the_last_state(blobs):
     assert "train_error" in trace.last and "test_error" not in trace.last  # no test rows
     trace, _ = run(halving, blobs(), rounds(99), parameters={"limit": 3})
     assert trace.stopped_by == "finished" and trace.last["round"] == 3
-
-
-def test_a_solver_that_stops_before_its_goal_says_so(blobs, tmp_path):
     goals = below("gap", 1e-3), below("gpa", 0.1), rounds(99)
     path = tmp_path / "t.jsonl"
     trace, _ = run(halving, blobs(), *goals, parameters={"limit": 3}, path=path)
@@ -68,8 +65,7 @@ def test_a_solver_that_stops_before_its_goal_says_so(blobs, tmp_path):
 
 
 def test_only_sampled_rows_are_judged(blobs):
-    problem = blobs(80).split(0.25)
-    sampled = lambda row: row["round"] % 2 == 0  # noqa: E731
+    problem, sampled = blobs(80).split(0.25), lambda row: row["round"] % 2 == 0
     trace, _ = run(halving, problem, rounds(4), measure=errors(problem), when=sampled)
     expected = error(problem.X[:, :3], problem.y)
     train, test = trace.column("train_error"), trace.column("test_error")
@@ -97,16 +93,11 @@ def test_the_header_says_all_that_a_repetition_needs(blobs, tmp_path):
         assert head["versions"]["commit"].removesuffix("-dirty") == done.stdout.strip()
     assert head["threads"] and all(count >= 1 for count in head["threads"].values())
     assert head["started"].endswith("+00:00") and "load" in head
+    for solver in SOLVERS:  # strict JSON except for infinities, which the trace spells out
+        plain = header(solver, problem, resolve(solver, {})[1])
+        assert json.loads(json.dumps(plain)) == plain and "state" not in plain["parameters"]
     end = {"load_at_end": head["load_at_end"]}  # the file was begun before the end was known
     assert read_trace(tmp_path / "t.jsonl").header | end == head
-
-
-@pytest.mark.parametrize("solver", SOLVERS)
-def test_the_header_of_every_solver_is_plain_data(solver, blobs):
-    head = header(solver, blobs(), resolve(solver, {})[1])
-    # Strict JSON except for infinities, which the trace spells out.
-    assert json.loads(json.dumps(head)) == head
-    assert "state" not in head["parameters"]
 
 
 def test_unknown_names_are_errors_that_say_what_is_known(blobs):
@@ -179,31 +170,6 @@ def test_an_interrupt_of_compiled_code_is_one(cause, blobs):
     else:
         with pytest.raises(SystemError, match="returned a result"):
             run(compiled, blobs())
-
-
-@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs POSIX interval timers")
-def test_an_interrupt_at_any_moment_is_recorded(blobs):
-    if sys.gettrace():
-        pytest.skip("an interrupt leaves the lock of coverage, or of a debugger, locked")
-
-    def soon(problem, *, delay=1.0):
-        signal.setitimer(signal.ITIMER_REAL, delay)
-        yield from halving(problem)
-
-    problem = blobs()
-    ends = []
-    press = lambda *_: signal.raise_signal(signal.SIGINT)  # noqa: E731
-    previous = signal.signal(signal.SIGALRM, press)
-    try:
-        for delay in np.linspace(1e-3, 2e-3, 200).tolist():
-            parameters = {"delay": delay}
-            ends.append(run(soon, problem, parameters=parameters, warm_up=False)[0])
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, previous)
-    # On a busy machine the interrupt may come before the first row, and then none can say it.
-    begun = [trace.stopped_by for trace in ends if trace.rows]
-    assert begun and set(begun) == {"interrupted"}
 
 
 def test_an_error_of_the_solver_is_not_swallowed(blobs, tmp_path):

@@ -276,15 +276,6 @@ def test_a_worker_with_other_code_or_data_refuses_and_an_interrupted_run_is_not_
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_that_has_changed_makes_another_run(tmp_path):
-    rows, keys = tmp_path / "rows.csv", set()
-    for last in "xy":
-        rows.write_text("a,b,label\n1,2,x\n2,1,y\n3,5,x\n4,4,y\n2,2,x\n5,3," + last)
-        [point] = room.planned(grid("mrc_lp", str(rows), stop={"rounds": 1}, test=None), False)
-        keys.add(point.key)
-    assert len(keys) == 2
-
-
 def test_a_damaged_point_is_named_and_run_again_and_nothing_else(tmp_path, no_workers):
     points, said = grid("mrc_ccg", "iris", stop={"rounds": 3}, seeds=2), []
     done = sweep(points, folder=tmp_path, say=quiet)
@@ -374,31 +365,6 @@ def test_the_command_writes_every_point_and_tells_how_it_went(here, tmp_path, ca
     assert err == "workbench: 1 point failed; run the sweep again to retry\n"
     assert "eps1: must be a number that is not negative" in out
     assert list(pd.read_csv(written)["status"]) == ["failed"]
-
-
-@pytest.mark.skipif(not psutil.LINUX, reason="mounts a small disk")
-def test_a_full_disk_is_one_line_and_finished_points_stay_readable(
-    here, tmp_path, capsys, no_workers
-):
-    disk = tmp_path / "runs"
-    disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=96k", "tmpfs", disk]
-    done = subprocess.run(mount, capture_output=True, text=True, check=False)
-    if done.returncode:
-        pytest.skip(f"cannot mount a small disk: {done.stderr.strip()}")
-    try:
-        assert main(["sweep", here(SMALL | {"seeds": 40}), "-j", "2"]) == 2
-        _, err = capsys.readouterr()
-        assert err.count("\n") == 1 and "No space left on device" in err
-        assert re.search(r"\d+ of 80 points have ended and are kept", err)
-        kept = finished(disk)
-        assert len(kept) > 5 and all(read_trace(path).stopped_by for path in kept)
-        assert list(disk.glob("**/*.part")) == []
-        subprocess.run(["mount", "-o", "remount,size=8m", disk], check=True)
-        assert main(["sweep", here(SMALL | {"seeds": 40}), "-j", "2"]) == 0
-        assert kept.items() <= finished(disk).items() and len(finished(disk)) == 80
-    finally:
-        subprocess.run(["umount", disk], check=True)
 
 
 @pytest.fixture(scope="module")
