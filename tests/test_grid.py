@@ -83,13 +83,12 @@ def test_values_take_the_type_of_the_default_and_limits_are_floats_but_for_round
 
 MISTAKES = {
     "solver: unknown name 'mrc_cg'": {"solvers": "mrc_cg"},
-    "solvers: a name appears twice": {"solvers": ["mrc_lp", "mrc_lp"]},
     "solvers: must be names, or 'name: parameters' lines, got None": {"solvers": None},
     "solvers: must be names, or 'name: parameters' lines, got [{": {"solvers": [{"mrc_lp": {}}]},
-    "solvers: a name must be text, got 3": {"solvers": {3: {}}},
+    "solvers: must be names, or 'name: parameters' lines, got {3": {"solvers": {3: {}}},
     "mrc_ccg has no 'eps'": {"solvers": {"mrc_ccg": {"eps": 1}}},
     "its parameters must be 'name: value'": {"solvers": {"mrc_ccg": 3}},
-    "mrc_ccg: its list of parameters is empty": {"solvers": {"mrc_ccg": [], "mrc_lp": {}}},
+    "parameters must be 'name: value', got []": {"solvers": {"mrc_ccg": [], "mrc_lp": {}}},
     "mrc_ccg: the list of eps1 is empty": {"solvers": {"mrc_ccg": {"eps1": []}}},
     "mrc_ccg: the list of eps1 contains 0.1": {"solvers": {"mrc_ccg": {"eps1": [0.1, "1e-1"]}}},
     "eps1: must be of type float, got 'small'": {"solvers": {"mrc_ccg": {"eps1": "small"}}},

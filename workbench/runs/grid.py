@@ -135,9 +135,10 @@ def read_points(path: str | os.PathLike) -> list[Point]:
     try:
         if not isinstance(entries, dict):
             raise ValueError("must contain entries such as solvers, data and stop")
-        unknown = [str(name) for name in entries if name not in ENTRIES]
-        missing = [name for name in ("solvers", "data", "stop") if name not in entries]
-        for kind, names in (("unknown", unknown), ("missing", missing)):
+        for kind, names in (
+            ("unknown", [str(name) for name in entries if name not in ENTRIES]),
+            ("missing", [name for name in ("solvers", "data", "stop") if name not in entries]),
+        ):
             if names:
                 takes = f"it takes {', '.join(ENTRIES)}"
                 raise ValueError(f"{kind} entries {', '.join(names)}; {takes}")
@@ -168,23 +169,16 @@ def _settings(solvers: Any, shared: Any) -> Iterator[tuple[str, dict[str, Any], 
     if not isinstance(shared, Mapping):
         raise ValueError(f"parameters: must be 'name: value', got {shared!r}")
     solvers = listed(solvers) if isinstance(solvers, str) else solvers
-    if _filled(solvers) and all(isinstance(name, str) for name in solvers):
-        if len(set(solvers)) < len(solvers):
-            raise ValueError(f"solvers: a name appears twice in {list(solvers)!r}")
-        solvers = dict.fromkeys(solvers)
-    if not isinstance(solvers, Mapping) or not solvers:
+    if not isinstance(solvers, (Mapping, Sequence)) or {*map(type, solvers)} != {str}:
         raise ValueError(f"solvers: must be names, or 'name: parameters' lines, got {solvers!r}")
+    solvers = solvers if isinstance(solvers, Mapping) else dict.fromkeys(solvers)
     for solver, own in solvers.items():
-        if not isinstance(solver, str):
-            raise ValueError(f"solvers: a name must be text, got {solver!r}")
-        if own == []:
-            raise ValueError(f"{solver}: its list of parameters is empty")
         _, defaults = resolve(solver, {})
         declared, settings = parameters_of(SOLVERS[solver].steps), []
-        for alternative in own if isinstance(own, list) else [own or {}]:
-            if not isinstance(alternative, Mapping):
-                raise ValueError(f"{solver}: its parameters must be 'name: value', got {own!r}")
-            values = {**shared, **alternative}
+        alternatives = own if isinstance(own, list) else [own or {}]
+        if not alternatives or not all(isinstance(values, Mapping) for values in alternatives):
+            raise ValueError(f"{solver}: its parameters must be 'name: value', got {own!r}")
+        for values in ({**shared, **values} for values in alternatives):
             check_names(values, declared, solver)
             axes = [_axis(solver, declared[name], value) for name, value in values.items()]
             settings += [dict(zip(values, chosen)) for chosen in product(*axes)]

@@ -8,6 +8,7 @@ import sys
 import tempfile
 import weakref
 from pathlib import Path
+from subprocess import DEVNULL
 
 from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import AsyncKernelManager
@@ -46,7 +47,8 @@ class IpcKernelManager(AsyncKernelManager):
             self.ip = str(folder / "k")
 
     async def start_kernel(self, **kwargs) -> None:
-        await super().start_kernel(**kwargs)
+        quiet = {"stdout": DEVNULL, "stderr": DEVNULL}  # of processes that its cells start
+        await super().start_kernel(**quiet | kwargs)
         # A kernel leads a session of its own: its group is the kernel and what its cells start.
         self.release = end_with_this_process(self.provisioner.pid)
 
