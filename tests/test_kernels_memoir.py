@@ -1,18 +1,12 @@
 """MEMOIR's compiled steps and hash blocks on problems of a few rows, step by step."""
 
-from itertools import islice
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from numba import config
 from test_blocks import slot_of
-from test_memoir import SHRINKING, array, documents, plain, plain_averaged
 
 from workbench.kernels.rows import rows_of
-from workbench.memoir import algorithms
-from workbench.memoir.algorithms import memoir_l1, memoir_l2
-from workbench.memoir.averaged import memoir_averaged
 from workbench.memoir.blocks import WHOLE, dense, empty, length_of, needed_slots, slots_for
 from workbench.memoir.pegasos import add_taken
 from workbench.memoir.products import add_outer, add_scores, lacks_room, set_scores
@@ -34,35 +28,6 @@ NONE = np.float32(0.0)
 uncompiled = pytest.mark.skipif(
     not config.DISABLE_JIT, reason="would compile again; with NUMBA_DISABLE_JIT=1"
 )
-CASES = {
-    "projected": (memoir_l2, "l2", {"lam": 1.0, "eta0": 0.9}),
-    "sizes of steps": (memoir_l2, "l2", {"lam": 0.2, "eta0": 0.7, "eta_step": 0.5}),
-    "shrinking": (memoir_l2, "l2", SHRINKING),
-    "one batch a round": (memoir_l2, "l2", {"lam": 0.1, "batch_size": 7}),
-    "random classes": (memoir_l2, "l2", {"mips": "random", "lam": 0.1}),
-    "l1": (memoir_l1, "l1", {"gamma": 0.02, "eta0": 1.0}),
-}
-
-
-@pytest.mark.parametrize("form", ["dense", "sparse", "full rows"])
-@pytest.mark.parametrize("case", CASES)
-def test_few_rows_take_the_plain_steps(case, form, monkeypatch):
-    monkeypatch.setattr(algorithms, "MAX_BATCHES", 2)  # batches from which on a round is a pass
-    solver, kind, given = CASES[case]
-    given = {"batch_size": 3, "seed": 1} | given
-    problem = documents(14, 9, 5, sparse=form == "sparse", words=9 if form == "full rows" else 3)
-    *_, state = islice(solver(problem, dense=form == "dense", **given), 5)
-    assert state.step == (4 if given["batch_size"] == 7 else 20)
-    W = next(islice(plain(problem, kind, **given), state.step - 1, None))
-    np.testing.assert_allclose(array(state.model()), W, atol=1e-6 * abs(W).max(), rtol=0)
-    assert state.info()["norm"] == pytest.approx(np.linalg.norm(W), rel=1e-6)
-
-
-def test_few_rows_take_the_plain_averaged_steps():
-    problem = documents(14, 9, 5, words=3)
-    *_, state = islice(memoir_averaged(problem, dense=False, eta_step=0.5, seed=2), 4)
-    W = next(islice(plain_averaged(problem, eta_step=0.5, seed=2), 2, None))
-    np.testing.assert_allclose(array(state.model()), W, atol=2e-6 * abs(W).max(), rtol=0)
 
 
 def numbers_of(scale, square, mass=0.0, total=0.0, violated=0.0):

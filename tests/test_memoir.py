@@ -109,7 +109,7 @@ CASES = {
     "l1, random": ("l1", {"gamma": 0.01, "mips": "random"}),
 }
 # Storage of the rows, features in each, and whether the weights are dense.
-FORMS = {"dense": (False, 6, True), "sparse": (True, 6, False), "full rows": (False, 40, False)}
+FORMS = {"dense": (False, 6, True), "sparse": (True, 6, False), "full rows": (False, 20, False)}
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -117,11 +117,13 @@ FORMS = {"dense": (False, 6, True), "sparse": (True, 6, False), "full rows": (Fa
 def test_every_iterate_is_that_of_the_printed_box(case, form):
     (kind, given), (sparse, words, dense) = CASES[case], FORMS[form]
     given = {"batch_size": 20, "seed": 3} | given
-    problem = documents(sparse=sparse, words=words)
+    problem = documents(60, 20, sparse=sparse, words=words)
     many = given["batch_size"] * MAX_BATCHES < problem.n
     steps = islice(plain(problem, kind, **given), problem.n - 1 if many else 0, None)
-    states = islice(SOLVERS[kind](problem, dense=dense, **given), 1, 3 if many else 20)
-    for place, (state, W) in enumerate(zip(states, islice(steps, 0, None, 150 if many else 1))):
+    states = islice(SOLVERS[kind](problem, dense=dense, **given), 1, 3 if many else 10)
+    for place, (state, W) in enumerate(
+        zip(states, islice(steps, 0, None, problem.n if many else 1))
+    ):
         own = array(state.model())
         np.testing.assert_allclose(own, W, atol=1e-6 * max(abs(W).max(), 1e-9), rtol=0)
         assert state.step == (place + 1) * (problem.n if many else 1)
@@ -131,7 +133,7 @@ def test_every_iterate_is_that_of_the_printed_box(case, form):
 @pytest.mark.parametrize("form", FORMS)
 def test_every_average_is_the_plain_one(form):
     sparse, words, dense = FORMS[form]
-    problem = documents(sparse=sparse, words=words)
+    problem = documents(60, 20, sparse=sparse, words=words)
     states = islice(memoir_averaged(problem, dense=dense, eta_step=0.1, seed=4), 1, 6)
     for state, W in zip(states, plain_averaged(problem, eta_step=0.1, seed=4)):
         np.testing.assert_allclose(array(state.model()), W, atol=2e-6 * abs(W).max(), rtol=0)
