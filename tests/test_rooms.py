@@ -42,7 +42,7 @@ BUDGETS = {
     "proofs": 1_185,
     "runs": 2_372,
     "live": 1_855,
-    "figures": 1_800,
+    "figures": 1_796,
     "estimators": 1_252,
     "arena": 961,
     "cli": 422,

@@ -82,7 +82,7 @@ def render(figures: list[Figure], rows: list[Row], faults: list[str], folder: Pa
         standings=STANDINGS,
         faults=faults,
         sections=[_section(paper, figures, rows) for paper in sorted(papers, key=order)],
-        links=lambda figure: _links(figure, folder),
+        source=lambda figure: _source(figure, folder),
     )
 
 
@@ -114,11 +114,7 @@ def _table(paper: str, name: str, rows: list[Row]) -> dict[str, Any]:
     }
 
 
-def _links(figure: Figure, folder: Path) -> dict[str, str]:
-    """Return the addresses of the figure's notebook as committed and as executed."""
-    name, found = f"{figure.notebook}.ipynb", {}
-    executed = CHECKOUT / "runs" / "figures" / figure.place / name
-    for words, path in (("source", CHECKOUT / "notebooks/figures" / name), ("executed", executed)):
-        if path.exists():
-            found[words] = quote(Path(os.path.relpath(path, folder)).as_posix())
-    return found
+def _source(figure: Figure, folder: Path) -> str:
+    """Return the address of the figure's notebook as committed."""
+    path = CHECKOUT / "notebooks" / "figures" / f"{figure.notebook}.ipynb"
+    return quote(Path(os.path.relpath(path, folder)).as_posix())

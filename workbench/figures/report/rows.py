@@ -129,11 +129,6 @@ class Row:
         return "no result" if self.ours is not None else "not run"
 
     @property
-    def untimed(self) -> bool:
-        """Whether our value is a time that was not measured in timing mode."""
-        return self.measured and self.names["quantity"] in TIMES and not self.ours.timed
-
-    @property
     def remarks(self) -> list[str]:
         """The paper's note, our data, and the reasons for which our value may differ."""
         found = [self.note]
