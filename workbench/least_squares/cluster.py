@@ -92,13 +92,7 @@ class Cluster(Shares):
 
 
 class Part(Problem):
-    """Some rows of a mapped file, of which pickle keeps the path: each worker maps it.
-
-    Parameters
-    ----------
-    file : the arguments of ``numpy.memmap``
-    y, classes, weights : see :class:`~workbench.core.problem.Problem`
-    """
+    """Some rows of a mapped file, of which pickle keeps ``numpy.memmap``'s arguments, `file`."""
 
     def __init__(self, file: tuple, y: np.ndarray, classes: np.ndarray, weights: np.ndarray):
         super().__init__(np.asarray(np.memmap(*file)), y, classes, weights=weights)

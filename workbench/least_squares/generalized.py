@@ -86,11 +86,10 @@ def ls_accelerated(
     L: float | None = None,
     state: GeneralizedState | None = None,
 ) -> Iterator[GeneralizedState]:
-    """Minimise the same objective with Nesterov's momentum, distances being those of S.
+    """Minimise the objective of :func:`ls_generalized` with Nesterov's momentum, in S's distances.
 
     The momentum restarts when it points uphill (O'Donoghue, Candes, 2015). The state's W is the
-    extrapolated point, whose loss and gradient are known. Parameters and errors are those of
-    :func:`ls_generalized`.
+    extrapolated point, whose loss and gradient are known.
     """
     yield from descend(problem, alpha, link, L, True, state)
 

@@ -31,7 +31,6 @@ class Objective:
         depth = float(np.sqrt((terms(X) + 2.0) ** 2 @ S.diagonal()))
         self.depth = self.eps / 2 * depth + EPS * n / piece * self.length
         self.sums = EPS * (piece + n / piece + problem.d * problem.k)  # of double precision
-        self.blur = 0.0  # how far the last gradient may be from that of P, as exact numbers
 
     def judge(self, s) -> np.ndarray:
         """Put the objective and the bounds at W into the state and return the gradient there.
@@ -62,7 +61,6 @@ class Objective:
             value, s.primal = value + shift, s.primal + shift + off * size
         else:
             blur, s.primal = blur + residual * score, s.primal + residual * score
-        self.blur = off + (rough + L * score) * self.length
         lower = value - blur - off * size - (slope + off + rough * self.length) ** 2 / (2 * alpha)
         s.lower, s.upper = max(s.lower, lower), min(s.upper, s.primal)
         return gradient
