@@ -37,14 +37,14 @@ BUDGETS = {
     "least_squares": 1_356,
     "sampled_cuts": 1_549,
     "tuning": 517,
-    "peers": 1_142,
+    "peers": 1_136,
     "registry": 147,
     "proofs": 1_185,
     "runs": 2_372,
     "live": 1_855,
     "figures": 1_796,
     "estimators": 1_252,
-    "arena": 961,
+    "arena": 954,
     "cli": 422,
 }
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}

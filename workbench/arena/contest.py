@@ -27,14 +27,7 @@ from threadpoolctl import threadpool_limits
 
 from workbench.arena import summary
 from workbench.arena.entries import ENTRIES, Entry, entry
-from workbench.arena.match import (
-    FINAL_FIT_FACTOR,
-    Data,
-    Match,
-    match_key,
-    problem_of,
-    read_result,
-)
+from workbench.arena.match import FINAL_FIT_FACTOR, Data, Match, match_key, problem_of, read_result
 from workbench.core.problem import Problem
 from workbench.core.trace import Trace, read_trace
 from workbench.data.formats import Rows, write_npz

@@ -136,13 +136,7 @@ def libsvm(
     yield s
     if s.round:
         return
-    model = SVC(
-        C=C,
-        kernel=kernel,
-        gamma=made.gamma,
-        tol=tol,
-        cache_size=cache_mb,
-    )
+    model = SVC(C=C, kernel=kernel, gamma=made.gamma, tol=tol, cache_size=cache_mb)
     with quiet():
         model.fit(problem.X, problem.y)
     with off_the_clock():
