@@ -58,19 +58,19 @@ def test_what_is_hard_about_generated_documents():
 
 
 @pytest.mark.parametrize(
-    "arguments, message",
+    "arguments",
     [
-        ({"k": 1}, "k: must be at least 2"),
-        ({"n": 9, "k": 10}, "n: must be at least k = 10"),
-        ({"n_test": -1}, r"n_test: must lie in \[0, inf\]"),
-        ({"words": 0.5}, r"words: must lie in \[1, "),
-        ({"words": np.nan}, r"words: must lie in \[1, "),
-        ({"own": 0.7}, r"own: must lie in \[0, 0.6\]"),
-        ({"noise": 1.1}, r"noise: must lie in \[0, 1\]"),
+        {"k": 1},
+        {"n": 9},
+        {"n_test": -1},
+        {"words": 0.5},
+        {"words": np.nan},
+        {"own": 0.7},
+        {"noise": 2},
     ],
 )
-def test_generated_documents_check_their_arguments(arguments, message):
-    with pytest.raises(ValueError, match=message):
+def test_generated_documents_check_their_arguments(arguments):
+    with pytest.raises(ValueError, match=f"^{next(iter(arguments))}: must "):
         zipf_text(**({"n": 100, "k": 10} | arguments))
 
 
