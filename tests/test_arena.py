@@ -191,7 +191,7 @@ def test_a_contest_from_results_runs_nothing_and_reads_no_data(tmp_path, monkeyp
     assert before["status"].tolist() == ["refused", "done"] * 2
     write_results(tmp_path / "results" / "x.parquet", done.kept(), {})
     results._recalled.cache_clear()
-    monkeypatch.setenv("WORKBENCH_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setenv("WORKBENCH_RESULTS", str(tmp_path / "results" / "x.parquet"))
     monkeypatch.setitem(plan.__globals__, "problem_of", None)
     for names in (entries, None):  # by default those that took part
         again = contest(["text 150x3"], names, **settings)

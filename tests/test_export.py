@@ -142,7 +142,7 @@ def test_a_failed_export_leaves_the_old_file(tmp_path, monkeypatch):
     with pytest.raises(RuntimeError, match="a damaged trace"):
         to_parquet(broken(), path)
 
-    def full(table, part):
+    def full(table, part, **options):
         with open(part, "wb") as sink:
             sink.write(b"PAR1")
         raise OSError("no space left")

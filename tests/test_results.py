@@ -1,5 +1,6 @@
 """Results that last: traces as they were, and figures redrawn without data or runs."""
 
+import itertools
 import json
 import math
 from functools import partial
@@ -38,7 +39,7 @@ def kept(tmp_path, monkeypatch, no_workers):
     done = sweep(points, folder=tmp_path / "points", say=silent)
     write_results(tmp_path / "results" / "x.parquet", done.traces(), {"C": 0.5, "timing": False})
     results._recalled.cache_clear()
-    monkeypatch.setenv("WORKBENCH_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setenv("WORKBENCH_RESULTS", str(tmp_path / "results" / "x.parquet"))
     return points, done
 
 
@@ -84,10 +85,21 @@ def test_one_run_asked_for_by_two_names_is_found_by_both(tmp_path, no_workers, m
     other = Trace(trace.header | {"data": names[1]}, trace.rows)
     write_results(tmp_path / "z.parquet", [trace, other], {})
     found, _ = read_results(tmp_path / "z.parquet")
-    assert [t.header["data"] for t in found] == names and found[0].rows == found[1].rows
+    assert sorted(t.header["data"] for t in found) == names and found[0].rows == found[1].rows
     results._recalled.cache_clear()
-    monkeypatch.setenv("WORKBENCH_RESULTS", str(tmp_path))
+    monkeypatch.setenv("WORKBENCH_RESULTS", str(tmp_path / "z.parquet"))
     assert there(", ".join(names)) == names
+
+
+def test_a_long_run_keeps_a_row_in_each_half_per_cent_and_the_same_bytes(tmp_path):
+    rows = [{"round": i, "cpu": i / 8} for i in range(5000)]
+    traces = [Trace({"solver": "a", "key": f"{i}", "seed": i}, rows) for i in range(2)]
+    write_results(tmp_path / "a.parquet", traces, {"C": 1.0})
+    write_results(tmp_path / "b.parquet", traces[::-1], {"C": 1.0})
+    assert (tmp_path / "a.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
+    kept = [row["round"] for row in read_results(tmp_path / "a.parquet")[0][0].rows]
+    assert kept[:201] == list(range(201)) and kept[-1] == 4999 and len(kept) < 900
+    assert all(later <= 1.005 * earlier + 1 for earlier, later in itertools.pairwise(kept))
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"x" * 100])
@@ -165,7 +177,7 @@ def test_a_run_is_kept_by_its_values_made_once_and_recalled(figures, tmp_path, m
     assert len(calls) == 5
     figures._keep([])  # though no figure shows them
     results._recalled.cache_clear()
-    monkeypatch.setenv("WORKBENCH_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setenv("WORKBENCH_RESULTS", str(tmp_path / "results" / "ww_path.parquet"))
     figures.key = "of another code"
     again = figures.kept(counting(calls))("wine", 0.5)
     assert len(calls) == 5 and again.rows == first.rows
@@ -181,9 +193,10 @@ def test_a_figure_redrawn_from_results_keeps_its_proofs(figures, tmp_path, monke
     proof.write_bytes(b"proof")
     save = partial(figures.save, plt.figure(), "time", "No runs.")
     save(proofs=[proof])
-    (tmp_path / "results").mkdir()
+    trace = Trace({"solver": "a", "key": "a"}, [{"round": 0}])
+    write_results(tmp_path / "results" / "ww_path.parquet", [trace], {})
     results._recalled.cache_clear()
-    monkeypatch.setenv("WORKBENCH_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setenv("WORKBENCH_RESULTS", str(tmp_path / "results" / "ww_path.parquet"))
     save()
     record = json.loads((figures.folder / "time.json").read_text("utf-8"))
     assert record["proofs"] == ["time.proofs/a.npz"]

@@ -31,7 +31,9 @@ FIXED = {
 
 
 def to_parquet(
-    traces: Iterable[Trace], path: str | os.PathLike, metadata: Mapping[str, str] | None = None
+    traces: Iterable[Trace],
+    path: str | os.PathLike,
+    metadata: Mapping[str, str | bytes] | None = None,
 ) -> None:
     """Write traces as one tidy table with a row for each of their rows; whole or not at all.
 
@@ -77,8 +79,11 @@ def to_parquet(
         table[name] = _array([row.get(name) for row in rows])
         if pa.types.is_null(table[name].type) and (kind := FIXED.get(name)):
             table[name] = table[name].cast(kind)
+    numbers = [name for name, column in table.items() if pa.types.is_floating(column.type)]
+    compact = {"compression": "zstd", "compression_level": 19, "use_byte_stream_split": numbers}
+    compact["use_dictionary"] = [name for name in table if name not in numbers]
     with whole(path) as part:
-        pq.write_table(pa.table(table).replace_schema_metadata(metadata), part)
+        pq.write_table(pa.table(table).replace_schema_metadata(metadata), part, **compact)
 
 
 def _header(trace: Trace) -> dict[str, Any]:

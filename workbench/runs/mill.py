@@ -83,13 +83,15 @@ def make(
     say(f"{count(len(work), 'notebook')}, profile {profile}{same}; figures go to {figures}")
     variables = {"WORKBENCH_FIGURES": str(figures), "WORKBENCH_JOBS": str(jobs)}
     if results:  # notebooks redrawn side by side disturb no run
-        variables |= {"WORKBENCH_RESULTS": str(Path(results).absolute()), "WORKBENCH_JOBS": "1"}
+        variables |= {"WORKBENCH_JOBS": "1"}
     if jobs == 1:
         variables |= {name: os.environ.get(name) for name in ONE_THREAD}
     tasks = []
     for notebook, values in changed:
         name = notebook.name  # the key, too: copies of one notebook make different figures
-        tasks.append(notebook_task(notebook, values, name, name, f"{name}.ipynb", variables))
+        kept = {"WORKBENCH_RESULTS": str(_results_of(name, results))} if results else {}
+        own = notebook_task(notebook, values, name, name, f"{name}.ipynb", variables | kept)
+        tasks.append(own)
         tasks[-1].path(executed).unlink(missing_ok=True)  # of an earlier call
     how = {"jobs": jobs, "limits": limits, "what": "notebook"}
     failures = execute(tasks, executed, **how, say=say)
@@ -112,10 +114,14 @@ def _values(notebook: Notebook, profile: str, overrides, results: Path | None) -
         values = notebook.values(profile, overrides)
         given = {name: values[name] for name in overrides or {}}
         return values | here_or_there(given, notebook.path.parent)
-    path = Path(results) / f"{notebook.name}.parquet"
+    path = _results_of(notebook.name, results)
     if not path.exists():
         raise ValueError(f"from: {notebook.name} has no results; there is no {path}")
     return notebook.values(profile, read_results(path)[1] | dict(overrides or {}))
+
+
+def _results_of(name: str, folder: Path) -> Path:
+    return Path(folder).absolute() / f"{name}.parquet"
 
 
 def timed(values: Mapping[str, Any]) -> bool:

@@ -1,14 +1,16 @@
 """Results of long runs, kept for good: one Parquet file per notebook redraws its figures.
 
-``workbench figures NAME --from results`` sets the environment variable ``WORKBENCH_RESULTS`` to the
-folder of these files. A sweep then returns the traces that they hold, and so does a function of
+``workbench figures NAME --from results`` sets the environment variable ``WORKBENCH_RESULTS`` to its
+file. A sweep then returns the traces that the file holds, and so does a function of
 :meth:`workbench.figures.Figures.kept`; nothing is run.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 import os
+import zlib
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
@@ -18,6 +20,7 @@ from typing import Any
 import pyarrow.parquet as pq
 from pyarrow import ArrowException
 
+from workbench.core.stream import Row
 from workbench.core.trace import Trace, decode, encode
 from workbench.data.panels import available_specs, listed
 from workbench.runs.export import to_parquet
@@ -28,14 +31,40 @@ NAMES = ("solver", "parameters", "data", "seed", "test", "stop", "repetition", "
 
 
 def write_results(path: Path, traces: Iterable[Trace], parameters: Mapping[str, Any]) -> None:
-    """Write the traces of sweeps, with their headers, and the parameters of their notebook."""
+    """Write the traces of sweeps, with their headers, and the parameters of their notebook.
+
+    The same traces give the same bytes. Of a run's rows those are kept that :func:`_thinned` names.
+    """
     by_setting = {_setting_of(trace): trace for trace in traces}  # two settings may share a run
-    traces = {trace.header["key"]: trace for trace in by_setting.values()}.values()
+    by_setting = dict(sorted(by_setting.items()))
+    once = {trace.header["key"]: trace for trace in by_setting.values()}.values()
+    traces = [Trace(trace.header, _thinned(trace)) for trace in once]
     columns = list(dict.fromkeys(name for trace in traces for row in trace.rows for name in row))
     headers = {name: trace.header for name, trace in by_setting.items()}
     about = {"headers": encode(headers), "columns": columns, "parameters": dict(parameters)}
     path.parent.mkdir(parents=True, exist_ok=True)
-    to_parquet(traces, path, {name: json.dumps(value) for name, value in about.items()})
+    to_parquet(traces, path, {name: _packed(value) for name, value in about.items()})
+
+
+def _thinned(trace: Trace) -> list[Row]:
+    """Return the rows of a run: all up to round 200, then one in each half per cent."""
+    if not {"round", "cpu"} <= trace.last.keys():  # a notebook's own numbers are not rounds
+        return trace.rows
+    kept, following = [], 0.0
+    for row in trace.rows:
+        if row["round"] >= following or row is trace.last:
+            kept.append(row)
+            following = 1.005 * row["round"] if row["round"] >= 200 else 0.0
+    return kept
+
+
+def _packed(value: Any) -> bytes:
+    """Return JSON compressed, as text: Parquet's metadata are not compressed."""
+    return base64.b64encode(zlib.compress(json.dumps(value).encode(), 9))
+
+
+def _unpacked(text: bytes) -> Any:
+    return json.loads(zlib.decompress(base64.b64decode(text)))
 
 
 def read_results(path: Path) -> tuple[list[Trace], dict[str, Any]]:
@@ -49,7 +78,7 @@ def read_results(path: Path) -> tuple[list[Trace], dict[str, Any]]:
     try:
         table = pq.read_table(path)
         about = {
-            name: json.loads(text)
+            name: _unpacked(text)
             for name, text in (table.schema.metadata or {}).items()
             if name in (b"headers", b"columns", b"parameters")
         }
@@ -62,7 +91,7 @@ def read_results(path: Path) -> tuple[list[Trace], dict[str, Any]]:
                 row.pop("stopped_by", None)
         traces = [Trace(header, rows[header["key"]]) for header in headers.values()]
         return traces, {RENAMED.get(n, n): value for n, value in about[b"parameters"].items()}
-    except (ArrowException, KeyError, TypeError, ValueError, RecursionError) as error:
+    except (ArrowException, KeyError, TypeError, ValueError, RecursionError, zlib.error) as error:
         raise ValueError(f"{path}: is not a file of results; {error}") from None
 
 
@@ -79,14 +108,13 @@ def recalled() -> dict[str, Trace] | None:
     ValueError
         As :func:`read_results`.
     """
-    folder = os.environ.get("WORKBENCH_RESULTS")
-    return _recalled(folder) if folder else None
+    path = os.environ.get("WORKBENCH_RESULTS")
+    return _recalled(path) if path else None
 
 
 @cache
-def _recalled(folder: str) -> dict[str, Trace]:
-    traces = [t for path in sorted(Path(folder).glob("*.parquet")) for t in read_results(path)[0]]
-    return {_setting_of(trace): trace for trace in traces}
+def _recalled(path: str) -> dict[str, Trace]:
+    return {_setting_of(trace): trace for trace in read_results(Path(path))[0]}
 
 
 def _setting_of(trace: Trace) -> str:
