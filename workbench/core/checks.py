@@ -65,15 +65,10 @@ def is_whole(value, least: int = 1, most: float = MAX_COUNT) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool) and least <= value <= most
 
 
-def is_flag(value) -> bool:
-    """Return whether `value` is True or False, or the 1 or 0 that stand for them."""
-    return isinstance(value, Integral | np.bool_) and value in (0, 1)
-
-
 def check_flags(**flags) -> None:
-    """Raise a ValueError that names the first of `flags` which is not True or False."""
+    """Raise a ValueError that names the first of `flags` which is not True, False, 1 or 0."""
     for name, value in flags.items():
-        if not is_flag(value):
+        if not (isinstance(value, Integral | np.bool_) and value in (0, 1)):
             raise ValueError(f"{name}: must be True or False, got {shown(value)}")
 
 
