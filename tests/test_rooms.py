@@ -43,7 +43,7 @@ BUDGETS = {
     "runs": 2_372,
     "live": 1_855,
     "figures": 1_796,
-    "estimators": 1_252,
+    "estimators": 1_253,
     "arena": 954,
     "cli": 422,
 }

@@ -13,7 +13,7 @@ Yu, Joachims: Training Structural SVMs with Kernels Using Sampled Cuts.
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -586,6 +586,7 @@ class StagewiseLeastSquares(LinkedClassifier):
         floats_of(g.anchors, "generator_.anchors", g.anchors_shape())
         if g.anchors.dtype != np.float32:
             raise ValueError("generator_.anchors: must be of single precision")
+        self.generator_ = replace(g)  # without anything else that the file may put there
         super()._check_fitted()
 
     def _scored(self, X) -> np.ndarray:
