@@ -29,7 +29,7 @@ FLOORS = [
 # Lines of Python, docstrings included. A budget rises only in the commit that says what else went.
 BUDGETS = {
     "core": 1_394,
-    "kernels": 916,
+    "kernels": 908,
     "data": 2_512,
     "mrc": 2_805,
     "weston_watkins": 967,

@@ -1,10 +1,9 @@
 """Numba's `njit`, with machine code kept in one folder of the user, named by its sources.
 
-Numba keeps machine code next to the file that defines a kernel, and takes it while that file is the
-same. A second clone, a test's worker and an installed package would each compile everything once
-more, and the kernels of other files that a kernel inlines could change unnoticed. Here the name of
-what is kept has a hash of all sources that it was compiled from: whoever has the same sources
-finds it, and nobody else does.
+Numba keeps machine code next to the file that defines a kernel, and uses it while that file is the
+same. A second clone, a test's worker and an installed package would each compile everything again,
+and kernels of other files that a kernel inlines could change unnoticed. Here the name of the
+machine code contains a hash of all sources that it was compiled from.
 """
 
 from __future__ import annotations
@@ -51,14 +50,11 @@ def njit(*, cache: bool = False, **options) -> Callable[[Callable], Callable]:
 def folder() -> Path | None:
     """Return the folder of compiled code, None if it cannot be written to.
 
-    It is the one that the variable NUMBA_CACHE_DIR names, otherwise ``workbench/kernels`` in the
-    user's folder of caches.
+    NUMBA_CACHE_DIR names it; by default it is ``workbench/kernels`` in the user's cache folder.
     """
     try:
-        chosen = numba.config.CACHE_DIR
-        place = (
-            Path(chosen) if chosen else user_cache_path("workbench", appauthor=False) / "kernels"
-        )
+        user = user_cache_path("workbench", appauthor=False) / "kernels"
+        place = Path(numba.config.CACHE_DIR or user)
         place.mkdir(parents=True, exist_ok=True, mode=0o700)
         tempfile.TemporaryFile(dir=place).close()
     except (OSError, RuntimeError) as error:  # RuntimeError: there is no home
@@ -79,7 +75,7 @@ def delete_old() -> None:
 
 
 class _Locator:
-    """The place of one kernel's machine code, as `numba.core.caching` asks for it."""
+    """The place of one kernel's machine code, with the methods that `numba.core.caching` calls."""
 
     def __init__(self, function: Callable, file: str) -> None:
         self._py_file = file
@@ -107,7 +103,7 @@ class _Implementation(CompileResultCacheImpl):
 
 
 class _Files(IndexDataCacheFile):
-    """An index and machine code on disk; what was damaged is compiled and written again."""
+    """An index and machine code on disk; damaged code is compiled and written again."""
 
     def __init__(self, numbas: IndexDataCacheFile) -> None:
         self.__dict__.update(numbas.__dict__)
@@ -122,7 +118,7 @@ class _Files(IndexDataCacheFile):
     def _load_index(self) -> dict:
         try:
             return super()._load_index()
-        except Exception as error:  # unpickling what was damaged may raise anything
+        except Exception as error:  # unpickling damaged data may raise anything
             return self._report_damage(self._index_path, error) or {}
 
     def _load_data(self, name: str) -> tuple:
@@ -156,9 +152,9 @@ def _warn_once(message: str) -> None:
 
 @cache
 def sources(module: str) -> str:
-    """Return a hash of a module and of those that it imports from, as far as they hold kernels.
+    """Return a hash of a module and of those that it imports from, if they contain kernels.
 
-    A kernel takes functions and constants from such modules only; a test holds it.
+    Kernels may take functions and constants from such modules only, which a test checks.
     """
     digests: dict[str, bytes] = {}
     waiting = [module]

@@ -1,8 +1,8 @@
 """Kernels by name: their parameters, their values, and products with them.
 
-All is computed in one precision, that of the rows as they are taken in. Single precision has
-errors of about 1e-6 in a kernel's value, far below those of sampling. Distances do not change when
-dense rows are centred, and lose fewer digits.
+Everything is computed in the precision of the rows. Single precision has errors of about 1e-6 in a
+kernel's value, far below those of sampling. Distances do not change when dense rows are centred,
+and lose fewer digits.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from workbench.kernels.gaussian import LN2, gaussian_of_few, gaussian_of_product
 from workbench.kernels.rows import squared_norms
 
 KERNELS = ("linear", "rbf")
-CACHE_BYTES = 2**18  # of the kernel matrix at a time, so that it stays in the cache
-MIN_ROWS = 32  # of the kernel matrix at a time: a product of fewer rows is slow
+CACHE_BYTES = 2**18  # bytes of the kernel matrix at a time, so that it stays in the cache
+MIN_ROWS = 32  # rows of the kernel matrix at a time: a product of fewer is slow
 DENSE = 2**26  # bytes of sparse rows that are made dense at a time, on one side of a product
-FEW_COLUMNS = 8  # up to which our own inner products are faster than BLAS
+FEW_COLUMNS = 8  # features up to which our own inner products are faster than BLAS
 
 
 def check_kernel(kernel, gamma) -> None:
@@ -47,7 +47,7 @@ def check_gamma(gamma) -> float | None:
 def scale(problem: Problem) -> float:
     """Return 1 / (d times the variance of all entries), the gamma of scikit-learn's "scale".
 
-    The variance is that of training rows each of which is there as often as it weighs.
+    Each training row counts as often as it weighs.
     """
     X, total = problem.X, float(problem.weights.sum()) * problem.d
     if problem.is_sparse:
@@ -87,8 +87,8 @@ class Kernel:
     kind : "linear" or "rbf"
     gamma : as for :func:`~workbench.sampled_cuts.solvers.cuts_exact`
     dtype : float32 or float64
-    centre : (d,), what rows are measured from; without entries if they are left as they are
-    values : how many values of the kernel have been computed
+    centre : (d,), subtracted from dense rows; without entries if nothing is subtracted
+    values : number of kernel values computed so far
     """
 
     def __init__(self, kind: str, gamma: float, dtype, centre):
@@ -152,17 +152,13 @@ class Kernel:
         return K
 
     def diagonal(self, points: Points) -> np.ndarray:
-        """Return k(x, x) of every point; ValueError if it is negative or not finite."""
-        n = points.X.shape[0]
+        """Return k(x, x) of every point; ValueError if one is not finite."""
         if self.kind == "rbf":
-            return np.ones(n)
-        with np.errstate(over="ignore", invalid="ignore"):  # refused below
-            found = self.of_products(2.0 * points.half, points.half, points.half)
-        if not (np.isfinite(found) & (found >= 0.0)).all():
-            raise ValueError(
-                "kernel: k(x, x) must be finite and not negative for every row x; "
-                f"it lies between {found.min():.3g} and {found.max():.3g}"
-            )
+            return np.ones(len(points.half))
+        with np.errstate(over="ignore"):  # refused below
+            found = 2.0 * points.half
+        if not np.isfinite(found).all():
+            raise ValueError("kernel: k(x, x) must be finite for every row x; scale the features")
         return found
 
     def precision(self, points: Points) -> float:
