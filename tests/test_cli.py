@@ -61,9 +61,8 @@ MISTAKES = {
     "run mrc_ccg iris -p eps1=-1": "eps1: must be a number that is not negative",
     "run mrc_ccg iris --second 1": "unrecognized arguments: --second",
     "run mrc_ccg no/such/file.csv": "no/such/file.csv",
-    "run mrc_ccg iris --seconds -1": "seconds: must be a positive number, got -1.0",
-    "run mrc_ccg iris --rounds 0": "rounds: must be a whole number of at least 1, got 0",
-    "run mrc_ccg iris --gap nan": "gap: must be a number that is not negative, got nan",
+    "run mrc_ccg iris --seconds -1": "stop: seconds must be finite and not negative, got -1.0",
+    "run mrc_ccg iris --gap nan": "stop: gap must be finite and not negative, got nan",
     "sweep no/such/grid.yaml": "workbench: no/such/grid.yaml: No such file or directory",
     "figures --timeout 0": "seconds: must be positive and finite, got 0.0",
     "figures mrc_convergense": "unknown name 'mrc_convergense'; did you mean mrc_convergence",
@@ -88,7 +87,7 @@ def test_a_mistake_is_one_line_and_exit_code_2(command, capsys):
 def test_figures_tells_by_its_exit_code_what_failed(monkeypatch, capsys):
     monkeypatch.setattr(mill, "make", lambda *args, **options: ["mrc_nmax"])
     assert main(["figures"]) == 1
-    assert "1 failed: mrc_nmax" in capsys.readouterr().err
+    assert "1 notebook failed: mrc_nmax" in capsys.readouterr().err
     monkeypatch.setattr(mill, "make", lambda *args, **options: [])
     assert main(["figures"]) == 0
 

@@ -293,8 +293,9 @@ def test_an_interrupt_takes_the_kernels_with_it(mill, tmp_path):
     )
     command = [sys.executable, "-c", code]
     process = subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.DEVNULL)
-    kernels, end = [], time.monotonic() + 60
+    kernels, end = [], time.monotonic() + 120
     while len(kernels) < 2 and time.monotonic() < end:
+        time.sleep(0.1)
         texts = [path.read_text() for path in (tmp_path / "a", tmp_path / "b") if path.exists()]
         kernels = [int(text[:-1]) for text in texts if text.endswith(".")]
     process.send_signal(signal.SIGINT)

@@ -43,9 +43,9 @@ BUDGETS = {
     "runs": 2_372,
     "live": 1_855,
     "figures": 1_796,
-    "estimators": 1_253,
+    "estimators": 1_252,
     "arena": 954,
-    "cli": 422,
+    "cli": 412,
 }
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 

@@ -9,8 +9,12 @@ import argparse
 import shutil
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable
 from typing import Any
+
+from workbench.core.names import count
+
+RETRY = "; run the sweep again to retry"
 
 
 def list_command(arguments: argparse.Namespace) -> int:
@@ -37,30 +41,23 @@ def list_command(arguments: argparse.Namespace) -> int:
 
 def run_command(arguments: argparse.Namespace) -> int:
     """Run one solver on one data set and print its rows as they come."""
-    from workbench.core.checks import check_counts, check_not_negative, check_positive
     from workbench.core.measures import errors
-    from workbench.core.stream import below, geometric, processor_seconds, rounds, seconds
+    from workbench.core.stream import geometric, stopping
     from workbench.data import load
+    from workbench.runs.grid import checked_stop
     from workbench.runs.parameters import parameters_of
     from workbench.runs.run import resolve, run
     from workbench.runs.worker import Limits, limited_memory
 
     memory = Limits(memory=arguments.memory).memory
-    check_positive(arguments.seconds, "seconds")
-    if arguments.cpu is not None:
-        check_positive(arguments.cpu, "cpu")
-    check_not_negative(gap=arguments.gap)
-    if arguments.rounds is not None:
-        check_counts(rounds=arguments.rounds)
+    stop = {name: getattr(arguments, name) for name in ("gap", "seconds", "cpu", "rounds")}
+    rules = stopping(checked_stop({n: value for n, value in stop.items() if value is not None}))
     texts = _pairs(arguments.parameters)
     declared = parameters_of(resolve(arguments.solver, texts)[0])
     parameters = {name: declared[name].typed(text) for name, text in texts.items()}
     split = {"test": arguments.test, "scale": arguments.scale}
     problem = load(arguments.data, labels=arguments.labels, **split)
     print(f"{problem.name}: n = {problem.n:,}, d = {problem.d:,}, k = {problem.k:,}", flush=True)
-    rules = [below("gap", arguments.gap), seconds(arguments.seconds)]
-    rules += [processor_seconds(arguments.cpu)] if arguments.cpu is not None else []
-    rules += [rounds(arguments.rounds)] if arguments.rounds is not None else []
     sampled = geometric()
 
     def show(row: dict[str, Any]) -> bool:
@@ -68,8 +65,8 @@ def run_command(arguments: argparse.Namespace) -> int:
             print(_line(row), flush=True)
         return seen
 
-    options = {"parameters": parameters, "when": show, "path": arguments.out}
-    options["proof"] = arguments.proof
+    options = {"parameters": parameters, "when": show}
+    options |= {"path": arguments.out, "proof": arguments.proof}
     with limited_memory(memory):
         trace, state = run(arguments.solver, problem, *rules, **options)
         if state is None:
@@ -128,7 +125,7 @@ def sweep_command(arguments: argparse.Namespace) -> int:
     if arguments.parquet is not None:
         to_parquet(done.traces(), arguments.parquet)
         print(f"traces: {arguments.parquet}")
-    return _retried(done.failures, "point")
+    return _failed(done.failures, "point", RETRY)
 
 
 def _fan_out(arguments: argparse.Namespace) -> int:
@@ -147,7 +144,7 @@ def _fan_out(arguments: argparse.Namespace) -> int:
     for task in tasks:
         if task.key not in failures:
             print(f"{task.label}: {task.path(folder)}")
-    return _retried(failures, "notebook")
+    return _failed(failures, "notebook", RETRY)
 
 
 def replay_command(arguments: argparse.Namespace) -> int:
@@ -179,7 +176,8 @@ def figures_command(arguments: argparse.Namespace) -> int:
     if overrides and not arguments.names:
         raise ValueError("-p: must be used with names; name the notebooks whose parameters it sets")
     options = _options(arguments, "jobs again timeout results") | {"figures": arguments.out}
-    return _failed(make(arguments.names, arguments.profile, overrides, **options))
+    failed = make(arguments.names, arguments.profile, overrides, **options)
+    return _failed(failed, "notebook", f": {', '.join(failed)}")
 
 
 def warm_command(arguments: argparse.Namespace) -> int:
@@ -230,17 +228,10 @@ def _say(line: str) -> None:
     print(f"\r\x1b[K{line[:width]}", end="" if passing else "\n", flush=True)
 
 
-def _failed(failed: Sequence[str]) -> int:
-    if failed:
-        print(f"workbench: {len(failed)} failed: {', '.join(failed)}", file=sys.stderr)
-    return 1 if failed else 0
-
-
-def _retried(failures: dict[str, str], what: str) -> int:
+def _failed(failures: Collection[str], what: str, remedy: str) -> int:
+    """Return the exit status, and say on stderr how many failed."""
     if failures:
-        what += "s" * (len(failures) > 1)
-        told = f"workbench: {len(failures)} {what} failed; run the sweep again to retry"
-        print(told, file=sys.stderr)
+        print(f"workbench: {count(len(failures), what)} failed{remedy}", file=sys.stderr)
     return 1 if failures else 0
 
 

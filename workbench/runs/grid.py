@@ -92,7 +92,7 @@ def grid(
         Naming the argument: an unknown solver or parameter, a value of the wrong type, an empty
         axis, a duplicate point.
     """
-    stop = _stop(stop)
+    stop = checked_stop(stop)
     seeds = list(range(seeds)) if is_whole(seeds) else seeds
     if not _filled(seeds) or not all(is_whole(seed, least=0) for seed in seeds):
         raise ValueError(f"seeds: must be a number from 1 or a list of numbers, got {seeds!r}")
@@ -201,7 +201,8 @@ def _axis(solver: str, parameter: Parameter, value: Any) -> list:
     return axis
 
 
-def _stop(stop: Any) -> dict[str, float]:
+def checked_stop(stop: Any) -> dict[str, float]:
+    """Return stopping rules in their types, or raise a ValueError that names what is wrong."""
     if not isinstance(stop, Mapping) or not set(stop) & set(LIMITS):
         raise ValueError(
             f"stop: must set a limit ({', '.join(LIMITS)}), and may set columns to come down to, "

@@ -147,8 +147,7 @@ class Sweep:
         """Return a row for each point: its setting, how it ended, its last row.
 
         ``seed`` is that of the data. The parameters that the grid names are in columns
-        ``p_<name>``, as in a Parquet file; ``status`` is done or failed, with the ``reason``;
-        ``timed`` is whether its seconds were measured in timing mode, ``load`` the machine's.
+        ``p_<name>``; ``status`` is done or failed, with the ``reason``; ``load`` is the machine's.
         Points that are the same run have the same ``key``.
         """
         rows = []
