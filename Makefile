@@ -14,6 +14,9 @@ PIP     = $(PYTHON) -m pip install --disable-pip-version-check
 # The index that pip is told to use is uv's, too.
 INDEX   = $(addprefix --default-index ,$(shell $(PYTHON) -m pip config get global.index-url 2>/dev/null))
 
+# The data sets that set-up takes from wheels of the package index.
+WHEELS  = satellite optdigits adult segment letter_uci icd10
+
 .DEFAULT_GOAL := help
 .PHONY: help figures report lessons docs lab race test test-browser lint bench dist data lock peers clean
 
@@ -101,5 +104,7 @@ clean: ## remove the environment and the caches (not downloaded data, nor runs t
 	@$(PIP) --quiet --no-deps --no-build-isolation -e .
 	@echo '==> compiling the solvers for this machine (half a minute; later they start at once)'
 	@env -u PYTHONDONTWRITEBYTECODE .venv/bin/workbench warm > /dev/null 2>&1 || echo '==> not compiled: that happens when they first run'
+	@env -u WORKBENCH_DATA .venv/bin/workbench data fetch $(WHEELS) > /dev/null 2>&1 || \
+	  echo '==> not fetched: $(WHEELS); make data ARGS="fetch satellite" says why'
 	@touch $@
 	@echo '==> .venv is ready'

