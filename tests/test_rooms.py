@@ -40,10 +40,10 @@ BUDGETS = {
     "peers": 1_136,
     "registry": 147,
     "proofs": 1_185,
-    "runs": 2_372,
+    "runs": 2_411,
     "live": 1_855,
     "figures": 1_796,
-    "estimators": 1_252,
+    "estimators": 1_253,
     "arena": 954,
     "cli": 412,
 }
