@@ -112,7 +112,9 @@ def drawn(tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", COMMITTED)
-def test_every_figure_notebook_runs_at_its_smallest_scale(name, execute, drawn, monkeypatch):
+def test_every_figure_notebook_runs_at_its_smallest_scale(
+    name, execute, drawn, no_workers, monkeypatch
+):
     monkeypatch.setenv("WORKBENCH_FIGURES", str(drawn))
     monkeypatch.setattr(sys, "path", [*sys.path])  # to which some notebooks append
     notebook = read(FOLDER / f"{name}.ipynb")
