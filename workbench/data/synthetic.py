@@ -26,7 +26,7 @@ def synthetic(n: int = 1_000, d: int = 20, k: int = 5, seed: int = 0) -> Problem
 def checkers(n: int = 10_000, seed: int = 0, *, squares: int = 4) -> Problem:
     """Return rows on a checkerboard, uniform in the unit square, labelled by colour; float32.
 
-    Noise is added to the coordinates, of a standard deviation of 0.02 sides of the board: the best
+    Noise is added to the coordinates, of a standard deviation of 0.08 sides of a square: the best
     possible error is about 9 %.
 
     Parameters
@@ -41,8 +41,9 @@ def checkers(n: int = 10_000, seed: int = 0, *, squares: int = 4) -> Problem:
     X = rng.random((n, 2))
     y = np.floor(squares * X).astype(int).sum(axis=1) % 2
     y[:2] = 0, 1  # both classes, even of two rows
-    X += 0.02 * rng.standard_normal((n, 2))
-    about = f"synthetic: a board of {squares} x {squares} squares, noise of 0.02 sides"
+    noise = 0.08 / squares
+    X += noise * rng.standard_normal((n, 2))
+    about = f"synthetic: a board of {squares} x {squares} squares, noise of {noise:g} sides"
     name = f"checkers {n}" + (f" of {squares}x{squares}" if squares != 4 else "")
     return as_problem(X.astype(np.float32), y, name=name, synthetic=True, about=about)
 
