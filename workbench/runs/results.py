@@ -8,6 +8,7 @@ file. A sweep then returns the traces that the file holds, and so does a functio
 from __future__ import annotations
 
 import base64
+import inspect
 import json
 import os
 import zlib
@@ -23,6 +24,7 @@ from pyarrow import ArrowException
 from workbench.core.stream import Row
 from workbench.core.trace import Trace, decode, encode
 from workbench.data.panels import available_specs, listed
+from workbench.registry import SOLVERS
 from workbench.runs.export import to_parquet
 from workbench.runs.keys import key
 
@@ -95,6 +97,12 @@ def read_results(path: Path) -> tuple[list[Trace], dict[str, Any]]:
         raise ValueError(f"{path}: is not a file of results; {error}") from None
 
 
+# Parameters that solvers had when results were made, with the one value that they have now.
+GONE = {("splitting_rounds", None), ("relaxation", 1.9), ("balance", 0.4), ("balance", 0.0)}
+GONE |= {("degree", 3), ("coef0", 0.0), ("stabilised", True), ("loss", "crammer_singer")}
+GONE |= {("threads", 1), ("entering", 3)}
+
+
 def setting(about: Mapping[str, Any]) -> str:
     """Return the key of a run's setting, whatever the code, the data and the machine."""
     return key(**{name: about.get(name) for name in NAMES})
@@ -118,7 +126,14 @@ def _recalled(path: str) -> dict[str, Trace]:
 
 
 def _setting_of(trace: Trace) -> str:
-    return trace.header.get("call") or setting(trace.header)
+    if call := trace.header.get("call"):
+        return call
+    given, solver = trace.header.get("parameters"), SOLVERS.get(trace.header.get("solver"))
+    if not given or solver is None:
+        return setting(trace.header)
+    takes = inspect.signature(solver.steps).parameters
+    kept = {n: v for n, v in given.items() if n in takes or (n, v) not in GONE}
+    return setting(trace.header | {"parameters": kept})
 
 
 def there(text: str) -> list[str]:
