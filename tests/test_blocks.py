@@ -8,6 +8,7 @@ from workbench.kernels.rows import rows_of
 from workbench.memoir.blocks import (
     FULL,
     WHOLE,
+    compacted,
     dense,
     empty,
     insert,
@@ -91,14 +92,16 @@ def test_a_new_pool_is_without_gaps_and_zeros(k, zeros):
     b, _, S = fill(k, sums=True)
     some = np.random.default_rng(1).random(len(b.values)) < zeros
     b.values[some] = 0.0
-    new = roomier(b, k, 77)
+    new, same = compacted(b, k, 77), roomier(b, k, 77)
+    assert (matrix_of(same, k) != matrix_of(b, k)).nnz == 0 and new.end[0] <= same.end[0] < b.end[0]
+    assert len(same.values) - same.end[0] >= 77
     assert new.end[0] == needed_slots(b, k) < b.end[0] and len(new.values) - new.end[0] >= 77
     assert (matrix_of(new, k) != matrix_of(b, k)).nnz == 0
     np.testing.assert_allclose(matrix_of(new._replace(values=new.sums), k).toarray(), S, atol=1e-4)
     b.sums[:] = 0.0
-    fewer = roomier(b, k, 77).end[0]
+    fewer = compacted(b, k, 77).end[0]
     assert fewer < new.end[0] if zeros and k > 5 else fewer <= new.end[0]
-    assert needed_slots(empty(D, k), k) == 0 == matrix_of(roomier(empty(D, k), k, 5), k).nnz
+    assert needed_slots(empty(D, k), k) == 0 == matrix_of(compacted(empty(D, k), k, 5), k).nnz
 
 
 def documents(dtype, filled, n=20):

@@ -115,6 +115,14 @@ def _kind(k: int) -> type:
 
 
 def roomier(blocks: Blocks, k: int, need: int) -> Blocks:
+    """Return the same blocks side by side in a new pool, with at least `need` slots left free."""
+    live = sum(int(length_of(size, k)) * n for size, n in enumerate(np.bincount(blocks.sizes)) if n)
+    made = empty(len(blocks.starts), k, sums=len(blocks.sums) > 0, slots=int(SLACK * live) + need)
+    _copy(blocks, made, k)
+    return made
+
+
+def compacted(blocks: Blocks, k: int, need: int) -> Blocks:
     """Return the matrix in a new pool without gaps and zeros, with `need` slots or more free."""
     live = int(needed_slots(blocks, k))
     made = empty(len(blocks.starts), k, sums=len(blocks.sums) > 0, slots=int(SLACK * live) + need)
@@ -234,6 +242,22 @@ def insert(used, classes, f, c, p):
     classes[p] = c
     used[f] += 1
     return p
+
+
+@njit(cache=True)
+def _copy(old, new, k):
+    end = 0
+    for f in range(len(old.starts)):
+        size = old.sizes[f]
+        new.sizes[f], new.used[f], new.starts[f] = size, old.used[f], end
+        length, start = length_of(size, k), old.starts[f]
+        for p in range(length):  # assigning to slices would take longer to compile
+            new.classes[end + p] = old.classes[start + p]
+            new.values[end + p] = old.values[start + p]
+            if len(old.sums):
+                new.sums[end + p] = old.sums[start + p]
+        end += length
+    new.end[0] = end
 
 
 @njit(cache=True)

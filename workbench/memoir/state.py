@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from workbench.core.checks import LARGEST, check_counts, check_memory, check_whole
 from workbench.core.problem import Problem
 from workbench.core.stream import Row
-from workbench.memoir.blocks import PATCH, InBlocks, dense, empty, matrix_of, roomier
+from workbench.memoir.blocks import PATCH, InBlocks, compacted, dense, empty, matrix_of, roomier
 from workbench.memoir.mips import scores
 from workbench.memoir.mips.exact import score_blocks
 from workbench.memoir.pegasos import hinges
@@ -106,7 +106,7 @@ class MemoirState(InBlocks):
         """Take the weights of the classes in R towards zero, as (13) says."""
         truncate(self.blocks(), (R * threshold).astype(np.float32), self.k)
         if len(self.classes) and np.count_nonzero(self.values) < LOADED * self.end[0]:
-            self.hold(roomier(self.blocks(), self.k, PATCH))
+            self.hold(compacted(self.blocks(), self.k, PATCH))
 
     def end_round(self, problem: Problem, rows: int, penalty: str) -> None:
         """Count a round that visited `rows` rows, and evaluate the objective."""
