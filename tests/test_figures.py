@@ -67,6 +67,7 @@ def mill(tmp_path):
             "figures": tmp_path / "figures",
             "executed": tmp_path / "runs",
             "say": lines.append,
+            "jobs": 1,
         } | options
         return make(names, **options), lines
 

@@ -40,7 +40,7 @@ BUDGETS = {
     "peers": 1_136,
     "registry": 147,
     "proofs": 1_185,
-    "runs": 2_426,
+    "runs": 2_429,
     "live": 1_855,
     "figures": 1_796,
     "estimators": 1_253,

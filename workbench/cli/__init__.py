@@ -78,8 +78,9 @@ def _parser() -> argparse.ArgumentParser:
         options = {"dest": "parameters", "action": "append", "default": []}
         add("-p", **options, metavar="NAME=VALUE", help=text)
 
-    def jobs(add, text: str) -> None:
-        add("-j", "--jobs", type=int, default=1, metavar="N", help=f"{text} (default: 1)")
+    def jobs(add, text: str, default: int | None = 1, usual: str = "1") -> None:
+        text = f"{text} (default: {usual})"
+        add("-j", "--jobs", type=int, default=default, metavar="N", help=text)
 
     add = command(commands.list_command, "list solvers, data sets and figure notebooks")
 
@@ -123,7 +124,7 @@ def _parser() -> argparse.ArgumentParser:
     add("names", nargs="*", metavar="NAME", help="notebooks (default: all)")
     add("--profile", default="quick", help="smoke (seconds), quick (minutes, default) or paper")
     parameters(add, "a parameter of the notebooks")
-    jobs(add, "notebooks at a time")
+    jobs(add, "notebooks at a time", None, "2, in the profile paper 1")
     add("--again", action="store_true", help="rerun notebooks even if nothing changed")
     add("--from", dest="results", type=Path, metavar="DIR", help="redraw from results, run nothing")
     add("--timeout", type=float, metavar="S", help="limit per notebook, in wall seconds")

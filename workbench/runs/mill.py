@@ -33,7 +33,7 @@ def make(
     profile: str = "quick",
     overrides: Mapping[str, str] | None = None,
     *,
-    jobs: int = 1,
+    jobs: int | None = None,
     again: bool = False,
     results: Path | None = None,
     timeout: float | None = None,
@@ -51,7 +51,8 @@ def make(
     names : notebooks of the folder `notebooks`; all of them by default
     profile : ``smoke`` (seconds), ``quick`` (minutes, embedded data) or ``paper``
     overrides : parameter values as text; each of the notebooks must declare every one
-    jobs : notebooks at a time; with more than one nothing is timed, and the figures say so
+    jobs : notebooks at a time, by default two, in the profile paper one; with more than one
+        nothing is timed, and the figures say so
     again : rerun notebooks even if nothing changed
     results : redraw from the files of this folder, see :mod:`workbench.runs.results`, with the
         parameters that they were made with
@@ -74,6 +75,8 @@ def make(
         raise ValueError(f"profile: unknown name {profile!r}; {hint(str(profile), PROFILES)}")
     limits = Limits(TIMEOUTS[profile] if timeout is None else timeout)
     found = find(list(names), notebooks)
+    if jobs is None:
+        jobs = 1 if len(found) == 1 or (profile == "paper" and not results) else 2
     work = [(notebook, _values(notebook, profile, overrides, results)) for notebook in found]
     own = "" if profile == "paper" else profile
     figures = Path(figures or figures_folder() / own).absolute()
