@@ -83,6 +83,7 @@ def _parser() -> argparse.ArgumentParser:
         add("-j", "--jobs", type=int, default=default, metavar="N", help=text)
 
     add = command(commands.list_command, "list solvers, data sets and figure notebooks")
+    add("name", metavar="NAME", nargs="?", help="one of them, with its parameters")
 
     add = command(commands.run_command, "run one solver on one data set, live")
     add("solver", metavar="SOLVER")

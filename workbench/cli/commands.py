@@ -6,36 +6,47 @@ Imports are inside the commands, so that ``workbench --help`` does not wait for 
 from __future__ import annotations
 
 import argparse
+import inspect
 import shutil
 import sys
+import textwrap
 import time
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from workbench.core.names import count
+from workbench.core.names import count, hint
 
 RETRY = "; run the sweep again to retry"
 
 
 def list_command(arguments: argparse.Namespace) -> int:
-    """Print the solvers, the data sets and the figure notebooks."""
+    """Print the names of solvers, data sets and figure notebooks, or what one of them takes."""
     from workbench.data import available
     from workbench.registry import SOLVERS
-    from workbench.runs import notebooks
-    from workbench.runs.run import resolve
+    from workbench.runs.notebooks import find
+    from workbench.runs.parameters import parameters_of
 
-    print("Solvers")
-    for name, solver in SOLVERS.items():
-        defaults = ", ".join(f"{key}={value!r}" for key, value in resolve(name, {})[1].items())
-        print(f"  {name:20} {solver.label:20} {defaults}")
-    print("Data sets")
-    for line in available().values():
-        print(f"  {line}")
-    print("Figure notebooks")
-    for notebook in notebooks.find():
-        print(f"  {notebook.name:20} makes {', '.join(notebook.figures)}")
-        for parameter in notebook.parameters.values():
-            print(f"    {parameter.name:18} {parameter.default!r:20} {parameter.help}")
+    data, notebooks, name = available(), {n.name: n for n in find()}, arguments.name
+    if name is None:
+        for title, names in (("Solvers", SOLVERS), ("Data sets", data), ("Figures", notebooks)):
+            print(textwrap.fill(f"{title}: {', '.join(names)}", 98, subsequent_indent="  "))
+        print("`workbench list NAME` describes one of them.")
+        return 0
+    if name in SOLVERS:
+        steps, parameters = SOLVERS[name].steps, parameters_of(SOLVERS[name].steps)
+        print(f"{SOLVERS[name].label}: {inspect.getdoc(steps).partition(chr(10))[0]}")
+    elif name in data:
+        print(data[name])
+        return 0
+    elif name in notebooks:
+        parameters = notebooks[name].parameters
+        print(f"{name} makes {', '.join(notebooks[name].figures)}")
+    else:
+        raise ValueError(
+            f"list: unknown name {name!r}; {hint(name, [*SOLVERS, *data, *notebooks])}"
+        )
+    for parameter in parameters.values():
+        print(f"  {parameter.name:18} {parameter.default!r:20} {parameter.help}".rstrip())
     return 0
 
 
