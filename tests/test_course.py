@@ -21,7 +21,6 @@ ADDRESS = re.compile(
     r"|proceedings\.neurips\.cc/paper(_files)?/[\w/.-]+|web\.stanford\.edu/~boyd/cvxbook/"
     r"|www\.jstor\.org/stable/\d+|www\.microsoft\.com/en-us/research/publication/[a-z-]+/)"
 )
-each_lesson = pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
 
 
 class Reader(HTMLParser):
@@ -71,7 +70,7 @@ def sound(text):
 @pytest.mark.parametrize("path", LESSONS + SHEETS, ids=lambda path: path.stem)
 def test_every_lesson_and_cheat_sheet_becomes_a_sound_page(path):
     cells = course.read(path).cells
-    text = course.page(course.read(path), path, LESSONS, [])
+    text = course.page(course.read(path), path, LESSONS)
     read = sound(text)
     prose = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
     found = course.PARTS.finditer(re.sub(r"\]\([^()\s]+\)", "]", prose))
@@ -97,13 +96,13 @@ def test_every_lesson_and_cheat_sheet_becomes_a_sound_page(path):
 def test_every_cheat_sheet_prints_on_one_page(browser, printed, tmp_path):
     page = tmp_path / "sheet.html"
     for path in SHEETS:
-        page.write_text(course.page(course.read(path), path, [], []))
+        page.write_text(course.page(course.read(path), path, []))
         browser.get(page.as_uri())
         pages = re.findall(rb"/Type\s*/Page\b", printed(preferCSSPageSize=True))
         assert len(pages) == 1, path.stem
 
 
-@each_lesson
+@pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
 def test_student_copies_hold_no_solution_and_graded_ones_a_check_behind_each_exercise(path):
     tagged = lambda cells, tag: [c for c in cells if tag in c.metadata.get("tags", ())]  # noqa: E731
     ours, theirs = course.read(path).cells, course.student_copy(path).cells

@@ -27,9 +27,8 @@ from workbench.runs.jupyter_kernels import IpcKernelManager
 from workbench.runs.notebooks import CHECKOUT
 
 LEARN = Path(__file__).parent.resolve()
-SERIES = (
-    "ww mrc cuts ls memoir".split()
-)  # in the order of the twelve-week plan; other lessons follow
+# In the order of the twelve-week plan; other lessons follow.
+SERIES = "ww", "mrc", "cuts", "ls", "memoir"
 PROBLEMS = "problems"  # the folder of the problem sets on paper
 CELL_TIMEOUT_S = 900
 COPY = """\
@@ -55,8 +54,8 @@ PARTS = re.compile(
 def lessons() -> list[Path]:
     """Return the lessons, series by series, and then the problem sets."""
     rank = {name: i for i, name in enumerate(SERIES)}
-    found = sorted(LEARN.glob("*.ipynb"), key=lambda path: path.name)
-    found.sort(key=lambda path: rank.get(path.name.partition("_")[0], len(rank)))
+    order = lambda p: (rank.get(p.name.partition("_")[0], len(rank)), p.name)  # noqa: E731
+    found = sorted(LEARN.glob("*.ipynb"), key=order)
     return found + sorted(LEARN.glob(f"{PROBLEMS}/*.ipynb"))
 
 
@@ -83,12 +82,8 @@ def rewritten(source: str, path: Path, copies: bool = False) -> str:
     """Return Markdown of `path` with the links of the course, and with formulas as MathML.
 
     With `copies` links lead to student copies, and formulas stay as they are. A link to a file that
-    is not part of the course becomes its words and the file's path in the checkout.
-
-    Raises
-    ------
-    ValueError
-        Naming the page: a formula that is not understood, a link to a file that does not exist.
+    is not part of the course becomes its words and the file's path in the checkout. A ValueError
+    names the page if a formula is not understood or a link leads to no file.
     """
 
     def part(match: re.Match) -> str:
@@ -99,16 +94,15 @@ def rewritten(source: str, path: Path, copies: bool = False) -> str:
         return mathml(match["display"] or match["inline"], match["display"] is not None)
 
     def link(words: str, target: str, *anchor: str) -> str:
-        if not target or re.match(r"https?:|mailto:", target):
-            return f"[{words}]({target}{''.join(anchor)})"
-        found = (path.parent / target).resolve()
-        if not found.exists():
-            raise ValueError(f"{path.name}: there is no file {target}")
-        if found not in [*lessons(), *sheets()]:
-            return f"{words} (`{found.relative_to(CHECKOUT).as_posix()}`)"
-        place = f"{found.stem}.html"
-        if copies:
-            place = found.name if found.suffix == ".ipynb" else f"../{place}"
+        place, found = target, (path.parent / target).resolve()
+        if target and not re.match(r"https?:|mailto:", target):
+            if not found.exists():
+                raise ValueError(f"{path.name}: there is no file {target}")
+            if found not in [*lessons(), *sheets()]:
+                return f"{words} (`{found.relative_to(CHECKOUT).as_posix()}`)"
+            place = f"{found.stem}.html"
+            if copies:
+                place = found.name if found.suffix == ".ipynb" else f"../{place}"
         return f"[{words}]({place}{''.join(anchor)})"
 
     def mathml(formula: str, display: bool) -> str:
@@ -165,13 +159,10 @@ def executed(path: Path) -> tuple[NotebookNode, str]:
     return notebook, ""
 
 
-def page(notebook: NotebookNode, path: Path | None, pages: list[Path], names: list[str]) -> str:
-    """Return the HTML of a lesson or sheet; without a path that of the contents.
+def page(notebook: NotebookNode, path: Path | None, pages: list[Path]) -> str:
+    """Return the HTML of a lesson or sheet, or of the contents if there is no path.
 
-    Parameters
-    ----------
-    pages : the lessons that have a page, in their order, which gives the previous and the next one
-    names : the names of the student copies, for the contents
+    `pages` are the lessons that have a page, in their order.
     """
     notebook, found = copy.deepcopy(notebook), []
     for cell in notebook.cells:
@@ -180,7 +171,8 @@ def page(notebook: NotebookNode, path: Path | None, pages: list[Path], names: li
             found += re.findall(r'<h2 id="(.*?)">(.*?)<a class="anchor-link"', cell.source)
     outputs = [out for cell in notebook.cells for out in cell.get("outputs", ())]
     plays = any(replay.MIME in out.get("data", ()) for out in outputs)
-    at = pages.index(path) if path in pages else None
+    neighbours = dict(zip(pages, zip([None, *pages], [*pages[1:], None])))
+    before, after = neighbours.get(path, (None, None))
     exporter = TemplateExporter(
         template_name="base",
         template_file=str(LEARN / "course.html.j2"),
@@ -196,11 +188,11 @@ def page(notebook: NotebookNode, path: Path | None, pages: list[Path], names: li
     resources = {
         "page": path,
         "sections": found,
-        "before": pages[at - 1] if at else None,
-        "after": pages[at + 1] if at is not None and at + 1 < len(pages) else None,
+        "before": before,
+        "after": after,
         "pages": pages,
         "sheets": sheets(),
-        "names": names,
+        "names": [lesson.stem for lesson in lessons()],
         "script": replay.script() if plays else "",
         "style": replay.style() if plays else "",
     }
@@ -210,38 +202,32 @@ def page(notebook: NotebookNode, path: Path | None, pages: list[Path], names: li
 def build(names: list[str], out: Path, jobs: int = 1, nbgrader: bool = False) -> dict[str, str]:
     """Write the course; return what failed by the name of its lesson, which then has no page.
 
-    Parameters
-    ----------
-    names : beginnings of the names of lessons to execute, all by default; every lesson has its copy
-    jobs : lessons executed at a time, each with one thread if there are several
+    Lessons whose names begin with one of `names` are executed, all by default, `jobs` at a time;
+    every lesson has its copy.
     """
     chosen = [path for path in lessons() if not names or path.stem.startswith(tuple(names))]
     if unknown := [name for name in names if not any(p.stem.startswith(name) for p in chosen)]:
-        raise ValueError(
-            f"lesson: unknown name {unknown[0]!r}; choose of {', '.join(p.stem for p in lessons())}"
-        )
-    checks = {f"checks/{p.name}": p.read_text("utf-8") for p in LEARN.glob("checks/*.py")}
-    files = {f"students/{name}": text for name, text in checks.items()}
-    for path in lessons():
-        files[f"students/{path.name}"] = nbformat.writes(student_copy(path)) + "\n"
-    for path in (path for path in chosen if nbgrader and path.parent == LEARN):
-        below = f"nbgrader/source/{path.stem}"
-        files |= {f"{below}/{name}": text for name, text in checks.items()}
-        files[f"{below}/{path.name}"] = nbformat.writes(student_copy(path, nbgrader)) + "\n"
-    if jobs > 1:
-        os.environ |= dict.fromkeys(
-            ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"
-        )
+        known = ", ".join(path.stem for path in lessons())
+        raise ValueError(f"lesson: unknown name {unknown[0]!r}; choose of {known}")
+    files = {}
+    copies = [(path, "students", False) for path in lessons()]
+    graded = [path for path in chosen if nbgrader and path.parent == LEARN]
+    copies += [(path, f"nbgrader/source/{path.stem}", True) for path in graded]
+    for path, folder, credit in copies:
+        files[f"{folder}/{path.name}"] = nbformat.writes(student_copy(path, credit)) + "\n"
+        for check in LEARN.glob("checks/*.py"):
+            files[f"{folder}/checks/{check.name}"] = check.read_text("utf-8")
+    if jobs > 1:  # one thread each
+        threads = "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"
+        os.environ |= dict.fromkeys(threads, "1")
     done, failed = {}, {}
     with ThreadPoolExecutor(jobs) as pool:
         for path, (notebook, error) in zip(chosen, pool.map(executed, chosen)):
             print(f"{path.stem}: {'FAILED' if error else 'done'}", flush=True)
             (failed if error else done)[path] = error or notebook
-    pages = [*done]
-    copies = [path.stem for path in lessons()]
-    for path in [*pages, *sheets()]:
-        files[f"{path.stem}.html"] = page(done.get(path) or read(path), path, pages, copies)
-    files["index.html"] = page(new_notebook(), None, pages, copies)
+    for path in [*done, *sheets()]:
+        files[f"{path.stem}.html"] = page(done.get(path) or read(path), path, [*done])
+    files["index.html"] = page(new_notebook(), None, [*done])
     for name, text in files.items():
         (out / name).parent.mkdir(parents=True, exist_ok=True)
         (out / name).write_text(text, encoding="utf-8")
@@ -251,14 +237,11 @@ def build(names: list[str], out: Path, jobs: int = 1, nbgrader: bool = False) ->
 def main(arguments: list[str] | None = None) -> int:
     """Build the course from the command line; return 1 if a lesson failed, 2 for a bad name."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "names", nargs="*", metavar="NAME", help="prefixes of lesson names (default: all)"
-    )
-    parser.add_argument(
-        "--out", type=Path, default=CHECKOUT / "course", help="folder (default: course/)"
-    )
-    parser.add_argument("-j", "--jobs", type=int, default=1, help="lessons at a time (default: 1)")
-    parser.add_argument("--nbgrader", action="store_true", help="also write nbgrader assignments")
+    add, folder = parser.add_argument, CHECKOUT / "course"
+    add("names", nargs="*", metavar="NAME", help="prefixes of lesson names (default: all)")
+    add("--out", type=Path, default=folder, help="folder (default: course/)")
+    add("-j", "--jobs", type=int, default=1, help="lessons at a time (default: 1)")
+    add("--nbgrader", action="store_true", help="also write nbgrader assignments")
     given = parser.parse_args(arguments)
     try:
         failed = build(given.names, given.out, given.jobs, given.nbgrader)
