@@ -1,7 +1,5 @@
 """Every estimator: scikit-learn's checks, labels, rows, limits, interrupts, weights, refusals."""
 
-import os
-import pickle
 import re
 import warnings
 from dataclasses import fields
@@ -13,10 +11,8 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_iris
-from sklearn.exceptions import ConvergenceWarning, DataConversionWarning, NotFittedError
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.exceptions import ConvergenceWarning, DataConversionWarning
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -47,22 +43,17 @@ IRIS, SPECIES = (part[::2] for part in load_iris(return_X_y=True))
 SCALED = StandardScaler().fit_transform(IRIS)
 NAMES = np.array(["setosa", "versicolor", "virginica"])[SPECIES]
 COLUMNS = ["sepal length", "sepal width", "petal length", "petal width"]
-CASES = {  # with parameters that one would search over
-    "calibrated": (CalibratedLeastSquares(max_iter=4), {"alpha": [1e-5, 1e-1]}),
-    "generalized": (GeneralizedLeastSquares(alpha=1e-3), {"alpha": [1e-3, 1.0]}),
-    "memoir": (MemoirClassifier(random_state=0), {"eta0": [0.3, 1.0]}),
-    "minimax risk": (MinimaxRiskClassifier(tol=1e-2), {"lambda0": [0.01, 0.3]}),
-    "cuts": (SampledCutClassifier(r=30, random_state=0), {"C": [0.1, 1.0]}),
-    "any solver": (SolverClassifier(max_iter=8, random_state=0), {"max_iter": [2, 8]}),
-    "stagewise": (
-        StagewiseLeastSquares(n_features=32, block=16, alpha=1e-3, random_state=0),
-        {"bandwidth": [0.5, 2.0]},
-    ),
-    "Weston-Watkins": (
-        WestonWatkinsClassifier(0.1, fit_intercept=True, random_state=0),
-        {"C": [0.01, 0.1]},
-    ),
-    "working set": (WorkingSetClassifier(random_state=0), {"C": [0.1, 1.0]}),
+STAGES = {"n_features": 32, "block": 16, "alpha": 1e-3, "random_state": 0}
+CASES = {
+    "calibrated": CalibratedLeastSquares(max_iter=4),
+    "generalized": GeneralizedLeastSquares(alpha=1e-3),
+    "memoir": MemoirClassifier(random_state=0),
+    "minimax risk": MinimaxRiskClassifier(tol=1e-2),
+    "cuts": SampledCutClassifier(r=30, random_state=0),
+    "any solver": SolverClassifier(max_iter=8, random_state=0),
+    "stagewise": StagewiseLeastSquares(**STAGES),
+    "Weston-Watkins": WestonWatkinsClassifier(0.1, fit_intercept=True, random_state=0),
+    "working set": WorkingSetClassifier(random_state=0),
 }
 each = pytest.mark.parametrize("name", list(CASES))
 # Scikit-learn compares these to all digits: test_weights_are_repeated_rows compares them instead.
@@ -74,16 +65,16 @@ EQUAL_TO_THE_GAP = MinimaxRiskClassifier, WestonWatkinsClassifier, WorkingSetCla
 
 
 def made(name):
-    return clone(CASES[name][0])
+    return clone(CASES[name])
 
 
 def test_everyone_is_here():
-    kinds = {type(estimator).__name__ for estimator, _ in CASES.values()}
+    kinds = {type(estimator).__name__ for estimator in CASES.values()}
     assert kinds == {*estimators.__all__} - {"load", "save"}
 
 
 @parametrize_with_checks(
-    [estimator for estimator, _ in CASES.values()],
+    list(CASES.values()),
     expected_failed_checks=lambda one: TO_THE_GAP if isinstance(one, EQUAL_TO_THE_GAP) else {},
 )
 def test_scikit_learn_s_own_checks(estimator, check):
@@ -101,7 +92,7 @@ def fitted():
 
 
 @each
-def test_attributes_that_all_have(name, fitted):
+def test_a_fit_is_the_stream_of_its_solver_and_has_its_attributes(name, fitted):
     model = fitted[name]
     assert model.classes_.tolist() == [0, 1, 2] and model.n_features_in_ == 4
     assert not hasattr(model, "feature_names_in_")
@@ -117,16 +108,8 @@ def test_attributes_that_all_have(name, fitted):
     if hasattr(model, "coef_") and model.coef_.shape == (3, 4):
         linear = SCALED @ model.coef_.T + model.intercept_
         np.testing.assert_allclose(decision, linear, atol=1e-5)
-    if hasattr(model, "lower_") and np.isfinite(model.lower_):
-        assert model.lower_ <= model.upper_
-        assert getattr(model, "gap_", model.upper_ - model.lower_) == model.upper_ - model.lower_
-
-
-@each
-def test_a_fit_is_the_stream_of_its_solver(name, fitted):
-    """Solvers' own tests hold for estimators: a fit is the stream, row by row."""
-    model, trace = fitted[name], fitted[name].trace_
-    problem = as_problem(model._widened(SCALED), SPECIES)
+    # Solvers' own tests hold for estimators: a fit is the stream, row by row.
+    trace, problem = model.trace_, as_problem(model._widened(SCALED), SPECIES)
     solver, given = trace.header["solver"], trace.header["parameters"]
     again, state = run(solver, problem, rounds(trace.last["round"]), parameters=given)
     clocks = dict.fromkeys(("seconds", "cpu", "stopped_by"))
@@ -136,7 +119,8 @@ def test_a_fit_is_the_stream_of_its_solver(name, fitted):
         scores = SCALED @ state.model(0.25)
     np.testing.assert_allclose(model.decision_function(SCALED), scores, atol=1e-4)
     if hasattr(model, "lower_") and np.isfinite(model.lower_):
-        assert model.lower_ == trace.last["lower"]
+        assert model.lower_ == trace.last["lower"] <= model.upper_
+        assert getattr(model, "gap_", model.upper_ - model.lower_) == model.upper_ - model.lower_
         assert model.upper_ in (trace.last["upper"], trace.last.get("primal"))
 
 
@@ -162,36 +146,14 @@ def test_a_pipeline_of_frames_is_that_of_arrays(name, frames, fitted):
 
 
 @each
-def test_searches_folds_and_calibration(name):
-    estimator, grid = CASES[name]
-    pipeline = make_pipeline(StandardScaler(), clone(estimator))
-    steps = {f"{pipeline.steps[-1][0]}__{key}": values for key, values in grid.items()}
-    search = GridSearchCV(pipeline, steps, cv=2).fit(IRIS, NAMES)
-    assert search.best_score_ == max(search.cv_results_["mean_test_score"]) > 0.7
-    found = search.best_estimator_[-1].get_params()
-    assert all(found[key] in values for key, values in grid.items())
-    scoring = "neg_log_loss" if hasattr(pipeline, "predict_proba") else None
-    scores = cross_val_score(pipeline, IRIS, NAMES, cv=2, scoring=scoring)
-    assert np.isfinite(scores).all() and len(scores) == 2
-    calibrated = CalibratedClassifierCV(pipeline, cv=2).fit(IRIS, NAMES)
-    np.testing.assert_allclose(calibrated.predict_proba(IRIS).sum(axis=1), 1)
-    assert np.mean(calibrated.predict(IRIS) == NAMES) > 0.7
-
-
-@each
 def test_labels_of_any_kind_and_container(name, fitted):
     codes = fitted[name].predict(SCALED)
     kinds = {  # a column is warned of
         "a column": NAMES[:, None],
-        "a frame": pd.DataFrame({"species": NAMES}),
         "categories": pd.Series(NAMES, dtype="category"),
-        "texts of pandas": pd.Series(NAMES, dtype="string"),
-        "texts of Polars": pl.Series(NAMES.tolist()),
         "categories of Polars": pl.Series(NAMES.tolist(), dtype=pl.Categorical),
-        "a list": NAMES.tolist(),
         "objects": NAMES.astype(object),
         "floats": 2.0 * SPECIES - 1,
-        "small integers of Polars": pl.Series(SPECIES - 1, dtype=pl.Int8),
         "nullable integers": pd.Series(SPECIES, dtype="Int64"),
         "unsigned": SPECIES.astype(np.uint64) + np.uint64(2**63),
     }
@@ -231,15 +193,11 @@ def test_any_sparse_matrix_and_precision_is_the_same(name, fitted):
 
 
 @each
-def test_fits_are_repeatable_pickle_and_leave_no_file(name, fitted, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_fits_are_repeatable_by_their_seed(name, fitted):
     model, decision = fitted[name], fitted[name].decision_function(SCALED)
     again = clone(model).fit(SCALED, SPECIES)
     assert np.array_equal(again.decision_function(SCALED), decision)
     assert getattr(again, "upper_", 0) == getattr(model, "upper_", 0)
-    loaded = pickle.loads(pickle.dumps(model))
-    assert np.array_equal(loaded.decision_function(SCALED), decision)
-    assert os.listdir(tmp_path) == []
     if name in ("calibrated", "generalized", "minimax risk"):  # which have no seed
         return
     seeded = [clone(model).set_params(random_state=s) for s in (3, np.int64(3), 4, None)]
@@ -316,11 +274,7 @@ def test_ctrl_c_keeps_the_last_iterate_if_there_is_one(name, solver, given, fitt
 
 
 TIGHT = {  # with the tolerance of their scores: their solvers end at a gap
-    **{
-        f"generalized, {link}": (GeneralizedLeastSquares(link, alpha=1e-2, tol=1e-10), 1e-6)
-        for link in ("softmax", "sigmoid", "identity", "squared_hinge")
-    },
-    "calibrated": (CalibratedLeastSquares(max_iter=3), 1e-6),
+    "generalized": (GeneralizedLeastSquares("sigmoid", alpha=1e-2, tol=1e-10), 1e-6),
     **{
         f"minimax risk, {solver}": (MinimaxRiskClassifier(0.3, solver=solver, tol=tol), np.inf)
         for solver, tol in (("lp", 1e-6), ("interior_point", 1e-6), ("ccg", 1e-3), ("pdhg", 2e-4))
@@ -389,6 +343,9 @@ def test_a_damaged_sparse_matrix_is_refused_before_anything_reads_it(name, fitte
     calls += [lambda rows: model.fit(rows, SPECIES), lambda rows: model.score(rows, SPECIES)]
     if has_fit_parameter(model, "sample_weight"):
         calls.append(lambda rows: model.fit(rows, SPECIES, sample_weight=np.ones(75)))
+    unknown = sp.csr_matrix(np.where(np.arange(4) == 2, np.nan, X))
+    with pytest.raises(ValueError, match="NaN"):
+        clone(model).fit(unknown, SPECIES)
     for call in calls:
         for kind in (sp.csr_matrix, sp.csc_array):
             with pytest.raises(ValueError, match=r"^X: is damaged; "):
@@ -399,36 +356,6 @@ def test_a_damaged_sparse_matrix_is_refused_before_anything_reads_it(name, fitte
     model = clone(model).fit(sp.csr_matrix(X), SPECIES)
     expected = model.decision_function(sp.csr_matrix(X[::-1]))
     np.testing.assert_allclose(model.decision_function(twice), expected, rtol=1e-5, atol=1e-5)
-
-
-def spoilt(value):
-    X = IRIS.copy()
-    X[3, 2] = value
-    return X
-
-
-@each
-def test_bad_rows_and_labels_are_refused(name, fitted):
-    model = made(name)
-    for X, y, message in (
-        (spoilt(np.nan), SPECIES, "NaN"),
-        (spoilt(np.inf), SPECIES, "infinity"),
-        (sp.csr_matrix(spoilt(np.nan)), SPECIES, "NaN"),
-        (IRIS, np.ones(75), "two classes|one class"),
-        (IRIS[:1], SPECIES[:1], "1 sample"),
-        (IRIS, SPECIES[:-1], "inconsistent numbers of samples"),
-        (IRIS, IRIS[:, 0] + 0.123, "continuous"),
-        (IRIS[:, :0], SPECIES, r"0 feature\(s\)"),
-        (IRIS[:, 0], SPECIES, "2D array"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            model.fit(X, y)
-    for method in ("predict", "decision_function", "predict_proba"):
-        if hasattr(fitted[name], method):
-            with pytest.raises(NotFittedError):
-                getattr(model, method)(IRIS)
-            with pytest.raises(ValueError, match="expecting 4 features"):
-                getattr(fitted[name], method)(IRIS[:, :3])
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
@@ -469,7 +396,7 @@ REFUSED = {  # values of a parameter of any estimator
 
 @each
 def test_parameters_outside_their_range_are_refused_at_fit(name):
-    for field in fields(CASES[name][0]):
+    for field in fields(CASES[name]):
         values = REFUSED.get(field.name) or {"calibrated": WHOLE, "cuts": NAME}[name]  # of `basis`
         if field.name == "tol" and name in ("minimax risk", "working set"):
             values = NEGATIVE
@@ -480,7 +407,7 @@ def test_parameters_outside_their_range_are_refused_at_fit(name):
             assert str(caught.value).startswith(f"{field.name}: "), (field.name, value)
             assert shown(value) in str(caught.value)
     with pytest.raises(TypeError, match="unknown"):
-        type(CASES[name][0])(unknown=1)
+        type(CASES[name])(unknown=1)
     with pytest.raises(ValueError, match="Invalid parameter"):
         made(name).set_params(unknown=1)
 
@@ -495,43 +422,21 @@ ODD = [
     (MemoirClassifier(), "y: must be an array or a list of labels", {"y": 3}),
     (MemoirClassifier(), "y: must be one-dimensional, got a sparse matrix", {"y": sp.eye(75)}),
     (MemoirClassifier(), "y: must be labels, got complex numbers", {"y": SPECIES * 1j}),
-    (MemoirClassifier(), "y should be a 1d array", {"y": np.eye(3)[SPECIES]}),
 ]
 ODD += [
     (GeneralizedLeastSquares(), message, {"sample_weight": weights})
     for weights, message in (
-        (np.zeros(75), "Sample weights must contain at least one non-zero"),
         (np.full(75, -1.0), "Negative values in data passed to `sample_weight`"),
         (np.full(75, np.nan), "Input sample_weight contains NaN"),
-        (np.ones(74), r"sample_weight.shape == \(74,\), expected \(75,\)"),
-        (np.ones((75, 2)), "Sample weights must be 1D array or scalar"),
         ([DATE] * 75, "sample_weight: must contain real numbers"),
         (SPECIES == 1, ".*(two classes|one class)"),
     )
-]
-ODD += [  # what scikit-learn refuses in words of its own
-    (MemoirClassifier(), "int too large", {"X": [[HUGE, 1]] * 75}),
-    (MemoirClassifier(), "Support for labels represented as bytes", {"y": [b"a", b"b", b"c"] * 25}),
-    (GeneralizedLeastSquares(), "int too large", {"sample_weight": [HUGE] * 75}),
-    (GeneralizedLeastSquares(), "Sparse data was passed", {"sample_weight": sp.eye(75).tocsr()}),
 ]
 ODD += [
     (kind(C=C), "sample_weight: products with C", {"sample_weight": np.full(75, weight)})
     for kind in (WestonWatkinsClassifier, WorkingSetClassifier)
     for C, weight in ((1e30, 1e290), (1e-30, 1e-300))
 ]
-
-
-@each
-def test_weights_are_used_or_the_docstring_says_why_there_are_none(name):
-    estimator = made(name)
-    if not has_fit_parameter(estimator, "sample_weight"):
-        assert "no `sample_weight`" in re.sub(r"\s+", " ", type(estimator).__doc__)
-        return
-    expected = clone(estimator).fit(IRIS, SPECIES).decision_function(IRIS)
-    for one in (1, np.ones(75), pd.Series(np.ones(75))):
-        same = clone(estimator).fit(IRIS, SPECIES, sample_weight=one)
-        np.testing.assert_allclose(same.decision_function(IRIS), expected, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize(("estimator", "message", "given"), ODD)
@@ -544,27 +449,18 @@ DAYS = pd.date_range("2026-01-01", periods=75)
 PART = {"a": IRIS[:, 0], "b": IRIS[:, 1]}
 NOT_NUMBERS = {  # rows that NumPy or a frame would turn into floats, and the words of the error
     "dates": (np.c_[DAYS, DAYS], r"dtype datetime64\[\w+\];"),
-    "durations": (np.c_[DAYS - DAYS[0]], r"dtype timedelta64\[\w+\];"),
-    "complex objects": ((IRIS * 1j).astype(object), "complex in column 0"),
     "complex, sparse": (sp.csr_matrix(IRIS * 1j), "dtype complex128"),
     "dates in a list": ([[day.date(), 1.0] for day in DAYS], "date in column 0"),
-    "NumPy's dates in a list": ([[1.0, DATE]] * 75, "datetime64 in column 1"),
     **{
         f"a column of {kind}": (pd.DataFrame(PART | {"c": column}), f"{found} in column 'c'")
         for kind, column, found in (
             ("dates", DAYS, "dtype datetime64.*"),
-            ("a time zone", DAYS.tz_localize("UTC"), "Timestamp"),
-            ("missing values", pd.NaT, "dtype datetime64.*"),
             ("missing numbers", [pd.NaT, *IRIS[1:, 0]], "NaTType"),
             ("periods", DAYS.to_period("M"), "Period"),
             ("categories", pd.Categorical(DAYS), "dtype datetime64.*"),
             ("Arrow", pd.Series(DAYS).astype("timestamp[ns][pyarrow]"), "dtype .*"),
         )
     },
-    "two columns of one name": (
-        pd.DataFrame(np.c_[DAYS, DAYS], columns=["a", "a"]),
-        "dtype .* in column 'a'",
-    ),
     "Polars' dates": (
         pl.DataFrame(PART | {"c": [day.date() for day in DAYS]}),
         "dtype datetime64.* in column 'c'",

