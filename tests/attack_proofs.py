@@ -1,26 +1,18 @@
-"""Attack the checker: random problems in exact arithmetic, and damaged or forged proofs.
-
-python tests/attack_proofs.py --cases 20000 --mutants 100000 --seed 1
-"""
+"""Attack the checker: random problems in exact arithmetic, and damaged or forged proofs."""
 
 from __future__ import annotations
 
-import argparse
 import io
 import json
 import pickle
 import struct
-import tempfile
-import time
-import zipfile
-from collections import Counter
 from fractions import Fraction as Q
 from pathlib import Path
 
+import cvxpy as cp
 import exact
 import numpy as np
 import scipy.sparse as sp
-from scipy.optimize import minimize
 
 from workbench.proofs import checker
 
@@ -124,25 +116,14 @@ def draw_point(rng, header, y, k):
     return p * costs
 
 
-def balance(header, stated, X, y, W, b):
-    """Return a free intercept near the best one for the weights W."""
-    K = len(b)
+def balance(loss, stated, W) -> np.ndarray:
+    """Return the best free intercept for the weights W of a smooth loss."""
     scores = np.array([[float(exact.dot(x, w)) for w in zip(*exact.exact(W))] for x in stated.X])
-    own = np.array(stated.own, float)
-    c = np.array(stated.c, float)[:, None]
-
-    def loss(b):
-        F = scores + b
-        margins = np.where(own > 0, F, -F)
-        if header["loss"] == "squared_hinge":
-            return (c * np.maximum(1 - margins, 0) ** 2).sum()
-        if header["loss"] == "logistic":
-            return (c * np.logaddexp(0, -margins)).sum()
-        if header["loss"] == "squared":
-            return (c * (F - own) ** 2).sum() / 2
-        return (c[:, 0] * (np.logaddexp.reduce(F, axis=1) - (F * own).sum(axis=1))).sum()
-
-    return minimize(loss, np.zeros(K)).x
+    own, costs = np.array(stated.own, float), np.array(stated.c, float)
+    b = cp.Variable((1, stated.K))
+    losses = exact.smooth(loss)(scores + np.ones((stated.n, 1)) @ b, own)
+    cp.Problem(cp.Minimize(costs @ losses)).solve(cp.CLARABEL)
+    return b.value[0]
 
 
 def check_case(rng) -> str:
@@ -174,14 +155,7 @@ def check_case(rng) -> str:
         if header["intercept"] == "free":
             if kernel:
                 W = arrays["W"] = np.zeros_like(W)
-            b = balance(
-                header,
-                stated,
-                X,
-                y,
-                np.zeros((stated.n and len(stated.X[0]), K)) if kernel else W,
-                b,
-            )
+            b = balance(header["loss"], stated, np.zeros((len(stated.X[0]), K)) if kernel else W)
     if header["intercept"] is not None and not (kernel and constant) and not made:
         arrays["b"] = b
     v = checker.verify(checker.Proof(header, arrays), X, y)
@@ -285,72 +259,63 @@ class Bomb:
 
 def mutate(rng, header, arrays, trap) -> bytes:
     """Return the bytes of a proof that is damaged or forged in one of many ways."""
+    pick = lambda options: options[int(rng.integers(len(options)))]  # noqa: E731
     arrays, header = {name: array.copy() for name, array in arrays.items()}, dict(header)
-    name = str(rng.choice(list(arrays)))
+    name = pick(list(arrays))
     array = arrays[name]
     floats, flat = array.dtype.kind == "f", array.reshape(-1)
-    i = int(rng.integers(flat.size))
-    way = int(rng.integers(26))
+    i, way = int(rng.integers(flat.size)), int(rng.integers(25))
+    factors = np.array([0, -1, 0.5, 1 + 1e-15, 1 + 1e-9, 1.001, 2, 1e3, 1e150, 1e300, 1e-300])
     if way in (0, 1):  # bits in an array
         raw = bytearray(array.tobytes())
         for _ in range(rng.integers(1, 4)):
             raw[rng.integers(len(raw))] ^= 1 << rng.integers(8)
         arrays[name] = np.frombuffer(bytes(raw), array.dtype).reshape(array.shape)
     elif way in (2, 3):
-        factor = rng.choice([0, -1, 0.5, 1 + 1e-15, 1 + 1e-9, 1.001, 2, 1e3, 1e150, 1e300, 1e-300])
         with np.errstate(all="ignore"):
-            arrays[name] = (array * factor).astype(array.dtype)
+            arrays[name] = (array * pick(factors)).astype(array.dtype)
     elif way == 4:
         arrays[name] = rng.permutation(flat).reshape(array.shape)
     elif way == 5:
-        flat[i] = rng.choice([np.nan, np.inf, -np.inf, 1.7e308, 5e-324, -0.0]) if floats else 255
+        flat[i] = pick([np.nan, np.inf, -np.inf, 1.7e308, 5e-324, -0.0]) if floats else 255
     elif way == 6:
-        arrays[name] = np.nextafter(array, rng.choice([-np.inf, np.inf])) if floats else array + 1
+        arrays[name] = np.nextafter(array, pick([-np.inf, np.inf])) if floats else array + 1
     elif way == 7:
-        arrays[name] = [flat, flat[:-1], np.append(flat, flat[-1:]), array.T, array[None]][
-            rng.integers(5)
-        ]
+        arrays[name] = pick([flat, flat[:-1], np.append(flat, flat[-1:]), array.T, array[None]])
     elif way == 8:
-        kinds = "f2 f4 f8 i1 i8 u1 u8 c16 ? S8 U4 >f8 >i4 g".split()
         with np.errstate(all="ignore"):
-            arrays[name] = array.astype(rng.choice(kinds))
+            arrays[name] = array.astype(pick("f2 f4 f8 i1 i8 u1 u8 c16 ? S8 U4 >f8 >i4 g".split()))
     elif way == 9:
-        flat[i] = flat[int(rng.integers(flat.size))]  # repeated rows among others
+        flat[i] = pick(flat)  # repeated rows among others
     elif way == 10:
         wide = flat.astype(np.int64)
-        wide[i] = rng.choice([-1, 0, 11, 12, 13, 2**31, 2**62, -(2**63)])
+        wide[i] = pick([-1, 0, 11, 12, 13, 2**31, 2**62, -(2**63)])
         arrays[name] = wide.reshape(array.shape)
     elif way == 11:
-        other = str(rng.choice(list(arrays)))
+        other = pick(list(arrays))
         arrays[name], arrays[other] = arrays[other], arrays[name]
     elif way == 12:
         del arrays[name]
     elif way == 13:
-        arrays[str(rng.choice(["W", "b", "basis", "M", "extra", "../../x", "header2"]))] = array
+        arrays[pick(["W", "b", "basis", "M", "extra", "../../x", "header2"])] = array
     elif way in (14, 15, 16):
-        field = str(rng.choice([f for f in header if f != "checksum"]))
-        value = header[field]
-        if isinstance(value, float) or rng.random() < 0.2:
+        field = pick([f for f in header if f != "checksum"])
+        if isinstance(header[field], float) or rng.random() < 0.2:
             values = [0.3, 0.7, 2, 0, -1, 1e-300, 1e300, True, None, "1", [0.5] * header["outputs"]]
-            value = values[rng.integers(len(values))]
         else:
             values = [*LOSSES, "sum", "mean", "free", None, 1, 2, 3, [], {}, "x" * 999, 10**400]
-            value = values[rng.integers(len(values))]
-        header[field] = value
+        header[field] = pick(values)
     elif way == 17:
         odd = {"more": 1, "l1": 0.2, "intercept": 0.5, "lambda0": 0.1, "kernel": {"name": "linear"}}
-        field = str(rng.choice(list(odd)))
-        header[field] = odd[field]
+        header |= [pick(list(odd.items()))]
     elif way == 18:
-        header["checksum"] = [header["checksum"][::-1], "", 0, None, "0" * 64][rng.integers(5)]
+        header["checksum"] = pick([header["checksum"][::-1], "", 0, None, "0" * 64])
     elif way == 19:
+        text = json.dumps(header)
         texts = [b"", b"[]", b"null", b"[" * 99999, b"\xff\xfe", b'{"a":' * 5000, b"1" * 9999]
-        texts += [
-            json.dumps(header).encode()[:-1],
-            json.dumps(header).replace("{", '{"C": 2, ').encode(),
-        ]
-        texts += [json.dumps(header).replace("0.5", word).encode() for word in ("NaN", "Infinity")]
-        return npz(texts[rng.integers(len(texts))], arrays)
+        texts += [text.encode()[:-1], text.replace("{", '{"C": 2, ').encode()]
+        texts += [text.replace("0.5", word).encode() for word in ("NaN", "Infinity")]
+        return npz(pick(texts), arrays)
     elif way == 20:
         arrays[name] = np.array([Bomb(trap)], dtype=object)
     blob = bytearray(npz(header, arrays))
@@ -358,29 +323,15 @@ def mutate(rng, header, arrays, trap) -> bytes:
         del blob[rng.integers(len(blob)) :]
     elif way == 22:  # anywhere: the check sums of the archive find most of it
         blob[rng.integers(len(blob))] ^= 1 << rng.integers(8)
-    elif way == 23:
-        with (
-            zipfile.ZipFile(io.BytesIO(blob)) as old,
-            zipfile.ZipFile(file := io.BytesIO(), "w") as new,
-        ):
-            for member in old.namelist():
-                new.writestr(
-                    member, old.read(member), zipfile.ZIP_DEFLATED if rng.random() < 0.5 else 0
-                )
-        blob = file.getvalue()
-    elif way == 24:  # sizes in the archive and in the arrays' headers
+    elif way == 23:  # sizes in the archive and in the arrays' headers
         place = bytes(blob).find(b"'shape': (", int(rng.integers(len(blob) // 2)))
         if rng.random() < 0.5 and place > 0:
             blob[place + 10 : place + 10 + rng.integers(1, 4)] = b"9" * int(rng.integers(1, 20))
         else:
             place = bytes(blob).rfind(b"PK\x01\x02")
-            struct.pack_into(
-                "<I", blob, place + int(rng.choice([16, 20, 24, 42])), int(rng.integers(2**32))
-            )
-    elif way == 25:
-        blob = [pickle.dumps(Bomb(trap)), b"PK\x05\x06" + bytes(18), rng.bytes(300)][
-            rng.integers(3)
-        ]
+            struct.pack_into("<I", blob, place + pick([16, 20, 24, 42]), int(rng.integers(2**32)))
+    elif way == 24:
+        blob = pick([pickle.dumps(Bomb(trap)), b"PK\x05\x06" + bytes(18), rng.bytes(300)])
     return bytes(blob)
 
 
@@ -425,23 +376,3 @@ class Attack:
         slack = 1e-7 * (1 + abs(optimum)) if optimum > 1e-6 else 1e-7 * optimum + 1e-12
         assert same(optimum, verdict, slack), (proof.header, optimum, verdict)
         return "another problem" if proof.header != header else "true interval"
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--cases", type=int, default=300)
-    parser.add_argument("--mutants", type=int, default=2000)
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    start = time.process_time()
-    rng = np.random.default_rng(given.seed)
-    print("cases", Counter(check_case(rng) for _ in range(given.cases)))
-    print(f"{time.process_time() - start:.1f} CPU seconds")
-    with tempfile.TemporaryDirectory() as folder:
-        attack = Attack(given.seed, Path(folder))
-        print("mutants", Counter(attack.one() for _ in range(given.mutants)))
-    print(f"{time.process_time() - start:.1f} CPU seconds")
-
-
-if __name__ == "__main__":
-    main()

@@ -12,6 +12,7 @@ from itertools import chain, combinations
 
 import cvxpy as cp
 import numpy as np
+import oracles
 import scipy.sparse as sp
 
 SIXTY = Context(prec=60)
@@ -232,7 +233,10 @@ def solve(header, X, y):
     """
     X, k, n = X.toarray() if sp.issparse(X) else np.asarray(X, float), int(max(y)) + 1, len(y)
     if header["family"] == "mrc":
-        return solve_minimax(header, X, y, k)
+        *_, value, M, p = oracles.minimax_risk(X, np.eye(k)[y], np.ones(n), header["lambda0"])
+        if M is None:
+            raise ArithmeticError("the oracle finds no optimum")
+        return value, M, np.zeros(k), np.maximum(p, 0)
     s, K, loss = header.get("intercept"), header["outputs"], header["loss"]
     kernel, factor = header.get("kernel"), None
     if kernel:
@@ -248,23 +252,16 @@ def solve(header, X, y):
     F = X @ W + (np.ones((n, 1)) @ b if s == "free" else 0)
     own = (np.asarray(y)[:, None] == (np.arange(k) if K > 1 else [1])).astype(float)
     c = np.broadcast_to(np.asarray(header["C"], float), k)[y][:, None]
-    margins, constraints = cp.multiply(2 * own - 1, F), []
-    rivals = F - cp.sum(cp.multiply(own, F), axis=1, keepdims=True) @ np.ones((1, K))
+    constraints = []
     if loss in ("hinge", "weston_watkins", "crammer_singer"):
         slack = cp.Variable((n, 1 if loss == "crammer_singer" else K), nonneg=True)
         wide = slack @ np.ones((1, K)) if loss == "crammer_singer" else slack
-        violated = 1 - margins if loss == "hinge" else cp.multiply(1 - own, 1 + rivals)
-        constraints = [wide >= violated]
+        rivals = F - oracles.own(F, own) @ np.ones((1, K))
+        violated = 1 - cp.multiply(2 * own - 1, F)
+        constraints = [wide >= (violated if loss == "hinge" else cp.multiply(1 - own, 1 + rivals))]
         total = cp.sum(cp.multiply(np.broadcast_to(c, slack.shape), slack))
-    elif loss == "softmax":
-        total = cp.sum(cp.multiply(c[:, 0], cp.log_sum_exp(rivals, axis=1)))
     else:
-        each = {
-            "squared_hinge": lambda: cp.square(cp.pos(1 - margins)),
-            "logistic": lambda: cp.logistic(-margins),
-            "squared": lambda: cp.square(F - own) / 2,
-        }[loss]()
-        total = cp.sum(cp.multiply(np.broadcast_to(c, own.shape), each))
+        total = c[:, 0] @ smooth(loss)(F, own)
     N = n if header["over"] == "mean" else 1
     objective = total / N + header["alpha"] / 2 * cp.sum_squares(W)
     objective += (header.get("l1") or 0) * cp.sum(cp.abs(W))
@@ -276,20 +273,9 @@ def solve(header, X, y):
     return value, weights, b.value[0] if s == "free" else np.zeros(K), dual
 
 
-def solve_minimax(header, X, y, k):
-    X, n = np.hstack([X, np.ones((len(y), 1))]), len(y)
-    phi = (np.asarray(y)[:, None] == np.arange(k))[:, :, None] * X[:, None, :]
-    tau, lam = phi.mean(axis=0), header["lambda0"] * phi.std(axis=0)
-    M, top = cp.Variable(tau.shape), cp.Variable()
-    chosen = [list(s) for s in subsets(range(k))]
-    constraints = [top >= (cp.sum(X @ M[s].T, axis=1) - 1) / len(s) for s in chosen]
-    constraints.append(cp.multiply(lam == 0, M) == 0)
-    linear = 1 - cp.sum(cp.multiply(tau, M)) + cp.sum(cp.multiply(lam, cp.abs(M)))
-    value = minimise(linear + top, constraints)
-    p = np.zeros((n, k))
-    for s, constraint in zip(chosen, constraints):
-        p[:, s] += np.maximum(constraint.dual_value, 0)[:, None] / len(s)
-    return value, M.value, np.zeros(k), p
+def smooth(loss):
+    """Return a smooth loss of a header, as the oracle of the solvers states it."""
+    return oracles.LINKS[{"squared": "identity", "logistic": "sigmoid"}.get(loss, loss)]
 
 
 def minimise(objective, constraints) -> float:

@@ -105,7 +105,7 @@ def optimum(name, problem, parameters=None, state=None) -> tuple[float, float]:
     X, Y = X.astype(np.float64), np.eye(problem.k)[problem.y]
     weights = problem.weights
     if name.startswith("mrc"):
-        low, high = minimax_risk(X, Y, weights, parameters.get("lambda0", 0.01))
+        low, high, *_ = minimax_risk(X, Y, weights, parameters.get("lambda0", 0.01))
     else:
         low, high = of_family(name, problem, X, Y, weights, parameters, state)
     return (low if of_one_size(np.abs(X[X != 0.0])) else -np.inf), high
@@ -174,8 +174,11 @@ def of_one_size(values) -> bool:
     return not len(values) or values.max() < 1e5 * values.min()
 
 
-def minimax_risk(X, Y, weights, lambda0) -> tuple[float, float]:
-    """Minimise 1 - <tau, M> + <lam, |M|> + max_i psi(M x_i), formula (3) of the paper."""
+def minimax_risk(X, Y, weights, lambda0):
+    """Minimise 1 - <tau, M> + <lam, |M|> + max_i psi(M x_i), formula (3) of the paper.
+
+    Returns the interval, the objective at M, M (k, d + 1), and the dual point p (n, k).
+    """
     X = np.column_stack([X, np.ones(len(X))])
     shares = weights / weights.sum()
     tau = Y.T @ (shares[:, None] * X)
@@ -184,20 +187,22 @@ def minimax_risk(X, Y, weights, lambda0) -> tuple[float, float]:
     seen = parts.any(axis=0)
     size = np.sqrt(np.mean(X**2, axis=0)) + ~X.any(axis=0)
     X, tau, lam = X / size, tau / size, lambda0 * deviation / size
-    M, phi = cp.Variable(tau.shape), cp.Variable()
+    M, phi, above = cp.Variable(tau.shape), cp.Variable(), cp.Variable(Y.shape, nonneg=True)
     V = X @ cp.multiply(seen, M).T
     value = 1 - cp.sum(cp.multiply(tau * seen, M)) + cp.sum(cp.multiply(lam * seen, cp.abs(M)))
     # psi(v) is the root t of sum_y (v_y - t)_+ = 1.
-    low, high = solved(value + phi, [cp.sum(cp.pos(V - phi), axis=1) <= 1])
+    constraints = [above >= V - phi, cp.sum(above, axis=1) <= 1]
+    low, high = solved(value + phi, constraints)
     if high == np.inf:
-        return low, high
+        return low, high, np.nan, None, None
     ordered = -np.sort(-V.value, axis=1)
     psi = ((np.cumsum(ordered, axis=1) - 1) / np.arange(1, Y.shape[1] + 1)).max()
     exact = float(value.value + psi)
     # The more, the larger M: constraints are met to an absolute tolerance.
     rounding = PRECISION * max(1.0, float(np.abs(M.value).max()))
     trusted = well_posed(X, weights, M.value)
-    return min(low, exact) - rounding if trusted else -np.inf, exact + PRECISION
+    low = min(low, exact) - rounding if trusted else -np.inf
+    return low, exact + PRECISION, exact, seen * M.value / size, constraints[0].dual_value
 
 
 def solved(value, constraints) -> tuple[float, float]:

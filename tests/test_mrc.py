@@ -5,17 +5,17 @@ from fractions import Fraction
 from itertools import islice
 from operator import mul
 
-import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from exact import solve
 
 from workbench.core.problem import as_problem
 from workbench.core.stream import below, rounds, until, watch
 from workbench.data import load
-from workbench.mrc.ccg import constr, distribution, mrc_ccg, restricted
+from workbench.mrc.ccg import constr, mrc_ccg
 from workbench.mrc.lp import all_subsets
-from workbench.mrc.master import extend, largest
+from workbench.mrc.pdhg import entries, mrc_pdhg, renew_lower
 from workbench.mrc.risk import greedy_subset, minimax_risk, psi
 from workbench.mrc.subgradient import mrc_subgradient
 from workbench.registry import SOLVERS
@@ -49,28 +49,14 @@ def tiny(seed):
     return as_problem(X, y, name=f"tiny {seed}"), float(rng.choice([0.01, 0.1, 0.5]))
 
 
-def textbook(problem, lambda0):
-    """Solve formula (3) as it is printed, by cvxpy; return R* and M (k, d + 1)."""
-    n, k = problem.n, problem.k
-    X = np.column_stack([problem.X, np.ones(n)])
-    phi = np.zeros((n, k, X.shape[1]))
-    phi[np.arange(n), problem.y] = X
-    tau, lam = phi.mean(axis=0), lambda0 * phi.std(axis=0)
-    subsets = (np.arange(1, 2**k)[:, None] >> np.arange(k)) & 1
-    size = subsets.sum(axis=1)
-    M = cp.Variable(tau.shape)
-    worst = cp.max((X @ M.T) @ (subsets / size[:, None]).T - np.ones((n, 1)) / size)
-    objective = 1 - cp.sum(cp.multiply(tau, M)) + cp.sum(cp.multiply(lam, cp.abs(M))) + worst
-    # A component without spread is left out of Phi.
-    program = cp.Problem(cp.Minimize(objective), [cp.multiply(lam == 0, M) == 0])
-    program.solve(solver="CLARABEL", tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
-    return program.value, M.value
-
-
 @pytest.fixture(scope="module")
 def answers():
     """The problems with their textbook solutions."""
-    return [(*case, *textbook(*case)) for case in map(tiny, range(PROBLEMS))]
+    cases = []
+    for problem, lambda0 in map(tiny, range(PROBLEMS)):
+        header = {"family": "mrc", "lambda0": lambda0}  # formula (3) as it is printed, by cvxpy
+        cases.append((problem, lambda0, *solve(header, problem.X, problem.y)[:2]))
+    return cases
 
 
 @pytest.mark.parametrize(("name", "parameters", "gap", "median", "most", "every"), CASES)
@@ -194,22 +180,6 @@ def test_lambda_is_exact_whatever_the_weights(heavy, kind, ratio):
         assert not square or float(risk.tau[c, j]) == pytest.approx(float(mean), rel=1e-13)
 
 
-@pytest.mark.parametrize("ratio", [1e12, 1e16, 1e20])
-def test_intervals_agree_whatever_the_weights_and_however_rows_are_stored(ratio):
-    lower, upper = [], []
-    for heavy in HEAVY[:2]:
-        X = np.vstack([heavy, np.tile([0.3, 0.2, 0.5, 7.0, 0.0], (3, 1)), [[0, 0.9, 1.1, 0, 2]]])
-        y = np.repeat([0, 1], [len(heavy), 4])
-        weights = np.r_[np.full(len(heavy), 30 / len(heavy)), np.full(4, 1 / ratio)]
-        for kind in (np.asarray, sp.csr_matrix):
-            problem = replace(as_problem(kind(X), y), weights=weights)
-            for solver in ("mrc_ccg", "mrc_lp", "mrc_subgradient"):
-                last = run(solver, problem, rounds(20), warm_up=False)[0].last
-                lower.append(last["lower"])
-                upper.append(last["upper"])
-    assert 0 < max(lower) <= min(upper)
-
-
 @pytest.mark.parametrize("columns", [True, False])
 def test_theorem_2_holds_in_every_round(columns, answers):
     """With many samples, R never decreases either."""
@@ -225,22 +195,6 @@ def test_theorem_2_holds_in_every_round(columns, answers):
         assert columns or np.all(np.diff(R) >= -1e-9), problem.name
         risen += len(R) > 3
     assert checked > 50 and risen > 10  # in rounds, that is, where the theorem says something
-
-
-@pytest.mark.parametrize("k", [3, 8])  # with and without every subset of the class means
-def test_extra_constraints_hold_for_every_classifier(k, blobs):
-    problem = blobs(n=50, k=k)
-    risk, s = minimax_risk(problem), next(mrc_ccg(problem, columns=False))
-    M = np.where(risk.active, np.random.default_rng(0).normal(size=risk.tau.shape), 0.0)
-    lp = restricted(risk, s)
-    left = lp.F @ M.ravel()[s.features] - lp.b
-    assert len(left) == (k * (2**k - 1) if k == 3 else 2 * k + 1)
-    assert left.max() <= 1.0 + psi(risk.X @ M.T).max() + 1e-12  # the nu that M needs
-    if k == 8:
-        assert left[-1] == pytest.approx(np.vdot(risk.tau, M))
-    # The distribution has the mean that the multipliers stand for.
-    mean = (risk.X.T @ distribution(risk, s)).T
-    np.testing.assert_allclose(mean.ravel()[s.features], s.alpha @ lp.F, atol=1e-12)
 
 
 def test_a_constraint_with_a_multiplier_stays_whatever_its_rounding_error(blobs):
@@ -266,25 +220,6 @@ def test_rounds_of_ccg_add_at_most_what_they_may_and_remove_among_many_samples_o
     for eps1, eps2 in ((0.05, 1e-3), (1e-3, 1e-5)):
         *_, (row, _) = watch(mrc_ccg(blobs(), eps1=eps1, eps2=eps2, columns=True))
         assert row["eps1_hat"] <= eps1 and row["eps2_hat"] <= eps2
-
-
-def test_the_most_violated_come_first():
-    violation = np.array([0.3, -1.0, 0.5, 0.0, 0.5, 0.1])
-    assert largest(violation, 0.05, 3).tolist() == [2, 4, 0]
-    assert largest(violation, 0.05, 99).tolist() == [2, 4, 0, 5]
-    assert largest(violation, 0.6, 3).tolist() == []
-
-
-def test_a_basis_is_carried_to_other_rows_and_features(blobs):
-    columns, rows = np.array([1, 0, 3, 4, 2, 5, 6], np.int8), np.array([0, 1], np.int8)
-    s = next(mrc_ccg(blobs()))
-    for r in (0, 2):  # hard rows, and soft ones with a loss each
-        s.features, s.column_basis, s.row_basis = np.array([7, 4]), columns[: 5 + r], rows
-        extend(s, np.array([9]), np.array([False, True]), new=2)
-        assert s.features.tolist() == [7, 4, 9]
-        assert s.column_basis.tolist() == [1, 0, 0, 3, 4, 0, 2] + [6, 0, 0] * (r > 0)
-        assert s.row_basis.tolist() == [1, 1, 1]
-        assert s.column_basis.dtype == s.row_basis.dtype == np.int8
 
 
 def test_a_linear_program_that_is_too_large_is_refused_before_it_is_built():
@@ -340,3 +275,33 @@ def test_jammed_steps_begin_again_where_features_say_nearly_the_same(seed):
 def test_the_interior_point_method_ends_where_rounding_is_all_that_is_left():
     states = [*islice(SOLVERS["mrc_interior_point"].steps(load("iris @ given"), lambda0=0.01), 500)]
     assert len(states) < 500 and states[-1].upper - states[-1].lower < 1e-8
+
+
+def test_pdhg_never_fills_sparse_rows(blobs, monkeypatch):
+    problem = blobs(n=40, d=300, sparse=True)
+    original, shape = sp.csr_matrix.toarray, (problem.n, problem.d + 1)
+
+    def refuse(self, *args, **kwargs):
+        assert self.shape not in (shape, shape[::-1])
+        return original(self, *args, **kwargs)
+
+    monkeypatch.setattr(sp.csr_matrix, "toarray", refuse)
+    monkeypatch.setattr(sp.csr_matrix, "todense", refuse)
+    *_, s = islice(mrc_pdhg(problem, steps=20), 4)
+    assert s.round == 3
+
+
+@pytest.mark.parametrize("total", [0.5, 0.999, 1.001])
+def test_pdhg_s_weights_that_do_not_sum_to_one_are_judged_as_if_they_did(total, blobs):
+    """Newton's method may end early; 1 - sum_i max_y p_iy is too high where sum p < 1."""
+    problem = blobs(n=25)
+    risk, *_, s = minimax_risk(problem, 0.1), *islice(mrc_pdhg(problem, lambda0=0.1), 6)
+    p = np.maximum(s.p, 0.0)
+    p /= p.sum()
+    tables = [np.ascontiguousarray(a.T) for a in (risk.tau, risk.lam, risk.active)]
+
+    def lower(p):
+        return renew_lower(s, risk, entries(risk.X.T, float), *tables, p, risk.X.T @ p)
+
+    assert lower(total * p) == pytest.approx(lower(p), rel=1e-9)
+    assert 0 < s.lower <= list(SOLVERS["mrc_lp"].steps(problem, lambda0=0.1))[-1].R + 1e-9
