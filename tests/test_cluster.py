@@ -22,11 +22,7 @@ distributed = pytest.importorskip("distributed", reason="needs the extra `cluste
 
 N, D = 20_000, 6
 STAGES = {"n_features": 24, "block": 8, "passes": 4}
-SETTINGS = {
-    "ls_generalized": {},
-    "ls_accelerated": {},
-    "ls_stagewise": STAGES,
-}
+SETTINGS = {"ls_generalized": {}, "ls_accelerated": {}, "ls_stagewise": STAGES}
 
 
 @pytest.fixture(scope="module")
@@ -46,30 +42,16 @@ def file(memory, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def client():
-    with (
-        distributed.LocalCluster(
-            n_workers=2,
-            threads_per_worker=1,
-            processes=False,
-            protocol="tcp://",
-            dashboard_address=":0",
-        ) as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
-    ):
-        yield client
-
-
-@pytest.fixture
-def processes(tmp_path):
-    """Return a scheduler and two workers, each a process of its own, and a client of them."""
-    contact, started = tmp_path / "scheduler.json", []
+def processes(tmp_path_factory):
+    """Return the scheduler of two workers, each a process of its own, and a client of them."""
+    folder, started = tmp_path_factory.mktemp("cluster"), []
+    contact = folder / "scheduler.json"
 
     def start(role, *options):
         command = [sys.executable, "-m", f"distributed.cli.dask_{role}", "--no-dashboard"]
         command += ["--scheduler-file", contact, "--host", "127.0.0.1", *options]
-        with open(tmp_path / f"{role}.log", "a") as log:
-            started.append(subprocess.Popen(command, stdout=log, stderr=log, cwd=tmp_path))
+        with open(folder / f"{role}.log", "a") as log:
+            started.append(subprocess.Popen(command, stdout=log, stderr=log, cwd=folder))
 
     try:
         start("scheduler", "--port", "0")
@@ -103,16 +85,16 @@ def same(found, whole, rtol=1e-10):
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_two_workers_have_the_iterates_of_one_process(name, client, memory, file):
-    there = on_cluster(file, client)
+def test_two_workers_have_the_iterates_of_one_process(name, processes, memory, file):
+    there = on_cluster(file, processes[1])
     parts = cluster_of(there).ask(lambda part: [(part.n, isinstance(part.X.base, np.memmap))])
     assert sum(n for n, _ in parts) == N and len(parts) == 2
     assert all(mapped for _, mapped in parts)
     same(infos(name, there), infos(name, memory))
 
 
-def test_a_state_is_resumed_on_a_cluster_and_without_one(client, memory, file):
-    there = on_cluster(file, client)
+def test_a_state_is_resumed_on_a_cluster_and_without_one(processes, memory, file):
+    there = on_cluster(file, processes[1])
     *_, state = islice(SOLVERS["ls_stagewise"].steps(there, **STAGES), 4)
     assert state.F.shape == (0, 3)
     whole = infos("ls_stagewise", memory, 7)[3:]
@@ -120,7 +102,8 @@ def test_a_state_is_resumed_on_a_cluster_and_without_one(client, memory, file):
         same(infos("ls_stagewise", problem, 4, state=deepcopy(state)), whole, rtol=1e-6)
 
 
-def test_rows_in_memory_and_a_file_that_has_moved_are_refused(client, memory, file, tmp_path):
+def test_rows_in_memory_and_a_file_that_has_moved_are_refused(processes, memory, file, tmp_path):
+    client = processes[1]
     sparse = as_problem(sp.csr_matrix(memory.X), memory.y)
     for problem in (memory, sparse, file.subset(0.5), file.split(0.5)):
         with pytest.raises(ValueError, match="problem: must have the rows of a memory-mapped"):

@@ -34,12 +34,15 @@ def check_optimal(G, h, C, alpha, tolerance):
     assert value == pytest.approx(objective(G, h, alpha), rel=1e-10, abs=1e-12 * C)
     q = h - G @ alpha
     assert C * max(0.0, q.max()) - alpha @ q <= tolerance * C
+    return value
 
 
 def test_the_optimum_is_found_from_any_start():
     for G, h, C in programs():
         for alpha in starts(len(h), C):
-            check_optimal(G, h, C, alpha, 2e-9)
+            value = check_optimal(G, h, C, alpha, 2e-9)
+            assert value == pytest.approx(objective(G, h, alpha), rel=1e-14, abs=1e-14)
+            assert value == pytest.approx(h @ alpha - alpha @ G @ alpha / 2, rel=1e-11, abs=1e-11)
 
 
 def one_pair(G, h, C, alpha):

@@ -13,17 +13,7 @@ import numpy as np
 import oracles
 import pytest
 from oracles import plain
-from test_solvers import (
-    CLOCK,
-    EXTRAS,
-    NEW,
-    SHORT,
-    TWO_CLASSES,
-    UNCERTIFIED,
-    affine,
-    suited,
-    weight,
-)
+from test_solvers import CLOCK, EXTRAS, NEW, SHORT, TWO_CLASSES, UNCERTIFIED, affine, suited, weight
 from test_solvers import objective as classical
 
 from workbench.core.stream import below, rounds, watch

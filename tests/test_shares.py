@@ -5,7 +5,7 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from workbench.core.shares import Shares, cut, pieces
+from workbench.core.shares import Shares
 from workbench.least_squares import rows
 from workbench.least_squares.stagewise import ls_columns, ls_stagewise
 
@@ -45,23 +45,6 @@ def test_answers_are_summed_in_the_order_of_the_shares(count):
 def test_an_error_of_one_share_is_raised():
     with Shares([Part(1), Part(3)]) as shares, pytest.raises(ZeroDivisionError):
         shares.ask(Part.refuse)
-
-
-@pytest.mark.parametrize("n, size", [(1, 10), (10, 10), (103, 10), (70, 10), (101, 50)])
-@pytest.mark.parametrize("shares", [1, 2, 7, 100])
-def test_a_cut_is_where_a_piece_begins(n, size, shares):
-    parts = cut(n, size, shares)
-    assert [i for part in parts for i in range(part.start, part.stop)] == list(range(n))
-    assert len(parts) == min(shares, -(-n // size))
-    whole = [(piece.start, piece.stop) for piece in pieces(n, size)]
-    own = [
-        (part.start + p.start, part.start + p.stop)
-        for part in parts
-        for p in pieces(part.stop - part.start, size)
-    ]
-    assert own == whole
-    lengths = [-(-(part.stop - part.start) // size) for part in parts]
-    assert max(lengths) - min(lengths) <= 1
 
 
 @pytest.mark.parametrize("link", ["identity", "softmax"])

@@ -10,7 +10,7 @@ from sklearn.datasets import make_moons
 from workbench.core.problem import as_problem
 from workbench.data import load
 from workbench.data.generators import RANDOM
-from workbench.least_squares import products, rows
+from workbench.least_squares import products
 from workbench.least_squares.generalized import ls_accelerated
 from workbench.least_squares.links import LINKS
 from workbench.least_squares.stagewise import ls_columns, ls_stagewise
@@ -76,26 +76,6 @@ def test_steps_that_raise_the_objective_are_taken_again(blobs, monkeypatch):
     steps = [state.primal for state in ls_stagewise(problem, **SMALL)]
     assert (np.diff(steps) < 1e-6).all() and len(long) == 3
     assert steps[-1] == pytest.approx(expected, rel=1e-6)
-
-
-@pytest.mark.parametrize("solver", [ls_stagewise, ls_columns])
-@pytest.mark.parametrize("when", range(1, 40, 4))
-def test_an_interrupted_round_leaves_the_state_before_it(solver, when, blobs, monkeypatch):
-    problem, calls = blobs(n=80, d=6, k=3), []
-    features = rows.Share.features
-
-    def interrupted(self):
-        calls.append(1)
-        yield from features(self)
-        if len(calls) == when:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(rows.Share, "features", interrupted)
-    settings = SMALL if solver is ls_stagewise else {"block": 2, "link": "softmax", "passes": 5}
-    with pytest.raises(KeyboardInterrupt):
-        for state in solver(problem, **settings):
-            latest = state
-    np.testing.assert_allclose(latest.scores(problem.X), latest.F, atol=1e-5)
 
 
 @pytest.mark.parametrize("settings", [{"features": f} for f in RANDOM] + [{"calibrate": True}])
