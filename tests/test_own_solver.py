@@ -57,7 +57,7 @@ from workbench.runs.sweep import sweep
 
 if __name__ == "__main__":
     assert Path(workbench.__file__).is_relative_to(Path.cwd())
-    assert main(["list"]) == 0
+    assert main(["list"]) == main(["list", "frank_wolfe"]) == 0
     assert main(["run", "frank_wolfe", "iris", "--gap", "0.01"]) == 0
 
     # The minimum is the one that our working sets certify, C = 1 / (alpha n).
@@ -120,8 +120,9 @@ def said(tree):
 
 def test_one_line_and_the_solver_is_everywhere(said):
     said = said.partition("everywhere\n")[0]
-    listed = [line.split() for line in said.splitlines() if "Frank-Wolfe" in line]
-    assert listed == [["frank_wolfe", "Frank-Wolfe", "alpha=0.01,", "seed=0"]]
+    assert "Solvers: frank_wolfe, " in said
+    described = said.partition("\nFrank-Wolfe: ")[2].splitlines()[1:3]
+    assert [line.split() for line in described] == [["alpha", "0.01"], ["seed", "0"]]
 
 
 def test_one_line_and_the_solver_is_held_to_what_all_solvers_promise(said):
