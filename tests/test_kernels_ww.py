@@ -8,15 +8,7 @@ from numba import config
 from workbench.kernels.rows import lanes, rows_of, squared_norms, width
 from workbench.weston_watkins import walrus
 from workbench.weston_watkins.bcd import LOWEST, arguments, epoch, margins
-from workbench.weston_watkins.shark import TOLERANCE, greedy
-from workbench.weston_watkins.walrus import (
-    MAX_INSERTION,
-    descending,
-    evaluate,
-    subproblem,
-    sweep,
-    threshold,
-)
+from workbench.weston_watkins.walrus import MAX_INSERTION, descending, evaluate, sweep, threshold
 
 
 def root(v, C):
@@ -45,50 +37,6 @@ def test_sweep_and_newton_s_method_find_the_root(C):
         assert sweep(v, C) == pytest.approx(g, rel=1e-14, abs=1e-15), v
         for start in (0.0, g, g / 2, 2 * g + 0.1, -1.0, v.max() + 1.0, 1e300):
             assert threshold(v, C, start) == pytest.approx(g, rel=1e-14, abs=1e-15), (v, start)
-
-
-@pytest.mark.parametrize("kind", ["normal", "tied", "multiples of C", "above C", "of all sizes"])
-def test_the_solution_is_optimal_for_numbers_of_any_size(kind):
-    rng = np.random.default_rng(0)
-    for _ in range(300):
-        m, C = int(np.exp(rng.uniform(0, np.log(1000.99)))), 10.0 ** rng.uniform(-6, 6)
-        v = rng.normal(size=m) * 10.0 ** rng.uniform(-3, 3)
-        if kind == "tied":
-            v = np.round(v)
-        elif kind == "multiples of C":
-            v = C * (rng.integers(-3, 4, size=m) + rng.choice([-1e-9, 0.0, 1e-9], size=m))
-        elif kind == "above C":
-            v = C * m * (1.0 + rng.random(m))
-        elif kind == "of all sizes":
-            v *= 10.0 ** rng.uniform(-6, 6, size=m)
-        b, g = subproblem(v, C), sweep(v, C)
-        assert b.min() >= 0.0 and b.max() <= C
-        scale = max(np.abs(v).max(), b.max())
-        assert np.abs(b - np.clip(v - b.sum(), 0.0, C)).max() <= 1e-9 * scale
-        for start in (0.0, g, 0.5 * g, C, C * m, -1.0, 1e300):
-            assert abs(threshold(v, C, start) - g) <= 1e-12 * g, (kind, C, start)
-        order = rng.permutation(m)
-        np.testing.assert_array_equal(subproblem(v[order], C), b[order])
-
-
-@pytest.mark.parametrize("m", [1, 7, 40])
-@pytest.mark.parametrize("C", [1e-2, 1.0, 100.0])
-def test_sharks_solver_ends_at_the_exact_solution(m, C):
-    rng = np.random.default_rng(m)
-    for _ in range(20):
-        norm, v, b = rng.uniform(0.1, 10), rng.normal(size=m), np.zeros(m)
-        steps = greedy(norm * v, C, norm, b)  # from b = 0 the gradient is |x|^2 v
-        assert steps <= 10 * m
-        if steps < 10 * m:
-            np.testing.assert_allclose(b, subproblem(v, C), atol=10 * TOLERANCE / norm)
-
-
-@pytest.mark.parametrize("v", [[], [[1.0, 2.0]], [np.nan, 1.0], [1.0, np.inf]], ids=str)
-def test_bad_subproblems_are_refused(v):
-    with pytest.raises(ValueError, match="v: must be a one-dimensional array of finite numbers"):
-        subproblem(v, 1.0)
-    with pytest.raises(ValueError, match="C: must be a positive number, got"):
-        subproblem([1.0], 0.0)
 
 
 @pytest.mark.skipif(not config.DISABLE_JIT, reason="counts calls, with NUMBA_DISABLE_JIT=1")

@@ -64,7 +64,7 @@ def made(tmp_path_factory):
     return made, folder
 
 
-def test_everything_that_was_fitted_is_loaded(made):
+def test_everything_that_was_fitted_is_loaded(made, tmp_path):
     made, folder = made
     kinds = {type(model).__name__ for model, _ in made.values()} - {"Pipeline"}
     assert kinds == {*estimators.__all__} - {"load", "save", "SolverClassifier"}
@@ -74,6 +74,9 @@ def test_everything_that_was_fitted_is_loaded(made):
         assert all(map(np.array_equal, answers(again, X), answers(model, X))), name
         assert getattr(again, "trace_", None) == getattr(model, "trace_", None)
         assert repr(again.get_params()) == repr(model.get_params())
+        if name in {name for name, *_ in BAD}:  # which are refused for what changes in them
+            good = rewritten(folder / f"{name}.skops", tmp_path / "m.skops", lambda *parts: None)
+            assert all(map(np.array_equal, answers(load(good), X), answers(model, X))), name
     np.save(folder / "rows.npy", IRIS)
     program = "import sys, numpy as np; from workbench.estimators import load; "
     program += "print(load(sys.argv[1]).predict(np.load(sys.argv[2])).tolist())"
@@ -233,11 +236,7 @@ BAD += [
 
 @pytest.mark.parametrize(("name", "change", "message"), BAD)
 def test_strange_files_are_refused(name, change, message, made, tmp_path):
-    made, folder = made
-    source = folder / f"{name}.skops"
-    good = rewritten(source, tmp_path / "good.skops", lambda schema, parts: None)
-    assert all(map(np.array_equal, answers(load(good), made[name][1]), answers(*made[name])))
-    bad = rewritten(source, tmp_path / "bad.skops", change)
+    bad = rewritten(made[1] / f"{name}.skops", tmp_path / "bad.skops", change)
     with pytest.raises(ValueError, match=f"{DAMAGED}.*({message})"):
         load(bad)
 
