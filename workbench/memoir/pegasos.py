@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse as sp
 
 from workbench.core.checks import check_positive, check_sparse, check_whole
 from workbench.core.measures import EPS, bounds
@@ -219,7 +220,8 @@ def evaluate(problem: Problem, s: PegasosState, length: float) -> None:
 def mean_hinge(X: Matrix, y: np.ndarray, W: np.ndarray) -> float:
     """Return mean_i max(0, 1 + max_{r != y_i} x_i.(w_r - w_{y_i})) of (n, d) `X` and (d, k) `W`."""
     total = 0.0
-    block = max(1, BLOCK_SCORES // W.shape[1])
+    columns = W.shape[1] if sp.issparse(X) else max(W.shape)  # dense rows are copied in doubles
+    block = max(1, BLOCK_SCORES // columns)
     for first in range(0, len(y), block):
         V = np.asarray(X[first : first + block] @ W)
         total += float(hinges(V, y[first : first + block]).sum())
