@@ -84,40 +84,25 @@ def test_the_budget_ends_the_search_and_a_fit_ends_the_run(problem, clock):
     with pytest.raises(RuntimeError, match=r"no round ended within 1\.5 s"):
         found(problem, budget=15.0, fit=1.5, cost=2.5)
     assert len(found(problem, budget=MANY, fit=MANY, ends=5)["trials"]) == search.MAX_TRIALS
-
-
-def test_a_run_ends_when_its_best_round_lies_far_behind(problem, clock):
-    run = search._run(toy, {"cost": 0.1}, problem.split(0.2, 0), fit=1.5)
-    assert run.spent == pytest.approx(1.5) and run.cut
-    at_once = {"cost": 0.1, "late": 1, "C": 10.0}
-    run = search._run(toy, at_once, problem.split(0.2, 0), fit=2.0)
-    assert run.spent == pytest.approx(0.6) and not run.cut
-    # The error has not moved, and the bounds are apart: it is not the end.
-    run = search._run(toy, at_once | {"gap": 0.5}, problem.split(0.2, 0), fit=2.0)
-    assert run.spent == pytest.approx(2.0) and run.cut
-
-
-def test_the_best_value_wins_and_an_edge_is_told(problem, clock):
+    # The best value wins, and an edge is reported.
     best = found(problem, budget=MANY, fit=100.0)
     assert abs(np.log10(best["values"]["C"])) < 0.15 and best["at_edge"] == []
     edge = found(problem, budget=MANY, fit=100.0, ranges={"C": (1e-4, 1.0)})
     assert edge["at_edge"] == ["C"]
 
 
-def test_a_round_that_does_not_end_is_given_up(problem):
-    with pytest.raises(TimeoutError), search._at_most(0.05):
-        while True:
-            pass
-
-    def stuck(problem, *, C):
-        yield from toy(problem, ends=0)
-        raise TimeoutError
-
-    with pytest.raises(RuntimeError, match="no round ended within 1 s"):
-        search.search(stuck, {}, {"C": (1e-4, 1e2)}, problem, budget=10.0, fit=1.0)
+def test_a_run_ends_when_its_best_round_lies_far_behind(problem, clock):
+    at_once = {"cost": 0.1, "late": 1, "C": 10.0}
+    for given, fit, spent, cut in (
+        ({"cost": 0.1}, 1.5, 1.5, True),
+        (at_once, 2.0, 0.6, False),
+        (at_once | {"gap": 0.5}, 2.0, 2.0, True),  # the bounds are apart: it is not the end
+    ):
+        run = search._run(toy, given, problem.split(0.2, 0), fit=fit)
+        assert run.spent == pytest.approx(spent) and run.cut == cut
 
 
-def test_runs_that_ended_keep_their_last_error_in_the_mean():
+def test_runs_that_ended_keep_their_last_error_and_a_round_that_does_not_end_is_given_up(problem):
     one = search._Run([1, 2, 4], [0.4, 0.2, 0.3], [1.0, 2.0, 4.0], 4.0, False, "")
     two = search._Run([1, 2], [0.4, 0.3], [1.0, 3.0], 3.0, False, "")
     best = search._best([one, two])
@@ -126,6 +111,14 @@ def test_runs_that_ended_keep_their_last_error_in_the_mean():
     assert (later["rounds"], later["validation_error"], later["cpu"]) == (4, 0.2, 3.5)
     none = search._best([one, two._replace(rounds=[], reason="lost")])
     assert none["rounds"] is None and none["reason"] == "lost"
+    with pytest.raises(TimeoutError), search._at_most(0.05):
+        while True:
+            pass
+    if memory.CLEAR.exists():  # the peak is what came on top
+        held = memory.begin()
+        rows = np.ones(5_000_000)
+        del rows
+        assert memory.peak() - held == pytest.approx(40, abs=3)
 
 
 def test_no_entry_sees_test_rows(blobs, monkeypatch, tmp_path):
@@ -206,7 +199,8 @@ def test_a_file_that_has_changed_is_read_again(tmp_path):
     rows = tmp_path / "rows.csv"
 
     def write(seed):
-        frame = pd.DataFrame(np.random.default_rng(seed).normal(size=(40, 3)))
+        X = np.random.default_rng(seed).normal(size=(40, 3))
+        frame = pd.DataFrame(X, columns=list("abc"))
         frame.assign(label=np.arange(40) % 2).to_csv(rows, index=False)
         return rows
 
@@ -227,7 +221,8 @@ def test_own_data_enter_a_contest_with_a_table_a_picture_and_a_note_on_ties(
     tmp_path, no_workers, monkeypatch
 ):
     rng, kind = np.random.default_rng(0), np.array(["oak", "elm", "ash"])[np.arange(90) % 3]
-    frame = pd.DataFrame(rng.normal(0, 0.4, (90, 2)) + np.arange(90)[:, None] % 3)
+    X = rng.normal(0, 0.4, (90, 2)) + np.arange(90)[:, None] % 3
+    frame = pd.DataFrame(X, columns=["height", "girth"])
     frame.insert(0, "kind", kind)  # not the last column, nor one called label
     frame.to_csv(tmp_path / "trees.csv", index=False)
     frame.rename(columns={"kind": "label"}).to_csv(tmp_path / "odd + name.csv", index=False)
@@ -299,7 +294,6 @@ def test_all_that_decides_a_match_is_in_its_key(blobs, monkeypatch):
         ("mrc_interior_point", {"is_sparse": True}, "takes dense rows only"),
         ("mrc_splitting", {"d": 9000}, "takes at most 8,000 features, got 9,000"),
         ("mrc_interior_point", {"k": 201}, "takes at most 20,000 weights, got 20,100"),
-        ("mrc_interior_point", {"k": 200}, None),
         ("libsvm", {"n": 30_001}, "takes at most 30,000 training rows, got 30,001"),
         ("libsvm", {"n": 30_000}, None),
     ],
@@ -339,13 +333,3 @@ def test_entries_are_of_the_registry_and_equals_have_equal_ranges():
 def test_a_mistake_is_reported_before_anything_runs(settings, message, tmp_path):
     with pytest.raises(ValueError, match=message):
         contest(**{"specs": ["iris"], "entries": ["ridge"], "folder": tmp_path} | settings)
-
-
-@pytest.mark.skipif(not memory.CLEAR.exists(), reason="only Linux can forget a peak")
-def test_the_peak_is_what_came_on_top():
-    held = memory.begin()
-    rows = np.ones(5_000_000)
-    del rows
-    assert memory.peak() - held == pytest.approx(40, abs=3)
-    held = memory.begin()
-    assert memory.peak() - held < 3

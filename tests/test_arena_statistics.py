@@ -2,14 +2,12 @@
 
 import math
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
 
 import arena_statistics as statistics
 from workbench.core.trace import Trace
-from workbench.figures.style import Look
 
 
 def frame(**columns) -> pd.DataFrame:
@@ -23,7 +21,11 @@ def test_a_table_has_a_place_for_every_match_and_infinity_where_nothing_counts()
     rows.loc[5, "test_error"] = math.inf
     entries, sets, costs = statistics.table(rows, "test_error", rows["status"] == "done")
     assert (entries, sets) == (["a", "b"], ["iris", "wine"])
-    assert costs.tolist() == [[[0, 1], [math.inf, 3]], [[4, math.inf], [6, math.inf]]]
+    never = math.inf
+    assert costs.tolist() == [[[0, 1], [never, 3]], [[4, never], [6, never]]]
+    costs = np.array([[[1.0, 3.0, 1.0], [4.0, 1.0, never]], [[2.0, never, 9.0], [never] * 3]])
+    ratios = statistics.performance_ratios(costs)
+    assert ratios.tolist() == [[1, 3, 1], [4, 1, never], [1, never, 4.5], [never] * 3]
     with pytest.raises(ValueError, match="needs a row for each"):
         statistics.table(rows.drop(index=3), "test_error")
     with pytest.raises(ValueError, match="two rows have the same"):
@@ -67,25 +69,3 @@ def test_a_run_is_there_when_it_stays(errors, expected):
     rows = [{"cpu": float(i), "test_error": e} for i, e in enumerate(errors, 1)]
     rows = [{name: v for name, v in row.items() if v is not None} for row in rows]
     assert statistics.stays(Trace({}, rows), 0.2) == expected
-
-
-def test_a_profile_counts_what_was_never_solved():
-    never = math.inf
-    costs = np.array([[[1.0, 3.0, 1.0], [4.0, 1.0, never]], [[2.0, never, 9.0], [never] * 3]])
-    ratios = statistics.performance_ratios(costs)
-    assert ratios.tolist() == [[1, 3, 1], [4, 1, never], [1, never, 4.5], [never] * 3]
-
-
-def test_runs_end_in_a_mark_with_whiskers_and_cut_runs_are_apart():
-    figure, ax = plt.subplots()
-    look = Look("a", "#112233", "o")
-    x, y, cut = (2.0, 3.0, 4.0, 8.0), (0.1, 0.2, 0.4, 0.45), (False, False, False, True)
-    statistics.draw_spread(ax, look, x, y, cut)
-    full, hollow = (bars.lines[0] for bars in ax.containers)
-    assert full.get_xydata().tolist() == [[3.0, 0.2]]
-    assert full.get_markerfacecolor() == look.colour
-    assert hollow.get_xydata().tolist() == [[8.0, 0.45]]
-    assert hollow.get_markerfacecolor() == "white"
-    bars = [bar.get_segments()[0].tolist() for bar in ax.containers[0].lines[2]]
-    assert bars == [[[2.0, 0.2], [4.0, 0.2]], [[3.0, 0.1], [3.0, 0.4]]]
-    plt.close(figure)

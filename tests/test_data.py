@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from sklearn.linear_model import LogisticRegression
 
 from workbench import data
 from workbench.data.cache import available_files, state_of_folders
@@ -37,16 +38,12 @@ def test_a_data_set_that_needs_no_file(name):
 
 
 def test_synthetic_classes_overlap():
-    from sklearn.linear_model import LogisticRegression
-
     problem = data.synthetic(2000, 10, 4, seed=1).split(0.5)
     model = LogisticRegression().fit(problem.X, problem.y)
     assert 0.05 < 1 - model.score(problem.X_test, problem.y_test) < 0.4
     assert data.synthetic(seed=1).checksum != data.synthetic(seed=2).checksum
-    for wrong in ({"n": 3, "k": 5}, {"n": 9, "k": 1}, {"n": 9, "d": 0}):
-        with pytest.raises(
-            ValueError, match=f"{[*wrong][-1] if wrong.get('k') != 5 else 'n'}: must"
-        ):
+    for wrong, name in (({"n": 3, "k": 5}, "n"), ({"n": 9, "k": 1}, "k"), ({"n": 9, "d": 0}, "d")):
+        with pytest.raises(ValueError, match=f"{name}: must"):
             data.synthetic(**wrong)
 
 
@@ -121,7 +118,11 @@ def test_data_in_a_text_count_by_their_content(mirror, tmp_path, monkeypatch):
     assert not changed(tmp_path / "other.csv", str(rows))
 
 
-def test_check_compares_with_the_registry(mirror):
+def test_check_compares_with_the_registry_and_the_list_has_every_source(mirror):
+    lines = data.available()
+    assert {*data.EMBEDDED, *SOURCES} == lines.keys()
+    assert "download" in lines["letter"] and "20,000" in lines["letter"]
+    assert "not available" in lines["omniglot"]
     write_npz(mirror / "pulsar.npz", Rows(X, np.array(["1", "2"])[Y]))
     assert data.load("pulsar").classes.tolist() == ["noise", "pulsar"]
     write_npz(mirror / "letter.npz", Rows(X, Y))
@@ -131,13 +132,6 @@ def test_check_compares_with_the_registry(mirror):
     for name, message in (("letter", r"not an \.npz archive"), ("leter", "did you mean letter")):
         with pytest.raises(ValueError, match=message):
             data.check(name)
-
-
-def test_the_list_has_every_source(mirror):
-    lines = data.available()
-    assert {*data.EMBEDDED, *SOURCES} == lines.keys()
-    assert "download" in lines["letter"] and "20,000" in lines["letter"]
-    assert "not available" in lines["omniglot"]
 
 
 @pytest.mark.parametrize("name", sorted({*SOURCES} & {*available_files()}))

@@ -53,38 +53,30 @@ SHIFTED = (
         ("a,a,y\n1,2.5,0\n4,5,1\n", "a a.1", [0, 1], "label column 'y'"),
         ("1;2.5;0\n4;5;1\n", "", [], MAY_BE_A_ROW),
         ("2019,2020,kind\n1,2.5,u\n4,5,v\n", "", [], MAY_BE_A_ROW),
-        ("0.5,?,A\n4,5,B\n1,1,A\n", "", [], MAY_BE_A_ROW),
         # delimiters at the ends of lines, names of rows
         ("label,a,b\nu,1,2.5,\nv,4,5,\n", "a b", ["u", "v"], "at the end of rows makes no column"),
-        ("label,a,b\nu,1,2.5,\nv,4,5\n", "a b", ["u", "v"], "at the end of rows makes no column"),
         ("a,b,kind,\n1,2.5,u,\n4,5,v,\n", "a b", ["u", "v"], "an empty column without a name"),
         ("a,b,kind\nr1,1,2.5,u\nr2,4,5,v\n", "a b", ["u", "v"], "names of the rows"),
-        (",a,b,kind\n0,1,2.5,u\n1,4,5,v\n", "a b", ["u", "v"], "names of the rows"),
         ("a,b,y\n1,2,0,9\n1,2,3\n", "", [], SHIFTED),
-        ("a,b,y\n0.5,1,2,0\n1.5,1,2,1\n", "", [], SHIFTED),
         (",a,y\n3,1,2\n3,1,3\n", "", [], SHIFTED),
         ("a,y\n1,0\n1,2\n3,2,3\n", "", [], "Expected 2 fields in line 4, saw 3"),
         # blanks, byte order marks, and classes that pandas would take for gaps or numbers
         ("label ,a, b\nu ,1,2.5\n u,4,5\nv,0,0\n", "a b", ["u", "v"], "label column 'label'"),
         ("\ufeff Class\xa0,a,b\nu\xa0,1,2.5\nv,4,5\n", "a b", ["u", "v"], "column 'Class'"),
         ("a,b,kind\n1,2.5,NA\n4,5,EU\n", "a b", ["EU", "NA"], "'NA' is a class, not a gap"),
-        ("a,b,kind\n1,2.5,None\n4,5,null\n", "a b", ["None", "null"], LAST),
         ("a,b,kind\n1,2.5,007\n4,5,07\n", "a b", ["007", "07"], LAST),
         ("a,b,kind\n1,2.5,1.0\n4,5,2\n", "a b", [1, 2], LAST),
         ("a,b,y\n1,2.5,9007199254740993\n4,5,9007199254740992\n", "a b", [2**53, 2**53 + 1], "y"),
         ("a,b,kind\n1,2.5,no\n4,5,No\n", "a b", ["No", "no"], "differ in case only are classes"),
         # what is refused, and why
         ("y,label\n1,2\n2,3\n", "", [], "has the columns ['y', 'label']; name the one"),
-        ("y,y\n1,2\n2,3\n", "", [], "has the columns ['y', 'y.1']; name the one"),
         ("y,y \n1,2\n2,3\n", "", [], "several columns are called 'y'; give names="),
         ("a,b,y\n1,red,0\n2,blue,1\n", "", [], "features must be numbers; b are not"),
-        ("a,b,y\n1,2020-01-01,0\n2,2020-01-02,1\n", "", [], "numbers; b are not"),
         ("a;b;y\n1,5;2;0\n2,5;3;1\n", "", [], "give decimal=',' if that is a number"),
         ("a,b,y\n1,?,0\n2,5,1\n", "", [], "b contains '?'; give na_values="),
         ("a,y\n1,0\n,1\n3,1\n", "", [], "NaN: 1 gap, 1 of them in the column 'a', first in row 2"),
         ("a,y\n1,0\n1,1\n3,NA\n", "", [], "y: 1 label is missing"),
         ("a,y\n1,u\n2, \n3,v\n", "", [], "y: 1 label is missing"),
-        ("a,y\n1,u\n2\n3,v\n", "", [], "y: 1 label is missing"),
         ("a,y\n1,1\n2,1\n", "", [], "y: needs at least two classes"),
         ("y\n1\n2\n", "", [], "needs a label column and a feature"),
         ("a\ty\n1\t0\n2\t1\n", "", [], "are not separated by commas, give sep="),
@@ -110,15 +102,12 @@ def test_a_table_is_read_as_it_says_or_refused(tmp_path, text, features, classes
     "text, options",
     [
         ("u,1\nv,4\n", {"header": None}),
-        ("kind,1\nu,1\nv,4\n", {"header": 0}),
         ("u,1\nv,4\n", {"names": ["kind", "a"], "target": "kind"}),
         ("kind|a\nu|1\nv|4\n", {"sep": "|"}),
-        ("kind a\nu  1\nv 4\n", {"sep": r"\s+"}),
         ("kind;a\nu;1,0\nv;4,0\n", {"decimal": ","}),
         ("id,kind,a\n7,u,1\n7,v,4\n", {"index_col": 0}),
         ("kind,a,b\nu,1,x\nv,4,y\n", {"usecols": ["kind", "a"]}),
         ("# from a device\nkind,a\nu,1\nv,4\n", {"comment": "#"}),
-        ("kind,a\nu,1\nv,4\n", {"dtype": "float32", "skiprows": 0}),
     ],
 )
 def test_options_of_pandas_decide(tmp_path, text, options):
@@ -158,11 +147,8 @@ LINES = "+1 1:0.5 3:2 \n-1 2:1\n+1 1:3\n-1 2:4 3:0.25 # remark\n"
 @pytest.mark.parametrize(
     "name, pack",
     [
-        ("rows.svm", bytes),
-        ("rows", bytes),
-        ("rows.txt.bz2", bz2.compress),
-        ("rows.svm.gz", gzip.compress),
-        ("rows.svm.xz", lzma.compress),
+        *(("rows.svm", bytes), ("rows", bytes), ("rows.txt.bz2", bz2.compress)),
+        *(("rows.svm.gz", gzip.compress), ("rows.svm.xz", lzma.compress)),
     ],
 )
 def test_libsvm_files(tmp_path, name, pack):
@@ -176,22 +162,25 @@ def test_libsvm_files(tmp_path, name, pack):
     assert not problem.is_sparse and problem.classes.tolist() == [0.5, 1]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_dialects_of_libsvm_and_several_labels(tmp_path):
+    for text in (
         "0 1: 0.5 3:2\n1 2:1\n2 1 :3\n",
         "\ufeff0 1:.5 3:2\n1 2:1\n2 1:3.\n",
         "# by hand\n0 1:  0.5\t3:\t2 # 1: 7\r\n\r\n1 qid:4 2:1\r\n2e0 1:3",
         "0 0:0.5 2:2\n1 1:1\n2 0:3\n",
-    ],
-)
-def test_dialects_of_libsvm(tmp_path, text):
-    (tmp_path / "rows.txt").write_bytes(text.encode())
-    problem = data.load(tmp_path / "rows.txt")
-    X = problem.X.toarray() if problem.is_sparse else problem.X
-    assert X.tolist() == [[0.5, 0, 2], [0, 1, 0], [3, 0, 0]]
-    assert problem.classes[problem.y].tolist() == [0, 1, 2]
-    assert problem.about == f"indices count from {int(' 0:' not in text)}"
+    ):
+        (tmp_path / "rows.txt").write_bytes(text.encode())
+        problem = data.load(tmp_path / "rows.txt")
+        rows = problem.X.toarray() if problem.is_sparse else problem.X
+        assert rows.tolist() == [[0.5, 0, 2], [0, 1, 0], [3, 0, 0]]
+        assert problem.classes[problem.y].tolist() == [0, 1, 2]
+        assert problem.about == f"indices count from {int(' 0:' not in text)}"
+    (tmp_path / "train.txt").write_text(LISTS)  # a line becomes a row for each of its labels
+    problem = data.load(tmp_path / "train.txt")
+    assert problem.classes[problem.y].tolist() == [3, 7, 9, 3, 3, 9, 12]
+    first, other, empty = [2, 0, 0, 0, 1], [1, 2.5, 0, 0, 0], [0] * 5
+    assert problem.X.toarray()[[0, 1, 3, 6]].tolist() == [first, first, other, empty]
+    assert "2 of 4 lines with several labels are a row for each" in problem.about
 
 
 def test_widths_and_first_indices_of_libsvm_files(tmp_path):
@@ -222,15 +211,6 @@ def test_widths_and_first_indices_of_libsvm_files(tmp_path):
     assert data.load((one, zero), zero_based=True).d == 5
 
 
-def test_a_line_becomes_a_row_for_each_of_its_labels(tmp_path):
-    (tmp_path / "train.txt").write_text(LISTS)
-    problem = data.load(tmp_path / "train.txt")
-    assert problem.classes[problem.y].tolist() == [3, 7, 9, 3, 3, 9, 12]
-    first, other, empty = [2, 0, 0, 0, 1], [1, 2.5, 0, 0, 0], [0] * 5
-    assert problem.X.toarray()[[0, 1, 3, 6]].tolist() == [first, first, other, empty]
-    assert "2 of 4 lines with several labels are a row for each" in problem.about
-
-
 @pytest.mark.parametrize("matrix", [X.astype(np.uint8), X, sp.csr_matrix(X.astype(np.int16))])
 def test_npz_round_trip_and_what_is_cut_short(tmp_path, matrix):
     labels = np.array(["no", "yes"])[Y]
@@ -258,12 +238,9 @@ def test_npz_round_trip_and_what_is_cut_short(tmp_path, matrix):
     "content, message",
     [
         (b"a,b\n1,2\n", ""),
-        (b"\x80\3", ""),
         (bz2.compress(b"1 1:2\n" * 99)[:-9], ""),
         (b"1,2 3:x\n2 1:1\n", ""),
-        (b"1,,2 3:4\n2 1:1\n", ""),
         (b"1 2 3:4\n2 1:1\n", ""),
-        (b"1,2 3:1 -4:1\n2 1:1\n", ""),
         (b"1 2:1\n 3:1\n", "a line has no label"),
         (b" 1:1\n 2:1\n", "no line with a label"),
         (b"2 3 9\n1 0:1\n2 3:1\n", ""),
@@ -293,14 +270,10 @@ CSR = {"data": np.ones(2), "indptr": np.array([0, 1, 2]), "shape": np.array([2, 
         ({"X": X, "y": Y[:3]}, "shapes .* do not match"),
         ({"X": X, "y": Y, "labels": np.array(["one"])}, r"y must contain codes 0\.\.0"),
         ({"X": X, "y": Y, "n_train": np.array(6)}, "n_train is 6, there are 6 rows"),
-        ({"X": X, "y": np.array(1)}, "shapes .* do not match"),
-        ({"X": np.array(1.0), "y": Y}, "shapes .* do not match"),
         ({"X": np.ones(6), "y": Y}, "X: must have two dimensions"),
         ({"X": X, "y": np.array(["2020-01-01"] * 6, "M8[D]")}, "y: "),
         ({"X": X, "y": Y, "labels": np.array("one")}, "refused, "),
-        ({"X": X, "y": Y, "labels": np.eye(6)}, r"y must contain codes 0\.\.5"),
         ({"X": X, "y": Y, "n_train": np.array(2.5)}, "n_train is 2.5"),
-        ({"X": X, "y": Y, "n_train": np.array([2])}, r"n_train is \[2\]"),
         ({"X": X, "y": Y, "features": np.array("a")}, "refused, "),
         ({"y": Y[:2], "indices": np.array([0.0, 1.0]), **CSR}, "refused, .*indices"),
         ({"y": Y[:2], "indices": np.array([0, 1]), **CSR, "shape": np.array(3)}, "refused, "),

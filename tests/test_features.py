@@ -36,14 +36,9 @@ def make(sparse=False, n=60, d=8, dtype=np.float32, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, d)) * rng.uniform(0.5, 9, d) + 3
     X[rng.random((n, d)) < 0.4] = 0
-    X = X.astype(dtype)
-    problem = as_problem(
-        sp.csr_matrix(X) if sparse else X,
-        np.arange(n) % 3,
-        name="rows",
-        features=[f"f{j}" for j in range(d)],
-    )
-    return problem.split(0.25)
+    X = sp.csr_matrix(X.astype(dtype)) if sparse else X.astype(dtype)
+    names = [f"f{j}" for j in range(d)]
+    return as_problem(X, np.arange(n) % 3, name="rows", features=names).split(0.25)
 
 
 def counted(problem):
@@ -92,23 +87,10 @@ def test_standardised_columns_and_constant_ones(dtype):
     np.testing.assert_allclose(scaled.toarray()[:, 2].std(), 1, rtol=1e-6)
 
 
-def test_unit_rows_and_rows_of_zeros(problem):
-    X = problem.X.tolil() if problem.is_sparse else problem.X.copy()
-    X[4] = 0
-    X = X.tocsr() if problem.is_sparse else X
-    mapped = features.unit_rows(as_problem(X, problem.y))
-    norms = np.linalg.norm(dense(mapped.X), axis=1)
-    assert norms[4] == 0
-    np.testing.assert_allclose(np.delete(norms, 4), 1, rtol=1e-6)
-
-
-def test_pca_keeps_inner_products(problem):
+def test_pca_keeps_inner_products_and_waves_those_of_the_kernel(problem):
     assert not features.pca(problem, 4).is_sparse
     full, centred = features.pca(make(), 8), make().X - make().X.mean(axis=0)
     np.testing.assert_allclose(full.X @ full.X.T, centred @ centred.T, rtol=1e-3, atol=1e-2)
-
-
-def test_the_median_heuristic_is_the_squared_distance():
     line = as_problem(np.array([[0.0], [3.0], [9.0]]), [0, 1, 1])
     assert features.median_distance(line) == 6  # of 3, 6 and 9
     problem = make(dtype=np.float64)
@@ -116,8 +98,7 @@ def test_the_median_heuristic_is_the_squared_distance():
     far = replace(problem, X=problem.X * 10)
     np.testing.assert_allclose(features.median_distance(far) ** 2, 100 * s)
     Z = features.fourier(problem, 20_000, append=False).X
-    exact = rbf_kernel(problem.X, gamma=1 / s)
-    np.testing.assert_allclose(Z @ Z.T, exact, atol=0.05)
+    np.testing.assert_allclose(Z @ Z.T, rbf_kernel(problem.X, gamma=1 / s), atol=0.05)
 
 
 def test_fourier_appends_pairs_of_norm_one(problem, monkeypatch):
@@ -142,14 +123,14 @@ def test_bad_arguments():
         for bad in (0, -2, 2.5, "4", True, None):
             with pytest.raises(ValueError, match="must be a whole number, at least 1"):
                 map_(make(), bad)
-    with pytest.raises(ValueError, match="n_features: must be even"):
-        features.fourier(make(), 5)
-    with pytest.raises(ValueError, match="d: must be a whole number, at least 1, at most 8"):
-        features.pca(make(), 9)
-    with pytest.raises(ValueError, match="at most 7"):
-        features.pca(make(sparse=True), 8)
-    with pytest.raises(ValueError, match="median distance between its training rows is zero"):
-        features.fourier(as_problem(np.ones((6, 2)), [0, 1] * 3))
+    for map_, given, message in (
+        (features.fourier, (make(), 5), "n_features: must be even"),
+        (features.pca, (make(), 9), "d: must be a whole number, at least 1, at most 8"),
+        (features.pca, (make(sparse=True), 8), "at most 7"),
+        (features.fourier, (as_problem(np.ones((6, 2)), [0, 1] * 3),), "training rows is zero"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            map_(*given)
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -240,6 +221,10 @@ def test_roots_of_rows_are_of_length_one_and_a_constant_column(problem):
     assert (dense(mapped.X)[:, :-1] == dense(problem.X)).all()
     assert (dense(mapped.X)[:, -1] == 1).all() and (dense(mapped.X_test)[:, -1] == 1).all()
     problem = counted(problem)
+    norms = np.linalg.norm(dense(features.unit_rows(problem).X), axis=1)
+    np.testing.assert_allclose(norms, 1, rtol=1e-6)
+    empty = problem.X * 0
+    assert abs(features.unit_rows(replace(problem, X=empty)).X).max() == 0
     mapped = features.root_rows(problem)
     fractions = dense(problem.X) / dense(problem.X).sum(axis=1, keepdims=True)
     np.testing.assert_allclose(dense(mapped.X) ** 2, fractions, rtol=1e-5, atol=1e-7)

@@ -25,7 +25,7 @@ def fitted(name, problem, **parameters):
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("k", [2, 3, 5])
+@pytest.mark.parametrize("k", [2, 3, 6])
 @pytest.mark.parametrize("settings", [{"gamma": 0.3}, {}, {"kernel": "linear"}])
 def test_libsvm_is_scikit_learns(settings, k, blobs):
     problem, new = blobs(90, 4, k), blobs(200, 4, k, seed=1).X
@@ -42,19 +42,12 @@ def test_libsvm_is_scikit_learns(settings, k, blobs):
             np.testing.assert_allclose(state.scores(new) @ [-1, 1], theirs, atol=1e-10)
         else:
             np.testing.assert_allclose(decisions, theirs, atol=1e-10)
-
-
-def test_votes_that_are_equal_go_to_the_first_class():
-    rng = np.random.default_rng(0)
-    problem = as_problem(rng.normal(size=(60, 2)), np.arange(60) % 6)  # labels that mean nothing
-    new = rng.normal(size=(1000, 2))
-    scores = fitted("libsvm", problem, C=0.1).scores(new)
-    tied = np.sum(scores == scores.max(axis=1, keepdims=True), axis=1) > 1
-    assert tied.sum() > 20
-    model = SVC(C=0.1).fit(problem.X, problem.y)
-    np.testing.assert_array_equal(np.argmax(scores, axis=1), model.predict(new))
-    # What scikit-learn offers as scores says otherwise.
-    assert (np.argmax(model.decision_function(new), axis=1) != model.predict(new))[tied].any()
+    if k == 6:  # of labels that mean nothing many votes are equal, and the first class wins
+        noise = as_problem(np.random.default_rng(0).normal(size=(60, 2)), np.arange(60) % 6)
+        new, model = 2 * new[:, :2], SVC(C=0.1).fit(noise.X, noise.y)
+        scores = fitted("libsvm", noise, C=0.1).scores(new)
+        assert np.sum(np.sum(scores == scores.max(axis=1, keepdims=True), axis=1) > 1) > 5
+        np.testing.assert_array_equal(np.argmax(scores, axis=1), model.predict(new))
 
 
 @pytest.mark.parametrize("k", [2, 4])
@@ -106,16 +99,10 @@ def test_the_control_is_a_linear_svm_of_features(k, blobs):
     trace, _ = run("cuts_nystroem", problem, parameters=parameters)
     assert trace.last["span_lower"] - 1e-6 <= state.primal
     assert state.primal == pytest.approx(trace.last["span_upper"], rel=1e-4)
-
-
-def test_the_whole_space_is_the_kernels_own(blobs):
-    problem = blobs(60, 3, 2)
-    exact, _ = run("cuts_exact", problem, parameters={"gamma": 0.5, "eps": 1e-5})
-    few, more, whole = (
-        fitted("nystroem_svm", problem, gamma=0.5, landmarks=m, tol=1e-6).primal
-        for m in (3, 12, 1000)
-    )
-    assert few > more > whole == pytest.approx(exact.last["upper"], rel=1e-4)
+    if k == 2:  # with all rows as landmarks the space is the kernel's own
+        exact, _ = run("cuts_exact", problem, parameters={"gamma": 0.3, "C": 0.5, "eps": 1e-5})
+        whole = fitted("nystroem_svm", problem, gamma=0.3, landmarks=1000, **settings).primal
+        assert state.primal > whole == pytest.approx(exact.last["upper"], rel=1e-4)
 
 
 @each

@@ -30,33 +30,19 @@ def points(sent):
 
 def test_a_curve_sends_each_point_once_and_the_latest_row_always():
     curve = Curve(1, "toy", "#000000")
-    rows = [
-        {"round": i, "seconds": i / 2, "lower": lower, "upper": upper}
-        for i, (lower, upper) in enumerate([(0.0, 4.0), (1.0, 3.0), (0.5, 3.5)])
-    ]
+    bounds = enumerate([(0.0, 4.0), (1.0, 3.0), (0.5, 3.5)])
+    rows = [{"round": i, "seconds": i / 2, "lower": a, "upper": b} for i, (a, b) in bounds]
     curve.add(rows[:2])
     words, sent = curve.news()
     assert words["at"] == 0 and words["name"] == "toy" and words["numbers"]["round"] == 1
     assert points(sent)[:, :4].tolist() == [[0, 0, 0, 4], [0.5, 1, 1, 3], [0.5, 1, 1, 3]]
     curve.add(rows[2:])
     words, sent = curve.news()
-    # The bounds are the best so far.
-    assert words["at"] == 2 and points(sent)[0, :4].tolist() == [1, 2, 1, 3]
+    assert words["at"] == 2 and points(sent)[0, :4].tolist() == [1, 2, 1, 3], "the best bounds"
     assert np.isnan(points(sent)[:, 4]).all()
     curve.restart(rows[:2])
     words, sent = curve.news()
     assert words["at"] == 0 and points(sent)[-1, :4].tolist() == [0.5, 1, 1, 3]
-
-
-def test_a_page_removes_a_curve_that_is_not_live(sent):
-    chart = Chart()
-    live, old = chart.begin("live", "#000000"), chart.begin("old", "#000000")
-    old.live = False
-    for gone in (live.number, old.number, "everything", None):
-        chart._answer(None, {"remove": gone}, [])
-    chart._answer(None, "not words", [])
-    assert chart.curves == [live]
-    wait(lambda: chart._timer is None)
 
 
 @pytest.mark.parametrize("key", ["primal", "squared_error"])
@@ -103,11 +89,14 @@ def test_the_chart_is_fed_a_few_times_a_second_and_a_new_page_gets_all(sent):
 
 def test_only_the_newest_curves_are_kept_and_live_ones_always(sent):
     chart = Chart()
-    chart.begin("first", "#123456")
+    live = chart.begin("first", "#123456")
     for i in range(KEPT + 3):
         chart.begin(str(i), "#123456").live = False
     assert [curve.number for curve in chart.curves] == [1, *range(6, KEPT + 5)]
-    assert chart.curves[0].live
+    for gone in (*range(KEPT + 5), "everything", None):  # as a page may ask
+        chart._answer(None, {"remove": gone}, [])
+    chart._answer(None, "not words", [])
+    assert chart.curves == [live] and live.live
     chart.clear()
     wait(lambda: sent and sent[-1][0]["curves"] == [])
     assert chart.begin("next", "#123456").number == 1
@@ -136,24 +125,17 @@ def test_sliders_are_shared_by_name_where_solvers_start_them_alike():
     assert "eps (cuts_constant_time)" not in sliders.widgets
     sliders.widgets["eps (cuts_linear_time)"].value = 0.1
     assert sliders.parameters("cuts_constant_time")["eps"] == 0.1
-    assert sliders.parameters("cuts_exact")["eps"] == 0.001
-    assert sliders.parameters("cuts_exact")["gamma"] == 2.0
-    sliders.show(["cuts_exact"])
-    assert sliders.widgets["r"].layout.display == "none"
-    assert sliders.widgets["gamma"].layout.display is None
-
-
-def test_every_solver_has_its_sliders_and_a_start_without_one_is_refused():
+    assert sliders.parameters("cuts_exact").items() >= {"eps": 0.001, "gamma": 2.0}.items()
     for solver in SOLVERS:
-        sliders = Sliders((solver,), {})
         declared = resolve(solver, {})[1]
-        assert sliders.parameters(solver) == {k: v for k, v in declared.items() if k in SLIDERS}
-    sliders = Sliders(("memoir_l2",), {})  # one of whose defaults depends on the data
-    assert sliders.widgets["batch_size"].options[0] == ("default", "default")
-    assert sliders.parameters("memoir_l2")["batch_size"] is None
-    for name in ("D", "seed"):
-        with pytest.raises(ValueError, match=f"no slider is called '{name}'"):
-            Sliders(("ww_walrus",), {name: 1})
+        expected = {k: v for k, v in declared.items() if k in SLIDERS}
+        assert Sliders((solver,), {}).parameters(solver) == expected
+    sliders = Sliders(("memoir_l2", "cuts_linear_time"), {"stabilised": False}).widgets
+    assert sliders["batch_size"].options[0] == ("default", "default"), "which depends on the data"
+    kinds = [type(sliders[name]).__name__ for name in ("stabilised", "mips", "C")]
+    assert kinds == ["Checkbox", "Dropdown", "SelectionSlider"] and not sliders["stabilised"].value
+    with pytest.raises(ValueError, match="no slider is called 'seed'"):
+        Sliders(("ww_walrus",), {"seed": 1})
 
 
 @pytest.fixture
@@ -298,18 +280,6 @@ def test_what_runs_is_what_the_controls_said_when_run_was_pressed(seed, toys):
             assert lane.state.parameters == (*lane.parameters.values(),)
 
 
-def test_a_solver_that_is_not_chosen_any_more_leaves_its_curve_and_takes_its_sliders(dashboard):
-    shown = lambda: {k for k, s in dashboard.sliders.widgets.items() if not s.layout.display}  # noqa: E731
-    assert shown() == {"lambda0", "eps1", "eps2", "n_max", "m_max"}
-    dashboard.solvers.value = ("mrc_ccg", "mrc_subgradient")
-    dashboard.watched.value = "mrc_subgradient"
-    click(dashboard, "step", "paused")
-    dashboard.solvers.value = ("mrc_subgradient",)
-    assert dashboard.watched.value == "mrc_subgradient" and shown() == {"lambda0"}
-    click(dashboard, "step", "paused")
-    wait(lambda: [curve.live for curve in dashboard.chart.curves] == [False, True])
-
-
 def test_lanes_are_let_go_when_their_curves_are(dashboard):
     lanes = []
     for i in range(KEPT + 3):
@@ -327,12 +297,18 @@ def test_lanes_are_let_go_when_their_curves_are(dashboard):
 
 
 def test_solvers_run_side_by_side_for_the_same_seconds(sent):
-    solvers = "mrc_ccg", "mrc_subgradient"
-    dashboard = explore(IRIS, solvers, {"n_max": 20}, chosen=solvers, seconds=0.2)
+    solvers, iris = ("mrc_ccg", "mrc_subgradient"), panel(IRIS)  # a problem of one's own
+    dashboard = explore(iris, solvers, {"n_max": 20}, chosen=solvers, seconds=0.2)
     click(dashboard, "run", "finished")
     ccg, subgradient = dashboard.chart.curves
     assert ccg.ended == "the bounds agree" and subgradient.ended == "out of time"
-    assert 0.2 <= subgradient.latest[0] < 1
+    assert ccg.label == f"MRC-CCG, {iris.name}, n_max = 20" and 0.2 <= subgradient.latest[0] < 1
+    wait(lambda: sent[-1][0]["status"] == "finished")  # and the page has all of it
+    content, (buffer, _) = sent[-1]
+    shown, (*_, lower, upper, error) = content["curves"][0], points(buffer)[-1]
+    assert content["error"] == "" and shown["numbers"]["lower"].startswith("0.4")
+    assert shown["settings"] == [iris.name, "n_max = 20"] and shown["ended"] == ccg.ended
+    assert lower <= upper <= lower + 1e-2 and 0 < error < 0.5
     dashboard.watched.value = "mrc_subgradient"
     assert dashboard.inside.shown[0]["title"].startswith("MRC-SUB, iris, standardised: round ")
     dashboard.budget.value = 1
@@ -340,17 +316,6 @@ def test_solvers_run_side_by_side_for_the_same_seconds(sent):
     status(dashboard, "finished")
     assert len(dashboard.chart.curves) == 2 and subgradient.latest[0] >= 1
     dashboard.reset()
-
-
-def test_the_page_is_told_how_a_run_ended(dashboard, sent):
-    click(dashboard, "run", "finished")
-    wait(lambda: sent and sent[-1][0]["status"] == "finished")
-    content, (buffer,) = sent[-1]
-    (curve,) = content["curves"]
-    assert content["error"] == "" and curve["numbers"]["lower"].startswith("0.4")
-    assert curve["settings"] == [IRIS, "n_max = 20"] and curve["ended"] == "the bounds agree"
-    *_, lower, upper, error = points(buffer)[-1]
-    assert lower <= upper <= lower + 1e-2 and 0 < error < 0.5
 
 
 def test_a_failure_is_shown_and_the_dashboard_lives_on(sent, monkeypatch):
@@ -387,7 +352,6 @@ def test_a_new_dashboard_stops_the_old_one_and_wrong_names_do_not(dashboard):
         ({"problem": []}, "problem: give at least one"),
         ({"problem": None}, "problem: must be a name .* got None"),
         ({"problem": (np.eye(2), [0, 1])}, r"such as load\(\(X, y\)\), got tuple"),
-        ({"solvers": None}, "solvers: must be names of solvers, got None"),
         ({"chosen": [3]}, "chosen: must be names of solvers, got list"),
         ({"parameters": [0.1]}, "parameters: must be values by name, got list"),
         ({"seconds": 0}, "seconds: must be a positive number"),
@@ -400,44 +364,9 @@ def test_a_new_dashboard_stops_the_old_one_and_wrong_names_do_not(dashboard):
     status(dashboard, "stopped")
 
 
-def test_data_of_ones_own(sent, tmp_path):
-    mine = panel("wine", test=None)
-    assert explore(tmp_path / "a.csv", "ww_walrus").data.options == (str(tmp_path / "a.csv"),)
-    dashboard = explore(mine, ("ww_walrus",), {"C": 0.3}, seconds=7.0)
-    assert dashboard.sliders.parameters("ww_walrus") == {"C": 0.3}
-    click(dashboard, "run", "finished")
-    assert labels(dashboard) == ["Walrus, wine, standardised, C = 0.3"]
-    dashboard.reset()
-
-
-def test_solvers_run_side_by_side_and_each_shows_its_inside(sent):
-    """Of families whose pictures need the parameters; test_inside.py has all solvers."""
-    solvers = "ls_calibrated", "ls_stagewise", "cs_working_set", "mrc_ccg"
-    dashboard = explore("iris", solvers, {"n_features": 128, "block": 64}, chosen=solvers)
-    steps(dashboard, 0, 1)
-    for solver in solvers:
-        dashboard.watched.value = solver
-        words, buffers = dashboard.inside.shown
-        assert words["title"].endswith("iris, standardised: round 1") and buffers
-    assert [curve.latest[1] for curve in dashboard.chart.curves] == [1] * len(solvers)
-    dashboard.reset()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.stem)
 def test_a_notebook_runs_at_its_smallest_scale(path, execute):
     ran = {cell.id: rest for cell, *rest in execute(path, {"data": IRIS, "max_seconds": 0.1})}
     assert ran["still"][1]
     assert "application/vnd.jupyter.widget-view+json" in ran["live"][2]._repr_mimebundle_()
-
-
-def test_switches_are_check_boxes_choices_are_menus_and_numbers_are_sliders():
-    shown = Sliders(["memoir_l2", "cuts_linear_time"], {"stabilised": False}).widgets
-    kinds = {name: type(shown[name]).__name__ for name in ("stabilised", "mips", "C", "r")}
-    assert kinds == {
-        "stabilised": "Checkbox",
-        "mips": "Dropdown",
-        "C": "SelectionSlider",
-        "r": "SelectionSlider",
-    }
-    assert shown["stabilised"].value is False

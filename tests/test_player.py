@@ -95,12 +95,6 @@ def new(made, **settings):
     return arrange
 
 
-def steps(player, *toys, count=3):
-    for n in range(1, count + 1):
-        player.step(always(*toys))
-        wait(lambda n=n: len(player.rounds) == n * len(toys) and player.status == "paused")
-
-
 def test_nothing_is_asked_for_while_paused(player):
     toy = Toy()
     player.run(always(toy))
@@ -114,13 +108,18 @@ def test_nothing_is_asked_for_while_paused(player):
     player.run(always(toy))
     wait(lambda: len(player.rounds) > seen + 5)
     assert player.rounds == list(range(len(player.rounds))), "went on where it was"
-    player.pause()
+    Toy.together, second = 0, Toy(last=2)  # arranged in mid-run, it plays from the next round on
+    player.run(always(second))
+    player.until("finished")
+    assert second.at == 2 and player.lanes == [second] and Toy.together == 1
+    toy, player.pause_between = Toy(), 60.0  # slowed down: a pause does not wait
     player.run(always(toy))
+    wait(lambda: toy.at == 0)
     player.pause()
     player.until("paused")
-    at = toy.at
+    assert toy.asked == 1
     player.step(always(toy))
-    wait(lambda: toy.at == at + 1 and player.status == "paused")
+    wait(lambda: toy.at == 1 and player.status == "paused")
 
 
 @pytest.mark.parametrize("ended", [False, True])
@@ -131,10 +130,10 @@ def test_back_turns_every_lane_back_by_one_and_pauses(player, ended):
     if ended:
         player.run(always(*toys))
         player.until("finished")
-    else:
-        steps(player, *toys)
-        assert [toy.asked for toy in toys] == [3, 3] and toys[0].waited
-        assert player.lanes == [*toys]
+    for n in range(0 if ended else 3):
+        player.step(always(*toys))
+        wait(lambda n=n: toys[1].at == n and player.status == "paused")
+    assert player.lanes == [*toys] and [toy.asked for toy in toys] == [3 + ended] * 2
     at = toys[0].at
     player.back()
     wait(lambda: player.status == "paused" and toys[1].at == at - 1)
@@ -143,8 +142,6 @@ def test_back_turns_every_lane_back_by_one_and_pauses(player, ended):
     player.until("finished")
     assert [toy.at for toy in toys] == [3, 3] and player.error is None
     assert player.statuses[-3:] == ["starting", "running", "finished"]
-    player.stop()
-    assert player.status == "stopped"
 
 
 def test_the_lane_with_the_least_solver_time_goes_first(player):
@@ -169,10 +166,8 @@ def test_what_is_pressed_while_the_last_iterate_is_evaluated_is_not_lost(player,
     evaluating.wait(20)
     player.run(always(second)) if press == "run" else player.back()
     evaluated.set()
-    if press == "run":
-        wait(lambda: player.status == "finished" and second.at == 1)
-    else:
-        wait(lambda: player.status == "paused" and first.at == 1)
+    toy, status = (second, "finished") if press == "run" else (first, "paused")
+    wait(lambda: player.status == status and toy.at == 1)
 
 
 def test_quick_presses_are_counted_and_a_round_in_progress_ends_before_the_pause(player):
@@ -213,48 +208,6 @@ def test_a_press_while_lanes_are_made_lets_no_round_begin(player, press):
     assert toy.asked == 0 and player.lanes == [toy] * (press == "pause")
 
 
-def test_what_is_arranged_in_mid_run_goes_on_at_the_next_round(player):
-    first, second = Toy(), Toy(last=2)
-    Toy.together = 0
-    player.run(always(first))
-    wait(lambda: first.at > 3)
-    player.run(always(second))
-    player.until("finished")
-    assert second.at == 2 and player.lanes == [second]
-    asked = first.asked
-    time.sleep(0.02)
-    assert first.asked == asked and Toy.together == 1
-
-
-def test_rounds_can_be_slowed_down_and_a_pause_does_not_wait_for_them(player):
-    toy, player.pause_between = Toy(), 60.0
-    player.run(always(toy))
-    wait(lambda: toy.at == 0)
-    time.sleep(0.05)
-    assert toy.asked == 1
-    player.pause()
-    player.until("paused")
-    player.pause_between = 0.0
-    player.run(always(toy))
-    wait(lambda: toy.at > 5)
-
-
-@pytest.mark.parametrize("paused", [False, True])
-def test_stop_ends_the_run_and_the_next_starts_again(player, paused):
-    made = []
-    player.run(new(made))
-    wait(lambda: len(player.rounds) > 3)
-    if paused:
-        player.pause()
-        player.until("paused")
-    player.stop()
-    player.until("stopped")
-    seen = len(player.rounds)
-    player.step(new(made))
-    player.until("paused")
-    assert player.rounds[seen:] == [0] and len(made) == 2
-
-
 def test_an_abandoned_round_ends_before_the_next_run(player):
     made = []
     player.run(new(made, free=False))
@@ -268,6 +221,11 @@ def test_an_abandoned_round_ends_before_the_next_run(player):
     player.until("finished")
     assert player.rounds == [0, 0, 1, 2]
     assert player.lanes == [made[1]] and made[0].asked == 1
+    player.stop()
+    player.until("stopped")
+    player.step(new(made))  # starts again
+    player.until("paused")
+    assert player.rounds[4:] == [0] and len(made) == 3
 
 
 def test_an_exception_of_a_lane_or_a_listener_ends_the_run_and_the_player_lives_on(player):

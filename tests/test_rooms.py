@@ -42,7 +42,7 @@ BUDGETS = {
     "proofs": 1_185,
     "runs": 2_429,
     "live": 1_855,
-    "figures": 1_796,
+    "figures": 1_790,
     "estimators": 1_253,
     "arena": 954,
     "cli": 425,

@@ -5,11 +5,9 @@ from itertools import islice
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from sklearn import ensemble
 from sklearn.metrics import log_loss
 
-from workbench.core.problem import as_problem
 from workbench.peers.linear import budget
 from workbench.registry import SOLVERS
 
@@ -61,23 +59,13 @@ def test_a_class_without_training_rows_is_never_predicted(name, blobs):
     assert not (last(name, problem, 4).scores(problem.X).argmax(axis=1) == 1).any()
 
 
-def test_forests_take_sparse_rows_in_blocks(monkeypatch, blobs):
+def test_forests_take_sparse_rows_in_blocks_and_end_at_the_last_budget(monkeypatch, blobs):
     problem = blobs(n=60, d=6, k=3, sparse=True)
-    s = last("random_forest", problem)
+    monkeypatch.setattr("workbench.peers.trees.MAX_TREES", 5)
+    grown = [(s.info()["trees"], s) for s in SOLVERS["random_forest"].steps(problem)]
+    s = grown[-1][1]
+    assert [trees for trees, _ in grown] == [0, 1, 2, 3, 4, 6]
     whole = s.scores(problem.X)
     monkeypatch.setattr("workbench.peers.trees.BLOCK_ENTRIES", 50)
     assert np.array_equal(s.scores(problem.X), whole)
     assert np.array_equal(s.scores(problem.X.toarray()), whole)
-
-
-def test_a_stream_ends_at_a_thousand_trees(monkeypatch):
-    monkeypatch.setattr("workbench.peers.trees.MAX_TREES", 5)
-    problem = as_problem(sp.csr_matrix(np.eye(6)), [0, 1] * 3)
-    assert [s.info()["trees"] for s in SOLVERS["random_forest"].steps(problem)] == [
-        0,
-        1,
-        2,
-        3,
-        4,
-        6,
-    ]

@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 from workbench.core.problem import as_problem
-from workbench.peers.vowpal_wabbit import RecallTreeState, vw, vw_recall_tree
+from workbench.peers.vowpal_wabbit import vw, vw_recall_tree
 
 needs_vw = pytest.mark.skipif(not find_spec("vowpalwabbit"), reason="needs the extra vw")
 
@@ -19,12 +19,6 @@ def test_the_missing_package_is_named(steps, monkeypatch, blobs):
     monkeypatch.setitem(sys.modules, "vowpalwabbit", None)
     with pytest.raises(ValueError, match=r"vw: needs the extra: pip install 'workbench-mc\[vw\]'"):
         next(steps(blobs()))
-
-
-def test_an_untrained_tree_has_no_opinion():
-    state = RecallTreeState(0, 0, 3, np.zeros(0, np.uint8), 1.0)
-    assert state.scores(np.ones((2, 5))).tolist() == [[0, 0, 0]] * 2
-    assert state.predicted(np.ones((2, 5))).tolist() == [0, 0]
 
 
 @needs_vw

@@ -100,7 +100,6 @@ def scaling(
     tolerance: float | None = None,
     x: str = "seconds",
     symbol: str = "n",
-    cost: Callable[[Trace], float] | None = None,
 ) -> dict[str, float]:
     """Draw time over size, both logarithmic, with the exponent of a fitted power law.
 
@@ -114,7 +113,6 @@ def scaling(
         of the last row, infinite if the clock ended the run)
     x : ``seconds`` or ``cpu``
     symbol : symbol of the size in the legend
-    cost : drawn instead of the time; infinite for a run that did not finish
 
     Returns
     -------
@@ -127,10 +125,7 @@ def scaling(
         name, colour, marker = look(label, position)
         sizes, groups = grouped(traces, size)
         ticks.update(sizes)
-        if cost is None:
-            spread = np.array([times(group, tolerance, x) for group in groups]).T
-        else:
-            spread = np.hstack([quartiles([[cost(trace)] for trace in group]) for group in groups])
+        spread = np.array([times(group, tolerance, x) for group in groups]).T
         done = np.isfinite(spread[1])
         if done.sum() >= 3:
             logs = np.log(sizes[done]), np.log(spread[1, done])
@@ -145,8 +140,7 @@ def scaling(
         spent = [max(t.last[x] for t in g) for g, d in zip(groups, done, strict=True) if not d]
         ax.plot(sizes[~done], spent, label=name, **style, **HOLLOW)
     log_axes(ax, ticks)
-    if cost is None:
-        ax.set_ylabel(clock_label(x, runs.values()))
+    ax.set_ylabel(clock_label(x, runs.values()))
     return exponents
 
 
