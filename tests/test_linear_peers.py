@@ -161,16 +161,6 @@ def test_the_stream_ends_with_the_last_budget_or_at_its_tolerance(name, blobs, m
     assert len(list(STREAMS[name](blobs(), tol=1e-12, state=s))) == 1
 
 
-@pytest.mark.parametrize("name", sorted(SEEDED))
-def test_the_seed_is_the_states(name, blobs):
-    def weights(seed, **state):
-        steps = islice(STREAMS[name](blobs(), seed=seed, tol=1e-9, **state), 6)
-        return [s.W.tobytes() for s in steps]
-
-    start = next(STREAMS[name](blobs(), seed=3))
-    assert weights(3) == weights(4, state=start) != weights(4)
-
-
 KINDS = {"liblinear_lr": LogisticRegression, "liblinear_l1": LinearSVC, "liblinear_cs": LinearSVC}
 
 
