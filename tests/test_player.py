@@ -232,12 +232,8 @@ def test_an_exception_of_a_lane_or_a_listener_ends_the_run_and_the_player_lives_
     player.run(always(Toy(fails_at=3)))
     player.until("failed")
     assert player.rounds == [0, 1, 2] and str(player.error) == "the toy broke"
-
-    def no_start(lanes):
-        raise ValueError("no such data")
-
-    player.run(no_start)
-    wait(lambda: str(player.error) == "no such data")
+    player.run(lambda lanes: 1 / 0)  # no lanes can be made
+    wait(lambda: isinstance(player.error, ZeroDivisionError))
     player.run(always(Toy(last=1)))
     player.until("finished")
     assert player.error is None
