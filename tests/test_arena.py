@@ -102,7 +102,7 @@ def test_a_run_ends_when_its_best_round_lies_far_behind(problem, clock):
         assert run.spent == pytest.approx(spent) and run.cut == cut
 
 
-def test_runs_that_ended_keep_their_last_error_and_a_round_that_does_not_end_is_given_up(problem):
+def test_runs_that_ended_keep_their_last_error_and_a_round_that_does_not_end_is_given_up():
     one = search._Run([1, 2, 4], [0.4, 0.2, 0.3], [1.0, 2.0, 4.0], 4.0, False, "")
     two = search._Run([1, 2], [0.4, 0.3], [1.0, 3.0], 3.0, False, "")
     best = search._best([one, two])
@@ -246,7 +246,7 @@ def test_own_data_enter_a_contest_with_a_table_a_picture_and_a_note_on_ties(
 
 
 def test_ties_are_of_the_same_rows_and_of_every_partition():
-    def frame(wrong, partitions=1):
+    def frame(wrong):
         rows = [
             {"data": "x", "entry": name, "partition": p, "status": "done", "n_test": 1000}
             | {"test_error": len(places) / 1000, "fit_cpu": 1.0}
