@@ -1,13 +1,26 @@
-"""MEMOIR's compiled steps and hash blocks on problems of a few rows, step by step."""
+"""MEMOIR's compiled steps and hash blocks, against dense matrices that take the same changes."""
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from numba import config
-from test_blocks import slot_of
 
 from workbench.kernels.rows import rows_of
-from workbench.memoir.blocks import WHOLE, dense, empty, length_of, needed_slots, slots_for
+from workbench.memoir.blocks import (
+    FULL,
+    WHOLE,
+    compacted,
+    dense,
+    empty,
+    insert,
+    length_of,
+    matrix_of,
+    needed_slots,
+    position,
+    reserve,
+    roomier,
+    slots_for,
+)
 from workbench.memoir.pegasos import add_taken
 from workbench.memoir.products import add_outer, add_scores, lacks_room, set_scores
 from workbench.memoir.steps import (
@@ -24,10 +37,19 @@ from workbench.memoir.steps import (
     visit,
 )
 
-NONE = np.float32(0.0)
+D = 30
+# Without compilation, large numbers of classes would take minutes.
+CLASSES = [5, 100] if config.DISABLE_JIT else [2, 5, 17, 100, 1000, 2**16 - 1, 2**16]
 uncompiled = pytest.mark.skipif(
     not config.DISABLE_JIT, reason="would compile again; with NUMBA_DISABLE_JIT=1"
 )
+
+
+def slot_of(b, f, c, k):
+    """Return the slot of class c in the block of feature f, which it enters if it must."""
+    reserve(b, f, 1, k)
+    p = position(b.starts, b.sizes, b.classes, f, c, k)
+    return p if p >= 0 else insert(b.used, b.classes, f, c, p)
 
 
 def numbers_of(scale, square, mass=0.0, total=0.0, violated=0.0):
@@ -43,6 +65,7 @@ def test_a_step_ends_in_the_ball():
         return scale
 
     assert scale_after(0.25, 100.0) == pytest.approx(0.2, rel=1e-15)  # |W| = 8, radius 2
+    assert scale_after(0.25, 9.0) == pytest.approx(0.8 / 1.2, rel=1e-15)
     # Inside of it, inside of a ball of radius 1/2, without a ball, and negative by rounding.
     for lam, square in ((0.25, 1.0), (4.0, 0.01), (0.0, 1e9), (0.25, -1e-9)):
         assert scale_after(lam, square) == 0.8
@@ -59,12 +82,14 @@ def test_a_small_scale_is_multiplied_into_the_weights():
 def test_what_steps_carry_along():
     X = np.array([[3.0, 0.0], [0.0, 1.0], [1.0, 1.0], [2.0, 0.0]], np.float32)
     rows, y, k = rows_of(X), np.array([0, 1, 2, 0], np.int32), 4
-    b, numbers, R = dense(np.zeros((2, k), np.float32)), numbers_of(0.5, 0.0), np.zeros(k, bool)
+    b, numbers = dense(np.zeros((2, k), np.float32), sums=True), numbers_of(0.5, 0.0)
+    R = np.zeros(k, bool)
     taken, order, etas = Taken(np.zeros(4, np.int32), np.zeros(4)), np.arange(4), np.full(4, 0.8)
     etas[2:] = 0.3
     assert visit(b, 0, rows, order, y, NO_ANSWERS, etas, numbers, R, taken, k) == (4, 0)
-    W, scale, violated, total, met = np.zeros((2, k)), 0.5, 0, 0.0, set()
+    W, S, scale, violated, total, met = np.zeros((2, k)), np.zeros((2, k)), 0.5, 0, 0.0, set()
     for i in order:
+        before = W.copy()
         scores = X[i] @ W
         margin = scores[y[i]] - np.delete(scores, y[i]).max()
         r = np.argmax(np.where(np.arange(k) == y[i], -np.inf, scores))
@@ -73,8 +98,11 @@ def test_what_steps_carry_along():
             violated, total = violated + 1, total + etas[i] / scale
             W[:, y[i]] += etas[i] / scale * X[i]
             W[:, r] -= etas[i] / scale * X[i]
+        S += i * scale * (W - before)
     np.testing.assert_allclose(b.values.reshape(2, k), W, rtol=1e-6, atol=1e-6)
-    np.testing.assert_allclose(numbers, [scale, (W**2).sum(), 0.0, total, violated], rtol=1e-6)
+    np.testing.assert_allclose(b.sums.reshape(2, k), S, rtol=1e-6, atol=1e-6)
+    expected = [scale, (W**2).sum(), 4 * scale, total, violated]
+    np.testing.assert_allclose(numbers, expected, rtol=1e-6)
     assert set(np.flatnonzero(R)) == met and 0 < violated < 4
     weights = np.zeros((4, k))
     add_taken(weights, order, taken, 1.0)
@@ -87,8 +115,11 @@ def test_what_steps_carry_along():
 
     best = max((X[1] @ W)[[0, 2, 3]])
     assert best > 0 and found()[1] == pytest.approx((X[1] @ W)[1] - best, rel=1e-6)
-    given = found(np.array([3], np.int32))
-    assert given[0] == 3 and given[1] == pytest.approx((X[1] @ W)[1] - (X[1] @ W)[3], abs=1e-6)
+    given = found(np.array([2], np.int32))
+    assert given[0] == 2 and given[1] == pytest.approx((X[1] @ W)[1] - (X[1] @ W)[2], abs=1e-6)
+    assert abs((X[1] @ W)[2]) > 0.1
+    b.values[:] = 1e-9 * np.arange(8)
+    assert found() == (3, pytest.approx(-2e-9, rel=1e-6))
     b.values[:] = [-1.0] * 4 + [-2.0] * 4
     assert found() == (0, 0.0)  # the lowest of equals
     b.values[4:], before = [2.0, 0.0, 0.0, 0.0], numbers[VIOLATED]
@@ -128,56 +159,20 @@ def test_blocks_grow_when_they_are_nearly_full():
 
 
 @uncompiled
-@pytest.mark.parametrize("kind", ["sparse", "dense"])
-def test_scores_are_of_all_blocks_and_changes_go_to_their_classes(kind):
-    d, k = 4, 5
-    X = np.array([[3, 0, 0, 1], [0, 2, 1, 0], [1, 0, 2, 0], [0, 0, 0, 2]], np.float32)
-    rows, W, S = rows_of(sp.csr_matrix(X)), np.zeros((d, k)), np.zeros((d, k))
-    b = empty(d, k, sums=True, slots=50)
-    if kind == "dense":
-        b = dense(np.zeros((d, k), np.float32), sums=True)
-    step = 1.0
-    for i, c, r in [(0, 0, 2), (1, 1, 4), (2, 0, 3), (0, 0, 4), (3, 1, 3)]:
-        step = -1.5 * step
-        pair, steps = np.array([c, r]), np.array([step, -2 * step])
-        add_outer(b, rows, np.uint64(i), steps, pair, 0.5, k)
-        for changed, by in zip(pair, steps, strict=True):
-            W[:, changed] += by * X[i]
-            S[:, changed] += 0.5 * by * X[i]
-    if kind == "sparse":  # one hash table is left: five classes leave no room for a larger one
-        assert b.sizes.tolist() == [WHOLE, 2, WHOLE, WHOLE]
-    else:
-        np.testing.assert_allclose(b.values.reshape(d, k), W, atol=1e-5)
-        np.testing.assert_allclose(b.sums.reshape(d, k), S, atol=1e-5)
-    out, g = np.empty(k + 1, np.float32), np.empty(3)
-    for i in range(len(X)):
-        for l1 in (0.0, 0.5, 1.0):
-            nearer = np.sign(W) * np.maximum(np.abs(W) - l1, 0)
-            out[:] = 1.0
-            add_scores(b, rows, np.uint64(i), np.float32(l1), out, k)
-            np.testing.assert_allclose(out[:k], 1 + X[i] @ nearer, atol=1e-4)
-            set_scores(b, rows, np.uint64(i), np.array([4, 1, 0]), np.float32(l1), g, k)
-            np.testing.assert_allclose(g, (X[i] @ nearer)[[4, 1, 0]], atol=1e-4)
-    nothing = empty(1, k, slots=9)
-    nothing.values[:] = 7.0  # in no block
-    set_scores(nothing, rows_of(np.ones((1, 1))), np.uint64(0), np.array([0, 1, 4]), NONE, g, k)
-    assert not g.any()
-    thresholds = np.array([0.5, 0.0, 3.0, 0.1, 100.0], np.float32)
-    kept = np.sign(W) * np.maximum(np.abs(W) - thresholds, 0)
-    assert square_of(b) == pytest.approx((W**2).sum(), rel=1e-6)
-    truncate(b, thresholds, k)
-    for i in range(len(X)):
-        for now, expected in ((b, kept), (b._replace(values=b.sums), S)):
-            out[:] = 0.0
-            add_scores(now, rows, np.uint64(i), NONE, out, k)
-            np.testing.assert_allclose(out[:k], X[i] @ expected, atol=1e-3)
-
-
-@uncompiled
 def test_a_row_lacks_what_more_classes_would_take():
     k, rows = 40, rows_of(sp.csr_matrix([[1.0, 0, 0], [0, 1, 0], [1, 1, 0], [0, 0, 1]]))
     assert lacks_room(empty(3, k), rows_of(np.ones((2, 3))), np.uint64(1), 2, k) == 3 * 4
     assert lacks_room(empty(3, 2, slots=3), rows, np.uint64(0), 2, 2) == 4
+    b, g, one = empty(1, k, slots=4 + 8), np.empty(2), rows_of(np.ones((1, 1)))
+    for c in range(4):  # the pool has no slot left, and the block has room for two more
+        add_outer(b, one, np.uint64(0), np.ones(1), np.array([c]), 0.0, k)
+    given = np.array([0]), np.array([30]), NO_ANSWERS, np.ones(1), numbers_of(1.0, 4.0)
+    taken = Taken(np.zeros(0, np.int32), np.zeros(0))
+    assert visit(b, 0, one, *given, np.zeros(k, bool), taken, k) == (1, 0)
+    b = empty(1, k, slots=4)
+    b.values[slot_of(b, 0, 0, k)] = 7.0  # in the first slot of the pool
+    set_scores(b, one, np.uint64(0), np.array([0, 1]), np.float32(0.0), g, k)
+    assert g.tolist() == [7.0, 0.0]
     for free in (0, 3, 4, 20, 39, 40, 41, 43, 44, 79):
         b = empty(3, k, slots=4 + 8 + 16 + 4 + free)
         for c in range(12):  # as many as 16 slots take
@@ -188,3 +183,146 @@ def test_a_row_lacks_what_more_classes_would_take():
         # The first feature will want all 40 classes. The second has met one: its slots take three.
         assert needs == [need if need > free else 0 for need in (40, 0, 40, 4)]
         assert lacks_room(b, rows, np.uint64(2), 3, k) == (48 if free < 48 else 0)
+
+
+def fill(k, *, sums=False):
+    """Return blocks after random changes, and the dense matrices of their values and sums.
+
+    Feature f has met a share of (f / D)^4 of the classes in the end, or nearly so; feature 0 none.
+    """
+    rng = np.random.default_rng(0)
+    b, W, S = empty(D, k, sums=sums, slots=8), np.zeros((D, k)), np.zeros((D, k))
+    pools = 1
+    for _ in range(500 if config.DISABLE_JIT else 1500):
+        f = 1 + int((D - 1) * rng.random() ** 0.5)
+        c = int(rng.integers(max(1, round(k * (f / D) ** 4)), endpoint=True) * (1 - 1e-9))
+        value = np.float32(rng.normal())
+        size = slots_for(b.sizes[f], b.used[f] + 1, k)
+        need = 0 if size == b.sizes[f] else length_of(size, k)
+        if len(b.values) - b.end[0] < need:
+            b, pools = roomier(b, k, need), pools + 1
+        p = slot_of(b, f, c, k)
+        b.values[p] += value
+        W[f, c] += value
+        if sums:
+            b.sums[p] += 3 * value
+            S[f, c] += 3 * value
+    assert pools > 2 and b.sizes[0] == 0
+    return b, W, S
+
+
+def filled(k, kind, **given):
+    """Return such blocks, from the first slot of a pool on, or those of the same dense matrix."""
+    b, W, S = fill(k, **given)
+    b = roomier(b, k, 8)
+    if kind == "dense":
+        b = dense(W.astype(np.float32), **given)
+        b.sums[:] = S.ravel()[: len(b.sums)]
+    return b, W, S
+
+
+def entries(b, k, of="values", **given):
+    """Return the matrix of the values, or of the sums, as a dense array."""
+    made = matrix_of(b._replace(values=getattr(b, of)), k, **given)
+    return made.toarray() if sp.issparse(made) else made
+
+
+@pytest.mark.parametrize("k", CLASSES)
+def test_blocks_are_the_matrix_whose_changes_they_took(k):
+    b, W, _ = fill(k)
+    made = matrix_of(b, k)
+    assert made.has_canonical_format and (made.data != 0).all()
+    np.testing.assert_allclose(made.toarray(), W, atol=1e-5)
+    assert b.classes.dtype == (np.uint16 if k < 2**16 else np.uint32)
+    if k in (17, 100):
+        assert (b.sizes == WHOLE).any() and ((b.sizes > 0) & (b.sizes < WHOLE)).any()
+    for f in range(D):  # every class is found, and no other
+        met = np.flatnonzero(W[f])
+        for c in [*met[:200], *np.setdiff1d(np.arange(min(k, 200)), met)] if b.sizes[f] else met:
+            p = position(b.starts, b.sizes, b.classes, f, c, k)
+            if W[f, c]:
+                assert b.classes[p] == c and b.values[p] == pytest.approx(W[f, c], abs=1e-5)
+            else:
+                assert b.values[p] == 0 if b.sizes[f] == WHOLE else p < 0
+    # Blocks lie side by side and are never full.
+    hashed = (b.sizes > 0) & (b.sizes < WHOLE)
+    lengths = np.where(hashed, 2.0 ** np.minimum(b.sizes, 31), np.where(b.sizes == WHOLE, k, 0))
+    np.testing.assert_array_equal(b.used[hashed], (W != 0).sum(axis=1)[hashed])
+    assert (b.used[hashed] <= FULL * lengths[hashed]).all()
+    order = np.argsort(b.starts[lengths > 0])
+    starts, ends = b.starts[lengths > 0][order], (b.starts + lengths)[lengths > 0][order]
+    assert (starts[1:] >= ends[:-1]).all() and ends[-1] <= b.end[0] <= len(b.values)
+
+
+@pytest.mark.parametrize("k", CLASSES)
+def test_a_new_pool_is_without_gaps_and_zeros(k):
+    b, _, S = fill(k, sums=True)
+    for zeros in (0.0, 0.9):
+        b.values[np.random.default_rng(1).random(len(b.values)) < zeros] = 0.0
+        new, same = compacted(b, k, 77), roomier(b, k, 77)
+        assert new.end[0] == needed_slots(b, k) <= same.end[0]
+        assert same.end[0] < b.end[0] or k == 2  # of two classes no block grows
+        for made in (new, same):
+            assert len(made.values) - made.end[0] >= 77
+            assert (matrix_of(made, k) != matrix_of(b, k)).nnz == 0
+            np.testing.assert_allclose(entries(made, k, "sums"), S, atol=1e-4)
+    b.sums[:] = 0.0
+    assert needed_slots(b._replace(sums=b.sums[:0]), k) == needed_slots(b, k)
+    assert compacted(b, k, 77).end[0] < new.end[0] or k <= 5
+    assert needed_slots(empty(D, k), k) == 0 == matrix_of(compacted(empty(D, k), k, 5), k).nnz
+
+
+def documents():
+    """Yield ten sparse and ten full rows, one of each empty, and the compiled form of both."""
+    for share, store, dtype in ((0.2, sp.csr_array, np.float32), (1.0, np.asarray, np.float64)):
+        rng = np.random.default_rng(1)
+        X = (rng.normal(size=(10, D)) * (rng.random((10, D)) < share)).astype(dtype)
+        X[3] = 0
+        yield X, rows_of(store(X))
+
+
+@pytest.mark.parametrize("kind", ["sparse", "dense"])
+@pytest.mark.parametrize("k", CLASSES)
+def test_scores_are_the_product_with_the_values_taken_towards_zero(k, kind):
+    b, W, _ = filled(k, kind)
+    for l1 in (0.0, 1.0):
+        nearer = np.sign(W) * np.maximum(np.abs(W) - np.float32(l1), 0)
+        if kind == "sparse":
+            np.testing.assert_allclose(entries(b, k, l1=l1), nearer, atol=1e-5)
+        for X, rows in documents():
+            for i in range(len(X)):
+                out, g = np.full(k + 1, 2, np.float32), np.empty(2)
+                add_scores(b, rows, np.uint64(i), np.float32(l1), out, k)
+                np.testing.assert_allclose(out[:k] - 2, X[i] @ nearer, atol=1e-4)
+                assert out[k] == 2  # empty slots add nothing, to a class that does not exist
+                pair = np.random.default_rng(i).choice(k, 2, replace=False)
+                set_scores(b, rows, np.uint64(i), pair, np.float32(l1), g, k)
+                np.testing.assert_allclose(g, X[i] @ nearer[:, pair], atol=1e-4)
+
+
+@pytest.mark.parametrize("sums", [True, False])
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+@pytest.mark.parametrize("k", CLASSES)
+def test_a_row_finds_the_room_that_was_asked_for_and_changes_its_classes(k, kind, sums):
+    b, W, S = filled(k, kind, sums=sums)
+    for X, rows in documents():
+        for i in range(len(X)):
+            need = lacks_room(b, rows, np.uint64(i), 2, k)
+            assert not (need and kind == "dense")
+            while need:
+                assert need > len(b.values) - b.end[0]
+                b = roomier(b, k, need)
+                need = lacks_room(b, rows, np.uint64(i), 2, k)
+            pair, steps = np.random.default_rng(i).choice(k, 2, replace=False), (0.5, -2.0)
+            add_outer(b, rows, np.uint64(i), np.array(steps), pair, 3.0, k)
+            W[:, pair] += np.outer(X[i], steps)
+            S[:, pair] += 3.0 * np.outer(X[i], steps)
+            assert b.end[0] <= len(b.values)
+    thresholds = np.random.default_rng(0).choice([0.0, 0.5, 3.0], k).astype(np.float32)
+    for _ in range(2):  # as they are, and each class taken towards zero by its threshold
+        np.testing.assert_allclose(entries(b, k), W, atol=1e-4)
+        assert square_of(b) == pytest.approx((W**2).sum(), rel=1e-5)
+        truncate(b, thresholds, k)
+        W = np.sign(W) * np.maximum(np.abs(W) - thresholds, 0)
+    if sums:
+        np.testing.assert_allclose(entries(b, k, "sums"), S, atol=1e-3)

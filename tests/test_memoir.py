@@ -47,13 +47,12 @@ def plain(
     eta_step=0.02,
     batch_size=20,
     mips="exact",
-    average=False,
     seed=0,
 ):
     """Yield W (d, C), in double precision, after every step: both printed boxes, line by line."""
     X = problem.X.toarray() if problem.is_sparse else problem.X
     y, k, rng = problem.y, problem.k, np.random.default_rng(seed)
-    W, total, t, search = np.zeros((X.shape[1], k)), 0.0, 0, Random(k, 1, rng)
+    W, t, search = np.zeros((X.shape[1], k)), 0, Random(k, 1, rng)
     while True:
         t += 1
         eta = eta0 / (1 + eta_step * t)
@@ -74,8 +73,7 @@ def plain(
                 threshold = k / len(R) * gamma * eta
                 W[:, c] = np.sign(W[:, c]) * np.maximum(np.abs(W[:, c]) - threshold, 0)
         W /= max(1, np.sqrt(lam) * np.linalg.norm(W))
-        total = total + W
-        yield total / t if average else W
+        yield W
 
 
 def plain_averaged(problem, *, eta0=1.0, eta_step=1e-4, seed=0):

@@ -65,11 +65,12 @@ def test_the_bounds_close_around_the_optimum(kind, blobs):
         assert s.upper <= 1.02 * low + 1e-7 and s.lower >= 0.98 * high - 1e-7
 
 
-@pytest.mark.parametrize("lam", [1e-4, 0.05, 3.0])
+@pytest.mark.parametrize("lam", [1e-4, 0.05, 10.0])
 @pytest.mark.parametrize("batch_size", BATCHES)
 @pytest.mark.parametrize("k", [2, 5])
 def test_it_is_the_box_and_the_weights_are_dual_feasible(lam, batch_size, k, blobs):
     problem = blobs(k=k)
+    low, high = optimum("memoir_pegasos", problem, {"lam": lam})
     for rounds in (1, 4):
         W, a = by_the_box(problem, lam, batch_size, 5, rounds)
         state = after(rounds, problem, lam=lam, batch_size=batch_size, seed=5)
@@ -82,16 +83,7 @@ def test_it_is_the_box_and_the_weights_are_dual_feasible(lam, batch_size, k, blo
         np.testing.assert_allclose(problem.X.T @ (own - a) / lam, W, atol=1e-9 * np.abs(W).max())
         assert lam * np.sum(state.W**2) <= 1 + 1e-12
         D = a.sum() - lam / 2 * np.sum(W**2)
-        assert state.lower >= D - 1e-12
-
-
-@pytest.mark.parametrize(("k", "lam"), [(2, 1e-4), (5, 1e-2), (5, 10.0)])
-def test_bounds_hold_for_any_lam(lam, k, blobs):
-    problem = blobs(n=45, d=4, k=k, seed=3)
-    low, high = optimum("memoir_pegasos", problem, {"lam": lam})
-    for batch_size in BATCHES:
-        state = after(40, problem, lam=lam, batch_size=batch_size)
-        assert state.lower <= high and low <= state.upper
+        assert D - 1e-12 <= state.lower <= high and low <= state.upper
 
 
 def test_the_primal_does_not_depend_on_blocks_of_rows(blobs, monkeypatch):
@@ -109,12 +101,6 @@ def test_dense_is_sparse(dtype, batch_size, blobs):
     one, two = (after(12, p, lam=1e-3, batch_size=batch_size) for p in (sparse, dense))
     np.testing.assert_allclose(one.W, two.W, atol=1e-9)
     np.testing.assert_allclose(list(one.info().values()), list(two.info().values()), atol=1e-9)
-
-
-def test_a_batch_of_n_or_more_is_the_whole_set(blobs):
-    problem = blobs(n=60)
-    one, two = (after(3, problem, batch_size=size) for size in (60, 10**6))
-    assert one.step == 3 and one.W.tobytes() == two.W.tobytes()
 
 
 def test_many_projections_do_not_underflow(blobs):

@@ -161,7 +161,7 @@ def hashed(c, size):
 
 @njit(cache=True, inline="always")
 def position(starts, sizes, classes, f, c, k):
-    """Return the slot of class c in the block of feature f, or -1 - (where it would go).
+    """Return the slot of class c in the block that feature f has, or -1 - (where it would go).
 
     It takes arrays: compiled code may count references whenever it takes one out of a tuple, which
     would cost more than everything else here.
@@ -170,8 +170,6 @@ def position(starts, sizes, classes, f, c, k):
     start = starts[f]
     if size == WHOLE:
         return start + np.int64(c)
-    if size == 0:
-        return np.int64(-1)
     mask = np.uint64((1 << int(size)) - 1)
     slot = hashed(c, size)
     while True:
@@ -218,14 +216,12 @@ def reserve(blocks, f, more, k):
     for p in range(end, end + length):
         blocks.classes[p] = p - end if size == WHOLE else k
         blocks.values[p] = 0.0
-    if len(blocks.sums):
-        blocks.sums[end : end + length] = 0.0
+    blocks.sums[end : end + length] = 0.0
     for p in range(start, start + length_of(old, k)):
         c = blocks.classes[p]
         if c != k:
             q = position(blocks.starts, blocks.sizes, blocks.classes, f, c, k)
-            if q < 0:
-                q = -1 - q
+            q = max(q, -1 - q)
             blocks.classes[q] = c
             blocks.values[q], blocks.values[p] = blocks.values[p], 0.0
             if len(blocks.sums):
@@ -265,7 +261,7 @@ def nonzeros(blocks, f, k):
     """Return how many slots of feature f have a value, or a sum."""
     count = 0
     for p in range(blocks.starts[f], blocks.starts[f] + length_of(blocks.sizes[f], k)):
-        count += blocks.values[p] != 0.0 or (len(blocks.sums) > 0 and blocks.sums[p] != 0.0)
+        count += blocks.values[p] != 0.0 or (bool(len(blocks.sums)) and blocks.sums[p] != 0.0)
     return count
 
 
@@ -276,7 +272,7 @@ def needed_slots(blocks, k):
     for f in range(len(blocks.starts)):
         count = nonzeros(blocks, f, k)
         if count:
-            total += length_of(slots_for(np.uint8(0), count, k), k)
+            total += length_of(slots_for(np.uint8(MIN_SIZE), count, k), k)
     return total
 
 

@@ -19,7 +19,7 @@ def add_scores(blocks, rows, i, l1, out, k):
     data, indices = rows.data, rows.indices
     start, end = rows.starts[i], rows.starts[i + np.uint64(1)]
     shift = rows.shift * start
-    if len(classes) == 0:
+    if not len(classes):
         add_dense_scores(data, indices, start, end, shift, values.reshape(len(starts), k), l1, out)
         return
     for p in range(start, end):
@@ -84,7 +84,7 @@ def set_scores(blocks, rows, i, members, l1, g, k):
     start, end = rows.starts[i], rows.starts[i + np.uint64(1)]
     shift = rows.shift * start
     g[:] = 0.0
-    if len(classes) == 0:
+    if not len(classes):
         for p in range(start, end):
             first, x = np.uint64(indices[p - shift]) * np.uint64(k), np.float64(data[p])
             for j in range(np.uint64(len(members))):
@@ -92,6 +92,8 @@ def set_scores(blocks, rows, i, members, l1, g, k):
         return
     for p in range(start, end):
         f, x = indices[p - shift], np.float64(data[p])
+        if sizes[f] == 0:
+            continue
         for j in range(len(members)):
             q = position(starts, sizes, classes, f, np.int64(members[j]), k)
             if q >= 0:
@@ -105,7 +107,7 @@ def add_outer(blocks, rows, i, steps, members, mass, k):
     data, indices = rows.data, rows.indices
     start, end = rows.starts[i], rows.starts[i + np.uint64(1)]
     shift = rows.shift * start
-    if len(classes) == 0 and not len(sums):
+    if not len(classes) and not len(sums):
         for p in range(start, end):
             first, x = np.uint64(indices[p - shift]) * np.uint64(k), np.float64(data[p])
             for m in range(np.uint64(len(steps))):
@@ -131,7 +133,7 @@ def lacks_room(blocks, rows, i, more, k):
 
     0 if the pool has as many free, or the matrix is dense.
     """
-    if len(blocks.classes) == 0:
+    if not len(blocks.classes):
         return 0
     start, end = rows.starts[i], rows.starts[i + np.uint64(1)]
     free = len(blocks.values) - blocks.end[0]

@@ -134,12 +134,13 @@ def start(problem: Problem, weight: float, dense_weights: bool | None, seed: int
         )
     d, k = problem.d, problem.k
     need = 4 * d * k * (1 + sums)
-    # A warm-up on few rows has dense weights by default and never folds: both compile here.
-    fold(empty(1, k, sums=sums), np.array(NUMBERS))
-    blocks = roomier(empty(d, k, sums=sums), k, PATCH)
+    # A warm-up with dense weights neither grows nor folds: both compile here.
+    fold(roomier(empty(1, k, sums=sums), k, PATCH), np.array(NUMBERS))
     if need <= DENSE_BYTES if dense_weights is None else dense_weights:
         check_memory(f"dense weights of {d} features and {k} classes, which", need)
         blocks = dense(np.zeros((d, k), np.float32), sums=sums)
+    else:
+        blocks = empty(d, k, sums=sums, slots=PATCH)
     rng, numbers = np.random.default_rng(check_whole(seed, "seed", least=0)), np.array(NUMBERS)
     return MemoirState(
         k=k, **blocks._asdict(), round=0, step=0, numbers=numbers, rng=rng, seed=seed, weight=weight

@@ -120,8 +120,7 @@ def search(blocks, rows, i, own, at, answers, out, pair, both, k):
 def project(numbers, lam):
     """Shorten W to the ball |W| <= 1 / sqrt(lam)."""
     length = numbers[SCALE] * np.sqrt(lam * max(numbers[SQUARE], 0.0))
-    if length > 1.0:
-        numbers[SCALE] /= length
+    numbers[SCALE] /= max(1.0, length)
 
 
 @njit(cache=True)
