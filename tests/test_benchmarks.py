@@ -95,9 +95,9 @@ def test_a_solver_is_measured_on_a_mapped_file(tmp_path):
 
 def test_a_case_without_its_data_is_skipped(monkeypatch, capsys):
     monkeypatch.setenv("WORKBENCH_DATA", "")
-    monkeypatch.setattr(sys, "argv", ["bench.py", "MEMOIR, icd10"])
+    monkeypatch.setattr(sys, "argv", ["bench.py", "MEMOIR, sector"])
     assert bench.main() == 0
-    assert "MEMOIR, icd10: skipped, " in capsys.readouterr().out
+    assert "MEMOIR, sector: skipped, " in capsys.readouterr().out
 
 
 def test_a_case_stops_at_its_mark_or_says_that_it_did_not(monkeypatch):

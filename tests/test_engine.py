@@ -163,11 +163,11 @@ def test_a_failing_task_has_its_reason_and_does_not_stop_the_others(tmp_path):
 
 @pytest.mark.parametrize("does", ["cannot write", "fills the disk"])
 def test_where_results_cannot_be_kept_the_sweep_stops(does, tmp_path):
-    tasks = [job("first"), job("second", does), *(job(f"later{i}") for i in range(50))]
-    with pytest.raises(OSError, match="1 of 52 points have ended and are kept"):
+    tasks = [job("first"), job("second", does), *(job(f"later{i}") for i in range(400))]
+    with pytest.raises(OSError, match="1 of 402 points have ended and are kept"):
         execute(tasks, tmp_path, say=lambda line: None)
     assert job("first").path(tmp_path).exists() and left(tmp_path) == []
-    assert not begun(tmp_path, "later9")
+    assert not begun(tmp_path, "later399")
 
 
 def test_timing_has_one_worker_on_one_core(tmp_path):

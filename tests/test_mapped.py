@@ -91,7 +91,7 @@ def test_a_file_without_rows_is_refused(rows, message, tmp_path):
 
 @pytest.mark.skipif(not psutil.LINUX, reason="no such limit elsewhere")
 def test_a_run_that_needs_more_memory_says_how_much(capsys):
-    assert main(["run", "cuts_exact", "synthetic 10000x50x10", "--memory", "0.1"]) == 2
+    assert main(["run", "cuts_exact", "synthetic 40000x50x20", "--memory", "0.1"]) == 2
     *_, last = capsys.readouterr().err.splitlines()  # the first may say that it compiles
     assert last.startswith("workbench: out of memory; Unable to allocate")
 

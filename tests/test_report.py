@@ -285,7 +285,7 @@ def test_the_proofs_of_figures_are_verified_when_the_page_is_made(folder, tmp_pa
     good.parent.mkdir()
     run("ww_walrus", problem, rounds(50), proof=good)
     cut.write_bytes(good.read_bytes()[:-9])
-    object.__setattr__(problem, "recipe", {"panel": "satellite", "seed": 0, "test": None})
+    object.__setattr__(problem, "recipe", {"panel": "house16", "seed": 0, "test": None})
     run("ww_walrus", problem, rounds(1), proof=elsewhere)
     write(folder, "mrc_tables", "table", proofs=names)
     monkeypatch.delenv("WORKBENCH_DATA", raising=False)
@@ -294,7 +294,7 @@ def test_the_proofs_of_figures_are_verified_when_the_page_is_made(folder, tmp_pa
     for words in (
         *("1 of 4 proofs that figures carry are verified, 2 are <strong>refused</strong>",),
         *("1 not verified here", "without proof", "there is no such file"),
-        *("Weston-Watkins SVM, C=1.0; iris, 105 x 4, 3 classes", "satellite is not available here"),
+        *("Weston-Watkins SVM, C=1.0; iris, 105 x 4, 3 classes", "house16 is not available here"),
     ):
         assert words in page
 

@@ -161,8 +161,8 @@ def _started(
         s.recall, s.epsilon, s.build_seconds, s.query_seconds = 1.0, 0.0, 0.0, 0.0
         return s, eta, size, many, lambda b: NO_ANSWERS
     # A hash keeps the hyperplanes that the run began with; other searches draw as the run does.
-    options = {"simple_lsh": {"seed": [s.seed, 1], "bits": bits}, "random": {"seed": s.rng}}
-    given = options.get(mips, {"seed": s.rng, "ef": ef})
+    given = {"seed": s.rng} | ({} if mips == "random" else {"ef": ef})
+    given = {"seed": [s.seed, 1], "bits": bits} if mips == "simple_lsh" else given
     oracle, batches = make_oracle(mips, k=s.k, d=problem.d, **given), count(1)
 
     def search(b: np.ndarray) -> np.ndarray:

@@ -40,7 +40,7 @@ def make_oracle(name: str, *, k: int, d: int, seed=0, **options) -> Oracle:
     ValueError
         If there is no such oracle or option, or a value is not accepted, or a package is missing.
     """
-    if name not in MAKERS:
+    if name not in MIPS:
         raise ValueError(f"mips: must be one of {', '.join(MIPS)}, got {name!r}")
     parameters = inspect.signature(MAKERS[name]).parameters.values()
     known = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
