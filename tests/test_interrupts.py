@@ -189,19 +189,20 @@ def test_the_reader_of_a_stream_has_an_iterate_when_ctrl_c_comes(times, last, bl
 
 def test_a_certified_search_that_was_cut_is_refused(blobs):
     problem = blobs(n=30)
-    folds, done, refused = [(problem, problem.X, problem.classes[problem.y])], set(), 0
+    given = problem, problem.X, problem.classes[problem.y], (0.1, 10.0), 0.0
+    done, refused = set(), 0
     while True:
         state = None
         try:
             with cut(done, fail, every=3) as found:
-                for state in islice(certify_path(folds, (0.1, 10.0), 0.0), 12):  # noqa: B007
+                for state in islice(certify_path(*given), 12):  # noqa: B007
                     pass
         except MemoryError:
             if state is None:
                 continue
             refused += 1
             with pytest.raises(ValueError, match=REFUSED):
-                next(certify_path(folds, (0.1, 10.0), 0.0, state=state)).info()
+                next(certify_path(*given, state=state)).info()
         if not found:
             break
     assert refused

@@ -36,7 +36,7 @@ BUDGETS = {
     "memoir": 2_396,
     "least_squares": 1_356,
     "sampled_cuts": 1_549,
-    "tuning": 517,
+    "tuning": 450,
     "peers": 1_136,
     "registry": 147,
     "proofs": 1_185,

@@ -7,8 +7,6 @@ from itertools import islice
 import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
-from sklearn.datasets import load_iris
-from sklearn.model_selection import StratifiedKFold
 
 from workbench.core.problem import as_problem
 from workbench.data import load
@@ -51,7 +49,7 @@ def mirrored(sparse):
 
 @pytest.mark.parametrize("sparse", [False, True])
 def test_equal_scores_over_a_whole_interval_end_the_search(sparse):
-    *_, state = islice(certify_path([mirrored(sparse)], (1e-3, 10.0), 0.0), 1000)
+    *_, state = islice(certify_path(*mirrored(sparse), (1e-3, 10.0), 0.0), 1000)
     assert not state.open.any(), "it ended by itself"
     # The row of a feature that was never seen is of the first class everywhere: certainly wrong.
     assert state.fewest in (1, 2) and state.achieved == (state.fewest - 1) / 3
@@ -59,8 +57,8 @@ def test_equal_scores_over_a_whole_interval_end_the_search(sparse):
 
 def test_rows_of_zeros_in_training_do_not_keep_the_search_from_its_end():
     X = np.array([[1.0, 0.2], [0.1, 1.0], [0.0, 0.0], [0.9, 0.4]])
-    folds = [(as_problem(X, [0, 1, 0, 1]), X[[0, 1]], np.array([0, 1]))]
-    *_, state = islice(certify_path(folds, (1e-2, 0.1), 0.0), 1000)
+    given = as_problem(X, [0, 1, 0, 1]), X[[0, 1]], [0, 1]
+    *_, state = islice(certify_path(*given, (1e-2, 0.1), 0.0), 1000)
     assert state.achieved == 0.0 and state.certified == 1.0
 
 
@@ -87,7 +85,7 @@ def counted(states, X_val, y_val):
 @pytest.mark.parametrize("seed", range(12))
 def test_no_solution_in_the_range_leaves_the_band(kind, seed):
     problem, X_val, y_val = tiny(seed, kind)
-    state = most_solves(certify_path([(problem, X_val, y_val)], (1e-2, 1e2), 0.0), 100)
+    state = most_solves(certify_path(problem, X_val, y_val, (1e-2, 1e2), 0.0), 100)
     edges, lower, upper = state.band()
     assert edges[0] == 1e-2 and edges[-1] == 1e2 and np.all(np.diff(edges) > 0.0)
     path = ww_path(problem, np.geomspace(1.01e-2, 0.99e2, 15), gap_ratio=1e-10, max_rounds=5000)
@@ -103,9 +101,9 @@ def test_a_search_ends_when_all_of_the_range_is_proven(name):
     problem = replace(problem, X=problem.X / 16.0, X_test=problem.X_test / 16.0)
     if name == "breast_cancer":
         problem = panel("breast_cancer @ range", seed=0, test=0.25)
-    fold = problem, problem.X_test, problem.classes[problem.y_test]
+    given = problem, problem.X_test, problem.classes[problem.y_test]
     fewest = len(problem.y_test)
-    for state in certify_path([fold], (1e-2, 1.0), 0.01):
+    for state in certify_path(*given, (1e-2, 1.0), 0.01):
         assert state.fewest <= fewest  # so that what is closed stays closed
         fewest, certified = state.fewest, state.certified
     assert (
@@ -117,11 +115,10 @@ def test_a_search_ends_when_all_of_the_range_is_proven(name):
 
 
 def test_a_search_goes_on_from_a_copied_state_bit_for_bit():
-    problem, X_val, y_val = tiny(3, "plain")
-    folds = [(problem, X_val, y_val)] * 2
-    whole = copy.deepcopy(most_solves(certify_path(folds, (1e-2, 1e1), 0.01), 60))
-    again = copy.deepcopy(most_solves(certify_path(folds, (1e-2, 1e1), 0.01), 30))
-    again = most_solves(certify_path(folds, (1e-2, 1e1), 0.01, state=again), 60)
+    given = *tiny(3, "plain"), (1e-2, 1e1), 0.01
+    whole = copy.deepcopy(most_solves(certify_path(*given), 60))
+    again = copy.deepcopy(most_solves(certify_path(*given), 30))
+    again = most_solves(certify_path(*given, state=again), 60)
     assert again.round == whole.round > 30
     for f in fields(whole):
         one, other = getattr(whole, f.name), getattr(again, f.name)
@@ -156,41 +153,18 @@ def test_roots_and_spans():
     assert most_at_once(spans, 0.6, 0.6) == 2 and most_at_once(spans[3:4], 0.0, 1.0) == 0
 
 
-def test_no_C_of_a_dense_grid_beats_the_certified_one_in_several_folds():
-    X, y = load_iris(return_X_y=True)
-    X = (X - X.mean(axis=0)) / X.std(axis=0)
-    folds = []
-    for train, test in StratifiedKFold(3).split(X, y):
-        folds.append((as_problem(X[train], y[train]), X[test], y[test]))
-    *_, state = certify_path(folds, (1e-2, 1.0), 0.02)
-    assert state.certified == 1.0 and state.achieved <= 0.02 and 1e-2 <= state.chosen <= 1.0
-    Cs = np.geomspace(1.01e-2, 0.99, 15)
-    wrong = np.zeros(15)
-    for problem, rows, labels in folds:
-        path = ww_path(problem, Cs, gap_ratio=1e-8, max_rounds=5000)
-        wrong += [(s.scores(rows).argmax(axis=1) != labels).sum() for s in path]
-    edges, lower, upper = state.band()
-    at = np.searchsorted(edges, Cs) - 1
-    assert np.all(lower[at] <= wrong) and np.all(wrong <= upper[at])
-
-
 @pytest.mark.parametrize(
-    "folds, C_range, eps, message",
+    "y_val, C_range, eps, message",
     [
-        ([], (1, 2), 0.1, "folds: must contain at least one"),
-        ("one", (1, 1), 0.1, "C_range: must be two positive numbers in ascending order"),
-        ("one", (1, 2), -0.1, "eps: must be a number of at least 0 and below 1, got -0.1"),
-        ("short", (1, 2), 0.1, "y_val: has 3 labels for 15 rows"),
-        ("other", (1, 2), 0.1, "folds: must have the same features and classes"),
+        (None, (1, 1), 0.1, "C_range: must be two numbers in ascending order"),
+        (None, (0, 1), 0.1, "C_range: must be a positive number, got 0"),
+        (None, (1, 2), -0.1, "eps: must be a number of at least 0 and below 1, got -0.1"),
+        ([0, 1, 0], (1, 2), 0.1, "y_val: has 3 labels for 15 rows"),
     ],
 )
-def test_what_cannot_be_certified_is_refused(folds, C_range, eps, message):
+def test_what_cannot_be_certified_is_refused(y_val, C_range, eps, message):
     problem, X, y = tiny(1, "plain")
-    other = as_problem(np.eye(12), np.arange(12) % 6)
-    given = {
-        "one": [(problem, X, y)],
-        "short": [(problem, X, y[:3])],
-        "other": [(problem, X, y), (other, np.ones((2, 12)), [0, 1])],
-    }
     with pytest.raises(ValueError, match=message):
-        next(certify_path(given[folds] if folds else [], C_range, eps))
+        next(certify_path(problem, X, y if y_val is None else y_val, C_range, eps))
+    with pytest.raises(ValueError, match="X_val: has 9 features"):
+        next(certify_path(problem, np.ones((15, 9)), y, (1, 2)))

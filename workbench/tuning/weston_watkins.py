@@ -11,22 +11,23 @@ since the mixture of the A_i is feasible at C and makes W(t), and the gap at a p
 W = V_A bounds |W*(C) - W|^2 (P is strongly convex, and so is -D in V). Class p beats q for row x
 under W*(C) if it does under W(t) by more than sqrt(2) r(t) |x|. Margins of W(t) are linear in t, so
 that each row is undecided on one interval of t, and the errors that are certain are a step function
-of C. Intervals between knots are halved until enough errors are certain.
+of C.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
+from scipy.sparse import issparse
 
-from workbench.core.checks import as_number, check_positive, shown
+from workbench.core.checks import as_number, check_matrix, check_positive, encode, shown
 from workbench.core.interrupts import whole_rounds
 from workbench.core.measures import EPS, svm_bounds
 from workbench.core.problem import Matrix, Problem
-from workbench.kernels.rows import lanes
-from workbench.tuning.state import EDGES, PIECES, Part, Tuning, parted, start
+from workbench.kernels.rows import lanes, squared_norms
+from workbench.tuning.state import EDGES, PIECES, Tuning, start
 from workbench.weston_watkins.dual import WWState, evaluated, fill
 from workbench.weston_watkins.pivoting import combined, solved
 
@@ -40,7 +41,9 @@ NARROW = 1e-9  # relative width below which an interval is given up
 
 
 def certify_path(
-    folds: Sequence[tuple[Problem, Matrix, np.ndarray]],
+    problem: Problem,
+    X_val: Matrix,
+    y_val: np.ndarray,
     C_range: tuple[float, float],
     eps: float = 0.005,
     *,
@@ -49,17 +52,19 @@ def certify_path(
 ) -> Iterator[Tuning]:
     """Yield, one solution at a time, what is proven of the validation error over all C of a range.
 
-    :meth:`Search.steps` is the algorithm: a scan from the smallest C up, each solved from the last
-    one's dual point, scaled; then halves of intervals, each solved from the mixture of its ends'
-    dual points, which is feasible there with a gap of at most r^2.
+    1. Solve along a scan from the smallest C up, each knot from the last one's dual point, scaled.
+    2. Take the open interval with the fewest errors at its ends. Close it where no C in it has
+       fewer errors than the chosen one by more than eps. Else solve its ends on if they are not
+       accurate enough to say so, give it up if rounding alone is in the way, or halve it at its
+       geometric middle, solved from the mixture of its ends' dual points, which is feasible there
+       with a gap of at most r^2.
 
     The stream ends when all intervals are closed. Stopped at any moment, ``state.achieved`` is
     proven. It holds for exact solutions: a loosely solved one can be luckier.
 
     Parameters
     ----------
-    folds : (problem, X, y) each, with validation rows X (m, d) and their labels y (m,), of the
-        problem's classes; errors are those of all folds together
+    X_val, y_val : (m, d) validation rows, and their labels (m,), of the problem's classes
     C_range : (C_lo, C_hi), positive, C_lo < C_hi
     eps : fraction of the validation rows, in [0, 1)
     seed : int, seeds the order of the rows where coordinate descent is needed
@@ -67,11 +72,22 @@ def certify_path(
     Raises
     ------
     ValueError
-        If an argument is not as above, or the folds differ in features or classes.
+        Naming the argument that is not as above.
     """
-    parts, ends = parted(folds), check_range(C_range, eps, "C_range")
-    state = start(parts, eps, ends, seed) if state is None else state
-    yield from whole_rounds(Search(state, parts).steps(scanned(ends)), state)
+    X_val = check_matrix(X_val, "X_val")
+    if X_val.shape[1] != problem.d:
+        raise ValueError(f"X_val: has {X_val.shape[1]} features, the problem has {problem.d}")
+    y_val = encode(np.asarray(y_val), problem.classes, "y_val")
+    if len(y_val) != X_val.shape[0]:
+        raise ValueError(f"y_val: has {len(y_val)} labels for {X_val.shape[0]} rows")
+    low, high = (check_positive(end, "C_range") for end in C_range)
+    if not low < high:
+        raise ValueError(f"C_range: must be two numbers in ascending order, got {shown(C_range)}")
+    if not 0.0 <= as_number(eps) < 1.0:
+        raise ValueError(f"eps: must be a number of at least 0 and below 1, got {shown(eps)}")
+    ends = np.array([low, high])
+    state = start(problem, len(y_val), eps, ends, seed) if state is None else state
+    yield from whole_rounds(Search(state, problem, X_val, y_val).steps(scanned(ends)), state)
 
 
 class Search:
@@ -79,25 +95,25 @@ class Search:
 
     per_knot = ("at", "W", "errors", "gap", "loss", "blur", "drift")  # have a row per knot
 
-    def __init__(self, state: Tuning, parts: list[Part]):
-        self.s, self.parts = state, parts
+    def __init__(self, state: Tuning, problem: Problem, X: Matrix, y: np.ndarray):
+        self.s, self.problem, self.y = state, problem, y
+        self.norms = squared_norms(problem.X)
+        # W is 0 at features that no training row has: without them, bounds are the tighter.
+        used = np.asarray(abs(problem.X).sum(axis=0)).ravel() > 0.0
+        self.X = X if used.all() else X.multiply(used).tocsr() if issparse(X) else X * used
+        self.lengths = np.sqrt(squared_norms(self.X))
 
     def steps(self, scan: np.ndarray) -> Iterator[Tuning]:
-        """Yield the state after each solution: of the scan, then inside intervals.
-
-        1. Solve along the scan, each knot from the last one.
-        2. Take the open interval with the fewest errors at its ends. Close it where no C in it has
-           fewer errors than the chosen one by more than eps. Else solve its ends on if they are not
-           accurate enough to say so, give it up if rounding alone is in the way, or halve it at
-           its geometric middle.
-        """
+        """Yield the state after each solution: of the scan, then inside intervals."""
         s = self.s
         yield s
-        for knot in range(len(s.at), len(scan)):
-            self.scan(float(scan[knot]), knot - 1)
-            if knot:
-                self.join(*sorted((knot - 1, knot), key=lambda knot: s.at[knot]))
-            if knot == len(scan) - 1:
+        for C in scan[len(s.at) :]:
+            last = len(s.at) - 1
+            B = self.duals(last) * (C / s.at[last]) if last >= 0 else np.zeros(s.B.shape[1:])
+            self.add_knot(float(C), B, None)
+            if last >= 0:
+                self.join(last, last + 1)
+            if last == len(scan) - 2:
                 self.next()
             yield s
         i = self.next()
@@ -105,10 +121,10 @@ class Search:
             a, b = int(s.left[i]), int(s.right[i])
             if self.refine(a, b):
                 s.round += 1
-            elif self.tied(a, b):
-                self.close(i)
+            elif self.curvature(a, b) <= s.gap[[a, b]].min():
+                self.close(i)  # R^2 adds nothing: undecided rows may have equal scores throughout
             else:
-                self.halve(i, self.middle(a, b))
+                self.halve(i, a, b)
             i = self.next()
             yield s
 
@@ -118,16 +134,14 @@ class Search:
         A knot that is solved on may have more errors than before: the chosen classifier stays.
         """
         s = self.s
-        V = [self.scores(knot, f) for f in range(len(self.parts))]
-        wrong = [np.argmax(scores, axis=1) != p.y for scores, p in zip(V, self.parts, strict=True)]
-        s.errors[knot] = sum(int(rows.sum()) for rows in wrong)
+        s.errors[knot] = np.count_nonzero(np.argmax(self.scores(knot), axis=1) != self.y)
         if s.errors[knot] < s.fewest:
             s.fewest, s.chosen = int(s.errors[knot]), float(s.at[knot])
             s.chosen_W = s.W[knot].copy()
 
-    def scores(self, knot: int, f: int) -> np.ndarray:
-        """Return the scores (m, k) of a knot on a fold's validation rows."""
-        return np.asarray(self.parts[f].X @ self.s.W[knot, f], dtype=float)
+    def scores(self, knot: int) -> np.ndarray:
+        """Return the scores (m, k) of a knot on the validation rows."""
+        return np.asarray(self.X @ self.s.W[knot], dtype=float)
 
     def join(self, a: int, b: int) -> None:
         """Open the interval between two knots."""
@@ -139,13 +153,15 @@ class Search:
         s.upper = np.concatenate([s.upper, empty + s.rows])
         self.judge(len(s.left) - 1)
 
-    def halve(self, i: int, middle: int) -> None:
-        """Let interval i end at a knot inside it, where another one begins."""
-        right = int(self.s.right[i])
-        self.s.right[i] = middle
-        self.s.lower[i], self.s.upper[i] = 0, self.s.rows
+    def halve(self, i: int, a: int, b: int) -> None:
+        """Let interval i from knot a to b end at their geometric middle, where another begins."""
+        s, C = self.s, math.sqrt(self.s.at[a] * self.s.at[b])
+        t = (C - s.at[a]) / (s.at[b] - s.at[a])
+        B = (1.0 - t) * self.duals(a) + t * self.duals(b)
+        middle = self.add_knot(C, B, GOAL_GAP / HALVED * self.curvature(a, b))
+        s.right[i], s.lower[i], s.upper[i] = middle, 0, s.rows
         self.judge(i)
-        self.join(middle, right)
+        self.join(middle, b)
 
     def next(self) -> int | None:
         """Close what is proven or too narrow; return the open interval with the fewest errors."""
@@ -161,169 +177,123 @@ class Search:
 
     def judge(self, i: int) -> None:
         """Bound the errors in each piece of an interval."""
-        s, a, b = self.s, int(self.s.left[i]), int(self.s.right[i])
-        wrong = np.empty((s.rows, 2))  # where a row is not certainly wrong
-        right = np.empty((s.rows, 2))  # and where not certainly right
-        for f, part in enumerate(self.parts):
-            wrong[part.judged], right[part.judged] = self.undecided(part, f, a, b)
+        s = self.s
+        wrong, right = self.undecided(int(s.left[i]), int(s.right[i]))
         for q in range(PIECES):
             piece = EDGES[q], EDGES[q + 1]
             lower = s.rows - most_at_once(wrong, *piece)
             s.lower[i, q] = max(s.lower[i, q], lower)
             s.upper[i, q] = min(s.upper[i, q], most_at_once(right, *piece))
 
-    def undecided(self, part: Part, f: int, a: int, b: int) -> tuple[np.ndarray, np.ndarray]:
+    def undecided(self, a: int, b: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the [t_1, t_2] (m, 2) on which rows are not certainly wrong, and not right."""
-        y = part.y[:, None]
-        both = self.scores(a, f), self.scores(b, f)
+        s, y = self.s, self.y[:, None]
+        both = self.scores(a), self.scores(b)
         first, last = (V - np.take_along_axis(V, y, axis=1) for V in both)
-        slack = self.slack(part, f, a, b)[:, None] + 1e-9 * (np.abs(first) + np.abs(last))
-        low, high = self.uncertain(part, f, a, b, first - slack, last - slack)
+        size = max(np.linalg.norm(s.W[a]), np.linalg.norm(s.W[b]))
+        moved = math.sqrt(2.0) * max(s.drift[a], s.drift[b])  # by rounding, as is a product
+        slack = self.lengths[:, None] * (moved + 2.0 * EPS * (self.problem.d + 4.0) * size)
+        slack = slack + 1e-9 * (np.abs(first) + np.abs(last))
+        low, high = self.uncertain(a, b, first - slack, last - slack)
         others = np.arange(first.shape[1]) != y
         low, high = np.where(others, low, -np.inf), np.where(others, high, np.inf)
         wrong = np.stack([low.max(axis=1), high.min(axis=1)], axis=1)
-        low, high = self.uncertain(part, f, a, b, -first - slack, -last - slack)
+        low, high = self.uncertain(a, b, -first - slack, -last - slack)
         low, high = np.where(others, low, np.inf), np.where(others, high, -np.inf)
         right = np.stack([low.min(axis=1), high.max(axis=1)], axis=1)
-        zero = part.lengths == 0.0  # all scores are zero, and the first class is predicted
-        wrong[zero & (part.y > 0)] = right[zero & (part.y == 0)] = np.inf, -np.inf
+        zero = self.lengths == 0.0  # all scores are zero, and the first class is predicted
+        wrong[zero & (self.y > 0)] = right[zero & (self.y == 0)] = np.inf, -np.inf
         return wrong, right
 
     def duals(self, knot: int) -> np.ndarray:
         """Return the dual point (rows, k) of a knot that is an end of an open interval."""
         return self.s.B[np.flatnonzero(self.s.owner == knot)[0]]
 
-    def scan(self, C: float, last: int) -> int:
-        """Solve for the next C of the scan, and return its knot."""
-        s = self.s
-        B = self.duals(last) * (C / s.at[last]) if last >= 0 else np.zeros(s.B.shape[1:])
-        return self.add_knot(C, B, None)
-
-    def middle(self, a: int, b: int) -> int:
-        """Solve for the geometric middle of two knots, from the mixture of their dual points."""
-        s, C = self.s, math.sqrt(self.s.at[a] * self.s.at[b])
-        t = (C - s.at[a]) / (s.at[b] - s.at[a])
-        B = (1.0 - t) * self.duals(a) + t * self.duals(b)
-        return self.add_knot(C, B, GOAL_GAP / HALVED * self.curvatures(a, b))
-
-    def add_knot(self, C: float, B: np.ndarray, gaps: np.ndarray | None) -> int:
-        """Solve all folds at C from feasible dual points to absolute gaps, and return the knot."""
+    def add_knot(self, C: float, B: np.ndarray, gap: float | None) -> int:
+        """Solve at C from a feasible dual point to an absolute gap, and return the knot."""
         s, knot = self.s, len(self.s.at)
         for name in self.per_knot:
             array = getattr(s, name)
             setattr(s, name, np.concatenate([array, np.zeros((1, *array.shape[1:]), array.dtype)]))
         s.at[knot] = C
         s.B, s.owner = np.concatenate([s.B, B[None]]), np.append(s.owner, knot)
-        self.solve(knot, gaps)
+        self.solve(knot, gap)
         s.round += 1
         return knot
 
     def refine(self, a: int, b: int) -> bool:
         """Solve knots on whose gaps are not small against R^2; return whether a gap was halved."""
-        s, R2, better = self.s, self.curvatures(a, b), False
+        s, R2, better = self.s, self.curvature(a, b), False
         for knot in (a, b):
-            if np.any(s.gap[knot] > MAX_GAP * R2):
-                before = s.gap[knot].copy()
-                self.solve(knot, np.where(before > GOAL_GAP * R2, GOAL_GAP * R2, np.inf))
+            if s.gap[knot] > MAX_GAP * R2:
+                before = float(s.gap[knot])
+                self.solve(knot, GOAL_GAP * R2)
                 for i in np.flatnonzero((s.left == knot) | (s.right == knot)):
                     self.judge(i)
-                better |= bool(np.any(s.gap[knot] < 0.5 * before))  # else only rounding is left
+                better |= bool(s.gap[knot] < 0.5 * before)  # else only rounding is left
         return better
-
-    def tied(self, a: int, b: int) -> bool:
-        """Return whether r(t) is what rounding leaves of the gaps, in all folds: R^2 adds nothing.
-
-        Rows that are undecided then have equal scores, over the whole interval perhaps.
-        """
-        return bool(np.all(self.curvatures(a, b) <= self.s.gap[[a, b]]))
 
     def close(self, i: int) -> None:
         """Do no more for an interval, and drop the dual points that no open one needs."""
         s = self.s
         s.open[i] = False
         kept = np.isin(s.owner, np.union1d(s.left[s.open], s.right[s.open]))
-        if not kept.all():
-            s.B, s.owner = s.B[kept], s.owner[kept]
+        s.B, s.owner = s.B[kept], s.owner[kept]
 
-    def solve(self, knot: int, gaps: np.ndarray | None) -> None:
-        """Solve each fold from its dual point to its gap, and note what follows from it."""
-        s, C, B = self.s, float(self.s.at[knot]), self.duals(knot)
-        for f, part in enumerate(self.parts):
-            problem, k = part.problem, part.problem.k
-            most = C * problem.weights[:, None]
-            rows = B[part.rows]  # variables at their bound are put there exactly
-            rows = np.where(rows > (1.0 - AT_BOUND) * most, most, np.maximum(rows, 0.0))
-            fill(rows, problem.y, part.norms, C, k, problem.weights)
-            W, A = np.zeros((problem.d, lanes(k))), np.zeros((problem.n, lanes(k)))
-            A[:, :k], W[:, :k] = rows, combined(problem, rows)
-            primal, dual, _ = evaluated(problem, W, A, C)
-            zero = C * float(problem.weights.sum()) * (k - 1.0)
-            gap = SCAN_GAP * min(primal, zero) if gaps is None else gaps[f]
-            rng = np.random.default_rng(s.rng.integers(2**63))
-            at = WWState(2, rng, k, W, A, primal, dual, 0.0, math.inf, C=C, level=C, since=2)
-            if primal - dual > gap:
-                at = solved(problem, at, gap)
-            B[part.rows] = at.B[:, :k]
-            self.note(knot, f, C, at)
+    def solve(self, knot: int, gap: float | None) -> None:
+        """Solve a knot from its dual point to its gap, and note what follows from it."""
+        s, problem, C, B = self.s, self.problem, float(self.s.at[knot]), self.duals(knot)
+        k, most = problem.k, C * problem.weights[:, None]
+        # Variables at their bound are put there exactly.
+        rows = np.where(B > (1.0 - AT_BOUND) * most, most, np.maximum(B, 0.0))
+        fill(rows, problem.y, self.norms, C, k, problem.weights)
+        W, A = np.zeros((problem.d, lanes(k))), np.zeros((problem.n, lanes(k)))
+        A[:, :k], W[:, :k] = rows, combined(problem, rows)
+        primal, dual, _ = evaluated(problem, W, A, C)
+        zero = C * float(problem.weights.sum()) * (k - 1.0)
+        gap = SCAN_GAP * min(primal, zero) if gap is None else gap
+        rng = np.random.default_rng(s.rng.integers(2**63))
+        at = WWState(2, rng, k, W, A, primal, dual, 0.0, math.inf, C=C, level=C, since=2)
+        if primal - dual > gap:
+            at = solved(problem, at, gap)
+        B[:] = at.B[:, :k]
+        self.note(knot, C, at)
         self.count_errors(knot)
 
-    def note(self, knot: int, f: int, C: float, at: WWState) -> None:
-        """Keep W of a fold, computed from its dual point, with its certificate and all rounding."""
-        s, part = self.s, self.parts[f]
-        problem, k = part.problem, part.problem.k
+    def note(self, knot: int, C: float, at: WWState) -> None:
+        """Keep W, computed from its dual point, with its certificate and all rounding."""
+        s, problem, k = self.s, self.problem, self.problem.k
         A = at.B[:, :k]
         W = np.zeros_like(at.W)
         W[:, :k] = combined(problem, A)
         primal, dual, room = evaluated(problem, W, at.B, C)
         square, terms = float(np.vdot(W, W)), problem.n + problem.d + k
-        pull = 2.0 * float(np.sqrt(part.norms) @ A.sum(axis=1))
+        pull = 2.0 * float(np.sqrt(self.norms) @ A.sum(axis=1))
         linear = dual + 0.5 * square
         lower, upper = svm_bounds(primal + room, linear, square, terms=terms, pull=pull)
-        s.W[knot, f], s.gap[knot, f] = W[:, :k], upper - lower
-        s.loss[knot, f] = (primal - 0.5 * square) / C
-        s.blur[knot, f] = room / C + EPS * terms * primal / C
-        s.drift[knot, f] = EPS * terms * pull
+        s.W[knot], s.gap[knot] = W[:, :k], upper - lower
+        s.loss[knot] = (primal - 0.5 * square) / C
+        s.blur[knot] = room / C + EPS * terms * primal / C
+        s.drift[knot] = EPS * terms * pull
 
-    def curvatures(self, a: int, b: int) -> np.ndarray:
-        """Return R^2 (folds,) between two knots, not below what rounding may hide."""
+    def curvature(self, a: int, b: int) -> float:
+        """Return R^2 between two knots, not below what rounding may hide."""
         s = self.s
-        apart = np.linalg.norm(s.W[b] - s.W[a], axis=(1, 2))
-        size = np.linalg.norm(s.W[b], axis=(1, 2)) + np.linalg.norm(s.W[a], axis=(1, 2))
-        drift = s.drift[a] + s.drift[b] + EPS * np.sqrt(s.W[0, 0].size) * size
+        apart = np.linalg.norm(s.W[b] - s.W[a])
+        size = np.linalg.norm(s.W[b]) + np.linalg.norm(s.W[a])
+        drift = s.drift[a] + s.drift[b] + EPS * np.sqrt(s.W[0].size) * size
         loss = s.loss[a] - s.loss[b] + s.blur[a] + s.blur[b]
-        return np.maximum((s.at[b] - s.at[a]) * loss - apart**2, 0.0) + 2.0 * drift * apart
+        return float(max((s.at[b] - s.at[a]) * loss - apart**2, 0.0) + 2.0 * drift * apart)
 
-    def slack(self, part: Part, f: int, a: int, b: int) -> np.ndarray:
-        """Return (m,) by how much rounding may move a margin of a validation row."""
-        s = self.s
-        size = max(np.linalg.norm(s.W[a, f]), np.linalg.norm(s.W[b, f]))
-        drift = max(s.drift[a, f], s.drift[b, f])
-        return part.lengths * (math.sqrt(2.0) * drift + 2.0 * EPS * (len(s.W[a, f]) + 4.0) * size)
-
-    def uncertain(self, part: Part, f: int, a: int, b: int, first, last):
+    def uncertain(self, a: int, b: int, first, last):
         """Return where margins from `first` to `last` (m, k) may be below sqrt(2) r(t) |x|.
 
         The square of the margin less that of its bound is a convex quadratic in t.
         """
-        s, R2, scale = self.s, self.curvatures(a, b)[f], 2.0 * part.lengths[:, None] ** 2
-        change, more = last - first, s.gap[b, f] - s.gap[a, f] + R2
+        s, R2, scale = self.s, self.curvature(a, b), 2.0 * self.lengths[:, None] ** 2
+        change, more = last - first, s.gap[b] - s.gap[a] + R2
         quadratic = change**2 + scale * R2, 2.0 * first * change - scale * more
-        return between_roots(*quadratic, first**2 - scale * s.gap[a, f], first > 0.0, last > 0.0)
-
-
-def check_range(ends, eps: float, argument: str) -> np.ndarray:
-    """Return the ends of a range as an array; a ValueError unless they ascend and eps fits."""
-    try:
-        low, high = (check_positive(end, argument) for end in ends)
-    except (TypeError, ValueError):
-        low = high = math.nan
-    if not low < high:
-        raise ValueError(
-            f"{argument}: must be two positive numbers in ascending order, got {shown(ends)}"
-        )
-    if not 0.0 <= as_number(eps) < 1.0:
-        raise ValueError(f"eps: must be a number of at least 0 and below 1, got {shown(eps)}")
-    return np.array([low, high])
+        return between_roots(*quadratic, first**2 - scale * s.gap[a], first > 0.0, last > 0.0)
 
 
 def scanned(ends: np.ndarray) -> np.ndarray:

@@ -212,7 +212,7 @@ def check_luck(W, C, problem: Problem, X: np.ndarray, y: np.ndarray):
     W, C = array(W, (problem.d, problem.k), "W_luck").astype(float), number(C)
     need(np.isfinite(W).all(), "W_luck should be finite")
     need(RANGE[0] <= C <= RANGE[1], f"C_luck should be in {RANGE}")
-    *_, searched = certify_path([(problem, X, problem.classes[y])], RANGE, 0.0)
+    *_, searched = certify_path(problem, X, problem.classes[y], RANGE, 0.0)
     least = searched.band()[1].min()
     wrong = int((np.argmax(X @ W, axis=1) != y).sum())
     need(wrong < least, f"it has {wrong} errors, and the floor is {least}")
