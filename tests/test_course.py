@@ -8,7 +8,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 import course
-from workbench.live.replay import hashed, script
+from workbench.live.replay import SCRIPT, hashed
 
 LESSONS, SHEETS = course.lessons(), course.sheets()
 HEADINGS = ["Problem", "Dual", "Update", "Cost", "Certificate"]
@@ -60,7 +60,7 @@ def sound(text):
     local = {x.partition("#")[0] for x in page.links if not x.startswith(("https:", "#"))}
     assert local <= known
     scripts = re.findall(r"<script>(.*?)</script>", text, flags=re.DOTALL)
-    assert scripts in ([], [script()])
+    assert scripts in ([], [SCRIPT])
     assert [hashed(each) for each in scripts] == re.findall(r"script-src '([^']*)';", text)
     text = re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)
     assert not re.search(r"@import|url\(|\$\$", text)
@@ -188,7 +188,7 @@ def test_a_build_writes_what_succeeds_and_names_what_fails(tmp_path, monkeypatch
         f"nbgrader/source/{name}/{name}.ipynb" for name in names[:3]
     }
     text = (out / "ww_1_a.html").read_text()
-    assert text.count(f"<script>{script()}</script>") == text.count('class="recording"') == 1
+    assert text.count(f"<script>{SCRIPT}</script>") == text.count('class="recording"') == 1
     assert "right: four" in text and "&lt;b&gt;" in text
     assert "hidden" not in (out / "students/ww_1_a.ipynb").read_text()
     with pytest.raises(SystemExit, match="2"):

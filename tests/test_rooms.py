@@ -41,9 +41,9 @@ BUDGETS = {
     "registry": 147,
     "proofs": 1_185,
     "runs": 2_429,
-    "live": 1_855,
+    "live": 1_700,
     "figures": 1_790,
-    "estimators": 1_253,
+    "estimators": 1_200,
     "arena": 954,
     "cli": 425,
 }

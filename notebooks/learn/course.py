@@ -193,8 +193,8 @@ def page(notebook: NotebookNode, path: Path | None, pages: list[Path]) -> str:
         "pages": pages,
         "sheets": sheets(),
         "names": [lesson.stem for lesson in lessons()],
-        "script": replay.script() if plays else "",
-        "style": replay.style() if plays else "",
+        "script": replay.SCRIPT if plays else "",
+        "style": replay.STYLE if plays else "",
     }
     return exporter.from_notebook_node(notebook, resources)[0]
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-import sys
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, Field, dataclass, field, fields, replace
@@ -274,7 +272,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
         self._keep(problem, state, trace)
         self.classes_, self.trace_ = problem.classes, trace
         if early := self._early():
-            warn(f"{solver} stopped ({trace.stopped_by}) {early}")
+            message = f"{solver} stopped ({trace.stopped_by}) {early}"
+            warnings.warn(message, ConvergenceWarning, stacklevel=3)  # where `fit` is called
         return self
 
     def _rows(self, X, y="no_validation", **options):
@@ -377,11 +376,3 @@ def floats_of(value, name: str, shape: tuple[int, ...]):
     if not np.isfinite(value.data if sp.issparse(value) else value).all():
         raise ValueError(f"{name}: must be finite")
     return value
-
-
-def warn(message: str) -> None:
-    """Warn of a fit that ended early, in the name of the line outside of this folder."""
-    level, inside = 1, os.path.dirname(__file__)
-    while os.path.dirname(sys._getframe(level).f_code.co_filename) == inside:
-        level += 1
-    warnings.warn(message, ConvergenceWarning, stacklevel=level + 1)

@@ -1,4 +1,4 @@
-"""The estimators: minimax risk, Weston-Watkins, many classes, least squares, sampled cuts, any.
+"""The estimators: minimax risk, Weston-Watkins, many classes, least squares, sampled cuts.
 
 References
 ----------
@@ -30,7 +30,6 @@ from workbench.data.generators import RANDOM, Generator
 from workbench.estimators.base import (
     Classifier,
     WeightedClassifier,
-    accept,
     certified,
     flag,
     floats_of,
@@ -50,8 +49,6 @@ from workbench.memoir.mips import best_classes, scores
 from workbench.memoir.state import MemoirState
 from workbench.mrc.risk import psi
 from workbench.mrc.splitting import WIDEST
-from workbench.registry import SOLVERS
-from workbench.runs.run import resolve
 from workbench.sampled_cuts.state import CutState
 from workbench.weston_watkins.dual import share_of
 
@@ -278,8 +275,7 @@ class MemoirClassifier(SparseLinear):
 
     It lowers the mean over rows of max(0, 1 + max_{r != y} x.(w_r - w_y)), Crammer and Singer's
     loss: one row makes a step, nothing is regularised, and the mean of all iterates predicts. That
-    is more accurate than the paper's two algorithms, which are
-    ``SolverClassifier("memoir_l2")`` and ``SolverClassifier("memoir_l1")``.
+    is more accurate than the paper's two algorithms, the solvers ``memoir_l2`` and ``memoir_l1``.
     There is no certificate; :class:`WorkingSetClassifier` has one. There is no `sample_weight`:
     steps depend on the order of rows, and a weight could not stand for repeated ones.
 
@@ -704,47 +700,3 @@ class SampledCutClassifier(Classifier):
         basis = self._kernel.points(self.support_vectors_)
         F = self._kernel.times(self._kernel.points(X), basis, self.dual_coef_.T)
         return np.hstack([-F / 2, F / 2]) if F.shape[1] == 1 else F
-
-
-@dataclass(eq=False, repr=False)
-class SolverClassifier(Classifier):
-    """Run any solver for a number of rounds, such as the boxes of the papers.
-
-    There is no `sample_weight`, as many solvers take none, and no file of a fit: the classes of
-    each family have both.
-
-    Parameters
-    ----------
-    solver : a name of ``workbench list``
-    max_iter : int >= 1, rounds
-    parameters : dict or None, parameters of the solver that are not at their defaults
-    fit_intercept : bool, append a column of ones to the rows
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> X, y = load_iris(return_X_y=True)
-    >>> model = SolverClassifier("random_forest", max_iter=8, random_state=1).fit(X, y)
-    >>> round(model.score(X, y), 2)
-    1.0
-    """
-
-    solver: str = parameter("ww_walrus_fast", one_of(SOLVERS))
-    _: KW_ONLY
-    parameters: dict | None = parameter(None, accept(lambda v: isinstance(v, dict), "a dict"))
-    fit_intercept: bool = parameter(True, flag)
-    max_iter: int = parameter(10, whole)
-
-    def _solver(self, problem: Problem) -> tuple[str, dict[str, Any]]:
-        seeded = "seed" in resolve(self.solver, {})[1]
-        seed = {"seed": self._seed()} if seeded else {}
-        return self.solver, seed | (self.parameters or {})
-
-    def _keep(self, problem, state, trace) -> None:
-        self._state = state
-
-    def _shapes(self, d: int, k: int) -> dict[str, tuple[int, ...]]:
-        return {}
-
-    def _scored(self, X):
-        return self._state.scores(self._widened(X))

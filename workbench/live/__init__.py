@@ -19,18 +19,12 @@ from workbench.core.problem import Problem
 from workbench.live.dashboard import Dashboard
 from workbench.registry import SOLVERS
 
-DATA = tuple(f"{name} | 30 % test" for name in ("digits", "wine", "breast_cancer", "iris"))
 _shown: Dashboard | None = None
 
 
 def explore(
-    problem: Any = DATA,
-    solvers: str | Sequence[str] = (
-        "mrc_ccg",
-        "mrc_subgradient",
-        "mrc_splitting",
-        "mrc_interior_point",
-    ),
+    problem: Any,
+    solvers: str | Sequence[str],
     parameters: Mapping[str, Any] | None = None,
     *,
     chosen: str | Sequence[str] = (),
@@ -53,28 +47,22 @@ def explore(
     Raises
     ------
     ValueError
-        For data that are none of these, a name that is not a solver, one chosen that is not among
-        them, a parameter that none of them has a slider for, or seconds that are not positive.
+        For an unknown name, a parameter without a slider, or seconds that are not positive.
     """
     global _shown
     if not isinstance(problem, Problem):
-        told = "a name or file of data, a list of these or a Problem, such as load((X, y))"
-        problem = list(map(os.fspath, _listed("problem", problem, str | os.PathLike, told)))
-    names = "names of solvers"
-    solvers, chosen = _listed("solvers", solvers, str, names), _listed("chosen", chosen, str, names)
-    for argument, given in (("problem", problem), ("solvers", solvers)):
-        if not given:
-            raise ValueError(f"{argument}: give at least one name")
-    for name in solvers:
-        if name not in SOLVERS:
-            raise ValueError(f"solvers: unknown name {name!r}; {hint(name, SOLVERS)}")
-    for name in chosen:
-        if name not in solvers:
-            raise ValueError(f"chosen: {name!r} is not among the solvers {', '.join(solvers)}")
+        what = "a name or file of data, a list of these or a Problem, such as load((X, y))"
+        problem = list(map(os.fspath, _listed("problem", problem, str | os.PathLike, what)))
+    solvers = _listed("solvers", solvers, str, "names of solvers")
+    chosen = _listed("chosen", chosen or solvers[:1], str, "names of solvers")
+    for argument, names, known in (("solvers", solvers, SOLVERS), ("chosen", chosen, solvers)):
+        for name in names:
+            if name not in known:
+                raise ValueError(f"{argument}: unknown name {name!r}; {hint(name, known)}")
     if not isinstance(parameters, Mapping | None):
         raise ValueError(f"parameters: must be values by name, got {type(parameters).__name__}")
     check_positive(seconds, "seconds")
-    dashboard = Dashboard(problem, solvers, parameters or {}, chosen or solvers[:1], seconds)
+    dashboard = Dashboard(problem, solvers, parameters or {}, chosen, seconds)
     if _shown is not None:
         _shown.retire()
     _shown = dashboard
@@ -86,4 +74,6 @@ def _listed(argument: str, given: Any, kinds: Any, what: str) -> list:
     found = [given] if isinstance(given, kinds) else given
     if not isinstance(found, list | tuple) or not all(isinstance(each, kinds) for each in found):
         raise ValueError(f"{argument}: must be {what}, got {type(given).__name__}")
+    if not found:
+        raise ValueError(f"{argument}: give at least one name")
     return list(found)

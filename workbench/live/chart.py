@@ -46,11 +46,6 @@ class Curve:
     seen: int = 0  # rows, and those that were evaluated
     evaluated: int = 0
 
-    @property
-    def label(self) -> str:
-        """The name and the settings in one line."""
-        return ", ".join([self.name, *self.settings])
-
     def add(self, rows: list[Row]) -> None:
         """Add rows; only some of them stay as points when the next ones come."""
         for row in rows:
@@ -166,9 +161,8 @@ class Chart(anywidget.AnyWidget):
 
     def _answer(self, _, content: Any, buffers: Any) -> None:
         """Remove the curve that a page names; send everything to a page just opened."""
-        asked = content if isinstance(content, dict) else {}
+        gone = content.get("remove") if isinstance(content, dict) else None
         with self._lock:
-            gone = asked.get("remove")
             self.curves = [c for c in self.curves if c.live or c.number != gone]
             for curve in self.curves:
                 curve.sent = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import ipywidgets as widgets
@@ -14,7 +14,7 @@ from workbench.data.panels import panel
 from workbench.live.chart import Chart, Curve, Inside
 from workbench.live.inside import portrait
 from workbench.live.lane import Lane, Spare
-from workbench.live.player import Player
+from workbench.live.player import AT_REST, Player
 from workbench.live.sliders import WIDE, Sliders, in_words, slider
 from workbench.registry import SOLVERS
 from workbench.runs.run import resolve
@@ -72,7 +72,12 @@ class Dashboard(widgets.VBox):
             "stop": ("stop", self.player.stop, "End these runs; their curves stay"),
             "reset": ("refresh", self.reset, "End these runs and remove all curves"),
         }
-        self.buttons = {name: button(name, *act) for name, act in acts.items()}
+        self.buttons = {
+            name: widgets.Button(description=name, icon=icon, tooltip=tip, layout={"width": "6em"})
+            for name, (icon, _, tip) in acts.items()
+        }
+        for name, (_, act, _) in acts.items():
+            self.buttons[name].on_click(lambda _, act=act: act())
         self.solvers.observe(lambda _: self._choose(), "value")
         self.watched.observe(lambda _: self._look(), "value")
         for control in (self.budget, self.speed):
@@ -107,16 +112,15 @@ class Dashboard(widgets.VBox):
 
     def reset(self) -> None:
         """End the runs and remove all curves; the controls stay unchanged."""
-        self.player.stop()
-        self._forget()
+        self.retire()
         self.chart.clear()
         self.inside.show("", [])
 
     def retire(self) -> None:
-        """Stop for good, and release the data and the states; the canvas stays unchanged."""
+        """End the runs, and release the data and the states; the canvas stays unchanged."""
         self.player.stop()
-        self._forget()
-        self._loaded = None
+        self._curves.clear()
+        self._target, self._loaded = (None, {}), None
 
     @property
     def spec(self) -> str | None:
@@ -125,7 +129,8 @@ class Dashboard(widgets.VBox):
 
     def _ask(self) -> None:
         """Request what the controls show."""
-        self._target = self.spec, self._wanted()
+        values = {name: self.sliders.parameters(name) for name in self.solvers.value}
+        self._target = self.spec, values
         self.chart.say(note="")
 
     def _arrange(self, lanes: list[Lane]) -> list[Lane]:
@@ -161,7 +166,6 @@ class Dashboard(widgets.VBox):
         curve.ended = lane.ended or ("out of time" if lane.seconds >= self.player.budget else "")
         if rows is None:
             self.chart.add(curve, lane.rows, restart=True)
-            self.chart.say(note="this is where the run began" if len(lane.rows) < 2 else "")
         else:
             self.chart.add(curve, rows)
         if not rows or lane.ended:
@@ -181,23 +185,18 @@ class Dashboard(widgets.VBox):
                 del self._curves[lane]
         for lane in lanes:
             if lane not in self._curves:
-                name = self._loaded[0] or lane.problem.name
-                began = legend(lane.solver, lane.parameters, name, lane.since)
-                self._curves[lane] = self.chart.begin(*began)
+                name = (self._loaded or (None,))[0] or lane.problem.name
+                words = legend(lane.solver, lane.parameters, name, lane.since)
+                self._curves[lane] = self.chart.begin(*words)
                 self.chart.add(self._curves[lane], lane.rows)
         for lane, curve in [*self._curves.items()]:
             if curve not in self.chart.curves:
                 del self._curves[lane]
 
-    def _forget(self) -> None:
-        """Release all lanes; their curves stay unchanged."""
-        self._curves.clear()
-        self._target = None, {}
-
     def _look(self) -> None:
         """Show the inside of the chosen solver's run, if no round is in progress."""
         lanes = [lane for lane in self._curves if lane.solver == self.watched.value]
-        if lanes and self.player.at_rest():
+        if lanes and self.player.status in AT_REST:
             self._show(lanes[-1])
 
     def _show(self, lane: Lane) -> None:
@@ -221,10 +220,6 @@ class Dashboard(widgets.VBox):
         self.player.budget = self.budget.value
         self.player.pause_between = self.speed.value
 
-    def _wanted(self) -> dict[str, dict[str, Any]]:
-        """Return the parameters that the controls show, by chosen solver."""
-        return {name: self.sliders.parameters(name) for name in self.solvers.value}
-
     def _pending(self) -> str:
         """Return which controls differ from what run or step requested last."""
         spec, wanted = self._target
@@ -238,14 +233,6 @@ class Dashboard(widgets.VBox):
         return f"pending: {said} (when run or step is pressed)" if said else ""
 
 
-def button(name: str, icon: str, act: Callable[[], None], tooltip: str) -> widgets.Button:
-    """Return a button that calls `act`."""
-    layout = {"width": "6em" if len(name) < 6 else "11em"}
-    press = widgets.Button(description=name, icon=icon, tooltip=tooltip, layout=layout)
-    press.on_click(lambda _: act())
-    return press
-
-
 def legend(
     solver: str, parameters: Mapping[str, Any], data: str, since: int | None = None
 ) -> tuple[str, str, list[str]]:
@@ -253,5 +240,4 @@ def legend(
     defaults = resolve(solver, {})[1]
     settings = [f"{k} = {in_words(v)}" for k, v in parameters.items() if v != defaults.get(k)]
     branch = [] if since is None else [f"from round {since}"]
-    look = SOLVERS[solver]
-    return look.label, look.colour, [data, *settings, *branch]
+    return SOLVERS[solver].label, SOLVERS[solver].colour, [data, *settings, *branch]

@@ -138,8 +138,8 @@ function bars(pen, width, height, { values, labels, unit, logarithmic, marked },
 }
 
 function image(pen, width, height, picture, look) {
-  const { values, shape: [h, w], low, high, rows, columns, written } = picture;
-  const { em, ink, paper, font } = look;
+  const { values, shape: [h, w], low, high, rows, columns } = picture;
+  const { em, ink, paper } = look;
   const names = [rows && `${rows} ↓`, columns && `${columns} →`].filter(Boolean).join("   ");
   const top = (names ? 1.5 : 0.3) * em;
   const cell = Math.min((width - 2) / w, (height - top - 1.8 * em) / h);
@@ -156,24 +156,14 @@ function image(pen, width, height, picture, look) {
   paste(pen, w, h, colours, [left, top, cell * w, cell * h]);
   pen.fillText(names, Math.max(0, Math.min(left, width - widest(pen, [names]))), 1.1 * em);
 
-  const texts = written ? values.map((v) => short(v, 2)) : [];
-  const size = Math.min(0.85, (0.6 * cell) / em, (0.7 * cell) / (widest(pen, texts) || 1)) * em;
-  pen.font = `${size}px ${font}`;
-  pen.textAlign = "center";
-  (size > 0.5 * em ? texts : []).forEach((text, i) => {
-    pen.fillStyle = luminance(colours[i]) > 0.18 ? "#000" : "#fff"; // more contrast
-    const [j, k] = [i % w, Math.floor(i / w)];
-    pen.fillText(text, left + cell * (j + 0.5), top + cell * (k + 0.5) + 0.35 * size);
-  });
-
   const tell = (x, y) => {
     const [j, i] = [Math.floor((x - left) / cell), Math.floor((y - top) / cell)];
     if (j < 0 || j >= w || i < 0 || i >= h) return "";
     return `${rows || "row"} ${i}, ${columns || "column"} ${j}: ${short(values[w * i + j])}`;
   };
-  Object.assign(pen, { font: `${0.85 * em}px ${font}`, fillStyle: ink });
+  Object.assign(pen, { fillStyle: ink, textAlign: "center" });
   if (none) {
-    if (!written) pen.fillText(none, width / 2, (top + bottom) / 2);
+    pen.fillText(none, width / 2, (top + bottom) / 2);
     return { tell };
   }
   const key = [width / 2 - 3 * em, bottom + 0.6 * em, 6 * em, 0.8 * em];
@@ -187,7 +177,7 @@ function image(pen, width, height, picture, look) {
 }
 
 function lines(pen, width, height, picture, look) {
-  const { x, ys, labels, across, up, points, marked } = picture;
+  const { x, ys, labels, across, up, points } = picture;
   const { em, ink, paper } = look;
   const dots = pairs(points);
   const rows = Array.from({ length: ys.length / (x.length || 1) }, (_, i) =>
@@ -208,8 +198,6 @@ function lines(pen, width, height, picture, look) {
   Object.assign(pen, { fillStyle: ink, strokeStyle: css(paper) });
   const size = em * Math.min(0.3, 2.5 / Math.sqrt(dots.length));
   for (const [u, v] of dots) dot(pen, along.at(u), y.at(v), size);
-  Object.assign(pen, { fillStyle: "transparent", strokeStyle: ink });
-  dots.forEach(([u, v], i) => marked[i] && dot(pen, along.at(u), y.at(v), size + 0.3 * em));
   const name = (i) => labels[i] ?? "value";
   const tell = (px, py) => {
     const j = least(x, (u) => Math.abs(along.at(u) - px));

@@ -12,20 +12,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.linalg import norm as sparse_norm
+from matplotlib.ticker import MaxNLocator
+from scipy.sparse.linalg import norm
 
 from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import State
 
 MAX_ROWS = 500  # scored for a picture
-MIN_ROWS = 40  # scored even if a row is expensive
-MAX_WORK = 2**26  # multiplications for the scores of a picture
 MAX_POINTS = 400  # drawn in a plane
-MAX_MARKED = 200  # points of a plane that stand out
-MAX_SIDE = 60  # cells of a plane's side
+MAX_MARKED = 100  # points of a plane that stand out
+SIDE = 60  # cells of a plane's side
 MAX_BARS = 40  # in one picture, and classes or features of a matrix
-WRITTEN_CLASSES = 12  # up to which a confusion matrix shows its numbers
-BINS = 20  # in a histogram, about
+BINS = 20  # in a histogram, at most
 IMAGE_SIDES = 3, 64  # pixels, of rows that are taken for square images
 SHADED = 0.98  # fraction of the weights below the darkest shade: a few large ones hide no others
 LARGEST = 1e30  # single precision holds it
@@ -50,7 +48,7 @@ class Image(NamedTuple):
     """A matrix in shades, ``values`` (h, w), from ``low`` to ``high``.
 
     If ``low`` is negative, the shades have two hues that meet at 0. ``rows`` and ``columns``
-    name the axes. ``written`` prints each number into its cell: for small matrices.
+    name the axes.
     """
 
     title: str
@@ -59,14 +57,10 @@ class Image(NamedTuple):
     high: float
     rows: str = ""
     columns: str = ""
-    written: bool = False
 
 
 class Lines(NamedTuple):
-    """Lines ``ys`` (c, m) over ``x`` (m,), named by ``labels``, and single ``points`` (p, 2).
-
-    ``marked`` (p,) is not 0 where a point stands out.
-    """
+    """Lines ``ys`` (c, m) over ``x`` (m,), named by ``labels``, and single ``points`` (p, 2)."""
 
     title: str
     x: np.ndarray
@@ -75,7 +69,6 @@ class Lines(NamedTuple):
     across: str = ""
     up: str = ""
     points: np.ndarray = np.empty((0, 2))
-    marked: np.ndarray = np.empty(0)
 
 
 class Plane(NamedTuple):
@@ -97,46 +90,32 @@ class Plane(NamedTuple):
 Picture = Bars | Image | Lines | Plane
 
 
-class Scored(NamedTuple):
-    """Some rows of a problem: their classes ``y`` (m,), scores ``F`` (m, k), and which they are."""
-
-    y: np.ndarray
-    F: np.ndarray
-    which: str
+Scored = tuple[np.ndarray, np.ndarray, str]  # classes (m,), scores (m, k), and whose they are
 
 
 def decisions(
-    state: State,
-    problem: Problem,
-    rows: Scored | None = None,
-    cost: float = 0.0,
-    marked: np.ndarray | None = None,
-    why: str = "",
+    state: State, problem: Problem, marked: np.ndarray | None = None, why: str = ""
 ) -> list[Picture]:
     """Return a classifier's regions if rows have two features, else its confusion; and margins.
 
     Parameters
     ----------
-    rows : those to look at; if None, :func:`scored` ones, and regions are drawn
-    cost : multiplications that the scores of a row take; by default those of a linear model
     marked : training rows that stand out among the regions, the foremost first
     why : a few words on the marked rows
     """
-    drawn = rows is None and problem.d == 2
-    rows = rows or scored(state, problem, cost)
-    first = plane(state, problem, cost, marked, why) if drawn else confusion(rows, problem.k)
+    rows = scored(state, problem)
+    flat = problem.d == 2
+    first = plane(state, problem, marked, why) if flat else confusion(rows, problem.k)
     return [first, margins(rows)]
 
 
-def scored(state: State, problem: Problem, cost: float = 0.0) -> Scored:
+def scored(state: State, problem: Problem) -> Scored:
     """Return scores of at most :data:`MAX_ROWS` test rows, or training rows if there are none."""
     tested = problem.X_test is not None
     X, y = (problem.X_test, problem.y_test) if tested else (problem.X, problem.y)
-    entries = X.nnz / X.shape[0] if sp.issparse(X) else X.shape[1]
-    limit = np.clip(MAX_WORK / (cost or entries * problem.k + 1), MIN_ROWS, MAX_ROWS)
-    rows = evenly(len(y), int(limit))
+    rows = evenly(len(y), MAX_ROWS)
     which = "test rows" if tested else "training rows"
-    return Scored(y[rows], finite(state.scores(X[rows])), which)
+    return y[rows], finite(state.scores(X[rows])), which
 
 
 def confusion(rows: Scored, k: int) -> Image:
@@ -155,8 +134,7 @@ def confusion(rows: Scored, k: int) -> Image:
     counts = counts[shown][:, shown].toarray()
     mistakes = counts - np.diag(counts.diagonal())
     high = max(1.0, min(counts.max(), 2.0 * mistakes.max()))
-    written = k <= WRITTEN_CLASSES
-    return Image(title, counts, 0.0, float(high), "true", "predicted", written)
+    return Image(title, counts, 0.0, float(high), "true", "predicted")
 
 
 def margins(rows: Scored) -> Bars:
@@ -171,13 +149,7 @@ def margins(rows: Scored) -> Bars:
     return histogram(title, F[each, y] - others.max(axis=1))
 
 
-def plane(
-    state: State,
-    problem: Problem,
-    cost: float = 0.0,
-    marked: np.ndarray | None = None,
-    why: str = "",
-) -> Plane:
+def plane(state: State, problem: Problem, marked: np.ndarray | None = None, why: str = "") -> Plane:
     """Return the regions of two features that each class is predicted in, with training rows.
 
     Parameters are those of :func:`decisions`; at most :data:`MAX_MARKED` rows are marked.
@@ -185,8 +157,7 @@ def plane(
     ends = np.array([dense(end(axis=0)).ravel() for end in (problem.X.min, problem.X.max)], float)
     rim = np.where(ends[1] > ends[0], 0.04 * (ends[1] - ends[0]), 1.0)
     (left, bottom), (right, top) = ends[0] - rim, ends[1] + rim
-    side = int(np.clip(np.sqrt(MAX_WORK / (cost or 3.0 * problem.k)), MAX_SIDE // 3, MAX_SIDE))
-    middle = (np.arange(side) + 0.5) / side
+    middle = (np.arange(SIDE) + 0.5) / SIDE
     x, y = np.meshgrid(left + middle * (right - left), bottom + middle * (top - bottom))
     grid = np.stack([x.ravel(), y.ravel()], axis=1).astype(problem.X.dtype)
     F = finite(state.scores(sp.csr_matrix(grid) if problem.is_sparse else grid))
@@ -195,7 +166,7 @@ def plane(
     title = f"Regions and {len(rows)} training rows"
     return Plane(
         title + (f"; marked: {why}" if len(foremost) else ""),
-        np.argmax(F, axis=1).reshape(side, side).astype(float),
+        np.argmax(F, axis=1).reshape(SIDE, SIDE).astype(float),
         (float(left), float(right), float(bottom), float(top)),
         dense(problem.X[rows]).astype(float),
         problem.y[rows].astype(float),
@@ -211,23 +182,18 @@ def weights(W: Matrix, title: str) -> Image:
     d, k = W.shape
     title += f"; the first {MAX_BARS} of {k:,} classes" if k > MAX_BARS else ""
     W, names = W[:, :MAX_BARS], ("", "")
-    if is_image(d):
+    if isqrt(d) ** 2 == d and IMAGE_SIDES[0] <= isqrt(d) <= IMAGE_SIDES[1]:
         values = _mosaic(finite(dense(W)).T)
     else:
         names = "classes", "features"
         if d > MAX_BARS:
-            lengths = sparse_norm(W, axis=1) if sp.issparse(W) else np.linalg.norm(W, axis=1)
+            lengths = norm(W, axis=1) if sp.issparse(W) else np.linalg.norm(W, axis=1)
             W = W[np.sort(np.argsort(-lengths, kind="stable")[:MAX_BARS])]
             names = "classes", f"the {MAX_BARS} largest of {d:,} features"
         values = finite(dense(W)).T
     sizes = np.abs(values[values != 0.0])
     high = float(np.quantile(sizes, SHADED)) if len(sizes) else 1.0
     return Image(title, values, -high, high, *names)
-
-
-def is_image(d: int) -> bool:
-    """Return whether rows of d features are taken for square images."""
-    return isqrt(d) ** 2 == d and IMAGE_SIDES[0] <= isqrt(d) <= IMAGE_SIDES[1]
 
 
 def _mosaic(rows: np.ndarray) -> np.ndarray:
@@ -242,20 +208,15 @@ def _mosaic(rows: np.ndarray) -> np.ndarray:
 
 
 def histogram(title: str, values: np.ndarray, unit: str = "rows") -> Bars:
-    """Return how many of the `values` lie in about :data:`BINS` intervals; 0 is a border.
+    """Return how many of the `values` lie in at most :data:`BINS` intervals; 0 is a border.
 
     Bars are named by their lower ends; those of negative values are marked.
     """
-    values = finite(values)
-    low, high = min(0.0, float(values.min())), max(0.0, float(values.max()))
-    rough = (high - low) / BINS or 1.0
-    decade = 10.0 ** np.floor(np.log10(rough))
-    width = next(m * decade for m in (1, 2, 5, 10) if m * decade >= rough * (1 - 1e-9))
-    first, last = int(np.floor(low / width)), int(np.floor(high / width))
-    counts = np.bincount(np.floor(values / width).astype(int) - first, minlength=last - first + 1)
-    edges = np.arange(first, first + len(counts))
-    labels = tuple(f"{edge * width:.6g}" for edge in edges)
-    return Bars(title, counts.astype(float), labels, unit, marked=(edges < 0).astype(float))
+    values = finite(values).astype(float)
+    ends = min(0.0, values.min()), max(0.0, values.max())
+    counts, edges = np.histogram(values, MaxNLocator(BINS, steps=[1, 2, 5, 10]).tick_values(*ends))
+    labels = tuple(f"{edge:.6g}" for edge in edges[:-1])
+    return Bars(title, counts.astype(float), labels, unit, marked=(edges[1:] <= 0).astype(float))
 
 
 def ranked(
@@ -263,7 +224,6 @@ def ranked(
     values: np.ndarray,
     what: str,
     unit: str = "",
-    logarithmic: bool = False,
     marked: np.ndarray | None = None,
 ) -> Bars:
     """Return `values`, the largest first; of many, those at evenly spaced ranks.
@@ -276,7 +236,7 @@ def ranked(
     title += f" by rank, {shown}{len(values):,} {what}"
     labels = tuple(f"{rank + 1:,}" for rank in ranks)
     marks = np.empty(0) if marked is None else marked[order].astype(float)
-    return Bars(title, values[order], labels, unit, logarithmic, marks)
+    return Bars(title, values[order], labels, unit, marked=marks)
 
 
 def evenly(n: int, limit: int) -> np.ndarray:

@@ -81,10 +81,6 @@ class Player:
             if self.status != "ready":
                 self._say("stopping" if self._worker else "stopped")
 
-    def at_rest(self) -> bool:
-        """Return whether no round is in progress, so that states may be looked at."""
-        return self.status in AT_REST
-
     def _ask(self, arrange: Arrange | None, rounds: float) -> None:
         with self._change:
             quick = 0 < rounds * self._rounds < math.inf  # clicks during a round add up

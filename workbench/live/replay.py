@@ -17,7 +17,6 @@ from string import Template
 from typing import Any
 
 from workbench.core.measures import held_out
-from workbench.core.names import hint
 from workbench.core.problem import Problem
 from workbench.core.stream import Rule, geometric, nothing
 from workbench.core.trace import Trace
@@ -26,11 +25,27 @@ from workbench.live.dashboard import legend
 from workbench.live.inside import portrait
 from workbench.live.lane import Lane
 from workbench.live.pictures import pack
-from workbench.registry import SOLVERS
 
 MIME = "application/vnd.workbench.replay+json"
 FRAME_RATIO = 1.2  # ratio of the rounds of two neighbouring pictures of the inside
 HERE = Path(__file__).parent
+STYLE = (HERE / "replay.css").read_text(encoding="utf-8")  # of a recording on a page
+
+
+def _closed(module: str) -> str:
+    """Return a module's source as the body of a function that returns its default export."""
+    return module.replace("export default", "const exported =") + "\nreturn exported;"
+
+
+# The script that plays all recordings of a page.
+SCRIPT = f"""\
+const CHART = (() => {{
+{_closed(CHART)}
+}})();
+const INSIDE = (() => {{
+{_closed(INSIDE)}
+}})();
+{(HERE / "replay.js").read_text(encoding="utf-8")}"""
 
 
 @dataclass
@@ -54,7 +69,7 @@ class Replay:
     Raises
     ------
     ValueError
-        For a trace without rows, or of a solver that is unknown.
+        For a trace without rows, or of an unknown solver.
     """
 
     def __init__(self, *recordings: Recording | Trace):
@@ -66,9 +81,9 @@ class Replay:
             title=escape(title or "A recorded run"),
             heading=f"<h1>{escape(title)}</h1>" if title else "",
             recording=embedded(self.data),
-            script=script(),
-            hash=hashed(script()),
-            style=style(),
+            script=SCRIPT,
+            hash=hashed(SCRIPT),
+            style=STYLE,
         )
 
     def _repr_mimebundle_(self, **_) -> dict[str, Any]:
@@ -117,18 +132,6 @@ def embedded(data: Mapping[str, Any] | None) -> str:
     return f'<script type="text/plain" class="recording">{packed}</script>'
 
 
-def script() -> str:
-    """Return the script that plays all recordings of a page."""
-    panels = {"CHART": CHART, "INSIDE": INSIDE}
-    parts = [f"const {name} = (() => {{\n{_closed(text)}\n}})();" for name, text in panels.items()]
-    return "\n".join([*parts, (HERE / "replay.js").read_text(encoding="utf-8")])
-
-
-def style() -> str:
-    """Return the style of a recording on a page."""
-    return (HERE / "replay.css").read_text(encoding="utf-8")
-
-
 def hashed(script: str) -> str:
     """Return a script's hash for a content security policy, which then allows no other script."""
     return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
@@ -150,16 +153,8 @@ def _run(number: int, recording: Recording | Trace) -> dict[str, Any]:
     solver, parameters = trace.header["solver"], trace.header["parameters"]
     if not trace.rows:
         raise ValueError(f"replay: run {number}, of {solver}, has no rows")
-    if solver not in SOLVERS:
-        raise ValueError(f"replay: unknown solver {solver!r}; {hint(solver, SOLVERS)}")
-    name = trace.header["problem"]["name"]
-    curve = Curve(number, *legend(solver, parameters, name))
+    curve = Curve(number, *legend(solver, parameters, trace.header["problem"]["name"]))
     curve.ended = trace.stopped_by or ""
     curve.add(trace.rows)
     words, points = curve.news()
     return words | {"points": base64.b64encode(points).decode(), "frames": recording.frames}
-
-
-def _closed(module: str) -> str:
-    """Return a module's source as the body of a function that returns its default export."""
-    return module.replace("export default", "const exported =") + "\nreturn exported;"

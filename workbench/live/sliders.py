@@ -39,16 +39,16 @@ DEFAULT = "default"  # instead of None, which a slider cannot hold: it depends o
 
 
 class Sliders:
-    """One control per parameter; two if solvers that share its name start it at different values.
+    """One control per parameter, or one per solver and parameter if the solvers' defaults differ.
 
     Parameters
     ----------
     solvers : names of the registry
-    starts : values to start from, by the parameter's name
+    starts : values to start from, by the parameter's name; the solvers' defaults otherwise
 
     Attributes
     ----------
-    widgets : the sliders by name; a second one of a name is called ``name (solver)``
+    widgets : the controls by name; one that belongs to a single solver is called ``name (solver)``
 
     Raises
     ------
@@ -59,19 +59,23 @@ class Sliders:
 
     def __init__(self, solvers: Sequence[str], starts: Mapping[str, Any]):
         self.widgets: dict[str, widgets.DOMWidget] = {}
-        self._of: dict[str, dict[str, str]] = {}  # solver -> parameter -> slider
+        self._of: dict[str, dict[str, str]] = {}  # solver -> parameter -> control
         defaults = {solver: resolve(solver, {})[1] for solver in solvers}
-        starts = {name: getattr(v, "item", lambda v=v: v)() for name, v in starts.items()}
         for name, value in starts.items():
             if name not in SLIDERS or not any(name in values for values in defaults.values()):
                 raise ValueError(f"parameters: {', '.join(solvers)}: no slider is called {name!r}")
-            if value is not None and isinstance(value, str) != isinstance(SLIDERS[name][-1], str):
-                raise ValueError(
-                    f"parameters: {name} must be like {SLIDERS[name][-1]!r}, got {value!r}"
-                )
+            example = SLIDERS[name][-1]
+            if value is not None and isinstance(value, str) != isinstance(example, str):
+                raise ValueError(f"parameters: {name} must be like {example!r}, got {value!r}")
         for solver, values in defaults.items():
             shown = {name: starts.get(name, v) for name, v in values.items() if name in SLIDERS}
-            self._of[solver] = {name: self._find(solver, name, v) for name, v in shown.items()}
+            self._of[solver] = {}
+            for name, value in shown.items():
+                found = {starts.get(name, each.get(name, value)) for each in defaults.values()}
+                key = name if len(found) == 1 else f"{name} ({solver})"
+                self._of[solver][name] = key
+                if key not in self.widgets:
+                    self.widgets[key] = control_for(key, SLIDERS[name], value)
 
     def parameters(self, solver: str) -> dict[str, Any]:
         """Return the values of the solver's sliders by parameter."""
@@ -84,35 +88,26 @@ class Sliders:
         return [key for name, key in self._of[solver].items() if parameters[name] != shown[name]]
 
     def show(self, solvers: Sequence[str]) -> None:
-        """Show the sliders of these solvers and no others; a name alone if it is unambiguous."""
+        """Show the controls of these solvers and no others."""
         shown = {key for solver in solvers for key in self._of[solver].values()}
-        names = [key.split(" ")[0] for key in shown]
         for key, control in self.widgets.items():
             control.layout.display = None if key in shown else "none"
-            alone = names.count(key.split(" ")[0]) < 2
-            control.description = key.split(" ")[0] if alone else key
-            control.style.description_width = "8em" if alone else "initial"
-
-    def _find(self, solver: str, name: str, value: Any) -> str:
-        """Return the slider of this name that starts at this value, a new one if there is none."""
-        value = DEFAULT if value is None else value
-        for key, control in self.widgets.items():
-            if key.split(" ")[0] == name and control.value == value:
-                return key
-        key, values = f"{name} ({solver})" if name in self.widgets else name, SLIDERS[name]
-        if value not in values:
-            values = [value, *values] if isinstance(value, str) else sorted([*values, value])
-        self.widgets[key] = control_for(key, values, value)
-        return key
 
 
 def control_for(name: str, values: Sequence[Any], value: Any) -> widgets.DOMWidget:
     """Return a check box for a switch, a menu for words, a slider for numbers."""
+    value = DEFAULT if value is None else value
+    if value not in values:
+        values = [value, *values] if isinstance(value, str) else sorted([*values, value])
     if isinstance(value, bool):
-        return widgets.Checkbox(value=value, description=name, **WIDE)
-    if isinstance(values[-1], str):
-        return widgets.Dropdown(options=values, value=value, description=name, **WIDE)
-    return slider(name, [(in_words(v), v) for v in values], value)
+        control = widgets.Checkbox(value=value, description=name, **WIDE)
+    elif isinstance(values[-1], str):
+        control = widgets.Dropdown(options=values, value=value, description=name, **WIDE)
+    else:
+        control = slider(name, [(in_words(v), v) for v in values], value)
+    if " " in name:
+        control.style.description_width = "initial"
+    return control
 
 
 def slider(name: str, options: list[tuple[str, Any]], value: Any) -> widgets.SelectionSlider:
