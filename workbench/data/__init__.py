@@ -9,11 +9,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
+from workbench.core.checks import shown
 from workbench.core.names import hint
 from workbench.core.problem import Problem, as_problem, noted
 from workbench.data.cache import LABELS, available_files, differences, fetch_into_cache, read
@@ -38,14 +38,6 @@ EMBEDDED = {
     "breast_cancer": (569, 30, 2),
     "iris": (150, 4, 3),
 }
-# Arguments of `load` for one kind of file, and what the others answer; pandas' are for tables.
-USES = {
-    "target": ("table", f"only tables ({', '.join(TABLES)}) have a label column to name"),
-    "labels": ("npy", "only the rows of an .npy file have labels of their own"),
-    "n_features": ("libsvm", "is for LIBSVM's format"),
-    "zero_based": ("libsvm", "is for LIBSVM's format"),
-}
-OTHERS = "table", "is not an argument of load, and the data is no table"
 
 
 def load(
@@ -56,8 +48,6 @@ def load(
     test: float | None = None,
     seed: int = 0,
     scale: str | None = None,
-    n_features: int | None = None,
-    zero_based: bool | tuple[bool, bool] | None = None,
     **options,
 ) -> Problem:
     """Load a data set as a :class:`Problem`.
@@ -68,12 +58,12 @@ def load(
         Words, ``DATA @ SCALE`` and steps such as ``| 30 % test`` or ``+ 400 fourier``, as of
         data/README.md; they mean the same problem in `run`, grids, notebooks and dashboards.
         DATA is a name of :func:`available`: embedded in scikit-learn, generated, in the local
-        mirror (the folder WORKBENCH_DATA), in the cache, or downloaded. Or it is a file, and a
-        path that exists is a path, whatever it contains; a ``Path`` has no scale or steps.
+        mirror (the folder WORKBENCH_DATA), in the cache, or downloaded. Or it is a file; a
+        ``Path`` has no scale or steps, and may contain any characters.
         Files are .csv, .tsv, .parquet (:func:`workbench.data.tables.read_table`), .npz
         (:func:`workbench.data.formats.read_npz`), .npy, or with any other suffix LIBSVM's format
         (:func:`workbench.data.formats.read_libsvm`), kept sparse unless more than half of it is
-        non-zero. :attr:`Problem.about` says what was taken for label, gaps and the first index.
+        non-zero. :attr:`Problem.about` says what was read.
         An .npy file is memory-mapped and not copied if its rows are float32 or float64 in C order;
         it may be larger than memory, and must not change while it is in use.
         Or a pair ``(X, y)``, or a pair of files, ``("train.svm", "test.svm")``.
@@ -87,8 +77,8 @@ def load(
     scale : a name of :data:`workbench.data.words.SCALES`, fitted on the training rows, or "given"
         for none. By default "standard" for data sets by name and ``synthetic NxDxK``, "tfidf" for
         ``text NxC``, else "given"
-    n_features, zero_based : of LIBSVM's format, see :func:`workbench.data.formats.read_libsvm`
-    options : of ``pandas.read_csv`` or ``read_parquet``, for a table
+    options : of ``pandas.read_csv`` or ``read_parquet`` for a table, such as `decimal`, `encoding`
+        and `na_values`; of scikit-learn's ``load_svmlight_files`` for LIBSVM's format
 
     Raises
     ------
@@ -103,7 +93,7 @@ def load(
         check_scale(scale, "scale=")
     if test is not None and not 0 < test < 1:
         raise ValueError(f"test: must be None or lie strictly between 0 and 1, got {test!r}")
-    given = {"target": target, "labels": labels, "n_features": n_features, "zero_based": zero_based}
+    given = {"target": target, "labels": labels}
     given = {name: value for name, value in given.items() if value is not None} | options
     if isinstance(source, str):
         return _from_words(source, scale, test, seed, given)
@@ -112,10 +102,7 @@ def load(
     elif isinstance(source, tuple) and len(source) == 2:
         problem = _from_pair(source, given)
     else:
-        raise ValueError(
-            "source: must be a name, a path or a pair (X, y), got "
-            + (f"{len(source)} parts" if isinstance(source, tuple) else f"{type(source)}")
-        )
+        raise ValueError(f"source: must be a name, a path or a pair (X, y), got {shown(source)}")
     problem = problem if test is None else problem.split(test, seed)
     return problem if scale in (None, GIVEN) else SCALES[scale](problem)
 
@@ -140,15 +127,7 @@ def available() -> dict[str, str]:
 
 
 def fetch(name: str, *, progress: bool = False) -> str:
-    """Download a data set into the cache unless it is available, and :func:`check` it.
-
-    Raises
-    ------
-    ValueError
-        For an unknown name, and as :func:`check`.
-    FileNotFoundError
-        If it cannot be downloaded, with what was tried.
-    """
+    """Download a data set into the cache unless it is available, and :func:`check` it."""
     _check_name(name)
     if name in SOURCES and name not in available_files():
         fetch_into_cache(name, SOURCES[name], progress)
@@ -210,7 +189,7 @@ def _of_words(
     is_name = words.data in names()
     problem = generated(words.data, seed, test)
     if problem is not None or is_name:
-        _check_given(given, "a name")
+        _refuse_others(given, words.data)
     if problem is None:
         if is_name:
             problem = _named(words.data, published=test is None)
@@ -225,7 +204,7 @@ def _of_words(
 def _from_pair(pair: tuple, given: dict) -> Problem:
     paths = [isinstance(part, str | os.PathLike) for part in pair]
     if not any(paths):
-        _check_given(given, "a pair")
+        _refuse_others(given, "a pair (X, y)")
         return as_problem(*pair)
     if not all(paths):
         raise ValueError("source: must be a pair of rows and labels or of two files, not of each")
@@ -233,14 +212,12 @@ def _from_pair(pair: tuple, given: dict) -> Problem:
     if _kind(train) != _kind(test) or _kind(train) == "npy":
         raise ValueError(f"source: {train} and {test} must be two tables, .npz or LIBSVM files")
     rows, other = _read([train, test], given)
-    X_test, about = other.X, rows.about
-    if _kind(train) == "libsvm":
-        about += f"; test rows: {other.about}"
-    elif None not in (rows.features, other.features):
+    X_test = other.X
+    if None not in (rows.features, other.features):
         if odd := sorted({*rows.features} ^ {*other.features}):
             raise ValueError(f"source: {train} and {test} have other columns: {odd[:5]}")
         X_test = X_test[:, [other.features.index(name) for name in rows.features]]
-    options = {"name": train.name, "features": rows.features, "about": about}
+    options = {"name": train.name, "features": rows.features, "about": rows.about}
     return as_problem(rows.X, rows.y, X_test=X_test, y_test=other.y, **options)
 
 
@@ -250,12 +227,9 @@ def _kind(path: Path) -> str:
     return "table" if table_suffix(path) in TABLES else "libsvm"
 
 
-def _check_given(given: dict, kind: str) -> None:
-    """Raise a ValueError that names an argument of :func:`load` which its source does not take."""
-    for name in given:
-        takes, answer = USES.get(name, OTHERS)
-        if takes != kind:
-            raise ValueError(f"{name}: {answer}")
+def _refuse_others(given: dict, source: str, accepted: tuple[str, ...] = ()) -> None:
+    if others := [name for name in given if name not in accepted]:
+        raise ValueError(f"{others[0]}: is not an argument of load for {source}")
 
 
 def _existing(text: str) -> Path:
@@ -275,25 +249,24 @@ def _from_file(text: str, given: dict, published: bool) -> Problem:
     path = _existing(text)
     if _kind(path) != "npy":
         return _problem(*_read([path], given), path.name, published)
-    _check_given(given, "npy")
+    _refuse_others(given, path.name, ("labels",))
     labels = given.get("labels", path.with_suffix(LABELS))
     if isinstance(labels, str | os.PathLike):
         labels = read_npy(_existing(os.fspath(labels)))
-    return as_problem(read_npy(path, mapped=True), labels, name=path.name)
+    return as_problem(read_npy(path), labels, name=path.name)
 
 
-def _read(paths: Sequence[Path], given: dict) -> list[Rows]:
+def _read(paths: list[Path], given: dict) -> list[Rows]:
     """Return the rows of one file, or of a training and a test file of one kind."""
-    kind = _kind(paths[0])
-    _check_given(given, kind)
+    kind, options = _kind(paths[0]), dict(given)
     if kind == "npz":
+        _refuse_others(given, paths[0].name)
         return [read_npz(path) for path in paths]
+    _refuse_others({name: given[name] for name in given if name == "labels"}, paths[0].name)
     if kind == "table":
-        options = {name: value for name, value in given.items() if name != "target"}
-        parts = [read_table(paths[0], given.get("target"), options)]
-        return parts + [read_table(path, parts[0].label, options) for path in paths[1:]]
-    base = given.get("zero_based")
-    parts = read_libsvm(*paths, d=given.get("n_features"), zero_based=base)
+        first = read_table(paths[0], options.pop("target", None), options)
+        return [first, *(read_table(path, first.label, options) for path in paths[1:])]
+    parts = read_libsvm(*paths, **options)
     if 2 * parts[0].X.nnz > np.prod(parts[0].X.shape, dtype=float):
         parts = [part._replace(X=part.X.toarray()) for part in parts]
     return parts

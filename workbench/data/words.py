@@ -1,14 +1,15 @@
 """Data in words: the one grammar of `load`, `run`, grids, notebooks and dashboards.
 
 ``DATA @ SCALE`` with any number of steps, or several such descriptions joined by `` or ``: the
-first whose data are available is used. data/README.md has the table of all words.
+first whose data are available is used. data/README.md has the table of all words. A path in words
+contains no comma and no `` or ``, and unless it is all of a description, no ``@``, ``+`` or ``|``.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -31,7 +32,6 @@ SCALES: dict[str, Callable[[Problem], Problem]] = {
 GIVEN = "given"  # the name of no scale
 GENERATED = re.compile(r"synthetic \d+x\d+x\d+|checkers \d+|text \d+x\d+")
 MAX_TEST_ROWS = 20_000  # of generated data: an error of 9 % has a standard deviation of 0.2 points
-SIGNS = re.compile(r"\s*(?:[,+|@]|\sor\s|$)")  # where a path in a text may end
 NEXT = re.compile(r",|\sor\s")
 STEP = re.compile(
     r"\s*([+|])\s*(?:(\d+(?:\.\d+)?)\s*"
@@ -68,11 +68,12 @@ class Words(NamedTuple):
 def listed(text: str | float | list, kind: type = str) -> list:
     """Return the items of a comma-separated parameter, each as `kind`: ``"1e-2, 1e-3"``.
 
-    papermill passes a number for ``-p grid 1e-2``, a list for ``-y "grid: [1e-2, 1e-3]"``. Commas
-    in a path that exists do not separate. An item that is empty or not of this kind is a
-    ValueError.
+    papermill passes a number for ``-p grid 1e-2``, a list for ``-y "grid: [1e-2, 1e-3]"``. An item
+    that is empty or not of this kind is a ValueError.
     """
-    items = [str(part).strip() for part in (text if isinstance(text, list) else parts(str(text)))]
+    items = [
+        str(item).strip() for item in (text if isinstance(text, list) else str(text).split(","))
+    ]
     if "" in items:
         raise ValueError(f"list: an item is empty in {text!r}")
     if kind is int:
@@ -84,22 +85,17 @@ def listed(text: str | float | list, kind: type = str) -> list:
 
 def alternatives(text: str) -> list[Words]:
     """Return the alternatives of a description, ``A or B``; a ValueError names what is neither."""
-    return [_parsed(choice) for choice in _split(text, re.compile(r"\sor\s"))]
-
-
-def parts(text: str) -> list[str]:
-    """Return the parts of a text between commas, except commas in a path that exists."""
-    return list(_split(text, re.compile(",")))
+    return [_parsed(choice) for choice in re.split(r"\sor\s", text)]
 
 
 def data_in(text: str) -> list[str]:
     """Return the names and paths in a list of descriptions, whatever else it says."""
-    return [_data(choice)[0] for choice in _split(text, NEXT)]
+    return [_data(choice)[0] for choice in NEXT.split(text)]
 
 
 def with_data(text: str, change: Callable[[str], str]) -> str:
     """Return a list of descriptions with the names and paths of all data changed."""
-    for choice in _split(text, NEXT):
+    for choice in NEXT.split(text):
         data = _data(choice)[0]
         text = text.replace(choice, choice.replace(data, change(data), 1), 1) if data else text
     return text
@@ -148,39 +144,11 @@ def is_path(text: str) -> bool:
     return 0 < len(text) < 4096 and os.path.exists(os.path.expanduser(text))
 
 
-def _masked(text: str) -> str:
-    """Return `text` with each path that exists and contains a sign of the grammar masked.
-
-    Its characters are replaced by NULs, so that all positions stay. Of several such paths that
-    begin at one place, the longest counts.
-    """
-    at = 0
-    while at < len(text):
-        start = at + len(text[at:]) - len(text[at:].lstrip())
-        ends = [found.start() for found in SIGNS.finditer(text, start)]
-        for end in reversed(ends[1:]):
-            if is_path(text[start:end]):
-                text = text[:start] + "\0" * (end - start) + text[end:]
-                break
-        found = NEXT.search(text, start)
-        at = found.end() if found else len(text)
-    return text
-
-
-def _split(text: str, sign: re.Pattern) -> Iterator[str]:
-    """Yield the parts of a text between the signs that are outside of paths."""
-    start = 0
-    for found in sign.finditer(_masked(text)):
-        yield text[start : found.start()]
-        start = found.end()
-    yield text[start:]
-
-
 def _data(text: str) -> tuple[str, str]:
     """Return the first word of a description, its data, and the rest of it."""
     text = text.strip()
-    end = next((found.start() for found in re.finditer(r"[@+|]", _masked(text))), len(text))
-    return text[:end].strip(), text[end:]
+    data = text if is_path(text) else re.match(r"[^@+|]*", text)[0]
+    return data.strip(), text[len(data) :]
 
 
 def _parsed(text: str) -> Words:

@@ -16,7 +16,6 @@ from typing import Any
 
 import yaml
 
-from workbench.data.words import parts
 from workbench.runs.keys import key, notebook_key
 from workbench.runs.notebooks import Notebook, here_or_there, read
 from workbench.runs.parameters import Parameter, check_names
@@ -82,7 +81,7 @@ def fan_out(notebook: Notebook, texts: Mapping[str, str], jobs: int = 1) -> list
 
 def _axis(parameter: Parameter, text: str) -> list:
     """Return the values in a YAML list, or between commas; a list parameter takes one list."""
-    items = [part.strip() for part in parts(text)]
+    items = [part.strip() for part in text.split(",")]
     if text.startswith("["):
         try:
             items = yaml.safe_load(text)

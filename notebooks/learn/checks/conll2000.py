@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
+from checks.sequences import SequenceProblem, vars_of
 from workbench.core.problem import as_problem
 from workbench.data.cache import cache_folder, download, mirror_folder
 from workbench.data.formats import BROKEN
-from workbench.data.sequences import SequenceProblem, vars_of
 
 FOLDER = "https://raw.githubusercontent.com/teropa/nlp/master/resources/corpora/conll2000/"
 SHA256 = {  # of the published text, as others have published them too

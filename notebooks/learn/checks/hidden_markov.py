@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from workbench.data.sequences import SequenceProblem, as_sequences
+from checks.sequences import SequenceProblem, as_sequences
 
 
 def chain(

@@ -10,7 +10,6 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
-from workbench.core.checks import shown
 from workbench.core.problem import Problem, as_problem, check_labels, check_matrix
 
 NONE = np.zeros(1, np.int64)
@@ -88,13 +87,9 @@ def as_sequences(
 
 def _joined(X: Sequence, y: Sequence, name: str = "X", labels: str = "y"):
     """Return all rows, all labels, and where each sequence starts."""
-    if not isinstance(X, Sequence | np.ndarray) or not len(X):
-        raise ValueError(f"{name}: must be a list of at least one sequence, got {shown(X)}")
-    if len(y) != len(X):
-        raise ValueError(f"{labels}: has {len(y)} sequences, {name} has {len(X)}")
+    if not len(X) or len(y) != len(X):
+        raise ValueError(f"{name}, {labels}: {len(X)} and {len(y)} sequences do not match")
     parts = [check_matrix(part, f"{name}[{i}]") for i, part in enumerate(X)]
-    if len({(sp.issparse(part), part.shape[1]) for part in parts}) > 1:
-        raise ValueError(f"{name}: sequences must be all dense or all sparse, and of equal width")
     lengths = [part.shape[0] for part in parts]
     checked = [check_labels(p, f"{labels}[{i}]", lengths[i]) for i, p in enumerate(y)]
     rows = sp.vstack(parts, format="csr") if sp.issparse(parts[0]) else np.vstack(parts)
