@@ -1,4 +1,4 @@
-"""Measure two Dask workers next to two threads, and compute a round on a hundred workers.
+"""Measure two Dask workers next to this process, and compute a round on a hundred workers.
 
 ``python benchmarks/cluster.py [--rows 1000000]`` writes rows of 100 float32 features and ten
 classes into a temporary folder, which it removes, and gives wall and CPU seconds of a round, of all
@@ -22,20 +22,17 @@ from workbench.data import load
 from workbench.least_squares.cluster import on_cluster
 from workbench.registry import SOLVERS
 
-SETTINGS = {
-    "ls_accelerated": {},
-    "ls_stagewise": {"n_features": 512, "block": 256, "passes": 5, "kept": 0, "inner": 2},
-}
+SOLVED = "ls_generalized", "ls_accelerated"
 WORKERS, MEMORY, LINK = 100, 64e9, 1.25e9  # bytes of each process, bytes/s of that of this process
 RATE = 2e11  # float32 operations/s of a worker
-FEATURES, BLOCK, INNER, VISITS = 512, 1024, 4, 24  # of the rows; of stagewise least squares
+FEATURES = 512
 
 
 def main() -> None:
     """Print the line of each solver, or the computed table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=1_000_000, help="default 1000000")
-    parser.add_argument("--solvers", nargs="+", default=[*SETTINGS])
+    parser.add_argument("--solvers", nargs="+", default=SOLVED)
     parser.add_argument("--rounds", type=int, default=3, help="of each solver (default 3)")
     parser.add_argument(
         "--dask", action="store_true", help="with Dask's own MALLOC_TRIM_THRESHOLD_"
@@ -59,10 +56,8 @@ def main() -> None:
 
 def measured(solver: str, path: Path, client: Client, rounds: int) -> None:
     """Print the median seconds of a round here and on the cluster, after three that compile."""
-    here, settings = load(path), SETTINGS[solver]
-    threads = {"workers": 2} if solver == "ls_stagewise" else {}
-    steps, times = SOLVERS[solver].steps, ([], [])
-    streams = steps(here, **settings, **threads), steps(on_cluster(here, client), **settings)
+    here, steps, times = load(path), SOLVERS[solver].steps, ([], [])
+    streams = steps(here), steps(on_cluster(here, client))
     for stream in streams:
         for _ in islice(stream, 3):
             pass
@@ -83,40 +78,33 @@ def used(client: Client) -> float:
 
 
 def computed() -> list[str]:
-    """Return a table of a round on 100 workers, from the bytes and operations of the algorithm.
+    """Return a table of a round of `ls_accelerated` on 100 workers, from bytes and operations.
 
     All bytes pass through the link of the one process, next to the scheduler.
     """
-    names = "solver | rows | classes | GB sent | network s | work s | worker GB | here GB"
-    lines = [f"| {names} | breaks first |", "|---" * 9 + "|"]
+    names = "rows | classes | GB sent | network s | work s | worker GB | here GB"
+    lines = [f"| {names} | breaks first |", "|---" * 8 + "|"]
     for n in (10**7, 10**8, 10**9):
         for k in (10, 10**3, 10**5):
-            for solver, (sent, work, worker, here) in costs(n, k).items():
-                network, busy = sent / LINK, work / RATE
-                over = {"a worker's memory": worker, "this process's memory": here}
-                broken = max(over, key=over.get) if max(over.values()) > MEMORY else ""
-                broken = broken or ("the network" if network > busy else "nothing")
-                shown = sent / 1e9, network, busy, worker / 1e9, here / 1e9
-                numbers = " | ".join(f"{number:.3g}" for number in shown)
-                size = f"10^{len(str(n)) - 1} | {k:,}"
-                lines.append(f"| `{solver}` | {size} | {numbers} | {broken} |")
+            sent, work, worker, here = costs(n, k)
+            network, busy = sent / LINK, work / RATE
+            over = {"a worker's memory": worker, "this process's memory": here}
+            broken = max(over, key=over.get) if max(over.values()) > MEMORY else ""
+            broken = broken or ("the network" if network > busy else "nothing")
+            shown = sent / 1e9, network, busy, worker / 1e9, here / 1e9
+            numbers = " | ".join(f"{number:.3g}" for number in shown)
+            lines.append(f"| 10^{len(str(n)) - 1} | {k:,} | {numbers} | {broken} |")
     return lines
 
 
-def costs(n: int, k: int) -> dict[str, tuple[float, float, float, float]]:
-    """Return bytes sent, operations of a worker, bytes of a worker and of this process."""
-    own, d, p, labels = n / WORKERS, FEATURES, BLOCK, 12 * n
-    return {
-        # sends W and gets X'R, float64
-        "ls_accelerated": (16 * d * k * WORKERS, 4 * own * d * k, 16 * d * k, labels + 40 * d * k),
-        # a visit with its factor: sends V and gets Z'R, `inner` times; Dask keeps every visit's V
-        "ls_stagewise": (
-            16 * p * k * WORKERS * INNER,
-            own * p * (2 * d + 4 * INNER * k),
-            8 * own * k + 16 * p * k,
-            labels + (40 + 8 * VISITS) * p * k,
-        ),
-    }
+def costs(n: int, k: int) -> tuple[float, float, float, float]:
+    """Return bytes sent, operations of a worker, bytes of a worker and of this process.
+
+    A round sends W and gets X'R, both float64.
+    """
+    d = FEATURES
+    own = 4 * n / WORKERS * d * k
+    return 16 * d * k * WORKERS, own, 16 * d * k, 12 * n + 40 * d * k
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ from workbench.data.features import pca
 from workbench.data.generators import fitted
 from workbench.data.panels import panel
 from workbench.least_squares.products import GRAM_ROWS
-from workbench.least_squares.rows import Share, training_rows
+from workbench.least_squares.rows import TrainingRows
 from workbench.least_squares.stagewise import ls_stagewise, scores
 from workbench.runs.run import machine, versions
 
@@ -40,21 +40,18 @@ BLOCK, FEATURES = 1024, 8192
 ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"
 )
-LINEAR = {"features": "fourier", "link": "identity", "passes": 1, "kept": 2**30}
-LOGISTIC = {"features": "fourier", "link": "softmax", "passes": 3, "kept": 2**30}
+LINEAR = {"features": "fourier", "link": "identity", "passes": 1}
+LOGISTIC = {"features": "fourier", "link": "softmax", "passes": 3}
 RECIPE = {  # by scale
     "unit": {"features": "poly4", "n_features": 16_384, "alpha": 1e-3},
     "root": {"features": "poly3", "n_features": 12_288, "alpha": 1e-4},
 }
-RECIPE_ALL = {"link": "squared_hinge", "block": 2048, "bandwidth": 4.0, "passes": 2, "kept": 2**30}
+RECIPE_ALL = {"link": "squared_hinge", "block": 2048, "bandwidth": 4.0, "passes": 2}
 ARMS: dict[str, dict | None] = {
     "sgemm": None,
     "gram": None,
     "linear": LINEAR,
-    "linear, 2 threads": LINEAR | {"workers": 2},
-    "linear, streamed": LINEAR | {"kept": 0},
     "logistic": LOGISTIC,
-    "logistic, 2 threads": LOGISTIC | {"workers": 2},
     "predict": LINEAR,
 }
 
@@ -135,10 +132,10 @@ def grams(problem: Problem, parameters: None, features: int) -> tuple[Callable, 
     """Return the Gram matrix of a block whose features are there: n p^2 operations."""
     g = fitted(problem, "fourier", BLOCK, BLOCK)
     F = np.zeros((problem.n, problem.k), np.float32)
-    rows = training_rows(problem, F, g, "identity", 2**40)
-    rows.change(Share.generate, 0)
-    rows.ask(Share.sums, False)
-    return lambda: rows.ask(Share.sums, True), float(problem.n) * BLOCK**2
+    rows = TrainingRows(problem, F, g, "identity")
+    rows.generate(0)
+    rows.sums(False)
+    return lambda: rows.sums(True), float(problem.n) * BLOCK**2
 
 
 def fit(problem: Problem, parameters: dict, features: int) -> tuple[Callable, float]:
@@ -203,12 +200,6 @@ def print_table(runs: dict[str, list[dict]], problem: Problem, features: int) ->
         rate = m["operations"] / m["cpu"]
         cells = f"{rate / 1e9:9.1f}{100 * rate / peak:8.0f}%" if "logistic" not in arm else " " * 18
         print(f"{arm:22}{m['seconds']:9.2f}{m['cpu']:9.2f}{cells}{m['memory_mb']:7.0f}")
-    for arm in ("linear", "logistic"):
-        gain = middle[arm]["seconds"] / middle[f"{arm}, 2 threads"]["seconds"]
-        print(f"{arm}: {gain:.2f}x on two threads")
-    n, k = problem.n, problem.k
-    allowed = 64 + 4 * n * (k + 50) / 2**20
-    print(f"streamed may take {allowed:.0f} MiB: 64 MiB and 4 n (k + 50) bytes")
     busiest = max(run["load"] for done in runs.values() for run in done)
     if busiest > 0.2:
         print(f"warning: others kept up to {busiest:.1f} cores busy")

@@ -275,7 +275,9 @@ def solve(header, X, y):
 
 def smooth(loss):
     """Return a smooth loss of a header, as the oracle of the solvers states it."""
-    return oracles.LINKS[{"squared": "identity", "logistic": "sigmoid"}.get(loss, loss)]
+    if loss == "logistic":
+        return oracles.logistic
+    return oracles.LINKS[{"squared": "identity"}.get(loss, loss)]
 
 
 def minimise(objective, constraints) -> float:

@@ -60,8 +60,13 @@ LINKS = {
     "identity": lambda V, Y: cp.sum(cp.square(V - Y), axis=1) / 2,
     "softmax": lambda V, Y: cp.log_sum_exp(V, axis=1) - own(V, Y)[:, 0],
     "squared_hinge": lambda V, Y: cp.sum(cp.square(cp.pos(1 - cp.multiply(2 * Y - 1, V))), axis=1),
-    "sigmoid": lambda V, Y: cp.sum(cp.logistic(V), axis=1) - own(V, Y)[:, 0],
 }
+
+
+def logistic(V, Y):
+    return cp.sum(cp.logistic(V), axis=1) - own(V, Y)[:, 0]
+
+
 WW, CS = Family(("C", 1.0), weston_watkins), Family(("C", 1.0), crammer_singer)
 L1 = Family(("lam", 0.01), hinge, of_loss=False, norm="l1")
 LS = Family(("alpha", 1e-5), LINKS["softmax"], of_loss=False)

@@ -272,7 +272,7 @@ def test_ctrl_c_keeps_the_last_iterate_if_there_is_one(name, solver, given, fitt
 
 
 TIGHT = {  # with the tolerance of their scores: their solvers end at a gap
-    "generalized": (GeneralizedLeastSquares("sigmoid", alpha=1e-2, tol=1e-10), 1e-6),
+    "generalized": (GeneralizedLeastSquares("squared_hinge", alpha=1e-2, tol=1e-10), 1e-6),
     **{
         f"minimax risk, {solver}": (MinimaxRiskClassifier(0.3, solver=solver, tol=tol), np.inf)
         for solver, tol in (("lp", 1e-6), ("interior_point", 1e-6), ("ccg", 1e-3), ("pdhg", 2e-4))

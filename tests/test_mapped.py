@@ -99,8 +99,8 @@ def test_a_run_that_needs_more_memory_says_how_much(capsys):
 # The solvers that do not copy the rows, as data/README.md lists them.
 WITHOUT_A_COPY = "ls_generalized ls_accelerated ls_calibrated ls_stagewise ls_columns ww_walrus"
 WITHOUT_A_COPY = f"{WITHOUT_A_COPY} ww_shark ww_walrus_fast memoir_l2 memoir_l1".split()
-SETTINGS = {"ls_stagewise": {"n_features": 64, "block": 32, "kept": 0}}
-SETTINGS |= {"ls_columns": {"block": 50, "kept": 0}}
+SETTINGS = {"ls_stagewise": {"n_features": 64, "block": 32}}
+SETTINGS |= {"ls_columns": {"block": 50}}
 
 
 @pytest.mark.parametrize("name", WITHOUT_A_COPY)
@@ -108,6 +108,7 @@ def test_a_solver_does_not_copy_the_rows(name, tmp_path, monkeypatch):
     monkeypatch.setattr("workbench.core.shares.BLOCK_BYTES", 2**18)
     for module in ("products", "rows", "calibrated", "stagewise"):
         monkeypatch.setattr(f"workbench.least_squares.{module}.GRAM_ROWS", 256)
+    monkeypatch.setattr("workbench.least_squares.rows.KEPT_BYTES", 0)
     monkeypatch.setattr("workbench.data.features.SAMPLE", 100)
     rng, y = np.random.default_rng(0), np.arange(20_000) % 2
     X = rng.standard_normal((20_000, 300), np.float32)

@@ -32,7 +32,6 @@ RESTARTED = {
 VALUES = {
     "stabilised": (False, True),
     **dict.fromkeys(("inner", "added"), (1, 3)),
-    "workers": (1, 2),
     "lambda0": (0.01, 0.1),
     "lam": (0.03, 0.3),
     "gamma": (1e-3, 0.1),
@@ -50,7 +49,6 @@ VALUES = {
     "cache_mb": (0.01, 512.0),
     "L": (0.5, 1.5),
     "passes": (2, 5),
-    "kept": (0, 2**28),
     "r": (4, 40),
     "p": (2, 20),
     "eta0": (0.02, 0.1),
@@ -74,8 +72,8 @@ OWN |= {
 }
 WEIGHTS = "lambda0", "lam", "C", "alpha", "gamma"
 COLUMNS = {"m_max", "eps2"}
-# What does not change the iterates, or hardly: memory, cores, stops.
-UNSEEN = {"cache_mb", "kept", "workers"}
+# What does not change the iterates, or hardly: memory, stops.
+UNSEEN = {"cache_mb"}
 STOPS = {"eps", "eps1", "eps2", "k_max", "p", "passes"}
 
 PAIRS = [

@@ -43,7 +43,7 @@ CASES = {
     "svm_lp": ("svm_lp", {}, SAME),
     "svm_ccg": ("svm_ccg", {}, SAME),
 }
-for link in ("identity", "softmax", "squared_hinge", "sigmoid"):
+for link in ("identity", "softmax", "squared_hinge"):
     for name in ("ls_generalized", "ls_accelerated"):
         CASES[f"{name} {link}"] = name, {"alpha": 0.1, "link": link}, SAME
 CERTIFIED = {name for name, solver in SOLVERS.items() if ".peers." not in solver.steps.__module__}

@@ -10,7 +10,7 @@ from sklearn.datasets import make_moons
 from workbench.core.problem import as_problem
 from workbench.data import load
 from workbench.data.generators import RANDOM
-from workbench.least_squares import products
+from workbench.least_squares import products, rows
 from workbench.least_squares.generalized import ls_accelerated
 from workbench.least_squares.links import LINKS
 from workbench.least_squares.stagewise import ls_columns, ls_stagewise
@@ -67,7 +67,7 @@ def test_steps_that_raise_the_objective_are_taken_again(blobs, monkeypatch):
     def too_long(self, G):  # as if H were a hundredth of what it is, until it is raised
         return solve(self, G) * (1 if id(self) in long else 100)
 
-    def raised(self, shift):
+    def raised(self, share):
         long[id(self)] = self  # kept alive: its id is not another's
         return self
 
@@ -76,6 +76,24 @@ def test_steps_that_raise_the_objective_are_taken_again(blobs, monkeypatch):
     steps = [state.primal for state in ls_stagewise(problem, **SMALL)]
     assert (np.diff(steps) < 1e-6).all() and len(long) == 3
     assert steps[-1] == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("solver", [ls_stagewise, ls_columns])
+def test_pieces_of_rows_and_features_made_again_do_not_change_the_iterates(
+    solver, blobs, monkeypatch
+):
+    sizes = {"n_features": 48, "block": 16} if solver is ls_stagewise else {"block": 2}
+    problem = blobs(n=103, d=5, k=3)
+
+    def trace():
+        steps = solver(problem, link="softmax", alpha=1e-3, **sizes)
+        return [(state.primal, state.loss) for state in islice(steps, 7)]
+
+    whole = trace()
+    monkeypatch.setattr(rows, "GRAM_ROWS", 10)
+    np.testing.assert_allclose(kept := trace(), whole, rtol=1e-6)
+    monkeypatch.setattr(rows, "KEPT_BYTES", 0)
+    assert trace() == kept
 
 
 @pytest.mark.parametrize("settings", [{"features": f} for f in RANDOM] + [{"calibrate": True}])

@@ -101,14 +101,14 @@ SOLVERS = {
         "Stagewise least squares",
         "#E8710A",
         "*",
-        ("alpha", "passes", "inner", "kept", "workers"),
+        ("alpha", "passes", "inner"),
     ),
     "ls_columns": Solver(
         ls_columns,
         "Stagewise, columns of X",
         "#6A3D9A",
         "p",
-        ("alpha", "passes", "inner", "kept", "workers"),
+        ("alpha", "passes", "inner"),
     ),
     "cuts_exact": Solver(cuts_exact, "Exact cuts", "#101060", "h", ("C", "eps", "stabilised")),
     "cuts_linear_time": Solver(

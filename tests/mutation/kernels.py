@@ -57,7 +57,7 @@ KERNELS = {
     "least_squares": Kernel(
         {
             simplex: "project",
-            links: "target identity softmax sigmoid squared_hinge",
+            links: "target identity softmax squared_hinge",
             generalized: "descend extrapolated",
             calibrated: "ls_calibrated fit_residual calibrate expanded",
             stagewise: "stages",

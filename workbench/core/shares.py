@@ -1,14 +1,10 @@
-"""Rows in blocks, and in shares that each answer for their own rows; the answers are summed."""
+"""Rows in blocks, so that passes over them do not copy all."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
-from threading import Lock
+from collections.abc import Iterator
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
 BLOCK_BYTES = 2**24  # bytes of rows that are read together, so that not all rows are copied
 
@@ -35,67 +31,3 @@ def products(X, W: np.ndarray) -> np.ndarray:
     if not isinstance(X, np.ndarray) or X.dtype == W.dtype or len(X) <= rows_per_block(X):
         return np.asarray(X @ W)
     return np.concatenate([part @ W for part in blocks(X)])
-
-
-def cut(n: int, size: int, shares: int) -> list[slice]:
-    """Return at most `shares` slices of n rows, cut where :func:`pieces` of that size begin.
-
-    The products of a piece are those of the rows as a whole, to the last bit, however many shares
-    there are; only the sums over pieces have another order.
-    """
-    whole = -(-n // size)
-    shares = min(shares, whole)
-    ends = [min(i * whole // shares * size, n) for i in range(shares + 1)]
-    return [slice(*ends[i : i + 2]) for i in range(shares)]
-
-
-class Shares:
-    """Objects that each hold some rows and what belongs to them: scores, residuals, multipliers.
-
-    A function is called for several of them at the same time, each in its own thread with a BLAS
-    of one thread. A context manager, which ends the threads.
-    """
-
-    def __init__(self, shares: Sequence):
-        self.shares = list(shares)
-
-    def __enter__(self) -> Shares:
-        self._pool = ThreadPoolExecutor(len(self.shares))  # starts no thread before it has work
-        return self
-
-    def __exit__(self, *error) -> None:
-        self._pool.shutdown()
-
-    def ask(self, function: Callable, *arguments):
-        """Return the sum of ``function(share, *arguments)`` over the shares, in their order.
-
-        Tuples are summed entry by entry. None if the function returns None.
-        """
-        if len(self.shares) == 1:
-            return function(self.shares[0], *arguments)
-        # The limit is the process's: of two streams at a time, one would undo the other's.
-        with _limiting, _libraries().limit(limits=1):
-            return total(list(self._pool.map(lambda s: function(s, *arguments), self.shares)))
-
-    def change(self, function: Callable, *arguments):
-        """Return :meth:`ask` of a function that changes the shares."""
-        return self.ask(function, *arguments)
-
-
-def total(answers: Sequence):
-    """Return the sum of the answers in their order; tuples are summed entry by entry."""
-    first, *rest = answers
-    if isinstance(first, tuple):
-        return tuple(map(total, zip(*answers)))
-    for answer in rest:
-        if answer is not None:
-            first = first + answer
-    return first
-
-
-@cache
-def _libraries() -> ThreadpoolController:
-    return ThreadpoolController()  # looks for loaded libraries, which takes milliseconds
-
-
-_limiting = Lock()

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.special import log_expit, softmax
+from scipy.special import softmax
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -377,23 +377,19 @@ class WorkingSetClassifier(WeightedClassifier, SparseLinear):
 
 
 class LinkedClassifier(Classifier):
-    """A classifier with a `link`, two of which have probabilities."""
+    """A classifier with a `link`; the softmax has probabilities."""
 
     def _has_probabilities(self) -> bool:
-        if self.link in ("softmax", "sigmoid"):
+        if self.link == "softmax":
             return True
         raise AttributeError(
-            f"predict_proba: link={self.link!r} has no probabilities; 'softmax' and 'sigmoid' do"
+            f"predict_proba: link={self.link!r} has no probabilities; link='softmax' has"
         )
 
     @available_if(_has_probabilities)
     def predict_proba(self, X):
-        """Return (n, k) probabilities, for the links "softmax" and "sigmoid".
-
-        The probabilities of the sigmoid are divided by their sum.
-        """
-        scores = self._scores(X).astype(np.float64, copy=False)
-        return softmax(scores if self.link == "softmax" else log_expit(scores), axis=1)
+        """Return (n, k) probabilities, for the link "softmax"."""
+        return softmax(self._scores(X).astype(np.float64, copy=False), axis=1)
 
 
 @dataclass(eq=False, repr=False)
@@ -407,9 +403,9 @@ class GeneralizedLeastSquares(WeightedClassifier, LinkedClassifier):
 
     Parameters
     ----------
-    link : {"softmax", "sigmoid", "identity", "squared_hinge"}
-        Multinomial logistic regression; logistic regression of every class against the others;
-        1/2 |u - y|^2, which is ridge regression; the L2-loss SVM of every class against the others
+    link : {"softmax", "identity", "squared_hinge"}
+        Multinomial logistic regression; 1/2 |u - y|^2, which is ridge regression; the L2-loss SVM
+        of every class against the others
     alpha : float > 0, for the mean loss of a row: scikit-learn's ``LogisticRegression`` has
         ``C = 1 / (n alpha)`` and its ``Ridge`` ``n alpha``
     fit_intercept : bool, append a constant feature of 1; its coefficients are regularised as all

@@ -51,8 +51,8 @@ class CalibratedState:
         for rows in pieces(len(Y), GRAM_ROWS):
             parts = np.asarray(X[rows] @ wide).reshape(len(Y[rows]), t, k)
             for i in range(t):
-                B = expanded(Y[rows] + parts[:, i], self.basis)
-                Y[rows] = clipped(B @ V[i])
+                Y[rows] = expanded(Y[rows] + parts[:, i], self.basis) @ V[i]
+                project(Y[rows])
         return Y
 
     def info(self) -> Row:
@@ -113,7 +113,7 @@ def ls_calibrated(
         for rows in pieces(n, GRAM_ROWS):
             Y[rows] = expanded(Y[rows], basis) @ V
             refitted += squared_error(Y[rows], y[rows], weights[rows])
-            Y[rows] = clipped(Y[rows])  # (19): y^ = clip(W~ G(y~))
+            project(Y[rows])  # (19): y^ = clip(W~ G(y~))
         s.W, s.V = np.concatenate([s.W, [W]]), np.concatenate([s.V, [V]])
         s.predictions = Y
         s.fitted, s.refitted = fitted / total, refitted / total
@@ -164,13 +164,6 @@ def expanded(Y: np.ndarray, basis: int) -> np.ndarray:
     for _ in range(basis - 1):
         powers.append(powers[-1] * Y)
     return np.hstack(powers)
-
-
-def clipped(Y: np.ndarray) -> np.ndarray:
-    """Return the nearest predictions on the simplex."""
-    Y = np.ascontiguousarray(Y)
-    project(Y)
-    return Y
 
 
 def targets(y: np.ndarray, k: int, dtype) -> np.ndarray:

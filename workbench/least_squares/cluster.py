@@ -1,26 +1,25 @@
-"""Least squares with the rows on the workers of a Dask cluster, each of which holds a share."""
+"""Generalized least squares with the rows on the workers of a Dask cluster."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import copy
 from dataclasses import replace
-from operator import attrgetter
+from functools import reduce
 
 import numpy as np
 
 from workbench.core.problem import Problem, noted
-from workbench.core.shares import Shares, cut, total
+from workbench.core.shares import pieces
 from workbench.least_squares.products import GRAM_ROWS
 
 
 def on_cluster(problem: Problem, client) -> Problem:
     """Return the problem with its rows on the workers of a ``distributed.Client``.
 
-    ls_generalized, ls_accelerated and ls_stagewise leave every pass over the rows to the workers;
-    all else uses the rows here. The rows are a memory-mapped .npy file, which the workers map
-    under the same path. Dask makes again what a lost worker held. A ConnectionError ends a run
-    whose scheduler is gone; a copy of its last state goes on with another cluster or none.
+    ls_generalized and ls_accelerated leave every pass over the rows to the workers; other solvers
+    use the rows here. The rows are a memory-mapped .npy file, which the workers map under the same
+    path. Dask makes again what a lost worker held. A ConnectionError ends a run whose scheduler is
+    gone; a copy of its last state goes on with another cluster or none.
 
     Raises
     ------
@@ -33,51 +32,28 @@ def on_cluster(problem: Problem, client) -> Problem:
     return there
 
 
-def cluster_of(problem: Problem) -> Cluster | None:
-    """Return the cluster that holds the problem's rows; None if there is none."""
-    return getattr(problem, "cluster", None)
-
-
 def summed(function: Callable, problem: Problem):
     """Return function(problem); on a cluster, the sum over the parts that its workers hold."""
-    cluster = cluster_of(problem)
+    cluster = getattr(problem, "cluster", None)
     return cluster.ask(function) if cluster else function(problem)
 
 
-class Cluster(Shares):
-    """Parts of a problem, or what is made of them, one for each thread of a cluster's workers.
-
-    Each is a future of what made it and of the calls that changed it: Dask can make it again.
-    """
+class Cluster:
+    """Parts of a problem as futures, one for each thread of a cluster's workers."""
 
     def __init__(self, client, problem: Problem):
         self.client = client
         threads = sum(client.nthreads().values()) or 1  # without a worker, wait for the first
-        parts = cut(problem.n, GRAM_ROWS, threads)
+        size = -(-problem.n // (GRAM_ROWS * threads)) * GRAM_ROWS
+        parts = list(pieces(problem.n, size))
         files, classes = [_file(problem.X, at) for at in parts], [problem.classes] * len(parts)
         labels, weights = ([a[at] for at in parts] for a in (problem.y, problem.weights))
-        super().__init__(self._map(Part, files, labels, classes, weights))
+        self.parts = self._reach(client.map, Part, files, labels, classes, weights, pure=False)
 
-    def hold(self, make: Callable) -> Cluster:
-        """Return a cluster of what `make` builds of each part."""
-        held = copy(self)
-        held.shares = self._map(make, self.shares)
-        return held
-
-    def ask(self, function: Callable, *arguments):
-        answers = self._map(lambda share: function(share, *arguments), self.shares)
-        return total(self._reach(self.client.gather, answers))
-
-    def change(self, function: Callable, *arguments):
-        def changed(share):
-            share.answer = function(share, *arguments)
-            return share
-
-        self.shares = self._map(changed, self.shares)
-        return self.ask(attrgetter("answer"))
-
-    def _map(self, function: Callable, *given: list) -> list:
-        return self._reach(self.client.map, function, *given, pure=False)
+    def ask(self, function: Callable):
+        """Return the sum of function(part) over the parts; tuples are summed entry by entry."""
+        futures = self._reach(self.client.map, function, self.parts, pure=False)
+        return reduce(_add, self._reach(self.client.gather, futures))
 
     def _reach(self, request: Callable, *given, **options):
         try:
@@ -100,6 +76,10 @@ class Part(Problem):
 
     def __reduce__(self) -> tuple:
         return Part, (self.file, self.y, self.classes, self.weights)
+
+
+def _add(a, b):
+    return tuple(map(_add, a, b)) if isinstance(a, tuple) else a + b
 
 
 def _file(X: np.ndarray, at: slice) -> tuple:

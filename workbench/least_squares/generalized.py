@@ -66,7 +66,7 @@ def ls_generalized(
     ----------
     alpha : positive, for the mean loss of a row, weighted by the problem's weights (the paper's
         lambda for text is n alpha)
-    link : "identity", "softmax", "squared_hinge" or "sigmoid"
+    link : "identity", "softmax" or "squared_hinge"
     L : positive, the Lipschitz constant of the link; None takes the smallest that theory allows
 
     Raises

@@ -72,21 +72,6 @@ def softmax(F, y, R, weights):
 
 
 @njit(cache=True, nogil=True)
-def sigmoid(F, y, R, weights):
-    """sum_c log(1 + exp(u_c)) - y_c u_c: one logit for each class."""
-    total = 0.0
-    for i in range(F.shape[0]):
-        loss = 0.0
-        for c in range(F.shape[1]):
-            u, t = F[i, c], target(y, i, c)
-            small = np.exp(-abs(u))  # in (0, 1]: no overflow
-            loss += max(float(u), 0.0) - float(t) * float(u) + np.log1p(float(small))
-            R[i, c] = (1.0 if u >= 0.0 else small) / (1.0 + small) - t
-        total += weighed(loss, R, i, weights)
-    return total
-
-
-@njit(cache=True, nogil=True)
 def squared_hinge(F, y, R, weights):
     """sum_c max(0, 1 - t_c u_c)^2 with t_c = 2 y_c - 1: the L2-loss SVM, one against the rest."""
     total = 0.0
@@ -107,7 +92,6 @@ LINKS = {
     "identity": Link(1.0, identity),
     "softmax": Link(0.5, softmax),
     "squared_hinge": Link(2.0, squared_hinge),
-    "sigmoid": Link(0.25, sigmoid),
 }
 
 

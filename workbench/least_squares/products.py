@@ -10,8 +10,6 @@ import scipy.sparse as sp
 
 from workbench.core.problem import Matrix
 from workbench.core.shares import pieces
-from workbench.kernels.compiled import njit
-from workbench.kernels.rows import FAST
 from workbench.kernels.thin import multiply
 
 GRAM_ROWS = 4096  # rows of one product of a Gram matrix: long enough for BLAS to be at its best
@@ -38,14 +36,6 @@ def gram(X: Matrix, weights: np.ndarray, total: float | None = None) -> np.ndarr
         S += np.dot(exact.T, exact, out=product)  # a symmetric one: NumPy does half
     S /= total or weights.sum()
     return S
-
-
-@njit(cache=True, nogil=True)
-def add_lower(S, part):
-    """Add the lower triangle of (p, p) `part` to that of `S`."""
-    for i in range(S.shape[0]):
-        for j in range(i + 1):
-            S[i, j] += part[i, j]
 
 
 def by_root(Z: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -78,7 +68,7 @@ def residuals(
             F += offset[rows]
         R = np.empty_like(F)
         loss += of(F, y[rows], R, weights[rows])
-        inner += inner_product(F.ravel(), R.ravel())
+        inner += float(np.einsum("ij,ij->", F, R, dtype=np.float64))
         G += product(x, R)
     return loss, inner, G
 
@@ -101,15 +91,6 @@ def terms(X: Matrix) -> np.ndarray:
     return np.full(X.shape[1], min(len(X), most))
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
-def inner_product(F, R):
-    """Return <F, R> of two arrays (m,), in double precision."""
-    total = 0.0
-    for p in range(len(F)):
-        total += np.float64(F[p]) * np.float64(R[p])
-    return total
-
-
 def cached_rows(X: Matrix) -> int:
     """Return how many rows stay in the processor's cache between two products."""
     if sp.issparse(X):
@@ -123,34 +104,26 @@ class Factor:
     def __init__(self, H: np.ndarray):
         if not np.isfinite(H).all():
             raise ValueError("problem: products of its features are not finite; scale the rows")
-        # Rounding leaves eigenvalues of zero a little below.
-        jitter = 0.0
-        while True:
+        mean = np.trace(H) / len(H)
+        for jitter in (0.0, *np.logspace(-9, 0, 10)):  # rounding puts eigenvalues below zero
+            raised = H + jitter * mean * np.eye(len(H)) if jitter else H
             try:
-                self.factor = sla.cho_factor(H, lower=True, check_finite=False)
+                self.factor = sla.cho_factor(raised, lower=True, check_finite=False)
                 return
-            except sla.LinAlgError:
-                more = max(10 * jitter, 1e-9 * float(np.trace(H)) / len(H))
-                if more > np.trace(H):
-                    raise
-                H = H + (more - jitter) * np.eye(len(H))
-                jitter = more
+            except sla.LinAlgError as error:
+                failed = error
+        raise failed
 
     def solve(self, G: np.ndarray) -> np.ndarray:
         """Return the solution D of H D = G."""
         return sla.cho_solve(self.factor, G, check_finite=False)
 
-    def raised(self, shift: float) -> Factor:
-        """Return the factor of H + shift I."""
+    def raised(self, share: float) -> Factor:
+        """Return the factor of H plus that fraction of its trace times I."""
         R = np.tril(self.factor[0])
         H = R @ R.T
-        H.flat[:: len(H) + 1] += shift
+        H.flat[:: len(H) + 1] += share * float(np.vdot(R, R))
         return Factor(H)
-
-    def bound(self) -> float:
-        """Return an upper bound on the largest eigenvalue of H, by its trace."""
-        R = np.tril(self.factor[0])
-        return float(np.vdot(R, R))
 
 
 def check_size(features: int, of: str = "problem: its") -> None:

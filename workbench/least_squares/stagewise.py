@@ -4,28 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
-from numbers import Real
 
 import numpy as np
 
 from workbench.core.checks import check_counts, check_flags, check_positive, check_sparse
 from workbench.core.problem import Matrix, Problem
-from workbench.core.shares import Shares, pieces
+from workbench.core.shares import pieces
 from workbench.core.stream import Row
 from workbench.data.generators import Generator, fitted
 from workbench.least_squares.block_visits import BlockVisits, fit
-from workbench.least_squares.cluster import cluster_of
 from workbench.least_squares.links import LINKS, check_link
 from workbench.least_squares.products import GRAM_ROWS, check_size
-from workbench.least_squares.rows import Share, training_rows
+from workbench.least_squares.rows import TrainingRows
 
 
 @dataclass
 class StagewiseState:
     """Weights ``W`` (n_features, k), the scores ``F`` (n, k) of the training rows, the objective.
 
-    ``F`` is empty, (0, k), if the rows are on a cluster, whose workers hold their scores.
     ``loss`` is the mean loss, ``primal`` adds the penalty. The model keeps the ``generator`` of its
     features, a seed, instead of these.
     """
@@ -57,8 +53,6 @@ def ls_stagewise(
     bandwidth: float = 1.0,
     calibrate: bool = False,
     seed: int = 0,
-    kept: int = 2**28,
-    workers: int = 1,
     state: StagewiseState | None = None,
 ) -> Iterator[StagewiseState]:
     """Minimise mean_i loss(W'z_i, y_i) + alpha/2 |W|^2 over random features z, block by block.
@@ -73,50 +67,34 @@ def ls_stagewise(
     ----------
     alpha : positive, for the mean loss of a row, weighted by the problem's weights
     features, n_features, block, bandwidth : see :func:`workbench.data.generators.fitted`
-    link : "identity", "softmax", "squared_hinge" or "sigmoid"
+    link : "identity", "softmax" or "squared_hinge"
     passes : visits of every block, at least 1
     inner : steps of Algorithm 1 per visit, at least 1
     calibrate : take the scores so far as k more features of every block (the paper's linear
         calibration); the model stays linear in its features. With one pass only
-    seed : of the features; a `state` that is given has its own
-    kept : bytes, at least 0, that a block's features may take between two steps; what does not
-        fit is made again at every step
-    workers : threads, at least 1, each with its share of the rows; the iterates are the same
+    seed : int, seeds the features; a `state` that is given has its own
 
     Raises
     ------
     ValueError
         For a parameter out of its range, or features that are not finite.
     """
-    check_stages(alpha, link, passes, inner, block, kept, workers)
+    check_stages(alpha, link, passes, inner, block)
     check_counts(n_features=n_features)
     check_size(min(block, n_features), "block: its")
     check_flags(calibrate=calibrate)
     if calibrate and passes > 1:
         raise ValueError(f"calibrate: must have passes=1, got passes={passes!r}")
     s = state or start(fitted(problem, features, n_features, block, bandwidth, seed), problem)
-    cluster = cluster_of(problem)
-    s.F = s.F[:0] if cluster else s.F if len(s.F) else s.scores(problem.X)
-    if cluster:
-        shares = cluster.hold(partial(_share, s.W.copy(), s.generator, link, kept, calibrate))
-    else:
-        shares = training_rows(problem, s.F, s.generator, link, kept, workers, calibrate)
-    with shares as rows:
-        yield from stages(rows, s, alpha, link, passes, inner, calibrate)
+    rows = TrainingRows(problem, s.F, s.generator, link, calibrate)
+    yield from stages(rows, s, alpha, link, passes, inner)
 
 
-def _share(W, generator, link, kept, calibrate, part: Problem) -> Share:
-    F = scores(generator, part.X, W) if W.any() else start(generator, part).F
-    return Share(part, slice(0, part.n), F, generator, link, int(min(kept, 2**62)), calibrate)
-
-
-def check_stages(alpha, link, passes, inner, block, kept, workers) -> None:
+def check_stages(alpha, link, passes, inner, block) -> None:
     """Raise a ValueError that names the first argument out of its range."""
     check_positive(alpha, "alpha")
     check_link(link)
-    check_counts(passes=passes, inner=inner, block=block, workers=workers)
-    if not isinstance(kept, Real) or not kept >= 0:
-        raise ValueError(f"kept: must be a number of bytes, at least 0, got {kept!r}")
+    check_counts(passes=passes, inner=inner, block=block)
 
 
 def start(generator: Generator, problem: Problem) -> StagewiseState:
@@ -127,26 +105,19 @@ def start(generator: Generator, problem: Problem) -> StagewiseState:
 
 
 def stages(
-    rows: Shares,
-    s: StagewiseState,
-    alpha: float,
-    link: str,
-    passes: int,
-    inner: int = 4,
-    calibrate: bool = False,
+    rows: TrainingRows, s: StagewiseState, alpha: float, link: str, passes: int, inner: int = 4
 ) -> Iterator[StagewiseState]:
     """Do the rounds of Algorithm 3 on `rows`, whose scores F are the printed predictions y^.
 
     T is the number of blocks in the first pass; later passes visit them again.
     """
-    visits = BlockVisits(rows, s, alpha, link, passes, inner, calibrate)
+    visits = BlockVisits(rows, s, alpha, link, passes, inner)
     yield s  # Initialize predictions: y^_i^(1) = 0
     while s.round < passes * visits.blocks:  # for t = 1, ..., T do
         b = s.round % visits.blocks
-        rows.change(Share.generate, b)  # Generate p features: {x~_i} = GEN({x_i}, p)
+        rows.generate(b)  # Generate p features: {x~_i} = GEN({x_i}, p)
         step = visits.fit(b)  # Let W_t be the output of Algorithm 1 on {(x~_i, y_i - y^_i^(t))}
         visits.update(b, step)  # Update predictions: y^_i^(t+1) = y^_i^(t) + W_t x~_i
-        rows.change(Share.forget)
         s.round += 1
         yield s
 
@@ -177,8 +148,6 @@ def ls_columns(
     link: str = "identity",
     passes: int = 2,
     inner: int = 4,
-    kept: int = 2**28,
-    workers: int = 1,
     state: ColumnsState | None = None,
 ) -> Iterator[ColumnsState]:
     """Minimise mean_i loss(W'x_i, y_i) + alpha/2 |W|^2, a block of columns of X at a time.
@@ -192,9 +161,9 @@ def ls_columns(
     ----------
     alpha : positive, for the mean loss of a row; the paper's lambda = 30 is 30 / n
     block : columns per visit, at least 1; more than d are all
-    link, passes, inner, kept, workers : see :func:`ls_stagewise`
+    link, passes, inner : see :func:`ls_stagewise`
     """
-    check_stages(alpha, link, passes, inner, block, kept, workers)
+    check_stages(alpha, link, passes, inner, block)
     n, d, k, weights = problem.n, problem.d, problem.k, problem.weights
     total = float(weights.sum())
     s = state
@@ -214,17 +183,16 @@ def ls_columns(
             gradient = np.linalg.norm(problem.X.T @ R / total + alpha * s.W, axis=1)
             s.order = np.argsort(-gradient, kind="stable")
         generator = Generator("columns", d, d, block, 0, 1.0, s.order)
-        with training_rows(problem, s.F, generator, link, kept, workers) as rows:
-            for b in range(s.round % blocks, blocks):
-                own = s.order[generator.part(b)]
-                rows.change(Share.generate, b)
-                step, s.loss, _ = fit(rows, s.W[own], alpha, link, inner)
-                s.W[own] += step
-                rows.change(Share.update)
-                rows.change(Share.forget)
-                s.round += 1
-                s.primal = s.loss + alpha / 2 * float(np.vdot(s.W, s.W))
-                yield s
+        rows = TrainingRows(problem, s.F, generator, link)
+        for b in range(s.round % blocks, blocks):
+            own = s.order[generator.part(b)]
+            rows.generate(b)
+            step, s.loss, _ = fit(rows, s.W[own], alpha, link, inner)
+            s.W[own] += step
+            rows.update()
+            s.round += 1
+            s.primal = s.loss + alpha / 2 * float(np.vdot(s.W, s.W))
+            yield s
 
 
 def scores(generator: Generator, X: Matrix, W: np.ndarray, rows: int = GRAM_ROWS) -> np.ndarray:

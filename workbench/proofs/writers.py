@@ -35,7 +35,6 @@ LOSS_OF = {  # link of least squares -> stated loss
     "identity": "squared",
     "softmax": "softmax",
     "squared_hinge": "squared_hinge",
-    "sigmoid": "logistic",
 }
 
 
