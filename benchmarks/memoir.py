@@ -180,7 +180,7 @@ class Case(NamedTuple):
     test: float | None = 0.2  # share of test rows; None for the published split
 
 
-GRAPH = {"mips": "sw_graph", "ef": 50, "threads": 1}
+GRAPH = {"mips": "sw_graph", "ef": 50}
 SEARCH = {
     "exact": partial(search, mips="exact"),
     "product (SciPy)": multiply,

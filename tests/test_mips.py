@@ -93,7 +93,6 @@ def test_scores_are_the_product_however_many_blocks(x_sparse, w_sparse, block, m
     assert F.dtype == np.float32
     np.testing.assert_array_equal(F, X @ W)
     rows = np.array([2, 0, 2])
-    np.testing.assert_array_equal(scores(*stores, rows), F[rows])
     np.testing.assert_array_equal(ask("exact", *stores, y), brute_force(X, W, y))
     np.testing.assert_array_equal(best_classes(*stores, rows), F[rows].argmax(axis=1))
 
@@ -169,9 +168,7 @@ def test_inexactness_of_answers_that_are_known(sparse):
         oracle, stored(W, sparse), stored(X, sparse), np.arange(4), np.zeros(4, int)
     )
     assert oracle.query_seconds == 7.0
-    assert found["recall"] == 0.5  # answers 1 and 4 share the largest score
-    assert found["epsilon_mean"] == 1.0 and found["epsilon_max"] == 3.0
-    assert found["epsilon_p95"] == np.quantile([1, 0, 3, 0], 0.95)
+    assert found == {"recall": 0.5, "epsilon_mean": 1.0}  # answers 1 and 4 share the best score
 
 
 @both
@@ -182,8 +179,7 @@ def test_exact_search_is_not_inexact_and_looking_draws_nothing(sparse):
     for name, recall in (("exact", 1.0), ("random", 0.5)):
         found = inexactness(built(name, W, seed=rng), W, X, np.arange(N), y)
         assert rng.bit_generator.state == before and found["recall"] <= recall
-        exact = {"recall": 1, "epsilon_mean": 0, "epsilon_p95": 0, "epsilon_max": 0}
-        assert (found == exact) == (name == "exact")
+        assert (found == {"recall": 1, "epsilon_mean": 0}) == (name == "exact")
 
 
 def agreeing_bits(a, b, bits):
@@ -257,7 +253,7 @@ def test_graphs_find_nearly_all_of_an_easy_problem_after_each_update(name, spars
     for weights in (-W, W):
         oracle.update(weights)
         found = inexactness(oracle, weights, X, np.arange(N), y)
-        assert found["recall"] >= 0.95 and found["epsilon_max"] < 3
+        assert found["recall"] >= 0.95 and found["epsilon_mean"] < 0.05
 
 
 def test_rows_without_any_answer_get_a_random_other_class():
@@ -310,37 +306,22 @@ def queried(rows, y, X=ZEROS):
     return lambda: built("exact", np.zeros((D, C))).query(X, np.array(rows), np.array(y))
 
 
-def unbuilt(name):
-    return lambda: make_oracle(name, k=C, d=D).query(np.zeros((1, D)), np.arange(1), np.zeros(1))
-
-
 REFUSED = [
     (made("exakt"), "mips: must be one of exact, sw_graph, hnsw, simple_lsh, random"),
-    (made("exact", ef=3), "exact has no option 'ef'; valid options: none"),
-    (made("sw_graph", M=3), "sw_graph has no option 'M'; valid options: neighbours, ef, thr"),
-    (made("sw_graph", neighbours=0), "neighbours: must be a whole number of .* 1, got 0"),
     (made("hnsw", ef=-1), "ef: must be"),
-    (made("hnsw", threads=True), "threads: must be"),
-    (made("exact", k=1), "k, d: must be at least 2 classes and 1 feature, got 1, 40"),
-    (made("exact", d=0), "k, d: must be at least 2"),
     (made("simple_lsh", bits=0), "bits: must be a whole"),
     (made("simple_lsh", rerank=0), "rerank: must be a whole"),
     (
         made("simple_lsh", d=10**7),
         "bits: .* d = 10000000 .* 64 bits .* at most 26 bits fit",
     ),
-    (updated(np.zeros((C, D))), "W: must have shape"),
-    (updated(sp.csc_array((D, C), dtype=np.float32)), "W: must be CSR of float32"),
-    (updated(sp.csr_array((D, C))), "W: must be CSR of float32"),
-    (updated(np.zeros((C, D)).T), "W: must be a C-ordered"),
-    (updated(np.zeros((D, C), int)), "W: must be a C-ordered"),
-    (queried([0], [0], np.zeros((2, D + 1))), "X: must have 40 features"),
-    (queried([0], [0], sp.csc_array((2, D))), "X: must be CSR"),
-    (queried([2], [0]), "rows: must be from 0 to 1"),
-    (queried([-1], [0]), "rows: must be"),
+    (updated(np.zeros((C, D))), "W: must be a CSR or dense matrix of floats, 40 features by 150"),
+    (updated(sp.csc_array((D, C), dtype=np.float32)), "W: must be .* got csc"),
+    (updated(np.zeros((D, C), int)), "W: must be .* got dense int64"),
+    (queried([0], [0], np.zeros((2, D + 1))), "X: must be dense or CSR with 40 features"),
+    (queried([0], [0], sp.csc_array((2, D))), "X: must be"),
     (queried([0, 1], [0]), "y: must be a label for each row"),
     (queried([0], [C]), "y: must be from 0 to 149"),
-    *((unbuilt(name), "query: the index has not been built") for name in MIPS),
 ]
 
 

@@ -33,7 +33,7 @@ BUDGETS = {
     "data": 2_096,
     "mrc": 2_805,
     "weston_watkins": 967,
-    "memoir": 2_396,
+    "memoir": 2_247,
     "least_squares": 1_356,
     "sampled_cuts": 1_549,
     "tuning": 450,

@@ -1,4 +1,4 @@
-"""MEMOIR as its authors' code has it, beside the figures that show it; lesson 3 takes it apart.
+"""MEMOIR as its authors' code has it, next to the figures that show it; lesson 3 takes it apart.
 
 The code (`AVBelyy/sparse-multi-svm`) departs from the paper's boxes in these ways, each of which
 is a parameter here: rows are drawn in equal numbers from all classes (``balanced``), a batch reads
@@ -10,7 +10,6 @@ the answer is a random class that W has not met yet (``empty``).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from math import sqrt
 
@@ -82,7 +81,6 @@ def authors_l2(
     mips: str = "exact",
     ef: int = 50,
     bits: int = 64,
-    threads: int = 1,
     seed: int = 0,
     state: AuthorsState | None = None,
 ) -> Iterator[AuthorsState]:
@@ -100,7 +98,7 @@ def authors_l2(
         cosine=cosine,
     )
     options = {"simple_lsh": {"bits": bits}, "exact": {}, "random": {}}
-    options = options.get(mips, {"ef": ef, "threads": threads})
+    options = options.get(mips, {"ef": ef})
     chance = [seed, 1] if mips == "simple_lsh" else s.rng
     oracle = make_oracle(mips, k=k, d=problem.d, seed=chance, **options)
     batches = 1 if size * MAX_BATCHES >= n else -(-n // size)
@@ -119,7 +117,7 @@ def authors_l2(
             for part in [slice(0, len(b))] if frozen else [slice(i, i + 1) for i in range(len(b))]:
                 some, labels = b[part], y[b[part]]
                 oracle.update(s.U)
-                r = answers(oracle, X, some, labels, threads if mips == "exact" else 1)
+                r = oracle.query(X, some, labels)
                 s.build_seconds += oracle.build_seconds
                 s.query_seconds += oracle.query_seconds
                 if frozen and mips != "exact" and first + size >= len(drawn):
@@ -171,15 +169,6 @@ def draw(rng, y, k: int, order, count: int, balanced: bool) -> np.ndarray:
     classes = present[rng.integers(len(present), size=count)]
     within = (rng.random(count) * counts[classes]).astype(np.int64)
     return order[np.cumsum(counts)[classes] - counts[classes] + within]
-
-
-def answers(oracle, X, rows, y, threads: int) -> np.ndarray:
-    """Return the class that the search finds for each row, in some threads."""
-    if threads == 1:
-        return oracle.query(X, rows, y)
-    with ThreadPoolExecutor(threads) as pool:
-        parts = np.array_split(np.arange(len(rows)), threads)
-        return np.concatenate(list(pool.map(lambda at: oracle.query(X, rows[at], y[at]), parts)))
 
 
 def scores_of(X, U, classes) -> np.ndarray:

@@ -50,7 +50,7 @@ KERNELS = {
         {
             steps: "visit take search project fold truncate square_of squared",
             products: "add_scores set_scores add_outer lacks_room",
-            blocks: "soft position slots_for length_of reserve insert nonzeros needed_slots",
+            blocks: "soft position slots_for length_of reserve insert",
         },
         ["test_kernels_memoir.py"],
     ),

@@ -123,32 +123,40 @@ def roomier(blocks: Blocks, k: int, need: int) -> Blocks:
 
 
 def compacted(blocks: Blocks, k: int, need: int) -> Blocks:
-    """Return the matrix in a new pool without gaps and zeros, with `need` slots or more free."""
-    live = int(needed_slots(blocks, k))
-    made = empty(len(blocks.starts), k, sums=len(blocks.sums) > 0, slots=int(SLACK * live) + need)
-    _insert_nonzeros(blocks, made, k)
+    """Return a matrix without sums in a new pool without zeros, with `need` slots or more free."""
+    W = matrix_of(blocks, k)
+    counts = np.diff(W.indptr)
+    lengths = 2.0 ** np.ceil(np.log2(np.maximum(counts / FULL, 2**MIN_SIZE)))
+    slots = np.where(lengths > DENSE * k, max(k, 2**MIN_SIZE), lengths)[counts > 0].sum()
+    made = empty(len(counts), k, slots=int(SLACK * slots) + need)
+    _insert_all(made, W.indptr, W.indices, W.data, k)
     return made
 
 
 def matrix_of(blocks: Blocks, k: int, l1: float = 0.0) -> sp.csr_array | np.ndarray:
     """Return the (d, k) matrix: the dense array, or CSR with values taken `l1` towards zero."""
-    d = len(blocks.starts)
+    d, l1 = len(blocks.starts), np.float32(l1)
     if not len(blocks.classes):
         return blocks.values.reshape(d, k)
-    counts = np.zeros(d + 1, np.int64)
-    _count(blocks, k, np.float32(l1), counts[1:])
-    ends = np.cumsum(counts)
+    lengths = np.where(blocks.sizes == WHOLE, k, (blocks.sizes > 0) << blocks.sizes.astype(int))
+    ends = np.append(0, np.cumsum(lengths))
+    slots = np.repeat(blocks.starts - ends[:-1], lengths) + np.arange(ends[-1])
+    values = blocks.values[slots]
+    values -= values.clip(-l1, l1)
+    kept = values != 0.0
+    ends = np.append(0, np.cumsum(kept))[ends]
     wide = np.int32 if max(ends[-1], k) < 2**31 else np.int64
-    indices, data = np.empty(ends[-1], wide), np.empty(ends[-1], np.float32)
-    _fill(blocks, k, np.float32(l1), ends, indices, data)
-    made = sp.csr_array((data, indices, ends.astype(wide)), shape=(d, k))
+    indices = blocks.classes[slots[kept]].astype(wide)
+    made = sp.csr_array((values[kept], indices, ends.astype(wide)), shape=(d, k))
     made.sort_indices()
     return made
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def soft(value, l1):
-    """Return `value`, taken l1 towards zero."""
+    """Return `value`, taken l1 towards zero; None, which is known when this compiles, is 0."""
+    if l1 is None:
+        return value
     return max(value - l1, np.float32(0.0)) + min(value + l1, np.float32(0.0))
 
 
@@ -257,58 +265,13 @@ def _copy(old, new, k):
 
 
 @njit(cache=True)
-def nonzeros(blocks, f, k):
-    """Return how many slots of feature f have a value, or a sum."""
-    count = 0
-    for p in range(blocks.starts[f], blocks.starts[f] + length_of(blocks.sizes[f], k)):
-        count += blocks.values[p] != 0.0 or (bool(len(blocks.sums)) and blocks.sums[p] != 0.0)
-    return count
-
-
-@njit(cache=True)
-def needed_slots(blocks, k):
-    """Return the number of slots of the smallest blocks that hold the same."""
-    total = 0
-    for f in range(len(blocks.starts)):
-        count = nonzeros(blocks, f, k)
-        if count:
-            total += length_of(slots_for(np.uint8(MIN_SIZE), count, k), k)
-    return total
-
-
-@njit(cache=True)
-def _insert_nonzeros(old, new, k):
-    for f in range(len(old.starts)):
-        count, start = nonzeros(old, f, k), old.starts[f]
-        if not count:
-            continue
-        reserve(new, f, count, k)
-        for p in range(start, start + length_of(old.sizes[f], k)):
-            with_sum = len(old.sums) > 0 and old.sums[p] != 0.0
-            if old.values[p] != 0.0 or with_sum:
-                c = np.int64(old.classes[p])
-                q = position(new.starts, new.sizes, new.classes, f, c, k)
-                if q < 0:
-                    q = insert(new.used, new.classes, f, c, q)
-                new.values[q] = old.values[p]
-                if with_sum:
-                    new.sums[q] = old.sums[p]
-
-
-@njit(cache=True)
-def _count(blocks, k, l1, counts):
-    for f in range(len(counts)):
-        start = blocks.starts[f]
-        for p in range(start, start + length_of(blocks.sizes[f], k)):
-            counts[f] += soft(blocks.values[p], l1) != 0.0
-
-
-@njit(cache=True)
-def _fill(blocks, k, l1, indptr, indices, data):
-    for f in range(len(blocks.starts)):
-        at, start = indptr[f], blocks.starts[f]
-        for p in range(start, start + length_of(blocks.sizes[f], k)):
-            value = soft(blocks.values[p], l1)
-            if value != 0.0:
-                indices[at], data[at] = blocks.classes[p], value
-                at += 1
+def _insert_all(new, ends, classes, values, k):
+    for f in range(len(ends) - 1):
+        if ends[f + 1] > ends[f]:
+            reserve(new, f, ends[f + 1] - ends[f], k)
+        for p in range(ends[f], ends[f + 1]):
+            c = np.int64(classes[p])
+            q = position(new.starts, new.sizes, new.classes, f, c, k)
+            if q < 0:
+                q = insert(new.used, new.classes, f, c, q)
+            new.values[q] = values[p]

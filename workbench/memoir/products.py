@@ -14,7 +14,7 @@ from workbench.memoir.blocks import WHOLE, insert, length_of, position, reserve,
 
 @njit(cache=True, fastmath={"reassoc", "contract", "nsz", "arcp"})
 def add_scores(blocks, rows, i, l1, out, k):
-    """Add row i times the matrix, its values taken l1 towards zero, to (k + 1,) `out`."""
+    """Add row i times the matrix to (k + 1,) `out`, its values taken l1 (or None) towards zero."""
     starts, sizes, _, classes, values, _, _ = blocks
     data, indices = rows.data, rows.indices
     start, end = rows.starts[i], rows.starts[i + np.uint64(1)]
@@ -30,21 +30,13 @@ def add_scores(blocks, rows, i, l1, out, k):
         first = np.uint64(starts[f])
         if size == WHOLE:
             some = values[first : first + np.uint64(k)]
-            if l1 == 0.0:
-                for c in range(np.uint64(k)):
-                    out[c] += x * some[c]
-            else:
-                for c in range(np.uint64(k)):
-                    out[c] += x * soft(some[c], l1)
+            for c in range(np.uint64(k)):
+                out[c] += x * soft(some[c], l1)
             continue
         length = np.uint64(1) << np.uint64(size)
         some, places = values[first : first + length], classes[first : first + length]
-        if l1 == 0.0:
-            for q in range(length):
-                out[np.uint64(places[q])] += x * some[q]
-        else:
-            for q in range(length):
-                out[np.uint64(places[q])] += x * soft(some[q], l1)
+        for q in range(length):
+            out[np.uint64(places[q])] += x * soft(some[q], l1)
 
 
 @njit(cache=True, fastmath={"reassoc", "contract", "nsz", "arcp"}, inline="always")
@@ -58,17 +50,9 @@ def add_dense_scores(data, indices, start, end, shift, W, l1, out):
         one, two, three, last = W[a], W[b], W[e], W[f]
         x, y = kind(data[p]), kind(data[p + np.uint64(1)])
         z, v = kind(data[p + np.uint64(2)]), kind(data[p + np.uint64(3)])
-        if l1 == 0.0:
-            for c in range(np.uint64(W.shape[1])):
-                out[c] += x * one[c] + y * two[c] + z * three[c] + v * last[c]
-        else:
-            for c in range(np.uint64(W.shape[1])):
-                out[c] += (
-                    x * soft(one[c], l1)
-                    + y * soft(two[c], l1)
-                    + z * soft(three[c], l1)
-                    + v * soft(last[c], l1)
-                )
+        for c in range(np.uint64(W.shape[1])):
+            front = x * soft(one[c], l1) + y * soft(two[c], l1)
+            out[c] += front + z * soft(three[c], l1) + v * soft(last[c], l1)
         start += four
     for p in range(start, end):
         x, one = kind(data[p]), W[np.uint64(indices[p - shift])]

@@ -17,7 +17,6 @@ from workbench.memoir.products import add_outer, add_scores, lacks_room, set_sco
 # average of iterates; the sum of all steps in units of U; and the number of violated margins.
 SCALE, SQUARE, MASS, TOTAL, VIOLATED = range(5)
 NUMBERS = 1.0, 0.0, 0.0, 0.0, 0.0  # the numbers of W = 0
-UNCHANGED = np.float32(0.0)  # the l1 threshold of values that are only read
 NO_ANSWERS = np.zeros(0, np.int32)
 
 
@@ -103,10 +102,10 @@ def search(blocks, rows, i, own, at, answers, out, pair, both, k):
     if len(answers):
         r = np.int64(answers[at])
         pair[0], pair[1] = own, r
-        set_scores(blocks, rows, i, pair, UNCHANGED, both, k)
+        set_scores(blocks, rows, i, pair, None, both, k)
         return r, both[0] - both[1]
     out[:] = 0.0
-    add_scores(blocks, rows, i, UNCHANGED, out, k)
+    add_scores(blocks, rows, i, None, out, k)
     score = np.float64(out[own])
     out[own] = -np.inf
     r = 0

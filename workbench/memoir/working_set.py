@@ -136,7 +136,7 @@ def cs_working_set(
     yield s
     while True:
         sets = Sets(s.sets, s.alpha, s.held, s.calm)
-        given = y, sets, rounded_down(costs), squares, np.float32(s.l1), s.eps
+        given = y, sets, rounded_down(costs), squares, threshold_of(s), s.eps
         for _ in range(inner if s.round else 0):
             order = s.rng.permutation(n)
             order = order[((s.held > 1) & (s.calm < CALM))[order]]
@@ -198,6 +198,11 @@ def change_weights(problem: Problem, s: WorkingSetState, *, C: float, l1: float)
     return s
 
 
+def threshold_of(s: WorkingSetState) -> np.float32 | None:
+    """Return l1 as compiled code takes it: None is 0, and saves a third of the time."""
+    return np.float32(s.l1) if s.l1 else None
+
+
 def rounded_down(costs: np.ndarray) -> np.ndarray:
     """Return the largest numbers of single precision up to these: alpha is held in it."""
     single = costs.astype(np.float32)
@@ -209,7 +214,7 @@ def certificate(
     problem: Problem, s: WorkingSetState, rows: Rows, squares, costs
 ) -> tuple[float, float]:
     """Return D(alpha) and P(W), moved apart by what rounding may have lost."""
-    X, b, l1 = problem.X, s.blocks(), np.float32(s.l1)
+    X, b, l1 = problem.X, s.blocks(), threshold_of(s)
     one, two = norms(b.values[: b.end[0]], l1)
     primal = two / 2 + s.l1 * one + losses(b, rows, problem.y, costs, l1, s.k)
     own, A = feasible(s, costs)

@@ -25,6 +25,7 @@ from workbench.core.problem import Matrix
 from workbench.memoir.mips.oracle import Oracle, parts
 
 EF_BUILD = 50  # candidates that nmslib keeps for each vector while it builds
+LINKS = 10  # links of each new vector, nmslib's NN or M
 NEIGHBOURS = (2, 16)  # the second number is for rows that the first left without an answer
 
 
@@ -40,41 +41,32 @@ class SmallWorld(Oracle):
     ----------
     k, d : numbers of classes and features
     seed : integer or generator, of the random classes
-    neighbours : links of each new vector, nmslib's NN or M
     ef : candidates that a query keeps
-    threads : of building and querying
 
     Raises
     ------
     ValueError
-        If an option is not a positive whole number, or the package nmslib is not installed.
+        If `ef` is not a positive whole number, or the package nmslib is not installed.
     """
 
     names = "sw-graph", "NN", "efSearch"
 
-    def __init__(self, k, d, seed=0, *, neighbours=10, ef=50, threads=1):
+    def __init__(self, k, d, seed=0, *, ef=50):
         super().__init__(k, d, seed)
-        method, links, search = self.names
-        self.build_options = {
-            links: check_whole(neighbours, "neighbours"),
-            "efConstruction": EF_BUILD,
-            "indexThreadQty": check_whole(threads, "threads"),
-        }
-        self.query_options = {search: check_whole(ef, "ef")}
-        self.threads = threads
-        self.nmslib = load_nmslib(method.replace("-", "_"))
+        self.ef = check_whole(ef, "ef")
+        self.nmslib = load_nmslib(self.names[0].replace("-", "_"))
 
     def _build(self, W: Matrix) -> None:
         self.sparse = sp.issparse(W)
-        kind = self.nmslib.DataType
+        (method, links, search), kind = self.names, self.nmslib.DataType
         self.graph = self.nmslib.init(
-            method=self.names[0],
+            method=method,
             space="negdotprod_sparse_fast" if self.sparse else "negdotprod",
             data_type=kind.SPARSE_VECTOR if self.sparse else kind.DENSE_VECTOR,
         )
         self.graph.addDataPointBatch(self._vectors(W.T))
-        self.graph.createIndex(self.build_options)
-        self.graph.setQueryTimeParams(self.query_options)
+        self.graph.createIndex({links: LINKS, "efConstruction": EF_BUILD, "indexThreadQty": 1})
+        self.graph.setQueryTimeParams({search: self.ef})
 
     def _find(self, X: Matrix, rows: np.ndarray, y: np.ndarray) -> np.ndarray:
         answers = np.full(len(rows), -1, np.int32)
@@ -82,9 +74,7 @@ class SmallWorld(Oracle):
             missing = np.flatnonzero(answers < 0)
             for part in parts(len(missing), 1 if self.sparse else self.d):
                 vectors = self._vectors(X[rows[missing[part]]])
-                found = self.graph.knnQueryBatch(
-                    vectors, k=min(asked, self.k), num_threads=self.threads
-                )
+                found = self.graph.knnQueryBatch(vectors, k=min(asked, self.k), num_threads=1)
                 for j, (classes, _) in zip(missing[part].tolist(), found, strict=True):
                     answers[j] = next((c for c in classes.tolist() if c != y[j]), -1)
         missing = answers < 0

@@ -3,7 +3,7 @@
 A weight vector w becomes (w/M, sqrt(1 - |w/M|^2)) and a row x becomes (x/|x|, 0), both of length
 1, where M is the largest norm of any class's weights. A bit is the side of a random hyperplane on
 which a vector lies, so two bits agree with probability 1 - arccos(x.w / (M |x|)) / pi. The
-classes nearest in Hamming distance are found by a scan of packed bits.
+classes nearest in Hamming distance are found by comparing with all classes, bit by bit.
 
 References
 ----------
@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
-from numba import types
-from numba.extending import intrinsic
 
 from workbench.core.checks import check_whole
 from workbench.core.problem import Matrix
@@ -73,14 +71,16 @@ class SimpleLSH(Oracle):
 
     def _find(self, X: Matrix, rows: np.ndarray, y: np.ndarray) -> np.ndarray:
         answers = np.empty(len(rows), np.int32)
-        many = 1 if self.rerank is None else min(self.rerank, self.k - 1)
-        longest = np.uint32(64 * len(self.codes))
-        for part in parts(len(rows), max(self.bits, 0 if sp.issparse(X) else self.d)):
+        for part in parts(len(rows), max(4 * self.k, 0 if sp.issparse(X) else self.d)):
             Z = X[rows[part]]
-            nearest = np.empty((len(y[part]), many), np.int32)
-            _nearest(self.hash_rows(Z), self.codes, y[part], longest, nearest)
-            answers[part] = nearest[:, 0]
-            if many > 1:
+            distances = np.zeros((Z.shape[0], self.k), np.uint32)
+            for words, codes in zip(self.hash_rows(Z).T, self.codes, strict=True):
+                distances += np.bitwise_count(words[:, None] ^ codes)
+            distances[np.arange(len(distances)), y[part]] = np.iinfo(np.uint32).max
+            answers[part] = distances.argmin(axis=1)
+            if self.rerank is not None:
+                order = np.argsort(distances, axis=1, kind="stable")
+                nearest = np.sort(order[:, : min(self.rerank, self.k - 1)], axis=1)
                 Z, W = sp.csr_array(Z), self.lists
                 entries, lists = (Z.data, Z.indices, Z.indptr), (W.data, W.indices, W.indptr)
                 _rerank(*entries, *lists, nearest, self.d, answers[part])
@@ -110,51 +110,6 @@ def _pack(sides: np.ndarray) -> np.ndarray:
     whole = np.zeros((len(sides), -(-sides.shape[1] // 64) * 8), np.uint8)
     whole[:, : packed.shape[1]] = packed
     return whole.view(np.uint64)
-
-
-@intrinsic
-def _popcount(context, word):
-    """Return the number of ones of a uint64."""
-
-    def generate(context, builder, signature, given):
-        return builder.ctpop(given[0])
-
-    return types.uint64(types.uint64), generate
-
-
-@njit(cache=True)
-def _nearest(hashes, codes, y, longest, nearest):
-    """Put the nearest classes other than y, in ascending order, into the rows of `nearest`.
-
-    `codes` is (words, C): the scan of a word runs over classes, several at a time. Distances are
-    at most `longest`; counting them gives the largest that is still among the nearest.
-    """
-    words, C, many = len(codes), np.uint64(codes.shape[1]), nearest.shape[1]
-    distances = np.empty(C, np.uint32)
-    counts = np.empty(longest + 2, np.int64)
-    for j in range(np.uint64(len(y))):
-        distances[:] = 0
-        for w in range(np.uint64(words)):
-            word, code = hashes[j, w], codes[w]
-            for c in range(C):
-                distances[c] += np.uint32(_popcount(word ^ code[c]))
-        distances[np.uint64(y[j])] = longest + 1
-        counts[:] = 0
-        for c in range(C):
-            counts[distances[c]] += 1
-        last, within = np.uint32(0), counts[0]
-        while within < many:
-            last += np.uint32(1)
-            within += counts[last]
-        spare = many - (within - counts[last])  # places left for codes at the largest distance
-        filled = np.uint64(0)
-        for c in range(C):
-            if distances[c] > last or (distances[c] == last and spare == 0):
-                continue
-            if distances[c] == last:
-                spare -= 1
-            nearest[j, filled] = c
-            filled += np.uint64(1)
 
 
 @njit(cache=True)
