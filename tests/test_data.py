@@ -99,8 +99,6 @@ def test_data_in_a_text_count_by_their_content(mirror, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     rows = tmp_path / "rows.csv"
     write_npz(mirror / "mine.npz", Rows(X, Y))
-    folder = tmp_path / "folder"
-    folder.mkdir()
 
     def changed(path, text):
         """Whether the state differs after other bytes of equal size and date, as of a mapping."""
@@ -115,7 +113,6 @@ def test_data_in_a_text_count_by_their_content(mirror, tmp_path, monkeypatch):
     assert changed(rows, "~/rows.csv | 3 classes")
     (tmp_path / "rows.npy").write_bytes(b"")
     assert changed(tmp_path / "rows.labels.npy", str(tmp_path / "rows.npy"))
-    assert changed(folder / "part.npy", f"iris or {folder}")
     assert changed(mirror / "mine.npz", "mine + 20 fourier")
     assert not changed(tmp_path / "other.csv", str(rows))
 

@@ -40,7 +40,7 @@ from workbench.runs.run import run
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 IRIS = scale(IRIS)
-TEXT = tfidf(zipf_text(600, 40, 0, n_test=200, words=30, own=0.3))
+TEXT = tfidf(zipf_text(600, 40, 0, n_test=200))
 BASES = ["linear_time", "constant_time", "exact", "nystroem"]
 SMALL = {"r": 60, "random_state": 0}
 STAGES = {"n_features": 60, "block": 25, "alpha": 1e-3, "random_state": 0}

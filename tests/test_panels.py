@@ -79,9 +79,9 @@ def test_steps_follow_one_another():
     assert (made.n, made.d, made.k, made.synthetic) == (180, 5, 4, True)
     components = panel("digits @ maximum | 30 % test | 12 pca | 5 classes", seed=2)
     assert (components.d, components.X_test.shape[1], components.k) == (12, 12, 5)
-    waves = panel("digits @ maximum | 12 pca | 40 fourier+constant", seed=2)
-    assert waves.d == 41 and (waves.X[:, -1] == 1).all()
-    assert np.linalg.norm(waves.X[:, :-1], axis=1) == pytest.approx(1)
+    waves = panel("digits @ maximum | 12 pca + 40 fourier+constant", seed=2)
+    assert waves.d == 53 and (waves.X[:, -1] == 1).all()
+    assert np.linalg.norm(waves.X[:, 12:-1], axis=1) == pytest.approx(1)
     words = panel("text 2000x50 @ given | 3 log counts")
     assert words.is_sparse and words.X.data.min() == pytest.approx(np.log(2))
     for wrong in (

@@ -28,9 +28,9 @@ FLOORS = [
 ]
 # Lines of Python, docstrings included. A budget rises only in the commit that says what else went.
 BUDGETS = {
-    "core": 1_394,
+    "core": 1_346,
     "kernels": 908,
-    "data": 2_096,
+    "data": 1_987,
     "mrc": 2_805,
     "weston_watkins": 967,
     "memoir": 2_247,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from datetime import date, time, timedelta
+from datetime import date, timedelta
 from numbers import Integral
 
 import numpy as np
@@ -14,20 +14,16 @@ import scipy.sparse as sp
 from workbench.core.shares import blocks
 
 Matrix = np.ndarray | sp.csr_matrix | sp.csr_array
-# Magnitudes that values may have, and at least one of each column that is not zero must have:
-# squares, sums and quotients of them are numbers.
+# Magnitudes that values may have, and that at least one value of each nonzero column must have:
+# their squares, sums and quotients are normal numbers.
 LARGEST = {"d": 1e60, "f": 1e15}  # from 1e78 on LIBLINEAR, which takes fourth powers, never ends
 SMALLEST = {"d": 1e-100, "f": 1e-18}
-# Positive parameters: products of two of them, and of one with a sum over rows, are numbers, and in
-# single precision each of them is.
+# Range of positive parameters: their products are normal numbers, also in single precision.
 POSITIVE = 1e-30, 1e30
-# Accepted as numbers; compiled code takes no fractions.Fraction.
 NUMBERS = int, float, np.integer, np.floating, np.bool_
-# Types whose objects are not real numbers, even if floats can be made of some of them.
-NOT_REAL = date, time, timedelta, np.datetime64, np.timedelta64, complex, np.complexfloating
-NOT_REAL += pd.Period, type(pd.NaT)
+# Types whose objects are not real numbers, although NumPy makes floats of some of them.
+NOT_REAL = date, timedelta, np.datetime64, np.timedelta64, complex, np.complexfloating
 MAX_COUNT = 2**63 - 1  # the largest size or count in compiled code
-FORMATS = "csr", "csc", "coo"  # accepted formats of sparse rows
 
 
 def as_number(value) -> float:
@@ -40,10 +36,7 @@ def as_number(value) -> float:
 
 
 def check_positive(value: float, argument: str) -> float:
-    """Return `value` as a float; a ValueError names `argument` unless it is a positive number.
-
-    It must lie in :data:`POSITIVE`.
-    """
+    """Return `value` as a float; a ValueError names `argument` unless it lies in `POSITIVE`."""
     least, most = POSITIVE
     if not least <= (number := as_number(value)) <= most:
         raise ValueError(
@@ -108,36 +101,17 @@ def shown(value) -> str:
 
 
 def check_numbers(values, argument: str) -> None:
-    """Refuse dates, durations and complex numbers, which would silently become floats.
-
-    Raises
-    ------
-    ValueError
-        Naming `argument` and, if `values` have several columns, the column.
-    """
+    """Refuse dates, durations and complex numbers, which NumPy would turn into floats."""
     if sp.issparse(values):  # check_sparse refuses them by their dtype
         return
     if hasattr(values, "to_pandas"):  # a frame of Polars or a table of Arrow
         values = values.to_pandas()
-    if isinstance(values, pd.DataFrame):
-        columns = ((name, values.iloc[:, i]) for i, name in enumerate(values.columns))
-    else:
-        values = as_array(values, argument)
-        by_column = values.dtype.kind == "O" and values.ndim == 2
-        columns = enumerate(values.T) if by_column else [(None, values)]
-    for name, column in columns:
-        column, found = as_array(column, argument), None
-        if column.dtype.kind == "O":
-            kinds = {type(value) for value in column.ravel()}
-            found = next((kind.__name__ for kind in kinds if issubclass(kind, NOT_REAL)), None)
-        elif column.dtype.kind in "mMc":
-            found = f"dtype {column.dtype}"
-        if found:
-            where = "" if name is None else f" in column {name!r}"
-            advice = "turn them into numbers first, or leave them out"
-            if "complex" in found:
-                advice = "Complex data not supported"  # scikit-learn's words
-            raise ValueError(f"{argument}: must contain real numbers, got {found}{where}; {advice}")
+    values = as_array(values, argument)
+    kinds = {values.dtype.type} if values.dtype != object else {*map(type, values.ravel())}
+    if odd := [kind.__name__ for kind in kinds if issubclass(kind, NOT_REAL)]:
+        # The words on complex numbers are scikit-learn's.
+        advice = "Complex data not supported" if "complex" in odd[0] else "drop or encode them"
+        raise ValueError(f"{argument}: must contain real numbers, got {odd[0]}; {advice}")
 
 
 def check_matrix(X, argument: str) -> Matrix:
@@ -148,7 +122,7 @@ def check_matrix(X, argument: str) -> Matrix:
     Raises
     ------
     ValueError
-        Naming `argument`, what is wrong with it and what is accepted; also of a value beyond
+        Naming `argument`, what is wrong with it and what is accepted; also for a value beyond
         1e60, or 1e15 in single precision.
     """
     check_numbers(X, argument)
@@ -160,7 +134,18 @@ def check_matrix(X, argument: str) -> Matrix:
     dtype = dtype if dtype in (np.float32, np.float64) else np.dtype(np.float64)
     with np.errstate(over="ignore"):  # of long floats: infinite is refused below
         X = check_sparse(X, argument, dtype) if sp.issparse(X) else _floats(X, argument, dtype)
-    _check_values(X, argument)
+    most = 0.0
+    for values in [X.data] if sp.issparse(X) else blocks(X):
+        if not np.isfinite(values).all():
+            raise ValueError(
+                f"{argument}: contains NaN or infinite values; clean or impute them first"
+            )
+        most = max(most, values.max(initial=0), -values.min(initial=0))
+    if most > float(LARGEST[X.dtype.char]):
+        raise ValueError(
+            f"{argument}: contains values beyond {LARGEST[X.dtype.char]:g}, whose powers "
+            f"overflow {X.dtype}; scale the features"
+        )
     return X
 
 
@@ -169,18 +154,13 @@ def check_sparse(X, argument: str = "X", dtype: type = np.float64):
 
     Call this before SciPy or scikit-learn read the matrix: its own flags are not trusted, and one
     bad index makes compiled code read or write anywhere in memory. Float32 is kept, all else
-    becomes `dtype`.
-
-    Raises
-    ------
-    ValueError
-        Naming `argument`, if an index, a length or a type does not fit the format, or the format
-        is not CSR, CSC or COO.
+    becomes `dtype`. A ValueError names `argument` if an index, a length or a type does not fit the
+    format, or the format is not CSR, CSC or COO.
     """
     if not sp.issparse(X):
         return X
     _check_kind(X, argument)
-    if X.format not in FORMATS:
+    if X.format not in ("csr", "csc", "coo"):
         raise ValueError(
             f"{argument}: is a sparse {X.format.upper()} matrix; convert it with .tocsr() first"
         )
@@ -202,24 +182,30 @@ def check_sparse(X, argument: str = "X", dtype: type = np.float64):
     return X
 
 
-def _check_kind(X, argument: str) -> None:
-    if X.ndim != 2:
-        raise ValueError(f"{argument}: must have two dimensions (rows, features), got {X.ndim}")
-    if X.dtype.kind not in "biufO":
-        raise ValueError(f"{argument}: must contain real numbers, got dtype {X.dtype}")
+def rebuilt(X):
+    """Return a CSR, CSC or COO matrix of the same arrays; a ValueError says which is damaged."""
+    for name in ("indices", "indptr", "row", "col"):
+        if hasattr(X, name) and np.asarray(getattr(X, name)).dtype.kind not in "iu":
+            raise ValueError(f"{name} must contain whole numbers")
+    if X.format == "coo":
+        return type(X)((X.data, (X.row, X.col)), shape=X.shape)
+    X = type(X)((X.data, X.indices, X.indptr), shape=X.shape)
+    # Not by differences, as in check_format: they can overflow, and need an entry.
+    if (X.indptr[1:] < X.indptr[:-1]).any():
+        raise ValueError("indptr must be a non-decreasing sequence")
+    X.check_format()
+    return X
 
 
 def check_columns(X: Matrix, argument: str) -> None:
     """Refuse columns of values so small that their squares are zero."""
     least = SMALLEST[X.dtype.char]
-    if sp.issparse(X):
-        values = np.abs(X.data)
-        if not ((values > 0) & (values < least)).any():
-            return
-        largest = np.zeros(X.shape[1], X.dtype)
-        np.maximum.at(largest, X.indices, values)
-    else:
+    if not sp.issparse(X):
         largest = np.max([np.abs(block).max(axis=0) for block in blocks(X)], axis=0)
+    elif (np.abs(X.data) < least).any():
+        largest = abs(X).max(axis=0).toarray().ravel()
+    else:
+        return
     small = np.flatnonzero((largest > 0) & (largest < least))
     if len(small):
         raise ValueError(
@@ -230,7 +216,7 @@ def check_columns(X: Matrix, argument: str) -> None:
 
 def check_labels(y, argument: str, n: int) -> np.ndarray:
     """Return `y` as a one-dimensional array of `n` labels, none of them missing."""
-    listed = y if isinstance(y, list | tuple) else ()
+    check_kinds(y, argument)
     y = as_array(y, argument)
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
@@ -238,39 +224,28 @@ def check_labels(y, argument: str, n: int) -> np.ndarray:
         raise ValueError(f"{argument}: must be one-dimensional, got shape {y.shape}")
     if len(y) != n:
         raise ValueError(f"{argument}: has {len(y)} labels for {n} rows")
-    missing = np.asarray(pd.isna(y)) if y.dtype.kind != "V" else np.zeros(n, bool)
-    if missing.any():
-        count = int(missing.sum())
+    if count := int(np.sum(pd.isna(y))):
         raise ValueError(f"{argument}: {count} label{'s are' if count > 1 else ' is'} missing")
-    if y.dtype.kind == "f" and listed and all(isinstance(label, int) for label in listed):
-        y = np.array(listed, dtype=object)  # too large for int64: floats would merge neighbours
-    check_kinds(listed or y, argument)
     return y
 
 
 def check_kinds(y, argument: str) -> None:
-    """Refuse labels of several types, which NumPy would turn into texts, and other objects."""
-    listed = isinstance(y, list | tuple)
-    if listed or getattr(y, "dtype", None) == np.dtype(object):
-        kinds = {type(label) for label in y}
-        texts = {kind for kind in kinds if issubclass(kind, str)}
-        if (len(kinds) > 1 and not listed) or len(kinds) > len(texts) > 0:
+    """Refuse texts among other labels, which NumPy would turn into texts, and other objects."""
+    if isinstance(y, list | tuple) or getattr(y, "dtype", None) == np.dtype(object):
+        kinds = {type(label) for label in y if not isinstance(label, float)}
+        if len(kinds) > 1 and any(issubclass(kind, str) for kind in kinds):
             names = ", ".join(sorted(kind.__name__ for kind in kinds))
             raise ValueError(f"{argument}: mixes labels of types {names}; use one type")
     labels = as_array(y, argument)
-    if labels.dtype.kind == "c":
-        raise ValueError(f"{argument}: must be labels, got complex numbers")
-    if labels.ndim == 0 or labels.dtype.kind == "V":
+    if labels.ndim == 0 or labels.dtype.kind in "cV":
         raise ValueError(f"{argument}: must be an array or a list of labels, got {shown(y)}")
 
 
 def encode(labels: np.ndarray, classes: np.ndarray, argument: str) -> np.ndarray:
     """Return the int32 code of each label, its position in `classes`."""
     order = np.argsort(classes, kind="stable")
-    # Not both as floats, in which NumPy would look for an int64 among uint64.
-    whole = labels.dtype.kind in "iu" and classes.dtype.kind in "iu"
     try:
-        at = np.searchsorted(classes[order], labels.astype(classes.dtype) if whole else labels)
+        at = np.searchsorted(classes[order], labels)
     except TypeError:
         raise ValueError(
             f"{argument}: labels of type {type(labels[0]).__name__} among classes of type "
@@ -294,19 +269,11 @@ def as_array(given, argument: str) -> np.ndarray:
         raise ValueError(f"{argument}: must be an array; {error}") from None
 
 
-def rebuilt(X):
-    """Return a CSR, CSC or COO matrix of the same arrays; a ValueError says which is damaged."""
-    for name in ("indices", "indptr", "row", "col"):
-        if hasattr(X, name) and np.asarray(getattr(X, name)).dtype.kind not in "iu":
-            raise ValueError(f"{name} must contain whole numbers")
-    if X.format == "coo":
-        return type(X)((X.data, (X.row, X.col)), shape=X.shape)
-    X = type(X)((X.data, X.indices, X.indptr), shape=X.shape)
-    # Not by differences, as in check_format: they can overflow, and need an entry.
-    if (X.indptr[1:] < X.indptr[:-1]).any():
-        raise ValueError("indptr must be a non-decreasing sequence")
-    X.check_format()
-    return X
+def _check_kind(X, argument: str) -> None:
+    if X.ndim != 2:
+        raise ValueError(f"{argument}: must have two dimensions (rows, features), got {X.ndim}")
+    if X.dtype.kind not in "biufO":
+        raise ValueError(f"{argument}: must contain real numbers, got dtype {X.dtype}")
 
 
 def _floats(X, argument: str, dtype: np.dtype):
@@ -314,18 +281,3 @@ def _floats(X, argument: str, dtype: np.dtype):
         return X.astype(dtype, copy=False) if sp.issparse(X) else np.require(X, dtype, "CAE")
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{argument}: must be numeric; {error}") from None
-
-
-def _check_values(X: Matrix, argument: str) -> None:
-    most = 0.0
-    for values in [X.data] if sp.issparse(X) else blocks(X):
-        if not np.isfinite(values).all():
-            raise ValueError(
-                f"{argument}: contains NaN or infinite values; clean or impute them first"
-            )
-        most = max(most, values.max(initial=0), -values.min(initial=0))
-    if most > float(LARGEST[X.dtype.char]):
-        raise ValueError(
-            f"{argument}: contains values beyond {LARGEST[X.dtype.char]:g}, whose powers "
-            f"overflow {X.dtype}; scale the features"
-        )

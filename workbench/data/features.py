@@ -69,10 +69,7 @@ def unit_rows(problem: Problem) -> Problem:
 
 
 def root_rows(problem: Problem) -> Problem:
-    """Return square roots of the entries, as rows of norm one: the Bhattacharyya coefficient.
-
-    It brings out small counts and dark pixels. Negative entries are a ValueError.
-    """
+    """Return square roots of the entries, as rows of norm one; negative ones are a ValueError."""
     check_not_negative(problem, "they have no square root")
     roots = mapped(problem, lambda X: X.sqrt() if sp.issparse(X) else np.sqrt(X), "", None)
     name = f"{problem.name}, root unit rows"
@@ -82,12 +79,8 @@ def root_rows(problem: Problem) -> Problem:
 def log_counts(problem: Problem, least: int = 3) -> Problem:
     """Return log(1 + x) of counts x, without columns that are zero in nearly all training rows.
 
-    A word that occurs in fewer than `least` training rows says little about the others.
-
-    Raises
-    ------
-    ValueError
-        For negative entries, a `least` below 1, or if no column is left.
+    Columns stay that are not zero in at least `least` training rows. Negative entries, or no column
+    left, are a ValueError.
     """
     _check_count("least", least)
     check_not_negative(problem, "log(1 + x) is for counts")
@@ -108,14 +101,8 @@ def log_counts(problem: Problem, least: int = 3) -> Problem:
 def tfidf(problem: Problem) -> Problem:
     """Return word counts x_j as x_j (1 + log((1 + n) / (1 + n_j))), scaled to rows of norm one.
 
-    n_j is the number of the n training rows that have the word j: common words weigh little. The
-    two ones are scikit-learn's default smoothing, as if one more row had every word; words that
-    no training row has are weighted too. Empty rows stay.
-
-    Raises
-    ------
-    ValueError
-        For dense rows or negative entries, which are not word counts.
+    n_j is the number of the n training rows that have the word j. Empty rows stay. Dense rows and
+    negative entries are a ValueError.
     """
     from sklearn.feature_extraction.text import TfidfTransformer
 
@@ -153,8 +140,8 @@ def pca(problem: Problem, d: int, seed: int = 0) -> Problem:
     return mapped(problem, model.transform, f"{problem.name}, PCA {d}", names)
 
 
-def fourier(problem: Problem, n_features: int = 400, seed: int = 0, append: bool = True) -> Problem:
-    """Return random Fourier features of the Gaussian kernel exp(-|x - x'|^2 / s).
+def fourier(problem: Problem, n_features: int = 400, seed: int = 0) -> Problem:
+    """Append random Fourier features of the Gaussian kernel exp(-|x - x'|^2 / s).
 
     s is the squared median Euclidean distance between training rows (`median_distance`). With the
     frequencies w_j ~ N(0, 2 I / s), a row x becomes sqrt(2 / n_features) times cos(w_1 x), ...,
@@ -165,7 +152,6 @@ def fourier(problem: Problem, n_features: int = 400, seed: int = 0, append: bool
     ----------
     n_features : even, at least 2
     seed : int, seeds the frequencies and the sample behind the median
-    append : keep the given columns in front, as the papers on minimax risk classifiers do
 
     Raises
     ------
@@ -185,25 +171,15 @@ def fourier(problem: Problem, n_features: int = 400, seed: int = 0, append: bool
 
     def transform(X: Matrix) -> Matrix:
         Z = in_blocks(waves, X, n_features)
-        if not append:
-            return Z
         return sp.hstack([X, sp.csr_matrix(Z)]).tocsr() if sp.issparse(X) else np.hstack([X, Z])
 
-    names = tuple(f"{wave}{j + 1}" for wave in ("cos", "sin") for j in range(half))
-    if append:
-        names = problem.features and (*problem.features, *names)
-    name = f"{problem.name}{' +' if append else ','} {n_features} Fourier"
-    return mapped(problem, transform, name, names)
+    names = (f"{wave}{j + 1}" for wave in ("cos", "sin") for j in range(half))
+    names = problem.features and (*problem.features, *names)
+    return mapped(problem, transform, f"{problem.name} + {n_features} Fourier", names)
 
 
 def median_distance(problem: Problem, seed: int = 0) -> float:
-    """Return the median of :func:`sampled_distances`.
-
-    Raises
-    ------
-    ValueError
-        When the median is zero: at least half of the pairs of rows are equal.
-    """
+    """Return the median of :func:`sampled_distances`; a median of zero is a ValueError."""
     median = float(np.median(sampled_distances(problem, seed)))
     if not median > 0:
         raise ValueError("problem: the median distance between its training rows is zero")

@@ -1,9 +1,8 @@
 """Random features made block by block from a seed: the GEN of stagewise regression.
 
-No block depends on another, and none is stored: a prediction needs a :class:`Generator`, which is
-a few numbers and, for kinds that depend on the data, landmarks. Features are of single precision.
-For rows like the training rows, waves have a mean square of order one; so have polynomials if the
-rows are centred, and more far from zero. Those of a kernel lie in [0, 1].
+No block depends on another, and none is stored: a prediction needs a :class:`Generator`, a few
+numbers and, for kernels, landmarks. Features are float32. On rows like the training rows, waves
+and polynomials of centred rows have a mean square of order one; kernel values lie in [0, 1].
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ HALF = np.float32(0.5)
 COEFFICIENTS = (1.414213546900218, -27.91545071358391, 91.83778064032919, -120.84474623131669)
 COEFFICIENTS += (85.08987970707877, -36.72373104043279, 9.23291691669159)
 COEFFICIENTS = tuple(map(np.float32, COEFFICIENTS))
-JITTER = 1e-6  # on the diagonal of a kernel matrix of landmarks, which is one: singular otherwise
+JITTER = 1e-6  # added to the diagonal of the landmarks' kernel matrix, which may be singular
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +39,7 @@ class Generator:
     n_features: int
     block: int
     seed: int
-    s: float  # the squared distance that the kernel exp(-|x - x'|^2 / s) is scaled by
+    s: float  # the kernel is exp(-|x - x'|^2 / s)
     # Landmarks of all blocks, one below the other; no rows if there are none.
     anchors: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.float32))
 
@@ -48,10 +47,6 @@ class Generator:
     def blocks(self) -> int:
         """Number of blocks; the last one may be smaller."""
         return -(-self.n_features // self.block)
-
-    def anchors_shape(self) -> tuple[int, int]:
-        """Return the shape of the anchors of a random kind."""
-        return (self.n_features, self.d) if self.kind == "nystroem" else (0, 0)
 
     def part(self, b: int) -> slice:
         """Return where the features of block `b` lie among all."""
@@ -66,12 +61,12 @@ class Generator:
         return np.random.default_rng([self.seed, b])
 
     def make(self, b: int) -> Map:
-        """Return the function that puts block `b`'s features of (m, d) rows into (m, width) `Z`."""
+        """Return the function that writes block `b`'s features of (m, d) rows to (m, width) `Z`."""
         return KINDS[self.kind](self, b)
 
     @cached_property
     def centre(self) -> np.ndarray:
-        """The mean of all landmarks, float32: what distances are measured from."""
+        """The mean of all landmarks, float32, the origin for distances."""
         return self.anchors.mean(axis=0, dtype=np.float64).astype(np.float32)
 
     def penalty(self, b: int) -> np.ndarray | None:
@@ -95,17 +90,17 @@ def fitted(
         with w orthogonal in groups of d (Yu et al., 2016); "poly2", "poly3", "poly4", the
         product of that many factors w.x + b; "nystroem", the kernel with random training rows as
         landmarks, which repeat if there are too few
-    n_features, block : whole numbers of at least 1; a `block` above `n_features` is that many
+    n_features, block : int, at least 1; a `block` above `n_features` means `n_features`
     bandwidth : positive; the kernel is exp(-|x - x'|^2 / (bandwidth m^2)) with the median distance
-        m of training rows that differ, 1 where none do
-    seed : a whole number of at least 0, seeds all that is random
+        m of training rows that differ, or 1 if all are equal
+    seed : int, at least 0, seeds all that is random
 
     Raises
     ------
     ValueError
         For an unknown kind, or sizes, a bandwidth or a seed out of range.
     """
-    if not isinstance(kind, str) or kind not in RANDOM:
+    if kind not in [*RANDOM]:
         raise ValueError(f"features: unknown name {kind!r}; {hint(str(kind), RANDOM)}")
     check_counts(n_features=n_features, block=block)
     n_features, block = int(n_features), int(min(block, n_features))
@@ -135,7 +130,7 @@ def fourier(generator: Generator, b: int) -> Map:
 
 
 def orthogonal_fourier(generator: Generator, b: int) -> Map:
-    """Return the same with w orthogonal in groups of d, of the lengths they would have had."""
+    """Return the same with w orthogonal in groups of d, their lengths distributed as before."""
     rng, p, d = generator.rng(b), generator.width(b), generator.d
     groups = []
     for first in range(0, p, d):
@@ -147,10 +142,7 @@ def orthogonal_fourier(generator: Generator, b: int) -> Map:
 
 
 def polynomial(generator: Generator, b: int) -> Map:
-    """Return products of as many factors w.x + b as the name ends with, w ~ N(0, 2/s I).
-
-    b is of N(0, 1/2).
-    """
+    """Return products of 2, 3 or 4 factors w.x + b, w ~ N(0, 2/s I), b ~ N(0, 1/2)."""
     rng, degree = generator.rng(b), int(generator.kind[-1])
     scale, (d, p) = np.sqrt(2 / generator.s), (generator.d, generator.width(b))
     W = [_scaled(rng.standard_normal((d, p)), scale) for _ in range(degree)]
@@ -162,7 +154,8 @@ def polynomial(generator: Generator, b: int) -> Map:
         factor = np.empty_like(Z)
         for w, shift in zip(W[1:], shifts[1:], strict=True):
             multiply(X, w, factor)
-            times(Z, factor, shift)
+            factor += shift
+            Z *= factor
 
     return make
 
@@ -183,15 +176,9 @@ def nystroem(generator: Generator, b: int) -> Map:
 def columns(generator: Generator, b: int) -> Map:
     """Return columns of the rows themselves, in the order that the anchors name."""
     order = generator.anchors[generator.part(b)]
-    position = np.full(generator.d, -1, np.int32)
-    position[order] = np.arange(len(order), dtype=np.int32)
 
     def make(X: Matrix, Z: np.ndarray) -> None:
-        if sp.issparse(X):
-            Z[...] = 0
-            gather(X.data, X.indices, X.indptr, position, Z)
-        else:
-            Z[...] = X[:, order]
+        Z[...] = X[:, order].toarray() if sp.issparse(X) else X[:, order]
 
     return make
 
@@ -206,7 +193,7 @@ KINDS = RANDOM | {"columns": columns}
 
 
 def _waves(generator: Generator, W: np.ndarray, rng: np.random.Generator) -> Map:
-    # Phases are in turns of the circle, not radians: whole turns fall away.
+    # Phases are in turns of the circle, not radians.
     W = _scaled(W, np.sqrt(2 / generator.s) / (2 * np.pi))
     shift = rng.random(W.shape[1], np.float32)
 
@@ -219,10 +206,10 @@ def _waves(generator: Generator, W: np.ndarray, rng: np.random.Generator) -> Map
 
 @njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
 def cosines(Z, shift):
-    """Put sqrt(2) cos(2 pi (z + shift)) into the float32 (m, p) `Z`, in place, to within 1e-6.
+    """Replace the float32 (m, p) `Z` by sqrt(2) cos(2 pi (z + shift)), to within 1e-6.
 
-    A polynomial of the squared distance to the nearest whole turn, the interpolant at Chebyshev's
-    points. It compiles to vector instructions, and is several times as fast as a library's cosine.
+    This interpolates the cosine at Chebyshev points by a polynomial of the squared distance to the
+    nearest whole turn. Vector instructions make it several times as fast as a library's cosine.
     """
     c0, c1, c2, c3, c4, c5, c6 = COEFFICIENTS
     for i in range(Z.shape[0]):
@@ -232,24 +219,6 @@ def cosines(Z, shift):
             t -= np.floor(t + HALF)
             q = t * t
             z[j] = c0 + q * (c1 + q * (c2 + q * (c3 + q * (c4 + q * (c5 + q * c6)))))
-
-
-@njit(cache=True, nogil=True)
-def gather(data, indices, indptr, position, Z):
-    """Put the entries of a CSR matrix into (m, p) `Z`, column c of it into column position[c]."""
-    for i in range(Z.shape[0]):
-        for q in range(indptr[i], indptr[i + 1]):
-            j = position[indices[q]]
-            if j >= 0:
-                Z[i, j] = data[q]
-
-
-@njit(cache=True, nogil=True)
-def times(Z, factor, shift):
-    """Multiply the (m, p) `Z` by factor + shift, in place."""
-    for i in range(Z.shape[0]):
-        for j in range(np.uint64(Z.shape[1])):
-            Z[i, j] *= factor[i, j] + shift[j]
 
 
 def _squared_distances(X: Matrix, C: np.ndarray, centre: np.ndarray) -> np.ndarray:

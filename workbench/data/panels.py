@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import Any
 
 from workbench.core.problem import Problem
@@ -25,13 +26,8 @@ def panel(spec: str, seed: int = 0, test: float | None = None) -> Problem:
 def remade(recipe: dict[str, Any], download: bool = True) -> Problem:
     """Return the problem of a recipe (:attr:`workbench.core.problem.Problem.recipe`).
 
-    A recipe of a stranger is safe: it can name data sets and no files, and ask for no vast numbers.
-
-    Raises
-    ------
-    ValueError, FileNotFoundError
-        As ``load``, and for anything that is not such a recipe; without `download` also for a
-        data set that is not available on this machine.
+    A recipe from a stranger is safe: it can name data sets but no files, and no vast numbers.
+    Anything else is a ValueError, and data that are not available a FileNotFoundError.
     """
     try:
         given = dict(recipe)
@@ -50,10 +46,7 @@ def remade(recipe: dict[str, Any], download: bool = True) -> Problem:
 def available_specs(text: str) -> list[str]:
     """Return the descriptions in a list whose data are available, and print the others.
 
-    Raises
-    ------
-    FileNotFoundError
-        If none is.
+    If none is available, this is a FileNotFoundError.
     """
     found = []
     for spec in listed(text):
@@ -67,10 +60,6 @@ def available_specs(text: str) -> list[str]:
 
 
 def _is_available(words: Words) -> bool:
-    if GENERATED.fullmatch(words.data):
-        return True
-    try:
-        load(words.data, scale=GIVEN)
-        return True
-    except FileNotFoundError:
-        return False
+    with suppress(FileNotFoundError):
+        return bool(GENERATED.fullmatch(words.data) or load(words.data, scale=GIVEN))
+    return False

@@ -575,7 +575,8 @@ class StagewiseLeastSquares(LinkedClassifier):
         if not (good and g.block <= g.n_features):
             raise ValueError("generator_: does not fit the features")
         positive(g.s, "generator_.s")
-        floats_of(g.anchors, "generator_.anchors", g.anchors_shape())
+        shape = (g.n_features, g.d) if g.kind == "nystroem" else (0, 0)
+        floats_of(g.anchors, "generator_.anchors", shape)
         if g.anchors.dtype != np.float32:
             raise ValueError("generator_.anchors: must be of single precision")
         self.generator_ = replace(g)  # without anything else that the file may put there
