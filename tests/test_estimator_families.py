@@ -85,7 +85,7 @@ def test_probabilities_are_those_of_the_minimax_rule(risky):
 
 
 def test_auto_chooses_by_sparsity_and_size(blobs):
-    choose = MinimaxRiskClassifier()._solver_for
+    choose = MinimaxRiskClassifier().solver_for
     assert choose(blobs()) == "mrc_interior_point"
     assert choose(blobs(sparse=True)) == "mrc_pdhg"
     assert choose(blobs(n=4, k=2, d=WIDEST + 1)) == "mrc_pdhg"

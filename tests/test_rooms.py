@@ -44,7 +44,7 @@ BUDGETS = {
     "live": 1_700,
     "figures": 1_790,
     "estimators": 1_200,
-    "arena": 954,
+    "arena": 800,
     "cli": 425,
 }
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}

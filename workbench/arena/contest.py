@@ -1,9 +1,9 @@
 """A contest: every entry on every data set, with the same rows, budget, clock and evaluation.
 
-A match is one entry on one random split of one data set: a search on the training rows alone, a fit
-of all training rows with what it chose, whose time and memory are measured, and the same fit
-again, evaluated on the test rows while it runs. Matches are tasks of the sweep engine: isolated,
-resumable, and known by the content of all that decides them.
+A match is one entry on one random split of one data set: a search on the training rows alone, a
+timed fit of all training rows with what it chose, and the same fit again, evaluated on the test
+rows while it runs. Matches are tasks of the sweep engine: isolated, resumable, and known by the
+content of all that decides them.
 
 >>> done = contest(["digits + constant", "my.csv"], budget=5.0)              # doctest: +SKIP
 >>> done.table(), done.figure(), print(done.note())                         # doctest: +SKIP
@@ -17,7 +17,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,12 +24,13 @@ from matplotlib.figure import Figure
 from scipy.sparse import vstack
 from threadpoolctl import threadpool_limits
 
-from workbench.arena import summary
-from workbench.arena.entries import ENTRIES, Entry, entry
-from workbench.arena.match import FINAL_FIT_FACTOR, Data, Match, match_key, problem_of, read_result
+from workbench.arena.entries import ENTRIES, FAMILY, Entry, entry
+from workbench.arena.match import FINAL_FIT_FACTOR, Data, Match, match_key, problem_of
 from workbench.core.problem import Problem
 from workbench.core.trace import Trace, read_trace
 from workbench.data.formats import Rows, write_npz
+from workbench.estimators import MinimaxRiskClassifier
+from workbench.figures.style import look
 from workbench.runs.engine import Say, execute
 from workbench.runs.keys import code
 from workbench.runs.results import recalled
@@ -38,79 +38,117 @@ from workbench.runs.sweep import runs_folder
 from workbench.runs.worker import Limits, timed_alone
 
 KEPT = ("status", "reason", "timed")  # of matches among results, next to what they measured
+MAX_COUNTS = 8  # largest classes of an own table whose rows are counted in words
+MEANS = ["test_error", "standard_error", "fit_cpu", "worst_case"]
 COLUMNS = ["data", "partition", "entry", "label", "family", "status", "reason", "n", "d", "k"]
 COLUMNS += ["n_test", "sparse", "synthetic", "settings", "rounds", "trials", "search_cpu"]
-COLUMNS += ["validation_error", "at_edge", "cut", "fit_cpu", "fit_seconds", "predict_seconds"]
-COLUMNS += ["test_error", "standard_error", "worst_case", "memory_mb", "wrong", "timed", "key"]
+COLUMNS += ["validation_error", "at_edge", "cut", "fit_cpu", "fit_seconds"]
+COLUMNS += ["test_error", "standard_error", "worst_case", "timed", "key"]
 
 
 @dataclass(frozen=True)
 class Contest:
-    """The matches of a contest, their traces in a folder, refusals and failures by key.
+    """The matches of a contest, and their traces in a folder.
 
+    ``unfinished`` are the matches without a trace by key: "refused" or "failed", and the reason.
     ``results`` are the traces of :meth:`kept` by key if they come from files of results
     (:mod:`workbench.runs.results`), and not from the folder.
     """
 
     matches: tuple[Match, ...]
     folder: Path
-    refused: Mapping[str, str] = field(default_factory=dict)
-    failures: Mapping[str, str] = field(default_factory=dict)
+    unfinished: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     results: Mapping[str, Trace] | None = None
-
-    def run(self, *, jobs: int = 1, timing: bool = False, say: Say = print) -> Contest:
-        """Return this contest with every match run that has not been run before, and its failures.
-
-        Each runs in a worker process with one thread. A match is killed after ten times its budget
-        and final fit, which leaves out what is not timed.
-        """
-        if self.results is not None:
-            return self
-        running = [match for match in self.matches if match.key not in self.refused]
-        first = self.matches[0]
-        limits = Limits(10 * (first.budget + FINAL_FIT_FACTOR * first.fit) + 60)
-        how = {"jobs": jobs, "timing": timing, "limits": limits}
-        tasks = [match.task() for match in running]
-        return replace(self, failures=execute(tasks, self.folder, say=say, **how))
 
     def frame(self) -> pd.DataFrame:
         """Return a row for each match: what it is, how it ended, and what was measured.
 
-        ``status`` is done, failed, refused (both with a ``reason``) or not run. Errors are
-        fractions; ``memory_mb`` is the peak of the fit of all training rows above what the process
-        held with its data, in 10^6 bytes, NaN off Linux. ``fit_cpu`` is that of a fit with the
-        chosen setting and rounds, the median of three if it is timed; ``search_cpu`` is of all
-        trials. ``at_edge`` names the parameters at the edge of their range; ``cut`` says that the
-        clock ended the chosen trial or the fit, so that more rounds might be better. ``worst_case``
-        is the certified upper bound of minimax risk methods, and ``wrong`` has a bit for each test
-        row, packed, as hexadecimal digits.
+        ``status`` is done, failed or refused, the last two with a ``reason``. Errors are fractions.
+        ``fit_cpu`` is the CPU seconds of a fit with the chosen setting and rounds, the median of
+        three if it is timed; ``search_cpu`` is of all trials. ``at_edge`` names the parameters at
+        the edge of their range; ``cut`` says that the clock ended the chosen trial or the fit, so
+        that more rounds might be better. ``worst_case`` is the certified upper bound of minimax
+        risk methods.
         """
         rows = []
         for match in self.matches:
-            e, result = match.entry, self._result(match)
+            e, trace = match.entry, self._trace(match)
             row = {"data": match.set_name, "partition": match.partition, "entry": match.name}
             row |= {"label": e.label, "family": e.family, "timed": match.timed, "key": match.key}
-            if match.key in self.refused:
-                row |= {"status": "refused", "reason": self.refused[match.key]}
-            elif result is not None:
-                row |= {"status": "done", "reason": ""} | result
+            if trace is not None:
+                row |= {"status": "done", "reason": ""} | trace.header["contest"]
             else:
-                status = "failed" if match.key in self.failures else "not run"
-                row |= {"status": status, "reason": self.failures.get(match.key, "")}
+                none = "failed", "no match with these settings is in the results"
+                row["status"], row["reason"] = self.unfinished.get(match.key, none)
             rows.append(row)
         return pd.DataFrame(rows, columns=COLUMNS)
 
     def table(self) -> pd.DataFrame:
-        """Return a row for each data set and entry, see :func:`workbench.arena.summary.table`."""
-        return summary.table(self.frame())
+        """Return a row for each data set and entry, by test error: means over the partitions.
+
+        ``done`` counts the partitions that are done; ``tied`` says that the test error is within
+        one standard error of the lowest; ``cut`` says that the clock ended a run; ``settings`` are
+        those of the first partition.
+        """
+        frame = self.frame()
+        frame = frame.assign(done=frame["status"] == "done").astype(dict.fromkeys(MEANS, float))
+        how = dict.fromkeys(MEANS, "mean") | {"done": "sum", "settings": "first", "reason": "first"}
+        how |= {"cut": lambda cut: cut.eq(True).any()}
+        found = frame.groupby(["data", "entry", "label"], sort=False).agg(how).reset_index()
+        found = found.sort_values(["test_error", "fit_cpu"], kind="stable")
+        sets = {name: place for place, name in enumerate(frame["data"].unique())}
+        found = found.sort_values("data", key=lambda names: names.map(sets), kind="stable")
+        best = found.groupby("data")[["test_error", "standard_error"]].transform("first")
+        found["tied"] = found["test_error"] <= best.sum(axis=1)
+        return found.reset_index(drop=True)
 
     def note(self) -> str:
-        """Return a sentence for each data set: the best entry, and which are tied with it."""
-        return summary.note(self.table())
+        """Return sentences for each data set: the best entry, ties, bounds, and limits."""
+        said = []
+        for name, rows in self.table().groupby("data", sort=False):
+            done = rows[rows["done"] > 0]
+            if done.empty:
+                said.append(f"{name}: no entry is done.")
+                continue
+            best, others = done.iloc[0], done.iloc[1:]
+            near = ", ".join(others["label"][others["tied"]]) or "none"
+            error = f"{100 * best.test_error:.2f} % ± {100 * best.standard_error:.2f}"
+            said.append(f"{name}: {best.label} has the lowest test error, {error}; tied: {near}.")
+            bounds = done.set_index("label")["worst_case"].dropna()
+            if len(bounds):
+                least = f"at most {100 * bounds.min():.2f} % ({bounds.idxmin()})"
+                said.append(f"{name}: certified worst-case error: {least}.")
+            if cut := ", ".join(done["label"][done["cut"]]):
+                said.append(f"{name}: stopped by the time limit, may improve with more: {cut}.")
+            if left := [f"{row.label} ({row.reason})" for row in rows.itertuples() if not row.done]:
+                said.append(f"{name}: without a result: {', '.join(left)}.")
+        return "\n".join(said)
 
     def figure(self) -> Figure:
-        """Draw test error over the CPU time of a fit, a panel for each data set."""
-        return summary.figure(self.table())
+        """Draw test error over the CPU time of a fit, a panel for each data set.
+
+        Bars show one standard error; hollow marks are runs that the time limit ended.
+        """
+        found = self.table()
+        sets, names = list(found["data"].unique()), list(found["entry"].unique())
+        drawn = Figure(figsize=(3.6 * len(sets) + 3.0, 3.8), layout="constrained")
+        axes = dict(zip(sets, drawn.subplots(1, len(sets), squeeze=False)[0]))
+        for row in found[found["done"] > 0].itertuples():
+            _, colour, marker = look(row.entry, names.index(row.entry))
+            face = "white" if row.cut else colour
+            style = {"color": colour, "marker": marker, "linestyle": "none", "mfc": face}
+            error, spread = 100 * row.test_error, 100 * row.standard_error
+            axes[row.data].errorbar(row.fit_cpu, error, spread, label=row.label, **style)
+        for name, ax in axes.items():
+            ax.set(xscale="log", xlabel="CPU time of the fit (s)", title=name, ylim=(0, None))
+        axes[sets[0]].set_ylabel("test error (%)")
+        shown = {
+            label: mark
+            for ax in axes.values()
+            for mark, label in zip(*ax.get_legend_handles_labels())
+        }
+        drawn.legend([*shown.values()], [*shown], loc="outside right upper", fontsize=7)
+        return drawn
 
     def traces(self) -> list[Trace]:
         """Return the curves of the matches that are done, in the order of the frame.
@@ -119,36 +157,26 @@ class Contest:
         evaluated, ``test_error``; their header has the frame's row and the trials of the search
         under ``contest``.
         """
-        done = self.frame()["status"] == "done"
-        return [self._trace(match) for match, ended in zip(self.matches, done) if ended]
+        traces = map(self._trace, self.matches)
+        return [trace for trace in traces if trace is not None and trace.rows]
 
     def kept(self) -> list[Trace]:
         """Return a trace of each match for a file of results, without rows unless it is done."""
         traces = []
         for match, row in zip(self.matches, self.frame().itertuples()):
-            done = row.status == "done"
-            trace = self._trace(match) if done else Trace({"key": match.key, "contest": {}})
+            trace = self._trace(match) or Trace({"key": match.key, "contest": {}})
             trace.header |= {"call": _call(match), "data": match.set_name}
             trace.header["contest"] |= {name: getattr(row, name) for name in KEPT}
             traces.append(trace)
         return traces
 
-    def _trace(self, match: Match) -> Trace:
+    def _trace(self, match: Match) -> Trace | None:
         if self.results is not None:
-            return self.results[match.key]
-        return read_trace(match.path(self.folder))
-
-    def _result(self, match: Match) -> dict[str, Any] | None:
-        """Return the measurements of a match, None if it is not done."""
-        if self.results is None:
-            path = match.path(self.folder)
-            return read_result(path) if path.exists() else None
-        if match.key not in self.results:
-            return {"status": "failed", "reason": "no match with these settings is in the results"}
-        return self.results[match.key].header["contest"]
+            return self.results.get(match.key)
+        return None if match.key in self.unfinished else read_trace(match.path(self.folder))
 
 
-def plan(
+def contest(
     specs: Sequence[str | Path | Problem],
     entries: Sequence[str] | Mapping[str, Entry] | None = None,
     *,
@@ -156,12 +184,42 @@ def plan(
     budget: float = 20.0,
     fit: float | None = None,
     test: float | None = 0.3,
+    jobs: int = 1,
     timing: bool = False,
     folder: str | os.PathLike | None = None,
+    say: Say = print,
 ) -> Contest:
-    """Return the contest of :func:`contest`, with nothing run that was not run before.
+    """Run every match that has not been run before, in worker processes, one thread each.
 
-    If figures are drawn from results, it is that of the results, and no data are read.
+    Compilation is not timed. A match is killed after ten times its budget and final fit. If figures
+    are drawn from results, nothing runs and no data are read.
+
+    Parameters
+    ----------
+    specs : descriptions that :func:`workbench.data.panels.panel` reads; or your own data, as paths
+        of files or as problems (``load("my.csv", target="kind")``), whose rows are standardised
+        and have a constant column appended. Linear solvers have no intercept without one:
+        ``digits + constant``.
+    entries : names of :data:`workbench.arena.entries.ENTRIES` or of any solver, or entries by
+        name; by default all of the former. On your own data there is always one with a certified
+        bound: :class:`workbench.estimators.MinimaxRiskClassifier` joins if no entry has one
+    partitions : random splits of each set, seeds 0, 1, ..., also of the solvers
+    budget : CPU seconds for the trials of one search
+    fit : CPU seconds of one trial (default: a fifth of the budget), of which the fit of all
+        training rows may take five times as long
+    test : fraction of test rows, or None for the published split
+    jobs : worker processes
+    timing : one worker, pinned to a core; otherwise, or with other notebooks running, seconds are
+        marked as not timed
+    folder : where traces are kept (default: ``runs/arena`` of the checkout)
+    say : receives the progress, line by line
+
+    Raises
+    ------
+    ValueError, FileNotFoundError
+        For an unknown data set or entry, before anything runs.
+    KeyboardInterrupt
+        After all workers have been stopped; call it again to resume.
     """
     fit = budget / 5 if fit is None else fit
     if not 0 < fit <= budget:
@@ -170,39 +228,63 @@ def plan(
         raise ValueError(f"specs: must be a list of data sets, got {specs!r}")
     if partitions < 1:
         raise ValueError(f"partitions: must be at least 1, got {partitions!r}")
+    if timing and jobs != 1:
+        raise ValueError(f"timing: must run one job, got {jobs!r}")
     folder = Path(folder or runs_folder() / "arena").absolute()
     specs = [own_data(spec, folder) for spec in specs]
-    named = [spec.stem if isinstance(spec, Path) else spec for spec in specs]
-    if twice := [name for name in named if named.count(name) > 1]:
+    names = [spec.stem if isinstance(spec, Path) else spec for spec in specs]
+    if twice := [name for name in names if names.count(name) > 1]:
         raise ValueError(f"specs: {twice[0]} appears twice")
-    known, names = recalled(), ENTRIES if entries is None else entries
-    chosen = names if isinstance(names, Mapping) else {name: entry(name) for name in names}
+    given = ENTRIES if entries is None else entries
+    chosen = given if isinstance(given, Mapping) else {name: entry(name) for name in given}
     if not chosen:
         raise ValueError("entries: give at least one name")
-    if known is not None:
-        rules = budget, fit, test, timing
+    rules = budget, fit, test, timed_alone(timing)
+    if (known := recalled()) is not None:
         drawn = product(specs, range(partitions), chosen.items())
-        asked = [Match(data, partition, *named, *rules) for data, partition, named in drawn]
-        asked = [replace(match, key=_call(match)) for match in asked]
+        matches = [Match(data, partition, *named, *rules) for data, partition, named in drawn]
+        matches = [replace(match, key=_call(match)) for match in matches]
         if entries is None:  # those that were installed then
-            asked = [match for match in asked if match.key in known]
-        return Contest(tuple(asked), Path(), results=known)
+            matches = [match for match in matches if match.key in known]
+        return Contest(tuple(matches), Path(), results=known)
     code.cache_clear()  # a notebook's kernel may be older than the code; new workers are not
     problem_of.cache_clear()  # and older than the files
-    matches, refused = [], {}
-    for data in specs:
-        for partition in range(partitions):
-            with threadpool_limits(1):  # as in the workers: digits depend on the threads
-                problem = problem_of(data, partition, test)
-            if problem.X_test is None:
-                raise ValueError(f"data {data!r}: has no published split; give test=0.3")
-            for name, e in chosen.items():
-                match = Match(data, partition, name, e, budget, fit, test, timing)
-                match = replace(match, key=match_key(match, problem))
-                matches.append(match)
-                if reason := e.refuses(problem):
-                    refused[match.key] = reason
-    return Contest(tuple(matches), folder, refused)
+    matches, unfinished = [], {}
+    for data, partition in product(specs, range(partitions)):
+        with threadpool_limits(1):  # as in the workers: digits depend on the threads
+            problem = problem_of(data, partition, test)
+        if problem.X_test is None:
+            raise ValueError(f"data {data!r}: has no published split; give test=0.3")
+        joined = dict(chosen)
+        if isinstance(data, Path):
+            if not partition:
+                say(f"{data.stem}: {counted(problem)}")
+            if all(e.family != FAMILY["mrc"] or e.refuses(problem) for e in chosen.values()):
+                bound = MinimaxRiskClassifier().solver_for(problem)
+                joined[bound] = entry(bound)
+        for name, e in joined.items():
+            match = Match(data, partition, name, e, *rules)
+            match = replace(match, key=match_key(match, problem))
+            matches.append(match)
+            if reason := e.refuses(problem):
+                unfinished[match.key] = "refused", reason
+    limits = Limits(10 * (budget + FINAL_FIT_FACTOR * fit) + 60)
+    tasks = [match.task() for match in matches if match.key not in unfinished]
+    failed = execute(tasks, folder, jobs=jobs, timing=rules[-1], limits=limits, say=say)
+    unfinished |= {key: ("failed", reason) for key, reason in failed.items()}
+    return Contest(tuple(matches), folder, unfinished)
+
+
+def counted(problem: Problem) -> str:
+    """Return the rows, features and classes of a problem, and the error of its largest class."""
+    classes = pd.Series(np.bincount(np.append(problem.y, problem.y_test)), problem.classes)
+    classes = classes.sort_values(ascending=False, kind="stable")
+    words = [f"{name} {rows:,}" for name, rows in classes.head(MAX_COUNTS).items()]
+    error = 100 * (1 - classes.iloc[0] / classes.sum())
+    return (
+        f"{classes.sum():,} rows, {len(classes)} classes: {', '.join(words)}; "
+        f"always predicting {classes.index[0]} has an error of {error:.1f} %"
+    )
 
 
 def own_data(spec: str | Path | Problem, folder: Path) -> Data:
@@ -223,56 +305,10 @@ def own_data(spec: str | Path | Problem, folder: Path) -> Data:
             write_npz(path, Rows(X, spec.classes[y], m, spec.features))
         return path
     path = Path(spec).expanduser()
-    if isinstance(spec, Path) or path.is_file():
-        return path.absolute()
-    return spec
+    return path.absolute() if isinstance(spec, Path) or path.is_file() else spec
 
 
 def _call(match: Match) -> str:
     """Return the name of a match among results: what was asked for, whatever the code."""
     asked = match.name, match.set_name, match.partition, match.budget, match.fit, match.test
     return f"arena: {asked}"
-
-
-def contest(
-    specs: Sequence[str | Path | Problem],
-    entries: Sequence[str] | Mapping[str, Entry] | None = None,
-    *,
-    jobs: int = 1,
-    timing: bool = False,
-    say: Say = print,
-    **settings: Any,
-) -> Contest:
-    """Run every match that has not been run before, in worker processes, one thread each.
-
-    Compilation is not timed.
-
-    Parameters
-    ----------
-    specs : descriptions that :func:`workbench.data.panels.panel` reads; or your own data, as paths
-        of files or as problems (``load("my.csv", target="kind")``), whose rows are standardised
-        and have a constant column appended. Linear solvers have no intercept without one:
-        ``digits + constant``.
-    entries : names of :data:`workbench.arena.entries.ENTRIES` or of any solver, or entries by
-        name; by default all of the former
-    jobs : worker processes
-    timing : one worker, pinned to a core; otherwise, or with other notebooks running, seconds are
-        marked as not timed
-    say : receives the progress, line by line
-    settings : ``partitions`` (default: 3), random splits of each set, seeds 0, 1, ..., also of what
-        solvers draw at random; ``budget`` (20), CPU seconds for the trials of one search; ``fit``,
-        CPU seconds of one trial (a fifth of the budget), of which the fit of all training rows may
-        take five times as long; ``test`` (0.3), fraction of test rows, or None for the published
-        split; ``folder`` of the traces (``runs/arena`` of the checkout)
-
-    Raises
-    ------
-    ValueError, FileNotFoundError
-        For an unknown data set or entry, before anything runs.
-    KeyboardInterrupt
-        After all workers have been stopped; call it again to resume.
-    """
-    if timing and jobs != 1:
-        raise ValueError(f"timing: must run one job, got {jobs!r}")
-    timing = timed_alone(timing)
-    return plan(specs, entries, timing=timing, **settings).run(jobs=jobs, timing=timing, say=say)

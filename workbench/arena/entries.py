@@ -76,8 +76,7 @@ KERNEL = {"C": (1e-2, 1e4), "gamma": (1e-3, 1e3)}
 RISK = {"lambda0": (1e-4, 1.0)}
 KNOWN = LOSS | PENALTY | RISK  # what is searched of a solver that has no entry
 PAIRS = {"training rows": 30_000}  # beyond, methods that need all pairs take hours
-# Beyond 20,000 weights the matrix of their pairs holds 3.2 GB.
-NORMAL = {"features": WIDEST, "weights": 20_000}
+NORMAL = {"features": WIDEST, "weights": 20_000}  # whose pairs make a matrix of 3.2 GB
 # The paper's 400 takes three times as long on satellite: benchmarks/mrc_cases.py compares them.
 FEWER_CUTS = {"n_max": 100}
 SLACK = {"tol": 1e-4}  # scikit-learn's default, with which a peer's largest budget ends

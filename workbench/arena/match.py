@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from workbench.arena import memory
 from workbench.arena.entries import FAMILY, Entry
 from workbench.arena.search import search
 from workbench.core.measures import held_out, predictions
 from workbench.core.problem import Problem
 from workbench.core.stream import geometric, processor_seconds, rounds
-from workbench.core.trace import Trace, decode, read_finished, write_trace
+from workbench.core.trace import Trace, read_finished, write_trace
 from workbench.data import load
 from workbench.data.features import constant, fourier
 from workbench.data.panels import panel
@@ -62,11 +59,8 @@ class Match:
 
     def task(self) -> Task:
         """Return the task of the sweep engine that plays the match."""
-        return Task(self.key, self.label, str(self.path(Path())), self.play, self.check)
-
-    def check(self, path: Path) -> None:
-        read_finished(path, self.key)
-        read_result(path)
+        check = partial(read_finished, key=self.key)
+        return Task(self.key, self.label, str(self.path(Path())), self.play, check)
 
     def play(self, path: Path, limits: Limits) -> str:
         """Search, fit all training rows, evaluate on the test rows, and write the trace."""
@@ -90,25 +84,21 @@ class Match:
 
         def fitted(**judged) -> tuple[Trace, Any]:
             last = rounds(found["rounds"]), processor_seconds(FINAL_FIT_FACTOR * self.fit)
-            chosen = parameters | found["values"]
-            solver = self.entry.solver
-            return run(solver, blind, *last, parameters=chosen, warm_up=False, **judged)
+            judged |= {"parameters": parameters | found["values"], "warm_up": False}
+            return run(self.entry.solver, blind, *last, **judged)
 
-        held = memory.begin()
-        trace, state = fitted()
-        peak = None if held is None else memory.peak() - held
-        result = _result(problem, found, trace, state) | {"memory_mb": peak}
-        result["d"] -= self.entry.fourier
-        if self.entry.family == FAMILY["mrc"]:
-            result["worst_case"] = trace.last["upper"]
         judge = held_out(problem)
         curve, state = fitted(measure=judge, when=geometric())
         curve.last.update(judge(state))
+        result = _result(problem, found, curve, state)
+        result["d"] -= self.entry.fourier
+        if self.entry.family == FAMILY["mrc"]:
+            result["worst_case"] = curve.last["upper"]
         if self.timed:
-            ends = [trace.last, curve.last, *(fitted()[0].last for _ in range(TIMED_RUNS - 2))]
+            ends = [curve.last, *(fitted()[0].last for _ in range(TIMED_RUNS - 1))]
             clocks = {"fit_cpu": "cpu", "fit_seconds": "seconds"}
             result |= {n: float(np.median([end[x] for end in ends])) for n, x in clocks.items()}
-        own = {"timed": self.timed, "key": self.key, "load": trace.header["load"]}
+        own = {"timed": self.timed, "key": self.key, "load": curve.header["load"]}
         curve.header |= own | {"contest": result}
         write_trace(path, curve)
         error = result["test_error"]
@@ -117,11 +107,8 @@ class Match:
 
 def _result(problem: Problem, found: dict, fitted: Trace, state) -> dict[str, Any]:
     """Predict the test rows, and return the entries of the frame that this match measured."""
-    tic = perf_counter()
     wrong = predictions(state, problem.X_test, problem.k) != problem.y_test
-    took = perf_counter() - tic
-    error, m = float(np.mean(wrong)), len(wrong)
-    last = fitted.last
+    error, m, last = float(np.mean(wrong)), len(wrong), fitted.last
     # The standard error is that of at least one wrong row, and one right.
     spread = float(np.sqrt(max(error, 1 / m) * max(1 - error, 1 / m) / m))
     row = {"n": problem.n, "d": problem.d, "k": problem.k, "n_test": m}
@@ -130,8 +117,7 @@ def _result(problem: Problem, found: dict, fitted: Trace, state) -> dict[str, An
     row |= {"rounds": last["round"], "fit_cpu": last["cpu"], "fit_seconds": last["seconds"]}
     row |= {name: found[name] for name in ("search_cpu", "validation_error")}
     row |= {"trials": len(found["trials"]), "at_edge": ", ".join(found["at_edge"])}
-    row |= {"cut": found["cut"] or "processor" in fitted.stopped_by, "predict_seconds": took}
-    row |= {"wrong": np.packbits(wrong).tobytes().hex()}  # a bit for each test row, eight a byte
+    row |= {"cut": found["cut"] or "processor" in fitted.stopped_by}
     return row | {"test_error": error, "standard_error": spread, "search": found["trials"]}
 
 
@@ -151,15 +137,6 @@ def match_key(match: Match, problem: Problem) -> str:
         timed=match.timed and machine(),
         code=code(steps.__module__, __name__),
     )
-
-
-def read_result(path: Path) -> dict[str, Any]:
-    """Return the measurements of a match from its trace, without reading the curve."""
-    with open(path, encoding="utf-8") as file:
-        try:
-            return dict(decode(json.loads(file.readline()))["contest"])
-        except (ValueError, KeyError, TypeError, RecursionError):
-            raise ValueError(f"{path}: line 1 is damaged") from None
 
 
 @lru_cache(maxsize=2)

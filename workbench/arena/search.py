@@ -7,11 +7,11 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import count
 from math import inf, log
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.stats import qmc
 
 from workbench.core.measures import held_out
 from workbench.core.problem import Problem
@@ -19,12 +19,11 @@ from workbench.core.stream import Row, geometric, processor_seconds, until, watc
 
 VALIDATION = 0.2  # fraction of the training rows that all choices are made on
 MIN_VALIDATION_ROWS = 1000  # with fewer, a trial runs on up to five random splits
-MAX_TRIALS = 30  # reached by solvers whose fit costs next to nothing
+MAX_TRIALS = 30  # at most 31; reached by solvers whose fit costs next to nothing
 PATIENCE = 5.0  # a trial ends after this many times the seconds to its best round
 MIN_TRIAL_FRACTION = 0.1  # fraction of the seconds of a fit that a trial is given in any case
 CLOSED_GAP = 0.1  # certified gap over the upper bound at which a run is near its end
-# A trial, with what is not timed, may take this many times the seconds of its fit.
-OVERRUN = 10.0
+OVERRUN = 10.0  # a trial, evaluation included, may take this many times the seconds of its fit
 EDGE_FRACTION = 0.1  # fraction of a range, in decades, that counts as its edge
 
 Ranges = Mapping[str, tuple[float, float]]
@@ -42,15 +41,14 @@ def search(
 ) -> dict[str, Any]:
     """Choose parameters and the number of rounds on validation rows, by one rule for all solvers.
 
-    A trial runs the solver at one point of the box, the first in its middle, on one random split of
-    the rows, or on several if validation rows are few (:data:`MIN_VALIDATION_ROWS`). A run is
-    evaluated at geometric rounds and ends after `fit` seconds, when its best round lies far behind
-    (:data:`PATIENCE`), or by itself. A run whose error has not moved since its first evaluation
-    is not given up while its bounds are apart (:data:`CLOSED_GAP`): a cutting plane's first rounds
-    are all one classifier. The next trial begins while less than `budget` seconds and fewer than
-    :data:`MAX_TRIALS` trials are spent. The setting and the round with the least mean validation
-    error win; of equal ones those of fewer rounds, and then the earlier trial, so that the noise of
-    the clock does not decide. Rounds that end after `fit` seconds do not count.
+    A trial runs the solver at one point of the box on one random split of the rows, or on several
+    if validation rows are few (:data:`MIN_VALIDATION_ROWS`). A run is evaluated at geometric rounds
+    and ends after `fit` seconds, when its best round lies far behind (:data:`PATIENCE`), or by
+    itself; while its bounds are apart (:data:`CLOSED_GAP`), one error in all rounds is no reason to
+    end, as a cutting plane's first rounds are all one classifier. The next trial begins while less
+    than `budget` seconds and fewer than :data:`MAX_TRIALS` trials are spent. The setting and the
+    round with the least mean validation error win; of equal ones those of fewer rounds, and then
+    the earlier trial. Rounds that end after `fit` seconds do not count.
 
     Parameters
     ----------
@@ -64,9 +62,9 @@ def search(
     Returns
     -------
     found : the chosen ``values``, their number of ``rounds``, ``validation_error`` (a fraction),
-        ``cpu`` seconds to that round, and whether the clock ``cut`` a run: more rounds might be
-        better; all ``trials``, with the same entries and the ``reason`` of a failure; their
-        ``search_cpu`` seconds; and ``at_edge``, the parameters chosen at the edge of their range
+        ``cpu`` seconds to that round, and whether the clock ``cut`` a run; all ``trials``, with the
+        same entries and the ``reason`` of a failure; their ``search_cpu`` seconds; and ``at_edge``,
+        the parameters chosen at the edge of their range
 
     Raises
     ------
@@ -82,37 +80,29 @@ def search(
         runs = [_run(steps, fixed | values, held, fit) for held in splits]
         spent += sum(run.spent for run in runs)
         trials.append({"values": values} | _best(runs))
-        if spent >= budget or len(trials) >= MAX_TRIALS or not ranges:
+        if spent >= budget:
             break
     best = min(trials, key=lambda trial: (trial["validation_error"], trial["rounds"] or 0))
     if best["rounds"] is None:
         raise RuntimeError(f"nothing was fitted: {trials[0]['reason']}")
-    places = {
-        name: log(best["values"][name] / low) / log(high / low)
+    at_edge = [
+        name
         for name, (low, high) in ranges.items()
-    }
-    at_edge = [n for n, at in places.items() if not EDGE_FRACTION < at < 1 - EDGE_FRACTION]
+        if abs(log(best["values"][name] / low) / log(high / low) - 0.5) >= 0.5 - EDGE_FRACTION
+    ]
     return best | {"trials": trials, "search_cpu": spent, "at_edge": at_edge}
 
 
-def points(ranges: Ranges) -> Iterator[dict[str, float]]:
-    """Yield points of the box, evenly spread at any number of them, the first in its middle.
-
-    Multiples of the powers of 1/g modulo 1, where g^(m + 1) = g + 1 for m parameters (for one, the
-    golden ratio); values are rounded to three digits.
-
-    References
-    ----------
-    Roberts: The unreasonable effectiveness of quasirandom sequences. 2018.
-    """
-    g = 1.0
-    for _ in range(60):
-        g = (1.0 + g) ** (1.0 / (len(ranges) + 1))
-    for i in count():
-        yield {
-            name: float(f"{low * (high / low) ** ((0.5 + i * g**-power) % 1.0):.3g}")
-            for power, (name, (low, high)) in enumerate(ranges.items(), 1)
-        }
+def points(ranges: Ranges) -> list[dict[str, float]]:
+    """Return Sobol's points of the box, the first in its middle; values have three digits."""
+    if not ranges:
+        return [{}]
+    unit = qmc.Sobol(len(ranges), scramble=False).random_base2(5)[1 : MAX_TRIALS + 1]
+    ends = ranges.items()
+    return [
+        {name: float(f"{low * (high / low) ** u:.3g}") for u, (name, (low, high)) in zip(row, ends)}
+        for row in unit
+    ]
 
 
 class _Run(NamedTuple):

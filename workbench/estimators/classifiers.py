@@ -124,14 +124,15 @@ class MinimaxRiskClassifier(WeightedClassifier):
         return np.divide(excess, total, out=uniform, where=total > 0)
 
     def _solver(self, problem: Problem) -> tuple[str, dict]:
-        name, parameters = self._solver_for(problem), {"lambda0": float(self.lambda0)}
+        name, parameters = self.solver_for(problem), {"lambda0": float(self.lambda0)}
         if name == "mrc_ccg":  # every violation counts, so that the gap closes
             parameters |= {"eps1": 0.0, "eps2": 0.0}
         if name == "mrc_lp" and self.max_seconds is not None:
             parameters["max_seconds"] = self.max_seconds
         return name, parameters
 
-    def _solver_for(self, problem: Problem) -> str:
+    def solver_for(self, problem: Problem) -> str:
+        """Return the name of the solver for these rows."""
         if self.solver != "auto":
             return f"mrc_{self.solver}"
         if problem.is_sparse or problem.d > WIDEST:
