@@ -12,6 +12,7 @@ import matplotlib.pyplot as plt
 import nbformat
 import numpy as np
 import pytest
+from PIL import Image
 from test_engine import gone
 from test_fanout import printed
 
@@ -288,9 +289,15 @@ def test_figures_say_which_runs_the_clock_ended_and_refuse_what_is_not_declared(
     trace, _ = run("mrc_interior_point", panel("iris", test=0.3), seconds(0.0))
     (tmp_path / "a.npz").write_bytes(b"a proof")
     read_back = lambda: json.loads((tmp_path / "toy" / "line.json").read_text())  # noqa: E731
-    figures.save(plt.figure(), "line", "A line.", proofs=[tmp_path / "a.npz"])
+    figures.save(plt.subplots()[0], "line", "A line.", proofs=[tmp_path / "a.npz"])
     assert (tmp_path / "toy" / "line.proofs" / "a.npz").read_bytes() == b"a proof"
     assert read_back()["proofs"] == ["line.proofs/a.npz"]
+    key, tall = read_back()["key"], Image.open(tmp_path / "toy" / "line.png").height
+    monkeypatch.setenv("WORKBENCH_CAPTION", "0")
+    bare = Figures("toy", {"points": 3, "grid": 0.01}, folder=tmp_path, notebooks=tmp_path)
+    bare.save(plt.subplots()[0], "line", "A line.")
+    assert Image.open(tmp_path / "toy" / "line.png").height < tall
+    assert read_back()["caption"].startswith("A line.") and read_back()["key"] != key
     figures.save(plt.figure(), "line", "A line.", iter([trace]))
     assert not (tmp_path / "toy" / "line.proofs").exists()
     said = f"{plots.ENDED} (0 seconds): MRC interior point in 1 of 1 runs."

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_hex, to_rgb
 
+import scaling_plots
 from printed_tables import beside
 from workbench.core.problem import as_problem
 from workbench.core.trace import Trace
@@ -116,14 +117,14 @@ def size(run) -> int:
 def test_scaling_fits_the_exponent_of_the_finished_sizes(ax):
     runs = [sized(n, 1e-3 * n**1.5 * s) for n in (10, 100, 1000) for s in (0.5, 1.0, 2.0)]
     runs += [sized(10_000, 60.0, reached=False)]
-    exponents = plots.scaling(ax, {"mrc_ccg": runs}, size, tolerance=1e-3, symbol="k")
+    exponents = scaling_plots.scaling(ax, {"mrc_ccg": runs}, size, tolerance=1e-3, symbol="k")
     assert exponents == {"mrc_ccg": pytest.approx(1.5)}
     label = f"{SOLVERS['mrc_ccg'].label}  ∝ $k^{{1.5}}$"
     assert ax.get_legend_handles_labels()[1] == [label]
     assert hollow(ax) == [(10_000, 60.0)]
 
     ax.clear()
-    plots.over(ax, {"a set": runs[:9]}, size, lambda t: t.last["seconds"])
+    scaling_plots.over(ax, {"a set": runs[:9]}, size, lambda t: t.last["seconds"])
     assert ax.lines[0].get_xdata().tolist() == [10, 100, 1000]
     assert ax.lines[0].get_ydata() == pytest.approx([1e-3 * n**1.5 for n in (10, 100, 1000)])
     assert [tick.get_text() for tick in ax.get_xticklabels()] == ["10", "100", "1,000"]
@@ -146,8 +147,11 @@ def test_a_run_that_the_clock_ended_is_hollow_and_says_so(ax, reason):
     drawn = [
         ((2, 0.1875), lambda: plots.convergence(ax, {"mrc_ccg": runs})),
         ((2, 0.25), lambda: plots.certified_band(ax, "mrc_ccg", runs[1:])),
-        ((7, 2), lambda: plots.over(ax, {"mrc_ccg": runs}, size, lambda t: t.last["seconds"])),
-        ((7, 2), lambda: plots.scaling(ax, {"mrc_ccg": runs[1:]}, size)),
+        (
+            (7, 2),
+            lambda: scaling_plots.over(ax, {"mrc_ccg": runs}, size, lambda t: t.last["seconds"]),
+        ),
+        ((7, 2), lambda: scaling_plots.scaling(ax, {"mrc_ccg": runs[1:]}, size)),
     ]
     for point, draw in drawn:
         ax.clear()

@@ -129,6 +129,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--again", action="store_true", help="rerun notebooks even if nothing changed")
     add("--from", dest="results", type=Path, metavar="DIR", help="redraw from results, run nothing")
     add("--timeout", type=float, metavar="S", help="limit per notebook, in wall seconds")
+    add("--no-caption", action="store_true", help="pictures for a paper, without a caption")
     add("--out", type=Path, metavar="DIR", help="folder of the figures (default: figures/, quick/)")
 
     add = command(commands.replay_command, "write a page that plays runs again, without a kernel")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import os
 import shutil
 import sys
 import textwrap
@@ -42,9 +43,8 @@ def list_command(arguments: argparse.Namespace) -> int:
         parameters = notebooks[name].parameters
         print(f"{name} makes {', '.join(notebooks[name].figures)}")
     else:
-        raise ValueError(
-            f"list: unknown name {name!r}; {hint(name, [*SOLVERS, *data, *notebooks])}"
-        )
+        known = [*SOLVERS, *data, *notebooks]
+        raise ValueError(f"list: unknown name {name!r}; {hint(name, known)}")
     for parameter in parameters.values():
         print(f"  {parameter.name:18} {parameter.default!r:20} {parameter.help}".rstrip())
     return 0
@@ -76,10 +76,9 @@ def run_command(arguments: argparse.Namespace) -> int:
             print(_line(row), flush=True)
         return seen
 
-    options = {"parameters": parameters, "when": show}
-    options |= {"path": arguments.out, "proof": arguments.proof}
+    options = {"parameters": parameters, "path": arguments.out, "proof": arguments.proof}
     with limited_memory(memory):
-        trace, state = run(arguments.solver, problem, *rules, **options)
+        trace, state = run(arguments.solver, problem, *rules, when=show, **options)
         if state is None:
             return 130
         print(_line(trace.last | errors(problem)(state)))
@@ -94,17 +93,16 @@ def verify_command(arguments: argparse.Namespace) -> int:
     if arguments.scale and not arguments.data:
         raise ValueError("--scale: must be used with --data, whose rows it scales")
     wanted = _pairs(filter(None, arguments.expect.split(",")), "--expect")
-    given, refused = None, 0
-    if arguments.data:
-        given = load(arguments.data, scale=arguments.scale)
+    given = load(arguments.data, scale=arguments.scale) if arguments.data else None
+    refused = 0
     for file in arguments.files:
         try:
             proof = read(file)
             expected(proof.header, wanted)
             start = time.perf_counter()
             verdict = verify(proof, given)
-            seconds = time.perf_counter() - start
-            print(f"{verdict.statement}; verified in {seconds:.2f} s", flush=True)
+            took = f"verified in {time.perf_counter() - start:.2f} s"
+            print(f"{verdict.statement}; {took}", flush=True)
         except ProofError as error:
             name = "" if str(error).startswith(str(file)) else f"{file}: "
             print(f"refused: {name}{error}", flush=True)
@@ -187,6 +185,7 @@ def figures_command(arguments: argparse.Namespace) -> int:
     if overrides and not arguments.names:
         raise ValueError("-p: must be used with names; name the notebooks whose parameters it sets")
     options = _options(arguments, "jobs again timeout results") | {"figures": arguments.out}
+    os.environ["WORKBENCH_CAPTION"] = str(int(not arguments.no_caption))
     failed = make(arguments.names, arguments.profile, overrides, **options)
     return _failed(failed, "notebook", f": {', '.join(failed)}")
 

@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, LogFormatterSciNotation, LogLocator, NullFormatter
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from workbench.core.trace import Trace
-from workbench.figures.curves import grouped, on_grid, quartiles, times
+from workbench.figures.curves import on_grid, quartiles
 from workbench.figures.style import LABELS, look
 from workbench.registry import SOLVERS
 
@@ -93,78 +93,6 @@ def certified_band(ax: Axes, label: str, traces: Sequence[Trace], x: str = "seco
     _x_axis(ax, x, [traces])
 
 
-def scaling(
-    ax: Axes,
-    runs: Runs,
-    size: Callable[[Trace], float],
-    tolerance: float | None = None,
-    x: str = "seconds",
-    symbol: str = "n",
-) -> dict[str, float]:
-    """Draw time over size, both logarithmic, with the exponent of a fitted power law.
-
-    Points are medians over the repetitions of one size, whiskers the quartiles. A size that half
-    of the runs did not finish is a hollow mark at the time spent, a lower bound; the fit omits it.
-
-    Parameters
-    ----------
-    size : ``size(trace) -> number`` in (0, inf)
-    tolerance : the time is that of the first row with a certified gap of at most this (default:
-        of the last row, infinite if the clock ended the run)
-    x : ``seconds`` or ``cpu``
-    symbol : symbol of the size in the legend
-
-    Returns
-    -------
-    exponents : by label, of those with at least three finished sizes
-    """
-    exponents, ticks = {}, set()
-    for position, (label, traces) in enumerate(runs.items()):
-        if not traces:
-            continue
-        name, colour, marker = look(label, position)
-        sizes, groups = grouped(traces, size)
-        ticks.update(sizes)
-        spread = np.array([times(group, tolerance, x) for group in groups]).T
-        done = np.isfinite(spread[1])
-        if done.sum() >= 3:
-            logs = np.log(sizes[done]), np.log(spread[1, done])
-            exponents[label] = float(np.polyfit(*logs, 1)[0])
-            name = f"{name}  ∝ ${symbol}^{{{exponents[label]:.1f}}}$"
-        style = {"color": colour, "marker": marker}
-        if done.any():
-            with_whiskers(ax, sizes, spread, label=name, **style)
-            name = None
-        else:
-            name = f"{name} (not finished)"
-        spent = [max(t.last[x] for t in g) for g, d in zip(groups, done, strict=True) if not d]
-        ax.plot(sizes[~done], spent, label=name, **style, **HOLLOW)
-    log_axes(ax, ticks)
-    ax.set_ylabel(clock_label(x, runs.values()))
-    return exponents
-
-
-def over(ax: Axes, runs: Runs, x: Callable[[Trace], float], y: Callable[[Trace], float]) -> None:
-    """Draw a value over a setting, both logarithmic: medians with quartile whiskers.
-
-    A median is hollow if the clock ended one of its runs.
-
-    Parameters
-    ----------
-    x, y : functions of a trace; runs with equal `x` are the repetitions of one setting
-    """
-    for position, (label, traces) in enumerate(runs.items()):
-        if not traces:
-            continue
-        name, colour, marker = look(label, position)
-        settings, groups = grouped(traces, x)
-        values = np.hstack([quartiles([[y(trace)] for trace in group]) for group in groups])
-        with_whiskers(ax, settings, values, color=colour, marker=marker, label=name)
-        cut = [any(trace.cut for trace in group) for group in groups]
-        ax.plot(settings[cut], values[1, cut], color=colour, marker=marker, **HOLLOW)
-    log_axes(ax, {x(trace) for traces in runs.values() for trace in traces})
-
-
 def ended_by_clock(traces: Iterable[Trace]) -> str:
     """Return a sentence on the runs that the clock ended, for a caption; empty without any."""
     solvers: dict[str, list[Trace]] = {}
@@ -214,39 +142,6 @@ def clock_label(x: str, groups: Iterable[Sequence[Trace]]) -> str:
     if x == "round" or all(trace.header.get("timed", False) for trace in runs):
         return label
     return f"{label}, approximate"
-
-
-def with_whiskers(ax: Axes, x: np.ndarray, quarters: np.ndarray, **style) -> None:
-    """Draw the finite medians of (3, points) quartiles, whiskers up to a finite quartile."""
-    low, median, high = quarters[:, np.isfinite(quarters[1])]
-    x = x[np.isfinite(quarters[1])]
-    whiskers = [median - low, np.where(np.isfinite(high), high, median) - median]
-    ax.plot(x, median, **style)
-    ax.errorbar(x, median, whiskers, fmt="none", ecolor=style["color"], capsize=2, elinewidth=1)
-
-
-def log_axes(ax: Axes, settings: Iterable[float] = ()) -> None:
-    """Make both axes logarithmic with numbers as people write them, x ticks at the settings.
-
-    A setting too near the one left of it keeps its tick without a number.
-    """
-    ax.set(xscale="log", yscale="log")
-    low, high = ax.get_ylim()
-    ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 20 * low else (1,)))
-    plain = FuncFormatter(lambda value, _: f"{value:,g}")  # writes 1e-05 below 0.0001
-    ax.yaxis.set_major_formatter(plain if low >= 1e-4 else LogFormatterSciNotation())
-    ax.yaxis.set_minor_formatter(NullFormatter())
-    if settings := sorted(settings):
-        inches = ax.bbox.width / ax.figure.dpi
-        decades = max(np.log10(settings[-1] / settings[0]), 0.1)
-        end, names = -np.inf, []
-        for setting in settings:
-            name = f"{setting:,.0f}" if setting >= 1e6 else f"{setting:,g}"
-            middle, half = inches / decades * np.log10(setting), 0.035 * len(name)
-            names.append(name if middle - half > end else "")
-            end = middle + half if names[-1] else end
-        ax.set_xticks(settings, names)
-        ax.set_xticks([], minor=True)
 
 
 def _curve(trace: Trace, x: str, y) -> tuple[np.ndarray, np.ndarray]:

@@ -52,6 +52,8 @@ class Figures:
     folder : the folder of all figures (default: the environment variable ``WORKBENCH_FIGURES``,
         which `workbench figures` sets; for a notebook run by hand, ``by_hand/`` of the runs)
     notebooks : the folder of the notebook itself, which may also be in the current folder
+    caption : whether pictures show their caption, data and machine; False for those of a paper, as
+        ``workbench figures --no-caption`` asks. The json has them in any case
 
     Attributes
     ----------
@@ -71,6 +73,7 @@ class Figures:
         *,
         folder: str | os.PathLike | None = None,
         notebooks: str | os.PathLike = FOLDER,
+        caption: bool = True,
     ):
         name = f"{notebook}.ipynb"
         paths = [path for path in (Path(notebooks, name), Path(name)) if path.is_file()]
@@ -78,6 +81,7 @@ class Figures:
         self.notebook = read(paths[0]) if paths else Notebook(Path(name), {}, {}, ())
         self.parameters = _parameters(self.notebook, namespace)
         self.key = notebook_key(self.notebook, self.parameters)  # of the code that runs from here
+        self.bare = not caption or os.environ.get("WORKBENCH_CAPTION") == "0"
         folder = folder or os.environ.get("WORKBENCH_FIGURES") or runs_folder() / "by_hand"
         self.folder = Path(folder) / notebook
         self.started = time.perf_counter()
@@ -135,7 +139,7 @@ class Figures:
 
         Parameters
         ----------
-        figure : matplotlib Figure; the caption is written beneath it
+        figure : matplotlib Figure; the caption is written beneath it, unless `Figures` has none
         name : one of the figures that the notebook's metadata declare
         caption : sentences on the figure, the first on what it shows; sentences on the data, the
             machine and the runs that the clock ended are appended. The picture shows the first
@@ -179,6 +183,8 @@ class Figures:
             **own,
             **made,
         }
+        if self.bare:  # under another key, so that the next run draws the caption again
+            record |= {"beneath": [], "key": f"{record['key']}, no caption"}
         if numbers is not None:
             record["numbers"] = numbers
         kept, proofs = self.folder / f"{name}.proofs", [Path(proof) for proof in proofs]
