@@ -42,7 +42,7 @@ BUDGETS = {
     "proofs": 1_185,
     "runs": 2_429,
     "live": 1_700,
-    "figures": 1_691,
+    "figures": 1_750,
     "estimators": 1_200,
     "arena": 800,
     "cli": 425,

@@ -1,4 +1,4 @@
-"""One HTML page of all figures and of the papers' numbers next to ours, to read offline.
+"""One HTML page of the claims, of the papers' numbers next to ours, and of all figures, offline.
 
 >>> report()                                                               # doctest: +SKIP
 """
@@ -21,10 +21,11 @@ import workbench
 from workbench.core.files import whole
 from workbench.figures import reference
 from workbench.figures.papers import PAPERS, order, title, token
+from workbench.figures.report.claims import VERDICTS, read_claims
 from workbench.figures.report.rows import STANDINGS, Row, counts, measurements, side_by_side
 from workbench.figures.report.sidecars import Figure, collect
 from workbench.runs.mill import figures_folder
-from workbench.runs.notebooks import CHECKOUT, PROFILES
+from workbench.runs.notebooks import CHECKOUT
 
 
 def report(
@@ -64,25 +65,25 @@ def report(
 
 def render(figures: list[Figure], rows: list[Row], faults: list[str], folder: Path) -> str:
     """Return the page; its links are relative to `folder`. Jinja escapes all text."""
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    loader = FileSystemLoader(Path(__file__).parent)
+    environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     papers = {figure.paper for figure in figures} | {row.names["paper"] for row in rows}
+    notebooks = Path(os.path.relpath(CHECKOUT / "notebooks" / "figures", folder))
     return environment.get_template("report.html").render(
         now=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         version=workbench.__version__,
         figures=figures,
-        profiles=Counter(sorted((f.profile for f in figures), key=[*PROFILES, "custom"].index)),
+        board=[(title(key), [c for c in read_claims() if c.paper == key]) for key in PAPERS],
+        verdicts=VERDICTS,
         proofs=Counter(proof.outcome for figure in figures for proof in figure.proofs),
         total=counts(rows),
-        columns=["printed", *STANDINGS, "absent"],
+        columns=["printed", "results", "own", *STANDINGS],
         standings=STANDINGS,
         faults=faults,
         sections=[_section(paper, figures, rows) for paper in sorted(papers, key=order)],
-        source=lambda figure: _source(figure, folder),
+        source=lambda figure: quote((notebooks / f"{figure.notebook}.ipynb").as_posix()),
+        token=token,
+        counts=counts,
     )
 
 
@@ -90,31 +91,12 @@ def _section(paper: str, figures: list[Figure], rows: list[Row]) -> dict[str, An
     """Return the title, the figures, the tables and the counts of one paper."""
     own = [row for row in rows if row.names["paper"] == paper]
     return {
-        "paper": paper,
         "title": title(paper),
         "about": PAPERS.get(paper),
         "figures": [figure for figure in figures if figure.paper == paper],
         "counts": counts(own),
         "tables": [
-            _table(paper, name, list(group))
+            (name, reference.captions().get((paper, name), ""), list(group))
             for name, group in groupby(own, key=lambda row: row.names["table"])
         ],
     }
-
-
-def _table(paper: str, name: str, rows: list[Row]) -> dict[str, Any]:
-    heading = name if name.startswith("Figure") else f"Table {name}"
-    return {
-        "anchor": f"table-{paper}-{token(name) or 'none'}",
-        "heading": {"text": "In the text", "": "In no table"}.get(name, heading),
-        "caption": reference.captions().get((paper, name), ""),
-        "counts": counts(rows),
-        "here": [row for row in rows if row.ours],
-        "absent": [row for row in rows if not row.ours],
-    }
-
-
-def _source(figure: Figure, folder: Path) -> str:
-    """Return the address of the figure's notebook as committed."""
-    path = CHECKOUT / "notebooks" / "figures" / f"{figure.notebook}.ipynb"
-    return quote(Path(os.path.relpath(path, folder)).as_posix())

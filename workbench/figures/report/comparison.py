@@ -1,21 +1,19 @@
-"""Two numbers, a paper's and ours: their units, their digits, and when they agree."""
+"""Two numbers, a paper's and ours: their units, their digits, and whether they agree."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any, NamedTuple
 
 from scipy.stats import t as student
 
-# Quantities that are divided, unless they are in %; others are subtracted. 1 means that more is
-# better, -1 that less is, 0 neither.
-TIMES = {"training time": -1, "test time": -1, "subproblem time": -1}
-RATIOS = TIMES | {"iterations": -1, "memory": -1, "slow-down": -1, "speed-up": 1}
-RATIOS |= {"condition number": 0}
-DIFFERENCES = {"classification error": -1, "average error": -1, "accuracy": 1, "macro-F1": 1}
+TIMES = ("training time", "test time", "subproblem time")
+# Margins, fixed for each quantity before anything was compared: a factor, points, or a bound.
+FACTOR, FACTORS = 1.5, (*TIMES, "iterations", "memory", "slow-down", "speed-up", "condition number")
+MARGINS = dict.fromkeys(("classification error", "accuracy", "macro-F1"), 0.005)
+MARGINS |= {"worst-case error": 0.01}  # of other quantities it is a unit of the last printed digit
 UNITS = {  # unit -> (dimension, factor)
     **{"ms": ("time", 1e-3), "s": ("time", 1.0), "min": ("time", 60.0)},
     **{"MB": ("memory", 1e6), "GB": ("memory", 1e9)},
@@ -47,68 +45,58 @@ class Verdict(NamedTuple):
 
     Attributes
     ----------
-    tone : ``agrees``, ``better``, ``worse``, ``differs``, ``context`` or ``none``
-    amount : the ratio or the difference, ready to print before the word
-    word : its meaning
+    tone : ``agrees``, ``undecided``, ``differs``, ``context`` or ``none``
+    amount : the ratio or the difference, with its interval, in words
     caveat : why it is no more than context; empty for a claim
     """
 
     tone: str
     amount: str = ""
-    word: str = ""
     caveat: str = ""
 
 
-def rounding(value: float, column: Iterable[float] = ()) -> float:
-    """Return half a unit of the last digit in print.
-
-    The zeros at the end of ``12.0`` and ``94.60`` are lost in a number: it is taken to have the
-    decimals that four fifths of its `column` have, and a whole one those of the finest there.
-    """
-    own, others = _exponent(value), sorted(map(_exponent, column))
-    if not others:
-        return 0.5 * 10.0**own
-    place = 0 if float(value).is_integer() else math.floor(0.8 * (len(others) - 1))
-    return 0.5 * 10.0 ** min(own, others[place])
-
-
 def compare(
-    quantity: str,
-    paper: Number,
-    ours: Number,
-    *,
-    caveat: str = "",
-    column: Iterable[float] = (),
-    runs: int = 0,
+    quantity: str, paper: Number, ours: Number, *, caveat: str = "", runs: int = 0
 ) -> Verdict:
-    """Return the verdict on our number.
+    """Return the verdict on our number, the mean of `runs` values, by a test of equivalence.
 
     Parameters
     ----------
     caveat : why the two are not like and like, if they are not
-    column : the paper's other values of the same quantity, see :func:`rounding`
-    runs : how many ours is the mean of
 
     Notes
     -----
-    Times and counts (sizes, rounds) are divided, the larger by the smaller: within a factor of 2
-    they agree. So are speed-ups, where more is better. Everything else is subtracted, and agrees if
-    the difference is at most the larger of both spreads and of the paper's rounding. A value in
-    print without a spread is taken for one run: it agrees if it lies in the 95 % prediction
-    interval for one more run of ours, the mean ± t s √(1 + 1/runs) of normal runs.
+    The two agree if the 90 % interval of our mean, mean ± t s / √runs, lies within a margin of the
+    printed number, at a level of 5 %, and differ if it lies outside. Times and counts have a
+    factor of :data:`FACTOR` for a margin, others that of :data:`MARGINS`, or a unit of the last
+    printed digit.
     """
     ours = ours.in_unit(paper.unit)
     if ours is None:
-        return Verdict("context", word="other unit", caveat="the units cannot be converted")
+        return Verdict("context", "other unit", caveat="the units cannot be converted")
     if paper.value is None or ours.value is None:
         return Verdict("none")
-    if quantity not in RATIOS or paper.unit == "%":
-        tone, shown, word = _difference(quantity, paper, ours, column, runs)
-    elif paper.value > 0 and ours.value > 0:
-        tone, shown, word = _ratio(quantity, ours.value / paper.value)
+    known = runs > 1 and ours.spread is not None
+    half = student.ppf(0.95, runs - 1) * ours.spread / math.sqrt(runs) if known else math.inf
+    if quantity in FACTORS and paper.unit != "%":
+        if min(paper.value, ours.value) <= 0:
+            return Verdict("none")
+        low, high = paper.value / FACTOR, paper.value * FACTOR
+        shown = f"{amount(ours.value / paper.value, digits=2)}×"
     else:
-        return Verdict("none")
-    return Verdict("context" if caveat else tone, shown, word, caveat)
+        place = min(0, Decimal(repr(paper.value)).normalize().as_tuple().exponent)
+        own = MARGINS.get(quantity)
+        margin = 10.0**place if own is None else own / UNITS[paper.unit][1]
+        low, high = paper.value - margin, paper.value + margin
+        shown = _difference(ours.value - paper.value, half, paper.unit)
+    slack = 1e-9 * high  # a difference of exactly the margin must not fail by the last bit
+    tone = "undecided"
+    if low - slack <= ours.value - half and ours.value + half <= high + slack:
+        tone = "agrees"
+    elif ours.value + half < low - slack or ours.value - half > high + slack:
+        tone = "differs"
+    shown += "" if known or caveat else "; one run has no interval"
+    return Verdict("context" if caveat else tone, shown, caveat)
 
 
 def number(value: Any) -> float | None:
@@ -143,40 +131,10 @@ def after(unit: str) -> str:
     return {"": "", "fraction": "", "%": " %", "x": " ×"}.get(unit, f" {unit}")
 
 
-def _ratio(quantity: str, ratio: float) -> tuple[str, str, str]:
-    less, more = ("faster", "slower") if quantity in TIMES else ("smaller", "larger")
-    times, word = f"{amount(max(ratio, 1 / ratio), digits=2)}×", less if ratio < 1 else more
-    if 0.5 <= ratio <= 2:
-        return "agrees", times, f"{word}, within 2×"
-    return _tone(RATIOS[quantity], ratio > 1), times, word
-
-
-def _tone(better: int, larger: bool) -> str:
-    if not better:
-        return "differs"
-    return "better" if larger == (better > 0) else "worse"
-
-
-def _difference(
-    quantity: str, paper: Number, ours: Number, column: Iterable[float], runs: int
-) -> tuple[str, str, str]:
-    difference = ours.value - paper.value
-    points = " points" if paper.unit == "%" else ""
+def _difference(difference: float, half: float, unit: str) -> str:
     sign = "−" if difference < 0 else "+" if difference > 0 else ""
-    shown = f"{sign}{amount(abs(difference), digits=2)}{points}"
-    own = ours.spread or 0.0
-    if paper.spread is None and runs > 1:
-        own *= student.ppf(0.975, runs - 1) * math.sqrt(1 + 1 / runs)
-    allowed = max(paper.spread or 0.0, own, rounding(paper.value, column))
-    # A difference of exactly the half digit must not fail by the last bit of a float.
-    if abs(difference) <= allowed * (1 + 1e-9):
-        return "agrees", shown, "agrees"
-    tone = _tone(DIFFERENCES.get(quantity, 0), difference > 0)
-    return tone, shown, "lower" if difference < 0 else "higher"
-
-
-def _exponent(value: float) -> int:
-    return min(0, int(Decimal(repr(float(value))).normalize().as_tuple().exponent))
+    spread = f" ± {amount(half, digits=2)}" if 0 < half < math.inf else ""
+    return f"{sign}{amount(abs(difference), digits=2)}{spread}{' points' if unit == '%' else ''}"
 
 
 def _power(shown: str) -> str:

@@ -1,7 +1,8 @@
 """The cells of the papers' tables, each with our number, a verdict and the reasons.
 
 A comparison is a claim only between like and like: on the paper's data, and for times on the
-paper's machine and measured in timing mode. Anything else is context.
+paper's machine and measured in timing mode. Anything else is context. A number that a paper prints
+again, in another table, has its standing where it is first.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from workbench.data.sources import SOURCES
 from workbench.figures.papers import same_data, token
 from workbench.figures.reference import missing
 from workbench.figures.report.comparison import (
@@ -31,19 +33,22 @@ NOT_IN_PRINT = "not in print"
 NOT_EXPLAINED = "the difference is not explained yet"
 COUNTED = {"runs": "runs", "cut": "of them ended by the clock"}  # fields of our rows
 KEYS = ("paper", "table", "dataset", "method", "quantity", "setting")
-GIVEN = "samples", "features", "classes", "parameter"  # quantities that are not measured
-STANDINGS = {  # each value in print has exactly one of them
-    "agrees": "our value agrees with it",
-    "better": "our value is better",
-    "worse": "our value is worse",
-    "differs": "our value differs, and neither direction is better",
+SIZES = ("samples", "features", "classes")
+GIVEN = (*SIZES, "parameter")  # quantities that are not measured
+LIMITS = {"mrc": "200,000 s and 180 GB"}  # of the papers' own runs, as printed
+EDITIONS = {"news20": "the edition by date, with another split"}  # under the name of the paper's
+STANDINGS = {  # each distinct result in print has exactly one of them, but for the last two
+    "agrees": "the 90 % interval of our mean lies within the margin of it",
+    "undecided": "our interval reaches beyond the margin, or one run has no interval",
+    "differs": "our interval lies outside of the margin",
     "no claim": "measured on the paper's own data, but on another machine, not in timing mode, or "
     "ended by the clock",
-    "other data": "measured on other data: a stand-in, or a part",
-    "not available": "its data are not available, for the reason given with it",
-    "settings": "a setting of the authors or a size: there is nothing to run",
-    "no result": "was run, and had no result within the limits that are given with it",
+    "other data": "measured on other data: a stand-in, a part, or another edition",
+    "no result": "was run, and had no result within our limits, which are given with it",
     "not run": "could be run, but has not been",
+    "not available": "its data are not available, for the reason given with it",
+    "settings": "a setting of the authors or a size, which is not a result",
+    "reprint": "printed before, in the table that is given with it",
 }
 RANKS = ("smoke", "quick", None, "paper")  # profiles in ascending order of trust
 
@@ -79,6 +84,7 @@ class Row:
     names : the cell, by `KEYS`
     note : the paper's note, or :data:`NOT_IN_PRINT`
     ours : the measurement to show, or None
+    first : the table that printed the number before, empty if none did
     """
 
     names: Mapping[str, str]
@@ -86,6 +92,7 @@ class Row:
     note: str
     ours: Measurement | None
     verdict: Verdict
+    first: str = ""
 
     @property
     def measured(self) -> bool:
@@ -118,6 +125,8 @@ class Row:
         """The key of :data:`STANDINGS` for a value in print, empty for a cell without one."""
         if self.note == NOT_IN_PRINT or self.paper.value is None:
             return ""
+        if self.first:
+            return "reprint"
         if self.measured and self.verdict.tone != "none":
             claim = self.verdict.tone != "context"
             other = "other data" if "other data" in self.verdict.caveat else "no claim"
@@ -131,9 +140,13 @@ class Row:
     @property
     def remarks(self) -> list[str]:
         """The paper's note, our data, and the reasons for which our value may differ."""
-        found = [self.note]
+        found = [f"printed before: {self.first}" if self.first else "", self.note]
+        if self.names["quantity"] in SIZES and not self.first:
+            found.append(_loaded(self.names))
         if self.standing == "not available":
             found.append(f"the data are not available: {missing()[self.names['dataset']]}")
+        if self.standing == "no result" and self.names["paper"] in LIMITS:
+            found.append(f"the paper's limits were {LIMITS[self.names['paper']]}")
         if self.ours is not None:
             row, data, caveat = self.ours.row, self.ours.data, self.verdict.caveat
             if "other data" in caveat or not data:
@@ -143,7 +156,7 @@ class Row:
             compared = self.measured and self.paper.value is not None
             reason = text(row.get("reason"))
             found.append(f"here {reason}" if reason and compared else reason)
-            if self.verdict.tone in ("better", "worse", "differs"):
+            if self.verdict.tone == "differs":
                 found.append(NOT_EXPLAINED)
             found += [f"{row[name]} {words}" for name, words in COUNTED.items() if row.get(name)]
         return [remark for remark in found if remark]
@@ -154,44 +167,37 @@ def measurements(figures: Iterable[Figure]) -> list[Measurement]:
     found = {}
     for figure in figures:
         record = figure.record
-        generated = {str(p.get("name")) for p in record.get("data", []) if p.get("synthetic")}
+        generated = {str(p.get("name")) for p in record["data"] if p.get("synthetic")}
         profile = record.get("profile")
-        for row in record.get("numbers", []):
-            if not row.get("paper"):
-                continue
-            timed = bool(row.get("timed", record.get("timed")))
+        for row in filter(lambda row: row.get("paper"), record["numbers"]):
+            timed = bool(record.get("timed") and row.get("timed", True))
             own = Number(number(row.get("value")), number(row.get("spread")), text(row.get("unit")))
             data = text(row.get("data"))
             trust = RANKS.index(profile if profile in RANKS else None)
-            machine = text(record.get("machine", {}).get("cpu"))
+            machine = text(record["machine"].get("cpu"))
             rank = (own.value is not None, trust, timed, str(record.get("date")))
-            measurement = Measurement(
-                row, own, data, data in generated, timed, machine, figure.anchor, rank
-            )
+            made = row, own, data, data in generated, timed, machine, figure.anchor, rank
             # The figures of one notebook may contain the same rows.
-            found[cell(row), repr(sorted(row.items()))] = measurement
+            found[cell(row), repr(sorted(row.items()))] = Measurement(*made)
     return list(found.values())
 
 
 def counts(rows: Iterable[Row]) -> dict[str, int]:
     """Count values.
 
-    Returns
-    -------
-    counts : ``printed``, values that the papers print; ``absent``, their cells without a value
-        (masked, lost, or a run that did not end); ``both``, printed values with one measured here;
-        ``alone``, our values that no table prints; and by each of :data:`STANDINGS` the printed
-        values that have it
+    ``printed`` are distinct values in print, ``results`` those that are no settings, ``own`` those
+    measured on the paper's own data, ``alone`` our values that no table prints; and each of
+    :data:`STANDINGS` has its count.
     """
     rows = list(rows)
-    own = [row for row in rows if row.note != NOT_IN_PRINT]
-    standings = Counter(row.standing for row in own)
+    found = Counter(row.standing for row in rows if row.note != NOT_IN_PRINT)
+    printed = found.total() - found[""] - found["reprint"]
     return {
-        "printed": standings.total() - standings[""],
-        "absent": standings[""],
-        "both": sum(bool(row.standing) and row.measured for row in own),
+        "printed": printed,
+        "results": printed - found["settings"],
+        "own": sum(found[name] for name in ("agrees", "undecided", "differs", "no claim")),
         "alone": sum(row.measured for row in rows if row.note == NOT_IN_PRINT),
-    } | {name: standings[name] for name in STANDINGS}
+    } | {name: found[name] for name in STANDINGS}
 
 
 def cell(row: Mapping[str, Any]) -> tuple[str, ...]:
@@ -202,7 +208,9 @@ def cell(row: Mapping[str, Any]) -> tuple[str, ...]:
 def caveat(quantity: str, dataset: str, hardware: str, ours: Measurement) -> str:
     """Return why a comparison is context only; empty if it is a claim."""
     reasons = []
-    if not same_data(dataset, ours.data, ours.synthetic):
+    if dataset in EDITIONS:
+        reasons.append(f"other data: {EDITIONS[dataset]}")
+    elif not same_data(dataset, ours.data, ours.synthetic):
         reasons.append("other data")
     if quantity in TIMES:
         machine = token(ours.machine)
@@ -225,18 +233,17 @@ def side_by_side(printed: pd.DataFrame, measured: Iterable[Measurement]) -> list
     by_cell: dict[tuple, list[Measurement]] = {}
     for measurement in measured:
         by_cell.setdefault(cell(measurement.row), []).append(measurement)
-    column = ["paper", "table", "dataset", "quantity"]
-    columns = printed.dropna(subset="value").groupby(column, dropna=False)["value"].apply(list)
-    rows = []
+    rows, seen = [], {}
     for record in printed.to_dict("records"):
-        others = columns.get(tuple(record[name] for name in column), [])
-        rows.append(_row(record, by_cell.pop(cell(record), []), others))
+        own = *(record[name] for name in KEYS if name != "table"), number(record["value"])
+        first = seen.setdefault(own, record["table"]) if own[-1] is not None else record["table"]
+        rows.append(_row(record, by_cell.pop(cell(record), []), first=first))
     rows += [_row(group[0].row, group, in_print=False) for group in by_cell.values()]
     tables = list(dict.fromkeys((row.names["paper"], row.names["table"]) for row in rows))
     return sorted(rows, key=lambda row: tables.index((row.names["paper"], row.names["table"])))
 
 
-def _row(record: Mapping[str, Any], group: list[Measurement], column=(), in_print=True) -> Row:
+def _row(record: Mapping[str, Any], group: list[Measurement], in_print=True, first="") -> Row:
     names = {key: text(record.get(key)) for key in KEYS}
     unit, note, paper = text(record.get("unit")), NOT_IN_PRINT, (None, None)
     if in_print:
@@ -247,8 +254,21 @@ def _row(record: Mapping[str, Any], group: list[Measurement], column=(), in_prin
     if ours is not None:
         quantity = names["quantity"]
         why = caveat(quantity, names["dataset"], text(record.get("hardware")), ours)
-        how = {"caveat": why, "column": column, "runs": int(number(ours.row.get("runs")) or 0)}
-        verdict = compare(quantity, paper, ours.number, **how)
+        runs = int(number(ours.row.get("runs")) or 0)
+        verdict = compare(quantity, paper, ours.number, caveat=why, runs=runs)
         if ours.row.get("cut") and quantity in TIMES:
-            verdict = Verdict("context", word="ended by the clock", caveat=why)
-    return Row(names, paper, note, ours, verdict)
+            verdict = Verdict("context", "ended by the clock", why)
+    again = in_print and first != names["table"]
+    return Row(names, paper, note, None if again else ours, verdict, first if again else "")
+
+
+def _loaded(names: Mapping[str, str]) -> str:
+    """Return the size of the data set as it is loaded here, empty if that is not known."""
+    source = SOURCES.get(names["dataset"])
+    if source is None or names["setting"] not in ("", "part=train", "part=all"):
+        return ""
+    n, d, k = source.shape
+    rows = source.n_train if names["setting"] == "part=train" else n
+    size = {"features": d, "classes": k, "samples": rows}[names["quantity"]]
+    where = "here listed as" if names["dataset"] in missing() else "here"
+    return f"{where} {size:,}" if size else ""

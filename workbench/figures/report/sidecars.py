@@ -18,9 +18,7 @@ from workbench.runs.notebooks import PROFILES
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 PROOF = re.compile(r"[\w-][\w.-]*\.proofs/[\w-][\w.-]*\.npz")
-# Types of a sidecar's fields; each may be missing or null, except the caption.
-SHAPES = {"caption": str, "parameters": dict, "machine": dict, "versions": dict, "threads": dict}
-SHAPES |= dict.fromkeys(("data", "solvers", "traces", "numbers", "proofs"), list)
+LISTS = ("data", "solvers", "traces", "numbers", "proofs")  # fields that may be missing or null
 NOT_DETAILS = {"caption", "beneath", "command", "numbers", "traces"}  # shown elsewhere, or long
 
 
@@ -83,8 +81,8 @@ class Figure:
     def paper(self) -> str:
         """The paper's key: from the notebook's name, its numbers, or all its solvers."""
         named = paper_of_name(self.notebook)
-        rows = {str(row["paper"]) for row in self.record.get("numbers", []) if row.get("paper")}
-        made = [*self.record.get("solvers", []), *self.record.get("traces", [])]
+        rows = {str(row["paper"]) for row in self.record["numbers"] if row.get("paper")}
+        made = [*self.record["solvers"], *self.record["traces"]]
         solvers = {paper_of_solver(text(entry.get("solver"))) for entry in made} - {None}
         return named or next((s.pop() for s in (rows, solvers) if len(s) == 1), ACROSS)
 
@@ -127,22 +125,20 @@ def _read(path: Path, place: str) -> Figure:
         raise ValueError(f"it is damaged: {error}") from None
     if not isinstance(record, dict) or record.get("caption") is None:
         raise ValueError("it is not a figure's sidecar: it has no caption")
-    for key, kind in SHAPES.items():
-        if record.get(key) is None:
-            record.pop(key, None)
-        elif not isinstance(record[key], kind):
-            raise ValueError(f"its {key!r} is not a {kind.__name__}")
-        elif key == "proofs" and not all(PROOF.fullmatch(str(file)) for file in record[key]):
-            raise ValueError("its 'proofs' lists something that is not a file of its own")
-        elif kind is list and key != "proofs" and not all(isinstance(e, dict) for e in record[key]):
-            raise ValueError(f"its {key!r} contains something that is not an object")
+    record |= {"machine": record.get("machine") or {}} | {n: record.get(n) or [] for n in LISTS}
+    for key in LISTS:
+        kind = str if key == "proofs" else dict
+        if not isinstance(record[key], list) or not all(isinstance(e, kind) for e in record[key]):
+            raise ValueError(f"its {key!r} is not a list of {kind.__name__}")
+    if not all(map(PROOF.fullmatch, record["proofs"])):
+        raise ValueError("its 'proofs' lists something that is not a file of its own")
     picture = path.with_suffix(".png")
     if not picture.exists():
         raise ValueError(f"its picture {picture.name} is missing")
     png = picture.read_bytes()
     if len(png) < 24 or not png.startswith(SIGNATURE):
         raise ValueError(f"its picture {picture.name} is not a png")
-    proofs = tuple(_checked(path.parent / file) for file in record.get("proofs", []))
+    proofs = tuple(_checked(path.parent / file) for file in record["proofs"])
     return Figure(path.parent.name, path.stem, place, record, png, proofs)
 
 

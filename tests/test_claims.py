@@ -1,0 +1,143 @@
+"""The board of claims: its quotations, commands and numbers, and the propositions it rests on."""
+
+import os
+import re
+import shlex
+from collections import Counter
+from pathlib import Path
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+from workbench.figures.papers import PAPERS, title
+from workbench.figures.report import claims as module
+from workbench.figures.report.claims import VERDICTS, read_claims
+from workbench.runs.notebooks import CHECKOUT, find
+
+MARKS = "<!-- the board of claims -->", "<!-- the end of the board -->"
+README = CHECKOUT / "README.md"
+FOLDER = Path(os.environ.get("WORKBENCH_PAPERS", CHECKOUT.parent / "shared" / "papers"))
+
+
+def board(text: str) -> str:
+    """Return the README's text with its board renewed: a table per paper, with links."""
+    head, rest = text.split(MARKS[0])
+    lines = [f"| paper | {' | '.join(VERDICTS)} |", "|---|---|---|---|---|---|"]
+    tables = []
+    for paper in PAPERS:
+        own = [claim for claim in read_claims() if claim.paper == paper]
+        counts = Counter(claim.verdict for claim in own)
+        lines.append(f"| {title(paper)} | {' | '.join(str(counts[v] or '') for v in VERDICTS)} |")
+        tables += [f"<details><summary>{title(paper)}: {len(own)} claims</summary>\n"]
+        tables += ["| claim | verdict | what decides it |\n|---|---|---|"]
+        for c in own:
+            name = f"[{c.claim}](figures/{c.figure}.png)" if c.figure else c.claim
+            number = f"{c.number} ({c.timed})" if c.timed else c.number
+            tables.append(f"| {name} | {c.verdict} | {number} |")
+        tables.append("\n</details>\n")
+    new = "\n".join([MARKS[0], "", *lines, "", *tables, MARKS[1]])
+    return head + new + rest.split(MARKS[1])[1]
+
+
+def test_every_claim_has_a_verdict_that_its_numbers_bear_out():
+    assert {claim.paper for claim in read_claims()} == set(PAPERS)
+    assert len({claim.claim for claim in read_claims()}) == len(read_claims())
+    for claim in read_claims():
+        assert not claim.why.startswith("The numbers no longer"), claim
+        assert claim.verdict in VERDICTS and claim.where and claim.number, claim.claim
+        assert claim.verdict != "does not hold" or claim.why, claim.claim
+        assert claim.command or "missing" in claim.number or claim.verdict.startswith("cannot")
+        if claim.figure:
+            assert (CHECKOUT / "figures" / f"{claim.figure}.png").is_file(), claim.claim
+
+
+def test_the_readme_has_the_board():
+    text = README.read_text("utf-8")
+    assert text == board(text), "python tests/test_claims.py writes it again"
+    assert text.index(MARKS[0]) < text.index("```"), "the board comes first"
+
+
+def test_a_verdict_that_its_numbers_do_not_bear_out_is_not_decided(tmp_path, monkeypatch):
+    texts = dict.fromkeys(("claim", "where", "quote"), "c") | {"paper": "mrc"}
+    texts |= {"verdict": "holds", "number": "{x:.1f}"}
+    entry = [f"{name} = '{text}'" for name, text in texts.items()]
+    for ok in (0, 1):
+        last = ["tables = []", f"sql = 'SELECT 2 AS x, {ok} AS ok'"]
+        (tmp_path / "claims.toml").write_text("\n".join(["[[claim]]", *entry, *last]))
+        monkeypatch.setattr(module, "FOLDER", tmp_path)
+        (claim,) = module.read_claims.__wrapped__()
+        found = ("holds", "2.0") if ok else ("not decided", "{'x': 2, 'ok': 0}")
+        assert (claim.verdict, claim.number) == found
+        assert claim.why.startswith("The numbers no longer") != ok
+
+
+def test_every_command_could_be_run():
+    for claim in read_claims():
+        words = shlex.split(claim.command)
+        if words[:2] == ["workbench", "figures"]:
+            given = dict(words[i + 1].split("=", 1) for i, word in enumerate(words) if word == "-p")
+            (notebook,) = find([words[2]])
+            assert notebook.values("paper", given)
+            assert "--out" in words or "--from" in words, "the committed figures stay"
+
+
+@pytest.mark.skipif(not FOLDER.is_dir(), reason="WORKBENCH_PAPERS names no folder of the papers")
+@pytest.mark.parametrize("paper", PAPERS)
+def test_quotations_are_in_the_papers_word_for_word(paper):
+    def plain(text):  # spaces, and hyphens, which lines break at
+        return re.sub(r"[\s-]+", "", text)
+
+    text = plain(sorted(FOLDER.glob("0*.txt"))[[*PAPERS].index(paper)].read_text("utf-8"))
+    assert [c.quote for c in read_claims() if c.paper == paper and plain(c.quote) not in text] == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_reparametrised_dual_is_the_dual(seed, blobs):
+    """Proposition 3.2: beta in [0, C]^(k-1) and alpha, whose columns sum to zero, are one dual."""
+    problem, C, k = blobs(n=20, d=3, k=4, seed=seed), 0.7, 4
+    X, y, n = problem.X, problem.y, 20
+    others = np.array([np.delete(np.arange(k), label) for label in y])
+    alpha = cp.Variable((n, k))
+    own = [alpha[i, y[i]] for i in range(n)]
+    rest = [-alpha[i, j] for i in range(n) for j in others[i]]
+    box = [cp.hstack(rest) >= 0, cp.hstack(rest) <= C, cp.sum(alpha, axis=1) == 0]
+    first = cp.Problem(cp.Maximize(sum(own) - cp.sum_squares(X.T @ alpha) / 2), box)
+
+    beta = cp.Variable((n, k - 1))
+    place = [np.eye(k)[y[i]] - np.eye(k)[others[i]] for i in range(n)]  # (k - 1, k) each
+    image = cp.vstack([beta[i] @ place[i] for i in range(n)])
+    gain = cp.sum(beta) - cp.sum_squares(X.T @ image) / 2
+    second = cp.Problem(cp.Maximize(gain), [beta >= 0, beta <= C])
+    for solved in (first, second):
+        solved.solve(solver=cp.CLARABEL)
+    assert first.value == pytest.approx(second.value, rel=1e-6)
+    np.testing.assert_allclose(X.T @ alpha.value, X.T @ image.value, atol=1e-4)
+    back = np.array([-alpha.value[i, others[i]] for i in range(n)])
+    np.testing.assert_allclose(
+        np.array([back[i] @ place[i] for i in range(n)]), alpha.value, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("C", (0.05, 1.0))
+def test_the_two_formulations_have_one_solution(C, blobs):
+    """Proposition A.29: margins of 2 with 2C, and of 1 with C, up to a factor of 2."""
+    problem, k = blobs(n=30, d=3, k=3), 3
+
+    def solution(margin, C):
+        W = cp.Variable((3, k))
+        scores = problem.X @ W
+        loss = sum(
+            cp.pos(margin - scores[i, label] + scores[i, j])
+            for i, label in enumerate(problem.y)
+            for j in range(k)
+            if j != label
+        )
+        cp.Problem(cp.Minimize(cp.sum_squares(W) / 2 + C * loss)).solve(solver=cp.CLARABEL)
+        return W.value
+
+    np.testing.assert_allclose(solution(2, 2 * C), 2 * solution(1, C), atol=1e-4)
+
+
+if __name__ == "__main__":
+    README.write_text(board(README.read_text("utf-8")), encoding="utf-8")
