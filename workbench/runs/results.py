@@ -11,6 +11,7 @@ import base64
 import inspect
 import json
 import os
+import re
 import zlib
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -147,8 +148,8 @@ def there(text: str) -> list[str]:
     found = recalled()
     if found is None:
         return available_specs(text)
-    known = {trace.header["data"] for trace in found.values()}
-    if specs := [spec for spec in listed(text) if spec in known]:
+    known = [trace.header["data"] for trace in found.values()]  # some with more features
+    if specs := [s for s in listed(text) if any(re.match(rf"{re.escape(s)}( [|+]|$)", d) for d in known)]:
         return specs
     raise FileNotFoundError(f"data: there are no results of {text!r}")
 
