@@ -112,6 +112,14 @@ def looks(frame: pd.DataFrame) -> dict[str, Look]:
     return {name: look(name)._replace(label=label) for name, label in labels.items()}
 
 
+GREY = "#C4C4C4"
+
+
+def coloured(look: Look, best: bool) -> Look:
+    """Return how an entry is drawn: in its colour, or in grey and without a name in the legend."""
+    return look if best else look._replace(colour=GREY, label=None)
+
+
 def draw_spread(
     ax: Axes, look: Look, x: Sequence[float], y: Sequence[float], cut: Sequence[bool]
 ) -> None:
@@ -125,8 +133,10 @@ def draw_spread(
         if runs.any():
             (left, at, right), (low, up, high) = (np.quantile(v[runs], [0, 0.5, 1]) for v in (x, y))
             whiskers = {"xerr": [[at - left], [right - at]], "yerr": [[up - low], [high - up]]}
-            ax.errorbar(at, up, **whiskers, **style, elinewidth=0.6, mfc=face)
-    ax.plot([], [], **style, label=look.label)
+            behind = {"zorder": 1} if look.colour == GREY else {}
+            ax.errorbar(at, up, **whiskers, **style, **behind, elinewidth=0.6, mfc=face)
+    if look.label:
+        ax.plot([], [], **style, label=look.label)
 
 
 def plain_log(axis) -> None:

@@ -37,8 +37,9 @@ def beside(
         for height, dataset in enumerate(datasets):
             row = ours.get((dataset, method), {})
             at = height + (place - (len(names) - 1) / 2) * 0.8 / len(names)
-            bar = {"marker": "|", "markersize": 9, "markeredgewidth": 1.6, "linestyle": "none"}
-            ax.plot(printed.get((dataset, method), np.nan), at, color=colour, **bar)
+            if (dataset, method) in printed:
+                bar = {"marker": "|", "markersize": 9, "markeredgewidth": 1.6}
+                ax.plot(printed[dataset, method], at, color=colour, **bar)
             if row.get("value") is not None:
                 style = {"color": colour, "marker": marker, "linestyle": "none", "markersize": 5}
                 style |= HOLLOW if row.get("cut") else {}

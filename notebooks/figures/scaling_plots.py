@@ -37,7 +37,7 @@ def scaling(
 
     Returns
     -------
-    exponents : by label, of those with at least three finished sizes
+    exponents : by label, of those with at least four finished sizes
     """
     exponents, ticks = {}, set()
     for position, (label, traces) in enumerate(runs.items()):
@@ -48,7 +48,7 @@ def scaling(
         ticks.update(sizes)
         spread = np.array([times(group, tolerance, x) for group in groups]).T
         done = np.isfinite(spread[1])
-        if done.sum() >= 3:
+        if done.sum() >= 4:  # a line through three points says little
             logs = np.log(sizes[done]), np.log(spread[1, done])
             exponents[label] = float(np.polyfit(*logs, 1)[0])
             name = f"{name}  ∝ ${symbol}^{{{exponents[label]:.1f}}}$"

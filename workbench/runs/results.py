@@ -149,7 +149,9 @@ def there(text: str) -> list[str]:
     if found is None:
         return available_specs(text)
     known = [trace.header["data"] for trace in found.values()]  # some with more features
-    if specs := [s for s in listed(text) if any(re.match(rf"{re.escape(s)}( [|+]|$)", d) for d in known)]:
+    if specs := [
+        s for s in listed(text) if any(re.match(rf"{re.escape(s)}( [|+]|$)", d) for d in known)
+    ]:
         return specs
     raise FileNotFoundError(f"data: there are no results of {text!r}")
 
