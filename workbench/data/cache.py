@@ -70,7 +70,7 @@ def state_of_folders(mentioned: Iterable[str] = ()) -> list[list]:
     available, named = available_files(), []
     for data in [data for text in mentioned for data in data_in(text)]:
         path = available[data][1] if data in available else Path(data).expanduser()
-        named += [path, path.with_suffix(LABELS)] if is_path(str(path)) else []
+        named += [path, path.with_suffix(LABELS)] if path.name and is_path(str(path)) else []
     dates = [[str(path), (s := path.stat()).st_size, s.st_mtime_ns] for path in here]
     return dates + [[str(path), _digest(path)] for path in named if path.is_file()]
 
