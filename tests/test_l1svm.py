@@ -7,7 +7,7 @@ from oracles import PRECISION, optimum
 
 from workbench.core.problem import as_problem
 from workbench.core.stream import watch
-from workbench.mrc.l1svm import l1_svm, multiclass_lower
+from workbench.mrc.l1svm import machine
 from workbench.mrc.svm_ccg import svm_ccg
 from workbench.registry import SOLVERS
 from workbench.runs.run import run
@@ -64,7 +64,7 @@ def test_the_multiclass_machine_agrees_with_cvxpy(k):
         assert np.abs(state.W.sum(axis=0)).max() < 1e-9
         for scale in (0.0, 0.1, 1.0, 10.0):  # any alpha gives a lower bound
             alpha = scale * rng.normal(size=(problem.n, k))
-            assert multiclass_lower(problem.X, problem.y, lam, alpha) <= exact + 1e-8
+            assert machine(problem, lam).lower(alpha)[1] <= exact + 1e-8
 
 
 def test_generation_ends_where_the_whole_program_does(blobs):
@@ -84,9 +84,9 @@ def test_the_bounds_hold_in_every_round(parameters, answers):
     rounds = 0
     rng = np.random.default_rng(0)
     for problem, lam, exact in answers:
-        svm = l1_svm("svm_lp", problem, lam)
+        svm = machine(problem, lam / 2)
         for scale in (0.0, 0.1, 1.0, 10.0):  # any alpha gives a lower bound
-            assert svm.dual(scale * rng.normal(size=problem.n))[1] <= exact + 1e-9
+            assert svm.lower(scale * rng.normal(size=(problem.n, 2)))[1] <= exact + 1e-9
         for row, _ in watch(svm_ccg(problem, lam=lam, **parameters)):
             assert 0 <= row["lower"] <= exact + 1e-8 and exact <= row["upper"] + 1e-8
             rounds += 1

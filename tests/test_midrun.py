@@ -240,7 +240,6 @@ def test_a_stream_ends_by_the_new_value(name, parameter, old, new, blobs):
         ("mrc_ccg", "lambda0", 0.1, 0.01, 1e-6),
         ("mrc_interior_point", "lambda0", 0.01, 0.1, 1e-6),
         ("mrc_subgradient", "lambda0", 0.01, 0.1, 2e-4),
-        ("cuts_exact", "C", 0.05, 0.5, 1e-6),
     ],
 )
 def test_a_run_that_has_converged_goes_on(name, weight, old, new, close, blobs):

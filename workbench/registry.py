@@ -71,7 +71,7 @@ SOLVERS = {
         mrc_interior_point, "MRC interior point", "#D55E00", "X", ("lambda0",)
     ),
     "svm_lp": Solver(svm_lp, "SVM-LP", "#602000", "<"),
-    "svm_ccg": Solver(svm_ccg, "SVM-CCG", "#0000E0", ">", ("lam", "eps", "n_max", "m_max")),
+    "svm_ccg": Solver(svm_ccg, "SVM-CCG", "#0000E0", ">", ("eps", "n_max", "m_max")),
     "svm_multi": Solver(svm_multi, "SVM-MULTI", "#56B4E9", "*"),
     "memoir_pegasos": Solver(
         memoir_pegasos, "Pegasos (exact search)", "#785EF0", "p", ("lam", "batch_size")
@@ -110,20 +110,18 @@ SOLVERS = {
         "p",
         ("alpha", "passes", "inner"),
     ),
-    "cuts_exact": Solver(cuts_exact, "Exact cuts", "#101060", "h", ("C", "eps", "stabilised")),
+    "cuts_exact": Solver(cuts_exact, "Exact cuts", "#101060", "h", ("eps", "stabilised")),
     "cuts_linear_time": Solver(
         cuts_linear_time,
         "Sampled cuts, linear time",
         "#E000E0",
         "s",
-        ("C", "r", "eps", "stabilised", "p", "cache_mb"),
+        ("r", "eps", "stabilised", "p", "cache_mb"),
     ),
     "cuts_constant_time": Solver(
-        cuts_constant_time, "Sampled cuts, constant time", "#00838F", "D", ("C", "r", "p", "eps")
+        cuts_constant_time, "Sampled cuts, constant time", "#00838F", "D", ("r", "p", "eps")
     ),
-    "cuts_nystroem": Solver(
-        cuts_nystroem, "Exact cuts, Nyström (ours)", "#7CB342", "o", ("C", "eps")
-    ),
+    "cuts_nystroem": Solver(cuts_nystroem, "Exact cuts, Nyström (ours)", "#7CB342", "o", ("eps",)),
     "libsvm": Solver(libsvm, "SVM with a kernel (LIBSVM)", "#3A3A3A", "^"),
     "nystroem_svm": Solver(nystroem_svm, "Nyström and linear SVM (LIBLINEAR)", "#C49A00", "v"),
     "liblinear_cs": Solver(liblinear_cs, "Crammer-Singer (LIBLINEAR)", "#5B8C5A", "P"),

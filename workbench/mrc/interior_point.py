@@ -175,8 +175,7 @@ def newton_step(
 ) -> tuple[Direction, float, float] | None:
     """Return Mehrotra's corrected direction with its primal and dual step, None on breakdown.
 
-    The centring target follows the certified gap: a complementarity far below it would only say
-    that the working set, not the problem, is nearly solved, and steps would jam.
+    The centring target follows the certified gap: far below it, steps would jam.
     """
     system = NewtonSystem(risk, s)
     mu = s.complementarity() / s.pairs
@@ -250,9 +249,8 @@ def start(
 def restart(risk: MinimaxRisk, s: InteriorPointState) -> None:
     """Begin again from the best bounds, far from the boundary, with twice the rows.
 
-    Where intervals are narrow, the mean of the first point may be many half-widths outside them, so
-    that steps jam at once, and the iterate runs away in the directions that have no boundary. Rows
-    outside I are not held back by then: too few of them joined, or too late.
+    If intervals are narrow, the mean of the first point may be many half-widths outside them: steps
+    jam at once, and the iterate runs away in the directions that have no boundary.
     """
     p = np.zeros((risk.n, len(risk.tau)))
     p[s.p_rows] = s.p_best
@@ -264,8 +262,7 @@ def restart(risk: MinimaxRisk, s: InteriorPointState) -> None:
 def smooth(x: np.ndarray, z: np.ndarray, mu: float) -> tuple[np.ndarray, np.ndarray]:
     """Return the nearby positive pair with ``x z = mu``: x - theta z stays as it is.
 
-    theta is the mean x over the mean z, but no larger than leaves x typical: x is the one of the
-    two whose mean is known to be of the right size (p and h sum to one, a + b is 2 lam).
+    theta is the mean x over the mean z, but leaves x typical, whose mean is of the right size.
     """
     if not x.size:
         return x, z

@@ -16,7 +16,6 @@ from workbench.mrc.highs import check_seconds, minimise
 from workbench.mrc.risk import RiskState, first, minimax_risk, restated
 
 NONZEROS = 200_000_000  # up to 20 GB inside HiGHS
-OTHERS = "mrc_ccg, mrc_interior_point or mrc_pdhg"
 
 
 @dataclass
@@ -55,7 +54,8 @@ def mrc_lp(
     risk = minimax_risk(problem, lambda0)
     count = 2.0 ** min(risk.k, 900) - 1  # a larger power is not a float
     nonzeros = count * risk.n * (risk.X.shape[1] * risk.k)
-    refuse_large("mrc_lp", count * risk.n, nonzeros, OTHERS)
+    others = "mrc_ccg, mrc_interior_point or mrc_pdhg"
+    refuse_large("mrc_lp", count * risk.n, nonzeros, others)
     subsets = all_subsets(risk.k)
     s = LinearProgramState(**first(risk), R=math.inf) if state is None else restated(risk, state)
     yield s

@@ -47,10 +47,7 @@ class NewtonSystem:
         self.factor, self.scale = self._factor(np.float64 if s.double else np.float32)
 
     def direction(self, target: float, affine: Direction | None = None) -> Direction | None:
-        """Return the step towards products of `target`; with `affine`, Mehrotra's corrector.
-
-        None where the linear algebra broke down.
-        """
+        """Return the step towards products of `target` (Mehrotra's with `affine`), or None."""
         s, W1, W2, D = self.s, self.W1, self.W2, self.D
         c = {x: target - getattr(s, x) * getattr(s, z) for x, z in PAIRS.items()}
         if affine is not None:

@@ -10,18 +10,23 @@ import scipy.sparse as sp
 
 from workbench.core.checks import check_whole
 from workbench.core.problem import Problem
-from workbench.core.stream import Row
 from workbench.kernels.compiled import njit
-from workbench.mrc.risk import MinimaxRisk, RiskState, first, minimax_risk, psi, restated
+from workbench.mrc.repair import sharpest_upper
+from workbench.mrc.risk import (
+    MinimaxRisk,
+    RiskState,
+    first,
+    minimax_risk,
+    psi,
+    restated,
+    squared_norm,
+)
 
-REPAIRS = 8  # sweeps of projections per certificate, at most
+REPAIRS = 7  # sweeps of projections per certificate, at most
 CLOSE, STEADY = 1e-4, 1.2  # a gap below which long steps circle the solution, and RELAXATION there
-SAFETY = 0.95  # fraction of the largest stable step, for the error of that estimate
+SAFETY = 0.95  # fraction of the largest stable step
 BALANCE = 0.4  # length of the first dual step in units of 1/n, see `rebalance`
 RELAXATION = 1.9  # in (0, 2), 1 is the plain method; near 2 is fast to a gap of CLOSE
-POWER = 50  # iterations that estimate the norm of X
-
-Entries = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 @dataclass
@@ -38,9 +43,6 @@ class PrimalDualState(RiskState):
     p: np.ndarray
     phi: float
     balance: float
-
-    def info(self) -> Row:
-        return super().info() | {"balance": self.balance}
 
 
 def mrc_pdhg(
@@ -61,7 +63,6 @@ def mrc_pdhg(
 
     Parameters
     ----------
-    problem : Problem
     lambda0 : > 0, confidence of the uncertainty set in standard deviations
     steps : >= 1, iterations per round
 
@@ -72,27 +73,25 @@ def mrc_pdhg(
     """
     check_whole(steps, "steps")
     risk = minimax_risk(problem, lambda0)
-    X = sp.csr_matrix(risk.X)
-    rows, columns = entries(X, problem.X.dtype), entries(X.T, problem.X.dtype)
+    X, columns = sp.csr_matrix(risk.X), sp.csr_matrix(risk.X.T)  # X' is kept by its rows, too
     tau, lam, active = (np.ascontiguousarray(a.T) for a in (risk.tau, risk.lam, risk.active))
     total = np.asarray(abs(X).sum(axis=0)).ravel()
     scale = np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)
-    size = norm(rows, columns, risk.n, scale)
+    size = squared_norm(X @ sp.diags(np.sqrt(scale)))
     s = start(risk) if state is None else restated(risk, state)
-    M, V, p, G = np.zeros_like(s.M), np.empty_like(s.V), np.empty_like(s.p), np.empty_like(s.M)
+    M, p = np.zeros_like(s.M), np.empty_like(s.p)
     yield s
     while True:
         sigma = s.balance / risk.n
         length = SAFETY / (sigma * size) * scale
         rho = RELAXATION if s.upper - s.lower > CLOSE else STEADY
         for _ in range(steps):
-            multiply_sparse(*columns, s.p, G)
-            primal_step(s.M, G, tau, lam, active, length, rho, M)
-            multiply_sparse(*rows, M, V)
+            primal_step(s.M, columns @ s.p, tau, lam, active, length, rho, M)
+            V = X @ M
             s.phi = dual_step(s.p, s.V, V, sigma, s.phi, rho, p)
-        multiply_sparse(*columns, p, G)
-        upper = renew_upper(s, risk, rows, active, scale, M, V)
-        lower = renew_lower(s, risk, columns, tau, lam, active, p, G)
+        upper, best = sharpest_upper(risk, M.T.copy(), s.phi, REPAIRS, scale[:, None] * active)
+        s.offer(best, upper)
+        lower = renew_lower(s, risk, columns, tau, lam, active, p)
         s.round += 1
         rebalance(s, upper, lower, p)
         yield s
@@ -105,32 +104,18 @@ def start(risk: MinimaxRisk) -> PrimalDualState:
     return PrimalDualState(**first(risk), M=M, V=0.0 * p, p=p, phi=0.0, balance=BALANCE)
 
 
-def renew_upper(s: PrimalDualState, risk: MinimaxRisk, rows, active, scale, M, V) -> float:
-    """Return the best U(M) of M, whose scores are V, while M is projected on psi <= phi."""
-    M, V, best = M.copy(), V.copy(), np.inf
-    for _ in range(REPAIRS):
-        values = psi(V)
-        upper = risk.upper(M.T, float(values.max()))
-        best = min(best, upper)
-        s.offer(M.T.copy(), upper)
-        if not project_rows(*rows, M, values, s.phi, active, scale):
-            break
-        multiply_sparse(*rows, M, V)
-    return best
-
-
-def renew_lower(s: PrimalDualState, risk: MinimaxRisk, columns, tau, lam, active, p, G) -> float:
+def renew_lower(s: PrimalDualState, risk: MinimaxRisk, columns, tau, lam, active, p) -> float:
     """Return the best bound of p, whose mean is G, while p is projected on |G - tau| <= lam."""
-    total = p.sum()  # near 1: of less, BR(p) would be too high
-    p, G, best = p / total, G / total, 0.0
-    for _ in range(REPAIRS):
+    p, best = p / p.sum(), 0.0  # the sum is near 1: of less, BR(p) would be too high
+    for _ in range(REPAIRS + 1):
+        G = columns @ p
         found = risk.lower(p, G.T)
         s.raise_lower(found, p)
         best = max(best, found)
-        if not project_columns(*columns, p, G, tau, lam, active):
+        entries = columns.indptr, columns.indices, columns.data
+        if not project_columns(*entries, p, G, tau, lam, active):
             break
         p /= p.sum()
-        multiply_sparse(*columns, p, G)
     return best
 
 
@@ -191,37 +176,6 @@ def dual_step(p, V, V_new, sigma, phi, relaxation, out):
 
 
 @njit(cache=True)
-def project_rows(indptr, indices, data, M, values, phi, active, scale):
-    """Project M in turn on psi_i <= phi for the rows whose `values` exceed it; count them.
-
-    The metric is that of the primal step: rare features move most, and cost least.
-    """
-    k = M.shape[1]
-    v = np.empty((1, k))
-    moved = 0
-    for i in np.flatnonzero(values > phi):
-        v[:] = 0.0
-        for e in range(indptr[i], indptr[i + 1]):
-            for y in range(k):
-                v[0, y] += data[e] * M[indices[e], y]
-        t = psi(v)[0]
-        inside, square = v[0] > t, 0.0
-        for e in range(indptr[i], indptr[i + 1]):
-            for y in range(k):
-                if inside[y] and active[indices[e], y]:
-                    square += data[e] * data[e] * scale[indices[e]]
-        if t <= phi or square == 0.0:
-            continue
-        moved += 1
-        a = (t - phi) * inside.sum() / square
-        for e in range(indptr[i], indptr[i + 1]):
-            for y in range(k):
-                if inside[y] and active[indices[e], y]:
-                    M[indices[e], y] -= a * data[e] * scale[indices[e]]
-    return moved
-
-
-@njit(cache=True)
 def project_columns(indptr, indices, data, p, G, tau, lam, active):
     """Project p in turn, there and back, on |G_j - tau_j| <= lam_j where G violates it; count.
 
@@ -246,40 +200,3 @@ def project_columns(indptr, indices, data, p, G, tau, lam, active):
             for e in range(indptr[j], indptr[j + 1]):
                 p[indices[e], y] *= max(1.0 - a * data[e], 0.0)
     return moved
-
-
-def entries(X: sp.spmatrix, dtype) -> Entries:
-    """Return CSR's indptr, indices and data of `X`, the data in the problem's own precision."""
-    X = sp.csr_matrix(X)
-    return X.indptr, X.indices, X.data.astype(dtype)
-
-
-def norm(rows, columns, n: int, scale: np.ndarray) -> float:
-    """Return the squared spectral norm of X diag(scale)^(1/2): the power method from two starts."""
-    root = np.sqrt(scale)[:, None]
-    v = np.random.default_rng(0).random((len(scale), 2)) * root
-    u = np.zeros((n, 2))
-    for _ in range(POWER):
-        v *= root / np.linalg.norm(v, axis=0)
-        multiply_sparse(*rows, v, u)
-        multiply_sparse(*columns, u, v)
-        v *= root
-    return float(np.linalg.norm(v, axis=0).max())
-
-
-@njit(cache=True)
-def multiply_sparse(indptr, indices, data, A, out):
-    """Write the product of a sparse matrix and `A` to `out`; two classes stay in registers."""
-    n, k = out.shape
-    for i in range(n):
-        if k == 2:
-            a, b = 0.0, 0.0
-            for e in range(indptr[i], indptr[i + 1]):
-                a += data[e] * A[indices[e], 0]
-                b += data[e] * A[indices[e], 1]
-            out[i, 0], out[i, 1] = a, b
-        else:
-            out[i] = 0.0
-            for e in range(indptr[i], indptr[i + 1]):
-                for y in range(k):
-                    out[i, y] += data[e] * A[indices[e], y]

@@ -1,58 +1,45 @@
 """Repairs of nearly feasible iterates: cheap projections that make both certificates sharper.
 
 U(M) hangs on its worst row and BR(p) / rho on its worst component, and in a first-order method
-a few of them always lag. Projecting in turn on each violated constraint mends these few and
-moves the rest little. Every result is judged by the same bounds as the iterate itself.
+a few of them always lag. Projecting in turn on each violated constraint mends these few.
 """
 
 from __future__ import annotations
 
 import numpy as np
+import scipy.sparse as sp
 
 from workbench.kernels.compiled import njit
 from workbench.mrc.risk import MinimaxRisk, psi
 
 
 def sharpest_upper(
-    risk: MinimaxRisk, M: np.ndarray, phi: float, sweeps: int
+    risk: MinimaxRisk, M: np.ndarray, phi: float, sweeps: int, metric: np.ndarray | None = None
 ) -> tuple[float, np.ndarray]:
     """Return the lowest U(M) and its M while M is projected on psi_i <= phi, row by row.
 
-    Sweeps look at the rows near `phi`, then all rows judge the best of them.
-
     Parameters
     ----------
-    risk : MinimaxRisk with dense rows
     M : (k, d') classifier
     phi : the height to project on, an estimate of max psi at the optimum
     sweeps : >= 0, passes over the rows above phi
+    metric : (d', k), how easily each coefficient moves; by default its own size
     """
-    values = risk.heights(M)
-    best, best_M = risk.upper(M, float(values.max())), M
-    near = rows_above(values, phi)
-    X, values, lowest = risk.X[near], values[near], np.inf
-    for _ in range(sweeps):
-        above = np.flatnonzero(values > phi)
-        if not len(above):
-            break
-        M = M.copy()
-        lower_rows(X[above], M, phi)
-        values = psi(X @ M.T)
+    best = np.inf
+    for sweep in range(sweeps + 1):
+        values = risk.heights(M)
         upper = risk.upper(M, float(values.max()))
-        if upper < lowest:
-            lowest, lowest_M = upper, M
-    if lowest < best and (upper := risk.upper(lowest_M)) < best:
-        return upper, lowest_M
+        if upper < best:
+            best, best_M = upper, M
+        above = np.flatnonzero(values > phi)
+        if sweep == sweeps or not len(above):
+            break
+        columns, rows = M.T.copy(), sp.csr_matrix(risk.X[above])
+        moves = np.abs(columns) if metric is None else metric
+        if not project_rows(rows.indptr, rows.indices, rows.data, columns, moves, phi):
+            break
+        M = np.ascontiguousarray(columns.T)
     return best, best_M
-
-
-def rows_above(values: np.ndarray, phi: float) -> np.ndarray:
-    """Return the rows whose value is above `phi`, and half as many again of the next, in order."""
-    support = np.count_nonzero(values > phi)
-    count = support + support // 2
-    if count >= len(values):
-        return np.arange(len(values))
-    return np.sort(np.argpartition(-values, count)[:count])
 
 
 def sharpest_lower(
@@ -88,29 +75,30 @@ def sharpest_lower(
 
 
 @njit(cache=True)
-def lower_rows(X, M, phi):
-    """Project M in turn on psi_i <= phi, row by row; coefficients move as their size."""
-    k, d = M.shape
+def project_rows(indptr, indices, data, M, metric, phi):
+    """Project (d', k) M in turn on psi_i <= phi, row by row; return how many rows moved it."""
+    k, moved = M.shape[1], 0
     v = np.empty((1, k))
-    for i in range(len(X)):
-        v[0] = 0.0
-        for y in range(k):
-            for j in range(d):
-                v[0, y] += X[i, j] * M[y, j]
+    for i in range(len(indptr) - 1):
+        v[:] = 0.0
+        for e in range(indptr[i], indptr[i + 1]):
+            for y in range(k):
+                v[0, y] += data[e] * M[indices[e], y]
         t = psi(v)[0]
-        square, count = 0.0, 0
-        for y in range(k):
-            if v[0, y] > t:
-                count += 1
-                for j in range(d):
-                    square += X[i, j] ** 2 * abs(M[y, j])
+        inside, square = v[0] > t, 0.0
+        for e in range(indptr[i], indptr[i + 1]):
+            for y in range(k):
+                if inside[y]:
+                    square += data[e] * data[e] * metric[indices[e], y]
         if t <= phi or square == 0.0:
             continue
-        a = (t - phi) * count / square
-        for y in range(k):
-            if v[0, y] > t:
-                for j in range(d):
-                    M[y, j] -= a * X[i, j] * abs(M[y, j])
+        moved += 1
+        a = (t - phi) * inside.sum() / square
+        for e in range(indptr[i], indptr[i + 1]):
+            for y in range(k):
+                if inside[y]:
+                    M[indices[e], y] -= a * data[e] * metric[indices[e], y]
+    return moved
 
 
 @njit(cache=True)

@@ -6,17 +6,17 @@ so a coefficient vector mu is a (k, d') matrix M and the scores of row x are ``v
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.sparse.linalg import svds
 
 from workbench.core.checks import check_positive, check_sparse
 from workbench.core.measures import EPS, bounds
 from workbench.core.problem import Matrix, Problem
-from workbench.core.shares import blocks, pieces, rows_per_block
+from workbench.core.shares import pieces
 from workbench.core.stream import Row
 from workbench.kernels.compiled import njit
 from workbench.kernels.rows import FAST
@@ -97,13 +97,8 @@ class MinimaxRisk:
         BR(p) = 1 - sum_i max_y p_iy is the error of the best rule under p, and rho >= 1 the factor
         by which p leaves the uncertainty set U, over *all* components. Mixed with the empirical
         distribution p_0 (which is in U and has BR >= 0), p / rho + (1 - 1/rho) p_0 lies in U,
-        and BR is concave.
-
-        Parameters
-        ----------
-        p : (n, k) non-negative weights that sum to 1; rows without mass may be left out if `mean`
-            is given
-        mean : (k, d') mean of Phi under p, computed if it is not given
+        and BR is concave. `p` (n, k) are non-negative weights that sum to 1; with their `mean` of
+        Phi (k, d'), rows without mass may be left out.
         """
         if mean is None:
             mean = (self.X.T @ p).T
@@ -210,8 +205,7 @@ def minimax_risk(problem: Problem, lambda0: float = 0.01) -> MinimaxRisk:
     lam = lambda0 * np.sqrt(share * (variance + others * mean**2))
     active = lam > 0
     tau, lam = np.where(active, tau, 0.0), np.where(active, lam, 0.0)
-    parts = [X] if sp.issparse(X) else blocks(X)
-    top = np.max([_dense(abs(part).max(axis=0)).ravel() for part in parts], axis=0)
+    top = _dense(abs(X).max(axis=0)).ravel()
     return MinimaxRisk(X, y, mean, tau, lam, lambda0, active, weights, top)
 
 
@@ -221,6 +215,12 @@ def with_intercept(X: Matrix) -> Matrix:
     if sp.issparse(X):
         return sp.hstack([X.astype(np.float64), ones], format="csr")
     return np.hstack([X, ones])
+
+
+def squared_norm(X: Matrix) -> float:
+    """Return the squared spectral norm of rows, of at least two columns."""
+    start = np.random.default_rng(0).random(min(X.shape))
+    return float(svds(X, k=1, v0=start, return_singular_vectors=False)[0]) ** 2
 
 
 def linear_scores(M: np.ndarray, X: Matrix) -> np.ndarray:
@@ -283,63 +283,41 @@ def greedy_subset(v):
 def moments(X: Matrix, y: np.ndarray, k: int, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the (k, d') weighted mean and variance of every class's rows, each as exact as a sum.
 
-    Sums are of differences from the heaviest row of the class, if weights differ. Its own weight
-    is then at least the n-th part of all, so that the variance is not below that part of the
-    squared mean difference, and the error of that mean does not matter. A feature that is constant
-    in the heavy rows has the variance of the light ones, however light these are.
+    The variance sums squared differences from the mean. If weights differ, the mean difference
+    corrects both: a feature that is constant in the heavy rows has the variance of the light ones.
     """
-    n, differ, origin = len(y), np.ptp(weights) > 0.0, np.zeros((k, X.shape[1]))
-    one_hot = sp.csr_matrix((weights / np.bincount(y, weights)[y], (y, np.arange(n))), (k, n))
-    if differ:
-        present, starts = np.unique(np.sort(y), return_index=True)
-        origin[present] = _dense(X[np.lexsort((-weights, y))[starts]])
-    if not sp.issparse(X):
-
-        def moved(part: np.ndarray, rows: slice) -> np.ndarray:
-            return part - origin[y[rows]] if differ else part
-
-        away = _sums(one_hot, X, moved)
-        square = _sums(one_hot, X, lambda part, rows: (moved(part, rows) - away[y[rows]]) ** 2)
-        return origin + away, square
-    entries, zeros = X.copy(), _absent(one_hot, X, y)
-    at = y[np.repeat(np.arange(n), np.diff(X.indptr))], X.indices
-    entries.data = X.data - origin[at]
-    away = _dense(one_hot @ entries) - zeros * origin
-    entries.data = (entries.data - away[at]) ** 2
-    return origin + away, _dense(one_hot @ entries) + zeros * (origin + away) ** 2
+    n = len(y)
+    shares = sp.csr_matrix((weights / np.bincount(y, weights)[y], (y, np.arange(n))), (k, n))
+    mean = _dense(shares @ X)
+    away, square = np.zeros_like(mean), np.zeros_like(mean)
+    if sp.issparse(X):
+        zeros, entries = _absent(shares, X), X.copy()
+        entries.data = X.data - mean[y[np.repeat(np.arange(n), np.diff(X.indptr))], X.indices]
+        away = _dense(shares @ entries) - zeros * mean
+        square = _dense(shares @ entries.power(2)) + zeros * mean**2
+    else:
+        for c in range(k):
+            I = np.flatnonzero(y == c)
+            off, own = X[I] - mean[c], shares[c, I]
+            away[c], square[c] = own @ off, own @ off**2
+    return (mean + away, square - away**2) if np.ptp(weights) > 0.0 else (mean, square)
 
 
-def _absent(one_hot: sp.csr_matrix, X: sp.csr_matrix, y: np.ndarray) -> np.ndarray:
+def _absent(shares: sp.csr_matrix, X: sp.csr_matrix) -> np.ndarray:
     """Return the (k, d') share of each class's weight on the rows in which a feature is not stored.
 
     Where that is a small difference, it is summed over these rows instead.
     """
     filled = X.copy()
     filled.data[:] = 1.0
-    stored = _dense(one_hot @ filled)
+    stored = _dense(shares @ filled)
     absent = np.maximum(1.0 - stored, 0.0)
-    sizes = np.diff(one_hot.indptr)[:, None]
-    every = _dense((one_hot != 0.0) @ filled) == sizes
-    absent[every] = 0.0
-    few = (stored > 0.5) & ~every
-    columns = np.flatnonzero(few.any(axis=0))
+    columns = np.flatnonzero((stored > 0.5).any(axis=0))
     for some in pieces(len(columns), COLUMNS):
         J = columns[some]
-        summed = one_hot @ (1.0 - _dense(filled[:, J]))
-        absent[:, J] = np.where(few[:, J], summed, absent[:, J])
+        absent[:, J] = shares @ (1.0 - _dense(filled[:, J]))
     return absent
 
 
-def _sums(one_hot: sp.csr_matrix, X: np.ndarray, change: Callable) -> np.ndarray:
-    """Return the product of (k, n) `one_hot` and the rows of `X`, changed block by block."""
-    total, of_rows = np.zeros((one_hot.shape[0], X.shape[1])), one_hot.tocsc()
-    so_far = sp.identity(len(total), format="csc")
-    for rows in pieces(len(X), rows_per_block(X)):
-        # The sum so far goes first, as a row: each class's sum is that of its rows one by one.
-        part = np.vstack([total, change(X[rows], rows)])
-        total = sp.hstack([so_far, of_rows[:, rows]], format="csr") @ part
-    return total
-
-
-def _dense(A):
+def _dense(A) -> np.ndarray:
     return A.toarray() if sp.issparse(A) else np.asarray(A)

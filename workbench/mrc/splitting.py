@@ -18,7 +18,7 @@ from workbench.core.problem import Problem
 from workbench.core.shares import blocks
 from workbench.kernels.compiled import njit
 from workbench.kernels.rows import FAST
-from workbench.mrc.repair import rows_above, sharpest_lower, sharpest_upper
+from workbench.mrc.repair import sharpest_lower, sharpest_upper
 from workbench.mrc.risk import MinimaxRisk, RiskState, first, minimax_risk, psi, restated
 
 WIDEST = 8000  # features at most: the factor has d' x d' entries
@@ -75,20 +75,17 @@ def mrc_splitting(
 def split(
     risk: MinimaxRisk, s: SplittingState, steps: int, repairs: int
 ) -> Iterator[SplittingState]:
-    """Run the splitting on `risk` from `s`.
+    """Run the splitting on `risk` from `s`, with `steps` >= 1 iterations per round.
 
-    Parameters
-    ----------
-    steps : >= 1, iterations per round
-    repairs : >= 0, sweeps of :mod:`workbench.mrc.repair` at every certificate; if there are any,
-        the weight follows the two halves of the gap, see :func:`rebalance`
+    `repairs` >= 0 are sweeps of :mod:`workbench.mrc.repair` at every certificate. If there are
+    any, the weight follows the two halves of the gap, see :func:`rebalance`.
     """
     d = risk.X.shape[1] - 1
     if d > WIDEST:
         raise ValueError(f"problem: mrc_splitting takes at most {WIDEST} features, got {d}")
     yield s
     scale = column_scale(risk.X)
-    X = scaled(risk.X, scale)
+    X = (risk.X / scale).astype("f4")
     gram = sum(part.T @ part for part in blocks(X))
     factor = la.cho_factor(gram.astype("f8") + RATIO * np.eye(len(gram)))
     project = la.cho_solve(factor, np.eye(len(gram))).astype("f4")
@@ -126,14 +123,17 @@ def split(
 def working_rows(s: SplittingState) -> np.ndarray:
     """Return the rows that may carry mass in the next round: half as many again as do now, by psi.
 
-    The others have P = 0: their Z_S follows a linear recursion, and so does X'Z_S, that need not
-    be carried out row by row. If no row is above phi it falls, at most until one of them alone has
-    the mass n / weight.
+    The others have P = 0: their Z_S and X'Z_S follow a linear recursion, not row by row. If no row
+    is above phi it falls, at most until one of them alone has the mass n / weight.
     """
     values = psi(s.Z_S)
     highest = values.max()
     phi = s.phi if highest > s.phi else highest - len(values) / s.weight
-    return rows_above(values, phi)
+    support = np.count_nonzero(values > phi)
+    count = support + support // 2
+    if count >= len(values):
+        return np.arange(len(values))
+    return np.sort(np.argpartition(-values, count)[:count])
 
 
 def start(risk: MinimaxRisk, weight: float) -> SplittingState:
@@ -172,11 +172,6 @@ def column_scale(X) -> np.ndarray:
     """Return the root mean square of each column, 1 for a zero column."""
     scale = np.sqrt(sum((part * part).sum(axis=0) for part in blocks(X)) / len(X))
     return np.where(scale > 0, scale, 1.0)
-
-
-def scaled(X, scale):
-    """Return the rows over the scale of their columns, in single precision."""
-    return (X / scale).astype("f4")
 
 
 def soft_threshold(M, t):

@@ -12,9 +12,9 @@ from workbench.core.checks import check_counts, check_not_negative
 from workbench.core.measures import bounds
 from workbench.core.problem import Problem
 from workbench.core.stream import Row
-from workbench.mrc.l1svm import L1SVM, l1_svm, rule
+from workbench.mrc.l1svm import L1SVM, of_others, rule, two_classes
 from workbench.mrc.master import Restricted, extend, largest, solve
-from workbench.mrc.risk import linear_scores
+from workbench.mrc.risk import linear_scores, squared_norm, with_intercept
 
 NEARLY = 0.01  # a margin short of 1.01 joins the first program, as in the authors' code
 ITERATIONS = 100  # iterations of the first-order method that finds the first program
@@ -25,9 +25,9 @@ SMOOTHING = 0.2  # half-width of the bend of the smoothed hinge
 class SVMCutState:
     """One iterate of column and constraint generation.
 
-    ``samples`` (c,) and ``features`` (f,) are I and J. ``w`` (d,) and ``b`` solve the program
-    over them, whose value is ``objective``; ``alpha`` (c,) solves its dual. ``short`` (n,), the
-    shortfalls, and ``slope`` (d,), the derivatives, price all samples and all features.
+    ``samples`` (c,) and ``features`` (f,) are I and J. ``w`` (d + 1,), the intercept last, solves
+    the program over them, whose value is ``objective``; ``alpha`` (c,) solves its dual. ``short``
+    (n,), the shortfalls, and ``slope`` (d,), the derivatives, price all samples and all features.
     ``alpha_best`` (n,) is the dual point of the best lower bound. All is for this ``lam``.
     """
 
@@ -35,7 +35,6 @@ class SVMCutState:
     samples: np.ndarray
     features: np.ndarray
     w: np.ndarray
-    b: float
     alpha: np.ndarray
     objective: float
     short: np.ndarray
@@ -77,7 +76,8 @@ def svm_ccg(
     Parameters
     ----------
     problem : Problem of two classes
-    lam : > 0, weight of ``|w|_1`` relative to the mean hinge loss; the intercept is free
+    lam : > 0, weight of ``|w|_1`` relative to the mean hinge loss; the intercept is free. A
+        `state` that is given has its own
     eps : >= 0, smallest violation that counts: of a margin, or of a derivative of the *sum* of the
         losses, beyond ``n lam``. One tolerance for both, as in the authors' code
     n_max, m_max : >= 1, samples and features added per round, the most violated first. The
@@ -95,11 +95,13 @@ def svm_ccg(
     """
     check_not_negative(eps=eps)
     check_counts(n_max=n_max, m_max=m_max)
-    svm = l1_svm("svm_ccg", problem, lam)
-    s = start(svm, m_max) if state is None else restated(svm, state)
+    svm = two_classes("svm_ccg", problem, lam if state is None else state.lam)
+    s = start(svm, lam, m_max) if state is None else state
     yield s
     while True:
-        features, samples = violated(svm, s, eps, n_max, m_max)
+        excess, short = np.abs(s.slope) - problem.n * s.lam, s.short.copy()
+        excess[s.features] = short[s.samples] = -np.inf  # in the program already
+        features, samples = largest(excess, eps, m_max), largest(short, eps, n_max)
         if not len(features) and not len(samples):
             return
         extend(s, features, np.ones(len(s.samples), dtype=bool), len(samples))
@@ -109,42 +111,37 @@ def svm_ccg(
         yield s
 
 
-def violated(
-    svm: L1SVM, s: SVMCutState, eps: float, n_max: int, m_max: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the features of most negative reduced cost and the samples furthest from margin 1."""
-    excess = np.abs(s.slope) - len(svm.z) * svm.lam
-    excess[s.features] = -np.inf
-    short = s.short.copy()
-    short[s.samples] = -np.inf  # in the program, their loss is xi
-    return largest(excess, eps, m_max), largest(short, eps, n_max)
-
-
 def lpsolve(svm: L1SVM, s: SVMCutState) -> None:
     """Solve the program over I and J, in the scale of the sum, from the last basis.
 
     Then price every sample and every feature at the solution, and renew the certificate.
     """
-    n, f, z = len(svm.z), len(s.features), svm.z[s.samples]
+    n, f, z = len(svm.y), len(s.features), 2.0 * svm.y[s.samples] - 1.0
     F = sp.csr_matrix(sp.diags(-z) @ svm.X[s.samples][:, s.features])
-    lam = np.full(f, n * svm.lam)
+    lam = np.full(f, n * s.lam)
     b = np.full(len(z), -1.0)
     found = solve(Restricted(F, -z, b, np.zeros(f), lam, cost=0.0, loss=1.0), s)
     s.w = np.zeros_like(s.w)
-    s.w[s.features] = found.w
-    s.b, s.alpha, s.objective = found.t, found.alpha, found.value / n
-    s.short = svm.shortfall(s.w, s.b)
+    s.w[s.features], s.w[-1] = found.w, found.t
+    s.alpha, s.objective = found.alpha, found.value / n
     alpha = np.zeros(n)
     alpha[s.samples] = s.alpha
-    s.slope, lower = svm.dual(alpha)
+    price(svm, s, alpha)
+
+
+def price(svm: L1SVM, s: SVMCutState, alpha: np.ndarray) -> None:
+    """Price all samples at w and all features at (n,) `alpha`, and keep the better bounds."""
+    W = rule(s.w)
+    short, (g, lower) = svm.shortfall(W), svm.lower(of_others(alpha, svm.y))
+    s.short, s.slope = short.sum(axis=1), g[:, 0] - g[:, 1]
     if lower > s.lower:
         s.lower, s.alpha_best = lower, alpha
-    upper = svm.objective(s.w, s.b, s.short)
+    upper = svm.upper(W, short)
     if upper < s.upper:
-        s.upper, s.W_best = upper, rule(s.w, s.b)
+        s.upper, s.W_best = upper, W
 
 
-def start(svm: L1SVM, m_max: int) -> SVMCutState:
+def start(svm: L1SVM, lam: float, m_max: int) -> SVMCutState:
     """Return round 0: the program over the samples and features that a first-order method finds.
 
     Of the `m_max` features of most negative reduced cost at w = 0, which are the most correlated
@@ -152,80 +149,55 @@ def start(svm: L1SVM, m_max: int) -> SVMCutState:
     margin it does not bring beyond 1, and the worst of either class.
     """
     n, d = svm.X.shape
-    ones = np.ones(n)
-    slope, lower = svm.dual(ones)
-    features = largest(np.abs(slope), -1.0, m_max)
-    w, b = np.zeros(d), 0.0
-    w[features], b = smoothed(svm, features)
-    short = svm.shortfall(w, b)
-    near = short >= -NEARLY
-    for z in (-1.0, 1.0):
-        near[np.argmax(np.where(svm.z == z, short, -np.inf))] = True
+    nothing = np.zeros(0, dtype=np.int8)
     s = SVMCutState(
         round=0,
-        samples=np.flatnonzero(near),
-        features=np.flatnonzero(w),
-        w=w,
-        b=b,
+        samples=np.zeros(0, int),
+        features=np.zeros(0, int),
+        w=np.zeros(d + 1),
         alpha=np.zeros(0),
         objective=np.inf,
-        short=short,
-        slope=slope,
-        **dict.fromkeys(("column_basis", "row_basis"), np.zeros(0, dtype=np.int8)),
-        W_best=rule(w, b),
-        alpha_best=ones,
-        lower=lower,
-        upper=svm.objective(w, b, short),
-        lam=svm.lam,
+        short=np.zeros(n),
+        slope=np.zeros(d),
+        column_basis=nothing,
+        row_basis=nothing,
+        W_best=np.zeros((2, d + 1)),
+        alpha_best=np.zeros(n),
+        lower=0.0,
+        upper=np.inf,
+        lam=lam,
     )
+    price(svm, s, np.ones(n))
+    features = largest(np.abs(s.slope), -1.0, m_max)
+    s.w[features], s.w[-1] = smoothed(svm, lam, features)
+    price(svm, s, np.ones(n))
+    near = s.short >= -NEARLY
+    for c in range(2):
+        near[np.argmax(np.where(svm.y == c, s.short, -np.inf))] = True
+    s.samples, s.features = np.flatnonzero(near), np.flatnonzero(s.w[:-1])
     lpsolve(svm, s)
     return s
 
 
-def restated(svm: L1SVM, s: SVMCutState) -> SVMCutState:
-    """Return `s` as the solver would have it for `svm`, which may have another lam.
-
-    The program over I and J is solved again from the last basis. The dual point of the lower bound
-    so far is feasible when scaled down by as much as lam falls, see
-    :meth:`~workbench.mrc.l1svm.L1SVM.dual`.
-    """
-    if s.lam != svm.lam:
-        s.lower *= min(1.0, svm.lam / s.lam)
-        w, b = s.W_best[1, :-1], s.W_best[1, -1]
-        s.upper, s.lam = svm.objective(w, b, svm.shortfall(w, b)), svm.lam
-        lpsolve(svm, s)
-    return s
-
-
-def smoothed(svm: L1SVM, features: np.ndarray) -> tuple[np.ndarray, float]:
+def smoothed(svm: L1SVM, lam: float, features: np.ndarray) -> tuple[np.ndarray, float]:
     """Minimise the objective with Nesterov's smoothed hinge over `features`, by FISTA.
 
     Returns
     -------
     (f,) coefficients, many of them exactly zero, and the intercept
     """
-    X, z, n = svm.X[:, features], svm.z, len(svm.z)
-    step = 4.0 * SMOOTHING * n / norm_squared(X)
+    X, z, n = svm.X[:, features], 2.0 * svm.y - 1.0, len(svm.y)
+    step = 4.0 * SMOOTHING * n / squared_norm(with_intercept(X))
     w, b = np.zeros(len(features)), 0.0
     v, c, theta = w, b, 1.0
     for _ in range(ITERATIONS):
         short = 1.0 - z * (X @ v + c)
         loss = z * np.clip(0.5 + short / (4.0 * SMOOTHING), 0.0, 1.0) / n
         moved = v + step * (X.T @ loss)
-        shrunk = np.sign(moved) * np.maximum(np.abs(moved) - step * svm.lam, 0.0)
+        shrunk = np.sign(moved) * np.maximum(np.abs(moved) - step * lam, 0.0)
         intercept = c + step * loss.sum()
         theta, before = (1.0 + np.sqrt(1.0 + 4.0 * theta**2)) / 2.0, theta
         momentum = (before - 1.0) / theta
         v, c = shrunk + momentum * (shrunk - w), intercept + momentum * (intercept - b)
         w, b = shrunk, intercept
     return w, float(b)
-
-
-def norm_squared(X) -> float:
-    """Return the squared spectral norm of (X, 1), a tenth above a power method's estimate."""
-    v, one = np.random.default_rng(0).normal(size=X.shape[1]), 1.0
-    for _ in range(30):
-        size = np.sqrt(v @ v + one**2)
-        image = X @ (v / size) + one / size
-        v, one = X.T @ image, image.sum()
-    return 1.1 * float(np.sqrt(v @ v + one**2))

@@ -20,7 +20,6 @@ from workbench.sampled_cuts.model import (
     half_square,
     mean_violation,
     objective,
-    restated,
     slack,
     solve,
 )
@@ -34,13 +33,12 @@ DRAWS = 1000  # draws after which a sampled cut is taken even if it is not viola
 Space = KernelSpace | NystroemSpace
 
 
-def exact(task: Task, space: Space, s: CutState, C: float, eps: float) -> Iterator[CutState]:
+def exact(task: Task, space: Space, s: CutState, eps: float) -> Iterator[CutState]:
     """Algorithm 1: the cut is made of all units that violate.
 
     The stream ends when the exact cut is violated by `eps` at most.
     """
     n, precision = task.n, precision_of(task, space)
-    s = restated(s, n, precision, C=C, eps=eps)
     answers = find(task, space, s, s.w)
     yield s
     while s.violation > eps and s.calm < STALLED:  # c + w.g > xi + eps
@@ -54,16 +52,13 @@ def exact(task: Task, space: Space, s: CutState, C: float, eps: float) -> Iterat
         yield s
 
 
-def linear_time(
-    task: Task, space: Space, s: CutState, C: float, eps: float, r: int
-) -> Iterator[CutState]:
+def linear_time(task: Task, space: Space, s: CutState, eps: float, r: int) -> Iterator[CutState]:
     """Algorithm 3: the cut is made of `r` units among those that violate.
 
-    The exact cut (c', g') is the stopping criterion all the same, and the stream ends when it is
-    violated by `eps` at most. Units are drawn again until the sampled cut is violated by more.
+    The exact cut (c', g') is the stopping criterion: the stream ends when it is violated by `eps`
+    at most. Units are drawn again until the sampled cut is violated by more.
     """
     n, precision = task.n, precision_of(task, space)
-    s = restated(s, n, precision, C=C, eps=eps)
     answers = find(task, space, s, s.w)
     yield s
     while s.violation > eps:  # c' + w.g' > xi + eps
@@ -82,7 +77,7 @@ def linear_time(
 
 
 def constant_time(
-    task: Task, space: KernelSpace, s: CutState, C: float, eps: float, r: int, p: int
+    task: Task, space: KernelSpace, s: CutState, eps: float, r: int, p: int
 ) -> Iterator[CutState]:
     """Algorithm 2: only `r` random units are looked at in a round, whatever their number.
 
@@ -90,7 +85,6 @@ def constant_time(
     row were violated by `eps` at most.
     """
     n = task.n
-    s = restated(s, n, None, C=C, eps=eps)
     yield s
     while s.calm < p:
         some = task.of(s.rng.integers(n, size=r))
@@ -99,7 +93,7 @@ def constant_time(
         F = np.tensordot(s.alpha, known.values, 1)[inverse]
         answers = some.answers(F, s.alpha @ s.explicit)  # (c, g) := find_cutting_plane(w)
         risk = mean_violation(answers)
-        violation, primal = risk - slack(s), half_square(s, s.alpha) + C * n * risk
+        violation, primal = risk - slack(s), half_square(s, s.alpha) + s.C * n * risk
         space.add(some.cut(answers, np.arange(r), 1.0 / r), answers.losses.mean(), known)
         model = solve(s, n)  # (w, xi) := solve_QP(J)
         calm = s.calm + 1 if violation <= eps else 0  # c + w.g <= xi + eps

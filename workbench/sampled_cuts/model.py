@@ -1,4 +1,4 @@
-"""The model that cuts make of the risk: its objective, what it certifies, and how it goes on."""
+"""The model that cuts make of the risk: its objective, and what it certifies."""
 
 from __future__ import annotations
 
@@ -74,34 +74,6 @@ def advance(s: CutState, w: np.ndarray, n: int, model: float, primal: float, pre
         mark=upper - lower if fell else s.mark,
         calm=0 if fell else s.calm + 1,
     )
-
-
-def restated(s: CutState, n: int, precision, *, C: float, eps: float) -> CutState:
-    """Return a state as its solver has it under another `C` or `eps`.
-
-    Nothing changes if both are the same. Cuts hold for every C: the model is solved again, and
-    the iterate, whose risk follows from its objective, has new bounds.
-
-    Parameters
-    ----------
-    n, precision : units, and as of :func:`rounding`; None if the objective is known of samples
-        only: then that of w = 0, an upper bound of the least one, takes its place
-    """
-    if s.eps != eps:
-        s.eps, s.calm = eps, 0
-    if s.C != C:
-        half, ratio = half_square(s, s.w), C / s.C
-        s.alpha *= min(1.0, ratio)
-        s.C, s.primal, s.upper = C, half + ratio * max(0.0, s.primal - half), ratio * s.upper
-        s.model = solve(s, n)
-        if precision is None:
-            s.primal = s.upper
-        else:
-            down, up = rounding(s, s.w, s.primal, C * n, precision)
-            s.lower, s.upper = max(0.0, s.model - down), s.primal + up
-        s.violation = (s.primal - s.model) / (C * n)
-        s.mark, s.calm = s.primal - s.model, 0
-    return s
 
 
 def drop_idle(s: CutState, space) -> None:

@@ -8,12 +8,11 @@ from functools import partial
 import numpy as np
 
 from workbench.core.checks import (
-    as_number,
     check_counts,
     check_memory,
+    check_not_negative,
     check_positive,
     check_whole,
-    shown,
 )
 from workbench.core.problem import Problem
 from workbench.kernels.functions import Kernel, check_kernel, kernel_of
@@ -51,7 +50,8 @@ def cuts_exact(
 
     Parameters
     ----------
-    C : positive, weight of a row's or a sequence's loss; the paper's C is n times that
+    C : positive, weight of a row's or a sequence's loss; the paper's C is n times that. A `state`
+        that is given has its own
     eps : positive, in units of the loss
     kernel : "linear", x'z; or "rbf", exp(-gamma |x - z|^2)
     gamma : positive; None for 1 / (d times the variance of all entries)
@@ -70,9 +70,9 @@ def cuts_exact(
     free = check_memory(f"cuts_exact, {len(task.parts)} rows of {task.K} labels", 160 * size)
     space = KernelSpace(s, made, made.points(problem.X), task.K, free / (3 * 2**20))
     if stabilised:
-        steps = stabilised_cuts(task, space, s, C, eps, violators, STALLED)
+        steps = stabilised_cuts(task, space, s, eps, violators, STALLED)
     else:
-        steps = exact(task, space, s, C, eps)
+        steps = exact(task, space, s, eps)
     yield from counted(steps, made, state)
 
 
@@ -95,8 +95,7 @@ def cuts_linear_time(
     A round takes n r values of the kernel at most, in single precision. The exact cut and the exact
     objective are known all the same. The stream ends when the exact cut is violated by `eps` at
     most, and, since the model of sampled cuts is not a lower bound, with the line search also when
-    this violation no longer falls. With a linear kernel, rows of
-    length 1000 and more leave single precision few digits: scale them.
+    this violation no longer falls.
 
     Parameters
     ----------
@@ -108,9 +107,8 @@ def cuts_linear_time(
     stabilised : with a line search from the best point; False is the paper's algorithm
     p : with the line search, rounds after which it ends if they lowered the violation by less than
         eps / 5 in all
-    cache_mb : megabytes of scores of all rows by cuts; scores of further cuts are computed again
-        in each round. With the line search half of it or more holds rows of the kernel matrix, if
-        at least a quarter of all fit
+    cache_mb : megabytes of scores of all rows by cuts, which are else computed in each round. With
+        the line search at least half of it holds rows of the kernel matrix, if a quarter of all fit
     seed : int, seeds the samples
 
     Raises
@@ -121,16 +119,15 @@ def cuts_linear_time(
     if r is None:
         r = 400 if hasattr(problem, "starts") else round(400 * np.sqrt(problem.k / 2))
     check_counts(r=r, p=p)
-    if not 0 <= as_number(cache_mb) < np.inf:
-        raise ValueError(f"cache_mb: must be a number of at least 0, got {shown(cache_mb)}")
+    check_not_negative(cache_mb=cache_mb)
     task, made, s = prepared(problem, state, C, eps, kernel, gamma, seed, np.float32)
     space = KernelSpace(s, made, made.points(problem.X), task.K, cache_mb, gram=stabilised)
     if stabilised:
         spare = 0 if space.gram is None else r  # they cost less where rows of the kernel are kept
         choose = partial(some_violators, rng=s.rng, r=r, spare=spare)
-        steps = stabilised_cuts(task, space, s, C, eps, choose, p)
+        steps = stabilised_cuts(task, space, s, eps, choose, p)
     else:
-        steps = linear_time(task, space, s, C, eps, r)
+        steps = linear_time(task, space, s, eps, r)
     yield from counted(steps, made, state)
 
 
@@ -148,8 +145,8 @@ def cuts_constant_time(
 ) -> Iterator[CutState]:
     """Minimise the same by cuts made of r random rows, without a look at others (Algorithm 2).
 
-    Round t takes t r^2 values of the kernel, in single precision, whatever n. ``primal`` of its
-    rows is an estimate from the last sample, at the iterate before the last cut.
+    Round t takes t r^2 values of the kernel, in single precision, whatever n. ``primal`` is an
+    estimate from the last sample, at the iterate before the last cut.
 
     Parameters
     ----------
@@ -167,7 +164,7 @@ def cuts_constant_time(
     check_counts(r=r, p=p)
     task, made, s = prepared(problem, state, C, eps, kernel, gamma, seed, np.float32)
     space = KernelSpace(s, made, made.points(problem.X), task.K, 0.0)
-    yield from counted(constant_time(task, space, s, C, eps, r, p), made, state)
+    yield from counted(constant_time(task, space, s, eps, r, p), made, state)
 
 
 def cuts_nystroem(
@@ -204,7 +201,7 @@ def cuts_nystroem(
     given = problem, state, C, eps, kernel, gamma, seed, np.float64
     task, made, s = prepared(*given, certified=True)
     space = NystroemSpace(s, made, problem.X, landmarks)
-    yield from counted(stabilised_cuts(task, space, s, C, eps, violators, STALLED), made, state)
+    yield from counted(stabilised_cuts(task, space, s, eps, violators, STALLED), made, state)
 
 
 def prepared(
@@ -219,16 +216,15 @@ def prepared(
     if state is None:
         rng = np.random.default_rng(check_whole(seed, "seed", least=0))
         state = start(problem, task, made, float(C), float(eps), certified, rng)
+    elif state.eps != eps:
+        state.eps, state.calm = eps, 0
     return task, made, state
 
 
-def counted(
-    steps: Iterator[CutState], kernel: Kernel, resumed: CutState | None
-) -> Iterator[CutState]:
+def counted(steps: Iterator[CutState], kernel: Kernel, resumed) -> Iterator[CutState]:
     """Pass the states on with the number of kernel values, without those of a repeated set-up."""
-    before = 0.0 if resumed is None else None
+    before = None if resumed else 0.0
     for s in steps:
-        if before is None:
-            before = s.kernel_values - kernel.values
+        before = s.kernel_values - kernel.values if before is None else before
         s.kernel_values = float(before + kernel.values)
         yield s

@@ -8,7 +8,6 @@ the state when cuts have been dropped.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -16,15 +15,13 @@ import scipy.sparse as sp
 
 from workbench.core.measures import EPS
 from workbench.core.problem import Matrix
-from workbench.core.shares import pieces, rows_per_block
 from workbench.kernels.compiled import njit
-from workbench.kernels.functions import DENSE, Kernel, Points
+from workbench.kernels.functions import Kernel, Points
 from workbench.kernels.gram import Gram, add_rows
 from workbench.kernels.rows import FAST
 from workbench.sampled_cuts.state import CutState, append, keep, merged
 from workbench.sampled_cuts.tasks import Cut
 
-PIECE = 2**15  # sparse rows whose features are computed and summed at a time
 CUTS = 256  # cuts for whose scores memory is allocated at a time
 MIN_LENGTH = 16  # features times labels below which values of the kernel are too cheap to keep
 MAX_OVERFLOW = 4  # values of the kernel are kept if at least one in four fits into memory
@@ -42,7 +39,7 @@ class KernelSpace:
 
     Then a new cut takes n r values of the kernel, and its inner products with others take none.
     Scores of cuts that do not fit into `megabytes` are computed when they are needed. With `gram`,
-    rows of the kernel matrix are kept, too, those used last, in at least half of that room.
+    at least half of that room is for the rows of the kernel matrix that were used last.
     """
 
     def __init__(
@@ -57,7 +54,7 @@ class KernelSpace:
         self.s, self.kernel, self.points, self.K = s, kernel, points, K
         n, d = points.X.shape
         self.size = n * K
-        self.gram, self.room = None, {}
+        self.gram = None
         of_values, of_scores = (kernel.dtype.itemsize * m / 2**20 for m in (n**2, CUTS * n * K))
         room = max(megabytes / 2, megabytes - of_scores)
         if gram and d * K >= MIN_LENGTH and of_values <= MAX_OVERFLOW * room:
@@ -84,15 +81,14 @@ class KernelSpace:
             raise ValueError(
                 f"kernel: its values must be finite in {self.kernel.dtype}; scale the rows of X"
             )
-        append(self.s, rows, B, e, offset, products, self.room)
+        append(self.s, rows, B, e, offset, products)
         if own is not None:
             self._put(own)
 
     def values(self, rows: np.ndarray) -> np.ndarray:
         """Return the scores of these rows by every cut, (T, len(rows), K), without the cache."""
         s, found = self.s, np.empty((len(self.s.h), len(rows), self.K), self.kernel.dtype)
-        # Rows are taken out once: for few of them that costs more than the products.
-        left, basis = gathered(self.points, rows), gathered(self.points, s.rows)
+        left, basis = self.points[rows], self.points[s.rows]
         for t in range(len(found)):
             lines = slice(s.ends[t], s.ends[t + 1])
             found[t] = self.kernel.times(left, basis[lines], s.B[lines])
@@ -171,14 +167,6 @@ class KernelSpace:
         return np.ascontiguousarray(F.T)
 
 
-def gathered(points: Points, rows: np.ndarray) -> Points:
-    """Return these points, dense unless they are too many."""
-    some = points[rows]
-    if sp.issparse(some.X) and some.X.shape[0] * some.X.shape[1] * some.X.dtype.itemsize <= DENSE:
-        return Points(some.X.toarray(), some.half)
-    return some
-
-
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def gathered_products(A, index, value, products):
     """Write sum_p A[t, index[p]] value[p] for every row t of A, in double precision."""
@@ -195,15 +183,13 @@ MAX_ERROR = 1e-8  # relative error of a kernel's value, which the inverse of K a
 class NystroemSpace:
     """The span of a few landmarks, whose coordinates are the features Z = k(X, landmarks) K^-1/2.
 
-    Features are of double precision, whatever the rows are: the inverse of K asks for it, and so do
-    bounds.
-
-    Cuts are exact here and cost no values of the kernel. A function of this space is one of the
-    kernel's space, with the same scores and norm, so that its objective is an upper bound there.
+    Features are of double precision, as the inverse of K and bounds need it. Cuts are exact here
+    and cost no values of the kernel. A function of this space is one of the kernel's space, with
+    the same scores and norm, so that its objective is an upper bound there.
     """
 
     def __init__(self, s: CutState, kernel: Kernel, X: Matrix, landmarks: int):
-        self.s, self.kernel, self.X, self.room, N = s, kernel, X, {}, X.shape[0]
+        self.s, N = s, X.shape[0]
         if not len(s.landmarks):
             s.landmarks = np.sort(s.rng.choice(N, min(landmarks, N), replace=False))
         chosen = kernel.points(X[s.landmarks])
@@ -220,20 +206,18 @@ class NystroemSpace:
     def add(self, cut: Cut, offset: float) -> None:
         """Append a cut to the state, projected onto the space."""
         s, (u, k) = self.s, np.nonzero(cut.B)  # one or two in a row
-        size = self.X.shape[0], cut.B.shape[1]
-        B = sp.csr_matrix((cut.B[u, k], (cut.parts[u], k)), shape=size)
-        g = sum(self._parts(lambda Z, B: B.T @ Z, B)).T
+        B = sp.csr_matrix((cut.B[u, k], (cut.parts[u], k)), (len(self.Z), cut.B.shape[1]))
+        g = np.asarray(B.T @ self.Z).T
         others = s.B.reshape(len(s.h), g.size)
         products = others @ g.ravel() + s.explicit @ cut.explicit
         products = np.append(products, np.vdot(g, g) + cut.explicit @ cut.explicit)
-        append(s, s.landmarks, g, cut.explicit, offset, products, self.room)
+        append(s, s.landmarks, g, cut.explicit, offset, products)
 
     def combine(self, coefficients: np.ndarray) -> np.ndarray:
         """Return the scores of all parts by the sum of coefficients times cuts, (N, K)."""
         s = self.s
         g = s.B.reshape(len(coefficients), len(s.landmarks), s.B.shape[1])
-        W = np.tensordot(coefficients, g, 1)
-        return np.concatenate([*self._parts(lambda Z: Z @ W)])
+        return self.Z @ np.tensordot(coefficients, g, 1)
 
     def keep(self, kept: np.ndarray) -> None:
         """Leave only these cuts, a mask."""
@@ -241,27 +225,13 @@ class NystroemSpace:
 
     def precision(self) -> tuple[float, float]:
         """Return the relative error of a score, and the length of the longest part's vector."""
-        longest = max(self._parts(lambda Z: np.einsum("ij,ij->i", Z, Z).max()))
-        terms = self.X.shape[0] + len(self.s.root) + self.s.explicit.shape[1] + 1
-        return EPS * terms, math.sqrt(longest)
-
-    def _parts(self, function: Callable, *by_row) -> Iterator:
-        """Yield function(features, *entries) of the rows that go together."""
-        for rows in parts_of(self.X):
-            yield function(self.Z[rows], *(entries[rows] for entries in by_row))
-
-
-def parts_of(X: Matrix) -> list[slice]:
-    """Return the rows that go together: the last bit of features depends on which rows do."""
-    return list(pieces(X.shape[0], PIECE if sp.issparse(X) else rows_per_block(X)))
+        terms = len(self.Z) + len(self.s.root) + self.s.explicit.shape[1] + 1
+        return EPS * terms, math.sqrt(np.einsum("ij,ij->i", self.Z, self.Z).max())
 
 
 def features(kernel: Kernel, X: Matrix, chosen: Points, root: np.ndarray) -> np.ndarray:
-    """Return Z = k(X, chosen) root (n, m), part by part: points are copies of rows."""
-    Z = np.empty((X.shape[0], len(root)))
-    for rows in parts_of(X):
-        Z[rows] = kernel.times(kernel.points(X[rows]), chosen, root)
-    return Z
+    """Return Z = k(X, chosen) root (n, m)."""
+    return kernel.times(kernel.points(X), chosen, root)
 
 
 def inverse_root(K: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from workbench.sampled_cuts.cutting_plane import STALLED, Space, precision_of
-from workbench.sampled_cuts.model import advance, drop_idle, objective, restated, solve
+from workbench.sampled_cuts.model import advance, drop_idle, objective, solve
 from workbench.sampled_cuts.state import CutState
 from workbench.sampled_cuts.tasks import Answers, Task
 
@@ -24,7 +24,7 @@ Choice = Callable[[Answers], tuple[np.ndarray, float]]
 
 
 def stabilised_cuts(
-    task: Task, space: Space, s: CutState, C: float, eps: float, choose: Choice, p: int
+    task: Task, space: Space, s: CutState, eps: float, choose: Choice, p: int
 ) -> Iterator[CutState]:
     """Algorithm 1 or 3, from the best point so far instead of the model's solution.
 
@@ -40,7 +40,6 @@ def stabilised_cuts(
         first way down may take a cut for each class, so that there :data:`STALLED` is the least
     """
     n, precision = task.n, precision_of(task, space)
-    s = restated(s, n, precision, C=C, eps=eps)
     best = scored(space, s, s.w)
     answers = task.answers(*beyond(best, scored(space, s, s.alpha)))
     yield s
@@ -50,8 +49,11 @@ def stabilised_cuts(
         value = solve(s, n)
         model = scored(space, s, s.alpha)
         along = model[0] - best[0], model[1] - best[1]
-        step = line_search(task, best, along, norms(s), C * n, eps)
-        w = s.w + step * (s.alpha - s.w)
+        d = s.alpha - s.w
+        Gw, Gd = s.G @ s.w, s.G @ d
+        norms = float(s.w @ Gw), float(d @ Gw), float(d @ Gd)
+        step = line_search(task, best, along, norms, s.C * n, eps)
+        w = s.w + step * d
         w[w < SMALL * w.sum()] = 0.0
         there = scored(space, s, w)
         primal = objective(s, w, n, task.answers(*there))
@@ -75,13 +77,6 @@ def beyond(best: tuple, model: tuple) -> tuple[np.ndarray, np.ndarray]:
     return best[0] + MU * (model[0] - best[0]), best[1] + MU * (model[1] - best[1])
 
 
-def norms(s: CutState) -> tuple[float, float, float]:
-    """Return w.w, w.d and d.d for d = the model's solution - w."""
-    d = s.alpha - s.w
-    Gw, Gd = s.G @ s.w, s.G @ d
-    return float(s.w @ Gw), float(d @ Gw), float(d @ Gd)
-
-
 def line_search(
     task: Task,
     start: tuple[np.ndarray, np.ndarray],
@@ -99,8 +94,7 @@ def line_search(
     ----------
     start, along : scores and explicit weights of w, and of d
     norms : w.w, w.d and d.d
-    C : weight of R
-    eps : precision of the whole method, in units of R
+    C, eps : weight of R, and precision of the whole method in units of R
     """
     (F, v), (D, e), (ww, wd, dd), n = start, along, norms, task.n
 

@@ -104,45 +104,31 @@ def start(
     return CutState(
         round=0,
         rng=rng,
-        rows=np.zeros(0, np.int64),
         B=np.zeros((0, K)),
         ends=np.zeros(1, np.int64),
         explicit=np.zeros((0, q)),
-        h=np.zeros(0),
-        G=np.zeros((0, 0)),
-        alpha=np.zeros(0),
-        w=np.zeros(0),
-        idle=np.zeros(0, np.int64),
-        landmarks=np.zeros(0, np.int64),
-        root=np.zeros((0, 0)),
+        **dict.fromkeys(("rows", "idle", "landmarks"), np.zeros(0, np.int64)),
+        **dict.fromkeys(("h", "alpha", "w"), np.zeros(0)),
+        **dict.fromkeys(("G", "root"), np.zeros((0, 0))),
         **fields_of(problem.X, kernel),
-        primal=upper,
-        model=0.0,
+        **dict.fromkeys(("primal", "upper", "mark"), upper),
+        **dict.fromkeys(("model", "lower"), 0.0),
         violation=np.inf,
-        lower=0.0,
-        upper=upper,
-        mark=upper,
         certified=certified,
         C=C,
         eps=eps,
     )
 
 
-def append(
-    s: CutState, rows, B, explicit, offset: float, products: np.ndarray, room: dict[str, np.ndarray]
-) -> None:
-    """Add one cut, with its inner products with all cuts, itself the last, (T + 1,).
-
-    The longest arrays of the state lie in those of `room`, which belong to the caller alone, so
-    that a cut does not copy all that were before it.
-    """
+def append(s: CutState, rows, B, explicit, offset: float, products: np.ndarray) -> None:
+    """Add one cut, with its inner products with all cuts, itself the last, (T + 1,)."""
     T = len(s.h)
     G = np.empty((T + 1, T + 1))
     G[:T, :T] = s.G
     G[T] = G[:, T] = products
     vars(s).update(
-        rows=extended("rows", s.rows, rows, room),
-        B=extended("B", s.B, B, room),
+        rows=np.concatenate([s.rows, rows]),
+        B=np.concatenate([s.B, B]),
         ends=np.append(s.ends, s.ends[-1] + len(rows)),
         explicit=np.vstack([s.explicit, explicit]),
         h=np.append(s.h, offset),
@@ -151,16 +137,6 @@ def append(
         w=np.append(s.w, 0.0),
         idle=np.append(s.idle, 0),
     )
-
-
-def extended(name: str, held: np.ndarray, more: np.ndarray, room: dict) -> np.ndarray:
-    """Return both, one after the other, as the first part of an array in `room`."""
-    end = len(held) + len(more)
-    if held.base is not room.get(name, room) or end > len(held.base):
-        room[name] = np.empty((end + end // 2, *held.shape[1:]), held.dtype)
-        room[name][: len(held)] = held
-    room[name][len(held) : end] = more
-    return room[name][:end]
 
 
 def keep(s: CutState, kept: np.ndarray) -> None:

@@ -2,8 +2,8 @@
 
 Every task here has parts, rows of X each of which gets a score for each label: F (N, K). It knows
 its outputs only through these scores and a few explicit weights v. A part's feature map is phi(x),
-so that only inner products of rows are ever needed. Units are sampled: rows or sequences. The
-empirical risk is the mean over units of loss minus gain.
+so that only inner products of rows are needed. Units, rows or sequences, are sampled. The risk is
+the mean over units of loss minus gain.
 """
 
 from __future__ import annotations
