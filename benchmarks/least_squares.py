@@ -30,8 +30,8 @@ from workbench.data import SCALES, load
 from workbench.data.features import pca
 from workbench.data.generators import fitted
 from workbench.data.panels import panel
+from workbench.least_squares.block_visits import TrainingRows
 from workbench.least_squares.products import GRAM_ROWS
-from workbench.least_squares.rows import TrainingRows
 from workbench.least_squares.stagewise import ls_stagewise, scores
 from workbench.runs.run import machine, versions
 

@@ -10,10 +10,9 @@ from scipy.special import log_softmax
 from workbench.data.generators import fitted
 from workbench.least_squares import products
 from workbench.least_squares.block_visits import RAISES
-from workbench.least_squares.calibrated import ls_calibrated
+from workbench.least_squares.calibrated import ls_calibrated, project
 from workbench.least_squares.generalized import extrapolated, ls_accelerated, ls_generalized
 from workbench.least_squares.links import LINKS
-from workbench.least_squares.simplex import project
 from workbench.least_squares.stagewise import ls_stagewise
 
 F = np.array([[0.5, -1.0, 2.0], [0.0, 0.0, 0.0], [-3.0, 1.5, 1.0], [800.0, -400.0, 2.0]])
@@ -76,14 +75,13 @@ def test_momentum_by_hand():
     assert after == (1 + np.sqrt(17)) / 2
 
 
-@pytest.mark.parametrize("L", [None, 0.8])
 @pytest.mark.parametrize("solver", [ls_generalized, ls_accelerated])
 @pytest.mark.parametrize("link", ["identity", "softmax"])
-def test_the_rounds_of_algorithm_1(link, solver, L, blobs):
+def test_the_rounds_of_algorithm_1(link, solver, blobs):
     problem, n, T = weighted(blobs(n=20, d=3, k=3))
-    settings = {"alpha": 0.3, "link": link, "L": L}
+    settings = {"alpha": 0.3, "link": link}
     X, alpha, weights = problem.X, 0.3, problem.weights
-    l = L or LINKS[link].L
+    l = LINKS[link].L
     H = X.T @ (weights[:, None] * X) / n + alpha / l * np.eye(3)
     W = stepped = np.zeros((3, 3))
     theta, lower, upper = 1.0, 0.0, np.inf

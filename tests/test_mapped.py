@@ -106,9 +106,9 @@ SETTINGS |= {"ls_columns": {"block": 50}}
 @pytest.mark.parametrize("name", WITHOUT_A_COPY)
 def test_a_solver_does_not_copy_the_rows(name, tmp_path, monkeypatch):
     monkeypatch.setattr("workbench.core.shares.BLOCK_BYTES", 2**18)
-    for module in ("products", "rows", "calibrated", "stagewise"):
+    for module in ("products", "block_visits", "calibrated", "stagewise"):
         monkeypatch.setattr(f"workbench.least_squares.{module}.GRAM_ROWS", 256)
-    monkeypatch.setattr("workbench.least_squares.rows.KEPT_BYTES", 0)
+    monkeypatch.setattr("workbench.least_squares.block_visits.KEPT_BYTES", 0)
     monkeypatch.setattr("workbench.data.features.SAMPLE", 100)
     rng, y = np.random.default_rng(0), np.arange(20_000) % 2
     X = rng.standard_normal((20_000, 300), np.float32)

@@ -66,7 +66,6 @@ TABLE = [
         "unknown name",
         {},
     ),
-    ("ls_generalized ls_accelerated", "L", (0.0,), POSITIVE, {}),
     ("ls_calibrated", "basis", (0,), "must be a whole number of at least 1", {}),
     ("ls_stagewise ls_columns", "passes inner", FRACTIONS, COUNT, {}),
     ("ls_stagewise", "features", ("wavelets",), "unknown name", {}),

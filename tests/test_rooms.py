@@ -28,14 +28,14 @@ FLOORS = [
 ]
 # Lines of Python, docstrings included. A budget rises only in the commit that says what else went.
 BUDGETS = {
-    "core": 1_346,
+    "core": 1_278,
     "kernels": 908,
     "data": 1_987,
-    "mrc": 2_805,
+    "mrc": 2_599,
     "weston_watkins": 967,
     "memoir": 2_247,
-    "least_squares": 1_356,
-    "sampled_cuts": 1_549,
+    "least_squares": 1_149,
+    "sampled_cuts": 1_450,
     "tuning": 450,
     "peers": 1_136,
     "registry": 147,

@@ -10,7 +10,7 @@ from sklearn.datasets import make_moons
 from workbench.core.problem import as_problem
 from workbench.data import load
 from workbench.data.generators import RANDOM
-from workbench.least_squares import products, rows
+from workbench.least_squares import block_visits, products
 from workbench.least_squares.generalized import ls_accelerated
 from workbench.least_squares.links import LINKS
 from workbench.least_squares.stagewise import ls_columns, ls_stagewise
@@ -90,9 +90,9 @@ def test_pieces_of_rows_and_features_made_again_do_not_change_the_iterates(
         return [(state.primal, state.loss) for state in islice(steps, 7)]
 
     whole = trace()
-    monkeypatch.setattr(rows, "GRAM_ROWS", 10)
+    monkeypatch.setattr(block_visits, "GRAM_ROWS", 10)
     np.testing.assert_allclose(kept := trace(), whole, rtol=1e-6)
-    monkeypatch.setattr(rows, "KEPT_BYTES", 0)
+    monkeypatch.setattr(block_visits, "KEPT_BYTES", 0)
     assert trace() == kept
 
 

@@ -90,10 +90,10 @@ SOLVERS = {
     "ww_shark": Solver(ww_shark, "Shark's subproblem solver", "#924900", "^", ("C",)),
     "ww_walrus_fast": Solver(ww_walrus_fast, "Walrus fast (ours)", "#DB2D20", "v", ("C",)),
     "ls_generalized": Solver(
-        ls_generalized, "Generalized least squares", "#0F0096", "X", ("alpha", "L")
+        ls_generalized, "Generalized least squares", "#0F0096", "X", ("alpha",)
     ),
     "ls_accelerated": Solver(
-        ls_accelerated, "Generalized, accelerated (ours)", "#4B002D", "<", ("alpha", "L")
+        ls_accelerated, "Generalized, accelerated (ours)", "#4B002D", "<", ("alpha",)
     ),
     "ls_calibrated": Solver(ls_calibrated, "Calibrated least squares", "#2CA25F", ">", ("alpha",)),
     "ls_stagewise": Solver(

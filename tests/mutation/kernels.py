@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import NamedTuple
 
 from workbench.kernels import rows
-from workbench.least_squares import block_visits, calibrated, generalized, links, simplex, stagewise
+from workbench.least_squares import block_visits, calibrated, generalized, links, stagewise
 from workbench.memoir import blocks, products, steps
 from workbench.mrc import risk, splitting
 from workbench.sampled_cuts import qp
@@ -56,10 +56,9 @@ KERNELS = {
     ),
     "least_squares": Kernel(
         {
-            simplex: "project",
             links: "target identity softmax squared_hinge",
             generalized: "descend extrapolated",
-            calibrated: "ls_calibrated fit_residual calibrate expanded",
+            calibrated: "ls_calibrated fit_residual calibrate expanded project",
             stagewise: "stages",
             block_visits: "BlockVisits.__init__ BlockVisits.cost BlockVisits.fit "
             "BlockVisits.update fit steps penalised",

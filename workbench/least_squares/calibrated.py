@@ -11,6 +11,7 @@ from workbench.core.checks import check_positive, check_sparse, check_whole
 from workbench.core.problem import Problem
 from workbench.core.shares import pieces
 from workbench.core.stream import Row
+from workbench.kernels.compiled import njit
 from workbench.least_squares.products import (
     GRAM_ROWS,
     Factor,
@@ -19,7 +20,6 @@ from workbench.least_squares.products import (
     check_size,
     gram,
 )
-from workbench.least_squares.simplex import project
 
 RIDGE = 1e-8  # calibration's, over the mean diagonal: saturated y, y^2, y^3 are nearly equal
 
@@ -164,6 +164,32 @@ def expanded(Y: np.ndarray, basis: int) -> np.ndarray:
     for _ in range(basis - 1):
         powers.append(powers[-1] * Y)
     return np.hstack(powers)
+
+
+@njit(cache=True, nogil=True)
+def project(V):
+    """Put every row of (n, k) `V` onto {v >= 0, sum v = 1}, in place (Duchi et al., ICML 2008).
+
+    The threshold of a row is found without sorting: from the mean of what is above it, which
+    leaves out more and more entries and never one that the projection keeps (Michelot, 1986).
+    """
+    n, k = V.shape
+    for i in range(n):
+        above, theta = k, 0.0
+        for c in range(k):
+            theta += V[i, c]
+        theta = (theta - 1.0) / k
+        while True:
+            total, count = 0.0, 0
+            for c in range(k):
+                if V[i, c] > theta:
+                    total += V[i, c]
+                    count += 1
+            if count == 0 or count >= above:
+                break
+            theta, above = (total - 1.0) / count, count
+        for c in range(k):
+            V[i, c] = max(V[i, c] - theta, 0.0)
 
 
 def targets(y: np.ndarray, k: int, dtype) -> np.ndarray:

@@ -49,7 +49,6 @@ def ls_generalized(
     *,
     alpha: float = 1e-5,
     link: str = "softmax",
-    L: float | None = None,
     state: GeneralizedState | None = None,
 ) -> Iterator[GeneralizedState]:
     """Minimise P(W) = mean_i (Phi(W'x_i) - y_i.W'x_i) + alpha/2 |W|^2 by Algorithm 1.
@@ -58,24 +57,22 @@ def ls_generalized(
     paper has no formula for its regulariser; here L (S + alpha/L I) majorises the Hessian, with
     S the second moment of the rows, which makes the identity link ridge regression in one step.
     P is alpha-strongly convex, so that P(W) - |grad P(W)|^2 / (2 alpha) is a lower bound. Both
-    bounds allow for the largest error that rounding can make. In single precision that is some
-    1e-5 times |W| and the root mean squares of the rows' lengths and residuals, so centre features
-    that are far from zero, or take double precision.
+    bounds allow for rounding: in single precision some 1e-5 times |W| and the root mean squares of
+    the rows' lengths and residuals. Centre features that are far from zero, or take double.
 
     Parameters
     ----------
     alpha : positive, for the mean loss of a row, weighted by the problem's weights (the paper's
         lambda for text is n alpha)
     link : "identity", "softmax" or "squared_hinge"
-    L : positive, the Lipschitz constant of the link; None takes the smallest that theory allows
 
     Raises
     ------
     ValueError
-        For an `alpha` or `L` that is not a positive number, an unknown `link`, or more features
-        than one Gram matrix can hold.
+        For an `alpha` that is not a positive number, an unknown `link`, or more features than one
+        Gram matrix can hold.
     """
-    yield from descend(problem, alpha, link, L, False, state)
+    yield from descend(problem, alpha, link, False, state)
 
 
 def ls_accelerated(
@@ -83,7 +80,6 @@ def ls_accelerated(
     *,
     alpha: float = 1e-5,
     link: str = "softmax",
-    L: float | None = None,
     state: GeneralizedState | None = None,
 ) -> Iterator[GeneralizedState]:
     """Minimise the objective of :func:`ls_generalized` with Nesterov's momentum, in S's distances.
@@ -91,20 +87,14 @@ def ls_accelerated(
     The momentum restarts when it points uphill (O'Donoghue, Candes, 2015). The state's W is the
     extrapolated point, whose loss and gradient are known.
     """
-    yield from descend(problem, alpha, link, L, True, state)
+    yield from descend(problem, alpha, link, True, state)
 
 
 def descend(
-    problem: Problem,
-    alpha: float,
-    link: str,
-    L: float | None,
-    accelerated: bool,
-    state: GeneralizedState | None = None,
+    problem: Problem, alpha: float, link: str, accelerated: bool, state: GeneralizedState | None
 ) -> Iterator[GeneralizedState]:
     """Do the rounds of both methods."""
-    alpha, g = check_positive(alpha, "alpha"), check_link(link)
-    L = g.L if L is None else check_positive(L, "L")
+    alpha, L = check_positive(alpha, "alpha"), check_link(link).L
     check_size(problem.d)
     total = problem.weights.sum()
     S = summed(lambda part: gram(part.X, part.weights, total), problem)  # E[x x']

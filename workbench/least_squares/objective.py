@@ -15,10 +15,7 @@ EPS = float(np.finfo(float).eps)
 class Objective:
     """The objective P of a problem, its gradient, and bounds that rounding cannot break.
 
-    Parameters
-    ----------
-    problem, alpha, link : see :func:`~workbench.least_squares.generalized.ls_generalized`
-    S : (d, d) second moment of the rows
+    `S` is the (d, d) second moment of the rows.
     """
 
     def __init__(self, problem: Problem, alpha: float, link: str, S: np.ndarray):

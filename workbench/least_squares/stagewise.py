@@ -12,10 +12,9 @@ from workbench.core.problem import Matrix, Problem
 from workbench.core.shares import pieces
 from workbench.core.stream import Row
 from workbench.data.generators import Generator, fitted
-from workbench.least_squares.block_visits import BlockVisits, fit
-from workbench.least_squares.links import LINKS, check_link
+from workbench.least_squares.block_visits import BlockVisits, TrainingRows, fit
+from workbench.least_squares.links import check_link
 from workbench.least_squares.products import GRAM_ROWS, check_size
-from workbench.least_squares.rows import TrainingRows
 
 
 @dataclass
@@ -164,35 +163,33 @@ def ls_columns(
     link, passes, inner : see :func:`ls_stagewise`
     """
     check_stages(alpha, link, passes, inner, block)
-    n, d, k, weights = problem.n, problem.d, problem.k, problem.weights
-    total = float(weights.sum())
-    s = state
-    if s is None:
-        F = np.zeros((n, k), np.float32)
-        loss = LINKS[link].residuals(F, problem.y, np.empty_like(F), weights) / total
-        s = ColumnsState(0, np.zeros((d, k)), F, np.arange(d), loss, loss)
-    block = min(block, d)
+    n, d, k, block = problem.n, problem.d, problem.k, min(block, problem.d)
     check_size(block, "block: its")
     blocks = -(-d // block)
+    s = state or ColumnsState(
+        0, np.zeros((d, k)), np.zeros((n, k), np.float32), np.arange(d), np.nan, np.nan
+    )
+    rows = TrainingRows(problem, s.F, Generator("columns", d, d, block, 0, 1.0, s.order), link)
+    if not s.round:
+        s.loss = rows.at_scores() / rows.total
     s.primal = s.loss + alpha / 2 * float(np.vdot(s.W, s.W))
     yield s
     while s.round < passes * blocks:
-        if s.round % blocks == 0:
+        b = s.round % blocks
+        if b == 0:
             R = np.empty_like(s.F)
-            LINKS[link].residuals(s.F, problem.y, R, weights)
-            gradient = np.linalg.norm(problem.X.T @ R / total + alpha * s.W, axis=1)
+            rows.loss(s.F, slice(None), R)
+            gradient = np.linalg.norm(problem.X.T @ R / rows.total + alpha * s.W, axis=1)
             s.order = np.argsort(-gradient, kind="stable")
-        generator = Generator("columns", d, d, block, 0, 1.0, s.order)
-        rows = TrainingRows(problem, s.F, generator, link)
-        for b in range(s.round % blocks, blocks):
-            own = s.order[generator.part(b)]
-            rows.generate(b)
-            step, s.loss, _ = fit(rows, s.W[own], alpha, link, inner)
-            s.W[own] += step
-            rows.update()
-            s.round += 1
-            s.primal = s.loss + alpha / 2 * float(np.vdot(s.W, s.W))
-            yield s
+            rows.generator = Generator("columns", d, d, block, 0, 1.0, s.order)
+        own = s.order[rows.generator.part(b)]
+        rows.generate(b)
+        step, s.loss, _ = fit(rows, s.W[own], alpha, link, inner)
+        s.W[own] += step
+        rows.update()
+        s.round += 1
+        s.primal = s.loss + alpha / 2 * float(np.vdot(s.W, s.W))
+        yield s
 
 
 def scores(generator: Generator, X: Matrix, W: np.ndarray, rows: int = GRAM_ROWS) -> np.ndarray:

@@ -101,7 +101,7 @@ def read_results(path: Path) -> tuple[list[Trace], dict[str, Any]]:
 # Parameters that solvers had when results were made, with the one value that they have now.
 GONE = {("splitting_rounds", None), ("relaxation", 1.9), ("balance", 0.4), ("balance", 0.0)}
 GONE |= {("degree", 3), ("coef0", 0.0), ("stabilised", True), ("loss", "crammer_singer")}
-GONE |= {("threads", 1), ("entering", 3), ("workers", 1), ("kept", 2**28)}
+GONE |= {("threads", 1), ("entering", 3), ("workers", 1), ("kept", 2**28), ("L", None)}
 
 
 def setting(about: Mapping[str, Any]) -> str:

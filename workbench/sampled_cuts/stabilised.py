@@ -92,8 +92,7 @@ def line_search(
 
     Parameters
     ----------
-    start, along : scores and explicit weights of w, and of d
-    norms : w.w, w.d and d.d
+    start, along, norms : scores and explicit weights of w, and of d; w.w, w.d and d.d
     C, eps : weight of R, and precision of the whole method in units of R
     """
     (F, v), (D, e), (ww, wd, dd), n = start, along, norms, task.n
