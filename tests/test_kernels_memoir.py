@@ -20,7 +20,6 @@ from workbench.memoir.blocks import (
     roomier,
     slots_for,
 )
-from workbench.memoir.pegasos import add_taken
 from workbench.memoir.products import add_outer, add_scores, lacks_room, set_scores
 from workbench.memoir.steps import (
     NO_ANSWERS,
@@ -104,7 +103,7 @@ def test_what_steps_carry_along():
     np.testing.assert_allclose(numbers, expected, rtol=1e-6)
     assert set(np.flatnonzero(R)) == met and 0 < violated < 4
     weights = np.zeros((4, k))
-    add_taken(weights, order, taken, 1.0)
+    weights[order, taken.classes] = taken.steps
     A = np.eye(k)[y] * weights.sum(axis=1)[:, None] - weights
     np.testing.assert_allclose(X.T @ A, W, rtol=1e-6, atol=1e-6)
     scratch = scratch_of(k, b.values)

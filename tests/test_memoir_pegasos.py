@@ -89,7 +89,7 @@ def test_it_is_the_box_and_the_weights_are_dual_feasible(lam, batch_size, k, blo
 def test_the_primal_does_not_depend_on_blocks_of_rows(blobs, monkeypatch):
     problem = blobs(n=50, k=4)
     whole = after(7, problem, lam=0.02).info()["primal"]
-    monkeypatch.setattr("workbench.memoir.pegasos.BLOCK_SCORES", 30)  # blocks of seven rows
+    monkeypatch.setattr("workbench.memoir.mips.oracle.BLOCK_BYTES", 120)  # blocks of seven rows
     assert after(7, problem, lam=0.02).info()["primal"] == pytest.approx(whole, rel=1e-12)
 
 

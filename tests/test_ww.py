@@ -110,7 +110,8 @@ def test_the_path_solves_every_C_to_the_gap_asked_for(blobs):
         found.append(row)
         *_, cold = islice(ww_walrus_fast(problem, C=s.level), 2)
         assert s.primal - s.dual <= 1e-3 * cold.first == pytest.approx(1e-3 * s.first)
-        assert objectives(problem, s.W, s.B, s.level) == pytest.approx((s.primal, s.dual), rel=1e-9)
+        found_again = objectives(problem, s.W, s.B, s.level)[:2]
+        assert found_again == pytest.approx((s.primal, s.dual), rel=1e-9)
         value = optimum(problem, s.level)
         assert s.lower <= value * (1 + 1e-8)
         assert value * (1 - 1e-8) <= s.upper <= value + 1e-3 * cold.first
@@ -138,7 +139,8 @@ def test_a_path_ends_where_only_rounding_is_left_or_rounds_run_out(blobs):
     problem = as_problem(np.diag([1.0, 2.0, 3.0, 4.0]), [0, 1, 2, 0])
     early = next(ww_path(problem, [64.0], max_rounds=1))
     assert early.level == 64
-    assert objectives(problem, early.W, early.B, 64.0) == pytest.approx((early.primal, early.dual))
+    again = objectives(problem, early.W, early.B, 64.0)[:2]
+    assert again == pytest.approx((early.primal, early.dual))
 
 
 @each

@@ -1,7 +1,7 @@
 """Algorithms 1 and 2 of MEMOIR (Belyy, Sholokhov), line by line.
 
-They can be read next to the printed boxes, whose lines the comments number. The rows of a batch,
-lines 5 to 11, are compiled (:func:`workbench.memoir.steps.visit`); W is dense or sparse.
+Comments number the lines of the printed boxes. Lines 5 to 11 are compiled
+(:func:`workbench.memoir.steps.visit`); W is dense or sparse.
 
 About (13) the paper says that a truncation is applied "only in the case of the resulting l1/l2
 norm of the truncated elements is sufficiently small", and not how small. Its box truncates after
@@ -84,7 +84,7 @@ def memoir_l2(
         for t in range(s.step + 1, s.step + 1 + many):
             b = s.rng.integers(problem.n, size=size)  # line 3
             r = search(b)  # line 6, unless it is exact
-            s.shrink(1 - lam * eta(t))  # line 4
+            s.numbers[SCALE] *= 1 - lam * eta(t)  # line 4
             s.visit(rows, b, y, r, np.full(size, eta(t)))  # lines 5 to 11
             s.project(lam)  # lines 12 and 13
             s.step = t

@@ -16,34 +16,15 @@ from workbench.memoir.products import add_outer, add_scores, lacks_room, set_sco
 
 ENTERING = 3  # unused classes that enter the block of one visit, which keeps V sparse
 MIN_CURVATURE = 1e-6  # of |x|^2 times the cost; below, steps would follow the rounding of g alone
-TOGETHER = 64  # classes that are compared with a threshold before each of them is
 
 
 class Sets(NamedTuple):
-    """The working sets of all rows.
+    """The working sets of all rows, of at most M classes each."""
 
-    Attributes
-    ----------
-    classes : (n, M) uint16 or uint32; the first is the row's own
-    alpha : (n, M) float32
-    held : (n,) uint8, number of classes in each set
-    calm : (n,) uint8, consecutive visits without a step
-    """
-
-    classes: np.ndarray
-    alpha: np.ndarray
-    held: np.ndarray
-    calm: np.ndarray
-
-
-class Scratch(NamedTuple):
-    """Room for one block: allocating it for each row would cost as much as a short row."""
-
-    g: np.ndarray
-    delta: np.ndarray
-    room: np.ndarray
-    block: np.ndarray
-    stepping: np.ndarray
+    classes: np.ndarray  # (n, M) uint16 or uint32; the first is the row's own
+    alpha: np.ndarray  # (n, M) float32
+    held: np.ndarray  # (n,) uint8, number of classes in each set
+    calm: np.ndarray  # (n,) uint8, consecutive visits without a step
 
 
 @njit(cache=True)
@@ -61,8 +42,9 @@ def visit_rows(blocks, at, rows, order, y, sets, costs, squares, l1, eps, added,
     """
     M = sets.classes.shape[1]
     reals, places = np.empty((3, M)), np.empty((2, M), np.int64)
-    scratch = Scratch(reals[0], reals[1], reals[2], places[0], places[1])
-    g, out, best = scratch.g, np.empty(k + 1, np.float32), np.empty(added, np.int64)
+    g, out, best = reals[0], np.empty(k + 1, np.float32), np.empty(added, np.int64)
+    # Allocating room for a block for each row would cost as much as a short row.
+    scratch = g, reals[1], reals[2], places[0], places[1]
     while at < len(order):
         i = np.uint64(order[at])
         held = np.int64(sets.held[i])
@@ -70,9 +52,8 @@ def visit_rows(blocks, at, rows, order, y, sets, costs, squares, l1, eps, added,
         if need:
             return at, need
         if added:
-            for m in range(
-                violators(blocks, rows, i, y[i], sets, costs[i], l1, eps, g, out, best, k)
-            ):
+            found = violators(blocks, rows, i, y[i], sets, costs[i], l1, eps, g, out, best, k)
+            for m in range(found):
                 held, placed = enter(sets, i, g, held, best[m], 1.0 + out[best[m]])
                 seen[1] += not placed
             sets.held[i] = held
@@ -108,48 +89,34 @@ def enter(sets, i, g, held, c, score):
 
     A full set gives up the lowest-scoring class that is not in use.
     """
-    j = held
+    place = held
     if held == sets.classes.shape[1]:
-        j = weakest(sets, i, g, held)
-        if j < 0 or g[j] >= score:
+        place = -1
+        for j in range(1, held):
+            if sets.alpha[i, j] == 0.0 and (place < 0 or g[j] < g[place]):
+                place = j
+        if place < 0 or g[place] >= score:
             return held, False
-    sets.classes[i, j], sets.alpha[i, j], g[j] = c, 0.0, score
-    return max(held, j + 1), True
+    sets.classes[i, place], sets.alpha[i, place], g[place] = c, 0.0, score
+    return max(held, place + 1), True
 
 
 @njit(cache=True)
 def largest(out, threshold, best, k):
     """Put the classes with the largest scores above `threshold` into `best`; return how many."""
     found = 0
-    for first in range(0, k, TOGETHER):
-        part = out[first : min(first + TOGETHER, k)]
-        above = np.int32(0)  # counted by vector instructions, unlike a maximum
-        for c in range(np.uint64(len(part))):
-            above += np.int32(part[c] > threshold)
-        if not above:
-            continue
-        for c in range(len(part)):
-            if part[c] > threshold:
-                j = min(found, len(best) - 1)
-                if found == len(best) and out[best[j]] >= part[c]:
-                    continue
-                found = min(found + 1, len(best))
-                while j > 0 and out[best[j - 1]] < part[c]:
-                    best[j] = best[j - 1]
-                    j -= 1
-                best[j] = first + c
-                if found == len(best):
-                    threshold = out[best[-1]]
-    return found
-
-
-@njit(cache=True)
-def weakest(sets, i, g, held):
-    """Return the place of the unused class with the least score, -1 if all are in use."""
-    found = -1
-    for j in range(1, held):
-        if sets.alpha[i, j] == 0.0 and (found < 0 or g[j] < g[found]):
-            found = j
+    for c in range(np.uint64(k)):
+        if out[c] > threshold:
+            j = min(found, len(best) - 1)
+            if found == len(best) and out[best[j]] >= out[c]:
+                continue
+            found = min(found + 1, len(best))
+            while j > 0 and out[best[j - 1]] < out[c]:
+                best[j] = best[j - 1]
+                j -= 1
+            best[j] = c
+            if found == len(best):
+                threshold = out[best[-1]]
     return found
 
 

@@ -27,26 +27,15 @@ DENSE = 0.5  # fraction of C slots above which a block gets a slot for every cla
 
 
 class Blocks(NamedTuple):
-    """The blocks of all d rows, and the pool that they lie in.
+    """The blocks of all d rows, and the pool that they lie in."""
 
-    Attributes
-    ----------
-    starts : (d,) int64, first slot of each block
-    sizes : (d,) uint8, log2 of its number of slots, 0 if it has none, `WHOLE` for C of them
-    used : (d,) int32, slots that hold a class
-    classes : (p,) uint16 or uint32, C if a slot is empty; (0,) if all blocks are whole
-    values : (p,) float32, or float64 of a dense matrix
-    sums : (p,) of the same type, a second value of each slot, or (0,) if there is none
-    end : (1,) int64, first slot of the pool that is in no block
-    """
-
-    starts: np.ndarray
-    sizes: np.ndarray
-    used: np.ndarray
-    classes: np.ndarray
-    values: np.ndarray
-    sums: np.ndarray
-    end: np.ndarray
+    starts: np.ndarray  # (d,) int64, first slot of each block
+    sizes: np.ndarray  # (d,) uint8, log2 of its number of slots, 0 if it has none, WHOLE for C
+    used: np.ndarray  # (d,) int32, slots that hold a class
+    classes: np.ndarray  # (p,) uint16 or uint32, C if a slot is empty; (0,) if all are whole
+    values: np.ndarray  # (p,) float32, or float64 of a dense matrix
+    sums: np.ndarray  # (p,) a second value of each slot, or (0,) if there is none
+    end: np.ndarray  # (1,) int64, first slot of the pool that is in no block
 
 
 @dataclass
@@ -114,12 +103,23 @@ def _kind(k: int) -> type:
     return np.uint16 if k < 2**16 else np.uint32
 
 
+def slots_of(blocks: Blocks, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the slots of all blocks, one block after the other, and their ends among them."""
+    lengths = np.where(blocks.sizes == WHOLE, k, (blocks.sizes > 0) << blocks.sizes.astype(int))
+    ends = np.append(0, np.cumsum(lengths))
+    return np.repeat(blocks.starts - ends[:-1], lengths) + np.arange(ends[-1]), ends
+
+
 def roomier(blocks: Blocks, k: int, need: int) -> Blocks:
     """Return the same blocks side by side in a new pool, with at least `need` slots left free."""
-    live = sum(int(length_of(size, k)) * n for size, n in enumerate(np.bincount(blocks.sizes)) if n)
-    made = empty(len(blocks.starts), k, sums=len(blocks.sums) > 0, slots=int(SLACK * live) + need)
-    _copy(blocks, made, k)
-    return made
+    slots, ends = slots_of(blocks, k)
+    live, free, sums = len(slots), int((SLACK - 1.0) * len(slots)) + need, len(blocks.sums) > 0
+    made = empty(len(blocks.starts), k, sums=sums, slots=live + free)
+    made.classes[:live], made.values[:live] = blocks.classes[slots], blocks.values[slots]
+    if sums:
+        made.sums[:live] = blocks.sums[slots]
+    made.end[0] = live
+    return made._replace(starts=ends[:-1].copy(), sizes=blocks.sizes, used=blocks.used)
 
 
 def compacted(blocks: Blocks, k: int, need: int) -> Blocks:
@@ -138,9 +138,7 @@ def matrix_of(blocks: Blocks, k: int, l1: float = 0.0) -> sp.csr_array | np.ndar
     d, l1 = len(blocks.starts), np.float32(l1)
     if not len(blocks.classes):
         return blocks.values.reshape(d, k)
-    lengths = np.where(blocks.sizes == WHOLE, k, (blocks.sizes > 0) << blocks.sizes.astype(int))
-    ends = np.append(0, np.cumsum(lengths))
-    slots = np.repeat(blocks.starts - ends[:-1], lengths) + np.arange(ends[-1])
+    slots, ends = slots_of(blocks, k)
     values = blocks.values[slots]
     values -= values.clip(-l1, l1)
     kept = values != 0.0
@@ -246,22 +244,6 @@ def insert(used, classes, f, c, p):
     classes[p] = c
     used[f] += 1
     return p
-
-
-@njit(cache=True)
-def _copy(old, new, k):
-    end = 0
-    for f in range(len(old.starts)):
-        size = old.sizes[f]
-        new.sizes[f], new.used[f], new.starts[f] = size, old.used[f], end
-        length, start = length_of(size, k), old.starts[f]
-        for p in range(length):  # assigning to slices would take longer to compile
-            new.classes[end + p] = old.classes[start + p]
-            new.values[end + p] = old.values[start + p]
-            if len(old.sums):
-                new.sums[end + p] = old.sums[start + p]
-        end += length
-    new.end[0] = end
 
 
 @njit(cache=True)

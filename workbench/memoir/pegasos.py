@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse as sp
 
 from workbench.core.checks import check_positive, check_sparse, check_whole
 from workbench.core.measures import EPS, bounds
@@ -15,6 +14,7 @@ from workbench.core.stream import Row
 from workbench.kernels.compiled import njit
 from workbench.kernels.rows import rows_of, squared_norms
 from workbench.memoir.blocks import dense
+from workbench.memoir.mips.oracle import score_blocks
 from workbench.memoir.steps import (
     NO_ANSWERS,
     NUMBERS,
@@ -29,7 +29,6 @@ from workbench.memoir.steps import (
     take,
 )
 
-BLOCK_SCORES = 2**22  # scores that the objective holds at a time: 32 MiB
 MIN_SCALE = 1e-9  # a smaller scale of W is multiplied into the weights
 DUAL_BYTES = 2**30  # size up to which the dual point is kept
 MIN_UNIT = 1e-20  # a smaller unit is multiplied into the dual point
@@ -115,10 +114,14 @@ def memoir_pegasos(
     batches = -(-problem.n // check_whole(batch_size, "batch_size"))
     seed = check_whole(seed, "seed", least=0)
     problem.refuse_weights()
-    s = start(problem, lam, seed) if state is None else restated(problem, state, lam=lam)
+    s = start(problem, lam, seed) if state is None else state
     rows, n, k = rows_of(problem.X), problem.n, problem.k
     ends = np.arange(1, batches + 1) * n // batches
-    length = mean_length(problem.X)
+    length = float(np.sqrt(squared_norms(problem.X)).mean())
+    if s.lam != lam:  # the dual point is feasible for any lam
+        s.W *= s.lam / lam
+        s.lam, s.lower, s.upper = lam, 0.0, 1.0
+        evaluate(problem, s, length)
     yield s
     while True:
         t = np.arange(s.step + 1, s.step + batches + 1)
@@ -136,7 +139,9 @@ def memoir_pegasos(
         if s.unit < MIN_UNIT:
             s.dual *= np.float32(s.unit)
             s.unit = 1.0
-        add_taken(s.dual, order[:m], taken, lam * numbers[SCALE] / s.unit)
+        moved = np.flatnonzero(taken.steps)
+        more = lam * numbers[SCALE] / s.unit * taken.steps[moved]
+        s.dual[order[moved], taken.classes[moved]] += more
         s.mass = float(lam * numbers[SCALE] * numbers[TOTAL])
         s.step += batches
         s.updates = float(numbers[VIOLATED]) / n
@@ -169,34 +174,12 @@ def epoch(blocks, rows, y, order, ends, shrinks, etas, lam, numbers, taken, k):
     return folded
 
 
-@njit(cache=True)
-def add_taken(weights, rows, taken, gain):
-    """Add `gain` times each step to (n, k) `weights`, at its row and wrong class."""
-    for at in range(len(rows)):
-        if taken.steps[at]:
-            weights[np.uint64(rows[at]), np.uint64(taken.classes[at])] += gain * taken.steps[at]
-
-
 def start(problem: Problem, lam: float, seed: int) -> PegasosState:
     """Return round 0: weights of zero, whose objective is 1."""
     n, k = problem.n, problem.k
     W, shape = np.zeros((problem.d, k)), (n, k) if 4 * n * k <= DUAL_BYTES else (0, 0)
     dual, rng = np.zeros(shape, np.float32), np.random.default_rng(seed)
     return PegasosState(0, 0, rng, W, dual, 1.0, 0.0, 0.0, 1.0, 0.0, 1.0, lam)
-
-
-def restated(problem: Problem, state: PegasosState, *, lam: float) -> PegasosState:
-    """Return the same dual point, which is feasible for any `lam`, and its W and bounds."""
-    if state.lam != lam:
-        state.W *= state.lam / lam
-        state.lam, state.lower, state.upper = lam, 0.0, 1.0
-        evaluate(problem, state, mean_length(problem.X))
-    return state
-
-
-def mean_length(X: Matrix) -> float:
-    """Return the mean over the rows of |x_i|."""
-    return float(np.sqrt(squared_norms(X)).mean())
 
 
 def evaluate(problem: Problem, s: PegasosState, length: float) -> None:
@@ -217,20 +200,12 @@ def evaluate(problem: Problem, s: PegasosState, length: float) -> None:
         s.lower = max(s.lower, linear - square / 2 - lost)
 
 
-def mean_hinge(X: Matrix, y: np.ndarray, W: np.ndarray) -> float:
-    """Return mean_i max(0, 1 + max_{r != y_i} x_i.(w_r - w_{y_i})) of (n, d) `X` and (d, k) `W`."""
-    total = 0.0
-    columns = W.shape[1] if sp.issparse(X) else max(W.shape)  # dense rows are copied in doubles
-    block = max(1, BLOCK_SCORES // columns)
-    for first in range(0, len(y), block):
-        V = np.asarray(X[first : first + block] @ W)
-        total += float(hinges(V, y[first : first + block]).sum())
-    return total / len(y)
-
-
-def hinges(V: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return the (n,) hinge losses of rows with (n, k) scores `V`, which are overwritten."""
-    at = np.arange(len(V)), y
-    own = V[at].astype(float)
-    V[at] = -np.inf
-    return np.maximum(0.0, 1.0 + V.max(axis=1) - own)
+def mean_hinge(X: Matrix, y: np.ndarray, W: Matrix, rows: np.ndarray | None = None) -> float:
+    """Return the mean of max(0, 1 + max_{r != y_i} x_i.(w_r - w_{y_i})) over these rows, or all."""
+    rows, total = np.arange(len(y)) if rows is None else rows, 0.0
+    for part, V in score_blocks(X, W, rows):
+        at = np.arange(len(V)), y[rows[part]]
+        own = V[at].astype(float)
+        V[at] = -np.inf
+        total += float(np.maximum(0.0, 1.0 + V.max(axis=1) - own).sum())
+    return total / len(rows)

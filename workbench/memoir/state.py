@@ -11,10 +11,9 @@ import scipy.sparse as sp
 from workbench.core.checks import LARGEST, check_counts, check_memory, check_whole
 from workbench.core.problem import Problem
 from workbench.core.stream import Row
-from workbench.memoir.blocks import PATCH, InBlocks, compacted, dense, empty, matrix_of, roomier
+from workbench.memoir.blocks import PATCH, InBlocks, compacted, dense, empty, matrix_of
 from workbench.memoir.mips import scores
-from workbench.memoir.mips.exact import score_blocks
-from workbench.memoir.pegasos import hinges
+from workbench.memoir.pegasos import mean_hinge
 from workbench.memoir.steps import (
     MASS,
     NOT_NOTED,
@@ -92,10 +91,6 @@ class MemoirState(InBlocks):
         self.run(visit, rows, batch, y, answers, etas, self.numbers, R, NOT_NOTED)
         return R
 
-    def shrink(self, factor: float) -> None:
-        """Multiply W by a positive factor."""
-        self.numbers[SCALE] *= factor
-
     def project(self, lam: float) -> None:
         """Shorten W to the ball |W| <= 1 / sqrt(lam)."""
         project(self.numbers, lam)
@@ -134,8 +129,7 @@ def start(problem: Problem, weight: float, dense_weights: bool | None, seed: int
         )
     d, k = problem.d, problem.k
     need = 4 * d * k * (1 + sums)
-    # A warm-up with dense weights neither grows nor folds: both compile here.
-    fold(roomier(empty(1, k, sums=sums), k, PATCH), np.array(NUMBERS))
+    fold(empty(1, k, sums=sums), np.array(NUMBERS))  # compiles: a warm-up does not fold these
     if need <= DENSE_BYTES if dense_weights is None else dense_weights:
         check_memory(f"dense weights of {d} features and {k} classes, which", need)
         blocks = dense(np.zeros((d, k), np.float32), sums=sums)
@@ -162,7 +156,5 @@ def objective(problem: Problem, W, weight: float, penalty: str) -> float:
         rows = np.sort(np.random.default_rng(0).choice(problem.n, OBJECTIVE_ROWS, replace=False))
     values = (W.data if sp.issparse(W) else W).astype(np.float64).ravel()
     size = values @ values if penalty == "l2" else np.abs(values).sum()
-    total = 0.0
-    for part, V in score_blocks(problem.X, W, rows):
-        total += float(hinges(V, problem.y[rows[part]]).sum())
-    return float((weight / 2 * size if weight else 0.0) + total / len(rows))
+    loss = mean_hinge(problem.X, problem.y, W, rows)
+    return float((weight / 2 * size if weight else 0.0) + loss)

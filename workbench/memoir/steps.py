@@ -21,16 +21,10 @@ NO_ANSWERS = np.zeros(0, np.int32)
 
 
 class Taken(NamedTuple):
-    """The steps that rows took, from which a dual point follows.
+    """The steps that rows took, from which a dual point follows; empty arrays note nothing."""
 
-    Attributes
-    ----------
-    classes : (m,) int32, the wrong class r of each row; or (0,) to note nothing
-    steps : (m,) float64, how far the row moved the columns of two classes of U, 0 if it did not
-    """
-
-    classes: np.ndarray
-    steps: np.ndarray
+    classes: np.ndarray  # (m,) int32, the wrong class r of each row
+    steps: np.ndarray  # (m,) float64, how far it moved two columns of U, 0 if it did not
 
 
 NOT_NOTED = Taken(NO_ANSWERS, np.zeros(0))

@@ -17,9 +17,9 @@ from workbench.core.checks import check_counts, check_not_negative, check_positi
 from workbench.core.measures import bounds, svm_bounds
 from workbench.core.problem import Problem
 from workbench.core.stream import Row, off_the_clock
-from workbench.kernels.rows import Rows, rows_of, squared_norms
+from workbench.kernels.rows import rows_of, squared_norms
 from workbench.memoir.ascent import Sets, losses, norms, visit_rows
-from workbench.memoir.blocks import PATCH, InBlocks, dense, empty, matrix_of, roomier
+from workbench.memoir.blocks import PATCH, InBlocks, dense, empty, matrix_of
 from workbench.memoir.mips import scores
 
 EPS = 0.01  # rows that violate by less are left alone at first, in units of the margin
@@ -28,7 +28,7 @@ MIN_EPS = 1e-6  # single precision has no more digits
 FEW_STEPS = 0.5  # steps of a full pass, as a fraction of the rows, below which eps falls
 CALM = 2  # visits without a step after which a row is left out of passes over the sets
 DENSE_ENTRIES = 2**23  # size of V up to which it is dense: a pass takes a third to half of the time
-ENTRIES = 2**21  # entries of X's columns, or of a dense V, that the certificate reads together
+ENTRIES = 2**21  # entries of X's columns that the certificate reads together, about
 
 
 @dataclass
@@ -49,11 +49,11 @@ class WorkingSetState(InBlocks):
     alpha: np.ndarray
     held: np.ndarray
     calm: np.ndarray
-    updates: float
-    full: float
     primal: float
-    lower: float
     upper: float
+    lower: float = 0.0
+    updates: float = 0.0
+    full: float = 0.0
 
     def model(self, truncate: float = 0.0) -> sp.csr_array:
         """Return W (d, k) without the entries that are below `truncate` times their rms."""
@@ -124,8 +124,7 @@ def cs_working_set(
     check_counts(working_set=working_set, added=added)
     if not 2 <= working_set <= 255:
         raise ValueError(f"working_set: must be from 2 to 255, got {working_set!r}")
-    if inner != 0:
-        check_counts(inner=inner)
+    check_whole(inner, "inner", least=0)
     y, n, k = problem.y, problem.n, problem.k
     rows, squares = rows_of(problem.X), squared_norms(problem.X)
     costs = C * problem.weights
@@ -147,7 +146,7 @@ def cs_working_set(
         if s.updates < FEW_STEPS:
             s.eps = max(s.eps / EPS_FALL, MIN_EPS)
         with off_the_clock():
-            dual, s.primal = certificate(problem, s, rows, squares, costs)
+            dual, s.primal = certificate(problem, s, costs)
             s.lower, s.upper = max(s.lower, dual), min(s.upper, s.primal)
         s.round += 1
         yield s
@@ -159,7 +158,7 @@ def start(problem: Problem, M: int, C: float, l1: float, seed: int) -> WorkingSe
     if problem.d * k <= DENSE_ENTRIES:
         b = dense(np.zeros((problem.d, k), np.float32))
     else:
-        b = roomier(empty(problem.d, k), k, PATCH)
+        b = empty(problem.d, k, slots=PATCH)
     sets = np.zeros((n, M), b.classes.dtype)
     sets[:, 0] = problem.y
     return WorkingSetState(
@@ -174,10 +173,7 @@ def start(problem: Problem, M: int, C: float, l1: float, seed: int) -> WorkingSe
         alpha=np.zeros((n, M), np.float32),
         held=np.ones(n, np.uint8),
         calm=np.zeros(n, np.uint8),
-        updates=0.0,
-        full=0.0,
         primal=loss,
-        lower=0.0,
         upper=loss,
     )
 
@@ -192,8 +188,7 @@ def change_weights(problem: Problem, s: WorkingSetState, *, C: float, l1: float)
         s.calm[:] = 0
         s.C, s.l1 = float(C), float(l1)
         with off_the_clock():
-            rows, squares = rows_of(problem.X), squared_norms(problem.X)
-            dual, s.primal = certificate(problem, s, rows, squares, costs)
+            dual, s.primal = certificate(problem, s, costs)
         s.lower, s.upper = max(0.0, dual), min(float(costs.sum()), s.primal)
     return s
 
@@ -210,52 +205,34 @@ def rounded_down(costs: np.ndarray) -> np.ndarray:
     return np.where(single > costs, below, single).astype(float)
 
 
-def certificate(
-    problem: Problem, s: WorkingSetState, rows: Rows, squares, costs
-) -> tuple[float, float]:
+def certificate(problem: Problem, s: WorkingSetState, costs: np.ndarray) -> tuple[float, float]:
     """Return D(alpha) and P(W), moved apart by what rounding may have lost."""
-    X, b, l1 = problem.X, s.blocks(), threshold_of(s)
+    X, b, l1, d = problem.X, s.blocks(), threshold_of(s), problem.d
     one, two = norms(b.values[: b.end[0]], l1)
-    primal = two / 2 + s.l1 * one + losses(b, rows, problem.y, costs, l1, s.k)
-    own, A = feasible(s, costs)
+    loss = losses(b, rows_of(X), problem.y, costs, l1, s.k)
+    alpha = s.alpha.astype(float)
+    alpha[:, 0] = -alpha[:, 1:].sum(axis=1)  # the sum of a row's alpha is zero but for rounding
+    alpha *= np.minimum(1.0, costs / np.maximum(alpha[:, 0], costs))[:, None]
+    ends, own = np.arange(0, alpha.size + 1, alpha.shape[1]), alpha[:, 0].copy()
+    A = sp.csr_matrix((alpha.ravel(), s.sets.ravel().astype(int), ends), shape=(len(own), s.k))
+    A.eliminate_zeros()
+    lengths, square = np.sqrt(squared_norms(X)), 0.0
+    columns = max(1, ENTRIES * d // (X.nnz if problem.is_sparse else d * s.k))
     X = X.tocsc() if problem.is_sparse else X
-    ends, square = X.indptr if problem.is_sparse else np.arange(problem.d + 1) * s.k, 0.0
-    for part in column_pieces(ends, ENTRIES):
-        V = A.T @ X[:, part]
-        excess = np.maximum(np.abs(V.data if problem.is_sparse else np.asarray(V)) - s.l1, 0.0)
+    for first in range(0, d, columns):
+        V = A.T @ X[:, first : first + columns]
+        excess = np.maximum(np.abs(V.data if problem.is_sparse else V) - s.l1, 0.0)
         square += float(np.vdot(excess, excess))
-    lengths = np.sqrt(squares)
     return svm_bounds(
-        float(primal),
+        float(two / 2 + s.l1 * one + loss),
         float(own.sum()),
         square,
-        terms=problem.n + problem.d + s.k,
+        terms=problem.n + d + s.k,
         losses=float(costs.sum()),
         reach=float(costs @ lengths),
         pull=2.0 * float(own @ lengths),
         norm=float(np.sqrt(two)),
     )
-
-
-def feasible(s: WorkingSetState, costs: np.ndarray) -> tuple[np.ndarray, sp.csr_matrix]:
-    """Return alpha of the own classes (n,) and of all (n, k), feasible in spite of rounding."""
-    alpha = s.alpha.astype(float)
-    alpha[:, 0] = -alpha[:, 1:].sum(axis=1)  # the sum of a row's alpha is zero but for rounding
-    alpha *= np.minimum(1.0, costs / np.maximum(alpha[:, 0], costs))[:, None]
-    ends = np.arange(0, alpha.size + 1, alpha.shape[1])
-    own, classes = alpha[:, 0].copy(), s.sets.ravel().astype(int)
-    A = sp.csr_matrix((alpha.ravel(), classes, ends), shape=(len(alpha), s.k))
-    A.eliminate_zeros()
-    return own, A
-
-
-def column_pieces(ends: np.ndarray, size: int) -> Iterator[slice]:
-    """Yield slices of columns, each with about `size` entries; `ends` counts those before each."""
-    first, d = 0, len(ends) - 1
-    while first < d:
-        last = min(max(int(np.searchsorted(ends, ends[first] + size)), first + 1), d)
-        yield slice(first, last)
-        first = last
 
 
 def truncated(W: sp.csr_array, share: float) -> sp.csr_array:

@@ -28,7 +28,7 @@ from workbench.core.measures import EPS, svm_bounds
 from workbench.core.problem import Matrix, Problem
 from workbench.kernels.rows import lanes, squared_norms
 from workbench.tuning.state import EDGES, PIECES, Tuning, start
-from workbench.weston_watkins.dual import WWState, evaluated, fill
+from workbench.weston_watkins.dual import WWState, fill, objectives
 from workbench.weston_watkins.pivoting import combined, solved
 
 STEP = 1.25  # ratio of neighbouring values of the scan
@@ -249,7 +249,7 @@ class Search:
         fill(rows, problem.y, self.norms, C, k, problem.weights)
         W, A = np.zeros((problem.d, lanes(k))), np.zeros((problem.n, lanes(k)))
         A[:, :k], W[:, :k] = rows, combined(problem, rows)
-        primal, dual, _ = evaluated(problem, W, A, C)
+        primal, dual, _ = objectives(problem, W, A, C)
         zero = C * float(problem.weights.sum()) * (k - 1.0)
         gap = SCAN_GAP * min(primal, zero) if gap is None else gap
         rng = np.random.default_rng(s.rng.integers(2**63))
@@ -266,7 +266,7 @@ class Search:
         A = at.B[:, :k]
         W = np.zeros_like(at.W)
         W[:, :k] = combined(problem, A)
-        primal, dual, room = evaluated(problem, W, at.B, C)
+        primal, dual, room = objectives(problem, W, at.B, C)
         square, terms = float(np.vdot(W, W)), problem.n + problem.d + k
         pull = 2.0 * float(np.sqrt(self.norms) @ A.sum(axis=1))
         linear = dual + 0.5 * square

@@ -24,7 +24,7 @@ from workbench.core.problem import Problem
 from workbench.core.stream import off_the_clock
 from workbench.kernels.compiled import njit
 from workbench.kernels.rows import FAST, multiply, rows_of, squared_norms, subtract, width
-from workbench.weston_watkins.dual import WWState, evaluated, restated, start
+from workbench.weston_watkins.dual import WWState, objectives, restated, start
 from workbench.weston_watkins.shark import greedy
 from workbench.weston_watkins.walrus import sweep
 
@@ -82,7 +82,7 @@ def _descent(
         s.visits += 1.0
         s.updates = changed / problem.n
         with off_the_clock():
-            s.judged(*evaluated(problem, s.W, s.B, C), norms)
+            s.judged(*objectives(problem, s.W, s.B, C), norms)
         yield s
 
 

@@ -29,8 +29,7 @@ from workbench.core.measures import EPS, bounds, svm_bounds
 from workbench.core.problem import Problem
 from workbench.core.shares import products
 from workbench.core.stream import Row
-from workbench.kernels.compiled import njit
-from workbench.kernels.rows import FAST, lanes, squared_norms
+from workbench.kernels.rows import lanes, squared_norms
 
 ROUNDING = 1e-12  # a gap below this fraction of the objective means nothing
 SCORES = 2**18  # scores computed together, 2 MiB, which fit the cache
@@ -38,14 +37,14 @@ SCORES = 2**18  # scores computed together, 2 MiB, which fit the cache
 
 @dataclass
 class WWState:
-    """The iterate ``W`` (d, lanes) and ``B`` (n, lanes) of block coordinate descent.
+    """The iterate ``W`` (d, lanes) and ``B`` (n, lanes), padded with zeros to whole registers.
 
-    Both are padded with zeros from ``classes`` columns to whole vector registers. ``primal`` and
-    ``dual`` are of this iterate, ``upper`` and ``lower`` the best so far. ``first`` is the gap
-    after round 1, against which the paper measures. ``visits`` counts blocks looked at, in
-    multiples of n; ``updates`` is the share of the last round's that changed. ``C`` is that of the
-    problem asked for, ``level`` that of the current one, since round ``since``, smaller while a
-    continuation lasts; rows with less than ``share`` of the mean part of the gap are left alone.
+    ``primal`` and ``dual`` are of this iterate, ``upper`` and ``lower`` the best so far. ``first``
+    is the gap after round 1, against which the paper measures. ``visits`` counts blocks looked at,
+    in multiples of n; ``updates`` is the fraction of the last round's that changed. ``C`` is that
+    of the problem asked for, ``level`` that of the current one, since round ``since``, smaller
+    while a continuation lasts; rows with less than ``share`` of the mean part of the gap are left
+    alone.
     """
 
     round: int
@@ -87,10 +86,7 @@ class WWState:
     def judged(self, primal: float, dual: float, room: float, norms: np.ndarray) -> None:
         """Note the objectives of a new round's iterate, and bounds with room for their rounding.
 
-        Parameters
-        ----------
-        room : what rounding of the scores may have taken from `primal`
-        norms : (n,) squared lengths of the rows
+        Rounding of the scores may have taken `room` from `primal`; `norms` (n,) are |x_i|^2.
         """
         self.primal, self.dual = primal, dual
         square = float(np.vdot(self.W, self.W))
@@ -109,50 +105,36 @@ class WWState:
     def move_to(self, C: float, problem: Problem, norms: np.ndarray) -> bool:
         """Scale the iterate to one of the problem with another `C`; return whether it differs.
 
-        B <= level stays feasible up to the factor C / level; see :func:`scaling`.
+        B <= level stays feasible up to the factor C / level; less of it may have a larger dual,
+        s linear - s^2 square / 2.
         """
         if self.level == C:
             return False
-        square = float(np.vdot(self.W, self.W))
-        ratio = scaling(C / self.level, float(self.B[norms > 0.0].sum()), square)
+        ratio, square = C / self.level, float(np.vdot(self.W, self.W))
+        if square > 0.0:  # at the solution for the old C, linear / square is at least 1
+            ratio = min(ratio, float(self.B[norms > 0.0].sum()) / square)
         self.W *= ratio
         self.B *= ratio
         self.level, self.since = C, self.round
         fill(self.B, problem.y, norms, C, self.classes, problem.weights)
         return True
 
-    def rescale(self, problem: Problem, C: float, level: float) -> None:
-        """Take the iterate to the problem with another `C`, scaled to `level`, at most C."""
-        norms = squared_norms(problem.X)
-        self.move_to(level, problem, norms)
-        self.C, self.updates, self.lower, self.upper = C, 1.0, 0.0, math.inf
-        self.judged(*evaluated(problem, self.W, self.B, C), norms)
-
 
 def restated(problem: Problem, state, fresh: Iterator, *, C: float, level: float | None = None):
     """Return a state as its solver has it under another `C`, from the same iterate, scaled.
 
-    Nothing changes if C is the same.
-
-    Parameters
-    ----------
-    fresh : the solver's stream from the start under this C: all gaps are measured against the gap
-        after its round 1, and the visits of that round count
-    level : the C of the easier problem that a continuation is at, at most `C`, which is the default
+    Gaps are then measured against the gap after round 1 of `fresh`, the solver's stream from the
+    start under this C, and the visits of that round count. `level` is the C of the easier problem
+    that a continuation is at, by default `C`.
     """
     if state.C != C:
         *_, cold = islice(fresh, 2)
-        state.rescale(problem, C, C if level is None else level)
+        norms = squared_norms(problem.X)
+        state.move_to(C if level is None else level, problem, norms)
+        state.C, state.updates, state.lower, state.upper = C, 1.0, 0.0, math.inf
+        state.judged(*objectives(problem, state.W, state.B, C), norms)
         state.first, state.visits = cold.first, state.visits + cold.visits
     return state
-
-
-def scaling(most: float, linear: float, square: float) -> float:
-    """Return the factor s, `most` at most, of largest D(s B) = s linear - s^2 square / 2.
-
-    At the solution for the old C, linear / square is at least 1.
-    """
-    return min(most, linear / square) if square > 0.0 else most
 
 
 def share_of(first: float, primal: float, dual: float) -> float:
@@ -187,41 +169,17 @@ def fill(B: np.ndarray, y: np.ndarray, norms, C: float, k: int, weights) -> None
     B[zero, y[zero]] = 0.0
 
 
-def objectives(problem: Problem, W: np.ndarray, B: np.ndarray, C: float) -> tuple[float, float]:
-    """Return (P(W), D(B)) for W made of B, both with or without padding."""
-    return evaluated(problem, W, B, C)[:2]
-
-
-def evaluated(problem: Problem, W: np.ndarray, B: np.ndarray, C: float):
-    """Return P(W), D(B) and what rounding of the scores may have taken from P(W)."""
-    half, weights = 0.5 * float(np.vdot(W, W)), problem.weights
+def objectives(problem: Problem, W: np.ndarray, B: np.ndarray, C: float):
+    """Return P(W), D(B) and what rounding of the scores, by up to slack_i, may take from P(W)."""
+    half, weights, k = 0.5 * float(np.vdot(W, W)), problem.weights, problem.k
     total, room, rows = 0.0, 0.0, max(1, SCORES // W.shape[1])
     for first in range(0, problem.n, rows):
         piece = slice(first, first + rows)
         X, y = problem.X[piece], problem.y[piece]
-        V = np.ascontiguousarray(products(X, W))
-        own = weights[piece]
-        found = hinges(V, y, problem.k, slack_of(squared_norms(X), W), own)
-        total, room = total + found[0], room + found[1]
+        z, own = np.asarray(products(X, W))[:, :k], (np.arange(len(y)), y)
+        z = z + (1.0 - z[own])[:, None]
+        z[own] = -np.inf
+        slack = slack_of(squared_norms(X), W)
+        total += float(weights[piece] @ np.maximum(z, 0.0).sum(axis=1))
+        room += float((weights[piece] * slack) @ np.count_nonzero(z > -slack[:, None], axis=1))
     return half + C * total, float(B.sum()) - half, C * room
-
-
-@njit(cache=True, fastmath=FAST)
-def hinges(V, y, k, slack, weights):
-    """Return the sum of max(0, z_ij) over all rows i and wrong classes j, of (n, k) scores or more.
-
-    z_ij is 1 - V[i, y_i] + V[i, j]; with (n,) `weights` row i counts so often. Return, too, by how
-    much the sum may grow if every z_ij does by up to slack_i.
-    """
-    total = room = 0.0
-    for i in range(np.uint64(len(y))):
-        own, more = 1.0 - V[i, np.uint64(y[i])], slack[i]
-        loss = near = 0.0  # a row with a weight has a sum of its own
-        for j in range(np.uint64(k)):
-            z, other = own + V[i, j], j != np.uint64(y[i])
-            loss += max(0.0, z) * other
-            near += (z > -more) * other
-        weight = weights[i]
-        total += weight * loss
-        room += weight * near * more
-    return total, room

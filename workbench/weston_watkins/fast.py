@@ -34,18 +34,16 @@ def ww_walrus_fast(
 
     1. judges all rows at the same W, which gives the certificate and every row's part;
     2. sweeps over the rows whose part exceeds a twentieth of the mean, in random order, and drops
-       each one that no longer does when it is met. What was left alone can hold no more than a
-       twentieth of the gap, and is looked at again in the next round. The share is a quarter of
-       it after a round that ran out of rows, and up to a twentieth again after one that did not.
+       each one that no longer does when it is met. What was left alone holds no more than a
+       twentieth of the gap, and is looked at again in the next round. This fraction is divided by
+       four after a round that ran out of rows, and grows again after one that did not.
 
     A visit solves the block exactly, by :func:`~workbench.weston_watkins.walrus.threshold` from
     the sum that the last visit found. Round 1 is one plain sweep, so that gap ratios are those
     of the paper. For a large C the method then goes back to a C/8, C/64, ... at which the
     problem is easy, and comes up again by steps of 8: B scaled by the ratio of the two C is
-    feasible, and close to the solution. All bounds are of the problem asked for: what is
-    feasible for a smaller C is so for the larger. The stream ends when no gap is left.
-
-    The clock counts everything, certificates too.
+    feasible, and close to the solution. All bounds are of the problem asked for. The stream ends
+    when no gap is left. The clock counts everything, certificates too.
 
     Parameters
     ----------

@@ -8,7 +8,7 @@ from itertools import islice
 from workbench.core.checks import check_positive, check_whole
 from workbench.core.problem import Problem
 from workbench.kernels.rows import squared_norms
-from workbench.weston_watkins.dual import WWState, evaluated
+from workbench.weston_watkins.dual import WWState, objectives
 from workbench.weston_watkins.fast import ww_walrus_fast
 
 
@@ -23,9 +23,8 @@ def ww_path(
     """Yield the solution for every C, from the smallest up; ``state.level`` and rows say which.
 
     From C to C' > C the dual point scaled by C'/C is feasible, since B <= C, and close to the new
-    solution: rows at their bound stay there; if the dual says so, it is scaled by less. Each
-    solution has a gap of at most `gap_ratio` times that of one cold sweep at its C, as for the
-    solvers themselves; these sweeps are on the clock.
+    solution: rows at their bound stay there. Each solution has a gap of at most `gap_ratio` times
+    that of one cold sweep at its C, as for the solvers themselves; these sweeps are timed.
 
     Parameters
     ----------
@@ -54,5 +53,5 @@ def ww_path(
             if s.round and s.gap_ratio <= gap_ratio:
                 break
         if s.move_to(C, problem, norms):  # the rounds ended on the way to this C
-            s.judged(*evaluated(problem, s.W, s.B, C), norms)
+            s.judged(*objectives(problem, s.W, s.B, C), norms)
         yield s

@@ -1,10 +1,10 @@
 """Solutions to any accuracy from a close start: exact steps on the pairs that are free.
 
-At the solution few dual variables B_ij lie strictly between 0 and C: at most as many as W has
-degrees of freedom, unless rows are degenerate. From a start with nearly the right ones, a quadratic
-programme in the free pairs and those that violate the condition of their bound is solved by block
-principal pivoting (Júdice and Pires 1994). Coordinate descent finishes what this refuses; alone, it
-takes 13 times as long and more on `certified_tuning`'s data.
+At the solution at most as many dual variables B_ij lie strictly between 0 and C as W has degrees of
+freedom, unless rows are degenerate. From a start with nearly the right ones, a quadratic programme
+in the free pairs and those that violate the condition of their bound is solved by block principal
+pivoting (Júdice and Pires 1994). Coordinate descent finishes what this refuses; alone, it takes 13
+times as long and more on the data of `certified_tuning`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from workbench.core.problem import Problem
 from workbench.kernels.rows import squared_norms
-from workbench.weston_watkins.dual import WWState, evaluated
+from workbench.weston_watkins.dual import WWState, objectives
 from workbench.weston_watkins.fast import ww_walrus_fast
 
 RIDGE = 1e-9  # multiple of the mean |x|^2 on the diagonal, which pairs of equal rows lack
@@ -31,12 +31,9 @@ ROUNDS = 3000  # rounds of coordinate descent at most
 
 
 def solved(problem: Problem, state: WWState, gap: float) -> WWState:
-    """Return a state whose duality gap is at most `gap`, or only rounding, from one at its C.
+    """Return a state whose duality gap is at most `gap`, absolute, or only rounding.
 
-    Parameters
-    ----------
-    state : with ``level`` equal to ``C``, and ``B`` in [0, C]; W is made of B
-    gap : positive, absolute
+    The given one has its ``level`` equal to ``C``, ``B`` in [0, C] and the W that B makes.
     """
     exact(problem, state, gap)
     if state.primal - state.dual <= max(gap, NOISE * state.primal):
@@ -75,7 +72,10 @@ def exact(problem: Problem, state: WWState, gap: float) -> None:
             size = np.abs(z.ravel()[entering])
             entering = entering[np.argpartition(-size, few)[:few]]
         i, j = np.unravel_index(np.concatenate([free, entering]), B.shape)
-        M = products(problem, i, j)
+        some, place = np.unique(i, return_inverse=True)
+        X, D = problem.X[some].astype(float), np.eye(k)[y[i]] - np.eye(k)[j]
+        X = X.toarray() if sp.issparse(X) else X
+        M = (X @ X.T)[np.ix_(place, place)] * (D @ D.T)  # products of the x_i (e_{y_i} - e_j)'
         M[np.diag_indices(len(i))] += RIDGE * norms.mean()
         found = pivoted(M, z[i, j], B[i, j], most[i, j], crowd)
         if found is None:
@@ -83,7 +83,7 @@ def exact(problem: Problem, state: WWState, gap: float) -> None:
         B[i, j] = found
         W = combined(problem, B)
     state.B[:, :k], state.W[:, :k] = B, W
-    state.primal, state.dual, _ = evaluated(problem, state.W, state.B, C)
+    state.primal, state.dual, _ = objectives(problem, state.W, state.B, C)
 
 
 def combined(problem: Problem, B: np.ndarray) -> np.ndarray:
@@ -91,26 +91,6 @@ def combined(problem: Problem, B: np.ndarray) -> np.ndarray:
     weights = -B
     weights[np.arange(problem.n), problem.y] += B.sum(axis=1)
     return np.asarray(problem.X.T @ weights)
-
-
-def products(problem: Problem, i: np.ndarray, j: np.ndarray) -> np.ndarray:
-    """Return <X_f, X_g> (f, f) of the pairs f = (i_f, j_f), X_ij = x_i (e_{y_i} - e_j)'."""
-    rows, place = np.unique(i, return_inverse=True)
-    X, unit = problem.X[rows].astype(float), np.eye(problem.k)
-    X = X.toarray() if sp.issparse(X) else X
-    D = unit[problem.y[i]] - unit[j]
-    return (X @ X.T)[np.ix_(place, place)] * (D @ D.T)
-
-
-def solved_on(M: np.ndarray, free: np.ndarray, b: np.ndarray) -> np.ndarray | None:
-    """Return x with (M x)_i = b_i where `free`, and 0 elsewhere; None if M is singular there."""
-    F, x = np.flatnonzero(free), np.zeros(len(b))
-    try:
-        factor = cho_factor(M[np.ix_(F, F)], lower=True, overwrite_a=True, check_finite=False)
-    except LinAlgError:
-        return None
-    x[F] = cho_solve(factor, b[F], check_finite=False)
-    return x
 
 
 def pivoted(M, gradient, x, most, crowd) -> np.ndarray | None:
@@ -129,10 +109,14 @@ def pivoted(M, gradient, x, most, crowd) -> np.ndarray | None:
             return None
         found = np.where(above, most, 0.0)
         slope = at_zero - M @ found
-        if free.any():
-            step = solved_on(M, free, slope)
-            if step is None:
+        F = np.flatnonzero(free)
+        if len(F):
+            try:
+                factor = cho_factor(M[np.ix_(F, F)], lower=True, check_finite=False)
+            except LinAlgError:
                 return None
+            step = np.zeros(len(x))
+            step[F] = cho_solve(factor, slope[F], check_finite=False)
             found += step
             slope = slope - M @ step
         below, over = free & (found < 0.0), free & (found > most)

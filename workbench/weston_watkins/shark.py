@@ -16,11 +16,9 @@ def greedy(gradient, C, norm, b):
     """Maximise the dual over one row's block (m,) `b` in place; return the number of steps.
 
     Each step moves the coordinate whose optimality condition is violated most to its best value,
-    in O(m), until none is violated by more than 1e-6, at most 10 m times.
-
-    Shark states the problem with margin 1/2: its C is 4 C here, its W is 2 W and its dual
-    variables are 4 b (the paper, A.6.1). The gradient is the same, and all of these are powers of
-    two, so nothing is rounded differently here.
+    in O(m), until none is violated by more than 1e-6, at most 10 m times. Shark states the problem
+    with margin 1/2: its C is 4 C here, its W is 2 W, its dual variables are 4 b and its gradient is
+    the same (the paper, A.6.1).
 
     Parameters
     ----------

@@ -28,10 +28,7 @@ PASSES = 20  # Newton steps at most; more than five are rare
 def subproblem(v: np.ndarray, C: float) -> np.ndarray:
     """Return the (m,) minimiser of problem (4) for (m,) finite `v` and ``C > 0`` by the sweep.
 
-    Raises
-    ------
-    ValueError
-        If `v` is empty, not one-dimensional or not finite, or `C` is not a positive number.
+    A ValueError names the argument that is not as above.
     """
     v = np.asarray(v, dtype=np.float64)
     if v.ndim != 1 or not len(v) or not np.isfinite(v).all():
@@ -80,22 +77,21 @@ def sweep(v, C):
 @njit(cache=True)
 def descending(v):
     """Return the positive entries of `v`, the largest first: no breakpoint below 0 is needed."""
-    found = np.empty(len(v))
-    m = 0
+    found, m = np.empty(len(v)), 0
     for entry in v:
         if entry > 0.0:
-            at = m
-            if len(v) <= MAX_INSERTION:  # by insertion
-                while at > 0 and found[at - 1] < entry:
-                    found[at] = found[at - 1]
-                    at -= 1
-            found[at] = entry
+            found[m] = entry
             m += 1
-    if len(v) > MAX_INSERTION:
-        ascending = np.sort(found[:m])
-        for j in range(m):  # assigning to a slice would take a third longer to compile
-            found[j] = ascending[m - 1 - j]
-    return found[:m]
+    found = found[:m]
+    if m > MAX_INSERTION:
+        return np.sort(found)[::-1].copy()
+    for j in range(1, m):
+        entry, at = found[j], j
+        while at > 0 and found[at - 1] < entry:
+            found[at] = found[at - 1]
+            at -= 1
+        found[at] = entry
+    return found
 
 
 @njit(cache=True)

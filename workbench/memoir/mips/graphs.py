@@ -26,16 +26,16 @@ from workbench.memoir.mips.oracle import Oracle, parts
 
 EF_BUILD = 50  # candidates that nmslib keeps for each vector while it builds
 LINKS = 10  # links of each new vector, nmslib's NN or M
-NEIGHBOURS = (2, 16)  # the second number is for rows that the first left without an answer
+NEIGHBOURS = 16  # neighbours of a row, the first of which that is not its label is returned
 
 
 class SmallWorld(Oracle):
     """Approximate search in a small-world graph of the classes' weights.
 
-    Of two neighbours by the negative inner product, the first that is not the row's label is
-    returned; otherwise of sixteen, otherwise a random other class. The graph depends on a generator
-    of nmslib's own that no seed reaches: two graphs of the same weights in one process may differ.
-    nmslib keeps the vectors as W is stored, sparse or dense.
+    Of sixteen neighbours by the negative inner product, the first that is not the row's label is
+    returned, or a random other class. The graph depends on a generator of nmslib's own that no seed
+    reaches: two graphs of the same weights in one process may differ. nmslib keeps the vectors as W
+    is stored, sparse or dense.
 
     Parameters
     ----------
@@ -69,14 +69,11 @@ class SmallWorld(Oracle):
         self.graph.setQueryTimeParams({search: self.ef})
 
     def _find(self, X: Matrix, rows: np.ndarray, y: np.ndarray) -> np.ndarray:
-        answers = np.full(len(rows), -1, np.int32)
-        for asked in NEIGHBOURS:
-            missing = np.flatnonzero(answers < 0)
-            for part in parts(len(missing), 1 if self.sparse else self.d):
-                vectors = self._vectors(X[rows[missing[part]]])
-                found = self.graph.knnQueryBatch(vectors, k=min(asked, self.k), num_threads=1)
-                for j, (classes, _) in zip(missing[part].tolist(), found, strict=True):
-                    answers[j] = next((c for c in classes.tolist() if c != y[j]), -1)
+        answers, many = np.full(len(rows), -1, np.int32), min(NEIGHBOURS, self.k)
+        for part in parts(len(rows), 1 if self.sparse else self.d):
+            found = self.graph.knnQueryBatch(self._vectors(X[rows[part]]), k=many, num_threads=1)
+            for j, (classes, _) in enumerate(found, part.start):
+                answers[j] = next((c for c in classes.tolist() if c != y[j]), -1)
         missing = answers < 0
         answers[missing] = self.others(y[missing])
         return answers
@@ -96,13 +93,7 @@ class Hierarchical(SmallWorld):
 
 
 def load_nmslib(name: str):
-    """Import nmslib without the notice that it writes to file descriptor 2 at its first import.
-
-    Raises
-    ------
-    ValueError
-        Naming the oracle `name`, if the package is not installed.
-    """
+    """Import nmslib for the oracle `name`, without its notice on file descriptor 2."""
     sys.stderr.flush()
     kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     try:

@@ -15,12 +15,10 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from workbench.core.checks import check_whole
+from workbench.core.checks import check_memory, check_whole
 from workbench.core.problem import Matrix
 from workbench.kernels.compiled import njit
 from workbench.memoir.mips.oracle import Oracle, parts
-
-PLANE_BYTES = 2**30  # for the normals of the hyperplanes
 
 
 def collision_probability(cosine):
@@ -42,7 +40,7 @@ class SimpleLSH(Oracle):
     ----------
     k, d : numbers of classes and features
     seed : integer or generator, of the hyperplanes; drawn once
-    bits : length of a hash; the (d + 1, bits) float32 normals of the hyperplanes may take 1 GiB
+    bits : length of a hash; the normals of the hyperplanes take 4 (d + 1) bits bytes
     rerank : None, or the number of nearest classes among which exact inner products decide
 
     Raises
@@ -54,13 +52,8 @@ class SimpleLSH(Oracle):
     def __init__(self, k: int, d: int, seed=0, *, bits: int = 64, rerank: int | None = None):
         super().__init__(k, d, seed)
         self.bits = check_whole(bits, "bits")
-        needed = 4 * self.bits * (self.d + 1)
-        if needed > PLANE_BYTES:
-            most = PLANE_BYTES // (4 * (self.d + 1))
-            raise ValueError(
-                f"bits: hyperplanes of d = {d} features and {bits} bits take {needed / 2**30:.2f} "
-                f"GiB, more than the {PLANE_BYTES / 2**30:g} GiB allowed; at most {most} bits fit"
-            )
+        hyperplanes = f"hyperplanes of {d} features and {bits} bits, which"
+        check_memory(hyperplanes, 4 * self.bits * (self.d + 1))
         self.rerank = None if rerank is None else check_whole(rerank, "rerank")
         self.planes = self.rng.standard_normal((self.d + 1, self.bits), dtype=np.float32)
 
@@ -106,10 +99,8 @@ class SimpleLSH(Oracle):
 
 def _pack(sides: np.ndarray) -> np.ndarray:
     """Return (n, bits) booleans as (n, words) uint64, the last word filled up with zeros."""
-    packed = np.packbits(sides, axis=1)
-    whole = np.zeros((len(sides), -(-sides.shape[1] // 64) * 8), np.uint8)
-    whole[:, : packed.shape[1]] = packed
-    return whole.view(np.uint64)
+    sides = np.pad(sides, ((0, 0), (0, -sides.shape[1] % 64)))
+    return np.packbits(sides, axis=1).view(np.uint64)
 
 
 @njit(cache=True)
