@@ -14,13 +14,6 @@ LESSONS, SHEETS = course.lessons(), course.sheets()
 HEADINGS = ["Problem", "Dual", "Update", "Cost", "Certificate"]
 HEADINGS += ["When to use it (and when not)", "Here"]
 EMPTY = {"br", "hr", "img", "input", "link", "meta"}
-# Addresses of what the lessons cite: a mistyped one is found without a network.
-ADDRESS = re.compile(
-    r"https://(doi\.org/10\.\d{4,5}/[\w.()/:;%-]+|arxiv\.org/abs/\d{4}\.\d{4,5}"
-    r"|jmlr\.org/papers/v\d+/[\w-]+\.html|proceedings\.mlr\.press/v\d+/\w+\.html"
-    r"|proceedings\.neurips\.cc/paper(_files)?/[\w/.-]+|web\.stanford\.edu/~boyd/cvxbook/"
-    r"|www\.jstor\.org/stable/\d+|www\.microsoft\.com/en-us/research/publication/[a-z-]+/)"
-)
 
 
 class Reader(HTMLParser):
@@ -80,8 +73,6 @@ def test_every_lesson_and_cheat_sheet_becomes_a_sound_page(path):
     assert not [x for x in made if re.search(r"[\\$]", re.sub("<mo[^>]*>∖</mo>", "", x))]
     solutions = sum("solution" in cell.metadata.get("tags", ()) for cell in cells)
     assert text.count("<summary>Solution</summary>") == solutions
-    links = re.findall(r"\]\((https?:[^)\s]*)", prose)
-    assert not [link for link in links if not ADDRESS.fullmatch(link)]
     if path in SHEETS:
         assert re.findall(r"^## (.+)$", prose, flags=re.M) == HEADINGS
     else:

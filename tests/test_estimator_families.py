@@ -256,30 +256,6 @@ def test_calibrated_predictions_are_those_of_training():
     assert np.all(np.diff([row["squared_error"] for row in model.trace_.rows]) <= 1e-9)
 
 
-@pytest.mark.parametrize("X", [np.full((20, 3), 7.1), sp.csr_matrix((20, 3)), np.ones((20, 1))])
-def test_rows_that_are_all_equal_get_the_most_frequent_label(X):
-    model = StagewiseLeastSquares(**STAGES)
-    model.fit(X, ["a"] * 12 + ["b"] * 8)
-    assert model.generator_.s == 1 and set(model.predict(X)) == {"a"}
-    np.testing.assert_allclose(model.predict_proba(X)[:, 0], 0.6, atol=0.05)
-
-
-@pytest.mark.parametrize(
-    "parameters",
-    [
-        {"n_features": 400, "block": 1000},  # more of them than rows
-        {"features": "nystroem", "n_features": 30, "block": 12},
-        {"features": "poly2", "link": "squared_hinge"},
-        {"bandwidth": np.float32(0.5), "n_features": np.int64(40), "max_iter": 1},
-    ],
-)
-def test_parameters_of_stages(parameters):
-    model = StagewiseLeastSquares(**STAGES | parameters).fit(IRIS, SPECIES)
-    assert model.score(IRIS, SPECIES) > 0.95
-    assert model.n_iter_ == model.generator_.blocks * model.max_iter
-    assert all(np.shape(value)[:1] != (150,) for value in vars(model).values())  # no rows are kept
-
-
 def test_features_that_are_not_finite_are_refused():
     X = IRIS.copy()
     X[0] = 1e15
@@ -302,12 +278,3 @@ def test_prediction_holds_few_scores(monkeypatch):
     monkeypatch.setattr(oracle, "BLOCK_BYTES", 4 * TEXT.d * 7)
     monkeypatch.setattr(module, "scores", None)  # all scores are never asked for
     assert (averaged.predict(dense) == scores.argmax(axis=1)).all()
-
-
-@pytest.mark.parametrize("model", [MemoirClassifier(random_state=0), WorkingSetClassifier()])
-def test_empty_documents_and_constant_features(model):
-    X = sp.csr_matrix(sp.hstack([TEXT.X, np.ones((600, 1)), sp.csr_matrix((600, 1))]))
-    X = sp.csr_matrix(sp.vstack([X, sp.csr_matrix((40, X.shape[1]))]))
-    model = clone(model).fit(X, np.concatenate([TEXT.y, np.arange(40)]))
-    assert np.isfinite(model.coef_.data).all() and model.coef_[:, [-1]].nnz == 0
-    assert set(model.predict(sp.csr_matrix((3, X.shape[1])))) == {0}

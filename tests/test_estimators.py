@@ -148,9 +148,7 @@ def test_labels_of_any_kind_and_container(name, fitted):
     codes = fitted[name].predict(SCALED)
     kinds = {  # a column is warned of
         "a column": NAMES[:, None],
-        "categories": pd.Series(NAMES, dtype="category"),
         "categories of Polars": pl.Series(NAMES.tolist(), dtype=pl.Categorical),
-        "objects": NAMES.astype(object),
         "floats": 2.0 * SPECIES - 1,
         "nullable integers": pd.Series(SPECIES, dtype="Int64"),
         "unsigned": SPECIES.astype(np.uint64) + np.uint64(2**63),
@@ -172,22 +170,6 @@ def test_labels_of_any_kind_and_container(name, fitted):
         assert shares.shape == (75, 2)
         if name != "minimax risk":  # whose probabilities may be equal
             assert np.array_equal((shares[:, 1] > 0.5)[sure], (decision > 0)[sure])
-
-
-@each
-def test_any_sparse_matrix_and_precision_is_the_same(name, fitted):
-    forms = sp.csr_matrix, sp.csc_array
-    models = [clone(fitted[name]).fit(form(SCALED), SPECIES) for form in forms]
-    decision = models[0].decision_function(SCALED)
-    assert models[0].score(SCALED, SPECIES) > 0.6
-    for model in models:
-        for form in (sp.csr_array, sp.csc_matrix, sp.coo_array):
-            found = model.decision_function(form(SCALED))
-            np.testing.assert_allclose(found, decision, rtol=1e-5, atol=1e-5)
-    if name != "minimax risk":
-        np.testing.assert_allclose(decision, fitted[name].decision_function(SCALED), atol=0.05)
-    single = clone(fitted[name]).fit(SCALED.astype(np.float32), SPECIES)
-    assert np.mean(single.predict(SCALED) == fitted[name].predict(SCALED)) > 0.9
 
 
 @each
@@ -409,31 +391,25 @@ def test_parameters_outside_their_range_are_refused_at_fit(name):
         made(name).set_params(unknown=1)
 
 
-DATE = np.datetime64("2026-01-01")
 ODD = [
     (SampledCutClassifier(C=10**5000), "C: .*positive number, got an integer of thousands", {}),
     (SampledCutClassifier(basis="nystrom"), "basis: .*'nystrom'; did you mean nystroem", {}),
     (SampledCutClassifier(gamma="auto"), 'gamma: must be "scale" or a positive number', {}),
-    (GeneralizedLeastSquares("logit"), "link: unknown name 'logit'; known names: identity", {}),
     (MemoirClassifier(), "y: mixes labels of types int, str", {"y": [1, "a", 2] * 25}),
-    (MemoirClassifier(), "y: must be an array or a list of labels", {"y": 3}),
     (MemoirClassifier(), "y: must be one-dimensional, got a sparse matrix", {"y": sp.eye(75)}),
     (MemoirClassifier(), "y: must be an array or a list of labels", {"y": SPECIES * 1j}),
+    (
+        WestonWatkinsClassifier(C=1e30),
+        "sample_weight: products with C",
+        {"sample_weight": np.full(75, 1e290)},
+    ),
 ]
-ODD += [
-    (GeneralizedLeastSquares(), message, {"sample_weight": weights})
-    for weights, message in (
-        (np.full(75, -1.0), "Negative values in data passed to `sample_weight`"),
-        (np.full(75, np.nan), "Input sample_weight contains NaN"),
-        ([DATE] * 75, "sample_weight: must contain real numbers"),
-        (SPECIES == 1, ".*(two classes|one class)"),
-    )
+WEIGHTS = [
+    (np.full(75, -1.0), "Negative values in data passed to `sample_weight`"),
+    ([np.datetime64("2026-01-01")] * 75, "sample_weight: must contain real numbers"),
+    (SPECIES == 1, ".*(two classes|one class)"),
 ]
-ODD += [
-    (kind(C=C), "sample_weight: products with C", {"sample_weight": np.full(75, weight)})
-    for kind in (WestonWatkinsClassifier, WorkingSetClassifier)
-    for C, weight in ((1e30, 1e290), (1e-30, 1e-300))
-]
+ODD += [(GeneralizedLeastSquares(), said, {"sample_weight": given}) for given, said in WEIGHTS]
 
 
 @pytest.mark.parametrize(("estimator", "message", "given"), ODD)
@@ -447,13 +423,7 @@ PART = {"a": IRIS[:, 0], "b": IRIS[:, 1]}
 NOT_NUMBERS = {  # rows that NumPy or a frame would turn into floats, and the words of the error
     "dates": (np.c_[DAYS, DAYS], "datetime64"),
     "complex, sparse": (sp.csr_matrix(IRIS * 1j), "dtype complex128"),
-    "dates in a list": ([[day.date(), 1.0] for day in DAYS], "date"),
-    "a column of dates": (pd.DataFrame(PART | {"c": DAYS}), "Timestamp"),
-    "a column of Arrow": (
-        pd.DataFrame(PART | {"c": pd.Series(DAYS).astype("timestamp[ns][pyarrow]")}),
-        "Timestamp",
-    ),
-    "Polars' dates": (pl.DataFrame(PART | {"c": [day.date() for day in DAYS]}), "(date|Timestamp)"),
+    "Polars' dates": (pl.DataFrame(PART | {"c": [day.date() for day in DAYS]}), "Timestamp"),
 }
 
 

@@ -232,25 +232,6 @@ def test_a_stream_ends_by_the_new_value(name, parameter, old, new, blobs):
         assert more == 1 or (more < 100 and name == "cuts_constant_time")
 
 
-@pytest.mark.parametrize(
-    ("name", "weight", "old", "new", "close"),
-    [
-        ("ww_walrus_fast", "C", 0.05, 0.5, 1e-6),
-        ("mrc_ccg", "lambda0", 0.1, 0.01, 1e-6),
-        ("mrc_interior_point", "lambda0", 0.01, 0.1, 1e-6),
-        ("mrc_subgradient", "lambda0", 0.01, 0.1, 2e-4),
-    ],
-)
-def test_a_run_that_has_converged_goes_on(name, weight, old, new, close, blobs):
-    problem, base = made(name, blobs), settings(name, weight)
-    state = halted(name, problem, base | {weight: old}, 150)
-    *_, (row, _) = seen(name, problem, base | {weight: new}, state, 150)
-    for found, at in ((state.info(), old), (row, new)):
-        lower, upper = optimum(name, problem, base | {weight: at}, state)
-        assert lower - 1e-6 <= found["upper"] <= upper + close
-        assert found["lower"] <= upper + 1e-6
-
-
 def test_the_interior_point_method_outlives_a_lambda0_that_leaves_no_component(blobs):
     problem = blobs(n=90, d=8, k=4, seed=3)
     state = halted("mrc_interior_point", problem, {"lambda0": 1.0}, 60)
