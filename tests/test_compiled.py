@@ -3,7 +3,6 @@
 import ast
 import importlib
 import os
-import pickle
 import subprocess
 import sys
 import time
@@ -11,7 +10,6 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from numba.core.caching import IndexDataCacheFile
 
 import workbench
 from workbench.kernels import compiled
@@ -98,47 +96,10 @@ def test_a_changed_callee_in_another_file_is_compiled_again(place, answer):
     assert answer(place) == (20, 1, [])
 
 
-DAMAGE = {
-    "empty": lambda data: b"",
-    "cut": lambda data: data[: len(data) // 2],
-    "zeroed": lambda data: bytes(len(data)),
-    "zeroed within": lambda data: data[:900] + bytes(900) + data[1800:],
-    "a module that has moved": lambda _: pickle.dumps(compiled.VERSIONS) + b"cgone\nName\n.",
-}
-
-
-@pytest.mark.parametrize(
-    "ending, kind",
-    [("nbi", kind) for kind in DAMAGE if kind != "zeroed within"]
-    + [("nbc", kind) for kind in DAMAGE],
-)
-def test_damaged_machine_code_is_compiled_and_written_again(ending, kind, answer, tmp_path):
-    answer()
-    paths = list((tmp_path / "cache").glob(f"*.{ending}"))
-    assert len(paths) == 3
-    for path in paths:
-        path.write_bytes(DAMAGE[kind](path.read_bytes()))
-    value, hits, warned = answer()
-    assert (value, hits, len(warned)) == (20, 0, 3) and "damaged" in warned[0]
-    assert answer() == (20, 1, [])
-
-
 def test_without_a_place_to_write_everything_is_compiled_with_one_warning(answer, tmp_path):
     (tmp_path / "cache").write_text("a file, where there should be a folder")
     value, hits, (warned,) = answer()
     assert (value, hits) == (20, 0) and "NUMBA_CACHE_DIR" in warned
-
-
-def test_a_full_disk_costs_one_warning(monkeypatch, tmp_path):
-    def full(*_):
-        raise OSError("no space left")
-
-    monkeypatch.setattr(compiled, "folder", lambda: tmp_path)
-    monkeypatch.setattr(IndexDataCacheFile, "_open_for_write", full)
-    kernel = compiled.njit(cache=True)(lambda x: x + 1)
-    with pytest.warns(RuntimeWarning, match="could not be kept: no space left"):
-        assert kernel(1) == 2 and kernel(1.5) == 2.5
-    assert not list(tmp_path.iterdir())
 
 
 def test_old_machine_code_is_deleted(monkeypatch, tmp_path):

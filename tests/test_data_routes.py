@@ -6,7 +6,6 @@ import zipfile
 
 import numpy as np
 import pytest
-from sklearn.utils import Bunch
 
 from workbench.data.sources import ROUTES, SHA256, SOURCES, Source
 
@@ -84,19 +83,6 @@ def test_idx_files(tmp_path):
         paths[0].write_bytes(gzip.compress(broken))
         with pytest.raises(ValueError, match="not an idx file of bytes, or cut short"):
             parse("mnist", *paths)
-
-
-def test_newsgroups(monkeypatch):
-    texts = {"train": ["belief \xe9t\xe9", "moon moon rocket"], "test": ["moon unheard"]}
-
-    def fetch_20newsgroups(subset, **_):
-        target = np.array([0, 1][-len(texts[subset]) :])
-        return Bunch(data=texts[subset], target=target, target_names=["alt.atheism", "sci.space"])
-
-    monkeypatch.setattr("sklearn.datasets.fetch_20newsgroups", fetch_20newsgroups)
-    rows = parse("news20")
-    assert rows.y.tolist() == ["alt.atheism", "sci.space", "sci.space"] and rows.n_train == 2
-    assert rows.X.toarray().tolist() == [[1, 0, 0, 1], [0, 2, 1, 0], [0, 1, 0, 0]]
 
 
 def test_features_of_resnet18_in_parts(tmp_path):

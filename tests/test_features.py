@@ -118,12 +118,12 @@ def test_fourier_appends_pairs_of_norm_one(problem, monkeypatch):
 def test_bad_arguments():
     for map_ in (features.pca, features.fourier, features.log_counts):
         for bad in (0, -2, 2.5, "4", True, None):
-            with pytest.raises(ValueError, match="must be a whole number, at least 1"):
+            with pytest.raises(ValueError, match="must be a whole number of at least 1"):
                 map_(make(), bad)
     for map_, given, message in (
         (features.fourier, (make(), 5), "n_features: must be even"),
-        (features.pca, (make(), 9), "d: must be a whole number, at least 1, at most 8"),
-        (features.pca, (make(sparse=True), 8), "at most 7"),
+        (features.pca, (make(), 9), "d: must be at most 8, got 9"),
+        (features.pca, (make(sparse=True), 8), "d: must be at most 7"),
         (features.fourier, (as_problem(np.ones((6, 2)), [0, 1] * 3),), "training rows is zero"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -8,9 +8,7 @@ from itertools import islice
 from pathlib import Path
 from traceback import extract_tb
 
-import numpy as np
 import pytest
-from oracles import PRECISION, optimum, plain
 from test_solvers import CERTIFIED, CLOCK, EXTRAS, NAMES, SHORT, suited
 
 import workbench
@@ -29,7 +27,6 @@ OURS = [name for name in NAMES if name not in EXTRAS]
 REFUSED = "^state: was cut within a round by Ctrl-C or an error"
 ROUNDS = 3  # that are cut, of a run with the settings of SHORT
 each_solver = pytest.mark.parametrize("name", OURS)
-each_certified_solver = pytest.mark.parametrize("name", [n for n in CERTIFIED if n in OURS])
 
 pytestmark = pytest.mark.skipif(sys.gettrace() is not None, reason="they trace on their own")
 
@@ -125,33 +122,6 @@ def test_a_state_that_an_error_cut_within_a_round_is_refused(name, blobs):
         if not found:
             break
     assert refused
-
-
-@each_certified_solver
-def test_runs_cut_at_random_moments_certify_the_optimum(name, blobs):
-    problem, parameters = suited(name, blobs(n=90, seed=3)), SHORT.get(name, {})
-    run(name, problem, rounds(3), parameters=parameters)  # compiles, which is not cut here
-    rng = np.random.default_rng(0)
-    previous = signal.signal(signal.SIGALRM, lambda *_: press())
-    try:
-        after, cuts = None, 0
-        for _ in range(40):
-            signal.setitimer(signal.ITIMER_REAL, rng.uniform(2e-4, 8e-3))
-            options = {"parameters": parameters, "after": after, "warm_up": False}
-            trace, state = run(name, problem, rounds(60), **options)
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            cuts += trace.stopped_by == "interrupted"
-            after = (trace, state) if trace.rows and trace.stopped_by == "interrupted" else None
-    except KeyboardInterrupt:  # it came between two runs
-        pass
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, previous)
-    trace, state = run(name, problem, rounds(60), parameters=parameters, after=after)
-    low, high = optimum(name, problem, parameters, state)
-    size = PRECISION * max(1.0, abs(high))
-    last = plain(trace.last)
-    assert last["lower"] <= high + size and low - size <= last["upper"]
 
 
 def pressing(times):

@@ -15,7 +15,7 @@ from workbench.kernels.functions import (
     Kernel,
     check_gamma,
     check_kernel,
-    kernel_at,
+    kernel_of,
     scale,
 )
 from workbench.kernels.gaussian import gaussian_of_products
@@ -32,7 +32,7 @@ KINDS = [(name, sparse) for name in MATRICES for sparse in (False, True)]
 
 
 def at(X, kind, dtype=np.float64):
-    return kernel_at(X, kind, GAMMA, dtype)
+    return kernel_of(as_problem(X, np.arange(X.shape[0]) % 2), kind, GAMMA, dtype)
 
 
 def held(kernel, X, megabytes):

@@ -243,18 +243,8 @@ def check_kinds(y, argument: str) -> None:
 
 def encode(labels: np.ndarray, classes: np.ndarray, argument: str) -> np.ndarray:
     """Return the int32 code of each label, its position in `classes`."""
-    order = np.argsort(classes, kind="stable")
-    try:
-        at = np.searchsorted(classes[order], labels)
-    except TypeError:
-        raise ValueError(
-            f"{argument}: labels of type {type(labels[0]).__name__} among classes of type "
-            f"{type(classes[0]).__name__}"
-        ) from None
-    codes = order[np.minimum(at, len(classes) - 1)]
-    strange = classes[codes] != labels
-    if np.any(strange):
-        unknown = np.unique(labels[strange])[:5].tolist()
+    codes = pd.Index(classes.tolist()).get_indexer(labels.tolist())
+    if unknown := [*dict.fromkeys(labels[codes < 0].tolist())][:5]:
         raise ValueError(f"{argument}: labels {unknown!r} are not among the classes")
     return codes.astype(np.int32)
 

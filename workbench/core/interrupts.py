@@ -1,4 +1,4 @@
-"""Ctrl-C at the end of a round: solvers change their states in place, and half of one is none."""
+"""Ctrl-C takes effect at the end of a round, because solvers change their states in place."""
 
 from __future__ import annotations
 
@@ -13,16 +13,11 @@ NOTICE = "stopping at the end of this round; press Ctrl-C again to stop at once,
 
 
 class Held:
-    """Hold the first Ctrl-C back while a state changes; raise a second one at once.
+    """Hold the first Ctrl-C back while the block changes `state`; raise a second one at once.
 
-    An exception in the block leaves the state between two iterates: it is spoiled, see
-    :class:`Broken`. Nothing is held back if there is no state to lose, inside another such block,
-    which holds all, in a thread that hears no signals, or where Ctrl-C is ignored.
-
-    Attributes
-    ----------
-    state : what the block changes, or None
-    pressed : whether a Ctrl-C waits for the end of the block
+    After an exception in the block the state is :class:`Broken`. Nothing is held back without a
+    state, inside another such block, outside the main thread, or where Ctrl-C is ignored.
+    `pressed` is whether a Ctrl-C waits for the end of the block.
     """
 
     def __init__(self, state: Any = None):
@@ -59,13 +54,9 @@ class Held:
 
 
 def whole_rounds(steps: Iterable, state: Any = None) -> Iterator:
-    """Yield the states of `steps`, whose rounds are blocks of :class:`Held`.
+    """Yield the states of `steps`, and raise Ctrl-C when the state of its round has been yielded.
 
-    Ctrl-C is raised when the state of its round has been yielded.
-
-    Parameters
-    ----------
-    state : the one that the first round resumes, or None
+    `state` is the one that the first round resumes, or None.
     """
     steps = iter(steps)
     while True:
@@ -80,7 +71,7 @@ def whole_rounds(steps: Iterable, state: Any = None) -> Iterator:
 
 
 class Broken:
-    """A state that was cut within a round: whatever it said or went on from would be false."""
+    """A state that was cut within a round, and refuses all use."""
 
     def __getattr__(self, name: str):
         raise ValueError(
@@ -90,7 +81,7 @@ class Broken:
 
 
 def spoil(state: Any) -> None:
-    """Empty a state, and let it refuse whatever is asked of it from now on."""
+    """Empty a state and make it :class:`Broken`."""
     with suppress(AttributeError, TypeError):  # None, or one that no round can change
         vars(state).clear()
         object.__setattr__(state, "__class__", Broken)

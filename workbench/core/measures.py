@@ -1,4 +1,4 @@
-"""The common judges: errors of any solver's state, and bounds with room for rounding."""
+"""Errors of any solver's state, and bounds that allow for rounding."""
 
 from __future__ import annotations
 
@@ -29,15 +29,8 @@ def errors(problem: Problem) -> Callable[[State], Row]:
 
 
 def held_out(problem: Problem) -> Callable[[State], Row]:
-    """Return a judge of the 0-1 error on the test rows alone, if time is short.
-
-    Raises
-    ------
-    ValueError
-        If the problem has no test rows.
-    """
-    if problem.X_test is None:
-        raise ValueError("problem: has no test rows to evaluate")
+    """Return a judge of the 0-1 error on the test rows alone; without them, a ValueError."""
+    _check_test_rows(problem)
 
     def measure(state: State) -> Row:
         wrong = predictions(state, problem.X_test, problem.k) != problem.y_test
@@ -51,15 +44,10 @@ def macro(problem: Problem) -> Callable[[State], Row]:
 
     ``test_error`` as in :func:`errors`; ``macro_f1``, the mean of the classes' F1 scores as
     scikit-learn has it; ``maf1``, MEMOIR's: the harmonic mean of macro-precision and macro-recall.
-    All three are over the classes that occur among the test rows or their predictions.
-
-    Raises
-    ------
-    ValueError
-        If the problem has no test rows.
+    All three are over the classes that occur among the test rows or their predictions. Without
+    test rows, a ValueError.
     """
-    if problem.X_test is None:
-        raise ValueError("problem: has no test rows to evaluate")
+    _check_test_rows(problem)
 
     def measure(state: State) -> Row:
         y, k = problem.y_test, problem.k
@@ -67,9 +55,8 @@ def macro(problem: Problem) -> Callable[[State], Row]:
         hits = np.bincount(y[predicted == y], minlength=k)
         true, given = np.bincount(y, minlength=k), np.bincount(predicted, minlength=k)
         met = true + given > 0
-        precision = hits[met] / np.maximum(given[met], 1)
-        recall = hits[met] / np.maximum(true[met], 1)
-        P, R = precision.mean(), recall.mean()
+        P = (hits[met] / np.maximum(given[met], 1)).mean()
+        R = (hits[met] / np.maximum(true[met], 1)).mean()
         return {
             "test_error": float(np.mean(predicted != y)),
             "macro_f1": float((2 * hits[met] / (true[met] + given[met])).mean()),
@@ -77,6 +64,11 @@ def macro(problem: Problem) -> Callable[[State], Row]:
         }
 
     return measure
+
+
+def _check_test_rows(problem: Problem) -> None:
+    if problem.X_test is None:
+        raise ValueError("problem: has no test rows to evaluate")
 
 
 def predictions(state: State, X: Matrix, k: int) -> np.ndarray:
@@ -115,11 +107,11 @@ def svm_bounds(
     ----------
     primal : P(W), with W of length `norm`
     linear, square : sum(b) and |V|^2 of the dual objective sum(b) - 1/2 |V|^2
-    terms : of the longest sum: rows, features and classes together
-    pull : sum of the dual variables times their row's length, of which V is the sum
-    losses, reach : sum of the costs of all terms of the loss, and of these times their row's
-        length; zeros if P(W) has room for the rounding of scores
-    updates : how often V has been rounded since it was made of them
+    terms : rows, features and classes together, the length of the longest sum
+    pull : sum of the dual variables times the lengths of their rows
+    losses, reach : sum of the costs in the loss, and of these times the lengths of their rows;
+        zeros if P(W) allows for the rounding of scores
+    updates : number of times V has been rounded since it was computed from the dual variables
     """
     units = EPS * terms
     upper = primal + units * (primal + losses + 2.0 * reach * norm)

@@ -33,10 +33,10 @@ class Problem:
     X_test, y_test : rows that solvers never see, coded as the training rows; None without a split
     features : tuple of d names, or None
     synthetic : bool, True for generated data; every figure of such data says so
-    about : str, where the data come from
+    about : str, where the data come from, and for tables their classes
     weights : (n,) positive float64; row i counts `weights[i]` times; ones by default
-    recipe : dict of plain values by which the rows can be made again, if they were loaded by name;
-        None for others, and for a problem that was made from this one
+    recipe : the arguments of :func:`workbench.data.panels.remade` that make these rows again, or
+        None
     """
 
     X: Matrix
@@ -100,11 +100,10 @@ class Problem:
             raise ValueError("weights: must be ones, as this solver counts each row once")
 
     def tiny(self, rows_per_class: int = 2, d: int = 9) -> Problem:
-        """Return a few rows and features of every class: they compile the same kernels as all.
+        """Return a few rows and features of every class, which compile the same kernels as all.
 
-        Dtype, sparsity, memory order and whether the rows may be written to are kept. Of more than
-        :data:`MAX_TINY_CLASSES` classes only the first have rows, and k is smaller, unless codes of
-        classes need more than two bytes, which compile other kernels.
+        Dtype, sparsity, memory order and whether the rows may be written to are kept. At most
+        :data:`MAX_TINY_CLASSES` classes have rows; k is smaller unless its codes need four bytes.
         """
         order, starts = _by_class(self.y, self.k)
         sizes = np.minimum(np.diff(starts), rows_per_class)[:MAX_TINY_CLASSES]
@@ -123,12 +122,8 @@ class Problem:
     def split(self, test: float = 0.2, seed: int = 0) -> Problem:
         """Return the problem with a stratified random fraction of all rows held out as test rows.
 
-        Every class keeps at least one training row.
-
-        Raises
-        ------
-        ValueError
-            If `test` is not inside (0, 1), or too small to hold out a row.
+        Every class keeps at least one training row. A `test` that is not inside (0, 1), or too
+        small to hold out a row, is a ValueError.
         """
         if not 0 < test < 1:
             raise ValueError(f"test: must lie strictly between 0 and 1, got {test!r}")

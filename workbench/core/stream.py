@@ -21,10 +21,9 @@ from workbench.core.interrupts import whole_rounds
 
 
 class State(Protocol):
-    """The interface of a state, which is a plain dataclass.
+    """The interface of a state, a plain dataclass, on loan until the next ``next()``.
 
-    A yielded state is a loan until the next ``next()``, and all its fields belong to one iterate.
-    A round that raises leaves none: :func:`watch` empties the state, which then refuses all use.
+    A round that raises leaves no iterate: :func:`watch` empties the state, which refuses all use.
     """
 
     round: int
@@ -82,14 +81,13 @@ def watch(
     ------
     row : dict with ``round``, ``seconds``, ``cpu`` (cumulative), the state's ``info()`` and,
         on sampled rows, the result of `measure`
-    state : the iterate, on loan until the next one is asked for
+    state : the iterate
 
     Raises
     ------
     KeyboardInterrupt
         When the iterate of the round in which Ctrl-C was pressed has been yielded; at once if it
-        is pressed twice, or before there is a state. Also where compiled code turned it into a
-        SystemError.
+        is pressed twice, or before there is a state.
     """
     # The first round changes the state that is resumed, an argument of every solver.
     resumed = getgeneratorlocals(steps).get("state") if isgenerator(steps) else None
@@ -113,10 +111,7 @@ def watch(
 
 @contextmanager
 def off_the_clock() -> Iterator[None]:
-    """Pause :func:`watch`'s clock, from inside a solver whose paper pauses its own.
-
-    For judging an iterate, never for work that the next iterate needs.
-    """
+    """Pause :func:`watch`'s clock inside a solver while it evaluates an iterate."""
     wall, process = perf_counter(), process_time()
     try:
         yield
@@ -125,12 +120,7 @@ def off_the_clock() -> Iterator[None]:
 
 
 def give_back(seconds: float, cpu: float) -> None:
-    """Take time off :func:`watch`'s clock, from inside a solver that did more than it needs to.
-
-    Parameters
-    ----------
-    seconds, cpu : wall and process seconds
-    """
+    """Subtract wall and process seconds from :func:`watch`'s clock, inside a solver."""
     _paused.seconds += seconds
     _paused.cpu += cpu
 
@@ -138,8 +128,8 @@ def give_back(seconds: float, cpu: float) -> None:
 def until(stream: Iterable[tuple[Row, State]], *rules: Rule) -> Iterator[tuple[Row, State]]:
     """Pass the stream on until a rule gives a reason; that row is the last and has ``stopped_by``.
 
-    A row that holds a NaN ends the stream too, as ``diverged``. A stream that ends by itself
-    passes unmarked: the solver had nothing left to do, see :func:`finished`.
+    A row with a NaN ends the stream too, as ``diverged``. A stream that ends by itself passes
+    unmarked (:func:`finished`).
     """
     for row, state in stream:
         reason = next(filter(None, (rule(row) for rule in (diverged, *rules))), None)
@@ -151,25 +141,20 @@ def until(stream: Iterable[tuple[Row, State]], *rules: Rule) -> Iterator[tuple[R
 
 def diverged(row: Row) -> str | None:
     """Stop when any number of the row is NaN."""
-    nan = any(value != value for value in row.values())  # which is true of NaN alone
-    return "diverged" if nan else None
+    return "diverged" if any(value != value for value in row.values()) else None
 
 
 def below(key: str, threshold: float) -> Rule:
     """Stop when ``row[key] <= threshold``; rows without `key` pass."""
-    rule = _named(
-        lambda row: key in row and row[key] <= threshold,
-        f"{key} <= {threshold:g}",
-    )
+    rule = _named(lambda row: key in row and row[key] <= threshold, f"{key} <= {threshold:g}")
     rule.column = key
     return rule
 
 
 def finished(rules: Iterable[Rule], rows: Sequence[Row]) -> str:
-    """Return why a run stopped whose solver ended by itself: before which goals, at which values.
+    """Return why a run stopped whose solver ended by itself, with the goals that it missed.
 
-    The goals are the rules of :func:`below`: if one had been reached, it would have stopped the
-    run.
+    Goals are the rules of :func:`below`.
     """
     missed = []
     for rule in rules:

@@ -24,13 +24,9 @@ _NON_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 @dataclass
 class Trace:
-    """One run: how it was made (`header`) and its numbers (`rows`).
+    """One run: how it was made (:func:`workbench.runs.run.header`), and a row for each round.
 
-    Attributes
-    ----------
-    header : dict, see :func:`workbench.runs.run.header`
-    rows : list of dicts, one per round, in order; the last has ``stopped_by`` unless the run
-        was killed
+    The last row has ``stopped_by`` unless the run was killed.
     """
 
     header: dict[str, Any] = field(default_factory=dict)
@@ -111,36 +107,24 @@ def read_trace(path: str | os.PathLike) -> Trace:
         If the file is not a trace, has a newer schema, or a line before a cut one is damaged: each
         is an object of plain values, whose round rises and whose clocks do not go back.
     """
-    try:
-        lines = Path(path).read_text(encoding="utf-8").split("\n")
-    except UnicodeDecodeError:
-        raise ValueError(f"{path}: not a trace, as it is not text") from None
-    entries = []
+    lines, entries = Path(path).read_text(encoding="utf-8", errors="replace").split("\n"), []
     for number, line in enumerate(lines, 1):
         try:
             entry = decode(json.loads(line, parse_constant=_refuse))
-            if not isinstance(entry, dict):
-                raise ValueError("not an object")
+            before = entries[-1] if len(entries) > 1 else {}
+            if entries and set(entry) == {"stopped_by"} and before and "stopped_by" not in before:
+                entry = entries.pop() | entry
+            elif entries and not _follows(entry, before):
+                raise ValueError("not a row")
             entries.append(entry)
-        except (ValueError, RecursionError):  # also numbers and nests too large to read
+        except (ValueError, TypeError, AttributeError, RecursionError):
             if number < len(lines):
                 raise ValueError(f"{path}: line {number} is damaged") from None
-    if not entries or "schema" not in entries[0]:
+    header, *rows = entries or [None]
+    if not isinstance(header, dict) or not isinstance(schema := header.pop("schema", None), int):
         raise ValueError(f"{path}: not a trace, its first line is not a header")
-    header, *rows = entries
-    schema = header.pop("schema")
-    if not isinstance(schema, int):
-        raise ValueError(f"{path}: not a trace, its schema is {schema!r}")
     if schema > SCHEMA:
         raise ValueError(f"{path}: schema {schema} is newer than this package's {SCHEMA}")
-    if len(rows) > 1 and set(rows[-1]) == {"stopped_by"} > set(rows[-2]) & {"stopped_by"}:
-        closing = rows.pop()
-        rows[-1] |= closing
-    before: Row = {}
-    for number, row in enumerate(rows, 2):
-        if not _follows(row, before):
-            raise ValueError(f"{path}: line {number} is damaged")
-        before = row
     return Trace(header, rows)
 
 

@@ -57,9 +57,8 @@ def load(
     source : str, path or pair
         Words, ``DATA @ SCALE`` and steps such as ``| 30 % test`` or ``+ 400 fourier``, as of
         data/README.md; they mean the same problem in `run`, grids, notebooks and dashboards.
-        DATA is a name of :func:`available`: embedded in scikit-learn, generated, in the local
-        mirror (the folder WORKBENCH_DATA), in the cache, or downloaded. Or it is a file; a
-        ``Path`` has no scale or steps, and may contain any characters.
+        DATA is a name of :func:`available` or a file; a ``Path`` has no scale or steps, and may
+        contain any characters.
         Files are .csv, .tsv, .parquet (:func:`workbench.data.tables.read_table`), .npz
         (:func:`workbench.data.formats.read_npz`), .npy, or with any other suffix LIBSVM's format
         (:func:`workbench.data.formats.read_libsvm`), kept sparse unless more than half of it is
@@ -83,11 +82,9 @@ def load(
     Raises
     ------
     ValueError
-        For an unknown name, a file that cannot be read, a bad argument, or rows and labels that
-        :func:`workbench.core.problem.as_problem` refuses.
+        For an unknown name, a file that cannot be read, a bad argument, and bad rows or labels.
     FileNotFoundError
-        For a file that does not exist, and for a data set that is not available here: the message
-        lists what was tried and how to get it. No other data set is ever used instead.
+        For a file or data set that is not available, with what was tried and how to get it.
     """
     if scale is not None:
         check_scale(scale, "scale=")
@@ -135,15 +132,10 @@ def fetch(name: str, *, progress: bool = False) -> str:
 
 
 def check(name: str) -> str:
-    """Return a line with place, size and checksum of a data set that is available and sound.
+    """Return a line with place, size and checksum of a data set that is available.
 
-    Raises
-    ------
-    ValueError
-        For an unknown name, a file that cannot be read or has changed since its download, and
-        sizes that differ from the registry's.
-    FileNotFoundError
-        For a data set that is not available without a download.
+    A data set that is damaged, has changed since its download, or differs in size from the
+    registry is a ValueError; one that is not available is a FileNotFoundError.
     """
     _check_name(name)
     where = "scikit-learn"
@@ -198,7 +190,9 @@ def _of_words(
         problem = problem if test is None else problem.split(test, seed)
     scale = scale or default_scale(words.data, is_name)
     problem = problem if scale == GIVEN else SCALES[scale](problem)
-    return words.apply_steps(problem, seed)
+    for step, amount in words.steps:
+        problem = step(problem, amount, seed)
+    return problem
 
 
 def _from_pair(pair: tuple, given: dict) -> Problem:
@@ -212,13 +206,10 @@ def _from_pair(pair: tuple, given: dict) -> Problem:
     if _kind(train) != _kind(test) or _kind(train) == "npy":
         raise ValueError(f"source: {train} and {test} must be two tables, .npz or LIBSVM files")
     rows, other = _read([train, test], given)
-    X_test = other.X
-    if None not in (rows.features, other.features):
-        if odd := sorted({*rows.features} ^ {*other.features}):
-            raise ValueError(f"source: {train} and {test} have other columns: {odd[:5]}")
-        X_test = X_test[:, [other.features.index(name) for name in rows.features]]
+    if rows.features != other.features:
+        raise ValueError(f"source: {train} and {test} must have the same columns in the same order")
     options = {"name": train.name, "features": rows.features, "about": rows.about}
-    return as_problem(rows.X, rows.y, X_test=X_test, y_test=other.y, **options)
+    return as_problem(rows.X, rows.y, X_test=other.X, y_test=other.y, **options)
 
 
 def _kind(path: Path) -> str:

@@ -94,10 +94,7 @@ def download(
     hashes : the SHA-256 of each, by name; None accepts any content
     progress : show a bar
 
-    Raises
-    ------
-    OSError
-        If a file cannot be downloaded, or has another checksum.
+    A file that cannot be downloaded, or has another checksum, is an OSError.
     """
     import pooch
 
@@ -171,16 +168,14 @@ def differences(shape: tuple[int, int, int], n_train: int | None, source: Source
 
 def _advice(name: str, source: Source, error: Exception) -> str:
     mirror, cache = mirror_folder(), cache_folder()
-    place = f"no {name}.npz in {mirror}" if mirror else "WORKBENCH_DATA is not set"
     advice = f"Make {name}.npz from its origin ({source.origin})"
     if source.route:
         advice = f"Run `workbench data fetch {name}` with a network, or bring {name}.npz"
-    if source.files:
-        advice += f", or put {', '.join(source.files)} into {cache / name}"
     return (
-        f"{name} is not available here. Tried:\n  local mirror: {place}\n  cache: no {name}.npz in "
-        f"{cache}\n  download: {error}\n{advice}. WORKBENCH_DATA names the folder of the local "
-        "mirror; data/README.md describes the format."
+        f"{name} is not available here. Tried:\n  local mirror: "
+        + (f"no {name}.npz in {mirror}" if mirror else "WORKBENCH_DATA is not set")
+        + f"\n  cache: no {name}.npz in {cache}\n  download: {error}\n{advice}. WORKBENCH_DATA "
+        "names the folder of the local mirror; data/README.md describes the format."
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import scipy.sparse as sp
 
-from workbench.core.checks import is_whole
+from workbench.core.checks import check_whole
 from workbench.core.problem import Matrix, Problem, check_matrix
 
 BLOCK = 4096  # rows mapped at a time: the intermediate arrays stay small
@@ -18,8 +18,8 @@ SAMPLE = 1000  # training rows that the median distance is taken over
 def standardise(problem: Problem) -> Problem:
     """Return columns of mean zero and variance one over the training rows.
 
-    Dense columns that are constant over the training rows become zero in all rows. Sparse columns
-    are only divided by their standard deviation, so that zeros stay zero; constant ones stay.
+    Dense columns that are constant over the training rows become zero. Sparse columns are only
+    divided by their standard deviation; constant ones stay.
     """
     from sklearn.preprocessing import StandardScaler
 
@@ -40,8 +40,8 @@ def standardise(problem: Problem) -> Problem:
 def ranged(problem: Problem) -> Problem:
     """Return columns mapped onto [-1, 1] by the training rows, as LIBSVM's svm-scale does.
 
-    Dense columns that are constant over the training rows become zero in all rows. Sparse columns
-    are only divided by their largest magnitude, so that zeros stay zero.
+    Dense columns that are constant over the training rows become zero. Sparse columns are only
+    divided by their largest magnitude.
     """
     name = f"{problem.name}, scaled"
     if problem.is_sparse:
@@ -82,7 +82,7 @@ def log_counts(problem: Problem, least: int = 3) -> Problem:
     Columns stay that are not zero in at least `least` training rows. Negative entries, or no column
     left, are a ValueError.
     """
-    _check_count("least", least)
+    check_whole(least, "least")
     check_not_negative(problem, "log(1 + x) is for counts")
     # Sparse rows may store zeros, so that their entries are not to be counted.
     counts = np.asarray((problem.X != 0).sum(axis=0)).ravel()
@@ -129,12 +129,13 @@ def pca(problem: Problem, d: int, seed: int = 0) -> Problem:
 
     Parameters
     ----------
-    d : 1 <= d <= min(n, problem.d), for sparse rows less than that; a ValueError otherwise
+    d : 1 <= d <= min(n, problem.d), for sparse rows one less
     seed : int, seeds scikit-learn's randomised or iterative solver, if it chooses one
     """
     from sklearn.decomposition import PCA
 
-    _check_count("d", d, min(problem.n, problem.d) - problem.is_sparse)
+    if check_whole(d, "d") > (most := min(problem.n, problem.d) - problem.is_sparse):
+        raise ValueError(f"d: must be at most {most}, got {d!r}")
     model = PCA(n_components=d, random_state=seed).fit(problem.X)
     names = tuple(f"pc{i + 1}" for i in range(d))
     return mapped(problem, model.transform, f"{problem.name}, PCA {d}", names)
@@ -151,15 +152,9 @@ def fourier(problem: Problem, n_features: int = 400, seed: int = 0) -> Problem:
     Parameters
     ----------
     n_features : even, at least 2
-    seed : int, seeds the frequencies and the sample behind the median
-
-    Raises
-    ------
-    ValueError
-        For an odd or too small `n_features`, or training rows that are half equal (s is zero).
+    seed : int, seeds the frequencies and the sample for the median
     """
-    _check_count("n_features", n_features)
-    if n_features % 2:
+    if check_whole(n_features, "n_features") % 2:
         raise ValueError(f"n_features: must be even, half cosines, half sines; got {n_features!r}")
     half = n_features // 2
     normal = np.random.default_rng(seed).standard_normal((problem.d, half))
@@ -224,9 +219,3 @@ def in_blocks(f: Callable[[Matrix], np.ndarray], X: Matrix, width: int) -> np.nd
     for start in range(0, len(Z), BLOCK):
         Z[start : start + BLOCK] = f(X[start : start + BLOCK])
     return Z
-
-
-def _check_count(argument: str, value: int, most: float = np.inf) -> None:
-    if not is_whole(value, most=most):
-        upper = "" if most == np.inf else f", at most {most}"
-        raise ValueError(f"{argument}: must be a whole number, at least 1{upper}; got {value!r}")

@@ -19,7 +19,7 @@ from workbench.core.names import hint
 from workbench.core.problem import Matrix, Problem
 from workbench.data.features import sampled_distances
 from workbench.kernels.compiled import njit
-from workbench.kernels.thin import multiply
+from workbench.kernels.rows import write_product
 
 Map = Callable[[Matrix, np.ndarray], None]  # rows (m, d), and where their (m, p) features go
 HALF = np.float32(0.5)
@@ -149,11 +149,11 @@ def polynomial(generator: Generator, b: int) -> Map:
     shifts = rng.standard_normal((degree, p), np.float32) * np.float32(0.7)
 
     def make(X: Matrix, Z: np.ndarray) -> None:
-        multiply(X, W[0], Z)
+        write_product(X, W[0], Z)
         Z += shifts[0]
         factor = np.empty_like(Z)
         for w, shift in zip(W[1:], shifts[1:], strict=True):
-            multiply(X, w, factor)
+            write_product(X, w, factor)
             factor += shift
             Z *= factor
 
@@ -198,7 +198,7 @@ def _waves(generator: Generator, W: np.ndarray, rng: np.random.Generator) -> Map
     shift = rng.random(W.shape[1], np.float32)
 
     def make(X: Matrix, Z: np.ndarray) -> None:
-        multiply(X, W, Z)
+        write_product(X, W, Z)
         cosines(Z, shift)
 
     return make

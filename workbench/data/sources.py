@@ -1,15 +1,13 @@
-"""The published data sets, a line each in ``sources.csv``, and the parsers of their files.
+"""The published data sets, one line each in ``sources.csv``, and the parsers of their files.
 
-A checksum is written here only if it has been published. Otherwise the first fetch records it
-(:func:`workbench.data.fetch`), and other bytes are refused from then on. data/README.md says what
-was compared with what, and which hosts were never reached.
+A checksum is written here only if it has been published. Otherwise the first fetch records it, and
+other bytes are refused from then on.
 """
 
 from __future__ import annotations
 
 import csv
 import gzip
-import tempfile
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -127,20 +125,6 @@ def _idx(paths: Sequence[Path], source: Source) -> Rows:
     return Rows(np.concatenate([images, images_test]), np.concatenate([y, y_test]).ravel(), len(y))
 
 
-def _newsgroups(paths: Sequence[Path], source: Source) -> Rows:
-    """Count the words of 20 Newsgroups, sorted by date, which scikit-learn downloads and checks."""
-    from sklearn.datasets import fetch_20newsgroups
-    from sklearn.feature_extraction.text import CountVectorizer
-
-    with tempfile.TemporaryDirectory() as folder:
-        options = {"data_home": folder, "shuffle": False}
-        parts = [fetch_20newsgroups(subset=name, **options) for name in ("train", "test")]
-    counter = CountVectorizer(dtype=np.int16).fit(parts[0].data)
-    X = sp.vstack([counter.transform(part.data) for part in parts], "csr")
-    y = np.concatenate([np.array(part.target_names)[part.target] for part in parts])
-    return Rows(X, y, len(parts[0].data))
-
-
 def _resnet18(paths: Sequence[Path], source: Source, header: int | None = None) -> Rows:
     """Read the features that the authors of minimax risk publish with MRCpy 3.0.0, in parts."""
     import pandas as pd
@@ -189,7 +173,6 @@ ROUTES: dict[str, Callable[[Sequence[Path], Source], Rows]] = {
     "zipped mrcpy letters": partial(_zipped, header=2, label=0),
     "icd10": _icd10,
     "idx": _idx,
-    "newsgroups": _newsgroups,
     "resnet18": _resnet18,
     "resnet18 header": partial(_resnet18, header=0),
 }

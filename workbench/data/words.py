@@ -57,12 +57,6 @@ class Words(NamedTuple):
     test: float | None  # the fraction of ``| P % test``
     steps: tuple[tuple[Callable[[Problem, float, int], Problem], float], ...]  # with their amounts
 
-    def apply_steps(self, problem: Problem, seed: int) -> Problem:
-        """Return the problem after all steps."""
-        for step, amount in self.steps:
-            problem = step(problem, amount, seed)
-        return problem
-
 
 def listed(text: str | float | list, kind: type = str) -> list:
     """Return the items of a comma-separated parameter, each as `kind`: ``"1e-2, 1e-3"``.

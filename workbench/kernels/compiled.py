@@ -1,8 +1,7 @@
 """Numba's `njit`, with machine code kept in one folder of the user, named by its sources.
 
-Numba keeps machine code next to the file that defines a kernel, and uses it while that file is the
-same. A second clone, a test's worker and an installed package would each compile everything again,
-and kernels of other files that a kernel inlines could change unnoticed. Here the name of the
+Numba keeps machine code next to the file that defines a kernel, so each clone would compile again,
+and a change in a kernel of another file that it inlines would go unnoticed. Here the name of the
 machine code contains a hash of all sources that it was compiled from.
 """
 
@@ -22,7 +21,7 @@ from pathlib import Path
 import llvmlite
 import numba
 import numpy as np
-from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile
+from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from platformdirs import user_cache_path
 
 IMPORTS = re.compile(rb"^from (workbench[\w.]*) import", re.MULTILINE)
@@ -31,11 +30,7 @@ VERSIONS = f"{numba.__version__} {llvmlite.__version__} {np.__version__}"
 
 
 def njit(*, cache: bool = False, **options) -> Callable[[Callable], Callable]:
-    """Return ``numba.njit(**options)``; with `cache` the machine code is kept in `folder()`.
-
-    A folder that cannot be written to, and files that were cut or damaged, cost the time of
-    compiling again and one warning per process.
-    """
+    """Return ``numba.njit(**options)``; with `cache` the machine code is kept in `folder()`."""
 
     def compiled(function: Callable) -> Callable:
         kernel = numba.njit(**options)(function)
@@ -48,9 +43,9 @@ def njit(*, cache: bool = False, **options) -> Callable[[Callable], Callable]:
 
 @cache
 def folder() -> Path | None:
-    """Return the folder of compiled code, None if it cannot be written to.
+    """Return NUMBA_CACHE_DIR, or ``workbench/kernels`` in the user's cache folder.
 
-    NUMBA_CACHE_DIR names it; by default it is ``workbench/kernels`` in the user's cache folder.
+    If the folder cannot be written to, warn and return None.
     """
     try:
         user = user_cache_path("workbench", appauthor=False) / "kernels"
@@ -58,10 +53,8 @@ def folder() -> Path | None:
         place.mkdir(parents=True, exist_ok=True, mode=0o700)
         tempfile.TemporaryFile(dir=place).close()
     except (OSError, RuntimeError) as error:  # RuntimeError: there is no home
-        _warn_once(
-            f"compiled code cannot be kept: {error}; every process compiles its solvers again, "
-            "unless NUMBA_CACHE_DIR names a folder that can be written to"
-        )
+        text = f"compiled code cannot be kept: {error}; set NUMBA_CACHE_DIR to a writable folder"
+        warnings.warn_explicit(text, RuntimeWarning, "workbench", 1)  # one line on a terminal
         return None
     return place
 
@@ -92,62 +85,18 @@ class _Locator:
         """Do nothing: `folder` has made it."""
 
     def get_source_stamp(self) -> str:
-        return sources(self.module)
+        return f"{VERSIONS} {sources(self.module)}"
 
     def get_disambiguator(self) -> str:
-        return sha256(f"{self.module} {sources(self.module)}".encode()).hexdigest()[:20]
+        return sha256(f"{self.module} {self.get_source_stamp()}".encode()).hexdigest()[:20]
 
 
 class _Implementation(CompileResultCacheImpl):
     _locator_classes = (_Locator,)
 
 
-class _Files(IndexDataCacheFile):
-    """An index and machine code on disk; damaged code is compiled and written again."""
-
-    def __init__(self, numbas: IndexDataCacheFile) -> None:
-        self.__dict__.update(numbas.__dict__)
-        self._version = VERSIONS
-
-    def save(self, key: tuple, data: tuple) -> None:
-        try:
-            super().save(key, data)
-        except OSError as error:  # a full disk, or a folder that has been locked since
-            _warn_once(f"compiled code could not be kept: {error}")
-
-    def _load_index(self) -> dict:
-        try:
-            return super()._load_index()
-        except Exception as error:  # unpickling damaged data may raise anything
-            return self._report_damage(self._index_path, error) or {}
-
-    def _load_data(self, name: str) -> tuple:
-        data = Path(self._data_path(name)).read_bytes()
-        if sha256(data[:-32]).digest() != data[-32:]:
-            self._report_damage(self._data_path(name), "its checksum differs")
-            raise OSError  # Numba then compiles
-        return super()._load_data(name)
-
-    def _dump(self, obj: object) -> bytes:
-        data = super()._dump(obj)
-        return data + sha256(data).digest()  # unpickling ignores what follows its end
-
-    @staticmethod
-    def _report_damage(path: str, error: object) -> None:
-        _warn_once(f"{path}: damaged compiled code ({error}); it is compiled and written again")
-
-
 class _Cache(FunctionCache):
     _impl_class = _Implementation
-
-    def __init__(self, function: Callable) -> None:
-        super().__init__(function)
-        self._cache_file = _Files(self._cache_file)
-
-
-@cache
-def _warn_once(message: str) -> None:
-    warnings.warn_explicit(message, RuntimeWarning, "workbench", 1)  # one line on a terminal
 
 
 @cache

@@ -1,8 +1,7 @@
 """Kernels by name: their parameters, their values, and products with them.
 
 Everything is computed in the precision of the rows. Single precision has errors of about 1e-6 in a
-kernel's value, far below those of sampling. Distances do not change when dense rows are centred,
-and lose fewer digits.
+kernel's value, far below those of sampling.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ from workbench.kernels.gaussian import LN2, gaussian_of_few, gaussian_of_product
 from workbench.kernels.rows import squared_norms
 
 KERNELS = ("linear", "rbf")
-CACHE_BYTES = 2**18  # bytes of the kernel matrix at a time, so that it stays in the cache
-MIN_ROWS = 32  # rows of the kernel matrix at a time: a product of fewer is slow
+CACHE_BYTES = 2**18  # bytes of the kernel matrix computed at a time, to stay in the CPU's cache
+MIN_ROWS = 32  # least number of its rows computed at a time: smaller products are slow
 DENSE = 2**26  # bytes of sparse rows that are made dense at a time, on one side of a product
-FEW_COLUMNS = 8  # features up to which our own inner products are faster than BLAS
+FEW_COLUMNS = 8  # up to this number of features our own inner products are faster than BLAS
 
 
 def check_kernel(kernel, gamma) -> None:
@@ -45,16 +44,10 @@ def check_gamma(gamma) -> float | None:
 
 
 def scale(problem: Problem) -> float:
-    """Return 1 / (d times the variance of all entries), the gamma of scikit-learn's "scale".
-
-    Each training row counts as often as it weighs.
-    """
+    """Return 1 / (d times the weighted variance of all entries), scikit-learn's "scale"."""
     X, total = problem.X, float(problem.weights.sum()) * problem.d
-    if problem.is_sparse:
-        by_column = problem.weights @ X
-    else:
-        parts = pieces(problem.n, rows_per_block(X))
-        by_column = sum(X[rows].T @ problem.weights[rows] for rows in parts)
+    parts = [slice(None)] if problem.is_sparse else pieces(problem.n, rows_per_block(X))
+    by_column = sum(X[rows].T @ problem.weights[rows] for rows in parts)
     mean = float(by_column.sum()) / total
     if problem.is_sparse:
         zeros = problem.d - np.diff(X.indptr)
@@ -64,13 +57,13 @@ def scale(problem: Problem) -> float:
         centred = (np.subtract(part, mean, dtype=np.float64) for part in blocks(X))
         squares = np.concatenate([squared_norms(part) for part in centred])
     variance = float(problem.weights @ squares) / total
-    spread = 1e-12 * abs(mean)  # entries that differ by less are equal except for rounding
+    spread = 1e-12 * abs(mean)  # smaller differences are rounding
     return 1.0 / (problem.d * variance) if variance > spread**2 else 1.0
 
 
 @dataclass(frozen=True, eq=False)
 class Points:
-    """Rows as a kernel takes them, and half their squared norms."""
+    """Rows prepared for a kernel, and half their squared norms."""
 
     X: Matrix
     half: np.ndarray
@@ -84,10 +77,9 @@ class Kernel:
 
     Attributes
     ----------
-    kind : "linear" or "rbf"
-    gamma : as for :func:`~workbench.sampled_cuts.solvers.cuts_exact`
+    kind : "linear", x.z, or "rbf", exp(-gamma |x - z|^2)
     dtype : float32 or float64
-    centre : (d,), subtracted from dense rows; without entries if nothing is subtracted
+    centre : (d,), subtracted from dense rows, or empty
     values : number of kernel values computed so far
     """
 
@@ -96,12 +88,12 @@ class Kernel:
         self.values = 0
 
     def points(self, X: Matrix) -> Points:
-        """Return rows, dense or sparse, as :meth:`times` takes them."""
+        """Return dense or sparse rows, prepared for :meth:`times`."""
         if len(self.centre):
             X = X.toarray() if sp.issparse(X) else X
             X = X - self.centre
         X = X.astype(self.dtype, copy=False)
-        if self.kind == "rbf":  # then 2^(x.z - |x|^2 / 2 - |z|^2 / 2) is the kernel
+        if self.kind == "rbf":  # the kernel becomes 2^(x.z - |x|^2 / 2 - |z|^2 / 2)
             X = X * self.dtype.type(np.sqrt(2.0 * self.gamma / LN2))
         return Points(X, (0.5 * squared_norms(X)).astype(self.dtype))
 
@@ -164,27 +156,25 @@ class Kernel:
     def precision(self, points: Points) -> float:
         """Return a value's error in double precision, relative to |phi(x)| |phi(z)|."""
         d = points.X.shape[1]
-        if self.kind == "rbf":  # an exponent's absolute error is the value's relative one
+        if self.kind == "rbf":  # the absolute error of an exponent is relative in the value
             return EPS * (d + 4) * (1.0 + 4.0 * float(points.half.max(initial=0.0)))
         return EPS * d
 
 
 def kernel_of(problem: Problem, kernel, gamma, dtype) -> Kernel:
-    """Return the kernel for the rows of a problem, with their gamma if it is None."""
-    return kernel_at(problem.X, kernel, gamma or scale(problem), dtype)
+    """Return the kernel for the rows of a problem; a gamma of None is :func:`scale`.
 
-
-def kernel_at(X: Matrix, kernel, gamma, dtype) -> Kernel:
-    """Return a kernel for these rows, centred on their mean if that changes no distance."""
-    centre = np.zeros(0)
-    if kernel == "rbf" and not sp.issparse(X):
+    For "rbf", dense rows are centred on their mean, which changes no distance.
+    """
+    X, centre = problem.X, np.zeros(0)
+    if kernel == "rbf" and not problem.is_sparse:
         centre = sum(part.sum(axis=0, dtype=np.float64) for part in blocks(X)) / len(X)
-    return Kernel(kernel, float(gamma), dtype, centre)
+    return Kernel(kernel, float(gamma or scale(problem)), dtype, centre)
 
 
 @dataclass(kw_only=True)
 class KernelRows:
-    """Rows ``X`` that a state holds, and the kernel by which they score new ones."""
+    """Rows ``X`` of a state, and the kernel for the scores of new rows."""
 
     X: Matrix
     kernel: str
@@ -202,7 +192,7 @@ def fields_of(X: Matrix, kernel: Kernel) -> dict:
 
 
 def stored_as(held: Matrix, X) -> Matrix:
-    """Return new rows dense or sparse, as the rows held are."""
+    """Return new rows dense or sparse, like the rows of a state."""
     X = check_sparse(X)
     if sp.issparse(held):
         return sp.csr_matrix(X)

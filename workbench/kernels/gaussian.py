@@ -1,4 +1,4 @@
-"""Values of the Gaussian kernel from inner products, in compiled code: powers of two in vectors."""
+"""Values of the Gaussian kernel from inner products, by vectorised powers of two."""
 
 from __future__ import annotations
 
@@ -13,23 +13,14 @@ from workbench.kernels.vectors import power_of_two
 
 LN2 = math.log(2.0)
 FAST = {"contract", "reassoc", "nsz"}
-# 2^r for |r| <= 1/2, the highest power first: of single precision the interpolant at Chebyshev's
-# points, of double precision Taylor's polynomial.
-SINGLE = tuple(
-    np.float32(c)
-    for c in (
-        0.0013390863364698205,
-        0.009676031918298474,
-        0.055503571142190296,
-        0.24022107485309188,
-        0.6931471880262294,
-        1.0000000754548972,
-    )
-)
+# Coefficients of 2^r for |r| <= 1/2, the highest power first: the interpolant at Chebyshev points
+# in single precision, Taylor's polynomial in double precision.
+SINGLE = 0.0013390863364698205, 0.009676031918298474, 0.055503571142190296
+SINGLE += 0.24022107485309188, 0.6931471880262294, 1.0000000754548972
+SINGLE = tuple(map(np.float32, SINGLE))
 DOUBLE = tuple(LN2**k / math.factorial(k) for k in range(13, -1, -1))
-# Values are at least two to these powers, well above the smallest normal numbers, 2^-126 and
-# 2^-1022: their products with small weights stay normal, as sums of denormal ones are many times
-# slower. What that adds to a value is negligible compared with the rounding of k(x, x) = 1.
+# Least powers of two, well above the smallest normal numbers 2^-126 and 2^-1022, so that products
+# with small weights stay normal: sums of denormal numbers are many times slower.
 LEAST = np.float32(-90.0)
 LEAST_DOUBLE = -900.0
 HALF = np.float32(0.5)
@@ -37,7 +28,7 @@ HALF = np.float32(0.5)
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def gaussian_of_products(K, half, others):
-    """Replace the products x.z by 2^(x.z - |x|^2 / 2 - |z|^2 / 2), in either precision."""
+    """Replace products x.z in `K` by 2^(x.z - |x|^2 / 2 - |z|^2 / 2), in either precision."""
     for i in range(np.uint64(K.shape[0])):
         row, own = K[i], half[i]
         for j in range(np.uint64(row.shape[0])):
@@ -46,7 +37,7 @@ def gaussian_of_products(K, half, others):
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def gaussian_of_few(X, across, half, others, K):
-    """Fill `K` with the same for float32 (m, d) rows and (d, r) `across`, for a small d."""
+    """Fill `K` with these values for float32 (m, d) rows and (d, r) `across`, for a small d."""
     last = np.uint64(across.shape[0] - 1)
     for i in range(np.uint64(K.shape[0])):
         row, own = K[i], half[i]
@@ -62,9 +53,9 @@ def gaussian_of_few(X, across, half, others, K):
 
 
 def power(t):
-    """Return 2^t of t <= 0, to about 3e-7 in single precision and 3e-16 in double.
+    """Return 2^t for t <= 0, with an error of about 3e-7 in single precision and 3e-16 in double.
 
-    That is 2 to the nearest integer times a polynomial; the library's is not vectorised.
+    Unlike the library's function, two to the nearest integer times a polynomial is vectorised.
     """
 
 

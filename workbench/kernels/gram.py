@@ -1,8 +1,7 @@
-"""The rows of a kernel matrix, and a cache of them.
+"""Rows of a kernel matrix, and a cache of them.
 
-A row comes out the same, bit for bit, whichever rows are computed together with it: the cache of a
-run that is resumed starts empty. (Matrix products of BLAS promise no such thing, and on some
-processors a row depends on its place among the others.)
+A row has the same bits whichever rows are computed with it, so that a resumed run, whose cache is
+empty, goes on as before. BLAS does not promise this.
 """
 
 from __future__ import annotations
@@ -16,20 +15,15 @@ from workbench.kernels.compiled import njit
 from workbench.kernels.functions import Kernel, Points, transposed
 from workbench.kernels.rows import FAST
 
-TOGETHER = 64  # rows of K that are computed together, at most
-FOUR = 4  # rows and features that one pass over a tile multiplies
-TILE = 512  # columns at a time, so that the rows that are summed stay in the cache
+TOGETHER = 64  # the largest number of rows of K that are computed together
+FOUR = 4  # number of rows and features that one pass over a tile multiplies
+TILE = 512  # number of columns processed at a time, which stay in the CPU's cache
 
 
 class Gram:
-    """The kernel matrix of training rows: as many of its rows as fit into `megabytes`.
+    """A cache of the rows of a kernel matrix: those used last, up to `megabytes`.
 
-    The rows that were used last stay.
-
-    Raises
-    ------
-    ValueError
-        If not one row fits.
+    A cache that cannot hold one row is a ValueError.
     """
 
     def __init__(self, kernel: Kernel, points: Points, megabytes: float):
@@ -41,16 +35,16 @@ class Gram:
                 f"the kernel matrix, got {megabytes!r}"
             )
         self.kernel, self.points = kernel, points
-        self.across = None  # X' of dense rows, made when rows are first asked for
+        self.across = None  # the transpose of dense rows, made at first use
         self.most = min(n, int(megabytes * 2**20) // row)
         self.held = np.empty((self.most, n), kernel.dtype)
-        self.place = np.full(n, -1)  # of each row of K in `held`
+        self.place = np.full(n, -1)  # the place of each row of K in `held`
         self.owner = np.full(self.most, -1)
         self.used = np.zeros(self.most, dtype=np.int64)
         self.now = 0
 
     def at(self, wanted: np.ndarray) -> np.ndarray:
-        """Return the places in `held` of these rows, at most `most` of them and all different."""
+        """Return the places in `held` of at most `most` different rows."""
         self.now += 1
         here = self.place[wanted]
         self.used[here[here >= 0]] = self.now
@@ -65,7 +59,7 @@ class Gram:
         return self.place[wanted]
 
     def rows(self, wanted: np.ndarray) -> np.ndarray:
-        """Return these rows of the kernel matrix, (len(wanted), n), not through the cache."""
+        """Compute these rows of the kernel matrix, (len(wanted), n), without the cache."""
         X, half = self.points.X, self.points.half
         self.kernel.values += len(wanted) * X.shape[0]
         if sp.issparse(X):
@@ -83,7 +77,7 @@ class Gram:
 
 @njit(cache=True, fastmath=FAST)
 def add_rows(out, ends, index, value, M):
-    """Add ``sum_p value[p] M[index[p]]`` to each row r of out, p in ``ends[r]:ends[r + 1]``."""
+    """Add ``sum_p value[p] M[index[p]]``, p in ``ends[r]:ends[r + 1]``, to each row r of out."""
     one, two, three, four = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
     columns = np.uint64(M.shape[1])
     for first in range(np.uint64(0), columns, np.uint64(TILE)):
@@ -103,15 +97,15 @@ def add_rows(out, ends, index, value, M):
                 p += one
 
 
-@njit(cache=True, fastmath={"contract", "nsz"}, error_model="numpy")  # every sum in one order
+@njit(cache=True, fastmath={"contract", "nsz"}, error_model="numpy")  # no reassociation of sums
 def multiply_rows(X, M, out):
     """Write X M of (m, d) and (d, n) arrays to `out`, for m a multiple of four.
 
-    A row of the product is the same bit for bit in any place, and whatever the others are.
+    The bits of a row of the product do not depend on its place or on the other rows.
     """
     one, two, three, four = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
     d, columns, tile = np.uint64(M.shape[0]), np.uint64(M.shape[1]), np.uint64(TILE)
-    sums = np.empty(FOUR * TILE, out.dtype)  # one array: for several, no vectors are made
+    sums = np.empty(FOUR * TILE, out.dtype)  # one array: loops over several are not vectorised
     for first in range(np.uint64(0), columns, tile):
         last = min(first + tile, columns)
         width = last - first

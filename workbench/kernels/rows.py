@@ -1,11 +1,11 @@
-"""The rows of a dense or CSR matrix in compiled loops: row times matrix, and rank-one updates.
+"""Products of a row of a dense or CSR matrix with a matrix, and rank-one updates, compiled.
 
 The matrices W (d, lanes) hold one row per feature, padded with columns of zeros to a multiple of
 vector registers; `width` is a tuple of that length. A compiled function is specialised for each
 tuple, so that its inner loops are unrolled; wide matrices pass the empty tuple.
 
-Indices are unsigned: for a signed index, compiled code checks at each access whether it counts
-from the end, and uses vector instructions no more.
+Indices are unsigned, because compiled code checks each signed index for a count from the end and
+then uses no vector instructions.
 """
 
 from __future__ import annotations
@@ -20,17 +20,18 @@ from workbench.kernels.compiled import njit
 from workbench.kernels.vectors import add_four_rows, add_to_row
 
 FAST = {"reassoc", "contract", "nsz", "arcp"}  # NaN and infinity keep their meaning
-WIDEST = 64  # lanes up to which loops are unrolled
-COLUMN_COST = 4  # cost of updating a single column, in columns of a whole row
-DENSE_FRACTION = 0.5  # of nonzero entries, above which a matrix is read as a dense one
+WIDEST = 64  # loops over more lanes are not unrolled
+COLUMN_COST = 4  # cost of updating a single column, relative to a column of a whole row
+SMALL = 10**6  # number of multiplications above which OpenBLAS first copies both factors
+DENSE_FRACTION = 0.5  # matrices with a larger fraction of nonzero entries are read as dense
 
 
 class Rows(NamedTuple):
     """The entries of all rows: ``data[p], indices[p]`` for p in ``starts[i]:starts[i + 1]``.
 
-    Rows without zeros share the one list of features: ``shift`` is 1 there, 0 elsewhere, and
-    entry p of row i is feature ``indices[p - shift * starts[i]]``. `data` cannot be written to:
-    kernels are compiled once for rows that may be written to and for those of a memory map.
+    Rows without zeros share one list of features: ``shift`` is 1 for them, else 0, and entry p of
+    row i is feature ``indices[p - shift * starts[i]]``. `data` is read-only, so that kernels are
+    compiled once for arrays in memory and memory maps.
     """
 
     data: np.ndarray
@@ -40,7 +41,7 @@ class Rows(NamedTuple):
 
 
 def rows_of(X: Matrix) -> Rows:
-    """Return the entries of `X`; a dense matrix with many zeros is read by its other entries."""
+    """Return the entries of `X`, only the nonzero ones if a dense matrix has many zeros."""
     if not sp.issparse(X):
         n, d = X.shape
         if np.count_nonzero(X) > DENSE_FRACTION * X.size:
@@ -59,12 +60,9 @@ def _read_only(data: np.ndarray) -> np.ndarray:
 
 
 def squared_norms(X: Matrix) -> np.ndarray:
-    """Return |x_i|^2 of every row, in double precision; 0 below the smallest normal number.
+    """Return |x_i|^2 of every row, float64; 0 below the smallest normal number.
 
-    Raises
-    ------
-    ValueError
-        If one overflows.
+    An overflow is a ValueError.
     """
     if isinstance(X, np.ndarray):
         norms = np.einsum("ij,ij->i", X, X, dtype=np.float64)
@@ -75,19 +73,36 @@ def squared_norms(X: Matrix) -> np.ndarray:
     return np.where(norms < np.finfo(np.float64).tiny, 0.0, norms)
 
 
+def write_product(X: Matrix, W: np.ndarray, Z: np.ndarray) -> None:
+    """Write XW to `Z`, in the type of W.
+
+    Dense rows are multiplied in groups: for few columns BLAS is slow on all rows at once.
+    """
+    if sp.issparse(X):
+        Z[...] = X.astype(W.dtype, copy=False) @ W
+        return
+    X = np.asarray(X, W.dtype)
+    group = SMALL // max(1, W.size)
+    whole = len(X) // group * group if group >= 4 and Z.flags.c_contiguous else 0
+    if whole:
+        few, out = (M[:whole].reshape(-1, group, M.shape[1]) for M in (X, Z))
+        np.matmul(few, W, out=out)
+    np.matmul(X[whole:], W, out=Z[whole:])
+
+
 def lanes(k: int) -> int:
-    """Return the number of columns to pad k to."""
+    """Return the number of columns that k columns are padded to."""
     return 4 if k <= 4 else -(-k // 8) * 8
 
 
 def width(columns: int) -> tuple:
-    """Return a tuple as long as there are columns, for compiled code to unroll; or an empty one."""
+    """Return a tuple of that length, to unroll loops, or an empty one above `WIDEST`."""
     return (0,) * columns if columns <= WIDEST else ()
 
 
 @njit(cache=True, fastmath=FAST, inline="always")
 def multiply(rows, i, W, out, width):
-    """Put row i times W into (lanes,) `out`."""
+    """Write row i times W to (lanes,) `out`."""
     one, two, three, four = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
     start, end = rows.starts[i], rows.starts[i + one]
     shift = rows.shift * start

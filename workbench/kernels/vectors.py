@@ -1,9 +1,8 @@
-"""Intrinsics that Python has no words for: rows as vector registers, and a number's bits.
+"""LLVM intrinsics: the two inner loops of coordinate descent in vector registers, and 2^m.
 
-The two inner loops of coordinate descent, unrolled: left to itself, the compiler asks at each row
-whether matrix and scratch overlap, which costs as much as a short row's arithmetic. Both take
-C-ordered float64 arrays whose rows have as many columns as the tuple `width` is long, a multiple
-of four.
+The compiler alone would check at each row whether matrix and scratch overlap, which costs as much
+as the arithmetic of a short row. Both loops take C-ordered float64 arrays whose number of columns
+is the length of the tuple `width`, a multiple of four.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ def add_to_row(context, W, w, x, delta, width):
         source = _data(context, builder, signature.args[3], given[3])
         scale = _all(builder, given[2])
         blocks = range(0, signature.args[4].count, 4)
-        # All loads first: a store between them would have to be waited for.
+        # All loads come first, because each would wait for an earlier store.
         totals = [
             _fma(builder, scale, _load(builder, source, b), _load(builder, target, b))
             for b in blocks

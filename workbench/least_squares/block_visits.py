@@ -9,7 +9,7 @@ import numpy as np
 from workbench.core.problem import Problem
 from workbench.core.shares import pieces
 from workbench.data.generators import Generator
-from workbench.kernels.thin import multiply
+from workbench.kernels.rows import write_product
 from workbench.least_squares.generalized import extrapolated
 from workbench.least_squares.links import LINKS
 from workbench.least_squares.products import GRAM_ROWS, Factor, by_root, product, residuals
@@ -89,7 +89,7 @@ class TrainingRows:
         V, loss = V.astype(np.float32), 0.0
         for rows, Z in self.features():
             F = self.aside[rows]
-            multiply(Z, V, F)
+            write_product(Z, V, F)
             F += self.F[rows]
             loss += self.loss(F, rows, np.empty_like(F))
         return loss

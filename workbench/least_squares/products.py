@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from workbench.core.problem import Matrix
 from workbench.core.shares import pieces
-from workbench.kernels.thin import multiply
+from workbench.kernels.rows import write_product
 
 GRAM_ROWS = 4096  # rows of one product of a Gram matrix: long enough for BLAS to be at its best
 TOGETHER = 128  # rows whose products with residuals are summed in single precision
@@ -63,7 +63,7 @@ def residuals(
     for rows in pieces(X.shape[0], cached_rows(X)):
         x = X[rows]
         F = np.empty((rows.stop - rows.start, W.shape[1]), X.dtype)
-        multiply(x, W, F)
+        write_product(x, W, F)
         if offset is not None:
             F += offset[rows]
         R = np.empty_like(F)
