@@ -10,12 +10,10 @@ import pytest
 import scipy.sparse as sp
 
 from workbench.core.problem import as_problem
-from workbench.data.generators import fitted
 from workbench.least_squares import calibrated, products
 from workbench.least_squares.calibrated import ls_calibrated
 from workbench.least_squares.generalized import ls_accelerated, ls_generalized
 from workbench.least_squares.links import LINKS
-from workbench.least_squares.stagewise import scores
 
 SOLVERS = {"plain": ls_generalized, "accelerated": ls_accelerated, "calibrated": ls_calibrated}
 each_solver = pytest.mark.parametrize("solver", SOLVERS.values(), ids=SOLVERS)
@@ -164,8 +162,6 @@ def test_calibration_is_by_theorem_2_within_22_kappa_squared_over_t():
 
 def test_chunks_of_rows_do_not_matter(blobs, monkeypatch):
     problem = blobs(n=90, d=5, k=3)
-    generator = fitted(problem, "fourier", 20, 8)
-    W = np.random.default_rng(0).normal(size=(20, 3))
 
     def found():
         states = [after(f(problem), 5) for f in (ls_accelerated, ls_calibrated)]
@@ -176,6 +172,3 @@ def test_chunks_of_rows_do_not_matter(blobs, monkeypatch):
         monkeypatch.setattr(module, "GRAM_ROWS", 7)
         monkeypatch.setattr(module, "cached_rows", lambda X: 7)
     np.testing.assert_allclose(found(), whole, atol=1e-9)
-    whole = scores(generator, problem.X, W)
-    for rows in (1, 7, 1000):
-        np.testing.assert_allclose(scores(generator, problem.X, W, rows), whole, atol=1e-4)

@@ -213,20 +213,6 @@ def test_rounds_of_ccg_add_at_most_what_they_may_and_remove_among_many_samples_o
         assert row["eps1_hat"] <= eps1 and row["eps2_hat"] <= eps2
 
 
-def test_a_linear_program_that_is_too_large_is_refused_before_it_is_built():
-    wide = as_problem(np.ones((40, 10)), np.arange(40) % 20)
-    with pytest.raises(ValueError, match=r"too large for mrc_lp, its LP would have 4\.2e\+07 rows"):
-        next(SOLVERS["mrc_lp"].steps(wide))
-
-
-def test_the_whole_lp_stops_at_its_time_limit(blobs):
-    problem = blobs(n=100, d=10, k=8)
-    trace, _ = run("mrc_lp", problem, parameters={"max_seconds": 0.05}, warm_up=False)
-    assert trace.last["round"] == 0 and trace.stopped_by == "finished"
-    assert trace.last["lower"] == 0
-    assert trace.last["upper"] == pytest.approx(1 - 1 / 8)
-
-
 # R* varies with the random split, that of satellite by as much as +-0.004.
 @pytest.mark.parametrize(
     ("name", "solver", "expected", "tolerance"),

@@ -6,7 +6,6 @@ import scipy.sparse as sp
 from oracles import plain
 from test_solvers import CERTIFIED, weight
 
-from fuzz.inputs import refused
 from workbench.core.problem import as_problem
 from workbench.core.stream import rounds
 from workbench.runs.run import run
@@ -75,15 +74,3 @@ def test_rows_of_zeros_at_the_ends_of_the_range_have_bounds(name, value):
     trace, _ = run(name, as_problem(np.zeros((4, 3)), Y), rounds(3), **given)
     for row in map(plain, trace.rows):
         assert 0 <= row["lower"] <= row["upper"] < np.inf
-
-
-@pytest.mark.parametrize("name", ["mrc_lp", "mrc_ccg"])
-def test_what_highs_cannot_do_is_said_clearly(name):
-    """Rows of very different lengths ended in a bare "HiGHS ended with 'Unbounded'"."""
-    scales = 10.0 ** np.array([8, -8, 0, 8, -8, 5, 2, -5])[:, None]
-    problem = as_problem((np.arange(24.0).reshape(8, 3) % 7 - 3) * scales, [0, 1] * 4)
-    for lambda0 in (1e-14, 1e-8, 1e-2):
-        try:
-            run(name, problem, rounds(8), parameters={"lambda0": lambda0}, warm_up=False)
-        except ValueError as error:
-            assert refused(error)

@@ -175,7 +175,6 @@ def svm_lp(
 
 def machine(problem: Problem, lam: float) -> L1SVM:
     """Return the support vector machine of a problem."""
-    check_positive(lam, "lam")
     problem.refuse_weights()
     X = problem.X.astype(np.float64, copy=False)
     return L1SVM(X, problem.y, problem.k, lam, np.asarray(abs(X).mean(axis=0)).ravel())
@@ -222,7 +221,7 @@ def svm_multi(
     Wang, Shen: On L1-norm multiclass support vector machines: methodology and theory. JASA 102
     (2007).
     """
-    svm = machine(problem, lam)
+    svm = machine(problem, check_positive(lam, "lam"))
     X, y, n, d, k = svm.X, problem.y, problem.n, problem.d, problem.k
     nonzeros = (k - 1.0) * (X.size + n) + k * (d + 1.0)
     refuse_large("svm_multi", k * (d + 1.0), nonzeros, "Problem.subset to take fewer rows")
