@@ -22,7 +22,7 @@ from numba import config
 
 from workbench.core.problem import as_problem
 from workbench.registry import SOLVERS
-from workbench.runs import engine, worker
+from workbench.runs import engine
 
 
 def pytest_configure():
@@ -111,7 +111,7 @@ def interrupt(monkeypatch):
                     signal.raise_signal(signal.SIGINT)
                 yield s
 
-        monkeypatch.setitem(SOLVERS, solver, entry._replace(steps=interrupted))
+        monkeypatch.setitem(SOLVERS, solver, entry._replace(function=interrupted))
 
     return patch
 
@@ -119,7 +119,6 @@ def interrupt(monkeypatch):
 @pytest.fixture
 def no_workers(monkeypatch):
     """Let the engine run its tasks in this process, where workers would take seconds to start."""
-    monkeypatch.setattr(worker, "_one_thread", lambda: None)
     inline = lambda run, tasks, *_: (run(task) for task in tasks.values())  # noqa: E731
     monkeypatch.setattr(engine, "_in_processes", inline)
 

@@ -217,7 +217,7 @@ def test_a_stream_that_ends_with_a_gap_is_warned_of_where_it_is_certified(monkey
     def stalled(problem, **parameters):
         return islice(entry.steps(problem, **parameters), 3)
 
-    monkeypatch.setitem(SOLVERS, f"cuts_{basis}", entry._replace(steps=stalled))
+    monkeypatch.setitem(SOLVERS, f"cuts_{basis}", entry._replace(function=stalled))
     with warnings.catch_warnings(record=True) as caught:
         svm = SampledCutClassifier(basis=basis, **SMALL).fit(IRIS, SPECIES)
     assert svm.n_iter_ == 2 and len(caught) == (basis in ("exact", "nystroem"))

@@ -1,9 +1,7 @@
 """Content keys: equal where nothing differs, different where anything does that can matter."""
 
-import importlib
 import sys
 from dataclasses import replace
-from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import numpy as np
@@ -15,9 +13,9 @@ from workbench.arena import match
 from workbench.arena.entries import entry
 from workbench.data.panels import panel
 from workbench.registry import SOLVERS
-from workbench.runs import keys, sweep
+from workbench.runs import engine, sweep
+from workbench.runs.engine import PACKAGE, code, key, sources
 from workbench.runs.grid import grid
-from workbench.runs.keys import code, key
 from workbench.runs.sweep import point_key
 from workbench.runs.worker import Limits
 
@@ -141,49 +139,39 @@ def keys_of(solver, iris):
     """Return the keys of a solver's point and of its match in the arena."""
     [point] = grid(solver, "iris", stop={"rounds": 1}, test=0.3)
     contender = match.Match("iris", 0, solver, entry(solver), 1.0, 1.0, None, False)
-    code.cache_clear()
+    sources.cache_clear()
     return point_key(point, iris, False), match.match_key(contender, iris)
 
 
-def both_differ(a, b):
-    return all(x != y for x, y in zip(a, b))
+def test_the_versions_of_libraries_and_the_function_of_a_name_count(iris, monkeypatch):
+    seen = [keys_of("ww_walrus", iris)]
+    monkeypatch.setitem(SOLVERS, "ww_walrus", SOLVERS["ww_shark"])
+    seen.append(keys_of("ww_walrus", iris))
+    monkeypatch.setattr(engine.platform, "python_version", lambda: "3.99.0")
+    seen.append(keys_of("ww_walrus", iris))
+    for library in engine.LIBRARIES:
+        fake = lambda name, n=library: "0.0.1" if name == n else "1"  # noqa: E731
+        monkeypatch.setattr(engine, "version", fake)
+        seen.append(keys_of("ww_walrus", iris))
+    sources.cache_clear()
+    for kind in zip(*seen):
+        assert len(set(kind)) == 3 + len(engine.LIBRARIES)
+
+
+def hashed(solver, monkeypatch):
+    """Return the files that the key of a solver's code has."""
+    found = set()
+    monkeypatch.setattr(engine, "sources", lambda *places: found.update(places) or "")
+    code(SOLVERS[solver].steps)
+    return {
+        file for place in found for file in (place.rglob("*.py") if place.is_dir() else [place])
+    }
 
 
 @pytest.mark.parametrize(
-    ("library", "solver", "counts"),
-    [
-        *((name, "cuts_exact", True) for name in ("numpy", "scipy", "numba", "llvmlite")),
-        *((name, "cuts_exact", True) for name in ("scikit-learn", "pandas", "python")),
-        *(
-            ("highspy", "mrc_ccg", True),
-            ("nmslib", "memoir_l2", True),
-            ("vowpalwabbit", "vw", True),
-        ),
-        *(("nmslib", "mrc_ccg", False), ("matplotlib", "mrc_ccg", False)),
-    ],
+    "name", ["mrc_splitting", "memoir_l1", "ww_walrus", "cuts_linear_time", "libsvm", "ridge"]
 )
-def test_the_version_of_every_library_that_a_run_uses_counts_and_no_other(
-    library, solver, counts, iris, monkeypatch
-):
-    before, installed = keys_of(solver, iris), keys.version
-    if library == "python":
-        monkeypatch.setattr(keys.platform, "python_version", lambda: "3.99.0")
-    fake = lambda name: "0.0.1" if name == library else installed(name)  # noqa: E731
-    monkeypatch.setattr(keys, "version", fake)
-    changed = keys_of(solver, iris)
-    assert both_differ(changed, before) if counts else changed == before
-
-
-def test_every_library_is_found_by_the_name_of_its_module():
-    packages = [path.stem for path in keys.PACKAGE.glob("*") if path.suffix in ("", ".py")]
-    _, libraries = keys.reached(*(f"workbench.{name}" for name in packages if name[0] != "_"))
-    installed = libraries & set(packages_distributions())
-    assert {"sklearn", "PIL", "yaml", "highspy"} <= installed
-    assert [name for name in installed if None in keys._versions([name]).values()] == []
-
-
-@pytest.mark.parametrize("name", ["mrc_splitting", "memoir_l1", "ww_walrus", "cuts_linear_time"])
-def test_every_file_whose_functions_run_counts(name, iris, tmp_path, monkeypatch):
+def test_every_file_whose_functions_compute_counts(name, tmp_path, monkeypatch):
     """Ask the interpreter, and not the imports, what was run."""
     ran = set()
 
@@ -197,101 +185,29 @@ def test_every_file_whose_functions_run_counts(name, iris, tmp_path, monkeypatch
         sweep.solve(point, False, tmp_path / "trace.jsonl", Limits())
     finally:
         sys.setprofile(None)
-    ours = {Path(file) for file in ran if Path(file).is_relative_to(keys.PACKAGE)}
-    files, _ = keys.reached(SOLVERS[name].steps.__module__, sweep.__name__)
-    assert len(ours) > 10 and ours <= {*files}
-    names = {path.relative_to(keys.PACKAGE).with_suffix("").as_posix() for path in files}
-    assert {"core/stream", "runs/worker", "data/formats"} <= names
-    assert not {"cli", "figures/saved", "figures/plots", "registry", "live/dashboard"} & names
-    before, text = point_key(point, iris, False), keys._text
-    for changed in files if name == "memoir_l1" else ():
-        patch = lambda path: text(path) + "\nA = 1" * (path == changed)  # noqa: B023, E731
-        monkeypatch.setattr(keys, "_text", patch)
-        code.cache_clear()
-        assert point_key(point, iris, False) != before, changed
+    ours = {Path(file) for file in ran if Path(file).is_relative_to(PACKAGE)}
+    files = hashed(name, monkeypatch)
+    others = {path.relative_to(PACKAGE).as_posix() for path in ours - files}
+    # These plan, name and keep a run: they change none of its numbers.
+    assert others <= {f"runs/{n}.py" for n in ("engine", "grid", "parameters", "worker")}
+    assert len(ours) > 10
+    rooms = {path.relative_to(PACKAGE).parts[0] for path in files}
+    assert not {"cli", "figures", "live", "arena"} & rooms and len(rooms) < 8
 
 
-def test_the_function_that_a_name_stands_for_counts(iris, monkeypatch):
-    before = keys_of("ww_walrus", iris)
-    monkeypatch.setitem(SOLVERS, "ww_walrus", SOLVERS["ww_shark"])
-    assert both_differ(keys_of("ww_walrus", iris), before)
+def test_any_change_of_a_source_counts_and_its_place_does_not(tmp_path, monkeypatch):
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "solver.py").write_text("def steps(problem):\n    yield 1\n")
+        (tmp_path / name / "helper.py").write_text("A = 1\n")
+    seen = {sources(tmp_path / "one"), sources(tmp_path / "two")}
+    assert len(seen) == 1
+    monkeypatch.syspath_prepend(tmp_path / "one")
+    import solver  # a solver from elsewhere: the modules next to it count
 
-
-SOLVER = '''\
-"""A solver."""
-from {package} import helper
-from .deeper.constants import STEP
-
-def steps(problem, *, eps=1.0):
-    return helper.half(eps) * STEP
-'''
-
-
-@pytest.fixture
-def package(tmp_path, monkeypatch):
-    """Return a function that rewrites a file of a small package and hashes its solver's code."""
-    name = "solvers_of_a_test"
-    files = {
-        "__init__.py": "",
-        "solver.py": SOLVER.format(package=name),
-        "helper.py": "from workbench.core import measures\n\ndef half(x):\n    return x / 2\n",
-        "deeper/__init__.py": "",
-        "deeper/constants.py": "import numpy\nSTEP = 1.0\n",
-        "stranger.py": "A = 1\n",
-    }
-    (tmp_path / name / "deeper").mkdir(parents=True)
-    monkeypatch.syspath_prepend(tmp_path)
-    importlib.invalidate_caches()
-
-    def rewrite(file=None, old="", new=""):
-        if file:
-            assert old in files[file]
-            files[file] = files[file].replace(old, new)
-        for path, text in files.items():
-            (tmp_path / name / path).write_text(text)
-        code.cache_clear()
-        return code(f"{name}.solver")
-
-    yield rewrite
-    code.cache_clear()
-    assert name not in sys.modules, "hashing code must not run it"
-
-
-@pytest.mark.parametrize(
-    ("counts", "file", "old", "new"),
-    [
-        (False, "solver.py", "eps=1.0", "\n    eps = 1.0,  # the first step\n"),
-        (False, "helper.py", "return x / 2", "# halved\n\n    return (x / 2)"),
-        (False, "stranger.py", "A = 1", "A = 2"),  # not imported
-        (True, "solver.py", "eps=1.0", "eps=2.0"),
-        (True, "helper.py", "x / 2", "x / 3"),
-        (True, "deeper/constants.py", "1.0", "1.5"),
-    ],
-)
-def test_the_code_of_a_solver_and_of_all_that_it_imports_counts(package, counts, file, old, new):
-    before = package()
-    assert (package(file, old, new) != before) == counts
-    assert package(file, new, old) == before
-
-
-def test_a_solver_s_code_is_its_own_and_not_that_of_all_solvers(package):
-    package()
-    files, libraries = keys.reached("solvers_of_a_test.solver")
-    assert keys.PACKAGE / "core" / "problem.py" in files and {"numpy", "scipy"} <= libraries
-    files, _ = keys.reached("workbench.mrc.ccg", sweep.__name__, match.__name__)
-    assert keys.PACKAGE / "mrc" / "risk.py" in files
-    assert keys.PACKAGE / "mrc" / "pdhg.py" not in files
-    with pytest.raises(ValueError, match="no source of numpy_of_nobody can be read"):
-        code("numpy_of_nobody")
-
-
-def test_code_is_read_again_when_the_next_sweep_is_planned(package, monkeypatch):
-    before = package()
-    module = "solvers_of_a_test.solver"
-    spec = importlib.util.find_spec("solvers_of_a_test")
-    path = spec.submodule_search_locations[0] + "/helper.py"
-    with open(path, "a") as helper:
-        helper.write("\nB = 2\n")
-    assert code(module) == before  # as the modules of this process themselves
-    sweep.planned([], False)
-    assert code(module) != before
+    before = code(solver.steps)
+    assert before != code(SOLVERS["mrc_lp"].steps) != code(SOLVERS["mrc_lp"].steps, "arena")
+    (tmp_path / "one" / "helper.py").write_text("A = 2\n")
+    assert code(solver.steps) == before  # as the modules of this process themselves
+    sweep.planned([], False)  # a new sweep reads them again
+    assert code(solver.steps) != before

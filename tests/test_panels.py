@@ -13,7 +13,6 @@ from workbench.data.panels import available_specs, listed, panel
 from workbench.data.synthetic import checkers
 from workbench.live import explore
 from workbench.runs.grid import grid
-from workbench.runs.notebooks import here_or_there
 from workbench.runs.sweep import sweep
 
 
@@ -160,13 +159,3 @@ def test_a_description_that_is_a_path_is_a_file(name, tmp_path, monkeypatch):
     before = state_of_folders([f"iris, {name}"])
     path.write_text(rows.replace("2", "5"))
     assert state_of_folders([f"iris, {name}"]) != before
-
-
-def test_paths_in_values_of_notebooks_keep_what_is_around_them(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for name in ("a.csv", "b c.csv"):
-        Path(name).write_text("a,y\n1,u\n2,v\n")
-    given = "iris + constant, a.csv @ given | 2 classes or wine, b c.csv"
-    found = here_or_there({"data": given, "n": 3}, tmp_path / "other")
-    there = given.replace("a.csv", f"{tmp_path}/a.csv").replace("b c", f"{tmp_path}/b c")
-    assert found == {"data": there, "n": 3}

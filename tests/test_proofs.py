@@ -266,12 +266,7 @@ def test_sweeps_keep_proofs_on_request(no_workers, tmp_path):
     )
     without = room.sweep(points, folder=tmp_path, say=lambda line: None)
     assert without.proofs() == list(tmp_path.rglob("*.npz")) == []
-    said = []
-    done = room.sweep(points, folder=tmp_path, proofs=True, say=said.append)
-    assert not done.failures and sum("has no proof next to it" in line for line in said) == 2
-    _, other = done.traces()
-    [path] = tmp_path.rglob("*.npz")
+    done = room.sweep(points, folder=tmp_path, proofs=True, say=lambda line: None)
+    assert not done.failures and len(done.traces()) == 2
+    [path] = tmp_path.rglob("*.npz")  # least squares has none
     assert done.proofs() == [path] and verify(path).lower > 0.0
-    assert other.header["proof"].startswith("proof: there is none of a ")
-    room.sweep(points, folder=tmp_path, proofs=True, say=said.append)
-    assert sum("has no proof next to it" in line for line in said) == 2

@@ -1,11 +1,15 @@
-"""Results that last: traces as they were, and figures redrawn without data or runs."""
+"""Results that last: traces as one tidy table, and figures redrawn without data or runs."""
 
 import itertools
 import json
 import math
+import os
 from functools import partial
 
 import matplotlib.pyplot as plt
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from workbench.core.stream import rounds
@@ -15,14 +19,9 @@ from workbench.figures import Figures
 from workbench.runs import results
 from workbench.runs.grid import grid
 from workbench.runs.mill import KINDS, make
-from workbench.runs.notebooks import FOLDER, read
-from workbench.runs.results import (
-    read_results,
-    setting,
-    there,
-    write_results,
-)
-from workbench.runs.run import run
+from workbench.runs.notebooks import CHECKOUT, FOLDER, read
+from workbench.runs.results import read_results, setting, there, write_results
+from workbench.runs.run import resolve, run
 from workbench.runs.sweep import sweep
 
 
@@ -102,6 +101,81 @@ def test_a_long_run_keeps_a_row_in_each_half_per_cent_and_the_same_bytes(tmp_pat
     assert all(later <= 1.005 * earlier + 1 for earlier, later in itertools.pairwise(kept))
 
 
+PROBLEM = {"name": "blobs", "n": 60, "d": 4, "k": 3, "synthetic": False, "checksum": "ab12"}
+ROWS = [
+    {"round": 0, "seconds": 0.1, "upper": math.inf, "lower": -math.inf, "gap": math.inf},
+    {"round": 1, "seconds": 0.1 + 0.2, "upper": 0.5, "lower": 1e-300, "gap": math.nan},
+    {"round": 2, "seconds": 1.0, "upper": 0.4, "lower": 0.3, "stopped_by": "2 rounds"},
+]
+
+
+def made(key, rows=ROWS, solver="ccg", **header):
+    return Trace({"key": key, "solver": solver, "problem": PROBLEM, "data": key} | header, rows)
+
+
+def test_a_table_has_a_row_for_each_row_and_the_columns_of_all(tmp_path):
+    first = made("a", parameters={"C": 1.0}, seed=3, repetition=1, timed=True)
+    second = Trace({"key": "b", "solver": "bare"}, [{"round": 0, "seconds": 0.5, "primal": 2}])
+    write_results(tmp_path / "t.parquet", [second, first, made("no rows", [])])
+    table = pq.read_table(tmp_path / "t.parquet")
+    assert set(table.column_names) == {
+        *("run", "solver", "data", "n", "d", "k", "seed", "repetition", "timed", "p_C"),
+        *("round", "seconds", "upper", "lower", "gap", "primal", "stopped_by"),
+    }
+    rows = {name: [r for r in table.to_pylist() if r["run"] == name] for name in "ab"}
+    values = {name: value for name, value in rows["b"][0].items() if value is not None}
+    assert values == {"run": "b", "solver": "bare", "round": 0, "seconds": 0.5, "primal": 2}
+    for given, read_back in zip(ROWS, rows["a"], strict=True):
+        assert str(read_back) == str(read_back | given | {"stopped_by": "2 rounds"})
+        assert read_back["p_C"] == 1.0 and read_back["timed"] is True and read_back["n"] == 60
+
+
+@pytest.mark.parametrize(
+    "values, kind, expected",
+    [
+        ([1, None, 2], pa.int64(), [1, None, 2]),
+        ([True, False, None], pa.bool_(), [True, False, None]),
+        ([np.float32(0.5), np.int64(2)], pa.float64(), [0.5, 2.0]),
+        ([1, "auto"], pa.string(), ["1", "auto"]),
+        ([math.inf, "naïve"], pa.string(), ["inf", "naïve"]),
+        ([[1, 2], {"b": 0.5}], pa.string(), ["[1, 2]", '{"b": 0.5}']),
+        ([2**63, 1], pa.string(), [str(2**63), "1"]),
+        ([True, "no", None, 3], pa.string(), ["true", "no", None, "3"]),
+    ],
+)
+def test_a_column_has_one_type(values, kind, expected):
+    column = results._array(values)
+    assert column.type == kind and column.to_pylist() == expected
+
+
+def test_what_cannot_be_written_leaves_the_old_file(tmp_path, monkeypatch):
+    path, hiding = tmp_path / "t.parquet", made("b", [{"round": 0, "n": 7}])
+    for traces, message in (([], "there are none to write"), ([hiding], "rows contain n,")):
+        with pytest.raises(ValueError, match=message):
+            write_results(path, traces)
+    assert os.listdir(tmp_path) == []
+    write_results(path, [made("a")])
+    before = path.read_bytes()
+
+    def full(table, part, **options):
+        with open(part, "wb") as sink:
+            sink.write(b"PAR1")
+        raise OSError("no space left")
+
+    monkeypatch.setattr(results.pq, "write_table", full)
+    with pytest.raises(OSError, match="no space left"):
+        write_results(path, [made("a", ROWS[-1:])])
+    assert path.read_bytes() == before
+
+
+def test_the_committed_results_name_parameters_that_their_solvers_have():
+    """`--from results` finds a run by its solver's parameters."""
+    for path in sorted((CHECKOUT / "results").glob("*.parquet")):
+        headers = [trace.header for trace in read_results(path)[0] if "call" not in trace.header]
+        for header in {header["solver"]: header for header in headers}.values():
+            assert set(header["parameters"]) == set(resolve(header["solver"], {})[1]), path
+
+
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"x" * 100])
 def test_a_damaged_file_is_named(tmp_path, content):
     path = tmp_path / "x.parquet"
@@ -124,7 +198,7 @@ def test_runs_are_made_once_and_redraw_all_figures(name, tmp_path, monkeypatch):
     small = SMALL if name == "ww_path" else notebook.values("smoke")
     folder = tmp_path / "figures"
 
-    def made(figures, **options):
+    def drawn(figures, **options):
         options |= {"figures": figures, "executed": tmp_path, "say": silent}
         assert make([name], "paper", **options) == []
         paths = [figures / name / f"{figure}.json" for figure in notebook.figures]
@@ -132,16 +206,16 @@ def test_runs_are_made_once_and_redraw_all_figures(name, tmp_path, monkeypatch):
         wanted = ("caption", "numbers", "traces", "parameters", "data")
         return [{k: r.get(k) for k in wanted} for r in records]
 
-    first = made(folder, overrides=small)
+    first = drawn(folder, overrides=small)
     dates = {path: path.stat().st_mtime_ns for path in points.rglob("*.jsonl")}
     assert dates
     if name != "ww_path":
-        assert made(folder, overrides=small, again=True) == first
+        assert drawn(folder, overrides=small, again=True) == first
         assert {path: path.stat().st_mtime_ns for path in points.rglob("*.jsonl")} == dates
     monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "nothing"))
     monkeypatch.setenv("WORKBENCH_DATA", str(tmp_path / "nothing"))
     assert [path.name for path in (tmp_path / "results").iterdir()] == [f"{name}.parquet"]
-    assert made(tmp_path / "redrawn", results=tmp_path / "results") == first
+    assert drawn(tmp_path / "redrawn", results=tmp_path / "results") == first
     assert not (tmp_path / "nothing").exists()
     with pytest.raises(ValueError, match="from: mrc_nmax has no results"):
         make(["mrc_nmax"], results=tmp_path / "results")

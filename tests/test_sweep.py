@@ -316,7 +316,7 @@ def test_timing_runs_each_setting_three_times_and_says_so(tmp_path, monkeypatch,
         "2 points, 2 done before, 0 to run",
     ]
     assert not beside.points[0].timed
-    with pytest.raises(ValueError, match="timing: must run one job, got 2"):
+    with pytest.raises(ValueError, match="timing: must run one job"):
         sweep(points, jobs=2, timing=True, folder=tmp_path)
 
 
@@ -329,10 +329,9 @@ REFUSED = {  # test_grid.py has the mistakes of grids
     "jobs: must be at least 1": ["-j", "0"],
     "seconds: must be positive": ["--seconds", "nan"],
     "memory: must be positive": ["--memory", "-1"],
-    "--timing: must run one job, got 2": ["--timing", "-j", "2"],
-    "timing: is for one pinned process here": ["--timing", "--cluster", "tcp://127.0.0.1:1"],
+    "timing: must run one job": ["--timing", "-j", "2"],
+    "timing: must run one job here,": ["--timing", "--cluster", "tcp://127.0.0.1:1"],
     "no scheduler answers at 'tcp://127.0.0.1:1'": ["--cluster", "tcp://127.0.0.1:1"],
-    "no scheduler answers at 'nonsense': missing port": ["--cluster", "nonsense"],
 }
 
 
@@ -404,14 +403,14 @@ def test_a_dask_cluster_gives_the_same_rows_also_when_a_worker_dies(whole, sched
     address, start = scheduler
     points, said = grid(**GRID)[::4], []
     attempt = lambda: sweep(points, cluster=address, folder=tmp_path, say=said.append)  # noqa: E731
-    with pytest.raises(ValueError, match=r"the scheduler at .* has no workers"):
+    with pytest.raises(ValueError, match="needs workers with one thread each"):
         attempt()
     for _ in range(2):
         start("--nthreads", "1", "--host", "127.0.0.1")
     threaded = start("--nthreads", "2", "--host", "127.0.0.1", "--no-nanny")
     with Client(address, set_as_default=False) as client:
         client.wait_for_workers(3, timeout=60)
-        with pytest.raises(ValueError, match="start its workers with one thread each"):
+        with pytest.raises(ValueError, match="needs workers with one thread each"):
             attempt()
         threaded.terminate()
         wait_for(lambda: len(client.nthreads()) == 2)

@@ -3,7 +3,7 @@
 import pytest
 
 from workbench.runs.grid import read_points
-from workbench.runs.notebook_runs import fan_out
+from workbench.runs.mill import fan_out
 from workbench.runs.notebooks import CHECKOUT, read
 
 FOLDER = CHECKOUT / "notebooks" / "sweeps"

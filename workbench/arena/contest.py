@@ -31,8 +31,7 @@ from workbench.core.trace import Trace, read_trace
 from workbench.data.formats import Rows, write_npz
 from workbench.estimators import MinimaxRiskClassifier
 from workbench.figures.style import look
-from workbench.runs.engine import Say, execute
-from workbench.runs.keys import code
+from workbench.runs.engine import Say, execute, sources
 from workbench.runs.results import recalled
 from workbench.runs.sweep import runs_folder
 from workbench.runs.worker import Limits, timed_alone
@@ -247,7 +246,7 @@ def contest(
         if entries is None:  # those that were installed then
             matches = [match for match in matches if match.key in known]
         return Contest(tuple(matches), Path(), results=known)
-    code.cache_clear()  # a notebook's kernel may be older than the code; new workers are not
+    sources.cache_clear()  # a notebook's kernel may be older than the code; new workers are not
     problem_of.cache_clear()  # and older than the files
     matches, unfinished = [], {}
     for data, partition in product(specs, range(partitions)):

@@ -20,7 +20,7 @@ from workbench.data.features import constant, fourier
 from workbench.data.panels import panel
 from workbench.kernels.functions import scale
 from workbench.registry import SOLVERS
-from workbench.runs.keys import code, key
+from workbench.runs.engine import code, key
 from workbench.runs.run import machine, resolve, run, warm
 from workbench.runs.sweep import TIMED_RUNS
 from workbench.runs.worker import Limits, Task
@@ -135,7 +135,7 @@ def match_key(match: Match, problem: Problem) -> str:
         budget=match.budget,
         fit=match.fit,
         timed=match.timed and machine(),
-        code=code(steps.__module__, __name__),
+        code=code(steps, "arena"),
     )
 
 

@@ -118,10 +118,8 @@ def sweep_command(arguments: argparse.Namespace) -> int:
         raise ValueError(f"sweep: must be given a .yaml or an .ipynb file, got {arguments.grid}")
     if arguments.parameters:
         raise ValueError("-p: must be used with a notebook; write values of a grid into its file")
-    if arguments.timing and arguments.jobs > 1:
-        raise ValueError(f"--timing: must run one job, got {arguments.jobs}; leave -j out")
-    from workbench.runs.export import to_parquet
     from workbench.runs.grid import read_points
+    from workbench.runs.results import write_results
     from workbench.runs.sweep import runs_folder, summary, sweep
 
     options = _options(arguments, "jobs timing cluster seconds memory proofs")
@@ -132,7 +130,7 @@ def sweep_command(arguments: argparse.Namespace) -> int:
     print(summary(done).to_string(index=False))
     print(f"every point: {table}")
     if arguments.parquet is not None:
-        to_parquet(done.traces(), arguments.parquet)
+        write_results(arguments.parquet, done.traces())
         print(f"traces: {arguments.parquet}")
     return _failed(done.failures, "point", RETRY)
 
@@ -142,7 +140,7 @@ def _fan_out(arguments: argparse.Namespace) -> int:
         if getattr(arguments, option):
             raise ValueError(f"--{option}: must be used with a grid, got a notebook")
     from workbench.runs.engine import execute
-    from workbench.runs.notebook_runs import fan_out
+    from workbench.runs.mill import fan_out
     from workbench.runs.notebooks import read, runs_folder
     from workbench.runs.worker import Limits
 

@@ -86,14 +86,6 @@ def data_in(text: str) -> list[str]:
     return [_data(choice)[0] for choice in NEXT.split(text)]
 
 
-def with_data(text: str, change: Callable[[str], str]) -> str:
-    """Return a list of descriptions with the names and paths of all data changed."""
-    for choice in NEXT.split(text):
-        data = _data(choice)[0]
-        text = text.replace(choice, choice.replace(data, change(data), 1), 1) if data else text
-    return text
-
-
 def generated(data: str, seed: int, test: float | None) -> Problem | None:
     """Return the problem that words such as ``checkers 1000`` generate, or None for other data.
 

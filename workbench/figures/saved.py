@@ -25,8 +25,8 @@ from workbench.core.files import whole
 from workbench.core.trace import Trace, read_trace, write_trace
 from workbench.figures.plots import ENDED, ended_by_clock
 from workbench.figures.provenance import as_json, in_words, made_by, regenerated_by
-from workbench.runs.keys import key, notebook_key
-from workbench.runs.mill import timed
+from workbench.runs.engine import key
+from workbench.runs.mill import notebook_key, timed
 from workbench.runs.notebooks import FOLDER, Notebook, read
 from workbench.runs.results import recalled, write_results
 from workbench.runs.sweep import runs_folder

@@ -1,27 +1,95 @@
 """Many tasks in worker processes: isolated, limited, resumable, on this machine or on a cluster.
 
-A task is done if its file exists, so a sweep that was cut off resumes where it was. Each worker
-runs one task at a time, so its death costs only that task. On a Dask cluster the same function runs
-in the cluster's workers, which must share the folder of results.
+A task is done if its file exists, so a sweep that was cut off resumes where it was. The file's name
+is a content key: two runs share one exactly if nothing that can change their result differs.
+Each worker runs one task at a time, so its death costs only that task. On a Dask cluster the same
+function runs in the cluster's workers, which must share the folder of results.
 """
 
 from __future__ import annotations
 
-import socket
+import hashlib
+import json
+import platform
+import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import as_completed
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from functools import cache, partial
+from importlib.metadata import PackageNotFoundError, version
+from math import isfinite
 from pathlib import Path
 from queue import SimpleQueue
+from typing import Any
 
+import numpy as np
+
+import workbench
 from workbench.core.names import count
 from workbench.runs.worker import Limits, Outcome, Task, Worker, attempt, duration, failed
 
 Say = Callable[[str], None]
+PACKAGE = Path(workbench.__file__).parent
+# The sources that a run of any solver may execute; the room of the solver is added to them.
+EXECUTED = ("core", "kernels", "data", "registry.py", "runs/run.py", "runs/sweep.py")
+LIBRARIES = ("numpy", "scipy", "numba", "llvmlite", "scikit-learn", "pandas", "highspy", "nmslib")
+LIBRARIES += ("vowpalwabbit",)
+
+
+def key(**parts: Any) -> str:
+    """Return 24 hex digits of the SHA-256 of named parts, whatever the order of names.
+
+    Parts are plain data. 1 and 1.0 are one number and make one key, True is another.
+    """
+    text = json.dumps(_canonical(parts), sort_keys=True, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+def _canonical(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(name): _canonical(v) for name, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_canonical(v) for v in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float):
+        # A mapping, so that it is not the text "nan".
+        return int(value) if value.is_integer() else value if isfinite(value) else {"": str(value)}
+    return value
+
+
+def code(steps: Callable, *rooms: str) -> str:
+    """Return the key of the code that a run of a solver may execute, with its libraries.
+
+    It has the sources of :data:`EXECUTED`, of other `rooms` of the package, and of the solver's own
+    room, or of the folder of a solver from elsewhere. Sources are read once per process, and again
+    after ``sources.cache_clear()``: a notebook's kernel may be older than the code.
+    """
+    path = Path(sys.modules[steps.__module__].__file__)
+    own = [PACKAGE / room for room in (*EXECUTED, *rooms)]
+    if path.is_relative_to(PACKAGE):
+        own.append(PACKAGE / path.relative_to(PACKAGE).parts[0])
+        own += [PACKAGE / "memoir"] * (own[-1].name == "peers")  # the one paper that peers import
+    else:
+        own += path.parent.glob("*.py")
+    return sources(*own)
+
+
+@cache
+def sources(*places: Path) -> str:
+    """Return the key of the Python files at some places, of Python and of :data:`LIBRARIES`."""
+    files = {file for p in places for file in (p.rglob("*.py") if p.is_dir() else [p])}
+    texts = sorted(hashlib.sha256(file.read_bytes()).hexdigest() for file in files)
+    versions = dict.fromkeys(LIBRARIES)
+    for name in LIBRARIES:
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return key(sources=texts, python=platform.python_version(), libraries=versions)
 
 
 def execute(
@@ -69,8 +137,7 @@ def execute(
     if not waiting:
         return {}
     limits, failures, done = limits or Limits(), {}, before
-    how = {"folder": folder.absolute(), "here": Path.cwd(), "limits": limits, "timing": timing}
-    run = partial(attempt, **how)
+    run = partial(attempt, folder=folder.absolute(), limits=limits, timing=timing)
     if cluster:
         ended = _on_a_cluster(run, waiting, limits, cluster)
     else:
@@ -148,9 +215,17 @@ def _on_a_cluster(
     run: Callable, tasks: Mapping[str, Task], limits: Limits, address: str
 ) -> Iterator[Outcome]:
     """Yield how each task ended; Dask gives the tasks of a dead worker to others."""
-    with _connected(address) as client, ExitStack() as stop:
+    try:
+        from distributed import Client
+    except ImportError:
+        raise ValueError("cluster: needs the extra: pip install 'workbench-mc[cluster]'") from None
+    try:
+        client = Client(address, timeout="10s", set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"cluster: no scheduler answers at {address!r}: {error}") from None
+    with client, ExitStack() as stop:
         if set(client.nthreads().values()) != {1}:
-            raise ValueError("cluster: start its workers with one thread each (--nthreads 1)")
+            raise ValueError("cluster: needs workers with one thread each (--nthreads 1)")
         pool = client.get_executor(pure=False)
         stop.callback(client.run, _end_worker, on_error="ignore")
         stop.callback(pool.shutdown, wait=False)  # cancels what has not ended
@@ -161,25 +236,6 @@ def _on_a_cluster(
                 yield future.result()
             except Exception as error:  # raised by the scheduler or a pickle, not by the task
                 yield failed(key, error)
-
-
-@contextmanager
-def _connected(address: str) -> Iterator:
-    """Yield a client of the Dask scheduler at an address, or raise a ValueError that says why."""
-    try:
-        from distributed import Client, comm
-    except ImportError:
-        raise ValueError("cluster: needs the extra: pip install 'workbench-mc[cluster]'") from None
-    try:
-        # A socket first, because a client that finds no scheduler complains at length.
-        socket.create_connection(comm.get_address_host_port(address), timeout=10).close()
-        client = Client(address, timeout="10s", set_as_default=False)
-    except (OSError, ValueError) as error:
-        raise ValueError(f"cluster: no scheduler answers at {address!r}: {error}") from None
-    with client:
-        if not client.nthreads():
-            raise ValueError(f"cluster: the scheduler at {address!r} has no workers")
-        yield client
 
 
 def _in_worker(task: Task, run: Callable, limits: Limits) -> Outcome:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
@@ -17,10 +17,9 @@ from typing import Any
 
 import yaml
 
-from workbench.core.checks import is_whole
+from workbench.core.checks import check_counts, is_whole
 from workbench.core.stream import LIMITS
 from workbench.data.panels import listed
-from workbench.registry import SOLVERS
 from workbench.runs.parameters import Parameter, check_names, parameters_of
 from workbench.runs.run import resolve
 
@@ -94,14 +93,13 @@ def grid(
     """
     stop = checked_stop(stop)
     seeds = list(range(seeds)) if is_whole(seeds) else seeds
-    if not _filled(seeds) or not all(is_whole(seed, least=0) for seed in seeds):
+    if not _list_of(seeds, lambda seed: is_whole(seed, least=0)):
         raise ValueError(f"seeds: must be a number from 1 or a list of numbers, got {seeds!r}")
-    if not is_whole(repetitions):
-        raise ValueError(f"repetitions: must be a whole number, at least 1, got {repetitions!r}")
+    check_counts(repetitions=repetitions)
     if test is not None and not (isinstance(test, float) and 0 < test < 1):
         raise ValueError(f"test: must be None or lie strictly between 0 and 1, got {test!r}")
     specs = listed(data) if isinstance(data, str) else data
-    if not _filled(specs) or not all(isinstance(spec, str) for spec in specs):
+    if not _list_of(specs, lambda spec: isinstance(spec, str)):
         raise ValueError(f"data: must be a list of descriptions, got {data!r}")
     points: dict[tuple, Point] = {}
     for solver, defaults, settings in _settings(solvers, parameters or {}):
@@ -128,22 +126,12 @@ def read_points(path: str | os.PathLike) -> list[Point]:
     path = Path(path)
     try:
         entries = yaml.load(path.read_text(encoding="utf-8"), _NoDuplicates)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:  # also of dates, long numbers
-        mark = getattr(error, "problem_mark", None)
-        problem = f"{error.problem}, line {mark.line + 1}" if mark else error
-        raise ValueError(f"{path.name}: not a YAML file; {problem}") from None
-    try:
-        if not isinstance(entries, dict):
-            raise ValueError("must contain entries such as solvers, data and stop")
-        for kind, names in (
-            ("unknown", [str(name) for name in entries if name not in ENTRIES]),
-            ("missing", [name for name in ("solvers", "data", "stop") if name not in entries]),
-        ):
-            if names:
-                takes = f"it takes {', '.join(ENTRIES)}"
-                raise ValueError(f"{kind} entries {', '.join(names)}; {takes}")
+        if not isinstance(entries, dict) or not {"solvers", "data", "stop"} <= set(entries):
+            raise ValueError("must have the entries solvers, data and stop")
+        if unknown := [str(name) for name in entries if name not in ENTRIES]:
+            raise ValueError(f"unknown entries {', '.join(unknown)}; it takes {', '.join(ENTRIES)}")
         return grid(**{name: entries[name] for name in entries if name != "about"})
-    except ValueError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # of dates and long numbers, too
         raise ValueError(f"{path.name}: {error}") from None
 
 
@@ -166,38 +154,31 @@ def at_least(points: Sequence[Point], runs: int) -> list[Point]:
 
 def _settings(solvers: Any, shared: Any) -> Iterator[tuple[str, dict[str, Any], list[dict]]]:
     """Yield each solver with its defaults and the list of its parameter settings, typed."""
-    if not isinstance(shared, Mapping):
-        raise ValueError(f"parameters: must be 'name: value', got {shared!r}")
     solvers = listed(solvers) if isinstance(solvers, str) else solvers
-    if not isinstance(solvers, (Mapping, Sequence)) or {*map(type, solvers)} != {str}:
-        raise ValueError(f"solvers: must be names, or 'name: parameters' lines, got {solvers!r}")
-    solvers = solvers if isinstance(solvers, Mapping) else dict.fromkeys(solvers)
+    solvers = solvers if isinstance(solvers, Mapping) else dict.fromkeys(solvers or ())
+    if not solvers or {*map(type, solvers)} != {str}:
+        raise ValueError("solvers: must be names, or 'name: parameters' lines")
     for solver, own in solvers.items():
-        _, defaults = resolve(solver, {})
-        declared, settings = parameters_of(SOLVERS[solver].steps), []
-        alternatives = own if isinstance(own, list) else [own or {}]
-        if not alternatives or not all(isinstance(values, Mapping) for values in alternatives):
-            raise ValueError(f"{solver}: its parameters must be 'name: value', got {own!r}")
-        for values in ({**shared, **values} for values in alternatives):
+        steps, defaults = resolve(solver, {})
+        declared, settings = parameters_of(steps), []
+        for values in own if isinstance(own, list) else [own or {}]:
+            if not isinstance(values, Mapping) or not isinstance(shared, Mapping):
+                raise ValueError(f"{solver}: its parameters must be 'name: value', got {own!r}")
+            values = {**shared, **values}
             check_names(values, declared, solver)
-            axes = [_axis(solver, declared[name], value) for name, value in values.items()]
+            try:
+                axes = [_axis(declared[name], value) for name, value in values.items()]
+            except ValueError as error:
+                raise ValueError(f"{solver}: {error}") from None
             settings += [dict(zip(values, chosen)) for chosen in product(*axes)]
         yield solver, defaults, settings
 
 
-def _axis(solver: str, parameter: Parameter, value: Any) -> list:
+def _axis(parameter: Parameter, value: Any) -> list:
     """Return the values of one parameter."""
-    axis = []
-    for item in value if isinstance(value, (list, tuple)) else [value]:
-        try:
-            item = parameter.typed(item)
-        except ValueError as error:
-            raise ValueError(f"{solver}: {error}") from None
-        if item in axis:
-            raise ValueError(f"{solver}: the list of {parameter.name} contains {item!r} twice")
-        axis.append(item)
-    if not axis:
-        raise ValueError(f"{solver}: the list of {parameter.name} is empty")
+    axis = [parameter.typed(v) for v in (value if isinstance(value, (list, tuple)) else [value])]
+    if not axis or any(axis.count(item) > 1 for item in axis):
+        raise ValueError(f"{parameter.name}: must be different values, got {value!r}")
     return axis
 
 
@@ -229,5 +210,6 @@ class _NoDuplicates(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def _filled(values: Any) -> bool:
-    return isinstance(values, Sequence) and not isinstance(values, str) and len(values) > 0
+def _list_of(values: Any, fits: Callable[[Any], bool]) -> bool:
+    filled = isinstance(values, Sequence) and not isinstance(values, str) and len(values) > 0
+    return filled and all(map(fits, values))

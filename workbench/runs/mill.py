@@ -1,31 +1,32 @@
-"""The figure notebooks: each run by papermill if something changed since its figures were made."""
+"""Notebooks by papermill: those of figures if something changed, any one over a grid of values."""
 
 from __future__ import annotations
 
 import json
+import logging
 import os
-from collections.abc import Iterable, Mapping
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from workbench.core.names import count, hint
-from workbench.runs.engine import Say, execute
-from workbench.runs.keys import notebook_key
-from workbench.runs.notebook_runs import notebook_task
-from workbench.runs.notebooks import (
-    CHECKOUT,
-    FOLDER,
-    PROFILES,
-    Notebook,
-    find,
-    here_or_there,
-    runs_folder,
-)
-from workbench.runs.results import read_results
-from workbench.runs.worker import ONE_THREAD, Limits, duration
+from workbench.data.cache import state_of_folders
+from workbench.runs.engine import PACKAGE, Say, execute, key, sources
+from workbench.runs.notebooks import CHECKOUT, FOLDER, PROFILES, Notebook, find, read, runs_folder
+from workbench.runs.parameters import check_names
+from workbench.runs.worker import ONE_THREAD, Limits, Task, duration
 
 KINDS = ("png", "svg", "pdf", "json")  # files of a figure
 TIMEOUTS = {"smoke": 300.0, "quick": 900.0, "paper": 7 * 86400.0}
+PRINTED = CHECKOUT / "data" / "reference"  # the papers' printed numbers
+OUTPUT_S = 600  # that the outputs of a cell may take to arrive after its end
+GRACE_S = 120.0  # papermill interrupts a kernel on time: its worker need not be killed
+COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def make(
@@ -49,14 +50,13 @@ def make(
     Parameters
     ----------
     names : notebooks of the folder `notebooks`; all of them by default
-    profile : ``smoke`` (seconds), ``quick`` (minutes, embedded data) or ``paper``
+    profile : ``smoke`` (seconds), ``quick`` (minutes) or ``paper``
     overrides : parameter values as text; each of the notebooks must declare every one
-    jobs : notebooks at a time, by default two, in the profile paper one; with more than one
-        nothing is timed, and the figures say so
+    jobs : notebooks at a time, by default two, in the profile paper one
     again : rerun notebooks even if nothing changed
     results : redraw from the files of this folder, see :mod:`workbench.runs.results`, with the
         parameters that they were made with
-    timeout : seconds for each notebook, by default those of the profile in :data:`TIMEOUTS`
+    timeout : wall seconds for each notebook, by default those of the profile in :data:`TIMEOUTS`
     figures, executed : where the figures and the executed notebooks go, by default ``figures/``
         and ``runs/figures/`` of the checkout; profiles other than paper have folders in them
     say : receives a line for each notebook, and at the end their times, slowest first
@@ -78,26 +78,24 @@ def make(
     if jobs is None:
         jobs = 1 if len(found) == 1 or (profile == "paper" and not results) else 2
     work = [(notebook, _values(notebook, profile, overrides, results)) for notebook in found]
-    own = "" if profile == "paper" else profile
-    figures = Path(figures or figures_folder() / own).absolute()
-    executed = Path(executed or runs_folder() / "figures" / own).absolute()
+    subfolder = "" if profile == "paper" else profile
+    figures = Path(figures or figures_folder() / subfolder).absolute()
+    executed = Path(executed or runs_folder() / "figures" / subfolder).absolute()
     changed = work if again or results else [w for w in work if not unchanged(*w, figures, jobs)]
     same = f"; {len(work) - len(changed)} unchanged" if len(work) > len(changed) else ""
     say(f"{count(len(work), 'notebook')}, profile {profile}{same}; figures go to {figures}")
-    variables = {"WORKBENCH_FIGURES": str(figures), "WORKBENCH_JOBS": str(jobs)}
-    if results:  # notebooks redrawn side by side disturb no run
-        variables |= {"WORKBENCH_JOBS": "1"}
+    # Notebooks that are redrawn side by side disturb no run.
+    variables = {"WORKBENCH_FIGURES": str(figures), "WORKBENCH_JOBS": str(1 if results else jobs)}
     if jobs == 1:
         variables |= {name: os.environ.get(name) for name in ONE_THREAD}
     tasks = []
     for notebook, values in changed:
         name = notebook.name  # the key, too: copies of one notebook make different figures
         kept = {"WORKBENCH_RESULTS": str(_results_of(name, results))} if results else {}
-        own = notebook_task(notebook, values, name, name, f"{name}.ipynb", variables | kept)
-        tasks.append(own)
+        run = partial(run_notebook, notebook, values, variables | kept)
+        tasks.append(Task(name, name, f"{name}.ipynb", run, read, GRACE_S))
         tasks[-1].path(executed).unlink(missing_ok=True)  # of an earlier call
-    how = {"jobs": jobs, "limits": limits, "what": "notebook"}
-    failures = execute(tasks, executed, **how, say=say)
+    failures = execute(tasks, executed, jobs=jobs, limits=limits, what="notebook", say=say)
     times = {task.label: _seconds(task.path(executed)) for task in tasks}
     for name in sorted(times, key=times.get, reverse=True) if len(tasks) > 1 else ():
         say(f"{name:30} {'failed' if name in failures else duration(times[name]):>7}")
@@ -114,9 +112,9 @@ def _seconds(path: Path) -> float:
 def _values(notebook: Notebook, profile: str, overrides, results: Path | None) -> dict[str, Any]:
     """Return the values of the parameters: of the profile, of the results if given, overridden."""
     if results is None:
-        values = notebook.values(profile, overrides)
-        given = {name: values[name] for name in overrides or {}}
-        return values | here_or_there(given, notebook.path.parent)
+        return notebook.values(profile, overrides)
+    from workbench.runs.results import read_results  # Parquet takes a second to import
+
     path = _results_of(notebook.name, results)
     if not path.exists():
         raise ValueError(f"from: {notebook.name} has no results; there is no {path}")
@@ -147,11 +145,152 @@ def unchanged(notebook: Notebook, values: Mapping[str, Any], folder: Path, jobs:
         stem = folder / notebook.name / name
         try:
             record = json.loads(stem.with_suffix(".json").read_text(encoding="utf-8"))
-            own = record.get("key") == wanted, record.get("jobs") == 1
-        except (OSError, ValueError, RecursionError, AttributeError):  # it is made again
-            return False
-        if not own[0] or (jobs == 1 and timed(values) and not own[1]):
+            alone = record.get("jobs") == 1 or jobs > 1 or not timed(values)
+            if record.get("key") != wanted or not alone:
+                return False
+        except (OSError, ValueError, AttributeError):  # it is made again
             return False
         if not all(stem.with_suffix(f".{kind}").exists() for kind in KINDS):
             return False
     return True
+
+
+def notebook_key(notebook: Notebook, values: Mapping[str, Any]) -> str:
+    """Return the key of everything that a notebook's figures depend on, whatever it does inside.
+
+    Its code and that of modules next to it, its parameters, the package with its libraries, the
+    papers' printed numbers, and the names, sizes and dates of the files in the data folders and of
+    those that the parameters name. Other files that it reads do not count.
+    """
+    folder = notebook.path.parent
+    beside = sorted([*folder.glob("*.py"), *folder.glob("*/*.py")])
+    return key(
+        notebook=notebook.code,
+        beside=[path.read_text(encoding="utf-8") for path in beside],
+        parameters=dict(values),
+        package=sources(PACKAGE),
+        printed=[path.read_text(encoding="utf-8") for path in sorted(PRINTED.glob("*.csv"))],
+        data=state_of_folders(map(str, values.values())),
+    )
+
+
+def fan_out(notebook: Notebook, texts: Mapping[str, str], jobs: int = 1) -> list[Task]:
+    """Return a task for every combination of the comma-separated values in `texts`.
+
+    Parameters
+    ----------
+    notebook : its parameters cell gives the values of the other parameters
+    texts : parameter -> its values, as in ``{"eps1": "1e-2,1e-3"}``; a list parameter takes one
+        YAML list
+    jobs : how many will run side by side; with more than one nothing inside is timed
+
+    Raises
+    ------
+    ValueError
+        For a parameter that the notebook does not declare, a value of the wrong type or a
+        duplicate value.
+    """
+    check_names(texts, notebook.parameters, notebook.name)
+    axes = []
+    for name, text in texts.items():
+        parameter = notebook.parameters[name]
+        items = [text] if parameter.type in (list, dict) else text.split(",")
+        axes.append([parameter.typed(item.strip()) for item in items])
+        if any(axes[-1].count(value) > 1 for value in axes[-1]):
+            raise ValueError(f"{name}: a value appears twice in {text!r}")
+    tasks = []
+    for chosen in product(*axes):
+        chosen = dict(zip(texts, chosen))
+        values = notebook.values() | chosen
+        # A notebook that ran at the same time as others was not timed: its results differ.
+        own = key(notebook=notebook_key(notebook, values), alone=jobs == 1)
+        label = " ".join([notebook.name, *(f"{name}={value}" for name, value in chosen.items())])
+        place = f"{notebook.name}-{own[:10]}/{notebook.name}.ipynb"
+        run = partial(run_notebook, notebook, values, {"WORKBENCH_JOBS": str(jobs)})
+        tasks.append(Task(own, label, place, run, read, GRACE_S))
+    return tasks
+
+
+def run_notebook(
+    notebook: Notebook,
+    values: Mapping[str, Any],
+    variables: Mapping[str, str | None],
+    path: Path,
+    limits: Limits,
+) -> str:
+    """Run one notebook in its folder, and keep it executed at `path` or as NAME.failed.ipynb.
+
+    Parameters
+    ----------
+    values : of all its parameters
+    variables : environment variables of its kernel; None removes one
+
+    Returns
+    -------
+    text : how long it took, and the pictures that it made
+
+    Raises
+    ------
+    RuntimeError
+        With the reason of its failure, and the path of the failed notebook.
+    """
+    # papermill takes a second to import; `workbench list` reads notebooks without it.
+    from papermill import execute_notebook
+    from papermill.exceptions import PapermillExecutionError
+
+    from workbench.runs.jupyter_kernels import IpcKernelManager
+
+    logging.getLogger("papermill").setLevel(logging.CRITICAL)  # what it logs is in the reason
+    seconds, tic = limits.seconds or TIMEOUTS["paper"], time.monotonic()
+    figures = Path(variables.get("WORKBENCH_FIGURES") or path.parent, notebook.name)
+    variables = {"WORKBENCH_FIGURES": str(figures.parent)} | dict(variables)
+    failed, part = path.with_suffix(".failed.ipynb"), path.with_suffix(".part.ipynb")
+    started, reason = time.time_ns(), ""
+    with environment(variables):
+        try:
+            execute_notebook(
+                notebook.path,
+                part,
+                dict(values),
+                kernel_name="python3",
+                language="python",
+                cwd=notebook.path.parent,
+                progress_bar=False,
+                kernel_manager_class=IpcKernelManager,
+                start_timeout=300,
+                iopub_timeout=OUTPUT_S,
+                # The shutdown interrupts the kernel, which would log that as an error.
+                extra_arguments=["--log-level=CRITICAL"],
+                # nbclient's timeout is for one cell; each gets what is left until the deadline.
+                timeout_func=lambda cell: max(tic + seconds - time.monotonic(), 0.01),
+            )
+            made = {p.stem for p in figures.glob("*.json") if p.stat().st_mtime_ns >= started}
+            if missing := sorted(set(notebook.figures) - made):
+                reason = f"did not make the figures {missing} that its metadata declare"
+        except PapermillExecutionError as error:
+            lines = COLOURS.sub("", "\n".join(error.traceback)).strip().splitlines()
+            reason = lines[-1] if lines else f"an error in cell {error.cell_index}"
+        except TimeoutError:
+            reason = f"not done after {seconds:g} s"
+        except Exception as error:  # a dead kernel, a full disk: only this notebook's failure
+            reason = f"{type(error).__name__}: {error}"
+    failed.unlink(missing_ok=True)
+    if part.exists():
+        os.replace(part, failed if reason else path)
+    if reason:
+        raise RuntimeError(f"{reason}; see {failed}")
+    pictures = ", ".join(os.path.relpath(figures / f"{name}.png") for name in notebook.figures)
+    return f"done in {duration(time.monotonic() - tic)}" + f": {pictures}" * bool(pictures)
+
+
+@contextmanager
+def environment(variables: Mapping[str, str | None]) -> Iterator[None]:
+    """Set environment variables for a while; None removes one."""
+    before = dict(os.environ)
+    for name, value in variables.items():
+        os.environ.pop(name, None) if value is None else os.environ.update({name: value})
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)

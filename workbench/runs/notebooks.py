@@ -17,7 +17,6 @@ from typing import Any
 
 import workbench
 from workbench.core.names import hint
-from workbench.data.words import with_data
 from workbench.runs.parameters import Parameter, check_names, type_of
 
 CHECKOUT = Path(workbench.__file__).parents[1]
@@ -92,29 +91,22 @@ def read(path: Path) -> Notebook:
     Raises
     ------
     ValueError
-        Naming the notebook and the fault: not JSON, another language than Python, not exactly one
-        parameters cell or nothing declared in it, or a profile that sets what it does not declare.
+        Naming the notebook and the fault: not JSON, not exactly one parameters cell, one that is
+        not Python or declares nothing, or a profile that sets what the cell does not declare.
     OSError
         If the file cannot be read.
     """
     name, broken = path.stem, (ValueError, KeyError, TypeError, AttributeError, RecursionError)
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        cells, metadata = content["cells"], content["metadata"]
-        spec = metadata.get("kernelspec") or {}
-        language = (metadata.get("language_info") or {}).get("name") or spec.get("language")
-        language = language or ("R" if spec.get("name") == "ir" else "python")
+        cells, declared = content["cells"], content["metadata"].get("workbench", {})
         tagged = [c for c in cells if "parameters" in c["metadata"].get("tags", ())]
         sources = ["".join(c["source"]) for c in tagged]
         code = "\n\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "code")
-        declared = metadata.get("workbench", {})
         figures, profiles = tuple(declared.get("figures", ())), dict(declared.get("profiles", ()))
         profiles = {profile: dict(values) for profile, values in profiles.items()}
-        python = language.lower() in ("python", "ipython")
     except broken as error:
         raise ValueError(f"{name}: not a notebook; {error}") from None
-    if not python:
-        raise ValueError(f"{name}: must be a Python notebook, got {language}")
     if len(tagged) != 1:
         raise ValueError(f"{name}: needs exactly one cell tagged 'parameters', has {len(tagged)}")
     notebook = Notebook(path, parameters_in(sources[0], name), profiles, figures, code)
@@ -124,25 +116,6 @@ def read(path: Path) -> Notebook:
         except ValueError as error:
             raise ValueError(f"{name}: {error}, in profile {profile!r}") from None
     return notebook
-
-
-def here_or_there(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Return values as a kernel in `folder` understands them.
-
-    A path that exists from the current folder, and not from `folder`, becomes absolute, also as
-    an item of a list.
-    """
-
-    def absolute(item: str) -> str:
-        path = os.path.expanduser(item.strip())
-        if len(path) < 1000 and os.path.isfile(path) and not (folder / path).exists():
-            return os.path.abspath(path)
-        return item
-
-    return {
-        name: with_data(value, absolute) if isinstance(value, str) else value
-        for name, value in values.items()
-    }
 
 
 def parameters_in(source: str, notebook: str) -> dict[str, Parameter]:

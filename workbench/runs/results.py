@@ -1,52 +1,133 @@
-"""Results of long runs, kept for good: one Parquet file per notebook redraws its figures.
+"""Traces as one tidy Parquet file: all runs of a sweep, or the results that redraw a notebook.
 
-``workbench figures NAME --from results`` sets the environment variable ``WORKBENCH_RESULTS`` to its
-file. A sweep then returns the traces that the file holds, and so does a function of
+>>> write_results("runs.parquet", sweep(points).traces())       # doctest: +SKIP
+>>> pd.read_parquet("runs.parquet").groupby("solver").gap.min()  # doctest: +SKIP
+
+``workbench figures NAME --from results`` sets the environment variable ``WORKBENCH_RESULTS`` to the
+file of a notebook. A sweep then returns the traces that the file holds, and so does a function of
 :meth:`workbench.figures.Figures.kept`; nothing is run.
 """
 
 from __future__ import annotations
 
 import base64
-import inspect
 import json
 import os
 import re
 import zlib
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow import ArrowException
 
+from workbench.core.files import whole
 from workbench.core.stream import Row
 from workbench.core.trace import Trace, decode, encode
 from workbench.data.panels import available_specs, listed
-from workbench.registry import SOLVERS
-from workbench.runs.export import to_parquet
-from workbench.runs.keys import key
+from workbench.runs.engine import key
 
-RENAMED = {"max_seconds": "max_cpu"}  # parameters of notebooks that committed files call otherwise
 NAMES = ("solver", "parameters", "data", "seed", "test", "stop", "repetition", "timed")
 
 
-def write_results(path: Path, traces: Iterable[Trace], parameters: Mapping[str, Any]) -> None:
-    """Write the traces of sweeps, with their headers, and the parameters of their notebook.
+def write_results(
+    path: str | os.PathLike, traces: Iterable[Trace], parameters: Mapping[str, Any] | None = None
+) -> None:
+    """Write traces as one tidy table with a row for each of their rows; whole or not at all.
 
-    The same traces give the same bytes. Of a run's rows those are kept that :func:`_thinned` names.
+    The columns, each null if a trace or row lacks it:
+
+    - ``run``, the trace's key; ``solver``; ``data``, the problem's name; ``n``, ``d``, ``k``;
+      ``seed``, ``repetition``, ``timed``;
+    - ``p_<name>`` for each parameter of any solver; None is null too;
+    - all columns of the rows: ``round``, ``seconds``, ``cpu``, ``lower``, ``upper``, ``gap``, ...;
+    - ``stopped_by``, on all rows of the run.
+
+    A column that mixes types, or contains anything but numbers, booleans and texts, becomes text:
+    texts as they are, the rest as JSON. The same traces give the same bytes. Of a long run all rows
+    up to round 200 are kept, and then one in each half per cent.
+
+    Parameters
+    ----------
+    path : of the file, which is replaced
+    traces : of sweeps or of :meth:`workbench.figures.Figures.kept`; at least one
+    parameters : of the notebook whose results they are
+
+    Raises
+    ------
+    ValueError
+        If there is no trace, or a row has a column of the header's name.
     """
-    by_setting = {_setting_of(trace): trace for trace in traces}  # two settings may share a run
+    by_setting = {_setting_of(trace): trace for trace in traces}
     by_setting = dict(sorted(by_setting.items()))
+    if not by_setting:
+        raise ValueError("traces: there are none to write")
+    # Two settings may share a run.
     once = {trace.header["key"]: trace for trace in by_setting.values()}.values()
-    traces = [Trace(trace.header, _thinned(trace)) for trace in once]
-    columns = list(dict.fromkeys(name for trace in traces for row in trace.rows for name in row))
-    headers = {name: trace.header for name, trace in by_setting.items()}
-    about = {"headers": encode(headers), "columns": columns, "parameters": dict(parameters)}
+    rows, names, columns = [], {}, {}
+    for trace in once:
+        about = _header(trace)
+        names |= dict.fromkeys(about)
+        for row in _thinned(trace):
+            if twice := sorted(about.keys() & row.keys()):
+                raise ValueError(f"traces: rows contain {', '.join(twice)}, as the headers do")
+            columns |= dict.fromkeys(row)
+            rows.append(about | row | {"stopped_by": trace.stopped_by})
+    columns = list(dict.fromkeys([*columns, "stopped_by"]))
+    table = {name: _array([row.get(name) for row in rows]) for name in [*names, *columns]}
+    headers = {name: encode(trace.header) for name, trace in by_setting.items()}
+    about = {"headers": headers, "columns": columns, "parameters": dict(parameters or {})}
+    numbers = [name for name, column in table.items() if pa.types.is_floating(column.type)]
+    compact = {"compression": "zstd", "compression_level": 19, "use_byte_stream_split": numbers}
+    compact["use_dictionary"] = [name for name in table if name not in numbers]
+    path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    to_parquet(traces, path, {name: _packed(value) for name, value in about.items()})
+    with whole(path) as part:
+        packed = {name: _packed(value) for name, value in about.items()}
+        pq.write_table(pa.table(table).replace_schema_metadata(packed), part, **compact)
+
+
+def read_results(path: str | os.PathLike) -> tuple[list[Trace], dict[str, Any]]:
+    """Return the traces of a file of results, and the parameters of its notebook.
+
+    Raises
+    ------
+    ValueError
+        If it is not such a file, or damaged.
+    """
+    try:
+        table = pq.read_table(path)
+        about = {
+            name: json.loads(zlib.decompress(base64.b64decode(text)))
+            for name, text in (table.schema.metadata or {}).items()
+            if name in (b"headers", b"columns", b"parameters")
+        }
+        headers = decode(about[b"headers"])
+        rows: dict[str, list] = {header["key"]: [] for header in headers.values()}
+        columns = table.select(about[b"columns"]).to_pylist()
+        for run, row in zip(table["run"].to_pylist(), columns):
+            rows[run].append({name: v for name, v in row.items() if v is not None})
+        for own in rows.values():
+            for row in own[:-1]:
+                row.pop("stopped_by", None)
+        traces = [Trace(header, rows[header["key"]]) for header in headers.values()]
+        return traces, about[b"parameters"]
+    except (pa.ArrowException, KeyError, TypeError, ValueError, zlib.error) as error:
+        raise ValueError(f"{path}: is not a file of results; {error}") from None
+
+
+def _header(trace: Trace) -> dict[str, Any]:
+    """Return the columns that all rows of a trace share."""
+    header, problem = trace.header, trace.header.get("problem") or {}
+    about = {"run": header["key"], "solver": header.get("solver"), "data": problem.get("name")}
+    about |= {name: problem.get(name) for name in ("n", "d", "k")}
+    about |= {name: header.get(name) for name in ("seed", "repetition", "timed")}
+    return about | {f"p_{n}": value for n, value in (header.get("parameters") or {}).items()}
 
 
 def _thinned(trace: Trace) -> list[Row]:
@@ -61,52 +142,31 @@ def _thinned(trace: Trace) -> list[Row]:
     return kept
 
 
+def _array(values: list) -> pa.Array:
+    """Return values of one type in that type, mixed ones as text."""
+    values = [value.item() if isinstance(value, np.generic) else value for value in values]
+    with suppress(OverflowError, pa.ArrowException):  # mixed, or an integer that is too large
+        if not pa.types.is_nested((array := pa.array(values)).type):
+            return array
+    texts = [encode(value) for value in values]
+    return pa.array(
+        [t if t is None or isinstance(t, str) else json.dumps(t, default=str) for t in texts],
+        pa.string(),
+    )
+
+
 def _packed(value: Any) -> bytes:
     """Return JSON compressed, as text: Parquet's metadata are not compressed."""
     return base64.b64encode(zlib.compress(json.dumps(value).encode(), 9))
 
 
-def _unpacked(text: bytes) -> Any:
-    return json.loads(zlib.decompress(base64.b64decode(text)))
-
-
-def read_results(path: Path) -> tuple[list[Trace], dict[str, Any]]:
-    """Return the traces of a file of results, and the parameters of its notebook.
-
-    Raises
-    ------
-    ValueError
-        If it is not such a file, or damaged.
-    """
-    try:
-        table = pq.read_table(path)
-        about = {
-            name: _unpacked(text)
-            for name, text in (table.schema.metadata or {}).items()
-            if name in (b"headers", b"columns", b"parameters")
-        }
-        headers, columns = decode(about[b"headers"]), about[b"columns"]
-        rows: dict[str, list] = {header["key"]: [] for header in headers.values()}
-        for run, row in zip(table["run"].to_pylist(), table.select(columns).to_pylist()):
-            rows[run].append({name: v for name, v in row.items() if v is not None})
-        for own in rows.values():
-            for row in own[:-1]:
-                row.pop("stopped_by", None)
-        traces = [Trace(header, rows[header["key"]]) for header in headers.values()]
-        return traces, {RENAMED.get(n, n): value for n, value in about[b"parameters"].items()}
-    except (ArrowException, KeyError, TypeError, ValueError, RecursionError, zlib.error) as error:
-        raise ValueError(f"{path}: is not a file of results; {error}") from None
-
-
-# Parameters that solvers had when results were made, with the one value that they have now.
-GONE = {("splitting_rounds", None), ("relaxation", 1.9), ("balance", 0.4), ("balance", 0.0)}
-GONE |= {("degree", 3), ("coef0", 0.0), ("stabilised", True), ("loss", "crammer_singer")}
-GONE |= {("threads", 1), ("entering", 3), ("workers", 1), ("kept", 2**28), ("L", None)}
-
-
 def setting(about: Mapping[str, Any]) -> str:
     """Return the key of a run's setting, whatever the code, the data and the machine."""
     return key(**{name: about.get(name) for name in NAMES})
+
+
+def _setting_of(trace: Trace) -> str:
+    return trace.header.get("call") or setting(trace.header)
 
 
 def recalled() -> dict[str, Trace] | None:
@@ -123,18 +183,7 @@ def recalled() -> dict[str, Trace] | None:
 
 @cache
 def _recalled(path: str) -> dict[str, Trace]:
-    return {_setting_of(trace): trace for trace in read_results(Path(path))[0]}
-
-
-def _setting_of(trace: Trace) -> str:
-    if call := trace.header.get("call"):
-        return call
-    given, solver = trace.header.get("parameters"), SOLVERS.get(trace.header.get("solver"))
-    if not given or solver is None:
-        return setting(trace.header)
-    takes = inspect.signature(solver.steps).parameters
-    kept = {n: v for n, v in given.items() if n in takes or (n, v) not in GONE}
-    return setting(trace.header | {"parameters": kept})
+    return {_setting_of(trace): trace for trace in read_results(path)[0]}
 
 
 def there(text: str) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -23,9 +24,8 @@ from workbench.core.trace import Trace, read_finished, write_trace
 from workbench.data.panels import panel
 from workbench.proofs.writers import write
 from workbench.registry import SOLVERS
-from workbench.runs.engine import Say, execute
+from workbench.runs.engine import Say, code, execute, key, sources
 from workbench.runs.grid import Point, at_least
-from workbench.runs.keys import code, key
 from workbench.runs.notebooks import runs_folder
 from workbench.runs.results import recalled, setting
 from workbench.runs.run import machine, run
@@ -38,12 +38,9 @@ _warm: set[tuple[str, ...]] = set()
 
 
 def solve(point: Point, proofs: bool, path: Path, limits: Limits) -> str:
-    """Run a point: solve, evaluate at geometric rounds and at the end, and write the trace.
-
-    With `proofs`, the proof of the last state is written next to it; see :func:`sweep`.
-    """
+    """Run a point: solve, evaluate at geometric rounds and at the end, and write the trace."""
     problem = _problem(point.data, point.seed, point.test)
-    if point_key(point, problem, point.timed) != point.key:
+    if point_key(point, problem, point.timed, proofs) != point.key:
         raise ValueError(
             "data, code or versions have changed since the sweep was planned, or differ on "
             "this worker"
@@ -77,12 +74,8 @@ def solve(point: Point, proofs: bool, path: Path, limits: Limits) -> str:
     trace.header["rules"].pop()  # the limit of this call does not belong to the point
     trace.header |= _recorded(point)
     if proofs:
-        proof = path.with_suffix(".npz")
-        try:
-            write(proof, problem, state, **point.parameters)
-            trace.header["proof"] = proof.name
-        except ValueError as error:  # this solver has none
-            trace.header["proof"] = str(error)
+        with suppress(ValueError):  # this solver has none
+            write(path.with_suffix(".npz"), problem, state, **point.parameters)
     write_trace(path, trace)
     last = trace.last
     gap = f"gap {last['gap']:.1e} after " if "gap" in last else ""
@@ -91,17 +84,12 @@ def solve(point: Point, proofs: bool, path: Path, limits: Limits) -> str:
 
 def task(point: Point, proofs: bool = False) -> Task:
     """Return the task that runs a planned point."""
-    work, check = partial(solve, point, proofs), partial(_check, point.key, proofs)
-    return Task(point.key, point.label, _place(point), work, check)
+    check = partial(read_finished, key=point.key)
+    return Task(point.key, point.label, _place(point.key), partial(solve, point, proofs), check)
 
 
-def _check(key: str, proofs: bool, path: Path) -> None:
-    if "proof" not in read_finished(path, key).header and proofs:
-        raise ValueError(f"{path}: has no proof next to it")
-
-
-def _place(point: Point) -> str:
-    return f"{point.key[:2]}/{point.key}.jsonl"
+def _place(key: str) -> str:
+    return f"{key[:2]}/{key}.jsonl"
 
 
 def _recorded(point: Point) -> dict[str, Any]:
@@ -139,9 +127,8 @@ class Sweep:
 
     def proofs(self, **where: Any) -> list[Path]:
         """Return the files of the proofs of these traces, as far as their solvers have any."""
-        headers = [trace.header for trace in self.traces(**where)]
-        paths = [self.folder / h["key"][:2] / h.get("proof", "") for h in headers]
-        return [path for path in paths if path.is_file()]
+        places = [self.folder / _place(trace.header["key"]) for trace in self.traces(**where)]
+        return [path for path in (p.with_suffix(".npz") for p in places) if path.is_file()]
 
     def frame(self) -> pd.DataFrame:
         """Return a row for each point: its setting, how it ended, its last row.
@@ -171,7 +158,7 @@ class Sweep:
         if self.results is not None:
             return self.results[point.key]
         try:
-            trace = read_finished(self.folder / _place(point), point.key)
+            trace = read_finished(self.folder / _place(point.key), point.key)
         except ValueError as error:
             raise ValueError(f"{error}; run the sweep again to replace it") from None
         trace.header |= _recorded(point)  # an earlier sweep may have named the data otherwise
@@ -202,9 +189,8 @@ def sweep(
     seconds, memory : limits of one point, in wall seconds and GB, see
         :class:`workbench.runs.worker.Limits`
     folder : where traces are kept (default: ``runs/points`` of the checkout, for all sweeps)
-    proofs : write the proof of each point's last state next to its trace, with the suffix .npz;
-        ``proof`` in the trace's header is its name, or the reason why it has none. Points that
-        were run without proofs are run again
+    proofs : write the proof of each point's last state next to its trace, with the suffix .npz,
+        if its solver has one; runs with and without proofs are different ones
     say : receives the progress, line by line
 
     Raises
@@ -218,17 +204,15 @@ def sweep(
     """
     limits = Limits(seconds, memory)
     folder = Path(folder or runs_folder() / "points").absolute()
-    if timing and cluster:
-        raise ValueError("timing: is for one pinned process here, not for a cluster")
-    if timing and jobs != 1:
-        raise ValueError(f"timing: must run one job, got {jobs!r}")
+    if timing and (cluster or jobs != 1):
+        raise ValueError("timing: must run one job here, without jobs or a cluster")
     if timing and not timed_alone(timing):
         say(f"not timed: {os.environ['WORKBENCH_JOBS']} notebooks run side by side")
         timing = False
     points = at_least(points, TIMED_RUNS) if timing else points
     if (known := recalled()) is not None:
         return _from_results(points, timing, known, folder)
-    points = planned(points, timing)
+    points = planned(points, timing, proofs)
     tasks = [task(point, proofs) for point in points]
     how = {"jobs": jobs, "cluster": cluster, "limits": limits, "timing": timing, "say": say}
     return Sweep(points, folder, execute(tasks, folder, **how))
@@ -242,21 +226,22 @@ def summary(done: Sweep) -> pd.DataFrame:
     The heading of ``cpu`` says ``not timed`` unless all was measured in timing mode.
     """
     frame = done.frame()
-    named = [name for name in frame if name.startswith("p_")]
-    by = ["solver", *named, "data", *[c for c in ("test", "stop") if frame[c].nunique() > 1]]
+    by = ["solver", *[name for name in frame if name.startswith("p_")], "data"]
+    by += [c for c in ("test", "stop") if frame[c].nunique() > 1]
     frame = frame.drop_duplicates([*by, "key"])  # points that are the same run
+    ends = frame["stopped_by"] if "stopped_by" in frame else frame["reason"]
+    frame["failed"] = frame["status"] == "failed"
+    frame["cut"] = ends.str.endswith("seconds", na=False)
+    frame["short"] = ends.str.startswith("finished before", na=False)
     columns = [c for c in ("cpu", "round", "gap", "primal", "test_error") if c in frame]
     groups = frame.groupby(by, sort=False, dropna=False)
-    table = groups[columns].median().join(groups.agg(runs=("key", "size")))
-    table["failed"] = groups["status"].agg(lambda status: (status == "failed").sum())
-    for name, marks in (("cut", "seconds$"), ("short", "^finished before")):
-        if "stopped_by" in frame:
-            table[name] = groups["stopped_by"].agg(lambda ends, m=marks: ends.str.contains(m).sum())
+    counts = groups[["failed", "cut", "short"]].sum()
+    table = groups[columns].median().join(groups.agg(runs=("key", "size"))).join(counts)
     cpu = "cpu (s)" if frame["timed"].all() else "cpu (s, not timed)"
     return table.reset_index().rename(columns={"cpu": cpu})
 
 
-def point_key(point: Point, problem: Problem, timed: bool) -> str:
+def point_key(point: Point, problem: Problem, timed: bool, proofs: bool = False) -> str:
     """Return the content key of a point on its problem.
 
     The seed counts by its effect on data and parameters. Timed runs are kept apart even if it has
@@ -271,7 +256,8 @@ def point_key(point: Point, problem: Problem, timed: bool) -> str:
         stop=dict(point.stop),
         repetition=point.repetition,
         timed=timed and {"seed": point.seed, "machine": machine()},
-        code=code(steps.__module__, __name__),
+        code=code(steps),
+        **({"proofs": True} if proofs else {}),
     )
 
 
@@ -288,9 +274,9 @@ def _from_results(points: Sequence[Point], timed: bool, known: dict, folder: Pat
     return Sweep(tuple(found), folder, failures, traces)
 
 
-def planned(points: Sequence[Point], timed: bool) -> tuple[Point, ...]:
+def planned(points: Sequence[Point], timed: bool, proofs: bool = False) -> tuple[Point, ...]:
     """Return the points with their keys; each problem is made once."""
-    code.cache_clear()  # a notebook's kernel may be older than the code; new workers are not
+    sources.cache_clear()  # a notebook's kernel may be older than the code; new workers are not
     keyed = list(points)
     places: dict[tuple, list[int]] = {}
     for place, point in enumerate(points):
@@ -304,7 +290,7 @@ def planned(points: Sequence[Point], timed: bool) -> tuple[Point, ...]:
             raise type(error)(f"data {chosen[0]!r}: {error}") from None
         for place in indices:
             # Only the checksum says which problem it is: equal data under two names is one run.
-            own = point_key(points[place], problem, timed)
+            own = point_key(points[place], problem, timed, proofs)
             keyed[place] = replace(points[place], key=own, timed=timed)
     return tuple(keyed)
 

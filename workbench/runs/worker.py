@@ -19,10 +19,7 @@ from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numba
-import numpy as np
 import psutil
-from scipy.linalg import solve
 from threadpoolctl import threadpool_limits
 
 ONE_THREAD = dict.fromkeys(
@@ -31,6 +28,9 @@ ONE_THREAD = dict.fromkeys(
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 DIED = "its worker died, twice (out of memory, or a crash in compiled code)"
 TOO_LONG = "exceeded its time within a round and was killed"
+# PR_SET_PDEATHSIG: the process is killed when its parent ends, however that ends and even while
+# compiled code runs here. Elsewhere than on Linux it ends after its task.
+WITH_ITS_PARENT = "import ctypes; ctypes.CDLL(None).prctl(1, 9)" if psutil.LINUX else "pass"
 
 
 @dataclass(frozen=True)
@@ -84,44 +84,29 @@ class Outcome(NamedTuple):
     text: str
 
 
-def attempt(task: Task, *, folder: Path, here: Path, limits: Limits, timing: bool) -> Outcome:
-    """Run one task in a worker, in the folder `here` of the command if the worker has it."""
+def attempt(task: Task, *, folder: Path, limits: Limits, timing: bool) -> Outcome:
+    """Run one task in a worker."""
     path = task.path(folder)
     if path.exists():
         return Outcome(task.key, "done", "already done by another run")
     try:
-        _one_thread()
-        if here.is_dir():  # relative paths mean the folder in which the command was given
-            os.chdir(here)
         path.parent.mkdir(parents=True, exist_ok=True)
         with limited_memory(limits.memory), _on_one_core(timing):
             return Outcome(task.key, "done", task.work(path, limits))
-    except TimeoutError as error:
-        return Outcome(task.key, "failed", one_line(error))
     except (Exception, SystemExit, KeyboardInterrupt) as error:
-        return failed(task.key, error, limits, folder)
+        return failed(task.key, error, limits)
 
 
-def failed(
-    key: str, error: BaseException, limits: Limits | None = None, folder: Path | None = None
-) -> Outcome:
-    """Return an error in one line; one that says that results cannot be kept stops the sweep."""
-    number, place = getattr(error, "errno", None), getattr(error, "filename", None)
+def failed(key: str, error: BaseException, limits: Limits | None = None) -> Outcome:
+    """Return an error in one line; a full disk stops the sweep."""
+    number = getattr(error, "errno", None)
     if isinstance(error, MemoryError) or number == errno.ENOMEM:
         within = f"{limits.memory:g} GB" if limits and limits.memory else "there is"
         return Outcome(key, "failed", f"out of memory: it needs more than {within}")
-    ours = folder and isinstance(place, (str, Path)) and Path(place).is_relative_to(folder)
-    status = "stop" if number in DISK_FULL or ours else "failed"
-    return Outcome(key, status, f"{type(error).__name__}: {one_line(error)}")
-
-
-@cache
-def _one_thread() -> None:
-    """Give every numeric library of this process one thread, those not yet loaded too."""
-    # Numba is loaded, and refuses another value of its own variable from then on.
-    os.environ |= {n: one for n, one in ONE_THREAD.items() if not n.startswith("NUMBA")}
-    threadpool_limits(1)
-    numba.set_num_threads(1)
+    text = " ".join(str(error).split())
+    text = text if len(text) <= 500 else f"{text[:500]} ..."
+    kind = "" if isinstance(error, TimeoutError) else f"{type(error).__name__}: "
+    return Outcome(key, "stop" if number in DISK_FULL else "failed", f"{kind}{text}")
 
 
 @contextmanager
@@ -145,6 +130,9 @@ def limited_memory(gigabytes: float | None) -> Iterator[None]:
 @cache
 def _take_buffers() -> None:
     """Let NumPy's and SciPy's OpenBLAS take their buffers, for which they would wait forever."""
+    import numpy as np
+    from scipy.linalg import solve
+
     A = np.eye(100)
     solve(A, A @ A, assume_a="pos")
 
@@ -182,17 +170,8 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5940 else f"{seconds / 3600:.1f} h"
 
 
-def one_line(error: BaseException) -> str:
-    """Return the message of an error without its line breaks, at most some 500 characters."""
-    text = " ".join(str(error).split())
-    return text if len(text) <= 500 else f"{text[:500]} ..."
-
-
 class Worker:
-    """Runs tasks in a process of its own, which a new one replaces if it dies or takes too long.
-
-    The process leads a process group that ends with this process, however this one ends.
-    """
+    """Runs tasks in a process of its own, which a new one replaces if it dies or takes too long."""
 
     def __init__(self):
         self.process, self.connection = None, None
@@ -222,7 +201,6 @@ class Worker:
             if self.process:
                 self.process.kill()
                 self.process.wait()
-                self.release()
                 self.process = None
 
     def _answer(self, message: bytes, seconds: float | None) -> Outcome:
@@ -240,8 +218,8 @@ class Worker:
             if self.ended:
                 raise InterruptedError("the sweep was stopped")
             if not self.process:
-                code = "import sys; sys.path[:] = sys.argv[2:]; from workbench.runs import worker"
-                code += "; worker.serve(int(sys.argv[1]))"
+                code = f"{WITH_ITS_PARENT}; import sys; sys.path[:] = sys.argv[2:]; "
+                code += "from workbench.runs import worker; worker.serve(int(sys.argv[1]))"
                 self.connection, other = Pipe()
                 with other:
                     self.process = subprocess.Popen(
@@ -252,7 +230,6 @@ class Worker:
                         env=os.environ | ONE_THREAD,
                         start_new_session=True,
                     )
-                self.release = end_with_this_process(self.process.pid)
             return self.connection
 
 
@@ -269,27 +246,3 @@ def serve(descriptor: int) -> None:
             call = partial(failed, "", error)
         connection.send("begun")
         connection.send(call())
-
-
-def end_with_this_process(group: int) -> Callable[[], None]:
-    """Kill a process group when this process ends, even by ``kill -9``; return how to do it now.
-
-    A shell in a session of its own waits for the end of a pipe, which this process alone holds
-    open. Unlike a thread in the other process, it cannot be held up by compiled code there.
-    """
-    if os.name == "nt":
-        return lambda: None
-    watchdog = subprocess.Popen(
-        ["/bin/sh", "-c", 'read -r _; kill -9 -"$0" 2>/dev/null', str(group)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    os.register_at_fork(after_in_child=watchdog.stdin.close)  # a fork must not hold it open
-
-    def release() -> None:
-        watchdog.stdin.close()
-        watchdog.wait()
-
-    return release
