@@ -72,7 +72,8 @@ def code(steps: Callable, *rooms: str) -> str:
     own = [PACKAGE / room for room in (*EXECUTED, *rooms)]
     if path.is_relative_to(PACKAGE):
         own.append(PACKAGE / path.relative_to(PACKAGE).parts[0])
-        own += [PACKAGE / "memoir"] * (own[-1].name == "peers")  # the one paper that peers import
+        if own[-1].name == "peers":  # they alone import from papers
+            own += [PACKAGE / "memoir", PACKAGE / "sampled_cuts"]
     else:
         own += path.parent.glob("*.py")
     return sources(*own)

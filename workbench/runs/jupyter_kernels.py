@@ -12,7 +12,15 @@ from jupyter_client.manager import AsyncKernelManager
 
 from workbench.runs.worker import WITH_ITS_PARENT
 
-KERNEL = f"{WITH_ITS_PARENT}; from ipykernel.kernelapp import launch_new_instance as k; k()"
+# By default a socket drops messages beyond the first thousand that wait, and with them output.
+KERNEL = f"""{WITH_ITS_PARENT}
+from ipykernel.kernelapp import IPKernelApp
+class Kernel(IPKernelApp):
+    def init_iopub(self, context):
+        context.sndhwm = 0
+        super().init_iopub(context)
+Kernel.launch_instance()
+"""
 
 
 class IpcKernelManager(AsyncKernelManager):
@@ -24,6 +32,7 @@ class IpcKernelManager(AsyncKernelManager):
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
+        self.context.rcvhwm = 0
         if os.name != "nt":
             # The path of a Unix socket has at most 103 bytes: not in a long temporary folder.
             self.folder = TemporaryDirectory(prefix="wb-", dir="/tmp", ignore_cleanup_errors=True)
