@@ -304,7 +304,7 @@ def test_entries_are_of_the_registry_and_equals_have_equal_ranges():
         ({"test": None}, "has no published split"),
         ({"timing": True, "jobs": 2}, "timing: must run one job"),
         ({"specs": "iris"}, "specs: must be a list"),
-        ({"specs": [replace(PAIR, weights=np.array([1.0, 2.0]))]}, "has weights, which"),
+        ({"specs": [replace(PAIR, weights=np.array([1.0, 2.0]))]}, "has weights; a contest"),
         ({"specs": ["iris", "iris"]}, "specs: iris appears twice"),
         ({"entries": []}, "entries: give at least one name"),
         ({"entries": ["libsvn"]}, "unknown name 'libsvn'"),

@@ -231,7 +231,7 @@ def toys(sent, monkeypatch):
 
 def test_sliders_that_moved_in_mid_run_count_from_the_next_press_of_run_on(toys, sent, monkeypatch):
     gate = threading.Semaphore(3)  # two rounds of the warm-up, and one
-    # With a limit: a test that fails here must not hold the others' runs back for ever.
+    # With a limit: a test that fails here must not hold the others' runs back forever.
     monkeypatch.setattr(toy, "round", partial(gate.acquire, timeout=20))
     toys.run()
     wait(lambda: any(lane.state and lane.state.round == 2 for lane in toys.player.lanes))

@@ -141,13 +141,13 @@ def test_numbers_that_a_paper_prints_twice_agree():
 
 def test_files_that_cannot_be_read_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(reference, "FOLDER", tmp_path)
-    with pytest.raises(ValueError, match="paper: no 'walrus'; there are mrc, weston_watkins"):
+    with pytest.raises(ValueError, match="paper: unknown name 'walrus'; known papers: mrc"):
         printed("walrus")
     with pytest.raises(ValueError, match=r"mrc\.csv: no such file"):
         printed("mrc")
     header = ",".join(COLUMNS)
     (tmp_path / "mrc.csv").write_text(header.replace("unit", "units") + "\n")
-    with pytest.raises(ValueError, match=r"mrc\.csv: its columns are .*'units'"):
+    with pytest.raises(ValueError, match=r"mrc\.csv: must have the columns .*'units'"):
         printed("mrc")
     (tmp_path / "mrc.csv").write_text(f"{header}\nmrc,II,nan,M,accuracy,,7.2e+0,1e+0,s,,\n")
     row = printed("mrc").iloc[0]

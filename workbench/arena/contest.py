@@ -36,7 +36,7 @@ from workbench.runs.results import recalled
 from workbench.runs.sweep import runs_folder
 from workbench.runs.worker import Limits, timed_alone
 
-KEPT = ("status", "reason", "timed")  # of matches among results, next to what they measured
+KEPT = ("status", "reason", "timed")  # columns that results keep in addition to measurements
 MAX_COUNTS = 8  # largest classes of an own table whose rows are counted in words
 MEANS = ["test_error", "standard_error", "fit_cpu", "worst_case"]
 COLUMNS = ["data", "partition", "entry", "label", "family", "status", "reason", "n", "d", "k"]
@@ -107,7 +107,7 @@ class Contest:
         for name, rows in self.table().groupby("data", sort=False):
             done = rows[rows["done"] > 0]
             if done.empty:
-                said.append(f"{name}: no entry is done.")
+                said.append(f"{name}: no entry has finished.")
                 continue
             best, others = done.iloc[0], done.iloc[1:]
             near = ", ".join(others["label"][others["tied"]]) or "none"
@@ -293,7 +293,7 @@ def own_data(spec: str | Path | Problem, folder: Path) -> Data:
     """
     if isinstance(spec, Problem):
         if (spec.weights != 1.0).any():
-            raise ValueError(f"specs: {spec.name} has weights, which a contest does not count")
+            raise ValueError(f"specs: {spec.name} has weights; a contest does not support them")
         name = re.sub(r"[^\w-]+", "_", spec.name.partition(".")[0])[:40] or "data"
         path = folder / "data" / spec.checksum / f"{name}.npz"
         if not path.exists():

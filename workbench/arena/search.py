@@ -23,7 +23,7 @@ MAX_TRIALS = 30  # at most 31; reached by solvers whose fit costs next to nothin
 PATIENCE = 5.0  # a trial ends after this many times the seconds to its best round
 MIN_TRIAL_FRACTION = 0.1  # fraction of the seconds of a fit that a trial is given in any case
 CLOSED_GAP = 0.1  # certified gap over the upper bound at which a run is near its end
-OVERRUN = 10.0  # a trial, evaluation included, may take this many times the seconds of its fit
+OVERRUN = 10.0  # a trial with its evaluation may take this many times the seconds of a fit
 EDGE_FRACTION = 0.1  # fraction of a range, in decades, that counts as its edge
 
 Ranges = Mapping[str, tuple[float, float]]
@@ -84,7 +84,7 @@ def search(
             break
     best = min(trials, key=lambda trial: (trial["validation_error"], trial["rounds"] or 0))
     if best["rounds"] is None:
-        raise RuntimeError(f"nothing was fitted: {trials[0]['reason']}")
+        raise RuntimeError(f"search: no trial has a result: {trials[0]['reason']}")
     at_edge = [
         name
         for name, (low, high) in ranges.items()

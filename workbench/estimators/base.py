@@ -36,7 +36,7 @@ from workbench.estimators.saved import save
 from workbench.runs.run import run
 
 FLOATS = np.float64, np.float32
-SPARSE = "csr: "  # begins the names of sparse matrices in files and pickles
+SPARSE = "csr: "  # prefix of the names of sparse matrices in files and pickles
 # A check takes a value and its name, and raises a ValueError that says what is accepted.
 Check = Callable[[object, str], object]
 positive: Check = check_positive
@@ -234,14 +234,14 @@ class Classifier(ClassifierMixin, BaseEstimator):
         self._check_parameters()
         for name in vars(self):
             if hasattr(type(self), name) and name not in self._get_param_names():
-                raise ValueError(f"{name}: is not an attribute that a fit leaves")
+                raise ValueError(f"{name}: is not an attribute of a fitted model")
         classes, d = self.classes_, getattr(self, "n_features_in_", None)
         if type(d) is not int or d < 1:
-            raise ValueError("n_features_in_: must be a whole number of at least 1")
+            raise ValueError("n_features_in_: must be an integer of at least 1")
         kind = classes.dtype.kind if isinstance(classes, np.ndarray) and classes.ndim == 1 else "V"
         good = kind in "biufUO" and len(classes) > 1 and all(classes[1:] > classes[:-1])
         if not good or (kind == "f" and not np.isfinite(classes).all()):
-            raise ValueError("classes_: must be labels in ascending order, at least two")
+            raise ValueError("classes_: must be at least two labels in ascending order")
         for name, shape in self._shapes(d, len(classes)).items():
             vars(self)[name] = floats_of(vars(self).get(name), name, shape)
 
@@ -368,7 +368,7 @@ def floats_of(value, name: str, shape: tuple[int, ...]):
     if sp.issparse(value) and value.format == "csr":
         value = rebuilt(value)
         if not value.has_canonical_format:
-            raise ValueError(f"{name}: indices must be in ascending order in each row")
+            raise ValueError(f"{name}: the indices of a row must be in ascending order")
     elif not isinstance(value, np.ndarray):
         raise ValueError(f"{name}: must be an array")
     if value.dtype not in FLOATS or value.shape != shape:

@@ -243,7 +243,7 @@ class SparseLinear(Classifier):
         largest = most * float(abs(self._weights).max()) * X.shape[1]
         if not largest < float(np.finfo(np.float32).max):
             raise ValueError(
-                f"X: values of up to {most:.3g} make scores beyond single precision; scale the rows"
+                f"X: values up to {most:.3g} give scores beyond single precision; scale the rows"
             )
         return X
 
@@ -574,7 +574,7 @@ class StagewiseLeastSquares(LinkedClassifier):
         good = type(g) is Generator and g.kind in RANDOM and g.d == self.n_features_in_
         good = good and all(map(is_whole, (g.d, g.n_features, g.block))) and is_whole(g.seed, 0)
         if not (good and g.block <= g.n_features):
-            raise ValueError("generator_: does not fit the features")
+            raise ValueError("generator_: does not match the features")
         positive(g.s, "generator_.s")
         shape = (g.n_features, g.d) if g.kind == "nystroem" else (0, 0)
         floats_of(g.anchors, "generator_.anchors", shape)
@@ -685,13 +685,13 @@ class SampledCutClassifier(Classifier):
         super()._check_fitted()
         kernel = vars(self).get("_kernel")
         if type(kernel) is not Kernel or kernel.kind not in KERNELS:
-            raise ValueError("_kernel: must be a kernel by name")
+            raise ValueError("_kernel: must be the kernel rbf or linear")
         check_kernel(kernel.kind, kernel.gamma)
         centre = floats_of(kernel.centre, "_kernel.centre", np.shape(kernel.centre))
         if centre.shape not in ((0,), (self.n_features_in_,)) or kernel.dtype != np.float64:
-            raise ValueError("_kernel: does not fit the features")
+            raise ValueError("_kernel: does not match the features")
         if kernel.gamma != self.gamma_:
-            raise ValueError("_kernel: its gamma must be gamma_")
+            raise ValueError("_kernel: gamma must equal gamma_")
 
     def _scored(self, X) -> np.ndarray:
         X = stored_as(self.support_vectors_, X)

@@ -36,7 +36,7 @@ def printed(paper: str | None = None) -> pd.DataFrame:
         For a paper that is not one of `PAPERS`, a file that is missing, or one with other columns.
     """
     if paper is not None and paper not in PAPERS:
-        raise ValueError(f"paper: no {paper!r}; there are {', '.join(PAPERS)}")
+        raise ValueError(f"paper: unknown name {paper!r}; known papers: {', '.join(PAPERS)}")
     return pd.concat([_read(name) for name in PAPERS if paper in (None, name)], ignore_index=True)
 
 
@@ -100,6 +100,8 @@ def _read(paper: str) -> pd.DataFrame:
         raise ValueError(f"{path}: no such file; the printed numbers come with a checkout")
     frame = pd.read_csv(path, dtype=str, keep_default_na=False)
     if tuple(frame.columns) != COLUMNS:
-        raise ValueError(f"{path}: its columns are {list(frame.columns)}, not {list(COLUMNS)}")
+        raise ValueError(
+            f"{path}: must have the columns {list(COLUMNS)}, has {list(frame.columns)}"
+        )
     numbers = frame[["value", "spread"]].replace("", math.nan).astype(float)
     return frame.astype(object).assign(**numbers)

@@ -38,7 +38,7 @@ METADATA = {
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
 CAPTION_POINTS = 7
-MAX_LINES = 4  # of the caption beneath a figure; the sidecar and the report have all of it
+MAX_LINES = 4  # a longer caption is shortened in the picture; sidecar and report have all of it
 SENTENCES = re.compile(r"(?<=[.!?]) (?=[A-ZΑ-Ωα-ω(])")
 
 

@@ -19,10 +19,10 @@ from workbench.live.sliders import WIDE, Sliders, in_words, slider
 from workbench.registry import SOLVERS
 from workbench.runs.run import resolve
 
-BUDGETS_S = (1, 2, 5, 10, 30, 60, 120, 300, 600, 3600)  # solver seconds
-PAUSES_S = {"1/s": 1.0, "3/s": 1 / 3, "10/s": 0.1, "full": 0.0}  # between two rounds
-TIME_FRACTION = 0.01  # for portraits
-MIN_PAUSE_S = 0.1  # between two of them
+BUDGETS_S = (1, 2, 5, 10, 30, 60, 120, 300, 600, 3600)  # choices of solver seconds
+PAUSES_S = {"1/s": 1.0, "3/s": 1 / 3, "10/s": 0.1, "full": 0.0}  # seconds between two rounds
+TIME_FRACTION = 0.01  # fraction of wall time for portraits
+MIN_PAUSE_S = 0.1  # seconds between two portraits
 GREY = "#909090"
 
 

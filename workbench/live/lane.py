@@ -23,9 +23,9 @@ from workbench.runs.run import header, resolve, warm
 
 TOLERANCE = 1e-9  # certified gap at which a run ends, relative to an upper bound above 1
 RECENT = 1000  # rows that are all kept; of the older ones, fewer and fewer
-TIME_FRACTION = 0.005  # for each of: evaluating, keeping states
-MIN_PAUSE_S = 0.05  # between two of them
-FREE_S = 0.3  # evaluating at the beginning of a run, when errors fall fastest
+TIME_FRACTION = 0.005  # fraction of wall time for evaluating, and for keeping states
+MIN_PAUSE_S = 0.05  # seconds between two evaluations, or two states
+FREE_S = 0.3  # seconds of evaluation without pauses: errors fall fastest in the beginning
 MEMORY = 2**28  # bytes of states kept on the way
 
 

@@ -18,15 +18,15 @@ from scipy.sparse.linalg import norm
 from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import State
 
-MAX_ROWS = 500  # scored for a picture
+MAX_ROWS = 500  # rows that are scored for a picture
 MAX_POINTS = 400  # drawn in a plane
 MAX_MARKED = 100  # points of a plane that stand out
-SIDE = 60  # cells of a plane's side
+SIDE = 60  # cells on each side of a plane
 MAX_BARS = 40  # in one picture, and classes or features of a matrix
 BINS = 20  # in a histogram, at most
 IMAGE_SIDES = 3, 64  # pixels, of rows that are taken for square images
 SHADED = 0.98  # fraction of the weights below the darkest shade: a few large ones hide no others
-LARGEST = 1e30  # single precision holds it
+LARGEST = 1e30  # larger values are drawn as this one
 
 
 class Bars(NamedTuple):

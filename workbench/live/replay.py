@@ -29,7 +29,7 @@ from workbench.live.pictures import pack
 MIME = "application/vnd.workbench.replay+json"
 FRAME_RATIO = 1.2  # ratio of the rounds of two neighbouring pictures of the inside
 HERE = Path(__file__).parent
-STYLE = (HERE / "replay.css").read_text(encoding="utf-8")  # of a recording on a page
+STYLE = (HERE / "replay.css").read_text(encoding="utf-8")
 
 
 def _closed(module: str) -> str:
