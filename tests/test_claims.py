@@ -10,6 +10,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
+from workbench.data.panels import panel
 from workbench.figures.papers import PAPERS, title
 from workbench.figures.report import claims as module
 from workbench.figures.report.claims import VERDICTS, read_claims
@@ -137,6 +138,27 @@ def test_the_two_formulations_have_one_solution(C, blobs):
         return W.value
 
     np.testing.assert_allclose(solution(2, 2 * C), 2 * solution(1, C), atol=1e-4)
+
+
+@pytest.mark.parametrize("data, least, most", [("iris", 10, 20), ("wine", 0, 1)])
+def test_an_offset_that_is_not_regularised(data, least, most):
+    """Section A.1: how many points of test error it moves, at C = 1."""
+    moved = []
+    for seed in range(3):
+        problem = panel(data, test=0.3, seed=seed)
+        X, y, k = problem.X, problem.y, problem.k
+        own, rest = np.eye(k)[y], 1 - np.eye(k)[y]
+        errors = []
+        for offset in (0, 1):
+            W, b = cp.Variable((problem.d, k)), cp.Variable((1, k))
+            scores = X @ W + offset * np.ones((len(y), 1)) @ b
+            margins = cp.sum(cp.multiply(own, scores), axis=1, keepdims=True) @ np.ones((1, k))
+            loss = cp.sum(cp.multiply(rest, cp.pos(1 - margins + scores)))
+            cp.Problem(cp.Minimize(cp.sum_squares(W) / 2 + loss)).solve(solver=cp.CLARABEL)
+            found = problem.X_test @ W.value + (offset * b.value if offset else 0)
+            errors.append(np.mean(found.argmax(axis=1) != problem.y_test))
+        moved.append(100 * abs(errors[1] - errors[0]))
+    assert least <= np.mean(moved) <= most
 
 
 if __name__ == "__main__":
