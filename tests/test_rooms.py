@@ -28,9 +28,9 @@ FLOORS = [
 ]
 # Lines of Python, docstrings included. A budget rises only in the commit that says what else went.
 BUDGETS = {
-    "core": 1_215,
+    "core": 1_200,
     "kernels": 822,
-    "data": 1_939,
+    "data": 1_901,
     "mrc": 2_599,
     "weston_watkins": 967,
     "memoir": 2_247,

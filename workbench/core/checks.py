@@ -68,9 +68,8 @@ def check_flags(**flags) -> None:
 def check_whole(value: int, argument: str, least: int = 1) -> int:
     """Return `value` as an int; a ValueError names `argument` unless :func:`is_whole` of it."""
     if not is_whole(value, least):
-        raise ValueError(
-            f"{argument}: must be a whole number of at least {least}, got {shown(value)}"
-        )
+        need = f"a whole number of at least {least}"
+        raise ValueError(f"{argument}: must be {need}, got {shown(value)}")
     return int(value)
 
 
@@ -92,7 +91,7 @@ def check_memory(what: str, need: float) -> int:
 
 
 def shown(value) -> str:
-    """Return the beginning of ``repr(value)``, which Python refuses for very long integers."""
+    """Return the beginning of ``repr(value)``; Python refuses it for very long integers."""
     try:
         text = repr(value)
     except ValueError:
@@ -117,13 +116,8 @@ def check_numbers(values, argument: str) -> None:
 def check_matrix(X, argument: str) -> Matrix:
     """Return `X` as a finite, C-ordered float array or a canonical CSR matrix.
 
-    A memory-mapped array that has these properties is not copied.
-
-    Raises
-    ------
-    ValueError
-        Naming `argument`, what is wrong with it and what is accepted; also for a value beyond
-        1e60, or 1e15 in single precision.
+    A memory-mapped array that has these properties is not copied. A ValueError names `argument`;
+    values beyond :data:`LARGEST` are refused, too.
     """
     check_numbers(X, argument)
     X = X if sp.issparse(X) else as_array(X, argument)

@@ -150,13 +150,11 @@ class Problem:
             raise ValueError(f"classes: must be from 2 to {self.k}, got {k!r}")
         kept = self.y < k
         rows = {"X": self.X[kept], "y": self.y[kept], "weights": self.weights[kept]}
-        part = replace(self, **rows, classes=self.classes[:k])
-        if self.X_test is None:
-            return part
-        kept = self.y_test < k
-        if not kept.any():
-            return replace(part, X_test=None, y_test=None)
-        return replace(part, X_test=self.X_test[kept], y_test=self.y_test[kept])
+        if self.X_test is not None:
+            kept = self.y_test < k
+            test = (self.X_test[kept], self.y_test[kept]) if kept.any() else (None, None)
+            rows["X_test"], rows["y_test"] = test
+        return replace(self, **rows, classes=self.classes[:k])
 
     def _all_rows(self) -> tuple[Matrix, np.ndarray]:
         if self.X_test is None:
@@ -191,9 +189,7 @@ def as_problem(
     Raises
     ------
     ValueError
-        Naming the argument: not two-dimensional, no rows or features, NaN or infinite values,
-        lengths that differ, missing labels, fewer than two classes, a class without rows, values
-        or columns of values so large or so small that their squares overflow or vanish.
+        Naming the argument and what is wrong with it.
     """
     if features is None and hasattr(X, "columns"):
         features = X.columns
@@ -217,23 +213,21 @@ def as_problem(
         raise ValueError("X_test, y_test: give both or neither")
     if X_test is not None:
         X_test = check_matrix(X_test, "X_test")
-        if X_test.dtype != X.dtype:
-            with np.errstate(over="ignore"):
-                X_test = check_matrix(X_test.astype(X.dtype), "X_test")
+        with np.errstate(over="ignore"):  # a double that overflows in single precision is refused
+            X_test = check_matrix(X_test.astype(X.dtype, copy=False), "X_test")
         if X_test.shape[1] != X.shape[1]:
             raise ValueError(f"X_test: has {X_test.shape[1]} features, X has {X.shape[1]}")
         if sp.issparse(X_test) != sp.issparse(X):
             raise ValueError("X_test: must be sparse exactly when X is sparse")
         y_test = encode(check_labels(y_test, "y_test", X_test.shape[0]), given, "y_test")
     if features is not None:
-        features = tuple(str(f) for f in features)
-        if len(features) != X.shape[1]:
+        if len(features := tuple(map(str, features))) != X.shape[1]:
             raise ValueError(f"features: {len(features)} names for {X.shape[1]} columns of X")
     return Problem(X, y, given, name, X_test, y_test, features, synthetic, about)
 
 
 def noted(problem: Problem, recipe: dict) -> None:
-    """Note the recipe of a problem; another one made from it by ``replace`` does not keep it."""
+    """Set the recipe of a problem; ``replace`` does not keep it."""
     object.__setattr__(problem, "recipe", recipe)
 
 

@@ -186,8 +186,7 @@ LIMITS = {"rounds": rounds, "seconds": seconds, "cpu": processor_seconds}
 def stopping(stop: Mapping[str, float]) -> tuple[Rule, ...]:
     """Return stopping rules from plain data: ``{"gap": 1e-3, "rounds": 500, "cpu": 60}``.
 
-    ``rounds``, ``seconds`` and ``cpu`` are limits; any other name is a column of the rows, which
-    must fall to its value.
+    Names other than those of :data:`LIMITS` are columns of the rows (:func:`below`).
     """
     return tuple(
         LIMITS[name](value) if name in LIMITS else below(name, value)

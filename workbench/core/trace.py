@@ -61,8 +61,7 @@ def record(
     """Pass the stream on while its rows are appended to `trace` and, line by line, to `path`.
 
     The last row of a stream that ends by itself has ``stopped_by`` "finished", with the goals of
-    its `rules` that it did not reach; after Ctrl-C it has "interrupted". A killed process leaves a
-    readable prefix.
+    its `rules` that it missed; after Ctrl-C it has "interrupted".
     """
     sink = open(path, "w", encoding="utf-8") if path is not None else None
 
@@ -104,8 +103,7 @@ def read_trace(path: str | os.PathLike) -> Trace:
     Raises
     ------
     ValueError
-        If the file is not a trace, has a newer schema, or a line before a cut one is damaged: each
-        is an object of plain values, whose round rises and whose clocks do not go back.
+        If the file is not a trace, has a newer schema, or a line before the last is damaged.
     """
     lines, entries = Path(path).read_text(encoding="utf-8", errors="replace").split("\n"), []
     for number, line in enumerate(lines, 1):

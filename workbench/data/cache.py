@@ -59,11 +59,7 @@ def state_of_folders(mentioned: Iterable[str] = ()) -> list[list]:
     """Return the state of the data files, which differs after any of them has changed.
 
     It has the name, size and date of every file in the data folders, and the SHA-256 of the data
-    sets and files that a text names: a file that another process has mapped keeps its date.
-
-    Parameters
-    ----------
-    mentioned : texts such as ``"digits, my rows.csv @ given + 400 fourier"``
+    sets and files that the texts name: a file that another process has mapped keeps its date.
     """
     folders = [folder for folder in (mirror_folder(), cache_folder()) if folder and folder.is_dir()]
     here = [path for folder in folders for path in sorted(folder.iterdir()) if path.is_file()]

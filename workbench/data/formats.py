@@ -41,12 +41,8 @@ def read_npz(path: str | os.PathLike) -> Rows:
 
     An archive of ``X`` (n, d), or ``data``, ``indices``, ``indptr``, ``shape`` of a CSR matrix;
     ``y`` (n,) labels, or codes 0..k-1 if ``labels`` (k,) are given; and, optionally, ``n_train``,
-    ``features``, ``about``. Labels spelt as integers become integers.
-
-    Raises
-    ------
-    ValueError
-        Naming the file: not an archive, damaged, with pickled objects, parts missing or at odds.
+    ``features``, ``about``. Labels spelt as integers become integers. A file that is damaged, has
+    pickled objects or parts that do not fit each other is a ValueError.
     """
     path = Path(path)
     if not zipfile.is_zipfile(path):
@@ -115,11 +111,6 @@ def read_libsvm(*paths: str | os.PathLike, dtype: type = np.float64, **options) 
     paths : plain or compressed (.bz2, .gz); a test file follows its training file
     options : of scikit-learn's ``load_svmlight_files``, such as `n_features`, and `zero_based`:
         by default indices count from 1, or from 0 if a 0 occurs in a file
-
-    Raises
-    ------
-    ValueError
-        Naming the file, if one is not in this format.
     """
     from sklearn.datasets import load_svmlight_files
 

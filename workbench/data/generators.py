@@ -40,7 +40,7 @@ class Generator:
     block: int
     seed: int
     s: float  # the kernel is exp(-|x - x'|^2 / s)
-    # Landmarks of all blocks, one below the other; no rows if there are none.
+    # Landmarks of all blocks, one below the other, or no rows.
     anchors: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.float32))
 
     @property
@@ -94,11 +94,6 @@ def fitted(
     bandwidth : positive; the kernel is exp(-|x - x'|^2 / (bandwidth m^2)) with the median distance
         m of training rows that differ, or 1 if all are equal
     seed : int, at least 0, seeds all that is random
-
-    Raises
-    ------
-    ValueError
-        For an unknown kind, or sizes, a bandwidth or a seed out of range.
     """
     if kind not in [*RANDOM]:
         raise ValueError(f"features: unknown name {kind!r}; {hint(str(kind), RANDOM)}")
@@ -193,8 +188,7 @@ KINDS = RANDOM | {"columns": columns}
 
 
 def _waves(generator: Generator, W: np.ndarray, rng: np.random.Generator) -> Map:
-    # Phases are in turns of the circle, not radians.
-    W = _scaled(W, np.sqrt(2 / generator.s) / (2 * np.pi))
+    W = _scaled(W, np.sqrt(2 / generator.s) / (2 * np.pi))  # phases in turns, not radians
     shift = rng.random(W.shape[1], np.float32)
 
     def make(X: Matrix, Z: np.ndarray) -> None:

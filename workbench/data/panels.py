@@ -1,8 +1,4 @@
-"""Problems from words, for notebooks, sweeps and dashboards: :mod:`workbench.data.words` in use.
-
->>> for spec in listed("digits, breast_cancer + 400 fourier | 40 % rows"):  # doctest: +SKIP
-...     problem = panel(spec, seed=1)
-"""
+"""Problems from words (:mod:`workbench.data.words`), for notebooks, sweeps and dashboards."""
 
 from __future__ import annotations
 

@@ -26,13 +26,8 @@ def synthetic(n: int = 1_000, d: int = 20, k: int = 5, seed: int = 0) -> Problem
 def checkers(n: int = 10_000, seed: int = 0, *, squares: int = 4) -> Problem:
     """Return rows on a checkerboard, uniform in the unit square, labelled by colour; float32.
 
-    Noise is added to the coordinates, of a standard deviation of 0.08 sides of a square: the best
-    possible error is about 9 %.
-
-    Parameters
-    ----------
-    n : rows, at least 2
-    squares : number per side, at least 2
+    Coordinates have noise with a standard deviation of 0.08 sides of a square: the best possible
+    error is about 9 %. There are n >= 2 rows, and `squares` >= 2 squares per side.
     """
     check_sizes(n, 2, 2)
     if squares < 2:
@@ -50,9 +45,6 @@ def checkers(n: int = 10_000, seed: int = 0, *, squares: int = 4) -> Problem:
 
 def check_sizes(n: int, d: int, k: int) -> None:
     """Raise a ValueError unless n >= k >= 2 and d >= 1."""
-    if k < 2:
-        raise ValueError(f"k: must be at least 2, got {k!r}")
-    if n < k:
-        raise ValueError(f"n: must be at least k = {k}, so that no class is empty, got {n!r}")
-    if d < 1:
-        raise ValueError(f"d: must be at least 1, got {d!r}")
+    for name, value, least in (("k", k, 2), ("n", n, k), ("d", d, 1)):
+        if value < least:
+            raise ValueError(f"{name}: must be at least {least}, got {value!r}")

@@ -40,12 +40,7 @@ def read_table(
     Rows
         `about` has the label column, the size of each class, the error of always predicting the
         largest class, labels that differ only in case or blanks, and how many rows were left out.
-
-    Raises
-    ------
-    ValueError
-        Naming the file: not a table, no such column, several candidates, a first line that may be
-        a row, a column without a name, columns that are not numbers or have gaps.
+        A table that is unclear is a ValueError that names the file, the column and the option.
     """
     import pandas as pd  # half a second that other formats need not wait for
 
@@ -110,7 +105,7 @@ def _described(labels: np.ndarray) -> list[str]:
     error = 1 - counts.iloc[0] / counts.sum()
     lines = [
         f"{len(counts):,} classes: {listed}{more}",
-        f"always predicting {counts.index[0]!s} has an error of {error:.1%}",
+        f"always predicting {counts.index[0]!s} has an error of {100 * error:.1f} %",
     ]
     folded = pd.Series(["".join(str(name).split()).casefold() for name in counts.index])
     if alike := sorted(str(counts.index[i]) for i in np.flatnonzero(folded.duplicated(keep=False))):
@@ -153,12 +148,11 @@ def _numeric(frame, path: Path):
                 advice = "encode or drop such columns, or name the label column with target="
             if "," in example:
                 advice = "give decimal=',' if these are numbers"
+            others = f" (also: {', '.join(texts[1:6])})" if len(texts) > 1 else ""
             _refuse(
                 path,
-                f"features must be numbers; column {name!r} has {len(odd):,} other values in "
-                f"{len(column):,} rows, most often {example!r}; {advice}"
-                + f" (not only numbers: {', '.join(texts[:5])})"
-                * (len(texts) > 1),
+                f"features must be numbers; column {name!r}{others}: {len(odd):,} of "
+                f"{len(column):,} values are not, most often {example!r}; {advice}",
             )
         frame = frame.assign(**{name: numbers})
     return frame

@@ -137,7 +137,7 @@ def _counts(spoken, tree, language, secret, rng) -> sp.csr_matrix:
 
 
 def _uniform(vocabulary: np.ndarray, rank: np.ndarray, secret: np.uint64) -> np.ndarray:
-    """Return a fixed number in [0, 1) for each place in each vocabulary: splitmix64's finaliser."""
+    """Return a fixed number in [0, 1) for each place in each vocabulary, by splitmix64."""
     h = (vocabulary.astype(np.uint64) << np.uint64(20)) + rank.astype(np.uint64)
     h = h * np.uint64(0x9E3779B97F4A7C15) + secret
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):

@@ -90,8 +90,8 @@ def generated(data: str, seed: int, test: float | None) -> Problem | None:
     """Return the problem that words such as ``checkers 1000`` generate, or None for other data.
 
     `test` is the fraction of test rows. ``synthetic NxDxK`` splits its N rows. ``checkers N`` has
-    N training rows and 20,000 test rows of the same board, the same ones for every N and fraction.
-    ``text NxC`` has N training rows and this fraction of all as test rows, at most 20,000.
+    N training rows and always the same 20,000 test rows. ``text NxC`` has N training rows and this
+    fraction of all as test rows, at most 20,000.
     """
     if not GENERATED.fullmatch(data):
         return None
@@ -125,7 +125,6 @@ def check_scale(scale: str, text: str) -> None:
 
 def is_path(text: str) -> bool:
     """Return whether there is a file or folder of this path; ``~`` is the home folder."""
-    # Longer texts are not paths, and the system would refuse to look them up.
     return 0 < len(text) < 4096 and os.path.exists(os.path.expanduser(text))
 
 
