@@ -57,7 +57,7 @@ def test_libsvms_objectives_are_those_of_its_pairs(k, blobs):
     before, last = next(steps).primal, next(steps)
     X, y = problem.X, problem.y
     K = rbf_kernel(X, gamma=0.2)
-    primal = dual = pairs = 0.0
+    primal = pairs = 0.0
     for i in range(k):
         for j in range(i + 1, k):
             rows = np.flatnonzero((y == i) | (y == j))
@@ -69,15 +69,11 @@ def test_libsvms_objectives_are_those_of_its_pairs(k, blobs):
             f = K[np.ix_(rows, rows)] @ a
             hinges = np.maximum(0.0, 1.0 - z * (f + model.intercept_[0])).sum()
             primal += a @ f / 2 + C * hinges
-            dual += np.abs(a).sum() - a @ f / 2
             pairs += C * len(rows)
     assert last.info()["primal"] == pytest.approx(primal, rel=1e-6)
-    assert last.info()["dual"] == pytest.approx(dual, rel=1e-6)
-    assert 0 <= last.primal - last.dual < 1e-4 * last.primal
     assert before == pairs  # at w = 0
     loose = fitted("libsvm", problem, C=C, tol=0.5, **GAUSSIAN)
-    assert loose.primal - loose.dual > 100 * (last.primal - last.dual)
-    assert loose.iterations < last.iterations
+    assert loose.primal > last.primal and loose.iterations < last.iterations
 
 
 @pytest.mark.parametrize("k", [2, 4])
@@ -111,7 +107,7 @@ def test_judging_is_off_the_clock_and_features_are_on_it(name, blobs, clock, mon
         return lambda *given: (time.sleep(seconds), call(*given))[1]
 
     fitted(name, blobs())  # compiled
-    judge = (peers, "objectives" if name == "libsvm" else "mean_hinge")
+    judge = (peers, "objective" if name == "libsvm" else "mean_hinge")
     monkeypatch.setattr(*judge, slow(getattr(*judge), 1.0))
     monkeypatch.setattr(peers, "inverse_root", slow(inverse_root, 0.2))
     *_, (row, _) = watch(SOLVERS[name].steps(blobs()))

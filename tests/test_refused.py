@@ -71,7 +71,6 @@ TABLE = [
     ("ls_stagewise", "features", ("wavelets",), "unknown name", {}),
     (f"{LIBLINEAR} {LOGISTIC} ridge libsvm nystroem_svm", "tol", SMALL, POSITIVE, {}),
     ("vw vw_recall_tree", "learning_rate", (0, np.nan), POSITIVE, {}),
-    ("vw", "l2", (-1.0, np.nan, np.inf), NOT_NEGATIVE, {}),
     ("vw_recall_tree", "bits", (0, 2.5, 32), "must be", {}),
 ]
 CASES = [

@@ -40,7 +40,7 @@ BUDGETS = {
     "peers": 1_136,
     "registry": 113,
     "proofs": 1_185,
-    "runs": 2_064,
+    "runs": 2_105,
     "live": 1_700,
     "figures": 1_825,
     "estimators": 1_200,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.sparse.linalg import norm
 
 from workbench.core.checks import check_positive, check_sparse
 from workbench.core.problem import Problem
@@ -32,7 +33,7 @@ class CentroidState:
 def centroid(
     problem: Problem, *, power: float = 1.0, state: CentroidState | None = None
 ) -> Iterator[CentroidState]:
-    """Take the mean m of each class's rows, of norm one, over |m|^power, in one round.
+    """Take the mean m of each class's unit rows over |m|^power, in one round (Han, Karypis 2000).
 
     With a power of 1 the highest score x.w_c is the largest cosine of a row and a centroid; with
     less, classes whose rows agree with each other weigh more. Classes without rows or direction
@@ -47,10 +48,6 @@ def centroid(
     ------
     ValueError
         If `power` is not a positive number, or makes weights that are zero or not finite.
-
-    References
-    ----------
-    Han, Karypis: Centroid-based document classification. PKDD 2000.
     """
     from sklearn.preprocessing import normalize
 
@@ -62,36 +59,19 @@ def centroid(
     if s.round:
         return
     members = sp.csr_matrix((np.ones(n, X.dtype), (y, np.arange(n))), shape=(k, n))
-    sums = sp.csr_matrix(members @ normalize(X))
-    sums.eliminate_zeros()
-    sums.sort_indices()
-    lengths = norms(sums)
-    s.W = powered(sums, lengths, np.bincount(y, minlength=k), power)
+    W = sp.csr_matrix(members @ normalize(X))
+    W.eliminate_zeros()
+    W.sort_indices()
+    lengths, counts = norm(W.astype(np.float64), axis=1), np.bincount(y, minlength=k)
+    # m / |m|^p for the mean m = s / count is s |s|^-p count^(p - 1).
+    some, factors = lengths > 0, np.zeros(k)
+    with np.errstate(all="ignore"):
+        factors[some] = lengths[some] ** -power * counts[some] ** (power - 1.0)
+        W.data *= np.repeat(factors, np.diff(W.indptr)).astype(W.dtype)
+    if not (np.isfinite(W.data).all() and factors[some].all()):
+        raise ValueError(f"power: makes weights that are zero or not finite, got {power:g}; take 1")
+    s.W = W
     with off_the_clock():
         s.primal = 1.0 - float(lengths.sum()) / n  # |sum_i u_i| = sum_i u_i.m / |m|
         s.round = 1
     yield s
-
-
-def powered(
-    sums: sp.csr_matrix, lengths: np.ndarray, counts: np.ndarray, power: float
-) -> sp.csr_matrix:
-    """Return the means of `counts` rows over their norms' `power`, from sums of these norms."""
-    there = lengths > 0
-    # m / |m|^p for the mean m = s / n is s |s|^-p n^(p - 1).
-    factors = np.zeros(len(counts))
-    with np.errstate(all="ignore"):
-        factors[there] = lengths[there] ** -power * counts[there] ** (power - 1.0)
-        sums.data *= np.repeat(factors, np.diff(sums.indptr)).astype(sums.dtype)
-    if not (np.isfinite(sums.data).all() and factors[there].all()):
-        raise ValueError(f"power: makes weights that are zero or not finite, got {power:g}; take 1")
-    return sums
-
-
-def norms(W: sp.csr_matrix) -> np.ndarray:
-    """Return the Euclidean norms of the rows, in double precision."""
-    squares = np.zeros(W.shape[0])
-    full = np.flatnonzero(np.diff(W.indptr))
-    if len(full):
-        squares[full] = np.add.reduceat(W.data.astype(np.float64) ** 2, W.indptr[full])
-    return np.sqrt(squares)

@@ -6,9 +6,7 @@ copy of the rows in double precision too.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -27,7 +25,7 @@ from workbench.kernels.functions import (
     stored_as,
 )
 from workbench.memoir.pegasos import mean_hinge
-from workbench.peers.linear import ITERATIONS
+from workbench.peers.linear import ITERATIONS, quiet
 from workbench.sampled_cuts.spaces import features, inverse_root
 
 BLOCK_DECISIONS = 2**22  # decisions of a block of rows, in double precision
@@ -48,15 +46,14 @@ class ExpansionState(KernelRows):
 
 @dataclass(kw_only=True)
 class LibsvmState(ExpansionState):
-    """Support vectors, ``counts`` (k,) of each class in its order, and their multipliers.
+    """Support vectors, ``counts`` (k,) of each class in its order, and biases ``b`` of all pairs.
 
     Row u of ``A`` (m, k - 1) has y alpha of that row against each other class, in their order,
-    where y is 1 for the first class of a pair; ``b`` (k (k - 1) / 2,) are the pairs' biases.
+    where y is 1 for the first class of a pair.
     """
 
     counts: np.ndarray
     b: np.ndarray
-    dual: float
 
     def scores(self, X) -> np.ndarray:
         """Return half the margin of two classes, (n, 2), or the votes of more, (n, k)."""
@@ -89,7 +86,7 @@ class LibsvmState(ExpansionState):
             yield part, P[i, :, j - 1] + P[j, :, i] + self.b[:, None]
 
     def info(self) -> Row:
-        return super().info() | {"dual": self.dual, "support_vectors": len(self.A)}
+        return super().info() | {"support_vectors": len(self.A)}
 
 
 def libsvm(
@@ -102,10 +99,10 @@ def libsvm(
     cache_mb: float = 512.0,
     state: LibsvmState | None = None,
 ) -> Iterator[LibsvmState]:
-    """Minimise 1/2 |w|^2 + C sum_i max(0, 1 -+ (w.phi(x_i) + b)) by sequential optimisation.
+    """Minimise 1/2 |w|^2 + C sum_i max(0, 1 -+ (w.phi(x_i) + b)) by LIBSVM (Chang and Lin, 2011).
 
-    Two classes have one such SVM with a bias; more classes have one for each pair, and `primal` and
-    `dual` are sums over pairs. Predictions are scikit-learn's: the class with most votes, the first
+    Two classes have one such SVM with a bias; more classes have one for each pair, and `primal` is
+    a sum over pairs. Predictions are scikit-learn's: the class with most votes, the first
     of several.
 
     Parameters
@@ -119,10 +116,6 @@ def libsvm(
     ------
     ValueError
         Naming the argument, if it is not as above.
-
-    References
-    ----------
-    Chang, Lin: LIBSVM: a library for support vector machines. ACM TIST 2011.
     """
     from sklearn.svm import SVC
 
@@ -132,7 +125,7 @@ def libsvm(
     k, made = problem.k, kernel_of(problem, kernel, gamma, np.float64)
     start = started(problem, made, k - 1, C * problem.n * (k - 1))
     counts, b = np.zeros(k, np.int64), np.zeros(k * (k - 1) // 2)
-    s = state or LibsvmState(**start, counts=counts, b=b, dual=0.0)
+    s = state or LibsvmState(**start, counts=counts, b=b)
     yield s
     if s.round:
         return
@@ -147,36 +140,27 @@ def libsvm(
         s.counts = model.n_support_.astype(np.int64)
         s.X = problem.X[model.support_]
         s.iterations = int(np.sum(model.n_iter_))
-        s.primal, s.dual = objectives(problem, s, C)
+        s.primal = objective(problem, s, C)
         s.round = 1
     yield s
 
 
-def objectives(problem: Problem, s: LibsvmState, C: float) -> tuple[float, float]:
-    """Return the sums over all pairs of classes of the primal and of the dual objective."""
-    k = problem.k
-    i, j = np.triu_indices(k, 1)
+def objective(problem: Problem, s: LibsvmState, C: float) -> float:
+    """Return the sum over all pairs of classes of the objective."""
+    i, j = np.triu_indices(problem.k, 1)
     first, second = i[:, None], j[:, None]
     loss = squares = 0.0
     for part, D in s.decisions(problem.X):
         y = problem.y[part]
         loss += np.maximum(0.0, 1.0 - D[y == first]).sum()
         loss += np.maximum(0.0, 1.0 + D[y == second]).sum()
-    classes = np.repeat(np.arange(k), s.counts)
+    classes = np.repeat(np.arange(problem.k), s.counts)
     for part, D in s.decisions(s.X):  # |w|^2 is that of w.phi(x) over the multipliers
         y, A = classes[part], s.A[part].T
         D -= s.b[:, None]
         squares += np.vdot(np.where(y == first, A[j - 1], 0.0), D)
         squares += np.vdot(np.where(y == second, A[i], 0.0), D)
-    return float(squares / 2 + C * loss), float(np.abs(s.A).sum() - squares / 2)
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Silence scikit-learn's warnings of fits that gave up, and of as many classes as rows."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # ConvergenceWarning is one
-        yield
+    return float(squares / 2 + C * loss)
 
 
 def started(problem: Problem, kernel: Kernel, columns: int, primal: float) -> dict:
@@ -214,9 +198,9 @@ def nystroem_svm(
 ) -> Iterator[SubspaceState]:
     """Minimise 1/2 |w|^2 + C sum_i hinge_i in the span of random rows, by LIBLINEAR.
 
-    The control of the paper on sampled cuts: features k(x, landmarks) K^-1/2 of all rows, then a
-    linear SVM. A feature takes 24 bytes with LIBLINEAR's copy. Two classes have the hinge loss of
-    LIBSVM without a bias, more that of Crammer and Singer, as
+    The control of the paper on sampled cuts: features k(x, landmarks) K^-1/2 of all rows (Williams
+    and Seeger, NIPS 2000), then a linear SVM. A feature takes 24 bytes with LIBLINEAR's copy. Two
+    classes have the hinge loss of LIBSVM without a bias, more that of Crammer and Singer, as
     :func:`~workbench.sampled_cuts.solvers.cuts_nystroem`.
 
     Parameters
@@ -231,12 +215,6 @@ def nystroem_svm(
     ------
     ValueError
         Naming the argument, if it is not as above.
-
-    References
-    ----------
-    Williams, Seeger: Using the Nystroem method to speed up kernel machines. NIPS 2000.
-    Hsieh, Chang, Lin, Keerthi, Sundararajan: A dual coordinate descent method for large-scale
-    linear SVM. ICML 2008.
     """
     from sklearn.svm import LinearSVC
 

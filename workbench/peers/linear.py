@@ -10,7 +10,14 @@ the longest fit so far alone; the time of the others is given back.
 A stream ends with the fit that needs less than its budget or has the tolerance `tol`, or if the
 peer gives up. All that a fit does is the peer's own cost and is timed: checks, labels and copies of
 the rows, which must leave memory for these. There is no intercept: add a constant column. LIBLINEAR
-fits one class against the rest; of two classes it fits one, and the objective counts both.
+fits one class against the rest, the sign in its losses being - for rows of class c; of two classes
+it fits one, and the objective counts both.
+
+Parameters
+----------
+C, alpha : positive, weight of a row's loss, or of the squared weights
+tol : positive, tolerance on what each solver's description says
+seed : whole number of at least 0, seeds the random order, the same for every fit
 
 References
 ----------
@@ -30,6 +37,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from time import perf_counter, process_time
 from typing import Any, NamedTuple
@@ -45,8 +53,6 @@ BLOCK_SCORES = 2**22  # scores of a block of rows, in double precision
 ITERATIONS = 10_000  # the last budget
 LIBLINEAR_LIMIT = 100_000  # iterations at which LIBLINEAR's solvers of SVMs give up
 LOOSEST = 10.0  # the tolerance of round 1, which one pass over the rows meets
-
-Objective = Callable[[Matrix, np.ndarray, np.ndarray, float], float]
 
 
 @dataclass
@@ -85,30 +91,20 @@ def total(losses: Callable, X: Matrix, y: np.ndarray, W: np.ndarray) -> float:
     return sum(float(losses(V, y[part])) for part, V in blocks(X, W))
 
 
-def margins(V: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return the scores `V` (n, k), negated except for each row's own class."""
-    return np.where(np.arange(V.shape[1]) == y[:, None], V, -V)
+def against_rest(loss: Callable) -> Callable:
+    """Return the sum of a loss of the margins of all classes against the rest, scores (n, k)."""
+    return lambda V, y: loss(np.where(np.arange(V.shape[1]) == y[:, None], V, -V)).sum()
 
 
-def hinges(V: np.ndarray, y: np.ndarray) -> float:
-    """Return the sum of the hinge losses of all classes against the rest, scores `V` (n, k)."""
-    return np.maximum(0.0, 1.0 - margins(V, y)).sum()
+hinges = against_rest(lambda z: np.maximum(0.0, 1.0 - z))
+squared_hinges = against_rest(lambda z: np.maximum(0.0, 1.0 - z) ** 2)
+logistic_losses = against_rest(lambda z: np.logaddexp(0.0, -z))
 
 
 def crammer_singer(V: np.ndarray, y: np.ndarray) -> float:
     """Return the sum of the losses max(0, 1 + max_{r != y} v_r - v_y)."""
     own = np.arange(V.shape[1]) == y[:, None]
     return np.maximum(0.0, 1.0 + np.where(own, -np.inf, V).max(axis=1) - V[own]).sum()
-
-
-def logistic_losses(V: np.ndarray, y: np.ndarray) -> float:
-    """Return the sum of the logistic losses of all classes against the rest, scores `V` (n, k)."""
-    return np.logaddexp(0.0, -margins(V, y)).sum()
-
-
-def squared_hinges(V: np.ndarray, y: np.ndarray) -> float:
-    """Return the sum of the squared hinge losses of all classes against the rest."""
-    return (np.maximum(0.0, 1.0 - margins(V, y)) ** 2).sum()
 
 
 def softmax_losses(V: np.ndarray, y: np.ndarray) -> float:
@@ -126,7 +122,7 @@ def half_square(W: np.ndarray) -> float:
     return 0.5 * float(np.vdot(W, W))
 
 
-def regularised(losses: Callable, penalty: Callable = half_square) -> Objective:
+def regularised(losses: Callable, penalty: Callable = half_square) -> Callable:
     """Return the objective ``penalty(W) + C sum_i losses_i``."""
     return lambda X, y, W, C: penalty(W) + C * total(losses, X, y, W)
 
@@ -142,14 +138,14 @@ class Peer(NamedTuple):
     Attributes
     ----------
     model, settings : name of its class, and its parameters other than weight, tolerance and limits
-    objective : what it minimises
+    objective : what it minimises, a function of X, y, W and the weight
     two : the weights of two classes, as multiples of the one vector that scikit-learn keeps
     last : the last budget of iterations; None if rounds differ by their tolerance
     """
 
     model: str
     settings: Mapping[str, Any]
-    objective: Objective
+    objective: Callable
     two: tuple[float, float] = (-1.0, 1.0)
     last: int | None = ITERATIONS
 
@@ -212,8 +208,6 @@ def fits(
     name : of :data:`PEERS`
     given : the weight (C or alpha) and the tolerance, by name
     """
-    from sklearn.exceptions import ConvergenceWarning
-
     for argument, value in given.items():
         check_positive(value, argument)
     problem.refuse_weights()
@@ -229,9 +223,7 @@ def fits(
     yield s
     while limits := _limits(peer, s, tol):
         wall, process = perf_counter(), process_time()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            warnings.filterwarnings("ignore", "The number of unique classes")  # they are classes
+        with quiet():
             settings = {**given, **limits, "random_state": s.seed}
             W, s.iterations = fitted(peer, taken, y, k, settings)
         wall, process = perf_counter() - wall, process_time() - process
@@ -242,6 +234,14 @@ def fits(
             s.primal = peer.objective(X, y, s.W, weight)
             s.round += 1
         yield s
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Silence scikit-learn's warnings of fits that gave up, and of as many classes as rows."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # ConvergenceWarning is one
+        yield
 
 
 def budget(round: int) -> int:
@@ -260,127 +260,100 @@ def _limits(peer: Peer, s: LinearState, tol: float) -> dict[str, float] | None:
     return {"tol": max(LOOSEST * 10.0 ** (-s.round / 2), tol), "max_iter": LIBLINEAR_LIMIT}
 
 
-def documented(tol: str) -> Callable:
-    """Return a decorator that adds the shared parameters to a docstring, `tol` as given."""
-    shared = {
-        "C": "positive, weight of a row's loss",
-        "alpha": "positive, weight of the squared weights; scikit-learn's own is n times as large",
-        "tol": f"positive, tolerance on {tol}",
-        "seed": "whole number of at least 0, seeds the random order, the same for every fit",
-    }
-
-    def add(steps: Callable) -> Callable:
-        own = [f"{name} : {text}" for name, text in shared.items() if name in steps.__kwdefaults__]
-        lines = ["", "Parameters", "----------", *own, "", "Raises", "------", "ValueError"]
-        steps.__doc__ += "\n    ".join([*lines, "    If a parameter is not as above.", ""])
-        return steps
-
-    return add
-
-
-@documented("LIBLINEAR's violation of optimality in the last fit")
 def liblinear_cs(
     problem: Problem, *, C: float = 1.0, tol: float = 1e-8, seed: int = 0, state=None
 ) -> Iterator[LinearState]:
     """Minimise 1/2 |W|^2 + C sum_i max(0, 1 + max_{r != y_i} x_i.(w_r - w_{y_i})).
 
-    The SVM of Crammer and Singer by sequential dual descent [1].
+    The SVM of Crammer and Singer by sequential dual descent [1]; `tol` is on LIBLINEAR's violation
+    of optimality in the last fit.
     """
     return fits("liblinear_cs", problem, {"C": C, "tol": tol}, seed, state)
 
 
-@documented("LIBLINEAR's violation of optimality in the last fit")
 def liblinear_ovr(
     problem: Problem, *, C: float = 1.0, tol: float = 1e-8, seed: int = 0, state=None
 ) -> Iterator[LinearState]:
     """Minimise the sum over classes c of 1/2 |w_c|^2 + C sum_i max(0, 1 -+ x_i.w_c).
 
-    One binary SVM with the hinge loss for each class against the rest, by dual coordinate
-    descent [2]; the sign is - for rows of class c.
+    Binary SVMs with the hinge loss, by dual coordinate descent [2]; `tol` as for `liblinear_cs`.
     """
     return fits("liblinear_ovr", problem, {"C": C, "tol": tol}, seed, state)
 
 
-@documented("LIBLINEAR's gradient relative to that of zero weights")
 def liblinear_lr(
     problem: Problem, *, C: float = 1.0, tol: float = 1e-6, state=None
 ) -> Iterator[LinearState]:
     """Minimise the sum over classes c of 1/2 |w_c|^2 + C sum_i log(1 + exp(-+ x_i.w_c)).
 
-    One binary logistic regression for each class against the rest, by LIBLINEAR's trust region
-    Newton method [3]; the sign is - for rows of class c. scikit-learn has LIBLINEAR copy the rows
-    once for each class, which takes about as long as one iteration.
+    Binary logistic regressions, by a trust region Newton method [3]; `tol` is on the gradient
+    relative to that of zero weights. scikit-learn has LIBLINEAR copy the rows once for each class,
+    which takes about as long as one iteration.
     """
     return fits("liblinear_lr", problem, {"C": C, "tol": tol}, 0, state)
 
 
-@documented("LIBLINEAR's violation of the dual's optimality")
 def liblinear_l2_dual(
     problem: Problem, *, C: float = 1.0, tol: float = 1e-6, seed: int = 0, state=None
 ) -> Iterator[LinearState]:
     """Minimise the sum over classes c of 1/2 |w_c|^2 + C sum_i max(0, 1 -+ x_i.w_c)^2.
 
-    One binary SVM with the squared hinge loss for each class against the rest, by LIBLINEAR's
-    dual coordinate descent [2]; the sign is - for rows of class c. An early fit may be worse than
-    zero weights.
+    Binary SVMs with the squared hinge loss, by dual coordinate descent [2]; `tol` is on the
+    violation of the dual's optimality. An early fit may be worse than zero weights.
     """
     return fits("liblinear_l2_dual", problem, {"C": C, "tol": tol}, seed, state)
 
 
-@documented("LIBLINEAR's gradient relative to that of zero weights")
 def liblinear_l2_primal(
     problem: Problem, *, C: float = 1.0, tol: float = 1e-6, state=None
 ) -> Iterator[LinearState]:
     """Minimise the sum over classes c of 1/2 |w_c|^2 + C sum_i max(0, 1 -+ x_i.w_c)^2.
 
-    The problem of :func:`liblinear_l2_dual`, by LIBLINEAR's trust region Newton method [3].
+    The problem of `liblinear_l2_dual`, by the method and with the `tol` of `liblinear_lr`.
     """
     return fits("liblinear_l2_primal", problem, {"C": C, "tol": tol}, 0, state)
 
 
-@documented("LIBLINEAR's violation of optimality relative to the first one")
 def liblinear_l1(
     problem: Problem, *, C: float = 1.0, tol: float = 1e-6, seed: int = 0, state=None
 ) -> Iterator[LinearState]:
     """Minimise the sum over classes c of |w_c|_1 + C sum_i max(0, 1 -+ x_i.w_c)^2.
 
-    One sparse binary SVM with the squared hinge loss for each class against the rest, by
-    LIBLINEAR's coordinate descent [4]; the sign is - for rows of class c.
+    Sparse binary SVMs with the squared hinge loss, by coordinate descent [4]; `tol` is on the
+    violation of optimality relative to the first one.
     """
     return fits("liblinear_l1", problem, {"C": C, "tol": tol}, seed, state)
 
 
-@documented("the largest entry of the gradient over n C")
 def logistic_lbfgs(
     problem: Problem, *, C: float = 1.0, tol: float = 1e-6, state=None
 ) -> Iterator[LinearState]:
     """Minimise 1/2 |W|^2 + C sum_i (log sum_c exp(x_i.w_c) - x_i.w_{y_i}).
 
-    Multinomial logistic regression by SciPy's L-BFGS [5], in the precision of the rows. Of two
-    classes the first has zero weights.
+    Multinomial logistic regression by SciPy's L-BFGS [5], in the precision of the rows; `tol` is on
+    the largest entry of the gradient over n C. Of two classes the first has zero weights.
     """
     return fits("logistic_lbfgs", problem, {"C": C, "tol": tol}, 0, state)
 
 
-@documented("the largest change of a weight relative to the largest weight")
 def logistic_saga(
     problem: Problem, *, C: float = 1.0, tol: float = 1e-6, seed: int = 0, state=None
 ) -> Iterator[LinearState]:
     """Minimise 1/2 |W|^2 + C sum_i (log sum_c exp(x_i.w_c) - x_i.w_{y_i}).
 
-    The problem of :func:`logistic_lbfgs` by SAGA [6], stochastic gradients with a memory; an
-    iteration is n of its steps.
+    The problem of `logistic_lbfgs` by SAGA [6], stochastic gradients with a memory; an iteration is
+    n of its steps, and `tol` is on the largest change of a weight relative to the largest weight.
     """
     return fits("logistic_saga", problem, {"C": C, "tol": tol}, seed, state)
 
 
-@documented("the residual of conjugate gradients, relative to the right-hand side")
 def ridge(
     problem: Problem, *, alpha: float = 1e-5, tol: float = 1e-8, state=None
 ) -> Iterator[LinearState]:
     """Minimise 1/(2n) |Y - X W|^2 + alpha/2 |W|^2 for the one-hot labels Y, in one round.
 
     By Cholesky's factors of X'X + n alpha, or of XX' + n alpha if that is smaller, in the precision
-    of the rows; of sparse rows by conjugate gradients, one class after the other.
+    of the rows; of sparse rows by conjugate gradients, one class after the other, where `tol` is on
+    the residual relative to the right-hand side.
     """
     return fits("ridge", problem, {"alpha": alpha, "tol": tol}, 0, state)

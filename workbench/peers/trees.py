@@ -7,22 +7,19 @@ that the clock shows how long one fit of that many takes. One thread grows them.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from threadpoolctl import ThreadpoolController
 
 from workbench.core.checks import check_not_negative, check_positive, check_sparse, check_whole
 from workbench.core.problem import Problem
 from workbench.core.stream import Row, off_the_clock
-from workbench.peers.linear import budget, softmax_losses, squared_errors
+from workbench.peers.linear import budget, quiet, softmax_losses, squared_errors
 
 MAX_TREES = 1000  # trees, or iterations, at which a stream ends
-BLOCK_ENTRIES = 2**22  # entries of sparse rows that are made dense at a time
 
 
 @dataclass
@@ -39,15 +36,13 @@ class TreesState:
         X, F = check_sparse(X), np.zeros((X.shape[0], self.k))
         if self.model is None:
             return F
-        classes, step = self.model.classes_, max(1, BLOCK_ENTRIES // max(1, X.shape[1]))
-        for part in (slice(at, at + step) for at in range(0, len(F), step)):
-            rows = X[part].toarray() if sp.issparse(X) else X[part]
-            if hasattr(self.model, "estimators_"):
-                F[part, classes] = self.model.predict_proba(rows)
-                continue
-            F[part] = -np.inf if len(classes) < self.k else 0.0
-            values = self.model.decision_function(rows)
-            F[part, classes] = values if values.ndim == 2 else np.stack([0 * values, values], 1)
+        classes = self.model.classes_
+        if hasattr(self.model, "estimators_"):
+            F[:, classes] = self.model.predict_proba(X)
+            return F
+        F[:] = -np.inf if len(classes) < self.k else 0.0
+        values = self.model.decision_function(X)
+        F[:, classes] = values if values.ndim == 2 else np.stack([0 * values, values], 1)
         return F
 
     def info(self) -> Row:
@@ -57,10 +52,10 @@ class TreesState:
 def random_forest(
     problem: Problem, *, features: float = 1.0, seed: int = 0, state: TreesState | None = None
 ) -> Iterator[TreesState]:
-    """Grow trees on bootstrap samples of the rows, and average their leaves' shares of the classes.
+    """Grow trees on samples of the rows, and average the class frequencies of their leaves.
 
-    The column ``primal`` is the mean over the training rows of the squared distance of these
-    probabilities from the label's.
+    scikit-learn's random forest (Breiman 2001). The column ``primal`` is the mean over the training
+    rows of the squared distance of these probabilities from the label's.
 
     Parameters
     ----------
@@ -72,10 +67,6 @@ def random_forest(
     ------
     ValueError
         If a parameter is not as above.
-
-    References
-    ----------
-    Breiman: Random forests. Machine Learning 2001.
     """
     from sklearn.ensemble import RandomForestClassifier
 
@@ -96,7 +87,8 @@ def boosting(
 ) -> Iterator[TreesState]:
     """Lower the mean cross-entropy of the training rows, the column ``primal``, tree by tree.
 
-    scikit-learn's gradient boosting with histograms, without early stopping.
+    scikit-learn's gradient boosting (Friedman 2001) with histograms (Ke et al., LightGBM, 2017),
+    without early stopping.
 
     Parameters
     ----------
@@ -108,12 +100,6 @@ def boosting(
     ------
     ValueError
         If a parameter is not as above, or for sparse rows.
-
-    References
-    ----------
-    Friedman: Greedy function approximation: a gradient boosting machine. Annals of Statistics 2001.
-    Ke, Meng, Finley, Wang, Chen, Ma, Ye, Liu: LightGBM: a highly efficient gradient boosting
-    decision tree. NIPS 2017.
     """
     from sklearn.ensemble import HistGradientBoostingClassifier
 
@@ -144,8 +130,7 @@ def grown(
     model = s.model or model
     yield s
     while budget(s.round) < MAX_TREES:
-        with warnings.catch_warnings(), pools.limit(limits=1):
-            warnings.filterwarnings("ignore", "The number of unique classes")  # they are classes
+        with quiet(), pools.limit(limits=1):
             s.model = model.set_params(**{size: budget(s.round + 1)}).fit(X, y)
         with off_the_clock():
             s.round += 1
