@@ -42,7 +42,7 @@ BUDGETS = {
     "proofs": 1_185,
     "runs": 2_105,
     "live": 1_700,
-    "figures": 1_825,
+    "figures": 1_721,
     "estimators": 1_200,
     "arena": 800,
     "cli": 423,

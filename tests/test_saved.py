@@ -189,7 +189,11 @@ BAD = [  # a saved file, a change, and the message
     ("generalized dense", put("__class__", value=number(1)), "__class__: is not an attribute"),
     ("generalized dense", put("link", value=number("shell")), "link: unknown name"),
     ("generalized dense", put("n_features_in_", value=number("4")), "n_features_in_: must be"),
-    ("generalized dense", array("classes_", lambda a: a[::-1].copy()), "classes_: must be at least two labels"),
+    (
+        "generalized dense",
+        array("classes_", lambda a: a[::-1].copy()),
+        "classes_: must be at least two",
+    ),
     ("memoir sparse", array(WEIGHTS, lambda a: a * 0 + 10**4, 1), "indices"),
     ("memoir sparse", array(WEIGHTS, lambda a: a.astype(float), 0), "_weights: must be of single"),
     ("cuts sparse", array("csr: support_vectors_", last(4), 1), "indices|index"),

@@ -1,17 +1,44 @@
-"""Plots of runs over a size or a setting, both axes logarithmic, for the figure notebooks."""
+"""Times of runs, and plots over a size or a setting with logarithmic axes, for figure notebooks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogFormatterSciNotation, LogLocator, NullFormatter
 
 from workbench.core.trace import Trace
-from workbench.figures.curves import grouped, quartiles, times
+from workbench.figures.curves import quartiles
 from workbench.figures.plots import HOLLOW, Runs, clock_label
 from workbench.figures.style import look
+
+
+def time_to(trace: Trace, key: str, tolerance: float, x: str = "seconds") -> float:
+    """Return ``row[x]`` of the first row with ``row[key] <= tolerance``, infinity without one."""
+    hits = np.flatnonzero(trace.column(key) <= tolerance)
+    return float(trace.rows[hits[0]][x]) if len(hits) else np.inf
+
+
+def times(traces: Sequence[Trace], tolerance: float | None, x: str, key: str = "gap") -> np.ndarray:
+    """Return the three quartiles of the times to a gap, or another `key`, or to the runs' end.
+
+    The time of a run that did not get there, or that the clock ended, is infinite.
+    """
+    if tolerance is None:
+        return quartiles([[np.inf if trace.cut else trace.last[x]] for trace in traces])[:, 0]
+    return quartiles([[time_to(trace, key, tolerance, x)] for trace in traces])[:, 0]
+
+
+def grouped(
+    traces: Sequence[Trace], key: Callable[[Trace], float]
+) -> tuple[np.ndarray, list[list[Trace]]]:
+    """Return the ascending values of `key` and the traces that have each."""
+    groups: dict[float, list[Trace]] = {}
+    for trace in traces:
+        groups.setdefault(key(trace), []).append(trace)
+    keys = sorted(groups)
+    return np.array(keys), [groups[k] for k in keys]
 
 
 def scaling(

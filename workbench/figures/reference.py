@@ -100,8 +100,6 @@ def _read(paper: str) -> pd.DataFrame:
         raise ValueError(f"{path}: no such file; the printed numbers come with a checkout")
     frame = pd.read_csv(path, dtype=str, keep_default_na=False)
     if tuple(frame.columns) != COLUMNS:
-        raise ValueError(
-            f"{path}: must have the columns {list(COLUMNS)}, has {list(frame.columns)}"
-        )
+        raise ValueError(f"{path}: must have the columns {COLUMNS}, has {list(frame.columns)}")
     numbers = frame[["value", "spread"]].replace("", math.nan).astype(float)
     return frame.astype(object).assign(**numbers)
