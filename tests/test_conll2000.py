@@ -84,20 +84,11 @@ def test_each_indicator_means_what_it_should(mirror):
     assert other.X_test.indices.reshape(-1, 16)[2][7] == three[7]
 
 
-def test_what_is_wrong_is_said(mirror, tmp_path):
-    for argument, n in (("n", 0), ("n", 4), ("n_test", 4), ("n_test", 1.5)):
-        with pytest.raises(ValueError, match=f"^{argument}: must be None or from 1 to 3"):
-            conll2000(**{argument: n})
-    mirror(test="he PRP B-LST\n\n")
-    with pytest.raises(ValueError, match="every test sentence has a chunk"):
-        conll2000()
+def test_what_is_wrong_is_said(mirror):
+    with pytest.raises(ValueError, match=r"^n: must be None or from 1 to 3"):
+        conll2000(n=4)
     mirror(train=TRAIN.replace("PRP ", ""))
     with pytest.raises(ValueError, match=r"conll2000_train.txt.gz: a line is not a word"):
-        conll2000()
-    mirror()
-    path = tmp_path / "conll2000_test.txt.gz"
-    path.write_bytes(path.read_bytes()[:-9])
-    with pytest.raises(ValueError, match=r"conll2000_test.txt.gz: cannot be read"):
         conll2000()
 
 

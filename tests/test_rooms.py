@@ -30,7 +30,7 @@ FLOORS = [
 BUDGETS = {
     "core": 1_200,
     "kernels": 822,
-    "data": 1_901,
+    "data": 1_900,
     "mrc": 2_599,
     "weston_watkins": 900,
     "memoir": 2_100,

@@ -130,17 +130,12 @@ LINES = [
     {"round": 2, "seconds": 0.3, "cpu": 0.3, "gap": 0.1, "stopped_by": "gap <= 0.1"},
 ]
 DAMAGE = {
-    "a number": "1",
-    "nothing": "",
     "nests": "[" * 100_000,
     "a nest in a row": '{"round": 1, "gap": [0.5]}',
     "no round": '{"seconds": 0.2, "cpu": 0.2}',
     "a round before": '{"round": -1, "seconds": 0.2, "cpu": 0.2}',
-    "a round that is not whole": '{"round": 1.0, "seconds": 0.2, "cpu": 0.2}',
     "a clock behind": '{"round": 1, "seconds": 0.05, "cpu": 0.2}',
-    "a clock ahead": '{"round": 1, "seconds": 0.2, "cpu": 9.0}',
     "a clock beyond all numbers": '{"round": 1, "seconds": 0.2, "cpu": 1' + "0" * 400 + "}",
-    "no clock": '{"round": 1, "seconds": 0.2}',
     "a literal that is not JSON": '{"round": 1, "seconds": 0.2, "cpu": 0.2, "gap": NaN}',
     "an end": '{"round": 1, "seconds": 0.2, "cpu": 0.2, "stopped_by": "gap"}',
 }
@@ -152,7 +147,7 @@ def test_a_damaged_line_is_named_wherever_it_is(tmp_path, damage):
     for place in range(5):
         write_trace(path, Trace({"key": "k"}, LINES))
         lines = path.read_text().splitlines()
-        lines[place : place + (damage != "nothing")] = [DAMAGE[damage]]
+        lines[place : place + 1] = [DAMAGE[damage]]
         path.write_text("\n".join(lines) + "\n")
         with pytest.raises(ValueError, match=message):
             read_finished(path, "k")

@@ -27,12 +27,12 @@ class Problem:
     Attributes
     ----------
     X : (n, d) float32 or float64, C-ordered array (it may be memory-mapped) or CSR matrix
-    y : (n,) int32, codes 0..k-1, every one of which occurs
+    y : (n,) int32, codes 0..k-1, each at least once
     classes : (k,) array of the labels as they were given, sorted; ``classes[y]`` are the labels
     name : str
     X_test, y_test : rows that solvers never see, coded as the training rows; None without a split
     features : tuple of d names, or None
-    synthetic : bool, True for generated data; every figure of such data says so
+    synthetic : bool, True for generated data, which every figure states
     about : str, where the data come from, and for tables their classes
     weights : (n,) positive float64; row i counts `weights[i]` times; ones by default
     recipe : the arguments of :func:`workbench.data.panels.remade` that make these rows again, or

@@ -119,8 +119,8 @@ def default_scale(data: str, is_name: bool) -> str:
 def check_scale(scale: str, text: str) -> None:
     """Raise a ValueError that names the argument unless there is such a scale."""
     if scale != GIVEN and scale not in SCALES:
-        near = hint(scale, [GIVEN, *SCALES])
-        raise ValueError(f"scale: unknown scale {scale!r} in {text!r}; {near}")
+        names = hint(scale, [GIVEN, *SCALES])
+        raise ValueError(f"scale: unknown scale {scale!r} in {text!r}; {names}")
 
 
 def is_path(text: str) -> bool:
@@ -169,10 +169,7 @@ def _parsed(text: str) -> Words:
 
 
 def _validation(problem: Problem, share: float, seed: int) -> Problem:
-    """Hold out a fraction of the training rows: every 1 / share-th of them, sorted by class.
-
-    Small classes are represented together, where rounding each would leave them out.
-    """
+    """Hold out every 1 / share-th of the training rows, sorted by class; small classes share."""
     if not 0 < share < 1:
         raise ValueError(f"data: '| {100 * share:g} % validation' must be between 0 and 100")
     rng, starts = np.random.default_rng(seed), np.searchsorted(np.sort(problem.y), range(problem.k))
