@@ -28,8 +28,6 @@ def test_a_table_has_a_place_for_every_match_and_infinity_where_nothing_counts()
     assert ratios.tolist() == [[1, 3, 1], [4, 1, never], [1, never, 4.5], [never] * 3]
     with pytest.raises(ValueError, match="needs a row for each"):
         statistics.table(rows.drop(index=3), "test_error")
-    with pytest.raises(ValueError, match="two rows have the same"):
-        statistics.table(pd.concat([rows, rows[:1]]), "test_error")
 
 
 def test_there_is_one_standard_error_above_the_best_of_the_same_partition():

@@ -123,12 +123,10 @@ def test_a_fit_is_the_stream_of_its_solver_and_has_its_attributes(name, fitted):
 
 
 @each
-@pytest.mark.parametrize("frames", ["pandas", "polars"])
-def test_a_pipeline_of_frames_is_that_of_arrays(name, frames, fitted):
-    library = {"pandas": pd, "polars": pl}[frames]
-    frame = library.DataFrame(dict(zip(COLUMNS, IRIS.T)))
-    labels = library.Series(NAMES.tolist())
-    pipeline = make_pipeline(StandardScaler(), made(name)).set_output(transform=frames)
+def test_a_pipeline_of_frames_is_that_of_arrays(name, fitted):
+    frame = pl.DataFrame(dict(zip(COLUMNS, IRIS.T)))
+    labels = pl.Series(NAMES.tolist())
+    pipeline = make_pipeline(StandardScaler(), made(name)).set_output(transform="polars")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         pipeline.fit(frame, labels)

@@ -289,11 +289,6 @@ def heaviest_rows(s, problem, shown):
     yield np.sort(sizes[marked]), np.sort(sizes)[-len(marked) :]
 
 
-def landmarks(s, problem, shown):
-    picture = shown["Regions"]
-    yield picture.points[picture.marked > 0].astype(np.float32), problem.X[s.landmarks]
-
-
 def made(*shape, **given):
     return lambda blobs: blobs(*shape, **given)
 
@@ -314,7 +309,6 @@ SAYS = [  # the pictures, solvers, a problem, rounds, parameters
     (descent, ["ls_generalized", "ls_accelerated", "ls_columns"], made(80, 5), 3, SOFTMAX),
     (cuts, CUTS, made(80), 8, {}),
     (heaviest_rows, ["cuts_linear_time"], named("checkers 200"), 8, {}),
-    *((landmarks, ["cuts_nystroem"], named("checkers 200"), n, {}) for n in (0, 5)),
 ]
 
 
