@@ -60,10 +60,10 @@ def cuts_of_classes(arm: str) -> float:
     return sampled_cuts.fit(panel(data), arm, parameters)["cpu"]
 
 
-def product(arm: str, clock: str = "cpu") -> float:
-    """Return the CPU or wall seconds for 1e11 operations of an arm of `least_squares.py`."""
+def product(arm: str) -> float:
+    """Return the CPU seconds for 1e11 operations of an arm of `least_squares.py`."""
     found = least_squares.measured(arm, panel("synthetic 20000x50x10", test=None), 4096)
-    return 1e11 * found[clock] / found["operations"]
+    return 1e11 * found["cpu"] / found["operations"]
 
 
 def figures() -> float:
@@ -152,12 +152,6 @@ CASES = {
     "MEMOIR, icd10": classes("icd10", {"C": 1.0, "l1": 0.05, "count": 2}, {"C": 1.0, "tol": 0.5}),
     "least squares": Case(
         "stagewise", "sgemm", lambda: product("linear"), lambda: product("sgemm")
-    ),
-    "least squares, second thread": Case(
-        "linear, 2 threads",
-        "linear",
-        lambda: product("linear, 2 threads", "seconds"),
-        lambda: product("linear", "seconds"),
     ),
     "sampled cuts": Case(
         "linear time, line search",
