@@ -94,7 +94,6 @@ each_certified_case = pytest.mark.parametrize(
     ("name", "parameters"), [case for case in CASES if case.values[0] in CERTIFIED]
 )
 each_certified_solver = pytest.mark.parametrize("name", CERTIFIED)
-each_uncertified_solver = pytest.mark.parametrize("name", [n for n in NAMES if n in UNCERTIFIED])
 
 
 def observe(name, problem, parameters, state=None):
@@ -392,12 +391,3 @@ def test_awkward_data_give_bounds_around_the_right_answer(name, kind, blobs):
     for row in map(plain, trace.rows):
         assert row["lower"] <= row["upper"] and row["lower"] <= most and least <= row["upper"]
     assert name not in EXACT or trace.last["gap"] <= 1e-6
-
-
-@each_kind
-@each_uncertified_solver
-def test_awkward_data_give_finite_scores(name, kind, blobs):
-    problem = suited(name, awkward(kind, blobs))
-    trace, state = run(name, problem, rounds(12), parameters=SHORT.get(name))
-    assert trace.stopped_by in ("12 rounds", "finished")
-    assert np.isfinite(trace.last[own(name)]) and np.isfinite(state.scores(problem.X)).all()
