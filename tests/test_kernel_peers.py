@@ -1,7 +1,5 @@
 """Kernel peers: their fits are scikit-learn's, their objectives those of the definition."""
 
-import time
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -9,8 +7,6 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC, LinearSVC
 
 from workbench.core.problem import as_problem
-from workbench.core.stream import watch
-from workbench.peers import kernel as peers
 from workbench.registry import SOLVERS
 from workbench.runs.run import run
 from workbench.sampled_cuts.spaces import inverse_root
@@ -99,16 +95,3 @@ def test_the_control_is_a_linear_svm_of_features(k, blobs):
         exact, _ = run("cuts_exact", problem, parameters={"gamma": 0.3, "C": 0.5, "eps": 1e-5})
         whole = fitted("nystroem_svm", problem, gamma=0.3, landmarks=1000, **settings).primal
         assert state.primal > whole == pytest.approx(exact.last["upper"], rel=1e-4)
-
-
-@each
-def test_judging_is_off_the_clock_and_features_are_on_it(name, blobs, clock, monkeypatch):
-    def slow(call, seconds):
-        return lambda *given: (time.sleep(seconds), call(*given))[1]
-
-    fitted(name, blobs())  # compiled
-    judge = (peers, "objective" if name == "libsvm" else "mean_hinge")
-    monkeypatch.setattr(*judge, slow(getattr(*judge), 1.0))
-    monkeypatch.setattr(peers, "inverse_root", slow(inverse_root, 0.2))
-    *_, (row, _) = watch(SOLVERS[name].steps(blobs()))
-    assert row["seconds"] == pytest.approx(0.0 if name == "libsvm" else 0.2)

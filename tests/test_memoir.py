@@ -11,11 +11,10 @@ from workbench.core.measures import error
 from workbench.core.problem import as_problem
 from workbench.core.stream import rounds
 from workbench.data.panels import panel
-from workbench.memoir import state as memoir_state
 from workbench.memoir.algorithms import MAX_BATCHES, memoir_l1, memoir_l2
 from workbench.memoir.averaged import memoir_averaged
 from workbench.memoir.mips.oracle import Random
-from workbench.memoir.state import MIN_SCALE, default_batch
+from workbench.memoir.state import default_batch
 from workbench.runs.run import run
 
 SOLVERS = {"l1": memoir_l1, "l2": memoir_l2, "averaged": memoir_averaged}
@@ -137,13 +136,6 @@ def test_every_average_is_the_plain_one(form):
         np.testing.assert_allclose(array(state.model()), W, atol=2e-6 * abs(W).max(), rtol=0)
 
 
-@each_form
-def test_scales_are_multiplied_in_before_digits_are_lost(dense):
-    states = islice(memoir_l2(documents(), dense=dense, batch_size=20, **SHRINKING), 26)
-    scales = [state.numbers[0] for state in states]
-    assert min(scales) >= MIN_SCALE and scales.count(1.0) > 2
-
-
 def after(count, kind, problem, **given):
     """Return the state after `count` rounds."""
     *_, state = islice(SOLVERS[kind](problem, **given), count + 1)
@@ -228,34 +220,6 @@ def test_a_batch_may_be_larger_than_the_set():
     assert after(2, "l2", problem, batch_size=120).step == 2
     trace, _ = run("memoir_l1", documents(300, 60), rounds(2), parameters={"batch_size": 200})
     assert trace.stopped_by == "2 rounds"
-
-
-@each_kind
-@each_form
-@pytest.mark.parametrize("mips", ["exact", "random", "simple_lsh"])
-def test_awkward_rows(kind, dense, mips):
-    problem = documents(d=60, n=40, k=10)
-    X, y = problem.X, problem.y
-    some_empty = sp.diags((np.arange(40) % 3 > 0).astype(float)) @ X
-    given = {"dense": dense} | ({} if kind == "averaged" else {"mips": mips})
-    for rows, labels in ((some_empty, y), (X[:10], y[:10]), (X, y % 2), (0 * X, y)):
-        state = after(3, kind, as_problem(sp.csr_matrix(rows), labels), **given)
-        assert np.isfinite(state.scores(X)).all()
-        assert np.isfinite(list(state.info().values())).all()
-    assert state.info()["primal"] == 1 and state.info()["nonzeros"] == 0  # of zeros alone
-
-
-def test_class_numbers_beyond_sixteen_bits(monkeypatch):
-    monkeypatch.setattr(memoir_state, "OBJECTIVE_ROWS", 50)
-    n, d = 66_000, 20
-    rng = np.random.default_rng(0)
-    X = sp.csr_matrix((rng.random(2 * n), rng.integers(d, size=2 * n), np.arange(0, 2 * n + 1, 2)))
-    problem = as_problem(X, np.arange(n))
-    given = {"batch_size": 1400}
-    listed, dense = (after(2, "l2", problem, dense=form, **given) for form in (False, True))
-    assert listed.classes.dtype == np.uint32
-    W = dense.model()
-    np.testing.assert_allclose(listed.model().toarray(), W, atol=1e-6 * abs(W).max())
 
 
 def test_dense_weights_that_do_not_fit_are_refused():

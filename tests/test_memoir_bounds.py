@@ -36,22 +36,3 @@ def test_the_l2_bound_by_hand_and_in_the_limit():
         bound = l2_bound(T, lam=0.1, eps=eps)
         assert bound.shape == T.shape and (np.diff(bound) < 0).all()
         assert bound[-1] == pytest.approx(eps, abs=1e-4)
-
-
-BAD = [
-    (lambda: risk_bound([1.0], k=3, norm=1.0, rho=0.0), "rho: must be a positive number"),
-    (lambda: risk_bound([1.0], k=1, norm=1.0), "k: must be at least 2 classes, got 1"),
-    (lambda: risk_bound([], k=3, norm=1.0), "margins: must be of at least one row, got 0"),
-    (lambda: risk_bound([1.0], k=3, norm=-1.0), "norm: must be a number that is not negative"),
-    (lambda: risk_bound([1.0], k=3, norm=1.0, delta=1.0), "delta: must lie strictly between"),
-    (lambda: l2_bound(0, lam=1.0), "steps: must be at least 1, got 0"),
-    (lambda: l2_bound(5, lam=0.0), "lam: must be a positive number, got 0.0"),
-    (lambda: l2_bound(5, lam=1.0, eps=np.nan), "eps: must be a number that is not negative"),
-    (lambda: l2_bound(5, lam=1.0, missed=1.5), r"missed: must lie in \[0, 1\], got 1.5"),
-]
-
-
-@pytest.mark.parametrize(("call", "message"), BAD)
-def test_bad_arguments_are_named(call, message):
-    with pytest.raises(ValueError, match=f"^{message}"):
-        call()

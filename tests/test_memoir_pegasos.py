@@ -86,23 +86,6 @@ def test_it_is_the_box_and_the_weights_are_dual_feasible(lam, batch_size, k, blo
         assert D - 1e-12 <= state.lower <= high and low <= state.upper
 
 
-def test_the_primal_does_not_depend_on_blocks_of_rows(blobs, monkeypatch):
-    problem = blobs(n=50, k=4)
-    whole = after(7, problem, lam=0.02).info()["primal"]
-    monkeypatch.setattr("workbench.memoir.mips.oracle.BLOCK_BYTES", 120)  # blocks of seven rows
-    assert after(7, problem, lam=0.02).info()["primal"] == pytest.approx(whole, rel=1e-12)
-
-
-@pytest.mark.parametrize("batch_size", BATCHES)
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_dense_is_sparse(dtype, batch_size, blobs):
-    sparse = blobs(n=40, d=6, sparse=True, dtype=dtype)
-    dense = as_problem(sparse.X.toarray(), sparse.y)
-    one, two = (after(12, p, lam=1e-3, batch_size=batch_size) for p in (sparse, dense))
-    np.testing.assert_allclose(one.W, two.W, atol=1e-9)
-    np.testing.assert_allclose(list(one.info().values()), list(two.info().values()), atol=1e-9)
-
-
 def test_many_projections_do_not_underflow(blobs):
     # Every step of the first rounds ends far outside the ball.
     problem = blobs(n=3000, d=4, k=3)

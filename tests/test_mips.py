@@ -236,15 +236,6 @@ def test_the_nearest_hashes_are_found_and_ranked_exactly(rerank, x_sparse, w_spa
     np.testing.assert_array_equal(lsh.query(given, np.arange(N), y), r)
 
 
-def test_more_bits_and_reranking_find_more():
-    X, W, y = reals(4, True)
-    few, many, ranked = (
-        inexactness(built("simple_lsh", W, **options), W, X, np.arange(N), y)["recall"]
-        for options in ({"bits": 16}, {"bits": 1024}, {"bits": 1024, "rerank": 15})
-    )
-    assert few < 0.4 < many < 0.9 < ranked
-
-
 @pytest.mark.parametrize("name", GRAPHS)
 @both
 def test_graphs_find_nearly_all_of_an_easy_problem_after_each_update(name, sparse):
