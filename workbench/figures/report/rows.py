@@ -144,7 +144,7 @@ class Row:
         if self.names["quantity"] in SIZES and not self.first:
             found.append(_loaded(self.names))
         if self.standing == "not available":
-            found.append(f"the data are not available: {missing()[self.names['dataset']]}")
+            found.append(missing()[self.names["dataset"]])
         if self.standing == "no result" and self.names["paper"] in LIMITS:
             found.append(f"the paper's limits were {LIMITS[self.names['paper']]}")
         if self.ours is not None:
