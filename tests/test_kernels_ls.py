@@ -1,5 +1,6 @@
 """The kernels of least squares revisited on problems of a few rows, against the formulas."""
 
+from copy import deepcopy
 from dataclasses import replace
 from itertools import islice
 
@@ -174,6 +175,8 @@ def test_the_rounds_of_algorithm_3(link, features, calibrated, blobs):
         np.testing.assert_allclose(s.F, F, atol=2e-5)
         assert s.loss == pytest.approx(loss, abs=1e-5)
         assert s.primal == pytest.approx(loss + alpha / 2 * penalty, abs=1e-5)
+        again = next(ls_stagewise(problem, **settings, calibrate=calibrated, state=deepcopy(s)))
+        assert again.primal == pytest.approx(s.primal, rel=1e-12)
         seen.append(s.round)
         b = s.round % 2
         ZF, V, m = Z[b].astype(float), np.zeros((Z[b].shape[1], k)), M[b]

@@ -112,7 +112,6 @@ class BlockVisits:
         self.blocks, self.several = self.generator.blocks, passes > 1
         self.parts = [self.generator.part(b) for b in range(self.blocks)]
         self.factors: dict[int, Factor] = {}
-        self.penalty = None  # the matrix of the penalty of the block that is visited
         self.costs = np.zeros(self.blocks)  # the penalty of each block
         if s.round:
             self.costs[:] = [self.cost(b, self.generator.penalty(b)) for b in range(self.blocks)]
