@@ -7,7 +7,6 @@ from datetime import date, timedelta
 from numbers import Integral
 
 import numpy as np
-import pandas as pd
 import psutil
 import scipy.sparse as sp
 
@@ -218,7 +217,12 @@ def check_labels(y, argument: str, n: int) -> np.ndarray:
         raise ValueError(f"{argument}: must be one-dimensional, got shape {y.shape}")
     if len(y) != n:
         raise ValueError(f"{argument}: has {len(y)} labels for {n} rows")
-    if count := int(np.sum(pd.isna(y))):
+    missing = np.isnan(y) if y.dtype.kind == "f" else ()
+    if y.dtype.kind in "OmM":
+        from pandas import isna  # half a second that most labels need not wait for
+
+        missing = isna(y)
+    if count := int(np.sum(missing)):
         raise ValueError(f"{argument}: {count} label{'s are' if count > 1 else ' is'} missing")
     return y
 
@@ -237,10 +241,11 @@ def check_kinds(y, argument: str) -> None:
 
 def encode(labels: np.ndarray, classes: np.ndarray, argument: str) -> np.ndarray:
     """Return the int32 code of each label, its position in `classes`."""
-    codes = pd.Index(classes.tolist()).get_indexer(labels.tolist())
+    known = {label: code for code, label in enumerate(classes.tolist())}
+    codes = np.array([known.get(label, -1) for label in labels.tolist()], np.int32)
     if unknown := [*dict.fromkeys(labels[codes < 0].tolist())][:5]:
         raise ValueError(f"{argument}: labels {unknown!r} are not among the classes")
-    return codes.astype(np.int32)
+    return codes
 
 
 def as_array(given, argument: str) -> np.ndarray:

@@ -24,7 +24,6 @@ from workbench.core.names import hint
 from workbench.core.problem import Problem
 from workbench.core.stream import Row, Rule, State, always, nothing, until, watch
 from workbench.core.trace import Trace, record
-from workbench.proofs.writers import proof_of, save
 from workbench.registry import SOLVERS
 from workbench.runs.parameters import check_names, parameters_of
 
@@ -84,6 +83,8 @@ def run(
     own = parameters if state is None else parameters | {"state": state}
     clock = {name: since.last.get(name, 0.0) for name in ("seconds", "cpu")}
     held = Held(state)
+    if proof is not None:
+        from workbench.proofs.writers import proof_of, save  # of all solvers, imported if asked for
     try:
         with held:
             stream = watch(steps(problem, **own), measure, when, **clock)

@@ -22,7 +22,6 @@ from workbench.core.problem import Problem
 from workbench.core.stream import LIMITS, Row, geometric, stopping
 from workbench.core.trace import Trace, read_finished, write_trace
 from workbench.data.panels import panel
-from workbench.proofs.writers import write
 from workbench.registry import SOLVERS
 from workbench.runs.engine import Say, code, execute, key, sources
 from workbench.runs.grid import Point, at_least
@@ -74,6 +73,8 @@ def solve(point: Point, proofs: bool, path: Path, limits: Limits) -> str:
     trace.header["rules"].pop()  # the limit of this call does not belong to the point
     trace.header |= _recorded(point)
     if proofs:
+        from workbench.proofs.writers import write
+
         with suppress(ValueError):  # this solver has none
             write(path.with_suffix(".npz"), problem, state, **point.parameters)
     write_trace(path, trace)
