@@ -100,16 +100,6 @@ def test_figures_tells_by_its_exit_code_what_failed(monkeypatch, capsys):
     assert main(["figures"]) == 0
 
 
-def test_warm_compiles_each_solver_in_a_process_of_its_own(monkeypatch, capsys):
-    few = {name: SOLVERS[name] for name in ("ridge", "centroid")}  # for this process, too
-    monkeypatch.setattr("workbench.runs.warm.SOLVERS", few)
-    monkeypatch.setattr("workbench.runs.warm.IMPORTED", ["json", "not.installed"])
-    assert main(["warm"]) == 0
-    said = capsys.readouterr().out.splitlines()
-    names = sorted(line.split()[1] for line in said)
-    assert names == ["centroid", "json", "not.installed", "ridge"]
-
-
 def test_data_lists_and_checks(monkeypatch, tmp_path, capsys):
     assert main(["data"]) == 0
     assert "breast_cancer" in capsys.readouterr().out

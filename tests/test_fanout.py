@@ -110,7 +110,7 @@ MISTAKES = {
     "-p b=1,1.0": "b: a value appears twice in '1,1.0'",
     "-p a": "-p: must be NAME=VALUE, got 'a'",
     "-p a=1 -p a=2": "-p: a appears twice",
-    "--timing": "--timing: must be used with a grid",
+    "--timing": "must be used with a grid",
     "--seconds -1": "seconds: must be positive",
 }
 

@@ -3,6 +3,7 @@
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -150,8 +151,9 @@ def test_the_versions_of_libraries_and_the_function_of_a_name_count(iris, monkey
     monkeypatch.setattr(engine.platform, "python_version", lambda: "3.99.0")
     seen.append(keys_of("ww_walrus", iris))
     for library in engine.LIBRARIES:
-        fake = lambda name, n=library: "0.0.1" if name == n else "1"  # noqa: E731
-        monkeypatch.setattr(engine, "version", fake)
+        monkeypatch.setattr(
+            engine, "distributions", lambda n=library: [SimpleNamespace(name=n, version="0.0.1")]
+        )
         seen.append(keys_of("ww_walrus", iris))
     sources.cache_clear()
     for kind in zip(*seen):

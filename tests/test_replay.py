@@ -83,7 +83,7 @@ def test_what_cannot_be_played_is_refused(recorded, tmp_path, capsys):
         Replay(Recording(Trace(trace.header | {"solver": "ww_walrs"}, trace.rows)))
     kept, page = tmp_path / "a.jsonl", tmp_path / "page.html"
     assert main(["run", "ww_walrus", "iris", "--out", str(kept)]) == 0
-    assert main(["replay", str(kept), str(kept), "--out", str(page), "--title", "Twice"]) == 0
+    assert main(["replay", str(kept), str(kept), "--out", str(page)]) == 0
     runs = unpacked(page.read_text("utf-8"))["runs"]
     assert [run["name"] for run in runs] == ["Walrus", "Walrus"]
     kept.write_text("no trace")

@@ -28,7 +28,7 @@ FLOORS = [
 ]
 # Lines of Python, docstrings included. A budget rises only in the commit that says what else went.
 BUDGETS = {
-    "core": 1_200,
+    "core": 1_202,
     "kernels": 822,
     "data": 1_900,
     "mrc": 2_599,
@@ -38,14 +38,14 @@ BUDGETS = {
     "sampled_cuts": 1_450,
     "tuning": 450,
     "peers": 1_000,
-    "registry": 113,
+    "registry": 109,
     "proofs": 1_185,
-    "runs": 2_105,
+    "runs": 2_009,
     "live": 1_700,
     "figures": 1_721,
     "estimators": 1_200,
     "arena": 800,
-    "cli": 423,
+    "cli": 372,
 }
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 
@@ -63,7 +63,7 @@ def imports(path):
 
 def test_every_room_has_its_floor():
     rooms = {path.parent.relative_to(PACKAGE).parts[0] for path in PACKAGE.glob("*/**/*.py")}
-    assert rooms | {"registry"} == FLOOR.keys()  # a solver of one's own may lie beside them
+    assert rooms | {"registry", "cli"} == FLOOR.keys()  # a solver of one's own may lie beside them
     assert BUDGETS.keys() == FLOOR.keys()
 
 

@@ -128,8 +128,7 @@ def test_a_sweep_interrupted_and_killed_equals_the_undisturbed_one(whole, tmp_pa
         assert all(read_trace(path).stopped_by for path in after)
         before = after
         if number == signal.SIGINT:
-            said = [line for line in err.splitlines() if not line.startswith("compiling ")]
-            assert (process.returncode, said) == (130, ["workbench: interrupted"])
+            assert (process.returncode, err) == (130, "workbench: interrupted\n")
             kept = re.search(r"interrupted: (\d+) of 72 points .* kept; run it again", out)
             assert 0 < int(kept[1]) <= len(after)
             assert {path.suffix for path in tmp_path.glob("points/**/*.*")} == {".jsonl"}
@@ -175,8 +174,7 @@ def test_two_sweeps_of_the_same_points_at_once_both_end_well(tmp_path):
     wait_for(lambda: len(finished(tmp_path)) > 2, process)
     done = sweep(points, jobs=2, folder=tmp_path / "points", say=quiet)
     _, err = process.communicate(timeout=60)
-    said = [line for line in err.splitlines() if not line.startswith("compiling ")]
-    assert process.returncode == 0 and said == [], err
+    assert (process.returncode, err) == (0, "")
     frame = done.frame()
     assert set(frame["status"]) == {"done"} and len(finished(tmp_path)) == 24
     theirs = pd.read_csv(tmp_path / "sweeps" / "grid.csv")

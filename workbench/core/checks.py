@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from datetime import date, timedelta
+from importlib import import_module
 from numbers import Integral
 
 import numpy as np
@@ -217,11 +218,8 @@ def check_labels(y, argument: str, n: int) -> np.ndarray:
         raise ValueError(f"{argument}: must be one-dimensional, got shape {y.shape}")
     if len(y) != n:
         raise ValueError(f"{argument}: has {len(y)} labels for {n} rows")
-    missing = np.isnan(y) if y.dtype.kind == "f" else ()
-    if y.dtype.kind in "OmM":
-        from pandas import isna  # half a second that most labels need not wait for
-
-        missing = isna(y)
+    # pandas takes half a second to import.
+    missing = import_module("pandas").isna(y) if y.dtype == object else y != y
     if count := int(np.sum(missing)):
         raise ValueError(f"{argument}: {count} label{'s are' if count > 1 else ' is'} missing")
     return y
@@ -241,11 +239,10 @@ def check_kinds(y, argument: str) -> None:
 
 def encode(labels: np.ndarray, classes: np.ndarray, argument: str) -> np.ndarray:
     """Return the int32 code of each label, its position in `classes`."""
-    known = {label: code for code, label in enumerate(classes.tolist())}
-    codes = np.array([known.get(label, -1) for label in labels.tolist()], np.int32)
-    if unknown := [*dict.fromkeys(labels[codes < 0].tolist())][:5]:
+    codes = {label: code for code, label in enumerate(classes.tolist())}
+    if unknown := [label for label in dict.fromkeys(labels.tolist()) if label not in codes][:5]:
         raise ValueError(f"{argument}: labels {unknown!r} are not among the classes")
-    return codes
+    return np.array([codes[label] for label in labels.tolist()], np.int32)
 
 
 def as_array(given, argument: str) -> np.ndarray:

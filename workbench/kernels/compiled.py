@@ -25,7 +25,7 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from platformdirs import user_cache_path
 
 IMPORTS = re.compile(rb"^from (workbench[\w.]*) import", re.MULTILINE)
-KEPT_DAYS = 60  # machine code older than this is deleted by `workbench warm`
+KEPT_DAYS = 60  # machine code older than this is deleted by benchmarks/warm.py
 VERSIONS = f"{numba.__version__} {llvmlite.__version__} {np.__version__}"
 
 

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import as_completed
 from contextlib import ExitStack, closing
 from functools import cache, partial
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import distributions
 from math import isfinite
 from pathlib import Path
 from queue import SimpleQueue
@@ -35,8 +35,7 @@ Say = Callable[[str], None]
 PACKAGE = Path(workbench.__file__).parent
 # The sources that a run of any solver may execute; the room of the solver is added to them.
 EXECUTED = ("core", "kernels", "data", "registry.py", "runs/run.py", "runs/sweep.py")
-LIBRARIES = ("numpy", "scipy", "numba", "llvmlite", "scikit-learn", "pandas", "highspy", "nmslib")
-LIBRARIES += ("vowpalwabbit",)
+LIBRARIES = "numpy scipy numba llvmlite scikit-learn pandas highspy nmslib vowpalwabbit".split()
 
 
 def key(**parts: Any) -> str:
@@ -84,13 +83,8 @@ def sources(*places: Path) -> str:
     """Return the key of the Python files at some places, of Python and of :data:`LIBRARIES`."""
     files = {file for p in places for file in (p.rglob("*.py") if p.is_dir() else [p])}
     texts = sorted(hashlib.sha256(file.read_bytes()).hexdigest() for file in files)
-    versions = dict.fromkeys(LIBRARIES)
-    for name in LIBRARIES:
-        try:
-            versions[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return key(sources=texts, python=platform.python_version(), libraries=versions)
+    installed = [f"{d.name} {d.version}" for d in distributions() if d.name in LIBRARIES]
+    return key(sources=texts, python=platform.python_version(), libraries=sorted(installed))
 
 
 def execute(
@@ -123,7 +117,7 @@ def execute(
     Raises
     ------
     OSError
-        If results cannot be written. Finished tasks are kept.
+        If the disk is full. Finished tasks are kept.
     KeyboardInterrupt
         After all workers have been stopped.
     """

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
-import sys
-import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache, partial
 from importlib.metadata import version
@@ -27,9 +26,8 @@ from workbench.core.trace import Trace, record
 from workbench.registry import SOLVERS
 from workbench.runs.parameters import check_names, parameters_of
 
-PATIENCE_S = 2.0  # seconds of compiling before it is announced
 PROBLEM = ("name", "n", "d", "k", "synthetic", "checksum")
-LIBRARIES = ("numpy", "scipy", "numba", "highspy", "scikit-learn")
+LIBRARIES = ("numpy", "scipy", "numba", "highspy", "scikit-learn")  # in the header of a run
 
 
 def run(
@@ -104,21 +102,13 @@ def run(
 def warm(steps: Callable, problem: Problem, parameters: Mapping[str, Any]) -> None:
     """Run the solver for three states on ``problem.tiny()``: its kernels are compiled then.
 
-    The first time on a machine that may take up to a minute, and is announced on stderr; later
-    processes load the kernels from Numba's cache. Errors are ignored: the run itself raises those
-    that are not due to the tiny problem.
+    The first time on a machine that may take up to a minute; later processes load the kernels from
+    Numba's cache. Errors are ignored: the run itself raises those that are not due to the tiny
+    problem.
     """
-    text = f"compiling {steps.__name__}, once on this machine and not timed ..."
-    notice = threading.Timer(PATIENCE_S, partial(print, text, file=sys.stderr, flush=True))
-    notice.daemon = True
-    notice.start()
-    try:
+    with suppress(Exception):
         for _ in islice(steps(problem.tiny(), **parameters), 3):
             pass
-    except Exception:  # of any kind: the tiny problem is ours, the caller's comes next
-        pass
-    finally:
-        notice.cancel()
 
 
 def resolve(solver: str | Callable, parameters: Mapping[str, Any]) -> tuple[Callable, dict]:

@@ -1,6 +1,7 @@
-"""One function per command: it takes the arguments and returns the exit status.
+"""The command line: ``workbench list | run | sweep | figures | report | ...``
 
-Imports are inside the commands, so that ``workbench --help`` does not wait for the solvers.
+One function per command takes the arguments and returns the exit status. Imports are inside the
+functions, so that a command does not wait for what it does not use.
 """
 
 from __future__ import annotations
@@ -9,15 +10,135 @@ import argparse
 import inspect
 import os
 import shutil
+import signal
 import sys
 import textwrap
-import time
-from collections.abc import Collection, Iterable
-from typing import Any
+import threading
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
 
+import workbench
 from workbench.core.names import count, hint
 
 RETRY = "; run the sweep again to retry"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; return 0, or 1 for failed work, 2 for a usage error, 130 for Ctrl-C.
+
+    A request to terminate is a Ctrl-C, also where that is ignored, as in the background.
+    Return 141 if the reader of the output has gone, as after ``workbench list | head``.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # what a terminal cannot show is a question mark
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        try:
+            arguments = _parser().parse_args(argv)
+            code = arguments.command(arguments)
+        except SystemExit as exit:
+            code = exit.code or 0
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # The rest of the buffer is discarded, or Python would complain at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except (ValueError, OSError, RuntimeError, MemoryError) as error:
+        file = getattr(error, "filename", None)
+        message = " ".join((f"{file}: {error.strerror}" if file else str(error)).split())
+        if isinstance(error, MemoryError):
+            message = f"out of memory; {message}"
+        print(f"workbench: {message}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("workbench: interrupted", file=sys.stderr)
+        return 130
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse with errors of one line, and no abbreviations: a typo is an error."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs, allow_abbrev=False)
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {' '.join(message.split())}; try {self.prog} --help\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(prog="workbench", description="Large-scale multiclass classification.")
+    parser.add_argument("--version", action="version", version=f"workbench {workbench.__version__}")
+    kinds = parser.add_subparsers(metavar="COMMAND", required=True)
+
+    def command(function, text: str):
+        add = kinds.add_parser(function.__name__.removesuffix("_command"), help=text)
+        add.set_defaults(command=function)
+        return add.add_argument
+
+    path, number = {"type": Path, "metavar": "FILE"}, {"type": float, "metavar": "S"}
+    memory, jobs = {"type": float, "metavar": "GB"}, {"type": int, "metavar": "N"}
+    values = {"dest": "parameters", "action": "append", "default": [], "metavar": "NAME=VALUE"}
+
+    add = command(list_command, "list solvers, data sets and figure notebooks")
+    add("name", metavar="NAME", nargs="?", help="one of them, with its parameters")
+
+    add = command(run_command, "run one solver on one data set, live")
+    add("solver", metavar="SOLVER")
+    add("data", metavar="DATA", help="a name of `workbench data list`, or a file")
+    add("--labels", metavar="FILE", help="labels of an .npy file a.npy (default: a.labels.npy)")
+    add("--memory", **memory, help="end the run if it needs more memory")
+    add("-p", **values, help="a parameter of the solver; may be repeated")
+    add("--scale", help="standard, unit, given, ... (default: standard for names, given for files)")
+    add("--test", type=float, metavar="FRACTION", help="hold out a fraction as test rows")
+    add("--gap", type=float, default=1e-3, help="stop at this certified gap (default: 1e-3)")
+    add("--rounds", type=int, metavar="N", help="stop after N rounds")
+    add("--seconds", **number, default=60.0, help="stop after S wall seconds (default: 60)")
+    add("--cpu", **number, help="stop after S CPU seconds of the solver")
+    add("--out", **path, help="write the trace as JSON Lines")
+    add("--proof", **path, help="write a proof of the result")
+
+    add = command(verify_command, "verify proofs: intervals that certainly hold the optimum")
+    add("files", nargs="+", **path)
+    add("--data", help="data in words, such as 'iris @ standard' (default: as the proof says)")
+    add("--expect", default="", metavar="C=1,loss=hinge", help="refuse proofs of other problems")
+
+    add = command(sweep_command, "run a grid of solvers, or of a notebook's parameters")
+    add("grid", type=Path, metavar="GRID.yaml|NOTEBOOK.ipynb")
+    add("-p", **values, help="values of a notebook's parameter, separated by commas")
+    add("-j", "--jobs", **jobs, default=1, help="worker processes (default: 1)")
+    add("--timing", action="store_true", help="time solvers: one pinned process, at least 3 runs")
+    add("--cluster", metavar="ADDRESS", help="address of a Dask scheduler, tcp://HOST:PORT")
+    add("--seconds", **number, help="limit per point, in wall seconds")
+    add("--memory", **memory, help="limit per point, in GB of memory")
+    add("--parquet", **path, help="write all traces as one table")
+    add("--proofs", action="store_true", help="keep a proof next to each trace")
+
+    add = command(figures_command, "run the figure notebooks")
+    add("names", nargs="*", metavar="NAME", help="notebooks (default: all)")
+    add("--profile", default="quick", help="smoke (seconds), quick (minutes, default) or paper")
+    add("-p", **values, help="a parameter of the notebooks; may be repeated")
+    add("-j", "--jobs", **jobs, help="notebooks at a time (default: 2, in the profile paper 1)")
+    add("--again", action="store_true", help="rerun notebooks even if nothing changed")
+    add("--from", dest="results", type=Path, metavar="DIR", help="redraw from results, run nothing")
+    add("--timeout", **number, help="limit per notebook, in wall seconds")
+    add("--no-caption", action="store_true", help="pictures for a paper, without a caption")
+    add("--out", type=Path, metavar="DIR", help="folder of the figures (default: figures/, quick/)")
+
+    add = command(replay_command, "write a page that plays runs again, without a kernel")
+    add("traces", nargs="+", **path, help="what `workbench run --out` writes")
+    add("--out", **path, default=Path("replay.html"), help="the page (default: replay.html)")
+
+    add = command(report_command, "write an HTML page of figures and the papers' numbers")
+    add("--out", **path, help="file of the page (default: runs/report.html)")
+
+    add = command(data_command, "list, fetch or check data sets")
+    add("action", choices=("list", "fetch", "check"), nargs="?", default="list")
+    add("names", nargs="*", metavar="NAME")
+    return parser
 
 
 def list_command(arguments: argparse.Namespace) -> int:
@@ -33,12 +154,12 @@ def list_command(arguments: argparse.Namespace) -> int:
             print(textwrap.fill(f"{title}: {', '.join(names)}", 98, subsequent_indent="  "))
         print("`workbench list NAME` describes one of them.")
         return 0
+    parameters = {}
     if name in SOLVERS:
-        steps, parameters = SOLVERS[name].steps, parameters_of(SOLVERS[name].steps)
+        parameters = parameters_of(steps := SOLVERS[name].steps)
         print(f"{SOLVERS[name].label}: {inspect.getdoc(steps).partition(chr(10))[0]}")
     elif name in data:
         print(data[name])
-        return 0
     elif name in notebooks:
         parameters = notebooks[name].parameters
         print(f"{name} makes {', '.join(notebooks[name].figures)}")
@@ -90,19 +211,14 @@ def verify_command(arguments: argparse.Namespace) -> int:
     from workbench.data import load
     from workbench.proofs import ProofError, expected, read, verify
 
-    if arguments.scale and not arguments.data:
-        raise ValueError("--scale: must be used with --data, whose rows it scales")
     wanted = _pairs(filter(None, arguments.expect.split(",")), "--expect")
-    given = load(arguments.data, scale=arguments.scale) if arguments.data else None
+    given = load(arguments.data) if arguments.data else None
     refused = 0
     for file in arguments.files:
         try:
             proof = read(file)
             expected(proof.header, wanted)
-            start = time.perf_counter()
-            verdict = verify(proof, given)
-            took = f"verified in {time.perf_counter() - start:.2f} s"
-            print(f"{verdict.statement}; {took}", flush=True)
+            print(verify(proof, given).statement, flush=True)
         except ProofError as error:
             name = "" if str(error).startswith(str(file)) else f"{file}: "
             print(f"refused: {name}{error}", flush=True)
@@ -136,9 +252,8 @@ def sweep_command(arguments: argparse.Namespace) -> int:
 
 
 def _fan_out(arguments: argparse.Namespace) -> int:
-    for option in ("timing", "parquet", "proofs"):
-        if getattr(arguments, option):
-            raise ValueError(f"--{option}: must be used with a grid, got a notebook")
+    if arguments.timing or arguments.parquet or arguments.proofs:
+        raise ValueError("--timing, --parquet, --proofs: must be used with a grid, got a notebook")
     from workbench.runs.engine import execute
     from workbench.runs.mill import fan_out
     from workbench.runs.notebooks import read, runs_folder
@@ -159,7 +274,7 @@ def replay_command(arguments: argparse.Namespace) -> int:
     from workbench.core.trace import read_trace
     from workbench.live.replay import Replay
 
-    page = Replay(*map(read_trace, arguments.traces)).page(arguments.title)
+    page = Replay(*map(read_trace, arguments.traces)).page()
     arguments.out.write_text(page, encoding="utf-8")
     print(arguments.out)
     return 0
@@ -170,7 +285,7 @@ def report_command(arguments: argparse.Namespace) -> int:
     _in_a_checkout()
     from workbench.figures.report import report
 
-    print(report(arguments.out, figures=arguments.figures))
+    print(report(arguments.out))
     return 0
 
 
@@ -186,14 +301,6 @@ def figures_command(arguments: argparse.Namespace) -> int:
     os.environ["WORKBENCH_CAPTION"] = str(int(not arguments.no_caption))
     failed = make(arguments.names, arguments.profile, overrides, **options)
     return _failed(failed, "notebook", f": {', '.join(failed)}")
-
-
-def warm_command(arguments: argparse.Namespace) -> int:
-    """Compile all solvers."""
-    from workbench.runs.warm import warm_all
-
-    warm_all(_say)
-    return 0
 
 
 def data_command(arguments: argparse.Namespace) -> int:
@@ -244,12 +351,8 @@ def _failed(failures: Collection[str], what: str, remedy: str) -> int:
 
 
 def _line(row: dict[str, Any]) -> str:
-    numbers = {
-        key: f"{value:.4g}" if isinstance(value, float) else str(value)
-        for key, value in row.items()
-        if key != "cpu"
-    }
-    return "  ".join(f"{key} {value}" for key, value in numbers.items())
+    texts = [f"{n} {v:.4g}" if isinstance(v, float) else f"{n} {v}" for n, v in row.items()]
+    return "  ".join(text for text in texts if not text.startswith("cpu "))
 
 
 def _pairs(texts: Iterable[str], option: str = "-p") -> dict[str, str]:
@@ -263,3 +366,7 @@ def _pairs(texts: Iterable[str], option: str = "-p") -> dict[str, str]:
             raise ValueError(f"{option}: {name} appears twice")
         found[name] = value
     return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())

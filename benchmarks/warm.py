@@ -1,8 +1,7 @@
-"""All solvers compiled for this machine, when its environment is made."""
+"""Compile all solvers for this machine: ``make`` runs this when it has made the environment."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 
@@ -20,7 +19,7 @@ IMPORTED = "ipykernel.kernelapp workbench.figures.plots papermill nbconvert jupy
 IMPORTED = (*IMPORTED.split(), "voila.app", "hypothesis", "pytest")
 
 
-def warm_all(say: Callable[[str], None] = print) -> None:
+def warm_all() -> None:
     """Compile the kernels of every solver for dense and for sparse rows, on all cores at once.
 
     What a solver compiles for other rows (single precision, more classes than a byte counts) or
@@ -29,7 +28,7 @@ def warm_all(say: Callable[[str], None] = print) -> None:
     delete_old()
     tasks = [delayed(_warm)(name) for name in (*IMPORTED, *SOLVERS)]
     for done, name in enumerate(Parallel(n_jobs=-1, return_as="generator_unordered")(tasks), 1):
-        say(f"[{done}/{len(tasks)}] {name}")
+        print(f"[{done}/{len(tasks)}] {name}")
 
 
 def _warm(name: str) -> str:
@@ -39,3 +38,7 @@ def _warm(name: str) -> str:
         with suppress(ImportError):  # an extra that is not installed
             import_module(name)
     return name
+
+
+if __name__ == "__main__":
+    warm_all()
