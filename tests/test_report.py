@@ -174,6 +174,17 @@ def test_a_number_that_is_printed_again_points_at_the_first(tmp_path):
     assert {r.remarks[0] for r in again} == {"printed before: II"} and not again[0].ours
 
 
+def test_a_linear_program_without_a_result_shows_what_the_interior_point_has():
+    figures, _ = collect(CHECKOUT / "figures")
+    rows = side_by_side(reference.printed("mrc"), measurements(figures))
+    names = {"table": "V", "dataset": "house16", "method": "MRC-LP"}
+    names |= {"quantity": "worst-case error"}
+    (row,) = [row for row in rows if names.items() <= row.names.items()]
+    assert row.standing == "no result" and not row.measured
+    remark = r"MRC interior point has 0\.27\d+ ± 0\.\d+, on the same splits"
+    assert any(re.fullmatch(remark, text) for text in row.remarks), row.remarks
+
+
 def png():
     sink = BytesIO()
     Image.new("RGB", (320, 160), "white").save(sink, format="png")

@@ -77,7 +77,6 @@ def render(figures: list[Figure], rows: list[Row], faults: list[str], folder: Pa
         verdicts=VERDICTS,
         proofs=Counter(proof.outcome for figure in figures for proof in figure.proofs),
         total=counts(rows),
-        columns=["printed", "results", "own", *STANDINGS],
         standings=STANDINGS,
         faults=faults,
         sections=[_section(paper, figures, rows) for paper in sorted(papers, key=order)],

@@ -53,6 +53,9 @@ def read_claims() -> tuple[Claim, ...]:
 
 def _claim(base: sqlite3.Connection, entry: dict) -> Claim:
     values = {}
+    if entry.pop("time", False):
+        timed = _sidecar(entry["figure"])["timed"]
+        entry["timed"] = "timed alone" if timed else "not timed alone"
     if sql := entry.pop("sql", ""):
         for name in entry.pop("tables"):
             if not base.execute("SELECT 1 FROM sqlite_master WHERE name = ?", [name]).fetchone():
@@ -60,14 +63,9 @@ def _claim(base: sqlite3.Connection, entry: dict) -> Claim:
         values = pd.read_sql(sql, base).to_dict("records")[0]
         if values["ok"] != 1:
             changed = f"The numbers no longer bear out {entry['verdict']!r}: judge the claim again."
-            entry |= {"verdict": "not decided", "number": str(values), "why": changed}
-            values = {}
-    if entry.pop("time", False):
-        timed = _sidecar(entry["figure"])["timed"]
-        entry["timed"] = "timed alone" if timed else "not timed alone"
-    if values:
-        entry |= {name: entry.get(name, "").format(**values) for name in ("number", "why")}
-    return Claim(**entry)
+            new = {"verdict": "not decided", "number": str(values), "why": changed}
+            return Claim(**entry | new)
+    return Claim(**entry | {n: entry.get(n, "").format(**values) for n in ("number", "why")})
 
 
 def _table(name: str) -> pd.DataFrame:

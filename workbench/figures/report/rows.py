@@ -33,9 +33,9 @@ NOT_IN_PRINT = "not in print"
 NOT_EXPLAINED = "the difference is not explained yet"
 COUNTED = {"runs": "runs", "cut": "of them ended by the clock"}  # fields of our rows
 KEYS = ("paper", "table", "dataset", "method", "quantity", "setting")
-SIZES = ("samples", "features", "classes")
-GIVEN = (*SIZES, "parameter")  # quantities that are not measured
-LIMITS = {"mrc": "200,000 s and 180 GB"}  # of the papers' own runs, as printed
+GIVEN = ("samples", "features", "classes", "parameter")  # quantities that are not measured
+LIMITS = {"mrc": "the paper's limits were 200,000 s and 180 GB"}
+STAND_IN = {"MRC-LP": "MRC interior point"}  # it solves the same program, on the same splits
 EDITIONS = {"news20": "the edition by date, with another split"}  # under the name of the paper's
 STANDINGS = {  # each distinct result in print has exactly one of them, but for the last two
     "agrees": "the 90 % interval of our mean lies within the margin of it",
@@ -140,22 +140,18 @@ class Row:
     @property
     def remarks(self) -> list[str]:
         """The paper's note, our data, and the reasons for which our value may differ."""
-        found = [f"printed before: {self.first}" if self.first else "", self.note]
-        if self.names["quantity"] in SIZES and not self.first:
-            found.append(_loaded(self.names))
-        if self.standing == "not available":
-            found.append(missing()[self.names["dataset"]])
-        if self.standing == "no result" and self.names["paper"] in LIMITS:
-            found.append(f"the paper's limits were {LIMITS[self.names['paper']]}")
+        found = [f"printed before: {self.first}" if self.first else _loaded(self.names), self.note]
+        unknown = {"not available": missing().get(self.names["dataset"], "")}
+        unknown |= {"no result": LIMITS.get(self.names["paper"], "")}
+        found.append(unknown.get(self.standing, ""))
         if self.ours is not None:
             row, data, caveat = self.ours.row, self.ours.data, self.verdict.caveat
             if "other data" in caveat or not data:
                 found.append(f"our data: {data or 'unknown'}")
             found.append(caveat)
             # A difference between two runs is not its cause until that has been tried.
-            compared = self.measured and self.paper.value is not None
-            reason = text(row.get("reason"))
-            found.append(f"here {reason}" if reason and compared else reason)
+            here = "here " if self.measured and self.paper.value is not None else ""
+            found.append(here * bool(row.get("reason")) + text(row.get("reason")))
             if self.verdict.tone == "differs":
                 found.append(NOT_EXPLAINED)
             found += [f"{row[name]} {words}" for name, words in COUNTED.items() if row.get(name)]
@@ -237,6 +233,11 @@ def side_by_side(printed: pd.DataFrame, measured: Iterable[Measurement]) -> list
     for record in printed.to_dict("records"):
         own = *(record[name] for name in KEYS if name != "table"), number(record["value"])
         first = seen.setdefault(own, record["table"]) if own[-1] is not None else record["table"]
+        other = record | {"method": STAND_IN.get(record["method"], "")}
+        instead = _row(other, by_cell.get(cell(other), []), in_print=False)
+        if instead.measured:
+            said = f"{other['method']} has {instead.shown}, on the same splits"
+            record["note"] = "; ".join(filter(None, (record["note"], said)))
         rows.append(_row(record, by_cell.pop(cell(record), []), first=first))
     rows += [_row(group[0].row, group, in_print=False) for group in by_cell.values()]
     tables = list(dict.fromkeys((row.names["paper"], row.names["table"]) for row in rows))
@@ -264,11 +265,11 @@ def _row(record: Mapping[str, Any], group: list[Measurement], in_print=True, fir
 
 def _loaded(names: Mapping[str, str]) -> str:
     """Return the size of the data set as it is loaded here, empty if that is not known."""
-    source = SOURCES.get(names["dataset"])
-    if source is None or names["setting"] not in ("", "part=train", "part=all"):
+    source, whole = SOURCES.get(names["dataset"]), ("", "part=train", "part=all")
+    if source is None or names["setting"] not in whole:
         return ""
     n, d, k = source.shape
     rows = source.n_train if names["setting"] == "part=train" else n
-    size = {"features": d, "classes": k, "samples": rows}[names["quantity"]]
+    size = {"features": d, "classes": k, "samples": rows}.get(names["quantity"])
     where = "here listed as" if names["dataset"] in missing() else "here"
     return f"{where} {size:,}" if size else ""
