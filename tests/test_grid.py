@@ -164,7 +164,7 @@ FILES = {
     "while parsing a flow sequence": "solvers: [mrc_lp\n",
     "must have the entries solvers, data and stop": "mrc_lp\n",
     "unknown entries seed; it takes about, solvers,": GOOD + "seed: 3\n",
-    "'data' appears twice": GOOD + "data: wine\n",
+    "an entry appears twice, line 1": GOOD + "data: wine\n",
     "unknown name 'mrc'": GOOD.replace("mrc_lp", "mrc"),
     "could not determine a constructor": GOOD + "seeds: !!python/object:a.b {}\n",
     "maximum recursion depth": "[" * 3000,

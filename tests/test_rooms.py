@@ -40,7 +40,7 @@ BUDGETS = {
     "peers": 1_000,
     "registry": 109,
     "proofs": 1_185,
-    "runs": 2_009,
+    "runs": 2_007,
     "live": 1_700,
     "figures": 1_721,
     "estimators": 1_200,

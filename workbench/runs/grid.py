@@ -11,7 +11,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
+from itertools import count, islice, product
 from pathlib import Path
 from typing import Any
 
@@ -145,10 +145,9 @@ def at_least(points: Sequence[Point], runs: int) -> list[Point]:
     extended = list(points)
     for group in groups.values():
         first = [point for point in group if point.repetition == group[0].repetition]
-        highest = max(point.repetition for point in group)
-        for added in range(runs - len(group)):
-            lap, place = divmod(added, len(first))
-            extended.append(replace(first[place], repetition=highest + 1 + lap))
+        following = 1 + max(point.repetition for point in group)
+        laps = (replace(p, repetition=r) for r in count(following) for p in first)
+        extended += islice(laps, max(runs - len(group), 0))
     return extended
 
 
@@ -203,11 +202,10 @@ class _NoDuplicates(yaml.SafeLoader):
     """A loader that refuses duplicate entries; YAML's own keeps the last silently."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
-        names = [self.construct_object(name, deep=True) for name, _ in node.value]
-        for name in names:
-            if names.count(name) > 1:
-                raise yaml.YAMLError(f"{name!r} appears twice, line {node.start_mark.line + 1}")
-        return super().construct_mapping(node, deep)
+        found = super().construct_mapping(node, deep)
+        if len(found) < len(node.value):
+            raise yaml.YAMLError(f"an entry appears twice, line {node.start_mark.line + 1}")
+        return found
 
 
 def _list_of(values: Any, fits: Callable[[Any], bool]) -> bool:

@@ -96,7 +96,7 @@ def read(path: Path) -> Notebook:
     OSError
         If the file cannot be read.
     """
-    name, broken = path.stem, (ValueError, KeyError, TypeError, AttributeError, RecursionError)
+    name = path.stem
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         cells, declared = content["cells"], content["metadata"].get("workbench", {})
@@ -105,7 +105,7 @@ def read(path: Path) -> Notebook:
         code = "\n\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "code")
         figures, profiles = tuple(declared.get("figures", ())), dict(declared.get("profiles", ()))
         profiles = {profile: dict(values) for profile, values in profiles.items()}
-    except broken as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"{name}: not a notebook; {error}") from None
     if len(tagged) != 1:
         raise ValueError(f"{name}: needs exactly one cell tagged 'parameters', has {len(tagged)}")
