@@ -154,9 +154,9 @@ def at_least(points: Sequence[Point], runs: int) -> list[Point]:
 def _settings(solvers: Any, shared: Any) -> Iterator[tuple[str, dict[str, Any], list[dict]]]:
     """Yield each solver with its defaults and the list of its parameter settings, typed."""
     solvers = listed(solvers) if isinstance(solvers, str) else solvers
-    solvers = solvers if isinstance(solvers, Mapping) else dict.fromkeys(solvers or ())
-    if not solvers or {*map(type, solvers)} != {str}:
+    if not isinstance(solvers, Mapping | Sequence) or {*map(type, solvers)} != {str}:
         raise ValueError("solvers: must be names, or 'name: parameters' lines")
+    solvers = solvers if isinstance(solvers, Mapping) else dict.fromkeys(solvers)
     for solver, own in solvers.items():
         steps, defaults = resolve(solver, {})
         declared, settings = parameters_of(steps), []
