@@ -83,7 +83,7 @@ def test_values_take_the_type_of_the_default_and_limits_are_floats_but_for_round
 
 MISTAKES = {
     "solver: unknown name 'mrc_cg'": {"solvers": "mrc_cg"},
-    "solvers: must be names, or 'name: parameters' lines": {"solvers": {3: {}}},
+    "solvers: must be names, or 'name: parameters' lines": {"solvers": 1},
     "mrc_ccg has no 'eps'": {"solvers": {"mrc_ccg": {"eps": 1}}},
     "its parameters must be 'name: value'": {"solvers": {"mrc_ccg": 3}},
     "mrc_ccg: eps1: must be different values, got []": {"solvers": {"mrc_ccg": {"eps1": []}}},
