@@ -39,7 +39,7 @@ BUDGETS = {
     "tuning": 450,
     "peers": 1_000,
     "registry": 109,
-    "proofs": 1_185,
+    "proofs": 1_168,
     "runs": 2_007,
     "live": 1_700,
     "figures": 1_721,
