@@ -95,8 +95,10 @@ def in_words(made: Mapping[str, Any], times: bool = True, brief: bool = False) -
         described.append(f"{name} ({', '.join(words)})" if words else name)
     data = f"Data: {'; '.join(described)}."
     if brief and len(data) > MAX_BRIEF:
-        count = sum(synthetic for _, synthetic in groups)
-        data = f"Data: {len(groups)} sets{f', {count} of them synthetic' if count else ''}."
+        sets = {re.split(", | [+] ", name)[0]: synthetic for name, synthetic in groups}
+        count = sum(sets.values())
+        data = f"Data: {len(sets)} sets{f', {count} of them synthetic' if count else ''}."
+        data = f"Data: {', '.join(sets)}." if len(sets) == 1 else data
     sentences += [data] if groups else []
     computer = made["machine"]
     most = max(made["threads"].values(), default=1)
