@@ -13,6 +13,7 @@ from exact import solve
 from workbench.core.problem import as_problem
 from workbench.core.stream import below, rounds, until, watch
 from workbench.data import load
+from workbench.mrc import ccg, master
 from workbench.mrc.ccg import constr, mrc_ccg
 from workbench.mrc.lp import all_subsets
 from workbench.mrc.pdhg import mrc_pdhg, renew_lower
@@ -186,6 +187,23 @@ def test_theorem_2_holds_in_every_round(columns, answers):
         assert columns or np.all(np.diff(R) >= -1e-9), problem.name
         risen += len(R) > 3
     assert checked > 50 and risen > 10  # in rounds, that is, where the theorem says something
+
+
+@pytest.mark.parametrize("columns", [True, False])
+def test_a_start_from_the_splitting_keeps_theorem_2_and_saves_rounds(columns, answers, monkeypatch):
+    taken = []
+    for large in (np.inf, 0):
+        monkeypatch.setattr(ccg, "LARGE", large)
+        monkeypatch.setattr(master, "LARGE", large)
+        taken.append(0)
+        for problem, lambda0, exact, M in answers[::6]:
+            steps = mrc_ccg(problem, lambda0=lambda0, columns=columns, n_max=2, m_max=2, **EXACT)
+            for row, _ in watch(steps):
+                slack = row["eps2_hat"] * np.abs(M).sum()
+                assert row["R"] - slack - 1e-7 <= exact <= row["R"] + row["eps1_hat"] + 1e-7
+            assert row["gap"] < 1e-6, problem.name
+            taken[-1] += row["round"]
+    assert taken[1] < taken[0]
 
 
 def test_a_constraint_with_a_multiplier_stays_whatever_its_rounding_error(blobs):

@@ -40,6 +40,7 @@ def minimise(
     column_upper: np.ndarray | None = None,
     free: np.ndarray | slice = slice(0, 0),
     basis: tuple[np.ndarray, np.ndarray] | None = None,
+    method: str = "simplex",
     seconds: float = math.inf,
 ) -> Solution:
     """Minimise ``cost'x`` subject to ``lower <= A x <= upper`` and, except where free, ``x >= 0``.
@@ -53,6 +54,7 @@ def minimise(
     column_upper : (q,) upper bounds of the variables, by default infinity
     free : indices of the variables without a lower bound
     basis : HiGHS status of columns and rows to start from, as :class:`Solution` holds it
+    method : HiGHS's name of "simplex", or of its interior point method with crossover, "ipx"
     seconds : time limit
 
     Raises
@@ -86,7 +88,7 @@ def minimise(
     highs = highspy.Highs()
     highs.setOptionValue("output_flag", False)
     highs.setOptionValue("threads", 1)
-    highs.setOptionValue("solver", "simplex")
+    highs.setOptionValue("solver", method)
     highs.setOptionValue("primal_feasibility_tolerance", 1e-9)
     highs.setOptionValue("dual_feasibility_tolerance", 1e-9)
     if math.isfinite(seconds):

@@ -20,6 +20,8 @@ import scipy.sparse as sp
 
 from workbench.mrc.highs import minimise
 
+LARGE = 200_000  # entries of a first program that is too slow for the simplex
+
 
 class Restricted(NamedTuple):
     """The program over r rows and f features; ``loss`` is infinite where rows are hard."""
@@ -49,6 +51,9 @@ class Optimum(NamedTuple):
 def solve(lp: Restricted, s) -> Optimum:
     """Solve by the dual simplex from the basis of the state `s`, and leave the new one there.
 
+    Without a basis, a large program is solved by an interior point method with crossover: on
+    optdigits with 400 Fourier features (1,589 x 1,706) in 12 s, by the simplex in 72 s or more.
+
     Raises
     ------
     ValueError
@@ -66,6 +71,7 @@ def solve(lp: Restricted, s) -> Optimum:
         lp.b,
         free=[2 * f],
         basis=(s.column_basis, s.row_basis) if len(s.row_basis) else None,
+        method="ipx" if not len(s.row_basis) and lp.F.nnz > LARGE else "simplex",
     )
     s.column_basis, s.row_basis = found.column_basis, found.row_basis
     w, t = found.x[:f] - found.x[f : 2 * f], float(found.x[2 * f])
