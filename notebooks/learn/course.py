@@ -34,7 +34,8 @@ CELL_TIMEOUT_S = 900
 COPY = """\
 > **Your copy.** It contains no solutions. Replace each `...` and run the cell: the `check_...` in
 > its last line prints `right`, a hint, or `not yet`. Cells below may use your answers, so work from
-> top to bottom; if you are stuck, go on, and come back. Proofs go on paper or into your own cells.
+> top to bottom. If you are stuck, go on, and come back: cells below then take the lesson's own
+> answer and say so, but the exercise stays unsolved. Proofs go on paper or into your own cells.
 >
 > *To open it:* `make lab` in a checkout of the workbench, then this file; any Jupyter will do whose
 > kernel can `import workbench`. *To hand it in:* Kernel, Restart Kernel and Run All Cells, save,

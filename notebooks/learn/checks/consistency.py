@@ -132,8 +132,10 @@ def check_silent(eta):
     second, first = np.sort(eta)[-2:]
     hint = f"the first has {first:.3g} and the second {second:.3g}: not ten times as much"
     need(first >= 10 * second - CLOSE, hint)
+    hint = "one class has exactly a half: (1, 0, ..., 0) costs Crammer-Singer as much as 0 does"
+    need(not same(first, 0.5), hint)
     told = "so that (1, 0, ..., 0) costs Crammer-Singer less than 0 does"
-    need(first < 0.5 - CLOSE, f"one class has the majority, {first:.3g}, {told}")
+    need(first < 0.5, f"one class has the majority, {first:.3g}, {told}")
     return f"{first / second:.3g} times as probable as any other of {len(eta)}, and not on top"
 
 

@@ -17,14 +17,20 @@ right: a fair coin
 from __future__ import annotations
 
 import io
+import json
 import re
+import sys
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from functools import wraps
 
 import numpy as np
 
+from workbench.runs.notebooks import CHECKOUT
+
 CLOSE = 1e-6
+# The names of the checks of this kernel whose latest answer is right.
+SOLVED: set[str] = set()
 
 
 class Hint(Exception):
@@ -39,10 +45,12 @@ def exercise(check: Callable[..., str]) -> Callable[..., None]:
     """Turn ``check(answer, ...) -> praise``, which raises a Hint, into one that prints."""
 
     @wraps(check)
-    def printed(*given, **settings) -> None:
+    def printed(*answers, **settings) -> None:
+        SOLVED.discard(check.__name__)
         try:
-            finished(*given)
-            print("right:", check(*given, **settings))
+            finished(*answers)
+            print("right:", check(*answers, **settings))
+            SOLVED.add(check.__name__)
         except Unfinished:
             print("not yet: put your answer where the ... is, then run the cell again")
         except Hint as hint:
@@ -51,6 +59,36 @@ def exercise(check: Callable[..., str]) -> Callable[..., None]:
             print(f"try again: your answer raised {type(error).__name__}: {error}")
 
     return printed
+
+
+def given(*cells: str) -> None:
+    """Set the variables of exercises that are not solved to the lesson's own answers, and say so.
+
+    The exercises are named by their cells: "cut" for ``cut-yours``. They stay unsolved.
+    """
+    variables = sys._getframe(1).f_globals  # of the lesson
+    for cell in cells:
+        number, answer, check = _solution(variables["teach"].__name__, cell)
+        if check not in SOLVED:
+            exec(answer, variables)
+            print(f"given: Exercise {number} is not solved; here its answer is the lesson's own")
+
+
+def _solution(checks: str, cell: str) -> tuple[int, str, str]:
+    """Return an exercise's number, its answer as source text, and the name of its check."""
+    teach, found = checks.replace("checks.", "from checks import ") + " as teach\n", []
+    for path in (CHECKOUT / "notebooks" / "learn").glob("*.ipynb"):
+        number, lesson = 0, json.loads(path.read_text("utf-8"))["cells"]
+        texts = ["".join(part["source"]) for part in lesson]
+        if any(teach in text for text in texts):
+            for part, text in zip(lesson, texts):
+                announced = re.search(r"^### Exercise (\d+)", text, flags=re.MULTILINE)
+                number = int(announced[1]) if announced else number
+                if part["id"] == f"{cell}-solution":
+                    answer, _, check = text.rpartition("\nteach.")
+                    found.append((number, answer, check.partition("(")[0]))
+    (solution,) = found
+    return solution
 
 
 def credit(check: Callable[[], None]) -> float:

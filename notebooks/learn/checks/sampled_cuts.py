@@ -81,6 +81,9 @@ def check_rise(rise):
         found, s = number(ask(rise, Cn, eps, rho)), min(1.0, eps / (4 * Cn * rho**2))
         truth = s * Cn * eps - 2 * (s * Cn * rho) ** 2
         told = f"for Cn = {Cn}, eps = {eps}, rho = {rho} it is {truth:.3g}, not {found:.3g}"
+        t = min(1.0, eps / (Cn * rho**2))
+        hint = "that has the curvature (Cn rho)^2 of the new cut alone: w may be as long as that"
+        need(abs(found - t * Cn * eps + (t * Cn * rho) ** 2 / 2) > CLOSE * truth, hint)
         hint = ": where is the derivative 0?" if s < 1 else ": the best s is 1 there"
         need(abs(found - truth) < CLOSE * truth, told + hint)
     return "eps^2 / (8 rho^2) as long as that s is below 1"
@@ -91,7 +94,10 @@ def check_faster(cuts_until):
     """``cuts_until(Cn, eps, rho)``: cuts after which the lower bound lacks Cn eps at most."""
     for Cn, eps, rho in ((50.0, 0.1, 2.0), (7.0, 0.01, 0.5)):
         found, truth = number(ask(cuts_until, Cn, eps, rho)), 8 * Cn * rho**2 / eps
-        need(not same(found, truth / eps), "that takes every violation for eps; most are larger")
+        need(
+            not same(found, truth / eps),
+            "that treats every violation as if it were eps; most are larger",
+        )
         need(not same(found, truth * Cn), "delta ends at Cn eps: take it in units of Cn")
         told = f"for Cn = {Cn:g}, eps = {eps}, rho = {rho} it is {truth:g}, not {found:g}"
         exact = same(found, truth * (1 - eps))  # from delta = Cn on

@@ -194,6 +194,25 @@ def check_by_hand(g, b, v, C: float):
 
 
 @exercise
+def check_sweep(pass_over, is_root):
+    """``pass_over(what, v_j, n_u, n_m, S)``: the new counts and sum; ``is_root(g, after)``."""
+    for what, expected in (("entry", (3, 6, 4.5)), ("exit", (4, 4, 1.5))):
+        found = ask(pass_over, what, 1.5, 3, 5, 3.0)
+        several(found, 3, "return three numbers: n_u, n_m and S")
+        names = ("n_u", "n_m", "S")
+        for name, value, truth in zip(names, map(number, found), expected):
+            case = f"v_j = 1.5, n_u = 3, n_m = 5, S = 3: after the {what} "
+            hint = f"{name} is not {value:g}: n_u entries are at C, n_m free, S sums the free v_j"
+            need(same(value, truth), case + hint)
+    for g, after in ((0.4, 0.6), (0.6, 0.4), (-0.5, -np.inf), (0.3, 1.2)):
+        found = bool(ask(is_root, g, after))
+        where = "left of" if g < after else "right of"
+        hint = f"g = {g} is {where} the next breakpoint, {after}: is it on the present segment?"
+        need(found == (g > after), hint)
+    return "each breakpoint costs a few additions"
+
+
+@exercise
 def check_solve(solve):
     """``solve(v, C)`` is the root of F."""
     for v, C in _blocks():
