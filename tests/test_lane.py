@@ -129,9 +129,7 @@ def test_a_failure_ends_the_run_and_the_iterate_before_it_can_be_had_again(iris)
     lane._evaluated, before = -1, dict(lane.last)
     assert lane.advance() is None and lane.evaluate_now() == before, "not what failed in mid-round"
     assert lane.back() and lane.error is None and lane.state.sum[0] == 1
-
-
-def test_a_measure_that_fails_ends_the_run(iris):
+    # A measure that fails ends the run, too.
     lane = Lane(counting, iris, {}, lambda state: 1 / 0)
     lane._evaluating._next = np.inf
     lane.play(60.0, lambda: lane.state.round < 3)
@@ -160,12 +158,7 @@ def test_old_rows_are_thinned_and_states_stay_within_their_memory(iris, monkeypa
 
 def test_evaluating_takes_its_fraction_of_the_time_and_all_of_it_if_no_solver_waits(iris):
     calls = []
-
-    def slow(state):
-        calls.append(state.round)
-        return {"test_error": 0.5}
-
-    lane = Lane(counting, iris, {}, slow)
+    lane = Lane(counting, iris, {}, lambda s: (calls.append(s.round), {"test_error": 0.5})[1])
     lane._evaluating._next = np.inf
     assert "test_error" not in lane.advance() and calls == []
     assert lane.evaluate_now()["test_error"] == 0.5 and lane.last["test_error"] == 0.5

@@ -3,7 +3,6 @@
 import threading
 import time
 
-import numpy as np
 import pytest
 
 from workbench.live.player import Player
@@ -86,13 +85,7 @@ def always(*toys):
 
 def new(made, **settings):
     """Arrange one new lane if there is none to resume."""
-
-    def arrange(lanes):
-        if not lanes:
-            made.append(Toy(**settings))
-        return lanes or [made[-1]]
-
-    return arrange
+    return lambda lanes: lanes or (made.append(Toy(**settings)), made[-1:])[1]
 
 
 def test_nothing_is_asked_for_while_paused(player):
@@ -183,22 +176,16 @@ def test_quick_presses_are_counted_and_a_round_in_progress_ends_before_the_pause
     assert (toy.asked, toy.at) == (5, 2)
 
 
-@pytest.mark.parametrize("press", ["pause", "stop"])
-def test_a_press_while_lanes_are_made_lets_no_round_begin(player, press):
-    toy, begun, made = Toy(), threading.Event(), threading.Event()
-
-    def slowly(lanes):
-        begun.set()
-        made.wait(20)
-        return [toy]
-
-    player.run(slowly)
-    begun.wait(20)
-    getattr(player, press)()
-    made.set()
-    player.until({"pause": "paused", "stop": "stopped"}[press])
-    time.sleep(0.02)
-    assert toy.asked == 0 and player.lanes == [toy] * (press == "pause")
+def test_a_press_while_lanes_are_made_lets_no_round_begin(player):
+    for press, status in ((player.pause, "paused"), (player.stop, "stopped")):
+        toy, begun, made = Toy(), threading.Event(), threading.Event()
+        player.run(lambda _, toy=toy, at=begun, go=made: (at.set(), go.wait(20), [toy])[-1])
+        begun.wait(20)
+        press()
+        made.set()
+        player.until(status)
+        time.sleep(0.02)
+        assert toy.asked == 0 and player.lanes == [toy] * (status == "paused")
 
 
 def test_an_abandoned_round_ends_before_the_next_run(player):
@@ -237,26 +224,3 @@ def test_an_exception_of_a_lane_or_a_listener_ends_the_run_and_the_player_lives_
         assert isinstance(player.error, ZeroDivisionError)
         player.run(always(Toy(last=1)))
         wait(lambda player=player: player.status == "finished")
-
-
-def test_pressing_everything_at_once_never_plays_two_rounds_together(player):
-    made, rng = [], np.random.default_rng(0)
-    acts = (lambda: player.run(new(made)), lambda: player.step(new(made)), player.back)
-    acts += (player.pause, player.stop)
-    Toy.together = 0
-
-    def press(order):
-        for i in order:
-            acts[i]()
-            time.sleep(0.0005)
-
-    hands = [threading.Thread(target=press, args=(rng.integers(0, 5, 100),)) for _ in range(4)]
-    for hand in hands:
-        hand.start()
-    for hand in hands:
-        hand.join()
-    player.run(new(made))
-    player.until("running")
-    player.stop()
-    player.until("stopped")
-    assert len(made) > 1 and Toy.together == 1

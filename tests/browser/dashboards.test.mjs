@@ -86,16 +86,28 @@ test("the race runs solvers side by side for the same time, and then others", as
   const numbers = await dashboard.numbers();
   assert.equal(numbers.length, 4);
   for (const { seconds } of numbers) assert.ok(seconds < 10, `${seconds} s of 2`);
+  await dashboard.view.locator("canvas").focus();
+  await dashboard.page.keyboard.press("ArrowLeft");
+  for (let i = 0; i < 4; i += 1) await dashboard.page.keyboard.press("ArrowUp");
+  for (const { round } of numbers) { // the last point of each curve, and one before it
+    await dashboard.page.keyboard.press("End");
+    assert.equal((await dashboard.readout()).round, round);
+    await dashboard.page.keyboard.press("ArrowLeft");
+    assert.ok((await dashboard.readout()).round < round);
+    await dashboard.page.keyboard.press("ArrowDown");
+  }
   await dashboard.picture("race");
 
+  await dashboard.choose("data", "wine | 30 % test");
   await dashboard.choose("solvers", ["MEMOIR-ℓ1", "Cosine centroids"]);
-  await dashboard.press("reset");
-  await dashboard.until("stopped");
   await dashboard.slide("rounds", -1);
   await dashboard.press("run");
   await dashboard.waitForRound((round) => round >= 1, "the others");
   await dashboard.press("stop");
   await dashboard.until("stopped");
+  assert.deepEqual((await dashboard.numbers()).slice(0, 4), numbers, "no run is lost");
+  const labels = await dashboard.labels();
+  assert.ok(/digits/.test(labels[0]) && /wine/.test(labels[4]), labels.join());
   await lab.leave(dashboard.page);
 });
 
