@@ -22,7 +22,6 @@ from workbench.runs.results import write_results
 from workbench.runs.run import resolve
 from workbench.runs.worker import Limits
 
-PAIR = as_problem(np.eye(2), [0, 1])
 MANY = 1000.0  # seconds that no search here comes to the end of
 
 
@@ -268,19 +267,16 @@ def test_all_that_decides_a_match_is_in_its_key(blobs, monkeypatch):
     assert len(seen) == 2 + len(changed)
 
 
-@pytest.mark.parametrize(
-    ("name", "size", "reason"),
-    [
+def test_refusals_have_reasons():
+    for name, size, reason in (
         ("mrc_interior_point", {"is_sparse": True}, "takes dense rows only"),
         ("mrc_splitting", {"d": 9000}, "takes at most 8,000 features, got 9,000"),
         ("mrc_interior_point", {"k": 201}, "takes at most 20,000 weights, got 20,100"),
         ("libsvm", {"n": 30_001}, "takes at most 30,000 training rows, got 30,001"),
         ("libsvm", {"n": 30_000}, None),
-    ],
-)
-def test_refusals_have_reasons(name, size, reason):
-    rows = SimpleNamespace(**{"is_sparse": False, "n": 50, "d": 100, "k": 3} | size)
-    assert ENTRIES[name].refuses(rows) == reason
+    ):
+        rows = SimpleNamespace(**{"is_sparse": False, "n": 50, "d": 100, "k": 3} | size)
+        assert ENTRIES[name].refuses(rows) == reason
 
 
 def test_entries_are_of_the_registry_and_equals_have_equal_ranges():
@@ -296,20 +292,18 @@ def test_entries_are_of_the_registry_and_equals_have_equal_ranges():
     assert [entry(name).family for name in others] == list(FAMILIES)
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
+def test_a_mistake_is_reported_before_anything_runs(tmp_path):
+    weighted = replace(as_problem(np.eye(2), [0, 1]), weights=np.array([1.0, 2.0]))
+    for settings, message in (
         ({"partitions": 0}, "partitions: must be at least 1"),
         ({"fit": 50.0}, "fit: must be positive and at most the budget"),
         ({"test": None}, "has no published split"),
         ({"timing": True, "jobs": 2}, "timing: must run one job"),
         ({"specs": "iris"}, "specs: must be a list"),
-        ({"specs": [replace(PAIR, weights=np.array([1.0, 2.0]))]}, "has weights; a contest"),
+        ({"specs": [weighted]}, "has weights; a contest"),
         ({"specs": ["iris", "iris"]}, "specs: iris appears twice"),
         ({"entries": []}, "entries: give at least one name"),
         ({"entries": ["libsvn"]}, "unknown name 'libsvn'"),
-    ],
-)
-def test_a_mistake_is_reported_before_anything_runs(settings, message, tmp_path):
-    with pytest.raises(ValueError, match=message):
-        contest(**{"specs": ["iris"], "entries": ["ridge"], "folder": tmp_path} | settings)
+    ):
+        with pytest.raises(ValueError, match=message):
+            contest(**{"specs": ["iris"], "entries": ["ridge"], "folder": tmp_path} | settings)

@@ -37,42 +37,24 @@ def test_a_benchmark_starts(script, monkeypatch, capsys):
     assert not ended.value.code and capsys.readouterr().out.startswith("usage:")
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_every_arm_names_a_solver_and_its_parameters(name):
-    for arm in CASES[name].arms:
+def test_every_case_names_solvers_and_parameters_that_exist():
+    for arm in (arm for case in CASES.values() for arm in case.arms):
         if arm.solver == "MRCpy":
             assert set(arm.parameters) <= {"eps1", "eps2", "n_max", "max_iters"}
         else:
             resolve(arm.solver, arm.parameters)
-
-
-@pytest.mark.parametrize("name", bench.CASES)
-def test_a_case_of_the_regression_table_names_what_there_is(name):
     arms = {*SOLVERS, *sampled_cuts.ARMS, *least_squares.ARMS, *memoir.RIVALS, "stagewise"}
     arms |= {"all quick figures", "a loop of Python"}
-    assert {bench.CASES[name].ours, bench.CASES[name].rival} <= arms
+    assert {name for case in bench.CASES.values() for name in (case.ours, case.rival)} <= arms
 
 
-@pytest.fixture(scope="module")
-def iris():
-    return data.load("iris", scale="standard")
-
-
-@pytest.fixture
-def rows(iris, tmp_path):
-    """Return the path of the rows that a child process reads."""
-    measuring.save_rows(tmp_path / "rows.npz", iris.X, iris.y)
-    return tmp_path / "rows.npz"
-
-
-def test_an_arm_of_mrc_is_certified_and_judged_the_same(iris, rows, tmp_path):
+def test_an_arm_of_each_family_says_what_it_cost(tmp_path):
+    iris, rows = data.load("iris", scale="standard"), tmp_path / "rows.npz"
+    measuring.save_rows(rows, iris.X, iris.y)  # for child processes
     record = mrc.measure(Arm("mrc_ccg", {"eps1": 0.0}), rows, tmp_path / "arm")
     assert record["stopped_by"] == "gap <= 1e-06" and set(record["threads"].values()) == {1}
     judged = mrc.judge(iris, tmp_path / "arm")["judged_upper"]
     assert judged == pytest.approx(record["upper"], abs=1e-9)
-
-
-def test_an_arm_of_the_other_families_says_what_it_cost(iris, rows):
     record = weston_watkins.measure("iris", "ww_walrus_fast", 1.0, rows, 20.0)
     assert len(record.marks) == len(weston_watkins.MARKS) and 0 < record.cpu < 20
     assert least_squares.measured("linear", iris, 64)["operations"] > 0
@@ -93,14 +75,11 @@ def test_a_solver_is_measured_on_a_mapped_file(tmp_path):
     assert np.isfinite(X).all() and 0.9 < X.std() < 1.1
 
 
-def test_a_case_without_its_data_is_skipped(monkeypatch, capsys):
+def test_a_case_stops_at_its_mark_or_says_that_it_did_not(monkeypatch, capsys):
     monkeypatch.setenv("WORKBENCH_DATA", "")
     monkeypatch.setattr(sys, "argv", ["bench.py", "MEMOIR, sector"])
     assert bench.main() == 0
     assert "MEMOIR, sector: skipped, " in capsys.readouterr().out
-
-
-def test_a_case_stops_at_its_mark_or_says_that_it_did_not(monkeypatch):
     assert 0 < bench.solver("mrc_interior_point", "iris", {"gap": 1e-3}) < 5
     monkeypatch.setitem(bench.LIMIT, "cpu", 0.01)
     with pytest.raises(TimeoutError, match=r"on iris: not there after 0\.01 CPU seconds"):

@@ -40,13 +40,13 @@ print("drawn")
 """
 
 
-def write(folder: Path, name: str, *code: str, parameters=PARAMETERS, kernel="python3", **declared):
+def write(folder: Path, name: str, *code: str, parameters=PARAMETERS, **declared):
     """Write a toy figure notebook; `declared` replaces entries of its metadata."""
     declared = {"figures": ["line"], "profiles": {"smoke": {"points": 2}, "paper": {}}} | declared
     cells = [nbformat.v4.new_code_cell(source) for source in code]
     if parameters is not None:
         cells.insert(0, nbformat.v4.new_code_cell(parameters, metadata={"tags": ["parameters"]}))
-    kernel = {"name": kernel, "display_name": kernel, "language": kernel.rstrip("3")}
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
     notebook = nbformat.v4.new_notebook(cells=cells)
     notebook.metadata |= {"kernelspec": kernel, "workbench": declared}
     path = folder / f"{name}.ipynb"
@@ -61,13 +61,9 @@ def mill(tmp_path):
     folder.mkdir()
 
     def run(*names, **options):
-        lines = []
-        places = {
-            "notebooks": folder,
-            "figures": tmp_path / "figures",
-            "executed": tmp_path / "runs",
-        }
-        return make(names, **places | {"say": lines.append, "jobs": 1} | options), lines
+        lines, places = [], {"figures": tmp_path / "figures", "executed": tmp_path / "runs"}
+        given = places | {"notebooks": folder, "say": lines.append, "jobs": 1} | options
+        return make(names, **given), lines
 
     run.folder = folder
     return run
@@ -99,13 +95,8 @@ def test_a_figure_is_saved_with_how_it_was_made_though_other_notebooks_fail(mill
     assert kept >= {"toy.ipynb", "a_broken.failed.ipynb"}
     assert not [name for name in kept if ".part." in name]
     record = json.loads((made / "line.json").read_text())
-    wanted = {
-        "notebook": "notebooks/figures/toy.ipynb",
-        "profile": "smoke",
-        "parameters": {"points": 2, "grid": "1,2"},
-        "numbers": [{"points": 2}],
-        "jobs": 2,
-    }
+    wanted = {"notebook": "notebooks/figures/toy.ipynb", "profile": "smoke", "jobs": 2}
+    wanted |= {"parameters": {"points": 2, "grid": "1,2"}, "numbers": [{"points": 2}]}
     assert record.items() >= wanted.items()
     assert record["caption"].startswith("A line of 2 points. ") and "Machine: " in record["caption"]
     assert "Not timed: 2 notebooks ran side by side." in record["caption"]
@@ -178,29 +169,27 @@ def test_a_figure_has_a_key_and_the_command_that_makes_it_again(mill, monkeypatc
     profile, command = provenance.regenerated_by(notebook, notebook.values("smoke"))
     assert (profile, command) == ("smoke", "workbench figures toy --profile smoke")
     values = notebook.values(overrides={"points": "4", "grid": "3, 4"})
-    assert provenance.regenerated_by(notebook, values) == (
-        None,
-        "workbench figures toy -p points=4 -p grid='3, 4'",
-    )
+    command = "workbench figures toy -p points=4 -p grid='3, 4'"
+    assert provenance.regenerated_by(notebook, values) == (None, command)
 
 
-LOADS = {  # of a run with one thread: timing mode, changes of its header, the reason
-    "idle": (True, {"load": 0.2, "load_at_end": 1.4}, ""),
-    "unknown": (True, {"load": None, "load_at_end": None}, ""),
-    "plain": (False, {"load": 0.2}, "the seconds were not measured in timing mode"),
-    "busy": (True, {"load": 6.66}, "the machine was busy (load 6.66, this run used 1 thread)"),
-    "late": (True, {"load_at_end": 1.5}, "the machine was busy (load 1.5, this run"),
-    "beside": (True, {"load_at_end": 2.4, "beside": 1}, ""),
-    "two": (True, {"load_at_end": 2.4, "parameters": {"threads": 2}}, ""),
-    "three": (True, {"load": 2.5, "parameters": {"threads": 2}}, "this run used 2 threads"),
-}
+LOADS = (  # of a run with one thread: timing mode, changes of its header, the reason
+    (True, {"load": 0.2, "load_at_end": 1.4}, ""),
+    (True, {"load": None, "load_at_end": None}, ""),
+    (False, {"load": 0.2}, "the seconds were not measured in timing mode"),
+    (True, {"load": 6.66}, "the machine was busy (load 6.66, this run used 1 thread)"),
+    (True, {"load_at_end": 1.5}, "the machine was busy (load 1.5, this run"),
+    (True, {"load_at_end": 2.4, "beside": 1}, ""),
+    (True, {"load_at_end": 2.4, "parameters": {"threads": 2}}, ""),
+    (True, {"load": 2.5, "parameters": {"threads": 2}}, "this run used 2 threads"),
+)
 
 
 def test_what_was_not_timed_says_so_and_records_are_strict_json():
     whole, _ = run("mrc_interior_point", panel("iris", test=0.3), rounds(2))
     assert set(whole.header) >= {"load", "load_at_end"}
     calm = {"timed": True, "load": 0.5, "load_at_end": 0.5, "threads": {"openblas": 1}}
-    for timing, change, reason in LOADS.values():
+    for timing, change, reason in LOADS:
         rows = [row | {"seconds": row["cpu"]} for row in whole.rows]
         made = provenance.made_by([Trace(whole.header | calm | {"timed": timing} | change, rows)])
         assert made["timed"] is (not reason) and bool(made.get("not_timed")) == bool(reason)
@@ -216,27 +205,25 @@ def test_what_was_not_timed_says_so_and_records_are_strict_json():
     assert json.loads(provenance.as_json(record)) == record | {"a": "inf"}
 
 
-SMOKE = [{"profiles": {"smoke": {"p" + name: value}, "paper": {}}}
-         for name, value in (("ints", 2), ("oints", "two"))]  # fmt: skip
-REFUSALS = [
-    ({"parameters": None}, "exactly one cell tagged 'parameters'"),
-    ({"parameters": "import os"}, "parameters cell: declares nothing"),
-    ({"parameters": "points: int ="}, "invalid syntax, line 1"),
-    ({"parameters": "points: int = 0.5"}, "points: must be of type int"),
-    (SMOKE[0], "toy has no 'pints'.*smoke"),
-    (SMOKE[1], "points: must be of type int.*smoke"),
-    ({}, "good has no 'pints'; did you mean points"),
-]
+REFUSALS = {
+    "exactly one cell tagged 'parameters'": {"parameters": None},
+    "parameters cell: declares nothing": {"parameters": "import os"},
+    "invalid syntax, line 1": {"parameters": "points: int ="},
+    "points: must be of type int": {"parameters": "points: int = 0.5"},
+    "toy has no 'pints'.*smoke": {"profiles": {"smoke": {"pints": 2}, "paper": {}}},
+    "points: must be of type int.*smoke": {"profiles": {"smoke": {"points": "two"}, "paper": {}}},
+    "good has no 'pints'; did you mean points": {},
+}
 
 
-@pytest.mark.parametrize(("change", "message"), REFUSALS)
-def test_refused_before_anything_runs(mill, tmp_path, change, message):
+def test_refused_before_anything_runs(mill, tmp_path):
     touched = tmp_path / "touched"
     touch = f"open({str(touched)!r}, 'w')"
     write(mill.folder, "good", touch)
-    write(mill.folder, "toy", touch, **change)
-    with pytest.raises(ValueError, match=message):
-        mill("good", "toy", overrides={} if change else {"pints": "3"})
+    for message, change in REFUSALS.items():
+        write(mill.folder, "toy", touch, **change)
+        with pytest.raises(ValueError, match=message):
+            mill("good", "toy", overrides={} if change else {"pints": "3"})
     assert not touched.exists() and not (tmp_path / "figures").exists()
 
 
@@ -301,28 +288,17 @@ def test_figures_say_which_runs_the_clock_ended_and_refuse_what_is_not_declared(
         assert (tmp_path / "runs" / "by_hand" / name / "line.png").exists()
 
 
-@pytest.mark.parametrize(
-    ("default", "value", "expected"),
-    [
-        *(
-            (False, "True", True),
-            (1, str(2**60 + 1), 2**60 + 1),
-            (0.5, 1, 1.0),
-            (0.5, "1e-2", 0.01),
-        ),
-        *(("1,2", [0.1, 1e-3], "0.1,0.001"), ([1], "[a, 2]", ["a", 2])),
-        *((False, "yes", None), (1, "1.5", None), (0.5, True, None), ("a", None, None)),
-        *(([1], "[1", None), (0.5, "few", None)),
-    ],
-)
-def test_typed_values(default, value, expected):
-    parameter = Parameter("p", type(default), default)
-    if expected is None:
-        with pytest.raises(ValueError, match=r"^p: must be "):
-            parameter.typed(value)
-    else:
-        found = parameter.typed(value)
+def test_typed_values():
+    for default, value, expected in (
+        *((False, "True", True), (1, str(2**60 + 1), 2**60 + 1), (0.5, 1, 1.0)),
+        *((0.5, "1e-2", 0.01), ("1,2", [0.1, 1e-3], "0.1,0.001"), ([1], "[a, 2]", ["a", 2])),
+    ):
+        found = Parameter("p", type(default), default).typed(value)
         assert found == expected and type(found) is type(expected)
+    refused = (False, "yes"), (1, "1.5"), (0.5, True), ("a", None), ([1], "[1"), (0.5, "few")
+    for default, value in refused:
+        with pytest.raises(ValueError, match=r"^p: must be "):
+            Parameter("p", type(default), default).typed(value)
     line = "x: str = 'a # b'  # a text, with a #"
     assert parameters_in(line, "toy")["x"] == ("x", str, "a # b", "a text, with a #")
 

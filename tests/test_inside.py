@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.special import softmax
 from sklearn.metrics import confusion_matrix
-from test_solvers import DENSE_ONLY, NAMES, TWO_CLASSES
+from test_solvers import DENSE_ONLY, NAMES, SHORT, TWO_CLASSES
 
 from workbench.core.problem import as_problem
 from workbench.data.panels import panel
@@ -29,14 +29,10 @@ from workbench.live.pictures import (
 )
 from workbench.runs.run import resolve
 
-SHORT = {
+OWN = SHORT | {
     "mrc_ccg": {"n_max": 30, "m_max": 20},
-    "mrc_subgradient": {"steps": 20},
-    "mrc_pdhg": {"steps": 20},
-    "svm_ccg": {"n_max": 1, "m_max": 1, "eps": 0.0},
     "memoir_l1": {"dense": False},
-    "ls_stagewise": {"n_features": 64, "block": 16},
-    "ls_columns": {"block": 1, "passes": 4},
+    "cuts_exact": {},
     "cuts_linear_time": {"r": 40},
     "cuts_constant_time": {"r": 40},
     "cuts_nystroem": {"landmarks": 30},
@@ -62,7 +58,7 @@ class Given:
 
 def portraits(name, problem, rounds=5, **given):
     """Yield the states of these rounds, from 0 on, and their pictures, once they are sound."""
-    steps, parameters = resolve(name, SHORT.get(name, {}) | given)
+    steps, parameters = resolve(name, OWN.get(name, {}) | given)
     for state in islice(steps(problem, **parameters), rounds + 1):
         before = pickle.dumps((state, problem))
         pictures = portrait(state, problem, parameters)

@@ -6,7 +6,7 @@ import os
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from importlib.util import find_spec
-from itertools import islice
+from itertools import islice, product
 from multiprocessing import get_context
 
 import numpy as np
@@ -31,21 +31,17 @@ NAMES = [name for name in SOLVERS if name not in EXTRAS or find_spec(EXTRAS[name
 # Their rows have no bounds but an objective, which need not be the least one so far.
 UNCERTIFIED = {
     *"memoir_l2 memoir_l1 memoir_averaged ls_calibrated ls_stagewise ls_columns".split(),
-    "cuts_linear_time",
-    *"cuts_constant_time libsvm nystroem_svm liblinear_cs liblinear_ovr".split(),
-    *"liblinear_lr liblinear_l2_dual".split(),
-    *"liblinear_l2_primal liblinear_l1 logistic_lbfgs logistic_saga ridge centroid".split(),
-    *"random_forest boosting".split(),
+    *"cuts_linear_time cuts_constant_time libsvm nystroem_svm liblinear_cs liblinear_ovr".split(),
+    *"liblinear_lr liblinear_l2_dual liblinear_l2_primal liblinear_l1 logistic_lbfgs".split(),
+    *"logistic_saga ridge centroid random_forest boosting".split(),
     *EXTRAS,
 }
 DENSE_ONLY = {"mrc_splitting", "mrc_interior_point", "boosting"}
 FIRST_ORDER = {  # exact in the limit
     *"mrc_subgradient mrc_splitting mrc_pdhg memoir_pegasos cs_working_set ww_walrus".split(),
-    *"ww_shark ww_walrus_fast ls_generalized".split(),
-    *"ls_accelerated cuts_exact cuts_nystroem".split(),
+    *"ww_shark ww_walrus_fast ls_generalized ls_accelerated cuts_exact cuts_nystroem".split(),
 }
-EXACT = {"mrc_lp", "mrc_ccg", "mrc_interior_point"}
-EXACT |= {"svm_lp", "svm_ccg", "svm_multi"}
+EXACT = {*"mrc_lp mrc_ccg mrc_interior_point svm_lp svm_ccg svm_multi".split()}
 # Solvers that no line here knows. Whether one certifies its rows is what its first state says.
 NEW = set(NAMES) - UNCERTIFIED - FIRST_ORDER - EXACT
 PAIR = as_problem(np.eye(2), [0, 1])
@@ -55,15 +51,10 @@ TWO_CLASSES = {"svm_lp", "svm_ccg"}
 REFUSES_MANY_CLASSES = {"mrc_lp": "too large for mrc_lp"} | {
     name: f"{name} separates two classes, got 200" for name in TWO_CLASSES
 }
-ONE_ROUND = {"mrc_lp", "svm_lp", "svm_multi", "ridge"}
-ONE_ROUND |= {"libsvm", "nystroem_svm", "centroid"} | NEW  # or so
-FEW_ROUNDS = ONE_ROUND | {
-    "svm_ccg",  # starts with most of a small problem
-    "liblinear_lr",  # of second order, or nearly
-    "liblinear_l2_primal",
-    "liblinear_l1",
-    "logistic_lbfgs",
-}
+ONE_ROUND = {*"mrc_lp svm_lp svm_multi ridge libsvm nystroem_svm centroid".split()} | NEW  # or so
+# The first starts with most of a small problem, the others are of second order, or nearly.
+FEW_ROUNDS = ONE_ROUND | {"svm_ccg"}
+FEW_ROUNDS |= {*"liblinear_lr liblinear_l2_primal liblinear_l1 logistic_lbfgs".split()}
 # Settings with which a small problem takes more than ten rounds, of every kind the method has.
 SHORT = {
     "mrc_ccg": {"n_max": 4, "m_max": 4, "eps1": 0.0, "eps2": 0.0},
@@ -116,11 +107,6 @@ def weight(name):
     return list(inspect.signature(SOLVERS[name].steps).parameters)[1]
 
 
-def own(name):
-    """The column of what an uncertified solver lowers."""
-    return "squared_error" if name == "ls_calibrated" else "primal"
-
-
 def objective(name, problem, M, parameters):
     """The objective of a solver's family, by its definition, at (k, d + 1) coefficients.
 
@@ -153,23 +139,12 @@ def objective(name, problem, M, parameters):
     return None
 
 
-def variants(problem):
-    """The same rows in double and single precision, dense and CSR."""
-    for dtype in (np.float64, np.float32):
-        for kind in (np.asarray, sp.csr_matrix):
-            yield as_problem(kind(problem.X.astype(dtype)), problem.y)
-
-
-def accepted(name, problem):
-    return not (problem.is_sparse and name in DENSE_ONLY)
-
-
 @pytest.mark.parametrize("sparse", [False, True])
 @each_case
 def test_a_copied_state_goes_on_bit_for_bit(name, parameters, sparse, blobs):
-    problem = suited(name, blobs(sparse=sparse))
-    if not accepted(name, problem):
+    if sparse and name in DENSE_ONLY:
         pytest.skip(f"{name} takes dense rows")
+    problem = suited(name, blobs(sparse=sparse))
     whole, cuts = [], {0: None, 2: None, 5: None}
     for *seen, s in islice(observe(name, problem, parameters), 11):
         for cut in cuts:
@@ -254,11 +229,13 @@ def test_precision_and_storage_do_not_matter_nor_to_the_warm_up(name, parameters
     # Zeros among the entries, and single precision holds all of them exactly.
     problem = blobs(n=40, d=12, sparse=True)
     problem = suited(name, as_problem(problem.X.toarray(), problem.y))
-    columns = [own(name)] if name in UNCERTIFIED else ["lower", "upper"]
+    own = ["squared_error" if name == "ls_calibrated" else "primal"]
+    columns = own if name in UNCERTIFIED else ["lower", "upper"]
     limit = rounds(60 if name == "cuts_nystroem" else 12)  # its steps are of the rows' type
     ends = []
-    for variant in variants(problem):
-        if not accepted(name, variant):
+    for dtype, kind in product((np.float64, np.float32), (np.asarray, sp.csr_matrix)):
+        variant = as_problem(kind(problem.X.astype(dtype)), problem.y)
+        if variant.is_sparse and name in DENSE_ONLY:
             with pytest.raises(ValueError, match="takes dense rows; use "):
                 next(SOLVERS[name].steps(variant))
             continue
@@ -348,42 +325,29 @@ def test_two_hundred_classes(name, parameters, blobs):
     assert scores.shape == (200, 200) and np.isfinite(scores).all()
 
 
-def awkward(kind, blobs):
-    """Return rows and columns that break careless code."""
-    problem = blobs(n=30, d=3, k=3)
-    X, y = problem.X.copy(), problem.y.copy()
-    if kind == "duplicate, zero and constant":
-        X[10:] = X[:20]  # some with other labels
-        X[::4] = 0
-        X[y == 1, 0] = 0  # a feature absent from a class
-        X = np.column_stack([np.full(30, 2.5), X, np.zeros(30), np.full(30, -1.0)])
-    elif kind == "all columns constant":
-        X = np.ones((30, 2))
-    elif kind == "one row per class":
-        X, y = X[:3], y[:3]
-    elif kind == "wide":
-        X = np.hstack([np.roll(X, i, axis=0) for i in range(15)])
-    elif kind == "offset":
-        X += 1e4
-    return as_problem(X, y, name=kind)
+def repeated(X, y):
+    """Return rows of which some have other labels, zeros, and constant columns."""
+    X[10:] = X[:20]
+    X[::4] = 0
+    X[y == 1, 0] = 0  # a feature absent from a class
+    return np.column_stack([np.full(30, 2.5), X, np.zeros(30), np.full(30, -1.0)])
 
 
-each_kind = pytest.mark.parametrize(
-    "kind",
-    [
-        "duplicate, zero and constant",
-        "all columns constant",
-        "one row per class",
-        "wide",
-        "offset",
-    ],
-)
+AWKWARD = {  # rows and columns that break careless code
+    "duplicate, zero and constant": repeated,
+    "all columns constant": lambda X, y: np.ones((30, 2)),
+    "one row per class": lambda X, y: X[:3],
+    "wide": lambda X, y: np.hstack([np.roll(X, i, axis=0) for i in range(15)]),
+    "offset": lambda X, y: X + 1e4,
+}
 
 
-@each_kind
+@pytest.mark.parametrize("kind", AWKWARD)
 @each_certified_solver
 def test_awkward_data_give_bounds_around_the_right_answer(name, kind, blobs):
-    problem = suited(name, awkward(kind, blobs))
+    made = blobs(n=30, d=3, k=3)
+    X = AWKWARD[kind](made.X.copy(), made.y)
+    problem = suited(name, as_problem(X, made.y[: len(X)], name=kind))
     parameters = {"mrc_ccg": {"eps1": 0.0, "eps2": 0.0}, "svm_ccg": {"eps": 0.0}}.get(name)
     trace, state = run(name, problem, below("gap", 1e-6), rounds(50), parameters=parameters)
     least, most = optimum(name, problem, parameters, state)
