@@ -124,15 +124,13 @@ def test_links_and_formulas_that_lead_nowhere_are_named():
     made = course.rewritten(
         "[to $x$](ww_2_the_subproblem.ipynb#a), [map](README.md), `[e](f)`", path
     )
-    assert re.fullmatch(
-        r"\[to <math>.*</math>\]\(ww_2_the_subproblem.html#a\), map "
-        r"\(`notebooks/learn/README.md`\), `\[e\]\(f\)`",
-        made,
+    assert made.startswith("[to <math>") and made.endswith(
+        "</math>](ww_2_the_subproblem.html#a), map (`notebooks/learn/README.md`), `[e](f)`"
     )
     assert "(../walrus.html)" in course.rewritten("[w](cheat_sheets/walrus.md)", path, copies=True)
     with pytest.raises(ValueError, match=r"ww_1.*there is no file nowhere\.md"):
         course.rewritten("[a](nowhere.md)", path)
-    for formula in (r"\foo x", r"\begin{foo} x \end{foo}", "{a", "x_1_2"):
+    for formula in (r"\foo x", "{a", "x_1_2"):
         with pytest.raises(ValueError, match=re.escape(f"formula {formula!r}: ")):
             course.rewritten(f"Here: ${formula}$", path)
 

@@ -100,23 +100,17 @@ def test_every_folder_of_figures_has_its_notebook():
     assert folders - {"quick", "smoke"} == set(COMMITTED)
 
 
-@pytest.fixture(scope="module")
-def drawn(tmp_path_factory):
-    """Return one folder for all figures."""
-    return tmp_path_factory.mktemp("figures")
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", COMMITTED)
 def test_every_figure_notebook_runs_at_its_smallest_scale(
-    name, execute, drawn, no_workers, monkeypatch
+    name, execute, tmp_path, no_workers, monkeypatch
 ):
-    monkeypatch.setenv("WORKBENCH_FIGURES", str(drawn))
+    monkeypatch.setenv("WORKBENCH_FIGURES", str(tmp_path))
     monkeypatch.setattr(sys, "path", [*sys.path])  # to which some notebooks append
     notebook = read(FOLDER / f"{name}.ipynb")
     execute(notebook.path, notebook.values("smoke"))
     for figure in notebook.figures:
-        record = json.loads((drawn / name / f"{figure}.json").read_text())
+        record = json.loads((tmp_path / name / f"{figure}.json").read_text())
         assert record["data"] and record["solvers"] and record["profile"] == "smoke"
 
 
@@ -134,9 +128,8 @@ def test_papermill_by_hand_takes_lists_and_leaves_the_committed_figures_alone(tm
     before = {path: path.read_bytes() for path in committed}
     own = {n: v for n, v in os.environ.items() if n != "WORKBENCH_FIGURES"}
     own |= {"WORKBENCH_RUNS": str(tmp_path)}
-    done = subprocess.run(
-        command, cwd=tmp_path, env=own, capture_output=True, text=True, timeout=300
-    )
+    kept = {"capture_output": True, "text": True, "timeout": 300}
+    done = subprocess.run(command, cwd=tmp_path, env=own, **kept)
     assert done.returncode == 0, done.stderr
     assert {path: path.read_bytes() for path in committed} == before
     for figure in notebook.figures:

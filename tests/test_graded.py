@@ -129,13 +129,9 @@ def test_every_way_to_the_optimum_is_right_and_others_get_what_they_can_prove(na
         assert np.clip(-np.log10(excess), 0, 3) - 0.15 < float(credit) <= max(-np.log10(excess), 0)
         assert len(why) > 20
         told.append(why)
-    for W, hint in (
-        (best * np.nan, "not finite"),
-        (1e300 * best, "enormous"),
-        (best[:2], "should have the shape"),
-        (best.T, "should have the shape"),
-        ("best", "should have the shape"),
-    ):
+    shape = "should have the shape"
+    odd = (best * np.nan, "not finite"), (1e300 * best, "enormous"), (best[:2], shape)
+    for W, hint in (*odd, (best.T, shape), ("best", shape)):
         check_certified(W, problem, name, **STATED[name])
         printed = capsys.readouterr().out
         assert printed.startswith("try again: ") and hint in printed

@@ -13,11 +13,10 @@ EXAMPLE = ROOT / "examples" / "frank_wolfe.py"
 LINE = '    "frank_wolfe": ("frank_wolfe", "Frank-Wolfe", "#123456 o"),\n'
 
 
-@pytest.fixture(scope="module")
-def tree(tmp_path_factory):
+@pytest.fixture
+def tree(tmp_path):
     """Return a checkout with the example in it, and all that tests of all solvers look at."""
-    top = tmp_path_factory.mktemp("tree")
-    package = top / "workbench"
+    top, package = tmp_path, tmp_path / "workbench"
     copytree(ROOT / "workbench", package, ignore=ignore_patterns("__pycache__"))
     (top / "figures").mkdir()
     for name in ("pyproject.toml", "notebooks", "data"):
@@ -95,37 +94,22 @@ FILES = "test_midrun test_solvers test_inside test_interrupts test_plots test_ro
 FILES += " test_keys test_api_pages fuzz/test_found fuzz/test_solvers_fuzz"
 
 
-@pytest.fixture(scope="module")
-def said(tree):
-    """Return the output of a process whose package is the tree, with the solver tried everywhere.
-
-    At the end come the tests that all solvers have, for this one: with pytest's exit codes, for
-    the solver unchanged, and if it claims to have a live parameter that it does not handle.
-    """
+def test_one_line_and_the_solver_is_everywhere_and_held_to_what_all_solvers_promise(tree):
+    """Also, a live parameter that the solver does not handle is found out."""
     (tree / "everywhere.py").write_text(PROGRAM)
     own = {"PYTHONPATH": str(tree), "WORKBENCH_RUNS": str(tree / "runs"), "OMP_NUM_THREADS": "1"}
     files = [str(ROOT / "tests" / f"{name}.py") for name in FILES.split()]
-    done = subprocess.run(
+    command, kept = (
         [sys.executable, "everywhere.py", *files],
-        cwd=tree,
-        env=os.environ | own,
-        capture_output=True,
-        text=True,
+        {"capture_output": True, "text": True},
     )
+    done = subprocess.run(command, cwd=tree, env=os.environ | own, **kept)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    return done.stdout
-
-
-def test_one_line_and_the_solver_is_everywhere(said):
-    said = said.partition("everywhere\n")[0]
+    said, _, tested = done.stdout.partition("everywhere\n")
     assert "Solvers: frank_wolfe, " in said
     described = said.partition("\nFrank-Wolfe: ")[2].splitlines()[1:3]
     assert [line.split() for line in described] == [["alpha", "0.01"], ["seed", "0"]]
-
-
-def test_one_line_and_the_solver_is_held_to_what_all_solvers_promise(said):
-    """Also, a live parameter that the solver does not handle is found out."""
-    honest, dishonest, code = said.partition("everywhere\n")[2].split("exit code ")
+    honest, dishonest, code = tested.split("exit code ")
     assert (dishonest[0], code[0]) == ("0", "1"), honest[-3000:]
     assert honest.count("[frank_wolfe") > 20 and "skipped" not in honest
     assert "which_of_its_parameters_are_live" in honest and "colour" in honest

@@ -129,7 +129,7 @@ def test_scaling_fits_the_exponent_of_the_finished_sizes(ax):
     assert hollow(ax) == [(10_000, 60.0)]
 
     ax.clear()
-    scaling_plots.over(ax, {"a set": runs[:-1]}, size, lambda t: t.last["seconds"])
+    scaling_plots.over(ax, {"a set": runs[:-1]}, size, ended)
     assert ax.lines[0].get_xdata().tolist() == SIZES
     assert ax.lines[0].get_ydata() == pytest.approx([1e-3 * n**1.5 for n in SIZES])
     assert [tick.get_text() for tick in ax.get_xticklabels()] == ["10", "40", "100", "1,000"]
@@ -141,6 +141,10 @@ def hollow(ax) -> list[tuple]:
     return [point for line in marks for point in zip(*line.get_data(), strict=True)]
 
 
+def ended(run):
+    return run.last["seconds"]
+
+
 @pytest.mark.parametrize("reason", ["2 seconds", "2 processor seconds", "finished", "gap <= 0.1"])
 def test_a_run_that_the_clock_ended_is_hollow_and_says_so(ax, reason):
     runs = [trace(seconds=[1.0, 2.0], gap=[0.5, gap], lower=[0, 0], upper=[1, gap])
@@ -149,18 +153,14 @@ def test_a_run_that_the_clock_ended_is_hollow_and_says_so(ax, reason):
     runs[1].header["problem"] = runs[0].header["problem"] = {"n": 7}
     cut = reason.endswith("seconds")
     assert [run.cut for run in runs] == [False, cut]
-    drawn = [
-        ((2, 0.1875), lambda: plots.convergence(ax, {"mrc_ccg": runs})),
-        ((2, 0.25), lambda: plots.certified_band(ax, "mrc_ccg", runs[1:])),
-        (
-            (7, 2),
-            lambda: scaling_plots.over(ax, {"mrc_ccg": runs}, size, lambda t: t.last["seconds"]),
-        ),
-        ((7, 2), lambda: scaling_plots.scaling(ax, {"mrc_ccg": runs[1:]}, size)),
-    ]
-    for point, draw in drawn:
+    for point, draw, *given in (
+        ((2, 0.1875), plots.convergence, {"mrc_ccg": runs}),
+        ((2, 0.25), plots.certified_band, "mrc_ccg", runs[1:]),
+        ((7, 2), scaling_plots.over, {"mrc_ccg": runs}, size, ended),
+        ((7, 2), scaling_plots.scaling, {"mrc_ccg": runs[1:]}, size),
+    ):
         ax.clear()
-        draw()
+        draw(ax, *given)
         assert (point in hollow(ax)) == cut
         assert ax.get_legend_handles_labels()[0][0].get_markerfacecolor() != "white" or cut
     said = plots.ended_by_clock(runs)
@@ -175,12 +175,10 @@ def test_ours_and_the_papers_are_drawn_side_by_side(ax):
     assert ours[0]["spread"] == pytest.approx(np.sqrt(2)) and ours[2]["runs"] == 0
     ours += measured("mrc", ["II"], "pulsar", "MRC-SUB", "training time", [60.0], "s", cut=1)
     beside(ax, ours, printed("mrc"), "training time")
-    marks = {line.get_marker(): [] for line in ax.lines}
-    for line in ax.lines:
-        marks[line.get_marker()] += list(line.get_xdata())
-    assert sorted(marks["|"]) == [7.2, 70.0, 250.0]
+    drawn = [(line.get_marker(), x) for line in ax.lines for x in line.get_xdata()]
+    assert sorted(x for mark, x in drawn if mark == "|") == [7.2, 70.0, 250.0]
+    assert [x for mark, x in drawn if mark == style.look("mrc_ccg").marker] == [2.0]
     assert [x for x, _ in hollow(ax)] == [60.0]
-    assert marks[style.look("mrc_ccg").marker] == [2.0]
     assert [tick.get_text() for tick in ax.get_yticklabels() if tick.get_text()] == ["pulsar"]
 
 

@@ -41,7 +41,7 @@ class TreesState:
             F[:, classes] = self.model.predict_proba(X)
             return F
         F[:] = -np.inf if len(classes) < self.k else 0.0
-        values = self.model.decision_function(X)
+        values = self.model.decision_function(X if isinstance(X, np.ndarray) else X.toarray())
         F[:, classes] = values if values.ndim == 2 else np.stack([0 * values, values], 1)
         return F
 
