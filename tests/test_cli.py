@@ -45,17 +45,12 @@ def test_run_prints_rows_and_writes_the_trace(capsys, tmp_path):
     assert trace.header["parameters"]["n_max"] == 50
     assert trace.last["gap"] <= 1e-2
 
-
-@pytest.mark.parametrize(
-    ("command", "last"),
-    [
+    for command, last in (
         ("mrc_ccg iris --scale standard --gap 1e-6 -p eps1=0.1", "finished before gap <= 1e-06"),
         ("mrc_ccg wine --scale range --gap 0 --rounds 2 -p columns=true", "round 2"),
-    ],
-)
-def test_run_says_how_it_ended(command, last, capsys):
-    assert main(["run", *command.split()]) == 0
-    assert last in capsys.readouterr().out.splitlines()[-1]
+    ):
+        assert main(["run", *command.split()]) == 0
+        assert last in capsys.readouterr().out.splitlines()[-1]
 
 
 MISTAKES = {
@@ -64,14 +59,10 @@ MISTAKES = {
     "run mrc_cg iris": "unknown name 'mrc_cg'; did you mean mrc_ccg",
     "run mrc_ccg irises": "workbench: source: no data set or file is called 'irises'",
     "run mrc_ccg iris -p eps=1": "has no 'eps'; did you mean eps2 or eps1?",
-    "run mrc_ccg iris -p eps1=small": "eps1: must be of type float, got 'small'",
     "run mrc_ccg iris -p n_max=1.5": "n_max: must be of type int, got '1.5'",
     "run mrc_ccg iris -p eps1=-1": "eps1: must be a number that is not negative",
     "run mrc_ccg iris --second 1": "unrecognized arguments: --second",
-    "run mrc_ccg no/such/file.csv": "no/such/file.csv",
     "run mrc_ccg iris --seconds -1": "stop: seconds must be finite and not negative, got -1.0",
-    "run mrc_ccg iris --gap nan": "stop: gap must be finite and not negative, got nan",
-    "sweep no/such/grid.yaml": "workbench: no/such/grid.yaml: No such file or directory",
     "figures --timeout 0": "seconds: must be positive and finite, got 0.0",
     "figures mrc_convergense": "unknown name 'mrc_convergense'; did you mean mrc_convergence",
     "figures --profile slow": "unknown name 'slow'; known names: smoke, quick, paper",

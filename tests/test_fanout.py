@@ -29,27 +29,19 @@ print("sum", a + b)
 def notebook(tmp_path, monkeypatch):
     """Return a small notebook, which fails where a is 3 until it is mended from outside."""
     monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "runs"))
-    log, mended = str(tmp_path / "log"), str(tmp_path / "mended")
-    cells = [
-        nbformat.v4.new_code_cell(PARAMETERS, metadata={"tags": ["parameters"]}),
-        nbformat.v4.new_code_cell(CODE.format(log=log, mended=mended)),
-    ]
-    return write(tmp_path / "little.ipynb", cells)
+    code = CODE.format(log=str(tmp_path / "log"), mended=str(tmp_path / "mended"))
+    return write(tmp_path / "little.ipynb", PARAMETERS, code)
 
 
-def write(path, cells, **kernel):
+def write(path, *sources, **kernel):
     """Write a notebook of these cells, the first of which has the parameters."""
+    cells = [nbformat.v4.new_code_cell(source) for source in sources]
+    cells[0].metadata["tags"] = ["parameters"]
     spec = {"name": "python3", "display_name": "Python 3", "language": "python"} | kernel
     content = nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": spec})
     path.parent.mkdir(exist_ok=True)
     nbformat.write(content, path)
     return path
-
-
-def cells(*sources):
-    made = [nbformat.v4.new_code_cell(source) for source in sources]
-    made[0].metadata["tags"] = ["parameters"]
-    return made
 
 
 def printed(path):
@@ -60,10 +52,8 @@ def printed(path):
 def test_every_combination_is_a_run_with_all_parameters_and_a_key(notebook):
     little = read(notebook)
     runs = fan_out(little, {"a": "1, 2", "b": "1e-2,0.1,1"})
-    assert [(run.work.args[1]["a"], run.work.args[1]["b"]) for run in runs] == [
-        (a, b) for a in (1, 2) for b in (0.01, 0.1, 1.0)
-    ]
-    assert all(run.work.args[1]["name"] == "x" for run in runs)
+    expected = [{"a": a, "b": b, "name": "x"} for a in (1, 2) for b in (0.01, 0.1, 1.0)]
+    assert [run.work.args[1] for run in runs] == expected
     assert len({run.key for run in runs}) == len({run.label for run in runs}) == 6
     assert runs[0].label == "little a=1 b=0.01"
     # Neither order nor spelling counts, but whether a run is alone, and the code of the notebook.
@@ -147,7 +137,7 @@ def test_a_notebook_runs_as_in_its_folder_and_again_if_its_modules_change(
     """Of another environment's kernel, and with much output."""
     monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "runs"))
     home = tmp_path / "project"
-    write(home / "odd.ipynb", cells(ODD, BESIDE), name="conda-env-ml-py")
+    write(home / "odd.ipynb", ODD, BESIDE, name="conda-env-ml-py")
     (home / "pack").mkdir()
     (home / "pack" / "model.py").write_text("value = 1")
     (home / "rows.csv").write_text("rows")
@@ -170,9 +160,9 @@ COMPILED = "import ctypes\nopen({mark!r}, 'w').close()\nctypes.PyDLL(None).sleep
 @pytest.mark.parametrize("how", ["limit", "SIGKILL", "SIGHUP"])
 def test_a_kernel_in_compiled_code_ends_with_its_limit_and_with_its_command(how, tmp_path):
     mark, runs = tmp_path / "mark", tmp_path / "runs"
-    path = write(tmp_path / "long.ipynb", cells("a = 1", COMPILED.format(mark=str(mark))))
+    path = write(tmp_path / "long.ipynb", "a = 1", COMPILED.format(mark=str(mark)))
     command = [sys.executable, "-m", "workbench.cli", "sweep", path]
-    command += ["--seconds", "20"] * (how == "limit")
+    command += ["--seconds", "10"] * (how == "limit")
     variables = os.environ | {"WORKBENCH_RUNS": str(runs)}
     with open(tmp_path / "out", "w") as out:
         process = subprocess.Popen(command, stdout=out, env=variables, start_new_session=True)
@@ -180,7 +170,7 @@ def test_a_kernel_in_compiled_code_ends_with_its_limit_and_with_its_command(how,
     while not mark.exists() and time.monotonic() < end:
         time.sleep(0.2)
     if how == "limit":
-        assert process.wait(90) == 1 and "not done after 20 s" in (tmp_path / "out").read_text()
+        assert process.wait(90) == 1 and "not done after 10 s" in (tmp_path / "out").read_text()
         assert len(list(runs.glob("sweeps/long-*/long.failed.ipynb"))) == 1
         assert not family("WORKBENCH_RUNS", str(runs))
     else:

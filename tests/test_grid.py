@@ -57,28 +57,18 @@ def test_parameters_of_points(solvers, axes, found):
         assert point.solver == solver and parameters.items() <= point.parameters.items()
 
 
-@pytest.mark.parametrize(
-    ("given", "value"),
-    [
-        ({"eps1": "1e-2"}, 0.01),  # YAML reads 1e-2 as text
-        ({"eps1": 1}, 1.0),
-        ({"n_max": 50.0}, 50),
-        ({"n_max": "1e2"}, 100),
-        ({"n_max": 2**60 + 1}, 2**60 + 1),
-        ({"columns": True}, True),
-        ({"columns": None}, None),
-        ({"rounds": "5"}, 5),
-        ({"gap": "1e-3"}, 0.001),
-        ({"seconds": 1}, 1.0),
-    ],
-)
-def test_values_take_the_type_of_the_default_and_limits_are_floats_but_for_rounds(given, value):
-    [name] = given
-    limit = name in ("rounds", "gap", "seconds")
-    stop, given = (STOP | given, {}) if limit else (STOP, given)
-    [point] = grid({"mrc_ccg": given}, "iris", stop=stop)
-    found = (point.stop if limit else point.parameters)[name]
-    assert found == value and type(found) is type(value)
+def test_values_take_the_type_of_the_default_and_limits_are_floats_but_for_rounds():
+    for name, given, value in (
+        *(("eps1", "1e-2", 0.01), ("eps1", 1, 1.0)),  # YAML reads 1e-2 as text
+        *(("n_max", 50.0, 50), ("n_max", "1e2", 100), ("n_max", 2**60 + 1, 2**60 + 1)),
+        *(("columns", True, True), ("columns", None, None)),
+        *(("rounds", "5", 5), ("gap", "1e-3", 0.001), ("seconds", 1, 1.0)),
+    ):
+        limit = name in ("rounds", "gap", "seconds")
+        stop, own = (STOP | {name: given}, {}) if limit else (STOP, {name: given})
+        [point] = grid({"mrc_ccg": own}, "iris", stop=stop)
+        found = (point.stop if limit else point.parameters)[name]
+        assert found == value and type(found) is type(value)
 
 
 MISTAKES = {

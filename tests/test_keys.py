@@ -85,20 +85,17 @@ def test_the_order_of_a_grid_does_not_count():
     assert keys_of(shuffled, ["wine", "iris"], dict(reversed(stop.items())), [1, 0]) == one
 
 
-@pytest.mark.parametrize(
-    ("counts", "change"),
-    [
+def test_whatever_changes_a_run_changes_its_key(point, iris):
+    for counts, change in (
         (True, {"solver": "mrc_splitting"}),
         (True, {"stop": {"gap": 1.0000001e-3, "rounds": 50}}),
         (True, {"stop": {"gap": 1e-3, "rounds": 51}}),
         (True, {"stop": {"gap": 1e-3, "rounds": 50, "cpu": 10}}),
         (True, {"repetition": 1}),
         (False, {"data": "lost or iris", "varied": ("eps1",)}),
-    ],
-)
-def test_whatever_changes_a_run_changes_its_key(counts, change, point, iris):
-    changed = point_key(replace(point, **change), iris, False)
-    assert (changed != point_key(point, iris, False)) == counts
+    ):
+        changed = point_key(replace(point, **change), iris, False)
+        assert (changed != point_key(point, iris, False)) == counts
 
 
 @pytest.mark.parametrize("name", SOLVERS)
@@ -119,9 +116,8 @@ def test_any_value_of_the_data_counts(point, iris):
     expected = point_key(point, iris, False)
     for name in ("X", "X_test", "y", "y_test"):
         array = getattr(iris, name).copy()
-        array.flat[0] = (
-            1 - array.flat[0] if array.dtype.kind == "i" else np.nextafter(array.flat[0], 9)
-        )
+        first = array.flat[0]
+        array.flat[0] = 1 - first if array.dtype.kind == "i" else np.nextafter(first, 9)
         changed = replace(iris, **{name: array})
         assert point_key(point, changed, False) != expected, name
     assert point_key(point, replace(iris, X=iris.X.astype(np.float32)), False) != expected
@@ -165,9 +161,7 @@ def hashed(solver, monkeypatch):
     found = set()
     monkeypatch.setattr(engine, "sources", lambda *places: found.update(places) or "")
     code(SOLVERS[solver].steps)
-    return {
-        file for place in found for file in (place.rglob("*.py") if place.is_dir() else [place])
-    }
+    return {x for place in found for x in (place.rglob("*.py") if place.is_dir() else [place])}
 
 
 @pytest.mark.parametrize(
@@ -176,13 +170,9 @@ def hashed(solver, monkeypatch):
 def test_every_file_whose_functions_compute_counts(name, tmp_path, monkeypatch):
     """Ask the interpreter, and not the imports, what was run."""
     ran = set()
-
-    def heard(frame, event, argument):
-        ran.add(frame.f_code.co_filename)
-
     [point] = sweep.planned(grid(name, "digits + 20 fourier", stop={"rounds": 2}, test=0.3), False)
     sweep._problem.cache_clear()
-    sys.setprofile(heard)
+    sys.setprofile(lambda frame, event, argument: ran.add(frame.f_code.co_filename))
     try:
         sweep.solve(point, False, tmp_path / "trace.jsonl", Limits())
     finally:
