@@ -14,19 +14,9 @@ from test_solvers import DENSE_ONLY, NAMES, SHORT, TWO_CLASSES
 
 from workbench.core.problem import as_problem
 from workbench.data.panels import panel
+from workbench.live import pictures as room
 from workbench.live.inside import portrait
-from workbench.live.pictures import (
-    MAX_BARS,
-    MAX_ROWS,
-    Bars,
-    Image,
-    Lines,
-    Plane,
-    pack,
-    plane,
-    scored,
-    weights,
-)
+from workbench.live.pictures import MAX_BARS, Bars, Image, Lines, Plane, pack, plane, weights
 from workbench.runs.run import resolve
 
 OWN = SHORT | {
@@ -46,7 +36,7 @@ SOFTMAX = {"link": "softmax"}
 
 @dataclass
 class Given:
-    """A state whose scores are some function of the rows; it notes how many it was asked for."""
+    """A state whose scores are a function of the rows; it notes how many it was asked for."""
 
     of: object
     asked: int = 0
@@ -204,7 +194,7 @@ def test_scores_that_are_not_finite_give_pictures_that_are_and_large_problems_ar
                 check(picture)
     problem = as_problem(np.random.default_rng(0).normal(size=(3000, 2)), np.arange(3000) % 3)
     state = Given(lambda X: np.asarray(X @ np.ones((2, 3))))
-    assert {*scored(state, problem)[0]} == {0, 1, 2} and state.asked == MAX_ROWS
+    assert {*room.scored(state, problem)[0]} == {0, 1, 2} and state.asked == room.MAX_ROWS
 
 
 # What pictures show of a state, as pairs of what they say and what the state says.
@@ -226,10 +216,8 @@ def subproblem(s, problem, shown):
     X = problem.X.toarray() if problem.is_sparse else problem.X
     x, y, W, B = X[i], problem.y[i], s.W[:, :k], s.B[i, :k]
     Z = 1 + X @ W - np.sum(X * W.T[problem.y], axis=1)[:, None]
-    yield (
-        i,
-        np.where(np.eye(k)[problem.y], 0, C * np.maximum(Z, 0) - s.B[:, :k] * Z).sum(1).argmax(),
-    )
+    gaps = np.where(np.eye(k)[problem.y], 0, C * np.maximum(Z, 0) - s.B[:, :k] * Z)
+    yield i, gaps.sum(axis=1).argmax()
     without = W - np.outer(x, B.sum() * np.eye(k)[y] - B)
     v = np.delete((1 - x @ without[:, [y]] + x @ without) / (x @ x), y)
     yield line.ys[0], [np.clip(v - g, 0, C).sum() - g for g in line.x]
@@ -285,26 +273,18 @@ def heaviest_rows(s, problem, shown):
     yield np.sort(sizes[marked]), np.sort(sizes)[-len(marked) :]
 
 
-def made(*shape, **given):
-    return lambda blobs: blobs(*shape, **given)
-
-
-def named(name):
-    return lambda blobs: panel(name, test=0.3)
-
-
-SPARSE = made(90, 30, 6, sparse=True)
-SAYS = [  # the pictures, solvers, a problem, rounds, parameters
-    (margins, ["logistic_lbfgs", "memoir_pegasos", "ls_stagewise"], made(90), 5, {}),
-    (subproblem, WW, made(80, k=5), 2, {"C": 0.5}),
-    (subproblem, WW, made(80, k=5, sparse=True), 2, {"C": 0.5}),
-    (parts_of_the_gap, WW, made(MAX_BARS), 4, {"C": 0.1}),
-    (constraints, ["mrc_ccg"], named("digits | 20 % rows"), 5, {}),
-    (worst_distribution, WORST, made(MAX_BARS), 8, {}),
+SPARSE = {"n": 90, "d": 30, "k": 6, "sparse": True}
+SAYS = [  # the pictures, solvers, a problem's shape or name, rounds, parameters
+    (margins, ["logistic_lbfgs", "memoir_pegasos", "ls_stagewise"], {"n": 90}, 5, {}),
+    (subproblem, WW, {"n": 80, "k": 5}, 2, {"C": 0.5}),
+    (subproblem, WW, {"n": 80, "k": 5, "sparse": True}, 2, {"C": 0.5}),
+    (parts_of_the_gap, WW, {"n": MAX_BARS}, 4, {"C": 0.1}),
+    (constraints, ["mrc_ccg"], "digits | 20 % rows", 5, {}),
+    (worst_distribution, WORST, {"n": MAX_BARS}, 8, {}),
     *((sparsity, ["memoir_l1"], SPARSE, 5, {"gamma": 0.01, "dense": d}) for d in (False, True)),
-    (descent, ["ls_generalized", "ls_accelerated", "ls_columns"], made(80, 5), 3, SOFTMAX),
-    (cuts, CUTS, made(80), 8, {}),
-    (heaviest_rows, ["cuts_linear_time"], named("checkers 200"), 8, {}),
+    (descent, ["ls_generalized", "ls_accelerated", "ls_columns"], {"n": 80, "d": 5}, 3, SOFTMAX),
+    (cuts, CUTS, {"n": 80}, 8, {}),
+    (heaviest_rows, ["cuts_linear_time"], "checkers 200", 8, {}),
 ]
 
 
@@ -313,7 +293,7 @@ SAYS = [  # the pictures, solvers, a problem, rounds, parameters
     [(says, solver, *rest) for says, solvers, *rest in SAYS for solver in solvers],
 )
 def test_pictures_say_what_the_state_says(says, solver, problem, rounds, given, blobs):
-    problem = problem(blobs)
+    problem = panel(problem, test=0.3) if isinstance(problem, str) else blobs(**problem)
     state, shown = last(solver, problem, rounds, **given)
     for found, expected in says(state, problem, shown):
         np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9)

@@ -7,6 +7,7 @@ import zlib
 
 import numpy as np
 import pytest
+from test_player import wait
 
 from workbench.cli import main
 from workbench.core.stream import below, rounds
@@ -100,11 +101,7 @@ def test_it_plays_in_a_browser_from_a_file(recorded, tmp_path, browser):
     cells = "return [...document.querySelectorAll('tbody')].map((each) => each.rows[0].innerText)"
     title = "return document.querySelector('.inside .title')?.textContent"
 
-    def until(condition):
-        from selenium.webdriver.support.wait import WebDriverWait
-
-        WebDriverWait(browser, 20, 0.05).until(lambda _: condition())
-
+    until = lambda condition: wait(condition, 20)  # noqa: E731
     last = recorded[0].trace.last["round"]
     until(lambda: f"\t{last}\t" in "".join(browser.execute_script(cells)[:1]))
     assert browser.execute_script(title) == f"round {last}"

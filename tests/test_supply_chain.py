@@ -27,65 +27,19 @@ LIST = ROOT / "THIRD_PARTY.md"
 PACKAGE = Path(workbench.__file__).parent.resolve()
 
 # As published, of packages that only other systems or Pythons install, or whose wheel names none.
-GIVEN = {
-    "aiohappyeyeballs": "PSF-2.0",
-    "aiohttp": "Apache-2.0 AND MIT",
-    "aiosignal": "Apache-2.0",
-    "appnope": "BSD-2-Clause",
-    "colorama": "BSD-3-Clause",
-    "frozenlist": "Apache-2.0",
-    "multidict": "Apache-2.0",
-    "nmslib": "Apache-2.0",
-    "propcache": "Apache-2.0",
-    "pywinpty": "MIT",
-    "skops": "MIT",
-    "yarl": "Apache-2.0",
-}
-# Name -> licence and the file that states it, of what is installed only by those who ask for it.
-OUTSIDE = {
-    "gurobipy": ("proprietary, with a licence for small problems", "LICENSE.txt of 13.0.3"),
-    "liblinear-multicore": ("BSD-3-Clause", "LICENSE of 2.50.0"),
-    "libsvm-official": ("BSD-3-Clause", "metadata of 3.37.0"),
-    "lightgbm": ("MIT", "metadata of 4.7.0"),
-    "mrcpy": ("GPL-3.0-or-later", "COPYING.md of 3.0.0; its metadata names none"),
-    "napkinxc": ("MIT", "metadata of 0.7.2"),
-    "omikuji": ("MIT", "metadata of 0.5.2"),
-    "playwright-core": ("Apache-2.0", "`tests/browser/package-lock.json`, which locks it"),
-    "scikit-learn-intelex": ("Apache-2.0", "metadata of 2026.2.0"),
-    "snapml": ("proprietary", "metadata of 1.17.2"),
-    "vowpalwabbit": ("BSD-3-Clause", "metadata of 9.11.9"),
-    "xgboost-cpu": ("Apache-2.0", "metadata of 3.2.0"),
-}
+GIVEN = dict.fromkeys("aiosignal frozenlist multidict nmslib propcache yarl".split(), "Apache-2.0")
+GIVEN |= {"aiohappyeyeballs": "PSF-2.0", "aiohttp": "Apache-2.0 AND MIT", "appnope": "BSD-2-Clause"}
+GIVEN |= {"colorama": "BSD-3-Clause", "pywinpty": "MIT", "skops": "MIT"}
 # The beginnings of all names by which permissive licences go, and MPL-2.0, which asks for the
 # source of its own files alone.
 KINDS = r"(3-Clause )?BSD|0BSD|MIT|Apache|ISC|PSF|Python Software|MPL-2|Mozilla|Zlib|CC0-1|LLVM"
-HEAD = """\
-# Third-party licences
-
-All packages that `requirements.lock` installs, with hashes, for use and for development, on any
-system. None of their code is copied into this repository or its wheels. `python
-tests/test_supply_chain.py` writes this file from the packages' metadata; a test compares it with
-the lock and the metadata.
-
-Wheels of NumPy, SciPy and scikit-learn contain GCC's runtime libraries (GPL-3.0-or-later with the
-GCC runtime exception). The licence file of nmslib also names LSHKIT (GPL), which its Python wheel
-does not contain.
-
-## Not locked
-
-Installed only by those who ask for it: peers of `benchmarks/` in environments of their own, extras
-of `pyproject.toml`, and the driver of the tests in a browser. Nothing here is imported by the
-package unless it is installed.
-
-| package | licence | stated by |
-|---|---|---|
-"""
 LOCKED = """
 ## Locked
 
 | package | version | licence |
 |---|---|---|
 """
+HEAD = LIST.read_text("utf-8").partition(LOCKED)[0]  # written by hand
 
 
 def locked():
@@ -108,10 +62,9 @@ def licence(name):
 
 
 def third_party():
-    """Return THIRD_PARTY.md, written from what is installed and what is given above."""
-    outside = [f"| {name} | {said} | {by} |\n" for name, (said, by) in OUTSIDE.items()]
+    """Return THIRD_PARTY.md, its second part from what is installed and what is given above."""
     rows = [f"| {name} | {version} | {licence(name)} |\n" for name, version in locked()]
-    return "".join([HEAD, *outside, LOCKED, *rows])
+    return "".join([HEAD, LOCKED, *rows])
 
 
 def test_every_locked_package_is_listed_with_a_licence_of_a_kind_that_we_know():
@@ -133,9 +86,10 @@ def test_what_is_not_locked_is_listed_with_the_licence_of_its_own_files():
     browser = json.loads((ROOT / "tests/browser/package.json").read_text("utf-8"))
     wanted += [name for kind in browser if kind.endswith("ependencies") for name in browser[kind]]
     names = {re.match(r"[\w-]+", each)[0].lower() for each in wanted}
-    assert names - dict(locked()).keys() == OUTSIDE.keys()
+    outside = dict(re.findall(r"^\| ([\w-]+) \| (.+?) \| .+ \|$", HEAD, re.MULTILINE))
+    assert names - dict(locked()).keys() == outside.keys() - {"package"}
     benchmarks = (ROOT / "benchmarks/README.md").read_text("utf-8")
-    assert f"| MRCpy 3.0.0, from the package index | {OUTSIDE['mrcpy'][0]} |" in benchmarks
+    assert f"| MRCpy 3.0.0, from the package index | {outside['mrcpy']} |" in benchmarks
 
 
 def test_nothing_turns_data_into_code():

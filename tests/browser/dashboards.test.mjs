@@ -46,7 +46,6 @@ for (const [name, [slider, steps]] of Object.entries(LIVE)) {
     await page.locator(".inside canvas").first().waitFor();
     await dashboard.slide(slider, steps);
     await dashboard.view.locator(".pending", { hasText: `pending: ${slider} (when run` }).waitFor();
-    await dashboard.picture(name);
     await dashboard.slide(slider, -steps);
     await dashboard.view.locator(".pending").waitFor({ state: "hidden" });
 
@@ -60,7 +59,6 @@ for (const [name, [slider, steps]] of Object.entries(LIVE)) {
     await dashboard.waitForRound((now) => now > branched, "the branch going on");
     await dashboard.press("stop");
     await dashboard.until("stopped");
-    await dashboard.picture(`${name}-branch`);
     await page.waitForTimeout(300);
     const both = await dashboard.pixels();
     await dashboard.view.locator("tbody .hide").first().click();
@@ -96,7 +94,6 @@ test("the race runs solvers side by side for the same time, and then others", as
     assert.ok((await dashboard.readout()).round < round);
     await dashboard.page.keyboard.press("ArrowDown");
   }
-  await dashboard.picture("race");
 
   await dashboard.choose("data", "wine | 30 % test");
   await dashboard.choose("solvers", ["MEMOIR-ℓ1", "Cosine centroids"]);
@@ -118,7 +115,6 @@ test("a dashboard outlives errors, and a kernel restart", async () => {
   await dashboard.press("run");
   await dashboard.until("failed");
   assert.match(await dashboard.view.locator(".error").textContent(), /must be below 1/);
-  await dashboard.picture("failed");
   await dashboard.slide("eta0", -5);
   await dashboard.press("step");
   await dashboard.until("paused");
@@ -132,7 +128,6 @@ test("a dashboard outlives errors, and a kernel restart", async () => {
   const marked = (marks) => marks.filter((el) => getComputedStyle(el, "::before").content !== "none");
   const marks = page.locator(".jupyter-widgets-disconnected");
   assert.equal((await marks.evaluateAll(marked)).length, 0, "no broken icons");
-  await dashboard.picture("restarted");
   await dashboard.runAll();
   await dashboard.until("ready");
   await dashboard.press("step");
@@ -167,14 +162,12 @@ test("all of it by keyboard, on a dark page, at 200 %", async () => {
   const told = dashboard.view.locator(".readout", { hasText: /Walrus[^]*round \d+[^]*gap/ });
   await told.waitFor();
   assert.equal(await page.locator(".jp-Cell.jp-mod-active .live").count(), 1, "in the same cell");
-  await dashboard.picture("dark");
 
   await page.evaluate(() => (document.querySelector(".jp-OutputArea:has(.live)").style.zoom = 2));
   await page.waitForTimeout(500);
   const box = await dashboard.view.boundingBox();
   const inner = await dashboard.view.evaluate((el) => [el.scrollWidth, el.clientWidth]);
   assert.ok(box.width > 300 && inner[0] <= inner[1] + 1, "nothing is cut off at 200 %");
-  await dashboard.picture("dark-200");
   await dashboard.command("apputils:change-theme", { theme: "JupyterLab Light" });
   await lab.leave(page);
 });
@@ -194,13 +187,11 @@ test("a drag zooms in on the chart, the zoom outlives new rounds, a double click
   await page.mouse.move(...at(0.3, 0.15));
   await page.mouse.down();
   await page.mouse.move(...at(0.6, 0.4), { steps: 5 });
-  await dashboard.picture("dragging");
   await page.mouse.up();
   await page.mouse.move(...at(0.5, -0.1));
   await page.waitForTimeout(300);
   const near = await dashboard.pixels();
   assert.notEqual(near, whole, "zoomed");
-  await dashboard.picture("zoomed");
   await dashboard.press("step");
   await dashboard.until("paused|finished");
   await page.mouse.dblclick(...at(0.5, 0.3));
@@ -208,7 +199,6 @@ test("a drag zooms in on the chart, the zoom outlives new rounds, a double click
   await dashboard.press("back");
   await dashboard.until("paused|finished");
   await page.waitForTimeout(300);
-  await dashboard.picture("returned");
   assert.equal(await dashboard.pixels(), whole, "as before");
 
   await dashboard.view.locator("canvas").focus();
@@ -256,6 +246,5 @@ test("make race serves it as a page that asks no other host", async () => {
   assert.equal(await page.locator(".jp-RenderedMarkdown a:not([href^='#'])").count(), 0);
   await page.waitForFunction(() => [...document.fonts].some(
     ({ family, status }) => /Font ?Awesome/.test(family) && status === "loaded")); // the icons
-  await dashboard.picture("voila");
   await lab.leave(page);
 });

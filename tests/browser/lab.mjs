@@ -12,7 +12,6 @@ const ROOT = resolve(import.meta.dirname ?? new URL(".", import.meta.url).pathna
 const LEFT_OUT = new Set([".git", ".venv", "tests", "runs", "data/cache", "course", "docs"]);
 export const DASHBOARDS = ["mrc", "weston_watkins", "least_squares", "sampled_cuts", "memoir",
   "race"];
-const PICTURES = process.env.SCREENSHOTS; // a folder, to look at what the tests saw
 const QUIET = ["--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
   "--disable-background-networking", "--disable-component-update", "--no-sandbox"];
 const PATIENCE = 90_000; // ms; compiling a solver for the first time takes up to a minute
@@ -231,11 +230,5 @@ export class Dashboard {
 
   pixels() {
     return this.view.locator("canvas").evaluate((canvas) => canvas.toDataURL());
-  }
-
-  async picture(name) {
-    if (!PICTURES) return;
-    await mkdir(PICTURES, { recursive: true });
-    await this.page.screenshot({ path: join(PICTURES, `${name}.png`) });
   }
 }
