@@ -3,9 +3,12 @@
 import ast
 import base64
 import io
+import json
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import threading
 import time
 from contextlib import redirect_stdout
@@ -16,6 +19,7 @@ import matplotlib
 import matplotlib.pyplot as plt
 import nbformat
 import numpy as np
+import psutil
 import pytest
 import scipy.sparse as sp
 from numba import config
@@ -172,6 +176,35 @@ def execute():
         return ran
 
     return run
+
+
+@pytest.fixture(scope="module")
+def dask(tmp_path_factory):
+    """Start a Dask scheduler on a free port; return its address and a starter of processes."""
+    pytest.importorskip("distributed", reason="needs the extra `cluster`")
+    folder, processes = tmp_path_factory.mktemp("dask"), []
+    contact = folder / "scheduler.json"
+
+    def start(role, *options):
+        command = [sys.executable, "-m", f"distributed.cli.dask_{role}", "--no-dashboard"]
+        command += ["--scheduler-file", contact, "--host", "127.0.0.1", *options]
+        with open(folder / f"{role}.log", "a") as log:
+            processes.append(subprocess.Popen(command, stdout=log, stderr=log, cwd=folder))
+        return processes[-1]
+
+    start.scheduler = start("scheduler", "--port", "0")
+    while not (contact.exists() and contact.stat().st_size):
+        assert start.scheduler.poll() is None
+        time.sleep(0.05)
+    yield json.loads(contact.read_text())["address"], start
+    for process in processes:
+        family = (
+            psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
+        )
+        process.kill()  # a nanny first, or it starts its worker again
+        for child in family:
+            child.kill()
+        process.wait()
 
 
 @pytest.fixture(scope="session")

@@ -1,11 +1,7 @@
 """Least squares with its rows on a Dask cluster: the same iterates, and the effect of faults."""
 
-import json
 import os
 import signal
-import subprocess
-import sys
-import time
 from copy import deepcopy
 from itertools import islice
 
@@ -40,32 +36,14 @@ def file(memory, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def processes(tmp_path_factory):
+def processes(dask):
     """Return the scheduler of two workers, each a process of its own, and a client of them."""
-    folder, started = tmp_path_factory.mktemp("cluster"), []
-    contact = folder / "scheduler.json"
-
-    def start(role, *options):
-        command = [sys.executable, "-m", f"distributed.cli.dask_{role}", "--no-dashboard"]
-        command += ["--scheduler-file", contact, "--host", "127.0.0.1", *options]
-        with open(folder / f"{role}.log", "a") as log:
-            started.append(subprocess.Popen(command, stdout=log, stderr=log, cwd=folder))
-
-    try:
-        start("scheduler", "--port", "0")
-        for _ in range(2):
-            start("worker", "--no-nanny", "--nthreads", "1")
-        while not (contact.exists() and contact.stat().st_size):
-            assert started[0].poll() is None
-            time.sleep(0.05)
-        address = json.loads(contact.read_text())["address"]
-        with distributed.Client(address, timeout="5s", set_as_default=False) as client:
-            client.wait_for_workers(2, timeout=60)
-            yield started[0], client
-    finally:
-        for process in started:
-            process.kill()
-            process.wait()
+    address, start = dask
+    for _ in range(2):
+        start("worker", "--no-nanny", "--nthreads", "1")
+    with distributed.Client(address, timeout="5s", set_as_default=False) as client:
+        client.wait_for_workers(2, timeout=60)
+        yield start.scheduler, client
 
 
 def infos(name, problem, rounds=5, **more):

@@ -1,6 +1,5 @@
 """Sweeps of real points: killed, interrupted, spread, limited, timed, and always the same rows."""
 
-import json
 import os
 import re
 import signal
@@ -339,46 +338,18 @@ def test_the_command_writes_every_point_and_tells_how_it_went(here, tmp_path, ca
     assert list(pd.read_csv(written)["status"]) == ["failed"]
 
 
-@pytest.fixture(scope="module")
-def scheduler(tmp_path_factory):
-    """Start a Dask scheduler on a free port; return its address and a starter of workers."""
-    pytest.importorskip("distributed", reason="needs the extra `cluster`")
-    folder = tmp_path_factory.mktemp("dask")
-    contact, processes = folder / "scheduler.json", []
-
-    def start(role, *options):
-        module = f"distributed.cli.dask_{role}"
-        options = ["--scheduler-file", contact, "--no-dashboard", *options]
-        command = [sys.executable, "-m", module, *options]
-        with open(folder / f"{role}.log", "a") as log:
-            processes.append(subprocess.Popen(command, stdout=log, stderr=log, cwd=folder))
-        return processes[-1]
-
-    start("scheduler", "--host", "127.0.0.1", "--port", "0")
-    workers = lambda *options: start("worker", "--local-directory", folder, *options)  # noqa: E731
-    wait_for(lambda: contact.exists() and contact.stat().st_size, processes[0])
-    yield json.loads(contact.read_text())["address"], workers
-    for process in processes:
-        if process.poll() is None:
-            family = psutil.Process(process.pid).children(recursive=True)
-            process.kill()  # the nanny first, or it starts its worker again
-            for child in family:
-                child.kill()
-            process.wait()
-
-
 @pytest.mark.slow
-def test_a_dask_cluster_gives_the_same_rows_also_when_a_worker_dies(whole, scheduler, tmp_path):
+def test_a_dask_cluster_gives_the_same_rows_also_when_a_worker_dies(whole, dask, tmp_path):
     from distributed import Client
 
-    address, start = scheduler
+    address, start = dask
     points, said = grid(**GRID)[::4], []
     attempt = lambda: sweep(points, cluster=address, folder=tmp_path, say=said.append)  # noqa: E731
     with pytest.raises(ValueError, match="needs workers with one thread each"):
         attempt()
     for _ in range(2):
-        start("--nthreads", "1", "--host", "127.0.0.1")
-    threaded = start("--nthreads", "2", "--host", "127.0.0.1", "--no-nanny")
+        start("worker", "--nthreads", "1")
+    threaded = start("worker", "--nthreads", "2", "--no-nanny")
     with Client(address, set_as_default=False) as client:
         client.wait_for_workers(3, timeout=60)
         with pytest.raises(ValueError, match="needs workers with one thread each"):
