@@ -188,17 +188,11 @@ def test_a_contest_from_results_runs_nothing_and_reads_no_data(tmp_path, monkeyp
 
 
 def test_a_file_that_has_changed_is_read_again(tmp_path):
-    rows = tmp_path / "rows.csv"
-
-    def write(seed):
-        X = np.random.default_rng(seed).normal(size=(40, 3))
-        frame = pd.DataFrame(X, columns=list("abc"))
-        frame.assign(label=np.arange(40) % 2).to_csv(rows, index=False)
-        return rows
-
     def planned(seed):
+        frame = pd.DataFrame(np.random.default_rng(seed).normal(size=(40, 3)), columns=list("abc"))
+        frame.assign(label=np.arange(40) % 2).to_csv(rows := tmp_path / "rows.csv", index=False)
         problem_of.cache_clear()
-        task = Match(write(seed), 0, "centroid", ENTRIES["centroid"], 0.02, 0.01, 0.3, False)
+        task = Match(rows, 0, "centroid", ENTRIES["centroid"], 0.02, 0.01, 0.3, False)
         return replace(task, key=match_key(task, problem_of(task.data, 0, 0.3)))
 
     first = planned(0)
@@ -224,10 +218,10 @@ def test_own_data_enter_a_contest_with_a_table_a_picture_and_a_note_on_ties(
     entries["small"] = entry("liblinear_cs")._replace(most={"training rows": 1})
     lines = []
     done = contest(specs, entries, **settings, say=lines.append)
-    assert lines[0] == (
-        "trees: 90 rows, 3 classes: ash 30, elm 30, oak 30; "
-        "always predicting ash has an error of 66.7 %"
+    said = (
+        "trees: 90 rows, 3 classes: ash 30, elm 30, oak 30; always predicting ash has an error of "
     )
+    assert lines[0] == f"{said}66.7 %"
     found = done.table()
     assert found["data"].tolist() == ["trees"] * 4 + ["odd + name"] * 4
     assert found["done"].tolist() == [1, 1, 1, 0] * 2, done.note()
@@ -255,12 +249,9 @@ def test_ties_are_within_one_standard_error_of_the_lowest(monkeypatch):
 def test_all_that_decides_a_match_is_in_its_key(blobs, monkeypatch):
     problem, e = blobs(), ENTRIES["libsvm"]
     first = Match("iris", 0, "libsvm", e, 1.0, 0.2, None, False)
-    changed = [
-        replace(first, entry=e._replace(ranges={"C": (1.0, 2.0)})),
-        replace(first, entry=e._replace(fixed={"tol": 0.1})),
-        *(replace(first, **{name: 0.5}) for name in ("budget", "fit")),
-        replace(first, partition=1),
-    ]
+    changed = [replace(first, entry=e._replace(ranges={"C": (1.0, 2.0)}))]
+    changed += [replace(first, entry=e._replace(fixed={"tol": 0.1})), replace(first, partition=1)]
+    changed += [replace(first, **{name: 0.5}) for name in ("budget", "fit")]
     seen = {match_key(m, problem) for m in [first, *changed]}
     monkeypatch.setattr("workbench.arena.match.code", lambda steps, room: room)
     seen.add(match_key(first, problem))

@@ -17,15 +17,7 @@ import scipy.linalg as la
 
 from workbench.runs import engine
 from workbench.runs.engine import execute
-from workbench.runs.worker import (
-    DIED,
-    TOO_LONG,
-    Limits,
-    Outcome,
-    Task,
-    one_thread,
-    timed_alone,
-)
+from workbench.runs.worker import DIED, TOO_LONG, Limits, Outcome, Task, one_thread, timed_alone
 
 
 def job(key, does="well", lock=None):
@@ -55,8 +47,6 @@ def work(does, lock, path, limits):
         np.ones(2**29)
     elif does == "solves":
         la.solve(np.eye(100), np.eye(100) @ np.eye(100), assume_a="pos")
-    elif does == "is late":
-        raise TimeoutError(f"took more than {limits.seconds:g} s")
     elif does == "cannot read":
         Path("/no/such/file").read_text()
     elif does == "fills the disk":
@@ -80,21 +70,19 @@ def left(folder):
     return sorted(path.name for path in folder.iterdir() if path.suffix == ".part")
 
 
-def gone(pids, seconds):
-    """Wait for processes to go; return whether they did."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if not any(map(alive, pids)):
-            return True
-        time.sleep(0.1)
-    return False
-
-
 def alive(pid):
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+def gone(pids, seconds):
+    """Wait for processes to go; return whether they did."""
+    end = time.monotonic() + seconds
+    while (there := any(map(alive, pids))) and time.monotonic() < end:
+        time.sleep(0.1)
+    return not there
 
 
 ENDS = {
@@ -103,7 +91,6 @@ ENDS = {
     "dies": DIED,
     "hangs": TOO_LONG,
     "is greedy": "out of memory: it needs more than 1 GB",
-    "is late": "took more than 1 s",
     "cannot read": "FileNotFoundError",
     "writes elsewhere": "its worker does not share the folder",
     "cannot be sent": "TypeError: cannot pickle",
@@ -201,12 +188,10 @@ def start(folder):
 
 def family(name, value):
     """Return the living processes that have an environment variable of this value."""
-    found = []
-    for process in psutil.process_iter(["environ", "status"]):
-        if process.info["status"] != psutil.STATUS_ZOMBIE:
-            if (process.info["environ"] or {}).get(name) == value:
-                found.append(process)
-    return found
+    seen = [
+        p for p in psutil.process_iter(["environ"]) if (p.info["environ"] or {}).get(name) == value
+    ]
+    return [process for process in seen if alive(process.pid)]
 
 
 def ended_from_outside(process, number, name, value):

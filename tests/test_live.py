@@ -102,12 +102,10 @@ def test_only_the_newest_curves_are_kept_and_live_ones_always(sent):
 
 def test_pictures_are_packed_in_the_order_of_their_arrays():
     values = np.arange(6.0).reshape(2, 3)
-    pictures = [
-        Bars("b", values[0], labels=("x", "y", "z"), marked=np.array([0, 1, 0])),
-        Image("i", values, 0.0, 5.0),
-        Lines("l", values[0], values),
-        Plane("p", values.astype(int), (0.0, 1.0, 0.0, 1.0), values.T[:, :2], np.zeros(3)),
-    ]
+    pictures = [Bars("b", values[0], labels=("x", "y", "z"), marked=np.array([0, 1, 0]))]
+    pictures += [Image("i", values, 0.0, 5.0), Lines("l", values[0], values)]
+    extent = 0.0, 1.0, 0.0, 1.0
+    pictures += [Plane("p", values.astype(int), extent, values.T[:, :2], np.zeros(3))]
     words, buffers = pack(pictures)
     assert [w["kind"] for w in words] == ["bars", "image", "lines", "plane"]
     assert words[0]["arrays"] == [["values", [3]], ["marked", [3]]]
