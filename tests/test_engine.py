@@ -14,6 +14,7 @@ import numpy as np
 import psutil
 import pytest
 import scipy.linalg as la
+from test_player import wait
 
 from workbench.runs import engine
 from workbench.runs.engine import execute
@@ -213,9 +214,7 @@ def ended_from_outside(process, number, name, value):
 @pytest.mark.parametrize("number", ["SIGKILL", "SIGHUP"])
 def test_a_worker_in_compiled_code_ends_with_its_command(number, tmp_path):
     process = start(tmp_path)
-    end = time.monotonic() + 60
-    while not begun(tmp_path, "two") and time.monotonic() < end:
-        time.sleep(0.1)
+    wait(lambda: begun(tmp_path, "two"), 60, process)
     assert ended_from_outside(process, getattr(signal, number), "TASKS_OF", str(tmp_path))
 
 

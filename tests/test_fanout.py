@@ -4,11 +4,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import nbformat
 import pytest
 from test_engine import ended_from_outside, family
+from test_player import wait
 
 from workbench.cli import main
 from workbench.runs.mill import fan_out
@@ -166,13 +166,11 @@ def test_a_kernel_in_compiled_code_ends_with_its_limit_and_with_its_command(how,
     variables = os.environ | {"WORKBENCH_RUNS": str(runs)}
     with open(tmp_path / "out", "w") as out:
         process = subprocess.Popen(command, stdout=out, env=variables, start_new_session=True)
-    end = time.monotonic() + 90
-    while not mark.exists() and time.monotonic() < end:
-        time.sleep(0.2)
     if how == "limit":
         assert process.wait(90) == 1 and "not done after 10 s" in (tmp_path / "out").read_text()
         assert len(list(runs.glob("sweeps/long-*/long.failed.ipynb"))) == 1
         assert not family("WORKBENCH_RUNS", str(runs))
     else:
+        wait(mark.exists, 90, process)
         number = getattr(signal, how)
         assert ended_from_outside(process, number, "WORKBENCH_RUNS", str(runs))

@@ -71,11 +71,14 @@ def player():
     player.stop()
 
 
-def wait(condition, limit=60.0):
+def wait(condition, limit=60.0, process=None):
+    """Wait until something is there, and while a process lives; return it."""
     end = time.monotonic() + limit
-    while not condition():
+    while not (found := condition()):
         assert time.monotonic() < end, "waited in vain"
+        assert process is None or process.poll() is None, "the process has ended"
         time.sleep(0.002)
+    return found
 
 
 def always(*toys):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from test_player import wait
 
 import workbench
 from workbench.core.interrupts import NOTICE
@@ -189,10 +190,7 @@ def test_a_run_that_is_interrupted_or_killed_keeps_its_rows(sent, tmp_path):
     process = subprocess.Popen(
         [sys.executable, "-m", "workbench.cli", *command.split(), path], stdout=subprocess.DEVNULL
     )
-    deadline = time.monotonic() + 60
-    while not path.exists() or path.read_bytes().count(b"\n") < 5:
-        assert process.poll() is None and time.monotonic() < deadline
-        time.sleep(0.02)
+    wait(lambda: path.exists() and path.read_bytes().count(b"\n") > 4, 60, process)
     process.send_signal(getattr(signal, sent))
     code = process.wait(60)
     trace = read_trace(path)

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,6 +15,7 @@ import psutil
 import pytest
 import yaml
 from test_engine import gone
+from test_player import wait
 
 from workbench.cli import main
 from workbench.core.trace import read_trace
@@ -70,15 +70,6 @@ def command(folder, entries, *options):
     return subprocess.Popen(started, env=variables, start_new_session=True, **kept)
 
 
-def wait_for(there, process=None, seconds=120):
-    """Wait until something is there, while a process lives."""
-    end = time.monotonic() + seconds
-    while not (found := there()):
-        assert time.monotonic() < end and (process is None or process.poll() is None)
-        time.sleep(0.005)
-    return found
-
-
 @pytest.fixture
 def here(tmp_path, monkeypatch):
     """Keep the runs of the command line, called in this process, in a folder of the test's own."""
@@ -103,7 +94,7 @@ def test_a_sweep_interrupted_and_killed_equals_the_undisturbed_one(whole, tmp_pa
     before = {}
     for enough, number in ((8, signal.SIGINT), (30, signal.SIGKILL)):
         process = command(tmp_path, GRID, "-j", "2")
-        wait_for(lambda n=enough: len(finished(tmp_path)) > n, process)
+        wait(lambda n=enough: len(finished(tmp_path)) > n, 120, process)
         family = [child.pid for child in psutil.Process(process.pid).children(recursive=True)]
         if number == signal.SIGKILL:
             process.kill()
@@ -158,7 +149,7 @@ def test_frames_traces_and_summaries_choose_by_attribute_and_parameter(whole):
 def test_two_sweeps_of_the_same_points_at_once_both_end_well(tmp_path):
     process = command(tmp_path, SMALL | {"seeds": 12})
     points = grid(**SMALL | {"seeds": 12})
-    wait_for(lambda: len(finished(tmp_path)) > 2, process)
+    wait(lambda: len(finished(tmp_path)) > 2, 120, process)
     done = sweep(points, jobs=2, folder=tmp_path / "points", say=quiet)
     _, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (0, "")
@@ -355,11 +346,11 @@ def test_a_dask_cluster_gives_the_same_rows_also_when_a_worker_dies(whole, dask,
         with pytest.raises(ValueError, match="needs workers with one thread each"):
             attempt()
         threaded.terminate()
-        wait_for(lambda: len(client.nthreads()) == 2)
+        wait(lambda: len(client.nthreads()) == 2)
         pids = client.run(os.getpid)
 
         def kill():
-            wait_for(lambda: len(list(tmp_path.glob("*/*.jsonl"))) > 2)
+            wait(lambda: len(list(tmp_path.glob("*/*.jsonl"))) > 2)
             os.kill(next(iter(pids.values())), signal.SIGKILL)
 
         thread = threading.Thread(target=kill)
