@@ -25,36 +25,24 @@ def test_a_grid_is_the_product_of_its_axes():
     assert all(p.stop == {"cpu": 60.0} and p.test is None for p in points)
 
 
-@pytest.mark.parametrize(
-    ("solvers", "axes", "found"),
-    [
-        (  # alternatives are parameters that go together
-            {"mrc_ccg": [{"eps1": 1e-2, "n_max": [10, 20]}, {"eps1": 1e-4}]},
-            {},
-            [
-                ("mrc_ccg", {"eps1": e, "n_max": n})
-                for e, n in ((1e-2, 10), (1e-2, 20), (1e-4, 400))
-            ],
-        ),
-        (  # shared parameters go to every solver, and its own win
-            {"mrc_ccg": {"lambda0": 0.5}, "mrc_lp": {}},
-            {"parameters": {"lambda0": [0.1, 0.2]}},
-            [(s, {"lambda0": v}) for s, v in (("mrc_ccg", 0.5), ("mrc_lp", 0.1), ("mrc_lp", 0.2))],
-        ),
-        # the seed of a point is the solver's too, unless the grid names it
-        ("memoir_pegasos", {"seeds": [4, 5]}, [("memoir_pegasos", {"seed": s}) for s in (4, 5)]),
-        (
-            {"memoir_pegasos": {"seed": [8, 9]}},
-            {"seeds": [4]},
-            [("memoir_pegasos", {"seed": seed}) for seed in (8, 9)],
-        ),
-    ],
-)
-def test_parameters_of_points(solvers, axes, found):
-    points = grid(solvers, "iris", stop=STOP, **axes)
-    assert len(points) == len(found)
-    for point, (solver, parameters) in zip(points, found):
-        assert point.solver == solver and parameters.items() <= point.parameters.items()
+def test_parameters_of_points():
+    def found(names, solvers, **axes):
+        points = grid(solvers, "iris", stop=STOP, **axes)
+        return [(p.solver, *(p.parameters[name] for name in names)) for p in points]
+
+    # Alternatives are parameters that go together.
+    given = {"mrc_ccg": [{"eps1": 1e-2, "n_max": [10, 20]}, {"eps1": 1e-4}]}
+    expected = [("mrc_ccg", e, n) for e, n in ((1e-2, 10), (1e-2, 20), (1e-4, 400))]
+    assert found(["eps1", "n_max"], given) == expected
+    # Shared parameters go to every solver, and its own win.
+    given, shared = {"mrc_ccg": {"lambda0": 0.5}, "mrc_lp": {}}, {"lambda0": [0.1, 0.2]}
+    expected = [("mrc_ccg", 0.5), ("mrc_lp", 0.1), ("mrc_lp", 0.2)]
+    assert found(["lambda0"], given, parameters=shared) == expected
+    # The seed of a point is the solver's too, unless the grid names it.
+    given = {"memoir_pegasos": {"seed": [8, 9]}}
+    assert found(["seed"], given, seeds=[4]) == [("memoir_pegasos", s) for s in (8, 9)]
+    given = "memoir_pegasos"
+    assert found(["seed"], given, seeds=[4, 5]) == [(given, s) for s in (4, 5)]
 
 
 def test_values_take_the_type_of_the_default_and_limits_are_floats_but_for_rounds():
@@ -109,17 +97,12 @@ def test_a_mistake_is_refused_and_named(message):
 
 
 def test_repetitions_are_added_until_each_setting_has_enough_runs():
-    def counts(points):
-        runs = {}
-        for p in points:
-            runs.setdefault((p.solver, p.data), []).append((p.seed, p.repetition))
-        return runs
-
     points = grid(["mrc_lp", "memoir_pegasos"], "iris, wine", stop=STOP, seeds=2)
     extended = at_least(points, 5)
     assert extended[: len(points)] == points
-    for runs in counts(extended).values():
-        assert sorted(runs) == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)]
+    for of in {(p.solver, p.data) for p in points}:
+        runs = sorted((p.seed, p.repetition) for p in extended if (p.solver, p.data) == of)
+        assert runs == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)]
     enough = grid("mrc_lp", "iris", stop=STOP, seeds=6)
     assert at_least(enough, 5) == enough
     repeated = at_least(grid("mrc_lp", "iris", stop=STOP, repetitions=2), 5)
