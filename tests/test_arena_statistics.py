@@ -53,17 +53,14 @@ def test_there_is_one_standard_error_above_the_best_of_the_same_partition():
     assert found["since"].tolist()[:2] == [never, 2.0] and not found["whole"][0]
 
 
-@pytest.mark.parametrize(
-    "errors, expected",
-    [
+def test_a_run_is_there_when_it_stays():
+    for errors, expected in (
         ((0.5, 0.2, 0.1, 0.1), 2.0),
         ((0.5, 0.1, 0.3, 0.1), 4.0),  # the dip at 2 was luck
         ((0.1, 0.1, 0.1, 0.3), math.inf),
         ((0.1, None, 0.1, 0.1), 1.0),
         ((0.5, None, None, 0.2), 4.0),
-    ],
-)
-def test_a_run_is_there_when_it_stays(errors, expected):
-    rows = [{"cpu": float(i), "test_error": e} for i, e in enumerate(errors, 1)]
-    rows = [{name: v for name, v in row.items() if v is not None} for row in rows]
-    assert statistics.stays(Trace({}, rows), 0.2) == expected
+    ):
+        rows = [{"cpu": float(i), "test_error": e} for i, e in enumerate(errors, 1)]
+        rows = [{name: v for name, v in row.items() if v is not None} for row in rows]
+        assert statistics.stays(Trace({}, rows), 0.2) == expected

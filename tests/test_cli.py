@@ -128,12 +128,9 @@ def test_a_terminal_that_is_not_utf_8_gets_what_it_has(tmp_path):
     assert "MEMOIR-?2" in out and "größe ?.csv: n = 31" in out and "?.yaml" in err
 
 
-def test_help_does_not_wait_for_the_solvers():
+def test_help_does_not_wait_for_the_solvers(capsys):
     code = "import sys; from workbench.cli import main; main(['--help']); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "numpy" not in done.stdout.split() and "papermill" not in done.stdout.split()
-
-
-def test_the_version_is_that_of_the_package(capsys):
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"workbench {workbench.__version__}\n"

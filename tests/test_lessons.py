@@ -173,8 +173,9 @@ def test_a_check_prints_and_never_raises(capsys):
         assert check_half(answer) is None
         assert capsys.readouterr().out.startswith(told)
         assert credit(lambda given=answer: check_half(given)) == told.startswith("right")
+        assert capsys.readouterr().out.startswith(told)
     decades = "try again: within 3.0e-02 of the optimum: 1.5 of 3 decades. Most of the loss"
-    assert credit(lambda: print(decades)) == 0.5
+    assert credit(lambda: print(decades)) == 0.5 and capsys.readouterr()
     teach.check_two_labels(lambda a, b: 1 / 0)
     assert capsys.readouterr().out.startswith("try again: your answer raised ZeroDivisionError")
     with pytest.raises(Unfinished):

@@ -84,7 +84,6 @@ each_solver = pytest.mark.parametrize("name", NAMES)
 each_certified_case = pytest.mark.parametrize(
     ("name", "parameters"), [case for case in CASES if case.values[0] in CERTIFIED]
 )
-each_certified_solver = pytest.mark.parametrize("name", CERTIFIED)
 
 
 def observe(name, problem, parameters, state=None):
@@ -343,7 +342,7 @@ AWKWARD = {  # rows and columns that break careless code
 
 
 @pytest.mark.parametrize("kind", AWKWARD)
-@each_certified_solver
+@pytest.mark.parametrize("name", CERTIFIED)
 def test_awkward_data_give_bounds_around_the_right_answer(name, kind, blobs):
     made = blobs(n=30, d=3, k=3)
     X = AWKWARD[kind](made.X.copy(), made.y)

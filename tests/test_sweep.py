@@ -285,28 +285,26 @@ def test_timing_runs_each_setting_three_times_and_says_so(tmp_path, monkeypatch,
 
 
 REFUSED = {  # test_grid.py has the mistakes of grids
-    "data 'irises': ": SMALL | {"data": "irises"},
-    "No such file or directory": ["no.yaml"],
-    "must be given a .yaml or an .ipynb file": ["grid.txt"],
-    "-p: must be used with a notebook": ["-p", "eps1=1"],
-    "jobs: must be at least 1": ["-j", "0"],
-    "seconds: must be positive": ["--seconds", "nan"],
-    "memory: must be positive": ["--memory", "-1"],
-    "timing: must run one job": ["--timing", "-j", "2"],
-    "timing: must run one job here,": ["--timing", "--cluster", "tcp://127.0.0.1:1"],
-    "no scheduler answers at 'tcp://127.0.0.1:1'": ["--cluster", "tcp://127.0.0.1:1"],
+    "data 'irises': ": "grid.yaml",
+    "No such file or directory": "no.yaml",
+    "must be given a .yaml or an .ipynb file": "grid.txt",
+    "-p: must be used with a notebook": "grid.yaml -p eps1=1",
+    "jobs: must be at least 1": "grid.yaml -j 0",
+    "seconds: must be positive": "grid.yaml --seconds nan",
+    "memory: must be positive": "grid.yaml --memory -1",
+    "timing: must run one job": "grid.yaml --timing -j 2",
+    "timing: must run one job here,": "grid.yaml --timing --cluster tcp://127.0.0.1:1",
+    "no scheduler answers at 'tcp://127.0.0.1:1'": "grid.yaml --cluster tcp://127.0.0.1:1",
 }
 
 
 @pytest.mark.parametrize("message", REFUSED)
-def test_a_mistake_is_one_line_and_exit_code_2(message, here, tmp_path, capsys):
-    given = REFUSED[message]
+def test_a_mistake_is_one_line_and_exit_code_2(message, here, tmp_path, capsys, monkeypatch):
     if "scheduler" in message:
         pytest.importorskip("distributed", reason="needs the extra `cluster`")
-    path, options = here(SMALL if isinstance(given, list) else given), []
-    if isinstance(given, list):
-        path, options = (path, given) if given[0][0] == "-" else (str(tmp_path / given[0]), [])
-    assert main(["sweep", path, *options]) == 2
+    here(SMALL | {"data": "irises" if "irises" in message else "iris"})
+    monkeypatch.chdir(tmp_path)
+    assert main(["sweep", *REFUSED[message].split()]) == 2
     out, err = capsys.readouterr()
     assert err.count("\n") == 1 and err.startswith("workbench: ") and message in err
     assert (out == "" or "scheduler" in message) and finished(tmp_path / "runs") == {}
