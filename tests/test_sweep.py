@@ -84,8 +84,8 @@ def here(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """Return a sweep of a hundred points that nothing disturbed."""
-    return sweep(grid(**GRID), jobs=2, folder=tmp_path_factory.mktemp("whole"), say=quiet)
+    """Return a sweep that nothing disturbed."""
+    return sweep(grid(**GRID), folder=tmp_path_factory.mktemp("whole"), say=quiet)
 
 
 @pytest.mark.slow
@@ -112,7 +112,7 @@ def test_a_sweep_interrupted_and_killed_equals_the_undisturbed_one(whole, tmp_pa
             assert 0 < int(kept[1]) <= len(after)
             assert {path.suffix for path in tmp_path.glob("points/**/*.*")} == {".jsonl"}
     said = []
-    resumed = sweep(grid(**GRID), jobs=2, folder=tmp_path / "points", say=said.append)
+    resumed = sweep(grid(**GRID), folder=tmp_path / "points", say=said.append)
     assert said[0] == f"72 points, {len(before)} done before, {72 - len(before)} to run"
     after = finished(tmp_path)
     assert before.items() <= after.items() and len(after) == len(whole.points)
@@ -150,7 +150,7 @@ def test_two_sweeps_of_the_same_points_at_once_both_end_well(tmp_path):
     process = command(tmp_path, SMALL | {"seeds": 12})
     points = grid(**SMALL | {"seeds": 12})
     wait(lambda: len(finished(tmp_path)) > 2, 120, process)
-    done = sweep(points, jobs=2, folder=tmp_path / "points", say=quiet)
+    done = sweep(points, folder=tmp_path / "points", say=quiet)
     _, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (0, "")
     frame = done.frame()
@@ -301,7 +301,9 @@ REFUSED = {  # test_grid.py has the mistakes of grids
 @pytest.mark.parametrize("message", REFUSED)
 def test_a_mistake_is_one_line_and_exit_code_2(message, here, tmp_path, capsys, monkeypatch):
     if "scheduler" in message:
-        pytest.importorskip("distributed", reason="needs the extra `cluster`")
+        dask = pytest.importorskip("distributed", reason="needs the extra `cluster`")
+        once = dask.Client  # which asks for ten seconds
+        monkeypatch.setattr(dask, "Client", lambda *at, **own: once(*at, **own | {"timeout": "1s"}))
     here(SMALL | {"data": "irises" if "irises" in message else "iris"})
     monkeypatch.chdir(tmp_path)
     assert main(["sweep", *REFUSED[message].split()]) == 2
