@@ -178,6 +178,19 @@ def execute():
     return run
 
 
+@pytest.fixture
+def no_kernels(execute, no_workers, monkeypatch):
+    """Let notebooks be made in this process: a kernel takes seconds to start."""
+
+    def at_once(path, part, values, **options):
+        execute(path, values)
+        ran = nbformat.read(path, as_version=4)
+        ran.metadata["papermill"] = {"duration": 0.0}
+        nbformat.write(ran, part)
+
+    monkeypatch.setattr("papermill.execute_notebook", at_once)
+
+
 @pytest.fixture(scope="module")
 def dask(tmp_path_factory):
     """Start a Dask scheduler on a free port; return its address and a starter of processes."""

@@ -104,18 +104,8 @@ def test_a_figure_is_saved_with_how_it_was_made_though_other_notebooks_fail(mill
     assert set(record["machine"]) == {"cpu", "cores", "memory_gb", "system"}
 
 
-def test_a_notebook_runs_again_only_if_something_changed(
-    mill, execute, tmp_path, monkeypatch, no_workers
-):
+def test_a_notebook_runs_again_only_if_something_changed(mill, tmp_path, monkeypatch, no_kernels):
     monkeypatch.setenv("WORKBENCH_DATA", str(tmp_path))
-
-    def at_once(path, part, values, **options):  # in this process: a kernel takes seconds to start
-        execute(path, values)
-        ran = nbformat.read(path, as_version=4)
-        ran.metadata["papermill"] = {"duration": 0.0}
-        nbformat.write(ran, part)
-
-    monkeypatch.setattr("papermill.execute_notebook", at_once)
     made = tmp_path / "figures" / "toy"
     good = draw(mill.folder, "toy")
 

@@ -181,7 +181,7 @@ SMALL = {"data": "wine @ range", "C_grid": "0.1, 1", "max_cpu": "1", "test": "0.
 SMALL |= {"repetitions": "1", "timing": "false"}
 
 
-def test_runs_are_made_once_and_redraw_all_figures(tmp_path, monkeypatch):
+def test_runs_are_made_once_and_redraw_all_figures(tmp_path, monkeypatch, no_kernels):
     """A second run reads every point, and so does one from results, which has no data."""
     notebook, points = read(FOLDER / "ww_path.ipynb"), tmp_path / "runs" / "points"
     monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "runs"))
