@@ -70,11 +70,7 @@ def test_a_pair_of_rows_and_labels():
         ({"source": (X, Y, X)}, ValueError, r"a pair \(X, y\), got \("),
         ({"source": (X, "rows.csv")}, ValueError, "of rows and labels or of two files"),
         ({"source": "iris", "scale": "max"}, ValueError, "scale: unknown scale 'max'"),
-        (
-            {"source": "iris", "n_features": 4},
-            ValueError,
-            "n_features: is not an argument",
-        ),
+        ({"source": "iris", "n_features": 4}, ValueError, "n_features: is not an argument"),
         ({"source": "iris", "scale": "tfidf"}, ValueError, "dense"),
         ({"source": "iris", "test": 1.5}, ValueError, "test: must be None or lie strictly"),
     ],

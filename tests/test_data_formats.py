@@ -39,12 +39,7 @@ def test_tables_round_trip(tmp_path, suffix):
     [
         ("a,a,y\n1,2.5,0\n4,5,1\n", "a a.1", [0, 1], "label column 'y'"),
         ("label ,a, b\nu,1,2.5\nv,4,5\nv,0,0\n", "a b", ["u", "v"], "2 classes: v 2, u 1; always"),
-        (
-            "\ufeffClass,a,b\nu,1,2.5\nv,4,5\n",
-            "a b",
-            ["u", "v"],
-            "u has an error of 50.0 %",
-        ),
+        ("\ufeffClass,a,b\nu,1,2.5\nv,4,5\n", "a b", ["u", "v"], "u has an error of 50.0 %"),
         ("a,b,kind\n1,2.5,1.0\n4,5,2\n", "a b", [1, 2], "label column 'kind'"),
         ("a,b,y\n1,2.5,9007199254740993\n4,5,9007199254740992\n", "a b", [2**53, 2**53 + 1], "y"),
         (

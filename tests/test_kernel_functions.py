@@ -24,10 +24,7 @@ from workbench.kernels.gram import Gram
 GAMMA = 0.3
 
 
-MATRICES = {
-    "linear": linear_kernel,
-    "rbf": lambda X, Z: rbf_kernel(X, Z, gamma=GAMMA),
-}
+MATRICES = {"linear": linear_kernel, "rbf": lambda X, Z: rbf_kernel(X, Z, gamma=GAMMA)}
 KINDS = [(name, sparse) for name in MATRICES for sparse in (False, True)]
 
 

@@ -25,11 +25,7 @@ FAMILIES = {
     "mrc": {name: {} for name in CERTIFIED if name.startswith("mrc")},
     "svm": {"svm_lp": {}, "svm_ccg": {"eps": 0.0, "n_max": 2, "m_max": 1}},
     "svm_multi": {"svm_multi": {}},
-    "ww": {
-        "ww_walrus": {},
-        "ww_shark": {},
-        "ww_walrus_fast": {},
-    },
+    "ww": {"ww_walrus": {}, "ww_shark": {}, "ww_walrus_fast": {}},
     "cs": {
         "cs_working_set": {"l1": 0.0},
         "memoir_pegasos": {},

@@ -70,7 +70,6 @@ KERNELS = {
         ],
     ),
     "sampled_cuts": Kernel(
-        {qp: "solve_qp objective best_of_face pairwise"},
-        ["test_kernels_cuts.py"],
+        {qp: "solve_qp objective best_of_face pairwise"}, ["test_kernels_cuts.py"]
     ),
 }
