@@ -76,11 +76,9 @@ def test_blocks_are_those_of_all_filters(how):
 
 def test_refuses_what_it_cannot_use(bank):
     assert image_shape(784) == (28, 28, 1) and image_shape(3072) == (32, 32, 3)
-    for d in (2, 7, 40, 2352 + 1):
-        with pytest.raises(ValueError, match=rf"features: .* the rows have {d}"):
-            image_shape(d)
     X = images()
     for arguments, message in (
+        ((X[:, :40], 4), "features: .* the rows have 40"),
         ((X, 0), "n_filters: must be at least 1"),
         ((sp.csr_matrix(X), 4), "dense"),
         ((X, 4, "gabor"), r"how: .*'gabor'"),
@@ -96,12 +94,11 @@ def test_refuses_what_it_cannot_use(bank):
 
 def test_noise_is_not_taken_for_planes_and_planes_are_not_for_pixels():
     noise = np.random.default_rng(0).standard_normal((30, 300)).astype(np.float32)
-    assert np.isfinite(filters(noise, 2, "random")).all()
-    photo = load_sample_image("china.jpg")[:416, :640].astype(np.float32)
-    photo = photo.reshape(208, 2, 320, 2, 3).mean(axis=(1, 3))
-    photos = photo[:192].reshape(6, 32, 10, 32, 3).swapaxes(1, 2).reshape(60, -1)
-    for X in (images(), photos):
+    photo = load_sample_image("china.jpg")[:384:2, :640:2].astype(np.float32)
+    photos = photo.reshape(6, 32, 10, 32, 3).swapaxes(1, 2).reshape(60, -1)
+    for X in (noise, images(), photos):
         assert np.isfinite(filters(X, 2, "random")).all()
+    for X in (images(), photos):
         planes = X.reshape(len(X), -1, 3).transpose(0, 2, 1).reshape(len(X), -1)
         with pytest.raises(ValueError, match="plane by plane"):
             filters(planes, 2, "random")

@@ -103,8 +103,8 @@ def test_a_state_that_an_error_cut_within_a_round_is_refused(name, blobs):
     *_, start = islice(steps(problem, **parameters), 2)
     start, done, refused = copy.deepcopy(start), set(), 0
     while True:
-        latest = state = copy.deepcopy(start)
-        stream = watch(steps(problem, **parameters, state=state))
+        latest = copy.deepcopy(start)
+        stream = watch(steps(problem, **parameters, state=latest))
         try:
             with cut(done, fail, every=5) as found:
                 for _, latest in islice(stream, ROUNDS):  # noqa: B007
@@ -135,10 +135,8 @@ def pressing(times):
 
 
 def test_a_second_ctrl_c_ends_a_run_without_a_state(blobs):
-    kept = []
-    measure = lambda state: kept.append(state) or {}  # noqa: E731
-    trace, state = run(pressing(2), blobs(), measure=measure, warm_up=False)
-    assert state is None and isinstance(kept[-1], Broken)
+    trace, state = run(pressing(2), blobs(), warm_up=False)
+    assert state is None
     assert trace.stopped_by == "interrupted" and trace.last["round"] == 2
     again, state = run("ww_walrus", blobs(), rounds(1), after=(trace, state))
     assert again.last["round"] == state.round == 1

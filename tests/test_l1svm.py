@@ -42,17 +42,26 @@ def answers():
 
 @pytest.mark.parametrize(
     ("name", "parameters"),
-    [("svm_lp", {}), ("svm_multi", {}), ("svm_ccg", {"eps": 1e-9}), ("svm_ccg", SMALL_STEPS)],
+    [
+        *(("svm_lp", {}), ("svm_multi", {}), ("svm_ccg", {"eps": 1e-9}), ("svm_ccg", SMALL_STEPS)),
+        *(("svm_ccg", {"eps": 0.1}), ("svm_ccg", {"eps": 0.0, "n_max": 3})),
+    ],
 )
-def test_machines_of_two_classes_agree_with_cvxpy(name, parameters, answers):
+def test_machines_of_two_classes_have_bounds_in_every_round_and_agree_with_cvxpy(
+    name, parameters, answers
+):
+    seen = 0
     for problem, lam, exact in answers:
         own = lam / 2 if name == "svm_multi" else lam
-        *_, (row, _) = watch(SOLVERS[name].steps(problem, lam=own, **parameters))
-        for key in ("lower", "upper", "objective"):
+        for row, _ in watch(SOLVERS[name].steps(problem, lam=own, **parameters)):
+            assert 0 <= row["lower"] <= exact + 1e-8 and exact <= row["upper"] + 1e-8
+            seen += 1
+        for key in ("lower", "upper", "objective") if parameters.get("eps") != 0.1 else ():
             assert row[key] == pytest.approx(exact, abs=1e-6), problem.name
+    assert seen > len(answers) + 10 or name != "svm_ccg"
 
 
-@pytest.mark.parametrize("k", [3, 5])
+@pytest.mark.parametrize("k", [2, 3, 5])
 def test_the_multiclass_machine_agrees_with_cvxpy(k):
     rng = np.random.default_rng(0)
     for seed in range(20):
@@ -64,21 +73,7 @@ def test_the_multiclass_machine_agrees_with_cvxpy(k):
         assert np.abs(state.W.sum(axis=0)).max() < 1e-9
         for scale in (0.0, 0.1, 1.0, 10.0):  # any alpha gives a lower bound
             alpha = scale * rng.normal(size=(problem.n, k))
-            assert machine(problem, lam).lower(alpha)[1] <= exact + 1e-8
-
-
-@pytest.mark.parametrize("parameters", [SMALL_STEPS, {"eps": 0.1}, {"eps": 0.0, "n_max": 3}])
-def test_the_bounds_hold_in_every_round(parameters, answers):
-    rounds = 0
-    rng = np.random.default_rng(0)
-    for problem, lam, exact in answers:
-        svm = machine(problem, lam / 2)
-        for scale in (0.0, 0.1, 1.0, 10.0):  # any alpha gives a lower bound
-            assert svm.lower(scale * rng.normal(size=(problem.n, 2)))[1] <= exact + 1e-9
-        for row, _ in watch(svm_ccg(problem, lam=lam, **parameters)):
-            assert 0 <= row["lower"] <= exact + 1e-8 and exact <= row["upper"] + 1e-8
-            rounds += 1
-    assert rounds > len(answers) + 10
+            assert machine(problem, lam).lower(alpha)[1] <= exact + 1e-9
 
 
 def test_what_is_left_unviolated_bounds_the_error(blobs):
@@ -88,12 +83,6 @@ def test_what_is_left_unviolated_bounds_the_error(blobs):
         *_, s = svm_ccg(problem, lam=lam, eps=eps, n_max=10, m_max=2)
         assert exact - eps - 1e-9 <= s.objective <= exact * (1 + eps / (200 * lam)) + 1e-9
         assert np.delete(s.short, s.samples).max(initial=-np.inf) <= eps
-
-
-@pytest.mark.parametrize("name", ["svm_lp", "svm_ccg"])
-def test_more_than_two_classes_are_refused(name, blobs):
-    with pytest.raises(ValueError, match=f"^problem: {name} separates two classes, got 3; use svm"):
-        next(SOLVERS[name].steps(blobs(k=3)))
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import itertools
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -155,18 +156,15 @@ def test_chance_is_uniform_over_the_other_classes_and_seeded():
 @both
 def test_inexactness_of_answers_that_are_known(sparse):
     """Scores 4, 3, 1 and a tie, all of label 0."""
+    oracle = SimpleNamespace(query_seconds=7.0, rng=np.random.default_rng(0))
 
-    class Fixed:
-        query_seconds, rng = 7.0, np.random.default_rng(0)
+    def query(X, rows, y):
+        oracle.query_seconds = 0.1
+        return np.array([2, 1, 3, 4], np.int32)
 
-        def query(self, X, rows, y):
-            self.query_seconds = 0.1
-            return np.array([2, 1, 3, 4], np.int32)
-
-    W, X, oracle = np.array([[9, 4, 3, 1, 4]], np.float32), np.ones((4, 1)), Fixed()
-    found = inexactness(
-        oracle, stored(W, sparse), stored(X, sparse), np.arange(4), np.zeros(4, int)
-    )
+    oracle.query = query
+    W, X = stored(np.array([[9, 4, 3, 1, 4]], np.float32), sparse), stored(np.ones((4, 1)), sparse)
+    found = inexactness(oracle, W, X, np.arange(4), np.zeros(4, int))
     assert oracle.query_seconds == 7.0
     assert found == {"recall": 0.5, "epsilon_mean": 1.0}  # answers 1 and 4 share the best score
 
@@ -182,20 +180,16 @@ def test_exact_search_is_not_inexact_and_looking_draws_nothing(sparse):
         assert (found == {"recall": 1, "epsilon_mean": 0}) == (name == "exact")
 
 
-def agreeing_bits(a, b, bits):
-    """Return how many of the first `bits` bits agree, between the rows of two hashes."""
-    differ = np.unpackbits((a ^ b).view(np.uint8), axis=1)
-    return bits - differ.sum(axis=1).astype(int)
+def differing_bits(a, b):
+    return np.unpackbits((a ^ b).view(np.uint8), axis=1).sum(axis=1).astype(int)
 
 
 @both
 @pytest.mark.parametrize("bits", [4096, 4000])
 def test_bits_agree_as_often_as_theory_says(sparse, bits):
-    """Over independent bits the share that agrees is binomial; four of its deviations are allowed.
-
-    Norms and angles vary: without the division by the longest, or without the last coordinate,
-    the cosines would be others.
-    """
+    """The share of bits that agrees is binomial: four of its deviations are allowed."""
+    np.testing.assert_allclose(collision_probability([-1, 0, 0.5, 1]), [0, 1 / 2, 2 / 3, 1])
+    assert collision_probability(1 + 1e-9) == 1
     rng = np.random.default_rng(0)
     x = rng.normal(size=D)
     towards = np.linspace(-1, 1, 9)
@@ -207,12 +201,7 @@ def test_bits_agree_as_often_as_theory_says(sparse, bits):
     lsh = SimpleLSH(9, D, 1, bits=bits)
     codes = lsh.hash_weights(stored(W, sparse)), lsh.hash_rows(7 * stored(x[None], sparse))
     deviation = np.sqrt(theory * (1 - theory) / bits)
-    assert (np.abs(agreeing_bits(*codes, bits) / bits - theory) <= 4 * deviation).all()
-
-
-def test_collision_probability_at_known_angles():
-    np.testing.assert_allclose(collision_probability([-1, 0, 0.5, 1]), [0, 1 / 2, 2 / 3, 1])
-    assert collision_probability(1 + 1e-9) == 1
+    assert (np.abs(1 - differing_bits(*codes) / bits - theory) <= 4 * deviation).all()
 
 
 @each_storage
@@ -228,7 +217,7 @@ def test_the_nearest_hashes_are_found_and_ranked_exactly(rerank, x_sparse, w_spa
     rows, weights = lsh.hash_rows(X), lsh.hash_weights(W)
     F = X @ W
     for i in range(N):
-        distances = 100 - agreeing_bits(weights, rows[[i]], 100)
+        distances = differing_bits(weights, rows[[i]])
         distances[y[i]] = 101
         nearest = np.sort(np.argsort(distances, kind="stable")[: min(rerank or 1, C - 1)])
         assert r[i] == nearest[F[i, nearest].argmax()]
@@ -249,13 +238,9 @@ def test_graphs_find_nearly_all_of_an_easy_problem_after_each_update(name, spars
 
 def test_rows_without_any_answer_get_a_random_other_class():
     X, W, y = reals(10, True)
-    oracle = built("sw_graph", W)
-
-    class Nothing:
-        def knnQueryBatch(self, vectors, k, num_threads):
-            return [(np.empty(0, np.int32), np.empty(0, np.float32))] * vectors.shape[0]
-
-    oracle.graph = Nothing()
+    oracle, nothing = built("sw_graph", W), (np.empty(0, np.int32), np.empty(0, np.float32))
+    query = lambda vectors, k, num_threads: [nothing] * vectors.shape[0]  # noqa: E731
+    oracle.graph = SimpleNamespace(knnQueryBatch=query)
     r = oracle.query(X, np.arange(N), y)
     assert not (r == y).any() and len(np.unique(r)) > 20
 
@@ -282,25 +267,20 @@ def test_without_nmslib_graphs_say_so_and_all_else_works(name, monkeypatch):
         make_oracle(other, k=C, d=D)
 
 
-ZEROS = np.zeros((2, D))
-
-
 def made(name, **given):
     return lambda: make_oracle(name, **{"k": C, "d": D} | given)
 
 
 def updated(W):
-    return lambda: make_oracle("exact", k=C, d=D).update(W)
+    return lambda: made("exact")().update(W)
 
 
-def queried(rows, y, X=ZEROS):
+def queried(rows, y, X=np.zeros((2, D))):  # noqa: B008
     return lambda: built("exact", np.zeros((D, C))).query(X, np.array(rows), np.array(y))
 
 
 REFUSED = [
     (made("exakt"), "mips: must be one of exact, sw_graph, hnsw, simple_lsh, random"),
-    (made("hnsw", ef=-1), "ef: must be"),
-    (made("simple_lsh", bits=0), "bits: must be a whole"),
     (made("simple_lsh", rerank=0), "rerank: must be a whole"),
     (made("simple_lsh", d=10**13), "problem: too large for hyperplanes of 10000000000000 features"),
     (updated(np.zeros((C, D))), "W: must be CSR or dense floats, 40 features by 150 classes"),
