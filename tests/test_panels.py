@@ -42,7 +42,7 @@ def test_the_scale_can_be_chosen():
         name = words.split(" @")[0].split(" |")[0]
         assert load(words, seed=3).checksum == load(name, seed=3, **same).checksum
     for words, given, message in (
-        ("digits @ huge", {}, r"unknown scale 'huge'.*known names: given, standard"),
+        ("digits @ huge", {}, r"scale: unknown scale 'huge'.*known names: given, standard"),
         ("wine | 30 % test", {"test": 0.2}, r"test: .* holds out test rows already"),
         ("wine @ unit", {"scale": "given"}, "scale: 'wine @ unit' has a scale already"),
     ):
@@ -142,7 +142,7 @@ def test_the_same_words_are_the_same_problem_everywhere(words, tmp_path, monkeyp
     assert dashboard.player.lanes[0].problem.checksum == problem.checksum
 
 
-@pytest.mark.parametrize("name", ["a+b.csv", "a|b.csv", "a@b.csv", "u v/w"])
+@pytest.mark.parametrize("name", ["a+b.csv", "a@b.csv", "u v/w"])
 def test_a_description_that_is_a_path_is_a_file(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = tmp_path / name

@@ -26,38 +26,24 @@ from workbench.runs.run import run
 # best of its bounds may be of an earlier iterate, and single precision takes digits.
 SAME = 1e-6
 CASES = {
-    "ww_walrus": ("ww_walrus", {"C": 0.1}, SAME),
-    "ww_shark": ("ww_shark", {"C": 0.1}, SAME),
-    "ww_walrus_fast": ("ww_walrus_fast", {"C": 0.1}, SAME),
+    **{name: (name, {"C": 0.1}, SAME) for name in ("ww_walrus", "ww_shark", "ww_walrus_fast")},
+    **{name: (name, {}, SAME) for name in "mrc_lp mrc_subgradient mrc_pdhg svm_lp svm_ccg".split()},
+    **{name: (name, {}, SAME) for name in ("mrc_splitting", "mrc_interior_point")},
+    "mrc_ccg": ("mrc_ccg", {"n_max": 20}, SAME),
     "cs_working_set": ("cs_working_set", {"C": 0.1}, 1e-3),
     "cs_working_set without l1": ("cs_working_set", {"C": 0.1, "l1": 0.0}, 1e-3),
     "memoir_pegasos": ("memoir_pegasos", {"lam": 0.1}, 0.05),
     "cuts_exact": ("cuts_exact", {"C": 1.0}, 1e-4),
     "cuts_exact linear": ("cuts_exact", {"C": 0.1, "kernel": "linear", "eps": 1e-5}, 1e-4),
-    "mrc_lp": ("mrc_lp", {}, SAME),
-    "mrc_ccg": ("mrc_ccg", {"n_max": 20}, SAME),
-    "mrc_subgradient": ("mrc_subgradient", {}, SAME),
-    "mrc_pdhg": ("mrc_pdhg", {}, SAME),
-    "mrc_splitting": ("mrc_splitting", {}, SAME),
-    "mrc_interior_point": ("mrc_interior_point", {}, SAME),
-    "svm_lp": ("svm_lp", {}, SAME),
-    "svm_ccg": ("svm_ccg", {}, SAME),
 }
 for link in ("identity", "softmax", "squared_hinge"):
     for name in ("ls_generalized", "ls_accelerated"):
         CASES[f"{name} {link}"] = name, {"alpha": 0.1, "link": link}, SAME
 CERTIFIED = {name for name, solver in SOLVERS.items() if ".peers." not in solver.steps.__module__}
-NONE = {
-    "svm_multi": "its scores must sum to zero",
-    "cuts_nystroem": "its cuts are not sums of training rows",
-    "memoir_l2": "no dual point of a convex problem",
-    "memoir_averaged": "no dual point of a convex problem",
-    "memoir_l1": "no dual point of a convex problem",
-    "ls_calibrated": "no dual point of a convex problem",
-    "ls_stagewise": "no dual point of a convex problem",
-    "ls_columns": "no dual point of a convex problem",
-    "centroid": "no dual point of a convex problem",
-}
+NONE = "memoir_l2 memoir_averaged memoir_l1 ls_calibrated ls_stagewise ls_columns centroid".split()
+NONE = dict.fromkeys(NONE, "no dual point of a convex problem")
+NONE |= {"svm_multi": "its scores must sum to zero"}
+NONE |= {"cuts_nystroem": "its cuts are not sums of training rows"}
 each_case = pytest.mark.parametrize("case", CASES)
 
 
@@ -143,9 +129,7 @@ def test_judging_weights(blobs, tmp_path):
     problem, path = blobs(n=150, d=5, k=3), tmp_path / "proof.npz"
     parameters = {"alpha": 1 / 150, "link": "squared_hinge"}
     run("ls_accelerated", problem, below("gap", 1e-9), parameters=parameters, proof=path)
-    header = read(path).header
-    n = problem.n
-    # LinearSVC's C sums what the mean divides by n.
+    header = read(path).header  # LinearSVC's C sums what the mean divides by n
     good = LinearSVC(C=1.0, fit_intercept=False, tol=1e-10, max_iter=100_000)
     good.fit(problem.X, problem.y)
     assert header["over"] == "mean" and header["C"] == 1.0
@@ -155,7 +139,7 @@ def test_judging_weights(blobs, tmp_path):
     least, most = judge(poor, problem.X, problem.y, path)
     W = poor.coef_.T
     margins = np.where(np.arange(3) == problem.y[:, None], 1.0, -1.0) * (problem.X @ W)
-    objective = (np.maximum(0, 1 - margins) ** 2).sum() / n + (W**2).sum() / (2 * n)
+    objective = ((np.maximum(0, 1 - margins) ** 2).sum() + (W**2).sum() / 2) / 150
     found = verify(path, problem)
     assert least == pytest.approx(objective / found.upper - 1, abs=1e-9)
     assert 0.0 < least <= objective / found.lower - 1 + 1e-12 and least <= most
@@ -210,9 +194,9 @@ def test_the_command_line_verifies(tmp_path, capsys):
     assert cli.main(["run", "ww_walrus_fast", "iris", *options.split(), str(path)]) == 0
     capsys.readouterr()
     assert cli.main(["verify", str(path)]) == 0
-    out = capsys.readouterr().out
-    assert out.startswith("Weston-Watkins SVM, C=0.01; iris @ standard, 150 x 4,")
-    assert "optimum in [" in out
+    said = capsys.readouterr().out
+    assert said.startswith("Weston-Watkins SVM, C=0.01; iris @ standard, 150 x 4,")
+    assert "optimum in [" in said
     data = ["--data", "iris @ standard"]
     assert cli.main(["verify", str(path), *data, "--expect", "C=1e-2,loss=weston_watkins"]) == 0
     assert cli.main(["verify", str(path), "--expect", "l1=0,intercept=none,kernel=none"]) == 0
@@ -246,7 +230,6 @@ def test_files_that_are_no_proofs_are_refused_in_one_sentence(tmp_path, capsys):
     forgeries = {
         "": lambda: np.savez(bad, X=problem.X),
         " ": lambda: bad.write_bytes(b"no archive at all"),
-        "format: must be 1, got 2": lambda: written(format=2),
         "no recipe": lambda: written(recipe=None),
         "recipe: cannot be followed": lambda: written(recipe={"panel": "/etc/passwd"}),
         "bad.npz": pickled,
@@ -260,9 +243,8 @@ def test_files_that_are_no_proofs_are_refused_in_one_sentence(tmp_path, capsys):
 
 
 def test_sweeps_keep_proofs_on_request(no_workers, tmp_path):
-    points = grid(
-        {"ww_walrus": {"C": [0.1]}, "ls_calibrated": {}}, "iris", stop={"rounds": 3}, test=0.3
-    )
+    solvers = {"ww_walrus": {"C": [0.1]}, "ls_calibrated": {}}
+    points = grid(solvers, "iris", stop={"rounds": 3}, test=0.3)
     without = room.sweep(points, folder=tmp_path, say=lambda line: None)
     assert without.proofs() == list(tmp_path.rglob("*.npz")) == []
     done = room.sweep(points, folder=tmp_path, proofs=True, say=lambda line: None)

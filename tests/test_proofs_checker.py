@@ -78,12 +78,11 @@ def test_functions_are_right_to_32_units(name, points):
 
 def test_imports_are_numpy_scipy_and_the_standard_library():
     tree = ast.parse(SOURCE.read_text(encoding="utf-8"))
-    imported = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            imported |= {alias.name.split(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            imported.add(node.module.split(".")[0])
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    names = [
+        getattr(node, "module", None) or alias.name for node in imports for alias in node.names
+    ]
+    imported = {name.split(".")[0] for name in names}
     assert imported - set(sys.stdlib_module_names) == {"numpy", "scipy"}
 
 
@@ -134,11 +133,9 @@ def test_huge_files_and_claims_are_refused_at_once(tmp_path):
 
 def test_memory_is_that_of_blocks():
     n = 5000
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(n, 3)), np.arange(n) % 2
+    X, y = np.random.default_rng(0).normal(size=(n, 3)), np.arange(n) % 2
     header = svm()[2] | {"family": "kernel", "loss": "hinge", "over": "mean", "outputs": 1}
-    header |= {"kernel": {"name": "rbf", "gamma": 0.1}}
-    header["checksum"] = checker.checksum(X, y)
+    header |= {"kernel": {"name": "rbf", "gamma": 0.1}, "checksum": checker.checksum(X, y)}
     proof = checker.Proof(header, attack_proofs.sparse_arrays(np.full((n, 1), 0.5)))
     tracemalloc.start()
     checker.verify(proof, X, y)
@@ -163,13 +160,9 @@ def test_checksum_is_of_the_rows_whatever_their_layout():
     assert checker.checksum(swapped, y) == checker.checksum(doubled, y)
     others = [(X + 1, y), (X.astype(np.float32), y), (X, y[::-1]), (swapped, y), (X[:, ::-1], y)]
     assert len({checker.checksum(*other) for other in [(X, y), *others]}) == 6
-
-
-def test_rows_that_lead_out_of_memory_are_refused():
-    bad = sp.csr_matrix((np.ones(2), np.array([0, 1]), np.array([0, 1, 2])), (2, 2))
-    bad.indices[1] = 10**6
+    swapped.indices[1] = 10**6  # which leads out of memory
     with pytest.raises(ValueError):
-        checker.checksum(bad, np.array([0, 1]))
+        checker.checksum(swapped, y)
 
 
 @pytest.mark.parametrize(
@@ -191,7 +184,6 @@ def test_printed_interval_is_rounded_outwards(lower, upper, text):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"format": 2}, "format: must be 1, got 2"),
         ({"loss": "huber"}, "loss: must be hinge, .*, got 'huber'"),
         ({"C": [1, 2]}, "C: 2 costs, but the rows have 3 classes"),
         ({"alpha": 0.0}, "alpha, l1: one of them must be positive"),

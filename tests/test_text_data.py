@@ -49,9 +49,9 @@ def test_what_is_hard_about_generated_documents(monkeypatch):
 
 
 def test_generated_documents_check_their_arguments_and_are_those_of_their_seed():
-    for arguments in ({"k": 1}, {"n": 9}, {"n_test": -1}):
-        with pytest.raises(ValueError, match=f"^{next(iter(arguments))}: must "):
-            zipf_text(**({"n": 100, "k": 10} | arguments))
+    for name, value in (("k", 1), ("n", 9), ("n_test", -1)):
+        with pytest.raises(ValueError, match=f"^{name}: must "):
+            zipf_text(**({"n": 100, "k": 10} | {name: value}))
     first, again = zipf_text(400, 30, 5), zipf_text(400, 30, 5)
     assert first.checksum == again.checksum != zipf_text(400, 30, 6).checksum
     more = zipf_text(400, 30, 5, n_test=7)
@@ -72,7 +72,6 @@ def test_validation_rows_are_training_rows():
     rows = {(row.indices.tobytes(), row.data.tobytes()) for row in whole.X_test}
     assert not any((row.indices.tobytes(), row.data.tobytes()) in rows for row in part.X_test)
     sizes, held = np.bincount(whole.y), np.bincount(part.y_test, minlength=300)
-    # Stratified: no class is more than a row away from its fraction, and small ones have theirs.
     assert np.abs(held - 0.25 * sizes).max() < 2
     small = (sizes < 4) & (sizes > 1)
     assert held[small].sum() > 0.15 * sizes[small].sum()

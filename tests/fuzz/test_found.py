@@ -1,5 +1,7 @@
 """Faults that the fuzzing found, each once, in plain words."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -9,14 +11,6 @@ from test_solvers import CERTIFIED, weight
 from workbench.core.problem import as_problem
 from workbench.core.stream import rounds
 from workbench.runs.run import run
-
-
-class Trivial:
-    round = 0
-
-    def info(self):
-        return {}
-
 
 X = np.arange(12.0).reshape(4, 3)
 Y = [0, 1, 0, 1]
@@ -54,7 +48,7 @@ def test_a_warm_up_that_fails_is_no_reason_to_fail():
     def steps(problem):
         if problem.n < 10:
             raise ArithmeticError("too few rows")
-        yield Trivial()
+        yield SimpleNamespace(round=0, info=dict)
 
     problem = as_problem(np.tile(X, (3, 1)), Y * 3)
     assert len(run(steps, problem, rounds(1))[0].rows) == 1
