@@ -18,18 +18,11 @@ from workbench.least_squares.stagewise import ls_columns, ls_stagewise
 SMALL = {"alpha": 1e-3, "n_features": 48, "block": 16}
 
 
-def last(steps):
-    *_, state = steps
-    return state
-
-
 def joint(problem, generator, alpha, link):
     """The solution for all features of a generator at once, in double precision."""
-    blocks = []
-    for b in range(generator.blocks):
-        Z = np.empty((problem.n, generator.width(b)), np.float32)
+    blocks = [np.empty((problem.n, generator.width(b)), "f4") for b in range(generator.blocks)]
+    for b, Z in enumerate(blocks):
         generator.make(b)(problem.X, Z)
-        blocks.append(Z)
     made = replace(problem, X=np.hstack(blocks).astype(float))
     return next(islice(ls_accelerated(made, alpha=alpha, link=link), 400, None))
 
@@ -60,7 +53,7 @@ def test_nearly_equal_features_do_not_make_it_diverge(features, link):
 
 def test_steps_that_raise_the_objective_are_taken_again(blobs, monkeypatch):
     problem = blobs(n=80, d=5, k=3)
-    expected = last(ls_stagewise(problem, **SMALL)).primal
+    expected = [state.primal for state in ls_stagewise(problem, **SMALL)][-1]
     solve = products.Factor.solve
     long = {}
 
@@ -106,7 +99,7 @@ def test_the_model_is_its_seed_and_weights(settings, blobs):
     np.testing.assert_allclose(state.scores(problem.X), state.F, atol=2e-4)
     if more:
         assert (np.diff(losses) < 0).all()
-        assert state.loss < last(ls_stagewise(problem, **SMALL | more)).loss
+        assert state.loss < [s.loss for s in ls_stagewise(problem, **SMALL | more)][-1]
 
 
 @pytest.mark.parametrize(
