@@ -90,8 +90,8 @@ def test_a_lost_worker_costs_a_moment_and_a_lost_scheduler_the_cluster(
     ask, asked = Cluster.ask, []
 
     def killing(self, function):
-        for holder in client.who_has(self.parts[:1]).popitem()[1]:
-            os.kill(client.run(os.getpid, workers=[holder])[holder], signal.SIGKILL)
+        holder, *_ = client.who_has(self.parts[:1]).popitem()[1]  # a busy cluster may copy parts
+        os.kill(client.run(os.getpid, workers=[holder])[holder], signal.SIGKILL)
         asked.append(function)
         return ask(self, function)
 

@@ -179,14 +179,6 @@ execute([job("one"), job("two", "hangs")], Path({folder!r}), jobs=2)
 """
 
 
-def start(folder):
-    """Start a script of two tasks, without a guard of main; the second hangs."""
-    script = folder / "script.py"
-    script.write_text(SCRIPT.format(folder=str(folder)))
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent), "TASKS_OF": str(folder)}
-    return subprocess.Popen([sys.executable, script], env=environment, start_new_session=True)
-
-
 def family(name, value):
     """Return the living processes that have an environment variable of this value."""
     seen = [
@@ -213,7 +205,11 @@ def ended_from_outside(process, number, name, value):
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such signals")
 @pytest.mark.parametrize("number", ["SIGKILL", "SIGHUP"])
 def test_a_worker_in_compiled_code_ends_with_its_command(number, tmp_path):
-    process = start(tmp_path)
+    """A script of two tasks, without a guard of main, of which the second hangs."""
+    (script := tmp_path / "script.py").write_text(SCRIPT.format(folder=str(tmp_path)))
+    own = {"PYTHONPATH": str(Path(__file__).parent), "TASKS_OF": str(tmp_path)}
+    command = [sys.executable, script]
+    process = subprocess.Popen(command, env=os.environ | own, start_new_session=True)
     wait(lambda: begun(tmp_path, "two"), 60, process)
     assert ended_from_outside(process, getattr(signal, number), "TASKS_OF", str(tmp_path))
 

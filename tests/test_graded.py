@@ -42,18 +42,14 @@ def modelled(name, problem):
     return exact.solve(proof.header, problem.X, problem.y)[1]
 
 
-def logistic(name, problem):
-    """Return the weights of scikit-learn's logistic regression."""
-    settings = {"fit_intercept": False, "solver": "newton-cg", "tol": 1e-8, "max_iter": 5000}
-    model = LogisticRegression(C=1 / (WEIGHT * problem.n), **settings)
-    return model.fit(problem.X, problem.y).coef_.T
+def sklearn(model, weight, **settings):
+    """Return a way that fits a model of scikit-learn whose C is `weight(n)`, without intercept."""
 
+    def solved(_, problem):
+        made = model(C=weight(problem.n), fit_intercept=False, tol=1e-8, **settings)
+        return made.fit(problem.X, problem.y).coef_.T
 
-def liblinear(name, problem):
-    """Return the weights of scikit-learn's Crammer-Singer SVM."""
-    settings = {"multi_class": "crammer_singer", "fit_intercept": False, "tol": 1e-8}
-    model = LinearSVC(C=WEIGHT, max_iter=50_000, random_state=0, **settings)
-    return model.fit(problem.X, problem.y).coef_.T
+    return solved
 
 
 def ours(name, **parameters):
@@ -70,11 +66,15 @@ def ours(name, **parameters):
     return solved
 
 
+CS = {"multi_class": "crammer_singer", "max_iter": 50_000, "random_state": 0}
+SOFTMAX = {"solver": "newton-cg", "max_iter": 5000}
 RIGHT = {
     "ww_walrus": {"Shark": ours("ww_shark", C=WEIGHT, seed=2)},
-    "cs_working_set": {"LIBLINEAR": liblinear},
+    "cs_working_set": {"LIBLINEAR": sklearn(LinearSVC, lambda n: WEIGHT, **CS)},
     "cuts_exact": {"cuts": ours("cuts_exact", kernel="linear", C=WEIGHT, eps=1e-7)},
-    "ls_accelerated": {"Newton-CG": logistic},
+    "ls_accelerated": {
+        "Newton-CG": sklearn(LogisticRegression, lambda n: 1 / (WEIGHT * n), **SOFTMAX)
+    },
     "mrc_ccg": {"our interior point": ours("mrc_interior_point", lambda0=WEIGHT)},
 }
 

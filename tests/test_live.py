@@ -345,7 +345,6 @@ def test_a_new_dashboard_stops_the_old_one_and_wrong_names_do_not(dashboard):
         ({"parameters": {"nmax": 3}}, "no slider is called 'nmax'"),
         ({"parameters": {"eps1": "small"}}, "eps1 must be like 1.0, got 'small'"),
         ({"problem": (np.eye(2), [0, 1])}, r"such as load\(\(X, y\)\), got tuple"),
-        ({"chosen": [3]}, "chosen: must be names of solvers, got list"),
         ({"parameters": [0.1]}, "parameters: must be values by name, got list"),
         ({"seconds": 0}, "seconds: must be a positive number"),
     ]
