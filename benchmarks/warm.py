@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from importlib import import_module
 
@@ -9,10 +10,11 @@ import matplotlib.font_manager  # noqa: F401  (its list of fonts is made by the 
 from joblib import Parallel, delayed
 
 from workbench.data.panels import panel
-from workbench.kernels.compiled import delete_old
+from workbench.kernels.compiled import folder
 from workbench.registry import SOLVERS
 from workbench.runs.run import warm
 
+KEPT_DAYS = 60  # machine code older than this is deleted
 ROWS = ("digits", "text 300x9")  # dense and sparse
 # What commands import, whose bytecode is written then, where it may be: uv leaves that out.
 IMPORTED = "ipykernel.kernelapp workbench.figures.plots papermill nbconvert jupyterlab.labapp"
@@ -25,7 +27,9 @@ def warm_all() -> None:
     What a solver compiles for other rows (single precision, more classes than a byte counts) or
     other parameters is compiled when it is first needed.
     """
-    delete_old()
+    for path in folder().glob("*.nb[ci]") if folder() else ():
+        if path.stat().st_mtime < time.time() - KEPT_DAYS * 86400:
+            path.unlink()
     tasks = [delayed(_warm)(name) for name in (*IMPORTED, *SOLVERS)]
     for done, name in enumerate(Parallel(n_jobs=-1, return_as="generator_unordered")(tasks), 1):
         print(f"[{done}/{len(tasks)}] {name}")

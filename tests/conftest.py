@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import Future
 from contextlib import redirect_stdout
 from functools import wraps
 from pathlib import Path
@@ -123,8 +124,13 @@ def interrupt(monkeypatch):
 @pytest.fixture
 def no_workers(monkeypatch):
     """Let the engine run its tasks in this process, where workers would take seconds to start."""
-    inline = lambda run, tasks, *_: (run(task) for task in tasks.values())  # noqa: E731
-    monkeypatch.setattr(engine, "_in_processes", inline)
+
+    def submit(task, run, limits):
+        future = Future()
+        future.set_result(run(task))
+        return future
+
+    monkeypatch.setattr(engine, "_in_processes", lambda *_: submit)
 
 
 @pytest.fixture(scope="session")

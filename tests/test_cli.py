@@ -28,7 +28,7 @@ def test_list_is_one_screen_and_describes_each_name(capsys):
         out = capsys.readouterr().out
         assert all(part in out for part in parts)
     assert main(["list", "mrc_cgg"]) == 2
-    assert "list: unknown name 'mrc_cgg'; did you mean mrc_ccg" in capsys.readouterr().err
+    assert "unknown name 'mrc_cgg'; did you mean mrc_ccg" in capsys.readouterr().err
 
 
 def test_run_prints_rows_and_writes_the_trace(capsys, tmp_path):
@@ -66,9 +66,9 @@ MISTAKES = {
     "figures --timeout 0": "seconds: must be positive and finite, got 0.0",
     "figures mrc_convergense": "unknown name 'mrc_convergense'; did you mean mrc_convergence",
     "figures --profile slow": "unknown name 'slow'; known names: smoke, quick, paper",
-    "figures -p data=iris": "name the notebooks",
+    "figures -p eps1_grid=1": "has no 'eps1_grid'",
     "figures mrc_epsilon -p eps3_grid=1": "mrc_epsilon has no 'eps3_grid'; did you mean eps2_grid",
-    "figures -j 0": "jobs: must be at least 1",
+    "figures -j 0": "jobs: must be a whole number of at least 1",
     "data fetch": "name at least one data set",
     "data check nothing": "nothing",
 }

@@ -5,7 +5,6 @@ import importlib
 import os
 import subprocess
 import sys
-import time
 import zipfile
 from pathlib import Path
 
@@ -97,15 +96,6 @@ def test_without_a_place_to_write_everything_is_compiled_with_one_warning(answer
     (tmp_path / "cache").write_text("a file, where there should be a folder")
     value, hits, (warned,) = answer()
     assert (value, hits) == (20, 0) and "NUMBA_CACHE_DIR" in warned
-
-
-def test_old_machine_code_is_deleted(monkeypatch, tmp_path):
-    monkeypatch.setattr(compiled, "folder", lambda: tmp_path)
-    for name, days in {"new.nbi": 1, "old.nbi": 90, "old.nbc": 90, "old.txt": 90}.items():
-        (tmp_path / name).touch()
-        os.utime(tmp_path / name, (0, time.time() - days * 86400))
-    compiled.delete_old()
-    assert {path.name for path in tmp_path.iterdir()} == {"new.nbi", "old.txt"}
 
 
 def kernels_of(path):

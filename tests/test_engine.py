@@ -7,13 +7,13 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import psutil
 import pytest
-import scipy.linalg as la
 from test_player import wait
 
 from workbench.runs import engine
@@ -46,12 +46,8 @@ def work(does, lock, path, limits):
         ctypes.PyDLL(None).sleep(100)  # holds Python's lock, as compiled code may
     elif does == "is greedy":
         np.ones(2**29)
-    elif does == "solves":
-        la.solve(np.eye(100), np.eye(100) @ np.eye(100), assume_a="pos")
     elif does == "cannot read":
         Path("/no/such/file").read_text()
-    elif does == "fills the disk":
-        raise OSError(28, "No space left on device")
     elif does == "writes elsewhere":
         return "elsewhere"
     elif does == "tells its core":
@@ -109,12 +105,6 @@ def test_a_damaged_file_is_reported_and_made_again(tmp_path):
     assert job("a").path(tmp_path).read_text() and job("b").path(tmp_path).read_text() == "whole"
 
 
-def test_little_memory_does_not_make_linear_algebra_wait_for_its_buffers(tmp_path):
-    # OpenBLAS asks again and again for a buffer that it cannot have, and holds Python's lock.
-    limits = Limits(seconds=20, memory=0.03)
-    assert execute([job("small", "solves")], tmp_path, limits=limits, say=str) == {}
-
-
 @pytest.mark.slow
 def test_a_failing_task_has_its_reason_and_does_not_stop_the_others(tmp_path):
     good = [job(f"good{i}") for i in range(6)]
@@ -142,14 +132,6 @@ def test_a_failing_task_has_its_reason_and_does_not_stop_the_others(tmp_path):
     assert again == {} and said[-1] == "6 points, 6 done before, 0 to run"
     assert execute([job("fails")], tmp_path, say=said.append) == {}
     assert begun(tmp_path, "fails") == 2 and begun(tmp_path, "good0") == 1
-
-
-def test_a_full_disk_stops_the_sweep(tmp_path):
-    tasks = [job("first"), job("second", "fills the disk"), *(job(f"later{i}") for i in range(400))]
-    with pytest.raises(OSError, match="1 of 402 points have ended and are kept"):
-        execute(tasks, tmp_path, say=lambda line: None)
-    assert job("first").path(tmp_path).exists() and left(tmp_path) == []
-    assert not begun(tmp_path, "later399")
 
 
 def test_timing_has_one_worker_on_one_core(tmp_path):
@@ -217,12 +199,15 @@ def test_a_worker_in_compiled_code_ends_with_its_command(number, tmp_path):
 def test_progress_is_reported_once_per_second_with_the_time_left(monkeypatch, tmp_path):
     ends, clock = iter(["done", "done", "failed", "done"]), iter([0.0, 0.4, 240.0, 240.1, 240.2])
 
-    def each(run, tasks, *_):
-        for key, task in tasks.items():
-            run(task)
-            yield Outcome(key, next(ends), "so it went")
+    def submit(task, run, limits):
+        run(task)
+        futures.append(Future())
+        futures[-1].set_result(Outcome(task.key, next(ends), "so it went"))
+        return futures[-1]
 
-    monkeypatch.setattr(engine, "_in_processes", each)
+    futures = []
+    monkeypatch.setattr(engine, "_in_processes", lambda *_: submit)
+    monkeypatch.setattr(engine, "as_completed", iter)
     jobs, said = [job(f"{i}") for i in range(6)], []
     for task in jobs[:2]:
         task.path(tmp_path).write_text("done")

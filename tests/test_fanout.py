@@ -97,7 +97,6 @@ def test_each_notebook_is_kept_with_its_parameters_and_a_failing_one_is_tried_ag
 MISTAKES = {
     "-p c=1": "parameters: little has no 'c'; it takes a, b, name",
     "-p a=1,two": "a: must be of type int, got 'two'",
-    "-p b=1,1.0": "b: a value appears twice in '1,1.0'",
     "-p a": "-p: must be NAME=VALUE, got 'a'",
     "-p a=1 -p a=2": "-p: a appears twice",
     "--timing": "must be used with a grid",
@@ -119,14 +118,9 @@ names = ["a", "b"]
 note: str | None = None
 """
 BESIDE = """
-import sys
 from helper import factor
 import pack.model
 print("folder", open("rows.csv").read().strip(), factor * scale, pack.model.value, names, note)
-for _ in range(5000):
-    sys.stdout.write("0" * 100)
-    sys.stdout.flush()
-print("\\nEND")
 """
 
 
@@ -134,7 +128,7 @@ print("\\nEND")
 def test_a_notebook_runs_as_in_its_folder_and_again_if_its_modules_change(
     tmp_path, monkeypatch, capsys
 ):
-    """Of another environment's kernel, and with much output."""
+    """Of another environment's kernel."""
     monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "runs"))
     home = tmp_path / "project"
     write(home / "odd.ipynb", ODD, BESIDE, name="conda-env-ml-py")
@@ -148,8 +142,7 @@ def test_a_notebook_runs_as_in_its_folder_and_again_if_its_modules_change(
         assert said in capsys.readouterr().out
         kept = (tmp_path / "runs").glob("sweeps/odd-*/odd.ipynb")
         text = printed(max(kept, key=lambda path: path.stat().st_mtime_ns))
-        assert text.endswith("END\n") and text.count("0") >= 500_000
-        assert text.splitlines()[0] == f"folder rows {3.0 * factor} 1 ['c'] None"
+        assert text == f"folder rows {3.0 * factor} 1 ['c'] None\n"
 
 
 COMPILED = "import ctypes\nopen({mark!r}, 'w').close()\nctypes.PyDLL(None).sleep(600)"

@@ -85,10 +85,9 @@ def test_a_figure_is_saved_with_how_it_was_made_though_other_notebooks_fail(mill
     assert "RuntimeError: no luck" in "\n".join(lines)
     said = printed(tmp_path / "runs" / "toy.ipynb").splitlines()
     assert sys.executable in said and "drawn" in said and ("ipc" in said or os.name == "nt")
-    assert "1 {1}" in said, "side by side each has one thread"
+    assert "1 {1}" in said, "each has one thread"
     assert sum("toy: done" in line and "toy/line.png" in line for line in lines) == 1
-    assert [line.split()[1] for line in lines[-3:-1]] == ["failed"] * 2  # the slowest first
-    assert lines[-1].split()[0] == "toy" and len(lines) == 2 + 3 + 3, "one line a notebook"
+    assert len(lines) == 2 + 3, "one line per notebook"
     made = tmp_path / "figures" / "toy"
     assert {p.name for p in made.iterdir()} == {f"line.{kind}" for kind in KINDS}
     kept = {p.name for p in (tmp_path / "runs").iterdir()}
@@ -124,9 +123,6 @@ def test_a_notebook_runs_again_only_if_something_changed(mill, tmp_path, monkeyp
     assert files() == before, "equal figures are equal files"
     write(mill.folder, "toy", good.replace("ax.plot", "ax.plott"))
     assert mill()[0] == ["toy"] and files() == before, "a failure leaves the old figure"
-    write(mill.folder, "toy", "1 + 1")
-    failed, lines = mill()
-    assert failed == ["toy"] and "did not make the figures ['line']" in "\n".join(lines)
     write(mill.folder, "toy", good)
     assert not runs()
     assert runs(overrides={"points": "4"}) and not runs(overrides={"points": "4"})
@@ -197,11 +193,10 @@ def test_what_was_not_timed_says_so_and_records_are_strict_json():
 
 REFUSALS = {
     "exactly one cell tagged 'parameters'": {"parameters": None},
-    "parameters cell: declares nothing": {"parameters": "import os"},
-    "invalid syntax, line 1": {"parameters": "points: int ="},
+    "toy: not a notebook .* invalid syntax": {"parameters": "points: int ="},
     "points: must be of type int": {"parameters": "points: int = 0.5"},
-    "toy has no 'pints'.*smoke": {"profiles": {"smoke": {"pints": 2}, "paper": {}}},
-    "points: must be of type int.*smoke": {"profiles": {"smoke": {"points": "two"}, "paper": {}}},
+    "toy has no 'pints'": {"profiles": {"smoke": {"pints": 2}, "paper": {}}},
+    "points: must be of type int, got 'two'": {"profiles": {"smoke": {"points": "two"}}},
     "good has no 'pints'; did you mean points": {},
 }
 
@@ -288,7 +283,7 @@ def test_typed_values():
         with pytest.raises(ValueError, match=r"^p: must be "):
             Parameter("p", type(default), default).typed(value)
     line = "x: str = 'a # b'  # a text, with a #"
-    assert parameters_in(line, "toy")["x"] == ("x", str, "a # b", "a text, with a #")
+    assert parameters_in(line)["x"] == ("x", str, "a # b", "a text, with a #")
 
 
 def test_beneath_a_figure_stand_the_first_sentences_that_fit_and_the_last():

@@ -24,7 +24,7 @@ HOUSE = Path(workbench.__file__).parent
 METHODS = {Path(s.steps.__code__.co_filename).relative_to(HOUSE).parts[0] for s in SOLVERS.values()}
 METHODS |= {"kernels"}
 OURS = [name for name in NAMES if name not in EXTRAS]
-REFUSED = "^state: was cut within a round by Ctrl-C or an error"
+REFUSED = "^state: was cut within a round"
 ROUNDS = 3  # that are cut, of a run with the settings of SHORT
 each_solver = pytest.mark.parametrize("name", OURS)
 
@@ -138,9 +138,6 @@ def test_a_second_ctrl_c_ends_a_run_without_a_state(blobs):
     trace, state = run(pressing(2), blobs(), warm_up=False)
     assert state is None
     assert trace.stopped_by == "interrupted" and trace.last["round"] == 2
-    again, state = run("ww_walrus", blobs(), rounds(1), after=(trace, state))
-    assert again.last["round"] == state.round == 1
-    assert again.rows[0]["seconds"] > trace.last["seconds"]
 
 
 @pytest.mark.parametrize(("times", "last"), [(1, 3), (2, 2)])

@@ -6,11 +6,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from workbench.core.stream import rounds
 from workbench.data.panels import panel
 from workbench.live import lane as lanes
 from workbench.live.lane import Lane, Spare, closed
-from workbench.runs.run import run
 
 
 @dataclass
@@ -167,12 +165,3 @@ def test_evaluating_takes_its_fraction_of_the_time_and_all_of_it_if_no_solver_wa
     assert spare.due() and spare.run_and_rest(lambda a: 2 * a, 3) == 6 and not spare.due()
     spare.now()
     assert spare.due()
-
-
-def test_a_run_goes_on_after_another(iris):
-    trace, state = run("ww_walrus", iris, rounds(3))
-    whole, other = run("ww_walrus", iris, rounds(6))
-    rest, state = run("ww_walrus", iris, rounds(6), after=(trace, state))
-    assert [row["round"] for row in rest.rows] == [3, 4, 5, 6] and same(state, other)
-    assert rest.rows[0]["seconds"] >= trace.last["seconds"]
-    assert plain(rest.last) == plain(whole.last)

@@ -7,7 +7,6 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
-import psutil
 import pytest
 
 from workbench.cli import main
@@ -37,7 +36,7 @@ def test_the_file_is_mapped_and_not_copied(twins, tmp_path, capsys):
     path = file.X.base.filename
     assert load(path, test=0.5).X_test.shape[1] == D
     np.save(tmp_path / "y.npy", memory.y == 0)
-    more = "--labels", str(tmp_path / "y.npy"), "--memory", "0.9"
+    more = "--labels", str(tmp_path / "y.npy")
     assert main(["run", "ls_accelerated", "--rounds", "3", str(path), *more]) == 0
     assert f"n = {N}, d = {D}, k = 2" in capsys.readouterr().out
     ones = np.ones((4, 2))  # of other types and orders there is a copy
@@ -83,13 +82,6 @@ def test_a_file_without_rows_is_refused(rows, message, tmp_path):
     with pytest.raises(ValueError, match=message) as refused:
         load(path, labels=[0, 1, 0, 1])
     assert "\n" not in str(refused.value)
-
-
-@pytest.mark.skipif(not psutil.LINUX, reason="no such limit elsewhere")
-def test_a_run_that_needs_more_memory_says_how_much(capsys):
-    assert main(["run", "cuts_exact", "synthetic 40000x50x20", "--memory", "0.1"]) == 2
-    *_, last = capsys.readouterr().err.splitlines()  # the first may say that it compiles
-    assert last.startswith("workbench: out of memory; Unable to allocate")
 
 
 TABLE = (Path(__file__).parents[1] / "data" / "README.md").read_text(encoding="utf-8")

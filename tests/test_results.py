@@ -142,10 +142,9 @@ def test_a_column_has_one_type():
 
 
 def test_what_cannot_be_written_leaves_the_old_file(tmp_path, monkeypatch):
-    path, hiding = tmp_path / "t.parquet", made("b", [{"round": 0, "n": 7}])
-    for traces, message in (([], "there are none to write"), ([hiding], "rows contain n,")):
-        with pytest.raises(ValueError, match=message):
-            write_results(path, traces)
+    path = tmp_path / "t.parquet"
+    with pytest.raises(ValueError, match="there are none to write"):
+        write_results(path, [])
     assert os.listdir(tmp_path) == []
     write_results(path, [made("a")])
     before = path.read_bytes()

@@ -28,8 +28,8 @@ FLOORS = [
 ]
 # Lines of Python, docstrings included. A budget rises only in the commit that says what else went.
 BUDGETS = {
-    "core": 1_202,
-    "kernels": 822,
+    "core": 1_150,
+    "kernels": 800,
     "data": 1_900,
     "mrc": 2_626,
     "weston_watkins": 900,
@@ -40,12 +40,12 @@ BUDGETS = {
     "peers": 1_000,
     "registry": 109,
     "proofs": 1_168,
-    "runs": 2_007,
+    "runs": 1_800,
     "live": 1_700,
-    "figures": 1_721,
+    "figures": 1_700,
     "estimators": 1_200,
     "arena": 800,
-    "cli": 372,
+    "cli": 350,
 }
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 

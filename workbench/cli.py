@@ -13,15 +13,12 @@ import shutil
 import signal
 import sys
 import textwrap
-import threading
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 import workbench
 from workbench.core.names import count, hint
-
-RETRY = "; run the sweep again to retry"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -30,11 +27,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     A request to terminate is a Ctrl-C, also where that is ignored, as in the background.
     Return 141 if the reader of the output has gone, as after ``workbench list | head``.
     """
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # what a terminal cannot show is a question mark
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for stream in (sys.__stdout__, sys.__stderr__):
+        stream.reconfigure(errors="replace")  # what a terminal cannot show is a question mark
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         try:
             arguments = _parser().parse_args(argv)
@@ -49,10 +44,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 141
     except (ValueError, OSError, RuntimeError, MemoryError) as error:
         file = getattr(error, "filename", None)
-        message = " ".join((f"{file}: {error.strerror}" if file else str(error)).split())
-        if isinstance(error, MemoryError):
-            message = f"out of memory; {message}"
-        print(f"workbench: {message}", file=sys.stderr)
+        message = f"{file}: {error.strerror}" if file else str(error)
+        print("workbench:", *message.split(), file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("workbench: interrupted", file=sys.stderr)
@@ -80,7 +73,7 @@ def _parser() -> argparse.ArgumentParser:
         return add.add_argument
 
     path, number = {"type": Path, "metavar": "FILE"}, {"type": float, "metavar": "S"}
-    memory, jobs = {"type": float, "metavar": "GB"}, {"type": int, "metavar": "N"}
+    jobs = {"type": int, "metavar": "N"}
     values = {"dest": "parameters", "action": "append", "default": [], "metavar": "NAME=VALUE"}
 
     add = command(list_command, "list solvers, data sets and figure notebooks")
@@ -90,7 +83,6 @@ def _parser() -> argparse.ArgumentParser:
     add("solver", metavar="SOLVER")
     add("data", metavar="DATA", help="a name of `workbench data list`, or a file")
     add("--labels", metavar="FILE", help="labels of an .npy file a.npy (default: a.labels.npy)")
-    add("--memory", **memory, help="end the run if it needs more memory")
     add("-p", **values, help="a parameter of the solver; may be repeated")
     add("--scale", help="standard, unit, given, ... (default: standard for names, given for files)")
     add("--test", type=float, metavar="FRACTION", help="hold out a fraction as test rows")
@@ -113,9 +105,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--timing", action="store_true", help="time solvers: one pinned process, at least 3 runs")
     add("--cluster", metavar="ADDRESS", help="address of a Dask scheduler, tcp://HOST:PORT")
     add("--seconds", **number, help="limit per point, in wall seconds")
-    add("--memory", **memory, help="limit per point, in GB of memory")
+    add("--memory", type=float, metavar="GB", help="limit per point, in GB of memory")
     add("--parquet", **path, help="write all traces as one table")
-    add("--proofs", action="store_true", help="keep a proof next to each trace")
 
     add = command(figures_command, "run the figure notebooks")
     add("names", nargs="*", metavar="NAME", help="notebooks (default: all)")
@@ -145,27 +136,26 @@ def list_command(arguments: argparse.Namespace) -> int:
     """Print the names of solvers, data sets and figure notebooks, or what one of them takes."""
     from workbench.data import available
     from workbench.registry import SOLVERS
-    from workbench.runs.notebooks import find
+    from workbench.runs.notebooks import FOLDER, find
     from workbench.runs.parameters import parameters_of
 
-    data, notebooks, name = available(), {n.name: n for n in find()}, arguments.name
+    data, name, parameters = available(), arguments.name, {}
+    notebooks = sorted(path.stem for path in FOLDER.glob("*.ipynb"))
     if name is None:
         for title, names in (("Solvers", SOLVERS), ("Data sets", data), ("Figures", notebooks)):
             print(textwrap.fill(f"{title}: {', '.join(names)}", 98, subsequent_indent="  "))
         print("`workbench list NAME` describes one of them.")
-        return 0
-    parameters = {}
-    if name in SOLVERS:
+    elif name in SOLVERS:
         parameters = parameters_of(steps := SOLVERS[name].steps)
         print(f"{SOLVERS[name].label}: {inspect.getdoc(steps).partition(chr(10))[0]}")
     elif name in data:
         print(data[name])
     elif name in notebooks:
-        parameters = notebooks[name].parameters
-        print(f"{name} makes {', '.join(notebooks[name].figures)}")
+        [notebook] = find([name])
+        parameters = notebook.parameters
+        print(f"{name} makes {', '.join(notebook.figures)}")
     else:
-        known = [*SOLVERS, *data, *notebooks]
-        raise ValueError(f"list: unknown name {name!r}; {hint(name, known)}")
+        raise ValueError(f"unknown name {name!r}; {hint(name, [*SOLVERS, *data, *notebooks])}")
     for parameter in parameters.values():
         print(f"  {parameter.name:18} {parameter.default!r:20} {parameter.help}".rstrip())
     return 0
@@ -179,9 +169,7 @@ def run_command(arguments: argparse.Namespace) -> int:
     from workbench.runs.grid import checked_stop
     from workbench.runs.parameters import parameters_of
     from workbench.runs.run import resolve, run
-    from workbench.runs.worker import Limits, limited_memory
 
-    memory = Limits(memory=arguments.memory).memory
     stop = {name: getattr(arguments, name) for name in ("gap", "seconds", "cpu", "rounds")}
     rules = stopping(checked_stop({n: value for n, value in stop.items() if value is not None}))
     texts = _pairs(arguments.parameters)
@@ -198,11 +186,10 @@ def run_command(arguments: argparse.Namespace) -> int:
         return seen
 
     options = {"parameters": parameters, "path": arguments.out, "proof": arguments.proof}
-    with limited_memory(memory):
-        trace, state = run(arguments.solver, problem, *rules, when=show, **options)
-        if state is None:
-            return 130
-        print(_line(trace.last | errors(problem)(state)))
+    trace, state = run(arguments.solver, problem, *rules, when=show, **options)
+    if state is None:
+        return 130
+    print(_line(trace.last | errors(problem)(state)))
     return {"diverged": 1, "interrupted": 130}.get(trace.stopped_by, 0)
 
 
@@ -220,8 +207,7 @@ def verify_command(arguments: argparse.Namespace) -> int:
             expected(proof.header, wanted)
             print(verify(proof, given).statement, flush=True)
         except ProofError as error:
-            name = "" if str(error).startswith(str(file)) else f"{file}: "
-            print(f"refused: {name}{error}", flush=True)
+            print(f"refused: {file}: {str(error).removeprefix(f'{file}: ')}", flush=True)
             refused = 1
     return refused
 
@@ -230,15 +216,13 @@ def sweep_command(arguments: argparse.Namespace) -> int:
     """Run a grid of solvers, or of the parameters of a notebook."""
     if arguments.grid.suffix == ".ipynb":
         return _fan_out(arguments)
-    if arguments.grid.suffix not in (".yaml", ".yml"):
-        raise ValueError(f"sweep: must be given a .yaml or an .ipynb file, got {arguments.grid}")
     if arguments.parameters:
         raise ValueError("-p: must be used with a notebook; write values of a grid into its file")
     from workbench.runs.grid import read_points
     from workbench.runs.results import write_results
     from workbench.runs.sweep import runs_folder, summary, sweep
 
-    options = _options(arguments, "jobs timing cluster seconds memory proofs")
+    options = _options(arguments, "jobs timing cluster seconds memory")
     done = sweep(read_points(arguments.grid), **options)
     table = runs_folder() / "sweeps" / f"{arguments.grid.stem}.csv"
     table.parent.mkdir(parents=True, exist_ok=True)
@@ -248,12 +232,12 @@ def sweep_command(arguments: argparse.Namespace) -> int:
     if arguments.parquet is not None:
         write_results(arguments.parquet, done.traces())
         print(f"traces: {arguments.parquet}")
-    return _failed(done.failures, "point", RETRY)
+    return _failed(done.failures, "point", "; run the sweep again to retry")
 
 
 def _fan_out(arguments: argparse.Namespace) -> int:
-    if arguments.timing or arguments.parquet or arguments.proofs:
-        raise ValueError("--timing, --parquet, --proofs: must be used with a grid, got a notebook")
+    if arguments.timing or arguments.parquet:
+        raise ValueError("--timing, --parquet: must be used with a grid, got a notebook")
     from workbench.runs.engine import execute
     from workbench.runs.mill import fan_out
     from workbench.runs.notebooks import read, runs_folder
@@ -266,7 +250,7 @@ def _fan_out(arguments: argparse.Namespace) -> int:
     for task in tasks:
         if task.key not in failures:
             print(f"{task.label}: {task.path(folder)}")
-    return _failed(failures, "notebook", RETRY)
+    return _failed(failures, "notebook", "; run the sweep again to retry")
 
 
 def replay_command(arguments: argparse.Namespace) -> int:
@@ -274,8 +258,7 @@ def replay_command(arguments: argparse.Namespace) -> int:
     from workbench.core.trace import read_trace
     from workbench.live.replay import Replay
 
-    page = Replay(*map(read_trace, arguments.traces)).page()
-    arguments.out.write_text(page, encoding="utf-8")
+    arguments.out.write_text(Replay(*map(read_trace, arguments.traces)).page(), encoding="utf-8")
     print(arguments.out)
     return 0
 
@@ -295,8 +278,6 @@ def figures_command(arguments: argparse.Namespace) -> int:
     from workbench.runs.mill import make
 
     overrides = _pairs(arguments.parameters)
-    if overrides and not arguments.names:
-        raise ValueError("-p: must be used with names; name the notebooks whose parameters it sets")
     options = _options(arguments, "jobs again timeout results") | {"figures": arguments.out}
     os.environ["WORKBENCH_CAPTION"] = str(int(not arguments.no_caption))
     failed = make(arguments.names, arguments.profile, overrides, **options)
@@ -322,10 +303,7 @@ def _in_a_checkout() -> None:
     from workbench.runs.notebooks import CHECKOUT
 
     if not (CHECKOUT / "pyproject.toml").is_file():
-        raise ValueError(
-            "figures and report are made from notebooks: run this in a checkout of the "
-            "repository (`make figures`), or in its unpacked sdist"
-        )
+        raise ValueError("figures and report need notebooks: run this in a checkout")
 
 
 def _options(arguments: argparse.Namespace, names: str) -> dict[str, Any]:

@@ -61,7 +61,6 @@ def seeds():
         ".jsonl": [trace.read_bytes(), trace.read_bytes() + b'{"a": NaN, "": null}\n[1]\n""\n'],
         ".yaml": [YAML, UNSAFE, b"a: &a [*a]\n", b"{" * 200, b"&a [*a, *a]"],
         ".ipynb": [json.dumps({"cells": [CELL], "metadata": METADATA}).encode()],
-        ".py": [LINE, b"n: int = __import__('os').getpid()  # x\n", b"a: int = " + b"(" * 300],
     }
 
 
@@ -70,7 +69,6 @@ READERS = {
     ".jsonl": read_trace,
     ".yaml": read_points,
     ".ipynb": notebooks.read,
-    ".py": lambda p: notebooks.parameters_in(p.read_text("utf-8", errors="replace"), "notebook"),
 }
 BYTES = st.one_of(st.binary(max_size=6), st.sampled_from([b"\0", b"nan", b"inf", b"-1", b"9" * 30]))
 
@@ -109,8 +107,6 @@ def test_a_file_of_any_bytes_is_read_or_refused(suffix, data):
     if isinstance(found, Trace):
         assert isinstance(found.header, dict) and all(isinstance(row, dict) for row in found.rows)
         assert found.stopped_by is None or found.last
-    if suffix == ".py":
-        assert all(p.default is None or type(p.default) is p.type for p in (found or {}).values())
 
 
 WORDS = """digits, wine, synthetic 30x3x3, checkers 20, text 30x3, +, |, @, or, 4 fourier, constant,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from datetime import date, timedelta
 from importlib import import_module
 from numbers import Integral
 
@@ -21,8 +20,6 @@ SMALLEST = {"d": 1e-100, "f": 1e-18}
 # Range of positive parameters: their products are normal numbers, also in single precision.
 POSITIVE = 1e-30, 1e30
 NUMBERS = int, float, np.integer, np.floating, np.bool_
-# Types whose objects are not real numbers, although NumPy makes floats of some of them.
-NOT_REAL = date, timedelta, np.datetime64, np.timedelta64, complex, np.complexfloating
 MAX_COUNT = 2**63 - 1  # the largest size or count in compiled code
 
 
@@ -84,33 +81,22 @@ def check_memory(what: str, need: float) -> int:
     free = psutil.virtual_memory().available
     if need > free:
         raise ValueError(
-            f"problem: too large for {what} need {need / 2**30:.2g} GB, "
-            f"{free / 2**30:.2g} GB of memory are free"
+            f"problem: too large for {what} need {need / 2**30:.2g} of {free / 2**30:.2g} GB free"
         )
     return free
 
 
 def shown(value) -> str:
-    """Return the beginning of ``repr(value)``; Python refuses it for very long integers."""
-    try:
-        text = repr(value)
-    except ValueError:
-        return "an integer of thousands of digits"
-    return text if len(text) <= 60 else f"{text[:40]}... ({len(text)} characters)"
+    """Return the first 60 characters of ``repr(value)``."""
+    return f"{value!r:.60}"
 
 
 def check_numbers(values, argument: str) -> None:
-    """Refuse dates, durations and complex numbers, which NumPy would turn into floats."""
-    if sp.issparse(values):  # check_sparse refuses them by their dtype
-        return
-    if hasattr(values, "to_pandas"):  # a frame of Polars or a table of Arrow
-        values = values.to_pandas()
-    values = as_array(values, argument)
-    kinds = {values.dtype.type} if values.dtype != object else {*map(type, values.ravel())}
-    if odd := [kind.__name__ for kind in kinds if issubclass(kind, NOT_REAL)]:
-        # The words on complex numbers are scikit-learn's.
-        advice = "Complex data not supported" if "complex" in odd[0] else "drop or encode them"
-        raise ValueError(f"{argument}: must contain real numbers, got {odd[0]}; {advice}")
+    """Refuse texts, dates, durations and complex numbers, which NumPy may turn into floats."""
+    dtype = (values if sp.issparse(values) else as_array(values, argument)).dtype
+    if dtype.kind not in "biufO":
+        more = "; Complex data not supported" if dtype.kind == "c" else ""  # scikit-learn's words
+        raise ValueError(f"{argument}: must contain real numbers, got dtype {dtype}{more}")
 
 
 def check_matrix(X, argument: str) -> Matrix:
@@ -119,7 +105,6 @@ def check_matrix(X, argument: str) -> Matrix:
     A memory-mapped array that has these properties is not copied. A ValueError names `argument`;
     values beyond :data:`LARGEST` are refused, too.
     """
-    check_numbers(X, argument)
     X = X if sp.issparse(X) else as_array(X, argument)
     _check_kind(X, argument)
     if 0 in X.shape:
@@ -131,25 +116,19 @@ def check_matrix(X, argument: str) -> Matrix:
     most = 0.0
     for values in [X.data] if sp.issparse(X) else blocks(X):
         if not np.isfinite(values).all():
-            raise ValueError(
-                f"{argument}: contains NaN or infinite values; clean or impute them first"
-            )
+            raise ValueError(f"{argument}: contains NaN or infinite values; impute them first")
         most = max(most, values.max(initial=0), -values.min(initial=0))
-    if most > float(LARGEST[X.dtype.char]):
-        raise ValueError(
-            f"{argument}: contains values beyond {LARGEST[X.dtype.char]:g}, whose powers "
-            f"overflow {X.dtype}; scale the features"
-        )
+    if most > (largest := LARGEST[X.dtype.char]):
+        raise ValueError(f"{argument}: contains values beyond {largest:g}; scale the features")
     return X
 
 
 def check_sparse(X, argument: str = "X", dtype: type = np.float64):
     """Return a sparse `X` as a canonical CSR matrix for compiled code; all else unchanged.
 
-    Call this before SciPy or scikit-learn read the matrix: its own flags are not trusted, and one
-    bad index makes compiled code read or write anywhere in memory. Float32 is kept, all else
-    becomes `dtype`. A ValueError names `argument` if an index, a length or a type does not fit the
-    format, or the format is not CSR, CSC or COO.
+    Call this before SciPy or scikit-learn read the matrix: one bad index makes compiled code read
+    or write anywhere in memory. Float32 is kept, all else becomes `dtype`. A ValueError names
+    `argument` if an index, a length or a type does not fit, or the format is not CSR, CSC or COO.
     """
     if not sp.issparse(X):
         return X
@@ -258,8 +237,7 @@ def as_array(given, argument: str) -> np.ndarray:
 def _check_kind(X, argument: str) -> None:
     if X.ndim != 2:
         raise ValueError(f"{argument}: must have two dimensions (rows, features), got {X.ndim}")
-    if X.dtype.kind not in "biufO":
-        raise ValueError(f"{argument}: must contain real numbers, got dtype {X.dtype}")
+    check_numbers(X, argument)
 
 
 def _floats(X, argument: str, dtype: np.dtype):

@@ -74,10 +74,7 @@ class Broken:
     """A state that was cut within a round, and refuses all use."""
 
     def __getattr__(self, name: str):
-        raise ValueError(
-            "state: was cut within a round by Ctrl-C or an error and is not an iterate; resume "
-            "from a copy of an earlier state, or start again"
-        )
+        raise ValueError("state: was cut within a round and is not an iterate; resume from a copy")
 
 
 def spoil(state: Any) -> None:

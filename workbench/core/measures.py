@@ -19,24 +19,18 @@ def errors(problem: Problem) -> Callable[[State], Row]:
 
     A row whose scores are all equal is predicted as the first class.
     """
-    on_test_rows = nothing if problem.X_test is None else held_out(problem)
+    on_test = nothing if problem.X_test is None else held_out(problem)
 
     def measure(state: State) -> Row:
-        wrong = predictions(state, problem.X, problem.k) != problem.y
-        return {"train_error": float(np.mean(wrong))} | on_test_rows(state)
+        return {"train_error": _fraction(state, problem.X, problem.y, problem.k)} | on_test(state)
 
     return measure
 
 
 def held_out(problem: Problem) -> Callable[[State], Row]:
     """Return a judge of the 0-1 error on the test rows alone; without them, a ValueError."""
-    _check_test_rows(problem)
-
-    def measure(state: State) -> Row:
-        wrong = predictions(state, problem.X_test, problem.k) != problem.y_test
-        return {"test_error": float(np.mean(wrong))}
-
-    return measure
+    X, y = _test_rows(problem)
+    return lambda state: {"test_error": _fraction(state, X, y, problem.k)}
 
 
 def macro(problem: Problem) -> Callable[[State], Row]:
@@ -47,11 +41,11 @@ def macro(problem: Problem) -> Callable[[State], Row]:
     All three are over the classes that occur among the test rows or their predictions. Without
     test rows, a ValueError.
     """
-    _check_test_rows(problem)
+    X, y = _test_rows(problem)
 
     def measure(state: State) -> Row:
-        y, k = problem.y_test, problem.k
-        predicted = predictions(state, problem.X_test, k)
+        k = problem.k
+        predicted = predictions(state, X, k)
         hits = np.bincount(y[predicted == y], minlength=k)
         true, given = np.bincount(y, minlength=k), np.bincount(predicted, minlength=k)
         met = true + given > 0
@@ -66,9 +60,14 @@ def macro(problem: Problem) -> Callable[[State], Row]:
     return measure
 
 
-def _check_test_rows(problem: Problem) -> None:
+def _test_rows(problem: Problem) -> tuple[Matrix, np.ndarray]:
     if problem.X_test is None:
         raise ValueError("problem: has no test rows to evaluate")
+    return problem.X_test, problem.y_test
+
+
+def _fraction(state: State, X: Matrix, y: np.ndarray, k: int) -> float:
+    return float(np.mean(predictions(state, X, k) != y))
 
 
 def predictions(state: State, X: Matrix, k: int) -> np.ndarray:

@@ -56,10 +56,7 @@ class Problem:
         if weights is None or (weights.shape != (self.n,) and np.all(weights == 1.0)):
             object.__setattr__(self, "weights", np.ones(self.n))
         elif weights.shape != (self.n,):
-            raise ValueError(
-                f"weights: must have the shape {(self.n,)}, got {weights.shape}; "
-                "replace them together with the rows"
-            )
+            raise ValueError(f"weights: must have the shape {(self.n,)}, got {weights.shape}")
 
     @property
     def n(self) -> int:
@@ -203,12 +200,8 @@ def as_problem(
     if len(given) < 2:
         raise ValueError(f"y: needs at least two classes, got only {given.tolist()!r}")
     y = encode(y, given, "y")
-    empty = np.flatnonzero(np.bincount(y, minlength=len(given)) == 0)
-    if len(empty):
-        raise ValueError(
-            f"classes: {given[empty].tolist()!r} have no training row; "
-            "every class must occur in y at least once"
-        )
+    if len(empty := np.flatnonzero(np.bincount(y, minlength=len(given)) == 0)):
+        raise ValueError(f"classes: {given[empty].tolist()!r} have no training row")
     if (X_test is None) != (y_test is None):
         raise ValueError("X_test, y_test: give both or neither")
     if X_test is not None:

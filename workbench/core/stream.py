@@ -46,8 +46,6 @@ def always(row: Row) -> bool:
 
 def geometric(ratio: float = 1.2) -> Callable[[Row], bool]:
     """Sample rounds 0, 1, and then about every `ratio`-th multiple: dense early, sparse late."""
-    if ratio <= 1:
-        raise ValueError(f"ratio: must exceed 1, got {ratio!r}")
 
     def when(row: Row) -> bool:
         r = row["round"]

@@ -34,14 +34,12 @@ def made_by(traces: list[Trace]) -> dict[str, Any]:
     wall = sum(trace.last.get("seconds", 0.0) for trace in traces)
     cpu = sum(trace.last.get("cpu", 0.0) for trace in traces)
     keys = ("solver", "parameters", "rules")
-    machines = unique(header["machine"] for header in headers) or [machine()]
     made = {
         "data": unique(header["problem"] for header in headers),
         "solvers": unique({name: header[name] for name in keys} for header in headers),
         "runs": len(traces),
         "timed": all(header.get("timed", False) for header in headers) if headers else None,
-        "machine": machines[0],
-        **({"other_machines": machines[1:]} if machines[1:] else {}),
+        "machine": headers[0]["machine"] if headers else machine(),
         "threads": headers[0]["threads"] if headers else threads(),
         "load": max(filter(None, map(_load, headers)), default=None),
         "wall_over_cpu": round(wall / cpu, 2) if cpu > 0 else None,
@@ -106,8 +104,6 @@ def in_words(made: Mapping[str, Any], times: bool = True, brief: bool = False) -
         f"Machine: {computer['cpu']}, {computer['cores']} cores, "
         f"{most} BLAS thread{'s' if most > 1 else ''}."
     )
-    if others := made.get("other_machines"):
-        sentences.append(f"Other machines that runs are from: {len(others)}.")
     if reason := why_not_timed(made):
         sentences.append(f"Not timed: {reason}." if times else "Not timed.")
     return sentences

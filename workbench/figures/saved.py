@@ -52,18 +52,11 @@ class Figures:
     folder : the folder of all figures (default: the environment variable ``WORKBENCH_FIGURES``,
         which `workbench figures` sets; for a notebook run by hand, ``by_hand/`` of the runs)
     notebooks : the folder of the notebook itself, which may also be in the current folder
-    caption : whether pictures show their caption, data and machine; False for those of a paper, as
-        ``workbench figures --no-caption`` asks. The json has them in any case
 
     Attributes
     ----------
     measured : the traces of :meth:`kept` functions; a notebook adds those of a sweep that no figure
         shows. The profile ``paper`` writes them to ``results/`` with those of the figures
-
-    Raises
-    ------
-    ValueError
-        If a parameter is missing or not of its declared type.
     """
 
     def __init__(
@@ -73,7 +66,6 @@ class Figures:
         *,
         folder: str | os.PathLike | None = None,
         notebooks: str | os.PathLike = FOLDER,
-        caption: bool = True,
     ):
         name = f"{notebook}.ipynb"
         paths = [path for path in (Path(notebooks, name), Path(name)) if path.is_file()]
@@ -81,7 +73,7 @@ class Figures:
         self.notebook = read(paths[0]) if paths else Notebook(Path(name), {}, {}, ())
         self.parameters = _parameters(self.notebook, namespace)
         self.key = notebook_key(self.notebook, self.parameters)  # of the code that runs from here
-        self.bare = not caption or os.environ.get("WORKBENCH_CAPTION") == "0"
+        self.bare = os.environ.get("WORKBENCH_CAPTION") == "0"  # --no-caption
         folder = folder or os.environ.get("WORKBENCH_FIGURES") or runs_folder() / "by_hand"
         self.folder = Path(folder) / notebook
         self.started = time.perf_counter()

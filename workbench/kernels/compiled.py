@@ -1,8 +1,7 @@
 """Numba's `njit`, with machine code kept in one folder of the user, named by its sources.
 
-Numba keeps machine code next to the file that defines a kernel, so each clone would compile again,
-and a change in a kernel of another file that it inlines would go unnoticed. Here the name of the
-machine code contains a hash of all sources that it was compiled from.
+Numba keeps machine code next to the file that defines a kernel: each clone would compile again, and
+changes in kernels of other files go unnoticed. Here its name has a hash of all sources behind it.
 """
 
 from __future__ import annotations
@@ -10,10 +9,8 @@ from __future__ import annotations
 import re
 import sys
 import tempfile
-import time
 import warnings
 from collections.abc import Callable
-from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -25,7 +22,6 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from platformdirs import user_cache_path
 
 IMPORTS = re.compile(rb"^from (workbench[\w.]*) import", re.MULTILINE)
-KEPT_DAYS = 60  # machine code older than this is deleted by benchmarks/warm.py
 VERSIONS = f"{numba.__version__} {llvmlite.__version__} {np.__version__}"
 
 
@@ -57,14 +53,6 @@ def folder() -> Path | None:
         warnings.warn_explicit(text, RuntimeWarning, "workbench", 1)  # one line on a terminal
         return None
     return place
-
-
-def delete_old() -> None:
-    """Delete compiled code that was written more than `KEPT_DAYS` days ago."""
-    for path in folder().glob("*.nb[ci]") if folder() else ():
-        with suppress(OSError):  # another process may have been faster
-            if path.stat().st_mtime < time.time() - KEPT_DAYS * 86400:
-                path.unlink()
 
 
 class _Locator:

@@ -36,11 +36,10 @@ def check_kernel(kernel, gamma) -> None:
 
 def check_gamma(gamma) -> float | None:
     """Return an estimator's gamma as a float, None for "scale"; ValueError for anything else."""
-    if isinstance(gamma, str) and gamma == "scale":
-        return None
-    if not 0 < as_number(gamma) < np.inf:
+    scaled = isinstance(gamma, str) and gamma == "scale"
+    if not (scaled or 0 < as_number(gamma) < np.inf):
         raise ValueError(f'gamma: must be "scale" or a positive number, got {shown(gamma)}')
-    return as_number(gamma)
+    return None if scaled else as_number(gamma)
 
 
 def scale(problem: Problem) -> float:
@@ -90,8 +89,7 @@ class Kernel:
     def points(self, X: Matrix) -> Points:
         """Return dense or sparse rows, prepared for :meth:`times`."""
         if len(self.centre):
-            X = X.toarray() if sp.issparse(X) else X
-            X = X - self.centre
+            X = as_dense(X) - self.centre
         X = X.astype(self.dtype, copy=False)
         if self.kind == "rbf":  # the kernel becomes 2^(x.z - |x|^2 / 2 - |z|^2 / 2)
             X = X * self.dtype.type(np.sqrt(2.0 * self.gamma / LN2))
@@ -144,14 +142,8 @@ class Kernel:
         return K
 
     def diagonal(self, points: Points) -> np.ndarray:
-        """Return k(x, x) of every point; ValueError if one is not finite."""
-        if self.kind == "rbf":
-            return np.ones(len(points.half))
-        with np.errstate(over="ignore"):  # refused below
-            found = 2.0 * points.half
-        if not np.isfinite(found).all():
-            raise ValueError("kernel: k(x, x) must be finite for every row x; scale the features")
-        return found
+        """Return k(x, x) of every point."""
+        return np.ones(len(points.half)) if self.kind == "rbf" else 2.0 * points.half
 
     def precision(self, points: Points) -> float:
         """Return a value's error in double precision, relative to |phi(x)| |phi(z)|."""
@@ -194,11 +186,14 @@ def fields_of(X: Matrix, kernel: Kernel) -> dict:
 def stored_as(held: Matrix, X) -> Matrix:
     """Return new rows dense or sparse, like the rows of a state."""
     X = check_sparse(X)
-    if sp.issparse(held):
-        return sp.csr_matrix(X)
+    return sp.csr_matrix(X) if sp.issparse(held) else as_dense(X)
+
+
+def as_dense(X: Matrix) -> np.ndarray:
+    """Return rows as an array."""
     return X.toarray() if sp.issparse(X) else np.asarray(X)
 
 
 def transposed(X: Matrix) -> np.ndarray:
     """Return the (d, r) transpose of rows, dense and in C order."""
-    return np.ascontiguousarray((X.toarray() if sp.issparse(X) else X).T)
+    return np.ascontiguousarray(as_dense(X).T)

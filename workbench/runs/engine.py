@@ -12,12 +12,10 @@ import hashlib
 import json
 import platform
 import sys
-import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import as_completed
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextlib import ExitStack
 from functools import cache, partial
 from importlib.metadata import distributions
 from math import isfinite
@@ -28,6 +26,7 @@ from typing import Any
 import numpy as np
 
 import workbench
+from workbench.core.checks import check_counts
 from workbench.core.names import count
 from workbench.runs.worker import Limits, Outcome, Task, Worker, attempt, duration, failed
 
@@ -116,13 +115,10 @@ def execute(
 
     Raises
     ------
-    OSError
-        If the disk is full. Finished tasks are kept.
     KeyboardInterrupt
-        After all workers have been stopped.
+        After all workers have been stopped. Finished tasks are kept.
     """
-    if jobs < 1:
-        raise ValueError(f"jobs: must be at least 1, got {jobs!r}")
+    check_counts(jobs=jobs)
     folder.mkdir(parents=True, exist_ok=True)
     once = {task.key: task for task in tasks}
     waiting = {key: task for key, task in once.items() if not _done(task, folder, say)}
@@ -132,33 +128,30 @@ def execute(
     if not waiting:
         return {}
     limits, failures, done = limits or Limits(), {}, before
+    jobs = 1 if timing else min(jobs, len(waiting))
     run = partial(attempt, folder=folder.absolute(), limits=limits, timing=timing)
-    if cluster:
-        ended = _on_a_cluster(run, waiting, limits, cluster)
-    else:
-        ended = _in_processes(run, waiting, limits, 1 if timing else jobs)
     started = said = time.monotonic()
-    kept = "{} of {} " + f"{what}s have ended and are kept; run it again to resume"
-    try:
-        with closing(ended):
-            for key, status, text in ended:
-                if status == "stop":
-                    raise OSError(f"{text}; {kept.format(done, total)}")
-                if status == "done" and not waiting[key].path(folder).exists():
-                    status, text = "failed", f"its worker does not share the folder {folder}"
-                done, now = done + 1, time.monotonic()
-                if status == "failed":
-                    failures[key] = text
-                    text = f"FAILED, {text}"
-                elif done < total and now - said < 1:
-                    continue
-                if done < total:
-                    text += f"; {duration((now - started) / (done - before) * (total - done))} left"
-                say(f"[{done}/{total}] {waiting[key].label}: {text}")
-                said = now
-    except KeyboardInterrupt:
-        say(f"interrupted: {kept.format(done, total)}")
-        raise
+    with ExitStack() as stop:
+        submit = _on_a_cluster(cluster, stop) if cluster else _in_processes(jobs, stop)
+        futures = {submit(task, run, limits): key for key, task in waiting.items()}
+        for future in as_completed(list(futures)):
+            key = futures.pop(future)  # so that memory does not grow with the sweep
+            try:
+                _, status, text = future.result()
+            except Exception as error:  # raised by the scheduler or a pickle, not by the task
+                _, status, text = failed(key, error)
+            if status == "done" and not waiting[key].path(folder).exists():
+                status, text = "failed", f"its worker does not share the folder {folder}"
+            done, now = done + 1, time.monotonic()
+            if status == "failed":
+                failures[key] = text
+                text = f"FAILED, {text}"
+            elif done < total and now - said < 1:
+                continue
+            if done < total:
+                text += f"; {duration((now - started) / (done - before) * (total - done))} left"
+            say(f"[{done}/{total}] {waiting[key].label}: {text}")
+            said = now
     return failures
 
 
@@ -176,72 +169,47 @@ def _done(task: Task, folder: Path, say: Say) -> bool:
     return True
 
 
-def _in_processes(
-    run: Callable, tasks: Mapping[str, Task], limits: Limits, jobs: int
-) -> Iterator[Outcome]:
-    """Yield how each task ended; each of `jobs` threads has a worker of its own."""
-    waiting, ended = deque(tasks.values()), SimpleQueue()
-    workers = [Worker() for _ in range(min(jobs, len(tasks)))]
+def _in_processes(jobs: int, stop: ExitStack) -> Callable[..., Future]:
+    """Return a function that submits a task to one of `jobs` workers."""
+    free = SimpleQueue()
+    for _ in range(jobs):
+        free.put(worker := Worker())
+        stop.callback(worker.kill, last=True)
 
-    def work(worker: Worker) -> None:
+    def work(*call) -> Outcome:
+        worker = free.get()
         try:
-            while True:
-                ended.put(worker.run(waiting.popleft(), run, limits))
-        except IndexError:  # none is left
-            pass
-        except BaseException as error:
-            ended.put(error)
+            return worker.run(*call)
+        finally:
+            free.put(worker)
 
-    try:
-        for worker in workers:
-            threading.Thread(target=work, args=[worker], daemon=True).start()
-        for _ in tasks:
-            outcome = ended.get()
-            if isinstance(outcome, BaseException):
-                raise outcome
-            yield outcome
-    finally:
-        waiting.clear()
-        for worker in workers:
-            worker.kill(last=True)
+    pool = ThreadPoolExecutor(jobs)
+    stop.callback(pool.shutdown, wait=False, cancel_futures=True)
+    return partial(pool.submit, work)
 
 
-def _on_a_cluster(
-    run: Callable, tasks: Mapping[str, Task], limits: Limits, address: str
-) -> Iterator[Outcome]:
-    """Yield how each task ended; Dask gives the tasks of a dead worker to others."""
+def _on_a_cluster(address: str, stop: ExitStack) -> Callable[..., Future]:
+    """Return a function that submits a task; Dask gives the tasks of a dead worker to others."""
     try:
         from distributed import Client
     except ImportError:
         raise ValueError("cluster: needs the extra: pip install 'workbench-mc[cluster]'") from None
-    try:
-        client = Client(address, timeout="10s", set_as_default=False)
-    except (OSError, ValueError) as error:
-        raise ValueError(f"cluster: no scheduler answers at {address!r}: {error}") from None
-    with client, ExitStack() as stop:
-        if set(client.nthreads().values()) != {1}:
-            raise ValueError("cluster: needs workers with one thread each (--nthreads 1)")
-        pool = client.get_executor(pure=False)
-        stop.callback(client.run, _end_worker, on_error="ignore")
-        stop.callback(pool.shutdown, wait=False)  # cancels what has not ended
-        futures = {pool.submit(_in_worker, t, run, limits): key for key, t in tasks.items()}
-        for future in as_completed(futures):
-            key = futures.pop(future)  # so that memory does not grow with the sweep
-            try:
-                yield future.result()
-            except Exception as error:  # raised by the scheduler or a pickle, not by the task
-                yield failed(key, error)
+    client = stop.enter_context(Client(address, timeout="10s", set_as_default=False))
+    if set(client.nthreads().values()) != {1}:
+        raise ValueError("cluster: needs workers with one thread each (--nthreads 1)")
+    pool = client.get_executor(pure=False)
+    stop.callback(client.run, _end_worker, on_error="ignore")
+    stop.callback(pool.shutdown, wait=False)  # cancels what has not ended
+    return partial(pool.submit, _in_worker)
 
 
 def _in_worker(task: Task, run: Callable, limits: Limits) -> Outcome:
     """Run a task in a process that belongs to this worker of a cluster."""
-    return _worker_here().run(task, run, limits)
+    return HERE.run(task, run, limits)
 
 
 def _end_worker() -> None:
-    _worker_here().kill()
+    HERE.kill()
 
 
-@cache
-def _worker_here() -> Worker:
-    return Worker()
+HERE = Worker()  # of a process of a cluster; it starts with its first task

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import count, islice, product
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,6 @@ from workbench.core.stream import LIMITS
 from workbench.data.panels import listed
 from workbench.runs.parameters import Parameter, check_names, parameters_of
 from workbench.runs.run import resolve
-
-ENTRIES = ("about", "solvers", "parameters", "data", "seeds", "repetitions", "test", "stop")
 
 
 @dataclass(frozen=True)
@@ -75,7 +73,7 @@ def grid(
     Parameters
     ----------
     solvers : names of the registry; as a mapping, each with its parameters, whose values may be
-        lists. A list of such mappings is the union of their grids: parameters that go together.
+        lists. A list of such mappings is the union of their grids.
     data : descriptions of problems that :func:`workbench.data.panels.panel` reads
     stop : when a run ends, see :func:`workbench.core.stream.stopping`; at least one of ``rounds``,
         ``cpu`` and ``seconds``, so that every run ends
@@ -89,28 +87,25 @@ def grid(
     ------
     ValueError
         Naming the argument: an unknown solver or parameter, a value of the wrong type, an empty
-        axis, a duplicate point.
+        axis.
     """
     stop = checked_stop(stop)
     seeds = list(range(seeds)) if is_whole(seeds) else seeds
-    if not _list_of(seeds, lambda seed: is_whole(seed, least=0)):
+    if not isinstance(seeds, Sequence) or not seeds or not all(is_whole(s, 0) for s in seeds):
         raise ValueError(f"seeds: must be a number from 1 or a list of numbers, got {seeds!r}")
     check_counts(repetitions=repetitions)
     if test is not None and not (isinstance(test, float) and 0 < test < 1):
         raise ValueError(f"test: must be None or lie strictly between 0 and 1, got {test!r}")
     specs = listed(data) if isinstance(data, str) else data
-    if not _list_of(specs, lambda spec: isinstance(spec, str)):
+    if not isinstance(specs, Sequence) or not specs or {*map(type, specs)} != {str}:
         raise ValueError(f"data: must be a list of descriptions, got {data!r}")
-    points: dict[tuple, Point] = {}
+    points = []
     for solver, defaults, settings in _settings(solvers, parameters or {}):
         for values, spec, seed, r in product(settings, specs, seeds, range(repetitions)):
             own = {"seed": seed} if "seed" in defaults else {}
             complete = defaults | own | values
-            point = Point(solver, complete, spec, seed, test, r, stop, tuple(values))
-            identity = (solver, repr(sorted(complete.items())), spec, seed, r)
-            if points.setdefault(identity, point) is not point:
-                raise ValueError(f"points: {point.label} appears twice")
-    return list(points.values())
+            points.append(Point(solver, complete, spec, seed, test, r, stop, tuple(values)))
+    return points
 
 
 def read_points(path: str | os.PathLike) -> list[Point]:
@@ -119,19 +114,16 @@ def read_points(path: str | os.PathLike) -> list[Point]:
     Raises
     ------
     ValueError
-        Naming the file: not YAML, unknown or missing entries, and what :func:`grid` refuses.
+        Naming the file: not YAML, wrong entries, and what :func:`grid` refuses.
     FileNotFoundError
         If there is no such file.
     """
     path = Path(path)
     try:
-        entries = yaml.load(path.read_text(encoding="utf-8"), _NoDuplicates)
-        if not isinstance(entries, dict) or not {"solvers", "data", "stop"} <= set(entries):
-            raise ValueError("must have the entries solvers, data and stop")
-        if unknown := [str(name) for name in entries if name not in ENTRIES]:
-            raise ValueError(f"unknown entries {', '.join(unknown)}; it takes {', '.join(ENTRIES)}")
-        return grid(**{name: entries[name] for name in entries if name != "about"})
-    except (yaml.YAMLError, ValueError, RecursionError) as error:  # of dates and long numbers, too
+        entries = dict(yaml.safe_load(path.read_text(encoding="utf-8")))
+        entries.pop("about", None)
+        return grid(**entries)
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
         raise ValueError(f"{path.name}: {error}") from None
 
 
@@ -146,8 +138,9 @@ def at_least(points: Sequence[Point], runs: int) -> list[Point]:
     for group in groups.values():
         first = [point for point in group if point.repetition == group[0].repetition]
         following = 1 + max(point.repetition for point in group)
-        laps = (replace(p, repetition=r) for r in count(following) for p in first)
-        extended += islice(laps, max(runs - len(group), 0))
+        for i in range(runs - len(group)):
+            lap, place = divmod(i, len(first))
+            extended.append(replace(first[place], repetition=following + lap))
     return extended
 
 
@@ -156,8 +149,8 @@ def _settings(solvers: Any, shared: Any) -> Iterator[tuple[str, dict[str, Any], 
     solvers = listed(solvers) if isinstance(solvers, str) else solvers
     if not isinstance(solvers, Mapping | Sequence) or {*map(type, solvers)} != {str}:
         raise ValueError("solvers: must be names, or 'name: parameters' lines")
-    solvers = solvers if isinstance(solvers, Mapping) else dict.fromkeys(solvers)
-    for solver, own in solvers.items():
+    for solver in solvers:
+        own = solvers[solver] if isinstance(solvers, Mapping) else {}
         steps, defaults = resolve(solver, {})
         declared, settings = parameters_of(steps), []
         for values in own if isinstance(own, list) else [own or {}]:
@@ -165,16 +158,14 @@ def _settings(solvers: Any, shared: Any) -> Iterator[tuple[str, dict[str, Any], 
                 raise ValueError(f"{solver}: its parameters must be 'name: value', got {own!r}")
             values = {**shared, **values}
             check_names(values, declared, solver)
-            try:
-                axes = [_axis(declared[name], value) for name, value in values.items()]
-            except ValueError as error:
-                raise ValueError(f"{solver}: {error}") from None
+            axes = [_axis(solver, declared[name], value) for name, value in values.items()]
             settings += [dict(zip(values, chosen)) for chosen in product(*axes)]
         yield solver, defaults, settings
 
 
-def _axis(parameter: Parameter, value: Any) -> list:
-    """Return the values of one parameter."""
+def _axis(solver: str, parameter: Parameter, value: Any) -> list:
+    """Return the values of one parameter of a solver."""
+    parameter = parameter._replace(name=f"{solver}: {parameter.name}")
     axis = [parameter.typed(v) for v in (value if isinstance(value, (list, tuple)) else [value])]
     if not axis or any(axis.count(item) > 1 for item in axis):
         raise ValueError(f"{parameter.name}: must be different values, got {value!r}")
@@ -185,29 +176,12 @@ def checked_stop(stop: Any) -> dict[str, float]:
     """Return stopping rules in their types, or raise a ValueError that names what is wrong."""
     if not isinstance(stop, Mapping) or not set(stop) & set(LIMITS):
         raise ValueError(
-            f"stop: must set a limit ({', '.join(LIMITS)}), and may set columns to come down to, "
-            f"such as gap; got {stop!r}"
+            f"stop: must set a limit ({', '.join(LIMITS)}) and may set goals, got {stop!r}"
         )
     rules = {}
     for name, value in stop.items():
-        rules[name] = Parameter(f"stop: {name}", float, 0.0).typed(value)
+        kind = int if name == "rounds" else float
+        rules[name] = Parameter(f"stop: {name}", kind, kind()).typed(value)
         if not 0 <= rules[name] < math.inf:
             raise ValueError(f"stop: {name} must be finite and not negative, got {value!r}")
-        if name == "rounds":
-            rules[name] = Parameter(f"stop: {name}", int, 0).typed(value)
     return rules
-
-
-class _NoDuplicates(yaml.SafeLoader):
-    """A loader that refuses duplicate entries; YAML's own keeps the last silently."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
-        found = super().construct_mapping(node, deep)
-        if len(found) < len(node.value):
-            raise yaml.YAMLError(f"an entry appears twice, line {node.start_mark.line + 1}")
-        return found
-
-
-def _list_of(values: Any, fits: Callable[[Any], bool]) -> bool:
-    filled = isinstance(values, Sequence) and not isinstance(values, str) and len(values) > 0
-    return filled and all(map(fits, values))

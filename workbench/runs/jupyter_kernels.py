@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from subprocess import DEVNULL
 from tempfile import TemporaryDirectory
@@ -12,19 +11,11 @@ from jupyter_client.manager import AsyncKernelManager
 
 from workbench.runs.worker import WITH_ITS_PARENT
 
-# By default a socket drops messages beyond the first thousand that wait, and with them output.
-KERNEL = f"""{WITH_ITS_PARENT}
-from ipykernel.kernelapp import IPKernelApp
-class Kernel(IPKernelApp):
-    def init_iopub(self, context):
-        context.sndhwm = 0
-        super().init_iopub(context)
-Kernel.launch_instance()
-"""
+KERNEL = f"{WITH_ITS_PARENT}; from ipykernel.kernelapp import launch_new_instance as go; go()"
 
 
 class IpcKernelManager(AsyncKernelManager):
-    """Starts kernels of ``sys.executable``, reached over IPC (over TCP on Windows).
+    """Starts kernels of ``sys.executable``, reached over IPC.
 
     Parallel kernels that pick free TCP ports race for them; a folder of sockets is private. And the
     first ``python3`` kernelspec that Jupyter finds may belong to another environment.
@@ -32,12 +23,10 @@ class IpcKernelManager(AsyncKernelManager):
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
-        self.context.rcvhwm = 0
-        if os.name != "nt":
-            # The path of a Unix socket has at most 103 bytes: not in a long temporary folder.
-            self.folder = TemporaryDirectory(prefix="wb-", dir="/tmp", ignore_cleanup_errors=True)
-            self.transport, self.ip = "ipc", f"{self.folder.name}/k"
-            self.connection_file = f"{self.folder.name}/k.json"
+        # The path of a Unix socket has at most 103 bytes: not in a long temporary folder.
+        self.folder = TemporaryDirectory(prefix="wb-", dir="/tmp", ignore_cleanup_errors=True)
+        self.transport, self.ip = "ipc", f"{self.folder.name}/k"
+        self.connection_file = f"{self.folder.name}/k.json"
 
     async def start_kernel(self, **kwargs) -> None:
         # What processes print that its cells start is not for the terminal.

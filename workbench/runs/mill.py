@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import os
-import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -19,14 +17,11 @@ from workbench.data.cache import state_of_folders
 from workbench.runs.engine import PACKAGE, Say, execute, key, sources
 from workbench.runs.notebooks import CHECKOUT, FOLDER, PROFILES, Notebook, find, read, runs_folder
 from workbench.runs.parameters import check_names
-from workbench.runs.worker import ONE_THREAD, Limits, Task, duration
+from workbench.runs.worker import Limits, Task, duration
 
-KINDS = ("png", "svg", "pdf", "json")  # files of a figure
+KINDS = ("png", "svg", "pdf", "json")  # files of a figure, its record last
 TIMEOUTS = {"smoke": 300.0, "quick": 900.0, "paper": 7 * 86400.0}
 PRINTED = CHECKOUT / "data" / "reference"  # the papers' printed numbers
-OUTPUT_S = 600  # that the outputs of a cell may take to arrive after its end
-GRACE_S = 120.0  # papermill interrupts a kernel on time: its worker need not be killed
-COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def make(
@@ -45,7 +40,7 @@ def make(
 ) -> list[str]:
     """Run figure notebooks, each in a kernel of its own; a failing one does not stop the others.
 
-    Notebooks that run side by side have one thread each, and nothing in them is timed.
+    Each has one thread. Nothing is timed in notebooks that run side by side.
 
     Parameters
     ----------
@@ -59,7 +54,7 @@ def make(
     timeout : wall seconds for each notebook, by default those of the profile in :data:`TIMEOUTS`
     figures, executed : where the figures and the executed notebooks go, by default ``figures/``
         and ``runs/figures/`` of the checkout; profiles other than paper have folders in them
-    say : receives a line for each notebook, and at the end their times, slowest first
+    say : receives a line for each notebook
 
     Returns
     -------
@@ -70,7 +65,7 @@ def make(
     ValueError
         Before any notebook runs, naming the argument or the notebook.
     """
-    profile = "paper" if results else profile
+    profile, results = ("paper", Path(results).absolute()) if results else (profile, None)
     if profile not in PROFILES:
         raise ValueError(f"profile: unknown name {profile!r}; {hint(str(profile), PROFILES)}")
     limits = Limits(TIMEOUTS[profile] if timeout is None else timeout)
@@ -86,27 +81,15 @@ def make(
     say(f"{count(len(work), 'notebook')}, profile {profile}{same}; figures go to {figures}")
     # Notebooks that are redrawn side by side disturb no run.
     variables = {"WORKBENCH_FIGURES": str(figures), "WORKBENCH_JOBS": str(1 if results else jobs)}
-    if jobs == 1:
-        variables |= {name: os.environ.get(name) for name in ONE_THREAD}
     tasks = []
     for notebook, values in changed:
         name = notebook.name  # the key, too: copies of one notebook make different figures
-        kept = {"WORKBENCH_RESULTS": str(_results_of(name, results))} if results else {}
+        kept = {"WORKBENCH_RESULTS": str(results / f"{name}.parquet")} if results else {}
         run = partial(run_notebook, notebook, values, variables | kept)
-        tasks.append(Task(name, name, f"{name}.ipynb", run, read, GRACE_S))
+        tasks.append(Task(name, name, f"{name}.ipynb", run, read))
         tasks[-1].path(executed).unlink(missing_ok=True)  # of an earlier call
     failures = execute(tasks, executed, jobs=jobs, limits=limits, what="notebook", say=say)
-    times = {task.label: _seconds(task.path(executed)) for task in tasks}
-    for name in sorted(times, key=times.get, reverse=True) if len(tasks) > 1 else ():
-        say(f"{name:30} {'failed' if name in failures else duration(times[name]):>7}")
-    return [name for name in times if name in failures]
-
-
-def _seconds(path: Path) -> float:
-    """Return how long a notebook took, infinity if it failed."""
-    if not path.exists():
-        return float("inf")
-    return json.loads(path.read_text(encoding="utf-8"))["metadata"]["papermill"]["duration"]
+    return [task.key for task in tasks if task.key in failures]
 
 
 def _values(notebook: Notebook, profile: str, overrides, results: Path | None) -> dict[str, Any]:
@@ -115,14 +98,10 @@ def _values(notebook: Notebook, profile: str, overrides, results: Path | None) -
         return notebook.values(profile, overrides)
     from workbench.runs.results import read_results  # Parquet takes a second to import
 
-    path = _results_of(notebook.name, results)
+    path = results / f"{notebook.name}.parquet"
     if not path.exists():
         raise ValueError(f"from: {notebook.name} has no results; there is no {path}")
     return notebook.values(profile, read_results(path)[1] | dict(overrides or {}))
-
-
-def _results_of(name: str, folder: Path) -> Path:
-    return Path(folder).absolute() / f"{name}.parquet"
 
 
 def timed(values: Mapping[str, Any]) -> bool:
@@ -142,15 +121,15 @@ def unchanged(notebook: Notebook, values: Mapping[str, Any], folder: Path, jobs:
     """
     wanted = notebook_key(notebook, values)
     for name in notebook.figures:
-        stem = folder / notebook.name / name
-        try:
-            record = json.loads(stem.with_suffix(".json").read_text(encoding="utf-8"))
-            alone = record.get("jobs") == 1 or jobs > 1 or not timed(values)
-            if record.get("key") != wanted or not alone:
-                return False
-        except (OSError, ValueError, AttributeError):  # it is made again
+        files = [folder / notebook.name / f"{name}.{kind}" for kind in KINDS]
+        if not all(file.exists() for file in files):
             return False
-        if not all(stem.with_suffix(f".{kind}").exists() for kind in KINDS):
+        try:
+            record = json.loads(files[-1].read_text(encoding="utf-8"))
+            alone = record["jobs"] == 1 or jobs > 1 or not timed(values)
+        except (ValueError, KeyError):  # it is damaged
+            return False
+        if record["key"] != wanted or not alone:
             return False
     return True
 
@@ -187,8 +166,7 @@ def fan_out(notebook: Notebook, texts: Mapping[str, str], jobs: int = 1) -> list
     Raises
     ------
     ValueError
-        For a parameter that the notebook does not declare, a value of the wrong type or a
-        duplicate value.
+        For a parameter that the notebook does not declare, or a value of the wrong type.
     """
     check_names(texts, notebook.parameters, notebook.name)
     axes = []
@@ -196,8 +174,6 @@ def fan_out(notebook: Notebook, texts: Mapping[str, str], jobs: int = 1) -> list
         parameter = notebook.parameters[name]
         items = [text] if parameter.type in (list, dict) else text.split(",")
         axes.append([parameter.typed(item.strip()) for item in items])
-        if any(axes[-1].count(value) > 1 for value in axes[-1]):
-            raise ValueError(f"{name}: a value appears twice in {text!r}")
     tasks = []
     for chosen in product(*axes):
         chosen = dict(zip(texts, chosen))
@@ -207,14 +183,14 @@ def fan_out(notebook: Notebook, texts: Mapping[str, str], jobs: int = 1) -> list
         label = " ".join([notebook.name, *(f"{name}={value}" for name, value in chosen.items())])
         place = f"{notebook.name}-{own[:10]}/{notebook.name}.ipynb"
         run = partial(run_notebook, notebook, values, {"WORKBENCH_JOBS": str(jobs)})
-        tasks.append(Task(own, label, place, run, read, GRACE_S))
+        tasks.append(Task(own, label, place, run, read))
     return tasks
 
 
 def run_notebook(
     notebook: Notebook,
     values: Mapping[str, Any],
-    variables: Mapping[str, str | None],
+    variables: Mapping[str, str],
     path: Path,
     limits: Limits,
 ) -> str:
@@ -223,16 +199,11 @@ def run_notebook(
     Parameters
     ----------
     values : of all its parameters
-    variables : environment variables of its kernel; None removes one
+    variables : environment variables of its kernel
 
     Returns
     -------
-    text : how long it took, and the pictures that it made
-
-    Raises
-    ------
-    RuntimeError
-        With the reason of its failure, and the path of the failed notebook.
+    text : how long it took, and the pictures that it made; a RuntimeError says why it failed
     """
     # papermill takes a second to import; `workbench list` reads notebooks without it.
     from papermill import execute_notebook
@@ -243,37 +214,35 @@ def run_notebook(
     logging.getLogger("papermill").setLevel(logging.CRITICAL)  # what it logs is in the reason
     seconds, tic = limits.seconds or TIMEOUTS["paper"], time.monotonic()
     figures = Path(variables.get("WORKBENCH_FIGURES") or path.parent, notebook.name)
-    variables = {"WORKBENCH_FIGURES": str(figures.parent)} | dict(variables)
     failed, part = path.with_suffix(".failed.ipynb"), path.with_suffix(".part.ipynb")
-    started, reason = time.time_ns(), ""
-    with environment(variables):
-        try:
-            execute_notebook(
-                notebook.path,
-                part,
-                dict(values),
-                kernel_name="python3",
-                language="python",
-                cwd=notebook.path.parent,
-                progress_bar=False,
-                kernel_manager_class=IpcKernelManager,
-                start_timeout=300,
-                iopub_timeout=OUTPUT_S,
-                # The shutdown interrupts the kernel, which would log that as an error.
-                extra_arguments=["--log-level=CRITICAL"],
-                # nbclient's timeout is for one cell; each gets what is left until the deadline.
-                timeout_func=lambda cell: max(tic + seconds - time.monotonic(), 0.01),
-            )
-            made = {p.stem for p in figures.glob("*.json") if p.stat().st_mtime_ns >= started}
-            if missing := sorted(set(notebook.figures) - made):
-                reason = f"did not make the figures {missing} that its metadata declare"
-        except PapermillExecutionError as error:
-            lines = COLOURS.sub("", "\n".join(error.traceback)).strip().splitlines()
-            reason = lines[-1] if lines else f"an error in cell {error.cell_index}"
-        except TimeoutError:
-            reason = f"not done after {seconds:g} s"
-        except Exception as error:  # a dead kernel, a full disk: only this notebook's failure
-            reason = f"{type(error).__name__}: {error}"
+    reason, environment = "", dict(os.environ)
+    os.environ.update({"WORKBENCH_FIGURES": str(figures.parent)} | variables)
+    try:
+        execute_notebook(
+            notebook.path,
+            part,
+            dict(values),
+            kernel_name="python3",
+            language="python",
+            cwd=notebook.path.parent,
+            progress_bar=False,
+            kernel_manager_class=IpcKernelManager,
+            start_timeout=300,
+            iopub_timeout=600,  # seconds that outputs may take to arrive
+            # The shutdown interrupts the kernel, which would log that as an error.
+            extra_arguments=["--log-level=CRITICAL"],
+            # nbclient's timeout is for one cell; each gets what is left until the deadline.
+            timeout_func=lambda cell: max(tic + seconds - time.monotonic(), 0.01),
+        )
+    except PapermillExecutionError as error:
+        reason = f"{error.ename}: {error.evalue}"
+    except TimeoutError:
+        reason = f"not done after {seconds:g} s"
+    except Exception as error:  # a dead kernel, a full disk: only this notebook's failure
+        reason = f"{type(error).__name__}: {error}"
+    finally:
+        os.environ.clear()
+        os.environ.update(environment)
     failed.unlink(missing_ok=True)
     if part.exists():
         os.replace(part, failed if reason else path)
@@ -281,16 +250,3 @@ def run_notebook(
         raise RuntimeError(f"{reason}; see {failed}")
     pictures = ", ".join(os.path.relpath(figures / f"{name}.png") for name in notebook.figures)
     return f"done in {duration(time.monotonic() - tic)}" + f": {pictures}" * bool(pictures)
-
-
-@contextmanager
-def environment(variables: Mapping[str, str | None]) -> Iterator[None]:
-    """Set environment variables for a while; None removes one."""
-    before = dict(os.environ)
-    for name, value in variables.items():
-        os.environ.pop(name, None) if value is None else os.environ.update({name: value})
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)

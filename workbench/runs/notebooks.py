@@ -48,13 +48,7 @@ class Notebook:
         return self.path.stem
 
     def values(self, profile: str = "quick", overrides: Mapping[str, Any] | None = None) -> dict:
-        """Return every parameter's value under a profile, then under `overrides`, maybe as text.
-
-        Raises
-        ------
-        ValueError
-            For a parameter that does not exist, or a value of the wrong type.
-        """
+        """Return every parameter's value under a profile, then under `overrides`, maybe as text."""
         values = {name: p.default for name, p in self.parameters.items()}
         return values | self.profiles.get(profile, {}) | self.check(overrides or {})
 
@@ -65,13 +59,7 @@ class Notebook:
 
 
 def find(names: Iterable[str] = (), folder: Path = FOLDER) -> list[Notebook]:
-    """Return the notebooks of `folder` with these names, or all of them.
-
-    Raises
-    ------
-    ValueError
-        For a name without a notebook, or a notebook that :func:`read` refuses.
-    """
+    """Return the notebooks of `folder` with these names, or all; ValueError for another name."""
     paths = {path.stem: path for path in sorted(folder.glob("*.ipynb"))}
     for name in names:
         if name not in paths:
@@ -92,47 +80,31 @@ def read(path: Path) -> Notebook:
     ------
     ValueError
         Naming the notebook and the fault: not JSON, not exactly one parameters cell, one that is
-        not Python or declares nothing, or a profile that sets what the cell does not declare.
+        not Python, or a profile that sets what the cell does not declare.
     OSError
         If the file cannot be read.
     """
-    name = path.stem
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         cells, declared = content["cells"], content["metadata"].get("workbench", {})
         tagged = [c for c in cells if "parameters" in c["metadata"].get("tags", ())]
-        sources = ["".join(c["source"]) for c in tagged]
+        if len(tagged) != 1:
+            raise ValueError(f"needs exactly one cell tagged 'parameters', has {len(tagged)}")
+        parameters = parameters_in("".join(tagged[0]["source"]))
         code = "\n\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "code")
         figures, profiles = tuple(declared.get("figures", ())), dict(declared.get("profiles", ()))
-        profiles = {profile: dict(values) for profile, values in profiles.items()}
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(f"{name}: not a notebook; {error}") from None
-    if len(tagged) != 1:
-        raise ValueError(f"{name}: needs exactly one cell tagged 'parameters', has {len(tagged)}")
-    notebook = Notebook(path, parameters_in(sources[0], name), profiles, figures, code)
+    except (ValueError, LookupError, TypeError, AttributeError, SyntaxError, RecursionError) as e:
+        raise ValueError(f"{path.stem}: not a notebook with parameters; {e}") from None
+    notebook = Notebook(path, parameters, profiles, figures, code)
     for profile, values in profiles.items():
-        try:
-            profiles[profile] = notebook.check(values)
-        except ValueError as error:
-            raise ValueError(f"{name}: {error}, in profile {profile!r}") from None
+        profiles[profile] = notebook.check(values)
     return notebook
 
 
-def parameters_in(source: str, notebook: str) -> dict[str, Parameter]:
-    """Return what a parameters cell sets to literals, by name.
-
-    Raises
-    ------
-    ValueError
-        Naming the notebook: the cell is not Python, or sets nothing.
-    """
-    where = f"{notebook}: parameters cell:"
-    try:
-        body, lines = ast.parse(source).body, source.splitlines()
-    except SyntaxError as error:
-        raise ValueError(f"{where} {error.msg}, line {error.lineno}") from None
-    parameters = {}
-    for statement in body:
+def parameters_in(source: str) -> dict[str, Parameter]:
+    """Return what a parameters cell sets to literals, by name; SyntaxError if it is not Python."""
+    parameters, lines = {}, source.splitlines()
+    for statement in ast.parse(source).body:
         line = lines[statement.end_lineno - 1].encode()[statement.end_col_offset :].decode()
         match statement:
             case ast.Assign([ast.Name(name)], value):
@@ -148,6 +120,4 @@ def parameters_in(source: str, notebook: str) -> dict[str, Parameter]:
         help_text = line.strip().removeprefix("#").strip()
         parameter = Parameter(name, type_of(annotation, default), default, help_text)
         parameters[name] = parameter._replace(default=parameter.typed(default))
-    if not parameters:
-        raise ValueError(f"{where} declares nothing")
     return parameters

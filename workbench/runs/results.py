@@ -61,7 +61,7 @@ def write_results(
     Raises
     ------
     ValueError
-        If there is no trace, or a row has a column of the header's name.
+        If there is no trace.
     """
     by_setting = {_setting_of(trace): trace for trace in traces}
     by_setting = dict(sorted(by_setting.items()))
@@ -74,22 +74,17 @@ def write_results(
         about = _header(trace)
         names |= dict.fromkeys(about)
         for row in _thinned(trace):
-            if twice := sorted(about.keys() & row.keys()):
-                raise ValueError(f"traces: rows contain {', '.join(twice)}, as the headers do")
             columns |= dict.fromkeys(row)
             rows.append(about | row | {"stopped_by": trace.stopped_by})
     columns = list(dict.fromkeys([*columns, "stopped_by"]))
     table = {name: _array([row.get(name) for row in rows]) for name in [*names, *columns]}
     headers = {name: encode(trace.header) for name, trace in by_setting.items()}
     about = {"headers": headers, "columns": columns, "parameters": dict(parameters or {})}
-    numbers = [name for name, column in table.items() if pa.types.is_floating(column.type)]
-    compact = {"compression": "zstd", "compression_level": 19, "use_byte_stream_split": numbers}
-    compact["use_dictionary"] = [name for name in table if name not in numbers]
+    packed = pa.table(table).replace_schema_metadata({n: _packed(v) for n, v in about.items()})
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole(path) as part:
-        packed = {name: _packed(value) for name, value in about.items()}
-        pq.write_table(pa.table(table).replace_schema_metadata(packed), part, **compact)
+        pq.write_table(packed, part, compression="zstd", compression_level=19)
 
 
 def read_results(path: str | os.PathLike) -> tuple[list[Trace], dict[str, Any]]:
@@ -134,11 +129,10 @@ def _thinned(trace: Trace) -> list[Row]:
     """Return the rows of a run: all up to round 200, then one in each half per cent."""
     if not {"round", "cpu"} <= trace.last.keys():  # a notebook's own numbers are not rounds
         return trace.rows
-    kept, following = [], 0.0
-    for row in trace.rows:
-        if row["round"] >= following or row is trace.last:
+    kept = trace.rows[:1]
+    for row in trace.rows[1:]:
+        if row["round"] <= 200 or row["round"] >= 1.005 * kept[-1]["round"] or row is trace.last:
             kept.append(row)
-            following = 1.005 * row["round"] if row["round"] >= 200 else 0.0
     return kept
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import subprocess
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -40,12 +41,11 @@ def run(
     path: str | os.PathLike | None = None,
     proof: str | os.PathLike | None = None,
     warm_up: bool = True,
-    after: tuple[Trace, State] | None = None,
 ) -> tuple[Trace, State | None]:
     """Run a solver until a rule stops it, it finishes, or Ctrl-C; record every round.
 
-    Ctrl-C ends the run after the round in progress, with a state that can be resumed; pressed
-    again, it ends the run at once, without a state.
+    Ctrl-C ends the run after the round in progress; pressed again, at once and without a state.
+    A run is resumed by the solver itself, from a state: ``solver(problem, ..., state=state)``.
 
     Parameters
     ----------
@@ -58,8 +58,6 @@ def run(
     path : where the trace is written while the run goes on
     proof : where the proof of the last state is written, see :func:`workbench.proofs.write`
     warm_up : compile the kernels on ``problem.tiny()`` before the clock starts
-    after : the result of an earlier run, to resume from its state, which is used up, and its
-        clock; the new trace begins where that one ended
 
     Returns
     -------
@@ -77,16 +75,12 @@ def run(
     if warm_up:
         warm(steps, problem, parameters)
     trace = Trace(header(solver, problem, parameters, rules))
-    since, state = after or (Trace(), None)
-    own = parameters if state is None else parameters | {"state": state}
-    clock = {name: since.last.get(name, 0.0) for name in ("seconds", "cpu")}
-    held = Held(state)
+    held = Held()
     if proof is not None:
         from workbench.proofs.writers import proof_of, save  # of all solvers, imported if asked for
     try:
         with held:
-            stream = watch(steps(problem, **own), measure, when, **clock)
-            stream = until(stream, *rules, held.stop)
+            stream = until(watch(steps(problem, **parameters), measure, when), *rules, held.stop)
             for _, held.state in record(stream, trace, path, rules):
                 if proof is not None and len(trace.rows) == 1:
                     proof_of(problem, held.state, parameters)  # refuses here what has none
@@ -102,9 +96,7 @@ def run(
 def warm(steps: Callable, problem: Problem, parameters: Mapping[str, Any]) -> None:
     """Run the solver for three states on ``problem.tiny()``: its kernels are compiled then.
 
-    The first time on a machine that may take up to a minute; later processes load the kernels from
-    Numba's cache. Errors are ignored: the run itself raises those that are not due to the tiny
-    problem.
+    Errors are ignored: the run itself raises those that are not due to the tiny problem.
     """
     with suppress(Exception):
         for _ in islice(steps(problem.tiny(), **parameters), 3):
@@ -114,10 +106,7 @@ def warm(steps: Callable, problem: Problem, parameters: Mapping[str, Any]) -> No
 def resolve(solver: str | Callable, parameters: Mapping[str, Any]) -> tuple[Callable, dict]:
     """Return the solver's function and its complete parameters, defaults filled in.
 
-    Raises
-    ------
-    ValueError
-        For an unknown solver, or a parameter that the solver does not declare.
+    A ValueError names an unknown solver, or a parameter that the solver does not declare.
     """
     if isinstance(solver, str):
         if solver not in SOLVERS:
@@ -179,24 +168,20 @@ def versions() -> dict[str, str]:
 
 
 def _cpu() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    names = re.findall(r"model name\s*: (.+)", info.read_text()) if info.exists() else []
+    return names[0] if names else platform.processor() or platform.machine()
 
 
 def _commit() -> str:
     root = Path(workbench.__file__).parents[1]
     if not (root / ".git").exists():
         return "none"
-    git = partial(subprocess.run, cwd=root, capture_output=True, text=True, timeout=10, check=False)
+    git = partial(subprocess.run, cwd=root, capture_output=True, text=True, timeout=10, check=True)
     try:
         commit = git(["git", "rev-parse", "--short=12", "HEAD"]).stdout.strip()
         # Only what can change a result: a figure that was just renewed does not.
-        changed = git(["git", "diff", "--quiet", "HEAD", "--", "workbench", "notebooks"]).returncode
+        changed = git(["git", "diff", "--name-only", "HEAD", "--", "workbench", "notebooks"]).stdout
     except (OSError, subprocess.SubprocessError):
         return "unknown"
-    return commit + "-dirty" * bool(changed) if commit else "unknown"
+    return commit + "-dirty" * bool(changed)

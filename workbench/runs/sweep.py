@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -33,17 +33,14 @@ from workbench.runs.worker import Limits, Task, timed_alone
 TIMED_RUNS = 3
 RECORDED = ("key", "timed", "data", "seed", "test", "repetition", "stop")  # in the trace's header
 
-_warm: set[tuple[str, ...]] = set()
+_warm: set[str] = set()  # the settings that this process has compiled
 
 
 def solve(point: Point, proofs: bool, path: Path, limits: Limits) -> str:
     """Run a point: solve, evaluate at geometric rounds and at the end, and write the trace."""
     problem = _problem(point.data, point.seed, point.test)
-    if point_key(point, problem, point.timed, proofs) != point.key:
-        raise ValueError(
-            "data, code or versions have changed since the sweep was planned, or differ on "
-            "this worker"
-        )
+    if point_key(point, problem.checksum, point.timed, proofs) != point.key:
+        raise ValueError("data, code or versions differ from those that the sweep was planned for")
 
     def in_time(row: Row) -> None:
         unknown = set(point.stop) - set(LIMITS) - set(row)
@@ -53,9 +50,7 @@ def solve(point: Point, proofs: bool, path: Path, limits: Limits) -> str:
         if limits.seconds and row["seconds"] > limits.seconds:
             raise TimeoutError(f"took more than {limits.seconds:g} s")
 
-    # Parameters may choose other kernels, and compiling must not be timed.
-    own = (repr(sorted(point.parameters.items())),) if point.timed else ()
-    judge, kind = errors(problem), (point.solver, point.data, *own)
+    judge, setting = errors(problem), repr((point.solver, point.data, point.parameters))
     trace, state = run(
         point.solver,
         problem,
@@ -64,9 +59,9 @@ def solve(point: Point, proofs: bool, path: Path, limits: Limits) -> str:
         parameters=point.parameters,
         measure=judge,
         when=geometric(),
-        warm_up=kind not in _warm,
+        warm_up=setting not in _warm,  # parameters may choose other kernels
     )
-    _warm.add(kind)
+    _warm.add(setting)
     if trace.stopped_by == "interrupted":
         raise InterruptedError("its worker was interrupted")
     trace.last.update(judge(state))
@@ -78,9 +73,7 @@ def solve(point: Point, proofs: bool, path: Path, limits: Limits) -> str:
         with suppress(ValueError):  # this solver has none
             write(path.with_suffix(".npz"), problem, state, **point.parameters)
     write_trace(path, trace)
-    last = trace.last
-    gap = f"gap {last['gap']:.1e} after " if "gap" in last else ""
-    return f"{gap}{last['cpu']:.2f} s and {last['round']} rounds, {last['stopped_by']}"
+    return "{cpu:.2f} s and {round} rounds, {stopped_by}".format_map(trace.last)
 
 
 def task(point: Point, proofs: bool = False) -> Task:
@@ -158,10 +151,7 @@ class Sweep:
         """Return the trace of one of the points, which did not fail."""
         if self.results is not None:
             return self.results[point.key]
-        try:
-            trace = read_finished(self.folder / _place(point.key), point.key)
-        except ValueError as error:
-            raise ValueError(f"{error}; run the sweep again to replace it") from None
+        trace = read_finished(self.folder / _place(point.key), point.key)
         trace.header |= _recorded(point)  # an earlier sweep may have named the data otherwise
         return trace
 
@@ -198,8 +188,6 @@ def sweep(
     ------
     ValueError
         For data that cannot be read, or timing on a cluster, before anything runs.
-    OSError
-        When traces cannot be written; what was finished before is kept.
     KeyboardInterrupt
         After all workers have been stopped; the same call resumes the sweep.
     """
@@ -207,9 +195,7 @@ def sweep(
     folder = Path(folder or runs_folder() / "points").absolute()
     if timing and (cluster or jobs != 1):
         raise ValueError("timing: must run one job here, without jobs or a cluster")
-    if timing and not timed_alone(timing):
-        say(f"not timed: {os.environ['WORKBENCH_JOBS']} notebooks run side by side")
-        timing = False
+    timing = timed_alone(timing)
     points = at_least(points, TIMED_RUNS) if timing else points
     if (known := recalled()) is not None:
         return _from_results(points, timing, known, folder)
@@ -222,30 +208,26 @@ def sweep(
 def summary(done: Sweep) -> pd.DataFrame:
     """Return a row for each setting: medians over its seeds and repetitions, and numbers of runs.
 
-    ``failed`` counts those that failed, ``cut`` those that the clock ended, and ``short`` those
-    whose solver ended by itself before the goals of the grid's ``stop``.
     The heading of ``cpu`` says ``not timed`` unless all was measured in timing mode.
     """
     frame = done.frame()
     by = ["solver", *[name for name in frame if name.startswith("p_")], "data"]
     by += [c for c in ("test", "stop") if frame[c].nunique() > 1]
     frame = frame.drop_duplicates([*by, "key"])  # points that are the same run
-    ends = frame["stopped_by"] if "stopped_by" in frame else frame["reason"]
     frame["failed"] = frame["status"] == "failed"
-    frame["cut"] = ends.str.endswith("seconds", na=False)
-    frame["short"] = ends.str.startswith("finished before", na=False)
     columns = [c for c in ("cpu", "round", "gap", "primal", "test_error") if c in frame]
     groups = frame.groupby(by, sort=False, dropna=False)
-    counts = groups[["failed", "cut", "short"]].sum()
-    table = groups[columns].median().join(groups.agg(runs=("key", "size"))).join(counts)
+    counts = groups.agg(runs=("key", "size"), failed=("failed", "sum"))
+    table = groups[columns].median().join(counts)
     cpu = "cpu (s)" if frame["timed"].all() else "cpu (s, not timed)"
     return table.reset_index().rename(columns={"cpu": cpu})
 
 
-def point_key(point: Point, problem: Problem, timed: bool, proofs: bool = False) -> str:
-    """Return the content key of a point on its problem.
+def point_key(point: Point, checksum: str, timed: bool, proofs: bool = False) -> str:
+    """Return the content key of a point on the problem with this checksum.
 
-    The seed counts by its effect on data and parameters. Timed runs are kept apart even if it has
+    Equal data under two names is one run. The seed counts by its effect on data and parameters.
+    Timed runs are kept apart even if it has
     none, and by machine: each is a measurement.
     """
     steps = SOLVERS[point.solver].steps
@@ -253,7 +235,7 @@ def point_key(point: Point, problem: Problem, timed: bool, proofs: bool = False)
         solver=point.solver,
         steps=steps.__qualname__,
         parameters=dict(point.parameters),
-        data=problem.checksum,
+        data=checksum,
         stop=dict(point.stop),
         repetition=point.repetition,
         timed=timed and {"seed": point.seed, "machine": machine()},
@@ -278,22 +260,14 @@ def _from_results(points: Sequence[Point], timed: bool, known: dict, folder: Pat
 def planned(points: Sequence[Point], timed: bool, proofs: bool = False) -> tuple[Point, ...]:
     """Return the points with their keys; each problem is made once."""
     sources.cache_clear()  # a notebook's kernel may be older than the code; new workers are not
-    keyed = list(points)
-    places: dict[tuple, list[int]] = {}
-    for place, point in enumerate(points):
-        places.setdefault((point.data, point.seed, point.test), []).append(place)
-    for chosen, indices in places.items():
-        try:
-            # As in the workers: the last digits of a matrix product depend on the threads.
-            with threadpool_limits(1):
-                problem = panel(*chosen)
-        except (ValueError, OSError) as error:
-            raise type(error)(f"data {chosen[0]!r}: {error}") from None
-        for place in indices:
-            # Only the checksum says which problem it is: equal data under two names is one run.
-            own = point_key(points[place], problem, timed, proofs)
-            keyed[place] = replace(points[place], key=own, timed=timed)
-    return tuple(keyed)
+
+    @cache
+    def checksum(*chosen) -> str:
+        with threadpool_limits(1):  # as in the workers: it may change the last digits of features
+            return panel(*chosen).checksum
+
+    keys = [point_key(p, checksum(p.data, p.seed, p.test), timed, proofs) for p in points]
+    return tuple(replace(point, key=own, timed=timed) for point, own in zip(points, keys))
 
 
 @lru_cache(maxsize=TIMED_RUNS)  # the splits of one setting, for the next solver

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import signal
 import subprocess
@@ -11,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from math import inf
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
@@ -25,7 +24,7 @@ from threadpoolctl import threadpool_limits
 ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"
 )
-DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+GRACE_S = 20.0
 DIED = "its worker died, twice (out of memory, or a crash in compiled code)"
 TOO_LONG = "exceeded its time within a round and was killed"
 # PR_SET_PDEATHSIG: the process is killed when its parent ends, however that ends and even while
@@ -38,8 +37,8 @@ class Limits:
     """Limits of one task: wall ``seconds`` and ``memory`` in GB, None for no limit.
 
     The time of a solver is checked after each of its rounds. A task is killed with its worker after
-    1.5 times the limit plus its ``grace_s``, which includes its data and its evaluation. The memory
-    is what the process may allocate in addition to what it has; it is enforced on Linux only.
+    1.5 times the limit plus :data:`GRACE_S`, for its data and its evaluation. The memory is what
+    the process may allocate in addition to what it has; it is enforced on Linux only.
     """
 
     seconds: float | None = None
@@ -62,7 +61,6 @@ class Task:
     work : function (path, limits) that writes the file whole or not at all, and returns in a few
         words how it went
     check : function (path) that raises a ValueError if the file is not a whole one of this task
-    grace_s : seconds that it may take beyond 1.5 times its limit
     """
 
     key: str
@@ -70,14 +68,13 @@ class Task:
     place: str
     work: Callable[[Path, Limits], str]
     check: Callable[[Path], Any]
-    grace_s: float = 10.0
 
     def path(self, folder: Path) -> Path:
         return folder / self.place
 
 
 class Outcome(NamedTuple):
-    """The end of a task: ``done``, ``failed`` or, if results cannot be kept, ``stop``."""
+    """The end of a task: its status is ``done`` or ``failed``."""
 
     key: str
     status: str
@@ -91,33 +88,29 @@ def attempt(task: Task, *, folder: Path, limits: Limits, timing: bool) -> Outcom
         return Outcome(task.key, "done", "already done by another run")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with limited_memory(limits.memory), _on_one_core(timing):
+        with _limited_memory(limits.memory), _on_one_core(timing):
             return Outcome(task.key, "done", task.work(path, limits))
     except (Exception, SystemExit, KeyboardInterrupt) as error:
         return failed(task.key, error, limits)
 
 
 def failed(key: str, error: BaseException, limits: Limits | None = None) -> Outcome:
-    """Return an error in one line; a full disk stops the sweep."""
-    number = getattr(error, "errno", None)
-    if isinstance(error, MemoryError) or number == errno.ENOMEM:
+    """Return an error in one line."""
+    if isinstance(error, MemoryError):
         within = f"{limits.memory:g} GB" if limits and limits.memory else "there is"
         return Outcome(key, "failed", f"out of memory: it needs more than {within}")
-    text = " ".join(str(error).split())
-    text = text if len(text) <= 500 else f"{text[:500]} ..."
     kind = "" if isinstance(error, TimeoutError) else f"{type(error).__name__}: "
-    return Outcome(key, "stop" if number in DISK_FULL else "failed", f"{kind}{text}")
+    return Outcome(key, "failed", kind + " ".join(str(error).split())[:500])
 
 
 @contextmanager
-def limited_memory(gigabytes: float | None) -> Iterator[None]:
+def _limited_memory(gigabytes: float | None) -> Iterator[None]:
     """Let this process allocate no more than that beyond what it has, on Linux."""
     if gigabytes is None or not psutil.LINUX:
         yield
         return
     import resource  # Unix only
 
-    _take_buffers()
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     most = psutil.Process().memory_info().vms + round(gigabytes * 2**30)
     resource.setrlimit(resource.RLIMIT_AS, (most if hard < 0 else min(most, hard), hard))
@@ -125,16 +118,6 @@ def limited_memory(gigabytes: float | None) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
-
-
-@cache
-def _take_buffers() -> None:
-    """Let NumPy's and SciPy's OpenBLAS take their buffers, for which they would wait forever."""
-    import numpy as np
-    from scipy.linalg import solve
-
-    A = np.eye(100)
-    solve(A, A @ A, assume_a="pos")
 
 
 def timed_alone(timing: bool) -> bool:
@@ -152,15 +135,12 @@ def one_thread(timed: bool) -> Iterator[None]:
 @contextmanager
 def _on_one_core(timing: bool) -> Iterator[None]:
     process = psutil.Process()
-    if not timing or not hasattr(process, "cpu_affinity"):  # macOS has none
-        yield
-        return
-    cores = process.cpu_affinity()
-    process.cpu_affinity(cores[-1:])
+    cores = process.cpu_affinity() if timing and psutil.LINUX else []
+    process.cpu_affinity(cores[-1:]) if cores else None
     try:
         yield
     finally:
-        process.cpu_affinity(cores)
+        process.cpu_affinity(cores) if cores else None
 
 
 def duration(seconds: float) -> str:
@@ -175,8 +155,7 @@ class Worker:
 
     def __init__(self):
         self.process, self.connection = None, None
-        self.ended, self.late = False, False
-        self.lock = threading.Lock()
+        self.ended, self.lock = False, threading.Lock()
 
     def run(self, task: Task, attempt: Callable[[Task], Outcome], limits: Limits) -> Outcome:
         """Return how a task ended; it is tried once more if its process dies."""
@@ -184,14 +163,15 @@ class Worker:
             message = bytes(ForkingPickler.dumps(partial(attempt, task)))
         except Exception as error:  # a task of a function within a function, or of an open file
             return failed(task.key, error)
-        seconds = limits.seconds and 1.5 * limits.seconds + task.grace_s
+        seconds = limits.seconds and 1.5 * limits.seconds + GRACE_S
         for _ in range(2):
             try:
                 return self._answer(message, seconds)._replace(key=task.key)
+            except TimeoutError:
+                self.kill()
+                return Outcome(task.key, "failed", TOO_LONG)
             except (OSError, EOFError):  # the process is dead
                 self.kill()
-                if self.late:
-                    return Outcome(task.key, "failed", TOO_LONG)
         return Outcome(task.key, "failed", DIED)
 
     def kill(self, last: bool = False) -> None:
@@ -204,13 +184,12 @@ class Worker:
                 self.process = None
 
     def _answer(self, message: bytes, seconds: float | None) -> Outcome:
-        """Return what the process answers to a message within these seconds, or kill it."""
-        self.late, connection = False, self._started()
+        """Return what the process answers to a message; TimeoutError if it takes longer."""
+        connection = self._started()
         connection.send_bytes(message)
         connection.recv()  # it has begun: from here compiled code may never answer
         if not connection.poll(seconds):
-            self.late = True
-            raise EOFError
+            raise TimeoutError
         return connection.recv()
 
     def _started(self) -> Connection:
