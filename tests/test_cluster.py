@@ -7,7 +7,6 @@ from itertools import islice
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 from workbench.core.problem import as_problem
 from workbench.data import load
@@ -69,8 +68,7 @@ def test_two_workers_have_the_iterates_of_one_process(name, processes, memory, f
 
 def test_rows_in_memory_and_a_file_that_has_moved_are_refused(processes, memory, file, tmp_path):
     client = processes[1]
-    sparse = as_problem(sp.csr_matrix(memory.X), memory.y)
-    for problem in (memory, sparse, file.subset(0.5), file.split(0.5)):
+    for problem in (memory, file.subset(0.5), file.split(0.5)):
         with pytest.raises(ValueError, match="problem: must have the rows of a memory-mapped"):
             on_cluster(problem, client)
     np.save(tmp_path / "rows.npy", memory.X)

@@ -11,12 +11,9 @@ from test_solvers import NAMES, SHORT, TWO_CLASSES
 
 import workbench
 
-# Relative differences that a second thread may make, by solver; all others agree to the bit. These
-# leave products with long sums to BLAS, which may share them among its threads and then add up in
-# another order: of a (500, 500) and a (500, 3) matrix OpenBLAS does.
+# Relative differences that a second thread may make, by solver; all others agree to the bit. BLAS
+# may add up long sums in another order. (nmslib, no solver's default, has a seed of its own.)
 TOLERANCES = {"nystroem_svm": 1e-9, "cuts_exact": 1e-9}
-# nmslib draws from a generator of its own, seeded when it is loaded, and is not the default of
-# any solver: `mips="sw_graph"` is exempt.
 PROGRAM = """
 import hashlib, json, sys
 from dataclasses import fields
@@ -53,17 +50,12 @@ print(json.dumps(encode(found)))
 
 def started(hash_seed, names, threads=1):
     """Start a fresh process that runs these solvers, so that several go side by side."""
-    pools = ("OMP", "OPENBLAS", "MKL", "NUMBA")
-    limits = {f"{pool}_NUM_THREADS": str(threads) for pool in pools}
-    root = str(Path(workbench.__file__).parent.parent)
-    more = {"PYTHONHASHSEED": str(hash_seed), "PYTHONPATH": root}
+    more = {f"{pool}_NUM_THREADS": str(threads) for pool in ("OMP", "OPENBLAS", "MKL", "NUMBA")}
+    root = str(Path(workbench.__file__).parents[1])
+    more |= {"PYTHONHASHSEED": str(hash_seed), "PYTHONPATH": root}
     work = json.dumps([names, SHORT, sorted(TWO_CLASSES)])
-    return subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-c", PROGRAM, work],
-        env=os.environ | limits | more,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    command = [sys.executable, "-W", "ignore", "-c", PROGRAM, work]
+    return subprocess.Popen(command, env=os.environ | more, stdout=subprocess.PIPE, text=True)
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,6 @@ from workbench.runs.run import run
 from workbench.sampled_cuts.spaces import inverse_root
 
 GAUSSIAN = {"gamma": 0.2}
-each = pytest.mark.parametrize("name", ["libsvm", "nystroem_svm"])
 
 
 def fitted(name, problem, **parameters):
@@ -34,10 +33,8 @@ def test_libsvm_is_scikit_learns(settings, k, blobs):
         np.testing.assert_array_equal(np.argmax(state.scores(new), axis=1), model.predict(new))
         decisions = np.concatenate([D for _, D in state.decisions(new)], axis=1).T
         theirs = model.decision_function(new)
-        if k == 2:
-            np.testing.assert_allclose(state.scores(new) @ [-1, 1], theirs, atol=1e-10)
-        else:
-            np.testing.assert_allclose(decisions, theirs, atol=1e-10)
+        ours = state.scores(new) @ [-1, 1] if k == 2 else decisions
+        np.testing.assert_allclose(ours, theirs, atol=1e-10)
     if k == 6:  # of labels that mean nothing many votes are equal, and the first class wins
         noise = as_problem(np.random.default_rng(0).normal(size=(60, 2)), np.arange(60) % 6)
         new, model = 2 * new[:, :2], SVC(C=0.1).fit(noise.X, noise.y)

@@ -207,8 +207,7 @@ def test_a_start_from_the_splitting_keeps_theorem_2_and_saves_rounds(columns, an
 
 
 def test_a_constraint_with_a_multiplier_stays_whatever_its_rounding_error(blobs):
-    # The simplex is exact to 1e-9 only. Taken for slack, a constraint that holds the LP's bound
-    # up would go, and the next LP be unbounded: letter's was, in round 56.
+    # Without it the next LP is unbounded.
     risk = minimax_risk(blobs())
     *_, s = islice(mrc_ccg(blobs(), n_max=5, columns=False, **EXACT), 6)
     s.slack += 1e-8
@@ -286,8 +285,7 @@ def test_pdhg_never_fills_sparse_rows(blobs, monkeypatch):
     assert s.round == 3
 
 
-@pytest.mark.parametrize("total", [0.5, 0.999, 1.001])
-def test_pdhg_s_weights_that_do_not_sum_to_one_are_judged_as_if_they_did(total, blobs):
+def test_pdhg_s_weights_that_do_not_sum_to_one_are_judged_as_if_they_did(blobs):
     """Newton's method may end early; 1 - sum_i max_y p_iy is too high where sum p < 1."""
     problem = blobs(n=25)
     risk, *_, s = minimax_risk(problem, 0.1), *islice(mrc_pdhg(problem, lambda0=0.1), 6)
@@ -298,5 +296,6 @@ def test_pdhg_s_weights_that_do_not_sum_to_one_are_judged_as_if_they_did(total, 
     def lower(p):
         return renew_lower(s, risk, sp.csr_matrix(risk.X.T), *tables, p)
 
-    assert lower(total * p) == pytest.approx(lower(p), rel=1e-9)
+    for total in (0.5, 1.001):
+        assert lower(total * p) == pytest.approx(lower(p), rel=1e-9)
     assert 0 < s.lower <= list(SOLVERS["mrc_lp"].steps(problem, lambda0=0.1))[-1].R + 1e-9

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from oracles import LINKS, optimum, plain
-from test_solvers import CERTIFIED, DENSE_ONLY
+from test_solvers import CERTIFIED, DENSE_ONLY, weight
 
 from fuzz.inputs import examples, refused, values
 from workbench.core.problem import as_problem
@@ -62,27 +62,19 @@ def hard(pick, X, y, family):
         y = np.arange(n) % 2
     sparse = pick([False, True])
     problem = as_problem(sp.csr_matrix(X) if sparse else X, y)
-    return (
-        replace(problem, weights=weights) if family in WEIGHTED and pick([False, True]) else problem
-    )
+    weighted = family in WEIGHTED and pick([False, True])
+    return replace(problem, weights=weights) if weighted else problem
 
 
 def settings(name, problem, parameters, size):
     """Return the parameters with the weight `size` of the loss, or of the regulariser."""
-    if name.startswith("mrc"):
-        return parameters | {"lambda0": size}
-    if name.startswith("svm"):
-        return parameters | {"lam": size}
-    if name == "memoir_pegasos":
-        return parameters | {"lam": 1.0 / (problem.n * size)}
-    if name.startswith("ls"):
-        return parameters | {"alpha": size}
-    return parameters | {"C": size}
+    size = 1.0 / (problem.n * size) if name == "memoir_pegasos" else size
+    return parameters | {weight(name): size}
 
 
 def attack(family, problem, size):
     """Run all solvers of a family; hold their bounds against the optimum and one another."""
-    ends, refusals = [], []
+    ends = []
     for name, given_ in FAMILIES[family].items():
         if problem.is_sparse and name in DENSE_ONLY:
             continue
@@ -91,13 +83,11 @@ def attack(family, problem, size):
         parameters = settings(name, problem, given_, size)
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            options = {"parameters": parameters, "warm_up": False}
             try:
-                trace, state = run(
-                    name, problem, rounds(ROUNDS), parameters=parameters, warm_up=False
-                )
+                trace, state = run(name, problem, rounds(ROUNDS), **options)
             except ValueError as error:
                 assert refused(error), f"{name}: {error!r}"
-                refusals.append((name, str(error)))
                 continue
         scale = 1.0 / parameters["lam"] if name == "memoir_pegasos" else 1.0
         low, high = optimum(name, problem, parameters, state)
@@ -107,7 +97,6 @@ def attack(family, problem, size):
             assert row["lower"] <= high and row["upper"] >= low, what
         ends.append((name, scale * row["lower"], scale * row["upper"]))
     assert not ends or max(e[1] for e in ends) <= min(e[2] for e in ends), ends
-    return ends, refusals
 
 
 @examples(12)
