@@ -22,11 +22,7 @@ class Kernel(NamedTuple):
 
     def functions(self) -> list:
         """Return the functions."""
-        return [
-            attrgetter(name)(module)
-            for module, names in self.names.items()
-            for name in names.split()
-        ]
+        return [attrgetter(n)(module) for module, ns in self.names.items() for n in ns.split()]
 
 
 KERNELS = {
