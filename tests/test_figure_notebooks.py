@@ -69,27 +69,23 @@ def test_committed_figures_pair_with_their_notebook(name):
         assert record["machine"]["cpu"] in beneath
         assert "synthetic" in beneath or not any(data["synthetic"] for data in record["data"])
         assert (folder / f"{figure}.png").stat().st_size < 200_000
-        says_how_it_was_made(record)
-
-
-def says_how_it_was_made(record):
-    assert set(record) >= {
-        "caption", "date", "seconds", "data", "solvers", "runs", "machine", "threads",
-        "load", "wall_over_cpu", "jobs", "versions", "commit", "commits_of_runs", "command", "key",
-        "timed", "traces",
-    }  # fmt: skip
-    for commit in (record["commit"], *record["commits_of_runs"]):
-        assert re.fullmatch("[0-9a-f]{12}", commit), "made of code that cannot be checked out"
-    reason = why_not_timed(record)
-    assert record["timed"] == (not reason), reason
-    times = record["parameters"].get("timing", True)
-    said = f"Not timed: {reason}." if times else "Not timed"  # with or without the reason
-    assert (said if reason else record["machine"]["cpu"]) in record["caption"]
-    assert reason or "Not timed" not in record["caption"]
-    for problem in record["data"]:
-        assert re.fullmatch("[0-9a-f]{16}", problem["checksum"])
-        if problem["synthetic"]:
-            assert "synthetic" in record["caption"]
+        assert set(record) >= {
+            "caption", "date", "seconds", "data", "solvers", "runs", "machine", "threads",
+            "load", "wall_over_cpu", "jobs", "versions", "commit", "commits_of_runs", "command",
+            "key", "timed", "traces",
+        }  # fmt: skip
+        for commit in (record["commit"], *record["commits_of_runs"]):
+            assert re.fullmatch("[0-9a-f]{12}", commit), "made of code that cannot be checked out"
+        reason = why_not_timed(record)
+        assert record["timed"] == (not reason), reason
+        times = record["parameters"].get("timing", True)
+        said = f"Not timed: {reason}." if times else "Not timed"  # with or without the reason
+        assert (said if reason else record["machine"]["cpu"]) in record["caption"]
+        assert reason or "Not timed" not in record["caption"]
+        for problem in record["data"]:
+            assert re.fullmatch("[0-9a-f]{16}", problem["checksum"])
+            if problem["synthetic"]:
+                assert "synthetic" in record["caption"]
 
 
 def test_every_folder_of_figures_has_its_notebook():

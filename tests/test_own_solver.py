@@ -6,26 +6,9 @@ import sys
 from pathlib import Path
 from shutil import copyfile, copytree, ignore_patterns
 
-import pytest
-
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "frank_wolfe.py"
 LINE = '    "frank_wolfe": ("frank_wolfe", "Frank-Wolfe", "#123456 o"),\n'
-
-
-@pytest.fixture
-def tree(tmp_path):
-    """Return a checkout with the example in it, and all that tests of all solvers look at."""
-    top, package = tmp_path, tmp_path / "workbench"
-    copytree(ROOT / "workbench", package, ignore=ignore_patterns("__pycache__"))
-    (top / "figures").mkdir()
-    for name in ("pyproject.toml", "notebooks", "data"):
-        (top / name).symlink_to(ROOT / name)
-    copyfile(EXAMPLE, package / "frank_wolfe.py")
-    text = (ROOT / "workbench/registry.py").read_text("utf-8")
-    text = text.replace("TABLE = {\n", "TABLE = {\n" + LINE, 1)
-    (package / "registry.py").write_text(text, encoding="utf-8")
-    return top
 
 
 def test_the_example_is_short_and_shown_where_contributors_look():
@@ -94,16 +77,27 @@ FILES = "test_midrun test_solvers test_inside test_interrupts test_plots test_ro
 FILES += " test_keys test_api_pages fuzz/test_found fuzz/test_solvers_fuzz"
 
 
-def test_one_line_and_the_solver_is_everywhere_and_held_to_what_all_solvers_promise(tree):
+def test_one_line_and_the_solver_is_everywhere_and_held_to_what_all_solvers_promise(tmp_path):
     """Also, a live parameter that the solver does not handle is found out."""
-    (tree / "everywhere.py").write_text(PROGRAM)
-    own = {"PYTHONPATH": str(tree), "WORKBENCH_RUNS": str(tree / "runs"), "OMP_NUM_THREADS": "1"}
+    # A checkout with the example in it, and all that tests of all solvers look at.
+    package = tmp_path / "workbench"
+    copytree(ROOT / "workbench", package, ignore=ignore_patterns("__pycache__"))
+    (tmp_path / "figures").mkdir()
+    for name in ("pyproject.toml", "notebooks", "data"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    copyfile(EXAMPLE, package / "frank_wolfe.py")
+    text = (ROOT / "workbench/registry.py").read_text("utf-8")
+    text = text.replace("TABLE = {\n", "TABLE = {\n" + LINE, 1)
+    (package / "registry.py").write_text(text, encoding="utf-8")
+    (tmp_path / "everywhere.py").write_text(PROGRAM)
+    own = {"PYTHONPATH": str(tmp_path), "WORKBENCH_RUNS": str(tmp_path / "runs")}
     files = [str(ROOT / "tests" / f"{name}.py") for name in FILES.split()]
+    variables = os.environ | own | {"OMP_NUM_THREADS": "1"}
     command, kept = (
         [sys.executable, "everywhere.py", *files],
         {"capture_output": True, "text": True},
     )
-    done = subprocess.run(command, cwd=tree, env=os.environ | own, **kept)
+    done = subprocess.run(command, cwd=tmp_path, env=variables, **kept)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     said, _, tested = done.stdout.partition("everywhere\n")
     assert "Solvers: frank_wolfe, " in said
