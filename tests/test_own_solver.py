@@ -93,10 +93,8 @@ def test_one_line_and_the_solver_is_everywhere_and_held_to_what_all_solvers_prom
     own = {"PYTHONPATH": str(tmp_path), "WORKBENCH_RUNS": str(tmp_path / "runs")}
     files = [str(ROOT / "tests" / f"{name}.py") for name in FILES.split()]
     variables = os.environ | own | {"OMP_NUM_THREADS": "1"}
-    command, kept = (
-        [sys.executable, "everywhere.py", *files],
-        {"capture_output": True, "text": True},
-    )
+    command = [sys.executable, "everywhere.py", *files]
+    kept = {"capture_output": True, "text": True}
     done = subprocess.run(command, cwd=tmp_path, env=variables, **kept)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     said, _, tested = done.stdout.partition("everywhere\n")
