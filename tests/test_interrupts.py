@@ -4,6 +4,7 @@ import copy
 import signal
 import sys
 from contextlib import contextmanager
+from functools import wraps
 from itertools import islice
 from pathlib import Path
 from traceback import extract_tb
@@ -76,19 +77,21 @@ def seen(row):
 def test_ctrl_c_at_any_statement_leaves_the_iterate_of_a_whole_round(name, blobs):
     """All parts of a run that is cut and resumed, over and over, are those of one that is not."""
     problem, parameters = suited(name, blobs(n=30)), SHORT.get(name, {})
-    stream = until(watch(SOLVERS[name].steps(problem, **parameters)), rounds(ROUNDS))
+    steps = SOLVERS[name].steps
+    stream = until(watch(steps(problem, **parameters)), rounds(ROUNDS))
     whole = {row["round"]: (seen(row), s.scores(problem.X).tobytes()) for row, s in stream}
     done, after, pressed = set(), None, 0
     while True:
         with cut(done, press, every=1 if name in CERTIFIED else 5) as found:
-            options = {"parameters": parameters, "after": after, "warm_up": False}
-            trace, state = run(name, problem, rounds(ROUNDS), **options)
+            resumed = wraps(steps)(lambda *at, state=after, **own: steps(*at, **own, state=state))
+            options = {"parameters": parameters, "warm_up": False}
+            trace, state = run(resumed, problem, rounds(ROUNDS), **options)
         assert all(seen(row) == whole[row["round"]][0] for row in trace.rows)
         if not found and after is None:
             break
         fresh = after is None
-        after = (trace, state) if found and state is not None else None
-        if after:
+        after = state if found else None
+        if after is not None:
             last = trace.last["round"]
             assert state.round == last and state.scores(problem.X).tobytes() == whole[last][1]
             pressed += trace.stopped_by == "interrupted"
