@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 
@@ -16,9 +15,8 @@ import psutil
 import pytest
 from test_player import wait
 
-from workbench.runs import engine
 from workbench.runs.engine import execute
-from workbench.runs.worker import DIED, TOO_LONG, Limits, Outcome, Task, one_thread, timed_alone
+from workbench.runs.worker import DIED, TOO_LONG, Limits, Task, one_thread, timed_alone
 
 
 def job(key, does="well", lock=None):
@@ -194,28 +192,3 @@ def test_a_worker_in_compiled_code_ends_with_its_command(number, tmp_path):
     process = subprocess.Popen(command, env=os.environ | own, start_new_session=True)
     wait(lambda: begun(tmp_path, "two"), 60, process)
     assert ended_from_outside(process, getattr(signal, number), "TASKS_OF", str(tmp_path))
-
-
-def test_progress_is_reported_once_per_second_with_the_time_left(monkeypatch, tmp_path):
-    ends, clock = iter(["done", "done", "failed", "done"]), iter([0.0, 0.4, 240.0, 240.1, 240.2])
-
-    def submit(task, run, limits):
-        run(task)
-        futures.append(Future())
-        futures[-1].set_result(Outcome(task.key, next(ends), "so it went"))
-        return futures[-1]
-
-    futures = []
-    monkeypatch.setattr(engine, "_in_processes", lambda *_: submit)
-    monkeypatch.setattr(engine, "as_completed", iter)
-    jobs, said = [job(f"{i}") for i in range(6)], []
-    for task in jobs[:2]:
-        task.path(tmp_path).write_text("done")
-    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
-    execute(jobs, tmp_path, what="notebook", say=said.append)
-    assert said == [
-        "6 notebooks, 2 done before, 4 to run",
-        "[4/6] job 3: so it went; 4 min left",
-        "[5/6] job 4: FAILED, so it went; 80 s left",
-        "[6/6] job 5: so it went",
-    ]

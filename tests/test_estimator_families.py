@@ -1,8 +1,6 @@
 """Single families of estimators: closed forms, bounds, rules, kernels, sizes."""
 
 import warnings
-from functools import wraps
-from itertools import islice
 
 import numpy as np
 import pytest
@@ -24,7 +22,6 @@ from workbench.estimators import (
     MemoirClassifier,
     MinimaxRiskClassifier,
     SampledCutClassifier,
-    StagewiseLeastSquares,
     WestonWatkinsClassifier,
     WorkingSetClassifier,
 )
@@ -34,14 +31,12 @@ from workbench.least_squares.links import LINKS
 from workbench.memoir.mips import oracle
 from workbench.mrc.risk import minimax_risk
 from workbench.mrc.splitting import WIDEST
-from workbench.registry import SOLVERS
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 IRIS = scale(IRIS)
 TEXT = tfidf(zipf_text(600, 40, 0, n_test=200))
 BASES = ["linear_time", "constant_time", "exact", "nystroem"]
 SMALL = {"r": 60, "random_state": 0}
-STAGES = {"n_features": 60, "block": 25, "alpha": 1e-3, "random_state": 0}
 
 
 @pytest.fixture(scope="module")
@@ -203,19 +198,6 @@ def test_the_model_is_its_expansion_and_its_bounds_are_those_of_its_objective(cu
         assert svm.upper_ == pytest.approx(cuts_objective(svm, X, y), rel=1e-5)
 
 
-def test_a_stream_that_ends_with_a_gap_is_warned_of_where_it_is_certified(monkeypatch):
-    for basis in BASES:
-        entry = SOLVERS[f"cuts_{basis}"]
-        stalled = wraps(entry.steps)(
-            lambda problem, at=entry, **p: islice(at.steps(problem, **p), 3)
-        )
-        monkeypatch.setitem(SOLVERS, f"cuts_{basis}", entry._replace(function=stalled))
-        with warnings.catch_warnings(record=True) as caught:
-            svm = SampledCutClassifier(basis=basis, **SMALL).fit(IRIS, SPECIES)
-        assert svm.n_iter_ == 2 and len(caught) == (basis in ("exact", "nystroem"))
-        assert all("stopped (finished) after 2 rounds" in str(w.message) for w in caught)
-
-
 @pytest.mark.parametrize("link", LINKS)
 def test_probabilities_are_those_of_the_link(link):
     model = GeneralizedLeastSquares(link, alpha=1e-2, tol=1e-12, max_iter=10_000)
@@ -242,18 +224,6 @@ def test_calibrated_predictions_are_those_of_training():
     error = ((model.predict_proba(IRIS) - np.eye(3)[SPECIES]) ** 2).sum(axis=1).mean()
     assert error == pytest.approx(model.squared_error_) == model.trace_.last["squared_error"]
     assert np.all(np.diff([row["squared_error"] for row in model.trace_.rows]) <= 1e-9)
-
-
-def test_features_that_are_not_finite_are_refused():
-    X = IRIS.copy()
-    X[0] = 1e15
-    model = StagewiseLeastSquares("poly4", **STAGES)
-    with pytest.raises(ValueError, match=r"^features: block 0 of 'poly4' is not finite"):
-        model.fit(X, SPECIES)
-    model.fit(IRIS, SPECIES)
-    for rows in (X, X[:1]):
-        with pytest.raises(ValueError, match=r"^X: the scores of some rows are not finite"):
-            model.predict(rows)
 
 
 def test_prediction_holds_few_scores(monkeypatch):

@@ -99,8 +99,6 @@ MISTAKES = {
     "-p a=1,two": "a: must be of type int, got 'two'",
     "-p a": "-p: must be NAME=VALUE, got 'a'",
     "-p a=1 -p a=2": "-p: a appears twice",
-    "--timing": "must be used with a grid",
-    "--seconds -1": "seconds: must be positive",
 }
 
 

@@ -2,8 +2,6 @@
 
 import json
 import os
-import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,19 +10,15 @@ import nbformat
 import numpy as np
 import pytest
 from PIL import Image
-from test_engine import gone
 from test_fanout import printed
-from test_player import wait
 
 from workbench.core.stream import rounds, seconds
 from workbench.core.trace import Trace
 from workbench.data.panels import panel
 from workbench.figures import Figures, plots, provenance
-from workbench.figures.saved import MAX_LINES, _lines
 from workbench.runs import mill as room
 from workbench.runs.mill import KINDS, make, notebook_key
-from workbench.runs.notebooks import CHECKOUT, parameters_in, read
-from workbench.runs.parameters import Parameter
+from workbench.runs.notebooks import read
 from workbench.runs.run import run
 
 PARAMETERS = "points: int = 3  # how many points\ngrid: str = '1,2'  # where"
@@ -212,27 +206,6 @@ def test_refused_before_anything_runs(mill, tmp_path):
     assert not touched.exists() and not (tmp_path / "figures").exists()
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(os.name == "nt", reason="Ctrl-C is no signal to a process on Windows")
-def test_an_interrupt_takes_the_kernels_with_it(mill, tmp_path):
-    for name in ("a", "b"):
-        log = f"open({str(tmp_path / f'{name}.log')!r}, 'w').write(f'{{os.getpid()}}.')"
-        write(mill.folder, name, f"import os, time\n{log}\ntime.sleep(100)")
-    code = (
-        "from pathlib import Path; from workbench.runs.mill import make; import functools\n"
-        f"make(notebooks=Path({str(mill.folder)!r}), figures={str(tmp_path)!r}, jobs=2,"
-        f" executed={str(tmp_path / 'runs')!r}, say=functools.partial(print, flush=True))"
-    )
-    command = [sys.executable, "-c", code]
-    process = subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.DEVNULL)
-    logged = lambda: "".join(path.read_text() for path in tmp_path.glob("*.log"))  # noqa: E731
-    wait(lambda: logged().count(".") == 2, 120, process)
-    kernels = [int(number) for number in logged().split(".")[:2]]
-    process.send_signal(signal.SIGINT)
-    assert process.wait(60) not in (0, 1)
-    assert gone(kernels, 20)
-
-
 def test_figures_say_which_runs_the_clock_ended_and_refuse_what_is_not_declared(
     tmp_path, monkeypatch
 ):
@@ -269,34 +242,3 @@ def test_figures_say_which_runs_the_clock_ended_and_refuse_what_is_not_declared(
         assert figures.parameters == expected
         figures.save(plt.figure(), "line", "A line.")
         assert (tmp_path / "runs" / "by_hand" / name / "line.png").exists()
-
-
-def test_typed_values():
-    for default, value, expected in (
-        *((False, "True", True), (1, str(2**60 + 1), 2**60 + 1), (0.5, 1, 1.0)),
-        *((0.5, "1e-2", 0.01), ("1,2", [0.1, 1e-3], "0.1,0.001"), ([1], "[a, 2]", ["a", 2])),
-    ):
-        found = Parameter("p", type(default), default).typed(value)
-        assert found == expected and type(found) is type(expected)
-    refused = (False, "yes"), (1, "1.5"), (0.5, True), ("a", None), ([1], "[1"), (0.5, "few")
-    for default, value in refused:
-        with pytest.raises(ValueError, match=r"^p: must be "):
-            Parameter("p", type(default), default).typed(value)
-    line = "x: str = 'a # b'  # a text, with a #"
-    assert parameters_in(line)["x"] == ("x", str, "a # b", "a text, with a #")
-
-
-def test_beneath_a_figure_stand_the_first_sentences_that_fit_and_the_last():
-    caption = "It shows A. " + "More of it is said in a long sentence. " * 6 + "B is ahead."
-    lines = _lines(caption.strip(), "Data: iris. Machine: M.", 3.0)
-    text = " ".join(lines)
-    assert len(lines) == MAX_LINES
-    assert text.startswith("It shows A. More of it") and text.endswith("Data: iris. Machine: M.")
-    assert "B is ahead" not in text and "sentence. Data" in text
-    made = {"machine": {"cpu": "M", "cores": 2}, "threads": {}, "timed": None, "load": None}
-    made |= {"wall_over_cpu": None, "solvers": [], "jobs": 1}
-    made["data"] = [{"name": "iris", "synthetic": False}]
-    made["data"].append({"name": "boards 20x3 of 4x4", "synthetic": True})
-    assert provenance.in_words(made, brief=True)[0] == "Data: iris; boards (synthetic)."
-    made["data"] += [{"name": f"a set of long name {i:03}", "synthetic": False} for i in range(9)]
-    assert provenance.in_words(made, brief=True)[0] == "Data: 11 sets, 1 of them synthetic."

@@ -8,7 +8,7 @@ import pytest
 
 from workbench.data.panels import panel
 from workbench.live import lane as lanes
-from workbench.live.lane import Lane, Spare, closed
+from workbench.live.lane import Lane, closed
 
 
 @dataclass
@@ -152,16 +152,3 @@ def test_old_rows_are_thinned_and_states_stay_within_their_memory(iris, monkeypa
         held = [state.round for state in short._states]
         assert held[0] == 0 and held[-1] == i and len(held) <= 11
     assert lane.state.round == lane.last["round"] < 4950 and lane.state.sum[0] == lane.state.round
-
-
-def test_evaluating_takes_its_fraction_of_the_time_and_all_of_it_if_no_solver_waits(iris):
-    calls = []
-    lane = Lane(counting, iris, {}, lambda s: (calls.append(s.round), {"test_error": 0.5})[1])
-    lane._evaluating._next = np.inf
-    assert "test_error" not in lane.advance() and calls == []
-    assert lane.evaluate_now()["test_error"] == 0.5 and lane.last["test_error"] == 0.5
-    assert lane.advance(wait=True)["test_error"] == 0.5 and calls == [0, 1]
-    spare = Spare(1e-9, 0.0)
-    assert spare.due() and spare.run_and_rest(lambda a: 2 * a, 3) == 6 and not spare.due()
-    spare.now()
-    assert spare.due()

@@ -146,19 +146,6 @@ def test_the_lane_with_the_least_solver_time_goes_first(player):
             assert str(player.error) == "the toy broke", "it failed alone, and that is said"
 
 
-@pytest.mark.parametrize("press", ["run", "back"])
-def test_what_is_pressed_while_the_last_iterate_is_evaluated_is_not_lost(player, press):
-    first, second = Toy(last=2), Toy(last=1)
-    evaluating, evaluated = threading.Event(), threading.Event()
-    first.evaluate_now = lambda: (evaluating.set(), evaluated.wait(20))[:0]
-    player.run(always(first))
-    evaluating.wait(20)
-    player.run(always(second)) if press == "run" else player.back()
-    evaluated.set()
-    toy, status = (second, "finished") if press == "run" else (first, "paused")
-    wait(lambda: player.status == status and toy.at == 1)
-
-
 def test_quick_presses_are_counted_and_a_round_in_progress_ends_before_the_pause(player):
     toy = Toy(free=False)
     player.step(always(toy))
@@ -177,18 +164,6 @@ def test_quick_presses_are_counted_and_a_round_in_progress_ends_before_the_pause
     toy.gate.release()
     player.until("paused")
     assert (toy.asked, toy.at) == (5, 2)
-
-
-def test_a_press_while_lanes_are_made_lets_no_round_begin(player):
-    for press, status in ((player.pause, "paused"), (player.stop, "stopped")):
-        toy, begun, made = Toy(), threading.Event(), threading.Event()
-        player.run(lambda _, toy=toy, at=begun, go=made: (at.set(), go.wait(20), [toy])[-1])
-        begun.wait(20)
-        press()
-        made.set()
-        player.until(status)
-        time.sleep(0.02)
-        assert toy.asked == 0 and player.lanes == [toy] * (status == "paused")
 
 
 def test_an_abandoned_round_ends_before_the_next_run(player):

@@ -60,14 +60,6 @@ def test_a_curve_is_a_step_function_on_a_common_grid():
     assert len(grid) <= 402 and (grid[0], grid[-1], values[0, -1]) == (0.0, 50.0, 50.0)
 
 
-def test_the_time_to_a_level_is_that_of_the_first_row_there():
-    run = trace(seconds=[1.0, 2.0, 3.0], gap=[1e-1, 1e-2, 1e-3])
-    assert scaling_plots.time_to(run, "gap", 1e-2) == 2.0
-    assert scaling_plots.time_to(run, "gap", 1e-4) == np.inf
-    runs = [run, trace(seconds=[1.0, 4.0], gap=[1e-1, 1e-2]), trace(seconds=[1.0], gap=[1e-1])]
-    assert scaling_plots.times(runs, 1e-2, "seconds").tolist() == [4.0, 4.0, np.inf]
-
-
 def test_convergence_draws_median_and_quartiles(ax):
     gaps = [1e-1, 1e-2, 1e-4]
     runs = {"mrc_ccg": [trace(seconds=[1.0, 2.0], gap=[1.0, g]) for g in gaps]}

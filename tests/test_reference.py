@@ -6,7 +6,6 @@ import pandas as pd
 import pytest
 
 from workbench.data.sources import SOURCES
-from workbench.figures import reference
 from workbench.figures.reference import (
     PAPERS,
     captions,
@@ -110,15 +109,6 @@ def test_spot_checks(everything, paper):
         assert math.isnan(row["spread"]) if not spread else row["spread"] == float(spread), key
 
 
-def test_cells_without_a_number_say_why(everything):
-    found = everything.set_index(["table", "dataset", "method", "quantity"])
-    row = found.loc["VI", "cifar10_resnet18", "SVM-MULTI", "training time"]
-    assert math.isnan(row["value"]) and "no solution" in row["note"]
-    masked = printed("sampled_cuts")
-    assert masked["value"].isna().all()
-    assert masked["note"].str.endswith("masked in our copy of the text").all()
-
-
 def test_numbers_that_a_paper_prints_twice_agree():
     def values(rows, *columns):
         rows = rows[rows["value"].notna()]
@@ -141,16 +131,6 @@ def test_numbers_that_a_paper_prints_twice_agree():
     rows = memoir[(memoir["quantity"] == "samples") & (memoir["table"] != "text")]
     parts = rows[rows["table"] == "1"].groupby("dataset")["value"].sum().to_dict()
     assert parts == values(rows[rows["table"] == "3"], "dataset")
-
-
-def test_files_that_cannot_be_read_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(reference, "FOLDER", tmp_path)
-    with pytest.raises(ValueError, match="paper: unknown name 'walrus'; known papers: mrc"):
-        printed("walrus")
-    header = ",".join(COLUMNS)
-    (tmp_path / "mrc.csv").write_text(f"{header}\nmrc,II,nan,M,accuracy,,7.2e+0,1e+0,s,,\n")
-    row = printed("mrc").iloc[0]
-    assert (row["dataset"], row["value"], row["spread"], row["note"]) == ("nan", 7.2, 1.0, "")
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,9 @@ from PIL import Image
 from workbench.core.stream import rounds
 from workbench.data.panels import panel
 from workbench.figures import reference
-from workbench.figures.papers import ACROSS, PAPERS, base, same_data, title
+from workbench.figures.papers import PAPERS, base, same_data, title
 from workbench.figures.report import report
-from workbench.figures.report.comparison import Number, amount, as_printed, compare
+from workbench.figures.report.comparison import Number, compare
 from workbench.figures.report.rows import (
     KEYS,
     NOT_EXPLAINED,
@@ -59,14 +59,6 @@ def read(text):
         unit, spread = "", unit
     value = None if value == "none" else float(value)
     return Number(value, float(spread) if spread else None, unit)
-
-
-def test_numbers_are_easy_to_read():
-    given = (0.0, 12345.6, 1.23456, 0.05, 2e-5, 3e7)
-    assert [*map(amount, given)] == ["0", "12,346", "1.23", "0.0500", "2.00e-5", "3.00e7"]
-    assert amount(91.2345, decimals=2) == "91.23"
-    given = (110.0, 5e-11, 0.004, 23056.0)
-    assert [*map(as_printed, given)] == ["110", "5e-11", "0.004", "23,056"]
 
 
 @pytest.mark.parametrize(
@@ -161,18 +153,6 @@ def test_every_number_in_print_has_one_standing_and_the_readme_counts_them():
     assert len(rows) == len(reference.printed())
 
 
-def test_a_number_that_is_printed_again_points_at_the_first(tmp_path):
-    twice = pd.concat([PRINTED, PRINTED.assign(table="V")], ignore_index=True)
-    row = {"paper": "mrc", "dataset": "dna", "method": "MRC-SUB", "data": "dna", "unit": "%"}
-    row |= {"quantity": "classification error", "value": 9.6, "spread": 0.1, "runs": 3}
-    write(tmp_path, "mrc_x", "x", numbers=[row | {"table": table} for table in ("II", "V")])
-    rows = side_by_side(twice, measurements(collect(tmp_path)[0]))
-    found = counts(rows)
-    assert (found["printed"], found["reprint"], found["agrees"], found["own"]) == (4, 4, 1, 1)
-    again = [r for r in rows if r.names["table"] == "V" and r.standing == "reprint"]
-    assert {r.remarks[0] for r in again} == {"printed before: II"} and not again[0].ours
-
-
 def write(folder, notebook, name, **record):
     folder = folder / notebook
     folder.mkdir(parents=True, exist_ok=True)
@@ -262,16 +242,6 @@ def test_the_better_of_two_measurements_is_shown(tmp_path):
     found = side_by_side(PRINTED, measurements(collect(tmp_path)[0]))[1]
     assert found.ours.number.value == 8.02
     assert found.verdict.tone == "agrees", "spelling does not keep the two apart"
-
-
-def test_a_figure_belongs_to_a_paper(tmp_path):
-    write(tmp_path, "named_so", "a", solvers=[{"solver": "mrc_ccg"}])
-    write(tmp_path, "named_so", "b", numbers=[{"paper": "memoir", "method": "OVR"}])
-    write(tmp_path, "named_so", "c")
-    write(tmp_path, "ww_walrus", "d")
-    write(tmp_path, "mrcx", "e")
-    found = [figure.paper for figure in collect(tmp_path)[0]]
-    assert found == [ACROSS, "mrc", "memoir", ACROSS, "weston_watkins"]
 
 
 def test_a_bad_sidecar_or_picture_is_one_line_and_left_out(folder, tmp_path):

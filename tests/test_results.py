@@ -7,8 +7,6 @@ import os
 from functools import partial
 
 import matplotlib.pyplot as plt
-import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -125,20 +123,6 @@ def test_a_table_has_a_row_for_each_row_and_the_columns_of_all(tmp_path):
     for given, read_back in zip(ROWS, rows["a"], strict=True):
         assert str(read_back) == str(read_back | given | {"stopped_by": "2 rounds"})
         assert read_back["p_C"] == 1.0 and read_back["timed"] is True and read_back["n"] == 60
-
-
-def test_a_column_has_one_type():
-    for values, kind, expected in (
-        ([1, None, 2], pa.int64(), [1, None, 2]),
-        ([True, False, None], pa.bool_(), [True, False, None]),
-        ([np.float32(0.5), np.int64(2)], pa.float64(), [0.5, 2.0]),
-        ([math.inf, "naïve"], pa.string(), ["inf", "naïve"]),
-        ([[1, 2], {"b": 0.5}], pa.string(), ["[1, 2]", '{"b": 0.5}']),
-        ([2**63, 1], pa.string(), [str(2**63), "1"]),
-        ([True, "no", None, 3], pa.string(), ["true", "no", None, "3"]),
-    ):
-        column = results._array(values)
-        assert column.type == kind and column.to_pylist() == expected
 
 
 def test_what_cannot_be_written_leaves_the_old_file(tmp_path, monkeypatch):

@@ -7,13 +7,11 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pytest
 from test_player import wait
 
-import workbench
 from workbench.core.interrupts import NOTICE
 from workbench.core.measures import error, errors
 from workbench.core.stream import below, rounds, seconds
@@ -21,8 +19,6 @@ from workbench.core.trace import read_trace
 from workbench.registry import SOLVERS
 from workbench.runs.notebooks import CHECKOUT
 from workbench.runs.run import LIBRARIES, header, resolve, run
-
-ROOT = Path(workbench.__file__).parent.parent
 
 
 @dataclass
@@ -99,17 +95,6 @@ def test_the_header_says_all_that_a_repetition_needs(blobs, tmp_path):
         assert json.loads(json.dumps(plain)) == plain and "state" not in plain["parameters"]
     end = {"load_at_end": head["load_at_end"]}  # the file was begun before the end was known
     assert read_trace(tmp_path / "t.jsonl").header | end == head
-
-
-def test_unknown_names_are_errors_that_say_what_is_known(blobs):
-    for solver, parameters, message in (
-        ("mrc_cgg", {}, r"unknown name 'mrc_cgg'; did you mean mrc_ccg"),
-        ("zzz", {}, r"unknown name 'zzz'; known names: mrc_lp, .*mrc_ccg"),
-        ("mrc_ccg", {"nmax": 3}, "mrc_ccg has no 'nmax'; did you mean n_max"),
-        (halving, {"state": None}, "has no 'state'"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            run(solver, blobs(), parameters=parameters)
 
 
 def test_the_warm_up_is_short_tiny_and_off_the_clock(blobs, clock):
