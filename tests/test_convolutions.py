@@ -1,10 +1,9 @@
-"""Convolutional features: against SciPy's correlation, fitted on training rows, small in memory."""
+"""Convolutional features: against SciPy's correlation, and fitted on the training rows."""
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.signal import correlate
-from sklearn.datasets import load_sample_image
 
 import convolutions
 from convolutions import convolve, filters, image_shape, start
@@ -42,21 +41,6 @@ def test_equals_correlation_by_brute_force(channels, side):
                         assert Z[i, j, a, b, sign] == pytest.approx(mean, rel=2e-4, abs=2e-4)
 
 
-def test_same_features_of_one_row_and_of_many_and_at_any_scale(bank, monkeypatch):
-    X = images()
-    whole = convolve(X, bank)
-    for how in ("random", "kmeans"):
-        assert (filters(X, 8, how, 3) == filters(X, 8, how, 3)).all()
-        assert not np.allclose(filters(X, 8, how, 3), filters(X, 8, how, 4))
-        near, far = (convolve(scale * X, filters(scale * X, 8, how)) for scale in (1, 1 / 255))
-        np.testing.assert_allclose(near, far, rtol=2e-2, atol=2e-3)
-        assert 0.2 < np.mean(near**2) < 5
-    assert (np.vstack([convolve(X[i : i + 1], bank) for i in range(len(X))]) == whole).all()
-    monkeypatch.setattr(convolutions, "CHUNK", 1)
-    assert (convolve(X, bank) == whole).all()
-    np.testing.assert_allclose(convolve(X.astype(np.float64), bank), whole, rtol=1e-5)
-
-
 @pytest.mark.parametrize("how", ["random", "kmeans"])
 def test_blocks_are_those_of_all_filters(how):
     problem = as_problem(images(), np.arange(30) % 3).split(0.3)
@@ -90,15 +74,3 @@ def test_refuses_what_it_cannot_use(bank):
         convolve(images(2, 10, 1), bank)
     plain = filters(np.full((5, 64), 3.0, np.float32), 4, "kmeans")  # one colour is no error
     assert np.isfinite(convolve(images(5, 8, 1), plain)).all()
-
-
-def test_noise_is_not_taken_for_planes_and_planes_are_not_for_pixels():
-    noise = np.random.default_rng(0).standard_normal((30, 300)).astype(np.float32)
-    photo = load_sample_image("china.jpg")[:384:2, :640:2].astype(np.float32)
-    photos = photo.reshape(6, 32, 10, 32, 3).swapaxes(1, 2).reshape(60, -1)
-    for X in (noise, images(), photos):
-        assert np.isfinite(filters(X, 2, "random")).all()
-    for X in (images(), photos):
-        planes = X.reshape(len(X), -1, 3).transpose(0, 2, 1).reshape(len(X), -1)
-        with pytest.raises(ValueError, match="plane by plane"):
-            filters(planes, 2, "random")

@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.ndimage import map_coordinates
 from sklearn.metrics.pairwise import rbf_kernel
 
 from upright import deskewed
@@ -145,30 +144,6 @@ def test_columns_onto_a_range(wrap, expected):
     assert abs(pixels.X).max() == 1 and abs(pixels.X_test - problem.X_test / 6).max() < 1e-12
     nothing = as_problem(wrap(np.zeros((2, 2))), [0, 1])
     assert abs(features.over_maximum(nothing).X).max() == 0
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_deskewed_images_are_centred_and_have_no_skew(dtype):
-    side, middle = 12, 6
-    down, across = np.mgrid[:side, :side].astype(float)
-    leaning = np.exp(-((across - 5.3 - 0.6 * (down - 6)) ** 2) - (down - 6) ** 2 / 6)
-    images = np.stack([leaning, leaning[:, ::-1], np.zeros((side, side))]).astype(dtype)
-    problem = as_problem(images.reshape(3, -1), [0, 1, 1])
-    found = deskewed(problem).X.reshape(images.shape)
-    assert found.dtype == dtype and (found[2] == 0).all()
-    for image, new in zip(images[:2].astype(float), found[:2], strict=True):
-        x, y = (across * image).sum() / image.sum(), (down * image).sum() / image.sum()
-        skew = (image * (across - x) * (down - y)).sum() / (image * (down - y) ** 2).sum()
-        assert abs(skew) > 0.4
-        places = [down + y - middle, across + skew * (down - middle) + x - middle]
-        expected = map_coordinates(image, places, order=1, mode="grid-constant")
-        np.testing.assert_allclose(new, expected, atol=1e-6)
-        x, y = across - middle, down - middle
-        assert max(abs((new * part).sum()) for part in (x, y, x * y)) < 1e-2 * new.sum()
-    with pytest.raises(ValueError, match=r"side \* side pixels, got rows of 8"):
-        deskewed(as_problem(np.ones((2, 8)), [0, 1]))
-    with pytest.raises(ValueError, match="negative values; deskewing is for pixels"):
-        deskewed(replace(problem, X=-problem.X))
 
 
 @pytest.mark.parametrize("sparse", [False, True])

@@ -88,18 +88,3 @@ def test_equal_rows_have_a_bandwidth_and_landmarks_repeat(problem):
     assert fitted(as_problem(X, np.arange(20) % 2), "fourier", 4, 4, 2.0).s == 2.0
     X[:5] += 3.0  # most pairs are equal
     assert fitted(as_problem(X, np.arange(20) % 2), "fourier", 4, 4).s == pytest.approx(27.0)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"kind": "wavelets"}, "features: unknown name 'wavelets'; known names: fourier"),
-        ({"block": 2.5}, "block: must be a whole number of at least 1, got 2.5"),
-        ({"bandwidth": -1.0}, "bandwidth: must be a positive number"),
-        *(({"seed": s}, "seed: must be a whole number") for s in (None, -1)),
-    ],
-)
-def test_bad_settings_are_named(settings, message, problem):
-    settings = {"kind": "fourier", "n_features": 20, "block": 10} | settings
-    with pytest.raises(ValueError, match=message):
-        fitted(problem, **settings)

@@ -13,12 +13,10 @@ import pytest
 from test_solvers import CERTIFIED, CLOCK, EXTRAS, NAMES, SHORT, suited
 
 import workbench
-from workbench.core.interrupts import Broken, Held
+from workbench.core.interrupts import Broken
 from workbench.core.stream import rounds, until, watch
-from workbench.live.lane import Lane
 from workbench.registry import SOLVERS
 from workbench.runs.run import run
-from workbench.tuning.weston_watkins import certify_path
 
 HOUSE = Path(workbench.__file__).parent
 # Where the statements of solvers are: the folders, or files, of all of them, and shared loops.
@@ -153,47 +151,3 @@ def test_the_reader_of_a_stream_has_an_iterate_when_ctrl_c_comes(times, last, bl
     if times == 1:
         assert seen(read[-1]) == {"round": 3} | state.info()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-
-
-def test_a_certified_search_that_was_cut_is_refused(blobs):
-    problem = blobs(n=30)
-    given = problem, problem.X, problem.classes[problem.y], (0.1, 10.0), 0.0
-    done, refused = set(), 0
-    while True:
-        state = None
-        try:
-            with cut(done, fail, every=3) as found:
-                for state in islice(certify_path(*given), 12):  # noqa: B007
-                    pass
-        except MemoryError:
-            if state is None:
-                continue
-            refused += 1
-            with pytest.raises(ValueError, match=REFUSED):
-                next(certify_path(*given, state=state)).info()
-        if not found:
-            break
-    assert refused
-
-
-def test_a_lane_that_failed_within_a_round_does_not_branch_but_goes_back(blobs, monkeypatch):
-    lane = Lane("ww_walrus_fast", blobs(), {})
-    for _ in range(3):
-        lane.advance(wait=True)
-    with cut(set(), fail):
-        lane.advance()
-    assert isinstance(lane.error, MemoryError)
-    with pytest.raises(ValueError, match=REFUSED):
-        lane.branch({"C": 2.0})
-    rows = [dict(row) for row in lane.rows]
-    assert lane.back() and lane.state.round == rows[-2]["round"]
-    assert seen(lane.advance()) == seen(rows[-1])
-
-
-def test_a_second_ctrl_c_as_the_block_ends_leaves_the_handler_that_was_there():
-    before = signal.getsignal(signal.SIGINT)
-    held = Held(object()).__enter__()
-    press()
-    with pytest.raises(KeyboardInterrupt):
-        press()
-    assert signal.getsignal(signal.SIGINT) is before and held.pressed

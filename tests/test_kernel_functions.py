@@ -13,8 +13,6 @@ from workbench.kernels.functions import (
     CACHE_BYTES,
     FEW_COLUMNS,
     Kernel,
-    check_gamma,
-    check_kernel,
     kernel_of,
     scale,
 )
@@ -132,26 +130,3 @@ def test_the_rows_kept_are_within_their_budget_and_those_used_last(blobs):
     gram.at(np.arange(20))
     assert asked == list(range(40, 60))
     assert held(at(X, "rbf"), X, 512).most == 120
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"kernel": "sigmoid"}, "kernel: must be one of 'linear', 'rbf', got 'sigmoid'"),
-        ({"kernel": len}, "kernel: must be one of"),
-        ({"gamma": 0}, "gamma: must be a positive number or None, got 0"),
-        ({"gamma": "scale"}, "gamma: must be a positive number or None, got 'scale'"),
-    ],
-)
-def test_what_does_not_make_a_kernel_is_refused(given, message):
-    fine = {"kernel": "rbf", "gamma": None}
-    check_kernel(**fine)
-    with pytest.raises(ValueError, match=f"^{message}"):
-        check_kernel(**fine | given)
-
-
-@pytest.mark.parametrize("gamma", [0, -1.0, np.inf, None, "auto"])
-def test_an_estimators_gamma_is_scale_or_positive(gamma):
-    assert check_gamma("scale") is None and check_gamma(2) == 2.0
-    with pytest.raises(ValueError, match='gamma: must be "scale" or a positive number'):
-        check_gamma(gamma)

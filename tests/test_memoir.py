@@ -9,13 +9,10 @@ import scipy.sparse as sp
 
 from workbench.core.measures import error
 from workbench.core.problem import as_problem
-from workbench.core.stream import rounds
 from workbench.data.panels import panel
 from workbench.memoir.algorithms import MAX_BATCHES, memoir_l1, memoir_l2
 from workbench.memoir.averaged import memoir_averaged
 from workbench.memoir.mips.oracle import Random
-from workbench.memoir.state import default_batch
-from workbench.runs.run import run
 
 SOLVERS = {"l1": memoir_l1, "l2": memoir_l2, "averaged": memoir_averaged}
 each_form = pytest.mark.parametrize("dense", [True, False])
@@ -154,29 +151,6 @@ def test_the_shortfall_of_a_search_is_in_its_rows():
     assert chance.recall < 0.4 and chance.epsilon > 0.01
     hashed = after(5, "l2", problem, mips="simple_lsh", bits=256, **given)
     assert chance.recall < hashed.recall < 1 and 0 < hashed.epsilon < chance.epsilon
-
-
-@each_form
-@pytest.mark.parametrize("mips", ["sw_graph", "hnsw"])
-def test_graphs_find_nearly_the_same_classes(mips, dense):
-    pytest.importorskip("nmslib")
-    problem = documents(d=60, n=600, k=40)
-    given = {"lam": 0.1, "batch_size": 60, "dense": dense}
-    state = after(6, "l2", problem, mips=mips, **given)
-    exact = after(6, "l2", problem, **given)
-    assert 0.5 < state.recall <= 1 and 0 <= state.epsilon < 0.1
-    errors = [error(s.scores(problem.X), problem.y) for s in (state, exact)]
-    assert abs(errors[0] - errors[1]) < 0.1
-    assert state.build_seconds > 0 and state.query_seconds > 0
-    assert after(1, "l2", problem, mips=mips, **given, state=state).round == 7
-
-
-def test_a_batch_may_be_larger_than_the_set():
-    problem = documents(d=60, n=50)
-    assert default_batch(problem) == 50 and default_batch(documents(d=60, n=5000)) == 346
-    assert after(2, "l2", problem, batch_size=120).step == 2
-    trace, _ = run("memoir_l1", documents(300, 60), rounds(2), parameters={"batch_size": 200})
-    assert trace.stopped_by == "2 rounds"
 
 
 def test_dense_weights_that_do_not_fit_are_refused():

@@ -1,7 +1,6 @@
 """Searches for the best wrong class: exact, by chance, by hashes and by graphs; what is refused."""
 
 import itertools
-import subprocess
 import sys
 from types import SimpleNamespace
 
@@ -169,17 +168,6 @@ def test_inexactness_of_answers_that_are_known(sparse):
     assert found == {"recall": 0.5, "epsilon_mean": 1.0}  # answers 1 and 4 share the best score
 
 
-@both
-def test_exact_search_is_not_inexact_and_looking_draws_nothing(sparse):
-    X, W, y = reals(7, sparse)
-    rng = np.random.default_rng(7)
-    before = rng.bit_generator.state
-    for name, recall in (("exact", 1.0), ("random", 0.5)):
-        found = inexactness(built(name, W, seed=rng), W, X, np.arange(N), y)
-        assert rng.bit_generator.state == before and found["recall"] <= recall
-        assert (found == {"recall": 1, "epsilon_mean": 0}) == (name == "exact")
-
-
 def differing_bits(a, b):
     return np.unpackbits((a ^ b).view(np.uint8), axis=1).sum(axis=1).astype(int)
 
@@ -234,28 +222,6 @@ def test_graphs_find_nearly_all_of_an_easy_problem_after_each_update(name, spars
         oracle.update(weights)
         found = inexactness(oracle, weights, X, np.arange(N), y)
         assert found["recall"] >= 0.95 and found["epsilon_mean"] < 0.05
-
-
-def test_rows_without_any_answer_get_a_random_other_class():
-    X, W, y = reals(10, True)
-    oracle, nothing = built("sw_graph", W), (np.empty(0, np.int32), np.empty(0, np.float32))
-    query = lambda vectors, k, num_threads: [nothing] * vectors.shape[0]  # noqa: E731
-    oracle.graph = SimpleNamespace(knnQueryBatch=query)
-    r = oracle.query(X, np.arange(N), y)
-    assert not (r == y).any() and len(np.unique(r)) > 20
-
-
-def test_nmslib_is_imported_late_and_in_silence_and_later_errors_are_heard():
-    code = """
-import os, sys
-from workbench.memoir.mips import make_oracle
-assert "nmslib" not in sys.modules
-make_oracle("sw_graph", k=2, d=2)
-assert "nmslib" in sys.modules
-os.write(2, b"heard")
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "heard")
 
 
 @pytest.mark.parametrize("name", GRAPHS)

@@ -271,20 +271,6 @@ def test_the_interior_point_method_ends_where_rounding_is_all_that_is_left():
     assert len(states) < 500 and states[-1].upper - states[-1].lower < 1e-8
 
 
-def test_pdhg_never_fills_sparse_rows(blobs, monkeypatch):
-    problem = blobs(n=40, d=300, sparse=True)
-    original, shape = sp.csr_matrix.toarray, (problem.n, problem.d + 1)
-
-    def refuse(self, *args, **kwargs):
-        assert self.shape not in (shape, shape[::-1])
-        return original(self, *args, **kwargs)
-
-    monkeypatch.setattr(sp.csr_matrix, "toarray", refuse)
-    monkeypatch.setattr(sp.csr_matrix, "todense", refuse)
-    *_, s = islice(mrc_pdhg(problem, steps=20), 4)
-    assert s.round == 3
-
-
 def test_pdhg_s_weights_that_do_not_sum_to_one_are_judged_as_if_they_did(blobs):
     """Newton's method may end early; 1 - sum_i max_y p_iy is too high where sum p < 1."""
     problem = blobs(n=25)

@@ -8,7 +8,6 @@ from test_player import wait
 
 from workbench import cli, load
 from workbench.core.trace import read_trace
-from workbench.data.cache import state_of_folders
 from workbench.data.panels import available_specs, listed, panel
 from workbench.data.synthetic import checkers
 from workbench.live import explore
@@ -140,22 +139,3 @@ def test_the_same_words_are_the_same_problem_everywhere(words, tmp_path, monkeyp
     dashboard.step()
     wait(lambda: dashboard.player.lanes)
     assert dashboard.player.lanes[0].problem.checksum == problem.checksum
-
-
-@pytest.mark.parametrize("name", ["a+b.csv", "a@b.csv", "u v/w"])
-def test_a_description_that_is_a_path_is_a_file(name, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    path = tmp_path / name
-    path.parent.mkdir(exist_ok=True)
-    rows = "a,b,kind\n" + "1,20.5,u\n2,30,v\n0,7,w\n" * 5
-    rows = rows if path.suffix else "0 1:1 3:2\n1 2:1\n2 3:1\n1 1:4\n"
-    path.write_text(rows)
-    given = load(path)
-    for spec in (name, str(path), f"./{name}"):
-        assert load(spec).checksum == given.checksum
-        assert panel(f"nowhere.csv or {spec}").checksum == given.checksum
-        points = grid("mrc_subgradient", f"{spec}, iris", stop={"rounds": 1})
-        assert [point.data for point in points] == [spec, "iris"]
-    before = state_of_folders([f"iris, {name}"])
-    path.write_text(rows.replace("2", "5"))
-    assert state_of_folders([f"iris, {name}"]) != before

@@ -160,20 +160,6 @@ def test_split_is_stratified_seeded_and_keeps_every_row_once():
             problem.subset(share)
 
 
-@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
-def test_tiny_has_the_layout_that_kernels_are_compiled_for(kind):
-    filled = np.arange(20) % 2 == 1
-    problem = as_problem(kind(np.ones((60, 20), np.float32) * filled), np.arange(60) % 4)
-    part = problem.X if kind is np.asarray else problem.X.data
-    for writeable in (True, False):
-        part.flags.writeable = problem.y.flags.writeable = writeable
-        tiny = problem.tiny()
-        rows = tiny.X if kind is np.asarray else tiny.X.data
-        assert rows.flags.writeable == tiny.y.flags.writeable == writeable
-    assert (tiny.n, tiny.d, tiny.k) == (8, 9, 4) and (tiny.X != 0).sum() == 8 * 9  # filled columns
-    assert tiny.is_sparse or tiny.X.flags.c_contiguous
-
-
 def test_tiny_is_small_for_many_classes():
     y = np.arange(4000) % 2000
     tiny = as_problem(np.ones((4000, 2)), y).tiny()

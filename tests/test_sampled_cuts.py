@@ -1,6 +1,5 @@
 """Sampled cuts: the optimum, its certificates, what sampling costs, and what is refused."""
 
-from copy import deepcopy
 from itertools import islice, pairwise, product
 
 import cvxpy as cp
@@ -18,7 +17,7 @@ from workbench.data.synthetic import checkers
 from workbench.kernels.functions import Kernel, scale
 from workbench.runs.run import run
 from workbench.sampled_cuts.cutting_plane import exact, some_violators
-from workbench.sampled_cuts.model import mean_violation, slack
+from workbench.sampled_cuts.model import mean_violation
 from workbench.sampled_cuts.solvers import (
     cuts_constant_time,
     cuts_exact,
@@ -170,35 +169,6 @@ def a_fixed_point(n=2000):
     F = 2 * s.scores(problem.X)[:, 1:]
     task = task_of(problem)
     return task, s, F, task.answers(F, NOTHING)
-
-
-def violations_of_cuts(stabilised):
-    """Return the violation of each cut at the solution of the model that it joins."""
-    given, before = {"gamma": 30.0, "r": 10, "eps": 0.1, "stabilised": stabilised}, None
-    for s in islice(cuts_linear_time(checkers(300, 0), **given), 40):
-        if before is not None and len(s.h) == len(before.h) + 1:
-            yield s.h[-1] - s.G[-1, : len(before.h)] @ before.alpha - slack(before)
-        before = deepcopy(s)
-
-
-def test_the_paper_draws_until_the_sampled_cut_is_violated():
-    assert min(violations_of_cuts(stabilised=False)) > 0.1 > min(violations_of_cuts(True))
-
-
-@pytest.mark.parametrize("sparse", [False, True])
-def test_kernel_values_that_are_kept_change_no_score(blobs, sparse):
-    problem = blobs(n=201, d=24, k=3, sparse=sparse)
-    *_, s = islice(cuts_linear_time(problem, gamma=0.05, r=30, eps=1e-6), 9)
-    assert s.kernel_values <= 201**2  # each once, though nine cuts of thirty rows are more
-    kernel = s.made_kernel(np.float32)
-    points, w = kernel.points(problem.X), np.ones(len(s.h))
-    kept, few = (KernelSpace(s, kernel, points, 3, mb, gram=True) for mb in (64.0, 0.1))
-    assert kept.gram.most == 201 and (kept.gram.place >= 0).any() and few.gram.most == 65
-    plain = KernelSpace(s, kernel, points, 3, 64.0).combine(w)
-    for space in (kept, few):
-        found = space.combine(w)
-        np.testing.assert_allclose(found, plain, rtol=0, atol=1e-5 * np.abs(plain).max())
-    assert KernelSpace(s, kernel, points, 3, 0.05, gram=True).gram is None
 
 
 @pytest.mark.parametrize("kind", ["violators", "all"])

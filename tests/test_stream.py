@@ -1,7 +1,6 @@
 """The stream: what is on the clock, what is judged, what stops it."""
 
 import math
-import threading
 import time
 from dataclasses import dataclass, field
 
@@ -144,14 +143,3 @@ def test_a_solver_may_pause_the_clock(clock):
     assert rows[-1]["seconds"] == pytest.approx(0.03)
     row, _ = next(watch(count(pause=0.5), seconds=100.0, cpu=50.0))  # of a resumed run
     assert row["seconds"] == 100.5 and 50 <= row["cpu"] < 51
-
-
-def test_the_pause_of_one_thread_is_not_that_of_another():
-    def steps():
-        other = threading.Thread(target=pause, args=(0.3,))
-        other.start()
-        other.join()
-        yield Count()
-
-    (row, _), *_ = watch(steps())
-    assert row["seconds"] >= 0.3

@@ -148,16 +148,3 @@ def test_a_trace_is_finished_only_whole_and_under_its_key(tmp_path):
     with pytest.raises(TypeError):  # a failed write leaves the old trace, and nothing else
         write_trace(path, Trace(header, [{"round": 0, "state": object()}]))
     assert same(read_trace(path).rows, LINES[:2]) and os.listdir(tmp_path) == ["t.jsonl"]
-
-
-def test_two_may_write_one_trace_at_once(tmp_path, monkeypatch):
-    path, replace = tmp_path / "t.jsonl", os.replace
-
-    def meanwhile(part, target):
-        monkeypatch.setattr(os, "replace", replace)
-        write_trace(path, Trace(HEADER, ROWS[:2]))
-        replace(part, target)
-
-    monkeypatch.setattr(os, "replace", meanwhile)
-    write_trace(path, Trace(HEADER, ROWS))
-    assert same(read_trace(path).rows, ROWS) and os.listdir(tmp_path) == ["t.jsonl"]
