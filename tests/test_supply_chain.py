@@ -100,7 +100,7 @@ def test_nothing_turns_data_into_code():
         [sys.executable, *command, rules, "."], cwd=PACKAGE, capture_output=True, text=True
     )
     found = re.findall(r"^([\w/]+\.py):.* (S\d+) ", done.stdout, re.MULTILINE)
-    assert found == [("runs/grid.py", "S506")], done.stdout + done.stderr  # derived from SafeLoader
+    assert not found and "All checks passed" in done.stdout, done.stdout + done.stderr
 
 
 class Bomb:
@@ -123,7 +123,8 @@ def test_a_file_that_holds_code_is_refused_and_not_run(tmp_path):
     notebook = tmp_path / "figure.ipynb"
     meta = {"workbench": {"figures": ["one"], "profiles": {}}}
     nbformat.write(nbformat.v4.new_notebook(cells=[cell], metadata=meta), notebook)
-    for reader, path in (load, archive), (read_trace, trace), (read_points, grid), (read, notebook):
+    assert not read(notebook).parameters  # a computed value is not a parameter
+    for reader, path in (load, archive), (read_trace, trace), (read_points, grid):
         with pytest.raises((ValueError, json.JSONDecodeError)):
             reader(path)
 

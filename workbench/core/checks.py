@@ -229,7 +229,7 @@ def as_array(given, argument: str) -> np.ndarray:
     if np.ma.is_masked(given):
         raise ValueError(f"{argument}: contains masked values; fill or drop them")
     try:
-        return np.asarray(given)
+        return np.asarray(given.to_pandas() if hasattr(given, "to_pandas") else given)  # Polars
     except ValueError as error:  # lists of different lengths
         raise ValueError(f"{argument}: must be an array; {error}") from None
 

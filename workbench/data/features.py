@@ -141,7 +141,7 @@ def pca(problem: Problem, d: int, seed: int = 0) -> Problem:
     return mapped(problem, model.transform, f"{problem.name}, PCA {d}", names)
 
 
-def fourier(problem: Problem, n_features: int = 400, seed: int = 0) -> Problem:
+def fourier(problem: Problem, n_features: int = 400, seed: int = 0, append: bool = True) -> Problem:
     """Append random Fourier features of the Gaussian kernel exp(-|x - x'|^2 / s).
 
     s is the squared median Euclidean distance between training rows (`median_distance`). With the
@@ -153,6 +153,7 @@ def fourier(problem: Problem, n_features: int = 400, seed: int = 0) -> Problem:
     ----------
     n_features : even, at least 2
     seed : int, seeds the frequencies and the sample for the median
+    append : keep the given columns in front, as the paper on minimax risk classifiers does
     """
     if check_whole(n_features, "n_features") % 2:
         raise ValueError(f"n_features: must be even, half cosines, half sines; got {n_features!r}")
@@ -166,11 +167,15 @@ def fourier(problem: Problem, n_features: int = 400, seed: int = 0) -> Problem:
 
     def transform(X: Matrix) -> Matrix:
         Z = in_blocks(waves, X, n_features)
+        if not append:
+            return Z
         return sp.hstack([X, sp.csr_matrix(Z)]).tocsr() if sp.issparse(X) else np.hstack([X, Z])
 
-    names = (f"{wave}{j + 1}" for wave in ("cos", "sin") for j in range(half))
-    names = problem.features and (*problem.features, *names)
-    return mapped(problem, transform, f"{problem.name} + {n_features} Fourier", names)
+    names = tuple(f"{wave}{j + 1}" for wave in ("cos", "sin") for j in range(half))
+    if append:
+        names = problem.features and (*problem.features, *names)
+    sign = " +" if append else ","
+    return mapped(problem, transform, f"{problem.name}{sign} {n_features} Fourier", names)
 
 
 def median_distance(problem: Problem, seed: int = 0) -> float:

@@ -40,6 +40,7 @@ STEP = re.compile(
 STEPS: dict[tuple[str, str], Callable[[Problem, float, int], Problem]] = {
     ("+", "constant"): lambda problem, _, seed: features.constant(problem),
     ("+", "fourier"): lambda problem, m, seed: features.fourier(problem, int(m), seed),
+    ("|", "fourier"): lambda problem, m, seed: features.fourier(problem, int(m), seed, False),
     ("|", "pca"): lambda problem, m, seed: features.pca(problem, int(m), seed),
     ("|", "log counts"): lambda problem, m, seed: features.log_counts(problem, int(m)),
     ("|", "classes"): lambda problem, k, seed: problem.first_classes(int(k)),

@@ -278,6 +278,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
 
     def _rows(self, X, y="no_validation", **options):
         """Return `X`, or `X` and `y`, as scikit-learn checks them; nothing reads them before."""
+        X = X.to_pandas() if hasattr(X, "to_pandas") else X  # Polars turns dates into numbers
         check_numbers(X, "X")
         return validate_data(self, check_sparse(X), y, accept_sparse="csr", dtype=FLOATS, **options)
 
