@@ -207,7 +207,7 @@ export class Dashboard {
   // Moves a slider by its handle with the arrow keys, as a person without a mouse would.
   async slide(name, steps) {
     const slider = this.page.locator(".widget-inline-hbox", {
-      has: this.page.locator(".widget-label", { hasText: new RegExp(`^${name}$`) }),
+      has: this.page.locator(".widget-label", { hasText: new RegExp(`^${name}( \\(\\w+\\))?$`) }),
     }).locator("visible=true").last(); // sliders of solvers that are not chosen are hidden
     await slider.locator(".noUi-handle").focus();
     for (let i = 0; i < Math.abs(steps); i += 1) {
