@@ -45,7 +45,7 @@ for (const [name, [slider, steps]] of Object.entries(LIVE)) {
     assert.equal(await dashboard.waitForRound((now) => now !== round + 2, "back"), round + 1);
     await page.locator(".inside canvas").first().waitFor();
     await dashboard.slide(slider, steps);
-    await dashboard.view.locator(".pending", { hasText: `pending: ${slider} (when run` }).waitFor();
+    await dashboard.view.locator(".pending", { hasText: new RegExp(`pending: ${slider} .*when run`) }).waitFor();
     await dashboard.slide(slider, -steps);
     await dashboard.view.locator(".pending").waitFor({ state: "hidden" });
 
