@@ -29,6 +29,7 @@ from workbench.arena.match import FINAL_FIT_FACTOR, Data, Match, match_key, prob
 from workbench.core.problem import Problem
 from workbench.core.trace import Trace, read_trace
 from workbench.data.formats import Rows, write_npz
+from workbench.data.tables import described
 from workbench.estimators import MinimaxRiskClassifier
 from workbench.figures.style import look
 from workbench.runs.engine import Say, execute, sources
@@ -37,7 +38,6 @@ from workbench.runs.sweep import runs_folder
 from workbench.runs.worker import Limits, timed_alone
 
 KEPT = ("status", "reason", "timed")  # columns that results keep in addition to measurements
-MAX_COUNTS = 8  # largest classes of an own table whose rows are counted in words
 MEANS = ["test_error", "standard_error", "fit_cpu", "worst_case"]
 COLUMNS = ["data", "partition", "entry", "label", "family", "status", "reason", "n", "d", "k"]
 COLUMNS += ["n_test", "sparse", "synthetic", "settings", "rounds", "trials", "search_cpu"]
@@ -275,15 +275,9 @@ def contest(
 
 
 def counted(problem: Problem) -> str:
-    """Return the rows, features and classes of a problem, and the error of its largest class."""
-    classes = pd.Series(np.bincount(np.append(problem.y, problem.y_test)), problem.classes)
-    classes = classes.sort_values(ascending=False, kind="stable")
-    words = [f"{name} {rows:,}" for name, rows in classes.head(MAX_COUNTS).items()]
-    error = 100 * (1 - classes.iloc[0] / classes.sum())
-    return (
-        f"{classes.sum():,} rows, {len(classes)} classes: {', '.join(words)}; "
-        f"always predicting {classes.index[0]} has an error of {error:.1f} %"
-    )
+    """Return the rows and classes of a problem, and the error of its largest class."""
+    labels = problem.classes[np.sort(np.append(problem.y, problem.y_test))]
+    return f"{len(labels):,} rows, {'; '.join(described(labels))}"
 
 
 def own_data(spec: str | Path | Problem, folder: Path) -> Data:

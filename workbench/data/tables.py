@@ -87,17 +87,17 @@ def read_table(
         )
     labels = np.asarray(labels.tolist()) if labels.notna().all() else labels.to_numpy()
     labels = as_integers(labels)
-    about += _described(labels)
+    about += described(labels)
     X = frame.to_numpy()
     X = frame.to_numpy(dtype=np.float64) if X.dtype == object else X
     return Rows(X, labels, features=tuple(frame.columns), about="; ".join(about), label=label)
 
 
-def _described(labels: np.ndarray) -> list[str]:
+def described(labels: np.ndarray) -> list[str]:
     """Return sentences on the classes: their sizes, the majority's error, nearly equal labels."""
     import pandas as pd
 
-    counts = pd.Series(labels).value_counts()
+    counts = pd.Series(labels).value_counts(sort=False).sort_values(ascending=False, kind="stable")
     if not len(counts):
         return []
     listed = ", ".join(f"{name!s} {count:,}" for name, count in counts[:MAX_LISTED].items())

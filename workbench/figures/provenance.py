@@ -95,8 +95,8 @@ def in_words(made: Mapping[str, Any], times: bool = True, brief: bool = False) -
     if brief and len(data) > MAX_BRIEF:
         sets = {re.split(", | [+] ", name)[0]: synthetic for name, synthetic in groups}
         count = sum(sets.values())
-        data = f"Data: {len(sets)} sets{f', {count} of them synthetic' if count else ''}."
-        data = f"Data: {', '.join(sets)}." if len(sets) == 1 else data
+        several = f"{len(sets)} sets{f', {count} of them synthetic' if count else ''}"
+        data = f"Data: {several if len(sets) > 1 else next(iter(sets))}."
     sentences += [data] if groups else []
     computer = made["machine"]
     most = max(made["threads"].values(), default=1)
