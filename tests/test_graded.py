@@ -84,7 +84,7 @@ def wrong(name, problem, best, least):
     rng, mrc = np.random.default_rng(0), name == "mrc_ccg"
     axis = 0 if mrc else 1  # of the classes
     for t in (0.0, 0.125, 0.25, 0.5, 0.75, 1.5, 2.0, 4.0, 8.0, -1.0):
-        yield t * best, "of it is better by far" if t >= 4 else ""
+        yield t * best, "times it is far better" if t >= 4 else ""
     for order in ([1, 0, 2, 3], [1, 2, 3, 0], [3, 2, 1, 0]):
         yield best.take(order, axis=axis), "The classes are in another order"
     for size in (0.2, 0.5, 2.0):

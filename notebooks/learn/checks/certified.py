@@ -1,4 +1,4 @@
-"""Grade weights by a proof of the optimum: whatever made them, close enough is right."""
+"""Grade weights by a proof of the optimum, whatever algorithm found them."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def check_certified(W, problem: Problem, solver: str, gap: float = 1e-3, **param
     """`W` is within the fraction `gap` of the optimum of the problem that `solver` solves.
 
     `W` is (d, k), or (k, d + 1) for a minimax risk classifier. The solver only makes the proof, in
-    a fraction of a second; what is believed is what the checker of :mod:`workbench.proofs` makes of
-    it. A hint begins with the partial credit, as "1.5 of 3 decades".
+    a fraction of a second; the checker of :mod:`workbench.proofs` evaluates it. A hint begins with
+    the partial credit, as "1.5 of 3 decades".
     """
     proof, best = proved(problem, solver, gap, **parameters)
     mrc = proof.header["family"] == "mrc"
@@ -71,7 +71,7 @@ class Weights:
 
 
 def reason(W: np.ndarray, problem: Problem, proof: Proof, best: np.ndarray, found: float) -> str:
-    """Return a hint at the fault that explains most of the distance `found`."""
+    """Return a hint at the error that explains most of the distance `found`."""
     header, y = proof.header, problem.y
     mrc = header["family"] == "mrc"
     F = problem.X @ W[:, :-1].T + W[:, -1] if mrc else problem.X @ W
@@ -84,7 +84,7 @@ def reason(W: np.ndarray, problem: Problem, proof: Proof, best: np.ndarray, foun
     found = min(found, excess(0 * W, problem, proof))
     t = min(multiples, key=lambda t: excess(t * W, problem, proof))
     if excess(t * W, problem, proof) < found / 3:
-        return f"{t:.2g} of it is better by far: does the penalty have the right weight?"
+        return f"{t:.2g} times it is far better: does the penalty have the right weight?"
     if mrc:
         risk = minimax_risk(problem, header["lambda0"])
         i = psi(F).argmax()
@@ -100,8 +100,8 @@ def reason(W: np.ndarray, problem: Problem, proof: Proof, best: np.ndarray, foun
     saved = ours - least
     c, i = np.bincount(y, saved).argmax(), saved.argmax()
     return (
-        f"Most of the loss that the optimum saves is in class {c}; the worst row is {i}, which "
-        f"loses {ours[i]:.3g} instead of {least[i]:.3g}. Were there too few steps, or too long "
+        f"Most of the loss above the optimum is in class {c}; the worst row is {i}, which "
+        f"has {ours[i]:.3g} instead of {least[i]:.3g}. Were there too few steps, or too long "
         "ones, or was the penalty too large?"
     )
 

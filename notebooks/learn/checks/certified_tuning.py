@@ -14,7 +14,7 @@ RANGE, NEAR = (0.01, 10.0), 0.05  # of check_luck
 
 @exercise
 def check_ball(ball):
-    """``ball(W, V, G)``: centre and radius of a ball that holds the exact solution."""
+    """``ball(W, V, G)``: centre and radius of a ball that contains the exact solution."""
     rng = np.random.default_rng(0)
     for apart in (0.0, 0.3, 1.0):
         W = rng.normal(size=(4, 3))
@@ -23,19 +23,19 @@ def check_ball(ball):
         found = ask(ball, W.copy(), V.copy(), G)
         several(found, 2, "return two things, the centre and the radius")
         centre, r = array(found[0], W.shape, "the centre"), number(found[1])
-        need(same(centre, (W + V) / 2), "the centre is the middle of W and V, their mean")
+        need(same(centre, (W + V) / 2), "the centre is the midpoint of W and V")
         case = f"for G = {G:g} and |W - V|^2 = {far:.2f}: "
         hint = "no radius is below 0, and G is at least |W - V|^2 / 4"
         need(np.isfinite(r) and r >= 0, case + hint)
         hint = "that is the square of the radius"
         need(not same(r, G - far / 4), case + hint)
-        hint = "true, but the law gives half of that square: it speaks of twice the middle"
+        hint = "true, but the law gives half of that square: a + b is twice the midpoint"
         need(not same(r, np.sqrt(2 * G)), case + hint)
         hint = "true, but one term of the law was dropped: a - b is known"
         need(apart == 0 or not same(r, np.sqrt(G)), case + hint)
         told = f"the radius is {np.sqrt(G - far / 4):.4f}, not {r:.4f}. What are a + b and a - b?"
         need(same(r, np.sqrt(G - far / 4)), case + told)
-    return "the square of the radius is G, less a quarter of |W - V|^2"
+    return "the square of the radius is G minus a quarter of |W - V|^2"
 
 
 @exercise
@@ -55,7 +55,7 @@ def check_certain(certain):
             i = int(np.argmax(told != truth))
             best = f"{lead[i]:.3f}" if lead[i] < 0 else f"+{lead[i]:.3f}"
             case = f"row {i}, whose best rival leads by {best} with r |x| = {r * lengths[i]:.3f}: "
-            hint = "two weight vectors move apart, by sqrt(2) r |x| together"
+            hint = "two weight vectors move, together by up to sqrt(2) r |x|"
             signed = lead[i] if word == "wrong" else -lead[i]
             close = told[i] and r * lengths[i] < signed <= reach[i]
             need(not close, case + hint)
@@ -78,10 +78,10 @@ def check_elsewhere(elsewhere):
         case = f"for t = {t:g}, |W| = {size:g}, G = {G:g}: "
         hint = "that ball needs the sum of hinges at tW; keep W as the primal point"
         need(t == 1 or not same(factor, t), case + hint)
-        hint = "the centre is the middle of the primal point W and of the dual point's tW"
+        hint = "the centre is the midpoint of the primal point W and the dual point's tW"
         need(same(factor, (1 + t) / 2), case + hint)
         far = (t - 1) ** 2 * size**2
-        hint = "that is the gap at tC, and Exercise 1 takes a quarter of |W - tW|^2 off"
+        hint = "that is the gap at tC, and Exercise 1 subtracts a quarter of |W - tW|^2"
         need(t == 1 or not same(r, np.sqrt(t * G + far / 2)), case + hint)
         hint = "that is the square of the radius"
         need(not same(r, t * G + far / 4), case + hint)
@@ -102,12 +102,14 @@ def check_between(R2):
         L2, L1 = np.sort(rng.uniform(1, 20, 2))
         found = number(ask(R2, W1.copy(), W2.copy(), C1, C2, L1, L2))
         bulge, square = (C2 - C1) * (L1 - L2), ((W1 - W2) ** 2).sum()
-        hint = "C rises where L falls: their product lies above its chord, so R^2 has it with plus"
+        hint = "C rises while L falls: their product lies above its chord, so its part is positive"
         need(not same(found, -bulge - square), hint)
         hint = "a square lies below its chord, so its part of R^2 is negative"
         need(not same(found, bulge + square), hint)
-        need(not same(found, bulge), "true, but |W(theta)|^2 lies below its chord: use that, too")
-        need(not same(found, square - bulge), "all signs are the other way round")
+        need(
+            not same(found, bulge), "true, but |W(theta)|^2 lies below its chord: use that as well"
+        )
+        need(not same(found, square - bulge), "all signs are reversed")
         theta = 0.3
         C, L = (1 - theta) * C1 + theta * C2, (1 - theta) * L1 + theta * L2
         over = C * L - (1 - theta) * C1 * L1 - theta * C2 * L2
@@ -140,7 +142,7 @@ def check_kinks(falls, R2_of_pieces):
         )
         told += "summed over the pieces?"
         need(same(found, h.sum() * fall - step), case + told)
-    hint = "let one interval of length h have a kink in its middle. What is R there, and in others?"
+    hint = "let one interval of length h have a kink in its middle. What is R there, and elsewhere?"
     words = ("not at all", "like the spacing", "like its square")
     pick(falls, words, "like the spacing", hint)
     return "an interval with a kink has R like its length, one without has R = 0"
@@ -155,7 +157,7 @@ def check_rivals(first, last):
     need(np.isfinite([first, last]).all(), "the scores should be finite")
     for V, name in ((first, "first"), (last, "last")):
         lead = V[1:].max() - V[0]
-        need(lead > CLOSE, f"at the {name} knot no rival is ahead, so that the row is not wrong")
+        need(lead > CLOSE, f"at the {name} knot no rival is ahead, so the row is not wrong")
     both = (first[1:] > first[0]) & (last[1:] > last[0])
     c = 1 + int(np.argmax(both))
     hint = f"class {c} is ahead at both knots, and so in between, as its lead is linear"
@@ -164,9 +166,9 @@ def check_rivals(first, last):
     V = (1 - theta) * first + theta * last
     lead = V[:, 1:].max(axis=1) - V[:, 0]
     i = int(np.argmin(lead))
-    hint = f"the best moment for class 0 is theta = {theta[i, 0]:.2f}, and it is still behind there"
+    hint = f"class 0 does best at theta = {theta[i, 0]:.2f}, and is still behind there"
     need(lead[i] < -CLOSE, hint)
-    return f"right at theta = {theta[i, 0]:.2f}, where the rivals change places"
+    return f"right at theta = {theta[i, 0]:.2f}, where the leading rival changes"
 
 
 @exercise
@@ -191,7 +193,7 @@ def check_floor(floor):
         most = min(rows.sum() for rows in certain)  # of a finer bound, which is as true
         case = f"for {len(y)} rows and r = {r:g}: "
         near = (np.minimum(one, two).max(axis=1) > r * lengths).sum()
-        hint = "two weight vectors move apart, by sqrt(2) r |x| together"
+        hint = "two weight vectors move, together by up to sqrt(2) r |x|"
         need(r == 0 or found != near, case + hint)
         shorter = (np.minimum(one, two).max(axis=1) > np.sqrt(2) * r).sum()
         hint = "the reach sqrt(2) r |x| is longer for a longer row"
@@ -220,9 +222,9 @@ def check_luck(W, C, problem: Problem, X: np.ndarray, y: np.ndarray):
     lead = 1 + _leads(problem.X @ W, problem.y)
     value = (W**2).sum() / 2 + C * np.maximum(0, lead).sum()
     above = value / exact.dual - 1
-    told = f"its objective is {above:.1%} above the minimum: too much to look trained"
+    told = f"its objective is {above:.1%} above the minimum: too much to seem trained"
     need(above <= NEAR, told)
-    return f"{wrong} errors, {above:.1%} above the minimum, and the solution for no C"
+    return f"{wrong} errors, {above:.1%} above the minimum, and not the solution for any C"
 
 
 def _leads(V: np.ndarray, y: np.ndarray) -> np.ndarray:

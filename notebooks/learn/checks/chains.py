@@ -24,11 +24,13 @@ def check_product(inner):
         moves = (_moves(y, k) * _moves(z, k)).sum()
         need(not same(found, emissions), "that is the part of the positions; add that of the moves")
         need(
-            not same(found, (x @ u.T).sum() + moves), "positions with different labels do not meet"
+            not same(found, (x @ u.T).sum() + moves),
+            "positions with different labels contribute nothing",
         )
         aligned = sum(x[t] @ u[t] for t in range(len(z)) if y[t] == z[t])
         need(
-            not same(found, aligned + moves), "every position meets every other, not only its twin"
+            not same(found, aligned + moves),
+            "every position is paired with every other, not only with its own",
         )
         shared = ((_moves(y, k) > 0) & (_moves(z, k) > 0)).sum()
         hint = "a move that y makes 3 times and z 2 times counts 6 times"
@@ -36,8 +38,10 @@ def check_product(inner):
         told = (
             f"for y = {y.tolist()}, z = {z.tolist()} it is {emissions + moves:.3f}, not {found:.3f}"
         )
-        need(same(found, emissions + moves), told + ": which positions meet, and which moves?")
-    return "values of a kernel between positions, and counts: x itself is nowhere needed"
+        need(
+            same(found, emissions + moves), told + ": which positions contribute, and which moves?"
+        )
+    return "kernel values between positions, and counts: x itself is not needed"
 
 
 @exercise
@@ -52,11 +56,11 @@ def check_step(step):
     scores, sources = (array(a, (4,), name) for a, name in zip(found, ("scores", "sources")))
     through = best[:, None] + moves
     turned = (best[:, None] + moves.T).max(axis=0)
-    need(not same(scores, turned + F_t), "moves[a, b] is for b after a; yours is turned around")
+    need(not same(scores, turned + F_t), "moves[a, b] is for b after a; yours is transposed")
     need(not same(scores, through.max(axis=0)), "the score of the new position, F_t, is missing")
     need(
         not same(scores, through[best.argmax()] + F_t),
-        "that goes on from the best label alone; ask for each b which a is the best before it",
+        "that continues from the best label only; find the best a before each b",
     )
     need(same(scores, through.max(axis=0) + F_t), "scores[b]: max over a of best[a] + moves[a, b]")
     need(same(sources, through.argmax(axis=0)), "the scores are right; sources[b] is that a")
@@ -72,12 +76,12 @@ def check_augmented(augmented):
     need(same(given, F), "leave F as it is, and return a new array")
     added, truth = found - F, (1 - np.eye(3)[y]) / 5
     ahead = added - added[np.arange(5), y][:, None]  # what all labels of a position get is free
-    need(not same(added, -truth), "the wrong labels get a bonus, not a fine: they are looked for")
+    need(not same(added, -truth), "the wrong labels get a bonus, not a penalty: we search for them")
     need(not same(added, np.eye(3)[y] / 5), "that helps the true label; help the others")
-    need(not same(ahead, 5 * truth), "the loss is the share of wrong positions: divide by T")
-    need(not same(ahead, 0), "what all labels get changes no path")
-    need(same(ahead, truth), "by how much more than y[t] should each other label get at t?")
-    return "the loss is a sum over positions, and Viterbi need not know of it"
+    need(not same(ahead, 5 * truth), "the loss is the fraction of wrong positions: divide by T")
+    need(not same(ahead, 0), "adding the same to all labels changes no path")
+    need(same(ahead, truth), "how much more than y[t] should each other label get at t?")
+    return "the loss is a sum over positions, so Viterbi's algorithm stays the same"
 
 
 @exercise
@@ -111,17 +115,17 @@ def check_by_hand(parts, B, moves, y, z):
     )
     B = array(B, (len(wrong), k), "B")
     truth = (np.eye(k)[y] - np.eye(k)[z])[wrong]
-    need(not same(B, -truth), "B: the sign is turned: it is Psi of y less Psi of the other path")
+    need(not same(B, -truth), "B: the sign is wrong: it is Psi of y minus Psi of the other path")
     need(
         same(B, truth),
         "B: a row for each part: which label gains phi(x_t) by y, and which loses it?",
     )
     moves, counts = array(moves, (k, k), "moves"), _moves(y, k) - _moves(z, k)
-    need(not same(moves, -counts), "moves: those of y less those of z, not the other way round")
+    need(not same(moves, -counts), "moves: those of y minus those of z, not the other way round")
     turned = same(moves, counts.T) and not same(moves, counts)
-    need(not turned, "moves[a, b] counts b after a; yours is turned around")
-    need(not same(moves, _moves(y, k)), "moves: those are of y; take off those of z")
-    need(same(moves, counts), "moves: write down the pairs of y and of z, and cross out equal ones")
+    need(not turned, "moves[a, b] counts b after a; yours is transposed")
+    need(not same(moves, _moves(y, k)), "moves: those are of y; subtract those of z")
+    need(same(moves, counts), "moves: write down the pairs of y and of z, and cancel equal ones")
     return "one row of a kernel, and two moves made for two others: a cut is sparse"
 
 
@@ -131,10 +135,10 @@ def check_same_C(same_C):
     for C, L in ((0.3, 20), (2.0, 7)):
         found = number(ask(same_C, C, L))
         need(not same(found, C), "put w = v / L into both terms: they shrink differently")
-        need(not same(found, C / L), "that is 1/L of C; what is left of |w|^2 / 2 ?")
-        need(not same(found, C * L**2), "that is with a loss of 1, and it is one of 1/L")
+        need(not same(found, C / L), "that is 1/L of C; what becomes of |w|^2 / 2 ?")
+        need(not same(found, C * L**2), "that is for a loss of 1, but here it is 1/L")
         need(same(found, C * L), f"for C = {C:g} and L = {L} it is {C * L:g}, not {found:g}")
-    return "L times as much: each of the L positions has a loss of 1, and had one of 1/L"
+    return "L times as much: each of the L positions has a loss of 1 instead of 1/L"
 
 
 @exercise
@@ -147,10 +151,10 @@ def check_pieces(moves_per_weight):
         hint = "those are all moves; how many weights share them?"
         need(not same(found, n * (L - pieces)), case + hint)
         need(not same(found, n * L / k**2), case + "a piece has one move less than positions")
-        need(not same(found, n * (L - 1) / k**2), case + "where a sequence is cut, a move is lost")
+        need(not same(found, n * (L - 1) / k**2), case + "each cut of a sequence loses a move")
         floored = same(found, n * (L // p) * (p - 1) / k**2) and L % p > 1
-        need(not floored, case + "what remains of a sequence is a shorter piece, with moves, too")
-        hint = "what remains of a sequence is a piece, too, and pieces are counted whole"
+        need(not floored, case + "the rest of a sequence is a shorter piece, which also has moves")
+        hint = "the rest of a sequence is also a piece, and pieces are counted whole"
         need(L % p == 0 or not same(found, n * (L - L / p) / k**2), case + hint)
         need(L % p == 0 or not same(found, n * (L - L // p) / k**2), case + hint)
         truth = n * (L - pieces) / k**2
@@ -170,7 +174,7 @@ def check_zero_one(least):
             case = f"{np.mean(g > 0):.0%} of g are above 0, their mean is {mean:.2f}: "
             hint = "what is the slope of the mean hinge at a = 0?"
             pick(found, ("at 0", "above 0"), "at 0" if mean <= 0 else "above 0", case + hint)
-    return "a convex function is least at 0 just when it does not fall there"
+    return "a convex function has its minimum at 0 exactly if it does not fall there"
 
 
 @exercise
@@ -181,13 +185,11 @@ def check_strange(lead, share: float):
         moves, (a, b, c, d) = rng.normal(size=(5, 5)), rng.permutation(5)[:4]
         found = number(ask(lead, moves.copy(), a, b, c, d))
         first, second = moves[a, c] - moves[a, b], moves[c, d] - moves[b, d]
-        need(
-            not same(found, -first - second), "the sign: b needs more where c has the better moves"
-        )
-        need(not same(found, first), "the second move differs, too: b to d, or c to d")
+        need(not same(found, -first - second), "the sign: b needs more if c has the better moves")
+        need(not same(found, first), "the second move also differs: b to d, or c to d")
         turned = moves[c, a] - moves[b, a] + moves[d, c] - moves[d, b]
-        need(not same(found, turned), "moves[a, b] is for b after a; yours is turned around")
-        hint = "set the scores of the two paths equal, and cross out what both have"
+        need(not same(found, turned), "moves[a, b] is for b after a; yours is transposed")
+        hint = "set the scores of the two paths equal, and cancel common terms"
         need(same(found, first + second), hint)
     return f"a low weight can be outweighed: {share:.2%} of the chain's moves are such"
 

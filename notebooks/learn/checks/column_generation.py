@@ -46,18 +46,18 @@ def check_costs(reduced_costs):
     several(found, 2, "return two arrays, for rising and for falling")
     rising, falling = (array(a, lam.shape, name) for a, name in zip(found, ("rising", "falling")))
     up, down = lam + mean - tau, lam - mean + tau
-    hint = "these are swapped: put mu_j = 1 into the sum, then mu_j = -1"
+    hint = "these are swapped: insert mu_j = 1 into the sum, then mu_j = -1"
     need(not (same(rising, down) and same(falling, up)), hint)
-    hint = "put mu_j = -1 in: |mu_j| is 1, and the price is per unit of |mu_j|"
+    hint = "insert mu_j = -1: |mu_j| is 1, and the cost is per unit of |mu_j|"
     need(not same(falling, -down), hint)
-    need(not same(rising, mean - tau), "lam_j |mu_j| has to be paid, too")
+    need(not same(rising, mean - tau), "lam_j |mu_j| is part of the cost")
     size = np.abs(mean - tau)
-    hint = "each price is of one direction: the sign of the difference counts"
+    hint = "each cost is for one direction: the sign of the difference counts"
     need(not (same(rising, lam + size) or same(falling, lam - size)), hint)
     told = f"for E_p Phi = {mean[0]:.2f}, tau = {tau[0]:.2f}, lam = {lam[0]:.2f} "
     need(same(rising, up), f"{told}rising costs {up[0]:.2f}, not {rising[0]:.2f}: see (1)")
     need(same(falling, down), f"{told}falling costs {down[0]:.2f}, not {falling[0]:.2f}: see (1)")
-    return "one of them is negative just when E_p Phi_j is off by more than lam_j"
+    return "one of them is negative exactly if E_p Phi_j is off by more than lam_j"
 
 
 @exercise
@@ -65,12 +65,14 @@ def check_made(ten_times, total, off_1, off_2, correlation):
     """May components made of two in J be violated? With an example for their sum."""
     off_1, off_2, correlation = map(number, (off_1, off_2, correlation))
     need(-1 <= correlation <= 1, f"no correlation is {correlation:g}")
-    hint = "both are in J with lam = 1, so that nature is off by at most 1 in each"
+    hint = "both are in J with lam = 1, so nature is off by at most 1 in each"
     need(max(abs(off_1), abs(off_2)) <= 1, hint)
     of_sum, lam = abs(off_1 + off_2), np.sqrt(2 + 2 * correlation)
-    hint = "the sum is constant, lam = 0, and it is left out of Phi: find an example that is in"
+    hint = "the sum is constant, lam = 0, and not in Phi: find an example that is in Phi"
     need(lam > CLOSE, hint)
-    hint = "there is an example: when is the standard deviation of a sum less than the sum of both?"
+    hint = (
+        "there is an example: when is the standard deviation of a sum smaller than the sum of both?"
+    )
     need(total != "never" or of_sum > 0, hint)
     told = f"the sum is off by {of_sum:.4g}, and its standard deviation is {lam:.4g}: not violated"
     need(of_sum > lam + CLOSE, told)
@@ -144,7 +146,7 @@ def check_generate(generate, restricted):
         need(not open_, case + hint)
         need(asked[-1] == J, case + "the last J is not the one that was solved last")
         need(len(J) < len(every), case + "all components were added: no need for a loop")
-        hint = f"{len(path)} entries for {len(asked)} programs: keep every value, the first too"
+        hint = f"{len(path)} entries for {len(asked)} programs: keep every value, also the first"
         need(len(path) == len(asked), case + hint)
         need([int(size) for size, _ in path] == [len(J) for J in asked], case + "numbers are off")
         hint = "keep the R_J that master returns, of every round"
@@ -178,7 +180,7 @@ def check_bound(lower):
     for R, eps in ((0.4, 0.0), (0.4, 0.5), (0.3, 2.0), (0.5, 0.01)):
         found, truth = number(ask(lower, R, eps)), R / (1 + eps)
         case = f"for R_J = {R:g}, eps = {eps:g}: "
-        hint = "lam'|mu*| is at most R*, and not R_J: solve for R*"
+        hint = "lam'|mu*| is at most R*, not R_J: solve for R*"
         need(eps == 0 or not same(found, R * (1 - eps)), case + "true, but weak. " + hint)
         hint = "that uses lam'|mu*| <= 1; a better bound of it is R* itself"
         need(eps == 0 or not same(found, R - eps), case + "true, but weak: " + hint)

@@ -36,12 +36,12 @@ def check_wanted(wanted):
         need(not same(u, v), case + "the square has no softmax: its gradient is linear in v")
         slope = 2 * (u - eta)
         need(same(slope, 0), case + f"the gradient of the square is {slope.round(2).tolist()}")
-    return "both tell eta: one through its logarithm, the other as it is"
+    return "both determine eta: one by its logarithm, the other directly"
 
 
 @exercise
 def check_on_top(on_top):
-    """``on_top(eta, V, charged)``: the classes with the largest score at the least risk."""
+    """``on_top(eta, V, charged)``: the classes with the largest score at the smallest risk."""
     rng = np.random.default_rng(0)
     for m, k in ((5, 3), *[(8, 4)] * 6):
         V, charged = rng.integers(0, 3, (m, k)).astype(float), rng.uniform(0, 3, (m, k))
@@ -52,12 +52,12 @@ def check_on_top(on_top):
         found = array(ask(on_top, eta.copy(), V.copy(), charged.copy()), (k,), "the result")
         i, plain = int(np.argmin(charged @ eta)), int(np.argmin(charged.sum(axis=1)))
         truth = V[i] > V[i].max() - CLOSE
-        case = f"the least risk is that of the scores {V[i].tolist()}: "
-        hint = "return a truth value for each class, not a number of a class"
+        case = f"the smallest risk is that of the scores {V[i].tolist()}: "
+        hint = "return a truth value for each class, not the number of a class"
         need(found.dtype == bool or set(np.ravel(found)) <= {0, 1}, case + hint)
         found = found.astype(bool)
         other = V[plain] > V[plain].max() - CLOSE
-        hint = "that is the candidate with the least sum of charges: weigh them by eta"
+        hint = "that is the candidate with the smallest sum of losses: weigh them by eta"
         need(np.array_equal(found, truth) or not np.array_equal(found, other), case + hint)
         most = V[np.argmax(charged @ eta)]
         hint = "that is the candidate with the largest risk"
@@ -66,7 +66,7 @@ def check_on_top(on_top):
         hint = "several classes share the largest score"
         need(not (found <= truth).all() or not (found < truth).any(), case + hint)
         need(np.array_equal(found, truth), case + f"{np.flatnonzero(truth).tolist()} are on top")
-    return "a tie has several classes on top"
+    return "in a tie several classes are on top"
 
 
 @exercise
@@ -112,7 +112,7 @@ def check_ties(ties):
         "(1, 1, 0)": 1 + 3 * (1 - first - second),
         "(2, 1, 0)": 2 * second + 5 * (1 - first - second),
     }
-    hint = "with a majority (2, 1, 0) is better, whatever the second has"
+    hint = "with a majority (2, 1, 0) is better, for any second probability"
     need(not np.array_equal(found, second > 1 / 3), hint)
     hint = "without a majority (1, 0, 0) may still be better"
     need(not np.array_equal(found, first < 0.5), hint)
@@ -141,7 +141,7 @@ def check_silent(eta):
 
 @exercise
 def check_calibration(calibration_error):
-    """``calibration_error(P, y, bins)``: mean distance of confidence and share that is right."""
+    """``calibration_error(P, y, bins)``: mean distance of confidence and fraction right."""
     rng = np.random.default_rng(0)
     for k, bins in ((3, 10), (4, 5), (2, 10)):
         P = rng.dirichlet(np.ones(k) * 0.5, 400)
@@ -168,5 +168,5 @@ def check_calibration(calibration_error):
         need(same(truth, short / 400) or not same(found, short / 400), case + hint)
         need(np.isfinite(found), case + "it is not finite: an empty bin has no mean")
         told = f"it is {truth:.4f}, not {found:.4f}: of a bin's rows, how many are right, and how "
-        need(same(found, truth), case + told + "many did their largest p announce?")
-    return "0 would be a forecast that keeps its word"
+        need(same(found, truth), case + told + "many are right according to their largest p?")
+    return "0 would be a perfectly calibrated forecast"

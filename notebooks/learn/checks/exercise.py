@@ -62,7 +62,7 @@ def exercise(check: Callable[..., str]) -> Callable[..., None]:
 
 
 def given(*cells: str) -> None:
-    """Set the variables of exercises that are not solved to the lesson's own answers, and say so.
+    """Set the variables of unsolved exercises to the lesson's own answers, and print that.
 
     The exercises are named by their cells: "cut" for ``cut-yours``. They stay unsolved.
     """
@@ -141,12 +141,12 @@ def pick(answer, words: tuple[str, ...], truth: str, hint: str) -> None:
 
 
 def same(a, b) -> bool:
-    """Say whether two numbers or arrays agree to 1e-6."""
+    """Return whether two numbers or arrays agree to 1e-6."""
     return np.allclose(a, b, rtol=0, atol=CLOSE)
 
 
 def number(value) -> float:
-    """Return `value` as a float, a Hint where it is none."""
+    """Return `value` as a float, or raise a Hint if it is not a number."""
     try:
         return float(value)
     except (TypeError, ValueError):
@@ -156,7 +156,7 @@ def number(value) -> float:
 
 
 def array(value, shape: tuple[int, ...], name: str) -> np.ndarray:
-    """Return `value` as an array of the shape, a Hint where it has another."""
+    """Return `value` as an array of the shape, or raise a Hint if it has a different one."""
     value = np.asarray(value)
     need(value.shape == shape, f"{name} should have the shape {shape}, has {value.shape}")
     return value

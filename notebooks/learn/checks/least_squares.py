@@ -18,7 +18,7 @@ def check_whiten(whiten):
     S = X.T @ X / len(X)
     A = array(ask(whiten, S.copy()), S.shape, "A")
     need(np.isfinite(A).all(), "A has entries that are not finite")
-    need(not same(A @ S, np.eye(len(S))), "that is the inverse of S; you need a root of it")
+    need(not same(A @ S, np.eye(len(S))), "that is the inverse of S; you need a square root of it")
     need(not same(A @ S @ A.T, np.eye(len(S))), "transpose it: the second moment is A'S A")
     eigenvalues = np.linalg.eigvalsh(A.T @ S @ A).round(3).tolist()
     need(same(A.T @ S @ A, np.eye(len(S))), f"A'S A has the eigenvalues {eigenvalues}, not ones")
@@ -56,15 +56,15 @@ def check_algorithm_1(algorithm_1):
         ("with 1/L in front, the ridge of the matrix is alpha/L", alpha, alpha, 1 / L),
         ("the gradient of alpha/2 |W|^2 is missing: add alpha W", alpha / L, 0, 1 / L),
         ("the steps lack their 1/L", alpha / L, alpha, 1),
-        ("take the L that is given; this is 1/2", alpha / 0.5, alpha, 1 / 0.5),
+        ("use the given L; this is 1/2", alpha / 0.5, alpha, 1 / 0.5),
         ("S is a mean: divide X'X by the number of rows", alpha / L / 30, alpha, 1 / L / 30),
         ("the step goes uphill: where is the minus?", alpha / L, alpha, -1 / L),
-        ("L is in the matrix and in front of it, too", alpha / L, alpha, 1 / L**2),
+        ("L is both in the matrix and in front of it", alpha / L, alpha, 1 / L**2),
     ):
         need(not same(found[2], _steps(X, Y, ridge, pull, step)[2]), hint)
     for t in range(5):
         need(same(found[t], truth[t]), f"W_{t} is the first that is off; W_0 is 0")
-    return "one factor, and two triangular solves a round"
+    return "one factor, and two triangular solves per round"
 
 
 @exercise
@@ -78,8 +78,8 @@ def check_too_small(W, X: np.ndarray, Y: np.ndarray, L: float):
     told = f"the loss goes from {before:.3f} to {after:.3f}"
     case = f"{told}, from the probabilities {p.round(3).tolist()}: "
     still = np.abs(p - Y.mean(axis=0)).max() < 0.02
-    hint = "how far are they from the place where the curvature is 1/2?"
-    hint = "the minimum is so near that nothing happens; begin further away" if still else hint
+    hint = "how far are they from the point where the curvature is 1/2?"
+    hint = "the minimum is so close that nothing happens; begin further away" if still else hint
     need(after > before + CLOSE, case + hint)
     return told + ": the step overshoots"
 
@@ -101,7 +101,7 @@ def check_scaled(answer, in_other_units):
         need(not np.allclose(G2, G), "G is X'(g - Y) / n, and the rows in it change")
         need(np.allclose(G2, A.T @ G), "the new G is not right: each row adds A'x (g(u) - y)' / n")
         need(not np.allclose(D2, D), "D is a step of W', and W' = A^-1 W")
-        need(not np.allclose(D2, A.T @ D), "D is a step of weights: it moves as W' does, by A^-1")
+        need(not np.allclose(D2, A.T @ D), "D is a step of weights: like W', it changes by A^-1")
         need(np.allclose(D2, np.linalg.solve(A, D)), "the new D is not right: solve S' D' = G'")
     hint = "how do S, the gradient and the scores change with the feature?"
     pick(answer, ("the same", "faster", "slower"), "the same", hint)
@@ -115,8 +115,8 @@ def check_lower(lower):
         found, truth = number(ask(lower, P, G.copy(), alpha)), P - (G**2).sum() / (2 * alpha)
         given = f"P = {P}, |G|^2 = {(G**2).sum():.2f}, alpha = {alpha}"
         told = f"for {given} it is {truth:.2f}, not {found:.2f}: "
-        need(same(found, truth), told + "at which D is the right-hand side least?")
-    return "the gradient alone says how far away the optimum can be"
+        need(same(found, truth), told + "which D minimises the right-hand side?")
+    return "the gradient alone bounds the distance to the optimum"
 
 
 # Lesson 2: calibration
@@ -153,7 +153,7 @@ def check_project(project):
 
 @exercise
 def check_shortcut(v, c):
-    """The positive parts of `v` over their sum are farther from class `c` than `v` is."""
+    """The positive parts of `v` over their sum are further from class `c` than `v` is."""
     v, c = array(v, (3,), "v").astype(float), number(c)
     need(np.isfinite(v).all() and v.max() > 0, "give finite numbers, one of them positive")
     need(c in (0, 1, 2), f"the class is 0, 1 or 2, not {c:g}")
@@ -176,9 +176,9 @@ def check_round(one_round):
     truth = dict(zip(names, _round(X, Y, now)))
     found = {name: array(a, truth[name].shape, name) for name, a in zip(names, found)}
     straight = np.linalg.lstsq(X, Y, rcond=None)[0]
-    need(not same(found["W"], straight), "W fits Y; step (18) fits what is left over, Y - now")
+    need(not same(found["W"], straight), "W fits Y; step (18) fits the residuals, Y - now")
     V = np.linalg.lstsq(_powers(truth["fitted"]), Y - now, rcond=None)[0]
-    need(not same(found["V"], V), "V fits what is left over; step (19) fits Y itself")
+    need(not same(found["V"], V), "V fits the residuals; step (19) fits Y itself")
     for name in ("W", "fitted", "V", "refitted", "projected"):  # as they depend on each other
         need(same(found[name], truth[name]), f"{name} is off; what comes before it is right")
     return "two least squares problems and a projection"
@@ -210,7 +210,7 @@ def check_replay(replay):
     found = array(ask(replay, X[:9], Ws, Vs, _powers), Y[:9].shape, "the result")
     X, now = X[:9], now[:9]
     alone = _projected(_powers(X @ Ws[-1]) @ Vs[-1])
-    need(not same(found, alone), "that is the last round alone; it starts from the round before")
+    need(not same(found, alone), "that is the last round alone; it starts from the previous round")
     need(same(found, now), "not what training predicted: begin at 0, project in every round")
     return "the rows of training get the predictions of training"
 
@@ -229,7 +229,7 @@ def check_binned(binned):
     bins = np.digitize(fitted, edges)
     for c, b in np.ndindex(3, 3):
         mean, share = V[bins[:, c] == b, c].mean(), Y[bins[:, c] == b, c].mean()
-        case = f"bin {b} of class {c}: the mean of v is {mean:.4f}, the share {share:.4f}"
+        case = f"bin {b} of class {c}: the mean of v is {mean:.4f}, the fraction {share:.4f}"
         need(same(mean, share), case + "; which function makes the residuals of a bin sum to 0?")
     return "the indicator of a bin is orthogonal to the residuals: they sum to 0 there"
 

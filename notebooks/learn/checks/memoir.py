@@ -20,9 +20,9 @@ def check_margin(margin):
     need(not np.any(r == y), "a row's own class is among the answers: look at the others only")
     F[at, y] = -np.inf
     need(np.array_equal(r, F.argmax(axis=1)), "r is not the wrong class with the largest score")
-    need(not same(m, F.max(axis=1) - own), "the sign is off: a margin is large where all is well")
+    need(not same(m, F.max(axis=1) - own), "the sign is wrong: a large margin is good")
     need(same(m, own - F.max(axis=1)), "m is the score of the own class minus that of r")
-    return "C scores a row, of which two are used"
+    return "C scores per row, of which two are used"
 
 
 @exercise
@@ -39,12 +39,12 @@ def check_loss_range(loss_range):
         need(rho == 1 or not same(largest, h + eps), case + "the hinge falls by 1/rho, not by 1")
         told = f"the largest is {h + eps / rho:.2f}, not {largest:.2f}"
         need(same(largest, h + eps / rho), case + told)
-    return "never less than it seems, and at most eps / rho more"
+    return "never smaller than the inexact one, and at most eps / rho larger"
 
 
 @exercise
 def check_epsilon_at(epsilon_at):
-    """``epsilon_at(off, delta)``: the least eps that at most a share `delta` of `off` exceeds."""
+    """``epsilon_at(off, delta)``: the smallest eps exceeded by at most a fraction `delta`."""
     off = np.array([0.5, 0.0, 0.1, 0.0, 0.3, 0.0, 0.2, 0.0, 0.4, 0.0])
     for delta, truth in ((0.0, 0.5), (0.1, 0.4), (0.25, 0.3), (0.5, 0.0), (0.95, 0.0)):
         found = number(ask(epsilon_at, off.copy(), delta))
@@ -52,7 +52,7 @@ def check_epsilon_at(epsilon_at):
         case = f"delta = {delta}: "
         told = f"{above:.0%} of the rows are above {found:.3g}"
         need(above <= delta + CLOSE, case + told)
-        hint = f"{truth} would do; {found:.3g} is more than one needs"
+        hint = f"{truth} would do; {found:.3g} is larger than necessary"
         need(found <= truth + CLOSE, case + hint)
         need(same(found, truth), case + f"an inexactness is never below 0, got {found:.3g}")
     return "one search has many pairs: a curve"
@@ -60,7 +60,7 @@ def check_epsilon_at(epsilon_at):
 
 @exercise
 def check_step_of_theorem_1(exact, inexact, eps):
-    """Two margins, at most `eps` apart, of which the proof of Theorem 1 says what is not so."""
+    """Two margins, at most `eps` apart, for which the proof of Theorem 1 is wrong."""
     exact, inexact, eps = number(exact), number(inexact), number(eps)
     need(eps > 0, "eps must be positive")
     need(exact <= inexact, "an exact margin is never larger than the inexact one")
@@ -87,8 +87,8 @@ def check_random(expected):
         hint = "each wrong class is the answer with probability 1 / (C - 1) only"
         need(not same(found, X.T @ (2 * own - 1)), case + hint)
         need(not same(found, truth / 30), case + "the batch is not divided by its size here")
-        need(same(found, truth), case + "column c: its own rows, less a share of all others")
-    return "w_y is raised by the right rows, and a little of all others is taken off it"
+        need(same(found, truth), case + "column c: its own rows, minus a fraction of all others")
+    return "w_y is raised by the right rows, and lowered by a little of all others"
 
 
 @exercise
@@ -102,20 +102,22 @@ def check_step(step):
         W[:, 0], W[:, 2] = -0.9 * x, (scale - 0.9) * x
         given, push = W.copy(), np.outer(x, np.eye(4)[2] - np.eye(4)[0]) / (lam * t)
         found = array(ask(step, given, x, 2, 0, lam, t), W.shape, "the result")
-        need(same(given, W), "leave the array that you are given as it is")
+        need(same(given, W), "do not change the array that you are given")
         shrunk, violated = (1 - 1 / t) * W, scale < 1
         free = shrunk + violated * push
         truth = _in_ball(free, lam)
         late, alone = scale * (1 - 1 / t) < 1, x @ W[:, 2] < 1
         slips = {
             "the margin is that of W before it shrinks": _in_ball(shrunk + late * push, lam),
-            "a margin compares with r, too": _in_ball(shrunk + alone * push, lam),
+            "a margin also depends on r": _in_ball(shrunk + alone * push, lam),
             "then project onto the ball": free,
             "nothing is violated": _in_ball(shrunk + push, lam),
-            "W shrinks, too: by lam times 1 / (lam t)": _in_ball(W + violated * push, lam),
+            "W also shrinks: by lam times 1 / (lam t)": _in_ball(W + violated * push, lam),
             "raise the own class, lower r": _in_ball(shrunk - violated * push, lam),
             "a margin from 0 to 1 is violated, too": _in_ball(shrunk + (scale < 0) * push, lam),
-            "x goes in with the step, 1 / (lam t)": _in_ball(shrunk + violated * lam * push, lam),
+            "x is multiplied by the step size, 1 / (lam t)": _in_ball(
+                shrunk + violated * lam * push, lam
+            ),
             "shorten W only if it is too long": free / (np.sqrt(lam) * np.linalg.norm(free) or 1),
         }
         case = f"t = {t}, margin {scale:g}: "
@@ -135,12 +137,12 @@ def check_bound(bound):
         found, truth = number(ask(bound, lam, T, off.copy())), exact + off.mean()
         case = f"for lam = {lam}, T = {T}: "
         need(not same(found, exact), case + "that is the bound of an exact search")
-        hint = "the eps of all steps are added up; divide by T as the rest was"
+        hint = "the eps of all steps are added up; divide by T like the rest"
         need(not same(found, exact + off.sum()), case + hint)
-        need(not same(found, exact + off.max()), case + "true, but the mean of off will do")
+        need(not same(found, exact + off.max()), case + "true, but the mean of off is enough")
         told = f"it is {truth:.4g}, not {found:.4g}; with exact answers it is {exact:.4g}"
         need(same(found, truth), case + told)
-    return "what a search costs is the mean of its inexactness, no more"
+    return "a search costs at most the mean of its inexactness"
 
 
 def _in_ball(W: np.ndarray, lam: float) -> np.ndarray:

@@ -9,14 +9,14 @@ from checks.exercise import array, ask, exercise, need, number, pick, same, seve
 
 @exercise
 def check_hinge(answer, largest_margins):
-    """`answer`: what updating on every row does; ``largest_margins(R, C)``: for |W| up to R."""
+    """`answer`: the effect of updating on every row; ``largest_margins(R, C)``: for |W| up to R."""
     for R, C in ((1.0, 150), (2.0, 10), (0.3, 4000)):
         found = ask(largest_margins, R, C)
         several(found, 2, "return two margins")
         most, shared = map(number, found)
         case = f"for R = {R:g}, C = {C}: "
         need(not same(most, 2 * R), case + "w_y and w_r cannot both have the length R")
-        need(not same(most, R), case + "two columns are at work: w_y along x, w_r against it")
+        need(not same(most, R), case + "two columns contribute: w_y along x, w_r against it")
         hint = "|w_y - w_r| is largest when w_r = -w_y, with |w_y|^2 + |w_r|^2 = R^2"
         need(same(most, 2**0.5 * R), case + hint)
         need(not same(shared, 2 * R / C), case + "the squares of C lengths sum to R^2")
@@ -25,7 +25,7 @@ def check_hinge(answer, largest_margins):
         need(same(shared, 2 * R / C**0.5), case + told + ": how long is a column?")
     hint = "W is short here. How many rows violate their margin?"
     pick(answer, ("better", "worse", "the same"), "the same", hint)
-    return "a margin of 1 is out of reach for 150 classes, so that every row violates"
+    return "a margin of 1 is out of reach for 150 classes, so every row violates"
 
 
 @exercise
@@ -37,10 +37,10 @@ def check_index(touched, break_even):
     for b, C in ((5, 10), (1, 10), (1000, 300)):
         found, truth = number(ask(touched, b, C)), 1 - (1 - 1 / C) ** b
         case = f"touched: b = {b}, C = {C}: "
-        need(not same(found, C * truth), case + "that many classes; which share is it?")
-        need(found <= 1, case + "a share is at most 1: labels repeat")
+        need(not same(found, C * truth), case + "that many classes; which fraction is it?")
+        need(found <= 1, case + "a fraction is at most 1: labels repeat")
         need(b == 1 or not same(found, b / C), case + "labels repeat")
-        need(not same(found, 1 - truth), case + "that is the share that none of them is")
+        need(not same(found, 1 - truth), case + "that is the fraction that is not touched")
         told = f"it is {truth:.4f}, not {found:.4f}: with what probability is a class never drawn?"
         need(abs(found - truth) < 2e-3, case + told)
     for build, query, exact in ((3.0, 1e-3, 4e-3), (3.0, 4e-3, 1e-3), (3.0, 1e-3, 1e-3)):
@@ -49,7 +49,7 @@ def check_index(touched, break_even):
         if exact <= query:
             need(found == np.inf, case + "never; return np.inf")
             continue
-        need(not same(found, build / exact), case + "the index is queried as well")
+        need(not same(found, build / exact), case + "the index is also queried")
         truth = build / (exact - query)
         need(same(found, truth), case + f"after {truth:.0f} queries, not {found:.0f}")
     return "100 sqrt(C) labels touch 63 % of 10,000 classes; in training an index serves one batch"
@@ -76,7 +76,7 @@ def check_shares(shares):
     found = array(ask(shares, eta.copy(), lam), (8,), "the result")
     need(not same(found, eta), "what was added early has been shrunk by every later step")
     own = truth * (1 - lam * eta)
-    need(not same(found, own), "a step shrinks W first and adds then: its own batch is not shrunk")
+    need(not same(found, own), "a step first shrinks W and then adds: its own batch is not shrunk")
     need(not same(found, truth[::-1]), "the other way round: the first batch first")
     need(same(found[-1], eta[-1]), f"the last batch enters with eta_T = {eta[-1]:.4f}")
     need(same(found, truth), "batch t enters with eta_t times all later factors 1 - lam eta_s")
@@ -91,12 +91,15 @@ def check_rescaled(rescaled):
         several(found, 2, "return two things: eta0, eta_step")
         eta0, eta_step = number(found[0]), number(found[1])
         need(not same(eta0, given), "each step divides by its batch: smaller ones weigh rows more")
-        need(not same(eta0, given * m), "the other way: every row would weigh m times more still")
+        need(
+            not same(eta0, given * m),
+            "the other way: every row would get m times more weight again",
+        )
         told = f"eta0 = {given / m:g} gives a row the weight it had, not {eta0:g}"
         need(same(eta0, given / m), told)
-        hint = "step m t should be what step t was: t runs m times as far"
+        hint = "step m t should equal the old step t: t runs m times as far"
         need(not same(eta_step, slower), hint)
-        told = f"eta_step = {slower / m:g} makes step m t what step t was, not {eta_step:g}"
+        told = f"eta_step = {slower / m:g} makes step m t equal to the old step t, not {eta_step:g}"
         need(same(eta_step, slower / m), told)
     return "as much step and as much shrinking, in smaller portions"
 
@@ -114,12 +117,12 @@ def check_bias(offsets_after):
         case, step = f"for {C} classes and {rows} rows: ", eta / rows
         need(not same(found, o + eta * (gained - lost)), case + "divide the step by the batch")
         need(not same(found, o - step * lost), case + "each row raises its own class, too")
-        hint = "whose own class has the largest offset is answered with the second"
+        hint = "a row whose own class has the largest offset gets the second one"
         need(not same(found, o + step * (gained - blind)), case + hint)
         need(not same(found, o + step * (lost - gained)), case + "answers are pushed down, not up")
         hint = "each row adds eta / b to its own class and takes it from its answer"
         need(same(found, o + step * (gained - lost)), case + hint)
-    return "the class that answered falls far below all others, and is out of the race"
+    return "the class that answered falls far below all others, and never answers again"
 
 
 @exercise

@@ -10,7 +10,7 @@ from checks.exercise import CLOSE, Hint, array, ask, exercise, need, number, pic
 
 @exercise
 def check_three_winners(x, W):
-    """A query and three vectors: the nearest, the one of least angle, the one of largest x.w."""
+    """A query and three vectors: the nearest, that of smallest angle, that of largest x.w."""
     x, W = array(x, (2,), "x"), array(W, (3, 2), "W").astype(float)
     need(np.isfinite(W).all(), "W should hold finite numbers")
     lengths = np.linalg.norm(W, axis=1)
@@ -18,24 +18,27 @@ def check_three_winners(x, W):
     product = W @ x
     closeness = {
         "the nearest": -np.linalg.norm(W - x, axis=1),
-        "the least angle": product / lengths,
+        "the smallest angle": product / lengths,
         "the largest product": product,
     }
     for name, values in closeness.items():
-        need(np.ptp(np.sort(values)[-2:]) > CLOSE, f"{name} is not one alone: two are equal")
+        need(np.ptp(np.sort(values)[-2:]) > CLOSE, f"{name} is not unique: two are equal")
     winners = {name: np.argmax(values) for name, values in closeness.items()}
     told = ", ".join(f"{name} is w_{place}" for name, place in winners.items())
-    need(len(set(winners.values())) == 3, told + ". What does a length do to each of the three?")
+    need(
+        len(set(winners.values())) == 3,
+        told + ". How does the length of a vector affect each of the three?",
+    )
     need(
         list(winners.values()) == [0, 1, 2],
-        told + ". Put the rows in this order, as they are drawn",
+        told + ". Put the rows in this order",
     )
     return told
 
 
 class _Lists(dict):
     def items(self):
-        raise Hint("go through the words of x, and touch no other list")
+        raise Hint("go through the words of x, and use no other list")
 
     keys = values = __iter__ = items
 
@@ -61,7 +64,7 @@ def check_scan(scan):
 
 @exercise
 def check_walk(walk):
-    """``walk(links, scores, start)``: the places of a greedy walk upwards, `start` first."""
+    """``walk(links, scores, start)``: the nodes of a greedy walk upwards, `start` first."""
     net = [[1, 2], [0, 3], [0, 3, 4], [1, 2, 5], [2], [3]]
     for links, scores, start, truth in (
         (net, [0.0, 1.0, 2.0, 4.0, 3.0, 5.0], 0, [0, 2, 3, 5]),
@@ -71,10 +74,10 @@ def check_walk(walk):
     ):
         found, case = ask(walk, links, np.array(scores), start), f"scores {scores}, from {start}: "
         need(
-            isinstance(found, list | tuple | np.ndarray), "return the list of all places on the way"
+            isinstance(found, list | tuple | np.ndarray), "return the list of all nodes on the way"
         )
         found = list(found)
-        need(found[:1] == [start], case + "the first place is the start")
+        need(found[:1] == [start], case + "the first node is the start")
         hint = "stop where no neighbour scores more"
         need(len(found) <= len(truth), case + hint)
         told = f"the walk is {truth}, not {found}: go to the best neighbour while it is better"
@@ -95,8 +98,10 @@ def check_recall(answer, ahead):
         truth, case = norm.cdf(-leads).sum(), f"for {C} classes and {b} bits: "
         need(not same(found, C - 1 - truth), case + "that many are behind; how many are ahead?")
         need(not same(found, truth + 0.5), case + "the best class itself is not among the others")
-        need(not same(found, truth / (C - 1)) or C == 2, case + "that is their share; count them")
-        hint = "the lead is b (p1 - p2), and its deviation sqrt(b s): sqrt(b) is left"
+        need(
+            not same(found, truth / (C - 1)) or C == 2, case + "that is their fraction; count them"
+        )
+        hint = "the lead is b (p1 - p2), and its deviation sqrt(b s): sqrt(b) remains"
         need(not same(found, norm.cdf(-leads / np.sqrt(b)).sum()), case + hint)
         need(
             same(found, truth),
@@ -125,9 +130,9 @@ def check_collision(collision):
         short = np.arccos(np.clip(x @ w / M, -1, 1))
         hint = "x has become x / |x|: which cosine do the two vectors have?"
         need(not same(found, 1 - short / np.pi), hint)
-        told = f"it is {truth:.4f}, not {found:.4f}: which angle do the two have, and which share "
+        told = f"it is {truth:.4f}, not {found:.4f}: which angle do the two have, and what part "
         need(same(found, truth), told + "of all hyperplanes passes between them?")
-    return "larger products collide more often: that is all a hash is asked for"
+    return "larger products collide more often: a hash needs no more than this"
 
 
 @exercise
@@ -138,8 +143,8 @@ def check_bits(bits):
         spread = p1 * (1 - p1) + p2 * (1 - p2)
         truth = z**2 * spread / (p1 - p2) ** 2
         case = f"for p1 = {p1}, p2 = {p2}, z = {z:g} "
-        need(not same(found, np.sqrt(truth)), case + "you have the root of it: square both sides")
+        need(not same(found, np.sqrt(truth)), case + "you have the square root: square both sides")
         need(not same(found, truth / z**2 * z) or z == 1, case + "z is squared as well")
         hint = f"it takes {truth:.0f} bits, not {found:.0f}: solve b (p1 - p2) = z sqrt(b s)"
         need(abs(found - truth) <= 1 + 1e-6 * truth, case + hint)
-    return "a lead ten times smaller asks for a hundred times as many bits"
+    return "a lead ten times smaller needs a hundred times as many bits"

@@ -41,7 +41,9 @@ def check_moments(moments):
         need(not same(tau, risk.tau / share), hint)
         need(same(tau, risk.tau), "tau is off: row y is the sum of X over class y, divided by n")
         inside = np.array([risk.X[risk.y == c].std(axis=0) for c in range(3)])
-        hint = "this is the spread inside each class; block y of Phi is 0 on other rows: they count"
+        hint = (
+            "this is the spread within each class; block y of Phi is 0 on other rows, which count"
+        )
         need(not same(lam, lambda0 * inside), hint)
         need(same(lam, risk.lam), "lam is off: lambda0 times sqrt(mean of Phi^2 - tau^2)")
     return "the same tau and lambda as workbench.mrc.risk"
@@ -55,8 +57,10 @@ def check_members(answers, largest_share, candidates: dict, risk: MinimaxRisk):
         tau, lam = rng.normal(size=(3, 4)), rng.uniform(0.01, 0.5, (3, 4))
         found = number(ask(largest_share, tau.copy(), lam.copy()))
         truth = (lam[:2] / np.abs(tau[0])).min()
-        need(found >= 0, f"{found:.3g}: an average may move up or down, the share is positive")
-        need(found > truth - CLOSE, "a larger share is in U for these tau and lam")
+        need(
+            found >= 0, f"{found:.3g}: an average may move up or down, but the fraction is positive"
+        )
+        need(found > truth - CLOSE, "a larger fraction is in U for these tau and lam")
         need(found < truth + CLOSE, "outside U: which averages does a wrong label move?")
     need(isinstance(answers, dict), "the answers should be a dictionary, as given")
     for name, p in candidates.items():
@@ -66,7 +70,7 @@ def check_members(answers, largest_share, candidates: dict, risk: MinimaxRisk):
         ratio = risk.ratios((risk.X.T @ p).T).max()
         hint = f"{name}: its worst average is {ratio:.2g} tolerances away from tau"
         need(bool(answers[name]) == (ratio <= 1 + CLOSE), hint)
-    return "U looks at averages only, not at what a distribution looks like"
+    return "U depends on averages only, not on what a distribution looks like"
 
 
 @exercise
@@ -95,7 +99,7 @@ def check_subset_constraints(subset_constraints):
     formula = "is it (sum - 1) / |C|?"
     case = f"on a small problem your LP has the value {value:.4f}, not {R:.4f}: "
     need(value >= R - 1e-5, case + "some constraints are missing or too weak; " + formula)
-    need(value <= R + 1e-5, case + "too much is asked; " + formula)
+    need(value <= R + 1e-5, case + "some constraints are too strong; " + formula)
     for labels in all_subsets(3):
         rows = ask(subset_constraints, cp.Constant(np.where(labels, 1.0, -5.0)[None]), phi)
         value, level = cp.Problem(cp.Minimize(phi), list(rows)).solve(), 1 - 1 / labels.sum()
@@ -116,7 +120,7 @@ def check_large_lambda(ignorant):
         hint = "all scores are 0: for which subset is (0 - 1) / |C| largest?"
         need(same(phi, -1 / k), case + hint)
         hint = (
-            "phi is right; put mu = 0 into the objective, or think of what a rule can do at worst"
+            "phi is right; insert mu = 0 into the objective, or consider the worst case of a rule"
         )
         need(same(R, 1 - 1 / k), case + hint)
     return "R* = 1 - 1/k: nothing is known, and the rule guesses"
@@ -149,7 +153,7 @@ def check_greedy(greedy):
         need(same(value, best), f"{case}you find {value:.4f}, the subset {labels} has {best:.4f}")
         attained = (v[mask].sum() - 1) / max(mask.sum(), 1)
         need(same(attained, best), case + "the value is right, but the mask does not attain it")
-    return "the best of all subsets every time, ties included"
+    return "the best of all subsets every time, including ties"
 
 
 @exercise
@@ -159,9 +163,9 @@ def check_counterexample(v, algorithm):
     need(v.ndim == 1 and 2 <= len(v) <= 12, "give a vector of 2 to 12 scores")
     need(np.isfinite(v).all(), "the scores should be finite")
     value, best = algorithm(v)[0], _brute(v)[0]
-    hint = f"it finds {value:.4g}, the best there is. Which label does it take first?"
+    hint = f"it finds {value:.4g}, which is the best. Which label does it take first?"
     need(value < best - CLOSE, hint)
-    return f"the printed order says {value:.4g}, the best subset has {best:.4g}"
+    return f"the printed order gives {value:.4g}, the best subset has {best:.4g}"
 
 
 @exercise
@@ -173,7 +177,7 @@ def check_root(value, labels, v):
     move = "raise" if total > 1 else "lower"
     hint = f"at your t the positive parts sum to {total:.3f}: {move} t"
     need(abs(value - best) < 1e-3, hint)
-    need(set(labels) == set(np.flatnonzero(v > best)), "C holds exactly the labels with v_y > t")
+    need(set(labels) == set(np.flatnonzero(v > best)), "C contains exactly the labels with v_y > t")
     return "psi, and the subset with it, without a search over subsets"
 
 
@@ -219,7 +223,7 @@ def check_unbounded(samples, masks, risk: MinimaxRisk):
     try:
         R = _value(risk, risk.X[samples], masks, np.flatnonzero(risk.active))
     except ValueError:
-        return "HiGHS ends without a solution: in some direction no row stops mu"
+        return "HiGHS ends without a solution: in some direction no row bounds mu"
     raise Hint(f"this LP is bounded, R = {R:.4f}; try fewer rows, or fewer labels")
 
 
@@ -232,8 +236,12 @@ def check_path(answer, bracket):
         n, m, R = risk.n, risk.tau.size, partial(_small_lp, risk)
         rows, features = rng.permutation(n)[:3], np.sort(rng.permutation(m)[:5])
         low, high = array(ask(bracket, R, rows, features, n, m), (2,), "the result")
-        need(low < truth + CLOSE, "your lower bound is above R* here: what did that LP not know?")
-        need(high > truth - CLOSE, "your upper bound is below R* here: what did that LP not know?")
+        need(
+            low < truth + CLOSE, "your lower bound is above R* here: what is missing from that LP?"
+        )
+        need(
+            high > truth - CLOSE, "your upper bound is below R* here: what is missing from that LP?"
+        )
         best = R(rows, range(m)), R(range(n), features)
         hint = "some of the other rows or features: use the given ones, or all of a kind"
         need(low < best[0] + CLOSE and high > best[1] - CLOSE, hint)
@@ -241,11 +249,11 @@ def check_path(answer, bracket):
         need(same((low, high), best), hint)
     hint = "a new row shrinks the feasible set; what does a new feature do to it?"
     pick(answer, ("rises", "falls", "both"), "both", hint)
-    return "rows push R^k up, features let it down"
+    return "new rows raise R^k, new features lower it"
 
 
 def joint(p, risk: MinimaxRisk) -> np.ndarray:
-    """Return `p` as a distribution over rows and labels, a Hint where it is none."""
+    """Return `p` as a distribution over rows and labels, or raise a Hint."""
     p = array(p, (risk.n, risk.k), "p").astype(float)
     need(p.min() >= -CLOSE, f"p has a negative entry, {p.min():.2g}")
     need(abs(p.sum() - 1) < 1e-5, f"p sums to {p.sum():.4f}, not to 1")
@@ -255,7 +263,7 @@ def joint(p, risk: MinimaxRisk) -> np.ndarray:
 def _small_lp(risk: MinimaxRisk, rows, features) -> float:
     """Return the value of the LP of the class means and these rows, with these features only."""
     rows, J = (np.unique(np.asarray(one, dtype=int)) for one in (rows, features))
-    hint = "every row and every feature: that is the LP that we cannot afford"
+    hint = "that LP has every row and every feature, which is too expensive"
     need(len(rows) < risk.n or len(J) < risk.tau.size, hint)
     points, subsets = np.r_[risk.means, risk.X[rows]], all_subsets(risk.k)
     return _value(risk, np.repeat(points, len(subsets), 0), np.tile(subsets, (len(points), 1)), J)

@@ -16,7 +16,7 @@ from workbench.runs.run import run
 
 @exercise
 def check_upper(upper, problem: Problem):
-    """``upper(R, eps1) -> U(mu^k)`` where all features are in the LP."""
+    """``upper(R, eps1) -> U(mu^k)`` if all features are in the LP."""
     risk = minimax_risk(problem, 0.01)
     for s in mrc_ccg(problem, columns=False):
         found, truth = number(ask(upper, s.R, s.eps1)), risk.upper(s.M)
@@ -41,9 +41,9 @@ def check_lower(lower, risk: MinimaxRisk):
         elif same(found, bayes):
             hint = f"that is BR(p), but p is {ratio:.2f} tolerances off: divide by rho"
         elif ratio <= 1 and bayes > CLOSE and same(found * ratio, bayes):
-            hint = "rho is at least 1: a p deep inside U is worth its BR(p), not more"
+            hint = "rho is at least 1: a p deep inside U gives its BR(p), not more"
         elif ratio <= 1:
-            hint += "this p is in U. There rho is at least 1, too: it is 1, and BR(p) the result"
+            hint += "this p is in U, where rho is 1, and the result is BR(p)"
         else:
             hint += "is your rho large enough for averages that are too low, and too high?"
         need(same(found, truth), hint)
@@ -52,7 +52,7 @@ def check_lower(lower, risk: MinimaxRisk):
 
 @exercise
 def check_not_a_bound(p, risk: MinimaxRisk, R: float):
-    """BR(p) exceeds R*, so that BR(p) alone is no lower bound."""
+    """BR(p) exceeds R*, so BR(p) alone is not a lower bound."""
     p = joint(p, risk)
     bayes = 1 - p.max(axis=1).sum()
     need(bayes > R + CLOSE, f"BR(p) = {bayes:.4f}, R* = {R:.4f}: spread the labels more evenly")
@@ -84,7 +84,7 @@ def check_false_certificate(false_rounds, rows: list[dict]):
         need(all(isinstance(one, int | float | np.number) for one in found), hint)
         found = set(found)
         quiet = [row for row in trace.rows if row["eps1_hat"] < CLOSE]
-        hint = "in one of your rounds rows are still violated, and we can see it"
+        hint = "in one of your rounds rows are still violated, which can be seen"
         need(found <= {row["round"] for row in quiet}, hint)
         proved = {row["round"] for row in quiet if row["eps2_hat"] < 1e-9}
         hint = "in one of your rounds R^k is a lower bound; what does the LP lack in the others?"
@@ -92,12 +92,12 @@ def check_false_certificate(false_rounds, rows: list[dict]):
         above = {row["round"] for row in quiet if row["R"] > trace.last["R"] + 1e-5}
         hint = "another round violates no row by more than 1e-6, and its R^k is above R*"
         need(above <= found, hint)
-    return f"in the run above these are the rounds {false_rounds(rows)}: the features know"
+    return f"in the run above these are the rounds {false_rounds(rows)}"
 
 
 @exercise
 def check_converged(steep, trace: Trace):
-    """``steep(t) -> a, b``: a row that R^k hardly notices, and that is above 1 at t."""
+    """``steep(t) -> a, b``: a row that hardly changes R^k and is above 1 at t."""
     draws = np.random.default_rng(0).uniform([-5, 0, 0.1], [5, 0.5, 1], (20, 3))
     rows = np.array([array(ask(steep, t), (2,), "the result") for t in draws[:, 0]])
     heights = rows[:, 0] + rows[:, 1] * draws[:, 0]
@@ -105,10 +105,10 @@ def check_converged(steep, trace: Trace):
         need(height > 1, f"for t = {t:.3f} your row is at {height:.3g} there, not above 1")
     for (_, v, slope), b, height in zip(draws, rows[:, 1], heights):
         lift = slope * (height - v) / (abs(b) + slope)  # where the row meets the model
-        need(lift < 0.01, f"your row lifts the lowest value by {lift:.3g}; where do they meet?")
+        need(lift < 0.01, f"your row raises the minimum by {lift:.3g}; where do they meet?")
     R = trace.column("R")
     worst = (R + trace.column("eps1_hat"))[R > R[-1] - 0.01].max()
-    return f"U(mu^k) was up to {worst:.3g} while R^k stood within 0.01 of its end"
+    return f"U(mu^k) was up to {worst:.3g} while R^k was within 0.01 of its end"
 
 
 def _inside_and_outside(risk: MinimaxRisk):

@@ -10,7 +10,7 @@ from checks.exercise import CLOSE, array, ask, exercise, need, number, pick, sam
 
 @exercise
 def check_tolerance(tolerance):
-    """``tolerance(m, n, delta)``: lambda0 that covers m averages of n rows, but for delta."""
+    """``tolerance(m, n, delta)``: lambda0 that covers m averages of n rows, except for delta."""
     for m, n, delta in ((1, 400, 0.05), (9, 142, 0.05), (650, 20_000, 0.1)):
         found, truth = number(ask(tolerance, m, n, delta)), _quantile(m, delta) / np.sqrt(n)
         case = f"for m = {m}, n = {n}, delta = {delta}: "
@@ -56,10 +56,10 @@ def check_rare(rare):
         missed = abs(n * q - means) > 2.8 * np.sqrt(np.maximum(1 - means**2, 0) / n)
         outside = unseen * binom.pmf(ones, n, 0.5)[missed].sum()
         told = f"for n = {n} a sample has no value n with probability {unseen:.3f}"
-        need(unseen >= 0.5 - CLOSE, told + ": make that the usual case")
+        need(unseen >= 0.5 - CLOSE, told + ": make this the usual case")
         hint = f"{told}, and the true average is {n * q:.3g}: too near 0 to be missed"
         need(outside >= 0.5 - 1e-3, hint)
-    return "what was not seen makes no spread, and may be most of the average"
+    return "unseen values add no spread, and may be most of the average"
 
 
 @exercise
@@ -77,7 +77,7 @@ def check_bernstein(bernstein):
         hint = "an average may be too high or too low: share delta among 2 m events"
         need(not same(found, _bernstein(V, n, np.log(2 * m / delta))), case + hint)
         need(not same(found, _bernstein(phi.var(axis=0), n, log)), case + "V divides by n - 1")
-        hint = "that is the first term; the second guards against what was not seen"
+        hint = "that is the first term; the second guards against unseen values"
         need(not same(found, np.sqrt(2 * V * log / n)), case + hint)
         hint = "that is for one average, above and below; all m have to be within at once"
         need(not same(found, _bernstein(V, n, np.log(4 / delta))), case + hint)
@@ -100,7 +100,10 @@ def check_leak(leak):
         truth = A.max(axis=1) * (1 - 1 / big)
         i = int(np.argmax(np.abs(np.nan_to_num(found, nan=9) - truth)))
         case = f"for v - phi = {np.round(V[i] - phi, 2).tolist()} "
-        need(np.isfinite(found).all(), case + "it is not finite: no positive part, no leak")
+        need(
+            np.isfinite(found).all(),
+            case + "it is not finite: without a positive part there is no leak",
+        )
         hint = "is safe, but no label is so far off: by how much is the largest positive part cut?"
         need(not same(found, big - 1), case + f"{found[i]:.3f} {hint}")
         least = int(np.argmin(found))
@@ -111,7 +114,7 @@ def check_leak(leak):
             f"it is {truth[i]:.3f}, not {found[i]:.3f}: h divides the positive parts by their sum"
         )
         need(same(found, truth), case + told)
-    return "0 on the training rows, and on every row whose parts sum to 1 at most"
+    return "0 on the training rows, and on every row whose parts sum to at most 1"
 
 
 def _quantile(m: int, delta: float) -> float:

@@ -32,7 +32,7 @@ def check_newton(w):
     told = f"from {w:.3f} the step leads to {w - np.sinh(w):.3f}"
     near = abs(2 * w - np.sinh(w)) < 0.01 * w  # relative: every w near 0 almost stays there
     need(near, told + "; at the border it leads to the mirror image")
-    return told + ": nearer to 0 it converges, farther out it diverges"
+    return told + ": closer to 0 it converges, further out it diverges"
 
 
 @exercise
@@ -57,7 +57,7 @@ def check_curvature(curvature):
     need(not same(H, half), "the blocks above the diagonal are missing; H is symmetric")
     a, _, b, _ = np.unravel_index(np.abs(H - truth).argmax(), H.shape)
     need(same(H, truth), f"the block of the classes {a} and {b} is off: X' diag(weights) X / n")
-    return f"{d * k} x {d * k}, and other weights in every step"
+    return f"{d * k} x {d * k}, with different weights in every step"
 
 
 @exercise
@@ -70,15 +70,13 @@ def check_falls(answer, slope):
         found, truth = number(ask(slope, G.copy(), H.copy())), -G @ np.linalg.solve(H, G)
         need(not same(found, -truth), "the sign: the step is -D, so the chain rule has a minus")
         need(not same(found, -G @ G), "that is the slope along -G; the step is -D, with D = H^-1 G")
-        need(
-            not same(found, truth / 2), "by so much the parabola falls; its slope at 0 is asked for"
-        )
+        need(not same(found, truth / 2), "that is how far the parabola falls; give its slope at 0")
         need(not same(found, -G @ H @ G), "D solves H D = G; it is not H G")
         told = f"for m = {m} it is {truth:.3f}, not {found:.3f}: "
         need(same(found, truth), told + "the inner product of the gradient with the direction")
     hint = "which sign has the slope, if G is not 0 and H is positive definite?"
     pick(answer, ("never", "sometimes"), "never", hint)
-    return "below 0 unless G is 0, as H is positive definite: a short step goes down"
+    return "negative unless G is 0, since H is positive definite: a short step lowers P"
 
 
 @exercise
@@ -89,7 +87,7 @@ def check_price(rounds_per_step):
         gram, factor = n * d**2, (d * k) ** 3 / 3
         one, pairs = 4 * n * d * k + 2 * d**2 * k, k * (k + 1) / 2
         truth = (pairs * gram + factor) / one
-        need(not same(found, one / (pairs * gram + factor)), "turn the fraction around")
+        need(not same(found, one / (pairs * gram + factor)), "invert the fraction")
         need(not same(found, pairs * gram / one), "those are the blocks; and the factor?")
         need(not same(found, factor / one), "that is the factor; and the blocks?")
         hint = "H is symmetric: the block of a and b is also that of b and a"

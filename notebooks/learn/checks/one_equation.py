@@ -17,7 +17,7 @@ def check_by_hand(theta, gamma, boxed):
         left, right = np.clip(v - found, 0, C).sum(), a + c * found
         box = "" if C == np.inf else " (no entry may exceed C)"
         need(same(left, right), f"{name}: the left side is {left:.3f}, the right {right:.3f}{box}")
-    return "the box lowers the root, as one entry can no longer pay as much"
+    return "the box lowers the root, because one entry is limited"
 
 
 @exercise
@@ -29,11 +29,11 @@ def check_soft(moves, sum_at_the_end):
             v = rng.normal(size=6)
             found, truth = number(ask(sum_at_the_end, v.copy(), C)), np.clip(v, 0, C).sum()
             case = f"for C = {C:g}, v = {v.round(2).tolist()}: "
-            need(not same(found, 1), case + "the sum is held at 1 for c = 0 only")
+            need(not same(found, 1), case + "the sum is fixed at 1 only for c = 0")
             boxed = same(found, truth) or not same(found, np.maximum(v, 0).sum())
             need(boxed, case + "an entry may not exceed C")
             need(same(found, truth), case + f"without a penalty the sum is {truth:.3f}: what is b?")
-    hint = "t = (s - 1) / c: what becomes of it if the sum s stays bounded?"
+    hint = "t = (s - 1) / c: what happens to it if the sum s stays bounded?"
     pick(moves, ("rises", "falls", "towards 0"), "towards 0", hint)
     return "a penalty that vanishes has no price"
 
@@ -69,12 +69,12 @@ def check_slope(slope):
     for free, c in ((1, 0), (3, 0), (2, 1), (4, 0.5)):
         found, truth = number(ask(slope, free, c)), 1 / (free + c)
         case = f"for n_free = {free} and c = {c:g} "
-        need(not (c and same(found, 1 / free)), case + "the right side moves with t, too")
+        need(not (c and same(found, 1 / free)), case + "the right side also moves with t")
         need(
             same(found, truth),
             case + f"the root moves {truth:.3f}, not {found:.3f} times as fast: see the formula",
         )
-    return "the more entries are free, the less each of them moves the price"
+    return "the more entries are free, the less each of them moves the root"
 
 
 @exercise
@@ -89,8 +89,8 @@ def check_say(v, C):
     free = (v > t + CLOSE) & (v - t < C - CLOSE)
     after = _root(v + 0.5 * (np.arange(len(v)) == top), C, 1, 0)
     need(same(t, after), f"the root moves from {t:.3f} to {after:.3f}: is the largest entry at C?")
-    need(free.any(), "nobody moves this root: let one entry be strictly between 0 and C")
-    return f"the root stays at {t:.3f}: an entry at C has nothing more to say"
+    need(free.any(), "no entry moves this root: let one be strictly between 0 and C")
+    return f"the root stays at {t:.3f}: an entry at C has no influence"
 
 
 def _root(v: np.ndarray, C: float, a: float, c: float) -> float:

@@ -15,10 +15,12 @@ from checks.exercise import CLOSE, Hint, array, ask, exercise, need, number, pic
 def check_touching(answer, X: np.ndarray, y: np.ndarray):
     """`answer`: how many of the 2^n lines the risk of (n, 1) `X` runs along."""
     found, pieces = number(answer), len(np.unique(y / X[:, 0])) + 1
-    need(found != 2 ** len(y), "most of them are nowhere the highest: where does R bend?")
-    need(found != pieces - 1, "that is how often R bends; count the straight pieces")
-    need(found == pieces, "R changes from one line to the next where a row's hinge bends")
-    return f"{pieces - 1} bends, {pieces} pieces, and {2 ** len(y) - pieces} lines never seen"
+    need(found != 2 ** len(y), "most of them are nowhere the highest: where does R have kinks?")
+    need(found != pieces - 1, "that is the number of kinks; count the straight pieces")
+    need(found == pieces, "R changes from one line to the next at the kink of a row's hinge")
+    return (
+        f"{pieces - 1} kinks, {pieces} pieces, and {2 ** len(y) - pieces} lines that never matter"
+    )
 
 
 @exercise
@@ -31,7 +33,7 @@ def check_cut(cut):
     need(not same(offset, c * len(y)), "c is a sum over the rows here; take the mean")
     need(not same(offset, 1), "only rows whose hinge is positive take part in the cut")
     need(not same(offset, c + w @ g), "that is R(w), c + w'g; c is the part without w")
-    need(same(offset, c), f"c is the share of rows that violate, {c:.3f} here, not {offset:.3f}")
+    need(same(offset, c), f"c is the fraction of rows that violate, {c:.3f} here, not {offset:.3f}")
     need(not same(slope, -g), "g has the wrong sign: along y x the loss falls")
     need(not same(slope, g * len(y)), "g is a sum over the rows here; take the mean")
     need(not same(slope, g / c), "divide by all n rows, not by those that violate")
@@ -46,7 +48,7 @@ def check_gap(gap):
     (c, g), xi, Cn = _cut(w, X, y), 0.1, 7.0
     found, risk = number(ask(gap, c, g.copy(), w.copy(), xi, Cn)), c + w @ g
     need(not same(found, risk - xi), "P and the model have the slack times Cn")
-    need(not same(found, Cn * risk), "that is Cn R(w); take off what the model has for it")
+    need(not same(found, Cn * risk), "that is Cn R(w); subtract the model's value for it")
     need(not same(found, Cn * (c - xi)), "R(w) is c + w'g, the height of the new cut at w")
     told = f"with R(w) = {risk:.3f}, xi = {xi}, Cn = {Cn:g} it is {Cn * (risk - xi):.3f}"
     need(same(found, Cn * (risk - xi)), told + f", not {found:.3f}: |w|^2 / 2 is in both")
@@ -65,8 +67,8 @@ def check_step(step):
         best = (q[i] - q[j]) / (G[i, i] + G[j, j] - 2 * G[i, j])
         given = alpha.copy()
         found = array(ask(step, G, h, given, i, j), alpha.shape, "the result")
-        need(same(given, alpha), "leave the array that you are given as it is: copy it first")
-        need(same(found.sum(), alpha.sum()), "the sum must stay: what j loses, i gains")
+        need(same(given, alpha), "do not change the array that you are given: copy it first")
+        need(same(found.sum(), alpha.sum()), "the sum must not change: what j loses, i gains")
         need(found.min() > -CLOSE, "a variable is negative: alpha_j is the most that can move")
         moved, truth = found[i] - alpha[i], min(best, alpha[j])
         hint = f"{moved:.3f} moved, {truth:.3f} is best: where is the derivative of D(delta) 0?"
@@ -82,7 +84,7 @@ def check_rise(rise):
         truth = s * Cn * eps - 2 * (s * Cn * rho) ** 2
         told = f"for Cn = {Cn}, eps = {eps}, rho = {rho} it is {truth:.3g}, not {found:.3g}"
         t = min(1.0, eps / (Cn * rho**2))
-        hint = "that has the curvature (Cn rho)^2 of the new cut alone: w may be as long as that"
+        hint = "that has the curvature (Cn rho)^2 of the new cut alone: w may be just as long"
         need(abs(found - t * Cn * eps + (t * Cn * rho) ** 2 / 2) > CLOSE * truth, hint)
         hint = ": where is the derivative 0?" if s < 1 else ": the best s is 1 there"
         need(abs(found - truth) < CLOSE * truth, told + hint)
@@ -91,7 +93,7 @@ def check_rise(rise):
 
 @exercise
 def check_faster(cuts_until):
-    """``cuts_until(Cn, eps, rho)``: cuts after which the lower bound lacks Cn eps at most."""
+    """``cuts_until(Cn, eps, rho)``: cuts after which the lower bound is within Cn eps."""
     for Cn, eps, rho in ((50.0, 0.1, 2.0), (7.0, 0.01, 0.5)):
         found, truth = number(ask(cuts_until, Cn, eps, rho)), 8 * Cn * rho**2 / eps
         need(
@@ -113,13 +115,15 @@ def check_zigzag(answer, rising, upper: np.ndarray):
         need(np.isfinite(yx).all(), f"for Cn = {Cn:.3g} your numbers are {yx.tolist()}")
         mean = yx.mean()
         need(abs(mean) > CLOSE, "with the mean 0 the first cut is flat, and w_1 = 0")
-        need(yx.min() * yx.max() < 0, "both rows want w on the same side: neither pays more there")
+        need(
+            yx.min() * yx.max() < 0, "both rows prefer w on the same side: neither loss grows there"
+        )
         w = mean * min(Cn, 1 / mean**2)  # lowest point of w^2 / 2 + Cn max(0, 1 - mean w)
         P = w**2 / 2 + Cn * np.maximum(0, 1 - yx * w).mean()
         told = f"for Cn = {Cn:.3g}, w_1 = {w:.3g} and P goes from {Cn:.3g} to {P:.3g}"
-        need(P > Cn, told + ": let the row on the wrong side pay more, at the same mean")
+        need(P > Cn, told + ": let the row on the wrong side lose more, with the same mean")
     rises = int((np.diff(upper) > CLOSE).sum())
-    hint = "how well does the model know P at its own lowest point?"
+    hint = "how accurate is the model at its own lowest point?"
     pick(answer, ("falls", "both"), "both" if rises else "falls", hint)
     return f"it rises in {rises} of {len(upper) - 1} rounds"
 
@@ -131,12 +135,12 @@ def check_stall(mu, last, bounds_with: Callable):
     need(0 <= mu <= 1, "mu goes from 0 to 1")
     bounds = bounds_with(mu)
     rounds = len(bounds) - 1
-    hint = f"it ends after {rounds} rounds. When would a new cut tell the model nothing new?"
+    hint = f"it ends after {rounds} rounds. When would a new cut add nothing to the model?"
     need(rounds >= 100, hint)
     rises = 1 + np.flatnonzero(np.diff(np.asarray(bounds)[:, 0]) > CLOSE)
-    hint = "this mu does it; after which cut does the lower bound, the first column, stand still?"
+    hint = "this mu works; after which cut is the lower bound, the first column, constant?"
     need(number(last) == rises[-1], hint)
-    return f"after {rounds} rounds the gap still is {bounds[-1][1] - bounds[-1][0]:.3f}"
+    return f"after {rounds} rounds the gap is still {bounds[-1][1] - bounds[-1][0]:.3f}"
 
 
 # Lesson 2: sampling
@@ -153,17 +157,19 @@ def check_sampled(sampled_cut):
     offsets = np.array([number(c) for c, _ in found])
     slopes = np.array([array(g, w.shape, "g") for _, g in found])
     c, g = _cut(w, X, y)
-    need(np.ptp(offsets) > 0, "c is always the same; it is made of the sample, as g is")
+    need(np.ptp(offsets) > 0, "c is always the same; compute it from the sample, like g")
     told = f"the mean of c over 1000 cuts is {offsets.mean():.3f}, c of all rows is {c:.3f}"
     need(_near(offsets, c), told + ": draw from all rows, and divide by r")
     need(not _near(slopes, -g), "g has the wrong sign")
     need(_near(slopes, g), "the mean of g over 1000 cuts is not g: add up violators, divide by r")
     need(_near((offsets - c) ** 2, c * (1 - c) / r), "draw with replacement, r rows of all")
     parts = -X * (y * (y * (X @ w) < 1))[:, None]  # of each row, in g
-    hint = "c is right; g, too, is a mean over the r rows drawn, and varies as such means do"
+    hint = "c is right; g is also a mean over the r drawn rows, and varies like one"
     need(_near((slopes - g) ** 2, parts.var(axis=0) / r), hint)
-    need(same(offsets, -slopes[:, 0]), "make c and g of the same sample: draw once a cut")
-    need(same(offsets * r, np.round(offsets * r)), f"c is a share of r = {r} rows: draw that many")
+    need(same(offsets, -slopes[:, 0]), "compute c and g from the same sample: draw once per cut")
+    need(
+        same(offsets * r, np.round(offsets * r)), f"c is a fraction of r = {r} rows: draw that many"
+    )
     return "unbiased: right on average"
 
 
@@ -182,7 +188,7 @@ def check_spread(spread):
         need(not same(violators, (1 - m2) / r), "from the violators: a draw is multiplied by q")
         hint = f"from the violators it is {truth[1]:.4f}, not {violators:.4f}: z is q y phi"
         need(same(violators, truth[1]), case + hint)
-    return "both fall with 1/r; neither knows n"
+    return "both fall like 1/r; neither depends on n"
 
 
 @exercise
@@ -209,8 +215,11 @@ def check_above(answer, mean_height):
         R, h = rng.uniform(0.2, 0.9), rng.uniform(0.05, 0.3)
         found, truth = number(ask(mean_height, R, h, T)), R + h * (T - 1) / (T + 1)
         case = f"for R = {R:.3f}, h = {h:.3f}, T = {T}: "
-        need(T == 1 or not same(found, R), case + "so high is each of them; how high the largest?")
-        need(not same(found, R + h), case + "so high can it be, and is not on average")
+        need(
+            T == 1 or not same(found, R),
+            case + "that is the mean of each of them; how high is the largest?",
+        )
+        need(not same(found, R + h), case + "that is its maximum, not its average")
         hint = "that is for uniform numbers from 0 to h; here they begin at -h"
         need(not same(found, R + h * T / (T + 1)), case + hint)
         need(T == 1 or not same(found, R - h * (T - 1) / (T + 1)), case + "that is the smallest")
@@ -232,7 +241,7 @@ def check_repeat(repeat):
         need(drawn > 0, case + "draw at least once")
         need(drawn == taken, case + f"take number {taken}; {drawn} were drawn")
         need(same(found, values[taken - 1]), case + f"return {values[taken - 1]}, the last one")
-    return "until the sampled cut cuts, or the exact one no longer does"
+    return "until the sampled cut is violated, or the exact one no longer is"
 
 
 @exercise
@@ -240,7 +249,9 @@ def check_wait(wait):
     """``wait(u, p)``: rounds until p in a row are satisfied, each with probability u."""
     for u, p in ((0.4, 1), (0.4, 2), (0.3, 4)):
         found, truth = number(ask(wait, u, p)), (u**-p - 1) / (1 - u)
-        hint = "u^-p is too few: where p - 1 were satisfied and the next is not, all starts again"
+        hint = (
+            "u^-p is too few: if p - 1 are satisfied and the next is not, everything starts again"
+        )
         need(p == 1 or not same(found, u**-p), hint)
         told = f"for u = {u}, p = {p} it takes {truth:.4g} rounds, not {found:.4g}"
         need(same(found, truth), told)
@@ -250,12 +261,12 @@ def check_wait(wait):
 @exercise
 def check_stopped(p, r, seed, ended: Callable):
     """Algorithm 2, with p >= 3 and r >= 10, stops where the exact cut is violated by 10 eps."""
-    need(number(p) >= 3, "one lucky sample, or two, are no feat: take at least three in a row")
+    need(number(p) >= 3, "one or two lucky samples are too easy: take at least three in a row")
     need(number(r) >= 10, "a sample of few rows says nothing: take at least ten")
     violation, eps = ended(p, r, seed)
     need(violation is not None, "it did not stop by itself; be less patient")
     told = f"the exact cut is violated by {violation / eps:.1f} eps"
-    hint = ", not by more than 10: what makes luck more probable? Another seed may have it"
+    hint = ", not by more than 10: what makes luck more probable? Try another seed"
     need(violation > 10 * eps, told + hint)
     return told + ", and all samples in a row were satisfied"
 
@@ -282,6 +293,6 @@ def _cut(w, X, y) -> tuple[float, np.ndarray]:
 
 
 def _near(draws: np.ndarray, mean) -> bool:
-    """Say whether `mean` is within five standard errors of that of independent draws."""
+    """Return whether `mean` is within five standard errors of that of independent draws."""
     error = draws.std(axis=0) / np.sqrt(len(draws))
     return bool(np.all(np.abs(draws.mean(axis=0) - mean) < 5 * error + CLOSE))

@@ -35,14 +35,14 @@ def check_waves(waves):
         array(ask(waves, X, p, s, np.random.default_rng(seed)), (12, p), "the result")
         for seed in (0, 0, 1)
     )
-    need(same(Z, again), "a second call with the same seed makes other waves: draw from rng alone")
-    need(not same(Z, others), "another seed makes the same waves: draw from the rng that is given")
+    need(same(Z, again), "a second call with the same seed gives other waves: draw only from rng")
+    need(not same(Z, others), "another seed gives the same waves: draw from the given rng")
     found, truth = Z @ Z.T / p, _kernel(X, X, s)
     off = np.abs(found - truth).max()
     square = np.diag(found).mean()
-    need(square > 0.1, "Z Z'/p divides by p already; leave the root of p out of Z")
+    need(square > 0.1, "Z Z'/p already divides by p; leave the root of p out of Z")
     need(abs(square - 0.5) > 0.05, "inner products are half the kernel: what is the mean of z^2?")
-    hint = "must be 1, whatever the row: does the shift b go all around the circle?"
+    hint = "must be 1 for every row: does the shift b cover the whole circle?"
     need(np.ptp(np.diag(found)) < 0.1, "a row's inner product with itself " + hint)
     need(abs(square - 1) < 0.05, f"the mean of z^2 is {square:.3g}, and should be 1")
     need(off < 0.05, f"Z Z'/p is {off:.2f} off the kernel; look at the frequencies' variance")
@@ -67,7 +67,7 @@ def check_narrow(answer, extreme):
         need(same(new, 0), case + hint)
     hint = "what is the kernel of two different rows, and of a row with itself?"
     pick(answer, ("both", "training only", "neither"), "training only", hint)
-    return "each row is learnt by heart, and tells nothing about any other"
+    return "each row is memorised, and says nothing about any other"
 
 
 @exercise
@@ -84,7 +84,7 @@ def check_cost(cost):
             same(found / truth, 1),
             f"for n = {n}, d = {d}, p = {p} it is {truth:.5g}, not {found:.5g}",
         )
-    return "d / p times less than for all features at once, a pass"
+    return "per pass, d / p times less than for all features at once"
 
 
 @exercise
@@ -98,18 +98,18 @@ def check_one_pass(one_pass):
     truth, predictions = _one_pass(X, Y, make, 3, 0.1)
     Ws = [array(W, truth[0].shape, f"Ws[{b}]") for b, W in enumerate(Ws)]
     alone = _ridge(make(X, 1), Y, 0.1)
-    need(not same(Ws[1], alone), "block 1 fits Y; it should fit what block 0 left over, Y - F")
+    need(not same(Ws[1], alone), "block 1 fits Y; it should fit the residuals of block 0, Y - F")
     summed = _ridge(make(X, 0), Y, 0.1 / len(X))
     need(not same(Ws[0], summed), "the ridge is added to the mean: Z'Z/n + alpha I, and Z'R/n")
     need(not same(Ws[0], _ridge(make(X, 0), Y, 0)), "the ridge is missing: Z'Z/n + alpha I")
     need(not same(Ws[0], -truth[0]), "the sign: a block fits Y - F, not F - Y")
     need(not same(Ws[0], _ridge(make(X, 1), Y, 0.1)), "the first block is block 0")
     last = _ridge(make(X, 2), Y - make(X, 1) @ truth[1], 0.1)
-    need(not same(Ws[2], last), "block 2 sees block 1 alone: F is the sum of all blocks before")
+    need(not same(Ws[2], last), "block 2 uses block 1 alone: F is the sum of all earlier blocks")
     for b in range(3):
         need(same(Ws[b], truth[b]), f"Ws[{b}] is the first that is off")
     need(same(F, predictions), "the weights are right; F is the sum of all make(X, b) @ Ws[b]")
-    return "a feature is made, used and forgotten; what stays is W and F"
+    return "a feature is generated, used and discarded; only W and F are kept"
 
 
 @exercise
@@ -120,7 +120,7 @@ def check_predict(predict):
     X, F, made = X[:9], F[:9], []  # fewer rows than were trained on
 
     def make_one(X: np.ndarray, b: int) -> np.ndarray:
-        hint = "the features of all blocks are in memory at once: use a block's, and forget them"
+        hint = "the features of all blocks are in memory at once: use one block, and discard it"
         need(sum(Z() is not None for Z in made) < 2, hint)  # a loop still holds the last block's
         need(0 <= b < 3, f"there is no block {b}: the first of 3 is block 0")
         Z = make(X, b)
@@ -130,7 +130,7 @@ def check_predict(predict):
     found = array(ask(predict, X, Ws, make_one), F.shape, "the result")
     need(not same(found, make(X, 2) @ Ws[2]), "that is the last block alone")
     need(not same(found, F / 3), "add the blocks' predictions, do not average them")
-    need(not same(found, sum(make(X, 0) @ W for W in Ws)), "block b has features of its own")
+    need(not same(found, sum(make(X, 0) @ W for W in Ws)), "block b has its own features")
     need(same(found, F), "the rows of training do not get the predictions of training")
     return "the rows of training get the predictions of training, from seeds and weights alone"
 
@@ -150,7 +150,9 @@ def check_hard_pair(Z, y):
         r -= z * (z @ r) / (z @ z)
     left = (r @ r) / (y @ y)
     told = f"one pass leaves {left:.0%} of |y|^2 over"
-    need(left > 0.9, told + "; at which angle to y does a column alone take nearly nothing of it?")
+    need(
+        left > 0.9, told + "; at which angle to y does a single column remove almost nothing of it?"
+    )
     return told + ", and the two together nothing"
 
 
@@ -170,7 +172,7 @@ def check_revisit(revisit):
     truth = plain - 0.1 * np.linalg.solve(H, Ws[0])
     need(not same(V, truth + Ws[0]), "that is the new W; the correction is what is added to it")
     need(same(V, truth), "set the derivative of |R - Z V|^2 / 2n + alpha/2 |W + V|^2 to zero")
-    return "where W = 0, it is the first visit"
+    return "if W = 0, it is the first visit"
 
 
 # Lesson 4: the recipe
@@ -178,7 +180,7 @@ def check_revisit(revisit):
 
 @exercise
 def check_standard_error(standard_error):
-    """``standard_error(error, rows)``: of the share of wrong rows, when rows are independent."""
+    """``standard_error(error, rows)``: of the fraction of wrong rows, when rows are independent."""
     for error, rows in ((0.011, 10_000), (0.5, 100)):
         found, truth = number(ask(standard_error, error, rows)), np.sqrt(error * (1 - error) / rows)
         need(not same(found, truth**2), "that is the variance; take the root")
@@ -196,7 +198,10 @@ def check_clear(answer, rows_needed, errors: Mapping[str, float], rows: int):
         case = f"for e = {e:.3f}, f = {f:.3f}: "
         need(not same(found / truth, 1 / 4), case + "that is one standard error; two are asked for")
         need(not same(found / truth, 1 / 2), case + "two errors, squared, are four variances")
-        need(not same(found / truth, (e - f) / 2), case + "square both sides, the difference, too")
+        need(
+            not same(found / truth, (e - f) / 2),
+            case + "square both sides, including the difference",
+        )
         swapped = same(found / truth, f * (1 - f) / (e * (1 - e)))
         need(not swapped, case + "the standard error is that of e")
         hint = f"it takes {truth:.1f} rows, not {found:.1f}: solve e - f = 2 sqrt(e (1 - e) / m)"
@@ -220,9 +225,9 @@ def check_average_variance(average_variance):
         hint = f"for v = {v:g}, r = {r:g} and m = {m} it is {truth:.3g}, not {found:.3g}: "
         need(
             same(found, truth),
-            hint + "of the m^2 pairs, m are a score with itself",
+            hint + "of the m^2 pairs, m pair a score with itself",
         )
-    return "what the models share stays, the rest is divided by m"
+    return "the common part stays, the rest is divided by m"
 
 
 @exercise
@@ -237,7 +242,7 @@ def check_largest_correlation(largest_correlation):
         need(not same(found, -u / 2 / shared), case + "that is for the sum; an average is half")
         told = f"it is {truth / shared:.3g}, not {found:.3g}: what is the variance of (a + b) / 2?"
         need(same(found, truth / shared), case + told)
-    return "with equal variances any correlation will do, with three times the variance none"
+    return "with equal variances any correlation is enough, with three times the variance none"
 
 
 @exercise
@@ -255,10 +260,10 @@ def check_optimism(seeds, rows, wrong: np.ndarray, optimism: Callable):
     few = max(1, int(seeds) // 4)
     (chosen, others), fewer = (optimism(wrong, many, int(rows)) for many in (int(seeds), few))
     margin, less = (np.sqrt(e * (1 - e) / rows) for e in (others, fewer[1]))
-    told = f"{chosen:.2%} on the rows that chose it, {others:.2%} on the others"
+    told = f"{chosen:.2%} on the rows used to choose, {others:.2%} on the others"
     hint = f", and the standard error is {margin:.2%}: more seeds, or another number of rows?"
     need(others - chosen > margin, told + hint)
-    need(fewer[1] - fewer[0] <= less, f"{few} models break it, too: how few looks are enough?")
+    need(fewer[1] - fewer[0] <= less, f"{few} models are also enough: how few looks suffice?")
     return told + f"; the standard error is {margin:.2%}"
 
 

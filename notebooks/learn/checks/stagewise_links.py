@@ -13,7 +13,7 @@ def check_leftover(ratio):
     for q, alpha in np.random.default_rng(0).uniform(0.05, 1, (4, 2)):
         found, truth = number(ask(ratio, q, alpha)), (q + 2 * alpha) / (2 * (q + alpha))
         case = f"for q = {q:.3g} and alpha = {alpha:.3g}: "
-        need(not same(found, 1 / truth), case + "turn the fraction around")
+        need(not same(found, 1 / truth), case + "invert the fraction")
         hint = "that holds without a penalty; the two matrices do not have the same ridge"
         need(not same(found, 1 / 2), case + hint)
         need(not same(found, 2 * truth), case + "the step has 1/L = 2 in front")
@@ -35,13 +35,13 @@ def check_visit(visit):
         V = array(ask(visit, *given), W.shape, "the correction")
         case = f"after {inner} step{'s' * (inner > 1)}: "
         for name, before, after in zip("ZFYW", (Z, F, Y, W), given):
-            need(same(before, after), case + f"leave the array {name} as it is")
+            need(same(before, after), case + f"do not change the array {name}")
         truth = _visit(Z, F, Y, W, 0.1, inner)
         need(not same(V, W + truth), case + "that is the new W; return what is added to it")
         for hint, settings in (
             ("the gradient of the penalty is alpha (W + V), not alpha V", {"pull": 0}),
             ("the gradient of the penalty is missing", {"pull": None}),
-            ("L is 1/2, in the matrix and in front of it", {"L": 1}),
+            ("L is 1/2, both in the matrix and in front of it", {"L": 1}),
             ("the ridge of the matrix is alpha/L = 2 alpha", {"ridge": 0.1}),
             ("the ridge of the matrix is missing", {"ridge": 0}),
             ("the scores change with V: g(F + Z V)", {"moving": False}),
@@ -66,9 +66,9 @@ def check_inner(two_blocks):
             at_once = (1 - at_once[::-1]) / (1 + alpha)
         path = visits[::2]
         case, joint = f"for alpha = {alpha:.3g} and {passes} passes: ", np.full(2, 1 / (2 + alpha))
-        need(not same(found, at_once), case + "the second visit knows the new w_1")
+        need(not same(found, at_once), case + "the second visit uses the new w_1")
         exact = passes > 30 or not same(found, joint)
-        need(exact, case + "that is the joint solution, to which passes lead in the end")
+        need(exact, case + "that is the joint solution, to which the passes converge")
         need(passes == 1 or not same(found, path[1]), case + "that is one pass")
         need(not same(found, visits[passes]), case + "those are visits; a pass visits both blocks")
         told = f"w is {np.round(path[-1], 4).tolist()}, not {np.round(found, 4).tolist()}"
@@ -85,7 +85,7 @@ def check_outvoted(scores):
     right, mean = int((F[:, 0] > F[:, 1]).sum()), F.mean(axis=0)
     need(right == 4, f"{right} of the models are right (class 0 has their larger score), not 4")
     told = f"the average is {mean.round(3).tolist()}"
-    need(mean[1] > mean[0], told + ", which is right: let the one that is wrong be sure of it")
+    need(mean[1] > mean[0], told + ", which is right: let the wrong model be more certain")
     losses = np.logaddexp(F[:, 0], F[:, 1]) - F[:, 0]
     own = np.logaddexp(*mean) - mean[0]
     return told + f"; its loss is {own:.3g}, and the mean of the five losses {losses.mean():.3g}"

@@ -41,7 +41,8 @@ def check_two_labels(two_labels):
             not same(difference, -w), "label 1 has the column 1: its score is to be the larger one"
         )
         need(
-            not same(difference, 2 * w), "a row's hinge sees the difference of the columns: twice w"
+            not same(difference, 2 * w),
+            "a row's hinge depends on the difference of the columns: twice w",
         )
         need(same(difference, w), "the difference of the two columns is not w")
         told = f"|W|^2 is {(W**2).sum():.3f}, and {(w**2).sum() / 2:.3f} is enough"
@@ -49,7 +50,9 @@ def check_two_labels(two_labels):
         case = f"for C = {C:g} your C is {own:g}: "
         hint = "|W|^2 is |w|^2 / 2, so the whole objective has to be halved"
         need(not same(own, C), case + hint)
-        need(not same(own, 2 * C), case + "the other way: W is shorter than w, so C is smaller")
+        need(
+            not same(own, 2 * C), case + "the other way round: W is shorter than w, so C is smaller"
+        )
         need(same(own, C / 2), case + hint)
     return "the same classifier at half the C: compare two implementations at the same objective"
 
@@ -70,9 +73,9 @@ def check_far_label(f, D: np.ndarray):
     top = np.flatnonzero(f > f.max() - CLOSE)
     need(len(top) == 1, "two labels have the largest score: which one is predicted?")
     need(top[0] == 1, f"label {top[0]} is predicted here; it should be 1, which is wrong")
-    hint = ". With the margin rescaled, label 2 should lose 5 more than label 1 does"
+    hint = ". With the margin rescaled, the loss of label 2 should be 5 larger than that of label 1"
     need(margin[2] >= margin[1] + 5 - CLOSE, told + hint)
-    hint = ". With the slack rescaled, label 1 should lose most: how far behind is label 2 then?"
+    hint = ". With the slack rescaled, label 1 should lose most: how far behind is label 2?"
     need(slack[1] > slack[2] + CLOSE, told + hint)
     return told
 
@@ -104,7 +107,7 @@ def check_scores(scores):
         need(not same(found, K @ (y * alpha.sum() * violated.any(axis=0)) / 20) or T == 1, hint)
         hint = "it is off: with K = X X' your scores should be X w, w = -sum of alpha_t g_t"
         need(same(found, truth), hint)
-    return "as X w where there is an X, and without it where there is none"
+    return "the same as X w if there is an X, but computed without it"
 
 
 @exercise

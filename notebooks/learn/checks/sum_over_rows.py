@@ -23,14 +23,14 @@ def check_sums(sums):
         unread = np.flatnonzero(file.times == 0).tolist()
         need(not unread, f"{case}the rows {unread} are not read")
         need((file.times < 2).all(), f"{case}some rows are read more than once")
-        need(not same(G, X.T @ X / n), case + "G is divided by n: the sum is asked for")
+        need(not same(G, X.T @ X / n), case + "G is divided by n: give the sum")
         need(same(G, X.T @ X), case + "G is not the sum of all x x'")
         need(same(B, X.T @ Y), case + "B is not the sum of all x y'")
-    return "the last block may be a short one"
+    return "the last block may be shorter"
 
 
 class _File:
-    """Rows that are read a few at a time; and that notice when they are kept."""
+    """Rows that are read a few at a time, and that detect when they are kept."""
 
     def __init__(self, X, Y, most):
         self.X, self.Y, self.most = X, Y, most
@@ -38,10 +38,10 @@ class _File:
 
     def read(self, rows):
         count = len(self.X[rows])
-        hint = f"{count} rows are asked for at a time, and only {self.most} may be"
+        hint = f"{count} rows are requested at a time, but only {self.most} may be"
         need(count <= self.most, hint)
         held = sum(part() is not None for part in self.given)
-        need(held < 3, "three blocks are held at the same time: add each up, and go on")
+        need(held < 3, "three blocks are in memory at the same time: add each up, and go on")
         self.times[rows] += 1
         part = self.X[rows].copy()
         self.given.append(weakref.ref(part))
@@ -60,8 +60,8 @@ def check_bound(bound):
         far = (square / alpha**2, np.sqrt(square) / alpha)
         need(alpha == 1 or not any(same(found, other) for other in far), case + hint)
         told = f"it is {square / (2 * alpha):.4f}, not {found:.4f}: for which V is the right side "
-        need(same(found, square / (2 * alpha)), case + told + "of the inequality least?")
-    return "no rows are in it: whoever has the gradient has the proof"
+        need(same(found, square / (2 * alpha)), case + told + "of the inequality smallest?")
+    return "it contains no rows: the gradient is enough for the proof"
 
 
 @exercise
@@ -72,21 +72,21 @@ def check_halves(four):
         a, b, c, d = np.array(four, dtype=np.float32)
         left, halves = ((a + b) + c) + d, (a + b) + (c + d)
     need(np.isfinite([left, halves]).all(), "the sums should be finite")
-    hint = f"both sums are {left:g}: let one of the numbers be so large that it swallows another"
+    hint = f"both sums are {left:g}: let one of the numbers be so large that it absorbs another"
     need(left != halves, hint)
     return f"{left:g} from left to right, {halves:g} from two workers"
 
 
 @exercise
 def check_pages(pages):
-    """``pages(q, m)``: the share of pages of m rows of which at least one is drawn."""
+    """``pages(q, m)``: the fraction of pages of m rows of which at least one is drawn."""
     for q, m in ((0.5, 1), (0.1, 3), (0.01, 64), (0.3, 20)):
         found, truth = number(ask(pages, q, m)), 1 - (1 - q) ** m
         case = f"for q = {q} and m = {m} "
         hint = "two of the rows that are drawn may share a page"
         need(m == 1 or not (same(found, q * m) or same(found, min(1, q * m))), case + hint)
-        need(m == 1 or not same(found, 1 - q**m), case + "that spares pages all of whose rows are")
-        need(not same(found, 1 - truth) or same(truth, 0.5), case + "that is the share not read")
+        need(m == 1 or not same(found, 1 - q**m), case + "that omits pages all of whose rows are")
+        need(not same(found, 1 - truth) or same(truth, 0.5), case + "that is the fraction not read")
         told = f"it is {truth:.4f}, not {found:.4f}: when is a page not read?"
         need(same(found, truth), case + told)
     return "of large pages, a small sample reads nearly all"
@@ -109,4 +109,4 @@ def check_workers(best_workers, hundred):
     ten, many = (4 * n / (p * w) + 8 * w / b for w in (10, 100))
     hint = f"with d k = 1, T(10) is {ten:.2g} s and T(100) {many:.2g} s"
     pick(hundred, ("faster", "slower"), "slower", hint)
-    return f"{many / ten:.1f} times as long: what the link carries grows with the workers"
+    return f"{many / ten:.1f} times as long: the traffic on the link grows with the workers"

@@ -17,11 +17,11 @@ def check_gain(gain):
             found = number(ask(gain, a, C))
             need(
                 not same(found, -(a**2) / (4 * C)) or a == 0,
-                "that is the least of C z^2 - a z; where is the other a?",
+                "that is the minimum of C z^2 - a z; where is the other a?",
             )
             z = np.linspace(-5, 5, 4001)
             least = (C * np.maximum(0, z) ** 2 - a * z).min() + a
-            hint = f"for a = {a:g}, C = {C:g} not {found:.4g}: where is C z^2 - a z least?"
+            hint = f"for a = {a:g}, C = {C:g} not {found:.4g}: where is the minimum of C z^2 - a z?"
             need(abs(found - least) < 1e-4, hint)
     return "a - a^2 / 4C, at z = a / 2C"
 
@@ -41,9 +41,7 @@ def check_bounds(bounds):
                 same(upper, P),
                 f"P(w) = {P:.5f}, not {upper:.5f}: C sum of squared hinges + penalty",
             )
-            need(
-                a.min() >= 0 or same(lower, D), "some a are negative: make them 0 before you start"
-            )
+            need(a.min() >= 0 or same(lower, D), "some a are negative: set them to 0 first")
             need(same(lower, D), f"D(a) = {D:.5f}, not {lower:.5f}: sum of gains - |X'(a s)|^2 / 2")
     return "any w gives an upper bound, any a a lower one"
 
@@ -54,12 +52,12 @@ def check_rounded(answer, fall):
     for e in np.random.default_rng(0).uniform(-0.2, 0.2, 5):
         found, case = number(ask(fall, e)), f"for e = {e:.3f}: "
         need(found >= 0, case + "D is highest at a*: the fall cannot be negative")
-        need(not same(found, abs(e)), case + "that is the error of a; D is flat at its top")
-        need(not same(found, e**2 / 2), case + "the parabola is 2 t - t^2 times its top")
-        need(same(found, e**2), case + f"it is {e**2:.3g}, not {found:.3g}: put t = 1 + e into it")
-    hint = "the proof of the bound holds for every a, the rounded one, too"
+        need(not same(found, abs(e)), case + "that is the error of a; D is flat at its maximum")
+        need(not same(found, e**2 / 2), case + "the parabola is 2 t - t^2 times its maximum")
+        need(same(found, e**2), case + f"it is {e**2:.3g}, not {found:.3g}: insert t = 1 + e")
+    hint = "the proof of the bound holds for every a, also for the rounded one"
     need(answer != "above", hint)
-    hint = "a is nearly where D is largest: what is the slope of D there?"
+    hint = "a is close to the maximum of D: what is the slope of D there?"
     pick(answer, ("above", "1e-3", "1e-6"), "1e-6", hint)
     return "errors of a enter squared"
 
@@ -73,10 +71,10 @@ def check_lie(M, rows_of, bounds):
     need(X[0, 1] - X[0, 0] == 1, f"for M = {M:g} the second number is not M + 1 in the machine")
     lower, upper = bounds(w, a, X, s, C)[0], float(exact(w, a, X, s, C)[1])
     told = f"computed {lower:.6f}, and P(w) is {upper:.6f}: "
-    hint = "off by enough, and to the other side. Another M may have more luck"
+    hint = "off by enough, but to the other side. Try another M"
     need(lower > 0.99 * upper, told + hint)
     need(lower > 1.01 * upper, told + "how large are the errors of the products a M?")
-    return f"the computed lower bound is {lower:.3f}, and the optimum is {upper:.3f} at most"
+    return f"the computed lower bound is {lower:.3f}, and the optimum is at most {upper:.3f}"
 
 
 @exercise
@@ -94,7 +92,7 @@ def check_outward(certified):
         need(over <= 0, f"{case}: lower is {over:.1e} above the exact D(a); {hint}")
         need(under <= 0, f"{case}: upper is {under:.1e} below the exact P(w); {hint}")
         slack = 1e-12 * _scale(w, a, X, C)
-        wide = "more than rounding can do: is a radius too large?"
+        wide = "more than rounding can cause: is an error bound too large?"
         need(-over <= slack, f"{case}: lower is {-over:.1e} below the exact D(a), {wide}")
         need(-under <= slack, f"{case}: upper is {-under:.1e} above the exact P(w), {wide}")
     return "every bound holds in exact arithmetic, and is as tight as rounding allows"
@@ -106,11 +104,14 @@ def check_silent(excess, measured: float):
     for g, h, u in np.random.default_rng(0).uniform([0.1, 0.5, 3], [1, 5, 9], (5, 3)):
         found = array(ask(excess, g, h, u), (2,), "the result").astype(float)
         first, case = g**2 / (2 * h), f"for g = {g:.2f}, h = {h:.2f}, u = {u:.2f}: "
-        need(not same(found[0], g / h), case + "that is how far w is off; put it into P")
-        need(not same(found[0], g**2 / h), case + "that lacks the half of h / 2")
+        need(not same(found[0], g / h), case + "that is how far w is off; insert it into P")
+        need(not same(found[0], g**2 / h), case + "the factor 1/2 of h / 2 is missing")
         need(not same(found[0], g**2 * h / 2), case + "w is off by g / h, not by g")
         need(same(found[0], first), case + f"the first is {first:.3g}, not {found[0]:.3g}")
-        need(not same(found[1], first / u**2), case + "a smaller curvature makes it more, not less")
+        need(
+            not same(found[1], first / u**2),
+            case + "a smaller curvature makes it larger, not smaller",
+        )
         hint = f"the second is {u**2:.3g} times the first: h is divided by u^2"
         need(same(found[1], first * u**2), case + hint)
     return f"the columns differ by factors of thousands: {measured:.1%} above, without a warning"

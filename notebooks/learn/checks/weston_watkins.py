@@ -20,14 +20,14 @@ def check_loss(ww_loss):
         found = array(ask(ww_loss, V.copy(), y), (n,), "the loss")
         hinges = _hinges(V, y)
         truth = hinges.sum(axis=1)
-        hint = "1 too much: the own class has the margin 0 and is left out"
+        hint = "1 too large: the own class has the margin 0 and is left out"
         need(not same(found, truth + 1), hint)
         need(not same(found, hinges.max(axis=1)), "that is the largest hinge; every one counts")
         hint = "that is the mean over the wrong classes; it is their sum"
         need(not same(found, truth / (k - 1)), hint)
         i = int(np.argmax(np.abs(found - truth)))
         margins = np.round(np.delete(V[i, y[i]] - V[i], y[i]), 2).tolist()
-        hint = f"a row with the margins {margins} loses {truth[i]:.3f}, not {found[i]:.3f}"
+        hint = f"a row with the margins {margins} has the loss {truth[i]:.3f}, not {found[i]:.3f}"
         need(same(found, truth), hint)
     return "a sum over all wrong classes, none of them negative"
 
@@ -47,21 +47,21 @@ def check_at_zero(all_equal):
         turned = same(found[2], max(0, 1 + s) + (k - 1) * max(0, 1 - s))
         need(k == 2 or s == 0 or not turned, case + "one-vs-rest: the own score should be high")
         alike = same(found[2], k * max(0, 1 - s))
-        hint = "one-vs-rest: what do the other classes want of their scores, 1 or -1?"
+        hint = "one-vs-rest: which score should the other classes have, 1 or -1?"
         need(s == 0 or not alike, case + hint)
         hint = f"one-vs-rest is {one_vs_rest:.3f}, not {found[2]:.3f}: a hinge is never negative"
         need(same(found[2], one_vs_rest), case + hint)
-    return "k - 1, 1 and k at s = 0; only one-vs-rest knows more than margins"
+    return "k - 1, 1 and k at s = 0; only one-vs-rest depends on more than margins"
 
 
 @exercise
 def check_right_but_costly(scores):
-    """`scores` of one row with label 0, which wins and still loses more than 1."""
+    """`scores` of one row with label 0, which wins and still has a loss above 1."""
     v = np.asarray(scores, dtype=float)
     need(v.ndim == 1 and len(v) >= 2, "give the scores of one row, a list of numbers")
     margins = v[0] - v[1:]
     need(margins.min() > 0, f"class 0 must win; its margins are {np.round(margins, 3).tolist()}")
-    need(len(v) > 2, "one rival and a positive margin cost less than 1; take more classes")
+    need(len(v) > 2, "one rival with a positive margin costs less than 1; take more classes")
     hinges = np.maximum(0, 1 - margins)
     need(hinges.sum() > 1, f"the loss is {hinges.sum():.3f}; bring the rivals closer")
     return (
@@ -71,12 +71,12 @@ def check_right_but_costly(scores):
 
 @exercise
 def check_centred(centred):
-    """``centred(W)`` has the margins of (d, k) `W` and the least norm."""
+    """``centred(W)`` has the margins of (d, k) `W` and the smallest norm."""
     W = np.random.default_rng(0).normal(1, 1, (5, 3))
     found, best = array(ask(centred, W.copy()), W.shape, "the result"), _centred(W)
     moved = found - W
     need(same(moved, moved[:, :1]), "the margins change: every column must move by the same vector")
-    norms = f"|W|^2 is {(found**2).sum():.3f}, the least is {(best**2).sum():.3f}"
+    norms = f"|W|^2 is {(found**2).sum():.3f}, the minimum is {(best**2).sum():.3f}"
     need(same(found, best), norms + ": set the derivative of sum_j |w_j + c|^2 to 0")
     return "c is minus the mean of the columns, and the new columns sum to 0"
 
@@ -126,11 +126,11 @@ def check_outside(B, problem: Problem, C: float, optimum: float):
     own = B[np.arange(problem.n), problem.y]
     need(np.abs(own).max() < CLOSE, "B must be 0 at the own classes")
     out = np.sum((B < -CLOSE) | (B > C + CLOSE))
-    need(out <= 1, f"{out} multipliers leave the box; which one would D like to raise the most?")
+    need(out <= 1, f"{out} multipliers leave the box; raising which one increases D most?")
     D = B.sum() - (weights(B, problem.X, problem.y) ** 2).sum() / 2
     need(D > optimum + 1e-4, f"D(B) = {D:.4f} is not above the optimum, {optimum:.4f}")
     ends = f"beta goes from {B.min():.2g} to {B.max():.2g}"
-    return f"D(B) = {D:.3f} is no bound of {optimum:.3f}: {ends}"
+    return f"D(B) = {D:.3f} is not a bound of {optimum:.3f}: {ends}"
 
 
 # Lesson 2: the subproblem
@@ -157,7 +157,7 @@ def check_block(block):
         given = f"|x|^2 = {norm:.3f} and beta = {np.round(beta, 2).tolist()}"
         wanted, found = np.round(v, 3).tolist(), np.round(found, 3).tolist()
         need(False, f"for a row with {given}, v is {wanted}, not {found}")
-    return "v_j > 0 just when this row, left out of W, would violate margin j"
+    return "v_j > 0 exactly if this row, left out of W, would violate margin j"
 
 
 @exercise
@@ -168,16 +168,16 @@ def check_second(answer, turns):
         turn, still = array(ask(turns, v.copy()), (2,), "the result").astype(float)
         need(0 < min(turn, still) < np.inf, "both values of C should be finite and above 0")
         case, b = f"for v = {np.round(v, 2).tolist()} and C = {turn:.3g} ", minimiser(v, turn)
-        need(b[1] > turn - CLOSE, case + "b_2 is not at C any more: it has turned before")
+        need(b[1] > turn - CLOSE, case + "b_2 is not at C any more: it has turned earlier")
         later = minimiser(v, turn + 1e-3)
         need(later[1] < b[1], case + "b_2 still rises: how far do both go up the diagonal?")
         b, cross = minimiser(v, still), np.linalg.solve([[2, 1], [1, 2]], v)
         case = case.split(" and")[0] + f" and C = {still:.3g} "
         need(same(b, cross), case + "the square does not reach the cross yet")
-        need(same(b[0], still), case + "the cross is inside already: which side touches it first?")
+        need(same(b[0], still), case + "the cross is already inside: which side touches it first?")
     hint = "once it has left the diagonal, what does a larger b_1 do to b_2 = v_2 - (b_1 + b_2)?"
     pick(answer, ("rises", "falls", "both"), "both", hint)
-    return "b_2 = C climbs to v_2 / 3, then falls as b_1 takes over, until b_1 is free, too"
+    return "b_2 = C rises to v_2 / 3, then falls as b_1 grows, until b_1 is also free"
 
 
 @exercise
@@ -207,7 +207,7 @@ def check_sweep(pass_over, is_root):
     for g, after in ((0.4, 0.6), (0.6, 0.4), (-0.5, -np.inf), (0.3, 1.2)):
         found = bool(ask(is_root, g, after))
         where = "left of" if g < after else "right of"
-        hint = f"g = {g} is {where} the next breakpoint, {after}: is it on the present segment?"
+        hint = f"g = {g} is {where} the next breakpoint, {after}: is it on the current segment?"
         need(found == (g > after), hint)
     return "each breakpoint costs a few additions"
 
@@ -227,16 +227,19 @@ def check_solve(solve):
         elif same(g, sweep(v, 1e9)):
             hint += ": no b_j may exceed C"
         need(same(g, truth), hint)
-    return "the package's root every time, ties and negative entries included"
+    return "the package's root every time, including ties and negative entries"
 
 
 @exercise
 def check_careless(v, careless, C: float):
-    """`v` makes ``careless(v, C)`` return what is no root of F."""
+    """`v` makes ``careless(v, C)`` return a number that is not a root of F."""
     v = np.asarray(v, dtype=float)
     need(v.ndim == 1 and len(v) >= 1 and np.isfinite(v).all(), "give a list of numbers")
     g, truth = careless(v, C), sweep(v, C)
-    need(abs(g - truth) > CLOSE, f"it finds {g:.4g}, the root. What does a set do to equal things?")
+    need(
+        abs(g - truth) > CLOSE,
+        f"it finds {g:.4g}, the root. What does a set do with equal elements?",
+    )
     if v.max() <= 0:
         return f"it finds {g:.4g}: no v_j is positive, b = 0, and so g must be 0 (line 3)"
     return f"it finds {g:.4g}, the root is {truth:.4g}: equal entries count as one in a set"
@@ -272,7 +275,7 @@ def minimiser(v, C: float) -> np.ndarray:
 
 
 def newton(v: np.ndarray, C: float, g: float, steps: int) -> list[float]:
-    """Return the points of Newton's method on F, with no bracket, until F is 0."""
+    """Return the points of Newton's method on F, without a bracket, until F is 0."""
     visited = [g]
     for _ in range(steps):
         excess, free = evaluate(v, C, g)

@@ -16,7 +16,7 @@ ROUNDING = 1e-9  # a smaller gap is no gap: with a tiny C all objectives are tha
 
 @exercise
 def check_visit(visit):
-    """``visit(x, y, W, beta, C)`` solves one block in place and says whether it changed."""
+    """``visit(x, y, W, beta, C)`` solves one block in place and returns whether it changed."""
     X, y, B = toy()
     B = np.minimum(B, 0.2)
     W = weights(B, X, y)
@@ -32,8 +32,8 @@ def check_visit(visit):
         hint = "beta is right, but W is no longer W(B): subtract x (x) delta, in place"
         need(same(W, weights(B, X, y)), hint)
         truth = not same(expected, before)
-        need(bool(changed) == truth, f"beta has{'' if truth else ' not'} changed: say so")
-    return "the block is optimal and W = W(B); a second visit at once changes nothing"
+        need(bool(changed) == truth, f"beta has{'' if truth else ' not'} changed: return this")
+    return "the block is optimal and W = W(B); an immediate second visit changes nothing"
 
 
 @exercise
@@ -76,27 +76,30 @@ def check_primal(answer, changes, primal: np.ndarray):
         W = weights(b[None], x[None], np.array([3]))
         truth = margins((z @ W)[None], np.array([t]))[0]
         case = f"a row of class {t}, after a visit to one of class 3: "
-        need(not same(found, -truth), case + "all signs are wrong; whom does a visit pull nearer?")
+        need(
+            not same(found, -truth),
+            case + "all signs are wrong; which class does a visit pull closer?",
+        )
         need(same(found[t], 0), case + "the margin against its own class is always 0")
-        need(same(found, truth), case + "take the difference of two columns of what W gains")
+        need(same(found, truth), case + "take the difference of two columns of the change of W")
     rises = int((np.diff(primal) > 0).sum())
-    hint = "which objective does a visit improve, and what does it do to the other rows?"
+    hint = "which objective does a visit improve, and how does it affect the other rows?"
     pick(answer, ("falls", "both"), "both" if rises else "falls", hint)
     return f"it rises in {rises} of {len(primal) - 1} epochs; only the dual is monotone"
 
 
 @exercise
 def check_stall(patience, C, descend: Callable):
-    """``descend(C, patience)`` stops far from where full sweeps are after as many epochs."""
+    """``descend(C, patience)`` stops far above full sweeps after as many epochs."""
     need(number(patience) % 1 == 0, f"patience must be a whole number, got {patience}")
     hint = f"patience must be at least 2, got {patience}; for which C do two visits say little?"
     need(number(patience) > 1, hint)
     need(number(C) > 0, "C must be positive")
     dropped, full = descend(C, int(patience))[-1], descend(C, np.inf)[-1]
     case = f"the gap ends at {dropped:.2g}, that of full sweeps at {full:.2g}"
-    hint = ": not 100 times as large. Give up sooner, or take another C"
+    hint = ": not 100 times as large. Drop rows sooner, or take another C"
     need(dropped > 100 * max(full, ROUNDING), case + hint)
-    return case + ": rows that were dropped too soon hold the rest"
+    return case + ": rows that were dropped too soon make up the rest"
 
 
 @exercise
@@ -106,10 +109,10 @@ def check_rounds(short, shark: Trace, walrus: Trace):
         g, found = tau * (-1.0) ** np.arange(m), number(ask(short, tau, m))
         truth = g @ np.linalg.solve(np.eye(m) + 1, g) / 2  # the worst signs, m being even
         case = f"for tau = {tau:.3g}, m = {m}: "
-        need(found > truth - CLOSE, case + f"{found:.3g} is not safe, some b is farther off")
+        need(found > truth - CLOSE, case + f"{found:.3g} is not safe, some b is further off")
         need(found < truth + CLOSE, case + f"{found:.3g} is safe, but no b is as far off as that")
     a, b = shark.last["round"], walrus.last["round"]
-    return f"{a} and {b} rounds: a violation of 1e-6 is as good as none"
+    return f"{a} and {b} rounds: a violation of 1e-6 makes no difference"
 
 
 @exercise
@@ -120,7 +123,7 @@ def check_scale(scale):
         hint = f"C from {old} to {new}: a beta at {old} becomes {found * old:g}"
         need(found * old <= new + CLOSE, hint + ", outside the new box")
         need(same(found * old, new), hint + "; it may go up to the new C")
-    return "bounds stay bounds: what stood at the old C stands at the new one"
+    return "bounds stay bounds: multipliers at the old C move to the new one"
 
 
 def _visited(x: np.ndarray, y: int, W: np.ndarray, beta: np.ndarray, C: float) -> np.ndarray:
