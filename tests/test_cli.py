@@ -41,6 +41,7 @@ def test_run_prints_rows_and_writes_the_trace(capsys, tmp_path):
     assert "stopped_by gap <= 0.01" in lines[-1]
     assert "train_error 0." in lines[-1] and "test_error 0." in lines[-1]
     trace = read_trace(path)
+    assert 0.0 <= trace.last["test_error"] <= 1.0 and "test_error" in trace.rows[1]
     assert trace.header["parameters"]["eps1"] == 1e-4
     assert trace.header["parameters"]["n_max"] == 50
     assert trace.last["gap"] <= 1e-2
@@ -61,6 +62,7 @@ MISTAKES = {
     "run mrc_ccg iris --second 1": "unrecognized arguments: --second",
     "run mrc_ccg iris --seconds -1": "stop: seconds must be finite and not negative, got -1.0",
     "figures --timeout 0": "seconds: must be positive and finite, got 0.0",
+    "figures --style poster": "argument --style: invalid choice: 'poster'",
     "figures --profile slow": "unknown name 'slow'; known names: smoke, quick, paper",
     "figures mrc_epsilon -p eps3_grid=1": "mrc_epsilon has no 'eps3_grid'; did you mean eps2_grid",
     "data fetch": "name at least one data set",

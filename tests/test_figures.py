@@ -15,7 +15,7 @@ from test_fanout import printed
 from workbench.core.stream import rounds, seconds
 from workbench.core.trace import Trace
 from workbench.data.panels import panel
-from workbench.figures import Figures, plots, provenance
+from workbench.figures import Figures, plots, provenance, style
 from workbench.runs import mill as room
 from workbench.runs.mill import KINDS, make, notebook_key
 from workbench.runs.notebooks import read
@@ -218,12 +218,21 @@ def test_figures_say_which_runs_the_clock_ended_and_refuse_what_is_not_declared(
     figures.save(plt.subplots()[0], "line", "A line.", proofs=[tmp_path / "a.npz"])
     assert (tmp_path / "toy" / "line.proofs" / "a.npz").read_bytes() == b"a proof"
     assert read_back()["proofs"] == ["line.proofs/a.npz"]
-    key, tall = read_back()["key"], Image.open(tmp_path / "toy" / "line.png").height
-    monkeypatch.setenv("WORKBENCH_CAPTION", "0")
-    bare = Figures("toy", {"points": 3, "grid": 0.01}, folder=tmp_path, notebooks=tmp_path)
-    bare.save(plt.subplots()[0], "line", "A line.")
-    assert Image.open(tmp_path / "toy" / "line.png").height < tall
-    assert read_back()["caption"].startswith("A line.") and read_back()["key"] != key
+    key = read_back()["key"]
+    for name, (width, scale) in style.PAPER_SIZES.items():
+        monkeypatch.setenv("WORKBENCH_STYLE", name)
+        with plt.rc_context():
+            style.use_style()
+            assert plt.rcParams["font.size"] == pytest.approx(9 * scale)
+            figure, ax = plt.subplots(figsize=(7.2, 3.0))
+            ax.plot(np.eye(9), label=[f"the label of line {i}" for i in range(9)])
+            style.legend(figure, 9)
+            bare = Figures("toy", {"points": 3, "grid": 1}, folder=tmp_path, notebooks=tmp_path)
+            bare.save(figure, "line", "A line.")
+        assert Image.open(tmp_path / "toy" / "line.png").size == (160 * width, 480 * scale)
+        assert figure.legends[0].get_window_extent().width <= figure.bbox.width
+        assert b"/FontFile2" in (tmp_path / "toy" / "line.pdf").read_bytes()
+        assert read_back()["caption"].startswith("A line.") and read_back()["key"] != key
     figures.save(plt.figure(), "line", "A line.", iter([trace]))
     assert not (tmp_path / "toy" / "line.proofs").exists()
     said = f"{plots.ENDED} (0 seconds): MRC interior point in 1 of 1 runs."

@@ -244,7 +244,7 @@ def test_the_better_of_two_measurements_is_shown(tmp_path):
     assert found.verdict.tone == "agrees", "spelling does not keep the two apart"
 
 
-def test_a_bad_sidecar_or_picture_is_one_line_and_left_out(folder, tmp_path):
+def test_a_bad_sidecar_or_picture_is_one_line_and_left_out(folder, tmp_path, capsys):
     for name, text, said in (
         ("bad.json", "{", "damaged"),
         ("bad.json", '{"caption": "x", "numbers": [1]}', "'numbers' is not a list of dict"),
@@ -253,11 +253,10 @@ def test_a_bad_sidecar_or_picture_is_one_line_and_left_out(folder, tmp_path):
         ("old.png", "<svg>", "picture old.png is not a png"),
     ):
         (folder / "elsewhere" / name).write_text(text)
-        lines = []
-        page = page_of(folder, tmp_path, say=lines.append)
-        line = lines[-1]
+        page = page_of(folder, tmp_path)
+        *lines, line = capsys.readouterr().out.splitlines()
         assert re.match(r"elsewhere/(bad|old)\.json: left out; ", line) and said in line
-        assert len(lines) == 1 + (name == "old.png") and "\n" not in line
+        assert len(lines) == (name == "old.png")
         assert line in unescape(page) and "The caption of table" in page
 
 
@@ -309,7 +308,7 @@ def hostile(value):
     return [hostile(v) for v in value] if isinstance(value, list) else EVIL + value
 
 
-def test_nothing_hostile_is_active_in_the_report(tmp_path):
+def test_nothing_hostile_is_active_in_the_report(tmp_path, capsys):
     place = EVIL.replace("/", "|")  # a file's name cannot hold a slash
     name, folder = f"{place}javascript:alert(3)", tmp_path / "figures" / place
     write(folder.parent, place, name)
@@ -326,11 +325,10 @@ def test_nothing_hostile_is_active_in_the_report(tmp_path):
     (folder / "broken.json").write_text(json.dumps({EVIL: EVIL}), encoding="utf-8")
     printed = pd.DataFrame([dict.fromkeys((*KEYS, "unit", "hardware", "note"), EVIL)])
     printed["value"], printed["spread"] = 1.0, EVIL
-    faults = []
-    path = report(tmp_path / "r.html", figures=folder.parent, printed=printed, say=faults.append)
+    path = report(tmp_path / "r.html", figures=folder.parent, printed=printed)
     text = path.read_text("utf-8")
     page = Page(text)
-    assert len(faults) == 1 and not re.search(r"@import|url\(", text)
+    assert capsys.readouterr().out.count("\n") == 1 and not re.search(r"@import|url\(", text)
     names = {tag for tag, _ in page.elements}
     assert not names & {"script", "iframe", "object", "embed", "base", "svg"}
     for _, given in page.elements:

@@ -42,10 +42,10 @@ BUDGETS = {
     "proofs": 1_168,
     "runs": 1_800,
     "live": 1_700,
-    "figures": 1_700,
+    "figures": 1_699,
     "estimators": 1_200,
     "arena": 800,
-    "cli": 350,
+    "cli": 351,
 }
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 

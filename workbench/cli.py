@@ -73,7 +73,6 @@ def _parser() -> argparse.ArgumentParser:
         return add.add_argument
 
     path, number = {"type": Path, "metavar": "FILE"}, {"type": float, "metavar": "S"}
-    jobs = {"type": int, "metavar": "N"}
     values = {"dest": "parameters", "action": "append", "default": [], "metavar": "NAME=VALUE"}
 
     add = command(list_command, "list solvers, data sets and figure notebooks")
@@ -101,7 +100,7 @@ def _parser() -> argparse.ArgumentParser:
     add = command(sweep_command, "run a grid of solvers, or of a notebook's parameters")
     add("grid", type=Path, metavar="GRID.yaml|NOTEBOOK.ipynb")
     add("-p", **values, help="values of a notebook's parameter, separated by commas")
-    add("-j", "--jobs", **jobs, default=1, help="worker processes (default: 1)")
+    add("-j", "--jobs", type=int, metavar="N", default=1, help="worker processes (default: 1)")
     add("--timing", action="store_true", help="time solvers: one pinned process, at least 3 runs")
     add("--cluster", metavar="ADDRESS", help="address of a Dask scheduler, tcp://HOST:PORT")
     add("--seconds", **number, help="limit per point, in wall seconds")
@@ -112,11 +111,11 @@ def _parser() -> argparse.ArgumentParser:
     add("names", nargs="*", metavar="NAME", help="notebooks (default: all)")
     add("--profile", default="quick", help="smoke (seconds), quick (minutes, default) or paper")
     add("-p", **values, help="a parameter of the notebooks; may be repeated")
-    add("-j", "--jobs", **jobs, help="notebooks at a time (default: 2, in the profile paper 1)")
+    add("-j", "--jobs", type=int, metavar="N", help="notebooks at a time (default: 2; paper: 1)")
     add("--again", action="store_true", help="rerun notebooks even if nothing changed")
     add("--from", dest="results", type=Path, metavar="DIR", help="redraw from results, run nothing")
     add("--timeout", **number, help="limit per notebook, in wall seconds")
-    add("--no-caption", action="store_true", help="pictures for a paper, without a caption")
+    add("--style", choices=("column", "page"), help="without captions, as wide as in a paper")
     add("--out", type=Path, metavar="DIR", help="folder of the figures (default: figures/, quick/)")
 
     add = command(replay_command, "write a page that plays runs again, without a kernel")
@@ -165,6 +164,7 @@ def run_command(arguments: argparse.Namespace) -> int:
     """Run one solver on one data set and print its rows as they come."""
     from workbench.core.measures import errors
     from workbench.core.stream import geometric, stopping
+    from workbench.core.trace import write_trace
     from workbench.data import load
     from workbench.runs.grid import checked_stop
     from workbench.runs.parameters import parameters_of
@@ -178,7 +178,7 @@ def run_command(arguments: argparse.Namespace) -> int:
     split = {"test": arguments.test, "scale": arguments.scale}
     problem = load(arguments.data, labels=arguments.labels, **split)
     print(f"{problem.name}: n = {problem.n:,}, d = {problem.d:,}, k = {problem.k:,}", flush=True)
-    sampled = geometric()
+    sampled, judge = geometric(), errors(problem)
 
     def show(row: dict[str, Any]) -> bool:
         if seen := sampled(row):
@@ -186,10 +186,13 @@ def run_command(arguments: argparse.Namespace) -> int:
         return seen
 
     options = {"parameters": parameters, "path": arguments.out, "proof": arguments.proof}
-    trace, state = run(arguments.solver, problem, *rules, when=show, **options)
+    trace, state = run(arguments.solver, problem, *rules, measure=judge, when=show, **options)
     if state is None:
         return 130
-    print(_line(trace.last | errors(problem)(state)))
+    trace.last.update(judge(state))
+    if arguments.out:
+        write_trace(arguments.out, trace)  # again, with the errors of the last row
+    print(_line(trace.last))
     return {"diverged": 1, "interrupted": 130}.get(trace.stopped_by, 0)
 
 
@@ -231,7 +234,6 @@ def sweep_command(arguments: argparse.Namespace) -> int:
     print(f"every point: {table}")
     if arguments.parquet is not None:
         write_results(arguments.parquet, done.traces())
-        print(f"traces: {arguments.parquet}")
     return _failed(done.failures, "point", "; run the sweep again to retry")
 
 
@@ -277,10 +279,9 @@ def figures_command(arguments: argparse.Namespace) -> int:
     _in_a_checkout()
     from workbench.runs.mill import make
 
-    overrides = _pairs(arguments.parameters)
     options = _options(arguments, "jobs again timeout results") | {"figures": arguments.out}
-    os.environ["WORKBENCH_CAPTION"] = str(int(not arguments.no_caption))
-    failed = make(arguments.names, arguments.profile, overrides, **options)
+    os.environ["WORKBENCH_STYLE"] = arguments.style or ""
+    failed = make(arguments.names, arguments.profile, _pairs(arguments.parameters), **options)
     return _failed(failed, "notebook", f": {', '.join(failed)}")
 
 

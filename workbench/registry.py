@@ -59,11 +59,11 @@ TABLE = {
         "Generalized, accelerated (ours)",
         "#4B002D < alpha",
     ),
-    "ls_calibrated": ("least_squares.calibrated", "Calibrated least squares", "#2CA25F > alpha"),
+    "ls_calibrated": ("least_squares.calibrated", "Calibrated least squares", "#00571F > alpha"),
     "ls_stagewise": (
         "least_squares.stagewise",
         "Stagewise least squares",
-        "#E8710A * alpha passes inner",
+        "#F79646 * alpha passes inner",
     ),
     "ls_columns": (
         "least_squares.stagewise",

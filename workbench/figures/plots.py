@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.axes import Axes
-from matplotlib.ticker import LogLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from workbench.core.trace import Trace
 from workbench.figures.curves import on_grid, quartiles
@@ -74,16 +74,11 @@ def certified_band(ax: Axes, label: str, traces: Sequence[Trace], x: str = "seco
     The minimax risk, or whatever the bounds enclose, is certified to lie in the band.
     """
     name, colour, marker = look(label)
-    edges = []
-    for key, best in (("lower", np.fmax), ("upper", np.fmin)):
-        so_far = lambda trace, key=key, best=best: best.accumulate(trace.column(key))  # noqa: E731
-        curves = [_curve(trace, x, so_far) for trace in traces]
-        grid, values = on_grid(curves)
-        edges.append((grid, quartiles(values)[1]))
-    (grid, low), (same, high) = edges
-    start = max(grid[0], same[0])
-    grid, low = grid[grid >= start], low[grid >= start]
-    high = high[np.searchsorted(same, grid, side="right") - 1]
+    lower = [_curve(t, x, lambda t: np.fmax.accumulate(t.column("lower"))) for t in traces]
+    upper = [_curve(t, x, lambda t: np.fmin.accumulate(t.column("upper"))) for t in traces]
+    grid, values = on_grid(lower + upper)
+    begun = sum(len(xs) > 0 for xs, _ in lower)
+    low, high = quartiles(values[:begun])[1], quartiles(values[begun:])[1]
     ax.fill_between(grid, low, high, color=colour, alpha=0.2, linewidth=0)
     style = {"color": colour, "marker": marker}
     for edge, label in ((low, name), (high, None)):
@@ -158,5 +153,9 @@ def _x_axis(ax: Axes, x: str, groups: Iterable[Sequence[Trace]]) -> None:
         ax.set_xlim(left=0)
     else:
         ax.set_xscale("log")
+        low, high = ax.get_xlim()
+        if high < 20 * low:  # powers of ten alone would leave it without numbers
+            ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     ax.xaxis.set_minor_locator(LogLocator(subs=range(2, 10)))
     ax.xaxis.set_minor_formatter(NullFormatter())

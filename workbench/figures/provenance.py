@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from workbench.core.names import count
 from workbench.core.trace import Trace, encode
 from workbench.runs.notebooks import PROFILES, Notebook
 from workbench.runs.run import machine, threads, versions
@@ -66,8 +67,8 @@ def why_not_timed(made: Mapping[str, Any]) -> str:
         return made.get("not_timed") or "the seconds were not measured in timing mode"
     own = _own_threads(made["threads"], made["solvers"])
     if (made["load"] or 0.0) >= own + MAX_OTHER_LOAD:
-        threads = f"{own} thread{'s' if own > 1 else ''}"
-        return f"the machine was busy (load {made['load']:g}, this run used {threads})"
+        used = count(own, "thread")
+        return f"the machine was busy (load {made['load']:g}, this run used {used})"
     if (made["wall_over_cpu"] or 1.0) > MAX_WALL_OVER_CPU:
         return f"the machine was busy (wall time was {made['wall_over_cpu']:g} times CPU time)"
     return ""
@@ -94,16 +95,13 @@ def in_words(made: Mapping[str, Any], times: bool = True, brief: bool = False) -
     data = f"Data: {'; '.join(described)}."
     if brief and len(data) > MAX_BRIEF:
         sets = {re.split(", | [+] ", name)[0]: synthetic for name, synthetic in groups}
-        count = sum(sets.values())
-        several = f"{len(sets)} sets{f', {count} of them synthetic' if count else ''}"
+        made_up = sum(sets.values())
+        several = f"{len(sets)} sets{f', {made_up} of them synthetic' if made_up else ''}"
         data = f"Data: {several if len(sets) > 1 else next(iter(sets))}."
     sentences += [data] if groups else []
     computer = made["machine"]
-    most = max(made["threads"].values(), default=1)
-    sentences.append(
-        f"Machine: {computer['cpu']}, {computer['cores']} cores, "
-        f"{most} BLAS thread{'s' if most > 1 else ''}."
-    )
+    most = count(max(made["threads"].values(), default=1), "BLAS thread")
+    sentences.append(f"Machine: {computer['cpu']}, {computer['cores']} cores, {most}.")
     if reason := why_not_timed(made):
         sentences.append(f"Not timed: {reason}." if times else "Not timed.")
     return sentences

@@ -25,6 +25,7 @@ from workbench.core.files import whole
 from workbench.core.trace import Trace, read_trace, write_trace
 from workbench.figures.plots import ENDED, ended_by_clock
 from workbench.figures.provenance import as_json, in_words, made_by, regenerated_by
+from workbench.figures.style import PAPER_SIZES
 from workbench.runs.engine import key
 from workbench.runs.mill import notebook_key, timed
 from workbench.runs.notebooks import FOLDER, Notebook, read
@@ -71,9 +72,12 @@ class Figures:
         paths = [path for path in (Path(notebooks, name), Path(name)) if path.is_file()]
         # A copy that runs by hand in another folder cannot be found: it may save any figure.
         self.notebook = read(paths[0]) if paths else Notebook(Path(name), {}, {}, ())
-        self.parameters = _parameters(self.notebook, namespace)
+        names = self.notebook.parameters
+        if missing := [name for name in names if name not in namespace]:
+            raise ValueError(f"{notebook}: parameters {missing} are not set; run their cell first")
+        self.parameters = self.notebook.check({name: namespace[name] for name in names})
         self.key = notebook_key(self.notebook, self.parameters)  # of the code that runs from here
-        self.bare = os.environ.get("WORKBENCH_CAPTION") == "0"  # --no-caption
+        self.style = os.environ.get("WORKBENCH_STYLE")  # a name of PAPER_SIZES, or empty
         folder = folder or os.environ.get("WORKBENCH_FIGURES") or runs_folder() / "by_hand"
         self.folder = Path(folder) / notebook
         self.started = time.perf_counter()
@@ -131,7 +135,7 @@ class Figures:
 
         Parameters
         ----------
-        figure : matplotlib Figure; the caption is written beneath it, unless `Figures` has none
+        figure : matplotlib Figure; the caption is written beneath it, unless it is for a paper
         name : one of the figures that the notebook's metadata declare
         caption : sentences on the figure, the first on what it shows; sentences on the data, the
             machine and the runs that the clock ended are appended. The picture shows the first
@@ -175,8 +179,8 @@ class Figures:
             **own,
             **made,
         }
-        if self.bare:  # under another key, so that the next run draws the caption again
-            record |= {"beneath": [], "key": f"{record['key']}, no caption"}
+        if self.style:  # under another key, so that the next run draws the caption again
+            record |= {"beneath": [], "key": f"{record['key']}, {self.style}"}
         if numbers is not None:
             record["numbers"] = numbers
         kept, proofs = self.folder / f"{name}.proofs", [Path(proof) for proof in proofs]
@@ -184,7 +188,7 @@ class Figures:
             proofs = sorted(kept.glob("*.npz"))
         if proofs:
             record["proofs"] = [f"{name}.proofs/{proof.name}" for proof in proofs]
-        _draw(figure, self.folder / name, record["beneath"])
+        _draw(figure, self.folder / name, record["beneath"], self.style)
         if recalled() is None:
             shutil.rmtree(kept, ignore_errors=True)
             for proof in proofs:
@@ -205,13 +209,6 @@ class Figures:
             write_results(path, self.measured, self.parameters)
 
 
-def _parameters(notebook: Notebook, namespace: Mapping[str, Any]) -> dict[str, Any]:
-    missing = [name for name in notebook.parameters if name not in namespace]
-    if missing:
-        raise ValueError(f"{notebook.name}: parameters {missing} are not set; run their cell first")
-    return notebook.check({name: namespace[name] for name in notebook.parameters})
-
-
 def _lines(caption: str, end: str, width: float) -> list[str]:
     """Return the caption's first sentences, as many as fit, and `end`, in lines for this width."""
     sentences = SENTENCES.split(caption)
@@ -223,14 +220,19 @@ def _lines(caption: str, end: str, width: float) -> list[str]:
     return lines
 
 
-def _draw(figure, stem: Path, lines: list[str]) -> None:
+def _draw(figure, stem: Path, lines: list[str], paper: str | None) -> None:
     height = figure.get_size_inches()[1]
+    if paper:
+        width, scale = PAPER_SIZES[paper]
+        figure.set_size_inches(width, scale * height)
+        _narrow(figure)
     style = {"fontsize": CAPTION_POINTS, "color": "#444444", "linespacing": 1.35, "va": "top"}
     text = figure.text(0.01, -6 / 72 / height, "\n".join(lines), in_layout=True, **style)
     # The layout and its border are computed once, and not twice for each of the formats.
     figure.draw_without_rendering()
     layout = figure.get_layout_engine()
     border = figure.get_tightbbox().padded(matplotlib.rcParams["savefig.pad_inches"])
+    border = None if paper else border  # a paper's width is exact
     fixed = {"figure.constrained_layout.use": False}
     fixed |= {"svg.hashsalt": "workbench", "pdf.fonttype": 42}
     try:
@@ -245,6 +247,18 @@ def _draw(figure, stem: Path, lines: list[str]) -> None:
     finally:
         figure.set_layout_engine(layout)
         text.remove()
+
+
+def _narrow(figure) -> None:
+    """Give legends of a figure that are wider than it as many columns as fit."""
+    figure.draw_without_rendering()
+    for part in (figure, *figure.subfigs):
+        for old in part.legends[:]:
+            if (wide := old.get_window_extent().width / part.bbox.width) > 1.0:
+                labels = [text.get_text() for text in old.texts]
+                old.remove()
+                place = {"loc": "outside upper center", "ncols": max(1, int(old._ncols / wide))}
+                part.legend(old.legend_handles, labels, **place)
 
 
 def _palette(png: BytesIO) -> bytes:

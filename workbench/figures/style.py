@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import NamedTuple
 
@@ -40,6 +41,8 @@ STYLE = {
     "legend.frameon": False,
     "legend.handlelength": 2.2,
 }
+# Of a paper's column or page: its width in inches, and the size of letters and lines next to ours.
+PAPER_SIZES = {"column": (3.5, 0.8), "page": (7.2, 1.0)}
 LABELS = {
     "seconds": "solver time (s)",
     "cpu": "processor time (s)",
@@ -60,8 +63,10 @@ class Look(NamedTuple):
 
 
 def use_style() -> None:
-    """Set matplotlib to the house style for the rest of the session."""
-    matplotlib.rcParams.update(STYLE)
+    """Set matplotlib to the house style for the session, in the size of ``WORKBENCH_STYLE``."""
+    _, scale = PAPER_SIZES.get(os.environ.get("WORKBENCH_STYLE"), (None, 1.0))
+    sizes = {name: scale * STYLE[name] for name in STYLE if name.endswith(("size", "width"))}
+    matplotlib.rcParams.update(STYLE | sizes)
 
 
 def look(label: str, position: int = 0) -> Look:
@@ -86,6 +91,5 @@ def legend(figure: Figure, columns: int = 4) -> None:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             entries.setdefault(label, handle)
     order = {solver.label: place for place, solver in enumerate(SOLVERS.values())}
-    labels = sorted(entries, key=lambda label: order.get(label, len(order)))
-    handles = [entries[label] for label in labels]
-    figure.legend(handles, labels, loc="outside upper center", ncols=columns)
+    entries = dict(sorted(entries.items(), key=lambda entry: order.get(entry[0], len(order))))
+    figure.legend(entries.values(), entries.keys(), loc="outside upper center", ncols=columns)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
@@ -33,16 +32,14 @@ def report(
     *,
     figures: str | os.PathLike | None = None,
     printed: pd.DataFrame | None = None,
-    say: Callable[[str], None] = print,
 ) -> Path:
-    """Write the report, whole or not at all, and return its path.
+    """Write the report, whole or not at all, print which files were left out, return its path.
 
     Parameters
     ----------
     path : the page (default: ``runs/report.html`` of the checkout)
     figures : the folder of figures and sidecars (default: the folder that figures are saved in)
     printed : the papers' numbers (default: those of ``data/reference``)
-    say : receives a line per file that had to be left out
 
     Raises
     ------
@@ -55,35 +52,30 @@ def report(
         raise ValueError(f"figures: there is no folder {folder}")
     found, faults = collect(folder)
     for fault in faults:
-        say(fault)
+        print(fault)
     rows = side_by_side(reference.printed() if printed is None else printed, measurements(found))
-    page = render(found, rows, faults, path.parent)
-    with whole(path) as part:
-        part.write_text(page, encoding="utf-8")
-    return path
-
-
-def render(figures: list[Figure], rows: list[Row], faults: list[str], folder: Path) -> str:
-    """Return the page; its links are relative to `folder`. Jinja escapes all text."""
     loader = FileSystemLoader(Path(__file__).parent)
     environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    papers = {figure.paper for figure in figures} | {row.names["paper"] for row in rows}
-    notebooks = Path(os.path.relpath(CHECKOUT / "notebooks" / "figures", folder))
-    return environment.get_template("report.html").render(
+    papers = {figure.paper for figure in found} | {row.names["paper"] for row in rows}
+    notebooks = Path(os.path.relpath(CHECKOUT / "notebooks" / "figures", path.parent))
+    page = environment.get_template("report.html").render(
         now=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         version=workbench.__version__,
-        figures=figures,
+        figures=found,
         board=[(title(key), [c for c in read_claims() if c.paper == key]) for key in PAPERS],
         verdicts=VERDICTS,
-        proofs=Counter(proof.outcome for figure in figures for proof in figure.proofs),
+        proofs=Counter(proof.outcome for figure in found for proof in figure.proofs),
         total=counts(rows),
         standings=STANDINGS,
         faults=faults,
-        sections=[_section(paper, figures, rows) for paper in sorted(papers, key=order)],
+        sections=[_section(paper, found, rows) for paper in sorted(papers, key=order)],
         source=lambda figure: quote((notebooks / f"{figure.notebook}.ipynb").as_posix()),
         token=token,
         counts=counts,
     )
+    with whole(path) as part:
+        part.write_text(page, encoding="utf-8")
+    return path
 
 
 def _section(paper: str, figures: list[Figure], rows: list[Row]) -> dict[str, Any]:

@@ -14,12 +14,10 @@ from typing import Any, NamedTuple
 from workbench.data.panels import remade
 from workbench.figures.papers import ACROSS, paper_of_name, paper_of_solver
 from workbench.proofs import ProofError, read, verify
-from workbench.runs.notebooks import PROFILES
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 PROOF = re.compile(r"[\w-][\w.-]*\.proofs/[\w-][\w.-]*\.npz")
 LISTS = ("data", "solvers", "traces", "numbers", "proofs")  # fields that may be missing or null
-NOT_DETAILS = {"caption", "beneath", "command", "numbers", "traces"}  # shown elsewhere, or long
 
 
 class Checked(NamedTuple):
@@ -62,12 +60,6 @@ class Figure:
         return f"{both}, {self.place}" if self.place else both
 
     @property
-    def profile(self) -> str:
-        """The profile of the figure's notebook, ``custom`` for other parameters."""
-        found = self.record.get("profile")
-        return found if found in PROFILES else "custom"
-
-    @property
     def size(self) -> tuple[int, int]:
         """Width and height of the picture in pixels."""
         return struct.unpack(">II", self.png[16:24])
@@ -86,12 +78,6 @@ class Figure:
         solvers = {paper_of_solver(text(entry.get("solver"))) for entry in made} - {None}
         return named or next((s.pop() for s in (rows, solvers) if len(s) == 1), ACROSS)
 
-    @property
-    def details(self) -> str:
-        """The rest of the sidecar, one field per line."""
-        rest = {name: v for name, v in self.record.items() if name not in NOT_DETAILS}
-        return "\n".join(f"{name}: {json.dumps(v, ensure_ascii=False)}" for name, v in rest.items())
-
 
 def collect(folder: Path) -> tuple[list[Figure], list[str]]:
     """Read a figures folder and its ``quick/``; the profile ``smoke`` is left out.
@@ -102,9 +88,8 @@ def collect(folder: Path) -> tuple[list[Figure], list[str]]:
     faults : one line per file that was left out, with its name and the reason
     """
     figures, faults = [], []
-    paths = [*sorted(folder.glob("*/*.json")), *sorted(folder.glob("quick/*/*.json"))]
-    # A name that begins with a dot is of a file that is being written.
-    for path in (path for path in paths if not path.name.startswith(".")):
+    names = "*/[!.]*.json", "quick/*/[!.]*.json"  # a dot begins one that is being written
+    for path in (path for name in names for path in sorted(folder.glob(name))):
         place = path.relative_to(folder).parts[:-2]
         try:
             figures.append(_read(path, "".join(place)))
