@@ -40,7 +40,8 @@ docs: .venv/.ok ## write the course, the report and pages of the API, to read of
 	  workbench $(subst /,.,$(basename $(shell find workbench -mindepth 2 -name '[a-z]*.py')))
 
 lab: .venv/.ok ## open JupyterLab on the start page
-	.venv/bin/jupyter lab --ServerApp.root_dir='$(CURDIR)' \
+	JUPYTER_CONFIG_PATH='$(CURDIR)/.jupyter'$${JUPYTER_CONFIG_PATH:+:$$JUPYTER_CONFIG_PATH} \
+	  .venv/bin/jupyter lab --ServerApp.root_dir='$(CURDIR)' \
 	  --LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb $(ARGS)
 
 race: .venv/.ok ## serve the race of solvers as a page, without JupyterLab around it

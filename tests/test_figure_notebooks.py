@@ -3,11 +3,15 @@
 import json
 import os
 import re
+import runpy
 import subprocess
 import sys
+from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import nbformat
 import pytest
+from nbformat.v4 import new_output
 from papermill import inspect_notebook
 
 from workbench.figures.provenance import why_not_timed
@@ -23,6 +27,7 @@ ALL = sorted((CHECKOUT / "notebooks").glob("**/*.ipynb"))
 def test_committed_notebooks_have_no_outputs(path):
     notebook = nbformat.read(path, as_version=4)
     nbformat.validate(notebook)
+    assert nbformat.writes(notebook) + "\n" == path.read_text("utf-8"), "as Jupyter writes it"
     assert notebook.metadata.kernelspec.name == "python3"
     for cell in notebook.cells:
         if cell.cell_type == "code":
@@ -130,3 +135,23 @@ def test_papermill_by_hand_takes_lists_and_leaves_the_committed_figures_alone(tm
         parameters = json.loads(made.read_text())["parameters"]
         assert parameters["eps1_grid"] == "1e-1,1e-2"
         assert parameters["eps2_grid"] == "0.001,0.0001" and made.with_suffix(".png").exists()
+
+
+def test_make_lab_saves_a_committed_notebook_as_it_was_and_yours_with_outputs():
+    if not (CHECKOUT / ".git").exists():
+        pytest.skip("this is no git checkout")
+    config = MagicMock()
+    settings = runpy.run_path(CHECKOUT / ".jupyter/jupyter_lab_config.py", {"get_config": config})
+    save, manager = settings["without_outputs"], SimpleNamespace(root_dir=str(CHECKOUT))
+    assert config().ContentsManager.pre_save_hook is save and config().LabApp.news_url is None
+    for name in ("notebooks/00_start_here.ipynb", "notebooks/mine.ipynb"):
+        content = nbformat.read(CHECKOUT / "notebooks/00_start_here.ipynb", as_version=4)
+        before = nbformat.writes(content)
+        content.cells[1] |= {"outputs": [new_output("stream", text="x")], "execution_count": 1}
+        content.cells[1].metadata["execution"] = {"iopub.status.busy": "2026"}
+        content.metadata |= {"widgets": {}, "language_info": {"name": "python", "version": "3.11"}}
+        save(model={"type": "notebook", "content": content}, path=name, contents_manager=manager)
+        assert (nbformat.writes(content) == before) == ("mine" not in name)
+    names = {path.relative_to(CHECKOUT / "notebooks").as_posix() for path in ALL}
+    behind = content.cells[0].source + content.cells[2].source  # every notebook is behind a door
+    assert names - set(re.findall(r"\]\((.*?)\)", behind)) == {"00_start_here.ipynb"}
