@@ -33,11 +33,12 @@ report: .venv/.ok ## put all figures, and the papers' numbers next to our own, o
 lessons: .venv/.ok ## write student copies and an offline HTML course in course/ (ARGS="ls_1 --out DIR -j N")
 	$(PYTHON) notebooks/learn/course.py -j 2 $(ARGS)
 
-docs: .venv/.ok ## write the course, the report and pages of the API, to read offline: docs/index.html
+docs: .venv/.ok ## write one site to read offline: figures, course, claims, API: docs/index.html
 	$(PYTHON) notebooks/learn/course.py -j 2 --out docs/course
 	.venv/bin/workbench report --out docs/report.html
-	$(PYTHON) -W ignore -m pdoc --docformat numpy --template-directory .pdoc --output-directory docs \
+	$(PYTHON) -W ignore -m pdoc --docformat numpy --no-search --template-directory .site --output-directory docs/api \
 	  workbench $(subst /,.,$(basename $(shell find workbench -mindepth 2 -name '[a-z]*.py')))
+	$(PYTHON) .site/build.py docs
 
 lab: .venv/.ok ## open JupyterLab on the start page
 	JUPYTER_CONFIG_PATH='$(CURDIR)/.jupyter'$${JUPYTER_CONFIG_PATH:+:$$JUPYTER_CONFIG_PATH} \

@@ -1,4 +1,4 @@
-"""The settings of `make lab`: no question about news; running a committed notebook keeps its file."""
+"""The settings of `make lab`: no question about news; committed notebooks stay as they were."""
 
 import json
 import subprocess

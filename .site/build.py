@@ -1,0 +1,223 @@
+"""Make one site of what `make docs` wrote: a start, a gallery of figures, one bar, one search.
+
+``python .site/build.py docs``: docs/course, docs/report.html and docs/api are there already.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from html import escape, unescape
+from html.parser import HTMLParser
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple
+
+from jinja2 import Environment, FileSystemLoader
+from nbformat.v4 import new_markdown_cell
+from PIL import Image
+
+from workbench.core.stream import below, seconds
+from workbench.data import load
+from workbench.figures.papers import order, title
+from workbench.figures.report import sidecars
+from workbench.figures.saved import SENTENCES
+from workbench.live import replay
+from workbench.runs.notebooks import CHECKOUT, Notebook, find
+
+sys.path.insert(0, str(CHECKOUT / "notebooks" / "learn"))
+import course
+
+HERE = Path(__file__).parent.resolve()
+
+STYLE = (HERE / "site.css").read_text("utf-8")
+BAR = {
+    "figures.html": "Figures",
+    "course/index.html": "Course",
+    "report.html": "Claims",
+    "api/workbench.html": "API",
+}
+LATER = {"trust.html": "Trust", "checker.html": "Checker"}  # in the bar if they have been made
+KINDS = {"figures": "figure", "course": "course", "report.html": "claims and numbers", "api": "API"}
+COVER = "mrc_convergence", "certificate"
+THUMBNAIL = 480, 320  # pixels at most
+MOST_TEXT = 4000  # characters of a section that the search reads
+UNREAD = {"script", "style", "nav", "header", "pre", "math", "svg", "footer"}
+HEADINGS = "h1", "h2", "h3"
+SLOT = "the figures stand here"
+
+
+class Picture(NamedTuple):
+    """A figure of the gallery: its texts, its page, its image beside that, and its thumbnail."""
+
+    paper: str
+    name: str
+    heading: str
+    sentence: str
+    caption: str
+    command: str
+    page: str
+    image: str
+    thumbnail: str
+
+
+class Sections(HTMLParser):
+    """The sections of a page, ``[title, anchor, text]``: one per heading and name of the API."""
+
+    def __init__(self, page: str):
+        super().__init__()
+        self.sections, self.unread, self.heading, self.anchor = [["", "", ""]], 0, False, ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        given = dict(attributes)
+        self.unread += tag in UNREAD
+        self.heading |= tag in HEADINGS
+        if tag in (*HEADINGS, "section", "div") and "id" in given:
+            self.anchor = given["id"]
+        if tag in HEADINGS:
+            self.sections.append(["", self.anchor, ""])
+        elif tag == "section" and given.keys() == {"id"}:  # a name of the API
+            self.sections.append([self.anchor, self.anchor, ""])
+
+    def handle_endtag(self, tag: str) -> None:
+        self.unread -= tag in UNREAD
+        self.heading &= tag not in HEADINGS
+
+    def handle_data(self, data: str) -> None:
+        section = self.sections[-1]
+        if self.heading and not self.unread:
+            section[0] += data.replace("¶", "")
+        elif not self.unread and len(section[2]) < MOST_TEXT:
+            section[2] += data
+
+
+def pictures(notebook: Notebook, out: Path) -> list[Picture]:
+    """Return a notebook's committed figures; write their pictures and thumbnails."""
+    found, folder = [], out / "figures"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in notebook.figures:
+        path = CHECKOUT / "figures" / notebook.name / f"{name}.png"
+        record = json.loads(path.with_suffix(".json").read_text("utf-8"))
+        figure = sidecars.Figure(
+            notebook.name, name, "", {n: [] for n in sidecars.LISTS} | record, path.read_bytes()
+        )
+        image, small = (f"{notebook.name}-{name}{end}.png" for end in ("", "-small"))
+        (folder / image).write_bytes(figure.png)
+        with Image.open(path) as picture:
+            thumbnail = picture.convert("RGB")
+            thumbnail.thumbnail(THUMBNAIL)
+            thumbnail.save(folder / small, optimize=True)
+        caption, command = record["caption"], record["command"]
+        sentence, page = SENTENCES.split(caption)[0], f"figures/{notebook.name}.html"
+        texts = figure.heading, sentence, caption, command, page, image, f"figures/{small}"
+        found.append(Picture(figure.paper, name, *texts))
+    return found
+
+
+def notebook_page(notebook: Notebook, shown: list[Picture]) -> str:
+    """Return a figure notebook as a page: its first cell, its figures, then its text and code."""
+    content = course.read(notebook.path)
+    content.cells.insert(1, new_markdown_cell(SLOT, id="figures"))
+    made = [
+        f'<figure class="made" id="{escape(each.name)}"><img src="{escape(each.image)}" '
+        f'alt="{escape(each.heading)}"><figcaption>{escape(each.caption)}</figcaption></figure>'
+        for each in shown
+    ]
+    commands = [shown[0].command, f"workbench figures {notebook.name} --from results"]
+    made.append("".join(f"<pre>{escape(command)}</pre>" for command in commands))
+    made.append(f'<p class="quiet"><a href="../../notebooks/figures/{notebook.name}.ipynb">')
+    page = course.page(content, notebook.path, [])
+    page = page.replace(f"<p>{SLOT}</p>", "\n".join(made) + f"{notebook.name}.ipynb</a></p>", 1)
+    lessons = "|".join(path.stem for path in [*course.lessons(), *course.sheets()])
+    return re.sub(rf'href="(?=({lessons})\.html)', 'href="../course/', page)
+
+
+def dressed(page: str, place: str, bar: dict[str, str]) -> str:
+    """Return a page with the site's bar, style, and links; `place` is its address in the site."""
+    up = "../" * place.count("/")
+    here = next((name for name in bar if name.split("/")[0] == place.split("/")[0]), place)
+    here = "figures.html" if place.startswith("figures/") else here
+    links = "".join(
+        f'<a href="{up}{to}"{" aria-current=page" * (to == here)}>{name}</a>'
+        for to, name in bar.items()
+    )
+    top = (
+        '<!--site--><div class="site" role="navigation" aria-label="Site">'
+        f'<a class="home" href="{up}index.html">workbench</a>{links}'
+        f'<form role="search" action="{up}search.html"><input type="search" name="q" '
+        'placeholder="Search" aria-label="Search this site"></form></div><!--/site-->'
+    )
+    page = page.replace('<header><a href="index.html">workbench · the course</a></header>', "")
+    page = page.replace("form-action 'none'", "form-action 'self' file:")
+    page = page.replace("img-src data:", "img-src data: 'self' file:")
+    notebook = r"(?:\.\./)*notebooks/figures/(\w+)\.ipynb"
+    link = rf'<a href="{up}figures/\1.html">figure</a>'
+    page = re.sub(rf"(?<=\()<code>{notebook}</code>(?=\))", link, page)
+    if place == "report.html":
+        page = re.sub(rf'href="{notebook}"', r'href="figures/\1.html"', page)
+    style = f"<!--site--><style>{STYLE}</style><!--/site-->"
+    page = page.replace("</head>", f"{style}</head>", 1)
+    return re.sub(r"<body[^>]*>", lambda body: body[0] + top, page, count=1)
+
+
+def entries(page: str, place: str) -> list[list[str]]:
+    """Return the rows of the search for a page: title, address, kind and text of each section."""
+    named = re.search(r"<title>(.*?)( · workbench| API documentation)?</title>", page)
+    kind, found = KINDS.get(place.split("/")[0], "page"), []
+    for heading, anchor, text in Sections(page).sections:
+        text, heading = " ".join(text.split()), " ".join(heading.split())
+        if text or heading:
+            names = unescape(named[1]) if named else "", heading
+            whole = " › ".join(dict.fromkeys(filter(None, names)))
+            found.append([whole, f"{place}#{anchor}".removesuffix("#"), kind, text])
+    return found
+
+
+def recording() -> str:
+    """Return a run that plays on the start page."""
+    problem = load("digits", test=0.3, scale="standard")
+    made = replay.record("mrc_ccg", problem, below("gap", 0.02), seconds(10))
+    return replay.embedded(replay.Replay(made).data)
+
+
+def build(out: Path, notebooks: list[Notebook], moving: str) -> None:
+    """Write the site's own pages into `out`, and give every page there the bar and the style."""
+    loader = FileSystemLoader(HERE)
+    environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["hashed"] = replay.hashed
+    template = environment.get_template("page.html.jinja2")
+    later = {place: name for place, name in LATER.items() if (out / place).exists()}
+    bar, found = BAR | later, []
+    for notebook in notebooks:
+        shown = pictures(notebook, out)
+        (out / shown[0].page).write_text(notebook_page(notebook, shown), "utf-8")
+        found += shown
+    found.sort(key=lambda each: order(each.paper))
+    papers = [(title(paper), [*each]) for paper, each in groupby(found, lambda each: each.paper)]
+    own = {
+        "index": {"kind": "start", "title": "Start", "recording": moving, "more": later.items()},
+        "figures": {"kind": "figures", "title": "Figures", "papers": papers},
+        "search": {"kind": "search", "title": "Search"},
+    }
+    own["index"] |= {"cover": "figures/{}-{}-small.png".format(*COVER), "style": replay.STYLE}
+    own["index"]["script"] = replay.SCRIPT if moving else ""
+    for name in ("index", "figures"):
+        (out / f"{name}.html").write_text(template.render(own[name]), "utf-8")
+    rows = []
+    for path in sorted(out.rglob("*.html")):
+        place = path.relative_to(out).as_posix()
+        page = re.sub(r"(?s)<!--site-->.*?<!--/site-->", "", path.read_text("utf-8"))
+        if place != "search.html":
+            rows += entries(page, place)
+            path.write_text(dressed(page, place, bar), "utf-8")
+    pages = json.dumps(rows, ensure_ascii=False).replace("</", "<\\/")
+    script = f"const PAGES = {pages};\n{(HERE / 'search.js').read_text('utf-8')}"
+    page = template.render(own["search"], script=script)
+    (out / "search.html").write_text(dressed(page, "search.html", bar), "utf-8")
+
+
+if __name__ == "__main__":
+    build(Path(sys.argv[1]), find(), recording())
+    print(f"the site: {Path(sys.argv[1], 'index.html')}")
