@@ -4,24 +4,32 @@ import json
 import re
 import runpy
 
+import pytest
 from nbformat.v4 import new_notebook
+from test_player import wait
 
 import course
 from workbench.runs.notebooks import CHECKOUT, find
 
 
-def test_pages_have_a_bar_figures_a_card_links_a_target_and_the_search_all_sections(tmp_path):
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """Return a site of three figure notebooks, with stubs of the course, the API and others."""
+    out = tmp_path_factory.mktemp("docs")
     stub = '<html><head><title>Stub</title></head><body><section id="until">A row.</section></body>'
     for place in ("report.html", "api/workbench.html", "trust.html"):
-        (tmp_path / place).parent.mkdir(exist_ok=True)
-        (tmp_path / place).write_text(stub, "utf-8")
-    (tmp_path / "course").mkdir()
-    (tmp_path / "course/index.html").write_text(course.page(new_notebook(), None, []), "utf-8")
-    site = runpy.run_path(str(CHECKOUT / ".site" / "build.py"))
-    notebooks = find(["ww_convergence", "ls_recipe", "mrc_convergence"])
+        (out / place).parent.mkdir(exist_ok=True)
+        (out / place).write_text(stub, "utf-8")
+    (out / "course").mkdir()
+    (out / "course/index.html").write_text(course.page(new_notebook(), None, []), "utf-8")
+    build = runpy.run_path(str(CHECKOUT / ".site" / "build.py"))["build"]
     for _ in range(2):  # made again, the site is the same
-        site["build"](tmp_path, notebooks, "")
-    pages = {path: path.read_text("utf-8") for path in tmp_path.rglob("*.html")}
+        build(out, find(["ww_convergence", "ls_recipe", "mrc_convergence"]), "")
+    return out
+
+
+def test_pages_have_a_bar_figures_a_card_links_a_target_and_the_search_all_sections(site):
+    pages = {path: path.read_text("utf-8") for path in site.rglob("*.html")}
     for path, page in pages.items():
         assert page.count('class="site"') == page.count(">Trust</a>") == 1
         for file, anchor in re.findall(r'(?:href|src)="([^"#:]*)#?([^":]*)"', page):
@@ -30,10 +38,22 @@ def test_pages_have_a_bar_figures_a_card_links_a_target_and_the_search_all_secti
                 assert list(CHECKOUT.glob(f"notebooks/*/**/{target.name}")), file
             elif target.parent.name != "course":
                 assert f'id="{anchor}"' in pages[target] if anchor else target.exists(), file
-    cards = pages[tmp_path / "figures.html"]
+    cards = pages[site / "figures.html"]
     for each in CHECKOUT.glob("figures/mrc_convergence/*.json"):
         assert cards.count(f'"figures/mrc_convergence.html#{each.stem}"') == 2
         assert json.loads(each.read_text("utf-8"))["command"] in cards
-    rows = json.loads(re.search("const PAGES = (.*);", pages[tmp_path / "search.html"])[1])
+    rows = json.loads(re.search("const PAGES = (.*);", pages[site / "search.html"])[1])
     assert ["Stub › until", "api/workbench.html#until", "API", "A row."] in rows
     assert {row[2] for row in rows} > {"figure", "course", "API"}
+
+
+def test_the_search_of_every_page_finds_sections_in_a_browser(site, browser):
+    for page in ("figures/ls_recipe.html", "course/index.html", "index.html"):
+        browser.get((site / page).as_uri())
+        field = browser.find_element("css selector", ".site input")
+        field.send_keys("certified gap")
+        field.submit()
+        wait(lambda: "search.html?q=certified" in browser.current_url, 20)
+        found = "return document.querySelectorAll('.found a[href*=\"mrc_convergence\"]').length"
+        wait(lambda script=found: browser.execute_script(script), 20)
+    assert not [line for line in browser.get_log("browser") if line["level"] == "SEVERE"]
