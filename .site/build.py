@@ -167,10 +167,11 @@ def entries(page: str, place: str) -> list[list[str]]:
     named = re.search(r"<title>(.*?)( · workbench| API documentation)?</title>", page)
     kind, found = KINDS.get(place.split("/")[0], "page"), []
     for heading, anchor, text in Sections(page).sections:
-        text, heading = " ".join(text.split()), " ".join(heading.split())
+        text, heading = (" ".join(words.split()) for words in (text, heading))
         if text or heading:
             names = unescape(named[1]) if named else "", heading
             whole = " › ".join(dict.fromkeys(filter(None, names)))
+            text = text.replace("View Source", "")  # a button of the API's pages
             found.append([whole, f"{place}#{anchor}".removesuffix("#"), kind, text])
     return found
 
