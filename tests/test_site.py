@@ -31,7 +31,7 @@ def site(tmp_path_factory):
 def test_pages_have_a_bar_figures_a_card_links_a_target_and_the_search_all_sections(site):
     pages = {path: path.read_text("utf-8") for path in site.rglob("*.html")}
     for path, page in pages.items():
-        assert page.count('class="site"') == page.count(">Trust</a>") == 1
+        assert page.count('class="site"') == page.count(">Trust</a><form") == 1
         for file, anchor in re.findall(r'(?:href|src)="([^"#:]*)#?([^":]*)"', page):
             target = (path.parent / file).resolve() if file else path
             if target.suffix == ".ipynb":
