@@ -1,4 +1,7 @@
-"""The settings of `make lab`: no question about news; committed notebooks stay as they were."""
+"""The settings of `make lab`: notebooks that git tracks are saved without outputs.
+
+labconfig/ beside this file answers the question about news, so that nobody is asked.
+"""
 
 import json
 import subprocess
@@ -24,5 +27,4 @@ def without_outputs(model, path, contents_manager):
 
 
 c = get_config()  # noqa: F821
-c.LabApp.news_url = None
 c.ContentsManager.pre_save_hook = without_outputs

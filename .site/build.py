@@ -38,7 +38,10 @@ BAR = {
     "report.html": "Claims",
     "api/workbench.html": "API",
 }
-LATER = {"trust.html": "Trust", "checker.html": "Checker"}  # in the bar if they have been made
+LATER = {  # pages that are in the bar if they have been made
+    "trust.html": ("Trust", "What is promised, how each promise is attacked, and what was found."),
+    "checker.html": ("Checker", "Drop a proof and its rows, and read the certified interval."),
+}
 KINDS = {"figures": "figure", "course": "course", "report.html": "claims and numbers", "api": "API"}
 COVER = "mrc_convergence", "certificate"
 THUMBNAIL = 480, 320  # pixels at most
@@ -177,10 +180,11 @@ def entries(page: str, place: str) -> list[list[str]]:
 
 
 def recording() -> str:
-    """Return a run that plays on the start page."""
-    problem = load("digits", test=0.3, scale="standard")
-    made = replay.record("mrc_ccg", problem, below("gap", 0.02), seconds(10))
-    return replay.embedded(replay.Replay(made).data)
+    """Return the runs that play on the start page."""
+    problem, rules = load("wine", test=0.3, scale="standard"), (below("gap", 0.005), seconds(2))
+    names = "mrc_ccg", "mrc_subgradient", "mrc_interior_point"
+    made = [replay.record(name, problem, *rules) for name in names]
+    return replay.embedded(replay.Replay(*made).data)
 
 
 def build(out: Path, notebooks: list[Notebook], moving: str) -> None:
@@ -189,8 +193,8 @@ def build(out: Path, notebooks: list[Notebook], moving: str) -> None:
     environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.filters["hashed"] = replay.hashed
     template = environment.get_template("page.html.jinja2")
-    later = {place: name for place, name in LATER.items() if (out / place).exists()}
-    bar, found = BAR | later, []
+    more = [(place, *words) for place, words in LATER.items() if (out / place).exists()]
+    bar, found = BAR | {place: name for place, name, _ in more}, []
     for notebook in notebooks:
         shown = pictures(notebook, out)
         (out / shown[0].page).write_text(notebook_page(notebook, shown), "utf-8")
@@ -198,7 +202,7 @@ def build(out: Path, notebooks: list[Notebook], moving: str) -> None:
     found.sort(key=lambda each: order(each.paper))
     papers = [(title(paper), [*each]) for paper, each in groupby(found, lambda each: each.paper)]
     own = {
-        "index": {"kind": "start", "title": "Start", "recording": moving, "more": later.items()},
+        "index": {"kind": "start", "title": "Start", "recording": moving, "more": more},
         "figures": {"kind": "figures", "title": "Figures", "papers": papers},
         "search": {"kind": "search", "title": "Search"},
     }

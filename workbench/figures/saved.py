@@ -250,8 +250,14 @@ def _draw(figure, stem: Path, lines: list[str], paper: str | None) -> None:
 
 
 def _narrow(figure) -> None:
-    """Give legends of a figure that are wider than it as many columns as fit."""
+    """Give legends that are wider than the figure as many columns as fit, and wrap wide labels."""
     figure.draw_without_rendering()
+    for ax in figure.axes:
+        for text in (ax.title, ax._left_title, ax.xaxis.label):
+            letters = int(ax.bbox.width * 72 / figure.dpi / (0.55 * text.get_fontsize()))
+            if "$" not in (words := text.get_text()):
+                lines = (textwrap.fill(line, letters) for line in words.splitlines())
+                text.set_text("\n".join(lines))
     for part in (figure, *figure.subfigs):
         for old in part.legends[:]:
             if (wide := old.get_window_extent().width / part.bbox.width) > 1.0:
