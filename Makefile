@@ -49,7 +49,8 @@ race: .venv/.ok ## serve the race of solvers as a page, without JupyterLab aroun
 	JUPYTER_PATH='$(CURDIR)/notebooks/explore'$${JUPYTER_PATH:+:$$JUPYTER_PATH} \
 	  .venv/bin/voila notebooks/explore/race.ipynb --template=offline \
 	  --TagRemovePreprocessor.remove_cell_tags=static \
-	  --VoilaExecutor.skip_cells_with_tag=static $(ARGS)
+	  --VoilaExecutor.skip_cells_with_tag=static \
+	  --MappingKernelManager.cull_idle_timeout=60 --MappingKernelManager.cull_interval=10 $(ARGS)
 
 test: .venv/.ok ## run the tests (ARGS="-k stream")
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(PYTHON) -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal $(ARGS)
