@@ -62,9 +62,9 @@ def ls_generalized(
 
     Parameters
     ----------
-    alpha : positive, for the mean loss of a row, weighted by the problem's weights (the paper's
-        lambda for text is n alpha)
-    link : "identity", "softmax" or "squared_hinge"
+    alpha : positive ridge penalty, for the mean loss of a row, weighted by the problem's weights
+        (the paper's lambda for text is n alpha)
+    link : of scores to predictions: "identity", "softmax" or "squared_hinge"
 
     Raises
     ------

@@ -64,11 +64,11 @@ def ls_stagewise(
 
     Parameters
     ----------
-    alpha : positive, for the mean loss of a row, weighted by the problem's weights
-    features, n_features, block, bandwidth : see :func:`workbench.data.generators.fitted`
-    link : "identity", "softmax" or "squared_hinge"
-    passes : visits of every block, at least 1
-    inner : steps of Algorithm 1 per visit, at least 1
+    alpha : positive ridge penalty, for the mean loss of a row, weighted by the problem's weights
+    n_features, block : random features, in all and of each visit
+    bandwidth, features : the kernel's width and kind, see :func:`workbench.data.generators.fitted`
+    link : of scores to predictions: "identity", "softmax" or "squared_hinge"
+    passes, inner : visits of every block, and steps of Algorithm 1 per visit, at least 1
     calibrate : take the scores so far as k more features of every block (the paper's linear
         calibration); the model stays linear in its features. With one pass only
     seed : int, seeds the features; a `state` that is given has its own
@@ -158,7 +158,7 @@ def ls_columns(
 
     Parameters
     ----------
-    alpha : positive, for the mean loss of a row; the paper's lambda = 30 is 30 / n
+    alpha : positive ridge penalty, for the mean loss of a row; the paper's lambda = 30 is 30 / n
     block : columns per visit, at least 1; more than d are all
     link, passes, inner : see :func:`ls_stagewise`
     """

@@ -56,10 +56,10 @@ def memoir_l2(
 
     Parameters
     ----------
-    eta0, eta_step : eta0 is positive, eta_step not negative
+    eta0, eta_step : length of the first step, positive, and how fast steps shrink, not negative
     lam : weight of the regularisation, not negative; lam eta_1 must be below 1
     batch_size : rows per step, drawn independently; by default 100 sqrt(C), or n if that is less
-    mips : "exact", "sw_graph", "hnsw", "simple_lsh" or "random", see :mod:`workbench.memoir.mips`
+    mips : search for the best wrong class: "exact", "sw_graph", "hnsw", "simple_lsh" or "random"
     ef : candidates that a search of a graph keeps
     bits : length of a hash
     dense : keep W dense, 4 d C bytes, or sparse, about 10 bytes per entry; by default dense up to

@@ -101,7 +101,7 @@ def memoir_pegasos(
 
     Parameters
     ----------
-    lam : positive
+    lam : positive weight of the regularisation lam/2 |W|^2
     batch_size : rows per step, at least 1, as in Theorem 2; n or more is one batch per round
     seed : int, seeds the row order
 

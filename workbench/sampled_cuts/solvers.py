@@ -52,9 +52,9 @@ def cuts_exact(
     ----------
     C : positive, weight of a row's or a sequence's loss; the paper's C is n times that. A `state`
         that is given has its own
-    eps : positive, in units of the loss
+    eps : positive tolerance, in units of the loss
     kernel : "linear", x'z; or "rbf", exp(-gamma |x - z|^2)
-    gamma : positive; None for 1 / (d times the variance of all entries)
+    gamma : positive, of the kernel; None for 1 / (d times the variance of all entries)
     stabilised : with a line search from the best point, see
         :func:`~workbench.sampled_cuts.stabilised.stabilised_cuts`
     seed : nothing is random here
