@@ -8,7 +8,6 @@ from itertools import islice
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.special import softmax
 from sklearn.metrics import confusion_matrix
 from test_solvers import DENSE_ONLY, NAMES, SHORT, TWO_CLASSES
 
@@ -31,7 +30,6 @@ WHOLE_PROGRAMS = "mrc_lp", "svm_multi"  # slow beyond a few rows
 CUTS = [name for name in NAMES if name.startswith("cuts")]
 WW = "ww_walrus", "ww_shark", "ww_walrus_fast"
 WORST = "mrc_subgradient", "mrc_splitting", "mrc_pdhg", "mrc_interior_point"
-SOFTMAX = {"link": "softmax"}
 
 
 @dataclass
@@ -247,17 +245,6 @@ def worst_distribution(s, problem, shown):
     yield values, -np.sort(-p.sum(axis=1) / p.sum())[: len(values)]
 
 
-def sparsity(s, problem, shown):
-    W = s.model()
-    W = W.toarray() if sp.issparse(W) else W
-    yield shown["Nonzero"].values, -np.sort(-np.count_nonzero(W, axis=0))
-
-
-def descent(s, problem, shown):
-    R = np.eye(problem.k)[problem.y] - softmax(problem.X @ s.W, axis=1)
-    yield shown["What"].values, (problem.X.T @ R / problem.n).T
-
-
 def cuts(s, problem, shown):
     bars = shown["Multipliers"]
     yield bars.values, np.sort(s.alpha)[::-1]
@@ -273,7 +260,6 @@ def heaviest_rows(s, problem, shown):
     yield np.sort(sizes[marked]), np.sort(sizes)[-len(marked) :]
 
 
-SPARSE = {"n": 90, "d": 30, "k": 6, "sparse": True}
 SAYS = [  # the pictures, solvers, a problem's shape or name, rounds, parameters
     (margins, ["logistic_lbfgs", "memoir_pegasos", "ls_stagewise"], {"n": 90}, 5, {}),
     (subproblem, WW, {"n": 80, "k": 5}, 2, {"C": 0.5}),
@@ -281,8 +267,6 @@ SAYS = [  # the pictures, solvers, a problem's shape or name, rounds, parameters
     (parts_of_the_gap, WW, {"n": MAX_BARS}, 4, {"C": 0.1}),
     (constraints, ["mrc_ccg"], "digits | 20 % rows", 5, {}),
     (worst_distribution, WORST, {"n": MAX_BARS}, 8, {}),
-    *((sparsity, ["memoir_l1"], SPARSE, 5, {"gamma": 0.01, "dense": d}) for d in (False, True)),
-    (descent, ["ls_generalized", "ls_accelerated", "ls_columns"], {"n": 80, "d": 5}, 3, SOFTMAX),
     (cuts, CUTS, {"n": 80}, 8, {}),
     (heaviest_rows, ["cuts_linear_time"], "checkers 200", 8, {}),
 ]

@@ -87,6 +87,8 @@ def test_a_lane_plays_until_it_is_told_otherwise_or_ends_and_can_turn_back_then(
     rows = lane.play(60.0)
     assert len(rows) == 2 and lane.rows[-2:] == rows and lane.ended == "finished"
     assert lane.advance() is None and lane.trace.stopped_by == "finished"
+    rows = Lane("ww_walrus", iris, {}).play(60.0, budget=1e-3)
+    assert rows[-2]["seconds"] < 1e-3 <= rows[-1]["seconds"], "a round beyond the budget at most"
     assert lane.back() and not lane.ended and lane.trace.stopped_by == "paused"
     assert lane.advance()["primal"] == 9 and lane.advance() is None
     assert closed({"gap": 1e-7, "upper": 100.0}) and not closed({"gap": 1e-7, "upper": 10.0})
@@ -107,14 +109,8 @@ def test_a_branch_goes_on_from_the_same_iterate_and_leaves_the_other_unchanged(i
 
 def test_a_branch_that_cannot_be_is_refused_and_leaves_the_lane_unchanged(iris):
     lane = Lane("memoir_l2", iris, {"batch_size": 20})
-    with pytest.raises(ValueError, match="before its first round"):
-        lane.branch(lane.parameters)
     lane.advance()
-    for change, told in (
-        ({"eta0": 3.0}, "eta_1 must be below 1"),
-        ({"seed": 1}, "memoir_l2 cannot change seed in mid-run"),
-        ({"lams": 32}, "has no 'lams'"),
-    ):
+    for change, told in (({"eta0": 3.0}, "eta_1 must be below 1"), ({"lams": 32}, "no 'lams'")):
         with pytest.raises(ValueError, match=told):
             lane.branch(lane.parameters | change)
     assert lane.advance()["round"] == 1 and not lane.error

@@ -1,5 +1,6 @@
 """The live view: what the canvases are sent, and what the controls do."""
 
+import asyncio
 import gc
 import threading
 import time
@@ -7,6 +8,7 @@ import weakref
 from dataclasses import dataclass
 from functools import partial
 
+import nbformat
 import numpy as np
 import pytest
 from test_player import wait
@@ -15,7 +17,8 @@ from workbench.data.panels import panel
 from workbench.live import Dashboard, explore
 from workbench.live.chart import KEPT, SIZE, Chart, Curve, Inside
 from workbench.live.dashboard import GREY
-from workbench.live.sliders import SLIDERS, Sliders
+from workbench.live.player import PLAYING
+from workbench.live.sliders import SLIDERS, Sliders, described
 from workbench.registry import SOLVERS, Solver
 from workbench.runs.notebooks import CHECKOUT
 from workbench.runs.run import resolve
@@ -94,9 +97,15 @@ def test_only_the_newest_curves_are_kept_and_live_ones_always(sent):
         chart._answer(None, {"remove": gone}, [])
     chart._answer(None, "not words", [])
     assert chart.curves == [live] and live.live
+    for _ in range(2):
+        chart._answer(None, {"undo": True}, [])
+    assert [curve.number for curve in chart.curves] == [1, KEPT + 4], "once"
     chart.clear()
-    wait(lambda: sent and sent[-1][0]["curves"] == [])
-    assert chart.begin("next", "#123456").number == 1
+    wait(lambda: sent and sent[-1][0]["curves"] == [] and sent[-1][0]["gone"] == 2)
+    chart._answer(None, {"undo": True}, [])
+    assert len(chart.curves) == 2 and chart.begin("next", "#123456").number == KEPT + 5
+    chart.clear()
+    assert chart.begin("next", "#123456").number == 1 and not chart._gone
 
 
 def test_sliders_are_shared_by_name_where_solvers_start_them_alike():
@@ -109,6 +118,10 @@ def test_sliders_are_shared_by_name_where_solvers_start_them_alike():
         declared = resolve(solver, {})[1]
         expected = {k: v for k, v in declared.items() if k in SLIDERS}
         assert Sliders((solver,), {}).parameters(solver) == expected
+        for name in expected:  # a line of help, from a docstring
+            assert 5 < len(described(name, solver)) < 200 and ":`" not in described(name, solver)
+    assert described("gamma", "libsvm") == described("gamma", "cuts_nystroem") != ""
+    assert described("eta0", "memoir_l1").startswith("length of the first step")
     sliders = Sliders(("memoir_l2", "cuts_linear_time"), {"stabilised": False}).widgets
     assert sliders["batch_size"].options[0] == ("default", "default"), "which depends on the data"
     kinds = [type(sliders[name]).__name__ for name in ("stabilised", "mips", "C")]
@@ -153,7 +166,7 @@ def test_steps_go_back_and_branch_and_a_parameter_that_cannot_change_starts_a_ne
     wait(lambda: dashboard.player.lanes[0].state.round == 2)
     assert dashboard.chart.curves[0].latest[1] == 2
     dashboard.sliders.widgets["n_max"].value = 50
-    wait(lambda: sent and sent[-1][0]["pending"] == "pending: n_max (when run or step is pressed)")
+    wait(lambda: sent and sent[-1][0]["pending"] == "pending until run or step is pressed: n_max")
     steps(dashboard, 3)
     wait(lambda: len(dashboard.chart.curves) == 2 and dashboard.player.status == "paused")
     assert labels(dashboard)[1] == f"MRC-CCG, {IRIS}, n_max = 50, from round 2"
@@ -164,11 +177,21 @@ def test_steps_go_back_and_branch_and_a_parameter_that_cannot_change_starts_a_ne
     assert labels(dashboard)[-1] == "MRC-CCG, wine, n_max = 50", "on other data"
     *old, new = dashboard.chart.curves
     assert {curve.colour for curve in old} == {GREY} and new.colour != GREY
-    assert not any(curve.live for curve in old) and len(dashboard._curves) == 1, "data released"
+    assert not any(curve.live or curve.lane for curve in old), "data released"
     click(dashboard, "run", "finished")
-    assert len(dashboard.chart.curves) == 3, "nothing was run again"
+    wait(lambda: len(dashboard.chart.curves) == 4 and dashboard.player.status == "finished")
+    assert labels(dashboard)[3] == labels(dashboard)[2], "a run that has ended starts again"
+    lane = weakref.ref(dashboard.player.lanes[0])
+    click(dashboard, "stop", "stopped")
+    for number in (3, 4):
+        assert dashboard.inside.shown[0]["title"]
+        dashboard.chart._answer(None, {"remove": number}, [])
+    gc.collect()
+    assert lane() is None and not dashboard.inside.shown[0]["title"], "nothing of it is left"
     click(dashboard, "reset", "stopped")
     assert dashboard.chart.curves == []
+    dashboard.chart._answer(None, {"undo": True}, [])
+    assert len(dashboard.chart.curves) == 2 and not any(c.live for c in dashboard.chart.curves)
 
 
 @dataclass
@@ -216,17 +239,20 @@ def test_sliders_that_moved_in_mid_run_count_from_the_next_press_of_run_on(toys,
     wait(lambda: any(lane.state and lane.state.round == 2 for lane in toys.player.lanes))
     sliders = toys.sliders.widgets
     sliders["alpha"].value, sliders["C"].value = 1e-4, 0.25
-    waiting = "pending: C, alpha (when run or step is pressed)"
+    waiting = "pending until run or step is pressed: C, alpha"
     wait(lambda: sent and sent[-1][0]["pending"] == waiting)
     toys.run()
-    wait(lambda: not sent[-1][0]["pending"])
+    wait(lambda: sent[-1][0]["pending"] == "pending until the round in progress ends: C, alpha")
+    toys.chart._answer(None, {"remove": 1}, [])
+    assert len(toys.chart.curves) == 1, "not while it is playing"
     gate.release(10**6)
     status(toys, "finished")
     (lane,) = toys.player.lanes
     assert lane.state.parameters == (0.25, 1e-4, 0.1, 64) and lane.since == 2
     assert labels(toys)[1] == "ww_toy, iris, C = 0.25, alpha = 0.0001, from round 2"
     toys.data.value, sliders["block"].value = "wine", 128  # which cannot change in mid-run
-    wait(lambda: sent[-1][0]["pending"] == "pending: data, block (when run or step is pressed)")
+    waiting = "pending until run or step is pressed: data, block"
+    wait(lambda: sent[-1][0]["pending"] == waiting)
     toys.run()
     wait(lambda: toys.player.lanes[0].parameters["block"] == 128 and not sent[-1][0]["pending"])
     toys.player.stop()
@@ -258,6 +284,25 @@ def test_what_runs_is_what_the_controls_said_when_run_was_pressed(seed, toys):
             assert lane.problem.name.startswith(toys.data.value)
             assert lane.parameters == toys.sliders.parameters(lane.solver)
             assert lane.state.parameters == (*lane.parameters.values(),)
+
+
+def test_a_run_that_no_page_shows_pauses_and_says_so(toys, monkeypatch):
+    monkeypatch.setattr("workbench.live.dashboard.PING_S", 0.02)
+    monkeypatch.setattr(toy, "round", lambda: time.sleep(0.05), raising=False)
+
+    async def shown(answering):
+        toys._loop = asyncio.get_running_loop()
+        toys.run()
+        for _ in range(15):
+            await asyncio.sleep(0.02)
+            if answering:
+                toys.chart._answer(None, {"pong": True}, [])
+        return toys.player.status
+
+    assert asyncio.run(shown(True)) in PLAYING
+    toys._watching = False  # as that loop has ended
+    assert asyncio.run(shown(False)) in ("pausing", "paused")
+    assert "no page showed this" in toys.chart._said["note"]
 
 
 def test_lanes_are_let_go_when_their_curves_are(dashboard):
@@ -302,7 +347,7 @@ def test_a_failure_is_shown_and_the_dashboard_lives_on(sent, monkeypatch):
     dashboard = explore(("iris", "no_such_data"), ("mrc_ccg", "memoir_l2"))
     for control, wrong, right, told in (
         (dashboard.data, "no_such_data", "iris", "no data set or file is called 'no_such_data'"),
-        (dashboard.solvers, (), ("memoir_l2",), "choose at least one"),
+        (dashboard.solvers, (), ("memoir_l2",), "choose at least one solver"),
         (dashboard.sliders.widgets["eta0"], 3.0, 0.1, "lam * eta_1 must be below 1"),
     ):
         control.value = wrong
@@ -326,7 +371,7 @@ def test_a_new_dashboard_stops_the_old_one_and_wrong_names_do_not(dashboard):
     wrong = [
         ({"solvers": ("mrc",)}, "unknown name 'mrc'"),
         ({"parameters": {"eps1": "small"}}, "eps1 must be like 1.0, got 'small'"),
-        ({"problem": (np.eye(2), [0, 1])}, r"such as load\(\(X, y\)\), got tuple"),
+        ({"problem": (np.eye(2), [0, 1])}, r"such as load\(\(X, y\)\)"),
     ]
     for settings, told in wrong:
         with pytest.raises(ValueError, match=told):
@@ -341,4 +386,6 @@ def test_a_new_dashboard_stops_the_old_one_and_wrong_names_do_not(dashboard):
 def test_a_notebook_runs_at_its_smallest_scale(path, execute):
     ran = {cell.id: rest for cell, *rest in execute(path, {"data": IRIS, "max_seconds": 0.1})}
     assert ran["still"][1]
+    live = next(cell.source for cell in nbformat.read(path, 4).cells if cell.id == "live")
+    exec(live, {})  # by itself, as after a restart
     assert "application/vnd.jupyter.widget-view+json" in ran["live"][2]._repr_mimebundle_()

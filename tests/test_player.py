@@ -34,7 +34,7 @@ class Toy:
         self.ended = "finished" if self.at == self.end else ""
         return {"round": self.at}
 
-    def play(self, seconds, go):
+    def play(self, seconds, go, budget):
         row = self.advance()
         return [row] if row else []
 

@@ -41,7 +41,7 @@ BUDGETS = {
     "registry": 109,
     "proofs": 1_168,
     "runs": 1_800,
-    "live": 1_700,
+    "live": 1_748,
     "figures": 1_699,
     "estimators": 1_200,
     "arena": 800,

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { DASHBOARDS, Lab } from "./lab.mjs";
+import { DASHBOARDS, kernels, Lab } from "./lab.mjs";
 
 // A slider that the solver may change in mid-run, and how far it is moved.
 const LIVE = {
@@ -17,12 +17,16 @@ let lab;
 before(async () => (lab = await Lab.open()));
 after(() => lab?.close());
 
-for (const [name, [slider, steps]] of Object.entries(LIVE)) {
-  test(`${name}: run, pause, step, back, a parameter on the fly, stop`, async () => {
+const TASKS = Object.entries(LIVE).flatMap((task) => [[false, ...task], [true, ...task]]);
+
+for (const [keys, name, [slider, steps]] of TASKS) {
+  const how = keys ? "by keyboard" : "by mouse";
+  test(`${name}, ${how}: run, pause, step, back, a parameter on the fly, stop`, async () => {
     const dashboard = await lab.dashboard(name);
+    dashboard.keys = keys;
     const { page } = dashboard;
     await dashboard.until("ready");
-    assert.equal(await dashboard.slide("rounds", -1), "10/s");
+    assert.equal(await dashboard.slide("speed", -1), "10 rounds/s");
 
     await dashboard.press("run");
     await dashboard.waitForRound((round) => round >= 3, "three rounds");
@@ -45,7 +49,7 @@ for (const [name, [slider, steps]] of Object.entries(LIVE)) {
     assert.equal(await dashboard.waitForRound((now) => now !== round + 2, "back"), round + 1);
     await page.locator(".inside canvas").first().waitFor();
     await dashboard.slide(slider, steps);
-    await dashboard.view.locator(".pending", { hasText: new RegExp(`pending: ${slider} .*when run`) }).waitFor();
+    await dashboard.view.locator(".pending", { hasText: new RegExp(`pressed: ${slider}`) }).waitFor();
     await dashboard.slide(slider, -steps);
     await dashboard.view.locator(".pending").waitFor({ state: "hidden" });
 
@@ -53,7 +57,7 @@ for (const [name, [slider, steps]] of Object.entries(LIVE)) {
     await dashboard.waitForRound((now) => now > round + 2, "going on");
     await dashboard.slide(slider, steps);
     await dashboard.press("run");
-    await page.waitForFunction(() => document.querySelectorAll(".live tbody").length === 2);
+    await dashboard.runs(2);
     assert.match((await dashboard.labels())[1], /from round \d+/);
     const branched = await dashboard.round();
     await dashboard.waitForRound((now) => now > branched, "the branch going on");
@@ -61,17 +65,23 @@ for (const [name, [slider, steps]] of Object.entries(LIVE)) {
     await dashboard.until("stopped");
     await page.waitForTimeout(300);
     const both = await dashboard.pixels();
-    await dashboard.view.locator("tbody .hide").first().click();
-    await dashboard.view.locator("tbody.hidden .hide", { hasText: "show" }).click();
+    await dashboard.act(dashboard.view.locator("tbody .hide").first());
+    await dashboard.act(dashboard.view.locator("tbody.hidden .hide", { hasText: "show" }));
     await page.mouse.move(5, 5);
     await page.waitForTimeout(300);
     assert.equal(await dashboard.pixels(), both, "hidden and shown again");
-    await dashboard.view.locator("tbody .remove").first().click();
-    await page.waitForFunction(() => document.querySelectorAll(".live tbody").length === 1);
+    await dashboard.act(dashboard.view.locator("tbody .remove").first());
+    await dashboard.runs(1);
+    const undo = dashboard.view.locator(".undo");
+    await dashboard.act(undo);
+    await dashboard.runs(2);
+    await undo.waitFor({ state: "hidden" });
 
     await dashboard.press("reset");
     await dashboard.until("stopped");
-    await page.waitForFunction(() => document.querySelectorAll(".live tbody").length === 0);
+    await dashboard.runs(0);
+    await dashboard.act(undo);
+    await dashboard.runs(2);
     await lab.leave(page);
   });
 }
@@ -97,7 +107,7 @@ test("the race runs solvers side by side for the same time, and then others", as
 
   await dashboard.choose("data", "wine | 30 % test");
   await dashboard.choose("solvers", ["MEMOIR-ℓ1", "Cosine centroids"]);
-  await dashboard.slide("rounds", -1);
+  await dashboard.slide("speed", -1);
   await dashboard.press("run");
   await dashboard.waitForRound((round) => round >= 1, "the others");
   await dashboard.press("stop");
@@ -111,11 +121,12 @@ test("the race runs solvers side by side for the same time, and then others", as
 test("a dashboard outlives errors, and a kernel restart", async () => {
   const dashboard = await lab.dashboard("memoir");
   const { page } = dashboard;
-  await dashboard.slide("eta0", 5); // a step so long that it erases W
+  await dashboard.slide("lam", 8);
+  await dashboard.slide("eta0", 3); // a step so long that it erases W
   await dashboard.press("run");
   await dashboard.until("failed");
   assert.match(await dashboard.view.locator(".error").textContent(), /must be below 1/);
-  await dashboard.slide("eta0", -5);
+  await dashboard.slide("eta0", -3);
   await dashboard.press("step");
   await dashboard.until("paused");
   await dashboard.view.locator(".error").waitFor({ state: "hidden" }); // as it is where empty
@@ -165,8 +176,9 @@ test("all of it by keyboard, on a dark page, at 200 %", async () => {
 
   await page.evaluate(() => (document.querySelector(".jp-OutputArea:has(.live)").style.zoom = 2));
   await page.waitForTimeout(500);
-  const box = await dashboard.view.boundingBox();
-  const inner = await dashboard.view.evaluate((el) => [el.scrollWidth, el.clientWidth]);
+  const chart = dashboard.view.locator(".chart");
+  const box = await chart.boundingBox();
+  const inner = await chart.evaluate((el) => [el.scrollWidth, el.clientWidth]);
   assert.ok(box.width > 300 && inner[0] <= inner[1] + 1, "nothing is cut off at 200 %");
   await dashboard.command("apputils:change-theme", { theme: "JupyterLab Light" });
   await lab.leave(page);
@@ -175,7 +187,7 @@ test("all of it by keyboard, on a dark page, at 200 %", async () => {
 test("a drag zooms in on the chart, the zoom outlives new rounds, a double click returns", async () => {
   const dashboard = await lab.dashboard("weston_watkins");
   const { page } = dashboard;
-  await dashboard.slide("rounds", -1);
+  await dashboard.slide("speed", -1);
   await dashboard.press("run");
   await dashboard.waitForRound((round) => round >= 8, "eight rounds");
   await dashboard.press("pause");
@@ -209,6 +221,29 @@ test("a drag zooms in on the chart, the zoom outlives new rounds, a double click
   await dashboard.view.locator(".status").click();
   await page.waitForTimeout(300);
   assert.equal(await dashboard.pixels(), whole);
+
+  const at2 = async (act) => { // the picture after an act, with the pointer away
+    await dashboard.point(0.5, 0.3);
+    await act();
+    await dashboard.point(0.5, -0.1);
+    await page.waitForTimeout(300);
+    return dashboard.pixels();
+  };
+  assert.equal(await at2(() => page.mouse.wheel(0, -200)), whole, "the page scrolls");
+  await page.keyboard.down("Control");
+  const wheeled = await at2(() => page.mouse.wheel(0, -200));
+  await page.keyboard.up("Control");
+  assert.notEqual(wheeled, whole, "zoomed by the wheel");
+  await page.keyboard.down("Shift");
+  const moved = await at2(async () => {
+    await page.mouse.down();
+    await dashboard.point(0.4, 0.3);
+    await page.mouse.up();
+  });
+  await page.keyboard.up("Shift");
+  assert.ok(![wheeled, whole].includes(moved), "moved");
+  await dashboard.view.locator("canvas").dblclick();
+  assert.equal(await at2(() => dashboard.view.locator(".status").click()), whole, "all of it again");
   await lab.leave(page);
 });
 
@@ -247,4 +282,143 @@ test("make race serves it as a page that asks no other host", async () => {
   await page.waitForFunction(() => [...document.fonts].some(
     ({ family, status }) => /Font ?Awesome/.test(family) && status === "loaded")); // the icons
   await lab.leave(page);
+});
+
+test("no key reaches the notebook, and every control says what it is and its value", async () => {
+  const dashboard = await lab.dashboard("sampled_cuts");
+  const { page } = dashboard;
+  const cells = await page.locator(".jp-Cell").count();
+  const keys = { "input[type=checkbox]": ["x", "d", "d"], "select.over": ["b", "a"],
+    ".widget-select-multiple select": ["Shift+ArrowDown", "x"], ".noUi-handle": ["m", "x", "b"],
+    ".widget-button": ["x", "y"], ".live canvas": ["x"] };
+  for (const [selector, presses] of Object.entries(keys)) {
+    await page.locator(`.live-page ${selector}`).locator("visible=true").first().focus();
+    for (const key of presses) await page.keyboard.press(key);
+  }
+  assert.equal(await page.locator(".jp-Cell").count(), cells);
+  assert.equal(await page.locator(".jp-Cell.jp-mod-selected").count(), 1);
+  assert.equal(await page.locator(".jp-MarkdownCell:has-text('def ')").count(), 0);
+
+  assert.equal(await page.locator(".live-page [title=null]").count(), 0);
+  const shown = await dashboard.slide("r", 1);
+  const nameless = await page.locator(".live-page").evaluate((el) => {
+    const named = (part) => part.ariaLabel || part.textContent.trim() || part.labels?.[0]?.textContent;
+    return [...el.querySelectorAll("button, select, input, .noUi-handle, canvas[tabindex]")]
+      .filter((part) => !named(part)).map((part) => part.outerHTML.slice(0, 80));
+  });
+  assert.deepEqual(nameless, []);
+  assert.equal(await page.locator("[aria-label=r]").getAttribute("aria-valuetext"), shown);
+  assert.ok(await page.getByText("rows (or sequences) of a cut").isVisible(), "help of the docstring");
+  await dashboard.choose("data", "digits | 30 % test");
+  await page.locator("[aria-label=gamma][aria-valuetext='0.01']").waitFor(); // which suits digits
+  await lab.leave(page);
+});
+
+test("nothing is out of sight or jumps at three widths, and all runs are shown", async () => {
+  for (const [width, theme] of [[1440, "light"], [1024, "dark"], [420, "light"]]) {
+    const dashboard = await lab.race({ width, height: 900, theme });
+    const { page, view } = dashboard;
+    const top = () => view.locator("canvas").evaluate(
+      (canvas) => canvas.getBoundingClientRect().top + scrollY);
+    const before = await top();
+    await dashboard.slide("seconds", -3);
+    await dashboard.press("run");
+    await dashboard.until("finished");
+    await dashboard.choose("data", "wine | 30 % test");
+    await view.locator(".pending", { hasText: "until run or step is pressed: data" }).waitFor();
+    assert.equal(await top(), before, `the chart jumps at ${width}`);
+    const out = await page.locator(".live-page").evaluate((el) => {
+      const beyond = (part) => {
+        const { left, right, width } = part.getBoundingClientRect();
+        return width > 0 && (left < 0 || right > innerWidth);
+      };
+      return [...el.querySelectorAll("button, select, input, .noUi-handle")].filter(beyond)
+        .map((part) => part.outerHTML.slice(0, 80));
+    });
+    assert.deepEqual(out, [], `at ${width}`);
+    const runs = view.locator(".runs");
+    const [{ width: table }, { width: whole }] = await Promise.all(
+      [runs, page.locator(".live-page")].map((part) => part.boundingBox()));
+    assert.ok(table > 0.97 * whole, `the table takes ${table} of ${whole} pixels`);
+    assert.ok(await runs.evaluate((el) => el.scrollHeight <= el.clientHeight + 1), "no run scrolls");
+    await lab.leave(page);
+  }
+});
+
+test("the race shows test errors over log time; a run that has ended starts again", async () => {
+  const dashboard = await lab.race();
+  const { page, view } = dashboard;
+  assert.equal(await view.locator(".above").inputValue(), "test error");
+  assert.ok(await view.locator("input").isChecked());
+  await dashboard.slide("seconds", -3);
+  await dashboard.press("run");
+  await dashboard.until("finished");
+  assert.equal(await view.locator("progress").evaluate(({ value }) => value), 1);
+  await dashboard.press("run");
+  await dashboard.runs(8);
+  await dashboard.press("stop");
+  await dashboard.until("stopped");
+  await lab.leave(page);
+});
+
+test("the status says what takes long, and how much of the budget is used", async () => {
+  const dashboard = await lab.dashboard("sampled_cuts");
+  const { view } = dashboard;
+  await dashboard.choose("data", "checkers 10000 | 30 % test");
+  await dashboard.choose("solvers", ["Exact cuts"]);
+  await dashboard.press("run");
+  const said = /^(loading the data|compiling \(once\)|round in progress), \d+ s$/;
+  await view.locator(".doing", { hasText: said }).waitFor();
+  await dashboard.waitForRound((round) => round >= 2, "two rounds");
+  const used = await view.locator("progress").evaluate(({ value }) => value);
+  assert.ok(used > 0 && used < 1, `${used} of the budget`);
+  await dashboard.press("stop");
+  await dashboard.until("stopped");
+  await lab.leave(dashboard.page);
+});
+
+test("a page that is loaded again leaves no kernel behind, nor does one that is gone", async () => {
+  const dashboard = await lab.race();
+  const { page } = dashboard;
+  const until = async (count, patience) => {
+    for (const end = Date.now() + patience; kernels(lab.racing) !== count; ) {
+      assert.ok(Date.now() < end, `${kernels(lab.racing)} kernels instead of ${count}`);
+      await page.waitForTimeout(500);
+    }
+  };
+  for (let i = 0; i < 4; i += 1) {
+    await page.reload();
+    await dashboard.until("ready");
+  }
+  await until(1, 30_000);
+  await dashboard.press("run"); // it pauses by itself, and then its kernel goes
+  await dashboard.until("running");
+  await lab.leave(page);
+  const other = await lab.race(); // which stays, as it is open
+  for (const end = Date.now() + 180_000; kernels(lab.racing) > 1; ) {
+    assert.ok(Date.now() < end, "the kernel of the closed page");
+    await other.page.waitForTimeout(1000);
+  }
+  await other.press("step");
+  await other.until("paused");
+  await lab.leave(other.page);
+});
+
+test("a solver whose page is closed pauses, and says so when it is opened again", async () => {
+  const dashboard = await lab.dashboard("weston_watkins");
+  await dashboard.slide("C", 6);
+  await dashboard.slide("speed", -1);
+  await dashboard.press("run");
+  await dashboard.waitForRound((round) => round >= 3, "three rounds");
+  await dashboard.command("docmanager:save");
+  await dashboard.page.waitForTimeout(2000);
+  await lab.leave(dashboard.page);
+  await new Promise((done) => setTimeout(done, 45_000));
+  const again = await lab.reopen("weston_watkins");
+  await again.until("paused");
+  await again.view.locator(".note", { hasText: "no page showed this" }).waitFor();
+  const round = await again.round();
+  await again.press("run");
+  await again.waitForRound((now) => now > round, "going on");
+  await lab.leave(again.page);
 });

@@ -1,7 +1,7 @@
 // What `make lab` and `make race` serve, and a headless Chromium that looks at it.
 
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
@@ -67,12 +67,22 @@ async function serve(target, options, path, cwd) {
   const url = `http://127.0.0.1:${port}`;
   for (const end = Date.now() + PATIENCE; Date.now() < end; ) {
     const answer = await fetch(url + path).catch(() => null);
-    if (answer) return { url, stop: () => process.kill(-child.pid, "SIGTERM") };
+    if (answer) return { url, pid: child.pid, stop: () => process.kill(-child.pid, "SIGTERM") };
     if (child.exitCode !== null) break;
     await new Promise((done) => setTimeout(done, 200));
   }
   if (child.exitCode === null) process.kill(-child.pid, "SIGTERM");
   throw new Error(`make ${target} did not start:\n${log.slice(-2000)}`);
+}
+
+// The number of kernels that a server has.
+export function kernels({ pid }) {
+  const lines = execFileSync("ps", ["-eo", "pid=,ppid=,args="], { encoding: "utf8" }).split("\n");
+  const all = lines.map((line) => line.trim().split(/\s+/)).map(([id, parent, ...args]) =>
+    ({ id: Number(id), parent: Number(parent), kernel: args.join(" ").includes("ipykernel") }));
+  const below = (id) => all.filter(({ parent }) => parent === id).flatMap(
+    (one) => [one, ...below(one.id)]);
+  return below(pid).filter(({ kernel }) => kernel).length;
 }
 
 export class Lab {
@@ -101,13 +111,22 @@ export class Lab {
     return dashboard;
   }
 
-  // Serves the race as a page of its own, without JupyterLab around it.
-  async race() {
-    const server = await serve("race", [], "/favicon.ico", this.folder);
-    this.servers.push(server);
+  // Opens a notebook again whose kernel is still there.
+  async reopen(name) {
     const page = await this.page({ width: 1500, height: 1300 });
-    await page.goto(server.url);
+    await page.goto(`${this.servers[0].url}/lab/tree/notebooks/explore/${name}.ipynb?reset`);
     return new Dashboard(page);
+  }
+
+  // Serves the race as a page of its own, without JupyterLab around it.
+  async race({ width = 1500, height = 1300, theme = "light" } = {}) {
+    this.racing ??= await serve("race", [], "/favicon.ico", this.folder);
+    if (!this.servers.includes(this.racing)) this.servers.push(this.racing);
+    const page = await this.page({ width, height });
+    await page.goto(`${this.racing.url}/?theme=${theme}`);
+    const dashboard = new Dashboard(page);
+    await dashboard.until("ready");
+    return dashboard;
   }
 
   async page(viewport) {
@@ -143,7 +162,7 @@ export class Dashboard {
     await this.command("notebook:run-all-cells");
     await this.button("run").waitFor();
     await this.button("run").scrollIntoViewIfNeeded();
-    await this.view.waitFor();
+    await this.view.locator("canvas").waitFor();
   }
 
   command(name, options = {}) {
@@ -157,7 +176,14 @@ export class Dashboard {
   }
 
   press(name) {
-    return this.button(name).click();
+    return this.act(this.button(name));
+  }
+
+  // Presses a button, without a mouse if there are only `keys`.
+  async act(button) {
+    if (!this.keys) return button.click();
+    await button.focus();
+    return this.page.keyboard.press("Enter");
   }
 
   status() {
@@ -172,7 +198,7 @@ export class Dashboard {
   numbers() {
     return this.view.locator("table").evaluate((table) => {
       const lines = [table.tHead, ...table.tBodies].map(({ rows }) => [...rows[0].cells]);
-      const [head, ...runs] = lines.map((cells) => cells.slice(1, -1));
+      const [head, ...runs] = lines.map((cells) => cells.slice(1));
       return runs.map((cells) => Object.fromEntries(
         cells.map((cell, j) => [head[j].textContent, Number(cell.textContent || NaN)])));
     });
@@ -226,6 +252,17 @@ export class Dashboard {
       has: this.page.locator(".widget-label", { hasText: new RegExp(`^${name}$`) }),
     }).last();
     return box.locator("select").selectOption(value);
+  }
+
+  // Moves the pointer to a place on the chart, as fractions of its width and height.
+  async point(x, y) {
+    const box = await this.view.locator("canvas").boundingBox();
+    await this.page.mouse.move(box.x + x * box.width, box.y + y * box.height);
+  }
+
+  async runs(count) {
+    await this.page.waitForFunction(
+      (n) => document.querySelectorAll(".live tbody").length === n, count);
   }
 
   pixels() {

@@ -37,7 +37,8 @@ def explore(
     Parameters
     ----------
     problem : data as :func:`workbench.data.load` reads them, with a test error if they have test
-        rows; a list of such descriptions to choose from; or a Problem, such as ``load((X, y))``
+        rows; a list of such descriptions to choose from, or a mapping to the parameters that suit
+        each; or a Problem, such as ``load((X, y))``
     solvers : names of the registry to choose from, or one
     parameters : initial values of the sliders by the parameter's name; the solvers' defaults
         otherwise
@@ -50,17 +51,18 @@ def explore(
         For an unknown name, a parameter without a slider, or seconds that are not positive.
     """
     global _shown
-    if not isinstance(problem, Problem):
-        what = "a name or file of data, a list of these or a Problem, such as load((X, y))"
-        problem = list(map(os.fspath, _listed("problem", problem, str | os.PathLike, what)))
-    solvers = _listed("solvers", solvers, str, "names of solvers")
-    chosen = _listed("chosen", chosen or solvers[:1], str, "names of solvers")
+    if not isinstance(problem, Problem | Mapping):
+        problem = _listed(problem)
+        if not problem or not all(isinstance(each, str | os.PathLike) for each in problem):
+            what = "a name or file of data, a list of these or a Problem, such as load((X, y))"
+            raise ValueError(f"problem: must be {what}")
+        problem = list(map(os.fspath, problem))
+    solvers = _listed(solvers)
+    chosen = _listed(chosen or solvers[:1])
     for argument, names, known in (("solvers", solvers, SOLVERS), ("chosen", chosen, solvers)):
         for name in names:
             if name not in known:
                 raise ValueError(f"{argument}: unknown name {name!r}; {hint(name, known)}")
-    if not isinstance(parameters, Mapping | None):
-        raise ValueError(f"parameters: must be values by name, got {type(parameters).__name__}")
     check_positive(seconds, "seconds")
     dashboard = Dashboard(problem, solvers, parameters or {}, chosen, seconds)
     if _shown is not None:
@@ -69,11 +71,5 @@ def explore(
     return dashboard
 
 
-def _listed(argument: str, given: Any, kinds: Any, what: str) -> list:
-    """Return one value of these kinds, or several, as a list."""
-    found = [given] if isinstance(given, kinds) else given
-    if not isinstance(found, list | tuple) or not all(isinstance(each, kinds) for each in found):
-        raise ValueError(f"{argument}: must be {what}, got {type(given).__name__}")
-    if not found:
-        raise ValueError(f"{argument}: give at least one name")
-    return list(found)
+def _listed(given: Any) -> list:
+    return list(given) if isinstance(given, list | tuple) else [given]

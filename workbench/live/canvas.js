@@ -9,6 +9,7 @@ const TEXT = `color: var(--jp-content-font-color1, var(--vscode-editor-foregroun
 // Of the lines of one colour, in em: solid, dashed, dotted, dash-dot.
 const DASHES = [[], [0.6, 0.3], [0.15, 0.25], [0.6, 0.25, 0.15, 0.25]];
 const NOUGHT = 1e-12; // of the size, or of 1: less than this apart is rounding
+const FINE = 9; // digits of a tick, as zoomed axes need
 const SINGLE = 1e-6; // decades: 0.01 in single precision is below 0.01, but begins no new decade
 
 // One model, any number of views: each asks for everything when it opens. `take` reads a message
@@ -27,6 +28,7 @@ const panel = (nothing, take, open) => () => {
     kernel?.disposed.connect(showAll);
     model.on("comm_live_update", showAll);
     model.on("msg:custom", (message, buffers) => {
+      if (message.ping !== said.ping && views.size) model.send({ pong: true });
       if (!take(message, buffers, said)) ask(model);
       said = message;
       showAll();
@@ -44,12 +46,14 @@ const panel = (nothing, take, open) => () => {
       });
     };
     const refresh = open(el, show, (words) => model.send(words));
-    const forget = watch(el, show);
+    const forget = watch(el.querySelector(".stage") ?? el, show);
+    const clock = setInterval(() => said.status === "running" && show(), 1000);
     views.add(show);
     ask(model);
     return () => {
       views.delete(show);
       forget();
+      clearInterval(clock);
       cancelAnimationFrame(frame);
     };
   }
@@ -184,16 +188,16 @@ function extent(values, logarithmic) {
 
 // The axis from pixel `from` to pixel `to` that holds these values, with a tick each `room` pixels.
 // A logarithmic one begins at a whole decade, and ends at one if it is `whole`. With a `zoom` it
-// has these ends instead.
+// has these ends instead; `all` are those without.
 function axis(values, from, to, logarithmic, room, whole = true, zoom = null) {
   const scale = logarithmic ? Math.log10 : (v) => v;
-  let [low, high] = (zoom ?? extent(values, logarithmic)).map(scale);
-  if (logarithmic && !zoom) {
-    [low, high] = [Math.floor(low + SINGLE), whole ? Math.ceil(high - SINGLE) : high];
-  }
+  let [low, high] = extent(values, logarithmic).map(scale);
+  if (logarithmic) [low, high] = [Math.floor(low + SINGLE), whole ? Math.ceil(high - SINGLE) : high];
   const constant = high - low < NOUGHT * Math.max(1, Math.abs(low), Math.abs(high));
   const off = !logarithmic && Math.abs(low) >= NOUGHT;
   if (constant) [low, high] = off ? [low - 0.5, low + 0.5] : [low, low + 1];
+  const all = [low, high].map((v) => (logarithmic ? 10 ** v : v));
+  if (zoom) [low, high] = zoom.map(scale);
   const slope = (to - from) / (high - low);
   const rough = (high - low) / Math.max(Math.abs(to - from) / room, 2);
   const decade = 10 ** Math.floor(Math.log10(rough));
@@ -212,12 +216,12 @@ function axis(values, from, to, logarithmic, room, whole = true, zoom = null) {
     const v = low + (pixel - from) / slope;
     return logarithmic ? 10 ** v : v;
   };
-  if (logarithmic && high - low < 0.7) { // which may hold none of these digits
-    const { ticks } = axis([], from, to, false, room, true, [10 ** low, 10 ** high]);
-    return { from, to, ticks, at, of };
-  }
   const within = (v) => scale(v) >= low - 1e-9 * step && scale(v) <= high + 1e-9 * step;
-  return { from, to, ticks: ticks.filter(within), at, of };
+  const shown = ticks.filter(within);
+  const few = logarithmic && (high - low < 0.7 || shown.length < 2); // or none of these digits
+  if (!few) return { from, to, ticks: shown, at, of, all };
+  const plain = axis([], from, to, false, room, true, [10 ** low, 10 ** high]);
+  return { from, to, ticks: plain.ticks.filter(within), at, of, all };
 }
 
 // Draws the grid of two axes, and the ticks and the title of the upright one.
@@ -225,7 +229,7 @@ function rule(pen, x, y, title, em) {
   pen.textAlign = "left";
   pen.fillText(title, 0.2 * em, y.to - 0.9 * em);
   pen.textAlign = "right";
-  for (const v of y.ticks) pen.fillText(short(v, 6), x.from - 0.4 * em, y.at(v) + 0.3 * em);
+  for (const v of y.ticks) pen.fillText(short(v, FINE), x.from - 0.4 * em, y.at(v) + 0.3 * em);
   pen.globalAlpha = 0.15;
   for (const v of y.ticks) pen.fillRect(x.from, y.at(v), x.to - x.from, 1);
   for (const v of x.ticks) pen.fillRect(x.at(v), y.to, 1, y.from - y.to);
@@ -235,6 +239,6 @@ function rule(pen, x, y, title, em) {
 // Writes the ticks and the title of the level one below both.
 function foot(pen, x, y, title, em) {
   pen.textAlign = "center";
-  for (const v of x.ticks) pen.fillText(short(v, 6), x.at(v), y.from + 1.2 * em);
+  for (const v of x.ticks) pen.fillText(short(v, FINE), x.at(v), y.from + 1.2 * em);
   pen.fillText(title, (x.from + x.to) / 2, y.from + 2.5 * em);
 }

@@ -13,6 +13,7 @@ from typing import Any
 import anywidget
 
 from workbench.core.stream import Row, geometric
+from workbench.live.lane import Lane
 from workbench.live.pictures import Picture, pack
 
 UPDATES = 10  # drawn per second, at most
@@ -40,6 +41,7 @@ class Curve:
     row: Row = field(default_factory=dict)
     ended: str = ""
     live: bool = True
+    lane: Lane | None = None  # until it is let go of
     points: array = field(default_factory=lambda: array("d"))
     latest: tuple[float, ...] = NO_POINT
     sent: int = 0  # points that a page has for good
@@ -101,21 +103,23 @@ class Chart(anywidget.AnyWidget):
     """Curves over solver time: takes rows from any thread, and sends new points to all pages.
 
     Points are sent as binary appends with their position, so that none is drawn twice. A page that
-    is opened later requests all of them.
+    is opened later requests all of them. What a page removes, or `clear`, can be undone once.
 
     Parameters
     ----------
     pending : returns a line on changes that do not count yet; called before every message
+    release : lets go of the run whose curve a page has removed
     """
 
     _esm = CHART
 
-    def __init__(self, pending: Callable[[], str] = str):
+    def __init__(self, pending: Callable[[], str] = str, release: Callable[[Curve], Any] = id):
         super().__init__()
         self.curves: list[Curve] = []
-        self._pending = pending
-        self._count = 0
-        self._said = {"status": "ready", "error": "", "note": ""}
+        self.unanswered = 0  # pings since a page has answered
+        self._pending, self._release = pending, release
+        self._gone: list[Curve] = []  # what undo brings back
+        self._said: dict[str, Any] = {"status": "ready", "error": "", "note": ""}
         self._lock = threading.RLock()
         self._timer: threading.Timer | None = None
         self.on_msg(self._answer)
@@ -123,8 +127,10 @@ class Chart(anywidget.AnyWidget):
     def begin(self, name: str, colour: str, settings: Sequence[str] = ()) -> Curve:
         """Return a new curve; of those that are no longer live the latest are kept."""
         with self._lock:
-            self._count += 1
-            curve = Curve(self._count, name, colour, settings)
+            if not self.curves:
+                self._gone = []  # their numbers are given again
+            known = [curve.number for curve in [*self.curves, *self._gone]]
+            curve = Curve(1 + max(known, default=0), name, colour, settings)
             old = [c for c in self.curves if not c.live]
             spare = max(0, len(self.curves) + 1 - KEPT)
             self.curves = [c for c in self.curves if c not in old[:spare]] + [curve]
@@ -136,8 +142,8 @@ class Chart(anywidget.AnyWidget):
             curve.restart(rows) if restart else curve.add(rows)
         self.say()
 
-    def say(self, **words: str) -> None:
-        """Show a ``status``, an ``error`` or a ``note``, within a tenth of a second."""
+    def say(self, **words: Any) -> None:
+        """Show a ``status``, an ``error``, a ``note`` or else that chart.js knows, within 0.1 s."""
         with self._lock:
             self._said |= words
             if self._timer is None:
@@ -148,7 +154,7 @@ class Chart(anywidget.AnyWidget):
     def clear(self) -> None:
         """Remove all curves and texts."""
         with self._lock:
-            self.curves, self._count = [], 0
+            self._gone, self.curves = self.curves or self._gone, []
         self.say(error="", note="")
 
     def _flush(self) -> None:
@@ -156,15 +162,22 @@ class Chart(anywidget.AnyWidget):
             self._timer = None
             news = [curve.news() for curve in self.curves]
             curves = [said for said, _ in news]
-            content = self._said | {"pending": self._pending(), "curves": curves}
-            self.send(content, [points for _, points in news])
+            content = {"pending": self._pending(), "gone": len(self._gone), "curves": curves}
+            self.send(self._said | content, [points for _, points in news])
 
     def _answer(self, _, content: Any, buffers: Any) -> None:
-        """Remove the curve that a page names; send everything to a page just opened."""
-        gone = content.get("remove") if isinstance(content, dict) else None
+        """Remove the curve that a page names, or undo that; send a page just opened everything."""
+        words = content if isinstance(content, dict) else {}
         with self._lock:
-            self.curves = [c for c in self.curves if c.live or c.number != gone]
-            for curve in self.curves:
+            self.unanswered = 0
+            for gone in self.curves:
+                if gone.number == words.get("remove") and not gone.live:
+                    self.curves, self._gone = [c for c in self.curves if c is not gone], [gone]
+                    self._release(gone)
+            if "undo" in words:
+                self.curves = sorted([*self.curves, *self._gone], key=lambda c: c.number)
+                self._gone = []
+            for curve in [] if "pong" in words else self.curves:
                 curve.sent = 0
         self.say()
 

@@ -1,7 +1,7 @@
-// The canvas of the convergence view: certified bands over solver seconds or rounds, and below
-// them the gap, the gap relative to the upper bound, or the test error, on a log scale. Objectives
-// without a lower bound are lines. Where the upper bounds fall far, as those of an objective do,
-// the bands are on one too. Nothing is animated.
+// The canvas of the convergence view: certified bands, or test errors, over solver time or rounds,
+// and below them the gap, the gap relative to the upper bound, or the test error, on a log scale.
+// Objectives without a lower bound are lines. Where the upper bounds fall far, as those of an
+// objective do, the bands are on one too. Nothing is animated.
 
 const SIZE = 5; // numbers of a point: seconds, round, lower, upper, test error
 const FLOOR = 1e-9; // gaps below it are drawn at it: a logarithmic axis has no 0
@@ -17,8 +17,9 @@ const upper = (points, i) => points[i + 3];
 const gap = (points, i) => Math.max(points[i + 3] - points[i + 2], FLOOR); // NaN stays NaN
 const relative = (points, i) => Math.max(gap(points, i) / Math.abs(upper(points, i)), FLOOR);
 const error = (points, i) => Math.max(points[i + 4], FEWEST);
+const ABOVE = { objective: [lower, upper], "test error": [() => NaN, error] };
 const BELOW = { "certified gap": gap, "gap / |upper bound|": relative, "test error": error };
-const OVER = { "solver seconds": (points, i) => points[i], rounds: (points, i) => points[i + 1] };
+const OVER = { "solver time (s)": (points, i) => points[i], rounds: (points, i) => points[i + 1] };
 
 function append(points, at, news) {
   points.length = at; // the last point was the latest row, not for good
@@ -28,9 +29,11 @@ function append(points, at, news) {
 const last = ({ points }) => points.length - SIZE;
 const has = (value) => (curve) => Number.isFinite(value(curve.points, last(curve)));
 const label = ({ number, name, settings }) => `${number} · ${[name, ...settings].join(", ")}`;
-const usual = (curves) =>
-  curves.every(has(gap)) || !curves.some((curve) => evaluated(curve.points, last(curve)) >= 0)
-    ? "certified gap" : "test error";
+const usual = (curves, above) => {
+  if (above === "test error") return "gap / |upper bound|";
+  const judged = curves.some((curve) => evaluated(curve.points, last(curve)) >= 0);
+  return curves.every(has(gap)) || !judged ? "certified gap" : "test error";
+};
 
 // The last point up to this one that has a test error: not every row is evaluated.
 function evaluated(points, i) {
@@ -45,7 +48,7 @@ function dash(curve, curves) {
 }
 
 function draw(pen, look, width, curves, view) {
-  const { over, below, logarithmic, zoom, cursor, lit, drag } = view;
+  const { above, over, below, logarithmic, zoom, cursor, lit, drag } = view;
   const { em } = look;
   const [left, right, top, middle, next, bottom] = Object.values(EDGE).map((v) => v * em);
 
@@ -55,21 +58,25 @@ function draw(pen, look, width, curves, view) {
   const x = axis(along, left, width - right, logarithmic, 5 * em, false, zoom.x);
   const place = (points, i) => x.at(OVER[over](points, i));
   const lines = begun.map((curve) => ({ curve, kept: thin(curve.points, place, x) }));
-  const [least, most] = extent(reach(lines, [upper], true), true);
-  const far = most > FAR * least && !(zoom.bands?.[0] <= 0);
-  const held = (share) => (points, i) => Math.max(upper(points, i), DEEP * most) * share;
-  const shown = reach(lines, far ? [held(1), held(0.1)] : [lower, upper], far);
+  const [under, upmost] = ABOVE[above];
+  const errors = above === "test error";
+  const [least, most] = extent(reach(lines, [upmost], true), true);
+  const far = (errors || most > FAR * least) && !(zoom.bands?.[0] <= 0);
+  const held = (share) => (points, i) => Math.max(upmost(points, i), DEEP * most) * share;
+  const logs = errors ? [upmost] : [held(1), held(0.1)];
+  const shown = reach(lines, far ? logs : [lower, upper], far);
   const bands = axis(shown, middle, top, far, 2 * em, true, zoom.bands);
   const relevant = reach(lines, [BELOW[below]], true);
   const gaps = axis(relevant, bottom, next, true, 1.6 * em, true, zoom.gaps);
-  rule(pen, x, bands, curves.every(has(gap)) ? "lower and upper bound" : "objective, bounds", em);
+  const bounds = curves.every(has(gap)) ? "lower and upper bound" : "objective, bounds";
+  rule(pen, x, bands, errors ? above : bounds, em);
   rule(pen, x, gaps, below, em);
   foot(pen, x, gaps, over, em);
 
   const spot = (points, i) => ({
     i,
     x: place(points, i),
-    ys: [bands.at(lower(points, i)), bands.at(upper(points, i)), gaps.at(BELOW[below](points, i))],
+    ys: [bands.at(under(points, i)), bands.at(upmost(points, i)), gaps.at(BELOW[below](points, i))],
   });
   // The live curves and the newest are strong, and above the others; or the one pointed at is.
   const strong = ({ curve }) => lit ? curve.number === lit : curve.live || curve === curves.at(-1);
@@ -78,12 +85,15 @@ function draw(pen, look, width, curves, view) {
     const drawn = line.spots = line.kept.map((i) => spot(line.curve.points, i));
     const certain = drawn.filter(({ ys }) => Number.isFinite(ys[0]));
     const [floor, roof] = [0, 1].map((k) => steps(certain, k));
-    const [high, under] = [1, 2].map((k) => steps(drawn, k));
+    const [high, low] = [1, 2].map((k) => steps(drawn, k));
     pen.fillStyle = pen.strokeStyle = paint(line.curve, look);
     const pale = lit && !strong(line) ? 0.4 : 1;
-    const seen = below === "test error" ? drawn.filter(({ ys }) => Number.isFinite(ys[2])) : [];
-    const few = seen.length < FEW ? seen.map((spot) => [spot.x, spot.ys[2]]) : [];
-    for (const [panel, strokes, dots] of [[bands, [floor, high], []], [gaps, [under], few]]) {
+    const few = (title, k) => {
+      const seen = drawn.filter(({ ys }) => title === "test error" && Number.isFinite(ys[k]));
+      return seen.length < FEW ? seen.map((spot) => [spot.x, spot.ys[k]]) : [];
+    };
+    const panels = [[bands, [floor, high], few(above, 1)], [gaps, [low], few(below, 2)]];
+    for (const [panel, strokes, dots] of panels) {
       inside(pen, x, panel, em, () => {
         pen.globalAlpha = strong(line) ? 0.22 : 0.06;
         if (panel === bands) pen.fill(path([...floor, ...roof.toReversed()]));

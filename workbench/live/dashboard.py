@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import ipywidgets as widgets
@@ -14,16 +16,20 @@ from workbench.data.panels import panel
 from workbench.live.chart import Chart, Curve, Inside
 from workbench.live.inside import portrait
 from workbench.live.lane import Lane, Spare
-from workbench.live.player import AT_REST, Player
-from workbench.live.sliders import WIDE, Sliders, in_words, slider
+from workbench.live.player import AT_REST, PLAYING, Player
+from workbench.live.sliders import WIDE, Sliders, captioned, in_words, slider
 from workbench.registry import SOLVERS
 from workbench.runs.run import resolve
 
 BUDGETS_S = (1, 2, 5, 10, 30, 60, 120, 300, 600, 3600)  # choices of solver seconds
-PAUSES_S = {"1/s": 1.0, "3/s": 1 / 3, "10/s": 0.1, "full": 0.0}  # seconds between two rounds
+# Seconds between two rounds.
+PAUSES_S = {"1 round/s": 1.0, "3 rounds/s": 1 / 3, "10 rounds/s": 0.1, "full speed": 0.0}
+PING_S = 10.0  # seconds between two questions whether a page is open
+MAX_UNANSWERED = 3  # then the run pauses
 TIME_FRACTION = 0.01  # fraction of wall time for portraits
 MIN_PAUSE_S = 0.1  # seconds between two portraits
 GREY = "#909090"
+Wanted = tuple[str | None, dict[str, dict[str, Any]]]  # the data, and the parameters by solver
 
 
 class Dashboard(widgets.VBox):
@@ -34,50 +40,53 @@ class Dashboard(widgets.VBox):
 
     def __init__(
         self,
-        problem: Sequence[str] | Problem,
+        problem: Sequence[str] | Mapping[str, Mapping[str, Any]] | Problem,
         solvers: Sequence[str],
         parameters: Mapping[str, Any],
         chosen: Sequence[str],
         seconds: float,
     ):
         self.problem = problem if isinstance(problem, Problem) else None
-        names = [self.problem.name] if self.problem else problem
-        self.sliders = Sliders(solvers, parameters)
+        names = [self.problem.name] if self.problem else [*problem]
+        suited = problem if isinstance(problem, Mapping) else {}
+        self.sliders = Sliders(solvers, {**parameters, **suited.get(names[0], {})})
         self.data = widgets.Dropdown(options=names, description="data", **WIDE)
         self.solvers = widgets.SelectMultiple(
             options=[(SOLVERS[name].label, name) for name in solvers],
             value=tuple(chosen),
             rows=min(len(solvers), 16),
             description="solvers",
-            tooltip="Several run side by side, for the same solver time each",
             **WIDE,
         )
         budgets = sorted({*BUDGETS_S, seconds})
         self.budget = slider("seconds", [(f"{s:g}", s) for s in budgets], seconds)
-        self.speed = slider("rounds", list(PAUSES_S.items()), 0.0)
+        self.speed = slider("speed", list(PAUSES_S.items()), 0.0)
         self.watched = widgets.Dropdown(description="inside of", **WIDE)
-        self.chart, self.inside = Chart(self._pending), Inside()
+        self.watched.tooltip = "The solver whose state is drawn below"
+        self.chart, self.inside = Chart(self._pending, self._release), Inside()
         self.player = Player(self._on_rows)
-        self._curves: dict[Lane, Curve] = {}  # of the runs on the canvas, oldest first
         self._portrait = Spare(TIME_FRACTION, MIN_PAUSE_S)
         self._loaded: tuple[str | None, Problem] | None = None
-        # The data, and the parameters by solver, that run or step requested last.
-        self._target: tuple[str | None, dict[str, dict[str, Any]]] = None, {}
+        self._target: Wanted = None, {}  # what run or step requested last
+        self._arranged: Wanted = None, {}  # and what is playing
+        self._watching, self._loop = False, None
+        with suppress(RuntimeError):  # without a kernel
+            self._loop = asyncio.get_running_loop()
 
         acts = {
-            "run": ("play", self.run, "Start, or resume"),
+            "run": ("play", self.run, "Start, or resume; a run that has ended starts again"),
             "pause": ("pause", self.player.pause, "Pause when the round in progress ends"),
             "step": ("step-forward", self.step, "One round of each solver, then pause"),
             "back": ("step-backward", self.player.back, "Go back by one round, then pause"),
             "stop": ("stop", self.player.stop, "End these runs; their curves stay"),
             "reset": ("refresh", self.reset, "End these runs and remove all curves"),
         }
-        self.buttons = {
-            name: widgets.Button(description=name, icon=icon, tooltip=tip, layout={"width": "6em"})
-            for name, (icon, _, tip) in acts.items()
-        }
-        for name, (_, act, _) in acts.items():
-            self.buttons[name].on_click(lambda _, act=act: act())
+        self.buttons, size = {}, {"width": "6em"}
+        for name, (icon, act, tip) in acts.items():
+            button = widgets.Button(description=name, icon=icon, tooltip=tip, layout=size)
+            button.on_click(lambda _, act=act: act())
+            self.buttons[name] = button
+        self.data.observe(lambda _: self.sliders.set(suited.get(self.data.value, {})), "value")
         self.solvers.observe(lambda _: self._choose(), "value")
         self.watched.observe(lambda _: self._look(), "value")
         for control in (self.budget, self.speed):
@@ -87,22 +96,35 @@ class Dashboard(widgets.VBox):
         for control in (self.data, self.solvers, *self.sliders.widgets.values()):
             control.observe(lambda _: self.chart.say(), "value")
 
-        row = {"flex_flow": "row wrap"}
-        buttons = widgets.HBox([*self.buttons.values()], layout=row)
-        column = [self.data, self.solvers, *self.sliders.widgets.values()]
-        column += [self.budget, self.speed, self.watched]
-        controls = widgets.VBox(column, layout={"flex": "0 1 25em"})
-        for part in (buttons, controls):
+        # Objectives of several papers are not comparable, but test errors are.
+        papers = {SOLVERS[name].steps.__module__.rpartition(".")[0] for name in solvers}
+        self.chart.say(main="test error" if len(papers) > 1 else "objective")
+
+        column = [
+            widgets.HTML("<b>Problem</b>, from the next run or step on"),
+            captioned(self.data, "rows to train on, and test rows, which only evaluate"),
+            captioned(self.solvers, "Ctrl or Shift chooses several, which run side by side"),
+            widgets.HTML("<b>Pace</b>, at once"),
+            captioned(self.budget, "solver time of each run; nothing else counts"),
+            captioned(self.speed, "slower, to follow and to evaluate every round"),
+        ]
+        title = widgets.HTML("<b>Parameters</b>, from the next run or step on")
+        sliders = widgets.VBox([title, *self.sliders.rows.values()]).add_class("live-parameters")
+        buttons = widgets.HBox([*self.buttons.values()], layout={"flex_flow": "row wrap"})
+        parts = [buttons, widgets.VBox(column), sliders, self.watched]
+        for part in parts:
             part.add_class("live-controls")  # which the page disables without a kernel
-        self.chart.layout.flex = "1 1 30em"
-        chart = widgets.HBox([controls, self.chart], layout=row)
-        super().__init__([buttons, chart, self.inside])
+        body = widgets.HBox([parts[1], self.chart, sliders]).add_class("live-body")
+        super().__init__([buttons, body, self.watched, self.inside])
         self.add_class("live-page")
 
     def run(self) -> None:
-        """Start, or resume; branch or start a new run if the controls have changed."""
+        """Start, or resume; if controls have changed, branch or start anew, as after the end."""
         self._ask()
         self.player.run(self._arrange)
+        if self._loop and not self._watching:
+            self._watching, self.chart.unanswered = True, 0
+            self._loop.call_soon_threadsafe(self._loop.call_later, PING_S, self._watch)
 
     def step(self) -> None:
         """Go on by one round of each solver, then pause."""
@@ -119,48 +141,70 @@ class Dashboard(widgets.VBox):
     def retire(self) -> None:
         """End the runs, and release the data and the states; the canvas stays unchanged."""
         self.player.stop()
-        self._curves.clear()
-        self._target, self._loaded = (None, {}), None
+        for curve in self.chart.curves:
+            curve.lane = None
+        self._target, self._arranged, self._loaded = (None, {}), (None, {}), None
 
-    @property
-    def spec(self) -> str | None:
-        """The chosen data in words that :func:`workbench.data.panels.panel` reads."""
-        return None if self.problem else self.data.value
+    def _shown(self) -> Wanted:
+        """Return what the controls show; no data if they are a given problem."""
+        values = {name: self.sliders.parameters(name) for name in self.solvers.value}
+        return None if self.problem else self.data.value, values
 
     def _ask(self) -> None:
         """Request what the controls show."""
-        values = {name: self.sliders.parameters(name) for name in self.solvers.value}
-        self._target = self.spec, values
+        self._target = self._shown()
         self.chart.say(note="")
+
+    def _watch(self) -> None:
+        """Pause a run that no page shows; on the kernel's loop, which a busy cell holds up, too."""
+        self._watching = self.player.status in PLAYING
+        if self._watching:
+            if self.chart.unanswered >= MAX_UNANSWERED:
+                self.player.pause()
+                self.chart.say(note="paused: no page showed this for half a minute; run resumes")
+            self.chart.unanswered += 1
+            self.chart.say(ping=self._loop.time())  # a page answers each only once
+            self._loop.call_later(PING_S, self._watch)
 
     def _arrange(self, lanes: list[Lane]) -> list[Lane]:
         """Return the requested lanes, made from `lanes`; runs in the player's thread."""
-        spec, wanted = self._target
+        target = spec, wanted = self._target
         if not wanted:
-            raise ValueError("solvers: choose at least one")
+            raise ValueError("choose at least one solver")
         loaded = self._loaded
         if loaded is None or loaded[0] != spec:
+            self.chart.say(doing="loading the data")
             loaded = spec, self.problem or panel(spec)
         made = [self._lane(lanes, *each, loaded[1]) for each in wanted.items()]
-        self._loaded = loaded
+        self._loaded, self._arranged = loaded, target
         return made
 
+    def _over(self, lane: Lane) -> bool:
+        return bool(lane.ended) or lane.seconds >= self.player.budget
+
     def _lane(self, lanes: list[Lane], name: str, values: dict[str, Any], problem: Problem) -> Lane:
-        """Return the lane to resume, a branch of it, or a new one."""
+        """Return the lane to resume unless all are over, a branch of it, or a new one."""
         same = (x for x in lanes if x.solver == name and x.problem is problem and not x.error)
         if old := next(same, None):
             differ = old.changed(values)
-            if not differ:
+            if not differ and not all(map(self._over, lanes)):
                 return old
-            if old.last and not old.ended and all(map(old.can_change, differ)):
+            if old.last and not self._over(old) and {*differ} <= {*SOLVERS[name].live}:
                 return old.branch(old.parameters | values)
         measure = nothing if problem.X_test is None else held_out(problem)
         return Lane(name, problem, values, measure)
 
+    def _release(self, curve: Curve) -> None:
+        """Let go of a removed run, with its states and the pictures of its inside."""
+        lane, curve.lane = curve.lane, None
+        if lane and lane.solver == self.watched.value:
+            self.inside.show("", [])
+            self._look()
+
     def _on_rows(self, lane: Lane | None, rows: list[Row] | None) -> None:
         if lane is None:
             return self._status()
-        curve = self._curves.get(lane)
+        curve = self._curve(lane)
         if curve is None:
             return
         curve.ended = lane.ended or ("out of time" if lane.seconds >= self.player.budget else "")
@@ -176,26 +220,28 @@ class Dashboard(widgets.VBox):
     def _status(self) -> None:
         """Show the player's status, and give each new lane its curve."""
         error, lanes = self.player.error, self.player.lanes
-        said = f"{type(error).__name__}: {error}" if error else ""
-        self.chart.say(status=self.player.status, error=said)
-        for lane, curve in [*self._curves.items()]:
-            curve.live = lane in lanes
-            if any(lane.problem is not new.problem for new in lanes):
-                curve.colour = GREY  # bounds on other data are not comparable
-                del self._curves[lane]
+        kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
+        said = f"{kind}{error}" if error else ""
+        self.chart.say(status=self.player.status, error=said, doing="")
+        for curve in self.chart.curves:
+            curve.live = curve.lane in lanes
+            if curve.lane and any(curve.lane.problem is not new.problem for new in lanes):
+                curve.colour, curve.lane = GREY, None  # bounds on other data are not comparable
         for lane in lanes:
-            if lane not in self._curves:
+            if not self._curve(lane):
                 name = (self._loaded or (None,))[0] or lane.problem.name
                 words = legend(lane.solver, lane.parameters, name, lane.since)
-                self._curves[lane] = self.chart.begin(*words)
-                self.chart.add(self._curves[lane], lane.rows)
-        for lane, curve in [*self._curves.items()]:
-            if curve not in self.chart.curves:
-                del self._curves[lane]
+                curve = self.chart.begin(*words)
+                curve.lane = lane
+                self.chart.add(curve, lane.rows)
+
+    def _curve(self, lane: Lane) -> Curve | None:
+        return next((curve for curve in self.chart.curves if curve.lane is lane), None)
 
     def _look(self) -> None:
         """Show the inside of the chosen solver's run, if no round is in progress."""
-        lanes = [lane for lane in self._curves if lane.solver == self.watched.value]
+        lanes = [curve.lane for curve in self.chart.curves if curve.lane]
+        lanes = [lane for lane in lanes if lane.solver == self.watched.value]
         if lanes and self.player.status in AT_REST:
             self._show(lanes[-1])
 
@@ -219,18 +265,20 @@ class Dashboard(widgets.VBox):
     def _pace(self) -> None:
         self.player.budget = self.budget.value
         self.player.pause_between = self.speed.value
+        self.chart.say(budget=self.budget.value)
 
     def _pending(self) -> str:
-        """Return which controls differ from what run or step requested last."""
-        spec, wanted = self._target
-        if not wanted:
-            return ""
-        names = ["data"] * (spec != self.spec)
-        names += ["solvers"] * (set(wanted) != set(self.solvers.value))
-        for solver in self.solvers.value:
-            names += self.sliders.differ(solver, wanted[solver]) if solver in wanted else []
-        said = ", ".join(dict.fromkeys(names))
-        return f"pending: {said} (when run or step is pressed)" if said else ""
+        """Return which changes do not count yet, and until when."""
+        waiting = [(self._target, self._shown(), "run or step is pressed")]
+        if self.player.status in PLAYING:
+            waiting.append((self._arranged, self._target, "the round in progress ends"))
+        for (data, old), (spec, new), end in waiting:
+            names = ["data"] * (data != spec) + ["solvers"] * (set(old) != set(new))
+            for solver in set(old) & set(new):
+                names += self.sliders.differ(solver, old[solver], new[solver])
+            if old and names:
+                return f"pending until {end}: {', '.join(dict.fromkeys(names))}"
+        return ""
 
 
 def legend(

@@ -11,10 +11,6 @@ import numpy as np
 from workbench.core.problem import Problem
 from workbench.core.stream import State
 from workbench.kernels.rows import squared_norms
-from workbench.least_squares.calibrated import CalibratedState, targets
-from workbench.least_squares.generalized import GeneralizedState
-from workbench.least_squares.links import LINKS
-from workbench.least_squares.stagewise import ColumnsState, StagewiseState
 from workbench.live import pictures as draw
 from workbench.memoir.pegasos import PegasosState
 from workbench.memoir.state import MemoirState
@@ -32,14 +28,13 @@ from workbench.weston_watkins.walrus import sweep
 
 MIN_MASS = 1e-9  # a row in the worst distribution has more; relaxation leaves traces
 MAX_BREAKPOINTS = 200  # drawn in one F
-MAX_ENTRIES = 2**22  # in weights, or in sums of rows times residuals
+MAX_ENTRIES = 2**22  # in weights
 
 Parameters = Mapping[str, Any]
 Pictures = list[draw.Picture]
 Minimax = MinimaxCutState | LinearProgramState | SubgradientState
 Minimax |= SplittingState | PrimalDualState | InteriorPointState
 Memoir = PegasosState | MemoirState | WorkingSetState
-LeastSquares = GeneralizedState | CalibratedState | StagewiseState | ColumnsState
 
 
 @singledispatch
@@ -50,7 +45,7 @@ def portrait(state: State, problem: Problem, parameters: Parameters) -> Pictures
     """
     pictures = draw.decisions(state, problem)
     W = getattr(state, "W", None)
-    if W is not None and problem.d * problem.k <= MAX_ENTRIES:
+    if W is not None and problem.d in W.shape and problem.d * problem.k <= MAX_ENTRIES:
         W = W if W.shape[0] == problem.d else W.T
         pictures.append(draw.weights(W, "Weights of each class"))
     return pictures
@@ -122,38 +117,9 @@ def weston_watkins(state: WWState, problem: Problem, parameters: Parameters) -> 
 
 @portrait.register
 def memoir(state: Memoir, problem: Problem, parameters: Parameters) -> Pictures:
-    """Return weights, how sparse they are, and decisions."""
+    """Return weights and decisions."""
     W = state.W if isinstance(state, PegasosState) else state.model()
-    filled = (W != 0).sum(axis=0).astype(float)
-    return [
-        draw.weights(W[: problem.d], "Weights W"),
-        draw.ranked("Nonzero weights per class", filled, "classes", "weights"),
-        *draw.decisions(state, problem),
-    ]
-
-
-@portrait.register
-def least_squares(state: LeastSquares, problem: Problem, parameters: Parameters) -> Pictures:
-    """Return decisions, weights of the rows' own features, and what each class still asks for.
-
-    The gradient of a loss by the weights of class c is minus the sum of rows times their residuals
-    y_c - g(w_c.x). Drawn as a row, it shows where the class still asks for more.
-    """
-    rows = draw.evenly(problem.n, draw.MAX_ROWS)
-    X, y = problem.X[rows], problem.y[rows]
-    F = draw.finite(state.scores(X))
-    if isinstance(state, CalibratedState):
-        R = F - targets(y, problem.k, F.dtype)
-    else:
-        R = np.empty_like(F)
-        LINKS[parameters["link"]].residuals(F, y, R, np.ones(len(F)))
-    pictures = draw.decisions(state, problem)
-    if isinstance(state, GeneralizedState):
-        pictures.append(draw.weights(state.W, "Weights of each class"))
-    if problem.d * min(problem.k, draw.MAX_BARS) <= MAX_ENTRIES:
-        title = "What each class still asks for: rows times residuals"
-        pictures.append(draw.weights(np.asarray(X.T @ draw.finite(-R)) / len(R), title))
-    return pictures
+    return [draw.weights(W[: problem.d], "Weights W"), *draw.decisions(state, problem)]
 
 
 @portrait.register

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import fields
+from math import inf
 from time import perf_counter
 from typing import Any
 
@@ -18,7 +19,6 @@ import numpy as np
 from workbench.core.problem import Problem
 from workbench.core.stream import Row, State, diverged, geometric, nothing, watch
 from workbench.core.trace import Trace
-from workbench.registry import SOLVERS
 from workbench.runs.run import header, resolve, warm
 
 TOLERANCE = 1e-9  # certified gap at which a run ends, relative to an upper bound above 1
@@ -140,10 +140,13 @@ class Lane:
         rows = self.play(0.0)
         return rows[-1] if rows else None
 
-    def play(self, seconds: float, go: Callable[[], bool] = lambda: True) -> list[Row]:
+    def play(
+        self, seconds: float, go: Callable[[], bool] = lambda: True, budget: float = inf
+    ) -> list[Row]:
         """Go on for `seconds` of wall time, at least one round, while `go()`; return the rows.
 
-        An exception of the solver ends the run, and is ``error`` from then on.
+        They end with the first beyond a `budget` of solver seconds. An exception of the solver ends
+        the run, and is ``error`` from then on.
         """
         rows: list[Row] = []
         end = perf_counter() + seconds
@@ -161,7 +164,7 @@ class Lane:
                     self._keep()
                 rows.append(row)
                 self.ended = diverged(row) or closed(row) or ""
-                if perf_counter() >= end or not go():
+                if perf_counter() >= end or row["seconds"] >= budget or not go():
                     break
         except Exception as error:
             self._fail(error)
@@ -213,17 +216,9 @@ class Lane:
     def branch(self, parameters: Mapping[str, Any]) -> Lane:
         """Return a lane that stands at the same iterate under other values of ``live`` parameters.
 
-        Raises
-        ------
-        ValueError
-            If the solver cannot change one of them in mid-run, or has done nothing yet; and what
-            the solver raises if it does not accept a value.
+        It raises what the solver raises if it does not accept a value.
         """
         lane = Lane(self.solver, self.problem, parameters, self.measure)
-        fixed = [name for name in self.changed(lane.parameters) if not self.can_change(name)]
-        if fixed or self.state is None:
-            which = ", ".join(fixed) or "anything before its first round"
-            raise ValueError(f"parameters: {self.solver} cannot change {which} in mid-run")
         lane.since = self.state.round
         lane._stream = lane._watch(lane._resumed(self.state), self.last)
         lane.advance()
@@ -234,10 +229,6 @@ class Lane:
     def changed(self, parameters: Mapping[str, Any]) -> list[str]:
         """Return the names of the `parameters` that differ from the lane's."""
         return [name for name, value in parameters.items() if self.parameters[name] != value]
-
-    def can_change(self, name: str) -> bool:
-        """Return whether this parameter may change in mid-run."""
-        return name in SOLVERS[self.solver].live
 
     def _watch(self, steps: Iterator[State], since: Row) -> Iterator[tuple[Row, State]]:
         clock = {name: since.get(name, 0.0) for name in ("seconds", "cpu")}

@@ -158,7 +158,7 @@ class Player:
                 row = lane.advance(wait=True)
                 rows = [row] if row else []
             else:
-                rows = lane.play(SLICE_S, self._unchanged)
+                rows = lane.play(SLICE_S, self._unchanged, self.budget)
             if lane.ended and not lane.error:
                 lane.evaluate_now()
             self._tell(lane, rows)

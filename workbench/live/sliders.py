@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from html import escape
+from inspect import getdoc
 from typing import Any
 
 import ipywidgets as widgets
 
 from workbench.least_squares.links import LINKS
 from workbench.memoir.mips import MIPS
+from workbench.registry import SOLVERS
 from workbench.runs.run import resolve
 
 SERIES = (*(float(f"{m}e{e}") for e in range(-6, 0) for m in (1, 2, 5)), 1.0)
@@ -23,10 +27,8 @@ SLIDERS = {
     "basis": tuple(range(1, 7)),
     "n_features": tuple(2**e for e in range(6, 15)),
     "block": tuple(2**e for e in range(5, 12)),
-    "passes": (1, 2, 3, 5, 10, 20, 50),
-    "inner": (1, 2, 4, 8, 16, 50),
+    **dict.fromkeys(("passes", "inner", "p"), (1, 2, 3, 4, 5, 8, 10, 16, 20, 50)),
     "bandwidth": (0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0),
-    "p": (1, 2, 5, 10, 20, 50),
     "gamma": tuple(float(f"{m}e{e}") for e in range(-8, 3) for m in (1, 3)),
     "lam": (0.0, *(float(f"{m}e{e}") for e in range(-6, 0) for m in (1, 3)), 1.0),
     "eta0": tuple(float(f"{m}e{e}") for e in range(-3, 3) for m in (1, 3)),
@@ -49,6 +51,7 @@ class Sliders:
     Attributes
     ----------
     widgets : the controls by name; one that belongs to a single solver is called ``name (solver)``
+    rows : each of them above its line of help
 
     Raises
     ------
@@ -59,6 +62,7 @@ class Sliders:
 
     def __init__(self, solvers: Sequence[str], starts: Mapping[str, Any]):
         self.widgets: dict[str, widgets.DOMWidget] = {}
+        self.rows: dict[str, widgets.DOMWidget] = {}
         self._of: dict[str, dict[str, str]] = {}  # solver -> parameter -> control
         defaults = {solver: resolve(solver, {})[1] for solver in solvers}
         for name, value in starts.items():
@@ -76,22 +80,27 @@ class Sliders:
                 self._of[solver][name] = key
                 if key not in self.widgets:
                     self.widgets[key] = control_for(key, SLIDERS[name], value)
+                    self.rows[key] = captioned(self.widgets[key], described(name, solver))
 
     def parameters(self, solver: str) -> dict[str, Any]:
         """Return the values of the solver's sliders by parameter."""
         values = {name: self.widgets[key].value for name, key in self._of[solver].items()}
         return {name: None if value == DEFAULT else value for name, value in values.items()}
 
-    def differ(self, solver: str, parameters: Mapping[str, Any]) -> list[str]:
-        """Return the sliders of this solver whose values differ from its `parameters`."""
-        shown = self.parameters(solver)
-        return [key for name, key in self._of[solver].items() if parameters[name] != shown[name]]
+    def differ(self, solver: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+        """Return the controls of this solver's parameters that have other values in `new`."""
+        return [key for name, key in self._of[solver].items() if old[name] != new[name]]
+
+    def set(self, values: Mapping[str, Any]) -> None:
+        """Set every control of these parameters, whichever solver it belongs to."""
+        for key, control in self.widgets.items():
+            control.value = values.get(key.partition(" ")[0], control.value)
 
     def show(self, solvers: Sequence[str]) -> None:
         """Show the controls of these solvers and no others."""
         shown = {key for solver in solvers for key in self._of[solver].values()}
-        for key, control in self.widgets.items():
-            control.layout.display = None if key in shown else "none"
+        for key, row in self.rows.items():
+            row.layout.display = None if key in shown else "none"
 
 
 def control_for(name: str, values: Sequence[Any], value: Any) -> widgets.DOMWidget:
@@ -108,6 +117,31 @@ def control_for(name: str, values: Sequence[Any], value: Any) -> widgets.DOMWidg
     if " " in name:
         control.style.description_width = "initial"
     return control
+
+
+def captioned(control: widgets.DOMWidget, words: str) -> widgets.VBox:
+    """Return the control above a line of help, which is its tooltip, too."""
+    control.tooltip = words
+    return widgets.VBox([control, widgets.HTML(escape(words)).add_class("live-help")])
+
+
+def described(name: str, solver: str) -> str:
+    """Return the first sentence on this parameter in the solver's docstring, or in one it names.
+
+    If there is none, that of another solver, of the same module first.
+    """
+    module = str(SOLVERS[solver].function).partition(":")[0]
+    alike = sorted(SOLVERS, key=lambda each: not str(SOLVERS[each].function).startswith(module))
+    entry = re.compile(rf"^(?:\w+, )*{name}(?:, \w+)* : (.+(?:\n +.+)*)", re.M)
+    for each in (solver, *alike):
+        if found := entry.search(getdoc(SOLVERS[each].steps) or ""):
+            words = " ".join(found[1].split())
+            other = re.match(r"(?:as of|see) .*?(\w+)`", words)
+            if not other:
+                return re.sub(r"\. .*|[,;] see .*|``", "", words)
+            if other[1] in SOLVERS:
+                return described(name, other[1])
+    return ""
 
 
 def slider(name: str, options: list[tuple[str, Any]], value: Any) -> widgets.SelectionSlider:

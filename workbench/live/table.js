@@ -46,10 +46,9 @@ function entry() {
   lines.tabIndex = 0;
   lines.innerHTML = `<tr><th scope="row" class="title"><svg class="swatch" aria-hidden="true">
     <line x2="100%" y1="50%" y2="50%" stroke-width="0.22em" /></svg> <span class="name"></span></th>
-    ${"<td></td>".repeat(COLUMNS.length)}
-    <td><button class="hide"></button>
-      <button class="remove">remove</button></td></tr>
-    <tr><td class="more" colspan="${COLUMNS.length + 2}"></td></tr>`;
+    ${"<td></td>".repeat(COLUMNS.length)}</tr>
+    <tr><td class="more" colspan="${COLUMNS.length + 1}"><span class="acts"><button class="hide">
+      </button> <button class="remove">remove</button></span> <span class="rest"></span></td></tr>`;
   return lines;
 }
 
@@ -59,12 +58,15 @@ function tag(lines, curve, differs, found, look, hidden) {
   lines.classList.toggle("hidden", hidden);
   write(part(".hide"), hidden ? "show" : "hide");
   part(".remove").hidden = curve.live; // until it is stopped, or another run has taken its place
+  for (const act of part(".acts").children) {
+    act.ariaLabel = `${act.textContent.trim()} run ${curve.number}`;
+  }
   part(".swatch").style.stroke = paint(curve, look);
   part(".swatch").style.strokeDasharray =
     curve.dashes.map((length) => `${length}em`).join(" ") || "none";
   write(part(".name"), label({ ...curve, settings: differs }));
   const more = Object.entries(curve.numbers).filter(([key]) => !COLUMNS.includes(key));
   const words = more.map(([key, value]) => `${key} ${value}`);
-  write(part(".more"), [curve.ended, ...words].filter(Boolean).join(" · "));
+  write(part(".rest"), [curve.ended, ...words].filter(Boolean).join(" · "));
   COLUMNS.forEach((key, j) => write(lines.rows[0].cells[j + 1], found.get(key) ?? ""));
 }
