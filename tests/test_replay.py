@@ -100,6 +100,8 @@ def test_it_plays_in_a_browser_from_a_file(recorded, tmp_path, browser):
         slider.value = arguments[0]; slider.dispatchEvent(new Event("input"));"""
     cells = "return [...document.querySelectorAll('tbody')].map((each) => each.rows[0].innerText)"
     title = "return document.querySelector('.inside .title')?.textContent"
+    foot = """const it = document.querySelector('.replay canvas'), top = 0.9 * it.height;
+        return it.getContext('2d').getImageData(0, top, it.width, it.height - top).data.join()"""
 
     until = lambda condition: wait(condition, 20)  # noqa: E731
     last = recorded[0].trace.last["round"]
@@ -108,9 +110,11 @@ def test_it_plays_in_a_browser_from_a_file(recorded, tmp_path, browser):
     browser.execute_script(slide, 0)
     until(lambda: browser.execute_script(title) == "round 0")
     assert sum("\t0\t" in line for line in browser.execute_script(cells)) == 1, "the first moment"
+    axis = browser.execute_script(foot)
     browser.execute_script("document.querySelector('.replay button').click()")
     until(lambda: f"\t{last}\t" in browser.execute_script(cells)[0])
     label = browser.execute_script("return document.querySelector('.replay button').textContent")
     assert label == "play"
-    browser.execute_script("document.querySelector('tbody .remove').click()")
-    until(lambda: len(browser.execute_script(cells)) == 1)
+    assert browser.execute_script(foot) == axis, "it stays as it is while the runs play"
+    browser.execute_script("document.querySelector('tbody .hide').click()")
+    until(lambda: browser.execute_script("return !!document.querySelector('tbody.hidden')"))

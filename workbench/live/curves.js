@@ -29,10 +29,13 @@ function append(points, at, news) {
 const last = ({ points }) => points.length - SIZE;
 const has = (value) => (curve) => Number.isFinite(value(curve.points, last(curve)));
 const label = ({ number, name, settings }) => `${number} · ${[name, ...settings].join(", ")}`;
+// A replay has all of its runs from the start, so that neither axes nor panels change as it plays.
+const whole = (curve) => (curve.whole ? { points: curve.whole } : curve);
 const usual = (curves, above) => {
   if (above === "test error") return "gap / |upper bound|";
-  const judged = curves.some((curve) => evaluated(curve.points, last(curve)) >= 0);
-  return curves.every(has(gap)) || !judged ? "certified gap" : "test error";
+  const all = curves.map(whole);
+  const judged = all.some((curve) => evaluated(curve.points, last(curve)) >= 0);
+  return all.every(has(gap)) || !judged ? "certified gap" : "test error";
 };
 
 // The last point up to this one that has a test error: not every row is evaluated.
@@ -53,22 +56,24 @@ function draw(pen, look, width, curves, view) {
   const [left, right, top, middle, next, bottom] = Object.values(EDGE).map((v) => v * em);
 
   const begun = curves.filter(({ points }) => points.length);
-  const ends = begun.map((curve) => ({ curve, kept: [0, SIZE, last(curve)] }));
+  const wholes = curves.map(whole).filter(({ points }) => points.length);
+  const ends = wholes.map((curve) => ({ curve, kept: [0, SIZE, last(curve)] }));
   const along = reach(ends, [OVER[over]], logarithmic);
   const x = axis(along, left, width - right, logarithmic, 5 * em, false, zoom.x);
   const place = (points, i) => x.at(OVER[over](points, i));
   const lines = begun.map((curve) => ({ curve, kept: thin(curve.points, place, x) }));
+  const all = wholes.map((curve) => ({ curve, kept: thin(curve.points, place, x) }));
   const [under, upmost] = ABOVE[above];
   const errors = above === "test error";
-  const [least, most] = extent(reach(lines, [upmost], true), true);
+  const [least, most] = extent(reach(all, [upmost], true), true);
   const far = (errors || most > FAR * least) && !(zoom.bands?.[0] <= 0);
   const held = (share) => (points, i) => Math.max(upmost(points, i), DEEP * most) * share;
   const logs = errors ? [upmost] : [held(1), held(0.1)];
-  const shown = reach(lines, far ? logs : [lower, upper], far);
+  const shown = reach(all, far ? logs : [lower, upper], far);
   const bands = axis(shown, middle, top, far, 2 * em, true, zoom.bands);
-  const relevant = reach(lines, [BELOW[below]], true);
+  const relevant = reach(all, [BELOW[below]], true);
   const gaps = axis(relevant, bottom, next, true, 1.6 * em, true, zoom.gaps);
-  const bounds = curves.every(has(gap)) ? "lower and upper bound" : "objective, bounds";
+  const bounds = curves.map(whole).every(has(gap)) ? "lower and upper bound" : "objective, bounds";
   rule(pen, x, bands, errors ? above : bounds, em);
   rule(pen, x, gaps, below, em);
   foot(pen, x, gaps, over, em);

@@ -103,7 +103,7 @@ def weston_watkins(state: WWState, problem: Problem, parameters: Parameters) -> 
     shown = ends[draw.evenly(len(ends), MAX_BREAKPOINTS)]
     across = np.unique([0.0, *shown, root, 1.05 * ends[-1] if len(ends) else C])
     up = np.clip(v - across[:, None], 0.0, C).sum(axis=1) - across
-    title = f"F(γ) of row {rows[i]:,}, {len(ends):,} breakpoints above 0"
+    title = f"F(γ) of row {rows[i]:,}, {len(ends):,} breakpoint{'s' * (len(ends) != 1)} above 0"
     b = np.zeros(k)
     b[wrong] = np.clip(v - root, 0.0, C)
     bounds = f"Its dual variables b, at most C = {C:.4g} (free: marked),"

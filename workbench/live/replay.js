@@ -17,7 +17,6 @@ function play({ runs }, el) {
   const seconds = [...points.values()].flatMap((all) => [...all].filter((_, i) => i % 5 === 0));
   const times = [...new Set(seconds)].sort((a, b) => a - b);
   const pictured = runs.filter(({ frames }) => frames.length);
-  const gone = new Set();
   let timer = 0;
   el.innerHTML = `<p class="bar"><button>play</button> <label>solver time
     <input type="range" min="0" max="${times.length - 1}" value="${times.length - 1}"></label>
@@ -29,22 +28,19 @@ function play({ runs }, el) {
   el.querySelector(".of").hidden = !pictured.length;
   for (const { number, name } of pictured) choice.add(new Option(`${number} · ${name}`, number));
 
-  const tell = seat(CHART, chart, ({ remove }) => {
-    if (remove) gone.add(remove);
-    setTimeout(show); // the panel asks while it is made, too
-  });
+  const tell = seat(CHART, chart, () => setTimeout(show)); // it asks while it is made, too
   const picture = pictured.length ? seat(INSIDE, inside, () => setTimeout(show)) : () => {};
 
   function show() {
     const now = times[slider.value];
     const curves = [], buffers = [];
-    for (const { frames, points: _, ...run } of runs.filter(({ number }) => !gone.has(number))) {
+    for (const { frames, points: _, ...run } of runs) {
       const all = points.get(run.number);
       let end = 0;
       while (end < all.length && all[end] <= now) end += 5;
       const over = end === all.length;
       const rest = over ? {} : { ended: "", numbers: {} }; // these are of the last row
-      curves.push({ ...run, ...rest, live: false, at: 0 });
+      curves.push({ ...run, ...rest, live: false, at: 0, whole: all });
       buffers.push(all.subarray(0, end));
     }
     output.value = `${Number(now.toPrecision(3))} s`;
