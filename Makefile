@@ -38,6 +38,8 @@ docs: .venv/.ok ## write one site to read offline: figures, course, claims, API:
 	.venv/bin/workbench report --out docs/report.html
 	$(PYTHON) -W ignore -m pdoc --docformat numpy --no-search --template-directory .site --output-directory docs/api \
 	  workbench $(subst /,.,$(basename $(shell find workbench -mindepth 2 -name '[a-z]*.py')))
+	cd workbench/proofs && awk -F '"' '/^<script src=/ { print "<script>"; while ((getline line < $$2) > 0) print line; \
+	  print "</script>"; next } 1' checker.html > ../../docs/checker.html
 	$(PYTHON) .site/build.py docs
 
 lab: .venv/.ok ## open JupyterLab on the start page

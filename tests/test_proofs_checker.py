@@ -1,6 +1,7 @@
 """The checker of proofs: exact cases, attacks, what it may import, and its use as a script."""
 
 import ast
+import json
 import shutil
 import subprocess
 import sys
@@ -57,23 +58,65 @@ def test_damaged_and_forged_proofs(tmp_path):
     assert counts["another problem"] > 20
 
 
-@pytest.mark.parametrize(
-    ("name", "points"),
-    [
-        ("exp", [-np.geomspace(1e-12, 700, 400)]),
-        ("log", [np.geomspace(1e-300, 1e10, 400), 1 + np.linspace(-1e-3, 1e-3, 101)]),
-        ("log1p", [np.geomspace(1e-300, 1e4, 400), -np.linspace(1e-9, 1 - 1e-9, 101)]),
-    ],
-)
-def test_functions_are_right_to_32_units(name, points):
-    points = np.concatenate(points)
-    found, digits = getattr(np, name)(points), Context(prec=400)
-    for x, value in zip(points.tolist(), found.tolist()):
-        x = Decimal(x) if name != "log1p" else digits.add(Decimal(x), 1)
-        true = (
-            Fraction(getattr(digits.copy(), "exp" if name == "exp" else "ln")(x)) if x != 1 else 0
-        )
-        assert abs(Fraction(value) - true) <= 32 * Fraction(np.spacing(abs(value)))
+def run_node(*command):
+    """Return the lines that Node.js prints."""
+    node = shutil.which("node") or pytest.skip("the second checker needs Node.js")
+    return subprocess.run([node, *command], capture_output=True, text=True, check=True).stdout
+
+
+def test_a_second_checker_made_from_the_format_alone_agrees(tmp_path, monkeypatch):
+    cases, verdicts, verify = [], [], checker.verify
+
+    def recorded(proof, X, y):
+        verdicts.append(verify(proof, X, y))
+        cases.append((attack_proofs.npz(proof.header, proof.arrays), X, y))
+        return verdicts[-1]
+
+    monkeypatch.setattr(checker, "verify", recorded)
+    rng, attack = np.random.default_rng(2), attack_proofs.Attack(2, tmp_path)
+    for _ in range(100):
+        attack_proofs.check_case(rng)
+    X, y = 50 * np.eye(3), np.arange(3)  # its losses are far smaller than a unit of the scores
+    header = svm()[2] | {"loss": "softmax", "alpha": 1e-30, "checksum": checker.checksum(X, y)}
+    recorded(checker.Proof(header, {"W": np.eye(3)}), X, y)
+    for _ in range(500):
+        X, y, header, arrays, _ = attack.base[rng.integers(len(attack.base))]
+        cases.append((attack_proofs.mutate(rng, header, arrays, attack.trap), X, y))
+        attack.file.write_bytes(cases[-1][0])
+        try:
+            verdicts.append(verify(attack.file, X, y))
+        except checker.ProofError:
+            verdicts.append(None)
+    files = []
+    for number, (blob, X, y) in enumerate(cases):
+        files += [tmp_path / str(number), tmp_path / f"{checker.checksum(X, y)}.npz"]
+        files[-2].write_bytes(blob)
+        names = ("data", "indices", "indptr", "shape") if sp.issparse(X) else ()
+        np.savez(files[-1], y=y, **({name: getattr(X, name) for name in names} or {"X": X}))
+    answers = run_node(SOURCE.with_suffix(".js"), *files).splitlines()
+    for case, first, answer in zip(cases, verdicts, answers, strict=True):
+        second = json.loads(answer)
+        assert (first is None) == ("refused" in second), (case[0], first, second)
+        if first:
+            assert [second["lower"], second["upper"]] == pytest.approx(first[:2], 2e-12, 1e-300)
+
+
+@pytest.mark.parametrize("language", ["Python", "JavaScript"])
+def test_functions_are_right_to_32_units(language):
+    points = {
+        "exp": -np.geomspace(1e-12, 700, 400),
+        "log": np.r_[np.geomspace(1e-300, 1e10, 400), 1 + np.linspace(-1e-3, 1e-3, 101)],
+        "log1p": np.r_[np.geomspace(1e-300, 1e4, 400), -np.linspace(1e-9, 1 - 1e-9, 101)],
+    }
+    digits = Context(prec=400)
+    for name, at in points.items():
+        found = getattr(np, name)(at)
+        if language == "JavaScript":
+            found = json.loads(run_node("-p", f"JSON.stringify({at.tolist()}.map(Math.{name}))"))
+        for x, value in zip(at.tolist(), found):
+            x = Decimal(x) if name != "log1p" else digits.add(Decimal(x), 1)
+            true = Fraction(digits.exp(x) if name == "exp" else digits.ln(x))
+            assert abs(Fraction(value) - true) <= 32 * Fraction(np.spacing(abs(value)))
 
 
 def test_imports_are_numpy_scipy_and_the_standard_library():

@@ -1,8 +1,8 @@
 """Verify a proof: an interval that certainly contains the optimum of a training problem.
 
 A proof is a file that states a problem and has a primal and a dual point. Nothing in it is
-trusted: both points are evaluated here, with every rounding bounded, and any finite points give
-valid bounds.
+trusted: both points are evaluated here, with every rounding bounded (FORMAT.md has the terms), and
+any finite points give valid bounds. Scalars are Fractions.
 This file needs NumPy and SciPy only and runs by itself: ``python checker.py PROOF ROWS``.
 
 The problem, with N = 1 ("sum") or n ("mean") and the cost c_i of row i's class, is to minimise
@@ -36,10 +36,6 @@ Phi(x, y) = e_y (x, 1) and psi(v) = max over subsets S of (sum_S v - 1) / |S|, o
 
 for all distributions p, rho = max(1, |E_p Phi - tau| / lam). Components of Phi that are zero in
 all rows of their class are left out.
-
-Rounding: u = 2^-53, g(m) = 2mu. Inner products are bounded a priori, for any order of summation.
-exp, log and log1p are assumed to be right to 32 units in the last place. Radii are doubled, which
-covers their own rounding; TINY covers underflow. Scalars are Fractions.
 """
 
 from __future__ import annotations
@@ -79,8 +75,8 @@ STORED = ("hinge", "crammer_singer", "weston_watkins")  # their dual points are 
 DUAL = {"rows": "iu", "ends": "iu", "columns": "iu", "values": "f"}
 ARRAYS = {"header": "u", "W": "f", "b": "f", "basis": "iu", "M": "f"} | DUAL  # kinds of numbers
 ARRAY_HEADER = re.compile(
-    rb"\{'descr': '([<>|][fiu][1248])', 'fortran_order': (True|False), "
-    rb"'shape': \((\d{1,18})?,? ?(\d{1,18})?\), \} *\n"
+    rb"\{'descr': '([<>][fiu][248]|[<>|][iu]1)', 'fortran_order': (True|False), "
+    rb"'shape': \((?:(0|[1-9]\d{0,17}),(?: (0|[1-9]\d{0,17}))?)?\), \} *\n"
 )
 
 
@@ -101,10 +97,10 @@ def shown(value: object) -> str:
 
 
 def number(v: object) -> bool:
-    """Return whether a value is a finite number of at least 0 that fits into a double."""
+    """Return whether a value is a finite number of at least 0, not -0.0, that is a double."""
     if isinstance(v, bool) or not isinstance(v, int | float):
         return False
-    return 0 <= v <= sys.float_info.max and float(v) == v
+    return 0 <= v <= sys.float_info.max and float(v) == v and math.copysign(1, v) > 0
 
 
 def positive(v: object) -> bool:
@@ -200,16 +196,20 @@ def read(path: str | os.PathLike) -> Proof:
             members = archive.infolist()
             require(len(members) <= 16, f"has {len(members)} members, a proof at most 16")
             require(sum(m.file_size for m in members) <= size, "its members exceed the file")
+            require(not archive.comment and not members[0].header_offset, "has bytes around it")
             arrays = {}
             for member in members:
                 name = member.filename.removesuffix(".npy")
-                known = name in ARRAYS and name not in arrays
+                known = name in ARRAYS and name not in arrays and name != member.filename
                 require(known, f"no proof has a member {shown(member.filename)}")
-                require(member.compress_type == zipfile.ZIP_STORED, f"{name}: is compressed")
+                stored = member.compress_type == 0 and member.compress_size == member.file_size
+                require(stored, f"{name}: is compressed")
                 arrays[name] = parsed(archive.read(member), name)
-        require("header" in arrays, "has no header")
-        text = arrays.pop("header").astype(np.uint8).tobytes().decode()
-        return Proof(json.loads(text, object_pairs_hook=unique), arrays)
+        header = arrays.pop("header", np.empty(0))
+        require(header.dtype == np.uint8 and header.ndim == 1, "has no header of bytes")
+        hooks = {"object_pairs_hook": unique, "parse_constant": int}  # int("NaN") raises
+        hooks["parse_int"] = lambda text: int(text) if text != "-0" else -0.0  # refused as a number
+        return Proof(json.loads(header.tobytes().decode(), **hooks), arrays)
     except ProofError as error:
         raise ProofError(f"{path}: {error}") from None
     except Exception as error:  # zipfile and json raise a dozen kinds for damaged files
