@@ -30,7 +30,7 @@ figures: .venv/.ok ## regenerate the figures, quick profile (ARGS="NAME... --pro
 report: .venv/.ok ## put all figures, and the papers' numbers next to our own, on one HTML page
 	.venv/bin/workbench report $(ARGS)
 
-lessons: .venv/.ok ## write student copies and an offline HTML course in course/ (ARGS="ls_1 --out DIR -j N")
+lessons: .venv/.ok ## write student copies and an offline HTML course in course/ (ARGS="ls_1 --out DIR --instructor DIR")
 	$(PYTHON) notebooks/learn/course.py -j 2 $(ARGS)
 
 docs: .venv/.ok ## write one site to read offline: figures, course, claims, API: docs/index.html

@@ -152,7 +152,9 @@ def dressed(page: str, place: str, bar: dict[str, str]) -> str:
         f'<form role="search" action="{up}search.html"><input type="search" name="q" '
         'placeholder="Search" aria-label="Search this site"></form></div><!--/site-->'
     )
-    page = page.replace('<header><a href="index.html">workbench · the course</a></header>', "")
+    page = re.sub(
+        r'<header><a href="index.html">workbench · the course.*?</header>', "", page, flags=re.S
+    )
     page = page.replace("form-action 'none'", "form-action 'self' file:")
     page = page.replace("img-src data:", "img-src data: 'self' file:")
     notebook = r"(?:\.\./)*notebooks/figures/(\w+)\.ipynb"

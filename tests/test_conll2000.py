@@ -62,14 +62,6 @@ def test_sentences_become_sequences(mirror):
     assert (len(fewer.starts), len(fewer.starts_test), fewer.k, fewer.n) == (3, 2, 4, 8)
 
 
-def test_what_is_wrong_is_said(mirror):
-    with pytest.raises(ValueError, match=r"^n: must be None or from 1 to 3"):
-        conll2000(n=4)
-    mirror(train=TRAIN.replace("PRP ", ""))
-    with pytest.raises(ValueError, match=r"conll2000_train.txt.gz: a line is not a word"):
-        conll2000()
-
-
 def test_the_published_sentences():
     folder = mirror_folder()
     if folder is None or not (folder / "conll2000_train.txt.gz").is_file():

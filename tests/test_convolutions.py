@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from scipy.signal import correlate
 
 import convolutions
-from convolutions import convolve, filters, image_shape, start
+from convolutions import convolve, filters, start
 from workbench.core.problem import as_problem
 
 
@@ -15,11 +14,6 @@ def images(n=30, side=12, channels=3, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, side, side, channels)).cumsum(axis=1).cumsum(axis=2)
     return (128 + 10 * X).astype(np.float32).reshape(n, -1)
-
-
-@pytest.fixture(scope="module")
-def bank():
-    return filters(images(), 6, "kmeans")
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -56,21 +50,3 @@ def test_blocks_are_those_of_all_filters(how):
         start(problem, 16, 12, how, 5)
     assert [part.shape[1] for part in Z] == [24, 24, 8]
     np.testing.assert_allclose(np.hstack(Z), convolve(problem.X, bank), rtol=1e-4, atol=1e-4)
-
-
-def test_refuses_what_it_cannot_use(bank):
-    assert image_shape(784) == (28, 28, 1) and image_shape(3072) == (32, 32, 3)
-    X = images()
-    for arguments, message in (
-        ((X[:, :40], 4), "features: .* the rows have 40"),
-        ((X, 0), "n_filters: must be at least 1"),
-        ((sp.csr_matrix(X), 4), "dense"),
-        ((X, 4, "gabor"), r"how: .*'gabor'"),
-        ((X[:, :1], 4), "at least 2 x 2 pixels"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            filters(*arguments)
-    with pytest.raises(ValueError, match="filters: 48 weights"):
-        convolve(images(2, 10, 1), bank)
-    plain = filters(np.full((5, 64), 3.0, np.float32), 4, "kmeans")  # one colour is no error
-    assert np.isfinite(convolve(images(5, 8, 1), plain)).all()

@@ -6,14 +6,19 @@ from html.parser import HTMLParser
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from test_player import wait
 
 import course
+import instructor
+import marking
+from markup import PARTS
 from workbench.live.replay import SCRIPT, hashed
 
 LESSONS, SHEETS = course.lessons(), course.sheets()
 HEADINGS = ["Problem", "Dual", "Update", "Cost", "Certificate"]
 HEADINGS += ["When to use it (and when not)", "Here"]
 EMPTY = {"br", "hr", "img", "input", "link", "meta"}
+SYLLABUS = instructor.SYLLABUS
 
 
 class Reader(HTMLParser):
@@ -49,11 +54,11 @@ def sound(text):
     assert len(set(page.ids)) == len(page.ids) and page.tags.count("h1") == 1
     assert {link[1:] for link in page.links if link.startswith("#")} <= set(page.ids)
     known = {f"{path.stem}.html" for path in LESSONS + SHEETS} | {"index.html"}
-    known |= {f"students/{path.name}" for path in LESSONS}
+    known |= {f"students/{path.name}" for path in LESSONS} | {"syllabus.html"}
     local = {x.partition("#")[0] for x in page.links if not x.startswith(("https:", "#"))}
     assert local <= known
     scripts = re.findall(r"<script>(.*?)</script>", text, flags=re.DOTALL)
-    assert scripts in ([], [SCRIPT])
+    assert scripts in ([], [SCRIPT], [course.SEARCH])
     assert [hashed(each) for each in scripts] == re.findall(r"script-src '([^']*)';", text)
     text = re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)
     assert not re.search(r"@import|url\(|\$\$", text)
@@ -66,7 +71,7 @@ def test_every_lesson_and_cheat_sheet_becomes_a_sound_page(path):
     text = course.page(course.read(path), path, LESSONS)
     read = sound(text)
     prose = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
-    found = course.PARTS.finditer(re.sub(r"\]\([^()\s]+\)", "]", prose))
+    found = PARTS.finditer(re.sub(r"\]\([^()\s]+\)", "]", prose))
     formulas = sum(bool(m["display"] or m["inline"]) for m in found)
     made = re.findall(r"<math.*?</math>", text)
     assert len(made) >= formulas >= 5
@@ -81,6 +86,73 @@ def test_every_lesson_and_cheat_sheet_becomes_a_sound_page(path):
         assert [link for link in read.links if link in neighbours][-len(neighbours) :] == neighbours
         assert text.partition("</nav>")[0].count("<li>") == read.tags.count("h2") > 2
         assert course.heading(path)[1] and "](https://" in prose
+
+
+def test_the_contents_name_the_lessons_as_they_do_and_search_words_without_formulas():
+    found = []
+    for path in (LESSONS[0], SHEETS[0], SYLLABUS):
+        text = course.page(course.read(path), path, [])
+        found += course.passages(f"{path.stem}.html", text)
+        anchors = {f"{path.stem}.html#{each}" for each in ["", *sound(text).ids]}
+        assert {link for link, _, _ in found if link.startswith(path.stem)} <= anchors
+    words = "".join(each for _, _, each in found)
+    assert len(found) > 15 and "derive" in words and not re.search(r"[<$\\]|def |∑", words)
+    text = course.page(new_notebook(), None, LESSONS, found)
+    assert sound(text).tags.count("h2") == 9 and text.count("Time: ") == len(LESSONS)
+    for path in LESSONS:
+        title, *stated = course.heading(path)
+        assert all(stated) and f'{path.stem}.html">{title.split(" · ")[0]}' in text
+
+
+def test_the_weeks_of_the_syllabus_are_even_and_begin_with_lessons():
+    text = SYLLABUS.read_text(encoding="utf-8")
+    taught = instructor.weeks(text)
+    assert [*taught] == [*range(1, 13)] and set().union(*taught.values()) <= set(LESSONS)
+    hours = [float(each) for each in re.findall(r" \| ([\d.]+) \| ", text)]
+    assert len(hours) == 12 and 4 <= min(hours) and max(hours) < 5.5
+
+
+@pytest.mark.slow
+def test_the_instructor_has_what_students_have_not(tmp_path):
+    path = course.LEARN / "one_equation.ipynb"
+    copy = course.student_copy(path, colab="https://example.org/w")
+    assert "git clone" in copy.cells[1].source and "google.colab" in copy.cells[1].source
+    solved, rest = marking.marked(copy), course.read(path)
+    assert solved == (path.stem, [0.0] * 5)
+    kept = [cell for cell in rest.cells if "exercise" in cell.metadata.get("tags", ())]
+    answers = {cell.id: cell for cell in rest.cells if "solution" in cell.metadata.get("tags", ())}
+    for cell in kept[1:3]:
+        cell.source = answers[cell.id.replace("yours", "solution")].source
+    assert marking.marked(course.without_solutions(rest)) == (path.stem, [0.0, 1.0, 1.0, 0.0, 0.0])
+    week = course.LEARN / "ww_1_the_loss.ipynb"
+    instructor.write(tmp_path, {week: course.read(week)}, course.page)
+    assert "<summary>Solution</summary>" in (tmp_path / "solutions/ww_1_the_loss.html").read_text()
+    assert 'class="reveal"' in (deck := (tmp_path / "slides/week_01.html").read_text())
+    assert "What should it cost" in deck and "Exercise 1" not in deck and "def ww_loss" not in deck
+    papers = [(tmp_path / f"exam_{i}.md").read_text() for i in (1, 2)]
+    asked = [set(re.split(r"^\d+\. ", text, flags=re.M)[1:]) for text in papers]
+    assert len(asked[0]) == len(asked[1]) == 10 and not asked[0] & asked[1]
+    assert not any("Answer" in text for text in papers)
+    assert (tmp_path / "exam_1_answers.md").read_text().count("*Answer.*") == 10
+
+
+@pytest.mark.slow
+def test_pages_fit_their_window_and_search_from_files(browser, tmp_path):
+    found = []
+    for path in (*LESSONS, SYLLABUS):
+        text = course.page(course.read(path), path, LESSONS)
+        (tmp_path / f"{path.stem}.html").write_text(text, encoding="utf-8")
+        found += course.passages(f"{path.stem}.html", text)
+    (tmp_path / "index.html").write_text(course.page(new_notebook(), None, LESSONS, found))
+    wide = """for (const each of document.querySelectorAll("details")) each.open = true;
+        return [...document.querySelectorAll("html, .formula")].filter((each) =>
+            each.scrollWidth > each.clientWidth + 1).map((each) => each.textContent);"""
+    for path in (*LESSONS, SYLLABUS):
+        browser.get((tmp_path / f"{path.stem}.html").as_uri())
+        assert not browser.execute_script(wide), path.stem
+    browser.find_element("name", "q").send_keys("Hoeffding\n")
+    links = "return [...document.querySelectorAll('#found a')].map((each) => each.textContent)"
+    wait(lambda: "P7 · Hoeffding for sampled cuts" in browser.execute_script(links), 20)
 
 
 @pytest.mark.slow

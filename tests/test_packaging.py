@@ -136,7 +136,7 @@ def test_wheel_and_sdist_hold_what_they_should_and_no_more(built):
     tops = {name.partition("/")[0] for name in wheel}
     assert tops == {"workbench", f"workbench_mc-{PROJECT['version']}.dist-info"}
     kinds = {Path(name).suffix for name in wheel if name.startswith("workbench/")}
-    assert kinds == {".py", ".js", ".css", ".html", ".csv"}
+    assert kinds == {".py", ".js", ".css", ".html", ".csv", ".md"}
     own = {"workbench/live/chart.js", "workbench/figures/report/report.html"}
     assert own < wheel and any(name.endswith("licenses/LICENSE") for name in wheel)
     with tarfile.open(built[1]) as sdist:

@@ -5,10 +5,12 @@ import json
 import re
 import zlib
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from test_player import wait
 
+from checks.scrub import Scrub
 from workbench.cli import main
 from workbench.core.stream import below, rounds
 from workbench.core.trace import Trace
@@ -118,3 +120,10 @@ def test_it_plays_in_a_browser_from_a_file(recorded, tmp_path, browser):
     assert browser.execute_script(foot) == axis, "it stays as it is while the runs play"
     browser.execute_script("document.querySelector('tbody .hide').click()")
     until(lambda: browser.execute_script("return !!document.querySelector('tbody.hidden')"))
+    page.write_text(Scrub("C", [1, 2], lambda C: plt.bar([0], [C])).page(), encoding="utf-8")
+    browser.get(page.as_uri())
+    image = "return document.querySelector('.replay img')?.src"
+    until(lambda: (first := browser.execute_script(image)) and first[:5] == "data:")
+    second = browser.execute_script(image)
+    browser.execute_script(slide, 0)
+    assert browser.execute_script(image) != second

@@ -1,20 +1,23 @@
 """Build the course: student copies of the lessons, and pages to read without a kernel or a network.
 
-``python notebooks/learn/course.py ww ls_1 --out course -j 2 --nbgrader``
+``python notebooks/learn/course.py ww ls_1 --out course -j 2 --nbgrader --instructor teacher``
 """
 
 from __future__ import annotations
 
 import argparse
 import copy
+import json
 import os
 import re
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from html import unescape
+from itertools import groupby
 from pathlib import Path
 
 import nbformat
-from math_core import LatexError, LatexToMathML
 from nbclient import NotebookClient
 from nbconvert import TemplateExporter
 from nbconvert.filters import Highlight2HTML, markdown2html, strip_ansi
@@ -22,13 +25,17 @@ from nbconvert.preprocessors import CoalesceStreamsPreprocessor
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
+import instructor
+from markup import rewritten
 from workbench.live import replay
 from workbench.runs.jupyter_kernels import IpcKernelManager
 from workbench.runs.notebooks import CHECKOUT
 
 LEARN = Path(__file__).parent.resolve()
-# In the order of the twelve-week plan; other lessons follow.
-SERIES = "ww", "mrc", "cuts", "ls", "memoir"
+SEARCH = (LEARN / "search.js").read_text(encoding="utf-8")
+# In the order of the syllabus; lessons across the series follow.
+SERIES = {"ww": "The Weston-Watkins SVM", "mrc": "Minimax risk", "cuts": "Sampled cuts"}
+SERIES |= {"ls": "Least squares", "memoir": "MEMOIR"}
 PROBLEMS = "problems"  # the folder of the problem sets on paper
 CELL_TIMEOUT_S = 900
 COPY = """\
@@ -41,28 +48,38 @@ COPY = """\
 > kernel can `import workbench`. *To hand it in:* Kernel, Restart Kernel and Run All Cells, save,
 > and hand in this file under your name. Only what the checks then print counts."""
 GRADED = "from checks.exercise import credit\n\ncredit(lambda: {check})"
+COLAB = """\
+# Colab only: fetch a checkout of the workbench, install what it needs, and work in its folder.
+import os, sys
+if "google.colab" in sys.modules and not os.path.isdir("/content/workbench"):
+    get_ipython().system("git clone -q --depth 1 {url} /content/workbench")
+    get_ipython().system("pip install -q -c /content/workbench/constraints.txt /content/workbench")
+    sys.path.insert(0, "/content/workbench")
+    os.chdir("/content/workbench/notebooks/learn")"""
 DETAILS = re.compile(r"<details[^>]*>\s*<summary>(.*?)</summary>.*?</details>\n*", re.DOTALL)
-# Code comes first, because it contains neither formulas nor links; formulas contain no links.
-PARTS = re.compile(
-    r"(?P<code>^(?P<fence>```+|~~~+).*?^(?P=fence)[ \t]*$"
-    r"|(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`))"
-    r"|\$\$(?P<display>.+?)\$\$|(?<!\\)\$(?P<inline>(?:\\.|[^$\\\n]|\n(?!\s*\n))+)\$"
-    r"|(?<!!)\[(?P<words>(?:[^\[\]]|\[[^\]]*\])+)\]\((?P<target>[^()\s]+)\)",
-    re.DOTALL | re.MULTILINE,
-)
 
 
 def lessons() -> list[Path]:
     """Return the lessons, series by series, and then the problem sets."""
-    rank = {name: i for i, name in enumerate(SERIES)}
-    order = lambda p: (rank.get(p.name.partition("_")[0], len(rank)), p.name)  # noqa: E731
-    found = sorted(LEARN.glob("*.ipynb"), key=order)
+    rank = [*SERIES.values(), series(LEARN / "across")].index
+    found = sorted(LEARN.glob("*.ipynb"), key=lambda path: (rank(series(path)), path.name))
     return found + sorted(LEARN.glob(f"{PROBLEMS}/*.ipynb"))
+
+
+def series(path: Path) -> str:
+    """Return the name of a lesson's series."""
+    other = "Problem sets on paper" if path.parent.name == PROBLEMS else "Across the series"
+    return SERIES.get(path.stem.partition("_")[0], other)
 
 
 def sheets() -> list[Path]:
     """Return the cheat sheets."""
     return sorted(LEARN.glob("cheat_sheets/*.md"))
+
+
+def texts() -> list[Path]:
+    """Return the pages that are not lessons: the syllabus and the cheat sheets."""
+    return [*LEARN.glob("syllabus.md"), *sheets()]
 
 
 def read(path: Path) -> NotebookNode:
@@ -72,74 +89,57 @@ def read(path: Path) -> NotebookNode:
     return nbformat.read(path, as_version=4)
 
 
-def heading(path: Path) -> tuple[str, str]:
-    """Return the title of a page, and the first question in bold that follows it, or ''."""
-    opening = read(path).cells[0].source
-    bold = re.search(r"\*\*((?:\$[^$]+\$|[^*$])+\?)\*\*", opening)
-    return opening.splitlines()[0].removeprefix("# "), " ".join(bold[1].split()) if bold else ""
+def heading(path: Path) -> tuple[str, str, str, str]:
+    """Return a page's title, its first question in bold, and the prerequisites and time it states.
 
-
-def rewritten(source: str, path: Path, copies: bool = False) -> str:
-    """Return Markdown of `path` with the links of the course, and with formulas as MathML.
-
-    With `copies` links lead to student copies, and formulas stay as they are. A link to a file that
-    is not part of the course becomes its words and the file's path in the checkout. A ValueError
-    names the page if a formula is not understood or a link leads to no file.
+    What a page does not state is ''.
     """
-
-    def part(match: re.Match) -> str:
-        if match["target"]:
-            return link(PARTS.sub(part, match["words"]), *match["target"].partition("#"))
-        if match["code"] or copies:
-            return match[0]
-        return mathml(match["display"] or match["inline"], match["display"] is not None)
-
-    def link(words: str, target: str, *anchor: str) -> str:
-        place, found = target, (path.parent / target).resolve()
-        if target and not re.match(r"https?:|mailto:", target):
-            if not found.exists():
-                raise ValueError(f"{path.name}: there is no file {target}")
-            if found not in [*lessons(), *sheets()]:
-                return f"{words} (`{found.relative_to(CHECKOUT).as_posix()}`)"
-            place = f"{found.stem}.html"
-            if copies:
-                place = found.name if found.suffix == ".ipynb" else f"../{place}"
-        return f"[{words}]({place}{''.join(anchor)})"
-
-    def mathml(formula: str, display: bool) -> str:
-        try:
-            convert = LatexToMathML(fancy_error=False).convert_with_local_state
-            made = convert(" ".join(formula.split()), displaystyle=display)
-        except LatexError as error:
-            raise ValueError(f"{path.name}: formula {formula.strip()!r}: {error}") from None
-        # XML does not know this name of a sign, and a bar would end a table's cell.
-        made = made.replace("&ApplyFunction;", "&#8289;").replace("|", "&#124;")
-        return f'<span class="formula">{made}</span>' if display else made
-
-    return PARTS.sub(part, source)
+    opening = read(path).cells[0].source
+    stated = (
+        r"\*\*((?:\$[^$]+\$|[^*$])+\?)\*\*",
+        r"\*Assumed:?\*:?\s(.+?\.)(?=\s)",
+        r"\*Time:?\*:?\s(.+?)(?=[.;]\s|[.;]?$|\n\n)",
+    )
+    found = (re.search(pattern, opening, re.DOTALL) for pattern in stated)
+    return opening.splitlines()[0].removeprefix("# "), *(
+        " ".join(match[1].split()) if match else "" for match in found
+    )
 
 
-def student_copy(path: Path, nbgrader: bool = False) -> NotebookNode:
-    """Return a lesson without outputs, solution cells and folded texts other than hints.
+def without_solutions(notebook: NotebookNode) -> NotebookNode:
+    """Return a copy without solution cells and folded texts other than hints."""
+    notebook, cells = copy.deepcopy(notebook), []
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            hint = lambda m: m[0] if m[1].strip().startswith("Hint") else ""  # noqa: E731
+            cell.source = DETAILS.sub(hint, cell.source).strip()
+        if "solution" not in cell.metadata.get("tags", ()) and cell.source:
+            cells.append(cell)
+    notebook.cells = cells
+    return notebook
+
+
+def student_copy(path: Path, nbgrader: bool = False, colab: str = "") -> NotebookNode:
+    """Return a lesson without outputs and without solutions.
 
     With `nbgrader` a locked cell follows each exercise; it runs the check again for the credit.
+    With `colab`, the address of a public repository, a first cell installs it on Colab.
     """
-    notebook, cells = read(path), []
+    notebook, cells = without_solutions(read(path)), []
     for cell in notebook.cells:
-        tags = cell.metadata.get("tags", ())
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
         else:
-            hint = lambda m: m[0] if m[1].strip().startswith("Hint") else ""  # noqa: E731
-            cell.source = rewritten(DETAILS.sub(hint, cell.source).strip(), path, copies=True)
-        if "solution" not in tags and cell.source:
-            cells.append(cell)
-        if "exercise" in tags and nbgrader:
+            cell.source = rewritten(cell.source, path, copies=True)
+        cells.append(cell)
+        if "exercise" in cell.metadata.get("tags", ()) and nbgrader:
             check = GRADED.format(check=cell.source.splitlines()[-1])
             graded = {"schema_version": 3, "grade_id": f"{path.stem}-{cell.id}", "points": 1}
             graded |= {"grade": True, "locked": True, "solution": False, "task": False}
             more = {"nbgrader": graded, "tags": ["graded"]}
             cells.append(new_code_cell(check, id=f"{cell.id}-graded", metadata=more))
+    if colab:
+        cells.insert(0, new_code_cell(COLAB.format(url=colab), id="colab"))
     notebook.cells = [new_markdown_cell(COPY, id="your-copy"), *cells]
     return notebook
 
@@ -160,10 +160,29 @@ def executed(path: Path) -> tuple[NotebookNode, str]:
     return notebook, ""
 
 
-def page(notebook: NotebookNode, path: Path | None, pages: list[Path]) -> str:
-    """Return the HTML of a lesson or sheet, or of the contents if there is no path.
+def passages(place: str, text: str) -> list[tuple[str, str, str]]:
+    """Return the sections of a page for the search: link, the page's title, words.
 
-    `pages` are the lessons that have a page, in their order.
+    The words have no formulas, code or plots.
+    """
+    title = unescape(re.search("<title>(.*?) · workbench", text)[1])
+    main = text.partition("<main>")[2].partition("</main>")[0]
+    main = re.sub(r"<(script|pre|style)\b.*?</\1>", " ", main, flags=re.DOTALL)
+    main = re.sub(r"<math\b.*?</math>", " … ", main, flags=re.DOTALL)
+    found = []
+    for section in main.split('<h2 id="'):
+        anchor, _, rest = section.partition('">') if found else ("", "", section)
+        words = unescape(re.sub("<[^>]+>", " ", rest)).replace("¶", ":")
+        found.append((f"{place}#{anchor}", title, " ".join(words.split())))
+    return found
+
+
+def page(
+    notebook: NotebookNode, path: Path | None, pages: list[Path], sections: Sequence = ()
+) -> str:
+    """Return the HTML of a lesson, sheet or syllabus, or of the contents if there is no path.
+
+    `pages` are the lessons that have a page, in their order, `sections` what the contents search.
     """
     notebook, found = copy.deepcopy(notebook), []
     for cell in notebook.cells:
@@ -191,20 +210,29 @@ def page(notebook: NotebookNode, path: Path | None, pages: list[Path]) -> str:
         "sections": found,
         "before": before,
         "after": after,
-        "pages": pages,
+        "groups": [(name, [*paths]) for name, paths in groupby(pages, series)],
         "sheets": sheets(),
+        "syllabus": [*LEARN.glob("syllabus.md")],
+        "found": json.dumps(sections, ensure_ascii=False).replace("<", "\\u003c"),
         "names": [lesson.stem for lesson in lessons()],
-        "script": replay.SCRIPT if plays else "",
+        "script": replay.SCRIPT if plays else "" if path else SEARCH,
         "style": replay.STYLE if plays else "",
     }
     return exporter.from_notebook_node(notebook, resources)[0]
 
 
-def build(names: list[str], out: Path, jobs: int = 1, nbgrader: bool = False) -> dict[str, str]:
+def build(
+    names: list[str],
+    out: Path,
+    jobs: int = 1,
+    nbgrader: bool = False,
+    colab: str = "",
+    teacher: Path | None = None,
+) -> dict[str, str]:
     """Write the course; return what failed by the name of its lesson, which then has no page.
 
     Lessons whose names begin with one of `names` are executed, all by default, `jobs` at a time;
-    every lesson has its copy.
+    every lesson has its copy. If there is a folder for the `teacher`, solutions are only there.
     """
     chosen = [path for path in lessons() if not names or path.stem.startswith(tuple(names))]
     if unknown := [name for name in names if not any(p.stem.startswith(name) for p in chosen)]:
@@ -215,7 +243,7 @@ def build(names: list[str], out: Path, jobs: int = 1, nbgrader: bool = False) ->
     graded = [path for path in chosen if nbgrader and path.parent == LEARN]
     copies += [(path, f"nbgrader/source/{path.stem}", True) for path in graded]
     for path, folder, credit in copies:
-        files[f"{folder}/{path.name}"] = nbformat.writes(student_copy(path, credit)) + "\n"
+        files[f"{folder}/{path.name}"] = nbformat.writes(student_copy(path, credit, colab)) + "\n"
         for check in LEARN.glob("checks/*.py"):
             files[f"{folder}/checks/{check.name}"] = check.read_text("utf-8")
     if jobs > 1:  # one thread each
@@ -226,12 +254,18 @@ def build(names: list[str], out: Path, jobs: int = 1, nbgrader: bool = False) ->
         for path, (notebook, error) in zip(chosen, pool.map(executed, chosen)):
             print(f"{path.stem}: {'FAILED' if error else 'done'}", flush=True)
             (failed if error else done)[path] = error or notebook
-    for path in [*done, *sheets()]:
-        files[f"{path.stem}.html"] = page(done.get(path) or read(path), path, [*done])
-    files["index.html"] = page(new_notebook(), None, [*done])
+    sections = []
+    for path in [*done, *texts()]:
+        shown = done.get(path) or read(path)
+        text = page(without_solutions(shown) if teacher else shown, path, [*done])
+        files[f"{path.stem}.html"] = text
+        sections += passages(f"{path.stem}.html", text)
+    files["index.html"] = page(new_notebook(), None, [*done], sections)
     for name, text in files.items():
         (out / name).parent.mkdir(parents=True, exist_ok=True)
         (out / name).write_text(text, encoding="utf-8")
+    if teacher:
+        instructor.write(teacher, done, page)
     return {path.stem: error for path, error in failed.items()}
 
 
@@ -243,9 +277,13 @@ def main(arguments: list[str] | None = None) -> int:
     add("--out", type=Path, default=folder, help="folder (default: course/)")
     add("-j", "--jobs", type=int, default=1, help="lessons at a time (default: 1)")
     add("--nbgrader", action="store_true", help="also write nbgrader assignments")
+    add("--colab", default="", metavar="URL", help="copies install this public repository on Colab")
+    words = "write solutions, exams, marking and slides here, and the course without solutions"
+    add("--instructor", type=Path, metavar="DIR", help=words)
     given = parser.parse_args(arguments)
     try:
-        failed = build(given.names, given.out, given.jobs, given.nbgrader)
+        options = given.nbgrader, given.colab, given.instructor
+        failed = build(given.names, given.out, given.jobs, *options)
     except ValueError as error:
         parser.error(str(error))
     for name, error in failed.items():

@@ -89,8 +89,7 @@ class Plane(NamedTuple):
 
 Picture = Bars | Image | Lines | Plane
 
-
-Scored = tuple[np.ndarray, np.ndarray, str]  # classes (m,), scores (m, k), and whose they are
+Scored = tuple[np.ndarray, np.ndarray, str]  # classes (m,), scores (m, k), and which rows
 
 
 def decisions(
@@ -114,7 +113,7 @@ def scored(state: State, problem: Problem) -> Scored:
     tested = problem.X_test is not None
     X, y = (problem.X_test, problem.y_test) if tested else (problem.X, problem.y)
     rows = evenly(len(y), MAX_ROWS)
-    which = "test rows" if tested else "training rows"
+    which = some(rows, len(y), "test rows" if tested else "training rows")
     return y[rows], finite(state.scores(X[rows])), which
 
 
@@ -125,7 +124,7 @@ def confusion(rows: Scored, k: int) -> Image:
     """
     y, F, which = rows
     predicted = np.argmax(F, axis=1)
-    title = f"Confusion: {np.sum(predicted != y)} of {len(y)} {which} wrong"
+    title = f"Confusion: {np.sum(predicted != y)} wrong among {which}"
     shown = np.arange(k)
     if k > MAX_BARS:
         shown = np.sort(np.argsort(-np.bincount(y, minlength=k), kind="stable")[:MAX_BARS])
@@ -145,7 +144,7 @@ def margins(rows: Scored) -> Bars:
     y, F, which = rows
     each, others = np.arange(len(y)), F.astype(np.float64)
     others[each, y] = -np.inf
-    title = f"Margins of {len(y)} {which} (wrong: marked)"
+    title = f"Margins of {which} (wrong: marked)"
     return histogram(title, F[each, y] - others.max(axis=1))
 
 
@@ -163,7 +162,7 @@ def plane(state: State, problem: Problem, marked: np.ndarray | None = None, why:
     F = finite(state.scores(sp.csr_matrix(grid) if problem.is_sparse else grid))
     foremost = np.empty(0, int) if marked is None else np.unique(marked[:MAX_MARKED])
     rows = np.union1d(evenly(problem.n, MAX_POINTS - len(foremost)), foremost).astype(int)
-    title = f"Regions and {len(rows)} training rows"
+    title = f"Regions and {some(rows, problem.n, 'training rows')}"
     return Plane(
         title + (f"; marked: {why}" if len(foremost) else ""),
         np.argmax(F, axis=1).reshape(SIDE, SIDE).astype(float),
@@ -220,11 +219,7 @@ def histogram(title: str, values: np.ndarray, unit: str = "rows") -> Bars:
 
 
 def ranked(
-    title: str,
-    values: np.ndarray,
-    what: str,
-    unit: str = "",
-    marked: np.ndarray | None = None,
+    title: str, values: np.ndarray, what: str, unit: str = "", marked: np.ndarray | None = None
 ) -> Bars:
     """Return `values`, the largest first; of many, those at evenly spaced ranks.
 
@@ -232,8 +227,7 @@ def ranked(
     """
     ranks = evenly(len(values), MAX_BARS)
     order = np.argsort(-values, kind="stable")[ranks]
-    shown = "" if len(ranks) == len(values) else f"{len(ranks)} of "
-    title += f" by rank, {shown}{len(values):,} {what}"
+    title += f" by rank, {some(ranks, len(values), what)}"
     labels = tuple(f"{rank + 1:,}" for rank in ranks)
     marks = np.empty(0) if marked is None else marked[order].astype(float)
     return Bars(title, values[order], labels, unit, marked=marks)
@@ -242,6 +236,11 @@ def ranked(
 def evenly(n: int, limit: int) -> np.ndarray:
     """Return at most `limit` of n rows, evenly spaced."""
     return np.arange(n) if n <= limit else np.linspace(0, n - 1, limit).astype(int)
+
+
+def some(shown: np.ndarray, n: int, what: str) -> str:
+    """Return how many of n are shown in words, such as "500 of 3,000 test rows"."""
+    return f"{len(shown)} of {n:,} {what}" if len(shown) < n else f"{n:,} {what}"
 
 
 def finite(values: np.ndarray) -> np.ndarray:

@@ -1,4 +1,5 @@
 // Plays recorded runs on a page without a kernel: the panels of the dashboards, fed by a slider.
+// A plot that was recorded for several values of a parameter has a slider over these values.
 
 const bytes = (text) => Uint8Array.from(atob(text), (sign) => sign.charCodeAt(0));
 
@@ -10,6 +11,22 @@ function seat(widget, el, answer) {
   initialize({ model });
   render({ model, el });
   return heard["msg:custom"];
+}
+
+function scrub({ name, values, pictures, start }, el) {
+  el.innerHTML = `<p class="bar"><label><span></span>
+    <input type="range" min="0" max="${values.length - 1}" value="${start}"></label>
+    <output></output></p><img>`;
+  const [words, slider, output, image] =
+    ["span", "input", "output", "img"].map((tag) => el.querySelector(tag));
+  words.textContent = name;
+  const show = () => {
+    output.value = slider.ariaValueText = values[slider.value];
+    image.src = `data:image/png;base64,${pictures[slider.value]}`;
+    image.alt = `The plot for ${name} = ${output.value}.`;
+  };
+  slider.addEventListener("input", show);
+  show();
 }
 
 function play({ runs }, el) {
@@ -78,7 +95,7 @@ for (const data of document.querySelectorAll("script.recording")) {
   const el = document.createElement("section");
   el.className = "replay";
   data.after(el);
-  unpacked(data.textContent).then((recorded) => play(recorded, el));
+  unpacked(data.textContent).then((recorded) => (recorded.pictures ? scrub : play)(recorded, el));
 }
 if (window.frameElement) { // in a notebook's output: as high as what it shows
   new ResizeObserver(([{ target }]) => (frameElement.style.height = `${target.offsetHeight + 20}px`))

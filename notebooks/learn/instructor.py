@@ -1,0 +1,152 @@
+"""Write what an instructor has and students do not: solutions, exams with answers, marking, slides.
+
+``make lessons ARGS="--instructor DIR"`` calls this with the executed lessons.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import nbformat
+from nbconvert import SlidesExporter
+from nbconvert.filters import markdown2html
+from nbformat import NotebookNode
+from nbformat.v4 import new_markdown_cell, new_notebook
+
+from markup import rewritten
+
+LEARN = Path(__file__).parent.resolve()
+SYLLABUS, MAP = LEARN / "syllabus.md", LEARN / "README.md"
+EXAM = """\
+# Exam {paper}{of}
+
+90 minutes for ten questions of equal weight. The cheat sheets are allowed, and nothing else. Give a
+reason with every answer: an answer without a reason counts for nothing.
+"""
+ANSWER = re.compile(r"\s*<details><summary>Answer</summary>\s+(.*?)\s*</details>\s*", re.DOTALL)
+SENTENCES = re.compile(r"(?<=[.?!])\s+(?=[A-Z*$\[])")
+MAX_LINES = 14  # of printed output on a slide
+PLAIN = {"exclude_input": True, "exclude_input_prompt": True, "exclude_output_prompt": True}
+
+
+def write(folder: Path, done: dict[Path, NotebookNode], page: Callable[..., str]) -> None:
+    """Write the instructor's folder.
+
+    Parameters
+    ----------
+    done : the executed lessons by their path, in order
+    page : returns the HTML of a notebook, of the path it came from, among such pages
+    """
+    (folder / "slides").mkdir(parents=True, exist_ok=True)
+    (folder / "solutions").mkdir(exist_ok=True)
+    shutil.copy(LEARN / "marking.py", folder / "mark.py")
+    for path, notebook in done.items():
+        html = page(notebook, path, [*done])
+        (folder / "solutions" / f"{path.stem}.html").write_text(html, encoding="utf-8")
+        nbformat.write(notebook, folder / "solutions" / path.name)
+    for name, text in exams(MAP.read_text(encoding="utf-8")).items():
+        path = folder / f"{name}.md"
+        path.write_text(text, encoding="utf-8")
+        html = page(new_notebook(cells=[new_markdown_cell(text)]), path, [])
+        path.with_suffix(".html").write_text(html, encoding="utf-8")
+    for week, taught in weeks(SYLLABUS.read_text(encoding="utf-8")).items():
+        if lessons := [path for path in taught if path in done]:
+            text = slides(f"Week {week}", {path: done[path] for path in lessons})
+            (folder / "slides" / f"week_{week:02}.html").write_text(text, encoding="utf-8")
+
+
+def exams(text: str) -> dict[str, str]:
+    """Return two papers, and both with answers, of the first four questions of each paper's series.
+
+    The first paper takes the odd questions of the instructor's map, the second one the even ones.
+    """
+    found = {}
+    for paper in (1, 2):
+        asked = []
+        for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
+            if re.search(r" \(\w+_1 to ", section.splitlines()[0]):  # the series of a paper
+                questions = section.partition("*Exam questions*\n")[2].partition("*A pitfall")[0]
+                asked += re.split(r"^\d+\. ", questions, flags=re.MULTILINE)[paper:5:2]
+        for name, of, answer in (
+            (f"exam_{paper}", "", ""),
+            (f"exam_{paper}_answers", ", with answers", r"\n\n    *Answer.* \1"),
+        ):
+            each = (ANSWER.sub(answer, question).strip() for question in asked)
+            numbered = (f"{i}. {question}" for i, question in enumerate(each, 1))
+            found[name] = "\n\n".join([EXAM.format(paper=paper, of=of), *numbered]) + "\n"
+    return found
+
+
+def weeks(syllabus: str) -> dict[int, list[Path]]:
+    """Return the lessons that each week of the syllabus teaches in class."""
+    rows = re.findall(r"^\| (\d+) \| (.*?) \|", syllabus, flags=re.MULTILINE)
+    return {
+        int(week): [LEARN / name for name in re.findall(r"\]\((\w+\.ipynb)\)", taught)]
+        for week, taught in rows
+    }
+
+
+def slides(title: str, done: dict[Path, NotebookNode]) -> str:
+    """Return a deck by nbconvert's exporter: plots, displayed formulas and what stands out in bold.
+
+    A section begins a column of slides, each plot has a slide, and what is read from it comes after
+    a click. The whole text is in the speaker's notes. Exercises and solutions are left out.
+    """
+    deck = new_notebook(metadata={"title": title})
+    for path, notebook in done.items():
+        for cell in notebook.cells:
+            if cell.cell_type == "markdown":
+                deck.cells += cut(cell.source, path)
+            elif not {"exercise", "solution"} & {*cell.metadata.get("tags", ())}:
+                cell.outputs = [each for each in cell.outputs if shown(each)]
+                if cell.outputs:
+                    deck.cells.append(typed(cell, "subslide"))
+    exporter = SlidesExporter(filters={"markdown2html": lambda source: source}, **PLAIN)
+    return exporter.from_notebook_node(deck)[0]
+
+
+def cut(source: str, path: Path) -> list[NotebookNode]:
+    """Return the cells of a deck for a cell of text: what is shown, and all of it as notes."""
+    text, cells = re.sub(r"<details.*?</details>", "", source, flags=re.DOTALL), []
+    for section in re.split(r"^(?=##? )", text.partition("\n### Exercise")[0], flags=re.MULTILINE):
+        blocks = [block for block in section.strip().split("\n\n") if block[:4] != "### "]
+        kept = [words for block in blocks if (words := essence(block))]
+        if kept and kept == blocks[:1] and len(blocks) > 1:  # a bare heading
+            kept.append(SENTENCES.split(blocks[1])[0])
+        if kept:
+            kind = "slide" if section.startswith("#") else "fragment"
+            for words, typing in (("\n\n".join(kept), kind), (section, "notes")):
+                html = markdown2html(rewritten(words, path))
+                cells.append(typed(new_markdown_cell(html), typing))
+    return cells
+
+
+def essence(block: str) -> str:
+    """Return what a slide shows of a paragraph.
+
+    That is a heading, a table, a displayed formula, the first sentence of each item of a list, the
+    question before a plot, and sentences in bold.
+    """
+    if block.startswith(("#", "$$", "|", "```")):
+        return block
+    if block.startswith("- "):
+        items = re.split(r"^- ", block, flags=re.MULTILINE)[1:]
+        return "\n".join(f"- {SENTENCES.split(item.strip())[0]}" for item in items)
+    if "*Before you run" in block:
+        return block[block.index("*Before you run") :]
+    bold = [each for each in SENTENCES.split(block) if "**" in each or "$$" in each]
+    return " ".join(each for each in bold if not each.startswith(("**Next", "**On one page")))
+
+
+def shown(output: NotebookNode) -> bool:
+    """Return whether an output goes on a slide: a plot, a table, or a few lines."""
+    return "data" in output or 0 < output.get("text", "").count("\n") <= MAX_LINES
+
+
+def typed(cell: NotebookNode, kind: str) -> NotebookNode:
+    """Return the cell as a slide of this kind."""
+    cell.metadata["slideshow"] = {"slide_type": kind}
+    return cell

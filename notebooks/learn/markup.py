@@ -1,0 +1,62 @@
+"""The Markdown of lessons, with the links of the course and with formulas as MathML."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from math_core import LatexError, LatexToMathML
+
+from workbench.runs.notebooks import CHECKOUT
+
+LEARN = Path(__file__).parent.resolve()
+MAP = LEARN / "README.md"  # of the instructor, which is not part of the course
+# Code comes first, because it contains neither formulas nor links; formulas contain no links.
+PARTS = re.compile(
+    r"(?P<code>^(?P<fence>```+|~~~+).*?^(?P=fence)[ \t]*$"
+    r"|(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`))"
+    r"|\$\$(?P<display>.+?)\$\$|(?<!\\)\$(?P<inline>(?:\\.|[^$\\\n]|\n(?!\s*\n))+)\$"
+    r"|(?<!!)\[(?P<words>(?:[^\[\]]|\[[^\]]*\])+)\]\((?P<target>[^()\s]+)\)",
+    re.DOTALL | re.MULTILINE,
+)
+
+
+def rewritten(source: str, path: Path, copies: bool = False) -> str:
+    """Return Markdown of `path` with the links of the course, and with formulas as MathML.
+
+    With `copies` links lead to student copies, and formulas stay as they are. A link to a file that
+    is not part of the course becomes its words and the file's path in the checkout. A ValueError
+    names the page if a formula is not understood or a link leads to no file.
+    """
+
+    def part(match: re.Match) -> str:
+        if match["target"]:
+            return link(PARTS.sub(part, match["words"]), *match["target"].partition("#"))
+        if match["code"] or copies:
+            return match[0]
+        return mathml(match["display"] or match["inline"], match["display"] is not None)
+
+    def link(words: str, target: str, *anchor: str) -> str:
+        place, found = target, (path.parent / target).resolve()
+        if target and not re.match(r"https?:|mailto:", target):
+            if not found.exists():
+                raise ValueError(f"{path.name}: there is no file {target}")
+            part_of_course = found.is_relative_to(LEARN) and found != MAP
+            if not part_of_course or found.suffix not in (".ipynb", ".md"):
+                return f"{words} (`{found.relative_to(CHECKOUT).as_posix()}`)"
+            place = f"{found.stem}.html"
+            if copies:
+                place = found.name if found.suffix == ".ipynb" else f"../{place}"
+        return f"[{words}]({place}{''.join(anchor)})"
+
+    def mathml(formula: str, display: bool) -> str:
+        try:
+            convert = LatexToMathML(fancy_error=False).convert_with_local_state
+            made = convert(" ".join(formula.split()), displaystyle=display)
+        except LatexError as error:
+            raise ValueError(f"{path.name}: formula {formula.strip()!r}: {error}") from None
+        # XML does not know this name of a sign, and a bar would end a table's cell.
+        made = made.replace("&ApplyFunction;", "&#8289;").replace("|", "&#124;")
+        return f'<span class="formula">{made}</span>' if display else made
+
+    return PARTS.sub(part, source)
