@@ -266,6 +266,7 @@ test("make lab opens the start page; pictures and links are found there and on d
     });
     assert.deepEqual(lost, [], name);
   }
+  assert.equal(await page.locator(".Toastify__toast").count(), 0, "nobody is asked about news");
   await lab.leave(page);
 });
 

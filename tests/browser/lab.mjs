@@ -30,15 +30,9 @@ async function copy() {
     notebook.cells = notebook.cells.filter((cell) => cell.cell_type !== "code" || wanted.has(cell.id));
     await writeFile(path, JSON.stringify(notebook));
   }
-  const settings = join(folder, "config", "lab", "user-settings", "@jupyterlab");
-  for (const [extension, value] of Object.entries({
-    "apputils-extension/notification": { fetchNews: "false", checkForUpdates: false },
-    "notebook-extension/tracker": { windowingMode: "none" }, // or cells out of sight are not there
-  })) {
-    const path = join(settings, `${extension}.jupyterlab-settings`);
-    await mkdir(resolve(path, ".."), { recursive: true });
-    await writeFile(path, JSON.stringify(value));
-  }
+  const settings = join(folder, "config", "lab", "user-settings", "@jupyterlab/notebook-extension");
+  await mkdir(settings, { recursive: true }); // or cells out of sight are not there
+  await writeFile(join(settings, "tracker.jupyterlab-settings"), '{"windowingMode": "none"}');
   return folder;
 }
 
