@@ -153,7 +153,7 @@ def test_components_without_spread_are_left_out():
     assert risk.rho(np.full((3, 3), 1.0) * ~risk.active + risk.tau) == 1.0
 
 
-@pytest.mark.parametrize("ratio", [1.0, 1e8, 1e26])
+@pytest.mark.parametrize("ratio", [1.0, 1e8, 1e26, 1e60])
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
 def test_lambda_is_by_the_definition_also_with_weights(kind, ratio):
     """A feature that is constant in the heavy rows has the deviation that the light ones give."""

@@ -283,24 +283,38 @@ def greedy_subset(v):
 def moments(X: Matrix, y: np.ndarray, k: int, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the (k, d') weighted mean and variance of every class's rows, each as exact as a sum.
 
-    The variance sums squared differences from the mean. If weights differ, the mean difference
-    corrects both: a feature that is constant in the heavy rows has the variance of the light ones.
+    The variance sums squared differences from the mean. If weights differ, all differences start at
+    the heaviest row of a class: a feature that is constant in the heavy rows has differences of
+    zero there, without rounding, and the variance that the light rows give.
     """
     n = len(y)
     shares = sp.csr_matrix((weights / np.bincount(y, weights)[y], (y, np.arange(n))), (k, n))
+    zeros = _absent(shares, X) if sp.issparse(X) else None
+
+    def around(start: np.ndarray, step: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the weighted means of x - start - step and of its square."""
+        if zeros is None:
+            found = np.zeros((2, *start.shape))
+            for c in range(k):
+                I = np.flatnonzero(y == c)
+                off, own = X[I] - start[c] - step[c], shares[c, I]
+                found[0, c], found[1, c] = own @ off, own @ off**2
+            return found[0], found[1]
+        entries, at = X.copy(), (y[np.repeat(np.arange(n), np.diff(X.indptr))], X.indices)
+        entries.data = X.data - start[at] - step[at]
+        away = _dense(shares @ entries) - zeros * (start + step)
+        return away, _dense(shares @ entries.power(2)) + zeros * (start + step) ** 2
+
     mean = _dense(shares @ X)
-    away, square = np.zeros_like(mean), np.zeros_like(mean)
-    if sp.issparse(X):
-        zeros, entries = _absent(shares, X), X.copy()
-        entries.data = X.data - mean[y[np.repeat(np.arange(n), np.diff(X.indptr))], X.indices]
-        away = _dense(shares @ entries) - zeros * mean
-        square = _dense(shares @ entries.power(2)) + zeros * mean**2
-    else:
-        for c in range(k):
-            I = np.flatnonzero(y == c)
-            off, own = X[I] - mean[c], shares[c, I]
-            away[c], square[c] = own @ off, own @ off**2
-    return (mean + away, square - away**2) if np.ptp(weights) > 0.0 else (mean, square)
+    none = np.zeros_like(mean)
+    if not np.ptp(weights) > 0.0:
+        return mean, around(mean, none)[1]
+    order = np.lexsort((weights, y))
+    heaviest = order[np.searchsorted(y[order], np.arange(k), side="right") - 1]
+    start = _dense(X[heaviest])
+    step = around(start, none)[0]
+    away, square = around(start, step)
+    return start + (step + away), square - away**2
 
 
 def _absent(shares: sp.csr_matrix, X: sp.csr_matrix) -> np.ndarray:
