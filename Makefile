@@ -18,7 +18,7 @@ INDEX   = $(addprefix --default-index ,$(shell $(PYTHON) -m pip config get globa
 WHEELS  = satellite optdigits adult segment letter_uci icd10
 
 .DEFAULT_GOAL := help
-.PHONY: help figures report lessons docs lab race test test-browser lint bench dist data lock peers clean
+.PHONY: help figures report lessons docs lab race test test-browser trust lint bench dist data lock peers clean
 
 help: ## list these commands
 	@echo 'usage: make TARGET [ARGS="..."]'
@@ -59,6 +59,9 @@ test: .venv/.ok ## run the tests (ARGS="-k stream")
 
 test-browser: .venv/.ok ## drive the dashboards in Chromium (ARGS="--test-name-pattern race")
 	tests/browser/run $(ARGS)
+
+trust: .venv/.ok ## write TRUST.md: what is promised, how it is attacked, how much was tried; an hour (ARGS="mutants coverage test_refused")
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(PYTHON) tests/trust.py $(ARGS)
 
 lint: .venv/.ok ## check style and format of all .py and .ipynb
 	.venv/bin/ruff check $(ARGS)

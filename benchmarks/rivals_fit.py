@@ -160,14 +160,36 @@ def fourier_risk(**setting: float):
     return make_pipeline(features, MinimaxRiskClassifier(max_seconds=10, **setting))
 
 
-def stages(**setting: float):
-    """Return stagewise least squares on standardised columns."""
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
+class Streamed:
+    """A solver of ours without an estimator: some rounds, and the scores of its last state."""
 
-    from workbench.estimators import StagewiseLeastSquares
+    def __init__(self, solver: str, rounds: int, scale: str = "given", **parameters: Any) -> None:
+        self.solver, self.rounds, self.scale, self.parameters = solver, rounds, scale, parameters
 
-    return make_pipeline(StandardScaler(), StagewiseLeastSquares(**setting))
+    def fit(self, X, y) -> None:
+        from sklearn.preprocessing import StandardScaler
+
+        from workbench import as_problem, rounds, run
+
+        self.scaler = StandardScaler().fit(X) if self.scale == "standard" else None
+        problem = as_problem(self.scaler.transform(X) if self.scaler else X, y)
+        rules, how = [rounds(self.rounds)], {"parameters": self.parameters, "warm_up": False}
+        self.classes, self.state = problem.classes, run(self.solver, problem, *rules, **how)[1]
+
+    def predict(self, X) -> np.ndarray:
+        X = self.scaler.transform(X) if self.scaler else X
+        return self.classes[self.state.scores(X).argmax(axis=1)]
+
+
+def stages(**setting: float) -> Streamed:
+    """Return three passes of stagewise least squares on standardised columns, in 24 blocks."""
+    sizes = {"features": "orthogonal_fourier", "n_features": 8192, "block": 1024, "passes": 3}
+    return Streamed("ls_stagewise", 24, "standard", link="softmax", **sizes, **setting)
+
+
+def averaged(**setting: float) -> Streamed:
+    """Return five passes of MEMOIR's averaged steps."""
+    return Streamed("memoir_averaged", 5, eta_step=1e-4, **setting)
 
 
 OURS = "workbench.estimators."
@@ -240,9 +262,7 @@ SYSTEMS = {
     "ours: working sets": System(
         "workbench", "sparse", {"C": LOSS}, of(OURS + "WorkingSetClassifier", l1=0.0)
     ),
-    "ours: MEMOIR": System(
-        "workbench", "sparse", {"eta0": (1e-2, 1e1)}, of(OURS + "MemoirClassifier")
-    ),
+    "ours: MEMOIR": System("workbench", "sparse", {"eta0": (1e-2, 1e1)}, averaged),
 }
 
 

@@ -209,14 +209,11 @@ def test_own_data_enter_a_contest_with_a_table_a_picture_and_a_note_on_ties(
     assert lines[0] == f"{said}66.7 %"
     found = done.table()
     assert found["data"].tolist() == ["trees"] * 4 + ["odd + name"] * 4
-    assert found["done"].tolist() == [1, 1, 1, 0] * 2, done.note()
+    assert found["done"].tolist() == [1, 1, 1, 0] * 2
     assert found.loc[0, "test_error"] == pytest.approx(found.loc[4, "test_error"])
     assert found["tied"][0] and not found["tied"][3] and found["test_error"][0] < 0.3
-    first, bound, *_ = done.note().splitlines()
-    assert first.startswith(f"trees: {found['label'][0]} has the lowest test error, ")
-    assert bound.startswith("trees: certified worst-case error: at most "), "the MRC joined"
-    assert "without a result" in done.note() and "takes at most 1 training rows" in done.note()
-    assert [ax.get_title() for ax in done.figure().axes] == ["trees", "odd + name"]
+    assert found["worst_case"][:4].notna().any(), "the minimax risk joined"
+    assert "takes at most 1 training rows" in found["reason"][3]
     trace = done.traces()[0]
     assert trace.header["problem"]["d"] == 3, "two columns and a constant"
 

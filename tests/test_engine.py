@@ -87,7 +87,7 @@ ENDS = {
     "hangs": TOO_LONG,
     "is greedy": "out of memory: it needs more than 1 GB",
     "cannot read": "FileNotFoundError",
-    "writes elsewhere": "its worker does not share the folder",
+    "writes elsewhere": "it has written no file in ",
     "cannot be sent": "TypeError: cannot pickle",
 }
 

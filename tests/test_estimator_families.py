@@ -17,9 +17,7 @@ from workbench.core.problem import as_problem
 from workbench.data.features import tfidf
 from workbench.data.text import zipf_text
 from workbench.estimators import (
-    CalibratedLeastSquares,
     GeneralizedLeastSquares,
-    MemoirClassifier,
     MinimaxRiskClassifier,
     SampledCutClassifier,
     WestonWatkinsClassifier,
@@ -218,21 +216,12 @@ def test_probabilities_are_those_of_the_link(link):
     np.testing.assert_allclose(found - found.mean(axis=0), peer.coef_, atol=1e-4)
 
 
-def test_calibrated_predictions_are_those_of_training():
-    model = CalibratedLeastSquares(max_iter=5).fit(IRIS, SPECIES)
-    assert model.coef_.shape == (5, 5, 3) and model.calibration_.shape == (5, 9, 3)
-    error = ((model.predict_proba(IRIS) - np.eye(3)[SPECIES]) ** 2).sum(axis=1).mean()
-    assert error == pytest.approx(model.squared_error_) == model.trace_.last["squared_error"]
-    assert np.all(np.diff([row["squared_error"] for row in model.trace_.rows]) <= 1e-9)
-
-
 def test_prediction_holds_few_scores(monkeypatch):
-    averaged = MemoirClassifier(random_state=0).fit(TEXT.X, TEXT.y)
-    scores = averaged.decision_function(TEXT.X_test)
-    assert (averaged.predict(TEXT.X_test) == scores.argmax(axis=1)).all()
-    assert averaged.trace_.stopped_by == "5 rounds"
-    assert averaged.score(TEXT.X_test, TEXT.y_test) > 0.5
+    model = WorkingSetClassifier(random_state=0).fit(TEXT.X, TEXT.y)
+    scores = model.decision_function(TEXT.X_test)
+    assert (model.predict(TEXT.X_test) == scores.argmax(axis=1)).all()
+    assert model.score(TEXT.X_test, TEXT.y_test) > 0.5
     dense = TEXT.X_test.toarray()
     monkeypatch.setattr(oracle, "BLOCK_BYTES", 4 * TEXT.d * 7)
     monkeypatch.setattr(module, "scores", None)  # all scores are never asked for
-    assert (averaged.predict(dense) == scores.argmax(axis=1)).all()
+    assert (model.predict(dense) == scores.argmax(axis=1)).all()

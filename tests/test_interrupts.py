@@ -72,7 +72,7 @@ def seen(row):
 
 
 @each_solver
-def test_ctrl_c_at_any_statement_leaves_the_iterate_of_a_whole_round(name, blobs):
+def test_ctrl_c_at_any_statement_leaves_the_iterate_of_a_whole_round(name, blobs, record_property):
     """All parts of a run that is cut and resumed, over and over, are those of one that is not."""
     problem, parameters = suited(name, blobs(n=30)), SHORT.get(name, {})
     steps = SOLVERS[name].steps
@@ -96,6 +96,7 @@ def test_ctrl_c_at_any_statement_leaves_the_iterate_of_a_whole_round(name, blobs
         else:  # cut before its first state, or at its end
             assert not trace.rows if found and fresh else trace.stopped_by != "interrupted"
     assert pressed or SOLVERS[name].steps.__module__.startswith("workbench.peers")
+    record_property("runs cut by Ctrl-C", pressed)
 
 
 @each_solver

@@ -198,20 +198,12 @@ def test_the_command_line_verifies(tmp_path, capsys):
     assert said.startswith("Weston-Watkins SVM, C=0.01; iris @ standard, 150 x 4,")
     assert "optimum in [" in said
     data = ["--data", "iris @ standard"]
-    assert cli.main(["verify", str(path), *data, "--expect", "C=1e-2,loss=weston_watkins"]) == 0
-    assert cli.main(["verify", str(path), "--expect", "l1=0,intercept=none,kernel=none"]) == 0
+    assert cli.main(["verify", str(path), *data]) == 0
     capsys.readouterr()
-    for refused, said in [
-        (["--data", "iris @ given"], "checksum: the proof is about other rows"),
-        (["--data", "wine"], "checksum: the proof is about other rows"),
-        (["--expect", "C=1"], "it states C=0.01, not 1"),
-        (["--expect", "loss=hinge"], "it states loss=weston_watkins, not hinge"),
-        (["--expect", "lambda0=1"], "it states no lambda0"),
-    ]:
-        assert cli.main(["verify", str(path), *refused]) == 1
-        assert f"refused: {path}: {said}" in capsys.readouterr().out
-    assert cli.main(["verify", str(path), "--expect", "C"]) == 2
-    assert "--expect: must be NAME=VALUE" in capsys.readouterr().err
+    for other in ("iris @ given", "wine"):
+        assert cli.main(["verify", str(path), "--data", other]) == 1
+        said = capsys.readouterr().out
+        assert f"refused: {path}: checksum: the proof is about other rows" in said
 
 
 def test_files_that_are_no_proofs_are_refused_in_one_sentence(tmp_path, capsys):

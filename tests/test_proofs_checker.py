@@ -33,9 +33,18 @@ def svm(seed=0, n=40, **changes):
     return X, y, header, attack_proofs.sparse_arrays(B)
 
 
-def test_bounds_against_exact_arithmetic():
+def test_the_written_format_has_every_name_and_constant():
+    text = " ".join(SOURCE.with_name("FORMAT.md").read_text("utf-8").split())
+    for name in (*checker.ACCEPTED, *checker.ARRAYS, *checker.LOSSES):
+        assert f"`{name}`" in text or f"| {name} |" in text or f'"{name}"' in text, name
+    bits = f"TINY = 2^{np.log2(checker.TINY):.0f}", f"2^{np.log2(checker.NORM_FLOOR):.0f}"
+    assert all(part in text for part in (*bits, f"B = {checker.BLOCK}", "256 MiB"))
+
+
+def test_bounds_against_exact_arithmetic(record_property):
     rng = np.random.default_rng(0)
     counts = Counter(attack_proofs.check_case(rng) for _ in range(300))
+    record_property("optima in exact arithmetic", counts.total())
     assert counts["close"] > 250  # an interval of any width would hold the optimum
 
 
@@ -50,9 +59,10 @@ def test_exact_cases_notice_rounding_that_is_not_counted(monkeypatch):
     assert wrong > 20
 
 
-def test_damaged_and_forged_proofs(tmp_path):
+def test_damaged_and_forged_proofs(tmp_path, record_property):
     attack = attack_proofs.Attack(0, tmp_path)
     counts = Counter(attack.one() for _ in range(2000))
+    record_property("damaged or forged proofs", counts.total())
     assert counts["refused"] > 1000
     assert counts["true interval"] > 300
     assert counts["another problem"] > 20

@@ -31,7 +31,7 @@ BUDGETS = {
     "core": 1_150,
     "kernels": 800,
     "data": 1_900,
-    "mrc": 2_626,
+    "mrc": 2_640,
     "weston_watkins": 900,
     "memoir": 2_100,
     "least_squares": 1_148,
@@ -39,13 +39,13 @@ BUDGETS = {
     "tuning": 450,
     "peers": 1_000,
     "registry": 109,
-    "proofs": 1_168,
-    "runs": 1_800,
+    "proofs": 1_150,
+    "runs": 1_766,
     "live": 1_748,
     "figures": 1_699,
-    "estimators": 1_200,
-    "arena": 800,
-    "cli": 351,
+    "estimators": 1_292,
+    "arena": 743,
+    "cli": 373,
 }
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 

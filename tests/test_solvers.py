@@ -343,7 +343,7 @@ AWKWARD = {  # rows and columns that break careless code
 
 @pytest.mark.parametrize("kind", AWKWARD)
 @pytest.mark.parametrize("name", CERTIFIED)
-def test_awkward_data_give_bounds_around_the_right_answer(name, kind, blobs):
+def test_awkward_data_give_bounds_around_the_right_answer(name, kind, blobs, record_property):
     made = blobs(n=30, d=3, k=3)
     X = AWKWARD[kind](made.X.copy(), made.y)
     problem = suited(name, as_problem(X, made.y[: len(X)], name=kind))
@@ -354,3 +354,4 @@ def test_awkward_data_give_bounds_around_the_right_answer(name, kind, blobs):
     for row in map(plain, trace.rows):
         assert row["lower"] <= row["upper"] and row["lower"] <= most and least <= row["upper"]
     assert name not in EXACT or trace.last["gap"] <= 1e-6
+    record_property("certified rounds against independent optima", len(trace.rows))

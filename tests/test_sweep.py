@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -308,42 +307,6 @@ def test_the_command_writes_every_point_and_tells_how_it_went(here, tmp_path, ca
     assert err == "workbench: 1 point failed; run the sweep again to retry\n"
     assert "eps1: must be a number that is not negative" in out
     assert list(pd.read_csv(written)["status"]) == ["failed"]
-
-
-@pytest.mark.slow
-def test_a_dask_cluster_gives_the_same_rows_also_when_a_worker_dies(whole, dask, tmp_path):
-    from distributed import Client
-
-    address, start = dask
-    points, said = grid(**GRID)[::4], []
-    attempt = lambda: sweep(points, cluster=address, folder=tmp_path, say=said.append)  # noqa: E731
-    with pytest.raises(ValueError, match="needs workers with one thread each"):
-        attempt()
-    for _ in range(2):
-        start("worker", "--nthreads", "1")
-    threaded = start("worker", "--nthreads", "2", "--no-nanny")
-    with Client(address, set_as_default=False) as client:
-        client.wait_for_workers(3, timeout=60)
-        with pytest.raises(ValueError, match="needs workers with one thread each"):
-            attempt()
-        threaded.terminate()
-        wait(lambda: len(client.nthreads()) == 2)
-        pids = client.run(os.getpid)
-
-        def kill():
-            wait(lambda: len(list(tmp_path.glob("*/*.jsonl"))) > 2)
-            os.kill(next(iter(pids.values())), signal.SIGKILL)
-
-        thread = threading.Thread(target=kill)
-        thread.start()
-        done = attempt()
-        thread.join()
-        assert done.failures == {} and said[-1].startswith(f"[{len(points)}/{len(points)}]")
-        assert not psutil.pid_exists(next(iter(pids.values())))
-        expected = whole.frame().set_index("key").loc[[point.key for point in done.points]]
-        pd.testing.assert_frame_equal(
-            without_times(done.frame()).set_index("key"), without_times(expected), check_like=True
-        )
 
 
 def test_a_parameter_is_not_mistaken_for_what_a_solver_reports(tmp_path, no_workers):

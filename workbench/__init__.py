@@ -9,6 +9,7 @@ __version__ = "0.1.0"
 FIRST = {
     "as_problem": "workbench.core.problem",
     "below": "workbench.core.stream",
+    "certify": "workbench.estimators.certify",
     "load": "workbench.data",
     "rounds": "workbench.core.stream",
     "run": "workbench.runs.run",

@@ -95,14 +95,20 @@ def _parser() -> argparse.ArgumentParser:
     add = command(verify_command, "verify proofs: intervals that certainly hold the optimum")
     add("files", nargs="+", **path)
     add("--data", help="data in words, such as 'iris @ standard' (default: as the proof says)")
-    add("--expect", default="", metavar="C=1,loss=hinge", help="refuse proofs of other problems")
+
+    add = command(judge_command, "prove how far weights are from the optimum of their problem")
+    add("weights", **path, help="an .npz file with W, (d,) or (d, k), and intercepts b if any")
+    add("rows", help="data as of `workbench run`, such as rows.csv")
+    add("--loss", required=True, help="hinge, squared_hinge, logistic, softmax, ...")
+    add("-C", type=float, default=1.0, help="of C sum loss + 1/2 |W|^2 (default: 1)")
+    add("--intercept", type=float, metavar="S", default="free", help="b / S is penalised, too")
+    add("--held-out", metavar="ROWS", help="rows on which errors are compared, too")
 
     add = command(sweep_command, "run a grid of solvers, or of a notebook's parameters")
     add("grid", type=Path, metavar="GRID.yaml|NOTEBOOK.ipynb")
     add("-p", **values, help="values of a notebook's parameter, separated by commas")
     add("-j", "--jobs", type=int, metavar="N", default=1, help="worker processes (default: 1)")
     add("--timing", action="store_true", help="time solvers: one pinned process, at least 3 runs")
-    add("--cluster", metavar="ADDRESS", help="address of a Dask scheduler, tcp://HOST:PORT")
     add("--seconds", **number, help="limit per point, in wall seconds")
     add("--memory", type=float, metavar="GB", help="limit per point, in GB of memory")
     add("--parquet", **path, help="write all traces as one table")
@@ -199,20 +205,35 @@ def run_command(arguments: argparse.Namespace) -> int:
 def verify_command(arguments: argparse.Namespace) -> int:
     """Verify proofs; return 1 if one of them is refused."""
     from workbench.data import load
-    from workbench.proofs import ProofError, expected, read, verify
+    from workbench.proofs import ProofError, verify
 
-    wanted = _pairs(filter(None, arguments.expect.split(",")), "--expect")
     given = load(arguments.data) if arguments.data else None
     refused = 0
     for file in arguments.files:
         try:
-            proof = read(file)
-            expected(proof.header, wanted)
-            print(verify(proof, given).statement, flush=True)
+            print(verify(file, given).statement, flush=True)
         except ProofError as error:
             print(f"refused: {file}: {str(error).removeprefix(f'{file}: ')}", flush=True)
             refused = 1
     return refused
+
+
+def judge_command(arguments: argparse.Namespace) -> int:
+    """Certify weights, and print the certificate."""
+    import numpy as np
+
+    from workbench.data import load
+    from workbench.estimators.certify import certify
+
+    with np.load(arguments.weights, allow_pickle=False) as file:
+        if "W" not in file:
+            raise ValueError(f"{arguments.weights}: must be an .npz file with an array W")
+        W, b = file["W"], file.get("b")
+    read = [load(name) for name in (arguments.rows, arguments.held_out) if name is not None]
+    rows, *test = [(problem.X, problem.classes[problem.y]) for problem in read]
+    how = {"loss": arguments.loss, "C": arguments.C, "intercept": arguments.intercept}
+    print(certify(W, *rows, b=b, held_out=test[0] if test else None, **how))
+    return 0
 
 
 def sweep_command(arguments: argparse.Namespace) -> int:
@@ -225,7 +246,7 @@ def sweep_command(arguments: argparse.Namespace) -> int:
     from workbench.runs.results import write_results
     from workbench.runs.sweep import runs_folder, summary, sweep
 
-    options = _options(arguments, "jobs timing cluster seconds memory")
+    options = _options(arguments, "jobs timing seconds memory")
     done = sweep(read_points(arguments.grid), **options)
     table = runs_folder() / "sweeps" / f"{arguments.grid.stem}.csv"
     table.parent.mkdir(parents=True, exist_ok=True)
@@ -247,7 +268,7 @@ def _fan_out(arguments: argparse.Namespace) -> int:
 
     tasks = fan_out(read(arguments.grid), _pairs(arguments.parameters), jobs=arguments.jobs)
     folder = (runs_folder() / "sweeps").absolute()
-    how = _options(arguments, "jobs cluster") | {"what": "notebook"}
+    how = _options(arguments, "jobs") | {"what": "notebook"}
     failures = execute(tasks, folder, limits=Limits(arguments.seconds, arguments.memory), **how)
     for task in tasks:
         if task.key not in failures:
@@ -334,15 +355,15 @@ def _line(row: dict[str, Any]) -> str:
     return "  ".join(text for text in texts if not text.startswith("cpu "))
 
 
-def _pairs(texts: Iterable[str], option: str = "-p") -> dict[str, str]:
+def _pairs(texts: Iterable[str]) -> dict[str, str]:
     """Return the values of ``NAME=VALUE`` by their names."""
     found = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name:
-            raise ValueError(f"{option}: must be NAME=VALUE, got {text!r}")
+            raise ValueError(f"-p: must be NAME=VALUE, got {text!r}")
         if name in found:
-            raise ValueError(f"{option}: {name} appears twice")
+            raise ValueError(f"-p: {name} appears twice")
         found[name] = value
     return found
 

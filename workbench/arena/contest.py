@@ -6,7 +6,7 @@ rows while it runs. Matches are tasks of the sweep engine: isolated, resumable, 
 content of all that decides them.
 
 >>> done = contest(["digits + constant", "my.csv"], budget=5.0)              # doctest: +SKIP
->>> done.table(), done.figure(), print(done.note())                         # doctest: +SKIP
+>>> done.table()                                                            # doctest: +SKIP
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 from scipy.sparse import vstack
 from threadpoolctl import threadpool_limits
 
@@ -31,7 +30,6 @@ from workbench.core.trace import Trace, read_trace
 from workbench.data.formats import Rows, write_npz
 from workbench.data.tables import described
 from workbench.estimators import MinimaxRiskClassifier
-from workbench.figures.style import look
 from workbench.runs.engine import Say, execute, sources
 from workbench.runs.results import recalled
 from workbench.runs.sweep import runs_folder
@@ -100,54 +98,6 @@ class Contest:
         best = found.groupby("data")[["test_error", "standard_error"]].transform("first")
         found["tied"] = found["test_error"] <= best.sum(axis=1)
         return found.reset_index(drop=True)
-
-    def note(self) -> str:
-        """Return sentences for each data set: the best entry, ties, bounds, and limits."""
-        said = []
-        for name, rows in self.table().groupby("data", sort=False):
-            done = rows[rows["done"] > 0]
-            if done.empty:
-                said.append(f"{name}: no entry has finished.")
-                continue
-            best, others = done.iloc[0], done.iloc[1:]
-            near = ", ".join(others["label"][others["tied"]]) or "none"
-            error = f"{100 * best.test_error:.2f} % ± {100 * best.standard_error:.2f}"
-            said.append(f"{name}: {best.label} has the lowest test error, {error}; tied: {near}.")
-            bounds = done.set_index("label")["worst_case"].dropna()
-            if len(bounds):
-                least = f"at most {100 * bounds.min():.2f} % ({bounds.idxmin()})"
-                said.append(f"{name}: certified worst-case error: {least}.")
-            if cut := ", ".join(done["label"][done["cut"]]):
-                said.append(f"{name}: stopped by the time limit, may improve with more: {cut}.")
-            if left := [f"{row.label} ({row.reason})" for row in rows.itertuples() if not row.done]:
-                said.append(f"{name}: without a result: {', '.join(left)}.")
-        return "\n".join(said)
-
-    def figure(self) -> Figure:
-        """Draw test error over the CPU time of a fit, a panel for each data set.
-
-        Bars show one standard error; hollow marks are runs that the time limit ended.
-        """
-        found = self.table()
-        sets, names = list(found["data"].unique()), list(found["entry"].unique())
-        drawn = Figure(figsize=(3.6 * len(sets) + 3.0, 3.8), layout="constrained")
-        axes = dict(zip(sets, drawn.subplots(1, len(sets), squeeze=False)[0]))
-        for row in found[found["done"] > 0].itertuples():
-            _, colour, marker = look(row.entry, names.index(row.entry))
-            face = "white" if row.cut else colour
-            style = {"color": colour, "marker": marker, "linestyle": "none", "mfc": face}
-            error, spread = 100 * row.test_error, 100 * row.standard_error
-            axes[row.data].errorbar(row.fit_cpu, error, spread, label=row.label, **style)
-        for name, ax in axes.items():
-            ax.set(xscale="log", xlabel="CPU time of the fit (s)", title=name, ylim=(0, None))
-        axes[sets[0]].set_ylabel("test error (%)")
-        shown = {
-            label: mark
-            for ax in axes.values()
-            for mark, label in zip(*ax.get_legend_handles_labels())
-        }
-        drawn.legend([*shown.values()], [*shown], loc="outside right upper", fontsize=7)
-        return drawn
 
     def traces(self) -> list[Trace]:
         """Return the curves of the matches that are done, in the order of the frame.

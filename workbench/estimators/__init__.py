@@ -6,26 +6,17 @@ All have the parameters ``max_iter``, ``max_seconds`` and ``random_state`` of
 """
 
 from workbench.estimators.classifiers import (
-    CalibratedLeastSquares,
     GeneralizedLeastSquares,
-    MemoirClassifier,
     MinimaxRiskClassifier,
     SampledCutClassifier,
-    StagewiseLeastSquares,
     WestonWatkinsClassifier,
     WorkingSetClassifier,
 )
-from workbench.estimators.saved import load, save
 
 __all__ = [
-    "CalibratedLeastSquares",
     "GeneralizedLeastSquares",
-    "MemoirClassifier",
     "MinimaxRiskClassifier",
     "SampledCutClassifier",
-    "StagewiseLeastSquares",
     "WestonWatkinsClassifier",
     "WorkingSetClassifier",
-    "load",
-    "save",
 ]

@@ -25,18 +25,15 @@ from workbench.core.checks import (
     check_sparse,
     check_whole,
     is_whole,
-    rebuilt,
     shown,
 )
 from workbench.core.names import hint
 from workbench.core.problem import Problem, as_problem
 from workbench.core.stream import Rule, State, rounds, seconds
 from workbench.core.trace import Trace
-from workbench.estimators.saved import save
 from workbench.runs.run import run
 
 FLOATS = np.float64, np.float32
-SPARSE = "csr: "  # prefix of the names of sparse matrices in files and pickles
 # A check takes a value and its name, and raises a ValueError that says what is accepted.
 Check = Callable[[object, str], object]
 positive: Check = check_positive
@@ -106,8 +103,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
     -----
     A subclass is a dataclass of its parameters, with two methods: ``_solver(problem)`` returns the
     solver's name and parameters, and ``_keep(problem, state, trace)`` sets the fitted attributes.
-    One with a tolerance `tol` has a ``_goal`` and a ``_distance``. ``_shapes(d, k)`` and
-    ``_check_fitted()`` say what a file of a fitted model must contain.
+    One with a tolerance `tol` has a ``_goal`` and a ``_distance``.
     """
 
     _: KW_ONLY
@@ -143,10 +139,6 @@ class Classifier(ClassifierMixin, BaseEstimator):
         scores = self._scores(X)
         return self.classes_[scores.argmax(axis=1)]
 
-    def save(self, path) -> None:
-        """Write the fitted model to `path`; see :func:`workbench.estimators.save`."""
-        save(self, path)
-
     @property
     def gap_(self) -> float:
         return self.upper_ - self.lower_
@@ -158,23 +150,6 @@ class Classifier(ClassifierMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-    def __getstate__(self):
-        """Return the attributes, with the arrays of sparse matrices instead of these."""
-        state = dict(super().__getstate__())
-        for name in [name for name, value in state.items() if sp.issparse(value)]:
-            X = state.pop(name)
-            state[SPARSE + name] = X.data, X.indices, X.indptr, tuple(map(int, X.shape))
-        return state
-
-    def __setstate__(self, state):
-        state = dict(state)
-        for name in [name for name in state if name.startswith(SPARSE)]:
-            *parts, shape = state.pop(name)
-            state[name.removeprefix(SPARSE)] = sp.csr_matrix(tuple(parts), shape=shape)
-        super().__setstate__(state)
-        if hasattr(self, "classes_"):  # from a file, which anyone may have written
-            self._check_fitted()
 
     def _solver(self, problem: Problem) -> tuple[str, dict[str, Any]]:
         """Return the name of the solver and its parameters."""
@@ -215,35 +190,12 @@ class Classifier(ClassifierMixin, BaseEstimator):
             return None
         return f"after {self.n_iter_} of {self._most_rounds()} rounds"
 
-    def _shapes(self, d: int, k: int) -> dict[str, tuple[int, ...]]:
-        """Return the shapes of the fitted arrays; an empty one is that of a finite float."""
-        return {"coef_": (k, d), "intercept_": (k,)}
-
     def _check_parameters(self) -> None:
         """Raise a ValueError that names the first parameter whose value its check refuses."""
         for f in fields(self):
             value = getattr(self, f.name)
             if value is not None or f.default is not None:
                 f.metadata["check"](value, f.name)
-
-    def _check_fitted(self) -> None:
-        """Raise a ValueError unless the attributes are as a fit leaves them.
-
-        Compiled code does not check its arrays again, and files may have been changed.
-        """
-        self._check_parameters()
-        for name in vars(self):
-            if hasattr(type(self), name) and name not in self._get_param_names():
-                raise ValueError(f"{name}: is not an attribute of a fitted model")
-        classes, d = self.classes_, getattr(self, "n_features_in_", None)
-        if type(d) is not int or d < 1:
-            raise ValueError("n_features_in_: must be an integer of at least 1")
-        kind = classes.dtype.kind if isinstance(classes, np.ndarray) and classes.ndim == 1 else "V"
-        good = kind in "biufUO" and len(classes) > 1 and all(classes[1:] > classes[:-1])
-        if not good or (kind == "f" and not np.isfinite(classes).all()):
-            raise ValueError("classes_: must be at least two labels in ascending order")
-        for name, shape in self._shapes(d, len(classes)).items():
-            vars(self)[name] = floats_of(vars(self).get(name), name, shape)
 
     def _learn(self, X, y, sample_weight=None):
         """Run a solver, keep where it ended, and warn if that is too early."""
@@ -358,22 +310,3 @@ def certified(gap: float, relative: bool = False) -> Rule:
 
     rule.__name__ = f"gap <= {gap:g}" + " of primal" * relative
     return rule
-
-
-def floats_of(value, name: str, shape: tuple[int, ...]):
-    """Return a finite float, array or CSR matrix of floats; a ValueError unless it has a shape."""
-    if not shape:
-        if type(value) is not float or not math.isfinite(value):
-            raise ValueError(f"{name}: must be a finite float")
-        return value
-    if sp.issparse(value) and value.format == "csr":
-        value = rebuilt(value)
-        if not value.has_canonical_format:
-            raise ValueError(f"{name}: the indices of a row must be in ascending order")
-    elif not isinstance(value, np.ndarray):
-        raise ValueError(f"{name}: must be an array")
-    if value.dtype not in FLOATS or value.shape != shape:
-        raise ValueError(f"{name}: must be floats of the shape {shape}, got {value.shape}")
-    if not np.isfinite(value.data if sp.issparse(value) else value).all():
-        raise ValueError(f"{name}: must be finite")
-    return value

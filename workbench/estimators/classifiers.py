@@ -1,4 +1,4 @@
-"""The estimators: minimax risk, Weston-Watkins, many classes, least squares, sampled cuts.
+"""The estimators of the solvers that certify their results, and of sampled cuts.
 
 References
 ----------
@@ -13,7 +13,7 @@ Yu, Joachims: Training Structural SVMs with Kernels Using Sampled Cuts.
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -22,17 +22,14 @@ from scipy.special import softmax
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from workbench.core.checks import is_whole
 from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import below
 from workbench.core.trace import Trace
-from workbench.data.generators import RANDOM, Generator
 from workbench.estimators.base import (
     Classifier,
     WeightedClassifier,
     certified,
     flag,
-    floats_of,
     fraction,
     not_negative,
     one_of,
@@ -40,13 +37,9 @@ from workbench.estimators.base import (
     positive,
     whole,
 )
-from workbench.kernels.functions import Kernel, check_gamma, check_kernel, stored_as
-from workbench.least_squares.calibrated import CalibratedState
+from workbench.kernels.functions import check_gamma, stored_as
 from workbench.least_squares.links import LINKS
-from workbench.least_squares.products import GRAM_ROWS
-from workbench.least_squares.stagewise import scores as stage_scores
 from workbench.memoir.mips import best_classes, scores
-from workbench.memoir.state import MemoirState
 from workbench.mrc.risk import psi
 from workbench.mrc.splitting import WIDEST
 from workbench.sampled_cuts.state import CutState
@@ -59,9 +52,6 @@ WW = "walrus_fast", "walrus", "shark"
 # A gap above this fraction of the objective says that the fit has hardly begun. Standardised rows
 # of a hundred features reach 0.9 in three rounds, and predict well.
 FAR_FROM_OPTIMUM = 0.999
-# Up to this number, rows are scored one by one, so that none depends on the others: it takes less
-# time than drawing a block's weights.
-SINGLE_ROWS = 64
 KERNELS = "rbf", "linear"
 # The name that `r` has in each basis' solver.
 SIZE_OF = {"linear_time": "r", "constant_time": "r", "exact": None, "nystroem": "landmarks"}
@@ -148,9 +138,6 @@ class MinimaxRiskClassifier(WeightedClassifier):
         self.phi_ = float(psi(self._scored(problem.X)).max())
         self.lower_, self.upper_ = trace.last["lower"], trace.last["upper"]
 
-    def _shapes(self, d: int, k: int) -> dict[str, tuple[int, ...]]:
-        return super()._shapes(d, k) | {"phi_": ()}
-
 
 @dataclass(eq=False, repr=False)
 class WestonWatkinsClassifier(WeightedClassifier):
@@ -215,105 +202,14 @@ class WestonWatkinsClassifier(WeightedClassifier):
         self.gap_ratio_ = share_of(first, primal, trace.column("dual").max())
 
 
-class SparseLinear(Classifier):
-    """A linear classifier for very many classes; its weights are sparse if the rows are.
-
-    Rows should have a length of about 1. There are no intercepts, ``intercept_`` is (k,) zeros:
-    append a constant feature.
-    """
-
-    @property
-    def coef_(self) -> Matrix:
-        """The (k, d) weights, float32, made again at each access: CSR if the rows were sparse."""
-        W = self._weights
-        return sp.csr_matrix(W.T) if sp.issparse(W) else np.ascontiguousarray(W.T)
-
-    def predict(self, X):
-        """Return the (n,) labels of highest score, without holding the scores of all rows."""
-        check_is_fitted(self)
-        X = self._bounded(self._rows(X, reset=False))
-        return self.classes_[best_classes(X, self._weights, np.arange(X.shape[0]))]
-
-    def _scored(self, X) -> np.ndarray:
-        return scores(self._bounded(X), self._weights)
-
-    def _bounded(self, X):
-        """Return the rows; a ValueError if scores of single precision may overflow for them."""
-        most = float(abs(X).max())
-        largest = most * float(abs(self._weights).max()) * X.shape[1]
-        if not largest < float(np.finfo(np.float32).max):
-            raise ValueError(
-                f"X: values up to {most:.3g} give scores beyond single precision; scale the rows"
-            )
-        return X
-
-    def _keep_weights(self, W: Matrix, from_sparse: bool, trace: Trace) -> None:
-        """Keep the (d, k) weights: a CSR matrix after sparse rows, an array after dense ones."""
-        finite = np.isfinite(W.data if sp.issparse(W) else W).all()
-        if trace.stopped_by == "diverged" or not finite:
-            raise ValueError(
-                "X: the weights exceed single precision; scale the rows, for example to length 1"
-            )
-        if from_sparse:
-            W = sp.csr_matrix(W)
-            W.sort_indices()
-        elif sp.issparse(W):
-            W = W.toarray()
-        self._weights, self.intercept_ = W, np.zeros(W.shape[1])
-
-    def _shapes(self, d: int, k: int) -> dict[str, tuple[int, ...]]:
-        return {"_weights": (d, k), "intercept_": (k,)}
-
-    def _check_fitted(self) -> None:
-        super()._check_fitted()
-        if self._weights.dtype != np.float32:
-            raise ValueError("_weights: must be of single precision")
-
-
 @dataclass(eq=False, repr=False)
-class MemoirClassifier(SparseLinear):
-    """A linear SVM for very many classes, by averaged steps against the class that scores highest.
-
-    It lowers the mean over rows of max(0, 1 + max_{r != y} x.(w_r - w_y)), Crammer and Singer's
-    loss: one row makes a step, nothing is regularised, and the mean of all iterates predicts. That
-    is more accurate than the paper's two algorithms, the solvers ``memoir_l2`` and ``memoir_l1``.
-    There is no certificate; :class:`WorkingSetClassifier` has one. There is no `sample_weight`:
-    steps depend on the order of rows, and a weight could not stand for repeated ones.
-
-    Parameters
-    ----------
-    eta0, eta_step : float > 0 and float >= 0; the size of step t is eta0 / sqrt(1 + eta_step t)
-    max_iter : int >= 1, passes over the rows
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_digits
-    >>> X, y = load_digits(return_X_y=True)
-    >>> model = MemoirClassifier(random_state=0).fit(X / 64, y)
-    >>> model.coef_.shape, model.score(X / 64, y) > 0.95
-    ((10, 64), True)
-    """
-
-    eta0: float = parameter(1.0, positive)
-    _: KW_ONLY
-    eta_step: float = parameter(1e-4, not_negative)
-    max_iter: int = parameter(5, whole)
-
-    def _solver(self, problem: Problem) -> tuple[str, dict[str, Any]]:
-        given = {"eta0": self.eta0, "eta_step": self.eta_step, "seed": self._seed()}
-        return "memoir_averaged", given
-
-    def _keep(self, problem: Problem, state: MemoirState, trace: Trace) -> None:
-        self._keep_weights(state.model(), problem.is_sparse, trace)
-
-
-@dataclass(eq=False, repr=False)
-class WorkingSetClassifier(WeightedClassifier, SparseLinear):
+class WorkingSetClassifier(WeightedClassifier):
     """A linear SVM for very many classes, with a small model and a certified duality gap. Ours.
 
     It minimises ``P = 1/2 |W|^2 + l1 |W|_1 + C sum_i max_c ([c != y_i] + x_i.(w_c - w_{y_i}))``
     by dual ascent on a short list of classes for each row. Few rounds predict as well as the
-    optimum, and are the default; with `tol` the fit goes on until the gap is that small.
+    optimum, and are the default; with `tol` the fit goes on until the gap is that small. Rows
+    should have a length of about 1. There are no intercepts: append a constant feature.
 
     Parameters
     ----------
@@ -353,6 +249,31 @@ class WorkingSetClassifier(WeightedClassifier, SparseLinear):
     tol: float | None = parameter(None, positive)
     max_iter: int = parameter(3, whole)
 
+    @property
+    def coef_(self) -> Matrix:
+        """The (k, d) weights, float32, made again at each access: CSR if the rows were sparse."""
+        W = self._weights
+        return sp.csr_matrix(W.T) if sp.issparse(W) else np.ascontiguousarray(W.T)
+
+    def predict(self, X):
+        """Return the (n,) labels of highest score, without holding the scores of all rows."""
+        check_is_fitted(self)
+        X = self._bounded(self._rows(X, reset=False))
+        return self.classes_[best_classes(X, self._weights, np.arange(X.shape[0]))]
+
+    def _scored(self, X) -> np.ndarray:
+        return scores(self._bounded(X), self._weights)
+
+    def _bounded(self, X):
+        """Return the rows; a ValueError if scores of single precision may overflow for them."""
+        most = float(abs(X).max())
+        largest = most * float(abs(self._weights).max()) * X.shape[1]
+        if not largest < float(np.finfo(np.float32).max):
+            raise ValueError(
+                f"X: values up to {most:.3g} give scores beyond single precision; scale the rows"
+            )
+        return X
+
     def _solver(self, problem: Problem) -> tuple[str, dict[str, Any]]:
         given = {"C": float(self.C), "l1": float(self.l1), "working_set": self.working_set}
         return "cs_working_set", given | {"seed": self._seed()}
@@ -364,7 +285,18 @@ class WorkingSetClassifier(WeightedClassifier, SparseLinear):
         return self.gap_ / self.upper_ if self.upper_ else 0.0
 
     def _keep(self, problem: Problem, state, trace) -> None:
-        self._keep_weights(state.model(float(self.truncate)), problem.is_sparse, trace)
+        W: Matrix = state.model(float(self.truncate))
+        finite = np.isfinite(W.data if sp.issparse(W) else W).all()
+        if trace.stopped_by == "diverged" or not finite:
+            raise ValueError(
+                "X: the weights exceed single precision; scale the rows, for example to length 1"
+            )
+        if problem.is_sparse:
+            W = sp.csr_matrix(W)
+            W.sort_indices()
+        elif sp.issparse(W):
+            W = W.toarray()
+        self._weights, self.intercept_ = W, np.zeros(W.shape[1])
         self.lower_, self.upper_ = trace.last["lower"], trace.last["primal"]
 
     def _early(self) -> str | None:
@@ -377,30 +309,14 @@ class WorkingSetClassifier(WeightedClassifier, SparseLinear):
         return super()._early()
 
 
-class LinkedClassifier(Classifier):
-    """A classifier with a `link`; the softmax has probabilities."""
-
-    def _has_probabilities(self) -> bool:
-        if self.link == "softmax":
-            return True
-        raise AttributeError(
-            f"predict_proba: link={self.link!r} has no probabilities; link='softmax' has"
-        )
-
-    @available_if(_has_probabilities)
-    def predict_proba(self, X):
-        """Return (n, k) probabilities, for the link "softmax"."""
-        return softmax(self._scores(X).astype(np.float64, copy=False), axis=1)
-
-
 @dataclass(eq=False, repr=False)
-class GeneralizedLeastSquares(WeightedClassifier, LinkedClassifier):
+class GeneralizedLeastSquares(WeightedClassifier):
     """A generalized linear model, fitted by least squares steps to a certified gap.
 
     It minimises P = mean_i loss(W'x_i, y_i) + alpha/2 |W|^2. Every round costs one pass over the
     rows and two triangular solves with one Cholesky factor of their second moment, so that the
     scaling of the features does not matter to the first order. Nesterov's momentum is ours, after
-    the paper's discussion. For up to 20,000 features; :class:`StagewiseLeastSquares` takes more.
+    the paper's discussion. For up to 20,000 features; the solver ``ls_stagewise`` takes more.
 
     Parameters
     ----------
@@ -435,6 +351,18 @@ class GeneralizedLeastSquares(WeightedClassifier, LinkedClassifier):
     fit_intercept: bool = parameter(True, flag)
     tol: float = parameter(1e-3, positive)
 
+    def _has_probabilities(self) -> bool:
+        if self.link == "softmax":
+            return True
+        raise AttributeError(
+            f"predict_proba: link={self.link!r} has no probabilities; link='softmax' has"
+        )
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X):
+        """Return (n, k) probabilities, for the link "softmax"."""
+        return softmax(self._scores(X).astype(np.float64, copy=False), axis=1)
+
     def _solver(self, problem: Problem) -> tuple[str, dict[str, Any]]:
         return "ls_accelerated", {"alpha": float(self.alpha), "link": self.link}
 
@@ -444,148 +372,6 @@ class GeneralizedLeastSquares(WeightedClassifier, LinkedClassifier):
     def _keep(self, problem: Problem, state, trace) -> None:
         self._keep_linear(state, problem)
         self.lower_, self.upper_ = trace.last["lower"], trace.last["primal"]
-
-
-@dataclass(eq=False, repr=False)
-class CalibratedLeastSquares(WeightedClassifier):
-    """Calibrated least squares (Algorithm 2): the link is learnt with the weights.
-
-    Every round fits the residuals of the predictions, recalibrates these by powers of themselves,
-    and projects them onto the simplex. Predictions are probabilities already. The problem is not
-    convex, and there is no certificate; the training error never rises. A constant feature of 1 is
-    appended, whose coefficients are regularised as all others are.
-
-    Parameters
-    ----------
-    alpha : float > 0, ridge of the fits, for the mean squared error of a row
-    basis : int >= 1, the highest power of a prediction (3 is the paper's)
-    max_iter : int >= 1, rounds; each adds (d, k) weights to the model
-
-    Attributes
-    ----------
-    coef_ : (t, d + 1, k), the terms that the t rounds add; the last feature is the constant one
-    calibration_ : (t, q, k), weights of the basis functions
-    squared_error_ : float, mean over the training rows of |y - prediction|^2
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> X, y = load_iris(return_X_y=True)
-    >>> model = CalibratedLeastSquares().fit(X, y)
-    >>> model.coef_.shape, model.predict_proba(X[:1]).round(2).tolist()
-    ((20, 5, 3), [[1.0, 0.0, 0.0]])
-    """
-
-    _: KW_ONLY
-    alpha: float = parameter(1e-5, positive)
-    basis: int = parameter(3, whole)
-    max_iter: int = parameter(20, whole)
-
-    fit_intercept = True
-
-    def predict_proba(self, X):
-        """Return the (n, k) predictions, which are on the simplex."""
-        return self._scores(X)
-
-    def _solver(self, problem: Problem) -> tuple[str, dict[str, Any]]:
-        return "ls_calibrated", {"alpha": float(self.alpha), "basis": self.basis}
-
-    def _keep(self, problem: Problem, state: CalibratedState, trace) -> None:
-        self.coef_, self.calibration_ = state.W, state.V
-        self.squared_error_ = trace.last["squared_error"]
-
-    def _shapes(self, d: int, k: int) -> dict[str, tuple[int, ...]]:
-        t = len(vars(self).get("calibration_", ()))
-        return {"coef_": (t, d + 1, k), "calibration_": (t, self.basis * k, k)}
-
-    def _scored(self, X) -> np.ndarray:
-        W, V, nan = self.coef_, self.calibration_, math.nan
-        none = np.zeros((0, len(self.classes_)))
-        state = CalibratedState(len(W), W, V, none, nan, nan, nan, self.basis)
-        return state.scores(self._widened(X))
-
-
-@dataclass(eq=False, repr=False)
-class StagewiseLeastSquares(LinkedClassifier):
-    """A generalized linear model on random features, which are made block by block and not stored.
-
-    It minimises mean_i loss(W'z_i, y_i) + alpha/2 |W|^2 over the features z_i of a row, one block
-    after the other, `max_iter` times. The model stores the seed of the features, and makes them
-    again to predict. There is no certificate. There is no `sample_weight`: landmarks and the median
-    distance are of rows drawn by chance, and a weight could not stand for repeated rows.
-
-    Parameters
-    ----------
-    features : name of random features, see :func:`workbench.data.generators.fitted`; "nystroem"
-        takes training rows as landmarks
-    n_features, block : int >= 1, in all and at a time
-    link : see :class:`GeneralizedLeastSquares`
-    alpha : float > 0, for the mean loss of a row
-    bandwidth : float > 0, of the kernel exp(-|x - x'|^2 / (bandwidth m^2)) that the features
-        approximate, with the median distance m of training rows that differ, 1 if none do
-    max_iter : int >= 1, passes over the blocks; 1 is the paper's algorithm, more are ours and go
-        on to the solution for all features at once
-
-    Attributes
-    ----------
-    generator_ : :class:`workbench.data.generators.Generator` of the features
-    coef_ : (n_features, k) weights
-    n_iter_ : int, visits of blocks
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_digits
-    >>> X, y = load_digits(return_X_y=True)
-    >>> sizes = {"n_features": 512, "block": 128}
-    >>> model = StagewiseLeastSquares(**sizes, alpha=1e-4, random_state=0).fit(X / 16, y)
-    >>> model.score(X / 16, y) > 0.99
-    True
-    """
-
-    features: str = parameter("orthogonal_fourier", one_of(RANDOM))
-    n_features: int = parameter(8192, whole)
-    block: int = parameter(1024, whole)
-    link: str = parameter("softmax", one_of(LINKS))
-    _: KW_ONLY
-    alpha: float = parameter(1e-5, positive)
-    bandwidth: float = parameter(1.0, positive)
-    max_iter: int = parameter(3, whole)
-
-    def _solver(self, problem: Problem) -> tuple[str, dict[str, Any]]:
-        names = "features", "n_features", "block", "link"
-        return "ls_stagewise", {name: getattr(self, name) for name in names} | {
-            "passes": self.max_iter,
-            "alpha": float(self.alpha),
-            "bandwidth": float(self.bandwidth),
-            "seed": self._seed(),
-        }
-
-    def _most_rounds(self) -> int:
-        return self.max_iter * -(-self.n_features // self.block)
-
-    def _keep(self, problem: Problem, state, trace) -> None:
-        self.generator_, self.coef_ = state.generator, state.W
-
-    def _shapes(self, d: int, k: int) -> dict[str, tuple[int, ...]]:
-        return {"coef_": (self.generator_.n_features, k)}
-
-    def _check_fitted(self) -> None:
-        g = vars(self).get("generator_")
-        good = type(g) is Generator and g.kind in RANDOM and g.d == self.n_features_in_
-        good = good and all(map(is_whole, (g.d, g.n_features, g.block))) and is_whole(g.seed, 0)
-        if not (good and g.block <= g.n_features):
-            raise ValueError("generator_: does not match the features")
-        positive(g.s, "generator_.s")
-        shape = (g.n_features, g.d) if g.kind == "nystroem" else (0, 0)
-        floats_of(g.anchors, "generator_.anchors", shape)
-        if g.anchors.dtype != np.float32:
-            raise ValueError("generator_.anchors: must be of single precision")
-        self.generator_ = replace(g)  # without anything else that the file may put there
-        super()._check_fitted()
-
-    def _scored(self, X) -> np.ndarray:
-        rows = 1 if X.shape[0] <= SINGLE_ROWS else GRAM_ROWS
-        return stage_scores(self.generator_, X, self.coef_, rows).astype(np.float64)
 
 
 @dataclass(eq=False, repr=False)
@@ -676,22 +462,6 @@ class SampledCutClassifier(Classifier):
         # Certified bases end by rounding, too, and the others when nothing gets better.
         certified = self.basis in ("exact", "nystroem")
         return self.trace_.last["violation"] if certified else None
-
-    def _shapes(self, d: int, k: int) -> dict[str, tuple[int, ...]]:
-        m, outputs = len(self.support_), 1 if k == 2 else k
-        return {"support_vectors_": (m, d), "dual_coef_": (outputs, m), "gamma_": ()}
-
-    def _check_fitted(self) -> None:
-        super()._check_fitted()
-        kernel = vars(self).get("_kernel")
-        if type(kernel) is not Kernel or kernel.kind not in KERNELS:
-            raise ValueError("_kernel: must be the kernel rbf or linear")
-        check_kernel(kernel.kind, kernel.gamma)
-        centre = floats_of(kernel.centre, "_kernel.centre", np.shape(kernel.centre))
-        if centre.shape not in ((0,), (self.n_features_in_,)) or kernel.dtype != np.float64:
-            raise ValueError("_kernel: does not match the features")
-        if kernel.gamma != self.gamma_:
-            raise ValueError("_kernel: gamma must equal gamma_")
 
     def _scored(self, X) -> np.ndarray:
         X = stored_as(self.support_vectors_, X)

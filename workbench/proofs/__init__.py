@@ -7,7 +7,7 @@ shares no code with the rest of the package and runs alone.
 """
 
 from workbench.proofs.checker import Proof, ProofError, Verdict, read
-from workbench.proofs.judge import Judgement, expected, judge, verify
+from workbench.proofs.judge import Judgement, judge, verify
 from workbench.proofs.writers import write
 
 __all__ = [
@@ -15,7 +15,6 @@ __all__ = [
     "Proof",
     "ProofError",
     "Verdict",
-    "expected",
     "judge",
     "read",
     "verify",

@@ -15,8 +15,6 @@ from workbench.data.panels import remade
 from workbench.proofs import checker
 from workbench.proofs.checker import Proof, ProofError, Verdict, below, objective, read
 
-ABSENT = {"alpha": 0.0, "l1": 0.0, "intercept": None, "kernel": None}  # fields that may be left out
-
 
 class Judgement(NamedTuple):
     """Bounds of the excess of an objective over its minimum, as fractions of the minimum."""
@@ -78,22 +76,6 @@ def judge(weights, X, y, proof: Proof | str | os.PathLike) -> Judgement:
     at_least = below(Fraction(low) / Fraction(found.upper) - 1) if found.upper else 0.0
     at_most = -below(1 - Fraction(high) / Fraction(found.lower)) if found.lower else math.inf
     return Judgement(max(0.0, at_least), max(0.0, at_most))
-
-
-def expected(header: dict[str, Any], wanted: dict[str, str]) -> None:
-    """Raise a ProofError unless the stated problem has these values, given as text."""
-    kernel = header.get("kernel") or {}
-    stated = ABSENT | header | kernel | {"kernel": kernel.get("name")}
-    for name, text in wanted.items():
-        if name not in stated:
-            raise ProofError(f"it states no {name}; it states {', '.join(sorted(stated))}")
-        value = stated[name]
-        try:
-            same = float(text) == value
-        except ValueError:
-            same = text.lower() == str(value).lower()
-        if not same:
-            raise ProofError(f"it states {name}={value}, not {text}")
 
 
 def named(problem: Problem) -> str:

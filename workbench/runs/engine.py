@@ -1,9 +1,8 @@
-"""Many tasks in worker processes: isolated, limited, resumable, on this machine or on a cluster.
+"""Many tasks in worker processes: isolated, limited, resumable.
 
 A task is done if its file exists, so a sweep that was cut off resumes where it was. The file's name
 is a content key: two runs share one exactly if nothing that can change their result differs.
-Each worker runs one task at a time, so its death costs only that task. On a Dask cluster the same
-function runs in the cluster's workers, which must share the folder of results.
+Each worker runs one task at a time, so its death costs only that task.
 """
 
 from __future__ import annotations
@@ -91,7 +90,6 @@ def execute(
     folder: Path,
     *,
     jobs: int = 1,
-    cluster: str | None = None,
     limits: Limits | None = None,
     timing: bool = False,
     what: str = "point",
@@ -103,8 +101,7 @@ def execute(
     ----------
     tasks : tasks with equal keys are run once; a task whose file is damaged is run again
     folder : where the files of tasks go
-    jobs : worker processes on this machine
-    cluster : address of a Dask scheduler to use instead, such as ``tcp://node1:8786``
+    jobs : worker processes
     timing : one worker, pinned to a core
     what : the name of one task in messages
     say : receives the progress, line by line: each failure, and at most one other end per second
@@ -132,16 +129,16 @@ def execute(
     run = partial(attempt, folder=folder.absolute(), limits=limits, timing=timing)
     started = said = time.monotonic()
     with ExitStack() as stop:
-        submit = _on_a_cluster(cluster, stop) if cluster else _in_processes(jobs, stop)
+        submit = _in_processes(jobs, stop)
         futures = {submit(task, run, limits): key for key, task in waiting.items()}
         for future in as_completed(list(futures)):
             key = futures.pop(future)  # so that memory does not grow with the sweep
             try:
                 _, status, text = future.result()
-            except Exception as error:  # raised by the scheduler or a pickle, not by the task
+            except Exception as error:  # raised by a pickle, not by the task
                 _, status, text = failed(key, error)
             if status == "done" and not waiting[key].path(folder).exists():
-                status, text = "failed", f"its worker does not share the folder {folder}"
+                status, text = "failed", f"it has written no file in {folder}"
             done, now = done + 1, time.monotonic()
             if status == "failed":
                 failures[key] = text
@@ -186,30 +183,3 @@ def _in_processes(jobs: int, stop: ExitStack) -> Callable[..., Future]:
     pool = ThreadPoolExecutor(jobs)
     stop.callback(pool.shutdown, wait=False, cancel_futures=True)
     return partial(pool.submit, work)
-
-
-def _on_a_cluster(address: str, stop: ExitStack) -> Callable[..., Future]:
-    """Return a function that submits a task; Dask gives the tasks of a dead worker to others."""
-    try:
-        from distributed import Client
-    except ImportError:
-        raise ValueError("cluster: needs the extra: pip install 'workbench-mc[cluster]'") from None
-    client = stop.enter_context(Client(address, timeout="10s", set_as_default=False))
-    if set(client.nthreads().values()) != {1}:
-        raise ValueError("cluster: needs workers with one thread each (--nthreads 1)")
-    pool = client.get_executor(pure=False)
-    stop.callback(client.run, _end_worker, on_error="ignore")
-    stop.callback(pool.shutdown, wait=False)  # cancels what has not ended
-    return partial(pool.submit, _in_worker)
-
-
-def _in_worker(task: Task, run: Callable, limits: Limits) -> Outcome:
-    """Run a task in a process that belongs to this worker of a cluster."""
-    return HERE.run(task, run, limits)
-
-
-def _end_worker() -> None:
-    HERE.kill()
-
-
-HERE = Worker()  # of a process of a cluster; it starts with its first task

@@ -161,7 +161,6 @@ def sweep(
     *,
     jobs: int = 1,
     timing: bool = False,
-    cluster: str | None = None,
     seconds: float | None = None,
     memory: float | None = None,
     folder: str | os.PathLike | None = None,
@@ -176,7 +175,6 @@ def sweep(
     jobs : worker processes, each with one thread
     timing : one worker, pinned to a core, and at least three runs of each setting: repetitions
         are added if it has fewer seeds. Otherwise the seconds are not comparable, and marked so
-    cluster : address of a Dask scheduler to use instead; it must share `folder`
     seconds, memory : limits of one point, in wall seconds and GB, see
         :class:`workbench.runs.worker.Limits`
     folder : where traces are kept (default: ``runs/points`` of the checkout, for all sweeps)
@@ -187,21 +185,21 @@ def sweep(
     Raises
     ------
     ValueError
-        For data that cannot be read, or timing on a cluster, before anything runs.
+        For data that cannot be read, before anything runs.
     KeyboardInterrupt
         After all workers have been stopped; the same call resumes the sweep.
     """
     limits = Limits(seconds, memory)
     folder = Path(folder or runs_folder() / "points").absolute()
-    if timing and (cluster or jobs != 1):
-        raise ValueError("timing: must run one job here, without jobs or a cluster")
+    if timing and jobs != 1:
+        raise ValueError("timing: must run one job at a time")
     timing = timed_alone(timing)
     points = at_least(points, TIMED_RUNS) if timing else points
     if (known := recalled()) is not None:
         return _from_results(points, timing, known, folder)
     points = planned(points, timing, proofs)
     tasks = [task(point, proofs) for point in points]
-    how = {"jobs": jobs, "cluster": cluster, "limits": limits, "timing": timing, "say": say}
+    how = {"jobs": jobs, "limits": limits, "timing": timing, "say": say}
     return Sweep(points, folder, execute(tasks, folder, **how))
 
 

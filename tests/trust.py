@@ -1,0 +1,127 @@
+"""Write TRUST.md: what is promised, how it is attacked, how much was tried, and what failed.
+
+    python tests/trust.py [mutants] [coverage] [test_refused ...]    # `make trust`: all, an hour
+
+Each part and each file of tests keeps its numbers, with the commit, in runs/trust/. The page is
+made from the latest ones, and says what has not been run.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+ROOT, HERE = Path(__file__).parents[1], Path(__file__).parent
+KEPT = ROOT / "runs" / "trust"
+PROMISES = {  # how each is attacked, and where
+    "A certified interval contains the optimum, rounding included.": (
+        "Optima in exact arithmetic, of cvxpy, HiGHS, scikit-learn; rows of 1e±8, offsets of 1e4, "
+        "weights of 1e12, forged proofs, random problems.",
+        "test_proofs_checker test_proofs test_proofs_peers test_certify test_solvers test_mrc "
+        "test_memoir_bounds fuzz/test_certificates_fuzz",
+    ),
+    "What was cut off resumes, and ends as if it had not been cut.": (
+        "Ctrl-C at every statement of a round, errors within a round, workers and commands killed, "
+        "copied states, damaged files.",
+        "test_interrupts test_midrun test_sweep test_engine test_determinism test_own_solver",
+    ),
+    "A wrong input ends in an error that names it; no file runs code.": (
+        "Parameters outside their range, rows and labels of any kind, files of random bytes, "
+        "pickles, archives that grow, texts of any words.",
+        "test_refused test_data_formats test_supply_chain fuzz/test_problem_fuzz "
+        "fuzz/test_solvers_fuzz fuzz/test_texts_fuzz fuzz/test_found",
+    ),
+}
+
+
+class Count:
+    """The pytest plugin that counts tests and what they tried, and lists failures."""
+
+    def __init__(self):
+        self.tried, self.failed = Counter(), []
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item, call):
+        report = yield
+        if report.failed:
+            self.failed.append(item.nodeid)
+        if report.when == "call":
+            self.tried.update(dict(report.user_properties), tests=1, skipped=int(report.skipped))
+        if report.when == "teardown":
+            said = getattr(item, "hypothesis_statistics", "") or ""
+            self.tried["random inputs"] += sum(map(int, re.findall(r"(\d+) passing examp", said)))
+        return report
+
+
+def tests(name: str) -> dict:
+    """Run a file of tests."""
+    options = ["-p", "no:cacheprovider", "-p", "no:xdist", f"{HERE / name}.py"]
+    pytest.main(options, plugins=[count := Count()])
+    return {"tried": count.tried, "failed": count.failed}
+
+
+def mutants() -> dict:
+    """Try the mutants of the kernels."""
+    said = command(HERE / "mutation" / "run.py", "-j", "1")
+    return {"said": re.findall(r"(\w+): (\d+) of (\d+) mutants killed, (\d+) survive", said)}
+
+
+def coverage() -> dict:
+    """Count lines and branches of the kernels, not compiled, and of the checker."""
+    plain = "-m", "pytest", "--cov", "--cov-branch", "--cov-append", "--cov-report="
+    command(*plain, *HERE.glob("test_kernels_*.py"), HERE / "test_rows.py", NUMBA_DISABLE_JIT="1")
+    command(*plain, HERE / "test_proofs_checker.py", HERE / "test_proofs.py")
+    command("-m", "coverage", "json", "-o", KEPT / "lines")
+    files = json.loads((KEPT / "lines").read_text())["files"]
+    names = "covered_lines", "num_statements", "covered_branches", "num_branches"
+    chosen = sorted(f for f in files if "/kernels/" in f or f.endswith("checker.py"))
+    return {"files": {f: [files[f]["summary"][name] for name in names] for f in chosen}}
+
+
+def command(*words, **more: str) -> str:
+    """Run Python in the checkout; return what it prints."""
+    env = os.environ | {"COVERAGE_FILE": str(KEPT / ".coverage")} | more
+    call = [sys.executable, *map(str, words)]
+    return subprocess.run(call, cwd=ROOT, env=env, stdout=subprocess.PIPE, text=True).stdout
+
+
+def page() -> str:
+    """Return the page of the numbers that are kept."""
+    kept = {file.stem: json.loads(file.read_text()) for file in KEPT.glob("*.json")}
+    commits = ", ".join(sorted({found["commit"] for found in kept.values()}))
+    lines = [f"# How the promises are tested\n\nWritten by `make trust`, at {commits}.\n"]
+    lines += ["| promised | attacked with | tried | violations |\n|---|---|---|---|"]
+    failed = []
+    for promise, (how, names) in PROMISES.items():
+        own = {name: kept.get(Path(name).stem) for name in names.split()}
+        total = sum((Counter(found["tried"]) for found in own.values() if found), Counter())
+        tried = ", ".join(f"{n:,} {what}" for what, n in total.items())
+        if left := ", ".join(name for name, found in own.items() if not found):
+            tried += f" (not run yet: {left})"
+        bad = [node for found in own.values() if found for node in found["failed"]]
+        failed += bad
+        lines.append(f"| {promise} | {how} | {tried} | {len(bad)} |")
+    lines += ["\n**Violations**: " + (", ".join(f"`{node}`" for node in failed) or "0") + ".\n"]
+    lines += ["| kernels of | mutants | killed | survive, with reasons |\n|---|---|---|---|"]
+    for name, killed, total, left in kept.get("mutants", {}).get("said", []):
+        lines.append(f"| {name} | {total} | {killed} | [{left}](tests/mutation/survivors.toml) |")
+    lines += ["\n| file | lines covered | branches covered |\n|---|---|---|"]
+    for file, (hit, of, taken, branches) in kept.get("coverage", {}).get("files", {}).items():
+        lines.append(f"| `{file}` | {hit} of {of} | {taken} of {branches} |")
+    return "\n".join(lines) + "\n"
+
+
+PARTS = {"mutants": mutants, "coverage": coverage}
+if __name__ == "__main__":
+    KEPT.mkdir(parents=True, exist_ok=True)
+    head = ["git", "-C", ROOT, "rev-parse", "--short", "HEAD"]
+    commit = {"commit": subprocess.check_output(head, text=True).strip()}
+    for name in sys.argv[1:] or [*PARTS, *" ".join(n for _, n in PROMISES.values()).split()]:
+        found = PARTS[name]() if name in PARTS else tests(name)
+        (KEPT / f"{Path(name).stem}.json").write_text(json.dumps(found | commit))
+    (ROOT / "TRUST.md").write_text(page(), encoding="utf-8")
