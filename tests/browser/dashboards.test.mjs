@@ -4,9 +4,9 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { DASHBOARDS, kernels, Lab } from "./lab.mjs";
 
-// A slider that the solver may change in mid-run, and how far it is moved.
+// A slider that the solver may change in mid-run, how far it is moved, and data if not the first.
 const LIVE = {
-  mrc: ["n_max", -3],
+  mrc: ["n_max", -3, "digits | 30 % test"],
   weston_watkins: ["C", 1],
   least_squares: ["alpha", 1],
   sampled_cuts: ["r", -1],
@@ -19,13 +19,14 @@ after(() => lab?.close());
 
 const TASKS = Object.entries(LIVE).flatMap((task) => [[false, ...task], [true, ...task]]);
 
-for (const [keys, name, [slider, steps]] of TASKS) {
+for (const [keys, name, [slider, steps, data]] of TASKS) {
   const how = keys ? "by keyboard" : "by mouse";
   test(`${name}, ${how}: run, pause, step, back, a parameter on the fly, stop`, async () => {
     const dashboard = await lab.dashboard(name);
     dashboard.keys = keys;
     const { page } = dashboard;
     await dashboard.until("ready");
+    if (data) await dashboard.choose("data", data); // on which it does not end at once
     assert.equal(await dashboard.slide("speed", -1), "10 rounds/s");
 
     await dashboard.press("run");
