@@ -254,8 +254,8 @@ def _narrow(figure) -> None:
     figure.draw_without_rendering()
     for ax in figure.axes:
         for text in (ax.title, ax._left_title, ax.xaxis.label):
-            letters = int(ax.bbox.width * 72 / figure.dpi / (0.55 * text.get_fontsize()))
-            if "$" not in (words := text.get_text()):
+            letters = int(ax.bbox.width * 72 / figure.dpi / (0.52 * text.get_fontsize()))
+            if "$" not in (words := text.get_text().replace(" = ", "\u00a0=\u00a0")):
                 lines = (textwrap.fill(line, letters) for line in words.splitlines())
                 text.set_text("\n".join(lines))
     for part in (figure, *figure.subfigs):
