@@ -327,6 +327,7 @@ class Attack:
         self.rng, self.file, self.trap = np.random.default_rng(seed), folder / "p", folder / "trap"
         self.base = list(base_proofs(self.rng))
         self.optima: dict[str, float | None] = {}
+        self.judged: list[tuple] = []  # files, rows, labels and verdicts, None if refused
 
     def optimum(self, header, X, y) -> float | None:
         """Return the optimum of a stated problem, None where the oracle finds none."""
@@ -341,10 +342,12 @@ class Attack:
 
     def one(self) -> str:
         X, y, header, arrays, optimum = self.base[self.rng.integers(len(self.base))]
-        self.file.write_bytes(mutate(self.rng, header, arrays, self.trap))
+        self.judged.append((mutate(self.rng, header, arrays, self.trap), X, y, None))
+        self.file.write_bytes(self.judged[-1][0])
         try:
             proof = checker.read(self.file)
             verdict = checker.verify(proof, X, y)
+            self.judged[-1] = *self.judged[-1][:3], verdict
         except checker.ProofError as error:
             assert "\n" not in str(error) and len(str(error)) < 400, str(error)
             assert not self.trap.exists()

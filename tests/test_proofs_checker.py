@@ -41,13 +41,6 @@ def test_the_written_format_has_every_name_and_constant():
     assert all(part in text for part in (*bits, f"B = {checker.BLOCK}", "256 MiB"))
 
 
-def test_bounds_against_exact_arithmetic(record_property):
-    rng = np.random.default_rng(0)
-    counts = Counter(attack_proofs.check_case(rng) for _ in range(300))
-    record_property("optima in exact arithmetic", counts.total())
-    assert counts["close"] > 250  # an interval of any width would hold the optimum
-
-
 def test_exact_cases_notice_rounding_that_is_not_counted(monkeypatch):
     monkeypatch.setattr(checker, "g", lambda terms: 0.0)
     rng, wrong = np.random.default_rng(0), 0
@@ -59,6 +52,47 @@ def test_exact_cases_notice_rounding_that_is_not_counted(monkeypatch):
     assert wrong > 20
 
 
+def run_node(*command):
+    """Return the lines that Node.js prints."""
+    node = shutil.which("node") or pytest.skip("the second checker needs Node.js")
+    return subprocess.run([node, *command], capture_output=True, text=True, check=True).stdout
+
+
+def assert_second_checker_agrees(judged, folder):
+    """Give (file, X, y, verdict or None) to the JavaScript checker, made from FORMAT.md alone."""
+    files = []
+    for number, (blob, X, y, _) in enumerate(judged):
+        files += [folder / str(number), folder / f"{checker.checksum(X, y)}.npz"]
+        files[-2].write_bytes(blob)
+        names = ("data", "indices", "indptr", "shape") if sp.issparse(X) else ()
+        np.savez(files[-1], y=y, **({name: getattr(X, name) for name in names} or {"X": X}))
+    answers = run_node(SOURCE.with_suffix(".js"), *files).splitlines()
+    for (blob, _, _, first), answer in zip(judged, answers, strict=True):
+        second = json.loads(answer)
+        assert (first is None) == ("refused" in second), (blob, first, second)
+        if first:
+            assert [second["lower"], second["upper"]] == pytest.approx(first[:2], 2e-12, 1e-300)
+
+
+def test_bounds_against_exact_arithmetic(tmp_path, monkeypatch, record_property):
+    judged, verify = [], checker.verify
+
+    def recorded(proof, X, y):
+        verdict = verify(proof, X, y)
+        judged.append((attack_proofs.npz(proof.header, proof.arrays), X, y, verdict))
+        return verdict
+
+    monkeypatch.setattr(checker, "verify", recorded)
+    rng = np.random.default_rng(0)
+    counts = Counter(attack_proofs.check_case(rng) for _ in range(300))
+    record_property("optima in exact arithmetic", counts.total())
+    assert counts["close"] > 250  # an interval of any width would hold the optimum
+    X, y = 50 * np.eye(3), np.arange(3)  # its losses are far smaller than a unit of the scores
+    header = svm()[2] | {"loss": "softmax", "alpha": 1e-30, "checksum": checker.checksum(X, y)}
+    recorded(checker.Proof(header, {"W": np.eye(3)}), X, y)
+    assert_second_checker_agrees(judged, tmp_path)
+
+
 def test_damaged_and_forged_proofs(tmp_path, record_property):
     attack = attack_proofs.Attack(0, tmp_path)
     counts = Counter(attack.one() for _ in range(2000))
@@ -66,49 +100,7 @@ def test_damaged_and_forged_proofs(tmp_path, record_property):
     assert counts["refused"] > 1000
     assert counts["true interval"] > 300
     assert counts["another problem"] > 20
-
-
-def run_node(*command):
-    """Return the lines that Node.js prints."""
-    node = shutil.which("node") or pytest.skip("the second checker needs Node.js")
-    return subprocess.run([node, *command], capture_output=True, text=True, check=True).stdout
-
-
-def test_a_second_checker_made_from_the_format_alone_agrees(tmp_path, monkeypatch):
-    cases, verdicts, verify = [], [], checker.verify
-
-    def recorded(proof, X, y):
-        verdicts.append(verify(proof, X, y))
-        cases.append((attack_proofs.npz(proof.header, proof.arrays), X, y))
-        return verdicts[-1]
-
-    monkeypatch.setattr(checker, "verify", recorded)
-    rng, attack = np.random.default_rng(2), attack_proofs.Attack(2, tmp_path)
-    for _ in range(100):
-        attack_proofs.check_case(rng)
-    X, y = 50 * np.eye(3), np.arange(3)  # its losses are far smaller than a unit of the scores
-    header = svm()[2] | {"loss": "softmax", "alpha": 1e-30, "checksum": checker.checksum(X, y)}
-    recorded(checker.Proof(header, {"W": np.eye(3)}), X, y)
-    for _ in range(500):
-        X, y, header, arrays, _ = attack.base[rng.integers(len(attack.base))]
-        cases.append((attack_proofs.mutate(rng, header, arrays, attack.trap), X, y))
-        attack.file.write_bytes(cases[-1][0])
-        try:
-            verdicts.append(verify(attack.file, X, y))
-        except checker.ProofError:
-            verdicts.append(None)
-    files = []
-    for number, (blob, X, y) in enumerate(cases):
-        files += [tmp_path / str(number), tmp_path / f"{checker.checksum(X, y)}.npz"]
-        files[-2].write_bytes(blob)
-        names = ("data", "indices", "indptr", "shape") if sp.issparse(X) else ()
-        np.savez(files[-1], y=y, **({name: getattr(X, name) for name in names} or {"X": X}))
-    answers = run_node(SOURCE.with_suffix(".js"), *files).splitlines()
-    for case, first, answer in zip(cases, verdicts, answers, strict=True):
-        second = json.loads(answer)
-        assert (first is None) == ("refused" in second), (case[0], first, second)
-        if first:
-            assert [second["lower"], second["upper"]] == pytest.approx(first[:2], 2e-12, 1e-300)
+    assert_second_checker_agrees(attack.judged, tmp_path)
 
 
 @pytest.mark.parametrize("language", ["Python", "JavaScript"])

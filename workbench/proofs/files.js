@@ -30,10 +30,11 @@ async function readNpz(bytes, wanted) { // the arrays by name; a proof has no `w
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length), end = bytes.length - 22;
   const u16 = (at) => view.getUint16(at, true), u32 = (at) => view.getUint32(at, true);
   need(end >= 0 && u32(end) === 0x06054b50, "not a zip archive that ends with its directory");
-  const arrays = new Map(), count = u16(end + 10), directory = u32(end + 16);
-  need(wanted || (bytes.length <= 2 ** 28 && count <= 16), "more than 256 MiB or 16 members");
+  const arrays = new Map(), directory = u32(end + 16);
+  need(wanted || bytes.length <= 2 ** 28, "more than 256 MiB");
   let at = directory, total = 0;
-  for (let member = 0; member < count; member++) {
+  for (let member = 0; at < end; member++) {
+    need(wanted || member < 16, "more than 16 members");
     need(u32(at) === 0x02014b50 && bytes[at + 6] <= 63 && !(u16(at + 8) & 0x61), "not a plain zip archive");
     const method = u16(at + 10), [crc, packed, size] = [16, 20, 24].map((o) => u32(at + o)), start = u32(at + 42);
     const file = ascii(bytes.subarray(at + 46, at + 46 + u16(at + 28))), name = file.slice(0, -4);
@@ -50,7 +51,7 @@ async function readNpz(bytes, wanted) { // the arrays by name; a proof has no `w
     need(data.length === size && crc32(data) === crc, `${file}: damaged (length or CRC-32)`);
     arrays.set(name, readNpy(data, name));
   }
-  need(at === end && u32(end + 12) === end - directory && u16(end + 8) === count, "the zip directory is damaged");
+  need(at === end && u32(end + 12) === end - directory, "the zip directory is damaged");
   return arrays;
 }
 
