@@ -27,7 +27,8 @@ EXAM = """\
 reason with every answer: an answer without a reason counts for nothing.
 """
 ANSWER = re.compile(r"\s*<details><summary>Answer</summary>\s+(.*?)\s*</details>\s*", re.DOTALL)
-SENTENCES = re.compile(r"(?<=[.?!])\s+(?=[A-Z*$\[])")
+SENTENCES = re.compile(r"(?:(?<=[.?!])|(?<=[.?!]\*\*))\s+(?=[A-Z*$\[])")
+HIDDEN = "<style>.reveal aside.notes { display: none; }</style></head>"  # without reveal.js, too
 MAX_LINES = 14  # of printed output on a slide
 PLAIN = {"exclude_input": True, "exclude_input_prompt": True, "exclude_output_prompt": True}
 
@@ -105,7 +106,7 @@ def slides(title: str, done: dict[Path, NotebookNode]) -> str:
                 if cell.outputs:
                     deck.cells.append(typed(cell, "subslide"))
     exporter = SlidesExporter(filters={"markdown2html": lambda source: source}, **PLAIN)
-    return exporter.from_notebook_node(deck)[0]
+    return exporter.from_notebook_node(deck)[0].replace("</head>", HIDDEN, 1)
 
 
 def cut(source: str, path: Path) -> list[NotebookNode]:
