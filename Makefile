@@ -63,9 +63,10 @@ test-browser: .venv/.ok ## drive the dashboards in Chromium (ARGS="--test-name-p
 trust: .venv/.ok ## write TRUST.md: what is promised, how it is attacked, how much was tried; an hour (ARGS="mutants coverage test_refused")
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(PYTHON) tests/trust.py $(ARGS)
 
-lint: .venv/.ok ## check style and format of all .py and .ipynb
+lint: .venv/.ok ## check style, format and types of all .py and .ipynb
 	.venv/bin/ruff check $(ARGS)
 	.venv/bin/ruff format --check
+	$(PYTHON) -m mypy
 
 bench: .venv/.ok ## compare speed with what is committed, some minutes on an idle machine (ARGS=--update writes it)
 	$(PYTHON) benchmarks/bench.py $(ARGS)
@@ -91,7 +92,7 @@ peers: .venv/.ok ## make the environments of the systems that benchmarks/ compar
 	$(PYTHON) benchmarks/peers.py $(ARGS)
 
 clean: ## remove the environment and the caches (not downloaded data, nor runs that were kept)
-	rm -rf .venv .pytest_cache .ruff_cache build course docs dist traces tests/browser/node_modules
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache build course docs dist traces tests/browser/node_modules
 	find runs -mindepth 1 -maxdepth 1 ! -name kept ! -name grids -exec rm -rf {} + 2>/dev/null || true
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -19,22 +19,23 @@ from pathlib import Path
 import matplotlib
 import matplotlib.pyplot as plt
 import nbformat
+import numba
 import numpy as np
 import psutil
 import pytest
 import scipy.sparse as sp
-from numba import config
 
 from workbench.core.problem import as_problem
 from workbench.registry import SOLVERS
 from workbench.runs import engine
 
 
-def pytest_configure():
+def pytest_configure(config):
     """Hear interrupts, which background jobs ignore, and let kernels run without compilation."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    if config.DISABLE_JIT:
+    if numba.config.DISABLE_JIT:
+        config.addinivalue_line("filterwarnings", "ignore::RuntimeWarning")  # as compiled
         _write_registers_out()
 
 

@@ -19,7 +19,6 @@ def fitted(name, problem, **parameters):
     return state
 
 
-@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("k", [2, 3, 6])
 @pytest.mark.parametrize("settings", [{"gamma": 0.3}, {}, {"kernel": "linear"}])
 def test_libsvm_is_scikit_learns(settings, k, blobs):

@@ -231,6 +231,7 @@ def test_a_problem_set_has_solutions_and_its_copy_runs_without_them(path):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of wrong answers
 @pytest.mark.parametrize("path", [*NOTEBOOKS, *SETS], ids=lambda path: path.stem)
 def test_notebook_runs_without_answers_and_its_checks_tell_right_from_wrong(
     path, execute, monkeypatch

@@ -122,6 +122,12 @@ def test_no_machine_path_and_no_registry_host_is_committed():
     assert not found
 
 
+def test_the_public_workflow_calls_at_least_the_targets_of_our_own_ci():
+    texts = [(ROOT / name).read_text() for name in (".ci/run", ".github/workflows/ci.yml")]
+    own, public = ({*re.findall(r"^ *(?:- run: )?make ([a-z-]+)", t, re.M)} for t in texts)
+    assert {"lint", "test", "test-browser"} <= own <= public
+
+
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
     """Return the wheel and the sdist, built as `make dist` does."""
@@ -136,8 +142,8 @@ def test_wheel_and_sdist_hold_what_they_should_and_no_more(built):
     tops = {name.partition("/")[0] for name in wheel}
     assert tops == {"workbench", f"workbench_mc-{PROJECT['version']}.dist-info"}
     kinds = {Path(name).suffix for name in wheel if name.startswith("workbench/")}
-    assert kinds == {".py", ".js", ".css", ".html", ".csv", ".md"}
-    own = {"workbench/live/chart.js", "workbench/figures/report/report.html"}
+    assert kinds == {".py", ".typed", ".md", ".js", ".css", ".html", ".csv"}
+    own = {"workbench/py.typed", "workbench/live/chart.js", "workbench/figures/report/report.html"}
     assert own < wheel and any(name.endswith("licenses/LICENSE") for name in wheel)
     with tarfile.open(built[1]) as sdist:
         names = {name.partition("/")[2] for name in sdist.getnames()}

@@ -125,6 +125,7 @@ def test_the_best_lower_bound_is_proved_even_if_an_earlier_iterate_had_it(case, 
     assert verify(path, problem).lower >= before * (1 - 1e-9) > 0.0
 
 
+@pytest.mark.filterwarnings("ignore:Liblinear failed to converge")  # of one round
 def test_judging_weights(blobs, tmp_path):
     problem, path = blobs(n=150, d=5, k=3), tmp_path / "proof.npz"
     parameters = {"alpha": 1 / 150, "link": "squared_hinge"}

@@ -28,23 +28,23 @@ FLOORS = [
 ]
 # Lines of Python, docstrings included. A budget rises only in the commit that says what else went.
 BUDGETS = {
-    "core": 1_150,
+    "core": 1_185,
     "kernels": 800,
     "data": 1_900,
-    "mrc": 2_640,
+    "mrc": 2_634,
     "weston_watkins": 900,
     "memoir": 2_100,
     "least_squares": 1_148,
     "sampled_cuts": 1_450,
     "tuning": 450,
     "peers": 1_000,
-    "registry": 109,
-    "proofs": 1_150,
+    "registry": 110,
+    "proofs": 1_158,
     "runs": 1_766,
     "live": 1_748,
     "figures": 1_699,
-    "estimators": 1_292,
-    "arena": 743,
+    "estimators": 1_294,
+    "arena": 745,
     "cli": 373,
 }
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}

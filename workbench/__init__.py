@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # What a user types first, imported when it is asked for: the estimators need none of it.
 FIRST = {
@@ -18,7 +18,7 @@ FIRST = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> Any:  # of a kind of its own
     if name not in FIRST:
         raise AttributeError(f"module 'workbench' has no attribute {name!r}")
     return getattr(import_module(FIRST[name]), name)

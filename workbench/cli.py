@@ -15,7 +15,7 @@ import sys
 import textwrap
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import workbench
 from workbench.core.names import count, hint
@@ -37,14 +37,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         except SystemExit as exit:
             code = exit.code or 0
         sys.stdout.flush()
-        return code
+        return code  # type: ignore[return-value]
     except BrokenPipeError:
         # The rest of the buffer is discarded, or Python would complain at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except (ValueError, OSError, RuntimeError, MemoryError) as error:
         file = getattr(error, "filename", None)
-        message = f"{file}: {error.strerror}" if file else str(error)
+        message = f"{file}: {getattr(error, 'strerror', '')}" if file else str(error)
         print("workbench:", *message.split(), file=sys.stderr)
         return 2
     except KeyboardInterrupt:
@@ -186,7 +186,7 @@ def run_command(arguments: argparse.Namespace) -> int:
     print(f"{problem.name}: n = {problem.n:,}, d = {problem.d:,}, k = {problem.k:,}", flush=True)
     sampled, judge = geometric(), errors(problem)
 
-    def show(row: dict[str, Any]) -> bool:
+    def show(row: dict) -> bool:
         if seen := sampled(row):
             print(_line(row), flush=True)
         return seen
@@ -328,7 +328,7 @@ def _in_a_checkout() -> None:
         raise ValueError("figures and report need notebooks: run this in a checkout")
 
 
-def _options(arguments: argparse.Namespace, names: str) -> dict[str, Any]:
+def _options(arguments: argparse.Namespace, names: str) -> dict:
     return {name: getattr(arguments, name) for name in names.split()} | {"say": _say}
 
 
@@ -350,7 +350,7 @@ def _failed(failures: Collection[str], what: str, remedy: str) -> int:
     return 1 if failures else 0
 
 
-def _line(row: dict[str, Any]) -> str:
+def _line(row: dict) -> str:
     texts = [f"{n} {v:.4g}" if isinstance(v, float) else f"{n} {v}" for n, v in row.items()]
     return "  ".join(text for text in texts if not text.startswith("cpu "))
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from importlib import import_module
-from typing import NamedTuple
+from typing import NamedTuple, cast
+
+from workbench.core.kinds import Steps
 
 
 class Solver(NamedTuple):
@@ -16,18 +17,18 @@ class Solver(NamedTuple):
     under another value, and all that it yields is true of the new one.
     """
 
-    function: Callable | str
+    function: Steps | str
     label: str
     colour: str
     marker: str = "o"
     live: tuple[str, ...] = ()
 
     @property
-    def steps(self) -> Callable:
+    def steps(self) -> Steps:
         if callable(self.function):
             return self.function
         module, _, name = self.function.partition(":")
-        return getattr(import_module(f"workbench.{module}"), name)
+        return cast(Steps, getattr(import_module(f"workbench.{module}"), name))
 
 
 # Name, which is the function's, too: module, label, and a colour, a marker, the live parameters.

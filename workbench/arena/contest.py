@@ -11,7 +11,6 @@ content of all that decides them.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,6 +24,7 @@ from threadpoolctl import threadpool_limits
 
 from workbench.arena.entries import ENTRIES, FAMILY, Entry, entry
 from workbench.arena.match import FINAL_FIT_FACTOR, Data, Match, match_key, problem_of
+from workbench.core.kinds import PathLike
 from workbench.core.problem import Problem
 from workbench.core.trace import Trace, read_trace
 from workbench.data.formats import Rows, write_npz
@@ -89,8 +89,8 @@ class Contest:
         """
         frame = self.frame()
         frame = frame.assign(done=frame["status"] == "done").astype(dict.fromkeys(MEANS, float))
-        how = dict.fromkeys(MEANS, "mean") | {"done": "sum", "settings": "first", "reason": "first"}
-        how |= {"cut": lambda cut: cut.eq(True).any()}
+        how: dict = {**dict.fromkeys(MEANS, "mean"), "done": "sum", "settings": "first"}
+        how |= {"reason": "first", "cut": lambda cut: cut.eq(True).any()}
         found = frame.groupby(["data", "entry", "label"], sort=False).agg(how).reset_index()
         found = found.sort_values(["test_error", "fit_cpu"], kind="stable")
         sets = {name: place for place, name in enumerate(frame["data"].unique())}
@@ -135,7 +135,7 @@ def contest(
     test: float | None = 0.3,
     jobs: int = 1,
     timing: bool = False,
-    folder: str | os.PathLike | None = None,
+    folder: PathLike | None = None,
     say: Say = print,
 ) -> Contest:
     """Run every match that has not been run before, in worker processes, one thread each.
@@ -180,8 +180,8 @@ def contest(
     if timing and jobs != 1:
         raise ValueError(f"timing: must run one job, got {jobs!r}")
     folder = Path(folder or runs_folder() / "arena").absolute()
-    specs = [own_data(spec, folder) for spec in specs]
-    names = [spec.stem if isinstance(spec, Path) else spec for spec in specs]
+    sets = [own_data(spec, folder) for spec in specs]
+    names = [spec.stem if isinstance(spec, Path) else spec for spec in sets]
     if twice := [name for name in names if names.count(name) > 1]:
         raise ValueError(f"specs: {twice[0]} appears twice")
     given = ENTRIES if entries is None else entries
@@ -190,8 +190,8 @@ def contest(
         raise ValueError("entries: give at least one name")
     rules = budget, fit, test, timed_alone(timing)
     if (known := recalled()) is not None:
-        drawn = product(specs, range(partitions), chosen.items())
-        matches = [Match(data, partition, *named, *rules) for data, partition, named in drawn]
+        drawn = product(sets, range(partitions), chosen.items())
+        matches = [Match(data, p, name, e, *rules) for data, p, (name, e) in drawn]
         matches = [replace(match, key=_call(match)) for match in matches]
         if entries is None:  # those that were installed then
             matches = [match for match in matches if match.key in known]
@@ -199,7 +199,7 @@ def contest(
     sources.cache_clear()  # a notebook's kernel may be older than the code; new workers are not
     problem_of.cache_clear()  # and older than the files
     matches, unfinished = [], {}
-    for data, partition in product(specs, range(partitions)):
+    for data, partition in product(sets, range(partitions)):
         with threadpool_limits(1):  # as in the workers: digits depend on the threads
             problem = problem_of(data, partition, test)
         if problem.X_test is None:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from workbench.arena.entries import FAMILY, Entry
 from workbench.arena.search import search
+from workbench.core.kinds import Record
 from workbench.core.measures import held_out, predictions
 from workbench.core.problem import Problem
-from workbench.core.stream import geometric, processor_seconds, rounds
+from workbench.core.stream import State, geometric, processor_seconds, rounds
 from workbench.core.trace import Trace, read_finished, write_trace
 from workbench.data import load
 from workbench.data.features import constant, fourier
@@ -77,12 +77,12 @@ class Match:
         ranges = dict(self.entry.ranges)
         if "gamma" in ranges:
             unit = scale(blind)
-            ranges["gamma"] = tuple(unit * end for end in ranges["gamma"])
+            ranges["gamma"] = unit * ranges["gamma"][0], unit * ranges["gamma"][1]
         fixed = {name: value for name, value in parameters.items() if name not in ranges}
-        settings = {"budget": self.budget, "fit": self.fit, "seed": self.partition}
+        settings: dict = {"budget": self.budget, "fit": self.fit, "seed": self.partition}
         found = search(steps, fixed, ranges, blind, **settings)
 
-        def fitted(**judged) -> tuple[Trace, Any]:
+        def fitted(**judged) -> tuple[Trace, State | None]:
             last = rounds(found["rounds"]), processor_seconds(FINAL_FIT_FACTOR * self.fit)
             judged |= {"parameters": parameters | found["values"], "warm_up": False}
             return run(self.entry.solver, blind, *last, **judged)
@@ -105,13 +105,13 @@ class Match:
         return f"error {100 * error:.2f} %, fit {result['fit_cpu']:.2g} s, {result['settings']}"
 
 
-def _result(problem: Problem, found: dict, fitted: Trace, state) -> dict[str, Any]:
+def _result(problem: Problem, found: dict, fitted: Trace, state) -> Record:
     """Predict the test rows, and return the entries of the frame that this match measured."""
     wrong = predictions(state, problem.X_test, problem.k) != problem.y_test
     error, m, last = float(np.mean(wrong)), len(wrong), fitted.last
     # The standard error is that of at least one wrong row, and one right.
     spread = float(np.sqrt(max(error, 1 / m) * max(1 - error, 1 / m) / m))
-    row = {"n": problem.n, "d": problem.d, "k": problem.k, "n_test": m}
+    row: dict = {"n": problem.n, "d": problem.d, "k": problem.k, "n_test": m}
     row |= {"sparse": problem.is_sparse, "synthetic": problem.synthetic}
     row |= {"settings": ", ".join(f"{name}={v:g}" for name, v in found["values"].items())}
     row |= {"rounds": last["round"], "fit_cpu": last["cpu"], "fit_seconds": last["seconds"]}

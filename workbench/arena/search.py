@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from math import inf, log
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import qmc
 
+from workbench.core.kinds import Record, Values
 from workbench.core.measures import held_out
 from workbench.core.problem import Problem
 from workbench.core.stream import Row, geometric, processor_seconds, until, watch
@@ -31,14 +32,14 @@ Ranges = Mapping[str, tuple[float, float]]
 
 def search(
     steps: Callable,
-    fixed: Mapping[str, Any],
+    fixed: Values,
     ranges: Ranges,
     problem: Problem,
     *,
     budget: float,
     fit: float,
     seed: int = 0,
-) -> dict[str, Any]:
+) -> Record:
     """Choose parameters and the number of rounds on validation rows, by one rule for all solvers.
 
     A trial runs the solver at one point of the box on one random split of the rows, or on several
@@ -77,7 +78,7 @@ def search(
     splits = [problem.split(VALIDATION, [seed, f]) for f in range(repeats)]
     trials, spent = [], 0.0
     for values in points(ranges):
-        runs = [_run(steps, fixed | values, held, fit) for held in splits]
+        runs = [_run(steps, {**fixed, **values}, held, fit) for held in splits]
         spent += sum(run.spent for run in runs)
         trials.append({"values": values} | _best(runs))
         if spent >= budget:
@@ -116,11 +117,11 @@ class _Run(NamedTuple):
     reason: str
 
 
-def _run(steps: Callable, parameters: Mapping[str, Any], held: Problem, fit: float) -> _Run:
+def _run(steps: Callable, parameters: Values, held: Problem, fit: float) -> _Run:
     """Run a solver on the training rows of a split, evaluated on its other rows."""
     stream, judge = steps(replace(held, X_test=None, y_test=None), **parameters), held_out(held)
     sampled, seen = geometric(1.4), []
-    row, state, cut, reason = {"round": 0, "cpu": 0.0}, None, False, ""
+    row, state, cut, reason = Row(round=0, cpu=0.0), None, False, ""
 
     def when(row: Row) -> bool:
         return 0 < row["round"] and row["cpu"] <= fit and sampled(row)
@@ -140,10 +141,11 @@ def _run(steps: Callable, parameters: Mapping[str, Any], held: Problem, fit: flo
     except Exception as error:  # a solver fails in its own way; the rounds before that count
         reason = f"{type(error).__name__}: {' '.join(str(error).split())[:500]}"
     reason = "" if seen else reason or f"no round ended within {fit:.2g} s"
-    return _Run(*map(list, zip(*seen) if seen else ([], [], [])), row["cpu"], cut, reason)
+    at, errors, cpu = map(list, zip(*seen) if seen else ([], [], []))
+    return _Run(at, errors, cpu, row["cpu"], cut, reason)
 
 
-def _best(runs: list[_Run]) -> dict[str, Any]:
+def _best(runs: list[_Run]) -> Record:
     """Return the round of least mean error over the runs; a run that has ended keeps its last."""
     if failed := [run.reason for run in runs if not run.rounds]:
         none = {"validation_error": inf, "rounds": None, "cpu": inf, "cut": False}

@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from importlib import import_module
 from numbers import Integral
+from typing import TypeGuard
 
 import numpy as np
+import numpy.typing as npt
 import psutil
 import scipy.sparse as sp
 
+from workbench.core.kinds import Given, Matrix
 from workbench.core.shares import blocks
 
-Matrix = np.ndarray | sp.csr_matrix | sp.csr_array
 # Magnitudes that values may have, and that at least one value of each nonzero column must have:
 # their squares, sums and quotients are normal numbers.
 LARGEST = {"d": 1e60, "f": 1e15}  # from 1e78 on LIBLINEAR, which takes fourth powers, never ends
@@ -23,7 +25,7 @@ NUMBERS = int, float, np.integer, np.floating, np.bool_
 MAX_COUNT = 2**63 - 1  # the largest size or count in compiled code
 
 
-def as_number(value) -> float:
+def as_number(value: object) -> float:
     """Return a real number as a float; nan for anything else, also for integers beyond floats."""
     value = value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
     try:
@@ -50,12 +52,14 @@ def check_not_negative(**values: float) -> None:
             raise ValueError(f"{name}: must be a number that is not negative, got {shown(value)}")
 
 
-def is_whole(value, least: int = 1, most: float = MAX_COUNT) -> bool:
+def is_whole(value: object, least: int = 1, most: float = MAX_COUNT) -> TypeGuard[int]:
     """Return whether `value` is a whole number from `least` to `most`; booleans are not."""
-    return isinstance(value, Integral) and not isinstance(value, bool) and least <= value <= most
+    if not isinstance(value, Integral) or isinstance(value, bool):
+        return False
+    return least <= int(value) <= most
 
 
-def check_flags(**flags) -> None:
+def check_flags(**flags: object) -> None:
     """Raise a ValueError that names the first of `flags` which is not True, False, 1 or 0."""
     for name, value in flags.items():
         if not (isinstance(value, Integral | np.bool_) and value in (0, 1)):
@@ -86,12 +90,12 @@ def check_memory(what: str, need: float) -> int:
     return free
 
 
-def shown(value) -> str:
+def shown(value: object) -> str:
     """Return the first 60 characters of ``repr(value)``."""
     return f"{value!r:.60}"
 
 
-def check_numbers(values, argument: str) -> None:
+def check_numbers(values: Given, argument: str) -> None:
     """Refuse texts, dates, durations and complex numbers, which NumPy may turn into floats."""
     dtype = (values if sp.issparse(values) else as_array(values, argument)).dtype
     if dtype.kind not in "biufO":
@@ -99,7 +103,7 @@ def check_numbers(values, argument: str) -> None:
         raise ValueError(f"{argument}: must contain real numbers, got dtype {dtype}{more}")
 
 
-def check_matrix(X, argument: str) -> Matrix:
+def check_matrix(X: Given, argument: str) -> Matrix:
     """Return `X` as a finite, C-ordered float array or a canonical CSR matrix.
 
     A memory-mapped array that has these properties is not copied. A ValueError names `argument`;
@@ -123,7 +127,7 @@ def check_matrix(X, argument: str) -> Matrix:
     return X
 
 
-def check_sparse(X, argument: str = "X", dtype: type = np.float64):
+def check_sparse(X: Given, argument: str = "X", dtype: npt.DTypeLike = np.float64) -> Matrix:
     """Return a sparse `X` as a canonical CSR matrix for compiled code; all else unchanged.
 
     Call this before SciPy or scikit-learn read the matrix: one bad index makes compiled code read
@@ -155,7 +159,7 @@ def check_sparse(X, argument: str = "X", dtype: type = np.float64):
     return X
 
 
-def rebuilt(X):
+def rebuilt(X: Matrix) -> Matrix:
     """Return a CSR, CSC or COO matrix of the same arrays; a ValueError says which is damaged."""
     for name in ("indices", "indptr", "row", "col"):
         if hasattr(X, name) and np.asarray(getattr(X, name)).dtype.kind not in "iu":
@@ -187,7 +191,7 @@ def check_columns(X: Matrix, argument: str) -> None:
         )
 
 
-def check_labels(y, argument: str, n: int) -> np.ndarray:
+def check_labels(y: Given, argument: str, n: int) -> np.ndarray:
     """Return `y` as a one-dimensional array of `n` labels, none of them missing."""
     check_kinds(y, argument)
     y = as_array(y, argument)
@@ -204,7 +208,7 @@ def check_labels(y, argument: str, n: int) -> np.ndarray:
     return y
 
 
-def check_kinds(y, argument: str) -> None:
+def check_kinds(y: Given, argument: str) -> None:
     """Refuse texts among other labels, which NumPy would turn into texts, and other objects."""
     if isinstance(y, list | tuple) or getattr(y, "dtype", None) == np.dtype(object):
         kinds = {type(label) for label in y if not isinstance(label, float)}
@@ -224,7 +228,7 @@ def encode(labels: np.ndarray, classes: np.ndarray, argument: str) -> np.ndarray
     return np.array([codes[label] for label in labels.tolist()], np.int32)
 
 
-def as_array(given, argument: str) -> np.ndarray:
+def as_array(given: Given, argument: str) -> np.ndarray:
     """Return an array; a ValueError names `argument` if it masks values or is not an array."""
     if np.ma.is_masked(given):
         raise ValueError(f"{argument}: contains masked values; fill or drop them")
@@ -234,14 +238,16 @@ def as_array(given, argument: str) -> np.ndarray:
         raise ValueError(f"{argument}: must be an array; {error}") from None
 
 
-def _check_kind(X, argument: str) -> None:
+def _check_kind(X: Given, argument: str) -> None:
     if X.ndim != 2:
         raise ValueError(f"{argument}: must have two dimensions (rows, features), got {X.ndim}")
     check_numbers(X, argument)
 
 
-def _floats(X, argument: str, dtype: np.dtype):
+def _floats(X: Given, argument: str, dtype: npt.DTypeLike) -> Matrix:
     try:
-        return X.astype(dtype, copy=False) if sp.issparse(X) else np.require(X, dtype, "CAE")
+        if sp.issparse(X):
+            return X.astype(dtype, copy=False)
+        return np.require(X, dtype, ["C", "A", "E"])
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{argument}: must be numeric; {error}") from None

@@ -8,9 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
+from workbench.core.kinds import PathLike
+
 
 @contextmanager
-def whole(path: str | os.PathLike) -> Iterator[Path]:
+def whole(path: PathLike) -> Iterator[Path]:
     """Yield the path of a new file next to `path`, which replaces it unless an error occurs.
 
     Its folder is made. Others may write to the same place: one of the files is there at the end.

@@ -5,10 +5,11 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from typing import Any
+from typing import Any, NoReturn, TypeVar
 
+S = TypeVar("S")  # a solver's state
 NOTICE = "stopping at the end of this round; press Ctrl-C again to stop at once, without a state"
 
 
@@ -20,9 +21,10 @@ class Held:
     `pressed` is whether a Ctrl-C waits for the end of the block.
     """
 
-    def __init__(self, state: Any = None):
-        self.state, self.pressed = state, False
-        self._previous: Any = None
+    def __init__(self, state: object = None) -> None:
+        self.state: Any = state  # of any solver
+        self.pressed = False
+        self._previous: Callable[..., object] | None = None
 
     def __enter__(self) -> Held:
         if threading.current_thread() is threading.main_thread():
@@ -32,28 +34,29 @@ class Held:
                 signal.signal(signal.SIGINT, self)
         return self
 
-    def __exit__(self, kind, *_) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self._previous is not None:
             signal.signal(signal.SIGINT, self._previous)
         if kind is not None:
             spoil(self.state)
             self.state = None
 
-    def __call__(self, number, frame) -> None:
+    def __call__(self, number: int, frame: object) -> None:
         """Receive the signal."""
-        if self.pressed or self.state is None:
+        if self._previous and (self.pressed or self.state is None):
             signal.signal(signal.SIGINT, self._previous)  # the block may just be ending
-            return self._previous(number, frame)
+            self._previous(number, frame)
+            return
         self.pressed = True
         with suppress(RuntimeError):  # it came while stderr was being written to
             print(NOTICE, file=sys.stderr, flush=True)
 
-    def stop(self, row: dict) -> str | None:
+    def stop(self, row: object) -> str | None:
         """Stop a stream, as a rule of it, once Ctrl-C was pressed."""
         return "interrupted" if self.pressed else None
 
 
-def whole_rounds(steps: Iterable, state: Any = None) -> Iterator:
+def whole_rounds(steps: Iterable[S], state: S | None = None) -> Iterator[S]:
     """Yield the states of `steps`, and raise Ctrl-C when the state of its round has been yielded.
 
     `state` is the one that the first round resumes, or None.
@@ -73,11 +76,11 @@ def whole_rounds(steps: Iterable, state: Any = None) -> Iterator:
 class Broken:
     """A state that was cut within a round, and refuses all use."""
 
-    def __getattr__(self, name: str):
+    def __getattr__(self, name: str) -> NoReturn:
         raise ValueError("state: was cut within a round and is not an iterate; resume from a copy")
 
 
-def spoil(state: Any) -> None:
+def spoil(state: object) -> None:
     """Empty a state and make it :class:`Broken`."""
     with suppress(AttributeError, TypeError):  # None, or one that no round can change
         vars(state).clear()

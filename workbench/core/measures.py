@@ -61,7 +61,7 @@ def macro(problem: Problem) -> Callable[[State], Row]:
 
 
 def _test_rows(problem: Problem) -> tuple[Matrix, np.ndarray]:
-    if problem.X_test is None:
+    if problem.X_test is None or problem.y_test is None:
         raise ValueError("problem: has no test rows to evaluate")
     return problem.X_test, problem.y_test
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 
-from workbench.core.checks import Matrix as Matrix
 from workbench.core.checks import check_columns, check_labels, check_matrix, encode
+from workbench.core.kinds import Given, Record
+from workbench.core.kinds import Matrix as Matrix
 from workbench.core.shares import blocks
 
 MAX_TINY_CLASSES = 512  # classes with rows in a tiny problem, at most
@@ -48,8 +50,8 @@ class Problem:
     features: tuple[str, ...] | None = None
     synthetic: bool = False
     about: str = ""
-    weights: np.ndarray | None = None
-    recipe: dict | None = field(default=None, init=False)
+    weights: np.ndarray = None  # type: ignore[assignment]  # ones, see __post_init__
+    recipe: Record | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         weights = self.weights
@@ -86,9 +88,9 @@ class Problem:
             for array in _buffers(part):
                 digest.update(f"{array.dtype.str}{array.shape}".encode())
                 for block in blocks(array) if array.ndim == 2 else [array]:
-                    digest.update(memoryview(np.ascontiguousarray(block)).cast("B"))
+                    digest.update(np.ascontiguousarray(block).data.cast("B"))
         if np.any(self.weights != 1.0):
-            digest.update(memoryview(self.weights).cast("B"))
+            digest.update(self.weights.data.cast("B"))
         return digest.hexdigest()[:16]
 
     def refuse_weights(self) -> None:
@@ -113,10 +115,11 @@ class Problem:
         for part, whole in zip((*_buffers(X), y), (*_buffers(self.X), self.y), strict=True):
             part.flags.writeable = whole.flags.writeable
         classes = self.classes if self.k >= 2**16 else self.classes[:MAX_TINY_CLASSES]
-        few = {"X": X, "y": y, "classes": classes, "name": f"{self.name} (tiny)"}
-        return replace(self, **few, X_test=None, y_test=None, features=None, weights=None)
+        few: Record = {"X": X, "y": y, "classes": classes, "name": f"{self.name} (tiny)"}
+        few |= dict.fromkeys(("X_test", "y_test", "features", "weights"))
+        return replace(self, **few)
 
-    def split(self, test: float = 0.2, seed: int = 0) -> Problem:
+    def split(self, test: float = 0.2, seed: int | list[int] = 0) -> Problem:
         """Return the problem with a stratified random fraction of all rows held out as test rows.
 
         Every class keeps at least one training row. A `test` that is not inside (0, 1), or too
@@ -146,30 +149,30 @@ class Problem:
         if not 2 <= k <= self.k:
             raise ValueError(f"classes: must be from 2 to {self.k}, got {k!r}")
         kept = self.y < k
-        rows = {"X": self.X[kept], "y": self.y[kept], "weights": self.weights[kept]}
-        if self.X_test is not None:
+        rows: Record = {"X": self.X[kept], "y": self.y[kept], "weights": self.weights[kept]}
+        if self.X_test is not None and self.y_test is not None:
             kept = self.y_test < k
             test = (self.X_test[kept], self.y_test[kept]) if kept.any() else (None, None)
             rows["X_test"], rows["y_test"] = test
         return replace(self, **rows, classes=self.classes[:k])
 
     def _all_rows(self) -> tuple[Matrix, np.ndarray]:
-        if self.X_test is None:
+        if self.X_test is None or self.y_test is None:
             return self.X, self.y
-        stack = sp.vstack if self.is_sparse else np.vstack
-        X = stack([self.X, self.X_test])
-        return (X.tocsr() if self.is_sparse else X), np.concatenate([self.y, self.y_test])
+        parts = [self.X, self.X_test]
+        X = sp.vstack(parts).tocsr() if self.is_sparse else np.vstack(parts)
+        return X, np.concatenate([self.y, self.y_test])
 
 
 def as_problem(
-    X,
-    y,
+    X: Given,
+    y: Given,
     *,
-    X_test=None,
-    y_test=None,
-    classes=None,
+    X_test: Given = None,
+    y_test: Given = None,
+    classes: npt.ArrayLike | None = None,
     name: str = "unnamed",
-    features=None,
+    features: Iterable[object] | None = None,
     synthetic: bool = False,
     about: str = "",
 ) -> Problem:
@@ -219,7 +222,7 @@ def as_problem(
     return Problem(X, y, given, name, X_test, y_test, features, synthetic, about)
 
 
-def noted(problem: Problem, recipe: dict) -> None:
+def noted(problem: Problem, recipe: Record) -> None:
     """Set the recipe of a problem; ``replace`` does not keep it."""
     object.__setattr__(problem, "recipe", recipe)
 
@@ -230,7 +233,7 @@ def _by_class(y: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     return order, np.searchsorted(y[order], np.arange(k + 1))
 
 
-def _drawn(y: np.ndarray, k: int, seed: int, count: Callable[[int], int]) -> np.ndarray:
+def _drawn(y: np.ndarray, k: int, seed: int | list[int], count: Callable[[int], int]) -> np.ndarray:
     """Return a mask of random rows of y, ``count(size)`` of each class of that size."""
     rng, drawn = np.random.default_rng(seed), np.zeros(len(y), dtype=bool)
     order, starts = _by_class(y, k)
@@ -240,7 +243,7 @@ def _drawn(y: np.ndarray, k: int, seed: int, count: Callable[[int], int]) -> np.
     return drawn
 
 
-def _buffers(part) -> tuple[np.ndarray, ...]:
+def _buffers(part: Matrix) -> tuple[np.ndarray, ...]:
     if part is None:
         return ()
     return (part.data, part.indices, part.indptr) if sp.issparse(part) else (part,)

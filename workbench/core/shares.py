@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from workbench.core.kinds import Matrix
+
 BLOCK_BYTES = 2**24  # bytes of rows that are read together, so that not all rows are copied
 
 
@@ -26,7 +28,7 @@ def blocks(X: np.ndarray) -> Iterator[np.ndarray]:
         yield X[rows]
 
 
-def products(X, W: np.ndarray) -> np.ndarray:
+def products(X: Matrix, W: np.ndarray) -> np.ndarray:
     """Return XW, in blocks of dense rows of another type than W: such a product copies them."""
     if not isinstance(X, np.ndarray) or X.dtype == W.dtype or len(X) <= rows_per_block(X):
         return np.asarray(X @ W)

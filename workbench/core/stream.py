@@ -15,9 +15,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from inspect import getgeneratorlocals, isgenerator
 from time import perf_counter, process_time
-from typing import Any, Protocol
+from typing import Protocol
+
+import numpy as np
 
 from workbench.core.interrupts import whole_rounds
+from workbench.core.kinds import Matrix, Record
 
 
 class State(Protocol):
@@ -28,14 +31,14 @@ class State(Protocol):
 
     round: int
 
-    def scores(self, X) -> Any:
+    def scores(self, X: Matrix) -> np.ndarray:
         """Return the (n, k) class scores of rows `X`; the prediction is their argmax."""
 
     def info(self) -> dict[str, float]:
         """Return the numbers that the solver knows of this iterate at no extra cost."""
 
 
-Row = dict[str, Any]
+Row = Record
 Rule = Callable[[Row], str | None]
 
 
@@ -145,7 +148,7 @@ def diverged(row: Row) -> str | None:
 def below(key: str, threshold: float) -> Rule:
     """Stop when ``row[key] <= threshold``; rows without `key` pass."""
     rule = _named(lambda row: key in row and row[key] <= threshold, f"{key} <= {threshold:g}")
-    rule.column = key
+    rule.column = key  # type: ignore[attr-defined]  # of this function
     return rule
 
 
@@ -163,7 +166,7 @@ def finished(rules: Iterable[Rule], rows: Sequence[Row]) -> str:
     return " ".join(["finished", *missed])
 
 
-def rounds(limit: int) -> Rule:
+def rounds(limit: float) -> Rule:
     """Stop at round `limit`."""
     return _named(lambda row: row["round"] >= limit, f"{limit} rounds")
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from workbench.core.files import whole
+from workbench.core.kinds import Json, PathLike, Record
 from workbench.core.stream import Row, Rule, State, finished
 
 SCHEMA = 1
@@ -27,7 +26,7 @@ class Trace:
     The last row has ``stopped_by`` unless the run was killed.
     """
 
-    header: dict[str, Any] = field(default_factory=dict)
+    header: Record = field(default_factory=dict)
     rows: list[Row] = field(default_factory=list)
 
     def column(self, key: str) -> np.ndarray:
@@ -53,7 +52,7 @@ class Trace:
 def record(
     stream: Iterable[tuple[Row, State]],
     trace: Trace,
-    path: str | os.PathLike | None = None,
+    path: PathLike | None = None,
     rules: Iterable[Rule] = (),
 ) -> Iterator[tuple[Row, State]]:
     """Pass the stream on while its rows are appended to `trace` and, line by line, to `path`.
@@ -63,7 +62,7 @@ def record(
     """
     sink = open(path, "w", encoding="utf-8") if path is not None else None
 
-    def write(entry: dict[str, Any]) -> None:
+    def write(entry: Record) -> None:
         if sink:
             sink.write(json.dumps(encode(entry)) + "\n")
             sink.flush()
@@ -88,19 +87,20 @@ def record(
             sink.close()
 
 
-def write_trace(path: str | os.PathLike, trace: Trace) -> None:
+def write_trace(path: PathLike, trace: Trace) -> None:
     """Write a finished trace to `path`, whole or not at all."""
     entries = [{"schema": SCHEMA} | trace.header, *trace.rows]
     with whole(path) as part:
         part.write_text("".join(json.dumps(encode(e)) + "\n" for e in entries), encoding="utf-8")
 
 
-def read_trace(path: str | os.PathLike) -> Trace:
+def read_trace(path: PathLike) -> Trace:
     """Read a trace, also one whose last line was cut off by a kill.
 
     A ValueError says if the file is not a trace, or a line before the last is damaged.
     """
-    lines, entries = Path(path).read_text(encoding="utf-8", errors="replace").split("\n"), []
+    lines = Path(path).read_text(encoding="utf-8", errors="replace").split("\n")
+    entries: list[Json] = []
     for number, line in enumerate(lines, 1):
         try:
             entry = decode(json.loads(line))
@@ -119,7 +119,7 @@ def read_trace(path: str | os.PathLike) -> Trace:
     return Trace(header, rows)
 
 
-def read_finished(path: str | os.PathLike, key: str) -> Trace:
+def read_finished(path: PathLike, key: str) -> Trace:
     """Read a trace; ValueError unless it has ended and its header has this key."""
     trace = read_trace(path)
     if not isinstance(trace.stopped_by, str):
@@ -139,7 +139,7 @@ def _follows(row: Row, before: Row) -> bool:
     )
 
 
-def encode(value):
+def encode(value: object) -> Json:
     """Return `value` as strict JSON: NaN and infinities as strings, NumPy scalars as numbers."""
     if isinstance(value, dict):
         return {key: encode(v) for key, v in value.items()}
@@ -152,7 +152,7 @@ def encode(value):
     return value
 
 
-def decode(value):
+def decode(value: Json) -> Json:
     """Return the value that :func:`encode` was given, from its JSON."""
     if isinstance(value, dict):
         return {key: decode(v) for key, v in value.items()}

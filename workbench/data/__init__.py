@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from workbench.core.checks import shown
+from workbench.core.kinds import Given
 from workbench.core.names import hint
 from workbench.core.problem import Problem, as_problem, noted
 from workbench.data.cache import LABELS, available_files, differences, fetch_into_cache, read
@@ -41,10 +42,10 @@ EMBEDDED = {
 
 
 def load(
-    source,
+    source: Given,
     *,
     target: str | None = None,
-    labels=None,
+    labels: Given = None,
     test: float | None = None,
     seed: int = 0,
     scale: str | None = None,
@@ -208,7 +209,7 @@ def _from_pair(pair: tuple, given: dict) -> Problem:
     rows, other = _read([train, test], given)
     if rows.features != other.features:
         raise ValueError(f"source: {train} and {test} must have the same columns in the same order")
-    options = {"name": train.name, "features": rows.features, "about": rows.about}
+    options: dict = {"name": train.name, "features": rows.features, "about": rows.about}
     return as_problem(rows.X, rows.y, X_test=other.X, y_test=other.y, **options)
 
 
@@ -239,7 +240,7 @@ def _existing(text: str) -> Path:
 def _from_file(text: str, given: dict, published: bool) -> Problem:
     path = _existing(text)
     if _kind(path) != "npy":
-        return _problem(*_read([path], given), path.name, published)
+        return _problem(_read([path], given)[0], path.name, published)
     _refuse_others(given, path.name, ("labels",))
     labels = given.get("labels", path.with_suffix(LABELS))
     if isinstance(labels, str | os.PathLike):
@@ -282,7 +283,7 @@ def _named(name: str, published: bool = True) -> Problem:
 
 def _problem(rows: Rows, name: str, published: bool) -> Problem:
     X, y, m, columns, about, _ = rows
-    test = {"X_test": X[m:], "y_test": y[m:]} if m is not None and published else {}
+    test: dict = {"X_test": X[m:], "y_test": y[m:]} if m is not None and published else {}
     if test:
         X, y = X[:m], y[:m]
     return as_problem(X, y, **test, name=name, features=columns, about=about)

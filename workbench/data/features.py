@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import scipy.sparse as sp
 
-from workbench.core.checks import check_whole
-from workbench.core.problem import Matrix, Problem, check_matrix
+from workbench.core.checks import check_matrix, check_whole
+from workbench.core.problem import Matrix, Problem
 
 BLOCK = 4096  # rows mapped at a time: the intermediate arrays stay small
 SAMPLE = 1000  # training rows that the median distance is taken over

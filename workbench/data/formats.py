@@ -15,6 +15,7 @@ import scipy.sparse as sp
 
 from workbench.core.checks import rebuilt
 from workbench.core.files import whole
+from workbench.core.kinds import PathLike
 from workbench.core.problem import Matrix
 
 CSR = ("data", "indices", "indptr", "shape")
@@ -36,7 +37,7 @@ class Rows(NamedTuple):
     label: str | None = None  # name of the label column
 
 
-def read_npz(path: str | os.PathLike) -> Rows:
+def read_npz(path: PathLike) -> Rows:
     """Read the workbench's own format, without pickle.
 
     An archive of ``X`` (n, d), or ``data``, ``indices``, ``indptr``, ``shape`` of a CSR matrix;
@@ -57,7 +58,7 @@ def read_npz(path: str | os.PathLike) -> Rows:
         raise ValueError(f"{path}: refused, {error}") from error
 
 
-def _rows_of(parts: dict[str, np.ndarray]) -> Rows:
+def _rows_of(parts: dict) -> Rows:
     """Return the rows of an archive of these arrays; a ValueError or KeyError names a bad one."""
     y, n_train = parts["y"], parts.get("n_train")
     if "X" in parts:
@@ -80,11 +81,11 @@ def _rows_of(parts: dict[str, np.ndarray]) -> Rows:
     return Rows(X, y, n_train, features, str(parts.get("about", "")))
 
 
-def write_npz(path: str | os.PathLike, rows: Rows) -> None:
+def write_npz(path: PathLike, rows: Rows) -> None:
     """Write the workbench's own format; the file appears whole or not at all."""
     labels, codes = np.unique(rows.y, return_inverse=True)
     labels = labels.astype(str) if labels.dtype == object else labels
-    parts = {"y": codes.astype(np.int32), "labels": labels, "about": rows.about}
+    parts: dict = {"y": codes.astype(np.int32), "labels": labels, "about": rows.about}
     parts |= {"n_train": rows.n_train, "features": rows.features}
     if sp.issparse(rows.X):
         X = sp.csr_matrix(rows.X)
@@ -95,7 +96,7 @@ def write_npz(path: str | os.PathLike, rows: Rows) -> None:
         np.savez_compressed(file, **{k: part for k, part in parts.items() if part is not None})
 
 
-def read_npy(path: str | os.PathLike) -> np.ndarray:
+def read_npy(path: PathLike) -> np.ndarray:
     """Map an array into memory, without pickle; a ValueError names a file that is damaged."""
     try:
         return np.lib.format.open_memmap(path, mode="r")  # compares the sizes, too
@@ -103,7 +104,7 @@ def read_npy(path: str | os.PathLike) -> np.ndarray:
         raise ValueError(f"{path}: cannot be read as an .npy file; {error}") from None
 
 
-def read_libsvm(*paths: str | os.PathLike, dtype: type = np.float64, **options) -> list[Rows]:
+def read_libsvm(*paths: PathLike, dtype: type = np.float64, **options) -> list[Rows]:
     """Read files in LIBSVM's format, all with the same number of features.
 
     Parameters

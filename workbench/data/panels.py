@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from typing import Any
 
+from workbench.core.kinds import Record
 from workbench.core.problem import Problem
 from workbench.data import load, names
 from workbench.data.cache import available_files
@@ -19,7 +19,7 @@ def panel(spec: str, seed: int = 0, test: float | None = None) -> Problem:
     return load(spec, seed=seed, test=test)
 
 
-def remade(recipe: dict[str, Any], download: bool = True) -> Problem:
+def remade(recipe: Record, download: bool = True) -> Problem:
     """Return the problem of a recipe (:attr:`workbench.core.problem.Problem.recipe`).
 
     A recipe from a stranger is safe: it can name data sets but no files, and no vast numbers.

@@ -45,7 +45,7 @@ class Source:
     """One published data set."""
 
     origin: str
-    shape: tuple[int | None, int | None, int | None]  # all rows, features, classes; None: unknown
+    shape: tuple[int | None, ...]  # all rows, features, classes; None: unknown
     licence: str = "not stated"
     n_train: int | None = None  # None without a published split
     route: str = ""  # a name of ROUTES; empty for data sets that only a local mirror can hold

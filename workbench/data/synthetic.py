@@ -23,7 +23,7 @@ def synthetic(n: int = 1_000, d: int = 20, k: int = 5, seed: int = 0) -> Problem
     return as_problem(X, y, name=f"synthetic {n}x{d}x{k}", synthetic=True, about=about)
 
 
-def checkers(n: int = 10_000, seed: int = 0, *, squares: int = 4) -> Problem:
+def checkers(n: int = 10_000, seed: int | list[int] = 0, *, squares: int = 4) -> Problem:
     """Return rows on a checkerboard, uniform in the unit square, labelled by colour; float32.
 
     Coordinates have noise with a standard deviation of 0.08 sides of a square: the best possible

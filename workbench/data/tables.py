@@ -6,14 +6,12 @@ refused in one sentence that names the option; :attr:`Rows.about` says what was 
 
 from __future__ import annotations
 
-import os
 import warnings
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from workbench.core.kinds import PathLike, Values
 from workbench.data.formats import BROKEN, Rows, as_integers
 
 TABLES = (".csv", ".tsv", ".parquet")
@@ -22,9 +20,7 @@ TARGETS = ("target", "label", "class", "y")
 MAX_LISTED = 8  # classes whose counts `about` lists
 
 
-def read_table(
-    path: str | os.PathLike, target: str | None = None, options: Mapping[str, Any] | None = None
-) -> Rows:
+def read_table(path: PathLike, target: str | None = None, options: Values | None = None) -> Rows:
     """Read a CSV, TSV or Parquet table, one sample per row.
 
     Parameters
@@ -49,7 +45,7 @@ def read_table(
         if table_suffix(path) == ".parquet":
             frame = pd.read_parquet(path, **options)
         else:
-            usual = {"skipinitialspace": True, "index_col": False}
+            usual: dict = {"skipinitialspace": True, "index_col": False}
             if "delimiter" not in options:
                 usual["sep"] = "\t" if table_suffix(path) == ".tsv" else ","
             with warnings.catch_warnings():
@@ -113,7 +109,7 @@ def described(labels: np.ndarray) -> list[str]:
     return lines
 
 
-def table_suffix(path: str | os.PathLike) -> str:
+def table_suffix(path: PathLike) -> str:
     """Return the suffix that names the format, in lower case: ``.csv`` for ``rows.csv.gz``."""
     path = Path(path)
     path = path.with_suffix("") if path.suffix.lower() in PACKED else path

@@ -100,15 +100,15 @@ def generated(data: str, seed: int, test: float | None) -> Problem | None:
     n, *others = map(int, sizes.split("x"))
     if kind == "text":
         n_test = min(round(n * test / (1 - test)), MAX_TEST_ROWS) if test else 0
-        return zipf_text(n, *others, seed, n_test=n_test)
+        return zipf_text(n, others[0], seed, n_test=n_test)
     if kind == "synthetic":
-        problem = synthetic(n, *others, seed=seed)
+        problem = synthetic(n, others[0], others[1], seed)
         return problem.split(test, seed) if test else problem
     problem = checkers(n, seed)
     if not test:
         return problem
-    others = checkers(MAX_TEST_ROWS, [seed, 1])  # a stream that no seed of training rows has
-    return replace(problem, X_test=others.X, y_test=others.y)
+    tests = checkers(MAX_TEST_ROWS, [seed, 1])  # a stream that no seed of training rows has
+    return replace(problem, X_test=tests.X, y_test=tests.y)
 
 
 def default_scale(data: str, is_name: bool) -> str:
@@ -198,5 +198,5 @@ def _held_out(problem: Problem, rows: np.ndarray) -> Problem:
     """Return the problem with these training rows as its test rows, both in their order."""
     X, y, held = problem.X, problem.y, np.zeros(problem.n, bool)
     held[rows] = True
-    kept = {"X": X[~held], "y": y[~held], "weights": problem.weights[~held]}
+    kept: dict = {"X": X[~held], "y": y[~held], "weights": problem.weights[~held]}
     return replace(problem, **kept, X_test=X[held], y_test=y[held])

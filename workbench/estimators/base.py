@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import KW_ONLY, Field, dataclass, field, fields, replace
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from workbench.core.checks import (
     is_whole,
     shown,
 )
+from workbench.core.kinds import Given, Record
 from workbench.core.names import hint
 from workbench.core.problem import Problem, as_problem
 from workbench.core.stream import Rule, State, rounds, seconds
@@ -35,12 +36,12 @@ from workbench.runs.run import run
 
 FLOATS = np.float64, np.float32
 # A check takes a value and its name, and raises a ValueError that says what is accepted.
-Check = Callable[[object, str], object]
+Check = Callable[[Given, str], object]
 positive: Check = check_positive
 whole: Check = check_whole
 
 
-def parameter(default, check: Check) -> Field:
+def parameter(default: object, check: Check) -> Any:  # as dataclasses.field
     """Return a dataclass field whose value `fit` checks; a default of None is always accepted."""
     return field(default=default, metadata={"check": check})
 
@@ -111,7 +112,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
     max_seconds: float | None = parameter(None, positive)
     random_state: int | None = parameter(None, seed)
 
-    def fit(self, X, y):
+    def fit(self, X: Given, y: Given):
         """Learn from rows `X` (n, d), dense or sparse, and labels `y` (n,), and from no others.
 
         Ctrl-C ends the fit early and keeps the last iterate, with its bounds if it has any.
@@ -129,12 +130,12 @@ class Classifier(ClassifierMixin, BaseEstimator):
         """
         return self._learn(X, y)
 
-    def decision_function(self, X):
+    def decision_function(self, X: Given):
         """Return the (n, k) class scores; for two classes (n,), positive for ``classes_[1]``."""
         scores = self._scores(X)
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
 
-    def predict(self, X):
+    def predict(self, X: Given):
         """Return the (n,) labels of highest score."""
         scores = self._scores(X)
         return self.classes_[scores.argmax(axis=1)]
@@ -151,11 +152,11 @@ class Classifier(ClassifierMixin, BaseEstimator):
         tags.input_tags.sparse = True
         return tags
 
-    def _solver(self, problem: Problem) -> tuple[str, dict[str, Any]]:
+    def _solver(self, problem: Problem) -> tuple[str, Record]:
         """Return the name of the solver and its parameters."""
         raise NotImplementedError
 
-    def _keep(self, problem: Problem, state: State, trace: Trace) -> None:
+    def _keep(self, problem: Problem, state: Any, trace: Trace) -> None:
         """Set the fitted attributes except ``classes_``, ``trace_`` and ``n_iter_``."""
         raise NotImplementedError
 
@@ -197,7 +198,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
             if value is not None or f.default is not None:
                 f.metadata["check"](value, f.name)
 
-    def _learn(self, X, y, sample_weight=None):
+    def _learn(self, X: Given, y: Given, sample_weight: Given = None):
         """Run a solver, keep where it ended, and warn if that is too early."""
         self._check_parameters()
         check_numbers(X, "X")
@@ -228,13 +229,13 @@ class Classifier(ClassifierMixin, BaseEstimator):
             warnings.warn(message, ConvergenceWarning, stacklevel=3)  # where `fit` is called
         return self
 
-    def _rows(self, X, y="no_validation", **options):
+    def _rows(self, X: Given, y="no_validation", **options):
         """Return `X`, or `X` and `y`, as scikit-learn checks them; nothing reads them before."""
         X = X.to_pandas() if hasattr(X, "to_pandas") else X  # Polars turns dates into numbers
         check_numbers(X, "X")
         return validate_data(self, check_sparse(X), y, accept_sparse="csr", dtype=FLOATS, **options)
 
-    def _weighed(self, X, sample_weight) -> np.ndarray:
+    def _weighed(self, X: Given, sample_weight: Given) -> np.ndarray:
         """Return the weights of the rows; a ValueError if their products with C overflow."""
         check_numbers(sample_weight, "sample_weight")
         given = {"dtype": np.float64, "ensure_non_negative": True}
@@ -248,7 +249,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
             )
         return weights
 
-    def _scores(self, X) -> np.ndarray:
+    def _scores(self, X: Given) -> np.ndarray:
         """Return the (n, k) scores of rows; a ValueError unless they are numbers."""
         check_is_fitted(self)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -257,10 +258,10 @@ class Classifier(ClassifierMixin, BaseEstimator):
             raise ValueError("X: the scores of some rows are not finite; scale the rows")
         return scores
 
-    def _scored(self, X) -> np.ndarray:
+    def _scored(self, X: Given) -> np.ndarray:
         return np.asarray(X @ self.coef_.T) + self.intercept_
 
-    def _widened(self, X):
+    def _widened(self, X: Given):
         """Return the rows, with the constant feature if `fit_intercept` asks for it."""
         if not getattr(self, "fit_intercept", False):
             return X
@@ -288,7 +289,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
 class WeightedClassifier(Classifier):
     """A classifier whose `fit` takes sample weights."""
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: Given, y: Given, sample_weight: Given = None):
         """Learn from rows `X` (n, d) and labels `y` (n,), as :meth:`Classifier.fit` does.
 
         A row with a `sample_weight`, a number of at least 0 for each row or one for all, counts as

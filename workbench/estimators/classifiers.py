@@ -22,6 +22,7 @@ from scipy.special import softmax
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from workbench.core.kinds import Given, Record
 from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import below
 from workbench.core.trace import Trace
@@ -102,7 +103,7 @@ class MinimaxRiskClassifier(WeightedClassifier):
     solver: str = parameter("auto", one_of(["auto", *MRC]))
     tol: float = parameter(1e-3, not_negative)
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: Given):
         """Return the (n, k) label probabilities of the minimax rule, whose error ``upper_`` bounds.
 
         They are proportional to ``(v_y - phi_)_+``, and uniform if no score exceeds `phi_`.
@@ -133,7 +134,7 @@ class MinimaxRiskClassifier(WeightedClassifier):
     def _goal(self):
         return below("gap", self.tol)
 
-    def _keep(self, problem, state, trace) -> None:
+    def _keep(self, problem: Problem, state: Any, trace: Trace) -> None:
         self._keep_linear(state, problem)
         self.phi_ = float(psi(self._scored(problem.X)).max())
         self.lower_, self.upper_ = trace.last["lower"], trace.last["upper"]
@@ -184,7 +185,7 @@ class WestonWatkinsClassifier(WeightedClassifier):
     tol: float = parameter(1e-3, positive)
     fit_intercept: bool = parameter(False, flag)
 
-    def _solver(self, problem: Problem) -> tuple[str, dict[str, Any]]:
+    def _solver(self, problem: Problem) -> tuple[str, Record]:
         return f"ww_{self.solver}", {"C": float(self.C), "seed": self._seed()}
 
     def _goal(self):
@@ -193,7 +194,7 @@ class WestonWatkinsClassifier(WeightedClassifier):
     def _distance(self) -> float:
         return self.gap_ratio_
 
-    def _keep(self, problem: Problem, state, trace: Trace) -> None:
+    def _keep(self, problem: Problem, state: Any, trace: Trace) -> None:
         self._keep_linear(state, problem)
         primal = trace.last["primal"]
         # The best upper bound has room for rounding, and these coefficients are no better.
@@ -250,21 +251,21 @@ class WorkingSetClassifier(WeightedClassifier):
     max_iter: int = parameter(3, whole)
 
     @property
-    def coef_(self) -> Matrix:
+    def coef_(self) -> Matrix:  # type: ignore[override]
         """The (k, d) weights, float32, made again at each access: CSR if the rows were sparse."""
         W = self._weights
         return sp.csr_matrix(W.T) if sp.issparse(W) else np.ascontiguousarray(W.T)
 
-    def predict(self, X):
+    def predict(self, X: Given):
         """Return the (n,) labels of highest score, without holding the scores of all rows."""
         check_is_fitted(self)
         X = self._bounded(self._rows(X, reset=False))
         return self.classes_[best_classes(X, self._weights, np.arange(X.shape[0]))]
 
-    def _scored(self, X) -> np.ndarray:
+    def _scored(self, X: Given) -> np.ndarray:
         return scores(self._bounded(X), self._weights)
 
-    def _bounded(self, X):
+    def _bounded(self, X: Given):
         """Return the rows; a ValueError if scores of single precision may overflow for them."""
         most = float(abs(X).max())
         largest = most * float(abs(self._weights).max()) * X.shape[1]
@@ -274,7 +275,7 @@ class WorkingSetClassifier(WeightedClassifier):
             )
         return X
 
-    def _solver(self, problem: Problem) -> tuple[str, dict[str, Any]]:
+    def _solver(self, problem: Problem) -> tuple[str, Record]:
         given = {"C": float(self.C), "l1": float(self.l1), "working_set": self.working_set}
         return "cs_working_set", given | {"seed": self._seed()}
 
@@ -284,7 +285,7 @@ class WorkingSetClassifier(WeightedClassifier):
     def _distance(self) -> float:
         return self.gap_ / self.upper_ if self.upper_ else 0.0
 
-    def _keep(self, problem: Problem, state, trace) -> None:
+    def _keep(self, problem: Problem, state: Any, trace: Trace) -> None:
         W: Matrix = state.model(float(self.truncate))
         finite = np.isfinite(W.data if sp.issparse(W) else W).all()
         if trace.stopped_by == "diverged" or not finite:
@@ -359,17 +360,17 @@ class GeneralizedLeastSquares(WeightedClassifier):
         )
 
     @available_if(_has_probabilities)
-    def predict_proba(self, X):
+    def predict_proba(self, X: Given):
         """Return (n, k) probabilities, for the link "softmax"."""
         return softmax(self._scores(X).astype(np.float64, copy=False), axis=1)
 
-    def _solver(self, problem: Problem) -> tuple[str, dict[str, Any]]:
+    def _solver(self, problem: Problem) -> tuple[str, Record]:
         return "ls_accelerated", {"alpha": float(self.alpha), "link": self.link}
 
     def _goal(self):
         return certified(self.tol)
 
-    def _keep(self, problem: Problem, state, trace) -> None:
+    def _keep(self, problem: Problem, state: Any, trace: Trace) -> None:
         self._keep_linear(state, problem)
         self.lower_, self.upper_ = trace.last["lower"], trace.last["primal"]
 
@@ -431,7 +432,7 @@ class SampledCutClassifier(Classifier):
     r: int | None = parameter(None, whole)
     tol: float = parameter(5e-3, positive)
 
-    def _solver(self, problem: Problem) -> tuple[str, dict[str, Any]]:
+    def _solver(self, problem: Problem) -> tuple[str, Record]:
         parameters = {
             "kernel": self.kernel,
             "C": float(self.C),
@@ -445,7 +446,7 @@ class SampledCutClassifier(Classifier):
             parameters["stabilised"] = True  # as the others are
         return f"cuts_{self.basis}", parameters
 
-    def _keep(self, problem: Problem, state: CutState, trace) -> None:
+    def _keep(self, problem: Problem, state: CutState, trace: Trace) -> None:
         rows, A = state.expansion()
         used = A.any(axis=1)
         rows, A = rows[used], A[used]
@@ -463,7 +464,7 @@ class SampledCutClassifier(Classifier):
         certified = self.basis in ("exact", "nystroem")
         return self.trace_.last["violation"] if certified else None
 
-    def _scored(self, X) -> np.ndarray:
+    def _scored(self, X: Given) -> np.ndarray:
         X = stored_as(self.support_vectors_, X)
         basis = self._kernel.points(self.support_vectors_)
         F = self._kernel.times(self._kernel.points(X), basis, self.dual_coef_.T)

@@ -42,5 +42,5 @@ def quartiles(values) -> np.ndarray:
     Infinite values (never reached) count as the largest; no mean is taken with one.
     """
     values = np.asarray(values, dtype=float)
-    method = "linear" if np.isfinite(values).all() else "higher"
-    return np.quantile(values, [0.25, 0.5, 0.75], axis=0, method=method)
+    finite = np.isfinite(values).all()
+    return np.quantile(values, [0.25, 0.5, 0.75], axis=0, method="linear" if finite else "higher")

@@ -25,7 +25,7 @@ from workbench.registry import SOLVERS
 
 Runs = Mapping[str, Sequence[Trace]]
 RAMP = colormaps["viridis"]  # for ordered settings
-HOLLOW = {"markerfacecolor": "white", "linestyle": "none"}
+HOLLOW: dict = {"markerfacecolor": "white", "linestyle": "none"}
 ENDED = "Hollow, in brackets or missing: ended by the clock"
 
 
@@ -80,7 +80,7 @@ def certified_band(ax: Axes, label: str, traces: Sequence[Trace], x: str = "seco
     begun = sum(len(xs) > 0 for xs, _ in lower)
     low, high = quartiles(values[:begun])[1], quartiles(values[begun:])[1]
     ax.fill_between(grid, low, high, color=colour, alpha=0.2, linewidth=0)
-    style = {"color": colour, "marker": marker}
+    style: dict = {"color": colour, "marker": marker}
     for edge, label in ((low, name), (high, None)):
         ax.plot(grid, edge, linewidth=1.1, markevery=[len(grid) - 1], label=label, **style)
         if any(trace.cut for trace in traces):
@@ -93,7 +93,7 @@ def ended_by_clock(traces: Iterable[Trace]) -> str:
     solvers: dict[str, list[Trace]] = {}
     for trace in traces:
         solvers.setdefault(trace.header["solver"], []).append(trace)
-    limits, counts = {}, []
+    limits, counts = dict[str, None](), []
     for name, runs in solvers.items():
         cut = [trace.stopped_by for trace in runs if trace.cut]
         limits |= dict.fromkeys(cut)

@@ -7,8 +7,8 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Mapping
-from typing import Any
 
+from workbench.core.kinds import Record, Values
 from workbench.core.names import count
 from workbench.core.trace import Trace, encode
 from workbench.runs.notebooks import PROFILES, Notebook
@@ -20,7 +20,7 @@ MAX_BRIEF = 120  # characters of names of data sets beneath a figure; more of th
 SIZES = re.compile(r"( of)? \d+x\d+(x\d+)?")  # generators put them into the name
 
 
-def made_by(traces: list[Trace]) -> dict[str, Any]:
+def made_by(traces: list[Trace]) -> Record:
     """Return the data, solvers, machine, versions and conditions of some runs.
 
     Returns
@@ -54,7 +54,7 @@ def made_by(traces: list[Trace]) -> dict[str, Any]:
     return made | ({"timed": False, "not_timed": reason} if headers and reason else {})
 
 
-def why_not_timed(made: Mapping[str, Any]) -> str:
+def why_not_timed(made: Values) -> str:
     """Return why the seconds of a figure are not timings; empty if they are.
 
     They are timings if every run was in timing mode, no other notebook ran, the load average of
@@ -74,7 +74,7 @@ def why_not_timed(made: Mapping[str, Any]) -> str:
     return ""
 
 
-def in_words(made: Mapping[str, Any], times: bool = True, brief: bool = False) -> list[str]:
+def in_words(made: Values, times: bool = True, brief: bool = False) -> list[str]:
     """Return sentences on the data and the machine behind a figure.
 
     Parameters
@@ -82,7 +82,7 @@ def in_words(made: Mapping[str, Any], times: bool = True, brief: bool = False) -
     times : whether the notebook times something; of others no reason is due
     brief : only name the data sets, or count them if there are many
     """
-    sentences, groups = [], {}
+    sentences, groups = [], dict[tuple[str, bool], list[Record]]()
     for problem in made["data"]:
         name = SIZES.sub("", problem["name"])  # here one phrase gives the range of sizes
         groups.setdefault((name, problem["synthetic"]), []).append(problem)
@@ -107,7 +107,7 @@ def in_words(made: Mapping[str, Any], times: bool = True, brief: bool = False) -
     return sentences
 
 
-def regenerated_by(notebook: Notebook, values: Mapping[str, Any]) -> tuple[str | None, str]:
+def regenerated_by(notebook: Notebook, values: Values) -> tuple[str | None, str]:
     """Return the profile that has these values, or None, and the command that sets them."""
     command = f"workbench figures {notebook.name}"
     for profile in PROFILES:
@@ -118,7 +118,7 @@ def regenerated_by(notebook: Notebook, values: Mapping[str, Any]) -> tuple[str |
     return None, " ".join([command, *changed])
 
 
-def as_json(record: Mapping[str, Any]) -> str:
+def as_json(record: Values) -> str:
     """Return a record as strict JSON, a line for each entry and for each item of a long list."""
     lines = []
     for name, value in encode(dict(record)).items():
@@ -135,7 +135,7 @@ def unique(items: Iterable[dict]) -> list[dict]:
     return list({json.dumps(item, sort_keys=True, default=str): item for item in items}.values())
 
 
-def _summary(trace: Trace) -> dict[str, Any]:
+def _summary(trace: Trace) -> Record:
     header = trace.header
     return {
         "key": header.get("key", ""),
@@ -149,7 +149,7 @@ def _summary(trace: Trace) -> dict[str, Any]:
     }
 
 
-def _load(header: Mapping[str, Any]) -> float | None:
+def _load(header: Values) -> float | None:
     """Return the larger load average of the start and the end of a run, None if unknown.
 
     What notebooks on other cores may load, which time nothing, is subtracted.
@@ -158,7 +158,7 @@ def _load(header: Mapping[str, Any]) -> float | None:
     return largest and max(0.0, round(largest - header.get("beside", 0), 2))
 
 
-def _own_threads(threads: Mapping[str, int], solvers: Iterable[Mapping[str, Any]]) -> int:
+def _own_threads(threads: Mapping[str, int], solvers: Iterable[Values]) -> int:
     """Return the most threads that runs used: of BLAS, or of a solver's own."""
     own = [s["parameters"].get(name) for s in solvers for name in ("threads", "workers")]
     return max([1, *threads.values(), *filter(None, own)])
@@ -170,5 +170,5 @@ def _range(values: Iterable[int]) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-def _quoted(value: Any) -> str:
+def _quoted(value: object) -> str:
     return shlex.quote(str(value).lower() if isinstance(value, bool) else str(value))

@@ -9,11 +9,11 @@ import csv
 import math
 from collections.abc import Iterable, Sequence
 from functools import cache
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from workbench.core.kinds import Json, Record
 from workbench.figures.papers import PAPERS, same_data
 from workbench.runs.notebooks import CHECKOUT
 
@@ -62,8 +62,8 @@ def measured(
     quantity: str,
     values: Sequence[float],
     unit: str,
-    **more: Any,
-) -> list[dict[str, Any]]:
+    **more: Json,
+) -> list[Record]:
     """Return rows like those of :func:`printed`, one per table, with the mean of our values.
 
     Parameters

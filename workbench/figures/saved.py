@@ -11,17 +11,17 @@ import re
 import shutil
 import textwrap
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from functools import wraps
 from io import BytesIO
 from pathlib import Path
-from typing import Any
 
 import matplotlib
 from PIL import Image
 
 from workbench.core.files import whole
+from workbench.core.kinds import PathLike, Record, Values
 from workbench.core.trace import Trace, read_trace, write_trace
 from workbench.figures.plots import ENDED, ended_by_clock
 from workbench.figures.provenance import as_json, in_words, made_by, regenerated_by
@@ -63,10 +63,10 @@ class Figures:
     def __init__(
         self,
         notebook: str,
-        namespace: Mapping[str, Any],
+        namespace: Values,
         *,
-        folder: str | os.PathLike | None = None,
-        notebooks: str | os.PathLike = FOLDER,
+        folder: PathLike | None = None,
+        notebooks: PathLike = FOLDER,
     ):
         name = f"{notebook}.ipynb"
         paths = [path for path in (Path(notebooks, name), Path(name)) if path.is_file()]
@@ -99,7 +99,7 @@ class Figures:
         """
 
         @wraps(run)
-        def once(*values: Any) -> Trace:
+        def once(*values: object) -> Trace:
             call = f"{self.notebook.name}: {run.__name__}{values}"
             if (known := recalled()) is not None:
                 if call not in known:
@@ -128,8 +128,8 @@ class Figures:
         name: str,
         caption: str,
         traces: Iterable[Trace] = (),
-        numbers: list[dict[str, Any]] | None = None,
-        proofs: Iterable[str | os.PathLike] = (),
+        numbers: list[Record] | None = None,
+        proofs: Iterable[PathLike] = (),
     ) -> None:
         """Write ``<name>.{png,svg,pdf,json}``, each file whole or not at all.
 
@@ -157,7 +157,7 @@ class Figures:
             )
         traces = list(traces)
         made = made_by(traces)
-        own = {"date": datetime.now(UTC).isoformat(timespec="seconds"), "key": self.key}
+        own: dict = {"date": datetime.now(UTC).isoformat(timespec="seconds"), "key": self.key}
         own["seconds"] = round(time.perf_counter() - self.started, 1)
         known = [t.header for t in traces or self.measured if "started" in t.header]
         if known and recalled() is not None:  # equal results make equal files, whoever draws them
@@ -183,17 +183,17 @@ class Figures:
             record |= {"beneath": [], "key": f"{record['key']}, {self.style}"}
         if numbers is not None:
             record["numbers"] = numbers
-        kept, proofs = self.folder / f"{name}.proofs", [Path(proof) for proof in proofs]
+        kept, files = self.folder / f"{name}.proofs", [Path(proof) for proof in proofs]
         if recalled() is not None:  # results have no proofs: those that stand here stay
-            proofs = sorted(kept.glob("*.npz"))
-        if proofs:
-            record["proofs"] = [f"{name}.proofs/{proof.name}" for proof in proofs]
+            files = sorted(kept.glob("*.npz"))
+        if files:
+            record["proofs"] = [f"{name}.proofs/{file.name}" for file in files]
         _draw(figure, self.folder / name, record["beneath"], self.style)
         if recalled() is None:
             shutil.rmtree(kept, ignore_errors=True)
-            for proof in proofs:
+            for file in files:
                 kept.mkdir(exist_ok=True)
-                shutil.copyfile(proof, kept / proof.name)
+                shutil.copyfile(file, kept / file.name)
         with whole(self.folder / f"{name}.json") as part:
             part.write_text(as_json(record), encoding="utf-8")
         self._keep(traces)
@@ -226,14 +226,14 @@ def _draw(figure, stem: Path, lines: list[str], paper: str | None) -> None:
         width, scale = PAPER_SIZES[paper]
         figure.set_size_inches(width, scale * height)
         _narrow(figure)
-    style = {"fontsize": CAPTION_POINTS, "color": "#444444", "linespacing": 1.35, "va": "top"}
+    style: dict = {"fontsize": CAPTION_POINTS, "color": "#444444", "linespacing": 1.35, "va": "top"}
     text = figure.text(0.01, -6 / 72 / height, "\n".join(lines), in_layout=True, **style)
     # The layout and its border are computed once, and not twice for each of the formats.
     figure.draw_without_rendering()
     layout = figure.get_layout_engine()
     border = figure.get_tightbbox().padded(matplotlib.rcParams["savefig.pad_inches"])
     border = None if paper else border  # a paper's width is exact
-    fixed = {"figure.constrained_layout.use": False}
+    fixed: dict = {"figure.constrained_layout.use": False}
     fixed |= {"svg.hashsalt": "workbench", "pdf.fonttype": 42}
     try:
         with matplotlib.rc_context(fixed):

@@ -16,7 +16,7 @@ from workbench.registry import SOLVERS
 # "muted" scheme, apart for colour-blind readers, and none of them a solver's.
 PALETTE = ("#332288", "#CC6677", "#117733", "#AA4499", "#88CCEE", "#999933", "#882255", "#44AA99")
 MARKERS = "sDo^vPX<>*ph"
-STYLE = {
+STYLE: dict = {
     "figure.dpi": 110,
     "figure.constrained_layout.use": True,
     "font.size": 9,
@@ -29,7 +29,7 @@ STYLE = {
     "axes.linewidth": 0.7,
     "axes.grid": True,
     "axes.axisbelow": True,
-    "axes.prop_cycle": matplotlib.cycler(color=PALETTE),
+    "axes.prop_cycle": matplotlib.cycler(color=PALETTE),  # type: ignore[attr-defined]
     "grid.color": "#E4E4E4",
     "grid.linewidth": 0.6,
     "xtick.labelsize": 8,
@@ -86,7 +86,7 @@ def title(problem: Problem, between: str = "\n") -> str:
 
 def legend(figure: Figure, columns: int = 4) -> None:
     """Put one legend for all panels above them: every label once, solvers in registry order."""
-    entries = {}
+    entries: dict = {}
     for ax in figure.axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             entries.setdefault(label, handle)

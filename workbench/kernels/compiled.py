@@ -30,7 +30,7 @@ def njit(*, cache: bool = False, **options) -> Callable[[Callable], Callable]:
 
     def compiled(function: Callable) -> Callable:
         kernel = numba.njit(**options)(function)
-        if cache and not numba.config.DISABLE_JIT and folder():
+        if cache and not numba.config.DISABLE_JIT and folder():  # type: ignore[attr-defined]
             kernel._cache = _Cache(function)
         return kernel
 
@@ -45,7 +45,7 @@ def folder() -> Path | None:
     """
     try:
         user = user_cache_path("workbench", appauthor=False) / "kernels"
-        place = Path(numba.config.CACHE_DIR or user)
+        place = Path(numba.config.CACHE_DIR or user)  # type: ignore[attr-defined]
         place.mkdir(parents=True, exist_ok=True, mode=0o700)
         tempfile.TemporaryFile(dir=place).close()
     except (OSError, RuntimeError) as error:  # RuntimeError: there is no home
@@ -80,7 +80,7 @@ class _Locator:
 
 
 class _Implementation(CompileResultCacheImpl):
-    _locator_classes = (_Locator,)
+    _locator_classes = (_Locator,)  # type: ignore[assignment]
 
 
 class _Cache(FunctionCache):

@@ -106,7 +106,7 @@ class Kernel:
         if sp.issparse(right.X) and r > max(1, most):
             halves = slice(None, r // 2), slice(r // 2, None)
             self.values -= m * r
-            return sum(self.times(left, right[half], B[half]) for half in halves)
+            return np.add(*(self.times(left, right[half], B[half]) for half in halves))
         across = transposed(right.X)
         out = np.empty((m, B.shape[1]), self.dtype)
         step = max(MIN_ROWS, CACHE_BYTES // (self.dtype.itemsize * r))
@@ -173,7 +173,7 @@ class KernelRows:
     gamma: float
     centre: np.ndarray
 
-    def made_kernel(self, dtype: type) -> Kernel:
+    def made_kernel(self, dtype: type | np.dtype) -> Kernel:
         """Return the kernel, in this precision."""
         return Kernel(self.kernel, self.gamma, dtype, self.centre)
 

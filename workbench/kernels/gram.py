@@ -29,13 +29,13 @@ class Gram:
     def __init__(self, kernel: Kernel, points: Points, megabytes: float):
         n = len(points.half)
         row = kernel.dtype.itemsize * n
-        if not (isinstance(megabytes, Real) and row <= megabytes * 2**20 < np.inf):
+        if not (isinstance(megabytes, float | Real) and row <= megabytes * 2**20 < np.inf):
             raise ValueError(
                 f"cache_mb: must be a number from {row / 2**20:.2g}, the megabytes of one row of "
                 f"the kernel matrix, got {megabytes!r}"
             )
         self.kernel, self.points = kernel, points
-        self.across = None  # the transpose of dense rows, made at first use
+        self.across: np.ndarray | None = None  # the transpose of dense rows, made at first use
         self.most = min(n, int(megabytes * 2**20) // row)
         self.held = np.empty((self.most, n), kernel.dtype)
         self.place = np.full(n, -1)  # the place of each row of K in `held`

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from workbench.core.checks import check_positive, check_sparse, check_whole
-from workbench.core.problem import Problem
+from workbench.core.problem import Matrix, Problem
 from workbench.core.shares import pieces
 from workbench.core.stream import Row
 from workbench.kernels.compiled import njit
@@ -42,7 +42,7 @@ class CalibratedState:
     squared_error: float
     basis: int
 
-    def scores(self, X) -> np.ndarray:
+    def scores(self, X: Matrix) -> np.ndarray:
         """Replay the chain; all products with the rows are one."""
         X, (t, d, k) = check_sparse(X), self.W.shape
         Y = np.zeros((X.shape[0], k), self.predictions.dtype)

@@ -75,7 +75,7 @@ class Part(Problem):
         object.__setattr__(self, "file", file)
 
     def __reduce__(self) -> tuple:
-        return Part, (self.file, self.y, self.classes, self.weights)
+        return Part, (vars(self)["file"], self.y, self.classes, self.weights)
 
 
 def _add(a, b):

@@ -9,7 +9,7 @@ import numpy as np
 
 from workbench.core.checks import check_positive, check_sparse
 from workbench.core.measures import bounds
-from workbench.core.problem import Problem
+from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import Row
 from workbench.least_squares.cluster import summed
 from workbench.least_squares.links import check_link
@@ -37,7 +37,7 @@ class GeneralizedState:
     upper: float
     alpha: float
 
-    def scores(self, X) -> np.ndarray:
+    def scores(self, X: Matrix) -> np.ndarray:
         return np.asarray(check_sparse(X) @ self.W)
 
     def info(self) -> Row:

@@ -32,7 +32,7 @@ class StagewiseState:
     primal: float
     generator: Generator
 
-    def scores(self, X) -> np.ndarray:
+    def scores(self, X: Matrix) -> np.ndarray:
         return scores(self.generator, check_sparse(X), self.W)
 
     def info(self) -> Row:
@@ -132,7 +132,7 @@ class ColumnsState:
     loss: float
     primal: float
 
-    def scores(self, X) -> np.ndarray:
+    def scores(self, X: Matrix) -> np.ndarray:
         return np.asarray(check_sparse(X) @ self.W)
 
     def info(self) -> Row:

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from workbench.core.checks import check_positive
+from workbench.core.kinds import Given, Values
 from workbench.core.names import hint
 from workbench.core.problem import Problem
 from workbench.live.dashboard import Dashboard
@@ -23,9 +23,9 @@ _shown: Dashboard | None = None
 
 
 def explore(
-    problem: Any,
+    problem: Given,
     solvers: str | Sequence[str],
-    parameters: Mapping[str, Any] | None = None,
+    parameters: Values | None = None,
     *,
     chosen: str | Sequence[str] = (),
     seconds: float = 60.0,
@@ -71,5 +71,5 @@ def explore(
     return dashboard
 
 
-def _listed(given: Any) -> list:
+def _listed(given: Given) -> list:
     return list(given) if isinstance(given, list | tuple) else [given]

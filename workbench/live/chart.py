@@ -8,10 +8,10 @@ from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import anywidget
 
+from workbench.core.kinds import Record
 from workbench.core.stream import Row, geometric
 from workbench.live.lane import Lane
 from workbench.live.pictures import Picture, pack
@@ -71,7 +71,7 @@ class Curve:
         self.sent = self.seen = self.evaluated = 0
         self.add(rows)
 
-    def news(self) -> tuple[dict[str, Any], bytes]:
+    def news(self) -> tuple[Record, bytes]:
         """Return the curve's texts, and in binary the new points and the latest one."""
         numbers = {k: f"{v:.4g}" if isinstance(v, float) else v for k, v in self.row.items()}
         said = {
@@ -113,13 +113,13 @@ class Chart(anywidget.AnyWidget):
 
     _esm = CHART
 
-    def __init__(self, pending: Callable[[], str] = str, release: Callable[[Curve], Any] = id):
+    def __init__(self, pending: Callable[[], str] = str, release: Callable[[Curve], object] = id):
         super().__init__()
         self.curves: list[Curve] = []
         self.unanswered = 0  # pings since a page has answered
         self._pending, self._release = pending, release
         self._gone: list[Curve] = []  # what undo brings back
-        self._said: dict[str, Any] = {"status": "ready", "error": "", "note": ""}
+        self._said: Record = {"status": "ready", "error": "", "note": ""}
         self._lock = threading.RLock()
         self._timer: threading.Timer | None = None
         self.on_msg(self._answer)
@@ -142,7 +142,7 @@ class Chart(anywidget.AnyWidget):
             curve.restart(rows) if restart else curve.add(rows)
         self.say()
 
-    def say(self, **words: Any) -> None:
+    def say(self, **words: object) -> None:
         """Show a ``status``, an ``error``, a ``note`` or else that chart.js knows, within 0.1 s."""
         with self._lock:
             self._said |= words
@@ -165,7 +165,7 @@ class Chart(anywidget.AnyWidget):
             content = {"pending": self._pending(), "gone": len(self._gone), "curves": curves}
             self.send(self._said | content, [points for _, points in news])
 
-    def _answer(self, _, content: Any, buffers: Any) -> None:
+    def _answer(self, _: object, content: object, buffers: object) -> None:
         """Remove the curve that a page names, or undo that; send a page just opened everything."""
         words = content if isinstance(content, dict) else {}
         with self._lock:
@@ -189,7 +189,7 @@ class Inside(anywidget.AnyWidget):
 
     def __init__(self):
         super().__init__()
-        self.shown: tuple[dict[str, Any], list[bytes]] = ({"title": "", "pictures": []}, [])
+        self.shown: tuple[Record, list[bytes]] = ({"title": "", "pictures": []}, [])
         self.on_msg(lambda *_: self.send(*self.shown))
 
     def show(self, title: str, pictures: list[Picture]) -> None:

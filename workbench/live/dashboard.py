@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any
 
 import ipywidgets as widgets
 
+from workbench.core.kinds import Record, Values
 from workbench.core.measures import held_out
 from workbench.core.problem import Problem
 from workbench.core.stream import Row, nothing
@@ -29,7 +29,7 @@ MAX_UNANSWERED = 3  # then the run pauses
 TIME_FRACTION = 0.01  # fraction of wall time for portraits
 MIN_PAUSE_S = 0.1  # seconds between two portraits
 GREY = "#909090"
-Wanted = tuple[str | None, dict[str, dict[str, Any]]]  # the data, and the parameters by solver
+Wanted = tuple[str | None, dict[str, Record]]  # the data, and the parameters by solver
 
 
 class Dashboard(widgets.VBox):
@@ -40,14 +40,14 @@ class Dashboard(widgets.VBox):
 
     def __init__(
         self,
-        problem: Sequence[str] | Mapping[str, Mapping[str, Any]] | Problem,
+        problem: Sequence[str] | Mapping[str, Values] | Problem,
         solvers: Sequence[str],
-        parameters: Mapping[str, Any],
+        parameters: Values,
         chosen: Sequence[str],
         seconds: float,
     ):
         self.problem = problem if isinstance(problem, Problem) else None
-        names = [self.problem.name] if self.problem else [*problem]
+        names = [problem.name] if isinstance(problem, Problem) else [*problem]
         suited = problem if isinstance(problem, Mapping) else {}
         self.sliders = Sliders(solvers, {**parameters, **suited.get(names[0], {})})
         self.data = widgets.Dropdown(options=names, description="data", **WIDE)
@@ -182,7 +182,7 @@ class Dashboard(widgets.VBox):
     def _over(self, lane: Lane) -> bool:
         return bool(lane.ended) or lane.seconds >= self.player.budget
 
-    def _lane(self, lanes: list[Lane], name: str, values: dict[str, Any], problem: Problem) -> Lane:
+    def _lane(self, lanes: list[Lane], name: str, values: Record, problem: Problem) -> Lane:
         """Return the lane to resume unless all are over, a branch of it, or a new one."""
         same = (x for x in lanes if x.solver == name and x.problem is problem and not x.error)
         if old := next(same, None):
@@ -282,7 +282,7 @@ class Dashboard(widgets.VBox):
 
 
 def legend(
-    solver: str, parameters: Mapping[str, Any], data: str, since: int | None = None
+    solver: str, parameters: Values, data: str, since: int | None = None
 ) -> tuple[str, str, list[str]]:
     """Return a run's name, colour and settings: those that are not the defaults, and its data."""
     defaults = resolve(solver, {})[1]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import singledispatch
-from typing import Any
 
 import numpy as np
 
+from workbench.core.kinds import Values
 from workbench.core.problem import Problem
 from workbench.core.stream import State
 from workbench.kernels.rows import squared_norms
@@ -30,7 +29,7 @@ MIN_MASS = 1e-9  # a row in the worst distribution has more; relaxation leaves t
 MAX_BREAKPOINTS = 200  # drawn in one F
 MAX_ENTRIES = 2**22  # in weights
 
-Parameters = Mapping[str, Any]
+Parameters = Values
 Pictures = list[draw.Picture]
 Minimax = MinimaxCutState | LinearProgramState | SubgradientState
 Minimax |= SplittingState | PrimalDualState | InteriorPointState

@@ -7,15 +7,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import fields
 from math import inf
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 
+from workbench.core.kinds import Values
 from workbench.core.problem import Problem
 from workbench.core.stream import Row, State, diverged, geometric, nothing, watch
 from workbench.core.trace import Trace
@@ -48,7 +48,7 @@ class Spare:
         """Make the work due, as no solver is waiting."""
         self._next = 0.0
 
-    def run_and_rest(self, work: Callable, *arguments) -> Any:
+    def run_and_rest(self, work: Callable[..., Row | None], *arguments) -> Row | None:
         """Return ``work(*arguments)``, and wait accordingly before the next time."""
         tic = perf_counter()
         done = work(*arguments)
@@ -91,7 +91,7 @@ class Lane:
         self,
         solver: str,
         problem: Problem,
-        parameters: Mapping[str, Any],
+        parameters: Values,
         measure: Callable[[State], Row] = nothing,
     ):
         self.solver, self.problem, self.measure = solver, problem, measure
@@ -213,7 +213,7 @@ class Lane:
             self._fail(error)
         return True
 
-    def branch(self, parameters: Mapping[str, Any]) -> Lane:
+    def branch(self, parameters: Values) -> Lane:
         """Return a lane that stands at the same iterate under other values of ``live`` parameters.
 
         It raises what the solver raises if it does not accept a value.
@@ -226,7 +226,7 @@ class Lane:
             raise lane.error
         return lane
 
-    def changed(self, parameters: Mapping[str, Any]) -> list[str]:
+    def changed(self, parameters: Values) -> list[str]:
         """Return the names of the `parameters` that differ from the lane's."""
         return [name for name, value in parameters.items() if self.parameters[name] != value]
 
@@ -264,5 +264,5 @@ def closed(row: Row) -> str | None:
 
 def size(state: State) -> int:
     """Return about how many bytes a state has: its arrays, a generator and some numbers."""
-    values = (getattr(state, f.name) for f in fields(state))
+    values = (getattr(state, f.name) for f in fields(state))  # type: ignore[arg-type]
     return 4096 + sum(value.nbytes for value in values if isinstance(value, np.ndarray))

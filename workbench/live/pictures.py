@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import isqrt
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from matplotlib.ticker import MaxNLocator
 from scipy.sparse.linalg import norm
 
+from workbench.core.kinds import Record
 from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import State
 
@@ -253,7 +254,7 @@ def dense(X: Matrix) -> np.ndarray:
     return X.toarray() if sp.issparse(X) else np.asarray(X)
 
 
-def pack(pictures: Iterable[Picture]) -> tuple[list[dict[str, Any]], list[bytes]]:
+def pack(pictures: Iterable[Picture]) -> tuple[list[Record], list[bytes]]:
     """Return the pictures' words, which name and shape their arrays, and these in float32."""
     words, buffers = [], []
     for picture in pictures:

@@ -9,13 +9,12 @@ import base64
 import hashlib
 import json
 import zlib
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from string import Template
-from typing import Any
 
+from workbench.core.kinds import Record, Values
 from workbench.core.measures import held_out
 from workbench.core.problem import Problem
 from workbench.core.stream import Rule, geometric, nothing
@@ -56,7 +55,7 @@ class Recording:
     """
 
     trace: Trace
-    frames: list[dict[str, Any]] = field(default_factory=list)
+    frames: list[Record] = field(default_factory=list)
 
 
 class Replay:
@@ -86,14 +85,14 @@ class Replay:
             style=STYLE,
         )
 
-    def _repr_mimebundle_(self, **_) -> dict[str, Any]:
+    def _repr_mimebundle_(self, **_) -> Record:
         inner = escape(self.page())
         frame = f'<iframe srcdoc="{inner}" style="width: 100%; height: 60em; border: 0"></iframe>'
         return {"text/html": frame, MIME: self.data, "text/plain": "a recorded run"}
 
 
 def record(
-    solver: str, problem: Problem, *rules: Rule, parameters: Mapping[str, Any] | None = None
+    solver: str, problem: Problem, *rules: Rule, parameters: Values | None = None
 ) -> Recording:
     """Run a solver to its end or to that of a rule, and keep what a dashboard would show.
 
@@ -110,7 +109,7 @@ def record(
     """
     measure = nothing if problem.X_test is None else held_out(problem)
     lane, due = Lane(solver, problem, parameters or {}, measure), geometric(FRAME_RATIO)
-    frames: list[dict[str, Any]] = []
+    frames: list[Record] = []
     while row := lane.advance(wait=True):
         if due(row):
             frames.append(_frame(lane))
@@ -124,7 +123,7 @@ def record(
     return Recording(lane.trace, frames)
 
 
-def embedded(data: Mapping[str, Any] | None) -> str:
+def embedded(data: Values | None) -> str:
     """Return the element that holds these recordings, deflated, if there are any."""
     if not data:
         return ""
@@ -137,7 +136,7 @@ def hashed(script: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
 
 
-def _frame(lane: Lane) -> dict[str, Any]:
+def _frame(lane: Lane) -> Record:
     pictures, buffers = pack(portrait(lane.state, lane.problem, lane.parameters))
     return {
         "seconds": lane.seconds,
@@ -146,7 +145,7 @@ def _frame(lane: Lane) -> dict[str, Any]:
     }
 
 
-def _run(number: int, recording: Recording | Trace) -> dict[str, Any]:
+def _run(number: int, recording: Recording | Trace) -> Record:
     if isinstance(recording, Trace):
         recording = Recording(recording)
     trace = recording.trace

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from html import escape
 from inspect import getdoc
-from typing import Any
 
 import ipywidgets as widgets
 
+from workbench.core.kinds import Record, Values
 from workbench.least_squares.links import LINKS
 from workbench.memoir.mips import MIPS
 from workbench.registry import SOLVERS
@@ -60,7 +60,7 @@ class Sliders:
         number.
     """
 
-    def __init__(self, solvers: Sequence[str], starts: Mapping[str, Any]):
+    def __init__(self, solvers: Sequence[str], starts: Values):
         self.widgets: dict[str, widgets.DOMWidget] = {}
         self.rows: dict[str, widgets.DOMWidget] = {}
         self._of: dict[str, dict[str, str]] = {}  # solver -> parameter -> control
@@ -82,16 +82,16 @@ class Sliders:
                     self.widgets[key] = control_for(key, SLIDERS[name], value)
                     self.rows[key] = captioned(self.widgets[key], described(name, solver))
 
-    def parameters(self, solver: str) -> dict[str, Any]:
+    def parameters(self, solver: str) -> Record:
         """Return the values of the solver's sliders by parameter."""
         values = {name: self.widgets[key].value for name, key in self._of[solver].items()}
         return {name: None if value == DEFAULT else value for name, value in values.items()}
 
-    def differ(self, solver: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    def differ(self, solver: str, old: Values, new: Values) -> list[str]:
         """Return the controls of this solver's parameters that have other values in `new`."""
         return [key for name, key in self._of[solver].items() if old[name] != new[name]]
 
-    def set(self, values: Mapping[str, Any]) -> None:
+    def set(self, values: Values) -> None:
         """Set every control of these parameters, whichever solver it belongs to."""
         for key, control in self.widgets.items():
             control.value = values.get(key.partition(" ")[0], control.value)
@@ -103,7 +103,7 @@ class Sliders:
             row.layout.display = None if key in shown else "none"
 
 
-def control_for(name: str, values: Sequence[Any], value: Any) -> widgets.DOMWidget:
+def control_for(name: str, values: Sequence, value: object) -> widgets.DOMWidget:
     """Return a check box for a switch, a menu for words, a slider for numbers."""
     value = DEFAULT if value is None else value
     if value not in values:
@@ -144,13 +144,13 @@ def described(name: str, solver: str) -> str:
     return ""
 
 
-def slider(name: str, options: list[tuple[str, Any]], value: Any) -> widgets.SelectionSlider:
+def slider(name: str, options: list[tuple[str, object]], value: object) -> widgets.SelectionSlider:
     """Return a slider over these options that speaks when it is let go."""
     return widgets.SelectionSlider(
         options=options, value=value, description=name, continuous_update=False, **WIDE
     )
 
 
-def in_words(value: Any) -> str:
+def in_words(value: object) -> str:
     """Return a parameter's value in words."""
     return str(value) if isinstance(value, bool | str) else f"{value:g}"

@@ -57,7 +57,7 @@ class PegasosState:
     upper: float
     lam: float
 
-    def scores(self, X) -> np.ndarray:
+    def scores(self, X: Matrix) -> np.ndarray:
         return np.asarray(check_sparse(X) @ self.W)
 
     def info(self) -> Row:

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from workbench.core.checks import LARGEST, check_counts, check_memory, check_whole
-from workbench.core.problem import Problem
+from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import Row
 from workbench.memoir.blocks import PATCH, InBlocks, compacted, dense, empty, matrix_of
 from workbench.memoir.mips import scores
@@ -69,7 +69,7 @@ class MemoirState(InBlocks):
             values = np.float32(self.numbers[SCALE]) * U
         return matrix_of(self.blocks()._replace(values=values.astype(np.float32)), self.k)
 
-    def scores(self, X) -> np.ndarray:
+    def scores(self, X: Matrix) -> np.ndarray:
         return scores(X, self.model())
 
     def info(self) -> Row:

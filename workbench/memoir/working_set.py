@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 from workbench.core.checks import check_counts, check_not_negative, check_positive, check_whole
 from workbench.core.measures import bounds, svm_bounds
-from workbench.core.problem import Problem
+from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import Row, off_the_clock
 from workbench.kernels.rows import rows_of, squared_norms
 from workbench.memoir.ascent import Sets, losses, norms, visit_rows
@@ -62,7 +62,7 @@ class WorkingSetState(InBlocks):
             W = sp.csr_array(W - W.clip(-np.float32(self.l1), np.float32(self.l1)))
         return truncated(W, truncate)
 
-    def scores(self, X) -> np.ndarray:
+    def scores(self, X: Matrix) -> np.ndarray:
         return scores(X, self.model())
 
     def info(self) -> Row:

@@ -273,7 +273,7 @@ def first_order(risk: MinimaxRisk, s: CutState) -> None:
     order = np.argsort(-found.p, axis=1, kind="stable")
     p = np.take_along_axis(found.p, order, axis=1)
     alpha = (p - np.pad(p, ((0, 0), (0, 1)))[:, 1:]) * np.arange(1, risk.k + 1)
-    heavy = largest(alpha.ravel(), 0.0, 2 * np.count_nonzero(found.M))
+    heavy = largest(alpha.ravel(), 0.0, 2 * int(np.count_nonzero(found.M)))
     s.samples, last = np.divmod(heavy, risk.k)
     s.masks = np.argsort(order, axis=1)[s.samples] <= last[:, None]
     if not len(s.features):

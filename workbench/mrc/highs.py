@@ -38,7 +38,7 @@ def minimise(
     *,
     lower: np.ndarray | None = None,
     column_upper: np.ndarray | None = None,
-    free: np.ndarray | slice = slice(0, 0),
+    free: np.ndarray | slice | list[int] = slice(0, 0),
     basis: tuple[np.ndarray, np.ndarray] | None = None,
     method: str = "simplex",
     seconds: float = math.inf,

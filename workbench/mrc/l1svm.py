@@ -107,7 +107,7 @@ class SVMState:
     constraints: int
     features: int
 
-    def scores(self, X) -> np.ndarray:
+    def scores(self, X: Matrix) -> np.ndarray:
         return linear_scores(self.W, X)
 
     def info(self) -> Row:

@@ -7,7 +7,7 @@ so a coefficient vector mu is a (k, d') matrix M and the scores of row x are ``v
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,6 +21,7 @@ from workbench.core.stream import Row
 from workbench.kernels.compiled import njit
 from workbench.kernels.rows import FAST
 
+S = TypeVar("S", bound="RiskState")
 COLUMNS = 64  # columns of sparse rows that are made dense at a time
 
 
@@ -135,7 +136,7 @@ class RiskState:
     upper: float
     lambda0: float
 
-    def scores(self, X) -> np.ndarray:
+    def scores(self, X: Matrix) -> np.ndarray:
         return linear_scores(self.M_best, X)
 
     def info(self) -> Row:
@@ -163,15 +164,15 @@ class RiskState:
         """Change what else depends on lambda0; of most methods nothing does."""
 
 
-def first(risk: MinimaxRisk) -> dict[str, Any]:
+def first(risk: MinimaxRisk) -> dict:
     """Return the fields of a :class:`RiskState` at M = 0, whose bound is 1 - 1/k."""
     zero = np.zeros_like(risk.tau)
-    best = {"M_best": zero, "p_best": zero[:0, :0], "p_rows": np.zeros(0, int)}
+    best: dict = {"M_best": zero, "p_best": zero[:0, :0], "p_rows": np.zeros(0, int)}
     best |= {"lower": 0.0, "upper": risk.upper(zero)}
     return {"round": 0} | best | {"lambda0": risk.lambda0}
 
 
-def restated(risk: MinimaxRisk, s: RiskState) -> RiskState:
+def restated(risk: MinimaxRisk, s: S) -> S:
     """Return `s` as its solver would have it for `risk`, which may have another lambda0.
 
     The best classifier so far has an upper bound there too. Of the best lower bound BR(p) / rho,

@@ -141,7 +141,7 @@ def start(risk: MinimaxRisk, weight: float) -> SplittingState:
     zero = np.zeros_like(risk.tau)
     Z_M, Z_S = zero.astype("f4"), np.zeros((risk.n, risk.k), dtype="f4")
     p = np.full((risk.n, risk.k), 1.0 / (risk.n * risk.k))
-    governing = {"Z_M": Z_M, "Z_S": Z_S, "phi": -1.0, "weight": weight}
+    governing: dict = {"Z_M": Z_M, "Z_S": Z_S, "phi": -1.0, "weight": weight}
     return SplittingState(**first(risk), **governing, M=zero, p=p)
 
 

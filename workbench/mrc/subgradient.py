@@ -10,14 +10,7 @@ import numpy as np
 from workbench.core.checks import check_whole
 from workbench.core.problem import Problem
 from workbench.core.stream import Row
-from workbench.mrc.risk import (
-    MinimaxRisk,
-    RiskState,
-    first,
-    greedy_subset,
-    minimax_risk,
-    restated,
-)
+from workbench.mrc.risk import MinimaxRisk, RiskState, first, greedy_subset, minimax_risk, restated
 
 
 @dataclass

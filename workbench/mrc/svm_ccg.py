@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from workbench.core.checks import check_counts, check_not_negative
 from workbench.core.measures import bounds
-from workbench.core.problem import Problem
+from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import Row
 from workbench.mrc.l1svm import L1SVM, of_others, rule, two_classes
 from workbench.mrc.master import Restricted, extend, largest, solve
@@ -47,7 +47,7 @@ class SVMCutState:
     upper: float
     lam: float
 
-    def scores(self, X) -> np.ndarray:
+    def scores(self, X: Matrix) -> np.ndarray:
         return linear_scores(self.W_best, X)
 
     def info(self) -> Row:

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import norm
 
 from workbench.core.checks import check_positive, check_sparse
-from workbench.core.problem import Problem
+from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import Row, off_the_clock
 
 
@@ -22,7 +22,7 @@ class CentroidState:
     W: sp.csr_matrix
     primal: float
 
-    def scores(self, X) -> np.ndarray:
+    def scores(self, X: Matrix) -> np.ndarray:
         V = check_sparse(X) @ self.W.T
         return V.toarray() if sp.issparse(V) else np.asarray(V)
 

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from workbench.core.checks import check_counts, check_positive, check_whole
-from workbench.core.problem import Problem
+from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import Row, off_the_clock
 from workbench.kernels.functions import (
     Kernel,
@@ -55,7 +55,7 @@ class LibsvmState(ExpansionState):
     counts: np.ndarray
     b: np.ndarray
 
-    def scores(self, X) -> np.ndarray:
+    def scores(self, X: Matrix) -> np.ndarray:
         """Return half the margin of two classes, (n, 2), or the votes of more, (n, k)."""
         k = len(self.counts)
         F = np.zeros((X.shape[0], k))
@@ -69,7 +69,7 @@ class LibsvmState(ExpansionState):
             F[part] = votes.T
         return F
 
-    def decisions(self, X) -> Iterator[tuple[slice, np.ndarray]]:
+    def decisions(self, X: Matrix) -> Iterator[tuple[slice, np.ndarray]]:
         """Yield slices of rows and their (k (k - 1) / 2, rows) decisions; > 0 is for the first."""
         if not len(self.A):
             return
@@ -178,7 +178,7 @@ def started(problem: Problem, kernel: Kernel, columns: int, primal: float) -> di
 class SubspaceState(ExpansionState):
     """Landmarks, and weights (A, of k columns) in their span; two classes mirror each other."""
 
-    def scores(self, X) -> np.ndarray:
+    def scores(self, X: Matrix) -> np.ndarray:
         kernel, X = self.made_kernel(np.float64), stored_as(self.X, X)
         if not len(self.A):
             return np.zeros((X.shape[0], self.A.shape[1]))

@@ -40,7 +40,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import perf_counter, process_time
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
@@ -70,7 +70,7 @@ class LinearState:
     seconds: float = 0.0
     cpu: float = 0.0
 
-    def scores(self, X) -> np.ndarray:
+    def scores(self, X: Matrix) -> np.ndarray:
         return np.concatenate([V for _, V in blocks(check_sparse(X), self.W)])
 
     def info(self) -> Row:
@@ -144,7 +144,7 @@ class Peer(NamedTuple):
     """
 
     model: str
-    settings: Mapping[str, Any]
+    settings: Mapping
     objective: Callable
     two: tuple[float, float] = (-1.0, 1.0)
     last: int | None = ITERATIONS

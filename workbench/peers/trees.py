@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from workbench.core.checks import check_not_negative, check_positive, check_sparse, check_whole
-from workbench.core.problem import Problem
+from workbench.core.kinds import Model
+from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import Row, off_the_clock
 from workbench.peers.linear import budget, quiet, softmax_losses, squared_errors
 
@@ -29,9 +29,9 @@ class TreesState:
     round: int
     k: int
     primal: float
-    model: Any = None
+    model: Model | None = None
 
-    def scores(self, X) -> np.ndarray:
+    def scores(self, X: Matrix) -> np.ndarray:
         """Return (n, k) probabilities of a forest, (n, k) logits of boosting."""
         X, F = check_sparse(X), np.zeros((X.shape[0], self.k))
         if self.model is None:
@@ -114,7 +114,7 @@ def boosting(
 
 
 def grown(
-    model: Any, size: str, problem: Problem, state: TreesState | None
+    model: Model, size: str, problem: Problem, state: TreesState | None
 ) -> Iterator[TreesState]:
     """Let a model of scikit-learn grow round by round, and evaluate each round off the clock.
 

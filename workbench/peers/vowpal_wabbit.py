@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from workbench.core.checks import check_counts, check_positive, check_sparse, check_whole
-from workbench.core.problem import Problem
+from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import Row, off_the_clock
 from workbench.peers.linear import LinearState, logistic_losses, total
 
@@ -70,13 +70,13 @@ class RecallTreeState:
     model: np.ndarray
     primal: float
 
-    def scores(self, X) -> np.ndarray:
+    def scores(self, X: Matrix) -> np.ndarray:
         """Return 1 for the class that the tree predicts, 0 for all others: it has no scores."""
         scores = np.zeros((X.shape[0], self.k), np.float32)
         scores[np.arange(X.shape[0]), self.predicted(X)] = float(len(self.model) > 0)
         return scores
 
-    def predicted(self, X) -> np.ndarray:
+    def predicted(self, X: Matrix) -> np.ndarray:
         """Return the codes of the classes that the tree predicts (n,), without k scores per row."""
         if not len(self.model):
             return np.zeros(X.shape[0], np.int32)

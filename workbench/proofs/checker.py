@@ -48,15 +48,22 @@ import re
 import sys
 import time
 import zipfile
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 
+Given: TypeAlias = Any  # of a file or a caller, still to be checked
+Matrix: TypeAlias = Any  # an array or a CSR matrix: SciPy has no types
+Points: TypeAlias = Iterator[tuple[Any, ...]]  # rows, and arrays that belong to them
+Norms: TypeAlias = tuple[Fraction, Fraction, np.ndarray]
+Path: TypeAlias = str | os.PathLike[str]
+Test: TypeAlias = tuple[str, Callable[[Given], object]]
 BLOCK = 1024  # rows at a time
 MAX_BYTES = 2**28
 TINY = 2.0**-900  # more than all underflow in a sum
@@ -96,21 +103,21 @@ def shown(value: object) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def number(v: object) -> bool:
+def number(v: Given) -> bool:
     """Return whether a value is a finite number of at least 0, not -0.0, that is a double."""
     if isinstance(v, bool) or not isinstance(v, int | float):
         return False
     return 0 <= v <= sys.float_info.max and float(v) == v and math.copysign(1, v) > 0
 
 
-def positive(v: object) -> bool:
+def positive(v: Given) -> bool:
     """Return whether a value is such a number and not 0."""
     return number(v) and v > 0
 
 
 AT_LEAST_0, POSITIVE = ("a number of at least 0", number), ("a positive number", positive)
 FAMILIES = "linear", "kernel", "mrc"
-ACCEPTED = {  # the values of each field of the header, in words and as a test
+ACCEPTED: dict[str, Test] = {  # the values of each field of the header, in words and as a test
     "format": ("1", lambda v: type(v) is int and v == 1),
     "family": ("linear, kernel or mrc", lambda v: v in FAMILIES),
     "outputs": ("the number of outputs", lambda v: type(v) is int and 0 < v < 2**31),
@@ -132,7 +139,7 @@ FIELDS = {  # by family or name of a kernel: needed fields and, after the bar, p
 }
 
 
-def check_fields(fields: dict[str, Any], kind: str | None) -> None:
+def check_fields(fields: dict[str, Any], kind: str) -> None:
     """Raise a ProofError unless all fields are known and accepted; null counts as left out."""
     given = {name: value for name, value in fields.items() if value is not None}
     for name, value in given.items():
@@ -180,7 +187,7 @@ class Verdict(NamedTuple):
     statement: str
 
 
-def read(path: str | os.PathLike) -> Proof:
+def read(path: Path) -> Proof:
     """Read a proof of at most 256 MiB, in the memory of its size; nothing in it is executed.
 
     Raises
@@ -207,7 +214,7 @@ def read(path: str | os.PathLike) -> Proof:
                 arrays[name] = parsed(archive.read(member), name)
         header = arrays.pop("header", np.empty(0))
         require(header.dtype == np.uint8 and header.ndim == 1, "has no header of bytes")
-        hooks = {"object_pairs_hook": unique, "parse_constant": int}  # int("NaN") raises
+        hooks: dict[str, Any] = {"object_pairs_hook": unique, "parse_constant": int}  # refuses NaN
         hooks["parse_int"] = lambda text: int(text) if text != "-0" else -0.0  # refused as a number
         return Proof(json.loads(header.tobytes().decode(), **hooks), arrays)
     except ProofError as error:
@@ -221,7 +228,8 @@ def parsed(data: bytes, name: str) -> np.ndarray:
     """Return the array of an npy file; its header is matched, never evaluated."""
     start = 10 + int.from_bytes(data[8:10], "little")
     found = ARRAY_HEADER.fullmatch(data[10:start])
-    require(data[:8] == b"\x93NUMPY\1\0" and found, f"{name}: is not an array of numbers")
+    if data[:8] != b"\x93NUMPY\1\0" or not found:
+        raise ProofError(f"{name}: is not an array of numbers")
     shape, dtype = tuple(int(m) for m in found.group(3, 4) if m), np.dtype(found[1].decode())
     require(math.prod(shape) * dtype.itemsize == len(data) - start, f"{name}: has another size")
     array = np.frombuffer(data, dtype, offset=start)
@@ -238,7 +246,7 @@ def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 class Rows:
     """Training rows and labels 0..k-1, checked; `longest` is the most entries in a row."""
 
-    def __init__(self, X, y) -> None:
+    def __init__(self, X: Given, y: Given) -> None:
         y = np.asarray(y)
         if sp.issparse(X):
             X = sp.csr_array(X)
@@ -251,7 +259,7 @@ class Rows:
             X = np.asarray(X)
         good = X.ndim == 2 and min(X.shape) > 0 and X.dtype.kind in "fiub"
         require(good, "X: must be rows of numbers")
-        self.X = X if X.dtype == np.float32 else X.astype(np.float64, copy=False)
+        self.X: Matrix = X if X.dtype == np.float32 else X.astype(np.float64, copy=False)
         self.n, self.d = X.shape
         good = y.shape == (self.n,) and y.dtype.kind in "iu" and 0 <= y.min() and y.max() < self.n
         require(good, "y: must have a label 0..k-1 for each row")
@@ -260,18 +268,18 @@ class Rows:
         self.k = len(self.counts)
         good = self.k >= 2 and self.counts.min() > 0
         require(good, "y: must have at least two classes, each with a row")
-        self.longest = int(np.diff(X.indptr).max()) if sp.issparse(X) else self.d
+        self.longest = int(np.diff(getattr(X, "indptr", [0, self.d])).max())
         self.norms = np.concatenate([lengths(self.block(part)) for part in blocks(self.n)])
         require(np.isfinite(self.norms).all(), "X: some values, or their squares, are not finite")
 
-    def block(self, rows, constant: float = 0.0):
+    def block(self, rows: slice | np.ndarray, constant: float = 0.0) -> Matrix:
         """Return rows in double precision, with a constant column unless it is zero."""
         X = self.X[rows].astype(np.float64)
         column = np.full((X.shape[0], 1 if constant else 0), constant)
         return sp.hstack([X, column], format="csr") if sp.issparse(X) else np.hstack([X, column])
 
 
-def checksum(X, y) -> str:
+def checksum(X: Given, y: Given) -> str:
     """Return the SHA-256 of rows (array or SciPy sparse matrix) and their labels 0..k-1."""
     return digest(Rows(X, y))
 
@@ -281,10 +289,10 @@ def digest(rows: Rows) -> str:
     X, kind = rows.X, "csr" if sp.issparse(rows.X) else "dense"
     sha = hashlib.sha256(f"{kind} {X.dtype.name} {rows.n} {rows.d}\n".encode())
     for part in (X.indptr, X.indices) if kind == "csr" else ():
-        sha.update(np.ascontiguousarray(part, "<i8"))
+        sha.update(np.ascontiguousarray(part, "<i8").data)
     for part in [X.data] if kind == "csr" else (X[part] for part in blocks(rows.n)):
-        sha.update(np.ascontiguousarray(part, X.dtype.newbyteorder("<")))
-    sha.update(np.ascontiguousarray(rows.y, "<i8"))
+        sha.update(np.ascontiguousarray(part, X.dtype.newbyteorder("<")).data)
+    sha.update(np.ascontiguousarray(rows.y, "<i8").data)
     return sha.hexdigest()
 
 
@@ -293,12 +301,12 @@ def blocks(n: int) -> list[slice]:
     return [slice(start, min(start + BLOCK, n)) for start in range(0, n, BLOCK)]
 
 
-def squares(X) -> np.ndarray:
+def squares(X: Matrix) -> np.ndarray:
     """Return the squared length of each row."""
     return X.multiply(X).sum(axis=1) if sp.issparse(X) else np.einsum("ij,ij->i", X, X)
 
 
-def lengths(X) -> np.ndarray:
+def lengths(X: Matrix) -> np.ndarray:
     """Return at least the length of each row, up to rounding."""
     return np.sqrt(squares(X)) + NORM_FLOOR
 
@@ -339,7 +347,7 @@ class Linear:
     def square(self, W: np.ndarray, side: int) -> Fraction:
         return summed([squares(W)], W.shape[1], side)
 
-    def dual(self, points, K: int, threshold: float) -> tuple[Fraction, Fraction, np.ndarray]:
+    def dual(self, points: Points, K: int, threshold: float) -> Norms:
         """Return |S| for S = soft(X'A, threshold) and max |X'A|, both rounded up, and S.
 
         `points` yields (rows, A, slack), where A_i is right to g(K + 16) (|A_i| + slack_i).
@@ -362,7 +370,8 @@ class Kernel:
     def __init__(self, rows: Rows, constant: float, kernel: dict[str, Any]) -> None:
         self.rows, self.constant, self.name = rows, constant, kernel["name"]
         self.gamma = float(kernel.get("gamma") or 1)
-        self.basis, self.centre = None, 0.0
+        self.basis: Matrix = None  # of W, or made by dual()
+        self.centre = 0.0
         if self.name == "rbf" and not sp.issparse(rows.X):  # distances then lose fewer digits
             self.centre = sum(rows.block(part).sum(axis=0) for part in blocks(rows.n)) / rows.n
         self.squares = np.concatenate([squares(self.block(part)) for part in blocks(rows.n)])
@@ -375,11 +384,11 @@ class Kernel:
         self.off += g(2) * self.top + TINY
         self.norms = np.full(rows.n, math.sqrt(self.top))
 
-    def block(self, rows):
+    def block(self, rows: slice | np.ndarray) -> Matrix:
         X = self.rows.block(rows)
         return X if sp.issparse(X) else X - self.centre
 
-    def product(self, left, right: np.ndarray, A: np.ndarray) -> np.ndarray:
+    def product(self, left: slice | np.ndarray, right: np.ndarray, A: np.ndarray) -> np.ndarray:
         """Return K[left, right] @ A, a tile of the kernel matrix K at a time."""
         X, total = self.block(left), np.zeros(A.shape[1])
         for part in blocks(len(right)):
@@ -408,7 +417,7 @@ class Kernel:
         radius = Fraction(float(2 * self.error(W.shape[1]) * (size @ size))) + Fraction(TINY)
         return max(Fraction(0), Fraction(fsum(values)) + side * radius)
 
-    def dual(self, points, K: int, threshold: float) -> tuple[Fraction, Fraction, np.ndarray]:
+    def dual(self, points: Points, K: int, threshold: float) -> Norms:
         given, parts = self.basis, [*points]  # smooth points need the basis of W until here
         self.basis = np.concatenate([np.arange(self.rows.n)[rows] for rows, _, _ in parts])
         A = np.concatenate([A for _, A, _ in parts])
@@ -480,7 +489,7 @@ class RegularisedRisk:
         require(not more, f"{', '.join(more)}: are not arrays of such a proof")
         self.space = Kernel(rows, constant, h["kernel"]) if kernel else Linear(rows, constant)
         W, b, length = arrays.get("W"), arrays.get("b"), rows.d
-        if kernel:
+        if isinstance(self.space, Kernel):
             require((W is None) == ("basis" not in arrays), "W, basis: give both or neither")
             if W is not None:
                 self.space.basis = increasing(arrays["basis"], rows.n, "basis")
@@ -494,9 +503,9 @@ class RegularisedRisk:
             W = np.vstack([W, b]) if constant and not kernel else W
         require(W is not None or "b" not in arrays or self.free, "b: needs W")
         require(W is not None or (self.alpha and not smooth), "W: is missing, and cannot be made")
-        self.W = W
+        self.W: Matrix = W
 
-    def own(self, rows) -> np.ndarray:
+    def own(self, rows: slice | np.ndarray) -> np.ndarray:
         """Return whether an output is that of the row's class, (rows, K)."""
         return self.rows.y[rows][:, None] == self.classes
 
@@ -512,7 +521,7 @@ class RegularisedRisk:
         l1 = Fraction(self.l1) * summed([np.abs(W).sum(axis=1)], self.K, side)
         return summed(losses, 2 * self.K + 256, side) / self.N + norm + l1
 
-    def points(self):
+    def points(self) -> Points:
         """Yield the rows, A, the slack of A, the gains and the sizes of their terms."""
         if self.loss in STORED:
             yield from self.stored()
@@ -522,7 +531,7 @@ class RegularisedRisk:
             A, gain, size = smooth_point(self.loss, F, self.own(rows))
             yield rows, c * A, c, (c * gain).sum(axis=1), (c * size).sum(axis=1)
 
-    def stored(self):
+    def stored(self) -> Points:
         """Yield the same for the point in the file, after making it feasible."""
         rows, row, column, values = sparse(self.arrays, self.rows.n, self.K)
         y, c, K = self.rows.y[rows], self.costs[rows], self.K
@@ -550,7 +559,7 @@ class RegularisedRisk:
         """Return a lower bound of the optimum, and W, made from A if the proof has none."""
         gains, sizes, sums, inside = [], [], [], np.zeros(self.K)
 
-        def points():
+        def points() -> Points:
             for rows, A, slack, gain, size in self.points():
                 gains.append(gain)
                 sizes.append(size)
@@ -585,7 +594,7 @@ class MinimaxRisk:
         require(outputs == k, f"outputs: {outputs}, but the rows have {k} classes")
         more = sorted(self.arrays.keys() - DUAL.keys() - {"M"})
         require(not more, f"{', '.join(more)}: are not arrays of such a proof")
-        mean = size = square = 0.0
+        mean = size = square = np.zeros(())
         for part in blocks(rows.n):
             X, own = rows.block(part, 1.0), (rows.y[part][:, None] == np.arange(k)).astype(float)
             mean, size, square = mean + X.T @ own, size + abs(X).T @ own, square + (X * X).T @ own
@@ -596,7 +605,8 @@ class MinimaxRisk:
         good = min(square[self.active].min(), self.lam[self.active].min()) > TINY
         require(good and self.lam_error.max() < 0.1, "lambda0, X: values are too small")
         M, shape = self.arrays.get("M"), (k, rows.d + 1)
-        require(M is not None and M.shape == shape, f"M: is not of shape {shape}")
+        if M is None or M.shape != shape:
+            raise ProofError(f"M: is not of shape {shape}")
         self.W = np.where(self.active, M.T.astype(np.float64), 0.0)
 
     def primal(self, W: np.ndarray, side: int) -> Fraction:
@@ -616,7 +626,7 @@ class MinimaxRisk:
         """Return a lower bound of the optimum, and W."""
         rows, row, column, p = sparse(self.arrays, self.rows.n, self.rows.k)
         P = sp.csr_array((p, (row, column)), (len(rows), self.rows.k))
-        mean, size, tops = 0.0, 0.0, []
+        mean, size, tops = np.zeros(()), np.zeros(()), []
         for part in blocks(len(rows)):
             X, mass = self.rows.block(rows[part], 1.0), P[part].toarray()
             mean, size = mean + X.T @ mass, size + abs(X).T @ mass
@@ -648,7 +658,7 @@ def sparse(arrays: dict[str, np.ndarray], n: int, K: int) -> tuple[np.ndarray, .
     require(0 <= columns.min() and columns.max() < K, f"columns: must be below {K}")
     require(values.min() >= 0, "values: must not be negative")
     require(ends.shape == rows.shape and ends.max() <= len(values), "ends: do not fit rows")
-    counts = np.diff(ends.astype(np.int64), prepend=0)
+    counts: np.ndarray = np.diff(ends.astype(np.int64), prepend=0)
     require(counts.min() >= 0 and counts.sum() == len(values), "ends: do not fit values")
     row, columns = np.repeat(np.arange(len(rows)), counts), columns.astype(np.int64)
     require((np.diff(row * K + columns) > 0).all(), "columns: must increase within a row")
@@ -656,7 +666,7 @@ def sparse(arrays: dict[str, np.ndarray], n: int, K: int) -> tuple[np.ndarray, .
 
 
 @contextmanager
-def stated(proof: Proof, X, y):
+def stated(proof: Proof, X: Given, y: Given) -> Iterator[MinimaxRisk | RegularisedRisk]:
     """Yield the problem of a proof for these rows; turn overflow into a ProofError."""
     rows = Rows(X, y)
     require(proof.header["checksum"] == digest(rows), "checksum: the proof is about other rows")
@@ -675,14 +685,14 @@ def below(value: Fraction) -> float:
     return nearest if Fraction(nearest) <= value else math.nextafter(nearest, -math.inf)
 
 
-def objective(proof: Proof, X, y) -> tuple[float, float]:
+def objective(proof: Proof, X: Given, y: Given) -> tuple[float, float]:
     """Return an interval that certainly contains the stated objective at the proof's weights."""
     with stated(proof, X, y) as problem:
         require(problem.W is not None, "W: is missing")
         return below(problem.primal(problem.W, -1)), -below(-problem.primal(problem.W, 1))
 
 
-def verify(proof: Proof | str | os.PathLike, X, y, name: str = "the rows given") -> Verdict:
+def verify(proof: Proof | Path, X: Given, y: Given, name: str = "the rows given") -> Verdict:
     """Return an interval that certainly contains the optimum of the problem that a proof states.
 
     Parameters
@@ -730,7 +740,7 @@ def words(header: dict[str, Any]) -> str:
     return ", ".join(parts + ([f"{kernel['name']} kernel{more}"] if kernel else []))
 
 
-def load_rows(path: str) -> tuple[Any, np.ndarray]:
+def load_rows(path: str) -> tuple[Matrix, np.ndarray]:
     """Return X and y of an npz file (X, or as scipy.sparse.save_npz) or csv file (y last)."""
     if not path.endswith(".npz"):
         table = np.loadtxt(path, delimiter=",", ndmin=2)

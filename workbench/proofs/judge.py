@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import os
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
+from workbench.core.kinds import Given, Matrix, PathLike, Record
 from workbench.core.problem import Problem
 from workbench.data.panels import remade
 from workbench.proofs import checker
@@ -23,7 +23,7 @@ class Judgement(NamedTuple):
     at_most: float
 
 
-def verify(proof: Proof | str | os.PathLike, X: Any = None, y=None) -> Verdict:
+def verify(proof: Proof | PathLike, X: Given = None, y: Given = None) -> Verdict:
     """Return an interval that certainly contains the optimum of the problem that a proof states.
 
     Parameters
@@ -54,7 +54,7 @@ def verify(proof: Proof | str | os.PathLike, X: Any = None, y=None) -> Verdict:
     return checker.verify(proof, *rows_of(X, y), name)
 
 
-def judge(weights, X, y, proof: Proof | str | os.PathLike) -> Judgement:
+def judge(weights: Given, X: Given, y: Given, proof: Proof | PathLike) -> Judgement:
     """Return bounds of how far the objective of given weights is above the optimum.
 
     Parameters
@@ -85,7 +85,7 @@ def named(problem: Problem) -> str:
     return " @ ".join(filter(None, words))
 
 
-def rows_of(X, y) -> tuple[Any, np.ndarray]:
+def rows_of(X: Given, y: Given) -> tuple[Matrix, np.ndarray]:
     """Return the rows and the codes 0..k-1 of their labels, of a Problem or of X and y."""
     if isinstance(X, Problem):
         return X.X, X.y
@@ -94,10 +94,11 @@ def rows_of(X, y) -> tuple[Any, np.ndarray]:
     return X if sp.issparse(X) else np.asarray(X), np.unique(y, return_inverse=True)[1]
 
 
-def arrays_of(weights, header: dict[str, Any]) -> dict[str, np.ndarray]:
+def arrays_of(weights: Given, header: Record) -> dict[str, np.ndarray]:
     """Return a proof's arrays for the weights of an estimator, or for W itself."""
     K, intercept, arrays = header["outputs"], header.get("intercept"), {}
     b = np.atleast_1d(getattr(weights, "intercept_", 0.0)).astype(float)
+    W: Matrix
     if hasattr(weights, "dual_coef_"):
         order = np.argsort(weights.support_)
         W, arrays["basis"] = weights.dual_coef_[:, order], np.asarray(weights.support_)[order]

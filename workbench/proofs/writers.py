@@ -9,14 +9,13 @@ returns the fields of the header that state the problem, and the arrays.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from workbench.core.files import whole
+from workbench.core.kinds import Matrix, PathLike, Record
 from workbench.core.problem import Problem
 from workbench.core.stream import State
 from workbench.least_squares.generalized import GeneralizedState
@@ -29,7 +28,7 @@ from workbench.proofs.checker import checksum
 from workbench.sampled_cuts.state import CutState
 from workbench.weston_watkins.dual import WWState
 
-Statement = dict[str, Any]
+Statement = Record
 Arrays = dict[str, np.ndarray]
 LOSS_OF = {  # link of least squares -> stated loss
     "identity": "squared",
@@ -39,7 +38,7 @@ LOSS_OF = {  # link of least squares -> stated loss
 
 
 def write(
-    path: str | os.PathLike, problem: Problem, state: State, *, constant: bool = False, **parameters
+    path: PathLike, problem: Problem, state: State, *, constant: bool = False, **parameters: object
 ) -> None:
     """Write the proof of a solver's state to `path`, an npz file, whole or not at all.
 
@@ -59,7 +58,7 @@ def write(
 
 
 def proof_of(
-    problem: Problem, state: State, parameters: dict[str, Any], constant: bool = False
+    problem: Problem, state: State, parameters: Record, constant: bool = False
 ) -> tuple[Statement, Arrays]:
     """Return the header and the arrays of a proof; parameters and errors as in :func:`write`."""
     found = [writer for kind, writer in WRITERS.items() if isinstance(state, kind)]
@@ -71,7 +70,7 @@ def proof_of(
     if (problem.weights != 1.0).any():
         raise ValueError("proof: rows with weights other than one cannot be stated in a proof")
     stated, arrays = found[0](problem, state, parameters)
-    header = {"format": 1, "outputs": problem.k} | stated
+    header: Record = {"format": 1, "outputs": problem.k} | stated
     if "values" in arrays and not len(arrays["values"]):  # the dual point is zero: one such entry
         other = (problem.y[:1] + 1) % header["outputs"]
         none = {"rows": [0], "ends": [1], "columns": other}
@@ -90,21 +89,21 @@ def proof_of(
     return header, arrays
 
 
-def save(path: str | os.PathLike, header: Statement, arrays: Arrays) -> None:
+def save(path: PathLike, header: Statement, arrays: Arrays) -> None:
     """Write header and arrays to `path`, whole or not at all."""
     text = json.dumps(header, allow_nan=False).encode()
     with whole(path) as part, open(part, "wb") as sink:
         np.savez(sink, allow_pickle=False, header=np.frombuffer(text, np.uint8), **arrays)
 
 
-def weston_watkins(problem: Problem, s: WWState, parameters: dict) -> tuple[Statement, Arrays]:
+def weston_watkins(problem: Problem, s: WWState, parameters: Record) -> tuple[Statement, Arrays]:
     """State 1/2 |W|^2 + C sum_i sum_{j != y_i} hinge_ij, proved by B."""
     stated = {"family": "linear", "loss": "weston_watkins", "over": "sum", "C": s.C, "alpha": 1.0}
     return stated, sparse(s.B[:, : s.classes])
 
 
 def working_sets(
-    problem: Problem, s: WorkingSetState, parameters: dict
+    problem: Problem, s: WorkingSetState, parameters: Record
 ) -> tuple[Statement, Arrays]:
     """State the elastic net of Crammer and Singer's loss."""
     stated = {"family": "linear", "loss": "crammer_singer", "over": "sum", "C": s.C}
@@ -115,7 +114,7 @@ def working_sets(
     return stated, sparse(sp.csr_matrix((-s.alpha[:, 1:].ravel(), columns, ends), (n, problem.k)))
 
 
-def pegasos(problem: Problem, s: PegasosState, parameters: dict) -> tuple[Statement, Arrays]:
+def pegasos(problem: Problem, s: PegasosState, parameters: Record) -> tuple[Statement, Arrays]:
     """State lam/2 |W|^2 and the mean hinge of Crammer and Singer, proved by the last iterate."""
     if not len(s.dual):
         raise ValueError("proof: the dual point of memoir_pegasos was too large to be kept")
@@ -129,7 +128,7 @@ def pegasos(problem: Problem, s: PegasosState, parameters: dict) -> tuple[Statem
 
 
 def least_squares(
-    problem: Problem, s: GeneralizedState, parameters: dict
+    problem: Problem, s: GeneralizedState, parameters: Record
 ) -> tuple[Statement, Arrays]:
     """State the mean loss of a link and alpha/2 |W|^2, proved by W."""
     loss = LOSS_OF[parameters.get("link", "softmax")]
@@ -137,25 +136,24 @@ def least_squares(
     return stated, {"W": s.W}
 
 
-def sampled_cuts(problem: Problem, s: CutState, parameters: dict) -> tuple[Statement, Arrays]:
+def sampled_cuts(problem: Problem, s: CutState, parameters: Record) -> tuple[Statement, Arrays]:
     """State the problem of all rows; exact cuts prove its optimum closely, sampled cuts roughly."""
     if hasattr(problem, "starts"):
         raise ValueError("proof: chains have none, as the checker has no Viterbi algorithm")
     if len(s.root):
         raise ValueError("proof: cuts_nystroem has none, as its cuts are not sums of training rows")
     two = problem.k == 2
-    stated = {"loss": "hinge" if two else "crammer_singer", "outputs": 1 if two else problem.k}
-    stated |= {"over": "sum", "C": s.C, "alpha": 1.0}
+    stated: Record = {"loss": "hinge" if two else "crammer_singer"}
+    stated |= {"outputs": 1 if two else problem.k, "over": "sum", "C": s.C, "alpha": 1.0}
     rows, A = s.expansion(s.alpha)
     return with_kernel(s) | stated, sparse(np.abs(A) if two else np.maximum(-A, 0.0), rows)
 
 
 def l1_svm(
-    problem: Problem, s: SVMState | SVMCutState, parameters: dict
+    problem: Problem, s: SVMState | SVMCutState, parameters: Record
 ) -> tuple[Statement, Arrays]:
     """State the mean hinge and lam |w|_1 with a free intercept; w and alpha are needed."""
-    cuts = isinstance(s, SVMCutState)
-    W, alpha = (s.W_best, s.alpha_best) if cuts else (s.W, s.alpha)
+    W, alpha = (s.W_best, s.alpha_best) if isinstance(s, SVMCutState) else (s.W, s.alpha)
     if alpha.ndim > 1:
         raise ValueError(
             "proof: svm_multi has none, as its scores must sum to zero; svm_lp has one"
@@ -169,7 +167,7 @@ def l1_svm(
     return stated, sparse(alpha[:, None], exact=True) | {"W": W[1:, :-1].T, "b": W[1, -1:]}
 
 
-def minimax_risk(problem: Problem, s: RiskState, parameters: dict) -> tuple[Statement, Arrays]:
+def minimax_risk(problem: Problem, s: RiskState, parameters: Record) -> tuple[Statement, Arrays]:
     """State the minimax risk; M and the distribution of the best lower bound are needed."""
     order = np.argsort(s.p_rows)
     p, rows = s.p_best[order], s.p_rows[order]
@@ -197,7 +195,7 @@ def with_kernel(s: CutState) -> Statement:
     return {"family": "kernel", "kernel": {"name": s.kernel, "gamma": s.gamma}}
 
 
-def sparse(A, rows: np.ndarray | None = None, exact: bool = False) -> Arrays:
+def sparse(A: Matrix, rows: np.ndarray | None = None, exact: bool = False) -> Arrays:
     """Return weights (m, c), not negative, as the arrays of a dual point.
 
     Parameters

@@ -20,12 +20,12 @@ from importlib.metadata import distributions
 from math import isfinite
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any
 
 import numpy as np
 
 import workbench
 from workbench.core.checks import check_counts
+from workbench.core.kinds import Steps
 from workbench.core.names import count
 from workbench.runs.worker import Limits, Outcome, Task, Worker, attempt, duration, failed
 
@@ -36,7 +36,7 @@ EXECUTED = ("core", "kernels", "data", "registry.py", "runs/run.py", "runs/sweep
 LIBRARIES = "numpy scipy numba llvmlite scikit-learn pandas highspy nmslib vowpalwabbit".split()
 
 
-def key(**parts: Any) -> str:
+def key(**parts: object) -> str:
     """Return 24 hex digits of the SHA-256 of named parts, whatever the order of names.
 
     Parts are plain data. 1 and 1.0 are one number and make one key, True is another.
@@ -45,7 +45,7 @@ def key(**parts: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
-def _canonical(value: Any) -> Any:
+def _canonical(value: object) -> object:
     if isinstance(value, Mapping):
         return {str(name): _canonical(v) for name, v in value.items()}
     if isinstance(value, (list, tuple)):
@@ -58,14 +58,14 @@ def _canonical(value: Any) -> Any:
     return value
 
 
-def code(steps: Callable, *rooms: str) -> str:
+def code(steps: Steps, *rooms: str) -> str:
     """Return the key of the code that a run of a solver may execute, with its libraries.
 
     It has the sources of :data:`EXECUTED`, of other `rooms` of the package, and of the solver's own
     room, or of the folder of a solver from elsewhere. Sources are read once per process, and again
     after ``sources.cache_clear()``: a notebook's kernel may be older than the code.
     """
-    path = Path(sys.modules[steps.__module__].__file__)
+    path = Path(sys.modules[steps.__module__].__file__ or "")
     own = [PACKAGE / room for room in (*EXECUTED, *rooms)]
     if path.is_relative_to(PACKAGE):
         own.append(PACKAGE / path.relative_to(PACKAGE).parts[0])
@@ -166,20 +166,20 @@ def _done(task: Task, folder: Path, say: Say) -> bool:
     return True
 
 
-def _in_processes(jobs: int, stop: ExitStack) -> Callable[..., Future]:
+def _in_processes(jobs: int, stop: ExitStack) -> Callable[..., Future[Outcome]]:
     """Return a function that submits a task to one of `jobs` workers."""
-    free = SimpleQueue()
+    free: SimpleQueue[Worker] = SimpleQueue()
     for _ in range(jobs):
         free.put(worker := Worker())
         stop.callback(worker.kill, last=True)
 
-    def work(*call) -> Outcome:
+    def work(task: Task, run: Callable[[Task], Outcome], limits: Limits) -> Outcome:
         worker = free.get()
         try:
-            return worker.run(*call)
+            return worker.run(task, run, limits)
         finally:
             free.put(worker)
 
     pool = ThreadPoolExecutor(jobs)
     stop.callback(pool.shutdown, wait=False, cancel_futures=True)
-    return partial(pool.submit, work)
+    return lambda *call: pool.submit(work, *call)

@@ -8,16 +8,15 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 from workbench.core.checks import check_counts, is_whole
+from workbench.core.kinds import Given, PathLike, Record, Values
 from workbench.core.stream import LIMITS
 from workbench.data.panels import listed
 from workbench.runs.parameters import Parameter, check_names, parameters_of
@@ -39,7 +38,7 @@ class Point:
     """
 
     solver: str
-    parameters: Mapping[str, Any]
+    parameters: Values
     data: str
     seed: int
     test: float | None
@@ -59,11 +58,11 @@ class Point:
 
 
 def grid(
-    solvers: str | Sequence[str] | Mapping[str, Any],
+    solvers: str | Sequence[str] | Values,
     data: str | Sequence[str],
     *,
     stop: Mapping[str, float],
-    parameters: Mapping[str, Any] | None = None,
+    parameters: Values | None = None,
     seeds: int | Sequence[int] = 1,
     repetitions: int = 1,
     test: float | None = None,
@@ -108,7 +107,7 @@ def grid(
     return points
 
 
-def read_points(path: str | os.PathLike) -> list[Point]:
+def read_points(path: PathLike) -> list[Point]:
     """Return the points of a YAML file: the arguments of :func:`grid`, and a comment ``about``.
 
     Raises
@@ -144,7 +143,7 @@ def at_least(points: Sequence[Point], runs: int) -> list[Point]:
     return extended
 
 
-def _settings(solvers: Any, shared: Any) -> Iterator[tuple[str, dict[str, Any], list[dict]]]:
+def _settings(solvers: Given, shared: Given) -> Iterator[tuple[str, Record, list[Record]]]:
     """Yield each solver with its defaults and the list of its parameter settings, typed."""
     solvers = listed(solvers) if isinstance(solvers, str) else solvers
     if not isinstance(solvers, Mapping | Sequence) or {*map(type, solvers)} != {str}:
@@ -163,7 +162,7 @@ def _settings(solvers: Any, shared: Any) -> Iterator[tuple[str, dict[str, Any], 
         yield solver, defaults, settings
 
 
-def _axis(solver: str, parameter: Parameter, value: Any) -> list:
+def _axis(solver: str, parameter: Parameter, value: object) -> list[object]:
     """Return the values of one parameter of a solver."""
     parameter = parameter._replace(name=f"{solver}: {parameter.name}")
     axis = [parameter.typed(v) for v in (value if isinstance(value, (list, tuple)) else [value])]
@@ -172,7 +171,7 @@ def _axis(solver: str, parameter: Parameter, value: Any) -> list:
     return axis
 
 
-def checked_stop(stop: Any) -> dict[str, float]:
+def checked_stop(stop: object) -> dict[str, float]:
     """Return stopping rules in their types, or raise a ValueError that names what is wrong."""
     if not isinstance(stop, Mapping) or not set(stop) & set(LIMITS):
         raise ValueError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from subprocess import DEVNULL
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import AsyncKernelManager
@@ -21,14 +22,14 @@ class IpcKernelManager(AsyncKernelManager):
     first ``python3`` kernelspec that Jupyter finds may belong to another environment.
     """
 
-    def __init__(self, **kwargs):
+    def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         # The path of a Unix socket has at most 103 bytes: not in a long temporary folder.
         self.folder = TemporaryDirectory(prefix="wb-", dir="/tmp", ignore_cleanup_errors=True)
         self.transport, self.ip = "ipc", f"{self.folder.name}/k"
         self.connection_file = f"{self.folder.name}/k.json"
 
-    async def start_kernel(self, **kwargs) -> None:
+    async def start_kernel(self, **kwargs: Any) -> None:  # type: ignore[override]
         # What processes print that its cells start is not for the terminal.
         await super().start_kernel(**{"stdout": DEVNULL, "stderr": DEVNULL} | kwargs)
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any
 
+from workbench.core.kinds import Record, Values
 from workbench.core.names import count, hint
 from workbench.data.cache import state_of_folders
 from workbench.runs.engine import PACKAGE, Say, execute, key, sources
@@ -92,7 +92,9 @@ def make(
     return [task.key for task in tasks if task.key in failures]
 
 
-def _values(notebook: Notebook, profile: str, overrides, results: Path | None) -> dict[str, Any]:
+def _values(
+    notebook: Notebook, profile: str, overrides: Values | None, results: Path | None
+) -> Record:
     """Return the values of the parameters: of the profile, of the results if given, overridden."""
     if results is None:
         return notebook.values(profile, overrides)
@@ -104,7 +106,7 @@ def _values(notebook: Notebook, profile: str, overrides, results: Path | None) -
     return notebook.values(profile, read_results(path)[1] | dict(overrides or {}))
 
 
-def timed(values: Mapping[str, Any]) -> bool:
+def timed(values: Values) -> bool:
     """Return whether a notebook with these parameters times what it runs."""
     return bool(values.get("timing", True))
 
@@ -114,7 +116,7 @@ def figures_folder() -> Path:
     return Path(os.environ.get("WORKBENCH_FIGURES") or CHECKOUT / "figures")
 
 
-def unchanged(notebook: Notebook, values: Mapping[str, Any], folder: Path, jobs: int = 1) -> bool:
+def unchanged(notebook: Notebook, values: Values, folder: Path, jobs: int = 1) -> bool:
     """Return whether the notebook's figures in `folder` are whole and would come out the same.
 
     If `jobs` is 1, what ran next to others does not count unless it times nothing.
@@ -134,7 +136,7 @@ def unchanged(notebook: Notebook, values: Mapping[str, Any], folder: Path, jobs:
     return True
 
 
-def notebook_key(notebook: Notebook, values: Mapping[str, Any]) -> str:
+def notebook_key(notebook: Notebook, values: Values) -> str:
     """Return the key of everything that a notebook's figures depend on, whatever it does inside.
 
     Its code and that of modules next to it, its parameters, the package with its libraries, the
@@ -189,7 +191,7 @@ def fan_out(notebook: Notebook, texts: Mapping[str, str], jobs: int = 1) -> list
 
 def run_notebook(
     notebook: Notebook,
-    values: Mapping[str, Any],
+    values: Values,
     variables: Mapping[str, str],
     path: Path,
     limits: Limits,
@@ -216,7 +218,7 @@ def run_notebook(
     figures = Path(variables.get("WORKBENCH_FIGURES") or path.parent, notebook.name)
     failed, part = path.with_suffix(".failed.ipynb"), path.with_suffix(".part.ipynb")
     reason, environment = "", dict(os.environ)
-    os.environ.update({"WORKBENCH_FIGURES": str(figures.parent)} | variables)
+    os.environ.update({"WORKBENCH_FIGURES": str(figures.parent), **variables})
     try:
         execute_notebook(
             notebook.path,

@@ -10,12 +10,12 @@ from __future__ import annotations
 import ast
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import workbench
+from workbench.core.kinds import Record, Values
 from workbench.core.names import hint
 from workbench.runs.parameters import Parameter, check_names, type_of
 
@@ -39,7 +39,7 @@ class Notebook:
 
     path: Path
     parameters: dict[str, Parameter]
-    profiles: dict[str, dict[str, Any]]
+    profiles: dict[str, Record]
     figures: tuple[str, ...]
     code: str = ""
 
@@ -47,12 +47,12 @@ class Notebook:
     def name(self) -> str:
         return self.path.stem
 
-    def values(self, profile: str = "quick", overrides: Mapping[str, Any] | None = None) -> dict:
+    def values(self, profile: str = "quick", overrides: Values | None = None) -> Record:
         """Return every parameter's value under a profile, then under `overrides`, maybe as text."""
         values = {name: p.default for name, p in self.parameters.items()}
         return values | self.profiles.get(profile, {}) | self.check(overrides or {})
 
-    def check(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def check(self, values: Values) -> Record:
         """Return `values` in their declared types; a ValueError names one that does not fit."""
         check_names(values, self.parameters, self.name)
         return {name: self.parameters[name].typed(value) for name, value in values.items()}
@@ -105,7 +105,7 @@ def parameters_in(source: str) -> dict[str, Parameter]:
     """Return what a parameters cell sets to literals, by name; SyntaxError if it is not Python."""
     parameters, lines = {}, source.splitlines()
     for statement in ast.parse(source).body:
-        line = lines[statement.end_lineno - 1].encode()[statement.end_col_offset :].decode()
+        line = lines[(statement.end_lineno or 0) - 1].encode()[statement.end_col_offset :].decode()
         match statement:
             case ast.Assign([ast.Name(name)], value):
                 annotation = ""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import yaml
 
+from workbench.core.kinds import Given, Steps, Values
 from workbench.core.names import near
 
 TYPES = {kind.__name__: kind for kind in (bool, int, float, str)}
@@ -19,10 +20,10 @@ class Parameter(NamedTuple):
 
     name: str
     type: type | None
-    default: Any
+    default: object
     help: str = ""
 
-    def typed(self, value: Any) -> Any:
+    def typed(self, value: Given) -> Given:
         """Return a value in the parameter's type.
 
         Texts become numbers, booleans and lists: so are values typed on a command line, and YAML
@@ -57,13 +58,13 @@ class Parameter(NamedTuple):
         raise ValueError(f"{self.name}: must be {kind}, got {value!r}")
 
 
-def type_of(annotation: Any, default: Any) -> type | None:
+def type_of(annotation: object, default: object) -> type | None:
     """Return the type that an annotation such as ``float | None`` names, or the default's."""
     name = getattr(annotation, "__name__", str(annotation)).partition(" |")[0]
     return TYPES.get(name, None if default is None else type(default))
 
 
-def parameters_of(solver: Callable) -> dict[str, Parameter]:
+def parameters_of(solver: Steps) -> dict[str, Parameter]:
     """Return the parameters that a solver declares, by name."""
     return {
         name: Parameter(name, type_of(p.annotation, p.default), p.default)
@@ -72,7 +73,7 @@ def parameters_of(solver: Callable) -> dict[str, Parameter]:
     }
 
 
-def check_names(names: Mapping[str, Any], declared: Mapping[str, Parameter], owner: str) -> None:
+def check_names(names: Values, declared: Mapping[str, Parameter], owner: str) -> None:
     """Raise a ValueError that names the first parameter that its owner does not declare."""
     for name in sorted(set(names) - set(declared), key=str):
         known = near(str(name), declared) or f"it takes {', '.join(declared)}"

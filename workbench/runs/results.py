@@ -15,18 +15,18 @@ import json
 import os
 import re
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from workbench.core.files import whole
+from workbench.core.kinds import PathLike, Record, Values
 from workbench.core.stream import Row
 from workbench.core.trace import Trace, decode, encode
 from workbench.data.panels import available_specs, listed
@@ -36,7 +36,7 @@ NAMES = ("solver", "parameters", "data", "seed", "test", "stop", "repetition", "
 
 
 def write_results(
-    path: str | os.PathLike, traces: Iterable[Trace], parameters: Mapping[str, Any] | None = None
+    path: PathLike, traces: Iterable[Trace], parameters: Values | None = None
 ) -> None:
     """Write traces as one tidy table with a row for each of their rows; whole or not at all.
 
@@ -69,7 +69,7 @@ def write_results(
         raise ValueError("traces: there are none to write")
     # Two settings may share a run.
     once = {trace.header["key"]: trace for trace in by_setting.values()}.values()
-    rows, names, columns = [], {}, {}
+    rows, names, columns = list[Row](), Record(), Record()
     for trace in once:
         about = _header(trace)
         names |= dict.fromkeys(about)
@@ -87,7 +87,7 @@ def write_results(
         pq.write_table(packed, part, compression="zstd", compression_level=19)
 
 
-def read_results(path: str | os.PathLike) -> tuple[list[Trace], dict[str, Any]]:
+def read_results(path: PathLike) -> tuple[list[Trace], Record]:
     """Return the traces of a file of results, and the parameters of its notebook.
 
     Raises
@@ -103,7 +103,7 @@ def read_results(path: str | os.PathLike) -> tuple[list[Trace], dict[str, Any]]:
             if name in (b"headers", b"columns", b"parameters")
         }
         headers = decode(about[b"headers"])
-        rows: dict[str, list] = {header["key"]: [] for header in headers.values()}
+        rows: dict[str, list[Row]] = {header["key"]: [] for header in headers.values()}
         columns = table.select(about[b"columns"]).to_pylist()
         for run, row in zip(table["run"].to_pylist(), columns):
             rows[run].append({name: v for name, v in row.items() if v is not None})
@@ -116,7 +116,7 @@ def read_results(path: str | os.PathLike) -> tuple[list[Trace], dict[str, Any]]:
         raise ValueError(f"{path}: is not a file of results; {error}") from None
 
 
-def _header(trace: Trace) -> dict[str, Any]:
+def _header(trace: Trace) -> Record:
     """Return the columns that all rows of a trace share."""
     header, problem = trace.header, trace.header.get("problem") or {}
     about = {"run": header["key"], "solver": header.get("solver"), "data": problem.get("name")}
@@ -136,7 +136,7 @@ def _thinned(trace: Trace) -> list[Row]:
     return kept
 
 
-def _array(values: list) -> pa.Array:
+def _array(values: list[object]) -> pa.Array:
     """Return values of one type in that type, mixed ones as text."""
     values = [value.item() if isinstance(value, np.generic) else value for value in values]
     with suppress(OverflowError, pa.ArrowException):  # mixed, or an integer that is too large
@@ -149,12 +149,12 @@ def _array(values: list) -> pa.Array:
     )
 
 
-def _packed(value: Any) -> bytes:
+def _packed(value: object) -> bytes:
     """Return JSON compressed, as text: Parquet's metadata are not compressed."""
     return base64.b64encode(zlib.compress(json.dumps(value).encode(), 9))
 
 
-def setting(about: Mapping[str, Any]) -> str:
+def setting(about: Values) -> str:
     """Return the key of a run's setting, whatever the code, the data and the machine."""
     return key(**{name: about.get(name) for name in NAMES})
 

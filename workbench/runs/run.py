@@ -6,20 +6,20 @@ import os
 import platform
 import re
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache, partial
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import psutil
 import threadpoolctl
 
 import workbench
 from workbench.core.interrupts import Held
+from workbench.core.kinds import PathLike, Record, Steps, Values
 from workbench.core.names import hint
 from workbench.core.problem import Problem
 from workbench.core.stream import Row, Rule, State, always, nothing, until, watch
@@ -32,14 +32,14 @@ LIBRARIES = ("numpy", "scipy", "numba", "highspy", "scikit-learn")  # in the hea
 
 
 def run(
-    solver: str | Callable,
+    solver: str | Steps,
     problem: Problem,
     *rules: Rule,
-    parameters: Mapping[str, Any] | None = None,
+    parameters: Values | None = None,
     measure: Callable[[State], Row] = nothing,
     when: Callable[[Row], bool] = always,
-    path: str | os.PathLike | None = None,
-    proof: str | os.PathLike | None = None,
+    path: PathLike | None = None,
+    proof: PathLike | None = None,
     warm_up: bool = True,
 ) -> tuple[Trace, State | None]:
     """Run a solver until a rule stops it, it finishes, or Ctrl-C; record every round.
@@ -93,7 +93,7 @@ def run(
     return trace, state
 
 
-def warm(steps: Callable, problem: Problem, parameters: Mapping[str, Any]) -> None:
+def warm(steps: Steps, problem: Problem, parameters: Values) -> None:
     """Run the solver for three states on ``problem.tiny()``: its kernels are compiled then.
 
     Errors are ignored: the run itself raises those that are not due to the tiny problem.
@@ -103,7 +103,7 @@ def warm(steps: Callable, problem: Problem, parameters: Mapping[str, Any]) -> No
             pass
 
 
-def resolve(solver: str | Callable, parameters: Mapping[str, Any]) -> tuple[Callable, dict]:
+def resolve(solver: str | Steps, parameters: Values) -> tuple[Steps, Record]:
     """Return the solver's function and its complete parameters, defaults filled in.
 
     A ValueError names an unknown solver, or a parameter that the solver does not declare.
@@ -118,8 +118,8 @@ def resolve(solver: str | Callable, parameters: Mapping[str, Any]) -> tuple[Call
 
 
 def header(
-    solver: str | Callable, problem: Problem, parameters: Mapping[str, Any], rules: tuple = ()
-) -> dict[str, Any]:
+    solver: str | Steps, problem: Problem, parameters: Values, rules: Iterable[Rule] = ()
+) -> Record:
     """Return the facts that are needed to repeat a run and to interpret its times."""
     return {
         "solver": solver if isinstance(solver, str) else solver.__name__,
@@ -146,7 +146,7 @@ def threads() -> dict[str, int]:
 
 
 @cache
-def machine() -> dict[str, Any]:
+def machine() -> Record:
     """Return processor, cores, memory and system of this machine."""
     return {
         "cpu": _cpu(),

@@ -6,17 +6,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
+from workbench.core.kinds import PathLike, Record
 from workbench.core.measures import errors
 from workbench.core.problem import Problem
 from workbench.core.stream import LIMITS, Row, geometric, stopping
@@ -25,7 +24,7 @@ from workbench.data.panels import panel
 from workbench.registry import SOLVERS
 from workbench.runs.engine import Say, code, execute, key, sources
 from workbench.runs.grid import Point, at_least
-from workbench.runs.notebooks import runs_folder
+from workbench.runs.notebooks import runs_folder as runs_folder
 from workbench.runs.results import recalled, setting
 from workbench.runs.run import machine, run
 from workbench.runs.worker import Limits, Task, timed_alone
@@ -62,7 +61,7 @@ def solve(point: Point, proofs: bool, path: Path, limits: Limits) -> str:
         warm_up=setting not in _warm,  # parameters may choose other kernels
     )
     _warm.add(setting)
-    if trace.stopped_by == "interrupted":
+    if state is None or trace.stopped_by == "interrupted":
         raise InterruptedError("its worker was interrupted")
     trace.last.update(judge(state))
     trace.header["rules"].pop()  # the limit of this call does not belong to the point
@@ -86,7 +85,7 @@ def _place(key: str) -> str:
     return f"{key[:2]}/{key}.jsonl"
 
 
-def _recorded(point: Point) -> dict[str, Any]:
+def _recorded(point: Point) -> Record:
     return {name: getattr(point, name) for name in RECORDED} | {"stop": dict(point.stop)}
 
 
@@ -102,7 +101,7 @@ class Sweep:
     failures: dict[str, str]
     results: Mapping[str, Trace] | None = None
 
-    def traces(self, **where: Any) -> list[Trace]:
+    def traces(self, **where: object) -> list[Trace]:
         """Return the traces of the points whose attributes or parameters have these values.
 
         A run that failed, or that a solver's own limit ended before its first round, has none.
@@ -119,7 +118,7 @@ class Sweep:
         traces = [self.trace(p) for key, p in chosen.items() if key not in self.failures]
         return [trace for trace in traces if trace.last["round"] > 0]
 
-    def proofs(self, **where: Any) -> list[Path]:
+    def proofs(self, **where: object) -> list[Path]:
         """Return the files of the proofs of these traces, as far as their solvers have any."""
         places = [self.folder / _place(trace.header["key"]) for trace in self.traces(**where)]
         return [path for path in (p.with_suffix(".npz") for p in places) if path.is_file()]
@@ -163,7 +162,7 @@ def sweep(
     timing: bool = False,
     seconds: float | None = None,
     memory: float | None = None,
-    folder: str | os.PathLike | None = None,
+    folder: PathLike | None = None,
     proofs: bool = False,
     say: Say = print,
 ) -> Sweep:
@@ -196,10 +195,10 @@ def sweep(
     timing = timed_alone(timing)
     points = at_least(points, TIMED_RUNS) if timing else points
     if (known := recalled()) is not None:
-        return _from_results(points, timing, known, folder)
+        return _recalled(points, timing, known, folder)
     points = planned(points, timing, proofs)
     tasks = [task(point, proofs) for point in points]
-    how = {"jobs": jobs, "limits": limits, "timing": timing, "say": say}
+    how: Record = {"jobs": jobs, "limits": limits, "timing": timing, "say": say}
     return Sweep(points, folder, execute(tasks, folder, **how))
 
 
@@ -242,7 +241,7 @@ def point_key(point: Point, checksum: str, timed: bool, proofs: bool = False) ->
     )
 
 
-def _from_results(points: Sequence[Point], timed: bool, known: dict, folder: Path) -> Sweep:
+def _recalled(points: Sequence[Point], timed: bool, known: dict[str, Trace], folder: Path) -> Sweep:
     """Return the sweep of points that were run before, perhaps elsewhere and by other code."""
     found = []
     for point in points:
@@ -260,9 +259,9 @@ def planned(points: Sequence[Point], timed: bool, proofs: bool = False) -> tuple
     sources.cache_clear()  # a notebook's kernel may be older than the code; new workers are not
 
     @cache
-    def checksum(*chosen) -> str:
+    def checksum(data: str, seed: int, test: float | None) -> str:
         with threadpool_limits(1):  # as in the workers: it may change the last digits of features
-            return panel(*chosen).checksum
+            return panel(data, seed, test).checksum
 
     keys = [point_key(p, checksum(p.data, p.seed, p.test), timed, proofs) for p in points]
     return tuple(replace(point, key=own, timed=timed) for point, own in zip(points, keys))

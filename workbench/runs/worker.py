@@ -16,7 +16,7 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import psutil
 from threadpoolctl import threadpool_limits
@@ -44,7 +44,7 @@ class Limits:
     seconds: float | None = None
     memory: float | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name, value in vars(self).items():
             if value is not None and not (isinstance(value, (int, float)) and 0 < value < inf):
                 raise ValueError(f"{name}: must be positive and finite, got {value!r}")
@@ -67,7 +67,7 @@ class Task:
     label: str
     place: str
     work: Callable[[Path, Limits], str]
-    check: Callable[[Path], Any]
+    check: Callable[[Path], object]
 
     def path(self, folder: Path) -> Path:
         return folder / self.place
@@ -153,8 +153,8 @@ def duration(seconds: float) -> str:
 class Worker:
     """Runs tasks in a process of its own, which a new one replaces if it dies or takes too long."""
 
-    def __init__(self):
-        self.process, self.connection = None, None
+    def __init__(self) -> None:
+        self.process: subprocess.Popen[bytes] | None = None
         self.ended, self.lock = False, threading.Lock()
 
     def run(self, task: Task, attempt: Callable[[Task], Outcome], limits: Limits) -> Outcome:

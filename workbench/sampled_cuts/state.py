@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from workbench.core.measures import bounds
-from workbench.core.problem import Problem
+from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import Row
 from workbench.kernels.functions import Kernel, KernelRows, fields_of, stored_as
 
@@ -54,7 +54,7 @@ class CutState(KernelRows):
     calm: int = 0
     kernel_values: float = 0.0
 
-    def scores(self, X) -> np.ndarray:
+    def scores(self, X: Matrix) -> np.ndarray:
         """Return the (n, k) scores of rows; two classes mirror each other."""
         rows, A = self.expansion()
         # Coefficients of landmarks nearly cancel: single precision is not enough for them.

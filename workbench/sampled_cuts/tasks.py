@@ -21,7 +21,7 @@ from workbench.sampled_cuts.chain import chain_gains, viterbi
 class Answers(NamedTuple):
     """The most violating outputs of some units, their losses and their gains, both (n,)."""
 
-    outputs: Any
+    outputs: Any  # of the task's own kind
     losses: np.ndarray
     gains: np.ndarray
 

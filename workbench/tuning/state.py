@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from workbench.core.checks import check_sparse, check_whole
-from workbench.core.problem import Problem
+from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import Row
 
 PIECES = 4  # pieces of an interval, each with its own number of certain errors
@@ -54,7 +54,7 @@ class Tuning:
     upper: np.ndarray
     open: np.ndarray
 
-    def scores(self, X) -> np.ndarray:
+    def scores(self, X: Matrix) -> np.ndarray:
         """Return the scores of the chosen classifier."""
         return np.asarray(check_sparse(X) @ self.chosen_W)
 
@@ -97,9 +97,9 @@ class Tuning:
 def start(problem: Problem, rows: int, eps: float, ends: np.ndarray, seed: int) -> Tuning:
     """Return the state of round 0: no knot, nothing proven of the `rows` validation rows."""
     n, d, k = problem.n, problem.d, problem.k
-    shapes = {"at": 0, "W": (0, d, k), "gap": 0, "loss": 0, "blur": 0, "drift": 0}
+    shapes: dict = {"at": 0, "W": (0, d, k), "gap": 0, "loss": 0, "blur": 0, "drift": 0}
     shapes |= {"B": (0, n, k), "chosen_W": (d, k)}
-    counts = {"errors": 0, "owner": 0, "left": 0, "right": 0}
+    counts: dict = {"errors": 0, "owner": 0, "left": 0, "right": 0}
     counts |= {"lower": (0, PIECES), "upper": (0, PIECES)}
     return Tuning(
         round=0,

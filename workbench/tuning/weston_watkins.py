@@ -229,7 +229,7 @@ class Search:
                 before = float(s.gap[knot])
                 self.solve(knot, GOAL_GAP * R2)
                 for i in np.flatnonzero((s.left == knot) | (s.right == knot)):
-                    self.judge(i)
+                    self.judge(int(i))
                 better |= bool(s.gap[knot] < 0.5 * before)  # else only rounding is left
         return better
 

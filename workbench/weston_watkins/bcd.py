@@ -82,7 +82,7 @@ def _descent(
         s.visits += 1.0
         s.updates = changed / problem.n
         with off_the_clock():
-            s.judged(*objectives(problem, s.W, s.B, C), norms)
+            s.judged(norms, *objectives(problem, s.W, s.B, C))
         yield s
 
 

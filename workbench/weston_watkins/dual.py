@@ -26,7 +26,7 @@ import numpy as np
 
 from workbench.core.checks import check_sparse, check_whole
 from workbench.core.measures import EPS, bounds, svm_bounds
-from workbench.core.problem import Problem
+from workbench.core.problem import Matrix, Problem
 from workbench.core.shares import products
 from workbench.core.stream import Row
 from workbench.kernels.rows import lanes, squared_norms
@@ -64,7 +64,7 @@ class WWState:
     visits: float = 0.0
     updates: float = 0.0
 
-    def scores(self, X) -> np.ndarray:
+    def scores(self, X: Matrix) -> np.ndarray:
         return np.asarray(check_sparse(X) @ self.W[:, : self.classes])
 
     def info(self) -> Row:
@@ -83,7 +83,7 @@ class WWState:
         done = self.gap_ratio == 0.0 or self.updates == 0.0
         return self.round > 0 and self.level == C and done
 
-    def judged(self, primal: float, dual: float, room: float, norms: np.ndarray) -> None:
+    def judged(self, norms: np.ndarray, primal: float, dual: float, room: float) -> None:
         """Note the objectives of a new round's iterate, and bounds with room for their rounding.
 
         Rounding of the scores may have taken `room` from `primal`; `norms` (n,) are |x_i|^2.
@@ -132,7 +132,7 @@ def restated(problem: Problem, state, fresh: Iterator, *, C: float, level: float
         norms = squared_norms(problem.X)
         state.move_to(C if level is None else level, problem, norms)
         state.C, state.updates, state.lower, state.upper = C, 1.0, 0.0, math.inf
-        state.judged(*objectives(problem, state.W, state.B, C), norms)
+        state.judged(norms, *objectives(problem, state.W, state.B, C))
         state.first, state.visits = cold.first, state.visits + cold.visits
     return state
 
@@ -153,7 +153,7 @@ def start(problem: Problem, C: float, seed: int, norms: np.ndarray) -> WWState:
     total = float(weights.sum())
     rng = np.random.default_rng(check_whole(seed, "seed", least=0))
     s = WWState(0, rng, k, W, B, math.inf, 0.0, lower=0.0, upper=math.inf, C=C, level=C)
-    s.judged(C * total * (k - 1.0), float(B.sum()), 0.0, norms)
+    s.judged(norms, C * total * (k - 1.0), float(B.sum()), 0.0)
     return s
 
 

@@ -99,7 +99,7 @@ def ww_walrus_fast(
         s.updates = changed / max(looked, 1)
         hinge, room = screened()
         half = 0.5 * float(np.vdot(s.W, s.W))
-        s.judged(half + C * hinge, float(s.B.sum()) - half, C * room, norms)
+        s.judged(norms, half + C * hinge, float(s.B.sum()) - half, C * room)
         yield s
 
 

@@ -53,5 +53,5 @@ def ww_path(
             if s.round and s.gap_ratio <= gap_ratio:
                 break
         if s.move_to(C, problem, norms):  # the rounds ended on the way to this C
-            s.judged(*objectives(problem, s.W, s.B, C), norms)
+            s.judged(norms, *objectives(problem, s.W, s.B, C))
         yield s

@@ -10,7 +10,6 @@ from collections import Counter
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import pandas as pd
@@ -18,6 +17,7 @@ from jinja2 import Environment, FileSystemLoader
 
 import workbench
 from workbench.core.files import whole
+from workbench.core.kinds import PathLike, Record
 from workbench.figures import reference
 from workbench.figures.papers import PAPERS, order, title, token
 from workbench.figures.report.claims import VERDICTS, read_claims
@@ -28,9 +28,9 @@ from workbench.runs.notebooks import CHECKOUT
 
 
 def report(
-    path: str | os.PathLike | None = None,
+    path: PathLike | None = None,
     *,
-    figures: str | os.PathLike | None = None,
+    figures: PathLike | None = None,
     printed: pd.DataFrame | None = None,
 ) -> Path:
     """Write the report, whole or not at all, print which files were left out, return its path.
@@ -78,7 +78,7 @@ def report(
     return path
 
 
-def _section(paper: str, figures: list[Figure], rows: list[Row]) -> dict[str, Any]:
+def _section(paper: str, figures: list[Figure], rows: list[Row]) -> Record:
     """Return the title, the figures, the tables and the counts of one paper."""
     own = [row for row in rows if row.names["paper"] == paper]
     return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from scipy.stats import t as student
 
@@ -84,7 +84,7 @@ def compare(
         low, high = paper.value / FACTOR, paper.value * FACTOR
         shown = f"{amount(ours.value / paper.value, digits=2)}×"
     else:
-        place = min(0, Decimal(repr(paper.value)).normalize().as_tuple().exponent)
+        place = min(0, int(Decimal(repr(paper.value)).normalize().as_tuple().exponent))
         own = MARGINS.get(quantity)
         margin = 10.0**place if own is None else own / UNITS[paper.unit][1]
         low, high = paper.value - margin, paper.value + margin
@@ -99,7 +99,7 @@ def compare(
     return Verdict("context" if caveat else tone, shown, caveat)
 
 
-def number(value: Any) -> float | None:
+def number(value: str | float | None) -> float | None:
     """Return a finite number, None for anything else: NaN, text, nothing."""
     try:
         value = float(value)

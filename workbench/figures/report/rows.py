@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -65,7 +65,7 @@ class Measurement(NamedTuple):
     rank : of several measurements of one cell the one with the largest rank is shown
     """
 
-    row: Mapping[str, Any]
+    row: Mapping
     number: Number
     data: str
     synthetic: bool
@@ -87,7 +87,7 @@ class Row:
     first : the table that printed the number before, empty if none did
     """
 
-    names: Mapping[str, str]
+    names: dict[str, str]
     paper: Number
     note: str
     ours: Measurement | None
@@ -196,7 +196,7 @@ def counts(rows: Iterable[Row]) -> dict[str, int]:
     } | {name: found[name] for name in STANDINGS}
 
 
-def cell(row: Mapping[str, Any]) -> tuple[str, ...]:
+def cell(row: Mapping) -> tuple[str, ...]:
     """Return the cell that a row is about, whatever its spelling."""
     return tuple(token(text(row.get(key))) for key in KEYS)
 
@@ -229,7 +229,7 @@ def side_by_side(printed: pd.DataFrame, measured: Iterable[Measurement]) -> list
     by_cell: dict[tuple, list[Measurement]] = {}
     for measurement in measured:
         by_cell.setdefault(cell(measurement.row), []).append(measurement)
-    rows, seen = [], {}
+    rows, seen = [], dict[tuple, str]()
     for record in printed.to_dict("records"):
         own = *(record[name] for name in KEYS if name != "table"), number(record["value"])
         first = seen.setdefault(own, record["table"]) if own[-1] is not None else record["table"]
@@ -244,12 +244,12 @@ def side_by_side(printed: pd.DataFrame, measured: Iterable[Measurement]) -> list
     return sorted(rows, key=lambda row: tables.index((row.names["paper"], row.names["table"])))
 
 
-def _row(record: Mapping[str, Any], group: list[Measurement], in_print=True, first="") -> Row:
+def _row(record: Mapping, group: list[Measurement], in_print=True, first="") -> Row:
     names = {key: text(record.get(key)) for key in KEYS}
     unit, note, paper = text(record.get("unit")), NOT_IN_PRINT, (None, None)
     if in_print:
         note, paper = text(record.get("note")), (record.get("value"), record.get("spread"))
-    paper = Number(*map(number, paper), unit)
+    paper = Number(number(paper[0]), number(paper[1]), unit)
     ours = max(group, key=lambda measurement: measurement.rank, default=None)
     verdict = Verdict("none")
     if ours is not None:
@@ -263,7 +263,7 @@ def _row(record: Mapping[str, Any], group: list[Measurement], in_print=True, fir
     return Row(names, paper, note, None if again else ours, verdict, first if again else "")
 
 
-def _loaded(names: Mapping[str, str]) -> str:
+def _loaded(names: dict[str, str]) -> str:
     """Return the size of the data set as it is loaded here, empty if that is not known."""
     source, whole = SOURCES.get(names["dataset"]), ("", "part=train", "part=all")
     if source is None or names["setting"] not in whole:

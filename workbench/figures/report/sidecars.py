@@ -6,11 +6,11 @@ import base64
 import json
 import re
 import struct
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from workbench.core.kinds import Values
 from workbench.data.panels import remade
 from workbench.figures.papers import ACROSS, paper_of_name, paper_of_solver
 from workbench.proofs import ProofError, read, verify
@@ -43,7 +43,7 @@ class Figure:
     notebook: str
     name: str
     place: str
-    record: Mapping[str, Any]
+    record: Values
     png: bytes
     proofs: tuple[Checked, ...] = ()
 
@@ -98,7 +98,7 @@ def collect(folder: Path) -> tuple[list[Figure], list[str]]:
     return figures, faults
 
 
-def text(value: Any) -> str:
+def text(value: object) -> str:
     """Return a value of a table or a sidecar as stripped text; None and NaN are empty."""
     return "" if value is None or value != value else str(value).strip()
 

@@ -65,7 +65,7 @@ class Oracle:
         rows, y = np.asarray(rows, dtype=np.int64), np.asarray(y, dtype=np.int32)
         if rows.shape != y.shape or (len(y) and not (y.min() >= 0 and y.max() < self.k)):
             raise ValueError(f"y: must be a label from 0 to {self.k - 1} for each row")
-        answers = self._find(X, rows, y)
+        answers = self._find(X, rows, y)  # type: ignore[attr-defined]  # of the subclass
         self.query_seconds = process_time() - tic
         return answers
 
