@@ -113,6 +113,7 @@ def page() -> str:
     lines += ["\n| file | lines covered | branches covered |\n|---|---|---|"]
     for file, (hit, of, taken, branches) in kept.get("coverage", {}).get("files", {}).items():
         lines.append(f"| `{file}` | {hit} of {of} | {taken} of {branches} |")
+    lines += [f"\nNot run yet: {part}." for part in PARTS if part not in kept]
     return "\n".join(lines) + "\n"
 
 
