@@ -7,6 +7,7 @@ import zipfile
 import numpy as np
 import pytest
 
+from rcv1 import four_classes
 from workbench.data.sources import ROUTES, SHA256, SOURCES, Source
 
 
@@ -107,3 +108,16 @@ def test_the_registry_is_consistent(name):
         assert file == file.rpartition("/")[2] and " " not in file
     assert not SHA256.keys() - {file for source in SOURCES.values() for file in source.files}
     assert all(len(bytes.fromhex(digest)) == 32 for digest in SHA256.values())
+
+
+def test_rcv1s_four_classes_are_stories_of_one_class(tmp_path):
+    """Section A.2.2 of least squares revisited, with the folds exchanged."""
+    topics = "CCAT 1 1\nC15 1 1\nECAT 2 1\nMCAT 2 1\nGCAT 3 1\nMCAT 4 1\nE11 5 1\n"
+    (tmp_path / "rcv1-v2.topics.qrels").write_text(topics)
+    stories = {"train": ".I 1\n.W\nbank rate\nbank\n\n", "test_pt0": ".I 2\n.W\nrate\n\n"}
+    stories |= {"test_pt1": ".I 3\n.W\nbank vote\n\n.I 4\n.W\nrate rate\n\n.I 5\n.W\noil\n"}
+    for part, text in stories.items():
+        (tmp_path / f"lyrl2004_tokens_{part}.dat.gz").write_bytes(gzip.compress(text.encode()))
+    X, y, n_train, *_ = four_classes(tmp_path)
+    assert y.tolist() == ["GCAT", "MCAT", "CCAT"] and n_train == 2
+    assert X.toarray().tolist() == [[1, 0, 1], [0, 2, 0], [2, 1, 0]]  # bank, rate, vote

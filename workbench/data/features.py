@@ -141,25 +141,28 @@ def pca(problem: Problem, d: int, seed: int = 0) -> Problem:
     return mapped(problem, model.transform, f"{problem.name}, PCA {d}", names)
 
 
-def fourier(problem: Problem, n_features: int = 400, seed: int = 0, append: bool = True) -> Problem:
+def fourier(
+    problem: Problem, n_features: int = 400, seed: int = 0, append: bool = True, mrcpy: bool = False
+) -> Problem:
     """Append random Fourier features of the Gaussian kernel exp(-|x - x'|^2 / s).
 
-    s is the squared median Euclidean distance between training rows (`median_distance`). With the
-    frequencies w_j ~ N(0, 2 I / s), a row x becomes sqrt(2 / n_features) times cos(w_1 x), ...,
-    cos(w_m x), sin(w_1 x), ..., sin(w_m x), m = n_features / 2: inner products of such rows have
-    the kernel as their mean and rows have norm one (Rahimi and Recht, 2007).
+    s is the squared :func:`median_distance`. With w_j ~ N(0, 2 I / s) and m = n_features / 2, a row
+    x becomes sqrt(1 / m) times cos(w_1 x), ..., cos(w_m x), sin(w_1 x), ..., sin(w_m x): inner
+    products of such rows have the kernel as their mean, and rows norm one (Rahimi, Recht, 2007).
 
     Parameters
     ----------
     n_features : even, at least 2
     seed : int, seeds the frequencies and the sample for the median
-    append : keep the given columns in front, as the paper on minimax risk classifiers does
+    append : keep the given columns in front
+    mrcpy : take for s the number of columns times the variance of all entries, as MRCpy does
     """
     if check_whole(n_features, "n_features") % 2:
         raise ValueError(f"n_features: must be even, half cosines, half sines; got {n_features!r}")
     half = n_features // 2
-    normal = np.random.default_rng(seed).standard_normal((problem.d, half))
-    frequencies = normal * np.sqrt(2 / median_distance(problem, seed) ** 2)
+    X = problem.X.toarray() if mrcpy and problem.is_sparse else problem.X
+    s = problem.d * np.var(X, dtype=float) if mrcpy else median_distance(problem, seed) ** 2
+    frequencies = np.random.default_rng(seed).standard_normal((problem.d, half)) * np.sqrt(2 / s)
 
     def waves(X: Matrix) -> np.ndarray:
         phases = X @ frequencies
@@ -174,8 +177,8 @@ def fourier(problem: Problem, n_features: int = 400, seed: int = 0, append: bool
     names = tuple(f"{wave}{j + 1}" for wave in ("cos", "sin") for j in range(half))
     if append:
         names = problem.features and (*problem.features, *names)
-    sign = " +" if append else ","
-    return mapped(problem, transform, f"{problem.name}{sign} {n_features} Fourier", names)
+    name = f"{problem.name}{' +' if append else ','} {n_features}{' MRCpy' * mrcpy} Fourier"
+    return mapped(problem, transform, name, names)
 
 
 def median_distance(problem: Problem, seed: int = 0) -> float:

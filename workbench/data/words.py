@@ -35,12 +35,13 @@ MAX_TEST_ROWS = 20_000  # of generated data: an error of 9 % has a standard devi
 NEXT = re.compile(r",|\sor\s")
 STEP = re.compile(
     r"\s*([+|])\s*(?:(\d+(?:\.\d+)?)\s*"
-    r"(fourier|pca|log counts|classes|a class|% test|% rows|% validation)|(constant))\s*"
+    r"(fourier|mrcpy|pca|log counts|classes|a class|% test|% rows|% validation)|(constant))\s*"
 )
 STEPS: dict[tuple[str, str], Callable[[Problem, float, int], Problem]] = {
     ("+", "constant"): lambda problem, _, seed: features.constant(problem),
     ("+", "fourier"): lambda problem, m, seed: features.fourier(problem, int(m), seed),
     ("|", "fourier"): lambda problem, m, seed: features.fourier(problem, int(m), seed, False),
+    ("|", "mrcpy"): lambda problem, m, seed: features.fourier(problem, int(m), seed, False, True),
     ("|", "pca"): lambda problem, m, seed: features.pca(problem, int(m), seed),
     ("|", "log counts"): lambda problem, m, seed: features.log_counts(problem, int(m)),
     ("|", "classes"): lambda problem, k, seed: problem.first_classes(int(k)),

@@ -118,6 +118,13 @@ def regenerated_by(notebook: Notebook, values: Values) -> tuple[str | None, str]
     return None, " ".join([command, *changed])
 
 
+def repeated_by(record: Mapping, only: object) -> str:
+    """Return the command of a figure for `only` some values of its notebook's parameters."""
+    values = only if isinstance(only, dict) else {}
+    narrowed = [f"-p {name}={_quoted(value)}" for name, value in values.items()]
+    return " ".join([str(record.get("command") or ""), "--out runs/one", *narrowed])
+
+
 def as_json(record: Values) -> str:
     """Return a record as strict JSON, a line for each entry and for each item of a long list."""
     lines = []

@@ -37,21 +37,10 @@ def printed(paper: str | None = None) -> pd.DataFrame:
 
 
 @cache
-def missing() -> dict[str, str]:
-    """Return the reasons for which data sets of the papers cannot be had, by their names."""
-    with (FOLDER / "missing.csv").open(encoding="utf-8", newline="") as file:
-        return {row["dataset"]: row["reason"] for row in csv.DictReader(file, strict=True)}
-
-
-@cache
-def captions() -> dict[tuple[str, str], str]:
-    """Return the captions of the papers' tables and figures, by paper and table.
-
-    In brackets are our words, where the text that we have lacks the paper's.
-    """
-    with (FOLDER / "captions.csv").open(encoding="utf-8", newline="") as file:
-        rows = csv.DictReader(file, strict=True)
-        return {(row["paper"], row["table"]): row["caption"] for row in rows}
+def listed(name: str) -> tuple[dict[str, str], ...]:
+    """Return the rows of a file next to those of the papers: captions, missing or tried."""
+    with (FOLDER / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+        return tuple(csv.DictReader(file, strict=True))
 
 
 def measured(

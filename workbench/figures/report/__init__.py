@@ -81,13 +81,15 @@ def report(
 def _section(paper: str, figures: list[Figure], rows: list[Row]) -> Record:
     """Return the title, the figures, the tables and the counts of one paper."""
     own = [row for row in rows if row.names["paper"] == paper]
+    captions = reference.listed("captions")
+    captions = {row["table"]: row["caption"] for row in captions if row["paper"] == paper}
     return {
         "title": title(paper),
         "about": PAPERS.get(paper),
         "figures": [figure for figure in figures if figure.paper == paper],
         "counts": counts(own),
         "tables": [
-            (name, reference.captions().get((paper, name), ""), list(group))
+            (name, captions.get(name, ""), list(group))
             for name, group in groupby(own, key=lambda row: row.names["table"])
         ],
     }

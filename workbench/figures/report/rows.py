@@ -16,7 +16,8 @@ import pandas as pd
 
 from workbench.data.sources import SOURCES
 from workbench.figures.papers import same_data, token
-from workbench.figures.reference import missing
+from workbench.figures.provenance import repeated_by
+from workbench.figures.reference import listed
 from workbench.figures.report.comparison import (
     TIMES,
     Number,
@@ -30,6 +31,7 @@ from workbench.figures.report.comparison import (
 from workbench.figures.report.sidecars import Figure, text
 
 NOT_IN_PRINT = "not in print"
+ALONE = {"note": NOT_IN_PRINT, "value": None, "spread": None}  # of a row without a printed number
 NOT_EXPLAINED = "the difference is not explained yet"
 COUNTED = {"runs": "runs", "cut": "of them ended by the clock"}  # fields of our rows
 KEYS = ("paper", "table", "dataset", "method", "quantity", "setting")
@@ -37,7 +39,7 @@ GIVEN = ("samples", "features", "classes", "parameter")  # quantities that are n
 LIMITS = {"mrc": "the paper's limits were 200,000 s and 180 GB"}
 STAND_IN = {"MRC-LP": "MRC interior point"}  # it solves the same program, on the same splits
 EDITIONS = {"news20": "the edition by date, with another split"}  # under the name of the paper's
-STANDINGS = {  # each distinct result in print has exactly one of them, but for the last two
+STANDINGS = {  # each distinct result in print has exactly one of them, but for the last three
     "agrees": "the 90 % interval of our mean lies within the margin of it",
     "undecided": "our interval reaches beyond the margin, or one run has no interval",
     "differs": "our interval lies outside of the margin",
@@ -46,10 +48,13 @@ STANDINGS = {  # each distinct result in print has exactly one of them, but for 
     "other data": "measured on other data: a stand-in, a part, or another edition",
     "no result": "was run, and had no result within our limits, which are given with it",
     "not run": "could be run, but has not been",
-    "not available": "its data are not available, for the reason given with it",
+    "not reached": "its data are public, but not reached from here, for the reason given with it",
+    "not public": "no public file of its data is known",
     "settings": "a setting of the authors or a size, which is not a result",
     "reprint": "printed before, in the table that is given with it",
+    "masked": "masked in the text that we have",
 }
+MISSING = {row["dataset"]: row for row in listed("missing")}
 RANKS = ("smoke", "quick", None, "paper")  # profiles in ascending order of trust
 
 
@@ -58,11 +63,11 @@ class Measurement(NamedTuple):
 
     Attributes
     ----------
-    row : the sidecar's row
     data : the data set that was run on, with its preparation
     synthetic : whether those data were generated
     anchor : the figure that contains the number
     rank : of several measurements of one cell the one with the largest rank is shown
+    command : measures this number again, and little else
     """
 
     row: Mapping
@@ -73,6 +78,7 @@ class Measurement(NamedTuple):
     machine: str
     anchor: str
     rank: tuple
+    command: str = ""
 
 
 @dataclass(frozen=True)
@@ -85,6 +91,7 @@ class Row:
     note : the paper's note, or :data:`NOT_IN_PRINT`
     ours : the measurement to show, or None
     first : the table that printed the number before, empty if none did
+    tried : what was run to explain a difference, and what came out
     """
 
     names: dict[str, str]
@@ -93,6 +100,7 @@ class Row:
     ours: Measurement | None
     verdict: Verdict
     first: str = ""
+    tried: str = ""
 
     @property
     def measured(self) -> bool:
@@ -124,7 +132,7 @@ class Row:
     def standing(self) -> str:
         """The key of :data:`STANDINGS` for a value in print, empty for a cell without one."""
         if self.note == NOT_IN_PRINT or self.paper.value is None:
-            return ""
+            return "masked" if self.printed == "masked" else ""
         if self.first:
             return "reprint"
         if self.measured and self.verdict.tone != "none":
@@ -133,17 +141,18 @@ class Row:
             return self.verdict.tone if claim else other
         if self.names["quantity"] in GIVEN:
             return "settings"
-        if self.names["dataset"] in missing():
-            return "not available"
+        if self.names["dataset"] in MISSING:
+            return MISSING[self.names["dataset"]]["kind"]
         return "no result" if self.ours is not None else "not run"
 
     @property
     def remarks(self) -> list[str]:
         """The paper's note, our data, and the reasons for which our value may differ."""
         found = [f"printed before: {self.first}" if self.first else _loaded(self.names), self.note]
-        unknown = {"not available": missing().get(self.names["dataset"], "")}
-        unknown |= {"no result": LIMITS.get(self.names["paper"], "")}
-        found.append(unknown.get(self.standing, ""))
+        if self.standing == "no result":
+            found.append(LIMITS.get(self.names["paper"], ""))
+        if self.standing.startswith("not "):
+            found.append(MISSING.get(self.names["dataset"], {}).get("reason", ""))
         if self.ours is not None:
             row, data, caveat = self.ours.row, self.ours.data, self.verdict.caveat
             if "other data" in caveat or not data:
@@ -152,8 +161,7 @@ class Row:
             # A difference between two runs is not its cause until that has been tried.
             here = "here " if self.measured and self.paper.value is not None else ""
             found.append(here * bool(row.get("reason")) + text(row.get("reason")))
-            if self.verdict.tone == "differs":
-                found.append(NOT_EXPLAINED)
+            found.append(self.tried or NOT_EXPLAINED * (self.verdict.tone == "differs"))
             found += [f"{row[name]} {words}" for name, words in COUNTED.items() if row.get(name)]
         return [remark for remark in found if remark]
 
@@ -164,15 +172,15 @@ def measurements(figures: Iterable[Figure]) -> list[Measurement]:
     for figure in figures:
         record = figure.record
         generated = {str(p.get("name")) for p in record["data"] if p.get("synthetic")}
-        profile = record.get("profile")
+        profile, machine = record.get("profile"), text(record["machine"].get("cpu"))
         for row in filter(lambda row: row.get("paper"), record["numbers"]):
             timed = bool(record.get("timed") and row.get("timed", True))
             own = Number(number(row.get("value")), number(row.get("spread")), text(row.get("unit")))
             data = text(row.get("data"))
             trust = RANKS.index(profile if profile in RANKS else None)
-            machine = text(record["machine"].get("cpu"))
             rank = (own.value is not None, trust, timed, str(record.get("date")))
-            made = row, own, data, data in generated, timed, machine, figure.anchor, rank
+            again = repeated_by(record, row.get("only"))
+            made = row, own, data, data in generated, timed, machine, figure.anchor, rank, again
             # The figures of one notebook may contain the same rows.
             found[cell(row), repr(sorted(row.items()))] = Measurement(*made)
     return list(found.values())
@@ -187,7 +195,7 @@ def counts(rows: Iterable[Row]) -> dict[str, int]:
     """
     rows = list(rows)
     found = Counter(row.standing for row in rows if row.note != NOT_IN_PRINT)
-    printed = found.total() - found[""] - found["reprint"]
+    printed = found.total() - found[""] - found["reprint"] - found["masked"]
     return {
         "printed": printed,
         "results": printed - found["settings"],
@@ -203,20 +211,15 @@ def cell(row: Mapping) -> tuple[str, ...]:
 
 def caveat(quantity: str, dataset: str, hardware: str, ours: Measurement) -> str:
     """Return why a comparison is context only; empty if it is a claim."""
-    reasons = []
-    if dataset in EDITIONS:
-        reasons.append(f"other data: {EDITIONS[dataset]}")
-    elif not same_data(dataset, ours.data, ours.synthetic):
-        reasons.append("other data")
-    if quantity in TIMES:
-        machine = token(ours.machine)
-        if not machine or machine not in token(hardware):
-            reasons.append("other machine")
-        if not ours.timed:
-            reasons.append("not timed")
-    if ours.row.get("cut"):
-        reasons.append("ended by the clock")
-    return ", ".join(reasons)
+    edition, machine, timing = EDITIONS.get(dataset), token(ours.machine), quantity in TIMES
+    reasons = {
+        f"other data: {edition}": edition,
+        "other data": not edition and not same_data(dataset, ours.data, ours.synthetic),
+        "other machine": timing and not (machine and machine in token(hardware)),
+        "not timed": timing and not ours.timed,
+        "ended by the clock": ours.row.get("cut"),
+    }
+    return ", ".join(reason for reason, holds in reasons.items() if holds)
 
 
 def side_by_side(printed: pd.DataFrame, measured: Iterable[Measurement]) -> list[Row]:
@@ -230,26 +233,27 @@ def side_by_side(printed: pd.DataFrame, measured: Iterable[Measurement]) -> list
     for measurement in measured:
         by_cell.setdefault(cell(measurement.row), []).append(measurement)
     rows, seen = [], dict[tuple, str]()
+    tried = {cell(row): row["found"] for row in listed("tried")}
     for record in printed.to_dict("records"):
         own = *(record[name] for name in KEYS if name != "table"), number(record["value"])
-        first = seen.setdefault(own, record["table"]) if own[-1] is not None else record["table"]
-        other = record | {"method": STAND_IN.get(record["method"], "")}
-        instead = _row(other, by_cell.get(cell(other), []), in_print=False)
-        if instead.measured:
+        table = record["table"]
+        first = seen.setdefault(own, table) if own[-1] is not None else table
+        other = record | {"method": STAND_IN.get(record["method"])} | ALONE
+        instead = _row(other, by_cell.get(cell(other), []))
+        if other["method"] and instead.measured:
             said = f"{other['method']} has {instead.shown}, on the same splits"
             record["note"] = "; ".join(filter(None, (record["note"], said)))
-        rows.append(_row(record, by_cell.pop(cell(record), []), first=first))
-    rows += [_row(group[0].row, group, in_print=False) for group in by_cell.values()]
+        more = {"first": first if first != table else "", "tried": tried.get(cell(record), "")}
+        rows.append(_row(record | more, by_cell.pop(cell(record), [])))
+    rows += [_row(group[0].row | ALONE, group) for group in by_cell.values()]
     tables = list(dict.fromkeys((row.names["paper"], row.names["table"]) for row in rows))
     return sorted(rows, key=lambda row: tables.index((row.names["paper"], row.names["table"])))
 
 
-def _row(record: Mapping, group: list[Measurement], in_print=True, first="") -> Row:
+def _row(record: Mapping, group: list[Measurement]) -> Row:
     names = {key: text(record.get(key)) for key in KEYS}
-    unit, note, paper = text(record.get("unit")), NOT_IN_PRINT, (None, None)
-    if in_print:
-        note, paper = text(record.get("note")), (record.get("value"), record.get("spread"))
-    paper = Number(number(paper[0]), number(paper[1]), unit)
+    value, spread = number(record["value"]), number(record["spread"])
+    paper = Number(value, spread, text(record["unit"]))
     ours = max(group, key=lambda measurement: measurement.rank, default=None)
     verdict = Verdict("none")
     if ours is not None:
@@ -259,8 +263,8 @@ def _row(record: Mapping, group: list[Measurement], in_print=True, first="") -> 
         verdict = compare(quantity, paper, ours.number, caveat=why, runs=runs)
         if ours.row.get("cut") and quantity in TIMES:
             verdict = Verdict("context", "ended by the clock", why)
-    again = in_print and first != names["table"]
-    return Row(names, paper, note, None if again else ours, verdict, first if again else "")
+    first, tried = (record.get(name, "") for name in ("first", "tried"))
+    return Row(names, paper, text(record["note"]), None if first else ours, verdict, first, tried)
 
 
 def _loaded(names: dict[str, str]) -> str:
@@ -271,5 +275,5 @@ def _loaded(names: dict[str, str]) -> str:
     n, d, k = source.shape
     rows = source.n_train if names["setting"] == "part=train" else n
     size = {"features": d, "classes": k, "samples": rows}.get(names["quantity"])
-    where = "here listed as" if names["dataset"] in missing() else "here"
+    where = "here listed as" if names["dataset"] in MISSING else "here"
     return f"{where} {size:,}" if size else ""

@@ -1,0 +1,188 @@
+"""What was run to explain differences from printed numbers, or to decide a claim.
+
+    python benchmarks/reasons.py minimax dry_bean   # R* and errors: columns, features, lambda
+    python benchmarks/reasons.py svm house16        # the same for the L1-norm SVM
+    python benchmarks/reasons.py rounds house16     # average errors of MRC-CCG
+    python benchmarks/reasons.py waves 4000         # Table 1 of least squares on mnist
+    python benchmarks/reasons.py logits             # random logits and waves of equal error
+
+data/reference/tried.csv has the outcomes. A case takes some minutes; nothing is timed.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from itertools import product
+from unittest.mock import patch
+
+import numpy as np
+import scipy.linalg as sl
+
+from workbench.core.measures import errors
+from workbench.core.problem import Problem
+from workbench.core.stream import stopping
+from workbench.data import load
+from workbench.data.features import median_distance
+from workbench.mrc import ccg, interior_point
+from workbench.mrc.risk import MinimaxRisk, minimax_risk
+from workbench.runs.run import run
+
+SCALES = "standard", "given"
+FEATURES = "+ 400 fourier", "| 400 fourier", "| 400 mrcpy"
+
+
+def prepared(name: str, scale: str, features: str, seed: int = 0) -> Problem:
+    """Return 80 % of the rows with random Fourier features appended, or with these alone."""
+    return load(f"{name} @ {scale} {features}", test=0.2, seed=seed)
+
+
+def confidence(problem: Problem, lambda0: float, equal: bool) -> MinimaxRisk:
+    """Return the problem with lambda = `lambda0` times the deviation of Phi, or for all alike."""
+    risk = minimax_risk(problem, lambda0)
+    return replace(risk, lam=np.where(risk.active, lambda0, 0.0)) if equal else risk
+
+
+def ended(solver: str, problem: Problem, cpu: float, parameters=None, **stop) -> tuple[dict, float]:
+    """Return the last row of a run, and the test error in %."""
+    rules = stopping({"cpu": cpu} | stop)
+    trace, state = run(solver, problem, *rules, parameters=parameters)
+    return trace.last, 100 * errors(problem)(state)["test_error"]
+
+
+def minimax(name: str) -> Iterator[str]:
+    """Yield the minimax risk and the test error for columns, features and lambda."""
+    for scale, features, equal in product(SCALES, FEATURES, (False, True)):
+        problem = prepared(name, scale, features)
+        with patch.object(interior_point, "minimax_risk", partial(confidence, equal=equal)):
+            last, error = ended("mrc_interior_point", problem, 30.0, gap=5e-3)
+        about = f"@ {scale} {features}, lambda {'the same for all' if equal else 'by deviation'}"
+        yield f"{about}: R* in [{last['lower']:.3f}, {last['upper']:.3f}], error {error:.1f} %"
+
+
+def svm(name: str) -> Iterator[str]:
+    """Yield the test error of the L1-norm SVM, lambda against the mean or the sum of the losses."""
+    for scale, features in product(SCALES, FEATURES):
+        problem = prepared(name, scale, features)
+        for against, lam in (("mean", 0.01), ("sum", 0.01 / problem.n)):
+            last, error = ended("svm_ccg", problem, 60.0, {"lam": lam})
+            yield f"@ {scale} {features}, {against}: error {error:.1f} % ({last['stopped_by']})"
+
+
+def rounds(name: str) -> Iterator[str]:
+    """Yield the average errors |R^k - R*| at which MRC-CCG ends, for its settings and columns."""
+    settings = {"as printed": {}, "eps1 = 1e-3": {"eps1": 1e-3}, "n_max = 100": {"n_max": 100}}
+    for scale, features, seed in product(SCALES, FEATURES[::2], range(3)):
+        problem = prepared(name, scale, features, seed)
+        best = ended("mrc_interior_point", problem, 120.0, gap=2e-6)[0]
+        for about, own in (settings | {"from class means": {}}).items():
+            means = patch.object(ccg, "LARGE", np.inf if about == "from class means" else ccg.LARGE)
+            with means:
+                trace, _ = run("mrc_ccg", problem, *stopping({"cpu": 120.0}), parameters=own)
+            low, high = (abs(trace.last["R"] - best[end]) for end in ("upper", "lower"))
+            yield (
+                f"@ {scale} {features}, split {seed}, {about}: between {min(low, high):.1e} and "
+                f"{max(low, high):.1e} after {trace.last['round']} rounds ({trace.stopped_by})"
+            )
+
+
+def mnist(validation: bool) -> tuple[np.ndarray, ...]:
+    """Return rows and labels for training, rows and labels for errors, and the median distance."""
+    problem = load("mnist @ maximum | 50 pca")
+    X, y = problem.X.astype(np.float32), problem.y
+    if validation:
+        return X[:50_000], y[:50_000], X[50_000:], y[50_000:], median_distance(problem)
+    return X, y, problem.X_test.astype(np.float32), problem.y_test, median_distance(problem)
+
+
+def waves(m: str) -> Iterator[str]:
+    """Yield the errors of least squares and the logistic method on `m` random Fourier features."""
+    m, (X, y, X_test, y_test, median) = int(m), mnist(validation=False)
+    kinds = product(("pairs", "phases"), (1.0, 1 / median, 0.3, 3.0))
+    Y, normal = np.eye(10, dtype=np.float32)[y], np.random.default_rng(0)
+    for kind, width in kinds:
+        W = normal.standard_normal((50, m)) * np.sqrt(2 / (width * median**2))
+        b = normal.uniform(0, 2 * np.pi, m)
+        if kind == "pairs":  # a cosine and a sine of each
+            W[:, m // 2 :], b = W[:, : m // 2], np.repeat((0, -np.pi / 2), m // 2)
+
+        W, b = W.astype(np.float32), b.astype(np.float32)
+        Z, Z_test = (np.cos(rows @ W + b) * np.float32(np.sqrt(2 / m)) for rows in (X, X_test))
+        G, R = (Z.T @ Z).astype(float) / len(y), (Z.T @ Y).astype(float) / len(y)
+        about = f"{kind}, s = {width:.2g} squared medians"
+        for alpha in (1e-5, 1e-6, 1e-7, 1e-8):
+            found = sl.solve(G + alpha * np.eye(m), R, assume_a="pos").astype(np.float32)
+            wrong = 100 * np.mean((Z_test @ found).argmax(axis=1) != y_test)
+            yield f"{about}: linear, alpha = {alpha:g}: {wrong:.2f} %"
+        for alpha in (1e-6, 1e-7):
+            path = logistic(Z, Y, sl.cho_factor(G + 2 * alpha * np.eye(m)), alpha)
+            for t, V in enumerate(path, 1):
+                if t in (50, 100, 300):
+                    wrong = 100 * np.mean((Z_test @ V).argmax(axis=1) != y_test)
+                    yield f"{about}: logistic, alpha = {alpha:g}, {t} rounds: {wrong:.2f} %"
+                if t == 300:
+                    break
+
+
+def logistic(Z: np.ndarray, Y: np.ndarray, factor, alpha: float) -> Iterator[np.ndarray]:
+    """Yield the weights after each round of Algorithm 1 with Nesterov's momentum."""
+    V = last = np.zeros((Z.shape[1], Y.shape[1]), np.float32)
+    theta = 1.0
+    while True:
+        P = np.exp((S := Z @ V) - S.max(axis=1, keepdims=True))
+        P /= P.sum(axis=1, keepdims=True)
+        slope = (Z.T @ (P - Y)).astype(float) / len(Z) + alpha * V
+        new = (V - 2 * sl.cho_solve(factor, slope)).astype(np.float32)
+        yield new
+        later = (1 + np.sqrt(1 + 4 * theta**2)) / 2
+        V, last, theta = new + np.float32((theta - 1) / later) * (new - last), new, later
+
+
+def logits() -> Iterator[str]:
+    """Yield least errors over widths, chosen on a sixth of the training rows, on test rows.
+
+    A logit is 1 / (1 + exp(-scale (w.x + b))), w of independent normal entries over the median
+    distance, b the same; a wave is cos(w.x + b). Least squares with a constant column.
+    """
+    widths = {"waves": (0.1, 0.3, 1.0, 3.0), "logits": (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)}
+    for m, kind in product((500, 1000, 2000), widths):
+        tried = [(*least_squares(kind, m, width, validation=True), width) for width in widths[kind]]
+        _, alpha, width = min(tried)
+        error, _ = least_squares(kind, m, width, validation=False, alphas=(alpha,))
+        yield f"{m} {kind}, width {width:g}, alpha {alpha:g}: test error {error:.2f} %"
+
+
+def least_squares(
+    kind: str, m: int, width: float, validation: bool, alphas=(1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
+) -> tuple[float, float]:
+    """Return the least error in % over alpha of ridge regression, and that alpha."""
+    X, y, X_test, y_test, median = mnist(validation)
+    rng = np.random.default_rng(0)
+    W = rng.standard_normal((50, m)).astype(np.float32) / np.float32(median)
+    if kind == "waves":
+        W, b = W * np.sqrt(np.float32(2 / width)), rng.uniform(0, 2 * np.pi, m)
+    else:
+        W, b = W * np.float32(width), width * rng.standard_normal(m)
+
+    def made(rows):
+        S = rows @ W + b.astype(np.float32)
+        Z = np.cos(S) * np.sqrt(2, dtype=np.float32) if kind == "waves" else 1 / (1 + np.exp(-S))
+        return np.hstack([Z, np.ones((len(Z), 1), np.float32)]) / np.float32(np.sqrt(m))
+
+    Z, Z_test = made(X), made(X_test)
+    G = (Z.T @ Z).astype(float) / len(y)
+    R = (Z.T @ np.eye(10, dtype=np.float32)[y]).astype(float) / len(y)
+    found = []
+    for alpha in alphas:
+        V = sl.solve(G + alpha * np.eye(m + 1), R, assume_a="pos").astype(np.float32)
+        found.append((100 * float(np.mean((Z_test @ V).argmax(axis=1) != y_test)), alpha))
+    return min(found)
+
+
+CASES = {case.__name__: case for case in (minimax, svm, rounds, waves, logits)}
+
+if __name__ == "__main__":
+    for line in CASES[sys.argv[1]](*sys.argv[2:]):
+        print(line, flush=True)
