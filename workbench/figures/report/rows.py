@@ -252,8 +252,7 @@ def side_by_side(printed: pd.DataFrame, measured: Iterable[Measurement]) -> list
 
 def _row(record: Mapping, group: list[Measurement]) -> Row:
     names = {key: text(record.get(key)) for key in KEYS}
-    value, spread = number(record["value"]), number(record["spread"])
-    paper = Number(value, spread, text(record["unit"]))
+    paper = Number(number(record["value"]), number(record["spread"]), text(record.get("unit")))
     ours = max(group, key=lambda measurement: measurement.rank, default=None)
     verdict = Verdict("none")
     if ours is not None:
