@@ -1,6 +1,6 @@
 """Write TRUST.md: what is promised, how it is attacked, how much was tried, and what failed.
 
-    python tests/trust.py [mutants] [coverage] [test_refused ...]    # `make trust`: all, an hour
+    python .site/trust.py [mutants] [coverage] [test_refused ...]    # `make trust`: all, an hour
 
 Each part and each file of tests keeps its numbers, with the commit, in runs/trust/. The page is
 made from the latest ones, and says what has not been run.
@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT, HERE = Path(__file__).parents[1], Path(__file__).parent
+ROOT = Path(__file__).parents[1]
+HERE = ROOT / "tests"
 KEPT = ROOT / "runs" / "trust"
 PROMISES = {  # how each is attacked, and where
     "A certified interval contains the optimum, rounding included.": (
