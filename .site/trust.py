@@ -55,14 +55,14 @@ class Count:
             self.tried.update(dict(report.user_properties), tests=1, skipped=int(report.skipped))
         if report.when == "teardown":
             said = getattr(item, "hypothesis_statistics", "") or ""
-            self.tried["random inputs"] += sum(map(int, re.findall(r"(\d+) passing examp", said)))
+            self.tried["random inputs"] += sum(map(int, re.findall(r"(\d+) passing", said)))
         return report
 
 
 def tests(name: str) -> dict:
     """Run a file of tests."""
-    options = ["-p", "no:cacheprovider", "-p", "no:xdist", f"{HERE / name}.py"]
-    pytest.main(options, plugins=[count := Count()])
+    options = ["-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-show-statistics"]
+    pytest.main([*options, f"{HERE / name}.py"], plugins=[count := Count()])
     return {"tried": count.tried, "failed": count.failed}
 
 
