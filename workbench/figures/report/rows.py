@@ -245,7 +245,7 @@ def side_by_side(printed: pd.DataFrame, measured: Iterable[Measurement]) -> list
             record["note"] = "; ".join(filter(None, (record["note"], said)))
         more = {"first": first if first != table else "", "tried": tried.get(cell(record), "")}
         rows.append(_row(record | more, by_cell.pop(cell(record), [])))
-    rows += [_row(group[0].row | ALONE, group) for group in by_cell.values()]
+    rows += [_row({**group[0].row, **ALONE}, group) for group in by_cell.values()]
     tables = list(dict.fromkeys((row.names["paper"], row.names["table"]) for row in rows))
     return sorted(rows, key=lambda row: tables.index((row.names["paper"], row.names["table"])))
 
