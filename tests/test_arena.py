@@ -242,10 +242,8 @@ def test_all_that_decides_a_match_is_in_its_key(blobs, monkeypatch):
 
 def test_refusals_have_reasons():
     for name, size, reason in (
-        ("mrc_interior_point", {"is_sparse": True}, "takes dense rows only"),
         ("mrc_splitting", {"d": 9000}, "takes at most 8,000 features, got 9,000"),
         ("mrc_interior_point", {"k": 201}, "takes at most 20,000 weights, got 20,100"),
-        ("libsvm", {"n": 30_001}, "takes at most 30,000 training rows, got 30,001"),
         ("libsvm", {"n": 30_000}, None),
     ):
         rows = SimpleNamespace(**{"is_sparse": False, "n": 50, "d": 100, "k": 3} | size)

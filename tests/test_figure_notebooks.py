@@ -1,10 +1,8 @@
 """The committed figure notebooks: clean, paired with their figures, and running."""
 
 import json
-import os
 import re
 import runpy
-import subprocess
 import sys
 from types import SimpleNamespace
 from unittest.mock import MagicMock
@@ -110,31 +108,6 @@ def test_every_figure_notebook_runs_at_its_smallest_scale(
     for figure in notebook.figures:
         record = json.loads((tmp_path / name / f"{figure}.json").read_text())
         assert record["data"] and record["solvers"] and record["profile"] == "smoke"
-
-
-@pytest.mark.slow
-def test_papermill_by_hand_takes_lists_and_leaves_the_committed_figures_alone(tmp_path):
-    """From another folder, as any user of papermill calls it."""
-    notebook = read(FOLDER / "mrc_epsilon.ipynb")
-    values = notebook.values("smoke") | {"eps1_grid": "1e-1,1e-2"}
-    del values["eps2_grid"]
-    command = [sys.executable, "-m", "papermill", notebook.path, tmp_path / "out.ipynb"]
-    command += ["--no-progress-bar", "-y", "{eps2_grid: [0.001, 0.0001]}"]
-    for key, value in values.items():
-        command += ["-p", key, str(value)]
-    committed = [path for path in (FIGURES / "mrc_epsilon").iterdir() if path.is_file()]
-    before = {path: path.read_bytes() for path in committed}
-    own = {n: v for n, v in os.environ.items() if n != "WORKBENCH_FIGURES"}
-    own |= {"WORKBENCH_RUNS": str(tmp_path)}
-    kept = {"capture_output": True, "text": True, "timeout": 300}
-    done = subprocess.run(command, cwd=tmp_path, env=own, **kept)
-    assert done.returncode == 0, done.stderr
-    assert {path: path.read_bytes() for path in committed} == before
-    for figure in notebook.figures:
-        made = tmp_path / "by_hand" / "mrc_epsilon" / f"{figure}.json"
-        parameters = json.loads(made.read_text())["parameters"]
-        assert parameters["eps1_grid"] == "1e-1,1e-2"
-        assert parameters["eps2_grid"] == "0.001,0.0001" and made.with_suffix(".png").exists()
 
 
 def test_make_lab_saves_a_committed_notebook_as_it_was_and_yours_with_outputs():

@@ -188,7 +188,6 @@ def test_what_was_not_timed_says_so_and_records_are_strict_json():
 REFUSALS = {
     "exactly one cell tagged 'parameters'": {"parameters": None},
     "toy: not a notebook .* invalid syntax": {"parameters": "points: int ="},
-    "points: must be of type int": {"parameters": "points: int = 0.5"},
     "toy has no 'pints'": {"profiles": {"smoke": {"pints": 2}, "paper": {}}},
     "points: must be of type int, got 'two'": {"profiles": {"smoke": {"points": "two"}}},
     "good has no 'pints'; did you mean points": {},

@@ -124,15 +124,14 @@ FILES = {
     "dictionary update sequence": "mrc_lp\n",
     "missing 1 required positional argument: 'data'": GOOD.replace("data: iris\n", ""),
     "unexpected keyword argument 'seed'": GOOD + "seed: 3\n",
-    "could not determine a constructor": GOOD + "seeds: !!python/object:a.b {}\n",
     "maximum recursion depth": "[" * 3000,
 }
 
 
 @pytest.mark.parametrize("message", FILES)
 def test_a_bad_file_is_refused_and_named(message, tmp_path):
-    path, text = tmp_path / "bad.yaml", FILES[message]
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    path = tmp_path / "bad.yaml"
+    path.write_text(FILES[message])
     with pytest.raises(ValueError) as raised:
         read_points(path)
     assert message in str(raised.value) and str(raised.value).startswith("bad.yaml: ")

@@ -250,11 +250,7 @@ REFUSED = [
     (made("simple_lsh", rerank=0), "rerank: must be a whole"),
     (made("simple_lsh", d=10**13), "problem: too large for hyperplanes of 10000000000000 features"),
     (updated(np.zeros((C, D))), "W: must be CSR or dense floats, 40 features by 150 classes"),
-    (updated(sp.csc_array((D, C), dtype=np.float32)), "W: must be .* got csc"),
-    (updated(np.zeros((D, C), int)), "W: must be .* got dense int64"),
     (queried([0], [0], np.zeros((2, D + 1))), "X: must be dense or CSR with 40 features"),
-    (queried([0], [0], sp.csc_array((2, D))), "X: must be"),
-    (queried([0, 1], [0]), "y: must be a label from 0 to 149 for each row"),
     (queried([0], [C]), "y: must be a label from 0"),
 ]
 

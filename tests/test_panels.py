@@ -16,7 +16,8 @@ from workbench.runs.sweep import sweep
 
 
 def test_lists_as_text():
-    assert listed("1e-2, 1e-3", float) == [0.01, 0.001] and listed(0.01, float) == [0.01]
+    assert listed("1e-2, 1e-3", float) == [0.01, 0.001] == listed([0.01, 1e-3], float)
+    assert listed(0.01, float) == [0.01]
     assert listed("1e3,20", int) == [1000, 20] and listed("digits") == ["digits"]
     for wrong, message in (("1,,2", "empty"), ("2.7", "not a whole number")):
         with pytest.raises(ValueError, match=message):

@@ -13,7 +13,7 @@ import pytest
 from test_player import wait
 
 from workbench.core.interrupts import NOTICE
-from workbench.core.measures import error, errors
+from workbench.core.measures import errors
 from workbench.core.stream import below, rounds, seconds
 from workbench.core.trace import read_trace
 from workbench.registry import SOLVERS
@@ -47,11 +47,12 @@ def halving(problem, *, gap=1.0, pause=0.0, limit=10**9, state=None):
 
 
 def test_a_run_is_a_trace_and_the_last_state_and_says_why_it_ended(blobs, tmp_path):
-    trace, state = run(halving, blobs(), below("gap", 0.1), rounds(99), measure=errors(blobs()))
+    judged = {"measure": errors(blobs()), "when": lambda row: row["round"] % 2 == 0}
+    trace, state = run(halving, blobs(), below("gap", 0.1), rounds(99), **judged)
     assert [row["round"] for row in trace.rows] == [0, 1, 2, 3, 4]
     assert trace.stopped_by == "gap <= 0.1"
     assert isinstance(state, Halving) and state.round == 4
-    assert "train_error" in trace.last and "test_error" not in trace.last  # no test rows
+    assert np.isnan(trace.column("train_error")).tolist() == [False, True, False, True, False]
     trace, _ = run(halving, blobs(), rounds(99), parameters={"limit": 3})
     assert trace.stopped_by == "finished" and trace.last["round"] == 3
     goals = below("gap", 1e-3), below("gpa", 0.1), rounds(99)
@@ -59,15 +60,6 @@ def test_a_run_is_a_trace_and_the_last_state_and_says_why_it_ended(blobs, tmp_pa
     trace, _ = run(halving, blobs(), *goals, parameters={"limit": 3}, path=path)
     said = "finished before gap <= 0.001, at gap 0.125 and reports no gpa"
     assert trace.stopped_by == read_trace(path).stopped_by == said and not trace.cut
-
-
-def test_only_sampled_rows_are_judged(blobs):
-    problem, sampled = blobs(80).split(0.25), lambda row: row["round"] % 2 == 0
-    trace, _ = run(halving, problem, rounds(4), measure=errors(problem), when=sampled)
-    expected = error(problem.X[:, :3], problem.y)
-    train, test = trace.column("train_error"), trace.column("test_error")
-    assert train[::2].tolist() == [expected] * 3 and np.isnan(train[1::2]).all()
-    assert test[0] == error(problem.X_test[:, :3], problem.y_test)
 
 
 def test_the_header_says_all_that_a_repetition_needs(blobs, tmp_path):

@@ -96,7 +96,6 @@ def test_a_trace_cut_at_any_byte_is_readable_to_its_last_whole_line(tmp_path):
 HEAD = b'{"schema": 1}\n'
 NO_TRACES = [b"", b"\n", b'{"schema', b'{"a": 1}\n', b"5\n6\n", b'"text"\n', b"[]", b"\x80"]
 NO_TRACES += [b'{"schema": 9}\n', b'{"schema": "1"}\n', HEAD + b"5\n"]
-NO_TRACES += [HEAD + b"[" * 10**5 + b"\n" + HEAD]
 
 
 @pytest.mark.parametrize("content", NO_TRACES, ids=range(len(NO_TRACES)))
@@ -108,11 +107,6 @@ def test_what_is_not_a_trace_is_refused(tmp_path, content):
         read_trace(path)
 
 
-LINES = [
-    {"round": 0, "seconds": 0.1, "cpu": 0.1, "gap": math.inf},
-    {"round": 1, "seconds": 0.2, "cpu": 0.2, "gap": 0.5},
-    {"round": 2, "seconds": 0.3, "cpu": 0.3, "gap": 0.1, "stopped_by": "gap <= 0.1"},
-]
 DAMAGE = {
     "nests": "[" * 100_000,
     "a nest in a row": '{"round": 1, "gap": [0.5]}',
@@ -126,7 +120,7 @@ DAMAGE = {
 def test_a_damaged_line_is_named_wherever_it_is(tmp_path, damage):
     path, message = tmp_path / "t.jsonl", r"t\.jsonl: (line \d is damaged|not a trace|is the trace)"
     for place in range(5):
-        write_trace(path, Trace({"key": "k"}, LINES))
+        write_trace(path, Trace({"key": "k"}, ROWS))
         lines = path.read_text().splitlines()
         lines[place : place + 1] = [DAMAGE[damage]]
         path.write_text("\n".join(lines) + "\n")
@@ -136,15 +130,15 @@ def test_a_damaged_line_is_named_wherever_it_is(tmp_path, damage):
 
 def test_a_trace_is_finished_only_whole_and_under_its_key(tmp_path):
     path, problem = tmp_path / "t.jsonl", {"n": 9, "d": 2, "k": 2, "checksum": "c"}
-    write_trace(path, Trace({"key": "k", "problem": problem}, LINES))
-    assert same(read_finished(path, "k").rows, LINES)
+    write_trace(path, Trace({"key": "k", "problem": problem}, ROWS))
+    assert same(read_finished(path, "k").rows, ROWS)
     for header, rows, key, message in (
-        ({"key": "k", "problem": problem}, LINES, "other", "is the trace of another run, 'k'"),
-        ({"key": "k", "problem": problem}, LINES[:2], "k", "is the trace of a run that has"),
+        ({"key": "k", "problem": problem}, ROWS, "other", "is the trace of another run, 'k'"),
+        ({"key": "k", "problem": problem}, ROWS[:2], "k", "is the trace of a run that has"),
     ):
         write_trace(path, Trace(header, rows))
         with pytest.raises(ValueError, match=rf"t\.jsonl: {message}"):
             read_finished(path, key)
     with pytest.raises(TypeError):  # a failed write leaves the old trace, and nothing else
         write_trace(path, Trace(header, [{"round": 0, "state": object()}]))
-    assert same(read_trace(path).rows, LINES[:2]) and os.listdir(tmp_path) == ["t.jsonl"]
+    assert same(read_trace(path).rows, ROWS[:2]) and os.listdir(tmp_path) == ["t.jsonl"]

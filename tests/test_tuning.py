@@ -146,7 +146,6 @@ def test_roots_and_spans():
     "y_val, C_range, eps, message",
     [
         (None, (1, 1), 0.1, "C_range: must be two numbers in ascending order"),
-        (None, (0, 1), 0.1, "C_range: must be a positive number, got 0"),
         (None, (1, 2), -0.1, "eps: must be a number of at least 0 and below 1, got -0.1"),
         ([0, 1, 0], (1, 2), 0.1, "y_val: has 3 labels for 15 rows"),
     ],

@@ -25,6 +25,7 @@ RAN = FOLDER / "ran"  # what a file that runs code would leave behind
 YAML = b"about: text\nsolvers: {ridge: {alpha: [1, 1e-2]}}\ndata: [digits]\nstop: {rounds: 3}\n"
 UNSAFE = b"solvers: !!python/object/apply:pathlib.Path.touch [x]\ndata: digits\nstop: {rounds: 1}\n"
 LINE = b"n: int = 3  # rows\nx: float = 1e-3  # step\nname: str = 'a'  # which\n"
+CALL = f"n: int = open({str(RAN)!r}, 'w')  # rows"
 CELL = {"cell_type": "code", "metadata": {"tags": ["parameters"]}, "source": [LINE.decode()]}
 METADATA = {
     "kernelspec": {"name": "python3"},
@@ -58,9 +59,15 @@ def seeds():
         ".svm": [svm, lists, b"Data\n1,2 3:4\n", pickle.dumps(Bomb())],
         ".svm.gz": [gzip.compress(svm)],
         ".parquet": [b"PAR1" + bytes(20) + b"PAR1"],
-        ".jsonl": [trace.read_bytes(), trace.read_bytes() + b'{"a": NaN, "": null}\n[1]\n""\n'],
+        ".jsonl": [
+            *(trace.read_bytes(), trace.read_bytes() + b'{"a": NaN, "": null}\n[1]\n""\n'),
+            pickle.dumps(Bomb()),
+        ],
         ".yaml": [YAML, UNSAFE, b"a: &a [*a]\n", b"{" * 200, b"&a [*a, *a]"],
-        ".ipynb": [json.dumps({"cells": [CELL], "metadata": METADATA}).encode()],
+        ".ipynb": [
+            json.dumps({"cells": [CELL | {"source": source}], "metadata": METADATA}).encode()
+            for source in (CELL["source"], CALL)
+        ],
     }
 
 
