@@ -1,10 +1,9 @@
-"""Fixtures of several test files: small problems, and the folder of real data."""
+"""Fixtures of several test files: small problems, clocks, interrupts, notebooks, browsers."""
 
 import ast
 import base64
 import io
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -14,7 +13,6 @@ import time
 from concurrent.futures import Future
 from contextlib import redirect_stdout
 from functools import wraps
-from pathlib import Path
 
 import matplotlib
 import matplotlib.pyplot as plt
@@ -100,20 +98,17 @@ def clock(monkeypatch):
 
 @pytest.fixture
 def interrupt(monkeypatch):
-    """Return a function that sends Ctrl-C when a solver has done a round, not as it compiles.
-
-    With `seeds`, only runs of seeds in which `seeds(seed)` is true are interrupted.
-    """
+    """Return a function that sends Ctrl-C when a solver has done a round, not as it compiles."""
     originals = {}
 
-    def patch(solver, at, seeds=lambda seed: True):
+    def patch(solver, at):
         entry = originals.setdefault(solver, SOLVERS[solver])
 
         @wraps(entry.steps)
         def interrupted(problem, **parameters):
             for s in entry.steps(problem, **parameters):
                 whole = not problem.name.endswith("(tiny)")
-                if s.round == at and whole and seeds(parameters.get("seed")):
+                if s.round == at and whole:
                     signal.raise_signal(signal.SIGINT)
                 yield s
 
@@ -132,26 +127,6 @@ def no_workers(monkeypatch):
         return future
 
     monkeypatch.setattr(engine, "_in_processes", lambda *_: submit)
-
-
-@pytest.fixture(scope="session")
-def real():
-    """Return a loader of real sets, standardised by the training rows of an 80 % split."""
-    folder = os.environ.get("WORKBENCH_DATA")
-
-    def load(name, seed=0):
-        path = Path(folder or "") / f"{name}.npz"
-        if not folder or not path.exists():
-            pytest.skip(f"needs {name}.npz in the folder that WORKBENCH_DATA names")
-        with np.load(path, allow_pickle=False) as archive:
-            problem = as_problem(archive["X"], archive["y"], name=name).split(0.2, seed)
-        mean, spread = problem.X.mean(axis=0), problem.X.std(axis=0)
-        X, X_test = (
-            (rows - mean) / (spread + (spread == 0)) for rows in (problem.X, problem.X_test)
-        )
-        return as_problem(X, problem.y, X_test=X_test, y_test=problem.y_test, name=name)
-
-    return load
 
 
 @pytest.fixture(scope="session")

@@ -63,7 +63,6 @@ def test_a_pair_of_rows_and_labels():
     "arguments, error, message",
     [
         ({"source": "iriss"}, ValueError, "no data set or file is called 'iriss'; .* iris"),
-        ({"source": "qqqq"}, ValueError, "known names: digits, wine"),
         ({"source": "no/such"}, FileNotFoundError, "there is no file no/such"),
         ({"source": 3}, ValueError, "source: must be a name, a path or a pair"),
         ({"source": (X, Y, X)}, ValueError, r"a pair \(X, y\), got \("),

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from oracles import PRECISION, optimum
+from test_mrc import tiny as of_mrc
 
 from workbench.core.problem import as_problem
 from workbench.core.stream import watch
@@ -16,17 +17,10 @@ SMALL_STEPS = {"eps": 1e-9, "n_max": 2, "m_max": 1}
 
 
 def tiny(seed, k=2):
-    """At most 14 rows and 6 features; every third with ties, zeros and duplicates."""
-    rng = np.random.default_rng(seed)
-    n, d = int(rng.integers(k + 2, 15)), int(rng.integers(1, 7))
-    y = rng.permutation(np.r_[np.arange(k), rng.integers(k, size=n - k)])
-    X = rng.normal(size=(n, d)) + rng.normal(size=(k, d))[y]
-    if seed % 3 == 0:
-        X = np.round(X)
-        X[rng.integers(n, size=n // 3)] = X[0]
-        X[-1] = 0.0
-    X = sp.csr_matrix(X) if seed % 2 else X
-    return as_problem(X, y, name=f"tiny {seed}"), float(rng.choice([0.01, 0.1, 0.5]))
+    """The same of k classes, the odd ones sparse, every third with a row of zeros."""
+    problem, lam = of_mrc(seed, k)
+    X = problem.X * (np.arange(problem.n) < problem.n - (seed % 3 == 0))[:, None]
+    return as_problem(sp.csr_matrix(X) if seed % 2 else X, problem.y, name=problem.name), lam
 
 
 def exact_value(name, problem, lam):

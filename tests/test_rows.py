@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from numba import njit
 
-from workbench.kernels.rows import WIDEST, lanes, multiply, rows_of, subtract, width
+from workbench.kernels.rows import WIDEST, multiply, rows_of, subtract, width
 
 
 @njit
@@ -51,8 +51,3 @@ def test_rows_are_multiplied_and_subtracted(kind, dtype, columns):
             expected = W - np.outer(X[i].astype(float), step)
             minus(rows, np.uint64(i), step, W, width(columns))
             np.testing.assert_allclose(W, expected, atol=1e-12)
-
-
-def test_columns_are_padded_to_whole_registers():
-    assert [lanes(k) for k in (2, 4, 5, 8, 9, 64, 65)] == [4, 4, 8, 8, 16, 64, 72]
-    assert len(width(64)) == 64 and width(72) == ()
