@@ -44,7 +44,7 @@ def portrait(state: State, problem: Problem, parameters: Parameters) -> Pictures
     """
     pictures = draw.decisions(state, problem)
     W = getattr(state, "W", None)
-    if W is not None and problem.d in W.shape and problem.d * problem.k <= MAX_ENTRIES:
+    if np.ndim(W) == 2 and problem.d in W.shape and problem.d * problem.k <= MAX_ENTRIES:
         W = W if W.shape[0] == problem.d else W.T
         pictures.append(draw.weights(W, "Weights of each class"))
     return pictures
