@@ -231,6 +231,16 @@ def toys(sent, monkeypatch):
     dashboard.reset()
 
 
+def test_the_page_knows_that_data_are_being_loaded(dashboard, sent, monkeypatch):
+    def slow(spec):
+        wait(lambda: any(words.get("doing") == "loading the data" for words, *_ in sent))
+        return panel(spec)
+
+    monkeypatch.setattr("workbench.live.dashboard.panel", slow)
+    steps(dashboard, 1)
+    wait(lambda: not sent[-1][0].get("doing"))
+
+
 def test_sliders_that_moved_in_mid_run_count_from_the_next_press_of_run_on(toys, sent, monkeypatch):
     gate = threading.Semaphore(3)  # two rounds of the warm-up, and one
     # With a limit: a test that fails here must not hold the others' runs back forever.
