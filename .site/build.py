@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from jinja2 import Environment, FileSystemLoader
+from nbconvert.filters import markdown2html
 from nbformat.v4 import new_markdown_cell
 from PIL import Image
 
@@ -225,6 +226,20 @@ def build(out: Path, notebooks: list[Notebook], moving: str) -> None:
     (out / "search.html").write_text(dressed(page, "search.html", bar), "utf-8")
 
 
+def trust() -> str:
+    """Return the page of trust, made from TRUST.md."""
+    body = markdown2html((CHECKOUT / "TRUST.md").read_text("utf-8"))
+    policy = "default-src 'none'; style-src 'unsafe-inline'; form-action 'none'"
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>Trust</title>'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+        '<meta name="viewport" content="width=device-width"></head>'
+        f"<body><main>{body}</main></body></html>"
+    )
+
+
 if __name__ == "__main__":
-    build(Path(sys.argv[1]), find(), recording())
-    print(f"the site: {Path(sys.argv[1], 'index.html')}")
+    out = Path(sys.argv[1])
+    (out / "trust.html").write_text(trust(), "utf-8")
+    build(out, find(), recording())
+    print(f"the site: {out / 'index.html'}")
