@@ -111,7 +111,7 @@ def page() -> str:
     lines += ["| kernels of | mutants | killed | survive, with reasons |\n|---|---|---|---|"]
     for name, killed, total, left in kept.get("mutants", {}).get("said", []):
         lines.append(f"| {name} | {total} | {killed} | [{left}](tests/mutation/survivors.toml) |")
-    lines += ["\n| file | lines covered, by the own tests of kernels and checker | branches |\n|---|---|---|"]
+    lines += ["\n| file | lines covered by its own tests | branches |\n|---|---|---|"]
     for file, (hit, of, taken, branches) in kept.get("coverage", {}).get("files", {}).items():
         lines.append(f"| `{file}` | {hit} of {of} | {taken} of {branches} |")
     lines += [f"\nNot run yet: {part}." for part in PARTS if part not in kept]
