@@ -69,14 +69,14 @@ async function serve(target, options, path, cwd) {
   throw new Error(`make ${target} did not start:\n${log.slice(-2000)}`);
 }
 
-// The number of kernels that a server has.
+// The process numbers of the kernels that a server has.
 export function kernels({ pid }) {
   const lines = execFileSync("ps", ["-eo", "pid=,ppid=,args="], { encoding: "utf8" }).split("\n");
   const all = lines.map((line) => line.trim().split(/\s+/)).map(([id, parent, ...args]) =>
     ({ id: Number(id), parent: Number(parent), kernel: args.join(" ").includes("ipykernel") }));
   const below = (id) => all.filter(({ parent }) => parent === id).flatMap(
     (one) => [one, ...below(one.id)]);
-  return below(pid).filter(({ kernel }) => kernel).length;
+  return below(pid).filter(({ kernel }) => kernel).map(({ id }) => id);
 }
 
 export class Lab {
